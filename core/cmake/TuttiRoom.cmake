@@ -1,0 +1,75 @@
+# Rooms and parts, by naming convention.
+#
+#   tutti_room(<name> [DEPENDS <room>...] [LINK <library>...])
+#     Makes the targets of the room in the current folder:
+#       *_test.cc       -> tutti_<name>_test, each of its tests a CTest "<name>.<Suite>.<Test>"
+#                          with the labels "unit" and "<name>"
+#       *_benchmark.cc  -> tutti_<name>_benchmark
+#       all other *.cc  -> tutti_<name>, a static, position-independent library
+#     A file added to the folder is picked up by the next build. A room without sources yet is an
+#     interface library, so that rooms above it can already name it.
+#
+#   tutti_test(<target> <prefix> <labels>)
+#     Registers the GoogleTest executable <target> with CTest.
+#
+#   tutti_add_parts(<folder>...)
+#     add_subdirectory for each folder that has a CMakeLists.txt.
+
+include(GoogleTest)
+define_property(GLOBAL PROPERTY TUTTI_ROOMS BRIEF_DOCS "The library targets of all rooms")
+
+# Under a sanitizer a test may take twenty times as long; the timeout only stops hangs.
+set(TUTTI_TEST_TIMEOUT_S 300)
+
+function(tutti_test target prefix)
+  gtest_discover_tests(${target}
+    TEST_PREFIX "${prefix}."
+    PROPERTIES LABELS "${ARGN}" TIMEOUT ${TUTTI_TEST_TIMEOUT_S}
+    DISCOVERY_MODE PRE_TEST
+    DISCOVERY_TIMEOUT 120)
+endfunction()
+
+function(tutti_room name)
+  cmake_parse_arguments(PARSE_ARGV 1 room "" "" "DEPENDS;LINK")
+  if(room_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "tutti_room(${name}): unknown arguments ${room_UNPARSED_ARGUMENTS}")
+  endif()
+  list(TRANSFORM room_DEPENDS PREPEND tutti_)
+
+  file(GLOB sources CONFIGURE_DEPENDS "*.cc")
+  set(tests ${sources})
+  set(benchmarks ${sources})
+  list(FILTER tests INCLUDE REGEX "_test\\.cc$")
+  list(FILTER benchmarks INCLUDE REGEX "_benchmark\\.cc$")
+  list(FILTER sources EXCLUDE REGEX "_(test|benchmark)\\.cc$")
+
+  set(library tutti_${name})
+  if(sources)
+    add_library(${library} STATIC ${sources})
+    target_link_libraries(${library} PUBLIC tutti_compile ${room_DEPENDS} ${room_LINK})
+  else()
+    add_library(${library} INTERFACE)
+    target_link_libraries(${library} INTERFACE tutti_compile ${room_DEPENDS} ${room_LINK})
+  endif()
+  set_property(GLOBAL APPEND PROPERTY TUTTI_ROOMS ${library})
+
+  if(tests AND TUTTI_TESTS)
+    add_executable(${library}_test ${tests})
+    target_link_libraries(${library}_test PRIVATE ${library} GTest::gmock_main GTest::gmock
+                          GTest::gtest)
+    tutti_test(${library}_test ${name} unit ${name})
+  endif()
+  if(benchmarks AND TUTTI_BENCHMARKS)
+    add_executable(${library}_benchmark ${benchmarks})
+    target_link_libraries(${library}_benchmark PRIVATE ${library} benchmark::benchmark_main
+                          benchmark::benchmark)
+  endif()
+endfunction()
+
+function(tutti_add_parts)
+  foreach(folder IN LISTS ARGN)
+    if(EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/CMakeLists.txt")
+      add_subdirectory(${folder})
+    endif()
+  endforeach()
+endfunction()
