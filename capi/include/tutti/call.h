@@ -1,0 +1,56 @@
+/* How long a call may wait, and how somebody else ends the wait. */
+#ifndef TUTTI_CALL_H_
+#define TUTTI_CALL_H_
+
+#include <tutti/abi.h>
+
+TUTTI_BEGIN_DECLS
+
+/* Never give up. */
+#define TUTTI_TIMEOUT_NONE INT64_MAX
+/* Already expired: the call succeeds only if it need not wait. */
+#define TUTTI_TIMEOUT_EXPIRED INT64_MIN
+
+/* Options of one blocking call. NULL where one is taken means TUTTI_CALL_OPTIONS_INIT. */
+struct tutti_call_options {
+  size_t struct_size;
+  /* Nanoseconds from now, > 0; 0 = unset (the runtime's default_timeout setting); or one of the two
+   * constants. Other negative numbers are INVALID_ARGUMENT. Past it the call fails with
+   * DEADLINE_EXCEEDED. */
+  int64_t timeout;
+  /* Borrowed for the call; NULL = cannot be cancelled. Once cancelled the call fails with
+   * CANCELLED. */
+  tutti_cancellation *cancellation;
+};
+#define TUTTI_CALL_OPTIONS_INIT \
+  { sizeof(tutti_call_options), 0, NULL }
+
+/* Asked about every 50 ms by a thread that waits; non-zero ends the wait with CANCELLED. Runs on
+ * the waiting thread with no lock of the library held. A notification. */
+typedef int32_t (*tutti_poll_fn)(void *user_data);
+
+/* A switch that ends every wait it was given to, once and for good. Context: any. Threads: any.
+ * Since: 0.1. */
+TUTTI_API tutti_status *tutti_cancellation_create(tutti_cancellation **out_cancellation);
+
+/* A cancellation that waiters also ask: a binding uses it to look for a pending Ctrl-C. `user_data`
+ * must outlive the cancellation. Context: any. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_cancellation_create_polled(tutti_poll_fn poll, void *user_data,
+                                                         tutti_cancellation **out_cancellation);
+
+/* Wakes every waiter; the first message stands, later calls change nothing. `message` may be NULL.
+ * Context: any. Threads: any. Since: 0.1. */
+TUTTI_API void tutti_cancellation_cancel(tutti_cancellation *cancellation, const char *message);
+
+/* 1 after tutti_cancellation_cancel, else 0. Context: any. Threads: any. Since: 0.1. */
+TUTTI_API int32_t tutti_cancellation_is_cancelled(const tutti_cancellation *cancellation);
+
+/* Context: any. Threads: any. Since: 0.1. */
+TUTTI_API void tutti_cancellation_retain(const tutti_cancellation *cancellation);
+
+/* Context: any. Threads: any. Since: 0.1. */
+TUTTI_API void tutti_cancellation_release(const tutti_cancellation *cancellation);
+
+TUTTI_END_DECLS
+
+#endif /* TUTTI_CALL_H_ */

@@ -1,0 +1,312 @@
+/* Datasets: immutable definitions of a sequence of elements. Nothing runs until an iterator is
+ * made.
+ *
+ * A transformation replaces the handle it is given (the old reference is taken over), and leaves it
+ * untouched on failure; retain first to branch:
+ *
+ *   tutti_dataset_map(&digits, parse, NULL);
+ *   tutti_dataset_shuffle(&digits, 1000, &seed, NULL);
+ *   tutti_dataset_batch(&digits, 128, NULL);
+ *
+ * Order is deterministic unless asked otherwise, and does not depend on threads or timing. Bad
+ * arguments are reported by the call that takes them, bad data by the iterator that meets it. */
+#ifndef TUTTI_DATASET_H_
+#define TUTTI_DATASET_H_
+
+#include <tutti/function.h>
+
+TUTTI_BEGIN_DECLS
+
+/* What tutti_dataset_get_cardinality says besides a count. */
+#define TUTTI_CARDINALITY_INFINITE (-1)
+#define TUTTI_CARDINALITY_UNKNOWN (-2)
+
+/* prefetch's and num_parallel_calls' "you choose". */
+#define TUTTI_AUTOTUNE (-1)
+
+/* Compression of record files, over the whole file. */
+typedef int32_t tutti_compression;
+enum { TUTTI_COMPRESSION_NONE = 1, TUTTI_COMPRESSION_GZIP = 2, TUTTI_COMPRESSION_ZLIB = 3 };
+
+/* ---- sources. `name`, where there is one, appears in messages. */
+
+typedef struct tutti_source_options {
+  size_t struct_size;
+  const char *name;
+} tutti_source_options;
+#define TUTTI_SOURCE_OPTIONS_INIT \
+  { sizeof(tutti_source_options), NULL }
+
+typedef struct tutti_range_options {
+  size_t struct_size;
+  const char *name;
+  tutti_dtype dtype; /* int64 by default */
+} tutti_range_options;
+#define TUTTI_RANGE_OPTIONS_INIT \
+  { sizeof(tutti_range_options), NULL, 0 }
+
+/* start, start + step, ... before stop; step 0 is INVALID_ARGUMENT. Context: building. Threads:
+ * any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_create_range(tutti_runtime *runtime, int64_t start,
+                                                   int64_t stop, int64_t step,
+                                                   const tutti_range_options *options,
+                                                   tutti_dataset **out_dataset);
+
+/* One element, `value`. Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_create_from_tensors(tutti_runtime *runtime,
+                                                          const tutti_value *value,
+                                                          const tutti_source_options *options,
+                                                          tutti_dataset **out_dataset);
+
+/* The slices of every tensor of `value` along axis 0, which must have equal sizes there.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_create_from_tensor_slices(tutti_runtime *runtime,
+                                                                const tutti_value *value,
+                                                                const tutti_source_options *options,
+                                                                tutti_dataset **out_dataset);
+
+/* Elements that the host makes. For each iterator `start` is called once (in: none; out: any value,
+ * the generator's state, a host object say), then `next` for each element with that state as `in`;
+ * it ends the sequence by leaving *out NULL. The state is released when the iterator ends. Both are
+ * dataset callbacks. Elements must fit `spec`. Such a dataset cannot be serialised, and its
+ * iterators resume by replay. Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_create_from_generator(
+    tutti_runtime *runtime, tutti_callback start, tutti_callback next, const tutti_spec *spec,
+    const tutti_source_options *options, tutti_dataset **out_dataset);
+
+typedef struct tutti_list_files_options {
+  size_t struct_size;
+  const char *name;
+  tutti_tristate shuffle;    /* default true */
+  tutti_optional_int64 seed; /* of the shuffle */
+} tutti_list_files_options;
+#define TUTTI_LIST_FILES_OPTIONS_INIT                   \
+  {                                                     \
+    sizeof(tutti_list_files_options), NULL, 0, { 0, 0 } \
+  }
+
+/* The names of the files that match any of the glob patterns, as scalars of byte strings; sorted,
+ * then shuffled anew for each iteration. NOT_FOUND names the patterns when nothing matches, at
+ * iteration. Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_create_list_files(tutti_runtime *runtime, size_t count,
+                                                        const char *const *patterns,
+                                                        const tutti_list_files_options *options,
+                                                        tutti_dataset **out_dataset);
+
+typedef struct tutti_tf_record_options {
+  size_t struct_size;
+  const char *name;
+  tutti_compression compression; /* default none */
+  int64_t buffer_size;           /* bytes read at once; default 256 KiB */
+} tutti_tf_record_options;
+#define TUTTI_TF_RECORD_OPTIONS_INIT \
+  { sizeof(tutti_tf_record_options), NULL, 0, 0 }
+
+/* The records of the TFRecord files that `files` names (scalars or vectors of byte strings), in
+ * order. Errors name file, offset and record index: NOT_FOUND, DATA_LOSS. Context: building.
+ * Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_create_tf_record(tutti_runtime *runtime,
+                                                       const tutti_dataset *files,
+                                                       const tutti_tf_record_options *options,
+                                                       tutti_dataset **out_dataset);
+
+/* As tutti_dataset_create_tf_record, for a list of file names. Context: building. Threads: any.
+ * Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_create_tf_record_from_paths(
+    tutti_runtime *runtime, size_t count, const char *const *paths,
+    const tutti_tf_record_options *options, tutti_dataset **out_dataset);
+
+typedef struct tutti_fixed_length_record_options {
+  size_t struct_size;
+  const char *name;
+  tutti_compression compression; /* default none */
+  int64_t header_bytes;          /* skipped at the start of each file */
+  int64_t footer_bytes;          /* ignored at the end of each file */
+  int64_t buffer_size;           /* default 256 KiB */
+} tutti_fixed_length_record_options;
+#define TUTTI_FIXED_LENGTH_RECORD_OPTIONS_INIT \
+  { sizeof(tutti_fixed_length_record_options), NULL, 0, 0, 0, 0 }
+
+/* Records of `record_bytes` bytes each from the files that `files` names; a rest that is no whole
+ * record is INVALID_ARGUMENT naming file and sizes. Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_create_fixed_length_record(
+    tutti_runtime *runtime, const tutti_dataset *files, int64_t record_bytes,
+    const tutti_fixed_length_record_options *options, tutti_dataset **out_dataset);
+
+/* Elements with the structure of `datasets` (a value whose leaves are datasets), one element of
+ * each; as long as the shortest. Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_create_zip(tutti_runtime *runtime,
+                                                 const tutti_value *datasets,
+                                                 const tutti_source_options *options,
+                                                 tutti_dataset **out_dataset);
+
+/* ---- transformations. */
+
+typedef struct tutti_map_options {
+  size_t struct_size;
+  const char *name;
+  int64_t num_parallel_calls;   /* 0: on the iterating thread; n threads; TUTTI_AUTOTUNE */
+  tutti_tristate deterministic; /* default: the dataset's options */
+} tutti_map_options;
+#define TUTTI_MAP_OPTIONS_INIT \
+  { sizeof(tutti_map_options), NULL, 0, 0 }
+
+/* Every element replaced by what `function` makes of it. A row function is called once per element,
+ * in order, and never beyond what the consumer asked for. Context: building. Threads: any. Since:
+ * 0.1. */
+TUTTI_API tutti_status *tutti_dataset_map(tutti_dataset **dataset, tutti_function *function,
+                                          const tutti_map_options *options);
+
+typedef struct tutti_transform_options {
+  size_t struct_size;
+  const char *name;
+} tutti_transform_options;
+#define TUTTI_TRANSFORM_OPTIONS_INIT \
+  { sizeof(tutti_transform_options), NULL }
+
+/* The elements for which `predicate` gives a true boolean scalar. Context: building. Threads: any.
+ * Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_filter(tutti_dataset **dataset, tutti_function *predicate,
+                                             const tutti_transform_options *options);
+
+typedef struct tutti_batch_options {
+  size_t struct_size;
+  const char *name;
+  tutti_tristate drop_remainder; /* default false: a last, smaller batch is kept */
+} tutti_batch_options;
+#define TUTTI_BATCH_OPTIONS_INIT \
+  { sizeof(tutti_batch_options), NULL, 0 }
+
+/* `batch_size` > 0 consecutive elements stacked along a new axis 0. Elements of unequal shapes fail
+ * at iteration with both shapes named. Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_batch(tutti_dataset **dataset, int64_t batch_size,
+                                            const tutti_batch_options *options);
+
+/* The sequence `count` times; -1 (or any negative number) = for ever. Context: building. Threads:
+ * any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_repeat(tutti_dataset **dataset, int64_t count,
+                                             const tutti_transform_options *options);
+
+typedef struct tutti_shuffle_options {
+  size_t struct_size;
+  const char *name;
+  tutti_tristate reshuffle_each_iteration; /* default true */
+} tutti_shuffle_options;
+#define TUTTI_SHUFFLE_OPTIONS_INIT \
+  { sizeof(tutti_shuffle_options), NULL, 0 }
+
+/* A random order: a buffer of `buffer_size` > 0 elements, each output drawn uniformly from it.
+ * `seed` NULL: the runtime's random seed, or a fresh one. The order that a seed gives is a promise
+ * of compatibility. Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_shuffle(tutti_dataset **dataset, int64_t buffer_size,
+                                              const int64_t *seed,
+                                              const tutti_shuffle_options *options);
+
+/* The first `count` elements; -1 = all. Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_take(tutti_dataset **dataset, int64_t count,
+                                           const tutti_transform_options *options);
+
+/* All but the first `count` elements; -1 skips all. Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_skip(tutti_dataset **dataset, int64_t count,
+                                           const tutti_transform_options *options);
+
+/* Elements index, index + num_shards, ...; 0 <= index < num_shards. Context: building. Threads:
+ * any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_shard(tutti_dataset **dataset, int64_t num_shards,
+                                            int64_t index, const tutti_transform_options *options);
+
+/* The elements of *dataset, then those of `other`; structures and dtypes must be equal.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_concatenate(tutti_dataset **dataset,
+                                                  const tutti_dataset *other,
+                                                  const tutti_transform_options *options);
+
+/* Pairs (int64 index, element), from `start` on. Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_enumerate(tutti_dataset **dataset, int64_t start,
+                                                const tutti_transform_options *options);
+
+/* Up to `buffer_size` elements made ahead by a thread; TUTTI_AUTOTUNE chooses. Context: building.
+ * Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_prefetch(tutti_dataset **dataset, int64_t buffer_size,
+                                               const tutti_transform_options *options);
+
+/* The same dataset with `options` merged into its own. Twice with different values of one option is
+ * INVALID_ARGUMENT. Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_with_options(tutti_dataset **dataset,
+                                                   const tutti_data_options *options);
+
+/* ---- reading a definition. */
+
+/* The number of elements, TUTTI_CARDINALITY_INFINITE or _UNKNOWN. Context: any. Threads: any.
+ * Since: 0.1. */
+TUTTI_API int64_t tutti_dataset_get_cardinality(const tutti_dataset *dataset);
+
+/* Structure, dtypes and shapes of an element. A map whose function has no output spec learns it by
+ * computing one element here. Context: computing. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_element_spec(const tutti_dataset *dataset,
+                                                   const tutti_call_options *call,
+                                                   tutti_spec **out_spec);
+
+/* A copy of the dataset's options. Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_options(const tutti_dataset *dataset,
+                                              tutti_data_options **out_options);
+
+/* The plan for people: one line per operation from the last to the sources, with cardinality and
+ * spec. Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_explain(const tutti_dataset *dataset, tutti_bytes **out_text);
+
+/* The definition as bytes. FAILED_PRECONDITION names an operation that holds a callback without a
+ * registered name. Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_serialize(const tutti_dataset *dataset,
+                                                tutti_bytes **out_bytes);
+
+/* The dataset that was serialised. INVALID_ARGUMENT for bytes that are none. Context: building.
+ * Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_deserialize(tutti_runtime *runtime, const void *data,
+                                                  size_t size, tutti_dataset **out_dataset);
+
+/* Context: any. Threads: any. Since: 0.1. */
+TUTTI_API void tutti_dataset_retain(const tutti_dataset *dataset);
+
+/* Context: any. Threads: any. Since: 0.1. */
+TUTTI_API void tutti_dataset_release(const tutti_dataset *dataset);
+
+/* ---- options of datasets: typed values by name, each of which knows whether it was set.
+ * Booleans: deterministic (true), experimental_slack (false),
+ * experimental_optimization.apply_default_optimizations (true). Integers:
+ * threading.private_threadpool_size, threading.max_intra_op_parallelism, autotune.ram_budget,
+ * experimental_distribute.auto_shard_policy (OFF -1, AUTO 0, FILE 1, DATA 2, HINT 3),
+ * experimental_distribute.num_devices. */
+
+/* Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_data_options_create(tutti_data_options **out_options);
+
+/* INVALID_ARGUMENT for an unknown key, naming the known ones, or for a value out of range or of
+ * another type. Context: building. Threads: one at a time. Since: 0.1. */
+TUTTI_API tutti_status *tutti_data_options_set_int64(tutti_data_options *options, const char *key,
+                                                     int64_t value);
+
+/* As tutti_data_options_set_int64. Context: building. Threads: one at a time. Since: 0.1. */
+TUTTI_API tutti_status *tutti_data_options_set_bool(tutti_data_options *options, const char *key,
+                                                    int32_t value);
+
+/* present = 0 when it was not set; booleans read as 0 and 1. Context: building. Threads: any.
+ * Since: 0.1. */
+TUTTI_API tutti_status *tutti_data_options_read(const tutti_data_options *options, const char *key,
+                                                tutti_optional_int64 *out_value);
+
+/* `other` where it was set, else `options`; a value that changes is logged as a warning.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_data_options_merge(const tutti_data_options *options,
+                                                 const tutti_data_options *other,
+                                                 tutti_data_options **out_options);
+
+/* Context: any. Threads: any. Since: 0.1. */
+TUTTI_API void tutti_data_options_retain(const tutti_data_options *options);
+
+/* Context: any. Threads: any. Since: 0.1. */
+TUTTI_API void tutti_data_options_release(const tutti_data_options *options);
+
+TUTTI_END_DECLS
+
+#endif /* TUTTI_DATASET_H_ */

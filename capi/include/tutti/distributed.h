@@ -1,0 +1,103 @@
+/* Distributed datasets: each step gives every replica its part of a global batch.
+ *
+ * tutti_strategy_distribute_dataset cuts every batch of b rows into slices of ceil(b / replicas)
+ * rows, trailing slices empty, never across batches. When replicas run out at different steps,
+ * those without data get batches of 0 rows, until none has data. A batch that comes from here tells
+ * tutti_strategy_run how many rows the step has over all replicas. */
+#ifndef TUTTI_DISTRIBUTED_H_
+#define TUTTI_DISTRIBUTED_H_
+
+#include <tutti/iterator.h>
+#include <tutti/strategy.h>
+
+TUTTI_BEGIN_DECLS
+
+/* How a batch is cut over replicas. */
+typedef int32_t tutti_rebatch;
+enum { TUTTI_REBATCH_CEIL = 1 };
+
+typedef struct tutti_input_options {
+  size_t struct_size;
+  tutti_rebatch rebatch;             /* default CEIL */
+  tutti_tristate prefetch_to_device; /* default true: a step is made ahead by a thread */
+} tutti_input_options;
+#define TUTTI_INPUT_OPTIONS_INIT \
+  { sizeof(tutti_input_options), 0, 0 }
+
+/* Cuts the batches of `dataset`, whose elements must be batches: every leaf a tensor of rank >= 1
+ * (INVALID_ARGUMENT tells to call batch first). Context: cross-replica. Threads: any. Since: 0.1.
+ */
+TUTTI_API tutti_status *tutti_strategy_distribute_dataset(tutti_strategy *strategy,
+                                                          const tutti_dataset *dataset,
+                                                          const tutti_input_options *options,
+                                                          const tutti_call_options *call,
+                                                          tutti_distributed_dataset **out_dataset);
+
+/* One dataset per input pipeline, made by `fn` (stored; called in cross-replica context when this
+ * function runs), whose `in` is the dict {"input_pipeline_id", "num_input_pipelines",
+ * "num_replicas_in_sync"} of int64 scalars and whose result is a dataset. Its elements go to the
+ * replicas one each, in turn; nothing is rebatched, sharded or prefetched. Context: cross-replica.
+ * Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_strategy_distribute_datasets_from_function(
+    tutti_strategy *strategy, tutti_callback fn, const tutti_input_options *options,
+    const tutti_call_options *call, tutti_distributed_dataset **out_dataset);
+
+/* The spec of one replica's part; the first dimension is unknown where a partial batch can occur.
+ * Borrowed. Context: any. Threads: any. Since: 0.1. */
+TUTTI_API const tutti_spec *tutti_distributed_dataset_get_element_spec(
+    const tutti_distributed_dataset *dataset);
+
+/* Steps, TUTTI_CARDINALITY_INFINITE or _UNKNOWN. Context: any. Threads: any. Since: 0.1. */
+TUTTI_API int64_t
+tutti_distributed_dataset_get_cardinality(const tutti_distributed_dataset *dataset);
+
+/* Context: any. Threads: any. Since: 0.1. */
+TUTTI_API void tutti_distributed_dataset_retain(const tutti_distributed_dataset *dataset);
+
+/* Context: any. Threads: any. Since: 0.1. */
+TUTTI_API void tutti_distributed_dataset_release(const tutti_distributed_dataset *dataset);
+
+/* Starts at the first step. Context: cross-replica. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_distributed_iterator_create(
+    const tutti_distributed_dataset *dataset, const tutti_call_options *call,
+    tutti_distributed_iterator **out_iterator);
+
+/* The next step's batch, its leaves distributed; *out_value = NULL at the end.
+ * Context: cross-replica. Threads: one at a time. Since: 0.1. */
+TUTTI_API tutti_status *tutti_distributed_iterator_next(tutti_distributed_iterator *iterator,
+                                                        const tutti_call_options *call,
+                                                        tutti_value **out_value);
+
+/* As next, as an optional leaf; empty at the end. Context: cross-replica. Threads: one at a time.
+ * Since: 0.1. */
+TUTTI_API tutti_status *tutti_distributed_iterator_next_optional(
+    tutti_distributed_iterator *iterator, const tutti_call_options *call,
+    tutti_value **out_optional);
+
+/* Borrowed. Context: any. Threads: any. Since: 0.1. */
+TUTTI_API const tutti_spec *tutti_distributed_iterator_get_element_spec(
+    const tutti_distributed_iterator *iterator);
+
+/* The position as bytes. Context: cross-replica. Threads: one at a time. Since: 0.1. */
+TUTTI_API tutti_status *tutti_distributed_iterator_save(tutti_distributed_iterator *iterator,
+                                                        const tutti_call_options *call,
+                                                        tutti_bytes **out_state);
+
+/* Goes to a saved position. Context: cross-replica. Threads: one at a time. Since: 0.1. */
+TUTTI_API tutti_status *tutti_distributed_iterator_restore(tutti_distributed_iterator *iterator,
+                                                           const void *state, size_t size,
+                                                           const tutti_call_options *call);
+
+/* Stops and joins its threads. Context: cross-replica. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_distributed_iterator_close(tutti_distributed_iterator *iterator,
+                                                         const tutti_call_options *call);
+
+/* Context: any. Threads: any. Since: 0.1. */
+TUTTI_API void tutti_distributed_iterator_retain(const tutti_distributed_iterator *iterator);
+
+/* Context: any. Threads: any. Since: 0.1. */
+TUTTI_API void tutti_distributed_iterator_release(const tutti_distributed_iterator *iterator);
+
+TUTTI_END_DECLS
+
+#endif /* TUTTI_DISTRIBUTED_H_ */

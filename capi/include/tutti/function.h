@@ -1,0 +1,92 @@
+/* User functions: what a strategy runs, what a dataset maps with.
+ *
+ * There is one computing signature. A *borrowed* callback is a function and its user_data: the call
+ * that takes them returns only when no callback is running any more, also on timeout or
+ * cancellation. A *stored* callback is a tutti_callback whose `destroy` runs exactly once, when
+ * nobody needs it any more and also when the call that takes it fails: on the runtime's callback
+ * thread, after shutdown on the releasing thread. No lock of the library is held while a callback
+ * runs. */
+#ifndef TUTTI_FUNCTION_H_
+#define TUTTI_FUNCTION_H_
+
+#include <tutti/spec.h>
+
+TUTTI_BEGIN_DECLS
+
+/* Computes *out from `in`, both of a structure the callee's documentation states. `context` and
+ * `in` are borrowed and end with the call. Success: NULL, and *out is a reference that the library
+ * takes over (left NULL it means none). Failure: a status that the library takes over. Must not
+ * throw or longjmp through the library. */
+typedef tutti_status *(*tutti_fn)(tutti_context *context, const tutti_value *in, tutti_value **out,
+                                  void *user_data);
+
+/* A stored callback. Frozen. */
+typedef struct tutti_callback {
+  tutti_fn fn;
+  void *user_data;
+  tutti_destroy_fn destroy; /* may be NULL */
+} tutti_callback;
+
+typedef struct tutti_function_options {
+  size_t struct_size;
+  const char *name; /* for messages */
+  /* The spec of one row's result. NULL: learnt from the first row, which a function that may never
+   * see a row cannot do. */
+  const tutti_spec *output_spec;
+  /* True: `in` and *out hold many rows at once, every leaf with one more leading dimension. A slab
+   * function that fails may name the row by the status detail "row". */
+  tutti_tristate slab;
+} tutti_function_options;
+#define TUTTI_FUNCTION_OPTIONS_INIT \
+  { sizeof(tutti_function_options), NULL, NULL, 0 }
+
+/* A function from a callback. Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_function_create(tutti_runtime *runtime, tutti_callback callback,
+                                              const tutti_function_options *options,
+                                              tutti_function **out_function);
+
+/* Makes `name` mean `callback` in this runtime, so that a serialised dataset finds it again.
+ * ALREADY_EXISTS when the name is taken. Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_function_register(tutti_runtime *runtime, const char *name,
+                                                tutti_callback callback,
+                                                const tutti_function_options *options);
+
+/* Frees the name; functions that were looked up keep working. NOT_FOUND when there is none.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_function_unregister(tutti_runtime *runtime, const char *name);
+
+/* The function registered as `name`; NOT_FOUND names the nearest ones. Context: building. Threads:
+ * any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_function_create_registered(tutti_runtime *runtime, const char *name,
+                                                         tutti_function **out_function);
+
+/* One fixed-length feature of a tf.train.Example. */
+typedef struct tutti_feature {
+  size_t struct_size;
+  const char *key;
+  tutti_dtype
+      dtype; /* int64, float32, bytes; other numeric dtypes are converted with a range check */
+  size_t rank;
+  const int64_t *dims;
+  const tutti_tensor
+      *default_value; /* of dtype and dims, for records without the feature; NULL: it is required */
+} tutti_feature;
+#define TUTTI_FEATURE_INIT \
+  { sizeof(tutti_feature), NULL, 0, 0, NULL, NULL }
+
+/* The native function from a serialised tf.train.Example (bytes, any shape) to a dict of its
+ * features, each with the input's dims in front. Serialisable; runs without a callback. Context:
+ * building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_function_create_parse_example(tutti_runtime *runtime, size_t count,
+                                                            const tutti_feature *const *features,
+                                                            tutti_function **out_function);
+
+/* Context: any. Threads: any. Since: 0.1. */
+TUTTI_API void tutti_function_retain(const tutti_function *function);
+
+/* Context: any. Threads: any. Since: 0.1. */
+TUTTI_API void tutti_function_release(const tutti_function *function);
+
+TUTTI_END_DECLS
+
+#endif /* TUTTI_FUNCTION_H_ */

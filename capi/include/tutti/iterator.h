@@ -1,0 +1,65 @@
+/* Iterators: one walk over a dataset's elements. The end is success with no element. */
+#ifndef TUTTI_ITERATOR_H_
+#define TUTTI_ITERATOR_H_
+
+#include <tutti/call.h>
+#include <tutti/dataset.h>
+
+TUTTI_BEGIN_DECLS
+
+typedef struct tutti_iterator_options {
+  size_t struct_size;
+  const char *name;
+} tutti_iterator_options;
+#define TUTTI_ITERATOR_OPTIONS_INIT \
+  { sizeof(tutti_iterator_options), NULL }
+
+/* Starts at the first element. Context: computing. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_iterator_create(const tutti_dataset *dataset,
+                                              const tutti_iterator_options *options,
+                                              const tutti_call_options *call,
+                                              tutti_iterator **out_iterator);
+
+/* The next element, or *out_value = NULL at the end, then and ever after. An error belongs to the
+ * element: the next call goes on behind it where the source can, and repeats it where not.
+ * DEADLINE_EXCEEDED and CANCELLED lose nothing. Context: computing. Threads: one at a time. Since:
+ * 0.1. */
+TUTTI_API tutti_status *tutti_iterator_next(tutti_iterator *iterator,
+                                            const tutti_call_options *call,
+                                            tutti_value **out_value);
+
+/* The next element as an optional leaf; empty at the end. Context: computing. Threads: one at a
+ * time. Since: 0.1. */
+TUTTI_API tutti_status *tutti_iterator_next_optional(tutti_iterator *iterator,
+                                                     const tutti_call_options *call,
+                                                     tutti_value **out_optional);
+
+/* Borrowed; NULL only for NULL. Context: any. Threads: any. Since: 0.1. */
+TUTTI_API const tutti_spec *tutti_iterator_get_element_spec(const tutti_iterator *iterator);
+
+/* The position as bytes: elements that were delivered count, elements made ahead do not.
+ * Context: computing. Threads: one at a time. Since: 0.1. */
+TUTTI_API tutti_status *tutti_iterator_save(tutti_iterator *iterator,
+                                            const tutti_call_options *call,
+                                            tutti_bytes **out_state);
+
+/* Goes to a saved position of an iterator over an equal dataset; INVALID_ARGUMENT when the bytes
+ * are of another dataset, and the iterator is where it was. Context: computing. Threads: one at a
+ * time. Since: 0.1. */
+TUTTI_API tutti_status *tutti_iterator_restore(tutti_iterator *iterator, const void *state,
+                                               size_t size, const tutti_call_options *call);
+
+/* Stops and joins the iterator's threads; later calls are FAILED_PRECONDITION. Context: computing.
+ * Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_iterator_close(tutti_iterator *iterator,
+                                             const tutti_call_options *call);
+
+/* Context: any. Threads: any. Since: 0.1. */
+TUTTI_API void tutti_iterator_retain(const tutti_iterator *iterator);
+
+/* Context: any. Threads: any. Since: 0.1. */
+TUTTI_API void tutti_iterator_release(const tutti_iterator *iterator);
+
+TUTTI_END_DECLS
+
+#endif /* TUTTI_ITERATOR_H_ */

@@ -1,0 +1,127 @@
+/* Variables: tensors that live as long as training does, with one copy per replica.
+ *
+ * ON_WRITE (= AUTO): the copies are equal; writes from replicas are aggregated and applied to every
+ * copy. ON_READ: each replica writes its own copy, and a read from outside aggregates them. Every
+ * function takes the context that it is called from: a replica's own inside run, NULL
+ * (cross-replica) elsewhere. */
+#ifndef TUTTI_VARIABLE_H_
+#define TUTTI_VARIABLE_H_
+
+#include <tutti/call.h>
+#include <tutti/context.h>
+
+TUTTI_BEGIN_DECLS
+
+typedef int32_t tutti_synchronization;
+enum {
+  TUTTI_SYNCHRONIZATION_AUTO = 1,
+  TUTTI_SYNCHRONIZATION_NONE = 2,
+  TUTTI_SYNCHRONIZATION_ON_WRITE = 3,
+  TUTTI_SYNCHRONIZATION_ON_READ = 4
+};
+
+typedef int32_t tutti_aggregation;
+enum {
+  TUTTI_AGGREGATION_NONE = 1,
+  TUTTI_AGGREGATION_SUM = 2,
+  TUTTI_AGGREGATION_MEAN = 3,
+  TUTTI_AGGREGATION_ONLY_FIRST_REPLICA = 4
+};
+
+typedef struct tutti_variable_options {
+  size_t struct_size;
+  const char *name;                      /* default "Variable" */
+  tutti_synchronization synchronization; /* default AUTO */
+  tutti_aggregation aggregation;         /* default NONE */
+  tutti_tristate trainable;              /* default true, false for ON_READ */
+} tutti_variable_options;
+#define TUTTI_VARIABLE_OPTIONS_INIT \
+  { sizeof(tutti_variable_options), NULL, 0, 0, 0 }
+
+/* A variable of `strategy` with a copy of `initial` on every replica. Context: cross-replica.
+ * Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_variable_create(tutti_strategy *strategy, const tutti_tensor *initial,
+                                              const tutti_variable_options *options,
+                                              const tutti_call_options *call,
+                                              tutti_variable **out_variable);
+
+/* A copy of the value: of this replica's copy in replica context; outside, of the first copy
+ * (ON_WRITE) or of the copies aggregated (ON_READ). Context: computing. Threads: any. Since: 0.1.
+ */
+TUTTI_API tutti_status *tutti_variable_read(const tutti_variable *variable, tutti_context *context,
+                                            const tutti_call_options *call,
+                                            tutti_tensor **out_tensor);
+
+/* The live memory of this replica's copy (outside: of the first), read-only and without a copy;
+ * writes show through. Borrowed; lives as long as the variable. Context: computing. Threads: any.
+ * Since: 0.1. */
+TUTTI_API tutti_status *tutti_variable_get_data(const tutti_variable *variable,
+                                                const tutti_context *context,
+                                                const tutti_tensor **out_tensor);
+
+/* Sets the value to `tensor`, of the variable's dtype and shape. In replica context ON_WRITE
+ * aggregates the replicas' tensors (all replicas must come here; aggregation NONE is
+ * INVALID_ARGUMENT); ON_READ writes this copy. Outside, every copy; ON_READ with SUM writes tensor
+ * / replicas. Context: computing. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_variable_assign(tutti_variable *variable, tutti_context *context,
+                                              const tutti_tensor *tensor,
+                                              const tutti_call_options *call);
+
+/* Adds, as tutti_variable_assign; outside, ON_READ with SUM is INVALID_ARGUMENT. Context:
+ * computing. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_variable_assign_add(tutti_variable *variable, tutti_context *context,
+                                                  const tutti_tensor *tensor,
+                                                  const tutti_call_options *call);
+
+/* Subtracts, as tutti_variable_assign_add. Context: computing. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_variable_assign_sub(tutti_variable *variable, tutti_context *context,
+                                                  const tutti_tensor *tensor,
+                                                  const tutti_call_options *call);
+
+/* Context: any. Threads: any. Since: 0.1. */
+TUTTI_API const char *tutti_variable_get_name(const tutti_variable *variable);
+
+/* Context: any. Threads: any. Since: 0.1. */
+TUTTI_API tutti_dtype tutti_variable_get_dtype(const tutti_variable *variable);
+
+/* Context: any. Threads: any. Since: 0.1. */
+TUTTI_API size_t tutti_variable_get_rank(const tutti_variable *variable);
+
+/* Context: any. Threads: any. Since: 0.1. */
+TUTTI_API const int64_t *tutti_variable_get_dims(const tutti_variable *variable);
+
+/* AUTO reads as ON_WRITE. Context: any. Threads: any. Since: 0.1. */
+TUTTI_API tutti_synchronization tutti_variable_get_synchronization(const tutti_variable *variable);
+
+/* Context: any. Threads: any. Since: 0.1. */
+TUTTI_API tutti_aggregation tutti_variable_get_aggregation(const tutti_variable *variable);
+
+/* Context: any. Threads: any. Since: 0.1. */
+TUTTI_API int32_t tutti_variable_is_trainable(const tutti_variable *variable);
+
+/* The strategy it belongs to, borrowed. Context: any. Threads: any. Since: 0.1. */
+TUTTI_API tutti_strategy *tutti_variable_get_strategy(const tutti_variable *variable);
+
+/* The copies of this process. Context: any. Threads: any. Since: 0.1. */
+TUTTI_API size_t tutti_variable_get_copy_count(const tutti_variable *variable);
+
+/* The live memory of copy `copy`; NULL past the last one. Context: any. Threads: any. Since: 0.1.
+ */
+TUTTI_API const tutti_tensor *tutti_variable_get_copy(const tutti_variable *variable, size_t copy);
+
+/* "name", "name/replica_1", ...; NULL past the last one. Context: any. Threads: any. Since: 0.1. */
+TUTTI_API const char *tutti_variable_get_copy_name(const tutti_variable *variable, size_t copy);
+
+/* "MirroredVariable:{0: ..., 1: ...}". Context: computing. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_variable_to_string(const tutti_variable *variable,
+                                                 tutti_bytes **out_text);
+
+/* Context: any. Threads: any. Since: 0.1. */
+TUTTI_API void tutti_variable_retain(const tutti_variable *variable);
+
+/* Context: any. Threads: any. Since: 0.1. */
+TUTTI_API void tutti_variable_release(const tutti_variable *variable);
+
+TUTTI_END_DECLS
+
+#endif /* TUTTI_VARIABLE_H_ */
