@@ -1,0 +1,65 @@
+// Closable: the base of everything that owns threads, or waits that others must be able to end.
+//
+// Close stops and joins; whoever made the object calls it. An object whose last reference goes away unclosed is handed to the
+// environment's reaper, which closes and deletes it; shutdown closes what is registered and joins the reaper.
+//
+// A factory does three things in this order: MakeRef, Register (fails after shutdown), then start the threads:
+//
+//   Ref<Pump> pump = MakeRef<Pump>(environment);
+//   TUTTI_RETURN_IF_ERROR(pump->Register());
+//   TUTTI_RETURN_IF_ERROR(pump->Start());     // on failure the reaper closes what did start
+
+#ifndef TUTTI_CORE_BASE_CLOSABLE_H_
+#define TUTTI_CORE_BASE_CLOSABLE_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <string>
+
+#include "core/base/call_options.h"
+#include "core/base/ref.h"
+#include "core/base/status.h"
+
+namespace tutti {
+
+class Environment;
+
+class Closable : public RefCounted {
+ public:
+  // Runs OnClose until it has succeeded once; later calls are OK at once, concurrent ones wait for the one that runs. In a
+  // forked child FAILED_PRECONDITION.
+  Status Close(const CallOptions& options);
+  bool closed() const noexcept { return closed_.load(std::memory_order_acquire); }
+
+  // Makes the object known to shutdown.
+  Status Register();
+
+  Environment& environment() const noexcept { return *environment_; }
+  // For messages: "strategy MirroredStrategy", "iterator".
+  const std::string& closable_name() const noexcept { return name_; }
+
+ protected:
+  Closable(Ref<Environment> environment, std::string name);
+  ~Closable() override;
+
+  // Stops and joins everything of this object, and may be called again when it failed (a deadline, say). Called at most once
+  // at a time, with no lock held.
+  virtual Status OnClose(const CallOptions& options) = 0;
+  void OnLastRelease() const noexcept final;
+
+ private:
+  friend class Reaper;
+
+  const Ref<Environment> environment_;
+  const std::string name_;
+  std::atomic<bool> closed_{false};
+  bool registered_ = false;
+  std::mutex mutex_;  // guards closing_
+  std::condition_variable idle_;
+  bool closing_ = false;
+};
+
+}  // namespace tutti
+
+#endif  // TUTTI_CORE_BASE_CLOSABLE_H_
