@@ -9,8 +9,9 @@
 #     A file added to the folder is picked up by the next build. A room without sources yet is an
 #     interface library, so that rooms above it can already name it.
 #
-#   tutti_test(<target> <prefix> <labels>)
-#     Registers the GoogleTest executable <target> with CTest.
+#   tutti_test(<target> <prefix> <label>...)
+#     Registers each test of the GoogleTest executable <target> with CTest as "<prefix>.<test>".
+#     With the label "unit" it is also built by the target tutti_unit_tests.
 #
 #   tutti_add_parts(<folder>...)
 #     add_subdirectory for each folder that has a CMakeLists.txt.
@@ -21,12 +22,27 @@ define_property(GLOBAL PROPERTY TUTTI_ROOMS BRIEF_DOCS "The library targets of a
 # Under a sanitizer a test may take twenty times as long; the timeout only stops hangs.
 set(TUTTI_TEST_TIMEOUT_S 300)
 
+add_custom_target(tutti_unit_tests)
+
 function(tutti_test target prefix)
   gtest_discover_tests(${target}
     TEST_PREFIX "${prefix}."
-    PROPERTIES LABELS "${ARGN}" TIMEOUT ${TUTTI_TEST_TIMEOUT_S}
+    TEST_LIST ${target}_names
+    NO_PRETTY_VALUES
+    PROPERTIES TIMEOUT ${TUTTI_TEST_TIMEOUT_S}
     DISCOVERY_MODE PRE_TEST
     DISCOVERY_TIMEOUT 120)
+  # gtest_discover_tests takes one label only; CTest reads this file after the tests' own.
+  set(labels_file "${CMAKE_CURRENT_BINARY_DIR}/${target}_labels.cmake")
+  file(WRITE "${labels_file}.new" "foreach(name IN LISTS ${target}_names)
+  set_tests_properties(\"\${name}\" PROPERTIES LABELS \"${ARGN}\")
+endforeach()
+")
+  file(COPY_FILE "${labels_file}.new" "${labels_file}" ONLY_IF_DIFFERENT)
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${labels_file}")
+  if("unit" IN_LIST ARGN)
+    add_dependencies(tutti_unit_tests ${target})
+  endif()
 endfunction()
 
 function(tutti_room name)

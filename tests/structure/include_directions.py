@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+"""Checks that every #include runs in an allowed direction between the parts of the tree.
+
+The table below is the architecture: an arrow means "may include", transitively. Whatever it does
+not name is refused, unknown rooms too. Besides, generated protobuf headers (*.pb.h) belong into
+.cc files only, and a room's CMakeLists.txt may depend only on rooms that the room may include.
+
+    include_directions.py [ROOT]      prints each violation; exit status 1 when there is one
+"""
+
+import pathlib
+import re
+import sys
+
+# Room of the core -> the rooms it stands on. `ARROWS` below is the transitive closure.
+ROOMS = {
+    "base": [],
+    "tensor": ["base"],
+    "device": ["tensor"],
+    "function": ["device"],
+    "cluster": ["base"],
+    "collective": ["device", "cluster"],
+    "dataset": ["function"],
+    "strategy": ["collective", "dataset"],
+    "service": ["dataset", "cluster"],
+    "coordinator": ["strategy", "service"],
+    "checkpoint": ["tensor"],
+    "debugging": ["tensor"],
+    "runtime": ["coordinator", "checkpoint", "debugging"],
+}
+
+# What stands outside the core. "c-api" is the installed C headers: all that the command, the
+# bindings and the examples may see of the library.
+OUTSIDE = {
+    "c-api": [],
+    "capi": ["runtime", "c-api"],
+    "tool": ["c-api"],
+    "bindings": ["c-api"],
+    "examples": ["c-api"],
+}
+
+SOURCES = {".h", ".hh", ".hpp", ".inc", ".c", ".cc", ".cpp", ".i"}
+HEADERS = {".h", ".hh", ".hpp", ".inc"}
+SCANNED = ("core", "capi", "bindings", "examples")
+INCLUDE = re.compile(r'^[ \t]*[#%][ \t]*(?:include|import)[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
+DEPENDS = re.compile(
+    r"tutti_room\(\s*(\w+)(?:[^)]*?\bDEPENDS\s+([\w\s]*?))?\s*(?:\bLINK\b[^)]*)?\)")
+COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+
+
+def closure(direct):
+    """Part -> all parts it may include, itself among them."""
+    reachable = {}
+
+    def visit(part, path):
+        if part in path:
+            raise ValueError("the table has a circle: " + " -> ".join(path + [part]))
+        if part not in reachable:
+            reachable[part] = {part}.union(*(visit(below, path + [part]) for below in direct[part]))
+        return reachable[part]
+
+    for part in direct:
+        visit(part, [])
+    return reachable
+
+
+ARROWS = closure({**ROOMS, **OUTSIDE})
+
+
+def part_of(path):
+    """The part that a path relative to the root belongs to; None for a path outside all parts."""
+    pieces = path.split("/")
+    if pieces[0] == "core":
+        return "core/" + pieces[1] if len(pieces) < 3 or pieces[1] not in ROOMS else pieces[1]
+    if pieces[0] == "capi":
+        if pieces[1:2] == ["include"]:
+            return "c-api"
+        return "tool" if pieces[1:2] == ["tool"] else "capi"
+    if pieces[0] in ("bindings", "examples"):
+        return pieces[0]
+    return None
+
+
+def target_of(root, file, bracket, name):
+    """The path relative to the root that an include names; None for a header that is not ours."""
+    if bracket == '"':
+        beside = (file.parent / name).resolve()
+        if beside.is_file() and root in beside.parents:
+            return beside.relative_to(root).as_posix()
+    name = pathlib.PurePosixPath(name).as_posix()
+    if name.startswith("tutti/") and not name.endswith(".pb.h"):
+        return "capi/include/" + name
+    if part_of(name) is not None or (root / name).is_file():
+        return name
+    return None
+
+
+def without_comments(text):
+    """The text with comments blanked, line numbers kept."""
+    return COMMENT.sub(lambda match: re.sub(r"[^\n]", " ", match.group()), text)
+
+
+def violations_of_file(root, file):
+    path = file.relative_to(root).as_posix()
+    part = part_of(path)
+    if part not in ARROWS:
+        yield f"{path}: {part} is not a room; the rooms are {', '.join(sorted(ROOMS))}"
+        return
+    text = without_comments(file.read_text(encoding="utf-8"))
+    for match in INCLUDE.finditer(text):
+        bracket, name = match.groups()
+        line = text.count("\n", 0, match.start()) + 1
+        if name.endswith(".pb.h") and file.suffix != ".cc":
+            yield f"{path}:{line}: {name} is a generated header; only a .cc file may include it"
+        if name.endswith(".pb.h") and part not in ROOMS and name.startswith("tutti/"):
+            yield f"{path}:{line}: {part} may not include {name}, which belongs to the core"
+        target = target_of(root, file, bracket, name)
+        if target is None:
+            continue
+        below = part_of(target)
+        if below not in ARROWS[part]:
+            allowed = ", ".join(sorted(ARROWS[part] - {part})) or "nothing else"
+            yield (f"{path}:{line}: {part} may not include {name} ({below}); "
+                   f"it may include {allowed}")
+
+
+def violations_of_dependencies(root):
+    """A room's DEPENDS against the table: the build must not allow more than the architecture."""
+    for file in sorted(root.glob("core/*/CMakeLists.txt")):
+        text = re.sub(r"#[^\n]*", "", file.read_text(encoding="utf-8"))
+        call = DEPENDS.search(text)
+        if not call:
+            continue
+        room, depends = call.group(1), (call.group(2) or "").split()
+        for below in depends:
+            if below not in ARROWS.get(room, ()):
+                yield f"{file.relative_to(root).as_posix()}: {room} may not depend on {below}"
+
+
+def violations(root):
+    root = pathlib.Path(root).resolve()
+    for top in SCANNED:
+        for file in sorted((root / top).rglob("*")):
+            if file.suffix in SOURCES and file.is_file():
+                yield from violations_of_file(root, file)
+    yield from violations_of_dependencies(root)
+
+
+def main():
+    default = pathlib.Path(__file__).resolve().parents[2]
+    root = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else default
+    found = list(violations(root))
+    for violation in found:
+        print(violation)
+    print(f"{len(found)} violations" if found else "all includes run in allowed directions")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
