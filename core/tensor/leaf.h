@@ -1,0 +1,118 @@
+// Leaf: one leaf of a Value, a kind and the object that it refers to.
+//
+// Kinds are append-only. The tensor room knows tensor, string, optional, none and host object; the
+// objects of the other kinds belong to rooms above, which cast `object()` after looking at the
+// kind.
+#ifndef TUTTI_CORE_TENSOR_LEAF_H_
+#define TUTTI_CORE_TENSOR_LEAF_H_
+
+#include <cassert>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "core/base/host_data.h"
+#include "core/base/ref.h"
+#include "core/tensor/tensor.h"
+
+namespace tutti {
+
+class Value;
+
+// The same numbers as TUTTI_LEAF_* of the C interface.
+enum class LeafKind : int32_t {
+  kTensor = 1,
+  kString = 2,
+  kDistributed = 3,
+  kVariable = 4,
+  kDataset = 5,
+  kOptional = 6,
+  kNone = 7,
+  kHostObject = 8,
+};
+
+// "tensor", "string", ..., "host object"; static.
+std::string_view LeafKindName(LeafKind kind);
+
+class Leaf {
+ public:
+  Leaf() = default;  // none
+  Leaf(LeafKind kind, Ref<RefCounted> object) : kind_(kind), object_(std::move(object)) {}
+
+  static Leaf None() { return Leaf(); }
+  static Leaf OfTensor(Ref<Tensor> tensor) { return Leaf(LeafKind::kTensor, std::move(tensor)); }
+  static Leaf OfString(std::string_view text);
+  // An empty optional when `value` is null.
+  static Leaf OfOptional(Ref<Value> value);
+  // An object of the host's, which only the binding with the same tag unwraps.
+  static Leaf OfHostObject(Ref<HostData> object) {
+    return Leaf(LeafKind::kHostObject, std::move(object));
+  }
+
+  LeafKind kind() const { return kind_; }
+  bool is_none() const { return kind_ == LeafKind::kNone; }
+  bool is_tensor() const { return kind_ == LeafKind::kTensor; }
+
+  // The object, null for none; identity is by this pointer.
+  RefCounted* object() const { return object_.get(); }
+  const Ref<RefCounted>& object_ref() const { return object_; }
+  // The object as T, whatever the kind: the caller has looked at it.
+  template <class T>
+  T* object_as() const {
+    return static_cast<T*>(object_.get());
+  }
+
+  // Of the kind that the name says only.
+  const Tensor& tensor() const {
+    assert(kind_ == LeafKind::kTensor);
+    return *static_cast<const Tensor*>(object_.get());
+  }
+  Ref<Tensor> tensor_ref() const {
+    assert(kind_ == LeafKind::kTensor);
+    return Ref<Tensor>::Retain(static_cast<Tensor*>(object_.get()));
+  }
+  const std::string& string() const;
+  const HostData& host_object() const {
+    assert(kind_ == LeafKind::kHostObject);
+    return *static_cast<const HostData*>(object_.get());
+  }
+  const Value* optional_value() const;  // null when empty
+  Ref<Value> optional_value_ref() const;
+
+  // The same kind and the same object (for none: both none). Not a comparison of contents.
+  bool SameObject(const Leaf& other) const {
+    return kind_ == other.kind_ && object_.get() == other.object_.get();
+  }
+  // For tests and printing: contents of tensors, strings and optionals; identity of all others.
+  bool ContentsEqual(const Leaf& other) const;
+  std::string ToString() const;
+
+ private:
+  LeafKind kind_ = LeafKind::kNone;
+  Ref<RefCounted> object_;
+};
+
+class StringLeaf final : public RefCounted {
+ public:
+  explicit StringLeaf(std::string text) : text_(std::move(text)) {}
+  const std::string& text() const { return text_; }
+
+ private:
+  const std::string text_;
+};
+
+class OptionalLeaf final : public RefCounted {
+ public:
+  explicit OptionalLeaf(Ref<Value> value);
+  ~OptionalLeaf() override;
+  bool has_value() const { return value_.get() != nullptr; }
+  const Ref<Value>& value() const { return value_; }
+
+ private:
+  const Ref<Value> value_;
+};
+
+}  // namespace tutti
+
+#endif  // TUTTI_CORE_TENSOR_LEAF_H_
