@@ -71,15 +71,17 @@ enum { TUTTI_UNSET = 0, TUTTI_TRUE = 1, TUTTI_FALSE = 2 };
 typedef void (*tutti_destroy_fn)(void *user_data);
 
 /* The version of the library that is loaded, as (major << 16) | (minor << 8) | patch; compare with
- * the header's TUTTI_VERSION_*. Context: any. Threads: any. Since: 0.1. */
+ * the header's TUTTI_VERSION_*.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API uint32_t tutti_api_version(void);
 
-/* The version as text, "0.1.0"; static. Context: any. Threads: any. Since: 0.1. */
+/* The version as text, "0.1.0"; static.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API const char *tutti_api_version_string(void);
 
 /* The contents of a byte buffer; valid as long as the buffer. A NUL that is not counted follows the
- * last byte, so text may be printed with %s. NULL gives {"", 0}. Context: any. Threads: any. Since:
- * 0.1. */
+ * last byte, so text may be printed with %s. NULL gives {"", 0}.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API tutti_string_view tutti_bytes_get_view(const tutti_bytes *bytes);
 
 /* Context: any. Threads: any. Since: 0.1. */

@@ -29,12 +29,13 @@ struct tutti_call_options {
  * the waiting thread with no lock of the library held. A notification. */
 typedef int32_t (*tutti_poll_fn)(void *user_data);
 
-/* A switch that ends every wait it was given to, once and for good. Context: any. Threads: any.
- * Since: 0.1. */
+/* A switch that ends every wait it was given to, once and for good.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_cancellation_create(tutti_cancellation **out_cancellation);
 
 /* A cancellation that waiters also ask: a binding uses it to look for a pending Ctrl-C. `user_data`
- * must outlive the cancellation. Context: any. Threads: any. Since: 0.1. */
+ * must outlive the cancellation.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_cancellation_create_polled(tutti_poll_fn poll, void *user_data,
                                                          tutti_cancellation **out_cancellation);
 
@@ -42,7 +43,8 @@ TUTTI_API tutti_status *tutti_cancellation_create_polled(tutti_poll_fn poll, voi
  * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API void tutti_cancellation_cancel(tutti_cancellation *cancellation, const char *message);
 
-/* 1 after tutti_cancellation_cancel, else 0. Context: any. Threads: any. Since: 0.1. */
+/* 1 after tutti_cancellation_cancel, else 0.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API int32_t tutti_cancellation_is_cancelled(const tutti_cancellation *cancellation);
 
 /* Context: any. Threads: any. Since: 0.1. */

@@ -20,7 +20,8 @@ typedef struct tutti_communicator_options {
   { sizeof(tutti_communicator_options), NULL }
 
 /* `size` ranks within this process, each to be used by a thread of its own. `out_communicators` has
- * room for `size`. Context: building. Threads: any. Since: 0.1. */
+ * room for `size`.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_communicator_create_local(tutti_runtime *runtime, size_t size,
                                                         const tutti_communicator_options *options,
                                                         tutti_communicator **out_communicators);
@@ -36,28 +37,29 @@ TUTTI_API int64_t tutti_communicator_get_epoch(const tutti_communicator *communi
 
 /* Folds `input` of all ranks into `output` of every rank; `output` may be `input` (in place).
  * Numeric dtypes; complex has no MIN and MAX. float16 and bfloat16 accumulate in float32 and round
- * once; MEAN of integers truncates towards zero. Context: computing. Threads: one at a time. Since:
- * 0.1. */
+ * once; MEAN of integers truncates towards zero.
+ * Context: computing. Threads: one at a time. Since: 0.1. */
 TUTTI_API tutti_status *tutti_communicator_all_reduce(tutti_communicator *communicator,
                                                       const tutti_tensor *input, tutti_reduce_op op,
                                                       const tutti_call_options *call,
                                                       tutti_tensor *output);
 
-/* Copies `tensor` of rank `root` into `tensor` of every other rank. Context: computing. Threads:
- * one at a time. Since: 0.1. */
+/* Copies `tensor` of rank `root` into `tensor` of every other rank.
+ * Context: computing. Threads: one at a time. Since: 0.1. */
 TUTTI_API tutti_status *tutti_communicator_broadcast(tutti_communicator *communicator, int64_t root,
                                                      const tutti_call_options *call,
                                                      tutti_tensor *tensor);
 
 /* Joins `input` [n, ...] of all ranks along axis 0 into a new tensor [sum of n, ...]; n may differ
- * between ranks, the other sizes may not. Context: computing. Threads: one at a time. Since: 0.1.
- */
+ * between ranks, the other sizes may not.
+ * Context: computing. Threads: one at a time. Since: 0.1. */
 TUTTI_API tutti_status *tutti_communicator_all_gather(tutti_communicator *communicator,
                                                       const tutti_tensor *input,
                                                       const tutti_call_options *call,
                                                       tutti_tensor **out_tensor);
 
-/* Returns when every rank has called it. Context: computing. Threads: one at a time. Since: 0.1. */
+/* Returns when every rank has called it.
+ * Context: computing. Threads: one at a time. Since: 0.1. */
 TUTTI_API tutti_status *tutti_communicator_barrier(tutti_communicator *communicator,
                                                    const tutti_call_options *call);
 

@@ -24,23 +24,26 @@ enum { TUTTI_CALLBACK_REPLICA = 1, TUTTI_CALLBACK_CROSS_REPLICA = 2, TUTTI_CALLB
 /* Context: any. Threads: any. Since: 0.1. */
 TUTTI_API tutti_callback_class tutti_context_get_class(const tutti_context *context);
 
-/* The runtime of the call, borrowed. Context: any. Threads: any. Since: 0.1. */
+/* The runtime of the call, borrowed.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API tutti_runtime *tutti_context_get_runtime(const tutti_context *context);
 
-/* The strategy of the call, borrowed; NULL in a dataset callback. Context: any. Threads: any.
- * Since: 0.1. */
+/* The strategy of the call, borrowed; NULL in a dataset callback.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API tutti_strategy *tutti_context_get_strategy(const tutti_context *context);
 
-/* The replica among all replicas in sync, 0 .. n-1; -1 outside replica callbacks. Context: any.
- * Threads: any. Since: 0.1. */
+/* The replica among all replicas in sync, 0 .. n-1; -1 outside replica callbacks.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API int64_t tutti_context_get_replica_id(const tutti_context *context);
 
-/* 1 in a dataset callback. Context: any. Threads: any. Since: 0.1. */
+/* 1 in a dataset callback.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API int64_t tutti_context_get_replica_count(const tutti_context *context);
 
 /* Rows of this step over all replicas of all workers, when `args` came from a distributed iterator;
  * else -1. Scale a loss by 1 / global_rows and sum: the mean of means is wrong when batches are
- * uneven. Context: any. Threads: any. Since: 0.1. */
+ * uneven.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API int64_t tutti_context_get_global_rows(const tutti_context *context);
 
 /* The device of this replica, "CPU:0"; NUL-terminated, borrowed; "" outside replica callbacks.
@@ -53,8 +56,8 @@ TUTTI_API int32_t tutti_context_is_cancelled(const tutti_context *context);
 
 /* Reduces every tensor of `value` over all replicas; each gets the same bits. All replicas must
  * call it with the same structure, dtypes and shapes; otherwise all get INVALID_ARGUMENT naming
- * both sides. ABORTED when another replica failed. Context: replica. Threads: one at a time. Since:
- * 0.1. */
+ * both sides. ABORTED when another replica failed.
+ * Context: replica. Threads: one at a time. Since: 0.1. */
 TUTTI_API tutti_status *tutti_context_all_reduce(tutti_context *context, tutti_reduce_op op,
                                                  const tutti_value *value,
                                                  const tutti_call_options *call,
@@ -69,8 +72,8 @@ TUTTI_API tutti_status *tutti_context_all_gather(tutti_context *context, const t
 /* Runs `fn` once for all replicas, on the thread that called tutti_strategy_run, in cross-replica
  * context. `fn` gets `args` regrouped: every leaf that differs between replicas is distributed. Its
  * result is split again, and each replica gets its own part. All replicas must make the same number
- * of merge calls with the same `fn`; FAILED_PRECONDITION names the replicas that did not. Context:
- * replica. Threads: one at a time. Since: 0.1. */
+ * of merge calls with the same `fn`; FAILED_PRECONDITION names the replicas that did not.
+ * Context: replica. Threads: one at a time. Since: 0.1. */
 TUTTI_API tutti_status *tutti_context_merge_call(tutti_context *context, tutti_fn fn,
                                                  void *user_data, const tutti_value *args,
                                                  const tutti_call_options *call,

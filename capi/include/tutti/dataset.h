@@ -45,14 +45,15 @@ typedef struct tutti_range_options {
 #define TUTTI_RANGE_OPTIONS_INIT \
   { sizeof(tutti_range_options), NULL, 0 }
 
-/* start, start + step, ... before stop; step 0 is INVALID_ARGUMENT. Context: building. Threads:
- * any. Since: 0.1. */
+/* start, start + step, ... before stop; step 0 is INVALID_ARGUMENT.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_create_range(tutti_runtime *runtime, int64_t start,
                                                    int64_t stop, int64_t step,
                                                    const tutti_range_options *options,
                                                    tutti_dataset **out_dataset);
 
-/* One element, `value`. Context: building. Threads: any. Since: 0.1. */
+/* One element, `value`.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_create_from_tensors(tutti_runtime *runtime,
                                                           const tutti_value *value,
                                                           const tutti_source_options *options,
@@ -69,7 +70,8 @@ TUTTI_API tutti_status *tutti_dataset_create_from_tensor_slices(tutti_runtime *r
  * the generator's state, a host object say), then `next` for each element with that state as `in`;
  * it ends the sequence by leaving *out NULL. The state is released when the iterator ends. Both are
  * dataset callbacks. Elements must fit `spec`. Such a dataset cannot be serialised, and its
- * iterators resume by replay. Context: building. Threads: any. Since: 0.1. */
+ * iterators resume by replay.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_create_from_generator(
     tutti_runtime *runtime, tutti_callback start, tutti_callback next, const tutti_spec *spec,
     const tutti_source_options *options, tutti_dataset **out_dataset);
@@ -87,7 +89,8 @@ typedef struct tutti_list_files_options {
 
 /* The names of the files that match any of the glob patterns, as scalars of byte strings; sorted,
  * then shuffled anew for each iteration. NOT_FOUND names the patterns when nothing matches, at
- * iteration. Context: building. Threads: any. Since: 0.1. */
+ * iteration.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_create_list_files(tutti_runtime *runtime, size_t count,
                                                         const char *const *patterns,
                                                         const tutti_list_files_options *options,
@@ -103,15 +106,15 @@ typedef struct tutti_tf_record_options {
   { sizeof(tutti_tf_record_options), NULL, 0, 0 }
 
 /* The records of the TFRecord files that `files` names (scalars or vectors of byte strings), in
- * order. Errors name file, offset and record index: NOT_FOUND, DATA_LOSS. Context: building.
- * Threads: any. Since: 0.1. */
+ * order. Errors name file, offset and record index: NOT_FOUND, DATA_LOSS.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_create_tf_record(tutti_runtime *runtime,
                                                        const tutti_dataset *files,
                                                        const tutti_tf_record_options *options,
                                                        tutti_dataset **out_dataset);
 
-/* As tutti_dataset_create_tf_record, for a list of file names. Context: building. Threads: any.
- * Since: 0.1. */
+/* As tutti_dataset_create_tf_record, for a list of file names.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_create_tf_record_from_paths(
     tutti_runtime *runtime, size_t count, const char *const *paths,
     const tutti_tf_record_options *options, tutti_dataset **out_dataset);
@@ -128,13 +131,15 @@ typedef struct tutti_fixed_length_record_options {
   { sizeof(tutti_fixed_length_record_options), NULL, 0, 0, 0, 0 }
 
 /* Records of `record_bytes` bytes each from the files that `files` names; a rest that is no whole
- * record is INVALID_ARGUMENT naming file and sizes. Context: building. Threads: any. Since: 0.1. */
+ * record is INVALID_ARGUMENT naming file and sizes.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_create_fixed_length_record(
     tutti_runtime *runtime, const tutti_dataset *files, int64_t record_bytes,
     const tutti_fixed_length_record_options *options, tutti_dataset **out_dataset);
 
 /* Elements with the structure of `datasets` (a value whose leaves are datasets), one element of
- * each; as long as the shortest. Context: building. Threads: any. Since: 0.1. */
+ * each; as long as the shortest.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_create_zip(tutti_runtime *runtime,
                                                  const tutti_value *datasets,
                                                  const tutti_source_options *options,
@@ -152,8 +157,8 @@ typedef struct tutti_map_options {
   { sizeof(tutti_map_options), NULL, 0, 0 }
 
 /* Every element replaced by what `function` makes of it. A row function is called once per element,
- * in order, and never beyond what the consumer asked for. Context: building. Threads: any. Since:
- * 0.1. */
+ * in order, and never beyond what the consumer asked for.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_map(tutti_dataset **dataset, tutti_function *function,
                                           const tutti_map_options *options);
 
@@ -164,8 +169,8 @@ typedef struct tutti_transform_options {
 #define TUTTI_TRANSFORM_OPTIONS_INIT \
   { sizeof(tutti_transform_options), NULL }
 
-/* The elements for which `predicate` gives a true boolean scalar. Context: building. Threads: any.
- * Since: 0.1. */
+/* The elements for which `predicate` gives a true boolean scalar.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_filter(tutti_dataset **dataset, tutti_function *predicate,
                                              const tutti_transform_options *options);
 
@@ -178,12 +183,13 @@ typedef struct tutti_batch_options {
   { sizeof(tutti_batch_options), NULL, 0 }
 
 /* `batch_size` > 0 consecutive elements stacked along a new axis 0. Elements of unequal shapes fail
- * at iteration with both shapes named. Context: building. Threads: any. Since: 0.1. */
+ * at iteration with both shapes named.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_batch(tutti_dataset **dataset, int64_t batch_size,
                                             const tutti_batch_options *options);
 
-/* The sequence `count` times; -1 (or any negative number) = for ever. Context: building. Threads:
- * any. Since: 0.1. */
+/* The sequence `count` times; -1 (or any negative number) = for ever.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_repeat(tutti_dataset **dataset, int64_t count,
                                              const tutti_transform_options *options);
 
@@ -197,21 +203,24 @@ typedef struct tutti_shuffle_options {
 
 /* A random order: a buffer of `buffer_size` > 0 elements, each output drawn uniformly from it.
  * `seed` NULL: the runtime's random seed, or a fresh one. The order that a seed gives is a promise
- * of compatibility. Context: building. Threads: any. Since: 0.1. */
+ * of compatibility.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_shuffle(tutti_dataset **dataset, int64_t buffer_size,
                                               const int64_t *seed,
                                               const tutti_shuffle_options *options);
 
-/* The first `count` elements; -1 = all. Context: building. Threads: any. Since: 0.1. */
+/* The first `count` elements; -1 = all.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_take(tutti_dataset **dataset, int64_t count,
                                            const tutti_transform_options *options);
 
-/* All but the first `count` elements; -1 skips all. Context: building. Threads: any. Since: 0.1. */
+/* All but the first `count` elements; -1 skips all.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_skip(tutti_dataset **dataset, int64_t count,
                                            const tutti_transform_options *options);
 
-/* Elements index, index + num_shards, ...; 0 <= index < num_shards. Context: building. Threads:
- * any. Since: 0.1. */
+/* Elements index, index + num_shards, ...; 0 <= index < num_shards.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_shard(tutti_dataset **dataset, int64_t num_shards,
                                             int64_t index, const tutti_transform_options *options);
 
@@ -221,47 +230,53 @@ TUTTI_API tutti_status *tutti_dataset_concatenate(tutti_dataset **dataset,
                                                   const tutti_dataset *other,
                                                   const tutti_transform_options *options);
 
-/* Pairs (int64 index, element), from `start` on. Context: building. Threads: any. Since: 0.1. */
+/* Pairs (int64 index, element), from `start` on.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_enumerate(tutti_dataset **dataset, int64_t start,
                                                 const tutti_transform_options *options);
 
-/* Up to `buffer_size` elements made ahead by a thread; TUTTI_AUTOTUNE chooses. Context: building.
- * Threads: any. Since: 0.1. */
+/* Up to `buffer_size` elements made ahead by a thread; TUTTI_AUTOTUNE chooses.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_prefetch(tutti_dataset **dataset, int64_t buffer_size,
                                                const tutti_transform_options *options);
 
 /* The same dataset with `options` merged into its own. Twice with different values of one option is
- * INVALID_ARGUMENT. Context: building. Threads: any. Since: 0.1. */
+ * INVALID_ARGUMENT.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_with_options(tutti_dataset **dataset,
                                                    const tutti_data_options *options);
 
 /* ---- reading a definition. */
 
-/* The number of elements, TUTTI_CARDINALITY_INFINITE or _UNKNOWN. Context: any. Threads: any.
- * Since: 0.1. */
+/* The number of elements, TUTTI_CARDINALITY_INFINITE or _UNKNOWN.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API int64_t tutti_dataset_get_cardinality(const tutti_dataset *dataset);
 
 /* Structure, dtypes and shapes of an element. A map whose function has no output spec learns it by
- * computing one element here. Context: computing. Threads: any. Since: 0.1. */
+ * computing one element here.
+ * Context: computing. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_element_spec(const tutti_dataset *dataset,
                                                    const tutti_call_options *call,
                                                    tutti_spec **out_spec);
 
-/* A copy of the dataset's options. Context: building. Threads: any. Since: 0.1. */
+/* A copy of the dataset's options.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_options(const tutti_dataset *dataset,
                                               tutti_data_options **out_options);
 
 /* The plan for people: one line per operation from the last to the sources, with cardinality and
- * spec. Context: building. Threads: any. Since: 0.1. */
+ * spec.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_explain(const tutti_dataset *dataset, tutti_bytes **out_text);
 
 /* The definition as bytes. FAILED_PRECONDITION names an operation that holds a callback without a
- * registered name. Context: building. Threads: any. Since: 0.1. */
+ * registered name.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_serialize(const tutti_dataset *dataset,
                                                 tutti_bytes **out_bytes);
 
-/* The dataset that was serialised. INVALID_ARGUMENT for bytes that are none. Context: building.
- * Threads: any. Since: 0.1. */
+/* The dataset that was serialised. INVALID_ARGUMENT for bytes that are none.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_deserialize(tutti_runtime *runtime, const void *data,
                                                   size_t size, tutti_dataset **out_dataset);
 
@@ -282,16 +297,18 @@ TUTTI_API void tutti_dataset_release(const tutti_dataset *dataset);
 TUTTI_API tutti_status *tutti_data_options_create(tutti_data_options **out_options);
 
 /* INVALID_ARGUMENT for an unknown key, naming the known ones, or for a value out of range or of
- * another type. Context: building. Threads: one at a time. Since: 0.1. */
+ * another type.
+ * Context: building. Threads: one at a time. Since: 0.1. */
 TUTTI_API tutti_status *tutti_data_options_set_int64(tutti_data_options *options, const char *key,
                                                      int64_t value);
 
-/* As tutti_data_options_set_int64. Context: building. Threads: one at a time. Since: 0.1. */
+/* As tutti_data_options_set_int64.
+ * Context: building. Threads: one at a time. Since: 0.1. */
 TUTTI_API tutti_status *tutti_data_options_set_bool(tutti_data_options *options, const char *key,
                                                     int32_t value);
 
-/* present = 0 when it was not set; booleans read as 0 and 1. Context: building. Threads: any.
- * Since: 0.1. */
+/* present = 0 when it was not set; booleans read as 0 and 1.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_data_options_read(const tutti_data_options *options, const char *key,
                                                 tutti_optional_int64 *out_value);
 

@@ -40,8 +40,8 @@ TUTTI_API tutti_status *tutti_device_spec_merge(const tutti_device_spec *outer,
 TUTTI_API tutti_status *tutti_device_spec_get_fields(const tutti_device_spec *spec,
                                                      tutti_device_fields *out_fields);
 
-/* The full form, "/job:ps/device:GPU:0"; NUL-terminated, borrowed. Context: any. Threads: any.
- * Since: 0.1. */
+/* The full form, "/job:ps/device:GPU:0"; NUL-terminated, borrowed.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API const char *tutti_device_spec_get_text(const tutti_device_spec *spec);
 
 /* Context: any. Threads: any. Since: 0.1. */
@@ -56,7 +56,8 @@ TUTTI_API void tutti_device_spec_release(const tutti_device_spec *spec);
 
 /* The names of this process's devices of `device_type` ("CPU", "GPU"; NULL = all), one a line.
  * Logical CPUs are as many as the setting logical_cpu_devices says (1 by default); a strategy may
- * name more, up to CPU:1023. Context: building. Threads: any. Since: 0.1. */
+ * name more, up to CPU:1023.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_device_list(tutti_runtime *runtime, const char *device_type,
                                           tutti_bytes **out_names);
 

@@ -25,8 +25,8 @@ typedef struct tutti_input_options {
   { sizeof(tutti_input_options), 0, 0 }
 
 /* Cuts the batches of `dataset`, whose elements must be batches: every leaf a tensor of rank >= 1
- * (INVALID_ARGUMENT tells to call batch first). Context: cross-replica. Threads: any. Since: 0.1.
- */
+ * (INVALID_ARGUMENT tells to call batch first).
+ * Context: cross-replica. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_strategy_distribute_dataset(tutti_strategy *strategy,
                                                           const tutti_dataset *dataset,
                                                           const tutti_input_options *options,
@@ -36,18 +36,20 @@ TUTTI_API tutti_status *tutti_strategy_distribute_dataset(tutti_strategy *strate
 /* One dataset per input pipeline, made by `fn` (stored; called in cross-replica context when this
  * function runs), whose `in` is the dict {"input_pipeline_id", "num_input_pipelines",
  * "num_replicas_in_sync"} of int64 scalars and whose result is a dataset. Its elements go to the
- * replicas one each, in turn; nothing is rebatched, sharded or prefetched. Context: cross-replica.
- * Threads: any. Since: 0.1. */
+ * replicas one each, in turn; nothing is rebatched, sharded or prefetched.
+ * Context: cross-replica. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_strategy_distribute_datasets_from_function(
     tutti_strategy *strategy, tutti_callback fn, const tutti_input_options *options,
     const tutti_call_options *call, tutti_distributed_dataset **out_dataset);
 
 /* The spec of one replica's part; the first dimension is unknown where a partial batch can occur.
- * Borrowed. Context: any. Threads: any. Since: 0.1. */
+ * Borrowed.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API const tutti_spec *tutti_distributed_dataset_get_element_spec(
     const tutti_distributed_dataset *dataset);
 
-/* Steps, TUTTI_CARDINALITY_INFINITE or _UNKNOWN. Context: any. Threads: any. Since: 0.1. */
+/* Steps, TUTTI_CARDINALITY_INFINITE or _UNKNOWN.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API int64_t
 tutti_distributed_dataset_get_cardinality(const tutti_distributed_dataset *dataset);
 
@@ -57,7 +59,8 @@ TUTTI_API void tutti_distributed_dataset_retain(const tutti_distributed_dataset 
 /* Context: any. Threads: any. Since: 0.1. */
 TUTTI_API void tutti_distributed_dataset_release(const tutti_distributed_dataset *dataset);
 
-/* Starts at the first step. Context: cross-replica. Threads: any. Since: 0.1. */
+/* Starts at the first step.
+ * Context: cross-replica. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_distributed_iterator_create(
     const tutti_distributed_dataset *dataset, const tutti_call_options *call,
     tutti_distributed_iterator **out_iterator);
@@ -68,27 +71,31 @@ TUTTI_API tutti_status *tutti_distributed_iterator_next(tutti_distributed_iterat
                                                         const tutti_call_options *call,
                                                         tutti_value **out_value);
 
-/* As next, as an optional leaf; empty at the end. Context: cross-replica. Threads: one at a time.
- * Since: 0.1. */
+/* As next, as an optional leaf; empty at the end.
+ * Context: cross-replica. Threads: one at a time. Since: 0.1. */
 TUTTI_API tutti_status *tutti_distributed_iterator_next_optional(
     tutti_distributed_iterator *iterator, const tutti_call_options *call,
     tutti_value **out_optional);
 
-/* Borrowed. Context: any. Threads: any. Since: 0.1. */
+/* Borrowed.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API const tutti_spec *tutti_distributed_iterator_get_element_spec(
     const tutti_distributed_iterator *iterator);
 
-/* The position as bytes. Context: cross-replica. Threads: one at a time. Since: 0.1. */
+/* The position as bytes.
+ * Context: cross-replica. Threads: one at a time. Since: 0.1. */
 TUTTI_API tutti_status *tutti_distributed_iterator_save(tutti_distributed_iterator *iterator,
                                                         const tutti_call_options *call,
                                                         tutti_bytes **out_state);
 
-/* Goes to a saved position. Context: cross-replica. Threads: one at a time. Since: 0.1. */
+/* Goes to a saved position.
+ * Context: cross-replica. Threads: one at a time. Since: 0.1. */
 TUTTI_API tutti_status *tutti_distributed_iterator_restore(tutti_distributed_iterator *iterator,
                                                            const void *state, size_t size,
                                                            const tutti_call_options *call);
 
-/* Stops and joins its threads. Context: cross-replica. Threads: any. Since: 0.1. */
+/* Stops and joins its threads.
+ * Context: cross-replica. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_distributed_iterator_close(tutti_distributed_iterator *iterator,
                                                          const tutti_call_options *call);
 

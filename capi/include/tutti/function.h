@@ -40,13 +40,15 @@ typedef struct tutti_function_options {
 #define TUTTI_FUNCTION_OPTIONS_INIT \
   { sizeof(tutti_function_options), NULL, NULL, 0 }
 
-/* A function from a callback. Context: building. Threads: any. Since: 0.1. */
+/* A function from a callback.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_function_create(tutti_runtime *runtime, tutti_callback callback,
                                               const tutti_function_options *options,
                                               tutti_function **out_function);
 
 /* Makes `name` mean `callback` in this runtime, so that a serialised dataset finds it again.
- * ALREADY_EXISTS when the name is taken. Context: building. Threads: any. Since: 0.1. */
+ * ALREADY_EXISTS when the name is taken.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_function_register(tutti_runtime *runtime, const char *name,
                                                 tutti_callback callback,
                                                 const tutti_function_options *options);
@@ -55,8 +57,8 @@ TUTTI_API tutti_status *tutti_function_register(tutti_runtime *runtime, const ch
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_function_unregister(tutti_runtime *runtime, const char *name);
 
-/* The function registered as `name`; NOT_FOUND names the nearest ones. Context: building. Threads:
- * any. Since: 0.1. */
+/* The function registered as `name`; NOT_FOUND names the nearest ones.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_function_create_registered(tutti_runtime *runtime, const char *name,
                                                          tutti_function **out_function);
 
@@ -75,8 +77,8 @@ typedef struct tutti_feature {
   { sizeof(tutti_feature), NULL, 0, 0, NULL, NULL }
 
 /* The native function from a serialised tf.train.Example (bytes, any shape) to a dict of its
- * features, each with the input's dims in front. Serialisable; runs without a callback. Context:
- * building. Threads: any. Since: 0.1. */
+ * features, each with the input's dims in front. Serialisable; runs without a callback.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_function_create_parse_example(tutti_runtime *runtime, size_t count,
                                                             const tutti_feature *const *features,
                                                             tutti_function **out_function);

@@ -14,7 +14,8 @@ typedef struct tutti_iterator_options {
 #define TUTTI_ITERATOR_OPTIONS_INIT \
   { sizeof(tutti_iterator_options), NULL }
 
-/* Starts at the first element. Context: computing. Threads: any. Since: 0.1. */
+/* Starts at the first element.
+ * Context: computing. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_iterator_create(const tutti_dataset *dataset,
                                               const tutti_iterator_options *options,
                                               const tutti_call_options *call,
@@ -22,19 +23,20 @@ TUTTI_API tutti_status *tutti_iterator_create(const tutti_dataset *dataset,
 
 /* The next element, or *out_value = NULL at the end, then and ever after. An error belongs to the
  * element: the next call goes on behind it where the source can, and repeats it where not.
- * DEADLINE_EXCEEDED and CANCELLED lose nothing. Context: computing. Threads: one at a time. Since:
- * 0.1. */
+ * DEADLINE_EXCEEDED and CANCELLED lose nothing.
+ * Context: computing. Threads: one at a time. Since: 0.1. */
 TUTTI_API tutti_status *tutti_iterator_next(tutti_iterator *iterator,
                                             const tutti_call_options *call,
                                             tutti_value **out_value);
 
-/* The next element as an optional leaf; empty at the end. Context: computing. Threads: one at a
- * time. Since: 0.1. */
+/* The next element as an optional leaf; empty at the end.
+ * Context: computing. Threads: one at a time. Since: 0.1. */
 TUTTI_API tutti_status *tutti_iterator_next_optional(tutti_iterator *iterator,
                                                      const tutti_call_options *call,
                                                      tutti_value **out_optional);
 
-/* Borrowed; NULL only for NULL. Context: any. Threads: any. Since: 0.1. */
+/* Borrowed; NULL only for NULL.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API const tutti_spec *tutti_iterator_get_element_spec(const tutti_iterator *iterator);
 
 /* The position as bytes: elements that were delivered count, elements made ahead do not.
@@ -44,13 +46,13 @@ TUTTI_API tutti_status *tutti_iterator_save(tutti_iterator *iterator,
                                             tutti_bytes **out_state);
 
 /* Goes to a saved position of an iterator over an equal dataset; INVALID_ARGUMENT when the bytes
- * are of another dataset, and the iterator is where it was. Context: computing. Threads: one at a
- * time. Since: 0.1. */
+ * are of another dataset, and the iterator is where it was.
+ * Context: computing. Threads: one at a time. Since: 0.1. */
 TUTTI_API tutti_status *tutti_iterator_restore(tutti_iterator *iterator, const void *state,
                                                size_t size, const tutti_call_options *call);
 
-/* Stops and joins the iterator's threads; later calls are FAILED_PRECONDITION. Context: computing.
- * Threads: any. Since: 0.1. */
+/* Stops and joins the iterator's threads; later calls are FAILED_PRECONDITION.
+ * Context: computing. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_iterator_close(tutti_iterator *iterator,
                                              const tutti_call_options *call);
 

@@ -18,24 +18,26 @@ typedef struct tutti_tf_record_writer_options {
     sizeof(tutti_tf_record_writer_options), 0, { 0, 0 } \
   }
 
-/* Overwrites `path`. Context: computing. Threads: any. Since: 0.1. */
+/* Overwrites `path`.
+ * Context: computing. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_tf_record_writer_create(tutti_runtime *runtime, const char *path,
                                                       const tutti_tf_record_writer_options *options,
                                                       tutti_tf_record_writer **out_writer);
 
-/* One record. Context: computing. Threads: one at a time. Since: 0.1. */
+/* One record.
+ * Context: computing. Threads: one at a time. Since: 0.1. */
 TUTTI_API tutti_status *tutti_tf_record_writer_write(tutti_tf_record_writer *writer,
                                                      const void *data, size_t size);
 
-/* Every element of `dataset`, which must be byte-string scalars. Context: computing. Threads: one
- * at a time. Since: 0.1. */
+/* Every element of `dataset`, which must be byte-string scalars.
+ * Context: computing. Threads: one at a time. Since: 0.1. */
 TUTTI_API tutti_status *tutti_tf_record_writer_write_dataset(tutti_tf_record_writer *writer,
                                                              const tutti_dataset *dataset,
                                                              const tutti_call_options *call);
 
 /* Flushes, syncs and closes; an error here means that the file may be incomplete. A writer released
- * without close is flushed without a report. Context: computing. Threads: one at a time. Since:
- * 0.1. */
+ * without close is flushed without a report.
+ * Context: computing. Threads: one at a time. Since: 0.1. */
 TUTTI_API tutti_status *tutti_tf_record_writer_close(tutti_tf_record_writer *writer);
 
 /* Context: any. Threads: any. Since: 0.1. */

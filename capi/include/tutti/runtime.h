@@ -36,7 +36,8 @@ typedef struct tutti_runtime_options {
   { sizeof(tutti_runtime_options), 0, NULL, NULL }
 
 /* Starts a runtime of its own, beside the default one. An unknown setting is INVALID_ARGUMENT and
- * names the known ones. Context: cross-replica. Threads: any. Since: 0.1. */
+ * names the known ones.
+ * Context: cross-replica. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_runtime_create(const tutti_runtime_options *options,
                                              tutti_runtime **out_runtime);
 
@@ -47,42 +48,47 @@ TUTTI_API tutti_status *tutti_runtime_get_or_start_default(tutti_runtime **out_r
 /* Closes every iterator, strategy and communicator of the runtime, runs the outstanding `destroy`
  * callbacks and joins all its threads. NULL is the default runtime; if that is not running nothing
  * happens. Calling it again is fine. Errors: DEADLINE_EXCEEDED when a callback of the host does not
- * return in time (the rest is shut down all the same). Context: host only, that is, outside every
- * callback. Threads: any. Since: 0.1. */
+ * return in time (the rest is shut down all the same).
+ * Context: host only, that is, outside every callback. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_runtime_shutdown(tutti_runtime *runtime,
                                                const tutti_call_options *call);
 
-/* 1 while the runtime can be used. Context: any. Threads: any. Since: 0.1. */
+/* 1 while the runtime can be used.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API int32_t tutti_runtime_is_running(const tutti_runtime *runtime);
 
 /* Changes a setting of a running runtime by its name; the value is text ("3", "2.5", "true",
  * "info", "500ms"). Keys (variable TUTTI_<KEY> in upper case): log_level, logical_cpu_devices,
  * compute_threads, memory_limit, default_timeout, flight_recorder_dir. Unknown key or bad value:
- * INVALID_ARGUMENT; a setting that is fixed at start: FAILED_PRECONDITION. Context: building.
- * Threads: any. Since: 0.1. */
+ * INVALID_ARGUMENT; a setting that is fixed at start: FAILED_PRECONDITION.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_runtime_set(tutti_runtime *runtime, const char *key,
                                           const char *value);
 
-/* The effective value as text. Context: building. Threads: any. Since: 0.1. */
+/* The effective value as text.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_runtime_read_setting(tutti_runtime *runtime, const char *key,
                                                    tutti_bytes **out_value);
 
 /* All settings as a JSON object {key: {"value": ..., "source":
- * "argument"|"variable"|"file"|"default"}}. Context: building. Threads: any. Since: 0.1. */
+ * "argument"|"variable"|"file"|"default"}}.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_runtime_describe(tutti_runtime *runtime, tutti_bytes **out_json);
 
 /* The seed behind every dataset operation that was given none; present = 0 goes back to random
- * seeds. Context: building. Threads: any. Since: 0.1. */
+ * seeds.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_runtime_set_random_seed(tutti_runtime *runtime,
                                                       tutti_optional_int64 seed);
 
 /* Sends the log lines to `log` instead of stderr; NULL goes back. Returns when the former sink is
- * no longer running, after which its `user_data` may go. Context: computing. Threads: any. Since:
- * 0.1. */
+ * no longer running, after which its `user_data` may go.
+ * Context: computing. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_runtime_set_log_sink(tutti_runtime *runtime, tutti_log_fn log,
                                                    void *user_data);
 
-/* The flight recorder's last records as JSON. Context: building. Threads: any. Since: 0.1. */
+/* The flight recorder's last records as JSON.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_runtime_dump_recorder(tutti_runtime *runtime, tutti_bytes **out_json);
 
 /* Context: any. Threads: any. Since: 0.1. */

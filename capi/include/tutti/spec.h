@@ -12,27 +12,30 @@ TUTTI_BEGIN_DECLS
 /* A rank that is not known. */
 #define TUTTI_UNKNOWN_RANK (-1)
 
-/* The spec of one tensor; rank TUTTI_UNKNOWN_RANK takes no dims. Context: building. Threads: any.
- * Since: 0.1. */
+/* The spec of one tensor; rank TUTTI_UNKNOWN_RANK takes no dims.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_spec_create_tensor(tutti_dtype dtype, int64_t rank,
                                                  const int64_t *dims, tutti_spec **out_spec);
 
 /* Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_spec_create_none(tutti_spec **out_spec);
 
-/* The spec of an optional of `inner`. Context: building. Threads: any. Since: 0.1. */
+/* The spec of an optional of `inner`.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_spec_create_optional(const tutti_spec *inner, tutti_spec **out_spec);
 
-/* The spec of a dataset whose elements are `inner`. Context: building. Threads: any. Since: 0.1. */
+/* The spec of a dataset whose elements are `inner`.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_spec_create_dataset(const tutti_spec *inner, tutti_spec **out_spec);
 
-/* The structure `treespec` with `count` specs of one leaf each. Context: building. Threads: any.
- * Since: 0.1. */
+/* The structure `treespec` with `count` specs of one leaf each.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_spec_create_from_leaves(const tutti_treespec *treespec, size_t count,
                                                       const tutti_spec *const *leaves,
                                                       tutti_spec **out_spec);
 
-/* The spec that exactly describes a value. Context: building. Threads: any. Since: 0.1. */
+/* The spec that exactly describes a value.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_spec_create_from_value(const tutti_value *value,
                                                      tutti_spec **out_spec);
 
@@ -48,24 +51,27 @@ TUTTI_API tutti_leaf_kind tutti_spec_get_leaf_kind(const tutti_spec *spec, size_
 /* Context: any. Threads: any. Since: 0.1. */
 TUTTI_API tutti_dtype tutti_spec_get_leaf_dtype(const tutti_spec *spec, size_t leaf);
 
-/* TUTTI_UNKNOWN_RANK when it is not known. Context: any. Threads: any. Since: 0.1. */
+/* TUTTI_UNKNOWN_RANK when it is not known.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API int64_t tutti_spec_get_leaf_rank(const tutti_spec *spec, size_t leaf);
 
 /* Sizes, TUTTI_UNKNOWN_DIMENSION where not known; NULL for rank 0 or an unknown rank.
  * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API const int64_t *tutti_spec_get_leaf_dims(const tutti_spec *spec, size_t leaf);
 
-/* What an optional or dataset leaf holds; NULL for others. Context: any. Threads: any. Since: 0.1.
- */
+/* What an optional or dataset leaf holds; NULL for others.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API const tutti_spec *tutti_spec_get_leaf_inner(const tutti_spec *spec, size_t leaf);
 
 /* Context: any. Threads: any. Since: 0.1. */
 TUTTI_API int32_t tutti_spec_equal(const tutti_spec *left, const tutti_spec *right);
 
-/* 1 when every value of `specific` also fits `general`. Context: any. Threads: any. Since: 0.1. */
+/* 1 when every value of `specific` also fits `general`.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API int32_t tutti_spec_is_compatible(const tutti_spec *general, const tutti_spec *specific);
 
-/* "{'image': float32[?,64], 'label': int64[?]}". Context: building. Threads: any. Since: 0.1. */
+/* "{'image': float32[?,64], 'label': int64[?]}".
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_spec_to_string(const tutti_spec *spec, tutti_bytes **out_text);
 
 /* Context: any. Threads: any. Since: 0.1. */

@@ -50,54 +50,60 @@ typedef struct tutti_detail {
   }
 
 /* Makes a status, for a callback that fails. `code` TUTTI_OK or an unknown code becomes
- * TUTTI_UNKNOWN. Never NULL: when memory is short it is the static out-of-memory status. Context:
- * any. Threads: any. Since: 0.1. */
+ * TUTTI_UNKNOWN. Never NULL: when memory is short it is the static out-of-memory status.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_status_create(tutti_code code, const char *message);
 
 /* Makes a status that carries an object of the host (an exception, say) through the library. Only
  * the binding that knows `tag` (an address of its own) unwraps it. `destroy` runs once, with the
- * last reference. Context: any. Threads: any. Since: 0.1. */
+ * last reference.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_status_create_with_host_object(tutti_code code, const char *message,
                                                              const void *tag, void *object,
                                                              tutti_destroy_fn destroy);
 
 /* Adds a detail to a status that only the caller holds (made by one of the two functions above and
- * shown to nobody); on any other it is FAILED_PRECONDITION. Context: any. Threads: one at a time.
- * Since: 0.1. */
+ * shown to nobody); on any other it is FAILED_PRECONDITION.
+ * Context: any. Threads: one at a time. Since: 0.1. */
 TUTTI_API tutti_status *tutti_status_add_int64(tutti_status *status, const char *key,
                                                int64_t value);
 
-/* As tutti_status_add_int64. Context: any. Threads: one at a time. Since: 0.1. */
+/* As tutti_status_add_int64.
+ * Context: any. Threads: one at a time. Since: 0.1. */
 TUTTI_API tutti_status *tutti_status_add_string(tutti_status *status, const char *key,
                                                 const char *value);
 
-/* TUTTI_OK for NULL. Context: any. Threads: any. Since: 0.1. */
+/* TUTTI_OK for NULL.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API tutti_code tutti_status_get_code(const tutti_status *status);
 
-/* The message without the code, NUL-terminated; "" for NULL. Context: any. Threads: any. Since:
- * 0.1. */
+/* The message without the code, NUL-terminated; "" for NULL.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API const char *tutti_status_get_message(const tutti_status *status);
 
-/* "INVALID_ARGUMENT" and so on; "UNKNOWN" for a number that is no code; static. Context: any.
- * Threads: any. Since: 0.1. */
+/* "INVALID_ARGUMENT" and so on; "UNKNOWN" for a number that is no code; static.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API const char *tutti_code_get_name(tutti_code code);
 
 /* Context: any. Threads: any. Since: 0.1. */
 TUTTI_API size_t tutti_status_get_detail_count(const tutti_status *status);
 
 /* Fills `out_detail` (whose struct_size is set) with detail `index`. OUT_OF_RANGE past the last
- * one. Context: any. Threads: any. Since: 0.1. */
+ * one.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_status_get_detail(const tutti_status *status, size_t index,
                                                 tutti_detail *out_detail);
 
 /* Context: any. Threads: any. Since: 0.1. */
 TUTTI_API size_t tutti_status_get_cause_count(const tutti_status *status);
 
-/* Cause `index`, borrowed; NULL past the last one. Context: any. Threads: any. Since: 0.1. */
+/* Cause `index`, borrowed; NULL past the last one.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API const tutti_status *tutti_status_get_cause(const tutti_status *status, size_t index);
 
 /* The host object of this status or of its causes, first found, that was made with `tag`; NULL if
- * there is none. Context: any. Threads: any. Since: 0.1. */
+ * there is none.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API void *tutti_status_get_host_object(const tutti_status *status, const void *tag);
 
 /* Context: any. Threads: any. Since: 0.1. */

@@ -25,37 +25,42 @@ typedef struct tutti_strategy_options {
   { sizeof(tutti_strategy_options), NULL, 0 }
 
 /* The strategy outside every scope: one replica, nothing distributed. Borrowed from the runtime's
- * point of view, but with a reference for the caller. Context: building. Threads: any. Since: 0.1.
- */
+ * point of view, but with a reference for the caller.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_strategy_create_default(tutti_runtime *runtime,
                                                       tutti_strategy **out_strategy);
 
-/* Everything on one device. Context: computing. Threads: any. Since: 0.1. */
+/* Everything on one device.
+ * Context: computing. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_strategy_create_one_device(tutti_runtime *runtime, const char *device,
                                                          const tutti_strategy_options *options,
                                                          const tutti_call_options *call,
                                                          tutti_strategy **out_strategy);
 
 /* One replica per device ("CPU:0", "CPU:1": logical devices). No device: all GPUs, else the CPU. A
- * device twice or unknown is INVALID_ARGUMENT. Context: computing. Threads: any. Since: 0.1. */
+ * device twice or unknown is INVALID_ARGUMENT.
+ * Context: computing. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_strategy_create_mirrored(tutti_runtime *runtime, size_t count,
                                                        const char *const *devices,
                                                        const tutti_strategy_options *options,
                                                        const tutti_call_options *call,
                                                        tutti_strategy **out_strategy);
 
-/* All replicas of all workers. Context: any. Threads: any. Since: 0.1. */
+/* All replicas of all workers.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API int64_t tutti_strategy_get_num_replicas_in_sync(const tutti_strategy *strategy);
 
-/* The replicas of this process. Context: any. Threads: any. Since: 0.1. */
+/* The replicas of this process.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API size_t tutti_strategy_get_local_replica_count(const tutti_strategy *strategy);
 
-/* The device of a local replica, "/device:CPU:0"; NULL past the last one. Context: any. Threads:
- * any. Since: 0.1. */
+/* The device of a local replica, "/device:CPU:0"; NULL past the last one.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API const char *tutti_strategy_get_worker_device(const tutti_strategy *strategy,
                                                        size_t replica);
 
-/* "MirroredStrategy" and so on; static. Context: any. Threads: any. Since: 0.1. */
+/* "MirroredStrategy" and so on; static.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API const char *tutti_strategy_get_type_name(const tutti_strategy *strategy);
 
 /* Runs `fn` once per local replica, concurrently. `args` may be NULL; replica i sees component i of
@@ -63,7 +68,8 @@ TUTTI_API const char *tutti_strategy_get_type_name(const tutti_strategy *strateg
  * identical object, none and equal strings stay one value, tensors become distributed. Returns when
  * no replica is running any more. The first error of a replica stops the others (their collectives
  * fail with ABORTED) and is returned, with "replica" among its details. FAILED_PRECONDITION while
- * another run of this strategy is running. Context: cross-replica. Threads: any. Since: 0.1. */
+ * another run of this strategy is running.
+ * Context: cross-replica. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_strategy_run(tutti_strategy *strategy, tutti_fn fn, void *user_data,
                                            const tutti_value *args, const tutti_call_options *call,
                                            tutti_value **out_value);
@@ -71,29 +77,31 @@ TUTTI_API tutti_status *tutti_strategy_run(tutti_strategy *strategy, tutti_fn fn
 /* Reduces every leaf of `value` over all replicas; the result is on the host of each worker. `axis`
  * NULL: across replicas only, equal shapes. Otherwise also along *axis inside each replica, MEAN
  * over all elements of all replicas. A leaf that is not distributed: MEAN gives it back, SUM is
- * INVALID_ARGUMENT with several replicas. Only SUM and MEAN. Context: cross-replica. Threads: any.
- * Since: 0.1. */
+ * INVALID_ARGUMENT with several replicas. Only SUM and MEAN.
+ * Context: cross-replica. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_strategy_reduce(tutti_strategy *strategy, tutti_reduce_op op,
                                               const tutti_value *value, const int64_t *axis,
                                               const tutti_call_options *call,
                                               tutti_value **out_value);
 
 /* Joins every distributed leaf along `axis`, in replica order: rank >= 1, equal sizes on all other
- * axes. Context: cross-replica. Threads: any. Since: 0.1. */
+ * axes.
+ * Context: cross-replica. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_strategy_gather(tutti_strategy *strategy, const tutti_value *value,
                                               int64_t axis, const tutti_call_options *call,
                                               tutti_value **out_value);
 
 /* A tuple of the values of this process's replicas, in order; of a value that is not distributed a
- * tuple of one. Context: building. Threads: any. Since: 0.1. */
+ * tuple of one.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_strategy_local_results(tutti_strategy *strategy,
                                                      const tutti_value *value,
                                                      tutti_value **out_tuple);
 
 /* A distributed value made by calling `fn` once per local replica, in order, in cross-replica
  * context, where `in` is the dict
- * {"num_replicas_in_sync", "replica_id_in_sync_group"} of int64 scalars. Context: cross-replica.
- * Threads: any. Since: 0.1. */
+ * {"num_replicas_in_sync", "replica_id_in_sync_group"} of int64 scalars.
+ * Context: cross-replica. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_strategy_create_values(tutti_strategy *strategy, tutti_fn fn,
                                                      void *user_data,
                                                      const tutti_call_options *call,
@@ -105,8 +113,8 @@ TUTTI_API tutti_status *tutti_strategy_create_per_replica(tutti_strategy *strate
                                                           const tutti_value *const *components,
                                                           tutti_value **out_value);
 
-/* Stops and joins the replica threads; later calls are FAILED_PRECONDITION. Context: cross-replica.
- * Threads: any. Since: 0.1. */
+/* Stops and joins the replica threads; later calls are FAILED_PRECONDITION.
+ * Context: cross-replica. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_strategy_close(tutti_strategy *strategy,
                                              const tutti_call_options *call);
 

@@ -58,26 +58,28 @@ typedef struct tutti_tensor_wrap_options {
  * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API size_t tutti_dtype_get_size(tutti_dtype dtype);
 
-/* "float32" and so on, "bytes" for byte strings, "invalid"; static. Context: any. Threads: any.
- * Since: 0.1. */
+/* "float32" and so on, "bytes" for byte strings, "invalid"; static.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API const char *tutti_dtype_get_name(tutti_dtype dtype);
 
 /* A tensor in 64-byte aligned memory of its own. `dims` has `rank` sizes, none negative.
- * Errors: INVALID_ARGUMENT, RESOURCE_EXHAUSTED. Context: building. Threads: any. Since: 0.1. */
+ * Errors: INVALID_ARGUMENT, RESOURCE_EXHAUSTED.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_tensor_create(tutti_runtime *runtime, tutti_dtype dtype, size_t rank,
                                             const int64_t *dims,
                                             const tutti_tensor_options *options,
                                             tutti_tensor **out_tensor);
 
 /* A tensor with a copy of `byte_size` bytes in row-major order; the size must match dtype and dims.
- * Not for byte strings. Context: building. Threads: any. Since: 0.1. */
+ * Not for byte strings.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_tensor_create_from_data(tutti_runtime *runtime, tutti_dtype dtype,
                                                       size_t rank, const int64_t *dims,
                                                       const void *data, size_t byte_size,
                                                       tutti_tensor **out_tensor);
 
-/* A tensor of byte strings, copied; `count` equals the product of `dims`. Context: building.
- * Threads: any. Since: 0.1. */
+/* A tensor of byte strings, copied; `count` equals the product of `dims`.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_tensor_create_from_strings(tutti_runtime *runtime, size_t rank,
                                                          const int64_t *dims, size_t count,
                                                          const tutti_string_view *strings,
@@ -85,7 +87,8 @@ TUTTI_API tutti_status *tutti_tensor_create_from_strings(tutti_runtime *runtime,
 
 /* A tensor over the caller's memory, without a copy. [data, data + byte_size) must hold every
  * element; it is checked. `hook` runs once when nobody uses the memory any more, and also when this
- * call fails. Context: building. Threads: any. Since: 0.1. */
+ * call fails.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_tensor_wrap(tutti_runtime *runtime, void *data, size_t byte_size,
                                           tutti_dtype dtype, size_t rank, const int64_t *dims,
                                           tutti_release_hook hook,
@@ -98,49 +101,59 @@ TUTTI_API tutti_dtype tutti_tensor_get_dtype(const tutti_tensor *tensor);
 /* Context: any. Threads: any. Since: 0.1. */
 TUTTI_API size_t tutti_tensor_get_rank(const tutti_tensor *tensor);
 
-/* `rank` sizes; NULL for rank 0. Context: any. Threads: any. Since: 0.1. */
+/* `rank` sizes; NULL for rank 0.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API const int64_t *tutti_tensor_get_dims(const tutti_tensor *tensor);
 
-/* `rank` strides in elements; NULL for rank 0. Context: any. Threads: any. Since: 0.1. */
+/* `rank` strides in elements; NULL for rank 0.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API const int64_t *tutti_tensor_get_strides(const tutti_tensor *tensor);
 
-/* The number of elements. Context: any. Threads: any. Since: 0.1. */
+/* The number of elements.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API int64_t tutti_tensor_get_element_count(const tutti_tensor *tensor);
 
-/* Element count times element size. Context: any. Threads: any. Since: 0.1. */
+/* Element count times element size.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API size_t tutti_tensor_get_byte_size(const tutti_tensor *tensor);
 
-/* The first element. Context: any. Threads: any. Since: 0.1. */
+/* The first element.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API const void *tutti_tensor_get_data(const tutti_tensor *tensor);
 
 /* The first element, for writing. FAILED_PRECONDITION when the tensor is read-only: see
- * tutti_tensor_make_mutable. Context: any. Threads: one at a time. Since: 0.1. */
+ * tutti_tensor_make_mutable.
+ * Context: any. Threads: one at a time. Since: 0.1. */
 TUTTI_API tutti_status *tutti_tensor_get_mutable_data(tutti_tensor *tensor, void **out_data);
 
-/* 1 when the elements lie in row-major order without gaps. Context: any. Threads: any. Since: 0.1.
- */
+/* 1 when the elements lie in row-major order without gaps.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API int32_t tutti_tensor_is_contiguous(const tutti_tensor *tensor);
 
 /* Context: any. Threads: any. Since: 0.1. */
 TUTTI_API int32_t tutti_tensor_is_read_only(const tutti_tensor *tensor);
 
 /* Elements [start, stop) along `axis`, a view on the same memory. OUT_OF_RANGE unless 0 <= start <=
- * stop <= size. Context: building. Threads: any. Since: 0.1. */
+ * stop <= size.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_tensor_slice(const tutti_tensor *tensor, size_t axis, int64_t start,
                                            int64_t stop, tutti_tensor **out_tensor);
 
 /* The same elements under other dims (one may be -1, computed from the rest), a view; a tensor that
- * is not contiguous is copied first. Context: building. Threads: any. Since: 0.1. */
+ * is not contiguous is copied first.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_tensor_reshape(const tutti_tensor *tensor, size_t rank,
                                              const int64_t *dims, tutti_tensor **out_tensor);
 
 /* A contiguous copy converted to `dtype`, by the rules of C for numbers (float to integer truncates
  * and saturates, NaN becomes 0; complex to real drops the imaginary part); not to or from byte
- * strings. Context: building. Threads: any. Since: 0.1. */
+ * strings.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_tensor_cast(const tutti_tensor *tensor, tutti_dtype dtype,
                                           tutti_tensor **out_tensor);
 
-/* A contiguous copy in memory of its own. Context: building. Threads: any. Since: 0.1. */
+/* A contiguous copy in memory of its own.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_tensor_copy(const tutti_tensor *tensor, tutti_tensor **out_tensor);
 
 /* Copies the elements of `source` into `destination`: same dtype and dims. Not for byte strings.
@@ -149,16 +162,16 @@ TUTTI_API tutti_status *tutti_tensor_copy_into(const tutti_tensor *source,
                                                tutti_tensor *destination);
 
 /* Replaces *tensor by one that only the caller can see: itself when nobody else holds it or its
- * memory and it is writable, else a copy. Takes the reference that *tensor was. Context: building.
- * Threads: one at a time. Since: 0.1. */
+ * memory and it is writable, else a copy. Takes the reference that *tensor was.
+ * Context: building. Threads: one at a time. Since: 0.1. */
 TUTTI_API tutti_status *tutti_tensor_make_mutable(tutti_tensor **tensor);
 
-/* 1 when dtype, dims and every element are equal (NaN equals NaN, -0 equals 0). Context: any.
- * Threads: any. Since: 0.1. */
+/* 1 when dtype, dims and every element are equal (NaN equals NaN, -0 equals 0).
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API int32_t tutti_tensor_equal(const tutti_tensor *left, const tutti_tensor *right);
 
-/* For people: "int64[3] [0 1 2]", shortened when long. Context: building. Threads: any. Since: 0.1.
- */
+/* For people: "int64[3] [0 1 2]", shortened when long.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_tensor_to_string(const tutti_tensor *tensor, tutti_bytes **out_text);
 
 /* DLPack, the exchange format of array libraries (https://dmlc.github.io/dlpack); include dlpack.h
@@ -175,26 +188,28 @@ typedef struct tutti_dlpack_options {
   { sizeof(tutti_dlpack_options), 0 }
 
 /* Exports the tensor as DLPack 1.0; the receiver calls its deleter. A read-only tensor sets
- * DLPACK_FLAG_BITMASK_READ_ONLY. Byte strings are INVALID_ARGUMENT. Context: building. Threads:
- * any. Since: 0.1. */
+ * DLPACK_FLAG_BITMASK_READ_ONLY. Byte strings are INVALID_ARGUMENT.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_tensor_to_dlpack(const tutti_tensor *tensor,
                                                const tutti_dlpack_options *options,
                                                struct DLManagedTensorVersioned **out_managed);
 
 /* Exports as DLPack before 1.0, which cannot say read-only: such a tensor is FAILED_PRECONDITION
- * unless copied. Context: building. Threads: any. Since: 0.1. */
+ * unless copied.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_tensor_to_dlpack_unversioned(const tutti_tensor *tensor,
                                                            const tutti_dlpack_options *options,
                                                            struct DLManagedTensor **out_managed);
 
 /* Takes over a DLPack 1.x tensor on the CPU without a copy; on success its deleter is called with
- * the last use, on failure the caller keeps it. Context: building. Threads: any. Since: 0.1. */
+ * the last use, on failure the caller keeps it.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_tensor_from_dlpack(tutti_runtime *runtime,
                                                  struct DLManagedTensorVersioned *managed,
                                                  tutti_tensor **out_tensor);
 
-/* As tutti_tensor_from_dlpack, for the format before 1.0. Context: building. Threads: any. Since:
- * 0.1. */
+/* As tutti_tensor_from_dlpack, for the format before 1.0.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_tensor_from_dlpack_unversioned(tutti_runtime *runtime,
                                                              struct DLManagedTensor *managed,
                                                              tutti_tensor **out_tensor);

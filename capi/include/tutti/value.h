@@ -40,20 +40,23 @@ enum {
 TUTTI_API tutti_status *tutti_value_create_tensor(const tutti_tensor *tensor,
                                                   tutti_value **out_value);
 
-/* A rank-0 tensor of float64 with one number. Context: building. Threads: any. Since: 0.1. */
+/* A rank-0 tensor of float64 with one number.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_value_create_float64(double number, tutti_value **out_value);
 
-/* A rank-0 tensor of int64 with one number. Context: building. Threads: any. Since: 0.1. */
+/* A rank-0 tensor of int64 with one number.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_value_create_int64(int64_t number, tutti_value **out_value);
 
-/* A text that is no tensor. Context: building. Threads: any. Since: 0.1. */
+/* A text that is no tensor.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_value_create_string(tutti_string_view text, tutti_value **out_value);
 
 /* Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_value_create_none(tutti_value **out_value);
 
-/* An optional that holds `value`, or nothing when `value` is NULL. Context: building. Threads: any.
- * Since: 0.1. */
+/* An optional that holds `value`, or nothing when `value` is NULL.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_value_create_optional(const tutti_value *value,
                                                     tutti_value **out_value);
 
@@ -81,14 +84,14 @@ TUTTI_API tutti_status *tutti_value_create_tuple(size_t count, const tutti_value
 TUTTI_API tutti_status *tutti_value_create_list(size_t count, const tutti_value *const *children,
                                                 tutti_value **out_value);
 
-/* Keys in any order, sorted here; a key twice is INVALID_ARGUMENT. Context: building. Threads: any.
- * Since: 0.1. */
+/* Keys in any order, sorted here; a key twice is INVALID_ARGUMENT.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_value_create_dict(size_t count, const char *const *keys,
                                                 const tutti_value *const *children,
                                                 tutti_value **out_value);
 
-/* Fields keep their order; `type_name` tells types of equal fields apart. Context: building.
- * Threads: any. Since: 0.1. */
+/* Fields keep their order; `type_name` tells types of equal fields apart.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_value_create_named_tuple(const char *type_name, size_t count,
                                                        const char *const *fields,
                                                        const tutti_value *const *children,
@@ -105,7 +108,8 @@ TUTTI_API tutti_status *tutti_value_create_from_leaves(const tutti_treespec *tre
 /* Context: any. Threads: any. Since: 0.1. */
 TUTTI_API tutti_node_kind tutti_value_get_kind(const tutti_value *value);
 
-/* 0 for a leaf. Context: any. Threads: any. Since: 0.1. */
+/* 0 for a leaf.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API size_t tutti_value_get_child_count(const tutti_value *value);
 
 /* Child `index`, with a reference for the caller. OUT_OF_RANGE past the last one.
@@ -115,31 +119,35 @@ TUTTI_API tutti_status *tutti_value_child(const tutti_value *value, size_t index
 
 /* The part of the value at `path`: keys, fields and indexes joined by '/', "" is the value itself
  * ("image", "0/labels"). NOT_FOUND names the part of the path that is missing and the keys there
- * are. Context: building. Threads: any. Since: 0.1. */
+ * are.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_value_find(const tutti_value *value, const char *path,
                                          tutti_value **out_value);
 
 /* As tutti_value_find where a tensor is expected; borrowed, lives as long as `value`.
- * INVALID_ARGUMENT when something else stands there. Context: building. Threads: any. Since: 0.1.
- */
+ * INVALID_ARGUMENT when something else stands there.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_value_find_tensor(const tutti_value *value, const char *path,
                                                 const tutti_tensor **out_tensor);
 
 /* Context: any. Threads: any. Since: 0.1. */
 TUTTI_API const tutti_treespec *tutti_value_get_treespec(const tutti_value *value);
 
-/* Leaves of the whole structure. Context: any. Threads: any. Since: 0.1. */
+/* Leaves of the whole structure.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API size_t tutti_value_get_leaf_count(const tutti_value *value);
 
-/* 0 past the last leaf. Context: any. Threads: any. Since: 0.1. */
+/* 0 past the last leaf.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API tutti_leaf_kind tutti_value_get_leaf_kind(const tutti_value *value, size_t leaf);
 
-/* Leaf `leaf` as a value of its own, with a reference for the caller. Context: building. Threads:
- * any. Since: 0.1. */
+/* Leaf `leaf` as a value of its own, with a reference for the caller.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_value_leaf(const tutti_value *value, size_t leaf,
                                          tutti_value **out_leaf);
 
-/* NULL when the leaf is of another kind; so below. Context: any. Threads: any. Since: 0.1. */
+/* NULL when the leaf is of another kind; so below.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API const tutti_tensor *tutti_value_get_leaf_tensor(const tutti_value *value, size_t leaf);
 
 /* Context: any. Threads: any. Since: 0.1. */
@@ -151,24 +159,27 @@ TUTTI_API tutti_variable *tutti_value_get_leaf_variable(const tutti_value *value
 /* Context: any. Threads: any. Since: 0.1. */
 TUTTI_API tutti_dataset *tutti_value_get_leaf_dataset(const tutti_value *value, size_t leaf);
 
-/* The object when the leaf was made with `tag`. Context: any. Threads: any. Since: 0.1. */
+/* The object when the leaf was made with `tag`.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API void *tutti_value_get_leaf_host_object(const tutti_value *value, size_t leaf,
                                                  const void *tag);
 
-/* What an optional holds; NULL when it is empty. Context: any. Threads: any. Since: 0.1. */
+/* What an optional holds; NULL when it is empty.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API const tutti_value *tutti_value_get_leaf_optional(const tutti_value *value, size_t leaf);
 
 /* The number of components of a distributed leaf (replicas of this process), 0 for others.
  * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API size_t tutti_value_get_leaf_component_count(const tutti_value *value, size_t leaf);
 
-/* Component `component` of a distributed leaf, borrowed; NULL past the last one. Context: any.
- * Threads: any. Since: 0.1. */
+/* Component `component` of a distributed leaf, borrowed; NULL past the last one.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API const tutti_value *tutti_value_get_leaf_component(const tutti_value *value, size_t leaf,
                                                             size_t component);
 
 /* For people, with nested structure and shortened tensors; distributed leaves read PerReplica:{0:
- * ..., 1: ...}. Context: building. Threads: any. Since: 0.1. */
+ * ..., 1: ...}.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_value_to_string(const tutti_value *value, tutti_bytes **out_text);
 
 /* Context: any. Threads: any. Since: 0.1. */
@@ -182,8 +193,8 @@ TUTTI_API void tutti_value_release(const tutti_value *value);
 /* Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_treespec_create_leaf(tutti_treespec **out_treespec);
 
-/* A tuple (TUTTI_NODE_TUPLE) or list (TUTTI_NODE_LIST). Context: building. Threads: any. Since:
- * 0.1. */
+/* A tuple (TUTTI_NODE_TUPLE) or list (TUTTI_NODE_LIST).
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_treespec_create_sequence(tutti_node_kind kind, size_t count,
                                                        const tutti_treespec *const *children,
                                                        tutti_treespec **out_treespec);
@@ -208,7 +219,8 @@ TUTTI_API size_t tutti_treespec_get_leaf_count(const tutti_treespec *treespec);
 /* Context: any. Threads: any. Since: 0.1. */
 TUTTI_API size_t tutti_treespec_get_child_count(const tutti_treespec *treespec);
 
-/* NULL past the last one. Context: any. Threads: any. Since: 0.1. */
+/* NULL past the last one.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API const tutti_treespec *tutti_treespec_get_child(const tutti_treespec *treespec,
                                                          size_t index);
 
@@ -216,13 +228,15 @@ TUTTI_API const tutti_treespec *tutti_treespec_get_child(const tutti_treespec *t
  * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API const char *tutti_treespec_get_key(const tutti_treespec *treespec, size_t index);
 
-/* The type name of a named tuple; NULL for others. Context: any. Threads: any. Since: 0.1. */
+/* The type name of a named tuple; NULL for others.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API const char *tutti_treespec_get_type_name(const tutti_treespec *treespec);
 
 /* Context: any. Threads: any. Since: 0.1. */
 TUTTI_API int32_t tutti_treespec_equal(const tutti_treespec *left, const tutti_treespec *right);
 
-/* "{'a': (*, *), 'b': *}". Context: building. Threads: any. Since: 0.1. */
+/* "{'a': (*, *), 'b': *}".
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_treespec_to_string(const tutti_treespec *treespec,
                                                  tutti_bytes **out_text);
 

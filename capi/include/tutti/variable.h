@@ -38,23 +38,23 @@ typedef struct tutti_variable_options {
 #define TUTTI_VARIABLE_OPTIONS_INIT \
   { sizeof(tutti_variable_options), NULL, 0, 0, 0 }
 
-/* A variable of `strategy` with a copy of `initial` on every replica. Context: cross-replica.
- * Threads: any. Since: 0.1. */
+/* A variable of `strategy` with a copy of `initial` on every replica.
+ * Context: cross-replica. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_variable_create(tutti_strategy *strategy, const tutti_tensor *initial,
                                               const tutti_variable_options *options,
                                               const tutti_call_options *call,
                                               tutti_variable **out_variable);
 
 /* A copy of the value: of this replica's copy in replica context; outside, of the first copy
- * (ON_WRITE) or of the copies aggregated (ON_READ). Context: computing. Threads: any. Since: 0.1.
- */
+ * (ON_WRITE) or of the copies aggregated (ON_READ).
+ * Context: computing. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_variable_read(const tutti_variable *variable, tutti_context *context,
                                             const tutti_call_options *call,
                                             tutti_tensor **out_tensor);
 
 /* The live memory of this replica's copy (outside: of the first), read-only and without a copy;
- * writes show through. Borrowed; lives as long as the variable. Context: computing. Threads: any.
- * Since: 0.1. */
+ * writes show through. Borrowed; lives as long as the variable.
+ * Context: computing. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_variable_get_data(const tutti_variable *variable,
                                                 const tutti_context *context,
                                                 const tutti_tensor **out_tensor);
@@ -62,18 +62,20 @@ TUTTI_API tutti_status *tutti_variable_get_data(const tutti_variable *variable,
 /* Sets the value to `tensor`, of the variable's dtype and shape. In replica context ON_WRITE
  * aggregates the replicas' tensors (all replicas must come here; aggregation NONE is
  * INVALID_ARGUMENT); ON_READ writes this copy. Outside, every copy; ON_READ with SUM writes tensor
- * / replicas. Context: computing. Threads: any. Since: 0.1. */
+ * / replicas.
+ * Context: computing. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_variable_assign(tutti_variable *variable, tutti_context *context,
                                               const tutti_tensor *tensor,
                                               const tutti_call_options *call);
 
-/* Adds, as tutti_variable_assign; outside, ON_READ with SUM is INVALID_ARGUMENT. Context:
- * computing. Threads: any. Since: 0.1. */
+/* Adds, as tutti_variable_assign; outside, ON_READ with SUM is INVALID_ARGUMENT.
+ * Context: computing. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_variable_assign_add(tutti_variable *variable, tutti_context *context,
                                                   const tutti_tensor *tensor,
                                                   const tutti_call_options *call);
 
-/* Subtracts, as tutti_variable_assign_add. Context: computing. Threads: any. Since: 0.1. */
+/* Subtracts, as tutti_variable_assign_add.
+ * Context: computing. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_variable_assign_sub(tutti_variable *variable, tutti_context *context,
                                                   const tutti_tensor *tensor,
                                                   const tutti_call_options *call);
@@ -90,7 +92,8 @@ TUTTI_API size_t tutti_variable_get_rank(const tutti_variable *variable);
 /* Context: any. Threads: any. Since: 0.1. */
 TUTTI_API const int64_t *tutti_variable_get_dims(const tutti_variable *variable);
 
-/* AUTO reads as ON_WRITE. Context: any. Threads: any. Since: 0.1. */
+/* AUTO reads as ON_WRITE.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API tutti_synchronization tutti_variable_get_synchronization(const tutti_variable *variable);
 
 /* Context: any. Threads: any. Since: 0.1. */
@@ -99,20 +102,24 @@ TUTTI_API tutti_aggregation tutti_variable_get_aggregation(const tutti_variable 
 /* Context: any. Threads: any. Since: 0.1. */
 TUTTI_API int32_t tutti_variable_is_trainable(const tutti_variable *variable);
 
-/* The strategy it belongs to, borrowed. Context: any. Threads: any. Since: 0.1. */
+/* The strategy it belongs to, borrowed.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API tutti_strategy *tutti_variable_get_strategy(const tutti_variable *variable);
 
-/* The copies of this process. Context: any. Threads: any. Since: 0.1. */
+/* The copies of this process.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API size_t tutti_variable_get_copy_count(const tutti_variable *variable);
 
-/* The live memory of copy `copy`; NULL past the last one. Context: any. Threads: any. Since: 0.1.
- */
+/* The live memory of copy `copy`; NULL past the last one.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API const tutti_tensor *tutti_variable_get_copy(const tutti_variable *variable, size_t copy);
 
-/* "name", "name/replica_1", ...; NULL past the last one. Context: any. Threads: any. Since: 0.1. */
+/* "name", "name/replica_1", ...; NULL past the last one.
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API const char *tutti_variable_get_copy_name(const tutti_variable *variable, size_t copy);
 
-/* "MirroredVariable:{0: ..., 1: ...}". Context: computing. Threads: any. Since: 0.1. */
+/* "MirroredVariable:{0: ..., 1: ...}".
+ * Context: computing. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_variable_to_string(const tutti_variable *variable,
                                                  tutti_bytes **out_text);
 
