@@ -32,7 +32,9 @@ class Deadline {
   bool Expired(const Clock& clock) const { return !is_infinite() && clock.NowNs() >= time_ns_; }
   // Never negative; kNeverNs when infinite.
   int64_t RemainingNs(const Clock& clock) const;
-  static constexpr Deadline Earlier(Deadline a, Deadline b) noexcept { return a.time_ns_ < b.time_ns_ ? a : b; }
+  static constexpr Deadline Earlier(Deadline a, Deadline b) noexcept {
+    return a.time_ns_ < b.time_ns_ ? a : b;
+  }
 
  private:
   explicit constexpr Deadline(int64_t time_ns) noexcept : time_ns_(time_ns) {}
@@ -41,8 +43,9 @@ class Deadline {
 
 // A switch that one side throws and waiting calls notice. It stays thrown; the first reason stays.
 //
-// A *polled* cancellation also asks the host ("has Ctrl-C been pressed?"): threads that wait with it call `poll` about every
-// 50 ms, holding no lock; once it returns true the cancellation is thrown. Any number of threads may poll, one at a time.
+// A *polled* cancellation also asks the host ("has Ctrl-C been pressed?"): threads that wait with
+// it call `poll` about every 50 ms, holding no lock; once it returns true the cancellation is
+// thrown. Any number of threads may poll, one at a time.
 class Cancellation : public RefCounted {
  public:
   using Poll = bool (*)(void* user_data);
@@ -52,7 +55,8 @@ class Cancellation : public RefCounted {
   // `owner` keeps user_data alive (may be null).
   Cancellation(Poll poll, void* user_data, Ref<const RefCounted> owner);
 
-  // An OK reason means "cancelled by the caller". Calls the listeners on this thread. False when it was thrown before.
+  // An OK reason means "cancelled by the caller". Calls the listeners on this thread. False when it
+  // was thrown before.
   bool Cancel(Status reason = OkStatus());
   bool cancelled() const noexcept { return cancelled_.load(std::memory_order_acquire); }
   // OK while not cancelled; else a CANCELLED status, or the reason given.
@@ -62,8 +66,9 @@ class Cancellation : public RefCounted {
   // Asks the host if this is a polled one; returns cancelled(). Call it with no lock held.
   bool PollNow();
 
-  // Calls `listener` once when the switch is thrown, on the thread that throws it (at once on this one when it is thrown
-  // already). It must not block. RemoveListener returns when the listener is not running (unless called from it).
+  // Calls `listener` once when the switch is thrown, on the thread that throws it (at once on this
+  // one when it is thrown already). It must not block. RemoveListener returns when the listener is
+  // not running (unless called from it).
   uint64_t AddListener(Task listener);
   void RemoveListener(uint64_t id);
 

@@ -1,12 +1,15 @@
-// Which kind of user callback the current thread is inside of. A blocking function asks here first and answers
-// FAILED_PRECONDITION where waiting could never end, instead of a deadlock.
+// Which kind of user callback the current thread is inside of. A blocking function asks here first
+// and answers FAILED_PRECONDITION where waiting could never end, instead of a deadlock.
 //
-// Classes nest: a merge function called from a replica function is cross-replica while it runs. The innermost one counts.
+// Classes nest: a merge function called from a replica function is cross-replica while it runs. The
+// innermost one counts.
 //
-//   Context: any            allowed everywhere, never blocks                      (no check)
-//   Context: blocking       not from dataset and notification callbacks           CheckBlockingAllowed(what)
-//   Context: host           only outside of callbacks                             CheckOutsideCallbacks(what)
-//   Context: replica        only on a thread inside a replica callback            CheckInside(kReplica, what)
+//   Context: any            everywhere; never blocks                     no check
+//   Context: building       not in notifications                         CheckBuildingAllowed
+//   Context: computing      nor in dataset callbacks                     CheckComputingAllowed
+//   Context: cross-replica  outside callbacks, in cross-replica ones     CheckCrossReplicaAllowed
+//   Context: replica        directly inside a replica callback           CheckInside(kReplica, ...)
+//   Context: host only      outside of callbacks                         CheckOutsideCallbacks
 
 #ifndef TUTTI_CORE_BASE_CALLBACK_SCOPE_H_
 #define TUTTI_CORE_BASE_CALLBACK_SCOPE_H_
@@ -23,11 +26,12 @@ enum class CallbackClass : int32_t {
   kNone = 0,          // the host's own code, outside of any callback
   kReplica = 1,       // a function given to run
   kCrossReplica = 2,  // merge, update, value-from-function
-  kDataset = 3,       // map, filter, generator ...: values, statuses and dataset definitions, never iteration
+  kDataset = 3,       // map, filter, generator ...: builds values and datasets, never iterates
   kNotification = 4,  // on_ready, destroy, log sink: only what never blocks
 };
 
-// "a replica callback", "a notification callback (on_ready, destroy or log sink)" ...; "no callback".
+// "a replica callback", "a notification callback (on_ready, destroy or log sink)" ...; "no
+// callback".
 const char* CallbackClassName(CallbackClass callback_class);
 
 // The innermost class the calling thread is in.
@@ -45,10 +49,15 @@ class CallbackScope {
   CallbackClass previous_;
 };
 
-// FAILED_PRECONDITION unless the calling thread is in one of `allowed`. `what` names the function that was called.
+// FAILED_PRECONDITION unless the calling thread is in one of `allowed`. `what` names the function
+// that was called.
 Status CheckCallbackClass(std::initializer_list<CallbackClass> allowed, std::string_view what);
+// Refused inside notification callbacks.
+Status CheckBuildingAllowed(std::string_view what);
 // Refused inside dataset and notification callbacks.
-Status CheckBlockingAllowed(std::string_view what);
+Status CheckComputingAllowed(std::string_view what);
+// Refused inside replica, dataset and notification callbacks.
+Status CheckCrossReplicaAllowed(std::string_view what);
 // Refused inside every callback.
 Status CheckOutsideCallbacks(std::string_view what);
 // Refused everywhere but directly inside that class.

@@ -23,9 +23,11 @@ class Clock {
   virtual int64_t NowNs() const = 0;
   // Since 1970, UTC.
   virtual int64_t WallNs() const = 0;
-  // One wait on `condition`: returns when it was notified, when NowNs() reaches `until_ns` (kNeverNs: no limit), or spuriously.
-  // The virtual clock runs the next event instead, and fails when none is left that could end the wait. Callers use WaitUntil.
-  virtual Status Wait(std::unique_lock<std::mutex>& lock, std::condition_variable& condition, int64_t until_ns) = 0;
+  // One wait on `condition`: returns when it was notified, when NowNs() reaches `until_ns`
+  // (kNeverNs: no limit), or spuriously. The virtual clock runs the next event instead, and fails
+  // when none is left that could end the wait. Callers use WaitUntil.
+  virtual Status Wait(std::unique_lock<std::mutex>& lock, std::condition_variable& condition,
+                      int64_t until_ns) = 0;
 };
 
 // The machine's clock; one for the whole process, without state.

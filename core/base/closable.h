@@ -1,9 +1,11 @@
 // Closable: the base of everything that owns threads, or waits that others must be able to end.
 //
-// Close stops and joins; whoever made the object calls it. An object whose last reference goes away unclosed is handed to the
-// environment's reaper, which closes and deletes it; shutdown closes what is registered and joins the reaper.
+// Close stops and joins; whoever made the object calls it. An object whose last reference goes away
+// unclosed is handed to the environment's reaper, which closes and deletes it; shutdown closes what
+// is registered and joins the reaper.
 //
-// A factory does three things in this order: MakeRef, Register (fails after shutdown), then start the threads:
+// A factory does three things in this order: MakeRef, Register (fails after shutdown), then start
+// the threads:
 //
 //   Ref<Pump> pump = MakeRef<Pump>(environment);
 //   TUTTI_RETURN_IF_ERROR(pump->Register());
@@ -27,8 +29,8 @@ class Environment;
 
 class Closable : public RefCounted {
  public:
-  // Runs OnClose until it has succeeded once; later calls are OK at once, concurrent ones wait for the one that runs. In a
-  // forked child FAILED_PRECONDITION.
+  // Runs OnClose until it has succeeded once; later calls are OK at once, concurrent ones wait for
+  // the one that runs. In a forked child FAILED_PRECONDITION.
   Status Close(const CallOptions& options);
   bool closed() const noexcept { return closed_.load(std::memory_order_acquire); }
 
@@ -43,8 +45,8 @@ class Closable : public RefCounted {
   Closable(Ref<Environment> environment, std::string name);
   ~Closable() override;
 
-  // Stops and joins everything of this object, and may be called again when it failed (a deadline, say). Called at most once
-  // at a time, with no lock held.
+  // Stops and joins everything of this object, and may be called again when it failed (a deadline,
+  // say). Called at most once at a time, with no lock held.
   virtual Status OnClose(const CallOptions& options) = 0;
   void OnLastRelease() const noexcept final;
 

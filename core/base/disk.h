@@ -1,6 +1,6 @@
-// Files as a service: the real disk, or one in memory under simulation. Errors name the file and say what the system said, with
-// the code a caller can act on (NOT_FOUND, PERMISSION_DENIED, ALREADY_EXISTS, RESOURCE_EXHAUSTED for a full disk, ...) and the
-// detail "file".
+// Files as a service: the real disk, or one in memory under simulation. Errors name the file and
+// say what the system said, with the code a caller can act on (NOT_FOUND, PERMISSION_DENIED,
+// ALREADY_EXISTS, RESOURCE_EXHAUSTED for a full disk, ...) and the detail "file".
 
 #ifndef TUTTI_CORE_BASE_DISK_H_
 #define TUTTI_CORE_BASE_DISK_H_
@@ -40,8 +40,9 @@ class ReadableFile {
   uint64_t bytes_;
 };
 
-// A file being written under a temporary name in the same directory. Commit gives it its name, all at once and durably (fsync,
-// rename, fsync of the directory); without Commit nothing is left behind. One thread.
+// A file being written under a temporary name in the same directory. Commit gives it its name, all
+// at once and durably (fsync, rename, fsync of the directory); without Commit nothing is left
+// behind. One thread.
 class WritableFile {
  public:
   virtual ~WritableFile() = default;
@@ -76,8 +77,9 @@ class Disk {
   Result<std::string> ReadFile(const std::string& path);
   Status WriteFile(const std::string& path, std::string_view contents);
   bool Exists(const std::string& path) { return Stat(path).ok(); }
-  // The paths that match a shell pattern (*, ?, [...], backslash escapes; a leading dot only by itself), in byte order. A
-  // pattern without wildcards gives the path if it exists. No match is an empty list.
+  // The paths that match a shell pattern (*, ?, [...], backslash escapes; a leading dot only by
+  // itself), in byte order. A pattern without wildcards gives the path if it exists. No match is an
+  // empty list.
   Result<std::vector<std::string>> Glob(const std::string& pattern);
 };
 

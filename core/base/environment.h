@@ -1,9 +1,11 @@
-// Environment: the world as one worker sees it. Clock, executors, disk, randomness, log, flight recorder, memory, and the life
-// and death of everything with threads. It is passed to constructors; nothing reaches for a global, so that one process can hold
-// several workers, and a simulation can hold a hundred.
+// Environment: the world as one worker sees it. Clock, executors, disk, randomness, log, flight
+// recorder, memory, and the life and death of everything with threads. It is passed to
+// constructors; nothing reaches for a global, so that one process can hold several workers, and a
+// simulation can hold a hundred.
 //
-// RealEnvironment (real_environment.h) is the machine, SimulatedEnvironment (simulated_environment.h) virtual time from a seed,
-// and the runtime is an environment too: what the C API calls tutti_runtime is the environment that core objects hold.
+// RealEnvironment (real_environment.h) is the machine, SimulatedEnvironment
+// (simulated_environment.h) virtual time from a seed, and the runtime is an environment too: what
+// the C API calls tutti_runtime is the environment that core objects hold.
 
 #ifndef TUTTI_CORE_BASE_ENVIRONMENT_H_
 #define TUTTI_CORE_BASE_ENVIRONMENT_H_
@@ -48,22 +50,25 @@ class Environment : public RefCounted {
   // The root of the memory accounts; it carries the environment's limit.
   MemoryAccount& memory() const noexcept { return *services_.memory; }
 
-  // OK while work is possible. FAILED_PRECONDITION after shutdown and in a forked child, saying so; `what` names the caller's
-  // function or object. Cheap: every entry point calls it.
+  // OK while work is possible. FAILED_PRECONDITION after shutdown and in a forked child, saying so;
+  // `what` names the caller's function or object. Cheap: every entry point calls it.
   Status CheckUsable(std::string_view what) const;
-  bool is_shut_down() const noexcept { return state_.load(std::memory_order_acquire) != State::kOpen; }
+  bool is_shut_down() const noexcept {
+    return state_.load(std::memory_order_acquire) != State::kOpen;
+  }
   // True when this object was made before a fork and this is the child.
   bool LeftBehindByFork() const noexcept;
 
   // A thread that the caller owns and joins. UNIMPLEMENTED under simulation, which has one thread.
   virtual Result<Thread> StartThread(std::string_view name, Task task) = 0;
 
-  // Refuses new work, closes what is registered, joins reaper and executors. Runs pending callbacks. OK when it has been done
-  // before; after a deadline it can be called again and goes on. Call it outside of callbacks.
+  // Refuses new work, closes what is registered, joins reaper and executors. Runs pending
+  // callbacks. OK when it has been done before; after a deadline it can be called again and goes
+  // on. Call it outside of callbacks.
   Status Shutdown(const CallOptions& options);
 
-  // The seed behind "no seed given": unset, every DrawSeed comes from random(); set, draws are a sequence that the seed decides,
-  // starting over with each SetDefaultSeed.
+  // The seed behind "no seed given": unset, every DrawSeed comes from random(); set, draws are a
+  // sequence that the seed decides, starting over with each SetDefaultSeed.
   void SetDefaultSeed(std::optional<int64_t> seed);
   std::optional<int64_t> default_seed() const;
   uint64_t DrawSeed();

@@ -1,6 +1,8 @@
-// Makers of failed statuses, one per canonical code, with a message in fmt's syntax checked at compile time:
+// Makers of failed statuses, one per canonical code, with a message in fmt's syntax checked at
+// compile time:
 //
-//   return InvalidArgument("batch: batch_size must be positive, got {}; pass 1 or more", batch_size).With("index", 0);
+//   return InvalidArgument("batch: batch_size must be positive, got {}; pass 1 or more", size)
+//       .With("index", 0);
 //
 // A message says who, what, expected, found, next step. Include this from .cc files.
 
@@ -14,9 +16,9 @@
 
 namespace tutti {
 
-#define TUTTI_DEFINE_ERROR_(name)                                               \
-  template <typename... Args>                                                   \
-  Status name(fmt::format_string<Args...> message, Args&&... args) {            \
+#define TUTTI_DEFINE_ERROR_(name) \
+  template <typename... Args> \
+  Status name(fmt::format_string<Args...> message, Args&&... args) { \
     return Status(StatusCode::k##name, Format(message, std::forward<Args>(args)...)); \
   }
 
@@ -39,8 +41,8 @@ TUTTI_DEFINE_ERROR_(Unauthenticated)
 
 #undef TUTTI_DEFINE_ERROR_
 
-// The status of a failed system call: code from errno (ENOENT is NOT_FOUND, EACCES PERMISSION_DENIED, ...), message
-// "what: No such file or directory", detail errno.
+// The status of a failed system call: code from errno (ENOENT is NOT_FOUND, EACCES
+// PERMISSION_DENIED, ...), message "what: No such file or directory", detail errno.
 Status ErrnoStatus(int error_number, std::string_view what);
 
 }  // namespace tutti

@@ -1,8 +1,9 @@
-// HostData: a pointer of the host's together with the function that frees it: the user_data of a stored callback, a buffer that
-// the host lent, the exception object inside a status.
+// HostData: a pointer of the host's together with the function that frees it: the user_data of a
+// stored callback, a buffer that the host lent, the exception object inside a status.
 //
-// `destroy` runs exactly once: on the callback executor, or, when that is missing or has shut down, on the thread that gave up
-// the last reference. It runs in the notification class, with no lock of ours held. Retaining and releasing never block.
+// `destroy` runs exactly once: on the callback executor, or, when that is missing or has shut down,
+// on the thread that gave up the last reference. It runs in the notification class, with no lock of
+// ours held. Retaining and releasing never block.
 
 #ifndef TUTTI_CORE_BASE_HOST_DATA_H_
 #define TUTTI_CORE_BASE_HOST_DATA_H_
@@ -16,8 +17,10 @@ class HostData final : public RefCounted {
  public:
   using Destroy = void (*)(void* data);
 
-  // `destroy` may be null (nothing to free), and so may `executor`. `tag` tells bindings whose object it is.
-  HostData(void* data, Destroy destroy, Ref<CallbackExecutor> executor, const void* tag = nullptr) noexcept
+  // `destroy` may be null (nothing to free), and so may `executor`. `tag` tells bindings whose
+  // object it is.
+  HostData(void* data, Destroy destroy, Ref<CallbackExecutor> executor,
+           const void* tag = nullptr) noexcept
       : data_(data), destroy_(destroy), tag_(tag), executor_(std::move(executor)) {}
 
   void* data() const noexcept { return data_; }

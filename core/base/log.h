@@ -1,4 +1,5 @@
-// The log: lines with a level, to standard error or to a sink that the host sets. Nothing ever goes to standard output.
+// The log: lines with a level, to standard error or to a sink that the host sets. Nothing ever goes
+// to standard output.
 
 #ifndef TUTTI_CORE_BASE_LOG_H_
 #define TUTTI_CORE_BASE_LOG_H_
@@ -17,8 +18,10 @@ namespace tutti {
 
 enum class LogLevel : int32_t { kDebug = 1, kInfo = 2, kWarning = 3, kError = 4, kOff = 5 };
 
-const char* LogLevelName(LogLevel level);                      // "debug", "info", "warning", "error", "off"
-std::optional<LogLevel> ParseLogLevel(std::string_view text);  // the same names, and "warn"
+// "debug", "info", "warning", "error", "off".
+const char* LogLevelName(LogLevel level);
+// The same names in any case, and "warn".
+std::optional<LogLevel> ParseLogLevel(std::string_view text);
 
 struct LogRecord {
   LogLevel level;
@@ -26,7 +29,8 @@ struct LogRecord {
   std::string_view message;  // one line or more, without a final newline
 };
 
-// Where lines go. Write is called on any thread, several at once, with no lock of ours held and in the notification class.
+// Where lines go. Write is called on any thread, several at once, with no lock of ours held and in
+// the notification class.
 class LogSink : public RefCounted {
  public:
   virtual void Write(const LogRecord& record) = 0;
@@ -41,7 +45,9 @@ class Log {
   Log(const Log&) = delete;
   Log& operator=(const Log&) = delete;
 
-  bool Enabled(LogLevel level) const noexcept { return level >= level_.load(std::memory_order_relaxed); }
+  bool Enabled(LogLevel level) const noexcept {
+    return level >= level_.load(std::memory_order_relaxed);
+  }
   void Write(LogLevel level, std::string_view message);
   void Debug(std::string_view message) { Write(LogLevel::kDebug, message); }
   void Info(std::string_view message) { Write(LogLevel::kInfo, message); }

@@ -1,5 +1,6 @@
-// MemoryAccount: counts the bytes that belong to somebody (an iterator's arena, a communicator's buffers, the whole
-// environment) and says no at a limit. Accounts form a tree: a reservation counts in every ancestor.
+// MemoryAccount: counts the bytes that belong to somebody (an iterator's arena, a communicator's
+// buffers, the whole environment) and says no at a limit. Accounts form a tree: a reservation
+// counts in every ancestor.
 
 #ifndef TUTTI_CORE_BASE_MEMORY_ACCOUNT_H_
 #define TUTTI_CORE_BASE_MEMORY_ACCOUNT_H_
@@ -16,9 +17,11 @@ namespace tutti {
 class MemoryAccount final : public RefCounted {
  public:
   // limit_bytes 0 means no limit. Children hold their parent.
-  explicit MemoryAccount(std::string name, Ref<MemoryAccount> parent = nullptr, uint64_t limit_bytes = 0);
+  explicit MemoryAccount(std::string name, Ref<MemoryAccount> parent = nullptr,
+                         uint64_t limit_bytes = 0);
 
-  // RESOURCE_EXHAUSTED naming the account, the request, what is used and the limit; nothing is counted then.
+  // RESOURCE_EXHAUSTED naming the account, the request, what is used and the limit; nothing is
+  // counted then.
   Status Reserve(uint64_t bytes);
   void Unreserve(uint64_t bytes) noexcept;
 

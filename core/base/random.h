@@ -1,5 +1,5 @@
-// Randomness: Random is where unpredictable numbers come from (the kernel, or a seed under simulation); SplitMix64 is a small
-// seeded generator for everything that must be reproducible.
+// Randomness: Random is where unpredictable numbers come from (the kernel, or a seed under
+// simulation); SplitMix64 is a small seeded generator for everything that must be reproducible.
 
 #ifndef TUTTI_CORE_BASE_RANDOM_H_
 #define TUTTI_CORE_BASE_RANDOM_H_
@@ -24,7 +24,8 @@ class Random {
 // The kernel's entropy; one for the whole process, without state.
 Random& KernelRandom();
 
-// Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA 2014. The sequence of a seed never changes.
+// Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA 2014. The sequence
+// of a seed never changes.
 class SplitMix64 {
  public:
   explicit constexpr SplitMix64(uint64_t seed) noexcept : state_(seed) {}

@@ -28,11 +28,13 @@ class RealEnvironment final : public Environment {
   explicit RealEnvironment(const RealEnvironmentOptions& options = {});
 
   Result<Thread> StartThread(std::string_view name, Task task) override;
-  // True once a thread of the executors or the reaper has been started and until shutdown has joined them.
+  // True once a thread of the executors or the reaper has been started and until shutdown has
+  // joined them.
   bool HasThreads() const;
 
  protected:
-  // Shut down first. An environment that still has threads is left alone (leaked): a release must not join.
+  // Shut down first. An environment that still has threads is left alone (leaked): a release must
+  // not join.
   ~RealEnvironment() override;
   void OnLastRelease() const noexcept override;
   Status OnShutdown(const CallOptions& options) override;

@@ -1,5 +1,5 @@
-// The reaper: takes objects with threads whose last reference went away unclosed, closes them on a thread of its own and deletes
-// them. The thread starts with the first object; shutdown joins it.
+// The reaper: takes objects with threads whose last reference went away unclosed, closes them on a
+// thread of its own and deletes them. The thread starts with the first object; shutdown joins it.
 
 #ifndef TUTTI_CORE_BASE_REAPER_H_
 #define TUTTI_CORE_BASE_REAPER_H_
@@ -14,8 +14,8 @@ class Closable;
 class Reaper {
  public:
   virtual ~Reaper() = default;
-  // Any thread; never blocks. After shutdown, or when no thread can be started, the object is left alone (leaked): a release
-  // must not join.
+  // Any thread; never blocks. After shutdown, or when no thread can be started, the object is left
+  // alone (leaked): a release must not join.
   virtual void Take(Closable* object) noexcept = 0;
 
  protected:

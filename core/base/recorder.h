@@ -1,11 +1,12 @@
-// The flight recorder: the last few thousand events of this process, always on, a few nanoseconds per event, written as JSON
-// when something goes wrong.
+// The flight recorder: the last few thousand events of this process, always on, a few nanoseconds
+// per event, written as JSON when something goes wrong.
 //
 //   inline constexpr FlightEventType kAllReduce{"all_reduce", {"sequence", "bytes", "rank"}};
 //   recorder.Record(kAllReduce, FlightPhase::kBegin, {sequence, bytes, rank});
 //
-// A ring of slots; a writer claims the next slot with one atomic add and publishes it by its sequence number. Readers skip slots
-// that are being overwritten. Event types live forever (constants of the program).
+// A ring of slots; a writer claims the next slot with one atomic add and publishes it by its
+// sequence number. Readers skip slots that are being overwritten. Event types live forever
+// (constants of the program).
 
 #ifndef TUTTI_CORE_BASE_RECORDER_H_
 #define TUTTI_CORE_BASE_RECORDER_H_
@@ -50,13 +51,14 @@ class Recorder {
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
-  void Record(const FlightEventType& type, FlightPhase phase, std::initializer_list<int64_t> arguments = {}) noexcept;
+  void Record(const FlightEventType& type, FlightPhase phase,
+              std::initializer_list<int64_t> arguments = {}) noexcept;
 
   uint64_t capacity() const noexcept { return mask_ + 1; }
   // What is in the ring, oldest first.
   std::vector<FlightEvent> Snapshot() const;
-  // {"version":1,"pid":...,"wall_ns":...,"monotonic_ns":...,"events":[{"index":..,"time_ns":..,"thread":..,"name":"all_reduce","phase":"begin",
-  // "arguments":{"sequence":7,...}}, ...]}
+  // {"version":1,"pid":...,"wall_ns":...,"monotonic_ns":...,"events":[{"index":...,"time_ns":...,
+  // "thread":...,"name":"all_reduce","phase":"begin","arguments":{"sequence":7,...}},...]}
   std::string ToJson() const;
 
  private:

@@ -1,12 +1,14 @@
-// Intrusive reference counting: RefCounted is the base of everything a C handle can point to, Ref<T> owns one reference.
+// Intrusive reference counting: RefCounted is the base of everything a C handle can point to,
+// Ref<T> owns one reference.
 //
 //   Ref<Widget> widget = MakeRef<Widget>(3);         // count 1
 //   Widget* raw = widget.release();                  // the reference is the caller's now ...
-//   Ref<Widget> again = Ref<Widget>::Adopt(raw);     // ... and is owned again, the count is still 1
+//   Ref<Widget> again = Ref<Widget>::Adopt(raw);     // ... and is owned again, still count 1
 //   Ref<Widget> second = Ref<Widget>::Retain(raw);   // count 2
 //
-// Threads: counts may change on any thread. Access to the object itself follows the object's own rules; a Ref<T> variable is
-// like a raw pointer variable: reading it while another thread writes it is a race.
+// Threads: counts may change on any thread. Access to the object itself follows the object's own
+// rules; a Ref<T> variable is like a raw pointer variable: reading it while another thread writes
+// it is a race.
 
 #ifndef TUTTI_CORE_BASE_REF_H_
 #define TUTTI_CORE_BASE_REF_H_
@@ -28,7 +30,8 @@ class RefCounted {
   void Release() const noexcept {
     if (count_.fetch_sub(1, std::memory_order_acq_rel) == 1) OnLastRelease();
   }
-  // Takes a reference unless the last one is gone already. For registries that know objects without owning them.
+  // Takes a reference unless the last one is gone already. For registries that know objects without
+  // owning them.
   bool TryRetain() const noexcept {
     int64_t count = count_.load(std::memory_order_relaxed);
     while (count > 0) {

@@ -1,12 +1,13 @@
-// SimulatedEnvironment: virtual time from a seed, one thread, a disk in memory. Tasks become events; when several are due at the
-// same time, the seed picks the next. The same seed gives the same trace, so a failure is found again by its number.
+// SimulatedEnvironment: virtual time from a seed, one thread, a disk in memory. Tasks become
+// events; when several are due at the same time, the seed picks the next. The same seed gives the
+// same trace, so a failure is found again by its number.
 //
 //   Ref<SimulatedEnvironment> world = MakeRef<SimulatedEnvironment>(42);
 //   world->executor().PostAfter(5 * kSecondNs, [&] { fired = true; });
 //   world->RunFor(10 * kSecondNs);                    // takes no real time
 //
-// A wait inside a task or the test itself (WaitUntil with this clock) runs events until its condition holds, and is an error
-// when no event is left that could make it so.
+// A wait inside a task or the test itself (WaitUntil with this clock) runs events until its
+// condition holds, and is an error when no event is left that could make it so.
 
 #ifndef TUTTI_CORE_BASE_SIMULATED_ENVIRONMENT_H_
 #define TUTTI_CORE_BASE_SIMULATED_ENVIRONMENT_H_

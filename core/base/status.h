@@ -1,15 +1,16 @@
-// Status says whether something went well, and if not, what, where and why: a canonical code, a message, typed details (rank,
-// file, offset, ...), causes, and optionally an object of the host language (a Python exception, say). Result<T> is a value or
-// a failed Status.
+// Status says whether something went well, and if not, what, where and why: a canonical code, a
+// message, typed details (rank, file, offset, ...), causes, and optionally an object of the host
+// language (a Python exception, say). Result<T> is a value or a failed Status.
 //
 //   Status Open(const std::string& path) {
-//     if (path.empty()) return Status(StatusCode::kInvalidArgument, "open: the path is empty").With("path", path);
+//     if (path.empty()) return Status(StatusCode::kInvalidArgument, "open: the path is empty");
 //     TUTTI_ASSIGN_OR_RETURN(Ref<File> file, disk.Open(path));
 //     return OkStatus();
 //   }
 //
-// A Status is one pointer wide, null when all is well. It points to a StatusRep that never changes once it is shared: With()
-// and its like alter a representation nobody else holds, and copy it otherwise. Any thread may read and copy.
+// A Status is one pointer wide, null when all is well. It points to a StatusRep that never changes
+// once it is shared: With() and its like alter a representation nobody else holds, and copy it
+// otherwise. Any thread may read and copy.
 
 #ifndef TUTTI_CORE_BASE_STATUS_H_
 #define TUTTI_CORE_BASE_STATUS_H_
@@ -70,8 +71,12 @@ class [[nodiscard]] Status {
   // A failure that can be reported when nothing can be allocated.
   static Status OutOfMemory() noexcept;
   // Takes over a reference, as from a C handle. Null is OK.
-  static Status Adopt(const StatusRep* rep) noexcept { return Status(Ref<const StatusRep>::Adopt(rep)); }
-  static Status Retain(const StatusRep* rep) noexcept { return Status(Ref<const StatusRep>::Retain(rep)); }
+  static Status Adopt(const StatusRep* rep) noexcept {
+    return Status(Ref<const StatusRep>::Adopt(rep));
+  }
+  static Status Retain(const StatusRep* rep) noexcept {
+    return Status(Ref<const StatusRep>::Retain(rep));
+  }
 
   bool ok() const noexcept { return rep_.get() == nullptr; }
   StatusCode code() const noexcept;
@@ -86,7 +91,9 @@ class [[nodiscard]] Status {
 
   // Builders; they leave an OK status alone. A key that is there already gets the new value.
   Status With(std::string_view key, std::string_view value) &&;
-  Status With(std::string_view key, const char* value) && { return std::move(*this).With(key, std::string_view(value)); }
+  Status With(std::string_view key, const char* value) && {
+    return std::move(*this).With(key, std::string_view(value));
+  }
   Status With(std::string_view key, const std::string& value) && {
     return std::move(*this).With(key, std::string_view(value));
   }
@@ -164,10 +171,13 @@ class StatusRep final : public RefCounted {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) noexcept : has_value_(true) { new (&value_) T(std::move(value)); }  // NOLINT: implicit on purpose
+  Result(T value) noexcept : has_value_(true) {  // NOLINT: implicit on purpose
+    new (&value_) T(std::move(value));
+  }
   template <typename U>
     requires(std::is_constructible_v<T, U &&> && !std::is_same_v<std::remove_cvref_t<U>, T> &&
-             !std::is_same_v<std::remove_cvref_t<U>, Status> && !std::is_same_v<std::remove_cvref_t<U>, Result> &&
+             !std::is_same_v<std::remove_cvref_t<U>, Status> &&
+             !std::is_same_v<std::remove_cvref_t<U>, Result> &&
              std::is_convertible_v<U &&, T>)
   Result(U&& value) : has_value_(true) {  // NOLINT: implicit on purpose
     new (&value_) T(std::forward<U>(value));
@@ -178,7 +188,8 @@ class [[nodiscard]] Result {
   Result(const Result& other) : status_(other.status_), has_value_(other.has_value_) {
     if (has_value_) new (&value_) T(other.value_);
   }
-  Result(Result&& other) noexcept : status_(std::move(other.status_)), has_value_(other.has_value_) {
+  Result(Result&& other) noexcept
+      : status_(std::move(other.status_)), has_value_(other.has_value_) {
     if (has_value_) new (&value_) T(std::move(other.value_));
   }
   Result& operator=(Result other) noexcept {
@@ -228,7 +239,8 @@ class [[nodiscard]] Result {
     if (__builtin_expect(!tutti_status_.ok(), 0)) return tutti_status_;                   \
   } while (false)
 
-// TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> tensor, MakeTensor(...)): assigns the value or returns the failed status.
+// TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> tensor, MakeTensor(...)): assigns the value or returns the
+// failed status.
 #define TUTTI_ASSIGN_OR_RETURN(lhs, ...) \
   TUTTI_ASSIGN_OR_RETURN_IMPL_(TUTTI_STATUS_CONCAT_(tutti_result_, __LINE__), lhs, __VA_ARGS__)
 #define TUTTI_ASSIGN_OR_RETURN_IMPL_(result, lhs, ...)                            \

@@ -1,4 +1,5 @@
-// Task: a callable that runs once, can be moved and not copied. Lighter than std::function, and holds move-only captures.
+// Task: a callable that runs once, can be moved and not copied. Lighter than std::function, and
+// holds move-only captures.
 
 #ifndef TUTTI_CORE_BASE_TASK_H_
 #define TUTTI_CORE_BASE_TASK_H_

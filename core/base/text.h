@@ -1,5 +1,5 @@
-// Text helpers: formatting (fmt's syntax), joining, quoting, parsing of numbers and durations, and the search for the name that
-// a user probably meant. Include this from .cc files.
+// Text helpers: formatting (fmt's syntax), joining, quoting, parsing of numbers and durations, and
+// the search for the name that a user probably meant. Include this from .cc files.
 
 #ifndef TUTTI_CORE_BASE_TEXT_H_
 #define TUTTI_CORE_BASE_TEXT_H_
@@ -56,7 +56,8 @@ std::string HumanBytes(uint64_t bytes);
 // "1.5 s", "20 ms".
 std::string HumanDuration(int64_t nanoseconds);
 
-// The candidate nearest to `name` (edit distance, at most a third of its length), or empty: for "did you mean".
+// The candidate nearest to `name` (edit distance, at most a third of its length), or empty: for
+// "did you mean".
 std::string NearestName(std::string_view name, const std::vector<std::string>& candidates);
 
 }  // namespace tutti

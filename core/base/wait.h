@@ -1,10 +1,13 @@
-// WaitUntil: the one way to block. Every wait has a deadline, can be cancelled, and names what it waited for.
+// WaitUntil: the one way to block. Every wait has a deadline, can be cancelled, and names what it
+// waited for.
 //
 //   std::unique_lock<std::mutex> lock(mutex_);
-//   TUTTI_RETURN_IF_ERROR(WaitUntil(lock, ready_, clock, options, [&] { return done_; }, "all_reduce #7"));
+//   auto done = [&] { return done_; };
+//   TUTTI_RETURN_IF_ERROR(WaitUntil(lock, ready_, clock, options, done, "all_reduce #7"));
 //
-// The condition is looked at before deadline and cancellation: what is ready is delivered even when time is up. On return the
-// lock is held, and after success the condition holds. A wait with a cancellation wakes at least every 50 ms.
+// The condition is looked at before deadline and cancellation: what is ready is delivered even when
+// time is up. On return the lock is held, and after success the condition holds. A wait with a
+// cancellation wakes at least every 50 ms.
 
 #ifndef TUTTI_CORE_BASE_WAIT_H_
 #define TUTTI_CORE_BASE_WAIT_H_
@@ -44,8 +47,8 @@ class WaitLoop {
 };
 
 template <typename Predicate>
-Status WaitUntil(std::unique_lock<std::mutex>& lock, std::condition_variable& condition, Clock& clock,
-                 const CallOptions& options, Predicate predicate, std::string_view what) {
+Status WaitUntil(std::unique_lock<std::mutex>& lock, std::condition_variable& condition,
+                 Clock& clock, const CallOptions& options, Predicate predicate, std::string_view what) {
   if (predicate()) return OkStatus();
   WaitLoop loop(lock, condition, clock, options, what);
   do {
