@@ -1,0 +1,129 @@
+// Communicator: collectives between ranks, one handle per rank of this process.
+//
+//   TUTTI_ASSIGN_OR_RETURN(std::vector<Ref<Communicator>> ranks, Communicator::CreateLocal(&environment, 2));
+//   // on the thread of rank r:
+//   TUTTI_RETURN_IF_ERROR(ranks[r]->AllReduce(*gradient, ReduceOp::kSum, call, gradient.get()));
+//   // when done:
+//   TUTTI_RETURN_IF_ERROR(ranks[r]->Close(call));
+//
+// Every rank makes the same calls in the same order; they are counted (#1, #2, ...). A call carries
+// its operation, dtypes, dims, root or axis and reduction: when they differ, it fails on all ranks
+// with the same INVALID_ARGUMENT that names both sides (details rank, peer, op, sequence, epoch).
+// Results are bit-identical on all ranks and from run to run: operands fold in rank order, element
+// by element, by the rules of tensor/reduce.h.
+//
+// The first error ends the epoch, reaches every rank at once and is what every later call of every
+// rank fails with: a mismatch or a bad argument, a deadline (naming who is missing and their last
+// calls), a cancellation, an abort, a peer that left. It takes new communicators to go on
+// (LocalOptions::epoch tells them apart). An error never leaves a peer reading or writing tensors
+// of a rank whose call has returned. Refused calls that were never part of the sequence end
+// nothing: those on a closed handle, after shutdown, from a callback that may not block, or while
+// another call of the same rank runs.
+//
+// Threads: calls of one rank one at a time; Abort, Leave and Close any time on any thread. Waiting
+// ranks spin for a few microseconds, where every rank can have a core, and then sleep.
+
+#ifndef TUTTI_CORE_COLLECTIVE_COMMUNICATOR_H_
+#define TUTTI_CORE_COLLECTIVE_COMMUNICATOR_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/call_options.h"
+#include "core/base/closable.h"
+#include "core/base/ref.h"
+#include "core/base/status.h"
+#include "core/tensor/reduce.h"
+#include "core/tensor/tensor.h"
+
+namespace tutti {
+
+class Environment;
+class Transport;
+struct CollectiveCall;
+
+class Communicator final : public Closable {
+ public:
+  struct LocalOptions {
+    std::string name;         // for messages; empty = "communicator"
+    int64_t epoch = 1;        // of a group that is formed anew after an error: one more each time
+    size_t usable_cores = 0;  // 0 = ask the system (affinity and cgroup quota)
+  };
+
+  // `size` ranks within this process, in rank order, each to be used by a thread of its own.
+  // INVALID_ARGUMENT for a size of 0 or above kMaxLocalSize.
+  static constexpr size_t kMaxLocalSize = 4096;
+  static Result<std::vector<Ref<Communicator>>> CreateLocal(Environment* environment, size_t size,
+                                                            const LocalOptions& options);
+  static Result<std::vector<Ref<Communicator>>> CreateLocal(Environment* environment, size_t size) {
+    return CreateLocal(environment, size, LocalOptions());
+  }
+
+  int64_t rank() const noexcept { return rank_; }
+  int64_t size() const noexcept { return size_; }
+  int64_t epoch() const noexcept { return epoch_; }
+  const std::string& name() const noexcept { return group_name_; }
+
+  // Folds `input` of all ranks into `output` of every rank. `output` has the same dtype and shape
+  // and may be `input`; both may be strided. What CheckReducible allows.
+  Status AllReduce(const Tensor& input, ReduceOp op, const CallOptions& options, Tensor* output);
+  // Several tensors, of any dtypes and shapes, in one call: outputs[i] from inputs[i].
+  Status AllReduce(std::span<const Tensor* const> inputs, ReduceOp op, const CallOptions& options,
+                   std::span<Tensor* const> outputs);
+
+  // Copies `tensor` of rank `root` into `tensor` of every other rank. Every dtype but bytes.
+  Status Broadcast(int64_t root, const CallOptions& options, Tensor* tensor);
+
+  // Joins `input` of all ranks along `axis`, in rank order, into a new tensor of this rank. The
+  // sizes along `axis` may differ between ranks, the others may not. Every dtype.
+  Status AllGather(const Tensor& input, size_t axis, const CallOptions& options,
+                   Ref<Tensor>* output);
+
+  // Returns when every rank has called it.
+  Status Barrier(const CallOptions& options);
+
+  // Ends the epoch: calls that wait and later ones fail on every rank with `reason` (an OK one
+  // becomes ABORTED). The first error stays. Never blocks.
+  void Abort(Status reason);
+
+  // Says that this rank will make no calls for now: a peer that needs it fails at once, and ends the
+  // epoch, with `reason` (an OK one becomes UNAVAILABLE "... has left"). Rejoin takes it back, and
+  // is meant for groups whose ranks meet elsewhere between rounds: nobody waits while it is called.
+  // Never blocks.
+  void Leave(Status reason);
+  void Rejoin();
+
+  // The error that ended the epoch; OK while it lasts. Cheap.
+  Status epoch_status() const;
+  // How many calls of this rank have begun.
+  int64_t sequence() const noexcept { return sequence_.load(std::memory_order_relaxed); }
+
+ private:
+  class CallScope;
+
+  Communicator(Ref<Environment> environment, std::string closable_name, std::string group_name,
+               int64_t rank, int64_t size, int64_t epoch, std::unique_ptr<Transport> transport);
+  ~Communicator() override;
+
+  // Leaves for good. Waits until a call of this rank that another thread is in has failed.
+  Status OnClose(const CallOptions& options) override;
+  // Ends the epoch because this rank's call cannot be part of it.
+  Status Refuse(const CollectiveCall& call, Status status);
+
+  const std::string group_name_;
+  const int64_t rank_;
+  const int64_t size_;
+  const int64_t epoch_;
+  const std::unique_ptr<Transport> transport_;
+  std::atomic<int64_t> sequence_{0};
+  std::atomic<bool> in_call_{false};
+};
+
+}  // namespace tutti
+
+#endif  // TUTTI_CORE_COLLECTIVE_COMMUNICATOR_H_
