@@ -1,0 +1,168 @@
+#include "core/strategy/distributed_value.h"
+
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/strategy/variable.h"
+#include "core/tensor/tree_spec.h"
+
+namespace tutti {
+
+DistributedValue::DistributedValue(std::vector<Ref<Value>> components, int64_t global_rows)
+    : components_(std::move(components)), global_rows_(global_rows) {}
+
+DistributedValue::~DistributedValue() = default;
+
+std::string DistributedValue::ToString() const {
+  std::string text = "PerReplica:{";
+  for (size_t i = 0; i < components_.size(); ++i) {
+    text += Format("{}{}: {}", i == 0 ? "" : ", ", i, DistributedToString(*components_[i]));
+  }
+  return text + "}";
+}
+
+Leaf DistributedLeaf(std::vector<Ref<Value>> components, int64_t global_rows) {
+  return Leaf(LeafKind::kDistributed,
+              MakeRef<DistributedValue>(std::move(components), global_rows));
+}
+
+bool HasDistributedLeaf(const Value& value) {
+  for (const Leaf& leaf : value.leaves()) {
+    if (leaf.kind() == LeafKind::kDistributed) return true;
+  }
+  return false;
+}
+
+namespace {
+
+// The structures are equal; only the message is worth the walk.
+Status StructuresDiffer(const Value& first, const Value& other, size_t replica,
+                        std::string_view what) {
+  Status status = CheckSameStructure(first.spec(), other.spec(), what);
+  if (status.ok()) return status;
+  return InvalidArgument(
+             "{}: replicas 0 and {} have different structures: replica 0 {}, replica {} {}; every "
+             "replica has to give the same structure ({})",
+             what, replica, first.spec().ToString(), replica, other.spec().ToString(),
+             status.message())
+      .With("replica", replica);
+}
+
+bool StaysOne(std::span<const Ref<Value>> values, size_t leaf_number) {
+  const Leaf& first = values[0]->leaf(leaf_number);
+  for (const Ref<Value>& value : values.subspan(1)) {
+    const Leaf& leaf = value->leaf(leaf_number);
+    if (leaf.SameObject(first)) continue;
+    if (leaf.kind() == LeafKind::kString && first.kind() == LeafKind::kString &&
+        leaf.string() == first.string()) {
+      continue;
+    }
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<Ref<Value>> Regroup(std::span<const Ref<Value>> values, Wrap wrap, std::string_view what,
+                           int64_t global_rows) {
+  const Value& first = *values[0];
+  if (values.size() == 1 && wrap == Wrap::kWhereDifferent) return values[0];
+  for (size_t i = 1; i < values.size(); ++i) {
+    TUTTI_RETURN_IF_ERROR(StructuresDiffer(first, *values[i], i, what));
+  }
+  std::vector<Leaf> leaves;
+  leaves.reserve(first.num_leaves());
+  for (size_t k = 0; k < first.num_leaves(); ++k) {
+    if (wrap == Wrap::kWhereDifferent && StaysOne(values, k)) {
+      leaves.push_back(first.leaf(k));
+      continue;
+    }
+    std::vector<Ref<Value>> components;
+    components.reserve(values.size());
+    for (size_t i = 0; i < values.size(); ++i) {
+      const Leaf& leaf = values[i]->leaf(k);
+      if (leaf.kind() == LeafKind::kDistributed) {
+        return InvalidArgument(
+                   "{}: leaf {} of replica {} is a distributed value already; the component of one "
+                   "replica cannot be distributed itself",
+                   what, PathToString(first.spec().LeafPath(k)), i)
+            .With("replica", i);
+      }
+      components.push_back(values[i]->is_leaf() ? values[i] : Value::OfLeaf(leaf));
+    }
+    leaves.push_back(DistributedLeaf(std::move(components), global_rows));
+  }
+  return first.WithLeaves(std::move(leaves));
+}
+
+Result<Ref<Value>> Select(const Value& value, size_t replica, size_t num_replicas,
+                          std::string_view what) {
+  if (!HasDistributedLeaf(value)) return Ref<Value>::Retain(const_cast<Value*>(&value));
+  if (value.is_leaf()) {
+    const DistributedValue& distributed = *AsDistributed(value.leaf());
+    if (distributed.num_components() == num_replicas) return distributed.components()[replica];
+  }
+  return value.MapLeaves([&](const Leaf& leaf) -> Result<Leaf> {
+    const DistributedValue* distributed = AsDistributed(leaf);
+    if (distributed == nullptr) return leaf;
+    if (distributed->num_components() != num_replicas) {
+      return InvalidArgument(
+          "{}: a distributed value has {} components, and the strategy {} replicas; pass values "
+          "that were made by the same strategy",
+          what, distributed->num_components(), num_replicas);
+    }
+    return distributed->component(replica).leaf();
+  });
+}
+
+int64_t GlobalRows(const Value& value) {
+  int64_t rows = DistributedValue::kNoRows;
+  for (const Leaf& leaf : value.leaves()) {
+    const DistributedValue* distributed = AsDistributed(leaf);
+    if (distributed == nullptr || distributed->global_rows() == DistributedValue::kNoRows) continue;
+    if (rows != DistributedValue::kNoRows && rows != distributed->global_rows()) {
+      return DistributedValue::kNoRows;
+    }
+    rows = distributed->global_rows();
+  }
+  return rows;
+}
+
+namespace {
+
+std::string LeafToString(const Leaf& leaf) {
+  if (const DistributedValue* distributed = AsDistributed(leaf)) return distributed->ToString();
+  if (leaf.kind() == LeafKind::kVariable) return leaf.object_as<Variable>()->ToString();
+  return leaf.ToString();
+}
+
+// Prints as Value::ToString does. `next_leaf` walks along with the structure.
+void AppendNode(const TreeSpec& node, const Value& value, size_t* next_leaf, std::string* text) {
+  if (node.is_leaf()) {
+    *text += LeafToString(value.leaf((*next_leaf)++));
+    return;
+  }
+  const NodeKind kind = node.kind();
+  if (kind == NodeKind::kNamedTuple) *text += node.name();
+  *text += kind == NodeKind::kList ? "[" : kind == NodeKind::kDict ? "{" : "(";
+  for (size_t i = 0; i < node.num_children(); ++i) {
+    if (i > 0) *text += ", ";
+    if (kind == NodeKind::kDict) *text += Format("'{}': ", node.key(i));
+    if (kind == NodeKind::kNamedTuple) *text += Format("{}=", node.key(i));
+    AppendNode(node.child(i), value, next_leaf, text);
+  }
+  if (kind == NodeKind::kTuple && node.num_children() == 1) *text += ",";
+  *text += kind == NodeKind::kList ? "]" : kind == NodeKind::kDict ? "}" : ")";
+}
+
+}  // namespace
+
+std::string DistributedToString(const Value& value) {
+  std::string text;
+  size_t next_leaf = 0;
+  AppendNode(value.spec(), value, &next_leaf, &text);
+  return text;
+}
+
+}  // namespace tutti

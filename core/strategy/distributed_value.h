@@ -1,0 +1,89 @@
+// DistributedValue: the leaf of a value that differs between replicas (PerReplica), and the two
+// moves around it: Regroup makes one value of the replicas' results, Select takes one replica's part
+// out again.
+//
+//   replica 0: {'loss': 0.5, 'name': "a"}      Regroup      {'loss': PerReplica:{0: 0.5, 1: 0.25},
+//   replica 1: {'loss': 0.25, 'name': "a"}  ------------>    'name': "a"}
+//                                           <------------
+//                                            Select(.., 1)
+//
+// Regrouping goes leaf by leaf: the identical object, none, and equal strings stay one leaf; tensors
+// become distributed and are never compared by content, so that the structure of a result does not
+// depend on the data. Everything here is immutable. Threads: any.
+
+#ifndef TUTTI_CORE_STRATEGY_DISTRIBUTED_VALUE_H_
+#define TUTTI_CORE_STRATEGY_DISTRIBUTED_VALUE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/ref.h"
+#include "core/base/status.h"
+#include "core/tensor/leaf.h"
+#include "core/tensor/value.h"
+
+namespace tutti {
+
+class DistributedValue final : public RefCounted {
+ public:
+  static constexpr int64_t kNoRows = -1;
+
+  // One component per replica of this process, in order; each is a single leaf that is not
+  // distributed itself. `global_rows` is what a batch knows of its step: the rows over all replicas
+  // of all workers, kNoRows for values that are no batch.
+  explicit DistributedValue(std::vector<Ref<Value>> components, int64_t global_rows = kNoRows);
+
+  size_t num_components() const { return components_.size(); }
+  const Value& component(size_t replica) const { return *components_[replica]; }
+  std::span<const Ref<Value>> components() const { return components_; }
+  int64_t global_rows() const { return global_rows_; }
+
+  std::string ToString() const;  // "PerReplica:{0: 0.5, 1: 0.25}"
+
+ private:
+  ~DistributedValue() override;
+
+  const std::vector<Ref<Value>> components_;
+  const int64_t global_rows_;
+};
+
+// The leaf as a distributed one, null when it is of another kind.
+inline const DistributedValue* AsDistributed(const Leaf& leaf) {
+  return leaf.kind() == LeafKind::kDistributed ? leaf.object_as<DistributedValue>() : nullptr;
+}
+Leaf DistributedLeaf(std::vector<Ref<Value>> components,
+                     int64_t global_rows = DistributedValue::kNoRows);
+
+bool HasDistributedLeaf(const Value& value);
+
+enum class Wrap {
+  kWhereDifferent,  // results of run: one leaf where all replicas have the same object
+  kAlways,          // per-replica values: every leaf becomes distributed
+};
+
+// One value of the values of all local replicas, in order. A single one is given back as it is
+// unless kAlways. INVALID_ARGUMENT naming `what`, both replicas and the first path where their
+// structures differ, and for a distributed leaf under kAlways (components are not nested).
+Result<Ref<Value>> Regroup(std::span<const Ref<Value>> values, Wrap wrap, std::string_view what,
+                           int64_t global_rows = DistributedValue::kNoRows);
+
+// What replica `replica` sees of `value`: component `replica` of every distributed leaf, every other
+// leaf itself (a variable stays a variable). INVALID_ARGUMENT naming `what` when a leaf has another
+// number of components than `num_replicas`.
+Result<Ref<Value>> Select(const Value& value, size_t replica, size_t num_replicas,
+                          std::string_view what);
+
+// The rows that the batches in `value` agree on; kNoRows when there is no batch, and when batches of
+// different steps are mixed.
+int64_t GlobalRows(const Value& value);
+
+// As Value::ToString, with distributed leaves as PerReplica:{0: ..., 1: ...} and variables by their
+// own form.
+std::string DistributedToString(const Value& value);
+
+}  // namespace tutti
+
+#endif  // TUTTI_CORE_STRATEGY_DISTRIBUTED_VALUE_H_

@@ -1,0 +1,136 @@
+// Strategy: the same function on several replicas, with the variables and reductions that keep them
+// in lockstep.
+//
+//   TUTTI_ASSIGN_OR_RETURN(Ref<Strategy> strategy, Strategy::CreateMirrored(environment, devices, {"CPU:0", "CPU:1"}));
+//   TUTTI_ASSIGN_OR_RETURN(Ref<Value> losses, strategy->Run(step, batch.get(), options));
+//   TUTTI_ASSIGN_OR_RETURN(Ref<Value> loss, strategy->Reduce(ReduceOp::kSum, *losses, std::nullopt, options));
+//
+// Replicas run concurrently: replica 0 on the thread that calls Run, the others on persistent
+// threads that start with the first run (replica_engine.h). What replicas do together, collectives
+// and merge calls, goes through the contexts that their functions receive (replica_context.h).
+//
+// After a run that failed the strategy is usable again: the next one gets fresh communicators.
+// Threads: any; of two concurrent runs the later one fails.
+
+#ifndef TUTTI_CORE_STRATEGY_STRATEGY_H_
+#define TUTTI_CORE_STRATEGY_STRATEGY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/call_options.h"
+#include "core/base/closable.h"
+#include "core/base/ref.h"
+#include "core/base/status.h"
+#include "core/device/device.h"
+#include "core/tensor/reduce.h"
+#include "core/tensor/value.h"
+
+namespace tutti {
+
+class Environment;
+class Function;
+class ReplicaEngine;
+
+// How a Mirrored strategy reduces; a hint. The same numbers as TUTTI_CROSS_DEVICE_*.
+enum class CrossDeviceOps : int32_t {
+  kAuto = 1,
+  kReductionToOneDevice = 2,
+};
+
+struct StrategyOptions {
+  std::string name;  // for messages; empty: the type's name
+  CrossDeviceOps cross_device_ops = CrossDeviceOps::kAuto;
+};
+
+class Strategy final : public Closable {
+ public:
+  // ---- Making ----
+
+  // What holds outside of every scope: one replica, nothing distributed.
+  static Result<Ref<Strategy>> CreateDefault(Ref<Environment> environment,
+                                             const DeviceSet& devices);
+  // Everything on one device. NOT_FOUND for a device that this machine does not have.
+  static Result<Ref<Strategy>> CreateOneDevice(Ref<Environment> environment,
+                                               const DeviceSet& devices, std::string_view device,
+                                               const StrategyOptions& options = {});
+  // One replica per device; none named: all GPUs, else the CPU. INVALID_ARGUMENT naming a device
+  // that comes twice or is unknown.
+  static Result<Ref<Strategy>> CreateMirrored(Ref<Environment> environment,
+                                              const DeviceSet& devices,
+                                              std::span<const std::string> names,
+                                              const StrategyOptions& options = {});
+
+  // ---- What it is ----
+
+  // Replicas of all workers, and of this process.
+  int64_t num_replicas_in_sync() const { return static_cast<int64_t>(devices_.size()); }
+  size_t num_local_replicas() const { return devices_.size(); }
+  // Of a local replica.
+  const Device& device(size_t replica) const { return *devices_[replica]; }
+  // "DefaultStrategy", "OneDeviceStrategy", "MirroredStrategy"; static.
+  const char* type_name() const { return type_name_; }
+  const std::string& name() const { return closable_name(); }
+  // False for the default and the one-device strategy, whose variables are plain ones.
+  bool is_mirrored() const { return is_mirrored_; }
+
+  // ---- Running ----
+
+  // Calls `fn` once per local replica, concurrently, and returns when none of the calls is running
+  // any more. `args` (null: a none) is split by Select, the results are joined by Regroup. The first
+  // error of a replica stops the others and is returned, with "replica" among its details.
+  // FAILED_PRECONDITION while another run is running, and after Close.
+  Result<Ref<Value>> Run(Function& fn, const Value* args, const CallOptions& options);
+
+  // ---- Values ----
+
+  // Reduces every leaf over all replicas; the result is on the host. Only SUM and MEAN. With `axis`
+  // (negative counts from the end) also along it inside each replica, MEAN over the true number of
+  // elements. Of a leaf that is not distributed MEAN gives the leaf, SUM INVALID_ARGUMENT when there
+  // are several replicas. None stays none.
+  Result<Ref<Value>> Reduce(ReduceOp op, const Value& value, std::optional<int64_t> axis,
+                            const CallOptions& options);
+  // Joins the components of every distributed leaf along `axis`, in replica order.
+  Result<Ref<Value>> Gather(const Value& value, int64_t axis, const CallOptions& options);
+  // A tuple of what each local replica holds; of a value that is not distributed a tuple of one.
+  Result<Ref<Value>> LocalResults(const Value& value) const;
+  // A distributed value from one call of `fn` per local replica, in order, in cross-replica context;
+  // its input is the dict {"num_replicas_in_sync", "replica_id_in_sync_group"} of int64 scalars.
+  Result<Ref<Value>> CreateValues(Function& fn, const CallOptions& options);
+  // A distributed value from one value per local replica.
+  Result<Ref<Value>> CreatePerReplica(std::span<const Ref<Value>> components) const;
+
+  // FAILED_PRECONDITION after Close, after shutdown and in a forked child; `what` names the caller.
+  Status CheckOpen(std::string_view what) const;
+
+ protected:
+  // Ends a run that is running (its replicas are told to stop), joins the threads.
+  Status OnClose(const CallOptions& options) override;
+
+ private:
+  template <typename T, typename... Args>
+  friend Ref<T> MakeRef(Args&&... args);
+
+  Strategy(Ref<Environment> environment, const char* type_name, bool is_mirrored,
+           std::vector<Ref<Device>> devices, const StrategyOptions& options);
+  ~Strategy() override;
+  static Result<Ref<Strategy>> Make(Ref<Environment> environment, const char* type_name,
+                                    bool is_mirrored, std::vector<Ref<Device>> devices,
+                                    const StrategyOptions& options);
+
+  const char* const type_name_;
+  const bool is_mirrored_;
+  const CrossDeviceOps cross_device_ops_;
+  const std::vector<Ref<Device>> devices_;
+  const std::unique_ptr<ReplicaEngine> engine_;
+};
+
+}  // namespace tutti
+
+#endif  // TUTTI_CORE_STRATEGY_STRATEGY_H_

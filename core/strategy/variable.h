@@ -1,0 +1,130 @@
+// Variable: a tensor that lives as long as training does, with one copy per local replica of a
+// strategy.
+//
+// ON_WRITE (and AUTO, which reads as ON_WRITE): the copies are equal. A write from replica context
+// takes part in a merge: the replicas' tensors are folded once, in the order of the replicas, and
+// every copy gets the same bits. ON_READ: each replica writes its own copy; a read from outside
+// aggregates the copies. The table of what each write does stands in variable.cc.
+//
+// Every function takes the context that it is called from: a replica's own inside run, null
+// (cross-replica) elsewhere. Threads: any; data() and copy() are the live memory, which nobody
+// guards.
+
+#ifndef TUTTI_CORE_STRATEGY_VARIABLE_H_
+#define TUTTI_CORE_STRATEGY_VARIABLE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/call_options.h"
+#include "core/base/ref.h"
+#include "core/base/status.h"
+#include "core/strategy/strategy.h"
+#include "core/tensor/dtype.h"
+#include "core/tensor/saveable.h"
+#include "core/tensor/shape.h"
+#include "core/tensor/tensor.h"
+
+namespace tutti {
+
+class Context;
+class ReplicaContext;
+
+// The same numbers as TUTTI_SYNCHRONIZATION_* and TUTTI_AGGREGATION_* of the C interface.
+enum class Synchronization : int32_t { kAuto = 1, kNone = 2, kOnWrite = 3, kOnRead = 4 };
+enum class Aggregation : int32_t { kNone = 1, kSum = 2, kMean = 3, kOnlyFirstReplica = 4 };
+
+// "ON_WRITE", "ONLY_FIRST_REPLICA" and so on; static.
+const char* SynchronizationName(Synchronization synchronization);
+const char* AggregationName(Aggregation aggregation);
+
+struct VariableOptions {
+  std::string name = "Variable";
+  Synchronization synchronization = Synchronization::kAuto;
+  Aggregation aggregation = Aggregation::kNone;
+  std::optional<bool> trainable;  // unset: true, false for ON_READ
+};
+
+class Variable final : public RefCounted, public Saveable {
+ public:
+  // A copy of `initial` on every local replica, in memory of its own. INVALID_ARGUMENT for bytes, for
+  // synchronization NONE with several replicas, and for a trainable variable that is ON_READ.
+  static Result<Ref<Variable>> Create(Ref<Strategy> strategy, const Tensor& initial,
+                                      const VariableOptions& options);
+
+  // ---- Reading ----
+
+  // A copy of the value: of this replica's copy in replica context; outside, of the first copy
+  // (ON_WRITE) or of the copies aggregated (ON_READ; INVALID_ARGUMENT with aggregation NONE and
+  // several replicas).
+  Result<Ref<Tensor>> Read(const Context* context, const CallOptions& options) const;
+  // The live memory of this replica's copy (outside: of the first), read-only; as long-lived as the
+  // variable.
+  Result<const Tensor*> Data(const Context* context) const;
+
+  // ---- Writing: `tensor` has the variable's dtype and shape ----
+
+  Status Assign(Context* context, const Tensor& tensor, const CallOptions& options);
+  Status AssignAdd(Context* context, const Tensor& tensor, const CallOptions& options);
+  Status AssignSub(Context* context, const Tensor& tensor, const CallOptions& options);
+
+  // ---- What it is ----
+
+  const std::string& name() const { return copies_[0]->name; }
+  DType dtype() const { return dtype_; }
+  const Shape& shape() const { return shape_; }
+  Synchronization synchronization() const { return synchronization_; }
+  Aggregation aggregation() const { return aggregation_; }
+  bool trainable() const { return trainable_; }
+  const Ref<Strategy>& strategy() const { return strategy_; }
+
+  size_t num_copies() const { return copies_.size(); }
+  // The live memory of a copy, read-only.
+  const Tensor& copy(size_t i) const { return *copies_[i]->view; }
+  Ref<Tensor> copy_ref(size_t i) const { return copies_[i]->view; }
+  const std::string& copy_name(size_t i) const { return copies_[i]->name; }
+
+  // "MirroredVariable:{0: <Variable 'v' float32[2] [1 2]>, 1: <Variable 'v/replica_1' ...>}",
+  // "SyncOnReadVariable:{...}"; without the braces for a plain variable.
+  std::string ToString() const;
+
+  // Saveable: the cross-replica value under `prefix`; Restore is a cross-replica assign.
+  Status Save(std::string_view prefix, SaveSink* sink) override;
+  Status Restore(std::string_view prefix, RestoreSource* source) override;
+
+ private:
+  friend class VariableUpdate;
+  enum class Write { kAssign, kAdd, kSub };
+  struct Copy;
+
+  Variable(Ref<Strategy> strategy, const Tensor& initial, const VariableOptions& options);
+  ~Variable() override;
+
+  static const char* WriteName(Write write);
+  Status Update(Write write, Context* context, const Tensor& tensor, const CallOptions& options);
+  Status CheckTensor(Write write, const Tensor& tensor) const;
+  Status UpdateAllCopies(Write write, const Tensor& tensor);
+  Status UpdateCopy(Write write, size_t i, const Tensor& tensor);
+  Result<Ref<Tensor>> ReadCopy(size_t i) const;
+  Result<Ref<Tensor>> ReadAggregated() const;
+  // The replica context that `context` is, null for cross-replica. FAILED_PRECONDITION when the call
+  // comes from another place than it says, or from another strategy's replica.
+  Result<ReplicaContext*> FindReplica(const Context* context, const char* what) const;
+
+  const Ref<Strategy> strategy_;
+  const DType dtype_;
+  const Shape shape_;
+  const Synchronization synchronization_;
+  const Aggregation aggregation_;
+  const bool trainable_;
+  std::vector<std::unique_ptr<Copy>> copies_;
+};
+
+}  // namespace tutti
+
+#endif  // TUTTI_CORE_STRATEGY_VARIABLE_H_
