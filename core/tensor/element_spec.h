@@ -1,0 +1,118 @@
+// ElementSpec: what a dataset says about its elements before there is one: their structure, and per
+// leaf the kind, dtype and shape as far as known.
+//
+//   Ref<const ElementSpec> image = ElementSpec::OfTensor(DType::kFloat32, PartialShape({-1, 64}));
+//   TUTTI_ASSIGN_OR_RETURN(auto spec, ElementSpec::Create(tree, {image->leaf(0), label->leaf(0)}));
+//   spec->ToString();                  // "{'image': float32[?,64], 'label': int64[?]}"
+//   spec->Check(*value, "map");        // OK, or which leaf does not fit, and how
+//
+// Immutable; C's tutti_spec* is a pointer to one. Threads: any.
+#ifndef TUTTI_CORE_TENSOR_ELEMENT_SPEC_H_
+#define TUTTI_CORE_TENSOR_ELEMENT_SPEC_H_
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/ref.h"
+#include "core/base/status.h"
+#include "core/tensor/leaf.h"
+#include "core/tensor/shape.h"
+#include "core/tensor/tree_spec.h"
+
+namespace tutti {
+
+class ElementSpec;
+class Value;
+
+// What is known of one leaf. dtype and shape are those of tensor leaves; `inner` is what an optional
+// or a dataset holds (null when that is not known, and for all other kinds).
+struct LeafSpec {
+  LeafKind kind = LeafKind::kNone;
+  DType dtype = DType::kInvalid;
+  PartialShape shape;
+  Ref<const ElementSpec> inner;
+
+  static LeafSpec OfTensor(DType dtype, PartialShape shape) {
+    return LeafSpec{LeafKind::kTensor, dtype, std::move(shape), nullptr};
+  }
+  static LeafSpec Of(const Leaf& leaf);
+
+  bool is_tensor() const { return kind == LeafKind::kTensor; }
+  // Whether every leaf that fits `other` fits this.
+  bool IsMoreGeneralThan(const LeafSpec& other) const;
+  // "float32[?,64]", "optional(int64[])", "none".
+  std::string ToString() const;
+
+  friend bool operator==(const LeafSpec& a, const LeafSpec& b);
+};
+
+class ElementSpec final : public RefCounted {
+ public:
+  static Ref<const ElementSpec> OfTensor(DType dtype, PartialShape shape);
+  static Ref<const ElementSpec> None();
+  static Ref<const ElementSpec> Optional(Ref<const ElementSpec> inner);
+  static Ref<const ElementSpec> Dataset(Ref<const ElementSpec> inner);
+  static Ref<const ElementSpec> OfLeaf(LeafSpec leaf);
+  // INVALID_ARGUMENT when the number of leaves is not the structure's.
+  static Result<Ref<const ElementSpec>> Create(Ref<const TreeSpec> tree,
+                                               std::vector<LeafSpec> leaves);
+  // The specs of the leaves of `tree`, each any structure, put together.
+  static Result<Ref<const ElementSpec>> Compose(const TreeSpec& tree,
+                                                std::span<const Ref<const ElementSpec>> parts);
+  static Ref<const ElementSpec> Tuple(std::span<const Ref<const ElementSpec>> parts);
+  // The spec that exactly describes a value.
+  static Ref<const ElementSpec> OfValue(const Value& value);
+
+  const TreeSpec& tree() const { return *tree_; }
+  const Ref<const TreeSpec>& tree_ref() const { return tree_; }
+  std::span<const LeafSpec> leaves() const { return leaves_; }
+  size_t num_leaves() const { return leaves_.size(); }
+  const LeafSpec& leaf(size_t i) const { return leaves_[i]; }
+
+  // The same structure with other leaves, as many as there are.
+  Ref<const ElementSpec> WithLeaves(std::vector<LeafSpec> leaves) const;
+  // Every tensor's shape with a dim in front; INVALID_ARGUMENT naming `what` for leaves that cannot
+  // be stacked.
+  Result<Ref<const ElementSpec>> Prepend(int64_t size, std::string_view what) const;
+  // Every tensor's shape without its first dim; INVALID_ARGUMENT naming `what` where there is none.
+  Result<Ref<const ElementSpec>> RowSpec(std::string_view what) const;
+
+  // Whether every value that fits `other` fits this.
+  bool IsMoreGeneralThan(const ElementSpec& other) const;
+  // The most specific spec that both fit: shapes that differ are relaxed. INVALID_ARGUMENT naming
+  // `what` and both sides when structure, kinds or dtypes differ.
+  Result<Ref<const ElementSpec>> Relax(const ElementSpec& other, std::string_view what) const;
+  // OK when the value fits; INVALID_ARGUMENT naming `what`, the path of the leaf, what was expected
+  // and what was found.
+  Status Check(const Value& value, std::string_view what) const;
+  Status CheckLeaf(size_t i, const Leaf& leaf, std::string_view what) const;
+
+  // "{'image': float32[?,64], 'label': int64[?]}".
+  std::string ToString() const;
+
+  friend bool operator==(const ElementSpec& a, const ElementSpec& b);
+
+ private:
+  template <typename T, typename... Args>
+  friend Ref<T> MakeRef(Args&&... args);
+  ElementSpec(Ref<const TreeSpec> tree, std::vector<LeafSpec> leaves);
+  ~ElementSpec() override = default;
+
+  const Ref<const TreeSpec> tree_;
+  const std::vector<LeafSpec> leaves_;
+};
+
+// The base of what stands in a leaf of kind dataset, so that a value can be described here, below
+// the room that knows datasets.
+class DatasetLeaf : public RefCounted {
+ public:
+  // The spec of the dataset's elements; null when it is not known yet.
+  virtual Ref<const ElementSpec> known_element_spec() const = 0;
+};
+
+}  // namespace tutti
+
+#endif  // TUTTI_CORE_TENSOR_ELEMENT_SPEC_H_
