@@ -35,6 +35,15 @@ enum class LeafKind : int32_t {
 // "tensor", "string", ..., "host object"; static.
 std::string_view LeafKindName(LeafKind kind);
 
+// For objects of rooms above that say how they are printed inside a value ("PerReplica:{0: ...}").
+class Printable {
+ public:
+  virtual std::string ToString() const = 0;
+
+ protected:
+  ~Printable() = default;
+};
+
 class Leaf {
  public:
   Leaf() = default;  // none
@@ -86,6 +95,7 @@ class Leaf {
   }
   // For tests and printing: contents of tensors, strings and optionals; identity of all others.
   bool ContentsEqual(const Leaf& other) const;
+  // An object that is Printable says itself; others give their kind, "<variable>".
   std::string ToString() const;
 
  private:

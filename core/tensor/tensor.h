@@ -220,24 +220,28 @@ class Tensor final : public RefCounted {
   static void operator delete(void* memory, Trailing) { ::operator delete(memory); }
 
   Tensor(DType dtype, const Shape& shape, DeviceId device)
-      : dtype_(dtype), device_(device), shape_(shape) {}
+      : dtype_(dtype), device_(device), shape_(shape), strides_(shape.RowMajorStrides()) {}
   ~Tensor() override = default;
 
-  // A tensor with room for its own elements; one whose memory `owner` keeps alive.
-  static Tensor* NewInline(DType dtype, const Shape& shape, DeviceId device);
-  static Tensor* NewView(DType dtype, const Shape& shape, DeviceId device, void* data,
-                         Ref<const RefCounted> owner, bool read_only);
-  Ref<const RefCounted> OwnerOfViews() const;
-  bool OnlyReference() const;
-  void UpdateContiguous();
+  enum class OwnerKind : uint8_t { kNone, kBuffer, kTensor, kOther };
+
+  // A tensor with room for `bytes` of its own; one whose memory `owner` keeps alive.
+  static Ref<Tensor> NewInline(DType dtype, const Shape& shape, DeviceId device, size_t bytes);
+  static Ref<Tensor> NewView(DType dtype, const Shape& shape, DeviceId device, void* data,
+                             Ref<const RefCounted> owner, OwnerKind owner_kind);
+  // A view on this tensor's memory, row-major until its strides are set.
+  Ref<Tensor> NewViewOfThis(const Shape& shape, void* data) const;
+  void SetStrides(std::span<const int64_t> strides);
+  void* Offset(int64_t elements) const {
+    return static_cast<char*>(data_) + elements * static_cast<int64_t>(item_size());
+  }
 
   const DType dtype_;
   const DeviceId device_;
   bool read_only_ = false;
   bool contiguous_ = true;
-  bool inline_ = false;          // the elements lie behind this object
-  const Tensor* tensor_owner_ = nullptr;  // owner_ when it is a Tensor
-  const Buffer* buffer_owner_ = nullptr;  // owner_ when it is a Buffer
+  bool inline_ = false;  // the elements lie behind this object; an owner keeps only payload alive
+  OwnerKind owner_kind_ = OwnerKind::kNone;
   void* data_ = nullptr;
   Ref<const RefCounted> owner_;
   Shape shape_;

@@ -90,13 +90,15 @@ class TreeSpec final : public RefCounted {
 
   // Position of the child with this key, or -1.
   int64_t FindKey(std::string_view key) const;
-  // The node at `path` and the number of its first leaf. INVALID_ARGUMENT naming the step that
-  // leads nowhere.
+  // The node at `path` and the number of its first leaf. NOT_FOUND naming the step that leads
+  // nowhere, and what there is.
   struct Location {
     const TreeSpec* node;
     size_t first_leaf;
   };
   Result<Location> Locate(std::span<const PathStep> path) const;
+  // The same for a path in text, steps joined by '/': "image", "0/labels"; "" is this node.
+  Result<Location> Locate(std::string_view text) const;
   // The path of leaf `i`.
   Path LeafPath(size_t i) const;
 
@@ -110,6 +112,7 @@ class TreeSpec final : public RefCounted {
   TreeSpec(NodeKind kind, Children children, std::vector<std::string> keys, std::string name);
   ~TreeSpec() override = default;
   static Status CheckKeys(NodeKind kind, std::span<const std::string> keys, size_t num_children);
+  Status NoSuchChild(std::span<const PathStep> path, size_t step) const;
   void AppendTo(std::string* out) const;
 
   const NodeKind kind_;

@@ -71,15 +71,19 @@ class Value final : public RefCounted {
   Result<Ref<Tensor>> GetTensor(std::string_view what) const;
 
   size_t num_children() const { return spec().num_children(); }
-  // Child `i`, which must exist; with a key, INVALID_ARGUMENT naming the keys that there are.
+  // Child `i`, which must exist; the same with OUT_OF_RANGE; by key or field, NOT_FOUND naming the
+  // keys that there are.
   Ref<Value> Child(size_t i) const;
   Result<Ref<Value>> At(int64_t i) const;
   Result<Ref<Value>> Find(std::string_view key) const;
-  // The value at `path`; INVALID_ARGUMENT naming the step that leads nowhere.
+  // The value at a path, of steps or in text ("0/labels"); errors are TreeSpec::Locate's.
   Result<Ref<Value>> Get(std::span<const PathStep> path) const;
   Result<Ref<Value>> Get(std::initializer_list<PathStep> path) const {
     return Get(std::span<const PathStep>(path.begin(), path.size()));
   }
+  Result<Ref<Value>> GetByText(std::string_view path) const;
+  // The part of this value at a node of its own spec.
+  Ref<Value> Part(const TreeSpec::Location& location) const;
   std::vector<Ref<Value>> AllChildren() const;
 
   // A value of the same structure with fn(leaf) -> Result<Leaf> in the place of each leaf; the
