@@ -23,6 +23,8 @@ class Clock {
   virtual int64_t NowNs() const = 0;
   // Since 1970, UTC.
   virtual int64_t WallNs() const = 0;
+  // True under simulation: time passes by running events, so nothing happens while a thread sleeps.
+  virtual bool is_virtual() const { return false; }
   // One wait on `condition`: returns when it was notified, when NowNs() reaches `until_ns`
   // (kNeverNs: no limit), or spuriously. The virtual clock runs the next event instead, and fails
   // when none is left that could end the wait. Callers use WaitUntil.

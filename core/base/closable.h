@@ -16,6 +16,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <mutex>
 #include <string>
 
@@ -51,12 +52,17 @@ class Closable : public RefCounted {
   void OnLastRelease() const noexcept final;
 
  private:
-  friend class Reaper;
+  friend class Environment;
 
   const Ref<Environment> environment_;
   const std::string name_;
   std::atomic<bool> closed_{false};
-  bool registered_ = false;
+  std::atomic<bool> registered_{false};
+  // The environment's list of registered objects, guarded by its mutex.
+  Closable* previous_ = nullptr;
+  Closable* next_ = nullptr;
+  uint64_t attempt_ = 0;  // the shutdown that tried to close it last
+
   std::mutex mutex_;  // guards closing_
   std::condition_variable idle_;
   bool closing_ = false;

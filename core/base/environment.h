@@ -16,7 +16,6 @@
 #include <mutex>
 #include <optional>
 #include <string_view>
-#include <vector>
 
 #include "core/base/call_options.h"
 #include "core/base/ref.h"
@@ -74,8 +73,8 @@ class Environment : public RefCounted {
   uint64_t DrawSeed();
 
   // For Closable only.
-  Status RegisterClosable(Closable* closable);
-  void UnregisterClosable(Closable* closable) noexcept;
+  Status RegisterClosable(Closable* object);
+  void UnregisterClosable(Closable* object) noexcept;
 
  protected:
   struct Services {
@@ -102,6 +101,7 @@ class Environment : public RefCounted {
   enum class State : int32_t { kOpen, kClosing, kClosed };
 
   Status CloseRegistered(const CallOptions& options);
+  Closable* NextToClose(uint64_t attempt) noexcept;
 
   Services services_;
   const uint64_t fork_generation_;
@@ -110,7 +110,8 @@ class Environment : public RefCounted {
   mutable std::mutex mutex_;  // guards all below
   std::condition_variable idle_;
   bool shutting_down_ = false;
-  std::vector<Closable*> closables_;
+  Closable* closables_ = nullptr;  // newest first
+  uint64_t attempts_ = 0;
   std::optional<int64_t> default_seed_;
   uint64_t seed_draws_ = 0;
 };

@@ -5,14 +5,19 @@
 #define TUTTI_CORE_BASE_LOG_H_
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
+#include <vector>
 
+#include "core/base/call_options.h"
 #include "core/base/clock.h"
 #include "core/base/ref.h"
+#include "core/base/status.h"
 
 namespace tutti {
 
@@ -29,8 +34,8 @@ struct LogRecord {
   std::string_view message;  // one line or more, without a final newline
 };
 
-// Where lines go. Write is called on any thread, several at once, with no lock of ours held and in
-// the notification class.
+// Where lines go. Write is called on any thread, by one at a time, with no lock of ours held and in
+// the notification class. Lines that other threads, or the sink itself, write meanwhile follow.
 class LogSink : public RefCounted {
  public:
   virtual void Write(const LogRecord& record) = 0;
@@ -56,15 +61,30 @@ class Log {
 
   LogLevel level() const noexcept { return level_.load(std::memory_order_relaxed); }
   void set_level(LogLevel level) noexcept { level_.store(level, std::memory_order_relaxed); }
-  // Null brings standard error back. Calls in progress finish with the old sink.
-  void SetSink(Ref<LogSink> sink);
+  // Null brings standard error back. Returns when the former sink is not running any more, unless
+  // it is that sink which calls.
+  Status SetSink(Ref<LogSink> sink, const CallOptions& options = {});
 
  private:
+  struct Line {
+    LogLevel level;
+    int64_t wall_ns;
+    std::string message;
+  };
+  // Lines that wait while a sink hangs; what comes beyond is counted and dropped.
+  static constexpr size_t kMaxPending = 10'000;
+
   const Clock& clock_;
   const uint64_t fork_generation_;
   std::atomic<LogLevel> level_;
-  std::mutex mutex_;  // guards sink_
+
+  std::mutex mutex_;  // guards all below
+  std::condition_variable idle_;
   Ref<LogSink> sink_;
+  bool writing_ = false;
+  std::thread::id writer_;
+  std::vector<Line> pending_;
+  uint64_t dropped_ = 0;
 };
 
 }  // namespace tutti

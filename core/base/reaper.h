@@ -17,10 +17,6 @@ class Reaper {
   // Any thread; never blocks. After shutdown, or when no thread can be started, the object is left
   // alone (leaked): a release must not join.
   virtual void Take(Closable* object) noexcept = 0;
-
- protected:
-  // Closes without a limit and deletes.
-  static Status Reap(Closable* object);
 };
 
 }  // namespace tutti

@@ -106,8 +106,8 @@ class [[nodiscard]] Status {
     return std::move(*this).WithDouble(key, static_cast<double>(value));
   }
   template <typename T>
-  Status With(std::string_view key, T&& value) const& {
-    return Status(*this).With(key, std::forward<T>(value));
+  Status With(std::string_view key, const T& value) const& {
+    return Status(*this).With(key, value);
   }
   Status WithCause(Status cause) &&;
   Status WithCause(Status cause) const& { return Status(*this).WithCause(std::move(cause)); }

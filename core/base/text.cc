@@ -160,9 +160,16 @@ std::optional<int64_t> ParseDuration(std::string_view text) {
 
 std::optional<int64_t> ParseBytes(std::string_view text) {
   static constexpr double k = 1024;
-  static constexpr Unit kUnits[] = {
-      {"", 1},     {"B", 1},           {"K", k},         {"KiB", k},           {"M", k * k},
-      {"MiB", k * k}, {"G", k * k * k}, {"GiB", k * k * k}, {"T", k * k * k * k}, {"TiB", k * k * k * k}};
+  static constexpr Unit kUnits[] = {{"", 1},
+                                    {"B", 1},
+                                    {"K", k},
+                                    {"KiB", k},
+                                    {"M", k * k},
+                                    {"MiB", k * k},
+                                    {"G", k * k * k},
+                                    {"GiB", k * k * k},
+                                    {"T", k * k * k * k},
+                                    {"TiB", k * k * k * k}};
   return ParseWithUnit(text, kUnits);
 }
 

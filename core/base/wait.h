@@ -48,7 +48,8 @@ class WaitLoop {
 
 template <typename Predicate>
 Status WaitUntil(std::unique_lock<std::mutex>& lock, std::condition_variable& condition,
-                 Clock& clock, const CallOptions& options, Predicate predicate, std::string_view what) {
+                 Clock& clock, const CallOptions& options, Predicate predicate,
+                 std::string_view what) {
   if (predicate()) return OkStatus();
   WaitLoop loop(lock, condition, clock, options, what);
   do {

@@ -1,0 +1,52 @@
+#include "core/base/closable.h"
+
+#include <utility>
+
+#include "core/base/environment.h"
+#include "core/base/error.h"
+#include "core/base/reaper.h"
+#include "core/base/wait.h"
+
+namespace tutti {
+
+Closable::Closable(Ref<Environment> environment, std::string name)
+    : environment_(std::move(environment)), name_(std::move(name)) {}
+
+Closable::~Closable() {
+  if (registered_.load(std::memory_order_acquire)) environment_->UnregisterClosable(this);
+}
+
+Status Closable::Register() { return environment_->RegisterClosable(this); }
+
+Status Closable::Close(const CallOptions& options) {
+  if (environment_->LeftBehindByFork()) return environment_->CheckUsable("close of " + name_);
+  std::unique_lock<std::mutex> lock(mutex_);
+  TUTTI_RETURN_IF_ERROR(WaitUntil(
+      lock, idle_, environment_->clock(), options, [&] { return !closing_; },
+      "close of " + name_));
+  if (closed()) return OkStatus();
+  closing_ = true;
+  lock.unlock();
+  Status status = OnClose(options);
+  lock.lock();
+  closing_ = false;
+  if (status.ok()) closed_.store(true, std::memory_order_release);
+  idle_.notify_all();
+  lock.unlock();
+  if (status.ok()) environment_->UnregisterClosable(this);
+  return status;
+}
+
+void Closable::OnLastRelease() const noexcept {
+  if (closed() || !registered_.load(std::memory_order_acquire)) {
+    delete this;
+    return;
+  }
+  // In a forked child there is nothing to join, and the destructor could not know.
+  if (environment_->LeftBehindByFork()) return;
+  // The reaper owns one reference from here on.
+  Retain();
+  environment_->reaper().Take(const_cast<Closable*>(this));
+}
+
+}  // namespace tutti

@@ -1,0 +1,217 @@
+// The machine's files, by POSIX calls.
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <utility>
+
+#include "core/base/disk.h"
+#include "core/base/error.h"
+#include "core/base/random.h"
+
+namespace tutti {
+namespace {
+
+Status FileError(int error_number, std::string_view verb, const std::string& path) {
+  return ErrnoStatus(error_number, Format("cannot {} {}", verb, Quote(path))).With("file", path);
+}
+
+// Calls `call` again as long as a signal interrupts it.
+template <typename Call>
+auto Retry(Call call) {
+  auto result = call();
+  while (result < 0 && errno == EINTR) result = call();
+  return result;
+}
+
+std::string DirectoryOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+class RealReadableFile final : public ReadableFile {
+ public:
+  RealReadableFile(std::string path, uint64_t bytes, int descriptor)
+      : ReadableFile(std::move(path), bytes), descriptor_(descriptor) {}
+  ~RealReadableFile() override { ::close(descriptor_); }
+
+  Result<size_t> ReadAt(uint64_t offset, void* data, size_t bytes) override {
+    size_t done = 0;
+    while (done < bytes) {
+      const ssize_t got = Retry([&] {
+        return ::pread(descriptor_, static_cast<char*>(data) + done, bytes - done,
+                       static_cast<off_t>(offset + done));
+      });
+      if (got < 0) return FileError(errno, "read", path()).With("offset", offset + done);
+      if (got == 0) break;
+      done += static_cast<size_t>(got);
+    }
+    return done;
+  }
+
+ private:
+  const int descriptor_;
+};
+
+class RealWritableFile final : public WritableFile {
+ public:
+  RealWritableFile(std::string path, std::string temporary, int descriptor)
+      : WritableFile(std::move(path)), temporary_(std::move(temporary)), descriptor_(descriptor) {}
+
+  ~RealWritableFile() override {
+    if (descriptor_ >= 0) ::close(descriptor_);
+    if (!committed_) ::unlink(temporary_.c_str());
+  }
+
+  Status Append(const void* data, size_t bytes) override {
+    if (descriptor_ < 0) return Finished();
+    const char* next = static_cast<const char*>(data);
+    while (bytes > 0) {
+      const ssize_t written = Retry([&] { return ::write(descriptor_, next, bytes); });
+      if (written < 0) return FileError(errno, "write", path());
+      next += written;
+      bytes -= static_cast<size_t>(written);
+    }
+    return OkStatus();
+  }
+
+  Status Commit() override {
+    if (descriptor_ < 0) return Finished();
+    const int synced = Retry([&] { return ::fsync(descriptor_); });
+    const int sync_error = errno;
+    const int closed = ::close(std::exchange(descriptor_, -1));
+    if (synced < 0) return FileError(sync_error, "write", path());
+    if (closed < 0) return FileError(errno, "write", path());
+    if (::rename(temporary_.c_str(), path().c_str()) < 0) {
+      return FileError(errno, "write", path());
+    }
+    committed_ = true;
+    const int directory = Retry([&] {
+      return ::open(DirectoryOf(path()).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    });
+    if (directory < 0) return FileError(errno, "make durable", path());
+    const int directory_synced = Retry([&] { return ::fsync(directory); });
+    const int directory_error = errno;
+    ::close(directory);
+    // Some file systems cannot sync a directory, and need not.
+    if (directory_synced < 0 && directory_error != EINVAL) {
+      return FileError(directory_error, "make durable", path());
+    }
+    return OkStatus();
+  }
+
+  using WritableFile::Append;
+
+ private:
+  Status Finished() const {
+    return FailedPrecondition("cannot write {}: it has been committed, or committing it failed",
+                              Quote(path()))
+        .With("file", path());
+  }
+
+  const std::string temporary_;
+  int descriptor_;
+  bool committed_ = false;
+};
+
+class SystemDisk final : public Disk {
+ public:
+  Result<std::unique_ptr<ReadableFile>> Open(const std::string& path) override {
+    const int descriptor = Retry([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); });
+    if (descriptor < 0) return FileError(errno, "open", path);
+    struct stat info {};
+    if (::fstat(descriptor, &info) < 0 || S_ISDIR(info.st_mode)) {
+      const int error_number = S_ISDIR(info.st_mode) ? EISDIR : errno;
+      ::close(descriptor);
+      return FileError(error_number, "open", path);
+    }
+    return std::unique_ptr<ReadableFile>(std::make_unique<RealReadableFile>(
+        path, static_cast<uint64_t>(info.st_size), descriptor));
+  }
+
+  Result<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
+    struct stat info {};
+    if (::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) {
+      return FileError(EISDIR, "write", path);
+    }
+    const std::string temporary = Format("{}.{:016x}.tmp", path, KernelRandom().Next());
+    const int descriptor = Retry([&] {
+      return ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    });
+    if (descriptor < 0) return FileError(errno, "write", path);
+    return std::unique_ptr<WritableFile>(
+        std::make_unique<RealWritableFile>(path, temporary, descriptor));
+  }
+
+  Result<FileInfo> Stat(const std::string& path) override {
+    struct stat info {};
+    if (::stat(path.c_str(), &info) < 0) return FileError(errno, "find", path);
+    FileInfo result;
+    result.bytes = static_cast<uint64_t>(info.st_size);
+    result.is_directory = S_ISDIR(info.st_mode);
+    result.modified_wall_ns =
+        static_cast<int64_t>(info.st_mtim.tv_sec) * 1'000'000'000 + info.st_mtim.tv_nsec;
+    return result;
+  }
+
+  Result<std::vector<std::string>> List(const std::string& directory) override {
+    DIR* const handle = ::opendir(directory.c_str());
+    if (handle == nullptr) return FileError(errno, "list", directory);
+    std::vector<std::string> names;
+    for (;;) {
+      errno = 0;
+      const dirent* entry = ::readdir(handle);
+      if (entry == nullptr) break;
+      const std::string name = entry->d_name;
+      if (name != "." && name != "..") names.push_back(name);
+    }
+    const int error_number = errno;
+    ::closedir(handle);
+    if (error_number != 0) return FileError(error_number, "list", directory);
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  Status Rename(const std::string& from, const std::string& to) override {
+    if (::rename(from.c_str(), to.c_str()) < 0) {
+      const int error_number = errno;
+      return ErrnoStatus(error_number, Format("cannot rename {} to {}", Quote(from), Quote(to)))
+          .With("file", from);
+    }
+    return OkStatus();
+  }
+
+  Status Remove(const std::string& path) override {
+    if (std::remove(path.c_str()) < 0) return FileError(errno, "remove", path);
+    return OkStatus();
+  }
+
+  Status MakeDirectories(const std::string& path, uint32_t mode) override {
+    for (size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
+      const std::string prefix = path.substr(0, end);
+      if (::mkdir(prefix.c_str(), mode) < 0) {
+        const int error_number = errno;
+        struct stat info {};
+        const bool there = ::stat(prefix.c_str(), &info) == 0;
+        if (there && !S_ISDIR(info.st_mode)) return FileError(ENOTDIR, "make directory", prefix);
+        if (!there) return FileError(error_number, "make directory", prefix);
+      }
+      if (end == std::string::npos) return OkStatus();
+    }
+  }
+};
+
+}  // namespace
+
+Disk& RealDisk() {
+  static SystemDisk* const disk = new SystemDisk();
+  return *disk;
+}
+
+}  // namespace tutti
