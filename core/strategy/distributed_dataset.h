@@ -1,0 +1,87 @@
+// DistributedDataset: a dataset whose elements are dealt out to the replicas of a strategy, one step
+// after the other; DistributedIterator walks over the steps.
+//
+//   TUTTI_ASSIGN_OR_RETURN(Ref<DistributedDataset> digits,
+//                          DistributedDataset::Create(strategy, batches, {}, options));
+//   TUTTI_ASSIGN_OR_RETURN(Ref<DistributedIterator> steps, DistributedIterator::Create(digits, options));
+//   while (true) {
+//     TUTTI_ASSIGN_OR_RETURN(Ref<Value> batch, steps->Next(options));   // leaves are distributed
+//     if (!batch) break;
+//     TUTTI_RETURN_IF_ERROR(strategy->Run(step, batch.get(), options).status());
+//   }
+//
+// Create cuts every batch over the replicas (rebatch.h); CreateFromFunction deals out the elements
+// of a dataset that a function makes, one per replica in turn. When the data ends in the middle of a
+// step, the replicas without any get batches of 0 rows. Every leaf of a step knows the rows of the
+// whole step (DistributedValue::global_rows). What replicas get are views on the source's elements.
+
+#ifndef TUTTI_CORE_STRATEGY_DISTRIBUTED_DATASET_H_
+#define TUTTI_CORE_STRATEGY_DISTRIBUTED_DATASET_H_
+
+#include <cstdint>
+
+#include "core/base/call_options.h"
+#include "core/base/ref.h"
+#include "core/base/status.h"
+#include "core/dataset/dataset.h"
+#include "core/strategy/strategy.h"
+#include "core/tensor/element_spec.h"
+
+namespace tutti {
+
+class Function;
+
+// How a batch is cut over replicas. The same numbers as TUTTI_REBATCH_*.
+enum class Rebatch : int32_t { kCeil = 1 };
+
+struct InputOptions {
+  Rebatch rebatch = Rebatch::kCeil;
+  bool prefetch_to_device = true;  // a step is made ahead by a thread
+};
+
+class DistributedDataset final : public RefCounted {
+ public:
+  // INVALID_ARGUMENT unless every leaf of an element is a tensor of rank >= 1: call batch first.
+  static Result<Ref<DistributedDataset>> Create(Ref<Strategy> strategy, const Dataset& dataset,
+                                                const InputOptions& options,
+                                                const CallOptions& call);
+  // Calls `fn` once per input pipeline, now, in cross-replica context, with the dict
+  // {"input_pipeline_id", "num_input_pipelines", "num_replicas_in_sync"} of int64 scalars; it gives
+  // a dataset, which is neither rebatched nor sharded.
+  static Result<Ref<DistributedDataset>> CreateFromFunction(Ref<Strategy> strategy, Function& fn,
+                                                            const InputOptions& options,
+                                                            const CallOptions& call);
+
+  // Of one replica's part; the first dimension is unknown where a partial batch can occur.
+  const ElementSpec& element_spec() const { return *element_spec_; }
+  const Ref<const ElementSpec>& element_spec_ref() const { return element_spec_; }
+  // Steps, kInfiniteCardinality or kUnknownCardinality.
+  int64_t cardinality() const { return cardinality_; }
+
+  const Ref<Strategy>& strategy() const { return strategy_; }
+  const Dataset& source() const { return *source_; }
+  Ref<const Dataset> source_ref() const { return source_; }
+  const InputOptions& options() const { return options_; }
+  // Elements of the source that make one step: 1 batch to be cut, or one per replica.
+  int64_t elements_per_step() const { return elements_per_step_; }
+  bool cuts_batches() const { return cuts_batches_; }
+
+ private:
+  template <typename T, typename... Args>
+  friend Ref<T> MakeRef(Args&&... args);
+  DistributedDataset(Ref<Strategy> strategy, Ref<const Dataset> source, InputOptions options,
+                     bool cuts_batches, Ref<const ElementSpec> element_spec);
+  ~DistributedDataset() override;
+
+  const Ref<Strategy> strategy_;
+  const Ref<const Dataset> source_;
+  const InputOptions options_;
+  const bool cuts_batches_;
+  const int64_t elements_per_step_;
+  const int64_t cardinality_;
+  const Ref<const ElementSpec> element_spec_;
+};
+
+}  // namespace tutti
+
+#endif  // TUTTI_CORE_STRATEGY_DISTRIBUTED_DATASET_H_
