@@ -1,0 +1,132 @@
+// Communicators.
+#include <tutti/communicator.h>
+
+#include <utility>
+#include <vector>
+
+#include "capi/src/guard.h"
+#include "capi/src/options.h"
+#include "capi/src/roots.h"
+#include "core/base/error.h"
+#include "core/collective/communicator.h"
+
+using namespace tutti;
+using namespace tutti::capi;
+
+namespace {
+
+// The tensor that a collective writes to.
+Result<Tensor *> Destination(Call call, tutti_tensor *tensor) {
+  Tensor *known = FromHandle(tensor);
+  if (!known->read_only()) return known;
+  return FailedPrecondition("{}: the destination {} is read-only; tutti_tensor_make_mutable gives "
+                            "one that may be written", call.function, known->SpecString());
+}
+
+}  // namespace
+
+tutti_status *tutti_communicator_create_local(tutti_runtime *runtime, size_t size,
+                                              const tutti_communicator_options *options,
+                                              tutti_communicator **out_communicators) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, out_communicators);
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Environment> environment, UseRuntime(call, runtime));
+    TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
+    Communicator::LocalOptions local;
+    local.name = TextOr(set.name, "");
+    TUTTI_ASSIGN_OR_RETURN(std::vector<Ref<Communicator>> ranks,
+                           Communicator::CreateLocal(environment.get(), size, local));
+    for (size_t rank = 0; rank < size; ++rank) out_communicators[rank] = Give(std::move(ranks[rank]));
+    return OkStatus();
+  });
+}
+
+int64_t tutti_communicator_get_rank(const tutti_communicator *communicator) {
+  return communicator == nullptr ? -1 : FromHandle(communicator)->rank();
+}
+
+int64_t tutti_communicator_get_size(const tutti_communicator *communicator) {
+  return communicator == nullptr ? 0 : FromHandle(communicator)->size();
+}
+
+int64_t tutti_communicator_get_epoch(const tutti_communicator *communicator) {
+  return communicator == nullptr ? 0 : FromHandle(communicator)->epoch();
+}
+
+tutti_status *tutti_communicator_all_reduce(tutti_communicator *communicator,
+                                            const tutti_tensor *input, tutti_reduce_op op,
+                                            const tutti_call_options *options,
+                                            tutti_tensor *output) {
+  return Guard(__func__, From::kComputing, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, communicator, input, output);
+    Communicator &object = *FromHandle(communicator);
+    TUTTI_ASSIGN_OR_RETURN(const CallOptions wait, ReadCall(call, object.environment(), options));
+    TUTTI_ASSIGN_OR_RETURN(Tensor *const destination, Destination(call, output));
+    return object.AllReduce(*FromHandle(input), static_cast<ReduceOp>(op), wait, destination);
+  });
+}
+
+tutti_status *tutti_communicator_broadcast(tutti_communicator *communicator, int64_t root,
+                                           const tutti_call_options *options,
+                                           tutti_tensor *tensor) {
+  return Guard(__func__, From::kComputing, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, communicator, tensor);
+    Communicator &object = *FromHandle(communicator);
+    TUTTI_ASSIGN_OR_RETURN(const CallOptions wait, ReadCall(call, object.environment(), options));
+    TUTTI_ASSIGN_OR_RETURN(Tensor *const destination, Destination(call, tensor));
+    return object.Broadcast(root, wait, destination);
+  });
+}
+
+tutti_status *tutti_communicator_all_gather(tutti_communicator *communicator,
+                                            const tutti_tensor *input,
+                                            const tutti_call_options *options,
+                                            tutti_tensor **out_tensor) {
+  return Guard(__func__, From::kComputing, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, communicator, input, out_tensor);
+    Communicator &object = *FromHandle(communicator);
+    TUTTI_ASSIGN_OR_RETURN(const CallOptions wait, ReadCall(call, object.environment(), options));
+    Ref<Tensor> joined;
+    TUTTI_RETURN_IF_ERROR(object.AllGather(*FromHandle(input), 0, wait, &joined));
+    *out_tensor = Give(std::move(joined));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_communicator_barrier(tutti_communicator *communicator,
+                                         const tutti_call_options *options) {
+  return Guard(__func__, From::kComputing, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, communicator);
+    Communicator &object = *FromHandle(communicator);
+    TUTTI_ASSIGN_OR_RETURN(const CallOptions wait, ReadCall(call, object.environment(), options));
+    return object.Barrier(wait);
+  });
+}
+
+void tutti_communicator_abort(tutti_communicator *communicator, const char *message) {
+  if (communicator == nullptr) return;
+  // A failure to make the reason must not lose the abort itself.
+  Status reason;
+  const Status made = GuardedStatus(__func__, From::kAny, [&](Call) -> Status {
+    if (message != nullptr) reason = Aborted("{}", message);
+    return OkStatus();
+  });
+  FromHandle(communicator)->Abort(made.ok() ? std::move(reason) : OkStatus());
+}
+
+tutti_status *tutti_communicator_close(tutti_communicator *communicator,
+                                       const tutti_call_options *options) {
+  return Guard(__func__, From::kComputing, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, communicator);
+    Communicator &object = *FromHandle(communicator);
+    TUTTI_ASSIGN_OR_RETURN(const CallOptions wait, ReadCall(call, object.environment(), options));
+    return object.Close(wait);
+  });
+}
+
+void tutti_communicator_retain(const tutti_communicator *communicator) {
+  RetainHandle(communicator);
+}
+void tutti_communicator_release(const tutti_communicator *communicator) {
+  ReleaseHandle(communicator);
+}

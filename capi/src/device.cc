@@ -1,0 +1,122 @@
+// Device names, and the devices of this process.
+#include <tutti/device.h>
+
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "capi/src/bytes.h"
+#include "capi/src/guard.h"
+#include "capi/src/options.h"
+#include "core/base/error.h"
+#include "core/device/device_spec.h"
+
+using namespace tutti;
+using namespace tutti::capi;
+
+namespace tutti::capi {
+
+// What tutti_device_spec is: the spec and its full text, which getters lend.
+class DeviceSpecHandle final : public RefCounted {
+ public:
+  explicit DeviceSpecHandle(DeviceSpec spec)
+      : spec_(std::move(spec)), text_(spec_.ToString()) {}
+  const DeviceSpec &spec() const { return spec_; }
+  const std::string &text() const { return text_; }
+
+ private:
+  const DeviceSpec spec_;
+  const std::string text_;
+};
+
+}  // namespace tutti::capi
+
+namespace {
+
+Result<std::optional<int>> ReadIndex(Call call, const tutti_optional_int64 &field,
+                                     const char *name) {
+  if (field.present == 0) return std::optional<int>();
+  if (field.value < 0 || field.value > std::numeric_limits<int>::max()) {
+    return InvalidArgument("{}: {} is {}; expected 0 or more", call.function, name, field.value);
+  }
+  return std::optional<int>(static_cast<int>(field.value));
+}
+
+const char *TextOf(const std::optional<std::string> &field) {
+  return field.has_value() ? field->c_str() : nullptr;
+}
+
+tutti_optional_int64 NumberOf(const std::optional<int> &field) {
+  return {field.has_value(), field.value_or(0)};
+}
+
+}  // namespace
+
+tutti_status *tutti_device_spec_parse(const char *text, tutti_device_spec **out_spec) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, text, out_spec);
+    TUTTI_ASSIGN_OR_RETURN(DeviceSpec spec, DeviceSpec::Parse(text));
+    *out_spec = Give(MakeRef<DeviceSpecHandle>(std::move(spec)));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_device_spec_create(const tutti_device_fields *fields,
+                                       tutti_device_spec **out_spec) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, out_spec);
+    TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, fields));
+    DeviceSpec spec;
+    if (set.job != nullptr) spec.job = set.job;
+    TUTTI_ASSIGN_OR_RETURN(spec.replica, ReadIndex(call, set.replica, "replica"));
+    TUTTI_ASSIGN_OR_RETURN(spec.task, ReadIndex(call, set.task, "task"));
+    TUTTI_ASSIGN_OR_RETURN(spec.device_index, ReadIndex(call, set.device_index, "device_index"));
+    if (set.device_type != nullptr) {
+      spec.device_type = set.device_type;
+      for (char &c : *spec.device_type) {
+        if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+      }
+    }
+    *out_spec = Give(MakeRef<DeviceSpecHandle>(std::move(spec)));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_device_spec_merge(const tutti_device_spec *outer,
+                                      const tutti_device_spec *inner,
+                                      tutti_device_spec **out_spec) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, outer, inner, out_spec);
+    *out_spec = Give(MakeRef<DeviceSpecHandle>(
+        FromHandle(outer)->spec().MergedWith(FromHandle(inner)->spec())));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_device_spec_get_fields(const tutti_device_spec *spec,
+                                           tutti_device_fields *out_fields) {
+  return Guard(__func__, From::kAny, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, spec, out_fields);
+    const DeviceSpec &known = FromHandle(spec)->spec();
+    tutti_device_fields fields = TUTTI_DEVICE_FIELDS_INIT;
+    fields.job = TextOf(known.job);
+    fields.replica = NumberOf(known.replica);
+    fields.task = NumberOf(known.task);
+    fields.device_type = TextOf(known.device_type);
+    fields.device_index = NumberOf(known.device_index);
+    return WriteStruct(call, &fields, sizeof(fields), out_fields);
+  });
+}
+
+const char *tutti_device_spec_get_text(const tutti_device_spec *spec) {
+  return spec == nullptr ? "" : FromHandle(spec)->text().c_str();
+}
+
+int32_t tutti_device_spec_equal(const tutti_device_spec *left, const tutti_device_spec *right) {
+  if (left == nullptr || right == nullptr) return left == right;
+  return FromHandle(left)->spec() == FromHandle(right)->spec();
+}
+
+void tutti_device_spec_retain(const tutti_device_spec *spec) { RetainHandle(spec); }
+void tutti_device_spec_release(const tutti_device_spec *spec) { ReleaseHandle(spec); }

@@ -1,0 +1,61 @@
+// Tensors in and out as DLPack.
+#include <tutti/tensor.h>
+
+#include "capi/src/guard.h"
+#include "capi/src/options.h"
+#include "capi/src/roots.h"
+#include "core/tensor/dlpack.h"
+#include "core/tensor/tensor.h"
+
+using namespace tutti;
+using namespace tutti::capi;
+
+tutti_status *tutti_tensor_to_dlpack(const tutti_tensor *tensor,
+                                     const tutti_dlpack_options *options,
+                                     struct DLManagedTensorVersioned **out_managed) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, tensor, out_managed);
+    TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
+    TUTTI_ASSIGN_OR_RETURN(const bool copy, ReadTristate(call, set.copy, false, "copy"));
+    TUTTI_ASSIGN_OR_RETURN(*out_managed, TensorToDlpack(*FromHandle(tensor), copy));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_tensor_to_dlpack_unversioned(const tutti_tensor *tensor,
+                                                 const tutti_dlpack_options *options,
+                                                 struct DLManagedTensor **out_managed) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, tensor, out_managed);
+    TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
+    TUTTI_ASSIGN_OR_RETURN(const bool copy, ReadTristate(call, set.copy, false, "copy"));
+    TUTTI_ASSIGN_OR_RETURN(*out_managed, TensorToDlpackUnversioned(*FromHandle(tensor), copy));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_tensor_from_dlpack(tutti_runtime *runtime,
+                                       struct DLManagedTensorVersioned *managed,
+                                       tutti_tensor **out_tensor) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, managed, out_tensor);
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Environment> environment, UseRuntime(call, runtime));
+    TUTTI_ASSIGN_OR_RETURN(auto tensor,
+                           TensorFromDlpack(managed, &environment->callback_executor()));
+    *out_tensor = Give(std::move(tensor));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_tensor_from_dlpack_unversioned(tutti_runtime *runtime,
+                                                   struct DLManagedTensor *managed,
+                                                   tutti_tensor **out_tensor) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, managed, out_tensor);
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Environment> environment, UseRuntime(call, runtime));
+    TUTTI_ASSIGN_OR_RETURN(auto tensor,
+                           TensorFromDlpack(managed, &environment->callback_executor()));
+    *out_tensor = Give(std::move(tensor));
+    return OkStatus();
+  });
+}

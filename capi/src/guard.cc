@@ -1,0 +1,63 @@
+#include "capi/src/guard.h"
+
+#include <exception>
+#include <new>
+#include <string>
+
+#include "core/base/callback_scope.h"
+#include "core/base/error.h"
+#include "core/base/fork.h"
+#include "core/base/text.h"
+
+namespace tutti::capi {
+
+Status CheckEntry(const char *function, From from) {
+  using enum CallbackClass;
+  if (from == From::kAny) return OkStatus();
+  if (__builtin_expect(InForkedChild(), 0)) {
+    return FailedPrecondition(
+        "{}: this process was forked from one that uses Tutti, and has none of its threads; start a "
+        "fresh process (in Python: multiprocessing's \"spawn\"), or fork before the first use",
+        function);
+  }
+  const CallbackClass current = CurrentCallbackClass();
+  if (current == kNone && from != From::kReplica) return OkStatus();
+  switch (from) {
+    case From::kAny: return OkStatus();
+    case From::kBuilding:
+      return CheckCallbackClass({kNone, kReplica, kCrossReplica, kDataset}, function);
+    case From::kComputing: return CheckCallbackClass({kNone, kReplica, kCrossReplica}, function);
+    case From::kCrossReplica: return CheckCallbackClass({kNone, kCrossReplica}, function);
+    case From::kReplica: return CheckInside(kReplica, function);
+    case From::kHost: return CheckOutsideCallbacks(function);
+  }
+  return OkStatus();
+}
+
+Status StatusOfException(const char *function) noexcept {
+  try {
+    throw;
+  } catch (const std::bad_alloc &) {
+    return Status::OutOfMemory();
+  } catch (const std::exception &error) {
+    try {
+      return Internal("{}: an exception inside the library: {}; please report it", function,
+                      error.what());
+    } catch (...) {
+      return Status::OutOfMemory();
+    }
+  } catch (...) {
+    try {
+      return Internal("{}: an unknown exception inside the library; please report it", function);
+    } catch (...) {
+      return Status::OutOfMemory();
+    }
+  }
+}
+
+Status NullArgument(const char *function, const char *names, int index) {
+  const std::string name(Trim(Split(names, ',')[static_cast<size_t>(index)]));
+  return InvalidArgument("{}: the argument {} is NULL", function, name).With("argument", name);
+}
+
+}  // namespace tutti::capi

@@ -1,0 +1,92 @@
+// Guard: what every C function that can fail passes through.
+//
+//   tutti_status *tutti_tensor_copy(const tutti_tensor *tensor, tutti_tensor **out_tensor) {
+//     return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+//       TUTTI_REQUIRE(call, tensor, out_tensor);
+//       TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> copy, FromHandle(tensor)->Copy());
+//       *out_tensor = Give(std::move(copy));
+//       return OkStatus();
+//     });
+//   }
+//
+// It refuses calls from a callback that may not make them (the `Context:` line of the header) and
+// calls in a forked child, and no exception leaves it. Out-pointers are written last, so that they
+// are untouched on failure.
+#ifndef TUTTI_CAPI_SRC_GUARD_H_
+#define TUTTI_CAPI_SRC_GUARD_H_
+
+#include <cxxabi.h>
+#include <tutti/abi.h>
+
+#include <utility>
+
+#include "capi/src/handles.h"
+#include "core/base/status.h"
+
+namespace tutti::capi {
+
+// From where a function may be called; the words of the headers' `Context:` lines.
+enum class From {
+  kAny,           // everywhere
+  kBuilding,      // everywhere but in notifications
+  kComputing,     // outside callbacks, in replica and cross-replica callbacks
+  kCrossReplica,  // outside callbacks and in cross-replica callbacks
+  kReplica,       // in a replica callback
+  kHost,          // outside callbacks
+};
+
+// The call in progress: its name, for messages.
+struct Call {
+  const char *function;
+};
+
+// Gives the reference to C; NULL when `status` is OK.
+inline tutti_status *GiveStatus(Status status) {
+  return ToHandle(const_cast<StatusRep *>(status.release()));
+}
+
+// Whether `function` may be called here and now.
+Status CheckEntry(const char *function, From from);
+// The status for the exception that is being handled; call it in a catch block.
+Status StatusOfException(const char *function) noexcept;
+// INVALID_ARGUMENT for the argument number `index` of the list `names` ("tensor, out_tensor").
+Status NullArgument(const char *function, const char *names, int index);
+
+template <class Body>
+Status GuardedStatus(const char *function, From from, Body &&body) {
+  try {
+    TUTTI_RETURN_IF_ERROR(CheckEntry(function, from));
+    return body(Call{function});
+  } catch (abi::__forced_unwind &) {
+    throw;  // pthread_cancel unwinds the thread; swallowing it would abort the process
+  } catch (...) {
+    return StatusOfException(function);
+  }
+}
+
+template <class Body>
+tutti_status *Guard(const char *function, From from, Body &&body) {
+  return GiveStatus(GuardedStatus(function, from, std::forward<Body>(body)));
+}
+
+template <class... Pointers>
+Status CheckNotNull(Call call, const char *names, const Pointers &...pointers) {
+  int index = -1;
+  int position = 0;
+  ((index = index < 0 && pointers == nullptr ? position : index, ++position), ...);
+  return index < 0 ? OkStatus() : NullArgument(call.function, names, index);
+}
+
+// Returns INVALID_ARGUMENT naming function and parameter when one of the pointers is NULL.
+#define TUTTI_REQUIRE(call, ...) \
+  TUTTI_RETURN_IF_ERROR(::tutti::capi::CheckNotNull(call, #__VA_ARGS__, __VA_ARGS__))
+
+// An array may be NULL when its count is 0.
+#define TUTTI_REQUIRE_ARRAY(call, count, array)                                        \
+  TUTTI_RETURN_IF_ERROR((count) != 0 && (array) == nullptr                             \
+                            ? ::tutti::capi::NullArgument((call).function, #array, 0) \
+                            : ::tutti::OkStatus())
+
+}  // namespace tutti::capi
+
+#endif  // TUTTI_CAPI_SRC_GUARD_H_

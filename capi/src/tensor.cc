@@ -1,0 +1,244 @@
+// Tensors: making, reading, views and copies. DLPack stands in dlpack.cc.
+#include <tutti/tensor.h>
+
+#include "capi/src/bytes.h"
+#include "capi/src/guard.h"
+#include "capi/src/hook.h"
+#include "capi/src/options.h"
+#include "capi/src/roots.h"
+#include "core/base/error.h"
+#include "core/tensor/cast.h"
+#include "core/tensor/copy.h"
+#include "core/tensor/tensor.h"
+
+using namespace tutti;
+using namespace tutti::capi;
+
+static_assert(sizeof(BytesView) == sizeof(tutti_string_view));
+
+namespace {
+
+Result<DType> ReadDType(Call call, tutti_dtype dtype) {
+  const auto known = static_cast<DType>(dtype);
+  if (IsValid(known)) return known;
+  return InvalidArgument("{}: {} is no dtype; expected TUTTI_DTYPE_BOOL (1) to TUTTI_DTYPE_BYTES "
+                         "(16)", call.function, dtype);
+}
+
+Result<Shape> ReadShape(Call call, size_t rank, const int64_t *dims) {
+  TUTTI_REQUIRE_ARRAY(call, rank, dims);
+  return Shape::Create(dims, rank);
+}
+
+}  // namespace
+
+size_t tutti_dtype_get_size(tutti_dtype dtype) { return ItemSize(static_cast<DType>(dtype)); }
+
+const char *tutti_dtype_get_name(tutti_dtype dtype) {
+  return DTypeName(static_cast<DType>(dtype)).data();
+}
+
+tutti_status *tutti_tensor_create(tutti_runtime *runtime, tutti_dtype dtype, size_t rank,
+                                  const int64_t *dims, const tutti_tensor_options *options,
+                                  tutti_tensor **out_tensor) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, out_tensor);
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Environment> environment, UseRuntime(call, runtime));
+    TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
+    TUTTI_ASSIGN_OR_RETURN(const DType known_dtype, ReadDType(call, dtype));
+    TUTTI_ASSIGN_OR_RETURN(const Shape shape, ReadShape(call, rank, dims));
+    TensorOptions tensor_options;
+    TUTTI_ASSIGN_OR_RETURN(tensor_options.zeroed, ReadTristate(call, set.zeroed, true, "zeroed"));
+    tensor_options.account = &environment->memory();
+    TUTTI_ASSIGN_OR_RETURN(auto tensor, Tensor::Create(known_dtype, shape, tensor_options));
+    *out_tensor = Give(std::move(tensor));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_tensor_create_from_data(tutti_runtime *runtime, tutti_dtype dtype, size_t rank,
+                                            const int64_t *dims, const void *data,
+                                            size_t byte_size, tutti_tensor **out_tensor) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, out_tensor);
+    TUTTI_REQUIRE_ARRAY(call, byte_size, data);
+    TUTTI_RETURN_IF_ERROR(UseRuntime(call, runtime).status());
+    TUTTI_ASSIGN_OR_RETURN(const DType known_dtype, ReadDType(call, dtype));
+    TUTTI_ASSIGN_OR_RETURN(const Shape shape, ReadShape(call, rank, dims));
+    TUTTI_ASSIGN_OR_RETURN(auto tensor, Tensor::FromData(known_dtype, shape, data, byte_size));
+    *out_tensor = Give(std::move(tensor));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_tensor_create_from_strings(tutti_runtime *runtime, size_t rank,
+                                               const int64_t *dims, size_t count,
+                                               const tutti_string_view *strings,
+                                               tutti_tensor **out_tensor) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, out_tensor);
+    TUTTI_REQUIRE_ARRAY(call, count, strings);
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Environment> environment, UseRuntime(call, runtime));
+    TUTTI_ASSIGN_OR_RETURN(const Shape shape, ReadShape(call, rank, dims));
+    if (static_cast<uint64_t>(shape.num_elements()) != count) {
+      return InvalidArgument("{}: {} strings for the shape {} of {} elements", call.function, count,
+                             shape.ToString(), shape.num_elements());
+    }
+    const std::span<const BytesView> views(reinterpret_cast<const BytesView *>(strings), count);
+    TUTTI_ASSIGN_OR_RETURN(auto tensor,
+                           Tensor::FromStrings(shape, views, &environment->memory()));
+    *out_tensor = Give(std::move(tensor));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_tensor_wrap(tutti_runtime *runtime, void *data, size_t byte_size,
+                                tutti_dtype dtype, size_t rank, const int64_t *dims,
+                                tutti_release_hook hook, const tutti_tensor_wrap_options *options,
+                                tutti_tensor **out_tensor) {
+  Hook owner(hook.release, hook.user_data);
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Environment> environment, UseRuntime(call, runtime));
+    Ref<HostData> keeper = owner.Take(&environment->callback_executor());
+    TUTTI_REQUIRE(call, out_tensor);
+    TUTTI_REQUIRE_ARRAY(call, byte_size, data);
+    TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
+    TUTTI_ASSIGN_OR_RETURN(const DType known_dtype, ReadDType(call, dtype));
+    TUTTI_ASSIGN_OR_RETURN(const Shape shape, ReadShape(call, rank, dims));
+    TUTTI_ASSIGN_OR_RETURN(const bool read_only,
+                           ReadTristate(call, set.read_only, false, "read_only"));
+    std::span<const int64_t> strides;
+    if (set.strides != nullptr) strides = {set.strides, rank};
+    TUTTI_ASSIGN_OR_RETURN(auto tensor, Tensor::Wrap(data, byte_size, known_dtype, shape, strides,
+                                                     read_only, std::move(keeper)));
+    *out_tensor = Give(std::move(tensor));
+    return OkStatus();
+  });
+}
+
+tutti_dtype tutti_tensor_get_dtype(const tutti_tensor *tensor) {
+  return tensor == nullptr ? TUTTI_DTYPE_INVALID
+                           : static_cast<tutti_dtype>(FromHandle(tensor)->dtype());
+}
+
+size_t tutti_tensor_get_rank(const tutti_tensor *tensor) {
+  return tensor == nullptr ? 0 : FromHandle(tensor)->rank();
+}
+
+const int64_t *tutti_tensor_get_dims(const tutti_tensor *tensor) {
+  if (tutti_tensor_get_rank(tensor) == 0) return nullptr;
+  return FromHandle(tensor)->shape().dims().data();
+}
+
+const int64_t *tutti_tensor_get_strides(const tutti_tensor *tensor) {
+  if (tutti_tensor_get_rank(tensor) == 0) return nullptr;
+  return FromHandle(tensor)->strides().data();
+}
+
+int64_t tutti_tensor_get_element_count(const tutti_tensor *tensor) {
+  return tensor == nullptr ? 0 : FromHandle(tensor)->num_elements();
+}
+
+size_t tutti_tensor_get_byte_size(const tutti_tensor *tensor) {
+  return tensor == nullptr ? 0 : FromHandle(tensor)->byte_size();
+}
+
+const void *tutti_tensor_get_data(const tutti_tensor *tensor) {
+  return tensor == nullptr ? nullptr : FromHandle(tensor)->data();
+}
+
+tutti_status *tutti_tensor_get_mutable_data(tutti_tensor *tensor, void **out_data) {
+  return Guard(__func__, From::kAny, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, tensor, out_data);
+    if (FromHandle(tensor)->read_only()) {
+      return FailedPrecondition("{}: the tensor {} is read-only; tutti_tensor_make_mutable gives one "
+                                "that may be written", call.function,
+                                FromHandle(tensor)->SpecString());
+    }
+    *out_data = FromHandle(tensor)->mutable_data();
+    return OkStatus();
+  });
+}
+
+int32_t tutti_tensor_is_contiguous(const tutti_tensor *tensor) {
+  return tensor != nullptr && FromHandle(tensor)->is_contiguous();
+}
+
+int32_t tutti_tensor_is_read_only(const tutti_tensor *tensor) {
+  return tensor != nullptr && FromHandle(tensor)->read_only();
+}
+
+tutti_status *tutti_tensor_slice(const tutti_tensor *tensor, size_t axis, int64_t start,
+                                 int64_t stop, tutti_tensor **out_tensor) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, tensor, out_tensor);
+    TUTTI_ASSIGN_OR_RETURN(auto slice, FromHandle(tensor)->SliceAxis(axis, start, stop));
+    *out_tensor = Give(std::move(slice));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_tensor_reshape(const tutti_tensor *tensor, size_t rank, const int64_t *dims,
+                                   tutti_tensor **out_tensor) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, tensor, out_tensor);
+    TUTTI_REQUIRE_ARRAY(call, rank, dims);
+    TUTTI_ASSIGN_OR_RETURN(auto reshaped, FromHandle(tensor)->Reshape({dims, rank}));
+    *out_tensor = Give(std::move(reshaped));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_tensor_cast(const tutti_tensor *tensor, tutti_dtype dtype,
+                                tutti_tensor **out_tensor) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, tensor, out_tensor);
+    TUTTI_ASSIGN_OR_RETURN(const DType known_dtype, ReadDType(call, dtype));
+    TUTTI_ASSIGN_OR_RETURN(auto cast, Cast(*FromHandle(tensor), known_dtype));
+    *out_tensor = Give(std::move(cast));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_tensor_copy(const tutti_tensor *tensor, tutti_tensor **out_tensor) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, tensor, out_tensor);
+    TUTTI_ASSIGN_OR_RETURN(auto copy, FromHandle(tensor)->Copy());
+    *out_tensor = Give(std::move(copy));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_tensor_copy_into(const tutti_tensor *source, tutti_tensor *destination) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, source, destination);
+    return CopyInto(*FromHandle(source), FromHandle(destination));
+  });
+}
+
+tutti_status *tutti_tensor_make_mutable(tutti_tensor **tensor) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, tensor);
+    TUTTI_REQUIRE(call, *tensor);
+    auto taken = Ref<Tensor>::Adopt(FromHandle(*tensor));
+    Result<Ref<Tensor>> own = Tensor::MakeMutable(taken->IsUnique() ? std::move(taken) : taken);
+    if (own.ok()) *tensor = Give(std::move(own).value());
+    return own.status();
+  });
+}
+
+int32_t tutti_tensor_equal(const tutti_tensor *left, const tutti_tensor *right) {
+  if (left == nullptr || right == nullptr) return left == right;
+  return FromHandle(left)->ContentsEqual(*FromHandle(right));
+}
+
+tutti_status *tutti_tensor_to_string(const tutti_tensor *tensor, tutti_bytes **out_text) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, tensor, out_text);
+    *out_text = GiveBytes(FromHandle(tensor)->ToString());
+    return OkStatus();
+  });
+}
+
+void tutti_tensor_retain(const tutti_tensor *tensor) { RetainHandle(tensor); }
+void tutti_tensor_release(const tutti_tensor *tensor) { ReleaseHandle(tensor); }
