@@ -27,9 +27,11 @@
 #define TUTTI_CORE_COLLECTIVE_COMMUNICATOR_H_
 
 #include <atomic>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -45,7 +47,6 @@ namespace tutti {
 
 class Environment;
 class Transport;
-struct CollectiveCall;
 
 class Communicator final : public Closable {
  public:
@@ -72,7 +73,8 @@ class Communicator final : public Closable {
   // Folds `input` of all ranks into `output` of every rank. `output` has the same dtype and shape
   // and may be `input`; both may be strided. What CheckReducible allows.
   Status AllReduce(const Tensor& input, ReduceOp op, const CallOptions& options, Tensor* output);
-  // Several tensors, of any dtypes and shapes, in one call: outputs[i] from inputs[i].
+  // Several tensors, of any dtypes and shapes, in one call: outputs[i], which may be inputs[i], from
+  // inputs[i]. Otherwise no output overlaps another tensor of the call.
   Status AllReduce(std::span<const Tensor* const> inputs, ReduceOp op, const CallOptions& options,
                    std::span<Tensor* const> outputs);
 
@@ -92,9 +94,9 @@ class Communicator final : public Closable {
   void Abort(Status reason);
 
   // Says that this rank will make no calls for now: a peer that needs it fails at once, and ends the
-  // epoch, with `reason` (an OK one becomes UNAVAILABLE "... has left"). Rejoin takes it back, and
-  // is meant for groups whose ranks meet elsewhere between rounds: nobody waits while it is called.
-  // Never blocks.
+  // epoch, with the code of `reason` and the message "rank 0: all_reduce #7 needs rank 1: <reason>"
+  // (an OK one becomes UNAVAILABLE "it has left"). Rejoin takes it back, for groups whose ranks meet
+  // elsewhere between rounds. Neither blocks.
   void Leave(Status reason);
   void Rejoin();
 
@@ -112,8 +114,7 @@ class Communicator final : public Closable {
 
   // Leaves for good. Waits until a call of this rank that another thread is in has failed.
   Status OnClose(const CallOptions& options) override;
-  // Ends the epoch because this rank's call cannot be part of it.
-  Status Refuse(const CollectiveCall& call, Status status);
+  void EndCall();
 
   const std::string group_name_;
   const int64_t rank_;
@@ -122,6 +123,9 @@ class Communicator final : public Closable {
   const std::unique_ptr<Transport> transport_;
   std::atomic<int64_t> sequence_{0};
   std::atomic<bool> in_call_{false};
+  std::atomic<bool> closing_{false};
+  std::mutex close_mutex_;  // for idle_
+  std::condition_variable idle_;  // a call has ended while closing_
 };
 
 }  // namespace tutti

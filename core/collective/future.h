@@ -35,6 +35,7 @@ class Future final : public RefCounted {
   // when it is done already.
   Status Complete(Status status, Ref<Value> value);
 
+  Environment& environment() const noexcept { return *environment_; }
   bool IsDone() const noexcept { return done_.load(std::memory_order_acquire); }
 
   // OK once it is done, however it ended. DEADLINE_EXCEEDED and CANCELLED are those of the waiting

@@ -1,0 +1,89 @@
+// What a rank says about a call before anything is exchanged, and how ranks agree that they are in
+// the same one. Pure functions: every rank that sees the same headers comes to the same verdict.
+
+#ifndef TUTTI_CORE_COLLECTIVE_CALL_HEADER_H_
+#define TUTTI_CORE_COLLECTIVE_CALL_HEADER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/status.h"
+#include "core/tensor/dtype.h"
+#include "core/tensor/reduce.h"
+#include "core/tensor/shape.h"
+
+namespace tutti {
+
+// At most 15: the number shares a word with the sequence.
+enum class CollectiveOp : int32_t {
+  kNone = 0,
+  kAllReduce = 1,
+  kBroadcast = 2,
+  kAllGather = 3,
+  kBarrier = 4,
+};
+
+// "all_reduce" and so on; static.
+const char* CollectiveOpName(CollectiveOp op);
+
+struct TensorSignature {
+  DType dtype = DType::kInvalid;
+  Dims dims;
+
+  int64_t num_elements() const {
+    int64_t count = 1;
+    for (int64_t dim : dims) count *= dim;
+    return count;
+  }
+  std::string ToString() const;  // "float32[4,2]"
+  friend bool operator==(const TensorSignature& a, const TensorSignature& b) = default;
+};
+
+struct CallHeader {
+  CollectiveOp op = CollectiveOp::kNone;
+  ReduceOp reduction = ReduceOp::kSum;      // of all_reduce
+  int64_t root = 0;                         // of broadcast
+  int64_t axis = 0;                         // of all_gather
+  size_t num_tensors = 0;
+  TensorSignature first;                    // of one tensor or more
+  std::vector<TensorSignature> rest;        // of the others; num_tensors - 1 of them count
+
+  const TensorSignature& tensor(size_t i) const { return i == 0 ? first : rest[i - 1]; }
+};
+
+// Whether both describe the same call. all_gather compares all sizes but that of its axis.
+bool SameCall(const CallHeader& a, const CallHeader& b);
+
+// What messages and details say about a call.
+struct CallLabel {
+  int64_t sequence = 0;
+  int64_t epoch = 0;
+  const std::string* group_name = nullptr;
+};
+
+// OK when headers[rank] describe the same call on all ranks; otherwise INVALID_ARGUMENT that names
+// the first rank that differs from rank 0 and both sides, equal on all ranks.
+Status CheckSameCall(std::span<const CallHeader* const> headers, const CallLabel& label);
+
+// Adds rank, op, sequence, epoch and the communicator's name as details.
+Status WithCallDetails(Status status, int64_t rank, CollectiveOp op, const CallLabel& label);
+
+// Where a rank is, as a peer sees it.
+struct RankPosition {
+  int64_t rank = 0;
+  bool arrived = false;
+  CollectiveOp last_op = CollectiveOp::kNone;  // of its last call; kNone before the first
+  int64_t last_sequence = 0;
+};
+
+// "rank 2, which has not called; its last call was #40 barrier": the ranks that have not arrived.
+std::string DescribeMissing(std::span<const RankPosition> ranks);
+// "rank 0: #41 all_reduce (waiting), rank 1: #40 barrier": every rank.
+std::string DescribePositions(std::span<const RankPosition> ranks);
+
+}  // namespace tutti
+
+#endif  // TUTTI_CORE_COLLECTIVE_CALL_HEADER_H_

@@ -1,0 +1,29 @@
+// All-gather: once everybody is here, each rank joins all inputs into a tensor of its own.
+
+#include <utility>
+#include <vector>
+
+#include "core/collective/local_algorithms.h"
+#include "core/tensor/concat.h"
+
+namespace tutti {
+
+Status ConcatAllGather(LocalGroup& group, int64_t rank, CollectiveCall* call) {
+  group.OwnEntry(rank, call->sequence).gather_input = call->gather_input;
+  TUTTI_RETURN_IF_ERROR(group.Meet(rank, *call, LocalGroup::Access::kPeerMemory));
+  std::vector<const Tensor*> inputs;
+  for (int64_t peer = 0; peer < group.size(); ++peer) {
+    inputs.push_back(group.PeerEntry(peer, call->sequence).gather_input);
+  }
+  Result<Ref<Tensor>> joined = Concat(inputs, static_cast<size_t>(call->header.axis));
+  Status status = joined.status();
+  if (joined.ok()) {
+    call->gathered = std::move(joined).value();
+  } else {
+    status = group.Fail(std::move(status));
+  }
+  group.Part(rank, *call);
+  return status;
+}
+
+}  // namespace tutti

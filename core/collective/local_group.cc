@@ -1,0 +1,281 @@
+#include "core/collective/local_group.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/clock.h"
+#include "core/base/environment.h"
+#include "core/base/error.h"
+#include "core/base/log.h"
+#include "core/base/text.h"
+#include "core/base/wait.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace tutti {
+namespace {
+
+constexpr uint64_t kPartedBit = 1u << 4;
+constexpr uint64_t kOperationMask = kPartedBit - 1;
+constexpr int kSequenceShift = 5;
+
+// A pause is 15 to 50 ns: a few microseconds of spinning in all.
+constexpr int kSpinRounds = 200;
+
+// The entries of all ranks together keep about so many bytes of copied input per parity.
+constexpr size_t kCopiedInputBudget = 16384;
+constexpr size_t kLeastCopiedInput = 256;
+
+uint64_t ArrivedAt(int64_t sequence) { return static_cast<uint64_t>(sequence) << kSequenceShift; }
+uint64_t PartedFrom(int64_t sequence) { return ArrivedAt(sequence) | kPartedBit; }
+
+void Pause() {
+#if defined(__x86_64__)
+  _mm_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb" ::: "memory");
+#endif
+}
+
+size_t CopiedInputBytes(int64_t size) {
+  const size_t share = kCopiedInputBudget / static_cast<size_t>(size) / 64 * 64;
+  return std::max(share, kLeastCopiedInput);
+}
+
+}  // namespace
+
+LocalGroup::LocalGroup(Ref<Environment> environment, std::string name, int64_t size, int64_t epoch,
+                       size_t usable_cores)
+    : environment_(std::move(environment)),
+      name_(std::move(name)),
+      size_(size),
+      epoch_(epoch),
+      spin_rounds_(static_cast<size_t>(size) <= usable_cores ? kSpinRounds : 0),
+      copied_input_bytes_(CopiedInputBytes(size)),
+      copied_inputs_(copied_input_bytes_ * 2 * static_cast<size_t>(size) + 64),
+      ranks_(std::make_unique<Rank[]>(static_cast<size_t>(size))) {
+  const auto address = reinterpret_cast<uintptr_t>(copied_inputs_.data());
+  std::byte* next = copied_inputs_.data() + (64 - address % 64) % 64;
+  for (int64_t rank = 0; rank < size_; ++rank) {
+    for (Entry& entry : ranks_[rank].entries) {
+      entry.copied_input = next;
+      next += copied_input_bytes_;
+    }
+  }
+}
+
+LocalGroup::~LocalGroup() = default;
+
+bool LocalGroup::Commit(int64_t sequence) {
+  const auto wanted = static_cast<uint64_t>(sequence);
+  uint64_t verdict = verdict_.load();
+  while (true) {
+    if (verdict >> 1 >= wanted) return true;
+    if ((verdict & 1) != 0) return false;
+    if (verdict_.compare_exchange_weak(verdict, wanted << 1)) return true;
+  }
+}
+
+bool LocalGroup::IsCommitted(int64_t sequence) const {
+  return verdict_.load() >> 1 >= static_cast<uint64_t>(sequence);
+}
+
+bool LocalGroup::AllReached(uint64_t target) const {
+  for (int64_t rank = 0; rank < size_; ++rank) {
+    if (ranks_[rank].progress.load() < target) return false;
+  }
+  return true;
+}
+
+bool LocalGroup::MissingPeerLeft(uint64_t target) const {
+  for (int64_t rank = 0; rank < size_; ++rank) {
+    // Who has left may have arrived before: the flag first, then the progress.
+    if (ranks_[rank].left.load() && ranks_[rank].progress.load() < target) return true;
+  }
+  return false;
+}
+
+void LocalGroup::Advance(int64_t rank, uint64_t progress, uint64_t target) {
+  ranks_[rank].progress.store(progress);
+  if (!AllReached(target)) return;
+  for (int64_t peer = 0; peer < size_; ++peer) {
+    if (peer != rank) Wake(ranks_[peer]);
+  }
+}
+
+void LocalGroup::Wake(Rank& rank) {
+  if (!rank.parked.load()) return;
+  // Once the lock has been free, the sleeper is inside its wait or will look again.
+  { std::lock_guard<std::mutex> lock(rank.mutex); }
+  rank.wake.notify_all();
+}
+
+bool LocalGroup::SpinUntil(uint64_t target, bool stop_on_failure) const {
+  int64_t peer = 0;
+  for (int round = 0;; ++round) {
+    while (peer < size_ && ranks_[peer].progress.load() >= target) ++peer;
+    if (peer == size_) return true;
+    if (round >= spin_rounds_ || (stop_on_failure && HasFailed())) return false;
+    Pause();
+  }
+}
+
+Status LocalGroup::Sleep(int64_t rank, uint64_t target, const CollectiveCall& call) {
+  Rank& self = ranks_[rank];
+  const Clock& clock = environment_->clock();
+  const std::string what = Format("{} #{}", CollectiveOpName(call.header.op), call.sequence);
+  CallOptions options = call.options;
+  options.deadline =
+      Deadline::Earlier(options.deadline, Deadline::After(clock, kLogWaitNs));
+  const auto over = [&] {
+    return AllReached(target) || HasFailed() || MissingPeerLeft(target);
+  };
+
+  std::unique_lock<std::mutex> lock(self.mutex);
+  self.parked.store(true);
+  Status status = WaitUntil(lock, self.wake, environment_->clock(), options, over, what);
+  if (status.code() == StatusCode::kDeadlineExceeded && !call.options.deadline.Expired(clock)) {
+    lock.unlock();
+    environment_->log().Warning(Format(
+        "communicator {}: rank {} has waited {} in {}: {}", name_, rank, HumanDuration(kLogWaitNs),
+        what, DescribePositions(Positions(target))));
+    lock.lock();
+    status = WaitUntil(lock, self.wake, environment_->clock(), call.options, over, what);
+  }
+  self.parked.store(false);
+  return status;
+}
+
+std::vector<RankPosition> LocalGroup::Positions(uint64_t target) const {
+  std::vector<RankPosition> positions;
+  for (int64_t rank = 0; rank < size_; ++rank) {
+    const uint64_t progress = ranks_[rank].progress.load();
+    RankPosition position;
+    position.rank = rank;
+    position.arrived = progress >= target;
+    position.last_op = static_cast<CollectiveOp>(progress & kOperationMask);
+    position.last_sequence = static_cast<int64_t>(progress >> kSequenceShift);
+    positions.push_back(position);
+  }
+  return positions;
+}
+
+Status LocalGroup::WaitError(int64_t rank, uint64_t target, const CollectiveCall& call,
+                             Status wait_status, int64_t waited_ns) const {
+  const std::vector<RankPosition> positions = Positions(target);
+  const char* op = CollectiveOpName(call.header.op);
+  int64_t missing = -1;
+  for (const RankPosition& position : positions) {
+    if (!position.arrived && missing < 0) missing = position.rank;
+  }
+  Status error;
+  if (wait_status.ok()) {
+    std::lock_guard<std::mutex> lock(failure_mutex_);
+    for (const RankPosition& position : positions) {
+      const Rank& peer = ranks_[position.rank];
+      if (position.arrived || !peer.left.load()) continue;
+      missing = position.rank;
+      error = Status(peer.leave_reason.code(),
+                     Format("rank {}: {} #{} needs rank {}: {}", rank, op, call.sequence, missing,
+                            peer.leave_reason.message()))
+                  .WithCause(peer.leave_reason);
+      break;
+    }
+  } else if (wait_status.code() == StatusCode::kDeadlineExceeded) {
+    error = DeadlineExceeded("rank {}: {} #{} waited {} for {}", rank, op, call.sequence,
+                             HumanDuration(waited_ns), DescribeMissing(positions));
+  } else {
+    error = std::move(wait_status)
+                .WithPrefix(Format("rank {}: while it waited for {}", rank, DescribeMissing(positions)));
+  }
+  error = WithCallDetails(std::move(error), rank, call.header.op, Label(call));
+  return missing < 0 ? error : std::move(error).With("peer", missing);
+}
+
+Status LocalGroup::WaitForArrivals(int64_t rank, uint64_t target, const CollectiveCall& call) {
+  if (SpinUntil(target, /*stop_on_failure=*/true)) return OkStatus();
+  const int64_t start_ns = environment_->clock().NowNs();
+  while (true) {
+    Status status = Sleep(rank, target, call);
+    if (AllReached(target)) return OkStatus();
+    if (HasFailed()) return failure();
+    // A peer that left may have rejoined by now.
+    if (status.ok() && !MissingPeerLeft(target)) continue;
+    const int64_t waited_ns = environment_->clock().NowNs() - start_ns;
+    return Fail(WaitError(rank, target, call, std::move(status), waited_ns));
+  }
+}
+
+Status LocalGroup::Meet(int64_t rank, const CollectiveCall& call, Access access) {
+  if (access == Access::kPeerMemory && size_ > 1 && environment_->clock().is_virtual()) {
+    return Fail(WithCallDetails(
+        Unimplemented("rank {}: {} #{} shares the ranks' own memory, which takes a thread per rank, "
+                      "and a simulation has one thread; use payloads of at most {} bytes there",
+                      rank, CollectiveOpName(call.header.op), call.sequence, copied_input_bytes_),
+        rank, call.header.op, Label(call)));
+  }
+  const uint64_t target = ArrivedAt(call.sequence);
+  Advance(rank, target | static_cast<uint64_t>(call.header.op), target);
+  Status status = WaitForArrivals(rank, target, call);
+  if (!status.ok()) {
+    // This rank gave up just when the last one arrived, and that one has committed: go with it.
+    if (access == Access::kPeerMemory && IsCommitted(call.sequence)) return OkStatus();
+    return status;
+  }
+
+  const CallHeader& own = EntryOf(rank, call.sequence).header;
+  for (int64_t peer = 0; peer < size_; ++peer) {
+    if (peer == rank || SameCall(own, EntryOf(peer, call.sequence).header)) continue;
+    std::vector<const CallHeader*> headers;
+    for (int64_t r = 0; r < size_; ++r) headers.push_back(&EntryOf(r, call.sequence).header);
+    return Fail(CheckSameCall(headers, Label(call)));
+  }
+  if (access == Access::kPeerMemory && !Commit(call.sequence)) return failure();
+  return OkStatus();
+}
+
+void LocalGroup::Part(int64_t rank, const CollectiveCall& call) {
+  const uint64_t target = PartedFrom(call.sequence);
+  Advance(rank, target | static_cast<uint64_t>(call.header.op), target);
+  if (SpinUntil(target, /*stop_on_failure=*/false)) return;
+  Rank& self = ranks_[rank];
+  std::unique_lock<std::mutex> lock(self.mutex);
+  self.parked.store(true);
+  while (!AllReached(target)) self.wake.wait(lock);
+  self.parked.store(false);
+}
+
+Status LocalGroup::Fail(Status error) {
+  Status first;
+  {
+    std::lock_guard<std::mutex> lock(failure_mutex_);
+    if (failure_.ok()) {
+      failure_ = std::move(error);
+      verdict_.fetch_or(1);
+    }
+    first = failure_;
+  }
+  for (int64_t rank = 0; rank < size_; ++rank) Wake(ranks_[rank]);
+  return first;
+}
+
+Status LocalGroup::failure() const {
+  if (!HasFailed()) return OkStatus();
+  std::lock_guard<std::mutex> lock(failure_mutex_);
+  return failure_;
+}
+
+void LocalGroup::Leave(int64_t rank, Status reason) {
+  {
+    std::lock_guard<std::mutex> lock(failure_mutex_);
+    ranks_[rank].leave_reason = std::move(reason);
+    ranks_[rank].left.store(true);
+  }
+  for (int64_t peer = 0; peer < size_; ++peer) Wake(ranks_[peer]);
+}
+
+void LocalGroup::Rejoin(int64_t rank) { ranks_[rank].left.store(false); }
+
+}  // namespace tutti

@@ -1,0 +1,144 @@
+// LocalGroup: how the ranks of one process meet.
+//
+// Each rank publishes an entry for its call and then raises its progress word, a number that only
+// grows:
+//
+//   progress = sequence << 5 | parted << 4 | operation
+//
+// A call has met when every rank's progress has reached its sequence; the rank that arrives last
+// wakes those that sleep. Entries are doubled by the parity of the sequence: a rank that is one
+// call ahead writes into the other one, and it cannot be two ahead, because the call between needs
+// everyone.
+//
+// A call whose ranks touch each other's memory must be entered by all of them or by none, whatever
+// errors arrive meanwhile. One word decides it, the *verdict* = (last committed sequence << 1) |
+// failed: the first rank that sees everyone arrived commits the sequence, unless the group has
+// failed by then. Committed calls run to their end, which takes no longer than moving the bytes,
+// and each rank waits at their end (Part) until nobody uses its memory any more. So a call either
+// fails on all ranks without touching anything, or succeeds on all.
+//
+// Sleeping follows base/wait.h. Progress, verdict and parked flags are sequentially consistent:
+// either the sleeper sees the last arrival, or that one sees the sleeper. Ranks that share one
+// thread, as in a simulation, can meet but not part: there kPeerMemory is UNIMPLEMENTED.
+
+#ifndef TUTTI_CORE_COLLECTIVE_LOCAL_GROUP_H_
+#define TUTTI_CORE_COLLECTIVE_LOCAL_GROUP_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/call_options.h"
+#include "core/base/ref.h"
+#include "core/base/status.h"
+#include "core/collective/call_header.h"
+#include "core/collective/transport.h"
+
+namespace tutti {
+
+class Environment;
+
+class LocalGroup final : public RefCounted {
+ public:
+  // What a rank shows its peers during a call.
+  struct alignas(64) Entry {
+    CallHeader header;
+    std::byte* copied_input = nullptr;          // room for copied_input_bytes()
+    std::span<const CollectiveMemory> memory;   // only between Meet and Part
+    const Tensor* gather_input = nullptr;       // only between Meet and Part
+  };
+
+  // Whether a call's ranks touch memory that is another rank's, and so end it with Part.
+  enum class Access { kOwnMemory, kPeerMemory };
+
+  // Longer waits are logged once, saying where every rank is.
+  static constexpr int64_t kLogWaitNs = 30 * kSecondNs;
+
+  // `usable_cores`: ranks spin when each can have one.
+  LocalGroup(Ref<Environment> environment, std::string name, int64_t size, int64_t epoch,
+             size_t usable_cores);
+
+  int64_t size() const noexcept { return size_; }
+  // How much input a call may leave with each entry instead of sharing its own memory.
+  size_t copied_input_bytes() const noexcept { return copied_input_bytes_; }
+
+  // The rank's entry for its next call, to be filled before Meet, and only while the group has not
+  // failed: peers may still read the entries of the calls before the failure.
+  Entry& OwnEntry(int64_t rank, int64_t sequence) { return EntryOf(rank, sequence); }
+  // A peer's entry, after Meet has succeeded and until the rank's next call.
+  const Entry& PeerEntry(int64_t peer, int64_t sequence) { return EntryOf(peer, sequence); }
+
+  // Publishes the rank's entry and waits until everybody is in the same call. Any failure ends the
+  // epoch for all.
+  Status Meet(int64_t rank, const CollectiveCall& call, Access access);
+  // After a successful Meet with kPeerMemory: waits until no rank needs another's memory. Bounded
+  // by the work of the slowest, so nothing ends it early.
+  void Part(int64_t rank, const CollectiveCall& call);
+
+  Status Fail(Status error);
+  Status failure() const;
+  void Leave(int64_t rank, Status reason);
+  void Rejoin(int64_t rank);
+
+ private:
+  // Two cache lines apart, so that neither neighbours nor the prefetcher share what one rank writes.
+  struct alignas(128) Rank {
+    std::atomic<uint64_t> progress{0};
+    alignas(128) std::atomic<bool> parked{false};
+    std::atomic<bool> left{false};
+    std::mutex mutex;  // for sleeping only
+    std::condition_variable wake;
+    Status leave_reason;  // guarded by failure_mutex_
+    alignas(128) Entry entries[2];
+  };
+
+  ~LocalGroup() override;
+
+  Entry& EntryOf(int64_t rank, int64_t sequence) { return ranks_[rank].entries[sequence & 1]; }
+  bool HasFailed() const { return (verdict_.load() & 1) != 0; }
+  // True when the call is committed, by this rank or another; false when the group failed first.
+  bool Commit(int64_t sequence);
+  bool IsCommitted(int64_t sequence) const;
+  bool AllReached(uint64_t target) const;
+  bool MissingPeerLeft(uint64_t target) const;
+  // Raises the rank's progress and wakes the sleepers when it is the last.
+  void Advance(int64_t rank, uint64_t progress, uint64_t target);
+  void Wake(Rank& rank);
+  // Spins, without sleeping, until all have reached `target` (true) or it is time to sleep.
+  bool SpinUntil(uint64_t target, bool stop_on_failure) const;
+  // Sleeps until all have reached `target`, the group has failed or a missing peer has left.
+  // A failed status is that of the waiting.
+  Status Sleep(int64_t rank, uint64_t target, const CollectiveCall& call);
+  Status WaitForArrivals(int64_t rank, uint64_t target, const CollectiveCall& call);
+  // The error that ends the epoch because the wait of `rank` ended with `wait_status`, which is OK
+  // when a missing peer has left.
+  Status WaitError(int64_t rank, uint64_t target, const CollectiveCall& call, Status wait_status,
+                   int64_t waited_ns) const;
+  std::vector<RankPosition> Positions(uint64_t target) const;
+  CallLabel Label(const CollectiveCall& call) const {
+    return CallLabel{call.sequence, epoch_, &name_};
+  }
+
+  const Ref<Environment> environment_;
+  const std::string name_;
+  const int64_t size_;
+  const int64_t epoch_;
+  const int spin_rounds_;
+  const size_t copied_input_bytes_;
+  std::vector<std::byte> copied_inputs_;
+  std::unique_ptr<Rank[]> ranks_;
+
+  alignas(128) std::atomic<uint64_t> verdict_{0};
+  mutable std::mutex failure_mutex_;  // guards failure_ and every leave_reason
+  Status failure_;
+};
+
+}  // namespace tutti
+
+#endif  // TUTTI_CORE_COLLECTIVE_LOCAL_GROUP_H_

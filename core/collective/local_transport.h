@@ -1,0 +1,32 @@
+// LocalTransport: ranks that are threads of one process and read and write each other's memory.
+
+#ifndef TUTTI_CORE_COLLECTIVE_LOCAL_TRANSPORT_H_
+#define TUTTI_CORE_COLLECTIVE_LOCAL_TRANSPORT_H_
+
+#include <cstdint>
+
+#include "core/base/ref.h"
+#include "core/collective/local_group.h"
+#include "core/collective/transport.h"
+
+namespace tutti {
+
+class LocalTransport final : public Transport {
+ public:
+  LocalTransport(Ref<LocalGroup> group, int64_t rank);
+  ~LocalTransport() override;
+
+  Status Execute(CollectiveCall* call) override;
+  Status Fail(Status error) override { return group_->Fail(std::move(error)); }
+  Status failure() const override { return group_->failure(); }
+  void Leave(Status reason) override { group_->Leave(rank_, std::move(reason)); }
+  void Rejoin() override { group_->Rejoin(rank_); }
+
+ private:
+  const Ref<LocalGroup> group_;
+  const int64_t rank_;
+};
+
+}  // namespace tutti
+
+#endif  // TUTTI_CORE_COLLECTIVE_LOCAL_TRANSPORT_H_
