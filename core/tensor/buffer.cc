@@ -1,5 +1,5 @@
-// Memory from malloc, aligned by hand: malloc's caches make small blocks cheap, and calloc's large blocks come zeroed
-// from the kernel without being touched.
+// Memory from malloc, aligned by hand: malloc's caches make small blocks cheap, and calloc's large
+// blocks come zeroed from the kernel without being touched.
 #include "core/tensor/buffer.h"
 
 #include <sys/sysinfo.h>

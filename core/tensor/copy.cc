@@ -1,5 +1,5 @@
-// Strided copies: neighbouring axes that lie without gaps in both places are merged first, so that the innermost loop is
-// as long as it can be; it is a memcpy when both sides are dense.
+// Strided copies: neighbouring axes that lie without gaps in both places are merged first, so that
+// the innermost loop is as long as it can be; it is a memcpy when both sides are dense.
 #include "core/tensor/copy.h"
 
 #include <cstring>

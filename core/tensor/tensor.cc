@@ -1,4 +1,5 @@
-// Making tensors and views of tensors. Printing and comparing stand in tensor_text.cc and tensor_compare.cc.
+// Making tensors and views of tensors. Printing and comparing stand in tensor_text.cc and
+// tensor_compare.cc.
 #include "core/tensor/tensor.h"
 
 #include <algorithm>

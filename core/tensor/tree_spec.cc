@@ -40,7 +40,8 @@ PathStep StepTo(const TreeSpec& spec, size_t child) {
   return spec.keys().empty() ? PathStep(child) : PathStep(spec.key(child));
 }
 
-// Walks both trees to the first node at which they differ; leaves of `expected` fit anything when `prefix`.
+// Walks both trees to the first node at which they differ; leaves of `expected` fit anything when
+// `prefix`.
 Status CheckNodes(const TreeSpec& expected, const TreeSpec& found, bool prefix,
                   std::string_view what, Path* path) {
   if (&expected == &found || (prefix && expected.is_leaf())) return OkStatus();

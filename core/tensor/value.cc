@@ -148,7 +148,8 @@ std::vector<Ref<Value>> Value::AllChildren() const {
 
 namespace {
 
-// Appends the leaves of `prefix`, from number *leaf on, each as often as `full` has leaves in its place.
+// Appends the leaves of `prefix`, from number *leaf on, each as often as `full` has leaves in its
+// place.
 void RepeatLeaves(const TreeSpec& prefix, const TreeSpec& full, const Value& value, size_t* leaf,
                   std::vector<Leaf>* out) {
   if (prefix.is_leaf()) {

@@ -1,0 +1,294 @@
+// Folding k inputs: block by block, so that a block's accumulators stay in the first cache while
+// each input is read once, in sequence; every element sees the inputs in rank order, whatever the
+// block. Rules for each dtype stand in reduce.h.
+#include "core/tensor/reduce.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/tensor/half_convert.h"
+#include "core/tensor/simd.h"
+
+namespace tutti {
+namespace {
+
+using tensor_internal::RunBest;
+
+template <class T>
+inline constexpr bool kIsHalf = std::is_same_v<T, Float16> || std::is_same_v<T, Bfloat16>;
+template <class T>
+inline constexpr bool kIsComplex = std::is_same_v<T, Complex64> || std::is_same_v<T, Complex128>;
+
+// An unsigned type in which sums and products of T wrap without undefined behaviour.
+template <class T>
+using Wrapping = std::conditional_t<sizeof(T) < 4, uint32_t, std::make_unsigned_t<T>>;
+
+struct SumOp {
+  template <class T>
+  static TUTTI_ALWAYS_INLINE T Apply(T a, T b) {
+    if constexpr (std::is_integral_v<T>) {
+      return static_cast<T>(static_cast<Wrapping<T>>(a) + static_cast<Wrapping<T>>(b));
+    } else {
+      return a + b;
+    }
+  }
+  template <class T>
+  static TUTTI_ALWAYS_INLINE T Finish(T sum, size_t) {
+    return sum;
+  }
+};
+
+// Of floats only; integers have MeanOfIntegers.
+struct MeanOp : SumOp {
+  template <class T>
+  static TUTTI_ALWAYS_INLINE T Finish(T sum, size_t count) {
+    return sum / static_cast<T>(count);
+  }
+};
+
+struct ProdOp {
+  template <class T>
+  static TUTTI_ALWAYS_INLINE T Apply(T a, T b) {
+    if constexpr (std::is_integral_v<T>) {
+      return static_cast<T>(static_cast<Wrapping<T>>(a) * static_cast<Wrapping<T>>(b));
+    } else if constexpr (kIsComplex<T>) {
+      return T{a.real * b.real - a.imag * b.imag, a.real * b.imag + a.imag * b.real};
+    } else {
+      return a * b;
+    }
+  }
+  template <class T>
+  static TUTTI_ALWAYS_INLINE T Finish(T product, size_t) {
+    return product;
+  }
+};
+
+// The smaller or larger of two numbers. Floats are compared as integers: with the magnitude bits of
+// negative ones flipped, their bit patterns are ordered as they are, -0 before +0.
+template <bool kMin>
+struct ExtremeOp {
+  template <class T>
+  static TUTTI_ALWAYS_INLINE T Apply(T a, T b) {
+    if constexpr (std::is_floating_point_v<T>) {
+      using Bits = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+      constexpr Bits kMagnitude = std::numeric_limits<Bits>::max();
+      constexpr Bits kInfinity = std::bit_cast<Bits>(std::numeric_limits<T>::infinity());
+      constexpr Bits kNan = std::bit_cast<Bits>(std::numeric_limits<T>::quiet_NaN());
+      const Bits bits_a = std::bit_cast<Bits>(a);
+      const Bits bits_b = std::bit_cast<Bits>(b);
+      const Bits key_a = bits_a ^ (bits_a < 0 ? kMagnitude : 0);
+      const Bits key_b = bits_b ^ (bits_b < 0 ? kMagnitude : 0);
+      const bool take_a = kMin ? key_a < key_b : key_a > key_b;
+      const Bits extreme = take_a ? bits_a : bits_b;
+      const bool has_nan = ((bits_a & kMagnitude) > kInfinity) | ((bits_b & kMagnitude) > kInfinity);
+      return std::bit_cast<T>(has_nan ? kNan : extreme);
+    } else {
+      return kMin ? (b < a ? b : a) : (a < b ? b : a);
+    }
+  }
+  template <class T>
+  static TUTTI_ALWAYS_INLINE T Finish(T extreme, size_t) {
+    return extreme;
+  }
+};
+
+// Element types that are their own accumulators.
+template <class T, class Op>
+struct FoldKernel {
+  static TUTTI_ALWAYS_INLINE void Run(const void* const* inputs, size_t count, int64_t n,
+                                      void* output) {
+    constexpr int kBlock = 512 / sizeof(T);
+    T* out = static_cast<T*>(output);
+    int64_t i = 0;
+    for (; i + kBlock <= n; i += kBlock) {
+      T block[kBlock];
+      const T* first = static_cast<const T*>(inputs[0]) + i;
+      const T* second = static_cast<const T*>(inputs[1]) + i;
+      for (int j = 0; j < kBlock; ++j) block[j] = Op::Apply(first[j], second[j]);
+      for (size_t r = 2; r < count; ++r) {
+        const T* input = static_cast<const T*>(inputs[r]) + i;
+        for (int j = 0; j < kBlock; ++j) block[j] = Op::Apply(block[j], input[j]);
+      }
+      for (int j = 0; j < kBlock; ++j) out[i + j] = Op::Finish(block[j], count);
+    }
+    for (; i < n; ++i) {
+      T value = static_cast<const T*>(inputs[0])[i];
+      for (size_t r = 1; r < count; ++r) {
+        value = Op::Apply(value, static_cast<const T*>(inputs[r])[i]);
+      }
+      out[i] = Op::Finish(value, count);
+    }
+  }
+};
+
+// 16-bit floats, accumulated in float.
+template <class T, class Op>
+struct FoldHalfKernel {
+  static TUTTI_ALWAYS_INLINE void Run(const void* const* inputs, size_t count, int64_t n,
+                                      void* output) {
+    constexpr int kBlock = 512;
+    float block[kBlock];
+    float operand[kBlock];
+    for (int64_t i = 0; i < n; i += kBlock) {
+      const int64_t size = std::min<int64_t>(kBlock, n - i);
+      ConvertToFloat(static_cast<const T*>(inputs[0]) + i, block, size);
+      for (size_t r = 1; r < count; ++r) {
+        ConvertToFloat(static_cast<const T*>(inputs[r]) + i, operand, size);
+        if (size == kBlock) {
+          for (int j = 0; j < kBlock; ++j) block[j] = Op::Apply(block[j], operand[j]);
+        } else {
+          for (int64_t j = 0; j < size; ++j) block[j] = Op::Apply(block[j], operand[j]);
+        }
+      }
+      for (int64_t j = 0; j < size; ++j) block[j] = Op::Finish(block[j], count);
+      ConvertFromFloat(block, static_cast<T*>(output) + i, size);
+    }
+  }
+};
+
+// The exact sum, divided and truncated.
+template <class T>
+struct MeanOfIntegers {
+  static TUTTI_ALWAYS_INLINE void Run(const void* const* inputs, size_t count, int64_t n,
+                                      void* output) {
+    T* out = static_cast<T*>(output);
+    const auto divisor = static_cast<int64_t>(count);
+    for (int64_t i = 0; i < n; ++i) {
+      if constexpr (sizeof(T) < 8) {
+        int64_t sum = 0;
+        for (size_t r = 0; r < count; ++r) sum += static_cast<const T*>(inputs[r])[i];
+        out[i] = static_cast<T>(sum / divisor);
+      } else {
+        __int128 sum = 0;
+        for (size_t r = 0; r < count; ++r) sum += static_cast<const T*>(inputs[r])[i];
+        const bool is_small = sum == static_cast<int64_t>(sum);  // 128-bit division is slow
+        out[i] = static_cast<T>(is_small ? static_cast<int64_t>(sum) / divisor : sum / divisor);
+      }
+    }
+  }
+};
+
+template <class T, class Op>
+void Fold(std::span<const void* const> inputs, int64_t n, void* out) {
+  if constexpr (kIsHalf<T>) {
+    RunBest<FoldHalfKernel<T, Op>>(inputs.data(), inputs.size(), n, out);
+  } else {
+    RunBest<FoldKernel<T, Op>>(inputs.data(), inputs.size(), n, out);
+  }
+}
+
+// Complex numbers are added as twice as many floats.
+template <class T, class Op>
+void FoldSum(std::span<const void* const> inputs, int64_t n, void* out) {
+  if constexpr (std::is_same_v<T, Complex64>) {
+    Fold<float, Op>(inputs, 2 * n, out);
+  } else if constexpr (std::is_same_v<T, Complex128>) {
+    Fold<double, Op>(inputs, 2 * n, out);
+  } else {
+    Fold<T, Op>(inputs, n, out);
+  }
+}
+
+template <class T>
+void FoldOp(ReduceOp op, std::span<const void* const> inputs, int64_t n, void* out) {
+  switch (op) {
+    case ReduceOp::kSum: return FoldSum<T, SumOp>(inputs, n, out);
+    case ReduceOp::kMean:
+      if constexpr (std::is_integral_v<T>) {
+        return RunBest<MeanOfIntegers<T>>(inputs.data(), inputs.size(), n, out);
+      } else {
+        return FoldSum<T, MeanOp>(inputs, n, out);
+      }
+    case ReduceOp::kProd: return Fold<T, ProdOp>(inputs, n, out);
+    case ReduceOp::kMin:
+      if constexpr (!kIsComplex<T>) return Fold<T, ExtremeOp<true>>(inputs, n, out);
+      break;
+    case ReduceOp::kMax:
+      if constexpr (!kIsComplex<T>) return Fold<T, ExtremeOp<false>>(inputs, n, out);
+      break;
+  }
+}
+
+}  // namespace
+
+std::string_view ReduceOpName(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kSum: return "SUM";
+    case ReduceOp::kMean: return "MEAN";
+    case ReduceOp::kMin: return "MIN";
+    case ReduceOp::kMax: return "MAX";
+    case ReduceOp::kProd: return "PROD";
+  }
+  return "invalid";
+}
+
+Status CheckReducible(ReduceOp op, DType dtype) {
+  if (op < ReduceOp::kSum || op > ReduceOp::kProd) {
+    return InvalidArgument("reduce: {} is no reduction", static_cast<int32_t>(op));
+  }
+  const bool is_extreme = op == ReduceOp::kMin || op == ReduceOp::kMax;
+  if (dtype == DType::kBool ? is_extreme : IsNumeric(dtype) && !(is_extreme && IsComplex(dtype))) {
+    return OkStatus();
+  }
+  return InvalidArgument("reduce: {} is not defined for {}; {}", ReduceOpName(op),
+                         DTypeName(dtype),
+                         dtype == DType::kBool     ? "use MIN or MAX, or cast first"
+                         : dtype == DType::kBytes  ? "reductions take numbers"
+                         : IsComplex(dtype)        ? "complex numbers have no order"
+                                                   : "reductions take numbers")
+      .With("dtype", DTypeName(dtype));
+}
+
+Status ReduceInto(ReduceOp op, DType dtype, std::span<const void* const> inputs, int64_t n,
+                  void* out) {
+  TUTTI_RETURN_IF_ERROR(CheckReducible(op, dtype));
+  if (inputs.empty()) return InvalidArgument("reduce: no inputs are given");
+  if (n == 0) return OkStatus();
+  if (inputs.size() == 1) {
+    std::memmove(out, inputs[0], static_cast<size_t>(n) * ItemSize(dtype));
+    return OkStatus();
+  }
+  VisitDType(dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if constexpr (std::is_same_v<T, bool>) {
+      // "all" and "any" of bytes that are 0 or 1.
+      FoldOp<uint8_t>(op, inputs, n, out);
+    } else if constexpr (!std::is_same_v<T, BytesView>) {
+      FoldOp<T>(op, inputs, n, out);
+    }
+  });
+  return OkStatus();
+}
+
+Result<Ref<Tensor>> Reduce(ReduceOp op, std::span<const Tensor* const> inputs,
+                           const TensorOptions& options) {
+  if (inputs.empty()) return InvalidArgument("reduce: no inputs are given");
+  const Tensor& first = *inputs[0];
+  TUTTI_RETURN_IF_ERROR(CheckReducible(op, first.dtype()));
+  std::vector<Ref<Tensor>> dense;
+  std::vector<const void*> data;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Tensor& input = *inputs[i];
+    if (input.dtype() != first.dtype() || !(input.shape() == first.shape())) {
+      return InvalidArgument("reduce: input 0 is {} and input {} is {}; they must be equal",
+                             first.SpecString(), i, input.SpecString())
+          .With("index", i);
+    }
+    TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> contiguous, input.Contiguous());
+    data.push_back(contiguous->data());
+    dense.push_back(std::move(contiguous));
+  }
+  TensorOptions unzeroed = options;
+  unzeroed.zeroed = false;
+  TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> out, Tensor::Create(first.dtype(), first.shape(), unzeroed));
+  TUTTI_RETURN_IF_ERROR(
+      ReduceInto(op, first.dtype(), data, first.num_elements(), out->mutable_data()));
+  return out;
+}
+
+}  // namespace tutti

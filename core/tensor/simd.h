@@ -1,0 +1,51 @@
+// Running a kernel with the instructions that this CPU has.
+//
+// A kernel is a struct with a static, always-inlined Run(...), written so that the compiler
+// vectorises it: loops of a constant number of steps over local blocks. RunBest<Kernel>(...) calls
+// the copy of it that was compiled for AVX2 when the CPU has that, else the one for the baseline;
+// both give the same bits, because no target allows contracted multiply-adds. Resolved at every
+// call by a test of a bit: ifunc would run before sanitizers are ready.
+#ifndef TUTTI_CORE_TENSOR_SIMD_H_
+#define TUTTI_CORE_TENSOR_SIMD_H_
+
+#define TUTTI_ALWAYS_INLINE inline __attribute__((always_inline))
+
+#if defined(__x86_64__)
+#define TUTTI_HAS_AVX2_KERNELS 1
+#define TUTTI_TARGET_AVX2 __attribute__((target("avx2,f16c")))
+#endif
+
+namespace tutti::tensor_internal {
+
+#if defined(TUTTI_HAS_AVX2_KERNELS)
+
+inline bool CpuHasAvx2() {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
+}
+
+template <class Kernel, class... Args>
+TUTTI_TARGET_AVX2 void RunAvx2(Args... args) {
+  Kernel::Run(args...);
+}
+
+template <class Kernel, class... Args>
+void RunBest(Args... args) {
+  if (CpuHasAvx2()) {
+    RunAvx2<Kernel>(args...);
+  } else {
+    Kernel::Run(args...);
+  }
+}
+
+#else
+
+template <class Kernel, class... Args>
+void RunBest(Args... args) {
+  Kernel::Run(args...);
+}
+
+#endif
+
+}  // namespace tutti::tensor_internal
+
+#endif  // TUTTI_CORE_TENSOR_SIMD_H_
