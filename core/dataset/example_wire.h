@@ -100,17 +100,19 @@ class WireReader {
   // Passes over the value behind `tag`.
   bool Skip(const WireTag& tag);
 
- private:
-  bool ReadLongVarint(uint64_t* value);
-  bool SkipGroup(uint32_t field);
+  // Says that what was read at `position` does not fit; `error` is static. Returns false.
   bool Fail(const char* position, const char* error) {
     position_ = position;
     error_ = error;
     return false;
   }
 
+ private:
+  bool ReadLongVarint(uint64_t* value);
+  bool SkipGroup(uint32_t field);
+
   const char* position_;
-  const char* const end_;
+  const char* end_;
   const char* error_ = nullptr;
 };
 

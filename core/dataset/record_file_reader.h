@@ -17,6 +17,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -62,20 +63,23 @@ class RecordFileReader {
   RecordFilePosition position() const { return {window_.offset(), index_}; }
   const Ref<Buffer>& block() const { return window_.block(); }
   const std::string& path() const { return window_.path(); }
+  // After an error behind which nothing can be found: every later Read is at the end.
+  bool gave_up() const { return gave_up_; }
 
  protected:
   RecordFileReader(std::unique_ptr<RecordFileStream> stream, const RecordFileOptions& options);
 
   // The details that every error of a record carries.
   Status About(Status status, uint64_t offset) const;
-  // Gives the rest of the file up: every later Read is at the end.
   void GiveUp() { gave_up_ = true; }
-  bool gave_up() const { return gave_up_; }
 
   RecordFileWindow window_;
   uint64_t index_ = 0;  // of the record at the window's begin
 
  private:
+  RecordFileReader(size_t block_bytes, std::unique_ptr<RecordFileStream> stream,
+                   const Ref<MemoryAccount>& account);
+
   bool gave_up_ = false;
 };
 

@@ -8,13 +8,18 @@
 #include "core/base/disk.h"
 #include "core/base/environment.h"
 #include "core/base/error.h"
+#include "core/dataset/dataset.h"
+#include "core/dataset/iterator.h"
 #include "core/dataset/tf_record_reader.h"
+#include "core/function/function.h"
 
 namespace tutti {
 namespace {
 
 // Small records are collected up to here, so that the disk sees few large writes.
 constexpr size_t kBufferBytes = 256 * 1024;
+
+constexpr int64_t kRowsAtOnce = 1024;
 
 template <class T>
 void Store(char* destination, T value) {
@@ -71,6 +76,44 @@ Status TfRecordWriter::Write(std::string_view record) {
   TUTTI_RETURN_IF_ERROR(Append(record));
   TUTTI_RETURN_IF_ERROR(Append({foot.data(), foot.size()}));
   ++count_;
+  return OkStatus();
+}
+
+Status TfRecordWriter::Write(const Dataset& dataset, const CallOptions& call) {
+  const Ref<const ElementSpec> spec = dataset.known_element_spec();
+  if (spec != nullptr && !(spec->tree().is_leaf() && spec->leaf(0).is_tensor() &&
+                           spec->leaf(0).dtype == DType::kBytes &&
+                           spec->leaf(0).shape.IsCompatibleWith(Shape()))) {
+    return InvalidArgument("tf_record_writer: the elements of the dataset should be scalars of byte "
+                           "strings (bytes[]) and are {}; map them to serialised messages first",
+                           spec->ToString());
+  }
+  TUTTI_ASSIGN_OR_RETURN(
+      const Ref<Iterator> iterator,
+      Iterator::Create(Ref<const Dataset>::Retain(&dataset), {"tf_record_writer"}, call));
+  Status status;
+  Slab slab;
+  while (status.ok() && !slab.end) {
+    slab.Clear();
+    status = iterator->NextSlab(kRowsAtOnce, call, &slab);
+    if (status.ok()) status = WriteRows(slab);
+    if (status.ok()) status = slab.status;
+  }
+  const Status closed = iterator->Close(CallOptions());
+  return status.ok() ? closed : status;
+}
+
+Status TfRecordWriter::WriteRows(const Slab& slab) {
+  for (int64_t i = 0; i < slab.rows; ++i) {
+    const Leaf leaf = slab.columns.size() == 1 ? slab.columns[0].Row(i) : Leaf::None();
+    if (!leaf.is_tensor() || leaf.tensor().dtype() != DType::kBytes || leaf.tensor().rank() != 0) {
+      return InvalidArgument(
+          "tf_record_writer: an element should be a scalar byte string and is {}; map the dataset "
+          "to serialised messages first",
+          leaf.is_tensor() ? leaf.tensor().SpecString() : std::string(LeafKindName(leaf.kind())));
+    }
+    TUTTI_RETURN_IF_ERROR(Write(leaf.tensor().item<BytesView>().text()));
+  }
   return OkStatus();
 }
 

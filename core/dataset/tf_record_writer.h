@@ -28,7 +28,9 @@
 
 namespace tutti {
 
+class Dataset;
 class Environment;
+struct Slab;
 class WritableFile;
 
 struct TfRecordWriterOptions {
@@ -45,6 +47,9 @@ class TfRecordWriter final : public Closable {
   // FAILED_PRECONDITION after Close. After an error of the disk every call gives that error again:
   // the file could not be complete.
   Status Write(std::string_view record);
+  // Every element of `dataset`, which must be scalars of byte strings: INVALID_ARGUMENT otherwise.
+  // An error of an element ends it; what came before is written.
+  Status Write(const Dataset& dataset, const CallOptions& call);
 
   const std::string& path() const { return path_; }
   // Records written so far.
@@ -57,6 +62,7 @@ class TfRecordWriter final : public Closable {
  private:
   TfRecordWriter(Ref<Environment> environment, std::string path,
                  std::unique_ptr<WritableFile> file);
+  Status WriteRows(const Slab& slab);
   Status Append(std::string_view bytes);
   Status Flush();
   Status Remember(Status status);
