@@ -98,7 +98,8 @@ Result<Described> Describe(const DLTensor& tensor) {
     const __int128 reach = __int128{described.strides[axis]} * (described.shape.dim(axis) - 1);
     (reach < 0 ? low : high) += reach;
   }
-  const __int128 bytes = empty ? 0 : (high - low + 1) * static_cast<__int128>(ItemSize(described.dtype));
+  const auto item = static_cast<__int128>(ItemSize(described.dtype));
+  const __int128 bytes = empty ? 0 : (high - low + 1) * item;
   if (bytes > PTRDIFF_MAX) {
     return InvalidArgument("DLPack: the strides reach beyond the address space");
   }

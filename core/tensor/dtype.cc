@@ -5,8 +5,9 @@ namespace tutti {
 namespace {
 
 constexpr std::string_view kNames[] = {
-    "invalid", "bool",   "int8",    "int16",    "int32",   "int64",   "uint8",     "uint16", "uint32",
-    "uint64",  "float16", "bfloat16", "float32", "float64", "complex64", "complex128", "bytes"};
+    "invalid", "bool",     "int8",    "int16",   "int32",     "int64",
+    "uint8",   "uint16",   "uint32",  "uint64",  "float16",   "bfloat16",
+    "float32", "float64",  "complex64", "complex128", "bytes"};
 
 }  // namespace
 

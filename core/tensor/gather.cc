@@ -37,7 +37,8 @@ Result<std::vector<RowSource>> PrepareSources(std::span<const Tensor* const> sou
     if (source.rank() == 0) {
       return InvalidArgument("gather: tensor {} is {}, which has no rows", i, source.SpecString());
     }
-    if (source.dtype() != first.dtype() || !(source.shape().RowShape() == first.shape().RowShape())) {
+    if (source.dtype() != first.dtype() ||
+        !(source.shape().RowShape() == first.shape().RowShape())) {
       return InvalidArgument(
                  "gather: tensor 0 is {} and tensor {} is {}; dtypes and the shapes of rows must "
                  "be equal",

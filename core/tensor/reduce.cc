@@ -85,7 +85,8 @@ struct ExtremeOp {
       const Bits key_b = bits_b ^ (bits_b < 0 ? kMagnitude : 0);
       const bool take_a = kMin ? key_a < key_b : key_a > key_b;
       const Bits extreme = take_a ? bits_a : bits_b;
-      const bool has_nan = ((bits_a & kMagnitude) > kInfinity) | ((bits_b & kMagnitude) > kInfinity);
+      const bool has_nan =
+          ((bits_a & kMagnitude) > kInfinity) | ((bits_b & kMagnitude) > kInfinity);
       return std::bit_cast<T>(has_nan ? kNan : extreme);
     } else {
       return kMin ? (b < a ? b : a) : (a < b ? b : a);

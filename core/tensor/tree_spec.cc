@@ -85,7 +85,7 @@ std::string_view NodeKindName(NodeKind kind) {
 std::string PathToString(std::span<const PathStep> path) {
   std::string text;
   for (const PathStep& step : path) {
-    text += step.is_key() ? "[" + Quote(step.key()) + "]" : "[" + std::to_string(step.index()) + "]";
+    text += "[" + (step.is_key() ? Quote(step.key()) : std::to_string(step.index())) + "]";
   }
   return text;
 }
@@ -196,7 +196,8 @@ Result<TreeSpec::Location> TreeSpec::Locate(std::string_view text) const {
     int64_t index = -1;
     const auto [end, error] = std::from_chars(step.data(), step.data() + step.size(), index);
     const bool is_index = error == std::errc() && end == step.data() + step.size();
-    const bool by_key = child >= 0 || !is_index || (node != nullptr && node->kind_ == NodeKind::kDict);
+    const bool in_dict = node != nullptr && node->kind_ == NodeKind::kDict;
+    const bool by_key = child >= 0 || !is_index || in_dict;
     path.push_back(by_key ? PathStep(std::string(step)) : PathStep(static_cast<size_t>(index)));
     if (!by_key) child = index;
     const bool there = node != nullptr && child >= 0 &&
