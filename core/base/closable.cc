@@ -22,19 +22,36 @@ Status Closable::Close(const CallOptions& options) {
   if (environment_->LeftBehindByFork()) return environment_->CheckUsable("close of " + name_);
   std::unique_lock<std::mutex> lock(mutex_);
   TUTTI_RETURN_IF_ERROR(WaitUntil(
-      lock, idle_, environment_->clock(), options, [&] { return !closing_; },
+      lock, idle_, environment_->clock(), options, [&] { return !exclusive_; },
       "close of " + name_));
   if (closed()) return OkStatus();
-  closing_ = true;
+  exclusive_ = true;
   lock.unlock();
   Status status = OnClose(options);
-  lock.lock();
-  closing_ = false;
   if (status.ok()) closed_.store(true, std::memory_order_release);
-  idle_.notify_all();
-  lock.unlock();
+  EndExclusive();
   if (status.ok()) environment_->UnregisterClosable(this);
   return status;
+}
+
+Status Closable::BeginStart() {
+  TUTTI_RETURN_IF_ERROR(environment_->CheckUsable(name_));
+  std::unique_lock<std::mutex> lock(mutex_);
+  TUTTI_RETURN_IF_ERROR(WaitUntil(
+      lock, idle_, environment_->clock(), CallOptions::Default(), [&] { return !exclusive_; },
+      "start of " + name_));
+  if (closed()) {
+    return FailedPrecondition("{} has been closed and cannot be used any more; make a new one",
+                              name_);
+  }
+  exclusive_ = true;
+  return OkStatus();
+}
+
+void Closable::EndExclusive() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  exclusive_ = false;
+  idle_.notify_all();
 }
 
 void Closable::OnLastRelease() const noexcept {

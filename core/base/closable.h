@@ -9,7 +9,8 @@
 //
 //   Ref<Pump> pump = MakeRef<Pump>(environment);
 //   TUTTI_RETURN_IF_ERROR(pump->Register());
-//   TUTTI_RETURN_IF_ERROR(pump->Start());     // on failure the reaper closes what did start
+//   // On failure the reaper closes what did start.
+//   TUTTI_RETURN_IF_ERROR(pump->StartUnlessClosed([&] { return pump->StartThreads(); }));
 
 #ifndef TUTTI_CORE_BASE_CLOSABLE_H_
 #define TUTTI_CORE_BASE_CLOSABLE_H_
@@ -35,8 +36,18 @@ class Closable : public RefCounted {
   Status Close(const CallOptions& options);
   bool closed() const noexcept { return closed_.load(std::memory_order_acquire); }
 
-  // Makes the object known to shutdown.
+  // Makes the object known to shutdown, which may close it from then on.
   Status Register();
+
+  // Runs `start`, which returns a Status, while Close waits for it: no thread starts behind the back
+  // of a Close on another thread. FAILED_PRECONDITION when the object has been closed.
+  template <typename Start>
+  Status StartUnlessClosed(Start start) {
+    TUTTI_RETURN_IF_ERROR(BeginStart());
+    Status status = start();
+    EndExclusive();
+    return status;
+  }
 
   Environment& environment() const noexcept { return *environment_; }
   // For messages: "strategy MirroredStrategy", "iterator".
@@ -63,9 +74,12 @@ class Closable : public RefCounted {
   Closable* next_ = nullptr;
   uint64_t attempt_ = 0;  // the shutdown that tried to close it last
 
-  std::mutex mutex_;  // guards closing_
+  Status BeginStart();
+  void EndExclusive();
+
+  std::mutex mutex_;  // guards exclusive_
   std::condition_variable idle_;
-  bool closing_ = false;
+  bool exclusive_ = false;  // a thread is starting or closing the object
 };
 
 }  // namespace tutti

@@ -207,13 +207,13 @@ class [[nodiscard]] Result {
   const Status& status() const& noexcept { return status_; }
   Status status() && noexcept { return std::move(status_); }
 
-  // Only when ok().
+  // Only when ok(). A temporary gives its value away, so that `for (... : *List())` is safe.
   T& value() & noexcept { return value_; }
   const T& value() const& noexcept { return value_; }
-  T&& value() && noexcept { return std::move(value_); }
+  T value() && noexcept { return std::move(value_); }
   T& operator*() & noexcept { return value_; }
   const T& operator*() const& noexcept { return value_; }
-  T&& operator*() && noexcept { return std::move(value_); }
+  T operator*() && noexcept { return std::move(value_); }
   T* operator->() noexcept { return &value_; }
   const T* operator->() const noexcept { return &value_; }
 

@@ -13,8 +13,8 @@
 
 namespace tutti {
 
-// The computing signature, C's tutti_fn in core types. Success is null; *out is a reference that the
-// caller takes over, and null means none. Failure is a status that the caller takes over.
+// The computing signature, C's tutti_fn in core types. Success is null; *out is a reference that
+// the caller takes over, and null means none. Failure is a status that the caller takes over.
 using CallbackFn = const StatusRep* (*)(Context* context, const Value* in, Value** out,
                                         void* user_data);
 

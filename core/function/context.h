@@ -25,7 +25,7 @@ struct ContextFields {
   CallbackClass callback_class = CallbackClass::kDataset;
   int64_t replica_id = -1;    // among all replicas in sync; -1 outside of replica callbacks
   int64_t num_replicas = 1;
-  int64_t global_rows = -1;   // rows of this step over all replicas; -1 where there is no such number
+  int64_t global_rows = -1;   // of this step over all replicas; -1 where there is no such number
   const Device* device = nullptr;
   Strategy* strategy = nullptr;
   CallOptions options;        // of the call that runs the callback

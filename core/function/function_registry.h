@@ -1,5 +1,6 @@
 // FunctionRegistry: names for functions, and readers for function definitions. A graph that names a
-// function runs wherever that name is registered. The runtime owns one and hands it to who needs it.
+// function runs wherever that name is registered. The runtime owns one and hands it to who needs
+// it.
 
 #ifndef TUTTI_CORE_FUNCTION_FUNCTION_REGISTRY_H_
 #define TUTTI_CORE_FUNCTION_FUNCTION_REGISTRY_H_

@@ -1,0 +1,65 @@
+#include "core/base/recorder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <thread>
+
+namespace tutti {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr FlightEventType kAllReduce{"all_reduce", {"sequence", "bytes"}};
+constexpr FlightEventType kStep{"step", {}};
+
+TEST(Recorder, KeepsTheLastEventsInOrder) {
+  Recorder recorder(RealClock(), 4);
+  for (int64_t i = 0; i < 10; ++i) recorder.Record(kAllReduce, FlightPhase::kBegin, {i, 8});
+  const std::vector<FlightEvent> events = recorder.Snapshot();
+  ASSERT_EQ(events.size(), 4u);
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(events[i].index, 6 + i);
+    EXPECT_EQ(events[i].arguments[0], static_cast<int64_t>(6 + i));
+    EXPECT_EQ(events[i].type, &kAllReduce);
+  }
+  EXPECT_LE(events[0].time_ns, events[3].time_ns);
+}
+
+TEST(Recorder, WritesItselfAsJson) {
+  Recorder recorder(RealClock(), 4);
+  recorder.Record(kAllReduce, FlightPhase::kBegin, {7, 31400});
+  recorder.Record(kStep, FlightPhase::kInstant);
+  const std::string json = recorder.ToJson();
+  EXPECT_THAT(json, HasSubstr("\"name\":\"all_reduce\",\"phase\":\"begin\","
+                              "\"arguments\":{\"sequence\":7,\"bytes\":31400}}"));
+  EXPECT_THAT(json, HasSubstr("\"name\":\"step\",\"phase\":\"instant\",\"arguments\":{}}"));
+}
+
+TEST(Recorder, TakesEventsOfManyThreadsAndNeverMixesThem) {
+  Recorder recorder(RealClock(), 64);
+  std::vector<std::thread> writers;
+  for (int64_t writer = 0; writer < 4; ++writer) {
+    writers.emplace_back([&recorder, writer] {
+      for (int64_t i = 0; i < 20'000; ++i) {
+        recorder.Record(kAllReduce, FlightPhase::kEnd, {writer, writer * 1000, i, i * 3});
+      }
+    });
+  }
+  const auto check = [&recorder] {
+    std::set<uint64_t> seen;
+    for (const FlightEvent& event : recorder.Snapshot()) {
+      ASSERT_TRUE(seen.insert(event.index).second);
+      ASSERT_EQ(event.arguments[1], event.arguments[0] * 1000);
+      ASSERT_EQ(event.arguments[3], event.arguments[2] * 3);
+    }
+  };
+  for (int i = 0; i < 200; ++i) check();
+  for (std::thread& writer : writers) writer.join();
+  check();
+  EXPECT_GT(recorder.Snapshot().size(), 32u);
+}
+
+}  // namespace
+}  // namespace tutti
