@@ -96,24 +96,30 @@ Result<Ref<Value>> Regroup(std::span<const Ref<Value>> values, Wrap wrap, std::s
   return first.WithLeaves(std::move(leaves));
 }
 
+Status CheckComponents(const Value& value, size_t num_replicas, std::string_view what) {
+  for (const Leaf& leaf : value.leaves()) {
+    const DistributedValue* distributed = AsDistributed(leaf);
+    if (distributed == nullptr || distributed->num_components() == num_replicas) continue;
+    return InvalidArgument(
+        "{}: a distributed value has {} components, and the strategy has {} replicas; pass values "
+        "that were made by the same strategy",
+        what, distributed->num_components(), num_replicas);
+  }
+  return OkStatus();
+}
+
 Result<Ref<Value>> Select(const Value& value, size_t replica, size_t num_replicas,
                           std::string_view what) {
   if (!HasDistributedLeaf(value)) return Ref<Value>::Retain(const_cast<Value*>(&value));
-  if (value.is_leaf()) {
-    const DistributedValue& distributed = *AsDistributed(value.leaf());
-    if (distributed.num_components() == num_replicas) return distributed.components()[replica];
-  }
-  return value.MapLeaves([&](const Leaf& leaf) -> Result<Leaf> {
+  TUTTI_RETURN_IF_ERROR(CheckComponents(value, num_replicas, what));
+  if (value.is_leaf()) return AsDistributed(value.leaf())->components()[replica];
+  std::vector<Leaf> leaves;
+  leaves.reserve(value.num_leaves());
+  for (const Leaf& leaf : value.leaves()) {
     const DistributedValue* distributed = AsDistributed(leaf);
-    if (distributed == nullptr) return leaf;
-    if (distributed->num_components() != num_replicas) {
-      return InvalidArgument(
-          "{}: a distributed value has {} components, and the strategy {} replicas; pass values "
-          "that were made by the same strategy",
-          what, distributed->num_components(), num_replicas);
-    }
-    return distributed->component(replica).leaf();
-  });
+    leaves.push_back(distributed == nullptr ? leaf : distributed->component(replica).leaf());
+  }
+  return value.WithLeaves(std::move(leaves));
 }
 
 int64_t GlobalRows(const Value& value) {

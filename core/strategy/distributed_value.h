@@ -70,9 +70,12 @@ enum class Wrap {
 Result<Ref<Value>> Regroup(std::span<const Ref<Value>> values, Wrap wrap, std::string_view what,
                            int64_t global_rows = DistributedValue::kNoRows);
 
+// INVALID_ARGUMENT naming `what` when a distributed leaf has another number of components than
+// `num_replicas`: it was made by another strategy.
+Status CheckComponents(const Value& value, size_t num_replicas, std::string_view what);
+
 // What replica `replica` sees of `value`: component `replica` of every distributed leaf, every other
-// leaf itself (a variable stays a variable). INVALID_ARGUMENT naming `what` when a leaf has another
-// number of components than `num_replicas`.
+// leaf itself (a variable stays a variable). Fails as CheckComponents.
 Result<Ref<Value>> Select(const Value& value, size_t replica, size_t num_replicas,
                           std::string_view what);
 

@@ -6,7 +6,7 @@
 //   TUTTI_ASSIGN_OR_RETURN(Ref<Value> loss, strategy->Reduce(ReduceOp::kSum, *losses, std::nullopt, options));
 //
 // Replicas run concurrently: replica 0 on the thread that calls Run, the others on persistent
-// threads that start with the first run (replica_engine.h). What replicas do together, collectives
+// threads that start with the first run (replica_runner.h). What replicas do together, collectives
 // and merge calls, goes through the contexts that their functions receive (replica_context.h).
 //
 // After a run that failed the strategy is usable again: the next one gets fresh communicators.
@@ -36,7 +36,7 @@ namespace tutti {
 
 class Environment;
 class Function;
-class ReplicaEngine;
+class ReplicaRunner;
 
 // How a Mirrored strategy reduces; a hint. The same numbers as TUTTI_CROSS_DEVICE_*.
 enum class CrossDeviceOps : int32_t {
@@ -128,7 +128,7 @@ class Strategy final : public Closable {
   const bool is_mirrored_;
   const CrossDeviceOps cross_device_ops_;
   const std::vector<Ref<Device>> devices_;
-  const std::unique_ptr<ReplicaEngine> engine_;
+  const std::unique_ptr<ReplicaRunner> runner_;
 };
 
 }  // namespace tutti

@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -98,9 +99,16 @@ class Variable final : public RefCounted, public Saveable {
   Status Restore(std::string_view prefix, RestoreSource* source) override;
 
  private:
+  template <typename T, typename... Args>
+  friend Ref<T> MakeRef(Args&&... args);
   friend class VariableUpdate;
   enum class Write { kAssign, kAdd, kSub };
-  struct Copy;
+  struct alignas(64) Copy {
+    std::string name;
+    std::mutex mutex;     // guards the elements, but for readers of the live memory
+    Ref<Tensor> storage;  // of this copy alone
+    Ref<Tensor> view;     // the same memory, read-only
+  };
 
   Variable(Ref<Strategy> strategy, const Tensor& initial, const VariableOptions& options);
   ~Variable() override;
@@ -108,6 +116,8 @@ class Variable final : public RefCounted, public Saveable {
   static const char* WriteName(Write write);
   Status Update(Write write, Context* context, const Tensor& tensor, const CallOptions& options);
   Status CheckTensor(Write write, const Tensor& tensor) const;
+  // The tensor, or a copy of one that is a view of this variable and would change on the way.
+  Result<Ref<Tensor>> Detached(const Tensor& tensor) const;
   Status UpdateAllCopies(Write write, const Tensor& tensor);
   Status UpdateCopy(Write write, size_t i, const Tensor& tensor);
   Result<Ref<Tensor>> ReadCopy(size_t i) const;

@@ -1,0 +1,139 @@
+#include "core/strategy/cross_replica_reduce.h"
+
+#include <utility>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/tensor/arithmetic.h"
+#include "core/tensor/cast.h"
+#include "core/tensor/concat.h"
+#include "core/tensor/copy.h"
+
+namespace tutti {
+
+namespace {
+
+Status CheckDTypes(std::span<const Tensor* const> tensors, std::string_view what) {
+  for (size_t i = 1; i < tensors.size(); ++i) {
+    if (tensors[i]->dtype() == tensors[0]->dtype()) continue;
+    return InvalidArgument(
+               "{}: replica 0 has {}, replica {} has {}; all replicas must have the same dtype",
+               what, tensors[0]->SpecString(), i, tensors[i]->SpecString())
+        .With("replica", i);
+  }
+  return OkStatus();
+}
+
+Status CheckShapes(std::span<const Tensor* const> tensors, std::string_view what) {
+  for (size_t i = 1; i < tensors.size(); ++i) {
+    if (tensors[i]->shape() == tensors[0]->shape()) continue;
+    return InvalidArgument(
+               "{}: replica 0 has shape {}, replica {} has {}; without an axis all shapes must be "
+               "equal: pass axis=0 to reduce batches of different sizes along their rows, too",
+               what, tensors[0]->shape().ToString(), i, tensors[i]->shape().ToString())
+        .With("replica", i);
+  }
+  return OkStatus();
+}
+
+// Where sums are kept that later are divided or rounded.
+DType WideDType(DType dtype) {
+  if (IsSignedInteger(dtype)) return DType::kInt64;
+  if (IsUnsignedInteger(dtype)) return DType::kUint64;
+  if (dtype == DType::kFloat16 || dtype == DType::kBfloat16) return DType::kFloat32;
+  return dtype;
+}
+
+// tensor / count: integers truncate towards zero.
+Result<Ref<Tensor>> Divide(const Tensor& tensor, int64_t count) {
+  TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> divisor,
+                         Full(tensor.dtype(), Shape(), static_cast<double>(count)));
+  return Binary(BinaryOp::kDiv, tensor, *divisor);
+}
+
+Result<size_t> NormalAxis(const Tensor& tensor, int64_t axis, size_t replica,
+                          std::string_view what) {
+  const auto rank = static_cast<int64_t>(tensor.rank());
+  const int64_t normal = axis < 0 ? axis + rank : axis;
+  if (normal < 0 || normal >= rank) {
+    return InvalidArgument("{}: axis {} is out of range for {} of replica {}, whose rank is {}",
+                           what, axis, tensor.SpecString(), replica, rank)
+        .With("replica", replica);
+  }
+  return static_cast<size_t>(normal);
+}
+
+Result<Ref<Tensor>> ReduceAlongAxis(ReduceOp op, std::span<const Tensor* const> tensors,
+                                    int64_t axis, std::string_view what) {
+  const DType dtype = tensors[0]->dtype();
+  const DType wide = WideDType(dtype);
+  std::vector<Ref<Tensor>> sums;
+  std::vector<const Tensor*> pointers;
+  int64_t count = 0;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    TUTTI_ASSIGN_OR_RETURN(const size_t normal, NormalAxis(*tensors[i], axis, i, what));
+    count += tensors[i]->dim(normal);
+    Ref<Tensor> operand = Ref<Tensor>::Retain(const_cast<Tensor*>(tensors[i]));
+    if (wide != dtype) {
+      TUTTI_ASSIGN_OR_RETURN(operand, Cast(*operand, wide));
+    }
+    TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> sum, ReduceAxis(ReduceOp::kSum, *operand, normal));
+    pointers.push_back(sum.get());
+    sums.push_back(std::move(sum));
+  }
+  TUTTI_RETURN_IF_ERROR(CheckShapes(pointers, what));
+  TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> result, Reduce(ReduceOp::kSum, pointers));
+  if (op == ReduceOp::kMean) {
+    if (count == 0 && IsInteger(dtype)) {
+      return InvalidArgument("{}: the mean of no elements of {} does not exist", what,
+                             DTypeName(dtype));
+    }
+    TUTTI_ASSIGN_OR_RETURN(result, Divide(*result, count));
+  }
+  return wide == dtype ? Result<Ref<Tensor>>(std::move(result)) : Cast(*result, dtype);
+}
+
+}  // namespace
+
+Result<Ref<Tensor>> ReduceAcrossReplicas(ReduceOp op, std::span<const Tensor* const> tensors,
+                                         std::optional<int64_t> axis, std::string_view what) {
+  TUTTI_RETURN_IF_ERROR(CheckDTypes(tensors, what));
+  Status reducible = CheckReducible(op, tensors[0]->dtype());
+  if (!reducible.ok()) return std::move(reducible).WithPrefix(what);
+  if (axis.has_value()) return ReduceAlongAxis(op, tensors, *axis, what);
+  TUTTI_RETURN_IF_ERROR(CheckShapes(tensors, what));
+  if (tensors.size() == 1) return Ref<Tensor>::Retain(const_cast<Tensor*>(tensors[0]));
+  return Reduce(op, tensors);
+}
+
+Result<Ref<Tensor>> GatherAcrossReplicas(std::span<const Tensor* const> tensors, int64_t axis,
+                                         std::string_view what) {
+  TUTTI_RETURN_IF_ERROR(CheckDTypes(tensors, what));
+  const Tensor& first = *tensors[0];
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const Tensor& tensor = *tensors[i];
+    if (tensor.rank() == 0) {
+      return InvalidArgument(
+                 "{}: replica {} has a scalar, {}, which has no axis to join along; give it a "
+                 "dimension first",
+                 what, i, tensor.SpecString())
+          .With("replica", i);
+    }
+    if (axis < 0 || axis >= static_cast<int64_t>(tensor.rank())) {
+      return InvalidArgument("{}: axis {} is not in [0, {}), the axes of {} of replica {}", what,
+                             axis, tensor.rank(), tensor.SpecString(), i)
+          .With("replica", i);
+    }
+    const auto along = static_cast<size_t>(axis);
+    if (tensor.rank() != first.rank() || tensor.shape().WithDim(along, 0) !=
+                                             first.shape().WithDim(along, 0)) {
+      return InvalidArgument(
+                 "{}: replica 0 has shape {}, replica {} has {}; sizes may differ along axis {} only",
+                 what, first.shape().ToString(), i, tensor.shape().ToString(), axis)
+          .With("replica", i);
+    }
+  }
+  return Concat(tensors, static_cast<size_t>(axis));
+}
+
+}  // namespace tutti

@@ -1,0 +1,35 @@
+// Reductions of what the replicas hold, from outside of them: the arithmetic behind Strategy::Reduce
+// and Gather, one leaf at a time.
+
+#ifndef TUTTI_CORE_STRATEGY_CROSS_REPLICA_REDUCE_H_
+#define TUTTI_CORE_STRATEGY_CROSS_REPLICA_REDUCE_H_
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "core/base/ref.h"
+#include "core/base/status.h"
+#include "core/tensor/reduce.h"
+#include "core/tensor/tensor.h"
+
+namespace tutti {
+
+// SUM or MEAN of the replicas' tensors (at least one), folded in the order of the replicas.
+//
+// Without an axis all shapes must be equal: INVALID_ARGUMENT names both and suggests an axis. With
+// one (negative counts from the end) each tensor is first summed along it; MEAN divides by the true
+// number of elements along the axis over all replicas, so that uneven batches count by their rows.
+// Integers are summed in 64 bits, float16 and bfloat16 in float32; the result has the tensors'
+// dtype. `what` names the leaf.
+Result<Ref<Tensor>> ReduceAcrossReplicas(ReduceOp op, std::span<const Tensor* const> tensors,
+                                         std::optional<int64_t> axis, std::string_view what);
+
+// The replicas' tensors joined along `axis`, which lies in [0, rank).
+Result<Ref<Tensor>> GatherAcrossReplicas(std::span<const Tensor* const> tensors, int64_t axis,
+                                         std::string_view what);
+
+}  // namespace tutti
+
+#endif  // TUTTI_CORE_STRATEGY_CROSS_REPLICA_REDUCE_H_

@@ -1,0 +1,241 @@
+#include "core/strategy/lockstep.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/collective/communicator.h"
+
+namespace tutti {
+
+Lockstep::Lockstep(size_t num_replicas, Clock& clock)
+    : clock_(clock), num_replicas_(num_replicas), slots_(new Slot[num_replicas]) {}
+
+Lockstep::~Lockstep() = default;
+
+void Lockstep::SetCommunicators(std::vector<Ref<Communicator>> communicators) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    communicators_.swap(communicators);
+  }
+  // They have no threads and nobody is in a call: this cannot wait or fail.
+  for (const Ref<Communicator>& old : communicators) (void)old->Close(CallOptions());
+}
+
+bool Lockstep::communicators_usable() const {
+  return !stopped() && !communicators_.empty() && communicators_[0]->epoch_status().ok();
+}
+
+void Lockstep::Begin(bool spin) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  spin_ = spin;
+  for (size_t i = 0; i < num_replicas_; ++i) {
+    slots_[i].progress.store(Pack(0, kRunning));
+    slots_[i].steps = 0;
+    slots_[i].what = "";
+    slots_[i].part = nullptr;
+    slots_[i].merge_status = OkStatus();
+  }
+  merging_.store(false);
+  merged_steps_.store(0);
+  reason_is_shared_ = false;
+  reason_ = OkStatus();
+  failures_.clear();
+  stopped_.store(false);
+}
+
+Status Lockstep::End() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (failures_.empty()) return OkStatus();
+  const auto cause = std::find_if(failures_.begin(), failures_.end(), [](const Failure& failure) {
+    return failure.status.code() != StatusCode::kAborted;
+  });
+  if (cause != failures_.end()) return cause->status.With("replica", cause->replica);
+  if (!reason_.ok()) return reason_;
+  return failures_[0].status.With("replica", failures_[0].replica);
+}
+
+// ---- Steps. ----
+
+void Lockstep::Publish(size_t replica, Kind kind) {
+  const uint64_t mine = Pack(slots_[replica].steps, kind);
+  slots_[replica].progress.store(mine);
+  for (size_t i = 0; i < num_replicas_; ++i) {
+    if (i == replica) continue;
+    const uint64_t others = slots_[i].progress.load();
+    const uint64_t their_steps = others >> 2;
+    const auto their_kind = static_cast<Kind>(others & 3);
+    const uint64_t my_steps = mine >> 2;
+    const bool waiting = their_kind == kCollective || their_kind == kMerge;
+    bool contradiction = false;
+    if (kind == kReturned) {
+      contradiction = waiting && their_steps > my_steps;
+    } else if (their_kind == kReturned) {
+      contradiction = their_steps < my_steps;
+    } else {
+      contradiction = waiting && their_steps == my_steps && their_kind != kind;
+    }
+    if (contradiction) return StopWithContradiction(replica, mine, i, others);
+  }
+}
+
+std::string Lockstep::DescribeProgress(size_t replica, uint64_t progress) const {
+  const uint64_t steps = progress >> 2;
+  switch (static_cast<Kind>(progress & 3)) {
+    case kReturned: return Format("replica {} returned after {} of them", replica, steps);
+    case kMerge: return Format("replica {} is in merge call (step #{})", replica, steps);
+    default: return Format("replica {} is in a collective (step #{})", replica, steps);
+  }
+}
+
+void Lockstep::StopWithContradiction(size_t replica, uint64_t mine, size_t other,
+                                     uint64_t others) {
+  std::string first = DescribeProgress(replica, mine);
+  std::string second = DescribeProgress(other, others);
+  if (other < replica) std::swap(first, second);
+  StopRound(FailedPrecondition("run: the replicas have gone different ways: {}, {}; all replicas "
+                               "must make the same collectives, merge calls and updates of "
+                               "mirrored variables, in the same order",
+                               first, second),
+            /*shared=*/true);
+}
+
+Status Lockstep::EnterCollective(size_t replica, const char* what) {
+  if (stopped()) return StopStatus(replica, what);
+  slots_[replica].what = what;
+  ++slots_[replica].steps;
+  Publish(replica, kCollective);
+  return stopped() ? StopStatus(replica, what) : OkStatus();
+}
+
+Status Lockstep::LeaveCollective(size_t replica, Status status) {
+  if (status.ok() || !stopped()) return status;
+  return StopStatus(replica, slots_[replica].what);
+}
+
+void Lockstep::Return(size_t replica, Status status) {
+  if (!status.ok()) {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      failures_.push_back(Failure{replica, status});
+    }
+    StopRound(std::move(status).With("replica", replica), /*shared=*/false);
+  }
+  Publish(replica, kReturned);
+}
+
+// ---- Merges. ----
+
+Status Lockstep::Merge(size_t replica, MergePart* part, const CallOptions& options) {
+  if (stopped()) return StopStatus(replica, "merge call");
+  Slot& slot = slots_[replica];
+  slot.what = "merge call";
+  slot.part = part;
+  ++slot.steps;
+  Publish(replica, kMerge);
+  if (replica == 0) return LeadMerge(options);
+  leader_.Wake();
+  return FollowMerge(replica, options);
+}
+
+Status Lockstep::LeadMerge(const CallOptions& options) {
+  const uint64_t step = slots_[0].steps;
+  const uint64_t arrived = Pack(step, kMerge);
+  const auto all_have_come = [&] {
+    if (stopped()) return true;
+    for (size_t i = 1; i < num_replicas_; ++i) {
+      if (slots_[i].progress.load() != arrived) return false;
+    }
+    return true;
+  };
+  Status status = leader_.Wait(clock_, options, spin_, all_have_come,
+                               "merge call: waiting for the other replicas");
+  if (!status.ok()) {
+    StopRound(status, /*shared=*/false);
+    return status;
+  }
+  merging_.store(true);
+  if (stopped()) {
+    merging_.store(false);
+    followers_.Wake();
+    return StopStatus(0, "merge call");
+  }
+  std::vector<MergePart*> parts(num_replicas_);
+  for (size_t i = 0; i < num_replicas_; ++i) parts[i] = slots_[i].part;
+  status = CompareParts(parts);
+  if (status.ok()) {
+    status = parts[0]->Execute(parts);
+  } else {
+    StopRound(status, /*shared=*/true);
+  }
+  for (size_t i = 1; i < num_replicas_; ++i) slots_[i].merge_status = status;
+  merged_steps_.store(step);
+  merging_.store(false);
+  followers_.Wake();
+  return status;
+}
+
+Status Lockstep::FollowMerge(size_t replica, const CallOptions& options) {
+  Slot& slot = slots_[replica];
+  const uint64_t step = slot.steps;
+  const auto over = [&] {
+    return merged_steps_.load() >= step || (stopped() && !merging_.load());
+  };
+  Status status = followers_.Wait(clock_, options, spin_, over,
+                                  "merge call: waiting for the other replicas");
+  if (!status.ok()) {
+    StopRound(status, /*shared=*/false);
+    // The merge may be running on this replica's part.
+    (void)followers_.Wait(clock_, CallOptions(), spin_, over, "merge call: waiting for its end");
+    if (merged_steps_.load() < step) return status;
+  }
+  if (merged_steps_.load() < step) return StopStatus(replica, "merge call");
+  return std::move(slot.merge_status);
+}
+
+Status Lockstep::CompareParts(std::span<MergePart* const> parts) {
+  for (size_t i = 1; i < parts.size(); ++i) {
+    if (parts[i]->identity() == parts[0]->identity()) continue;
+    return InvalidArgument(
+               "merge call (step #{}): the replicas merge different things: replica 0 is in {}, "
+               "replica {} in {}; all replicas must make the same calls in the same order",
+               slots_[0].steps, parts[0]->Describe(), i, parts[i]->Describe())
+        .With("peer", i);
+  }
+  return OkStatus();
+}
+
+// ---- Stopping. ----
+
+void Lockstep::Stop(Status reason) { StopRound(std::move(reason), /*shared=*/false); }
+
+void Lockstep::StopRound(Status reason, bool shared) {
+  Ref<Communicator> communicator;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (stopped_.load()) return;
+    reason_ = reason;
+    reason_is_shared_ = shared;
+    stopped_.store(true);
+    if (!communicators_.empty()) communicator = communicators_[0];
+  }
+  if (communicator) {
+    communicator->Abort(
+        Aborted("the run was stopped: {}", reason.message()).WithCause(std::move(reason)));
+  }
+  leader_.Wake();
+  followers_.Wake();
+}
+
+Status Lockstep::StopStatus(size_t replica, const char* what) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (reason_is_shared_) return reason_;
+  const StatusDetail* failed = reason_.FindDetail("replica");
+  const std::string who =
+      failed == nullptr ? "the run was stopped"
+                        : Format("replica {} failed", std::get<int64_t>(failed->value));
+  return Aborted("{} of replica {}: {}: {}", what, replica, who, reason_.message())
+      .WithCause(reason_);
+}
+
+}  // namespace tutti

@@ -1,0 +1,142 @@
+// Lockstep: what the replicas of one run do together, and the proof that none of them waits for
+// something that cannot come.
+//
+// Every step that replicas take together, a collective or a merge, is counted per replica (#1, #2,
+// ...). A replica that takes step #k publishes {k, kind}, one that returns publishes {steps taken,
+// returned}; then it looks at what the others have published:
+//
+//   mine        another one's          means
+//   {k, kind}   {k, the other kind}    they have gone different ways: both can only wait for ever
+//   {k, kind}   {j < k, returned}      it will never come
+//
+// Since both sides publish before they look, at least one of them sees it, stops the run, and the
+// error names both. (Collectives of one kind that differ in operation, dtype or shape are the
+// communicator's to compare; merges that differ are compared by replica 0.)
+//
+// A merge runs once, on the thread of replica 0, while all others wait. Its parts live on the
+// replicas' stacks: nobody leaves while it runs, also when the run has been stopped or time is up.
+//
+// The first error stops the run: waiting replicas return ABORTED with that error as the cause, the
+// communicators' epoch ends.
+
+#ifndef TUTTI_CORE_STRATEGY_LOCKSTEP_H_
+#define TUTTI_CORE_STRATEGY_LOCKSTEP_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/call_options.h"
+#include "core/base/ref.h"
+#include "core/base/status.h"
+#include "core/strategy/parking_spot.h"
+
+namespace tutti {
+
+class Communicator;
+
+// One replica's part of a merge.
+class MergePart {
+ public:
+  // What the replicas must agree on: equal identities make equal merges.
+  virtual const void* identity() const = 0;
+  // For messages: "merge_call of function 0x1234", "assign_add of variable 'w'".
+  virtual std::string Describe() const = 0;
+  // Called on replica 0's part: does the merge for all, leaving in each part what its replica needs.
+  // A failure is that of every replica's step.
+  virtual Status Execute(std::span<MergePart* const> parts) = 0;
+
+ protected:
+  ~MergePart() = default;
+};
+
+class Lockstep {
+ public:
+  Lockstep(size_t num_replicas, Clock& clock);
+  ~Lockstep();
+
+  // ---- By the thread that runs, while no replica is ----
+
+  // What the following rounds communicate over, one per replica (none at the end); the last ones are
+  // closed.
+  void SetCommunicators(std::vector<Ref<Communicator>> communicators);
+  // False when there are none, or they have seen an error.
+  bool communicators_usable() const;
+  // A new round.
+  void Begin(bool spin);
+  // How the round went: OK, or the first error with the detail "replica". An ABORTED that only
+  // passes on another replica's failure gives way to that failure.
+  Status End();
+
+  // ---- By replica `replica`, on its own thread ----
+
+  // Before and after a collective; `what` is static. The second turns the communicator's error into
+  // the reason when the round was stopped.
+  Status EnterCollective(size_t replica, const char* what);
+  Status LeaveCollective(size_t replica, Status status);
+  Status Merge(size_t replica, MergePart* part, const CallOptions& options);
+  // The replica's function has returned.
+  void Return(size_t replica, Status status);
+
+  Communicator& communicator(size_t replica) const { return *communicators_[replica]; }
+
+  // ---- By anybody ----
+
+  // Ends the round with an error that concerns the whole run; later reasons change nothing.
+  void Stop(Status reason);
+  bool stopped() const { return stopped_.load(); }
+
+ private:
+  enum Kind : uint64_t { kRunning, kCollective, kMerge, kReturned };
+  struct alignas(64) Slot {
+    std::atomic<uint64_t> progress{0};  // steps taken << 2 | Kind
+    uint64_t steps = 0;                 // the rest is the replica's own, but for a merge in progress
+    const char* what = "";
+    MergePart* part = nullptr;
+    Status merge_status;
+  };
+  struct Failure {
+    size_t replica;
+    Status status;
+  };
+
+  static constexpr uint64_t Pack(uint64_t steps, Kind kind) { return steps << 2 | kind; }
+
+  // Publishes a step and looks at the others; stops the round on a contradiction.
+  void Publish(size_t replica, Kind kind);
+  void StopWithContradiction(size_t replica, uint64_t mine, size_t other, uint64_t others);
+  std::string DescribeProgress(size_t replica, uint64_t progress) const;
+  // `shared`: every replica gets the reason itself instead of ABORTED.
+  void StopRound(Status reason, bool shared);
+  Status StopStatus(size_t replica, const char* what) const;
+
+  Status LeadMerge(const CallOptions& options);
+  Status FollowMerge(size_t replica, const CallOptions& options);
+  Status CompareParts(std::span<MergePart* const> parts);
+
+  Clock& clock_;
+  const size_t num_replicas_;
+  const std::unique_ptr<Slot[]> slots_;
+  std::vector<Ref<Communicator>> communicators_;  // replaced under the mutex, between rounds
+  bool spin_ = false;
+
+  std::atomic<bool> stopped_{false};
+  std::atomic<bool> merging_{false};     // a merge runs
+  std::atomic<uint64_t> merged_steps_{0};  // the step of the last merge that has run
+  ParkingSpot leader_;
+  ParkingSpot followers_;
+
+  mutable std::mutex mutex_;  // guards all below
+  bool reason_is_shared_ = false;
+  Status reason_;
+  std::vector<Failure> failures_;  // in the order in which replicas returned
+};
+
+}  // namespace tutti
+
+#endif  // TUTTI_CORE_STRATEGY_LOCKSTEP_H_

@@ -1,0 +1,208 @@
+#include "core/strategy/replica_context.h"
+
+#include <utility>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/collective/communicator.h"
+#include "core/function/function.h"
+#include "core/strategy/distributed_value.h"
+#include "core/strategy/lockstep.h"
+#include "core/strategy/strategy.h"
+
+namespace tutti {
+
+namespace {
+
+ContextFields FieldsOf(Strategy& strategy, CallbackClass callback_class,
+                       const CallOptions& options) {
+  ContextFields fields;
+  fields.callback_class = callback_class;
+  fields.num_replicas = strategy.num_replicas_in_sync();
+  fields.strategy = &strategy;
+  fields.options = options;
+  return fields;
+}
+
+ContextFields FieldsOfReplica(Strategy& strategy, size_t replica, int64_t global_rows,
+                              const CallOptions& options) {
+  ContextFields fields = FieldsOf(strategy, CallbackClass::kReplica, options);
+  fields.replica_id = static_cast<int64_t>(replica);
+  fields.global_rows = global_rows;
+  fields.device = &strategy.device(replica);
+  return fields;
+}
+
+// The numbers of the tensor leaves. None and strings are left alone.
+Result<std::vector<size_t>> TensorLeaves(const Value& value, const char* what) {
+  std::vector<size_t> numbers;
+  numbers.reserve(value.num_leaves());
+  for (size_t i = 0; i < value.num_leaves(); ++i) {
+    const Leaf& leaf = value.leaf(i);
+    if (leaf.is_tensor()) {
+      numbers.push_back(i);
+    } else if (!leaf.is_none() && leaf.kind() != LeafKind::kString) {
+      return InvalidArgument("{}: leaf {} is a {}; tensors are expected", what,
+                             PathToString(value.spec().LeafPath(i)), LeafKindName(leaf.kind()));
+    }
+  }
+  return numbers;
+}
+
+}  // namespace
+
+ReplicaContext::ReplicaContext(Strategy& strategy, Lockstep& lockstep, size_t replica,
+                               int64_t global_rows, const CallOptions& options)
+    : Context(strategy.environment(), FieldsOfReplica(strategy, replica, global_rows, options)),
+      lockstep_(lockstep),
+      replica_(replica) {}
+
+bool ReplicaContext::cancelled() const { return lockstep_.stopped() || Context::cancelled(); }
+
+CallOptions ReplicaContext::Combine(const CallOptions& call) const {
+  CallOptions combined = call;
+  combined.deadline = Deadline::Earlier(call.deadline, options().deadline);
+  if (combined.cancellation == nullptr) combined.cancellation = options().cancellation;
+  return combined;
+}
+
+Result<Ref<Value>> ReplicaContext::AllReduce(ReduceOp op, const Value& value,
+                                             const CallOptions& options) {
+  TUTTI_RETURN_IF_ERROR(CheckInside(CallbackClass::kReplica, "all_reduce"));
+  TUTTI_ASSIGN_OR_RETURN(const std::vector<size_t> numbers, TensorLeaves(value, "all_reduce"));
+  std::vector<Leaf> leaves(value.leaves().begin(), value.leaves().end());
+  std::vector<const Tensor*> inputs;
+  std::vector<Tensor*> outputs;
+  TensorOptions memory;
+  memory.zeroed = false;
+  memory.account = &environment().memory();
+  for (const size_t i : numbers) {
+    const Tensor& input = value.leaf(i).tensor();
+    TUTTI_RETURN_IF_ERROR(CheckReducible(op, input.dtype()));
+    TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> output,
+                           Tensor::Create(input.dtype(), input.shape(), memory));
+    inputs.push_back(&input);
+    outputs.push_back(output.get());
+    leaves[i] = Leaf::OfTensor(std::move(output));
+  }
+  TUTTI_RETURN_IF_ERROR(lockstep_.EnterCollective(replica_, "all_reduce"));
+  Status status =
+      lockstep_.communicator(replica_).AllReduce(inputs, op, Combine(options), outputs);
+  TUTTI_RETURN_IF_ERROR(lockstep_.LeaveCollective(replica_, std::move(status)));
+  return value.WithLeaves(std::move(leaves));
+}
+
+Result<Ref<Value>> ReplicaContext::AllGather(const Value& value, int64_t axis,
+                                             const CallOptions& options) {
+  TUTTI_RETURN_IF_ERROR(CheckInside(CallbackClass::kReplica, "all_gather"));
+  TUTTI_ASSIGN_OR_RETURN(const std::vector<size_t> numbers, TensorLeaves(value, "all_gather"));
+  for (const size_t i : numbers) {
+    const Tensor& input = value.leaf(i).tensor();
+    if (axis < 0 || axis >= static_cast<int64_t>(input.rank())) {
+      return InvalidArgument("all_gather: axis {} is not in [0, {}), the axes of {}", axis,
+                             input.rank(), input.SpecString());
+    }
+  }
+  std::vector<Leaf> leaves(value.leaves().begin(), value.leaves().end());
+  TUTTI_RETURN_IF_ERROR(lockstep_.EnterCollective(replica_, "all_gather"));
+  Status status;
+  for (const size_t i : numbers) {
+    Ref<Tensor> output;
+    status = lockstep_.communicator(replica_).AllGather(
+        value.leaf(i).tensor(), static_cast<size_t>(axis), Combine(options), &output);
+    if (!status.ok()) break;
+    leaves[i] = Leaf::OfTensor(std::move(output));
+  }
+  TUTTI_RETURN_IF_ERROR(lockstep_.LeaveCollective(replica_, std::move(status)));
+  return value.WithLeaves(std::move(leaves));
+}
+
+Status ReplicaContext::Merge(MergePart* part, const CallOptions& options) {
+  return lockstep_.Merge(replica_, part, Combine(options));
+}
+
+namespace {
+
+// One replica's merge_call.
+class MergeCallPart final : public MergePart {
+ public:
+  MergeCallPart(Strategy& strategy, Lockstep& lockstep, Function& fn, const void* identity,
+                Ref<Value> args, const CallOptions& options)
+      : strategy_(strategy),
+        lockstep_(lockstep),
+        fn_(fn),
+        identity_(identity),
+        args_(std::move(args)),
+        options_(options) {}
+
+  const void* identity() const override { return identity_; }
+  std::string Describe() const override {
+    if (!fn_.name().empty()) return Format("merge_call of function '{}'", fn_.name());
+    return Format("merge_call of the function at {}", identity_);
+  }
+  Status Execute(std::span<MergePart* const> parts) override;
+
+  Ref<Value> TakeResult() { return std::move(result_); }
+
+ private:
+  Strategy& strategy_;
+  Lockstep& lockstep_;
+  Function& fn_;
+  const void* const identity_;
+  const Ref<Value> args_;
+  const CallOptions options_;
+  Ref<Value> result_;
+};
+
+Status MergeCallPart::Execute(std::span<MergePart* const> parts) {
+  std::vector<Ref<Value>> args;
+  args.reserve(parts.size());
+  for (MergePart* part : parts) args.push_back(static_cast<MergeCallPart*>(part)->args_);
+  TUTTI_ASSIGN_OR_RETURN(const Ref<Value> in,
+                         Regroup(args, Wrap::kWhereDifferent, "merge_call's arguments"));
+  MergeContext context(strategy_, lockstep_, options_);
+  Ref<Value> out;
+  {
+    CallbackScope scope(CallbackClass::kCrossReplica);
+    TUTTI_RETURN_IF_ERROR(fn_.Call(context, *in, &out));
+  }
+  for (size_t i = 0; i < parts.size(); ++i) {
+    TUTTI_ASSIGN_OR_RETURN(static_cast<MergeCallPart*>(parts[i])->result_,
+                           Select(*out, i, parts.size(), "merge_call's result"));
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+Result<Ref<Value>> ReplicaContext::MergeCall(Function& fn, const void* identity, const Value* args,
+                                             const CallOptions& options) {
+  TUTTI_RETURN_IF_ERROR(CheckInside(CallbackClass::kReplica, "merge_call"));
+  Ref<Value> mine =
+      args == nullptr ? Value::None() : Ref<Value>::Retain(const_cast<Value*>(args));
+  MergeCallPart part(*strategy(), lockstep_, fn, identity, std::move(mine), Combine(options));
+  TUTTI_RETURN_IF_ERROR(Merge(&part, options));
+  return part.TakeResult();
+}
+
+MergeContext::MergeContext(Strategy& strategy, const Lockstep& lockstep,
+                           const CallOptions& options)
+    : Context(strategy.environment(), FieldsOf(strategy, CallbackClass::kCrossReplica, options)),
+      lockstep_(lockstep) {}
+
+bool MergeContext::cancelled() const { return lockstep_.stopped() || Context::cancelled(); }
+
+CrossReplicaContext::CrossReplicaContext(Strategy& strategy, const CallOptions& options)
+    : Context(strategy.environment(), FieldsOf(strategy, CallbackClass::kCrossReplica, options)) {}
+
+ReplicaContext* AsReplicaContext(Context* context) {
+  return context != nullptr && context->callback_class() == CallbackClass::kReplica
+             ? static_cast<ReplicaContext*>(context)
+             : nullptr;
+}
+
+const ReplicaContext* AsReplicaContext(const Context* context) {
+  return AsReplicaContext(const_cast<Context*>(context));
+}
+
+}  // namespace tutti

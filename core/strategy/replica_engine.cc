@@ -1,0 +1,79 @@
+#include "core/strategy/replica_engine.h"
+
+#include <utility>
+
+#include "core/base/environment.h"
+#include "core/base/error.h"
+#include "core/collective/usable_cores.h"
+
+namespace tutti {
+
+ReplicaEngine::ReplicaEngine(Environment& environment, size_t num_replicas)
+    : environment_(environment),
+      num_replicas_(num_replicas),
+      spin_(num_replicas > 1 && num_replicas <= UsableCores()),
+      workers_(num_replicas > 1 ? new Worker[num_replicas - 1] : nullptr) {}
+
+ReplicaEngine::~ReplicaEngine() = default;
+
+Status ReplicaEngine::StartThreads() {
+  while (num_started_ + 1 < num_replicas_) {
+    const size_t replica = num_started_ + 1;
+    TUTTI_ASSIGN_OR_RETURN(workers_[num_started_].thread,
+                           environment_.StartThread(Format("tutti-replica-{}", replica),
+                                                    [this, replica] { Work(replica); }));
+    ++num_started_;
+  }
+  return OkStatus();
+}
+
+Status ReplicaEngine::Run(Job& job, const CallOptions& options) {
+  if (num_replicas_ == 1) {
+    job.RunReplica(0);
+    return OkStatus();
+  }
+  TUTTI_RETURN_IF_ERROR(StartThreads());
+  job_ = &job;
+  running_.store(num_replicas_ - 1);
+  for (size_t i = 0; i < num_started_; ++i) {
+    workers_[i].posted.fetch_add(1);
+    workers_[i].spot.Wake();
+  }
+  job.RunReplica(0);
+  const auto all_finished = [this] { return running_.load() == 0; };
+  Status status = finished_.Wait(environment_.clock(), options, spin_, all_finished,
+                                 "run: waiting for the other replicas");
+  if (!status.ok()) {
+    job.Interrupt(std::move(status));
+    (void)finished_.Wait(environment_.clock(), CallOptions(), spin_, all_finished,
+                         "run: waiting for replicas that were told to stop");
+  }
+  return OkStatus();
+}
+
+void ReplicaEngine::Work(size_t replica) {
+  Worker& worker = workers_[replica - 1];
+  for (uint64_t done = 0;; ++done) {
+    (void)worker.spot.Wait(
+        environment_.clock(), CallOptions(), spin_, [&] { return worker.posted.load() != done; },
+        "replica thread: waiting for a run");
+    if (stopping_.load()) return;
+    job_->RunReplica(replica);
+    if (running_.fetch_sub(1) == 1) finished_.Wake();
+  }
+}
+
+Status ReplicaEngine::Stop(const CallOptions& options) {
+  if (!stopping_.exchange(true)) {
+    for (size_t i = 0; i < num_started_; ++i) {
+      workers_[i].posted.fetch_add(1);
+      workers_[i].spot.Wake();
+    }
+  }
+  for (size_t i = 0; i < num_started_; ++i) {
+    TUTTI_RETURN_IF_ERROR(workers_[i].thread.Join(options));
+  }
+  return OkStatus();
+}
+
+}  // namespace tutti

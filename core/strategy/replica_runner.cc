@@ -1,0 +1,133 @@
+#include "core/strategy/replica_runner.h"
+
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/collective/communicator.h"
+#include "core/function/function.h"
+#include "core/strategy/distributed_value.h"
+#include "core/strategy/replica_context.h"
+#include "core/strategy/strategy.h"
+
+namespace tutti {
+
+ReplicaRunner::ReplicaRunner(Strategy& strategy, size_t num_replicas)
+    : strategy_(strategy),
+      engine_(strategy.environment(), num_replicas),
+      lockstep_(num_replicas, strategy.environment().clock()) {}
+
+ReplicaRunner::~ReplicaRunner() = default;
+
+class ReplicaRunner::RunJob final : public ReplicaEngine::Job {
+ public:
+  RunJob(ReplicaRunner& runner, Function& fn, const Value& args, const CallOptions& options,
+         std::vector<Ref<Value>>* results)
+      : runner_(runner),
+        fn_(fn),
+        args_(args),
+        global_rows_(GlobalRows(args)),
+        options_(options),
+        results_(*results) {}
+
+  void RunReplica(size_t replica) override {
+    runner_.lockstep_.Return(replica, Call(replica));
+  }
+  void Interrupt(Status reason) override { runner_.lockstep_.Stop(std::move(reason)); }
+
+ private:
+  Status Call(size_t replica) {
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Value> in, Select(args_, replica, results_.size(), "run"));
+    ReplicaContext context(runner_.strategy_, runner_.lockstep_, replica, global_rows_, options_);
+    CallbackScope scope(CallbackClass::kReplica);
+    return fn_.Call(context, *in, &results_[replica]);
+  }
+
+  ReplicaRunner& runner_;
+  Function& fn_;
+  const Value& args_;
+  const int64_t global_rows_;
+  const CallOptions& options_;
+  std::vector<Ref<Value>>& results_;
+};
+
+Status ReplicaRunner::Enter() {
+  if (busy_.exchange(true)) {
+    return FailedPrecondition(
+        "run: a run of strategy {} is running; a strategy does one at a time: wait until the other "
+        "call has returned, or use a strategy of its own",
+        strategy_.name());
+  }
+  running_thread_.store(std::this_thread::get_id());
+  // Close looks at busy_ after it has set closing_: one of us sees the other.
+  if (!closing_.load()) return OkStatus();
+  Leave();
+  return strategy_.CheckOpen("run");
+}
+
+void ReplicaRunner::Leave() {
+  running_thread_.store(std::thread::id());
+  busy_.store(false);
+  idle_.Wake();
+}
+
+Status ReplicaRunner::PrepareCommunicators() {
+  if (lockstep_.communicators_usable()) return OkStatus();
+  Communicator::LocalOptions options;
+  options.name = strategy_.name();
+  options.epoch = ++epoch_;
+  TUTTI_ASSIGN_OR_RETURN(
+      std::vector<Ref<Communicator>> communicators,
+      Communicator::CreateLocal(&strategy_.environment(), engine_.num_replicas(), options));
+  lockstep_.SetCommunicators(std::move(communicators));
+  return OkStatus();
+}
+
+Status ReplicaRunner::RunAll(Function& fn, const Value& args, const CallOptions& options,
+                             std::vector<Ref<Value>>* results) {
+  TUTTI_RETURN_IF_ERROR(PrepareCommunicators());
+  lockstep_.Begin(engine_.spin());
+  // A Close before Begin has set this, one after it stops the round.
+  if (closing_.load()) return strategy_.CheckOpen("run");
+  uint64_t listener = 0;
+  if (options.cancellation != nullptr) {
+    listener = options.cancellation->AddListener(
+        [this, cancellation = options.cancellation] { lockstep_.Stop(cancellation->reason()); });
+  }
+  RunJob job(*this, fn, args, options, results);
+  Status status = engine_.Run(job, options);
+  if (options.cancellation != nullptr) options.cancellation->RemoveListener(listener);
+  TUTTI_RETURN_IF_ERROR(std::move(status));
+  return lockstep_.End();
+}
+
+Result<Ref<Value>> ReplicaRunner::Run(Function& fn, const Value& args, const CallOptions& options) {
+  TUTTI_RETURN_IF_ERROR(CheckCallOptions(options, strategy_.environment().clock(), "run"));
+  TUTTI_RETURN_IF_ERROR(CheckComponents(args, engine_.num_replicas(), "run"));
+  TUTTI_RETURN_IF_ERROR(Enter());
+  std::vector<Ref<Value>> results(engine_.num_replicas());
+  Status status = RunAll(fn, args, options, &results);
+  Leave();
+  TUTTI_RETURN_IF_ERROR(std::move(status));
+  return Regroup(results, Wrap::kWhereDifferent, "run's results");
+}
+
+Status ReplicaRunner::Close(const CallOptions& options) {
+  if (running_thread_.load() == std::this_thread::get_id()) {
+    return FailedPrecondition(
+        "close: strategy {} is closed from inside its own run, which it would wait for; close it "
+        "after the run has returned",
+        strategy_.name());
+  }
+  closing_.store(true);
+  if (busy_.load()) {
+    lockstep_.Stop(Cancelled("strategy {} was closed while it was running", strategy_.name()));
+  }
+  TUTTI_RETURN_IF_ERROR(idle_.Wait(strategy_.environment().clock(), options, /*spin=*/false,
+                                   [this] { return !busy_.load(); },
+                                   "close: waiting for the run to end"));
+  TUTTI_RETURN_IF_ERROR(engine_.Stop(options));
+  lockstep_.SetCommunicators({});
+  return OkStatus();
+}
+
+}  // namespace tutti

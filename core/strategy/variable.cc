@@ -1,0 +1,365 @@
+// What a write of `tensor` does, by synchronization, place and aggregation (N replicas; "fold" is the
+// replicas' tensors summed, averaged, or replica 0's):
+//
+//              in a replica's function             outside
+//   ON_WRITE   NONE: INVALID_ARGUMENT              every copy: copy op tensor
+//              else every copy: copy op fold
+//   ON_READ    this copy: copy op tensor           SUM: assign writes tensor / N to every copy,
+//                                                  assign_add and assign_sub are INVALID_ARGUMENT;
+//                                                  else every copy: copy op tensor
+//
+// The variables of a strategy that is not mirrored are plain: one copy, written as it comes.
+// Source of the rules: the reference system's documentation of VariableAggregation and
+// VariableSynchronization.
+
+#include "core/strategy/variable.h"
+
+#include <utility>
+
+#include "core/base/callback_scope.h"
+#include "core/base/environment.h"
+#include "core/base/error.h"
+#include "core/function/context.h"
+#include "core/strategy/lockstep.h"
+#include "core/strategy/replica_context.h"
+#include "core/tensor/arithmetic.h"
+#include "core/tensor/copy.h"
+#include "core/tensor/reduce.h"
+
+namespace tutti {
+
+const char* SynchronizationName(Synchronization synchronization) {
+  switch (synchronization) {
+    case Synchronization::kAuto: return "AUTO";
+    case Synchronization::kNone: return "NONE";
+    case Synchronization::kOnWrite: return "ON_WRITE";
+    case Synchronization::kOnRead: return "ON_READ";
+  }
+  return "invalid";
+}
+
+const char* AggregationName(Aggregation aggregation) {
+  switch (aggregation) {
+    case Aggregation::kNone: return "NONE";
+    case Aggregation::kSum: return "SUM";
+    case Aggregation::kMean: return "MEAN";
+    case Aggregation::kOnlyFirstReplica: return "ONLY_FIRST_REPLICA";
+  }
+  return "invalid";
+}
+
+// ---- Making. ----
+
+Variable::Variable(Ref<Strategy> strategy, const Tensor& initial, const VariableOptions& options)
+    : strategy_(std::move(strategy)),
+      dtype_(initial.dtype()),
+      shape_(initial.shape()),
+      synchronization_(options.synchronization == Synchronization::kAuto
+                           ? Synchronization::kOnWrite
+                           : options.synchronization),
+      aggregation_(options.aggregation),
+      trainable_(options.trainable.value_or(synchronization_ != Synchronization::kOnRead)) {}
+
+Variable::~Variable() = default;
+
+namespace {
+
+Status CheckOptions(const Strategy& strategy, const Tensor& initial,
+                    const VariableOptions& options) {
+  if (SynchronizationName(options.synchronization) == std::string_view("invalid")) {
+    return InvalidArgument("variable '{}': {} is no synchronization; choose AUTO, NONE, ON_WRITE or "
+                           "ON_READ",
+                           options.name, static_cast<int32_t>(options.synchronization));
+  }
+  if (AggregationName(options.aggregation) == std::string_view("invalid")) {
+    return InvalidArgument("variable '{}': {} is no aggregation; choose NONE, SUM, MEAN or "
+                           "ONLY_FIRST_REPLICA",
+                           options.name, static_cast<int32_t>(options.aggregation));
+  }
+  if (options.synchronization == Synchronization::kNone && strategy.num_replicas_in_sync() > 1) {
+    return InvalidArgument(
+        "variable '{}': synchronization NONE means a single copy, and strategy {} has {} replicas; "
+        "choose ON_WRITE or ON_READ",
+        options.name, strategy.name(), strategy.num_replicas_in_sync());
+  }
+  if (options.synchronization == Synchronization::kOnRead && options.trainable.value_or(false)) {
+    return InvalidArgument(
+        "variable '{}': a trainable variable cannot be ON_READ; choose ON_WRITE, or trainable=false",
+        options.name);
+  }
+  if (initial.dtype() == DType::kBytes) {
+    return InvalidArgument("variable '{}': a variable holds numbers or bool, not byte strings",
+                           options.name);
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+Result<Ref<Variable>> Variable::Create(Ref<Strategy> strategy, const Tensor& initial,
+                                       const VariableOptions& options) {
+  TUTTI_RETURN_IF_ERROR(CheckCrossReplicaAllowed("creating a variable"));
+  TUTTI_RETURN_IF_ERROR(strategy->CheckOpen("creating a variable"));
+  TUTTI_RETURN_IF_ERROR(CheckOptions(*strategy, initial, options));
+  const size_t n = strategy->num_local_replicas();
+  Ref<Variable> variable = MakeRef<Variable>(std::move(strategy), initial, options);
+  for (size_t i = 0; i < n; ++i) {
+    auto copy = std::make_unique<Copy>();
+    copy->name = i == 0 ? options.name : Format("{}/replica_{}", options.name, i);
+    TensorOptions memory;
+    memory.zeroed = false;
+    memory.allocator = variable->strategy_->device(i).allocator();
+    TUTTI_ASSIGN_OR_RETURN(copy->storage, initial.Copy(memory));
+    copy->view = Tensor::View(copy->storage->mutable_data(), variable->dtype_, variable->shape_, {},
+                              /*read_only=*/true, copy->storage);
+    variable->copies_.push_back(std::move(copy));
+  }
+  return variable;
+}
+
+// ---- Where a call comes from. ----
+
+Result<ReplicaContext*> Variable::FindReplica(const Context* context, const char* what) const {
+  if (context == nullptr) {
+    if (CurrentCallbackClass() == CallbackClass::kReplica) {
+      return FailedPrecondition(
+          "{} of variable '{}' was called from a replica's function without its context; pass the "
+          "context that the function was given",
+          what, name());
+    }
+    TUTTI_RETURN_IF_ERROR(CheckCrossReplicaAllowed(what));
+    return nullptr;
+  }
+  TUTTI_RETURN_IF_ERROR(CheckComputingAllowed(what));
+  const ReplicaContext* replica = AsReplicaContext(context);
+  if (replica == nullptr) return nullptr;
+  if (replica->strategy() != strategy_.get()) {
+    return FailedPrecondition(
+        "{}: variable '{}' belongs to strategy {}, and the function is running under strategy {}; "
+        "use each variable under its own strategy",
+        what, name(), strategy_->name(), replica->strategy()->name());
+  }
+  return const_cast<ReplicaContext*>(replica);
+}
+
+// ---- Reading. ----
+
+Result<Ref<Tensor>> Variable::ReadCopy(size_t i) const {
+  Copy& copy = *copies_[i];
+  std::lock_guard<std::mutex> lock(copy.mutex);
+  TensorOptions memory;
+  memory.zeroed = false;
+  memory.account = &strategy_->environment().memory();
+  return copy.storage->Copy(memory);
+}
+
+Result<Ref<Tensor>> Variable::ReadAggregated() const {
+  if (copies_.size() == 1 || aggregation_ == Aggregation::kOnlyFirstReplica) return ReadCopy(0);
+  if (aggregation_ == Aggregation::kNone) {
+    return InvalidArgument(
+        "read: variable '{}' is ON_READ with aggregation NONE, so that its {} copies have no common "
+        "value; read single copies (local results), or choose SUM, MEAN or ONLY_FIRST_REPLICA",
+        name(), copies_.size());
+  }
+  std::vector<Ref<Tensor>> values;
+  std::vector<const Tensor*> pointers;
+  for (size_t i = 0; i < copies_.size(); ++i) {
+    TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> value, ReadCopy(i));
+    pointers.push_back(value.get());
+    values.push_back(std::move(value));
+  }
+  return Reduce(aggregation_ == Aggregation::kSum ? ReduceOp::kSum : ReduceOp::kMean, pointers);
+}
+
+Result<Ref<Tensor>> Variable::Read(const Context* context, const CallOptions& options) const {
+  TUTTI_RETURN_IF_ERROR(strategy_->environment().CheckUsable("reading a variable"));
+  TUTTI_RETURN_IF_ERROR(
+      CheckCallOptions(options, strategy_->environment().clock(), "reading a variable"));
+  TUTTI_ASSIGN_OR_RETURN(const ReplicaContext* replica, FindReplica(context, "read"));
+  if (replica != nullptr) return ReadCopy(replica->local_replica());
+  return synchronization_ == Synchronization::kOnRead ? ReadAggregated() : ReadCopy(0);
+}
+
+Result<const Tensor*> Variable::Data(const Context* context) const {
+  TUTTI_ASSIGN_OR_RETURN(const ReplicaContext* replica, FindReplica(context, "data"));
+  return copies_[replica == nullptr ? 0 : replica->local_replica()]->view.get();
+}
+
+// ---- Writing. ----
+
+const char* Variable::WriteName(Write write) {
+  switch (write) {
+    case Write::kAssign: return "assign";
+    case Write::kAdd: return "assign_add";
+    case Write::kSub: return "assign_sub";
+  }
+  return "write";
+}
+
+Status Variable::CheckTensor(Write write, const Tensor& tensor) const {
+  if (tensor.dtype() != dtype_) {
+    return InvalidArgument("{}: variable '{}' has dtype {}, the tensor {}; cast the tensor first",
+                           WriteName(write), name(), DTypeName(dtype_), DTypeName(tensor.dtype()));
+  }
+  if (tensor.shape() != shape_) {
+    return InvalidArgument("{}: variable '{}' has shape {}, the tensor {}", WriteName(write), name(),
+                           shape_.ToString(), tensor.shape().ToString());
+  }
+  if (write != Write::kAssign && !IsNumeric(dtype_)) {
+    return InvalidArgument("{}: variable '{}' is {}, which can be assigned only", WriteName(write),
+                           name(), DTypeName(dtype_));
+  }
+  return OkStatus();
+}
+
+namespace {
+
+// Whether the elements lie in this copy's memory. (Views do not cross from one block into another,
+// so that one element tells.)
+bool LiesIn(const Tensor& tensor, const Tensor& storage) {
+  const auto* begin = static_cast<const char*>(storage.data());
+  const auto* element = static_cast<const char*>(tensor.data());
+  return element >= begin && element < begin + storage.byte_size();
+}
+
+}  // namespace
+
+Result<Ref<Tensor>> Variable::Detached(const Tensor& tensor) const {
+  for (const std::unique_ptr<Copy>& copy : copies_) {
+    if (LiesIn(tensor, *copy->storage)) return tensor.Copy();
+  }
+  return Ref<Tensor>::Retain(const_cast<Tensor*>(&tensor));
+}
+
+Status Variable::UpdateCopy(Write write, size_t i, const Tensor& tensor) {
+  TUTTI_ASSIGN_OR_RETURN(const Ref<Tensor> operand, Detached(tensor));
+  Copy& copy = *copies_[i];
+  std::lock_guard<std::mutex> lock(copy.mutex);
+  Tensor* storage = copy.storage.get();
+  switch (write) {
+    case Write::kAssign: return CopyInto(*operand, storage);
+    case Write::kAdd: return BinaryInPlace(BinaryOp::kAdd, storage, *operand);
+    case Write::kSub: return BinaryInPlace(BinaryOp::kSub, storage, *operand);
+  }
+  return OkStatus();
+}
+
+Status Variable::UpdateAllCopies(Write write, const Tensor& tensor) {
+  TUTTI_ASSIGN_OR_RETURN(const Ref<Tensor> operand, Detached(tensor));
+  for (size_t i = 0; i < copies_.size(); ++i) {
+    TUTTI_RETURN_IF_ERROR(UpdateCopy(write, i, *operand));
+  }
+  return OkStatus();
+}
+
+// One replica's part in a write of a mirrored variable.
+class VariableUpdate final : public MergePart {
+ public:
+  VariableUpdate(Variable& variable, Variable::Write write, const Tensor& tensor)
+      : variable_(variable), write_(write), tensor_(tensor) {}
+
+  // Different for each variable and each kind of write.
+  const void* identity() const override {
+    return reinterpret_cast<const char*>(&variable_) + static_cast<int>(write_);
+  }
+  std::string Describe() const override {
+    return Format("{} of variable '{}'", Variable::WriteName(write_), variable_.name());
+  }
+
+  Status Execute(std::span<MergePart* const> parts) override {
+    if (parts.size() == 1 || variable_.aggregation_ == Aggregation::kOnlyFirstReplica) {
+      return variable_.UpdateAllCopies(write_, tensor_);
+    }
+    std::vector<const Tensor*> tensors;
+    tensors.reserve(parts.size());
+    for (MergePart* part : parts) tensors.push_back(&static_cast<VariableUpdate*>(part)->tensor_);
+    TensorOptions memory;
+    memory.zeroed = false;
+    TUTTI_ASSIGN_OR_RETURN(
+        const Ref<Tensor> fold,
+        Reduce(variable_.aggregation_ == Aggregation::kSum ? ReduceOp::kSum : ReduceOp::kMean,
+               tensors, memory));
+    return variable_.UpdateAllCopies(write_, *fold);
+  }
+
+ private:
+  Variable& variable_;
+  const Variable::Write write_;
+  const Tensor& tensor_;
+};
+
+Status Variable::Update(Write write, Context* context, const Tensor& tensor,
+                        const CallOptions& options) {
+  const char* what = WriteName(write);
+  TUTTI_RETURN_IF_ERROR(strategy_->environment().CheckUsable(what));
+  TUTTI_ASSIGN_OR_RETURN(ReplicaContext* replica, FindReplica(context, what));
+  TUTTI_RETURN_IF_ERROR(CheckTensor(write, tensor));
+  const bool on_read = synchronization_ == Synchronization::kOnRead;
+  if (replica != nullptr) {
+    if (on_read) return UpdateCopy(write, replica->local_replica(), tensor);
+    if (!strategy_->is_mirrored()) return UpdateAllCopies(write, tensor);
+    if (aggregation_ == Aggregation::kNone) {
+      return InvalidArgument(
+          "{}: variable '{}' was made with aggregation NONE, so that what the replicas write cannot "
+          "become one value; create it with SUM, MEAN or ONLY_FIRST_REPLICA",
+          what, name());
+    }
+    VariableUpdate update(*this, write, tensor);
+    return replica->Merge(&update, options);
+  }
+  TUTTI_RETURN_IF_ERROR(CheckCallOptions(options, strategy_->environment().clock(), what));
+  if (on_read && aggregation_ == Aggregation::kSum && copies_.size() > 1) {
+    if (write != Write::kAssign) {
+      return InvalidArgument(
+          "{}: variable '{}' is ON_READ with aggregation SUM; outside of replicas it can be assigned "
+          "only, or written by the replicas themselves",
+          what, name());
+    }
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Tensor> count,
+                           Full(dtype_, Shape(), static_cast<double>(copies_.size())));
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Tensor> part, Binary(BinaryOp::kDiv, tensor, *count));
+    return UpdateAllCopies(write, *part);
+  }
+  return UpdateAllCopies(write, tensor);
+}
+
+Status Variable::Assign(Context* context, const Tensor& tensor, const CallOptions& options) {
+  return Update(Write::kAssign, context, tensor, options);
+}
+
+Status Variable::AssignAdd(Context* context, const Tensor& tensor, const CallOptions& options) {
+  return Update(Write::kAdd, context, tensor, options);
+}
+
+Status Variable::AssignSub(Context* context, const Tensor& tensor, const CallOptions& options) {
+  return Update(Write::kSub, context, tensor, options);
+}
+
+// ---- Printing, saving. ----
+
+std::string Variable::ToString() const {
+  std::vector<std::string> copies;
+  for (const std::unique_ptr<Copy>& copy : copies_) {
+    std::lock_guard<std::mutex> lock(copy->mutex);
+    copies.push_back(Format("<Variable '{}' {}>", copy->name, copy->storage->ToString()));
+  }
+  if (!strategy_->is_mirrored()) return copies[0];
+  std::string text =
+      synchronization_ == Synchronization::kOnRead ? "SyncOnReadVariable:{" : "MirroredVariable:{";
+  for (size_t i = 0; i < copies.size(); ++i) {
+    text += Format("{}{}: {}", i == 0 ? "" : ", ", i, copies[i]);
+  }
+  return text + "}";
+}
+
+Status Variable::Save(std::string_view prefix, SaveSink* sink) {
+  TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> value, Read(nullptr, CallOptions()));
+  return sink->PutTensor(prefix, std::move(value));
+}
+
+Status Variable::Restore(std::string_view prefix, RestoreSource* source) {
+  TUTTI_ASSIGN_OR_RETURN(const Ref<Tensor> value, source->GetTensor(prefix));
+  return Assign(nullptr, *value, CallOptions());
+}
+
+}  // namespace tutti
