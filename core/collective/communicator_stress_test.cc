@@ -123,7 +123,9 @@ TEST(CommunicatorStress, EndsEveryRankWithOneErrorWhateverComesBetween) {
       while (!over.load() && group[victim].sequence() < at_call) std::this_thread::yield();
       if (kind == 0) group[victim].Abort(OkStatus());
       if (kind == 1) cancellation->Cancel();
-      if (kind == 2) EXPECT_TRUE(group[victim].Close(group.Hang()).ok());
+      if (kind == 2) {
+        EXPECT_TRUE(group[victim].Close(group.Hang()).ok());
+      }
     });
     group.Run([&](int64_t rank, Communicator& communicator) {
       Outcome& outcome = outcomes[static_cast<size_t>(rank)];
