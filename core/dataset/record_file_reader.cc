@@ -1,27 +1,12 @@
 #include "core/dataset/record_file_reader.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace tutti {
-namespace {
-
-// A small file needs no large block.
-size_t BlockBytes(const RecordFileStream& stream, size_t buffer_bytes) {
-  const uint64_t size = stream.size().value_or(buffer_bytes);
-  return static_cast<size_t>(std::min<uint64_t>(size, buffer_bytes));
-}
-
-}  // namespace
 
 RecordFileReader::RecordFileReader(std::unique_ptr<RecordFileStream> stream,
                                    const RecordFileOptions& options)
-    : RecordFileReader(BlockBytes(*stream, options.buffer_bytes), std::move(stream),
-                       options.account) {}
-
-RecordFileReader::RecordFileReader(size_t block_bytes, std::unique_ptr<RecordFileStream> stream,
-                                   const Ref<MemoryAccount>& account)
-    : window_(std::move(stream), block_bytes, account) {}
+    : window_(std::move(stream), options.buffer_bytes, options.account) {}
 
 RecordFileReader::~RecordFileReader() = default;
 

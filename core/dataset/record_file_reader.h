@@ -77,9 +77,6 @@ class RecordFileReader {
   uint64_t index_ = 0;  // of the record at the window's begin
 
  private:
-  RecordFileReader(size_t block_bytes, std::unique_ptr<RecordFileStream> stream,
-                   const Ref<MemoryAccount>& account);
-
   bool gave_up_ = false;
 };
 

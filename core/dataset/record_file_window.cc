@@ -7,11 +7,20 @@
 #include "core/base/memory_account.h"
 
 namespace tutti {
+namespace {
+
+// A small file needs no large block.
+size_t BlockBytes(const RecordFileStream& stream, size_t block_bytes) {
+  const uint64_t size = stream.size().value_or(block_bytes);
+  return static_cast<size_t>(std::max<uint64_t>(std::min<uint64_t>(size, block_bytes), 1));
+}
+
+}  // namespace
 
 RecordFileWindow::RecordFileWindow(std::unique_ptr<RecordFileStream> stream, size_t block_bytes,
                                    Ref<MemoryAccount> account)
     : stream_(std::move(stream)),
-      block_bytes_(std::max<size_t>(block_bytes, 1)),
+      block_bytes_(BlockBytes(*stream_, block_bytes)),
       account_(std::move(account)) {}
 
 RecordFileWindow::~RecordFileWindow() = default;
