@@ -39,8 +39,8 @@ class Closable : public RefCounted {
   // Makes the object known to shutdown, which may close it from then on.
   Status Register();
 
-  // Runs `start`, which returns a Status, while Close waits for it: no thread starts behind the back
-  // of a Close on another thread. FAILED_PRECONDITION when the object has been closed.
+  // Runs `start`, which returns a Status, while Close waits for it: no thread starts behind the
+  // back of a Close on another thread. FAILED_PRECONDITION when the object has been closed.
   template <typename Start>
   Status StartUnlessClosed(Start start) {
     TUTTI_RETURN_IF_ERROR(BeginStart());

@@ -1,10 +1,16 @@
 #include "core/base/environment.h"
 
+#include <unistd.h>
+
+#include <utility>
+
 #include "core/base/callback_scope.h"
 #include "core/base/closable.h"
+#include "core/base/disk.h"
 #include "core/base/error.h"
 #include "core/base/fork.h"
 #include "core/base/random.h"
+#include "core/base/recorder.h"
 #include "core/base/wait.h"
 
 namespace tutti {
@@ -123,6 +129,28 @@ Status Environment::Shutdown(const CallOptions& options) {
   }
   idle_.notify_all();
   return status;
+}
+
+void Environment::SetFlightRecordDirectory(std::string directory) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  flight_record_directory_ = std::move(directory);
+}
+
+Result<std::string> Environment::WriteFlightRecord() {
+  std::string directory;
+  int number = 0;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (flight_record_directory_.empty() || flight_records_ >= kMaxFlightRecords) {
+      return std::string();
+    }
+    directory = flight_record_directory_;
+    number = flight_records_++;
+  }
+  TUTTI_RETURN_IF_ERROR(disk().MakeDirectories(directory, 0700));
+  std::string path = Format("{}/flight-{}-{}.json", directory, getpid(), number);
+  TUTTI_RETURN_IF_ERROR(disk().WriteFile(path, recorder().ToJson()));
+  return path;
 }
 
 void Environment::SetDefaultSeed(std::optional<int64_t> seed) {

@@ -15,9 +15,11 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "core/base/call_options.h"
+#include "core/base/clock.h"
 #include "core/base/ref.h"
 #include "core/base/status.h"
 #include "core/base/task.h"
@@ -25,7 +27,6 @@
 namespace tutti {
 
 class CallbackExecutor;
-class Clock;
 class Closable;
 class Disk;
 class Executor;
@@ -55,11 +56,18 @@ class Environment : public RefCounted {
   bool is_shut_down() const noexcept {
     return state_.load(std::memory_order_acquire) != State::kOpen;
   }
+  // True when shutdown has done all it had to do.
+  bool is_closed() const noexcept {
+    return state_.load(std::memory_order_acquire) == State::kClosed;
+  }
   // True when this object was made before a fork and this is the child.
   bool LeftBehindByFork() const noexcept;
 
   // A thread that the caller owns and joins. UNIMPLEMENTED under simulation, which has one thread.
   virtual Result<Thread> StartThread(std::string_view name, Task task) = 0;
+
+  // True while threads of this environment's own services run.
+  virtual bool HasThreads() const { return false; }
 
   // Refuses new work, closes what is registered, joins reaper and executors. Runs pending
   // callbacks. OK when it has been done before; after a deadline it can be called again and goes
@@ -71,6 +79,22 @@ class Environment : public RefCounted {
   void SetDefaultSeed(std::optional<int64_t> seed);
   std::optional<int64_t> default_seed() const;
   uint64_t DrawSeed();
+
+  // How long calls may take that were given no timeout; kNeverNs: for ever.
+  int64_t default_timeout_ns() const noexcept {
+    return default_timeout_ns_.load(std::memory_order_relaxed);
+  }
+  void set_default_timeout_ns(int64_t timeout_ns) noexcept {
+    default_timeout_ns_.store(timeout_ns, std::memory_order_relaxed);
+  }
+
+  // Where flight records go when something fails; empty: nowhere. Made with mode 0700.
+  void SetFlightRecordDirectory(std::string directory);
+  // Writes what the recorder holds and gives the path, or an empty one when there is no directory
+  // or this environment has written kMaxFlightRecords. For whoever finds a failure that people will
+  // want to look into; touches the disk, so call it with no lock held.
+  static constexpr int kMaxFlightRecords = 16;
+  Result<std::string> WriteFlightRecord();
 
   // For Closable only.
   Status RegisterClosable(Closable* object);
@@ -106,12 +130,15 @@ class Environment : public RefCounted {
   Services services_;
   const uint64_t fork_generation_;
   std::atomic<State> state_{State::kOpen};
+  std::atomic<int64_t> default_timeout_ns_{kNeverNs};
 
   mutable std::mutex mutex_;  // guards all below
   std::condition_variable idle_;
   bool shutting_down_ = false;
   Closable* closables_ = nullptr;  // newest first
   uint64_t attempts_ = 0;
+  std::string flight_record_directory_;
+  int flight_records_ = 0;
   std::optional<int64_t> default_seed_;
   uint64_t seed_draws_ = 0;
 };

@@ -30,7 +30,7 @@ class RealEnvironment final : public Environment {
   Result<Thread> StartThread(std::string_view name, Task task) override;
   // True once a thread of the executors or the reaper has been started and until shutdown has
   // joined them.
-  bool HasThreads() const;
+  bool HasThreads() const override;
 
  protected:
   // Shut down first. An environment that still has threads is left alone (leaked): a release must

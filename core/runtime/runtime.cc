@@ -1,0 +1,170 @@
+#include "core/runtime/runtime.h"
+
+#include <cstdlib>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/base/fork.h"
+#include "core/base/log.h"
+#include "core/base/memory_account.h"
+#include "core/base/real_environment.h"
+#include "core/base/thread.h"
+#include "core/collective/usable_cores.h"
+#include "core/dataset/dataset_environment.h"
+
+namespace tutti {
+namespace {
+
+// The process's own state. Never destroyed.
+struct Process {
+  std::mutex mutex;  // guards all below
+  Ref<Runtime> default_runtime;
+  // Released without shutdown while threads ran; each holds no reference any more.
+  std::vector<Environment*> orphans;
+};
+
+Process& TheProcess() {
+  static Process* const process = new Process();
+  return *process;
+}
+
+const char* Variable(const char* name) { return std::getenv(name); }
+
+Status CheckNotForked(std::string_view what) {
+  if (!InForkedChild()) return OkStatus();
+  return FailedPrecondition(
+      "{}: this process was forked off while a runtime was running, and has none of its threads; "
+      "start workers as fresh processes (spawn or exec), or fork before the first use",
+      what);
+}
+
+}  // namespace
+
+Runtime::Runtime(Ref<Environment> world)
+    : world_(std::move(world)), functions_(MakeRef<FunctionRegistry>()) {
+  SetServices(ServicesOf(*world_));
+}
+
+Runtime::~Runtime() = default;
+
+Result<Ref<Runtime>> Runtime::Create(const RuntimeOptions& options) {
+  TUTTI_RETURN_IF_ERROR(CheckNotForked("starting a runtime"));
+  Ref<Environment> world = options.world;
+  if (!world) world = MakeRef<RealEnvironment>();
+  auto runtime = MakeRef<Runtime>(std::move(world));
+  TUTTI_RETURN_IF_ERROR(runtime->Start(options));
+  return runtime;
+}
+
+Status Runtime::Start(const RuntimeOptions& options) {
+  TUTTI_RETURN_IF_ERROR(settings_.Load(options.settings, &Variable, disk()));
+  const auto devices = static_cast<int>(settings_.Number("logical_cpu_devices"));
+  TUTTI_ASSIGN_OR_RETURN(devices_, DeviceSet::Create(devices, &memory()));
+  ApplySettings();
+  return OkStatus();
+}
+
+void Runtime::ApplySettings() {
+  log().set_level(settings_.Level("log_level"));
+  memory().set_limit_bytes(static_cast<uint64_t>(settings_.Number("memory_limit")));
+  const int64_t timeout_ns = settings_.Number("default_timeout");
+  set_default_timeout_ns(timeout_ns == 0 ? kNeverNs : timeout_ns);
+  SetFlightRecordDirectory(*settings_.Text("flight_recorder_dir"));
+}
+
+Status Runtime::Set(std::string_view key, std::string_view value) {
+  TUTTI_RETURN_IF_ERROR(CheckUsable("changing a setting"));
+  TUTTI_RETURN_IF_ERROR(settings_.Change(key, value));
+  ApplySettings();
+  return OkStatus();
+}
+
+int64_t Runtime::compute_threads() const {
+  const int64_t threads = settings_.Number("compute_threads");
+  return threads != 0 ? threads : static_cast<int64_t>(UsableCores());
+}
+
+Ref<DatasetEnvironment> Runtime::datasets() {
+  return DatasetEnvironment::Create(Ref<Environment>::Retain(this), functions_);
+}
+
+Result<Thread> Runtime::StartThread(std::string_view name, Task task) {
+  TUTTI_RETURN_IF_ERROR(CheckUsable(name));
+  return world_->StartThread(name, std::move(task));
+}
+
+bool Runtime::HasThreads() const { return world_->HasThreads(); }
+
+Status Runtime::OnShutdown(const CallOptions& options) {
+  functions_->Clear();
+  std::vector<Environment*> orphans;
+  {
+    std::lock_guard<std::mutex> lock(TheProcess().mutex);
+    orphans.swap(TheProcess().orphans);
+  }
+  Status first = world_->Shutdown(options);
+  for (Environment* const orphan : orphans) {
+    orphan->Retain();  // the last release comes again, and finds nothing left to join
+    Status status = orphan->Shutdown(options);
+    if (first.ok()) first = std::move(status).WithPrefix("a runtime released without shutdown");
+    orphan->Release();
+  }
+  // The host's sink has seen the last line.
+  Status sink = log().SetSink(nullptr, options);
+  if (first.ok()) first = std::move(sink);
+  return first;
+}
+
+void Runtime::OnLastRelease() const noexcept {
+  if (LeftBehindByFork()) return;
+  // Gives callbacks up while there is a thread to free them on.
+  functions_->Clear();
+  if (!world_->HasThreads()) {
+    delete this;
+    return;
+  }
+  std::lock_guard<std::mutex> lock(TheProcess().mutex);
+  TheProcess().orphans.push_back(const_cast<Runtime*>(this));
+}
+
+Result<Ref<Runtime>> Runtime::Default() {
+  TUTTI_RETURN_IF_ERROR(CheckNotForked("the default runtime"));
+  Ref<Runtime> former;  // given up after the lock
+  std::lock_guard<std::mutex> lock(TheProcess().mutex);
+  Ref<Runtime>& current = TheProcess().default_runtime;
+  if (current && current->is_closed()) former = std::move(current);
+  if (!current) {
+    TUTTI_ASSIGN_OR_RETURN(current, Create());
+  } else if (current->is_shut_down()) {
+    return FailedPrecondition(
+        "the default runtime is being shut down, or its shutdown ran out of time; wait for the "
+        "shutdown, or call it again, before you use it anew");
+  }
+  return current;
+}
+
+Ref<Runtime> Runtime::DefaultIfRunning() {
+  if (InForkedChild()) return nullptr;
+  std::lock_guard<std::mutex> lock(TheProcess().mutex);
+  const Ref<Runtime>& current = TheProcess().default_runtime;
+  return current && !current->is_shut_down() ? current : nullptr;
+}
+
+Status Runtime::ShutdownDefault(const CallOptions& options) {
+  TUTTI_RETURN_IF_ERROR(CheckNotForked("shutdown"));
+  Ref<Runtime> current;
+  {
+    std::lock_guard<std::mutex> lock(TheProcess().mutex);
+    current = TheProcess().default_runtime;
+  }
+  if (!current) return OkStatus();
+  TUTTI_RETURN_IF_ERROR(current->Shutdown(options));
+  Ref<Runtime> former;  // given up after the lock
+  std::lock_guard<std::mutex> lock(TheProcess().mutex);
+  if (TheProcess().default_runtime == current) former = std::move(TheProcess().default_runtime);
+  return OkStatus();
+}
+
+}  // namespace tutti
