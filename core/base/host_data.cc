@@ -1,6 +1,6 @@
 #include "core/base/host_data.h"
 
-#include <utility>
+#include <new>
 
 #include "core/base/callback_scope.h"
 
@@ -18,8 +18,11 @@ void HostData::OnLastRelease() const noexcept {
   if (destroy_ != nullptr && executor_) {
     // The task may run, and delete this object with its reference, before Post returns.
     const Ref<CallbackExecutor> executor = executor_;
-    Task task([this] { Finish(this); });
-    if (executor->Post(std::move(task))) return;
+    try {
+      if (executor->Post(Task([this] { Finish(this); }))) return;
+    } catch (const std::bad_alloc&) {
+      // Not posted: it runs here.
+    }
   }
   Finish(this);
 }

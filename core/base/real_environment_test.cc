@@ -337,6 +337,9 @@ TEST_F(RealEnvironmentTest, RefusesEverythingButReleaseInAForkedChild) {
             0);
   EXPECT_FALSE(InForkedChild());
   EXPECT_TRUE(pump->Close(CallOptions::Default()).ok());
+  data.reset();
+  EXPECT_TRUE(environment_->Shutdown(CallOptions::Default()).ok());
+  EXPECT_EQ(destroyed, 1);  // what the child freed was its own copy
 }
 
 TEST(RealEnvironment, MayBeMadeInAChildThatWasForkedAfterShutdown) {

@@ -161,8 +161,10 @@ TEST_F(FunctionTest, ACallbackTellsItsSpecOnlyWhenItWasGivenOne) {
 TEST_F(FunctionTest, ACallbackCannotBeWrittenDownUnlessItHasAName) {
   int calls = 0;
   auto registry = MakeRef<FunctionRegistry>();
+  StoredCallbackOptions options;
+  options.name = "parse";
   const Ref<Function> function =
-      *StoredCallback::Create(&Echo, MakeRef<HostData>(&calls, nullptr, nullptr), {"parse"});
+      *StoredCallback::Create(&Echo, MakeRef<HostData>(&calls, nullptr, nullptr), options);
   const Status status = function->Define().status();
   EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()), HasSubstr("\"parse\""));
@@ -198,10 +200,9 @@ TEST_F(FunctionTest, ARegistryNamesTheNearestWhenThereIsNoSuchFunction) {
 TEST_F(FunctionTest, AFunctionThatWasFoundWorksOnAfterItsNameIsFreed) {
   int calls = 0;
   auto registry = MakeRef<FunctionRegistry>();
-  ASSERT_TRUE(
-      registry
-          ->Register("f", *StoredCallback::Create(&Echo, MakeRef<HostData>(&calls, nullptr, nullptr)))
-          .ok());
+  const Ref<Function> function =
+      *StoredCallback::Create(&Echo, MakeRef<HostData>(&calls, nullptr, nullptr));
+  ASSERT_TRUE(registry->Register("f", function).ok());
   const Ref<Function> found = *registry->Find("f");
   ASSERT_TRUE(registry->Unregister("f").ok());
   EXPECT_EQ(registry->Find("f").status().code(), StatusCode::kNotFound);
