@@ -26,6 +26,9 @@
 
 namespace tutti {
 
+class StateReader;
+class StateWriter;
+
 class DistributedIterator final : public Closable {
  public:
   // Starts at the first step.
@@ -74,8 +77,10 @@ class DistributedIterator final : public Closable {
 
   Status Enter(const CallOptions& call, const char* what);
   void Leave();
-  Status WaitForThread(std::unique_lock<std::mutex>& lock, const CallOptions& call, Ahead until,
+  // Until the thread is not making a step.
+  Status WaitForThread(std::unique_lock<std::mutex>& lock, const CallOptions& call,
                        const char* what);
+  Status TakeStep(const CallOptions& call, Step* step);
   void RunAhead();
 
   // Makes the next step. An interruption (deadline, cancellation) is the returned status and loses
@@ -85,7 +90,13 @@ class DistributedIterator final : public Closable {
   Status NextItem(const CallOptions& call, Item* item);
   // Sums the shares of all workers; the one place where they meet. One worker has its own only.
   Result<Share> Exchange(const Share& local, const CallOptions& call);
+  // The step of these elements: null at the end.
   Result<Ref<Value>> Assemble(const std::vector<Item>& items, const CallOptions& call);
+
+  Status SaveInto(StateWriter* writer, const CallOptions& call);
+  Status RestoreFrom(std::string_view state, const CallOptions& call);
+  static Status WriteItem(const Item& item, StateWriter* writer);
+  static Status ReadItem(StateReader* reader, const Ref<const TreeSpec>& tree, Item* item);
 
   const Ref<const DistributedDataset> dataset_;
   const Ref<Iterator> source_;

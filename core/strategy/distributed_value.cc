@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/strategy/variable.h"
 #include "core/tensor/tree_spec.h"
 
 namespace tutti {
@@ -16,7 +15,7 @@ DistributedValue::~DistributedValue() = default;
 std::string DistributedValue::ToString() const {
   std::string text = "PerReplica:{";
   for (size_t i = 0; i < components_.size(); ++i) {
-    text += Format("{}{}: {}", i == 0 ? "" : ", ", i, DistributedToString(*components_[i]));
+    text += Format("{}{}: {}", i == 0 ? "" : ", ", i, components_[i]->ToString());
   }
   return text + "}";
 }
@@ -133,42 +132,6 @@ int64_t GlobalRows(const Value& value) {
     rows = distributed->global_rows();
   }
   return rows;
-}
-
-namespace {
-
-std::string LeafToString(const Leaf& leaf) {
-  if (const DistributedValue* distributed = AsDistributed(leaf)) return distributed->ToString();
-  if (leaf.kind() == LeafKind::kVariable) return leaf.object_as<Variable>()->ToString();
-  return leaf.ToString();
-}
-
-// Prints as Value::ToString does. `next_leaf` walks along with the structure.
-void AppendNode(const TreeSpec& node, const Value& value, size_t* next_leaf, std::string* text) {
-  if (node.is_leaf()) {
-    *text += LeafToString(value.leaf((*next_leaf)++));
-    return;
-  }
-  const NodeKind kind = node.kind();
-  if (kind == NodeKind::kNamedTuple) *text += node.name();
-  *text += kind == NodeKind::kList ? "[" : kind == NodeKind::kDict ? "{" : "(";
-  for (size_t i = 0; i < node.num_children(); ++i) {
-    if (i > 0) *text += ", ";
-    if (kind == NodeKind::kDict) *text += Format("'{}': ", node.key(i));
-    if (kind == NodeKind::kNamedTuple) *text += Format("{}=", node.key(i));
-    AppendNode(node.child(i), value, next_leaf, text);
-  }
-  if (kind == NodeKind::kTuple && node.num_children() == 1) *text += ",";
-  *text += kind == NodeKind::kList ? "]" : kind == NodeKind::kDict ? "}" : ")";
-}
-
-}  // namespace
-
-std::string DistributedToString(const Value& value) {
-  std::string text;
-  size_t next_leaf = 0;
-  AppendNode(value.spec(), value, &next_leaf, &text);
-  return text;
 }
 
 }  // namespace tutti

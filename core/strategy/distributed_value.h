@@ -27,7 +27,7 @@
 
 namespace tutti {
 
-class DistributedValue final : public RefCounted {
+class DistributedValue final : public RefCounted, public Printable {
  public:
   static constexpr int64_t kNoRows = -1;
 
@@ -41,7 +41,7 @@ class DistributedValue final : public RefCounted {
   std::span<const Ref<Value>> components() const { return components_; }
   int64_t global_rows() const { return global_rows_; }
 
-  std::string ToString() const;  // "PerReplica:{0: 0.5, 1: 0.25}"
+  std::string ToString() const override;  // "PerReplica:{0: 0.5, 1: 0.25}"
 
  private:
   ~DistributedValue() override;
@@ -82,10 +82,6 @@ Result<Ref<Value>> Select(const Value& value, size_t replica, size_t num_replica
 // The rows that the batches in `value` agree on; kNoRows when there is no batch, and when batches of
 // different steps are mixed.
 int64_t GlobalRows(const Value& value);
-
-// As Value::ToString, with distributed leaves as PerReplica:{0: ..., 1: ...} and variables by their
-// own form.
-std::string DistributedToString(const Value& value);
 
 }  // namespace tutti
 

@@ -27,6 +27,7 @@
 #include "core/base/status.h"
 #include "core/strategy/strategy.h"
 #include "core/tensor/dtype.h"
+#include "core/tensor/leaf.h"
 #include "core/tensor/saveable.h"
 #include "core/tensor/shape.h"
 #include "core/tensor/tensor.h"
@@ -51,7 +52,7 @@ struct VariableOptions {
   std::optional<bool> trainable;  // unset: true, false for ON_READ
 };
 
-class Variable final : public RefCounted, public Saveable {
+class Variable final : public RefCounted, public Printable, public Saveable {
  public:
   // A copy of `initial` on every local replica, in memory of its own. INVALID_ARGUMENT for bytes, for
   // synchronization NONE with several replicas, and for a trainable variable that is ON_READ.
@@ -92,7 +93,7 @@ class Variable final : public RefCounted, public Saveable {
 
   // "MirroredVariable:{0: <Variable 'v' float32[2] [1 2]>, 1: <Variable 'v/replica_1' ...>}",
   // "SyncOnReadVariable:{...}"; without the braces for a plain variable.
-  std::string ToString() const;
+  std::string ToString() const override;
 
   // Saveable: the cross-replica value under `prefix`; Restore is a cross-replica assign.
   Status Save(std::string_view prefix, SaveSink* sink) override;
