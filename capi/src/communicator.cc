@@ -1,4 +1,6 @@
 // Communicators.
+#include "core/collective/communicator.h"
+
 #include <tutti/communicator.h>
 
 #include <utility>
@@ -8,7 +10,6 @@
 #include "capi/src/options.h"
 #include "capi/src/roots.h"
 #include "core/base/error.h"
-#include "core/collective/communicator.h"
 
 using namespace tutti;
 using namespace tutti::capi;
@@ -19,8 +20,10 @@ namespace {
 Result<Tensor *> Destination(Call call, tutti_tensor *tensor) {
   Tensor *known = FromHandle(tensor);
   if (!known->read_only()) return known;
-  return FailedPrecondition("{}: the destination {} is read-only; tutti_tensor_make_mutable gives "
-                            "one that may be written", call.function, known->SpecString());
+  return FailedPrecondition(
+      "{}: the destination {} is read-only; tutti_tensor_make_mutable gives "
+      "one that may be written",
+      call.function, known->SpecString());
 }
 
 }  // namespace
@@ -30,13 +33,14 @@ tutti_status *tutti_communicator_create_local(tutti_runtime *runtime, size_t siz
                                               tutti_communicator **out_communicators) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, out_communicators);
-    TUTTI_ASSIGN_OR_RETURN(const Ref<Environment> environment, UseRuntime(call, runtime));
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
     TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
     Communicator::LocalOptions local;
     local.name = TextOr(set.name, "");
     TUTTI_ASSIGN_OR_RETURN(std::vector<Ref<Communicator>> ranks,
-                           Communicator::CreateLocal(environment.get(), size, local));
-    for (size_t rank = 0; rank < size; ++rank) out_communicators[rank] = Give(std::move(ranks[rank]));
+                           Communicator::CreateLocal(root.get(), size, local));
+    for (size_t rank = 0; rank < size; ++rank)
+      out_communicators[rank] = Give(std::move(ranks[rank]));
     return OkStatus();
   });
 }
@@ -119,7 +123,8 @@ tutti_status *tutti_communicator_close(tutti_communicator *communicator,
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, communicator);
     Communicator &object = *FromHandle(communicator);
-    TUTTI_ASSIGN_OR_RETURN(const CallOptions wait, ReadCall(call, object.environment(), options));
+    TUTTI_ASSIGN_OR_RETURN(const CallOptions wait,
+                           ReadCallToClose(call, object.environment(), options));
     return object.Close(wait);
   });
 }

@@ -1,4 +1,6 @@
 // Device names, and the devices of this process.
+#include "core/device/device.h"
+
 #include <tutti/device.h>
 
 #include <limits>
@@ -9,6 +11,7 @@
 #include "capi/src/bytes.h"
 #include "capi/src/guard.h"
 #include "capi/src/options.h"
+#include "capi/src/roots.h"
 #include "core/base/error.h"
 #include "core/device/device_spec.h"
 
@@ -20,8 +23,7 @@ namespace tutti::capi {
 // What tutti_device_spec is: the spec and its full text, which getters lend.
 class DeviceSpecHandle final : public RefCounted {
  public:
-  explicit DeviceSpecHandle(DeviceSpec spec)
-      : spec_(std::move(spec)), text_(spec_.ToString()) {}
+  explicit DeviceSpecHandle(DeviceSpec spec) : spec_(std::move(spec)), text_(spec_.ToString()) {}
   const DeviceSpec &spec() const { return spec_; }
   const std::string &text() const { return text_; }
 
@@ -88,8 +90,8 @@ tutti_status *tutti_device_spec_merge(const tutti_device_spec *outer,
                                       tutti_device_spec **out_spec) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, outer, inner, out_spec);
-    *out_spec = Give(MakeRef<DeviceSpecHandle>(
-        FromHandle(outer)->spec().MergedWith(FromHandle(inner)->spec())));
+    *out_spec = Give(
+        MakeRef<DeviceSpecHandle>(FromHandle(outer)->spec().MergedWith(FromHandle(inner)->spec())));
     return OkStatus();
   });
 }
@@ -120,3 +122,19 @@ int32_t tutti_device_spec_equal(const tutti_device_spec *left, const tutti_devic
 
 void tutti_device_spec_retain(const tutti_device_spec *spec) { RetainHandle(spec); }
 void tutti_device_spec_release(const tutti_device_spec *spec) { ReleaseHandle(spec); }
+
+tutti_status *tutti_device_list(tutti_runtime *runtime, const char *device_type,
+                                tutti_bytes **out_names) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, out_names);
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
+    std::string names;
+    for (const Ref<Device> &device : root->devices().ListDevices()) {
+      if (device_type != nullptr && DeviceTypeName(device->type()) != device_type) continue;
+      if (!names.empty()) names += '\n';
+      names += device->short_name();
+    }
+    *out_names = GiveBytes(std::move(names));
+    return OkStatus();
+  });
+}

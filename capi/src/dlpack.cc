@@ -1,10 +1,11 @@
 // Tensors in and out as DLPack.
+#include "core/tensor/dlpack.h"
+
 #include <tutti/tensor.h>
 
 #include "capi/src/guard.h"
 #include "capi/src/options.h"
 #include "capi/src/roots.h"
-#include "core/tensor/dlpack.h"
 #include "core/tensor/tensor.h"
 
 using namespace tutti;
@@ -39,9 +40,8 @@ tutti_status *tutti_tensor_from_dlpack(tutti_runtime *runtime,
                                        tutti_tensor **out_tensor) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, managed, out_tensor);
-    TUTTI_ASSIGN_OR_RETURN(const Ref<Environment> environment, UseRuntime(call, runtime));
-    TUTTI_ASSIGN_OR_RETURN(auto tensor,
-                           TensorFromDlpack(managed, &environment->callback_executor()));
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
+    TUTTI_ASSIGN_OR_RETURN(auto tensor, TensorFromDlpack(managed, &root->callback_executor()));
     *out_tensor = Give(std::move(tensor));
     return OkStatus();
   });
@@ -52,9 +52,8 @@ tutti_status *tutti_tensor_from_dlpack_unversioned(tutti_runtime *runtime,
                                                    tutti_tensor **out_tensor) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, managed, out_tensor);
-    TUTTI_ASSIGN_OR_RETURN(const Ref<Environment> environment, UseRuntime(call, runtime));
-    TUTTI_ASSIGN_OR_RETURN(auto tensor,
-                           TensorFromDlpack(managed, &environment->callback_executor()));
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
+    TUTTI_ASSIGN_OR_RETURN(auto tensor, TensorFromDlpack(managed, &root->callback_executor()));
     *out_tensor = Give(std::move(tensor));
     return OkStatus();
   });

@@ -1,4 +1,6 @@
 // Futures.
+#include "core/collective/future.h"
+
 #include <tutti/future.h>
 
 #include <utility>
@@ -6,7 +8,6 @@
 #include "capi/src/guard.h"
 #include "capi/src/hook.h"
 #include "capi/src/roots.h"
-#include "core/collective/future.h"
 
 using namespace tutti;
 using namespace tutti::capi;
@@ -14,8 +15,8 @@ using namespace tutti::capi;
 tutti_status *tutti_future_create(tutti_runtime *runtime, tutti_future **out_future) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, out_future);
-    TUTTI_ASSIGN_OR_RETURN(Ref<Environment> environment, UseRuntime(call, runtime));
-    *out_future = Give(MakeRef<Future>(std::move(environment)));
+    TUTTI_ASSIGN_OR_RETURN(Ref<Runtime> root, UseRuntime(call, runtime));
+    *out_future = Give(MakeRef<Future>(std::move(root)));
     return OkStatus();
   });
 }

@@ -16,20 +16,26 @@ Status CheckEntry(const char *function, From from) {
   if (from == From::kAny) return OkStatus();
   if (__builtin_expect(InForkedChild(), 0)) {
     return FailedPrecondition(
-        "{}: this process was forked from one that uses Tutti, and has none of its threads; start a "
+        "{}: this process was forked from one that uses Tutti, and has none of its threads; start "
+        "a "
         "fresh process (in Python: multiprocessing's \"spawn\"), or fork before the first use",
         function);
   }
   const CallbackClass current = CurrentCallbackClass();
   if (current == kNone && from != From::kReplica) return OkStatus();
   switch (from) {
-    case From::kAny: return OkStatus();
+    case From::kAny:
+      return OkStatus();
     case From::kBuilding:
       return CheckCallbackClass({kNone, kReplica, kCrossReplica, kDataset}, function);
-    case From::kComputing: return CheckCallbackClass({kNone, kReplica, kCrossReplica}, function);
-    case From::kCrossReplica: return CheckCallbackClass({kNone, kCrossReplica}, function);
-    case From::kReplica: return CheckInside(kReplica, function);
-    case From::kHost: return CheckOutsideCallbacks(function);
+    case From::kComputing:
+      return CheckCallbackClass({kNone, kReplica, kCrossReplica}, function);
+    case From::kCrossReplica:
+      return CheckCallbackClass({kNone, kCrossReplica}, function);
+    case From::kReplica:
+      return CheckInside(kReplica, function);
+    case From::kHost:
+      return CheckOutsideCallbacks(function);
   }
   return OkStatus();
 }

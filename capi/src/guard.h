@@ -82,8 +82,8 @@ Status CheckNotNull(Call call, const char *names, const Pointers &...pointers) {
   TUTTI_RETURN_IF_ERROR(::tutti::capi::CheckNotNull(call, #__VA_ARGS__, __VA_ARGS__))
 
 // An array may be NULL when its count is 0.
-#define TUTTI_REQUIRE_ARRAY(call, count, array)                                        \
-  TUTTI_RETURN_IF_ERROR((count) != 0 && (array) == nullptr                             \
+#define TUTTI_REQUIRE_ARRAY(call, count, array)                                       \
+  TUTTI_RETURN_IF_ERROR((count) != 0 && (array) == nullptr                            \
                             ? ::tutti::capi::NullArgument((call).function, #array, 0) \
                             : ::tutti::OkStatus())
 

@@ -46,12 +46,10 @@ class DeviceSpecHandle;
 
 namespace tutti::capi {
 
-#define TUTTI_DEFINE_HANDLE_(handle, object)                                                     \
-  inline object *FromHandle(handle *h) { return reinterpret_cast<object *>(h); }                 \
-  inline const object *FromHandle(const handle *h) {                                             \
-    return reinterpret_cast<const object *>(h);                                                  \
-  }                                                                                              \
-  inline handle *ToHandle(object *o) { return reinterpret_cast<handle *>(o); }                   \
+#define TUTTI_DEFINE_HANDLE_(handle, object)                                                       \
+  inline object *FromHandle(handle *h) { return reinterpret_cast<object *>(h); }                   \
+  inline const object *FromHandle(const handle *h) { return reinterpret_cast<const object *>(h); } \
+  inline handle *ToHandle(object *o) { return reinterpret_cast<handle *>(o); }                     \
   inline const handle *ToHandle(const object *o) { return reinterpret_cast<const handle *>(o); }
 
 TUTTI_DEFINE_HANDLE_(tutti_bytes, Bytes)

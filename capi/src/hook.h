@@ -29,7 +29,8 @@ class Hook {
   // Hands over: `destroy` runs with the last reference to what is returned, on `executor` (may be
   // null: on the releasing thread).
   Ref<HostData> Take(CallbackExecutor *executor, const void *tag = nullptr) {
-    auto host = MakeRef<HostData>(user_data_, destroy_, Ref<CallbackExecutor>::Retain(executor), tag);
+    auto host =
+        MakeRef<HostData>(user_data_, destroy_, Ref<CallbackExecutor>::Retain(executor), tag);
     destroy_ = nullptr;
     return host;
   }

@@ -46,9 +46,12 @@ Status WriteStruct(Call call, const void *known, size_t known_size, void *out) {
 
 Result<bool> ReadTristate(Call call, tutti_tristate value, bool default_value, const char *field) {
   switch (value) {
-    case TUTTI_UNSET: return default_value;
-    case TUTTI_TRUE: return true;
-    case TUTTI_FALSE: return false;
+    case TUTTI_UNSET:
+      return default_value;
+    case TUTTI_TRUE:
+      return true;
+    case TUTTI_FALSE:
+      return false;
   }
   return InvalidArgument(
       "{}: the option {} is {}; expected TUTTI_UNSET (0), TUTTI_TRUE (1) or TUTTI_FALSE (2)",

@@ -7,20 +7,33 @@
 
 #include "capi/src/guard.h"
 #include "core/base/call_options.h"
+#include "core/base/clock.h"
 #include "core/base/environment.h"
+#include "core/base/executor.h"
 #include "core/base/ref.h"
 #include "core/base/status.h"
+#include "core/runtime/runtime.h"
 
 namespace tutti::capi {
 
 // The runtime that the caller named, or the default one, started if it is not running.
 // FAILED_PRECONDITION after its shutdown.
-Result<Ref<Environment>> UseRuntime(Call call, tutti_runtime *runtime);
+Result<Ref<Runtime>> UseRuntime(Call call, tutti_runtime *runtime);
 
-// The deadline and cancellation of a blocking call; without a timeout the runtime's
-// default_timeout. INVALID_ARGUMENT for a negative number that is no constant.
+// The deadline and cancellation of a blocking call on an object of `environment`; without a timeout
+// the runtime's default_timeout. FAILED_PRECONDITION after shutdown, INVALID_ARGUMENT for a
+// negative number that is no constant.
 Result<CallOptions> ReadCall(Call call, const Environment &environment,
                              const tutti_call_options *options);
+// The same where shutdown does not matter: for closing, and for shutdown itself.
+Result<CallOptions> ReadCallToClose(Call call, const Environment &environment,
+                                    const tutti_call_options *options);
+Result<CallOptions> ReadCallAlways(Call call, const Clock &clock, int64_t default_timeout_ns,
+                                   const tutti_call_options *options);
+
+// Where `destroy` of objects runs that no runtime was named for: on the default runtime's callback
+// thread; null (on the releasing thread) when it is not running.
+Ref<CallbackExecutor> DefaultCallbackExecutor();
 
 }  // namespace tutti::capi
 

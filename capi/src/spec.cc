@@ -80,8 +80,8 @@ tutti_status *tutti_spec_create_from_leaves(const tutti_treespec *treespec, size
       if (leaves[i] == nullptr) return NullArgument(call.function, "leaves", 0).With("index", i);
       const ElementSpec &leaf = *FromHandle(leaves[i]);
       if (!leaf.tree().is_leaf()) {
-        return InvalidArgument("{}: leaves[{}] is {}; expected the spec of one leaf",
-                               call.function, i, leaf.ToString())
+        return InvalidArgument("{}: leaves[{}] is {}; expected the spec of one leaf", call.function,
+                               i, leaf.ToString())
             .With("index", i);
       }
       read.push_back(leaf.leaf(0));

@@ -6,7 +6,9 @@
 
 #include "capi/src/bytes.h"
 #include "capi/src/guard.h"
+#include "capi/src/hook.h"
 #include "capi/src/options.h"
+#include "capi/src/roots.h"
 #include "core/base/error.h"
 #include "core/base/host_data.h"
 
@@ -26,8 +28,10 @@ template <class T>
 Status AddDetail(Call call, tutti_status *status, const char *key, const T &value) {
   const StatusRep *rep = FromHandle(status);
   if (!rep->IsUnique() || rep == Status::OutOfMemory().rep()) {
-    return FailedPrecondition("{}: somebody else holds this status too; add details before it is "
-                              "given away or retained", call.function);
+    return FailedPrecondition(
+        "{}: somebody else holds this status too; add details before it is "
+        "given away or retained",
+        call.function);
   }
   static_cast<void>(Status::Adopt(rep).With(key, value).release());
   return OkStatus();
@@ -53,13 +57,11 @@ tutti_status *tutti_status_create(tutti_code code, const char *message) {
 tutti_status *tutti_status_create_with_host_object(tutti_code code, const char *message,
                                                    const void *tag, void *object,
                                                    tutti_destroy_fn destroy) {
-  Status status = GuardedStatus(__func__, From::kAny, [&](Call) -> Status {
-    auto host = MakeRef<HostData>(object, destroy, nullptr, tag);
-    destroy = nullptr;  // the object is the status's to destroy from here on
+  Hook owner(destroy, object);
+  return GiveStatus(GuardedStatus(__func__, From::kAny, [&](Call) -> Status {
+    Ref<HostData> host = owner.Take(DefaultCallbackExecutor().get(), tag);
     return MakeStatus(code, message).WithHostObject(std::move(host));
-  });
-  if (destroy != nullptr) destroy(object);
-  return GiveStatus(std::move(status));
+  }));
 }
 
 tutti_status *tutti_status_add_int64(tutti_status *status, const char *key, int64_t value) {

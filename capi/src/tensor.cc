@@ -1,4 +1,6 @@
 // Tensors: making, reading, views and copies. DLPack stands in dlpack.cc.
+#include "core/tensor/tensor.h"
+
 #include <tutti/tensor.h>
 
 #include "capi/src/bytes.h"
@@ -9,7 +11,6 @@
 #include "core/base/error.h"
 #include "core/tensor/cast.h"
 #include "core/tensor/copy.h"
-#include "core/tensor/tensor.h"
 
 using namespace tutti;
 using namespace tutti::capi;
@@ -21,8 +22,10 @@ namespace {
 Result<DType> ReadDType(Call call, tutti_dtype dtype) {
   const auto known = static_cast<DType>(dtype);
   if (IsValid(known)) return known;
-  return InvalidArgument("{}: {} is no dtype; expected TUTTI_DTYPE_BOOL (1) to TUTTI_DTYPE_BYTES "
-                         "(16)", call.function, dtype);
+  return InvalidArgument(
+      "{}: {} is no dtype; expected TUTTI_DTYPE_BOOL (1) to TUTTI_DTYPE_BYTES "
+      "(16)",
+      call.function, dtype);
 }
 
 Result<Shape> ReadShape(Call call, size_t rank, const int64_t *dims) {
@@ -43,13 +46,13 @@ tutti_status *tutti_tensor_create(tutti_runtime *runtime, tutti_dtype dtype, siz
                                   tutti_tensor **out_tensor) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, out_tensor);
-    TUTTI_ASSIGN_OR_RETURN(const Ref<Environment> environment, UseRuntime(call, runtime));
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
     TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
     TUTTI_ASSIGN_OR_RETURN(const DType known_dtype, ReadDType(call, dtype));
     TUTTI_ASSIGN_OR_RETURN(const Shape shape, ReadShape(call, rank, dims));
     TensorOptions tensor_options;
     TUTTI_ASSIGN_OR_RETURN(tensor_options.zeroed, ReadTristate(call, set.zeroed, true, "zeroed"));
-    tensor_options.account = &environment->memory();
+    tensor_options.account = &root->memory();
     TUTTI_ASSIGN_OR_RETURN(auto tensor, Tensor::Create(known_dtype, shape, tensor_options));
     *out_tensor = Give(std::move(tensor));
     return OkStatus();
@@ -57,8 +60,8 @@ tutti_status *tutti_tensor_create(tutti_runtime *runtime, tutti_dtype dtype, siz
 }
 
 tutti_status *tutti_tensor_create_from_data(tutti_runtime *runtime, tutti_dtype dtype, size_t rank,
-                                            const int64_t *dims, const void *data,
-                                            size_t byte_size, tutti_tensor **out_tensor) {
+                                            const int64_t *dims, const void *data, size_t byte_size,
+                                            tutti_tensor **out_tensor) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, out_tensor);
     TUTTI_REQUIRE_ARRAY(call, byte_size, data);
@@ -78,15 +81,14 @@ tutti_status *tutti_tensor_create_from_strings(tutti_runtime *runtime, size_t ra
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, out_tensor);
     TUTTI_REQUIRE_ARRAY(call, count, strings);
-    TUTTI_ASSIGN_OR_RETURN(const Ref<Environment> environment, UseRuntime(call, runtime));
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
     TUTTI_ASSIGN_OR_RETURN(const Shape shape, ReadShape(call, rank, dims));
     if (static_cast<uint64_t>(shape.num_elements()) != count) {
       return InvalidArgument("{}: {} strings for the shape {} of {} elements", call.function, count,
                              shape.ToString(), shape.num_elements());
     }
     const std::span<const BytesView> views(reinterpret_cast<const BytesView *>(strings), count);
-    TUTTI_ASSIGN_OR_RETURN(auto tensor,
-                           Tensor::FromStrings(shape, views, &environment->memory()));
+    TUTTI_ASSIGN_OR_RETURN(auto tensor, Tensor::FromStrings(shape, views, &root->memory()));
     *out_tensor = Give(std::move(tensor));
     return OkStatus();
   });
@@ -98,8 +100,8 @@ tutti_status *tutti_tensor_wrap(tutti_runtime *runtime, void *data, size_t byte_
                                 tutti_tensor **out_tensor) {
   Hook owner(hook.release, hook.user_data);
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
-    TUTTI_ASSIGN_OR_RETURN(const Ref<Environment> environment, UseRuntime(call, runtime));
-    Ref<HostData> keeper = owner.Take(&environment->callback_executor());
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
+    Ref<HostData> keeper = owner.Take(&root->callback_executor());
     TUTTI_REQUIRE(call, out_tensor);
     TUTTI_REQUIRE_ARRAY(call, byte_size, data);
     TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
@@ -151,9 +153,10 @@ tutti_status *tutti_tensor_get_mutable_data(tutti_tensor *tensor, void **out_dat
   return Guard(__func__, From::kAny, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, tensor, out_data);
     if (FromHandle(tensor)->read_only()) {
-      return FailedPrecondition("{}: the tensor {} is read-only; tutti_tensor_make_mutable gives one "
-                                "that may be written", call.function,
-                                FromHandle(tensor)->SpecString());
+      return FailedPrecondition(
+          "{}: the tensor {} is read-only; tutti_tensor_make_mutable gives one "
+          "that may be written",
+          call.function, FromHandle(tensor)->SpecString());
     }
     *out_data = FromHandle(tensor)->mutable_data();
     return OkStatus();

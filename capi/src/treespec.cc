@@ -1,9 +1,9 @@
 // Treespecs: structures without leaves.
+#include <tutti/value.h>
+
 #include <string>
 #include <utility>
 #include <vector>
-
-#include <tutti/value.h>
 
 #include "capi/src/bytes.h"
 #include "capi/src/guard.h"
@@ -56,8 +56,10 @@ tutti_status *tutti_treespec_create_sequence(tutti_node_kind kind, size_t count,
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, out_treespec);
     if (kind != TUTTI_NODE_TUPLE && kind != TUTTI_NODE_LIST) {
-      return InvalidArgument("{}: kind {} is no sequence; expected TUTTI_NODE_TUPLE (2) or "
-                             "TUTTI_NODE_LIST (3)", call.function, kind);
+      return InvalidArgument(
+          "{}: kind {} is no sequence; expected TUTTI_NODE_TUPLE (2) or "
+          "TUTTI_NODE_LIST (3)",
+          call.function, kind);
     }
     TUTTI_ASSIGN_OR_RETURN(auto read, ReadChildren(call, count, children));
     *out_treespec = Give(kind == TUTTI_NODE_TUPLE ? TreeSpec::Tuple(std::move(read))

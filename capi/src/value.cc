@@ -1,4 +1,6 @@
 // Values: structures from children and from leaves, and reading them by index and path.
+#include "core/tensor/value.h"
+
 #include <tutti/value.h>
 
 #include <span>
@@ -11,7 +13,6 @@
 #include "core/base/error.h"
 #include "core/strategy/distributed_value.h"
 #include "core/tensor/leaf.h"
-#include "core/tensor/value.h"
 
 using namespace tutti;
 using namespace tutti::capi;
@@ -61,8 +62,7 @@ tutti_status *tutti_value_create_list(size_t count, const tutti_value *const *ch
 }
 
 tutti_status *tutti_value_create_dict(size_t count, const char *const *keys,
-                                      const tutti_value *const *children,
-                                      tutti_value **out_value) {
+                                      const tutti_value *const *children, tutti_value **out_value) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, out_value);
     TUTTI_RETURN_IF_ERROR(CheckNames(call, count, keys, "keys"));

@@ -7,6 +7,7 @@
 #include "capi/src/bytes.h"
 #include "capi/src/guard.h"
 #include "capi/src/hook.h"
+#include "capi/src/roots.h"
 #include "core/dataset/dataset.h"
 #include "core/strategy/distributed_value.h"
 #include "core/strategy/variable.h"
@@ -86,13 +87,13 @@ tutti_status *tutti_value_create_host_object(const void *tag, void *object,
   Hook owner(destroy, object);
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, out_value);
-    *out_value = Give(Value::OfLeaf(Leaf::OfHostObject(owner.Take(nullptr, tag))));
+    *out_value =
+        Give(Value::OfLeaf(Leaf::OfHostObject(owner.Take(DefaultCallbackExecutor().get(), tag))));
     return OkStatus();
   });
 }
 
-tutti_status *tutti_value_create_variable(const tutti_variable *variable,
-                                          tutti_value **out_value) {
+tutti_status *tutti_value_create_variable(const tutti_variable *variable, tutti_value **out_value) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, variable, out_value);
     *out_value = Give(Value::OfLeaf(Leaf(LeafKind::kVariable, Share(FromHandle(variable)))));

@@ -49,7 +49,7 @@ TUTTI_API tutti_status *tutti_runtime_get_or_start_default(tutti_runtime **out_r
  * callbacks and joins all its threads. NULL is the default runtime; if that is not running nothing
  * happens. Calling it again is fine. Errors: DEADLINE_EXCEEDED when a callback of the host does not
  * return in time (the rest is shut down all the same).
- * Context: host only, that is, outside every callback. Threads: any. Since: 0.1. */
+ * Context: host. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_runtime_shutdown(tutti_runtime *runtime,
                                                const tutti_call_options *call);
 

@@ -22,11 +22,14 @@
  *  7. `const` on an object parameter means that concurrent calls with the same object are allowed.
  *  8. Text is UTF-8. Inputs are NUL-terminated unless a size stands beside them.
  *  9. `Context:` says from where a function may be called; a call from elsewhere is
- * FAILED_PRECONDITION, never a deadlock. any            everywhere, also in notifications; never
- * blocks building       everywhere but in notifications (values, statuses, dataset definitions)
- *       computing      outside callbacks, in replica and in cross-replica callbacks
- *       cross-replica  outside callbacks and in cross-replica callbacks
- *       replica        inside a replica callback, with that callback's own context
+ * FAILED_PRECONDITION, never a deadlock:
+ *    - any: everywhere, also in notifications; it never blocks
+ *    - building: everywhere but in notifications (values, statuses, dataset definitions)
+ *    - computing: outside callbacks, in replica and in cross-replica callbacks
+ *    - cross-replica: outside callbacks and in cross-replica callbacks
+ *    - replica: inside a replica callback, with that callback's own context
+ *    - host: outside every callback
+ *
  *     `Threads:` is `any` (concurrent calls on the same object are safe) or `one at a time` (the
  * caller serialises).
  * 10. `Since:` is the version of the interface that brought a function.

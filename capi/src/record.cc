@@ -1,0 +1,97 @@
+// Writing TFRecord files.
+#include <tutti/record.h>
+
+#include <string_view>
+#include <utility>
+
+#include "capi/src/guard.h"
+#include "capi/src/options.h"
+#include "capi/src/roots.h"
+#include "core/base/error.h"
+#include "core/dataset/iterator.h"
+#include "core/dataset/tf_record_writer.h"
+
+using namespace tutti;
+using namespace tutti::capi;
+
+namespace {
+
+Status WriteElement(TfRecordWriter &writer, const Value &element) {
+  const Tensor *record = element.AsTensor();
+  if (record == nullptr || record->dtype() != DType::kBytes || record->rank() != 0) {
+    return InvalidArgument("{}: record {} is {}; expected a scalar of byte strings", writer.path(),
+                           writer.count(), element.ToString())
+        .With("file", writer.path())
+        .With("index", writer.count());
+  }
+  return writer.Write(record->item<BytesView>().text());
+}
+
+}  // namespace
+
+tutti_status *tutti_tf_record_writer_create(tutti_runtime *runtime, const char *path,
+                                            const tutti_tf_record_writer_options *options,
+                                            tutti_tf_record_writer **out_writer) {
+  return Guard(__func__, From::kComputing, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, path, out_writer);
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
+    TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
+    TfRecordWriterOptions read;
+    if (set.compression != TUTTI_UNSET) {
+      read.compression = static_cast<RecordCompression>(set.compression);
+    }
+    if (set.compression_level.present != 0) {
+      const int64_t level = set.compression_level.value;
+      if (level < 0 || level > 9) {
+        return InvalidArgument("{}: compression_level is {}; expected 0 to 9", call.function,
+                               level);
+      }
+      read.compression_level = static_cast<int>(level);
+    }
+    TUTTI_ASSIGN_OR_RETURN(auto writer, TfRecordWriter::Create(root, path, read));
+    *out_writer = Give(std::move(writer));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_tf_record_writer_write(tutti_tf_record_writer *writer, const void *data,
+                                           size_t size) {
+  return Guard(__func__, From::kComputing, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, writer);
+    TUTTI_REQUIRE_ARRAY(call, size, data);
+    return FromHandle(writer)->Write(std::string_view(static_cast<const char *>(data), size));
+  });
+}
+
+tutti_status *tutti_tf_record_writer_write_dataset(tutti_tf_record_writer *writer,
+                                                   const tutti_dataset *dataset,
+                                                   const tutti_call_options *call_options) {
+  return Guard(__func__, From::kComputing, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, writer, dataset);
+    TfRecordWriter &object = *FromHandle(writer);
+    TUTTI_ASSIGN_OR_RETURN(const CallOptions wait,
+                           ReadCall(call, object.environment(), call_options));
+    TUTTI_ASSIGN_OR_RETURN(
+        const auto iterator,
+        Iterator::Create(Ref<const Dataset>::Retain(FromHandle(dataset)), {}, wait));
+    Status status;
+    while (status.ok()) {
+      Result<Ref<Value>> element = iterator->Next(wait);
+      if (!element.ok()) status = element.status();
+      if (!element.ok() || *element == nullptr) break;
+      status = WriteElement(object, **element);
+    }
+    const Status closed = iterator->Close(wait);
+    return status.ok() ? closed : status;
+  });
+}
+
+tutti_status *tutti_tf_record_writer_close(tutti_tf_record_writer *writer) {
+  return Guard(__func__, From::kComputing, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, writer);
+    return FromHandle(writer)->Close(CallOptions());
+  });
+}
+
+void tutti_tf_record_writer_retain(const tutti_tf_record_writer *writer) { RetainHandle(writer); }
+void tutti_tf_record_writer_release(const tutti_tf_record_writer *writer) { ReleaseHandle(writer); }

@@ -1,0 +1,58 @@
+#include "capi/src/roots.h"
+
+#include "capi/src/options.h"
+#include "core/base/error.h"
+
+namespace tutti::capi {
+
+Result<Ref<Runtime>> UseRuntime(Call call, tutti_runtime *runtime) {
+  if (runtime == nullptr) return Runtime::Default();
+  Environment *environment = FromHandle(runtime);
+  TUTTI_RETURN_IF_ERROR(environment->CheckUsable(call.function));
+  return Ref<Runtime>::Retain(&Runtime::Of(*environment));
+}
+
+Result<CallOptions> ReadCallAlways(Call call, const Clock &clock, int64_t default_timeout_ns,
+                                   const tutti_call_options *options) {
+  TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
+  CallOptions read;
+  read.cancellation = FromHandle(set.cancellation);
+  switch (set.timeout) {
+    case 0:
+      if (default_timeout_ns != kNeverNs)
+        read.deadline = Deadline::After(clock, default_timeout_ns);
+      return read;
+    case TUTTI_TIMEOUT_NONE:
+      return read;
+    case TUTTI_TIMEOUT_EXPIRED:
+      read.deadline = Deadline::After(clock, 0);
+      return read;
+  }
+  if (set.timeout < 0) {
+    return InvalidArgument(
+               "{}: the timeout is {} ns; expected a positive number, 0 (unset), "
+               "TUTTI_TIMEOUT_NONE or TUTTI_TIMEOUT_EXPIRED",
+               call.function, set.timeout)
+        .With("timeout_ns", set.timeout);
+  }
+  read.deadline = Deadline::After(clock, set.timeout);
+  return read;
+}
+
+Result<CallOptions> ReadCall(Call call, const Environment &environment,
+                             const tutti_call_options *options) {
+  TUTTI_RETURN_IF_ERROR(environment.CheckUsable(call.function));
+  return ReadCallAlways(call, environment.clock(), environment.default_timeout_ns(), options);
+}
+
+Result<CallOptions> ReadCallToClose(Call call, const Environment &environment,
+                                    const tutti_call_options *options) {
+  return ReadCallAlways(call, environment.clock(), environment.default_timeout_ns(), options);
+}
+
+Ref<CallbackExecutor> DefaultCallbackExecutor() {
+  const Ref<Runtime> runtime = Runtime::DefaultIfRunning();
+  return runtime ? Ref<CallbackExecutor>::Retain(&runtime->callback_executor()) : nullptr;
+}
+
+}  // namespace tutti::capi

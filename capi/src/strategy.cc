@@ -1,0 +1,211 @@
+// Strategies.
+#include "core/strategy/strategy.h"
+
+#include <tutti/strategy.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "capi/src/callback.h"
+#include "capi/src/guard.h"
+#include "capi/src/options.h"
+#include "capi/src/roots.h"
+#include "core/base/error.h"
+
+using namespace tutti;
+using namespace tutti::capi;
+
+namespace {
+
+Result<StrategyOptions> ReadStrategyOptions(Call call, const tutti_strategy_options *options) {
+  TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
+  StrategyOptions read;
+  read.name = TextOr(set.name, "");
+  switch (set.cross_device_ops) {
+    case TUTTI_UNSET:
+    case TUTTI_CROSS_DEVICE_AUTO:
+      return read;
+    case TUTTI_CROSS_DEVICE_REDUCTION_TO_ONE_DEVICE:
+      read.cross_device_ops = CrossDeviceOps::kReductionToOneDevice;
+      return read;
+  }
+  return InvalidArgument(
+      "{}: the option cross_device_ops is {}; expected AUTO (1) or "
+      "REDUCTION_TO_ONE_DEVICE (2)",
+      call.function, set.cross_device_ops);
+}
+
+}  // namespace
+
+tutti_status *tutti_strategy_create_default(tutti_runtime *runtime, tutti_strategy **out_strategy) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, out_strategy);
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
+    TUTTI_ASSIGN_OR_RETURN(auto strategy, Strategy::CreateDefault(root, root->devices()));
+    *out_strategy = Give(std::move(strategy));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_strategy_create_one_device(tutti_runtime *runtime, const char *device,
+                                               const tutti_strategy_options *options,
+                                               const tutti_call_options *call_options,
+                                               tutti_strategy **out_strategy) {
+  return Guard(__func__, From::kComputing, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, device, out_strategy);
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
+    TUTTI_ASSIGN_OR_RETURN(const StrategyOptions read, ReadStrategyOptions(call, options));
+    TUTTI_RETURN_IF_ERROR(ReadCall(call, *root, call_options).status());
+    TUTTI_ASSIGN_OR_RETURN(auto strategy,
+                           Strategy::CreateOneDevice(root, root->devices(), device, read));
+    *out_strategy = Give(std::move(strategy));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_strategy_create_mirrored(tutti_runtime *runtime, size_t count,
+                                             const char *const *devices,
+                                             const tutti_strategy_options *options,
+                                             const tutti_call_options *call_options,
+                                             tutti_strategy **out_strategy) {
+  return Guard(__func__, From::kComputing, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, out_strategy);
+    TUTTI_REQUIRE_ARRAY(call, count, devices);
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
+    TUTTI_ASSIGN_OR_RETURN(const StrategyOptions read, ReadStrategyOptions(call, options));
+    TUTTI_RETURN_IF_ERROR(ReadCall(call, *root, call_options).status());
+    std::vector<std::string> names;
+    for (size_t i = 0; i < count; ++i) {
+      if (devices[i] == nullptr) return NullArgument(call.function, "devices", 0).With("index", i);
+      names.emplace_back(devices[i]);
+    }
+    TUTTI_ASSIGN_OR_RETURN(auto strategy,
+                           Strategy::CreateMirrored(root, root->devices(), names, read));
+    *out_strategy = Give(std::move(strategy));
+    return OkStatus();
+  });
+}
+
+int64_t tutti_strategy_get_num_replicas_in_sync(const tutti_strategy *strategy) {
+  return strategy == nullptr ? 0 : FromHandle(strategy)->num_replicas_in_sync();
+}
+
+size_t tutti_strategy_get_local_replica_count(const tutti_strategy *strategy) {
+  return strategy == nullptr ? 0 : FromHandle(strategy)->num_local_replicas();
+}
+
+const char *tutti_strategy_get_worker_device(const tutti_strategy *strategy, size_t replica) {
+  if (replica >= tutti_strategy_get_local_replica_count(strategy)) return nullptr;
+  return FromHandle(strategy)->device(replica).name().c_str();
+}
+
+const char *tutti_strategy_get_type_name(const tutti_strategy *strategy) {
+  return strategy == nullptr ? "" : FromHandle(strategy)->type_name();
+}
+
+tutti_status *tutti_strategy_run(tutti_strategy *strategy, tutti_fn fn, void *user_data,
+                                 const tutti_value *args, const tutti_call_options *call_options,
+                                 tutti_value **out_value) {
+  return Guard(__func__, From::kCrossReplica, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, strategy, fn, out_value);
+    Strategy &object = *FromHandle(strategy);
+    TUTTI_ASSIGN_OR_RETURN(const CallOptions wait,
+                           ReadCall(call, object.environment(), call_options));
+    BorrowedCallback callback(ToCallbackFn(fn), user_data);
+    TUTTI_ASSIGN_OR_RETURN(auto value, object.Run(callback, FromHandle(args), wait));
+    *out_value = Give(std::move(value));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_strategy_reduce(tutti_strategy *strategy, tutti_reduce_op op,
+                                    const tutti_value *value, const int64_t *axis,
+                                    const tutti_call_options *call_options,
+                                    tutti_value **out_value) {
+  return Guard(__func__, From::kCrossReplica, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, strategy, value, out_value);
+    Strategy &object = *FromHandle(strategy);
+    TUTTI_ASSIGN_OR_RETURN(const CallOptions wait,
+                           ReadCall(call, object.environment(), call_options));
+    std::optional<int64_t> along;
+    if (axis != nullptr) along = *axis;
+    TUTTI_ASSIGN_OR_RETURN(
+        auto reduced, object.Reduce(static_cast<ReduceOp>(op), *FromHandle(value), along, wait));
+    *out_value = Give(std::move(reduced));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_strategy_gather(tutti_strategy *strategy, const tutti_value *value,
+                                    int64_t axis, const tutti_call_options *call_options,
+                                    tutti_value **out_value) {
+  return Guard(__func__, From::kCrossReplica, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, strategy, value, out_value);
+    Strategy &object = *FromHandle(strategy);
+    TUTTI_ASSIGN_OR_RETURN(const CallOptions wait,
+                           ReadCall(call, object.environment(), call_options));
+    TUTTI_ASSIGN_OR_RETURN(auto joined, object.Gather(*FromHandle(value), axis, wait));
+    *out_value = Give(std::move(joined));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_strategy_local_results(tutti_strategy *strategy, const tutti_value *value,
+                                           tutti_value **out_tuple) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, strategy, value, out_tuple);
+    TUTTI_ASSIGN_OR_RETURN(auto tuple, FromHandle(strategy)->LocalResults(*FromHandle(value)));
+    *out_tuple = Give(std::move(tuple));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_strategy_create_values(tutti_strategy *strategy, tutti_fn fn, void *user_data,
+                                           const tutti_call_options *call_options,
+                                           tutti_value **out_value) {
+  return Guard(__func__, From::kCrossReplica, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, strategy, fn, out_value);
+    Strategy &object = *FromHandle(strategy);
+    TUTTI_ASSIGN_OR_RETURN(const CallOptions wait,
+                           ReadCall(call, object.environment(), call_options));
+    BorrowedCallback callback(ToCallbackFn(fn), user_data);
+    TUTTI_ASSIGN_OR_RETURN(auto value, object.CreateValues(callback, wait));
+    *out_value = Give(std::move(value));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_strategy_create_per_replica(tutti_strategy *strategy, size_t count,
+                                                const tutti_value *const *components,
+                                                tutti_value **out_value) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, strategy, out_value);
+    TUTTI_REQUIRE_ARRAY(call, count, components);
+    std::vector<Ref<Value>> read;
+    for (size_t i = 0; i < count; ++i) {
+      if (components[i] == nullptr) {
+        return NullArgument(call.function, "components", 0).With("index", i);
+      }
+      read.push_back(Ref<Value>::Retain(const_cast<Value *>(FromHandle(components[i]))));
+    }
+    TUTTI_ASSIGN_OR_RETURN(auto value, FromHandle(strategy)->CreatePerReplica(read));
+    *out_value = Give(std::move(value));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_strategy_close(tutti_strategy *strategy,
+                                   const tutti_call_options *call_options) {
+  return Guard(__func__, From::kCrossReplica, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, strategy);
+    Strategy &object = *FromHandle(strategy);
+    TUTTI_ASSIGN_OR_RETURN(const CallOptions wait,
+                           ReadCallToClose(call, object.environment(), call_options));
+    return object.Close(wait);
+  });
+}
+
+void tutti_strategy_retain(const tutti_strategy *strategy) { RetainHandle(strategy); }
+void tutti_strategy_release(const tutti_strategy *strategy) { ReleaseHandle(strategy); }

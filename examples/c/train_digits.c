@@ -1,0 +1,318 @@
+/* Trains a two-layer perceptron on handwritten digits, on several replicas of one process.
+ *
+ *   train_digits [--replicas N] [--epochs E] [--batch B] [--seed S] [--data DIR]
+ *
+ * Each replica computes the gradient of its part of a batch, scaled by one over the rows of the
+ * whole batch; all_reduce adds the gradients, so that every replica takes the same step. At the end
+ * the accuracy on the held-out fifth is printed, and the SHA-256 of each replica's weights: the
+ * program fails when the accuracy is under 95 % or two replicas' weights differ in a bit. */
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <openssl/sha.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <tutti/tutti.h>
+
+#include "digits.h"
+#include "perceptron.h"
+
+static const float kLearningRate = 0.05f;
+static const float kMomentum = 0.9f;
+static const double kLowestAccuracy = 95.0;
+
+typedef struct arguments {
+  int64_t replicas, epochs, batch, seed;
+  const char *data; /* NULL: looked for in the tree */
+} arguments;
+
+/* What the replica functions share: the weights have one copy per replica, kept equal; each replica
+ * has a velocity of its own, which comes out equal because the gradients do. */
+typedef struct model {
+  tutti_strategy *strategy;
+  tutti_variable *weights;
+  tutti_variable *velocity;
+} model;
+
+static void check(tutti_status *status, const char *what) {
+  if (status == NULL) return;
+  fprintf(stderr, "train_digits: %s: %s: %s\n", what,
+          tutti_code_get_name(tutti_status_get_code(status)), tutti_status_get_message(status));
+  tutti_status_release(status);
+  exit(1);
+}
+
+/* ---- one replica's part of a step ---- */
+
+/* Scores a replica's batch with its weights. With `gradient` this is the forward and backward pass.
+ */
+static tutti_status *score_batch(tutti_context *replica, const tutti_value *batch,
+                                 const model *model, float *gradient, tutti_value **out) {
+  const tutti_tensor *images = NULL, *labels = NULL, *weights = NULL;
+  tutti_status *status = digits_check(batch, &images, &labels);
+  if (!status) status = tutti_variable_get_data(model->weights, replica, &weights);
+  if (status) return status;
+
+  const int64_t rows = tutti_tensor_get_element_count(labels);
+  const float scale = 1.0f / (float)tutti_context_get_global_rows(replica);
+  const perceptron_score score =
+      perceptron_run(tutti_tensor_get_data(weights), rows, tutti_tensor_get_data(images),
+                     tutti_tensor_get_data(labels), scale, gradient);
+
+  const char *keys[] = {"loss", "correct", "rows"};
+  tutti_value *parts[3] = {NULL, NULL, NULL};
+  status = tutti_value_create_float64(score.loss, &parts[0]);
+  if (!status) status = tutti_value_create_int64(score.correct, &parts[1]);
+  if (!status) status = tutti_value_create_int64(rows, &parts[2]);
+  if (!status) status = tutti_value_create_dict(3, keys, (const tutti_value *const *)parts, out);
+  for (int i = 0; i < 3; ++i) tutti_value_release(parts[i]);
+  return status;
+}
+
+static tutti_status *evaluate_step(tutti_context *replica, const tutti_value *batch,
+                                   tutti_value **out, void *user_data) {
+  return score_batch(replica, batch, user_data, NULL, out);
+}
+
+/* velocity = momentum * velocity + learning rate * gradient; weights -= velocity. */
+static tutti_status *descend(tutti_context *replica, const model *model,
+                             const tutti_tensor *gradient) {
+  const int64_t dims[] = {PERCEPTRON_PARAMETERS};
+  const tutti_tensor *velocity = NULL;
+  tutti_tensor *update = NULL;
+  void *data = NULL;
+  tutti_status *status = tutti_variable_get_data(model->velocity, replica, &velocity);
+  if (!status) status = tutti_tensor_create(NULL, TUTTI_DTYPE_FLOAT32, 1, dims, NULL, &update);
+  if (!status) status = tutti_tensor_get_mutable_data(update, &data);
+  if (!status) {
+    const float *old = tutti_tensor_get_data(velocity), *sum = tutti_tensor_get_data(gradient);
+    float *fresh = data;
+    for (int i = 0; i < PERCEPTRON_PARAMETERS; ++i) {
+      fresh[i] = kMomentum * old[i] + kLearningRate * sum[i];
+    }
+    status = tutti_variable_assign(model->velocity, replica, update, NULL);
+  }
+  if (!status) status = tutti_variable_assign_sub(model->weights, replica, update, NULL);
+  tutti_tensor_release(update);
+  return status;
+}
+
+static tutti_status *train_step(tutti_context *replica, const tutti_value *batch, tutti_value **out,
+                                void *user_data) {
+  const model *model = user_data;
+  const int64_t dims[] = {PERCEPTRON_PARAMETERS};
+  tutti_tensor *gradient = NULL;
+  tutti_value *mine = NULL, *sum = NULL;
+  void *data = NULL;
+  tutti_status *status = tutti_tensor_create(NULL, TUTTI_DTYPE_FLOAT32, 1, dims, NULL, &gradient);
+  if (!status) status = tutti_tensor_get_mutable_data(gradient, &data);
+  if (!status) status = score_batch(replica, batch, model, data, out);
+  if (!status) status = tutti_value_create_tensor(gradient, &mine);
+  if (!status) status = tutti_context_all_reduce(replica, TUTTI_REDUCE_SUM, mine, NULL, &sum);
+  if (!status) status = descend(replica, model, tutti_value_get_leaf_tensor(sum, 0));
+  tutti_value_release(sum);
+  tutti_value_release(mine);
+  tutti_tensor_release(gradient);
+  return status;
+}
+
+/* ---- an epoch over all replicas ---- */
+
+typedef struct totals {
+  double loss;
+  int64_t correct, rows;
+} totals;
+
+static double seconds(void) {
+  struct timespec now;
+  timespec_get(&now, TIME_UTC);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static const void *number(const tutti_value *value, const char *key) {
+  const tutti_tensor *tensor = NULL;
+  check(tutti_value_find_tensor(value, key, &tensor), "reading a sum");
+  return tutti_tensor_get_data(tensor);
+}
+
+/* Runs `step` for every batch of one walk over `digits` and adds up what the replicas give. */
+static totals run_epoch(const model *model, tutti_fn step,
+                        const tutti_distributed_dataset *digits) {
+  totals sum = {0.0, 0, 0};
+  tutti_distributed_iterator *batches = NULL;
+  check(tutti_distributed_iterator_create(digits, NULL, &batches), "starting an epoch");
+  for (;;) {
+    tutti_value *batch = NULL, *scores = NULL, *score = NULL;
+    check(tutti_distributed_iterator_next(batches, NULL, &batch), "reading a batch");
+    if (batch == NULL) break;
+    check(tutti_strategy_run(model->strategy, step, (void *)model, batch, NULL, &scores),
+          "running a step");
+    check(tutti_strategy_reduce(model->strategy, TUTTI_REDUCE_SUM, scores, NULL, NULL, &score),
+          "adding up the replicas");
+    sum.loss += *(const double *)number(score, "loss");
+    sum.correct += *(const int64_t *)number(score, "correct");
+    sum.rows += *(const int64_t *)number(score, "rows");
+    tutti_value_release(score);
+    tutti_value_release(scores);
+    tutti_value_release(batch);
+  }
+  tutti_distributed_iterator_release(batches);
+  return sum;
+}
+
+static void train(const model *model, const arguments *arguments,
+                  const tutti_distributed_dataset *digits) {
+  for (int64_t epoch = 1; epoch <= arguments->epochs; ++epoch) {
+    const double start = seconds();
+    const totals sum = run_epoch(model, train_step, digits);
+    const double elapsed = seconds() - start, loss = sum.loss / (double)sum.rows;
+    printf("epoch %2lld/%lld: loss %.7f, accuracy %5.2f %%, %.0f examples/s\n", (long long)epoch,
+           (long long)arguments->epochs, loss, 100.0 * (double)sum.correct / (double)sum.rows,
+           (double)sum.rows / elapsed);
+    fflush(stdout);
+    if (!isfinite(loss)) {
+      fprintf(stderr, "train_digits: the loss is not finite\n");
+      exit(1);
+    }
+  }
+}
+
+/* ---- making and judging the model ---- */
+
+static tutti_variable *create_row(tutti_strategy *strategy, const char *name, const float *values,
+                                  const tutti_variable_options *how) {
+  const int64_t dims[] = {PERCEPTRON_PARAMETERS};
+  tutti_variable_options options = *how;
+  tutti_tensor *initial = NULL;
+  tutti_variable *variable = NULL;
+  options.name = name;
+  check(tutti_tensor_create_from_data(NULL, TUTTI_DTYPE_FLOAT32, 1, dims, values,
+                                      PERCEPTRON_PARAMETERS * sizeof(float), &initial),
+        name);
+  check(tutti_variable_create(strategy, initial, &options, NULL, &variable), name);
+  tutti_tensor_release(initial);
+  return variable;
+}
+
+static model create_model(const arguments *arguments) {
+  model model = {NULL, NULL, NULL};
+  char(*names)[16] = calloc((size_t)arguments->replicas, sizeof(*names));
+  const char **devices = calloc((size_t)arguments->replicas, sizeof(*devices));
+  if (names == NULL || devices == NULL) abort();
+  for (int64_t i = 0; i < arguments->replicas; ++i) {
+    snprintf(names[i], sizeof(names[i]), "CPU:%d", (int)i);
+    devices[i] = names[i];
+  }
+  check(tutti_strategy_create_mirrored(NULL, (size_t)arguments->replicas, devices, NULL, NULL,
+                                       &model.strategy),
+        "creating the strategy");
+  free(devices);
+  free(names);
+
+  float weights[PERCEPTRON_PARAMETERS], zeros[PERCEPTRON_PARAMETERS] = {0.0f};
+  perceptron_init((uint64_t)arguments->seed, weights);
+  tutti_variable_options equal = TUTTI_VARIABLE_OPTIONS_INIT;
+  equal.aggregation = TUTTI_AGGREGATION_ONLY_FIRST_REPLICA; /* all replicas bring the same update */
+  model.weights = create_row(model.strategy, "weights", weights, &equal);
+  tutti_variable_options own = TUTTI_VARIABLE_OPTIONS_INIT;
+  own.synchronization = TUTTI_SYNCHRONIZATION_ON_READ;
+  own.aggregation = TUTTI_AGGREGATION_MEAN;
+  model.velocity = create_row(model.strategy, "velocity", zeros, &own);
+  return model;
+}
+
+/* Prints the hash of each replica's weights; 1 when all are equal. */
+static int print_hashes(const tutti_variable *weights) {
+  unsigned char first[SHA256_DIGEST_LENGTH], hash[SHA256_DIGEST_LENGTH];
+  int equal = 1;
+  for (size_t replica = 0; replica < tutti_variable_get_copy_count(weights); ++replica) {
+    const tutti_tensor *copy = tutti_variable_get_copy(weights, replica);
+    SHA256(tutti_tensor_get_data(copy), tutti_tensor_get_byte_size(copy), hash);
+    if (replica == 0) memcpy(first, hash, sizeof(hash));
+    equal = equal && memcmp(first, hash, sizeof(hash)) == 0;
+    printf("replica %zu weights sha256: ", replica);
+    for (size_t i = 0; i < sizeof(hash); ++i) printf("%02x", hash[i]);
+    printf("\n");
+  }
+  return equal;
+}
+
+static int64_t parse_number(const char *option, const char *text, int64_t least, int64_t most) {
+  char *end = NULL;
+  errno = 0;
+  const long long value = strtoll(text, &end, 10);
+  if (errno == 0 && end != text && *end == '\0' && value >= least && value <= most) return value;
+  fprintf(stderr, "train_digits: --%s %s: expected a whole number from %lld to %lld\n", option,
+          text, (long long)least, (long long)most);
+  exit(2);
+}
+
+static arguments parse_arguments(int argc, char **argv) {
+  static const struct option options[] = {{"replicas", required_argument, NULL, 'r'},
+                                          {"epochs", required_argument, NULL, 'e'},
+                                          {"batch", required_argument, NULL, 'b'},
+                                          {"seed", required_argument, NULL, 's'},
+                                          {"data", required_argument, NULL, 'd'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
+  arguments read = {2, 30, 64, 1, NULL};
+  for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+    switch (option) {
+      case 'r':
+        read.replicas = parse_number("replicas", optarg, 1, 1024);
+        break;
+      case 'e':
+        read.epochs = parse_number("epochs", optarg, 1, 1000000);
+        break;
+      case 'b':
+        read.batch = parse_number("batch", optarg, 1, 1000000);
+        break;
+      case 's':
+        read.seed = parse_number("seed", optarg, 0, INT64_MAX);
+        break;
+      case 'd':
+        read.data = optarg;
+        break;
+      default:
+        fprintf(option == 'h' ? stdout : stderr,
+                "usage: train_digits [--replicas N] [--epochs E] [--batch B] [--seed S] "
+                "[--data DIR]\n");
+        exit(option == 'h' ? 0 : 2);
+    }
+  }
+  if (optind == argc) return read;
+  fprintf(stderr, "train_digits: unexpected argument '%s'; see --help\n", argv[optind]);
+  exit(2);
+}
+
+int main(int argc, char **argv) {
+  const arguments arguments = parse_arguments(argc, argv);
+  const model model = create_model(&arguments);
+  tutti_distributed_dataset *training = NULL, *held_out = NULL;
+  check(digits_open(model.strategy, arguments.data, DIGITS_TRAINING, arguments.batch,
+                    arguments.seed, &training),
+        "opening the digits");
+  check(digits_open(model.strategy, arguments.data, DIGITS_HELD_OUT, arguments.batch,
+                    arguments.seed, &held_out),
+        "opening the digits");
+
+  train(&model, &arguments, training);
+  const totals test = run_epoch(&model, evaluate_step, held_out);
+  const double accuracy = test.rows ? 100.0 * (double)test.correct / (double)test.rows : 0.0;
+  printf("held-out accuracy: %.2f %%\n", accuracy);
+  const int equal = print_hashes(model.weights);
+
+  tutti_distributed_dataset_release(held_out);
+  tutti_distributed_dataset_release(training);
+  tutti_variable_release(model.velocity);
+  tutti_variable_release(model.weights);
+  tutti_strategy_release(model.strategy);
+  check(tutti_runtime_shutdown(NULL, NULL), "shutting down");
+  if (!equal) fprintf(stderr, "train_digits: the weights of the replicas differ\n");
+  if (accuracy < kLowestAccuracy) {
+    fprintf(stderr, "train_digits: the accuracy is under %.0f %%\n", kLowestAccuracy);
+  }
+  return equal && accuracy >= kLowestAccuracy ? 0 : 1;
+}
