@@ -25,5 +25,3 @@ BENCHMARK(BM_Crc32c<ByTable>)->Arg(4096);
 
 }  // namespace
 }  // namespace tutti
-
-BENCHMARK_MAIN();
