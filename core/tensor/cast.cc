@@ -24,6 +24,15 @@ inline constexpr bool kIsHalf = std::is_same_v<T, Float16> || std::is_same_v<T, 
 template <class T>
 inline constexpr bool kIsComplex = std::is_same_v<T, Complex64> || std::is_same_v<T, Complex128>;
 
+// A bool as it lies in memory. Everything but 0 counts as true; to read more than 0 and 1 as bool
+// would be undefined.
+struct BoolByte {
+  uint8_t byte;
+};
+
+template <class T>
+using Stored = std::conditional_t<std::is_same_v<T, bool>, BoolByte, T>;
+
 template <class To, class From>
 TUTTI_ALWAYS_INLINE To FloatToInteger(From value) {
   // Both bounds are powers of two (or 0), so they are exact in From.
@@ -37,7 +46,9 @@ TUTTI_ALWAYS_INLINE To FloatToInteger(From value) {
 
 template <class To, class From>
 TUTTI_ALWAYS_INLINE To ConvertItem(From value) {
-  if constexpr (kIsComplex<From>) {
+  if constexpr (std::is_same_v<From, BoolByte>) {
+    return ConvertItem<To>(static_cast<uint8_t>(value.byte != 0));
+  } else if constexpr (kIsComplex<From>) {
     if constexpr (std::is_same_v<To, bool>) {
       return value.real != 0 || value.imag != 0;
     } else if constexpr (kIsComplex<To>) {
@@ -78,7 +89,9 @@ double ToDoubleOdd(Integer value) {
 
 template <class From>
 float ToFloatForHalf(From value) {
-  if constexpr (kIsComplex<From>) {
+  if constexpr (std::is_same_v<From, BoolByte>) {
+    return value.byte != 0 ? 1.0f : 0.0f;
+  } else if constexpr (kIsComplex<From>) {
     return ToFloatForHalf(value.real);
   } else if constexpr (std::is_same_v<From, double>) {
     return RoundToOdd(value);
@@ -129,11 +142,6 @@ void CastTyped(const From* source, To* destination, int64_t n) {
   }
 }
 
-// Bytes that stand for booleans count as "not zero"; reading others than 0 and 1 as bool is
-// undefined.
-template <class T>
-using Readable = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
-
 }  // namespace
 
 void CastElements(DType from, const void* source, DType to, void* destination, int64_t n) {
@@ -148,7 +156,7 @@ void CastElements(DType from, const void* source, DType to, void* destination, i
       VisitDType(to, [&](auto to_tag) {
         using To = typename decltype(to_tag)::type;
         if constexpr (!std::is_same_v<To, BytesView> && !std::is_same_v<To, From>) {
-          CastTyped(static_cast<const Readable<From>*>(source), static_cast<To*>(destination), n);
+          CastTyped(static_cast<const Stored<From>*>(source), static_cast<To*>(destination), n);
         }
       });
     }

@@ -1,0 +1,70 @@
+#include "core/device/device.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "core/base/memory_account.h"
+#include "core/device/device_spec.h"
+#include "core/tensor/tensor.h"
+
+namespace tutti {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(DeviceSet, ListsTheConfiguredLogicalCpus) {
+  const Ref<DeviceSet> devices = DeviceSet::Create(3, nullptr).value();
+  ASSERT_EQ(devices->ListDevices().size(), 3u);
+  EXPECT_EQ(devices->ListDevices()[2]->name(), "/device:CPU:2");
+  EXPECT_EQ(devices->ListDevices()[2]->short_name(), "CPU:2");
+  EXPECT_EQ(devices->ListDevices(DeviceType::kCpu).size(), 3u);
+  EXPECT_TRUE(devices->ListDevices(DeviceType::kGpu).empty());
+}
+
+TEST(DeviceSet, FindsAnyLogicalCpuByAnyOfItsNames) {
+  const Ref<DeviceSet> devices = DeviceSet::Create(1, nullptr).value();
+  EXPECT_EQ(devices->Find("CPU:7").value()->index(), 7);
+  EXPECT_EQ(devices->Find("/device:cpu:1023").value()->index(), 1023);
+  EXPECT_EQ(devices->Find("/job:worker/task:1/device:CPU:2").value()->short_name(), "CPU:2");
+  EXPECT_EQ(devices->Find("CPU").value()->index(), 0);
+  EXPECT_EQ(devices->Find("").value()->short_name(), "CPU:0");
+  DeviceSpec spec;
+  spec.device_index = 4;
+  EXPECT_EQ(devices->Find(spec).value()->id(), (DeviceId{DeviceType::kCpu, 4}));
+}
+
+TEST(DeviceSet, NamesADeviceThatIsNotThere) {
+  const Ref<DeviceSet> devices = DeviceSet::Create(1, nullptr).value();
+  const Status gpu = devices->Find("GPU:0").status();
+  EXPECT_EQ(gpu.code(), StatusCode::kNotFound);
+  EXPECT_THAT(std::string(gpu.message()), HasSubstr("no GPU:0"));
+  EXPECT_EQ(devices->Find("CPU:1024").status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(devices->Find("/device:").status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(DeviceSet::Create(0, nullptr).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(DeviceSet::Create(1025, nullptr).status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST(CpuAllocator, ChargesItsAccountAndRefusesWhatIsTooMuch) {
+  const auto account = MakeRef<MemoryAccount>("test", nullptr, 4096);
+  const Ref<DeviceSet> devices = DeviceSet::Create(1, account.get()).value();
+  TensorOptions options;
+  const Ref<Device> cpu = devices->Find("CPU:1").value();
+  options.allocator = cpu->allocator();
+  options.device = cpu->id();
+  Ref<Tensor> tensor = Tensor::Create(DType::kInt8, Shape({3000}), options).value();
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(tensor->data()) % 64, 0u);
+  EXPECT_EQ(tensor->device().ToString(), "CPU:1");
+  EXPECT_EQ(account->used_bytes(), 3000u);
+  EXPECT_EQ(Tensor::Create(DType::kInt8, Shape({3000}), options).status().code(),
+            StatusCode::kResourceExhausted);
+  tensor.reset();
+  EXPECT_EQ(account->used_bytes(), 0u);
+  const auto unlimited = MakeRef<CpuAllocator>(nullptr);
+  EXPECT_EQ(unlimited->Allocate(size_t{1} << 60, false).status().code(),
+            StatusCode::kResourceExhausted);
+}
+
+}  // namespace
+}  // namespace tutti
