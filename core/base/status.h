@@ -184,13 +184,22 @@ class [[nodiscard]] Result {
   }
   Result(Status status) noexcept : status_(std::move(status)) {  // NOLINT: implicit on purpose
     if (status_.ok()) status_ = MissingValue();
+    ClearValue();
   }
   Result(const Result& other) : status_(other.status_), has_value_(other.has_value_) {
-    if (has_value_) new (&value_) T(other.value_);
+    if (has_value_) {
+      new (&value_) T(other.value_);
+    } else {
+      ClearValue();
+    }
   }
   Result(Result&& other) noexcept
       : status_(std::move(other.status_)), has_value_(other.has_value_) {
-    if (has_value_) new (&value_) T(std::move(other.value_));
+    if (has_value_) {
+      new (&value_) T(std::move(other.value_));
+    } else {
+      ClearValue();
+    }
   }
   Result& operator=(Result other) noexcept {
     if (has_value_) value_.~T();
@@ -221,6 +230,10 @@ class [[nodiscard]] Result {
   static Status MissingValue() {
     return Status(StatusCode::kInternal, "a Result was made from an OK status and has no value");
   }
+
+  // The compiler cannot see that has_value_ guards every use, and would warn of uninitialised
+  // memory; only failures pay for this.
+  void ClearValue() noexcept { __builtin_memset(static_cast<void*>(&value_), 0, sizeof(T)); }
 
   Status status_;
   union {
