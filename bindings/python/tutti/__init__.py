@@ -1,0 +1,73 @@
+"""Tutti: strategies, collectives and distributed datasets for training, over one runtime.
+
+    import numpy as np
+    import tutti
+
+    strategy = tutti.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    with strategy.scope():
+        total = tutti.Variable(np.zeros(()), aggregation="sum")
+
+    def step(batch):
+        total.assign_add(float(batch.sum()))
+        return batch.sum()
+
+    for batch in strategy.distribute_dataset(tutti.data.Dataset.range(10).batch(4)):
+        print(strategy.reduce("sum", strategy.run(step, args=(batch,))))
+
+Arrays that callbacks and iterators hand out are read-only NumPy views on the runtime's memory; what
+has `__dlpack__` goes in and out without a copy. Blocking calls give up the GIL and end by Ctrl-C;
+those that wait take `timeout` in seconds. Errors are the classes of tutti.errors.
+"""
+
+import threading as _threading
+
+import numpy as _np
+
+from tutti import _native
+from tutti import _scope, _specs, errors
+from tutti._dtypes import bfloat16, numpy_bfloat16 as _numpy_bfloat16
+from tutti._tensor import Tensor
+from tutti._specs import TensorSpec
+from tutti._values import Future, Optional as _Optional, PerReplica as _PerReplica
+from tutti._device import DeviceSpec, current_device, device
+from tutti._runtime import Runtime, config, shutdown
+from tutti._variable import Variable, variable_of as _variable_of
+from tutti._reduce_op import ReduceOp
+from tutti import data
+from tutti import distribute
+from tutti._communicator import Communicator
+from tutti.distribute._context import ReplicaContext as _ReplicaContext
+
+__version__ = _native.api_version()
+
+__all__ = [
+    "Communicator", "DeviceSpec", "Future", "ReduceOp", "Runtime", "Tensor", "TensorSpec",
+    "Variable", "bfloat16", "config", "current_device", "data", "device", "distribute", "errors",
+    "shutdown",
+]
+
+_native._install({
+    "make_error": errors._make,
+    "error_type": errors.Error,
+    "scope": _scope.scope,
+    "runtime": _scope.runtime,
+    "replica_context": _ReplicaContext,
+    "cross_replica": _scope.CrossReplica,
+    "strategy_of": distribute._strategy_of,
+    "per_replica": _PerReplica,
+    "tensor": Tensor,
+    "variable": Variable,
+    "dataset": data.Dataset,
+    "optional": _Optional,
+    "variable_of": _variable_of,
+    "wrap_dataset": data.Dataset._of,
+    "wrap_optional": _Optional,
+    "tensor_spec": TensorSpec,
+    "make_spec": _specs.make,
+    "read_spec": _specs.read,
+    "named_tuple_type": _specs.named_tuple_type,
+    "named_tuple_name": _specs.named_tuple_name,
+    "as_array": _np.asarray,
+    "bfloat16": _numpy_bfloat16,
+    "main_thread": _threading.main_thread().ident,
+})

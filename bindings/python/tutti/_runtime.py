@@ -1,0 +1,133 @@
+"""Runtimes and their settings."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import weakref
+from typing import Any, Dict, Iterator, List, Mapping, Optional
+
+from tutti import _native, _scope
+
+_runtimes: "weakref.WeakSet[Runtime]" = weakref.WeakSet()
+_after_shutdown: List[Any] = []  # functions that forget what belonged to the default runtime
+
+# How long the end of the process waits for callbacks that do not return.
+_EXIT_TIMEOUT_S = 10.0
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+class _Settings:
+    """Reading and writing settings, of one runtime or of the default one."""
+
+    def _pointer(self) -> Any:
+        return _scope.runtime.get()
+
+    def set(self, key: str, value: Any) -> None:
+        """Changes a setting of the running runtime: log_level, logical_cpu_devices,
+        compute_threads, memory_limit, default_timeout, flight_recorder_dir. An unknown key or a bad
+        value is an InvalidArgumentError, a setting that is fixed at start a
+        FailedPreconditionError."""
+        _native.runtime_set(self._pointer(), key, _text(value))
+
+    def get(self, key: str) -> str:
+        """The effective value of a setting, as text."""
+        return _native.runtime_read_setting(self._pointer(), key)
+
+    def describe(self) -> Dict[str, Dict[str, str]]:
+        """All settings: {key: {"value": ..., "source": "argument", "variable", "file" or
+        "default"}}."""
+        return json.loads(_native.runtime_describe(self._pointer()))
+
+    def set_random_seed(self, seed: Optional[int]) -> None:
+        """The seed behind every dataset operation that was given none; None goes back to random
+        ones."""
+        _native.runtime_set_random_seed(self._pointer(), seed)
+
+    def dump_recorder(self) -> Any:
+        """The last records of the flight recorder, as parsed JSON."""
+        return json.loads(_native.runtime_dump_recorder(self._pointer()))
+
+
+class Runtime(_Settings):
+    """A runtime of its own beside the process's default one: threads, memory, settings.
+
+    `settings` beat the environment variables TUTTI_*. Inside `with runtime.as_default():` whatever
+    is made belongs to it. Threads: any.
+    """
+
+    def __init__(self, settings: Optional[Mapping[str, Any]] = None, **more: Any):
+        merged = {**(settings or {}), **more}
+        self._handle = _native.runtime_create(list(merged), [_text(v) for v in merged.values()])
+        _runtimes.add(self)
+
+    def _pointer(self) -> Any:
+        return self._handle
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the runtime can be used."""
+        return _native.runtime_is_running(self._handle)
+
+    @contextlib.contextmanager
+    def as_default(self) -> Iterator["Runtime"]:
+        """Makes this the ambient runtime of the thread of control."""
+        token = _scope.runtime.set(self._handle)
+        try:
+            yield self
+        finally:
+            _scope.runtime.reset(token)
+
+    def shutdown(self, timeout: Optional[float] = None) -> None:
+        """Closes all that belongs to the runtime and joins its threads."""
+        _native.runtime_shutdown(self._handle, timeout)
+
+    def __enter__(self) -> "Runtime":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.shutdown()
+
+
+class _Config(_Settings):
+    """`tutti.config`: the settings of the ambient runtime."""
+
+    def list_devices(self, device_type: Optional[str] = None) -> List[str]:
+        """The names of this process's devices of a type ("CPU", "GPU"; None: all)."""
+        return _native.device_list(device_type).split()
+
+
+config = _Config()
+
+
+def shutdown(timeout: Optional[float] = None) -> None:
+    """Shuts the default runtime down; it starts again with the next use.
+
+    Everything that belonged to it fails with FailedPreconditionError from then on. timeout: seconds
+    to wait for callbacks that are still running (DeadlineExceededError; the rest is shut down all
+    the same).
+    """
+    try:
+        _native.runtime_shutdown(None, timeout)
+    finally:
+        for forget in _after_shutdown:
+            forget()
+
+
+def _shut_down_at_exit() -> None:
+    """Before the interpreter ends: joins our threads, which must not need the GIL afterwards."""
+    for runtime in [None, *(r._handle for r in list(_runtimes))]:
+        try:
+            _native.runtime_shutdown(runtime, _EXIT_TIMEOUT_S)
+        except Exception:  # a forked child, or a callback that does not return: leave it behind
+            pass
+    _native._end()
+
+
+atexit.register(_shut_down_at_exit)

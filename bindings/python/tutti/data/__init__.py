@@ -1,0 +1,23 @@
+"""Datasets: definitions of a sequence of elements, and what reads and writes them.
+
+Elements are NumPy scalars and arrays (`bytes` and arrays of objects for byte strings) in nested
+tuples, dicts and lists. Arrays that an iterator or a callback hands out are read-only views on the
+runtime's memory. A list of numbers is one tensor; use a tuple for a structure.
+"""
+
+from tutti._specs import DatasetSpec, NoneTensorSpec, OptionalSpec, TensorSpec
+from tutti._values import Optional
+from tutti.data._dataset import (AUTOTUNE, INFINITE_CARDINALITY, UNKNOWN_CARDINALITY, Dataset,
+                                 FixedLengthRecordDataset, Iterator, TFRecordDataset)
+from tutti.data._function import (FixedLenFeature, Function, parse_example, register_function,
+                                  registered_function, unregister_function)
+from tutti.data._options import AutoShardPolicy, Options
+from tutti.data._records import TFRecordWriter
+
+__all__ = [
+    "AUTOTUNE", "AutoShardPolicy", "Dataset", "DatasetSpec", "FixedLenFeature",
+    "FixedLengthRecordDataset", "Function", "INFINITE_CARDINALITY", "Iterator", "NoneTensorSpec",
+    "Optional", "OptionalSpec", "Options", "TFRecordDataset", "TFRecordWriter", "TensorSpec",
+    "UNKNOWN_CARDINALITY", "parse_example", "register_function", "registered_function",
+    "unregister_function",
+]

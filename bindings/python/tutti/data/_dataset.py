@@ -1,0 +1,347 @@
+"""Dataset and its iterator."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Callable, Iterator as TypingIterator, List, Optional, Sequence, Union
+
+from tutti import _dtypes, _native, errors
+from tutti._specs import TensorSpec
+from tutti.data._function import function_of
+from tutti.data._options import Options
+from tutti.data._records import compression_number
+
+INFINITE_CARDINALITY = -1
+UNKNOWN_CARDINALITY = -2
+AUTOTUNE = -1
+
+
+class Iterator:
+    """One walk over a dataset's elements. Threads: one at a time.
+
+    An error belongs to its element: the next call goes on behind it where the source can, and
+    repeats it where not.
+    """
+
+    __slots__ = ("_handle", "__weakref__")
+
+    def __init__(self, dataset: "Dataset", timeout: Optional[float] = None):
+        self._handle = _native.iterator_create(dataset._handle, timeout)
+
+    def __iter__(self) -> "Iterator":
+        return self
+
+    def __next__(self) -> Any:
+        return _native.iterator_next(self._handle, None)
+
+    def next(self, timeout: Optional[float] = None) -> Any:
+        """The next element, waiting at most `timeout` seconds (DeadlineExceededError, nothing is
+        lost); StopIteration at the end."""
+        return _native.iterator_next(self._handle, timeout)
+
+    def get_next(self, timeout: Optional[float] = None) -> Any:
+        """The next element; OutOfRangeError at the end."""
+        try:
+            return _native.iterator_next(self._handle, timeout)
+        except StopIteration:
+            raise errors.OutOfRangeError("end of the dataset") from None
+
+    def get_next_as_optional(self, timeout: Optional[float] = None) -> Any:
+        """The next element as a tutti.data.Optional, which is empty at the end."""
+        return _native.iterator_next_optional(self._handle, timeout)
+
+    @property
+    def element_spec(self) -> Any:
+        return _native.iterator_element_spec(self._handle)
+
+    def save(self, timeout: Optional[float] = None) -> bytes:
+        """The position: elements that were delivered count, elements made ahead do not."""
+        return _native.iterator_save(self._handle, timeout)
+
+    def restore(self, state: bytes, timeout: Optional[float] = None) -> None:
+        """Goes to a saved position of an iterator over an equal dataset; InvalidArgumentError for
+        that of another, and the iterator stays where it was."""
+        _native.iterator_restore(self._handle, state, timeout)
+
+    def close(self, timeout: Optional[float] = None) -> None:
+        """Stops and joins the iterator's threads; later calls are FailedPreconditionError."""
+        _native.iterator_close(self._handle, timeout)
+
+    def __enter__(self) -> "Iterator":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+
+class Dataset:
+    """A definition of a sequence of elements; nothing runs until it is iterated. Immutable, so that
+    every method gives a new dataset.
+
+    Bad arguments are reported by the method that takes them, bad data by the iterator that meets
+    it. Order is deterministic unless asked otherwise. `name` appears in messages. Threads: any.
+    """
+
+    __slots__ = ("_handle", "__weakref__")
+
+    def __init__(self) -> None:
+        raise TypeError("make a dataset with Dataset.range, Dataset.from_tensor_slices, "
+                        "TFRecordDataset ...")
+
+    @staticmethod
+    def _of(handle: Any) -> "Dataset":
+        dataset = Dataset.__new__(Dataset)
+        dataset._handle = handle
+        return dataset
+
+    # ---- sources
+
+    @staticmethod
+    def range(*args: int, output_type: Any = None, name: Optional[str] = None) -> "Dataset":
+        """range(stop), range(start, stop) or range(start, stop, step), as scalars of `output_type`
+        (int64 by default)."""
+        if not 1 <= len(args) <= 3:
+            raise TypeError(f"range takes 1 to 3 numbers, not {len(args)}")
+        start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
+        dtype = 0 if output_type is None else _dtypes.number_of(output_type)
+        return Dataset._of(_native.dataset_range(start, stop, step, dtype, name))
+
+    @staticmethod
+    def from_tensors(tensors: Any, name: Optional[str] = None) -> "Dataset":
+        """One element, `tensors`. Arrays are not copied: do not write to them afterwards."""
+        return Dataset._of(_native.dataset_from_tensors(tensors, name))
+
+    @staticmethod
+    def from_tensor_slices(tensors: Any, name: Optional[str] = None) -> "Dataset":
+        """The slices of every tensor along axis 0, whose sizes must be equal there. Arrays are not
+        copied: do not write to them afterwards."""
+        return Dataset._of(_native.dataset_from_tensor_slices(tensors, name))
+
+    @staticmethod
+    def from_generator(generator: Callable[..., Any], output_types: Any = None,
+                       output_shapes: Any = None, args: Sequence[Any] = (),
+                       output_signature: Any = None, name: Optional[str] = None) -> "Dataset":
+        """What `generator(*args)` yields, which is called for each iteration.
+
+        output_signature: the spec of an element (a structure of TensorSpec); or output_types, a
+        structure of dtypes, with output_shapes of the same structure (unknown by default). An
+        exception of the generator comes out of the iterator as itself. The generator runs on the
+        thread that iterates, or on that of a prefetch.
+        """
+        if not callable(generator):
+            raise TypeError("from_generator needs a function that makes an iterator, because every "
+                            "iteration begins anew")
+        if output_signature is None:
+            if output_types is None:
+                raise TypeError("from_generator needs output_signature (or output_types)")
+            output_signature = _signature(output_types, output_shapes)
+        if args:
+            made, given = generator, tuple(args)
+            generator = lambda: made(*given)  # noqa: E731
+        return Dataset._of(_native.dataset_from_generator(generator, output_signature, name))
+
+    @staticmethod
+    def list_files(file_pattern: Any, shuffle: Optional[bool] = None, seed: Optional[int] = None,
+                   name: Optional[str] = None) -> "Dataset":
+        """The names of the files that match a glob pattern or any of several, as bytes; sorted, and
+        by default shuffled anew for each iteration. NotFoundError (a FileNotFoundError) at
+        iteration when nothing matches."""
+        patterns = _paths(file_pattern)
+        return Dataset._of(_native.dataset_list_files(patterns, shuffle, seed, name))
+
+    @staticmethod
+    def zip(*args: Any, datasets: Any = None, name: Optional[str] = None) -> "Dataset":
+        """Elements with the structure of `datasets` (one structure, or one dataset per argument),
+        one element of each; as long as the shortest."""
+        if datasets is None:
+            datasets = args[0] if len(args) == 1 else tuple(args)
+        if isinstance(datasets, list):
+            datasets = tuple(datasets)
+        return Dataset._of(_native.dataset_zip(datasets, name))
+
+    # ---- transformations
+
+    def map(self, map_func: Any, num_parallel_calls: Optional[int] = None,
+            deterministic: Optional[bool] = None, name: Optional[str] = None, *,
+            slab: bool = False, output_signature: Any = None) -> "Dataset":
+        """Every element replaced by what `map_func` makes of it.
+
+        The parts of a tuple are arguments of their own; a dict or a list is one. With slab=True the
+        function gets and gives many rows at once, every leaf with one more leading dimension.
+        output_signature: the spec of one row's result; without it the first row decides, which a
+        dataset without rows has not. num_parallel_calls: 0 or None on the iterating thread, n
+        threads, or AUTOTUNE. An exception of the function comes out of the iterator as itself.
+        Inside it only building calls are allowed, no iteration.
+        """
+        function = function_of(map_func, slab, output_signature, name)
+        return self._of(_native.dataset_map(self._handle, function._handle,
+                                            num_parallel_calls or 0, deterministic, name))
+
+    def filter(self, predicate: Any, name: Optional[str] = None, *, slab: bool = False) -> "Dataset":
+        """The elements for which `predicate` gives true (slab=True: a vector of booleans for many
+        rows)."""
+        function = function_of(predicate, slab, TensorSpec((), bool), name)
+        return self._of(_native.dataset_filter(self._handle, function._handle, name))
+
+    def batch(self, batch_size: int, drop_remainder: Optional[bool] = None,
+              num_parallel_calls: Optional[int] = None, deterministic: Optional[bool] = None,
+              name: Optional[str] = None) -> "Dataset":
+        """`batch_size` > 0 consecutive elements stacked along a new axis 0. The last batch may be
+        smaller, unless drop_remainder. Elements of unequal shapes are a ValueError at iteration."""
+        return self._of(_native.dataset_batch(self._handle, batch_size, drop_remainder, name))
+
+    def repeat(self, count: Optional[int] = None, name: Optional[str] = None) -> "Dataset":
+        """The sequence `count` times; None or negative: for ever."""
+        return self._of(_native.dataset_repeat(self._handle, -1 if count is None else count, name))
+
+    def shuffle(self, buffer_size: int, seed: Optional[int] = None,
+                reshuffle_each_iteration: Optional[bool] = None,
+                name: Optional[str] = None) -> "Dataset":
+        """A random order: each output is drawn uniformly from a buffer of `buffer_size` > 0
+        elements. The order that a seed gives is a promise of compatibility."""
+        return self._of(_native.dataset_shuffle(self._handle, buffer_size, seed,
+                                                reshuffle_each_iteration, name))
+
+    def take(self, count: int, name: Optional[str] = None) -> "Dataset":
+        """The first `count` elements; -1: all."""
+        return self._of(_native.dataset_take(self._handle, count, name))
+
+    def skip(self, count: int, name: Optional[str] = None) -> "Dataset":
+        """All but the first `count` elements; -1 skips all."""
+        return self._of(_native.dataset_skip(self._handle, count, name))
+
+    def shard(self, num_shards: int, index: int, name: Optional[str] = None) -> "Dataset":
+        """Elements index, index + num_shards, ...; 0 <= index < num_shards."""
+        return self._of(_native.dataset_shard(self._handle, num_shards, index, name))
+
+    def concatenate(self, dataset: "Dataset", name: Optional[str] = None) -> "Dataset":
+        """The elements of this one, then those of `dataset`; structures and dtypes must be equal."""
+        return self._of(_native.dataset_concatenate(self._handle, dataset._handle, name))
+
+    def enumerate(self, start: int = 0, name: Optional[str] = None) -> "Dataset":
+        """Pairs (int64 index, element), from `start` on."""
+        return self._of(_native.dataset_enumerate(self._handle, start, name))
+
+    def prefetch(self, buffer_size: int = AUTOTUNE, name: Optional[str] = None) -> "Dataset":
+        """Up to `buffer_size` elements made ahead by a thread."""
+        return self._of(_native.dataset_prefetch(self._handle, buffer_size, name))
+
+    def apply(self, transformation_func: Callable[["Dataset"], "Dataset"]) -> "Dataset":
+        """transformation_func(self), for chaining."""
+        result = transformation_func(self)
+        if not isinstance(result, Dataset):
+            raise TypeError(f"apply: the function must give a Dataset, not {type(result).__name__}")
+        return result
+
+    def with_options(self, options: Options, name: Optional[str] = None) -> "Dataset":
+        """The same dataset with `options` merged into its own; two different values of one option
+        are a ValueError."""
+        return self._of(_native.dataset_with_options(self._handle, options._handle))
+
+    # ---- reading
+
+    def options(self) -> Options:
+        """A copy of the dataset's options."""
+        return Options._of(_native.dataset_options(self._handle))
+
+    def cardinality(self) -> int:
+        """The number of elements, INFINITE_CARDINALITY or UNKNOWN_CARDINALITY."""
+        return _native.dataset_cardinality(self._handle)
+
+    def __len__(self) -> int:
+        count = self.cardinality()
+        if count < 0:
+            kind = "infinite" if count == INFINITE_CARDINALITY else "unknown"
+            raise TypeError(f"the length of this dataset is {kind}")
+        return count
+
+    def __bool__(self) -> bool:
+        return True
+
+    @property
+    def element_spec(self) -> Any:
+        """Structure, dtypes and shapes of an element. A map whose function has no output_signature
+        computes one element here."""
+        return _native.dataset_element_spec(self._handle, None)
+
+    def explain(self) -> str:
+        """The plan for people: one line per operation."""
+        return _native.dataset_explain(self._handle)
+
+    def serialize(self) -> bytes:
+        """The definition as bytes; FailedPreconditionError for a function without a registered
+        name."""
+        return _native.dataset_serialize(self._handle)
+
+    @staticmethod
+    def deserialize(data: bytes) -> "Dataset":
+        """The dataset that was serialised."""
+        return Dataset._of(_native.dataset_deserialize(data))
+
+    def __iter__(self) -> TypingIterator[Any]:
+        return Iterator(self)
+
+    def as_numpy_iterator(self) -> Iterator:
+        """The same as iter(): elements are NumPy already."""
+        return Iterator(self)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.cardinality()} elements>"
+
+
+class TFRecordDataset(Dataset):
+    """The records of TFRecord files, in order, as bytes.
+
+    filenames: a name, a list of names, or a dataset of them. compression_type: None, "GZIP" or
+    "ZLIB". buffer_size: bytes read at once. Errors at iteration name file, offset and record index:
+    NotFoundError (a FileNotFoundError), DataLossError.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, filenames: Any, compression_type: Optional[str] = None,
+                 buffer_size: Optional[int] = None, num_parallel_reads: Optional[int] = None,
+                 name: Optional[str] = None):
+        self._handle = _native.dataset_tf_record(
+            _files(filenames)._handle, compression_number(compression_type), buffer_size or 0, name)
+
+
+class FixedLengthRecordDataset(Dataset):
+    """Records of `record_bytes` bytes each, from files named as in TFRecordDataset. header_bytes are
+    skipped at the start, footer_bytes ignored at the end of each file; a rest that is no whole
+    record is a ValueError at iteration."""
+
+    __slots__ = ()
+
+    def __init__(self, filenames: Any, record_bytes: int, header_bytes: Optional[int] = None,
+                 footer_bytes: Optional[int] = None, buffer_size: Optional[int] = None,
+                 compression_type: Optional[str] = None, name: Optional[str] = None):
+        self._handle = _native.dataset_fixed_length_record(
+            _files(filenames)._handle, record_bytes, header_bytes or 0, footer_bytes or 0,
+            compression_number(compression_type), buffer_size or 0, name)
+
+
+def _paths(given: Any) -> List[str]:
+    if isinstance(given, (str, bytes, os.PathLike)):
+        given = [given]
+    return [os.fsdecode(path) for path in given]
+
+
+def _files(filenames: Union[str, Sequence[str], Dataset]) -> Dataset:
+    if isinstance(filenames, Dataset):
+        return filenames
+    paths = [os.fsencode(path) for path in _paths(filenames)]
+    if not paths:
+        raise ValueError("no file is named")
+    return Dataset.from_tensor_slices(paths)
+
+
+def _signature(types: Any, shapes: Any) -> Any:
+    if isinstance(types, dict):
+        return {key: _signature(dtype, None if shapes is None else shapes[key])
+                for key, dtype in types.items()}
+    if isinstance(types, (tuple, list)):
+        parts = [_signature(dtype, None if shapes is None else shapes[i])
+                 for i, dtype in enumerate(types)]
+        return tuple(parts)
+    return TensorSpec(shapes, types)

@@ -1,0 +1,90 @@
+"""Functions over the elements of datasets."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Mapping, Optional, Sequence
+
+from tutti import _dtypes, _native
+
+
+class Function:
+    """A function that `Dataset.map` and `Dataset.filter` take: a Python callable with the spec of
+    its result, one that is registered by name, or a native one such as parse_example().
+
+    slab: the callable gets and gives many rows at once, every leaf with one more leading dimension;
+    it may name the row that fails by raising a tutti.errors error with the detail "row".
+    output_signature: the spec of one row's result; without it the first row decides.
+    """
+
+    __slots__ = ("_handle",)
+
+    def __init__(self, function: Callable[..., Any], *, slab: bool = False,
+                 output_signature: Any = None, name: Optional[str] = None):
+        self._handle = _native.function_create(
+            function, name or getattr(function, "__name__", None), output_signature, slab)
+
+    @classmethod
+    def _of(cls, handle: Any) -> "Function":
+        made = cls.__new__(cls)
+        made._handle = handle
+        return made
+
+
+def function_of(function: Any, slab: bool, output_signature: Any, name: Optional[str]) -> Function:
+    if isinstance(function, Function):
+        return function
+    return Function(function, slab=slab, output_signature=output_signature, name=name)
+
+
+def register_function(name: str, function: Callable[..., Any], *, slab: bool = False,
+                      output_signature: Any = None) -> None:
+    """Makes `name` mean `function` in the ambient runtime, so that a serialised dataset finds it
+    again. AlreadyExistsError when the name is taken."""
+    _native.function_register(name, function, output_signature, slab)
+
+
+def unregister_function(name: str) -> None:
+    """Frees the name; datasets that use the function keep it."""
+    _native.function_unregister(name)
+
+
+def registered_function(name: str) -> Function:
+    """The function registered as `name`; NotFoundError (a KeyError) names the nearest ones."""
+    return Function._of(_native.function_registered(name))
+
+
+class FixedLenFeature:
+    """A feature of tf.train.Example with a fixed shape. default_value: for records without the
+    feature; None makes it required."""
+
+    __slots__ = ("shape", "dtype", "default_value")
+
+    def __init__(self, shape: Sequence[int], dtype: Any, default_value: Any = None):
+        self.shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        self.dtype = dtype
+        self.default_value = default_value
+
+
+def parse_example(features: Mapping[str, Any], example: Any = None) -> Function:
+    """The native function from a serialised tf.train.Example (bytes, of any shape) to a dict of its
+    features, each with the input's dimensions in front.
+
+    features: {name: (shape, dtype)} or {name: FixedLenFeature(...)}. int64, float32 and bytes are
+    what Examples hold; other numeric dtypes are converted with a range check. Malformed and missing
+    features are an InvalidArgumentError at iteration.
+    """
+    if example is not None:
+        raise TypeError("parse_example(features) gives a function for Dataset.map; it does not "
+                        "parse by itself")
+    described = []
+    for key, feature in features.items():
+        if not isinstance(feature, FixedLenFeature):
+            feature = FixedLenFeature(*feature)
+        number = _dtypes.number_of(feature.dtype)
+        default = feature.default_value
+        if default is not None and number not in (_dtypes.BYTES, _dtypes.BFLOAT16):
+            import numpy as np
+
+            default = np.array(np.broadcast_to(np.asarray(default, feature.dtype), feature.shape))
+        described.append((key, number, feature.shape, default))
+    return Function._of(_native.function_parse_example(described))

@@ -1,0 +1,49 @@
+"""Writing record files."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Optional, Union
+
+from tutti import _native
+
+COMPRESSIONS = {None: 0, "": 1, "NONE": 1, "GZIP": 2, "ZLIB": 3}
+
+
+def compression_number(compression: Optional[str]) -> int:
+    key = compression.upper() if isinstance(compression, str) else compression
+    if key not in COMPRESSIONS:
+        raise ValueError(f"compression_type: {compression!r} is none of None, 'GZIP', 'ZLIB'")
+    return COMPRESSIONS[key]
+
+
+class TFRecordWriter:
+    """Writes a TFRecord file; overwrites `path`. A context manager.
+
+    compression_type: None, "GZIP" or "ZLIB". Threads: one at a time.
+    """
+
+    __slots__ = ("_handle",)
+
+    def __init__(self, path: Union[str, "os.PathLike[str]"], compression_type: Optional[str] = None,
+                 compression_level: Optional[int] = None):
+        self._handle = _native.record_writer_create(
+            os.fspath(path), compression_number(compression_type), compression_level)
+
+    def write(self, record: Any) -> None:
+        """Writes one record: bytes, or whatever has a contiguous buffer."""
+        _native.record_writer_write(self._handle, record)
+
+    def write_dataset(self, dataset: Any, timeout: Optional[float] = None) -> None:
+        """Writes every element of a dataset of byte-string scalars."""
+        _native.record_writer_write_dataset(self._handle, dataset._handle, timeout)
+
+    def close(self) -> None:
+        """Flushes, syncs and closes; an error means that the file may be incomplete."""
+        _native.record_writer_close(self._handle)
+
+    def __enter__(self) -> "TFRecordWriter":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()

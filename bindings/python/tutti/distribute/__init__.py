@@ -1,0 +1,27 @@
+"""Strategies: the same step on several replicas, with variables and reductions in lockstep.
+
+Contexts. Outside everything there is the default strategy: one replica, in replica context. Inside
+`with strategy.scope():` is cross-replica context; inside a function that `strategy.run` runs is
+replica context; inside a merge function is cross-replica context again. Exactly one of
+`in_cross_replica_context()` and `get_replica_context() is not None` holds. The state belongs to the
+thread of control (contextvars) and reaches the replicas' threads.
+"""
+
+from tutti._reduce_op import ReduceOp
+from tutti._values import DistributedValues, PerReplica
+from tutti._variable import VariableAggregation, VariableSynchronization
+from tutti.distribute._context import (ReplicaContext, experimental_set_strategy,
+                                       get_replica_context, get_strategy, has_strategy,
+                                       in_cross_replica_context)
+from tutti.distribute._input import (DistributedDataset, DistributedIterator, InputContext,
+                                     InputOptions, ValueContext)
+from tutti.distribute._strategy import (MirroredStrategy, OneDeviceStrategy, Strategy,
+                                        _strategy_of)
+
+__all__ = [
+    "DistributedDataset", "DistributedIterator", "DistributedValues", "InputContext",
+    "InputOptions", "MirroredStrategy", "OneDeviceStrategy", "PerReplica", "ReduceOp",
+    "ReplicaContext", "Strategy", "ValueContext", "VariableAggregation", "VariableSynchronization",
+    "experimental_set_strategy", "get_replica_context", "get_strategy", "has_strategy",
+    "in_cross_replica_context",
+]

@@ -1,0 +1,181 @@
+"""Where the caller stands: the ambient strategy, and replica contexts."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Mapping, Optional, Sequence
+
+from tutti import _native, _scope, errors
+from tutti._reduce_op import ReduceOp
+from tutti._variable import member
+
+
+def with_keywords(function: Callable[..., Any], args: Any, kwargs: Optional[Mapping[str, Any]],
+                  leading: int = 0) -> tuple:
+    """Function and arguments such that keyword arguments cross as one more structure."""
+    args = tuple(args)
+    if not kwargs:
+        return function, args
+
+    def call(*given: Any) -> Any:
+        return function(*given[:leading], *given[leading], **given[leading + 1])
+
+    return call, (args, dict(kwargs))
+
+
+class ReplicaContext(_native.Context):
+    """What a replica function reaches the other replicas through; ends when the function returns
+    (FailedPreconditionError afterwards). Threads: the replica's own."""
+
+    __slots__ = ()
+
+    @property
+    def replica_id_in_sync_group(self) -> int:
+        """The replica among all replicas in sync, 0 .. n-1."""
+        return _native.context_replica_id(self)
+
+    @property
+    def num_replicas_in_sync(self) -> int:
+        """All replicas of all workers."""
+        return _native.context_replica_count(self)
+
+    @property
+    def global_rows(self) -> int:
+        """Rows of this step over all replicas of all workers, when run's arguments came from a
+        distributed iterator; else -1. Scale a loss by 1 / global_rows and sum: the mean of means is
+        wrong when batches are uneven."""
+        return _native.context_global_rows(self)
+
+    @property
+    def device(self) -> str:
+        """The device of this replica."""
+        return _native.context_device(self)
+
+    @property
+    def devices(self) -> tuple:
+        return (self.device,)
+
+    @property
+    def strategy(self) -> Any:
+        """The strategy that runs this function."""
+        from tutti.distribute import _strategy
+
+        handle = _native.context_strategy(self)
+        return _strategy._strategy_of(_native._strategy_address(handle), handle)
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the call was cancelled, ran out of time or failed in another replica: return
+        soon."""
+        return _native.context_is_cancelled(self)
+
+    def all_reduce(self, reduce_op: Any, value: Any, options: Any = None,
+                   timeout: Optional[float] = None) -> Any:
+        """Reduces every tensor of `value` over all replicas; each gets the same bits. All replicas
+        must call it with the same structure, dtypes and shapes; else all get an
+        InvalidArgumentError that names both sides. AbortedError when another replica failed."""
+        return _native.context_all_reduce(self, member(ReduceOp, reduce_op, "reduce_op"), value,
+                                          timeout)
+
+    def all_gather(self, value: Any, axis: int, options: Any = None,
+                   timeout: Optional[float] = None) -> Any:
+        """Joins every tensor of `value` of all replicas along `axis`, in replica order."""
+        return _native.context_all_gather(self, value, axis, timeout)
+
+    def merge_call(self, merge_fn: Callable[..., Any], args: Sequence[Any] = (),
+                   kwargs: Optional[Mapping[str, Any]] = None,
+                   timeout: Optional[float] = None) -> Any:
+        """Runs merge_fn(strategy, *args, **kwargs) once for all replicas, on the thread that called
+        run, in cross-replica context. What differs between replicas is PerReplica there; of its
+        result each replica gets its own part. All replicas must make the same number of merge calls
+        with the same function."""
+        function, given = with_keywords(merge_fn, args, kwargs, leading=1)
+        return _native.context_merge_call(self, function, given, timeout)
+
+    def __repr__(self) -> str:
+        try:
+            return f"<ReplicaContext {self.replica_id_in_sync_group} of {self.num_replicas_in_sync}>"
+        except errors.FailedPreconditionError:
+            return "<ReplicaContext that has ended>"
+
+
+class DefaultReplicaContext:
+    """The replica context outside of every strategy: one replica, on its own."""
+
+    replica_id_in_sync_group = 0
+    num_replicas_in_sync = 1
+    global_rows = -1
+    device = ""
+    devices = ("",)
+    is_cancelled = False
+
+    @property
+    def strategy(self) -> Any:
+        return get_strategy()
+
+    def all_reduce(self, reduce_op: Any, value: Any, options: Any = None,
+                   timeout: Optional[float] = None) -> Any:
+        member(ReduceOp, reduce_op, "reduce_op")
+        return value
+
+    def all_gather(self, value: Any, axis: int, options: Any = None,
+                   timeout: Optional[float] = None) -> Any:
+        return value
+
+    def merge_call(self, merge_fn: Callable[..., Any], args: Sequence[Any] = (),
+                   kwargs: Optional[Mapping[str, Any]] = None,
+                   timeout: Optional[float] = None) -> Any:
+        strategy = get_strategy()
+        token = _scope.scope.set(_scope.CrossReplica(strategy))
+        try:
+            return merge_fn(strategy, *args, **(kwargs or {}))
+        finally:
+            _scope.scope.reset(token)
+
+    def __repr__(self) -> str:
+        return "<ReplicaContext of the default strategy>"
+
+
+_default_replica_context = DefaultReplicaContext()
+
+
+def get_strategy() -> Any:
+    """The strategy whose scope or replica function this is, else the default strategy."""
+    scope = _scope.scope.get()
+    if scope is None:
+        from tutti.distribute import _strategy
+
+        return _strategy.default_strategy()
+    return scope.strategy
+
+
+def has_strategy() -> bool:
+    """Whether there is a strategy that is not the default one."""
+    scope = _scope.scope.get()
+    if scope is None:
+        return False
+    from tutti.distribute import _strategy
+
+    return not isinstance(scope.strategy, _strategy.DefaultStrategy)
+
+
+def get_replica_context() -> Optional[Any]:
+    """The context of the replica function that this is; None in cross-replica context."""
+    scope = _scope.scope.get()
+    if scope is None:
+        return _default_replica_context
+    return None if isinstance(scope, _scope.CrossReplica) else scope
+
+
+def in_cross_replica_context() -> bool:
+    """Whether this is inside a strategy's scope or a merge function."""
+    return isinstance(_scope.scope.get(), _scope.CrossReplica)
+
+
+def experimental_set_strategy(strategy: Optional[Any]) -> None:
+    """Enters a strategy's scope for good, without a `with`; None goes back to the default.
+    FailedPreconditionError inside a scope."""
+    scope = _scope.scope.get()
+    if scope is not None and not getattr(scope, "pinned", False):
+        raise errors.FailedPreconditionError(
+            "experimental_set_strategy must not be called inside a strategy's scope")
+    _scope.scope.set(None if strategy is None else _scope.CrossReplica(strategy, pinned=True))

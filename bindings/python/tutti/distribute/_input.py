@@ -1,0 +1,138 @@
+"""Distributed datasets: each step gives every replica its part of a global batch."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+from tutti import _native, errors
+
+
+class InputOptions:
+    """How a dataset is distributed. experimental_fetch_to_device: a step is made ahead by a thread
+    (True by default)."""
+
+    __slots__ = ("experimental_fetch_to_device",)
+
+    def __init__(self, experimental_fetch_to_device: Optional[bool] = None,
+                 prefetch_to_device: Optional[bool] = None):
+        self.experimental_fetch_to_device = (
+            experimental_fetch_to_device if prefetch_to_device is None else prefetch_to_device)
+
+
+class InputContext:
+    """What a function that makes input pipelines is told."""
+
+    __slots__ = ("num_input_pipelines", "input_pipeline_id", "num_replicas_in_sync")
+
+    def __init__(self, num_input_pipelines: int = 1, input_pipeline_id: int = 0,
+                 num_replicas_in_sync: int = 1):
+        self.num_input_pipelines = int(num_input_pipelines)
+        self.input_pipeline_id = int(input_pipeline_id)
+        self.num_replicas_in_sync = int(num_replicas_in_sync)
+
+    def get_per_replica_batch_size(self, global_batch_size: int) -> int:
+        """global_batch_size / num_replicas_in_sync, which must divide (ValueError)."""
+        if global_batch_size % self.num_replicas_in_sync:
+            raise errors.InvalidArgumentError(
+                f"a global batch of {global_batch_size} rows cannot be divided evenly over "
+                f"{self.num_replicas_in_sync} replicas; use a multiple")
+        return global_batch_size // self.num_replicas_in_sync
+
+    def __repr__(self) -> str:
+        return (f"InputContext(num_input_pipelines={self.num_input_pipelines}, "
+                f"input_pipeline_id={self.input_pipeline_id}, "
+                f"num_replicas_in_sync={self.num_replicas_in_sync})")
+
+
+class ValueContext:
+    """What a function that makes one replica's value is told."""
+
+    __slots__ = ("replica_id_in_sync_group", "num_replicas_in_sync")
+
+    def __init__(self, replica_id_in_sync_group: int = 0, num_replicas_in_sync: int = 1):
+        self.replica_id_in_sync_group = int(replica_id_in_sync_group)
+        self.num_replicas_in_sync = int(num_replicas_in_sync)
+
+    def __repr__(self) -> str:
+        return (f"ValueContext(replica_id_in_sync_group={self.replica_id_in_sync_group}, "
+                f"num_replicas_in_sync={self.num_replicas_in_sync})")
+
+
+class DistributedIterator:
+    """One walk over the steps. Threads: one at a time, in cross-replica context."""
+
+    __slots__ = ("_handle", "__weakref__")
+
+    def __init__(self, dataset: "DistributedDataset", timeout: Optional[float] = None):
+        self._handle = _native.distributed_iterator_create(dataset._handle, timeout)
+
+    def __iter__(self) -> "DistributedIterator":
+        return self
+
+    def __next__(self) -> Any:
+        return _native.distributed_iterator_next(self._handle, None)
+
+    def next(self, timeout: Optional[float] = None) -> Any:
+        """The next step's batch, whose leaves are PerReplica; StopIteration at the end."""
+        return _native.distributed_iterator_next(self._handle, timeout)
+
+    def get_next(self, timeout: Optional[float] = None) -> Any:
+        """The next step's batch; OutOfRangeError at the end."""
+        try:
+            return _native.distributed_iterator_next(self._handle, timeout)
+        except StopIteration:
+            raise errors.OutOfRangeError("end of the distributed dataset") from None
+
+    def get_next_as_optional(self, timeout: Optional[float] = None) -> Any:
+        """The next step's batch as a tutti.data.Optional, which is empty at the end."""
+        return _native.distributed_iterator_next_optional(self._handle, timeout)
+
+    @property
+    def element_spec(self) -> Any:
+        return _native.distributed_iterator_element_spec(self._handle)
+
+    def save(self, timeout: Optional[float] = None) -> bytes:
+        """The position."""
+        return _native.distributed_iterator_save(self._handle, timeout)
+
+    def restore(self, state: bytes, timeout: Optional[float] = None) -> None:
+        """Goes to a saved position."""
+        _native.distributed_iterator_restore(self._handle, state, timeout)
+
+    def close(self, timeout: Optional[float] = None) -> None:
+        """Stops and joins its threads."""
+        _native.distributed_iterator_close(self._handle, timeout)
+
+    def __enter__(self) -> "DistributedIterator":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+
+class DistributedDataset:
+    """A dataset whose elements are steps: iterate it, and give each batch to `strategy.run`."""
+
+    __slots__ = ("_handle", "__weakref__")
+
+    def __init__(self) -> None:
+        raise TypeError("distributed datasets come from strategy.distribute_dataset")
+
+    @classmethod
+    def _of(cls, handle: Any) -> "DistributedDataset":
+        dataset = cls.__new__(cls)
+        dataset._handle = handle
+        return dataset
+
+    @property
+    def element_spec(self) -> Any:
+        """The spec of one replica's part; the first dimension is None where a partial batch can
+        occur."""
+        return _native.distributed_dataset_element_spec(self._handle)
+
+    def cardinality(self) -> int:
+        """The number of steps, tutti.data.INFINITE_CARDINALITY or UNKNOWN_CARDINALITY."""
+        return _native.distributed_dataset_cardinality(self._handle)
+
+    def __iter__(self) -> DistributedIterator:
+        return DistributedIterator(self)

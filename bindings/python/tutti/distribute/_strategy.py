@@ -1,0 +1,262 @@
+"""Strategies."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, Callable, Mapping, Optional, Sequence, Tuple
+
+from tutti import _native, _runtime, _scope, errors
+from tutti._reduce_op import ReduceOp
+from tutti._variable import member
+from tutti.data._dataset import Dataset
+from tutti.distribute._context import with_keywords
+from tutti.distribute._input import DistributedDataset, InputContext, InputOptions, ValueContext
+
+# Live strategies by address, so that a strategy that comes out of the library is the same object.
+_wrappers: "weakref.WeakValueDictionary[int, Strategy]" = weakref.WeakValueDictionary()
+
+
+class _StrategyScope:
+    """What `with strategy.scope():` enters and leaves; any number of times, also nested."""
+
+    __slots__ = ("_strategy", "_tokens")
+
+    def __init__(self, strategy: "Strategy"):
+        self._strategy = strategy
+        self._tokens: list = []
+
+    def __enter__(self) -> "Strategy":
+        scope = _scope.scope.get()
+        if scope is not None and not isinstance(scope, _scope.CrossReplica):
+            raise errors.FailedPreconditionError(
+                "a strategy's scope cannot be entered inside a replica function")
+        if scope is not None and scope.strategy is not self._strategy:
+            raise errors.FailedPreconditionError(
+                f"the scope of {self._strategy!r} cannot be entered inside that of "
+                f"{scope.strategy!r}: leave that one first")
+        self._tokens.append(_scope.scope.set(_scope.CrossReplica(self._strategy)))
+        return self._strategy
+
+    def __exit__(self, *_: Any) -> None:
+        _scope.scope.reset(self._tokens.pop())
+
+
+class Strategy:
+    """The same function on several replicas, concurrently: replica 0 on the thread that calls run,
+    the others on threads of the strategy. Threads: any; of two concurrent runs the later one is a
+    FailedPreconditionError."""
+
+    __slots__ = ("_handle", "__weakref__")
+
+    def _adopt(self, handle: Any) -> None:
+        self._handle = handle
+        _wrappers[_native._strategy_address(handle)] = self
+
+    # ---- what it is
+
+    @property
+    def num_replicas_in_sync(self) -> int:
+        """All replicas of all workers."""
+        return _native.strategy_num_replicas_in_sync(self._handle)
+
+    @property
+    def local_replica_count(self) -> int:
+        """The replicas of this process."""
+        return _native.strategy_local_replica_count(self._handle)
+
+    @property
+    def worker_devices(self) -> Tuple[str, ...]:
+        """The devices of this process's replicas."""
+        return tuple(_native.strategy_worker_device(self._handle, i)
+                     for i in range(self.local_replica_count))
+
+    @property
+    def cluster_resolver(self) -> None:
+        """None: this strategy has one worker."""
+        return None
+
+    def scope(self) -> _StrategyScope:
+        """Cross-replica context with this as the ambient strategy: variables that are made there
+        have a copy per replica. May be entered again inside itself; entering another strategy's
+        scope there is a FailedPreconditionError."""
+        return _StrategyScope(self)
+
+    # ---- running
+
+    def run(self, fn: Callable[..., Any], args: Sequence[Any] = (),
+            kwargs: Optional[Mapping[str, Any]] = None, options: Any = None,
+            timeout: Optional[float] = None) -> Any:
+        """Calls `fn(*args, **kwargs)` once per replica, concurrently, and returns when no call is
+        running any more.
+
+        Replica i gets component i of every PerReplica in the arguments and the value itself of
+        every other; arrays arrive as read-only views. Results are joined leaf by leaf: the
+        identical object, None and equal strings stay one value; numbers become scalars of float64
+        and int64, and tensors become PerReplica (with one replica they stay what they are).
+
+        An exception of a replica stops the others and comes out as itself. timeout: seconds
+        (DeadlineExceededError).
+        """
+        if kwargs:
+            fn, args = with_keywords(fn, args, kwargs)
+        elif args.__class__ is not tuple:
+            args = tuple(args)
+        return _native.strategy_run(self._handle, fn, args, timeout)
+
+    # ---- values
+
+    def reduce(self, reduce_op: Any, value: Any, axis: Optional[int] = None,
+               timeout: Optional[float] = None) -> Any:
+        """Reduces every leaf of `value` over all replicas, on the host. reduce_op: SUM or MEAN.
+
+        axis None: across replicas only, equal shapes (the ValueError names both). With an axis also
+        along it inside each replica; MEAN then divides by the number of elements of all replicas. A
+        value that is not distributed: MEAN gives it back, SUM is a ValueError with several
+        replicas.
+        """
+        return _native.strategy_reduce(self._handle, member(ReduceOp, reduce_op, "reduce_op"), value,
+                                       axis, timeout)
+
+    def gather(self, value: Any, axis: int, timeout: Optional[float] = None) -> Any:
+        """Joins every distributed leaf along `axis`, in replica order: rank >= 1, equal sizes on
+        all other axes."""
+        return _native.strategy_gather(self._handle, value, axis, timeout)
+
+    def local_results(self, value: Any) -> Tuple[Any, ...]:
+        """The values of this process's replicas, in order; of a value that is not distributed a
+        tuple of one."""
+        return _native.strategy_local_results(self._handle, value)
+
+    experimental_local_results = local_results
+
+    def distribute_values_from_function(self, value_fn: Callable[[ValueContext], Any],
+                                        timeout: Optional[float] = None) -> Any:
+        """A distributed value from one call of value_fn(ValueContext) per replica of this process,
+        in order."""
+        return _native.strategy_create_values(
+            self._handle, lambda given: value_fn(ValueContext(**given)), timeout)
+
+    experimental_distribute_values_from_function = distribute_values_from_function
+
+    # ---- datasets
+
+    def distribute_dataset(self, dataset: Dataset, options: Optional[InputOptions] = None,
+                           timeout: Optional[float] = None) -> DistributedDataset:
+        """Cuts every batch of `dataset` over the replicas: b rows into slices of
+        ceil(b / replicas), trailing slices empty, never across batches. The elements must be
+        batches (ValueError)."""
+        if not isinstance(dataset, Dataset):
+            raise TypeError(f"distribute_dataset needs a tutti.data.Dataset, not "
+                            f"{type(dataset).__name__}")
+        prefetch = options.experimental_fetch_to_device if options else None
+        return DistributedDataset._of(_native.strategy_distribute_dataset(
+            self._handle, dataset._handle, prefetch, timeout))
+
+    experimental_distribute_dataset = distribute_dataset
+
+    def distribute_datasets_from_function(self, dataset_fn: Callable[[InputContext], Dataset],
+                                          options: Optional[InputOptions] = None,
+                                          timeout: Optional[float] = None) -> DistributedDataset:
+        """One dataset per input pipeline, dataset_fn(InputContext); its elements go to the replicas
+        one each, in turn, and nothing is rebatched or sharded."""
+        prefetch = options.experimental_fetch_to_device if options else None
+        return DistributedDataset._of(_native.strategy_distribute_datasets_from_function(
+            self._handle, lambda given: dataset_fn(InputContext(**given)), prefetch, timeout))
+
+    experimental_distribute_datasets_from_function = distribute_datasets_from_function
+
+    # ---- the end
+
+    def close(self, timeout: Optional[float] = None) -> None:
+        """Stops and joins the replica threads; later calls are FailedPreconditionError."""
+        _native.strategy_close(self._handle, timeout)
+
+    def __enter__(self) -> "Strategy":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return (f"<{_native.strategy_type_name(self._handle)} of {self.num_replicas_in_sync} "
+                f"replicas on {', '.join(self.worker_devices)}>")
+
+
+class MirroredStrategy(Strategy):
+    """One replica per device, variables mirrored on all.
+
+    devices: names such as "CPU:0", "CPU:1" (logical devices, as many as are named); None: all GPUs,
+    else the CPU. cross_device_ops: "auto" or "reduction_to_one_device", a hint. A device twice or
+    unknown is a ValueError.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, devices: Optional[Sequence[str]] = None, cross_device_ops: str = "auto",
+                 name: Optional[str] = None, timeout: Optional[float] = None):
+        ops = {"auto": 1, "reduction_to_one_device": 2}.get(cross_device_ops)
+        if ops is None:
+            raise ValueError(f"cross_device_ops: {cross_device_ops!r} is none of 'auto', "
+                             f"'reduction_to_one_device'")
+        if isinstance(devices, str):
+            devices = [devices]
+        names = [str(device) for device in devices or ()]
+        self._adopt(_native.strategy_mirrored(names, ops, name, timeout))
+
+
+class OneDeviceStrategy(Strategy):
+    """Everything on one device ("CPU:0")."""
+
+    __slots__ = ()
+
+    def __init__(self, device: str, name: Optional[str] = None, timeout: Optional[float] = None):
+        self._adopt(_native.strategy_one_device(str(device), name, timeout))
+
+
+class DefaultStrategy(Strategy):
+    """The strategy outside of every scope: one replica, nothing distributed."""
+
+    __slots__ = ()
+
+    def scope(self) -> Any:
+        raise errors.FailedPreconditionError(
+            "the default strategy has no scope: it is where no scope is")
+
+
+_default: Optional[DefaultStrategy] = None
+
+
+def _forget_default() -> None:
+    global _default
+    _default = None
+
+
+_runtime._after_shutdown.append(_forget_default)
+
+
+def default_strategy() -> DefaultStrategy:
+    global _default
+    if _scope.runtime.get() is not None:
+        strategy = DefaultStrategy()
+        strategy._adopt(_native.strategy_default())
+        return strategy
+    strategy = _default
+    if strategy is None:
+        strategy = DefaultStrategy()
+        strategy._adopt(_native.strategy_default())
+        _default = strategy
+    return strategy
+
+
+_TYPES = {"MirroredStrategy": MirroredStrategy, "OneDeviceStrategy": OneDeviceStrategy,
+          "DefaultStrategy": DefaultStrategy}
+
+
+def _strategy_of(address: int, handle: Any) -> Strategy:
+    """The wrapper of a strategy that comes out of the library."""
+    strategy = _wrappers.get(address)
+    if strategy is None:
+        cls = _TYPES.get(_native.strategy_type_name(handle), Strategy)
+        strategy = cls.__new__(cls)
+        strategy._adopt(handle)
+    return strategy

@@ -1,0 +1,112 @@
+// DLPack in Python's form: capsules named "dltensor" (before 1.0) and "dltensor_versioned".
+// https://dmlc.github.io/dlpack/latest/python_spec.html
+#ifndef TUTTI_BINDINGS_SWIG_PYTHON_DLPACK_H_
+#define TUTTI_BINDINGS_SWIG_PYTHON_DLPACK_H_
+
+#include "arrays.h"
+
+// Of the two structures only the way to free them matters here. The layouts are those of dlpack.h.
+struct TuttiDlTensor {
+  void *data;
+  int32_t device_type, device_id;
+  int32_t ndim;
+  uint8_t code, bits;
+  uint16_t lanes;
+  int64_t *shape, *strides;
+  uint64_t byte_offset;
+};
+struct DLManagedTensor {
+  TuttiDlTensor tensor;
+  void *manager_ctx;
+  void (*deleter)(DLManagedTensor *);
+};
+struct DLManagedTensorVersioned {
+  uint32_t major, minor;
+  void *manager_ctx;
+  void (*deleter)(DLManagedTensorVersioned *);
+  uint64_t flags;
+  TuttiDlTensor tensor;
+};
+
+namespace tutti_python {
+
+inline void FreeDlpackCapsule(PyObject *capsule) {
+  if (PyCapsule_IsValid(capsule, "dltensor")) {
+    auto *managed = static_cast<DLManagedTensor *>(PyCapsule_GetPointer(capsule, "dltensor"));
+    if (managed->deleter != nullptr) managed->deleter(managed);
+  } else if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
+    auto *managed = static_cast<DLManagedTensorVersioned *>(
+        PyCapsule_GetPointer(capsule, "dltensor_versioned"));
+    if (managed->deleter != nullptr) managed->deleter(managed);
+  }
+}
+
+// A refusal of the export is a BufferError, as the protocol says.
+inline PyObject *RaiseBufferError(tutti_status *status) {
+  PyErr_SetString(PyExc_BufferError, tutti_status_get_message(status));
+  tutti_status_release(status);
+  return nullptr;
+}
+
+inline PyObject *DlpackOf(const tutti_tensor *tensor, bool versioned, bool copy) {
+  tutti_dlpack_options options = TUTTI_DLPACK_OPTIONS_INIT;
+  options.copy = copy ? TUTTI_TRUE : TUTTI_FALSE;
+  if (versioned) {
+    DLManagedTensorVersioned *managed = nullptr;
+    tutti_status *status = tutti_tensor_to_dlpack(tensor, &options, &managed);
+    if (status != nullptr) return RaiseBufferError(status);
+    PyObject *capsule = PyCapsule_New(managed, "dltensor_versioned", &FreeDlpackCapsule);
+    if (capsule == nullptr) managed->deleter(managed);
+    return capsule;
+  }
+  DLManagedTensor *managed = nullptr;
+  tutti_status *status = tutti_tensor_to_dlpack_unversioned(tensor, &options, &managed);
+  if (status != nullptr) return RaiseBufferError(status);
+  PyObject *capsule = PyCapsule_New(managed, "dltensor", &FreeDlpackCapsule);
+  if (capsule == nullptr) managed->deleter(managed);
+  return capsule;
+}
+
+inline bool TensorOfDlpack(PyObject *object, tutti_tensor **out) {
+  Owned device(PyObject_CallMethod(object, "__dlpack_device__", nullptr));
+  if (!device) return false;
+  long device_type = 0, device_index = 0;
+  if (!PyArg_ParseTuple(device.get(), "ll", &device_type, &device_index)) return false;
+  if (device_type != 1) {
+    PyErr_Format(PyExc_BufferError,
+                 "an object of type %s lies on DLPack device type %ld; only the CPU's memory (1) "
+                 "can be used: copy it there first",
+                 Py_TYPE(object)->tp_name, device_type);
+    return false;
+  }
+  Owned method(PyObject_GetAttrString(object, "__dlpack__"));
+  Owned none(PyTuple_New(0));
+  Owned arguments(Py_BuildValue("{s(ii)}", "max_version", 1, 0));
+  if (!method || !none || !arguments) return false;
+  Owned capsule(PyObject_Call(method.get(), none.get(), arguments.get()));
+  if (!capsule && PyErr_ExceptionMatches(PyExc_TypeError)) {  // it speaks the older protocol
+    PyErr_Clear();
+    capsule.reset(PyObject_CallNoArgs(method.get()));
+  }
+  if (!capsule) return false;
+  if (PyCapsule_IsValid(capsule.get(), "dltensor_versioned")) {
+    auto *managed = static_cast<DLManagedTensorVersioned *>(
+        PyCapsule_GetPointer(capsule.get(), "dltensor_versioned"));
+    if (!Check(tutti_tensor_from_dlpack(CurrentRuntime(), managed, out))) return false;
+    PyCapsule_SetName(capsule.get(), "used_dltensor_versioned");
+    return true;
+  }
+  if (PyCapsule_IsValid(capsule.get(), "dltensor")) {
+    auto *managed = static_cast<DLManagedTensor *>(PyCapsule_GetPointer(capsule.get(), "dltensor"));
+    if (!Check(tutti_tensor_from_dlpack_unversioned(CurrentRuntime(), managed, out))) return false;
+    PyCapsule_SetName(capsule.get(), "used_dltensor");
+    return true;
+  }
+  PyErr_Format(PyExc_TypeError, "__dlpack__ of an object of type %s gave no DLPack capsule",
+               Py_TYPE(object)->tp_name);
+  return false;
+}
+
+}  // namespace tutti_python
+
+#endif  // TUTTI_BINDINGS_SWIG_PYTHON_DLPACK_H_

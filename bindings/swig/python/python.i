@@ -1,0 +1,603 @@
+/* Python: how each kind of parameter of the facade crosses. The C++ behind it stands in the headers
+ * beside this file. */
+
+%begin %{
+#define SWIG_PYTHON_STRICT_BYTE_CHAR_DISABLED
+#define PY_SSIZE_T_CLEAN
+#define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
+%}
+
+%{
+#include <Python.h>
+#include <numpy/arrayobject.h>
+#include <numpy/arrayscalars.h>
+
+#include "interpreter.h"
+#include "errors.h"
+#include "arrays.h"
+#include "dlpack.h"
+#include "structures.h"
+#include "callbacks.h"
+%}
+
+%init %{
+  if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
+    PyErr_SetString(PyExc_ImportError,
+                    "tutti cannot be used in a subinterpreter: use the main interpreter or a "
+                    "process of its own");
+    return NULL;
+  }
+  import_array();
+  PyModule_AddObject(m, "Context", reinterpret_cast<PyObject *>(tutti_python::ContextType()));
+%}
+
+/* ---- results. A status that is not null raises; outputs follow. */
+
+%typemap(out) tutti_status * {
+  if ($1 != nullptr) {
+    tutti_python::Raise($1);
+    SWIG_fail;
+  }
+  if (tutti_python::Interrupt::pending() && tutti_python::Interrupt::Raise()) SWIG_fail;
+  $result = SWIG_Py_Void();
+}
+
+%define OUT_HANDLE(TYPE)
+%typemap(in, numinputs=0) TYPE **OUTPUT (TYPE *handle = nullptr) "$1 = &handle;";
+%typemap(argout) TYPE **OUTPUT {
+  Py_DECREF($result);
+  $result = SWIG_NewPointerObj(*$1, $*1_descriptor, SWIG_POINTER_OWN);
+}
+%enddef
+OUT_HANDLE(tutti_runtime)
+OUT_HANDLE(tutti_device_spec)
+OUT_HANDLE(tutti_tensor)
+OUT_HANDLE(tutti_future)
+OUT_HANDLE(tutti_function)
+OUT_HANDLE(tutti_dataset)
+OUT_HANDLE(tutti_data_options)
+OUT_HANDLE(tutti_iterator)
+OUT_HANDLE(tutti_tf_record_writer)
+OUT_HANDLE(tutti_strategy)
+OUT_HANDLE(tutti_variable)
+OUT_HANDLE(tutti_distributed_dataset)
+OUT_HANDLE(tutti_distributed_iterator)
+%apply tutti_runtime **OUTPUT { tutti_runtime **out_runtime };
+%apply tutti_device_spec **OUTPUT { tutti_device_spec **out_spec };
+%apply tutti_tensor **OUTPUT { tutti_tensor **out_tensor };
+%apply tutti_future **OUTPUT { tutti_future **out_future };
+%apply tutti_function **OUTPUT { tutti_function **out_function };
+%apply tutti_dataset **OUTPUT { tutti_dataset **out_dataset };
+%apply tutti_data_options **OUTPUT { tutti_data_options **out_options };
+%apply tutti_iterator **OUTPUT { tutti_iterator **out_iterator };
+%apply tutti_tf_record_writer **OUTPUT { tutti_tf_record_writer **out_writer };
+%apply tutti_strategy **OUTPUT { tutti_strategy **out_strategy };
+%apply tutti_variable **OUTPUT { tutti_variable **out_variable };
+%apply tutti_distributed_dataset **OUTPUT { tutti_distributed_dataset **out_distributed };
+%apply tutti_distributed_iterator **OUTPUT { tutti_distributed_iterator **out_iterator };
+
+/* A NumPy array over the tensor's memory. */
+%typemap(in, numinputs=0) tutti_tensor **out_array (tutti_tensor *array = nullptr) "$1 = &array;";
+%typemap(argout) tutti_tensor **out_array {
+  Py_DECREF($result);
+  $result = tutti_python::ObjectOfTensor(*$1, tutti_python::Rank0::kArray);
+  tutti_tensor_release(*$1);
+  if ($result == nullptr) SWIG_fail;
+}
+
+/* The Python object of a value. */
+%typemap(in, numinputs=0) tutti_value **out_value (tutti_value *value = nullptr) "$1 = &value;";
+%typemap(argout) tutti_value **out_value {
+  Py_DECREF($result);
+  $result = tutti_python::ObjectOf(*$1);
+  tutti_value_release(*$1);
+  if ($result == nullptr) SWIG_fail;
+}
+
+/* An element, or StopIteration at the end. */
+%typemap(in, numinputs=0) tutti_value **out_element (tutti_value *value = nullptr) "$1 = &value;";
+%typemap(argout) tutti_value **out_element {
+  Py_DECREF($result);
+  $result = nullptr;
+  if (*$1 == nullptr) {
+    PyErr_SetNone(PyExc_StopIteration);
+    SWIG_fail;
+  }
+  $result = tutti_python::ObjectOf(*$1);
+  tutti_value_release(*$1);
+  if ($result == nullptr) SWIG_fail;
+}
+
+%typemap(in, numinputs=0) tutti_spec **out_spec (tutti_spec *spec = nullptr) "$1 = &spec;";
+%typemap(argout) tutti_spec **out_spec {
+  Py_DECREF($result);
+  $result = tutti_python::ObjectOfSpec(*$1);
+  tutti_spec_release(*$1);
+  if ($result == nullptr) SWIG_fail;
+}
+
+%typemap(in, numinputs=0) tutti_bytes **out_text (tutti_bytes *bytes = nullptr) "$1 = &bytes;";
+%typemap(argout) tutti_bytes **out_text {
+  const tutti_string_view view = tutti_bytes_get_view(*$1);
+  Py_DECREF($result);
+  $result = PyUnicode_DecodeUTF8(view.data, static_cast<Py_ssize_t>(view.size), "replace");
+  tutti_bytes_release(*$1);
+  if ($result == nullptr) SWIG_fail;
+}
+
+%typemap(in, numinputs=0) tutti_bytes **out_bytes (tutti_bytes *bytes = nullptr) "$1 = &bytes;";
+%typemap(argout) tutti_bytes **out_bytes {
+  const tutti_string_view view = tutti_bytes_get_view(*$1);
+  Py_DECREF($result);
+  $result = PyBytes_FromStringAndSize(view.data, static_cast<Py_ssize_t>(view.size));
+  tutti_bytes_release(*$1);
+  if ($result == nullptr) SWIG_fail;
+}
+
+%typemap(in, numinputs=0) tutti_optional_int64 *out_number (tutti_optional_int64 number) {
+  number = {0, 0};
+  $1 = &number;
+}
+%typemap(argout) tutti_optional_int64 *out_number {
+  Py_DECREF($result);
+  $result = $1->present ? PyLong_FromLongLong($1->value) : Py_NewRef(Py_None);
+}
+%typemap(out) tutti_optional_int64 {
+  $result = $1.present ? PyLong_FromLongLong($1.value) : Py_NewRef(Py_None);
+}
+
+/* As many handles as `size` says. */
+%typemap(in) (size_t size, const char *name, tutti_communicator **out_communicators)
+    (std::vector<tutti_communicator *> ranks) {
+  PyObject *name = nullptr;
+  Py_ssize_t size = 0;
+  if (!PyArg_ParseTuple($input, "nO", &size, &name)) SWIG_fail;
+  if (size < 0 || size > 65536) {
+    PyErr_Format(PyExc_ValueError, "a communicator of %zd ranks cannot be made", size);
+    SWIG_fail;
+  }
+  ranks.resize(static_cast<size_t>(size));
+  $1 = ranks.size();
+  $2 = name == Py_None ? nullptr : const_cast<char *>(PyUnicode_AsUTF8(name));
+  if (PyErr_Occurred()) SWIG_fail;
+  $3 = ranks.data();
+}
+%typemap(argout) (size_t size, const char *name, tutti_communicator **out_communicators) {
+  Py_DECREF($result);
+  $result = PyList_New(static_cast<Py_ssize_t>($1));
+  if ($result == nullptr) SWIG_fail;
+  for (size_t i = 0; i < $1; ++i) {
+    PyList_SET_ITEM($result, static_cast<Py_ssize_t>(i),
+                    SWIG_NewPointerObj($3[i], SWIGTYPE_p_tutti_communicator, SWIG_POINTER_OWN));
+  }
+}
+
+/* ---- parameters */
+
+/* The ambient runtime; never asked of the caller. */
+%typemap(in, numinputs=0) tutti_runtime *runtime "$1 = tutti_python::CurrentRuntime();";
+/* An explicit one; None is the default. */
+%typemap(in) tutti_runtime *given_runtime (void *pointer = nullptr) {
+  if ($input != Py_None && SWIG_ConvertPtr($input, &pointer, $1_descriptor, 0) != 0) {
+    PyErr_SetString(PyExc_TypeError, "a runtime is needed");
+    SWIG_fail;
+  }
+  $1 = static_cast<tutti_runtime *>(pointer);
+}
+
+/* The context of the callback that the thread is in, null outside replicas. */
+%typemap(in, numinputs=0) tutti_context *ambient {
+  PyObject *scope = nullptr;
+  $1 = nullptr;
+  if (PyContextVar_Get(tutti_python::hooks.scope, Py_None, &scope) != 0) SWIG_fail;
+  if (scope != nullptr && PyObject_TypeCheck(scope, tutti_python::ContextType())) {
+    $1 = reinterpret_cast<tutti_python::ContextObject *>(scope)->context;
+    if ($1 == nullptr) {
+      Py_DECREF(scope);
+      tutti_python::Raise(tutti_status_create(
+          TUTTI_FAILED_PRECONDITION,
+          "this thread still stands in the context of a replica function that has returned; "
+          "start it outside, or do the work inside the function"));
+      SWIG_fail;
+    }
+  }
+  Py_XDECREF(scope);
+}
+%typemap(in) tutti_context *context {
+  if (!PyObject_TypeCheck($input, tutti_python::ContextType())) {
+    PyErr_SetString(PyExc_TypeError, "a replica context is needed");
+    SWIG_fail;
+  }
+  $1 = reinterpret_cast<tutti_python::ContextObject *>($input)->context;
+  if ($1 == nullptr) {
+    tutti_python::Raise(tutti_status_create(
+        TUTTI_FAILED_PRECONDITION,
+        "this replica context has ended: it lives as long as the replica function runs"));
+    SWIG_fail;
+  }
+}
+%apply tutti_context *context { const tutti_context *context };
+
+%typemap(in) const tutti_call_options *call (tutti_python::Call options) {
+  $1 = const_cast<tutti_call_options *>(options.Set($input));
+  if ($1 == nullptr) SWIG_fail;
+}
+
+%define IN_VALUE(NAME, ROLE)
+%typemap(in) const tutti_value *NAME {
+  tutti_value *made = nullptr;
+  if (!tutti_python::ValueOf($input, tutti_python::Role::ROLE, 0, &made)) SWIG_fail;
+  $1 = made;
+}
+%typemap(freearg) const tutti_value *NAME "tutti_value_release($1);";
+%enddef
+IN_VALUE(args, kArguments)
+IN_VALUE(value, kResult)
+IN_VALUE(data, kData)
+
+%typemap(in) (size_t count, const tutti_value *const *values)
+    (tutti_python::Children<tutti_python::ValueParts> parts) {
+  PyObject *items = PySequence_Fast($input, "a list of values is needed");
+  if (items == nullptr) SWIG_fail;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items); ++i) {
+    tutti_value *part = nullptr;
+    if (!tutti_python::ValueOf(PySequence_Fast_GET_ITEM(items, i), tutti_python::Role::kResult, 0,
+                               &part)) {
+      Py_DECREF(items);
+      SWIG_fail;
+    }
+    parts.Add(part);
+  }
+  Py_DECREF(items);
+  $1 = parts.size();
+  $2 = parts.data();
+}
+
+%typemap(in) const tutti_tensor *tensor {
+  tutti_tensor *made = nullptr;
+  if (!tutti_python::TensorOfObject($input, 0, &made)) SWIG_fail;
+  $1 = made;
+}
+%typemap(freearg) const tutti_tensor *tensor "tutti_tensor_release($1);";
+%apply const tutti_tensor *tensor { const tutti_tensor *other };
+
+/* The caller's array is written. */
+%typemap(in) tutti_tensor *mutable_tensor {
+  $1 = nullptr;
+  if (PyArray_Check($input)) {
+    auto *array = reinterpret_cast<PyArrayObject *>($input);
+    if (PyArray_FailUnlessWriteable(array, "the array that is written") != 0) SWIG_fail;
+    if (!PyArray_ISBEHAVED(array)) {
+      PyErr_SetString(PyExc_ValueError,
+                      "an array that is written must be aligned and of native byte order");
+      SWIG_fail;
+    }
+  } else if (!PyObject_TypeCheck(
+                 $input, reinterpret_cast<PyTypeObject *>(tutti_python::hooks.tensor))) {
+    PyErr_Format(PyExc_TypeError, "a NumPy array or a tutti.Tensor is needed to write to, not %s",
+                 Py_TYPE($input)->tp_name);
+    SWIG_fail;
+  }
+  if (!tutti_python::TensorOfObject($input, 0, &$1)) SWIG_fail;
+}
+%typemap(freearg) tutti_tensor *mutable_tensor "tutti_tensor_release($1);";
+
+%typemap(in) const tutti_spec *signature {
+  tutti_spec *made = nullptr;
+  if ($input != Py_None && !tutti_python::SpecOf($input, &made)) SWIG_fail;
+  $1 = made;
+}
+%typemap(freearg) const tutti_spec *signature "tutti_spec_release($1);";
+%apply const tutti_spec *signature { const tutti_spec *specific };
+
+/* Borrowed callbacks: they live on this call's stack. */
+%typemap(in) tutti_host_handle replica_fn (tutti_python::BorrowedCall borrowed) {
+  if (!borrowed.Set($input)) SWIG_fail;
+  $1 = reinterpret_cast<tutti_host_handle>(&borrowed);
+}
+%apply tutti_host_handle replica_fn { tutti_host_handle merge_fn, tutti_host_handle values_fn };
+/* Stored ones: the facade retains the callable. */
+%typemap(in) tutti_host_handle element_fn {
+  if (!PyCallable_Check($input)) {
+    PyErr_Format(PyExc_TypeError, "a function is needed, not an object of type %s",
+                 Py_TYPE($input)->tp_name);
+    SWIG_fail;
+  }
+  $1 = reinterpret_cast<tutti_host_handle>($input);
+}
+%apply tutti_host_handle element_fn { tutti_host_handle start_fn, tutti_host_handle input_fn };
+
+%typemap(in) tutti_optional_int64 {
+  $1 = {0, 0};
+  if ($input != Py_None) {
+    $1.present = 1;
+    PyObject *number = PyNumber_Index($input);
+    if (number == nullptr) SWIG_fail;
+    $1.value = PyLong_AsLongLong(number);
+    Py_DECREF(number);
+    if (PyErr_Occurred()) SWIG_fail;
+  }
+}
+
+%typemap(in) tutti_tristate {
+  if ($input == Py_None) {
+    $1 = TUTTI_UNSET;
+  } else {
+    const int truth = PyObject_IsTrue($input);
+    if (truth < 0) SWIG_fail;
+    $1 = truth ? TUTTI_TRUE : TUTTI_FALSE;
+  }
+}
+
+/* Any integer, NumPy's included. */
+%typemap(in) int64_t {
+  PyObject *number = PyNumber_Index($input);
+  if (number == nullptr) SWIG_fail;
+  $1 = PyLong_AsLongLong(number);
+  Py_DECREF(number);
+  if (PyErr_Occurred()) SWIG_fail;
+}
+%typemap(out) int64_t "$result = PyLong_FromLongLong($1);";
+%typemap(out) uintptr_t "$result = PyLong_FromSize_t($1);";
+
+/* Text, None included. */
+%typemap(in) const char * {
+  $1 = nullptr;
+  if ($input != Py_None) {
+    if (!PyUnicode_Check($input)) {
+      PyErr_Format(PyExc_TypeError, "a str is needed, not an object of type %s",
+                   Py_TYPE($input)->tp_name);
+      SWIG_fail;
+    }
+    $1 = const_cast<char *>(PyUnicode_AsUTF8($input));
+    if ($1 == nullptr) SWIG_fail;
+  }
+}
+%typemap(freearg) const char * "";
+%typemap(out) const char * {
+  $result = $1 == nullptr ? Py_NewRef(Py_None) : PyUnicode_FromString($1);
+}
+
+%typemap(in) (size_t count, const char *const *texts) (std::vector<const char *> texts,
+                                                       tutti_python::Owned items) {
+  items.reset(PySequence_Fast($input, "a list of str is needed"));
+  if (!items) SWIG_fail;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
+    PyObject *item = PySequence_Fast_GET_ITEM(items.get(), i);
+    const char *text = PyUnicode_Check(item) ? PyUnicode_AsUTF8(item) : nullptr;
+    if (text == nullptr) {
+      if (!PyErr_Occurred()) {
+        PyErr_Format(PyExc_TypeError, "a list of str is needed; element %zd is of type %s", i,
+                     Py_TYPE(item)->tp_name);
+      }
+      SWIG_fail;
+    }
+    texts.push_back(text);
+  }
+  $1 = texts.size();
+  $2 = const_cast<char **>(texts.data());
+}
+%apply (size_t count, const char *const *texts) {
+  (size_t count, const char *const *keys), (size_t value_count, const char *const *values)
+};
+
+%typemap(in) (size_t rank, const int64_t *dims) (std::vector<int64_t> dims) {
+  PyObject *items = PySequence_Fast($input, "a list of sizes is needed");
+  if (items == nullptr) SWIG_fail;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items); ++i) {
+    dims.push_back(PyLong_AsLongLong(PySequence_Fast_GET_ITEM(items, i)));
+  }
+  Py_DECREF(items);
+  if (PyErr_Occurred()) SWIG_fail;
+  $1 = dims.size();
+  $2 = dims.data();
+}
+
+/* Bytes and whatever has a contiguous buffer. */
+%typemap(in) (const void *bytes, size_t size) (Py_buffer buffer) {
+  buffer.obj = nullptr;
+  if (PyObject_GetBuffer($input, &buffer, PyBUF_SIMPLE) != 0) SWIG_fail;
+  $1 = buffer.buf;
+  $2 = static_cast<size_t>(buffer.len);
+}
+%typemap(freearg) (const void *bytes, size_t size) {
+  if (buffer$argnum.obj != nullptr) PyBuffer_Release(&buffer$argnum);
+}
+
+/* parse_example's features: a list of (key, dtype, shape, default tensor or None). */
+%typemap(in) (size_t count, const tutti_feature *const *features)
+    (tutti_python::Features features) {
+  if (!features.Set($input)) SWIG_fail;
+  $1 = features.pointers.size();
+  $2 = const_cast<tutti_feature **>(features.pointers.data());
+}
+
+/* How a future fails: an exception, or None. */
+%typemap(in) tutti_status *failure {
+  $1 = nullptr;
+  if ($input != Py_None) {
+    if (!PyExceptionInstance_Check($input)) {
+      PyErr_SetString(PyExc_TypeError, "an exception is needed");
+      SWIG_fail;
+    }
+    $1 = tutti_python::StatusOfException($input);
+  }
+}
+
+%{
+namespace tutti_python {
+
+struct Features {
+  std::vector<tutti_feature> all;
+  std::vector<std::vector<int64_t>> dims;
+  std::vector<tutti_tensor *> defaults;
+  std::vector<const tutti_feature *> pointers;
+
+  ~Features() {
+    for (tutti_tensor *tensor : defaults) tutti_tensor_release(tensor);
+  }
+  bool Set(PyObject *list) {
+    if (!PyList_Check(list)) {
+      PyErr_SetString(PyExc_TypeError, "a list of features is needed");
+      return false;
+    }
+    const Py_ssize_t count = PyList_GET_SIZE(list);
+    all.reserve(static_cast<size_t>(count));
+    for (Py_ssize_t i = 0; i < count; ++i) {
+      tutti_feature feature = TUTTI_FEATURE_INIT;
+      PyObject *shape = nullptr, *default_value = nullptr;
+      int dtype = 0;
+      if (!PyArg_ParseTuple(PyList_GET_ITEM(list, i), "siO!O", &feature.key, &dtype, &PyTuple_Type,
+                            &shape, &default_value)) {
+        return false;
+      }
+      feature.dtype = dtype;
+      std::vector<int64_t> sizes;
+      for (Py_ssize_t axis = 0; axis < PyTuple_GET_SIZE(shape); ++axis) {
+        sizes.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(shape, axis)));
+      }
+      if (PyErr_Occurred()) return false;
+      feature.rank = sizes.size();
+      dims.push_back(std::move(sizes));
+      feature.dims = dims.back().data();
+      if (default_value != Py_None) {
+        tutti_tensor *tensor = nullptr;
+        if (!TensorOfObject(default_value, 0, &tensor)) return false;
+        defaults.push_back(tensor);
+        feature.default_value = tensor;
+      }
+      all.push_back(feature);
+    }
+    for (const tutti_feature &feature : all) pointers.push_back(&feature);
+    return true;
+  }
+};
+
+}  // namespace tutti_python
+%}
+
+/* ---- what only Python has */
+
+%typemap(out) PyObject * "$result = $1; if ($result == nullptr) SWIG_fail;";
+%typemap(in) PyObject * "$1 = $input;";
+
+%inline %{
+/* Installs the package's classes and functions, by the names of tutti_python::Hooks. */
+PyObject *_install(PyObject *parts) {
+  using tutti_python::hooks;
+  const struct {
+    const char *name;
+    PyObject **place;
+  } places[] = {{"make_error", &hooks.make_error},
+                {"error_type", &hooks.error_type},
+                {"scope", &hooks.scope},
+                {"runtime", &hooks.runtime},
+                {"replica_context", &hooks.replica_context},
+                {"cross_replica", &hooks.cross_replica},
+                {"strategy_of", &hooks.strategy_of},
+                {"per_replica", &hooks.per_replica},
+                {"tensor", &hooks.tensor},
+                {"variable", &hooks.variable},
+                {"dataset", &hooks.dataset},
+                {"optional", &hooks.optional},
+                {"variable_of", &hooks.variable_of},
+                {"wrap_dataset", &hooks.wrap_dataset},
+                {"wrap_optional", &hooks.wrap_optional},
+                {"tensor_spec", &hooks.tensor_spec},
+                {"make_spec", &hooks.make_spec},
+                {"read_spec", &hooks.read_spec},
+                {"named_tuple_type", &hooks.named_tuple_type},
+                {"named_tuple_name", &hooks.named_tuple_name},
+                {"as_array", &hooks.as_array},
+                {"bfloat16", &hooks.bfloat16}};
+  for (const auto &entry : places) {
+    PyObject *part = PyDict_GetItemString(parts, entry.name);
+    if (part == nullptr) {
+      PyErr_Format(PyExc_KeyError, "%s", entry.name);
+      return nullptr;
+    }
+    Py_INCREF(part);
+    PyObject *old = *entry.place;
+    *entry.place = part;
+    Py_XDECREF(old);
+  }
+  PyObject *thread = PyDict_GetItemString(parts, "main_thread");
+  hooks.main_thread = thread == nullptr ? 0 : PyLong_AsUnsignedLong(thread);
+  return PyErr_Occurred() ? nullptr : Py_NewRef(Py_None);
+}
+
+/* From now on nothing takes the GIL for the library any more. */
+void _end() { tutti_python::Interpreter::End(); }
+
+/* The address of the object that a handle points to, which tells handles apart. */
+PyObject *_strategy_address(tutti_strategy *strategy) { return PyLong_FromVoidPtr(strategy); }
+PyObject *_variable_address(tutti_variable *variable) { return PyLong_FromVoidPtr(variable); }
+
+/* The NumPy dtype of a number of TUTTI_DTYPE_*; None where NumPy has none. */
+PyObject *_numpy_dtype(int32_t dtype) {
+  PyArray_Descr *descr = tutti_python::DescrOf(dtype);
+  if (descr == nullptr) return PyErr_Occurred() ? nullptr : Py_NewRef(Py_None);
+  return reinterpret_cast<PyObject *>(descr);
+}
+/* The number of TUTTI_DTYPE_* of a NumPy dtype, 0 for none. */
+int32_t _dtype_number(PyObject *dtype) {
+  if (!PyArray_DescrCheck(dtype)) return 0;
+  return tutti_python::DtypeOf(reinterpret_cast<PyArray_Descr *>(dtype));
+}
+
+/* A NumPy array (or bytes, or a Tensor) over the memory of a tensor; read-only when that is. */
+PyObject *_tensor_array(const tutti_tensor *tensor) {
+  return tutti_python::ObjectOfTensor(tensor, tutti_python::Rank0::kArray);
+}
+PyObject *_tensor_dlpack(const tutti_tensor *tensor, bool versioned, bool copy) {
+  return tutti_python::DlpackOf(tensor, versioned, copy);
+}
+/* A tensor of uint16 over the memory of one of bfloat16. */
+PyObject *_tensor_bits(const tutti_tensor *tensor) {
+  const size_t rank = tutti_tensor_get_rank(tensor);
+  npy_intp strides[NPY_MAXDIMS];
+  for (size_t axis = 0; axis < rank && axis < NPY_MAXDIMS; ++axis) {
+    strides[axis] = tutti_tensor_get_strides(tensor)[axis] * 2;
+  }
+  if (tutti_tensor_get_dtype(tensor) != TUTTI_DTYPE_BFLOAT16 || rank > NPY_MAXDIMS) {
+    PyErr_SetString(PyExc_TypeError, "only a tensor of bfloat16 is seen as bits");
+    return nullptr;
+  }
+  PyObject *array = PyArray_New(
+      &PyArray_Type, static_cast<int>(rank),
+      reinterpret_cast<npy_intp *>(const_cast<int64_t *>(tutti_tensor_get_dims(tensor))),
+      NPY_USHORT, strides, const_cast<void *>(tutti_tensor_get_data(tensor)), 0,
+      NPY_ARRAY_ALIGNED | (tutti_tensor_is_read_only(tensor) ? 0 : NPY_ARRAY_WRITEABLE), nullptr);
+  if (array == nullptr) return nullptr;
+  tutti_tensor_retain(tensor);
+  PyObject *owner = PyCapsule_New(const_cast<tutti_tensor *>(tensor), "tutti_tensor",
+                                  &tutti_python::ReleaseTensorCapsule);
+  if (owner == nullptr) {
+    tutti_tensor_release(tensor);
+    Py_DECREF(array);
+    return nullptr;
+  }
+  if (PyArray_SetBaseObject(reinterpret_cast<PyArrayObject *>(array), owner) != 0) {
+    Py_DECREF(array);
+    return nullptr;
+  }
+  return array;
+}
+/* The tuple of the components of a distributed value. */
+PyObject *_value_components(const tutti_value *value) {
+  const size_t count = tutti_value_get_leaf_component_count(value, 0);
+  PyObject *components = PyTuple_New(static_cast<Py_ssize_t>(count));
+  for (size_t i = 0; components != nullptr && i < count; ++i) {
+    PyObject *component =
+        tutti_python::ObjectOf(tutti_value_get_leaf_component(value, 0, i));
+    if (component == nullptr) {
+      Py_DECREF(components);
+      return nullptr;
+    }
+    PyTuple_SET_ITEM(components, static_cast<Py_ssize_t>(i), component);
+  }
+  return components;
+}
+/* The exception of an error code, for tests and for errors that the package itself raises. */
+PyObject *_code_name(int32_t code) { return PyUnicode_FromString(tutti_code_get_name(code)); }
+%}

@@ -1,0 +1,507 @@
+// Nested structures: Python's tuples, lists, dicts and named tuples as tutti values and specs, and
+// back.
+//
+// What is no structure is a leaf. Which objects are tensors depends on where they stand:
+//   kArguments  run's arguments: arrays are tensors; numbers and unknown objects stay themselves
+//   kResult     what replica and merge functions return and exchange: numbers are tensors, too
+//   kData       elements of datasets: lists and texts are tensors, unknown objects an error
+#ifndef TUTTI_BINDINGS_SWIG_PYTHON_STRUCTURES_H_
+#define TUTTI_BINDINGS_SWIG_PYTHON_STRUCTURES_H_
+
+#include <string>
+#include <vector>
+
+#include "arrays.h"
+
+namespace tutti_python {
+
+enum class Role { kArguments, kResult, kData };
+
+// Rows that a function returns are gathered into a slab: up to here a copy is cheaper than a view.
+constexpr npy_intp kCopiedRowBytes = 1024;
+
+inline bool IsA(PyObject *object, PyObject *type) {
+  return PyObject_TypeCheck(object, reinterpret_cast<PyTypeObject *>(type));
+}
+
+inline bool IsNamedTuple(PyObject *object) {
+  static PyObject *fields = PyUnicode_InternFromString("_fields");
+  return !PyTuple_CheckExact(object) &&
+         PyObject_HasAttr(reinterpret_cast<PyObject *>(Py_TYPE(object)), fields);
+}
+
+// The pointer behind the slot `_handle`, borrowed; null with an exception set.
+template <class T>
+T *HandleOf(PyObject *object, swig_type_info *info) {
+  static PyObject *name = PyUnicode_InternFromString("_handle");
+  Owned handle(PyObject_GetAttr(object, name));
+  void *pointer = nullptr;
+  if (!handle) return nullptr;
+  if (SWIG_ConvertPtr(handle.get(), &pointer, info, 0) != 0 || pointer == nullptr) {
+    PyErr_Format(PyExc_TypeError, "this %s was not made by tutti", Py_TYPE(object)->tp_name);
+    return nullptr;
+  }
+  return static_cast<T *>(pointer);
+}
+
+// ---- in: structures of values and of specs are built by the same walk.
+
+struct ValueParts {
+  using Node = tutti_value;
+  static void Release(Node *node) { tutti_value_release(node); }
+  static tutti_status *Tuple(size_t n, const Node *const *children, Node **out) {
+    return tutti_value_create_tuple(n, children, out);
+  }
+  static tutti_status *List(size_t n, const Node *const *children, Node **out) {
+    return tutti_value_create_list(n, children, out);
+  }
+  static tutti_status *Dict(size_t n, const char *const *keys, const Node *const *children,
+                            Node **out) {
+    return tutti_value_create_dict(n, keys, children, out);
+  }
+  static tutti_status *NamedTuple(const char *type, size_t n, const char *const *fields,
+                                  const Node *const *children, Node **out) {
+    return tutti_value_create_named_tuple(type, n, fields, children, out);
+  }
+};
+
+struct TreespecParts {
+  using Node = tutti_treespec;
+  static void Release(Node *node) { tutti_treespec_release(node); }
+  static tutti_status *Tuple(size_t n, const Node *const *children, Node **out) {
+    return tutti_treespec_create_sequence(TUTTI_NODE_TUPLE, n, children, out);
+  }
+  static tutti_status *List(size_t n, const Node *const *children, Node **out) {
+    return tutti_treespec_create_sequence(TUTTI_NODE_LIST, n, children, out);
+  }
+  static tutti_status *Dict(size_t n, const char *const *keys, const Node *const *children,
+                            Node **out) {
+    return tutti_treespec_create_dict(n, keys, children, out);
+  }
+  static tutti_status *NamedTuple(const char *type, size_t n, const char *const *fields,
+                                  const Node *const *children, Node **out) {
+    return tutti_treespec_create_named_tuple(type, n, fields, children, out);
+  }
+};
+
+// The children of one node, released at the end of the scope. Most nodes have few.
+template <class Parts>
+class Children {
+ public:
+  using Node = typename Parts::Node;
+  ~Children() {
+    for (size_t i = 0; i < size_; ++i) Parts::Release(data()[i]);
+  }
+  void Add(Node *node) {
+    if (size_ < kInline) {
+      inline_[size_++] = node;
+      return;
+    }
+    if (more_.empty()) more_.assign(inline_, inline_ + kInline);
+    more_.push_back(node);
+    ++size_;
+  }
+  size_t size() const { return size_; }
+  Node **data() { return more_.empty() ? inline_ : more_.data(); }
+
+ private:
+  static constexpr size_t kInline = 8;
+  Node *inline_[kInline];
+  std::vector<Node *> more_;
+  size_t size_ = 0;
+};
+
+// `list_is_node`: a list is a structure, not a leaf. `leaf(object, &node)` makes a leaf.
+template <class Parts, class Leaf>
+bool Build(PyObject *object, bool list_is_node, Leaf &leaf, typename Parts::Node **out) {
+  const bool tuple = PyTuple_Check(object);
+  const bool list = list_is_node && PyList_Check(object);
+  const bool dict = PyDict_Check(object);
+  if (!tuple && !list && !dict) return leaf(object, out);
+  if (Py_EnterRecursiveCall(" while reading a nested structure")) return false;
+  struct Leave {
+    ~Leave() { Py_LeaveRecursiveCall(); }
+  } leave;
+
+  Children<Parts> children;
+  if (dict) {
+    std::vector<const char *> keys;
+    keys.reserve(static_cast<size_t>(PyDict_GET_SIZE(object)));
+    PyObject *key, *value;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(object, &position, &key, &value)) {
+      if (!PyUnicode_Check(key)) {
+        PyErr_Format(PyExc_TypeError, "keys of a dict must be str; %R is of type %s", key,
+                     Py_TYPE(key)->tp_name);
+        return false;
+      }
+      const char *text = PyUnicode_AsUTF8(key);
+      if (text == nullptr) return false;
+      typename Parts::Node *child = nullptr;
+      if (!Build<Parts>(value, list_is_node, leaf, &child)) return false;
+      children.Add(child);
+      keys.push_back(text);
+    }
+    return Check(Parts::Dict(children.size(), keys.data(), children.data(), out));
+  }
+  const Py_ssize_t count = tuple ? PyTuple_GET_SIZE(object) : PyList_GET_SIZE(object);
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject *item = tuple ? PyTuple_GET_ITEM(object, i) : PyList_GET_ITEM(object, i);
+    typename Parts::Node *child = nullptr;
+    if (!Build<Parts>(item, list_is_node, leaf, &child)) return false;
+    children.Add(child);
+  }
+  if (list) return Check(Parts::List(children.size(), children.data(), out));
+  if (!IsNamedTuple(object)) {
+    return Check(Parts::Tuple(children.size(), children.data(), out));
+  }
+  PyObject *type = reinterpret_cast<PyObject *>(Py_TYPE(object));
+  Owned name(PyObject_CallOneArg(hooks.named_tuple_name, type));
+  Owned fields(PyObject_GetAttrString(type, "_fields"));
+  if (!name || !fields) return false;
+  const char *type_name = PyUnicode_AsUTF8(name.get());
+  if (type_name == nullptr || !PyTuple_Check(fields.get()) ||
+      PyTuple_GET_SIZE(fields.get()) != count) {
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "_fields is not that of a named tuple");
+    return false;
+  }
+  std::vector<const char *> names;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    const char *text = PyUnicode_AsUTF8(PyTuple_GET_ITEM(fields.get(), i));
+    if (text == nullptr) return false;
+    names.push_back(text);
+  }
+  return Check(
+      Parts::NamedTuple(type_name, children.size(), names.data(), children.data(), out));
+}
+
+inline bool TensorLeaf(PyObject *object, npy_intp copy_up_to, tutti_value **out) {
+  tutti_tensor *tensor = nullptr;
+  if (!TensorOfObject(object, copy_up_to, &tensor)) return false;
+  const bool made = Check(tutti_value_create_tensor(tensor, out));
+  tutti_tensor_release(tensor);
+  return made;
+}
+
+inline bool HostObjectLeaf(PyObject *object, tutti_value **out) {
+  Py_INCREF(object);
+  return Check(tutti_value_create_host_object(&host_tag, object, &Garbage::Add, out));
+}
+
+class ValueLeaf {
+ public:
+  explicit ValueLeaf(Role role, npy_intp copy_up_to = 0) : role_(role), copy_up_to_(copy_up_to) {}
+
+  bool operator()(PyObject *object, tutti_value **out) const {
+    if (PyArray_Check(object)) return TensorLeaf(object, copy_up_to_, out);
+    if (object == Py_None) return Check(tutti_value_create_none(out));
+    if (IsA(object, hooks.per_replica)) {
+      auto *value = HandleOf<tutti_value>(object, SWIGTYPE_p_tutti_value);
+      if (value == nullptr) return false;
+      tutti_value_retain(value);
+      *out = value;
+      return true;
+    }
+    if (role_ == Role::kArguments && (PyFloat_CheckExact(object) || PyLong_CheckExact(object) ||
+                                      PyBool_Check(object) || PyComplex_CheckExact(object))) {
+      return HostObjectLeaf(object, out);
+    }
+    if (PyFloat_CheckExact(object)) {
+      return Check(tutti_value_create_float64(PyFloat_AS_DOUBLE(object), out));
+    }
+    if (PyLong_CheckExact(object)) {
+      const long long number = PyLong_AsLongLong(object);
+      if (number == -1 && PyErr_Occurred()) return false;
+      return Check(tutti_value_create_int64(number, out));
+    }
+    if (PyUnicode_Check(object) && role_ != Role::kData) {
+      Py_ssize_t size = 0;
+      const char *text = PyUnicode_AsUTF8AndSize(object, &size);
+      if (text == nullptr) return false;
+      return Check(tutti_value_create_string({text, static_cast<size_t>(size)}, out));
+    }
+    if (IsA(object, hooks.variable)) {
+      auto *variable = HandleOf<tutti_variable>(object, SWIGTYPE_p_tutti_variable);
+      return variable != nullptr && Check(tutti_value_create_variable(variable, out));
+    }
+    if (IsA(object, hooks.dataset)) {
+      auto *dataset = HandleOf<tutti_dataset>(object, SWIGTYPE_p_tutti_dataset);
+      return dataset != nullptr && Check(tutti_value_create_dataset(dataset, out));
+    }
+    if (IsA(object, hooks.optional)) return OptionalLeaf(object, out);
+    if (IsTensorLike(object)) return TensorLeaf(object, copy_up_to_, out);
+    if (role_ == Role::kData) {
+      PyErr_Format(PyExc_TypeError,
+                   "an object of type %s cannot stand in a dataset; give NumPy arrays, numbers, "
+                   "bytes, or tuples, dicts and lists of them",
+                   Py_TYPE(object)->tp_name);
+      return false;
+    }
+    return HostObjectLeaf(object, out);
+  }
+
+ private:
+  bool IsTensorLike(PyObject *object) const {
+    return PyArray_IsScalar(object, Generic) || IsA(object, hooks.tensor) ||
+           PyBytes_Check(object) || PyBool_Check(object) || PyComplex_CheckExact(object) ||
+           (role_ == Role::kData && (PyList_Check(object) || PyUnicode_Check(object) ||
+                                     PyObject_CheckBuffer(object))) ||
+           PyObject_HasAttrString(object, "__dlpack__") ||
+           PyObject_HasAttrString(object, "__array__");
+  }
+
+  bool OptionalLeaf(PyObject *object, tutti_value **out) const {
+    Owned held(PyObject_GetAttrString(object, "_value"));
+    Owned has(PyObject_GetAttrString(object, "_has_value"));
+    if (!held || !has) return false;
+    if (has.get() != Py_True) return Check(tutti_value_create_optional(nullptr, out));
+    tutti_value *inner = nullptr;
+    if (!Build<ValueParts>(held.get(), role_ != Role::kData, *this, &inner)) return false;
+    const bool made = Check(tutti_value_create_optional(inner, out));
+    tutti_value_release(inner);
+    return made;
+  }
+
+  const Role role_;
+  const npy_intp copy_up_to_;
+};
+
+// The value of a Python object; `out` gets a reference. False with an exception set.
+inline bool ValueOf(PyObject *object, Role role, npy_intp copy_up_to, tutti_value **out) {
+  const ValueLeaf leaf(role, copy_up_to);
+  return Build<ValueParts>(object, role != Role::kData, leaf, out);
+}
+
+// ---- out
+
+inline PyObject *ObjectOf(const tutti_value *value);
+
+inline PyObject *ObjectOfLeaf(const tutti_value *value, size_t leaf) {
+  switch (tutti_value_get_leaf_kind(value, leaf)) {
+    case TUTTI_LEAF_TENSOR:
+      return ObjectOfSharedTensor(tutti_value_get_leaf_tensor(value, leaf));
+    case TUTTI_LEAF_DISTRIBUTED: {
+      tutti_value *own = nullptr;
+      if (!Check(tutti_value_leaf(value, leaf, &own))) return nullptr;
+      return WrapHandle(hooks.per_replica, own, SWIGTYPE_p_tutti_value);
+    }
+    case TUTTI_LEAF_NONE:
+      Py_RETURN_NONE;
+    case TUTTI_LEAF_STRING: {
+      const tutti_string_view text = tutti_value_get_leaf_string(value, leaf);
+      return PyUnicode_DecodeUTF8(text.data, static_cast<Py_ssize_t>(text.size), "strict");
+    }
+    case TUTTI_LEAF_HOST_OBJECT: {
+      auto *object =
+          static_cast<PyObject *>(tutti_value_get_leaf_host_object(value, leaf, &host_tag));
+      if (object == nullptr) {
+        PyErr_SetString(PyExc_TypeError, "this value holds an object of another language");
+        return nullptr;
+      }
+      Py_INCREF(object);
+      return object;
+    }
+    case TUTTI_LEAF_VARIABLE: {
+      tutti_variable *variable = tutti_value_get_leaf_variable(value, leaf);
+      tutti_variable_retain(variable);
+      Owned handle(SWIG_InternalNewPointerObj(variable, SWIGTYPE_p_tutti_variable, SWIG_POINTER_OWN));
+      if (!handle) return nullptr;
+      return PyObject_CallFunction(hooks.variable_of, "NO", PyLong_FromVoidPtr(variable),
+                                   handle.get());
+    }
+    case TUTTI_LEAF_DATASET: {
+      tutti_dataset *dataset = tutti_value_get_leaf_dataset(value, leaf);
+      tutti_dataset_retain(dataset);
+      Owned handle(SWIG_InternalNewPointerObj(dataset, SWIGTYPE_p_tutti_dataset, SWIG_POINTER_OWN));
+      if (!handle) return nullptr;
+      return PyObject_CallOneArg(hooks.wrap_dataset, handle.get());
+    }
+    case TUTTI_LEAF_OPTIONAL: {
+      const tutti_value *held = tutti_value_get_leaf_optional(value, leaf);
+      if (held == nullptr) {
+        return PyObject_CallFunctionObjArgs(hooks.wrap_optional, Py_False, Py_None, nullptr);
+      }
+      Owned object(ObjectOf(held));
+      if (!object) return nullptr;
+      return PyObject_CallFunctionObjArgs(hooks.wrap_optional, Py_True, object.get(), nullptr);
+    }
+    default:
+      PyErr_SetString(PyExc_TypeError, "this value holds a leaf of a kind that is not known here");
+      return nullptr;
+  }
+}
+
+// Rebuilds the structure `spec`; `leaf(index)` gives a new reference to each leaf in order.
+template <class Leaf>
+PyObject *Rebuild(const tutti_treespec *spec, size_t *next_leaf, Leaf &leaf) {
+  const tutti_node_kind kind = tutti_treespec_get_kind(spec);
+  if (kind == TUTTI_NODE_LEAF) return leaf((*next_leaf)++);
+  const auto count = static_cast<Py_ssize_t>(tutti_treespec_get_child_count(spec));
+  if (kind == TUTTI_NODE_DICT) {
+    Owned dict(PyDict_New());
+    if (!dict) return nullptr;
+    for (Py_ssize_t i = 0; i < count; ++i) {
+      Owned item(Rebuild(tutti_treespec_get_child(spec, i), next_leaf, leaf));
+      if (!item) return nullptr;
+      Owned key(PyUnicode_InternFromString(tutti_treespec_get_key(spec, i)));
+      if (!key || PyDict_SetItem(dict.get(), key.get(), item.get()) != 0) return nullptr;
+    }
+    return dict.release();
+  }
+  Owned sequence(kind == TUTTI_NODE_LIST ? PyList_New(count) : PyTuple_New(count));
+  if (!sequence) return nullptr;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject *item = Rebuild(tutti_treespec_get_child(spec, i), next_leaf, leaf);
+    if (item == nullptr) return nullptr;
+    if (kind == TUTTI_NODE_LIST) {
+      PyList_SET_ITEM(sequence.get(), i, item);
+    } else {
+      PyTuple_SET_ITEM(sequence.get(), i, item);
+    }
+  }
+  if (kind != TUTTI_NODE_NAMED_TUPLE) return sequence.release();
+  Owned fields(PyTuple_New(count));
+  if (!fields) return nullptr;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject *field = PyUnicode_InternFromString(tutti_treespec_get_key(spec, i));
+    if (field == nullptr) return nullptr;
+    PyTuple_SET_ITEM(fields.get(), i, field);
+  }
+  Owned type(PyObject_CallFunction(hooks.named_tuple_type, "sO",
+                                   tutti_treespec_get_type_name(spec), fields.get()));
+  if (!type) return nullptr;
+  return PyObject_Call(type.get(), sequence.get(), nullptr);
+}
+
+// New reference to the Python object of `value` (borrowed).
+inline PyObject *ObjectOf(const tutti_value *value) {
+  if (value == nullptr) Py_RETURN_NONE;
+  size_t next_leaf = 0;
+  auto leaf = [value](size_t index) { return ObjectOfLeaf(value, index); };
+  return Rebuild(tutti_value_get_treespec(value), &next_leaf, leaf);
+}
+
+// ---- specs: structures whose leaves are TensorSpec and its like.
+
+inline bool SpecOf(PyObject *object, tutti_spec **out);
+
+inline bool SpecOfLeaf(PyObject *object, tutti_spec **out) {
+  Owned fields(PyObject_CallOneArg(hooks.read_spec, object));
+  if (!fields) return false;
+  int kind = 0, dtype = 0;
+  PyObject *shape = nullptr, *inner = nullptr;
+  if (!PyArg_ParseTuple(fields.get(), "iiOO", &kind, &dtype, &shape, &inner)) return false;
+  if (kind == TUTTI_LEAF_NONE) return Check(tutti_spec_create_none(out));
+  if (kind == TUTTI_LEAF_OPTIONAL || kind == TUTTI_LEAF_DATASET) {
+    tutti_spec *held = nullptr;
+    if (!SpecOf(inner, &held)) return false;
+    const bool made = Check(kind == TUTTI_LEAF_OPTIONAL ? tutti_spec_create_optional(held, out)
+                                                        : tutti_spec_create_dataset(held, out));
+    tutti_spec_release(held);
+    return made;
+  }
+  if (shape == Py_None) {
+    return Check(tutti_spec_create_tensor(dtype, TUTTI_UNKNOWN_RANK, nullptr, out));
+  }
+  std::vector<int64_t> dims;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(shape); ++i) {
+    PyObject *dim = PyTuple_GET_ITEM(shape, i);
+    dims.push_back(dim == Py_None ? TUTTI_UNKNOWN_DIMENSION : PyLong_AsLongLong(dim));
+  }
+  if (PyErr_Occurred()) return false;
+  return Check(
+      tutti_spec_create_tensor(dtype, static_cast<int64_t>(dims.size()), dims.data(), out));
+}
+
+inline bool SpecOf(PyObject *object, tutti_spec **out) {
+  std::vector<PyObject *> objects;  // leaves, borrowed from `object`; Build keys are visited in order
+  struct Specs {
+    std::vector<tutti_spec *> all;
+    ~Specs() {
+      for (tutti_spec *spec : all) tutti_spec_release(spec);
+    }
+  } leaves;
+  // A dict's leaves come in the order of its keys, so it is read in that order.
+  Owned sorted;
+  struct Sort {
+    static PyObject *Dicts(PyObject *node) {
+      if (PyDict_Check(node)) {
+        Owned keys(PyDict_Keys(node));
+        if (!keys || PyList_Sort(keys.get()) != 0) return nullptr;
+        Owned dict(PyDict_New());
+        for (Py_ssize_t i = 0; dict && i < PyList_GET_SIZE(keys.get()); ++i) {
+          PyObject *key = PyList_GET_ITEM(keys.get(), i);
+          Owned item(Dicts(PyDict_GetItem(node, key)));
+          if (!item || PyDict_SetItem(dict.get(), key, item.get()) != 0) return nullptr;
+        }
+        return dict.release();
+      }
+      if (PyTuple_Check(node) || PyList_Check(node)) {
+        const Py_ssize_t count = PySequence_Fast_GET_SIZE(node);
+        Owned items(PyTuple_New(count));
+        for (Py_ssize_t i = 0; items && i < count; ++i) {
+          PyObject *item = Dicts(PySequence_Fast_GET_ITEM(node, i));
+          if (item == nullptr) return nullptr;
+          PyTuple_SET_ITEM(items.get(), i, item);
+        }
+        if (!items) return nullptr;
+        if (PyList_Check(node)) return PySequence_List(items.get());
+        if (!IsNamedTuple(node)) return items.release();
+        return PyObject_Call(reinterpret_cast<PyObject *>(Py_TYPE(node)), items.get(), nullptr);
+      }
+      Py_INCREF(node);
+      return node;
+    }
+  };
+  sorted.reset(Sort::Dicts(object));
+  if (!sorted) return false;
+  auto leaf = [&leaves](PyObject *item, tutti_treespec **node) {
+    tutti_spec *spec = nullptr;
+    if (!SpecOfLeaf(item, &spec)) return false;
+    leaves.all.push_back(spec);
+    return Check(tutti_treespec_create_leaf(node));
+  };
+  tutti_treespec *treespec = nullptr;
+  if (!Build<TreespecParts>(sorted.get(), true, leaf, &treespec)) return false;
+  const bool made = Check(tutti_spec_create_from_leaves(treespec, leaves.all.size(),
+                                                        leaves.all.data(), out));
+  tutti_treespec_release(treespec);
+  return made;
+}
+
+inline PyObject *ObjectOfSpec(const tutti_spec *spec) {
+  auto leaf = [spec](size_t index) -> PyObject * {
+    const tutti_leaf_kind kind = tutti_spec_get_leaf_kind(spec, index);
+    Owned inner;
+    if (const tutti_spec *held = tutti_spec_get_leaf_inner(spec, index)) {
+      inner.reset(ObjectOfSpec(held));
+      if (!inner) return nullptr;
+    }
+    const int64_t rank = tutti_spec_get_leaf_rank(spec, index);
+    const int64_t *dims = tutti_spec_get_leaf_dims(spec, index);
+    Owned shape;
+    if (kind == TUTTI_LEAF_TENSOR && rank >= 0) {
+      shape.reset(PyTuple_New(rank));
+      for (int64_t i = 0; shape && i < rank; ++i) {
+        PyObject *dim = Py_None;
+        if (dims[i] >= 0) {
+          dim = PyLong_FromLongLong(dims[i]);
+        } else {
+          Py_INCREF(dim);
+        }
+        if (dim == nullptr) return nullptr;
+        PyTuple_SET_ITEM(shape.get(), i, dim);
+      }
+      if (!shape) return nullptr;
+    }
+    return PyObject_CallFunction(hooks.make_spec, "iiOO", static_cast<int>(kind),
+                                 static_cast<int>(tutti_spec_get_leaf_dtype(spec, index)),
+                                 shape ? shape.get() : Py_None, inner ? inner.get() : Py_None);
+  };
+  size_t next_leaf = 0;
+  return Rebuild(tutti_spec_get_treespec(spec), &next_leaf, leaf);
+}
+
+}  // namespace tutti_python
+
+#endif  // TUTTI_BINDINGS_SWIG_PYTHON_STRUCTURES_H_

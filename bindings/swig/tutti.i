@@ -1,0 +1,122 @@
+/* One interface for every language: the handles, and the functions of the facade. What is special
+ * to a language stands in its own typemap file, which comes first. */
+%module native
+
+#ifdef SWIGPYTHON
+%nothread;
+#endif
+
+%{
+#include <tutti/tutti.h>
+
+#include <cstdint>
+#include <vector>
+%}
+
+%include <stdint.i>
+
+/* ---- handles: opaque, released with the object of the host language */
+
+%define TUTTI_HANDLE(NAME)
+%nodefaultctor NAME;
+struct NAME {};
+%extend NAME {
+  ~NAME() { NAME##_release($self); }
+}
+%enddef
+TUTTI_HANDLE(tutti_runtime)
+TUTTI_HANDLE(tutti_device_spec)
+TUTTI_HANDLE(tutti_tensor)
+TUTTI_HANDLE(tutti_value)
+TUTTI_HANDLE(tutti_future)
+TUTTI_HANDLE(tutti_function)
+TUTTI_HANDLE(tutti_dataset)
+TUTTI_HANDLE(tutti_data_options)
+TUTTI_HANDLE(tutti_iterator)
+TUTTI_HANDLE(tutti_tf_record_writer)
+TUTTI_HANDLE(tutti_strategy)
+TUTTI_HANDLE(tutti_variable)
+TUTTI_HANDLE(tutti_distributed_dataset)
+TUTTI_HANDLE(tutti_distributed_iterator)
+TUTTI_HANDLE(tutti_communicator)
+
+/* What the facade names of the C interface. */
+typedef int32_t tutti_tristate;
+typedef uintptr_t tutti_host_handle;
+
+/* ---- blocking functions: the host's own lock is given up while they run */
+
+#ifdef SWIGPYTHON
+%define TUTTI_BLOCKING(NAME)
+%thread tutti_facade::NAME;
+%enddef
+TUTTI_BLOCKING(runtime_create)
+TUTTI_BLOCKING(runtime_default)
+TUTTI_BLOCKING(runtime_shutdown)
+TUTTI_BLOCKING(future_wait)
+TUTTI_BLOCKING(dataset_element_spec)
+TUTTI_BLOCKING(iterator_create)
+TUTTI_BLOCKING(iterator_next)
+TUTTI_BLOCKING(iterator_next_optional)
+TUTTI_BLOCKING(iterator_save)
+TUTTI_BLOCKING(iterator_restore)
+TUTTI_BLOCKING(iterator_close)
+TUTTI_BLOCKING(record_writer_create)
+TUTTI_BLOCKING(record_writer_write)
+TUTTI_BLOCKING(record_writer_write_dataset)
+TUTTI_BLOCKING(record_writer_close)
+TUTTI_BLOCKING(strategy_one_device)
+TUTTI_BLOCKING(strategy_mirrored)
+TUTTI_BLOCKING(strategy_run)
+TUTTI_BLOCKING(strategy_reduce)
+TUTTI_BLOCKING(strategy_gather)
+TUTTI_BLOCKING(strategy_create_values)
+TUTTI_BLOCKING(strategy_close)
+TUTTI_BLOCKING(context_all_reduce)
+TUTTI_BLOCKING(context_all_gather)
+TUTTI_BLOCKING(context_merge_call)
+TUTTI_BLOCKING(variable_create)
+TUTTI_BLOCKING(variable_read)
+TUTTI_BLOCKING(variable_assign)
+TUTTI_BLOCKING(variable_assign_add)
+TUTTI_BLOCKING(variable_assign_sub)
+TUTTI_BLOCKING(variable_to_string)
+TUTTI_BLOCKING(strategy_distribute_dataset)
+TUTTI_BLOCKING(strategy_distribute_datasets_from_function)
+TUTTI_BLOCKING(distributed_iterator_create)
+TUTTI_BLOCKING(distributed_iterator_next)
+TUTTI_BLOCKING(distributed_iterator_next_optional)
+TUTTI_BLOCKING(distributed_iterator_save)
+TUTTI_BLOCKING(distributed_iterator_restore)
+TUTTI_BLOCKING(distributed_iterator_close)
+TUTTI_BLOCKING(communicator_all_reduce)
+TUTTI_BLOCKING(communicator_broadcast)
+TUTTI_BLOCKING(communicator_all_gather)
+TUTTI_BLOCKING(communicator_barrier)
+TUTTI_BLOCKING(communicator_close)
+%include "python/python.i"
+#endif
+
+/* ---- functions */
+
+%ignore tutti_facade::HostCallback;
+%ignore tutti_facade::CallHost;
+%ignore tutti_facade::DestroyHost;
+%ignore tutti_facade::StoreHost;
+%ignore tutti_facade::DeviceFields;
+%ignore tutti_facade::SourceOptions;
+%ignore tutti_facade::TransformOptions;
+%ignore tutti_facade::StrategyOptions;
+%ignore tutti_facade::InputOptions;
+
+%{
+#include "facade/callback.h"
+#include "facade/runtime.h"
+#include "facade/tensor.h"
+#include "facade/dataset.h"
+#include "facade/strategy.h"
+%}
+%include "facade/runtime.h"
+%include "facade/tensor.h"
+%include "facade/dataset.h"
+%include "facade/strategy.h"
