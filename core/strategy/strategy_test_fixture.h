@@ -14,8 +14,6 @@
 #include <vector>
 
 #include "core/base/real_environment.h"
-#include "core/dataset/dataset.h"
-#include "core/dataset/dataset_environment.h"
 #include "core/device/device.h"
 #include "core/function/function.h"
 #include "core/strategy/distributed_value.h"
@@ -74,7 +72,6 @@ class StrategyTest : public testing::Test {
   void SetUp() override {
     environment_ = MakeRef<RealEnvironment>();
     devices_ = DeviceSet::Create(8, nullptr).value();
-    datasets_ = DatasetEnvironment::Create(environment_, nullptr);
   }
   void TearDown() override {
     const Status status = environment_->Shutdown(WithinReason());
@@ -116,7 +113,6 @@ class StrategyTest : public testing::Test {
 
   Ref<RealEnvironment> environment_;
   Ref<DeviceSet> devices_;
-  Ref<DatasetEnvironment> datasets_;
 };
 
 // The code and parts of the message of a failed status.
