@@ -109,7 +109,8 @@ Status Lockstep::EnterCollective(size_t replica, const char* what) {
 }
 
 Status Lockstep::LeaveCollective(size_t replica, Status status) {
-  if (status.ok() || !stopped()) return status;
+  // Other errors are the communicator's own, and the same on all replicas.
+  if (status.code() != StatusCode::kAborted || !stopped()) return status;
   return StopStatus(replica, slots_[replica].what);
 }
 

@@ -75,8 +75,8 @@ class Lockstep {
 
   // ---- By replica `replica`, on its own thread ----
 
-  // Before and after a collective; `what` is static. The second turns the communicator's error into
-  // the reason when the round was stopped.
+  // Before and after a collective; `what` is static. The second turns the communicator's ABORTED
+  // into the reason when the round was stopped.
   Status EnterCollective(size_t replica, const char* what);
   Status LeaveCollective(size_t replica, Status status);
   Status Merge(size_t replica, MergePart* part, const CallOptions& options);

@@ -97,7 +97,12 @@ Status ReplicaRunner::RunAll(Function& fn, const Value& args, const CallOptions&
   Status status = engine_.Run(job, options);
   if (options.cancellation != nullptr) options.cancellation->RemoveListener(listener);
   TUTTI_RETURN_IF_ERROR(std::move(status));
-  return lockstep_.End();
+  status = lockstep_.End();
+  if (status.code() != StatusCode::kAborted) return status;
+  // Replicas that gave up because context.cancelled() told them that time is up.
+  TUTTI_RETURN_IF_ERROR(
+      CheckCallOptions(options, strategy_.environment().clock(), "run").WithCause(status));
+  return status;
 }
 
 Result<Ref<Value>> ReplicaRunner::Run(Function& fn, const Value& args, const CallOptions& options) {

@@ -1,0 +1,298 @@
+#include "core/strategy/distributed_dataset.h"
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "core/dataset/dataset_environment.h"
+#include "core/strategy/distributed_iterator.h"
+#include "core/strategy/strategy_test_fixture.h"
+
+namespace tutti {
+namespace {
+
+using testing::ElementsAre;
+
+// With and without the thread that makes a step ahead.
+class DistributedDatasetTest : public StrategyTest, public testing::WithParamInterface<bool> {
+ protected:
+  void SetUp() override {
+    StrategyTest::SetUp();
+    datasets_ = DatasetEnvironment::Create(environment_, nullptr);
+    options_.prefetch_to_device = GetParam();
+  }
+
+  Ref<Dataset> Range(int64_t stop) {
+    return Dataset::Range(datasets_, 0, stop, 1).value();
+  }
+  Ref<Dataset> Batches(int64_t stop, int64_t batch_size, bool drop_remainder = false) {
+    return Range(stop)->Batch(batch_size, drop_remainder).value();
+  }
+  Ref<DistributedDataset> Distribute(const Ref<Strategy>& strategy, const Ref<Dataset>& dataset) {
+    return DistributedDataset::Create(strategy, *dataset, options_, WithinReason()).value();
+  }
+  Ref<DistributedDataset> FromFunction(const Ref<Strategy>& strategy,
+                                       const Ref<Dataset>& dataset) {
+    const Ref<Function> fn = Fn([dataset](Context&, const Value&) -> Result<Ref<Value>> {
+      return Value::OfLeaf(Leaf(LeafKind::kDataset, dataset));
+    });
+    return DistributedDataset::CreateFromFunction(strategy, *fn, options_, WithinReason()).value();
+  }
+  Ref<DistributedIterator> Iterate(const Ref<DistributedDataset>& dataset) {
+    return DistributedIterator::Create(dataset, WithinReason()).value();
+  }
+  std::string NextText(const Ref<DistributedIterator>& iterator) {
+    Result<Ref<Value>> step = iterator->Next(WithinReason());
+    if (!step.ok()) return step.status().ToString();
+    return *step ? Text(*step) : "end";
+  }
+  std::vector<std::string> AllSteps(const Ref<DistributedDataset>& dataset) {
+    const Ref<DistributedIterator> iterator = Iterate(dataset);
+    std::vector<std::string> steps;
+    while (true) {
+      steps.push_back(NextText(iterator));
+      if (steps.back() == "end" || steps.size() > 100) break;
+    }
+    EXPECT_EQ(NextText(iterator), "end") << "the end must stay";
+    EXPECT_TRUE(iterator->Close(WithinReason()).ok());
+    return steps;
+  }
+
+  Ref<DatasetEnvironment> datasets_;
+  InputOptions options_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Prefetch, DistributedDatasetTest, testing::Bool(),
+                         [](const auto& info) { return info.param ? "Ahead" : "OnDemand"; });
+
+TEST_P(DistributedDatasetTest, SplitsTheLastPartialBatch) {
+  EXPECT_THAT(AllSteps(Distribute(Mirrored(2), Batches(6, 4))),
+              ElementsAre("PerReplica:{0: [0 1], 1: [2 3]}", "PerReplica:{0: [4], 1: [5]}", "end"));
+}
+
+TEST_P(DistributedDatasetTest, GivesReplicasWithoutRowsEmptyBatches) {
+  EXPECT_THAT(AllSteps(Distribute(Mirrored(5), Batches(4, 4))),
+              ElementsAre("PerReplica:{0: [0], 1: [1], 2: [2], 3: [3], 4: []}", "end"));
+}
+
+TEST_P(DistributedDatasetTest, NeverCutsAcrossBatches) {
+  EXPECT_THAT(AllSteps(Distribute(Mirrored(2), Batches(4, 2))),
+              ElementsAre("PerReplica:{0: [0], 1: [1]}", "PerReplica:{0: [2], 1: [3]}", "end"));
+}
+
+TEST_P(DistributedDatasetTest, GivesAnOptionalThatIsEmptyAtTheEnd) {
+  const Ref<DistributedIterator> iterator = Iterate(Distribute(Mirrored(2), Batches(9, 4)));
+  EXPECT_EQ(Text(iterator->NextOptional(WithinReason()).value()),
+            "Optional(PerReplica:{0: [0 1], 1: [2 3]})");
+  EXPECT_EQ(Text(iterator->NextOptional(WithinReason()).value()),
+            "Optional(PerReplica:{0: [4 5], 1: [6 7]})");
+  EXPECT_EQ(Text(iterator->NextOptional(WithinReason()).value()),
+            "Optional(PerReplica:{0: [8], 1: []})");
+  EXPECT_EQ(Text(iterator->NextOptional(WithinReason()).value()), "Optional()");
+}
+
+TEST_P(DistributedDatasetTest, GoesOnForEverOverAnInfiniteDataset) {
+  const Ref<Dataset> dataset = Range(4)->Repeat(-1).value()->Batch(4).value();
+  const Ref<DistributedDataset> distributed = Distribute(Mirrored(2), dataset);
+  EXPECT_EQ(distributed->cardinality(), kInfiniteCardinality);
+  const Ref<DistributedIterator> iterator = Iterate(distributed);
+  for (int i = 0; i < 50; ++i) {
+    ASSERT_EQ(NextText(iterator), "PerReplica:{0: [0 1], 1: [2 3]}");
+  }
+}
+
+TEST_P(DistributedDatasetTest, TellsReplicasTheRowsOfTheWholeStep) {
+  const Ref<Strategy> strategy = Mirrored(2);
+  const Ref<DistributedIterator> iterator = Iterate(Distribute(strategy, Batches(7, 4)));
+  const Ref<Function> rows = Fn([](Context& context, const Value&) -> Result<Ref<Value>> {
+    return ScalarOf(context.global_rows());
+  });
+  for (const char* expected : {"4", "3"}) {
+    const Ref<Value> batch = iterator->Next(WithinReason()).value();
+    EXPECT_THAT(Local(strategy, MustRun(strategy, rows, batch)),
+                ElementsAre(expected, expected));
+  }
+}
+
+TEST_P(DistributedDatasetTest, DistributesBatchesOfASingleReplicaToo) {
+  const Ref<Strategy> strategy = Strategy::CreateDefault(environment_, *devices_).value();
+  EXPECT_THAT(AllSteps(Distribute(strategy, Batches(3, 2))),
+              ElementsAre("PerReplica:{0: [0 1]}", "PerReplica:{0: [2]}", "end"));
+}
+
+TEST_P(DistributedDatasetTest, SaysToCallBatchFirst) {
+  EXPECT_TRUE(Fails(
+      DistributedDataset::Create(Mirrored(2), *Range(4), options_, WithinReason()).status(),
+      StatusCode::kInvalidArgument, {"call batch first", "int64[]"}));
+}
+
+TEST_P(DistributedDatasetTest, KnowsItsSpecAndItsSteps) {
+  const Ref<Strategy> strategy = Mirrored(2);
+  const Ref<DistributedDataset> partial = Distribute(strategy, Batches(6, 4));
+  EXPECT_EQ(partial->element_spec().ToString(), "int64[?]");
+  EXPECT_EQ(partial->cardinality(), 2);
+  const Ref<DistributedDataset> whole = Distribute(strategy, Batches(8, 4, true));
+  EXPECT_EQ(whole->element_spec().ToString(), "int64[2]");
+  EXPECT_EQ(FromFunction(strategy, Batches(12, 4, true))->element_spec().ToString(), "int64[?]");
+  EXPECT_EQ(FromFunction(strategy, Batches(16, 4, true))->element_spec().ToString(), "int64[4]");
+  EXPECT_EQ(FromFunction(strategy, Batches(12, 4, true))->cardinality(), 2);
+}
+
+// ---- From a function. ----
+
+TEST_P(DistributedDatasetTest, DealsOutTheElementsOfAFunctionsDatasetInTurn) {
+  EXPECT_THAT(AllSteps(FromFunction(Mirrored(2), Batches(8, 2))),
+              ElementsAre("PerReplica:{0: [0 1], 1: [2 3]}", "PerReplica:{0: [4 5], 1: [6 7]}",
+                          "end"));
+}
+
+TEST_P(DistributedDatasetTest, FillsUpTheStepInWhichAFunctionsDatasetEnds) {
+  const Ref<Strategy> strategy = Mirrored(3);
+  EXPECT_THAT(AllSteps(FromFunction(strategy, Batches(8, 2))),
+              ElementsAre("PerReplica:{0: [0 1], 1: [2 3], 2: [4 5]}",
+                          "PerReplica:{0: [6 7], 1: [], 2: []}", "end"));
+  const Ref<DistributedIterator> iterator = Iterate(FromFunction(strategy, Batches(8, 2)));
+  EXPECT_EQ(GlobalRows(*iterator->Next(WithinReason()).value()), 6);
+  EXPECT_EQ(GlobalRows(*iterator->Next(WithinReason()).value()), 2);
+}
+
+TEST_P(DistributedDatasetTest, CannotFillUpAStepOfElementsThatAreNoBatches) {
+  const Ref<DistributedIterator> iterator = Iterate(FromFunction(Mirrored(2), Range(3)));
+  EXPECT_EQ(NextText(iterator), "PerReplica:{0: 0, 1: 1}");
+  EXPECT_TRUE(Fails(iterator->Next(WithinReason()).status(), StatusCode::kInvalidArgument,
+                    {"the data ends", "call batch first"}));
+}
+
+TEST_P(DistributedDatasetTest, TellsTheFunctionWhichPipelineItMakes) {
+  const Ref<Strategy> strategy = Mirrored(2);
+  const Ref<Function> fn = Fn([&](Context& context, const Value& in) -> Result<Ref<Value>> {
+    EXPECT_EQ(in.ToString(),
+              "{'input_pipeline_id': 0, 'num_input_pipelines': 1, 'num_replicas_in_sync': 2}");
+    EXPECT_EQ(context.callback_class(), CallbackClass::kCrossReplica);
+    return Value::OfLeaf(Leaf(LeafKind::kDataset, Batches(4, 2)));
+  });
+  EXPECT_TRUE(
+      DistributedDataset::CreateFromFunction(strategy, *fn, options_, WithinReason()).ok());
+}
+
+TEST_P(DistributedDatasetTest, RefusesAFunctionThatReturnsNoDataset) {
+  const Ref<Function> fn =
+      Fn([](Context&, const Value&) -> Result<Ref<Value>> { return ScalarOf(5); });
+  EXPECT_TRUE(Fails(DistributedDataset::CreateFromFunction(Mirrored(2), *fn, options_,
+                                                           WithinReason())
+                        .status(),
+                    StatusCode::kInvalidArgument, {"must return a dataset", "5"}));
+}
+
+// ---- Position. ----
+
+TEST_P(DistributedDatasetTest, ResumesBehindTheLastStepThatWasTaken) {
+  const Ref<Strategy> strategy = Mirrored(2);
+  ShuffleOptions shuffle;
+  shuffle.seed = 7;
+  const Ref<Dataset> batches = Range(40)->Shuffle(10, shuffle).value()->Batch(4).value();
+  for (const Ref<DistributedDataset>& dataset :
+       {Distribute(strategy, batches), FromFunction(strategy, batches)}) {
+    const Ref<DistributedIterator> first = Iterate(dataset);
+    for (int taken = 0;; ++taken) {
+      const std::string state = first->Save(WithinReason()).value();
+      const Ref<DistributedIterator> second = Iterate(dataset);
+      ASSERT_TRUE(second->Restore(state, WithinReason()).ok());
+      const std::string next = NextText(first);
+      EXPECT_EQ(NextText(second), next) << "after " << taken << " steps";
+      // Saving what was restored keeps the place, too.
+      ASSERT_TRUE(second->Restore(state, WithinReason()).ok());
+      const std::string again = second->Save(WithinReason()).value();
+      ASSERT_TRUE(second->Restore(again, WithinReason()).ok());
+      EXPECT_EQ(NextText(second), next);
+      if (next == "end") break;
+    }
+  }
+}
+
+TEST_P(DistributedDatasetTest, RefusesForeignAndDamagedStatesAndStaysWhereItIs) {
+  const Ref<Strategy> strategy = Mirrored(2);
+  const Ref<DistributedIterator> iterator = Iterate(Distribute(strategy, Batches(8, 4)));
+  const Ref<DistributedIterator> other = Iterate(Distribute(strategy, Batches(12, 3)));
+  EXPECT_EQ(NextText(iterator), "PerReplica:{0: [0 1], 1: [2 3]}");
+  std::string damaged = iterator->Save(WithinReason()).value();
+  damaged[damaged.size() / 2] ^= 1;
+  EXPECT_TRUE(Fails(iterator->Restore(damaged, WithinReason()), StatusCode::kInvalidArgument));
+  EXPECT_TRUE(Fails(iterator->Restore("", WithinReason()), StatusCode::kInvalidArgument));
+  EXPECT_TRUE(Fails(iterator->Restore(other->Save(WithinReason()).value(), WithinReason()),
+                    StatusCode::kInvalidArgument));
+  EXPECT_EQ(NextText(iterator), "PerReplica:{0: [4 5], 1: [6 7]}");
+  EXPECT_EQ(NextText(iterator), "end");
+}
+
+// ---- Failures and the end. ----
+
+TEST_P(DistributedDatasetTest, AFailureBelongsToOneElement) {
+  const Ref<Function> fail_at_two = Fn([](Context&, const Value& in) -> Result<Ref<Value>> {
+    const Tensor& batch = in.leaf().tensor();
+    if (batch.item<int64_t>() == 2) return Status(StatusCode::kDataLoss, "bad batch");
+    return Ref<Value>::Retain(const_cast<Value*>(&in));
+  });
+  const Ref<Dataset> dataset = Batches(8, 2)->Map(fail_at_two).value();
+  const Ref<Strategy> strategy = Mirrored(2);
+  const Ref<DistributedIterator> cut = Iterate(Distribute(strategy, dataset));
+  EXPECT_EQ(NextText(cut), "PerReplica:{0: [0], 1: [1]}");
+  EXPECT_TRUE(Fails(cut->Next(WithinReason()).status(), StatusCode::kDataLoss, {"bad batch"}));
+  EXPECT_EQ(NextText(cut), "PerReplica:{0: [4], 1: [5]}");
+
+  const Ref<DistributedIterator> dealt = Iterate(FromFunction(strategy, dataset));
+  EXPECT_TRUE(Fails(dealt->Next(WithinReason()).status(), StatusCode::kDataLoss, {"bad batch"}));
+  EXPECT_EQ(NextText(dealt), "PerReplica:{0: [0 1], 1: [4 5]}");
+  EXPECT_EQ(NextText(dealt), "PerReplica:{0: [6 7], 1: []}");
+}
+
+TEST_P(DistributedDatasetTest, RefusesCallsAfterClose) {
+  const Ref<DistributedIterator> iterator = Iterate(Distribute(Mirrored(2), Batches(8, 4)));
+  EXPECT_EQ(NextText(iterator), "PerReplica:{0: [0 1], 1: [2 3]}");
+  ASSERT_TRUE(iterator->Close(WithinReason()).ok());
+  EXPECT_TRUE(Fails(iterator->Next(WithinReason()).status(), StatusCode::kFailedPrecondition,
+                    {"closed"}));
+  EXPECT_TRUE(Fails(iterator->Save(WithinReason()).status(), StatusCode::kFailedPrecondition));
+}
+
+TEST_P(DistributedDatasetTest, IsReapedWhenNobodyClosesIt) {
+  const Ref<DistributedIterator> iterator = Iterate(Distribute(Mirrored(2), Batches(8, 4)));
+  EXPECT_EQ(NextText(iterator), "PerReplica:{0: [0 1], 1: [2 3]}");
+}
+
+TEST_P(DistributedDatasetTest, RefusesToIterateInsideReplicas) {
+  const Ref<Strategy> strategy = Mirrored(2);
+  const Ref<DistributedIterator> iterator = Iterate(Distribute(strategy, Batches(8, 4)));
+  MustRun(strategy, Fn([&](Context&, const Value&) -> Result<Ref<Value>> {
+            EXPECT_TRUE(Fails(iterator->Next({}).status(), StatusCode::kFailedPrecondition));
+            return Value::None();
+          }));
+}
+
+TEST_P(DistributedDatasetTest, ADeadlineLosesNothing) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool open = false;
+  const Ref<Function> wait = Fn([&](Context&, const Value& in) -> Result<Ref<Value>> {
+    std::unique_lock<std::mutex> lock(mutex);
+    changed.wait(lock, [&] { return open; });
+    return Ref<Value>::Retain(const_cast<Value*>(&in));
+  });
+  const Ref<Dataset> dataset = Batches(4, 2)->Map(wait, MapOptions{}).value();
+  const Ref<DistributedIterator> iterator = Iterate(FromFunction(Mirrored(2), dataset));
+  if (GetParam()) {
+    const CallOptions soon =
+        CallOptions::WithTimeout(environment_->clock(), 10 * kMillisecondNs);
+    EXPECT_TRUE(Fails(iterator->Next(soon).status(), StatusCode::kDeadlineExceeded));
+  }
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    open = true;
+  }
+  changed.notify_all();
+  EXPECT_EQ(NextText(iterator), "PerReplica:{0: [0 1], 1: [2 3]}");
+  EXPECT_EQ(NextText(iterator), "end");
+}
+
+}  // namespace
+}  // namespace tutti
