@@ -12,7 +12,6 @@
 namespace tutti::capi {
 
 Status CheckEntry(const char *function, From from) {
-  using enum CallbackClass;
   if (from == From::kAny) return OkStatus();
   if (__builtin_expect(InForkedChild(), 0)) {
     return FailedPrecondition(
@@ -21,19 +20,17 @@ Status CheckEntry(const char *function, From from) {
         "fresh process (in Python: multiprocessing's \"spawn\"), or fork before the first use",
         function);
   }
-  const CallbackClass current = CurrentCallbackClass();
-  if (current == kNone && from != From::kReplica) return OkStatus();
   switch (from) {
     case From::kAny:
       return OkStatus();
     case From::kBuilding:
-      return CheckCallbackClass({kNone, kReplica, kCrossReplica, kDataset}, function);
+      return CheckBuildingAllowed(function);
     case From::kComputing:
-      return CheckCallbackClass({kNone, kReplica, kCrossReplica}, function);
+      return CheckComputingAllowed(function);
     case From::kCrossReplica:
-      return CheckCallbackClass({kNone, kCrossReplica}, function);
+      return CheckCrossReplicaAllowed(function);
     case From::kReplica:
-      return CheckInside(kReplica, function);
+      return CheckInside(CallbackClass::kReplica, function);
     case From::kHost:
       return CheckOutsideCallbacks(function);
   }

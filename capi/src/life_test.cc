@@ -1,0 +1,207 @@
+// Life and death through the C interface: shutdown and start again, deadlines and cancellations,
+// settings.
+#include <atomic>
+#include <memory>
+#include <thread>
+
+#include "capi/src/c_test.h"
+
+namespace tutti::capi_test {
+namespace {
+
+using LifeTest = CInterfaceTest;
+
+tutti_status *GiveNone(tutti_context *, const tutti_value *, tutti_value **out, void *) {
+  return tutti_value_create_none(out);
+}
+
+TEST_F(LifeTest, UseAfterShutdownIsRefusedAndReleaseIsNot) {
+  Strategy strategy = MirroredOver(2);
+  Dataset dataset = RangeOf(4);
+  Iterator iterator;
+  Value value, kept;
+  Future future;
+  ASSERT_OK(tutti_future_create(nullptr, &future));
+  ASSERT_OK(tutti_iterator_create(dataset, nullptr, nullptr, &iterator));
+  ASSERT_OK(tutti_iterator_next(iterator, nullptr, &kept));
+  ASSERT_OK(tutti_runtime_shutdown(nullptr, nullptr));
+  const char *told = "shut down";
+  EXPECT_FAILS(tutti_iterator_next(iterator, nullptr, &value), TUTTI_FAILED_PRECONDITION, told);
+  EXPECT_FAILS(tutti_strategy_run(strategy, GiveNone, nullptr, nullptr, nullptr, &value),
+               TUTTI_FAILED_PRECONDITION, told);
+  EXPECT_FAILS(tutti_future_wait(future, nullptr), TUTTI_FAILED_PRECONDITION, told);
+  Iterator another;
+  EXPECT_FAILS(tutti_iterator_create(dataset, nullptr, nullptr, &another),
+               TUTTI_FAILED_PRECONDITION, told);
+  // What was closed by the shutdown counts as closed; data stays readable.
+  EXPECT_OK(tutti_iterator_close(iterator, nullptr));
+  EXPECT_EQ(NumberIn(kept), 0);
+}
+
+TEST_F(LifeTest, TheDefaultRuntimeStartsAgainAfterShutdown) {
+  for (int round = 0; round < 3; ++round) {
+    EXPECT_FALSE(tutti_runtime_is_running(nullptr));
+    Strategy strategy = MirroredOver(2);
+    EXPECT_TRUE(tutti_runtime_is_running(nullptr));
+    Value value;
+    EXPECT_OK(tutti_strategy_run(strategy, GiveNone, nullptr, nullptr, nullptr, &value));
+    EXPECT_OK(tutti_runtime_shutdown(nullptr, nullptr));
+  }
+}
+
+TEST_F(LifeTest, ShutdownOfTheDefaultRuntimeByItsHandleLetsItStartAgain) {
+  Runtime runtime;
+  ASSERT_OK(tutti_runtime_get_or_start_default(&runtime));
+  ASSERT_OK(tutti_runtime_shutdown(runtime, nullptr));
+  ASSERT_OK(tutti_runtime_shutdown(runtime, nullptr));
+  EXPECT_FALSE(tutti_runtime_is_running(runtime));
+  RangeOf(1);
+  EXPECT_TRUE(tutti_runtime_is_running(nullptr));
+}
+
+TEST_F(LifeTest, RuntimesLiveSideBySide) {
+  Runtime mine;
+  ASSERT_OK(tutti_runtime_create(nullptr, &mine));
+  Dataset dataset;
+  ASSERT_OK(tutti_dataset_create_range(mine, 0, 2, 1, nullptr, &dataset));
+  EXPECT_FALSE(tutti_runtime_is_running(nullptr));
+  RangeOf(1);
+  ASSERT_OK(tutti_runtime_shutdown(nullptr, nullptr));
+  Iterator iterator;
+  EXPECT_OK(tutti_iterator_create(dataset, nullptr, nullptr, &iterator));
+  EXPECT_OK(tutti_runtime_shutdown(mine, nullptr));
+}
+
+TEST_F(LifeTest, AWaitEndsAtItsDeadlineAndTheOperationGoesOn) {
+  Future future;
+  ASSERT_OK(tutti_future_create(nullptr, &future));
+  tutti_call_options call = TUTTI_CALL_OPTIONS_INIT;
+  call.timeout = TUTTI_TIMEOUT_EXPIRED;
+  EXPECT_FAILS(tutti_future_wait(future, &call), TUTTI_DEADLINE_EXCEEDED, "");
+  call.timeout = 1000;
+  EXPECT_FAILS(tutti_future_wait(future, &call), TUTTI_DEADLINE_EXCEEDED, "");
+  Value seven, result;
+  EXPECT_FAILS(tutti_future_result(future, &result), TUTTI_FAILED_PRECONDITION, "");
+  ASSERT_OK(tutti_value_create_int64(7, &seven));
+  ASSERT_OK(tutti_future_complete(future, nullptr, seven));
+  call.timeout = TUTTI_TIMEOUT_EXPIRED;
+  EXPECT_OK(tutti_future_wait(future, &call));
+  EXPECT_OK(tutti_future_result(future, &result));
+  EXPECT_EQ(NumberIn(result), 7);
+  EXPECT_FAILS(tutti_future_complete(future, nullptr, seven), TUTTI_FAILED_PRECONDITION, "");
+}
+
+TEST_F(LifeTest, TheSettingDefaultTimeoutCountsWhereNoTimeoutIsGiven) {
+  ASSERT_OK(tutti_runtime_set(nullptr, "default_timeout", "1ms"));
+  Future future;
+  ASSERT_OK(tutti_future_create(nullptr, &future));
+  EXPECT_FAILS(tutti_future_wait(future, nullptr), TUTTI_DEADLINE_EXCEEDED, "");
+}
+
+TEST_F(LifeTest, ACancellationEndsAWaitWithItsMessage) {
+  Future future;
+  Cancellation cancellation;
+  ASSERT_OK(tutti_future_create(nullptr, &future));
+  ASSERT_OK(tutti_cancellation_create(&cancellation));
+  tutti_call_options call = TUTTI_CALL_OPTIONS_INIT;
+  call.cancellation = cancellation;
+  std::thread other([&] { tutti_cancellation_cancel(cancellation, "not needed any more"); });
+  EXPECT_FAILS(tutti_future_wait(future, &call), TUTTI_CANCELLED, "not needed any more");
+  other.join();
+  EXPECT_TRUE(tutti_cancellation_is_cancelled(cancellation));
+  EXPECT_FALSE(tutti_future_is_done(future));
+}
+
+// How a binding notices Ctrl-C.
+TEST_F(LifeTest, APolledCancellationEndsAWaitWhenTheHostSaysSo) {
+  struct Host {
+    std::atomic<int> asked{0};
+    tutti_code building = TUTTI_OK;
+  } host;
+  const auto interrupted = [](void *user_data) -> int32_t {
+    auto *host = static_cast<Host *>(user_data);
+    tutti_value *value = nullptr;
+    host->building = Answer(tutti_value_create_none(&value)).code();
+    return host->asked.fetch_add(1) >= 1;
+  };
+  Future future;
+  Cancellation cancellation;
+  ASSERT_OK(tutti_future_create(nullptr, &future));
+  ASSERT_OK(tutti_cancellation_create_polled(interrupted, &host, &cancellation));
+  tutti_call_options call = TUTTI_CALL_OPTIONS_INIT;
+  call.cancellation = cancellation;
+  EXPECT_FAILS(tutti_future_wait(future, &call), TUTTI_CANCELLED, "");
+  EXPECT_GE(host.asked.load(), 2);
+  EXPECT_EQ(host.building, TUTTI_FAILED_PRECONDITION);  // it is a notification
+}
+
+TEST_F(LifeTest, AnUnknownSettingIsNamedTogetherWithTheKnownOnes) {
+  EXPECT_FAILS(tutti_runtime_set(nullptr, "log_levle", "info"), TUTTI_INVALID_ARGUMENT,
+               "log_level");
+  const char *keys[] = {"no_such_setting"}, *values[] = {"1"};
+  tutti_runtime_options options = TUTTI_RUNTIME_OPTIONS_INIT;
+  options.setting_count = 1;
+  options.setting_keys = keys;
+  options.setting_values = values;
+  Runtime runtime;
+  EXPECT_FAILS(tutti_runtime_create(&options, &runtime), TUTTI_INVALID_ARGUMENT, "no_such_setting");
+  EXPECT_EQ(static_cast<tutti_runtime *>(runtime), nullptr);
+}
+
+TEST_F(LifeTest, SettingsAreReadBackAndDescribed) {
+  ASSERT_OK(tutti_runtime_set(nullptr, "log_level", "error"));
+  Bytes value, json;
+  ASSERT_OK(tutti_runtime_read_setting(nullptr, "log_level", &value));
+  EXPECT_STREQ(tutti_bytes_get_view(value).data, "error");
+  ASSERT_OK(tutti_runtime_describe(nullptr, &json));
+  EXPECT_THAT(tutti_bytes_get_view(json).data, testing::HasSubstr("\"log_level\""));
+}
+
+TEST_F(LifeTest, AnUnknownKeyInDatasetOptionsIsNamed) {
+  DataOptions options;
+  ASSERT_OK(tutti_data_options_create(&options));
+  EXPECT_FAILS(tutti_data_options_set_bool(options, "determinstic", 1), TUTTI_INVALID_ARGUMENT,
+               "deterministic");
+  EXPECT_FAILS(tutti_data_options_set_int64(options, "deterministic", 1), TUTTI_INVALID_ARGUMENT,
+               "deterministic");
+}
+
+TEST_F(LifeTest, AFailedTransformationLeavesTheDatasetAsItWas) {
+  Dataset dataset = RangeOf(4);
+  tutti_dataset *const before = dataset;
+  EXPECT_FAILS(tutti_dataset_batch(&dataset, 0, nullptr), TUTTI_INVALID_ARGUMENT, "batch_size");
+  EXPECT_FAILS(tutti_dataset_shard(&dataset, 2, 2, nullptr), TUTTI_INVALID_ARGUMENT, "");
+  EXPECT_FAILS(tutti_dataset_map(&dataset, nullptr, nullptr), TUTTI_INVALID_ARGUMENT,
+               "tutti_dataset_map: the argument function is NULL");
+  EXPECT_EQ(static_cast<tutti_dataset *>(dataset), before);
+  EXPECT_EQ(tutti_dataset_get_cardinality(dataset), 4);
+}
+
+TEST_F(LifeTest, LogLinesGoToTheSinkAndItsUserDataMayGoAfterwards) {
+  struct Lines {
+    std::atomic<int> count{0};
+  };
+  auto lines = std::make_unique<Lines>();
+  const auto log = [](tutti_log_level level, tutti_string_view line, void *user_data) {
+    EXPECT_EQ(level, TUTTI_LOG_WARNING);
+    EXPECT_THAT(std::string(line.data, line.size), testing::HasSubstr("deterministic"));
+    static_cast<Lines *>(user_data)->count.fetch_add(1);
+  };
+  ASSERT_OK(tutti_runtime_set_log_sink(nullptr, log, lines.get()));
+  DataOptions yes, no, merged;
+  ASSERT_OK(tutti_data_options_create(&yes));
+  ASSERT_OK(tutti_data_options_create(&no));
+  ASSERT_OK(tutti_data_options_set_bool(yes, "deterministic", 1));
+  ASSERT_OK(tutti_data_options_set_bool(no, "deterministic", 0));
+  ASSERT_OK(tutti_data_options_merge(yes, no, &merged));
+  EXPECT_EQ(lines->count.load(), 1);
+  ASSERT_OK(tutti_runtime_set_log_sink(nullptr, nullptr, nullptr));
+  lines.reset();
+  tutti_optional_int64 value = {0, 0};
+  ASSERT_OK(tutti_data_options_read(merged, "deterministic", &value));
+  EXPECT_EQ(value.present, 1);
+  EXPECT_EQ(value.value, 0);
+}
+
+}  // namespace
+}  // namespace tutti::capi_test
