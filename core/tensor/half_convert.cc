@@ -17,9 +17,7 @@ struct WidenBfloat16 {
   static TUTTI_ALWAYS_INLINE void Run(const Bfloat16* source, float* destination, int64_t n) {
     int64_t i = 0;
     for (; i + kBlock <= n; i += kBlock) {
-      float block[kBlock];
-      for (int j = 0; j < kBlock; ++j) block[j] = ToFloat(source[i + j]);
-      for (int j = 0; j < kBlock; ++j) destination[i + j] = block[j];
+      for (int j = 0; j < kBlock; ++j) destination[i + j] = ToFloat(source[i + j]);
     }
     for (; i < n; ++i) destination[i] = ToFloat(source[i]);
   }
@@ -29,9 +27,7 @@ struct NarrowToBfloat16 {
   static TUTTI_ALWAYS_INLINE void Run(const float* source, Bfloat16* destination, int64_t n) {
     int64_t i = 0;
     for (; i + kBlock <= n; i += kBlock) {
-      Bfloat16 block[kBlock];
-      for (int j = 0; j < kBlock; ++j) block[j] = ToBfloat16(source[i + j]);
-      for (int j = 0; j < kBlock; ++j) destination[i + j] = block[j];
+      for (int j = 0; j < kBlock; ++j) destination[i + j] = ToBfloat16(source[i + j]);
     }
     for (; i < n; ++i) destination[i] = ToBfloat16(source[i]);
   }

@@ -98,14 +98,12 @@ struct ExtremeOp {
   }
 };
 
-// Element types that are their own accumulators.
+// Element types that are their own accumulators: in large blocks, then small ones, then one by one.
 template <class T, class Op>
 struct FoldKernel {
-  static TUTTI_ALWAYS_INLINE void Run(const void* const* inputs, size_t count, int64_t n,
-                                      void* output) {
-    constexpr int kBlock = 512 / sizeof(T);
-    T* out = static_cast<T*>(output);
-    int64_t i = 0;
+  template <int kBlock>
+  static TUTTI_ALWAYS_INLINE int64_t FoldBlocks(const void* const* inputs, size_t count, int64_t i,
+                                                int64_t n, T* out) {
     for (; i + kBlock <= n; i += kBlock) {
       T block[kBlock];
       const T* first = static_cast<const T*>(inputs[0]) + i;
@@ -117,6 +115,14 @@ struct FoldKernel {
       }
       for (int j = 0; j < kBlock; ++j) out[i + j] = Op::Finish(block[j], count);
     }
+    return i;
+  }
+
+  static TUTTI_ALWAYS_INLINE void Run(const void* const* inputs, size_t count, int64_t n,
+                                      void* output) {
+    T* out = static_cast<T*>(output);
+    int64_t i = FoldBlocks<512 / sizeof(T)>(inputs, count, 0, n, out);
+    i = FoldBlocks<64 / sizeof(T)>(inputs, count, i, n, out);
     for (; i < n; ++i) {
       T value = static_cast<const T*>(inputs[0])[i];
       for (size_t r = 1; r < count; ++r) {
