@@ -23,6 +23,7 @@
 #include "core/dataset/dataset_environment.h"
 #include "core/dataset/dataset_options.h"
 #include "core/dataset/node.h"
+#include "core/function/function.h"
 #include "core/tensor/element_spec.h"
 #include "core/tensor/value.h"
 
@@ -83,7 +84,8 @@ class Dataset final : public DatasetLeaf {
   Result<Ptr> Concatenate(const Dataset& other, std::string name = {}) const;
   Result<Ptr> Enumerate(int64_t start = 0, std::string name = {}) const;
   Result<Ptr> Prefetch(int64_t buffer_size, std::string name = {}) const;
-  // INVALID_ARGUMENT when an option was set before, by this call, to another value.
+  // Merges into the dataset's own options. INVALID_ARGUMENT for an option that has another value
+  // already, when neither is the default.
   Result<Ptr> WithOptions(const DatasetOptions& options) const;
 
   // ---- Reading. ----

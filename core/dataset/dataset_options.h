@@ -58,7 +58,7 @@ class DatasetOptions {
   // `other` where it was set, else this. Keys whose value changed are appended to `*changed` (may be
   // null), for the warning.
   DatasetOptions Merge(const DatasetOptions& other, std::vector<std::string>* changed) const;
-  // Keys that both set, to different values.
+  // Keys that both set, to different values neither of which is the default.
   std::vector<std::string> Conflicts(const DatasetOptions& other) const;
   static std::string_view KeyName(Key key);
   // "deterministic=false, threading.private_threadpool_size=2": what was set.

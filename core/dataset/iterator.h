@@ -23,6 +23,7 @@
 #include "core/base/ref.h"
 #include "core/base/status.h"
 #include "core/dataset/dataset.h"
+#include "core/dataset/input_rows.h"
 #include "core/dataset/slab.h"
 #include "core/dataset/stage.h"
 
@@ -65,18 +66,23 @@ class Iterator final : public Closable {
   ~Iterator() override;
   Status OnClose(const CallOptions& call) override;
 
+  // Between the two the caller has the stages for itself.
   Status Enter(const CallOptions& call, std::string_view what);
   void Leave();
+  Status MakeRoot(std::unique_ptr<Stage>* root);
+  Status MakeFirstElement(const CallOptions& call);
   Status Pull(int64_t max_rows, const CallOptions& call, Slab* slab);
-  Result<std::unique_ptr<Stage>> MakeRoot();
-  Status SaveInto(StateWriter* writer);
+  Result<std::string> SaveBody();
+  Status RestoreBody(std::string_view body, const CallOptions& call);
 
   const Ref<const Dataset> dataset_;
-  Ref<MemoryAccount> account_;
+  const Ref<MemoryAccount> account_;
   ExecContext context_;
-  int64_t delivered_ = 0;  // elements, failed ones included; used by whoever is inside
-  Slab held_;              // the first element, made by Create
-  std::string fresh_state_;  // as long as held_ stands: the position before it
+  // Used by whoever is inside.
+  int64_t delivered_ = 0;    // elements, failed ones included
+  HeldRows held_;            // what the stages have given and nobody has got yet
+  std::string fresh_state_;  // the position before the first element, while held_ has that
+  std::string fingerprint_;
 
   mutable std::mutex mutex_;  // guards all below
   std::condition_variable idle_;

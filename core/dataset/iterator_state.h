@@ -8,10 +8,12 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/base/ref.h"
 #include "core/base/status.h"
 #include "core/dataset/slab.h"
+#include "core/tensor/tree_spec.h"
 
 namespace tutti {
 
@@ -22,7 +24,8 @@ class StateWriter {
   void Ints(std::span<const int64_t> values);
   // Marks where a stage begins; StateReader checks the same name there.
   void Section(std::string_view name);
-  // FAILED_PRECONDITION for leaves that cannot be written (datasets, host objects).
+  void Tree(const TreeSpec& tree);
+  // The rows and their structure. FAILED_PRECONDITION for leaves that cannot be written (datasets, host objects).
   Status Rows(const Slab& slab);
 
   const std::string& bytes() const { return bytes_; }
@@ -31,6 +34,7 @@ class StateWriter {
  private:
   void Tag(char tag) { bytes_.push_back(tag); }
   void Number(uint64_t value);
+  void Text(std::string_view value);
   Status WriteTensor(const Tensor& tensor);
 
   std::string bytes_;
@@ -48,7 +52,8 @@ class StateReader {
   std::string_view Bytes();
   std::vector<int64_t> Ints();
   void Section(std::string_view name);
-  // Rows of the structure `tree` has; status() tells.
+  // Null when it failed.
+  Ref<const TreeSpec> Tree();
   void Rows(Slab* slab);
 
   bool ok() const { return status_.ok(); }
@@ -60,7 +65,9 @@ class StateReader {
  private:
   bool Tag(char tag);
   uint64_t Number();
+  std::string_view Text();
   Ref<Tensor> ReadTensor();
+  Ref<const TreeSpec> ReadTree(int depth);
 
   std::string_view rest_;
   Status status_;

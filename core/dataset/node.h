@@ -100,7 +100,7 @@ class Node final : public RefCounted {
   int64_t cardinality() const { return cardinality_; }
   // What is known of the elements: the op's spec, or what LearnSpec was given; null when neither.
   Ref<const ElementSpec> element_spec() const;
-  // An element was seen. The first one decides; OK, or INVALID_ARGUMENT when the two contradict.
+  // An element was seen. The first one decides.
   void LearnSpec(Ref<const ElementSpec> spec) const;
 
   // Numbers the iterations of a definition from 0 on, for ops that draw anew for each.

@@ -3,13 +3,15 @@
 // the few stages that have them (prefetch, parallel map).
 //
 // The contract of Next:
-//   - At most demand.max_rows rows, and at most kMaxSlabRows. Fewer are fine.
+//   - At most demand.max_rows rows, and with columns at most kMaxSlabRows. Fewer are fine.
 //   - It returns rows, a failed status or the end: never nothing. Once it has a row it does not wait.
 //   - No user function runs for a row beyond the demand.
 //   - A failed status stands for one element that could not be made; the next call goes on behind it
 //     where the source can, and fails again where not. DEADLINE_EXCEEDED and CANCELLED stand for
 //     none: nothing is lost, and the next call goes on as if they had not been.
 //   - After the end it says so again, until Restart.
+//   - A caller that passes over rows (demand.count_only) goes on doing so until it has passed all it
+//     wanted to: an op may hold counted rows without columns after an interruption.
 // Save writes the position behind what Next has returned; Restore, on a stage that is new or not,
 // goes there. What was returned then and what is returned after Restore are the same.
 //
@@ -43,6 +45,8 @@ struct ExecContext {
   // Made to look at one element only (to learn a spec): draws no iteration numbers, starts no
   // threads.
   bool probe = false;
+  // Made to be restored: the iteration's number comes from the state.
+  bool restoring = false;
 };
 
 class Stage;

@@ -105,6 +105,11 @@ class ElementSpec final : public RefCounted {
   const std::vector<LeafSpec> leaves_;
 };
 
+// The structure `tree` with the structures `parts` in the place of its leaves; as many parts as there
+// are leaves.
+Result<Ref<const TreeSpec>> ComposeTrees(const TreeSpec& tree,
+                                         std::span<const Ref<const TreeSpec>> parts);
+
 // The base of what stands in a leaf of kind dataset, so that a value can be described here, below
 // the room that knows datasets.
 class DatasetLeaf : public RefCounted {

@@ -1,0 +1,23 @@
+#include "core/dataset/builtin_ops.h"
+
+#include <cassert>
+
+#include "core/dataset/dataset_environment.h"
+#include "core/dataset/fixed_length_record.h"
+#include "core/dataset/list_files.h"
+#include "core/dataset/tf_record.h"
+
+namespace tutti {
+
+void AddBuiltinOps(OpRegistry* ops) {
+  for (const OpTraits* op :
+       {&kRangeOp, &kFromTensorsOp, &kFromTensorSlicesOp, &kFromGeneratorOp, &kMapOp, &kFilterOp,
+        &kBatchOp, &kRepeatOp, &kShuffleOp, &kTakeOp, &kSkipOp, &kShardOp, &kZipOp, &kConcatenateOp,
+        &kEnumerateOp, &kPrefetchOp, &kListFilesOp, &kTfRecordOp,
+        &kFixedLengthRecordOp}) {
+    [[maybe_unused]] const Status added = ops->Add(*op);
+    assert(added.ok());
+  }
+}
+
+}  // namespace tutti
