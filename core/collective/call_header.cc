@@ -38,26 +38,32 @@ Status DescribeDifference(const CallHeader& mine, int64_t rank, const CallHeader
         rank, sequence, ReduceOpName(mine.reduction), peer, ReduceOpName(other.reduction));
   }
   if (mine.root != other.root) {
-    return InvalidArgument("rank {}: {} #{} has root {}, rank {} has root {}; pass the same root on all ranks",
-                           rank, name, sequence, mine.root, peer, other.root);
+    return InvalidArgument(
+        "rank {}: {} #{} has root {}, rank {} has root {}; pass the same root on all ranks", rank,
+        name, sequence, mine.root, peer, other.root);
   }
   if (mine.axis != other.axis) {
-    return InvalidArgument("rank {}: {} #{} joins along axis {}, rank {} along axis {}; pass the same axis on all ranks",
-                           rank, name, sequence, mine.axis, peer, other.axis);
+    return InvalidArgument(
+        "rank {}: {} #{} joins along axis {}, rank {} along axis {}; pass the same axis on all "
+        "ranks",
+        rank, name, sequence, mine.axis, peer, other.axis);
   }
   if (mine.num_tensors != other.num_tensors) {
-    return InvalidArgument("rank {}: {} #{} got {} tensors, rank {} sent {}; pass as many on all ranks",
-                           rank, name, sequence, mine.num_tensors, peer, other.num_tensors);
+    return InvalidArgument(
+        "rank {}: {} #{} got {} tensors, rank {} sent {}; pass as many on all ranks", rank, name,
+        sequence, mine.num_tensors, peer, other.num_tensors);
   }
   size_t index = 0;
   while (SameSignature(mine, other, index)) ++index;
   const std::string which = mine.num_tensors == 1 ? "" : Format(" tensor {}:", index);
   const std::string rule =
       mine.op == CollectiveOp::kAllGather
-          ? Format("dtype and all sizes but that of axis {} must be the same on all ranks", mine.axis)
+          ? Format("dtype and all sizes but that of axis {} must be the same on all ranks",
+                   mine.axis)
           : std::string("dtype and shape must be the same on all ranks");
-  return InvalidArgument("rank {}: {} #{}{} got {}, rank {} sent {}; {}", rank, name, sequence, which,
-                         mine.tensor(index).ToString(), peer, other.tensor(index).ToString(), rule)
+  return InvalidArgument("rank {}: {} #{}{} got {}, rank {} sent {}; {}", rank, name, sequence,
+                         which, mine.tensor(index).ToString(), peer,
+                         other.tensor(index).ToString(), rule)
       .With("index", index);
 }
 

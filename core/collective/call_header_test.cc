@@ -49,8 +49,8 @@ TEST(CheckSameCall, NamesBothShapesAndTheCall) {
       Check(AllReduceOf(DType::kFloat32, {8}), AllReduceOf(DType::kFloat32, {4}));
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(status.message(),
-            "rank 1: all_reduce #41 got float32[4], rank 0 sent float32[8]; dtype and shape must be "
-            "the same on all ranks");
+            "rank 1: all_reduce #41 got float32[4], rank 0 sent float32[8]; dtype and shape must "
+            "be the same on all ranks");
   EXPECT_EQ(IntDetail(status, "rank"), 1);
   EXPECT_EQ(IntDetail(status, "peer"), 0);
   EXPECT_EQ(IntDetail(status, "sequence"), 41);

@@ -48,8 +48,9 @@ Status CheckAllReduceArgument(const Tensor* input, ReduceOp op, const Tensor* ou
   }
   TUTTI_RETURN_IF_ERROR(CheckReducible(op, input->dtype()));
   if (output->dtype() != input->dtype() || !(output->shape() == input->shape())) {
-    return InvalidArgument("the output is {}, the input {}; give an output of the input's dtype and shape",
-                           output->SpecString(), input->SpecString());
+    return InvalidArgument(
+        "the output is {}, the input {}; give an output of the input's dtype and shape",
+        output->SpecString(), input->SpecString());
   }
   if (output->read_only()) {
     return FailedPrecondition("the output {} is read-only; give a tensor that may be written",
@@ -69,7 +70,8 @@ Status Stage(const Tensor& input, Tensor* output, CollectiveMemory* memory, Stag
   if (!output->is_contiguous() || (!in_place && Overlap(*source, *output))) {
     TensorOptions options;
     options.zeroed = false;
-    TUTTI_ASSIGN_OR_RETURN(staging->output, Tensor::Create(output->dtype(), output->shape(), options));
+    TUTTI_ASSIGN_OR_RETURN(staging->output,
+                           Tensor::Create(output->dtype(), output->shape(), options));
     output = staging->output.get();
   }
   *memory = CollectiveMemory{source->data(), output->mutable_data()};
@@ -152,7 +154,8 @@ Result<std::vector<Ref<Communicator>>> Communicator::CreateLocal(Environment* en
                                                                  const LocalOptions& options) {
   TUTTI_RETURN_IF_ERROR(environment->CheckUsable("create communicator"));
   if (size == 0 || size > kMaxLocalSize) {
-    return InvalidArgument("create communicator: size is {}; pass 1 to {} ranks", size, kMaxLocalSize);
+    return InvalidArgument("create communicator: size is {}; pass 1 to {} ranks", size,
+                           kMaxLocalSize);
   }
   const std::string name = options.name.empty() ? "communicator" : options.name;
   const auto ranks = static_cast<int64_t>(size);
@@ -314,10 +317,10 @@ Status Communicator::OnClose(const CallOptions& options) {
   closing_.store(true);
   transport_->Leave(Unavailable("it has left (closed)"));
   if (!in_call_.load()) return OkStatus();
-  const CallLabel label{sequence(), epoch_, &group_name_};
-  Status error = Unavailable("rank {} has left (closed) in the middle of call #{}", rank_, sequence())
+  const int64_t call = sequence();
+  Status error = Unavailable("rank {} has left (closed) in the middle of call #{}", rank_, call)
                      .With("rank", rank_)
-                     .With("sequence", label.sequence)
+                     .With("sequence", call)
                      .With("epoch", epoch_)
                      .With("communicator", group_name_);
   transport_->Fail(std::move(error)).rep();

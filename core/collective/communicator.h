@@ -1,6 +1,7 @@
 // Communicator: collectives between ranks, one handle per rank of this process.
 //
-//   TUTTI_ASSIGN_OR_RETURN(std::vector<Ref<Communicator>> ranks, Communicator::CreateLocal(&environment, 2));
+//   TUTTI_ASSIGN_OR_RETURN(std::vector<Ref<Communicator>> ranks,
+//                          Communicator::CreateLocal(&environment, 2));
 //   // on the thread of rank r:
 //   TUTTI_RETURN_IF_ERROR(ranks[r]->AllReduce(*gradient, ReduceOp::kSum, call, gradient.get()));
 //   // when done:
@@ -73,8 +74,8 @@ class Communicator final : public Closable {
   // Folds `input` of all ranks into `output` of every rank. `output` has the same dtype and shape
   // and may be `input`; both may be strided. What CheckReducible allows.
   Status AllReduce(const Tensor& input, ReduceOp op, const CallOptions& options, Tensor* output);
-  // Several tensors, of any dtypes and shapes, in one call: outputs[i], which may be inputs[i], from
-  // inputs[i]. Otherwise no output overlaps another tensor of the call.
+  // Several tensors, of any dtypes and shapes, in one call: outputs[i], which may be inputs[i],
+  // from inputs[i]. Otherwise no output overlaps another tensor of the call.
   Status AllReduce(std::span<const Tensor* const> inputs, ReduceOp op, const CallOptions& options,
                    std::span<Tensor* const> outputs);
 
@@ -93,10 +94,10 @@ class Communicator final : public Closable {
   // becomes ABORTED). The first error stays. Never blocks.
   void Abort(Status reason);
 
-  // Says that this rank will make no calls for now: a peer that needs it fails at once, and ends the
-  // epoch, with the code of `reason` and the message "rank 0: all_reduce #7 needs rank 1: <reason>"
-  // (an OK one becomes UNAVAILABLE "it has left"). Rejoin takes it back, for groups whose ranks meet
-  // elsewhere between rounds. Neither blocks.
+  // Says that this rank will make no calls for now: a peer that needs it fails at once, and ends
+  // the epoch, with the code of `reason` and the message "rank 0: all_reduce #7 needs rank 1:
+  // <reason>" (an OK one becomes UNAVAILABLE "it has left"). Rejoin takes it back, for groups whose
+  // ranks meet elsewhere between rounds. Neither blocks.
   void Leave(Status reason);
   void Rejoin();
 

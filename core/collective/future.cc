@@ -53,7 +53,9 @@ Status Future::GetResult(Ref<Value>* out) const {
 
 Status Future::OnReady(Notify notify, Ref<const HostData> user_data) {
   TUTTI_RETURN_IF_ERROR(environment_->CheckUsable("future on_ready"));
-  if (notify == nullptr) return InvalidArgument("future on_ready: the notification has no function");
+  if (notify == nullptr) {
+    return InvalidArgument("future on_ready: the notification has no function");
+  }
   Notification notification{notify, std::move(user_data)};
   {
     std::lock_guard<std::mutex> lock(mutex_);

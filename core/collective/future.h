@@ -3,7 +3,9 @@
 //
 //   Ref<Future> future = MakeRef<Future>(environment);
 //   TUTTI_RETURN_IF_ERROR(future->OnReady(&Wake, MakeRef<HostData>(self, &Destroy, executor)));
-//   future->Complete(OkStatus(), value);          // on any thread; Wake(self) runs on the callback thread
+//   TUTTI_RETURN_IF_ERROR(future->Complete(OkStatus(), value));
+//
+// Complete may be called on any thread; Wake(self) then runs on the callback thread.
 //
 // Threads: any.
 

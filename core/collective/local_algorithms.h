@@ -1,5 +1,5 @@
-// The algorithms of the in-process transport, one file each. Every one meets the peers, moves bytes,
-// and gives the same bits on all ranks.
+// The algorithms of the in-process transport, one file each. Every one meets the peers, moves
+// bytes, and gives the same bits on all ranks.
 
 #ifndef TUTTI_CORE_COLLECTIVE_LOCAL_ALGORITHMS_H_
 #define TUTTI_CORE_COLLECTIVE_LOCAL_ALGORITHMS_H_

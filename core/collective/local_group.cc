@@ -188,7 +188,8 @@ Status LocalGroup::WaitError(int64_t rank, uint64_t target, const CollectiveCall
                              HumanDuration(waited_ns), DescribeMissing(positions));
   } else {
     error = std::move(wait_status)
-                .WithPrefix(Format("rank {}: while it waited for {}", rank, DescribeMissing(positions)));
+                .WithPrefix(
+                    Format("rank {}: while it waited for {}", rank, DescribeMissing(positions)));
   }
   error = WithCallDetails(std::move(error), rank, call.header.op, Label(call));
   return missing < 0 ? error : std::move(error).With("peer", missing);
@@ -211,8 +212,8 @@ Status LocalGroup::WaitForArrivals(int64_t rank, uint64_t target, const Collecti
 Status LocalGroup::Meet(int64_t rank, const CollectiveCall& call, Access access) {
   if (access == Access::kPeerMemory && size_ > 1 && environment_->clock().is_virtual()) {
     return Fail(WithCallDetails(
-        Unimplemented("rank {}: {} #{} shares the ranks' own memory, which takes a thread per rank, "
-                      "and a simulation has one thread; use payloads of at most {} bytes there",
+        Unimplemented("rank {}: {} #{} shares the ranks' own memory, which takes a thread per "
+                      "rank, and a simulation has one thread; use payloads of at most {} bytes",
                       rank, CollectiveOpName(call.header.op), call.sequence, copied_input_bytes_),
         rank, call.header.op, Label(call)));
   }

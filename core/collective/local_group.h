@@ -87,7 +87,7 @@ class LocalGroup final : public RefCounted {
   void Rejoin(int64_t rank);
 
  private:
-  // Two cache lines apart, so that neither neighbours nor the prefetcher share what one rank writes.
+  // Two cache lines apart: neither neighbours nor the prefetcher share what one rank writes.
   struct alignas(128) Rank {
     std::atomic<uint64_t> progress{0};
     alignas(128) std::atomic<bool> parked{false};

@@ -14,8 +14,8 @@ namespace tutti {
 // groups above it). At least 1. Reads a few small files.
 size_t UsableCores();
 
-// The cores that cgroup v2's cpu.max allows, rounded up: "150000 100000" is 2. Nothing for "max ..."
-// and for what is no cpu.max.
+// The cores that cgroup v2's cpu.max allows, rounded up: "150000 100000" is 2. Nothing for
+// "max ..." and for what is no cpu.max.
 std::optional<size_t> CoresOfCpuMax(std::string_view text);
 // The same of version 1's cpu.cfs_quota_us (-1: no limit) and cpu.cfs_period_us.
 std::optional<size_t> CoresOfCfsQuota(std::string_view quota_us, std::string_view period_us);
