@@ -1,0 +1,350 @@
+"""Datasets: sources, transformations, iterators, files, and what goes wrong."""
+
+import os
+import struct
+import tempfile
+import threading
+import unittest
+
+import numpy as np
+
+import tutti
+from tutti import errors
+from tutti.data import Dataset, TensorSpec
+
+DATA = os.path.join(os.environ.get("TUTTI_SOURCE_DIR", ""), "examples", "data")
+
+
+def plain(elements):
+    return [e.tolist() if isinstance(e, np.ndarray) else e for e in elements]
+
+
+class SourceTest(unittest.TestCase):
+    def test_range_gives_numpy_scalars(self):
+        elements = list(Dataset.range(3))
+        self.assertEqual(elements, [0, 1, 2])
+        self.assertIsInstance(elements[0], np.int64)
+        self.assertEqual(list(Dataset.range(1, 8, 3, output_type=np.float32)), [1.0, 4.0, 7.0])
+
+    def test_slices_are_views_of_the_callers_memory(self):
+        array = np.arange(4096.0).reshape(2, 2048)
+        elements = list(Dataset.from_tensor_slices(array))
+        self.assertEqual(elements[1].__array_interface__["data"][0],
+                         array[1].__array_interface__["data"][0])
+        self.assertFalse(elements[0].flags.writeable)
+
+    def test_a_generator_runs_anew_for_each_iteration(self):
+        def count(stop):
+            for i in range(stop):
+                yield {"i": i, "text": f"{i}"}
+
+        dataset = Dataset.from_generator(
+            count, args=(3,), output_signature={"i": TensorSpec((), np.int64),
+                                                "text": TensorSpec((), bytes)})
+        wanted = [{"i": i, "text": b"%d" % i} for i in range(3)]
+        self.assertEqual(list(dataset), wanted)
+        self.assertEqual(list(dataset), wanted)
+        self.assertEqual(dataset.element_spec["text"], TensorSpec((), bytes))
+
+    def test_a_generators_element_must_fit_its_signature(self):
+        dataset = Dataset.from_generator(lambda: [1, 2.5], output_types=np.int64, output_shapes=())
+        iterator = iter(dataset)
+        self.assertEqual(next(iterator), 1)
+        with self.assertRaises(errors.InvalidArgumentError):
+            next(iterator)
+
+    def test_no_more_is_asked_of_a_generator_than_is_taken(self):
+        asked = []
+
+        def numbers():
+            for i in range(100):
+                asked.append(i)
+                yield i
+
+        dataset = Dataset.from_generator(numbers, output_signature=TensorSpec((), np.int64)).take(3)
+        self.assertEqual(list(dataset), [0, 1, 2])
+        self.assertEqual(asked, [0, 1, 2])
+
+    def test_zip_takes_structures(self):
+        a, b = Dataset.range(3), Dataset.range(10, 20)
+        self.assertEqual(list(Dataset.zip(a, b)), [(0, 10), (1, 11), (2, 12)])
+        self.assertEqual(list(Dataset.zip({"a": a, "b": (b, a)}))[1], {"a": 1, "b": (11, 1)})
+
+
+class TransformationTest(unittest.TestCase):
+    def test_a_dataset_stays_what_it_is(self):
+        numbers = Dataset.range(6)
+        pairs = numbers.batch(2)
+        self.assertEqual(numbers.cardinality(), 6)
+        self.assertEqual(plain(pairs), [[0, 1], [2, 3], [4, 5]])
+
+    def test_map_unpacks_tuples_and_passes_dicts(self):
+        pairs = Dataset.zip(Dataset.range(3), Dataset.range(3))
+        self.assertEqual(list(pairs.map(lambda a, b: {"sum": a + b})), [{"sum": 0}, {"sum": 2},
+                                                                       {"sum": 4}])
+        dicts = pairs.map(lambda a, b: {"a": a, "b": b})
+        self.assertEqual(list(dicts.map(lambda d: d["a"] * d["b"])), [0, 1, 4])
+
+    def test_a_slab_function_gets_many_rows_at_once(self):
+        sizes = []
+
+        def double(rows):
+            sizes.append(len(rows))
+            return rows * 2
+
+        spec = TensorSpec((), np.int64)
+        dataset = Dataset.range(1000).map(double, slab=True, output_signature=spec)
+        self.assertEqual(list(dataset.batch(500))[1][0], 1000)
+        self.assertEqual(sum(sizes), 1000)
+        self.assertLess(len(sizes), 1000)
+
+    def test_a_slab_function_may_name_the_row_that_fails(self):
+        def check(rows):
+            bad = np.flatnonzero(rows == 5)
+            if len(bad):
+                raise errors.InvalidArgumentError("five is bad", {"row": int(bad[0])})
+            return rows
+
+        dataset = Dataset.range(10).map(check, slab=True, output_signature=TensorSpec((), np.int64))
+        with self.assertRaisesRegex(errors.InvalidArgumentError, "five is bad"):
+            list(dataset.batch(10))
+
+    def test_a_map_learns_its_spec_from_the_first_row(self):
+        dataset = Dataset.range(3).map(lambda x: np.full(2, x, np.float32))
+        self.assertEqual(dataset.element_spec, TensorSpec((2,), np.float32))
+        self.assertEqual(plain(dataset.batch(2))[0], [[0, 0], [1, 1]])
+
+    def test_lists_and_texts_that_a_map_returns_are_tensors(self):
+        dataset = Dataset.range(2).map(lambda x: ([int(x), 7], "text"))
+        self.assertEqual([(a.tolist(), b) for a, b in dataset], [([0, 7], b"text"),
+                                                                 ([1, 7], b"text")])
+
+    def test_parallel_map_keeps_the_order(self):
+        dataset = Dataset.range(200).map(lambda x: x * x, num_parallel_calls=4)
+        self.assertEqual(list(dataset), [i * i for i in range(200)])
+
+    def test_filter_shuffle_shard_and_the_rest_chain(self):
+        numbers = Dataset.range(20)
+        self.assertEqual(list(numbers.filter(lambda x: x % 5 == 0)), [0, 5, 10, 15])
+        self.assertEqual(sorted(numbers.shuffle(20, seed=3)), list(range(20)))
+        self.assertEqual(list(numbers.shuffle(20, seed=3)), list(numbers.shuffle(20, seed=3)))
+        self.assertEqual(list(numbers.shard(5, 4)), [4, 9, 14, 19])
+        self.assertEqual(list(numbers.skip(17).repeat(2)), [17, 18, 19] * 2)
+        self.assertEqual(list(numbers.take(2).concatenate(Dataset.range(1))), [0, 1, 0])
+        self.assertEqual(list(numbers.take(2).enumerate(5)), [(5, 0), (6, 1)])
+        self.assertEqual(list(numbers.prefetch(4)), list(range(20)))
+        self.assertEqual(list(numbers.apply(lambda d: d.take(1))), [0])
+
+    def test_cardinalities(self):
+        numbers = Dataset.range(5)
+        self.assertEqual(len(numbers.batch(2)), 3)
+        self.assertEqual(numbers.repeat().cardinality(), tutti.data.INFINITE_CARDINALITY)
+        self.assertEqual(numbers.filter(bool).cardinality(), tutti.data.UNKNOWN_CARDINALITY)
+        with self.assertRaisesRegex(TypeError, "infinite"):
+            len(numbers.repeat())
+        self.assertTrue(numbers.take(0))
+
+    def test_bad_arguments_are_value_errors_of_the_method_that_takes_them(self):
+        for wrong in (lambda d: d.batch(0), lambda d: d.shard(3, 3), lambda d: d.shuffle(0),
+                      lambda d: d.concatenate(Dataset.zip(d, d))):
+            with self.assertRaises(ValueError) as caught:
+                wrong(Dataset.range(8))
+            self.assertIsInstance(caught.exception, errors.InvalidArgumentError)
+        with self.assertRaises(TypeError):
+            Dataset.range(8).batch("3")
+
+    def test_elements_of_unequal_shapes_are_a_value_error_that_names_both(self):
+        dataset = Dataset.from_generator(
+            lambda: [np.zeros(3), np.zeros(2)],
+            output_signature=TensorSpec((None,), np.float64)).batch(2)
+        with self.assertRaisesRegex(ValueError, r"(?s)(?=.*\[3\])(?=.*\[2\])"):
+            list(dataset)
+
+    def test_options_know_what_was_set(self):
+        options = tutti.data.Options()
+        self.assertIsNone(options.deterministic)
+        options.deterministic = False
+        options.experimental_distribute.auto_shard_policy = tutti.data.AutoShardPolicy.DATA
+        dataset = Dataset.range(3).with_options(options)
+        self.assertIs(dataset.options().deterministic, False)
+        self.assertEqual(dataset.options().experimental_distribute.auto_shard_policy,
+                         tutti.data.AutoShardPolicy.DATA)
+        other = tutti.data.Options()
+        other.deterministic = True
+        with self.assertRaises(ValueError):
+            dataset.with_options(other)
+        self.assertIs(options.merge(other).deterministic, True)
+        with self.assertRaises(ValueError):
+            options.no_such_option = 1
+
+    def test_registered_functions_survive_serialisation(self):
+        tutti.data.register_function("dataset_test.double", lambda x: x * 2,
+                                     output_signature=TensorSpec((), np.int64))
+        try:
+            double = tutti.data.registered_function("dataset_test.double")
+            data = Dataset.range(3).map(double).serialize()
+            self.assertEqual(list(Dataset.deserialize(data)), [0, 2, 4])
+            with self.assertRaises(errors.AlreadyExistsError):
+                tutti.data.register_function("dataset_test.double", lambda x: x)
+        finally:
+            tutti.data.unregister_function("dataset_test.double")
+        with self.assertRaises(KeyError):
+            tutti.data.registered_function("dataset_test.double")
+        with self.assertRaises(errors.FailedPreconditionError):
+            Dataset.range(3).map(lambda x: x).serialize()
+
+    def test_a_plan_can_be_read(self):
+        self.assertIn("batch", Dataset.range(8).batch(3).explain())
+
+
+class IteratorTest(unittest.TestCase):
+    def test_the_end_is_stop_iteration_out_of_range_or_an_empty_optional(self):
+        iterator = iter(Dataset.range(1))
+        self.assertEqual(iterator.get_next(), 0)
+        with self.assertRaises(StopIteration):
+            next(iterator)
+        with self.assertRaises(errors.OutOfRangeError):
+            iterator.get_next()
+        self.assertFalse(iterator.get_next_as_optional().has_value())
+        with self.assertRaises(ValueError):
+            iterator.get_next_as_optional().get_value()
+        optional = iter(Dataset.range(1)).get_next_as_optional()
+        self.assertEqual(optional.get_value(), 0)
+
+    def test_a_saved_position_is_found_again(self):
+        dataset = Dataset.range(100).shuffle(10, seed=1).batch(3)
+        iterator = iter(dataset)
+        for _ in range(4):
+            next(iterator)
+        state = iterator.save()
+        rest = plain(iterator)
+        again = iter(dataset)
+        again.restore(state)
+        self.assertEqual(plain(again), rest)
+        with self.assertRaises(ValueError):
+            iter(Dataset.range(3)).restore(state)
+
+    def test_a_closed_iterator_is_refused(self):
+        with iter(Dataset.range(3)) as iterator:
+            next(iterator)
+        with self.assertRaises(errors.FailedPreconditionError):
+            next(iterator)
+
+    def test_a_timeout_loses_nothing(self):
+        go = threading.Event()
+
+        def slow():
+            go.wait(60)
+            yield 1
+
+        dataset = Dataset.from_generator(
+            slow, output_signature=TensorSpec((), np.int64)).prefetch(1)
+        iterator = iter(dataset)
+        with self.assertRaises(TimeoutError):
+            iterator.next(timeout=0.01)
+        go.set()
+        self.assertEqual(next(iterator), 1)
+
+    def test_elements_outlive_their_iterator(self):
+        iterator = iter(Dataset.range(1000).batch(1000))
+        batch = next(iterator)
+        iterator.close()
+        del iterator
+        self.assertEqual(batch.sum(), 499500)
+
+
+class FileTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def write(self, name, records, compression=None):
+        with tutti.data.TFRecordWriter(self.path(name), compression) as writer:
+            for record in records:
+                writer.write(record)
+        return self.path(name)
+
+    def test_records_are_read_as_they_were_written(self):
+        records = [b"", b"a", b"b\0" * 1000, bytes(range(256))]
+        for compression in (None, "GZIP", "ZLIB"):
+            with self.subTest(compression=compression):
+                path = self.write(f"records-{compression}", records, compression)
+                self.assertEqual(list(tutti.data.TFRecordDataset(path, compression)), records)
+
+    def test_a_dataset_is_written_and_files_are_listed(self):
+        for i in range(3):
+            with tutti.data.TFRecordWriter(self.path(f"part-{i}")) as writer:
+                writer.write_dataset(Dataset.from_tensors(b"%d" % i))
+        files = Dataset.list_files(self.path("part-*"), shuffle=False)
+        self.assertEqual(list(tutti.data.TFRecordDataset(files)), [b"0", b"1", b"2"])
+        self.assertEqual([os.path.basename(f) for f in files], [b"part-0", b"part-1", b"part-2"])
+
+    def test_fixed_length_records(self):
+        with open(self.path("fixed"), "wb") as file:
+            file.write(b"H" + struct.pack("<3i", 1, 2, 3) + b"FF")
+        dataset = tutti.data.FixedLengthRecordDataset(self.path("fixed"), 4, 1, 2)
+        self.assertEqual([struct.unpack("<i", r)[0] for r in dataset], [1, 2, 3])
+
+    def test_a_missing_file_is_named(self):
+        with self.assertRaises(FileNotFoundError) as caught:
+            list(tutti.data.TFRecordDataset(self.path("missing")))
+        self.assertIn("missing", str(caught.exception))
+        self.assertIsInstance(caught.exception, errors.NotFoundError)
+        with self.assertRaises(FileNotFoundError):
+            list(Dataset.list_files(self.path("nothing-*")))
+
+    def test_a_damaged_file_is_named_with_offset_and_index(self):
+        path = self.write("damaged", [b"first", b"second"])
+        with open(path, "r+b") as file:
+            file.seek(-5, os.SEEK_END)
+            file.write(b"X")
+        iterator = iter(tutti.data.TFRecordDataset(path))
+        self.assertEqual(next(iterator), b"first")
+        with self.assertRaises(errors.DataLossError) as caught:
+            next(iterator)
+        self.assertEqual(caught.exception.details["file"], path)
+        self.assertEqual(caught.exception.details["index"], 1)
+        self.assertIn("offset", caught.exception.details)
+
+    def test_a_truncated_file_is_data_loss(self):
+        path = self.write("truncated", [b"first", b"second"])
+        os.truncate(path, os.path.getsize(path) - 3)
+        with self.assertRaises(errors.DataLossError):
+            list(tutti.data.TFRecordDataset(path))
+
+    def test_a_compression_that_is_none_is_a_value_error(self):
+        with self.assertRaisesRegex(ValueError, "LZ4"):
+            tutti.data.TFRecordDataset("x", "LZ4")
+
+    def test_examples_are_parsed(self):
+        files = Dataset.list_files(os.path.join(DATA, "digits-*.tfrecord"), shuffle=False)
+        parse = tutti.data.parse_example({"image": ([64], np.float32), "label": ([], np.int64)})
+        digits = tutti.data.TFRecordDataset(files).map(parse)
+        self.assertEqual(digits.element_spec, {"image": TensorSpec((64,), np.float32),
+                                               "label": TensorSpec((), np.int64)})
+        batch = next(iter(digits.batch(100)))
+        self.assertEqual(batch["image"].shape, (100, 64))
+        self.assertEqual(batch["image"].dtype, np.float32)
+        self.assertTrue(((0 <= batch["label"]) & (batch["label"] <= 9)).all())
+
+    def test_a_feature_that_is_missing_has_its_default_or_is_an_error(self):
+        records = tutti.data.TFRecordDataset(os.path.join(DATA, "digits-00000-of-00008.tfrecord"))
+        feature = tutti.data.FixedLenFeature([2], np.float32, default_value=7)
+        parsed = records.map(tutti.data.parse_example({"no such": feature}))
+        self.assertEqual(next(iter(parsed))["no such"].tolist(), [7, 7])
+        with self.assertRaisesRegex(errors.InvalidArgumentError, "no such"):
+            next(iter(records.map(tutti.data.parse_example({"no such": ([], np.int64)}))))
+
+    def test_a_malformed_example_is_a_value_error(self):
+        dataset = Dataset.from_tensors(b"\xff\xff\xff").map(
+            tutti.data.parse_example({"label": ([], np.int64)}))
+        with self.assertRaises(ValueError):
+            list(dataset)
+
+
+if __name__ == "__main__":
+    unittest.main()
