@@ -32,7 +32,7 @@ class BlockList final : public RefCounted {
 
 RecordFileSource::RecordFileSource(const Node& node, const ExecContext& context,
                                    StageInputs inputs)
-    : Stage(node, std::move(inputs)), context_(context) {}
+    : Stage(node, std::move(inputs)), context_(context), files_(input()) {}
 
 RecordFileSource::~RecordFileSource() = default;
 
@@ -56,10 +56,15 @@ void RecordFileSource::Next(const Demand& demand, const CallOptions& options, Sl
 
 void RecordFileSource::NextNames(const CallOptions& options, Slab* slab) {
   Slab element;
-  input().Next(Demand{.max_rows = 1}, options, &element);
-  slab->status = std::move(element.status);
-  slab->end = element.end;
-  if (element.rows == 0) return;
+  files_.Pull(Demand{.max_rows = 1}, options, &element);
+  if (element.rows == 0) {
+    slab->status = std::move(element.status);
+    slab->end = element.end;
+    return;
+  }
+  // What follows the names comes after their records; an interruption need not come again.
+  if (IsInterruption(element.status)) element.status = OkStatus();
+  files_.PutBack(element, 1);
   names_.clear();
   next_name_ = 0;
   const Leaf leaf = element.columns.size() == 1 ? element.columns[0].Row(0) : Leaf::None();
@@ -120,6 +125,7 @@ Status RecordFileSource::Pack(std::vector<BytesView> records,
 }
 
 void RecordFileSource::Forget() {
+  files_.Clear();
   names_.clear();
   next_name_ = 0;
   reader_.reset();
@@ -142,6 +148,7 @@ Status RecordFileSource::Save(StateWriter* writer) {
     writer->Int(static_cast<int64_t>(position.index));
     writer->Int(reader_->gave_up());
   }
+  TUTTI_RETURN_IF_ERROR(files_.Save(writer));
   return Stage::Save(writer);
 }
 
@@ -165,6 +172,7 @@ Status RecordFileSource::Restore(StateReader* reader, const CallOptions& options
       TUTTI_RETURN_IF_ERROR(reader_->Seek(position));
     }
   }
+  files_.Restore(reader);
   TUTTI_RETURN_IF_ERROR(reader->status());
   return Stage::Restore(reader, options);
 }

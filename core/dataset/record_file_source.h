@@ -15,6 +15,7 @@
 
 #include "core/base/ref.h"
 #include "core/base/status.h"
+#include "core/dataset/input_rows.h"
 #include "core/dataset/node.h"
 #include "core/dataset/record_file_reader.h"
 #include "core/dataset/slab.h"
@@ -52,6 +53,7 @@ class RecordFileSource : public Stage {
               Slab* slab) const;
 
   const ExecContext& context_;
+  InputRows files_;
   std::vector<std::string> names_;  // of the input's last element
   size_t next_name_ = 0;            // the first of them that has not been opened
   std::unique_ptr<RecordFileReader> reader_;
