@@ -179,8 +179,9 @@ Result<Ref<Dataset>> Dataset::Zip(Environments environment, const Value& dataset
   if (inputs.empty()) {
     return InvalidArgument("zip: the structure holds no datasets; give one or more");
   }
+  const Attribute tree = datasets.spec_ref();
   Attributes attributes;
-  attributes.Set("tree", datasets.spec_ref());
+  attributes.Set("tree", tree);
   return Make(environment, "zip", std::move(name), std::move(attributes), inputs);
 }
 
