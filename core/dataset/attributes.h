@@ -26,10 +26,7 @@ class Attributes {
   Attributes() = default;
 
   // The name must be new.
-  Attributes& Set(std::string_view name, Attribute value) {
-    items_.emplace_back(std::string(name), std::move(value));
-    return *this;
-  }
+  Attributes& Set(std::string_view name, Attribute value);
 
   const Attribute* Find(std::string_view name) const {
     for (const auto& [key, value] : items_) {
