@@ -30,7 +30,8 @@ class InflatingStream final : public RecordFileStream {
   }
 
   Status Initialize() {
-    const int bits = compression_ == RecordCompression::kGzip ? kWindowBits + kGzipFlag : kWindowBits;
+    const int bits =
+        compression_ == RecordCompression::kGzip ? kWindowBits + kGzipFlag : kWindowBits;
     if (inflateInit2(&zlib_, bits) != Z_OK) return Status::OutOfMemory();
     initialized_ = true;
     return OkStatus();
@@ -40,8 +41,7 @@ class InflatingStream final : public RecordFileStream {
     if (!error_.ok()) return error_;
     if (at_end_) return size_t{0};
     zlib_.next_out = static_cast<Bytef*>(data);
-    zlib_.avail_out =
-        static_cast<uInt>(std::min<size_t>(bytes, std::numeric_limits<uInt>::max()));
+    zlib_.avail_out = static_cast<uInt>(std::min<size_t>(bytes, std::numeric_limits<uInt>::max()));
     wanted_ = zlib_.avail_out;
     Status status;
     while (zlib_.avail_out == wanted_ && !at_end_ && status.ok()) status = Advance();
@@ -149,10 +149,11 @@ class InflatingStream final : public RecordFileStream {
     const char* advice = members_ == 0 && zlib_.total_out == 0
                              ? "pass the compression that it was written with"
                              : "write the file again or leave it out";
-    return DataLoss("the {} stream of file {} is corrupt at its byte {} ({} bytes of content before "
-                    "it): {}; {}",
-                    RecordCompressionName(compression_), Quote(path()), compressed_offset,
-                    offset_ + (wanted_ - zlib_.avail_out), reason, advice)
+    return DataLoss(
+               "the {} stream of file {} is corrupt at its byte {} ({} bytes of content before "
+               "it): {}; {}",
+               RecordCompressionName(compression_), Quote(path()), compressed_offset,
+               offset_ + (wanted_ - zlib_.avail_out), reason, advice)
         .With("compressed_offset", compressed_offset);
   }
 
@@ -161,7 +162,7 @@ class InflatingStream final : public RecordFileStream {
   std::vector<char> input_;
   z_stream zlib_ = {};
   bool initialized_ = false;
-  uInt wanted_ = 0;  // room that the running Read has
+  uInt wanted_ = 0;           // room that the running Read has
   uint64_t file_offset_ = 0;  // where the next input is read
   uint64_t offset_ = 0;       // bytes of content given out
   uint64_t members_ = 0;      // finished ones

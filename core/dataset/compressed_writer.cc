@@ -26,7 +26,8 @@ class DeflatingFile final : public WritableFile {
   }
 
   Status Initialize(RecordCompression compression, int level) {
-    const int bits = compression == RecordCompression::kGzip ? kWindowBits + kGzipFlag : kWindowBits;
+    const int bits =
+        compression == RecordCompression::kGzip ? kWindowBits + kGzipFlag : kWindowBits;
     if (deflateInit2(&zlib_, level, Z_DEFLATED, bits, kMemoryLevel, Z_DEFAULT_STRATEGY) != Z_OK) {
       return Status::OutOfMemory();
     }

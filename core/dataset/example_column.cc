@@ -29,7 +29,9 @@ bool Fits(int64_t value) {
 }
 
 // Whether a narrower type turned a finite number into an infinite one.
-bool Overflowed(float value, float narrowed) { return std::isfinite(value) && std::isinf(narrowed); }
+bool Overflowed(float value, float narrowed) {
+  return std::isfinite(value) && std::isinf(narrowed);
+}
 
 }  // namespace
 
@@ -254,17 +256,19 @@ Status ExampleColumn::EndExample() {
   if (list_ == ExampleList::kNone) {
     StoreDefault();
   } else if (list_ != wanted_) {
-    return InvalidArgument("feature {} should be {} and is {} of {} values; ask for a dtype that "
-                           "fits, or write it as {}",
-                           Quote(feature_.key), Described(), ExampleListName(list_), count_,
-                           ExampleListName(wanted_));
+    return InvalidArgument(
+        "feature {} should be {} and is {} of {} values; ask for a dtype that "
+        "fits, or write it as {}",
+        Quote(feature_.key), Described(), ExampleListName(list_), count_, ExampleListName(wanted_));
   } else if (count_ != size_) {
-    return InvalidArgument("feature {} should be {} and has {} values; ask for the shape that was "
-                           "written",
-                           Quote(feature_.key), Described(), count_);
+    return InvalidArgument(
+        "feature {} should be {} and has {} values; ask for the shape that was "
+        "written",
+        Quote(feature_.key), Described(), count_);
   } else if (!misfit_.empty()) {
-    return InvalidArgument("feature {} has the value {}, which {} cannot hold; ask for a wider dtype",
-                           Quote(feature_.key), misfit_, DTypeName(feature_.dtype));
+    return InvalidArgument(
+        "feature {} has the value {}, which {} cannot hold; ask for a wider dtype",
+        Quote(feature_.key), misfit_, DTypeName(feature_.dtype));
   }
   next_ += size_ * item_size_;
   BeginExample();

@@ -130,9 +130,10 @@ class ExampleWalker {
 
   static Status Malformed(const WireReader& reader, std::string_view example) {
     const auto offset = static_cast<int64_t>(reader.position() - example.data());
-    return InvalidArgument("malformed at byte {} of {}: {}; the input should be a serialised "
-                           "tf.train.Example",
-                           offset, example.size(), reader.error())
+    return InvalidArgument(
+               "malformed at byte {} of {}: {}; the input should be a serialised "
+               "tf.train.Example",
+               offset, example.size(), reader.error())
         .With("offset", offset);
   }
 
@@ -192,8 +193,8 @@ class ExampleWalker {
 Status About(Status status, const Tensor& examples, int64_t i) {
   if (examples.rank() == 0) return std::move(status).WithPrefix("parse_example");
   const int64_t per_row = examples.num_elements() / examples.dim(0);
-  const std::string prefix =
-      per_row == 1 ? std::string("parse_example") : Format("parse_example: example {}", i % per_row);
+  const std::string prefix = per_row == 1 ? std::string("parse_example")
+                                          : Format("parse_example: example {}", i % per_row);
   return std::move(status).WithPrefix(prefix).With("row", i / per_row);
 }
 
@@ -202,18 +203,20 @@ Status CheckFeature(const ExampleFeature& feature) {
     return InvalidArgument("parse_example: a feature has an empty key");
   }
   if (ExampleListOf(feature.dtype) == ExampleList::kNone) {
-    return InvalidArgument("parse_example: feature {} has dtype {}, which no list of an Example "
-                           "holds; use bytes, bool, an integer or a real floating dtype",
-                           Quote(feature.key), DTypeName(feature.dtype))
+    return InvalidArgument(
+               "parse_example: feature {} has dtype {}, which no list of an Example "
+               "holds; use bytes, bool, an integer or a real floating dtype",
+               Quote(feature.key), DTypeName(feature.dtype))
         .With("feature", feature.key);
   }
   if (feature.default_value == nullptr) return OkStatus();
   const Tensor& value = *feature.default_value;
   if (value.dtype() != feature.dtype || !(value.shape() == feature.shape)) {
-    return InvalidArgument("parse_example: feature {} is {}{}, its default value {}; they must be "
-                           "equal",
-                           Quote(feature.key), DTypeName(feature.dtype), feature.shape.ToString(),
-                           value.SpecString())
+    return InvalidArgument(
+               "parse_example: feature {} is {}{}, its default value {}; they must be "
+               "equal",
+               Quote(feature.key), DTypeName(feature.dtype), feature.shape.ToString(),
+               value.SpecString())
         .With("feature", feature.key);
   }
   return OkStatus();
@@ -253,9 +256,10 @@ ExampleParser::ExampleParser(std::vector<ExampleFeature> features, Ref<const Tre
 Result<Ref<Value>> ExampleParser::Parse(const Ref<const Tensor>& examples,
                                         MemoryAccount* account) const {
   if (examples->dtype() != DType::kBytes) {
-    return InvalidArgument("parse_example: the input should be serialised examples (bytes) and is "
-                           "{}",
-                           examples->SpecString());
+    return InvalidArgument(
+        "parse_example: the input should be serialised examples (bytes) and is "
+        "{}",
+        examples->SpecString());
   }
   TUTTI_ASSIGN_OR_RETURN(const Ref<const Tensor> rows, examples->Contiguous());
   std::vector<ExampleColumn> columns;

@@ -14,8 +14,8 @@ namespace {
 
 constexpr int64_t kSlabRows = 128;
 
-void Parse(benchmark::State& state, std::vector<ExampleFeature> features, const std::string& example,
-           int64_t rows) {
+void Parse(benchmark::State& state, std::vector<ExampleFeature> features,
+           const std::string& example, int64_t rows) {
   const auto parser = std::move(ExampleParser::Create(std::move(features))).value();
   const std::vector<BytesView> views(static_cast<size_t>(rows), {example.data(), example.size()});
   const Ref<const Tensor> slab = Tensor::FromStrings(Shape({rows}), views).value();
@@ -35,7 +35,8 @@ std::string Digit() {
 
 void BM_ParseDigits(benchmark::State& state) {
   Parse(state,
-        {{"image", DType::kFloat32, Shape({64}), nullptr}, {"label", DType::kInt64, Shape(), nullptr}},
+        {{"image", DType::kFloat32, Shape({64}), nullptr},
+         {"label", DType::kInt64, Shape(), nullptr}},
         Digit(), state.range(0));
 }
 BENCHMARK(BM_ParseDigits)->ArgName("rows")->Arg(1)->Arg(kSlabRows);

@@ -65,7 +65,8 @@ TEST(ExampleParser, PutsTheInputsShapeInFrontOfEachFeatures) {
   std::vector<std::string> texts;
   std::vector<BytesView> views;
   for (int i = 0; i < 6; ++i) {
-    texts.push_back(Example(Entry("x", Int64s({i, 10 * i})) + Entry("s", Strings({std::string(i, 'a')}))));
+    texts.push_back(
+        Example(Entry("x", Int64s({i, 10 * i})) + Entry("s", Strings({std::string(i, 'a')}))));
   }
   for (const std::string& text : texts) views.push_back({text.data(), text.size()});
   const Result<Ref<Value>> parsed =
@@ -94,7 +95,9 @@ TEST(ExampleParser, ReadsPackedAndUnpackedListsOfAnyLength) {
     std::vector<float> floats;
     for (size_t i = 0; i < n; ++i) {
       // Mostly one byte each, with long ones and negative ones between.
-      ints.push_back(i % 11 == 10 ? -static_cast<int64_t>(i) * 1'000'000'007 : i % 13 == 12 ? 300 : i % 128);
+      ints.push_back(i % 11 == 10   ? -static_cast<int64_t>(i) * 1'000'000'007
+                     : i % 13 == 12 ? 300
+                                    : i % 128);
       floats.push_back(0.5f * static_cast<float>(i));
     }
     for (const bool packed : {true, false}) {
@@ -114,8 +117,8 @@ TEST(ExampleParser, ReadsPackedAndUnpackedListsOfAnyLength) {
 }
 
 TEST(ExampleParser, PackedAndUnpackedPiecesOfOneListAreOneList) {
-  const std::string pieces = Part(1, Varint(1) + Varint(2)) + Tag(1, 0) + Varint(3) +
-                             Part(1, Varint(4));
+  const std::string pieces =
+      Part(1, Varint(1) + Varint(2)) + Tag(1, 0) + Varint(3) + Part(1, Varint(4));
   EXPECT_EQ(ParseOne(Feature("x", DType::kInt64, Shape({4})), Example(Entry("x", Part(3, pieces)))),
             "int64[4] [1 2 3 4]");
 }
@@ -160,8 +163,9 @@ TEST(ExampleParser, AValueThatTheDTypeCannotHoldIsNamed) {
 
 TEST(ExampleParser, AMissingFeatureTakesItsDefault) {
   const std::string example = Example(Entry("other", Int64s({7})));
-  EXPECT_EQ(ParseOne(Feature("x", DType::kFloat32, Shape({2}), Tensor::Vector<float>({3, 4})), example),
-            "float32[2] [3 4]");
+  EXPECT_EQ(
+      ParseOne(Feature("x", DType::kFloat32, Shape({2}), Tensor::Vector<float>({3, 4})), example),
+      "float32[2] [3 4]");
   EXPECT_EQ(ParseOne(Feature("x", DType::kBytes, Shape(), Tensor::Bytes("none")), example),
             ParseOne(Feature("x", DType::kBytes), Example(Entry("x", Strings({"none"})))));
   // A feature without a list counts as missing, too.
@@ -174,8 +178,7 @@ TEST(ExampleParser, AMissingFeatureTakesItsDefault) {
 
 TEST(ExampleParser, ARequiredFeatureThatIsMissingIsNamedWithTheOnesThatAreThere) {
   const std::string example = Example(Entry("label", Int64s({7})) + Entry("image", Floats({1})));
-  const Result<Ref<Value>> parsed =
-      Parse({Feature("labl", DType::kInt64)}, Tensor::Bytes(example));
+  const Result<Ref<Value>> parsed = Parse({Feature("labl", DType::kInt64)}, Tensor::Bytes(example));
   EXPECT_EQ(parsed.status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(parsed.status().message(),
             "parse_example: feature \"labl\" is required and missing; the example has \"image\", "
@@ -185,9 +188,10 @@ TEST(ExampleParser, ARequiredFeatureThatIsMissingIsNamedWithTheOnesThatAreThere)
 }
 
 TEST(ExampleParser, AWrongKindOfListIsNamed) {
-  EXPECT_EQ(ParseOne(Feature("x", DType::kInt64, Shape({2})), Example(Entry("x", Floats({1, 2, 3})))),
-            "parse_example: feature \"x\" should be 2 values (int64[2]) and is float_list of 3 "
-            "values; ask for a dtype that fits, or write it as int64_list");
+  EXPECT_EQ(
+      ParseOne(Feature("x", DType::kInt64, Shape({2})), Example(Entry("x", Floats({1, 2, 3})))),
+      "parse_example: feature \"x\" should be 2 values (int64[2]) and is float_list of 3 "
+      "values; ask for a dtype that fits, or write it as int64_list");
   EXPECT_THAT(ParseOne(Feature("x", DType::kFloat32), Example(Entry("x", Int64s({1})))),
               HasSubstr("is int64_list of 1 values"));
   EXPECT_THAT(ParseOne(Feature("x", DType::kFloat32), Example(Entry("x", Strings({"a"})))),
@@ -198,7 +202,7 @@ TEST(ExampleParser, AWrongKindOfListIsNamed) {
 
 TEST(ExampleParser, AWrongNumberOfValuesNamesTheShapeAndWhatWasFound) {
   for (const int n : {0, 1, 3, 200}) {
-    const std::string expected = "parse_example: feature \"x\" should be 2 values (" ;
+    const std::string expected = "parse_example: feature \"x\" should be 2 values (";
     const std::string found = "and has " + std::to_string(n) + " values";
     EXPECT_THAT(ParseOne(Feature("x", DType::kInt64, Shape({2, 1})),
                          Example(Entry("x", Int64s(std::vector<int64_t>(n, 300))))),
@@ -224,8 +228,9 @@ TEST(ExampleParser, TheLastOfSeveralEntriesWithOneKeyCounts) {
                      Example(entries + Entry("x", ""))),
             "int8[] 9");
   // The same over several Features messages, which are merged.
-  EXPECT_EQ(ParseOne(Feature("x", DType::kInt8), Example(entries) + Example(Entry("x", Int64s({6})))),
-            "int8[] 6");
+  EXPECT_EQ(
+      ParseOne(Feature("x", DType::kInt8), Example(entries) + Example(Entry("x", Int64s({6})))),
+      "int8[] 6");
 }
 
 TEST(ExampleParser, TheLastKindOfAFeatureCountsAndEqualKindsAreMerged) {
@@ -286,7 +291,8 @@ TEST(ExampleParser, MalformedBytesAreNamedByTheirOffset) {
   const auto message = [](const std::string& example) {
     return ParseOne(Feature("x", DType::kInt64), example);
   };
-  EXPECT_EQ(message("\x0a\x05" "abc"),
+  EXPECT_EQ(message("\x0a\x05"
+                    "abc"),
             "parse_example: malformed at byte 1 of 5: a length goes beyond the end; the input "
             "should be a serialised tf.train.Example");
   EXPECT_THAT(message(std::string(11, '\xff')),
@@ -296,14 +302,19 @@ TEST(ExampleParser, MalformedBytesAreNamedByTheirOffset) {
   EXPECT_THAT(message("\x0e"), HasSubstr("byte 1 of 1: there is no such wire type"));
   EXPECT_THAT(message("\x0c"), HasSubstr("byte 1 of 1: a group ends that has not begun"));
   EXPECT_THAT(message("\x0b"), HasSubstr("byte 1 of 1: a group does not end"));
-  EXPECT_THAT(message("\x0d" "abc"), HasSubstr("byte 1 of 4: a 4-byte value goes beyond the end"));
-  EXPECT_THAT(message("\x09" "abc"), HasSubstr("byte 1 of 4: an 8-byte value goes beyond the end"));
+  EXPECT_THAT(message("\x0d"
+                      "abc"),
+              HasSubstr("byte 1 of 4: a 4-byte value goes beyond the end"));
+  EXPECT_THAT(message("\x09"
+                      "abc"),
+              HasSubstr("byte 1 of 4: an 8-byte value goes beyond the end"));
   // Inside the list of the wanted feature: the offset is that in the whole example.
   const std::string good = Example(Entry("x", Int64s({300})));
   std::string bad = good;
   bad.back() = '\xff';
-  EXPECT_THAT(message(bad), HasSubstr("malformed at byte " + std::to_string(good.size() - 2) + " of " +
-                                      std::to_string(good.size()) + ": a varint goes beyond"));
+  EXPECT_THAT(message(bad),
+              HasSubstr("malformed at byte " + std::to_string(good.size() - 2) + " of " +
+                        std::to_string(good.size()) + ": a varint goes beyond"));
   const std::string floats = Example(Entry("x", Part(2, Part(1, "abcde"))));
   EXPECT_THAT(message(floats), HasSubstr("a packed list of floats has no multiple of 4 bytes"));
 }
@@ -311,8 +322,10 @@ TEST(ExampleParser, MalformedBytesAreNamedByTheirOffset) {
 TEST(ExampleParser, TheErrorNamesTheRowByADetail) {
   const std::string good = Example(Entry("x", Int64s({1})));
   const std::string bad = "junk";
-  const std::vector<BytesView> views = {{good.data(), good.size()}, {good.data(), good.size()},
-                                        {good.data(), good.size()}, {bad.data(), bad.size()}};
+  const std::vector<BytesView> views = {{good.data(), good.size()},
+                                        {good.data(), good.size()},
+                                        {good.data(), good.size()},
+                                        {bad.data(), bad.size()}};
   const std::vector<ExampleFeature> features = {Feature("x", DType::kInt64)};
   const Status of_slab = Parse(features, Tensor::FromStrings(Shape({4}), views).value()).status();
   EXPECT_EQ(Detail<int64_t>(of_slab, "row"), 3);
@@ -333,7 +346,8 @@ TEST(ExampleParser, TakesOnlyByteStrings) {
 }
 
 TEST(ExampleParser, LargeByteStringsAreViewsIntoTheExamplesAndKeepThemAlive) {
-  Ref<const Tensor> examples = Tensor::Bytes(Example(Entry("x", Strings({std::string(5000, 'x')}))));
+  Ref<const Tensor> examples =
+      Tensor::Bytes(Example(Entry("x", Strings({std::string(5000, 'x')}))));
   const char* payload = examples->item<BytesView>().data;
   const Result<Ref<Value>> parsed = Parse({Feature("x", DType::kBytes)}, examples);
   ASSERT_TRUE(parsed.ok());
@@ -378,15 +392,14 @@ TEST(ExampleParser, NeverReadsOutsideOfRandomBytes) {
   const unsigned seed = ::testing::UnitTest::GetInstance()->random_seed();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937 random(seed);
-  const auto parser =
-      ExampleParser::Create({Feature("x", DType::kInt64, Shape({3})),
-                             Feature("y", DType::kFloat32, Shape({4})),
-                             Feature("z", DType::kBytes, Shape({2})),
-                             Feature("w", DType::kUint8, Shape({9}), Tensor::Create(DType::kUint8, Shape({9})).value())});
+  const auto parser = ExampleParser::Create(
+      {Feature("x", DType::kInt64, Shape({3})), Feature("y", DType::kFloat32, Shape({4})),
+       Feature("z", DType::kBytes, Shape({2})),
+       Feature("w", DType::kUint8, Shape({9}), Tensor::Create(DType::kUint8, Shape({9})).value())});
   ASSERT_TRUE(parser.ok());
-  const std::string whole =
-      Example(Entry("x", Int64s({1, -2, 300})) + Entry("y", Floats({1, 2, 3, 4}, false)) +
-              Entry("z", Strings({"one", "two"})) + Entry("w", Int64s({1, 2, 3, 4, 5, 6, 7, 8, 9})));
+  const std::string whole = Example(
+      Entry("x", Int64s({1, -2, 300})) + Entry("y", Floats({1, 2, 3, 4}, false)) +
+      Entry("z", Strings({"one", "two"})) + Entry("w", Int64s({1, 2, 3, 4, 5, 6, 7, 8, 9})));
   int parsed = 0;
   int refused = 0;
   for (int round = 0; round < 20'000; ++round) {

@@ -43,8 +43,8 @@ constinit const OpTraits kFixedLengthRecordOp = {
         },
     .cardinality = [](const Node&) { return kUnknownCardinality; },
     .element_spec = RecordElementSpec,
-    .make_stage = [](const Node& node, const ExecContext& context, StageInputs inputs)
-        -> Result<std::unique_ptr<Stage>> {
+    .make_stage = [](const Node& node, const ExecContext& context,
+                     StageInputs inputs) -> Result<std::unique_ptr<Stage>> {
       return std::unique_ptr<Stage>(
           std::make_unique<FixedLengthRecordSource>(node, context, std::move(inputs)));
     },

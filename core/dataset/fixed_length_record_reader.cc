@@ -23,7 +23,8 @@ class FixedLengthRecordReader final : public RecordFileReader {
   Status CheckSize() {
     const std::optional<uint64_t> size = window_.size();
     if (!size.has_value()) return OkStatus();
-    if (*size < header_ || *size - header_ < footer_ || (*size - header_ - footer_) % record_ != 0) {
+    if (*size < header_ || *size - header_ < footer_ ||
+        (*size - header_ - footer_) % record_ != 0) {
       return WrongSize(*size);
     }
     return OkStatus();
@@ -67,8 +68,8 @@ class FixedLengthRecordReader final : public RecordFileReader {
           return WrongSize(window_.offset());
         }
       }
-      window_.Consume(static_cast<size_t>(
-          std::min<uint64_t>(window_.available(), header_ - window_.offset())));
+      window_.Consume(
+          static_cast<size_t>(std::min<uint64_t>(window_.available(), header_ - window_.offset())));
     }
     return OkStatus();
   }
@@ -83,8 +84,8 @@ class FixedLengthRecordReader final : public RecordFileReader {
     Status status = window_.Fill(bytes);
     if (status.ok()) return status;
     GiveUp();
-    return About(std::move(status).WithPrefix(Format("fixed_length_record: record {} at byte {}",
-                                                     index_, window_.offset())),
+    return About(std::move(status).WithPrefix(
+                     Format("fixed_length_record: record {} at byte {}", index_, window_.offset())),
                  window_.offset());
   }
 
@@ -113,9 +114,10 @@ Status FixedLengthRecordFormat::Check() const {
   // Sums of the three must not overflow.
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max() / 4;
   if (record_bytes < 1 || record_bytes > kMost) {
-    return InvalidArgument("fixed_length_record: record_bytes must be positive, got {}; pass the "
-                           "size of one record in bytes",
-                           record_bytes)
+    return InvalidArgument(
+               "fixed_length_record: record_bytes must be positive, got {}; pass the "
+               "size of one record in bytes",
+               record_bytes)
         .With("record_bytes", record_bytes);
   }
   if (header_bytes < 0 || header_bytes > kMost) {

@@ -62,9 +62,9 @@ TEST(FixedLengthRecordReader, GivesRecordsBetweenHeaderAndFooter) {
 TEST(FixedLengthRecordReader, FilesWithoutRecordsAreFine) {
   const TempFolder folder;
   EXPECT_THAT(ReadAll(folder.Write("a", ""), {.record_bytes = 2}), ElementsAre());
-  EXPECT_THAT(ReadAll(folder.Write("b", "HF"),
-                      {.record_bytes = 2, .header_bytes = 1, .footer_bytes = 1}),
-              ElementsAre());
+  EXPECT_THAT(
+      ReadAll(folder.Write("b", "HF"), {.record_bytes = 2, .header_bytes = 1, .footer_bytes = 1}),
+      ElementsAre());
 }
 
 TEST(FixedLengthRecordReader, ARestThatIsNoWholeRecordNamesFileAndSizes) {
@@ -74,7 +74,8 @@ TEST(FixedLengthRecordReader, ARestThatIsNoWholeRecordNamesFileAndSizes) {
   const std::string path = folder.Write("a", contents);
   const std::string expected =
       "fixed_length_record: file \"" + path +
-      "\" has 16 bytes, which do not fit a header of 4, records of 3 and a footer of 5: 1 bytes are "
+      "\" has 16 bytes, which do not fit a header of 4, records of 3 and a footer of 5: 1 bytes "
+      "are "
       "left over behind its last whole record; check the sizes and the compression that the file "
       "was written with";
   EXPECT_THAT(ReadAll(path, format), ElementsAre(expected));
@@ -129,7 +130,8 @@ TEST(FixedLengthRecordFormat, RefusesSizesThatCannotBe) {
   EXPECT_THAT(std::string(FixedLengthRecordFormat{.record_bytes = 0}.Check().message()),
               HasSubstr("record_bytes must be positive, got 0"));
   const FixedLengthRecordFormat header{.record_bytes = 1, .header_bytes = -1};
-  EXPECT_THAT(std::string(header.Check().message()), HasSubstr("header_bytes must not be negative"));
+  EXPECT_THAT(std::string(header.Check().message()),
+              HasSubstr("header_bytes must not be negative"));
   const FixedLengthRecordFormat footer{.record_bytes = 1, .footer_bytes = -1};
   EXPECT_EQ(footer.Check().code(), StatusCode::kInvalidArgument);
   EXPECT_TRUE(FixedLengthRecordFormat{.record_bytes = 1}.Check().ok());

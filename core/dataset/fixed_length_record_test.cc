@@ -43,8 +43,7 @@ TEST_F(FixedLengthRecordDataset, ReadsCompressedFilesAndIsSerialised) {
       Read({folder_.Write("a", Deflated("<aabb>", true))}, format, options);
   EXPECT_THAT(All(dataset), ElementsAre("aa", "bb"));
   ExpectResumesEverywhere(dataset);
-  const Result<Ref<Dataset>> again =
-      Dataset::Deserialize(datasets_, dataset->Serialize().value());
+  const Result<Ref<Dataset>> again = Dataset::Deserialize(datasets_, dataset->Serialize().value());
   ASSERT_TRUE(again.ok()) << again.status().ToString();
   EXPECT_THAT(All(again.value()), ElementsAre("aa", "bb"));
 }

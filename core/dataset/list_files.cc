@@ -101,11 +101,11 @@ class ListFilesSource final : public Stage {
     }
     TUTTI_RETURN_IF_ERROR(LookUp());
     if (next > paths_.size() || paths_[next - 1] != last) {
-      return FailedPrecondition("{}: the files that match {} are not the ones that matched when the "
-                                "state was saved: file {} was {} and is {}; start a new iteration",
-                                node().label(), PatternText(node()), next - 1,
-                                Quote(last),
-                                next > paths_.size() ? "missing" : Quote(paths_[next - 1]))
+      return FailedPrecondition(
+                 "{}: the files that match {} are not the ones that matched when the "
+                 "state was saved: file {} was {} and is {}; start a new iteration",
+                 node().label(), PatternText(node()), next - 1, Quote(last),
+                 next > paths_.size() ? "missing" : Quote(paths_[next - 1]))
           .With("file", last)
           .With("index", next - 1);
     }
@@ -122,9 +122,10 @@ class ListFilesSource final : public Stage {
     paths_ = std::move(paths).value();
     if (!paths_.empty()) return OkStatus();
     const std::string patterns = PatternText(node());
-    return NotFound("{}: no file matches {}; check the path, the pattern is taken from the current "
-                    "directory unless it begins with /",
-                    node().label(), patterns)
+    return NotFound(
+               "{}: no file matches {}; check the path, the pattern is taken from the current "
+               "directory unless it begins with /",
+               node().label(), patterns)
         .With("patterns", patterns);
   }
 
@@ -138,9 +139,8 @@ class ListFilesSource final : public Stage {
     std::vector<BytesView> views;
     views.reserve(paths.size());
     for (const std::string& path : paths) views.push_back({path.data(), path.size()});
-    TUTTI_ASSIGN_OR_RETURN(
-        Ref<Tensor> rows,
-        Tensor::FromStrings(Shape({static_cast<int64_t>(views.size())}), views));
+    TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> rows,
+                           Tensor::FromStrings(Shape({static_cast<int64_t>(views.size())}), views));
     slab->tree = Ref<const TreeSpec>::Retain(&TreeSpec::Leaf());
     slab->columns.push_back(Column::Dense(std::move(rows)));
     return OkStatus();
@@ -190,9 +190,9 @@ Result<Ref<Dataset>> MakeListFilesDataset(const Ref<DatasetEnvironment>& environ
                                           ListFilesOptions options) {
   Attributes attributes;
   attributes.Set("patterns", std::move(patterns));
-  TUTTI_ASSIGN_OR_RETURN(Ref<Dataset> files,
-                         Dataset::Make(environment, kListFilesOp.name, options.name,
-                                       std::move(attributes), {}));
+  TUTTI_ASSIGN_OR_RETURN(
+      Ref<Dataset> files,
+      Dataset::Make(environment, kListFilesOp.name, options.name, std::move(attributes), {}));
   if (!options.shuffle) return files;
   return files->Shuffle(kShuffleBuffer, {.name = std::move(options.name), .seed = options.seed});
 }

@@ -103,8 +103,8 @@ TEST_F(ListFiles, ResumesAnywhereAndNoticesWhenTheFilesBeforeHaveChanged) {
 
 TEST_F(ListFiles, IsSerialised) {
   const std::string a = folder_.Write("a", "");
-  const Result<Ref<Dataset>> again = Dataset::Deserialize(
-      datasets_, List({folder_.Path("*")}, Sorted())->Serialize().value());
+  const Result<Ref<Dataset>> again =
+      Dataset::Deserialize(datasets_, List({folder_.Path("*")}, Sorted())->Serialize().value());
   ASSERT_TRUE(again.ok()) << again.status().ToString();
   EXPECT_THAT(All(again.value()), ElementsAre(a));
 }

@@ -37,9 +37,10 @@ class ParseExample final : public Function {
       const bool fits = input->tree().is_leaf() && input->leaf(0).is_tensor() &&
                         input->leaf(0).dtype == DType::kBytes;
       if (!fits) {
-        return InvalidArgument("parse_example: the input should be serialised examples (bytes) and "
-                               "is {}",
-                               input->ToString());
+        return InvalidArgument(
+            "parse_example: the input should be serialised examples (bytes) and "
+            "is {}",
+            input->ToString());
       }
       outer = input->leaf(0).shape;
     }

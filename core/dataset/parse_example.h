@@ -1,6 +1,6 @@
-// parse_example: the native function from serialised tf.train.Example messages (bytes, any shape) to
-// a dict of their features, each of the input's shape followed by its own. It runs without the host,
-// on rows and slabs alike, and can be written down.
+// parse_example: the native function from serialised tf.train.Example messages (bytes, any shape)
+// to a dict of their features, each of the input's shape followed by its own. It runs without the
+// host, on rows and slabs alike, and can be written down.
 //
 //   TUTTI_ASSIGN_OR_RETURN(Ref<Function> parse, MakeParseExample({
 //       {.key = "image", .dtype = DType::kFloat32, .shape = Shape({64})},

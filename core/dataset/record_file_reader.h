@@ -4,9 +4,9 @@
 //   for (;;) {
 //     records.clear();
 //     Status status = reader->Read(128, &records);
-//     if (!status.ok()) ...                       // about one record; the next Read goes on behind it
-//     else if (records.empty()) break;            // the end of the file
-//     Ref<const RefCounted> payload = reader->block();   // what the views lie in
+//     if (!status.ok()) ...                       // about one record; the next Read goes on behind
+//     it else if (records.empty()) break;            // the end of the file Ref<const RefCounted>
+//     payload = reader->block();   // what the views lie in
 //   }
 //
 // Records are views into a block of file content; nothing is copied, except that a record which

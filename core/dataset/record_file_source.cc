@@ -30,8 +30,7 @@ class BlockList final : public RefCounted {
 
 }  // namespace
 
-RecordFileSource::RecordFileSource(const Node& node, const ExecContext& context,
-                                   StageInputs inputs)
+RecordFileSource::RecordFileSource(const Node& node, const ExecContext& context, StageInputs inputs)
     : Stage(node, std::move(inputs)), context_(context), files_(input()) {}
 
 RecordFileSource::~RecordFileSource() = default;
@@ -85,8 +84,7 @@ void RecordFileSource::NextNames(const CallOptions& options, Slab* slab) {
 Status RecordFileSource::OpenFile(const std::string& path) {
   RecordFileOptions options = RecordFileOptionsOf(node());
   options.account = Ref<MemoryAccount>::Retain(context_.account);
-  TUTTI_ASSIGN_OR_RETURN(reader_,
-                         Open(context_.environment->environment().disk(), path, options));
+  TUTTI_ASSIGN_OR_RETURN(reader_, Open(context_.environment->environment().disk(), path, options));
   return OkStatus();
 }
 
@@ -115,10 +113,10 @@ void RecordFileSource::ReadRows(const Demand& demand, Slab* slab) {
 
 Status RecordFileSource::Pack(std::vector<BytesView> records,
                               std::vector<Ref<const RefCounted>> blocks, Slab* slab) const {
-  Ref<const RefCounted> payload = blocks.size() == 1 ? std::move(blocks[0])
-                                                     : MakeRef<BlockList>(std::move(blocks));
-  TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> rows, Tensor::FromBytesViews(Shape({slab->rows}), records,
-                                                                  std::move(payload)));
+  Ref<const RefCounted> payload =
+      blocks.size() == 1 ? std::move(blocks[0]) : MakeRef<BlockList>(std::move(blocks));
+  TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> rows,
+                         Tensor::FromBytesViews(Shape({slab->rows}), records, std::move(payload)));
   slab->tree = Ref<const TreeSpec>::Retain(&TreeSpec::Leaf());
   slab->columns.push_back(Column::Dense(std::move(rows)));
   return OkStatus();
@@ -182,9 +180,10 @@ Status CheckRecordFileNode(const Node& node) {
       static_cast<RecordCompression>(node.attributes().Int("compression")), node.label()));
   const int64_t buffer_bytes = node.attributes().Int("buffer_size");
   if (buffer_bytes < 0 || buffer_bytes > kMaxBufferBytes) {
-    return InvalidArgument("{}: buffer_size must be a positive number of bytes (0 for the default, "
-                           "{}), got {}",
-                           node.label(), kDefaultRecordBufferBytes, buffer_bytes)
+    return InvalidArgument(
+               "{}: buffer_size must be a positive number of bytes (0 for the default, "
+               "{}), got {}",
+               node.label(), kDefaultRecordBufferBytes, buffer_bytes)
         .With("buffer_size", buffer_bytes);
   }
   const Ref<const ElementSpec> files = node.input().element_spec();
@@ -193,9 +192,10 @@ Status CheckRecordFileNode(const Node& node) {
                     files->leaf(0).is_tensor() && files->leaf(0).dtype == DType::kBytes &&
                     (!files->leaf(0).shape.has_rank() || files->leaf(0).shape.rank() <= 1);
   if (fits) return OkStatus();
-  return InvalidArgument("{}: its input should name files (elements bytes[] or bytes[n]) and has "
-                         "elements {}",
-                         node.label(), files->ToString());
+  return InvalidArgument(
+      "{}: its input should name files (elements bytes[] or bytes[n]) and has "
+      "elements {}",
+      node.label(), files->ToString());
 }
 
 RecordFileOptions RecordFileOptionsOf(const Node& node) {

@@ -57,8 +57,8 @@ Status CheckRecordCompression(RecordCompression compression, std::string_view wh
     case RecordCompression::kZlib:
       return OkStatus();
   }
-  return InvalidArgument("{}: compression {} is not known; pass none (1), GZIP (2) or ZLIB (3)", what,
-                         static_cast<int32_t>(compression))
+  return InvalidArgument("{}: compression {} is not known; pass none (1), GZIP (2) or ZLIB (3)",
+                         what, static_cast<int32_t>(compression))
       .With("compression", static_cast<int32_t>(compression));
 }
 

@@ -7,8 +7,8 @@
 //   std::string_view head(window.data(), 16);
 //   window.Consume(16);
 //
-// Content is read in blocks of at most `block_bytes` into reference-counted buffers. Whoever keeps a view
-// of a record retains block(); a block that nobody else holds is filled again, so that plain
+// Content is read in blocks of at most `block_bytes` into reference-counted buffers. Whoever keeps
+// a view of a record retains block(); a block that nobody else holds is filled again, so that plain
 // reading stays in the processor's cache. Bytes that are in the window when it needs the next block
 // (the first part of a record that spans two) are copied to it.
 #ifndef TUTTI_CORE_DATASET_RECORD_FILE_WINDOW_H_

@@ -18,8 +18,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 std::unique_ptr<RecordFileReader> Open(const std::string& path, RecordFileOptions options = {}) {
-  Result<std::unique_ptr<RecordFileReader>> reader =
-      OpenTfRecordReader(RealDisk(), path, options);
+  Result<std::unique_ptr<RecordFileReader>> reader = OpenTfRecordReader(RealDisk(), path, options);
   EXPECT_TRUE(reader.ok()) << reader.status().ToString();
   return std::move(reader).value();
 }
@@ -105,8 +104,7 @@ TEST(TfRecordReader, ABlockThatNobodyHoldsIsFilledAgain) {
   RecordFileOptions options;
   options.buffer_bytes = 1000;
   options.account = MakeRef<MemoryAccount>("test");
-  const auto reader =
-      Open(folder.Write("a", TfRecordFrames(NumberedRecords(100, 100))), options);
+  const auto reader = Open(folder.Write("a", TfRecordFrames(NumberedRecords(100, 100))), options);
   ReadAll(reader.get());
   EXPECT_EQ(options.account->peak_bytes(), options.account->used_bytes());
   EXPECT_LE(options.account->peak_bytes(), 1100u);
@@ -246,16 +244,15 @@ TEST(TfRecordReader, ADirectoryIsRefusedAndNamed) {
   const TempFolder folder;
   const auto reader = OpenTfRecordReader(RealDisk(), folder.path(), {});
   ASSERT_FALSE(reader.ok());
-  EXPECT_EQ(reader.status().code(), StatusCode::kFailedPrecondition)
-      << reader.status().ToString();
+  EXPECT_EQ(reader.status().code(), StatusCode::kFailedPrecondition) << reader.status().ToString();
   EXPECT_THAT(std::string(reader.status().message()), HasSubstr(folder.path()));
 }
 
 TEST(TfRecordReader, ReadsGzipWithAnyNumberOfMembersAndZlib) {
   const TempFolder folder;
-  const std::string gzip = folder.Write(
-      "a.gz", Deflated(TfRecordFrames({"one", "two"}), true) + Deflated("", true) +
-                  Deflated(TfRecordFrames({"three"}), true));
+  const std::string gzip =
+      folder.Write("a.gz", Deflated(TfRecordFrames({"one", "two"}), true) + Deflated("", true) +
+                               Deflated(TfRecordFrames({"three"}), true));
   const std::string zlib = folder.Write("a.z", Deflated(TfRecordFrames({"one", "two"}), false));
   RecordFileOptions options;
   options.buffer_bytes = 20;

@@ -41,8 +41,8 @@ TEST_F(TfRecordDataset, NoFilesHaveNoRecords) { EXPECT_THAT(All(Read({})), Eleme
 TEST_F(TfRecordDataset, TakesVectorsOfFileNames) {
   const std::string a = File("a", {"one"});
   const std::string b = File("b", {"two"});
-  const std::vector<BytesView> names = {{a.data(), a.size()}, {b.data(), b.size()},
-                                        {a.data(), a.size()}};
+  const std::vector<BytesView> names = {
+      {a.data(), a.size()}, {b.data(), b.size()}, {a.data(), a.size()}};
   const Ref<Value> value = Value::OfTensor(Tensor::FromStrings(Shape({3}), names).value());
   const Ref<Dataset> files = Dataset::FromTensors(datasets_, value).value();
   const Ref<Dataset> records = MakeTfRecordDataset(*files, {}).value();
@@ -52,11 +52,11 @@ TEST_F(TfRecordDataset, TakesVectorsOfFileNames) {
 
 TEST_F(TfRecordDataset, BatchesOfRecordsKeepTheirBlocksAlive) {
   std::vector<std::string> written;
-  for (int i = 0; i < 300; ++i) written.push_back("record " + std::to_string(i) + std::string(i, '.'));
+  for (int i = 0; i < 300; ++i)
+    written.push_back("record " + std::to_string(i) + std::string(i, '.'));
   TfRecordOptions options;
   options.buffer_bytes = 1000;
-  const Ref<Dataset> batches =
-      Read({File("a", written)}, options)->Batch(128).value();
+  const Ref<Dataset> batches = Read({File("a", written)}, options)->Batch(128).value();
   const Ref<Iterator> iterator = Iterate(batches);
   std::vector<Ref<Value>> held;
   for (;;) {
@@ -146,8 +146,8 @@ TEST_F(TfRecordDataset, ACorruptLengthAndATruncatedFileGoOnWithTheNextFile) {
   corrupt[19] ^= 1;
   const std::string truncated = TfRecordFrames({"three", "four"});
   const Ref<Dataset> dataset =
-      Read({folder_.Write("a", corrupt), folder_.Write("b", truncated.substr(0, truncated.size() - 1)),
-            File("c", {"five"})});
+      Read({folder_.Write("a", corrupt),
+            folder_.Write("b", truncated.substr(0, truncated.size() - 1)), File("c", {"five"})});
   std::vector<Status> errors;
   EXPECT_THAT(All(dataset, &errors), ElementsAre("one", "!", "three", "!", "five"));
   EXPECT_THAT(std::string(errors[0].message()), HasSubstr("corrupt length"));

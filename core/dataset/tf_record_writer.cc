@@ -42,8 +42,8 @@ Result<Ref<TfRecordWriter>> TfRecordWriter::Create(Ref<Environment> environment,
     if (!compressed.ok()) return std::move(compressed).status().WithPrefix("tf_record_writer");
     file = std::move(compressed).value();
   }
-  Ref<TfRecordWriter> writer = Ref<TfRecordWriter>::Adopt(
-      new TfRecordWriter(std::move(environment), path, std::move(file)));
+  Ref<TfRecordWriter> writer =
+      Ref<TfRecordWriter>::Adopt(new TfRecordWriter(std::move(environment), path, std::move(file)));
   TUTTI_RETURN_IF_ERROR(writer->Register());
   return writer;
 }
@@ -61,9 +61,10 @@ Status TfRecordWriter::Write(std::string_view record) {
   const std::lock_guard lock(mutex_);
   if (!error_.ok()) return error_;
   if (file_ == nullptr) {
-    return FailedPrecondition("tf_record_writer: file {} is closed; make a new writer, which "
-                              "overwrites the file",
-                              Quote(path_))
+    return FailedPrecondition(
+               "tf_record_writer: file {} is closed; make a new writer, which "
+               "overwrites the file",
+               Quote(path_))
         .With("file", path_);
   }
   std::array<char, kTfRecordHeaderBytes> head;
@@ -81,12 +82,13 @@ Status TfRecordWriter::Write(std::string_view record) {
 
 Status TfRecordWriter::Write(const Dataset& dataset, const CallOptions& call) {
   const Ref<const ElementSpec> spec = dataset.known_element_spec();
-  if (spec != nullptr && !(spec->tree().is_leaf() && spec->leaf(0).is_tensor() &&
-                           spec->leaf(0).dtype == DType::kBytes &&
-                           spec->leaf(0).shape.IsCompatibleWith(Shape()))) {
-    return InvalidArgument("tf_record_writer: the elements of the dataset should be scalars of byte "
-                           "strings (bytes[]) and are {}; map them to serialised messages first",
-                           spec->ToString());
+  if (spec != nullptr &&
+      !(spec->tree().is_leaf() && spec->leaf(0).is_tensor() &&
+        spec->leaf(0).dtype == DType::kBytes && spec->leaf(0).shape.IsCompatibleWith(Shape()))) {
+    return InvalidArgument(
+        "tf_record_writer: the elements of the dataset should be scalars of byte "
+        "strings (bytes[]) and are {}; map them to serialised messages first",
+        spec->ToString());
   }
   TUTTI_ASSIGN_OR_RETURN(
       const Ref<Iterator> iterator,

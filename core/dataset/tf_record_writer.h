@@ -68,7 +68,7 @@ class TfRecordWriter final : public Closable {
   Status Remember(Status status);
 
   const std::string path_;
-  mutable std::mutex mutex_;  // guards all below
+  mutable std::mutex mutex_;            // guards all below
   std::unique_ptr<WritableFile> file_;  // null once it is closed
   std::string buffer_;                  // not yet given to file_
   uint64_t count_ = 0;

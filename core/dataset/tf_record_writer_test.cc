@@ -117,9 +117,9 @@ TEST_F(TfRecordWriterTest, RefusesOptionsThatCannotBeAndMakesNoFile) {
           .status();
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), HasSubstr("compression level 10"));
-  status = TfRecordWriter::Create(environment_, path,
-                                  {.compression = static_cast<RecordCompression>(0)})
-               .status();
+  status =
+      TfRecordWriter::Create(environment_, path, {.compression = static_cast<RecordCompression>(0)})
+          .status();
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
 }
