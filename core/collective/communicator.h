@@ -22,7 +22,8 @@
 // another call of the same rank runs.
 //
 // Threads: calls of one rank one at a time; Abort, Leave and Close any time on any thread. Waiting
-// ranks spin for a few microseconds, where every rank can have a core, and then sleep.
+// ranks spin for a few microseconds, where every rank can have a core, yield it a few times, and
+// then sleep.
 
 #ifndef TUTTI_CORE_COLLECTIVE_COMMUNICATOR_H_
 #define TUTTI_CORE_COLLECTIVE_COMMUNICATOR_H_

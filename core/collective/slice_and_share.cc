@@ -7,8 +7,9 @@
 // ranks write into one cache line of an aligned output.
 //
 // A slice is worked off in blocks that stay in the first-level cache between the fold and the
-// copies. What a rank writes for others is not read again by itself, so large payloads go past the
-// cache: across two cores that saves fetching lines that are about to be overwritten.
+// copies. Large outputs that are apart from the inputs are written past the cache, which saves
+// fetching lines from memory, or from the other core, that are about to be overwritten. In place
+// the fold has just read those lines, so that plain stores are the cheaper ones.
 
 #include <algorithm>
 #include <cstddef>
@@ -24,6 +25,7 @@ namespace {
 
 constexpr int64_t kGranuleBytes = 64;
 constexpr int64_t kBlockBytes = 16 * 1024;
+constexpr int64_t kStreamedGranules = (256 << 10) / kGranuleBytes;
 
 int64_t GranulesOf(const TensorSignature& signature) {
   const auto item_bytes = static_cast<int64_t>(ItemSize(signature.dtype));
@@ -32,7 +34,7 @@ int64_t GranulesOf(const TensorSignature& signature) {
 
 // Folds elements [begin, end) of tensor `index` into all outputs.
 Status FoldRange(LocalGroup& group, int64_t rank, const CollectiveCall& call, size_t index,
-                 int64_t begin, int64_t end) {
+                 int64_t begin, int64_t end, bool stream) {
   const DType dtype = call.header.tensor(index).dtype;
   const auto item_bytes = static_cast<int64_t>(ItemSize(dtype));
   const int64_t block = kBlockBytes / item_bytes;
@@ -49,8 +51,13 @@ Status FoldRange(LocalGroup& group, int64_t rank, const CollectiveCall& call, si
     for (int64_t peer = 0; peer < group.size(); ++peer) {
       if (peer == rank) continue;
       const CollectiveMemory& memory = group.PeerEntry(peer, call.sequence).memory[index];
-      StreamingCopy(static_cast<std::byte*>(memory.output) + offset, own,
-                    static_cast<size_t>(count * item_bytes));
+      std::byte* destination = static_cast<std::byte*>(memory.output) + offset;
+      const auto bytes = static_cast<size_t>(count * item_bytes);
+      if (stream && memory.output != memory.input) {
+        StreamingCopy(destination, own, bytes);
+      } else {
+        std::memcpy(destination, own, bytes);
+      }
     }
   }
   return OkStatus();
@@ -74,7 +81,8 @@ Status FoldSlice(LocalGroup& group, int64_t rank, const CollectiveCall& call) {
     if (begin >= end) continue;
     const auto per_granule = kGranuleBytes / static_cast<int64_t>(ItemSize(signature.dtype));
     TUTTI_RETURN_IF_ERROR(FoldRange(group, rank, call, i, begin * per_granule,
-                                    std::min(end * per_granule, signature.num_elements())));
+                                    std::min(end * per_granule, signature.num_elements()),
+                                    total >= kStreamedGranules));
   }
   StreamingFence();
   return OkStatus();
