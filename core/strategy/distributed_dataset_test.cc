@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "core/dataset/dataset_environment.h"
+#include "core/function/function_registry.h"
 #include "core/strategy/distributed_iterator.h"
 #include "core/strategy/strategy_test_fixture.h"
 
@@ -269,22 +270,27 @@ TEST_P(DistributedDatasetTest, RefusesToIterateInsideReplicas) {
           }));
 }
 
-TEST_P(DistributedDatasetTest, ADeadlineLosesNothing) {
+// ---- Only with the thread. ----
+
+class PrefetchTest : public DistributedDatasetTest {};
+INSTANTIATE_TEST_SUITE_P(Prefetch, PrefetchTest, testing::Values(true));
+
+TEST_P(PrefetchTest, ADeadlineLosesNothing) {
   std::mutex mutex;
   std::condition_variable changed;
   bool open = false;
-  const Ref<Function> wait = Fn([&](Context&, const Value& in) -> Result<Ref<Value>> {
-    std::unique_lock<std::mutex> lock(mutex);
-    changed.wait(lock, [&] { return open; });
-    return Ref<Value>::Retain(const_cast<Value*>(&in));
-  });
-  const Ref<Dataset> dataset = Batches(4, 2)->Map(wait, MapOptions{}).value();
+  const Ref<Function> wait = MakeRef<LambdaFunction>(
+      [&](Context&, const Value& in) -> Result<Ref<Value>> {
+        std::unique_lock<std::mutex> lock(mutex);
+        changed.wait(lock, [&] { return open; });
+        return Ref<Value>::Retain(const_cast<Value*>(&in));
+      },
+      "wait", ElementSpec::OfTensor(DType::kInt64, PartialShape({-1})));
+  const Ref<Dataset> dataset = Batches(4, 2)->Map(wait).value();
   const Ref<DistributedIterator> iterator = Iterate(FromFunction(Mirrored(2), dataset));
-  if (GetParam()) {
-    const CallOptions soon =
-        CallOptions::WithTimeout(environment_->clock(), 10 * kMillisecondNs);
-    EXPECT_TRUE(Fails(iterator->Next(soon).status(), StatusCode::kDeadlineExceeded));
-  }
+  const CallOptions soon = CallOptions::WithTimeout(environment_->clock(), 10 * kMillisecondNs);
+  EXPECT_TRUE(Fails(iterator->Next(soon).status(), StatusCode::kDeadlineExceeded));
+  EXPECT_TRUE(Fails(iterator->Save(soon).status(), StatusCode::kDeadlineExceeded));
   {
     std::lock_guard<std::mutex> lock(mutex);
     open = true;
@@ -292,6 +298,28 @@ TEST_P(DistributedDatasetTest, ADeadlineLosesNothing) {
   changed.notify_all();
   EXPECT_EQ(NextText(iterator), "PerReplica:{0: [0 1], 1: [2 3]}");
   EXPECT_EQ(NextText(iterator), "end");
+}
+
+TEST_P(PrefetchTest, OneStepIsMadeAheadAndNoMore) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  int made = 0;
+  const Ref<Function> count = MakeRef<LambdaFunction>(
+      [&](Context&, const Value& in) -> Result<Ref<Value>> {
+        std::lock_guard<std::mutex> lock(mutex);
+        ++made;
+        changed.notify_all();
+        return Ref<Value>::Retain(const_cast<Value*>(&in));
+      },
+      "count", ElementSpec::OfTensor(DType::kInt64, PartialShape({-1})));
+  const Ref<Dataset> dataset = Batches(20, 2)->Map(count).value();
+  const Ref<DistributedIterator> iterator = Iterate(Distribute(Mirrored(2), dataset));
+  EXPECT_EQ(made, 0) << "nothing is made before the first step is asked for";
+  EXPECT_EQ(NextText(iterator), "PerReplica:{0: [0], 1: [1]}");
+  // Save waits until the step ahead has been made.
+  ASSERT_TRUE(iterator->Save(WithinReason()).ok());
+  std::lock_guard<std::mutex> lock(mutex);
+  EXPECT_EQ(made, 2);
 }
 
 }  // namespace

@@ -47,6 +47,13 @@ Status StructuresDiffer(const Value& first, const Value& other, size_t replica,
       .With("replica", replica);
 }
 
+// A binding wraps an object anew each time that it hands it over.
+bool IsSameHostObject(const Leaf& a, const Leaf& b) {
+  return a.kind() == LeafKind::kHostObject && b.kind() == LeafKind::kHostObject &&
+         a.host_object().tag() == b.host_object().tag() &&
+         a.host_object().data() == b.host_object().data();
+}
+
 bool StaysOne(std::span<const Ref<Value>> values, size_t leaf_number) {
   const Leaf& first = values[0]->leaf(leaf_number);
   for (const Ref<Value>& value : values.subspan(1)) {
@@ -56,6 +63,7 @@ bool StaysOne(std::span<const Ref<Value>> values, size_t leaf_number) {
         leaf.string() == first.string()) {
       continue;
     }
+    if (IsSameHostObject(leaf, first)) continue;
     return false;
   }
   return true;

@@ -29,8 +29,10 @@ inline constexpr int64_t kHangNs = 60 * kSecondNs;
 class LambdaFunction final : public Function {
  public:
   using Body = std::function<Result<Ref<Value>>(Context&, const Value&)>;
-  explicit LambdaFunction(Body body, std::string name = {})
-      : Function(std::move(name)), body_(std::move(body)) {}
+  // Without a spec the first call tells.
+  explicit LambdaFunction(Body body, std::string name = {},
+                          Ref<const ElementSpec> output_spec = nullptr)
+      : Function(std::move(name)), body_(std::move(body)), output_spec_(std::move(output_spec)) {}
 
   Status Call(Context& context, const Value& in, Ref<Value>* out) override {
     TUTTI_ASSIGN_OR_RETURN(*out, body_(context, in));
@@ -39,11 +41,12 @@ class LambdaFunction final : public Function {
   Granularity granularity() const override { return Granularity::kRow; }
   bool calls_host() const override { return true; }
   Result<Ref<const ElementSpec>> OutputSpec(const ElementSpec*) const override {
-    return Ref<const ElementSpec>();
+    return output_spec_;
   }
 
  private:
   const Body body_;
+  const Ref<const ElementSpec> output_spec_;
 };
 
 inline Ref<Function> Fn(LambdaFunction::Body body, std::string name = {}) {
