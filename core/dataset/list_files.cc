@@ -82,7 +82,7 @@ class ListFilesSource final : public Stage {
 
   Status Save(StateWriter* writer) override {
     writer->Section(node().op().name);
-    writer->Int(looked_up_);
+    writer->Int(looked_up_ && paths_.empty());
     writer->Int(static_cast<int64_t>(next_));
     writer->Bytes(next_ > 0 ? std::string_view(paths_[next_ - 1]) : std::string_view());
     return OkStatus();
@@ -91,12 +91,12 @@ class ListFilesSource final : public Stage {
   Status Restore(StateReader* reader, const CallOptions&) override {
     Forget();
     reader->Section(node().op().name);
-    const bool looked_up = reader->IntIn(0, 1) != 0;
+    const bool found_nothing = reader->IntIn(0, 1) != 0;
     const auto next = static_cast<size_t>(reader->IntIn(0, INT64_MAX));
     const std::string last(reader->Bytes());
     TUTTI_RETURN_IF_ERROR(reader->status());
     if (next == 0) {
-      looked_up_ = looked_up;  // with nothing given out: the look-up that found nothing
+      looked_up_ = found_nothing;  // which has been reported
       return OkStatus();
     }
     TUTTI_RETURN_IF_ERROR(LookUp());

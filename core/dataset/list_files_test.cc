@@ -57,6 +57,7 @@ TEST_F(ListFiles, NoMatchIsNotFoundAndNamesThePatterns) {
   EXPECT_EQ(errors[0].code(), StatusCode::kNotFound);
   EXPECT_THAT(std::string(errors[0].message()),
               AllOf(HasSubstr("list_files: no file matches"), HasSubstr(first), HasSubstr(second)));
+  ExpectResumesEverywhere(List({first}, Sorted()));
   errors.clear();
   ListFilesOptions shuffled;
   shuffled.seed = 1;

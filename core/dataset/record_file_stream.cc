@@ -64,7 +64,13 @@ Status CheckRecordCompression(RecordCompression compression, std::string_view wh
 
 Result<std::unique_ptr<RecordFileStream>> OpenRecordFileStream(Disk& disk, const std::string& path,
                                                                RecordCompression compression) {
-  TUTTI_ASSIGN_OR_RETURN(std::unique_ptr<ReadableFile> file, disk.Open(path));
+  Result<std::unique_ptr<ReadableFile>> opened = disk.Open(path);
+  if (!opened.ok() && opened.status().code() == StatusCode::kNotFound) {
+    return NotFound("{}; a path that does not begin with / is taken from the current directory",
+                    opened.status().message())
+        .With("file", path);
+  }
+  TUTTI_ASSIGN_OR_RETURN(std::unique_ptr<ReadableFile> file, std::move(opened));
   if (compression == RecordCompression::kNone) {
     return std::unique_ptr<RecordFileStream>(std::make_unique<PlainStream>(std::move(file)));
   }
