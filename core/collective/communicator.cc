@@ -304,13 +304,6 @@ void Communicator::Abort(Status reason) {
   transport_->Fail(error).rep();
 }
 
-void Communicator::Leave(Status reason) {
-  if (reason.ok()) reason = Unavailable("it has left");
-  transport_->Leave(std::move(reason));
-}
-
-void Communicator::Rejoin() { transport_->Rejoin(); }
-
 Status Communicator::epoch_status() const { return transport_->failure(); }
 
 Status Communicator::OnClose(const CallOptions& options) {

@@ -21,7 +21,7 @@
 // nothing: those on a closed handle, after shutdown, from a callback that may not block, or while
 // another call of the same rank runs.
 //
-// Threads: calls of one rank one at a time; Abort, Leave and Close any time on any thread. Waiting
+// Threads: calls of one rank one at a time; Abort and Close any time on any thread. Waiting
 // ranks spin for a few microseconds, where every rank can have a core, yield it a few times, and
 // then sleep.
 
@@ -94,13 +94,6 @@ class Communicator final : public Closable {
   // Ends the epoch: calls that wait and later ones fail on every rank with `reason` (an OK one
   // becomes ABORTED). The first error stays. Never blocks.
   void Abort(Status reason);
-
-  // Says that this rank will make no calls for now: a peer that needs it fails at once, and ends
-  // the epoch, with the code of `reason` and the message "rank 0: all_reduce #7 needs rank 1:
-  // <reason>" (an OK one becomes UNAVAILABLE "it has left"). Rejoin takes it back, for groups whose
-  // ranks meet elsewhere between rounds. Neither blocks.
-  void Leave(Status reason);
-  void Rejoin();
 
   // The error that ended the epoch; OK while it lasts. Cheap.
   Status epoch_status() const;

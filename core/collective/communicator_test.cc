@@ -422,23 +422,6 @@ TEST(Communicator, EndsWaitsWhenItsEnvironmentShutsDown) {
   EXPECT_EQ(group[1].Barrier(group.Hang()).code(), StatusCode::kFailedPrecondition);
 }
 
-TEST(Communicator, LeavesForARoundAndRejoins) {
-  RankGroup group(2);
-  for (int round = 0; round < 100; ++round) {
-    const std::vector<Status> statuses = group.Run([&](int64_t, Communicator& communicator) {
-      communicator.Rejoin();
-      Status status = OkStatus();
-      if (round == 0) status = communicator.Barrier(group.Hang());
-      return status;
-    });
-    EXPECT_THAT(statuses, testing::Each(testing::Property(&Status::ok, true)));
-    group[0].Leave(Status(StatusCode::kFailedPrecondition, "its function has returned"));
-  }
-  const Status status = group[1].Barrier(group.Hang());
-  EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
-  EXPECT_EQ(Message(status), "rank 1: barrier #2 needs rank 0: its function has returned");
-}
-
 // ---- Refusals, which end nothing ----
 
 TEST(Communicator, RefusesASecondCallOfARankWhileOneRuns) {

@@ -180,6 +180,7 @@ Status LocalGroup::WaitError(int64_t rank, uint64_t target, const CollectiveCall
   for (const RankPosition& position : positions) {
     if (!position.arrived && missing < 0) missing = position.rank;
   }
+  if (missing < 0) return OkStatus();
   Status error;
   if (wait_status.ok()) {
     std::lock_guard<std::mutex> lock(failure_mutex_);
@@ -202,7 +203,7 @@ Status LocalGroup::WaitError(int64_t rank, uint64_t target, const CollectiveCall
                     Format("rank {}: while it waited for {}", rank, DescribeMissing(positions)));
   }
   error = WithCallDetails(std::move(error), rank, call.header.op, Label(call));
-  return missing < 0 ? error : std::move(error).With("peer", missing);
+  return std::move(error).With("peer", missing);
 }
 
 Status LocalGroup::WaitForArrivals(int64_t rank, uint64_t target, const CollectiveCall& call) {
@@ -212,10 +213,9 @@ Status LocalGroup::WaitForArrivals(int64_t rank, uint64_t target, const Collecti
     Status status = Sleep(rank, target, call);
     if (AllReached(target)) return OkStatus();
     if (HasFailed()) return failure();
-    // A peer that left may have rejoined by now.
-    if (status.ok() && !MissingPeerLeft(target)) continue;
     const int64_t waited_ns = environment_->clock().NowNs() - start_ns;
-    return Fail(WaitError(rank, target, call, std::move(status), waited_ns));
+    Status error = WaitError(rank, target, call, std::move(status), waited_ns);
+    if (!error.ok()) return Fail(std::move(error));
   }
 }
 
@@ -286,7 +286,5 @@ void LocalGroup::Leave(int64_t rank, Status reason) {
   }
   for (int64_t peer = 0; peer < size_; ++peer) Wake(ranks_[peer]);
 }
-
-void LocalGroup::Rejoin(int64_t rank) { ranks_[rank].left.store(false); }
 
 }  // namespace tutti

@@ -84,7 +84,6 @@ class LocalGroup final : public RefCounted {
   Status Fail(Status error);
   Status failure() const;
   void Leave(int64_t rank, Status reason);
-  void Rejoin(int64_t rank);
 
  private:
   // Two cache lines apart: neither neighbours nor the prefetcher share what one rank writes.
@@ -117,7 +116,7 @@ class LocalGroup final : public RefCounted {
   Status Sleep(int64_t rank, uint64_t target, const CollectiveCall& call);
   Status WaitForArrivals(int64_t rank, uint64_t target, const CollectiveCall& call);
   // The error that ends the epoch because the wait of `rank` ended with `wait_status`, which is OK
-  // when a missing peer has left.
+  // when a missing peer has left. OK when whoever was missing has arrived by now.
   Status WaitError(int64_t rank, uint64_t target, const CollectiveCall& call, Status wait_status,
                    int64_t waited_ns) const;
   std::vector<RankPosition> Positions(uint64_t target) const;

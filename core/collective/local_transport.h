@@ -20,7 +20,6 @@ class LocalTransport final : public Transport {
   Status Fail(Status error) override { return group_->Fail(std::move(error)); }
   Status failure() const override { return group_->failure(); }
   void Leave(Status reason) override { group_->Leave(rank_, std::move(reason)); }
-  void Rejoin() override { group_->Rejoin(rank_); }
 
  private:
   const Ref<LocalGroup> group_;

@@ -48,10 +48,9 @@ class Transport {
   // The error that ended the epoch, or OK.
   virtual Status failure() const = 0;
 
-  // A peer that needs this rank before it rejoins fails the epoch with `reason`. Wakes every rank
-  // and never blocks.
+  // This rank makes no more calls: a peer that needs it fails the epoch with the code of `reason`,
+  // whose message goes on after "needs rank 1: ". Wakes every rank and never blocks.
   virtual void Leave(Status reason) = 0;
-  virtual void Rejoin() = 0;
 };
 
 }  // namespace tutti
