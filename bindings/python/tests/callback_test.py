@@ -29,10 +29,13 @@ class ExceptionTest(unittest.TestCase):
         raise self.error
 
     def assert_comes_back(self, run):
-        with self.assertRaises(Mine) as caught:
+        try:  # assertRaises would drop the traceback
             run()
-        self.assertIs(caught.exception, self.error)
-        self.assertIn("raiser", frames(caught.exception))
+        except Mine as caught:
+            self.assertIs(caught, self.error)
+            self.assertIn("raiser", frames(caught))
+        else:
+            self.fail("nothing was raised")
 
     def test_from_a_replica(self):
         self.assert_comes_back(lambda: self.strategy.run(self.raiser))
@@ -216,6 +219,22 @@ class ContextTest(unittest.TestCase):
         dataset = tutti.data.Dataset.range(3).map(lambda x: next(iter(other)))
         with self.assertRaises(tutti.errors.FailedPreconditionError):
             list(dataset)
+
+    def test_merge_calls_with_different_functions_are_refused(self):
+        def one(strategy):
+            return 1
+
+        def other(strategy):
+            return 2
+
+        def step():
+            context = tutti.distribute.get_replica_context()
+            context.merge_call((one, other)[context.replica_id_in_sync_group])
+
+        with self.assertRaisesRegex(tutti.errors.InvalidArgumentError, "one.*other"):
+            self.strategy.run(step)
+        self.assertEqual(self.strategy.run(lambda: tutti.distribute.get_replica_context().merge_call(
+            lambda strategy: "same")), "same")
 
     def test_unequal_numbers_of_merge_calls_are_refused(self):
         def step():

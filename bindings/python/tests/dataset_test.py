@@ -171,8 +171,10 @@ class TransformationTest(unittest.TestCase):
                          tutti.data.AutoShardPolicy.DATA)
         other = tutti.data.Options()
         other.deterministic = True
+        other.threading.private_threadpool_size = 2
+        options.threading.private_threadpool_size = 3
         with self.assertRaises(ValueError):
-            dataset.with_options(other)
+            Dataset.range(3).with_options(options).with_options(other)
         self.assertIs(options.merge(other).deterministic, True)
         with self.assertRaises(ValueError):
             options.no_such_option = 1

@@ -90,7 +90,7 @@ class StrategyTest(unittest.TestCase):
         def merge(strategy, mine, same, *, plus):
             self.assertIsInstance(mine, distribute.PerReplica)
             self.assertEqual(same, "same")
-            return strategy.reduce("sum", mine) + plus, mine
+            return strategy.reduce("sum", mine) + strategy.reduce("mean", plus), mine
 
         def step():
             i = context().replica_id_in_sync_group

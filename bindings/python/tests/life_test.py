@@ -167,7 +167,7 @@ class InterruptTest(unittest.TestCase):
     takes is printed."""
 
     WAITS = {
-        "barrier": "tutti.Communicator.create_local(2)[0].barrier()",
+        "barrier": "ranks = tutti.Communicator.create_local(2); ranks[0].barrier()",
         "all_reduce of one replica alone": """
 strategy = tutti.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
 def step():
@@ -206,18 +206,16 @@ try:
 except KeyboardInterrupt:
     print(caught or time.time(), flush=True)
 """
-                process = subprocess.Popen([sys.executable, "-B", "-c", program],
-                                           stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                           text=True)
-                try:
-                    self.assertEqual(process.stdout.readline(), "ready\n")
-                    self.wait_until_blocked(process.pid)
-                    sent = time.time()
-                    process.send_signal(signal.SIGINT)
-                    out, error = process.communicate(timeout=HANG_S)
-                finally:
-                    process.kill()
-                    process.wait()
+                with subprocess.Popen([sys.executable, "-B", "-c", program], text=True,
+                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+                    try:
+                        self.assertEqual(process.stdout.readline(), "ready\n")
+                        self.wait_until_blocked(process.pid)
+                        sent = time.time()
+                        process.send_signal(signal.SIGINT)
+                        out, error = process.communicate(timeout=HANG_S)
+                    finally:
+                        process.kill()
                 self.assertEqual(process.returncode, 0, error)
                 print(f"{name}: {1000 * (float(out) - sent):.0f} ms", file=sys.stderr)
 

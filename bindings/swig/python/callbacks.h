@@ -113,7 +113,7 @@ inline PyObject *CallReplica(const BorrowedCall &call, tutti_context *context,
   if (!scope) return nullptr;
   Owned arguments(ArgumentsOf(in, 0));
   if (!arguments) return nullptr;
-  return PyObject_Call(call.function, arguments.get(), nullptr);
+  return Interpreter::Call(call.function, arguments.get());
 }
 
 inline PyObject *StrategyOf(tutti_context *context) {
@@ -136,7 +136,7 @@ inline PyObject *CallCrossReplica(PyObject *function, PyObject *contextvars, boo
   Owned arguments(ArgumentsOf(in, pass_strategy ? 1 : 0));
   if (!arguments) return nullptr;
   if (pass_strategy) PyTuple_SET_ITEM(arguments.get(), 0, strategy.release());
-  return PyObject_Call(function, arguments.get(), nullptr);
+  return Interpreter::Call(function, arguments.get());
 }
 
 inline tutti_status *CallWithGil(tutti_host_handle handle, tutti_host_kind kind,
@@ -168,7 +168,7 @@ inline tutti_status *CallWithGil(tutti_host_handle handle, tutti_host_kind kind,
     case TUTTI_HOST_ELEMENT: {
       copy_up_to = kCopiedRowBytes;
       Owned arguments(ArgumentsOf(in, 0));
-      if (arguments) result.reset(PyObject_Call(function, arguments.get(), nullptr));
+      if (arguments) result.reset(Interpreter::Call(function, arguments.get()));
       break;
     }
     case TUTTI_HOST_GENERATOR_START: {
@@ -184,7 +184,7 @@ inline tutti_status *CallWithGil(tutti_host_handle handle, tutti_host_kind kind,
       if (iterator == nullptr) {
         return tutti_status_create(TUTTI_INTERNAL, "from_generator: the state is no iterator");
       }
-      result.reset(PyIter_Next(iterator));
+      result.reset(Interpreter::Next(iterator));
       if (!result && !PyErr_Occurred()) return nullptr;  // the end
       break;
     }

@@ -3,17 +3,23 @@
 //
 // The end of the interpreter. The package's atexit hook shuts every runtime down, which joins our
 // threads, and then calls Interpreter::End(). From then on nothing here takes the GIL any more: a
-// callback is refused, and an object that the library lets go of leaks.
+// callback is refused, an object that the library lets go of leaks, and a daemon thread that comes
+// back from a call sleeps until the process is gone. (Python would end such a thread by unwinding
+// its stack, and with it frames that must not be unwound.)
 #ifndef TUTTI_BINDINGS_SWIG_PYTHON_INTERPRETER_H_
 #define TUTTI_BINDINGS_SWIG_PYTHON_INTERPRETER_H_
 
-// After Python.h and NumPy's headers, whose macros NumPy wants to be defined first.
+// Python.h and NumPy's headers come before this one: the generated file includes them first.
 #include <tutti/tutti.h>
+
+#include <cxxabi.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <new>
+#include <thread>
 
 #ifdef Py_GIL_DISABLED
 #error "tutti needs a Python with the GIL: free-threaded builds are not supported yet"
@@ -77,12 +83,56 @@ class Owned {
 
 class Interpreter {
  public:
-  static void End() { ended_.store(true, std::memory_order_release); }
+  // With the GIL. Returns when every thread that was about to take the GIL has had it.
+  static void End() {
+    ended_.store(true);
+    Py_BEGIN_ALLOW_THREADS;
+    while (taking_.load() > 0) std::this_thread::yield();
+    Py_END_ALLOW_THREADS;
+  }
   static bool ended() { return ended_.load(std::memory_order_acquire); }
+
+  // Around taking the GIL on a thread that Python might end there; false when it must not any more.
+  static bool BeginTaking() {
+    taking_.fetch_add(1);
+    if (!ended_.load()) return true;
+    taking_.fetch_sub(1);
+    return false;
+  }
+  static void EndTaking() { taking_.fetch_sub(1); }
+
+  // Takes the GIL back after a blocking call.
+  static void TakeBack(PyThreadState *thread) {
+    const bool counted = BeginTaking();
+    if (!counted && !OnMainThread()) SleepForEver();
+    PyEval_RestoreThread(thread);
+    if (counted) EndTaking();
+  }
+  [[noreturn]] static void SleepForEver() {
+    for (;;) pause();
+  }
+
+  // Calls a function. A thread that Python ends inside of it gets no further.
+  static PyObject *Call(PyObject *function, PyObject *arguments) {
+    try {
+      return PyObject_Call(function, arguments, nullptr);
+    } catch (abi::__forced_unwind &) {
+      SleepForEver();
+    }
+  }
+  static PyObject *Next(PyObject *iterator) {
+    try {
+      return PyIter_Next(iterator);
+    } catch (abi::__forced_unwind &) {
+      SleepForEver();
+    }
+  }
+
   static bool OnMainThread() { return PyThread_get_thread_ident() == hooks.main_thread; }
 
  private:
   static inline std::atomic<bool> ended_{false};
+  static inline std::atomic<int> taking_{0};
 };
 
 // References that were let go on threads without the GIL. They are dropped by the next thread that
@@ -138,7 +188,7 @@ class Garbage {
 class Attach {
  public:
   Attach() {
-    if (Interpreter::ended()) return;
+    if (!Interpreter::BeginTaking()) return;
     attached_ = true;
     const bool foreign = PyGILState_GetThisThreadState() == nullptr;
     state_ = PyGILState_Ensure();
@@ -146,6 +196,7 @@ class Attach {
       PyGILState_Ensure();
       thread_.keeps_state = true;
     }
+    Interpreter::EndTaking();
   }
   ~Attach() {
     if (attached_) PyGILState_Release(state_);
@@ -158,10 +209,11 @@ class Attach {
   struct Thread {
     bool keeps_state;
     ~Thread() {
-      if (!keeps_state || Interpreter::ended()) return;
+      if (!keeps_state || !Interpreter::BeginTaking()) return;
       const PyGILState_STATE state = PyGILState_Ensure();
-      PyGILState_Release(PyGILState_LOCKED);
-      PyGILState_Release(state == PyGILState_LOCKED ? PyGILState_LOCKED : PyGILState_UNLOCKED);
+      Interpreter::EndTaking();
+      PyGILState_Release(PyGILState_LOCKED);  // undoes the second Ensure of the first callback
+      PyGILState_Release(state);
     }
   };
   static inline thread_local Thread thread_{false};

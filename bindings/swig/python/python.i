@@ -5,6 +5,11 @@
 #define SWIG_PYTHON_STRICT_BYTE_CHAR_DISABLED
 #define PY_SSIZE_T_CLEAN
 #define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
+/* SWIG's own way to give up the GIL takes it back in a destructor, and a thread that Python ends
+ * there takes the process with it. */
+#define SWIG_PYTHON_NO_USE_GIL
+#define SWIG_PYTHON_THREAD_BEGIN_ALLOW PyThreadState *tutti_saved_thread = PyEval_SaveThread()
+#define SWIG_PYTHON_THREAD_END_ALLOW tutti_python::Interpreter::TakeBack(tutti_saved_thread)
 %}
 
 %{

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Callable, Mapping, Optional, Sequence
 
 from tutti import _native, _scope, errors
 from tutti._reduce_op import ReduceOp
+from tutti._values import PerReplica
 from tutti._variable import member
+
+
+def _code(function: Callable[..., Any]) -> Any:
+    """What tells functions apart: replicas make a lambda each, of the same code."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return getattr(function, "__code__", type(function))
 
 
 def with_keywords(function: Callable[..., Any], args: Any, kwargs: Optional[Mapping[str, Any]],
@@ -85,11 +94,21 @@ class ReplicaContext(_native.Context):
                    kwargs: Optional[Mapping[str, Any]] = None,
                    timeout: Optional[float] = None) -> Any:
         """Runs merge_fn(strategy, *args, **kwargs) once for all replicas, on the thread that called
-        run, in cross-replica context. What differs between replicas is PerReplica there; of its
-        result each replica gets its own part. All replicas must make the same number of merge calls
-        with the same function."""
+        run, in cross-replica context. Arrays and numbers of the arguments, and other objects that
+        differ between replicas, are PerReplica there; of its result each replica gets its own part.
+        All replicas must make the same number of merge calls (FailedPreconditionError) with the
+        same function (InvalidArgumentError)."""
         function, given = with_keywords(merge_fn, args, kwargs, leading=1)
-        return _native.context_merge_call(self, function, given, timeout)
+
+        def merge(strategy: Any, code: Any, *merged: Any) -> Any:
+            if isinstance(code, PerReplica):
+                names = [getattr(part, "co_name", str(part)) for part in code.values]
+                raise errors.InvalidArgumentError(
+                    f"the replicas reached the same merge call with different functions: "
+                    f"{', '.join(names)}")
+            return function(strategy, *merged)
+
+        return _native.context_merge_call(self, merge, (_code(merge_fn), *given), timeout)
 
     def __repr__(self) -> str:
         try:
