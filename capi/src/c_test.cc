@@ -1,6 +1,6 @@
-#include <vector>
-
 #include "capi/src/c_test.h"
+
+#include <vector>
 
 namespace tutti::capi_test {
 

@@ -297,21 +297,23 @@ TEST_F(ClassTest, ARunReturnsOnlyWhenNoCallbackIsRunningAlsoWhenCancelled) {
   } state;
   ASSERT_OK(tutti_cancellation_create(&state.cancellation));
   Strategy strategy = MirroredOver(3);
-  const auto until_cancelled = [](tutti_context *context, const tutti_value *, tutti_value **out,
+  const auto until_cancelled = [](tutti_context *context, const tutti_value *in, tutti_value **out,
                                   void *user_data) -> tutti_status * {
     auto *state = static_cast<State *>(user_data);
     state->running.fetch_add(1);
     if (tutti_context_get_replica_id(context) == 1) {
       tutti_cancellation_cancel(state->cancellation, "enough");
+      while (!tutti_context_is_cancelled(context)) std::this_thread::yield();
     }
-    while (!tutti_context_is_cancelled(context)) std::this_thread::yield();
+    tutti_status *status = tutti_context_all_reduce(context, TUTTI_REDUCE_SUM, in, nullptr, out);
     state->running.fetch_sub(1);
-    return tutti_value_create_none(out);
+    return status;
   };
   tutti_call_options call = TUTTI_CALL_OPTIONS_INIT;
   call.cancellation = state.cancellation;
-  Value value;
-  EXPECT_FAILS(tutti_strategy_run(strategy, until_cancelled, &state, nullptr, &call, &value),
+  Value one, value;
+  ASSERT_OK(tutti_value_create_int64(1, &one));
+  EXPECT_FAILS(tutti_strategy_run(strategy, until_cancelled, &state, one, &call, &value),
                TUTTI_CANCELLED, "enough");
   EXPECT_EQ(state.running.load(), 0);
 }

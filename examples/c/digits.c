@@ -17,10 +17,10 @@ static void find_folder(char *folder, size_t size) {
   if (getcwd(above, sizeof(above)) != NULL) {
     for (;;) {
       char *end = strrchr(above, '/');
-      if (snprintf(folder, size, "%s/examples/data", above) < (int)size &&
-          stat(folder, &found) == 0) {
-        return;
-      }
+      char shard[PATH_MAX + 64];
+      snprintf(folder, size, "%s/examples/data", above);
+      snprintf(shard, sizeof(shard), "%s/digits-00000-of-00008.tfrecord", folder);
+      if (stat(shard, &found) == 0) return;
       if (end == NULL) break;
       *end = '\0';
     }
@@ -93,7 +93,10 @@ static tutti_status *open_records(const char *folder, tutti_dataset **out_record
     find_folder(found, sizeof(found));
     folder = found;
   }
-  snprintf(pattern, sizeof(pattern), "%s/digits-*.tfrecord", folder);
+  const int length = snprintf(pattern, sizeof(pattern), "%s/digits-*.tfrecord", folder);
+  if (length < 0 || (size_t)length >= sizeof(pattern)) {
+    return tutti_status_create(TUTTI_INVALID_ARGUMENT, "the name of the data folder is too long");
+  }
   const char *patterns[] = {pattern};
   tutti_list_files_options in_order = TUTTI_LIST_FILES_OPTIONS_INIT;
   in_order.shuffle = TUTTI_FALSE;

@@ -19,7 +19,7 @@
 #include "digits.h"
 #include "perceptron.h"
 
-static const float kLearningRate = 0.05f;
+static const float kLearningRate = 0.1f;
 static const float kMomentum = 0.9f;
 static const double kLowestAccuracy = 95.0;
 
@@ -257,7 +257,7 @@ static arguments parse_arguments(int argc, char **argv) {
                                           {"data", required_argument, NULL, 'd'},
                                           {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
-  arguments read = {2, 30, 64, 1, NULL};
+  arguments read = {2, 20, 16, 1, NULL};
   for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
     switch (option) {
       case 'r':

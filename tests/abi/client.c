@@ -82,7 +82,7 @@ static int destroyed;
 static void count_destroyed(void *object) { destroyed += *(int *)object; }
 
 static void host_objects_are_found_by_their_tag(void) {
-  int one = 1;
+  static int one = 1;
   static const char mine = 0, other = 0;
   tutti_status *status =
       tutti_status_create_with_host_object(TUTTI_ABORTED, "thrown", &mine, &one, count_destroyed);
