@@ -37,6 +37,7 @@ void Lockstep::Begin(bool spin) {
     slots_[i].merge_status = OkStatus();
   }
   merging_.store(false);
+  sharing_steps_.store(0);
   merged_steps_.store(0);
   reason_is_shared_ = false;
   reason_ = OkStatus();
@@ -166,6 +167,7 @@ Status Lockstep::LeadMerge(const CallOptions& options) {
   status = CompareParts(parts);
   if (status.ok()) {
     status = parts[0]->Execute(parts);
+    if (status.ok() && parts[0]->HasShares()) ShareOut(parts[0], step);
   } else {
     StopRound(status, /*shared=*/true);
   }
@@ -176,22 +178,41 @@ Status Lockstep::LeadMerge(const CallOptions& options) {
   return status;
 }
 
+void Lockstep::ShareOut(MergePart* part, uint64_t step) {
+  open_shares_.store(num_replicas_ - 1);
+  sharing_steps_.store(step);
+  followers_.Wake();
+  part->DoShare(0, num_replicas_);
+  // Nobody can fail or leave.
+  (void)leader_.Wait(clock_, CallOptions(), spin_, [this] { return open_shares_.load() == 0; },
+                     "merge call: waiting for the replicas' shares");
+}
+
 Status Lockstep::FollowMerge(size_t replica, const CallOptions& options) {
   Slot& slot = slots_[replica];
   const uint64_t step = slot.steps;
+  bool has_shared = false;
   const auto over = [&] {
     return merged_steps_.load() >= step || (stopped() && !merging_.load());
   };
-  Status status = followers_.Wait(clock_, options, spin_, over,
-                                  "merge call: waiting for the other replicas");
-  if (!status.ok()) {
-    StopRound(status, /*shared=*/false);
-    // The merge may be running on this replica's part.
-    (void)followers_.Wait(clock_, CallOptions(), spin_, over, "merge call: waiting for its end");
-    if (merged_steps_.load() < step) return status;
+  const auto wanted = [&] { return over() || (!has_shared && sharing_steps_.load() == step); };
+  CallOptions limits = options;
+  Status interruption;
+  while (!over()) {
+    Status status = followers_.Wait(clock_, limits, spin_, wanted,
+                                    "merge call: waiting for the other replicas");
+    if (!status.ok()) {
+      StopRound(status, /*shared=*/false);
+      interruption = std::move(status);
+      limits = CallOptions();  // the merge may be running on this replica's part
+    } else if (!has_shared && sharing_steps_.load() == step) {
+      has_shared = true;
+      slot.part->DoShare(replica, num_replicas_);
+      if (open_shares_.fetch_sub(1) == 1) leader_.Wake();
+    }
   }
-  if (merged_steps_.load() < step) return StopStatus(replica, "merge call");
-  return std::move(slot.merge_status);
+  if (merged_steps_.load() >= step) return std::move(slot.merge_status);
+  return interruption.ok() ? StopStatus(replica, "merge call") : interruption;
 }
 
 Status Lockstep::CompareParts(std::span<MergePart* const> parts) {

@@ -13,8 +13,9 @@
 // error names both. (Collectives of one kind that differ in operation, dtype or shape are the
 // communicator's to compare; merges that differ are compared by replica 0.)
 //
-// A merge runs once, on the thread of replica 0, while all others wait. Its parts live on the
-// replicas' stacks: nobody leaves while it runs, also when the run has been stopped or time is up.
+// A merge runs once, on the thread of replica 0, while all others wait; work of our own that is worth
+// it is then shared out. The parts live on the replicas' stacks: nobody leaves while a merge runs,
+// also when the run has been stopped or time is up.
 //
 // The first error stops the run: waiting replicas return ABORTED with that error as the cause, the
 // communicators' epoch ends.
@@ -50,6 +51,11 @@ class MergePart {
   // Called on replica 0's part: does the merge for all, leaving in each part what its replica needs.
   // A failure is that of every replica's step.
   virtual Status Execute(std::span<MergePart* const> parts) = 0;
+  // Asked of replica 0's part after Execute has succeeded: is there work left that the replicas can
+  // do together? Then ...
+  virtual bool HasShares() const { return false; }
+  // ... is called on every part at once, on its replica's thread. It cannot fail.
+  virtual void DoShare(size_t /*replica*/, size_t /*num_replicas*/) {}
 
  protected:
   ~MergePart() = default;
@@ -116,6 +122,7 @@ class Lockstep {
   Status StopStatus(size_t replica, const char* what) const;
 
   Status LeadMerge(const CallOptions& options);
+  void ShareOut(MergePart* part, uint64_t step);
   Status FollowMerge(size_t replica, const CallOptions& options);
   Status CompareParts(std::span<MergePart* const> parts);
 
@@ -126,8 +133,10 @@ class Lockstep {
   bool spin_ = false;
 
   std::atomic<bool> stopped_{false};
-  std::atomic<bool> merging_{false};     // a merge runs
-  std::atomic<uint64_t> merged_steps_{0};  // the step of the last merge that has run
+  std::atomic<bool> merging_{false};        // a merge runs
+  std::atomic<uint64_t> sharing_steps_{0};  // the step of the last merge whose work was shared out
+  std::atomic<size_t> open_shares_{0};      // of replicas 1 and up
+  std::atomic<uint64_t> merged_steps_{0};   // the step of the last merge that has run
   ParkingSpot leader_;
   ParkingSpot followers_;
 

@@ -1,5 +1,5 @@
 // What the tests of this room share: an environment with eight logical CPUs, functions from lambdas,
-// and short ways to make and look at values.
+// short ways to make and look at values, and the steps that replicas take together.
 
 #ifndef TUTTI_CORE_STRATEGY_STRATEGY_TEST_FIXTURE_H_
 #define TUTTI_CORE_STRATEGY_STRATEGY_TEST_FIXTURE_H_
@@ -7,8 +7,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <condition_variable>
 #include <functional>
 #include <initializer_list>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -132,6 +134,48 @@ inline testing::AssertionResult Fails(const Status& status, StatusCode code,
   }
   return testing::AssertionSuccess();
 }
+
+// Lets threads of a test wait for each other.
+class Gate {
+ public:
+  void Open() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    open_ = true;
+    changed_.notify_all();
+  }
+  void Wait() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [this] { return open_; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool open_ = false;
+};
+
+// With the two steps that replicas take together.
+class LockstepTest : public StrategyTest {
+ protected:
+  static Result<Ref<Value>> Sum(ReplicaContext& replica, const CallOptions& options = {}) {
+    return replica.AllReduce(ReduceOp::kSum, *ScalarOf<int64_t>(replica.replica_id()), options);
+  }
+  static Result<Ref<Value>> Merge(ReplicaContext& replica, const CallOptions& options = {}) {
+    static const char identity = 0;
+    const Ref<Function> merge =
+        Fn([](Context&, const Value& in) { return in.At(0); }, "first_part");
+    return replica.MergeCall(*merge, &identity, Value::Tuple({ScalarOf(1)}).get(), options);
+  }
+  void ExpectStillWorks(const Ref<Strategy>& strategy) {
+    const Ref<Value> result =
+        MustRun(strategy, ReplicaFn([](ReplicaContext& replica, const Value&) {
+                  (void)Merge(replica);
+                  return Sum(replica);
+                }));
+    const auto n = static_cast<int64_t>(strategy->num_local_replicas());
+    EXPECT_THAT(Local(strategy, result), testing::Each(std::to_string(n * (n - 1) / 2)));
+  }
+};
 
 }  // namespace tutti
 

@@ -20,8 +20,8 @@
 #include "core/base/environment.h"
 #include "core/base/error.h"
 #include "core/function/context.h"
-#include "core/strategy/lockstep.h"
 #include "core/strategy/replica_context.h"
+#include "core/strategy/variable_update.h"
 #include "core/tensor/arithmetic.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/reduce.h"
@@ -251,42 +251,6 @@ Status Variable::UpdateAllCopies(Write write, const Tensor& tensor) {
   }
   return OkStatus();
 }
-
-// One replica's part in a write of a mirrored variable.
-class VariableUpdate final : public MergePart {
- public:
-  VariableUpdate(Variable& variable, Variable::Write write, const Tensor& tensor)
-      : variable_(variable), write_(write), tensor_(tensor) {}
-
-  // Different for each variable and each kind of write.
-  const void* identity() const override {
-    return reinterpret_cast<const char*>(&variable_) + static_cast<int>(write_);
-  }
-  std::string Describe() const override {
-    return Format("{} of variable '{}'", Variable::WriteName(write_), variable_.name());
-  }
-
-  Status Execute(std::span<MergePart* const> parts) override {
-    if (parts.size() == 1 || variable_.aggregation_ == Aggregation::kOnlyFirstReplica) {
-      return variable_.UpdateAllCopies(write_, tensor_);
-    }
-    std::vector<const Tensor*> tensors;
-    tensors.reserve(parts.size());
-    for (MergePart* part : parts) tensors.push_back(&static_cast<VariableUpdate*>(part)->tensor_);
-    TensorOptions memory;
-    memory.zeroed = false;
-    TUTTI_ASSIGN_OR_RETURN(
-        const Ref<Tensor> fold,
-        Reduce(variable_.aggregation_ == Aggregation::kSum ? ReduceOp::kSum : ReduceOp::kMean,
-               tensors, memory));
-    return variable_.UpdateAllCopies(write_, *fold);
-  }
-
- private:
-  Variable& variable_;
-  const Variable::Write write_;
-  const Tensor& tensor_;
-};
 
 Status Variable::Update(Write write, Context* context, const Tensor& tensor,
                         const CallOptions& options) {

@@ -1,10 +1,14 @@
 #include "core/strategy/variable.h"
 
-#include <atomic>
+#include <cmath>
+#include <cstring>
 #include <map>
 #include <thread>
 
 #include "core/strategy/strategy_test_fixture.h"
+#include "core/tensor/arithmetic.h"
+#include "core/tensor/copy.h"
+#include "core/tensor/reduce.h"
 
 namespace tutti {
 namespace {
@@ -113,6 +117,39 @@ TEST_F(VariableTest, UpdatesOfManyReplicasLeaveBitIdenticalCopies) {
   EXPECT_NE(variable->copy(0).item<float>(), 0.0f);
   for (size_t i = 1; i < 5; ++i) {
     EXPECT_EQ(std::memcmp(variable->copy(0).data(), variable->copy(i).data(), 4000), 0);
+  }
+}
+
+TEST_F(VariableTest, LargeUpdatesAreSharedOutAndGiveTheSameBitsAsOneFold) {
+  constexpr int64_t kSize = 100'001;
+  constexpr size_t kReplicas = 3;
+  std::vector<Ref<Tensor>> deltas;
+  std::vector<const Tensor*> pointers;
+  for (size_t i = 0; i < kReplicas; ++i) {
+    Ref<Tensor> delta = Tensor::Create(DType::kFloat32, Shape({kSize})).value();
+    float x = 0.1f * static_cast<float>(i + 1);
+    for (float& element : delta->mutable_span<float>()) element = x = x * 1.7f - std::floor(x);
+    pointers.push_back(delta.get());
+    deltas.push_back(std::move(delta));
+  }
+  const Ref<Strategy> strategy = Mirrored(kReplicas);
+  const Ref<Tensor> initial = Full(DType::kFloat32, Shape({kSize}), 0.3).value();
+  for (const auto& [aggregation, op] : {std::pair(Aggregation::kSum, ReduceOp::kSum),
+                                        std::pair(Aggregation::kMean, ReduceOp::kMean)}) {
+    const Ref<Tensor> fold = tutti::Reduce(op, pointers).value();
+    const Ref<Tensor> expected = Binary(BinaryOp::kSub, *initial, *fold).value();
+    const Ref<Variable> variable =
+        Make(strategy, initial, Synchronization::kOnWrite, aggregation);
+    MustRun(strategy, ReplicaFn([&](ReplicaContext& replica, const Value&) -> Result<Ref<Value>> {
+              const Tensor& mine = *deltas[static_cast<size_t>(replica.replica_id())];
+              TUTTI_RETURN_IF_ERROR(variable->AssignSub(&replica, mine, {}));
+              return Value::None();
+            }));
+    for (size_t i = 0; i < kReplicas; ++i) {
+      EXPECT_EQ(std::memcmp(variable->copy(i).data(), expected->data(), expected->byte_size()), 0)
+          << AggregationName(aggregation) << " copy " << i;
+    }
+    EXPECT_TRUE(variable->Read(nullptr, {}).value()->ContentsEqual(*expected));
   }
 }
 

@@ -1,0 +1,96 @@
+#include "core/strategy/variable_update.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/tensor/arithmetic.h"
+#include "core/tensor/reduce.h"
+
+namespace tutti {
+
+namespace {
+
+constexpr size_t kBlockBytes = 8 * 1024;
+constexpr int64_t kElementsPerLine = 64;  // ranges of replicas meet at the ends of cache lines
+
+}  // namespace
+
+std::string VariableUpdate::Describe() const {
+  return Format("{} of variable '{}'", Variable::WriteName(write_), variable_.name());
+}
+
+Status VariableUpdate::Execute(std::span<MergePart* const> parts) {
+  const bool first_only = variable_.aggregation_ == Aggregation::kOnlyFirstReplica;
+  const bool sum = variable_.aggregation_ == Aggregation::kSum;
+  if (!first_only) {
+    TUTTI_RETURN_IF_ERROR(
+        CheckReducible(sum ? ReduceOp::kSum : ReduceOp::kMean, variable_.dtype_)
+            .WithPrefix(Describe()));
+  }
+  for (MergePart* part : parts.first(first_only ? 1 : parts.size())) {
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Tensor> operand,
+                           variable_.Detached(static_cast<VariableUpdate*>(part)->tensor_));
+    TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> contiguous, operand->Contiguous());
+    own_plan_.operands.push_back(std::move(contiguous));
+  }
+  for (const auto& copy : variable_.copies_) own_plan_.locks.emplace_back(copy->mutex);
+  has_shares_ = parts.size() > 1 && tensor_.byte_size() >= static_cast<size_t>(kShareBytes);
+  if (has_shares_) {
+    for (MergePart* part : parts) static_cast<VariableUpdate*>(part)->plan_ = &own_plan_;
+  } else {
+    UpdateRange(own_plan_, 0, tensor_.num_elements());
+    own_plan_.locks.clear();
+  }
+  return OkStatus();
+}
+
+void VariableUpdate::DoShare(size_t replica, size_t num_replicas) {
+  const int64_t lines = (tensor_.num_elements() + kElementsPerLine - 1) / kElementsPerLine;
+  const auto n = static_cast<int64_t>(num_replicas);
+  const auto i = static_cast<int64_t>(replica);
+  const auto element = [&](int64_t share) {
+    return std::min(tensor_.num_elements(), lines * share / n * kElementsPerLine);
+  };
+  UpdateRange(*plan_, element(i), element(i + 1));
+}
+
+// The operations are defined for the dtype (Execute and CheckTensor have asked), so that they cannot
+// fail.
+void VariableUpdate::UpdateRange(const Plan& plan, int64_t begin, int64_t end) const {
+  const DType dtype = variable_.dtype_;
+  const size_t item = ItemSize(dtype);
+  const ReduceOp fold =
+      variable_.aggregation_ == Aggregation::kMean ? ReduceOp::kMean : ReduceOp::kSum;
+  alignas(64) char scratch[kBlockBytes];
+  const auto block = static_cast<int64_t>(kBlockBytes / item);
+  std::vector<const void*> inputs(plan.operands.size());
+  for (int64_t at = begin; at < end; at += block) {
+    const int64_t n = std::min(block, end - at);
+    const size_t offset = static_cast<size_t>(at) * item;
+    const size_t bytes = static_cast<size_t>(n) * item;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      inputs[i] = static_cast<const char*>(plan.operands[i]->data()) + offset;
+    }
+    const void* delta = inputs[0];
+    if (inputs.size() > 1) {
+      (void)ReduceInto(fold, dtype, inputs, n, scratch);
+      delta = scratch;
+    }
+    for (const auto& copy : variable_.copies_) {
+      char* target = static_cast<char*>(copy->storage->mutable_data()) + offset;
+      switch (write_) {
+        case Variable::Write::kAssign: std::memcpy(target, delta, bytes); break;
+        case Variable::Write::kAdd:
+          (void)BinaryElements(BinaryOp::kAdd, dtype, target, delta, target, n);
+          break;
+        case Variable::Write::kSub:
+          (void)BinaryElements(BinaryOp::kSub, dtype, target, delta, target, n);
+          break;
+      }
+    }
+  }
+}
+
+}  // namespace tutti
