@@ -35,8 +35,9 @@ def data_folder():
     """The nearest examples/data above the working directory, else the one beside this file."""
     here = pathlib.Path.cwd()
     for folder in (here, *here.parents):
-        if (folder / "examples" / "data").is_dir():
-            return folder / "examples" / "data"
+        data = folder / "examples" / "data"
+        if any(data.glob("digits-*.tfrecord")):
+            return data
     return pathlib.Path(__file__).resolve().parent.parent / "data"
 
 

@@ -297,6 +297,14 @@ inline PyArrayObject *ArrayOf(PyObject *object) {
   return reinterpret_cast<PyArrayObject *>(array);
 }
 
+// A NumPy scalar, of which ArrayOf would make an array first.
+inline bool TensorOfScalar(PyObject *object, tutti_dtype dtype, tutti_tensor **out) {
+  alignas(16) char item[16];
+  PyArray_ScalarAsCtype(object, item);
+  return Check(tutti_tensor_create_from_data(CurrentRuntime(), dtype, 0, nullptr, item,
+                                             tutti_dtype_get_size(dtype), out));
+}
+
 bool TensorOfDlpack(PyObject *object, tutti_tensor **out);  // dlpack.h
 
 // The tensor that `object` is or stands for; `out` gets a reference. TypeError for what is none.
@@ -316,7 +324,15 @@ inline bool TensorOfObject(PyObject *object, npy_intp copy_up_to, tutti_tensor *
     *out = static_cast<tutti_tensor *>(tensor);
     return true;
   }
-  if (!PyArray_IsScalar(object, Generic) && PyObject_HasAttrString(object, "__dlpack__") &&
+  const bool is_scalar = PyArray_IsScalar(object, Generic);
+  if (is_scalar) {
+    PyArray_Descr *descr = PyArray_DescrFromScalar(object);
+    if (descr == nullptr) return false;
+    const tutti_dtype dtype = DtypeOf(descr);
+    Py_DECREF(descr);
+    if (dtype != TUTTI_DTYPE_INVALID) return TensorOfScalar(object, dtype, out);
+  }
+  if (!is_scalar && PyObject_HasAttrString(object, "__dlpack__") &&
       !PyObject_HasAttrString(object, "__array_interface__")) {
     return TensorOfDlpack(object, out);
   }

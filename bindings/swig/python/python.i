@@ -8,7 +8,8 @@
 /* SWIG's own way to give up the GIL takes it back in a destructor, and a thread that Python ends
  * there takes the process with it. */
 #define SWIG_PYTHON_NO_USE_GIL
-#define SWIG_PYTHON_THREAD_BEGIN_ALLOW PyThreadState *tutti_saved_thread = PyEval_SaveThread()
+#define SWIG_PYTHON_THREAD_BEGIN_ALLOW \
+  PyThreadState *tutti_saved_thread = tutti_python::Interpreter::GiveUp()
 #define SWIG_PYTHON_THREAD_END_ALLOW tutti_python::Interpreter::TakeBack(tutti_saved_thread)
 %}
 
