@@ -1,4 +1,5 @@
-// The ops of this room; each is defined in <name>_op.cc beside its maker and its stage.
+// The ops of this room; each is defined in <name>_op.cc beside its maker and its stage. Those of
+// record files are declared in headers of their own.
 #ifndef TUTTI_CORE_DATASET_BUILTIN_OPS_H_
 #define TUTTI_CORE_DATASET_BUILTIN_OPS_H_
 

@@ -18,6 +18,8 @@ Ref<DatasetEnvironment> DatasetEnvironment::Create(Ref<Environment> environment,
   Ref<DatasetEnvironment> made =
       MakeRef<DatasetEnvironment>(std::move(environment), std::move(functions));
   AddBuiltinOps(&made->ops_);
+  // A registry that serves several of these knows the kind already.
+  if (made->functions_) (void)AddParseExampleKind(made->functions_.get());
   // A registry that several environments share knows the kind already.
   if (made->functions_) (void)AddParseExampleKind(made->functions_.get());
   return made;

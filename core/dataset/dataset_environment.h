@@ -14,7 +14,7 @@ class FunctionRegistry;
 
 class DatasetEnvironment final : public RefCounted {
  public:
-  // With the ops of this room. `functions` may be null: then no function has a name.
+  // With the ops of this room, and the kinds of native functions that it brings. `functions` may be null: then no function has a name.
   static Ref<DatasetEnvironment> Create(Ref<Environment> environment,
                                         Ref<FunctionRegistry> functions);
 

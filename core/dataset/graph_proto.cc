@@ -1,6 +1,7 @@
 // Datasets as bytes: Dataset::Serialize, Dataset::Deserialize and GraphFingerprint.
 #include <openssl/sha.h>
 
+#include <limits>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -8,6 +9,7 @@
 
 #include "core/base/error.h"
 #include "core/dataset/dataset.h"
+#include "core/dataset/envelope.h"
 #include "core/dataset/graph_fingerprint.h"
 #include "core/dataset/value_proto.h"
 #include "core/function/function_registry.h"
@@ -16,6 +18,7 @@ namespace tutti {
 namespace {
 
 constexpr int32_t kVersion = 1;
+constexpr std::string_view kMagic = "TUTTI-D1";
 
 Status Malformed(std::string_view what) {
   return InvalidArgument("deserialize: these bytes are no dataset definition ({})", what);
@@ -177,13 +180,17 @@ Result<std::string> Dataset::Serialize() const {
   if (!def.SerializeToString(&bytes)) {
     return ResourceExhausted("serialize: the definition is too large for one message (2 GiB)");
   }
-  return bytes;
+  return SealEnvelope(kMagic, bytes);
 }
 
 Result<Ref<Dataset>> Dataset::Deserialize(Environments environment, std::string_view bytes) {
   TUTTI_RETURN_IF_ERROR(environment->environment().CheckUsable("deserialize"));
+  std::string_view content;
+  if (const char* why = OpenEnvelope(kMagic, bytes, &content)) return Malformed(why);
   v1::DatasetDef def;
-  if (!def.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) || def.nodes().empty()) {
+  if (content.size() > static_cast<size_t>(std::numeric_limits<int>::max()) ||
+      !def.ParseFromArray(content.data(), static_cast<int>(content.size())) ||
+      def.nodes().empty()) {
     return Malformed("they do not parse");
   }
   if (def.version() != kVersion) {

@@ -1,22 +1,20 @@
 #include "core/dataset/iterator.h"
 
-#include <cstring>
 #include <limits>
 #include <utility>
 
 #include "core/base/callback_scope.h"
-#include "core/base/crc32c.h"
 #include "core/base/error.h"
 #include "core/base/wait.h"
+#include "core/dataset/envelope.h"
 #include "core/dataset/graph_fingerprint.h"
 
 namespace tutti {
 namespace {
 
-// A saved state: magic, fingerprint, body, CRC-32C of all before it.
+// A saved state: in its envelope the graph's fingerprint and the body.
 constexpr std::string_view kMagic = "TUTTI-I1";
 constexpr size_t kFingerprintBytes = 32;
-constexpr size_t kChecksumBytes = sizeof(uint32_t);
 
 std::string NameOf(const IteratorOptions& options, const Dataset& dataset) {
   if (!options.name.empty()) return Format("iterator '{}'", options.name);
@@ -183,11 +181,7 @@ Result<std::string> Iterator::Save(const CallOptions& call) {
     if (status.ok()) fingerprint_ = std::move(fingerprint).value();
   }
   std::string state;
-  if (status.ok()) {
-    state.append(kMagic).append(fingerprint_).append(*body);
-    const uint32_t checksum = Crc32c(state.data(), state.size());
-    state.append(reinterpret_cast<const char*>(&checksum), sizeof(checksum));
-  }
+  if (status.ok()) state = SealEnvelope(kMagic, fingerprint_ + *body);
   Leave();
   if (!status.ok()) return status;
   return state;
@@ -230,21 +224,14 @@ Status Iterator::Restore(std::string_view state, const CallOptions& call) {
     status = fingerprint.status();
     if (status.ok()) fingerprint_ = std::move(fingerprint).value();
   }
-  constexpr size_t kHead = kMagic.size() + kFingerprintBytes;
   if (status.ok()) {
-    if (state.size() < kHead + kChecksumBytes || !state.starts_with(kMagic)) {
-      status = NoState("they do not begin like one");
+    std::string_view content;
+    if (const char* why = OpenEnvelope(kMagic, state, &content)) {
+      status = NoState(why);
+    } else if (content.substr(0, kFingerprintBytes) != fingerprint_) {
+      status = NoState("they are of another dataset");
     } else {
-      uint32_t checksum = 0;
-      const std::string_view checked = state.substr(0, state.size() - kChecksumBytes);
-      std::memcpy(&checksum, state.data() + checked.size(), kChecksumBytes);
-      if (checksum != Crc32c(checked.data(), checked.size())) {
-        status = NoState("their checksum is wrong");
-      } else if (state.substr(kMagic.size(), kFingerprintBytes) != fingerprint_) {
-        status = NoState("they are of another dataset");
-      } else {
-        status = RestoreBody(checked.substr(kHead), call);
-      }
+      status = RestoreBody(content.substr(kFingerprintBytes), call);
     }
   }
   Leave();
@@ -252,6 +239,7 @@ Status Iterator::Restore(std::string_view state, const CallOptions& call) {
 }
 
 Status Iterator::OnClose(const CallOptions& call) {
+  TUTTI_RETURN_IF_ERROR(CheckComputingAllowed("close"));
   std::unique_lock lock(mutex_);
   closing_ = true;
   if (root_) root_->Stop();
