@@ -1,7 +1,8 @@
 """A two-layer perceptron for 8x8 digits: 64 pixels, 64 hidden units (ReLU), 10 classes (softmax).
 
 Its parameters are one row of numbers, in the order hidden weights, hidden biases, output weights,
-output biases. Plain NumPy; the arithmetic of examples/c/perceptron.c.
+output biases. Plain NumPy; the arithmetic of examples/c/perceptron.c, in float64: the order in which
+gradients are added up then shows in no digit that is printed, however many replicas there are.
 """
 
 import numpy as np
@@ -18,7 +19,7 @@ def draw(seed, count):
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         z ^= z >> np.uint64(31)
-    return (z >> np.uint64(40)).astype(np.float32) / np.float32(8388608) - np.float32(1)
+    return (z >> np.uint64(40)).astype(np.float64) / 8388608 - 1
 
 
 def split(parameters):
@@ -31,11 +32,11 @@ def split(parameters):
 
 def initial(seed):
     """He et al. 2015: weights uniform in +-sqrt(6 / fan_in), biases zero."""
-    parameters = np.zeros(PARAMETERS, np.float32)
+    parameters = np.zeros(PARAMETERS)
     hidden, _, output, _ = split(parameters)
     numbers = draw(seed, hidden.size + output.size)
-    hidden[...] = np.sqrt(np.float32(6 / INPUTS)) * numbers[:hidden.size].reshape(hidden.shape)
-    output[...] = np.sqrt(np.float32(6 / HIDDEN)) * numbers[hidden.size:].reshape(output.shape)
+    hidden[...] = np.sqrt(6 / INPUTS) * numbers[:hidden.size].reshape(hidden.shape)
+    output[...] = np.sqrt(6 / HIDDEN) * numbers[hidden.size:].reshape(output.shape)
     return parameters
 
 
@@ -44,20 +45,20 @@ def run(parameters, images, labels, scale=None):
     right. With `scale` also the gradient of scale * loss, else None."""
     hidden_weights, hidden_bias, output_weights, output_bias = split(parameters)
     rows = np.arange(len(labels))
-    pixels = images / np.float32(16)
+    pixels = images / 16
     hidden = np.maximum(pixels @ hidden_weights + hidden_bias, 0)
     scores = hidden @ output_weights + output_bias
     scores -= scores.max(axis=1, keepdims=True)
     chances = np.exp(scores)
     chances /= chances.sum(axis=1, keepdims=True)
-    loss = -np.log(np.maximum(chances[rows, labels], 1e-30), dtype=np.float64).sum()
+    loss = -np.log(np.maximum(chances[rows, labels], 1e-30)).sum()
     correct = int((chances.argmax(axis=1) == labels).sum())
     if scale is None:
         return loss, correct, None
 
     chances[rows, labels] -= 1
-    chances *= np.float32(scale)
-    gradient = np.empty(PARAMETERS, np.float32)
+    chances *= scale
+    gradient = np.empty(PARAMETERS)
     to_hidden, to_hidden_bias, to_output, to_output_bias = split(gradient)
     to_output[...] = hidden.T @ chances
     to_output_bias[...] = chances.sum(axis=0)

@@ -26,8 +26,8 @@ import numpy as np
 import perceptron
 import tutti
 
-LEARNING_RATE = np.float32(0.05)
-MOMENTUM = np.float32(0.9)
+LEARNING_RATE = 0.1
+MOMENTUM = 0.9
 LOWEST_ACCURACY = 95.0
 
 
@@ -70,7 +70,7 @@ class Model:
             # All replicas bring the same update.
             self.weights = tutti.Variable(perceptron.initial(seed), name="weights",
                                           aggregation="only_first_replica")
-            self.velocity = tutti.Variable(np.zeros(perceptron.PARAMETERS, np.float32),
+            self.velocity = tutti.Variable(np.zeros(perceptron.PARAMETERS),
                                            name="velocity", synchronization="on_read",
                                            aggregation="mean")
 
@@ -122,8 +122,8 @@ def whole_number(least):
 def parse_arguments():
     parser = argparse.ArgumentParser(description="Trains a perceptron on handwritten digits.")
     parser.add_argument("--replicas", type=whole_number(1), default=2)
-    parser.add_argument("--epochs", type=whole_number(1), default=30)
-    parser.add_argument("--batch", type=whole_number(1), default=64)
+    parser.add_argument("--epochs", type=whole_number(1), default=20)
+    parser.add_argument("--batch", type=whole_number(1), default=16)
     parser.add_argument("--seed", type=whole_number(0), default=1)
     parser.add_argument("--data", type=pathlib.Path, help="folder of the digits; default: found "
                         "from the working directory")
