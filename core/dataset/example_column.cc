@@ -210,9 +210,13 @@ void ExampleColumn::StoreInt64s(const int64_t* values, size_t n) {
       using T = typename decltype(tag)::type;
       if constexpr (std::is_integral_v<T>) {
         auto* out = reinterpret_cast<T*>(Cursor());
+        bool all_fit = true;
         for (size_t i = 0; i < room; ++i) {
-          if (!Fits<T>(values[i]) && misfit_.empty()) misfit_ = Format("{}", values[i]);
+          all_fit &= Fits<T>(values[i]);
           out[i] = static_cast<T>(values[i]);
+        }
+        if (!all_fit && misfit_.empty()) {
+          misfit_ = Format("{}", *std::find_if_not(values, values + room, Fits<T>));
         }
       }
     });
