@@ -147,6 +147,10 @@ TEST(CommunicatorStress, EndsEveryRankWithOneErrorWhateverComesBetween) {
     disturber.join();
     for (const Outcome& outcome : outcomes) {
       EXPECT_NE(outcome.error.code(), StatusCode::kDataLoss) << outcome.error.ToString();
+      // Only where a short one was given: anything else would be a rank that nobody woke.
+      if (kind != 3) {
+        EXPECT_NE(outcome.error.code(), StatusCode::kDeadlineExceeded) << outcome.error.ToString();
+      }
       EXPECT_LE(std::abs(outcome.completed - outcomes[0].completed), 1);
       const bool closed_itself = outcome.error.code() == StatusCode::kFailedPrecondition;
       if (outcome.error.ok() || closed_itself) continue;
