@@ -6,6 +6,7 @@
 #include "core/dataset/dataset.h"
 #include "core/dataset/iterator.h"
 #include "core/function/callback.h"
+#include "core/function/function_registry.h"
 
 namespace tutti {
 namespace {
@@ -33,8 +34,8 @@ void Walk(benchmark::State& state, const Ref<Dataset>& dataset, int64_t elements
     (void)iterator->Close(CallOptions());
   }
   state.SetItemsProcessed(state.iterations() * elements);
-  state.counters["ns_per_element"] =
-      benchmark::Counter(static_cast<double>(state.iterations() * elements) / 1e9,
+  state.counters["per_element"] =
+      benchmark::Counter(static_cast<double>(state.iterations() * elements),
                          benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
 }
 

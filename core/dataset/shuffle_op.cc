@@ -145,19 +145,25 @@ class ShuffleStage final : public Stage, private ReplayPoints::Taker {
       refill = refill.Slice(1, refill.rows);
     }
     hole_ = -1;
-    drawn_.clear();
-    for (int64_t k = 0; k < draws && size() > 0; ++k) {
-      const auto index = static_cast<int64_t>(order_.Below(static_cast<uint64_t>(size())));
-      const int64_t slot = slots_[static_cast<size_t>(index)];
-      drawn_.push_back(slot);
-      if (k < refill.rows) {
-        positions_[static_cast<size_t>(slot)] = position++;
-      } else if (input_ended_) {
+    // As long as there is a refill the buffer stays full, and the loop has nothing to decide.
+    const int64_t steady = std::min(draws, refill.rows);
+    drawn_.resize(static_cast<size_t>(steady));
+    ShuffleOrder order = order_;
+    const auto full = static_cast<uint64_t>(size());
+    for (int64_t& drawn : drawn_) {
+      drawn = slots_[order.Below(full)];
+      positions_[static_cast<size_t>(drawn)] = position++;
+    }
+    for (int64_t k = steady; k < draws && size() > 0; ++k) {
+      const auto index = static_cast<int64_t>(order.Below(static_cast<uint64_t>(size())));
+      drawn_.push_back(slots_[static_cast<size_t>(index)]);
+      if (input_ended_) {
         RemoveSlot(index);
       } else {
-        hole_ = index;  // the last draw: with a refill for each of the others
+        hole_ = index;  // the last draw
       }
     }
+    order_ = order;
     Slab drawn;
     if (slab->status.ok()) {
       slab->status = store_.Exchange(drawn_, refill, demand.count_only ? nullptr : &drawn);
