@@ -199,7 +199,8 @@ const char* Variable::WriteName(Write write) {
 Status Variable::CheckTensor(Write write, const Tensor& tensor) const {
   if (tensor.dtype() != dtype_) {
     return InvalidArgument("{}: variable '{}' has dtype {}, the tensor {}; cast the tensor first",
-                           WriteName(write), name(), DTypeName(dtype_), DTypeName(tensor.dtype()));
+                           WriteName(write), name(), DTypeName(dtype_), DTypeName(tensor.dtype()))
+        .With("dtype", DTypeName(dtype_));
   }
   if (tensor.shape() != shape_) {
     return InvalidArgument("{}: variable '{}' has shape {}, the tensor {}", WriteName(write), name(),

@@ -179,6 +179,14 @@ class TransformationTest(unittest.TestCase):
         with self.assertRaises(ValueError):
             options.no_such_option = 1
 
+    def test_what_is_set_through_a_datasets_options_counts(self):
+        dataset = Dataset.range(3)
+        dataset.options().deterministic = False
+        dataset.options().threading.private_threadpool_size = 2
+        self.assertIs(dataset.options().deterministic, False)
+        self.assertEqual(dataset.options().threading.private_threadpool_size, 2)
+        self.assertIs(dataset.map(lambda x: x).options().deterministic, False)
+
     def test_registered_functions_survive_serialisation(self):
         tutti.data.register_function("dataset_test.double", lambda x: x * 2,
                                      output_signature=TensorSpec((), np.int64))

@@ -229,6 +229,7 @@ class VariableTest(unittest.TestCase):
         with self.assertRaisesRegex(errors.InvalidArgumentError, "float64") as caught:
             variable.assign(np.zeros(3))
         self.assertIsInstance(caught.exception, ValueError)
+        self.assertIsInstance(caught.exception, TypeError)
         with self.assertRaisesRegex(ValueError, r"\[2\]"):
             variable.assign(np.zeros(2, np.float32))
 

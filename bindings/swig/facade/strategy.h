@@ -119,15 +119,15 @@ inline tutti_status *context_strategy(const tutti_context *context, tutti_strate
 }
 
 inline tutti_status *context_all_reduce(tutti_context *context, int32_t op,
-                                        const tutti_value *value, const tutti_call_options *call,
+                                        const tutti_value *operand, const tutti_call_options *call,
                                         tutti_value **out_value) {
-  return tutti_context_all_reduce(context, op, value, call, out_value);
+  return tutti_context_all_reduce(context, op, operand, call, out_value);
 }
 
-inline tutti_status *context_all_gather(tutti_context *context, const tutti_value *value,
+inline tutti_status *context_all_gather(tutti_context *context, const tutti_value *operand,
                                         int64_t axis, const tutti_call_options *call,
                                         tutti_value **out_value) {
-  return tutti_context_all_gather(context, value, axis, call, out_value);
+  return tutti_context_all_gather(context, operand, axis, call, out_value);
 }
 
 inline tutti_status *context_merge_call(tutti_context *context, tutti_host_handle merge_fn,
@@ -168,18 +168,18 @@ inline tutti_status *variable_data(const tutti_variable *variable, tutti_context
 }
 
 inline tutti_status *variable_assign(tutti_variable *variable, tutti_context *ambient,
-                                     const tutti_tensor *tensor, const tutti_call_options *call) {
-  return tutti_variable_assign(variable, ambient, tensor, call);
+                                     const tutti_tensor *operand, const tutti_call_options *call) {
+  return tutti_variable_assign(variable, ambient, operand, call);
 }
 inline tutti_status *variable_assign_add(tutti_variable *variable, tutti_context *ambient,
-                                         const tutti_tensor *tensor,
+                                         const tutti_tensor *operand,
                                          const tutti_call_options *call) {
-  return tutti_variable_assign_add(variable, ambient, tensor, call);
+  return tutti_variable_assign_add(variable, ambient, operand, call);
 }
 inline tutti_status *variable_assign_sub(tutti_variable *variable, tutti_context *ambient,
-                                         const tutti_tensor *tensor,
+                                         const tutti_tensor *operand,
                                          const tutti_call_options *call) {
-  return tutti_variable_assign_sub(variable, ambient, tensor, call);
+  return tutti_variable_assign_sub(variable, ambient, operand, call);
 }
 
 inline const char *variable_name(const tutti_variable *variable) {

@@ -229,17 +229,19 @@ OUT_HANDLE(tutti_distributed_iterator)
   if ($1 == nullptr) SWIG_fail;
 }
 
-%define IN_VALUE(NAME, ROLE)
+%define IN_VALUE(NAME, ROLE, COPY_UP_TO)
 %typemap(in) const tutti_value *NAME {
   tutti_value *made = nullptr;
-  if (!tutti_python::ValueOf($input, tutti_python::Role::ROLE, 0, &made)) SWIG_fail;
+  if (!tutti_python::ValueOf($input, tutti_python::Role::ROLE, COPY_UP_TO, &made)) SWIG_fail;
   $1 = made;
 }
 %typemap(freearg) const tutti_value *NAME "tutti_value_release($1);";
 %enddef
-IN_VALUE(args, kArguments)
-IN_VALUE(value, kResult)
-IN_VALUE(data, kData)
+IN_VALUE(args, kArguments, 0)
+IN_VALUE(value, kResult, 0)
+IN_VALUE(data, kData, 0)
+/* What is read during the call only: a small array is copied, which nobody can tell. */
+IN_VALUE(operand, kResult, tutti_python::kCopiedOperandBytes)
 
 %typemap(in) (size_t count, const tutti_value *const *values)
     (tutti_python::Children<tutti_python::ValueParts> parts) {
@@ -266,6 +268,12 @@ IN_VALUE(data, kData)
 }
 %typemap(freearg) const tutti_tensor *tensor "tutti_tensor_release($1);";
 %apply const tutti_tensor *tensor { const tutti_tensor *other };
+%typemap(in) const tutti_tensor *operand {
+  tutti_tensor *made = nullptr;
+  if (!tutti_python::TensorOfObject($input, tutti_python::kCopiedOperandBytes, &made)) SWIG_fail;
+  $1 = made;
+}
+%typemap(freearg) const tutti_tensor *operand "tutti_tensor_release($1);";
 
 /* The caller's array is written. */
 %typemap(in) tutti_tensor *mutable_tensor {

@@ -19,6 +19,8 @@ enum class Role { kArguments, kResult, kData };
 
 // Rows that a function returns are gathered into a slab: up to here a copy is cheaper than a view.
 constexpr npy_intp kCopiedRowBytes = 1024;
+// So are operands, which a call reads and lets go of: letting go of a view goes over a thread.
+constexpr npy_intp kCopiedOperandBytes = 4096;
 
 inline bool IsA(PyObject *object, PyObject *type) {
   return PyObject_TypeCheck(object, reinterpret_cast<PyTypeObject *>(type));

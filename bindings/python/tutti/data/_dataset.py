@@ -241,8 +241,8 @@ class Dataset:
     # ---- reading
 
     def options(self) -> Options:
-        """A copy of the dataset's options."""
-        return Options._of(_native.dataset_options(self._handle))
+        """The options of this dataset; what is set through them counts for it."""
+        return Options._of(_native.dataset_options(self._handle), self)
 
     def cardinality(self) -> int:
         """The number of elements, INFINITE_CARDINALITY or UNKNOWN_CARDINALITY."""

@@ -27,21 +27,29 @@ _INTEGERS = frozenset(("threading.private_threadpool_size",
 _GROUPS = frozenset(key.partition(".")[0] for key in _BOOLEANS | _INTEGERS if "." in key)
 
 
+def _set(handle: Any, key: str, value: Any) -> None:
+    if isinstance(value, bool) or key in _BOOLEANS:
+        _native.data_options_set_bool(handle, key, bool(value))
+    else:
+        _native.data_options_set_int64(handle, key, value)
+
+
 class _Group:
     """The options under one prefix, as attributes."""
 
-    __slots__ = ("_handle", "_prefix")
+    __slots__ = ("_handle", "_prefix", "_dataset")
 
-    def __init__(self, handle: Any, prefix: str):
+    def __init__(self, handle: Any, prefix: str, dataset: Any = None):
         object.__setattr__(self, "_handle", handle)
         object.__setattr__(self, "_prefix", prefix)
+        object.__setattr__(self, "_dataset", dataset)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
         key = self._prefix + name
         if key in _GROUPS:
-            return _Group(self._handle, key + ".")
+            return _Group(self._handle, key + ".", self._dataset)
         number = _native.data_options_read(self._handle, key)
         if number is None:
             return None
@@ -53,10 +61,11 @@ class _Group:
         key = self._prefix + name
         if key in _GROUPS:
             raise AttributeError(f"{key} is a group of options; set the options in it")
-        if isinstance(value, bool) or key in _BOOLEANS:
-            _native.data_options_set_bool(self._handle, key, bool(value))
-        else:
-            _native.data_options_set_int64(self._handle, key, value)
+        _set(self._handle, key, value)
+        if self._dataset is not None:
+            change = _native.data_options_create()
+            _set(change, key, value)
+            self._dataset._handle = _native.dataset_with_options(self._dataset._handle, change)
 
 
 class Options(_Group):
@@ -75,9 +84,10 @@ class Options(_Group):
         super().__init__(_native.data_options_create(), "")
 
     @classmethod
-    def _of(cls, handle: Any) -> "Options":
+    def _of(cls, handle: Any, dataset: Any = None) -> "Options":
+        """Options with a handle; those of a dataset change the dataset when they are set."""
         options = cls.__new__(cls)
-        _Group.__init__(options, handle, "")
+        _Group.__init__(options, handle, "", dataset)
         return options
 
     def merge(self, other: "Options") -> "Options":
