@@ -1,0 +1,235 @@
+#include "datasets.h"
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "functions.h"
+
+namespace conformance {
+namespace {
+
+// ---- from_generator ----
+
+// The spec that every element fits: dims that differ are unknown.
+Spec SpecOfAll(const std::vector<Value> &elements) {
+  Spec first;
+  Check(tutti_spec_create_from_value(elements.at(0).get(), first.out()));
+  std::vector<Spec> leaves(tutti_spec_get_leaf_count(first.get()));
+  for (size_t leaf = 0; leaf < leaves.size(); ++leaf) {
+    const tutti_tensor *tensor = tutti_value_get_leaf_tensor(elements[0].get(), leaf);
+    const size_t rank = tutti_tensor_get_rank(tensor);
+    const int64_t *begin = tutti_tensor_get_dims(tensor);
+    std::vector<int64_t> dims(begin, begin + rank);
+    for (const Value &element : elements) {
+      const int64_t *others =
+          tutti_tensor_get_dims(tutti_value_get_leaf_tensor(element.get(), leaf));
+      for (size_t axis = 0; axis < rank; ++axis) {
+        if (others[axis] != dims[axis]) dims[axis] = TUTTI_UNKNOWN_DIMENSION;
+      }
+    }
+    Check(tutti_spec_create_tensor(tutti_tensor_get_dtype(tensor), static_cast<int64_t>(rank),
+                                   dims.data(), leaves[leaf].out()));
+  }
+  std::vector<const tutti_spec *> handles;
+  for (const Spec &leaf : leaves) handles.push_back(leaf.get());
+  Spec spec;
+  Check(tutti_spec_create_from_leaves(tutti_spec_get_treespec(first.get()), handles.size(),
+                                      handles.data(), spec.out()));
+  return spec;
+}
+
+// The generator's state is the position, a number of the host's.
+const char kPositionTag = 0;
+
+Value StartGenerator(tutti_context *, const Value &) {
+  Value state;
+  Check(tutti_value_create_host_object(
+      &kPositionTag, new size_t(0), [](void *data) { delete static_cast<size_t *>(data); },
+      state.out()));
+  return state;
+}
+
+Dataset FromGenerator(const Json &op) {
+  CheckKeys(op, {"op", "elements"});
+  std::vector<Value> elements;
+  for (const Json &element : op.at("elements")) elements.push_back(ValueOf(element));
+  const Spec spec = SpecOfAll(elements);
+  const Body next = [elements](tutti_context *, const Value &state) {
+    auto *position =
+        static_cast<size_t *>(tutti_value_get_leaf_host_object(state.get(), 0, &kPositionTag));
+    return *position < elements.size() ? elements[(*position)++] : Value();
+  };
+  Dataset dataset;
+  Check(tutti_dataset_create_from_generator(nullptr, StoredCallback(StartGenerator),
+                                            StoredCallback(next), spec.get(), nullptr,
+                                            dataset.out()));
+  return dataset;
+}
+
+// ---- the other sources ----
+
+Dataset Range(const Json &op) {
+  CheckKeys(op, {"op", "start", "stop", "step", "output_type"});
+  tutti_range_options options = TUTTI_RANGE_OPTIONS_INIT;
+  if (op.contains("output_type")) options.dtype = DTypeOf(op.at("output_type"));
+  Dataset dataset;
+  Check(tutti_dataset_create_range(nullptr, op.value("start", int64_t{0}), op.at("stop"),
+                                   op.value("step", int64_t{1}), &options, dataset.out()));
+  return dataset;
+}
+
+Dataset FromTensors(const Json &op) {
+  CheckKeys(op, {"op", "value"});
+  const auto create = op.at("op") == "from_tensors" ? tutti_dataset_create_from_tensors
+                                                    : tutti_dataset_create_from_tensor_slices;
+  Dataset dataset;
+  Check(create(nullptr, ValueOf(op.at("value")).get(), nullptr, dataset.out()));
+  return dataset;
+}
+
+Dataset Zip(const Json &op) {
+  CheckKeys(op, {"op", "inputs"});
+  if (!op.at("inputs").contains("t")) throw NotCovered("zip of something but a tuple");
+  std::vector<Value> leaves;
+  std::vector<const tutti_value *> handles;
+  for (const Json &input : op.at("inputs").at("t")) {
+    leaves.emplace_back();
+    Check(tutti_value_create_dataset(BuildDataset(input).get(), leaves.back().out()));
+  }
+  for (const Value &leaf : leaves) handles.push_back(leaf.get());
+  Value tuple;
+  Check(tutti_value_create_tuple(handles.size(), handles.data(), tuple.out()));
+  Dataset dataset;
+  Check(tutti_dataset_create_zip(nullptr, tuple.get(), nullptr, dataset.out()));
+  return dataset;
+}
+
+// ---- transformations: each alters the dataset of its "input" ----
+
+using Transform = void (*)(const Json &op, Dataset *dataset);
+
+void Map(const Json &op, Dataset *dataset) {
+  CheckKeys(op, {"op", "input", "fn", "arg"});
+  Check(
+      tutti_dataset_map(dataset->out(), NamedFunction(op, ElementSpecOf(*dataset)).get(), nullptr));
+}
+
+void Filter(const Json &op, Dataset *dataset) {
+  CheckKeys(op, {"op", "input", "fn", "arg"});
+  Check(tutti_dataset_filter(dataset->out(), NamedFunction(op, ElementSpecOf(*dataset)).get(),
+                             nullptr));
+}
+
+void Batch(const Json &op, Dataset *dataset) {
+  CheckKeys(op, {"op", "input", "batch_size", "drop_remainder"});
+  tutti_batch_options options = TUTTI_BATCH_OPTIONS_INIT;
+  if (op.contains("drop_remainder")) {
+    options.drop_remainder = op.at("drop_remainder").get<bool>() ? TUTTI_TRUE : TUTTI_FALSE;
+  }
+  Check(tutti_dataset_batch(dataset->out(), op.at("batch_size"), &options));
+}
+
+void Shuffle(const Json &op, Dataset *dataset) {
+  CheckKeys(op, {"op", "input", "buffer_size", "seed", "reshuffle_each_iteration"});
+  tutti_shuffle_options options = TUTTI_SHUFFLE_OPTIONS_INIT;
+  if (op.contains("reshuffle_each_iteration")) {
+    options.reshuffle_each_iteration =
+        op.at("reshuffle_each_iteration").get<bool>() ? TUTTI_TRUE : TUTTI_FALSE;
+  }
+  const int64_t seed = op.value("seed", int64_t{0});
+  Check(tutti_dataset_shuffle(dataset->out(), op.at("buffer_size"),
+                              op.contains("seed") ? &seed : nullptr, &options));
+}
+
+void Repeat(const Json &op, Dataset *dataset) {
+  CheckKeys(op, {"op", "input", "count"});
+  Check(tutti_dataset_repeat(dataset->out(), op.value("count", int64_t{-1}), nullptr));
+}
+
+void Take(const Json &op, Dataset *dataset) {
+  CheckKeys(op, {"op", "input", "count"});
+  Check(tutti_dataset_take(dataset->out(), op.at("count"), nullptr));
+}
+
+void Skip(const Json &op, Dataset *dataset) {
+  CheckKeys(op, {"op", "input", "count"});
+  Check(tutti_dataset_skip(dataset->out(), op.at("count"), nullptr));
+}
+
+void Shard(const Json &op, Dataset *dataset) {
+  CheckKeys(op, {"op", "input", "num_shards", "index"});
+  Check(tutti_dataset_shard(dataset->out(), op.at("num_shards"), op.at("index"), nullptr));
+}
+
+void Concatenate(const Json &op, Dataset *dataset) {
+  CheckKeys(op, {"op", "input", "other"});
+  Check(tutti_dataset_concatenate(dataset->out(), BuildDataset(op.at("other")).get(), nullptr));
+}
+
+void Enumerate(const Json &op, Dataset *dataset) {
+  CheckKeys(op, {"op", "input", "start"});
+  Check(tutti_dataset_enumerate(dataset->out(), op.value("start", int64_t{0}), nullptr));
+}
+
+void Prefetch(const Json &op, Dataset *dataset) {
+  CheckKeys(op, {"op", "input", "buffer_size"});
+  Check(tutti_dataset_prefetch(dataset->out(), op.at("buffer_size"), nullptr));
+}
+
+const std::map<std::string, Transform> &Transforms() {
+  static const auto *const transforms =
+      new std::map<std::string, Transform>{{"map", Map},
+                                           {"filter", Filter},
+                                           {"batch", Batch},
+                                           {"shuffle", Shuffle},
+                                           {"repeat", Repeat},
+                                           {"take", Take},
+                                           {"skip", Skip},
+                                           {"shard", Shard},
+                                           {"concatenate", Concatenate},
+                                           {"enumerate", Enumerate},
+                                           {"prefetch", Prefetch}};
+  return *transforms;
+}
+
+}  // namespace
+
+Dataset BuildDataset(const Json &op) {
+  const std::string name = op.at("op");
+  if (name == "range") return Range(op);
+  if (name == "from_tensors" || name == "from_tensor_slices") return FromTensors(op);
+  if (name == "from_generator") return FromGenerator(op);
+  if (name == "zip") return Zip(op);
+  if (name == "apply") {  // a function from a dataset to a dataset: here, one transformation
+    CheckKeys(op, {"op", "input", "transformation"});
+    Json transformation = op.at("transformation");
+    transformation["input"] = op.at("input");
+    return BuildDataset(transformation);
+  }
+  const auto found = Transforms().find(name);
+  if (found == Transforms().end()) throw NotCovered("the op " + name);
+  Dataset dataset = BuildDataset(op.at("input"));
+  found->second(op, &dataset);
+  return dataset;
+}
+
+Spec ElementSpecOf(const Dataset &dataset) {
+  Spec spec;
+  Check(tutti_dataset_element_spec(dataset.get(), nullptr, spec.out()));
+  return spec;
+}
+
+std::vector<Value> Elements(const Dataset &dataset) {
+  Iterator iterator;
+  Check(tutti_iterator_create(dataset.get(), nullptr, nullptr, iterator.out()));
+  std::vector<Value> elements;
+  for (;;) {
+    Value element;
+    Check(tutti_iterator_next(iterator.get(), nullptr, element.out()));
+    if (!element) return elements;
+    elements.push_back(std::move(element));
+  }
+}
+
+}  // namespace conformance

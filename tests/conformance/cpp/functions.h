@@ -1,0 +1,27 @@
+// The functions that the vectors name, as callbacks of the C interface.
+#ifndef TESTS_CONFORMANCE_CPP_FUNCTIONS_H_
+#define TESTS_CONFORMANCE_CPP_FUNCTIONS_H_
+
+#include <functional>
+#include <memory>
+
+#include "handles.h"
+#include "json_values.h"
+
+namespace conformance {
+
+using Body = std::function<Value(tutti_context *, const Value &)>;
+
+// A stored callback that calls `body`; what it throws becomes a status.
+tutti_callback StoredCallback(Body body);
+// The same for calls that borrow: pass &body as user_data.
+tutti_status *CallBody(tutti_context *context, const tutti_value *in, tutti_value **out,
+                       void *body) noexcept;
+
+// The function that `op` names with "fn" and "arg", for elements of `input`. Throws NotCovered for
+// one that is not known.
+Function NamedFunction(const Json &op, const Spec &input);
+
+}  // namespace conformance
+
+#endif  // TESTS_CONFORMANCE_CPP_FUNCTIONS_H_

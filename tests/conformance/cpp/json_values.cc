@@ -1,0 +1,210 @@
+#include "json_values.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+
+namespace conformance {
+namespace {
+
+bool IsBytes(const Json &json) { return json.is_object() && json.contains("bytes"); }
+
+// A nested array as dims and a row of scalars.
+struct Flat {
+  std::vector<int64_t> dims;
+  std::vector<Json> scalars;
+};
+
+void Flatten(const Json &json, size_t depth, Flat *flat) {
+  if (!json.is_array()) {
+    flat->scalars.push_back(json);
+    return;
+  }
+  if (flat->dims.size() == depth) flat->dims.push_back(static_cast<int64_t>(json.size()));
+  if (flat->dims[depth] != static_cast<int64_t>(json.size())) {
+    throw std::invalid_argument("ragged array " + json.dump());
+  }
+  for (const Json &element : json) Flatten(element, depth + 1, flat);
+}
+
+Flat Flatten(const Json &json) {
+  Flat flat;
+  Flatten(json, 0, &flat);
+  return flat;
+}
+
+double NumberOf(const Json &scalar) {
+  if (scalar.is_string() && scalar == "nan") return std::nan("");
+  if (scalar.is_boolean()) return scalar.get<bool>() ? 1 : 0;
+  return scalar.get<double>();
+}
+
+Tensor BytesTensor(const Flat &flat) {
+  std::vector<std::string> texts;
+  for (const Json &scalar : flat.scalars) texts.push_back(scalar.at("bytes"));
+  std::vector<tutti_string_view> views;
+  for (const std::string &text : texts) views.push_back({text.data(), text.size()});
+  Tensor tensor;
+  Check(tutti_tensor_create_from_strings(nullptr, flat.dims.size(), flat.dims.data(), views.size(),
+                                         views.data(), tensor.out()));
+  return tensor;
+}
+
+Tensor TensorOfJson(const Json &json, tutti_dtype dtype) {
+  const Flat flat = Flatten(json);
+  if (!flat.scalars.empty() && IsBytes(flat.scalars[0])) return BytesTensor(flat);
+  const bool real = std::any_of(flat.scalars.begin(), flat.scalars.end(),
+                                [](const Json &scalar) { return scalar.is_number_float(); });
+  if (dtype == TUTTI_DTYPE_INVALID) dtype = real ? TUTTI_DTYPE_FLOAT32 : TUTTI_DTYPE_INT32;
+  std::vector<double> numbers;
+  for (const Json &scalar : flat.scalars) numbers.push_back(NumberOf(scalar));
+  return TensorOf(dtype, flat.dims, numbers);
+}
+
+void CompareTensor(const Json &expected, const Value &found, double tolerance) {
+  const auto mismatch = [&] {
+    return Mismatch("expected " + expected.dump() + ", got " + ToText(found));
+  };
+  if (tutti_value_get_leaf_kind(found.get(), 0) != TUTTI_LEAF_TENSOR) throw mismatch();
+  const tutti_tensor *tensor = TensorIn(found);
+  const Flat flat = Flatten(expected);
+  const int64_t *dims = tutti_tensor_get_dims(tensor);
+  if (flat.dims != std::vector<int64_t>(dims, dims + tutti_tensor_get_rank(tensor))) {
+    throw mismatch();
+  }
+  if (tutti_tensor_get_dtype(tensor) == TUTTI_DTYPE_BYTES) {
+    Tensor row;
+    Check(tutti_tensor_copy(tensor, row.out()));
+    const auto *views = static_cast<const tutti_string_view *>(tutti_tensor_get_data(row.get()));
+    for (size_t i = 0; i < flat.scalars.size(); ++i) {
+      const std::string_view text(views[i].data, views[i].size);
+      if (!IsBytes(flat.scalars[i]) || flat.scalars[i].at("bytes") != text) throw mismatch();
+    }
+    return;
+  }
+  const std::vector<double> numbers = Numbers(tensor);
+  for (size_t i = 0; i < flat.scalars.size(); ++i) {
+    if (IsBytes(flat.scalars[i])) throw mismatch();
+    const double number = NumberOf(flat.scalars[i]);
+    const bool equal =
+        std::isnan(number) ? std::isnan(numbers[i]) : std::abs(number - numbers[i]) <= tolerance;
+    if (!equal) throw mismatch();
+  }
+}
+
+}  // namespace
+
+tutti_dtype DTypeOf(const std::string &name) {
+  for (tutti_dtype dtype = TUTTI_DTYPE_BOOL; tutti_dtype_get_size(dtype) != 0; ++dtype) {
+    if (name == tutti_dtype_get_name(dtype)) return dtype;
+  }
+  throw NotCovered("dtype " + name);
+}
+
+Value ValueOf(const Json &json, tutti_dtype dtype) {
+  Value value;
+  if (json.is_object() && (json.contains("t") || json.contains("d"))) {
+    const bool is_tuple = json.contains("t");
+    std::vector<std::string> names;
+    std::vector<Value> children;
+    for (const auto &[key, child] : json.at(is_tuple ? "t" : "d").items()) {
+      names.push_back(key);
+      children.push_back(ValueOf(child, dtype));
+    }
+    std::vector<const char *> keys;
+    std::vector<const tutti_value *> handles;
+    for (const std::string &name : names) keys.push_back(name.c_str());
+    for (const Value &child : children) handles.push_back(child.get());
+    Check(is_tuple
+              ? tutti_value_create_tuple(handles.size(), handles.data(), value.out())
+              : tutti_value_create_dict(handles.size(), keys.data(), handles.data(), value.out()));
+    return value;
+  }
+  if (json.is_object() && json.contains("dtype")) {
+    return ValueOf(TensorOfJson(json.at("v"), DTypeOf(json.at("dtype"))));
+  }
+  return ValueOf(TensorOfJson(json, dtype));
+}
+
+Value ValueOf(const Tensor &tensor) {
+  Value value;
+  Check(tutti_value_create_tensor(tensor.get(), value.out()));
+  return value;
+}
+
+std::vector<double> Numbers(const tutti_tensor *tensor) {
+  Tensor numbers;
+  Check(tutti_tensor_cast(tensor, TUTTI_DTYPE_FLOAT64, numbers.out()));
+  const auto *data = static_cast<const double *>(tutti_tensor_get_data(numbers.get()));
+  return std::vector<double>(data, data + tutti_tensor_get_element_count(tensor));
+}
+
+Tensor TensorOf(tutti_dtype dtype, const std::vector<int64_t> &dims,
+                const std::vector<double> &numbers) {
+  Tensor doubles, tensor;
+  Check(tutti_tensor_create_from_data(nullptr, TUTTI_DTYPE_FLOAT64, dims.size(), dims.data(),
+                                      numbers.data(), numbers.size() * sizeof(double),
+                                      doubles.out()));
+  Check(tutti_tensor_cast(doubles.get(), dtype, tensor.out()));
+  return tensor;
+}
+
+const tutti_tensor *TensorIn(const Value &value) {
+  const tutti_tensor *tensor = nullptr;
+  Check(tutti_value_find_tensor(value.get(), "", &tensor));
+  return tensor;
+}
+
+std::string ToText(const Value &value) {
+  Bytes text;
+  Check(tutti_value_to_string(value.get(), text.out()));
+  return tutti_bytes_get_view(text.get()).data;
+}
+
+void Compare(const Json &expected, const Value &found, double tolerance) {
+  if (!expected.is_object() || IsBytes(expected)) return CompareTensor(expected, found, tolerance);
+  const bool is_tuple = expected.contains("t");
+  const Json &parts = expected.at(is_tuple ? "t" : "d");
+  const tutti_node_kind kind = is_tuple ? TUTTI_NODE_TUPLE : TUTTI_NODE_DICT;
+  if (tutti_value_get_kind(found.get()) != kind ||
+      tutti_value_get_child_count(found.get()) != parts.size()) {
+    throw Mismatch("expected " + expected.dump() + ", got " + ToText(found));
+  }
+  for (const auto &[key, part] : parts.items()) {
+    Value child;
+    Check(tutti_value_find(found.get(), key.c_str(), child.out()));
+    Compare(part, child, tolerance);
+  }
+}
+
+void CheckKeys(const Json &object, std::initializer_list<const char *> known) {
+  for (const auto &[key, value] : object.items()) {
+    if (std::find(known.begin(), known.end(), key) == known.end()) {
+      throw NotCovered("the field " + key);
+    }
+  }
+}
+
+bool FailsAsExpected(const Json &expected, const std::function<void()> &body) {
+  if (!expected.is_object() || !expected.contains("error")) {
+    body();
+    return false;
+  }
+  try {
+    body();
+  } catch (const Failure &failure) {
+    if (tutti_code_get_name(failure.code) != expected.at("error")) {
+      throw Mismatch(std::string("failed with ") + tutti_code_get_name(failure.code) + ": " +
+                     failure.what());
+    }
+    for (const std::string name : expected.value("message_names", Json::array())) {
+      if (std::string_view(failure.what()).find(name) == std::string_view::npos) {
+        throw Mismatch("the message does not name " + name + ": " + failure.what());
+      }
+    }
+    return true;
+  }
+  throw Mismatch("expected the error " + expected.at("error").get<std::string>());
+}
+
+}  // namespace conformance

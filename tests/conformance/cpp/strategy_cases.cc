@@ -1,0 +1,232 @@
+// The cases of distribute.json (one worker), reduce.json and values.json.
+#include <string>
+#include <vector>
+
+#include "cases.h"
+#include "datasets.h"
+#include "functions.h"
+
+namespace conformance {
+namespace {
+
+Strategy Mirrored(size_t replicas) {
+  std::vector<std::string> names;
+  std::vector<const char *> devices;
+  for (size_t i = 0; i < replicas; ++i) names.push_back("CPU:" + std::to_string(i));
+  for (const std::string &name : names) devices.push_back(name.c_str());
+  Strategy strategy;
+  Check(tutti_strategy_create_mirrored(nullptr, replicas, devices.data(), nullptr, nullptr,
+                                       strategy.out()));
+  return strategy;
+}
+
+tutti_reduce_op ReduceOpOf(const std::string &name) {
+  if (name == "SUM") return TUTTI_REDUCE_SUM;
+  if (name == "MEAN") return TUTTI_REDUCE_MEAN;
+  throw NotCovered("the reduction " + name);
+}
+
+// Compares what the replicas hold with a list of one expected value each.
+void CompareLocal(const Json &expected, const Strategy &strategy, const Value &value) {
+  Value tuple;
+  Check(tutti_strategy_local_results(strategy.get(), value.get(), tuple.out()));
+  Compare(Json{{"t", expected}}, tuple);
+}
+
+Value PerReplica(const Strategy &strategy, const Json &components) {
+  std::vector<Value> values;
+  std::vector<const tutti_value *> handles;
+  for (const Json &component : components) values.push_back(ValueOf(component));
+  for (const Value &value : values) handles.push_back(value.get());
+  Value distributed;
+  Check(tutti_strategy_create_per_replica(strategy.get(), handles.size(), handles.data(),
+                                          distributed.out()));
+  return distributed;
+}
+
+Value Run(const Strategy &strategy, Body body, const Value &args) {
+  Value results;
+  Check(tutti_strategy_run(strategy.get(), CallBody, &body, args.get(), nullptr, results.out()));
+  return results;
+}
+
+Value NumberValue(int64_t number) {
+  Value value;
+  Check(tutti_value_create_int64(number, value.out()));
+  return value;
+}
+
+// ---- values.json ----
+
+Value MakeValues(const Strategy &strategy, const Json &how) {
+  Body body;
+  const auto field = [](const Value &in, const char *name) {
+    const tutti_tensor *number = nullptr;
+    Check(tutti_value_find_tensor(in.get(), name, &number));
+    return *static_cast<const int64_t *>(tutti_tensor_get_data(number));
+  };
+  if (how.contains("constant")) {
+    body = [&](tutti_context *, const Value &) { return ValueOf(how.at("constant")); };
+  } else if (how.contains("component_of")) {
+    body = [&](tutti_context *, const Value &in) {
+      const Value whole = ValueOf(how.at("component_of"));
+      const double number =
+          Numbers(TensorIn(whole)).at(static_cast<size_t>(field(in, "replica_id_in_sync_group")));
+      return ValueOf(TensorOf(tutti_tensor_get_dtype(TensorIn(whole)), {}, {number}));
+    };
+  } else if (how.contains("replica_id")) {
+    body = [&](tutti_context *, const Value &in) {
+      return NumberValue(field(in, "replica_id_in_sync_group"));
+    };
+  } else if (how.contains("num_replicas")) {
+    body = [&](tutti_context *, const Value &in) {
+      return NumberValue(field(in, "num_replicas_in_sync"));
+    };
+  } else {
+    throw NotCovered("the value_fn " + how.dump());
+  }
+  Value values;
+  Check(tutti_strategy_create_values(strategy.get(), CallBody, &body, nullptr, values.out()));
+  return values;
+}
+
+Body ReplicaFunction(const std::string &name) {
+  if (name == "identity") return [](tutti_context *, const Value &in) { return in; };
+  if (name == "replica_id") {
+    return [](tutti_context *replica, const Value &) {
+      return NumberValue(tutti_context_get_replica_id(replica));
+    };
+  }
+  if (name == "double") {
+    return [](tutti_context *, const Value &in) {
+      const double number = Numbers(TensorIn(in)).at(0);
+      return ValueOf(TensorOf(tutti_tensor_get_dtype(TensorIn(in)), {}, {2 * number}));
+    };
+  }
+  if (name == "all_reduce_sum") {
+    return [](tutti_context *replica, const Value &in) {
+      Value sum;
+      Check(tutti_context_all_reduce(replica, TUTTI_REDUCE_SUM, in.get(), nullptr, sum.out()));
+      return sum;
+    };
+  }
+  throw NotCovered("the replica function " + name);
+}
+
+Variable MakeVariable(const Strategy &strategy, const Json &how) {
+  CheckKeys(how, {"value", "synchronization", "aggregation"});
+  static const std::vector<std::string> kSynchronizations = {"", "AUTO", "NONE", "ON_WRITE",
+                                                             "ON_READ"};
+  static const std::vector<std::string> kAggregations = {"", "NONE", "SUM", "MEAN",
+                                                         "ONLY_FIRST_REPLICA"};
+  const auto number = [](const std::vector<std::string> &names, const std::string &name) {
+    for (size_t i = 1; i < names.size(); ++i) {
+      if (names[i] == name) return static_cast<int32_t>(i);
+    }
+    throw NotCovered(name);
+  };
+  tutti_variable_options options = TUTTI_VARIABLE_OPTIONS_INIT;
+  options.synchronization = number(kSynchronizations, how.at("synchronization"));
+  options.aggregation = number(kAggregations, how.at("aggregation"));
+  Variable variable;
+  const Value initial = ValueOf(how.at("value"));
+  Check(
+      tutti_variable_create(strategy.get(), TensorIn(initial), &options, nullptr, variable.out()));
+  return variable;
+}
+
+void RunVariableCase(const Json &test, const Strategy &strategy) {
+  CheckKeys(test,
+            {"name", "replicas", "variable", "run_assign_add", "read", "copies_equal", "error"});
+  const Variable variable = MakeVariable(strategy, test.at("variable"));
+  const Value added = PerReplica(strategy, test.at("run_assign_add"));
+  const Body assign_add = [&](tutti_context *replica, const Value &in) {
+    Check(tutti_variable_assign_add(variable.get(), replica, TensorIn(in), nullptr));
+    return in;
+  };
+  if (FailsAsExpected(test, [&] { Run(strategy, assign_add, added); })) return;
+  Tensor read;
+  Check(tutti_variable_read(variable.get(), nullptr, nullptr, read.out()));
+  Compare(test.at("read"), ValueOf(read));
+  if (!test.value("copies_equal", false)) return;
+  for (size_t copy = 0; copy < tutti_variable_get_copy_count(variable.get()); ++copy) {
+    const tutti_tensor *tensor = tutti_variable_get_copy(variable.get(), copy);
+    if (!tutti_tensor_equal(tensor, read.get())) throw Mismatch("the copies differ");
+  }
+}
+
+}  // namespace
+
+void RunValuesCase(const Json &test) {
+  const Strategy strategy = Mirrored(test.at("replicas"));
+  if (test.contains("variable")) return RunVariableCase(test, strategy);
+  CheckKeys(test, {"name", "replicas", "value_fn", "args", "run", "local", "reduce", "expect"});
+  Value value;
+  if (test.contains("value_fn")) value = MakeValues(strategy, test.at("value_fn"));
+  if (test.contains("args")) {
+    if (test.at("args").size() != 1) throw NotCovered("several args");
+    value = ValueOf(test.at("args")[0]);
+  }
+  if (test.contains("run")) value = Run(strategy, ReplicaFunction(test.at("run")), value);
+  if (test.contains("local")) CompareLocal(test.at("local"), strategy, value);
+  if (!test.contains("reduce")) return;
+  Value reduced;
+  Check(tutti_strategy_reduce(strategy.get(), ReduceOpOf(test.at("reduce")), value.get(), nullptr,
+                              nullptr, reduced.out()));
+  Compare(test.at("expect"), reduced);
+}
+
+void RunReduceCase(const Json &test) {
+  CheckKeys(test, {"name", "op", "axis", "gather", "per_replica", "expect", "tolerance"});
+  const Strategy strategy = Mirrored(test.at("per_replica").size());
+  FailsAsExpected(test.at("expect"), [&] {
+    const Value value = PerReplica(strategy, test.at("per_replica"));
+    Value result;
+    if (test.contains("gather")) {
+      Check(tutti_strategy_gather(strategy.get(), value.get(), test.at("gather"), nullptr,
+                                  result.out()));
+    } else {
+      const bool along = !test.at("axis").is_null();
+      const int64_t axis = along ? test.at("axis").get<int64_t>() : 0;
+      Check(tutti_strategy_reduce(strategy.get(), ReduceOpOf(test.at("op")), value.get(),
+                                  along ? &axis : nullptr, nullptr, result.out()));
+    }
+    Compare(test.at("expect"), result, test.value("tolerance", 0.0));
+  });
+}
+
+void RunDistributeCase(const Json &test) {
+  if (test.at("workers") != 1) throw NotCovered("several workers");
+  CheckKeys(test, {"name", "dataset", "workers", "replicas_per_worker", "expect", "api",
+                   "skip_steps", "take_steps"});
+  const bool optional = test.value("api", "") == "get_next_as_optional";
+  if (test.contains("api") && !optional) throw NotCovered("the api " + test.at("api").dump());
+  const Strategy strategy = Mirrored(test.at("replicas_per_worker"));
+  const Json &expect = test.at("expect");
+  FailsAsExpected(expect, [&] {
+    DistributedDataset dataset;
+    DistributedIterator iterator;
+    Check(tutti_strategy_distribute_dataset(strategy.get(), BuildDataset(test.at("dataset")).get(),
+                                            nullptr, nullptr, dataset.out()));
+    Check(tutti_distributed_iterator_create(dataset.get(), nullptr, iterator.out()));
+    const auto next = [&] {
+      Value step;
+      if (!optional) {
+        Check(tutti_distributed_iterator_next(iterator.get(), nullptr, step.out()));
+        return step;
+      }
+      Check(tutti_distributed_iterator_next_optional(iterator.get(), nullptr, step.out()));
+      const tutti_value *held = tutti_value_get_leaf_optional(step.get(), 0);
+      return held == nullptr ? Value() : Value::Share(held);
+    };
+    for (int64_t i = 0; i < test.value("skip_steps", int64_t{0}); ++i) next();
+    for (const Json &expected : expect) {
+      const Value step = next();
+      if (!step) throw Mismatch("the steps end before " + expected.dump());
+      CompareLocal(expected, strategy, step);
+    }
+    if (!test.contains("take_steps") && next()) throw Mismatch("there are more steps");
+  });
+}
+
+}  // namespace conformance
