@@ -14,20 +14,6 @@
 using namespace tutti;
 using namespace tutti::capi;
 
-namespace {
-
-// The tensor that a collective writes to.
-Result<Tensor *> Destination(Call call, tutti_tensor *tensor) {
-  Tensor *known = FromHandle(tensor);
-  if (!known->read_only()) return known;
-  return FailedPrecondition(
-      "{}: the destination {} is read-only; tutti_tensor_make_mutable gives "
-      "one that may be written",
-      call.function, known->SpecString());
-}
-
-}  // namespace
-
 tutti_status *tutti_communicator_create_local(tutti_runtime *runtime, size_t size,
                                               const tutti_communicator_options *options,
                                               tutti_communicator **out_communicators) {
@@ -65,8 +51,8 @@ tutti_status *tutti_communicator_all_reduce(tutti_communicator *communicator,
     TUTTI_REQUIRE(call, communicator, input, output);
     Communicator &object = *FromHandle(communicator);
     TUTTI_ASSIGN_OR_RETURN(const CallOptions wait, ReadCall(call, object.environment(), options));
-    TUTTI_ASSIGN_OR_RETURN(Tensor *const destination, Destination(call, output));
-    return object.AllReduce(*FromHandle(input), static_cast<ReduceOp>(op), wait, destination);
+    return object.AllReduce(*FromHandle(input), static_cast<ReduceOp>(op), wait,
+                            FromHandle(output));
   });
 }
 
@@ -77,8 +63,7 @@ tutti_status *tutti_communicator_broadcast(tutti_communicator *communicator, int
     TUTTI_REQUIRE(call, communicator, tensor);
     Communicator &object = *FromHandle(communicator);
     TUTTI_ASSIGN_OR_RETURN(const CallOptions wait, ReadCall(call, object.environment(), options));
-    TUTTI_ASSIGN_OR_RETURN(Tensor *const destination, Destination(call, tensor));
-    return object.Broadcast(root, wait, destination);
+    return object.Broadcast(root, wait, FromHandle(tensor));
   });
 }
 

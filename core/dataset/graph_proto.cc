@@ -13,6 +13,7 @@
 #include "core/dataset/graph_fingerprint.h"
 #include "core/dataset/value_proto.h"
 #include "core/function/function_registry.h"
+#include "tutti/v1/dataset.pb.h"
 
 namespace tutti {
 namespace {

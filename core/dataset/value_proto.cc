@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "tutti/v1/dataset.pb.h"
 
 namespace tutti {
 namespace {

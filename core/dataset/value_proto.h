@@ -1,5 +1,4 @@
-// Values, specs and structures to and from their messages (proto/tutti/v1/dataset.proto). Include
-// this from .cc files only: it pulls generated code in.
+// Values, specs and structures to and from their messages (proto/tutti/v1/dataset.proto).
 #ifndef TUTTI_CORE_DATASET_VALUE_PROTO_H_
 #define TUTTI_CORE_DATASET_VALUE_PROTO_H_
 
@@ -8,9 +7,14 @@
 #include "core/tensor/element_spec.h"
 #include "core/tensor/tree_spec.h"
 #include "core/tensor/value.h"
-#include "tutti/v1/dataset.pb.h"
 
 namespace tutti {
+
+namespace v1 {
+class SpecDef;
+class TreeDef;
+class ValueDef;
+}  // namespace v1
 
 void WriteTree(const TreeSpec& tree, v1::TreeDef* def);
 Result<Ref<const TreeSpec>> ReadTree(const v1::TreeDef& def, int depth = 0);

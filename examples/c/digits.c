@@ -18,9 +18,12 @@ static void find_folder(char *folder, size_t size) {
     for (;;) {
       char *end = strrchr(above, '/');
       char shard[PATH_MAX + 64];
-      snprintf(folder, size, "%s/examples/data", above);
-      snprintf(shard, sizeof(shard), "%s/digits-00000-of-00008.tfrecord", folder);
-      if (stat(shard, &found) == 0) return;
+      const char *below = "/examples/data/digits-00000-of-00008.tfrecord";
+      if (snprintf(shard, sizeof(shard), "%s%s", above, below) < (int)sizeof(shard) &&
+          stat(shard, &found) == 0 &&
+          snprintf(folder, size, "%s/examples/data", above) < (int)size) {
+        return;
+      }
       if (end == NULL) break;
       *end = '\0';
     }
