@@ -261,6 +261,8 @@ Status Variable::Update(Write write, Context* context, const Tensor& tensor,
   TUTTI_RETURN_IF_ERROR(CheckTensor(write, tensor));
   const bool on_read = synchronization_ == Synchronization::kOnRead;
   if (replica != nullptr) {
+    // A merge function that used a replica's context would wait for itself.
+    TUTTI_RETURN_IF_ERROR(CheckInside(CallbackClass::kReplica, what));
     if (on_read) return UpdateCopy(write, replica->local_replica(), tensor);
     if (!strategy_->is_mirrored()) return UpdateAllCopies(write, tensor);
     if (aggregation_ == Aggregation::kNone) {

@@ -364,6 +364,23 @@ TEST_F(VariableTest, AReplicaMustPassItsOwnContext) {
           }));
 }
 
+TEST_F(VariableTest, AMergeFunctionWritesFromOutsideAndNotWithAReplicasContext) {
+  const Ref<Strategy> strategy = Mirrored(2);
+  const Ref<Tensor> one = Tensor::Scalar<float>(1);
+  const Ref<Variable> variable =
+      Make(strategy, one, Synchronization::kOnWrite, Aggregation::kSum);
+  MustRun(strategy, ReplicaFn([&](ReplicaContext& replica, const Value&) -> Result<Ref<Value>> {
+            const Ref<Function> merge = Fn([&](Context& context, const Value&) -> Result<Ref<Value>> {
+              EXPECT_TRUE(Fails(variable->AssignAdd(&replica, *one, {}),
+                                StatusCode::kFailedPrecondition, {"assign_add"}));
+              TUTTI_RETURN_IF_ERROR(variable->AssignAdd(&context, *one, {}));
+              return Value::None();
+            });
+            return replica.MergeCall(*merge, nullptr, nullptr, {});
+          }));
+  EXPECT_THAT(Copies(*variable), ElementsAre(2, 2));
+}
+
 TEST_F(VariableTest, CanBeReadAndWrittenFromSeveralThreads) {
   const Ref<Strategy> strategy = Mirrored(2);
   const Ref<Variable> variable = Make(strategy, Tensor::Vector<int64_t>({0, 0, 0}),
