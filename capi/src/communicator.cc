@@ -25,8 +25,7 @@ tutti_status *tutti_communicator_create_local(tutti_runtime *runtime, size_t siz
     local.name = TextOr(set.name, "");
     TUTTI_ASSIGN_OR_RETURN(std::vector<Ref<Communicator>> ranks,
                            Communicator::CreateLocal(root.get(), size, local));
-    for (size_t rank = 0; rank < size; ++rank)
-      out_communicators[rank] = Give(std::move(ranks[rank]));
+    for (Ref<Communicator> &rank : ranks) *out_communicators++ = Give(std::move(rank));
     return OkStatus();
   });
 }

@@ -223,10 +223,11 @@ tutti_status *tutti_tensor_make_mutable(tutti_tensor **tensor) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, tensor);
     TUTTI_REQUIRE(call, *tensor);
-    auto taken = Ref<Tensor>::Adopt(FromHandle(*tensor));
-    Result<Ref<Tensor>> own = Tensor::MakeMutable(taken->IsUnique() ? std::move(taken) : taken);
-    if (own.ok()) *tensor = Give(std::move(own).value());
-    return own.status();
+    if (FromHandle(*tensor)->IsExclusive()) return OkStatus();
+    TUTTI_ASSIGN_OR_RETURN(auto copy, FromHandle(*tensor)->Copy());
+    ReleaseHandle(*tensor);
+    *tensor = Give(std::move(copy));
+    return OkStatus();
   });
 }
 

@@ -398,10 +398,12 @@ Result<Ref<Tensor>> Tensor::Unpinned(size_t ratio) const {
 }
 
 Result<Ref<Tensor>> Tensor::MakeMutable(Ref<Tensor> tensor) {
-  const bool only_reference =
-      tensor->IsUnique() && (tensor->inline_ || !tensor->owner_ || tensor->owner_->IsUnique());
-  if (only_reference && !tensor->read_only_) return tensor;
+  if (tensor->IsExclusive()) return tensor;
   return tensor->Copy(On(tensor->device_));
+}
+
+bool Tensor::IsExclusive() const {
+  return !read_only_ && IsUnique() && (inline_ || !owner_ || owner_->IsUnique());
 }
 
 }  // namespace tutti

@@ -197,6 +197,8 @@ class Tensor final : public RefCounted {
   // Takes a reference and gives one that only the caller can see: the same tensor when nobody else
   // holds it or its memory and it is writable, else a contiguous copy.
   static Result<Ref<Tensor>> MakeMutable(Ref<Tensor> tensor);
+  // Whether MakeMutable would give this very tensor to the holder of its one reference.
+  bool IsExclusive() const;
 
   // ---- Comparing and printing ----
 

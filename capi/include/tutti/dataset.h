@@ -106,8 +106,8 @@ typedef struct tutti_tf_record_options {
   { sizeof(tutti_tf_record_options), NULL, 0, 0 }
 
 /* The records of the TFRecord files that `files` names (scalars or vectors of byte strings), in
- * order. Errors name file, offset and record index: NOT_FOUND, DATA_LOSS.
- * Context: building. Threads: any. Since: 0.1. */
+ * order. `runtime` is that of `files`, or NULL. Errors name file, offset and record index:
+ * NOT_FOUND, DATA_LOSS. Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_create_tf_record(tutti_runtime *runtime,
                                                        const tutti_dataset *files,
                                                        const tutti_tf_record_options *options,
@@ -131,14 +131,14 @@ typedef struct tutti_fixed_length_record_options {
   { sizeof(tutti_fixed_length_record_options), NULL, 0, 0, 0, 0 }
 
 /* Records of `record_bytes` bytes each from the files that `files` names; a rest that is no whole
- * record is INVALID_ARGUMENT naming file and sizes.
+ * record is INVALID_ARGUMENT naming file and sizes. `runtime` is that of `files`, or NULL.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_create_fixed_length_record(
     tutti_runtime *runtime, const tutti_dataset *files, int64_t record_bytes,
     const tutti_fixed_length_record_options *options, tutti_dataset **out_dataset);
 
 /* Elements with the structure of `datasets` (a value whose leaves are datasets), one element of
- * each; as long as the shortest.
+ * each; as long as the shortest. `runtime` is that of the datasets, or NULL.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_create_zip(tutti_runtime *runtime,
                                                  const tutti_value *datasets,

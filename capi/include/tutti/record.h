@@ -18,7 +18,7 @@ typedef struct tutti_tf_record_writer_options {
     sizeof(tutti_tf_record_writer_options), 0, { 0, 0 } \
   }
 
-/* Overwrites `path`.
+/* Overwrites `path`: the new file stands there, whole, after tutti_tf_record_writer_close.
  * Context: computing. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_tf_record_writer_create(tutti_runtime *runtime, const char *path,
                                                       const tutti_tf_record_writer_options *options,

@@ -1,8 +1,9 @@
 /* The runtime: threads, memory accounts, configuration, logging. Root constructors take one; NULL
  * is the process's default runtime, which starts at first use. Several may live in one process.
  *
- * Life and death. After shutdown every call on the runtime's objects but `_release` is
- * FAILED_PRECONDITION; the default runtime can then be started again. A process that exits without
+ * Life and death. After shutdown every call on the runtime's objects is FAILED_PRECONDITION but
+ * `_release`, and `_close`, which finds them closed; tensors, values, specs and statuses are data
+ * and stay readable. The default runtime can then be started again. A process that exits without
  * shutdown joins nothing. In a child made by fork() every call but `_release` fails: start a fresh
  * process instead. */
 #ifndef TUTTI_RUNTIME_H_

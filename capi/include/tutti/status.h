@@ -55,8 +55,9 @@ typedef struct tutti_detail {
 TUTTI_API tutti_status *tutti_status_create(tutti_code code, const char *message);
 
 /* Makes a status that carries an object of the host (an exception, say) through the library. Only
- * the binding that knows `tag` (an address of its own) unwraps it. `destroy` runs once, with the
- * last reference.
+ * the binding that knows `tag` (an address of its own) unwraps it. `destroy` runs once,
+ * after the last reference is gone: on the default runtime's callback thread, or on the releasing
+ * thread while that runtime is not running.
  * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_status_create_with_host_object(tutti_code code, const char *message,
                                                              const void *tag, void *object,

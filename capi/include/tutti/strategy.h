@@ -24,8 +24,7 @@ typedef struct tutti_strategy_options {
 #define TUTTI_STRATEGY_OPTIONS_INIT \
   { sizeof(tutti_strategy_options), NULL, 0 }
 
-/* The strategy outside every scope: one replica, nothing distributed. Borrowed from the runtime's
- * point of view, but with a reference for the caller.
+/* The strategy outside every scope: one replica, nothing distributed.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_strategy_create_default(tutti_runtime *runtime,
                                                       tutti_strategy **out_strategy);

@@ -31,8 +31,8 @@ enum {
   TUTTI_DTYPE_BYTES = 16 /* elements are tutti_string_view */
 };
 
-/* Called exactly once when the last user of wrapped memory is gone, on whichever thread that
- * happens. A notification. Frozen. */
+/* Called exactly once when the last user of wrapped memory is gone, on the runtime's callback
+ * thread, after shutdown on the releasing thread. A notification. Frozen. */
 typedef struct tutti_release_hook {
   tutti_destroy_fn release; /* NULL: nothing to do */
   void *user_data;

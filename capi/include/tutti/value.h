@@ -60,7 +60,8 @@ TUTTI_API tutti_status *tutti_value_create_none(tutti_value **out_value);
 TUTTI_API tutti_status *tutti_value_create_optional(const tutti_value *value,
                                                     tutti_value **out_value);
 
-/* An object of the host, told apart by `tag`; `destroy` runs once, also on failure.
+/* An object of the host, told apart by `tag`; `destroy` runs once, also on failure, on the default
+ * runtime's callback thread, or on the releasing thread while that runtime is not running.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_value_create_host_object(const void *tag, void *object,
                                                        tutti_destroy_fn destroy,
