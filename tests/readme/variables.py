@@ -1,0 +1,57 @@
+"""Compares the README's table of TUTTI_* variables with the variables that the sources read.
+
+A variable is read where its name stands in quotes in C++, C or Python, where a script expands it,
+and for every setting of the runtime (core/runtime/settings.cc), whose variable is TUTTI_<KEY>.
+"""
+
+import pathlib
+import re
+import sys
+
+QUOTED = re.compile(r"[\"'](TUTTI_[A-Z0-9_]*[A-Z0-9])[\"']")
+EXPANDED = re.compile(r"\$\{?(TUTTI_[A-Z0-9_]+)")
+SETTING = re.compile(r"\{\"([a-z_]+)\", SettingKind::")
+ROW = re.compile(r"^\| `(TUTTI_[A-Z0-9_]+)`", re.MULTILINE)
+# Names of macros and enumerators that stand in quotes for another reason start so.
+NO_VARIABLES = ("TUTTI_DTYPE", "TUTTI_API", "TUTTI_NODE", "TUTTI_LEAF")
+
+
+def variables_read(root):
+    """Returns {variable: first file that reads it}."""
+    found = {}
+    for folder in ("core", "capi", "bindings", "tests", "examples"):
+        for path in sorted((root / folder).rglob("*")):
+            if not path.is_file() or "test" in path.stem or path.parent.name == "readme":
+                continue
+            if path.suffix in (".cc", ".c", ".h", ".py", ".i"):
+                pattern = QUOTED
+            elif path.suffix == "":
+                pattern = EXPANDED
+            else:
+                continue
+            for name in pattern.findall(path.read_text(encoding="utf-8", errors="replace")):
+                if not name.startswith(NO_VARIABLES):
+                    found.setdefault(name, path)
+    settings = root / "core" / "runtime" / "settings.cc"
+    for key in SETTING.findall(settings.read_text(encoding="utf-8")):
+        found.setdefault("TUTTI_" + key.upper(), settings)
+    return found
+
+
+def main():
+    root = pathlib.Path(sys.argv[1])
+    read = variables_read(root)
+    documented = set(ROW.findall((root / "README.md").read_text(encoding="utf-8")))
+    problems = [f"{name}, read in {read[name].relative_to(root)}, is not in the README's table"
+                for name in sorted(read.keys() - documented)]
+    problems += [f"{name} is in the README's table, and nothing reads it"
+                 for name in sorted(documented - read.keys())]
+    if not documented:
+        problems.append("the README has no table of variables")
+    if problems:
+        raise SystemExit("\n".join(problems))
+    print(f"{len(documented)} variables, all read and all documented")
+
+
+if __name__ == "__main__":
+    main()
