@@ -6,6 +6,7 @@
 #include "core/base/callback_scope.h"
 #include "core/base/environment.h"
 #include "core/base/error.h"
+#include "core/base/log.h"
 #include "core/base/recorder.h"
 #include "core/base/text.h"
 #include "core/base/wait.h"
@@ -87,6 +88,7 @@ class Communicator::CallScope {
   ~CallScope() {
     if (!begun_) return;
     Record(FlightPhase::kEnd);
+    if (code_ != StatusCode::kOk && self_->transport_->ClaimFlightRecord()) WriteFlightRecord();
     self_->EndCall();
   }
   CallScope(const CallScope&) = delete;
@@ -139,6 +141,21 @@ class Communicator::CallScope {
     self_->environment().recorder().Record(
         kFlightEvents[static_cast<int>(op_)], phase,
         {self_->rank_, call_.sequence, self_->epoch_, bytes_, static_cast<int64_t>(code_)});
+  }
+
+  // What the ranks of this process did last, for whoever asks why the epoch ended. A record that
+  // cannot be written is logged; the call's own error is what counts.
+  void WriteFlightRecord() {
+    Environment& environment = self_->environment();
+    const Result<std::string> path = environment.WriteFlightRecord();
+    if (!path.ok()) {
+      environment.log().Warning(
+          Format("the flight record of communicator {} was not written: {}", self_->group_name_,
+                 path.status().message()));
+    } else if (!path->empty()) {
+      environment.log().Warning(
+          Format("the flight record of communicator {}: {}", self_->group_name_, *path));
+    }
   }
 
   Communicator* const self_;

@@ -4,12 +4,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "core/base/callback_scope.h"
+#include "core/base/disk.h"
 #include "core/base/executor.h"
 #include "core/base/recorder.h"
 #include "core/base/simulated_environment.h"
@@ -466,6 +469,23 @@ TEST(Communicator, RecordsEveryCallWithItsEnd) {
                                           "all_reduce 2 #1 16 bytes code 0",
                                           "barrier 1 #2 0 bytes code 0",
                                           "barrier 2 #2 0 bytes code 10"));
+}
+
+TEST(Communicator, WritesOneFlightRecordWhenItsEpochFails) {
+  const std::string folder = testing::TempDir() + "flight-" + std::to_string(getpid());
+  RankGroup group(3);
+  group.environment().SetFlightRecordDirectory(folder);
+  group[0].Abort(OkStatus());
+  for (int64_t rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(group[rank].Barrier(group.Hang()).code(), StatusCode::kAborted);
+  }
+  const auto names = group.environment().disk().List(folder);
+  ASSERT_TRUE(names.ok()) << names.status().ToString();
+  ASSERT_EQ(names->size(), 1u);
+  const std::string path = folder + "/" + (*names)[0];
+  EXPECT_THAT(*group.environment().disk().ReadFile(path), HasSubstr("\"barrier\""));
+  EXPECT_EQ(std::remove(path.c_str()), 0);
+  EXPECT_EQ(rmdir(folder.c_str()), 0);
 }
 
 }  // namespace

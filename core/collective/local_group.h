@@ -83,6 +83,7 @@ class LocalGroup final : public RefCounted {
 
   Status Fail(Status error);
   Status failure() const;
+  bool ClaimFlightRecord() { return !flight_record_claimed_.exchange(true); }
   void Leave(int64_t rank, Status reason);
 
  private:
@@ -136,6 +137,7 @@ class LocalGroup final : public RefCounted {
   alignas(128) std::atomic<uint64_t> verdict_{0};
   mutable std::mutex failure_mutex_;  // guards failure_ and every leave_reason
   Status failure_;
+  std::atomic<bool> flight_record_claimed_{false};
 };
 
 }  // namespace tutti

@@ -19,6 +19,7 @@ class LocalTransport final : public Transport {
   Status Execute(CollectiveCall* call) override;
   Status Fail(Status error) override { return group_->Fail(std::move(error)); }
   Status failure() const override { return group_->failure(); }
+  bool ClaimFlightRecord() override { return group_->ClaimFlightRecord(); }
   void Leave(Status reason) override { group_->Leave(rank_, std::move(reason)); }
 
  private:

@@ -48,6 +48,9 @@ class Transport {
   // The error that ended the epoch, or OK.
   virtual Status failure() const = 0;
 
+  // True for one caller in this process and epoch: the one that writes the flight record.
+  virtual bool ClaimFlightRecord() = 0;
+
   // This rank makes no more calls: a peer that needs it fails the epoch with the code of `reason`,
   // whose message goes on after "needs rank 1: ". Wakes every rank and never blocks.
   virtual void Leave(Status reason) = 0;
