@@ -39,6 +39,7 @@ void Lockstep::Begin(bool spin) {
   merging_.store(false);
   sharing_steps_.store(0);
   merged_steps_.store(0);
+  contradicted_.store(false);
   reason_is_shared_ = false;
   reason_ = OkStatus();
   failures_.clear();
@@ -94,6 +95,7 @@ void Lockstep::StopWithContradiction(size_t replica, uint64_t mine, size_t other
   std::string first = DescribeProgress(replica, mine);
   std::string second = DescribeProgress(other, others);
   if (other < replica) std::swap(first, second);
+  contradicted_.store(true);
   StopRound(FailedPrecondition("run: the replicas have gone different ways: {}, {}; all replicas "
                                "must make the same collectives, merge calls and updates of "
                                "mirrored variables, in the same order",

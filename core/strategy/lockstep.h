@@ -78,6 +78,9 @@ class Lockstep {
   // How the round went: OK, or the first error with the detail "replica". An ABORTED that only
   // passes on another replica's failure gives way to that failure.
   Status End();
+  // Replicas went different ways in this round. Those that gave up because their time was up look
+  // so, too.
+  bool contradicted() const { return contradicted_.load(); }
 
   // ---- By replica `replica`, on its own thread ----
 
@@ -137,6 +140,7 @@ class Lockstep {
   std::atomic<uint64_t> sharing_steps_{0};  // the step of the last merge whose work was shared out
   std::atomic<size_t> open_shares_{0};      // of replicas 1 and up
   std::atomic<uint64_t> merged_steps_{0};   // the step of the last merge that has run
+  std::atomic<bool> contradicted_{false};
   ParkingSpot leader_;
   ParkingSpot followers_;
 

@@ -98,7 +98,9 @@ Status ReplicaRunner::RunAll(Function& fn, const Value& args, const CallOptions&
   if (options.cancellation != nullptr) options.cancellation->RemoveListener(listener);
   TUTTI_RETURN_IF_ERROR(std::move(status));
   status = lockstep_.End();
-  if (status.code() != StatusCode::kAborted) return status;
+  if (status.ok() || (status.code() != StatusCode::kAborted && !lockstep_.contradicted())) {
+    return status;
+  }
   // Replicas that gave up because context.cancelled() told them that time is up.
   TUTTI_RETURN_IF_ERROR(
       CheckCallOptions(options, strategy_.environment().clock(), "run").WithCause(status));

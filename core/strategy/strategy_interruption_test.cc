@@ -37,6 +37,21 @@ TEST_F(StrategyInterruptionTest, ADeadlineOfTheRunEndsItsWaits) {
   ExpectStillWorks(strategy);
 }
 
+TEST_F(StrategyInterruptionTest, AReplicaThatGivesUpInTimeDoesNotHideTheDeadline) {
+  const Ref<Strategy> strategy = Mirrored(2);
+  const Ref<Function> fn =
+      ReplicaFn([&](ReplicaContext& replica, const Value&) -> Result<Ref<Value>> {
+        if (replica.replica_id() == 0) return Sum(replica);
+        while (!replica.cancelled()) std::this_thread::yield();
+        return ScalarOf<int64_t>(0);
+      });
+  const CallOptions options =
+      CallOptions::WithTimeout(environment_->clock(), 20 * kMillisecondNs);
+  EXPECT_TRUE(
+      Fails(strategy->Run(*fn, nullptr, options).status(), StatusCode::kDeadlineExceeded));
+  ExpectStillWorks(strategy);
+}
+
 TEST_F(StrategyInterruptionTest, ADeadlineOfAMergeCallFailsTheRun) {
   const Ref<Strategy> strategy = Mirrored(2);
   Gate released;

@@ -10,10 +10,23 @@ namespace tutti_python {
 // The address tells our host objects from those of other languages in the process.
 inline const char host_tag = 0;
 
+// The exception that `status` carries, borrowed; null when the status itself is what happened. An
+// error of the library's own that passed through Python (a replica's AbortedError, say) is a cause
+// of a status with another code, no more.
+inline PyObject *CarriedBy(const tutti_status *status) {
+  auto *exception = static_cast<PyObject *>(tutti_status_get_host_object(status, &host_tag));
+  if (exception == nullptr || PyObject_IsInstance(exception, hooks.error_type) != 1) {
+    return exception;
+  }
+  Owned code(PyObject_GetAttrString(exception, "code"));
+  const long number = code ? PyLong_AsLong(code.get()) : -1;
+  PyErr_Clear();
+  return number == tutti_status_get_code(status) ? exception : nullptr;
+}
+
 // New reference to the exception that stands for `status`, null with an exception set.
 inline PyObject *ExceptionOf(const tutti_status *status) {
-  if (void *host = tutti_status_get_host_object(status, &host_tag)) {
-    PyObject *exception = static_cast<PyObject *>(host);
+  if (PyObject *exception = CarriedBy(status)) {
     Py_INCREF(exception);
     return exception;
   }
@@ -53,8 +66,7 @@ inline PyObject *ExceptionOf(const tutti_status *status) {
 
 // Raises `status`, which it takes over. With the GIL.
 inline void Raise(tutti_status *status) {
-  const bool host = tutti_status_get_host_object(status, &host_tag) != nullptr;
-  if (!host && Interrupt::Raise()) {
+  if (CarriedBy(status) == nullptr && Interrupt::Raise()) {
     tutti_status_release(status);
     return;
   }
