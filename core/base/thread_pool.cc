@@ -69,8 +69,12 @@ void ThreadPool::Work() {
     if (!queue_.empty()) {
       Task task = std::move(queue_.front());
       queue_.pop_front();
-      // This thread may have been the only one that knew of the rest: pass it on.
-      if (!queue_.empty() || !timers_.empty()) wake_.notify_one();
+      // This thread may have been the only one that looked after the rest: pass it on, to a new
+      // thread if all are busy. Without one the rest waits for the first that is done.
+      if (!stopping_ && (!queue_.empty() || !timers_.empty())) {
+        (void)StartThreadIfNeeded();
+        wake_.notify_one();
+      }
       lock.unlock();
       task();
       task = Task();
