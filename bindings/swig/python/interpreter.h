@@ -84,9 +84,11 @@ class Owned {
 
 class Interpreter {
  public:
-  // With the GIL. Returns when every thread that was about to take the GIL has had it.
+  // With the GIL. Returns when every thread that was about to take the GIL has had it; a forked
+  // child has no other threads.
   static void End() {
     ended_.store(true);
+    if (getpid() != home_) return;
     Py_BEGIN_ALLOW_THREADS;
     while (taking_.load() > 0) std::this_thread::yield();
     Py_END_ALLOW_THREADS;
@@ -160,6 +162,7 @@ class Interpreter {
  private:
   static inline std::atomic<bool> ended_{false};
   static inline std::atomic<int> taking_{0};
+  static inline const pid_t home_ = getpid();
   static inline std::atomic<bool> held_{false};
   static inline const bool kMaySpin = std::thread::hardware_concurrency() > 1;
 };
