@@ -16,8 +16,7 @@ Status CheckEntry(const char *function, From from) {
   if (__builtin_expect(InForkedChild(), 0)) {
     return FailedPrecondition(
         "{}: this process was forked from one that uses Tutti, and has none of its threads; start "
-        "a "
-        "fresh process (in Python: multiprocessing's \"spawn\"), or fork before the first use",
+        "workers as fresh processes (spawn or exec), or fork before the first use",
         function);
   }
   switch (from) {

@@ -1,0 +1,314 @@
+// One look at each noun through the C interface: that arguments arrive where they should and
+// results come back.
+#include <unistd.h>
+
+#include <cstdio>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "capi/src/c_test.h"
+
+namespace tutti::capi_test {
+namespace {
+
+using SurfaceTest = CInterfaceTest;
+using DistributedDataset = Handle<tutti_distributed_dataset, tutti_distributed_dataset_release>;
+using DistributedIterator = Handle<tutti_distributed_iterator, tutti_distributed_iterator_release>;
+using DeviceSpec = Handle<tutti_device_spec, tutti_device_spec_release>;
+
+Tensor Floats(const std::vector<float> &values) {
+  const int64_t dims[] = {static_cast<int64_t>(values.size())};
+  Tensor tensor;
+  EXPECT_OK(tutti_tensor_create_from_data(nullptr, TUTTI_DTYPE_FLOAT32, 1, dims, values.data(),
+                                          values.size() * sizeof(float), &tensor));
+  return tensor;
+}
+
+std::vector<float> FloatsIn(const tutti_tensor *tensor) {
+  if (tutti_tensor_get_dtype(tensor) != TUTTI_DTYPE_FLOAT32) return {};
+  const auto *data = static_cast<const float *>(tutti_tensor_get_data(tensor));
+  return std::vector<float>(data, data + tutti_tensor_get_element_count(tensor));
+}
+
+std::string TextOf(tutti_status *(*to_string)(const tutti_value *, tutti_bytes **),
+                   const tutti_value *value) {
+  Bytes text;
+  EXPECT_OK(to_string(value, &text));
+  return tutti_bytes_get_view(text).data;
+}
+
+Value ValueOf(const tutti_tensor *tensor) {
+  Value value;
+  EXPECT_OK(tutti_value_create_tensor(tensor, &value));
+  return value;
+}
+
+TEST_F(SurfaceTest, RanksOfACommunicatorReduceBroadcastAndGather) {
+  tutti_communicator *ranks[3] = {nullptr, nullptr, nullptr};
+  ASSERT_OK(tutti_communicator_create_local(nullptr, 3, nullptr, ranks));
+  const auto body = [&](int rank) {
+    tutti_communicator *self = ranks[rank];
+    EXPECT_EQ(tutti_communicator_get_rank(self), rank);
+    EXPECT_EQ(tutti_communicator_get_size(self), 3);
+    Tensor mine = Floats({static_cast<float>(rank), 1}), largest = Floats({0, 0});
+    EXPECT_OK(tutti_communicator_all_reduce(self, mine, TUTTI_REDUCE_MAX, nullptr, largest));
+    EXPECT_EQ(FloatsIn(largest), (std::vector<float>{2, 1}));
+    EXPECT_OK(tutti_communicator_all_reduce(self, mine, TUTTI_REDUCE_SUM, nullptr, mine));
+    EXPECT_EQ(FloatsIn(mine), (std::vector<float>{3, 3}));
+    Tensor sent = Floats({static_cast<float>(10 + rank)}), joined;
+    EXPECT_OK(tutti_communicator_broadcast(self, 1, nullptr, sent));
+    EXPECT_EQ(FloatsIn(sent), (std::vector<float>{11}));
+    const Tensor rows = Floats(std::vector<float>(static_cast<size_t>(rank), 5));
+    EXPECT_OK(tutti_communicator_all_gather(self, rows, nullptr, &joined));
+    EXPECT_EQ(FloatsIn(joined), (std::vector<float>{5, 5, 5}));
+    EXPECT_OK(tutti_communicator_barrier(self, nullptr));
+    EXPECT_OK(tutti_communicator_close(self, nullptr));
+  };
+  std::thread one(body, 1), two(body, 2);
+  body(0);
+  one.join();
+  two.join();
+  for (tutti_communicator *rank : ranks) tutti_communicator_release(rank);
+}
+
+TEST_F(SurfaceTest, AnAbortReachesEveryRankWithItsMessage) {
+  tutti_communicator *ranks[2] = {nullptr, nullptr};
+  ASSERT_OK(tutti_communicator_create_local(nullptr, 2, nullptr, ranks));
+  std::thread other([&] { tutti_communicator_abort(ranks[1], "no more data"); });
+  EXPECT_FAILS(tutti_communicator_barrier(ranks[0], nullptr), TUTTI_ABORTED, "no more data");
+  other.join();
+  EXPECT_FAILS(tutti_communicator_barrier(ranks[1], nullptr), TUTTI_ABORTED, "no more data");
+  for (tutti_communicator *rank : ranks) tutti_communicator_release(rank);
+}
+
+TEST_F(SurfaceTest, RecordsAreWrittenCompressedAndReadBack) {
+  const std::string path = testing::TempDir() + "tutti_records" + std::to_string(getpid());
+  const int64_t dims[] = {2};
+  const tutti_string_view texts[] = {{"first", 5}, {"second", 6}};
+  Tensor tensor;
+  Dataset dataset, read;
+  ASSERT_OK(tutti_tensor_create_from_strings(nullptr, 1, dims, 2, texts, &tensor));
+  ASSERT_OK(tutti_dataset_create_from_tensor_slices(nullptr, ValueOf(tensor), nullptr, &dataset));
+  tutti_tf_record_writer_options how = TUTTI_TF_RECORD_WRITER_OPTIONS_INIT;
+  how.compression = TUTTI_COMPRESSION_GZIP;
+  Handle<tutti_tf_record_writer, tutti_tf_record_writer_release> writer;
+  ASSERT_OK(tutti_tf_record_writer_create(nullptr, path.c_str(), &how, &writer));
+  ASSERT_OK(tutti_tf_record_writer_write_dataset(writer, dataset, nullptr));
+  ASSERT_OK(tutti_tf_record_writer_write(writer, "third", 5));
+  EXPECT_FAILS(tutti_tf_record_writer_write_dataset(writer, RangeOf(1), nullptr),
+               TUTTI_INVALID_ARGUMENT, "byte strings");
+  ASSERT_OK(tutti_tf_record_writer_close(writer));
+
+  const char *paths[] = {path.c_str()};
+  tutti_tf_record_options options = TUTTI_TF_RECORD_OPTIONS_INIT;
+  options.compression = TUTTI_COMPRESSION_GZIP;
+  ASSERT_OK(tutti_dataset_create_tf_record_from_paths(nullptr, 1, paths, &options, &read));
+  Iterator iterator;
+  ASSERT_OK(tutti_iterator_create(read, nullptr, nullptr, &iterator));
+  for (const std::string expected : {"first", "second", "third"}) {
+    Value value;
+    ASSERT_OK(tutti_iterator_next(iterator, nullptr, &value));
+    const auto *view = static_cast<const tutti_string_view *>(
+        tutti_tensor_get_data(tutti_value_get_leaf_tensor(value, 0)));
+    EXPECT_EQ(std::string(view->data, view->size), expected);
+  }
+  std::remove(path.c_str());
+}
+
+TEST_F(SurfaceTest, AnIteratorGoesOnFromItsSavedPosition) {
+  Dataset dataset = RangeOf(5);
+  const int64_t seed = 3;
+  ASSERT_OK(tutti_dataset_shuffle(&dataset, 5, &seed, nullptr));
+  Iterator iterator, again;
+  Value value, expected, found;
+  Bytes state;
+  ASSERT_OK(tutti_iterator_create(dataset, nullptr, nullptr, &iterator));
+  ASSERT_OK(tutti_iterator_next(iterator, nullptr, &value));
+  ASSERT_OK(tutti_iterator_save(iterator, nullptr, &state));
+  ASSERT_OK(tutti_iterator_next(iterator, nullptr, &expected));
+  ASSERT_OK(tutti_iterator_create(dataset, nullptr, nullptr, &again));
+  const tutti_string_view bytes = tutti_bytes_get_view(state);
+  ASSERT_OK(tutti_iterator_restore(again, bytes.data, bytes.size, nullptr));
+  ASSERT_OK(tutti_iterator_next_optional(again, nullptr, &found));
+  const tutti_value *held = tutti_value_get_leaf_optional(found, 0);
+  ASSERT_NE(held, nullptr);
+  EXPECT_EQ(NumberIn(held), NumberIn(expected));
+  EXPECT_OK(tutti_iterator_close(again, nullptr));
+  EXPECT_FAILS(tutti_iterator_next(again, nullptr, &value), TUTTI_FAILED_PRECONDITION, "close");
+}
+
+TEST_F(SurfaceTest, ADefinitionIsSerialisedWithTheNamesOfItsFunctions) {
+  const auto negate = [](tutti_context *, const tutti_value *in, tutti_value **out,
+                         void *) -> tutti_status * {
+    return tutti_value_create_int64(-NumberIn(in), out);
+  };
+  ASSERT_OK(tutti_function_register(nullptr, "negate", {negate, nullptr, nullptr}, nullptr));
+  Function named, anonymous;
+  ASSERT_OK(tutti_function_create_registered(nullptr, "negate", &named));
+  ASSERT_OK(tutti_function_create(nullptr, {negate, nullptr, nullptr}, nullptr, &anonymous));
+  EXPECT_FAILS(tutti_function_create_registered(nullptr, "negat", &anonymous), TUTTI_NOT_FOUND,
+               "negate");
+  Dataset dataset = RangeOf(3), unnamed = RangeOf(3), copy;
+  Bytes definition, plan;
+  ASSERT_OK(tutti_dataset_map(&dataset, named, nullptr));
+  ASSERT_OK(tutti_dataset_map(&unnamed, anonymous, nullptr));
+  EXPECT_FAILS(tutti_dataset_serialize(unnamed, &definition), TUTTI_FAILED_PRECONDITION, "map");
+  ASSERT_OK(tutti_dataset_serialize(dataset, &definition));
+  const tutti_string_view bytes = tutti_bytes_get_view(definition);
+  ASSERT_OK(tutti_dataset_deserialize(nullptr, bytes.data, bytes.size, &copy));
+  ASSERT_OK(tutti_dataset_skip(&copy, 2, nullptr));
+  Iterator iterator;
+  Value value;
+  ASSERT_OK(tutti_iterator_create(copy, nullptr, nullptr, &iterator));
+  ASSERT_OK(tutti_iterator_next(iterator, nullptr, &value));
+  EXPECT_EQ(NumberIn(value), -2);
+  ASSERT_OK(tutti_dataset_explain(dataset, &plan));
+  EXPECT_THAT(tutti_bytes_get_view(plan).data, testing::HasSubstr("range"));
+  EXPECT_OK(tutti_function_unregister(nullptr, "negate"));
+  EXPECT_FAILS(tutti_function_unregister(nullptr, "negate"), TUTTI_NOT_FOUND, "negate");
+}
+
+TEST_F(SurfaceTest, SpecsDescribeElements) {
+  const int64_t dims[] = {TUTTI_UNKNOWN_DIMENSION, 64};
+  Spec images, labels, pair, found, optional;
+  ASSERT_OK(tutti_spec_create_tensor(TUTTI_DTYPE_FLOAT32, 2, dims, &images));
+  ASSERT_OK(tutti_spec_create_tensor(TUTTI_DTYPE_INT64, TUTTI_UNKNOWN_RANK, nullptr, &labels));
+  Handle<tutti_treespec, tutti_treespec_release> leaf, tree;
+  ASSERT_OK(tutti_treespec_create_leaf(&leaf));
+  const tutti_treespec *children[] = {leaf, leaf};
+  const char *keys[] = {"label", "image"};
+  ASSERT_OK(tutti_treespec_create_dict(2, keys, children, &tree));
+  const tutti_spec *leaves[] = {images, labels};
+  ASSERT_OK(tutti_spec_create_from_leaves(tree, 2, leaves, &pair));
+  EXPECT_EQ(tutti_spec_get_leaf_dims(pair, 0)[1], 64);
+  EXPECT_EQ(tutti_spec_get_leaf_rank(pair, 1), TUTTI_UNKNOWN_RANK);
+  EXPECT_EQ(tutti_spec_get_leaf_dims(pair, 1), nullptr);
+  Bytes text;
+  ASSERT_OK(tutti_spec_to_string(pair, &text));
+  EXPECT_THAT(tutti_bytes_get_view(text).data, testing::HasSubstr("'image': float32[?,64]"));
+  Dataset dataset = RangeOf(3);
+  ASSERT_OK(tutti_dataset_batch(&dataset, 2, nullptr));
+  ASSERT_OK(tutti_dataset_element_spec(dataset, nullptr, &found));
+  EXPECT_EQ(tutti_spec_get_leaf_dtype(found, 0), TUTTI_DTYPE_INT64);
+  EXPECT_TRUE(tutti_spec_is_compatible(labels, found));
+  EXPECT_FALSE(tutti_spec_is_compatible(found, labels));
+  ASSERT_OK(tutti_spec_create_optional(found, &optional));
+  EXPECT_TRUE(tutti_spec_equal(tutti_spec_get_leaf_inner(optional, 0), found));
+}
+
+TEST_F(SurfaceTest, DeviceSpecsAreReadMergedAndListed) {
+  DeviceSpec outer, inner, merged;
+  ASSERT_OK(tutti_device_spec_parse("/job:ps/task:2/device:CPU:0", &outer));
+  ASSERT_OK(tutti_device_spec_parse("gpu:1", &inner));
+  ASSERT_OK(tutti_device_spec_merge(outer, inner, &merged));
+  EXPECT_STREQ(tutti_device_spec_get_text(merged), "/job:ps/task:2/device:GPU:1");
+  tutti_device_fields fields = TUTTI_DEVICE_FIELDS_INIT;
+  ASSERT_OK(tutti_device_spec_get_fields(merged, &fields));
+  EXPECT_STREQ(fields.job, "ps");
+  EXPECT_EQ(fields.task.value, 2);
+  EXPECT_EQ(fields.replica.present, 0);
+  EXPECT_FAILS(tutti_device_spec_parse("/device:", &inner), TUTTI_INVALID_ARGUMENT, "");
+  Bytes names;
+  ASSERT_OK(tutti_device_list(nullptr, "CPU", &names));
+  EXPECT_STREQ(tutti_bytes_get_view(names).data, "CPU:0");
+}
+
+TEST_F(SurfaceTest, TensorsTravelThroughDlpackWithoutACopy) {
+  Tensor tensor = Floats({1, 2, 3}), back;
+  DLManagedTensorVersioned *managed = nullptr;
+  ASSERT_OK(tutti_tensor_to_dlpack(tensor, nullptr, &managed));
+  ASSERT_OK(tutti_tensor_from_dlpack(nullptr, managed, &back));
+  EXPECT_EQ(tutti_tensor_get_data(back), tutti_tensor_get_data(tensor));
+  tutti_dlpack_options options = TUTTI_DLPACK_OPTIONS_INIT;
+  options.copy = TUTTI_TRUE;
+  DLManagedTensor *old = nullptr;
+  ASSERT_OK(tutti_tensor_to_dlpack_unversioned(tensor, &options, &old));
+  ASSERT_OK(tutti_tensor_from_dlpack_unversioned(nullptr, old, &back));
+  EXPECT_NE(tutti_tensor_get_data(back), tutti_tensor_get_data(tensor));
+  EXPECT_TRUE(tutti_tensor_equal(back, tensor));
+}
+
+TEST_F(SurfaceTest, ReplicasMergeGatherAndKeepVariables) {
+  Strategy strategy = MirroredOver(2);
+  EXPECT_EQ(tutti_strategy_get_num_replicas_in_sync(strategy), 2);
+  EXPECT_STREQ(tutti_strategy_get_worker_device(strategy, 1), "/device:CPU:1");
+  EXPECT_EQ(tutti_strategy_get_worker_device(strategy, 2), nullptr);
+  const Value components[] = {ValueOf(Floats({1, 2})), ValueOf(Floats({3, 4}))};
+  const tutti_value *handles[] = {components[0], components[1]};
+  Value distributed, joined, summed, local;
+  ASSERT_OK(tutti_strategy_create_per_replica(strategy, 2, handles, &distributed));
+  EXPECT_EQ(tutti_value_get_leaf_component_count(distributed, 0), 2u);
+  EXPECT_THAT(TextOf(tutti_value_to_string, distributed), testing::HasSubstr("PerReplica"));
+  ASSERT_OK(tutti_strategy_gather(strategy, distributed, 0, nullptr, &joined));
+  EXPECT_EQ(FloatsIn(tutti_value_get_leaf_tensor(joined, 0)), (std::vector<float>{1, 2, 3, 4}));
+  const int64_t axis = 0;
+  ASSERT_OK(
+      tutti_strategy_reduce(strategy, TUTTI_REDUCE_MEAN, distributed, &axis, nullptr, &summed));
+  EXPECT_EQ(
+      *static_cast<const float *>(tutti_tensor_get_data(tutti_value_get_leaf_tensor(summed, 0))),
+      2.5f);
+  ASSERT_OK(tutti_strategy_local_results(strategy, distributed, &local));
+  EXPECT_EQ(tutti_value_get_child_count(local), 2u);
+
+  tutti_variable_options options = TUTTI_VARIABLE_OPTIONS_INIT;
+  options.name = "w";
+  options.aggregation = TUTTI_AGGREGATION_MEAN;
+  Variable variable;
+  ASSERT_OK(tutti_variable_create(strategy, Floats({0, 0}), &options, nullptr, &variable));
+  const auto assign = [](tutti_context *replica, const tutti_value *in, tutti_value **out,
+                         void *variable) -> tutti_status * {
+    const tutti_tensor *mine = tutti_value_get_leaf_tensor(in, 0);
+    if (tutti_status *status = tutti_variable_assign(static_cast<tutti_variable *>(variable),
+                                                     replica, mine, nullptr)) {
+      return status;
+    }
+    return tutti_context_all_gather(replica, in, 0, nullptr, out);
+  };
+  Value gathered;
+  ASSERT_OK(tutti_strategy_run(strategy, assign, variable, distributed, nullptr, &gathered));
+  EXPECT_EQ(
+      FloatsIn(tutti_value_get_leaf_tensor(tutti_value_get_leaf_component(gathered, 0, 1), 0)),
+      (std::vector<float>{1, 2, 3, 4}));
+  EXPECT_EQ(FloatsIn(tutti_variable_get_copy(variable, 0)), (std::vector<float>{2, 3}));
+  EXPECT_TRUE(tutti_tensor_equal(tutti_variable_get_copy(variable, 0),
+                                 tutti_variable_get_copy(variable, 1)));
+  EXPECT_STREQ(tutti_variable_get_copy_name(variable, 1), "w/replica_1");
+  EXPECT_EQ(tutti_variable_get_synchronization(variable), TUTTI_SYNCHRONIZATION_ON_WRITE);
+  EXPECT_EQ(tutti_variable_get_strategy(variable), static_cast<tutti_strategy *>(strategy));
+}
+
+TEST_F(SurfaceTest, DatasetsFromAFunctionAreDealtOutAndResumed) {
+  Strategy strategy = MirroredOver(2);
+  const auto make = [](tutti_context *context, const tutti_value *in, tutti_value **out,
+                       void *) -> tutti_status * {
+    const tutti_tensor *replicas = nullptr;
+    EXPECT_EQ(tutti_context_get_class(context), TUTTI_CALLBACK_CROSS_REPLICA);
+    EXPECT_OK(tutti_value_find_tensor(in, "num_replicas_in_sync", &replicas));
+    EXPECT_EQ(*static_cast<const int64_t *>(tutti_tensor_get_data(replicas)), 2);
+    Dataset dataset = RangeOf(12);
+    EXPECT_OK(tutti_dataset_batch(&dataset, 2, nullptr));
+    return tutti_value_create_dataset(dataset, out);
+  };
+  DistributedDataset dataset;
+  ASSERT_OK(tutti_strategy_distribute_datasets_from_function(strategy, {make, nullptr, nullptr},
+                                                             nullptr, nullptr, &dataset));
+  EXPECT_EQ(tutti_distributed_dataset_get_cardinality(dataset), 3);
+  DistributedIterator iterator, again;
+  Value step, expected;
+  Bytes state;
+  ASSERT_OK(tutti_distributed_iterator_create(dataset, nullptr, &iterator));
+  ASSERT_OK(tutti_distributed_iterator_next(iterator, nullptr, &step));
+  ASSERT_OK(tutti_distributed_iterator_save(iterator, nullptr, &state));
+  const tutti_string_view bytes = tutti_bytes_get_view(state);
+  ASSERT_OK(tutti_distributed_iterator_create(dataset, nullptr, &again));
+  ASSERT_OK(tutti_distributed_iterator_restore(again, bytes.data, bytes.size, nullptr));
+  ASSERT_OK(tutti_distributed_iterator_next(again, nullptr, &expected));
+  const tutti_tensor *second =
+      tutti_value_get_leaf_tensor(tutti_value_get_leaf_component(expected, 0, 1), 0);
+  EXPECT_EQ(static_cast<const int64_t *>(tutti_tensor_get_data(second))[0], 6);
+  EXPECT_OK(tutti_distributed_iterator_close(again, nullptr));
+}
+
+}  // namespace
+}  // namespace tutti::capi_test
