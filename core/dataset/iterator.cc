@@ -160,7 +160,7 @@ Status Iterator::NextSlab(int64_t max_rows, const CallOptions& call, Slab* slab)
 
 Ref<const ElementSpec> Iterator::element_spec() const {
   std::lock_guard lock(mutex_);
-  return spec_ ? spec_ : ElementSpec::None();
+  return spec_ ? spec_ : no_spec_;
 }
 
 Result<std::string> Iterator::SaveBody() {

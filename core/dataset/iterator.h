@@ -50,6 +50,7 @@ class Iterator final : public Closable {
   Status NextSlab(int64_t max_rows, const CallOptions& call, Slab* slab);
 
   // Until the first element has shown it, the spec of a dataset that only learns is that of none.
+  // The object lives as long as the iterator.
   Ref<const ElementSpec> element_spec() const;
   const Dataset& dataset() const { return *dataset_; }
 
@@ -90,6 +91,8 @@ class Iterator final : public Closable {
   bool closing_ = false;
   std::unique_ptr<Stage> root_;  // used by whoever is inside; replaced under the mutex
   Ref<const ElementSpec> spec_;
+  // What element_spec says before: borrowed pointers to it live as long as the iterator.
+  const Ref<const ElementSpec> no_spec_ = ElementSpec::None();
 };
 
 }  // namespace tutti

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "core/base/simulated_environment.h"
+#include "core/base/thread.h"
 #include "core/dataset/dataset_testing.h"
 
 namespace tutti {
@@ -107,6 +108,21 @@ TEST_F(Prefetch, CloseEndsTheThreadWhileAFunctionRuns) {
   gate.AwaitCalls(1);
   EXPECT_TRUE(iterator->Close(CallOptions()).ok());
   EXPECT_THAT(Next(*iterator), HasSubstr("next was called after close"));
+}
+
+TEST_F(Prefetch, CloseEndsACallThatWaits) {
+  Gate gate;
+  gate.Set(false);
+  const Ref<Iterator> iterator = Iterate(Ok(Ok(Range(3)->Map(Gated(&gate)))->Prefetch(1)));
+  Status status;
+  Result<Thread> waiting = environment_->StartThread(
+      "waiting", [&] { status = iterator->Next(CallOptions()).status(); });
+  ASSERT_TRUE(waiting.ok());
+  gate.AwaitCalls(1);
+  EXPECT_TRUE(iterator->Close(CallOptions()).ok());
+  ASSERT_TRUE(waiting->Join(CallOptions()).ok());
+  EXPECT_EQ(status.code(), StatusCode::kCancelled);
+  EXPECT_EQ(status.message(), "prefetch: the iterator was closed");
 }
 
 TEST_F(Prefetch, IteratorThatIsReleasedUnclosedGoesToTheReaper) {
