@@ -25,6 +25,8 @@ def definitions() -> "dict[str, str]":
     """Function -> the body of its definition."""
     bodies = {}
     for path in (ROOT / "capi/src").glob("*.cc"):
+        if path.stem.endswith("_test"):
+            continue
         for match in re.finditer(
             r"^[\w *]+?\b(tutti_\w+)\([^;{]*?\)\s*\{(?:([^\n]*)\}$|\n(.*?)^\})",
             path.read_text(), re.M | re.S,
