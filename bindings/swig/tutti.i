@@ -51,7 +51,6 @@ typedef uintptr_t tutti_host_handle;
 %thread tutti_facade::NAME;
 %enddef
 TUTTI_BLOCKING(runtime_create)
-TUTTI_BLOCKING(runtime_default)
 TUTTI_BLOCKING(runtime_shutdown)
 TUTTI_BLOCKING(future_wait)
 TUTTI_BLOCKING(dataset_element_spec)

@@ -135,6 +135,10 @@ class StrategyTest(unittest.TestCase):
             lambda given: (given.replica_id_in_sync_group, given.num_replicas_in_sync))
         self.assertEqual(self.strategy.experimental_local_results(value), ((0, 2), (1, 2)))
         self.assertEqual(self.strategy.local_results(7), (7,))
+        made = self.strategy.per_replica([{"x": 1}, {"x": 2}])
+        self.assertEqual(made["x"].values, (1, 2))
+        with self.assertRaises(ValueError):
+            self.strategy.per_replica([1, 2, 3])
 
     def test_a_device_twice_or_unknown_is_an_error(self):
         with self.assertRaises(ValueError):

@@ -118,6 +118,14 @@ class StructureTest(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "cannot stand in a dataset|is no tensor"):
             tutti.data.Dataset.from_tensors(object())
 
+    def test_a_spec_says_what_fits_it(self):
+        spec = tutti.TensorSpec((None, 2), np.float32)
+        self.assertTrue(spec.is_compatible_with(np.zeros((5, 2), np.float32)))
+        self.assertTrue(spec.is_compatible_with(tutti.TensorSpec((3, 2), np.float32)))
+        self.assertFalse(spec.is_compatible_with(np.zeros((5, 3), np.float32)))
+        self.assertFalse(spec.is_compatible_with(np.zeros((5, 2))))
+        self.assertFalse(spec.is_compatible_with((np.zeros((5, 2), np.float32),)))
+
     def test_named_tuples_come_out_of_a_dataset_as_their_class(self):
         dataset = tutti.data.Dataset.from_tensor_slices(Point(x=[1, 2], y=[3.0, 4.0]))
         elements = list(dataset)

@@ -150,6 +150,8 @@ class TensorTest(unittest.TestCase):
         self.assertEqual(tutti.Tensor.zeros((2, 3), "int16").numpy().tolist(), [[0] * 3] * 2)
         self.assertEqual(tutti.Tensor.empty((2, 3)).address % 64, 0)
         self.assertIn("int64[12]", repr(tensor))
+        self.assertTrue(tensor.equal(np.arange(12)))
+        self.assertFalse(tensor.equal(np.arange(12.0)))
 
 
 class DlpackTest(unittest.TestCase):

@@ -21,8 +21,6 @@ those that wait take `timeout` in seconds. Errors are the classes of tutti.error
 
 import threading as _threading
 
-import numpy as _np
-
 from tutti import _native
 from tutti import _scope, _specs, errors
 from tutti._dtypes import bfloat16, numpy_bfloat16 as _numpy_bfloat16
@@ -62,12 +60,10 @@ _native._install({
     "variable_of": _variable_of,
     "wrap_dataset": data.Dataset._of,
     "wrap_optional": _Optional,
-    "tensor_spec": TensorSpec,
     "make_spec": _specs.make,
     "read_spec": _specs.read,
     "named_tuple_type": _specs.named_tuple_type,
     "named_tuple_name": _specs.named_tuple_name,
-    "as_array": _np.asarray,
     "bfloat16": _numpy_bfloat16,
     "main_thread": _threading.main_thread().ident,
 })

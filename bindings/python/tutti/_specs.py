@@ -8,7 +8,7 @@ from typing import Any, Dict, Optional, Sequence, Tuple
 
 import numpy as np
 
-from tutti import _dtypes
+from tutti import _dtypes, _native
 
 _TENSOR, _DATASET, _OPTIONAL, _NONE = 1, 5, 6, 7
 
@@ -31,6 +31,11 @@ class TensorSpec:
             self.shape = tuple(None if d is None or int(d) < 0 else int(d) for d in dims)
         self.dtype = _dtypes.dtype_of(_dtypes.number_of(dtype))
         self.name = name
+
+    def is_compatible_with(self, value: Any) -> bool:
+        """Whether a value, or every value of another spec, fits this spec."""
+        other = value if isinstance(value, TensorSpec) else _native.spec_from_value(value)
+        return isinstance(other, TensorSpec) and _native.spec_is_compatible(self, other)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TensorSpec):

@@ -129,6 +129,10 @@ class Tensor:
         0 <= start <= stop <= size."""
         return self._of(_native.tensor_slice(self, axis, start, stop))
 
+    def equal(self, other: Any) -> bool:
+        """Whether dtype, sizes and every element are the same (NaN equals NaN, -0 equals 0)."""
+        return _native.tensor_equal(self, other)
+
     def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> np.ndarray:
         array = np.asarray(self.numpy())
         if dtype is not None and array.dtype != dtype:

@@ -24,10 +24,6 @@ inline tutti_status *runtime_create(size_t count, const char *const *keys, size_
   return tutti_runtime_create(&options, out_runtime);
 }
 
-inline tutti_status *runtime_default(tutti_runtime **out_runtime) {
-  return tutti_runtime_get_or_start_default(out_runtime);
-}
-
 inline tutti_status *runtime_shutdown(tutti_runtime *given_runtime,
                                       const tutti_call_options *call) {
   return tutti_runtime_shutdown(given_runtime, call);

@@ -9,9 +9,6 @@
 
 namespace tutti_facade {
 
-inline const char *dtype_name(int32_t dtype) { return tutti_dtype_get_name(dtype); }
-inline size_t dtype_size(int32_t dtype) { return tutti_dtype_get_size(dtype); }
-
 inline tutti_status *tensor_create(tutti_runtime *runtime, int32_t dtype, size_t rank,
                                    const int64_t *dims, tutti_tristate zeroed,
                                    tutti_tensor **out_tensor) {
@@ -80,16 +77,9 @@ inline tutti_status *spec_from_value(const tutti_value *data, tutti_spec **out_s
 inline bool spec_is_compatible(const tutti_spec *signature, const tutti_spec *specific) {
   return tutti_spec_is_compatible(signature, specific) != 0;
 }
-inline tutti_status *spec_to_string(const tutti_spec *signature, tutti_bytes **out_text) {
-  return tutti_spec_to_string(signature, out_text);
-}
 
 inline tutti_status *value_to_string(const tutti_value *value, tutti_bytes **out_text) {
   return tutti_value_to_string(value, out_text);
-}
-// The components of a value that is one distributed leaf.
-inline int64_t value_component_count(const tutti_value *value) {
-  return static_cast<int64_t>(tutti_value_get_leaf_component_count(value, 0));
 }
 
 inline tutti_status *future_create(tutti_runtime *runtime, tutti_future **out_future) {

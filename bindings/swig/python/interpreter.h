@@ -45,12 +45,10 @@ struct Hooks {
   PyObject *variable_of = nullptr;       // (address, handle) -> Variable
   PyObject *wrap_dataset = nullptr;      // (handle) -> Dataset
   PyObject *wrap_optional = nullptr;     // (has_value, value) -> Optional
-  PyObject *tensor_spec = nullptr;       // class TensorSpec(shape, dtype)
   PyObject *make_spec = nullptr;         // (kind, dtype, shape, inner) -> a spec of one leaf
   PyObject *read_spec = nullptr;         // (spec) -> (kind, dtype, shape, inner), or None
   PyObject *named_tuple_type = nullptr;  // (type name, fields) -> class
   PyObject *named_tuple_name = nullptr;  // (class) -> type name
-  PyObject *as_array = nullptr;          // numpy.asarray
   PyObject *bfloat16 = nullptr;          // NumPy dtype of ml_dtypes, or None
   unsigned long main_thread = 0;
 };

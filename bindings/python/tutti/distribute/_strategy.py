@@ -138,6 +138,10 @@ class Strategy:
 
     experimental_distribute_values_from_function = distribute_values_from_function
 
+    def per_replica(self, values: Sequence[Any]) -> Any:
+        """A distributed value of one value per replica of this process, all of one structure."""
+        return _native.strategy_create_per_replica(self._handle, list(values))
+
     # ---- datasets
 
     def distribute_dataset(self, dataset: Dataset, options: Optional[InputOptions] = None,

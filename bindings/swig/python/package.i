@@ -1,0 +1,121 @@
+/* What only the Python package needs. */
+
+%typemap(out) PyObject * "$result = $1; if ($result == nullptr) SWIG_fail;";
+%typemap(in) PyObject * "$1 = $input;";
+
+%inline %{
+/* Installs the package's classes and functions, by the names of tutti_python::Hooks. */
+PyObject *_install(PyObject *parts) {
+  using tutti_python::hooks;
+  const struct {
+    const char *name;
+    PyObject **place;
+  } places[] = {{"make_error", &hooks.make_error},
+                {"error_type", &hooks.error_type},
+                {"scope", &hooks.scope},
+                {"runtime", &hooks.runtime},
+                {"replica_context", &hooks.replica_context},
+                {"cross_replica", &hooks.cross_replica},
+                {"strategy_of", &hooks.strategy_of},
+                {"per_replica", &hooks.per_replica},
+                {"tensor", &hooks.tensor},
+                {"variable", &hooks.variable},
+                {"dataset", &hooks.dataset},
+                {"optional", &hooks.optional},
+                {"variable_of", &hooks.variable_of},
+                {"wrap_dataset", &hooks.wrap_dataset},
+                {"wrap_optional", &hooks.wrap_optional},
+                {"make_spec", &hooks.make_spec},
+                {"read_spec", &hooks.read_spec},
+                {"named_tuple_type", &hooks.named_tuple_type},
+                {"named_tuple_name", &hooks.named_tuple_name},
+                {"bfloat16", &hooks.bfloat16}};
+  for (const auto &entry : places) {
+    PyObject *part = PyDict_GetItemString(parts, entry.name);
+    if (part == nullptr) {
+      PyErr_Format(PyExc_KeyError, "%s", entry.name);
+      return nullptr;
+    }
+    Py_INCREF(part);
+    PyObject *old = *entry.place;
+    *entry.place = part;
+    Py_XDECREF(old);
+  }
+  PyObject *thread = PyDict_GetItemString(parts, "main_thread");
+  hooks.main_thread = thread == nullptr ? 0 : PyLong_AsUnsignedLong(thread);
+  return PyErr_Occurred() ? nullptr : Py_NewRef(Py_None);
+}
+
+/* From now on nothing takes the GIL for the library any more. */
+void _end() { tutti_python::Interpreter::End(); }
+
+/* The address of the object that a handle points to, which tells handles apart. */
+PyObject *_strategy_address(tutti_strategy *strategy) { return PyLong_FromVoidPtr(strategy); }
+PyObject *_variable_address(tutti_variable *variable) { return PyLong_FromVoidPtr(variable); }
+
+/* The NumPy dtype of a number of TUTTI_DTYPE_*; None where NumPy has none. */
+PyObject *_numpy_dtype(int32_t dtype) {
+  PyArray_Descr *descr = tutti_python::DescrOf(dtype);
+  if (descr == nullptr) return PyErr_Occurred() ? nullptr : Py_NewRef(Py_None);
+  return reinterpret_cast<PyObject *>(descr);
+}
+/* The number of TUTTI_DTYPE_* of a NumPy dtype, 0 for none. */
+int32_t _dtype_number(PyObject *dtype) {
+  if (!PyArray_DescrCheck(dtype)) return 0;
+  return tutti_python::DtypeOf(reinterpret_cast<PyArray_Descr *>(dtype));
+}
+
+/* A NumPy array (or bytes, or a Tensor) over the memory of a tensor; read-only when that is. */
+PyObject *_tensor_array(const tutti_tensor *tensor) {
+  return tutti_python::ObjectOfTensor(tensor, tutti_python::Rank0::kArray);
+}
+PyObject *_tensor_dlpack(const tutti_tensor *tensor, bool versioned, bool copy) {
+  return tutti_python::DlpackOf(tensor, versioned, copy);
+}
+/* A tensor of uint16 over the memory of one of bfloat16. */
+PyObject *_tensor_bits(const tutti_tensor *tensor) {
+  const size_t rank = tutti_tensor_get_rank(tensor);
+  npy_intp strides[NPY_MAXDIMS];
+  for (size_t axis = 0; axis < rank && axis < NPY_MAXDIMS; ++axis) {
+    strides[axis] = tutti_tensor_get_strides(tensor)[axis] * 2;
+  }
+  if (tutti_tensor_get_dtype(tensor) != TUTTI_DTYPE_BFLOAT16 || rank > NPY_MAXDIMS) {
+    PyErr_SetString(PyExc_TypeError, "only a tensor of bfloat16 is seen as bits");
+    return nullptr;
+  }
+  PyObject *array = PyArray_New(
+      &PyArray_Type, static_cast<int>(rank),
+      reinterpret_cast<npy_intp *>(const_cast<int64_t *>(tutti_tensor_get_dims(tensor))),
+      NPY_USHORT, strides, const_cast<void *>(tutti_tensor_get_data(tensor)), 0,
+      NPY_ARRAY_ALIGNED | (tutti_tensor_is_read_only(tensor) ? 0 : NPY_ARRAY_WRITEABLE), nullptr);
+  if (array == nullptr) return nullptr;
+  tutti_tensor_retain(tensor);
+  PyObject *owner = PyCapsule_New(const_cast<tutti_tensor *>(tensor), "tutti_tensor",
+                                  &tutti_python::ReleaseTensorCapsule);
+  if (owner == nullptr) {
+    tutti_tensor_release(tensor);
+    Py_DECREF(array);
+    return nullptr;
+  }
+  if (PyArray_SetBaseObject(reinterpret_cast<PyArrayObject *>(array), owner) != 0) {
+    Py_DECREF(array);
+    return nullptr;
+  }
+  return array;
+}
+/* The tuple of the components of a distributed value. */
+PyObject *_value_components(const tutti_value *value) {
+  const size_t count = tutti_value_get_leaf_component_count(value, 0);
+  PyObject *components = PyTuple_New(static_cast<Py_ssize_t>(count));
+  for (size_t i = 0; components != nullptr && i < count; ++i) {
+    PyObject *component =
+        tutti_python::ObjectOf(tutti_value_get_leaf_component(value, 0, i));
+    if (component == nullptr) {
+      Py_DECREF(components);
+      return nullptr;
+    }
+    PyTuple_SET_ITEM(components, static_cast<Py_ssize_t>(i), component);
+  }
+  return components;
+}
+%}

@@ -1,0 +1,135 @@
+// Element specs: nested structures whose leaves are TensorSpec and its like.
+//
+// The package says what a leaf is (_specs.read) and makes one (_specs.make); the walk through the
+// structure is that of structures.h.
+#ifndef TUTTI_BINDINGS_SWIG_PYTHON_SPECS_H_
+#define TUTTI_BINDINGS_SWIG_PYTHON_SPECS_H_
+
+#include <vector>
+
+#include "structures.h"
+
+namespace tutti_python {
+
+inline bool SpecOf(PyObject *object, tutti_spec **out);
+
+inline bool SpecOfLeaf(PyObject *object, tutti_spec **out) {
+  Owned fields(PyObject_CallOneArg(hooks.read_spec, object));
+  if (!fields) return false;
+  int kind = 0, dtype = 0;
+  PyObject *shape = nullptr, *inner = nullptr;
+  if (!PyArg_ParseTuple(fields.get(), "iiOO", &kind, &dtype, &shape, &inner)) return false;
+  if (kind == TUTTI_LEAF_NONE) return Check(tutti_spec_create_none(out));
+  if (kind == TUTTI_LEAF_OPTIONAL || kind == TUTTI_LEAF_DATASET) {
+    tutti_spec *held = nullptr;
+    if (!SpecOf(inner, &held)) return false;
+    const bool made = Check(kind == TUTTI_LEAF_OPTIONAL ? tutti_spec_create_optional(held, out)
+                                                        : tutti_spec_create_dataset(held, out));
+    tutti_spec_release(held);
+    return made;
+  }
+  if (shape == Py_None) {
+    return Check(tutti_spec_create_tensor(dtype, TUTTI_UNKNOWN_RANK, nullptr, out));
+  }
+  std::vector<int64_t> dims;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(shape); ++i) {
+    PyObject *dim = PyTuple_GET_ITEM(shape, i);
+    dims.push_back(dim == Py_None ? TUTTI_UNKNOWN_DIMENSION : PyLong_AsLongLong(dim));
+  }
+  if (PyErr_Occurred()) return false;
+  return Check(
+      tutti_spec_create_tensor(dtype, static_cast<int64_t>(dims.size()), dims.data(), out));
+}
+
+inline bool SpecOf(PyObject *object, tutti_spec **out) {
+  std::vector<PyObject *> objects;  // leaves, borrowed from `object`; Build keys are visited in order
+  struct Specs {
+    std::vector<tutti_spec *> all;
+    ~Specs() {
+      for (tutti_spec *spec : all) tutti_spec_release(spec);
+    }
+  } leaves;
+  // A dict's leaves come in the order of its keys, so it is read in that order.
+  Owned sorted;
+  struct Sort {
+    static PyObject *Dicts(PyObject *node) {
+      if (PyDict_Check(node)) {
+        Owned keys(PyDict_Keys(node));
+        if (!keys || PyList_Sort(keys.get()) != 0) return nullptr;
+        Owned dict(PyDict_New());
+        for (Py_ssize_t i = 0; dict && i < PyList_GET_SIZE(keys.get()); ++i) {
+          PyObject *key = PyList_GET_ITEM(keys.get(), i);
+          Owned item(Dicts(PyDict_GetItem(node, key)));
+          if (!item || PyDict_SetItem(dict.get(), key, item.get()) != 0) return nullptr;
+        }
+        return dict.release();
+      }
+      if (PyTuple_Check(node) || PyList_Check(node)) {
+        const Py_ssize_t count = PySequence_Fast_GET_SIZE(node);
+        Owned items(PyTuple_New(count));
+        for (Py_ssize_t i = 0; items && i < count; ++i) {
+          PyObject *item = Dicts(PySequence_Fast_GET_ITEM(node, i));
+          if (item == nullptr) return nullptr;
+          PyTuple_SET_ITEM(items.get(), i, item);
+        }
+        if (!items) return nullptr;
+        if (PyList_Check(node)) return PySequence_List(items.get());
+        if (!IsNamedTuple(node)) return items.release();
+        return PyObject_Call(reinterpret_cast<PyObject *>(Py_TYPE(node)), items.get(), nullptr);
+      }
+      Py_INCREF(node);
+      return node;
+    }
+  };
+  sorted.reset(Sort::Dicts(object));
+  if (!sorted) return false;
+  auto leaf = [&leaves](PyObject *item, tutti_treespec **node) {
+    tutti_spec *spec = nullptr;
+    if (!SpecOfLeaf(item, &spec)) return false;
+    leaves.all.push_back(spec);
+    return Check(tutti_treespec_create_leaf(node));
+  };
+  tutti_treespec *treespec = nullptr;
+  if (!Build<TreespecParts>(sorted.get(), true, leaf, &treespec)) return false;
+  const bool made = Check(tutti_spec_create_from_leaves(treespec, leaves.all.size(),
+                                                        leaves.all.data(), out));
+  tutti_treespec_release(treespec);
+  return made;
+}
+
+inline PyObject *ObjectOfSpec(const tutti_spec *spec) {
+  auto leaf = [spec](size_t index) -> PyObject * {
+    const tutti_leaf_kind kind = tutti_spec_get_leaf_kind(spec, index);
+    Owned inner;
+    if (const tutti_spec *held = tutti_spec_get_leaf_inner(spec, index)) {
+      inner.reset(ObjectOfSpec(held));
+      if (!inner) return nullptr;
+    }
+    const int64_t rank = tutti_spec_get_leaf_rank(spec, index);
+    const int64_t *dims = tutti_spec_get_leaf_dims(spec, index);
+    Owned shape;
+    if (kind == TUTTI_LEAF_TENSOR && rank >= 0) {
+      shape.reset(PyTuple_New(rank));
+      for (int64_t i = 0; shape && i < rank; ++i) {
+        PyObject *dim = Py_None;
+        if (dims[i] >= 0) {
+          dim = PyLong_FromLongLong(dims[i]);
+        } else {
+          Py_INCREF(dim);
+        }
+        if (dim == nullptr) return nullptr;
+        PyTuple_SET_ITEM(shape.get(), i, dim);
+      }
+      if (!shape) return nullptr;
+    }
+    return PyObject_CallFunction(hooks.make_spec, "iiOO", static_cast<int>(kind),
+                                 static_cast<int>(tutti_spec_get_leaf_dtype(spec, index)),
+                                 shape ? shape.get() : Py_None, inner ? inner.get() : Py_None);
+  };
+  size_t next_leaf = 0;
+  return Rebuild(tutti_spec_get_treespec(spec), &next_leaf, leaf);
+}
+
+}  // namespace tutti_python
+
+#endif  // TUTTI_BINDINGS_SWIG_PYTHON_SPECS_H_
