@@ -17,9 +17,9 @@
 
 namespace tutti {
 
-using Attribute = std::variant<int64_t, bool, std::string, std::vector<int64_t>,
-                               std::vector<std::string>, Ref<const Value>, Ref<const ElementSpec>,
-                               Ref<const TreeSpec>>;
+using Attribute =
+    std::variant<int64_t, bool, std::string, std::vector<int64_t>, std::vector<std::string>,
+                 Ref<const Value>, Ref<const ElementSpec>, Ref<const TreeSpec>>;
 
 class Attributes {
  public:

@@ -56,9 +56,8 @@ TEST_F(BasicOps, RangeMakesTheDtypeThatIsAskedFor) {
 }
 
 TEST_F(BasicOps, FromTensorsYieldsItsValueOnce) {
-  const Ref<Value> value =
-      Value::Tuple({Value::OfTensor(Tensor::Vector<int32_t>({1, 2, 3})),
-                    Value::OfTensor(Tensor::Bytes("A"))});
+  const Ref<Value> value = Value::Tuple(
+      {Value::OfTensor(Tensor::Vector<int32_t>({1, 2, 3})), Value::OfTensor(Tensor::Bytes("A"))});
   const Ref<Dataset> one = Ok(Dataset::FromTensors(datasets_, value));
   const std::vector<std::string> elements = All(one);
   ASSERT_EQ(elements.size(), 1u);
@@ -68,10 +67,12 @@ TEST_F(BasicOps, FromTensorsYieldsItsValueOnce) {
 }
 
 TEST_F(BasicOps, FromTensorSlicesYieldsViewsOfTheRows) {
-  const Ref<Tensor> matrix = Tensor::FromSpan<int32_t>(Shape({2, 2}), std::vector<int32_t>{1, 2, 3, 4}).value();
-  const Ref<Dataset> rows = Slices(
-      Value::Dict({{"b", Value::OfTensor(Tensor::Vector<int32_t>({5, 6}))},
-                   {"a", Value::OfTensor(matrix)}}).value());
+  const Ref<Tensor> matrix =
+      Tensor::FromSpan<int32_t>(Shape({2, 2}), std::vector<int32_t>{1, 2, 3, 4}).value();
+  const Ref<Dataset> rows =
+      Slices(Value::Dict({{"b", Value::OfTensor(Tensor::Vector<int32_t>({5, 6}))},
+                          {"a", Value::OfTensor(matrix)}})
+                 .value());
   EXPECT_THAT(All(rows), ElementsAre("{'a': [1 2], 'b': 5}", "{'a': [3 4], 'b': 6}"));
   EXPECT_EQ(SpecText(rows), "{'a': int32[2], 'b': int32[]}");
   const Ref<Value> first = Iterate(rows)->Next(CallOptions()).value();
@@ -98,7 +99,8 @@ TEST_F(BasicOps, TakeAndSkipCutTheSequence) {
   EXPECT_THAT(Numbers(Ok(Range(10)->Skip(7))), ElementsAre(7, 8, 9));
   EXPECT_THAT(Numbers(Ok(Range(10)->Skip(-1))), IsEmpty());
   EXPECT_THAT(Numbers(Ok(Range(10)->Skip(11))), IsEmpty());
-  EXPECT_THAT(Refusal(Range(10)->Take(-2)), HasSubstr("count must be -1 (all) or 0 and more, got -2"));
+  EXPECT_THAT(Refusal(Range(10)->Take(-2)),
+              HasSubstr("count must be -1 (all) or 0 and more, got -2"));
 }
 
 TEST_F(BasicOps, ShardTakesEveryNthElement) {
@@ -118,21 +120,22 @@ TEST_F(BasicOps, ConcatenateAppends) {
   EXPECT_THAT(Numbers(Ok(both->Concatenate(*Range(2)))), ElementsAre(1, 2, 3, 4, 5, 6, 7, 0, 1));
   const Ref<Dataset> pairs = Ok(Range(3)->Enumerate());
   EXPECT_THAT(Refusal(Range(3)->Concatenate(*pairs)), HasSubstr("concatenate"));
-  const Ref<Dataset> words = Slices(Value::OfTensor(
-      Tensor::FromStrings(Shape({1}), std::vector<BytesView>{{"a", 1}}).value()));
-  EXPECT_THAT(Refusal(Range(3)->Concatenate(*words)),
-              HasSubstr("expected int64[], found bytes[]"));
+  const Ref<Dataset> words = Slices(
+      Value::OfTensor(Tensor::FromStrings(Shape({1}), std::vector<BytesView>{{"a", 1}}).value()));
+  EXPECT_THAT(Refusal(Range(3)->Concatenate(*words)), HasSubstr("expected int64[], found bytes[]"));
 }
 
 TEST_F(BasicOps, ConcatenateRelaxesTheShapes) {
-  const Ref<Dataset> longer = Slices(Value::OfTensor(Tensor::Create(DType::kInt64, Shape({1, 3})).value()));
-  const Ref<Dataset> shorter = Slices(Value::OfTensor(Tensor::Create(DType::kInt64, Shape({1, 2})).value()));
+  const Ref<Dataset> longer =
+      Slices(Value::OfTensor(Tensor::Create(DType::kInt64, Shape({1, 3})).value()));
+  const Ref<Dataset> shorter =
+      Slices(Value::OfTensor(Tensor::Create(DType::kInt64, Shape({1, 2})).value()));
   EXPECT_EQ(SpecText(Ok(longer->Concatenate(*shorter))), "int64[?]");
 }
 
 TEST_F(BasicOps, EnumerateCountsFromItsStart) {
-  const Ref<Dataset> dict = Slices(
-      Value::Dict({{"a", Value::OfTensor(Tensor::Vector<int32_t>({1, 2}))}}).value());
+  const Ref<Dataset> dict =
+      Slices(Value::Dict({{"a", Value::OfTensor(Tensor::Vector<int32_t>({1, 2}))}}).value());
   EXPECT_THAT(All(Ok(dict->Enumerate(5))), ElementsAre("(5, {'a': 1})", "(6, {'a': 2})"));
   EXPECT_EQ(SpecText(Ok(dict->Enumerate())), "(int64[], {'a': int32[]})");
 }
@@ -144,18 +147,19 @@ TEST_F(BasicOps, RepeatRunsAgainAndEndsWhenThereIsNothing) {
   EXPECT_THAT(Numbers(Ok(Range(2)->Repeat()), 5), ElementsAre(0, 1, 0, 1, 0));
   const Ref<Dataset> chain = Ok(Ok(Ok(Range(3)->Repeat(3))->Skip(2))->Take(4));
   EXPECT_THAT(Numbers(chain), ElementsAre(2, 0, 1, 2));
-  EXPECT_THAT(Numbers(Ok(Ok(Range(2)->Repeat(2))->Repeat(2))),
-              ElementsAre(0, 1, 0, 1, 0, 1, 0, 1));
+  EXPECT_THAT(Numbers(Ok(Ok(Range(2)->Repeat(2))->Repeat(2))), ElementsAre(0, 1, 0, 1, 0, 1, 0, 1));
 }
 
 TEST_F(BasicOps, ZipHasTheStructureOfItsDatasets) {
-  const Ref<Value> datasets = Value::Tuple({DatasetValue(Range(1, 4)), DatasetValue(Range(13, 15))});
+  const Ref<Value> datasets =
+      Value::Tuple({DatasetValue(Range(1, 4)), DatasetValue(Range(13, 15))});
   const Ref<Dataset> zipped = Ok(Dataset::Zip(datasets_, *datasets));
   EXPECT_THAT(All(zipped), ElementsAre("(1, 13)", "(2, 14)"));
   EXPECT_EQ(SpecText(zipped), "(int64[], int64[])");
   const Ref<Dataset> pairs = Ok(Range(5)->Enumerate(10));
   const Ref<Dataset> nested = Ok(Dataset::Zip(
-      datasets_, *Value::Dict({{"x", DatasetValue(pairs)}, {"y", DatasetValue(Range(3))}}).value()));
+      datasets_,
+      *Value::Dict({{"x", DatasetValue(pairs)}, {"y", DatasetValue(Range(3))}}).value()));
   EXPECT_THAT(All(Ok(nested->Batch(2))),
               ElementsAre("{'x': ([10 11], [0 1]), 'y': [0 1]}", "{'x': ([12], [2]), 'y': [2]}"));
   EXPECT_THAT(Refusal(Dataset::Zip(datasets_, *Value::Tuple({Value::None()}))),

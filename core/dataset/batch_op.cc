@@ -90,10 +90,9 @@ class BatchStage final : public Stage {
   // Rows of the input that complete what is demanded. Large batches come in several slabs anyway.
   int64_t Wanted(const Demand& demand) const {
     int64_t wanted = 0;
-    const int64_t batches = demand.count_only
-                                ? demand.max_rows
-                                : std::clamp<int64_t>(kMaxSlabRows / batch_size_, 1,
-                                                      demand.max_rows);
+    const int64_t batches =
+        demand.count_only ? demand.max_rows
+                          : std::clamp<int64_t>(kMaxSlabRows / batch_size_, 1, demand.max_rows);
     if (__builtin_mul_overflow(batches, batch_size_, &wanted)) {
       wanted = std::numeric_limits<int64_t>::max();
     }
@@ -141,7 +140,8 @@ class BatchStage final : public Stage {
     index_ += batches;
     // There is something to deliver: the call was not interrupted after all.
     if (IsInterruption(deferred_)) deferred_ = OkStatus();
-    if (pending_rows_ == 0 && slab->status.ok()) slab->status = std::exchange(deferred_, OkStatus());
+    if (pending_rows_ == 0 && slab->status.ok())
+      slab->status = std::exchange(deferred_, OkStatus());
     slab->end = ended_ && pending_rows_ == 0 && slab->status.ok() && deferred_.ok();
   }
 
@@ -176,8 +176,7 @@ class BatchStage final : public Stage {
 };
 
 Status CheckBatch(const Node& node) {
-  TUTTI_RETURN_IF_ERROR(
-      CheckInt(node, "batch_size", 1, std::numeric_limits<int64_t>::max()));
+  TUTTI_RETURN_IF_ERROR(CheckInt(node, "batch_size", 1, std::numeric_limits<int64_t>::max()));
   TUTTI_RETURN_IF_ERROR(CheckBool(node, "drop_remainder"));
   const Ref<const ElementSpec> element = node.input().element_spec();
   return element ? element->Prepend(1, node.label()).status() : OkStatus();

@@ -106,10 +106,10 @@ TEST_F(Batch, KeepsTheRowsBeforeAFailedElement) {
 
 TEST_F(Batch, OfByteStringsKeepsTheirBytes) {
   const std::vector<BytesView> words = {{"a", 1}, {"", 0}, {"xyz", 3}};
-  const Ref<Dataset> batches = Ok(
-      Ok(Dataset::FromTensorSlices(
-             datasets_, Value::OfTensor(Tensor::FromStrings(Shape({3}), words).value())))
-          ->Batch(2));
+  const Ref<Dataset> batches =
+      Ok(Ok(Dataset::FromTensorSlices(
+                datasets_, Value::OfTensor(Tensor::FromStrings(Shape({3}), words).value())))
+             ->Batch(2));
   const Ref<Iterator> iterator = Iterate(batches);
   const Ref<Value> first = iterator->Next(CallOptions()).value();
   EXPECT_EQ(first->AsTensor()->span<BytesView>()[0].text(), "a");
@@ -119,7 +119,8 @@ TEST_F(Batch, OfByteStringsKeepsTheirBytes) {
 
 TEST_F(Batch, RefusesElementsThatAreNoTensors) {
   const Ref<Dataset> texts = Ok(Dataset::FromTensors(datasets_, Value::OfString("x")));
-  EXPECT_THAT(std::string(texts->Batch(2).status().message()), HasSubstr("only tensors can be stacked"));
+  EXPECT_THAT(std::string(texts->Batch(2).status().message()),
+              HasSubstr("only tensors can be stacked"));
 }
 
 }  // namespace

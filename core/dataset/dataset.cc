@@ -50,8 +50,8 @@ void ExplainNode(const Node& node, int depth, std::string* out) {
   }
   for (const Ref<Function>& function : node.functions()) {
     const std::string_view name = function->name();
-    arguments += Format("{}function {}", arguments.empty() ? "" : ", ",
-                        name.empty() ? "(unnamed)" : name);
+    arguments +=
+        Format("{}function {}", arguments.empty() ? "" : ", ", name.empty() ? "(unnamed)" : name);
   }
   const Ref<const ElementSpec> spec = node.element_spec();
   *out += Format("{}{}({}): {} elements of {}\n", std::string(static_cast<size_t>(depth) * 2, ' '),
@@ -103,9 +103,10 @@ Result<Ref<Dataset>> Dataset::Derive(std::string_view op, std::string name, Attr
 Result<Ref<Dataset>> Dataset::WithOptions(const DatasetOptions& options) const {
   const std::vector<std::string> conflicts = options_.Conflicts(options);
   if (!conflicts.empty()) {
-    return InvalidArgument("with_options: the option '{}' has another value already ({}; now {}); "
-                           "set each option once",
-                           conflicts[0], options_.ToString(), options.ToString())
+    return InvalidArgument(
+               "with_options: the option '{}' has another value already ({}; now {}); "
+               "set each option once",
+               conflicts[0], options_.ToString(), options.ToString())
         .With("key", conflicts[0]);
   }
   return OfNode(environment_, node_, options_.Merge(options, nullptr));
@@ -122,8 +123,10 @@ Result<Ref<const ElementSpec>> Dataset::GetElementSpec(const CallOptions& call) 
     stage->Next(Demand{1, false}, call, &slab);
     if (!slab.status.ok()) return slab.status;
     if (slab.rows == 0) {
-      return FailedPrecondition("element_spec: {} has no output spec, and no element to learn it "
-                                "from; give its function an output spec", unknown->label());
+      return FailedPrecondition(
+          "element_spec: {} has no output spec, and no element to learn it "
+          "from; give its function an output spec",
+          unknown->label());
     }
     TUTTI_ASSIGN_OR_RETURN(const Ref<Value> element, slab.Row(0));
     unknown->LearnSpec(ElementSpec::OfValue(*element));

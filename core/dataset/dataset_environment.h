@@ -1,5 +1,5 @@
-// DatasetEnvironment: what datasets of one runtime share: its environment, the ops it knows, and the
-// functions that have names in it. The runtime makes one; rooms above add their ops to it.
+// DatasetEnvironment: what datasets of one runtime share: its environment, the ops it knows, and
+// the functions that have names in it. The runtime makes one; rooms above add their ops to it.
 #ifndef TUTTI_CORE_DATASET_DATASET_ENVIRONMENT_H_
 #define TUTTI_CORE_DATASET_DATASET_ENVIRONMENT_H_
 
@@ -14,7 +14,8 @@ class FunctionRegistry;
 
 class DatasetEnvironment final : public RefCounted {
  public:
-  // With the ops of this room, and the kinds of native functions that it brings. `functions` may be null: then no function has a name.
+  // With the ops of this room, and the kinds of native functions that it brings. `functions` may be
+  // null: then no function has a name.
   static Ref<DatasetEnvironment> Create(Ref<Environment> environment,
                                         Ref<FunctionRegistry> functions);
 

@@ -113,9 +113,8 @@ std::string DatasetOptions::ToString() const {
   std::vector<std::string> parts;
   for (size_t i = 0; i < values_.size(); ++i) {
     if (!values_[i]) continue;
-    parts.push_back(kKeys[i].is_bool
-                        ? Format("{}={}", kKeys[i].name, *values_[i] != 0)
-                        : Format("{}={}", kKeys[i].name, *values_[i]));
+    parts.push_back(kKeys[i].is_bool ? Format("{}={}", kKeys[i].name, *values_[i] != 0)
+                                     : Format("{}={}", kKeys[i].name, *values_[i]));
   }
   return Join(parts, ", ");
 }

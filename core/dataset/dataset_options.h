@@ -1,5 +1,5 @@
-// DatasetOptions: what a user may ask of a dataset beside its elements; typed values by key, each of
-// which knows whether it was set. A value type; C's tutti_data_options holds one.
+// DatasetOptions: what a user may ask of a dataset beside its elements; typed values by key, each
+// of which knows whether it was set. A value type; C's tutti_data_options holds one.
 //
 //   deterministic                                        bool, true
 //   experimental_slack                                   bool, false
@@ -55,8 +55,8 @@ class DatasetOptions {
   std::optional<int64_t> Get(Key key) const { return values_[static_cast<size_t>(key)]; }
   bool empty() const;
 
-  // `other` where it was set, else this. Keys whose value changed are appended to `*changed` (may be
-  // null), for the warning.
+  // `other` where it was set, else this. Keys whose value changed are appended to `*changed` (may
+  // be null), for the warning.
   DatasetOptions Merge(const DatasetOptions& other, std::vector<std::string>* changed) const;
   // Keys that both set, to different values neither of which is the default.
   std::vector<std::string> Conflicts(const DatasetOptions& other) const;

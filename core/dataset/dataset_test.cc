@@ -39,8 +39,7 @@ TEST_F(Definition, OptionsKnowWhetherTheyWereSet) {
   EXPECT_EQ(options.Read("deterministic").value(), 0);
   EXPECT_FALSE(options.deterministic());
   EXPECT_EQ(options.auto_shard_policy(), AutoShardPolicy::kData);
-  EXPECT_EQ(options.ToString(),
-            "deterministic=false, experimental_distribute.auto_shard_policy=2");
+  EXPECT_EQ(options.ToString(), "deterministic=false, experimental_distribute.auto_shard_policy=2");
 }
 
 TEST_F(Definition, OptionsRefuseUnknownKeysAndValuesOutOfPlace) {
@@ -50,8 +49,8 @@ TEST_F(Definition, OptionsRefuseUnknownKeysAndValuesOutOfPlace) {
     return std::string(status.message());
   };
   EXPECT_THAT(refusal(options.SetBool("determinstic", true)),
-              AllOf(HasSubstr("unknown key 'determinstic'"), HasSubstr("did you mean 'deterministic'?"),
-                    HasSubstr("autotune.ram_budget")));
+              AllOf(HasSubstr("unknown key 'determinstic'"),
+                    HasSubstr("did you mean 'deterministic'?"), HasSubstr("autotune.ram_budget")));
   EXPECT_THAT(refusal(options.Read("x").status()), HasSubstr("unknown key 'x'"));
   EXPECT_THAT(refusal(options.SetInt("deterministic", 1)), HasSubstr("is a boolean"));
   EXPECT_THAT(refusal(options.SetBool("autotune.ram_budget", true)), HasSubstr("is an integer"));
@@ -94,37 +93,46 @@ TEST_F(Definition, TransformationsInheritOptions) {
   ASSERT_TRUE(options.SetBool("deterministic", false).ok());
   const Ref<Dataset> dataset = Ok(Ok(Range(3)->WithOptions(options))->Batch(2));
   EXPECT_FALSE(dataset->options().deterministic());
-  EXPECT_FALSE(Ok(Range(2)->Concatenate(*Ok(Range(3)->WithOptions(options))))->options().deterministic());
+  EXPECT_FALSE(
+      Ok(Range(2)->Concatenate(*Ok(Range(3)->WithOptions(options))))->options().deterministic());
 }
 
 TEST_F(Definition, ExplainTellsThePlan) {
   const Ref<Dataset> dataset =
       Ok(Ok(Ok(Range(10)->Shuffle(4, Seed(7)))->Map(AddOne(nullptr), Named("plus")))->Batch(3));
-  EXPECT_EQ(dataset->Explain(),
-            "batch(batch_size=3, drop_remainder=false): 4 elements of a spec that the first element "
-            "tells\n"
-            "  map 'plus'(num_parallel_calls=0, function add_one): 10 elements of a spec that the "
-            "first element tells\n"
-            "    shuffle(buffer_size=4, seed=7, seed_given=true, reshuffle_each_iteration=true): 10 "
-            "elements of int64[]\n"
-            "      range(start=0, stop=10, step=1, dtype=5): 10 elements of int64[]\n");
+  EXPECT_EQ(
+      dataset->Explain(),
+      "batch(batch_size=3, drop_remainder=false): 4 elements of a spec that the first element "
+      "tells\n"
+      "  map 'plus'(num_parallel_calls=0, function add_one): 10 elements of a spec that the "
+      "first element tells\n"
+      "    shuffle(buffer_size=4, seed=7, seed_given=true, reshuffle_each_iteration=true): 10 "
+      "elements of int64[]\n"
+      "      range(start=0, stop=10, step=1, dtype=5): 10 elements of int64[]\n");
 }
 
 TEST_F(Definition, ComesBackFromItsBytes) {
   const Ref<Value> value =
       Value::Dict({{"x", Value::OfTensor(Tensor::Vector<float>({1, 2, 3}))},
-                   {"y", Value::OfTensor(Tensor::FromStrings(
-                             Shape({3}), std::vector<BytesView>{{"a", 1}, {"\xff", 1}, {"", 0}}).value())}}).value();
+                   {"y", Value::OfTensor(
+                             Tensor::FromStrings(
+                                 Shape({3}), std::vector<BytesView>{{"a", 1}, {"\xff", 1}, {"", 0}})
+                                 .value())}})
+          .value();
   DatasetOptions options;
   ASSERT_TRUE(options.SetBool("deterministic", false).ok());
   ASSERT_TRUE(options.SetInt("autotune.ram_budget", 5).ok());
-  ASSERT_TRUE(functions_->Register("same", MakeFunction(
-      [](Context&, const Value& in, void*) -> Result<Ref<Value>> {
-        return in.WithLeaves(std::vector<Leaf>(in.leaves().begin(), in.leaves().end()));
-      })).ok());
+  ASSERT_TRUE(
+      functions_
+          ->Register(
+              "same", MakeFunction([](Context&, const Value& in, void*) -> Result<Ref<Value>> {
+                return in.WithLeaves(std::vector<Leaf>(in.leaves().begin(), in.leaves().end()));
+              }))
+          .ok());
   const Ref<Dataset> slices = Ok(Dataset::FromTensorSlices(datasets_, value, "mine"));
-  const Ref<Value> parts = Value::Tuple({Value::OfLeaf(Leaf(LeafKind::kDataset, slices)),
-                                         Value::OfLeaf(Leaf(LeafKind::kDataset, Ok(slices->Enumerate(4))))});
+  const Ref<Value> parts =
+      Value::Tuple({Value::OfLeaf(Leaf(LeafKind::kDataset, slices)),
+                    Value::OfLeaf(Leaf(LeafKind::kDataset, Ok(slices->Enumerate(4))))});
   Ref<Dataset> dataset = Ok(Dataset::Zip(datasets_, *parts));
   dataset = Ok(dataset->Shuffle(2, Seed(7, false)));
   dataset = Ok(dataset->Map(functions_->Find("same").value()));
@@ -143,11 +151,12 @@ TEST_F(Definition, FunctionWithoutANameIsNamedByTheRefusal) {
   const Status refused = Ok(Range(3)->Map(AddOne(), Named("plus")))->Serialize().status();
   EXPECT_EQ(refused.code(), StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(refused.message()), HasSubstr("serialize: map 'plus'"));
-  const Ref<Dataset> generated = Ok(Dataset::FromGenerator(datasets_, AddOne(), AddOne(), Int64Scalar()));
+  const Ref<Dataset> generated =
+      Ok(Dataset::FromGenerator(datasets_, AddOne(), AddOne(), Int64Scalar()));
   EXPECT_THAT(std::string(generated->Serialize().status().message()),
               HasSubstr("from_generator lives in this process only"));
-  const Ref<Dataset> object = Ok(Dataset::FromTensors(
-      datasets_, Value::OfLeaf(Leaf(LeafKind::kDataset, Range(1)))));
+  const Ref<Dataset> object =
+      Ok(Dataset::FromTensors(datasets_, Value::OfLeaf(Leaf(LeafKind::kDataset, Range(1)))));
   EXPECT_EQ(object->Serialize().status().code(), StatusCode::kFailedPrecondition);
 }
 
@@ -189,11 +198,13 @@ TEST_F(Definition, FingerprintsTellSequencesApart) {
   const Ref<Dataset> dataset = Ok(Range(9)->Shuffle(3, {}));
   EXPECT_EQ(Fingerprint(dataset), Fingerprint(Ok(Range(9)->Shuffle(3, {}))));
   EXPECT_NE(Fingerprint(dataset), Fingerprint(Ok(Range(9)->Shuffle(4, {}))));
-  EXPECT_NE(Fingerprint(Ok(Range(9)->Shuffle(3, Seed(1)))), Fingerprint(Ok(Range(9)->Shuffle(3, Seed(2)))));
-  EXPECT_EQ(Fingerprint(Range(3)), Fingerprint(Ok(Dataset::Range(datasets_, 0, 3, 1, DType::kInt64, "name"))));
+  EXPECT_NE(Fingerprint(Ok(Range(9)->Shuffle(3, Seed(1)))),
+            Fingerprint(Ok(Range(9)->Shuffle(3, Seed(2)))));
+  EXPECT_EQ(Fingerprint(Range(3)),
+            Fingerprint(Ok(Dataset::Range(datasets_, 0, 3, 1, DType::kInt64, "name"))));
   const auto tensors = [this](int64_t last) {
-    return Fingerprint(Ok(Dataset::FromTensors(
-        datasets_, Value::OfTensor(Tensor::Vector<int64_t>({1, last})))));
+    return Fingerprint(
+        Ok(Dataset::FromTensors(datasets_, Value::OfTensor(Tensor::Vector<int64_t>({1, last})))));
   };
   EXPECT_EQ(tensors(2), tensors(2));
   EXPECT_NE(tensors(2), tensors(3));

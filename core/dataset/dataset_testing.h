@@ -90,9 +90,9 @@ inline Ref<Value> Number(int64_t number) { return Value::OfTensor(Tensor::Scalar
 
 // x -> x + 1, by row and by slab.
 inline Ref<TestFunction> AddOne(Ref<const ElementSpec> spec = Int64Scalar()) {
-  return MakeFunction(
-      [](Context&, const Value& in, void*) -> Result<Ref<Value>> { return Number(NumberIn(in) + 1); },
-      {.spec = std::move(spec), .name = "add_one"});
+  return MakeFunction([](Context&, const Value& in,
+                         void*) -> Result<Ref<Value>> { return Number(NumberIn(in) + 1); },
+                      {.spec = std::move(spec), .name = "add_one"});
 }
 
 class DatasetTest : public ::testing::Test {
@@ -140,7 +140,9 @@ class DatasetTest : public ::testing::Test {
     return all;
   }
   static std::vector<std::string> All(Iterator& iterator) { return Take(iterator, 100'000); }
-  static std::vector<std::string> All(const Ref<Dataset>& dataset) { return All(*Iterate(dataset)); }
+  static std::vector<std::string> All(const Ref<Dataset>& dataset) {
+    return All(*Iterate(dataset));
+  }
   // Scalars of int64 as numbers.
   static std::vector<int64_t> Numbers(const Ref<Dataset>& dataset, int64_t most = 100'000) {
     const Ref<Iterator> iterator = Iterate(dataset);

@@ -82,8 +82,7 @@ Result<Ref<const ElementSpec>> EnumerateSpec(const Node& node) {
 
 Result<std::unique_ptr<Stage>> MakeEnumerate(const Node& node, const ExecContext& context,
                                              StageInputs inputs) {
-  return std::unique_ptr<Stage>(
-      std::make_unique<EnumerateStage>(node, context, std::move(inputs)));
+  return std::unique_ptr<Stage>(std::make_unique<EnumerateStage>(node, context, std::move(inputs)));
 }
 
 }  // namespace

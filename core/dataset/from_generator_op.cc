@@ -77,8 +77,10 @@ class GeneratorStage final : public Stage {
       const Status status = MakeElement(options, &element);
       if (IsInterruption(status)) return status;
       if (ended_) {
-        return FailedPrecondition("restore: {} ended after {} elements, and had {} when the state "
-                                  "was saved", node().label(), position_, position);
+        return FailedPrecondition(
+            "restore: {} ended after {} elements, and had {} when the state "
+            "was saved",
+            node().label(), position_, position);
       }
     }
     position_ = position;
@@ -91,8 +93,7 @@ class GeneratorStage final : public Stage {
     Status failure = status.WithPrefix(Format("{}: element {}", node().label(), position_))
                          .With("node", node().label())
                          .With("index", position_);
-    const bool interrupted =
-        !CheckCallOptions(options, environment_.clock(), node().label()).ok();
+    const bool interrupted = !CheckCallOptions(options, environment_.clock(), node().label()).ok();
     if (IsInterruption(failure)) {
       // The host's generator stopped because the call did: the element is still to come.
       if (interrupted) return failure;

@@ -103,9 +103,10 @@ Status CheckFromTensorSlices(const Node& node) {
     const int64_t size = leaf.tensor().dim(0);
     if (rows < 0) rows = size;
     if (size != rows) {
-      return InvalidArgument("{}: all components must have the same size along axis 0, but "
-                             "component {}{} has {} and component 0 has {}",
-                             node.label(), i, path, size, rows);
+      return InvalidArgument(
+          "{}: all components must have the same size along axis 0, but "
+          "component {}{} has {} and component 0 has {}",
+          node.label(), i, path, size, rows);
     }
     if (!leaf.tensor().is_contiguous()) {
       return InvalidArgument("{}: component {}{} is not contiguous", node.label(), i, path);

@@ -1,6 +1,6 @@
 // The fingerprint of a graph: equal for definitions that give the same sequence under the same
-// seeds. Names, options and seeds that nobody gave do not count; functions that live in this process
-// only count by their names.
+// seeds. Names, options and seeds that nobody gave do not count; functions that live in this
+// process only count by their names.
 #ifndef TUTTI_CORE_DATASET_GRAPH_FINGERPRINT_H_
 #define TUTTI_CORE_DATASET_GRAPH_FINGERPRINT_H_
 

@@ -94,7 +94,8 @@ class GraphWriter {
       def->set_payload(function.name());
       return OkStatus();
     }
-    return definition.status().WithPrefix(Format("serialize: {}", node.label()))
+    return definition.status()
+        .WithPrefix(Format("serialize: {}", node.label()))
         .With("node", node.label());
   }
 
@@ -105,12 +106,15 @@ class GraphWriter {
 
 Result<Attribute> ReadAttribute(const v1::AttributeDef& def) {
   switch (def.content_case()) {
-    case v1::AttributeDef::kNumber: return Attribute(static_cast<int64_t>(def.number()));
-    case v1::AttributeDef::kFlag: return Attribute(def.flag());
-    case v1::AttributeDef::kText: return Attribute(def.text());
+    case v1::AttributeDef::kNumber:
+      return Attribute(static_cast<int64_t>(def.number()));
+    case v1::AttributeDef::kFlag:
+      return Attribute(def.flag());
+    case v1::AttributeDef::kText:
+      return Attribute(def.text());
     case v1::AttributeDef::kNumbers:
-      return Attribute(std::vector<int64_t>(def.numbers().numbers().begin(),
-                                            def.numbers().numbers().end()));
+      return Attribute(
+          std::vector<int64_t>(def.numbers().numbers().begin(), def.numbers().numbers().end()));
     case v1::AttributeDef::kTexts:
       return Attribute(
           std::vector<std::string>(def.texts().texts().begin(), def.texts().texts().end()));
@@ -126,7 +130,8 @@ Result<Attribute> ReadAttribute(const v1::AttributeDef& def) {
       TUTTI_ASSIGN_OR_RETURN(Ref<const TreeSpec> tree, ReadTree(def.tree()));
       return Attribute(std::move(tree));
     }
-    case v1::AttributeDef::CONTENT_NOT_SET: break;
+    case v1::AttributeDef::CONTENT_NOT_SET:
+      break;
   }
   return Malformed("an attribute has no value");
 }
@@ -156,8 +161,8 @@ Result<Ref<const Node>> ReadNode(DatasetEnvironment& environment, const v1::Node
                       def.op(), function_def.payload());
     }
     TUTTI_ASSIGN_OR_RETURN(Ref<Function> function,
-                           environment.functions()->Make(FunctionDefinition{
-                               function_def.kind(), function_def.payload()}));
+                           environment.functions()->Make(
+                               FunctionDefinition{function_def.kind(), function_def.payload()}));
     functions.push_back(std::move(function));
   }
   return Node::Create(*op, def.name(), std::move(attributes), std::move(inputs),

@@ -22,8 +22,10 @@ std::string NameOf(const IteratorOptions& options, const Dataset& dataset) {
 }
 
 Status NoState(std::string_view why) {
-  return InvalidArgument("restore: these bytes are no state of this iterator ({}); pass what save "
-                         "gave for an equal dataset", why);
+  return InvalidArgument(
+      "restore: these bytes are no state of this iterator ({}); pass what save "
+      "gave for an equal dataset",
+      why);
 }
 
 // Ends what may have threads, however long that takes: they have been told to stop.
@@ -50,8 +52,7 @@ Iterator::~Iterator() = default;
 Result<Ref<Iterator>> Iterator::Create(Ref<const Dataset> dataset, IteratorOptions options,
                                        const CallOptions& call) {
   TUTTI_RETURN_IF_ERROR(CheckComputingAllowed("making an iterator"));
-  TUTTI_RETURN_IF_ERROR(
-      dataset->environment()->environment().CheckUsable("making an iterator"));
+  TUTTI_RETURN_IF_ERROR(dataset->environment()->environment().CheckUsable("making an iterator"));
   std::string name = NameOf(options, *dataset);
   Ref<Iterator> iterator = MakeRef<Iterator>(std::move(dataset), std::move(name));
   TUTTI_RETURN_IF_ERROR(iterator->MakeRoot(&iterator->root_));
@@ -86,11 +87,12 @@ Status Iterator::Enter(const CallOptions& call, std::string_view what) {
   TUTTI_RETURN_IF_ERROR(CheckComputingAllowed(what));
   TUTTI_RETURN_IF_ERROR(environment().CheckUsable(what));
   std::unique_lock lock(mutex_);
-  TUTTI_RETURN_IF_ERROR(WaitUntil(lock, idle_, environment().clock(), call,
-                                  [this] { return !busy_ || closing_; }, closable_name()));
+  TUTTI_RETURN_IF_ERROR(WaitUntil(
+      lock, idle_, environment().clock(), call, [this] { return !busy_ || closing_; },
+      closable_name()));
   if (closing_) {
-    return FailedPrecondition("{}: {} was called after close; make a new iterator",
-                              closable_name(), what);
+    return FailedPrecondition("{}: {} was called after close; make a new iterator", closable_name(),
+                              what);
   }
   busy_ = true;
   return OkStatus();
@@ -149,7 +151,8 @@ Result<Ref<Value>> Iterator::NextOptional(const CallOptions& call) {
 }
 
 Status Iterator::NextSlab(int64_t max_rows, const CallOptions& call, Slab* slab) {
-  if (max_rows < 1) return InvalidArgument("next_slab: max_rows must be positive, got {}", max_rows);
+  if (max_rows < 1)
+    return InvalidArgument("next_slab: max_rows must be positive, got {}", max_rows);
   TUTTI_RETURN_IF_ERROR(Enter(call, "next_slab"));
   slab->Clear();
   Status status = Pull(max_rows, call, slab);
@@ -244,8 +247,8 @@ Status Iterator::OnClose(const CallOptions& call) {
   closing_ = true;
   if (root_) root_->Stop();
   idle_.notify_all();
-  TUTTI_RETURN_IF_ERROR(WaitUntil(lock, idle_, environment().clock(), call,
-                                  [this] { return !busy_; }, closable_name()));
+  TUTTI_RETURN_IF_ERROR(WaitUntil(
+      lock, idle_, environment().clock(), call, [this] { return !busy_; }, closable_name()));
   lock.unlock();
   return root_ ? root_->Join(call) : OkStatus();
 }

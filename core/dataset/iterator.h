@@ -45,8 +45,8 @@ class Iterator final : public Closable {
   Result<Ref<Value>> Next(const CallOptions& call);
   // The same as an optional leaf, empty at the end.
   Result<Ref<Value>> NextOptional(const CallOptions& call);
-  // Up to max_rows > 0 elements at once, as stages make them (slab.h); `slab->status` is not an error
-  // of this call.
+  // Up to max_rows > 0 elements at once, as stages make them (slab.h); `slab->status` is not an
+  // error of this call.
   Status NextSlab(int64_t max_rows, const CallOptions& call, Slab* slab);
 
   // Until the first element has shown it, the spec of a dataset that only learns is that of none.
@@ -56,8 +56,8 @@ class Iterator final : public Closable {
 
   // The position behind what was delivered.
   Result<std::string> Save(const CallOptions& call);
-  // Goes to a position saved by an iterator over an equal dataset. INVALID_ARGUMENT for other bytes;
-  // on any failure the iterator is where it was.
+  // Goes to a position saved by an iterator over an equal dataset. INVALID_ARGUMENT for other
+  // bytes; on any failure the iterator is where it was.
   Status Restore(std::string_view state, const CallOptions& call);
 
  private:

@@ -116,8 +116,10 @@ Status StateWriter::Rows(const Slab& slab) {
 
 void StateReader::Fail(std::string_view why) {
   if (status_.ok()) {
-    status_ = InvalidArgument("restore: these bytes are no state of this iterator ({}); pass what "
-                              "save gave for an equal dataset", why);
+    status_ = InvalidArgument(
+        "restore: these bytes are no state of this iterator ({}); pass what "
+        "save gave for an equal dataset",
+        why);
   }
   rest_ = {};
 }
@@ -202,13 +204,18 @@ Ref<const TreeSpec> StateReader::ReadTree(int depth) {
   if (!status_.ok()) return nullptr;
   Result<Ref<const TreeSpec>> tree = Status(StatusCode::kInternal, "");
   switch (kind) {
-    case NodeKind::kTuple: return TreeSpec::Tuple(std::move(children));
-    case NodeKind::kList: return TreeSpec::List(std::move(children));
-    case NodeKind::kDict: tree = TreeSpec::Dict(std::move(keys), std::move(children)); break;
+    case NodeKind::kTuple:
+      return TreeSpec::Tuple(std::move(children));
+    case NodeKind::kList:
+      return TreeSpec::List(std::move(children));
+    case NodeKind::kDict:
+      tree = TreeSpec::Dict(std::move(keys), std::move(children));
+      break;
     case NodeKind::kNamedTuple:
       tree = TreeSpec::NamedTuple(std::move(name), std::move(keys), std::move(children));
       break;
-    case NodeKind::kLeaf: break;
+    case NodeKind::kLeaf:
+      break;
   }
   if (!tree.ok()) {
     Fail("a structure is impossible");

@@ -25,7 +25,8 @@ class StateWriter {
   // Marks where a stage begins; StateReader checks the same name there.
   void Section(std::string_view name);
   void Tree(const TreeSpec& tree);
-  // The rows and their structure. FAILED_PRECONDITION for leaves that cannot be written (datasets, host objects).
+  // The rows and their structure. FAILED_PRECONDITION for leaves that cannot be written (datasets,
+  // host objects).
   Status Rows(const Slab& slab);
 
   const std::string& bytes() const { return bytes_; }

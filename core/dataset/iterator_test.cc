@@ -76,8 +76,8 @@ TEST_F(Iteration, SpecIsThatOfNoneWhenNoElementCouldShowIt) {
 }
 
 TEST_F(Iteration, FirstElementThatFailsIsReportedByNextAndShowsItsSpecLater) {
-  const Ref<Iterator> iterator = Iterate(Ok(Range(2)->Map(MakeFunction(
-      [](Context&, const Value& in, void*) -> Result<Ref<Value>> {
+  const Ref<Iterator> iterator = Iterate(
+      Ok(Range(2)->Map(MakeFunction([](Context&, const Value& in, void*) -> Result<Ref<Value>> {
         if (NumberIn(in) == 0) return Status(StatusCode::kDataLoss, "bad");
         return Number(1);
       }))));
@@ -90,7 +90,8 @@ TEST_F(Iteration, FirstElementThatFailsIsReportedByNextAndShowsItsSpecLater) {
 TEST_F(Iteration, MemoryIsChargedAndGivenBack) {
   const uint64_t before = environment_->memory().used_bytes();
   {
-    const Ref<Iterator> iterator = Iterate(Ok(Ok(Range(10'000)->Shuffle(5'000, Seed(1)))->Batch(100)));
+    const Ref<Iterator> iterator =
+        Iterate(Ok(Ok(Range(10'000)->Shuffle(5'000, Seed(1)))->Batch(100)));
     const Ref<Value> batch = iterator->Next(CallOptions()).value();
     EXPECT_GE(environment_->memory().used_bytes() - before, 5'000 * sizeof(int64_t));
     ASSERT_TRUE(iterator->Close(CallOptions()).ok());
@@ -148,8 +149,7 @@ TEST_F(Iteration, SurvivesEveryBodyThatAStateCouldHave) {
   const uint64_t seed = KernelRandom().Next();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   std::mt19937_64 random(seed);
-  const Ref<Dataset> dataset =
-      Ok(Ok(Ok(Range(60)->Shuffle(8, Seed(2)))->Map(AddOne()))->Batch(4));
+  const Ref<Dataset> dataset = Ok(Ok(Ok(Range(60)->Shuffle(8, Seed(2)))->Map(AddOne()))->Batch(4));
   const Ref<Iterator> iterator = Iterate(dataset);
   Take(*iterator, 3);
   const std::string state = Saved(*iterator);
@@ -163,8 +163,8 @@ TEST_F(Iteration, SurvivesEveryBodyThatAStateCouldHave) {
     }
     const uint32_t checksum = Crc32c(body.data(), body.size());
     body.append(reinterpret_cast<const char*>(&checksum), sizeof(checksum));
-    const Status status = iterator->Restore(
-        body, CallOptions::WithTimeout(environment_->clock(), 30 * kSecondNs));
+    const Status status =
+        iterator->Restore(body, CallOptions::WithTimeout(environment_->clock(), 30 * kSecondNs));
     if (status.ok()) Take(*iterator, 2);
   }
   ASSERT_TRUE(iterator->Restore(state, CallOptions()).ok());
@@ -176,8 +176,10 @@ class SaveAndRestore : public DatasetTest, public testing::WithParamInterface<in
   Ref<Dataset> RandomSource(std::mt19937_64& random) {
     const auto n = static_cast<int64_t>(random() % 40);
     switch (random() % 3) {
-      case 0: return Range(n);
-      case 1: return Ok(Range(n)->Concatenate(*Range(5)));
+      case 0:
+        return Range(n);
+      case 1:
+        return Ok(Range(n)->Concatenate(*Range(5)));
       default: {
         TensorOptions options;
         Ref<Tensor> rows = Tensor::Create(DType::kInt64, Shape({n + 1, 2}), options).value();
@@ -201,23 +203,33 @@ class SaveAndRestore : public DatasetTest, public testing::WithParamInterface<in
         },
         {.name = "mostly"});
     switch (random() % 11) {
-      case 0: return Ok(dataset->Shuffle(static_cast<int64_t>(random() % 20) + 1,
-                                         Seed(static_cast<int64_t>(random() % 9), random() % 2 == 0)));
-      case 1: return Ok(dataset->Repeat(static_cast<int64_t>(random() % 3) + 1));
-      case 2: return Ok(dataset->Take(static_cast<int64_t>(random() % 50)));
-      case 3: return Ok(dataset->Skip(static_cast<int64_t>(random() % 5)));
-      case 4: return Ok(dataset->Shard(static_cast<int64_t>(random() % 3) + 1, 0));
-      case 5: return Ok(dataset->Enumerate(3));
-      case 6: return Ok(dataset->Prefetch(static_cast<int64_t>(random() % 4)));
-      case 7: return Ok(dataset->Map(same, Parallel(static_cast<int64_t>(random() % 3))));
-      case 8: return Ok(dataset->Filter(mostly));
+      case 0:
+        return Ok(dataset->Shuffle(static_cast<int64_t>(random() % 20) + 1,
+                                   Seed(static_cast<int64_t>(random() % 9), random() % 2 == 0)));
+      case 1:
+        return Ok(dataset->Repeat(static_cast<int64_t>(random() % 3) + 1));
+      case 2:
+        return Ok(dataset->Take(static_cast<int64_t>(random() % 50)));
+      case 3:
+        return Ok(dataset->Skip(static_cast<int64_t>(random() % 5)));
+      case 4:
+        return Ok(dataset->Shard(static_cast<int64_t>(random() % 3) + 1, 0));
+      case 5:
+        return Ok(dataset->Enumerate(3));
+      case 6:
+        return Ok(dataset->Prefetch(static_cast<int64_t>(random() % 4)));
+      case 7:
+        return Ok(dataset->Map(same, Parallel(static_cast<int64_t>(random() % 3))));
+      case 8:
+        return Ok(dataset->Filter(mostly));
       case 9: {
-        const Ref<Value> both = Value::Tuple(
-            {Value::OfLeaf(Leaf(LeafKind::kDataset, dataset)),
-             Value::OfLeaf(Leaf(LeafKind::kDataset, Ok(Range(20)->Prefetch(2))))});
+        const Ref<Value> both =
+            Value::Tuple({Value::OfLeaf(Leaf(LeafKind::kDataset, dataset)),
+                          Value::OfLeaf(Leaf(LeafKind::kDataset, Ok(Range(20)->Prefetch(2))))});
         return Ok(Dataset::Zip(datasets_, *both));
       }
-      default: return Ok(dataset->Batch(static_cast<int64_t>(random() % 4) + 1, random() % 4 == 0));
+      default:
+        return Ok(dataset->Batch(static_cast<int64_t>(random() % 4) + 1, random() % 4 == 0));
     }
   }
 };

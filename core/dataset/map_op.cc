@@ -1,9 +1,9 @@
 // map: every element replaced by what a function makes of it.
 //
-// By row the function is called once per element, in order; by slab once per slab, and when it names
-// the row that failed, again for the rows before it and later for those behind it. With
-// num_parallel_calls the rows of one demand are worked on by several threads at once; there is still
-// nothing called beyond the demand, and the order stays.
+// By row the function is called once per element, in order; by slab once per slab, and when it
+// names the row that failed, again for the rows before it and later for those behind it. With
+// num_parallel_calls the rows of one demand are worked on by several threads at once; there is
+// still nothing called beyond the demand, and the order stays.
 #include <algorithm>
 #include <limits>
 #include <utility>

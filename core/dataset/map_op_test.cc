@@ -20,8 +20,7 @@ Result<Ref<Value>> FailAtThree(Context&, const Value& in, void*) {
 // x -> x + 1 on slabs; names the row that holds 3 when `data` says so.
 Result<Ref<Value>> AddOneToSlab(Context&, const Value& in, void* data) {
   const std::span<const int64_t> numbers = in.AsTensor()->span<int64_t>();
-  TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> out,
-                         Tensor::Create(DType::kInt64, in.AsTensor()->shape()));
+  TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> out, Tensor::Create(DType::kInt64, in.AsTensor()->shape()));
   for (size_t i = 0; i < numbers.size(); ++i) {
     if (data != nullptr && numbers[i] == 3) {
       return Status(StatusCode::kDataLoss, "three is bad").With("row", i);
@@ -82,8 +81,8 @@ TEST_F(Map, HoldsResultsToThePromisedSpec) {
 }
 
 TEST_F(Map, HoldsLaterResultsToTheFirstOnesStructure) {
-  const Ref<Dataset> changes = Ok(Range(3)->Map(MakeFunction(
-      [](Context&, const Value& in, void*) -> Result<Ref<Value>> {
+  const Ref<Dataset> changes =
+      Ok(Range(3)->Map(MakeFunction([](Context&, const Value& in, void*) -> Result<Ref<Value>> {
         if (NumberIn(in) == 1) return Value::Tuple({Number(1)});
         if (NumberIn(in) == 2) return Value::OfTensor(Tensor::Scalar(2.0f));
         return Number(0);
@@ -91,12 +90,13 @@ TEST_F(Map, HoldsLaterResultsToTheFirstOnesStructure) {
   const Ref<Iterator> iterator = Iterate(changes);
   EXPECT_EQ(Next(*iterator), "0");
   EXPECT_THAT(Next(*iterator), HasSubstr("map: element 1: the function's result"));
-  EXPECT_THAT(Next(*iterator), HasSubstr("expected int64[] as in the first result, found float32[]"));
+  EXPECT_THAT(Next(*iterator),
+              HasSubstr("expected int64[] as in the first result, found float32[]"));
 }
 
 TEST_F(Map, ErrorNamesNodeAndElementKeepsItsDetailsAndTheNextCallGoesOnBehindIt) {
-  const Ref<Dataset> mapped = Ok(
-      Range(5)->Map(MakeFunction(FailAtThree, {.spec = Int64Scalar()}), Named("times")));
+  const Ref<Dataset> mapped =
+      Ok(Range(5)->Map(MakeFunction(FailAtThree, {.spec = Int64Scalar()}), Named("times")));
   const Ref<Iterator> iterator = Iterate(mapped);
   EXPECT_THAT(Take(*iterator, 3), ElementsAre("0", "10", "20"));
   const Status status = iterator->Next(CallOptions()).status();
@@ -109,8 +109,8 @@ TEST_F(Map, ErrorNamesNodeAndElementKeepsItsDetailsAndTheNextCallGoesOnBehindIt)
 }
 
 TEST_F(Map, OfSlabsCallsOncePerSlab) {
-  const Ref<TestFunction> add = MakeFunction(
-      AddOneToSlab, {.spec = Int64Scalar(), .granularity = Granularity::kSlab});
+  const Ref<TestFunction> add =
+      MakeFunction(AddOneToSlab, {.spec = Int64Scalar(), .granularity = Granularity::kSlab});
   EXPECT_THAT(All(Ok(Ok(Range(8)->Map(add))->Batch(4))), ElementsAre("[1 2 3 4]", "[5 6 7 8]"));
   EXPECT_EQ(add->calls, 2);
 }
@@ -127,9 +127,9 @@ TEST_F(Map, OfSlabsGoesOnAroundTheRowThatTheFunctionNames) {
 }
 
 TEST_F(Map, OfSlabsDemandsARowPerRow) {
-  const Ref<Dataset> mapped = Ok(Range(8)->Map(MakeFunction(
-      [](Context&, const Value&, void*) -> Result<Ref<Value>> { return Number(1); },
-      {.granularity = Granularity::kSlab})));
+  const Ref<Dataset> mapped = Ok(Range(8)->Map(
+      MakeFunction([](Context&, const Value&, void*) -> Result<Ref<Value>> { return Number(1); },
+                   {.granularity = Granularity::kSlab})));
   EXPECT_THAT(Next(*Iterate(Ok(mapped->Batch(4)))),
               AllOf(HasSubstr("got 4 rows"), HasSubstr("leaf 0 is int64[]")));
 }

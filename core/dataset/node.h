@@ -30,14 +30,14 @@ inline constexpr int64_t kUnknownCardinality = -2;
 
 // How many rows come out for those that go in.
 enum class RowRatio : int32_t {
-  kSource,      // there is no input
-  kOneToOne,    // map, prefetch
-  kSubset,      // take, skip, shard, filter: some of the rows, in order
-  kPermuted,    // shuffle
-  kManyToOne,   // batch
-  kRepeated,    // repeat: all of them, several times
-  kCombined,    // zip, concatenate: several inputs
-  kExpanding,   // readers: many per row, known when it has been read
+  kSource,     // there is no input
+  kOneToOne,   // map, prefetch
+  kSubset,     // take, skip, shard, filter: some of the rows, in order
+  kPermuted,   // shuffle
+  kManyToOne,  // batch
+  kRepeated,   // repeat: all of them, several times
+  kCombined,   // zip, concatenate: several inputs
+  kExpanding,  // readers: many per row, known when it has been read
 };
 
 // Whether two iterations of one definition give the same sequence.
@@ -54,7 +54,7 @@ enum class Serializability : int32_t {
 };
 
 struct OpTraits {
-  std::string_view name;  // "batch"
+  std::string_view name;   // "batch"
   int32_t num_inputs = 1;  // -1: one or more
   RowRatio row_ratio = RowRatio::kOneToOne;
   // The stage goes to a position without making the rows before it.
@@ -74,7 +74,8 @@ struct OpTraits {
   // Null (with success) when it can only be learnt from an element.
   Result<Ref<const ElementSpec>> (*element_spec)(const Node& node) = nullptr;
   Result<std::unique_ptr<Stage>> (*make_stage)(const Node& node, const ExecContext& context,
-                                               std::vector<std::unique_ptr<Stage>> inputs) = nullptr;
+                                               std::vector<std::unique_ptr<Stage>> inputs) =
+      nullptr;
 };
 
 class Node final : public RefCounted {

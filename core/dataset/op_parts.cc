@@ -11,10 +11,9 @@ namespace {
 template <class T>
 Status CheckType(const Node& node, std::string_view attribute, std::string_view type) {
   if (node.attributes().Get<T>(attribute) != nullptr) return OkStatus();
-  return InvalidArgument("{}: the attribute '{}' must be {}, and is {}", node.label(), attribute,
-                         type,
-                         node.attributes().Find(attribute) == nullptr ? "missing"
-                                                                      : "of another type");
+  return InvalidArgument(
+      "{}: the attribute '{}' must be {}, and is {}", node.label(), attribute, type,
+      node.attributes().Find(attribute) == nullptr ? "missing" : "of another type");
 }
 
 }  // namespace
@@ -27,10 +26,10 @@ Status CheckInt(const Node& node, std::string_view attribute, int64_t low, int64
   TUTTI_RETURN_IF_ERROR(CheckType<int64_t>(node, attribute, "an integer"));
   const int64_t value = node.attributes().Int(attribute);
   if (value >= low && value <= high) return OkStatus();
-  const std::string wanted =
-      high != std::numeric_limits<int64_t>::max() ? Format("in [{}, {}]", low, high)
-      : low == 1                                  ? std::string("positive")
-                                                  : Format("{} or more", low);
+  const std::string wanted = high != std::numeric_limits<int64_t>::max()
+                                 ? Format("in [{}, {}]", low, high)
+                             : low == 1 ? std::string("positive")
+                                        : Format("{} or more", low);
   return InvalidArgument("{}: {} must be {}, got {}", node.label(), attribute, wanted, value);
 }
 

@@ -48,9 +48,9 @@ class PrefetchStage final : public Stage {
     if (!slab->status.ok()) return;
     if (inline_) return input().Next(demand, options, slab);
     std::unique_lock lock(mutex_);
-    slab->status = WaitUntil(lock, changed_, environment_->clock(), options,
-                             [this] { return !queue_.empty() || ended_ || stopped_; },
-                             node().label());
+    slab->status = WaitUntil(
+        lock, changed_, environment_->clock(), options,
+        [this] { return !queue_.empty() || ended_ || stopped_; }, node().label());
     if (!slab->status.ok()) return;
     if (queue_.empty()) {
       slab->end = ended_ && !stopped_;
@@ -131,9 +131,7 @@ class PrefetchStage final : public Stage {
     std::string state;
   };
 
-  Status Closed() const {
-    return Cancelled("{}: the iterator was closed", node().label());
-  }
+  Status Closed() const { return Cancelled("{}: the iterator was closed", node().label()); }
 
   Status Start() {
     {
@@ -176,8 +174,9 @@ class PrefetchStage final : public Stage {
     const CallOptions options{Deadline::Infinite(), cancellation_.get()};
     std::unique_lock lock(mutex_);
     while (true) {
-      const Status waited = WaitUntil(lock, changed_, environment_->clock(), options,
-                                      [this] { return buffered_ < capacity_; }, node().label());
+      const Status waited = WaitUntil(
+          lock, changed_, environment_->clock(), options, [this] { return buffered_ < capacity_; },
+          node().label());
       if (!waited.ok() || stopped_ || pass_over_) return;
       const int64_t wanted = std::clamp<int64_t>(buffered_, 1, capacity_ - buffered_);
       lock.unlock();
@@ -221,11 +220,11 @@ class PrefetchStage final : public Stage {
   std::condition_variable changed_;
   Ref<Cancellation> cancellation_;
   std::deque<Slab> queue_;
-  std::deque<Note> notes_;   // the first is the last before what was delivered
-  Status note_status_;       // why the first note could not be made
-  int64_t buffered_ = 0;     // rows in the queue
-  int64_t delivered_ = 0;    // outcomes of this pass that Next has returned
-  int64_t produced_ = 0;     // outcomes of this pass
+  std::deque<Note> notes_;  // the first is the last before what was delivered
+  Status note_status_;      // why the first note could not be made
+  int64_t buffered_ = 0;    // rows in the queue
+  int64_t delivered_ = 0;   // outcomes of this pass that Next has returned
+  int64_t produced_ = 0;    // outcomes of this pass
   bool ended_ = false;
   bool pass_over_ = false;
   bool stopped_ = false;
@@ -241,8 +240,7 @@ Status CheckPrefetch(const Node& node) {
 
 Result<std::unique_ptr<Stage>> MakePrefetch(const Node& node, const ExecContext& context,
                                             StageInputs inputs) {
-  return std::unique_ptr<Stage>(
-      std::make_unique<PrefetchStage>(node, context, std::move(inputs)));
+  return std::unique_ptr<Stage>(std::make_unique<PrefetchStage>(node, context, std::move(inputs)));
 }
 
 }  // namespace

@@ -68,8 +68,7 @@ TEST_F(Prefetch, MakesElementsAheadAndNoMoreThanItsBuffer) {
 }
 
 TEST_F(Prefetch, StartsANewPassForEachRepetition) {
-  const Ref<Dataset> twice =
-      Ok(Ok(Ok(Range(20)->Shuffle(20, Seed(1)))->Prefetch(3))->Repeat(3));
+  const Ref<Dataset> twice = Ok(Ok(Ok(Range(20)->Shuffle(20, Seed(1)))->Prefetch(3))->Repeat(3));
   const std::vector<int64_t> numbers = Numbers(twice);
   EXPECT_EQ(numbers, Numbers(Ok(Ok(Range(20)->Shuffle(20, Seed(1)))->Repeat(3))));
 }
@@ -135,8 +134,8 @@ TEST_F(Prefetch, IteratorThatIsReleasedUnclosedGoesToTheReaper) {
 }
 
 TEST_F(Prefetch, WhatWasMadeAheadDoesNotCountInTheState) {
-  const Ref<Dataset> dataset = Ok(
-      Ok(Ok(Ok(Range(500)->Shuffle(64, Seed(3)))->Batch(7))->Prefetch(5))->Repeat(2));
+  const Ref<Dataset> dataset =
+      Ok(Ok(Ok(Ok(Range(500)->Shuffle(64, Seed(3)))->Batch(7))->Prefetch(5))->Repeat(2));
   const std::vector<std::string> all = All(dataset);
   const Ref<Iterator> iterator = Iterate(dataset);
   const Ref<Iterator> other = Iterate(dataset);

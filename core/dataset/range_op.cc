@@ -32,9 +32,9 @@ uint64_t Magnitude(int64_t value) {
 int64_t RangeCardinality(const Node& node) {
   const Bounds bounds = BoundsOf(node);
   if (bounds.step > 0 ? bounds.start >= bounds.stop : bounds.start <= bounds.stop) return 0;
-  const uint64_t distance = bounds.step > 0
-                                ? static_cast<uint64_t>(bounds.stop) - static_cast<uint64_t>(bounds.start)
-                                : static_cast<uint64_t>(bounds.start) - static_cast<uint64_t>(bounds.stop);
+  const uint64_t distance =
+      bounds.step > 0 ? static_cast<uint64_t>(bounds.stop) - static_cast<uint64_t>(bounds.start)
+                      : static_cast<uint64_t>(bounds.start) - static_cast<uint64_t>(bounds.stop);
   const uint64_t count = (distance - 1) / Magnitude(bounds.step) + 1;
   return static_cast<int64_t>(
       std::min(count, static_cast<uint64_t>(std::numeric_limits<int64_t>::max())));
@@ -50,8 +50,7 @@ bool Fits(DType dtype, int64_t value) {
   if (!IsInteger(dtype)) return true;
   const int bits = static_cast<int>(ItemSize(dtype)) * 8;
   if (IsUnsignedInteger(dtype)) return value >= 0 && (bits == 64 || value < (int64_t{1} << bits));
-  return bits == 64 ||
-         (value >= -(int64_t{1} << (bits - 1)) && value < (int64_t{1} << (bits - 1)));
+  return bits == 64 || (value >= -(int64_t{1} << (bits - 1)) && value < (int64_t{1} << (bits - 1)));
 }
 
 Status CheckRange(const Node& node) {

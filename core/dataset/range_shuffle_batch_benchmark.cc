@@ -95,11 +95,13 @@ void WalkMapped(benchmark::State& state, CallbackFn fn, Granularity granularity)
   const Ref<Function> function =
       StoredCallback::Create(fn, MakeRef<HostData>(nullptr, nullptr, nullptr), options).value();
   constexpr int64_t kMapped = 100'000;
-  Walk(state,
-       world.Range()->Take(kMapped).value()->Map(function).value()->Batch(128).value(), kMapped);
+  Walk(state, world.Range()->Take(kMapped).value()->Map(function).value()->Batch(128).value(),
+       kMapped);
 }
 
-void MapCallbackPerRow(benchmark::State& state) { WalkMapped(state, AddOneToRow, Granularity::kRow); }
+void MapCallbackPerRow(benchmark::State& state) {
+  WalkMapped(state, AddOneToRow, Granularity::kRow);
+}
 BENCHMARK(MapCallbackPerRow)->Unit(benchmark::kMillisecond);
 
 void MapCallbackPerSlab(benchmark::State& state) {

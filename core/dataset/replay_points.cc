@@ -63,8 +63,8 @@ Status ReplayPoints::Replay(Stage& input, std::span<const int64_t> positions,
                             const CallOptions& options, Taker* taker) const {
   size_t next = 0;
   for (size_t p = 0; p < points_.size() && next < positions.size(); ++p) {
-    const int64_t limit = p + 1 < points_.size() ? points_[p + 1].position
-                                                 : std::numeric_limits<int64_t>::max();
+    const int64_t limit =
+        p + 1 < points_.size() ? points_[p + 1].position : std::numeric_limits<int64_t>::max();
     int64_t at = points_[p].position;
     if (positions[next] < at) break;
     if (positions[next] >= limit) continue;
@@ -94,8 +94,9 @@ Status ReplayPoints::Replay(Stage& input, std::span<const int64_t> positions,
     }
   }
   if (next == positions.size()) return OkStatus();
-  return InvalidArgument("restore: these bytes are no state of this iterator (rows before the first "
-                         "replay point); pass what save gave for an equal dataset");
+  return InvalidArgument(
+      "restore: these bytes are no state of this iterator (rows before the first "
+      "replay point); pass what save gave for an equal dataset");
 }
 
 }  // namespace tutti

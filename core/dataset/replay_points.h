@@ -1,6 +1,6 @@
 // ReplayPoints: saved positions of an input along the way, so that rows which an op holds can be
-// made again after a restore instead of being saved: go to the last point before a row and pass over
-// what lies between. Points that lie before every row still held are dropped.
+// made again after a restore instead of being saved: go to the last point before a row and pass
+// over what lies between. Points that lie before every row still held are dropped.
 #ifndef TUTTI_CORE_DATASET_REPLAY_POINTS_H_
 #define TUTTI_CORE_DATASET_REPLAY_POINTS_H_
 
@@ -15,8 +15,8 @@ namespace tutti {
 
 class ReplayPoints {
  public:
-  // The input stands before its row `position` (counted by the owner, ascending). The first point of
-  // an epoch must succeed; a later one that cannot be saved is left out.
+  // The input stands before its row `position` (counted by the owner, ascending). The first point
+  // of an epoch must succeed; a later one that cannot be saved is left out.
   Status Add(Stage& input, int64_t position);
   // Drops the points that no row from `oldest` on needs.
   void Forget(int64_t oldest);

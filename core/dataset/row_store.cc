@@ -47,8 +47,8 @@ void RowStore::ChooseColumns(const Slab& rows) {
     columns_[i].dense = true;
     columns_[i].dtype = column.dense()->dtype();
     columns_[i].row_shape = column.dense()->shape().RowShape();
-    columns_[i].row_bytes = static_cast<size_t>(columns_[i].row_shape.num_elements()) *
-                            ItemSize(columns_[i].dtype);
+    columns_[i].row_bytes =
+        static_cast<size_t>(columns_[i].row_shape.num_elements()) * ItemSize(columns_[i].dtype);
   }
 }
 
@@ -60,12 +60,11 @@ bool RowStore::Fits(const StoredColumn& stored, const Column& column) const {
 Status RowStore::MakeSparse(StoredColumn* stored, int64_t slots) {
   std::vector<Leaf> leaves(static_cast<size_t>(slots));
   for (int64_t i = 0; i < slots; ++i) {
-    TUTTI_ASSIGN_OR_RETURN(
-        Ref<Tensor> row,
-        Tensor::FromData(stored->dtype, stored->row_shape,
-                         static_cast<const char*>(stored->block->data()) +
-                             static_cast<size_t>(i) * stored->row_bytes,
-                         stored->row_bytes));
+    TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> row,
+                           Tensor::FromData(stored->dtype, stored->row_shape,
+                                            static_cast<const char*>(stored->block->data()) +
+                                                static_cast<size_t>(i) * stored->row_bytes,
+                                            stored->row_bytes));
     leaves[static_cast<size_t>(i)] = Leaf::OfTensor(std::move(row));
   }
   stored->leaves = std::move(leaves);
@@ -85,9 +84,9 @@ Status RowStore::Reserve(StoredColumn* stored, int64_t slots) {
   const size_t have = stored->block ? stored->block->bytes() : 0;
   if (stored->block && needed <= have) return OkStatus();
   // A buffer that fills at once gets what it needs; one that grows doubles.
-  TUTTI_ASSIGN_OR_RETURN(Ref<Buffer> block,
-                         Buffer::Create(std::max(needed, std::min(have * 2, needed * 2)), false,
-                                        account_));
+  TUTTI_ASSIGN_OR_RETURN(
+      Ref<Buffer> block,
+      Buffer::Create(std::max(needed, std::min(have * 2, needed * 2)), false, account_));
   if (stored->block) std::memcpy(block->data(), stored->block->data(), have);
   stored->block = std::move(block);
   return OkStatus();
@@ -118,9 +117,9 @@ Status RowStore::Append(const Slab& rows, int64_t first) {
     StoredColumn& stored = columns_[i];
     const Column& column = rows.columns[i];
     if (stored.dense) {
-      std::memcpy(static_cast<char*>(stored.block->data()) +
-                      static_cast<size_t>(first) * stored.row_bytes,
-                  column.dense()->data(), static_cast<size_t>(rows.rows) * stored.row_bytes);
+      std::memcpy(
+          static_cast<char*>(stored.block->data()) + static_cast<size_t>(first) * stored.row_bytes,
+          column.dense()->data(), static_cast<size_t>(rows.rows) * stored.row_bytes);
       continue;
     }
     for (int64_t r = 0; r < rows.rows; ++r) {
@@ -165,11 +164,20 @@ Status RowStore::Exchange(std::span<const int64_t> slots, const Slab& refill, Sl
     char* block = static_cast<char*>(stored.block->data());
     const size_t bytes = stored.row_bytes;
     switch (bytes) {
-      case 1: ExchangeRows<1>(slots, bytes, block, from, refills, to); break;
-      case 2: ExchangeRows<2>(slots, bytes, block, from, refills, to); break;
-      case 4: ExchangeRows<4>(slots, bytes, block, from, refills, to); break;
-      case 8: ExchangeRows<8>(slots, bytes, block, from, refills, to); break;
-      default: ExchangeRows<0>(slots, bytes, block, from, refills, to);
+      case 1:
+        ExchangeRows<1>(slots, bytes, block, from, refills, to);
+        break;
+      case 2:
+        ExchangeRows<2>(slots, bytes, block, from, refills, to);
+        break;
+      case 4:
+        ExchangeRows<4>(slots, bytes, block, from, refills, to);
+        break;
+      case 8:
+        ExchangeRows<8>(slots, bytes, block, from, refills, to);
+        break;
+      default:
+        ExchangeRows<0>(slots, bytes, block, from, refills, to);
     }
     if (result) out->columns.push_back(Column::Dense(std::move(result)));
   }

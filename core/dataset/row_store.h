@@ -39,8 +39,8 @@ class RowStore {
     DType dtype = DType::kInvalid;
     Shape row_shape;
     size_t row_bytes = 0;
-    Ref<Buffer> block;          // dense: slot i lies at i * row_bytes
-    std::vector<Leaf> leaves;   // not dense: by slot
+    Ref<Buffer> block;         // dense: slot i lies at i * row_bytes
+    std::vector<Leaf> leaves;  // not dense: by slot
   };
 
   void ChooseColumns(const Slab& rows);

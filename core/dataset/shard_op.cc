@@ -109,8 +109,7 @@ class ShardStage final : public Stage {
       TensorOptions tensor_options;
       tensor_options.zeroed = false;
       tensor_options.account = account_;
-      TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> tensor,
-                             GatherRows(*column.dense(), rows, tensor_options));
+      TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> tensor, GatherRows(*column.dense(), rows, tensor_options));
       return Column::Dense(std::move(tensor));
     }
     std::vector<Leaf> leaves;

@@ -1,13 +1,13 @@
 // shuffle: a random order through a buffer of `buffer_size` elements.
 //
-// The buffer is filled; each output is drawn uniformly from it. A draw leaves a hole, which the next
-// element of the input takes when the next one is wanted; once the input has ended, the buffer's last
-// element takes it. So the order depends on seed, iteration, epoch and buffer size only, never on
-// how the input comes in slabs. The draws of one call are made first, as a list of slots; then each
-// column is moved once along that list (row_store.h).
+// The buffer is filled; each output is drawn uniformly from it. A draw leaves a hole, which the
+// next element of the input takes when the next one is wanted; once the input has ended, the
+// buffer's last element takes it. So the order depends on seed, iteration, epoch and buffer size
+// only, never on how the input comes in slabs. The draws of one call are made first, as a list of
+// slots; then each column is moved once along that list (row_store.h).
 //
-// With reshuffle_each_iteration every iterator over the dataset draws an iteration number, and every
-// epoch that a repeat behind it starts counts up: each has an order of its own.
+// With reshuffle_each_iteration every iterator over the dataset draws an iteration number, and
+// every epoch that a repeat behind it starts counts up: each has an order of its own.
 //
 // The state is the generator's and the positions of the buffered elements in the input; Restore
 // reads them again from the nearest replay points.
@@ -65,8 +65,10 @@ class ShuffleStage final : public Stage, private ReplayPoints::Taker {
 
   Status Restart(const CallOptions& options) override {
     ++epoch_;
-    if (reshuffles_) order_ = ShuffleOrder(seed_, iteration_, epoch_);
-    else order_ = ShuffleOrder(seed_, 0, 0);
+    if (reshuffles_)
+      order_ = ShuffleOrder(seed_, iteration_, epoch_);
+    else
+      order_ = ShuffleOrder(seed_, 0, 0);
     Empty();
     return Stage::Restart(options);
   }
@@ -117,8 +119,7 @@ class ShuffleStage final : public Stage, private ReplayPoints::Taker {
     while (!input_ended_ && size() < buffer_size_) {
       Slab rows;
       const int64_t first_position = consumed_;
-      const Status status =
-          Pull(std::min(buffer_size_ - size(), kMaxSlabRows), options, &rows);
+      const Status status = Pull(std::min(buffer_size_ - size(), kMaxSlabRows), options, &rows);
       if (rows.rows > 0) {
         TUTTI_RETURN_IF_ERROR(store_.Append(rows, size()));
         for (int64_t i = 0; i < rows.rows; ++i) {
@@ -191,11 +192,11 @@ class ShuffleStage final : public Stage, private ReplayPoints::Taker {
   ShuffleOrder order_;
   RowStore store_;
   ReplayPoints points_;
-  Status points_status_;             // why there is no replay point
-  std::vector<int64_t> slots_;       // the buffer, as slots of the store
-  std::vector<int64_t> positions_;   // by slot: the element's place in the input
-  int64_t hole_ = -1;                // index in slots_ of an element that was drawn
-  int64_t consumed_ = 0;             // rows of the input in this epoch
+  Status points_status_;            // why there is no replay point
+  std::vector<int64_t> slots_;      // the buffer, as slots of the store
+  std::vector<int64_t> positions_;  // by slot: the element's place in the input
+  int64_t hole_ = -1;               // index in slots_ of an element that was drawn
+  int64_t consumed_ = 0;            // rows of the input in this epoch
   bool input_ended_ = false;
   std::vector<int64_t> drawn_;
 };
@@ -216,7 +217,8 @@ Status ShuffleStage::Save(StateWriter* writer) {
   int64_t oldest = consumed_;
   for (int64_t i = 0; i < size(); ++i) {
     // The hole is empty: its old element is not needed again.
-    positions.push_back(i == hole_ ? -1 : positions_[static_cast<size_t>(slots_[static_cast<size_t>(i)])]);
+    positions.push_back(
+        i == hole_ ? -1 : positions_[static_cast<size_t>(slots_[static_cast<size_t>(i)])]);
     if (i != hole_) oldest = std::min(oldest, positions.back());
   }
   points_.Forget(oldest);
@@ -258,8 +260,7 @@ Status ShuffleStage::Restore(StateReader* reader, const CallOptions& options) {
     slots_[static_cast<size_t>(index)] = slot;
     positions_[static_cast<size_t>(slot)] = positions[static_cast<size_t>(index)];
   }
-  const std::span<const int64_t> held(positions_.data(),
-                                      positions_.size() - (hole_ >= 0 ? 1 : 0));
+  const std::span<const int64_t> held(positions_.data(), positions_.size() - (hole_ >= 0 ? 1 : 0));
   for (size_t i = 0; i < held.size(); ++i) {
     if (held[i] < 0 || held[i] >= consumed_ || (i > 0 && held[i] == held[i - 1])) {
       reader->Fail("an impossible buffer");

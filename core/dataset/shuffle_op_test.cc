@@ -29,8 +29,7 @@ TEST_F(Shuffle, OrderOfASeedIsGolden) {
   EXPECT_EQ(ShuffleOrder::kVersion, 1);
   EXPECT_THAT(Shuffled(10, 10, Seed(7)), ElementsAre(4, 0, 2, 7, 1, 5, 6, 8, 3, 9));
   EXPECT_THAT(Shuffled(10, 3, Seed(7)), ElementsAre(1, 0, 4, 5, 6, 7, 3, 8, 2, 9));
-  EXPECT_THAT(Shuffled(10, 10, Seed(-1, false)),
-              ElementsAre(6, 8, 0, 1, 2, 7, 5, 3, 9, 4));
+  EXPECT_THAT(Shuffled(10, 10, Seed(-1, false)), ElementsAre(6, 8, 0, 1, 2, 7, 5, 3, 9, 4));
 }
 
 TEST_F(Shuffle, IsAPermutation) {
@@ -80,8 +79,7 @@ TEST_F(Shuffle, IsUniform) {
 
 TEST_F(Shuffle, DrawsANewOrderPerEpochUnlessToldNotTo) {
   const auto halves = [this](bool reshuffle) {
-    const Ref<Dataset> twice = Ok(
-        Ok(Range(50)->Shuffle(50, Seed(7, reshuffle)))->Repeat(2));
+    const Ref<Dataset> twice = Ok(Ok(Range(50)->Shuffle(50, Seed(7, reshuffle)))->Repeat(2));
     const std::vector<int64_t> all = Numbers(twice);
     EXPECT_EQ(all.size(), 100u);
     return std::pair(std::vector<int64_t>(all.begin(), all.begin() + 50),
@@ -130,17 +128,15 @@ TEST_F(Shuffle, KeepsTheComponentsOfAnElementTogether) {
 }
 
 TEST_F(Shuffle, TakesRowsOfAnyShapeAndByteStrings) {
-  const Ref<TestFunction> ragged = MakeFunction(
-      [](Context&, const Value& in, void*) -> Result<Ref<Value>> {
+  const Ref<TestFunction> ragged =
+      MakeFunction([](Context&, const Value& in, void*) -> Result<Ref<Value>> {
         const int64_t n = NumberIn(in);
-        TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> vector,
-                               Tensor::Create(DType::kInt64, Shape({n % 4})));
+        TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> vector, Tensor::Create(DType::kInt64, Shape({n % 4})));
         for (int64_t& item : vector->mutable_span<int64_t>()) item = n;
         return Value::Tuple({Value::OfTensor(std::move(vector)),
                              Value::OfTensor(Tensor::Bytes(std::to_string(n)))});
       });
-  const Ref<Iterator> iterator =
-      Iterate(Ok(Ok(Range(60)->Map(ragged))->Shuffle(16, Seed(5))));
+  const Ref<Iterator> iterator = Iterate(Ok(Ok(Range(60)->Map(ragged))->Shuffle(16, Seed(5))));
   std::set<std::string> seen;
   while (const Ref<Value> element = iterator->Next(CallOptions()).value()) {
     const std::string name(element->leaf(1).tensor().item<BytesView>().text());
@@ -153,10 +149,10 @@ TEST_F(Shuffle, TakesRowsOfAnyShapeAndByteStrings) {
 }
 
 TEST_F(Shuffle, CopesWithRowsWhoseShapeChangesOnTheWay) {
-  const Ref<Dataset> narrow =
-      Ok(Dataset::FromTensorSlices(datasets_, Value::OfTensor(Tensor::Create(DType::kInt64, Shape({8, 2})).value())));
-  const Ref<Dataset> wide =
-      Ok(Dataset::FromTensorSlices(datasets_, Value::OfTensor(Tensor::Create(DType::kInt64, Shape({8, 3})).value())));
+  const Ref<Dataset> narrow = Ok(Dataset::FromTensorSlices(
+      datasets_, Value::OfTensor(Tensor::Create(DType::kInt64, Shape({8, 2})).value())));
+  const Ref<Dataset> wide = Ok(Dataset::FromTensorSlices(
+      datasets_, Value::OfTensor(Tensor::Create(DType::kInt64, Shape({8, 3})).value())));
   std::map<std::string, int> counts;
   for (const std::string& row : All(Ok(Ok(narrow->Concatenate(*wide))->Shuffle(5, Seed(2))))) {
     ++counts[row];

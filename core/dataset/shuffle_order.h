@@ -2,8 +2,8 @@
 // compatibility: it is golden in shuffle_op_test.cc, and kVersion stands in every saved state. A
 // better generator gets a new version and leaves this one as it is.
 //
-// Version 1: SplitMix64 from a key that mixes seed, iteration and epoch; a number below n by Lemire's
-// method ("Fast random integer generation in an interval", 2019), unbiased.
+// Version 1: SplitMix64 from a key that mixes seed, iteration and epoch; a number below n by
+// Lemire's method ("Fast random integer generation in an interval", 2019), unbiased.
 #ifndef TUTTI_CORE_DATASET_SHUFFLE_ORDER_H_
 #define TUTTI_CORE_DATASET_SHUFFLE_ORDER_H_
 

@@ -48,9 +48,7 @@ class Column {
   const std::vector<Leaf>& leaves() const { return rows_; }
   std::vector<Leaf>& mutable_leaves() { return rows_; }
 
-  int64_t rows() const {
-    return dense_ ? dense_->dim(0) : static_cast<int64_t>(rows_.size());
-  }
+  int64_t rows() const { return dense_ ? dense_->dim(0) : static_cast<int64_t>(rows_.size()); }
   // One row as a leaf; of a dense column a view.
   Leaf Row(int64_t i) const;
   // Rows [begin, end): views.

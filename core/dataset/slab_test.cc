@@ -60,8 +60,7 @@ TEST(Slab, SlicesAreViewsWithoutWhatFollows) {
 TEST(Column, OfUnequalRowsIsNotDense) {
   const Column rows = Column::Rows({Leaf::OfTensor(Tensor::Vector<int64_t>({1, 2, 3})),
                                     Leaf::OfTensor(Tensor::Vector<int64_t>({4, 5}))});
-  EXPECT_EQ(rows.ToDense(nullptr).status().message(),
-            "element 1 has shape [2], element 0 has [3]");
+  EXPECT_EQ(rows.ToDense(nullptr).status().message(), "element 1 has shape [2], element 0 has [3]");
   const Column mixed = Column::Rows({Leaf::OfTensor(Tensor::Scalar<int64_t>(1)), Leaf::None()});
   EXPECT_EQ(mixed.ToDense(nullptr).status().message(),
             "element 1 is none; only tensors can be stacked");
@@ -94,10 +93,10 @@ TEST(IteratorState, RowsOfEveryKindComeBack) {
   Slab slab;
   slab.rows = 2;
   const Ref<const TreeSpec> leaf = Ref<const TreeSpec>::Retain(&TreeSpec::Leaf());
-  slab.tree = TreeSpec::Dict({"a", "b", "c"},
-                             {leaf, TreeSpec::Tuple({leaf}),
-                              TreeSpec::NamedTuple("Point", {"x"}, {leaf}).value()})
-                  .value();
+  slab.tree =
+      TreeSpec::Dict({"a", "b", "c"}, {leaf, TreeSpec::Tuple({leaf}),
+                                       TreeSpec::NamedTuple("Point", {"x"}, {leaf}).value()})
+          .value();
   slab.columns.push_back(Column::Dense(
       Tensor::FromStrings(Shape({2}), std::vector<BytesView>{{"one", 3}, {"", 0}}).value()));
   slab.columns.push_back(Column::Rows(
@@ -149,21 +148,22 @@ TEST(IteratorState, HostObjectsHaveNoSavedForm) {
   Slab slab;
   slab.rows = 1;
   slab.tree = Ref<const TreeSpec>::Retain(&TreeSpec::Leaf());
-  slab.columns.push_back(Column::Rows(
-      {Leaf::OfHostObject(MakeRef<HostData>(nullptr, nullptr, nullptr))}));
+  slab.columns.push_back(
+      Column::Rows({Leaf::OfHostObject(MakeRef<HostData>(nullptr, nullptr, nullptr))}));
   StateWriter writer;
   EXPECT_EQ(writer.Rows(slab).code(), StatusCode::kFailedPrecondition);
 }
 
 TEST(RowStore, ExchangesRowsOfEveryWidth) {
-  for (DType dtype : {DType::kInt8, DType::kInt16, DType::kInt32, DType::kInt64,
-                      DType::kComplex128, DType::kBytes}) {
+  for (DType dtype : {DType::kInt8, DType::kInt16, DType::kInt32, DType::kInt64, DType::kComplex128,
+                      DType::kBytes}) {
     const auto column = [&](int64_t first) {
       if (dtype == DType::kBytes) {
         const std::string texts[] = {std::to_string(first), std::to_string(first + 1)};
-        return Tensor::FromStrings(Shape({2}), std::vector<BytesView>{
-                                                   {texts[0].data(), texts[0].size()},
-                                                   {texts[1].data(), texts[1].size()}}).value();
+        return Tensor::FromStrings(Shape({2}),
+                                   std::vector<BytesView>{{texts[0].data(), texts[0].size()},
+                                                          {texts[1].data(), texts[1].size()}})
+            .value();
       }
       Ref<Tensor> tensor = Tensor::Create(dtype, Shape({2})).value();
       auto* bytes = static_cast<char*>(tensor->mutable_data());

@@ -49,8 +49,10 @@ Status CheckEqual(std::span<const Slab> parts, size_t column, std::string_view w
   VisitRows(parts, column, [&](int64_t element, const RowSpec& row) {
     if (element == 0) first = row;
     if (!row.is_tensor) {
-      status = InvalidArgument("element {}{} is no tensor, and only tensors can be stacked; map it "
-                               "to tensors first", element, where);
+      status = InvalidArgument(
+          "element {}{} is no tensor, and only tensors can be stacked; map it "
+          "to tensors first",
+          element, where);
     } else if (row.dtype != first.dtype) {
       status = InvalidArgument("element {}{} is {}, element 0 is {}; cast them to one dtype first",
                                element, where, DTypeName(row.dtype), DTypeName(first.dtype));

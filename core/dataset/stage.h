@@ -1,17 +1,18 @@
 // Stage: one op of one running iterator. Stages form the same tree as the graph's nodes; each owns
-// its inputs and pulls slabs from them on the thread that pulls from it. Threads are the business of
-// the few stages that have them (prefetch, parallel map).
+// its inputs and pulls slabs from them on the thread that pulls from it. Threads are the business
+// of the few stages that have them (prefetch, parallel map).
 //
 // The contract of Next:
 //   - At most demand.max_rows rows, and with columns at most kMaxSlabRows. Fewer are fine.
-//   - It returns rows, a failed status or the end: never nothing. Once it has a row it does not wait.
+//   - It returns rows, a failed status or the end: never nothing. Once it has a row it does not
+//     wait.
 //   - No user function runs for a row beyond the demand.
-//   - A failed status stands for one element that could not be made; the next call goes on behind it
-//     where the source can, and fails again where not. DEADLINE_EXCEEDED and CANCELLED stand for
-//     none: nothing is lost, and the next call goes on as if they had not been.
+//   - A failed status stands for one element that could not be made; the next call goes on behind
+//     it where the source can, and fails again where not. DEADLINE_EXCEEDED and CANCELLED stand
+//     for none: nothing is lost, and the next call goes on as if they had not been.
 //   - After the end it says so again, until Restart.
-//   - A caller that passes over rows (demand.count_only) goes on doing so until it has passed all it
-//     wanted to: an op may hold counted rows without columns after an interruption.
+//   - A caller that passes over rows (demand.count_only) goes on doing so until it has passed all
+//     it wanted to: an op may hold counted rows without columns after an interruption.
 // Save writes the position behind what Next has returned; Restore, on a stage that is new or not,
 // goes there. What was returned then and what is returned after Restore are the same.
 //
@@ -40,7 +41,7 @@ class MemoryAccount;
 // What the stages of one iterator share; outlives them.
 struct ExecContext {
   DatasetEnvironment* environment = nullptr;
-  MemoryAccount* account = nullptr;          // of this iterator's arenas
+  MemoryAccount* account = nullptr;  // of this iterator's arenas
   const DatasetOptions* options = nullptr;
   // Made to look at one element only (to learn a spec): draws no iteration numbers, starts no
   // threads.
@@ -68,8 +69,8 @@ class Stage {
 
   // By default: those of the inputs. A stage that adds its own writes a Section first.
   virtual Status Save(StateWriter* writer);
-  // A reader that fails leaves the stage in some position: the iterator restores into new stages and
-  // drops them on failure. Blocking work (replay) obeys `options`.
+  // A reader that fails leaves the stage in some position: the iterator restores into new stages
+  // and drops them on failure. Blocking work (replay) obeys `options`.
   virtual Status Restore(StateReader* reader, const CallOptions& options);
 
   // Tells threads below to end, from any thread, and does not wait; afterwards Next fails. By

@@ -81,10 +81,14 @@ Result<Ref<const TreeSpec>> ReadTree(const v1::TreeDef& def, int depth) {
   }
   std::vector<std::string> keys(def.keys().begin(), def.keys().end());
   switch (static_cast<NodeKind>(def.kind())) {
-    case NodeKind::kLeaf: return Ref<const TreeSpec>::Retain(&TreeSpec::Leaf());
-    case NodeKind::kTuple: return TreeSpec::Tuple(std::move(children));
-    case NodeKind::kList: return TreeSpec::List(std::move(children));
-    case NodeKind::kDict: return TreeSpec::Dict(std::move(keys), std::move(children));
+    case NodeKind::kLeaf:
+      return Ref<const TreeSpec>::Retain(&TreeSpec::Leaf());
+    case NodeKind::kTuple:
+      return TreeSpec::Tuple(std::move(children));
+    case NodeKind::kList:
+      return TreeSpec::List(std::move(children));
+    case NodeKind::kDict:
+      return TreeSpec::Dict(std::move(keys), std::move(children));
     case NodeKind::kNamedTuple:
       return TreeSpec::NamedTuple(def.name(), std::move(keys), std::move(children));
   }
@@ -116,9 +120,9 @@ Result<Ref<const ElementSpec>> ReadSpec(const v1::SpecDef& def, int depth) {
       return Malformed("a leaf has an unknown kind or dtype");
     }
     if (leaf_def.has_rank()) {
-      TUTTI_ASSIGN_OR_RETURN(leaf.shape,
-                             PartialShape::Create(leaf_def.dims().data(),
-                                                  static_cast<size_t>(leaf_def.dims_size())));
+      TUTTI_ASSIGN_OR_RETURN(
+          leaf.shape,
+          PartialShape::Create(leaf_def.dims().data(), static_cast<size_t>(leaf_def.dims_size())));
     }
     if (leaf_def.has_inner()) {
       TUTTI_ASSIGN_OR_RETURN(leaf.inner, ReadSpec(leaf_def.inner(), depth + 1));
@@ -160,18 +164,22 @@ Result<Ref<const Value>> ReadValue(const v1::ValueDef& def, int depth) {
         leaves.push_back(Leaf::OfTensor(std::move(tensor)));
         break;
       }
-      case LeafKind::kString: leaves.push_back(Leaf::OfString(leaf_def.text())); break;
-      case LeafKind::kNone: leaves.push_back(Leaf::None()); break;
+      case LeafKind::kString:
+        leaves.push_back(Leaf::OfString(leaf_def.text()));
+        break;
+      case LeafKind::kNone:
+        leaves.push_back(Leaf::None());
+        break;
       case LeafKind::kOptional: {
         Ref<const Value> inner;
         if (leaf_def.has_optional()) {
           TUTTI_ASSIGN_OR_RETURN(inner, ReadValue(leaf_def.optional(), depth + 1));
         }
-        leaves.push_back(Leaf::OfOptional(
-            Ref<Value>::Retain(const_cast<Value*>(inner.get()))));
+        leaves.push_back(Leaf::OfOptional(Ref<Value>::Retain(const_cast<Value*>(inner.get()))));
         break;
       }
-      default: return Malformed("a leaf has a kind that is never written");
+      default:
+        return Malformed("a leaf has a kind that is never written");
     }
   }
   TUTTI_ASSIGN_OR_RETURN(Ref<Value> value, Value::FromLeaves(std::move(tree), std::move(leaves)));

@@ -25,12 +25,12 @@ class WorkerCrew {
 
   int64_t size() const { return size_; }
 
-  // Calls work(i) for each i in [0, count) and returns when all calls have returned. CANCELLED, with
-  // nothing called, after Stop.
+  // Calls work(i) for each i in [0, count) and returns when all calls have returned. CANCELLED,
+  // with nothing called, after Stop.
   template <class Work>
   Status Run(size_t count, const Work& work) {
-    return RunErased(count, [](const void* target, size_t i) { (*static_cast<const Work*>(target))(i); },
-                     &work);
+    return RunErased(
+        count, [](const void* target, size_t i) { (*static_cast<const Work*>(target))(i); }, &work);
   }
 
   void Stop();

@@ -171,8 +171,7 @@ Result<Ref<Dataset>> Dataset::Zip(Environments environment, const Value& dataset
     const Leaf& leaf = datasets.leaf(i);
     if (leaf.kind() != LeafKind::kDataset) {
       return InvalidArgument("zip: expected a structure of datasets, but leaf {}{} is {}", i,
-                             PathToString(datasets.spec().LeafPath(i)),
-                             LeafKindName(leaf.kind()));
+                             PathToString(datasets.spec().LeafPath(i)), LeafKindName(leaf.kind()));
     }
     inputs.push_back(Ref<Dataset>::Retain(leaf.object_as<Dataset>()));
   }

@@ -47,7 +47,8 @@ LeafSpec LeafSpec::Of(const Leaf& leaf) {
     case LeafKind::kDataset:
       spec.inner = leaf.object_as<DatasetLeaf>()->known_element_spec();
       break;
-    default: break;
+    default:
+      break;
   }
   return spec;
 }
@@ -167,8 +168,8 @@ Result<Ref<const ElementSpec>> ElementSpec::RowSpec(std::string_view what) const
   for (size_t i = 0; i < leaves_.size(); ++i) {
     const LeafSpec& leaf = leaves_[i];
     if (!leaf.is_tensor() || (leaf.shape.has_rank() && leaf.shape.rank() == 0)) {
-      return InvalidArgument("{}: expected tensors of rank 1 or more, but the element{} is {}", what,
-                             PlaceOf(*tree_, i), leaf.ToString());
+      return InvalidArgument("{}: expected tensors of rank 1 or more, but the element{} is {}",
+                             what, PlaceOf(*tree_, i), leaf.ToString());
     }
     leaves.push_back(LeafSpec::OfTensor(leaf.dtype, leaf.shape.RowShape()));
   }
@@ -248,11 +249,16 @@ Result<Ref<const TreeSpec>> ComposeTrees(const TreeSpec& tree,
   }
   const std::vector<std::string> keys(tree.keys().begin(), tree.keys().end());
   switch (tree.kind()) {
-    case NodeKind::kTuple: return TreeSpec::Tuple(std::move(children));
-    case NodeKind::kList: return TreeSpec::List(std::move(children));
-    case NodeKind::kDict: return TreeSpec::Dict(keys, std::move(children));
-    case NodeKind::kNamedTuple: return TreeSpec::NamedTuple(tree.name(), keys, std::move(children));
-    case NodeKind::kLeaf: break;
+    case NodeKind::kTuple:
+      return TreeSpec::Tuple(std::move(children));
+    case NodeKind::kList:
+      return TreeSpec::List(std::move(children));
+    case NodeKind::kDict:
+      return TreeSpec::Dict(keys, std::move(children));
+    case NodeKind::kNamedTuple:
+      return TreeSpec::NamedTuple(tree.name(), keys, std::move(children));
+    case NodeKind::kLeaf:
+      break;
   }
   return Internal("a structure has a node of unknown kind {}", static_cast<int>(tree.kind()));
 }

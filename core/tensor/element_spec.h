@@ -27,8 +27,8 @@ namespace tutti {
 class ElementSpec;
 class Value;
 
-// What is known of one leaf. dtype and shape are those of tensor leaves; `inner` is what an optional
-// or a dataset holds (null when that is not known, and for all other kinds).
+// What is known of one leaf. dtype and shape are those of tensor leaves; `inner` is what an
+// optional or a dataset holds (null when that is not known, and for all other kinds).
 struct LeafSpec {
   LeafKind kind = LeafKind::kNone;
   DType dtype = DType::kInvalid;
@@ -105,8 +105,8 @@ class ElementSpec final : public RefCounted {
   const std::vector<LeafSpec> leaves_;
 };
 
-// The structure `tree` with the structures `parts` in the place of its leaves; as many parts as there
-// are leaves.
+// The structure `tree` with the structures `parts` in the place of its leaves; as many parts as
+// there are leaves.
 Result<Ref<const TreeSpec>> ComposeTrees(const TreeSpec& tree,
                                          std::span<const Ref<const TreeSpec>> parts);
 

@@ -22,9 +22,10 @@ Ref<const ElementSpec> Digits() {
 }
 
 Ref<Value> Digit(int64_t width) {
-  return Value::Dict({{"image", Value::OfTensor(
-                                    Tensor::Create(DType::kFloat32, Shape({3, width})).value())},
-                      {"label", Value::OfTensor(Tensor::Create(DType::kInt64, Shape({3})).value())}})
+  return Value::Dict(
+             {{"image",
+               Value::OfTensor(Tensor::Create(DType::kFloat32, Shape({3, width})).value())},
+              {"label", Value::OfTensor(Tensor::Create(DType::kInt64, Shape({3})).value())}})
       .value();
 }
 
@@ -71,8 +72,10 @@ TEST(ElementSpec, RelaxesShapesAndNothingElse) {
   const Ref<const ElementSpec> a = ElementSpec::OfValue(*Digit(64));
   const Ref<const ElementSpec> b = ElementSpec::OfValue(*Digit(63));
   EXPECT_EQ(a->Relax(*b, "x").value()->ToString(), "{'image': float32[3,?], 'label': int64[3]}");
-  const Status other = Images()->Relax(
-      *ElementSpec::OfTensor(DType::kInt8, PartialShape({1})), "concatenate").status();
+  const Status other =
+      Images()
+          ->Relax(*ElementSpec::OfTensor(DType::kInt8, PartialShape({1})), "concatenate")
+          .status();
   EXPECT_EQ(other.message(), "concatenate: expected float32[?,64], found int8[1]");
 }
 
@@ -84,7 +87,9 @@ TEST(ElementSpec, AddsAndTakesTheBatchDimension) {
   EXPECT_THAT(std::string(ElementSpec::None()->Prepend(8, "batch").status().message()),
               HasSubstr("only tensors can be stacked"));
   EXPECT_THAT(std::string(ElementSpec::OfTensor(DType::kInt64, PartialShape::Scalar())
-                              ->RowSpec("rows").status().message()),
+                              ->RowSpec("rows")
+                              .status()
+                              .message()),
               HasSubstr("rank 1 or more"));
 }
 
