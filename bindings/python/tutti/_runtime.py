@@ -14,7 +14,7 @@ _runtimes: "weakref.WeakSet[Runtime]" = weakref.WeakSet()
 _after_shutdown: List[Any] = []  # functions that forget what belonged to the default runtime
 
 # How long the end of the process waits for callbacks that do not return.
-_EXIT_TIMEOUT_S = 10.0
+_EXIT_TIMEOUT_S = 5.0
 
 
 def _text(value: Any) -> str:
@@ -122,12 +122,14 @@ def shutdown(timeout: Optional[float] = None) -> None:
 
 def _shut_down_at_exit() -> None:
     """Before the interpreter ends: joins our threads, which must not need the GIL afterwards."""
-    for runtime in [None, *(r._handle for r in list(_runtimes))]:
-        try:
-            _native.runtime_shutdown(runtime, _EXIT_TIMEOUT_S)
-        except Exception:  # a forked child, or a callback that does not return: leave it behind
-            pass
-    _native._end()
+    try:
+        for runtime in [None, *(r._handle for r in list(_runtimes))]:
+            try:
+                _native.runtime_shutdown(runtime, _EXIT_TIMEOUT_S)
+            except Exception:  # a forked child, or a callback that does not return: leave it
+                pass
+    finally:  # also when Ctrl-C ends the wait
+        _native._end()
 
 
 atexit.register(_shut_down_at_exit)
