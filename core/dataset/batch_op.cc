@@ -1,8 +1,8 @@
 // batch: consecutive elements stacked along a new axis 0.
 //
 // The rows of one batch that come in one piece are not copied: the batch is a view with another
-// shape. Otherwise each piece is copied once. Rows of a
-// batch that is not full yet stay here when an element fails or a call is interrupted.
+// shape. Otherwise each piece is copied once. Rows of a batch that is not full yet stay here when
+// an element fails or a call is interrupted.
 #include <algorithm>
 #include <limits>
 #include <utility>
