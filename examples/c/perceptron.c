@@ -13,18 +13,18 @@ enum {
 };
 
 /* SplitMix64 (Steele, Lea, Flood 2014); a number in [-1, 1) with 24 bits. */
-static float draw(uint64_t *state) {
+static double draw(uint64_t *state) {
   uint64_t z = (*state += 0x9e3779b97f4a7c15u);
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
   z ^= z >> 31;
-  return (float)(z >> 40) / 8388608.0f - 1.0f;
+  return (double)(z >> 40) / 8388608.0 - 1.0;
 }
 
-void perceptron_init(uint64_t seed, float *parameters) {
+void perceptron_init(uint64_t seed, double *parameters) {
   /* He et al. 2015: uniform in +-sqrt(6 / fan_in). */
-  const float hidden_limit = sqrtf(6.0f / INPUTS), output_limit = sqrtf(6.0f / HIDDEN);
-  for (int i = 0; i < PERCEPTRON_PARAMETERS; ++i) parameters[i] = 0.0f;
+  const double hidden_limit = sqrt(6.0 / INPUTS), output_limit = sqrt(6.0 / HIDDEN);
+  for (int i = 0; i < PERCEPTRON_PARAMETERS; ++i) parameters[i] = 0.0;
   for (int i = 0; i < INPUTS * HIDDEN; ++i) parameters[i] = hidden_limit * draw(&seed);
   for (int i = 0; i < HIDDEN * CLASSES; ++i) {
     parameters[OUTPUT_WEIGHTS + i] = output_limit * draw(&seed);
@@ -32,8 +32,8 @@ void perceptron_init(uint64_t seed, float *parameters) {
 }
 
 /* out[j] += sum over i of in[i] * weights[i, j], then the biases. */
-static void layer(const float *weights, const float *biases, const float *in, int rows, int columns,
-                  float *out) {
+static void layer(const double *weights, const double *biases, const double *in, int rows,
+                  int columns, double *out) {
   for (int j = 0; j < columns; ++j) out[j] = biases[j];
   for (int i = 0; i < rows; ++i) {
     for (int j = 0; j < columns; ++j) out[j] += in[i] * weights[i * columns + j];
@@ -41,34 +41,34 @@ static void layer(const float *weights, const float *biases, const float *in, in
 }
 
 /* The gradient of a layer, added to that of its weights and biases. */
-static void add_layer_gradient(const float *in, const float *out_gradient, int rows, int columns,
-                               float *weights, float *biases) {
+static void add_layer_gradient(const double *in, const double *out_gradient, int rows, int columns,
+                               double *weights, double *biases) {
   for (int i = 0; i < rows; ++i) {
-    if (in[i] == 0.0f) continue;
+    if (in[i] == 0.0) continue;
     for (int j = 0; j < columns; ++j) weights[i * columns + j] += in[i] * out_gradient[j];
   }
   for (int j = 0; j < columns; ++j) biases[j] += out_gradient[j];
 }
 
 /* Turns scores into probabilities; gives the position of the largest. */
-static int softmax(float *scores) {
+static int softmax(double *scores) {
   int best = 0;
   for (int j = 1; j < CLASSES; ++j) best = scores[j] > scores[best] ? j : best;
-  const float largest = scores[best];
-  float sum = 0.0f;
-  for (int j = 0; j < CLASSES; ++j) sum += scores[j] = expf(scores[j] - largest);
+  const double largest = scores[best];
+  double sum = 0.0;
+  for (int j = 0; j < CLASSES; ++j) sum += scores[j] = exp(scores[j] - largest);
   for (int j = 0; j < CLASSES; ++j) scores[j] /= sum;
   return best;
 }
 
-perceptron_score perceptron_run(const float *parameters, int64_t rows, const float *images,
-                                const int64_t *labels, float scale, float *gradient) {
+perceptron_score perceptron_run(const double *parameters, int64_t rows, const float *images,
+                                const int64_t *labels, double scale, double *gradient) {
   perceptron_score score = {0.0, 0};
   for (int64_t row = 0; row < rows; ++row) {
-    float pixels[INPUTS], hidden[HIDDEN], outputs[CLASSES], hidden_gradient[HIDDEN];
-    for (int i = 0; i < INPUTS; ++i) pixels[i] = images[row * INPUTS + i] / 16.0f;
+    double pixels[INPUTS], hidden[HIDDEN], outputs[CLASSES], hidden_gradient[HIDDEN];
+    for (int i = 0; i < INPUTS; ++i) pixels[i] = images[row * INPUTS + i] / 16.0;
     layer(parameters, parameters + HIDDEN_BIASES, pixels, INPUTS, HIDDEN, hidden);
-    for (int i = 0; i < HIDDEN; ++i) hidden[i] = hidden[i] > 0.0f ? hidden[i] : 0.0f;
+    for (int i = 0; i < HIDDEN; ++i) hidden[i] = hidden[i] > 0.0 ? hidden[i] : 0.0;
     layer(parameters + OUTPUT_WEIGHTS, parameters + OUTPUT_BIASES, hidden, HIDDEN, CLASSES,
           outputs);
     const int best = softmax(outputs), label = (int)labels[row];
@@ -77,11 +77,11 @@ perceptron_score perceptron_run(const float *parameters, int64_t rows, const flo
     if (gradient == NULL) continue;
 
     /* From here on `outputs` and `hidden_gradient` are gradients of the scores. */
-    outputs[label] -= 1.0f;
+    outputs[label] -= 1.0;
     for (int j = 0; j < CLASSES; ++j) outputs[j] *= scale;
     for (int i = 0; i < HIDDEN; ++i) {
-      hidden_gradient[i] = 0.0f;
-      if (hidden[i] == 0.0f) continue;
+      hidden_gradient[i] = 0.0;
+      if (hidden[i] == 0.0) continue;
       for (int j = 0; j < CLASSES; ++j) {
         hidden_gradient[i] += outputs[j] * parameters[OUTPUT_WEIGHTS + i * CLASSES + j];
       }

@@ -1,6 +1,7 @@
-/* A two-layer perceptron in plain C and float32: 64 pixels, one hidden layer of rectified units,
- * ten classes, cross-entropy. It knows nothing of Tutti: it stands for a framework's own
- * arithmetic. */
+/* A two-layer perceptron in plain C: 64 pixels, one hidden layer of rectified units, ten classes,
+ * cross-entropy. It knows nothing of Tutti: it stands for a framework's own arithmetic. It computes
+ * in float64, so that the losses of one replica and of several stay alike to the last epoch: a sum
+ * over other parts is rounded otherwise, and training magnifies that from step to step. */
 #ifndef EXAMPLES_C_PERCEPTRON_H_
 #define EXAMPLES_C_PERCEPTRON_H_
 
@@ -22,11 +23,11 @@ typedef struct perceptron_score {
 } perceptron_score;
 
 /* Weights drawn from `seed`, biases 0. The same seed gives the same bits everywhere. */
-void perceptron_init(uint64_t seed, float *parameters);
+void perceptron_init(uint64_t seed, double *parameters);
 
 /* Scores `rows` images of 64 pixels from 0 to 16; labels are 0 to 9. Unless `gradient` is NULL,
  * adds to it `scale` times the gradient of the summed loss. */
-perceptron_score perceptron_run(const float *parameters, int64_t rows, const float *images,
-                                const int64_t *labels, float scale, float *gradient);
+perceptron_score perceptron_run(const double *parameters, int64_t rows, const float *images,
+                                const int64_t *labels, double scale, double *gradient);
 
 #endif /* EXAMPLES_C_PERCEPTRON_H_ */

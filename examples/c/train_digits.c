@@ -19,8 +19,8 @@
 #include "digits.h"
 #include "perceptron.h"
 
-static const float kLearningRate = 0.1f;
-static const float kMomentum = 0.9f;
+static const double kLearningRate = 0.1;
+static const double kMomentum = 0.9;
 static const double kLowestAccuracy = 95.0;
 
 typedef struct arguments {
@@ -49,14 +49,14 @@ static void check(tutti_status *status, const char *what) {
 /* Scores a replica's batch with its weights. With `gradient` this is the forward and backward pass.
  */
 static tutti_status *score_batch(tutti_context *replica, const tutti_value *batch,
-                                 const model *model, float *gradient, tutti_value **out) {
+                                 const model *model, double *gradient, tutti_value **out) {
   const tutti_tensor *images = NULL, *labels = NULL, *weights = NULL;
   tutti_status *status = digits_check(batch, &images, &labels);
   if (!status) status = tutti_variable_get_data(model->weights, replica, &weights);
   if (status) return status;
 
   const int64_t rows = tutti_tensor_get_element_count(labels);
-  const float scale = 1.0f / (float)tutti_context_get_global_rows(replica);
+  const double scale = 1.0 / (double)tutti_context_get_global_rows(replica);
   const perceptron_score score =
       perceptron_run(tutti_tensor_get_data(weights), rows, tutti_tensor_get_data(images),
                      tutti_tensor_get_data(labels), scale, gradient);
@@ -84,11 +84,11 @@ static tutti_status *descend(tutti_context *replica, const model *model,
   tutti_tensor *update = NULL;
   void *data = NULL;
   tutti_status *status = tutti_variable_get_data(model->velocity, replica, &velocity);
-  if (!status) status = tutti_tensor_create(NULL, TUTTI_DTYPE_FLOAT32, 1, dims, NULL, &update);
+  if (!status) status = tutti_tensor_create(NULL, TUTTI_DTYPE_FLOAT64, 1, dims, NULL, &update);
   if (!status) status = tutti_tensor_get_mutable_data(update, &data);
   if (!status) {
-    const float *old = tutti_tensor_get_data(velocity), *sum = tutti_tensor_get_data(gradient);
-    float *fresh = data;
+    const double *old = tutti_tensor_get_data(velocity), *sum = tutti_tensor_get_data(gradient);
+    double *fresh = data;
     for (int i = 0; i < PERCEPTRON_PARAMETERS; ++i) {
       fresh[i] = kMomentum * old[i] + kLearningRate * sum[i];
     }
@@ -106,7 +106,7 @@ static tutti_status *train_step(tutti_context *replica, const tutti_value *batch
   tutti_tensor *gradient = NULL;
   tutti_value *mine = NULL, *sum = NULL;
   void *data = NULL;
-  tutti_status *status = tutti_tensor_create(NULL, TUTTI_DTYPE_FLOAT32, 1, dims, NULL, &gradient);
+  tutti_status *status = tutti_tensor_create(NULL, TUTTI_DTYPE_FLOAT64, 1, dims, NULL, &gradient);
   if (!status) status = tutti_tensor_get_mutable_data(gradient, &data);
   if (!status) status = score_batch(replica, batch, model, data, out);
   if (!status) status = tutti_value_create_tensor(gradient, &mine);
@@ -168,7 +168,7 @@ static void train(const model *model, const arguments *arguments,
     const double start = seconds();
     const totals sum = run_epoch(model, train_step, digits);
     const double elapsed = seconds() - start, loss = sum.loss / (double)sum.rows;
-    printf("epoch %2lld/%lld: loss %.7f, accuracy %5.2f %%, %.0f examples/s\n", (long long)epoch,
+    printf("epoch %2lld/%lld: loss %.10f, accuracy %5.2f %%, %.0f examples/s\n", (long long)epoch,
            (long long)arguments->epochs, loss, 100.0 * (double)sum.correct / (double)sum.rows,
            (double)sum.rows / elapsed);
     fflush(stdout);
@@ -181,15 +181,15 @@ static void train(const model *model, const arguments *arguments,
 
 /* ---- making and judging the model ---- */
 
-static tutti_variable *create_row(tutti_strategy *strategy, const char *name, const float *values,
+static tutti_variable *create_row(tutti_strategy *strategy, const char *name, const double *values,
                                   const tutti_variable_options *how) {
   const int64_t dims[] = {PERCEPTRON_PARAMETERS};
   tutti_variable_options options = *how;
   tutti_tensor *initial = NULL;
   tutti_variable *variable = NULL;
   options.name = name;
-  check(tutti_tensor_create_from_data(NULL, TUTTI_DTYPE_FLOAT32, 1, dims, values,
-                                      PERCEPTRON_PARAMETERS * sizeof(float), &initial),
+  check(tutti_tensor_create_from_data(NULL, TUTTI_DTYPE_FLOAT64, 1, dims, values,
+                                      PERCEPTRON_PARAMETERS * sizeof(double), &initial),
         name);
   check(tutti_variable_create(strategy, initial, &options, NULL, &variable), name);
   tutti_tensor_release(initial);
@@ -211,7 +211,7 @@ static model create_model(const arguments *arguments) {
   free(devices);
   free(names);
 
-  float weights[PERCEPTRON_PARAMETERS], zeros[PERCEPTRON_PARAMETERS] = {0.0f};
+  double weights[PERCEPTRON_PARAMETERS], zeros[PERCEPTRON_PARAMETERS] = {0.0};
   perceptron_init((uint64_t)arguments->seed, weights);
   tutti_variable_options equal = TUTTI_VARIABLE_OPTIONS_INIT;
   equal.aggregation = TUTTI_AGGREGATION_ONLY_FIRST_REPLICA; /* all replicas bring the same update */

@@ -38,9 +38,9 @@ def default_run_reaches_the_accuracy_from_any_folder():
 
 
 def one_and_four_replicas_learn_alike():
-    one, four = (run("--replicas", n, "--epochs", "8") for n in ("1", "4"))
+    one, four = (run("--replicas", n, "--epochs", "20") for n in ("1", "4"))
     print(one.stdout, four.stdout, four.stderr)
-    assert len(losses(one.stdout)) == len(losses(four.stdout)) == 8
+    assert len(losses(one.stdout)) == len(losses(four.stdout)) == 20
     for a, b in zip(losses(one.stdout), losses(four.stdout)):
         assert math.isclose(a, b, rel_tol=1e-4), (a, b)
     assert len(hashes(four.stdout)) == 4 and len(set(hashes(four.stdout).values())) == 1

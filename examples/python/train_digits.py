@@ -104,7 +104,7 @@ class Model:
             start = time.perf_counter()
             loss, correct, rows = self.run_epoch(self.train_step, batches)
             elapsed = time.perf_counter() - start
-            print(f"epoch {epoch:2}/{epochs}: loss {loss / rows:.7f}, accuracy "
+            print(f"epoch {epoch:2}/{epochs}: loss {loss / rows:.10f}, accuracy "
                   f"{100 * correct / rows:5.2f} %, {rows / elapsed:.0f} examples/s", flush=True)
             if not math.isfinite(loss):
                 sys.exit("train_digits: the loss is not finite")
