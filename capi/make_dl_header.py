@@ -86,7 +86,8 @@ TAIL = """\
   return 0;
 }
 
-/* As above with RTLD_NOW | RTLD_LOCAL. */
+/* As above with RTLD_NOW | RTLD_LOCAL. In a process that has another protobuf in its global scope
+ * (TensorFlow's, say) use tutti_dl_open_with_flags and add RTLD_DEEPBIND. */
 static inline int tutti_dl_open(const char *path, tutti_dl *table, char *error,
                                 size_t error_size) {
   return tutti_dl_open_with_flags(path, RTLD_NOW | RTLD_LOCAL, table, error, error_size);

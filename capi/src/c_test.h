@@ -7,6 +7,7 @@
 #include <tutti/tutti.h>
 
 #include <string>
+#include <type_traits>
 #include <utility>
 
 namespace tutti::capi_test {
@@ -24,8 +25,12 @@ class Handle {
   ~Handle() { Release(handle_); }
 
   operator T *() const { return handle_; }
-  // For out-parameters; transformations of datasets replace what is there.
-  T **operator&() { return &handle_; }
+  // For out-parameters. What is there is released first, but for datasets, whose transformations
+  // replace it.
+  T **operator&() {
+    if constexpr (!std::is_same_v<T, tutti_dataset>) *this = Handle();
+    return &handle_;
+  }
 
  private:
   T *handle_ = nullptr;

@@ -144,10 +144,10 @@ TEST_F(SurfaceTest, ADefinitionIsSerialisedWithTheNamesOfItsFunctions) {
     return tutti_value_create_int64(-NumberIn(in), out);
   };
   ASSERT_OK(tutti_function_register(nullptr, "negate", {negate, nullptr, nullptr}, nullptr));
-  Function named, anonymous;
+  Function named, anonymous, unknown;
   ASSERT_OK(tutti_function_create_registered(nullptr, "negate", &named));
   ASSERT_OK(tutti_function_create(nullptr, {negate, nullptr, nullptr}, nullptr, &anonymous));
-  EXPECT_FAILS(tutti_function_create_registered(nullptr, "negat", &anonymous), TUTTI_NOT_FOUND,
+  EXPECT_FAILS(tutti_function_create_registered(nullptr, "negat", &unknown), TUTTI_NOT_FOUND,
                "negate");
   Dataset dataset = RangeOf(3), unnamed = RangeOf(3), copy;
   Bytes definition, plan;

@@ -1,6 +1,10 @@
 """Tutti and another library with C++ dependencies of its own live in one process, whichever is
 loaded first, and both work.
 
+The library is loaded with RTLD_DEEPBIND: TensorFlow brings a protobuf of another version into the
+process's global scope, where ours would find it first (as long as ours is the distribution's shared
+library and not a part of libtutti).
+
     cohabitation_test.py LIBRARY protobuf|grpc|torch|tensorflow before|after
 
 Exits with 77, which CTest shows as skipped, when the other library is not installed here.
@@ -8,12 +12,13 @@ Exits with 77, which CTest shows as skipped, when the other library is not insta
 
 import ctypes
 import importlib
+import os
 import sys
 
 
 def use_tutti(path):
     """Reads three numbers from a dataset through the C interface, prefetched by a thread."""
-    tutti = ctypes.CDLL(path)
+    tutti = ctypes.CDLL(path, mode=os.RTLD_NOW | os.RTLD_LOCAL | os.RTLD_DEEPBIND)
     for name in ("tutti_dataset_create_range", "tutti_dataset_prefetch", "tutti_iterator_create",
                  "tutti_iterator_next", "tutti_dataset_serialize", "tutti_runtime_shutdown",
                  "tutti_value_get_leaf_tensor", "tutti_tensor_get_data"):
