@@ -20,7 +20,7 @@ case $way in
     "$work/consumer"
     ;;
   find_package)
-    "$cmake" -S "$source_folder" -B "$work/build" -DCMAKE_C_COMPILER="$compiler" \
+    "$cmake" -S "$source_folder" -B "$work/build" -G Ninja -DCMAKE_C_COMPILER="$compiler" \
       -DCMAKE_PREFIX_PATH="$work/prefix" >/dev/null
     "$cmake" --build "$work/build" >/dev/null
     "$work/build/consumer"
