@@ -21,6 +21,7 @@ those that wait take `timeout` in seconds. Errors are the classes of tutti.error
 
 import threading as _threading
 
+from tutti import _load  # before anything else that needs _native
 from tutti import _native
 from tutti import _scope, _specs, errors
 from tutti._dtypes import bfloat16, numpy_bfloat16 as _numpy_bfloat16
