@@ -5,7 +5,9 @@ The library is loaded with RTLD_DEEPBIND: TensorFlow brings a protobuf of anothe
 process's global scope, where ours would find it first (as long as ours is the distribution's shared
 library and not a part of libtutti).
 
-    cohabitation_test.py LIBRARY protobuf|grpc|torch|tensorflow before|after
+    cohabitation_test.py LIBRARY|package protobuf|grpc|torch|tensorflow before|after
+
+With `package` instead of a library it is the Python package that is imported, as it stands.
 
 Exits with 77, which CTest shows as skipped, when the other library is not installed here.
 """
@@ -50,6 +52,17 @@ def use_tutti(path):
     check(tutti.tutti_runtime_shutdown(None, None))
 
 
+def use_package():
+    """Saves and restores a position through the Python package."""
+    import tutti
+
+    dataset = tutti.data.Dataset.range(10).shuffle(5, seed=1).batch(4)
+    steps, again = iter(dataset), iter(dataset)
+    next(steps)
+    again.restore(steps.save())  # protobuf inside
+    assert [list(step) for step in again] == [list(step) for step in steps]
+
+
 def use_protobuf():
     from google.protobuf import struct_pb2
 
@@ -87,19 +100,20 @@ def use_tensorflow():
 
 def main():
     library, partner, order = sys.argv[1:]
+    use = use_package if library == "package" else lambda: use_tutti(library)
     modules = {"protobuf": "google.protobuf", "grpc": "grpc"}
     try:
         if order == "before":
-            use_tutti(library)
+            use()
         importlib.import_module(modules.get(partner, partner))
     except ImportError as error:
         print(f"SKIPPED: {partner} is not installed for {sys.executable}: {error}")
         return 77
     use_partner = globals()[f"use_{partner}"]
     use_partner()
-    use_tutti(library)
+    use()
     use_partner()
-    use_tutti(library)
+    use()
     print(f"{partner} and tutti work in one process")
     return 0
 
