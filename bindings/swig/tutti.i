@@ -52,6 +52,7 @@ typedef uintptr_t tutti_host_handle;
 %enddef
 TUTTI_BLOCKING(runtime_create)
 TUTTI_BLOCKING(runtime_shutdown)
+TUTTI_BLOCKING(runtime_set_log_sink)
 TUTTI_BLOCKING(future_wait)
 TUTTI_BLOCKING(dataset_element_spec)
 TUTTI_BLOCKING(iterator_create)
@@ -102,6 +103,9 @@ TUTTI_BLOCKING(communicator_close)
 %ignore tutti_facade::CallHost;
 %ignore tutti_facade::DestroyHost;
 %ignore tutti_facade::StoreHost;
+%ignore tutti_facade::NotifyHost;
+%ignore tutti_facade::StoreHostNotification;
+%ignore tutti_facade::LogToHost;
 %ignore tutti_facade::DeviceFields;
 %ignore tutti_facade::SourceOptions;
 %ignore tutti_facade::TransformOptions;

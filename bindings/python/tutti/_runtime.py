@@ -6,11 +6,14 @@ import atexit
 import contextlib
 import json
 import weakref
-from typing import Any, Dict, Iterator, List, Mapping, Optional
+from types import SimpleNamespace
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional
 
 from tutti import _native, _scope
 
 _runtimes: "weakref.WeakSet[Runtime]" = weakref.WeakSet()
+_default_sink = SimpleNamespace(function=None)
+_sinks: List[SimpleNamespace] = []  # those the library has seen, and may call: never let go
 _after_shutdown: List[Any] = []  # functions that forget what belonged to the default runtime
 
 # How long the end of the process waits for callbacks that do not return.
@@ -28,6 +31,10 @@ class _Settings:
 
     def _pointer(self) -> Any:
         return _scope.runtime.get()
+
+    def _sink(self) -> SimpleNamespace:
+        handle = self._pointer()
+        return next((r._log_sink for r in list(_runtimes) if r._handle is handle), _default_sink)
 
     def set(self, key: str, value: Any) -> None:
         """Changes a setting of the running runtime: log_level, logical_cpu_devices,
@@ -50,6 +57,26 @@ class _Settings:
         ones."""
         _native.runtime_set_random_seed(self._pointer(), seed)
 
+    def set_log_sink(self, fn: Optional[Callable[[str, str], Any]]) -> None:
+        """Sends the lines of the log to fn(level, line) instead of standard error; level is
+        "debug", "info", "warning" or "error". None goes back, and so does the end of the process.
+
+        fn is called by one thread at a time; lines that are written meanwhile follow. It must not
+        call the library (FailedPreconditionError). An exception that leaves it goes to
+        sys.unraisablehook. The former sink is not running any more on return.
+        """
+        if fn is not None and not callable(fn):
+            raise TypeError(f"a function is needed, not an object of type {type(fn).__name__}")
+        sink = self._sink()
+        if fn is not None and not any(known is sink for known in _sinks):
+            _sinks.append(sink)
+        before, sink.function = sink.function, fn
+        try:
+            _native.runtime_set_log_sink(self._pointer(), None if fn is None else sink)
+        except BaseException:
+            sink.function = before
+            raise
+
     def dump_recorder(self) -> Any:
         """The last records of the flight recorder, as parsed JSON."""
         return json.loads(_native.runtime_dump_recorder(self._pointer()))
@@ -65,6 +92,7 @@ class Runtime(_Settings):
     def __init__(self, settings: Optional[Mapping[str, Any]] = None, **more: Any):
         merged = {**(settings or {}), **more}
         self._handle = _native.runtime_create(list(merged), [_text(v) for v in merged.values()])
+        self._log_sink = SimpleNamespace(function=None)
         _runtimes.add(self)
 
     def _pointer(self) -> Any:
@@ -86,7 +114,10 @@ class Runtime(_Settings):
 
     def shutdown(self, timeout: Optional[float] = None) -> None:
         """Closes all that belongs to the runtime and joins its threads."""
-        _native.runtime_shutdown(self._handle, timeout)
+        try:
+            _native.runtime_shutdown(self._handle, timeout)
+        finally:
+            self._log_sink.function = None
 
     def __enter__(self) -> "Runtime":
         return self
@@ -116,6 +147,7 @@ def shutdown(timeout: Optional[float] = None) -> None:
     try:
         _native.runtime_shutdown(None, timeout)
     finally:
+        _default_sink.function = None
         for forget in _after_shutdown:
             forget()
 
@@ -129,6 +161,8 @@ def _shut_down_at_exit() -> None:
             except Exception:  # a forked child, or a callback that does not return: leave it
                 pass
     finally:  # also when Ctrl-C ends the wait
+        for sink in _sinks:
+            sink.function = None  # its lines go to standard error from now on
         _native._end()
 
 

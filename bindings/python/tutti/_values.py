@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Tuple
+import functools
+from typing import Any, Callable, Tuple
 
 from tutti import _native, errors
 
@@ -87,6 +88,16 @@ class Future:
     def set_exception(self, exception: BaseException) -> None:
         """Completes it with an error."""
         _native.future_complete(self._handle, exception, None)
+
+    def add_done_callback(self, fn: Callable[["Future"], Any]) -> None:
+        """Calls fn(future) once it is done, at once if it is, on a thread of the runtime.
+
+        fn is a notification: it may ask done() and hand the future on, but not wait or read the
+        result itself (FailedPreconditionError). An exception that leaves it goes to
+        sys.unraisablehook. fn and the future live until it has run."""
+        if not callable(fn):
+            raise TypeError(f"a function is needed, not an object of type {type(fn).__name__}")
+        _native.future_on_ready(self._handle, functools.partial(fn, self))
 
     def wait(self, timeout: Any = None) -> None:
         """Waits until it is done, at most `timeout` seconds (DeadlineExceededError, which leaves

@@ -1,7 +1,7 @@
 // How a callback of the host language crosses: as a handle, whose meaning only the language's
 // typemap file knows, and a kind, which says how its arguments and results are read.
 //
-// The two C functions below are what the library sees; the three `tutti_host_` functions are what
+// The C functions below are what the library sees; the `tutti_host_` functions are what
 // each language's typemap file defines once. A borrowed callback lives on the stack of the call
 // that takes it; a stored one owns a retained handle, which goes when the library destroys it.
 #ifndef TUTTI_BINDINGS_SWIG_FACADE_CALLBACK_H_
@@ -24,6 +24,7 @@ enum tutti_host_kind : int32_t {
   TUTTI_HOST_GENERATOR_START = 5,  // () -> the state of one iteration
   TUTTI_HOST_GENERATOR_NEXT = 6,   // (state) -> element, or nothing at the end
   TUTTI_HOST_INPUT = 7,            // makes an input pipeline: (dict) -> dataset
+  TUTTI_HOST_NOTIFICATION = 8,     // is told something: (); goes through tutti_host_notify
 };
 
 // ---- Defined by the language's typemap file. None of them throws.
@@ -35,6 +36,10 @@ tutti_status *tutti_host_call(tutti_host_handle handle, tutti_host_kind kind,
 tutti_host_handle tutti_host_retain(tutti_host_handle handle);
 // Runs on any thread, also after the host language has begun to end.
 void tutti_host_release(tutti_host_handle handle);
+// Calls a function without arguments; what goes wrong in it is reported to the user by itself.
+void tutti_host_notify(tutti_host_handle handle);
+// Hands a line of the log to the host's sink.
+void tutti_host_log(tutti_host_handle handle, tutti_log_level level, tutti_string_view line);
 
 namespace tutti_facade {
 
@@ -61,6 +66,21 @@ inline tutti_callback StoreHost(tutti_host_handle handle, tutti_host_kind kind) 
   auto *callback = new (std::nothrow) HostCallback{tutti_host_retain(handle), kind};
   if (callback == nullptr) return tutti_callback{nullptr, nullptr, nullptr};
   return tutti_callback{&CallHost, callback, &DestroyHost};
+}
+
+inline void NotifyHost(void *user_data) {
+  tutti_host_notify(static_cast<const HostCallback *>(user_data)->handle);
+}
+
+// As StoreHost.
+inline tutti_notification StoreHostNotification(tutti_host_handle handle) {
+  const tutti_callback stored = StoreHost(handle, TUTTI_HOST_NOTIFICATION);
+  if (stored.user_data == nullptr) return tutti_notification{nullptr, nullptr, nullptr};
+  return tutti_notification{&NotifyHost, stored.user_data, stored.destroy};
+}
+
+inline void LogToHost(tutti_log_level level, tutti_string_view line, void *user_data) {
+  tutti_host_log(reinterpret_cast<tutti_host_handle>(user_data), level, line);
 }
 
 }  // namespace tutti_facade

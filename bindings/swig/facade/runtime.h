@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "callback.h"
+
 namespace tutti_facade {
 
 inline const char *api_version() { return tutti_api_version_string(); }
@@ -50,6 +52,14 @@ inline tutti_status *runtime_describe(tutti_runtime *given_runtime, tutti_bytes 
 inline tutti_status *runtime_set_random_seed(tutti_runtime *given_runtime,
                                              tutti_optional_int64 seed) {
   return tutti_runtime_set_random_seed(given_runtime, seed);
+}
+
+// The host keeps what `log_sink` stands for, for as long as the library may call it; 0 brings
+// standard error back.
+inline tutti_status *runtime_set_log_sink(tutti_runtime *given_runtime,
+                                          tutti_host_handle log_sink) {
+  return tutti_runtime_set_log_sink(given_runtime, log_sink == 0 ? nullptr : &LogToHost,
+                                    reinterpret_cast<void *>(log_sink));
 }
 
 inline tutti_status *runtime_dump_recorder(tutti_runtime *given_runtime, tutti_bytes **out_text) {

@@ -96,6 +96,9 @@ inline bool future_is_done(const tutti_future *future) {
 inline tutti_status *future_wait(const tutti_future *future, const tutti_call_options *call) {
   return tutti_future_wait(future, call);
 }
+inline tutti_status *future_on_ready(tutti_future *future, tutti_host_handle ready_fn) {
+  return tutti_future_on_ready(future, StoreHostNotification(ready_fn));
+}
 inline tutti_status *future_result(const tutti_future *future, tutti_value **out_value) {
   return tutti_future_result(future, out_value);
 }

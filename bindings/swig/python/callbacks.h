@@ -8,6 +8,8 @@
 #ifndef TUTTI_BINDINGS_SWIG_PYTHON_CALLBACKS_H_
 #define TUTTI_BINDINGS_SWIG_PYTHON_CALLBACKS_H_
 
+#include <cstdio>
+
 #include "../facade/callback.h"
 #include "structures.h"
 
@@ -162,6 +164,8 @@ inline tutti_status *CallWithGil(tutti_host_handle handle, tutti_host_kind kind,
       result.reset(CallCrossReplica(borrowed->function, borrowed->contextvars.get(), false, context,
                                     in));
       break;
+    case TUTTI_HOST_NOTIFICATION:
+      return tutti_status_create(TUTTI_INTERNAL, "a notification is no function");
     case TUTTI_HOST_INPUT:
       result.reset(CallCrossReplica(function, nullptr, false, context, in));
       break;
@@ -195,7 +199,55 @@ inline tutti_status *CallWithGil(tutti_host_handle handle, tutti_host_kind kind,
   return nullptr;
 }
 
+inline const char *LevelName(tutti_log_level level) {
+  switch (level) {
+    case TUTTI_LOG_DEBUG: return "debug";
+    case TUTTI_LOG_INFO: return "info";
+    case TUTTI_LOG_WARNING: return "warning";
+    default: return "error";
+  }
+}
+
+// With the GIL. False when the sink has no function.
+inline bool LogWithGil(PyObject *sink, tutti_log_level level, tutti_string_view line) {
+  PyObject *type, *value, *traceback;  // of the code that made the library log
+  PyErr_Fetch(&type, &value, &traceback);
+  Owned function(PyObject_GetAttrString(sink, "function"));
+  const bool has_function = function && function.get() != Py_None;
+  if (has_function) {
+    Owned text(PyUnicode_DecodeUTF8(line.data, static_cast<Py_ssize_t>(line.size), "replace"));
+    Owned arguments(text ? Py_BuildValue("(sO)", LevelName(level), text.get()) : nullptr);
+    Owned result(arguments ? Interpreter::Call(function.get(), arguments.get()) : nullptr);
+    if (!result) PyErr_WriteUnraisable(function.get());
+  }
+  PyErr_Restore(type, value, traceback);
+  return has_function;
+}
+
 }  // namespace tutti_python
+
+void tutti_host_notify(tutti_host_handle handle) {
+  const tutti_python::Attach attach;
+  if (!attach) return;
+  tutti_python::Garbage::Drain();
+  auto *function = reinterpret_cast<PyObject *>(handle);
+  const tutti_python::Owned arguments(PyTuple_New(0));
+  const tutti_python::Owned result(
+      arguments ? tutti_python::Interpreter::Call(function, arguments.get()) : nullptr);
+  if (!result) PyErr_WriteUnraisable(function);
+}
+
+void tutti_host_log(tutti_host_handle handle, tutti_log_level level, tutti_string_view line) {
+  {
+    const tutti_python::Attach attach;
+    if (attach &&
+        tutti_python::LogWithGil(reinterpret_cast<PyObject *>(handle), level, line)) {
+      return;
+    }
+  }
+  fprintf(stderr, "tutti: %s: %.*s\n", tutti_python::LevelName(level),
+          static_cast<int>(line.size), line.data);
+}
 
 tutti_status *tutti_host_call(tutti_host_handle handle, tutti_host_kind kind,
                               tutti_context *context, const tutti_value *in, tutti_value **out) {

@@ -321,7 +321,13 @@ IN_VALUE(operand, kResult, tutti_python::kCopiedOperandBytes)
   }
   $1 = reinterpret_cast<tutti_host_handle>($input);
 }
-%apply tutti_host_handle element_fn { tutti_host_handle start_fn, tutti_host_handle input_fn };
+%apply tutti_host_handle element_fn {
+  tutti_host_handle start_fn, tutti_host_handle input_fn, tutti_host_handle ready_fn
+};
+/* An object that the package keeps for ever, with an attribute `function`; or None. */
+%typemap(in) tutti_host_handle log_sink {
+  $1 = $input == Py_None ? 0 : reinterpret_cast<tutti_host_handle>($input);
+}
 
 %typemap(in) tutti_optional_int64 {
   $1 = {0, 0};
