@@ -183,9 +183,9 @@ TEST_F(ClassTest, ADatasetCallbackMayBuildDatasetsAndValues) {
   EXPECT_THAT(FirstOfMap(build, nullptr), Succeeds());
 }
 
-TEST_F(ClassTest, ANotificationMayNotBuildOrWait) {
+TEST_F(ClassTest, ANotificationMayReadAResultButNotBuildOrWait) {
   struct Answers {
-    tutti_code building = TUTTI_OK, waiting = TUTTI_OK;
+    tutti_code building = TUTTI_OK, waiting = TUTTI_OK, reading = TUTTI_UNKNOWN;
     tutti_future *future;
   } answers;
   Future future;
@@ -196,12 +196,16 @@ TEST_F(ClassTest, ANotificationMayNotBuildOrWait) {
     tutti_value *value = nullptr;
     answers->building = Answer(tutti_value_create_int64(1, &value)).code();
     answers->waiting = Answer(tutti_future_wait(answers->future, nullptr)).code();
+    value = nullptr;
+    answers->reading = Answer(tutti_future_result(answers->future, &value)).code();
+    tutti_value_release(value);
   };
   ASSERT_OK(tutti_future_on_ready(future, {notify, &answers, nullptr}));
   ASSERT_OK(tutti_future_complete(future, nullptr, nullptr));
   ASSERT_OK(tutti_runtime_shutdown(nullptr, nullptr));
   EXPECT_EQ(answers.building, TUTTI_FAILED_PRECONDITION);
   EXPECT_EQ(answers.waiting, TUTTI_FAILED_PRECONDITION);
+  EXPECT_EQ(answers.reading, TUTTI_OK);
 }
 
 TEST_F(ClassTest, AReplicaCallbackMayNotRunOrShutDown) {

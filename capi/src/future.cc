@@ -45,7 +45,7 @@ tutti_status *tutti_future_wait(const tutti_future *future, const tutti_call_opt
 }
 
 tutti_status *tutti_future_result(const tutti_future *future, tutti_value **out_value) {
-  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+  return Guard(__func__, From::kAny, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, future, out_value);
     Ref<Value> value;
     TUTTI_RETURN_IF_ERROR(FromHandle(future)->GetResult(&value));

@@ -49,6 +49,13 @@ class FutureTest(unittest.TestCase):
         self.assertEqual(told, [future, future])
         self.assertEqual(told[0].result(), 3)
 
+    def test_a_callback_reads_the_result(self):
+        future, read, done = tutti.Future(), [], threading.Event()
+        future.add_done_callback(lambda f: (read.append(f.result()), done.set()))
+        future.set_result({"a": (1, "x"), "b": None})
+        self.assertTrue(done.wait(HANG_S))
+        self.assertEqual(read, [{"a": (1, "x"), "b": None}])
+
     def test_an_exception_in_a_callback_is_reported_and_the_next_one_runs(self):
         future, done = tutti.Future(), threading.Event()
 

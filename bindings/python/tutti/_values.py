@@ -92,9 +92,9 @@ class Future:
     def add_done_callback(self, fn: Callable[["Future"], Any]) -> None:
         """Calls fn(future) once it is done, at once if it is, on a thread of the runtime.
 
-        fn is a notification: it may ask done() and hand the future on, but not wait or read the
-        result itself (FailedPreconditionError). An exception that leaves it goes to
-        sys.unraisablehook. fn and the future live until it has run."""
+        fn is a notification: it may read result() and hand the future on, but not wait for anything
+        (FailedPreconditionError). An exception that leaves it goes to sys.unraisablehook. fn and
+        the future live until it has run."""
         if not callable(fn):
             raise TypeError(f"a function is needed, not an object of type {type(fn).__name__}")
         _native.future_on_ready(self._handle, functools.partial(fn, self))
@@ -106,5 +106,6 @@ class Future:
 
     def result(self, timeout: Any = None) -> Any:
         """Waits, then gives the value or raises the error."""
-        _native.future_wait(self._handle, timeout)
+        if not self.done():
+            _native.future_wait(self._handle, timeout)
         return _native.future_result(self._handle)

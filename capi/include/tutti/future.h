@@ -37,7 +37,7 @@ TUTTI_API tutti_status *tutti_future_wait(const tutti_future *future,
 
 /* How a done future ended, with a reference to the value (NULL for none). FAILED_PRECONDITION while
  * it is not done.
- * Context: building. Threads: any. Since: 0.1. */
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_future_result(const tutti_future *future, tutti_value **out_value);
 
 /* Calls `notification` when the future is done, at once if it is; `destroy` runs also when this
