@@ -9,6 +9,8 @@
 #ifndef TUTTI_CORE_STRATEGY_PARKING_SPOT_H_
 #define TUTTI_CORE_STRATEGY_PARKING_SPOT_H_
 
+#include <sched.h>
+
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -26,11 +28,13 @@ class ParkingSpot {
  public:
   static constexpr int64_t kSpinNs = 20'000;
 
-  // `spin` false: sleeps at once, for when threads outnumber cores.
+  // `spin` false, when threads outnumber cores: does not spin. Either way the core is offered to the
+  // others a few times before the thread sleeps, which is quicker than to sleep and be woken when
+  // one of them only waits for its turn.
   template <typename Condition>
   Status Wait(Clock& clock, const CallOptions& options, bool spin, const Condition& condition,
               std::string_view what) {
-    if (condition() || (spin && Spin(condition))) return OkStatus();
+    if (condition() || (spin && Spin(condition)) || Yield(condition)) return OkStatus();
     std::unique_lock<std::mutex> lock(mutex_);
     sleepers_.fetch_add(1);
     Status status = WaitUntil(lock, woken_, clock, options, condition, what);
@@ -56,6 +60,16 @@ class ParkingSpot {
         Pause();
       }
     } while (std::chrono::steady_clock::now() < end);
+    return false;
+  }
+
+  template <typename Condition>
+  static bool Yield(const Condition& condition) {
+    constexpr int kRounds = 8;
+    for (int i = 0; i < kRounds; ++i) {
+      sched_yield();
+      if (condition()) return true;
+    }
     return false;
   }
 
