@@ -149,6 +149,9 @@ def violations(root):
 def main():
     default = pathlib.Path(__file__).resolve().parents[2]
     root = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else default
+    if not (root / "core").is_dir():
+        print(f"{root} has no folder core/: nothing to check")
+        return 2
     found = list(violations(root))
     for violation in found:
         print(violation)

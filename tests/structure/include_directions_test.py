@@ -120,6 +120,13 @@ class IncludeDirections(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "a -> b -> a"):
             include_directions.closure({"a": ["b"], "b": ["a"]})
 
+    def test_the_program_fails_where_there_is_nothing_to_check(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run([sys.executable, include_directions.__file__, folder],
+                                  stdout=subprocess.PIPE, text=True, check=False)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("nothing to check", done.stdout)
+
     def test_the_program_fails_on_a_violation_and_passes_without(self):
         with tempfile.TemporaryDirectory() as folder:
             source = pathlib.Path(folder) / "core" / "base" / "x.cc"
