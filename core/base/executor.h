@@ -18,7 +18,8 @@ class Executor : public RefCounted {
   // False after shutdown and in a forked child: the task was not taken (it is still in `task`) and
   // will not run.
   virtual bool Post(Task&& task) = 0;
-  // Runs the task after `delay_ns`. Returns a timer's id, 0 where Post would return false.
+  // Runs the task after `delay_ns`; tasks that are due together may run in any order or at the same
+  // time. Returns a timer's id, 0 where Post would return false.
   virtual uint64_t PostAfter(int64_t delay_ns, Task&& task) = 0;
   // True when the timer's task had not started; it will not run, and is destroyed before this
   // returns.
