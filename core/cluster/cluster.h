@@ -1,0 +1,129 @@
+// Cluster: this process's seat in a job of several worker processes.
+//
+//   TUTTI_ASSIGN_OR_RETURN(Ref<Cluster> cluster, Cluster::Join(environment, options, call));
+//   TUTTI_ASSIGN_OR_RETURN(std::vector<std::string> all, cluster->Exchange("seed", mine, call));
+//
+// Worker 0 is the coordinator: it listens at its address of the cluster spec, all others connect to
+// it (the control channel). Joining is a rendezvous: it returns when every worker is there and has
+// been found compatible. From then on the workers watch each other: heartbeats over the control
+// channel tell who is silent, a watch on the processes of the same machine tells at once who died.
+//
+// The first worker that dies or falls silent ends the job for all: failure() names it, everything
+// that waits for others fails with it. A worker that leaves (Close) says so; only what needs it
+// fails then. Threads: any.
+
+#ifndef TUTTI_CORE_CLUSTER_CLUSTER_H_
+#define TUTTI_CORE_CLUSTER_CLUSTER_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/call_options.h"
+#include "core/base/closable.h"
+#include "core/base/ref.h"
+#include "core/base/status.h"
+#include "core/cluster/job_secret.h"
+
+namespace tutti {
+
+class ControlNetwork;
+class Environment;
+class Membership;
+class PeerListener;
+class ProcessWatch;
+
+// What every worker knows of every other one.
+struct WorkerInfo {
+  int64_t worker = 0;         // its place in the job, 0 is the coordinator
+  std::string task;           // "chief:0", "worker:1"
+  int64_t num_replicas = 1;
+  int64_t usable_cores = 1;   // that the process may use (affinity, cgroup)
+  int64_t pid = 0;
+  int64_t pid_start_time = 0; // of /proc/<pid>/stat: tells a process from a later one of the same pid
+  std::string host;           // name of the machine, for messages
+  std::string boot_id;        // equal on the same machine since the same boot
+  std::string pid_namespace;  // inode: equal where pids mean the same
+  std::string tcp_address;    // where its PeerListener accepts, "10.0.0.2:40123"
+  std::string local_address;  // the same within one machine, "@tutti-..."
+  std::string build;          // "tutti 0.1.0"
+};
+
+struct ClusterOptions {
+  std::string name = "cluster";          // for messages
+  std::vector<std::string> tasks;        // of all workers, in order: "chief:0", "worker:0", ...
+  std::vector<std::string> addresses;    // the same, "host:port"
+  int64_t worker = 0;                    // which of them this process is
+  int64_t num_replicas = 1;              // of this worker; must be the same on all
+  JobSecret secret;
+  int64_t silence_limit_ns = 3 * kSecondNs;     // kNeverNs: silence is no failure
+  int64_t heartbeat_interval_ns = 250 * kMillisecondNs;
+  // For tests: null means gRPC, and a PeerListener of its own. With a network of the caller's there
+  // is no PeerListener and no process watch.
+  Ref<ControlNetwork> network;
+};
+
+class Cluster final : public Closable {
+ public:
+  // Waits for all workers, as long as `call` allows. Fails on every worker with the same message
+  // where workers do not fit together (INVALID_ARGUMENT: versions, numbers of replicas, cluster
+  // specs); UNAUTHENTICATED for another job secret; DEADLINE_EXCEEDED names who has not come.
+  static Result<Ref<Cluster>> Join(Ref<Environment> environment, ClusterOptions options,
+                                   const CallOptions& call);
+
+  int64_t worker() const { return worker_; }
+  int64_t num_workers() const { return static_cast<int64_t>(workers_.size()); }
+  const WorkerInfo& info(int64_t worker) const { return workers_[static_cast<size_t>(worker)]; }
+  // A random number that all workers share.
+  uint64_t job_id() const { return job_id_; }
+  const JobSecret& secret() const { return secret_; }
+  // "worker 1 (pid 4711)" or with its host, when that is another one.
+  std::string Describe(int64_t worker) const;
+  // Accepts authenticated streams from peers; null under a network of the caller's.
+  PeerListener* listener() const { return listener_.get(); }
+
+  // Every worker calls it with the same key, each key once: gives what every worker brought, in the
+  // order of the workers. At most kMaxExchangeBytes each. A deadline or a cancellation leaves the
+  // others waiting for this worker: they are told (CANCELLED naming it). Fails with failure(), and
+  // with UNAVAILABLE when a worker that has left did not bring its part.
+  static constexpr size_t kMaxExchangeBytes = size_t{64} << 10;
+  Result<std::vector<std::string>> Exchange(std::string_view key, std::string bytes,
+                                            const CallOptions& call);
+
+  // What ended the job: UNAVAILABLE with details "rank" and "worker" for a worker that died or fell
+  // silent, else what Abort was given; OK while nothing did. Cheap.
+  Status failure() const;
+  // The goodbye of a worker (UNAVAILABLE saying that it has left), or OK.
+  Status departure(int64_t worker) const;
+  // Ends the job on all workers. The first reason stays.
+  void Abort(Status reason);
+
+  // Called once per event, on a thread of the cluster's: `worker` has left, or (-1) the job has
+  // failed. At once for what has happened already. It must not block, and must not call back into
+  // the cluster but for the getters. Removing waits for a call that is running.
+  using Listener = std::function<void(int64_t worker, const Status& status)>;
+  uint64_t AddListener(Listener listener);
+  void RemoveListener(uint64_t id);
+
+ private:
+  template <typename T, typename... Args>
+  friend Ref<T> MakeRef(Args&&... args);
+  Cluster(Ref<Environment> environment, ClusterOptions options);
+  ~Cluster() override;
+  // Says goodbye and joins what it started.
+  Status OnClose(const CallOptions& options) override;
+
+  const int64_t worker_;
+  const JobSecret secret_;
+  uint64_t job_id_ = 0;
+  std::vector<WorkerInfo> workers_;
+  Ref<ControlNetwork> network_;
+  Ref<PeerListener> listener_;
+};
+
+}  // namespace tutti
+
+#endif  // TUTTI_CORE_CLUSTER_CLUSTER_H_
