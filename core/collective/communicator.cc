@@ -181,13 +181,22 @@ Result<std::vector<Ref<Communicator>>> Communicator::CreateLocal(Environment* en
                                               options.epoch, cores);
   std::vector<Ref<Communicator>> communicators;
   for (int64_t rank = 0; rank < ranks; ++rank) {
-    communicators.push_back(Ref<Communicator>::Adopt(
-        new Communicator(Ref<Environment>::Retain(environment),
-                         Format("communicator {} rank {}", name, rank), name, rank, ranks,
-                         options.epoch, std::make_unique<LocalTransport>(group, rank))));
-    TUTTI_RETURN_IF_ERROR(communicators.back()->Register());
+    TUTTI_ASSIGN_OR_RETURN(Ref<Communicator> communicator,
+                           CreateOver(environment, name, rank, ranks, options.epoch,
+                                      std::make_unique<LocalTransport>(group, rank)));
+    communicators.push_back(std::move(communicator));
   }
   return communicators;
+}
+
+Result<Ref<Communicator>> Communicator::CreateOver(Environment* environment, std::string_view name,
+                                                   int64_t rank, int64_t size, int64_t epoch,
+                                                   std::unique_ptr<Transport> transport) {
+  Ref<Communicator> communicator = Ref<Communicator>::Adopt(new Communicator(
+      Ref<Environment>::Retain(environment), Format("communicator {} rank {}", name, rank),
+      std::string(name), rank, size, epoch, std::move(transport)));
+  TUTTI_RETURN_IF_ERROR(communicator->Register());
+  return communicator;
 }
 
 Communicator::Communicator(Ref<Environment> environment, std::string closable_name,

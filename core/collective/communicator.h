@@ -36,6 +36,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/base/call_options.h"
@@ -66,6 +67,10 @@ class Communicator final : public Closable {
   static Result<std::vector<Ref<Communicator>>> CreateLocal(Environment* environment, size_t size) {
     return CreateLocal(environment, size, LocalOptions());
   }
+  // One rank over a transport that reaches its peers, wherever they are.
+  static Result<Ref<Communicator>> CreateOver(Environment* environment, std::string_view name,
+                                              int64_t rank, int64_t size, int64_t epoch,
+                                              std::unique_ptr<Transport> transport);
 
   int64_t rank() const noexcept { return rank_; }
   int64_t size() const noexcept { return size_; }
