@@ -13,7 +13,8 @@ void AddBuiltinOps(OpRegistry* ops) {
   for (const OpTraits* op : {&kRangeOp, &kFromTensorsOp, &kFromTensorSlicesOp, &kFromGeneratorOp,
                              &kListFilesOp, &kTfRecordOp, &kFixedLengthRecordOp, &kMapOp,
                              &kFilterOp, &kBatchOp, &kRepeatOp, &kShuffleOp, &kTakeOp, &kSkipOp,
-                             &kShardOp, &kZipOp, &kConcatenateOp, &kEnumerateOp, &kPrefetchOp}) {
+                             &kShardOp, &kShardNamesOp, &kZipOp, &kConcatenateOp, &kEnumerateOp,
+                             &kPrefetchOp}) {
     [[maybe_unused]] const Status added = ops->Add(*op);
     assert(added.ok());
   }

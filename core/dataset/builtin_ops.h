@@ -19,6 +19,7 @@ extern const OpTraits kShuffleOp;
 extern const OpTraits kTakeOp;
 extern const OpTraits kSkipOp;
 extern const OpTraits kShardOp;
+extern const OpTraits kShardNamesOp;
 extern const OpTraits kZipOp;
 extern const OpTraits kConcatenateOp;
 extern const OpTraits kEnumerateOp;

@@ -187,6 +187,7 @@ Result<std::unique_ptr<Stage>> MakeFilter(const Node& node, const ExecContext& c
 constinit const OpTraits kFilterOp = {
     .name = "filter",
     .row_ratio = RowRatio::kSubset,
+    .passes_elements = true,
     .determinism = Determinism::kHost,
     .serializability = Serializability::kWithFunctions,
     .check = CheckFilter,

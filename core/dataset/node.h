@@ -28,6 +28,9 @@ struct ExecContext;
 inline constexpr int64_t kInfiniteCardinality = -1;
 inline constexpr int64_t kUnknownCardinality = -2;
 
+// In the place of a shard's numbers: the policy HINT puts the workers' there; else it keeps all.
+inline constexpr int64_t kShardHint = -1;
+
 // How many rows come out for those that go in.
 enum class RowRatio : int32_t {
   kSource,     // there is no input
@@ -43,7 +46,9 @@ enum class RowRatio : int32_t {
 // Whether two iterations of one definition give the same sequence.
 enum class Determinism : int32_t {
   kFixed,   // always
-  kSeeded,  // as the seed and the iteration's number decide
+  // As the attribute "seed" and the iteration's number decide; "seed_given" tells whether the seed
+  // is the user's or was drawn.
+  kSeeded,
   kHost,    // as the functions of the host do
 };
 
@@ -61,6 +66,10 @@ struct OpTraits {
   bool can_seek = false;
   // The rows can be dealt out in parts that are read apart from each other.
   bool can_split = false;
+  // There is one input, and what comes out are elements of it as they are.
+  bool passes_elements = false;
+  // Keeps part "index" of "num_shards"; both may be kShardHint until auto-sharding sets them.
+  bool is_shard = false;
   // Yields names of files; reads the files that its input names.
   bool is_file_source = false;
   bool is_reader = false;

@@ -248,6 +248,7 @@ Result<std::unique_ptr<Stage>> MakePrefetch(const Node& node, const ExecContext&
 constinit const OpTraits kPrefetchOp = {
     .name = "prefetch",
     .can_seek = true,
+    .passes_elements = true,
     .check = CheckPrefetch,
     .cardinality = CardinalityOfInput,
     .element_spec = SpecOfInput,

@@ -93,6 +93,7 @@ constinit const OpTraits kRepeatOp = {
     .name = "repeat",
     .row_ratio = RowRatio::kRepeated,
     .can_seek = true,
+    .passes_elements = true,
     .check = CheckRepeat,
     .cardinality = RepeatCardinality,
     .element_spec = SpecOfInput,

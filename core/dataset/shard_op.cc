@@ -26,7 +26,7 @@ class ShardStage final : public Stage {
         account_(context.account) {}
 
   void Next(const Demand& demand, const CallOptions& options, Slab* slab) override {
-    if (num_shards_ == 1) return input().Next(demand, options, slab);
+    if (num_shards_ == 1 || num_shards_ == kShardHint) return input().Next(demand, options, slab);
     while (slab->rows == 0 && !slab->end && slab->status.ok()) {
       if (reads_blocks_ && !demand.count_only && demand.max_rows > 1) {
         NextBlock(demand, options, slab);
@@ -49,7 +49,7 @@ class ShardStage final : public Stage {
 
   Status Restore(StateReader* reader, const CallOptions& options) override {
     reader->Section("shard");
-    phase_ = reader->IntIn(0, num_shards_ - 1);
+    phase_ = reader->IntIn(0, std::max<int64_t>(num_shards_, 1) - 1);
     return Stage::Restore(reader, options);
   }
 
@@ -125,10 +125,11 @@ class ShardStage final : public Stage {
 };
 
 Status CheckShard(const Node& node) {
-  TUTTI_RETURN_IF_ERROR(CheckInt(node, "num_shards", 1, std::numeric_limits<int64_t>::max()));
-  TUTTI_RETURN_IF_ERROR(CheckInt(node, "index"));
   const int64_t num_shards = node.attributes().Int("num_shards");
   const int64_t index = node.attributes().Int("index");
+  if (num_shards == kShardHint && index == kShardHint) return OkStatus();
+  TUTTI_RETURN_IF_ERROR(CheckInt(node, "num_shards", 1, std::numeric_limits<int64_t>::max()));
+  TUTTI_RETURN_IF_ERROR(CheckInt(node, "index"));
   if (index >= 0 && index < num_shards) return OkStatus();
   return InvalidArgument("{}: index must be in [0, num_shards), got index {} with num_shards {}",
                          node.label(), index, num_shards);
@@ -138,6 +139,7 @@ int64_t ShardCardinality(const Node& node) {
   const int64_t n = node.input().cardinality();
   if (n < 0) return n;
   const int64_t num_shards = node.attributes().Int("num_shards");
+  if (num_shards == kShardHint) return n;
   return n / num_shards + (node.attributes().Int("index") < n % num_shards ? 1 : 0);
 }
 
@@ -152,6 +154,8 @@ constinit const OpTraits kShardOp = {
     .name = "shard",
     .row_ratio = RowRatio::kSubset,
     .can_seek = true,
+    .passes_elements = true,
+    .is_shard = true,
     .check = CheckShard,
     .cardinality = ShardCardinality,
     .element_spec = SpecOfInput,

@@ -290,6 +290,7 @@ constinit const OpTraits kShuffleOp = {
     .name = "shuffle",
     .row_ratio = RowRatio::kPermuted,
     .can_seek = true,
+    .passes_elements = true,
     .determinism = Determinism::kSeeded,
     .check = CheckShuffle,
     .cardinality = CardinalityOfInput,
