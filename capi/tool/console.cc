@@ -1,0 +1,24 @@
+#include "capi/tool/console.h"
+
+#include <sys/stat.h>
+
+#include <string>
+
+namespace tutti::tool {
+
+Console::Console() {
+  struct stat out = {}, err = {};
+  same_ = fstat(STDOUT_FILENO, &out) == 0 && fstat(STDERR_FILENO, &err) == 0 &&
+          out.st_dev == err.st_dev && out.st_ino == err.st_ino;
+}
+
+void Console::Flush() {
+  out_.Flush();
+  err_.Flush();
+}
+
+void Console::Say(std::string_view text) {
+  err()->Append("tutti run: " + std::string(text) + "\n");
+}
+
+}  // namespace tutti::tool

@@ -1,0 +1,35 @@
+// Console: our stdout and stderr, as sinks for the workers' lines and for what the command itself
+// has to say.
+
+#ifndef TUTTI_CAPI_TOOL_CONSOLE_H_
+#define TUTTI_CAPI_TOOL_CONSOLE_H_
+
+#include <unistd.h>
+
+#include <string_view>
+
+#include "capi/tool/line_output.h"
+
+namespace tutti::tool {
+
+class Console {
+ public:
+  Console();
+
+  OutputSink* out() { return &out_; }
+  // The same sink where stdout and stderr are the same file: lines then stay whole.
+  OutputSink* err() { return same_ ? &out_ : &err_; }
+  bool empty() const { return out_.empty() && err_.empty(); }
+  void Flush();
+  // A line on stderr: "tutti run: ...".
+  void Say(std::string_view text);
+
+ private:
+  OutputSink out_{STDOUT_FILENO};
+  OutputSink err_{STDERR_FILENO};
+  bool same_ = false;
+};
+
+}  // namespace tutti::tool
+
+#endif  // TUTTI_CAPI_TOOL_CONSOLE_H_

@@ -1,0 +1,105 @@
+// Job: one start of all workers, from the first process to the last.
+//
+// One thread, one poll: over the workers' output, our own, the signals, and the deaths. Deaths come
+// from pidfds in an epoll set of their own, because epoll hands out what became ready in the order
+// in which it did: it is the order of deaths, which SIGCHLD and wait do not keep.
+//
+//   running --a worker fails--> lingering --grace--> terminating --1 s--> killed
+//      |                            |                     ^
+//      +-- SIGINT, SIGTERM, time limit -------------------+    a second SIGINT: killed at once
+//
+// Lingering: the other workers see for themselves that one is gone and say so before they end. When
+// no worker runs, what they left behind is ended: SIGTERM, half a second (in which Python's resource
+// tracker removes its shared memory), SIGKILL.
+
+#ifndef TUTTI_CAPI_TOOL_JOB_H_
+#define TUTTI_CAPI_TOOL_JOB_H_
+
+#include <poll.h>
+
+#include <list>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "capi/tool/console.h"
+#include "capi/tool/duration.h"
+#include "capi/tool/failure_report.h"
+#include "capi/tool/line_output.h"
+#include "capi/tool/run_options.h"
+#include "capi/tool/signal_inlet.h"
+#include "capi/tool/worker_process.h"
+
+namespace tutti::tool {
+
+struct JobOutcome {
+  int exit_status = 0;
+  // Something failed that another start may mend: not the user's wish, not the time limit.
+  bool may_start_again = false;
+};
+
+class Job {
+ public:
+  Job(const RunOptions& options, std::optional<TimePoint> deadline, SignalInlet* signals,
+      Console* console);
+
+  // Starts a worker per command, and returns when no process of the job is left.
+  JobOutcome Run(const std::vector<WorkerCommand>& commands);
+
+ private:
+  enum class Stage { kRunning, kLingering, kTerminating, kKilled };
+
+  struct Stream {
+    Stream(OwnedFd opened, const std::string& prefix, OutputSink* to)
+        : fd(std::move(opened)), lines(prefix), sink(to) {}
+    OwnedFd fd;
+    LineCutter lines;
+    OutputSink* sink;
+  };
+
+  struct Worker {
+    WorkerProcess process;
+    bool asked_to_end = false;
+    bool killed = false;
+  };
+
+  std::optional<SpawnFailure> Start(const std::vector<WorkerCommand>& commands);
+  // Waits until something happens, `wake` at the latest, and deals with it.
+  void Turn(std::optional<TimePoint> wake);
+  std::optional<TimePoint> NextWake() const;
+  void OnTime();
+  void OnSignal(int signal);
+  void OnDeaths();
+  void ReadStreams(bool to_the_end);
+  void ReapAdopted();
+
+  void SignalWorkers(int signal);
+  void Terminate(Clock::duration grace);
+  void Kill();
+  void EndLeftovers();
+  void DrainOutput();
+  JobOutcome Conclude();
+
+  const RunOptions& options_;
+  const std::optional<TimePoint> deadline_;
+  SignalInlet* const signals_;
+  Console* const console_;
+
+  OwnedFd deaths_;  // epoll over the pidfds
+  std::vector<Worker> workers_;
+  std::list<Stream> streams_;
+  size_t num_running_ = 0;
+  std::vector<WorkerStory> stories_;  // in the order of deaths
+
+  Stage stage_ = Stage::kRunning;
+  std::optional<TimePoint> next_stage_at_;
+  std::optional<int> end_signal_;  // the first SIGINT or SIGTERM
+  bool hurried_ = false;           // a second one, or our parent died: no more waiting
+  bool ended_by_user_ = false;
+  bool timed_out_ = false;
+  std::vector<pollfd> polled_;     // kept for its memory
+};
+
+}  // namespace tutti::tool
+
+#endif  // TUTTI_CAPI_TOOL_JOB_H_

@@ -1,0 +1,70 @@
+// The command `tutti`: starts jobs and says what a machine offers. It sees of the library what every
+// program sees, the C headers.
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <tutti/tutti.h>
+#include <unistd.h>
+
+#include <string>
+#include <vector>
+
+#include "capi/tool/run_command.h"
+#include "capi/tool/run_options.h"
+
+namespace {
+
+using namespace tutti::tool;
+
+constexpr const char* kUsage = R"(Usage: tutti COMMAND [OPTIONS]
+
+Commands:
+  run      runs a program as several workers of one job on this machine
+  help     this text; "tutti help COMMAND" is "tutti COMMAND --help"
+
+  tutti --version says which library this is
+)";
+
+struct Command {
+  const char* name;
+  int (*run)(const std::vector<std::string>& words);
+};
+
+constexpr Command kCommands[] = {{"run", RunCommand}};
+
+// A program that was started without stdin, stdout or stderr would get its first files as them.
+void OpenStandardFiles() {
+  for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(fd, F_GETFD) < 0) {
+      [[maybe_unused]] const int opened = open("/dev/null", O_RDWR);
+    }
+  }
+}
+
+int Dispatch(std::vector<std::string> words) {
+  if (words.empty()) {
+    fmt::print(stderr, "{}", kUsage);
+    return kExitUsage;
+  }
+  if (words[0] == "help" && words.size() > 1) words = {words[1], "--help"};
+  if (words[0] == "help" || words[0] == "--help" || words[0] == "-h") {
+    fmt::print("{}", kUsage);
+    return 0;
+  }
+  if (words[0] == "--version" || words[0] == "version") {
+    fmt::print("tutti {}\n", tutti_api_version_string());
+    return 0;
+  }
+  for (const Command& command : kCommands) {
+    if (words[0] == command.name) return command.run({words.begin() + 1, words.end()});
+  }
+  fmt::print(stderr, "tutti: there is no command {}\n\n{}", words[0], kUsage);
+  return kExitUsage;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  OpenStandardFiles();
+  return Dispatch({argv + 1, argv + argc});
+}
