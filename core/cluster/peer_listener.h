@@ -42,6 +42,10 @@ class PeerListener final : public Closable {
     JobSecret secret;
     int64_t worker = 0;       // the one that accepts
     std::string tcp_address;  // "10.0.0.2:0"; empty: no TCP
+    // Who has not proved itself within this time is cut off, and the oldest of those who are about
+    // to when there are more of them than this.
+    int64_t handshake_limit_ns = 5 * kSecondNs;
+    size_t max_handshakes = 64;
   };
   static Result<Ref<PeerListener>> Create(Ref<Environment> environment, const Options& options);
 

@@ -163,4 +163,34 @@ Result<FileDescriptor> MakeStreamSocket(const SocketAddress& address) {
   return socket;
 }
 
+Result<FileDescriptor> MakeListeningSocket(const SocketAddress& address) {
+  TUTTI_ASSIGN_OR_RETURN(FileDescriptor socket, MakeStreamSocket(address));
+  if (address.family() != AF_UNIX) {
+    // A port whose last user has just ended is free; one that is listened at never is.
+    const int on = 1;
+    setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    if (address.family() == AF_INET6) {
+      setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
+    }
+  }
+  if (bind(socket.get(), address.get(), address.length) == 0 &&
+      listen(socket.get(), SOMAXCONN) == 0) {
+    return socket;
+  }
+  const int error = errno;
+  if (error == EADDRINUSE && address.family() != AF_UNIX) {
+    return Unavailable("port {} at {} is in use by another process; stop that one (`ss -ltnp` shows "
+                       "it), or give this worker another port",
+                       address.port(), address.Host())
+        .With("errno", error);
+  }
+  if (error == EADDRNOTAVAIL) {
+    return Unavailable("{} is not an address of this machine, so nothing can listen there; give this "
+                       "worker the address of the machine that it runs on",
+                       address.Host())
+        .With("errno", error);
+  }
+  return ErrnoStatus(error, "listening at " + address.ToString());
+}
+
 }  // namespace tutti

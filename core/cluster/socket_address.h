@@ -43,6 +43,10 @@ Result<SocketAddress> PeerSocketAddress(const FileDescriptor& socket);
 // A stream socket of that address's kind: non-blocking, close-on-exec; TCP has TCP_NODELAY.
 Result<FileDescriptor> MakeStreamSocket(const SocketAddress& address);
 
+// One that listens there, for this process alone (no SO_REUSEPORT). UNAVAILABLE when the port is in
+// use, or the address is not this machine's.
+Result<FileDescriptor> MakeListeningSocket(const SocketAddress& address);
+
 }  // namespace tutti
 
 #endif  // TUTTI_CORE_CLUSTER_SOCKET_ADDRESS_H_
