@@ -67,6 +67,11 @@ Status DescribeDifference(const CallHeader& mine, int64_t rank, const CallHeader
       .With("index", index);
 }
 
+std::string DescribeRank(const RankPosition& position) {
+  if (position.who.empty()) return Format("rank {}", position.rank);
+  return Format("rank {} ({})", position.rank, position.who);
+}
+
 std::string DescribeLastCall(const RankPosition& position) {
   if (position.last_op == CollectiveOp::kNone) return "it has made no call yet";
   return Format("its last call was #{} {}", position.last_sequence,
@@ -126,7 +131,12 @@ std::string DescribeMissing(std::span<const RankPosition> ranks) {
   for (const RankPosition& position : ranks) {
     if (position.arrived) continue;
     if (!text.empty()) text += ", and for ";
-    text += Format("rank {}, which has not called; {}", position.rank, DescribeLastCall(position));
+    if (position.in_call) {
+      text += Format("{}, which is in the call but has not done its part", DescribeRank(position));
+    } else {
+      text += Format("{}, which has not called; {}", DescribeRank(position),
+                     DescribeLastCall(position));
+    }
   }
   return text;
 }
@@ -136,9 +146,9 @@ std::string DescribePositions(std::span<const RankPosition> ranks) {
   for (const RankPosition& position : ranks) {
     if (!text.empty()) text += ", ";
     if (position.last_op == CollectiveOp::kNone) {
-      text += Format("rank {}: no call yet", position.rank);
+      text += Format("{}: no call yet", DescribeRank(position));
     } else {
-      text += Format("rank {}: #{} {}{}", position.rank, position.last_sequence,
+      text += Format("{}: #{} {}{}", DescribeRank(position), position.last_sequence,
                      CollectiveOpName(position.last_op), position.arrived ? " (waits)" : "");
     }
   }

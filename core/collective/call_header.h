@@ -77,9 +77,12 @@ struct RankPosition {
   bool arrived = false;
   CollectiveOp last_op = CollectiveOp::kNone;  // of its last call; kNone before the first
   int64_t last_sequence = 0;
+  bool in_call = false;  // it has come to the call, but has not done its part of it
+  std::string who;       // "worker 1, pid 4711"; may be empty
 };
 
-// "rank 2, which has not called; its last call was #40 barrier": the ranks that have not arrived.
+// "rank 2 (worker 2, pid 4711), which has not called; its last call was #40 barrier": the ranks that
+// have not arrived.
 std::string DescribeMissing(std::span<const RankPosition> ranks);
 // "rank 0: #41 all_reduce (waiting), rank 1: #40 barrier": every rank.
 std::string DescribePositions(std::span<const RankPosition> ranks);

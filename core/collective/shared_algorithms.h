@@ -1,0 +1,31 @@
+// The algorithms between ranks that share a segment, one file each. Every one lets all ranks meet,
+// moves bytes through the segment, and gives the same bits on all ranks: those of the in-process
+// transport.
+
+#ifndef TUTTI_CORE_COLLECTIVE_SHARED_ALGORITHMS_H_
+#define TUTTI_CORE_COLLECTIVE_SHARED_ALGORITHMS_H_
+
+#include "core/base/status.h"
+#include "core/collective/shared_group.h"
+#include "core/collective/shared_payload.h"
+#include "core/collective/transport.h"
+
+namespace tutti {
+
+// shared_flat_fold.cc. Whether it is the faster one is the same on all ranks.
+bool FitsSharedFlatFold(int64_t size, const SharedPayload& payload);
+Status SharedFlatFold(SharedGroup& group, const SharedPayload& payload, const CollectiveCall& call);
+
+// shared_slice_and_share.cc
+Status SharedSliceAndShare(SharedGroup& group, const SharedPayload& payload,
+                           const CollectiveCall& call);
+
+// shared_broadcast.cc
+Status SharedBroadcast(SharedGroup& group, const CollectiveCall& call);
+
+// shared_all_gather.cc
+Status SharedAllGather(SharedGroup& group, CollectiveCall* call);
+
+}  // namespace tutti
+
+#endif  // TUTTI_CORE_COLLECTIVE_SHARED_ALGORITHMS_H_

@@ -1,0 +1,172 @@
+// SharedGroup: how ranks meet that share a segment and nothing else. Each rank has an object of its
+// own, on the mapping that all have; ranks are processes, and may be threads as well.
+//
+// All ranks count the same *steps*: each call takes a number of them that its header decides. A
+// rank raises its progress to a step when it has done its part of it, and waits until the others
+// have reached the step that it needs. The first step of a call is its arrival: header and small
+// payload lie in the entry, then progress is raised. Once all have arrived everybody compares
+// everybody's header with its own, so that all come to the same verdict.
+//
+// Nobody ever touches the private memory of another rank. So a rank may fail, or die, anywhere: the
+// others stop waiting for it as soon as somebody has ended the epoch, which takes one word in the
+// segment. Its error has been written to the slot of the rank that fails before that word names it.
+//
+// Waiting: ranks that can each have a core spin for some microseconds, all offer their core a few
+// times, then they sleep on a futex in their slot, at most 50 ms at a time, because the ones who
+// should wake them may be dead. Who raises its progress looks whether somebody sleeps. Between that
+// store and that load belongs a fence, which costs spinning ranks as much as the whole meeting; so
+// there the sleeper makes the fence, for all of them, with membarrier.
+//
+// Threads: a rank's calls one at a time; Fail, Leave and failure at any time on any thread.
+
+#ifndef TUTTI_CORE_COLLECTIVE_SHARED_GROUP_H_
+#define TUTTI_CORE_COLLECTIVE_SHARED_GROUP_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/call_options.h"
+#include "core/base/ref.h"
+#include "core/base/status.h"
+#include "core/collective/call_header.h"
+#include "core/collective/shared_layout.h"
+#include "core/collective/shared_segment.h"
+#include "core/collective/shared_store_choice.h"
+#include "core/collective/transport.h"
+
+namespace tutti {
+
+class Environment;
+
+struct SharedGroupOptions {
+  std::string name;   // of the communicator, for messages
+  int64_t rank = 0;
+  int64_t size = 1;   // at most kSharedMaxRanks
+  int64_t epoch = 1;
+  bool spin = false;  // the same on all ranks: whether each can have a core
+  // "worker 1, pid 4711" of a rank, for messages; may be null.
+  std::function<std::string(int64_t rank)> describe_peer;
+};
+
+class SharedGroup {
+ public:
+  // Longer waits are logged once, saying where every rank is.
+  static constexpr int64_t kLogWaitNs = 30 * kSecondNs;
+  static constexpr int64_t kAll = -1;  // for Await: every rank
+
+  // Takes the rank's place in the segment: FAILED_PRECONDITION when it is taken, or belongs to a
+  // group of another size or epoch.
+  static Result<std::unique_ptr<SharedGroup>> Create(Ref<Environment> environment,
+                                                     Ref<SharedSegment> segment,
+                                                     SharedGroupOptions options);
+  ~SharedGroup();
+
+  int64_t rank() const noexcept { return options_.rank; }
+  int64_t size() const noexcept { return options_.size; }
+
+  // ---- One call of this rank ----
+
+  // `bytes`: how large the payload is, for the choice of the stores.
+  void Begin(const CollectiveCall& call, size_t bytes);
+  // Where a small payload lies: behind the header, in an entry. Of peers after Meet.
+  size_t inline_room() const noexcept { return SharedEntry::kBytes - payload_offset_; }
+  std::byte* inline_payload(int64_t rank) const noexcept {
+    return reinterpret_cast<std::byte*>(&layout_.entry(rank, sequence_)) + payload_offset_;
+  }
+  // Where a large one lies: SharedLayout::kBlockBytes.
+  std::byte* block(int64_t rank) const noexcept { return layout_.block(rank, sequence_); }
+  // Copies into this rank's part of the segment.
+  void CopyIn(std::byte* to, const void* from, size_t bytes) const noexcept;
+
+  // This rank has arrived: step 0. What it has written so far can be read by all.
+  void Arrive();
+  // Waits until all have arrived, and compares their headers.
+  Status Meet();
+  // This rank has done its part of `step`.
+  void Advance(uint64_t step) { Raise(arrival_ + step); }
+  // Waits until `who` has done its part of `step`.
+  Status Await(uint64_t step, int64_t who = kAll) {
+    return HasReached(arrival_ + step, who) ? OkStatus() : AwaitSlowly(arrival_ + step, who);
+  }
+  // The call has succeeded; no rank goes beyond `last_step` in it.
+  void Finish(uint64_t last_step);
+
+  // A peer has written what it cannot have meant: ends the epoch.
+  Status FailPeer(int64_t peer, std::string_view what);
+
+  // ---- The epoch, for Transport ----
+
+  Status Fail(Status error);
+  Status failure() const;
+  void Leave(Status reason);
+
+ private:
+  SharedGroup(Ref<Environment> environment, Ref<SharedSegment> segment,
+              SharedGroupOptions options);
+
+  SharedEntry& OwnEntry() const noexcept { return layout_.entry(rank(), sequence_); }
+  bool HasFailed() const noexcept {
+    return control_.failed_rank_plus_one.load(std::memory_order_acquire) != 0;
+  }
+  bool HasReached(uint64_t progress, int64_t who) const noexcept;
+  bool MissingPeerLeft(uint64_t progress, int64_t who) const noexcept;
+
+  // Raises the rank's progress and wakes who sleeps until it is raised.
+  void Raise(uint64_t progress) noexcept;
+  void WakeWhoWaits(uint64_t progress) noexcept;
+  void Wake(int64_t rank) noexcept;
+  void WakeAll() noexcept;
+
+  Status AwaitSlowly(uint64_t progress, int64_t who);
+  bool SpinUntil(uint64_t progress, int64_t who) const noexcept;
+  Status Sleep(uint64_t progress, int64_t who, int64_t start_ns);
+  // OK, or why the call may not wait on.
+  Status CheckWait(std::string_view what, int64_t start_ns, int64_t* next_poll_ns) const;
+  Status WaitError(uint64_t progress, int64_t who, Status wait_status, int64_t waited_ns) const;
+  std::vector<RankPosition> Positions(uint64_t progress, int64_t who) const;
+  std::string NameOf(int64_t rank) const;
+
+  bool SameAsOwnHeader(int64_t peer) const noexcept;
+  Status DescribeMismatch() const;
+  Result<CallHeader> HeaderOf(int64_t rank, bool* complete, size_t* whole_num_tensors) const;
+
+  Status LoadFailure() const;  // failure_mutex_ is held
+  CallLabel Label() const { return CallLabel{sequence_, options_.epoch, &options_.name}; }
+
+  const Ref<Environment> environment_;
+  const Ref<SharedSegment> segment_;
+  const SharedGroupOptions options_;
+  const SharedLayout layout_;
+  SharedControl& control_;
+  bool light_raise_ = false;  // sleepers make the fence
+  SharedStoreChoice store_choice_;
+
+  // Of the call that runs.
+  const CollectiveCall* call_ = nullptr;
+  int64_t sequence_ = 0;
+  uint64_t arrival_ = 1;  // the progress of step 0; a rank that has made no call has 0
+  uint64_t call_word_ = 0;
+  std::vector<std::byte> header_;
+  size_t payload_offset_ = 0;
+  size_t payload_bytes_ = 0;
+  bool past_cache_ = false;
+  bool timed_ = false;
+  int64_t start_ns_ = 0;
+  int64_t waited_ns_ = 0;
+
+  mutable std::mutex failure_mutex_;  // guards all below, and writing the slot's statuses
+  mutable Status failure_;
+  bool failure_written_ = false;
+  bool left_ = false;
+};
+
+}  // namespace tutti
+
+#endif  // TUTTI_CORE_COLLECTIVE_SHARED_GROUP_H_

@@ -1,0 +1,117 @@
+// Numbers lie in groups of 7 bits, lowest first; the highest bit says that more follow:
+//
+//   reduction | root | axis | number of tensors | tensor...      tensor: dtype | rank | dim...
+
+#include "core/collective/shared_header.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/tensor/shape.h"
+
+namespace tutti {
+namespace {
+
+void PutNumber(uint64_t number, std::vector<std::byte>* bytes) {
+  for (; number >= 0x80; number >>= 7) bytes->push_back(static_cast<std::byte>(number | 0x80));
+  bytes->push_back(static_cast<std::byte>(number));
+}
+
+class NumberReader {
+ public:
+  explicit NumberReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
+
+  bool at_end() const { return at_ == bytes_.size(); }
+  // False at the end, and for what is no number in [0, limit].
+  bool Read(int64_t limit, int64_t* number) {
+    uint64_t value = 0;
+    for (int shift = 0; shift < 63; shift += 7) {
+      if (at_end()) return false;
+      const auto byte = static_cast<uint64_t>(bytes_[at_++]);
+      value |= (byte & 0x7f) << shift;
+      if ((byte & 0x80) != 0) continue;
+      *number = static_cast<int64_t>(value);
+      return *number <= limit;
+    }
+    return false;
+  }
+
+ private:
+  const std::span<const std::byte> bytes_;
+  size_t at_ = 0;
+};
+
+bool ReadSignature(NumberReader& reader, TensorSignature* signature) {
+  int64_t dtype = 0;
+  int64_t rank = 0;
+  if (!reader.Read(static_cast<int64_t>(DType::kBytes), &dtype)) return false;
+  if (!reader.Read(static_cast<int64_t>(Shape::kMaxRank), &rank)) return false;
+  signature->dtype = static_cast<DType>(dtype);
+  signature->dims = Dims(static_cast<size_t>(rank), 0);
+  for (size_t axis = 0; axis < static_cast<size_t>(rank); ++axis) {
+    if (!reader.Read(INT64_MAX, &signature->dims[axis])) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void EncodeSharedHeader(const CallHeader& header, std::vector<std::byte>* bytes) {
+  bytes->clear();
+  PutNumber(static_cast<uint64_t>(header.reduction), bytes);
+  PutNumber(static_cast<uint64_t>(header.root), bytes);
+  PutNumber(static_cast<uint64_t>(header.axis), bytes);
+  PutNumber(header.num_tensors, bytes);
+  for (size_t i = 0; i < header.num_tensors; ++i) {
+    const TensorSignature& signature = header.tensor(i);
+    PutNumber(static_cast<uint64_t>(signature.dtype), bytes);
+    PutNumber(signature.dims.size(), bytes);
+    for (size_t axis = 0; axis < signature.dims.size(); ++axis) {
+      const bool left_out = header.op == CollectiveOp::kAllGather &&
+                            static_cast<int64_t>(axis) == header.axis;
+      PutNumber(left_out ? 0 : static_cast<uint64_t>(signature.dims[axis]), bytes);
+    }
+  }
+}
+
+Result<CallHeader> DecodeSharedHeader(CollectiveOp op, std::span<const std::byte> bytes,
+                                      bool complete, size_t* whole_num_tensors) {
+  NumberReader reader(bytes);
+  CallHeader header;
+  header.op = op;
+  int64_t reduction = 0;
+  int64_t num_tensors = 0;
+  bool good = reader.Read(static_cast<int64_t>(ReduceOp::kProd), &reduction) &&
+              reader.Read(INT64_MAX, &header.root) &&
+              reader.Read(static_cast<int64_t>(Shape::kMaxRank), &header.axis) &&
+              reader.Read(INT64_MAX, &num_tensors);
+  header.reduction = static_cast<ReduceOp>(reduction);
+  while (good && header.num_tensors < static_cast<size_t>(num_tensors)) {
+    TensorSignature signature;
+    if (!ReadSignature(reader, &signature)) {
+      good = !complete && reader.at_end();
+      break;
+    }
+    if (header.num_tensors++ == 0) {
+      header.first = std::move(signature);
+    } else {
+      header.rest.push_back(std::move(signature));
+    }
+  }
+  if (!good || (complete && !reader.at_end())) {
+    return Internal("{} bytes in shared memory are no header of {}", bytes.size(),
+                    CollectiveOpName(op));
+  }
+  *whole_num_tensors = static_cast<size_t>(num_tensors);
+  return header;
+}
+
+uint64_t HashSharedHeader(std::span<const std::byte> bytes) {
+  // FNV-1a: the ranks are friends, only chance makes hashes meet.
+  uint64_t hash = 0xcbf29ce484222325;
+  for (std::byte byte : bytes) hash = (hash ^ static_cast<uint64_t>(byte)) * 0x100000001b3;
+  return hash;
+}
+
+}  // namespace tutti

@@ -1,0 +1,180 @@
+// Slice and share, for large payloads, in rounds. A round is a stretch of the payload, cut into a
+// slice per rank. Each rank copies the others' slices of its input into the segment; folds its own
+// slice of all ranks, in rank order, into its output and into the segment; and copies the other
+// folded slices out. Per rank that is about n bytes written to the segment and 2n read, whatever
+// the number of ranks.
+//
+// Rounds overlap: a rank copies round k in before it folds round k-1 and takes the results of round
+// k-2, so that what it waits for has usually been there for a while. The steps of round k are
+//
+//   copied in: 2k      folded: 2k + 3
+//
+// which grow in the order in which a rank takes them. Three rounds lie in the segment side by side:
+// round k overwrites what was copied in for round k-3, which everybody has folded, because this
+// rank has taken its results; and a rank that folds round k overwrites its result of k-3, which
+// everybody has taken, because all have copied round k in.
+//
+// In place this is safe: a stretch of the input is copied or folded before it is overwritten.
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "core/collective/shared_algorithms.h"
+#include "core/tensor/reduce.h"
+
+namespace tutti {
+namespace {
+
+constexpr int64_t kGranuleBytes = SharedPayload::kGranuleBytes;
+constexpr int64_t kRoundsInBlock = 3;
+// Of a slice of one round: large enough that meeting costs little, small enough to overlap, and for
+// the second-level cache.
+constexpr int64_t kMostSliceBytes = 64 << 10;
+// A slice is folded in pieces that stay in the first-level cache until they have been copied.
+constexpr int64_t kPieceBytes = 16 << 10;
+
+class SliceAndShare {
+ public:
+  SliceAndShare(SharedGroup& group, const SharedPayload& payload, const CollectiveCall& call)
+      : group_(group), payload_(payload), call_(call) {
+    const int64_t ranks = group.size();
+    const auto room = static_cast<int64_t>(SharedLayout::kBlockBytes) / (kRoundsInBlock * ranks);
+    const int64_t most = std::min(room, kMostSliceBytes) / kGranuleBytes;
+    rounds_ = std::max<int64_t>((payload.granules() + most * ranks - 1) / (most * ranks), 1);
+    // Rounds of equal size.
+    slice_ = (payload.granules() + rounds_ * ranks - 1) / (rounds_ * ranks);
+  }
+
+  Status Run() {
+    group_.Begin(call_, static_cast<size_t>(payload_.granules() * kGranuleBytes));
+    for (int64_t step = 0; step < rounds_ + 2; ++step) {
+      if (step < rounds_) {
+        TUTTI_RETURN_IF_ERROR(CopyIn(step));
+        if (step == 0) {
+          group_.Arrive();
+        } else {
+          group_.Advance(CopiedIn(step));
+        }
+      }
+      if (step >= 1 && step - 1 < rounds_) {
+        TUTTI_RETURN_IF_ERROR(step == 1 ? group_.Meet() : group_.Await(CopiedIn(step - 1)));
+        TUTTI_RETURN_IF_ERROR(Fold(step - 1));
+        group_.Advance(Folded(step - 1));
+      }
+      if (step >= 2) {
+        TUTTI_RETURN_IF_ERROR(group_.Await(Folded(step - 2)));
+        TUTTI_RETURN_IF_ERROR(CopyOut(step - 2));
+      }
+    }
+    group_.Finish(Folded(rounds_ - 1));
+    return OkStatus();
+  }
+
+ private:
+  struct Range {
+    int64_t begin;
+    int64_t end;
+  };
+
+  static uint64_t CopiedIn(int64_t round) { return static_cast<uint64_t>(2 * round); }
+  static uint64_t Folded(int64_t round) { return static_cast<uint64_t>(2 * round + 3); }
+
+  Range Slice(int64_t round, int64_t rank) const {
+    const int64_t first = (round * group_.size() + rank) * slice_;
+    return Range{std::min(first, payload_.granules()),
+                 std::min(first + slice_, payload_.granules())};
+  }
+  // The place of a slice in the block of the rank that writes it there.
+  std::byte* Place(int64_t writer, int64_t round, int64_t slice) const {
+    return group_.block(writer) +
+           ((round % kRoundsInBlock) * group_.size() + slice) * slice_ * kGranuleBytes;
+  }
+  const std::byte* Input(size_t tensor, int64_t byte) const {
+    return static_cast<const std::byte*>(call_.memory[tensor].input) + byte;
+  }
+  std::byte* Output(size_t tensor, int64_t byte) const {
+    return static_cast<std::byte*>(call_.memory[tensor].output) + byte;
+  }
+  int64_t ItemBytes(size_t tensor) const {
+    return static_cast<int64_t>(ItemSize(call_.header.tensor(tensor).dtype));
+  }
+
+  Status CopyIn(int64_t round) {
+    for (int64_t i = 1; i < group_.size(); ++i) {
+      const int64_t owner = (group_.rank() + i) % group_.size();
+      std::byte* place = Place(group_.rank(), round, owner);
+      const Range range = Slice(round, owner);
+      TUTTI_RETURN_IF_ERROR(payload_.ForEach(
+          range.begin, range.end,
+          [&](size_t tensor, int64_t first, int64_t elements, int64_t offset) {
+            const int64_t item_bytes = ItemBytes(tensor);
+            group_.CopyIn(place + offset, Input(tensor, first * item_bytes),
+                          static_cast<size_t>(elements * item_bytes));
+            return OkStatus();
+          }));
+    }
+    return OkStatus();
+  }
+
+  Status Fold(int64_t round) {
+    const int64_t own = group_.rank();
+    std::byte* result = Place(own, round, own);
+    const Range range = Slice(round, own);
+    return payload_.ForEach(
+        range.begin, range.end,
+        [&](size_t tensor, int64_t first, int64_t elements, int64_t offset) {
+          const int64_t item_bytes = ItemBytes(tensor);
+          const int64_t most = kPieceBytes / item_bytes;
+          for (int64_t done = 0; done < elements; done += most) {
+            const int64_t count = std::min(most, elements - done);
+            const int64_t byte = (first + done) * item_bytes;
+            const int64_t at = offset + done * item_bytes;
+            for (int64_t peer = 0; peer < group_.size(); ++peer) {
+              inputs_[static_cast<size_t>(peer)] =
+                  peer == own ? Input(tensor, byte) : Place(peer, round, own) + at;
+            }
+            std::byte* output = Output(tensor, byte);
+            TUTTI_RETURN_IF_ERROR(
+                ReduceInto(call_.header.reduction, call_.header.tensor(tensor).dtype,
+                           std::span(inputs_.data(), static_cast<size_t>(group_.size())), count,
+                           output));
+            group_.CopyIn(result + at, output, static_cast<size_t>(count * item_bytes));
+          }
+          return OkStatus();
+        });
+  }
+
+  Status CopyOut(int64_t round) {
+    for (int64_t i = 1; i < group_.size(); ++i) {
+      const int64_t owner = (group_.rank() + i) % group_.size();
+      const std::byte* place = Place(owner, round, owner);
+      const Range range = Slice(round, owner);
+      TUTTI_RETURN_IF_ERROR(payload_.ForEach(
+          range.begin, range.end,
+          [&](size_t tensor, int64_t first, int64_t elements, int64_t offset) {
+            const int64_t item_bytes = ItemBytes(tensor);
+            std::memcpy(Output(tensor, first * item_bytes), place + offset,
+                        static_cast<size_t>(elements * item_bytes));
+            return OkStatus();
+          }));
+    }
+    return OkStatus();
+  }
+
+  SharedGroup& group_;
+  const SharedPayload& payload_;
+  const CollectiveCall& call_;
+  int64_t rounds_;
+  int64_t slice_;  // granules
+  std::array<const void*, kSharedMaxRanks> inputs_;
+};
+
+}  // namespace
+
+Status SharedSliceAndShare(SharedGroup& group, const SharedPayload& payload,
+                           const CollectiveCall& call) {
+  return SliceAndShare(group, payload, call).Run();
+}
+
+}  // namespace tutti

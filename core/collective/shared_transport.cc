@@ -1,0 +1,65 @@
+// Chooses the algorithm. The choice depends on header and size of the group alone, so that all
+// ranks make the same.
+
+#include "core/collective/shared_transport.h"
+
+#include <utility>
+
+#include "core/base/environment.h"
+#include "core/base/error.h"
+#include "core/collective/shared_algorithms.h"
+
+namespace tutti {
+
+Result<std::unique_ptr<SharedTransport>> SharedTransport::Create(Ref<Environment> environment,
+                                                                 Ref<SharedSegment> segment,
+                                                                 SharedGroupOptions options) {
+  TUTTI_ASSIGN_OR_RETURN(
+      std::unique_ptr<SharedGroup> group,
+      SharedGroup::Create(environment, std::move(segment), std::move(options)));
+  return std::unique_ptr<SharedTransport>(
+      new SharedTransport(std::move(environment), std::move(group)));
+}
+
+SharedTransport::SharedTransport(Ref<Environment> environment, std::unique_ptr<SharedGroup> group)
+    : environment_(std::move(environment)), group_(std::move(group)) {}
+
+SharedTransport::~SharedTransport() = default;
+
+Status SharedTransport::Execute(CollectiveCall* call) {
+  TUTTI_RETURN_IF_ERROR(group_->failure());
+  switch (call->header.op) {
+    case CollectiveOp::kBarrier:
+      group_->Begin(*call, 0);
+      group_->Arrive();
+      TUTTI_RETURN_IF_ERROR(group_->Meet());
+      group_->Finish(0);
+      return OkStatus();
+    case CollectiveOp::kAllReduce: {
+      const SharedPayload payload(call->header);
+      return FitsSharedFlatFold(group_->size(), payload)
+                 ? SharedFlatFold(*group_, payload, *call)
+                 : SharedSliceAndShare(*group_, payload, *call);
+    }
+    case CollectiveOp::kBroadcast:
+      return SharedBroadcast(*group_, *call);
+    case CollectiveOp::kAllGather:
+      return SharedAllGather(*group_, call);
+    case CollectiveOp::kNone:
+      break;
+  }
+  return Internal("shared transport: a call without an operation");
+}
+
+// In a forked child the segment still is its parent's.
+Status SharedTransport::Fail(Status error) {
+  return environment_->LeftBehindByFork() ? error : group_->Fail(std::move(error));
+}
+
+Status SharedTransport::failure() const { return group_->failure(); }
+
+void SharedTransport::Leave(Status reason) {
+  if (!environment_->LeftBehindByFork()) group_->Leave(std::move(reason));
+}
+
+}  // namespace tutti

@@ -1,0 +1,60 @@
+// SharedTransport: ranks of one machine that meet in a shared segment: a process each, usually.
+//
+//   // once per group; the segment's descriptor goes to the other processes
+//   SharedSegment::Create(SharedTransport::SegmentBytes(size));
+//   // on each rank
+//   TUTTI_ASSIGN_OR_RETURN(std::unique_ptr<SharedTransport> transport,
+//                          SharedTransport::Create(environment, segment, options));
+//
+// A rank never touches the private memory of another one, and holds no lock that another needs, so
+// that it may die at any time. It does not find out by itself that a peer has died: who does calls
+// Fail with an error that names it, which ends the waiting of all.
+//
+// A segment serves one group for one epoch. When the last process that maps it is gone, so is it.
+
+#ifndef TUTTI_CORE_COLLECTIVE_SHARED_TRANSPORT_H_
+#define TUTTI_CORE_COLLECTIVE_SHARED_TRANSPORT_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "core/base/ref.h"
+#include "core/base/status.h"
+#include "core/collective/shared_group.h"
+#include "core/collective/shared_segment.h"
+#include "core/collective/transport.h"
+
+namespace tutti {
+
+class Environment;
+
+class SharedTransport final : public Transport {
+ public:
+  static size_t SegmentBytes(int64_t ranks) noexcept { return SharedLayout::SegmentBytes(ranks); }
+
+  // INVALID_ARGUMENT for options that cannot be, FAILED_PRECONDITION when the segment is of another
+  // group or the rank has been taken.
+  static Result<std::unique_ptr<SharedTransport>> Create(Ref<Environment> environment,
+                                                         Ref<SharedSegment> segment,
+                                                         SharedGroupOptions options);
+  ~SharedTransport() override;
+
+  Status Execute(CollectiveCall* call) override;
+  Status Fail(Status error) override;
+  Status failure() const override;
+  bool ClaimFlightRecord() override { return !flight_record_claimed_.exchange(true); }
+  void Leave(Status reason) override;
+
+ private:
+  SharedTransport(Ref<Environment> environment, std::unique_ptr<SharedGroup> group);
+
+  const Ref<Environment> environment_;
+  const std::unique_ptr<SharedGroup> group_;
+  std::atomic<bool> flight_record_claimed_{false};
+};
+
+}  // namespace tutti
+
+#endif  // TUTTI_CORE_COLLECTIVE_SHARED_TRANSPORT_H_
