@@ -308,6 +308,11 @@ void PeerListener::State::Flush(Connection& connection) {
 }
 
 void PeerListener::State::Drop(uint64_t id, const Status& reason) {
+  {
+    // Before the stranger can know.
+    std::lock_guard<std::mutex> lock(mutex);
+    ++num_refused;
+  }
   const auto entry = connections.find(id);
   Connection& connection = entry->second;
   Flush(connection);
@@ -323,8 +328,6 @@ void PeerListener::State::Drop(uint64_t id, const Status& reason) {
                                     reason.ToString()));
   }
   connections.erase(entry);
-  std::lock_guard<std::mutex> lock(mutex);
-  ++num_refused;
 }
 
 void PeerListener::State::Expire() {
