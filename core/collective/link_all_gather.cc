@@ -1,0 +1,255 @@
+// All-gather over links: everybody sends its tensor to everybody. Where the parts of the joined
+// tensor are contiguous (along the first axis, say) they are received into their places; otherwise
+// each is received by itself and copied there.
+//
+// A bytes tensor travels as the lengths of all its strings and then their text.
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/collective/link_exchange.h"
+#include "core/tensor/concat.h"
+#include "core/tensor/copy.h"
+
+namespace tutti {
+namespace {
+
+constexpr size_t kSegmentBytes = size_t{256} << 10;
+
+size_t NumSegments(uint64_t bytes) { return (bytes + kSegmentBytes - 1) / kSegmentBytes; }
+
+// The payload of a bytes tensor.
+std::string EncodeStrings(const Tensor& tensor) {
+  const std::span<const BytesView> views = tensor.span<BytesView>();
+  size_t total = views.size() * sizeof(uint64_t);
+  for (const BytesView& view : views) total += view.size;
+  std::string bytes;
+  bytes.reserve(total);
+  for (const BytesView& view : views) {
+    const uint64_t size = view.size;
+    bytes.append(reinterpret_cast<const char*>(&size), sizeof(size));
+  }
+  for (const BytesView& view : views) bytes.append(view.data, view.size);
+  return bytes;
+}
+
+Result<Ref<Tensor>> DecodeStrings(const Shape& shape, const std::string& bytes) {
+  const auto count = static_cast<size_t>(shape.num_elements());
+  if (count > bytes.size() / sizeof(uint64_t)) {
+    return DataLoss("{} bytes for {} strings", bytes.size(), count);
+  }
+  size_t offset = count * sizeof(uint64_t);
+  std::vector<BytesView> views(count);
+  for (size_t i = 0; i < count; ++i) {
+    uint64_t size = 0;
+    std::memcpy(&size, bytes.data() + i * sizeof(size), sizeof(size));
+    if (size > bytes.size() - offset) {
+      return DataLoss("a string of {} bytes where {} are left", size, bytes.size() - offset);
+    }
+    views[i] = BytesView{bytes.data() + offset, size};
+    offset += size;
+  }
+  if (offset != bytes.size()) {
+    return DataLoss("{} bytes behind {} strings", bytes.size() - offset, count);
+  }
+  return Tensor::FromStrings(shape, views);
+}
+
+class LinkAllGatherOfTensors final : public LinkAllGather {
+ public:
+  explicit LinkAllGatherOfTensors(const LinkCallContext& context)
+      : rank_(context.rank),
+        size_(context.size),
+        axis_(static_cast<size_t>(context.call->header.axis)),
+        is_bytes_(context.call->header.first.dtype == DType::kBytes),
+        peers_(static_cast<size_t>(size_)) {}
+
+  Status Prepare(const Tensor& input) {
+    TUTTI_ASSIGN_OR_RETURN(own_, input.Contiguous());
+    if (is_bytes_) own_text_ = EncodeStrings(*own_);
+    return OkStatus();
+  }
+
+  uint64_t payload_bytes() const override {
+    return is_bytes_ ? own_text_.size() : own_->byte_size();
+  }
+  void AddPayload(MemoryParts* memory) const override { memory->Add(Payload(), payload_bytes()); }
+
+  Status Begin(std::span<const LinkPeerPayload> payloads) override {
+    if (!is_bytes_) TUTTI_RETURN_IF_ERROR(MakePlaces(payloads));
+    const bool own_went_along = payload_bytes() <= LinkEagerBytes(size_);
+    for (int64_t rank = 0; rank < size_; ++rank) {
+      if (rank == rank_) continue;
+      Peer& peer = At(rank);
+      if (!own_went_along) pending_ += NumSegments(payload_bytes());
+      if (own_went_along) peer.sent = NumSegments(payload_bytes());
+      TUTTI_RETURN_IF_ERROR(BeginPeer(rank, payloads[static_cast<size_t>(rank)], &peer));
+    }
+    return OkStatus();
+  }
+
+  bool NextSegment(int64_t rank, uint64_t* segment, MemoryParts* memory) override {
+    Peer& peer = At(rank);
+    const uint64_t bytes = payload_bytes();
+    if (peer.sent >= NumSegments(bytes)) return false;
+    *segment = peer.sent++;
+    const uint64_t offset = *segment * kSegmentBytes;
+    memory->Add(Payload() + offset, std::min<uint64_t>(kSegmentBytes, bytes - offset));
+    --pending_;
+    return true;
+  }
+
+  Result<bool> Accept(int64_t rank, uint64_t segment, size_t bytes, MemoryParts* memory) override {
+    Peer& peer = At(rank);
+    const uint64_t offset = peer.received * kSegmentBytes;
+    if (segment != peer.received || segment >= NumSegments(peer.total_bytes) ||
+        bytes != std::min<uint64_t>(kSegmentBytes, peer.total_bytes - offset)) {
+      return DataLoss("segment {} with {} bytes of its tensor; segment {} of {} is due", segment,
+                      bytes, peer.received, NumSegments(peer.total_bytes));
+    }
+    // How much text comes, the peer alone knows: room is made for what is there.
+    if (is_bytes_) peer.text.resize(offset + bytes);
+    memory->Add(Destination(peer) + offset, bytes);
+    return true;
+  }
+
+  Status Received(int64_t rank) override {
+    ++At(rank).received;
+    --pending_;
+    return OkStatus();
+  }
+
+  bool complete() const override { return pending_ == 0; }
+
+  std::string Owed(int64_t rank) const override {
+    const Peer& peer = peers_[static_cast<size_t>(rank)];
+    const size_t segments = NumSegments(peer.total_bytes);
+    if (peer.received == segments) return "";
+    return Format("{} of {} segments of its tensor are here", peer.received, segments);
+  }
+
+  Result<Ref<Tensor>> Join() override {
+    At(rank_).tensor = own_;
+    if (is_bytes_) {
+      for (int64_t rank = 0; rank < size_; ++rank) {
+        if (rank == rank_) continue;
+        Peer& peer = At(rank);
+        Result<Ref<Tensor>> strings = DecodeStrings(peer.shape, peer.text);
+        if (!strings.ok()) {
+          return std::move(strings).status().WithPrefix(Format("the tensor of rank {}", rank));
+        }
+        peer.tensor = std::move(strings).value();
+      }
+      std::vector<const Tensor*> tensors;
+      for (const Peer& peer : peers_) tensors.push_back(peer.tensor.get());
+      return Concat(tensors, axis_);
+    }
+    for (Peer& peer : peers_) {
+      if (peer.tensor) TUTTI_RETURN_IF_ERROR(CopyInto(*peer.tensor, peer.place.get()));
+    }
+    return joined_;
+  }
+
+ private:
+  struct Peer {
+    Shape shape;
+    uint64_t total_bytes = 0;
+    size_t sent = 0;      // segments
+    size_t received = 0;  // segments
+    Ref<Tensor> place;    // its part of the joined tensor
+    Ref<Tensor> tensor;   // where it is received when its place has gaps
+    std::string text;     // of a bytes tensor
+  };
+
+  Peer& At(int64_t rank) { return peers_[static_cast<size_t>(rank)]; }
+
+  const std::byte* Payload() const {
+    return is_bytes_ ? reinterpret_cast<const std::byte*>(own_text_.data())
+                     : static_cast<const std::byte*>(own_->data());
+  }
+  std::byte* Destination(Peer& peer) const {
+    if (is_bytes_) return reinterpret_cast<std::byte*>(peer.text.data());
+    Tensor& tensor = peer.tensor ? *peer.tensor : *peer.place;
+    return static_cast<std::byte*>(tensor.mutable_data());
+  }
+
+  // The joined tensor, and every rank's part of it.
+  Status MakePlaces(std::span<const LinkPeerPayload> payloads) {
+    const DType dtype = own_->dtype();
+    int64_t total = 0;
+    for (int64_t rank = 0; rank < size_; ++rank) {
+      Peer& peer = At(rank);
+      if (rank == rank_) {
+        peer.shape = own_->shape();
+      } else {
+        peer.shape = Shape(payloads[static_cast<size_t>(rank)].header->first.dims.span());
+      }
+      if (__builtin_add_overflow(total, peer.shape.dim(axis_), &total)) {
+        return InvalidArgument("the sizes along axis {} do not add up in 64 bits", axis_);
+      }
+    }
+    Dims dims(own_->shape().dims().data(), own_->rank());
+    dims[axis_] = total;
+    TUTTI_ASSIGN_OR_RETURN(const Shape shape, Shape::Create(dims.data(), dims.size()));
+    TensorOptions unzeroed;
+    unzeroed.zeroed = false;
+    TUTTI_ASSIGN_OR_RETURN(joined_, Tensor::Create(dtype, shape, unzeroed));
+    int64_t begin = 0;
+    for (int64_t rank = 0; rank < size_; ++rank) {
+      Peer& peer = At(rank);
+      const int64_t end = begin + peer.shape.dim(axis_);
+      TUTTI_ASSIGN_OR_RETURN(peer.place, joined_->SliceAxis(axis_, begin, end));
+      begin = end;
+      if (rank == rank_ || peer.place->is_contiguous()) continue;
+      TUTTI_ASSIGN_OR_RETURN(peer.tensor, Tensor::Create(dtype, peer.shape, unzeroed));
+    }
+    return OkStatus();
+  }
+
+  Status BeginPeer(int64_t rank, const LinkPeerPayload& payload, Peer* peer) {
+    if (is_bytes_) peer->shape = Shape(payload.header->first.dims.span());
+    peer->total_bytes = payload.total_bytes;
+    if (!is_bytes_) {
+      const uint64_t expected = static_cast<uint64_t>(peer->shape.num_elements()) *
+                                ItemSize(own_->dtype());
+      if (payload.total_bytes != expected) {
+        return DataLoss("rank {} sends {} bytes for a tensor of {}", rank, payload.total_bytes,
+                        expected);
+      }
+    }
+    if (payload.total_bytes > LinkEagerBytes(size_)) {
+      pending_ += NumSegments(payload.total_bytes);
+      return OkStatus();
+    }
+    if (payload.bytes != payload.total_bytes) {
+      return DataLoss("rank {} sent {} bytes of a tensor of {}", rank, payload.bytes,
+                      payload.total_bytes);
+    }
+    peer->received = NumSegments(payload.total_bytes);
+    if (is_bytes_) peer->text.resize(payload.bytes);
+    if (payload.bytes != 0) std::memcpy(Destination(*peer), payload.data, payload.bytes);
+    return OkStatus();
+  }
+
+  const int64_t rank_;
+  const int64_t size_;
+  const size_t axis_;
+  const bool is_bytes_;
+  Ref<Tensor> own_;
+  std::string own_text_;
+  std::vector<Peer> peers_;
+  Ref<Tensor> joined_;
+  uint64_t pending_ = 0;  // segments still to be handed out or received
+};
+
+}  // namespace
+
+Result<std::unique_ptr<LinkAllGather>> MakeLinkAllGather(const LinkCallContext& context) {
+  auto gather = std::make_unique<LinkAllGatherOfTensors>(context);
+  TUTTI_RETURN_IF_ERROR(gather->Prepare(*context.call->gather_input));
+  return std::unique_ptr<LinkAllGather>(std::move(gather));
+}
+
+}  // namespace tutti

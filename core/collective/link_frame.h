@@ -1,0 +1,44 @@
+// Frames: what travels over links. Each begins with a header of fixed size that says what follows and
+// proves that it is a header: a peer that went astray is found at its first frame, before anything
+// is allocated.
+//
+//   kCall     a rank is in call `sequence`: the serialised CallHeader, and its payload when small
+//   kData     a segment of a large payload; `argument` says which
+//   kError    the epoch has ended: the serialised Status
+//   kGoodbye  the rank makes no more calls: the serialised reason
+
+#ifndef TUTTI_CORE_COLLECTIVE_LINK_FRAME_H_
+#define TUTTI_CORE_COLLECTIVE_LINK_FRAME_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "core/base/status.h"
+
+namespace tutti {
+
+enum class FrameKind : uint8_t { kCall = 1, kData = 2, kError = 3, kGoodbye = 4 };
+
+struct FrameHeader {
+  FrameKind kind = FrameKind::kCall;
+  int64_t epoch = 0;
+  int64_t sequence = 0;     // of the call; of kError and kGoodbye the sender's last one
+  uint64_t argument = 0;    // kData: the segment; kCall: bytes of the sender's whole payload
+  uint32_t body_bytes = 0;  // serialised, covered by a checksum
+  uint32_t data_bytes = 0;  // tensor elements
+  uint32_t body_crc = 0;
+};
+
+inline constexpr size_t kFrameHeaderBytes = 48;
+// At most so much of a payload comes in one frame.
+inline constexpr size_t kMaxFrameDataBytes = size_t{1} << 20;
+
+void EncodeFrameHeader(const FrameHeader& header, char* bytes);
+// From kFrameHeaderBytes bytes. DATA_LOSS for what is no header, INVALID_ARGUMENT for one of another
+// version or epoch; the message goes on after "rank 1 sent ".
+Status DecodeFrameHeader(const char* bytes, int64_t epoch, FrameHeader* header);
+
+}  // namespace tutti
+
+#endif  // TUTTI_CORE_COLLECTIVE_LINK_FRAME_H_

@@ -1,0 +1,289 @@
+#include "core/collective/link_peer.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "core/base/crc32c.h"
+#include "core/base/error.h"
+#include "core/collective/call_header_wire.h"
+
+namespace tutti {
+namespace {
+
+// Holds a small call's frame with its payload, so that one system call takes it in.
+constexpr size_t kBufferBytes = 72 << 10;
+// While large payloads come, more than a header is better read into place.
+constexpr size_t kHeaderReadBytes = 1024;
+// Reads in a row before the other peers get their turn.
+constexpr int kMaxRounds = 24;
+
+}  // namespace
+
+LinkPeer::LinkPeer(int64_t rank, int64_t epoch, std::unique_ptr<Link> link)
+    : rank_(rank), epoch_(epoch), link_(std::move(link)), buffer_(kBufferBytes) {}
+
+// ---- Out ----
+
+void LinkPeer::SetOut(const FrameHeader& header, std::string_view body, MemoryParts* data) {
+  out_head_.resize(kFrameHeaderBytes);
+  EncodeFrameHeader(header, out_head_.data());
+  out_head_.append(body);
+  out_.Clear();
+  out_.Add(out_head_.data(), out_head_.size());
+  if (data == nullptr) return;
+  for (const iovec& part : data->rest()) out_.Add(part.iov_base, part.iov_len);
+}
+
+void LinkPeer::StartFrame(FrameKind kind, int64_t sequence, uint64_t argument,
+                          std::string_view body, MemoryParts* data) {
+  FrameHeader header;
+  header.kind = kind;
+  header.epoch = epoch_;
+  header.sequence = sequence;
+  header.argument = argument;
+  header.body_bytes = static_cast<uint32_t>(body.size());
+  header.body_crc = Crc32c(body.data(), body.size());
+  header.data_bytes = data == nullptr ? 0 : static_cast<uint32_t>(data->remaining());
+  SetOut(header, body, data);
+}
+
+void LinkPeer::QueueFrame(FrameKind kind, int64_t sequence, std::string_view body) {
+  if (send_closed_) return;
+  FrameHeader header;
+  header.kind = kind;
+  header.epoch = epoch_;
+  header.sequence = sequence;
+  header.body_bytes = static_cast<uint32_t>(body.size());
+  header.body_crc = Crc32c(body.data(), body.size());
+  std::string frame(kFrameHeaderBytes, '\0');
+  EncodeFrameHeader(header, frame.data());
+  frame.append(body);
+  queue_.push_back(std::move(frame));
+}
+
+void LinkPeer::Detach() {
+  std::string rest;
+  for (const iovec& part : out_.rest()) {
+    rest.append(static_cast<const char*>(part.iov_base), part.iov_len);
+  }
+  out_head_ = std::move(rest);
+  out_.Clear();
+  out_.Add(out_head_.data(), out_head_.size());
+}
+
+bool LinkPeer::Send() {
+  bool progress = false;
+  while (!send_closed_) {
+    if (out_.remaining() == 0) {
+      if (queue_.empty()) break;
+      out_head_ = std::move(queue_.front());
+      queue_.pop_front();
+      out_.Clear();
+      out_.Add(out_head_.data(), out_head_.size());
+    }
+    const int64_t sent = link_->TrySend(out_.rest());
+    if (sent == 0) break;
+    if (sent < 0) {
+      // Why is for the receiving side to find out: what the peer said last may still be there.
+      send_closed_ = true;
+      out_.Clear();
+      queue_.clear();
+      break;
+    }
+    out_.Advance(static_cast<size_t>(sent));
+    progress = true;
+  }
+  return progress;
+}
+
+// ---- In ----
+
+Status LinkPeer::Protocol(Status status) const {
+  return Status(status.code(), Format("rank {} sent {}", rank_, status.message()))
+      .With("peer", rank_);
+}
+
+size_t LinkPeer::TakeBuffered(void* destination, size_t bytes) {
+  const size_t taken = std::min(bytes, buffer_end_ - buffer_begin_);
+  if (taken != 0) std::memcpy(destination, buffer_.data() + buffer_begin_, taken);
+  buffer_begin_ += taken;
+  return taken;
+}
+
+bool LinkPeer::ReadHeaderBytes(size_t buffer_room) {
+  if (buffer_begin_ != 0) {
+    std::memmove(buffer_.data(), buffer_.data() + buffer_begin_, buffer_end_ - buffer_begin_);
+    buffer_end_ -= buffer_begin_;
+    buffer_begin_ = 0;
+  }
+  const iovec part{buffer_.data() + buffer_end_,
+                   std::min(buffer_room, buffer_.size()) - buffer_end_};
+  const int64_t received = link_->TryReceive(std::span<const iovec>(&part, 1));
+  if (received < 0) closed_ = true;
+  if (received <= 0) return false;
+  buffer_end_ += static_cast<size_t>(received);
+  return true;
+}
+
+bool LinkPeer::ReadInto(size_t buffer_room) {
+  // What is buffered comes first.
+  while (in_.remaining() != 0 && buffer_begin_ != buffer_end_) {
+    const iovec part = in_.rest().front();
+    in_.Advance(TakeBuffered(part.iov_base, part.iov_len));
+  }
+  if (in_.remaining() == 0) return true;
+
+  buffer_begin_ = buffer_end_ = 0;
+  iovec parts[Link::kMaxParts];
+  const std::span<const iovec> rest = in_.rest();
+  size_t count = std::min(rest.size(), Link::kMaxParts - 1);
+  size_t wanted = 0;
+  for (size_t i = 0; i < count; ++i) {
+    parts[i] = rest[i];
+    wanted += rest[i].iov_len;
+  }
+  if (count == rest.size()) parts[count++] = iovec{buffer_.data(), buffer_room};
+  const int64_t result = link_->TryReceive(std::span<const iovec>(parts, count));
+  if (result < 0) closed_ = true;
+  if (result <= 0) return false;
+  const auto received = static_cast<size_t>(result);
+  in_.Advance(std::min(received, wanted));
+  if (received > wanted) buffer_end_ = received - wanted;
+  return true;
+}
+
+bool LinkPeer::DiscardBytes() {
+  const size_t buffered = std::min(discard_bytes_, buffer_end_ - buffer_begin_);
+  buffer_begin_ += buffered;
+  discard_bytes_ -= buffered;
+  if (discard_bytes_ == 0) return true;
+  buffer_begin_ = buffer_end_ = 0;
+  const iovec part{buffer_.data(), std::min(buffer_.size(), discard_bytes_)};
+  const int64_t received = link_->TryReceive(std::span<const iovec>(&part, 1));
+  if (received < 0) closed_ = true;
+  if (received <= 0) return false;
+  discard_bytes_ -= static_cast<size_t>(received);
+  return true;
+}
+
+Status LinkPeer::BeginFrame(int64_t sequence) {
+  TUTTI_RETURN_IF_ERROR(DecodeFrameHeader(buffer_.data() + buffer_begin_, epoch_, &header_));
+  buffer_begin_ += kFrameHeaderBytes;
+  in_.Clear();
+  if (header_.kind == FrameKind::kData) {
+    if (header_.sequence != sequence && !discard_all_) {
+      return DataLoss("data of call #{} while call #{} is due", header_.sequence, sequence);
+    }
+    state_ = State::kOffer;
+    return OkStatus();
+  }
+  body_.resize(header_.body_bytes);
+  in_.Add(body_.data(), body_.size());
+  state_ = State::kBody;
+  if (header_.kind != FrameKind::kCall) return OkStatus();
+  // Each call needs everybody, so that nobody is two ahead.
+  if (header_.sequence != last_sequence_ + 1 || header_.sequence > sequence + 1) {
+    return DataLoss("call #{} after its call #{}, while this rank has made {} calls",
+                    header_.sequence, last_sequence_, sequence);
+  }
+  Call& slot = calls_[header_.sequence & 1];
+  slot.sequence = 0;
+  if (!slot.data.Reserve(header_.data_bytes)) {
+    return ResourceExhausted("a payload of {} bytes, for which there is no memory",
+                             header_.data_bytes);
+  }
+  slot.data_bytes = header_.data_bytes;
+  slot.total_bytes = header_.argument;
+  in_.Add(slot.data.data(), slot.data_bytes);
+  return OkStatus();
+}
+
+Status LinkPeer::FinishBody() {
+  state_ = State::kHeader;
+  if (Crc32c(body_.data(), body_.size()) != header_.body_crc) {
+    return DataLoss("a frame whose contents have a wrong checksum");
+  }
+  if (header_.kind == FrameKind::kError) {
+    if (error_.ok()) error_ = ParseStatus(body_);
+  } else if (header_.kind == FrameKind::kGoodbye) {
+    goodbye_ = ParseStatus(body_);
+  } else {
+    Call& slot = calls_[header_.sequence & 1];
+    slot.body.swap(body_);
+    slot.sequence = header_.sequence;
+    last_sequence_ = header_.sequence;
+    const auto op = slot.body.empty() ? uint8_t{0} : static_cast<uint8_t>(slot.body[0]);
+    last_op_ = op <= static_cast<uint8_t>(CollectiveOp::kBarrier) ? static_cast<CollectiveOp>(op)
+                                                                  : CollectiveOp::kNone;
+  }
+  return OkStatus();
+}
+
+Status LinkPeer::BeginData(LinkExchange* exchange) {
+  if (discard_all_) {
+    discard_bytes_ = header_.data_bytes;
+    state_ = State::kDiscard;
+    return OkStatus();
+  }
+  if (exchange == nullptr) {
+    paused_ = true;
+    return OkStatus();
+  }
+  TUTTI_ASSIGN_OR_RETURN(const bool accepted, exchange->Accept(rank_, header_.argument,
+                                                               header_.data_bytes, &in_));
+  paused_ = !accepted;
+  if (accepted) state_ = State::kData;
+  return OkStatus();
+}
+
+Status LinkPeer::Receive(int64_t sequence, LinkExchange* exchange, bool* progress) {
+  paused_ = false;
+  const size_t buffer_room = exchange != nullptr ? kHeaderReadBytes : kBufferBytes;
+  for (int round = 0; round < kMaxRounds && !closed_ && !paused_; ++round) {
+    bool came = true;
+    Status status;
+    switch (state_) {
+      case State::kHeader:
+        if (buffer_end_ - buffer_begin_ >= kFrameHeaderBytes) {
+          status = BeginFrame(sequence);
+        } else {
+          came = ReadHeaderBytes(buffer_room);
+        }
+        break;
+      case State::kBody:
+        came = ReadInto(buffer_room);
+        if (in_.remaining() == 0) status = FinishBody();
+        break;
+      case State::kOffer:
+        status = BeginData(exchange);
+        came = !paused_;
+        break;
+      case State::kData:
+        came = ReadInto(buffer_room);
+        if (in_.remaining() == 0) {
+          state_ = State::kHeader;
+          status = exchange->Received(rank_);
+        }
+        break;
+      case State::kDiscard:
+        came = DiscardBytes();
+        if (discard_bytes_ == 0) state_ = State::kHeader;
+        break;
+    }
+    if (!status.ok()) return Protocol(std::move(status));
+    if (!came) break;
+    *progress = true;
+  }
+  return OkStatus();
+}
+
+void LinkPeer::Discard() {
+  discard_all_ = true;
+  if (state_ != State::kData) return;
+  discard_bytes_ = in_.remaining();
+  in_.Clear();
+  state_ = State::kDiscard;
+}
+
+}  // namespace tutti

@@ -1,0 +1,129 @@
+// LinkPeer: one peer rank as LinkTransport sees it: its link, the frame that goes out, the frame that
+// comes in, and what the peer has said.
+//
+// Out: one frame at a time. Its data is the caller's memory until it is sent; Detach copies what is
+// left of it when the call ends early, so that the frames behind it (an error, a goodbye) still
+// follow at a border. In: frames are read into place. A peer can be one call ahead, so that the
+// headers of two calls are kept; a data frame that the call has no room for yet stays in the link.
+
+#ifndef TUTTI_CORE_COLLECTIVE_LINK_PEER_H_
+#define TUTTI_CORE_COLLECTIVE_LINK_PEER_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/status.h"
+#include "core/collective/link.h"
+#include "core/collective/link_exchange.h"
+#include "core/collective/link_frame.h"
+#include "core/collective/memory_parts.h"
+
+namespace tutti {
+
+class LinkPeer {
+ public:
+  // What the peer said about a call.
+  struct Call {
+    int64_t sequence = 0;
+    std::string body;  // the serialised header
+    AlignedRoom data;
+    size_t data_bytes = 0;
+    uint64_t total_bytes = 0;
+  };
+
+  LinkPeer(int64_t rank, int64_t epoch, std::unique_ptr<Link> link);
+
+  int64_t rank() const { return rank_; }
+  Link& link() { return *link_; }
+
+  // ---- Out ----
+
+  // A frame is on its way, or waits.
+  bool sending() const { return out_.remaining() != 0 || !queue_.empty(); }
+  bool may_start_frame() const { return !sending() && !send_closed_; }
+  bool send_closed() const { return send_closed_; }
+  // Call only when may_start_frame(). `*data` is taken.
+  void StartFrame(FrameKind kind, int64_t sequence, uint64_t argument, std::string_view body,
+                  MemoryParts* data);
+  // Puts a frame without data behind what is being sent.
+  void QueueFrame(FrameKind kind, int64_t sequence, std::string_view body);
+  // From here on nothing of the caller's memory is used.
+  void Detach();
+  // Sends what goes. True when anything went.
+  bool Send();
+
+  // ---- In ----
+
+  // Takes in what is there, up to some bound. `sequence` is that of this rank's last call, which may
+  // still run; `exchange` takes data and may be null. Sets *progress when anything came. Fails when
+  // the peer sent what it must not ("rank 1 sent ...").
+  Status Receive(int64_t sequence, LinkExchange* exchange, bool* progress);
+  // Data in the middle of a frame goes nowhere from here on, and later frames' neither.
+  void Discard();
+  // A data frame has come for which there is no room yet.
+  bool paused() const { return paused_; }
+
+  // ---- What it has said ----
+
+  // Its header of the call, or null.
+  const Call* call(int64_t sequence) const {
+    const Call& slot = calls_[sequence & 1];
+    return slot.sequence == sequence ? &slot : nullptr;
+  }
+  int64_t last_sequence() const { return last_sequence_; }
+  CollectiveOp last_op() const { return last_op_; }
+  const Status& error() const { return error_; }            // that ended the epoch for it
+  const Status& leave_reason() const { return goodbye_; }    // not OK: it has left
+  // Its link has ended without a goodbye or an error.
+  bool gone() const { return closed_ && goodbye_.ok() && error_.ok(); }
+  bool closed() const { return closed_; }
+
+ private:
+  enum class State { kHeader, kBody, kOffer, kData, kDiscard };
+
+  void SetOut(const FrameHeader& header, std::string_view body, MemoryParts* data);
+  Status BeginFrame(int64_t sequence);
+  Status FinishBody();
+  Status BeginData(LinkExchange* exchange);
+  size_t TakeBuffered(void* destination, size_t bytes);
+  // Fills the parts of in_, and reads beyond them into the buffer. False when nothing came.
+  bool ReadInto(size_t buffer_room);
+  bool ReadHeaderBytes(size_t buffer_room);
+  bool DiscardBytes();
+  Status Protocol(Status status) const;
+
+  const int64_t rank_;
+  const int64_t epoch_;
+  const std::unique_ptr<Link> link_;
+
+  MemoryParts out_;
+  std::string out_head_;  // header and body of the frame that goes out, or what Detach has copied
+  std::deque<std::string> queue_;
+  bool send_closed_ = false;
+
+  State state_ = State::kHeader;
+  FrameHeader header_;  // of the frame that comes in
+  MemoryParts in_;
+  std::string body_;
+  size_t discard_bytes_ = 0;
+  bool discard_all_ = false;
+  bool paused_ = false;
+  bool closed_ = false;
+  std::vector<char> buffer_;
+  size_t buffer_begin_ = 0;
+  size_t buffer_end_ = 0;
+
+  Call calls_[2];
+  int64_t last_sequence_ = 0;
+  CollectiveOp last_op_ = CollectiveOp::kNone;
+  Status error_;
+  Status goodbye_;
+};
+
+}  // namespace tutti
+
+#endif  // TUTTI_CORE_COLLECTIVE_LINK_PEER_H_

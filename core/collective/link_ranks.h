@@ -1,0 +1,165 @@
+// For tests and benchmarks: communicators over links between threads of this process, of every kind
+// of link.
+
+#ifndef TUTTI_CORE_COLLECTIVE_LINK_RANKS_H_
+#define TUTTI_CORE_COLLECTIVE_LINK_RANKS_H_
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "core/base/call_options.h"
+#include "core/base/clock.h"
+#include "core/base/real_environment.h"
+#include "core/base/ref.h"
+#include "core/base/status.h"
+#include "core/base/text.h"
+#include "core/collective/communicator.h"
+#include "core/collective/link_transport.h"
+#include "core/collective/ring_link.h"
+#include "core/collective/tcp_link.h"
+
+namespace tutti {
+
+enum class LinkKind { kSocketPair, kTcp, kRing, kMixed };
+
+using SocketPair = std::pair<FileDescriptor, FileDescriptor>;
+
+inline SocketPair MakeUnixPair() {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) std::abort();
+  return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
+}
+
+inline SocketPair MakeTcpPair() {
+  FileDescriptor listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof(address);
+  if (bind(listener.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0 ||
+      listen(listener.get(), 1) != 0 ||
+      getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0) {
+    std::abort();
+  }
+  FileDescriptor first(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (connect(first.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) {
+    std::abort();
+  }
+  FileDescriptor second(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  if (!second) std::abort();
+  return {std::move(first), std::move(second)};
+}
+
+// Both ends of a link of the kind; of kMixed one or another, as `pair` says.
+inline std::pair<std::unique_ptr<Link>, std::unique_ptr<Link>> MakeLinks(
+    LinkKind kind, int pair = 0, size_t ring_capacity = RingLink::kDefaultCapacity) {
+  if (kind == LinkKind::kMixed) {
+    constexpr LinkKind kKinds[] = {LinkKind::kRing, LinkKind::kTcp, LinkKind::kSocketPair};
+    kind = kKinds[pair % 3];
+  }
+  SocketPair sockets = kind == LinkKind::kTcp ? MakeTcpPair() : MakeUnixPair();
+  if (kind != LinkKind::kRing) {
+    return {std::make_unique<TcpLink>(std::move(sockets.first)),
+            std::make_unique<TcpLink>(std::move(sockets.second))};
+  }
+  const FileDescriptor segment = RingLink::CreateSegment(ring_capacity, 7).value();
+  return {RingLink::Attach(std::move(sockets.first), segment, 7, /*first=*/true).value(),
+          RingLink::Attach(std::move(sockets.second), segment, 7, /*first=*/false).value()};
+}
+
+// links[a][b] is a's end of the link to b.
+inline std::vector<std::vector<std::unique_ptr<Link>>> MakeAllLinks(
+    size_t size, LinkKind kind, size_t ring_capacity = RingLink::kDefaultCapacity) {
+  std::vector<std::vector<std::unique_ptr<Link>>> links(size);
+  for (std::vector<std::unique_ptr<Link>>& row : links) row.resize(size);
+  int pair = 0;
+  for (size_t a = 0; a < size; ++a) {
+    for (size_t b = a + 1; b < size; ++b) {
+      auto [first, second] = MakeLinks(kind, pair++, ring_capacity);
+      links[a][b] = std::move(first);
+      links[b][a] = std::move(second);
+    }
+  }
+  return links;
+}
+
+class LinkRanks {
+ public:
+  LinkRanks(size_t size, std::vector<std::vector<std::unique_ptr<Link>>> links, bool spin = false)
+      : environment_(MakeRef<RealEnvironment>(RealEnvironmentOptions{.log_level = LogLevel::kOff})) {
+    for (size_t rank = 0; rank < size; ++rank) {
+      LinkTransport::Options options;
+      options.name = "group";
+      options.rank = static_cast<int64_t>(rank);
+      options.size = static_cast<int64_t>(size);
+      options.spin = spin;
+      for (size_t other = 0; other < size; ++other) {
+        options.descriptions.push_back(Format("worker {}, pid {}", other, 4711 + other));
+      }
+      std::unique_ptr<LinkTransport> transport =
+          LinkTransport::Create(environment_, options, std::move(links[rank])).value();
+      ranks_.push_back(Communicator::CreateOver(environment_.get(), "group",
+                                                static_cast<int64_t>(rank),
+                                                static_cast<int64_t>(size), 1,
+                                                std::move(transport))
+                           .value());
+    }
+  }
+  LinkRanks(size_t size, LinkKind kind, bool spin = false)
+      : LinkRanks(size, MakeAllLinks(size, kind), spin) {}
+  ~LinkRanks() {
+    for (const Ref<Communicator>& rank : ranks_) {
+      if (rank && !rank->Close(CallOptions()).ok()) std::abort();
+    }
+    ranks_.clear();
+    if (!environment_->Shutdown(CallOptions()).ok()) std::abort();
+  }
+  LinkRanks(const LinkRanks&) = delete;
+  LinkRanks& operator=(const LinkRanks&) = delete;
+
+  RealEnvironment& environment() { return *environment_; }
+  size_t size() const { return ranks_.size(); }
+  Communicator& operator[](size_t rank) { return *ranks_[rank]; }
+  // Closes a rank and takes its end of all links away.
+  void Drop(size_t rank) {
+    if (!ranks_[rank]->Close(Hang()).ok()) std::abort();
+    ranks_[rank].reset();
+  }
+
+  // A limit that only a hang can reach.
+  CallOptions Hang() { return Timeout(60 * kSecondNs); }
+  CallOptions Timeout(int64_t timeout_ns) {
+    return CallOptions::WithTimeout(environment_->clock(), timeout_ns);
+  }
+
+  // body(rank, communicator) -> Status on a thread per rank; the statuses in rank order.
+  template <typename Body>
+  std::vector<Status> Run(Body body) {
+    std::vector<Status> statuses(size());
+    std::vector<std::thread> threads;
+    for (size_t rank = 0; rank < size(); ++rank) {
+      if (!ranks_[rank]) continue;
+      threads.emplace_back([this, &statuses, &body, rank] {
+        statuses[rank] = body(static_cast<int64_t>(rank), *ranks_[rank]);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return statuses;
+  }
+
+ private:
+  const Ref<RealEnvironment> environment_;
+  std::vector<Ref<Communicator>> ranks_;
+};
+
+}  // namespace tutti
+
+#endif  // TUTTI_CORE_COLLECTIVE_LINK_RANKS_H_

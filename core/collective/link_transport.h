@@ -1,0 +1,64 @@
+// LinkTransport: a rank that has a link to each of its peers, over which frames travel (link_frame.h).
+//
+// A call begins with a header from everybody to everybody, which carries small payloads along. Who
+// has all of them knows that everybody is in the same call; only then do segments of large payloads
+// follow, so that nobody is sent data that it does not read. Since each call needs everybody, nobody
+// is ever two calls ahead. All sending and receiving is one loop on the thread that makes the call;
+// it always reads while it writes, so that ranks which all send at once do not lock each other up.
+//
+// The first error of a rank goes to all its peers, behind what it was sending; whoever learns of an
+// error passes it on. A link that ends without a goodbye or an error is a dead peer.
+
+#ifndef TUTTI_CORE_COLLECTIVE_LINK_TRANSPORT_H_
+#define TUTTI_CORE_COLLECTIVE_LINK_TRANSPORT_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/ref.h"
+#include "core/base/status.h"
+#include "core/collective/link.h"
+#include "core/collective/transport.h"
+
+namespace tutti {
+
+class Environment;
+
+class LinkTransport final : public Transport {
+ public:
+  struct Options {
+    std::string name;    // of the communicator
+    int64_t rank = 0;
+    int64_t size = 1;
+    int64_t epoch = 1;
+    // Look for messages for some microseconds before sleeping: where every rank of this machine has
+    // a core.
+    bool spin = false;
+    // "worker 1, pid 4711" by rank, for messages; may be empty.
+    std::vector<std::string> descriptions;
+  };
+
+  // `links` by rank; the own one is null. Not for simulations: links are real sockets.
+  static Result<std::unique_ptr<LinkTransport>> Create(Ref<Environment> environment,
+                                                       Options options,
+                                                       std::vector<std::unique_ptr<Link>> links);
+  ~LinkTransport() override;
+
+  Status Execute(CollectiveCall* call) override;
+  Status Fail(Status error) override;
+  Status failure() const override;
+  bool ClaimFlightRecord() override;
+  void Leave(Status reason) override;
+
+ private:
+  class State;
+  explicit LinkTransport(std::unique_ptr<State> state);
+
+  const std::unique_ptr<State> state_;
+};
+
+}  // namespace tutti
+
+#endif  // TUTTI_CORE_COLLECTIVE_LINK_TRANSPORT_H_

@@ -1,0 +1,78 @@
+#include "core/collective/tcp_link.h"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "core/base/text.h"
+
+namespace tutti {
+namespace {
+
+msghdr MessageOf(std::span<const iovec> parts) {
+  msghdr message = {};
+  message.msg_iov = const_cast<iovec*>(parts.data());
+  message.msg_iovlen = std::min(parts.size(), Link::kMaxParts);
+  return message;
+}
+
+bool WouldBlock(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
+
+}  // namespace
+
+TcpLink::TcpLink(FileDescriptor socket) : socket_(std::move(socket)) {
+  const int flags = fcntl(socket_.get(), F_GETFL);
+  if (flags >= 0 && (flags & O_NONBLOCK) == 0) {
+    fcntl(socket_.get(), F_SETFL, flags | O_NONBLOCK);
+  }
+  // Fails on a Unix socket, which has no such delay. Buffers stay the kernel's affair: it grows
+  // those of TCP as far as the stream can use them, and stops once somebody sets a size.
+  const int on = 1;
+  setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+}
+
+int64_t TcpLink::TrySend(std::span<const iovec> parts) {
+  const msghdr message = MessageOf(parts);
+  const ssize_t sent = sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (sent >= 0) return sent;
+  // ENOBUFS and ENOMEM pass, like a full buffer.
+  return WouldBlock(errno) || errno == ENOBUFS || errno == ENOMEM ? 0 : kClosed;
+}
+
+int64_t TcpLink::TryReceive(std::span<const iovec> parts) {
+  msghdr message = MessageOf(parts);
+  const ssize_t received = recvmsg(socket_.get(), &message, MSG_DONTWAIT);
+  if (received > 0) return received;
+  if (received < 0 && (WouldBlock(errno) || errno == ENOMEM)) return 0;
+  receive_error_ = received < 0 ? errno : 0;
+  return kClosed;
+}
+
+bool TcpLink::PrepareSleep(bool want_read, bool want_write, pollfd* entry) {
+  if (want_read) hung_up_unread_ = false;
+  entry->fd = socket_.get();
+  entry->events = static_cast<short>((want_read ? POLLIN : 0) | (want_write ? POLLOUT : 0));
+  entry->revents = 0;
+  // A hang-up is reported whether asked for or not: poll would return at once for ever.
+  if (entry->events == 0 && hung_up_unread_) entry->fd = -1;
+  return true;
+}
+
+void TcpLink::EndSleep(const pollfd& entry) {
+  if ((entry.events & POLLIN) == 0 && (entry.revents & (POLLHUP | POLLERR)) != 0) {
+    hung_up_unread_ = true;
+  }
+}
+
+std::string TcpLink::CloseReason() const {
+  if (receive_error_ == 0) return "its connection closed";
+  return Format("its connection broke ({})", std::strerror(receive_error_));
+}
+
+}  // namespace tutti

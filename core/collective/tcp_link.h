@@ -1,0 +1,34 @@
+// TcpLink: a link over a connected stream socket, TCP between machines or whatever a test has.
+
+#ifndef TUTTI_CORE_COLLECTIVE_TCP_LINK_H_
+#define TUTTI_CORE_COLLECTIVE_TCP_LINK_H_
+
+#include <span>
+#include <string>
+
+#include "core/cluster/file_descriptor.h"
+#include "core/collective/link.h"
+
+namespace tutti {
+
+class TcpLink final : public Link {
+ public:
+  // Sets what the socket still lacks: non-blocking, and on TCP no delay of small messages.
+  explicit TcpLink(FileDescriptor socket);
+
+  int64_t TrySend(std::span<const iovec> parts) override;
+  int64_t TryReceive(std::span<const iovec> parts) override;
+  bool PrepareSleep(bool want_read, bool want_write, pollfd* entry) override;
+  void EndSleep(const pollfd& entry) override;
+  std::string CloseReason() const override;
+  const char* kind() const override { return "tcp"; }
+
+ private:
+  const FileDescriptor socket_;
+  int receive_error_ = 0;       // errno that ended it; 0 for an orderly end
+  bool hung_up_unread_ = false;  // poll said so while nobody wanted to read
+};
+
+}  // namespace tutti
+
+#endif  // TUTTI_CORE_COLLECTIVE_TCP_LINK_H_
