@@ -78,7 +78,7 @@ struct RankPosition {
   CollectiveOp last_op = CollectiveOp::kNone;  // of its last call; kNone before the first
   int64_t last_sequence = 0;
   bool in_call = false;  // it has come to the call, but has not done its part of it
-  std::string who;       // "worker 1, pid 4711"; may be empty
+  std::string who = {};       // "worker 1, pid 4711"; may be empty
 };
 
 // "rank 2 (worker 2, pid 4711), which has not called; its last call was #40 barrier": the ranks that
