@@ -197,7 +197,7 @@ void SharedGroup::Arrive() {
 Status SharedGroup::Meet() {
   TUTTI_RETURN_IF_ERROR(Await(0));
   for (int64_t peer = 0; peer < size(); ++peer) {
-    if (peer != rank() && !SameAsOwnHeader(peer)) return Fail(DescribeMismatch());
+    if (peer != rank() && !SameHeader(peer, rank())) return Fail(DescribeMismatch());
   }
   return OkStatus();
 }
@@ -209,16 +209,16 @@ void SharedGroup::Finish(uint64_t last_step) {
   store_choice_.Note(call_->header.op, payload_bytes_, took_ns - waited_ns_);
 }
 
-bool SharedGroup::SameAsOwnHeader(int64_t peer) const noexcept {
-  const SharedEntry& theirs = layout_.entry(peer, sequence_);
-  const SharedEntry& own = OwnEntry();
-  if (theirs.call.load(std::memory_order_relaxed) != call_word_ ||
-      theirs.header_bytes != header_.size()) {
+bool SharedGroup::SameHeader(int64_t rank, int64_t other) const noexcept {
+  const SharedEntry& a = layout_.entry(rank, sequence_);
+  const SharedEntry& b = layout_.entry(other, sequence_);
+  const size_t bytes = b.header_bytes;
+  if (a.call.load(std::memory_order_relaxed) != b.call.load(std::memory_order_relaxed) ||
+      a.header_bytes != bytes) {
     return false;
   }
-  const size_t shown = ShownHeaderBytes(header_.size());
-  const size_t compared = header_.size() > shown ? shown + sizeof(uint64_t) : shown;
-  return std::memcmp(theirs.room, own.room, compared) == 0;
+  const size_t shown = ShownHeaderBytes(bytes);
+  return std::memcmp(a.room, b.room, bytes == shown ? shown : shown + sizeof(uint64_t)) == 0;
 }
 
 Result<CallHeader> SharedGroup::HeaderOf(int64_t rank, bool* complete,
@@ -284,12 +284,19 @@ Status SharedGroup::DescribeMismatch() const {
   for (const CallHeader& header : headers) pointers.push_back(&header);
   Status status = CheckSameCall(pointers, Label());
   if (!status.ok()) return status;
-  return WithCallDetails(
-      InvalidArgument("{} #{}: the lists of {} tensors differ between ranks after the first {}; "
-                      "dtype and shape must be the same on all ranks",
-                      CollectiveOpName(headers[0].op), sequence_, counts[0],
-                      headers[0].num_tensors),
-      0, headers[0].op, Label());
+  // What is shown of the lists is equal; some hash is another.
+  for (int64_t r = 1; r < size(); ++r) {
+    if (SameHeader(r, 0)) continue;
+    return WithCallDetails(
+               InvalidArgument("rank {}: {} #{}: its {} tensors differ from those of rank 0 after "
+                               "the first {}; dtype and shape must be the same on all ranks",
+                               r, CollectiveOpName(headers[0].op), sequence_, counts[0],
+                               headers[0].num_tensors),
+               r, headers[0].op, Label())
+        .With("peer", 0);
+  }
+  return Internal("{} #{}: headers that differed are equal now", CollectiveOpName(headers[0].op),
+                  sequence_);
 }
 
 Status SharedGroup::FailPeer(int64_t peer, std::string_view what) {

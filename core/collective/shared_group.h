@@ -133,7 +133,7 @@ class SharedGroup {
   std::vector<RankPosition> Positions(uint64_t progress, int64_t who) const;
   std::string NameOf(int64_t rank) const;
 
-  bool SameAsOwnHeader(int64_t peer) const noexcept;
+  bool SameHeader(int64_t rank, int64_t other) const noexcept;
   Status DescribeMismatch() const;
   Result<CallHeader> HeaderOf(int64_t rank, bool* complete, size_t* whole_num_tensors) const;
 
