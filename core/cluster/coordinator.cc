@@ -1,0 +1,448 @@
+#include "core/cluster/coordinator.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "core/base/clock.h"
+#include "core/base/environment.h"
+#include "core/base/error.h"
+#include "core/base/log.h"
+#include "core/base/random.h"
+#include "core/cluster/rendezvous.h"
+
+namespace tutti {
+
+// One connection. The network owns it; a seat, or the set of strangers, points to it while it is open.
+class Coordinator::Session final : public ControlHandler {
+ public:
+  Session(Coordinator& coordinator, Ref<ControlConnection> connection)
+      : connection(std::move(connection)), coordinator_(coordinator) {}
+  void OnMessage(std::string_view message) override {
+    if (!ending) coordinator_.OnMessage(*this, message);
+  }
+  void OnClosed(Status reason) override { coordinator_.OnClosed(*this, reason); }
+
+  // Says nothing more and hears nothing more.
+  void End(const Status& reason) {
+    ending = true;
+    connection->Close(reason);
+  }
+
+  const Ref<ControlConnection> connection;
+  int64_t worker = -1;  // of the seat; -1: a stranger, or not seated any more
+  bool ending = false;
+  Silence silence;      // while a stranger
+
+ private:
+  Coordinator& coordinator_;
+};
+
+namespace {
+
+class Acceptor final : public ControlAcceptor {
+ public:
+  explicit Acceptor(Coordinator& coordinator) : coordinator_(coordinator) {}
+  std::unique_ptr<ControlHandler> OnAccept(Ref<ControlConnection> connection) override {
+    return coordinator_.Accept(std::move(connection));
+  }
+
+ private:
+  Coordinator& coordinator_;
+};
+
+}  // namespace
+
+Coordinator::Coordinator(Environment& environment, Ref<ControlNetwork> network, Options options)
+    : environment_(environment),
+      network_(std::move(network)),
+      options_(std::move(options)),
+      timing_(options_.timing.Checked()),
+      seats_(options_.tasks.size()),
+      exchanges_(static_cast<int64_t>(options_.tasks.size())) {}
+
+Coordinator::~Coordinator() = default;
+
+void Coordinator::Start() { ScheduleTick(); }
+
+std::unique_ptr<ControlAcceptor> Coordinator::MakeAcceptor() {
+  return std::make_unique<Acceptor>(*this);
+}
+
+std::unique_ptr<ControlHandler> Coordinator::Accept(Ref<ControlConnection> connection) {
+  if (strangers_.size() >= kMaxStrangers) return nullptr;
+  auto session = std::make_unique<Session>(*this, std::move(connection));
+  session->silence.Heard(environment_.clock().NowNs());
+  strangers_.insert(session.get());
+  return session;
+}
+
+void Coordinator::OnMessage(Session& session, std::string_view bytes) {
+  Result<MessageToCoordinator> message = DecodeMessageToCoordinator(bytes);
+  if (!message.ok()) {
+    session.End(message.status().WithPrefix("worker 0 received"));
+    return;
+  }
+  if (session.worker < 0 && !std::holds_alternative<Hello>(*message)) {
+    session.End(InvalidArgument("worker 0 received another message before the hello"));
+    return;
+  }
+  if (session.worker >= 0) SeatOf(session).silence.Heard(environment_.clock().NowNs());
+  std::visit([&](auto& content) { On(session, content); }, *message);
+}
+
+void Coordinator::OnClosed(Session& session, const Status& reason) {
+  strangers_.erase(&session);
+  if (session.worker < 0) return;
+  const int64_t worker = session.worker;
+  Seat& seat = SeatOf(session);
+  session.worker = -1;
+  if (phase_ == Phase::kGathering) {
+    FreeSeat(seat, reason.ok() ? "its connection closed" : std::string(reason.message()));
+    return;
+  }
+  seat.session = nullptr;
+  if (phase_ != Phase::kRunning || seat.left) return;
+  if (seat.suspected) {
+    DeclareDead(worker, seat.suspicion);
+  } else {
+    DeclareDead(worker, reason.ok() ? "its connection closed without a goodbye"
+                                    : Format("its connection closed without a goodbye ({})",
+                                             reason.message()));
+  }
+}
+
+// ---- Gathering
+
+void Coordinator::On(Session& session, Hello& hello) {
+  if (session.worker >= 0) {
+    session.End(InvalidArgument("worker 0 received a second hello on one connection"));
+    return;
+  }
+  strangers_.erase(&session);
+  if (phase_ == Phase::kEnded) return Refuse(session, end_);
+  if (const Status status = CheckHasSeat(hello, options_.tasks); !status.ok()) {
+    return Refuse(session, status);
+  }
+  const int64_t worker = hello.info.worker;
+  Seat& seat = seats_[static_cast<size_t>(worker)];
+  if (phase_ == Phase::kRunning && (seat.left || seat.session == nullptr)) {
+    return Refuse(session, FailedPrecondition("{} has left this job, and a job that has begun takes "
+                                              "nobody in; start all workers again",
+                                              Describe(worker)));
+  }
+  if (seat.session != nullptr) {
+    const bool same = seat.hello.incarnation == hello.incarnation;
+    if (same && phase_ == Phase::kRunning) {
+      // It has not seen the welcome on a connection whose end we have not seen.
+      DeclareDead(worker, "its connection closed while the job began");
+      return Refuse(session, end_);
+    }
+    if (!same) {
+      return Refuse(session,
+                    AlreadyExists("worker {} is here already: pid {} on {}, and now pid {} on {} "
+                                  "says that it is worker {} too; give every process its own task",
+                                  worker, seat.hello.info.pid, seat.hello.info.host,
+                                  hello.info.pid, hello.info.host, worker));
+    }
+    // The same process, whose former connection broke without our knowing.
+    Session& former = *std::exchange(seat.session, nullptr);
+    former.worker = -1;
+    former.End(Unavailable("worker {} has come on a newer connection", worker));
+  }
+  session.worker = worker;
+  seat.session = &session;
+  seat.hello = std::move(hello);
+  seat.silence.Heard(environment_.clock().NowNs());
+  if (seat.hello.major == kMembershipMajor) Send(session, WhoIsMissing());
+  CompleteIfAllAreHere();
+}
+
+void Coordinator::FreeSeat(Seat& seat, std::string loss) {
+  seat.session = nullptr;
+  seat.loss = std::move(loss);
+  if (!misfit_.ok()) CompleteIfAllAreHere();  // it may have been the one that did not fit
+}
+
+Gathering Coordinator::WhoIsMissing() const {
+  constexpr size_t kNamed = 8;
+  Gathering gathering;
+  gathering.misfit = misfit_;
+  std::vector<std::string> missing;
+  size_t unnamed = 0;
+  for (size_t i = 0; i < seats_.size(); ++i) {
+    if (seats_[i].session != nullptr) continue;
+    if (missing.size() == kNamed) {
+      ++unnamed;
+      continue;
+    }
+    std::string text =
+        DescribeSeat(static_cast<int64_t>(i), options_.tasks, options_.addresses);
+    if (!seats_[i].loss.empty()) text += Format(", which came and was lost: {}", seats_[i].loss);
+    missing.push_back(std::move(text));
+  }
+  if (missing.empty()) return gathering;
+  gathering.waiting_for =
+      Format("{} of {} workers have not come: {}", missing.size() + unnamed, seats_.size(),
+             Join(missing, "; "));
+  if (unnamed > 0) gathering.waiting_for += Format("; and {} more", unnamed);
+  return gathering;
+}
+
+void Coordinator::CompleteIfAllAreHere() {
+  std::vector<const Hello*> hellos;
+  for (const Seat& seat : seats_) {
+    if (seat.session != nullptr) hellos.push_back(&seat.hello);
+  }
+  Status misfit = CheckWorkersFit(hellos);
+  if (!misfit.ok()) {
+    if (misfit_.ok()) misfit_since_ns_ = environment_.clock().NowNs();
+    misfit_ = std::move(misfit);
+    if (hellos.size() == seats_.size()) RefuseAll(misfit_);
+    return;
+  }
+  misfit_ = OkStatus();
+  if (hellos.size() < seats_.size()) return;
+  phase_ = Phase::kRunning;
+  Welcome welcome;
+  welcome.job_id = environment_.random().Next();
+  welcome.minor = kMembershipMinor;
+  welcome.capabilities = ~uint64_t{0};
+  for (const Hello* hello : hellos) {
+    welcome.minor = std::min(welcome.minor, hello->minor);
+    welcome.capabilities &= hello->capabilities;
+    welcome.workers.push_back(hello->info);
+  }
+  welcome.silence_limit_ns = timing_.silence_limit_ns;
+  welcome.heartbeat_interval_ns = timing_.heartbeat_interval_ns;
+  SendAll(welcome);
+}
+
+void Coordinator::RefuseAll(Status reason) {
+  phase_ = Phase::kEnded;
+  end_ = std::move(reason);
+  for (Seat& seat : seats_) {
+    if (seat.session == nullptr) continue;
+    seat.session->worker = -1;
+    Refuse(*std::exchange(seat.session, nullptr), end_);
+  }
+}
+
+void Coordinator::Refuse(Session& session, const Status& reason) {
+  Send(session, Refusal{reason});
+  session.End(OkStatus());
+}
+
+// ---- Running
+
+void Coordinator::On(Session&, Heartbeat&) {}
+
+void Coordinator::On(Session& session, ExchangePart& part) {
+  if (phase_ != Phase::kRunning) return;
+  Result<std::optional<ExchangeTable::Outcome>> outcome =
+      exchanges_.Bring(session.worker, part.key, std::move(part.part));
+  if (!outcome.ok()) {
+    session.End(outcome.status());
+    return;
+  }
+  if (outcome->has_value()) Tell(**outcome);
+}
+
+void Coordinator::On(Session& session, ExchangeWithdrawal& withdrawal) {
+  if (phase_ != Phase::kRunning) return;
+  const std::optional<ExchangeTable::Outcome> outcome = exchanges_.Withdraw(
+      session.worker, withdrawal.key,
+      Cancelled("exchange {}: {} has given it up: {}", Quote(withdrawal.key),
+                Describe(session.worker), withdrawal.reason.message())
+          .With("rank", session.worker)
+          .With("worker", session.worker)
+          .WithCause(withdrawal.reason));
+  if (outcome.has_value()) Tell(*outcome);
+}
+
+void Coordinator::On(Session& session, Suspicion& suspicion) {
+  if (phase_ != Phase::kRunning || suspicion.worker >= static_cast<int64_t>(seats_.size())) return;
+  Seat& seat = seats_[static_cast<size_t>(suspicion.worker)];
+  // Nobody can have seen the end of this very process.
+  if (seat.left || seat.suspected || seat.session == nullptr || suspicion.worker == 0) return;
+  (void)session;
+  seat.suspected = true;
+  seat.suspicion = std::move(suspicion.what);
+  (void)network_->PostAfter(kGoodbyeGraceNs, [this, worker = suspicion.worker] {
+    const Seat& suspect = seats_[static_cast<size_t>(worker)];
+    if (phase_ == Phase::kRunning && !suspect.left) DeclareDead(worker, suspect.suspicion);
+  });
+}
+
+void Coordinator::On(Session&, JobAbort& abort) {
+  if (phase_ == Phase::kRunning) Fail(std::move(abort.reason));
+}
+
+void Coordinator::On(Session& session, Goodbye& goodbye) {
+  const int64_t worker = session.worker;
+  Seat& seat = SeatOf(session);
+  if (phase_ == Phase::kGathering) {
+    session.worker = -1;
+    std::string loss = goodbye.reason.ok() ? "it left" : std::string(goodbye.reason.message());
+    if (worker != 0) {
+      session.End(OkStatus());
+      return FreeSeat(seat, std::move(loss));
+    }
+    const Gathering gathering = WhoIsMissing();
+    seat.session = nullptr;
+    Status reason = goodbye.reason.ok()
+                        ? Unavailable("worker 0 left before all workers had come")
+                        : Status(goodbye.reason.code(),
+                                 Format("worker 0 has given up waiting ({}); {}",
+                                        goodbye.reason.message(), gathering.waiting_for));
+    if (!gathering.misfit.ok()) reason = gathering.misfit;
+    session.End(OkStatus());
+    return RefuseAll(std::move(reason));
+  }
+  if (phase_ == Phase::kRunning) {
+    OnWorkerLeft(worker, goodbye.reason);
+  }
+  session.worker = -1;
+  seat.session = nullptr;
+  session.End(OkStatus());
+}
+
+void Coordinator::OnWorkerLeft(int64_t worker, const Status& reason) {
+  seats_[static_cast<size_t>(worker)].left = true;
+  std::string message = Format("{} has left the job", Describe(worker));
+  if (!reason.ok()) message += Format(": {}", reason.message());
+  const Status departure = BlameWorker(worker, std::move(message));
+  for (Seat& seat : seats_) {
+    if (seat.session == nullptr || seat.session->worker == worker) continue;
+    Send(*seat.session, Departure{worker, departure});
+  }
+  for (const ExchangeTable::Outcome& outcome : exchanges_.Leave(worker, departure)) Tell(outcome);
+  if (worker != 0) return;
+  // The coordinator goes with worker 0.
+  phase_ = Phase::kEnded;
+  end_ = departure;
+  for (Seat& seat : seats_) {
+    if (seat.session == nullptr || seat.session->worker == worker) continue;
+    seat.session->worker = -1;
+    std::exchange(seat.session, nullptr)->End(OkStatus());
+  }
+}
+
+void Coordinator::DeclareDead(int64_t worker, std::string_view how) {
+  Fail(BlameWorker(worker, Format("{} is gone: {}", Describe(worker), how)));
+}
+
+void Coordinator::Fail(Status reason) {
+  phase_ = Phase::kEnded;
+  end_ = std::move(reason);
+  environment_.log().Info(Format("the job has failed: {}", end_.ToString()));
+  // Also whom it names: a worker that was only stopped reads it when it goes on.
+  SendAll(JobFailure{end_});
+}
+
+void Coordinator::Tell(const ExchangeTable::Outcome& outcome) {
+  std::vector<std::string> messages;
+  if (!outcome.failure.ok()) {
+    messages.push_back(Encode(MessageToMember(ExchangeFailure{outcome.key, outcome.failure})));
+  } else {
+    ExchangeResult result{outcome.key, {}, false};
+    size_t bytes = 0;
+    for (size_t i = 0; i < outcome.parts.size(); ++i) {
+      bytes += outcome.parts[i].size();
+      result.parts.push_back(outcome.parts[i]);
+      result.last = i + 1 == outcome.parts.size();
+      if (!result.last && bytes < kMaxControlMessageBytes / 4) continue;
+      messages.push_back(Encode(MessageToMember(result)));
+      result.parts.clear();
+      bytes = 0;
+    }
+  }
+  for (const int64_t worker : outcome.to) {
+    Session* const session = seats_[static_cast<size_t>(worker)].session;
+    if (session == nullptr) continue;
+    for (const std::string& message : messages) session->connection->Send(message);
+  }
+}
+
+// ---- Time
+
+void Coordinator::ScheduleTick() {
+  (void)network_->PostAfter(timing_.heartbeat_interval_ns, [this] { Tick(); });
+}
+
+void Coordinator::Tick() {
+  const int64_t now = environment_.clock().NowNs();
+  const bool counts = attention_.OnTick(now, timing_.heartbeat_interval_ns);
+  std::vector<Session*> mute;
+  for (Session* const stranger : strangers_) {
+    if (counts) stranger->silence.OnTick();
+    if (stranger->silence.Exceeds(timing_) && !stranger->ending) mute.push_back(stranger);
+  }
+  for (Session* const stranger : mute) {
+    stranger->End(DeadlineExceeded("worker 0 has waited {} for a hello",
+                                   HumanDuration(stranger->silence.DurationNs(now))));
+  }
+  if (phase_ == Phase::kGathering) TickGathering(now, counts);
+  if (phase_ == Phase::kRunning) TickRunning(now, counts);
+  // Strangers come even when the job has ended: they are refused.
+  ScheduleTick();
+}
+
+void Coordinator::TickGathering(int64_t now, bool counts) {
+  if (!misfit_.ok() && now - misfit_since_ns_ > kMisfitGraceNs) return RefuseAll(misfit_);
+  const Gathering gathering = WhoIsMissing();
+  for (Seat& seat : seats_) {
+    if (seat.session == nullptr) continue;
+    if (counts) seat.silence.OnTick();
+    if (seat.silence.Exceeds(timing_)) {
+      const std::string loss =
+          Format("it was silent for {:.1f} s", static_cast<double>(seat.silence.DurationNs(now)) /
+                                                   static_cast<double>(kSecondNs));
+      seat.session->worker = -1;
+      seat.session->End(Unavailable("this worker was lost while the job gathered: {}", loss));
+      FreeSeat(seat, loss);
+      if (phase_ != Phase::kGathering) return;
+      continue;
+    }
+    // Another major version may know a refusal only.
+    if (seat.hello.major == kMembershipMajor) Send(*seat.session, gathering);
+  }
+}
+
+void Coordinator::TickRunning(int64_t now, bool counts) {
+  for (size_t i = 0; i < seats_.size(); ++i) {
+    Seat& seat = seats_[i];
+    if (seat.session == nullptr) continue;
+    if (counts) seat.silence.OnTick();
+    Send(*seat.session, Heartbeat{});
+  }
+  for (size_t i = 0; i < seats_.size(); ++i) {
+    const Seat& seat = seats_[i];
+    if (seat.session == nullptr || !seat.silence.Exceeds(timing_)) continue;
+    const auto worker = static_cast<int64_t>(i);
+    return Fail(BlameWorker(worker, DescribeSilence(Describe(worker), seat.silence.DurationNs(now))));
+  }
+}
+
+// ---- Small things
+
+void Coordinator::Send(Session& session, const MessageToMember& message) {
+  session.connection->Send(Encode(message));
+}
+
+void Coordinator::SendAll(const MessageToMember& message) {
+  const std::string bytes = Encode(message);
+  for (Seat& seat : seats_) {
+    if (seat.session != nullptr) seat.session->connection->Send(bytes);
+  }
+}
+
+Coordinator::Seat& Coordinator::SeatOf(const Session& session) {
+  return seats_[static_cast<size_t>(session.worker)];
+}
+
+std::string Coordinator::Describe(int64_t worker) const {
+  return DescribeWorker(seats_[static_cast<size_t>(worker)].hello.info, options_.host);
+}
+
+}  // namespace tutti

@@ -1,0 +1,123 @@
+// Coordinator: what worker 0 does for the job besides its own work. It gathers the workers, finds out
+// whether they fit together, watches them, carries their exchanges, and decides what has ended the
+// job: the first failure that it hears of is the one that everybody is told.
+//
+//   gathering --all are there and fit--> running --somebody died, or aborted--> ended
+//       \--------they do not fit, or worker 0 gave up------------------------->/
+//
+// While it gathers, a worker that goes away again leaves its seat free. When the job runs, a
+// connection that closes without a goodbye is a death at once; silence is one after the limit; a
+// process that was seen to end is one after a moment in which a goodbye on its way may still arrive.
+//
+// Threads: the network's strand alone, but for the constructor and the destructor, which comes after
+// the network's Shutdown.
+
+#ifndef TUTTI_CORE_CLUSTER_COORDINATOR_H_
+#define TUTTI_CORE_CLUSTER_COORDINATOR_H_
+
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/control_channel.h"
+#include "core/base/ref.h"
+#include "core/base/status.h"
+#include "core/cluster/exchange_table.h"
+#include "core/cluster/membership_messages.h"
+#include "core/cluster/silence.h"
+
+namespace tutti {
+
+class Environment;
+
+class Coordinator {
+ public:
+  struct Options {
+    std::vector<std::string> tasks;
+    std::vector<std::string> addresses;
+    std::string host;  // of this machine, for messages
+    MembershipTiming timing;
+  };
+  // How long workers that do not fit wait for the rest, so that all are told the same.
+  static constexpr int64_t kMisfitGraceNs = 2'500 * kMillisecondNs;
+  // How long a goodbye of a process that has ended may be on its way.
+  static constexpr int64_t kGoodbyeGraceNs = 100 * kMillisecondNs;
+  // Connections that have not said who they are.
+  static constexpr size_t kMaxStrangers = 256;
+
+  Coordinator(Environment& environment, Ref<ControlNetwork> network, Options options);
+  ~Coordinator();
+  Coordinator(const Coordinator&) = delete;
+  Coordinator& operator=(const Coordinator&) = delete;
+
+  void Start();
+  // For Listen.
+  std::unique_ptr<ControlAcceptor> MakeAcceptor();
+  // A new connection; null when there are too many.
+  std::unique_ptr<ControlHandler> Accept(Ref<ControlConnection> connection);
+
+ private:
+  class Session;
+  enum class Phase { kGathering, kRunning, kEnded };
+  struct Seat {
+    Session* session = nullptr;  // null: nobody is connected
+    Hello hello;                 // of whom is, or was, here
+    bool left = false;
+    bool suspected = false;
+    std::string suspicion;       // what the process was seen to do
+    Silence silence;
+    std::string loss;            // while gathering: how the last one was lost
+  };
+
+  void OnMessage(Session& session, std::string_view bytes);
+  void OnClosed(Session& session, const Status& reason);
+  void On(Session& session, Hello& hello);
+  void On(Session& session, Heartbeat&);
+  void On(Session& session, ExchangePart& part);
+  void On(Session& session, ExchangeWithdrawal& withdrawal);
+  void On(Session& session, Suspicion& suspicion);
+  void On(Session& session, JobAbort& abort);
+  void On(Session& session, Goodbye& goodbye);
+
+  void Tick();
+  void ScheduleTick();
+  void TickGathering(int64_t now, bool counts);
+  void TickRunning(int64_t now, bool counts);
+  // While gathering.
+  void FreeSeat(Seat& seat, std::string loss);
+  Gathering WhoIsMissing() const;
+  void CompleteIfAllAreHere();
+  // Refuses everybody, now and later.
+  void RefuseAll(Status reason);
+  void Refuse(Session& session, const Status& reason);
+  // While running.
+  void DeclareDead(int64_t worker, std::string_view how);
+  void Fail(Status reason);
+  void OnWorkerLeft(int64_t worker, const Status& reason);
+  void Tell(const ExchangeTable::Outcome& outcome);
+
+  void Send(Session& session, const MessageToMember& message);
+  void SendAll(const MessageToMember& message);
+  Seat& SeatOf(const Session& session);
+  std::string Describe(int64_t worker) const;
+
+  Environment& environment_;
+  const Ref<ControlNetwork> network_;
+  const Options options_;
+  const MembershipTiming timing_;
+  Phase phase_ = Phase::kGathering;
+  Status end_;  // why it ended
+  std::vector<Seat> seats_;
+  std::set<Session*> strangers_;
+  ExchangeTable exchanges_;
+  Attention attention_;
+  Status misfit_;
+  int64_t misfit_since_ns_ = 0;
+};
+
+}  // namespace tutti
+
+#endif  // TUTTI_CORE_CLUSTER_COORDINATOR_H_

@@ -1,0 +1,164 @@
+// Member: a worker's side of the membership protocol. It finds the coordinator (worker 0), says who it
+// is, waits until the job has gathered, and from then on tells its observer what happens to the job.
+//
+// Until the job runs it tries again whatever may be a matter of time (nobody listens yet, a connection
+// broke), at growing intervals. A refusal is final.
+//
+// When the job runs the coordinator decides what ended it, so that all workers name the same reason.
+// A member decides by itself only about the coordinator: its connection closed, its process ended, or
+// it is silent.
+//
+// Threads: the network's strand alone, but for the constructor and the destructor, which comes after
+// the network's Shutdown.
+
+#ifndef TUTTI_CORE_CLUSTER_MEMBER_H_
+#define TUTTI_CORE_CLUSTER_MEMBER_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/control_channel.h"
+#include "core/base/ref.h"
+#include "core/base/status.h"
+#include "core/base/task.h"
+#include "core/cluster/membership_messages.h"
+#include "core/cluster/silence.h"
+
+namespace tutti {
+
+class Environment;
+
+class Member {
+ public:
+  // Called on the strand.
+  class Observer {
+   public:
+    virtual ~Observer() = default;
+    // One of these two, once.
+    virtual void OnJoined(const Welcome& welcome) = 0;
+    virtual void OnNotJoined(Status reason) = 0;
+    // The job has failed; once.
+    virtual void OnFailed(const Status& reason) = 0;
+    virtual void OnLeft(int64_t worker, const Status& reason) = 0;
+  };
+  // Connects to the coordinator once.
+  using Connect = std::function<Ref<ControlConnection>(std::unique_ptr<ControlHandler>)>;
+  using ExchangeDone = std::function<void(Result<std::vector<std::string>>)>;
+
+  struct Options {
+    std::vector<std::string> tasks;
+    std::vector<std::string> addresses;
+    WorkerInfo self;
+    MembershipTiming timing;
+    int64_t major = kMembershipMajor;
+    int64_t minor = kMembershipMinor;
+    uint64_t capabilities = 0;
+  };
+  static constexpr int64_t kFirstRetryNs = 50 * kMillisecondNs;
+  static constexpr int64_t kLastRetryNs = 1 * kSecondNs;
+  static constexpr int64_t kConnectTimeoutNs = 5 * kSecondNs;
+  // How long last words of a coordinator whose process has ended may be on their way.
+  static constexpr int64_t kLastWordsNs = 100 * kMillisecondNs;
+  // How long a coordinator may take to act upon an abort or a suspicion where silence has no limit.
+  static constexpr int64_t kVerdictNs = 10 * kSecondNs;
+
+  Member(Environment& environment, Ref<ControlNetwork> network, Options options, Connect connect,
+         Observer* observer);
+  ~Member();
+  Member(const Member&) = delete;
+  Member& operator=(const Member&) = delete;
+
+  void Start();
+  // Ends joining, if it has not ended: OnNotJoined follows at once, saying what was missing. `why`
+  // is DEADLINE_EXCEEDED or CANCELLED.
+  void GiveUpJoining(const Status& why);
+
+  // `done` is called once. One at a time of each key.
+  void Exchange(const std::string& key, std::string part, ExchangeDone done);
+  // The others are told `why`, and so is `done`. Nothing when the exchange is over.
+  void WithdrawExchange(const std::string& key, const Status& why);
+  void Abort(Status reason);
+  // Another worker was seen to end: "its process has ended".
+  void Suspect(int64_t worker, const std::string& what);
+  // Says goodbye; `done` is called when the coordinator has heard it, or cannot. Exchanges fail.
+  void Leave(Task done);
+
+ private:
+  class Session;
+  enum class Phase {
+    kIdle,
+    kJoining,
+    kJoined,
+    kAlone,    // the coordinator has left
+    kLeaving,  // has said goodbye
+    kEnded,
+  };
+
+  void TryToConnect();
+  void RetryLater(const Status& reason);
+  void OnConnected();
+  void OnMessage(std::string_view bytes);
+  void OnClosed(Status reason);
+  void OnClosedWhileJoining(Status reason);
+  void On(Refusal& refusal);
+  void On(Gathering& gathering);
+  void On(Welcome& welcome);
+  void On(Heartbeat&);
+  void On(ExchangeResult& result);
+  void On(ExchangeFailure& failure);
+  void On(JobFailure& failure);
+  void On(Departure& departure);
+
+  void ScheduleTick();
+  void Tick();
+  void NotJoined(Status reason);
+  void Fail(Status reason);
+  // Fails by itself when the coordinator neither decides nor counts as silent.
+  void AwaitVerdict(int64_t about, Status reason);
+  void CoordinatorIsGone(std::string_view how);
+  void FailExchanges(const Status& reason);
+  void FinishExchange(const std::string& key, Result<std::vector<std::string>> result);
+  void Send(const MessageToCoordinator& message);
+  void CloseConnection(const Status& reason);
+  std::string Describe(int64_t worker) const;
+
+  struct Pending {
+    ExchangeDone done;
+    std::vector<std::string> parts;
+  };
+
+  Environment& environment_;
+  const Ref<ControlNetwork> network_;
+  const Options options_;
+  const Connect connect_;
+  Observer* const observer_;
+  uint64_t incarnation_ = 0;
+  MembershipTiming timing_;
+  Phase phase_ = Phase::kIdle;
+
+  Session* session_ = nullptr;  // the open connection's; the network owns it
+  Ref<ControlConnection> connection_;
+  bool connected_ = false;
+  Silence silence_;             // of the coordinator
+  Attention attention_;
+  int64_t retry_ns_ = kFirstRetryNs;
+  int64_t attempts_ = 0;
+  Status last_attempt_;
+  bool was_heard_ = false;      // the coordinator has answered on this connection
+  Gathering gathering_;
+
+  std::vector<WorkerInfo> workers_;
+  std::vector<Status> departures_;
+  bool coordinator_suspected_ = false;
+  std::map<std::string, Pending> exchanges_;
+  Task on_left_;
+};
+
+}  // namespace tutti
+
+#endif  // TUTTI_CORE_CLUSTER_MEMBER_H_

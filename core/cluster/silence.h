@@ -1,0 +1,68 @@
+// When is a peer silent? Not by the clock alone: whoever was not scheduled itself (stopped by a signal,
+// or on an overloaded machine) has heard nobody for a while, and must not blame the others.
+//
+// So silence is counted in ticks, one per heartbeat interval, and a tick that comes late is not
+// counted: time in which this process did not attend is nobody's silence. The limit is a number of
+// ticks without a word.
+
+#ifndef TUTTI_CORE_CLUSTER_SILENCE_H_
+#define TUTTI_CORE_CLUSTER_SILENCE_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/base/clock.h"
+
+namespace tutti {
+
+struct MembershipTiming {
+  int64_t silence_limit_ns = 3 * kSecondNs;  // kNeverNs: silence is no failure
+  int64_t heartbeat_interval_ns = 250 * kMillisecondNs;
+
+  // At least four heartbeats fit into the limit.
+  MembershipTiming Checked() const {
+    MembershipTiming checked = *this;
+    checked.silence_limit_ns = std::max<int64_t>(checked.silence_limit_ns, 4 * kMillisecondNs);
+    checked.heartbeat_interval_ns = std::clamp<int64_t>(
+        checked.heartbeat_interval_ns, kMillisecondNs, checked.silence_limit_ns / 4);
+    return checked;
+  }
+};
+
+// This process's own attention.
+class Attention {
+ public:
+  // False for a tick that is late: it does not count.
+  bool OnTick(int64_t now_ns, int64_t interval_ns) {
+    const bool late = last_ns_ >= 0 && now_ns - last_ns_ > 2 * interval_ns;
+    last_ns_ = now_ns;
+    return !late;
+  }
+
+ private:
+  int64_t last_ns_ = -1;
+};
+
+// What one peer was last heard of.
+class Silence {
+ public:
+  void Heard(int64_t now_ns) {
+    last_heard_ns_ = now_ns;
+    ticks_ = 0;
+  }
+  // One tick that counts has passed without a word.
+  void OnTick() { ++ticks_; }
+  bool Exceeds(const MembershipTiming& timing) const {
+    if (timing.silence_limit_ns == kNeverNs) return false;
+    return ticks_ > timing.silence_limit_ns / timing.heartbeat_interval_ns;
+  }
+  int64_t DurationNs(int64_t now_ns) const { return now_ns - last_heard_ns_; }
+
+ private:
+  int64_t last_heard_ns_ = 0;
+  int64_t ticks_ = 0;
+};
+
+}  // namespace tutti
+
+#endif  // TUTTI_CORE_CLUSTER_SILENCE_H_
