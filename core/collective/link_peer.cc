@@ -205,7 +205,10 @@ Status LinkPeer::FinishBody() {
     return DataLoss("a frame whose contents have a wrong checksum");
   }
   if (header_.kind == FrameKind::kError) {
-    if (error_.ok()) error_ = ParseStatus(body_);
+    if (error_.ok()) {
+      error_ = ParseStatus(body_);
+      error_sequence_ = header_.sequence;
+    }
   } else if (header_.kind == FrameKind::kGoodbye) {
     goodbye_ = ParseStatus(body_);
   } else {

@@ -76,8 +76,9 @@ class LinkPeer {
   }
   int64_t last_sequence() const { return last_sequence_; }
   CollectiveOp last_op() const { return last_op_; }
-  const Status& error() const { return error_; }            // that ended the epoch for it
-  const Status& leave_reason() const { return goodbye_; }    // not OK: it has left
+  const Status& error() const { return error_; }  // that ended the epoch for it
+  int64_t error_sequence() const { return error_sequence_; }  // its last call then
+  const Status& leave_reason() const { return goodbye_; }  // not OK: it has left
   // Its link has ended without a goodbye or an error.
   bool gone() const { return closed_ && goodbye_.ok() && error_.ok(); }
   bool closed() const { return closed_; }
@@ -121,6 +122,7 @@ class LinkPeer {
   int64_t last_sequence_ = 0;
   CollectiveOp last_op_ = CollectiveOp::kNone;
   Status error_;
+  int64_t error_sequence_ = 0;
   Status goodbye_;
 };
 

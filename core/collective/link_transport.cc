@@ -353,13 +353,20 @@ class LinkTransport::State {
     return OkStatus();
   }
 
+  bool FailedElsewhere(int64_t sequence) const {
+    return std::any_of(peers_.begin(), peers_.end(), [&](const std::unique_ptr<LinkPeer>& peer) {
+      return peer && !peer->error().ok() && peer->error_sequence() <= sequence;
+    });
+  }
+
   template <typename Done>
   Status Loop(const CollectiveCall& call, LinkExchange* exchange, LinkWait* wait, Done done) {
     int idle_rounds = 0;
     for (int round = 1;; ++round) {
       bool progress = false;
       Status status = Step(exchange, &progress);
-      if (status.ok() && done()) return status;
+      // What is ready is delivered, unless the call is known to have failed elsewhere.
+      if (status.ok() && done() && !FailedElsewhere(call.sequence)) return status;
       if (status.ok()) status = FailureSoFar();
       if (status.ok()) status = CheckPeers(call, exchange);
       TUTTI_RETURN_IF_ERROR(std::move(status));

@@ -1,0 +1,280 @@
+// A peer that does not speak the protocol: garbage, damaged and truncated frames, frames that are not
+// due. The epoch ends with an error that names the peer, and nothing worse happens.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/base/crc32c.h"
+#include "core/base/error.h"
+#include "core/collective/call_header_wire.h"
+#include "core/collective/link_frame.h"
+#include "core/collective/link_ranks.h"
+#include "core/tensor/tensor.h"
+
+namespace tutti {
+namespace {
+
+using testing::HasSubstr;
+
+struct FrameParts {
+  FrameHeader header;
+  std::string body;
+  std::string data;
+};
+
+std::string Encode(FrameParts frame) {
+  frame.header.body_bytes = static_cast<uint32_t>(frame.body.size());
+  frame.header.data_bytes = static_cast<uint32_t>(frame.data.size());
+  frame.header.body_crc = Crc32c(frame.body.data(), frame.body.size());
+  std::string bytes(kFrameHeaderBytes, '\0');
+  EncodeFrameHeader(frame.header, bytes.data());
+  return bytes + frame.body + frame.data;
+}
+
+FrameParts CallFrame(const CallHeader& header, int64_t sequence, std::string data = "") {
+  FrameParts frame;
+  frame.header = {FrameKind::kCall, 1, sequence, data.size(), 0, 0, 0};
+  AppendCallHeader(header, &frame.body);
+  frame.data = std::move(data);
+  return frame;
+}
+
+CallHeader Header(CollectiveOp op, int64_t elements) {
+  CallHeader header;
+  header.op = op;
+  header.num_tensors = op == CollectiveOp::kBarrier ? 0 : 1;
+  if (header.num_tensors != 0) header.first = TensorSignature{DType::kUint8, Dims({elements})};
+  return header;
+}
+
+// Rank 0 of two, whose peer is the test itself.
+class Lone {
+ public:
+  Lone() {
+    SocketPair pair = MakeUnixPair();
+    peer_ = std::move(pair.second);
+    std::vector<std::unique_ptr<Link>> links(2);
+    links[1] = std::make_unique<TcpLink>(std::move(pair.first));
+    LinkTransport::Options options;
+    options.name = "group";
+    options.size = 2;
+    rank_ = Communicator::CreateOver(
+                environment_.get(), "group", 0, 2, 1,
+                LinkTransport::Create(environment_, options, std::move(links)).value())
+                .value();
+  }
+  ~Lone() {
+    EXPECT_TRUE(rank_->Close(CallOptions()).ok());
+    rank_.reset();
+    EXPECT_TRUE(environment_->Shutdown(CallOptions()).ok());
+  }
+
+  void Say(const std::string& bytes) {
+    ASSERT_EQ(send(peer_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(bytes.size()));
+  }
+  void HangUp() { peer_.Reset(); }
+  CallOptions Hang() {
+    return CallOptions::WithTimeout(environment_->clock(), 60 * kSecondNs);
+  }
+  Communicator& rank() { return *rank_; }
+  Status Barrier() { return rank_->Barrier(Hang()); }
+  Status AllReduce(int64_t bytes) {
+    const Ref<Tensor> tensor = Tensor::Create(DType::kUint8, Shape({bytes})).value();
+    return rank_->AllReduce(*tensor, ReduceOp::kSum, Hang(), tensor.get());
+  }
+
+ private:
+  const Ref<RealEnvironment> environment_ = MakeRef<RealEnvironment>(
+      RealEnvironmentOptions{.log_level = LogLevel::kOff});
+  FileDescriptor peer_;
+  Ref<Communicator> rank_;
+};
+
+void ExpectProtocolError(const Status& status, StatusCode code, const std::string& text) {
+  EXPECT_EQ(status.code(), code) << status.ToString();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("rank 1 sent "));
+  EXPECT_THAT(std::string(status.message()), HasSubstr(text));
+}
+
+TEST(LinkProtocolTest, AWellBehavedPeerIsUnderstood) {
+  Lone lone;
+  lone.Say(Encode(CallFrame(Header(CollectiveOp::kBarrier, 0), 1)));
+  EXPECT_TRUE(lone.Barrier().ok());
+  lone.Say(Encode(CallFrame(Header(CollectiveOp::kAllReduce, 16), 2, std::string(16, '\1'))));
+  EXPECT_TRUE(lone.AllReduce(16).ok());
+}
+
+TEST(LinkProtocolTest, GarbageIsNoFrame) {
+  Lone lone;
+  lone.Say("GET / HTTP/1.1\r\nHost: localhost\r\nAccept: everything and more\r\n\r\n");
+  ExpectProtocolError(lone.Barrier(), StatusCode::kDataLoss, "bytes that begin no frame");
+}
+
+TEST(LinkProtocolTest, AFrameOfAnotherEpochIsRefused) {
+  Lone lone;
+  FrameParts frame = CallFrame(Header(CollectiveOp::kBarrier, 0), 1);
+  frame.header.epoch = 2;
+  lone.Say(Encode(frame));
+  ExpectProtocolError(lone.Barrier(), StatusCode::kInvalidArgument,
+                      "a frame of epoch 2, this rank is in epoch 1");
+}
+
+TEST(LinkProtocolTest, ACallOutOfTurnIsRefused) {
+  for (int64_t sequence : {int64_t{0}, int64_t{2}, int64_t{-1}, int64_t{1} << 62}) {
+    Lone lone;
+    lone.Say(Encode(CallFrame(Header(CollectiveOp::kBarrier, 0), sequence)));
+    ExpectProtocolError(lone.Barrier(), StatusCode::kDataLoss, Format("call #{}", sequence));
+  }
+  Lone ahead;
+  for (int64_t sequence : {1, 2, 3}) {
+    ahead.Say(Encode(CallFrame(Header(CollectiveOp::kBarrier, 0), sequence)));
+  }
+  ExpectProtocolError(ahead.Barrier(), StatusCode::kDataLoss, "call #3 after its call #2");
+}
+
+TEST(LinkProtocolTest, FramesThatClaimTooMuchAreRefusedBeforeAnythingIsAllocated) {
+  for (bool body : {true, false}) {
+    Lone lone;
+    FrameHeader header;
+    header.epoch = 1;
+    header.sequence = 1;
+    (body ? header.body_bytes : header.data_bytes) = 0xfffffff0u;
+    std::string bytes(kFrameHeaderBytes, '\0');
+    EncodeFrameHeader(header, bytes.data());
+    lone.Say(bytes);
+    ExpectProtocolError(lone.Barrier(), StatusCode::kDataLoss, "4294967280");
+  }
+}
+
+TEST(LinkProtocolTest, AWrongAmountOfPayloadIsRefused) {
+  Lone small;
+  small.Say(Encode(CallFrame(Header(CollectiveOp::kAllReduce, 64), 1, std::string(48, '\1'))));
+  const Status status = small.AllReduce(64);
+  EXPECT_EQ(status.code(), StatusCode::kDataLoss) << status.ToString();
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("all_reduce #1: rank 1 sent 48 bytes of input, expected 64"));
+
+  Lone large;
+  large.Say(Encode(CallFrame(Header(CollectiveOp::kAllReduce, 500000), 1)));
+  FrameParts segment;
+  segment.header = {FrameKind::kData, 1, 1, 0, 0, 0, 0};
+  segment.data = std::string(1000, 'x');
+  large.Say(Encode(segment));
+  ExpectProtocolError(large.AllReduce(500000), StatusCode::kDataLoss,
+                      "segment 0 with 1000 bytes, expected 131072");
+}
+
+TEST(LinkProtocolTest, DataThatIsNotDueIsRefused) {
+  Lone other_call;
+  FrameParts segment;
+  segment.header = {FrameKind::kData, 1, 5, 0, 0, 0, 0};
+  other_call.Say(Encode(segment));
+  ExpectProtocolError(other_call.Barrier(), StatusCode::kDataLoss, "data of call #5");
+
+  Lone other_segment;
+  other_segment.Say(Encode(CallFrame(Header(CollectiveOp::kAllReduce, 500000), 1)));
+  segment.header.sequence = 1;
+  segment.header.argument = 3;
+  other_segment.Say(Encode(segment));
+  ExpectProtocolError(other_segment.AllReduce(500000), StatusCode::kDataLoss, "segment 3");
+}
+
+TEST(LinkProtocolTest, AGatherOfAnotherSizeThanItsShapeIsRefused) {
+  Lone lone;
+  FrameParts frame = CallFrame(Header(CollectiveOp::kAllGather, 8), 1, "12345678");
+  frame.header.argument = 9;
+  lone.Say(Encode(frame));
+  const Ref<Tensor> input = Tensor::Create(DType::kUint8, Shape({4})).value();
+  Ref<Tensor> output;
+  const Status status = lone.rank().AllGather(*input, 0, lone.Hang(), &output);
+  EXPECT_EQ(status.code(), StatusCode::kDataLoss) << status.ToString();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("rank 1 sends 9 bytes"));
+}
+
+TEST(LinkProtocolTest, AGatherTooLargeForThisMachineIsAnError) {
+  Lone lone;
+  FrameParts frame = CallFrame(Header(CollectiveOp::kAllGather, int64_t{1} << 60), 1);
+  frame.header.argument = uint64_t{1} << 60;
+  lone.Say(Encode(frame));
+  const Ref<Tensor> input = Tensor::Create(DType::kUint8, Shape({4})).value();
+  Ref<Tensor> output;
+  EXPECT_FALSE(lone.rank().AllGather(*input, 0, lone.Hang(), &output).ok());
+}
+
+TEST(LinkProtocolTest, AFrameCutShortIsADeadPeer) {
+  const std::string bytes =
+      Encode(CallFrame(Header(CollectiveOp::kAllReduce, 16), 1, std::string(16, '\1')));
+  for (size_t length = 0; length < bytes.size(); ++length) {
+    Lone lone;
+    lone.Say(bytes.substr(0, length));
+    lone.HangUp();
+    const Status status = lone.AllReduce(16);
+    EXPECT_EQ(status.code(), StatusCode::kUnavailable) << length << ": " << status.ToString();
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("all_reduce #1: rank 1 is gone: its connection closed"));
+    const StatusDetail* rank = status.FindDetail("rank");
+    ASSERT_NE(rank, nullptr);
+    EXPECT_EQ(std::get<int64_t>(rank->value), 1);
+    EXPECT_NE(status.FindDetail("worker"), nullptr);
+  }
+}
+
+TEST(LinkProtocolTest, EveryFlippedBitOfHeaderAndBodyIsFound) {
+  const FrameParts frame =
+      CallFrame(Header(CollectiveOp::kAllReduce, 16), 1, std::string(16, '\1'));
+  const std::string bytes = Encode(frame);
+  const size_t checked = kFrameHeaderBytes + frame.body.size();
+  for (size_t bit = 0; bit < checked * 8; ++bit) {
+    Lone lone;
+    std::string flipped = bytes;
+    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << bit % 8));
+    lone.Say(flipped);
+    ExpectProtocolError(lone.AllReduce(16), StatusCode::kDataLoss, "");
+  }
+}
+
+TEST(LinkProtocolTest, RandomBytesBehindAGoodBeginningNeverHangOrCrash) {
+  const char* given = std::getenv("TUTTI_TEST_SEED");
+  const uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 10) : 20261121;
+  SCOPED_TRACE("TUTTI_TEST_SEED=" + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  for (int round = 0; round < 300; ++round) {
+    Lone lone;
+    lone.Say(Encode(CallFrame(Header(CollectiveOp::kAllReduce, 500000), 1)));
+    for (uint64_t frames = random() % 4; frames > 0; --frames) {
+      FrameParts frame;
+      frame.header.kind = static_cast<FrameKind>(1 + random() % 5);
+      frame.header.epoch = random() % 16 == 0 ? 2 : 1;
+      frame.header.sequence = static_cast<int64_t>(random() % 4);
+      frame.header.argument = random() % 8 == 0 ? random() : random() % 3;
+      frame.body = std::string(random() % 40, static_cast<char>(random()));
+      frame.data = std::string(random() % 3000, 'd');
+      lone.Say(Encode(frame));
+    }
+    std::string garbage(random() % 200, '\0');
+    for (char& byte : garbage) byte = static_cast<char>(random());
+    lone.Say(garbage);
+    lone.HangUp();
+    EXPECT_FALSE(lone.AllReduce(500000).ok());
+  }
+}
+
+TEST(LinkProtocolTest, AnErrorFrameThatIsNoStatusIsStillAnError) {
+  Lone lone;
+  FrameParts frame;
+  frame.header = {FrameKind::kError, 1, 0, 0, 0, 0, 0};
+  frame.body = "?";
+  lone.Say(Encode(frame));
+  EXPECT_EQ(lone.Barrier().code(), StatusCode::kDataLoss);
+}
+
+}  // namespace
+}  // namespace tutti
