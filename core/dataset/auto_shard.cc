@@ -172,11 +172,11 @@ std::string PlaceText(const FileRewrite::Place& place, const Team& team) {
 
 Status TooFewFiles(const FileRewrite::Place& place, AutoShardPolicy policy, const Team& team) {
   return InvalidArgument(
-             "auto-sharding with the policy {}: {} reads {} files and there are {} workers, some of "
-             "which would get nothing; set experimental_distribute.auto_shard_policy to DATA (every "
-             "worker reads everything and keeps its part of each batch) or to OFF (every worker "
-             "uses everything), or write the data into {} files or more; the policy FILE needs at "
-             "least as many files as workers",
+             "auto-sharding with the policy {}: {} reads {} files and there are {} workers, some "
+             "of which would get nothing; set experimental_distribute.auto_shard_policy to DATA "
+             "(every worker reads everything and keeps its part of each batch) or to OFF (every "
+             "worker uses everything), or write the data into {} files or more; the policy FILE "
+             "needs at least as many files as workers",
              policy == AutoShardPolicy::kFile ? "FILE" : "AUTO", place.label, *place.num_files,
              team.num_workers, team.num_workers)
       .With("files", *place.num_files)

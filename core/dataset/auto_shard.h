@@ -8,11 +8,11 @@
 //   if (part.needs_agreed_seed) ...                      // WithSeed(*part.dataset, agreed seed)
 //
 // FILE looks, from the end of the graph on and in every branch of it, for the first place where the
-// elements are names of files: the input of a reader, or, when functions of the user read the files,
-// what a file source makes. A shard goes there, below whatever only changes the order of the names
-// or repeats them (a shuffle of names, for which every worker may then draw a seed of its own) and
-// above whatever picks some of them (take, filter) or makes them (map). Where an element holds
-// several names, the names are dealt out and not the elements.
+// elements are names of files: the input of a reader, or, when functions of the user read the
+// files, what a file source makes. A shard goes there, below whatever only changes the order of the
+// names or repeats them (a shuffle of names, for which every worker may then draw a seed of its
+// own) and above whatever picks some of them (take, filter) or makes them (map). Where an element
+// holds several names, the names are dealt out and not the elements.
 //
 // The files are counted here and now, without calling functions of the user: names that a function
 // picks or generates are of unknown number, which is not held against them. The shards of all

@@ -182,7 +182,8 @@ TEST_F(AutoShardTest, EveryBranchOfZipAndConcatenateIsSharded) {
 
   const Ref<Value> both = Value::Tuple({Value::OfLeaf(Leaf(LeafKind::kDataset, a)),
                                         Value::OfLeaf(Leaf(LeafKind::kDataset, b))});
-  const ShardedDataset part = Part(Ok(Dataset::Zip(datasets_, *both)), AutoShardPolicy::kFile, 2, 1);
+  const Ref<Dataset> zipped = Ok(Dataset::Zip(datasets_, *both));
+  const ShardedDataset part = Part(zipped, AutoShardPolicy::kFile, 2, 1);
   const Ref<Iterator> iterator = Iterate(part.dataset);
   Strings pairs;
   while (true) {
@@ -216,7 +217,8 @@ TEST_F(AutoShardTest, FewerFilesThanWorkersFailsOnEveryWorkerAndNamesTheWaysOut)
       for (int64_t worker = 0; worker < 3; ++worker) {
         const Status failure = Failure(dataset, policy, 3, worker);
         ASSERT_EQ(failure.code(), StatusCode::kInvalidArgument);
-        for (const char* word : {"2 files", "3 workers", "FILE", "DATA", "OFF", "3 files or more"}) {
+        for (const char* word :
+             {"2 files", "3 workers", "FILE", "DATA", "OFF", "3 files or more"}) {
           EXPECT_NE(failure.message().find(word), std::string::npos)
               << word << ": " << failure.ToString();
         }

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/call_options.h"
 #include "core/base/ref.h"
 #include "core/base/status.h"
 #include "core/tensor/shape.h"
@@ -24,20 +25,32 @@ struct TensorSlice {
 // Takes what a Saveable saves. The tensor must not change until the save has ended.
 class SaveSink {
  public:
+  explicit SaveSink(const CallOptions& call = {}) : call_(call) {}
   virtual ~SaveSink() = default;
   virtual Status PutTensor(std::string_view name, Ref<Tensor> tensor) = 0;
   virtual Status PutSlice(std::string_view name, Ref<Tensor> part, const TensorSlice& slice) = 0;
+  // How long saving may take.
+  const CallOptions& call_options() const { return call_; }
+
+ private:
+  const CallOptions call_;
 };
 
 // Gives back what was saved. NOT_FOUND for unknown names.
 class RestoreSource {
  public:
+  explicit RestoreSource(const CallOptions& call = {}) : call_(call) {}
   virtual ~RestoreSource() = default;
   virtual Result<TensorSpec> GetSpec(std::string_view name) = 0;
   virtual Result<Ref<Tensor>> GetTensor(std::string_view name) = 0;
   // `size` elements per axis from slice.begin on.
   virtual Result<Ref<Tensor>> GetSlice(std::string_view name, const TensorSlice& slice,
                                        const Shape& size) = 0;
+  // How long restoring may take.
+  const CallOptions& call_options() const { return call_; }
+
+ private:
+  const CallOptions call_;
 };
 
 class Saveable {
