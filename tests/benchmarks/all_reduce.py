@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+"""all_reduce between processes of this machine, beside Open MPI's, in the same run.
+
+    all_reduce.py --program all_reduce_ranks [--mpi-program all_reduce_mpi] [--ranks 2,4]
+                  [--transports shared,tcp] [--most-bytes 67108864] [--repeats 5] [--quick]
+
+Prints a table per number of ranks and placement of the cores: medians in microseconds of float32
+sums. The sides take turns, a few sizes at a time. Virtual machines move their cores: before and
+after each turn the round trip of a cache line between two cores is measured; a turn across which it
+changed is dropped, and turns on siblings of one core are reported apart from those on two cores.
+Other work on the machine disturbs the figures; the median over the repeats is shown, and the
+fastest and slowest repeat in brackets.
+"""
+
+import argparse
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+
+SIZE_GROUPS = [
+    [8, 64, 1024, 4096],
+    [16 << 10, 64 << 10, 256 << 10],
+    [1 << 20, 4 << 20],
+    [16 << 20, 64 << 20],
+]
+# A round trip below it is one between siblings of a core.
+SIBLINGS_NS = 200
+# The placement has changed when two round trips differ by more than this factor.
+SAME_PLACEMENT = 1.6
+
+
+def run(command, timeout):
+    result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                            timeout=timeout, check=False)
+    if result.returncode != 0:
+        sys.exit(f"{' '.join(command)} ended with status {result.returncode}:\n{result.stderr}")
+    return result.stdout
+
+
+def ping_pong(program):
+    return float(run([program, "ping_pong"], 60))
+
+
+def human(size):
+    for unit, factor in (("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if size >= factor:
+            return f"{size // factor} {unit}"
+    return f"{size} B"
+
+
+def mpi_command(mpi_program, ranks, cores):
+    """The command, and in words how Open MPI was run; (None, why not) where it cannot be."""
+    mpirun = shutil.which("mpirun")
+    if not mpi_program or not os.path.exists(mpi_program):
+        return None, "the MPI program was not built (no MPI compiler was found)"
+    if mpirun is None:
+        return None, "there is no mpirun"
+    version = run([mpirun, "--version"], 60).splitlines()[0]
+    if "Open MPI" not in version:
+        return None, f"mpirun is of another make: {version}"
+    command = [mpirun, "--mca", "btl", "vader,self", "-np", str(ranks)]
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        command.insert(1, "--allow-run-as-root")
+    if ranks <= cores:
+        command += ["--bind-to", "core"]
+        mode = "bound to cores"
+    else:
+        command += ["--bind-to", "none", "--oversubscribe", "--mca", "mpi_yield_when_idle", "1"]
+        mode = "not bound, oversubscribed, yields when idle"
+    return command + [mpi_program], f"{version}, btl vader,self, {mode}, single copy {single_copy()}"
+
+
+def single_copy():
+    info = shutil.which("ompi_info")
+    if info is None:
+        return "unknown"
+    for line in run([info, "--param", "btl", "vader", "--level", "9", "--parsable"], 60).splitlines():
+        if "btl_vader_single_copy_mechanism:value:" in line:
+            return line.rsplit(":", 1)[1]
+    return "unknown"
+
+
+class Turns:
+    """What the sides measured: {(ranks, placement): {(side, bytes): [microseconds]}}."""
+
+    def __init__(self, program):
+        self.program = program
+        self.samples = {}
+        self.round_trips = {}
+        self.dropped = 0
+        self.last_round_trip = ping_pong(program)
+
+    def take(self, ranks, side, command, timeout):
+        before = self.last_round_trip
+        output = run(command, timeout)
+        after = self.last_round_trip = ping_pong(self.program)
+        if max(before, after) > SAME_PLACEMENT * min(before, after):
+            self.dropped += 1
+            return
+        placement = "siblings of one core" if (before + after) / 2 < SIBLINGS_NS else "two cores"
+        key = (ranks, placement)
+        self.round_trips.setdefault(key, []).extend((before, after))
+        table = self.samples.setdefault(key, {})
+        for line in output.splitlines():
+            size, microseconds = line.split()
+            table.setdefault((side, int(size)), []).append(float(microseconds))
+
+    def print_tables(self, sides):
+        for (ranks, placement), table in sorted(self.samples.items()):
+            round_trip = statistics.median(self.round_trips[(ranks, placement)])
+            print(f"\n{ranks} ranks, {placement} (round trip {round_trip:.0f} ns), us per call")
+            print("| bytes | " + " | ".join(sides) + " |")
+            print("|---" * (len(sides) + 1) + "|")
+            for size in sorted({size for _, size in table}):
+                cells = [self.cell(table.get((side, size))) for side in sides]
+                print(f"| {human(size)} | " + " | ".join(cells) + " |")
+        if self.dropped:
+            print(f"\n{self.dropped} turns were dropped: the cores moved in the middle of them")
+
+    @staticmethod
+    def cell(samples):
+        if not samples:
+            return ""
+        def text(value):
+            return f"{value:.2f}" if value < 100 else f"{value:.0f}"
+        median = text(statistics.median(samples))
+        if len(samples) == 1:
+            return median
+        return f"{median} ({text(min(samples))} to {text(max(samples))})"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--program", required=True)
+    parser.add_argument("--mpi-program", default="")
+    parser.add_argument("--ranks", default="2,4")
+    parser.add_argument("--transports", default="shared,tcp")
+    parser.add_argument("--most-bytes", type=int, default=64 << 20)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=0.1, help="per size and turn")
+    parser.add_argument("--quick", action="store_true",
+                        help="small sizes once: does it run at all?")
+    options = parser.parse_args()
+    if options.quick:
+        options.most_bytes, options.repeats, options.seconds = 64 << 10, 1, 0.005
+
+    cores = len(os.sched_getaffinity(0))
+    transports = options.transports.split(",")
+    sides = [f"tutti {transport}" for transport in transports] + ["Open MPI"]
+    turns = Turns(options.program)
+    for ranks in [int(text) for text in options.ranks.split(",")]:
+        mpi, how = mpi_command(options.mpi_program, ranks, cores)
+        print(f"{ranks} ranks on {cores} cores: Open MPI: {how if mpi else 'skipped: ' + how}")
+        for _ in range(options.repeats):
+            for group in SIZE_GROUPS:
+                sizes = ",".join(str(size) for size in group if size <= options.most_bytes)
+                if not sizes:
+                    continue
+                for transport in transports:
+                    turns.take(ranks, f"tutti {transport}",
+                               [options.program, transport, str(ranks), sizes,
+                                str(options.seconds)], 300)
+                if mpi:
+                    turns.take(ranks, "Open MPI", mpi + [sizes, str(options.seconds)], 300)
+    turns.print_tables(sides)
+
+
+if __name__ == "__main__":
+    main()
