@@ -93,7 +93,7 @@ class RunTest(unittest.TestCase):
         keywords.setdefault("stderr", subprocess.PIPE)
         process = subprocess.Popen([TUTTI, "run", *options, "--", sys.executable, "-S", str(script),
                                     *arguments],
-                                   env=self.environment, **keywords)
+                                   env=self.environment, bufsize=0, **keywords)
         self.addCleanup(self.end, process)
         return process
 
@@ -309,7 +309,7 @@ for line in range(40000):
     os.write(1, b"%d %s\\n" % (line, b"-" * 100))
 mark("written %d" % index)
 """)
-        # The pipes and our memory hold less than the workers write: they must be waiting.
+        # The pipes and the command's memory hold less than the workers write: they must be waiting.
         first = process.stdout.readline()
         self.assertFalse(any((self.folder / f"written {i}").exists() for i in range(2)))
         outcome = self.finish(process)
