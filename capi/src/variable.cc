@@ -69,9 +69,10 @@ tutti_status *tutti_variable_create(tutti_strategy *strategy, const tutti_tensor
     TUTTI_REQUIRE(call, strategy, initial, out_variable);
     auto object = Ref<Strategy>::Retain(FromHandle(strategy));
     TUTTI_ASSIGN_OR_RETURN(const VariableOptions read, ReadVariableOptions(call, options));
-    TUTTI_RETURN_IF_ERROR(ReadCall(call, object->environment(), call_options).status());
+    TUTTI_ASSIGN_OR_RETURN(const CallOptions wait,
+                           ReadCall(call, object->environment(), call_options));
     TUTTI_ASSIGN_OR_RETURN(auto variable,
-                           Variable::Create(std::move(object), *FromHandle(initial), read));
+                           Variable::Create(std::move(object), *FromHandle(initial), read, wait));
     *out_variable = Give(std::move(variable));
     return OkStatus();
   });

@@ -7,6 +7,7 @@
 #ifndef TUTTI_CORE_COLLECTIVE_WORKER_TEAM_H_
 #define TUTTI_CORE_COLLECTIVE_WORKER_TEAM_H_
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -39,6 +40,12 @@ class WorkerTeam : public RefCounted {
                                                        const CallOptions& call) = 0;
   // The failure that has ended the job for all, or OK.
   virtual Status failure() const = 0;
+
+  // 1, 2, ...: tells apart what every worker makes in the same order.
+  int64_t DrawNumber() { return numbers_.fetch_add(1, std::memory_order_relaxed) + 1; }
+
+ private:
+  std::atomic<int64_t> numbers_{0};
 };
 
 }  // namespace tutti

@@ -63,16 +63,19 @@ Result<size_t> NormalAxis(const Tensor& tensor, int64_t axis, size_t replica,
   return static_cast<size_t>(normal);
 }
 
-Result<Ref<Tensor>> ReduceAlongAxis(ReduceOp op, std::span<const Tensor* const> tensors,
-                                    int64_t axis, std::string_view what) {
+}  // namespace
+
+Result<AxisSum> SumAlongAxis(std::span<const Tensor* const> tensors, int64_t axis,
+                             std::string_view what) {
+  TUTTI_RETURN_IF_ERROR(CheckDTypes(tensors, what));
   const DType dtype = tensors[0]->dtype();
   const DType wide = WideDType(dtype);
   std::vector<Ref<Tensor>> sums;
   std::vector<const Tensor*> pointers;
-  int64_t count = 0;
+  AxisSum result;
   for (size_t i = 0; i < tensors.size(); ++i) {
     TUTTI_ASSIGN_OR_RETURN(const size_t normal, NormalAxis(*tensors[i], axis, i, what));
-    count += tensors[i]->dim(normal);
+    result.count += tensors[i]->dim(normal);
     Ref<Tensor> operand = Ref<Tensor>::Retain(const_cast<Tensor*>(tensors[i]));
     if (wide != dtype) {
       TUTTI_ASSIGN_OR_RETURN(operand, Cast(*operand, wide));
@@ -82,25 +85,32 @@ Result<Ref<Tensor>> ReduceAlongAxis(ReduceOp op, std::span<const Tensor* const> 
     sums.push_back(std::move(sum));
   }
   TUTTI_RETURN_IF_ERROR(CheckShapes(pointers, what));
-  TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> result, Reduce(ReduceOp::kSum, pointers));
+  TUTTI_ASSIGN_OR_RETURN(result.sum, Reduce(ReduceOp::kSum, pointers));
+  return result;
+}
+
+Result<Ref<Tensor>> FinishAxisSum(ReduceOp op, const AxisSum& sum, DType dtype,
+                                  std::string_view what) {
+  Ref<Tensor> result = sum.sum;
   if (op == ReduceOp::kMean) {
-    if (count == 0 && IsInteger(dtype)) {
+    if (sum.count == 0 && IsInteger(dtype)) {
       return InvalidArgument("{}: the mean of no elements of {} does not exist", what,
                              DTypeName(dtype));
     }
-    TUTTI_ASSIGN_OR_RETURN(result, Divide(*result, count));
+    TUTTI_ASSIGN_OR_RETURN(result, Divide(*result, sum.count));
   }
-  return wide == dtype ? Result<Ref<Tensor>>(std::move(result)) : Cast(*result, dtype);
+  return result->dtype() == dtype ? Result<Ref<Tensor>>(std::move(result)) : Cast(*result, dtype);
 }
-
-}  // namespace
 
 Result<Ref<Tensor>> ReduceAcrossReplicas(ReduceOp op, std::span<const Tensor* const> tensors,
                                          std::optional<int64_t> axis, std::string_view what) {
   TUTTI_RETURN_IF_ERROR(CheckDTypes(tensors, what));
   Status reducible = CheckReducible(op, tensors[0]->dtype());
   if (!reducible.ok()) return std::move(reducible).WithPrefix(what);
-  if (axis.has_value()) return ReduceAlongAxis(op, tensors, *axis, what);
+  if (axis.has_value()) {
+    TUTTI_ASSIGN_OR_RETURN(const AxisSum sum, SumAlongAxis(tensors, *axis, what));
+    return FinishAxisSum(op, sum, tensors[0]->dtype(), what);
+  }
   TUTTI_RETURN_IF_ERROR(CheckShapes(tensors, what));
   if (tensors.size() == 1) return Ref<Tensor>::Retain(const_cast<Tensor*>(tensors[0]));
   return Reduce(op, tensors);

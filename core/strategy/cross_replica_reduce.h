@@ -26,6 +26,18 @@ namespace tutti {
 Result<Ref<Tensor>> ReduceAcrossReplicas(ReduceOp op, std::span<const Tensor* const> tensors,
                                          std::optional<int64_t> axis, std::string_view what);
 
+// The two halves of a reduction with an axis, for sums that go on over several workers: what the
+// tensors sum up to along the axis, in 64 bits or float32 where that is wider, and how many elements
+// that was; and the result of it.
+struct AxisSum {
+  Ref<Tensor> sum;  // of the caller alone
+  int64_t count = 0;
+};
+Result<AxisSum> SumAlongAxis(std::span<const Tensor* const> tensors, int64_t axis,
+                             std::string_view what);
+Result<Ref<Tensor>> FinishAxisSum(ReduceOp op, const AxisSum& sum, DType dtype,
+                                  std::string_view what);
+
 // The replicas' tensors joined along `axis`, which lies in [0, rank).
 Result<Ref<Tensor>> GatherAcrossReplicas(std::span<const Tensor* const> tensors, int64_t axis,
                                          std::string_view what);

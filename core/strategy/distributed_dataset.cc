@@ -1,89 +1,269 @@
 #include "core/strategy/distributed_dataset.h"
 
+#include <optional>
 #include <utility>
 
 #include "core/base/callback_scope.h"
+#include "core/base/environment.h"
 #include "core/base/error.h"
+#include "core/dataset/auto_shard.h"
 #include "core/function/function.h"
+#include "core/strategy/input_agreement.h"
 #include "core/strategy/rebatch.h"
 #include "core/strategy/replica_context.h"
+#include "core/strategy/team_channel.h"
 
 namespace tutti {
 
 namespace {
 
-int64_t StepsOf(int64_t elements, int64_t elements_per_step) {
-  if (elements < 0) return elements;  // infinite, unknown
-  return elements / elements_per_step + (elements % elements_per_step != 0 ? 1 : 0);
+constexpr const char* kDistribute = "distribute_dataset";
+constexpr const char* kFromFunction = "distribute_datasets_from_function";
+
+const char* PolicyName(AutoShardPolicy policy) {
+  switch (policy) {
+    case AutoShardPolicy::kOff: return "OFF";
+    case AutoShardPolicy::kAuto: return "AUTO";
+    case AutoShardPolicy::kFile: return "FILE";
+    case AutoShardPolicy::kData: return "DATA";
+    case AutoShardPolicy::kHint: return "HINT";
+  }
+  return "invalid";
 }
 
+int64_t CeilDiv(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
+
 Status CheckInputOptions(const InputOptions& options, const char* what) {
-  if (options.rebatch == Rebatch::kCeil) return OkStatus();
-  return InvalidArgument("{}: {} is no kind of rebatch; choose CEIL", what,
+  if (options.rebatch == Rebatch::kCeil || options.rebatch == Rebatch::kEven) return OkStatus();
+  return InvalidArgument("{}: {} is no kind of rebatch; choose CEIL or EVEN", what,
                          static_cast<int32_t>(options.rebatch));
+}
+
+// The rows of every batch but perhaps the last, as far as the definition tells.
+std::optional<int64_t> BatchSizeOf(const Node& node) {
+  if (node.op().passes_elements) return BatchSizeOf(node.input());
+  if (node.op().row_ratio != RowRatio::kManyToOne) return std::nullopt;
+  const int64_t* size = node.attributes().Get<int64_t>("batch_size");
+  return size == nullptr ? std::nullopt : std::optional<int64_t>(*size);
+}
+
+// The rows of every batch; unknown where a shorter one can come.
+int64_t FixedRows(const ElementSpec& spec) {
+  for (const LeafSpec& leaf : spec.leaves()) {
+    if (leaf.shape.has_rank() && leaf.shape.rank() > 0) return leaf.shape.dim(0);
+  }
+  return PartialShape::kUnknownDim;
+}
+
+bool HasFixedRows(const ElementSpec& spec) {
+  return FixedRows(spec) != PartialShape::kUnknownDim;
+}
+
+Result<StepPlan> MakePlan(const Strategy& strategy, AutoShardPolicy policy, const Dataset& source,
+                          const ElementSpec* spec, Rebatch rebatch) {
+  StepPlan plan;
+  plan.cut = rebatch == Rebatch::kEven ? StepPlan::Cut::kEven : StepPlan::Cut::kCeil;
+  plan.num_replicas = strategy.num_local_replicas();
+  plan.num_slices = static_cast<size_t>(strategy.num_replicas_in_sync());
+  const bool shares = policy == AutoShardPolicy::kData;
+  plan.num_blocks = shares ? 1 : static_cast<size_t>(strategy.num_workers());
+  if (shares || plan.cut == StepPlan::Cut::kEven) {
+    plan.first_block = static_cast<size_t>(strategy.worker());
+  }
+  if (plan.cut == StepPlan::Cut::kEven) {
+    std::optional<int64_t> size = BatchSizeOf(source.node());
+    if (!size && spec != nullptr && HasFixedRows(*spec)) size = FixedRows(*spec);
+    if (!size) {
+      return InvalidArgument(
+          "{}: the rebatch EVEN needs a batch size that is known beforehand, and that of {} is not; "
+          "call batch last, with drop_remainder=true where a map stands behind it, or choose CEIL",
+          kDistribute, source.node().label());
+    }
+    plan.sizes = EvenSizes(*size, plan.num_slices);
+  }
+  return plan;
+}
+
+// The steps that one worker's batches make.
+int64_t StepsOf(const StepPlan& plan, const Dataset& source, const ElementSpec* spec) {
+  const int64_t elements = source.cardinality();
+  if (elements < 0) return elements;  // infinite, unknown
+  if (plan.cut == StepPlan::Cut::kNone) {
+    return CeilDiv(elements, static_cast<int64_t>(plan.num_replicas));
+  }
+  const bool rows_are_known = spec != nullptr && HasFixedRows(*spec);
+  if (plan.cut == StepPlan::Cut::kEven && !rows_are_known) return kUnknownCardinality;
+  return elements * static_cast<int64_t>(plan.num_blocks);
 }
 
 }  // namespace
 
-DistributedDataset::DistributedDataset(Ref<Strategy> strategy, Ref<const Dataset> source,
-                                       InputOptions options, bool cuts_batches,
-                                       Ref<const ElementSpec> element_spec)
+DistributedDataset::DistributedDataset(Ref<Strategy> strategy, InputOptions options, Parts parts)
     : strategy_(std::move(strategy)),
-      source_(std::move(source)),
+      source_(std::move(parts.source)),
       options_(options),
-      cuts_batches_(cuts_batches),
-      elements_per_step_(cuts_batches ? 1 : static_cast<int64_t>(strategy_->num_local_replicas())),
-      cardinality_(StepsOf(source_->cardinality(), elements_per_step_)),
-      element_spec_(std::move(element_spec)) {}
+      plan_(std::move(parts.plan)),
+      policy_(parts.policy),
+      explanation_(std::move(parts.explanation)),
+      whole_steps_(parts.whole_steps),
+      cardinality_(parts.cardinality),
+      element_spec_(std::move(parts.element_spec)) {}
 
 DistributedDataset::~DistributedDataset() = default;
+
+// ---- Agreement between workers. ----
+
+Status DistributedDataset::Agree(const Strategy& strategy, const char* what, Result<Parts>* parts,
+                                 const CallOptions& call) {
+  TeamChannel* team = strategy.team_channel();
+  if (team == nullptr) return parts->status();
+  InputFacts facts;
+  facts.status = parts->status();
+  if (parts->ok()) {
+    const Parts& mine = parts->value();
+    facts.plan = Format("sharded by {}, {} workers of {} replicas, rebatch {} of {}",
+                        PolicyName(mine.policy), strategy.num_workers(),
+                        strategy.num_local_replicas(), static_cast<int>(mine.plan.cut),
+                        mine.plan.sizes.empty() ? -1 : [&] {
+                          int64_t rows = 0;
+                          for (const int64_t size : mine.plan.sizes) rows += size;
+                          return rows;
+                        }());
+    facts.needs_seed = mine.needs_seed;
+    facts.seed = static_cast<int64_t>(strategy.environment().DrawSeed());
+    facts.steps = mine.cardinality;
+    facts.whole_steps = mine.whole_steps;
+    facts.spec = mine.element_spec;
+  }
+  TUTTI_ASSIGN_OR_RETURN(AgreedInput agreed, AgreeOnInput(*team, what, facts, call));
+  Parts& mine = parts->value();
+  mine.cardinality = agreed.steps;
+  mine.whole_steps = agreed.whole_steps;
+  mine.element_spec = std::move(agreed.spec);
+  if (agreed.needs_seed) {
+    TUTTI_ASSIGN_OR_RETURN(Ref<Dataset> seeded, WithSeed(*mine.source, agreed.seed));
+    mine.source = std::move(seeded);
+  }
+  return OkStatus();
+}
+
+// ---- From a dataset. ----
+
+Result<DistributedDataset::Parts> DistributedDataset::Divide(const Strategy& strategy,
+                                                             const Dataset& dataset,
+                                                             const InputOptions& options,
+                                                             const CallOptions& call) {
+  Parts parts;
+  if (strategy.team_channel() == nullptr) {
+    parts.source = Ref<const Dataset>::Retain(&dataset);
+  } else {
+    TUTTI_ASSIGN_OR_RETURN(ShardedDataset shard,
+                           AutoShard(dataset, dataset.options().auto_shard_policy(),
+                                     strategy.num_workers(), strategy.worker(), call));
+    parts.source = std::move(shard.dataset);
+    parts.policy = shard.policy;
+    parts.explanation = std::move(shard.explanation);
+    parts.needs_seed = shard.needs_agreed_seed;
+  }
+  Result<Ref<const ElementSpec>> spec = parts.source->GetElementSpec(call);
+  // A worker without an element hears from the others what elements are like.
+  const bool has_no_element = strategy.team_channel() != nullptr && !spec.ok() &&
+                              spec.status().code() == StatusCode::kFailedPrecondition;
+  if (!spec.ok() && !has_no_element) return std::move(spec).status();
+  const ElementSpec* batch = spec.ok() ? spec->get() : nullptr;
+  if (batch != nullptr) TUTTI_RETURN_IF_ERROR(CheckBatchSpec(*batch, kDistribute));
+  TUTTI_ASSIGN_OR_RETURN(
+      parts.plan, MakePlan(strategy, parts.policy, *parts.source, batch, options.rebatch));
+  parts.cardinality = StepsOf(parts.plan, *parts.source, batch);
+  if (batch != nullptr) {
+    parts.element_spec = SliceSpec(*batch, parts.plan.num_slices);
+    const bool cuts_batches = parts.plan.sizes.empty() || [&] {
+      int64_t rows = 0;
+      for (const int64_t size : parts.plan.sizes) rows += size;
+      return rows == FixedRows(*batch);
+    }();
+    if (!cuts_batches) parts.element_spec = AnyRowsSpec(*parts.element_spec);
+    parts.whole_steps =
+        parts.cardinality != kUnknownCardinality && HasFixedRows(*parts.element_spec);
+  }
+  return parts;
+}
 
 Result<Ref<DistributedDataset>> DistributedDataset::Create(Ref<Strategy> strategy,
                                                            const Dataset& dataset,
                                                            const InputOptions& options,
                                                            const CallOptions& call) {
-  constexpr const char* kWhat = "distribute_dataset";
-  TUTTI_RETURN_IF_ERROR(CheckCrossReplicaAllowed(kWhat));
-  TUTTI_RETURN_IF_ERROR(strategy->CheckOpen(kWhat));
-  TUTTI_RETURN_IF_ERROR(CheckInputOptions(options, kWhat));
-  TUTTI_ASSIGN_OR_RETURN(const Ref<const ElementSpec> spec, dataset.GetElementSpec(call));
-  TUTTI_RETURN_IF_ERROR(CheckBatchSpec(*spec, kWhat));
-  Ref<const ElementSpec> slice = SliceSpec(*spec, strategy->num_local_replicas());
-  return MakeRef<DistributedDataset>(std::move(strategy), Ref<const Dataset>::Retain(&dataset),
-                                     options, /*cuts_batches=*/true, std::move(slice));
+  TUTTI_RETURN_IF_ERROR(CheckCrossReplicaAllowed(kDistribute));
+  TUTTI_RETURN_IF_ERROR(strategy->CheckOpen(kDistribute));
+  TUTTI_RETURN_IF_ERROR(CheckInputOptions(options, kDistribute));
+  if (TeamChannel* team = strategy->team_channel()) TUTTI_RETURN_IF_ERROR(team->Renew(call));
+  Result<Parts> parts = Divide(*strategy, dataset, options, call);
+  TUTTI_RETURN_IF_ERROR(Agree(*strategy, kDistribute, &parts, call));
+  return MakeRef<DistributedDataset>(std::move(strategy), options, std::move(parts).value());
 }
 
-Result<Ref<DistributedDataset>> DistributedDataset::CreateFromFunction(
-    Ref<Strategy> strategy, Function& fn, const InputOptions& options, const CallOptions& call) {
-  constexpr const char* kWhat = "distribute_datasets_from_function";
-  TUTTI_RETURN_IF_ERROR(CheckCrossReplicaAllowed(kWhat));
-  TUTTI_RETURN_IF_ERROR(strategy->CheckOpen(kWhat));
-  TUTTI_RETURN_IF_ERROR(CheckInputOptions(options, kWhat));
+// ---- From a function. ----
+
+Result<DistributedDataset::Parts> DistributedDataset::CallFunction(Strategy& strategy, Function& fn,
+                                                                   const CallOptions& call) {
   const auto number = [](int64_t value) { return Value::OfTensor(Tensor::Scalar<int64_t>(value)); };
   TUTTI_ASSIGN_OR_RETURN(
       const Ref<Value> in,
-      Value::Dict({{"input_pipeline_id", number(0)},
-                   {"num_input_pipelines", number(1)},
-                   {"num_replicas_in_sync", number(strategy->num_replicas_in_sync())}}));
+      Value::Dict({{"input_pipeline_id", number(strategy.worker())},
+                   {"num_input_pipelines", number(strategy.num_workers())},
+                   {"num_replicas_in_sync", number(strategy.num_replicas_in_sync())}}));
   Ref<Value> out;
   {
-    CrossReplicaContext context(*strategy, call);
+    CrossReplicaContext context(strategy, call);
     CallbackScope scope(CallbackClass::kCrossReplica);
     TUTTI_RETURN_IF_ERROR(fn.Call(context, *in, &out));
   }
   if (!out->is_leaf() || out->leaf().kind() != LeafKind::kDataset) {
-    return InvalidArgument("{}: the function must return a dataset, it returned {}", kWhat,
+    return InvalidArgument("{}: the function must return a dataset, it returned {}", kFromFunction,
                            out->ToString());
   }
-  Ref<const Dataset> dataset = Ref<const Dataset>::Retain(out->leaf().object_as<Dataset>());
-  TUTTI_ASSIGN_OR_RETURN(Ref<const ElementSpec> spec, dataset->GetElementSpec(call));
-  const int64_t elements = dataset->cardinality();
-  const bool whole_steps =
+  Parts parts;
+  parts.source = Ref<const Dataset>::Retain(out->leaf().object_as<Dataset>());
+  parts.plan.num_replicas = strategy.num_local_replicas();
+  Result<Ref<const ElementSpec>> spec = parts.source->GetElementSpec(call);
+  const bool has_no_element = strategy.team_channel() != nullptr && !spec.ok() &&
+                              spec.status().code() == StatusCode::kFailedPrecondition;
+  if (!spec.ok() && !has_no_element) return std::move(spec).status();
+  if (spec.ok()) parts.element_spec = std::move(spec).value();
+  const int64_t elements = parts.source->cardinality();
+  parts.cardinality = StepsOf(parts.plan, *parts.source, parts.element_spec.get());
+  parts.whole_steps =
       elements == kInfiniteCardinality ||
-      (elements >= 0 && elements % static_cast<int64_t>(strategy->num_local_replicas()) == 0);
-  if (!whole_steps) spec = AnyRowsSpec(*spec);
-  return MakeRef<DistributedDataset>(std::move(strategy), std::move(dataset), options,
-                                     /*cuts_batches=*/false, std::move(spec));
+      (elements >= 0 && elements % static_cast<int64_t>(parts.plan.num_replicas) == 0);
+  if (!parts.whole_steps && parts.element_spec) {
+    parts.element_spec = AnyRowsSpec(*parts.element_spec);
+  }
+  return parts;
+}
+
+Result<Ref<DistributedDataset>> DistributedDataset::CreateFromFunction(
+    Ref<Strategy> strategy, Function& fn, const InputOptions& options, const CallOptions& call) {
+  TUTTI_RETURN_IF_ERROR(CheckCrossReplicaAllowed(kFromFunction));
+  TUTTI_RETURN_IF_ERROR(strategy->CheckOpen(kFromFunction));
+  TUTTI_RETURN_IF_ERROR(CheckInputOptions(options, kFromFunction));
+  if (TeamChannel* team = strategy->team_channel()) TUTTI_RETURN_IF_ERROR(team->Renew(call));
+  Result<Parts> parts = CallFunction(*strategy, fn, call);
+  TUTTI_RETURN_IF_ERROR(Agree(*strategy, kFromFunction, &parts, call));
+  return MakeRef<DistributedDataset>(std::move(strategy), options, std::move(parts).value());
+}
+
+std::string DistributedDataset::Explain() const {
+  std::string text = Format("distributed over {} replicas of {} workers; {}\n",
+                            strategy_->num_replicas_in_sync(), strategy_->num_workers(),
+                            plan_.ToString());
+  if (strategy_->num_workers() > 1) {
+    text += Format("sharding policy {}{}{}\n", PolicyName(policy_),
+                   explanation_.empty() ? "" : ": ", explanation_);
+    text += whole_steps_
+                ? "steps: equally many and whole on all workers, nothing is exchanged\n"
+                : "steps: the workers exchange in each how many replicas have data, and the rows\n";
+  }
+  return text + Format("each replica: {}\n", element_spec_->ToString()) + source_->Explain();
 }
 
 }  // namespace tutti

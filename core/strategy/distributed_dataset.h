@@ -10,20 +10,26 @@
 //     TUTTI_RETURN_IF_ERROR(strategy->Run(step, batch.get(), options).status());
 //   }
 //
-// Create cuts every batch over the replicas (rebatch.h); CreateFromFunction deals out the elements
+// Create cuts every batch over the replicas (step_plan.h); CreateFromFunction deals out the elements
 // of a dataset that a function makes, one per replica in turn. When the data ends in the middle of a
 // step, the replicas without any get batches of 0 rows. Every leaf of a step knows the rows of the
 // whole step (DistributedValue::global_rows). What replicas get are views on the source's elements.
+//
+// Under several workers both are collective. Create gives each worker its part by the dataset's option
+// auto_shard_policy (dataset/auto_shard.h), and all of them fail when one cannot have a part.
 
 #ifndef TUTTI_CORE_STRATEGY_DISTRIBUTED_DATASET_H_
 #define TUTTI_CORE_STRATEGY_DISTRIBUTED_DATASET_H_
 
 #include <cstdint>
+#include <string>
 
 #include "core/base/call_options.h"
 #include "core/base/ref.h"
 #include "core/base/status.h"
 #include "core/dataset/dataset.h"
+#include "core/dataset/dataset_options.h"
+#include "core/strategy/step_plan.h"
 #include "core/strategy/strategy.h"
 #include "core/tensor/element_spec.h"
 
@@ -31,8 +37,9 @@ namespace tutti {
 
 class Function;
 
-// How a batch is cut over replicas. The same numbers as TUTTI_REBATCH_*.
-enum class Rebatch : int32_t { kCeil = 1 };
+// How a batch is cut over replicas. The same numbers as TUTTI_REBATCH_*. EVEN needs a batch size that
+// is known beforehand.
+enum class Rebatch : int32_t { kCeil = 1, kEven = 2 };
 
 struct InputOptions {
   Rebatch rebatch = Rebatch::kCeil;
@@ -62,22 +69,44 @@ class DistributedDataset final : public RefCounted {
   const Dataset& source() const { return *source_; }
   Ref<const Dataset> source_ref() const { return source_; }
   const InputOptions& options() const { return options_; }
-  // Elements of the source that make one step: 1 batch to be cut, or one per replica.
-  int64_t elements_per_step() const { return elements_per_step_; }
-  bool cuts_batches() const { return cuts_batches_; }
+  const StepPlan& plan() const { return plan_; }
+  // What each worker reads: never kAuto, kOff with one worker and for CreateFromFunction.
+  AutoShardPolicy shard_policy() const { return policy_; }
+  // Every step of every worker has data for all of its replicas, so that nothing is exchanged.
+  bool whole_steps() const { return whole_steps_; }
+  // How the data is divided, and why, then the ops of this worker's source.
+  std::string Explain() const;
 
  private:
   template <typename T, typename... Args>
   friend Ref<T> MakeRef(Args&&... args);
-  DistributedDataset(Ref<Strategy> strategy, Ref<const Dataset> source, InputOptions options,
-                     bool cuts_batches, Ref<const ElementSpec> element_spec);
+  struct Parts {
+    Ref<const Dataset> source;
+    StepPlan plan;
+    AutoShardPolicy policy = AutoShardPolicy::kOff;
+    std::string explanation;
+    bool needs_seed = false;  // the order is drawn at random, and the workers share it
+    bool whole_steps = false;
+    int64_t cardinality = 0;
+    Ref<const ElementSpec> element_spec;
+  };
+  DistributedDataset(Ref<Strategy> strategy, InputOptions options, Parts parts);
   ~DistributedDataset() override;
+
+  static Result<Parts> Divide(const Strategy& strategy, const Dataset& dataset,
+                              const InputOptions& options, const CallOptions& call);
+  static Result<Parts> CallFunction(Strategy& strategy, Function& fn, const CallOptions& call);
+  // Makes one dataset of all workers' parts; `parts` is this worker's, or why it has none.
+  static Status Agree(const Strategy& strategy, const char* what, Result<Parts>* parts,
+                      const CallOptions& call);
 
   const Ref<Strategy> strategy_;
   const Ref<const Dataset> source_;
   const InputOptions options_;
-  const bool cuts_batches_;
-  const int64_t elements_per_step_;
+  const StepPlan plan_;
+  const AutoShardPolicy policy_;
+  const std::string explanation_;
+  const bool whole_steps_;
   const int64_t cardinality_;
   const Ref<const ElementSpec> element_spec_;
 };

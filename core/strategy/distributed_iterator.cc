@@ -1,7 +1,5 @@
-// How a step is made: items (elements, or failures that stand for one) come from what a restored
-// state still holds, then from the source. An interrupted step keeps the items it has. A step that is
-// ready and not taken keeps its items, too, so that Save can write them: the source has moved past
-// them.
+// A step that is ready and not taken keeps its elements, so that Save can write them: the source has
+// moved past them.
 
 #include "core/strategy/distributed_iterator.h"
 
@@ -13,31 +11,59 @@
 #include "core/base/error.h"
 #include "core/base/wait.h"
 #include "core/dataset/iterator_state.h"
-#include "core/dataset/slab.h"
+#include "core/dataset/stage.h"
 #include "core/strategy/distributed_value.h"
 #include "core/strategy/rebatch.h"
 
 namespace tutti {
 
+namespace {
+
+constexpr const char* kWhat = "distributed iterator";
+constexpr TeamLabel kCreating{"iterating over a distributed dataset"};
+constexpr TeamLabel kNext{"next of a distributed iterator"};
+
+// The step is not used: it will be made again.
+void NotTaken(LocalStep* local) {
+  const LocalStep::Position begin = local->begin;
+  *local = LocalStep();
+  local->begin = begin;
+}
+
+}  // namespace
+
 // ---- Life. ----
 
 DistributedIterator::DistributedIterator(Ref<const DistributedDataset> dataset,
-                                         Ref<Iterator> source)
-    : Closable(Ref<Environment>::Retain(&dataset->strategy()->environment()), "distributed iterator"),
+                                         Ref<Iterator> source, std::unique_ptr<TeamChannel> team)
+    : Closable(Ref<Environment>::Retain(&dataset->strategy()->environment()), kWhat),
       dataset_(std::move(dataset)),
-      source_(std::move(source)),
-      closing_(MakeRef<Cancellation>()) {}
+      team_(std::move(team)),
+      closing_(MakeRef<Cancellation>()),
+      maker_(dataset_->plan(), std::move(source)) {}
 
 DistributedIterator::~DistributedIterator() = default;
 
 Result<Ref<DistributedIterator>> DistributedIterator::Create(Ref<const DistributedDataset> dataset,
                                                              const CallOptions& call) {
-  TUTTI_RETURN_IF_ERROR(CheckCrossReplicaAllowed("iterating over a distributed dataset"));
-  TUTTI_RETURN_IF_ERROR(dataset->strategy()->CheckOpen("iterating over a distributed dataset"));
-  TUTTI_ASSIGN_OR_RETURN(Ref<Iterator> source,
-                         Iterator::Create(dataset->source_ref(), {}, call));
-  Ref<DistributedIterator> iterator =
-      MakeRef<DistributedIterator>(std::move(dataset), std::move(source));
+  TUTTI_RETURN_IF_ERROR(CheckCrossReplicaAllowed(kCreating.what));
+  const Strategy& strategy = *dataset->strategy();
+  TUTTI_RETURN_IF_ERROR(strategy.CheckOpen(kCreating.what));
+  TeamChannel* workers = strategy.team_channel();
+  if (workers != nullptr) TUTTI_RETURN_IF_ERROR(workers->Renew(call));
+  Result<Ref<Iterator>> source = Iterator::Create(dataset->source_ref(), {}, call);
+  std::unique_ptr<TeamChannel> team;
+  if (workers == nullptr) {
+    TUTTI_RETURN_IF_ERROR(source.status());
+  } else {
+    TUTTI_RETURN_IF_ERROR(workers->Exchange(kCreating, source.status(), {}, call).status());
+    team = std::make_unique<TeamChannel>(
+        strategy.environment(), Ref<WorkerTeam>::Retain(strategy.team()),
+        Format("{} iterator #{}", strategy.name(), strategy.team()->DrawNumber()));
+    TUTTI_RETURN_IF_ERROR(team->Renew(call));
+  }
+  Ref<DistributedIterator> iterator = MakeRef<DistributedIterator>(
+      std::move(dataset), std::move(source).value(), std::move(team));
   TUTTI_RETURN_IF_ERROR(iterator->Register());
   return iterator;
 }
@@ -49,14 +75,15 @@ Status DistributedIterator::OnClose(const CallOptions& options) {
   }
   changed_.notify_all();
   closing_->Cancel(Cancelled("the distributed iterator was closed"));
-  TUTTI_RETURN_IF_ERROR(source_->Close(options));
+  TUTTI_RETURN_IF_ERROR(maker_.source().Close(options));
   {
     std::unique_lock<std::mutex> lock(mutex_);
     TUTTI_RETURN_IF_ERROR(WaitUntil(lock, changed_, environment().clock(), options,
                                     [this] { return !inside_; },
                                     "close: waiting for the call that uses the iterator"));
   }
-  return thread_.Join(options);
+  TUTTI_RETURN_IF_ERROR(thread_.Join(options));
+  return team_ ? team_->Close(options) : OkStatus();
 }
 
 // ---- Calls, one at a time. ----
@@ -91,8 +118,8 @@ Status DistributedIterator::WaitForThread(std::unique_lock<std::mutex>& lock,
 Result<Ref<Value>> DistributedIterator::Next(const CallOptions& call) {
   TUTTI_RETURN_IF_ERROR(Enter(call, "next"));
   Step step;
-  Status status = dataset_->options().prefetch_to_device ? TakeStep(call, &step)
-                                                         : MakeStep(call, &step);
+  const bool on_thread = dataset_->options().prefetch_to_device || team_ != nullptr;
+  Status status = on_thread ? TakeStep(call, &step) : MakeStep(call, &step);
   Leave();
   TUTTI_RETURN_IF_ERROR(std::move(status));
   TUTTI_RETURN_IF_ERROR(std::move(step.failure));
@@ -119,7 +146,7 @@ Status DistributedIterator::TakeStep(const CallOptions& call, Step* step) {
   TUTTI_RETURN_IF_ERROR(WaitForThread(lock, call, "next: waiting for the step"));
   *step = std::move(step_);
   step_ = Step();
-  ahead_ = Ahead::kWanted;
+  ahead_ = dataset_->options().prefetch_to_device ? Ahead::kWanted : Ahead::kNothing;
   changed_.notify_all();
   return OkStatus();
 }
@@ -146,136 +173,116 @@ void DistributedIterator::RunAhead() {
 
 // ---- Making a step. ----
 
-Status DistributedIterator::NextItem(const CallOptions& call, Item* item) {
-  if (!restored_.empty()) {
-    *item = std::move(restored_.front());
-    restored_.pop_front();
-    return OkStatus();
-  }
-  Result<Ref<Value>> element = source_->Next(call);
-  if (element.ok()) {
-    item->element = std::move(element).value();
-    return OkStatus();
-  }
-  if (IsInterruption(element.status())) return std::move(element).status();
-  item->failure = std::move(element).status();
-  return OkStatus();
+Status DistributedIterator::MakeStep(const CallOptions& call, Step* step) {
+  if (ended_) return OkStatus();
+  TUTTI_RETURN_IF_ERROR(maker_.Make(call, &step->local));
+  return team_ ? CompleteWithTeam(call, step) : CompleteAlone(step);
 }
 
-Status DistributedIterator::MakeStep(const CallOptions& call, Step* step) {
-  const auto wanted = static_cast<size_t>(dataset_->elements_per_step());
-  while (partial_.size() < wanted) {
-    Item item;
-    TUTTI_RETURN_IF_ERROR(NextItem(call, &item));
-    if (!item.failure.ok()) {
-      // It stands for one element; the step goes on behind it with the next call.
-      step->failure = item.failure;
-      step->items.push_back(std::move(item));
-      return OkStatus();
-    }
-    if (!item.element) break;
-    partial_.push_back(std::move(item));
-  }
-  Result<Ref<Value>> value = Assemble(partial_, call);
+Status DistributedIterator::CompleteAlone(Step* step) {
+  LocalStep& local = step->local;
+  step->failure = local.failure;
+  if (!step->failure.ok()) return OkStatus();
+  maker_.Commit();
+  if (local.parts.empty()) return OkStatus();
+  Result<Ref<Value>> value = Assemble(std::move(local.parts), local.rows);
   if (value.ok()) {
     step->value = std::move(value).value();
   } else {
-    if (IsInterruption(value.status())) return std::move(value).status();
     step->failure = std::move(value).status();
   }
-  step->items = std::move(partial_);
-  partial_.clear();
   return OkStatus();
 }
 
-Result<DistributedIterator::Share> DistributedIterator::Exchange(const Share& local,
-                                                                 const CallOptions&) {
-  return local;
-}
-
-namespace {
-
-// An element that is no batch counts as a row.
-int64_t RowsOf(const Value& element) {
-  for (const Leaf& leaf : element.leaves()) {
-    if (leaf.is_tensor() && leaf.tensor().rank() > 0) return leaf.tensor().dim(0);
-  }
-  return 1;
-}
-
-}  // namespace
-
-Result<Ref<Value>> DistributedIterator::Assemble(const std::vector<Item>& items,
-                                                 const CallOptions& call) {
-  constexpr const char* kWhat = "distributed iterator";
-  const size_t n = dataset_->strategy()->num_local_replicas();
-  std::vector<Ref<Value>> parts;
-  Share local;
-  if (dataset_->cuts_batches()) {
-    if (!items.empty()) {
-      const Value& batch = *items[0].element;
-      TUTTI_ASSIGN_OR_RETURN(local.rows, BatchRows(batch, kWhat));
-      parts = CutBatch(batch, local.rows, n);
-      local.replicas_with_data = static_cast<int64_t>(n);
+Status DistributedIterator::CompleteWithTeam(const CallOptions& call, Step* step) {
+  LocalStep& local = step->local;
+  const int64_t failed = local.failure.ok() ? 0 : 1;
+  int64_t replicas_with_data = 0;
+  int64_t rows = 0;
+  if (dataset_->whole_steps()) {
+    // All workers have the same. A failure cannot be made up for without an exchange: it is the end.
+    Status status = failed != 0 ? team_->Abort(local.failure) : team_->status();
+    if (!status.ok()) {
+      step->failure = std::move(status);
+      if (failed == 0) NotTaken(&local);
+      return OkStatus();
     }
+    const int64_t workers = team_->num_workers();
+    replicas_with_data = static_cast<int64_t>(local.parts.size()) * workers;
+    rows = local.rows * workers;
   } else {
-    for (const Item& item : items) {
-      local.rows += RowsOf(*item.element);
-      parts.push_back(item.element);
+    const Ref<Tensor> sums = Tensor::Vector<int64_t>(
+        {static_cast<int64_t>(local.parts.size()), local.rows, failed});
+    const Tensor* inputs[] = {sums.get()};
+    Tensor* outputs[] = {sums.get()};
+    Status status = team_->AllReduce(kNext, ReduceOp::kSum, inputs, call, outputs);
+    if (!status.ok()) {
+      step->failure = std::move(status);
+      if (failed == 0) NotTaken(&local);
+      return OkStatus();
     }
-    local.replicas_with_data = static_cast<int64_t>(items.size());
-    while (!items.empty() && parts.size() < n) {
-      const Value& last = *items.back().element;
-      TUTTI_RETURN_IF_ERROR(BatchRows(last, "a step in which the data ends").status());
-      parts.push_back(EmptyBatchLike(last));
-    }
+    const auto* all = static_cast<const int64_t*>(sums->data());
+    if (all[2] > 0) return FailWithTeam(call, step);
+    replicas_with_data = all[0];
+    rows = all[1];
   }
-  TUTTI_ASSIGN_OR_RETURN(const Share all, Exchange(local, call));
-  if (all.replicas_with_data == 0) return Ref<Value>();
-  return Regroup(parts, Wrap::kAlways, kWhat, all.rows);
+  maker_.Commit();
+  ended_ = replicas_with_data == 0;
+  if (ended_) return OkStatus();
+  if (replicas_with_data < dataset_->strategy()->num_replicas_in_sync()) {
+    // Judged by the spec, on which all agree: either every worker can go on, or none.
+    step->failure =
+        EmptyBatchOf(dataset_->element_spec(), "a step in which the data ends").status();
+    if (!step->failure.ok()) return OkStatus();
+  }
+  Result<Ref<Value>> value = Assemble(std::move(local.parts), rows);
+  if (value.ok()) {
+    step->value = std::move(value).value();
+  } else {
+    step->failure = std::move(value).status();
+  }
+  return OkStatus();
+}
+
+Status DistributedIterator::FailWithTeam(const CallOptions& call, Step* step) {
+  LocalStep& local = step->local;
+  Status shared = team_->Exchange(kNext, local.failure, {}, call).status();
+  const bool own = !local.failure.ok();
+  step->failure = own ? local.failure : std::move(shared);
+  if (own) return OkStatus();
+  if (dataset_->plan().shares_batches()) {
+    // The batch that the other could not make is this one.
+    maker_.Commit();
+  } else {
+    NotTaken(&local);
+  }
+  return OkStatus();
+}
+
+Result<Ref<Value>> DistributedIterator::Assemble(std::vector<Ref<Value>> parts,
+                                                 int64_t global_rows) const {
+  const size_t n = dataset_->strategy()->num_local_replicas();
+  if (parts.size() < n) {
+    Ref<Value> empty;
+    if (parts.empty()) {
+      TUTTI_ASSIGN_OR_RETURN(empty, EmptyBatchOf(dataset_->element_spec(), kWhat));
+    } else {
+      TUTTI_RETURN_IF_ERROR(
+          BatchRows(*parts.back(), "a step in which the data ends").status());
+      empty = EmptyBatchLike(*parts.back());
+    }
+    parts.resize(n, empty);
+  }
+  return Regroup(parts, Wrap::kAlways, kWhat, global_rows);
 }
 
 // ---- Position. ----
 
 namespace {
 
-constexpr int64_t kStateVersion = 1;
-
-Slab SlabOf(const Value& element) {
-  Slab slab;
-  slab.rows = 1;
-  slab.tree = element.spec_ref();
-  for (const Leaf& leaf : element.leaves()) slab.columns.push_back(Column::Rows({leaf}));
-  return slab;
-}
+constexpr int64_t kStateVersion = 2;
 
 }  // namespace
-
-Status DistributedIterator::WriteItem(const Item& item, StateWriter* writer) {
-  writer->Int(static_cast<int64_t>(item.failure.code()));
-  if (item.failure.ok()) return writer->Rows(SlabOf(*item.element));
-  writer->Bytes(item.failure.message());
-  return OkStatus();
-}
-
-Status DistributedIterator::ReadItem(StateReader* reader, const Ref<const TreeSpec>& tree,
-                                     Item* item) {
-  const int64_t code = reader->IntIn(0, static_cast<int64_t>(StatusCode::kUnauthenticated));
-  if (code != 0) {
-    item->failure = Status(static_cast<StatusCode>(code), std::string(reader->Bytes()));
-    return reader->status();
-  }
-  Slab slab;
-  slab.tree = tree;
-  reader->Rows(&slab);
-  TUTTI_RETURN_IF_ERROR(reader->status());
-  if (slab.rows != 1) {
-    reader->Fail("an element that was made ahead is missing");
-    return reader->status();
-  }
-  TUTTI_ASSIGN_OR_RETURN(item->element, slab.Row(0));
-  return OkStatus();
-}
 
 Result<std::string> DistributedIterator::Save(const CallOptions& call) {
   TUTTI_RETURN_IF_ERROR(Enter(call, "save"));
@@ -296,14 +303,11 @@ Status DistributedIterator::SaveInto(StateWriter* writer, const CallOptions& cal
   TUTTI_RETURN_IF_ERROR(WaitForThread(lock, call, "save: waiting for the step being made"));
   lock.unlock();
   // Nobody makes steps now: the caller is inside, and the thread has nothing to do.
-  TUTTI_ASSIGN_OR_RETURN(const std::string source, source_->Save(call));
-  writer->Bytes(source);
-  const size_t count = step_.items.size() + partial_.size() + restored_.size();
-  writer->Int(static_cast<int64_t>(count));
-  for (const Item& item : step_.items) TUTTI_RETURN_IF_ERROR(WriteItem(item, writer));
-  for (const Item& item : partial_) TUTTI_RETURN_IF_ERROR(WriteItem(item, writer));
-  for (const Item& item : restored_) TUTTI_RETURN_IF_ERROR(WriteItem(item, writer));
-  return OkStatus();
+  writer->Int(static_cast<int64_t>(dataset_->shard_policy()));
+  writer->Int(dataset_->strategy()->num_workers());
+  writer->Int(dataset_->strategy()->worker());
+  writer->Int(static_cast<int64_t>(dataset_->strategy()->num_local_replicas()));
+  return maker_.Save(ahead_ == Ahead::kReady ? &step_.local : nullptr, writer, call);
 }
 
 Status DistributedIterator::Restore(std::string_view state, const CallOptions& call) {
@@ -327,24 +331,41 @@ Status DistributedIterator::RestoreFrom(std::string_view state, const CallOption
   }
   TUTTI_RETURN_IF_ERROR(envelope.status());
   StateReader reader(position);
-  const std::string_view source = reader.Bytes();
-  const int64_t count = reader.IntIn(0, static_cast<int64_t>(position.size()));
+  const int64_t policy = reader.Int();
+  const int64_t num_workers = reader.IntIn(1, INT64_MAX);
+  const int64_t worker = reader.IntIn(0, num_workers - 1);
+  const int64_t num_replicas = reader.IntIn(1, INT64_MAX);
   TUTTI_RETURN_IF_ERROR(reader.status());
-  std::deque<Item> items;
-  for (int64_t i = 0; i < count; ++i) {
-    Item item;
-    TUTTI_RETURN_IF_ERROR(ReadItem(&reader, dataset_->element_spec().tree_ref(), &item));
-    items.push_back(std::move(item));
-  }
-  if (!reader.at_end()) reader.Fail("there are bytes behind the end");
-  TUTTI_RETURN_IF_ERROR(reader.status());
-  TUTTI_RETURN_IF_ERROR(source_->Restore(source, call));
-  restored_ = std::move(items);
-  partial_.clear();
+  TUTTI_RETURN_IF_ERROR(CheckWorkers(policy, num_workers, worker));
+  const Strategy& strategy = *dataset_->strategy();
+  const bool same_cut = num_workers == strategy.num_workers() &&
+                        num_replicas == static_cast<int64_t>(strategy.num_local_replicas());
+  TUTTI_RETURN_IF_ERROR(
+      maker_.Restore(&reader, dataset_->element_spec().tree_ref(), same_cut, call));
+  ended_ = false;
   lock.lock();
   step_ = Step();
   ahead_ = Ahead::kNothing;
   return OkStatus();
+}
+
+Status DistributedIterator::CheckWorkers(int64_t policy, int64_t num_workers,
+                                         int64_t worker) const {
+  const Strategy& strategy = *dataset_->strategy();
+  if (num_workers == strategy.num_workers() && worker == strategy.worker()) return OkStatus();
+  const bool cuts = dataset_->plan().cut != StepPlan::Cut::kNone;
+  const auto reads_everything = [](AutoShardPolicy how) {
+    return how == AutoShardPolicy::kData || how == AutoShardPolicy::kOff;
+  };
+  if (cuts && reads_everything(static_cast<AutoShardPolicy>(policy)) &&
+      reads_everything(dataset_->shard_policy())) {
+    return OkStatus();
+  }
+  return InvalidArgument(
+      "restore: the position was saved by worker {} of {}, this is worker {} of {}, and each reads "
+      "data of its own, of which the others have no position; restore with as many workers, each its "
+      "own state, or choose the auto-shard policy DATA",
+      worker, num_workers, strategy.worker(), strategy.num_workers());
 }
 
 }  // namespace tutti

@@ -3,13 +3,20 @@
 // With prefetch_to_device a thread makes one step ahead, from the first Next on; what it has made
 // and nobody has taken does not count for Save. Threads: Next, Save and Restore one at a time (a
 // second caller waits); Close from any thread.
+//
+// Under several workers making the iterator is collective, and every worker takes the same steps: in
+// each they exchange how many replicas have data, the rows, and whether an element failed, over a
+// channel of the iterator's own, so that it never mixes with the program's collectives. That is done
+// by the thread also without prefetch: a caller's deadline loses nothing. A failed element is a failed
+// step of all workers; a worker that dies or closes its iterator ends it for the others. Every worker
+// saves and restores its own position.
 
 #ifndef TUTTI_CORE_STRATEGY_DISTRIBUTED_ITERATOR_H_
 #define TUTTI_CORE_STRATEGY_DISTRIBUTED_ITERATOR_H_
 
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -22,6 +29,8 @@
 #include "core/base/thread.h"
 #include "core/dataset/iterator.h"
 #include "core/strategy/distributed_dataset.h"
+#include "core/strategy/step_maker.h"
+#include "core/strategy/team_channel.h"
 #include "core/tensor/value.h"
 
 namespace tutti {
@@ -47,31 +56,24 @@ class DistributedIterator final : public Closable {
   // The position behind the last step that Next gave.
   Result<std::string> Save(const CallOptions& call);
   // Goes to a saved position, also one of another number of replicas. INVALID_ARGUMENT for other
-  // bytes; on any failure the iterator is where it was.
+  // bytes; on any failure the iterator is where it was. Of another number of workers only where all of
+  // them read the same data (policy DATA, or OFF between two batches): then every worker restores the
+  // position of any of those that saved. Otherwise INVALID_ARGUMENT says so.
   Status Restore(std::string_view state, const CallOptions& call);
 
  private:
   template <typename T, typename... Args>
   friend Ref<T> MakeRef(Args&&... args);
 
-  // An element of the source, or the failure that stands in its place.
-  struct Item {
-    Ref<Value> element;
-    Status failure;
-  };
   struct Step {
-    Ref<Value> value;         // null: the end, or a failure
+    Ref<Value> value;  // null: the end, or a failure
     Status failure;
-    std::vector<Item> items;  // what it was made of, for Save
-  };
-  // What a worker brings to a step, and what all bring together.
-  struct Share {
-    int64_t replicas_with_data = 0;
-    int64_t rows = 0;
+    LocalStep local;   // what it was made of, for Save
   };
   enum class Ahead { kNothing, kWanted, kReady };
 
-  DistributedIterator(Ref<const DistributedDataset> dataset, Ref<Iterator> source);
+  DistributedIterator(Ref<const DistributedDataset> dataset, Ref<Iterator> source,
+                      std::unique_ptr<TeamChannel> team);
   ~DistributedIterator() override;
   Status OnClose(const CallOptions& options) override;
 
@@ -86,25 +88,26 @@ class DistributedIterator final : public Closable {
   // Makes the next step. An interruption (deadline, cancellation) is the returned status and loses
   // nothing; everything else is in the step.
   Status MakeStep(const CallOptions& call, Step* step);
-  // The next element: null at the end.
-  Status NextItem(const CallOptions& call, Item* item);
-  // Sums the shares of all workers; the one place where they meet. One worker has its own only.
-  Result<Share> Exchange(const Share& local, const CallOptions& call);
-  // The step of these elements: null at the end.
-  Result<Ref<Value>> Assemble(const std::vector<Item>& items, const CallOptions& call);
+  // The step of this worker alone; of all workers.
+  Status CompleteAlone(Step* step);
+  Status CompleteWithTeam(const CallOptions& call, Step* step);
+  // The failure of an element on some worker, `step->local`'s or another's, as that of the step.
+  Status FailWithTeam(const CallOptions& call, Step* step);
+  // One value of the replicas' parts, with empty batches where there are fewer than replicas.
+  Result<Ref<Value>> Assemble(std::vector<Ref<Value>> parts, int64_t global_rows) const;
 
   Status SaveInto(StateWriter* writer, const CallOptions& call);
   Status RestoreFrom(std::string_view state, const CallOptions& call);
-  static Status WriteItem(const Item& item, StateWriter* writer);
-  static Status ReadItem(StateReader* reader, const Ref<const TreeSpec>& tree, Item* item);
+  // Whether the position that this worker of so many saved can be gone to.
+  Status CheckWorkers(int64_t policy, int64_t num_workers, int64_t worker) const;
 
   const Ref<const DistributedDataset> dataset_;
-  const Ref<Iterator> source_;
+  const std::unique_ptr<TeamChannel> team_;  // null: one worker
   const Ref<Cancellation> closing_;
 
   // Of whoever makes steps: the thread while a step is wanted, else the caller that is inside.
-  std::deque<Item> restored_;  // elements before the source's position
-  std::vector<Item> partial_;  // elements of a step that was interrupted
+  StepMaker maker_;
+  bool ended_ = false;  // of all workers
 
   std::mutex mutex_;  // guards all below
   std::condition_variable changed_;

@@ -5,11 +5,16 @@
 
 #include "core/base/error.h"
 #include "core/collective/communicator.h"
+#include "core/strategy/team_channel.h"
 
 namespace tutti {
 
-Lockstep::Lockstep(size_t num_replicas, Clock& clock)
-    : clock_(clock), num_replicas_(num_replicas), slots_(new Slot[num_replicas]) {}
+Lockstep::Lockstep(size_t num_replicas, Clock& clock, int64_t first_replica, TeamChannel* team)
+    : clock_(clock),
+      num_replicas_(num_replicas),
+      first_replica_(first_replica),
+      team_(team),
+      slots_(new Slot[num_replicas]) {}
 
 Lockstep::~Lockstep() = default;
 
@@ -52,9 +57,17 @@ Status Lockstep::End() {
   const auto cause = std::find_if(failures_.begin(), failures_.end(), [](const Failure& failure) {
     return failure.status.code() != StatusCode::kAborted;
   });
-  if (cause != failures_.end()) return cause->status.With("replica", cause->replica);
+  if (cause != failures_.end()) return WithReplica(cause->status, cause->replica);
   if (!reason_.ok()) return reason_;
-  return failures_[0].status.With("replica", failures_[0].replica);
+  return WithReplica(failures_[0].status, failures_[0].replica);
+}
+
+Status Lockstep::WithReplica(Status status, size_t replica) const {
+  if (team_ != nullptr && status.code() == StatusCode::kAborted &&
+      status.FindDetail("replica") != nullptr) {
+    return status;
+  }
+  return std::move(status).With("replica", Number(replica));
 }
 
 // ---- Steps. ----
@@ -84,9 +97,9 @@ void Lockstep::Publish(size_t replica, Kind kind) {
 std::string Lockstep::DescribeProgress(size_t replica, uint64_t progress) const {
   const uint64_t steps = progress >> 2;
   switch (static_cast<Kind>(progress & 3)) {
-    case kReturned: return Format("replica {} returned after {} of them", replica, steps);
-    case kMerge: return Format("replica {} is in merge call (step #{})", replica, steps);
-    default: return Format("replica {} is in a collective (step #{})", replica, steps);
+    case kReturned: return Format("replica {} returned after {} of them", Number(replica), steps);
+    case kMerge: return Format("replica {} is in merge call (step #{})", Number(replica), steps);
+    default: return Format("replica {} is in a collective (step #{})", Number(replica), steps);
   }
 }
 
@@ -123,7 +136,7 @@ void Lockstep::Return(size_t replica, Status status) {
       std::lock_guard<std::mutex> lock(mutex_);
       failures_.push_back(Failure{replica, status});
     }
-    StopRound(std::move(status).With("replica", replica), /*shared=*/false);
+    StopRound(WithReplica(std::move(status), replica), /*shared=*/false);
   }
   Publish(replica, kReturned);
 }
@@ -221,10 +234,10 @@ Status Lockstep::CompareParts(std::span<MergePart* const> parts) {
   for (size_t i = 1; i < parts.size(); ++i) {
     if (parts[i]->identity() == parts[0]->identity()) continue;
     return InvalidArgument(
-               "merge call (step #{}): the replicas merge different things: replica 0 is in {}, "
+               "merge call (step #{}): the replicas merge different things: replica {} is in {}, "
                "replica {} in {}; all replicas must make the same calls in the same order",
-               slots_[0].steps, parts[0]->Describe(), i, parts[i]->Describe())
-        .With("peer", i);
+               slots_[0].steps, Number(0), parts[0]->Describe(), Number(i), parts[i]->Describe())
+        .With("peer", Number(i));
   }
   return OkStatus();
 }
@@ -246,6 +259,8 @@ void Lockstep::StopRound(Status reason, bool shared) {
   if (communicator) {
     communicator->Abort(
         Aborted("the run was stopped: {}", reason.message()).WithCause(std::move(reason)));
+  } else if (team_ != nullptr) {
+    (void)team_->Abort(std::move(reason));
   }
   leader_.Wake();
   followers_.Wake();
@@ -258,7 +273,7 @@ Status Lockstep::StopStatus(size_t replica, const char* what) const {
   const std::string who =
       failed == nullptr ? "the run was stopped"
                         : Format("replica {} failed", std::get<int64_t>(failed->value));
-  return Aborted("{} of replica {}: {}: {}", what, replica, who, reason_.message())
+  return Aborted("{} of replica {}: {}: {}", what, Number(replica), who, reason_.message())
       .WithCause(reason_);
 }
 

@@ -19,6 +19,9 @@
 //
 // The first error stops the run: waiting replicas return ABORTED with that error as the cause, the
 // communicators' epoch ends.
+//
+// Under several workers there are no collectives among the replicas of one of them: everything is a
+// merge, whose leader talks to the other workers, and a run that stops ends their calls, too.
 
 #ifndef TUTTI_CORE_STRATEGY_LOCKSTEP_H_
 #define TUTTI_CORE_STRATEGY_LOCKSTEP_H_
@@ -40,6 +43,7 @@
 namespace tutti {
 
 class Communicator;
+class TeamChannel;
 
 // One replica's part of a merge.
 class MergePart {
@@ -63,7 +67,9 @@ class MergePart {
 
 class Lockstep {
  public:
-  Lockstep(size_t num_replicas, Clock& clock);
+  // The first replica has the number `first_replica` among those of all workers; `team` (null: one
+  // worker) outlives the lockstep.
+  Lockstep(size_t num_replicas, Clock& clock, int64_t first_replica, TeamChannel* team);
   ~Lockstep();
 
   // ---- By the thread that runs, while no replica is ----
@@ -75,7 +81,8 @@ class Lockstep {
   bool communicators_usable() const;
   // A new round.
   void Begin(bool spin);
-  // How the round went: OK, or the first error with the detail "replica". An ABORTED that only
+  // How the round went: OK, or the first error with the detail "replica", the replica's number among
+  // those of all workers. An ABORTED that only
   // passes on another replica's failure gives way to that failure.
   Status End();
   // Replicas went different ways in this round. Those that gave up because their time was up look
@@ -110,9 +117,13 @@ class Lockstep {
     Status merge_status;
   };
   struct Failure {
-    size_t replica;
+    size_t replica;  // of this worker
     Status status;
   };
+
+  int64_t Number(size_t replica) const { return first_replica_ + static_cast<int64_t>(replica); }
+  // Says whose failure it is, unless it is one of another worker's that says so already.
+  Status WithReplica(Status status, size_t replica) const;
 
   static constexpr uint64_t Pack(uint64_t steps, Kind kind) { return steps << 2 | kind; }
 
@@ -131,6 +142,8 @@ class Lockstep {
 
   Clock& clock_;
   const size_t num_replicas_;
+  const int64_t first_replica_;
+  TeamChannel* const team_;
   const std::unique_ptr<Slot[]> slots_;
   std::vector<Ref<Communicator>> communicators_;  // replaced under the mutex, between rounds
   bool spin_ = false;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/tensor/concat.h"
 
 namespace tutti {
 
@@ -48,19 +49,38 @@ Result<int64_t> BatchRows(const Value& batch, std::string_view what) {
   return rows;
 }
 
-std::vector<Ref<Value>> CutBatch(const Value& batch, int64_t rows, size_t num_slices) {
-  std::vector<Ref<Value>> slices;
-  slices.reserve(num_slices);
-  for (size_t i = 0; i < num_slices; ++i) {
-    const RowRange range = CeilSlice(rows, i, num_slices);
-    std::vector<Leaf> leaves;
-    leaves.reserve(batch.num_leaves());
-    for (const Leaf& leaf : batch.leaves()) {
-      leaves.push_back(Leaf::OfTensor(leaf.tensor().Slice(range.begin, range.end)));
-    }
-    slices.push_back(batch.WithLeaves(std::move(leaves)));
+Ref<Value> CutRows(const Value& batch, RowRange range) {
+  std::vector<Leaf> leaves;
+  leaves.reserve(batch.num_leaves());
+  for (const Leaf& leaf : batch.leaves()) {
+    leaves.push_back(Leaf::OfTensor(leaf.tensor().Slice(range.begin, range.end)));
   }
-  return slices;
+  return batch.WithLeaves(std::move(leaves));
+}
+
+Result<Ref<Value>> JoinRows(std::span<const Ref<Value>> batches, const std::deque<int64_t>& rows,
+                            RowRange range) {
+  std::vector<Ref<Value>> pieces;
+  int64_t begin = 0;  // of batches[i] in the whole
+  for (size_t i = 0; i < batches.size(); ++i) {
+    const RowRange piece{std::clamp<int64_t>(range.begin - begin, 0, rows[i]),
+                         std::clamp<int64_t>(range.end - begin, 0, rows[i])};
+    if (piece.begin < piece.end) pieces.push_back(CutRows(*batches[i], piece));
+    begin += rows[i];
+  }
+  if (pieces.empty()) return EmptyBatchLike(*batches[0]);
+  if (pieces.size() == 1) return std::move(pieces[0]);
+  std::vector<Leaf> leaves;
+  for (const Ref<Value>& piece : pieces) {
+    TUTTI_RETURN_IF_ERROR(CheckSameStructure(pieces[0]->spec(), piece->spec(), "joining batches"));
+  }
+  for (size_t k = 0; k < pieces[0]->num_leaves(); ++k) {
+    std::vector<const Tensor*> tensors;
+    for (const Ref<Value>& piece : pieces) tensors.push_back(&piece->leaf(k).tensor());
+    TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> joined, Concat(tensors, 0));
+    leaves.push_back(Leaf::OfTensor(std::move(joined)));
+  }
+  return pieces[0]->WithLeaves(std::move(leaves));
 }
 
 Ref<Value> EmptyBatchLike(const Value& batch) {
@@ -70,6 +90,26 @@ Ref<Value> EmptyBatchLike(const Value& batch) {
     leaves.push_back(Leaf::OfTensor(leaf.tensor().Slice(0, 0)));
   }
   return batch.WithLeaves(std::move(leaves));
+}
+
+Result<Ref<Value>> EmptyBatchOf(const ElementSpec& spec, std::string_view what) {
+  TUTTI_RETURN_IF_ERROR(CheckBatchSpec(spec, what));
+  std::vector<Leaf> leaves;
+  for (size_t i = 0; i < spec.num_leaves(); ++i) {
+    const LeafSpec& leaf = spec.leaf(i);
+    if (!leaf.shape.has_rank()) {
+      return InvalidArgument(
+          "{}: a batch without rows cannot be made of leaf {}, {}, whose rank is unknown; give the "
+          "functions that make it output specs",
+          what, PathToString(spec.tree().LeafPath(i)), leaf.ToString());
+    }
+    std::vector<int64_t> dims(leaf.shape.dims().begin(), leaf.shape.dims().end());
+    dims[0] = 0;
+    for (int64_t& dim : dims) dim = std::max<int64_t>(dim, 0);
+    TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> tensor, Tensor::Create(leaf.dtype, Shape(dims)));
+    leaves.push_back(Leaf::OfTensor(std::move(tensor)));
+  }
+  return Value::FromLeaves(spec.tree_ref(), std::move(leaves));
 }
 
 Status CheckBatchSpec(const ElementSpec& spec, std::string_view what) {

@@ -7,6 +7,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -29,10 +31,17 @@ RowRange CeilSlice(int64_t rows, size_t i, size_t num_slices);
 // different sizes.
 Result<int64_t> BatchRows(const Value& batch, std::string_view what);
 
-// The slices of a batch of `rows` rows.
-std::vector<Ref<Value>> CutBatch(const Value& batch, int64_t rows, size_t num_slices);
+// Rows of a batch: views.
+Ref<Value> CutRows(const Value& batch, RowRange range);
+// Rows of batches of one structure that follow each other, with `rows[i]` rows each; copied where
+// they come from several. INVALID_ARGUMENT for shapes that do not fit together.
+Result<Ref<Value>> JoinRows(std::span<const Ref<Value>> batches, const std::deque<int64_t>& rows,
+                            RowRange range);
 // A batch of 0 rows like `batch`.
 Ref<Value> EmptyBatchLike(const Value& batch);
+// A batch of 0 rows of this spec: unknown dims are 0, too. INVALID_ARGUMENT naming `what` where the
+// elements are no batches, or a rank is unknown.
+Result<Ref<Value>> EmptyBatchOf(const ElementSpec& spec, std::string_view what);
 
 // OK when elements of this spec can be batches; what BatchRows would say otherwise. Unknown ranks
 // are fine until an element shows them.

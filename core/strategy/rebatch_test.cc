@@ -29,7 +29,16 @@ TEST(CeilSlice, CutsBatchesByTheDocumentedRule) {
   EXPECT_THAT(Sizes(7, 1), ElementsAre(7));
 }
 
-TEST(CutBatch, GivesViewsOnTheBatch) {
+// All slices of a batch.
+std::vector<Ref<Value>> CutBatch(const Value& batch, int64_t rows, size_t num_slices) {
+  std::vector<Ref<Value>> slices;
+  for (size_t i = 0; i < num_slices; ++i) {
+    slices.push_back(CutRows(batch, CeilSlice(rows, i, num_slices)));
+  }
+  return slices;
+}
+
+TEST(CutRows, GivesViewsOnTheBatch) {
   const Ref<Tensor> x = Tensor::FromSpan<int32_t>(Shape({3, 2}), std::vector<int32_t>{1, 2, 3, 4, 5, 6}).value();
   const Ref<Value> batch = Value::Tuple({Value::OfTensor(x), VectorOf<float>({7, 8, 9})});
   const std::vector<Ref<Value>> slices = CutBatch(*batch, 3, 2);
@@ -39,7 +48,7 @@ TEST(CutBatch, GivesViewsOnTheBatch) {
   EXPECT_EQ(slices[1]->leaf(0).tensor().data(), x->span<int32_t>().data() + 4);
 }
 
-TEST(CutBatch, LeavesTrailingSlicesWithoutRowsAndWithTheRowsShape) {
+TEST(CutRows, LeavesTrailingSlicesWithoutRowsAndWithTheRowsShape) {
   const Ref<Tensor> x = Tensor::Create(DType::kFloat32, Shape({1, 5})).value();
   const std::vector<Ref<Value>> slices = CutBatch(*Value::OfTensor(x), 1, 3);
   EXPECT_EQ(slices[0]->AsTensor()->SpecString(), "float32[1,5]");

@@ -9,6 +9,8 @@
 #include "core/strategy/distributed_value.h"
 #include "core/strategy/lockstep.h"
 #include "core/strategy/strategy.h"
+#include "core/strategy/team_channel.h"
+#include "core/strategy/team_collectives.h"
 
 namespace tutti {
 
@@ -27,7 +29,7 @@ ContextFields FieldsOf(Strategy& strategy, CallbackClass callback_class,
 ContextFields FieldsOfReplica(Strategy& strategy, size_t replica, int64_t global_rows,
                               const CallOptions& options) {
   ContextFields fields = FieldsOf(strategy, CallbackClass::kReplica, options);
-  fields.replica_id = static_cast<int64_t>(replica);
+  fields.replica_id = strategy.first_replica() + static_cast<int64_t>(replica);
   fields.global_rows = global_rows;
   fields.device = &strategy.device(replica);
   return fields;
@@ -47,6 +49,11 @@ Result<std::vector<size_t>> TensorLeaves(const Value& value, const char* what) {
     }
   }
   return numbers;
+}
+
+// For the comparison between workers.
+std::string StructureOf(const Value& value) {
+  return value.is_leaf() ? std::string() : value.spec().ToString();
 }
 
 }  // namespace
@@ -85,6 +92,11 @@ Result<Ref<Value>> ReplicaContext::AllReduce(ReduceOp op, const Value& value,
     outputs.push_back(output.get());
     leaves[i] = Leaf::OfTensor(std::move(output));
   }
+  if (strategy()->team_channel() != nullptr) {
+    TeamAllReduce part(*strategy(), op, StructureOf(value), inputs, outputs, Combine(options));
+    TUTTI_RETURN_IF_ERROR(Merge(&part, options));
+    return value.WithLeaves(std::move(leaves));
+  }
   TUTTI_RETURN_IF_ERROR(lockstep_.EnterCollective(replica_, "all_reduce"));
   Status status =
       lockstep_.communicator(replica_).AllReduce(inputs, op, Combine(options), outputs);
@@ -104,6 +116,18 @@ Result<Ref<Value>> ReplicaContext::AllGather(const Value& value, int64_t axis,
     }
   }
   std::vector<Leaf> leaves(value.leaves().begin(), value.leaves().end());
+  if (strategy()->team_channel() != nullptr) {
+    std::vector<const Tensor*> inputs;
+    for (const size_t i : numbers) inputs.push_back(&value.leaf(i).tensor());
+    TeamAllGather part(*strategy(), static_cast<size_t>(axis), StructureOf(value), inputs,
+                       Combine(options));
+    TUTTI_RETURN_IF_ERROR(Merge(&part, options));
+    std::vector<Ref<Tensor>> outputs = part.TakeOutputs();
+    for (size_t k = 0; k < numbers.size(); ++k) {
+      leaves[numbers[k]] = Leaf::OfTensor(std::move(outputs[k]));
+    }
+    return value.WithLeaves(std::move(leaves));
+  }
   TUTTI_RETURN_IF_ERROR(lockstep_.EnterCollective(replica_, "all_gather"));
   Status status;
   for (const size_t i : numbers) {
@@ -155,6 +179,9 @@ class MergeCallPart final : public MergePart {
 };
 
 Status MergeCallPart::Execute(std::span<MergePart* const> parts) {
+  if (TeamChannel* team = strategy_.team_channel()) {
+    TUTTI_RETURN_IF_ERROR(team->Agree(TeamLabel{"merge_call", fn_.name()}, options_));
+  }
   std::vector<Ref<Value>> args;
   args.reserve(parts.size());
   for (MergePart* part : parts) args.push_back(static_cast<MergeCallPart*>(part)->args_);

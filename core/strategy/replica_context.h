@@ -49,11 +49,11 @@ class ReplicaContext final : public Context {
   // Also when another replica has failed.
   bool cancelled() const override;
 
- private:
   // The earlier deadline of the call's and the run's; the call's cancellation, or else the run's
   // (which ends the run's waits anyway).
   CallOptions Combine(const CallOptions& options) const;
 
+ private:
   Lockstep& lockstep_;
   const size_t replica_;
 };

@@ -8,10 +8,11 @@
 
 namespace tutti {
 
-ReplicaEngine::ReplicaEngine(Environment& environment, size_t num_replicas)
+ReplicaEngine::ReplicaEngine(Environment& environment, size_t num_replicas,
+                             size_t replicas_on_machine)
     : environment_(environment),
       num_replicas_(num_replicas),
-      spin_(num_replicas > 1 && num_replicas <= UsableCores()),
+      spin_(num_replicas > 1 && replicas_on_machine <= UsableCores()),
       workers_(num_replicas > 1 ? new Worker[num_replicas - 1] : nullptr) {}
 
 ReplicaEngine::~ReplicaEngine() = default;

@@ -8,13 +8,18 @@
 #include "core/strategy/distributed_value.h"
 #include "core/strategy/replica_context.h"
 #include "core/strategy/strategy.h"
+#include "core/strategy/team_channel.h"
 
 namespace tutti {
 
-ReplicaRunner::ReplicaRunner(Strategy& strategy, size_t num_replicas)
+ReplicaRunner::ReplicaRunner(Strategy& strategy, size_t num_replicas, TeamChannel* team)
     : strategy_(strategy),
-      engine_(strategy.environment(), num_replicas),
-      lockstep_(num_replicas, strategy.environment().clock()) {}
+      team_(team),
+      engine_(strategy.environment(), num_replicas,
+              team == nullptr ? num_replicas
+                              : static_cast<size_t>(team->team().replicas_on_this_machine())),
+      lockstep_(num_replicas, strategy.environment().clock(),
+                team == nullptr ? 0 : team->worker() * static_cast<int64_t>(num_replicas), team) {}
 
 ReplicaRunner::~ReplicaRunner() = default;
 
@@ -70,21 +75,22 @@ void ReplicaRunner::Leave() {
   idle_.Wake();
 }
 
-Status ReplicaRunner::PrepareCommunicators() {
+Status ReplicaRunner::PrepareCommunicators(const CallOptions& options) {
+  if (team_ != nullptr) return team_->Renew(options);
   if (lockstep_.communicators_usable()) return OkStatus();
-  Communicator::LocalOptions options;
-  options.name = strategy_.name();
-  options.epoch = ++epoch_;
+  Communicator::LocalOptions local;
+  local.name = strategy_.name();
+  local.epoch = ++epoch_;
   TUTTI_ASSIGN_OR_RETURN(
       std::vector<Ref<Communicator>> communicators,
-      Communicator::CreateLocal(&strategy_.environment(), engine_.num_replicas(), options));
+      Communicator::CreateLocal(&strategy_.environment(), engine_.num_replicas(), local));
   lockstep_.SetCommunicators(std::move(communicators));
   return OkStatus();
 }
 
 Status ReplicaRunner::RunAll(Function& fn, const Value& args, const CallOptions& options,
                              std::vector<Ref<Value>>* results) {
-  TUTTI_RETURN_IF_ERROR(PrepareCommunicators());
+  TUTTI_RETURN_IF_ERROR(PrepareCommunicators(options));
   lockstep_.Begin(engine_.spin());
   // A Close before Begin has set this, one after it stops the round.
   if (closing_.load()) return strategy_.CheckOpen("run");
@@ -111,11 +117,20 @@ Result<Ref<Value>> ReplicaRunner::Run(Function& fn, const Value& args, const Cal
   TUTTI_RETURN_IF_ERROR(CheckCallOptions(options, strategy_.environment().clock(), "run"));
   TUTTI_RETURN_IF_ERROR(CheckComponents(args, engine_.num_replicas(), "run"));
   TUTTI_RETURN_IF_ERROR(Enter());
+  Result<Ref<Value>> result = RunInside(fn, args, options);
+  Leave();
+  return result;
+}
+
+Result<Ref<Value>> ReplicaRunner::RunInside(Function& fn, const Value& args,
+                                            const CallOptions& options) {
   std::vector<Ref<Value>> results(engine_.num_replicas());
   Status status = RunAll(fn, args, options, &results);
-  Leave();
-  TUTTI_RETURN_IF_ERROR(std::move(status));
-  return Regroup(results, Wrap::kWhereDifferent, "run's results");
+  Result<Ref<Value>> value =
+      status.ok() ? Regroup(results, Wrap::kWhereDifferent, "run's results") : std::move(status);
+  // The other workers hear of every run that failed here.
+  if (team_ != nullptr && !value.ok()) return team_->Abort(std::move(value).status());
+  return value;
 }
 
 Status ReplicaRunner::Close(const CallOptions& options) {

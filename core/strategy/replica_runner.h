@@ -22,11 +22,12 @@ namespace tutti {
 
 class Function;
 class Strategy;
+class TeamChannel;
 
 class ReplicaRunner {
  public:
-  // Is a part of `strategy`.
-  ReplicaRunner(Strategy& strategy, size_t num_replicas);
+  // Is a part of `strategy`, as `team` is (null: there is one worker).
+  ReplicaRunner(Strategy& strategy, size_t num_replicas, TeamChannel* team);
   ~ReplicaRunner();
 
   // What Strategy::Run does; the caller has looked at the context.
@@ -44,11 +45,14 @@ class ReplicaRunner {
   Status Enter();
   void Leave();
   // Fresh communicators when there are none, or when the last ones have seen an error.
-  Status PrepareCommunicators();
+  Status PrepareCommunicators(const CallOptions& options);
+  // The value of a whole run.
+  Result<Ref<Value>> RunInside(Function& fn, const Value& args, const CallOptions& options);
   Status RunAll(Function& fn, const Value& args, const CallOptions& options,
                 std::vector<Ref<Value>>* results);
 
   Strategy& strategy_;
+  TeamChannel* const team_;
   ReplicaEngine engine_;
   Lockstep lockstep_;
   int64_t epoch_ = 0;  // of the communicators; used by the caller that runs

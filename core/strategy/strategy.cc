@@ -10,6 +10,8 @@
 #include "core/strategy/distributed_value.h"
 #include "core/strategy/replica_context.h"
 #include "core/strategy/replica_runner.h"
+#include "core/strategy/team_channel.h"
+#include "core/strategy/team_reduce.h"
 #include "core/strategy/variable.h"
 
 namespace tutti {
@@ -17,19 +19,25 @@ namespace tutti {
 // ---- Making. ----
 
 Strategy::Strategy(Ref<Environment> environment, const char* type_name, bool is_mirrored,
-                   std::vector<Ref<Device>> devices, const StrategyOptions& options)
+                   std::vector<Ref<Device>> devices, const StrategyOptions& options,
+                   Ref<WorkerTeam> team, std::unique_ptr<TeamChannel> team_channel)
     : Closable(std::move(environment), options.name.empty() ? std::string(type_name) : options.name),
       type_name_(type_name),
       is_mirrored_(is_mirrored),
       cross_device_ops_(options.cross_device_ops),
       devices_(std::move(devices)),
-      runner_(std::make_unique<ReplicaRunner>(*this, devices_.size())) {}
+      team_(std::move(team)),
+      worker_(team_ ? team_->worker() : 0),
+      num_workers_(team_ ? team_->num_workers() : 1),
+      team_channel_(std::move(team_channel)),
+      runner_(std::make_unique<ReplicaRunner>(*this, devices_.size(), team_channel_.get())) {}
 
 Strategy::~Strategy() = default;
 
 Result<Ref<Strategy>> Strategy::Make(Ref<Environment> environment, const char* type_name,
                                      bool is_mirrored, std::vector<Ref<Device>> devices,
-                                     const StrategyOptions& options) {
+                                     const StrategyOptions& options, Ref<WorkerTeam> team,
+                                     std::unique_ptr<TeamChannel> team_channel) {
   TUTTI_RETURN_IF_ERROR(environment->CheckUsable(type_name));
   if (options.cross_device_ops != CrossDeviceOps::kAuto &&
       options.cross_device_ops != CrossDeviceOps::kReductionToOneDevice) {
@@ -37,7 +45,8 @@ Result<Ref<Strategy>> Strategy::Make(Ref<Environment> environment, const char* t
                            static_cast<int32_t>(options.cross_device_ops));
   }
   Ref<Strategy> strategy = MakeRef<Strategy>(std::move(environment), type_name, is_mirrored,
-                                             std::move(devices), options);
+                                             std::move(devices), options, std::move(team),
+                                             std::move(team_channel));
   TUTTI_RETURN_IF_ERROR(strategy->Register());
   return strategy;
 }
@@ -57,10 +66,12 @@ Result<Ref<Strategy>> Strategy::CreateOneDevice(Ref<Environment> environment,
               options);
 }
 
-Result<Ref<Strategy>> Strategy::CreateMirrored(Ref<Environment> environment,
-                                               const DeviceSet& devices,
-                                               std::span<const std::string> names,
-                                               const StrategyOptions& options) {
+namespace {
+
+// The devices of a mirrored strategy.
+Result<std::vector<Ref<Device>>> FindDevices(const DeviceSet& devices,
+                                             std::span<const std::string> names,
+                                             const char* type_name) {
   std::vector<Ref<Device>> found;
   if (names.empty()) found = devices.ListDevices(DeviceType::kGpu);
   if (names.empty() && found.empty()) {
@@ -70,20 +81,94 @@ Result<Ref<Strategy>> Strategy::CreateMirrored(Ref<Environment> environment,
   for (const std::string& name : names) {
     Result<Ref<Device>> device = devices.Find(name);
     if (!device.ok()) {
-      return InvalidArgument("MirroredStrategy: device {} cannot be used: {}", Quote(name),
+      return InvalidArgument("{}: device {} cannot be used: {}", type_name, Quote(name),
                              device.status().message())
           .WithCause(device.status());
     }
     for (size_t i = 0; i < found.size(); ++i) {
       if (found[i]->id() != (*device)->id()) continue;
       return InvalidArgument(
-          "MirroredStrategy: devices {} ({}) and {} ({}) are the same; name each device once, "
+          "{}: devices {} ({}) and {} ({}) are the same; name each device once, "
           "logical CPUs are CPU:0, CPU:1, ...",
-          i, Quote(names[i]), found.size(), Quote(name));
+          type_name, i, Quote(names[i]), found.size(), Quote(name));
     }
     found.push_back(std::move(device).value());
   }
+  return found;
+}
+
+constexpr const char* kMultiWorker = "MultiWorkerMirroredStrategy";
+
+Result<std::vector<Ref<Device>>> FindDevices(const DeviceSet& devices,
+                                             const MultiWorkerOptions& options) {
+  if (options.num_replicas < 0) {
+    return InvalidArgument("{}: num_replicas is {}; pass 1 or more, or 0 for as many as there are "
+                           "devices",
+                           kMultiWorker, options.num_replicas);
+  }
+  const auto wanted = static_cast<size_t>(options.num_replicas);
+  if (!options.devices.empty()) {
+    if (wanted != 0 && wanted != options.devices.size()) {
+      return InvalidArgument("{}: num_replicas is {}, and {} devices are named; pass one of the two",
+                             kMultiWorker, wanted, options.devices.size());
+    }
+    return FindDevices(devices, options.devices, kMultiWorker);
+  }
+  if (wanted == 0) return FindDevices(devices, options.devices, kMultiWorker);
+  const char* type = devices.ListDevices(DeviceType::kGpu).size() >= wanted ? "GPU" : "CPU";
+  std::vector<std::string> names;
+  for (size_t i = 0; i < wanted; ++i) names.push_back(Format("{}:{}", type, i));
+  return FindDevices(devices, names, kMultiWorker);
+}
+
+}  // namespace
+
+Result<Ref<Strategy>> Strategy::CreateMirrored(Ref<Environment> environment,
+                                               const DeviceSet& devices,
+                                               std::span<const std::string> names,
+                                               const StrategyOptions& options) {
+  TUTTI_ASSIGN_OR_RETURN(std::vector<Ref<Device>> found,
+                         FindDevices(devices, names, "MirroredStrategy"));
   return Make(std::move(environment), "MirroredStrategy", true, std::move(found), options);
+}
+
+Result<Ref<Strategy>> Strategy::CreateMultiWorkerMirrored(Ref<Environment> environment,
+                                                          const DeviceSet& devices,
+                                                          const MultiWorkerOptions& options,
+                                                          const CallOptions& call) {
+  TUTTI_RETURN_IF_ERROR(CheckCrossReplicaAllowed(kMultiWorker));
+  TUTTI_RETURN_IF_ERROR(environment->CheckUsable(kMultiWorker));
+  Result<std::vector<Ref<Device>>> found = FindDevices(devices, options);
+  if (!options.team || options.team->num_workers() == 1) {
+    TUTTI_RETURN_IF_ERROR(found.status());
+    return Make(std::move(environment), kMultiWorker, true, std::move(found).value(),
+                options.strategy);
+  }
+  WorkerTeam& team = *options.team;
+  const std::string& given = options.strategy.name;
+  std::string name = given.empty() ? kMultiWorker : given;
+  if (const int64_t number = team.DrawNumber(); number > 1) name += Format(" #{}", number);
+  auto channel = std::make_unique<TeamChannel>(*environment, options.team, name);
+  TUTTI_RETURN_IF_ERROR(channel->Renew(call));
+  Result<std::vector<std::string>> counts =
+      channel->Exchange(TeamLabel{"creating strategy", given}, found.status(),
+                        std::to_string(found.ok() ? found->size() : 0), call);
+  Status status = counts.status();
+  for (size_t w = 1; status.ok() && w < counts->size(); ++w) {
+    if ((*counts)[w] == (*counts)[0]) continue;
+    status = InvalidArgument(
+                 "{}: all workers must have equally many replicas; {} has {}, {} has {}; name as "
+                 "many devices on every worker",
+                 kMultiWorker, team.Describe(0), (*counts)[0],
+                 team.Describe(static_cast<int64_t>(w)), (*counts)[w])
+                 .With("worker", w);
+  }
+  if (!status.ok()) {
+    (void)channel->Close(call);
+    return status;
+  }
+  return Make(std::move(environment), kMultiWorker, true, std::move(found).value(),
+              options.strategy, options.team, std::move(channel));
 }
 
 Status Strategy::CheckOpen(std::string_view what) const {
@@ -94,7 +179,8 @@ Status Strategy::CheckOpen(std::string_view what) const {
 
 Status Strategy::OnClose(const CallOptions& options) {
   TUTTI_RETURN_IF_ERROR(CheckCrossReplicaAllowed("close of a strategy"));
-  return runner_->Close(options);
+  TUTTI_RETURN_IF_ERROR(runner_->Close(options));
+  return team_channel_ ? team_channel_->Close(options) : OkStatus();
 }
 
 // ---- Running. ----
@@ -143,6 +229,11 @@ std::string LeafLabel(const char* what, const Value& value, size_t leaf) {
                          : Format("{}: leaf {}", what, PathToString(value.spec().LeafPath(leaf)));
 }
 
+// For the comparison between workers.
+std::string StructureOf(const Value& value) {
+  return value.is_leaf() ? std::string() : value.spec().ToString();
+}
+
 }  // namespace
 
 Result<Ref<Value>> Strategy::Reduce(ReduceOp op, const Value& value, std::optional<int64_t> axis,
@@ -154,6 +245,12 @@ Result<Ref<Value>> Strategy::Reduce(ReduceOp op, const Value& value, std::option
     return InvalidArgument("reduce: SUM or MEAN is expected, got {}", ReduceOpName(op));
   }
   TUTTI_RETURN_IF_ERROR(CheckComponents(value, num_local_replicas(), "reduce"));
+  if (team_channel_ && IsSpreadOverWorkers(value)) {
+    TUTTI_RETURN_IF_ERROR(team_channel_->Renew(options));
+    Result<Ref<Value>> result = TeamReduceValue(op, value, axis, options);
+    // The other workers must not wait for a call that does not come.
+    return result.ok() ? std::move(result) : team_channel_->Abort(std::move(result).status());
+  }
   std::vector<Leaf> leaves;
   leaves.reserve(value.num_leaves());
   for (size_t i = 0; i < value.num_leaves(); ++i) {
@@ -165,16 +262,7 @@ Result<Ref<Value>> Strategy::Reduce(ReduceOp op, const Value& value, std::option
     const std::string label = LeafLabel("reduce", value, i);
     TUTTI_ASSIGN_OR_RETURN(std::vector<Ref<Tensor>> tensors, TensorsOf(leaf, label));
     if (tensors.empty()) {
-      if (!leaf.is_tensor()) {
-        return InvalidArgument("{} is a {}; a tensor is expected", label,
-                               LeafKindName(leaf.kind()));
-      }
-      if (op == ReduceOp::kSum && num_replicas_in_sync() > 1) {
-        return InvalidArgument(
-            "{} is one value for all {} replicas, {}: its SUM is not defined; reduce what run "
-            "returned, or use MEAN",
-            label, num_replicas_in_sync(), leaf.tensor().SpecString());
-      }
+      TUTTI_RETURN_IF_ERROR(CheckPlainReduce(op, leaf, label));
       tensors.push_back(leaf.tensor_ref());
     }
     TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> result,
@@ -184,23 +272,106 @@ Result<Ref<Value>> Strategy::Reduce(ReduceOp op, const Value& value, std::option
   return value.WithLeaves(std::move(leaves));
 }
 
+Status Strategy::CheckPlainReduce(ReduceOp op, const Leaf& leaf, std::string_view label) const {
+  if (!leaf.is_tensor()) {
+    return InvalidArgument("{} is a {}; a tensor is expected", label, LeafKindName(leaf.kind()));
+  }
+  if (op != ReduceOp::kSum || num_replicas_in_sync() == 1) return OkStatus();
+  return InvalidArgument(
+      "{} is one value for all {} replicas, {}: its SUM is not defined; reduce what run "
+      "returned, or use MEAN",
+      label, num_replicas_in_sync(), leaf.tensor().SpecString());
+}
+
 Result<Ref<Value>> Strategy::Gather(const Value& value, int64_t axis, const CallOptions& options) {
   TUTTI_RETURN_IF_ERROR(CheckCrossReplicaAllowed("gather"));
   TUTTI_RETURN_IF_ERROR(CheckOpen("gather"));
   TUTTI_RETURN_IF_ERROR(CheckCallOptions(options, environment().clock(), "gather"));
   TUTTI_RETURN_IF_ERROR(CheckComponents(value, num_local_replicas(), "gather"));
-  std::vector<Leaf> leaves;
-  leaves.reserve(value.num_leaves());
+  const bool over_workers = team_channel_ && IsSpreadOverWorkers(value);
+  if (over_workers) TUTTI_RETURN_IF_ERROR(team_channel_->Renew(options));
+  Result<Ref<Value>> result = GatherLeaves(value, axis, over_workers, options);
+  if (over_workers && !result.ok()) return team_channel_->Abort(std::move(result).status());
+  return result;
+}
+
+Result<Ref<Value>> Strategy::GatherLeaves(const Value& value, int64_t axis, bool over_workers,
+                                          const CallOptions& options) {
+  std::vector<Leaf> leaves(value.leaves().begin(), value.leaves().end());
+  std::vector<size_t> numbers;  // of the leaves that are gathered
+  std::vector<Ref<Tensor>> joined;
   for (size_t i = 0; i < value.num_leaves(); ++i) {
     const std::string label = LeafLabel("gather", value, i);
     TUTTI_ASSIGN_OR_RETURN(std::vector<Ref<Tensor>> tensors, TensorsOf(value.leaf(i), label));
-    if (tensors.empty()) {
-      leaves.push_back(value.leaf(i));
+    if (tensors.empty() && over_workers && IsComponent(value.leaf(i))) {
+      tensors.push_back(value.leaf(i).tensor_ref());
+    }
+    if (tensors.empty()) continue;
+    TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> own, GatherAcrossReplicas(Pointers(tensors), axis, label));
+    numbers.push_back(i);
+    joined.push_back(std::move(own));
+  }
+  if (over_workers) {
+    const std::string structure = StructureOf(value);
+    TUTTI_ASSIGN_OR_RETURN(joined,
+                           team_channel_->AllGather(TeamLabel{"gather", {}, structure},
+                                                    Pointers(joined), static_cast<size_t>(axis),
+                                                    options));
+  }
+  for (size_t k = 0; k < numbers.size(); ++k) {
+    leaves[numbers[k]] = Leaf::OfTensor(std::move(joined[k]));
+  }
+  return value.WithLeaves(std::move(leaves));
+}
+
+// ---- Reductions over several workers. ----
+
+bool Strategy::IsComponent(const Leaf& leaf) const {
+  return leaf.is_tensor() && num_local_replicas() == 1;
+}
+
+bool Strategy::IsSpreadOverWorkers(const Value& value) const {
+  for (const Leaf& leaf : value.leaves()) {
+    if (leaf.kind() == LeafKind::kDistributed || leaf.kind() == LeafKind::kVariable ||
+        IsComponent(leaf)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+Result<Ref<Value>> Strategy::TeamReduceValue(ReduceOp op, const Value& value,
+                                             std::optional<int64_t> axis,
+                                             const CallOptions& options) {
+  std::vector<Leaf> leaves(value.leaves().begin(), value.leaves().end());
+  std::vector<size_t> numbers;  // of the leaves that are reduced over the workers
+  std::vector<std::vector<Ref<Tensor>>> tensors;
+  for (size_t i = 0; i < value.num_leaves(); ++i) {
+    const Leaf& leaf = value.leaf(i);
+    if (leaf.is_none()) continue;
+    const std::string label = LeafLabel("reduce", value, i);
+    TUTTI_ASSIGN_OR_RETURN(std::vector<Ref<Tensor>> replicas, TensorsOf(leaf, label));
+    if (replicas.empty() && IsComponent(leaf)) replicas.push_back(leaf.tensor_ref());
+    if (replicas.empty()) {
+      TUTTI_RETURN_IF_ERROR(CheckPlainReduce(op, leaf, label));
+      const Tensor* plain[] = {&leaf.tensor()};
+      TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> result, ReduceAcrossReplicas(op, plain, axis, label));
+      leaves[i] = Leaf::OfTensor(std::move(result));
       continue;
     }
-    TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> result,
-                           GatherAcrossReplicas(Pointers(tensors), axis, label));
-    leaves.push_back(Leaf::OfTensor(std::move(result)));
+    TUTTI_RETURN_IF_ERROR(CheckReducible(op, replicas[0]->dtype()).WithPrefix(label));
+    numbers.push_back(i);
+    tensors.push_back(std::move(replicas));
+  }
+  const std::string structure = StructureOf(value);
+  const TeamLabel label{"reduce", ReduceOpName(op), structure};
+  TUTTI_ASSIGN_OR_RETURN(
+      std::vector<Ref<Tensor>> results,
+      axis.has_value()
+          ? ReduceAxisOverTeam(*team_channel_, label, op, tensors, *axis, options)
+          : ReduceOverTeam(*team_channel_, label, op, tensors, first_replica(), options));
+  for (size_t k = 0; k < numbers.size(); ++k) {
+    leaves[numbers[k]] = Leaf::OfTensor(std::move(results[k]));
   }
   return value.WithLeaves(std::move(leaves));
 }
@@ -250,11 +421,11 @@ Result<Ref<Value>> Strategy::CreateValues(Function& fn, const CallOptions& optio
         Value::Dict({{"num_replicas_in_sync",
                       Value::OfTensor(Tensor::Scalar<int64_t>(num_replicas_in_sync()))},
                      {"replica_id_in_sync_group",
-                      Value::OfTensor(Tensor::Scalar<int64_t>(static_cast<int64_t>(i)))}}));
+                      Value::OfTensor(Tensor::Scalar<int64_t>(first_replica() + static_cast<int64_t>(i)))}}));
     CrossReplicaContext context(*this, options);
     CallbackScope scope(CallbackClass::kCrossReplica);
     Status status = fn.Call(context, *in, &values[i]);
-    if (!status.ok()) return std::move(status).With("replica", i);
+    if (!status.ok()) return std::move(status).With("replica", first_replica() + static_cast<int64_t>(i));
   }
   return Regroup(values, Wrap::kAlways, "create_values");
 }

@@ -11,6 +11,12 @@
 //
 // After a run that failed the strategy is usable again: the next one gets fresh communicators.
 // Threads: any; of two concurrent runs the later one fails.
+//
+// MultiWorkerMirrored spans the workers of a team (collective/worker_team.h), each with equally many
+// replicas; replica i of worker w has the number w * R + i. Its runs, reductions, variables and
+// distributed datasets are collective: every worker makes the same calls in the same order. A worker
+// that makes another call is told so together with the others (team_channel.h); one that fails ends
+// the others' runs.
 
 #ifndef TUTTI_CORE_STRATEGY_STRATEGY_H_
 #define TUTTI_CORE_STRATEGY_STRATEGY_H_
@@ -28,6 +34,7 @@
 #include "core/base/closable.h"
 #include "core/base/ref.h"
 #include "core/base/status.h"
+#include "core/collective/worker_team.h"
 #include "core/device/device.h"
 #include "core/tensor/reduce.h"
 #include "core/tensor/value.h"
@@ -37,6 +44,7 @@ namespace tutti {
 class Environment;
 class Function;
 class ReplicaRunner;
+class TeamChannel;
 
 // How a Mirrored strategy reduces; a hint. The same numbers as TUTTI_CROSS_DEVICE_*.
 enum class CrossDeviceOps : int32_t {
@@ -47,6 +55,14 @@ enum class CrossDeviceOps : int32_t {
 struct StrategyOptions {
   std::string name;  // for messages; empty: the type's name
   CrossDeviceOps cross_device_ops = CrossDeviceOps::kAuto;
+};
+
+struct MultiWorkerOptions {
+  StrategyOptions strategy;
+  Ref<WorkerTeam> team;              // null: this worker is alone
+  std::vector<std::string> devices;  // one replica each; empty: as num_replicas says
+  // Of this worker, on as many devices, GPUs where there are enough; 0: as Mirrored does.
+  int64_t num_replicas = 0;
 };
 
 class Strategy final : public Closable {
@@ -67,14 +83,31 @@ class Strategy final : public Closable {
                                               std::span<const std::string> names,
                                               const StrategyOptions& options = {});
 
+  // Mirrored over the workers of a team; waits for all of them. INVALID_ARGUMENT on all workers when
+  // one of them has other numbers of replicas or devices that it cannot use.
+  static Result<Ref<Strategy>> CreateMultiWorkerMirrored(Ref<Environment> environment,
+                                                         const DeviceSet& devices,
+                                                         const MultiWorkerOptions& options,
+                                                         const CallOptions& call);
+
   // ---- What it is ----
 
   // Replicas of all workers, and of this process.
-  int64_t num_replicas_in_sync() const { return static_cast<int64_t>(devices_.size()); }
+  int64_t num_replicas_in_sync() const {
+    return static_cast<int64_t>(devices_.size()) * num_workers_;
+  }
   size_t num_local_replicas() const { return devices_.size(); }
+  int64_t num_workers() const { return num_workers_; }
+  int64_t worker() const { return worker_; }
+  // The number of this worker's first replica.
+  int64_t first_replica() const { return static_cast<int64_t>(devices_.size()) * worker_; }
+  // Null with one worker, as the channel to the others is.
+  WorkerTeam* team() const { return team_.get(); }
+  TeamChannel* team_channel() const { return team_channel_.get(); }
   // Of a local replica.
   const Device& device(size_t replica) const { return *devices_[replica]; }
-  // "DefaultStrategy", "OneDeviceStrategy", "MirroredStrategy"; static.
+  // "DefaultStrategy", "OneDeviceStrategy", "MirroredStrategy", "MultiWorkerMirroredStrategy";
+  // static.
   const char* type_name() const { return type_name_; }
   const std::string& name() const { return closable_name(); }
   // False for the default and the one-device strategy, whose variables are plain ones.
@@ -96,7 +129,8 @@ class Strategy final : public Closable {
   // are several replicas. None stays none.
   Result<Ref<Value>> Reduce(ReduceOp op, const Value& value, std::optional<int64_t> axis,
                             const CallOptions& options);
-  // Joins the components of every distributed leaf along `axis`, in replica order.
+  // Joins the components of every distributed leaf along `axis`, in replica order. Collective when
+  // a leaf is distributed.
   Result<Ref<Value>> Gather(const Value& value, int64_t axis, const CallOptions& options);
   // A tuple of what each local replica holds; of a value that is not distributed a tuple of one.
   Result<Ref<Value>> LocalResults(const Value& value) const;
@@ -118,16 +152,32 @@ class Strategy final : public Closable {
   friend Ref<T> MakeRef(Args&&... args);
 
   Strategy(Ref<Environment> environment, const char* type_name, bool is_mirrored,
-           std::vector<Ref<Device>> devices, const StrategyOptions& options);
+           std::vector<Ref<Device>> devices, const StrategyOptions& options, Ref<WorkerTeam> team,
+           std::unique_ptr<TeamChannel> team_channel);
   ~Strategy() override;
   static Result<Ref<Strategy>> Make(Ref<Environment> environment, const char* type_name,
                                     bool is_mirrored, std::vector<Ref<Device>> devices,
-                                    const StrategyOptions& options);
+                                    const StrategyOptions& options, Ref<WorkerTeam> team = nullptr,
+                                    std::unique_ptr<TeamChannel> team_channel = nullptr);
+
+  // OK when a leaf that is not distributed can be reduced: `label` names it.
+  Status CheckPlainReduce(ReduceOp op, const Leaf& leaf, std::string_view label) const;
+  Result<Ref<Value>> GatherLeaves(const Value& value, int64_t axis, bool over_workers,
+                                  const CallOptions& options);
+  // A plain tensor under several workers with one replica each is that replica's: what run gave.
+  bool IsComponent(const Leaf& leaf) const;
+  bool IsSpreadOverWorkers(const Value& value) const;
+  Result<Ref<Value>> TeamReduceValue(ReduceOp op, const Value& value, std::optional<int64_t> axis,
+                                     const CallOptions& options);
 
   const char* const type_name_;
   const bool is_mirrored_;
   const CrossDeviceOps cross_device_ops_;
   const std::vector<Ref<Device>> devices_;
+  const Ref<WorkerTeam> team_;
+  const int64_t worker_;
+  const int64_t num_workers_;
+  const std::unique_ptr<TeamChannel> team_channel_;
   const std::unique_ptr<ReplicaRunner> runner_;
 };
 

@@ -21,6 +21,8 @@
 #include "core/base/error.h"
 #include "core/function/context.h"
 #include "core/strategy/replica_context.h"
+#include "core/strategy/team_channel.h"
+#include "core/strategy/team_reduce.h"
 #include "core/strategy/variable_update.h"
 #include "core/tensor/arithmetic.h"
 #include "core/tensor/copy.h"
@@ -97,10 +99,15 @@ Status CheckOptions(const Strategy& strategy, const Tensor& initial,
 }  // namespace
 
 Result<Ref<Variable>> Variable::Create(Ref<Strategy> strategy, const Tensor& initial,
-                                       const VariableOptions& options) {
+                                       const VariableOptions& options, const CallOptions& call) {
   TUTTI_RETURN_IF_ERROR(CheckCrossReplicaAllowed("creating a variable"));
   TUTTI_RETURN_IF_ERROR(strategy->CheckOpen("creating a variable"));
-  TUTTI_RETURN_IF_ERROR(CheckOptions(*strategy, initial, options));
+  Status valid = CheckOptions(*strategy, initial, options);
+  TeamChannel* team = strategy->team_channel();
+  if (team != nullptr) {
+    TUTTI_RETURN_IF_ERROR(AgreeOverTeam(*team, initial, options, valid, call));
+  }
+  TUTTI_RETURN_IF_ERROR(std::move(valid));
   const size_t n = strategy->num_local_replicas();
   Ref<Variable> variable = MakeRef<Variable>(std::move(strategy), initial, options);
   for (size_t i = 0; i < n; ++i) {
@@ -114,7 +121,42 @@ Result<Ref<Variable>> Variable::Create(Ref<Strategy> strategy, const Tensor& ini
                               /*read_only=*/true, copy->storage);
     variable->copies_.push_back(std::move(copy));
   }
+  if (team != nullptr) {
+    Tensor* first = variable->copies_[0]->storage.get();
+    TUTTI_RETURN_IF_ERROR(
+        team->Broadcast(TeamLabel{"initial value of variable", options.name}, call, first));
+    for (size_t i = 1; i < n; ++i) {
+      TUTTI_RETURN_IF_ERROR(CopyInto(*first, variable->copies_[i]->storage.get()));
+    }
+  }
   return variable;
+}
+
+Status Variable::AgreeOverTeam(TeamChannel& team, const Tensor& initial,
+                               const VariableOptions& options, const Status& status,
+                               const CallOptions& call) {
+  TUTTI_RETURN_IF_ERROR(team.Renew(call));
+  const Synchronization synchronization = options.synchronization == Synchronization::kAuto
+                                              ? Synchronization::kOnWrite
+                                              : options.synchronization;
+  const bool trainable =
+      options.trainable.value_or(synchronization != Synchronization::kOnRead);
+  std::string mine = Format("'{}' {}, {}, aggregation {}{}", options.name, initial.SpecString(),
+                            SynchronizationName(synchronization),
+                            AggregationName(options.aggregation),
+                            trainable ? ", trainable" : ", not trainable");
+  TUTTI_ASSIGN_OR_RETURN(
+      const std::vector<std::string> all,
+      team.Exchange(TeamLabel{"creating a variable"}, status, std::move(mine), call));
+  for (size_t w = 1; w < all.size(); ++w) {
+    if (all[w] == all[0]) continue;
+    return InvalidArgument(
+               "creating a variable: worker 0 makes {}, worker {} makes {}; all workers must make "
+               "the same variables in the same order",
+               all[0], w, all[w])
+        .With("worker", w);
+  }
+  return OkStatus();
 }
 
 // ---- Where a call comes from. ----
@@ -153,14 +195,16 @@ Result<Ref<Tensor>> Variable::ReadCopy(size_t i) const {
   return copy.storage->Copy(memory);
 }
 
-Result<Ref<Tensor>> Variable::ReadAggregated() const {
-  if (copies_.size() == 1 || aggregation_ == Aggregation::kOnlyFirstReplica) return ReadCopy(0);
+Result<Ref<Tensor>> Variable::ReadAggregated(const CallOptions& options) const {
+  if (strategy_->num_replicas_in_sync() == 1) return ReadCopy(0);
   if (aggregation_ == Aggregation::kNone) {
     return InvalidArgument(
         "read: variable '{}' is ON_READ with aggregation NONE, so that its {} copies have no common "
         "value; read single copies (local results), or choose SUM, MEAN or ONLY_FIRST_REPLICA",
-        name(), copies_.size());
+        name(), strategy_->num_replicas_in_sync());
   }
+  if (strategy_->team_channel() != nullptr) return ReadOverTeam(options);
+  if (aggregation_ == Aggregation::kOnlyFirstReplica) return ReadCopy(0);
   std::vector<Ref<Tensor>> values;
   std::vector<const Tensor*> pointers;
   for (size_t i = 0; i < copies_.size(); ++i) {
@@ -171,13 +215,35 @@ Result<Ref<Tensor>> Variable::ReadAggregated() const {
   return Reduce(aggregation_ == Aggregation::kSum ? ReduceOp::kSum : ReduceOp::kMean, pointers);
 }
 
+Result<Ref<Tensor>> Variable::ReadOverTeam(const CallOptions& options) const {
+  TeamChannel& team = *strategy_->team_channel();
+  TUTTI_RETURN_IF_ERROR(team.Renew(options));
+  const TeamLabel label{"read of variable", name()};
+  std::vector<Ref<Tensor>> values;
+  for (size_t i = 0; i < copies_.size(); ++i) {
+    TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> value, ReadCopy(i));
+    values.push_back(std::move(value));
+  }
+  if (aggregation_ == Aggregation::kOnlyFirstReplica) {
+    TUTTI_RETURN_IF_ERROR(team.Broadcast(label, options, values[0].get()));
+    return std::move(values[0]);
+  }
+  const ReduceOp op = aggregation_ == Aggregation::kSum ? ReduceOp::kSum : ReduceOp::kMean;
+  Status reducible = CheckReducible(op, dtype_);
+  if (!reducible.ok()) return team.Abort(std::move(reducible).WithPrefix(label.ToString()));
+  TUTTI_ASSIGN_OR_RETURN(std::vector<Ref<Tensor>> result,
+                         ReduceOverTeam(team, label, op, std::span(&values, 1),
+                                        strategy_->first_replica(), options));
+  return std::move(result[0]);
+}
+
 Result<Ref<Tensor>> Variable::Read(const Context* context, const CallOptions& options) const {
   TUTTI_RETURN_IF_ERROR(strategy_->environment().CheckUsable("reading a variable"));
   TUTTI_RETURN_IF_ERROR(
       CheckCallOptions(options, strategy_->environment().clock(), "reading a variable"));
   TUTTI_ASSIGN_OR_RETURN(const ReplicaContext* replica, FindReplica(context, "read"));
   if (replica != nullptr) return ReadCopy(replica->local_replica());
-  return synchronization_ == Synchronization::kOnRead ? ReadAggregated() : ReadCopy(0);
+  return synchronization_ == Synchronization::kOnRead ? ReadAggregated(options) : ReadCopy(0);
 }
 
 Result<const Tensor*> Variable::Data(const Context* context) const {
@@ -271,11 +337,12 @@ Status Variable::Update(Write write, Context* context, const Tensor& tensor,
           "become one value; create it with SUM, MEAN or ONLY_FIRST_REPLICA",
           what, name());
     }
-    VariableUpdate update(*this, write, tensor);
+    VariableUpdate update(*this, write, tensor, replica->Combine(options));
     return replica->Merge(&update, options);
   }
   TUTTI_RETURN_IF_ERROR(CheckCallOptions(options, strategy_->environment().clock(), what));
-  if (on_read && aggregation_ == Aggregation::kSum && copies_.size() > 1) {
+  const int64_t num_replicas = strategy_->num_replicas_in_sync();
+  if (on_read && aggregation_ == Aggregation::kSum && num_replicas > 1) {
     if (write != Write::kAssign) {
       return InvalidArgument(
           "{}: variable '{}' is ON_READ with aggregation SUM; outside of replicas it can be assigned "
@@ -283,7 +350,7 @@ Status Variable::Update(Write write, Context* context, const Tensor& tensor,
           what, name());
     }
     TUTTI_ASSIGN_OR_RETURN(const Ref<Tensor> count,
-                           Full(dtype_, Shape(), static_cast<double>(copies_.size())));
+                           Full(dtype_, Shape(), static_cast<double>(num_replicas)));
     TUTTI_ASSIGN_OR_RETURN(const Ref<Tensor> part, Binary(BinaryOp::kDiv, tensor, *count));
     return UpdateAllCopies(write, *part);
   }
@@ -320,13 +387,13 @@ std::string Variable::ToString() const {
 }
 
 Status Variable::Save(std::string_view prefix, SaveSink* sink) {
-  TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> value, Read(nullptr, CallOptions()));
+  TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> value, Read(nullptr, sink->call_options()));
   return sink->PutTensor(prefix, std::move(value));
 }
 
 Status Variable::Restore(std::string_view prefix, RestoreSource* source) {
   TUTTI_ASSIGN_OR_RETURN(const Ref<Tensor> value, source->GetTensor(prefix));
-  return Assign(nullptr, *value, CallOptions());
+  return Assign(nullptr, *value, source->call_options());
 }
 
 }  // namespace tutti

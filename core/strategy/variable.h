@@ -6,6 +6,10 @@
 // every copy gets the same bits. ON_READ: each replica writes its own copy; a read from outside
 // aggregates the copies. The table of what each write does stands in variable.cc.
 //
+// Under several workers a merge is one over all of them, and so are the making of a variable and the
+// read of an ON_READ variable from outside: every worker makes these calls in the same order. A write
+// from outside concerns the own worker's copies only.
+//
 // Every function takes the context that it is called from: a replica's own inside run, null
 // (cross-replica) elsewhere. Threads: any; data() and copy() are the live memory, which nobody
 // guards.
@@ -36,6 +40,7 @@ namespace tutti {
 
 class Context;
 class ReplicaContext;
+class TeamChannel;
 
 // The same numbers as TUTTI_SYNCHRONIZATION_* and TUTTI_AGGREGATION_* of the C interface.
 enum class Synchronization : int32_t { kAuto = 1, kNone = 2, kOnWrite = 3, kOnRead = 4 };
@@ -56,14 +61,17 @@ class Variable final : public RefCounted, public Printable, public Saveable {
  public:
   // A copy of `initial` on every local replica, in memory of its own. INVALID_ARGUMENT for bytes, for
   // synchronization NONE with several replicas, and for a trainable variable that is ON_READ.
+  // Collective under several workers: all get worker 0's initial value; INVALID_ARGUMENT on all of
+  // them, naming both, when they make different variables.
   static Result<Ref<Variable>> Create(Ref<Strategy> strategy, const Tensor& initial,
-                                      const VariableOptions& options);
+                                      const VariableOptions& options,
+                                      const CallOptions& call = CallOptions());
 
   // ---- Reading ----
 
   // A copy of the value: of this replica's copy in replica context; outside, of the first copy
-  // (ON_WRITE) or of the copies aggregated (ON_READ; INVALID_ARGUMENT with aggregation NONE and
-  // several replicas).
+  // (ON_WRITE) or of the copies of all workers aggregated (ON_READ; INVALID_ARGUMENT with aggregation
+  // NONE and several replicas).
   Result<Ref<Tensor>> Read(const Context* context, const CallOptions& options) const;
   // The live memory of this replica's copy (outside: of the first), read-only; as long-lived as the
   // variable.
@@ -122,7 +130,13 @@ class Variable final : public RefCounted, public Printable, public Saveable {
   Status UpdateAllCopies(Write write, const Tensor& tensor);
   Status UpdateCopy(Write write, size_t i, const Tensor& tensor);
   Result<Ref<Tensor>> ReadCopy(size_t i) const;
-  Result<Ref<Tensor>> ReadAggregated() const;
+  Result<Ref<Tensor>> ReadAggregated(const CallOptions& options) const;
+  Result<Ref<Tensor>> ReadOverTeam(const CallOptions& options) const;
+  // Makes all workers' variables the same: compares them and takes over worker 0's value. `status`
+  // is what this worker has found wrong with its own.
+  static Status AgreeOverTeam(TeamChannel& team, const Tensor& initial,
+                              const VariableOptions& options, const Status& status,
+                              const CallOptions& call);
   // The replica context that `context` is, null for cross-replica. FAILED_PRECONDITION when the call
   // comes from another place than it says, or from another strategy's replica.
   Result<ReplicaContext*> FindReplica(const Context* context, const char* what) const;

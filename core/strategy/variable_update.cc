@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/strategy/team_channel.h"
+#include "core/strategy/team_reduce.h"
 #include "core/tensor/arithmetic.h"
 #include "core/tensor/reduce.h"
 
@@ -21,6 +23,26 @@ std::string VariableUpdate::Describe() const {
   return Format("{} of variable '{}'", Variable::WriteName(write_), variable_.name());
 }
 
+Status VariableUpdate::FoldOverTeam(TeamChannel& team) {
+  const std::string what = Format("{} of variable", Variable::WriteName(write_));
+  const TeamLabel label{what, variable_.name(), AggregationName(variable_.aggregation_)};
+  if (variable_.aggregation_ == Aggregation::kOnlyFirstReplica) {
+    // Only worker 0's counts; the others receive it in memory of their own.
+    if (team.worker() != 0) {
+      TUTTI_ASSIGN_OR_RETURN(own_plan_.operands[0],
+                             Tensor::Create(variable_.dtype_, variable_.shape_));
+    }
+    return team.Broadcast(label, options_, own_plan_.operands[0].get());
+  }
+  const ReduceOp op =
+      variable_.aggregation_ == Aggregation::kMean ? ReduceOp::kMean : ReduceOp::kSum;
+  TUTTI_ASSIGN_OR_RETURN(
+      own_plan_.operands,
+      ReduceOverTeam(team, label, op, std::span(&own_plan_.operands, 1),
+                     variable_.strategy_->first_replica(), options_));
+  return OkStatus();
+}
+
 Status VariableUpdate::Execute(std::span<MergePart* const> parts) {
   const bool first_only = variable_.aggregation_ == Aggregation::kOnlyFirstReplica;
   const bool sum = variable_.aggregation_ == Aggregation::kSum;
@@ -34,6 +56,9 @@ Status VariableUpdate::Execute(std::span<MergePart* const> parts) {
                            variable_.Detached(static_cast<VariableUpdate*>(part)->tensor_));
     TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> contiguous, operand->Contiguous());
     own_plan_.operands.push_back(std::move(contiguous));
+  }
+  if (TeamChannel* team = variable_.strategy_->team_channel()) {
+    TUTTI_RETURN_IF_ERROR(FoldOverTeam(*team));
   }
   for (const auto& copy : variable_.copies_) own_plan_.locks.emplace_back(copy->mutex);
   has_shares_ = parts.size() > 1 && tensor_.byte_size() >= static_cast<size_t>(kShareBytes);

@@ -4,6 +4,9 @@
 // written to every copy at once, block by block, so that it never leaves the cache. Large variables
 // are cut into one range per replica, and every replica does its own: which thread does an element
 // decides nothing about its bits.
+//
+// Under several workers the replicas' tensors are folded over all of them first (team_reduce.h), and
+// that one tensor is written as above; ONLY_FIRST_REPLICA is worker 0's replica 0.
 
 #ifndef TUTTI_CORE_STRATEGY_VARIABLE_UPDATE_H_
 #define TUTTI_CORE_STRATEGY_VARIABLE_UPDATE_H_
@@ -15,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/call_options.h"
 #include "core/base/ref.h"
 #include "core/base/status.h"
 #include "core/strategy/lockstep.h"
@@ -23,14 +27,17 @@
 
 namespace tutti {
 
+class TeamChannel;
+
 class VariableUpdate final : public MergePart {
  public:
   // From this many bytes on the work is shared out: it takes longer than waking a thread.
   static constexpr int64_t kShareBytes = 128 * 1024;
 
   // `tensor` has the variable's dtype and shape; both outlive the part.
-  VariableUpdate(Variable& variable, Variable::Write write, const Tensor& tensor)
-      : variable_(variable), write_(write), tensor_(tensor) {}
+  VariableUpdate(Variable& variable, Variable::Write write, const Tensor& tensor,
+                 const CallOptions& options)
+      : variable_(variable), write_(write), tensor_(tensor), options_(options) {}
 
   // Different for each variable and each kind of write.
   const void* identity() const override {
@@ -48,12 +55,15 @@ class VariableUpdate final : public MergePart {
     std::vector<std::unique_lock<std::mutex>> locks;  // on the copies
   };
 
+  // Puts the fold over all workers in the place of the operands.
+  Status FoldOverTeam(TeamChannel& team);
   // Folds and writes elements [begin, end).
   void UpdateRange(const Plan& plan, int64_t begin, int64_t end) const;
 
   Variable& variable_;
   const Variable::Write write_;
   const Tensor& tensor_;
+  const CallOptions options_;
   bool has_shares_ = false;
   Plan own_plan_;               // replica 0's
   const Plan* plan_ = nullptr;  // set in every part before the shares

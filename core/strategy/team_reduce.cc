@@ -1,0 +1,257 @@
+#include "core/strategy/team_reduce.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/strategy/cross_replica_reduce.h"
+#include "core/tensor/arithmetic.h"
+#include "core/tensor/cast.h"
+
+namespace tutti {
+
+namespace {
+
+bool IsHalf(DType dtype) { return dtype == DType::kFloat16 || dtype == DType::kBfloat16; }
+
+bool IsInHalves(ReduceOp op, DType dtype) {
+  return op == ReduceOp::kMean && (dtype == DType::kInt64 || dtype == DType::kUint64);
+}
+
+DType FormDType(ReduceOp op, DType dtype) {
+  if (op == ReduceOp::kMean && IsInteger(dtype)) return DType::kInt64;
+  const bool accumulates =
+      op == ReduceOp::kSum || op == ReduceOp::kMean || op == ReduceOp::kProd;
+  return IsHalf(dtype) && accumulates ? DType::kFloat32 : dtype;
+}
+
+ReduceOp FormOp(ReduceOp op) { return op == ReduceOp::kMean ? ReduceOp::kSum : op; }
+
+TensorOptions Unzeroed() {
+  TensorOptions options;
+  options.zeroed = false;
+  return options;
+}
+
+constexpr int kHalfBits = 32;
+
+// The sums of the upper and the lower halves: value = high * 2^32 + low.
+Result<Ref<Tensor>> FoldHalves(std::span<const Ref<Tensor>> tensors) {
+  const int64_t n = tensors[0]->num_elements();
+  TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> halves, Tensor::Create(DType::kInt64, Shape({2, n})));
+  auto* high = static_cast<int64_t*>(halves->mutable_data());
+  int64_t* low = high + n;
+  const bool is_signed = tensors[0]->dtype() == DType::kInt64;
+  for (const Ref<Tensor>& tensor : tensors) {
+    const auto* values = static_cast<const uint64_t*>(tensor->data());
+    for (int64_t i = 0; i < n; ++i) {
+      high[i] += is_signed ? static_cast<int64_t>(values[i]) >> kHalfBits
+                           : static_cast<int64_t>(values[i] >> kHalfBits);
+      low[i] += static_cast<int64_t>(values[i] & 0xffffffffu);
+    }
+  }
+  return halves;
+}
+
+// This worker's part, in its form: the very tensor where there is nothing to do.
+Result<Ref<Tensor>> FoldOwn(ReduceOp op, std::span<const Tensor* const> tensors) {
+  const DType dtype = tensors[0]->dtype();
+  const DType form = FormDType(op, dtype);
+  const bool in_halves = IsInHalves(op, dtype);
+  std::vector<Ref<Tensor>> operands;
+  std::vector<const void*> inputs;
+  for (const Tensor* tensor : tensors) {
+    TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> operand, form == dtype || in_halves
+                                                    ? tensor->Contiguous()
+                                                    : Cast(*tensor, form));
+    inputs.push_back(operand->data());
+    operands.push_back(std::move(operand));
+  }
+  if (in_halves) return FoldHalves(operands);
+  if (operands.size() == 1) return std::move(operands[0]);
+  TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> folded,
+                         Tensor::Create(form, tensors[0]->shape(), Unzeroed()));
+  TUTTI_RETURN_IF_ERROR(ReduceInto(FormOp(op), form, inputs, folded->num_elements(),
+                                   folded->mutable_data()));
+  return folded;
+}
+
+template <class Float>
+void Divide(DType dtype, const void* in, int64_t count, void* out, int64_t n) {
+  const auto divisor = static_cast<Float>(count);
+  (void)BinaryScalarElements(BinaryOp::kDiv, dtype, in, &divisor, out, n);
+}
+
+// A mean's division, of floats; complex numbers are twice as many.
+void DivideFloats(DType dtype, const void* in, int64_t count, void* out, int64_t n) {
+  switch (dtype) {
+    case DType::kFloat32: return Divide<float>(dtype, in, count, out, n);
+    case DType::kFloat64: return Divide<double>(dtype, in, count, out, n);
+    case DType::kComplex64: return Divide<float>(DType::kFloat32, in, count, out, 2 * n);
+    case DType::kComplex128: return Divide<double>(DType::kFloat64, in, count, out, 2 * n);
+    default: return;
+  }
+}
+
+template <class T>
+void MeanOfHalves(const int64_t* high, const int64_t* low, int64_t count, void* out, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    const __int128 sum = (static_cast<__int128>(high[i]) << kHalfBits) + low[i];
+    static_cast<T*>(out)[i] = static_cast<T>(sum / count);
+  }
+}
+
+}  // namespace
+
+Status CheckSameTensors(std::span<const Tensor* const> tensors, int64_t first_replica,
+                        std::string_view what) {
+  for (size_t i = 1; i < tensors.size(); ++i) {
+    if (tensors[i]->dtype() == tensors[0]->dtype() && tensors[i]->shape() == tensors[0]->shape()) {
+      continue;
+    }
+    const int64_t replica = first_replica + static_cast<int64_t>(i);
+    return InvalidArgument(
+               "{}: replica {} has {}, replica {} has {}; dtype and shape must be the same on all "
+               "replicas",
+               what, first_replica, tensors[0]->SpecString(), replica, tensors[i]->SpecString())
+        .With("replica", replica);
+  }
+  return OkStatus();
+}
+
+void TeamFold::WriteTo(void* out) const {
+  const DType form = folded->dtype();
+  if (is_result) {
+    if (out != folded->data()) std::memcpy(out, folded->data(), folded->byte_size());
+    return;
+  }
+  if (IsInHalves(op, dtype)) {
+    const int64_t n = folded->dim(1);
+    const auto* high = static_cast<const int64_t*>(folded->data());
+    if (dtype == DType::kInt64) return MeanOfHalves<int64_t>(high, high + n, num_replicas, out, n);
+    return MeanOfHalves<uint64_t>(high, high + n, num_replicas, out, n);
+  }
+  // Block by block, so that what is not rounded yet stays in the cache.
+  constexpr int64_t kBlock = 512;
+  alignas(64) char block[kBlock * sizeof(int64_t)];
+  const int64_t n = folded->num_elements();
+  const size_t wide = ItemSize(form);
+  for (int64_t at = 0; at < n; at += kBlock) {
+    const int64_t count = std::min(kBlock, n - at);
+    const void* in = static_cast<const char*>(folded->data()) + static_cast<size_t>(at) * wide;
+    if (op == ReduceOp::kMean) {
+      if (form == DType::kInt64) {
+        (void)BinaryScalarElements(BinaryOp::kDiv, form, in, &num_replicas, block, count);
+      } else {
+        DivideFloats(form, in, num_replicas, block, count);
+      }
+      in = block;
+    }
+    CastElements(form, in, dtype,
+                 static_cast<char*>(out) + static_cast<size_t>(at) * ItemSize(dtype), count);
+  }
+}
+
+Result<Ref<Tensor>> TeamFold::Take(const Shape& shape, const TensorOptions& options) const {
+  if (is_result) return folded;
+  TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> result, Tensor::Create(dtype, shape, options));
+  WriteTo(result->mutable_data());
+  return result;
+}
+
+Result<std::vector<TeamFold>> ReduceOverTeam(TeamChannel& channel, const TeamLabel& label,
+                                             ReduceOp op,
+                                             std::span<const std::vector<const Tensor*>> tensors,
+                                             std::span<Tensor* const> targets,
+                                             const CallOptions& call) {
+  std::vector<TeamFold> folds(tensors.size());
+  std::vector<Ref<Tensor>> own(tensors.size());
+  std::vector<const Tensor*> inputs;
+  std::vector<Tensor*> outputs;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const Tensor& first = *tensors[i][0];
+    TeamFold& fold = folds[i];
+    fold.op = op;
+    fold.dtype = first.dtype();
+    fold.num_replicas = static_cast<int64_t>(tensors[i].size()) * channel.num_workers();
+    TUTTI_ASSIGN_OR_RETURN(own[i], FoldOwn(op, tensors[i]));
+    fold.is_result = FormDType(op, fold.dtype) == fold.dtype && !IsInHalves(op, fold.dtype);
+    if (fold.is_result && !targets.empty() && targets[i] != nullptr) {
+      fold.folded = Ref<Tensor>::Retain(targets[i]);
+    } else if (fold.is_result && tensors[i].size() == 1) {
+      // The fold is the caller's own tensor.
+      TUTTI_ASSIGN_OR_RETURN(fold.folded, Tensor::Create(fold.dtype, first.shape(), Unzeroed()));
+    } else {
+      fold.folded = own[i];
+    }
+    inputs.push_back(own[i].get());
+    outputs.push_back(fold.folded.get());
+  }
+  TUTTI_RETURN_IF_ERROR(channel.AllReduce(label, FormOp(op), inputs, call, outputs));
+  for (TeamFold& fold : folds) {
+    if (op != ReduceOp::kMean || !fold.is_result) continue;
+    void* data = fold.folded->mutable_data();
+    DivideFloats(fold.dtype, data, fold.num_replicas, data, fold.folded->num_elements());
+  }
+  return folds;
+}
+
+namespace {
+
+std::vector<const Tensor*> Pointers(std::span<const Ref<Tensor>> tensors) {
+  std::vector<const Tensor*> pointers;
+  for (const Ref<Tensor>& tensor : tensors) pointers.push_back(tensor.get());
+  return pointers;
+}
+
+}  // namespace
+
+Result<std::vector<Ref<Tensor>>> ReduceOverTeam(TeamChannel& channel, const TeamLabel& label,
+                                                ReduceOp op,
+                                                std::span<const std::vector<Ref<Tensor>>> tensors,
+                                                int64_t first_replica, const CallOptions& call) {
+  std::vector<std::vector<const Tensor*>> pointers;
+  for (const std::vector<Ref<Tensor>>& replicas : tensors) {
+    pointers.push_back(Pointers(replicas));
+    TUTTI_RETURN_IF_ERROR(CheckSameTensors(pointers.back(), first_replica, label.what));
+  }
+  TUTTI_ASSIGN_OR_RETURN(const std::vector<TeamFold> folds,
+                         ReduceOverTeam(channel, label, op, pointers, {}, call));
+  std::vector<Ref<Tensor>> results;
+  for (size_t i = 0; i < folds.size(); ++i) {
+    TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> result, folds[i].Take(tensors[i][0]->shape(), Unzeroed()));
+    results.push_back(std::move(result));
+  }
+  return results;
+}
+
+Result<std::vector<Ref<Tensor>>> ReduceAxisOverTeam(
+    TeamChannel& channel, const TeamLabel& label, ReduceOp op,
+    std::span<const std::vector<Ref<Tensor>>> tensors, int64_t axis, const CallOptions& call) {
+  std::vector<AxisSum> sums;
+  std::vector<Tensor*> parts;
+  TUTTI_ASSIGN_OR_RETURN(
+      const Ref<Tensor> counts,
+      Tensor::Create(DType::kInt64, Shape({static_cast<int64_t>(tensors.size())})));
+  auto* count = static_cast<int64_t*>(counts->mutable_data());
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    TUTTI_ASSIGN_OR_RETURN(AxisSum sum, SumAlongAxis(Pointers(tensors[i]), axis, label.what));
+    count[i] = sum.count;
+    parts.push_back(sum.sum.get());
+    sums.push_back(std::move(sum));
+  }
+  parts.push_back(counts.get());
+  const std::vector<const Tensor*> inputs(parts.begin(), parts.end());
+  TUTTI_RETURN_IF_ERROR(channel.AllReduce(label, ReduceOp::kSum, inputs, call, parts));
+  std::vector<Ref<Tensor>> results;
+  for (size_t i = 0; i < sums.size(); ++i) {
+    sums[i].count = count[i];
+    TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> result,
+                           FinishAxisSum(op, sums[i], tensors[i][0]->dtype(), label.what));
+    results.push_back(std::move(result));
+  }
+  return results;
+}
+
+}  // namespace tutti
