@@ -27,30 +27,13 @@
 #include "core/base/ref.h"
 #include "core/base/status.h"
 #include "core/cluster/job_secret.h"
+#include "core/cluster/worker_info.h"
 
 namespace tutti {
 
 class ControlNetwork;
 class Environment;
-class Membership;
 class PeerListener;
-class ProcessWatch;
-
-// What every worker knows of every other one.
-struct WorkerInfo {
-  int64_t worker = 0;         // its place in the job, 0 is the coordinator
-  std::string task;           // "chief:0", "worker:1"
-  int64_t num_replicas = 1;
-  int64_t usable_cores = 1;   // that the process may use (affinity, cgroup)
-  int64_t pid = 0;
-  int64_t pid_start_time = 0; // of /proc/<pid>/stat: tells a process from a later one of the same pid
-  std::string host;           // name of the machine, for messages
-  std::string boot_id;        // equal on the same machine since the same boot
-  std::string pid_namespace;  // inode: equal where pids mean the same
-  std::string tcp_address;    // where its PeerListener accepts, "10.0.0.2:40123"
-  std::string local_address;  // the same within one machine, "@tutti-..."
-  std::string build;          // "tutti 0.1.0"
-};
 
 struct ClusterOptions {
   std::string name = "cluster";          // for messages
@@ -58,9 +41,11 @@ struct ClusterOptions {
   std::vector<std::string> addresses;    // the same, "host:port"
   int64_t worker = 0;                    // which of them this process is
   int64_t num_replicas = 1;              // of this worker; must be the same on all
+  int64_t usable_cores = 1;              // of this process
   JobSecret secret;
-  int64_t silence_limit_ns = 3 * kSecondNs;     // kNeverNs: silence is no failure
-  int64_t heartbeat_interval_ns = 250 * kMillisecondNs;
+  // How long a worker may be silent; worker 0's setting holds for all. kNeverNs: for ever.
+  int64_t silence_limit_ns = 3 * kSecondNs;
+  int64_t heartbeat_interval_ns = 250 * kMillisecondNs;  // at most a quarter of the limit
   // For tests: null means gRPC, and a PeerListener of its own. With a network of the caller's there
   // is no PeerListener and no process watch.
   Ref<ControlNetwork> network;
@@ -70,7 +55,9 @@ class Cluster final : public Closable {
  public:
   // Waits for all workers, as long as `call` allows. Fails on every worker with the same message
   // where workers do not fit together (INVALID_ARGUMENT: versions, numbers of replicas, cluster
-  // specs); UNAUTHENTICATED for another job secret; DEADLINE_EXCEEDED names who has not come.
+  // specs); UNAUTHENTICATED for another job secret; DEADLINE_EXCEEDED names who has not come, and
+  // UNAVAILABLE says why worker 0 could not be reached; ALREADY_EXISTS for a second process that says
+  // it is this worker.
   static Result<Ref<Cluster>> Join(Ref<Environment> environment, ClusterOptions options,
                                    const CallOptions& call);
 
@@ -98,7 +85,8 @@ class Cluster final : public Closable {
   Status failure() const;
   // The goodbye of a worker (UNAVAILABLE saying that it has left), or OK.
   Status departure(int64_t worker) const;
-  // Ends the job on all workers. The first reason stays.
+  // Ends the job on all workers. The coordinator decides which reason was the first: failure() tells it
+  // a moment later, also here.
   void Abort(Status reason);
 
   // Called once per event, on a thread of the cluster's: `worker` has left, or (-1) the job has
@@ -116,12 +104,19 @@ class Cluster final : public Closable {
   // Says goodbye and joins what it started.
   Status OnClose(const CallOptions& options) override;
 
+  struct State;
+  Status Start();
+  Status AwaitJoin(const CallOptions& call);
+  Status FindOwnAddress(const CallOptions& call);
+  Status WatchProcesses();
+
   const int64_t worker_;
   const JobSecret secret_;
+  // Constant once Join has returned.
   uint64_t job_id_ = 0;
   std::vector<WorkerInfo> workers_;
-  Ref<ControlNetwork> network_;
   Ref<PeerListener> listener_;
+  const std::unique_ptr<State> state_;
 };
 
 }  // namespace tutti

@@ -203,6 +203,8 @@ void Coordinator::CompleteIfAllAreHere() {
   }
   misfit_ = OkStatus();
   if (hellos.size() < seats_.size()) return;
+  // Whoever lost patience while this process was stopped may have gone again: the next tick knows.
+  if (!attention_.IsUpToDate(environment_.clock().NowNs(), timing_.heartbeat_interval_ns)) return;
   phase_ = Phase::kRunning;
   Welcome welcome;
   welcome.job_id = environment_.random().Next();
@@ -407,6 +409,7 @@ void Coordinator::TickGathering(int64_t now, bool counts) {
     // Another major version may know a refusal only.
     if (seat.hello.major == kMembershipMajor) Send(*seat.session, gathering);
   }
+  if (counts) CompleteIfAllAreHere();
 }
 
 void Coordinator::TickRunning(int64_t now, bool counts) {

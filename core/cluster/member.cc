@@ -317,8 +317,9 @@ void Member::Leave(Task done) {
   }
   // After a failure too: the connection is to end in order.
   phase_ = Phase::kLeaving;
-  on_left_ = std::move(done);
   Send(Goodbye{});
+  if (coordinator_silent_) return done();
+  on_left_ = std::move(done);
 }
 
 // ---- Time, and the connection
@@ -344,6 +345,7 @@ void Member::Tick() {
   }
   // Should it only have been stopped, it is to know when it goes on.
   const Status failure = BlameWorker(0, silent);
+  coordinator_silent_ = true;
   Send(JobAbort{failure});
   Fail(failure);
 }

@@ -34,13 +34,18 @@ class Attention {
  public:
   // False for a tick that is late: it does not count.
   bool OnTick(int64_t now_ns, int64_t interval_ns) {
-    const bool late = last_ns_ >= 0 && now_ns - last_ns_ > 2 * interval_ns;
+    late_ = last_ns_ >= 0 && now_ns - last_ns_ > 2 * interval_ns;
     last_ns_ = now_ns;
-    return !late;
+    return !late_;
+  }
+  // False between a stop and the first tick that counts: much of what has happened is still unread.
+  bool IsUpToDate(int64_t now_ns, int64_t interval_ns) const {
+    return !late_ && (last_ns_ < 0 || now_ns - last_ns_ <= 2 * interval_ns);
   }
 
  private:
   int64_t last_ns_ = -1;
+  bool late_ = false;
 };
 
 // What one peer was last heard of.

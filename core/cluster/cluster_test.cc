@@ -1,0 +1,387 @@
+// A worker's seat in a job: blocking calls, in virtual time over a simulated network, and between real
+// processes' threads over gRPC.
+
+#include "core/cluster/cluster.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "core/base/environment.h"
+#include "core/base/error.h"
+#include "core/base/executor.h"
+#include "core/base/real_environment.h"
+#include "core/base/simulated_control_network.h"
+#include "core/base/simulated_environment.h"
+#include "core/cluster/file_descriptor.h"
+#include "core/cluster/peer_listener.h"
+
+namespace tutti {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr int64_t kHangNs = 60 * kSecondNs;
+
+std::string Message(const Status& status) { return std::string(status.message()); }
+
+ClusterOptions OptionsOf(int64_t num_workers, int64_t worker) {
+  ClusterOptions options;
+  options.name = Format("cluster of worker {}", worker);
+  for (int64_t i = 0; i < num_workers; ++i) {
+    options.tasks.push_back(Format("worker:{}", i));
+    options.addresses.push_back(Format("10.0.0.{}:2222", i + 1));
+  }
+  options.worker = worker;
+  return options;
+}
+
+TEST(Cluster, OfOneWorkerNeedsNoNetworkAndNoSecret) {
+  auto environment = MakeRef<RealEnvironment>();
+  Result<Ref<Cluster>> joined =
+      Cluster::Join(environment, OptionsOf(1, 0), CallOptions::Default());
+  ASSERT_TRUE(joined.ok()) << joined.status().ToString();
+  Cluster& cluster = **joined;
+  EXPECT_EQ(cluster.num_workers(), 1);
+  EXPECT_EQ(cluster.Describe(0), Format("worker 0 (pid {})", ::getpid()));
+  EXPECT_EQ(cluster.info(0).build, TUTTI_BUILD);
+  EXPECT_THAT(*cluster.Exchange("k", "mine", CallOptions::Default()), ElementsAre("mine"));
+  EXPECT_EQ(cluster.listener(), nullptr);
+  EXPECT_TRUE(cluster.failure().ok());
+  cluster.Abort(DataLoss("torn"));
+  EXPECT_EQ(cluster.failure().code(), StatusCode::kDataLoss);
+  EXPECT_EQ(cluster.Exchange("k", "mine", CallOptions::Default()).status().code(),
+            StatusCode::kDataLoss);
+  EXPECT_TRUE(cluster.Close(CallOptions::Default()).ok());
+  EXPECT_EQ(cluster.Exchange("k", "mine", CallOptions::Default()).status().code(),
+            StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(environment->Shutdown(CallOptions::Default()).ok());
+}
+
+TEST(Cluster, RefusesOptionsThatMakeNoSense) {
+  auto environment = MakeRef<SimulatedEnvironment>(1);
+  const auto message = [&](ClusterOptions options) {
+    const Status status =
+        Cluster::Join(environment, std::move(options), CallOptions::Default()).status();
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    return Message(status);
+  };
+  EXPECT_THAT(message(OptionsOf(0, 0)), HasSubstr("1 to 1024 workers, got 0"));
+  EXPECT_THAT(message(OptionsOf(2, 2)), HasSubstr("this is worker 2 of 2; workers count from 0"));
+  ClusterOptions lacking = OptionsOf(2, 0);
+  lacking.addresses.pop_back();
+  EXPECT_THAT(message(lacking), HasSubstr("2 tasks and 1 addresses"));
+  ClusterOptions none = OptionsOf(2, 0);
+  none.num_replicas = 0;
+  EXPECT_THAT(message(none), HasSubstr("1 or more replicas, got 0"));
+}
+
+TEST(Cluster, RefusesALoopbackAddressAmongOthersSayingWhatToSet) {
+  auto environment = MakeRef<SimulatedEnvironment>(1);
+  ClusterOptions options = OptionsOf(3, 2);
+  options.addresses[0] = "localhost:2222";
+  EXPECT_EQ(Message(Cluster::Join(environment, options, CallOptions::Default()).status()),
+            "cluster of worker 2: worker 0 (worker:0) has the loopback address localhost:2222, "
+            "which only processes of its own machine reach, but worker 1 (worker:1) is at "
+            "10.0.0.2:2222; give worker:0 an address that the others can reach, or all of them "
+            "loopback addresses when they share one machine");
+  options = OptionsOf(3, 0);
+  options.addresses[2] = "127.0.0.1:2222";
+  EXPECT_THAT(Message(Cluster::Join(environment, options, CallOptions::Default()).status()),
+              HasSubstr("worker 2 (worker:2) has the loopback address 127.0.0.1:2222"));
+}
+
+// ---- In virtual time. Worker 0 is a Cluster that the test calls, the others are too, from tasks that
+// never wait: each joins while another's call waits.
+
+class SimulatedClusters {
+ public:
+  explicit SimulatedClusters(int64_t num_workers)
+      : world(MakeRef<SimulatedEnvironment>(7)), wire(*world), num_workers_(num_workers) {
+    for (int64_t i = 0; i < num_workers; ++i) {
+      networks.push_back(wire.AddNode(Format("worker {}", i)));
+    }
+  }
+  ~SimulatedClusters() {
+    for (Ref<Cluster>& cluster : clusters) {
+      EXPECT_TRUE(cluster->Close(CallOptions::Default()).ok());
+    }
+  }
+
+  // Nests the joins: worker i's wait runs the events in which the next one starts.
+  Status JoinAll() {
+    clusters.resize(static_cast<size_t>(num_workers_));
+    return Join(0);
+  }
+  Status Join(int64_t worker) {
+    Status rest;
+    if (worker + 1 < num_workers_) {
+      world->executor().PostAfter(kMillisecondNs, [this, worker, &rest] { rest = Join(worker + 1); });
+    }
+    ClusterOptions options = OptionsOf(num_workers_, worker);
+    options.network = networks[static_cast<size_t>(worker)];
+    Result<Ref<Cluster>> joined = Cluster::Join(
+        world, std::move(options), CallOptions::WithTimeout(world->clock(), 10 * kSecondNs));
+    if (joined.ok()) clusters[static_cast<size_t>(worker)] = *joined;
+    return joined.ok() ? rest : joined.status();
+  }
+  Cluster& operator[](int64_t worker) { return *clusters[static_cast<size_t>(worker)]; }
+
+  const Ref<SimulatedEnvironment> world;
+  SimulatedWire wire;
+  const int64_t num_workers_;
+  std::vector<Ref<SimulatedControlNetwork>> networks;
+  std::vector<Ref<Cluster>> clusters;
+};
+
+TEST(Cluster, JoinsAndExchangesOverASimulatedNetwork) {
+  SimulatedClusters job(3);
+  ASSERT_TRUE(job.JoinAll().ok());
+  EXPECT_EQ(job[0].job_id(), job[2].job_id());
+  EXPECT_EQ(job[1].info(2).task, "worker:2");
+  std::vector<std::string> second;
+  std::vector<std::string> third;
+  job.world->executor().PostAfter(kSecondNs, [&] {
+    second = *job[1].Exchange("k", "b", CallOptions::Default());
+  });
+  job.world->executor().PostAfter(2 * kSecondNs, [&] {
+    third = *job[2].Exchange("k", "c", CallOptions::Default());
+  });
+  EXPECT_THAT(*job[0].Exchange("k", "a", CallOptions::Default()), ElementsAre("a", "b", "c"));
+  job.world->RunFor(kSecondNs);
+  EXPECT_THAT(second, ElementsAre("a", "b", "c"));
+  EXPECT_THAT(third, ElementsAre("a", "b", "c"));
+}
+
+TEST(Cluster, AnExchangesDeadlineIsToldToTheOthers) {
+  SimulatedClusters job(2);
+  ASSERT_TRUE(job.JoinAll().ok());
+  Status other;
+  const Status status =
+      job[0].Exchange("k", "a", CallOptions::WithTimeout(job.world->clock(), kSecondNs)).status();
+  EXPECT_EQ(status.code(), StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(Message(status), StartsWith("exchange \"k\": not done after 1 s"));
+  other = job[1].Exchange("k", "b", CallOptions::Default()).status();
+  EXPECT_EQ(other.code(), StatusCode::kCancelled);
+  EXPECT_THAT(Message(other), HasSubstr("has given it up"));
+}
+
+TEST(Cluster, RefusesWhatIsTooLongForAnExchange) {
+  SimulatedClusters job(2);
+  ASSERT_TRUE(job.JoinAll().ok());
+  const Status status =
+      job[0]
+          .Exchange("k", std::string(Cluster::kMaxExchangeBytes + 1, 'x'), CallOptions::Default())
+          .status();
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+}
+
+TEST(Cluster, JoinNamesWhoHasNotCome) {
+  SimulatedClusters job(2);
+  ClusterOptions options = OptionsOf(2, 0);
+  options.network = job.networks[0];
+  const Status status = Cluster::Join(job.world, std::move(options),
+                                      CallOptions::WithTimeout(job.world->clock(), kSecondNs))
+                            .status();
+  EXPECT_EQ(status.code(), StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(Message(status),
+            "cluster of worker 0: worker 0 has given up waiting (not done after 1.0 s); 1 of 2 "
+            "workers have not come: worker 1 (worker:1 at 10.0.0.2:2222)");
+}
+
+TEST(Cluster, ACancelledJoinSaysSo) {
+  SimulatedClusters job(2);
+  ClusterOptions options = OptionsOf(2, 1);
+  options.network = job.networks[1];
+  auto cancellation = MakeRef<Cancellation>();
+  job.world->executor().PostAfter(kSecondNs, [&] { cancellation->Cancel(); });
+  const Status status =
+      Cluster::Join(job.world, std::move(options), {Deadline::Infinite(), cancellation.get()})
+          .status();
+  EXPECT_EQ(status.code(), StatusCode::kCancelled);
+  EXPECT_THAT(Message(status), HasSubstr("worker 1 has not reached worker 0"));
+}
+
+TEST(Cluster, ListenersHearEachEventOnceAndOfWhatHasHappenedAtOnce) {
+  SimulatedClusters job(4);
+  ASSERT_TRUE(job.JoinAll().ok());
+  std::vector<std::string> heard;
+  const auto listener = [&heard](int64_t worker, const Status& status) {
+    heard.push_back(Format("{} {}", worker, StatusCodeName(status.code())));
+  };
+  const uint64_t early = job[0].AddListener(listener);
+  EXPECT_THAT(heard, ElementsAre());
+  ASSERT_TRUE(job[3].Close(CallOptions::Default()).ok());
+  job.world->RunFor(kSecondNs);
+  EXPECT_THAT(heard, ElementsAre("3 UNAVAILABLE"));
+  EXPECT_THAT(Message(job[0].departure(3)), HasSubstr("has left the job"));
+  EXPECT_TRUE(job[0].departure(1).ok());
+  EXPECT_TRUE(job[0].failure().ok());
+  job[2].Abort(DataLoss("torn"));
+  job.world->RunFor(kSecondNs);
+  EXPECT_THAT(heard, ElementsAre("3 UNAVAILABLE", "-1 DATA_LOSS"));
+  heard.clear();
+  const uint64_t late = job[0].AddListener(listener);
+  EXPECT_THAT(heard, ElementsAre("3 UNAVAILABLE", "-1 DATA_LOSS"));
+  job[0].RemoveListener(early);
+  job[0].RemoveListener(late);
+  EXPECT_EQ(job[1].failure().ToString(), "DATA_LOSS: torn");
+}
+
+TEST(Cluster, ADeadWorkerFailsWhatWaitsForItNamingIt) {
+  SimulatedClusters job(3);
+  ASSERT_TRUE(job.JoinAll().ok());
+  job.world->executor().PostAfter(
+      kSecondNs, [&] { job.networks[2]->Kill(SimulatedDeath::kBroken); });
+  const Status status = job[0].Exchange("k", "a", CallOptions::Default()).status();
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable);
+  EXPECT_THAT(Message(status), AllOf(HasSubstr("exchange \"k\""), HasSubstr("worker 2 (pid"),
+                                     HasSubstr("its connection closed without a goodbye")));
+  ASSERT_NE(status.FindDetail("rank"), nullptr);
+  EXPECT_EQ(std::get<int64_t>(status.FindDetail("rank")->value), 2);
+  EXPECT_FALSE(job[1].failure().ok() && job[0].failure().ok());
+}
+
+// ---- Over gRPC: several workers of one process, each with a runtime environment of its own.
+
+// A port of loopback that was free a moment ago.
+int FreePort() {
+  const FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof(address);
+  EXPECT_EQ(::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), length), 0);
+  EXPECT_EQ(::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &length), 0);
+  return ntohs(address.sin_port);
+}
+
+class RealClusters {
+ public:
+  explicit RealClusters(int64_t num_workers) : secret(*JobSecret::Generate()) {
+    for (int64_t i = 0; i < num_workers; ++i) {
+      addresses.push_back(Format("127.0.0.1:{}", FreePort()));
+      environments.push_back(MakeRef<RealEnvironment>());
+    }
+    clusters.resize(static_cast<size_t>(num_workers));
+    statuses.resize(static_cast<size_t>(num_workers));
+  }
+  ~RealClusters() {
+    for (const Ref<RealEnvironment>& environment : environments) {
+      EXPECT_TRUE(environment->Shutdown(Patience(*environment)).ok());
+    }
+  }
+  static CallOptions Patience(Environment& environment) {
+    return CallOptions::WithTimeout(environment.clock(), kHangNs);
+  }
+
+  Status Join(int64_t worker, int64_t num_replicas = 1) {
+    ClusterOptions options = OptionsOf(static_cast<int64_t>(addresses.size()), worker);
+    options.addresses = addresses;
+    options.secret = secret;
+    options.num_replicas = num_replicas;
+    Environment& environment = *environments[static_cast<size_t>(worker)];
+    Result<Ref<Cluster>> joined = Cluster::Join(Ref<Environment>::Retain(&environment),
+                                                std::move(options), Patience(environment));
+    if (joined.ok()) clusters[static_cast<size_t>(worker)] = *joined;
+    return joined.status();
+  }
+  // Each worker does `act` on a thread of its own.
+  template <typename Act>
+  void OnAll(Act act) {
+    std::vector<std::thread> threads;
+    for (size_t i = 0; i < clusters.size(); ++i) {
+      threads.emplace_back([&, i] { act(static_cast<int64_t>(i)); });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+  bool JoinAll() {
+    OnAll([&](int64_t worker) { statuses[static_cast<size_t>(worker)] = Join(worker); });
+    for (const Status& status : statuses) {
+      EXPECT_TRUE(status.ok()) << status.ToString();
+      if (!status.ok()) return false;
+    }
+    return true;
+  }
+  Cluster& operator[](int64_t worker) { return *clusters[static_cast<size_t>(worker)]; }
+
+  JobSecret secret;
+  std::vector<std::string> addresses;
+  std::vector<Ref<RealEnvironment>> environments;
+  std::vector<Ref<Cluster>> clusters;
+  std::vector<Status> statuses;
+};
+
+TEST(ClusterOverGrpc, JoinsExchangesAndLeaves) {
+  RealClusters job(3);
+  ASSERT_TRUE(job.JoinAll());
+  std::vector<std::vector<std::string>> got(3);
+  job.OnAll([&](int64_t worker) {
+    for (int round = 0; round < 10; ++round) {
+      got[static_cast<size_t>(worker)] =
+          *job[worker].Exchange(Format("round {}", round), Format("{}/{}", worker, round),
+                                RealClusters::Patience(job[worker].environment()));
+    }
+  });
+  for (const std::vector<std::string>& one : got) {
+    EXPECT_THAT(one, ElementsAre("0/9", "1/9", "2/9"));
+  }
+  EXPECT_THAT(job[0].info(1).tcp_address, StartsWith("127.0.0.1:"));
+  EXPECT_THAT(job[0].info(1).local_address, StartsWith("@tutti-"));
+  EXPECT_EQ(job[0].info(1).tcp_address, job[1].listener()->tcp_address());
+  EXPECT_TRUE(job[2].Close(CallOptions::Default()).ok());
+  const Status status =
+      job[1].Exchange("after", "x", RealClusters::Patience(job[1].environment())).status();
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable);
+  EXPECT_THAT(Message(status), HasSubstr("has left the job"));
+  EXPECT_TRUE(job[0].failure().ok());
+}
+
+TEST(ClusterOverGrpc, RefusesUnequalReplicasOnAllWorkers) {
+  RealClusters job(3);
+  job.OnAll([&](int64_t worker) {
+    job.statuses[static_cast<size_t>(worker)] = job.Join(worker, worker == 2 ? 3 : 2);
+  });
+  for (const Status& status : job.statuses) {
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status.ToString();
+    EXPECT_THAT(Message(status),
+                AllOf(HasSubstr("worker 0 (pid"), HasSubstr("has 2 replicas and worker 2 (pid"),
+                      HasSubstr("has 3; every worker of a job needs the same number")));
+  }
+}
+
+TEST(ClusterOverGrpc, AnAbortReachesEveryWorker) {
+  RealClusters job(3);
+  ASSERT_TRUE(job.JoinAll());
+  job[1].Abort(DataLoss("torn").With("offset", 3));
+  job.OnAll([&](int64_t worker) {
+    const Status status =
+        job[worker].Exchange("k", "x", RealClusters::Patience(job[worker].environment())).status();
+    EXPECT_EQ(status.code(), StatusCode::kDataLoss) << status.ToString();
+  });
+}
+
+TEST(ClusterOverGrpc, IsClosedByTheEnvironmentsShutdown) {
+  RealClusters job(2);
+  ASSERT_TRUE(job.JoinAll());
+  EXPECT_TRUE(job.environments[0]->Shutdown(CallOptions::Default()).ok());
+  EXPECT_TRUE(job[0].closed());
+  const Status status =
+      job[1].Exchange("k", "x", RealClusters::Patience(job[1].environment())).status();
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable);
+  EXPECT_THAT(Message(status), HasSubstr("worker 0"));
+  EXPECT_THAT(Message(status), HasSubstr("has left the job"));
+}
+
+}  // namespace
+}  // namespace tutti
