@@ -1,4 +1,4 @@
-// Communicator: collectives between ranks, one handle per rank of this process.
+// Communicator: collectives between ranks, which are threads of this process or workers of a job.
 //
 //   TUTTI_ASSIGN_OR_RETURN(std::vector<Ref<Communicator>> ranks,
 //                          Communicator::CreateLocal(&environment, 2));
@@ -43,11 +43,13 @@
 #include "core/base/closable.h"
 #include "core/base/ref.h"
 #include "core/base/status.h"
+#include "core/collective/collective_transport.h"
 #include "core/tensor/reduce.h"
 #include "core/tensor/tensor.h"
 
 namespace tutti {
 
+class Cluster;
 class Environment;
 class Transport;
 
@@ -67,6 +69,13 @@ class Communicator final : public Closable {
   static Result<std::vector<Ref<Communicator>>> CreateLocal(Environment* environment, size_t size) {
     return CreateLocal(environment, size, LocalOptions());
   }
+  // The rank of this process among the workers of its job: rank and worker are the same number.
+  // Every worker calls it with the same name and epoch, each pair once; it waits for all of them.
+  // It fails on every worker when it fails on one. While the communicator lives, a worker that dies
+  // ends the epoch.
+  static Result<Ref<Communicator>> Create(Ref<Cluster> cluster, std::string_view name,
+                                          int64_t epoch, CollectiveTransport transport,
+                                          const CallOptions& options);
   // One rank over a transport that reaches its peers, wherever they are.
   static Result<Ref<Communicator>> CreateOver(Environment* environment, std::string_view name,
                                               int64_t rank, int64_t size, int64_t epoch,

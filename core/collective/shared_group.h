@@ -106,6 +106,7 @@ class SharedGroup {
   Status Fail(Status error);
   Status failure() const;
   void Leave(Status reason);
+  bool HasLeft(int64_t rank) const noexcept { return layout_.slot(rank).left.load() != 0; }
 
  private:
   SharedGroup(Ref<Environment> environment, Ref<SharedSegment> segment,

@@ -46,6 +46,8 @@ class SharedTransport final : public Transport {
   Status failure() const override;
   bool ClaimFlightRecord() override { return !flight_record_claimed_.exchange(true); }
   void Leave(Status reason) override;
+  // Whether a peer has said that it makes no more calls.
+  bool HasLeft(int64_t rank) const noexcept { return group_->HasLeft(rank); }
 
  private:
   SharedTransport(Ref<Environment> environment, std::unique_ptr<SharedGroup> group);

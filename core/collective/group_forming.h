@@ -1,0 +1,75 @@
+// Group forming: how the workers of a job come to a transport that they share, one rank per worker.
+//
+// It goes in stages. In each, every worker tries something (to connect, to map a segment) and then
+// tells all others what came of it; what all do next follows from what all have told, and from
+// nothing else, so that they never disagree:
+//
+//   facts      all want the same kind of transport; who shares a machine is known from the cluster
+//   segment    when all are on one machine: rank 0 makes a segment and passes it to all over Unix
+//              sockets. When everyone has taken its place in it, that is the transport
+//   rings      otherwise each pair on one machine tries a ring in shared memory
+//   tcp        all other pairs connect with TCP: the higher rank connects to the lower
+//   ready      nobody leaves before everybody is done
+//
+// Who shares memory is found out by doing it: equal boot ids say only that it is worth trying
+// (containers may keep their Unix sockets apart). An error of one worker is what all of them return.
+
+#ifndef TUTTI_CORE_COLLECTIVE_GROUP_FORMING_H_
+#define TUTTI_CORE_COLLECTIVE_GROUP_FORMING_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/call_options.h"
+#include "core/base/ref.h"
+#include "core/base/status.h"
+#include "core/cluster/job_secret.h"
+#include "core/cluster/worker_info.h"
+#include "core/collective/collective_transport.h"
+#include "core/collective/transport.h"
+
+namespace tutti {
+
+class Environment;
+class PeerListener;
+
+struct GroupFormingOptions {
+  std::string name;
+  int64_t epoch = 1;
+  CollectiveTransport transport = CollectiveTransport::kAuto;
+
+  int64_t worker = 0;  // this process; its rank
+  std::vector<WorkerInfo> workers;
+  JobSecret secret;
+  PeerListener* listener = nullptr;
+  // As Cluster::Exchange.
+  std::function<Result<std::vector<std::string>>(std::string_view key, std::string bytes,
+                                                 const CallOptions& call)>
+      exchange;
+};
+
+struct FormedGroup {
+  std::unique_ptr<Transport> transport;
+  // "shared memory", "2 ring, 1 tcp", "one rank": this rank's part, for the log and tests.
+  std::string kind;
+  // Whether a peer has left the group in good order. Null where the transport itself finds out that
+  // a peer has gone without that.
+  std::function<bool(int64_t rank)> has_left;
+};
+
+// All workers call it with the same name and epoch, each pair once. It waits for all of them, as long
+// as `call` allows.
+Result<FormedGroup> FormGroup(Ref<Environment> environment, GroupFormingOptions options,
+                              const CallOptions& call);
+
+// Whether waiting ranks may spin: the replicas of all workers of a machine have a core each, on every
+// machine.
+bool ReplicasFitCores(const std::vector<WorkerInfo>& workers);
+
+}  // namespace tutti
+
+#endif  // TUTTI_CORE_COLLECTIVE_GROUP_FORMING_H_

@@ -1,0 +1,231 @@
+// Workers that are threads here, each with an environment and a listener of its own, form groups
+// over every mixture of machines, which are only names.
+
+#include "core/collective/group_forming.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <thread>
+
+#include "core/base/error.h"
+#include "core/base/real_environment.h"
+#include "core/cluster/peer_listener.h"
+#include "core/collective/communicator.h"
+#include "core/collective/local_team.h"
+#include "core/tensor/tensor.h"
+
+namespace tutti {
+namespace {
+
+using testing::HasSubstr;
+
+class GroupFormingTest : public testing::Test {
+ protected:
+  ~GroupFormingTest() override {
+    teams_.clear();
+    for (const Ref<PeerListener>& listener : listeners_) {
+      EXPECT_TRUE(listener->Close(CallOptions()).ok());
+    }
+    listeners_.clear();
+    for (const Ref<Environment>& environment : environments_) {
+      EXPECT_TRUE(environment->Shutdown(CallOptions()).ok());
+    }
+  }
+
+  // One worker per machine named.
+  void Start(const std::vector<std::string>& machines) {
+    secret_ = JobSecret::Generate().value();
+    for (size_t worker = 0; worker < machines.size(); ++worker) {
+      environments_.push_back(
+          MakeRef<RealEnvironment>(RealEnvironmentOptions{.log_level = LogLevel::kOff}));
+      PeerListener::Options options;
+      options.secret = secret_;
+      options.worker = static_cast<int64_t>(worker);
+      options.tcp_address = "127.0.0.1:0";
+      listeners_.push_back(PeerListener::Create(environments_[worker], options).value());
+      WorkerInfo info;
+      info.worker = static_cast<int64_t>(worker);
+      info.pid = 4711 + info.worker;
+      info.host = "host-" + machines[worker];
+      info.boot_id = machines[worker];
+      info.tcp_address = listeners_[worker]->tcp_address();
+      info.local_address = listeners_[worker]->local_address();
+      infos_.push_back(info);
+    }
+    teams_ = LocalTeam::Create(environments_, std::vector<int64_t>(machines.size(), 1));
+    transports_.resize(machines.size(), CollectiveTransport::kAuto);
+  }
+
+  CallOptions Timeout(int64_t ns) {
+    return CallOptions::WithTimeout(environments_[0]->clock(), ns);
+  }
+  CallOptions Hang() { return Timeout(60 * kSecondNs); }
+
+  Result<FormedGroup> Form(size_t worker, const CallOptions& call, int64_t epoch = 1) {
+    GroupFormingOptions options;
+    options.name = "test";
+    options.epoch = epoch;
+    options.transport = transports_[worker];
+    options.worker = static_cast<int64_t>(worker);
+    options.workers = infos_;
+    options.secret = secret_;
+    options.listener = listeners_[worker].get();
+    options.exchange = [this, worker](std::string_view key, std::string bytes,
+                                      const CallOptions& exchange_call) {
+      return teams_[worker]->Exchange(key, std::move(bytes), exchange_call);
+    };
+    return FormGroup(environments_[worker], std::move(options), call);
+  }
+
+  std::vector<Status> Run(const std::function<Status(size_t)>& body) {
+    std::vector<Status> statuses(infos_.size());
+    std::vector<std::thread> threads;
+    for (size_t i = 0; i < infos_.size(); ++i) {
+      threads.emplace_back([&, i] { statuses[i] = body(i); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return statuses;
+  }
+
+  // Forms the group and reduces over it; gives the kinds by worker.
+  std::vector<std::string> FormAndUse(int64_t epoch = 1) {
+    std::vector<std::string> kinds(infos_.size());
+    const auto size = static_cast<int64_t>(infos_.size());
+    for (const Status& status : Run([&](size_t worker) -> Status {
+           TUTTI_ASSIGN_OR_RETURN(FormedGroup group, Form(worker, Hang(), epoch));
+           kinds[worker] = group.kind;
+           TUTTI_ASSIGN_OR_RETURN(
+               Ref<Communicator> communicator,
+               Communicator::CreateOver(environments_[worker].get(), "test",
+                                        static_cast<int64_t>(worker), size, epoch,
+                                        std::move(group.transport)));
+           for (int64_t count : {10, 300000}) {
+             Ref<Tensor> tensor = Tensor::Create(DType::kInt64, Shape({count})).value();
+             for (int64_t& element : tensor->mutable_span<int64_t>()) {
+               element = static_cast<int64_t>(worker) + 1;
+             }
+             TUTTI_RETURN_IF_ERROR(
+                 communicator->AllReduce(*tensor, ReduceOp::kSum, Hang(), tensor.get()));
+             for (int64_t element : tensor->span<int64_t>()) {
+               if (element != size * (size + 1) / 2) return Internal("a wrong sum");
+             }
+           }
+           return communicator->Close(Hang());
+         })) {
+      EXPECT_TRUE(status.ok()) << status.ToString();
+    }
+    return kinds;
+  }
+
+  JobSecret secret_;
+  std::vector<Ref<Environment>> environments_;
+  std::vector<Ref<PeerListener>> listeners_;
+  std::vector<WorkerInfo> infos_;
+  std::vector<Ref<WorkerTeam>> teams_;
+  std::vector<CollectiveTransport> transports_;
+};
+
+using Kinds = std::vector<std::string>;
+
+TEST_F(GroupFormingTest, WorkersOfOneMachineShareASegment) {
+  Start({"a", "a", "a"});
+  EXPECT_EQ(FormAndUse(), Kinds(3, "shared memory"));
+  EXPECT_EQ(FormAndUse(2), Kinds(3, "shared memory"));
+}
+
+TEST_F(GroupFormingTest, WorkersOfDifferentMachinesUseTcp) {
+  Start({"a", "b"});
+  EXPECT_EQ(FormAndUse(), Kinds(2, "1 tcp"));
+}
+
+TEST_F(GroupFormingTest, PairsOfAMixtureShareMemoryWhereTheyCan) {
+  Start({"a", "b", "a", "b", "b"});
+  EXPECT_EQ(FormAndUse(), (Kinds{"1 ring, 3 tcp", "2 ring, 2 tcp", "1 ring, 3 tcp",
+                                 "2 ring, 2 tcp", "2 ring, 2 tcp"}));
+}
+
+TEST_F(GroupFormingTest, AloneNeedsNobody) {
+  Start({"a"});
+  EXPECT_EQ(FormAndUse(), Kinds{"one rank"});
+}
+
+TEST_F(GroupFormingTest, TcpCanBeForced) {
+  Start({"a", "a", "a"});
+  transports_.assign(3, CollectiveTransport::kTcp);
+  EXPECT_EQ(FormAndUse(), Kinds(3, "2 tcp"));
+}
+
+TEST_F(GroupFormingTest, WhoCannotBeReachedWithinTheMachineIsReachedWithTcp) {
+  Start({"a", "a", "a"});
+  // As when worker 0 keeps its Unix sockets apart from the others.
+  infos_[0].local_address = "@tutti-nobody-listens-here";
+  EXPECT_EQ(FormAndUse(), (Kinds{"2 tcp", "1 ring, 1 tcp", "1 ring, 1 tcp"}));
+}
+
+TEST_F(GroupFormingTest, SharedMemoryCanBeDemanded) {
+  Start({"a", "b", "a"});
+  transports_.assign(3, CollectiveTransport::kSharedMemory);
+  for (const Status& status : Run([&](size_t worker) { return Form(worker, Hang()).status(); })) {
+    EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition) << status.ToString();
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("worker 0 runs on host-a and worker 1 on host-b"));
+  }
+  infos_[1].boot_id = "a";
+  EXPECT_EQ(FormAndUse(2), Kinds(3, "shared memory"));
+  infos_[0].local_address = "@tutti-nobody-listens-here";
+  for (const Status& status :
+       Run([&](size_t worker) { return Form(worker, Hang(), 3).status(); })) {
+    EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition) << status.ToString();
+    EXPECT_THAT(std::string(status.message()), HasSubstr("rank 1 (worker 1, pid 4712"));
+  }
+}
+
+TEST_F(GroupFormingTest, DifferentTransportsAreTheSameErrorOnAll) {
+  Start({"a", "a", "a"});
+  transports_[2] = CollectiveTransport::kTcp;
+  for (const Status& status : Run([&](size_t worker) { return Form(worker, Hang()).status(); })) {
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status.ToString();
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("the transport of worker 0 is auto, of worker 2 tcp"));
+  }
+}
+
+TEST_F(GroupFormingTest, AnUnreachableWorkerIsTheSameErrorOnAll) {
+  Start({"a", "b", "c"});
+  // Rank 1 connects to rank 0 alone.
+  infos_[0].tcp_address = "127.0.0.1:1";
+  const std::vector<Status> statuses =
+      Run([&](size_t worker) { return Form(worker, Hang()).status(); });
+  for (const Status& status : statuses) {
+    EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status.ToString();
+    EXPECT_EQ(status.message(), statuses[0].message());
+    EXPECT_THAT(std::string(status.message()), HasSubstr("rank 1 (worker 1, pid 4712"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("127.0.0.1:1"));
+  }
+}
+
+TEST_F(GroupFormingTest, ADeadlineNamesWhoIsMissing) {
+  Start({"a", "a"});
+  const Status status = Form(0, Timeout(20 * kMillisecondNs)).status();
+  EXPECT_EQ(status.code(), StatusCode::kDeadlineExceeded) << status.ToString();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("worker 1"));
+}
+
+TEST(ReplicasFitCoresTest, EveryMachineCountsForItself) {
+  const auto worker = [](const char* machine, int64_t replicas, int64_t cores) {
+    WorkerInfo info;
+    info.boot_id = machine;
+    info.num_replicas = replicas;
+    info.usable_cores = cores;
+    return info;
+  };
+  EXPECT_TRUE(ReplicasFitCores({worker("a", 1, 2), worker("a", 1, 2)}));
+  EXPECT_FALSE(ReplicasFitCores({worker("a", 1, 2), worker("a", 2, 2)}));
+  EXPECT_TRUE(ReplicasFitCores({worker("a", 2, 2), worker("b", 2, 2)}));
+  EXPECT_FALSE(ReplicasFitCores({worker("a", 1, 4), worker("b", 2, 1)}));
+}
+
+}  // namespace
+}  // namespace tutti
