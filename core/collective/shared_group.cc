@@ -36,7 +36,7 @@ constexpr int64_t kSpinForArrivalNs = 20'000;
 constexpr int64_t kSpinForStepNs = 200'000;
 constexpr int kRoundsPerClockRead = 64;
 // Ranks that share a core meet faster when they offer it before they sleep.
-constexpr int kYieldRounds = 16;
+constexpr int kYieldRounds = 64;
 
 constexpr int64_t kLongestSleepNs = Cancellation::kPollIntervalNs;
 // Where the fence is missing that makes sure of being woken.
