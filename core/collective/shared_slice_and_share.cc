@@ -15,12 +15,16 @@
 // everybody has taken, because all have copied round k in.
 //
 // In place this is safe: a stretch of the input is copied or folded before it is overwritten.
+//
+// Outputs that are apart from the inputs, and so large that no cache holds what all ranks write, are
+// written past the caches: otherwise each line would first be fetched from memory.
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 
 #include "core/collective/shared_algorithms.h"
+#include "core/collective/streaming_copy.h"
 #include "core/tensor/reduce.h"
 
 namespace tutti {
@@ -33,6 +37,7 @@ constexpr int64_t kRoundsInBlock = 3;
 constexpr int64_t kMostSliceBytes = 64 << 10;
 // A slice is folded in pieces that stay in the first-level cache until they have been copied.
 constexpr int64_t kPieceBytes = 16 << 10;
+constexpr int64_t kStreamedBytes = 8 << 20;
 
 class SliceAndShare {
  public:
@@ -44,6 +49,7 @@ class SliceAndShare {
     rounds_ = std::max<int64_t>((payload.granules() + most * ranks - 1) / (most * ranks), 1);
     // Rounds of equal size.
     slice_ = (payload.granules() + rounds_ * ranks - 1) / (rounds_ * ranks);
+    large_ = payload.granules() * kGranuleBytes >= kStreamedBytes;
   }
 
   Status Run() {
@@ -67,6 +73,7 @@ class SliceAndShare {
         TUTTI_RETURN_IF_ERROR(CopyOut(step - 2));
       }
     }
+    if (large_) StreamingFence();
     group_.Finish(Folded(rounds_ - 1));
     return OkStatus();
   }
@@ -98,6 +105,10 @@ class SliceAndShare {
   }
   int64_t ItemBytes(size_t tensor) const {
     return static_cast<int64_t>(ItemSize(call_.header.tensor(tensor).dtype));
+  }
+
+  bool IsStreamed(size_t tensor) const {
+    return large_ && call_.memory[tensor].input != call_.memory[tensor].output;
   }
 
   Status CopyIn(int64_t round) {
@@ -134,12 +145,15 @@ class SliceAndShare {
               inputs_[static_cast<size_t>(peer)] =
                   peer == own ? Input(tensor, byte) : Place(peer, round, own) + at;
             }
+            const auto bytes = static_cast<size_t>(count * item_bytes);
             std::byte* output = Output(tensor, byte);
+            std::byte* folded = IsStreamed(tensor) ? piece_ : output;
             TUTTI_RETURN_IF_ERROR(
                 ReduceInto(call_.header.reduction, call_.header.tensor(tensor).dtype,
                            std::span(inputs_.data(), static_cast<size_t>(group_.size())), count,
-                           output));
-            group_.CopyIn(result + at, output, static_cast<size_t>(count * item_bytes));
+                           folded));
+            group_.CopyIn(result + at, folded, bytes);
+            if (folded != output) StreamingCopy(output, folded, bytes);
           }
           return OkStatus();
         });
@@ -154,8 +168,13 @@ class SliceAndShare {
           range.begin, range.end,
           [&](size_t tensor, int64_t first, int64_t elements, int64_t offset) {
             const int64_t item_bytes = ItemBytes(tensor);
-            std::memcpy(Output(tensor, first * item_bytes), place + offset,
-                        static_cast<size_t>(elements * item_bytes));
+            const auto bytes = static_cast<size_t>(elements * item_bytes);
+            std::byte* output = Output(tensor, first * item_bytes);
+            if (IsStreamed(tensor)) {
+              StreamingCopy(output, place + offset, bytes);
+            } else {
+              std::memcpy(output, place + offset, bytes);
+            }
             return OkStatus();
           }));
     }
@@ -167,6 +186,8 @@ class SliceAndShare {
   const CollectiveCall& call_;
   int64_t rounds_;
   int64_t slice_;  // granules
+  bool large_;
+  alignas(64) std::byte piece_[kPieceBytes];
   std::array<const void*, kSharedMaxRanks> inputs_;
 };
 

@@ -1,0 +1,95 @@
+// all_reduce over a shared segment, from 8 bytes to 64 MiB, and barriers; peers are threads, which
+// move the same cache lines as processes would. tests/benchmarks compares processes with other
+// systems. Each rank is bound to a core where there are enough.
+
+#include <benchmark/benchmark.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <thread>
+#include <vector>
+
+#include "core/collective/shared_rank_testing.h"
+#include "core/collective/usable_cores.h"
+#include "core/tensor/tensor.h"
+
+namespace tutti {
+namespace {
+
+void BindToCore(size_t index) {
+  cpu_set_t usable;
+  if (sched_getaffinity(0, sizeof(usable), &usable) != 0) return;
+  int core = 0;
+  for (size_t skipped = 0; !CPU_ISSET(core, &usable) || skipped++ < index;) ++core;
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(core, &one);
+  sched_setaffinity(0, sizeof(one), &one);
+}
+
+// Runs call(communicator) on all ranks, again and again, and times those of rank 0. The first call
+// touches the memory. The peers stop when rank 0 aborts.
+template <typename Call>
+void TimeCalls(benchmark::State& state, size_t ranks, Call call) {
+  const Ref<RealEnvironment> environment = MakeRef<RealEnvironment>();
+  {
+    const auto size = static_cast<int64_t>(ranks);
+    const Ref<SharedSegment> segment =
+        SharedSegment::Create(SharedTransport::SegmentBytes(size)).value();
+    const size_t cores = UsableCores();
+    std::vector<std::thread> threads;
+    Status status;
+    for (size_t rank = 0; rank < ranks; ++rank) {
+      threads.emplace_back([&, rank] {
+        if (ranks <= cores) BindToCore(rank);
+        SharedRank self(environment, segment, static_cast<int64_t>(rank), size, ranks <= cores);
+        if (rank != 0) {
+          while (call(self.communicator(), rank).ok()) {
+          }
+          return;
+        }
+        status = call(self.communicator(), rank);
+        for (auto _ : state) {
+          if (status.ok()) status = call(self.communicator(), rank);
+        }
+        self.communicator().Abort(OkStatus());
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    if (!status.ok()) state.SkipWithError(status.ToString().c_str());
+  }
+  if (!environment->Shutdown(CallOptions()).ok()) std::abort();
+}
+
+void SharedAllReduce(benchmark::State& state, size_t ranks) {
+  const int64_t bytes = state.range(0);
+  std::vector<Ref<Tensor>> inputs;
+  std::vector<Ref<Tensor>> outputs;
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    for (std::vector<Ref<Tensor>>* tensors : {&inputs, &outputs}) {
+      tensors->push_back(Tensor::Create(DType::kFloat32, Shape({bytes / 4})).value());
+      std::fill_n(static_cast<char*>(tensors->back()->mutable_data()), bytes, '\1');
+    }
+  }
+  TimeCalls(state, ranks, [&](Communicator& communicator, size_t rank) {
+    return communicator.AllReduce(*inputs[rank], ReduceOp::kSum, CallOptions(),
+                                  outputs[rank].get());
+  });
+  state.SetBytesProcessed(state.iterations() * bytes);
+}
+
+void SharedFloat32Of2(benchmark::State& state) { SharedAllReduce(state, 2); }
+BENCHMARK(SharedFloat32Of2)->UseRealTime()->RangeMultiplier(8)->Range(8, 64 << 20);
+
+void SharedFloat32Of4(benchmark::State& state) { SharedAllReduce(state, 4); }
+BENCHMARK(SharedFloat32Of4)->UseRealTime()->Arg(8)->Arg(64 << 10)->Arg(1 << 20);
+
+void SharedBarrier(benchmark::State& state) {
+  TimeCalls(state, static_cast<size_t>(state.range(0)), [](Communicator& communicator, size_t) {
+    return communicator.Barrier(CallOptions());
+  });
+}
+BENCHMARK(SharedBarrier)->UseRealTime()->Arg(1)->Arg(2)->Arg(4);
+
+}  // namespace
+}  // namespace tutti
