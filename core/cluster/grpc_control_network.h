@@ -11,6 +11,10 @@
 // A connection that cannot be made says why: the host's name is unknown, nothing listens, no answer
 // comes, no Tutti job listens there, or one with another secret.
 //
+// Shutdown lets what was sent leave for a second. Only where a peer has been stopped and more was sent
+// to it than the kernel holds for a connection (hundreds of KiB) does it last until TCP gives up,
+// 20 seconds.
+//
 // gRPC is quiet unless the variable GRPC_VERBOSITY is set: what matters is in the statuses.
 
 #ifndef TUTTI_CORE_CLUSTER_GRPC_CONTROL_NETWORK_H_
