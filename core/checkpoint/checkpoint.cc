@@ -379,15 +379,9 @@ Status Checkpoint::LoadCheckpoint(const std::string& prefix, const Manifest& man
   };
   if (!now.shared.empty()) TUTTI_RETURN_IF_ERROR(load(-1, now.shared, &values->shared));
   if (now.own.empty()) return OkStatus();
-  if (manifest.workers != team_.num_workers) {
-    return FailedPrecondition(
-               "the checkpoint {} was saved by {} workers and there are {} now, so that what each "
-               "worker had to itself ({}) does not fit; run {} workers, or restore without it",
-               Quote(prefix), manifest.workers, team_.num_workers,
-               Quote(now.own.specs().front().first), manifest.workers)
-        .With("workers", manifest.workers);
-  }
-  return load(team_.worker, now.own, &values->own);
+  // Of another number of workers all get what worker 0 had; the object knows whether that will do.
+  const bool same_team = manifest.workers == team_.num_workers;
+  return load(same_team ? team_.worker : 0, now.own, &values->own);
 }
 
 Status Checkpoint::Replace(const std::vector<Entry>& entries, const CallOptions& call,

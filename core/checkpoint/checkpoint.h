@@ -18,6 +18,9 @@
 // held. Meanwhile memory holds the objects' values twice more. Names in the file that no object has
 // are passed over.
 //
+// A checkpoint of another number of workers can be restored: what each worker had to itself comes
+// from worker 0 then, and an object that cannot go on from there refuses it.
+//
 // Threads: any; a second call while one is running is FAILED_PRECONDITION.
 #ifndef TUTTI_CORE_CHECKPOINT_CHECKPOINT_H_
 #define TUTTI_CORE_CHECKPOINT_CHECKPOINT_H_

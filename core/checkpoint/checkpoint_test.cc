@@ -307,17 +307,23 @@ TEST_F(CheckpointCoreTest, WorkersShareVariablesAndKeepPositionsToThemselves) {
             (Names{"ckpt-1.json", "ckpt-1.safetensors", "ckpt-1.worker-0-of-3.safetensors",
                    "ckpt-1.worker-1-of-3.safetensors", "ckpt-1.worker-2-of-3.safetensors"}));
 
-  // What the workers share fits any number of them; their positions do not.
-  TestNumber a(0);
-  EXPECT_TRUE(Restore(Of({{"a", &a}})).ok());
-  EXPECT_EQ(a.value(), 5);
-  TestPosition position("mine");
-  const Ref<Checkpoint> with_position = Of({});
-  AddPosition(with_position, position);
-  const Status failure = Restore(with_position);
-  EXPECT_EQ(failure.code(), StatusCode::kFailedPrecondition) << failure.ToString();
-  EXPECT_NE(failure.message().find("saved by 3 workers and there are 1"), std::string::npos);
-  EXPECT_EQ(position.state, "mine");
+
+  // What the workers share fits any number of them. As to their positions, worker 0's counts, and
+  // the object decides.
+  ThreadTeam pair(2);
+  for (const bool refuses : {true, false}) {
+    pair.Run([&](int64_t worker) {
+      TestNumber a(7);
+      TestPosition position("mine");
+      position.refuses_to_restore = refuses && worker == 1;
+      const Ref<Checkpoint> checkpoint = Of({{"a", &a}}, pair.Of(worker));
+      AddPosition(checkpoint, position);
+      EXPECT_EQ(Restore(checkpoint).code(),
+                refuses ? StatusCode::kInvalidArgument : StatusCode::kOk);
+      EXPECT_EQ(a.value(), refuses ? 7 : 5);
+      EXPECT_EQ(position.state, refuses ? "mine" : "position 0");
+    });
+  }
 }
 
 TEST_F(CheckpointCoreTest, AFailureOfOneWorkerFailsTheSaveOnAllAndNothingExists) {
