@@ -299,6 +299,7 @@ void Member::AwaitVerdict(int64_t about, Status reason) {
 }
 
 void Member::CoordinatorIsGone(std::string_view how) {
+  coordinator_lost_ = true;
   Fail(BlameWorker(0, Format("{} is gone: {}", Describe(0), how)));
 }
 
@@ -318,7 +319,7 @@ void Member::Leave(Task done) {
   // After a failure too: the connection is to end in order.
   phase_ = Phase::kLeaving;
   Send(Goodbye{});
-  if (coordinator_silent_) return done();
+  if (coordinator_lost_) return done();  // nobody will answer
   on_left_ = std::move(done);
 }
 
@@ -345,7 +346,7 @@ void Member::Tick() {
   }
   // Should it only have been stopped, it is to know when it goes on.
   const Status failure = BlameWorker(0, silent);
-  coordinator_silent_ = true;
+  coordinator_lost_ = true;
   Send(JobAbort{failure});
   Fail(failure);
 }

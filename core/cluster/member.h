@@ -155,7 +155,7 @@ class Member {
   std::vector<WorkerInfo> workers_;
   std::vector<Status> departures_;
   bool coordinator_suspected_ = false;
-  bool coordinator_silent_ = false;
+  bool coordinator_lost_ = false;
   std::map<std::string, Pending> exchanges_;
   Task on_left_;
 };

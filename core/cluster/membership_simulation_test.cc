@@ -105,10 +105,7 @@ class Trial {
       return;
     }
     const int64_t start = Draw(0, 2 * kSecondNs);
-    At(start, [&one] {
-      one.Start();
-      one.GiveUpAfter(kJoinTimeoutNs);
-    });
+    At(start, [&one] { one.Start(kJoinTimeoutNs); });
   }
 
   // All workers go through the same exchanges, one after the other, each as far as it means to; then

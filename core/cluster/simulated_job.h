@@ -32,9 +32,9 @@ class SimulatedWorker final : public Member::Observer {
     network->Kill(SimulatedDeath::kSilent);  // no task runs afterwards
   }
 
-  // As Cluster::Join does it.
-  void Start() {
-    (void)network->Post([this] {
+  // As Cluster::Join does it, which gives up after a while.
+  void Start(int64_t timeout_ns = kNeverNs) {
+    (void)network->Post([this, timeout_ns] {
       const int64_t self = options.self.worker;
       Member::Connect connect = [this](std::unique_ptr<ControlHandler> handler) {
         return network->Connect(options.addresses[0], Member::kConnectTimeoutNs,
@@ -56,6 +56,7 @@ class SimulatedWorker final : public Member::Observer {
       }
       member = std::make_unique<Member>(world, network, options, std::move(connect), this);
       member->Start();
+      if (timeout_ns != kNeverNs) GiveUpAfter(timeout_ns);
     });
   }
   // Runs something on the worker's strand, now or later; never if it is dead by then.

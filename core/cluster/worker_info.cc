@@ -22,8 +22,8 @@ Status BlameWorker(int64_t worker, std::string message) {
 
 std::string DescribeSilence(std::string_view who, int64_t duration_ns) {
   return Format(
-      "{} has been silent for {:.1f} s; it may be stopped, overloaded or cut off from the network (a "
-      "higher silence limit waits longer)",
+      "{} has been silent for {:.1f} s; it may be stopped, overloaded or cut off from the network "
+      "(TUTTI_SILENCE_LIMIT says how long is too long)",
       who, static_cast<double>(duration_ns) / static_cast<double>(kSecondNs));
 }
 
