@@ -1,14 +1,14 @@
 // What lies where in the shared segment of a group of ranks. Everything that one rank writes while
 // others wait for it is on cache lines of its own, two apart, so that the prefetcher of one rank
-// does not steal what another writes. A fresh segment is all zeros, and zeros are the initial state.
+// does not steal what another writes. A fresh segment is all zeros, which is the initial state.
 //
 //   control | slot of rank 0 | slot of rank 1 | ... | blocks of rank 0 | blocks of rank 1 | ...
 //
 // A slot holds two *entries*, for calls of even and of odd sequence: what a rank says about its
 // call, and a small payload right behind it, so that a small call moves one or two cache lines per
 // pair of ranks. Blocks are the room for large payloads, again two halves by the parity of the
-// sequence. A rank that is one call ahead uses the other parity, and it cannot be two ahead, because
-// the call between needs everyone.
+// sequence. A rank that is one call ahead uses the other parity, and it cannot be two ahead,
+// because the call between needs everyone.
 //
 // There is no lock in here: whoever holds one can die. A rank writes its own slot and blocks only;
 // the words that several write are changed by one atomic instruction.
@@ -62,7 +62,8 @@ struct alignas(4096) SharedSlot {
 };
 
 // Which sizes of payloads are better written past the caches, by operation and logarithm.
-inline constexpr size_t kSharedStoreChoices = (static_cast<size_t>(CollectiveOp::kBarrier) + 1) * 64;
+inline constexpr size_t kSharedStoreChoices =
+    (static_cast<size_t>(CollectiveOp::kBarrier) + 1) * 64;
 
 struct alignas(4096) SharedControl {
   // Set by the first rank that comes; the others must agree.

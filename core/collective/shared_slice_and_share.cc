@@ -16,8 +16,8 @@
 //
 // In place this is safe: a stretch of the input is copied or folded before it is overwritten.
 //
-// Outputs that are apart from the inputs, and so large that no cache holds what all ranks write, are
-// written past the caches: otherwise each line would first be fetched from memory.
+// Outputs that are apart from the inputs, and so large that no cache holds what all ranks write,
+// are written past the caches: otherwise each line would first be fetched from memory.
 
 #include <algorithm>
 #include <array>

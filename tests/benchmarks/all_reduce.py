@@ -69,14 +69,16 @@ def mpi_command(mpi_program, ranks, cores):
     else:
         command += ["--bind-to", "none", "--oversubscribe", "--mca", "mpi_yield_when_idle", "1"]
         mode = "not bound, oversubscribed, yields when idle"
-    return command + [mpi_program], f"{version}, btl vader,self, {mode}, single copy {single_copy()}"
+    how = f"{version}, btl vader,self, {mode}, single copy {single_copy()}"
+    return command + [mpi_program], how
 
 
 def single_copy():
     info = shutil.which("ompi_info")
     if info is None:
         return "unknown"
-    for line in run([info, "--param", "btl", "vader", "--level", "9", "--parsable"], 60).splitlines():
+    command = [info, "--param", "btl", "vader", "--level", "9", "--parsable"]
+    for line in run(command, 60).splitlines():
         if "btl_vader_single_copy_mechanism:value:" in line:
             return line.rsplit(":", 1)[1]
     return "unknown"

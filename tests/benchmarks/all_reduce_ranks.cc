@@ -4,7 +4,7 @@
 //   all_reduce_ranks TRANSPORT RANKS SIZES SECONDS [unbound]     TRANSPORT is shared or tcp
 //   all_reduce_ranks ping_pong
 //
-// Rank 0 prints a line per size: bytes and the median in microseconds; ping_pong prints nanoseconds.
+// Rank 0 prints a line per size: bytes and the median in microseconds; ping_pong gives ns.
 // Ranks are bound to a core each where there are enough.
 
 #include <arpa/inet.h>
@@ -186,7 +186,8 @@ bool RunProcesses(int count, Body body) {
 }
 
 bool PingPong() {
-  void* const memory = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  void* const memory =
+      mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) Die("no memory");
   std::atomic<uint64_t>& word = *static_cast<std::atomic<uint64_t>*>(memory);
   constexpr uint64_t kRounds = 2000;

@@ -1,4 +1,4 @@
-// How both sides of the comparison are timed: rank 0 times batches of calls, all ranks make as many.
+// How both sides of a comparison are timed: rank 0 times batches of calls, all ranks make as many.
 //
 // A batch takes a millisecond or more, so that reading the clock costs nothing; the figure is the
 // median of the batches. How many calls a batch has rank 0 finds out, and tells the others by
@@ -20,7 +20,8 @@
 // Binds this process to the usable core number `rank`, where there is one for each rank.
 inline bool BindToCore(int rank, int ranks) {
   cpu_set_t usable;
-  if (sched_getaffinity(0, sizeof(usable), &usable) != 0 || CPU_COUNT(&usable) < ranks) return false;
+  if (sched_getaffinity(0, sizeof(usable), &usable) != 0) return false;
+  if (CPU_COUNT(&usable) < ranks) return false;
   int core = 0;
   for (int skipped = 0; !CPU_ISSET(core, &usable) || skipped++ < rank;) ++core;
   cpu_set_t one;
