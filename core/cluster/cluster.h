@@ -24,6 +24,7 @@
 
 #include "core/base/call_options.h"
 #include "core/base/closable.h"
+#include "core/base/control_channel.h"
 #include "core/base/ref.h"
 #include "core/base/status.h"
 #include "core/cluster/job_secret.h"
@@ -31,7 +32,6 @@
 
 namespace tutti {
 
-class ControlNetwork;
 class Environment;
 class PeerListener;
 

@@ -1,5 +1,6 @@
 #include "core/runtime/runtime.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <mutex>
 #include <utility>
@@ -11,6 +12,8 @@
 #include "core/base/memory_account.h"
 #include "core/base/real_environment.h"
 #include "core/base/thread.h"
+#include "core/cluster/cluster_resolver.h"
+#include "core/cluster/local_address.h"
 #include "core/collective/usable_cores.h"
 #include "core/dataset/dataset_environment.h"
 
@@ -90,6 +93,39 @@ Ref<DatasetEnvironment> Runtime::datasets() {
   return DatasetEnvironment::Create(Ref<Environment>::Retain(this), functions_);
 }
 
+Result<Ref<Cluster>> Runtime::JoinCluster(const ClusterResolver& resolver, int64_t num_replicas,
+                                          const CallOptions& call) {
+  TUTTI_RETURN_IF_ERROR(CheckUsable("joining a cluster"));
+  TUTTI_ASSIGN_OR_RETURN(WorkerOrder order, OrderWorkers(resolver));
+  if (order.num_workers() == 0) {
+    return InvalidArgument(
+        "joining a cluster: {} gives an empty one; set TF_CONFIG to {{\"cluster\": {{\"worker\": "
+        "[\"host:port\", ...]}}, \"task\": {{\"type\": \"worker\", \"index\": 0}}}}, start the program "
+        "with 'tutti run', or give a resolver",
+        resolver.name());
+  }
+  ClusterOptions options;
+  options.worker = order.worker;
+  options.num_replicas =
+      num_replicas != 0 ? num_replicas : std::max<int64_t>(1, settings_.Number("replicas"));
+  options.usable_cores = static_cast<int64_t>(UsableCores());
+  const bool loopback_only =
+      std::all_of(order.addresses.begin(), order.addresses.end(), &IsLoopbackAddress);
+  options.tasks = std::move(order.tasks);
+  options.addresses = std::move(order.addresses);
+  if (options.tasks.size() > 1) {
+    TUTTI_ASSIGN_OR_RETURN(options.secret, JobSecret::Find(loopback_only, &Variable));
+  }
+  const int64_t silence_ns = settings_.Number("silence_limit");
+  options.silence_limit_ns = silence_ns == 0 ? kNeverNs : silence_ns;
+  CallOptions limits = call;
+  const int64_t join_ns = settings_.Number("join_timeout");
+  if (limits.deadline.is_infinite() && join_ns != 0) {
+    limits.deadline = Deadline::After(clock(), join_ns);
+  }
+  return seat_.Take(Ref<Environment>::Retain(this), std::move(options), limits);
+}
+
 Result<Thread> Runtime::StartThread(std::string_view name, Task task) {
   TUTTI_RETURN_IF_ERROR(CheckUsable(name));
   return world_->StartThread(name, std::move(task));
@@ -99,6 +135,7 @@ bool Runtime::HasThreads() const { return world_->HasThreads(); }
 
 Status Runtime::OnShutdown(const CallOptions& options) {
   functions_->Clear();
+  seat_.Clear();
   std::vector<Environment*> orphans;
   {
     std::lock_guard<std::mutex> lock(TheProcess().mutex);

@@ -6,7 +6,7 @@
 //   TUTTI_RETURN_IF_ERROR(runtime->Shutdown(options));                  // of Environment
 //
 // The runtime is itself the environment that all objects made with it hold, so that it lives as
-// long as they do. A runtime that is released without shutdown while it has threads is kept aside,
+// long as they do; one that has joined a cluster lives until it is shut down. A runtime that is released without shutdown while it has threads is kept aside,
 // and joined by the next shutdown of any runtime. Nothing of it is destroyed at exit: a process
 // that ends without shutdown joins nothing.
 
@@ -22,10 +22,12 @@
 #include "core/base/status.h"
 #include "core/device/device.h"
 #include "core/function/function_registry.h"
+#include "core/runtime/cluster_seat.h"
 #include "core/runtime/settings.h"
 
 namespace tutti {
 
+class ClusterResolver;
 class DatasetEnvironment;
 
 struct RuntimeOptions {
@@ -58,9 +60,23 @@ class Runtime final : public Environment {
   // runtime cannot keep it.
   Ref<DatasetEnvironment> datasets();
 
+  // This runtime's seat in the cluster that `resolver` describes, with so many replicas (0: the
+  // setting replicas, else one); taken at the first call (cluster_seat.h) and kept until shutdown.
+  // Without a deadline the setting join_timeout is one. INVALID_ARGUMENT for an empty cluster.
+  Result<Ref<Cluster>> JoinCluster(const ClusterResolver& resolver, int64_t num_replicas,
+                                   const CallOptions& call);
+
+  ClusterSeat& seat() { return seat_; }
+  // How workers exchange tensors, as the setting transport says.
+  CollectiveTransport transport() const {
+    return static_cast<CollectiveTransport>(settings_.Number("transport"));
+  }
+
   // Settings by name: see Settings. What is changed takes effect at once.
   Status Set(std::string_view key, std::string_view value);
   Result<std::string> ReadSetting(std::string_view key) const { return settings_.Text(key); }
+  // Of a setting that is a count.
+  int64_t ReadNumber(std::string_view key) const { return settings_.Number(key); }
   std::string DescribeSettings() const { return settings_.ToJson(); }
   // Threads for the host's arithmetic in all: the setting compute_threads, or the usable cores.
   int64_t compute_threads() const;
@@ -85,6 +101,7 @@ class Runtime final : public Environment {
   Settings settings_;
   Ref<DeviceSet> devices_;
   const Ref<FunctionRegistry> functions_;
+  ClusterSeat seat_;
 };
 
 }  // namespace tutti

@@ -17,13 +17,25 @@ constexpr SettingInfo kSettings[] = {
      "how long a blocking call may take that was given no timeout"},
     {"flight_recorder_dir", SettingKind::kText, "", 0, 0, false,
      "where flight records are written on errors; empty: nowhere"},
+    {"join_timeout", SettingKind::kDuration, "5m", 0, 0, false,
+     "how long a worker waits for the others of its cluster to come, where the call says nothing"},
     {"log_level", SettingKind::kLogLevel, "warning", 0, 0, false,
      "debug, info, warning, error or off"},
     {"logical_cpu_devices", SettingKind::kCount, "1", 1, 1024, true,
      "how many CPU devices are listed"},
     {"memory_limit", SettingKind::kBytes, "none", 0, 0, false,
      "bytes that tensors and buffers of the runtime may take"},
+    {"replicas", SettingKind::kCount, "0", 0, 1024, false,
+     "replicas of each worker of a multi-worker strategy that was given no devices; 0: one for each "
+     "GPU, else one"},
+    {"silence_limit", SettingKind::kDuration, "3s", 0, 0, false,
+     "how long a worker may be silent before it counts as dead; none: for ever"},
+    {"transport", SettingKind::kTransport, "auto", 0, 0, false,
+     "how workers exchange tensors: auto (shared memory within a machine, TCP between), "
+     "shared_memory or tcp"},
 };
+
+constexpr const char* kTransports[] = {"auto", "shared_memory", "tcp"};  // as CollectiveTransport
 
 std::vector<std::string> Keys() {
   std::vector<std::string> keys;
@@ -69,6 +81,11 @@ std::optional<int64_t> ParseNumber(const SettingInfo& info, std::string_view tex
       if (!level) return std::nullopt;
       return static_cast<int64_t>(*level);
     }
+    case SettingKind::kTransport:
+      for (size_t i = 0; i < std::size(kTransports); ++i) {
+        if (text == kTransports[i]) return static_cast<int64_t>(i);
+      }
+      return std::nullopt;
     case SettingKind::kText: return 0;
   }
   return std::nullopt;
@@ -81,6 +98,7 @@ std::string Expected(const SettingInfo& info) {
     case SettingKind::kDuration: return "a duration like 500ms, 30s or 2h, or none";
     case SettingKind::kBytes: return "a size like 512M or 2GiB, or none";
     case SettingKind::kLogLevel: return "debug, info, warning, error or off";
+    case SettingKind::kTransport: return "auto, shared_memory or tcp";
     case SettingKind::kText: return "text";
   }
   return "";

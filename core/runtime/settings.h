@@ -30,6 +30,7 @@ enum class SettingKind : int32_t {
   kDuration,  // "30s", "none"
   kBytes,     // "2GiB", "none"
   kLogLevel,  // "warning"
+  kTransport,  // "auto", "shared_memory", "tcp"
   kText,
 };
 

@@ -49,9 +49,13 @@ TEST(Settings, PreferArgumentToVariableToFileToDefault) {
             "{\"compute_threads\": {\"value\": \"0\", \"source\": \"default\"}, "
             "\"default_timeout\": {\"value\": \"none\", \"source\": \"default\"}, "
             "\"flight_recorder_dir\": {\"value\": \"\", \"source\": \"default\"}, "
+            "\"join_timeout\": {\"value\": \"5m\", \"source\": \"default\"}, "
             "\"log_level\": {\"value\": \"error\", \"source\": \"file\"}, "
             "\"logical_cpu_devices\": {\"value\": \"4\", \"source\": \"argument\"}, "
-            "\"memory_limit\": {\"value\": \"2GiB\", \"source\": \"variable\"}}");
+            "\"memory_limit\": {\"value\": \"2GiB\", \"source\": \"variable\"}, "
+            "\"replicas\": {\"value\": \"0\", \"source\": \"default\"}, "
+            "\"silence_limit\": {\"value\": \"3s\", \"source\": \"default\"}, "
+            "\"transport\": {\"value\": \"auto\", \"source\": \"default\"}}");
 }
 
 TEST(Settings, RefuseAnUnknownKeyAndNameTheNearestAndAllOthers) {

@@ -1,0 +1,90 @@
+#include "core/runtime/cluster_seat.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/environment.h"
+#include "core/base/error.h"
+#include "core/base/text.h"
+#include "core/base/wait.h"
+
+namespace tutti {
+
+Result<Ref<Cluster>> ClusterSeat::Take(Ref<Environment> environment, ClusterOptions options,
+                                       const CallOptions& call) {
+  Ref<Cluster> former;
+  {
+    std::unique_lock<std::mutex> lock(mutex_);
+    TUTTI_RETURN_IF_ERROR(WaitUntil(lock, changed_, environment->clock(), call,
+                                    [this] { return !joining_; },
+                                    "joining a cluster: waiting for another thread that joins it"));
+    if (cluster_ && !cluster_->closed() && cluster_->failure().ok()) {
+      if (addresses_ == options.addresses && cluster_->worker() == options.worker &&
+          num_replicas_ == options.num_replicas) {
+        return cluster_;
+      }
+      return FailedPrecondition(
+          "joining a cluster: this runtime is worker {} of {} with {} replicas, and cannot be worker "
+          "{} of {} with {} replicas at the same time; close the first one, or use another runtime",
+          cluster_->worker(), Join(addresses_, ", "), num_replicas_, options.worker,
+          Join(options.addresses, ", "), options.num_replicas);
+    }
+    former = std::move(cluster_);
+    joining_ = true;
+  }
+  std::vector<std::string> addresses = options.addresses;
+  const int64_t num_replicas = options.num_replicas;
+  Status status;
+  // Its address is free only after it has been closed.
+  if (former) status = former->Close(call);
+  Result<Ref<Cluster>> joined =
+      status.ok() ? Cluster::Join(environment, std::move(options), call)
+                  : std::move(status).WithPrefix("joining a cluster: closing the one that has failed");
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    joining_ = false;
+    if (joined.ok()) {
+      cluster_ = *joined;
+      team_.reset();
+      epochs_.clear();
+      addresses_ = std::move(addresses);
+      num_replicas_ = num_replicas;
+    } else if (former && !former->closed()) {
+      cluster_ = std::move(former);
+    }
+  }
+  changed_.notify_all();
+  return joined;
+}
+
+Status ClusterSeat::CheckCurrent(const Cluster& cluster) const {
+  if (cluster_.get() == &cluster) return OkStatus();
+  return FailedPrecondition(
+      "this cluster is not the one that the runtime is in; it was closed, or its job has failed and "
+      "another one was joined");
+}
+
+Result<Ref<ClusterTeam>> ClusterSeat::Team(const Cluster& cluster, CollectiveTransport transport) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  TUTTI_RETURN_IF_ERROR(CheckCurrent(cluster));
+  if (!team_) team_ = ClusterTeam::Create(cluster_, transport);
+  return team_;
+}
+
+Result<int64_t> ClusterSeat::NextEpoch(const Cluster& cluster, const std::string& name) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  TUTTI_RETURN_IF_ERROR(CheckCurrent(cluster));
+  return ++epochs_[name];
+}
+
+void ClusterSeat::Clear() {
+  // Given up after the lock.
+  Ref<Cluster> former;
+  Ref<ClusterTeam> former_team;
+  std::lock_guard<std::mutex> lock(mutex_);
+  former = std::move(cluster_);
+  former_team = std::move(team_);
+}
+
+}  // namespace tutti

@@ -1,0 +1,57 @@
+#include "core/runtime/multi_worker.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/cluster/cluster_resolver.h"
+#include "core/collective/cluster_team.h"
+#include "core/runtime/runtime.h"
+
+namespace tutti {
+
+namespace {
+
+// How many replicas this worker brings, which the workers compare when they meet.
+Result<int64_t> CountReplicas(Runtime& runtime, const ClusterResolver& resolver,
+                              const std::vector<std::string>& devices) {
+  if (!devices.empty()) return static_cast<int64_t>(devices.size());
+  const int64_t wanted = runtime.ReadNumber("replicas");
+  if (wanted != 0) return wanted;
+  TUTTI_ASSIGN_OR_RETURN(const AcceleratorCounts found,
+                         resolver.num_accelerators(std::nullopt, std::nullopt));
+  const auto gpus = found.find("GPU");
+  const auto here = static_cast<int64_t>(runtime.devices().ListDevices(DeviceType::kGpu).size());
+  return std::max<int64_t>(1, gpus != found.end() ? gpus->second : here);
+}
+
+}  // namespace
+
+Result<Ref<Strategy>> CreateMultiWorkerMirrored(Runtime& runtime, const ClusterResolver& resolver,
+                                                std::vector<std::string> devices,
+                                                const StrategyOptions& options,
+                                                const CallOptions& call) {
+  TUTTI_RETURN_IF_ERROR(runtime.CheckUsable("MultiWorkerMirroredStrategy"));
+  TUTTI_ASSIGN_OR_RETURN(const WorkerOrder order, OrderWorkers(resolver));
+  MultiWorkerOptions multi;
+  multi.strategy = options;
+  TUTTI_ASSIGN_OR_RETURN(multi.num_replicas, CountReplicas(runtime, resolver, devices));
+  multi.devices = std::move(devices);
+  if (order.num_workers() > 1) {
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Cluster> cluster,
+                           runtime.JoinCluster(resolver, multi.num_replicas, call));
+    multi.resolver = Ref<const ClusterResolver>::Retain(&resolver);
+    TUTTI_ASSIGN_OR_RETURN(multi.team, runtime.seat().Team(*cluster, runtime.transport()));
+  }
+  return Strategy::CreateMultiWorkerMirrored(Ref<Environment>::Retain(&runtime), runtime.devices(),
+                                             multi, call);
+}
+
+Result<Ref<Communicator>> CreateCommunicator(Runtime& runtime, Ref<Cluster> cluster,
+                                             std::string_view name, const CallOptions& call) {
+  const std::string known(name.empty() ? "communicator" : name);
+  TUTTI_ASSIGN_OR_RETURN(const int64_t epoch, runtime.seat().NextEpoch(*cluster, known));
+  return Communicator::Create(std::move(cluster), known, epoch, runtime.transport(), call);
+}
+
+}  // namespace tutti

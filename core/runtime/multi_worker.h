@@ -1,0 +1,39 @@
+// A MultiWorkerMirrored strategy from what a user has: a resolver that says who the workers are, and
+// the runtime's settings.
+
+#ifndef TUTTI_CORE_RUNTIME_MULTI_WORKER_H_
+#define TUTTI_CORE_RUNTIME_MULTI_WORKER_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/call_options.h"
+#include "core/base/ref.h"
+#include "core/base/status.h"
+#include "core/collective/communicator.h"
+#include "core/strategy/strategy.h"
+
+namespace tutti {
+
+class Cluster;
+class ClusterResolver;
+class Runtime;
+
+// The replicas of all workers of the resolver's cluster, or of this process alone where the cluster
+// is empty or has one worker. Without `devices`: as many logical CPUs (or GPUs) as the setting
+// replicas says, else all GPUs, else the CPU. Waits for the other workers as JoinCluster does.
+Result<Ref<Strategy>> CreateMultiWorkerMirrored(Runtime& runtime, const ClusterResolver& resolver,
+                                                std::vector<std::string> devices,
+                                                const StrategyOptions& options,
+                                                const CallOptions& call);
+
+// One rank per worker of `cluster`, which is the runtime's own, over what the setting transport says.
+// Every worker makes the same calls in the same order; the same name again (empty: "communicator")
+// begins the next epoch.
+Result<Ref<Communicator>> CreateCommunicator(Runtime& runtime, Ref<Cluster> cluster,
+                                             std::string_view name, const CallOptions& call);
+
+}  // namespace tutti
+
+#endif  // TUTTI_CORE_RUNTIME_MULTI_WORKER_H_

@@ -1,0 +1,114 @@
+#include "core/runtime/multi_worker.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/cluster/simple_cluster_resolver.h"
+#include "core/runtime/runtime.h"
+#include "core/strategy/strategy.h"
+
+namespace tutti {
+namespace {
+
+constexpr int64_t kHangNs = 60 * kSecondNs;
+
+// A loopback port that stays ours: bound, and not listening.
+class Port {
+ public:
+  Port() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    const int yes = 1;
+    ::setsockopt(socket_, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(::bind(socket_, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+    socklen_t size = sizeof(address);
+    ::getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &size);
+    number_ = ntohs(address.sin_port);
+  }
+  ~Port() { ::close(socket_); }
+  std::string address() const { return Format("127.0.0.1:{}", number_); }
+
+ private:
+  const int socket_;
+  int number_ = 0;
+};
+
+Ref<ClusterResolver> ResolverOf(const std::vector<std::string>& addresses, int64_t worker) {
+  SimpleClusterResolver::Options options;
+  for (size_t i = 0; i < addresses.size(); ++i) {
+    EXPECT_TRUE(
+        options.cluster_spec.AddTask("worker", static_cast<int64_t>(i), addresses[i]).ok());
+  }
+  options.task_type = "worker";
+  options.task_id = worker;
+  return MakeRef<SimpleClusterResolver>(std::move(options));
+}
+
+CallOptions WithinReason(Runtime& runtime) {
+  return CallOptions::WithTimeout(runtime.clock(), kHangNs);
+}
+
+TEST(MultiWorker, WithoutAClusterAWorkerIsAlone) {
+  const Ref<Runtime> runtime = Runtime::Create().value();
+  const auto strategy = CreateMultiWorkerMirrored(*runtime, *ResolverOf({}, 0),
+                                                  {"CPU:0", "CPU:1", "CPU:2"}, {},
+                                                  WithinReason(*runtime));
+  ASSERT_TRUE(strategy.ok()) << strategy.status().ToString();
+  EXPECT_EQ((*strategy)->num_replicas_in_sync(), 3);
+  EXPECT_EQ((*strategy)->num_workers(), 1);
+  EXPECT_TRUE(runtime->Shutdown(WithinReason(*runtime)).ok());
+}
+
+TEST(MultiWorker, AnEmptyClusterCannotBeJoined) {
+  const Ref<Runtime> runtime = Runtime::Create().value();
+  const Status status =
+      runtime->JoinCluster(*ResolverOf({}, 0), 1, WithinReason(*runtime)).status();
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(), testing::HasSubstr("TF_CONFIG"));
+  EXPECT_TRUE(runtime->Shutdown(WithinReason(*runtime)).ok());
+}
+
+TEST(MultiWorker, StrategiesAndCommunicatorsOfARuntimeShareItsSeat) {
+  ::setenv("TUTTI_JOB_SECRET", "a secret that only this test knows", 1);
+  const Port ports[2];
+  const std::vector<std::string> addresses = {ports[0].address(), ports[1].address()};
+  const auto work = [&](int64_t worker) {
+    const Ref<Runtime> runtime = Runtime::Create({{{"replicas", "2"}}, nullptr}).value();
+    const Ref<ClusterResolver> resolver = ResolverOf(addresses, worker);
+    const CallOptions call = WithinReason(*runtime);
+    for (int i = 0; i < 2; ++i) {
+      auto strategy = CreateMultiWorkerMirrored(*runtime, *resolver, {}, {}, call);
+      ASSERT_TRUE(strategy.ok()) << strategy.status().ToString();
+      EXPECT_EQ((*strategy)->num_replicas_in_sync(), 4);
+      EXPECT_EQ((*strategy)->worker(), worker);
+    }
+    auto cluster = runtime->JoinCluster(*resolver, 0, call);
+    ASSERT_TRUE(cluster.ok()) << cluster.status().ToString();
+    EXPECT_EQ(runtime->JoinCluster(*resolver, 3, call).status().code(),
+              StatusCode::kFailedPrecondition)
+        << "the seat has two replicas";
+    for (int64_t epoch = 1; epoch <= 2; ++epoch) {
+      auto communicator = CreateCommunicator(*runtime, *cluster, "", call);
+      ASSERT_TRUE(communicator.ok()) << communicator.status().ToString();
+      EXPECT_EQ((*communicator)->rank(), worker);
+      EXPECT_EQ((*communicator)->epoch(), epoch);
+      EXPECT_TRUE((*communicator)->Barrier(call).ok());
+    }
+    EXPECT_TRUE(runtime->Shutdown(WithinReason(*runtime)).ok());
+  };
+  std::thread other([&] { work(1); });
+  work(0);
+  other.join();
+}
+
+}  // namespace
+}  // namespace tutti
