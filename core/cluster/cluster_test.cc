@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <string>
@@ -266,6 +267,16 @@ int FreePort() {
   return ntohs(address.sin_port);
 }
 
+bool CanConnect(const std::string& loopback_address) {
+  const FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<uint16_t>(
+      *ParseInt64(loopback_address.substr(loopback_address.find(':') + 1))));
+  return ::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
+}
+
 class RealClusters {
  public:
   explicit RealClusters(int64_t num_workers) : secret(*JobSecret::Generate()) {
@@ -368,6 +379,94 @@ TEST(ClusterOverGrpc, AnAbortReachesEveryWorker) {
     const Status status =
         job[worker].Exchange("k", "x", RealClusters::Patience(job[worker].environment())).status();
     EXPECT_EQ(status.code(), StatusCode::kDataLoss) << status.ToString();
+  });
+}
+
+TEST(ClusterOverGrpc, AnotherSecretIsRefusedAndNotTriedAgain) {
+  RealClusters job(2);
+  const JobSecret right = job.secret;
+  const auto cancellation = MakeRef<Cancellation>();
+  std::thread coordinator([&] {
+    ClusterOptions options = OptionsOf(2, 0);
+    options.addresses = job.addresses;
+    options.secret = right;
+    CallOptions call = RealClusters::Patience(*job.environments[0]);
+    call.cancellation = cancellation.get();
+    job.statuses[0] = Cluster::Join(job.environments[0], std::move(options), call).status();
+  });
+  job.secret = *JobSecret::Generate();
+  const Status status = job.Join(1);
+  EXPECT_EQ(status.code(), StatusCode::kUnauthenticated) << status.ToString();
+  cancellation->Cancel();
+  coordinator.join();
+  EXPECT_EQ(job.statuses[0].code(), StatusCode::kCancelled) << job.statuses[0].ToString();
+  EXPECT_THAT(Message(job.statuses[0]), HasSubstr("1 of 2 workers have not come: worker 1"));
+}
+
+TEST(ClusterOverGrpc, SaysThatThePortIsInUse) {
+  RealClusters job(2);
+  const FileDescriptor other(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(::bind(other.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  ASSERT_EQ(::listen(other.get(), 1), 0);
+  socklen_t length = sizeof(address);
+  ASSERT_EQ(::getsockname(other.get(), reinterpret_cast<sockaddr*>(&address), &length), 0);
+  job.addresses[0] = Format("127.0.0.1:{}", ntohs(address.sin_port));
+  const Status status = job.Join(0);
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status.ToString();
+  EXPECT_THAT(Message(status), HasSubstr(job.addresses[0]));
+}
+
+TEST(ClusterOverGrpc, SaysThatNobodyListensAtTheCoordinatorsAddress) {
+  RealClusters job(2);
+  ClusterOptions options = OptionsOf(2, 1);
+  options.addresses = job.addresses;
+  options.secret = job.secret;
+  const Status status =
+      Cluster::Join(job.environments[1], std::move(options),
+                    CallOptions::WithTimeout(job.environments[1]->clock(), kSecondNs))
+          .status();
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status.ToString();
+  EXPECT_THAT(Message(status),
+              AllOf(HasSubstr(Format("worker 1 has not reached worker 0 (worker:0 at {}) in ",
+                                     job.addresses[0])),
+                    HasSubstr("the last attempt: ")));
+}
+
+TEST(ClusterOverGrpc, ShutdownEndsAJoinThatWaits) {
+  RealClusters job(2);
+  std::thread joining([&] { job.statuses[0] = job.Join(0); });
+  // Worker 0 waits once it listens.
+  while (!CanConnect(job.addresses[0])) std::this_thread::yield();
+  EXPECT_TRUE(job.environments[0]->Shutdown(RealClusters::Patience(*job.environments[0])).ok());
+  joining.join();
+  EXPECT_FALSE(job.statuses[0].ok());
+}
+
+TEST(ClusterOverGrpc, InAForkedChildOnlyReleasingWorks) {
+  RealClusters job(2);
+  ASSERT_TRUE(job.JoinAll());
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const StatusCode wrong = StatusCode::kFailedPrecondition;
+    bool right = job[0].Exchange("k", "x", CallOptions::Default()).status().code() == wrong;
+    right = right && job[0].failure().code() == wrong && job[0].departure(1).code() == wrong;
+    right = right && job[0].Close(CallOptions::Default()).code() == wrong;
+    job[0].Abort(DataLoss("of the child alone"));
+    job[0].RemoveListener(job[0].AddListener([](int64_t, const Status&) {}));
+    for (Ref<Cluster>& cluster : job.clusters) cluster.reset();
+    ::_exit(right ? 0 : 1);
+  }
+  int exit_status = 0;
+  ASSERT_EQ(::waitpid(child, &exit_status, 0), child);
+  EXPECT_TRUE(WIFEXITED(exit_status) && WEXITSTATUS(exit_status) == 0);
+  // The parent's job goes on.
+  job.OnAll([&](int64_t worker) {
+    EXPECT_TRUE(
+        job[worker].Exchange("k", "x", RealClusters::Patience(job[worker].environment())).ok());
   });
 }
 
