@@ -1,5 +1,6 @@
 #include "core/strategy/distributed_dataset.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -55,6 +56,15 @@ int64_t FixedRows(const ElementSpec& spec) {
   return PartialShape::kUnknownDim;
 }
 
+// Whether every op promises what its elements are like, so that the spec holds for all of them and is
+// not what the first element happened to show.
+bool PromisesSpec(const Node& node) {
+  const Result<Ref<const ElementSpec>> spec = node.op().element_spec(node);
+  return spec.ok() && *spec &&
+         std::all_of(node.inputs().begin(), node.inputs().end(),
+                     [](const Ref<const Node>& input) { return PromisesSpec(*input); });
+}
+
 bool HasFixedRows(const ElementSpec& spec) {
   return FixedRows(spec) != PartialShape::kUnknownDim;
 }
@@ -72,7 +82,9 @@ Result<StepPlan> MakePlan(const Strategy& strategy, AutoShardPolicy policy, cons
   }
   if (plan.cut == StepPlan::Cut::kEven) {
     std::optional<int64_t> size = BatchSizeOf(source.node());
-    if (!size && spec != nullptr && HasFixedRows(*spec)) size = FixedRows(*spec);
+    if (!size && spec != nullptr && HasFixedRows(*spec) && PromisesSpec(source.node())) {
+      size = FixedRows(*spec);
+    }
     if (!size) {
       return InvalidArgument(
           "{}: the rebatch EVEN needs a batch size that is known beforehand, and that of {} is not; "
@@ -163,6 +175,12 @@ Result<DistributedDataset::Parts> DistributedDataset::Divide(const Strategy& str
     parts.source = std::move(shard.dataset);
     parts.policy = shard.policy;
     parts.explanation = std::move(shard.explanation);
+    if (parts.policy == AutoShardPolicy::kData) {
+      // Which slices are whose is this room's decision.
+      parts.explanation = "every worker reads everything and keeps its slices of each batch" +
+                          parts.explanation.substr(
+                              std::min(parts.explanation.size(), parts.explanation.find(", because")));
+    }
     parts.needs_seed = shard.needs_agreed_seed;
   }
   Result<Ref<const ElementSpec>> spec = parts.source->GetElementSpec(call);
@@ -183,8 +201,8 @@ Result<DistributedDataset::Parts> DistributedDataset::Divide(const Strategy& str
       return rows == FixedRows(*batch);
     }();
     if (!cuts_batches) parts.element_spec = AnyRowsSpec(*parts.element_spec);
-    parts.whole_steps =
-        parts.cardinality != kUnknownCardinality && HasFixedRows(*parts.element_spec);
+    parts.whole_steps = parts.cardinality != kUnknownCardinality &&
+                        HasFixedRows(*parts.element_spec) && PromisesSpec(parts.source->node());
   }
   return parts;
 }
@@ -232,12 +250,11 @@ Result<DistributedDataset::Parts> DistributedDataset::CallFunction(Strategy& str
   if (spec.ok()) parts.element_spec = std::move(spec).value();
   const int64_t elements = parts.source->cardinality();
   parts.cardinality = StepsOf(parts.plan, *parts.source, parts.element_spec.get());
-  parts.whole_steps =
+  const bool whole =
       elements == kInfiniteCardinality ||
       (elements >= 0 && elements % static_cast<int64_t>(parts.plan.num_replicas) == 0);
-  if (!parts.whole_steps && parts.element_spec) {
-    parts.element_spec = AnyRowsSpec(*parts.element_spec);
-  }
+  if (!whole && parts.element_spec) parts.element_spec = AnyRowsSpec(*parts.element_spec);
+  parts.whole_steps = whole && PromisesSpec(parts.source->node());
   return parts;
 }
 

@@ -167,8 +167,11 @@ Result<Ref<Strategy>> Strategy::CreateMultiWorkerMirrored(Ref<Environment> envir
     (void)channel->Close(call);
     return status;
   }
-  return Make(std::move(environment), kMultiWorker, true, std::move(found).value(),
-              options.strategy, options.team, std::move(channel));
+  TUTTI_ASSIGN_OR_RETURN(Ref<Strategy> strategy,
+                         Make(std::move(environment), kMultiWorker, true, std::move(found).value(),
+                              options.strategy, options.team, std::move(channel)));
+  strategy->resolver_ = options.resolver;
+  return strategy;
 }
 
 Status Strategy::CheckOpen(std::string_view what) const {

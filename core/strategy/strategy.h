@@ -34,6 +34,7 @@
 #include "core/base/closable.h"
 #include "core/base/ref.h"
 #include "core/base/status.h"
+#include "core/cluster/cluster_resolver.h"
 #include "core/collective/worker_team.h"
 #include "core/device/device.h"
 #include "core/tensor/reduce.h"
@@ -59,8 +60,9 @@ struct StrategyOptions {
 
 struct MultiWorkerOptions {
   StrategyOptions strategy;
-  Ref<WorkerTeam> team;              // null: this worker is alone
-  std::vector<std::string> devices;  // one replica each; empty: as num_replicas says
+  Ref<WorkerTeam> team;                 // null: this worker is alone
+  Ref<const ClusterResolver> resolver;  // what found the team, for users
+  std::vector<std::string> devices;     // one replica each; empty: as num_replicas says
   // Of this worker, on as many devices, GPUs where there are enough; 0: as Mirrored does.
   int64_t num_replicas = 0;
 };
@@ -104,6 +106,8 @@ class Strategy final : public Closable {
   // Null with one worker, as the channel to the others is.
   WorkerTeam* team() const { return team_.get(); }
   TeamChannel* team_channel() const { return team_channel_.get(); }
+  // What found the team; null with one worker.
+  const ClusterResolver* cluster_resolver() const { return resolver_.get(); }
   // Of a local replica.
   const Device& device(size_t replica) const { return *devices_[replica]; }
   // "DefaultStrategy", "OneDeviceStrategy", "MirroredStrategy", "MultiWorkerMirroredStrategy";
@@ -178,6 +182,7 @@ class Strategy final : public Closable {
   const int64_t worker_;
   const int64_t num_workers_;
   const std::unique_ptr<TeamChannel> team_channel_;
+  Ref<const ClusterResolver> resolver_;  // set once, when it is made
   const std::unique_ptr<ReplicaRunner> runner_;
 };
 
