@@ -32,9 +32,11 @@ namespace {
 
 constexpr int64_t kGranuleBytes = SharedPayload::kGranuleBytes;
 constexpr int64_t kRoundsInBlock = 3;
-// Of a slice of one round: large enough that meeting costs little, small enough to overlap, and for
-// the second-level cache.
-constexpr int64_t kMostSliceBytes = 64 << 10;
+// Of a slice of one round: large enough that meeting costs little, small enough to overlap several
+// rounds, and to stay in the second-level cache.
+constexpr int64_t kLeastSliceBytes = 16 << 10;
+constexpr int64_t kMostSliceBytes = 128 << 10;
+constexpr int64_t kWantedRounds = 4;
 // A slice is folded in pieces that stay in the first-level cache until they have been copied.
 constexpr int64_t kPieceBytes = 16 << 10;
 constexpr int64_t kStreamedBytes = 8 << 20;
@@ -45,7 +47,9 @@ class SliceAndShare {
       : group_(group), payload_(payload), call_(call) {
     const int64_t ranks = group.size();
     const auto room = static_cast<int64_t>(SharedLayout::kBlockBytes) / (kRoundsInBlock * ranks);
-    const int64_t most = std::min(room, kMostSliceBytes) / kGranuleBytes;
+    const int64_t wanted = payload.granules() * kGranuleBytes / (kWantedRounds * ranks);
+    const int64_t most =
+        std::min(room, std::clamp(wanted, kLeastSliceBytes, kMostSliceBytes)) / kGranuleBytes;
     rounds_ = std::max<int64_t>((payload.granules() + most * ranks - 1) / (most * ranks), 1);
     // Rounds of equal size.
     slice_ = (payload.granules() + rounds_ * ranks - 1) / (rounds_ * ranks);

@@ -133,7 +133,7 @@ INSTANTIATE_TEST_SUITE_P(All, SharedRanks,
 
 std::vector<int64_t> BytesAroundTheBorders(int64_t ranks) {
   const int64_t folded = (64 << 10) / ranks;          // the largest flat fold
-  const int64_t round = (64 << 10) * ranks;           // the largest round of slices
+  const int64_t round = (128 << 10) * ranks;          // the largest round of slices
   std::vector<int64_t> sizes = {0, 1, 8, 64, 65, 4096, 8192 - 64, 8192};
   sizes.insert(sizes.end(), {(3 << 20) + 1, (8 << 20) + 1});
   for (const int64_t border : {folded, round, 3 * round}) {
