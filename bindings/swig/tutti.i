@@ -39,6 +39,8 @@ TUTTI_HANDLE(tutti_variable)
 TUTTI_HANDLE(tutti_distributed_dataset)
 TUTTI_HANDLE(tutti_distributed_iterator)
 TUTTI_HANDLE(tutti_communicator)
+TUTTI_HANDLE(tutti_checkpoint)
+TUTTI_HANDLE(tutti_checkpoint_manager)
 
 /* What the facade names of the C interface. */
 typedef int32_t tutti_tristate;
@@ -94,6 +96,14 @@ TUTTI_BLOCKING(communicator_broadcast)
 TUTTI_BLOCKING(communicator_all_gather)
 TUTTI_BLOCKING(communicator_barrier)
 TUTTI_BLOCKING(communicator_close)
+TUTTI_BLOCKING(checkpoint_save)
+TUTTI_BLOCKING(checkpoint_restore)
+TUTTI_BLOCKING(checkpoint_write)
+TUTTI_BLOCKING(checkpoint_read)
+TUTTI_BLOCKING(checkpoint_manager_save)
+TUTTI_BLOCKING(checkpoint_manager_restore_latest)
+TUTTI_BLOCKING(checkpoint_manager_latest)
+TUTTI_BLOCKING(checkpoint_manager_list)
 %include "python/python.i"
 #endif
 
@@ -118,8 +128,10 @@ TUTTI_BLOCKING(communicator_close)
 #include "facade/tensor.h"
 #include "facade/dataset.h"
 #include "facade/strategy.h"
+#include "facade/checkpoint.h"
 %}
 %include "facade/runtime.h"
 %include "facade/tensor.h"
 %include "facade/dataset.h"
 %include "facade/strategy.h"
+%include "facade/checkpoint.h"

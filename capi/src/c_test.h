@@ -38,6 +38,8 @@ class Handle {
 
 using Bytes = Handle<tutti_bytes, tutti_bytes_release>;
 using Cancellation = Handle<tutti_cancellation, tutti_cancellation_release>;
+using Checkpoint = Handle<tutti_checkpoint, tutti_checkpoint_release>;
+using CheckpointManager = Handle<tutti_checkpoint_manager, tutti_checkpoint_manager_release>;
 using DataOptions = Handle<tutti_data_options, tutti_data_options_release>;
 using Dataset = Handle<tutti_dataset, tutti_dataset_release>;
 using Function = Handle<tutti_function, tutti_function_release>;

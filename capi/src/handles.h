@@ -17,6 +17,8 @@
 namespace tutti {
 
 class Cancellation;
+class Checkpoint;
+class CheckpointManager;
 class Communicator;
 class Context;
 class Dataset;
@@ -54,6 +56,8 @@ namespace tutti::capi {
 
 TUTTI_DEFINE_HANDLE_(tutti_bytes, Bytes)
 TUTTI_DEFINE_HANDLE_(tutti_cancellation, Cancellation)
+TUTTI_DEFINE_HANDLE_(tutti_checkpoint, Checkpoint)
+TUTTI_DEFINE_HANDLE_(tutti_checkpoint_manager, CheckpointManager)
 TUTTI_DEFINE_HANDLE_(tutti_communicator, Communicator)
 TUTTI_DEFINE_HANDLE_(tutti_context, Context)
 TUTTI_DEFINE_HANDLE_(tutti_data_options, DataOptionsHandle)

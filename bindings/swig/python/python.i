@@ -70,6 +70,8 @@ OUT_HANDLE(tutti_strategy)
 OUT_HANDLE(tutti_variable)
 OUT_HANDLE(tutti_distributed_dataset)
 OUT_HANDLE(tutti_distributed_iterator)
+OUT_HANDLE(tutti_checkpoint)
+OUT_HANDLE(tutti_checkpoint_manager)
 %apply tutti_runtime **OUTPUT { tutti_runtime **out_runtime };
 %apply tutti_device_spec **OUTPUT { tutti_device_spec **out_spec };
 %apply tutti_tensor **OUTPUT { tutti_tensor **out_tensor };
@@ -83,6 +85,8 @@ OUT_HANDLE(tutti_distributed_iterator)
 %apply tutti_variable **OUTPUT { tutti_variable **out_variable };
 %apply tutti_distributed_dataset **OUTPUT { tutti_distributed_dataset **out_distributed };
 %apply tutti_distributed_iterator **OUTPUT { tutti_distributed_iterator **out_iterator };
+%apply tutti_checkpoint **OUTPUT { tutti_checkpoint **out_checkpoint };
+%apply tutti_checkpoint_manager **OUTPUT { tutti_checkpoint_manager **out_manager };
 
 /* A NumPy array over the tensor's memory. */
 %typemap(in, numinputs=0) tutti_tensor **out_array (tutti_tensor *array = nullptr) "$1 = &array;";

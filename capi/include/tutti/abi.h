@@ -29,6 +29,8 @@ TUTTI_BEGIN_DECLS
 typedef struct tutti_bytes tutti_bytes;
 typedef struct tutti_call_options tutti_call_options;
 typedef struct tutti_cancellation tutti_cancellation;
+typedef struct tutti_checkpoint tutti_checkpoint;
+typedef struct tutti_checkpoint_manager tutti_checkpoint_manager;
 typedef struct tutti_communicator tutti_communicator;
 typedef struct tutti_context tutti_context;
 typedef struct tutti_data_options tutti_data_options;

@@ -41,6 +41,7 @@
 
 #include <tutti/abi.h>
 #include <tutti/call.h>
+#include <tutti/checkpoint.h>
 #include <tutti/communicator.h>
 #include <tutti/context.h>
 #include <tutti/dataset.h>
