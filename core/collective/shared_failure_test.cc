@@ -22,6 +22,7 @@
 
 #include "core/base/error.h"
 #include "core/base/thread.h"
+#include "core/collective/shared_header.h"
 #include "core/collective/shared_layout.h"
 #include "core/collective/shared_rank_testing.h"
 #include "core/collective/shared_transport.h"
@@ -188,6 +189,25 @@ TEST(SharedFailure, ACancellationEndsTheEpochForAll) {
   }
 }
 
+TEST(SharedFailure, APolledCancellationIsAskedWhileTheRankSleeps) {
+  const std::vector<std::string> reports =
+      RunSharedRanks(2, true, false, [](SharedRank& self) -> std::string {
+        if (self.rank() == 1) {
+          while (self.communicator().epoch_status().ok()) std::this_thread::yield();
+          return self.communicator().epoch_status().ToString();
+        }
+        int polls = 0;
+        const auto poll = [](void* count) { return ++*static_cast<int*>(count) == 3; };
+        Ref<Cancellation> cancellation =
+            MakeRef<Cancellation>(poll, &polls, Ref<const RefCounted>());
+        CallOptions options = self.Hang();
+        options.cancellation = cancellation.get();
+        return self.communicator().Barrier(options).ToString();
+      });
+  EXPECT_THAT(reports[0], StartsWith("CANCELLED: rank 0: while it waited for rank 1"));
+  EXPECT_EQ(reports[1], reports[0]);
+}
+
 TEST(SharedFailure, AnAbortWakesEveryRankOfEveryProcess) {
   for (const bool processes : {true, false}) {
     for (const bool spin : {false, true}) {
@@ -347,7 +367,8 @@ class SharedNonsense : public testing::Test {
   }
 
   // Rank 1 "arrives" in call #1.
-  void Arrive(uint64_t call_word, const std::vector<int>& header) {
+  template <typename Header = std::vector<int>>
+  void Arrive(uint64_t call_word, const Header& header) {
     SharedEntry& entry = layout_.entry(1, 1);
     entry.call.store(call_word);
     entry.header_bytes = static_cast<uint32_t>(header.size());
@@ -367,6 +388,22 @@ class SharedNonsense : public testing::Test {
   const SharedLayout layout_;
   std::unique_ptr<SharedRank> self_;
 };
+
+// No nonsense yet: a rank that comes and then stands still.
+TEST_F(SharedNonsense, ADeadlineInTheMiddleOfACallNamesWhoStandsStill) {
+  CallHeader header;
+  header.op = CollectiveOp::kAllReduce;
+  header.num_tensors = 1;
+  header.first = {DType::kFloat32, {1'000'000}};
+  std::vector<std::byte> bytes;
+  EncodeSharedHeader(header, &bytes);
+  Arrive(Word(1, CollectiveOp::kAllReduce), bytes);
+  const Status status =
+      Sum(self_->communicator(), Floats(1'000'000).get(), self_->Timeout(20 * kMillisecondNs));
+  EXPECT_EQ(status.code(), StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("for rank 1 (worker 1), which is in the call but has not done its part"));
+}
 
 TEST_F(SharedNonsense, InACallsNumberIsAnError) {
   Arrive(Word(7, CollectiveOp::kBarrier), {1, 0, 0, 0});
