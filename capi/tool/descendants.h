@@ -1,8 +1,8 @@
 // Whatever the workers leave behind: children that outlived them, daemons in sessions of their own.
 //
 // The supervisor is a child subreaper (PR_SET_CHILD_SUBREAPER), so that each process whose parent
-// dies becomes a child of ours instead of init's, however it was started. Killing our children until
-// there are none left therefore ends all of them.
+// dies becomes a child of ours instead of init's, however it was started. Killing our children
+// until there are none left therefore ends all of them.
 
 #ifndef TUTTI_CAPI_TOOL_DESCENDANTS_H_
 #define TUTTI_CAPI_TOOL_DESCENDANTS_H_

@@ -1,5 +1,5 @@
-// The sentence that a failed job ends with: who was the first to die and of what, and what became of
-// the others.
+// The sentence that a failed job ends with: who was the first to die and of what, and what became
+// of the others.
 
 #ifndef TUTTI_CAPI_TOOL_FAILURE_REPORT_H_
 #define TUTTI_CAPI_TOOL_FAILURE_REPORT_H_

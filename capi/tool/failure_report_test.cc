@@ -57,7 +57,8 @@ TEST(FailureReport, SaysThatTheFirstDumpedCore) {
 
 TEST(FailureReport, ListsManyWorkersInTheirOrder) {
   EXPECT_EQ(DescribeFailure({Exited(2, 1), Exited(3, 1), Exited(0, 1), Exited(1, 1)}),
-            "worker 2 (pid 4712) exited with 1 after 12.3 s; workers 0, 1 and 3 then exited with 1");
+            "worker 2 (pid 4712) exited with 1 after 12.3 s; workers 0, 1 and 3 then exited with "
+            "1");
 }
 
 }  // namespace

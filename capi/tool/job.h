@@ -9,8 +9,8 @@
 //      +-- SIGINT, SIGTERM, time limit -------------------+    a second SIGINT: killed at once
 //
 // Lingering: the other workers see for themselves that one is gone and say so before they end. When
-// no worker runs, what they left behind is ended: SIGTERM, half a second (in which Python's resource
-// tracker removes its shared memory), SIGKILL.
+// no worker runs, what they left behind is ended: SIGTERM, half a second (in which Python's
+// resource tracker removes its shared memory), SIGKILL.
 
 #ifndef TUTTI_CAPI_TOOL_JOB_H_
 #define TUTTI_CAPI_TOOL_JOB_H_

@@ -2,8 +2,9 @@
 // name before it, that never mix with another worker's.
 //
 // Nothing here waits. A reader of our output that is slow makes the sink full; the workers' pipes
-// are then not read, and they wait, as they would for a slow reader of their own. A reader that went
-// away makes the sink closed; the pipes are then closed, and the workers learn it as they would.
+// are then not read, and they wait, as they would for a slow reader of their own. A reader that
+// went away makes the sink closed; the pipes are then closed, and the workers learn it as they
+// would.
 
 #ifndef TUTTI_CAPI_TOOL_LINE_OUTPUT_H_
 #define TUTTI_CAPI_TOOL_LINE_OUTPUT_H_

@@ -1,7 +1,7 @@
 // The cores of this machine, and how many of them this process may use: the number that decides how
-// many threads a worker gets. The affinity mask says which cores; a control group may allow fewer in
-// time (cpu.max of version 2; cpu.cfs_quota_us over cpu.cfs_period_us of version 1), and so may every
-// group above it.
+// many threads a worker gets. The affinity mask says which cores; a control group may allow fewer
+// in time (cpu.max of version 2; cpu.cfs_quota_us over cpu.cfs_period_us of version 1), and so may
+// every group above it.
 
 #ifndef TUTTI_CAPI_TOOL_MACHINE_CORES_H_
 #define TUTTI_CAPI_TOOL_MACHINE_CORES_H_

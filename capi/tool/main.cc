@@ -1,5 +1,5 @@
-// The command `tutti`: starts jobs and says what a machine offers. It sees of the library what every
-// program sees, the C headers.
+// The command `tutti`: starts jobs and says what a machine offers. It sees of the library what
+// every program sees, the C headers.
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "capi/tool/doctor_command.h"
 #include "capi/tool/run_command.h"
 #include "capi/tool/run_options.h"
 
@@ -20,6 +21,7 @@ constexpr const char* kUsage = R"(Usage: tutti COMMAND [OPTIONS]
 
 Commands:
   run      runs a program as several workers of one job on this machine
+  doctor   says what this machine offers, what is chosen for it, and what will hurt
   help     this text; "tutti help COMMAND" is "tutti COMMAND --help"
 
   tutti --version says which library this is
@@ -30,7 +32,7 @@ struct Command {
   int (*run)(const std::vector<std::string>& words);
 };
 
-constexpr Command kCommands[] = {{"run", RunCommand}};
+constexpr Command kCommands[] = {{"run", RunCommand}, {"doctor", DoctorCommand}};
 
 // A program that was started without stdin, stdout or stderr would get its first files as them.
 void OpenStandardFiles() {

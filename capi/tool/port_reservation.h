@@ -1,11 +1,11 @@
 // PortReservation: loopback ports that belong to one job for as long as it lives.
 //
-// Picking a free port and closing it again leaves a gap in which another process may get it from the
-// ephemeral range. So each port stays bound here, with SO_REUSEADDR and without listen(). Linux
+// Picking a free port and closing it again leaves a gap in which another process may get it from
+// the ephemeral range. So each port stays bound here, with SO_REUSEADDR and without listen(). Linux
 // (inet_csk_get_port, __inet_hash_connect) then behaves as we need:
 //   - a bind to port 0 and a connect() never pick a port that is bound, whatever the options;
-//   - a bind to this very port by a socket with SO_REUSEADDR succeeds, because both have it and ours
-//     does not listen: that is the worker's server, gRPC's too, with SO_REUSEPORT switched off;
+//   - a bind to this very port by a socket with SO_REUSEADDR succeeds, because both have it and
+//     ours does not listen: that is the worker's server, gRPC's too without SO_REUSEPORT;
 //   - a bind to it by a socket without SO_REUSEADDR fails;
 //   - a second server on it fails, because the first one listens.
 // port_reservation_test.cc proves each of these.

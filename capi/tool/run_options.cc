@@ -10,7 +10,8 @@ namespace tutti::tool {
 namespace {
 
 constexpr const char* kUsage = "tutti run [OPTIONS] -- PROGRAM [ARGUMENTS]";
-constexpr const char* kFooter = R"(Each worker gets TF_CONFIG with its place among 127.0.0.1 ports that are its own for as long as the
+constexpr const char* kFooter = R"(
+Each worker gets TF_CONFIG with its place among 127.0.0.1 ports that are its own for as long as the
 job lives, TUTTI_REPLICAS, TUTTI_RESTART (0 at first) and TUTTI_JOB_SECRET, new at each start. If
 they are unset it also gets OMP_NUM_THREADS and its likes, so that the replicas of all workers share
 the usable cores, and PYTHONUNBUFFERED=1. Its stdin is /dev/null.
@@ -35,7 +36,7 @@ std::optional<int> ReadRunOptions(const std::vector<std::string>& words, RunOpti
   const std::vector<std::string> own(words.begin(), separator);
 
   CLI::App app("Runs a program as several workers of one job on this machine.", "tutti run");
-  app.footer(kFooter);
+  app.footer(kFooter + 1);  // without its first line end
   std::string timeout, grace;
   bool no_prefix = false;
   std::vector<std::string> stray;

@@ -21,8 +21,8 @@ import unittest
 TUTTI = ""
 HANG_S = 60
 
-# At the top of each worker program. `index` is its place; `say` prints a line at once; `until` waits
-# for something; `forever` waits to be ended.
+# At the top of each worker program. `index` is its place; `say` prints a line at once; `until`
+# waits for something; `forever` waits to be ended.
 PRELUDE = """
 import json, os, pathlib, signal, socket, subprocess, sys, time
 config = json.loads(os.environ["TF_CONFIG"])

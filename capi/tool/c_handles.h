@@ -1,0 +1,50 @@
+// Owners of the C interface's objects.
+
+#ifndef TUTTI_CAPI_TOOL_C_HANDLES_H_
+#define TUTTI_CAPI_TOOL_C_HANDLES_H_
+
+#include <tutti/tutti.h>
+
+#include <memory>
+#include <string>
+
+namespace tutti::tool {
+
+template <auto Release>
+struct Releaser {
+  template <typename T>
+  void operator()(T* object) const {
+    Release(object);
+  }
+};
+
+using CStatus = std::unique_ptr<tutti_status, Releaser<tutti_status_release>>;
+using CRuntime = std::unique_ptr<tutti_runtime, Releaser<tutti_runtime_release>>;
+using CBytes = std::unique_ptr<tutti_bytes, Releaser<tutti_bytes_release>>;
+
+// For an out-parameter: filled when the full expression ends.
+template <typename Owner>
+class OutPointer {
+ public:
+  explicit OutPointer(Owner* owner) : owner_(owner) {}
+  ~OutPointer() { owner_->reset(raw_); }
+  operator typename Owner::pointer*() { return &raw_; }
+
+ private:
+  Owner* const owner_;
+  typename Owner::pointer raw_ = nullptr;
+};
+
+template <typename Owner>
+OutPointer<Owner> Out(Owner* owner) {
+  return OutPointer<Owner>(owner);
+}
+
+inline std::string TextOf(const CBytes& bytes) {
+  const tutti_string_view view = tutti_bytes_get_view(bytes.get());
+  return std::string(view.data, view.size);
+}
+
+}  // namespace tutti::tool
+
+#endif  // TUTTI_CAPI_TOOL_C_HANDLES_H_

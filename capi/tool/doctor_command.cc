@@ -1,0 +1,34 @@
+#include "capi/tool/doctor_command.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "capi/tool/command_line.h"
+#include "capi/tool/doctor_checks.h"
+#include "capi/tool/doctor_report.h"
+
+namespace tutti::tool {
+
+int DoctorCommand(const std::vector<std::string>& words) {
+  CLI::App app("Says what this machine offers, what Tutti chooses for it, and what will hurt.",
+               "tutti doctor");
+  app.footer("The status is 0 unless Tutti cannot be used; problems that only hurt leave it 0.");
+  bool as_json = false;
+  std::string coordinator;
+  app.add_flag("--json", as_json, "One JSON object instead of text");
+  app.add_option("--coordinator", coordinator,
+                 "Say which address this machine is reached at from there")
+      ->type_name("HOST:PORT");
+  if (const auto status = ReadWords(app, "tutti doctor [OPTIONS]", words)) return *status;
+
+  DoctorReport report;
+  const std::vector<std::string> settings = CheckLibrary(&report);
+  CheckMachine(&report);
+  CheckNetwork(coordinator, &report);
+  CheckVariables(settings, &report);
+  fmt::print("{}", as_json ? report.ToJson() : report.ToText());
+  return report.usable() ? 0 : 1;
+}
+
+}  // namespace tutti::tool

@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+"""`tutti doctor`: what it says of this machine, and which problems it names.
+
+    doctor_test.py TUTTI [TEST...]      TUTTI is the command under test
+"""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import unittest
+
+TUTTI = ""
+SECRET = "a-secret-that-nobody-may-see-anywhere"
+
+
+class DoctorTest(unittest.TestCase):
+    def doctor(self, *words, variables=None, limit_files=None):
+        environment = {name: value for name, value in os.environ.items()
+                       if not name.startswith(("TUTTI_", "TF_"))}
+        environment.update(variables or {})
+        limits = (lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (limit_files, limit_files))
+                  ) if limit_files else None
+        return subprocess.run([TUTTI, "doctor", *words], env=environment, capture_output=True,
+                              text=True, timeout=60, preexec_fn=limits)
+
+    def facts(self, *words, status=0, **keywords):
+        result = self.doctor("--json", *words, **keywords)
+        self.assertEqual((result.returncode, result.stderr), (status, ""), result.stdout)
+        facts = json.loads(result.stdout)
+        self.assertEqual(facts["usable"], status == 0)
+        return facts
+
+    def problem(self, facts, *pieces):
+        """The one problem that has all the pieces in it; it has a next step."""
+        found = [problem for problem in facts["problems"]
+                 if all(piece in problem["what"] for piece in pieces)]
+        self.assertEqual(len(found), 1, (pieces, facts["problems"]))
+        self.assertTrue(found[0]["next_step"])
+        return found[0]
+
+    def test_the_facts_are_those_of_this_machine(self):
+        facts = self.facts()
+        self.assertEqual(facts["cores"]["affinity"], len(os.sched_getaffinity(0)))
+        self.assertTrue(1 <= facts["cores"]["usable"] <= facts["cores"]["affinity"])
+        pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        self.assertEqual(facts["memory"]["total_bytes"], pages)
+        self.assertTrue(facts["shared_memory"]["memfd_create"])
+        self.assertTrue(facts["processes"]["pidfd_open"])
+        self.assertTrue(os.path.samefile(facts["library"]["file"], self.loaded_library()))
+        self.assertEqual(facts["devices"], ["CPU:0"])
+        self.assertEqual(facts["plugins"], [])
+        self.assertEqual(facts["settings"]["log_level"], {"value": "warning", "source": "default"})
+        if os.path.exists("/dev/shm"):
+            about = os.statvfs("/dev/shm")
+            self.assertEqual(facts["shared_memory"]["dev_shm_bytes"],
+                             about.f_blocks * about.f_frsize)
+        self.assertIn({"name": "lo", "address": "127.0.0.1", "loopback": True, "up": True},
+                      facts["network"]["interfaces"])
+
+    @staticmethod
+    def loaded_library():
+        for line in subprocess.run(["ldd", TUTTI], capture_output=True, text=True,
+                                   check=True).stdout.splitlines():
+            if "libtutti.so" in line:
+                return line.split("=>")[1].split()[0]
+        raise AssertionError("the command is not linked with libtutti")
+
+    def test_the_text_says_the_same(self):
+        facts = self.facts()
+        result = self.doctor()
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        for piece in (facts["library"]["file"], f"{facts['cores']['usable']} usable",
+                      "memfd_create works", "pidfd_open works", "127.0.0.1 (loopback)",
+                      "log_level = warning (default)"):
+            self.assertIn(piece, result.stdout)
+        if not facts["problems"]:
+            self.assertIn("no problems found", result.stdout)
+        for problem in facts["problems"]:
+            self.assertIn(problem["next_step"], result.stdout)
+
+    def test_secrets_are_never_shown(self):
+        variables = {"TUTTI_JOB_SECRET": SECRET, "TUTTI_JOB_SECRET_FILE": SECRET + "-file",
+                     "TUTTI_LOG_LEVEL": "error"}
+        for words in ((), ("--json",)):
+            result = self.doctor(*words, variables=variables)
+            self.assertNotIn(SECRET, result.stdout + result.stderr)
+            self.assertIn("TUTTI_JOB_SECRET", result.stdout)
+        facts = self.facts(variables=variables)
+        self.assertEqual(facts["variables"]["TUTTI_LOG_LEVEL"], "error")
+        self.assertEqual(facts["settings"]["log_level"], {"value": "error", "source": "variable"})
+
+    def test_a_variable_that_nobody_reads_is_named(self):
+        problem = self.problem(self.facts(variables={"TUTTI_LOG_LEVL": "debug"}), "TUTTI_LOG_LEVL")
+        self.assertIn("TUTTI_LOG_LEVEL", problem["next_step"])
+        self.assertFalse(problem["fatal"])
+
+    def test_a_setting_that_stops_the_library_makes_it_unusable(self):
+        facts = self.facts(status=1, variables={"TUTTI_LOG_LEVEL": "loud"})
+        self.assertTrue(self.problem(facts, "TUTTI_LOG_LEVEL", "loud")["fatal"])
+
+    def test_few_open_files_are_a_problem(self):
+        self.problem(self.facts(limit_files=256), "256 files")
+
+    def test_the_address_towards_a_coordinator_is_the_one_that_routes_there(self):
+        facts = self.facts("--coordinator", "127.0.0.1:2222")
+        self.assertEqual(facts["network"]["towards"],
+                         {"coordinator": "127.0.0.1:2222", "advertised": "127.0.0.1"})
+        others = [one["address"] for one in facts["network"]["interfaces"]
+                  if not one["loopback"] and one["up"] and "." in one["address"]]
+        for address in others:
+            facts = self.facts("--coordinator", address + ":2222")
+            self.assertEqual(facts["network"]["towards"]["advertised"], address)
+
+    def test_a_coordinator_that_is_no_address_is_explained(self):
+        for text in ("127.0.0.1", "host:", ":1", "1.2.3.4:99999", "fd00::1:22"):
+            self.problem(self.facts("--coordinator", text), "coordinator", text, "host:port")
+        self.problem(self.facts("--coordinator", "no-such-host.invalid:1"), "no-such-host.invalid")
+
+    def test_wrong_words_are_explained(self):
+        result = self.doctor("--frobnicate")
+        self.assertEqual((result.returncode, result.stdout), (2, ""))
+        self.assertIn("--frobnicate", result.stderr)
+        result = self.doctor("--help")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertIn("--coordinator", result.stdout)
+
+
+if __name__ == "__main__":
+    TUTTI = os.path.abspath(sys.argv.pop(1))
+    unittest.main()
