@@ -1,8 +1,9 @@
-"""What a job has left on the machine after its end: processes, abstract Unix sockets, shared memory.
+"""What a job has left on the machine after its end: processes, abstract Unix sockets, shared
+memory.
 
 Other jobs may run at the same time. So a process belongs to the job when it has the job's secret in
-its environment, which children inherit, however they were started; and sockets and shared memory are
-those that such processes had while the job ran, known by inode."""
+its environment, which children inherit, however they were started; and sockets and shared memory
+are those that such processes had while the job ran, known by inode."""
 
 import os
 import pathlib
