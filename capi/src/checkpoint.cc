@@ -26,29 +26,17 @@ using namespace tutti::capi;
 
 namespace {
 
-// tutti_checkpoint_add_*: the object of the handle under a name. `parameters` are the caller's.
+// The object of a handle under a name.
 template <class Handle>
-tutti_status *Add(const char *function, const char *parameters, tutti_checkpoint *checkpoint,
-                  const char *name, Handle *object) {
-  return Guard(function, From::kBuilding, [&](Call call) -> Status {
-    TUTTI_RETURN_IF_ERROR(CheckNotNull(call, parameters, checkpoint, name, object));
-    auto *core = FromHandle(object);
-    return AddToCheckpoint(*FromHandle(checkpoint), name,
-                           Ref<std::remove_pointer_t<decltype(core)>>::Retain(core));
-  });
+Status Add(tutti_checkpoint *checkpoint, const char *name, Handle *object) {
+  auto *core = FromHandle(object);
+  return AddToCheckpoint(*FromHandle(checkpoint), name,
+                         Ref<std::remove_pointer_t<decltype(core)>>::Retain(core));
 }
 
-// The functions that take a path and wait.
-template <class Body>
-tutti_status *WithPath(const char *function, const char *parameters, tutti_checkpoint *checkpoint,
-                       const char *path, const tutti_call_options *call_options, Body &&body) {
-  return Guard(function, From::kCrossReplica, [&](Call call) -> Status {
-    TUTTI_RETURN_IF_ERROR(CheckNotNull(call, parameters, checkpoint, path));
-    Checkpoint &object = *FromHandle(checkpoint);
-    TUTTI_ASSIGN_OR_RETURN(const CallOptions wait,
-                           ReadCall(call, object.environment(), call_options));
-    return body(object, wait);
-  });
+Result<CallOptions> ReadCallOn(Call call, const tutti_checkpoint *checkpoint,
+                               const tutti_call_options *options) {
+  return ReadCall(call, FromHandle(checkpoint)->environment(), options);
 }
 
 }  // namespace
@@ -65,55 +53,73 @@ tutti_status *tutti_checkpoint_create(tutti_strategy *strategy, tutti_checkpoint
 
 tutti_status *tutti_checkpoint_add_variable(tutti_checkpoint *checkpoint, const char *name,
                                             tutti_variable *variable) {
-  return Add(__func__, "checkpoint, name, variable", checkpoint, name, variable);
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, checkpoint, name, variable);
+    return Add(checkpoint, name, variable);
+  });
 }
 
 tutti_status *tutti_checkpoint_add_distributed_iterator(tutti_checkpoint *checkpoint,
                                                         const char *name,
                                                         tutti_distributed_iterator *iterator) {
-  return Add(__func__, "checkpoint, name, iterator", checkpoint, name, iterator);
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, checkpoint, name, iterator);
+    return Add(checkpoint, name, iterator);
+  });
 }
 
 tutti_status *tutti_checkpoint_add_iterator(tutti_checkpoint *checkpoint, const char *name,
                                             tutti_iterator *iterator) {
-  return Add(__func__, "checkpoint, name, iterator", checkpoint, name, iterator);
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, checkpoint, name, iterator);
+    return Add(checkpoint, name, iterator);
+  });
 }
 
 tutti_status *tutti_checkpoint_add_tensor(tutti_checkpoint *checkpoint, const char *name,
                                           tutti_tensor *tensor) {
-  return Add(__func__, "checkpoint, name, tensor", checkpoint, name, tensor);
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, checkpoint, name, tensor);
+    return Add(checkpoint, name, tensor);
+  });
 }
 
 tutti_status *tutti_checkpoint_save(tutti_checkpoint *checkpoint, const char *prefix, int64_t step,
                                     const tutti_call_options *call_options) {
-  return WithPath(__func__, "checkpoint, prefix", checkpoint, prefix, call_options,
-                  [&](Checkpoint &object, const CallOptions &wait) {
-                    return object.Save(prefix, step, wait).status();
-                  });
+  return Guard(__func__, From::kCrossReplica, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, checkpoint, prefix);
+    TUTTI_ASSIGN_OR_RETURN(const CallOptions wait, ReadCallOn(call, checkpoint, call_options));
+    return FromHandle(checkpoint)->Save(prefix, step, wait).status();
+  });
 }
 
 tutti_status *tutti_checkpoint_restore(tutti_checkpoint *checkpoint, const char *prefix,
                                        const tutti_call_options *call_options, int64_t *out_step) {
-  return WithPath(__func__, "checkpoint, prefix", checkpoint, prefix, call_options,
-                  [&](Checkpoint &object, const CallOptions &wait) -> Status {
-                    TUTTI_ASSIGN_OR_RETURN(const Manifest manifest, object.Restore(prefix, wait));
-                    if (out_step != nullptr) *out_step = manifest.step;
-                    return OkStatus();
-                  });
+  return Guard(__func__, From::kCrossReplica, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, checkpoint, prefix);
+    TUTTI_ASSIGN_OR_RETURN(const CallOptions wait, ReadCallOn(call, checkpoint, call_options));
+    TUTTI_ASSIGN_OR_RETURN(const Manifest manifest, FromHandle(checkpoint)->Restore(prefix, wait));
+    if (out_step != nullptr) *out_step = manifest.step;
+    return OkStatus();
+  });
 }
 
 tutti_status *tutti_checkpoint_write(tutti_checkpoint *checkpoint, const char *path,
                                      const tutti_call_options *call_options) {
-  return WithPath(
-      __func__, "checkpoint, path", checkpoint, path, call_options,
-      [&](Checkpoint &object, const CallOptions &wait) { return object.WriteFile(path, wait); });
+  return Guard(__func__, From::kCrossReplica, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, checkpoint, path);
+    TUTTI_ASSIGN_OR_RETURN(const CallOptions wait, ReadCallOn(call, checkpoint, call_options));
+    return FromHandle(checkpoint)->WriteFile(path, wait);
+  });
 }
 
 tutti_status *tutti_checkpoint_read(tutti_checkpoint *checkpoint, const char *path,
                                     const tutti_call_options *call_options) {
-  return WithPath(
-      __func__, "checkpoint, path", checkpoint, path, call_options,
-      [&](Checkpoint &object, const CallOptions &wait) { return object.ReadFile(path, wait); });
+  return Guard(__func__, From::kCrossReplica, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, checkpoint, path);
+    TUTTI_ASSIGN_OR_RETURN(const CallOptions wait, ReadCallOn(call, checkpoint, call_options));
+    return FromHandle(checkpoint)->ReadFile(path, wait);
+  });
 }
 
 void tutti_checkpoint_retain(const tutti_checkpoint *checkpoint) { RetainHandle(checkpoint); }

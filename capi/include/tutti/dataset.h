@@ -24,6 +24,9 @@ TUTTI_BEGIN_DECLS
 /* prefetch's and num_parallel_calls' "you choose". */
 #define TUTTI_AUTOTUNE (-1)
 
+/* tutti_dataset_shard's "the workers decide". */
+#define TUTTI_SHARD_HINT (-1)
+
 /* Compression of record files, over the whole file. */
 typedef int32_t tutti_compression;
 enum { TUTTI_COMPRESSION_NONE = 1, TUTTI_COMPRESSION_GZIP = 2, TUTTI_COMPRESSION_ZLIB = 3 };
@@ -219,7 +222,8 @@ TUTTI_API tutti_status *tutti_dataset_take(tutti_dataset **dataset, int64_t coun
 TUTTI_API tutti_status *tutti_dataset_skip(tutti_dataset **dataset, int64_t count,
                                            const tutti_transform_options *options);
 
-/* Elements index, index + num_shards, ...; 0 <= index < num_shards.
+/* Elements index, index + num_shards, ...; 0 <= index < num_shards. With TUTTI_SHARD_HINT for both
+ * all elements, but under auto_shard_policy HINT those of this worker of all workers.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_shard(tutti_dataset **dataset, int64_t num_shards,
                                             int64_t index, const tutti_transform_options *options);

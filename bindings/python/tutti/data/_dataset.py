@@ -211,7 +211,9 @@ class Dataset:
         return self._of(_native.dataset_skip(self._handle, count, name))
 
     def shard(self, num_shards: int, index: int, name: Optional[str] = None) -> "Dataset":
-        """Elements index, index + num_shards, ...; 0 <= index < num_shards."""
+        """Elements index, index + num_shards, ...; 0 <= index < num_shards. With
+        tutti.data.experimental.SHARD_HINT (-1) for both all elements, but under
+        AutoShardPolicy.HINT those of this worker of all workers."""
         return self._of(_native.dataset_shard(self._handle, num_shards, index, name))
 
     def concatenate(self, dataset: "Dataset", name: Optional[str] = None) -> "Dataset":
