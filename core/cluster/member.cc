@@ -121,9 +121,10 @@ void Member::GiveUpJoining(const Status& why) {
   // The reason travels: the coordinator tells it to the others, or notes it for this seat.
   if (connected_) Send(Goodbye{why});
   if (was_heard_ && !gathering_.misfit.ok()) return NotJoined(gathering_.misfit);
-  if (was_heard_) {
-    return NotJoined(Status(why.code(), Format("{} has given up waiting ({}); {}", who,
-                                               why.message(), gathering_.waiting_for)));
+  if (was_heard_ || options_.self.worker == 0) {
+    const std::string missing = was_heard_ ? gathering_.waiting_for : "nobody had come yet";
+    return NotJoined(Status(
+        why.code(), Format("{} has given up waiting ({}); {}", who, why.message(), missing)));
   }
   const std::string coordinator = DescribeSeat(0, options_.tasks, options_.addresses);
   const std::string seen =
@@ -231,6 +232,7 @@ void Member::Exchange(const std::string& key, std::string part, ExchangeDone don
   if (phase_ == Phase::kAlone) {
     return done(departures_[0].WithPrefix(Format("exchange {}", Quote(key))));
   }
+  if (!failure_.ok()) return done(failure_.WithPrefix(Format("exchange {}", Quote(key))));
   if (phase_ != Phase::kJoined) {
     return done(FailedPrecondition("exchange {}: this worker has left the job", Quote(key)));
   }
@@ -305,8 +307,9 @@ void Member::CoordinatorIsGone(std::string_view how) {
 
 void Member::Fail(Status reason) {
   phase_ = Phase::kEnded;
-  FailExchanges(reason);
-  observer_->OnFailed(reason);
+  failure_ = std::move(reason);
+  FailExchanges(failure_);
+  observer_->OnFailed(failure_);
 }
 
 void Member::Leave(Task done) {

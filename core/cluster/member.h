@@ -153,6 +153,7 @@ class Member {
   Gathering gathering_;
 
   std::vector<WorkerInfo> workers_;
+  Status failure_;
   std::vector<Status> departures_;
   bool coordinator_suspected_ = false;
   bool coordinator_lost_ = false;

@@ -434,6 +434,20 @@ TEST(Membership, APendingExchangeFailsWithTheJob) {
   EXPECT_EQ(BlamedWorker(got.status()), 2);
 }
 
+TEST(Membership, AnExchangeAfterTheFailureFailsWithIt) {
+  SimulatedJob job(26, 2);
+  job.StartAll();
+  job.RunFor(2 * kSecondNs);
+  job[1].Do([](Member& member) { member.Abort(DataLoss("torn")); });
+  job.RunFor(1 * kSecondNs);
+  Result<std::vector<std::string>> got = OkStatus();
+  job[0].Do([&](Member& member) {
+    member.Exchange("k", "x", [&](auto result) { got = std::move(result); });
+  });
+  job.RunFor(1 * kSecondNs);
+  EXPECT_EQ(got.status().ToString(), "DATA_LOSS: exchange \"k\": torn");
+}
+
 // A peer that sends what comes to its mind.
 class Rude final : public ControlHandler {
  public:
