@@ -29,6 +29,7 @@ class WatchedTransport final : public Transport {
   }
   ~WatchedTransport() override { cluster_->RemoveListener(listener_); }
 
+  const char* name() const override { return group_.transport->name(); }
   Status Execute(CollectiveCall* call) override { return group_.transport->Execute(call); }
   Status Fail(Status error) override { return group_.transport->Fail(std::move(error)); }
   Status failure() const override { return group_.transport->failure(); }

@@ -332,6 +332,8 @@ void Communicator::Abort(Status reason) {
 
 Status Communicator::epoch_status() const { return transport_->failure(); }
 
+const char* Communicator::transport_name() const { return transport_->name(); }
+
 Status Communicator::OnClose(const CallOptions& options) {
   closing_.store(true);
   transport_->Leave(Unavailable("it has left (closed)"));

@@ -85,6 +85,8 @@ class Communicator final : public Closable {
   int64_t size() const noexcept { return size_; }
   int64_t epoch() const noexcept { return epoch_; }
   const std::string& name() const noexcept { return group_name_; }
+  // "in_process", "shared_memory", "tcp" or "mixed"; static.
+  const char* transport_name() const;
 
   // Folds `input` of all ranks into `output` of every rank. `output` has the same dtype and shape
   // and may be `input`; both may be strided. What CheckReducible allows.

@@ -9,6 +9,7 @@
 
 #include "core/base/environment.h"
 #include "core/base/error.h"
+#include "core/base/executor.h"
 #include "core/base/log.h"
 #include "core/collective/call_header_wire.h"
 #include "core/collective/link_exchange.h"
@@ -27,10 +28,12 @@ constexpr int kMaxSegmentsInARow = 4;
 // An error waits so long for a peer to take what was begun before it, if the peer takes anything.
 constexpr int64_t kLingerNs = 200 * kMillisecondNs;
 constexpr int64_t kLingerIdleNs = 20 * kMillisecondNs;
+// What it has not taken by then is sent in the background.
+constexpr int64_t kFlushIntervalNs = 10 * kMillisecondNs;
 
 }  // namespace
 
-class LinkTransport::State {
+class LinkTransport::State : public std::enable_shared_from_this<State> {
  public:
   State(Ref<Environment> environment, Options options, std::unique_ptr<LinkWaker> waker,
         std::vector<std::unique_ptr<Link>> links)
@@ -118,6 +121,7 @@ class LinkTransport::State {
   void Release() {
     while (true) {
       if (HasNews()) TellNews();
+      if (HasUnsentNews() && !flush_posted_.exchange(true)) PostFlush();
       busy_.store(false);
       busy_.notify_one();
       if (!HasNews() || busy_.exchange(true)) return;
@@ -141,6 +145,41 @@ class LinkTransport::State {
       }
       if (!goodbye.empty()) peer->QueueFrame(FrameKind::kGoodbye, sequence_, goodbye);
       peer->Send();
+    }
+  }
+
+  // An error or a goodbye waits behind something that a peer has not taken yet.
+  bool HasUnsentNews() const {
+    if (!failed_.load() && !left_.load()) return false;
+    return std::any_of(peers_.begin(), peers_.end(), [](const std::unique_ptr<LinkPeer>& peer) {
+      return peer && Owes(*peer);
+    });
+  }
+  // Whether the peer has to be told something, and cares.
+  static bool Owes(LinkPeer& peer) {
+    return peer.sending() && !peer.closed() && peer.error().ok() && peer.leave_reason().ok();
+  }
+  void PostFlush() {
+    const uint64_t timer = environment_->executor().PostAfter(
+        kFlushIntervalNs, Task([weak = weak_from_this()] {
+          if (const std::shared_ptr<State> state = weak.lock()) state->Flush();
+        }));
+    // After shutdown there is nobody to do it.
+    if (timer == 0) flush_posted_.store(false);
+  }
+  void Flush() {
+    if (busy_.exchange(true)) return PostFlush();
+    flush_posted_.store(false);
+    bool progress = false;
+    SendAndDiscard(&progress);
+    Release();
+  }
+  void SendAndDiscard(bool* progress) {
+    for (const std::unique_ptr<LinkPeer>& peer : peers_) {
+      if (!peer || peer->closed()) continue;
+      *progress |= peer->Send();
+      // A peer that has failed itself, or has left, says so; other nonsense does not matter now.
+      (void)peer->Receive(sequence_, nullptr, progress).ok();
     }
   }
 
@@ -172,16 +211,9 @@ class LinkTransport::State {
     CallOptions idle;
     const Deadline end = Deadline::After(environment_->clock(), kLingerNs);
     while (!end.Expired(environment_->clock())) {
-      bool waits = false;
       bool progress = false;
-      for (const std::unique_ptr<LinkPeer>& peer : peers_) {
-        if (!peer || peer->closed()) continue;
-        progress |= peer->Send();
-        if (!peer->Receive(sequence_, nullptr, &progress).ok()) continue;
-        waits |= peer->sending() && !peer->closed() && peer->error().ok() &&
-                 peer->leave_reason().ok();
-      }
-      if (!waits) return;
+      SendAndDiscard(&progress);
+      if (!HasUnsentNews()) return;
       if (progress) continue;
       idle.deadline = Deadline::After(environment_->clock(), kLingerIdleNs);
       LinkWait wait(*environment_, idle, *waker_);
@@ -512,12 +544,25 @@ class LinkTransport::State {
   std::atomic<bool> left_{false};
   std::atomic<bool> error_told_{false};
   std::atomic<bool> goodbye_told_{false};
+  std::atomic<bool> flush_posted_{false};
   std::atomic<bool> flight_record_claimed_{false};
   mutable std::mutex mutex_;  // guards all below
   Status failure_;
   int64_t told_by_ = -1;  // the peer that knows of the failure, because it said so
   Status leave_reason_;
 };
+
+namespace {
+
+const char* NameOf(const std::vector<std::unique_ptr<Link>>& links) {
+  bool tcp = false, rings = false;
+  for (const std::unique_ptr<Link>& link : links) {
+    if (link) (link->kind() == std::string_view("tcp") ? tcp : rings) = true;
+  }
+  return tcp && rings ? "mixed" : rings ? "shared_memory" : "tcp";
+}
+
+}  // namespace
 
 Result<std::unique_ptr<LinkTransport>> LinkTransport::Create(
     Ref<Environment> environment, Options options, std::vector<std::unique_ptr<Link>> links) {
@@ -526,11 +571,14 @@ Result<std::unique_ptr<LinkTransport>> LinkTransport::Create(
                          options.name);
   }
   TUTTI_ASSIGN_OR_RETURN(std::unique_ptr<LinkWaker> waker, LinkWaker::Create());
-  return std::unique_ptr<LinkTransport>(new LinkTransport(std::make_unique<State>(
-      std::move(environment), std::move(options), std::move(waker), std::move(links))));
+  const char* name = NameOf(links);
+  return std::unique_ptr<LinkTransport>(new LinkTransport(
+      name, std::make_unique<State>(std::move(environment), std::move(options), std::move(waker),
+                                    std::move(links))));
 }
 
-LinkTransport::LinkTransport(std::unique_ptr<State> state) : state_(std::move(state)) {}
+LinkTransport::LinkTransport(const char* name, std::unique_ptr<State> state)
+    : name_(name), state_(std::move(state)) {}
 LinkTransport::~LinkTransport() = default;
 
 Status LinkTransport::Execute(CollectiveCall* call) { return state_->Execute(call); }

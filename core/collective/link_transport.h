@@ -46,6 +46,7 @@ class LinkTransport final : public Transport {
                                                        std::vector<std::unique_ptr<Link>> links);
   ~LinkTransport() override;
 
+  const char* name() const override { return name_; }
   Status Execute(CollectiveCall* call) override;
   Status Fail(Status error) override;
   Status failure() const override;
@@ -54,8 +55,9 @@ class LinkTransport final : public Transport {
 
  private:
   class State;
-  explicit LinkTransport(std::unique_ptr<State> state);
+  LinkTransport(const char* name, std::unique_ptr<State> state);
 
+  const char* const name_;
   const std::unique_ptr<State> state_;
 };
 

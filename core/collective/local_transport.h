@@ -16,6 +16,8 @@ class LocalTransport final : public Transport {
   LocalTransport(Ref<LocalGroup> group, int64_t rank);
   ~LocalTransport() override;
 
+  const char* name() const override { return "in_process"; }
+
   Status Execute(CollectiveCall* call) override;
   Status Fail(Status error) override { return group_->Fail(std::move(error)); }
   Status failure() const override { return group_->failure(); }

@@ -41,6 +41,7 @@ class SharedTransport final : public Transport {
                                                          SharedGroupOptions options);
   ~SharedTransport() override;
 
+  const char* name() const override { return "shared_memory"; }
   Status Execute(CollectiveCall* call) override;
   Status Fail(Status error) override;
   Status failure() const override;

@@ -39,6 +39,9 @@ class Transport {
  public:
   virtual ~Transport() = default;
 
+  // How ranks reach each other: "in_process", "shared_memory", "tcp", "mixed"; static.
+  virtual const char* name() const = 0;
+
   // Runs the call with the peers; the first error of any rank ends the epoch for all.
   virtual Status Execute(CollectiveCall* call) = 0;
 
