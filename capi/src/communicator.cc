@@ -10,6 +10,8 @@
 #include "capi/src/options.h"
 #include "capi/src/roots.h"
 #include "core/base/error.h"
+#include "core/cluster/cluster.h"
+#include "core/runtime/multi_worker.h"
 
 using namespace tutti;
 using namespace tutti::capi;
@@ -28,6 +30,28 @@ tutti_status *tutti_communicator_create_local(tutti_runtime *runtime, size_t siz
     for (Ref<Communicator> &rank : ranks) *out_communicators++ = Give(std::move(rank));
     return OkStatus();
   });
+}
+
+tutti_status *tutti_communicator_create(tutti_cluster *cluster,
+                                        const tutti_communicator_options *options,
+                                        const tutti_call_options *call_options,
+                                        tutti_communicator **out_communicator) {
+  return Guard(__func__, From::kCrossReplica, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, cluster, out_communicator);
+    TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
+    auto object = Ref<Cluster>::Retain(FromHandle(cluster));
+    Runtime &root = Runtime::Of(object->environment());
+    TUTTI_ASSIGN_OR_RETURN(const CallOptions wait, ReadCall(call, root, call_options));
+    TUTTI_ASSIGN_OR_RETURN(auto communicator,
+                           CreateCommunicator(root, std::move(object),
+                                              TextOr(set.name, ""), wait));
+    *out_communicator = Give(std::move(communicator));
+    return OkStatus();
+  });
+}
+
+const char *tutti_communicator_get_transport(const tutti_communicator *communicator) {
+  return communicator == nullptr ? "" : FromHandle(communicator)->transport_name();
 }
 
 int64_t tutti_communicator_get_rank(const tutti_communicator *communicator) {

@@ -22,11 +22,19 @@ namespace {
 
 Result<InputOptions> ReadInputOptions(Call call, const tutti_input_options *options) {
   TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
-  if (set.rebatch != 0 && set.rebatch != TUTTI_REBATCH_CEIL) {
-    return InvalidArgument("{}: the option rebatch is {}; expected TUTTI_REBATCH_CEIL (1)",
-                           call.function, set.rebatch);
-  }
   InputOptions input;
+  switch (set.rebatch) {
+    case TUTTI_UNSET:
+    case TUTTI_REBATCH_CEIL:
+      break;
+    case TUTTI_REBATCH_EVEN:
+      input.rebatch = Rebatch::kEven;
+      break;
+    default:
+      return InvalidArgument(
+          "{}: the option rebatch is {}; expected TUTTI_REBATCH_CEIL (1) or TUTTI_REBATCH_EVEN (2)",
+          call.function, set.rebatch);
+  }
   TUTTI_ASSIGN_OR_RETURN(input.prefetch_to_device,
                          ReadTristate(call, set.prefetch_to_device, true, "prefetch_to_device"));
   return input;
@@ -79,6 +87,15 @@ const tutti_spec *tutti_distributed_dataset_get_element_spec(
 
 int64_t tutti_distributed_dataset_get_cardinality(const tutti_distributed_dataset *dataset) {
   return dataset == nullptr ? 0 : FromHandle(dataset)->cardinality();
+}
+
+tutti_status *tutti_distributed_dataset_explain(const tutti_distributed_dataset *dataset,
+                                                tutti_bytes **out_text) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, dataset, out_text);
+    *out_text = GiveBytes(FromHandle(dataset)->Explain());
+    return OkStatus();
+  });
 }
 
 void tutti_distributed_dataset_retain(const tutti_distributed_dataset *dataset) {

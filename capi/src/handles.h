@@ -19,6 +19,8 @@ namespace tutti {
 class Cancellation;
 class Checkpoint;
 class CheckpointManager;
+class Cluster;
+class ClusterResolver;
 class Communicator;
 class Context;
 class Dataset;
@@ -40,6 +42,7 @@ class Variable;
 namespace capi {
 
 class Bytes;
+class ClusterSpecHandle;
 class DataOptionsHandle;
 class DeviceSpecHandle;
 
@@ -58,6 +61,9 @@ TUTTI_DEFINE_HANDLE_(tutti_bytes, Bytes)
 TUTTI_DEFINE_HANDLE_(tutti_cancellation, Cancellation)
 TUTTI_DEFINE_HANDLE_(tutti_checkpoint, Checkpoint)
 TUTTI_DEFINE_HANDLE_(tutti_checkpoint_manager, CheckpointManager)
+TUTTI_DEFINE_HANDLE_(tutti_cluster, Cluster)
+TUTTI_DEFINE_HANDLE_(tutti_cluster_resolver, ClusterResolver)
+TUTTI_DEFINE_HANDLE_(tutti_cluster_spec, ClusterSpecHandle)
 TUTTI_DEFINE_HANDLE_(tutti_communicator, Communicator)
 TUTTI_DEFINE_HANDLE_(tutti_context, Context)
 TUTTI_DEFINE_HANDLE_(tutti_data_options, DataOptionsHandle)

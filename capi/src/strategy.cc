@@ -9,10 +9,12 @@
 #include <vector>
 
 #include "capi/src/callback.h"
+#include "capi/src/cluster_resolver.h"
 #include "capi/src/guard.h"
 #include "capi/src/options.h"
 #include "capi/src/roots.h"
 #include "core/base/error.h"
+#include "core/runtime/multi_worker.h"
 
 using namespace tutti;
 using namespace tutti::capi;
@@ -35,6 +37,16 @@ Result<StrategyOptions> ReadStrategyOptions(Call call, const tutti_strategy_opti
       "{}: the option cross_device_ops is {}; expected AUTO (1) or "
       "REDUCTION_TO_ONE_DEVICE (2)",
       call.function, set.cross_device_ops);
+}
+
+Result<std::vector<std::string>> ReadNames(Call call, size_t count, const char *const *devices) {
+  TUTTI_REQUIRE_ARRAY(call, count, devices);
+  std::vector<std::string> names;
+  for (size_t i = 0; i < count; ++i) {
+    if (devices[i] == nullptr) return NullArgument(call.function, "devices", 0).With("index", i);
+    names.emplace_back(devices[i]);
+  }
+  return names;
 }
 
 }  // namespace
@@ -72,20 +84,46 @@ tutti_status *tutti_strategy_create_mirrored(tutti_runtime *runtime, size_t coun
                                              tutti_strategy **out_strategy) {
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, out_strategy);
-    TUTTI_REQUIRE_ARRAY(call, count, devices);
+    TUTTI_ASSIGN_OR_RETURN(const auto names, ReadNames(call, count, devices));
     TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
     TUTTI_ASSIGN_OR_RETURN(const StrategyOptions read, ReadStrategyOptions(call, options));
     TUTTI_RETURN_IF_ERROR(ReadCall(call, *root, call_options).status());
-    std::vector<std::string> names;
-    for (size_t i = 0; i < count; ++i) {
-      if (devices[i] == nullptr) return NullArgument(call.function, "devices", 0).With("index", i);
-      names.emplace_back(devices[i]);
-    }
     TUTTI_ASSIGN_OR_RETURN(auto strategy,
                            Strategy::CreateMirrored(root, root->devices(), names, read));
     *out_strategy = Give(std::move(strategy));
     return OkStatus();
   });
+}
+
+tutti_status *tutti_strategy_create_multi_worker_mirrored(
+    tutti_runtime *runtime, const tutti_multi_worker_options *options,
+    const tutti_call_options *call_options, tutti_strategy **out_strategy) {
+  return Guard(__func__, From::kCrossReplica, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, out_strategy);
+    TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
+    TUTTI_ASSIGN_OR_RETURN(auto names, ReadNames(call, set.device_count, set.devices));
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
+    TUTTI_ASSIGN_OR_RETURN(const CallOptions wait, ReadCall(call, *root, call_options));
+    StrategyOptions read;
+    read.name = TextOr(set.name, "");
+    TUTTI_ASSIGN_OR_RETURN(
+        auto strategy, CreateMultiWorkerMirrored(*root, *ResolverOrTfConfig(set.resolver),
+                                                 std::move(names), read, wait));
+    *out_strategy = Give(std::move(strategy));
+    return OkStatus();
+  });
+}
+
+int64_t tutti_strategy_get_worker(const tutti_strategy *strategy) {
+  return strategy == nullptr ? 0 : FromHandle(strategy)->worker();
+}
+
+int64_t tutti_strategy_get_worker_count(const tutti_strategy *strategy) {
+  return strategy == nullptr ? 0 : FromHandle(strategy)->num_workers();
+}
+
+const tutti_cluster_resolver *tutti_strategy_get_cluster_resolver(const tutti_strategy *strategy) {
+  return strategy == nullptr ? nullptr : ToHandle(FromHandle(strategy)->cluster_resolver());
 }
 
 int64_t tutti_strategy_get_num_replicas_in_sync(const tutti_strategy *strategy) {

@@ -8,6 +8,7 @@
 #ifndef TUTTI_COMMUNICATOR_H_
 #define TUTTI_COMMUNICATOR_H_
 
+#include <tutti/cluster.h>
 #include <tutti/context.h>
 
 TUTTI_BEGIN_DECLS
@@ -25,6 +26,19 @@ typedef struct tutti_communicator_options {
 TUTTI_API tutti_status *tutti_communicator_create_local(tutti_runtime *runtime, size_t size,
                                                         const tutti_communicator_options *options,
                                                         tutti_communicator **out_communicators);
+
+/* One rank per worker of `cluster`: every worker makes the same call with the same name. Workers of
+ * one machine share memory, others speak TCP (the setting transport). Making it again under the
+ * same name begins the next epoch.
+ * Context: cross-replica. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_communicator_create(tutti_cluster *cluster,
+                                                  const tutti_communicator_options *options,
+                                                  const tutti_call_options *call,
+                                                  tutti_communicator **out_communicator);
+
+/* How the ranks reach each other: "in_process", "shared_memory", "tcp" or "mixed"; static.
+ * Context: any. Threads: any. Since: 0.1. */
+TUTTI_API const char *tutti_communicator_get_transport(const tutti_communicator *communicator);
 
 /* Context: any. Threads: any. Since: 0.1. */
 TUTTI_API int64_t tutti_communicator_get_rank(const tutti_communicator *communicator);

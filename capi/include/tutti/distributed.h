@@ -1,9 +1,11 @@
 /* Distributed datasets: each step gives every replica its part of a global batch.
  *
  * tutti_strategy_distribute_dataset cuts every batch of b rows into slices of ceil(b / replicas)
- * rows, trailing slices empty, never across batches. When replicas run out at different steps,
- * those without data get batches of 0 rows, until none has data. A batch that comes from here tells
- * tutti_strategy_run how many rows the step has over all replicas. */
+ * rows, trailing slices empty, never across batches (TUTTI_REBATCH_EVEN: slices of static, nearly
+ * equal sizes, across batches). Several workers share the data by the option
+ * experimental_distribute.auto_shard_policy: by files, by slices, or not at all. When replicas run
+ * out at different steps, those without data get batches of 0 rows, until none has data. A batch
+ * that comes from here tells tutti_strategy_run how many rows the step has over all replicas. */
 #ifndef TUTTI_DISTRIBUTED_H_
 #define TUTTI_DISTRIBUTED_H_
 
@@ -14,7 +16,7 @@ TUTTI_BEGIN_DECLS
 
 /* How a batch is cut over replicas. */
 typedef int32_t tutti_rebatch;
-enum { TUTTI_REBATCH_CEIL = 1 };
+enum { TUTTI_REBATCH_CEIL = 1, TUTTI_REBATCH_EVEN = 2 };
 
 typedef struct tutti_input_options {
   size_t struct_size;
@@ -52,6 +54,11 @@ TUTTI_API const tutti_spec *tutti_distributed_dataset_get_element_spec(
  * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API int64_t
 tutti_distributed_dataset_get_cardinality(const tutti_distributed_dataset *dataset);
+
+/* How batches are cut and shared between the workers, and why, as text for people.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_distributed_dataset_explain(const tutti_distributed_dataset *dataset,
+                                                          tutti_bytes **out_text);
 
 /* Context: any. Threads: any. Since: 0.1. */
 TUTTI_API void tutti_distributed_dataset_retain(const tutti_distributed_dataset *dataset);

@@ -8,6 +8,7 @@
 #define TUTTI_STRATEGY_H_
 
 #include <tutti/call.h>
+#include <tutti/cluster.h>
 #include <tutti/context.h>
 
 TUTTI_BEGIN_DECLS
@@ -44,6 +45,40 @@ TUTTI_API tutti_status *tutti_strategy_create_mirrored(tutti_runtime *runtime, s
                                                        const tutti_strategy_options *options,
                                                        const tutti_call_options *call,
                                                        tutti_strategy **out_strategy);
+
+typedef struct tutti_multi_worker_options {
+  size_t struct_size;
+  const char *name;
+  const tutti_cluster_resolver *resolver; /* default: TF_CONFIG */
+  size_t device_count;                    /* 0: as many replicas as the setting replicas says, else
+                                             all GPUs, else the CPU */
+  const char *const *devices;
+} tutti_multi_worker_options;
+#define TUTTI_MULTI_WORKER_OPTIONS_INIT \
+  { sizeof(tutti_multi_worker_options), NULL, NULL, 0, NULL }
+
+/* The replicas of several processes: chief and workers of the resolver's cluster, each with equally
+ * many devices. Without a cluster this process is alone. Every worker makes the same calls on its
+ * strategy in the same order: this one, creating variables, distributing datasets, run, reduce,
+ * gather. Replicas are numbered through all workers. Errors: as tutti_cluster_join; when a worker
+ * dies, whatever waits for it fails with UNAVAILABLE that names it (details "rank", "worker").
+ * Context: cross-replica. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_strategy_create_multi_worker_mirrored(
+    tutti_runtime *runtime, const tutti_multi_worker_options *options,
+    const tutti_call_options *call, tutti_strategy **out_strategy);
+
+/* This process's place among the strategy's workers, 0 where there is one only.
+ * Context: any. Threads: any. Since: 0.1. */
+TUTTI_API int64_t tutti_strategy_get_worker(const tutti_strategy *strategy);
+
+/* The workers, this one included.
+ * Context: any. Threads: any. Since: 0.1. */
+TUTTI_API int64_t tutti_strategy_get_worker_count(const tutti_strategy *strategy);
+
+/* The resolver of a strategy of several workers; NULL for one worker. Borrowed.
+ * Context: any. Threads: any. Since: 0.1. */
+TUTTI_API const tutti_cluster_resolver *tutti_strategy_get_cluster_resolver(
+    const tutti_strategy *strategy);
 
 /* All replicas of all workers.
  * Context: any. Threads: any. Since: 0.1. */

@@ -42,6 +42,7 @@
 #include <tutti/abi.h>
 #include <tutti/call.h>
 #include <tutti/checkpoint.h>
+#include <tutti/cluster.h>
 #include <tutti/communicator.h>
 #include <tutti/context.h>
 #include <tutti/dataset.h>

@@ -1,0 +1,186 @@
+/* Clusters: who takes part in a job of several processes, and this process's seat in it.
+ *
+ * A *cluster spec* lists the tasks of each job ("chief", "worker", "ps", "evaluator") with their
+ * addresses. A *cluster resolver* finds the spec, and which task this process is: given as it is, or
+ * read from TF_CONFIG. A *cluster* is the seat itself: joining it is a rendezvous of the chief and
+ * all workers (chief first, then worker 0, 1, ...), which watch each other from then on. The first
+ * of them listens at its address, all others connect to it; every connection proves the job secret
+ * (TUTTI_JOB_SECRET_FILE, TUTTI_JOB_SECRET; on loopback a file of the user's own). */
+#ifndef TUTTI_CLUSTER_H_
+#define TUTTI_CLUSTER_H_
+
+#include <tutti/call.h>
+
+TUTTI_BEGIN_DECLS
+
+/* ---- Cluster specs: immutable ---- */
+
+/* From JSON: {"worker": ["10.0.0.1:2222", "10.0.0.2:2222"], "ps": {"1": "10.0.0.3:2222"}}; a job is
+ * a list, or an object from index to address. INVALID_ARGUMENT says where the text is wrong.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_cluster_spec_create(const char *json, tutti_cluster_spec **out_spec);
+
+/* The same JSON, jobs by name.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_cluster_spec_to_json(const tutti_cluster_spec *spec,
+                                                   tutti_bytes **out_json);
+
+/* How many jobs there are.
+ * Context: any. Threads: any. Since: 0.1. */
+TUTTI_API size_t tutti_cluster_spec_get_job_count(const tutti_cluster_spec *spec);
+
+/* The name of a job, by number, in the order of the names; NULL past the last one.
+ * Context: any. Threads: any. Since: 0.1. */
+TUTTI_API const char *tutti_cluster_spec_get_job(const tutti_cluster_spec *spec, size_t i);
+
+/* How many tasks a job has; 0 for an unknown one.
+ * Context: any. Threads: any. Since: 0.1. */
+TUTTI_API size_t tutti_cluster_spec_get_task_count(const tutti_cluster_spec *spec, const char *job);
+
+/* The index of the i-th task of a job, indices growing; -1 past the last one.
+ * Context: any. Threads: any. Since: 0.1. */
+TUTTI_API int64_t tutti_cluster_spec_get_task_index(const tutti_cluster_spec *spec, const char *job,
+                                                    size_t i);
+
+/* The address of a task; NULL when there is no such task.
+ * Context: any. Threads: any. Since: 0.1. */
+TUTTI_API const char *tutti_cluster_spec_get_task_address(const tutti_cluster_spec *spec,
+                                                          const char *job, int64_t index);
+
+/* Context: any. Threads: any. Since: 0.1. */
+TUTTI_API void tutti_cluster_spec_retain(const tutti_cluster_spec *spec);
+
+/* Context: any. Threads: any. Since: 0.1. */
+TUTTI_API void tutti_cluster_spec_release(const tutti_cluster_spec *spec);
+
+/* ---- Resolvers ---- */
+
+typedef struct tutti_cluster_resolver_options {
+  size_t struct_size;
+  const char *task_type;                 /* beats what the resolver finds */
+  tutti_optional_int64 task_id;          /* the same */
+  const char *rpc_layer;                 /* the same; "grpc" */
+  const char *environment;               /* the same; "", "google": for the reference's callers */
+  const char *master;                    /* of a simple resolver */
+  tutti_optional_int64 num_accelerators; /* GPUs of this task; default: what the machine has */
+} tutti_cluster_resolver_options;
+#define TUTTI_CLUSTER_RESOLVER_OPTIONS_INIT \
+  { sizeof(tutti_cluster_resolver_options), NULL, {0, 0}, NULL, NULL, NULL, {0, 0} }
+
+/* Says what it was given.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_cluster_resolver_create_simple(
+    const tutti_cluster_spec *spec, const tutti_cluster_resolver_options *options,
+    tutti_cluster_resolver **out_resolver);
+
+/* Reads the variable TF_CONFIG, anew at each question: {"cluster": {...}, "task": {"type": "worker",
+ * "index": 1}}, the index a number or text. No variable: an empty cluster.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_cluster_resolver_create_tf_config(
+    const tutti_cluster_resolver_options *options, tutti_cluster_resolver **out_resolver);
+
+/* The tasks of the cluster. INVALID_ARGUMENT for a TF_CONFIG that is wrong, saying where.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_cluster_resolver_read_cluster_spec(
+    const tutti_cluster_resolver *resolver, tutti_cluster_spec **out_spec);
+
+/* "worker" and so on; *out_type = NULL when it is not known.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_cluster_resolver_read_task_type(
+    const tutti_cluster_resolver *resolver, tutti_bytes **out_type);
+
+/* Not present when it is not known.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_cluster_resolver_read_task_id(const tutti_cluster_resolver *resolver,
+                                                            tutti_optional_int64 *out_id);
+
+/* *out_layer = NULL when there is none.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_cluster_resolver_read_rpc_layer(
+    const tutti_cluster_resolver *resolver, tutti_bytes **out_layer);
+
+/* The address to connect to, "grpc://10.0.0.1:2222", of a task or, without one, of the master; empty
+ * for an empty cluster. NULL and absent arguments: the resolver's own.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_cluster_resolver_read_master(const tutti_cluster_resolver *resolver,
+                                                           const char *task_type,
+                                                           tutti_optional_int64 task_id,
+                                                           const char *rpc_layer,
+                                                           tutti_bytes **out_master);
+
+/* GPUs of this task.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_cluster_resolver_read_num_accelerators(
+    const tutti_cluster_resolver *resolver, int64_t *out_count);
+
+/* "" by default.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_cluster_resolver_read_environment(
+    const tutti_cluster_resolver *resolver, tutti_bytes **out_environment);
+
+/* Context: any. Threads: any. Since: 0.1. */
+TUTTI_API void tutti_cluster_resolver_retain(const tutti_cluster_resolver *resolver);
+
+/* Context: any. Threads: any. Since: 0.1. */
+TUTTI_API void tutti_cluster_resolver_release(const tutti_cluster_resolver *resolver);
+
+/* ---- This process's seat ---- */
+
+typedef struct tutti_cluster_options {
+  size_t struct_size;
+  int64_t num_replicas; /* of this worker, equal on all; default: the setting replicas, else 1 */
+} tutti_cluster_options;
+#define TUTTI_CLUSTER_OPTIONS_INIT \
+  { sizeof(tutti_cluster_options), 0 }
+
+/* Waits for the chief and all workers of the resolver's cluster (NULL: TF_CONFIG), as long as the
+ * call's timeout or else the setting join_timeout allows. A runtime has one seat in a cluster:
+ * joining the same one again gives the same object, another one is FAILED_PRECONDITION.
+ * Errors: INVALID_ARGUMENT for a resolver that is wrong or empty, an unknown task, an address
+ * without a port or one that comes twice, and, on every worker, for workers that do not fit together
+ * (versions, replicas, specs); UNAVAILABLE when the first worker cannot be reached, or its port is in
+ * use; UNAUTHENTICATED for another job secret; DEADLINE_EXCEEDED names who has not come.
+ * Context: cross-replica. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_cluster_join(tutti_runtime *runtime,
+                                           const tutti_cluster_resolver *resolver,
+                                           const tutti_cluster_options *options,
+                                           const tutti_call_options *call,
+                                           tutti_cluster **out_cluster);
+
+/* This process's place among the workers, from 0.
+ * Context: any. Threads: any. Since: 0.1. */
+TUTTI_API int64_t tutti_cluster_get_worker(const tutti_cluster *cluster);
+
+/* How many workers there are.
+ * Context: any. Threads: any. Since: 0.1. */
+TUTTI_API int64_t tutti_cluster_get_worker_count(const tutti_cluster *cluster);
+
+/* "worker 1 (pid 4711)", with its host where that is another one.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_cluster_describe_worker(const tutti_cluster *cluster, int64_t worker,
+                                                      tutti_bytes **out_text);
+
+/* NULL while the job goes on; else what ended it: UNAVAILABLE with the details "rank" and "worker"
+ * for a worker that died or fell silent, or what an abort said.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_cluster_check(const tutti_cluster *cluster);
+
+/* Ends the job on all workers with ABORTED and `message`; the first reason stays. It is told to the
+ * others in the background: calls that are under way may still succeed.
+ * Context: any. Threads: any. Since: 0.1. */
+TUTTI_API void tutti_cluster_abort(tutti_cluster *cluster, const char *message);
+
+/* Says goodbye to the others and stops the seat's threads. What still needs this worker fails with
+ * UNAVAILABLE that says it has left. Shutdown of the runtime does the same.
+ * Context: cross-replica. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_cluster_close(tutti_cluster *cluster, const tutti_call_options *call);
+
+/* Context: any. Threads: any. Since: 0.1. */
+TUTTI_API void tutti_cluster_retain(const tutti_cluster *cluster);
+
+/* Context: any. Threads: any. Since: 0.1. */
+TUTTI_API void tutti_cluster_release(const tutti_cluster *cluster);
+
+TUTTI_END_DECLS
+
+#endif /* TUTTI_CLUSTER_H_ */

@@ -1,0 +1,285 @@
+// Cluster specs, and the resolvers that find them.
+#include "capi/src/cluster_resolver.h"
+
+#include <tutti/cluster.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "capi/src/bytes.h"
+#include "capi/src/guard.h"
+#include "capi/src/options.h"
+#include "capi/src/roots.h"
+#include "core/base/error.h"
+#include "core/cluster/cluster_resolver.h"
+#include "core/cluster/cluster_spec.h"
+#include "core/cluster/simple_cluster_resolver.h"
+#include "core/cluster/tf_config_cluster_resolver.h"
+#include "core/device/device.h"
+
+using namespace tutti;
+using namespace tutti::capi;
+
+namespace tutti::capi {
+
+// What tutti_cluster_spec is: the spec, and its parts as getters lend them.
+class ClusterSpecHandle final : public RefCounted {
+ public:
+  using Tasks = std::vector<std::pair<int64_t, std::string>>;
+
+  static Result<Ref<ClusterSpecHandle>> Create(ClusterSpec spec) {
+    std::vector<std::pair<std::string, Tasks>> jobs;
+    for (const std::string &job : spec.jobs()) {
+      TUTTI_ASSIGN_OR_RETURN(const std::vector<int64_t> indices, spec.task_indices(job));
+      Tasks tasks;
+      for (const int64_t index : indices) {
+        TUTTI_ASSIGN_OR_RETURN(std::string address, spec.task_address(job, index));
+        tasks.emplace_back(index, std::move(address));
+      }
+      jobs.emplace_back(job, std::move(tasks));
+    }
+    return MakeRef<ClusterSpecHandle>(std::move(spec), std::move(jobs));
+  }
+  ClusterSpecHandle(ClusterSpec spec, std::vector<std::pair<std::string, Tasks>> jobs)
+      : spec_(std::move(spec)), jobs_(std::move(jobs)) {}
+
+  const ClusterSpec &spec() const { return spec_; }
+  const std::vector<std::pair<std::string, Tasks>> &jobs() const { return jobs_; }
+  // Null for an unknown job.
+  const Tasks *Find(std::string_view job) const {
+    for (const auto &[name, tasks] : jobs_) {
+      if (name == job) return &tasks;
+    }
+    return nullptr;
+  }
+
+ private:
+  const ClusterSpec spec_;
+  const std::vector<std::pair<std::string, Tasks>> jobs_;
+};
+
+Ref<ClusterResolver> ResolverOrTfConfig(const tutti_cluster_resolver *resolver) {
+  if (resolver == nullptr) return MakeRef<TFConfigClusterResolver>(TFConfigClusterResolver::Options());
+  return Ref<ClusterResolver>::Retain(const_cast<ClusterResolver *>(FromHandle(resolver)));
+}
+
+}  // namespace tutti::capi
+
+namespace {
+
+const char kGpu[] = "GPU";
+
+const ClusterSpecHandle::Tasks *TasksOf(const tutti_cluster_spec *spec, const char *job) {
+  return spec == nullptr || job == nullptr ? nullptr : FromHandle(spec)->Find(job);
+}
+
+std::optional<std::string> OptionalText(const char *text) {
+  return text == nullptr ? std::nullopt : std::optional<std::string>(text);
+}
+
+Result<AcceleratorCounts> ReadAccelerators(Call call, const tutti_optional_int64 &count) {
+  AcceleratorCounts counts;
+  if (count.present == 0) return counts;
+  if (count.value < 0) {
+    return InvalidArgument("{}: the option num_accelerators is {}; expected 0 or more",
+                           call.function, count.value);
+  }
+  counts[kGpu] = count.value;
+  return counts;
+}
+
+Result<std::optional<int64_t>> ReadTaskId(Call call, const tutti_optional_int64 &id) {
+  const std::optional<int64_t> read = ReadOptional(id);
+  if (read.value_or(0) < 0) {
+    return InvalidArgument("{}: task_id is {}; expected 0 or more", call.function, *read);
+  }
+  return read;
+}
+
+}  // namespace
+
+// ---- Cluster specs
+
+tutti_status *tutti_cluster_spec_create(const char *json, tutti_cluster_spec **out_spec) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, json, out_spec);
+    TUTTI_ASSIGN_OR_RETURN(ClusterSpec spec, ClusterSpec::FromJson(json));
+    TUTTI_ASSIGN_OR_RETURN(auto handle, ClusterSpecHandle::Create(std::move(spec)));
+    *out_spec = Give(std::move(handle));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_cluster_spec_to_json(const tutti_cluster_spec *spec, tutti_bytes **out_json) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, spec, out_json);
+    *out_json = GiveBytes(FromHandle(spec)->spec().ToJson());
+    return OkStatus();
+  });
+}
+
+size_t tutti_cluster_spec_get_job_count(const tutti_cluster_spec *spec) {
+  return spec == nullptr ? 0 : FromHandle(spec)->jobs().size();
+}
+
+const char *tutti_cluster_spec_get_job(const tutti_cluster_spec *spec, size_t i) {
+  if (i >= tutti_cluster_spec_get_job_count(spec)) return nullptr;
+  return FromHandle(spec)->jobs()[i].first.c_str();
+}
+
+size_t tutti_cluster_spec_get_task_count(const tutti_cluster_spec *spec, const char *job) {
+  const ClusterSpecHandle::Tasks *tasks = TasksOf(spec, job);
+  return tasks == nullptr ? 0 : tasks->size();
+}
+
+int64_t tutti_cluster_spec_get_task_index(const tutti_cluster_spec *spec, const char *job,
+                                          size_t i) {
+  if (i >= tutti_cluster_spec_get_task_count(spec, job)) return -1;
+  return (*TasksOf(spec, job))[i].first;
+}
+
+const char *tutti_cluster_spec_get_task_address(const tutti_cluster_spec *spec, const char *job,
+                                                int64_t index) {
+  const ClusterSpecHandle::Tasks *tasks = TasksOf(spec, job);
+  if (tasks == nullptr) return nullptr;
+  for (const auto &[task, address] : *tasks) {
+    if (task == index) return address.c_str();
+  }
+  return nullptr;
+}
+
+void tutti_cluster_spec_retain(const tutti_cluster_spec *spec) { RetainHandle(spec); }
+void tutti_cluster_spec_release(const tutti_cluster_spec *spec) { ReleaseHandle(spec); }
+
+// ---- Resolvers
+
+tutti_status *tutti_cluster_resolver_create_simple(const tutti_cluster_spec *spec,
+                                                   const tutti_cluster_resolver_options *options,
+                                                   tutti_cluster_resolver **out_resolver) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, spec, out_resolver);
+    TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
+    SimpleClusterResolver::Options read;
+    read.cluster_spec = FromHandle(spec)->spec();
+    read.master = TextOr(set.master, "");
+    read.task_type = OptionalText(set.task_type);
+    TUTTI_ASSIGN_OR_RETURN(read.task_id, ReadTaskId(call, set.task_id));
+    read.environment = TextOr(set.environment, "");
+    TUTTI_ASSIGN_OR_RETURN(read.num_accelerators, ReadAccelerators(call, set.num_accelerators));
+    read.rpc_layer = TextOr(set.rpc_layer, "");
+    *out_resolver = Give(Ref<ClusterResolver>(MakeRef<SimpleClusterResolver>(std::move(read))));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_cluster_resolver_create_tf_config(const tutti_cluster_resolver_options *options,
+                                                      tutti_cluster_resolver **out_resolver) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, out_resolver);
+    TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
+    if (set.master != nullptr) {
+      return InvalidArgument("{}: the option master is for simple resolvers; TF_CONFIG says it",
+                             call.function);
+    }
+    TFConfigClusterResolver::Options read;
+    read.task_type = OptionalText(set.task_type);
+    TUTTI_ASSIGN_OR_RETURN(read.task_id, ReadTaskId(call, set.task_id));
+    read.rpc_layer = OptionalText(set.rpc_layer);
+    read.environment = OptionalText(set.environment);
+    TUTTI_ASSIGN_OR_RETURN(read.num_accelerators, ReadAccelerators(call, set.num_accelerators));
+    *out_resolver = Give(Ref<ClusterResolver>(MakeRef<TFConfigClusterResolver>(std::move(read))));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_cluster_resolver_read_cluster_spec(const tutti_cluster_resolver *resolver,
+                                                       tutti_cluster_spec **out_spec) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, resolver, out_spec);
+    TUTTI_ASSIGN_OR_RETURN(ClusterSpec spec, FromHandle(resolver)->cluster_spec());
+    TUTTI_ASSIGN_OR_RETURN(auto handle, ClusterSpecHandle::Create(std::move(spec)));
+    *out_spec = Give(std::move(handle));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_cluster_resolver_read_task_type(const tutti_cluster_resolver *resolver,
+                                                    tutti_bytes **out_type) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, resolver, out_type);
+    TUTTI_ASSIGN_OR_RETURN(auto type, FromHandle(resolver)->task_type());
+    *out_type = type.has_value() ? GiveBytes(std::move(*type)) : nullptr;
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_cluster_resolver_read_task_id(const tutti_cluster_resolver *resolver,
+                                                  tutti_optional_int64 *out_id) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, resolver, out_id);
+    TUTTI_ASSIGN_OR_RETURN(const auto id, FromHandle(resolver)->task_id());
+    *out_id = {id.has_value(), id.value_or(0)};
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_cluster_resolver_read_rpc_layer(const tutti_cluster_resolver *resolver,
+                                                    tutti_bytes **out_layer) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, resolver, out_layer);
+    TUTTI_ASSIGN_OR_RETURN(std::string layer, FromHandle(resolver)->rpc_layer());
+    *out_layer = layer.empty() ? nullptr : GiveBytes(std::move(layer));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_cluster_resolver_read_environment(const tutti_cluster_resolver *resolver,
+                                                      tutti_bytes **out_environment) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, resolver, out_environment);
+    TUTTI_ASSIGN_OR_RETURN(std::string environment, FromHandle(resolver)->environment());
+    *out_environment = GiveBytes(std::move(environment));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_cluster_resolver_read_master(const tutti_cluster_resolver *resolver,
+                                                 const char *task_type,
+                                                 tutti_optional_int64 task_id,
+                                                 const char *rpc_layer, tutti_bytes **out_master) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, resolver, out_master);
+    TUTTI_ASSIGN_OR_RETURN(const auto id, ReadTaskId(call, task_id));
+    TUTTI_ASSIGN_OR_RETURN(
+        std::string master,
+        FromHandle(resolver)->master(OptionalText(task_type), id, OptionalText(rpc_layer)));
+    *out_master = GiveBytes(std::move(master));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_cluster_resolver_read_num_accelerators(const tutti_cluster_resolver *resolver,
+                                                           int64_t *out_count) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, resolver, out_count);
+    TUTTI_ASSIGN_OR_RETURN(const AcceleratorCounts counts,
+                           FromHandle(resolver)->num_accelerators(std::nullopt, std::nullopt));
+    if (const auto given = counts.find(kGpu); given != counts.end()) {
+      *out_count = given->second;
+      return OkStatus();
+    }
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, nullptr));
+    *out_count = static_cast<int64_t>(root->devices().ListDevices(DeviceType::kGpu).size());
+    return OkStatus();
+  });
+}
+
+void tutti_cluster_resolver_retain(const tutti_cluster_resolver *resolver) {
+  RetainHandle(resolver);
+}
+void tutti_cluster_resolver_release(const tutti_cluster_resolver *resolver) {
+  ReleaseHandle(resolver);
+}
