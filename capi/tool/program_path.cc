@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <optional>
@@ -40,9 +41,9 @@ ProgramPath FindProgram(const std::string& name, const std::string& search_path)
   std::optional<ProgramPath> refused;
   for (size_t from = 0; from <= search_path.size();) {
     const size_t colon = std::min(search_path.find(':', from), search_path.size());
-    std::string folder = search_path.substr(from, colon - from);
-    if (folder.empty()) folder = ".";
-    const std::string path = folder + "/" + name;
+    // An empty entry is the current folder.
+    const std::string path =
+        fmt::format("{}/{}", colon > from ? search_path.substr(from, colon - from) : ".", name);
     const int error = ExecuteError(path);
     if (error == 0) return {0, path, ""};
     if (error == EACCES && !refused) refused = NotExecutable(path, error);
