@@ -186,6 +186,9 @@ Status Lockstep::LeadMerge(const CallOptions& options) {
   } else {
     StopRound(status, /*shared=*/true);
   }
+  // The other workers are in the same step, or wait for us to come to it, whatever our replicas make
+  // of the error.
+  if (!status.ok() && team_ != nullptr) status = team_->Abort(std::move(status));
   for (size_t i = 1; i < num_replicas_; ++i) slots_[i].merge_status = status;
   merged_steps_.store(step);
   merging_.store(false);

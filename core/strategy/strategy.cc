@@ -419,16 +419,17 @@ Result<Ref<Value>> Strategy::CreateValues(Function& fn, const CallOptions& optio
   std::vector<Ref<Value>> values(num_local_replicas());
   for (size_t i = 0; i < values.size(); ++i) {
     TUTTI_RETURN_IF_ERROR(CheckCallOptions(options, environment().clock(), "create_values"));
+    const int64_t replica = first_replica() + static_cast<int64_t>(i);
     TUTTI_ASSIGN_OR_RETURN(
         const Ref<Value> in,
         Value::Dict({{"num_replicas_in_sync",
                       Value::OfTensor(Tensor::Scalar<int64_t>(num_replicas_in_sync()))},
                      {"replica_id_in_sync_group",
-                      Value::OfTensor(Tensor::Scalar<int64_t>(first_replica() + static_cast<int64_t>(i)))}}));
+                      Value::OfTensor(Tensor::Scalar<int64_t>(replica))}}));
     CrossReplicaContext context(*this, options);
     CallbackScope scope(CallbackClass::kCrossReplica);
     Status status = fn.Call(context, *in, &values[i]);
-    if (!status.ok()) return std::move(status).With("replica", first_replica() + static_cast<int64_t>(i));
+    if (!status.ok()) return std::move(status).With("replica", replica);
   }
   return Regroup(values, Wrap::kAlways, "create_values");
 }

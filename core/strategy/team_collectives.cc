@@ -14,11 +14,6 @@ namespace {
 constexpr char kAllReduceIdentities[8] = {};
 constexpr char kAllGatherIdentity = 0;
 
-// What goes wrong before the other workers are asked is theirs to know, too: they are waiting.
-Status Refuse(const Strategy& strategy, Status status) {
-  return strategy.team_channel()->Abort(std::move(status));
-}
-
 // tensors[i][replica] of the parts of all replicas.
 template <class Part, class InputsOf>
 Result<std::vector<std::vector<const Tensor*>>> Transpose(std::span<MergePart* const> parts,
@@ -56,21 +51,17 @@ std::string TeamAllReduce::Describe() const {
 
 Status TeamAllReduce::Execute(std::span<MergePart* const> parts) {
   const auto inputs_of = [](TeamAllReduce* part) { return part->inputs_; };
-  Result<std::vector<std::vector<const Tensor*>>> transposed = Transpose<TeamAllReduce>(
-      parts, strategy_.first_replica(), "all_reduce", inputs_of);
-  if (!transposed.ok()) return Refuse(strategy_, std::move(transposed).status());
-  const std::vector<std::vector<const Tensor*>>& tensors = *transposed;
+  TUTTI_ASSIGN_OR_RETURN(
+      const std::vector<std::vector<const Tensor*>> tensors,
+      Transpose<TeamAllReduce>(parts, strategy_.first_replica(), "all_reduce", inputs_of));
   size_t bytes = 0;
   for (const std::vector<const Tensor*>& replicas : tensors) {
-    Status same = CheckSameTensors(replicas, strategy_.first_replica(), "all_reduce");
-    if (!same.ok()) return Refuse(strategy_, std::move(same));
+    TUTTI_RETURN_IF_ERROR(CheckSameTensors(replicas, strategy_.first_replica(), "all_reduce"));
     bytes += replicas[0]->byte_size();
   }
   const TeamLabel label{"all_reduce", ReduceOpName(op_), structure_};
-  Result<std::vector<TeamFold>> folds = ReduceOverTeam(*strategy_.team_channel(), label, op_,
-                                                       tensors, outputs_, options_);
-  if (!folds.ok()) return Refuse(strategy_, std::move(folds).status());
-  own_folds_ = std::move(folds).value();
+  TUTTI_ASSIGN_OR_RETURN(own_folds_, ReduceOverTeam(*strategy_.team_channel(), label, op_, tensors,
+                                                    outputs_, options_));
   for (MergePart* part : parts) static_cast<TeamAllReduce*>(part)->folds_ = &own_folds_;
   has_shares_ = parts.size() > 1 && bytes >= kShareBytes;
   if (has_shares_) return OkStatus();
@@ -91,29 +82,28 @@ std::string TeamAllGather::Describe() const { return Format("all_gather along ax
 
 Status TeamAllGather::Execute(std::span<MergePart* const> parts) {
   const auto inputs_of = [](TeamAllGather* part) { return part->inputs_; };
-  Result<std::vector<std::vector<const Tensor*>>> transposed = Transpose<TeamAllGather>(
-      parts, strategy_.first_replica(), "all_gather", inputs_of);
-  if (!transposed.ok()) return Refuse(strategy_, std::move(transposed).status());
+  TUTTI_ASSIGN_OR_RETURN(
+      const std::vector<std::vector<const Tensor*>> tensors,
+      Transpose<TeamAllGather>(parts, strategy_.first_replica(), "all_gather", inputs_of));
   std::vector<Ref<Tensor>> own;
   std::vector<const Tensor*> pointers;
-  for (const std::vector<const Tensor*>& replicas : *transposed) {
-    Result<Ref<Tensor>> joined =
-        GatherAcrossReplicas(replicas, static_cast<int64_t>(axis_), "all_gather");
-    if (!joined.ok()) return Refuse(strategy_, std::move(joined).status());
-    pointers.push_back(joined->get());
-    own.push_back(std::move(joined).value());
+  for (const std::vector<const Tensor*>& replicas : tensors) {
+    TUTTI_ASSIGN_OR_RETURN(
+        Ref<Tensor> joined,
+        GatherAcrossReplicas(replicas, static_cast<int64_t>(axis_), "all_gather"));
+    pointers.push_back(joined.get());
+    own.push_back(std::move(joined));
   }
   const TeamLabel label{"all_gather", {}, structure_};
-  Result<std::vector<Ref<Tensor>>> gathered =
-      strategy_.team_channel()->AllGather(label, pointers, axis_, options_);
-  if (!gathered.ok()) return Refuse(strategy_, std::move(gathered).status());
+  TUTTI_ASSIGN_OR_RETURN(std::vector<Ref<Tensor>> gathered,
+                         strategy_.team_channel()->AllGather(label, pointers, axis_, options_));
   for (size_t r = 1; r < parts.size(); ++r) {
     std::vector<Ref<Tensor>>& outputs = static_cast<TeamAllGather*>(parts[r])->outputs_;
-    for (const Ref<Tensor>& tensor : *gathered) {
+    for (const Ref<Tensor>& tensor : gathered) {
       outputs.push_back(tensor->Slice(0, tensor->dim(0)));
     }
   }
-  outputs_ = std::move(gathered).value();
+  outputs_ = std::move(gathered);
   return OkStatus();
 }
 

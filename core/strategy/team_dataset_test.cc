@@ -683,7 +683,9 @@ TEST(TeamDatasets, SeveralIteratorsAreWalkedInTurnWithoutMixing) {
 
 TEST_P(TeamDatasetTest, ResumesBehindTheLastStepThatWasTaken) {
   std::vector<std::vector<int64_t>> numbers(workers() + 1);
-  for (int64_t i = 0; i < 37; ++i) numbers[static_cast<size_t>(i * i % 7) % numbers.size()].push_back(i);
+  for (int64_t i = 0; i < 37; ++i) {
+    numbers[static_cast<size_t>(i * i % 7) % numbers.size()].push_back(i);
+  }
   for (size_t i = 0; i < numbers.size(); ++i) numbers[i].push_back(100 + static_cast<int64_t>(i));
   const RecordFiles files(numbers);
   for (const AutoShardPolicy policy :

@@ -123,6 +123,34 @@ TEST(TeamFailures, ReplicasOfOneWorkerThatDoNotFitTogetherAreNamedOnAllWorkers) 
   });
 }
 
+TEST(TeamFailures, AMergeFunctionThatFailsOnOneWorkerEndsTheRunsOfAllAlsoWhenItIsSwallowed) {
+  TestJob job(2, 2);
+  static const char identity = 0;
+  job.OnWorkers([](TestWorker& worker) {
+    const Ref<Function> merge = Fn([&](Context& context, const Value&) -> Result<Ref<Value>> {
+      if (worker.index == 1) return DataLoss("nothing to merge");
+      const std::vector<Ref<Value>> two = {ScalarOf(1), ScalarOf(2)};
+      return context.strategy()->Reduce(ReduceOp::kSum,
+                                        *context.strategy()->CreatePerReplica(two).value(),
+                                        std::nullopt, worker.Hang());
+    });
+    const Status status =
+        worker
+            .Run(ReplicaFn([&](ReplicaContext& replica, const Value&) -> Result<Ref<Value>> {
+              Result<Ref<Value>> merged = replica.MergeCall(*merge, &identity, nullptr, {});
+              EXPECT_FALSE(merged.ok());
+              return worker.index == 1 ? Result<Ref<Value>>(Value::None()) : std::move(merged);
+            }))
+            .status();
+    if (worker.index == 1) {
+      EXPECT_TRUE(status.ok()) << status.ToString();
+    } else {
+      EXPECT_TRUE(Fails(status, StatusCode::kAborted, {"worker 1", "nothing to merge"}));
+    }
+    ExpectWorks(worker);
+  });
+}
+
 // ---- Workers go different ways. ----
 
 using Act = std::function<Status(TestWorker&, const Ref<Variable>&)>;

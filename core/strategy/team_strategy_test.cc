@@ -2,6 +2,7 @@
 // folds the same tensors in the same order.
 
 #include <algorithm>
+#include <limits>
 #include <mutex>
 
 #include "core/strategy/team_test_fixture.h"
@@ -28,7 +29,8 @@ INSTANTIATE_TEST_SUITE_P(Sizes, TeamStrategyTest, testing::ValuesIn(JobSizes()),
 Ref<Tensor> NumbersOf(int64_t replica, int64_t n, DType dtype) {
   std::vector<double> numbers;
   for (int64_t i = 0; i < n; ++i) {
-    numbers.push_back(static_cast<double>((replica * 7 + i * 3) % 23) - (IsUnsignedInteger(dtype) ? 0 : 9));
+    const auto number = static_cast<double>((replica * 7 + i * 3) % 23);
+    numbers.push_back(number - (IsUnsignedInteger(dtype) ? 0 : 9));
   }
   const Ref<Tensor> exact =
       Tensor::FromSpan<double>(Shape({n}), std::span<const double>(numbers)).value();

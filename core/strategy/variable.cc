@@ -116,7 +116,13 @@ Result<Ref<Variable>> Variable::Create(Ref<Strategy> strategy, const Tensor& ini
     TensorOptions memory;
     memory.zeroed = false;
     memory.allocator = variable->strategy_->device(i).allocator();
-    TUTTI_ASSIGN_OR_RETURN(copy->storage, initial.Copy(memory));
+    Result<Ref<Tensor>> storage = initial.Copy(memory);
+    if (!storage.ok()) {
+      // The other workers are waiting for the value.
+      return team == nullptr ? std::move(storage).status()
+                             : team->Abort(std::move(storage).status());
+    }
+    copy->storage = std::move(storage).value();
     copy->view = Tensor::View(copy->storage->mutable_data(), variable->dtype_, variable->shape_, {},
                               /*read_only=*/true, copy->storage);
     variable->copies_.push_back(std::move(copy));
