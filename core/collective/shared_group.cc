@@ -35,8 +35,12 @@ constexpr size_t kPayloadAlignment = 16;
 constexpr int64_t kSpinForArrivalNs = 20'000;
 constexpr int64_t kSpinForStepNs = 200'000;
 constexpr int kRoundsPerClockRead = 64;
-// Ranks that share a core meet faster when they offer it before they sleep.
+// Ranks that share a core meet faster when they offer it before they sleep. But a core that others
+// compete for comes back a time slice later, while who sleeps is preferred when it is woken.
 constexpr int kYieldRounds = 64;
+constexpr int64_t kLongYieldNs = 200'000;
+constexpr int kLeastWaitsWithoutYield = 64;
+constexpr int kMostWaitsWithoutYield = 8192;
 
 constexpr int64_t kLongestSleepNs = Cancellation::kPollIntervalNs;
 // Where the fence is missing that makes sure of being woken.
@@ -112,6 +116,7 @@ SharedGroup::SharedGroup(Ref<Environment> environment, Ref<SharedSegment> segmen
       layout_(segment_->contents(), options_.size),
       control_(layout_.control()),
       store_choice_(control_, options_.rank == 0 && options_.size > 1) {
+  next_waits_without_yield_ = kLeastWaitsWithoutYield;
   light_raise_ = options_.spin && Membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED);
 }
 
@@ -374,9 +379,9 @@ void SharedGroup::WakeAll() noexcept {
 
 // ---- Waiting ----
 
-bool SharedGroup::SpinUntil(uint64_t progress, int64_t who) const noexcept {
+bool SharedGroup::SpinUntil(uint64_t progress, int64_t who) noexcept {
+  const Clock& clock = environment_->clock();
   if (options_.spin) {
-    const Clock& clock = environment_->clock();
     const int64_t until_ns = clock.NowNs() + (progress == arrival_ ? kSpinForArrivalNs
                                                                    : kSpinForStepNs);
     for (int round = 1;; ++round) {
@@ -387,11 +392,27 @@ bool SharedGroup::SpinUntil(uint64_t progress, int64_t who) const noexcept {
       if (clock.NowNs() >= until_ns) break;
     }
   }
+  if (waits_without_yield_ > 0) {
+    --waits_without_yield_;
+    return HasReached(progress, who);
+  }
+  int64_t yielded_ns = clock.NowNs();
   for (int round = 0; round < kYieldRounds; ++round) {
-    if (HasReached(progress, who)) return true;
+    if (HasReached(progress, who)) {
+      next_waits_without_yield_ = kLeastWaitsWithoutYield;
+      return true;
+    }
     if (HasFailed()) return false;
     sched_yield();
+    const int64_t now_ns = clock.NowNs();
+    if (now_ns - yielded_ns >= kLongYieldNs) {
+      waits_without_yield_ = next_waits_without_yield_;
+      next_waits_without_yield_ = std::min(2 * next_waits_without_yield_, kMostWaitsWithoutYield);
+      return HasReached(progress, who);
+    }
+    yielded_ns = now_ns;
   }
+  next_waits_without_yield_ = kLeastWaitsWithoutYield;
   return HasReached(progress, who);
 }
 

@@ -126,7 +126,7 @@ class SharedGroup {
   void WakeAll() noexcept;
 
   Status AwaitSlowly(uint64_t progress, int64_t who);
-  bool SpinUntil(uint64_t progress, int64_t who) const noexcept;
+  bool SpinUntil(uint64_t progress, int64_t who) noexcept;
   Status Sleep(uint64_t progress, int64_t who, int64_t start_ns);
   // OK, or why the call may not wait on.
   Status CheckWait(std::string_view what, int64_t start_ns, int64_t* next_poll_ns) const;
@@ -161,6 +161,11 @@ class SharedGroup {
   bool timed_ = false;
   int64_t start_ns_ = 0;
   int64_t waited_ns_ = 0;
+
+  // Over the calls: how many waits go straight to sleep, and how many will after the next long
+  // yield.
+  int waits_without_yield_ = 0;
+  int next_waits_without_yield_ = 0;
 
   mutable std::mutex failure_mutex_;  // guards all below, and writing the slot's statuses
   mutable Status failure_;

@@ -31,11 +31,15 @@ SIBLINGS_NS = 200
 SAME_PLACEMENT = 1.6
 
 
+class Failed(Exception):
+    pass
+
+
 def run(command, timeout):
     result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                             timeout=timeout, check=False)
     if result.returncode != 0:
-        sys.exit(f"{' '.join(command)} ended with status {result.returncode}:\n{result.stderr}")
+        raise Failed(f"{' '.join(command)} ended with status {result.returncode}:\n{result.stderr}")
     return result.stdout
 
 
@@ -165,10 +169,18 @@ def main():
                     turns.take(ranks, f"tutti {transport}",
                                [options.program, transport, str(ranks), sizes,
                                 str(options.seconds)], 300)
-                if mpi:
-                    turns.take(ranks, "Open MPI", mpi + [sizes, str(options.seconds)], 300)
+                try:
+                    if mpi:
+                        turns.take(ranks, "Open MPI", mpi + [sizes, str(options.seconds)], 300)
+                except Failed as failure:
+                    # Not every machine lets it run; ours must.
+                    print(f"Open MPI is left out: {failure}")
+                    mpi = None
     turns.print_tables(sides)
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except Failed as failed:
+        sys.exit(str(failed))
