@@ -21,6 +21,9 @@ struct Releaser {
 using CStatus = std::unique_ptr<tutti_status, Releaser<tutti_status_release>>;
 using CRuntime = std::unique_ptr<tutti_runtime, Releaser<tutti_runtime_release>>;
 using CBytes = std::unique_ptr<tutti_bytes, Releaser<tutti_bytes_release>>;
+using CClusterSpec = std::unique_ptr<tutti_cluster_spec, Releaser<tutti_cluster_spec_release>>;
+using CClusterResolver =
+    std::unique_ptr<tutti_cluster_resolver, Releaser<tutti_cluster_resolver_release>>;
 
 // For an out-parameter: filled when the full expression ends.
 template <typename Owner>

@@ -17,6 +17,9 @@ std::vector<std::string> CheckLibrary(DoctorReport* report);
 // The TUTTI_* variables that are set; what is secret is never shown.
 void CheckVariables(const std::vector<std::string>& settings, DoctorReport* report);
 
+// TF_CONFIG as the library reads it, and whether this machine fits into it: doctor_cluster.cc.
+void CheckTfConfig(DoctorReport* report);
+
 // Cores, memory, shared memory, processes, SIMD, limits: doctor_machine.cc.
 void CheckMachine(DoctorReport* report);
 

@@ -27,6 +27,7 @@ int DoctorCommand(const std::vector<std::string>& words) {
   CheckMachine(&report);
   CheckNetwork(coordinator, &report);
   CheckVariables(settings, &report);
+  CheckTfConfig(&report);
   fmt::print("{}", as_json ? report.ToJson() : report.ToText());
   return report.usable() ? 0 : 1;
 }

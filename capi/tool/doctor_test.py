@@ -7,6 +7,7 @@
 import json
 import os
 import resource
+import socket
 import subprocess
 import sys
 import unittest
@@ -117,6 +118,47 @@ class DoctorTest(unittest.TestCase):
         for text in ("127.0.0.1", "host:", ":1", "1.2.3.4:99999", "fd00::1:22"):
             self.problem(self.facts("--coordinator", text), "coordinator", text, "host:port")
         self.problem(self.facts("--coordinator", "no-such-host.invalid:1"), "no-such-host.invalid")
+
+    @staticmethod
+    def tf_config(workers, index):
+        return {"TF_CONFIG": json.dumps({"cluster": {"worker": workers},
+                                         "task": {"type": "worker", "index": index}})}
+
+    def test_a_good_tf_config_is_no_problem(self):
+        with socket.socket() as reserved:  # keeps the port from others, and does not listen
+            reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            reserved.bind(("127.0.0.1", 0))
+            addresses = [f"127.0.0.1:{reserved.getsockname()[1]}", "127.0.0.1:1"]
+            facts = self.facts(variables=self.tf_config(addresses, 0))
+        self.assertEqual(facts["TF_CONFIG"]["task"], {"type": "worker", "index": 0})
+        self.assertEqual(facts["TF_CONFIG"]["cluster"], {"worker": addresses})
+        self.assertFalse([one for one in facts["problems"] if "TF_CONFIG" in one["what"]])
+
+    def test_a_tf_config_that_cannot_be_read_makes_the_cluster_unusable(self):
+        facts = self.facts(status=1, variables={"TF_CONFIG": "{"})
+        self.assertTrue(self.problem(facts, "TF_CONFIG")["fatal"])
+
+    def test_a_task_that_the_cluster_does_not_have_is_fatal(self):
+        facts = self.facts(status=1, variables=self.tf_config(["127.0.0.1:1", "127.0.0.1:2"], 5))
+        self.assertTrue(self.problem(facts, "5", "does not have")["fatal"])
+
+    def test_a_port_in_use_is_named(self):
+        with socket.socket() as server:
+            server.bind(("127.0.0.1", 0))
+            server.listen()
+            address = f"127.0.0.1:{server.getsockname()[1]}"
+            self.problem(self.facts(variables=self.tf_config([address], 0)), address, "in use")
+
+    def test_an_address_of_another_machine_is_named(self):
+        variables = self.tf_config(["203.0.113.7:2222"], 0)
+        variables["TUTTI_JOB_SECRET"] = SECRET
+        facts = self.facts(variables=variables)
+        self.problem(facts, "203.0.113.7:2222", "none of this machine's")
+
+    def test_loopback_and_other_addresses_do_not_mix_and_need_a_secret(self):
+        facts = self.facts(variables=self.tf_config(["127.0.0.1:1024", "203.0.113.7:2222"], 1))
+        self.problem(facts, "loopback")
+        self.problem(facts, "no job secret")
 
     def test_wrong_words_are_explained(self):
         result = self.doctor("--frobnicate")
