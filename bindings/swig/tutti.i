@@ -39,6 +39,9 @@ TUTTI_HANDLE(tutti_variable)
 TUTTI_HANDLE(tutti_distributed_dataset)
 TUTTI_HANDLE(tutti_distributed_iterator)
 TUTTI_HANDLE(tutti_communicator)
+TUTTI_HANDLE(tutti_cluster_spec)
+TUTTI_HANDLE(tutti_cluster_resolver)
+TUTTI_HANDLE(tutti_cluster)
 TUTTI_HANDLE(tutti_checkpoint)
 TUTTI_HANDLE(tutti_checkpoint_manager)
 
@@ -69,6 +72,7 @@ TUTTI_BLOCKING(record_writer_write_dataset)
 TUTTI_BLOCKING(record_writer_close)
 TUTTI_BLOCKING(strategy_one_device)
 TUTTI_BLOCKING(strategy_mirrored)
+TUTTI_BLOCKING(strategy_multi_worker_mirrored)
 TUTTI_BLOCKING(strategy_run)
 TUTTI_BLOCKING(strategy_reduce)
 TUTTI_BLOCKING(strategy_gather)
@@ -91,6 +95,9 @@ TUTTI_BLOCKING(distributed_iterator_next_optional)
 TUTTI_BLOCKING(distributed_iterator_save)
 TUTTI_BLOCKING(distributed_iterator_restore)
 TUTTI_BLOCKING(distributed_iterator_close)
+TUTTI_BLOCKING(cluster_join)
+TUTTI_BLOCKING(cluster_close)
+TUTTI_BLOCKING(communicator_create)
 TUTTI_BLOCKING(communicator_all_reduce)
 TUTTI_BLOCKING(communicator_broadcast)
 TUTTI_BLOCKING(communicator_all_gather)
@@ -121,6 +128,7 @@ TUTTI_BLOCKING(checkpoint_manager_list)
 %ignore tutti_facade::TransformOptions;
 %ignore tutti_facade::StrategyOptions;
 %ignore tutti_facade::InputOptions;
+%ignore tutti_facade::ResolverOptions;
 
 %{
 #include "facade/callback.h"
@@ -128,10 +136,12 @@ TUTTI_BLOCKING(checkpoint_manager_list)
 #include "facade/tensor.h"
 #include "facade/dataset.h"
 #include "facade/strategy.h"
+#include "facade/cluster.h"
 #include "facade/checkpoint.h"
 %}
 %include "facade/runtime.h"
 %include "facade/tensor.h"
 %include "facade/dataset.h"
 %include "facade/strategy.h"
+%include "facade/cluster.h"
 %include "facade/checkpoint.h"

@@ -27,6 +27,7 @@ class StrategyTest(unittest.TestCase):
         self.assertEqual(self.strategy.worker_devices, ("/device:CPU:0", "/device:CPU:1"))
         self.assertIn("MirroredStrategy", repr(self.strategy))
         self.assertIsNone(self.strategy.cluster_resolver)
+        self.assertEqual((self.strategy.worker, self.strategy.num_workers), (0, 1))
 
     def test_scopes_nest_only_in_themselves(self):
         other = distribute.OneDeviceStrategy("CPU:0")

@@ -21,7 +21,9 @@ class DocsTest(unittest.TestCase):
 
     def test_everything_public_says_what_it_is(self):
         missing = []
-        for module in (tutti, tutti.data, tutti.distribute, tutti.errors):
+        for module in (tutti, tutti.data, tutti.data.experimental, tutti.distribute,
+                       tutti.distribute.cluster_resolver, tutti.distribute.experimental,
+                       tutti.errors, tutti.train):
             for name in module.__all__:
                 thing = getattr(module, name)
                 if not inspect.isclass(thing) and not inspect.isfunction(thing):

@@ -34,15 +34,17 @@ from tutti._variable import Variable, variable_of as _variable_of
 from tutti._reduce_op import ReduceOp
 from tutti import data
 from tutti import distribute
+from tutti._cluster import Cluster
 from tutti._communicator import Communicator
+from tutti import train
 from tutti.distribute._context import ReplicaContext as _ReplicaContext
 
 __version__ = _native.api_version()
 
 __all__ = [
-    "Communicator", "DeviceSpec", "Future", "ReduceOp", "Runtime", "Tensor", "TensorSpec",
-    "Variable", "bfloat16", "config", "current_device", "data", "device", "distribute", "errors",
-    "shutdown",
+    "Cluster", "Communicator", "DeviceSpec", "Future", "ReduceOp", "Runtime", "Tensor",
+    "TensorSpec", "Variable", "bfloat16", "config", "current_device", "data", "device",
+    "distribute", "errors", "shutdown", "train",
 ]
 
 _native._install({

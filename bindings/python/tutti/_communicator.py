@@ -8,6 +8,7 @@ import numpy as np
 
 from tutti import _native
 from tutti._reduce_op import ReduceOp
+from tutti._cluster import Cluster
 from tutti._variable import member
 
 
@@ -20,7 +21,18 @@ class Communicator:
     __slots__ = ("_handle",)
 
     def __init__(self) -> None:
-        raise TypeError("make communicators with Communicator.create_local(size)")
+        raise TypeError("make communicators with Communicator.create(cluster) or "
+                        "Communicator.create_local(size)")
+
+    @classmethod
+    def create(cls, cluster: Cluster, name: Optional[str] = None,
+               timeout: Optional[float] = None) -> "Communicator":
+        """One rank per worker of `cluster`: every worker makes the same call with the same name.
+        Workers of one machine share memory, others speak TCP (the setting transport). Making it
+        again under the same name begins the next epoch."""
+        communicator = cls.__new__(cls)
+        communicator._handle = _native.communicator_create(cluster._handle, name, timeout)
+        return communicator
 
     @classmethod
     def create_local(cls, size: int, name: Optional[str] = None) -> List["Communicator"]:
@@ -43,6 +55,11 @@ class Communicator:
     @property
     def epoch(self) -> int:
         return _native.communicator_epoch(self._handle)
+
+    @property
+    def transport(self) -> str:
+        """How the ranks reach each other: "in_process", "shared_memory", "tcp" or "mixed"."""
+        return _native.communicator_transport(self._handle)
 
     def all_reduce(self, value: Any, op: Any = ReduceOp.SUM, out: Any = None,
                    timeout: Optional[float] = None) -> Any:

@@ -38,9 +38,9 @@ class _Settings:
 
     def set(self, key: str, value: Any) -> None:
         """Changes a setting of the running runtime: log_level, logical_cpu_devices,
-        compute_threads, memory_limit, default_timeout, flight_recorder_dir. An unknown key or a bad
-        value is an InvalidArgumentError, a setting that is fixed at start a
-        FailedPreconditionError."""
+        compute_threads, memory_limit, default_timeout, flight_recorder_dir; replicas, join_timeout,
+        silence_limit and transport for what is made afterwards. An unknown key or a bad value is an
+        InvalidArgumentError, a setting that is fixed at start a FailedPreconditionError."""
         _native.runtime_set(self._pointer(), key, _text(value))
 
     def get(self, key: str) -> str:

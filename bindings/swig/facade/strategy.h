@@ -39,6 +39,32 @@ inline tutti_status *strategy_mirrored(tutti_runtime *runtime, size_t count,
   return tutti_strategy_create_mirrored(runtime, count, texts, &options, call, out_strategy);
 }
 
+inline tutti_status *strategy_multi_worker_mirrored(
+    tutti_runtime *runtime, const tutti_cluster_resolver *resolver, size_t count,
+    const char *const *texts, const char *name, const tutti_call_options *call,
+    tutti_strategy **out_strategy) {
+  tutti_multi_worker_options options = TUTTI_MULTI_WORKER_OPTIONS_INIT;
+  options.name = name;
+  options.resolver = resolver;
+  options.device_count = count;
+  options.devices = texts;
+  return tutti_strategy_create_multi_worker_mirrored(runtime, &options, call, out_strategy);
+}
+
+inline int64_t strategy_worker(const tutti_strategy *strategy) {
+  return tutti_strategy_get_worker(strategy);
+}
+inline int64_t strategy_worker_count(const tutti_strategy *strategy) {
+  return tutti_strategy_get_worker_count(strategy);
+}
+// Null for a strategy of one worker.
+inline tutti_status *strategy_cluster_resolver(const tutti_strategy *strategy,
+                                               tutti_cluster_resolver **out_resolver) {
+  const tutti_cluster_resolver *resolver = tutti_strategy_get_cluster_resolver(strategy);
+  tutti_cluster_resolver_retain(resolver);
+  *out_resolver = const_cast<tutti_cluster_resolver *>(resolver);
+  return nullptr;
+}
 inline int64_t strategy_num_replicas_in_sync(const tutti_strategy *strategy) {
   return tutti_strategy_get_num_replicas_in_sync(strategy);
 }
@@ -232,25 +258,26 @@ inline tutti_status *variable_to_string(const tutti_variable *variable, tutti_by
 
 // ---- distributed datasets
 
-inline tutti_input_options InputOptions(tutti_tristate prefetch_to_device) {
+inline tutti_input_options InputOptions(int32_t rebatch, tutti_tristate prefetch_to_device) {
   tutti_input_options options = TUTTI_INPUT_OPTIONS_INIT;
+  options.rebatch = rebatch;
   options.prefetch_to_device = prefetch_to_device;
   return options;
 }
 
 inline tutti_status *strategy_distribute_dataset(tutti_strategy *strategy,
-                                                 const tutti_dataset *dataset,
+                                                 const tutti_dataset *dataset, int32_t rebatch,
                                                  tutti_tristate prefetch_to_device,
                                                  const tutti_call_options *call,
                                                  tutti_distributed_dataset **out_distributed) {
-  const tutti_input_options options = InputOptions(prefetch_to_device);
+  const tutti_input_options options = InputOptions(rebatch, prefetch_to_device);
   return tutti_strategy_distribute_dataset(strategy, dataset, &options, call, out_distributed);
 }
 
 inline tutti_status *strategy_distribute_datasets_from_function(
     tutti_strategy *strategy, tutti_host_handle input_fn, tutti_tristate prefetch_to_device,
     const tutti_call_options *call, tutti_distributed_dataset **out_distributed) {
-  const tutti_input_options options = InputOptions(prefetch_to_device);
+  const tutti_input_options options = InputOptions(0, prefetch_to_device);
   return tutti_strategy_distribute_datasets_from_function(
       strategy, StoreHost(input_fn, TUTTI_HOST_INPUT), &options, call, out_distributed);
 }
@@ -264,6 +291,10 @@ inline tutti_status *distributed_dataset_element_spec(const tutti_distributed_da
 }
 inline int64_t distributed_dataset_cardinality(const tutti_distributed_dataset *distributed) {
   return tutti_distributed_dataset_get_cardinality(distributed);
+}
+inline tutti_status *distributed_dataset_explain(const tutti_distributed_dataset *distributed,
+                                                 tutti_bytes **out_text) {
+  return tutti_distributed_dataset_explain(distributed, out_text);
 }
 inline tutti_status *distributed_iterator_create(const tutti_distributed_dataset *distributed,
                                                  const tutti_call_options *call,
@@ -310,6 +341,16 @@ inline tutti_status *communicator_create_local(tutti_runtime *runtime, size_t si
   tutti_communicator_options options = TUTTI_COMMUNICATOR_OPTIONS_INIT;
   options.name = name;
   return tutti_communicator_create_local(runtime, size, &options, out_communicators);
+}
+inline tutti_status *communicator_create(tutti_cluster *cluster, const char *name,
+                                         const tutti_call_options *call,
+                                         tutti_communicator **out_communicator) {
+  tutti_communicator_options options = TUTTI_COMMUNICATOR_OPTIONS_INIT;
+  options.name = name;
+  return tutti_communicator_create(cluster, &options, call, out_communicator);
+}
+inline const char *communicator_transport(const tutti_communicator *communicator) {
+  return tutti_communicator_get_transport(communicator);
 }
 inline int64_t communicator_rank(const tutti_communicator *communicator) {
   return tutti_communicator_get_rank(communicator);

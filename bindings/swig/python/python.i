@@ -70,6 +70,10 @@ OUT_HANDLE(tutti_strategy)
 OUT_HANDLE(tutti_variable)
 OUT_HANDLE(tutti_distributed_dataset)
 OUT_HANDLE(tutti_distributed_iterator)
+OUT_HANDLE(tutti_communicator)
+OUT_HANDLE(tutti_cluster_spec)
+OUT_HANDLE(tutti_cluster_resolver)
+OUT_HANDLE(tutti_cluster)
 OUT_HANDLE(tutti_checkpoint)
 OUT_HANDLE(tutti_checkpoint_manager)
 %apply tutti_runtime **OUTPUT { tutti_runtime **out_runtime };
@@ -85,6 +89,10 @@ OUT_HANDLE(tutti_checkpoint_manager)
 %apply tutti_variable **OUTPUT { tutti_variable **out_variable };
 %apply tutti_distributed_dataset **OUTPUT { tutti_distributed_dataset **out_distributed };
 %apply tutti_distributed_iterator **OUTPUT { tutti_distributed_iterator **out_iterator };
+%apply tutti_communicator **OUTPUT { tutti_communicator **out_communicator };
+%apply tutti_cluster_spec **OUTPUT { tutti_cluster_spec **out_spec };
+%apply tutti_cluster_resolver **OUTPUT { tutti_cluster_resolver **out_resolver };
+%apply tutti_cluster **OUTPUT { tutti_cluster **out_cluster };
 %apply tutti_checkpoint **OUTPUT { tutti_checkpoint **out_checkpoint };
 %apply tutti_checkpoint_manager **OUTPUT { tutti_checkpoint_manager **out_manager };
 
@@ -128,11 +136,14 @@ OUT_HANDLE(tutti_checkpoint_manager)
   if ($result == nullptr) SWIG_fail;
 }
 
+/* None where there is no text. */
 %typemap(in, numinputs=0) tutti_bytes **out_text (tutti_bytes *bytes = nullptr) "$1 = &bytes;";
 %typemap(argout) tutti_bytes **out_text {
   const tutti_string_view view = tutti_bytes_get_view(*$1);
   Py_DECREF($result);
-  $result = PyUnicode_DecodeUTF8(view.data, static_cast<Py_ssize_t>(view.size), "replace");
+  $result = *$1 == nullptr ? Py_NewRef(Py_None)
+                           : PyUnicode_DecodeUTF8(view.data, static_cast<Py_ssize_t>(view.size),
+                                                  "replace");
   tutti_bytes_release(*$1);
   if ($result == nullptr) SWIG_fail;
 }
@@ -153,6 +164,11 @@ OUT_HANDLE(tutti_checkpoint_manager)
 %typemap(argout) tutti_optional_int64 *out_number {
   Py_DECREF($result);
   $result = $1->present ? PyLong_FromLongLong($1->value) : Py_NewRef(Py_None);
+}
+%typemap(in, numinputs=0) int64_t *out_count (int64_t count = 0) "$1 = &count;";
+%typemap(argout) int64_t *out_count {
+  Py_DECREF($result);
+  $result = PyLong_FromLongLong(*$1);
 }
 %typemap(out) tutti_optional_int64 {
   $result = $1.present ? PyLong_FromLongLong($1.value) : Py_NewRef(Py_None);

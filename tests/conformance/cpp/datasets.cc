@@ -5,6 +5,8 @@
 #include <string>
 
 #include "functions.h"
+#include "record_files.h"
+#include "strategies.h"
 
 namespace conformance {
 namespace {
@@ -61,7 +63,7 @@ Dataset FromGenerator(const Json &op) {
     return *position < elements.size() ? elements[(*position)++] : Value();
   };
   Dataset dataset;
-  Check(tutti_dataset_create_from_generator(nullptr, StoredCallback(StartGenerator),
+  Check(tutti_dataset_create_from_generator(CurrentRuntime(), StoredCallback(StartGenerator),
                                             StoredCallback(next), spec.get(), nullptr,
                                             dataset.out()));
   return dataset;
@@ -74,7 +76,7 @@ Dataset Range(const Json &op) {
   tutti_range_options options = TUTTI_RANGE_OPTIONS_INIT;
   if (op.contains("output_type")) options.dtype = DTypeOf(op.at("output_type"));
   Dataset dataset;
-  Check(tutti_dataset_create_range(nullptr, op.value("start", int64_t{0}), op.at("stop"),
+  Check(tutti_dataset_create_range(CurrentRuntime(), op.value("start", int64_t{0}), op.at("stop"),
                                    op.value("step", int64_t{1}), &options, dataset.out()));
   return dataset;
 }
@@ -84,7 +86,7 @@ Dataset FromTensors(const Json &op) {
   const auto create = op.at("op") == "from_tensors" ? tutti_dataset_create_from_tensors
                                                     : tutti_dataset_create_from_tensor_slices;
   Dataset dataset;
-  Check(create(nullptr, ValueOf(op.at("value")).get(), nullptr, dataset.out()));
+  Check(create(CurrentRuntime(), ValueOf(op.at("value")).get(), nullptr, dataset.out()));
   return dataset;
 }
 
@@ -101,7 +103,20 @@ Dataset Zip(const Json &op) {
   Value tuple;
   Check(tutti_value_create_tuple(handles.size(), handles.data(), tuple.out()));
   Dataset dataset;
-  Check(tutti_dataset_create_zip(nullptr, tuple.get(), nullptr, dataset.out()));
+  Check(tutti_dataset_create_zip(CurrentRuntime(), tuple.get(), nullptr, dataset.out()));
+  return dataset;
+}
+
+// The numbers in TFRecord files.
+Dataset Records(const Json &op) {
+  CheckKeys(op, {"op", "files"});
+  const std::vector<std::string> paths = RecordFiles(op.at("files"));
+  std::vector<const char *> texts;
+  for (const std::string &path : paths) texts.push_back(path.c_str());
+  Dataset dataset;
+  Check(tutti_dataset_create_tf_record_from_paths(CurrentRuntime(), texts.size(), texts.data(),
+                                                  nullptr, dataset.out()));
+  Check(tutti_dataset_map(dataset.out(), NumberOfRecord().get(), nullptr));
   return dataset;
 }
 
@@ -201,6 +216,7 @@ Dataset BuildDataset(const Json &op) {
   if (name == "from_tensors" || name == "from_tensor_slices") return FromTensors(op);
   if (name == "from_generator") return FromGenerator(op);
   if (name == "zip") return Zip(op);
+  if (name == "records") return Records(op);
   if (name == "apply") {  // a function from a dataset to a dataset: here, one transformation
     CheckKeys(op, {"op", "input", "transformation"});
     Json transformation = op.at("transformation");

@@ -1,8 +1,11 @@
 #include "functions.h"
 
 #include <cctype>
+#include <cstring>
 #include <string>
 #include <string_view>
+
+#include "strategies.h"
 
 namespace conformance {
 namespace {
@@ -124,8 +127,26 @@ Function NamedFunction(const Json &op, const Spec &input) {
   tutti_function_options options = TUTTI_FUNCTION_OPTIONS_INIT;
   options.output_spec = named.output.get();
   Function function;
-  Check(tutti_function_create(nullptr, StoredCallback(std::move(named.body)), &options,
+  Check(tutti_function_create(CurrentRuntime(), StoredCallback(std::move(named.body)), &options,
                               function.out()));
+  return function;
+}
+
+Function NumberOfRecord() {
+  const Body read = [](tutti_context *, const Value &in) {
+    const auto *view = static_cast<const tutti_string_view *>(tutti_tensor_get_data(TensorIn(in)));
+    int64_t number;
+    if (view->size != sizeof(number)) throw Mismatch("a record of another size");
+    std::memcpy(&number, view->data, sizeof(number));
+    Value value;
+    Check(tutti_value_create_int64(number, value.out()));
+    return value;
+  };
+  const Spec spec = SpecOfTensor(TUTTI_DTYPE_INT64, {});
+  tutti_function_options options = TUTTI_FUNCTION_OPTIONS_INIT;
+  options.output_spec = spec.get();
+  Function function;
+  Check(tutti_function_create(CurrentRuntime(), StoredCallback(read), &options, function.out()));
   return function;
 }
 

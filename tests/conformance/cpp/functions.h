@@ -22,6 +22,9 @@ tutti_status *CallBody(tutti_context *context, const tutti_value *in, tutti_valu
 // one that is not known.
 Function NamedFunction(const Json &op, const Spec &input);
 
+// Makes an int64 of a record of 8 bytes.
+Function NumberOfRecord();
+
 }  // namespace conformance
 
 #endif  // TESTS_CONFORMANCE_CPP_FUNCTIONS_H_

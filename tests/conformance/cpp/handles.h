@@ -68,12 +68,17 @@ class Handle {
 #define CONFORMANCE_HANDLE_(Name, noun) \
   using Name = Handle<tutti_##noun, tutti_##noun##_retain, tutti_##noun##_release>
 CONFORMANCE_HANDLE_(Bytes, bytes);
+CONFORMANCE_HANDLE_(ClusterResolver, cluster_resolver);
+CONFORMANCE_HANDLE_(ClusterSpec, cluster_spec);
+CONFORMANCE_HANDLE_(DataOptions, data_options);
 CONFORMANCE_HANDLE_(Dataset, dataset);
 CONFORMANCE_HANDLE_(DeviceSpec, device_spec);
 CONFORMANCE_HANDLE_(DistributedDataset, distributed_dataset);
 CONFORMANCE_HANDLE_(DistributedIterator, distributed_iterator);
 CONFORMANCE_HANDLE_(Function, function);
 CONFORMANCE_HANDLE_(Iterator, iterator);
+CONFORMANCE_HANDLE_(RecordWriter, tf_record_writer);
+CONFORMANCE_HANDLE_(Runtime, runtime);
 CONFORMANCE_HANDLE_(Spec, spec);
 CONFORMANCE_HANDLE_(Strategy, strategy);
 CONFORMANCE_HANDLE_(Tensor, tensor);

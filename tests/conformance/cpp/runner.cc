@@ -10,18 +10,30 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <random>
 #include <set>
 #include <string>
 
 #include "cases.h"
 #include "handles.h"
+#include "record_files.h"
 
 namespace conformance {
 namespace {
 
 using RunCase = void (*)(const Json &test);
 
+// The workers of one run share a secret that nobody else knows.
+void MakeJobSecret() {
+  std::random_device random;
+  std::string secret;
+  for (int i = 0; i < 8; ++i) secret += std::to_string(random());
+  setenv("TUTTI_JOB_SECRET", secret.c_str(), 1);
+  unsetenv("TUTTI_JOB_SECRET_FILE");
+}
+
 int RunAll(const std::filesystem::path &folder) {
+  MakeJobSecret();
   const std::map<std::string, RunCase> files = {{"dataset", RunDatasetCase},
                                                 {"device_spec", RunDeviceSpecCase},
                                                 {"distribute", RunDistributeCase},
@@ -50,6 +62,7 @@ int RunAll(const std::filesystem::path &folder) {
       }
     }
   }
+  RemoveRecordFiles();
   Check(tutti_runtime_shutdown(nullptr, nullptr));
   std::printf("conformance C++: %d passed, %d not covered, %d failed\n", passed, not_covered,
               failed);

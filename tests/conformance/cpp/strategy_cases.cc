@@ -1,36 +1,18 @@
-// The cases of distribute.json (one worker), reduce.json and values.json.
+// The cases of reduce.json and values.json.
 #include <string>
 #include <vector>
 
 #include "cases.h"
-#include "datasets.h"
 #include "functions.h"
+#include "strategies.h"
 
 namespace conformance {
 namespace {
-
-Strategy Mirrored(size_t replicas) {
-  std::vector<std::string> names;
-  std::vector<const char *> devices;
-  for (size_t i = 0; i < replicas; ++i) names.push_back("CPU:" + std::to_string(i));
-  for (const std::string &name : names) devices.push_back(name.c_str());
-  Strategy strategy;
-  Check(tutti_strategy_create_mirrored(nullptr, replicas, devices.data(), nullptr, nullptr,
-                                       strategy.out()));
-  return strategy;
-}
 
 tutti_reduce_op ReduceOpOf(const std::string &name) {
   if (name == "SUM") return TUTTI_REDUCE_SUM;
   if (name == "MEAN") return TUTTI_REDUCE_MEAN;
   throw NotCovered("the reduction " + name);
-}
-
-// Compares what the replicas hold with a list of one expected value each.
-void CompareLocal(const Json &expected, const Strategy &strategy, const Value &value) {
-  Value tuple;
-  Check(tutti_strategy_local_results(strategy.get(), value.get(), tuple.out()));
-  Compare(Json{{"t", expected}}, tuple);
 }
 
 Value PerReplica(const Strategy &strategy, const Json &components) {
@@ -192,40 +174,6 @@ void RunReduceCase(const Json &test) {
                                   along ? &axis : nullptr, nullptr, result.out()));
     }
     Compare(test.at("expect"), result, test.value("tolerance", 0.0));
-  });
-}
-
-void RunDistributeCase(const Json &test) {
-  if (test.at("workers") != 1) throw NotCovered("several workers");
-  CheckKeys(test, {"name", "dataset", "workers", "replicas_per_worker", "expect", "api",
-                   "skip_steps", "take_steps"});
-  const bool optional = test.value("api", "") == "get_next_as_optional";
-  if (test.contains("api") && !optional) throw NotCovered("the api " + test.at("api").dump());
-  const Strategy strategy = Mirrored(test.at("replicas_per_worker"));
-  const Json &expect = test.at("expect");
-  FailsAsExpected(expect, [&] {
-    DistributedDataset dataset;
-    DistributedIterator iterator;
-    Check(tutti_strategy_distribute_dataset(strategy.get(), BuildDataset(test.at("dataset")).get(),
-                                            nullptr, nullptr, dataset.out()));
-    Check(tutti_distributed_iterator_create(dataset.get(), nullptr, iterator.out()));
-    const auto next = [&] {
-      Value step;
-      if (!optional) {
-        Check(tutti_distributed_iterator_next(iterator.get(), nullptr, step.out()));
-        return step;
-      }
-      Check(tutti_distributed_iterator_next_optional(iterator.get(), nullptr, step.out()));
-      const tutti_value *held = tutti_value_get_leaf_optional(step.get(), 0);
-      return held == nullptr ? Value() : Value::Share(held);
-    };
-    for (int64_t i = 0; i < test.value("skip_steps", int64_t{0}); ++i) next();
-    for (const Json &expected : expect) {
-      const Value step = next();
-      if (!step) throw Mismatch("the steps end before " + expected.dump());
-      CompareLocal(expected, strategy, step);
-    }
-    if (!test.contains("take_steps") && next()) throw Mismatch("there are more steps");
   });
 }
 

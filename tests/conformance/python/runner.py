@@ -10,7 +10,11 @@ that is not known here), and one line of totals. Exits non-zero when a case fail
 import json
 import os
 import pathlib
+import secrets
+import socket
 import sys
+import tempfile
+import threading
 
 import numpy as np
 
@@ -245,12 +249,37 @@ def build(node):
         known(node, ("op", "elements"))
         elements = [value(element) for element in node["elements"]]
         return Dataset.from_generator(lambda: elements, output_signature=spec_of(elements))
+    if op == "records":
+        known(node, ("op", "files"))
+        return (tutti.data.TFRecordDataset(record_files(node["files"]))
+                .map(lambda record: np.frombuffer(record, np.int64)[0],
+                     output_signature=TensorSpec((), np.int64)))
     if op == "zip":
         known(node, ("op", "inputs"))
         return Dataset.zip(datasets(node["inputs"]))
     if "input" not in node:
         raise NotCovered(f"op {op}")
     return transform(build(node["input"]), node, op)
+
+
+_folder = tempfile.TemporaryDirectory(prefix="tutti-conformance-")
+_record_files = {}
+_record_files_lock = threading.Lock()
+
+
+def record_files(lists):
+    """A TFRecord file for each list of numbers; the same lists give the same files, also to several
+    workers at once."""
+    with _record_files_lock:
+        key = json.dumps(lists)
+        if key not in _record_files:
+            paths = [f"{_folder.name}/{len(_record_files)}-{i}" for i in range(len(lists))]
+            for path, items in zip(paths, lists):
+                with tutti.data.TFRecordWriter(path) as writer:
+                    for item in items:
+                        writer.write(np.int64(item).tobytes())
+            _record_files[key] = paths
+        return _record_files[key]
 
 
 def terminal(node):
@@ -315,41 +344,94 @@ def mirrored(replicas):
     return tutti.distribute.MirroredStrategy([f"CPU:{i}" for i in range(replicas)])
 
 
+def free_addresses(count):
+    """So many addresses at which nobody listens."""
+    sockets = [socket.socket() for _ in range(count)]
+    for taken in sockets:
+        taken.bind(("127.0.0.1", 0))
+    addresses = [f"127.0.0.1:{taken.getsockname()[1]}" for taken in sockets]
+    for taken in sockets:
+        taken.close()
+    return addresses
+
+
+def run_workers(workers, replicas, body):
+    """Calls body(strategy, worker) once per worker: several are runtimes of their own, each on a
+    thread of its own."""
+    if workers == 1:
+        with mirrored(replicas) as strategy:
+            body(strategy, 0)
+        return
+    cluster = tutti.train.ClusterSpec({"worker": free_addresses(workers)})
+    errors = [None] * workers
+
+    def work(worker):
+        resolver = tutti.distribute.cluster_resolver.SimpleClusterResolver(
+            cluster, task_type="worker", task_id=worker)
+        try:
+            with tutti.Runtime() as runtime, runtime.as_default():
+                body(tutti.distribute.MultiWorkerMirroredStrategy(
+                    resolver, devices=[f"CPU:{i}" for i in range(replicas)]), worker)
+        except Exception as error:  # raised below, where all workers have ended
+            errors[worker] = error
+
+    threads = [threading.Thread(target=work, args=(worker,)) for worker in range(workers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for error in errors:
+        if error is not None:
+            raise error
+
+
 def run_distribute(case):
     known(case, ("name", "dataset", "workers", "replicas_per_worker", "expect", "api", "skip_steps",
-                 "take_steps"))
-    if case["workers"] != 1:
-        raise NotCovered("several workers")
+                 "take_steps", "policy"))
     if case.get("api", "get_next_as_optional") != "get_next_as_optional":
         raise NotCovered(f"api {case['api']}")
-    with mirrored(case["replicas_per_worker"]) as strategy:
-        def steps():
-            iterator = iter(strategy.distribute_dataset(build(case["dataset"])))
-            limit = case.get("skip_steps", 0) + case.get("take_steps", 1 << 30)
-            found = []
-            while len(found) < limit:
-                if "api" in case:
-                    step = iterator.get_next_as_optional()
-                    if not step.has_value():
-                        break
-                    step = step.get_value()
-                else:
-                    step = next(iterator, None)
-                    if step is None:
-                        break
-                found.append(strategy.local_results(step))
-            return found[case.get("skip_steps", 0):]
+    if case.get("policy", "AUTO") not in tutti.data.AutoShardPolicy.__members__:
+        raise NotCovered(f"policy {case['policy']}")
 
+    def steps(strategy):
+        dataset = build(case["dataset"])
+        if "policy" in case:
+            options = tutti.data.Options()
+            options.experimental_distribute.auto_shard_policy = (
+                tutti.data.AutoShardPolicy[case["policy"]])
+            dataset = dataset.with_options(options)
+        iterator = iter(strategy.distribute_dataset(dataset))
+        limit = case.get("skip_steps", 0) + case.get("take_steps", 1 << 30)
+        found = []
+        while len(found) < limit:
+            if "api" in case:
+                step = iterator.get_next_as_optional()
+                if not step.has_value():
+                    break
+                step = step.get_value()
+            else:
+                step = next(iterator, None)
+                if step is None:
+                    break
+            found.append(strategy.local_results(step))
+        return found[case.get("skip_steps", 0):]
+
+    def work(strategy, worker):
         expected = case["expect"]
         if isinstance(expected, dict):
-            expect_error(expected, steps)
-            return
-        found = steps()
+            if "error" in expected:
+                expect_error(expected, lambda: steps(strategy))
+                return
+            expected = [[tensor] for tensor in expected[f"worker{worker}"]]
+        found = steps(strategy)
         need(len(found) == len(expected), "expected", len(expected), "steps, found", found)
         for i, step in enumerate(found):
             need(len(step) == len(expected[i]), "expected", expected[i], "found", step)
             for replica, part in enumerate(step):
-                compare(part, expected[i][replica], where=f"step {i}, replica {replica}:")
+                compare(part, expected[i][replica],
+                        where=f"worker {worker}, step {i}, replica {replica}:")
+
+    run_workers(case["workers"], case["replicas_per_worker"], work)
 
 
 def run_reduce(case):
@@ -473,6 +555,8 @@ def main():
     files = sorted(folder.glob("*.json"))
     if not files:
         sys.exit(f"conformance Python: there are no vectors in {folder}")
+    os.environ["TUTTI_JOB_SECRET"] = secrets.token_hex(32)  # of the workers of this run
+    os.environ.pop("TUTTI_JOB_SECRET_FILE", None)
     passed, not_covered, failed = 0, [], []
     for path in files:
         for case in json.loads(path.read_text()):

@@ -13,11 +13,12 @@ from tutti.data._function import (FixedLenFeature, Function, parse_example, regi
                                   registered_function, unregister_function)
 from tutti.data._options import AutoShardPolicy, Options
 from tutti.data._records import TFRecordWriter
+from tutti.data import experimental
 
 __all__ = [
     "AUTOTUNE", "AutoShardPolicy", "Dataset", "DatasetSpec", "FixedLenFeature",
     "FixedLengthRecordDataset", "Function", "INFINITE_CARDINALITY", "Iterator", "NoneTensorSpec",
     "Optional", "OptionalSpec", "Options", "TFRecordDataset", "TFRecordWriter", "TensorSpec",
-    "UNKNOWN_CARDINALITY", "parse_example", "register_function", "registered_function",
-    "unregister_function",
+    "UNKNOWN_CARDINALITY", "experimental", "parse_example", "register_function",
+    "registered_function", "unregister_function",
 ]

@@ -60,7 +60,11 @@ class _Group:
     def __setattr__(self, name: str, value: Any) -> None:
         key = self._prefix + name
         if key in _GROUPS:
-            raise AttributeError(f"{key} is a group of options; set the options in it")
+            if key != "experimental_distribute" or not isinstance(value, DistributeOptions):
+                raise AttributeError(f"{key} is a group of options; set the options in it")
+            for name, number in value._set_options():
+                setattr(getattr(self, key), name, number)
+            return
         _set(self._handle, key, value)
         if self._dataset is not None:
             change = _native.data_options_create()
@@ -99,3 +103,20 @@ class Options(_Group):
                   for key in sorted(_BOOLEANS | _INTEGERS)}
         shown = ", ".join(f"{key}={value}" for key, value in values.items() if value is not None)
         return f"Options({shown})"
+
+
+class DistributeOptions(_Group):
+    """The options under experimental_distribute on their own:
+    `options.experimental_distribute = DistributeOptions()` sets those that are set."""
+
+    __slots__ = ()
+
+    _PREFIX = "experimental_distribute."
+
+    def __init__(self) -> None:
+        super().__init__(_native.data_options_create(), self._PREFIX)
+
+    def _set_options(self) -> list:
+        names = [key[len(self._PREFIX):] for key in sorted(_INTEGERS | _BOOLEANS)
+                 if key.startswith(self._PREFIX)]
+        return [(name, getattr(self, name)) for name in names if getattr(self, name) is not None]

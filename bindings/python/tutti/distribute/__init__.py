@@ -10,18 +10,20 @@ thread of control (contextvars) and reaches the replicas' threads.
 from tutti._reduce_op import ReduceOp
 from tutti._values import DistributedValues, PerReplica
 from tutti._variable import VariableAggregation, VariableSynchronization
+from tutti.distribute import cluster_resolver
 from tutti.distribute._context import (ReplicaContext, experimental_set_strategy,
                                        get_replica_context, get_strategy, has_strategy,
                                        in_cross_replica_context)
 from tutti.distribute._input import (DistributedDataset, DistributedIterator, InputContext,
                                      InputOptions, ValueContext)
-from tutti.distribute._strategy import (MirroredStrategy, OneDeviceStrategy, Strategy,
-                                        _strategy_of)
+from tutti.distribute._strategy import (MirroredStrategy, MultiWorkerMirroredStrategy,
+                                        OneDeviceStrategy, Strategy, _strategy_of)
+from tutti.distribute import experimental
 
 __all__ = [
     "DistributedDataset", "DistributedIterator", "DistributedValues", "InputContext",
-    "InputOptions", "MirroredStrategy", "OneDeviceStrategy", "PerReplica", "ReduceOp",
-    "ReplicaContext", "Strategy", "ValueContext", "VariableAggregation", "VariableSynchronization",
-    "experimental_set_strategy", "get_replica_context", "get_strategy", "has_strategy",
-    "in_cross_replica_context",
+    "InputOptions", "MirroredStrategy", "MultiWorkerMirroredStrategy", "OneDeviceStrategy",
+    "PerReplica", "ReduceOp", "ReplicaContext", "Strategy", "ValueContext", "VariableAggregation",
+    "VariableSynchronization", "cluster_resolver", "experimental", "experimental_set_strategy",
+    "get_replica_context", "get_strategy", "has_strategy", "in_cross_replica_context",
 ]

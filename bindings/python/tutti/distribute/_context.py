@@ -9,6 +9,7 @@ from tutti import _native, _scope, errors
 from tutti._reduce_op import ReduceOp
 from tutti._values import PerReplica
 from tutti._variable import member
+from tutti.distribute._communication import timeout_in
 
 
 def _code(function: Callable[..., Any]) -> Any:
@@ -81,14 +82,15 @@ class ReplicaContext(_native.Context):
                    timeout: Optional[float] = None) -> Any:
         """Reduces every tensor of `value` over all replicas; each gets the same bits. All replicas
         must call it with the same structure, dtypes and shapes; else all get an
-        InvalidArgumentError that names both sides. AbortedError when another replica failed."""
+        InvalidArgumentError that names both sides. AbortedError when another replica failed.
+        options: CommunicationOptions."""
         return _native.context_all_reduce(self, member(ReduceOp, reduce_op, "reduce_op"), value,
-                                          timeout)
+                                          timeout_in(self, options, timeout))
 
     def all_gather(self, value: Any, axis: int, options: Any = None,
                    timeout: Optional[float] = None) -> Any:
         """Joins every tensor of `value` of all replicas along `axis`, in replica order."""
-        return _native.context_all_gather(self, value, axis, timeout)
+        return _native.context_all_gather(self, value, axis, timeout_in(self, options, timeout))
 
     def merge_call(self, merge_fn: Callable[..., Any], args: Sequence[Any] = (),
                    kwargs: Optional[Mapping[str, Any]] = None,

@@ -7,16 +7,30 @@ from typing import Any, Optional
 from tutti import _native, errors
 
 
-class InputOptions:
-    """How a dataset is distributed. experimental_fetch_to_device: a step is made ahead by a thread
-    (True by default)."""
+_REBATCH = {None: 0, "ceil": 1, "even": 2}
 
-    __slots__ = ("experimental_fetch_to_device",)
+
+class InputOptions:
+    """How a dataset is distributed.
+
+    experimental_fetch_to_device: a step is made ahead by a thread (True by default). rebatch: how a
+    batch of b rows is cut over n replicas: "ceil" (the default), slices of ceil(b / n) rows, trailing
+    slices empty, never across batches; or "even", slices of static, nearly equal sizes, across
+    batches.
+    """
+
+    __slots__ = ("experimental_fetch_to_device", "rebatch")
 
     def __init__(self, experimental_fetch_to_device: Optional[bool] = None,
-                 prefetch_to_device: Optional[bool] = None):
+                 prefetch_to_device: Optional[bool] = None, rebatch: Optional[str] = None):
         self.experimental_fetch_to_device = (
             experimental_fetch_to_device if prefetch_to_device is None else prefetch_to_device)
+        if rebatch not in _REBATCH:
+            raise ValueError(f"rebatch: {rebatch!r} is none of 'ceil', 'even'")
+        self.rebatch = rebatch
+
+    def _rebatch_number(self) -> int:
+        return _REBATCH[self.rebatch]
 
 
 class InputContext:
@@ -133,6 +147,10 @@ class DistributedDataset:
     def cardinality(self) -> int:
         """The number of steps, tutti.data.INFINITE_CARDINALITY or UNKNOWN_CARDINALITY."""
         return _native.distributed_dataset_cardinality(self._handle)
+
+    def explain(self) -> str:
+        """How batches are cut and shared between the workers, and why, as text for people."""
+        return _native.distributed_dataset_explain(self._handle)
 
     def __iter__(self) -> DistributedIterator:
         return DistributedIterator(self)

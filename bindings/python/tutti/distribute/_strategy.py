@@ -9,6 +9,9 @@ from tutti import _native, _runtime, _scope, errors
 from tutti._reduce_op import ReduceOp
 from tutti._variable import member
 from tutti.data._dataset import Dataset
+from tutti.distribute import cluster_resolver as resolvers
+from tutti.distribute import _communication
+from tutti.distribute._communication import CommunicationOptions
 from tutti.distribute._context import with_keywords
 from tutti.distribute._input import DistributedDataset, InputContext, InputOptions, ValueContext
 
@@ -71,9 +74,20 @@ class Strategy:
                      for i in range(self.local_replica_count))
 
     @property
-    def cluster_resolver(self) -> None:
-        """None: this strategy has one worker."""
-        return None
+    def worker(self) -> int:
+        """This process's place among the strategy's workers, 0 where there is one only."""
+        return _native.strategy_worker(self._handle)
+
+    @property
+    def num_workers(self) -> int:
+        """The workers, this one included."""
+        return _native.strategy_worker_count(self._handle)
+
+    @property
+    def cluster_resolver(self) -> Optional[resolvers.ClusterResolver]:
+        """What found the workers of this strategy; None when there is one only."""
+        handle = _native.strategy_cluster_resolver(self._handle)
+        return None if handle is None else resolvers._LibraryResolver._of(handle)
 
     def scope(self) -> _StrategyScope:
         """Cross-replica context with this as the ambient strategy: variables that are made there
@@ -115,12 +129,13 @@ class Strategy:
         replicas.
         """
         return _native.strategy_reduce(self._handle, member(ReduceOp, reduce_op, "reduce_op"), value,
-                                       axis, timeout)
+                                       axis, _communication.timeout_of(self, timeout))
 
     def gather(self, value: Any, axis: int, timeout: Optional[float] = None) -> Any:
         """Joins every distributed leaf along `axis`, in replica order: rank >= 1, equal sizes on
         all other axes."""
-        return _native.strategy_gather(self._handle, value, axis, timeout)
+        return _native.strategy_gather(self._handle, value, axis,
+                                       _communication.timeout_of(self, timeout))
 
     def local_results(self, value: Any) -> Tuple[Any, ...]:
         """The values of this process's replicas, in order; of a value that is not distributed a
@@ -147,14 +162,20 @@ class Strategy:
     def distribute_dataset(self, dataset: Dataset, options: Optional[InputOptions] = None,
                            timeout: Optional[float] = None) -> DistributedDataset:
         """Cuts every batch of `dataset` over the replicas: b rows into slices of
-        ceil(b / replicas), trailing slices empty, never across batches. The elements must be
-        batches (ValueError)."""
+        ceil(b / replicas), trailing slices empty, never across batches (or as options.rebatch says).
+        The elements must be batches (ValueError).
+
+        Several workers share the data by the dataset's option
+        experimental_distribute.auto_shard_policy: FILE, each reads files of its own, and fewer files
+        than workers are a ValueError on every worker; DATA, each reads all and takes its part; OFF,
+        each takes all; AUTO (the default), FILE where there are files, else DATA."""
         if not isinstance(dataset, Dataset):
             raise TypeError(f"distribute_dataset needs a tutti.data.Dataset, not "
                             f"{type(dataset).__name__}")
-        prefetch = options.experimental_fetch_to_device if options else None
+        options = options or InputOptions()
         return DistributedDataset._of(_native.strategy_distribute_dataset(
-            self._handle, dataset._handle, prefetch, timeout))
+            self._handle, dataset._handle, options._rebatch_number(),
+            options.experimental_fetch_to_device, timeout))
 
     experimental_distribute_dataset = distribute_dataset
 
@@ -182,8 +203,9 @@ class Strategy:
         self.close()
 
     def __repr__(self) -> str:
+        seat = f", worker {self.worker} of {self.num_workers}" if self.num_workers > 1 else ""
         return (f"<{_native.strategy_type_name(self._handle)} of {self.num_replicas_in_sync} "
-                f"replicas on {', '.join(self.worker_devices)}>")
+                f"replicas on {', '.join(self.worker_devices)}{seat}>")
 
 
 class MirroredStrategy(Strategy):
@@ -206,6 +228,45 @@ class MirroredStrategy(Strategy):
             devices = [devices]
         names = [str(device) for device in devices or ()]
         self._adopt(_native.strategy_mirrored(names, ops, name, timeout))
+
+
+class MultiWorkerMirroredStrategy(Strategy):
+    """The replicas of several processes, each with equally many devices, variables mirrored on all.
+
+        strategy = tutti.distribute.MultiWorkerMirroredStrategy()   # each worker with its TF_CONFIG
+
+    cluster_resolver: says who the workers are and which of them this process is; None reads the
+    variable TF_CONFIG, and without one this process is alone. devices: as in MirroredStrategy; None:
+    as many replicas as the setting replicas says, else all GPUs, else the CPU. The constructor waits
+    for all workers: timeout in seconds, else the setting join_timeout.
+
+    Every worker makes the same calls on its strategy in the same order: this one, creating
+    variables, distributing datasets, run, reduce, gather. Replicas are numbered through all workers.
+    When a worker dies, whatever waits for it is an UnavailableError that names it (details "rank",
+    "worker"). Every connection proves the job secret (TUTTI_JOB_SECRET_FILE, TUTTI_JOB_SECRET; on
+    loopback a file of the user's own).
+    """
+
+    __slots__ = ("_resolver",)
+
+    def __init__(self, cluster_resolver: Optional[resolvers.ClusterResolver] = None,
+                 communication_options: Optional[CommunicationOptions] = None,
+                 devices: Optional[Sequence[str]] = None, name: Optional[str] = None,
+                 timeout: Optional[float] = None):
+        _communication.check(communication_options)
+        if isinstance(devices, str):
+            devices = [devices]
+        names = [str(device) for device in devices or ()]
+        self._resolver = cluster_resolver
+        self._adopt(_native.strategy_multi_worker_mirrored(
+            resolvers.handle_of(cluster_resolver), names, name, timeout))
+        _communication.remember(self, communication_options)
+
+    @property
+    def cluster_resolver(self) -> Optional[resolvers.ClusterResolver]:
+        """What found the workers of this strategy; None when there is one only."""
+        found = super().cluster_resolver
+        return found if found is None else getattr(self, "_resolver", None) or found
 
 
 class OneDeviceStrategy(Strategy):
@@ -253,6 +314,7 @@ def default_strategy() -> DefaultStrategy:
 
 
 _TYPES = {"MirroredStrategy": MirroredStrategy, "OneDeviceStrategy": OneDeviceStrategy,
+          "MultiWorkerMirroredStrategy": MultiWorkerMirroredStrategy,
           "DefaultStrategy": DefaultStrategy}
 
 

@@ -1,0 +1,74 @@
+"""This process's seat in a job of several processes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Optional
+
+from tutti import _native
+
+if TYPE_CHECKING:
+    from tutti.distribute.cluster_resolver import ClusterResolver
+
+
+class Cluster:
+    """This process's seat in a job: a rendezvous of the chief and all workers (chief first, then
+    worker 0, 1, ...), which watch each other from then on. A runtime has one. Threads: any."""
+
+    __slots__ = ("_handle",)
+
+    def __init__(self) -> None:
+        raise TypeError("join a cluster with Cluster.join(cluster_resolver)")
+
+    @classmethod
+    def join(cls, cluster_resolver: Optional["ClusterResolver"] = None,
+             num_replicas: Optional[int] = None, timeout: Optional[float] = None) -> "Cluster":
+        """Waits for all workers of the resolver's cluster (None: TF_CONFIG), for `timeout` seconds,
+        else as long as the setting join_timeout says. num_replicas: of this worker, equal on all.
+
+        ValueError for a resolver that is wrong or empty and, on every worker, for workers that do not
+        fit together; UnavailableError when the first worker cannot be reached; UnauthenticatedError
+        for another job secret; DeadlineExceededError names who has not come.
+        """
+        from tutti.distribute import cluster_resolver as resolvers
+
+        cluster = cls.__new__(cls)
+        cluster._handle = _native.cluster_join(resolvers.handle_of(cluster_resolver),
+                                               num_replicas or 0, timeout)
+        return cluster
+
+    @property
+    def worker(self) -> int:
+        """This process's place among the workers, from 0."""
+        return _native.cluster_worker(self._handle)
+
+    @property
+    def num_workers(self) -> int:
+        """How many workers there are."""
+        return _native.cluster_worker_count(self._handle)
+
+    def describe(self, worker: int) -> str:
+        """"worker 1 (pid 4711)", with its host where that is another one."""
+        return _native.cluster_describe_worker(self._handle, worker)
+
+    def check(self) -> None:
+        """Raises what has ended the job: UnavailableError with the details "rank" and "worker" for a
+        worker that died or fell silent, or what an abort said."""
+        _native.cluster_check(self._handle)
+
+    def abort(self, message: str) -> None:
+        """Ends the job on all workers with AbortedError. Calls that are under way may still
+        succeed."""
+        _native.cluster_abort(self._handle, message)
+
+    def close(self, timeout: Optional[float] = None) -> None:
+        """Says goodbye to the others; what still needs this worker is an UnavailableError there."""
+        _native.cluster_close(self._handle, timeout)
+
+    def __enter__(self) -> "Cluster":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Cluster, worker {self.worker} of {self.num_workers}>"

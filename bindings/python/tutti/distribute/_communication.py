@@ -1,0 +1,77 @@
+"""Hints for collectives, in the reference's form."""
+
+from __future__ import annotations
+
+import enum
+import math
+import weakref
+from typing import Any, Optional
+
+
+class CommunicationImplementation(enum.Enum):
+    """Which implementation is preferred; a hint. The library chooses by where the ranks are."""
+
+    AUTO = "AUTO"
+    RING = "RING"
+    NCCL = "NCCL"
+
+
+class CommunicationOptions:
+    """Hints for collectives, of a strategy or of one call.
+
+    timeout_seconds: how long a collective may take (DeadlineExceededError); 0: no limit; None: the
+    runtime's default. bytes_per_pack >= 0 and implementation are accepted for the reference's
+    callers; the library chooses both by itself.
+    """
+
+    __slots__ = ("bytes_per_pack", "timeout_seconds", "implementation")
+
+    def __init__(self, bytes_per_pack: int = 0, timeout_seconds: Optional[float] = None,
+                 implementation: Any = CommunicationImplementation.AUTO):
+        if bytes_per_pack < 0:
+            raise ValueError(f"bytes_per_pack is {bytes_per_pack}; expected 0 or more")
+        if timeout_seconds is not None and timeout_seconds < 0:
+            raise ValueError(f"timeout_seconds is {timeout_seconds}; expected 0 or more, or None")
+        self.bytes_per_pack = bytes_per_pack
+        self.timeout_seconds = timeout_seconds
+        self.implementation = CommunicationImplementation(implementation)
+
+    def __repr__(self) -> str:
+        return (f"CommunicationOptions(bytes_per_pack={self.bytes_per_pack}, "
+                f"timeout_seconds={self.timeout_seconds}, "
+                f"implementation={self.implementation.name})")
+
+
+# What was given to strategies, for calls that say nothing.
+_of_strategies: "weakref.WeakKeyDictionary[Any, CommunicationOptions]" = (
+    weakref.WeakKeyDictionary())
+
+
+def check(options: Optional[CommunicationOptions]) -> None:
+    if options is not None and not isinstance(options, CommunicationOptions):
+        raise TypeError(f"communication_options: CommunicationOptions are needed, not an object of "
+                        f"type {type(options).__name__}")
+
+
+def remember(strategy: Any, options: Optional[CommunicationOptions]) -> None:
+    if options is not None and options.timeout_seconds is not None:
+        _of_strategies[strategy] = options
+
+
+def timeout_in(context: Any, options: Optional[CommunicationOptions],
+               timeout: Optional[float]) -> Optional[float]:
+    """The timeout of a collective in a replica context: the call's own, that of its options, that of
+    its strategy's."""
+    if timeout is not None or (options is None and not _of_strategies):
+        return timeout
+    if options is None or options.timeout_seconds is None:
+        return timeout_of(context.strategy, None) if _of_strategies else None
+    return options.timeout_seconds or math.inf
+
+
+def timeout_of(strategy: Any, timeout: Optional[float]) -> Optional[float]:
+    """The same for a call of a strategy."""
+    if timeout is not None or not _of_strategies:
+        return timeout
+    options = _of_strategies.get(strategy)
+    return None if options is None else options.timeout_seconds or math.inf

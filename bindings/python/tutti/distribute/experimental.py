@@ -1,0 +1,26 @@
+"""What the reference once had under this name."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+from tutti.distribute._communication import CommunicationImplementation, CommunicationOptions
+from tutti.distribute._input import ValueContext
+from tutti.distribute._strategy import MultiWorkerMirroredStrategy as _MultiWorkerMirroredStrategy
+
+CollectiveCommunication = CommunicationImplementation
+
+__all__ = ["CollectiveCommunication", "CommunicationImplementation", "CommunicationOptions",
+           "MultiWorkerMirroredStrategy", "ValueContext"]
+
+
+class MultiWorkerMirroredStrategy(_MultiWorkerMirroredStrategy):
+    """tutti.distribute.MultiWorkerMirroredStrategy with the arguments of its beginnings."""
+
+    __slots__ = ()
+
+    def __init__(self, communication: Any = CommunicationImplementation.AUTO,
+                 cluster_resolver: Any = None, devices: Any = None, name: Optional[str] = None,
+                 timeout: Optional[float] = None):
+        super().__init__(cluster_resolver, CommunicationOptions(implementation=communication),
+                         devices, name, timeout)
