@@ -10,9 +10,9 @@
 
 namespace tutti {
 
-// One connection. Side 0 has connected, side 1 accepted. What a side sends is *in flight* on its way
-// to the other one; each flight has an event of the world, and each such event lands the flights that
-// are due, so that they land in order whatever order events of one instant run in.
+// One connection. Side 0 has connected, side 1 accepted. What a side sends is *in flight* on its
+// way to the other one; each flight has an event of the world, and each such event lands the
+// flights that are due, so that they land in order whatever order events of one instant run in.
 class SimulatedLink : public std::enable_shared_from_this<SimulatedLink> {
  public:
   SimulatedLink(SimulatedWire& wire, SimulatedControlNetwork* from, std::string address,
@@ -84,7 +84,8 @@ namespace {
 
 class SimulatedEnd final : public ControlConnection {
  public:
-  SimulatedEnd(std::shared_ptr<SimulatedLink> link, int side) : link_(std::move(link)), side_(side) {}
+  SimulatedEnd(std::shared_ptr<SimulatedLink> link, int side)
+      : link_(std::move(link)), side_(side) {}
   void Send(std::string message) override { link_->Send(side_, std::move(message)); }
   void Close(Status reason) override { link_->Close(side_, std::move(reason)); }
   std::string peer_address() const override { return link_->PeerAddress(side_); }

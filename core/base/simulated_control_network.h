@@ -1,6 +1,6 @@
-// The control channel in virtual time: several nodes, each with a ControlNetwork of its own, joined by
-// a wire on which everything takes a random time and may go wrong. All randomness is the world's, so
-// a seed decides everything.
+// The control channel in virtual time: several nodes, each with a ControlNetwork of its own, joined
+// by a wire on which everything takes a random time and may go wrong. All randomness is the
+// world's, so a seed decides everything.
 //
 //   auto world = MakeRef<SimulatedEnvironment>(seed);
 //   SimulatedWire wire(*world);
@@ -10,8 +10,8 @@
 //   b->Freeze(10 * kSecondNs);         // as by SIGSTOP
 //   a->Kill(SimulatedDeath::kSilent);  // as by pulling the plug
 //
-// One thread. The world outlives the wire; a node that outlives the wire is dead. Kill and Shutdown are
-// not called from a handler.
+// One thread. The world outlives the wire; a node that outlives the wire is dead. Kill and Shutdown
+// are not called from a handler.
 
 #ifndef TUTTI_CORE_BASE_SIMULATED_CONTROL_NETWORK_H_
 #define TUTTI_CORE_BASE_SIMULATED_CONTROL_NETWORK_H_

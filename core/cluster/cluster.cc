@@ -125,8 +125,8 @@ struct Cluster::State final : public Member::Observer {
     for (const auto& [id, subscriber] : subscribers) all.push_back(subscriber);
     for (const std::shared_ptr<Subscriber>& one : all) Deliver(lock, *one);
   }
-  // Calls the listener, without the lock, for all that it has not heard of. One thread at a time does
-  // so for one listener, so that it hears in order.
+  // Calls the listener, without the lock, for all that it has not heard of. One thread at a time
+  // does so for one listener, so that it hears in order.
   void Deliver(std::unique_lock<std::mutex>& lock, Subscriber& subscriber) {
     if (subscriber.running) return;
     subscriber.running = true;
@@ -200,8 +200,8 @@ Result<Ref<Cluster>> Cluster::Join(Ref<Environment> environment, ClusterOptions 
   return std::move(status).WithPrefix(cluster->state_->options.name);
 }
 
-// The address at which peers reach this process is the one that packets to the coordinator leave from.
-// A host's name may become known only when the host has started.
+// The address at which peers reach this process is the one that packets to the coordinator leave
+// from. A host's name may become known only when the host has started.
 Status Cluster::FindOwnAddress(const CallOptions& call) {
   State& state = *state_;
   Clock& clock = environment().clock();
@@ -310,8 +310,9 @@ Status Cluster::AwaitJoin(const CallOptions& call) {
     lock.unlock();
     Status why = status;
     if (status.code() == StatusCode::kDeadlineExceeded) {
-      why = DeadlineExceeded("not done after {:.1f} s", static_cast<double>(clock.NowNs() - start_ns) /
-                                                            static_cast<double>(kSecondNs));
+      const int64_t waited_ns = clock.NowNs() - start_ns;
+      why = DeadlineExceeded("not done after {:.1f} s",
+                             static_cast<double>(waited_ns) / static_cast<double>(kSecondNs));
     }
     (void)state.network->Post([&state, why] { state.member->GiveUpJoining(why); });
     lock.lock();

@@ -56,8 +56,8 @@ class Cluster final : public Closable {
   // Waits for all workers, as long as `call` allows. Fails on every worker with the same message
   // where workers do not fit together (INVALID_ARGUMENT: versions, numbers of replicas, cluster
   // specs); UNAUTHENTICATED for another job secret; DEADLINE_EXCEEDED names who has not come, and
-  // UNAVAILABLE says why worker 0 could not be reached; ALREADY_EXISTS for a second process that says
-  // it is this worker.
+  // UNAVAILABLE says why worker 0 could not be reached; ALREADY_EXISTS for a second process that
+  // says it is this worker.
   static Result<Ref<Cluster>> Join(Ref<Environment> environment, ClusterOptions options,
                                    const CallOptions& call);
 
@@ -85,8 +85,8 @@ class Cluster final : public Closable {
   Status failure() const;
   // The goodbye of a worker (UNAVAILABLE saying that it has left), or OK.
   Status departure(int64_t worker) const;
-  // Ends the job on all workers. The coordinator decides which reason was the first: failure() tells it
-  // a moment later, also here.
+  // Ends the job on all workers. The coordinator decides which reason was the first: failure()
+  // tells it a moment later, also here.
   void Abort(Status reason);
 
   // Called once per event, on a thread of the cluster's: `worker` has left, or (-1) the job has

@@ -1,7 +1,8 @@
 // Jobs of real processes: killed, stopped, killed after a fork, ended without a goodbye. The test
 // program starts itself again as the workers of the job.
 //
-// A worker writes lines to its standard output: "joined", "failed <milliseconds since 1970> <status>".
+// A worker writes lines to its standard output: "joined", "failed <milliseconds since 1970>
+// <status>".
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

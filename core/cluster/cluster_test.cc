@@ -1,5 +1,5 @@
-// A worker's seat in a job: blocking calls, in virtual time over a simulated network, and between real
-// processes' threads over gRPC.
+// A worker's seat in a job: blocking calls, in virtual time over a simulated network, and between
+// real processes' threads over gRPC.
 
 #include "core/cluster/cluster.h"
 
@@ -102,8 +102,7 @@ TEST(Cluster, RefusesALoopbackAddressAmongOthersSayingWhatToSet) {
               HasSubstr("worker 2 (worker:2) has the loopback address 127.0.0.1:2222"));
 }
 
-// ---- In virtual time. Worker 0 is a Cluster that the test calls, the others are too, from tasks that
-// never wait: each joins while another's call waits.
+// ---- In virtual time. A task may wait too: it runs the events of others meanwhile.
 
 class SimulatedClusters {
  public:
@@ -127,7 +126,8 @@ class SimulatedClusters {
   Status Join(int64_t worker) {
     Status rest;
     if (worker + 1 < num_workers_) {
-      world->executor().PostAfter(kMillisecondNs, [this, worker, &rest] { rest = Join(worker + 1); });
+      world->executor().PostAfter(kMillisecondNs,
+                                  [this, worker, &rest] { rest = Join(worker + 1); });
     }
     ClusterOptions options = OptionsOf(num_workers_, worker);
     options.network = networks[static_cast<size_t>(worker)];

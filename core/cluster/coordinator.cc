@@ -13,7 +13,8 @@
 
 namespace tutti {
 
-// One connection. The network owns it; a seat, or the set of strangers, points to it while it is open.
+// One connection. The network owns it; a seat, or the set of strangers, points to it while it is
+// open.
 class Coordinator::Session final : public ControlHandler {
  public:
   Session(Coordinator& coordinator, Ref<ControlConnection> connection)
@@ -127,9 +128,10 @@ void Coordinator::On(Session& session, Hello& hello) {
   const int64_t worker = hello.info.worker;
   Seat& seat = seats_[static_cast<size_t>(worker)];
   if (phase_ == Phase::kRunning && (seat.left || seat.session == nullptr)) {
-    return Refuse(session, FailedPrecondition("{} has left this job, and a job that has begun takes "
-                                              "nobody in; start all workers again",
-                                              Describe(worker)));
+    return Refuse(session,
+                  FailedPrecondition("{} has left this job, and a job that has begun takes nobody "
+                                     "in; start all workers again",
+                                     Describe(worker)));
   }
   if (seat.session != nullptr) {
     const bool same = seat.hello.incarnation == hello.incarnation;
@@ -423,7 +425,8 @@ void Coordinator::TickRunning(int64_t now, bool counts) {
     const Seat& seat = seats_[i];
     if (seat.session == nullptr || !seat.silence.Exceeds(timing_)) continue;
     const auto worker = static_cast<int64_t>(i);
-    return Fail(BlameWorker(worker, DescribeSilence(Describe(worker), seat.silence.DurationNs(now))));
+    return Fail(
+        BlameWorker(worker, DescribeSilence(Describe(worker), seat.silence.DurationNs(now))));
   }
 }
 

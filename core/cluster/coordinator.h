@@ -1,16 +1,17 @@
-// Coordinator: what worker 0 does for the job besides its own work. It gathers the workers, finds out
-// whether they fit together, watches them, carries their exchanges, and decides what has ended the
-// job: the first failure that it hears of is the one that everybody is told.
+// Coordinator: what worker 0 does for the job besides its own work. It gathers the workers, finds
+// out whether they fit together, watches them, carries their exchanges, and decides what has ended
+// the job: the first failure that it hears of is the one that everybody is told.
 //
 //   gathering --all are there and fit--> running --somebody died, or aborted--> ended
 //       \--------they do not fit, or worker 0 gave up------------------------->/
 //
 // While it gathers, a worker that goes away again leaves its seat free. When the job runs, a
 // connection that closes without a goodbye is a death at once; silence is one after the limit; a
-// process that was seen to end is one after a moment in which a goodbye on its way may still arrive.
+// process that was seen to end is one after a moment in which a goodbye on its way may still
+// arrive.
 //
-// Threads: the network's strand alone, but for the constructor and the destructor, which comes after
-// the network's Shutdown.
+// Threads: the network's strand alone, but for the constructor and the destructor, which comes
+// after the network's Shutdown.
 
 #ifndef TUTTI_CORE_CLUSTER_COORDINATOR_H_
 #define TUTTI_CORE_CLUSTER_COORDINATOR_H_

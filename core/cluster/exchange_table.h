@@ -1,6 +1,6 @@
-// ExchangeTable: the coordinator's book of exchanges. An exchange is open from the first part that a
-// worker brings until all have brought theirs, or it fails: a worker withdrew, or left without its
-// part. A failed one stays in the book until every worker has come to hear of it.
+// ExchangeTable: the coordinator's book of exchanges. An exchange is open from the first part that
+// a worker brings until all have brought theirs, or it fails: a worker withdrew, or left without
+// its part. A failed one stays in the book until every worker has come to hear of it.
 
 #ifndef TUTTI_CORE_CLUSTER_EXCHANGE_TABLE_H_
 #define TUTTI_CORE_CLUSTER_EXCHANGE_TABLE_H_

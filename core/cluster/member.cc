@@ -133,8 +133,8 @@ void Member::GiveUpJoining(const Status& why) {
                            : Format("the last attempt: {}", last_attempt_.message());
   const StatusCode code =
       why.code() == StatusCode::kDeadlineExceeded ? StatusCode::kUnavailable : why.code();
-  Status status(code, Format("{} has not reached {} in {} attempts ({}); {}; is worker 0 running, and "
-                             "is this its address?",
+  Status status(code, Format("{} has not reached {} in {} attempts ({}); {}; is worker 0 running, "
+                             "and is this its address?",
                              who, coordinator, attempts_, why.message(), seen));
   if (!last_attempt_.ok()) status = std::move(status).WithCause(last_attempt_);
   NotJoined(std::move(status));

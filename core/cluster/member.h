@@ -1,15 +1,16 @@
-// Member: a worker's side of the membership protocol. It finds the coordinator (worker 0), says who it
-// is, waits until the job has gathered, and from then on tells its observer what happens to the job.
+// Member: a worker's side of the membership protocol. It finds the coordinator (worker 0), says who
+// it is, waits until the job has gathered, and from then on tells its observer what happens to the
+// job.
 //
-// Until the job runs it tries again whatever may be a matter of time (nobody listens yet, a connection
-// broke), at growing intervals. A refusal is final.
+// Until the job runs it tries again whatever may be a matter of time (nobody listens yet, a
+// connection broke), at growing intervals. A refusal is final.
 //
-// When the job runs the coordinator decides what ended it, so that all workers name the same reason.
-// A member decides by itself only about the coordinator: its connection closed, its process ended, or
-// it is silent.
+// When the job runs the coordinator decides what ended it, so that all workers name the same
+// reason. A member decides by itself only about the coordinator: its connection closed, its process
+// ended, or it is silent.
 //
-// Threads: the network's strand alone, but for the constructor and the destructor, which comes after
-// the network's Shutdown.
+// Threads: the network's strand alone, but for the constructor and the destructor, which comes
+// after the network's Shutdown.
 
 #ifndef TUTTI_CORE_CLUSTER_MEMBER_H_
 #define TUTTI_CORE_CLUSTER_MEMBER_H_

@@ -107,7 +107,8 @@ using MessageToMember = std::variant<Refusal, Gathering, Welcome, Heartbeat, Exc
 std::string Encode(const MessageToCoordinator& message);
 std::string Encode(const MessageToMember& message);
 
-// A hello of another major version is decoded as far as its version: it may mean the rest otherwise.
+// A hello of another major version is decoded as far as its version: it may mean the rest
+// otherwise.
 Result<MessageToCoordinator> DecodeMessageToCoordinator(std::string_view bytes);
 Result<MessageToMember> DecodeMessageToMember(std::string_view bytes);
 

@@ -1,6 +1,6 @@
 // The membership protocol under random misfortune, in virtual time: 2 to 8 workers that start when
-// they like, exchange, leave; and processes that die or stop, connections that break or are cut, jobs
-// that are aborted, at any moment. One seed decides one run, and 500 of them are tried:
+// they like, exchange, leave; and processes that die or stop, connections that break or are cut,
+// jobs that are aborted, at any moment. One seed decides one run, and 500 of them are tried:
 //
 //   TUTTI_SIMULATION_SEEDS=20    tries so many instead
 //   TUTTI_SIMULATION_SEED=1234   repeats one, and prints its script
@@ -9,7 +9,7 @@
 //   - every Join and every exchange ends;
 //   - whom a failure names did die, stop for longer than the limit, or was cut off; nobody else is
 //     ever declared dead, least of all who has left;
-//   - workers that nothing befell name the same first failure, word for word, and hear of it in time;
+//   - workers that nothing befell name the same first failure word for word, and hear of it in time;
 //   - an exchange gives the same bytes, in the order of the workers, to all to whom it gives any.
 
 #include <gtest/gtest.h>
@@ -36,7 +36,9 @@ constexpr int64_t kEndNs = 120 * kSecondNs;
 class Trial {
  public:
   explicit Trial(uint64_t seed)
-      : seed_(seed), draws_(seed ^ 0x5eedu), timing_(DrawTiming()), job_(seed, Draw(2, 8), timing_) {
+      : draws_(seed ^ 0x5eedu),
+        timing_(DrawTiming()),
+        job_(seed, Draw(2, 8), timing_) {
     for (int64_t i = 0; i < job_.size(); ++i) lives_.push_back(Life{});
     script_ = Format("seed {}: {} workers, silence limit {}", seed, job_.size(),
                      HumanDuration(timing_.silence_limit_ns));
@@ -108,8 +110,8 @@ class Trial {
     At(start, [&one] { one.Start(kJoinTimeoutNs); });
   }
 
-  // All workers go through the same exchanges, one after the other, each as far as it means to; then
-  // it leaves.
+  // All workers go through the same exchanges, one after the other, each as far as it means to;
+  // then it leaves.
   void NextExchange(int64_t worker, int64_t round) {
     SimulatedWorker& one = job_[worker];
     const int64_t think = Draw(0, Chance(5) ? 3 * kSecondNs : 300 * kMillisecondNs);
@@ -316,7 +318,6 @@ class Trial {
     }
   }
 
-  const uint64_t seed_;
   SplitMix64 draws_;
   const MembershipTiming timing_;
   SimulatedJob job_;

@@ -207,8 +207,8 @@ TEST(Membership, TellsEverybodyOfADeathAtOnce) {
   for (const int64_t i : {0, 1, 3}) {
     EXPECT_EQ(job[i].failure.code(), StatusCode::kUnavailable);
     EXPECT_EQ(Message(job[i].failure),
-              "worker 2 (pid 4702) is gone: its connection closed without a goodbye (the connection "
-              "broke)");
+              "worker 2 (pid 4702) is gone: its connection closed without a goodbye (the "
+              "connection broke)");
     EXPECT_EQ(BlamedWorker(job[i].failure), 2);
     EXPECT_NE(job[i].failure.FindDetail("rank"), nullptr);
     EXPECT_EQ(job[i].failures, 1);

@@ -1,5 +1,5 @@
-// What a process says of itself so that others can recognise it: on which machine it is, and which of
-// all processes that ever had its number.
+// What a process says of itself so that others can recognise it: on which machine it is, and which
+// of all processes that ever had its number.
 
 #ifndef TUTTI_CORE_CLUSTER_PROCESS_FACTS_H_
 #define TUTTI_CORE_CLUSTER_PROCESS_FACTS_H_
@@ -22,8 +22,8 @@ struct ProcessFacts {
 // Of this process, now. What cannot be read stays empty.
 ProcessFacts ReadProcessFacts();
 
-// When the process started, in clock ticks since the boot. Nothing when there is no such process, or
-// /proc does not show it.
+// When the process started, in clock ticks since the boot. Nothing when there is no such process,
+// or /proc does not show it.
 std::optional<int64_t> ProcessStartTime(int64_t pid);
 // The same of the text of /proc/<pid>/stat: the name in it may contain anything.
 std::optional<int64_t> StartTimeOfStat(std::string_view stat);

@@ -1,9 +1,9 @@
-// ProcessWatch: knows at once when another worker's process on this machine ends, whatever became of
-// its sockets: a killed worker's forked child keeps them open, its pidfd becomes readable all the same
-// (pidfd_open(2), Linux 5.3).
+// ProcessWatch: knows at once when another worker's process on this machine ends, whatever became
+// of its sockets: a killed worker's forked child keeps them open, its pidfd becomes readable all
+// the same (pidfd_open(2), Linux 5.3).
 //
-// Where pidfds are missing or forbidden, and for workers elsewhere, it watches nobody: heartbeats and
-// connections remain.
+// Where pidfds are missing or forbidden, and for workers elsewhere, it watches nobody: heartbeats
+// and connections remain.
 
 #ifndef TUTTI_CORE_CLUSTER_PROCESS_WATCH_H_
 #define TUTTI_CORE_CLUSTER_PROCESS_WATCH_H_

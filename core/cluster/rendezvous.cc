@@ -48,7 +48,8 @@ Status CheckReplicas(const Hello& a, const Hello& b) {
 }  // namespace
 
 Status CheckWorkersFit(const std::vector<const Hello*>& hellos) {
-  for (Status (*check)(const Hello&, const Hello&) : {&CheckVersion, &CheckCluster, &CheckReplicas}) {
+  using Check = Status (*)(const Hello&, const Hello&);
+  for (const Check check : {&CheckVersion, &CheckCluster, &CheckReplicas}) {
     for (size_t i = 1; i < hellos.size(); ++i) {
       TUTTI_RETURN_IF_ERROR(check(*hellos[0], *hellos[i]));
     }

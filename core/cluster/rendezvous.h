@@ -1,5 +1,5 @@
-// Do the workers of a job fit together? And the sentences that say why not, which every worker of the
-// job gets to read: the same on all of them.
+// Do the workers of a job fit together? And the sentences that say why not, which every worker of
+// the job gets to read: the same on all of them.
 
 #ifndef TUTTI_CORE_CLUSTER_RENDEZVOUS_H_
 #define TUTTI_CORE_CLUSTER_RENDEZVOUS_H_

@@ -1,5 +1,5 @@
-// When is a peer silent? Not by the clock alone: whoever was not scheduled itself (stopped by a signal,
-// or on an overloaded machine) has heard nobody for a while, and must not blame the others.
+// When is a peer silent? Not by the clock alone: whoever was not scheduled itself (stopped by a
+// signal, or on an overloaded machine) has heard nobody for a while, and must not blame the others.
 //
 // So silence is counted in ticks, one per heartbeat interval, and a tick that comes late is not
 // counted: time in which this process did not attend is nobody's silence. The limit is a number of

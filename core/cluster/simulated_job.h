@@ -1,5 +1,5 @@
-// For tests: a job of simulated workers in virtual time, each a node of one SimulatedWire with its own
-// state machines. What a worker was told is written down in its SimulatedWorker.
+// For tests: a job of simulated workers in virtual time, each a node of one SimulatedWire with its
+// own state machines. What a worker was told is written down in its SimulatedWorker.
 
 #ifndef TUTTI_CORE_CLUSTER_SIMULATED_JOB_H_
 #define TUTTI_CORE_CLUSTER_SIMULATED_JOB_H_

@@ -17,7 +17,7 @@ struct WorkerInfo {
   int64_t num_replicas = 1;
   int64_t usable_cores = 1;   // that the process may use (affinity, cgroup)
   int64_t pid = 0;
-  int64_t pid_start_time = 0; // of /proc/<pid>/stat: tells a process from a later one of the same pid
+  int64_t pid_start_time = 0; // of /proc/<pid>/stat: tells it from a later one of the same pid
   std::string host;           // name of the machine, for messages
   std::string boot_id;        // equal on the same machine since the same boot
   std::string pid_namespace;  // inode: equal where pids mean the same
