@@ -15,7 +15,10 @@ Exits with 77, which CTest shows as skipped, when the other library is not insta
 import ctypes
 import importlib
 import os
+import secrets
+import socket
 import sys
+import threading
 
 
 def use_tutti(path):
@@ -53,7 +56,7 @@ def use_tutti(path):
 
 
 def use_package():
-    """Saves and restores a position through the Python package."""
+    """Through the Python package: saves and restores a position, and lets two workers meet."""
     import tutti
 
     dataset = tutti.data.Dataset.range(10).shuffle(5, seed=1).batch(4)
@@ -61,6 +64,33 @@ def use_package():
     next(steps)
     again.restore(steps.save())  # protobuf inside
     assert [list(step) for step in again] == [list(step) for step in steps]
+    reduce_over_workers(tutti)
+
+
+def reduce_over_workers(tutti):
+    """Two workers of this process meet over gRPC and reduce."""
+    os.environ["TUTTI_JOB_SECRET"] = secrets.token_hex(32)
+    sockets = [socket.socket() for _ in range(2)]
+    for taken in sockets:
+        taken.bind(("127.0.0.1", 0))
+    cluster = {"worker": [f"127.0.0.1:{taken.getsockname()[1]}" for taken in sockets]}
+    for taken in sockets:
+        taken.close()
+    sums = []
+
+    def work(worker):
+        resolver = tutti.distribute.cluster_resolver.SimpleClusterResolver(
+            cluster, task_type="worker", task_id=worker)
+        with tutti.Runtime() as runtime, runtime.as_default():
+            strategy = tutti.distribute.MultiWorkerMirroredStrategy(resolver, timeout=60)
+            sums.append(float(strategy.reduce("sum", strategy.run(lambda: 1.0 + worker))))
+
+    threads = [threading.Thread(target=work, args=(worker,)) for worker in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sums == [3.0, 3.0], sums
 
 
 def use_protobuf():
