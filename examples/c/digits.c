@@ -110,6 +110,18 @@ static tutti_status *open_records(const char *folder, tutti_dataset **out_record
   return status;
 }
 
+static tutti_status *share_batches(tutti_dataset **digits) {
+  enum { DATA = 2 };
+  tutti_data_options *options = NULL;
+  tutti_status *status = tutti_data_options_create(&options);
+  if (!status) {
+    status = tutti_data_options_set_int64(options, "experimental_distribute.auto_shard_policy", DATA);
+  }
+  if (!status) status = tutti_dataset_with_options(digits, options);
+  tutti_data_options_release(options);
+  return status;
+}
+
 tutti_status *digits_open(tutti_strategy *strategy, const char *folder, digits_part part,
                           int64_t batch, int64_t seed, tutti_distributed_dataset **out_digits) {
   tutti_function *parser = NULL;
@@ -122,6 +134,7 @@ tutti_status *digits_open(tutti_strategy *strategy, const char *folder, digits_p
     status = tutti_dataset_shuffle(&digits, 2000, &seed, NULL);
   }
   if (!status) status = tutti_dataset_batch(&digits, batch, NULL);
+  if (!status) status = share_batches(&digits);
   if (!status) status = tutti_strategy_distribute_dataset(strategy, digits, NULL, NULL, out_digits);
   tutti_dataset_release(digits);
   tutti_function_release(parser);

@@ -8,7 +8,9 @@ typedef enum digits_part { DIGITS_TRAINING, DIGITS_HELD_OUT } digits_part;
 
 /* Batches {"image": float32[b, 64], "label": int64[b]} of the examples in `folder` (NULL: found by
  * looking upwards from the working directory for examples/data, and then where this program was
- * built), cut over the replicas of `strategy`. The training part is shuffled anew in each walk. */
+ * built), cut over the replicas of `strategy`. The training part is shuffled by `seed`. Several
+ * workers share every batch (the auto-shard policy DATA): the examples have numbers, which decide
+ * to what part they belong, only where every worker reads all files. */
 tutti_status *digits_open(tutti_strategy *strategy, const char *folder, digits_part part,
                           int64_t batch, int64_t seed, tutti_distributed_dataset **out_digits);
 

@@ -1,11 +1,16 @@
-/* Trains a two-layer perceptron on handwritten digits, on several replicas of one process.
+/* Trains a two-layer perceptron on handwritten digits, on the replicas of one or several workers.
  *
  *   train_digits [--replicas N] [--epochs E] [--batch B] [--seed S] [--data DIR]
+ *                [--checkpoints DIR] [--save-every STEPS]
+ *   tutti run --workers 2 --replicas 2 -- train_digits ...
  *
  * Each replica computes the gradient of its part of a batch, scaled by one over the rows of the
  * whole batch; all_reduce adds the gradients, so that every replica takes the same step. At the end
  * the accuracy on the held-out fifth is printed, and the SHA-256 of each replica's weights: the
- * program fails when the accuracy is under 95 % or two replicas' weights differ in a bit. */
+ * program fails when the accuracy is under 95 % or two replicas' weights differ in a bit.
+ *
+ * With --checkpoints, weights and place in the data are saved every few steps, and a program that is
+ * started again goes on from there, to the same losses. */
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
@@ -18,14 +23,17 @@
 
 #include "digits.h"
 #include "perceptron.h"
+#include "progress.h"
 
 static const double kLearningRate = 0.1;
 static const double kMomentum = 0.9;
 static const double kLowestAccuracy = 95.0;
 
 typedef struct arguments {
-  int64_t replicas, epochs, batch, seed;
-  const char *data; /* NULL: looked for in the tree */
+  int64_t replicas; /* of this worker; 0: as TUTTI_REPLICAS says */
+  int64_t epochs, batch, seed, save_every;
+  const char *data;        /* NULL: looked for in the tree */
+  const char *checkpoints; /* NULL: none */
 } arguments;
 
 /* What the replica functions share: the weights have one copy per replica, kept equal; each replica
@@ -120,11 +128,6 @@ static tutti_status *train_step(tutti_context *replica, const tutti_value *batch
 
 /* ---- an epoch over all replicas ---- */
 
-typedef struct totals {
-  double loss;
-  int64_t correct, rows;
-} totals;
-
 static double seconds(void) {
   struct timespec now;
   timespec_get(&now, TIME_UTC);
@@ -137,46 +140,96 @@ static const void *number(const tutti_value *value, const char *key) {
   return tutti_tensor_get_data(tensor);
 }
 
-/* Runs `step` for every batch of one walk over `digits` and adds up what the replicas give. */
-static totals run_epoch(const model *model, tutti_fn step,
-                        const tutti_distributed_dataset *digits) {
-  totals sum = {0.0, 0, 0};
-  tutti_distributed_iterator *batches = NULL;
-  check(tutti_distributed_iterator_create(digits, NULL, &batches), "starting an epoch");
-  for (;;) {
-    tutti_value *batch = NULL, *scores = NULL, *score = NULL;
-    check(tutti_distributed_iterator_next(batches, NULL, &batch), "reading a batch");
-    if (batch == NULL) break;
-    check(tutti_strategy_run(model->strategy, step, (void *)model, batch, NULL, &scores),
-          "running a step");
-    check(tutti_strategy_reduce(model->strategy, TUTTI_REDUCE_SUM, scores, NULL, NULL, &score),
-          "adding up the replicas");
-    sum.loss += *(const double *)number(score, "loss");
-    sum.correct += *(const int64_t *)number(score, "correct");
-    sum.rows += *(const int64_t *)number(score, "rows");
-    tutti_value_release(score);
-    tutti_value_release(scores);
-    tutti_value_release(batch);
-  }
-  tutti_distributed_iterator_release(batches);
-  return sum;
+/* Runs `step` on the next batch and adds what the replicas of all workers give to `sum`; 0 at the
+ * end of the data. */
+static int take_step(const model *model, tutti_fn step, tutti_distributed_iterator *batches,
+                     totals *sum) {
+  tutti_value *batch = NULL, *scores = NULL, *score = NULL;
+  check(tutti_distributed_iterator_next(batches, NULL, &batch), "reading a batch");
+  if (batch == NULL) return 0;
+  check(tutti_strategy_run(model->strategy, step, (void *)model, batch, NULL, &scores),
+        "running a step");
+  check(tutti_strategy_reduce(model->strategy, TUTTI_REDUCE_SUM, scores, NULL, NULL, &score),
+        "adding up the replicas");
+  sum->loss += *(const double *)number(score, "loss");
+  sum->correct += *(const int64_t *)number(score, "correct");
+  sum->rows += *(const int64_t *)number(score, "rows");
+  tutti_value_release(score);
+  tutti_value_release(scores);
+  tutti_value_release(batch);
+  return 1;
 }
 
-static void train(const model *model, const arguments *arguments,
-                  const tutti_distributed_dataset *digits) {
-  for (int64_t epoch = 1; epoch <= arguments->epochs; ++epoch) {
+/* One walk over the training part, in an order of its own: the epoch is part of the seed. */
+static void train_epoch(const model *model, const arguments *arguments, progress *progress) {
+  tutti_distributed_dataset *digits = NULL;
+  tutti_distributed_iterator *batches = NULL;
+  check(digits_open(model->strategy, arguments->data, DIGITS_TRAINING, arguments->batch,
+                    arguments->seed + progress->epoch, &digits),
+        "opening the digits");
+  check(tutti_distributed_iterator_create(digits, NULL, &batches), "starting an epoch");
+  saver *saver = NULL;
+  if (arguments->checkpoints) {
+    check(saver_create(model->strategy, arguments->checkpoints, progress, model->weights,
+                       model->velocity, batches, &saver),
+          "preparing the checkpoints");
+  }
+  while (take_step(model, train_step, batches, &progress->sum)) {
+    ++progress->steps;
+    if (saver && progress->steps % arguments->save_every == 0) {
+      check(saver_save(saver, progress), "saving a checkpoint");
+    }
+  }
+  saver_release(saver);
+  tutti_distributed_iterator_release(batches);
+  tutti_distributed_dataset_release(digits);
+}
+
+static void train(const model *model, const arguments *arguments) {
+  const int talks = tutti_strategy_get_worker(model->strategy) == 0;
+  progress progress = {1, 0, {0.0, 0, 0}};
+  if (arguments->checkpoints) {
+    check(saver_find(model->strategy, arguments->checkpoints, &progress), "reading a checkpoint");
+    if (talks && progress.steps > 0) {
+      printf("going on after step %lld, in epoch %lld\n", (long long)progress.steps,
+             (long long)progress.epoch);
+    }
+  }
+  for (; progress.epoch <= arguments->epochs; ++progress.epoch) {
     const double start = seconds();
-    const totals sum = run_epoch(model, train_step, digits);
+    const int64_t rows_before = progress.sum.rows;
+    train_epoch(model, arguments, &progress);
+    const totals sum = progress.sum;
     const double elapsed = seconds() - start, loss = sum.loss / (double)sum.rows;
-    printf("epoch %2lld/%lld: loss %.10f, accuracy %5.2f %%, %.0f examples/s\n", (long long)epoch,
-           (long long)arguments->epochs, loss, 100.0 * (double)sum.correct / (double)sum.rows,
-           (double)sum.rows / elapsed);
-    fflush(stdout);
+    if (talks) {
+      printf("epoch %2lld/%lld: loss %.10f, accuracy %5.2f %%, %.0f examples/s\n",
+             (long long)progress.epoch, (long long)arguments->epochs, loss,
+             100.0 * (double)sum.correct / (double)sum.rows,
+             (double)(sum.rows - rows_before) / elapsed);
+      fflush(stdout);
+    }
     if (!isfinite(loss)) {
       fprintf(stderr, "train_digits: the loss is not finite\n");
       exit(1);
     }
+    progress.sum = (totals){0.0, 0, 0};
   }
+}
+
+/* The accuracy on the held-out part, in percent. */
+static double evaluate(const model *model, const arguments *arguments) {
+  tutti_distributed_dataset *digits = NULL;
+  tutti_distributed_iterator *batches = NULL;
+  totals sum = {0.0, 0, 0};
+  check(digits_open(model->strategy, arguments->data, DIGITS_HELD_OUT, arguments->batch, 0,
+                    &digits),
+        "opening the digits");
+  check(tutti_distributed_iterator_create(digits, NULL, &batches), "starting the evaluation");
+  while (take_step(model, evaluate_step, batches, &sum)) {
+  }
+  tutti_distributed_iterator_release(batches);
+  tutti_distributed_dataset_release(digits);
+  return sum.rows ? 100.0 * (double)sum.correct / (double)sum.rows : 0.0;
 }
 
 /* ---- making and judging the model ---- */
@@ -198,15 +251,18 @@ static tutti_variable *create_row(tutti_strategy *strategy, const char *name, co
 
 static model create_model(const arguments *arguments) {
   model model = {NULL, NULL, NULL};
-  char(*names)[16] = calloc((size_t)arguments->replicas, sizeof(*names));
-  const char **devices = calloc((size_t)arguments->replicas, sizeof(*devices));
+  const size_t replicas = (size_t)arguments->replicas;
+  char(*names)[16] = calloc(replicas + 1, sizeof(*names));
+  const char **devices = calloc(replicas + 1, sizeof(*devices));
   if (names == NULL || devices == NULL) abort();
-  for (int64_t i = 0; i < arguments->replicas; ++i) {
+  for (size_t i = 0; i < replicas; ++i) {
     snprintf(names[i], sizeof(names[i]), "CPU:%d", (int)i);
     devices[i] = names[i];
   }
-  check(tutti_strategy_create_mirrored(NULL, (size_t)arguments->replicas, devices, NULL, NULL,
-                                       &model.strategy),
+  tutti_multi_worker_options options = TUTTI_MULTI_WORKER_OPTIONS_INIT;
+  options.device_count = replicas;
+  options.devices = devices;
+  check(tutti_strategy_create_multi_worker_mirrored(NULL, &options, NULL, &model.strategy),
         "creating the strategy");
   free(devices);
   free(names);
@@ -223,19 +279,49 @@ static model create_model(const arguments *arguments) {
   return model;
 }
 
-/* Prints the hash of each replica's weights; 1 when all are equal. */
-static int print_hashes(const tutti_variable *weights) {
-  unsigned char first[SHA256_DIGEST_LENGTH], hash[SHA256_DIGEST_LENGTH];
-  int equal = 1;
-  for (size_t replica = 0; replica < tutti_variable_get_copy_count(weights); ++replica) {
-    const tutti_tensor *copy = tutti_variable_get_copy(weights, replica);
+/* Prints the hash of the weights of each of this worker's replicas; 1 when those of all workers are
+ * equal. */
+static int print_hashes(const model *model) {
+  enum { BYTES = SHA256_DIGEST_LENGTH };
+  const int64_t dims[] = {1, BYTES};
+  const size_t count = tutti_variable_get_copy_count(model->weights);
+  const tutti_value **parts = calloc(count, sizeof(*parts));
+  if (parts == NULL) abort();
+  for (size_t replica = 0; replica < count; ++replica) {
+    const tutti_tensor *copy = tutti_variable_get_copy(model->weights, replica);
+    unsigned char hash[BYTES];
     SHA256(tutti_tensor_get_data(copy), tutti_tensor_get_byte_size(copy), hash);
-    if (replica == 0) memcpy(first, hash, sizeof(hash));
-    equal = equal && memcmp(first, hash, sizeof(hash)) == 0;
-    printf("replica %zu weights sha256: ", replica);
-    for (size_t i = 0; i < sizeof(hash); ++i) printf("%02x", hash[i]);
+    printf("worker %lld replica %zu weights sha256: ",
+           (long long)tutti_strategy_get_worker(model->strategy), replica);
+    for (size_t i = 0; i < BYTES; ++i) printf("%02x", hash[i]);
     printf("\n");
+
+    tutti_tensor *tensor = NULL;
+    tutti_value *part = NULL;
+    check(tutti_tensor_create_from_data(NULL, TUTTI_DTYPE_UINT8, 2, dims, hash, BYTES, &tensor),
+          "keeping a hash");
+    check(tutti_value_create_tensor(tensor, &part), "keeping a hash");
+    tutti_tensor_release(tensor);
+    parts[replica] = part;
   }
+  fflush(stdout);
+
+  tutti_value *mine = NULL, *all = NULL;
+  check(tutti_strategy_create_per_replica(model->strategy, count, parts, &mine),
+        "comparing the hashes");
+  check(tutti_strategy_gather(model->strategy, mine, 0, NULL, &all), "comparing the hashes");
+  const tutti_tensor *hashes = tutti_value_get_leaf_tensor(all, 0);
+  const unsigned char *bytes = tutti_tensor_get_data(hashes);
+  int equal = 1;
+  for (int64_t i = BYTES; i < tutti_tensor_get_element_count(hashes); ++i) {
+    equal = equal && bytes[i] == bytes[i % BYTES];
+  }
+  tutti_value_release(all);
+  tutti_value_release(mine);
+  for (size_t replica = 0; replica < count; ++replica) {
+    tutti_value_release((tutti_value *)parts[replica]);
+  }
+  free(parts);
   return equal;
 }
 
@@ -255,9 +341,11 @@ static arguments parse_arguments(int argc, char **argv) {
                                           {"batch", required_argument, NULL, 'b'},
                                           {"seed", required_argument, NULL, 's'},
                                           {"data", required_argument, NULL, 'd'},
+                                          {"checkpoints", required_argument, NULL, 'c'},
+                                          {"save-every", required_argument, NULL, 'v'},
                                           {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
-  arguments read = {2, 20, 16, 1, NULL};
+  arguments read = {0, 20, 16, 1, 25, NULL, NULL};
   for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
     switch (option) {
       case 'r':
@@ -275,10 +363,16 @@ static arguments parse_arguments(int argc, char **argv) {
       case 'd':
         read.data = optarg;
         break;
+      case 'c':
+        read.checkpoints = optarg;
+        break;
+      case 'v':
+        read.save_every = parse_number("save-every", optarg, 1, 1000000);
+        break;
       default:
         fprintf(option == 'h' ? stdout : stderr,
                 "usage: train_digits [--replicas N] [--epochs E] [--batch B] [--seed S] "
-                "[--data DIR]\n");
+                "[--data DIR] [--checkpoints DIR] [--save-every STEPS]\n");
         exit(option == 'h' ? 0 : 2);
     }
   }
@@ -290,22 +384,12 @@ static arguments parse_arguments(int argc, char **argv) {
 int main(int argc, char **argv) {
   const arguments arguments = parse_arguments(argc, argv);
   const model model = create_model(&arguments);
-  tutti_distributed_dataset *training = NULL, *held_out = NULL;
-  check(digits_open(model.strategy, arguments.data, DIGITS_TRAINING, arguments.batch,
-                    arguments.seed, &training),
-        "opening the digits");
-  check(digits_open(model.strategy, arguments.data, DIGITS_HELD_OUT, arguments.batch,
-                    arguments.seed, &held_out),
-        "opening the digits");
+  train(&model, &arguments);
+  const double accuracy = evaluate(&model, &arguments);
+  const int talks = tutti_strategy_get_worker(model.strategy) == 0;
+  if (talks) printf("held-out accuracy: %.2f %%\n", accuracy);
+  const int equal = print_hashes(&model);
 
-  train(&model, &arguments, training);
-  const totals test = run_epoch(&model, evaluate_step, held_out);
-  const double accuracy = test.rows ? 100.0 * (double)test.correct / (double)test.rows : 0.0;
-  printf("held-out accuracy: %.2f %%\n", accuracy);
-  const int equal = print_hashes(model.weights);
-
-  tutti_distributed_dataset_release(held_out);
-  tutti_distributed_dataset_release(training);
   tutti_variable_release(model.velocity);
   tutti_variable_release(model.weights);
   tutti_strategy_release(model.strategy);

@@ -1,29 +1,41 @@
-"""What train_digits promises, tried with the program itself.
+"""What train_digits promises, tried with the program itself, alone and under `tutti run`.
 
-    train_digits_test.py PROGRAM TEST
+    train_digits_test.py TUTTI TEST PROGRAM...
 """
 
+import json
 import math
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 
-PROGRAM = sys.argv[1]
+TUTTI = sys.argv[1]
+PROGRAM = sys.argv[3:]
 
 
 def run(*arguments, folder=None):
-    return subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, cwd=folder,
+    return subprocess.run([*PROGRAM, *arguments], capture_output=True, text=True, cwd=folder,
                           timeout=240)
 
 
+def on_workers(options, *arguments):
+    return subprocess.run([TUTTI, "run", *options, "--", *PROGRAM, *arguments],
+                          capture_output=True, text=True, timeout=240)
+
+
 def losses(output):
-    return [float(loss) for loss in re.findall(r"^epoch .*: loss (\S+),", output, re.M)]
+    """By epoch."""
+    found = re.findall(r"^(?:\[worker \d+\] )?epoch +(\d+)/\d+: loss (\S+),", output, re.M)
+    return {int(epoch): float(loss) for epoch, loss in found}
 
 
 def hashes(output):
-    return dict(re.findall(r"^replica (\d+) weights sha256: ([0-9a-f]{64})$", output, re.M))
+    """By (worker, replica)."""
+    found = re.findall(r"worker (\d+) replica (\d+) weights sha256: ([0-9a-f]{64})$", output, re.M)
+    return {(int(worker), int(replica)): value for worker, replica, value in found}
 
 
 def default_run_reaches_the_accuracy_from_any_folder():
@@ -34,16 +46,87 @@ def default_run_reaches_the_accuracy_from_any_folder():
     accuracy = float(re.search(r"^held-out accuracy: (\S+) %$", result.stdout, re.M)[1])
     assert accuracy >= 97, accuracy
     found = hashes(result.stdout)
-    assert sorted(found) == ["0", "1"] and len(set(found.values())) == 1, found
+    assert sorted(found) == [(0, 0)], found
 
 
 def one_and_four_replicas_learn_alike():
     one, four = (run("--replicas", n, "--epochs", "20") for n in ("1", "4"))
     print(one.stdout, four.stdout, four.stderr)
-    assert len(losses(one.stdout)) == len(losses(four.stdout)) == 20
-    for a, b in zip(losses(one.stdout), losses(four.stdout)):
-        assert math.isclose(a, b, rel_tol=1e-4), (a, b)
+    check_alike(losses(one.stdout), losses(four.stdout))
     assert len(hashes(four.stdout)) == 4 and len(set(hashes(four.stdout).values())) == 1
+
+
+def check_alike(one, other):
+    assert sorted(one) == sorted(other) == list(range(1, 21)), (one, other)
+    for epoch, loss in one.items():
+        assert math.isclose(loss, other[epoch], rel_tol=1e-4), (epoch, loss, other[epoch])
+
+
+def two_workers_learn_like_one_process():
+    alone = run("--replicas", "4")
+    together = on_workers(["--workers", "2", "--replicas", "2"])
+    print(together.stdout, together.stderr)
+    assert together.returncode == 0
+    check_alike(losses(alone.stdout), losses(together.stdout))
+    found = hashes(together.stdout)
+    assert sorted(found) == [(0, 0), (0, 1), (1, 0), (1, 1)] and len(set(found.values())) == 1
+    assert re.search(r"^\[worker 1\] worker 1 replica 1 weights sha256: ", together.stdout, re.M)
+
+
+def three_workers_over_tcp_with_an_odd_batch():
+    # Parts of unequal size, and in the last batch of an epoch workers without any row.
+    os.environ["TUTTI_TRANSPORT"] = "tcp"
+    together = on_workers(["--workers", "3", "--replicas", "2"], "--epochs", "8", "--batch", "19")
+    alone = run("--epochs", "8", "--batch", "19")
+    print(together.stdout, together.stderr)
+    found, expected = losses(together.stdout), losses(alone.stdout)
+    assert len(found) == 8, found
+    for epoch, loss in expected.items():
+        assert math.isclose(loss, found[epoch], rel_tol=1e-4), (epoch, loss, found)
+    assert len(hashes(together.stdout)) == 6 and len(set(hashes(together.stdout).values())) == 1
+
+
+def a_job_that_lost_a_worker_goes_on_from_its_checkpoint():
+    """Worker 1 is killed in the third epoch; the job starts again and comes to the same losses as one
+    that nobody disturbed."""
+    undisturbed = on_workers(["--workers", "2", "--replicas", "2"])
+    with tempfile.TemporaryDirectory() as folder:
+        mark = f"TRAIN_DIGITS_TEST={folder}"
+        job = subprocess.Popen(
+            ["env", mark, TUTTI, "run", "--workers", "2", "--replicas", "2", "--max-restarts", "1", "--",
+             *PROGRAM, "--checkpoints", os.path.join(folder, "run")],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        output = ""
+        killed = None
+        for line in job.stdout:
+            output += line
+            if killed is None and "epoch  3/20" in line:
+                killed = worker_one(mark)
+                os.kill(killed, signal.SIGKILL)
+        status = job.wait(240)
+    print(undisturbed.stdout, output)
+    assert killed is not None and status == 0, status
+    assert f"worker 1 (pid {killed}) was killed by SIGKILL" in output
+    assert "starting again (1 of 1)" in output
+    found = re.search(r"going on after step (\d+), in epoch (\d+)", output)
+    assert found and int(found[1]) > 0, "no checkpoint was found"
+    assert losses(output) == losses(undisturbed.stdout)
+    assert hashes(output) == hashes(undisturbed.stdout)
+
+
+def worker_one(mark):
+    """The pid of the worker 1 whose environment has the mark."""
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/environ", encoding="utf-8", errors="replace") as file:
+                variables = file.read().split("\0")
+        except OSError:
+            continue
+        config = [text for text in variables if text.startswith("TF_CONFIG=")]
+        if mark in variables and config:
+            if json.loads(config[0].partition("=")[2])["task"]["index"] == 1:
+                return int(name)
+    raise AssertionError("worker 1 is not there")
 
 
 def a_tail_with_empty_replicas_stays_finite():
@@ -51,8 +134,8 @@ def a_tail_with_empty_replicas_stays_finite():
     result = run("--replicas", "4", "--batch", "479", "--epochs", "30")
     print(result.stdout, result.stderr)
     found = losses(result.stdout)
-    assert len(found) == 30 and all(math.isfinite(loss) for loss in found)
-    assert found[-1] < found[0] / 2, "it does not learn"
+    assert len(found) == 30 and all(math.isfinite(loss) for loss in found.values())
+    assert min(found.values()) < found[1] / 2, "it does not learn"
     assert len(set(hashes(result.stdout).values())) == 1
 
 
