@@ -70,8 +70,8 @@ TEST(TFConfigClusterResolver, ReadsAnewAtEachAccess) {
   config = kConfig;
   const auto resolver = Resolver();
   EXPECT_EQ(**resolver->task_id(), 1);
-  config = R"({"task": {"type": "chief", "index": "7"}, "rpc_layer": "http", "environment": "google",
-               "session_master": "somewhere"})";
+  config = R"({"task": {"type": "chief", "index": "7"}, "rpc_layer": "http",
+               "environment": "google", "session_master": "somewhere"})";
   EXPECT_EQ(**resolver->task_type(), "chief");
   EXPECT_EQ(**resolver->task_id(), 7);
   EXPECT_EQ(*resolver->rpc_layer(), "http");
@@ -123,7 +123,8 @@ TEST(TFConfigClusterResolver, SaysWhatIsWrong) {
        "TF_CONFIG: task index is 1.5 of the type number, and must be a whole number"},
       {R"({"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": "one"}})",
        "TF_CONFIG: task index is \"one\" of the type string"},
-      {R"({"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 18446744073709551615}})",
+      {R"({"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", 
+           "index": 18446744073709551615}})",
        "must be a whole number"},
       {R"({"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": -1}})",
        "TF_CONFIG: the task index is -1; indices start at 0"},

@@ -14,8 +14,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::string_view kExpected = "expected {\"worker\": [\"host:port\", ...]} or {\"worker\": "
-                                       "{\"0\": \"host:port\", ...}}";
+constexpr std::string_view kExpected =
+    "expected {\"worker\": [\"host:port\", ...]} or {\"worker\": {\"0\": \"host:port\", ...}}";
 
 Status AddList(ClusterSpec* spec, const std::string& job, const Json& tasks) {
   for (size_t i = 0; i < tasks.size(); ++i) {
@@ -130,8 +130,8 @@ Status ClusterSpec::AddTask(const std::string& job, int64_t index, const std::st
   TUTTI_RETURN_IF_ERROR(AddJob(job));
   const auto [place, is_new] = jobs_.find(job)->second.try_emplace(index, address);
   if (!is_new && place->second != address) {
-    return InvalidArgument("the task {}:{} is there with the address {} already, and cannot have {} "
-                           "as well",
+    return InvalidArgument("the task {}:{} is there with the address {} already, and cannot have "
+                           "{} as well",
                            job, index, Quote(place->second), Quote(address));
   }
   return OkStatus();

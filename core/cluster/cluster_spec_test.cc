@@ -41,8 +41,8 @@ TEST(ClusterSpec, ReadsListsAndObjects) {
 }
 
 TEST(ClusterSpec, WritesWhatItReads) {
-  for (const char* json :
-       {R"({})", R"({"worker": ["a:1", "b:2"]})", R"({"a\"b": [], "ps": {"2": "e:5", "7": "d:4"}})"}) {
+  for (const char* json : {R"({})", R"({"worker": ["a:1", "b:2"]})",
+                           R"({"a\"b": [], "ps": {"2": "e:5", "7": "d:4"}})"}) {
     EXPECT_EQ(Read(json).ToJson(), json);
   }
 }
@@ -73,7 +73,8 @@ TEST(ClusterSpec, SaysWhatIsThereWhenAskedForSomethingElse) {
   EXPECT_THAT(Refusal(spec.num_tasks("workers")),
               HasSubstr("no job \"workers\" in the cluster; its jobs are chief, worker"));
   EXPECT_THAT(Refusal(spec.task_address("worker", 2)),
-              HasSubstr("no task worker:2 in the cluster; its tasks are chief:0, worker:0, worker:1"));
+              HasSubstr("no task worker:2 in the cluster; its tasks are chief:0, worker:0, "
+                        "worker:1"));
   EXPECT_THAT(Refusal(ClusterSpec().task_indices("worker")), HasSubstr("the cluster is empty"));
 }
 
@@ -142,13 +143,18 @@ TEST(OrderWorkers, SaysWhatDoesNotFit) {
     int64_t id;
     const char* message;
   } cases[] = {
-      {R"({"worker": ["a:1"]})", "worker", 1, "no task worker:1 in the cluster; its tasks are worker:0"},
-      {R"({"worker": ["a:1"]})", "master", 0, "no job \"master\" in the cluster; its jobs are worker"},
+      {R"({"worker": ["a:1"]})", "worker", 1,
+       "no task worker:1 in the cluster; its tasks are worker:0"},
+      {R"({"worker": ["a:1"]})", "master", 0,
+       "no job \"master\" in the cluster; its jobs are worker"},
       {R"({"worker": ["a:1"], "ps": ["b:1"]})", "ps", 0, "ps:0 takes no part in a job of workers"},
       {R"({"chief": ["a:1", "b:1"]})", "chief", 0, "2 tasks of the type \"chief\"; at most one"},
-      {R"({"worker": ["a:1"], "evaluator": ["b:1", "c:1"]})", "worker", 0, "2 tasks of the type \"evaluator\""},
-      {R"({"worker": ["a:1", "b"]})", "worker", 0, "the cluster's task worker:1: address \"b\" has no port"},
-      {R"({"worker": ["a:1", "b:0"]})", "worker", 0, "worker:1 has the address \"b:0\" with port 0"},
+      {R"({"worker": ["a:1"], "evaluator": ["b:1", "c:1"]})", "worker", 0,
+       "2 tasks of the type \"evaluator\""},
+      {R"({"worker": ["a:1", "b"]})", "worker", 0,
+       "the cluster's task worker:1: address \"b\" has no port"},
+      {R"({"worker": ["a:1", "b:0"]})", "worker", 0,
+       "worker:1 has the address \"b:0\" with port 0"},
       {R"({"chief": ["a:1"], "worker": ["a:1"]})", "chief", 0,
        "the tasks chief:0 and worker:0 of the cluster have the same address \"a:1\""},
   };

@@ -84,8 +84,8 @@ void GrpcConnection::LimitConnecting(int64_t timeout_ns) {
 void GrpcConnection::OnConnectingTooLong() {
   connect_timer_ = 0;
   if (connected_ || closed_) return;
-  CloseNow(Unavailable("no answer from {} within {}; check that the worker there runs, and that its "
-                       "machine is reachable from here",
+  CloseNow(Unavailable("no answer from {} within {}; check that the worker there runs, and that "
+                       "its machine is reachable from here",
                        peer_address_, HumanDuration(connect_timeout_ns_)),
            true);
 }
@@ -298,8 +298,8 @@ void GrpcConnection::HandleFrame(std::string_view frame) {
     EndHandler(Status(static_cast<StatusCode>(body.front()), std::string(body.substr(1))), true);
     WriteNext();
   } else {
-    CloseNow(DataLoss("{} sent a control frame of kind {} and {} bytes, which does not belong here; "
-                      "run the same version of Tutti everywhere",
+    CloseNow(DataLoss("{} sent a control frame of kind {} and {} bytes, which does not belong "
+                      "here; run the same version of Tutti everywhere",
                       peer_address_, frame.empty() ? -1 : static_cast<int>(frame.front()),
                       frame.size()),
              true);

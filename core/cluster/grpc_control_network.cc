@@ -1,6 +1,6 @@
 // A network is a strand, gRPC (grpc_library.h, from the first Listen or Connect on), a table of
-// connections (grpc_connection.h), and a thread for each search for a peer (job_probe.h). Everything
-// but that search happens on the strand.
+// connections (grpc_connection.h), and a thread for each search for a peer (job_probe.h).
+// Everything but that search happens on the strand.
 
 #include "core/cluster/grpc_control_network.h"
 

@@ -30,8 +30,8 @@ constexpr int kMaxFrameBytes = static_cast<int>(kMaxControlMessageBytes) + 1024;
 constexpr int kServerHandshakeMs = 5000;
 constexpr int kUnreadLimitMs = 20'000;
 
-// gRPC is one for the whole process, and what it leaves to others to clean up ends a moment after its
-// shutdown. So that nothing of it runs when the last network has ended, that one waits, unless gRPC
+// gRPC is one for the whole process, and what it leaves to others to clean up ends a moment after
+// its shutdown. So that nothing of it runs when the last network has ended, that one waits, unless gRPC
 // has another user, who was there first.
 std::atomic<int> running_libraries{0};
 std::atomic<bool> has_other_users{false};
@@ -131,8 +131,8 @@ grpc_channel* GrpcLibrary::MakeChannel(const std::string& address) {
       IntegerArgument(GRPC_ARG_ENABLE_RETRIES, 0),
       IntegerArgument(GRPC_ARG_ENABLE_HTTP_PROXY, 0),
       IntegerArgument(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1),
-      // What the peer's kernel does not take within 20 seconds ends the connection, as gRPC has it on
-      // servers; no keepalive goes with it (every 24 days), the users of the channel have their own.
+      // What the peer's kernel does not take within 20 seconds ends the connection, as gRPC has it
+      // on servers; no keepalive goes with it (one in 24 days), the channel's users have their own.
       IntegerArgument(GRPC_ARG_KEEPALIVE_TIME_MS, std::numeric_limits<int>::max() - 1),
       IntegerArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kUnreadLimitMs),
       // Each connection is one of its own, with no memory of failed ones before.

@@ -47,8 +47,8 @@ Status Failed(const char* what) {
   return Internal("OpenSSL cannot make the job's certificate: {} failed", what);
 }
 
-// The private key is a number in [1, order - 1]: 48 derived bytes modulo order - 1, plus 1, which is
-// as good as uniform (FIPS 186-5, A.2.1).
+// The private key is a number in [1, order - 1]: 48 derived bytes modulo order - 1, plus 1, which
+// is as good as uniform (FIPS 186-5, A.2.1).
 Result<Key> AuthorityKey(const JobSecret& secret) {
   const JobSecret::Key high = secret.DeriveKey("certificate authority 1");
   const JobSecret::Key low = secret.DeriveKey("certificate authority 2");
@@ -208,8 +208,8 @@ Status CheckPeerCertificate(const JobSecret& secret, const std::string& authorit
                            peer, fingerprint);
   }
   return Unauthenticated("the worker at {} belongs to the job with the secret fingerprint {}, this "
-                         "process has {}; set TUTTI_JOB_SECRET or TUTTI_JOB_SECRET_FILE to the same "
-                         "secret for all workers of a job",
+                         "process has {}; set TUTTI_JOB_SECRET or TUTTI_JOB_SECRET_FILE to the "
+                         "same secret for all workers of a job",
                          peer, fingerprint, secret.Fingerprint());
 }
 

@@ -66,8 +66,8 @@ Status SendPending(Environment& environment, const FileDescriptor& socket, BIO* 
 }
 
 Status NoJob(const std::string& peer, std::string_view because) {
-  return FailedPrecondition("what listens at {} is no worker of a Tutti job: {}; check the address, "
-                            "and whether another program uses the port",
+  return FailedPrecondition("what listens at {} is no worker of a Tutti job: {}; check the "
+                            "address, and whether another program uses the port",
                             peer, because);
 }
 

@@ -99,7 +99,8 @@ Result<FileDescriptor> TryOnce(Environment& environment, const JobSecret& secret
 Result<FileDescriptor> ConnectPeer(Environment& environment, const JobSecret& secret,
                                    const std::string& address, const PeerPurpose& purpose,
                                    const CallOptions& call) {
-  const std::string what = Format("the connection {} to worker {}", Quote(purpose.name), purpose.to);
+  const std::string what =
+      Format("the connection {} to worker {}", Quote(purpose.name), purpose.to);
   if (secret.empty()) return InvalidArgument("{} needs the job secret", what);
   if (purpose.name.size() > PeerHandshake::kMaxPurposeBytes) {
     return InvalidArgument("{} has a name of {} bytes; at most {} are possible", what,

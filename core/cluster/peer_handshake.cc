@@ -180,8 +180,9 @@ Status PeerHandshake::Consume(std::string_view bytes) {
 Status PeerHandshake::ReadHeader() {
   BodyReader reader(input_);
   if (reader.TakeBytes(kMagic.size()) != kMagic) {
+    const std::string began = Printable(std::string_view(input_).substr(0, kMagic.size()));
     return FailedPrecondition("{} does not speak the protocol of Tutti's workers: it began with {}",
-                              options_.peer, Quote(Printable(std::string_view(input_).substr(0, 8))));
+                              options_.peer, Quote(began));
   }
   peer_major_ = reader.Take<uint16_t>();
   const uint16_t minor = reader.Take<uint16_t>();
@@ -213,8 +214,8 @@ Status PeerHandshake::VersionMismatch() const {
   const std::string peer = Format("{}.{}", peer_major_, peer_minor_);
   const std::string own = Format("{}.{}", options_.major, options_.minor);
   const bool accepts = role_ == Role::kAcceptor;
-  return InvalidArgument("the connecting process speaks version {} of the peer protocol, {} version "
-                         "{}; run the same version of Tutti everywhere",
+  return InvalidArgument("the connecting process speaks version {} of the peer protocol, {} "
+                         "version {}; run the same version of Tutti everywhere",
                          accepts ? peer : own, accepts ? "the accepting one" : options_.peer,
                          accepts ? own : peer);
 }

@@ -111,7 +111,8 @@ TEST(PeerHandshake, NamesBothSecretsToBothSides) {
   const std::string theirs = Theirs("").secret.Fingerprint();
   for (const Status& status : {outcome.connector, outcome.acceptor}) {
     EXPECT_EQ(status.code(), StatusCode::kUnauthenticated);
-    EXPECT_THAT(Text(status), AllOf(HasSubstr(ours), HasSubstr(theirs), HasSubstr("TUTTI_JOB_SECRET")));
+    EXPECT_THAT(Text(status),
+                AllOf(HasSubstr(ours), HasSubstr(theirs), HasSubstr("TUTTI_JOB_SECRET")));
   }
   EXPECT_THAT(Text(outcome.connector), HasSubstr("worker 0 refused the connection: "));
 }
@@ -236,7 +237,8 @@ TEST(PeerHandshake, SaysWhatAStrangerBeganWith) {
 
 TEST(PeerHandshake, SurvivesGarbageAndDamage) {
   const char* given = std::getenv("TUTTI_TEST_SEED");
-  const uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 10) : KernelRandom().Next();
+  const uint64_t seed =
+      given != nullptr ? std::strtoull(given, nullptr, 10) : KernelRandom().Next();
   SCOPED_TRACE(::testing::Message() << "TUTTI_TEST_SEED=" << seed);
   SplitMix64 random(seed);
   int completed = 0;

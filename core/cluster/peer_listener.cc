@@ -162,8 +162,8 @@ Status PeerListener::State::Start(Environment& env, PeerListener& listener) {
 void PeerListener::State::Work() {
   std::vector<epoll_event> events(64);
   for (;;) {
-    const int count =
-        epoll_wait(poll.get(), events.data(), static_cast<int>(events.size()), MillisecondsToWait());
+    const int count = epoll_wait(poll.get(), events.data(), static_cast<int>(events.size()),
+                                 MillisecondsToWait());
     for (int i = 0; i < count; ++i) {
       const uint64_t id = events[static_cast<size_t>(i)].data.u64;
       if (id == kStopId) return;
@@ -218,12 +218,12 @@ void PeerListener::State::AcceptAll(FileDescriptor& listening, bool is_local) {
     handshake.secret = options.secret;
     handshake.peer = is_local ? "a process of this machine" : from.ToString();
     auto check = [this](const PeerPurpose& purpose) { return MayWait(purpose); };
+    const Deadline limit = Deadline::After(environment->clock(), options.handshake_limit_ns);
     const auto [entry, inserted] = connections.emplace(
         id, Connection{std::move(socket),
                        PeerHandshake::Acceptor(handshake, options.worker, check,
                                                environment->random()),
-                       std::string(),
-                       Deadline::After(environment->clock(), options.handshake_limit_ns).time_ns()});
+                       std::string(), limit.time_ns()});
     Status status = is_local ? CheckPeerUser(entry->second.socket)
                              : EnableNoDelay(entry->second.socket);
     if (status.ok()) status = AddToPoll(poll, entry->second.socket, EPOLLIN, id);
@@ -295,8 +295,8 @@ bool PeerListener::State::Advance(Connection& connection, Status* failure) {
   return !handshake.done() || !connection.output.empty();
 }
 
-// A handshake's few hundred bytes always fit into a fresh socket's buffer; should they not, the peer
-// runs into its time limit.
+// A handshake's few hundred bytes always fit into a fresh socket's buffer; should they not, the
+// peer runs into its time limit.
 void PeerListener::State::Flush(Connection& connection) {
   while (!connection.output.empty()) {
     const ssize_t sent = send(connection.socket.get(), connection.output.data(),

@@ -118,7 +118,8 @@ TEST_F(PeerListenerTest, AcceptWaitsForItsPurposeAndWorker) {
   const Result<FileDescriptor> none =
       listener->Accept("a", 2, CallOptions::WithTimeout(environment_->clock(), kMillisecondNs));
   EXPECT_EQ(none.status().code(), StatusCode::kDeadlineExceeded);
-  EXPECT_THAT(std::string(none.status().message()), HasSubstr("the connection \"a\" from worker 2"));
+  EXPECT_THAT(std::string(none.status().message()),
+              HasSubstr("the connection \"a\" from worker 2"));
 }
 
 TEST_F(PeerListenerTest, AcceptCanBeCancelled) {

@@ -179,14 +179,14 @@ Result<FileDescriptor> MakeListeningSocket(const SocketAddress& address) {
   }
   const int error = errno;
   if (error == EADDRINUSE && address.family() != AF_UNIX) {
-    return Unavailable("port {} at {} is in use by another process; stop that one (`ss -ltnp` shows "
-                       "it), or give this worker another port",
+    return Unavailable("port {} at {} is in use by another process; stop that one (`ss -ltnp` "
+                       "shows it), or give this worker another port",
                        address.port(), address.Host())
         .With("errno", error);
   }
   if (error == EADDRNOTAVAIL) {
-    return Unavailable("{} is not an address of this machine, so nothing can listen there; give this "
-                       "worker the address of the machine that it runs on",
+    return Unavailable("{} is not an address of this machine, so nothing can listen there; give "
+                       "this worker the address of the machine that it runs on",
                        address.Host())
         .With("errno", error);
   }
