@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <cstdlib>
@@ -81,9 +82,23 @@ class Lone {
               static_cast<ssize_t>(bytes.size()));
   }
   void HangUp() { peer_.Reset(); }
+  // So many bytes of what the rank says.
+  std::string Hear(size_t bytes) {
+    std::string heard(bytes, '\0');
+    size_t got = 0;
+    while (got < bytes) {
+      pollfd entry{peer_.get(), POLLIN, 0};
+      if (poll(&entry, 1, 60'000) != 1) return "";
+      const ssize_t more = recv(peer_.get(), heard.data() + got, bytes - got, 0);
+      if (more <= 0) return "";
+      got += static_cast<size_t>(more);
+    }
+    return heard;
+  }
   CallOptions Hang() {
     return CallOptions::WithTimeout(environment_->clock(), 60 * kSecondNs);
   }
+  CallOptions Timeout(int64_t ns) { return CallOptions::WithTimeout(environment_->clock(), ns); }
   Communicator& rank() { return *rank_; }
   Status Barrier() { return rank_->Barrier(Hang()); }
   Status AllReduce(int64_t bytes) {
@@ -264,6 +279,27 @@ TEST(LinkProtocolTest, RandomBytesBehindAGoodBeginningNeverHangOrCrash) {
     lone.Say(garbage);
     lone.HangUp();
     EXPECT_FALSE(lone.AllReduce(500000).ok());
+  }
+}
+
+TEST(LinkProtocolTest, AnErrorFollowsWhatAPeerTakesOnlyMuchLater) {
+  Lone lone;
+  lone.Say(Encode(CallFrame(Header(CollectiveOp::kAllReduce, 8 << 20), 1)));
+  const Ref<Tensor> tensor = Tensor::Create(DType::kUint8, Shape({8 << 20})).value();
+  const Status status = lone.rank().AllReduce(*tensor, ReduceOp::kSum,
+                                              lone.Timeout(30 * kMillisecondNs), tensor.get());
+  EXPECT_EQ(status.code(), StatusCode::kDeadlineExceeded) << status.ToString();
+  // The peer wakes up: segments, the last of which was under way when the call ended, and the error.
+  while (true) {
+    const std::string bytes = lone.Hear(kFrameHeaderBytes);
+    ASSERT_EQ(bytes.size(), kFrameHeaderBytes);
+    FrameHeader header;
+    ASSERT_TRUE(DecodeFrameHeader(bytes.data(), 1, &header).ok());
+    const std::string rest = lone.Hear(header.body_bytes + header.data_bytes);
+    ASSERT_EQ(rest.size(), header.body_bytes + header.data_bytes);
+    if (header.kind != FrameKind::kError) continue;
+    EXPECT_EQ(ParseStatus(rest).message(), status.message());
+    break;
   }
 }
 

@@ -573,11 +573,11 @@ Result<std::unique_ptr<LinkTransport>> LinkTransport::Create(
   TUTTI_ASSIGN_OR_RETURN(std::unique_ptr<LinkWaker> waker, LinkWaker::Create());
   const char* name = NameOf(links);
   return std::unique_ptr<LinkTransport>(new LinkTransport(
-      name, std::make_unique<State>(std::move(environment), std::move(options), std::move(waker),
+      name, std::make_shared<State>(std::move(environment), std::move(options), std::move(waker),
                                     std::move(links))));
 }
 
-LinkTransport::LinkTransport(const char* name, std::unique_ptr<State> state)
+LinkTransport::LinkTransport(const char* name, std::shared_ptr<State> state)
     : name_(name), state_(std::move(state)) {}
 LinkTransport::~LinkTransport() = default;
 

@@ -55,10 +55,10 @@ class LinkTransport final : public Transport {
 
  private:
   class State;
-  LinkTransport(const char* name, std::unique_ptr<State> state);
+  LinkTransport(const char* name, std::shared_ptr<State> state);
 
   const char* const name_;
-  const std::unique_ptr<State> state_;
+  const std::shared_ptr<State> state_;
 };
 
 }  // namespace tutti
