@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <cstdlib>
@@ -116,16 +117,12 @@ class DyingDisk final : public Disk {
   };
 
   Status Change() {
-    if (left_ > 0) {
-      --left_;
-      return OkStatus();
-    }
-    left_ = -1;
+    if (left_.fetch_sub(1) > 0) return OkStatus();
     return Status(StatusCode::kUnavailable, "the process is dead");
   }
 
   Disk& disk_;
-  int64_t left_ = INT64_MAX;
+  std::atomic<int64_t> left_{INT64_MAX};
 };
 
 // A number that can refuse to be restored.
