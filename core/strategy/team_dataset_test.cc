@@ -1,138 +1,21 @@
-// Distributed datasets over several workers: who gets which rows, the same steps everywhere, one end,
-// one error, and positions.
+// Distributed datasets over several workers: who gets which rows, the same steps everywhere, one end
+// and one error. (Positions: team_position_test.cc.)
 
 #include "core/strategy/distributed_dataset.h"
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <map>
 #include <mutex>
 #include <set>
 
-#include "core/base/error.h"
-#include "core/dataset/record_file_testing.h"
-#include "core/dataset/tf_record.h"
-#include "core/strategy/distributed_iterator.h"
-#include "core/strategy/team_test_fixture.h"
+#include "core/strategy/team_dataset_test_fixture.h"
 
 namespace tutti {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-// ---- Datasets. ----
-
-Ref<Dataset> WithPolicy(const Ref<Dataset>& dataset, AutoShardPolicy policy) {
-  DatasetOptions options;
-  EXPECT_TRUE(options
-                  .SetInt("experimental_distribute.auto_shard_policy",
-                          static_cast<int64_t>(policy))
-                  .ok());
-  return dataset->WithOptions(options).value();
-}
-
-Ref<Dataset> Range(TestWorker& worker, int64_t stop) {
-  return Dataset::Range(worker.datasets, 0, stop, 1).value();
-}
-
-// A record file per list.
-class RecordFiles {
- public:
-  explicit RecordFiles(const std::vector<std::vector<int64_t>>& files) {
-    for (size_t i = 0; i < files.size(); ++i) {
-      std::string contents;
-      for (const int64_t number : files[i]) contents += TfRecordFrame(LittleEndian(number));
-      paths_.push_back(folder_.Write(Format("{}.tfrecord", i), contents));
-    }
-  }
-
-  // The numbers in the files.
-  Ref<Dataset> Read(TestWorker& worker, bool with_spec = true) const {
-    std::vector<BytesView> views;
-    for (const std::string& path : paths_) views.push_back(BytesView{path.data(), path.size()});
-    const Ref<Dataset> files =
-        Dataset::FromTensorSlices(
-            worker.datasets,
-            Value::OfTensor(Tensor::FromStrings(Shape({static_cast<int64_t>(views.size())}), views)
-                                .value()))
-            .value();
-    const Ref<Dataset> records = MakeTfRecordDataset(*files, {}).value();
-    const Ref<Function> decode = MakeRef<LambdaFunction>(
-        [](Context&, const Value& in) -> Result<Ref<Value>> {
-          const std::string_view bytes = in.leaf().tensor().item<BytesView>().text();
-          int64_t number = 0;
-          std::memcpy(&number, bytes.data(), sizeof(number));
-          if (number < 0) return DataLoss("record {} is negative", number);
-          return ScalarOf(number);
-        },
-        "", with_spec ? ElementSpec::OfTensor(DType::kInt64, PartialShape::Scalar()) : nullptr);
-    return records->Map(decode).value();
-  }
-
- private:
-  TempFolder folder_;
-  std::vector<std::string> paths_;
-};
-
-// ---- Steps, as text: one per local replica, then the rows of the whole step. ----
-
-std::string StepText(TestWorker& worker, const Ref<Value>& step) {
-  std::string text;
-  for (const std::string& part : LocalTexts(worker.strategy, step)) text += part + " ";
-  return text + Format("of {}", GlobalRows(*step));
-}
-
-Ref<DistributedDataset> Distribute(TestWorker& worker, const Ref<Dataset>& dataset,
-                                   InputOptions options = {}) {
-  Result<Ref<DistributedDataset>> result =
-      DistributedDataset::Create(worker.strategy, *dataset, options, worker.Hang());
-  EXPECT_TRUE(result.ok()) << result.status().ToString();
-  return result.value();
-}
-
-Ref<DistributedIterator> Iterate(TestWorker& worker, const Ref<DistributedDataset>& dataset) {
-  return DistributedIterator::Create(dataset, worker.Hang()).value();
-}
-
-std::string NextText(TestWorker& worker, DistributedIterator& iterator) {
-  const Result<Ref<Value>> step = iterator.Next(worker.Hang());
-  if (!step.ok()) return step.status().ToString();
-  return *step ? StepText(worker, *step) : "end";
-}
-
-std::vector<std::string> RestOf(TestWorker& worker, DistributedIterator& iterator) {
-  std::vector<std::string> steps;
-  while (true) {
-    steps.push_back(NextText(worker, iterator));
-    if (steps.back() == "end" || steps.size() > 200) break;
-  }
-  EXPECT_EQ(NextText(worker, iterator), "end") << "the end must stay";
-  return steps;
-}
-
-std::vector<std::string> AllSteps(TestWorker& worker, const Ref<DistributedDataset>& dataset) {
-  const Ref<DistributedIterator> iterator = Iterate(worker, dataset);
-  std::vector<std::string> steps = RestOf(worker, *iterator);
-  EXPECT_TRUE(iterator->Close(worker.Hang()).ok());
-  return steps;
-}
-
-using MakeDataset = std::function<Ref<Dataset>(TestWorker&)>;
-
-// The steps of each worker.
-std::vector<std::vector<std::string>> StepsOfJob(size_t workers, int64_t replicas,
-                                                 const MakeDataset& make,
-                                                 InputOptions options = {}) {
-  TestJob job(workers, replicas);
-  std::vector<std::vector<std::string>> steps(workers);
-  job.OnWorkers([&](TestWorker& worker) {
-    steps[static_cast<size_t>(worker.index)] =
-        AllSteps(worker, Distribute(worker, make(worker), options));
-  });
-  return steps;
-}
 
 // ---- Policies. ----
 
@@ -248,13 +131,6 @@ TEST(TeamDatasets, ElementsOfOtherDTypesAreAnErrorOnAllWorkers) {
 }
 
 // ---- The same steps as one process. ----
-
-class TeamDatasetTest : public testing::TestWithParam<JobSize> {
- protected:
-  size_t workers() const { return GetParam().workers; }
-  int64_t replicas() const { return GetParam().replicas; }
-  int64_t total() const { return static_cast<int64_t>(workers()) * replicas(); }
-};
 
 INSTANTIATE_TEST_SUITE_P(Sizes, TeamDatasetTest, testing::ValuesIn(JobSizes()), JobSizeName);
 
@@ -676,103 +552,6 @@ TEST(TeamDatasets, SeveralIteratorsAreWalkedInTurnWithoutMixing) {
     }
     EXPECT_TRUE(first->Close(worker.Hang()).ok());
     EXPECT_TRUE(second->Close(worker.Hang()).ok());
-  });
-}
-
-// ---- Position. ----
-
-TEST_P(TeamDatasetTest, ResumesBehindTheLastStepThatWasTaken) {
-  std::vector<std::vector<int64_t>> numbers(workers() + 1);
-  for (int64_t i = 0; i < 37; ++i) {
-    numbers[static_cast<size_t>(i * i % 7) % numbers.size()].push_back(i);
-  }
-  for (size_t i = 0; i < numbers.size(); ++i) numbers[i].push_back(100 + static_cast<int64_t>(i));
-  const RecordFiles files(numbers);
-  for (const AutoShardPolicy policy :
-       {AutoShardPolicy::kFile, AutoShardPolicy::kData, AutoShardPolicy::kOff}) {
-    for (const Rebatch rebatch : {Rebatch::kCeil, Rebatch::kEven}) {
-      TestJob job(workers(), replicas());
-      job.OnWorkers([&](TestWorker& worker) {
-        InputOptions options;
-        options.rebatch = rebatch;
-        const Ref<Dataset> batches = WithPolicy(
-            files.Read(worker)->Shuffle(5).value()->Batch(5).value(), policy);
-        const Ref<DistributedDataset> dataset = Distribute(worker, batches, options);
-        const Ref<DistributedIterator> iterator = Iterate(worker, dataset);
-        std::vector<std::string> states;
-        std::vector<std::string> steps;
-        while (steps.empty() || steps.back() != "end") {
-          states.push_back(iterator->Save(worker.Hang()).value());
-          steps.push_back(NextText(worker, *iterator));
-          ASSERT_LT(steps.size(), 200u);
-        }
-        EXPECT_TRUE(iterator->Close(worker.Hang()).ok());
-        // In the order of the program, and out of it.
-        for (const size_t at : {size_t{1}, size_t{0}, steps.size() / 2, steps.size() - 1}) {
-          const Ref<DistributedIterator> other = Iterate(worker, dataset);
-          ASSERT_TRUE(other->Restore(states[at], worker.Hang()).ok());
-          ASSERT_TRUE(other->Restore(other->Save(worker.Hang()).value(), worker.Hang()).ok());
-          EXPECT_EQ(RestOf(worker, *other),
-                    std::vector<std::string>(steps.begin() + static_cast<std::ptrdiff_t>(at),
-                                             steps.end()))
-              << "at " << at << " of policy " << static_cast<int64_t>(policy);
-          EXPECT_TRUE(other->Close(worker.Hang()).ok());
-        }
-      });
-    }
-  }
-}
-
-TEST(TeamDatasets, UnderDataAPositionCarriesOverToAnotherNumberOfWorkers) {
-  const MakeDataset make = [](TestWorker& worker) {
-    return WithPolicy(Range(worker, 40)->Batch(6).value(), AutoShardPolicy::kData);
-  };
-  std::string state;
-  TestJob first(2, 1);
-  first.OnWorkers([&](TestWorker& worker) {
-    const Ref<DistributedIterator> iterator = Iterate(worker, Distribute(worker, make(worker)));
-    for (int i = 0; i < 3; ++i) NextText(worker, *iterator);
-    const std::string mine = iterator->Save(worker.Hang()).value();
-    if (worker.index == 1) state = mine;
-    EXPECT_TRUE(iterator->Close(worker.Hang()).ok());
-  });
-  TestJob second(3, 2);
-  second.OnWorkers([&](TestWorker& worker) {
-    const Ref<DistributedDataset> dataset = Distribute(worker, make(worker));
-    std::vector<std::string> expected = AllSteps(worker, dataset);
-    expected.erase(expected.begin(), expected.begin() + 3);
-    const Ref<DistributedIterator> iterator = Iterate(worker, dataset);
-    const Status restored = iterator->Restore(state, worker.Hang());
-    ASSERT_TRUE(restored.ok()) << restored.ToString();
-    EXPECT_EQ(RestOf(worker, *iterator), expected);
-    EXPECT_TRUE(iterator->Close(worker.Hang()).ok());
-  });
-}
-
-TEST(TeamDatasets, UnderFileAPositionBelongsToItsWorkerAndTheirNumber) {
-  const RecordFiles files({{0, 1, 2, 3}, {4, 5, 6, 7}, {8, 9}});
-  std::vector<std::string> states(3);
-  const auto iterate = [&](TestWorker& worker) {
-    return Iterate(worker, Distribute(worker, WithPolicy(files.Read(worker)->Batch(2).value(),
-                                                         AutoShardPolicy::kFile)));
-  };
-  TestJob first(3, 1);
-  first.OnWorkers([&](TestWorker& worker) {
-    const Ref<DistributedIterator> iterator = iterate(worker);
-    NextText(worker, *iterator);
-    states[static_cast<size_t>(worker.index)] = iterator->Save(worker.Hang()).value();
-    EXPECT_TRUE(iterator->Close(worker.Hang()).ok());
-  });
-  TestJob second(2, 1);
-  second.OnWorkers([&](TestWorker& worker) {
-    const Ref<DistributedIterator> iterator = iterate(worker);
-    EXPECT_TRUE(Fails(iterator->Restore(states[static_cast<size_t>(worker.index)], worker.Hang()),
-                      StatusCode::kInvalidArgument,
-                      {"of 3", "of 2", "as many workers", "DATA"}));
-    EXPECT_TRUE(Fails(iterator->Restore(states[2], worker.Hang()), StatusCode::kInvalidArgument,
-                      {"worker 2 of 3"}));
-    EXPECT_NE(NextText(worker, *iterator), "end");
-    EXPECT_TRUE(iterator->Close(worker.Hang()).ok());
   });
 }
 
