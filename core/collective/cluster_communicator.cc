@@ -2,7 +2,9 @@
 // (group_forming.h), which the cluster tells of workers that die.
 
 #include <memory>
+#include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "core/base/environment.h"
@@ -30,13 +32,39 @@ class WatchedTransport final : public Transport {
   ~WatchedTransport() override { cluster_->RemoveListener(listener_); }
 
   const char* name() const override { return group_.transport->name(); }
-  Status Execute(CollectiveCall* call) override { return group_.transport->Execute(call); }
+  Status Execute(CollectiveCall* call) override {
+    Status status = group_.transport->Execute(call);
+    if (status.ok()) return status;
+    return InCall(*call, std::move(status));
+  }
   Status Fail(Status error) override { return group_.transport->Fail(std::move(error)); }
   Status failure() const override { return group_.transport->failure(); }
   bool ClaimFlightRecord() override { return group_.transport->ClaimFlightRecord(); }
   void Leave(Status reason) override { group_.transport->Leave(std::move(reason)); }
 
  private:
+  // What the cluster said of a lost worker, as the failure of a call: "all_reduce #41 (float32[8],
+  // SUM) needs rank 1: worker 1 (pid 4711) is gone: ...".
+  Status InCall(const CollectiveCall& call, Status status) const {
+    const StatusDetail* lost = status.FindDetail("worker");
+    if (lost == nullptr || status.FindDetail("op") != nullptr) return status;
+    const char* op = CollectiveOpName(call.header.op);
+    std::string what;
+    if (call.header.num_tensors > 0) {
+      what = call.header.first.ToString();
+      if (call.header.num_tensors > 1) what += Format(" and {} more", call.header.num_tensors - 1);
+      if (call.header.op == CollectiveOp::kAllReduce) {
+        what += Format(", {}", ReduceOpName(call.header.reduction));
+      }
+      what = Format(" ({})", what);
+    }
+    return std::move(status)
+        .WithPrefix(Format("{} #{}{} needs rank {}", op, call.sequence, what,
+                           std::get<int64_t>(lost->value)))
+        .With("op", op)
+        .With("sequence", call.sequence);
+  }
+
   void OnEvent(int64_t worker, const Status& status) {
     if (worker >= 0) {
       // Who leaves the job has closed its communicators before, and what it had to do for them is

@@ -2,8 +2,8 @@
 
     faults_test.py FAULT_WORKER TEST [NUMBER]
 
-The seed of what is random is printed; TUTTI_TEST_SEED repeats a run. Times are printed as figures; a
-test fails on a wrong outcome, or where something hangs.
+The seed of what is random is printed; TUTTI_TEST_SEED repeats a run. Times are printed as figures:
+a test fails on a wrong outcome, or where something hangs.
 """
 
 import os
@@ -12,11 +12,13 @@ import re
 import signal
 import socket
 import ssl
+import statistics
 import subprocess
 import sys
 import time
 
-from job import HANG_S, Job, abstract_sockets, percentile
+from leftovers import Belongings, socket_inodes_of, unix_sockets
+from local_job import SECRET, LocalJob
 
 PROGRAM = sys.argv[1]
 NUMBER = int(sys.argv[3]) if len(sys.argv) > 3 else None
@@ -24,34 +26,80 @@ NUMBER = int(sys.argv[3]) if len(sys.argv) > 3 else None
 SEED = int(os.environ.get("TUTTI_TEST_SEED") or random.SystemRandom().randrange(1 << 32))
 RANDOM = random.Random(SEED)
 ERROR = r"^error (\w+) rank=(-?\d+) calls=\d+ @(\d+): (.*)"
+HANG_S = 60  # nothing takes that long unless something hangs
 
 
-def pause(seconds):
-    """Lets the workers run: what is tested is what happens meanwhile."""
-    time.sleep(seconds)
+class Job(LocalJob):
+    """Workers that run PROGRAM. Leaving it kills what is left of them."""
+
+    def __init__(self, num_workers, options=(), variables=None):
+        super().__init__(num_workers, [PROGRAM, *options], variables)
+        self.belongings = Belongings(SECRET, self.secret)
+        for worker in self.workers:
+            self.wait_for_line(worker, "^ready ")
+        self.belongings.look()
+
+    def __exit__(self, *failure):
+        super().__exit__(*failure)
+        self.belongings.kill()
+
+    def let_run(self, seconds):
+        """What happens meanwhile is what is tested."""
+        self.pump(lambda: False, seconds)
+
+    def send(self, worker, number):
+        os.kill(worker.pid, number)
+        return time.monotonic()
+
+    def wait_for_line(self, worker, pattern, bound_s=HANG_S):
+        """The first line that matches, as (time seen, match)."""
+        def find():
+            for when, text in worker.lines:
+                match = re.search(pattern, text)
+                if match:
+                    return when, match
+            return None
+
+        self.pump(lambda: find() or not worker.running, bound_s)
+        assert find(), (f"worker {worker.index} printed no line like {pattern!r}, but:\n" +
+                        "\n".join(text for _, text in worker.lines))
+        return find()
+
+    def wait_for_end(self, worker):
+        """The exit status."""
+        assert self.pump(lambda: not worker.running, HANG_S), f"worker {worker.index} hangs"
+        return worker.status
+
+    def check_nothing_left(self):
+        """No process (a child of a killed worker may take a while to notice), socket, memory."""
+        for worker in self.workers:
+            self.wait_for_end(worker)
+        give_up = time.monotonic() + HANG_S
+        while self.belongings.left() and time.monotonic() < give_up:
+            time.sleep(0.05)
+        assert not self.belongings.left(), f"left behind: {'; '.join(self.belongings.left())}"
 
 
-def kill_one(workers, variables, options, kill=signal.SIGKILL):
+def kill_one(workers, variables, options):
     """Kills a random worker at a random moment. Gives the survivors' seconds until they had the
     error, and until they had ended."""
-    with Job(workers, [PROGRAM, *options], variables) as job:
-        job.wait_ready()
-        pause(RANDOM.uniform(0, 0.4))
+    with Job(workers, options, variables) as job:
+        job.let_run(RANDOM.uniform(0, 0.4))
         victim = RANDOM.choice(job.workers)
-        killed = time.monotonic()
-        victim.send(kill)
+        killed = job.kill(victim.index)
         told, ended = [], []
         for worker in job.workers:
             if worker is victim:
                 continue
-            _, found = worker.wait_for_line(ERROR)
+            _, found = job.wait_for_line(worker, ERROR)
             assert found[1] == "UNAVAILABLE", found[0]
             assert int(found[2]) == victim.index, (victim.index, found[0])
-            assert f"rank {victim.index}" in found[4], found[0]
+            assert re.search(rf"all_reduce #.*rank {victim.index}\b.*pid {victim.pid}\b",
+                             found[4]), found[0]
             told.append(int(found[3]) * 1e-9 - killed)
-            assert worker.wait_for_end() == 3, worker.output()
-            ended.append(worker.ended - killed)
-        job.check_nothing_left(forked_children="--fork-child" in options)
+            assert job.wait_for_end(worker) == 3, found[0]
+            ended.append(worker.ended_at - killed)
+        job.check_nothing_left()
     return told, ended
 
 
@@ -67,56 +115,52 @@ def killed_workers_are_named():
                                            {"TUTTI_TRANSPORT": transport}, options)
             told += new_told
             ended += new_ended
-        print(f"{transport}: survivors knew after {percentile(told, 0.5) * 1e3:.0f} ms (median), "
-              f"{max(told) * 1e3:.0f} ms (longest of {len(told)}), and had ended after "
-              f"{max(ended) * 1e3:.0f} ms at the latest")
+        print(f"{transport}: {len(told)} survivors knew after "
+              f"{statistics.median(told) * 1e3:.0f} ms (median), {max(told) * 1e3:.0f} ms (worst), "
+              f"and had ended after {max(ended) * 1e3:.0f} ms at the latest", flush=True)
 
 
 def a_stopped_worker_is_reported_as_silent():
-    with Job(3, [PROGRAM], {"TUTTI_SILENCE_LIMIT": "3s"}) as job:
-        job.wait_ready()
+    with Job(3, [], {"TUTTI_SILENCE_LIMIT": "3s"}) as job:
         victim = RANDOM.choice(job.workers)
-        stopped = time.monotonic()
-        victim.send(signal.SIGSTOP)
+        stopped = job.send(victim, signal.SIGSTOP)
         for worker in job.workers:
             if worker is victim:
                 continue
-            at, found = worker.wait_for_line(ERROR)
+            when, found = job.wait_for_line(worker, ERROR)
             assert found[1] == "UNAVAILABLE" and int(found[2]) == victim.index, found[0]
             assert "silent" in found[4], found[0]
-            print(f"worker {worker.index} knew after {at - stopped:.1f} s: {found[4]}")
-        pause(max(0, 10 - (time.monotonic() - stopped)))
-        victim.send(signal.SIGCONT)
-        _, found = victim.wait_for_line(ERROR)
+            print(f"worker {worker.index} knew after {when - stopped:.1f} s: {found[4]}")
+        job.let_run(max(0, 10 - (time.monotonic() - stopped)))
+        job.send(victim, signal.SIGCONT)
+        _, found = job.wait_for_line(victim, ERROR)
         print(f"the stopped worker: {found[4]}")
-        assert victim.wait_for_end() == 3
+        assert job.wait_for_end(victim) == 3
         job.check_nothing_left()
 
 
 def a_stopped_worker_goes_on_within_the_limit():
-    with Job(3, [PROGRAM, "--seconds", "12"], {"TUTTI_SILENCE_LIMIT": "30s"}) as job:
-        job.wait_ready()
+    with Job(3, ["--seconds", "12"], {"TUTTI_SILENCE_LIMIT": "30s"}) as job:
         victim = RANDOM.choice(job.workers)
-        victim.send(signal.SIGSTOP)
-        pause(10)
-        victim.send(signal.SIGCONT)
+        job.send(victim, signal.SIGSTOP)
+        job.let_run(10)
+        job.send(victim, signal.SIGCONT)
         for worker in job.workers:
-            worker.wait_for_line("^done ")
-            assert worker.wait_for_end() == 0, worker.output()
+            job.wait_for_line(worker, "^done ")
+            assert job.wait_for_end(worker) == 0
         job.check_nothing_left()
 
 
 def nobody_is_declared_dead_on_loaded_cores():
-    """Eight workers and as many busy loops as twice the cores."""
+    """Eight workers, and twice as many busy loops as there are cores."""
     seconds = NUMBER or 15
     load = [subprocess.Popen([sys.executable, "-c", "while True: pass"])
             for _ in range(2 * os.cpu_count())]
     try:
-        with Job(8, [PROGRAM, "--seconds", str(seconds)]) as job:
-            job.wait_ready()
+        with Job(8, ["--seconds", str(seconds)]) as job:
             for worker in job.workers:
-                _, found = worker.wait_for_line(r"^done calls=(\d+)", seconds + HANG_S)
-                assert worker.wait_for_end() == 0, worker.output()
+                _, found = job.wait_for_line(worker, r"^done calls=(\d+)", seconds + HANG_S)
+                assert job.wait_for_end(worker) == 0
             print(f"{found[1]} calls of eight ranks in {seconds} s under load")
             job.check_nothing_left()
     finally:
@@ -153,68 +197,58 @@ def what_a_stranger_gets(address, bytes_sent):
 
 
 def strangers_get_nothing_and_the_job_goes_on():
-    with Job(2, [PROGRAM, "--seconds", "8"], {"TUTTI_TRANSPORT": "tcp"}) as job:
-        job.wait_ready()
-        addresses = [address for address in job.ports.addresses()]
+    with Job(2, ["--seconds", "8"], {"TUTTI_TRANSPORT": "tcp"}) as job:
         listening = listening_ports([worker.pid for worker in job.workers])
-        addresses += [address for address in listening if address not in addresses]
-        addresses += sorted(abstract_sockets() - job.sockets_before)
-        print("listening:", ", ".join(addresses))
+        names = unix_sockets()
+        sockets = {names[inode] for worker in job.workers for inode in socket_inodes_of(worker.pid)
+                   if names.get(inode, "").startswith("@tutti-")}
+        print("listening:", ", ".join([*listening, *sorted(sockets)]))
+        assert listening and sockets
         for address in listening:
-            assert address.startswith("127.0.0.1:"), f"{address} is not loopback"
+            assert address.startswith("127."), f"{address} is not loopback"
         silent = []
-        for address in addresses:
-            for attempt in (b"", b"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+        for address in [*listening, *sockets]:
+            silent.append(connect(address))  # says nothing, and stays
+            for attempt in (b"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
                             RANDOM.randbytes(5000), b"\x00" * 100, b"\xff" * 100000,
                             b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00" * 64):
-                try:
-                    if attempt == b"":
-                        silent.append(connect(address))  # says nothing, and stays
-                    else:
-                        answer = what_a_stranger_gets(address, attempt)
-                        assert job.secret.encode() not in answer
-                except OSError:
-                    continue
-            try:
-                context = ssl._create_unverified_context()
-                with connect(address) as plain, context.wrap_socket(plain) as stranger:
-                    stranger.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00" * 64)
-                    stranger.recv(4096)
-            except (OSError, ssl.SSLError):
-                pass
+                assert job.secret.encode() not in what_a_stranger_gets(address, attempt)
+            speak_tls_without_certificate(address)
         for worker in job.workers:
-            worker.wait_for_line("^done ")
-            assert worker.wait_for_end() == 0, worker.output()
+            job.wait_for_line(worker, "^done ")
+            assert job.wait_for_end(worker) == 0
         for stranger in silent:
             stranger.close()
         job.check_nothing_left()
 
 
+def speak_tls_without_certificate(address):
+    try:
+        context = ssl._create_unverified_context()
+        with connect(address) as plain, context.wrap_socket(plain) as stranger:
+            stranger.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00" * 64)
+            assert not stranger.recv(4096), f"{address} answers without a certificate"
+    except OSError:
+        pass
+
+
 def listening_ports(pids):
-    """Where these processes listen with TCP."""
-    inodes = set()
-    for pid in pids:
-        for name in os.listdir(f"/proc/{pid}/fd"):
-            try:
-                found = re.match(r"socket:\[(\d+)\]", os.readlink(f"/proc/{pid}/fd/{name}"))
-            except OSError:
-                continue
-            if found:
-                inodes.add(found[1])
+    """Where these processes listen with TCP; an IPv4 address that IPv6 has wrapped as IPv4."""
+    inodes = {str(inode) for pid in pids for inode in socket_inodes_of(pid)}
     addresses = []
     for table in ("tcp", "tcp6"):
         with open(f"/proc/net/{table}", encoding="utf-8") as file:
             for line in file.readlines()[1:]:
                 fields = line.split()
-                if fields[3] == "0A" and fields[9] in inodes:
-                    host, port = fields[1].split(":")
-                    raw = bytes.fromhex(host)
-                    if table == "tcp":
-                        text = socket.inet_ntop(socket.AF_INET, raw[::-1])
-                    else:
-                        words = b"".join(raw[i:i + 4][::-1] for i in range(0, 16, 4))
-                        text = socket.inet_ntop(socket.AF_INET6, words)
-                    addresses.append(f"{text}:{int(port, 16)}")
+                if fields[3] != "0A" or fields[9] not in inodes:
+                    continue
+                host, port = fields[1].split(":")
+                words = bytes.fromhex(host)
+                raw = b"".join(words[i:i + 4][::-1] for i in range(0, len(words), 4))
+                if raw.startswith(b"\0" * 10 + b"\xff\xff"):
+                    raw = raw[12:]
+                family = socket.AF_INET if len(raw) == 4 else socket.AF_INET6
+                addresses.append(f"{socket.inet_ntop(family, raw)}:{int(port, 16)}")
     return addresses
 
 
