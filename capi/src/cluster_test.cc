@@ -44,25 +44,48 @@ Resolver SimpleOf(const std::string &json, const char *type, int64_t id) {
   return resolver;
 }
 
-// {"worker": [...]} with so many addresses at which nobody listens.
-std::string FreeCluster(int workers) {
-  std::vector<int> sockets;
-  std::string json;
-  for (int i = 0; i < workers; ++i) {
-    sockets.push_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+// {"worker": [...]} with addresses of the loopback interface that nobody else gets: the ports stay
+// bound, in a way that lets a worker listen there all the same (Linux: both sockets have
+// SO_REUSEADDR, and this one does not listen).
+class LoopbackCluster {
+ public:
+  explicit LoopbackCluster(int workers) {
+    for (int i = 0; i < workers; ++i) Reserve();
+    json_ += "]}";
+  }
+  ~LoopbackCluster() {
+    for (const int socket : sockets_) close(socket);
+  }
+  LoopbackCluster(const LoopbackCluster &) = delete;
+  LoopbackCluster &operator=(const LoopbackCluster &) = delete;
+
+  Resolver ResolverOf(int worker) const { return SimpleOf(json_, "worker", worker); }
+  // Makes the first worker's port one that somebody listens at.
+  std::string Occupy() {
+    EXPECT_EQ(listen(sockets_[0], 1), 0);
+    return ports_[0];
+  }
+
+ private:
+  void Reserve() {
+    const int reserved = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+    sockets_.push_back(reserved);
+    EXPECT_EQ(setsockopt(reserved, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)), 0);
     sockaddr_in address = {};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t size = sizeof(address);
     auto *generic = reinterpret_cast<sockaddr *>(&address);
-    EXPECT_EQ(bind(sockets.back(), generic, size), 0);
-    EXPECT_EQ(getsockname(sockets.back(), generic, &size), 0);
-    json += (i == 0 ? "\"127.0.0.1:" : ", \"127.0.0.1:") + std::to_string(ntohs(address.sin_port)) +
-            "\"";
+    EXPECT_EQ(bind(reserved, generic, size), 0);
+    EXPECT_EQ(getsockname(reserved, generic, &size), 0);
+    ports_.push_back(std::to_string(ntohs(address.sin_port)));
+    json_ += (ports_.size() == 1 ? "\"127.0.0.1:" : ", \"127.0.0.1:") + ports_.back() + "\"";
   }
-  for (const int socket : sockets) close(socket);
-  return "{\"worker\": [" + json + "]}";
-}
+
+  std::string json_ = "{\"worker\": [";
+  std::vector<int> sockets_;
+  std::vector<std::string> ports_;
+};
 
 // Calls until a call fails, for as long as a test may take.
 tutti_status *FirstFailure(const std::function<tutti_status *()> &call) {
@@ -96,13 +119,13 @@ class ClusterTest : public CInterfaceTest {
   // Calls `body` once per worker, concurrently, with a runtime and a resolver of its own.
   using Body = std::function<void(tutti_runtime *, const tutti_cluster_resolver *, int worker)>;
   static void RunWorkers(int workers, const Body &body) {
-    const std::string json = FreeCluster(workers);
+    const LoopbackCluster cluster(workers);
     std::vector<std::thread> threads;
     for (int worker = 0; worker < workers; ++worker) {
       threads.emplace_back([&, worker] {
         Runtime runtime;
         ASSERT_OK(tutti_runtime_create(nullptr, &runtime));
-        body(runtime, SimpleOf(json, "worker", worker), worker);
+        body(runtime, cluster.ResolverOf(worker), worker);
         EXPECT_OK(tutti_runtime_shutdown(runtime, nullptr));
       });
     }
@@ -360,8 +383,8 @@ TEST_F(ClusterTest, NumbersThatCannotBeAreRefused) {
   tutti_cluster_options replicas = TUTTI_CLUSTER_OPTIONS_INIT;
   replicas.num_replicas = -1;
   Cluster cluster;
-  EXPECT_FAILS(tutti_cluster_join(nullptr, SimpleOf(FreeCluster(1), "worker", 0), &replicas,
-                                  nullptr, &cluster),
+  EXPECT_FAILS(tutti_cluster_join(nullptr, LoopbackCluster(1).ResolverOf(0), &replicas, nullptr,
+                                  &cluster),
                TUTTI_INVALID_ARGUMENT, "num_replicas");
 }
 
@@ -406,7 +429,8 @@ TEST_F(ClusterTest, NullIsNamedAndHarmlessWhereNothingCanFail) {
 }
 
 TEST_F(ClusterTest, AWorkerThatNeverComesIsNamed) {
-  const Resolver resolver = SimpleOf(FreeCluster(2), "worker", 0);
+  const LoopbackCluster addresses(2);
+  const Resolver resolver = addresses.ResolverOf(0);
   tutti_call_options call = TUTTI_CALL_OPTIONS_INIT;
   call.timeout = 100'000'000;
   Cluster cluster;
@@ -415,31 +439,21 @@ TEST_F(ClusterTest, AWorkerThatNeverComesIsNamed) {
 }
 
 TEST_F(ClusterTest, AnotherSeatInTheSameRuntimeIsRefused) {
-  const std::string json = FreeCluster(1);
-  const Cluster cluster = JoinOf(nullptr, SimpleOf(json, "worker", 0));
+  const LoopbackCluster addresses(1), others(1);
+  const Cluster cluster = JoinOf(nullptr, addresses.ResolverOf(0));
   Cluster other;
-  EXPECT_FAILS(tutti_cluster_join(nullptr, SimpleOf(FreeCluster(1), "worker", 0), nullptr, nullptr,
-                                  &other),
+  EXPECT_FAILS(tutti_cluster_join(nullptr, others.ResolverOf(0), nullptr, nullptr, &other),
                TUTTI_FAILED_PRECONDITION, "another runtime");
 }
 
 TEST_F(ClusterTest, AnAddressThatIsInUseIsNamed) {
-  const std::string json = FreeCluster(2);
-  const int taken = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const size_t colon = json.find(':', json.find("127.0.0.1"));
-  const int port = std::stoi(json.substr(colon + 1));
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<uint16_t>(port));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  ASSERT_EQ(bind(taken, reinterpret_cast<sockaddr *>(&address), sizeof(address)), 0);
-  ASSERT_EQ(listen(taken, 1), 0);
+  LoopbackCluster addresses(2);
+  const std::string port = addresses.Occupy();
   Cluster cluster;
   const Answer answer =
-      tutti_cluster_join(nullptr, SimpleOf(json, "worker", 0), nullptr, nullptr, &cluster);
+      tutti_cluster_join(nullptr, addresses.ResolverOf(0), nullptr, nullptr, &cluster);
   EXPECT_EQ(answer.code(), TUTTI_UNAVAILABLE) << answer.message();
-  EXPECT_THAT(answer.message(), testing::HasSubstr(std::to_string(port)));
-  close(taken);
+  EXPECT_THAT(answer.message(), testing::HasSubstr(port));
 }
 
 TEST_F(ClusterTest, UnequalNumbersOfReplicasAreTheSameErrorOnEveryWorker) {

@@ -71,11 +71,10 @@ def reduce_over_workers(tutti):
     """Two workers of this process meet over gRPC and reduce."""
     os.environ["TUTTI_JOB_SECRET"] = secrets.token_hex(32)
     sockets = [socket.socket() for _ in range(2)]
-    for taken in sockets:
-        taken.bind(("127.0.0.1", 0))
-    cluster = {"worker": [f"127.0.0.1:{taken.getsockname()[1]}" for taken in sockets]}
-    for taken in sockets:
-        taken.close()
+    for reserved in sockets:  # nobody else gets these ports, and a worker may listen there
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reserved.bind(("127.0.0.1", 0))
+    cluster = {"worker": [f"127.0.0.1:{reserved.getsockname()[1]}" for reserved in sockets]}
     sums = []
 
     def work(worker):
@@ -90,6 +89,8 @@ def reduce_over_workers(tutti):
         thread.start()
     for thread in threads:
         thread.join()
+    for reserved in sockets:
+        reserved.close()
     assert sums == [3.0, 3.0], sums
 
 

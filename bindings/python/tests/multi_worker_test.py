@@ -37,22 +37,22 @@ me = json.loads(os.environ["TF_CONFIG"])["task"]["index"]
 """
 
 
-def free_addresses(count):
-    """So many addresses at which nobody listens."""
+def reserved_addresses(count):
+    """So many addresses of the loopback interface that nobody else gets, and the sockets that see to
+    it: the ports stay bound in a way that lets a worker listen there all the same (Linux: both
+    sockets have SO_REUSEADDR, and these do not listen)."""
     sockets = [socket.socket() for _ in range(count)]
-    for taken in sockets:
-        taken.bind(("127.0.0.1", 0))
-    addresses = [f"127.0.0.1:{taken.getsockname()[1]}" for taken in sockets]
-    for taken in sockets:
-        taken.close()
-    return addresses
+    for reserved in sockets:
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reserved.bind(("127.0.0.1", 0))
+    return [f"127.0.0.1:{reserved.getsockname()[1]}" for reserved in sockets], sockets
 
 
 class Job:
     """Worker processes that run the same program; ends those that are left."""
 
     def __init__(self, program, workers=2, replicas=1, start=None, **variables):
-        self.addresses = free_addresses(workers)
+        self.addresses, self.sockets = reserved_addresses(workers)
         self.program = PROLOGUE + textwrap.dedent(program)
         self.secret = secrets.token_hex(32)
         self.replicas = replicas
@@ -80,6 +80,8 @@ class Job:
         for process in self.processes.values():
             process.kill()
             process.communicate()
+        for reserved in self.sockets:
+            reserved.close()
 
     def line(self, worker):
         """The next line that a worker says."""

@@ -30,26 +30,40 @@ class Cpus {
   std::vector<const char *> texts_;
 };
 
-// So many addresses at which nobody listens. All are taken before any is given up, so that they
-// differ.
-std::vector<std::string> FreeAddresses(size_t count) {
-  std::vector<std::string> addresses;
-  std::vector<int> sockets;
-  for (size_t i = 0; i < count; ++i) {
-    sockets.push_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+// Addresses of the loopback interface that nobody else gets: the ports stay bound, in a way that lets
+// a worker listen there all the same (Linux: both sockets have SO_REUSEADDR, and this one does not
+// listen).
+class ReservedAddresses {
+ public:
+  explicit ReservedAddresses(size_t count) {
+    for (size_t i = 0; i < count; ++i) Reserve();
+  }
+  ~ReservedAddresses() {
+    for (const int socket : sockets_) close(socket);
+  }
+  ReservedAddresses(const ReservedAddresses &) = delete;
+  ReservedAddresses &operator=(const ReservedAddresses &) = delete;
+  const std::vector<std::string> &list() const { return addresses_; }
+
+ private:
+  void Reserve() {
+    const int reserved = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+    sockets_.push_back(reserved);
+    setsockopt(reserved, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     sockaddr_in address = {};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t size = sizeof(address);
     auto *generic = reinterpret_cast<sockaddr *>(&address);
-    if (bind(sockets[i], generic, size) != 0 || getsockname(sockets[i], generic, &size) != 0) {
+    if (bind(reserved, generic, size) != 0 || getsockname(reserved, generic, &size) != 0) {
       throw std::runtime_error("there is no free port on the loopback interface");
     }
-    addresses.push_back("127.0.0.1:" + std::to_string(ntohs(address.sin_port)));
+    addresses_.push_back("127.0.0.1:" + std::to_string(ntohs(address.sin_port)));
   }
-  for (const int socket : sockets) close(socket);
-  return addresses;
-}
+
+  std::vector<int> sockets_;
+  std::vector<std::string> addresses_;
+};
 
 // A runtime that is the current one of the thread that made it, and is shut down with it: the
 // worker says goodbye, whatever became of it.
@@ -101,7 +115,8 @@ Strategy Mirrored(size_t replicas) {
 
 void RunWorkers(size_t workers, size_t replicas, const WorkerBody &body) {
   if (workers == 1) return body(Mirrored(replicas), 0);
-  const Json cluster{{"worker", FreeAddresses(workers)}};
+  const ReservedAddresses addresses(workers);
+  const Json cluster{{"worker", addresses.list()}};
   std::vector<std::exception_ptr> failures(workers);
   std::vector<std::thread> threads;
   for (size_t worker = 0; worker < workers; ++worker) {

@@ -344,15 +344,15 @@ def mirrored(replicas):
     return tutti.distribute.MirroredStrategy([f"CPU:{i}" for i in range(replicas)])
 
 
-def free_addresses(count):
-    """So many addresses at which nobody listens."""
+def reserved_addresses(count):
+    """So many addresses of the loopback interface that nobody else gets, and the sockets that see to
+    it: the ports stay bound in a way that lets a worker listen there all the same (Linux: both
+    sockets have SO_REUSEADDR, and these do not listen)."""
     sockets = [socket.socket() for _ in range(count)]
-    for taken in sockets:
-        taken.bind(("127.0.0.1", 0))
-    addresses = [f"127.0.0.1:{taken.getsockname()[1]}" for taken in sockets]
-    for taken in sockets:
-        taken.close()
-    return addresses
+    for reserved in sockets:
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reserved.bind(("127.0.0.1", 0))
+    return [f"127.0.0.1:{reserved.getsockname()[1]}" for reserved in sockets], sockets
 
 
 def run_workers(workers, replicas, body):
@@ -362,7 +362,8 @@ def run_workers(workers, replicas, body):
         with mirrored(replicas) as strategy:
             body(strategy, 0)
         return
-    cluster = tutti.train.ClusterSpec({"worker": free_addresses(workers)})
+    addresses, sockets = reserved_addresses(workers)
+    cluster = tutti.train.ClusterSpec({"worker": addresses})
     errors = [None] * workers
 
     def work(worker):
@@ -380,6 +381,8 @@ def run_workers(workers, replicas, body):
         thread.start()
     for thread in threads:
         thread.join()
+    for reserved in sockets:
+        reserved.close()
     for error in errors:
         if error is not None:
             raise error
