@@ -264,7 +264,7 @@ TEST(ClusterProcess, AProcessThatEndsWithoutAGoodbyeIsGone) {
 
 TEST(ClusterProcess, AStoppedWorkerIsSilentAndIsToldWhenItGoesOn) {
   for (size_t lost = 0; lost < 2; ++lost) {
-    Job job(2, {}, /*silence_limit_ms=*/1000);
+    Job job(2, {}, /*silence_limit_ms=*/2000);
     ASSERT_TRUE(job.AllHaveJoined());
     const int64_t since_ms = WallMs();
     job[lost].Signal(SIGSTOP);

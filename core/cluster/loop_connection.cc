@@ -14,6 +14,14 @@ struct LoopConnection::State {
     if (handler != nullptr) handler->OnClosed(std::move(reason));
   }
 
+  // The handlers own the ends, which own the state: this unties them.
+  void Drop() {
+    closed = true;
+    for (std::unique_ptr<ControlHandler>& handler : handlers) {
+      const std::unique_ptr<ControlHandler> dropped = std::move(handler);
+    }
+  }
+
   const Ref<ControlNetwork> network;
   bool closed = false;
   std::unique_ptr<ControlHandler> handlers[2];
@@ -45,25 +53,22 @@ class LoopConnection::End final : public ControlConnection {
   const int side_;
 };
 
-LoopConnection::LoopConnection(Ref<ControlNetwork> network)
-    : state_(std::make_shared<State>(std::move(network))) {}
+LoopConnection::LoopConnection(Ref<ControlNetwork> network) : network_(std::move(network)) {}
 
 LoopConnection::~LoopConnection() {
-  // The handlers own the ends, which own the state.
-  state_->closed = true;
-  for (std::unique_ptr<ControlHandler>& handler : state_->handlers) {
-    const std::unique_ptr<ControlHandler> dropped = std::move(handler);
-  }
+  for (const std::shared_ptr<State>& state : states_) state->Drop();
 }
 
 Ref<ControlConnection> LoopConnection::Connect(std::unique_ptr<ControlHandler> handler,
                                                const Accept& accept) {
-  state_->handlers[0] = std::move(handler);
-  state_->handlers[1] = accept(MakeRef<End>(state_, 1));
-  (void)state_->network->Post([state = state_] {
+  const auto state = std::make_shared<State>(network_);
+  states_.push_back(state);
+  state->handlers[0] = std::move(handler);
+  state->handlers[1] = accept(MakeRef<End>(state, 1));
+  (void)network_->Post([state] {
     if (state->handlers[0] != nullptr) state->handlers[0]->OnConnected();
   });
-  return MakeRef<End>(state_, 0);
+  return MakeRef<End>(state, 0);
 }
 
 }  // namespace tutti

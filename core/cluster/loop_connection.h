@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "core/base/control_channel.h"
 #include "core/base/ref.h"
@@ -18,18 +19,19 @@ class LoopConnection {
   using Accept = std::function<std::unique_ptr<ControlHandler>(Ref<ControlConnection>)>;
 
   explicit LoopConnection(Ref<ControlNetwork> network);
-  // Drops both handlers without calling them.
+  // Drops the handlers without calling them.
   ~LoopConnection();
   LoopConnection(const LoopConnection&) = delete;
   LoopConnection& operator=(const LoopConnection&) = delete;
 
-  // The near end; once per object. On the strand.
+  // The near end of a new connection. On the strand.
   Ref<ControlConnection> Connect(std::unique_ptr<ControlHandler> handler, const Accept& accept);
 
  private:
   class End;
   struct State;
-  std::shared_ptr<State> state_;
+  const Ref<ControlNetwork> network_;
+  std::vector<std::shared_ptr<State>> states_;  // of all connections so far
 };
 
 }  // namespace tutti
