@@ -111,12 +111,11 @@ static tutti_status *open_records(const char *folder, tutti_dataset **out_record
 }
 
 static tutti_status *share_batches(tutti_dataset **digits) {
+  static const char kPolicy[] = "experimental_distribute.auto_shard_policy";
   enum { DATA = 2 };
   tutti_data_options *options = NULL;
   tutti_status *status = tutti_data_options_create(&options);
-  if (!status) {
-    status = tutti_data_options_set_int64(options, "experimental_distribute.auto_shard_policy", DATA);
-  }
+  if (!status) status = tutti_data_options_set_int64(options, kPolicy, DATA);
   if (!status) status = tutti_dataset_with_options(digits, options);
   tutti_data_options_release(options);
   return status;

@@ -1,5 +1,5 @@
-/* How far training has come, and checkpoints of it: weights, velocity, place in the data and the sums
- * of the epoch that is running. */
+/* How far training has come, and checkpoints of it: weights, velocity, place in the data and the
+ * sums of the epoch that is running. */
 #ifndef EXAMPLES_C_PROGRESS_H_
 #define EXAMPLES_C_PROGRESS_H_
 
@@ -17,8 +17,8 @@ typedef struct progress {
   totals sum;    /* of this epoch so far */
 } progress;
 
-/* Reads into `progress` where the latest checkpoint in `folder` stands; leaves it alone when there is
- * none. Every worker calls it, and everything below. */
+/* Reads into `progress` where the latest checkpoint in `folder` stands; leaves it alone when there
+ * is none. Every worker calls it, and everything below. */
 tutti_status *saver_find(tutti_strategy *strategy, const char *folder, progress *progress);
 
 /* Saves this epoch's iterator together with the variables. When `progress` stands inside the epoch,

@@ -9,8 +9,8 @@
  * the accuracy on the held-out fifth is printed, and the SHA-256 of each replica's weights: the
  * program fails when the accuracy is under 95 % or two replicas' weights differ in a bit.
  *
- * With --checkpoints, weights and place in the data are saved every few steps, and a program that is
- * started again goes on from there, to the same losses. */
+ * With --checkpoints, weights and place in the data are saved every few steps, and a program that
+ * is started again goes on from there, to the same losses. */
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
