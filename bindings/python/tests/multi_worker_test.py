@@ -415,6 +415,24 @@ class FailureTest(unittest.TestCase):
         self.assertIn("worker 1", message)
 
 
+class ForkTest(unittest.TestCase):
+    def test_a_forked_child_is_told_so_and_the_worker_goes_on(self):
+        lines = run("""
+            strategy = distribute.MultiWorkerMirroredStrategy()
+            strategy.run(lambda: context().all_reduce("sum", 1.0))
+            child = os.fork()
+            if child == 0:
+                try:
+                    strategy.run(lambda: None)
+                except errors.FailedPreconditionError as error:
+                    sys.exit(0 if "fork" in str(error) else 1)
+                sys.exit(2)
+            status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            say(status, float(strategy.reduce("sum", strategy.run(lambda: 1.0))))
+            """)
+        self.assertEqual(lines, [[[0, 2.0]]] * 2)
+
+
 class InterruptTest(unittest.TestCase):
     """Ctrl-C while the others are waited for. The time that it takes is printed."""
 
