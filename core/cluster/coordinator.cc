@@ -79,17 +79,17 @@ std::unique_ptr<ControlHandler> Coordinator::Accept(Ref<ControlConnection> conne
 }
 
 void Coordinator::OnMessage(Session& session, std::string_view bytes) {
-  Result<MessageToCoordinator> message = DecodeMessageToCoordinator(bytes);
-  if (!message.ok()) {
-    session.End(message.status().WithPrefix("worker 0 received"));
+  MessageToCoordinator message;
+  if (const Status status = Decode(bytes, &message); !status.ok()) {
+    session.End(status.WithPrefix("worker 0 received"));
     return;
   }
-  if (session.worker < 0 && !std::holds_alternative<Hello>(*message)) {
+  if (session.worker < 0 && !std::holds_alternative<Hello>(message)) {
     session.End(InvalidArgument("worker 0 received another message before the hello"));
     return;
   }
   if (session.worker >= 0) SeatOf(session).silence.Heard(environment_.clock().NowNs());
-  std::visit([&](auto& content) { On(session, content); }, *message);
+  std::visit([&](auto& content) { On(session, content); }, message);
 }
 
 void Coordinator::OnClosed(Session& session, const Status& reason) {

@@ -3,6 +3,8 @@
 #include <string>
 #include <utility>
 
+#include "core/base/error.h"
+
 namespace tutti {
 
 // Touched on the strand alone, but for the destructor of the owner, which comes after the strand.
@@ -66,6 +68,10 @@ Ref<ControlConnection> LoopConnection::Connect(std::unique_ptr<ControlHandler> h
   state->handlers[0] = std::move(handler);
   state->handlers[1] = accept(MakeRef<End>(state, 1));
   (void)network_->Post([state] {
+    if (state->handlers[1] == nullptr && !state->closed) {
+      state->closed = true;
+      state->Tell(0, Unavailable("this process takes no more connections"));
+    }
     if (state->handlers[0] != nullptr) state->handlers[0]->OnConnected();
   });
   return MakeRef<End>(state, 0);

@@ -175,16 +175,17 @@ void Member::On(Welcome& welcome) {
 
 void Member::OnMessage(std::string_view bytes) {
   silence_.Heard(environment_.clock().NowNs());
-  Result<MessageToMember> message = DecodeMessageToMember(bytes);
-  if (!message.ok()) {
-    const Status status = message.status().WithPrefix("from worker 0 came");
+  MessageToMember message;
+  Status status = Decode(bytes, &message);
+  if (!status.ok()) {
+    status = std::move(status).WithPrefix("from worker 0 came");
     if (phase_ == Phase::kJoining) return NotJoined(status);
     if (phase_ != Phase::kJoined) return;
     CloseConnection(status);
     return CoordinatorIsGone(status.message());
   }
   if (phase_ == Phase::kLeaving || phase_ == Phase::kEnded) return;
-  std::visit([&](auto& content) { On(content); }, *message);
+  std::visit([&](auto& content) { On(content); }, message);
 }
 
 void Member::On(Heartbeat&) {}

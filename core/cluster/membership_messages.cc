@@ -148,14 +148,15 @@ void Write(const Hello& hello, v1::ToCoordinator* def) {
   Write(hello.info, out->mutable_worker());
 }
 
-Result<MessageToCoordinator> Read(const v1::HelloDef& def) {
+Status Read(const v1::HelloDef& def, MessageToCoordinator* message) {
   Hello hello;
   hello.major = def.major();
   hello.minor = def.minor();
   if (hello.major != kMembershipMajor) {
     hello.info.worker = def.worker().worker();
     hello.info.build = Bounded(def.worker().build(), kMaxTextBytes);
-    return MessageToCoordinator(std::move(hello));
+    *message = std::move(hello);
+    return OkStatus();
   }
   hello.capabilities = def.capabilities();
   hello.incarnation = def.incarnation();
@@ -169,7 +170,8 @@ Result<MessageToCoordinator> Read(const v1::HelloDef& def) {
     hello.addresses.push_back(def.addresses(i));
   }
   TUTTI_RETURN_IF_ERROR(Read(def.worker(), &hello.info));
-  return MessageToCoordinator(std::move(hello));
+  *message = std::move(hello);
+  return OkStatus();
 }
 
 void Write(const Heartbeat&, v1::ToCoordinator* def) { def->mutable_heartbeat(); }
@@ -180,13 +182,14 @@ void Write(const ExchangePart& part, v1::ToCoordinator* def) {
   def->mutable_exchange_part()->set_part(part.part);
 }
 
-Result<MessageToCoordinator> Read(const v1::ExchangePartDef& def) {
+Status Read(const v1::ExchangePartDef& def, MessageToCoordinator* message) {
   TUTTI_RETURN_IF_ERROR(CheckKey(def.key()));
   if (def.part().size() > kMaxExchangePartBytes) {
     return InvalidArgument("exchange {}: a part has {} bytes, at most {} are allowed",
                            Quote(def.key()), def.part().size(), kMaxExchangePartBytes);
   }
-  return MessageToCoordinator(ExchangePart{def.key(), def.part()});
+  *message = ExchangePart{def.key(), def.part()};
+  return OkStatus();
 }
 
 void Write(const ExchangeWithdrawal& withdrawal, v1::ToCoordinator* def) {
@@ -194,11 +197,12 @@ void Write(const ExchangeWithdrawal& withdrawal, v1::ToCoordinator* def) {
   Write(withdrawal.reason, def->mutable_exchange_withdrawal()->mutable_reason());
 }
 
-Result<MessageToCoordinator> Read(const v1::ExchangeWithdrawalDef& def) {
+Status Read(const v1::ExchangeWithdrawalDef& def, MessageToCoordinator* message) {
   TUTTI_RETURN_IF_ERROR(CheckKey(def.key()));
   ExchangeWithdrawal withdrawal{def.key(), {}};
   TUTTI_RETURN_IF_ERROR(ReadFailure(def.reason(), &withdrawal.reason));
-  return MessageToCoordinator(std::move(withdrawal));
+  *message = std::move(withdrawal);
+  return OkStatus();
 }
 
 void Write(const Suspicion& suspicion, v1::ToCoordinator* def) {
@@ -206,19 +210,21 @@ void Write(const Suspicion& suspicion, v1::ToCoordinator* def) {
   def->mutable_suspicion()->set_what(Bounded(suspicion.what, kMaxTextBytes));
 }
 
-Result<MessageToCoordinator> Read(const v1::SuspicionDef& def) {
+Status Read(const v1::SuspicionDef& def, MessageToCoordinator* message) {
   TUTTI_RETURN_IF_ERROR(CheckRange("the suspected worker", def.worker(), 0, kMaxWorkers - 1));
-  return MessageToCoordinator(Suspicion{def.worker(), Bounded(def.what(), kMaxTextBytes)});
+  *message = Suspicion{def.worker(), Bounded(def.what(), kMaxTextBytes)};
+  return OkStatus();
 }
 
 void Write(const JobAbort& abort, v1::ToCoordinator* def) {
   Write(abort.reason, def->mutable_abort()->mutable_reason());
 }
 
-Result<MessageToCoordinator> Read(const v1::AbortDef& def) {
+Status Read(const v1::AbortDef& def, MessageToCoordinator* message) {
   JobAbort abort;
   TUTTI_RETURN_IF_ERROR(ReadFailure(def.reason(), &abort.reason));
-  return MessageToCoordinator(std::move(abort));
+  *message = std::move(abort);
+  return OkStatus();
 }
 
 void Write(const Goodbye& goodbye, v1::ToCoordinator* def) {
@@ -226,18 +232,20 @@ void Write(const Goodbye& goodbye, v1::ToCoordinator* def) {
   if (!goodbye.reason.ok()) Write(goodbye.reason, out->mutable_reason());
 }
 
-Result<MessageToCoordinator> Read(const v1::GoodbyeDef& def) {
-  return MessageToCoordinator(Goodbye{Read(def.reason())});
+Status Read(const v1::GoodbyeDef& def, MessageToCoordinator* message) {
+  *message = Goodbye{Read(def.reason())};
+  return OkStatus();
 }
 
 void Write(const Refusal& refusal, v1::ToMember* def) {
   Write(refusal.reason, def->mutable_refusal()->mutable_reason());
 }
 
-Result<MessageToMember> Read(const v1::RefusalDef& def) {
+Status Read(const v1::RefusalDef& def, MessageToMember* message) {
   Refusal refusal;
   TUTTI_RETURN_IF_ERROR(ReadFailure(def.reason(), &refusal.reason));
-  return MessageToMember(std::move(refusal));
+  *message = std::move(refusal);
+  return OkStatus();
 }
 
 void Write(const Gathering& gathering, v1::ToMember* def) {
@@ -246,9 +254,9 @@ void Write(const Gathering& gathering, v1::ToMember* def) {
   if (!gathering.misfit.ok()) Write(gathering.misfit, out->mutable_misfit());
 }
 
-Result<MessageToMember> Read(const v1::GatheringDef& def) {
-  return MessageToMember(
-      Gathering{Bounded(def.waiting_for(), kMaxSentenceBytes), Read(def.misfit())});
+Status Read(const v1::GatheringDef& def, MessageToMember* message) {
+  *message = Gathering{Bounded(def.waiting_for(), kMaxSentenceBytes), Read(def.misfit())};
+  return OkStatus();
 }
 
 void Write(const Welcome& welcome, v1::ToMember* def) {
@@ -261,7 +269,7 @@ void Write(const Welcome& welcome, v1::ToMember* def) {
   out->set_heartbeat_interval_ns(welcome.heartbeat_interval_ns);
 }
 
-Result<MessageToMember> Read(const v1::WelcomeDef& def) {
+Status Read(const v1::WelcomeDef& def, MessageToMember* message) {
   Welcome welcome;
   welcome.job_id = def.job_id();
   welcome.minor = def.minor();
@@ -279,7 +287,8 @@ Result<MessageToMember> Read(const v1::WelcomeDef& def) {
     return InvalidArgument("the limits of silence must be positive, got {} ns and {} ns",
                            welcome.silence_limit_ns, welcome.heartbeat_interval_ns);
   }
-  return MessageToMember(std::move(welcome));
+  *message = std::move(welcome);
+  return OkStatus();
 }
 
 void Write(const ExchangeResult& result, v1::ToMember* def) {
@@ -289,13 +298,14 @@ void Write(const ExchangeResult& result, v1::ToMember* def) {
   out->set_last(result.last);
 }
 
-Result<MessageToMember> Read(const v1::ExchangeResultDef& def) {
+Status Read(const v1::ExchangeResultDef& def, MessageToMember* message) {
   TUTTI_RETURN_IF_ERROR(CheckKey(def.key()));
   ExchangeResult result;
   result.key = def.key();
   result.parts.assign(def.parts().begin(), def.parts().end());
   result.last = def.last();
-  return MessageToMember(std::move(result));
+  *message = std::move(result);
+  return OkStatus();
 }
 
 void Write(const ExchangeFailure& failure, v1::ToMember* def) {
@@ -303,21 +313,23 @@ void Write(const ExchangeFailure& failure, v1::ToMember* def) {
   Write(failure.reason, def->mutable_exchange_failure()->mutable_reason());
 }
 
-Result<MessageToMember> Read(const v1::ExchangeFailureDef& def) {
+Status Read(const v1::ExchangeFailureDef& def, MessageToMember* message) {
   TUTTI_RETURN_IF_ERROR(CheckKey(def.key()));
   ExchangeFailure failure{def.key(), {}};
   TUTTI_RETURN_IF_ERROR(ReadFailure(def.reason(), &failure.reason));
-  return MessageToMember(std::move(failure));
+  *message = std::move(failure);
+  return OkStatus();
 }
 
 void Write(const JobFailure& failure, v1::ToMember* def) {
   Write(failure.reason, def->mutable_job_failure()->mutable_reason());
 }
 
-Result<MessageToMember> Read(const v1::JobFailureDef& def) {
+Status Read(const v1::JobFailureDef& def, MessageToMember* message) {
   JobFailure failure;
   TUTTI_RETURN_IF_ERROR(ReadFailure(def.reason(), &failure.reason));
-  return MessageToMember(std::move(failure));
+  *message = std::move(failure);
+  return OkStatus();
 }
 
 void Write(const Departure& departure, v1::ToMember* def) {
@@ -325,11 +337,12 @@ void Write(const Departure& departure, v1::ToMember* def) {
   Write(departure.reason, def->mutable_departure()->mutable_reason());
 }
 
-Result<MessageToMember> Read(const v1::DepartureDef& def) {
+Status Read(const v1::DepartureDef& def, MessageToMember* message) {
   TUTTI_RETURN_IF_ERROR(CheckRange("the worker that left", def.worker(), 0, kMaxWorkers - 1));
   Departure departure{def.worker(), {}};
   TUTTI_RETURN_IF_ERROR(ReadFailure(def.reason(), &departure.reason));
-  return MessageToMember(std::move(departure));
+  *message = std::move(departure);
+  return OkStatus();
 }
 
 template <typename Def, typename Message>
@@ -358,34 +371,34 @@ std::string Encode(const MessageToCoordinator& message) {
 
 std::string Encode(const MessageToMember& message) { return EncodeAs<v1::ToMember>(message); }
 
-Result<MessageToCoordinator> DecodeMessageToCoordinator(std::string_view bytes) {
+Status Decode(std::string_view bytes, MessageToCoordinator* message) {
   v1::ToCoordinator def;
   TUTTI_RETURN_IF_ERROR(Parse(bytes, &def));
   switch (def.content_case()) {
-    case v1::ToCoordinator::kHello: return Read(def.hello());
-    case v1::ToCoordinator::kHeartbeat: return MessageToCoordinator(Heartbeat{});
-    case v1::ToCoordinator::kExchangePart: return Read(def.exchange_part());
-    case v1::ToCoordinator::kExchangeWithdrawal: return Read(def.exchange_withdrawal());
-    case v1::ToCoordinator::kSuspicion: return Read(def.suspicion());
-    case v1::ToCoordinator::kAbort: return Read(def.abort());
-    case v1::ToCoordinator::kGoodbye: return Read(def.goodbye());
+    case v1::ToCoordinator::kHello: return Read(def.hello(), message);
+    case v1::ToCoordinator::kHeartbeat: *message = Heartbeat{}; return OkStatus();
+    case v1::ToCoordinator::kExchangePart: return Read(def.exchange_part(), message);
+    case v1::ToCoordinator::kExchangeWithdrawal: return Read(def.exchange_withdrawal(), message);
+    case v1::ToCoordinator::kSuspicion: return Read(def.suspicion(), message);
+    case v1::ToCoordinator::kAbort: return Read(def.abort(), message);
+    case v1::ToCoordinator::kGoodbye: return Read(def.goodbye(), message);
     case v1::ToCoordinator::CONTENT_NOT_SET: break;
   }
   return UnknownMessage();
 }
 
-Result<MessageToMember> DecodeMessageToMember(std::string_view bytes) {
+Status Decode(std::string_view bytes, MessageToMember* message) {
   v1::ToMember def;
   TUTTI_RETURN_IF_ERROR(Parse(bytes, &def));
   switch (def.content_case()) {
-    case v1::ToMember::kRefusal: return Read(def.refusal());
-    case v1::ToMember::kGathering: return Read(def.gathering());
-    case v1::ToMember::kWelcome: return Read(def.welcome());
-    case v1::ToMember::kHeartbeat: return MessageToMember(Heartbeat{});
-    case v1::ToMember::kExchangeResult: return Read(def.exchange_result());
-    case v1::ToMember::kExchangeFailure: return Read(def.exchange_failure());
-    case v1::ToMember::kJobFailure: return Read(def.job_failure());
-    case v1::ToMember::kDeparture: return Read(def.departure());
+    case v1::ToMember::kRefusal: return Read(def.refusal(), message);
+    case v1::ToMember::kGathering: return Read(def.gathering(), message);
+    case v1::ToMember::kWelcome: return Read(def.welcome(), message);
+    case v1::ToMember::kHeartbeat: *message = Heartbeat{}; return OkStatus();
+    case v1::ToMember::kExchangeResult: return Read(def.exchange_result(), message);
+    case v1::ToMember::kExchangeFailure: return Read(def.exchange_failure(), message);
+    case v1::ToMember::kJobFailure: return Read(def.job_failure(), message);
+    case v1::ToMember::kDeparture: return Read(def.departure(), message);
     case v1::ToMember::CONTENT_NOT_SET: break;
   }
   return UnknownMessage();

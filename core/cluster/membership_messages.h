@@ -109,8 +109,8 @@ std::string Encode(const MessageToMember& message);
 
 // A hello of another major version is decoded as far as its version: it may mean the rest
 // otherwise.
-Result<MessageToCoordinator> DecodeMessageToCoordinator(std::string_view bytes);
-Result<MessageToMember> DecodeMessageToMember(std::string_view bytes);
+Status Decode(std::string_view bytes, MessageToCoordinator* message);
+Status Decode(std::string_view bytes, MessageToMember* message);
 
 }  // namespace tutti
 

@@ -21,17 +21,18 @@ using ::testing::HasSubstr;
 
 template <typename Message>
 Message ThroughToCoordinator(const Message& message) {
-  Result<MessageToCoordinator> decoded =
-      DecodeMessageToCoordinator(Encode(MessageToCoordinator(message)));
-  EXPECT_TRUE(decoded.ok()) << decoded.status().ToString();
-  return std::get<Message>(*decoded);
+  MessageToCoordinator decoded;
+  const Status status = Decode(Encode(MessageToCoordinator(message)), &decoded);
+  EXPECT_TRUE(status.ok()) << status.ToString();
+  return std::get<Message>(decoded);
 }
 
 template <typename Message>
 Message ThroughToMember(const Message& message) {
-  Result<MessageToMember> decoded = DecodeMessageToMember(Encode(MessageToMember(message)));
-  EXPECT_TRUE(decoded.ok()) << decoded.status().ToString();
-  return std::get<Message>(*decoded);
+  MessageToMember decoded;
+  const Status status = Decode(Encode(MessageToMember(message)), &decoded);
+  EXPECT_TRUE(status.ok()) << status.ToString();
+  return std::get<Message>(decoded);
 }
 
 Hello SomeHello() {
@@ -87,7 +88,8 @@ TEST(MembershipMessages, ALongStatusIsCutAndArrives) {
   for (int i = 0; i < 100; ++i) status = Internal("outer").WithCause(status);
   const std::string bytes = Encode(MessageToMember(JobFailure{status}));
   EXPECT_LT(bytes.size(), 100'000u);
-  EXPECT_TRUE(DecodeMessageToMember(bytes).ok());
+  MessageToMember decoded;
+  EXPECT_TRUE(Decode(bytes, &decoded).ok());
   const std::string sentence = std::string(8191, 'x') + "\xc3\xa4";
   EXPECT_EQ(ThroughToMember(JobFailure{Internal("{}", sentence)}).reason.message(),
             std::string(8191, 'x'))
@@ -96,7 +98,8 @@ TEST(MembershipMessages, ALongStatusIsCutAndArrives) {
 
 TEST(MembershipMessages, RefusesWhatIsOutOfBounds) {
   const auto refusal = [](const MessageToCoordinator& message) {
-    const Status status = DecodeMessageToCoordinator(Encode(message)).status();
+    MessageToCoordinator decoded;
+    const Status status = Decode(Encode(message), &decoded);
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
     return std::string(status.message());
   };
@@ -137,7 +140,8 @@ TEST(MembershipMessages, AWelcomeHasItsWorkersInOrder) {
   welcome.workers[1].worker = 1;
   EXPECT_EQ(ThroughToMember(welcome).workers.size(), 2u);
   welcome.workers[1].worker = 0;
-  EXPECT_FALSE(DecodeMessageToMember(Encode(MessageToMember(welcome))).ok());
+  MessageToMember decoded;
+  EXPECT_FALSE(Decode(Encode(MessageToMember(welcome)), &decoded).ok());
 }
 
 TEST(MembershipMessages, SurviveGarbage) {
@@ -167,11 +171,11 @@ TEST(MembershipMessages, SurviveGarbage) {
       if (bytes.empty()) break;
     }
     // What is read can be written and read again.
-    if (const auto decoded = DecodeMessageToCoordinator(bytes); decoded.ok()) {
-      EXPECT_TRUE(DecodeMessageToCoordinator(Encode(*decoded)).ok());
+    if (MessageToCoordinator decoded; Decode(bytes, &decoded).ok()) {
+      EXPECT_TRUE(Decode(Encode(decoded), &decoded).ok());
     }
-    if (const auto decoded = DecodeMessageToMember(bytes); decoded.ok()) {
-      EXPECT_TRUE(DecodeMessageToMember(Encode(*decoded)).ok());
+    if (MessageToMember decoded; Decode(bytes, &decoded).ok()) {
+      EXPECT_TRUE(Decode(Encode(decoded), &decoded).ok());
     }
   }
 }
