@@ -166,7 +166,7 @@ class EnvironmentTest(RunTest):
     def test_a_single_worker_gets_tf_config_too(self):
         (one,) = self.shown(self.run_job([], self.SHOW), 1)
         self.assertEqual(len(one["config"]["cluster"]["worker"]), 1)
-        self.assertEqual(one["variables"]["TUTTI_REPLICAS"], "1")
+        self.assertNotIn("TUTTI_REPLICAS", one["variables"])
         self.assertEqual(one["variables"]["TUTTI_RESTART"], "0")
 
     def test_the_secret_is_new_for_each_job_and_replaces_the_users(self):
@@ -182,7 +182,7 @@ class EnvironmentTest(RunTest):
         self.assertEqual(secrets[0], secrets[1])
         self.assertEqual(len(set(secrets)), 2)
 
-    def test_the_option_replicas_beats_the_variable_which_beats_the_default(self):
+    def test_the_option_replicas_beats_the_variable(self):
         (one,) = self.shown(self.run_job(["--replicas", "4"], self.SHOW), 1)
         self.assertEqual(one["variables"]["TUTTI_REPLICAS"], "4")
         self.environment["TUTTI_REPLICAS"] = "2"
@@ -201,6 +201,9 @@ class EnvironmentTest(RunTest):
                 self.assertGreaterEqual(int(variables[name]), 1)
                 self.assertLessEqual(int(variables[name]), max(1, usable // sharing))
             self.assertEqual(variables["MKL_NUM_THREADS"], "7")
+            workers = 2 if "--workers" in options else 1
+            self.assertGreaterEqual(int(variables["TUTTI_COMPUTE_THREADS"]), 1)
+            self.assertLessEqual(int(variables["TUTTI_COMPUTE_THREADS"]), max(1, usable // workers))
 
     def test_standard_input_is_empty(self):
         outcome = self.run_job(["--workers", "2"], "say(repr(sys.stdin.read()))",

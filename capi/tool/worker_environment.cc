@@ -61,16 +61,18 @@ Environment WorkerEnvironment(const Environment& base, const JobFacts& facts, in
   Environment environment = base;
   environment.Set("TF_CONFIG", TfConfigOf(facts.ports, index));
   if (facts.replicas) environment.Set("TUTTI_REPLICAS", std::to_string(*facts.replicas));
-  environment.SetIfUnset("TUTTI_REPLICAS", "1");
   environment.Unset("TUTTI_JOB_SECRET_FILE");  // it would win over the variable
   environment.Set("TUTTI_JOB_SECRET", facts.secret);
   environment.Set("TUTTI_RESTART", std::to_string(facts.restart));
 
+  // Unset it is the library's to decide: a replica for each GPU, else one.
   const char* text = environment.Get("TUTTI_REPLICAS");
   int replicas = 1;
-  std::from_chars(text, text + std::strlen(text), replicas);
-  const int64_t computing = static_cast<int64_t>(facts.ports.size()) * std::max(1, replicas);
-  const int64_t threads = std::max<int64_t>(1, facts.usable_cores / computing);
+  if (text != nullptr) std::from_chars(text, text + std::strlen(text), replicas);
+  const auto workers = static_cast<int64_t>(facts.ports.size());
+  const int64_t of_worker = std::max<int64_t>(1, facts.usable_cores / workers);
+  const int64_t threads = std::max<int64_t>(1, of_worker / std::max(1, replicas));
+  environment.SetIfUnset("TUTTI_COMPUTE_THREADS", std::to_string(of_worker));
   for (const char* name : kThreadVariables) environment.SetIfUnset(name, std::to_string(threads));
   environment.SetIfUnset("PYTHONUNBUFFERED", "1");
   return environment;

@@ -28,7 +28,7 @@ class Environment {
 
 struct JobFacts {
   std::vector<int> ports;        // one per worker
-  std::optional<int> replicas;   // per worker, as the user said; else TUTTI_REPLICAS, else 1
+  std::optional<int> replicas;   // per worker, as the user said; else TUTTI_REPLICAS
   std::string secret;            // replaces one of the user's
   int restart = 0;               // TUTTI_RESTART
   int usable_cores = 1;
@@ -38,7 +38,7 @@ struct JobFacts {
 std::string TfConfigOf(const std::vector<int>& ports, int index);
 
 // `base` with TF_CONFIG, TUTTI_REPLICAS, TUTTI_JOB_SECRET, TUTTI_RESTART; and, unless they are set,
-// OMP_NUM_THREADS and its likes, and PYTHONUNBUFFERED, without which a Python worker's lines would
+// TUTTI_COMPUTE_THREADS, OMP_NUM_THREADS and its likes, and PYTHONUNBUFFERED, without which a Python worker's lines would
 // come late, and never when it is killed.
 Environment WorkerEnvironment(const Environment& base, const JobFacts& facts, int index);
 

@@ -88,7 +88,9 @@ class Communicator::CallScope {
   ~CallScope() {
     if (!begun_) return;
     Record(FlightPhase::kEnd);
-    if (code_ != StatusCode::kOk && self_->transport_->ClaimFlightRecord()) WriteFlightRecord();
+    // Whoever cancels knows why; closing an iterator ends its exchange so.
+    const bool failed = code_ != StatusCode::kOk && code_ != StatusCode::kCancelled;
+    if (failed && self_->transport_->ClaimFlightRecord()) WriteFlightRecord();
     self_->EndCall();
   }
   CallScope(const CallScope&) = delete;
