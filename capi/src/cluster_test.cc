@@ -51,7 +51,6 @@ class LoopbackCluster {
  public:
   explicit LoopbackCluster(int workers) {
     for (int i = 0; i < workers; ++i) Reserve();
-    json_ += "]}";
   }
   ~LoopbackCluster() {
     for (const int socket : sockets_) close(socket);
@@ -59,7 +58,15 @@ class LoopbackCluster {
   LoopbackCluster(const LoopbackCluster &) = delete;
   LoopbackCluster &operator=(const LoopbackCluster &) = delete;
 
-  Resolver ResolverOf(int worker) const { return SimpleOf(json_, "worker", worker); }
+  Resolver ResolverOf(int worker) const { return ResolverOf(worker, ports_.size()); }
+  // One that knows only the first `count` workers.
+  Resolver ResolverOf(int worker, size_t count) const {
+    std::string json = "{\"worker\": [";
+    for (size_t i = 0; i < count; ++i) {
+      json += (i == 0 ? "\"127.0.0.1:" : ", \"127.0.0.1:") + ports_[i] + "\"";
+    }
+    return SimpleOf(json + "]}", "worker", worker);
+  }
   // Makes the first worker's port one that somebody listens at.
   std::string Occupy() {
     EXPECT_EQ(listen(sockets_[0], 1), 0);
@@ -79,10 +86,8 @@ class LoopbackCluster {
     EXPECT_EQ(bind(reserved, generic, size), 0);
     EXPECT_EQ(getsockname(reserved, generic, &size), 0);
     ports_.push_back(std::to_string(ntohs(address.sin_port)));
-    json_ += (ports_.size() == 1 ? "\"127.0.0.1:" : ", \"127.0.0.1:") + ports_.back() + "\"";
   }
 
-  std::string json_ = "{\"worker\": [";
   std::vector<int> sockets_;
   std::vector<std::string> ports_;
 };
@@ -468,6 +473,26 @@ TEST_F(ClusterTest, UnequalNumbersOfReplicasAreTheSameErrorOnEveryWorker) {
   });
   EXPECT_EQ(messages[0], messages[1]);
   EXPECT_THAT(messages[0], testing::HasSubstr("replica"));
+}
+
+TEST_F(ClusterTest, WorkersThatKnowDifferentClustersAreTheSameErrorOnEveryWorker) {
+  const LoopbackCluster addresses(3);
+  std::string messages[2];
+  const auto join = [&](int worker) {
+    Runtime runtime;
+    ASSERT_OK(tutti_runtime_create(nullptr, &runtime));
+    const Resolver resolver = addresses.ResolverOf(worker, worker == 0 ? 2 : 3);
+    const tutti_call_options call = Within(60);
+    Cluster cluster;
+    const Answer answer = tutti_cluster_join(runtime, resolver, nullptr, &call, &cluster);
+    EXPECT_EQ(answer.code(), TUTTI_INVALID_ARGUMENT) << answer.message();
+    messages[worker] = answer.message();
+    EXPECT_OK(tutti_runtime_shutdown(runtime, nullptr));
+  };
+  std::thread other(join, 1);
+  join(0);
+  other.join();
+  EXPECT_EQ(messages[0], messages[1]);
 }
 
 TEST_F(ClusterTest, AClosedClusterIsRefused) {
