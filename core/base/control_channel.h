@@ -2,12 +2,13 @@
 // machines (membership, rendezvous, failure reports) speak. Never tensor data.
 //
 // A ControlNetwork is one worker's access to it: it listens, connects, keeps timers, and calls all
-// handlers and tasks one at a time, in order, with no lock held. So a state machine that touches its
-// state only from handlers and tasks of one network needs no lock, and runs the same over gRPC
+// handlers and tasks one at a time, in order, with no lock held. So a state machine that touches
+// its state only from handlers and tasks of one network needs no lock, and runs the same over gRPC
 // (cluster/grpc_control_network.h) and in virtual time (base/simulated_control_network.h).
 //
 // A connection delivers messages whole and in order until it closes; messages in flight may be lost
-// then. Either side may close it with a status, which the other side is told where that is possible.
+// then. Either side may close it with a status, which the other side is told where that is
+// possible.
 
 #ifndef TUTTI_CORE_BASE_CONTROL_CHANNEL_H_
 #define TUTTI_CORE_BASE_CONTROL_CHANNEL_H_
@@ -63,8 +64,8 @@ class ControlAcceptor {
 
 class ControlNetwork : public RefCounted {
  public:
-  // Accepts connections at "host:port" from now until Shutdown. Port 0: any, which the result tells.
-  // UNAVAILABLE when the port is in use or the address is not this machine's.
+  // Accepts connections at "host:port" from now until Shutdown. Port 0: any, which the result
+  // tells. UNAVAILABLE when the port is in use or the address is not this machine's.
   virtual Result<std::string> Listen(const std::string& address,
                                      std::unique_ptr<ControlAcceptor> acceptor) = 0;
   // Tries once to connect; OnConnected or OnClosed tells how it went, within `timeout_ns`. The

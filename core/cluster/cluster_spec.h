@@ -29,7 +29,8 @@ class ClusterSpec {
   ClusterSpec() = default;
   // `what` names the text in messages ("TF_CONFIG: cluster"). INVALID_ARGUMENT with the position of
   // what is no JSON, or with the job and the index of what has the wrong type.
-  static Result<ClusterSpec> FromJson(std::string_view json, std::string_view what = "cluster spec");
+  static Result<ClusterSpec> FromJson(std::string_view json,
+                                      std::string_view what = "cluster spec");
 
   // A job without tasks; nothing where the job is there.
   Status AddJob(const std::string& job);
@@ -61,8 +62,8 @@ class ClusterSpec {
   std::map<std::string, Job, std::less<>> jobs_;
 };
 
-// The workers of a MultiWorkerMirrored job: the chief first, then worker 0, 1, ... Parameter servers
-// and the evaluator are no part of it.
+// The workers of a MultiWorkerMirrored job: the chief first, then worker 0, 1, ... Parameter
+// servers and the evaluator are no part of it.
 struct WorkerOrder {
   std::vector<std::string> tasks;      // "chief:0", "worker:0", ...
   std::vector<std::string> addresses;  // "host:port", the same order
@@ -72,9 +73,9 @@ struct WorkerOrder {
   int64_t num_workers() const { return static_cast<int64_t>(tasks.size()); }
 };
 
-// An evaluator is alone: a job of one worker. INVALID_ARGUMENT for a task that is not in the cluster
-// (listing what is), for a parameter server, two chiefs or evaluators, an address without a port,
-// and two tasks with the same address.
+// An evaluator is alone: a job of one worker. INVALID_ARGUMENT for a task that is not in the
+// cluster (listing what is), for a parameter server, two chiefs or evaluators, an address without a
+// port, and two tasks with the same address.
 Result<WorkerOrder> OrderWorkers(const ClusterSpec& cluster, std::string_view task_type,
                                  int64_t task_id);
 

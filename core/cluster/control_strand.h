@@ -24,8 +24,8 @@ class ControlStrand {
   ControlStrand(const ControlStrand&) = delete;
   ControlStrand& operator=(const ControlStrand&) = delete;
 
-  // For users. False (0) once the door is closed, and in a forked child; the task is still in `task`
-  // then.
+  // For users. False (0) once the door is closed, and in a forked child; the task is still in
+  // `task` then.
   bool Post(Task&& task);
   uint64_t PostAfter(int64_t delay_ns, Task&& task);
   // True when the task had not started; it will not run.

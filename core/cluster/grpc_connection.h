@@ -1,12 +1,12 @@
-// GrpcConnection: one end of a control connection over a gRPC stream. GrpcControlNetwork makes them,
-// on both sides.
+// GrpcConnection: one end of a control connection over a gRPC stream. GrpcControlNetwork makes
+// them, on both sides.
 //
 // Every gRPC message is a frame: a byte that says what it is, and the rest:
 //   'W'                        the acceptor's first: the connection stands
 //   'M' message                what Send was given
 //   'C' code, text             what Close was given; the last one of its side
-// A side that has closed ends its half of the stream; what does not end by itself within a second is
-// cancelled.
+// A side that has closed ends its half of the stream; what does not end by itself within a second
+// is cancelled.
 
 #ifndef TUTTI_CORE_CLUSTER_GRPC_CONNECTION_H_
 #define TUTTI_CORE_CLUSTER_GRPC_CONNECTION_H_
@@ -137,12 +137,12 @@ class GrpcConnection final : public ControlConnection {
   grpc_channel* channel_ = nullptr;
   grpc_call* call_ = nullptr;
   const std::unique_ptr<Received> received_;
-  int pending_ = 0;          // operations and work that have not ended
-  bool connected_ = false;   // both sides know that it stands
-  bool closed_ = false;      // the handler has been told
-  bool may_write_ = false;   // the stream's beginning has been sent
+  int pending_ = 0;         // operations and work that have not ended
+  bool connected_ = false;  // both sides know that it stands
+  bool closed_ = false;     // the handler has been told
+  bool may_write_ = false;  // the stream's beginning has been sent
   bool writing_ = false;
-  bool finishing_ = false;   // this side has ended its half
+  bool finishing_ = false;  // this side has ended its half
   bool call_ended_ = false;
   uint64_t connect_timer_ = 0;
   uint64_t linger_timer_ = 0;

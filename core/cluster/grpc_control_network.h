@@ -1,7 +1,7 @@
 // GrpcControlNetwork: the control channel between processes. Every connection is one bidirectional
 // gRPC stream on a TCP connection of its own, under mutual TLS with certificates that are derived
-// from the job secret (job_certificate.h): who does not know the secret gets no further than the TLS
-// handshake.
+// from the job secret (job_certificate.h): who does not know the secret gets no further than the
+// TLS handshake.
 //
 //   TUTTI_ASSIGN_OR_RETURN(Ref<GrpcControlNetwork> network,
 //                          GrpcControlNetwork::Create(environment, {secret, "worker 1"}));
@@ -11,9 +11,9 @@
 // A connection that cannot be made says why: the host's name is unknown, nothing listens, no answer
 // comes, no Tutti job listens there, or one with another secret.
 //
-// Shutdown lets what was sent leave for a second. Only where a peer has been stopped and more was sent
-// to it than the kernel holds for a connection (hundreds of KiB) does it last until TCP gives up,
-// 20 seconds.
+// Shutdown lets what was sent leave for a second. Only where a peer has been stopped and more was
+// sent to it than the kernel holds for a connection (hundreds of KiB) does it last until TCP gives
+// up, 20 seconds.
 //
 // gRPC is quiet unless the variable GRPC_VERBOSITY is set: what matters is in the statuses.
 

@@ -31,8 +31,8 @@ constexpr int kServerHandshakeMs = 5000;
 constexpr int kUnreadLimitMs = 20'000;
 
 // gRPC is one for the whole process, and what it leaves to others to clean up ends a moment after
-// its shutdown. So that nothing of it runs when the last network has ended, that one waits, unless gRPC
-// has another user, who was there first.
+// its shutdown. So that nothing of it runs when the last network has ended, that one waits, unless
+// gRPC has another user, who was there first.
 std::atomic<int> running_libraries{0};
 std::atomic<bool> has_other_users{false};
 constexpr int64_t kCleanUpLimitNs = kSecondNs;
@@ -77,8 +77,8 @@ Result<std::unique_ptr<GrpcLibrary>> GrpcLibrary::Start(Environment& environment
   library->queue_ = queue;
   grpc_ssl_pem_key_cert_pair pair{certificate.private_key_pem.c_str(),
                                   certificate.certificate_pem.c_str()};
-  library->channel_credentials_ = grpc_ssl_credentials_create_ex(certificate.authority_pem.c_str(),
-                                                                 &pair, nullptr, nullptr);
+  library->channel_credentials_ =
+      grpc_ssl_credentials_create_ex(certificate.authority_pem.c_str(), &pair, nullptr, nullptr);
   library->server_credentials_ = grpc_ssl_server_credentials_create_ex(
       certificate.authority_pem.c_str(), &pair, 1,
       GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY, nullptr);

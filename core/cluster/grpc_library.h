@@ -1,5 +1,5 @@
-// GrpcLibrary: gRPC while a control network uses it: its start and its end, its completion queue and
-// the thread that waits there ("tutti-grpc"), and the credentials of the job.
+// GrpcLibrary: gRPC while a control network uses it: its start and its end, its completion queue
+// and the thread that waits there ("tutti-grpc"), and the credentials of the job.
 
 #ifndef TUTTI_CORE_CLUSTER_GRPC_LIBRARY_H_
 #define TUTTI_CORE_CLUSTER_GRPC_LIBRARY_H_

@@ -1,8 +1,9 @@
 // JobSecret: what the processes of one job share and nobody else knows. Every connection proves it
 // before anything else is said (peer_handshake.h, job_certificate.h).
 //
-// It comes from the file that TUTTI_JOB_SECRET_FILE names, else from TUTTI_JOB_SECRET, else, when all
-// workers are on loopback, from a file of the user's own with mode 0600 that the first process makes
+// It comes from the file that TUTTI_JOB_SECRET_FILE names, else from TUTTI_JOB_SECRET, else, when
+// all workers are on loopback, from a file of the user's own with mode 0600 that the first process
+// makes
 // ($XDG_RUNTIME_DIR or $HOME/.cache, "tutti/job-secret"); otherwise it is an error that says how to
 // make one.
 

@@ -9,7 +9,8 @@
 //   - every Join and every exchange ends;
 //   - whom a failure names did die, stop for longer than the limit, or was cut off; nobody else is
 //     ever declared dead, least of all who has left;
-//   - workers that nothing befell name the same first failure word for word, and hear of it in time;
+//   - workers that nothing befell name the same first failure word for word, and hear of it in
+//   time;
 //   - an exchange gives the same bytes, in the order of the workers, to all to whom it gives any.
 
 #include <gtest/gtest.h>
@@ -36,9 +37,7 @@ constexpr int64_t kEndNs = 120 * kSecondNs;
 class Trial {
  public:
   explicit Trial(uint64_t seed)
-      : draws_(seed ^ 0x5eedu),
-        timing_(DrawTiming()),
-        job_(seed, Draw(2, 8), timing_) {
+      : draws_(seed ^ 0x5eedu), timing_(DrawTiming()), job_(seed, Draw(2, 8), timing_) {
     for (int64_t i = 0; i < job_.size(); ++i) lives_.push_back(Life{});
     script_ = Format("seed {}: {} workers, silence limit {}", seed, job_.size(),
                      HumanDuration(timing_.silence_limit_ns));
@@ -74,10 +73,10 @@ class Trial {
 
  private:
   struct Life {
-    std::vector<int64_t> befell_ns;    // when something did
+    std::vector<int64_t> befell_ns;  // when something did
     bool dead = false;
     bool cut = false;
-    int64_t rounds = 0;                // exchanges that it means to do
+    int64_t rounds = 0;  // exchanges that it means to do
     int64_t exchanges_open = 0;
     std::vector<std::pair<std::string, std::vector<std::string>>> got;
   };
@@ -120,23 +119,27 @@ class Trial {
       return;
     }
     const std::string key = Format("round {}", round);
-    one.Do([this, worker, round, key](Member& member) {
-      ++life(worker).exchanges_open;
-      member.Exchange(key, Part(worker, key), [this, worker, round, key](auto result) {
-        --life(worker).exchanges_open;
-        if (!result.ok()) {
-          SimulatedWorker& failed = job_[worker];
-          At(Draw(0, kSecondNs), [&failed] { failed.Leave(); });
-          return;
-        }
-        life(worker).got.emplace_back(key, *result);
-        NextExchange(worker, round + 1);
-      });
-    }, think);
+    one.Do(
+        [this, worker, round, key](Member& member) {
+          ++life(worker).exchanges_open;
+          member.Exchange(key, Part(worker, key), [this, worker, round, key](auto result) {
+            --life(worker).exchanges_open;
+            if (!result.ok()) {
+              SimulatedWorker& failed = job_[worker];
+              At(Draw(0, kSecondNs), [&failed] { failed.Leave(); });
+              return;
+            }
+            life(worker).got.emplace_back(key, *result);
+            NextExchange(worker, round + 1);
+          });
+        },
+        think);
     if (Chance(1)) {
-      one.Do([key](Member& member) {
-        member.WithdrawExchange(key, DeadlineExceeded("this worker has waited long enough"));
-      }, think + Draw(0, 500 * kMillisecondNs));
+      one.Do(
+          [key](Member& member) {
+            member.WithdrawExchange(key, DeadlineExceeded("this worker has waited long enough"));
+          },
+          think + Draw(0, 500 * kMillisecondNs));
     }
   }
   static std::string Part(int64_t worker, const std::string& key) {
@@ -174,9 +177,8 @@ class Trial {
         for (int64_t other = 0; other < job_.size(); ++other) {
           if (other == worker || silent || !Chance(50)) continue;
           At(when + Draw(0, 20 * kMillisecondNs), [this, other, worker] {
-            job_[other].Do([worker](Member& member) {
-              member.Suspect(worker, "its process has ended");
-            });
+            job_[other].Do(
+                [worker](Member& member) { member.Suspect(worker, "its process has ended"); });
           });
         }
         return;

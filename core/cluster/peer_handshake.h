@@ -12,9 +12,9 @@
 // and fresh, so a recorded handshake proves nothing. Instead of any answer the acceptor may send a
 // REFUSAL with a code and a text.
 //
-// Every message is a frame:   magic "TUTTIpr1" | u16 major | u16 minor | u8 kind | u16 length | body
-// so that any version can read the version of any other. Integers are little-endian. A body has at
-// most kMaxBodyBytes. Majors must be equal; the smaller minor holds.
+// Every message is a frame:   magic "TUTTIpr1" | u16 major | u16 minor | u8 kind | u16 length |
+// body so that any version can read the version of any other. Integers are little-endian. A body
+// has at most kMaxBodyBytes. Majors must be equal; the smaller minor holds.
 
 #ifndef TUTTI_CORE_CLUSTER_PEER_HANDSHAKE_H_
 #define TUTTI_CORE_CLUSTER_PEER_HANDSHAKE_H_
@@ -48,7 +48,8 @@ class PeerHandshake {
     uint16_t major = kMajor;
     uint16_t minor = kMinor;
   };
-  // Says why a connection with this purpose is refused, or OK. Called when the peer's proof is good.
+  // Says why a connection with this purpose is refused, or OK. Called when the peer's proof is
+  // good.
   using Check = std::function<Status(const PeerPurpose& purpose)>;
 
   static PeerHandshake Connector(const Options& options, const PeerPurpose& purpose,

@@ -31,9 +31,9 @@ class Environment;
 
 // What a connection is for. Both sides say it and must say the same.
 struct PeerPurpose {
-  std::string name;     // at most 256 bytes: "group 7 epoch 2", unique per connection and pair
-  int64_t from = 0;     // the worker that connects
-  int64_t to = 0;       // the worker that accepts
+  std::string name;  // at most 256 bytes: "group 7 epoch 2", unique per connection and pair
+  int64_t from = 0;  // the worker that connects
+  int64_t to = 0;    // the worker that accepts
 };
 
 class PeerListener final : public Closable {
@@ -79,8 +79,8 @@ Result<FileDescriptor> ConnectPeer(Environment& environment, const JobSecret& se
                                    const std::string& address, const PeerPurpose& purpose,
                                    const CallOptions& call);
 
-// Passes a file descriptor over a Unix socket from ConnectPeer or Accept, with a few bytes (1 to 64)
-// that say what it is.
+// Passes a file descriptor over a Unix socket from ConnectPeer or Accept, with a few bytes (1 to
+// 64) that say what it is.
 Status SendDescriptor(Environment& environment, const FileDescriptor& socket,
                       const FileDescriptor& sent, std::string_view bytes, const CallOptions& call);
 Result<FileDescriptor> ReceiveDescriptor(Environment& environment, const FileDescriptor& socket,

@@ -32,8 +32,8 @@ struct SocketAddress {
 };
 
 // All addresses of "host:port", each once, IPv4 first; "@name" is one in the abstract namespace.
-// Names are looked up with the system's resolver, which may take its time. INVALID_ARGUMENT for what
-// is no address, UNAVAILABLE for a host that cannot be found.
+// Names are looked up with the system's resolver, which may take its time. INVALID_ARGUMENT for
+// what is no address, UNAVAILABLE for a host that cannot be found.
 Result<std::vector<SocketAddress>> ResolveAddress(const std::string& address);
 
 // Of a socket's own end, and of the other one.

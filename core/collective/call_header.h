@@ -44,12 +44,12 @@ struct TensorSignature {
 
 struct CallHeader {
   CollectiveOp op = CollectiveOp::kNone;
-  ReduceOp reduction = ReduceOp::kSum;      // of all_reduce
-  int64_t root = 0;                         // of broadcast
-  int64_t axis = 0;                         // of all_gather
+  ReduceOp reduction = ReduceOp::kSum;  // of all_reduce
+  int64_t root = 0;                     // of broadcast
+  int64_t axis = 0;                     // of all_gather
   size_t num_tensors = 0;
-  TensorSignature first;                    // of one tensor or more
-  std::vector<TensorSignature> rest;        // of the others; num_tensors - 1 of them count
+  TensorSignature first;              // of one tensor or more
+  std::vector<TensorSignature> rest;  // of the others; num_tensors - 1 of them count
 
   const TensorSignature& tensor(size_t i) const { return i == 0 ? first : rest[i - 1]; }
 };
@@ -78,11 +78,11 @@ struct RankPosition {
   CollectiveOp last_op = CollectiveOp::kNone;  // of its last call; kNone before the first
   int64_t last_sequence = 0;
   bool in_call = false;  // it has come to the call, but has not done its part of it
-  std::string who = {};       // "worker 1, pid 4711"; may be empty
+  std::string who = {};  // "worker 1, pid 4711"; may be empty
 };
 
-// "rank 2 (worker 2, pid 4711), which has not called; its last call was #40 barrier": the ranks that
-// have not arrived.
+// "rank 2 (worker 2, pid 4711), which has not called; its last call was #40 barrier": the ranks
+// that have not arrived.
 std::string DescribeMissing(std::span<const RankPosition> ranks);
 // "rank 0: #41 all_reduce (waiting), rank 1: #40 barrier": every rank.
 std::string DescribePositions(std::span<const RankPosition> ranks);

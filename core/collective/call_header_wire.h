@@ -1,5 +1,5 @@
-// Call headers and statuses as bytes, for ranks that are in other processes. What is parsed may come
-// from a rank that went astray: every number is checked before it is used.
+// Call headers and statuses as bytes, for ranks that are in other processes. What is parsed may
+// come from a rank that went astray: every number is checked before it is used.
 
 #ifndef TUTTI_CORE_COLLECTIVE_CALL_HEADER_WIRE_H_
 #define TUTTI_CORE_COLLECTIVE_CALL_HEADER_WIRE_H_

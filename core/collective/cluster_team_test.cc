@@ -38,7 +38,8 @@ int FreePort() {
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t length = sizeof(address);
   auto* generic = reinterpret_cast<sockaddr*>(&address);
-  if (bind(socket.get(), generic, length) != 0 || getsockname(socket.get(), generic, &length) != 0) {
+  if (bind(socket.get(), generic, length) != 0 ||
+      getsockname(socket.get(), generic, &length) != 0) {
     std::abort();
   }
   return ntohs(address.sin_port);
@@ -85,8 +86,7 @@ class ClusterTeamTest : public testing::TestWithParam<CollectiveTransport> {
     for (int64_t worker = 0; worker < workers; ++worker) {
       threads.emplace_back([&, worker] {
         const Ref<RealEnvironment> environment = MakeRef<RealEnvironment>();
-        const CallOptions call =
-            CallOptions::WithTimeout(environment->clock(), 60 * kSecondNs);
+        const CallOptions call = CallOptions::WithTimeout(environment->clock(), 60 * kSecondNs);
         Status& status = statuses[static_cast<size_t>(worker)];
         Result<Ref<Cluster>> cluster =
             Cluster::Join(environment, OptionsOf(workers, worker, port, secret), call);
@@ -105,7 +105,7 @@ class ClusterTeamTest : public testing::TestWithParam<CollectiveTransport> {
 };
 
 TEST_P(ClusterTeamTest, WorkersReduceInOneEpochAfterAnother) {
-  for (const Status& status : Run(3, [&](ClusterTeam& team, const CallOptions& call) -> Status {
+  for (const Status& status : Run(3, [&](ClusterTeam&team, const CallOptions&call) -> Status {
          EXPECT_EQ(team.num_workers(), 3);
          EXPECT_EQ(team.replicas_on_this_machine(), 3);
          EXPECT_THAT(team.Describe(team.worker()), HasSubstr(Format("pid {}", getpid())));
@@ -129,7 +129,7 @@ TEST_P(ClusterTeamTest, WorkersReduceInOneEpochAfterAnother) {
 }
 
 TEST_P(ClusterTeamTest, TheFailureOfTheJobEndsTheEpochOfAll) {
-  for (const Status& status : Run(3, [&](ClusterTeam& team, const CallOptions& call) -> Status {
+  for (const Status& status : Run(3, [&](ClusterTeam&team, const CallOptions&call) -> Status {
          TUTTI_ASSIGN_OR_RETURN(Ref<Communicator> communicator,
                                 team.CreateCommunicator("strategy", 1, call));
          Status status = CheckedSum(*communicator, 10, call);
@@ -165,7 +165,7 @@ TEST_P(ClusterTeamTest, AWorkerThatLeavesWithItsCommunicatorOpenFailsThoseWhoNee
 
 TEST_P(ClusterTeamTest, WhoIsDoneLeavesTheJobAndDisturbsNobody) {
   for (int round = 0; round < 5; ++round) {
-    for (const Status& status : Run(3, [&](ClusterTeam& team, const CallOptions& call) -> Status {
+    for (const Status& status : Run(3, [&](ClusterTeam&team, const CallOptions&call) -> Status {
            TUTTI_ASSIGN_OR_RETURN(Ref<Communicator> communicator,
                                   team.CreateCommunicator("strategy", 1, call));
            TUTTI_RETURN_IF_ERROR(CheckedSum(*communicator, 100000, call));
@@ -252,8 +252,8 @@ TEST_P(ClusterTeamProcesses, SurvivorsNameTheDeadWorker) {
     variables.push_back(nullptr);
     const char* arguments[] = {"worker", "--gtest_filter=ClusterTeamProcess.Worker", nullptr};
     pid_t pid = -1;
-    ASSERT_EQ(posix_spawn(&pid, "/proc/self/exe", nullptr, nullptr,
-                          const_cast<char**>(arguments), variables.data()),
+    ASSERT_EQ(posix_spawn(&pid, "/proc/self/exe", nullptr, nullptr, const_cast<char**>(arguments),
+                          variables.data()),
               0);
     pids.push_back(pid);
   }

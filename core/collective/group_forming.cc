@@ -63,10 +63,9 @@ class GroupForming {
         spin_(ReplicasFitCores(options_.workers)) {
     for (const WorkerInfo& info : options_.workers) {
       const std::string& here = options_.workers[static_cast<size_t>(rank_)].host;
-      descriptions_.push_back(info.host == here
-                                  ? Format("worker {}, pid {}", info.worker, info.pid)
-                                  : Format("worker {}, pid {} on {}", info.worker, info.pid,
-                                           info.host));
+      descriptions_.push_back(
+          info.host == here ? Format("worker {}, pid {}", info.worker, info.pid)
+                            : Format("worker {}, pid {} on {}", info.worker, info.pid, info.host));
     }
   }
 
@@ -75,7 +74,8 @@ class GroupForming {
     if (size_ == 1) return FormAlone();
     FormedGroup group;
     const bool one_machine = AllOnOneMachine();
-    if (options_.transport != CollectiveTransport::kTcp && one_machine && size_ <= kSharedMaxRanks) {
+    if (options_.transport != CollectiveTransport::kTcp && one_machine &&
+        size_ <= kSharedMaxRanks) {
       TUTTI_RETURN_IF_ERROR(TrySegment(&group));
       if (group.transport) return group;
     }
@@ -114,8 +114,8 @@ class GroupForming {
 
   // ---- Telling ----
 
-  // Tells all workers what this one found in `stage`; gives what all have found, or the error of the
-  // first of them that failed.
+  // Tells all workers what this one found in `stage`; gives what all have found, or the error of
+  // the first of them that failed.
   Result<std::vector<std::string>> Tell(std::string_view stage, const Status& own,
                                         std::string_view facts) {
     std::string bytes;
@@ -195,8 +195,8 @@ class GroupForming {
   }
 
   Result<FormedGroup> FormAlone() {
-    Ref<LocalGroup> group = MakeRef<LocalGroup>(environment_, options_.name, 1, options_.epoch,
-                                                UsableCores());
+    Ref<LocalGroup> group =
+        MakeRef<LocalGroup>(environment_, options_.name, 1, options_.epoch, UsableCores());
     FormedGroup formed;
     formed.transport = std::make_unique<LocalTransport>(std::move(group), 0);
     formed.kind = "one rank";
@@ -278,9 +278,9 @@ class GroupForming {
       return descriptions[static_cast<size_t>(rank)];
     };
     segment->CloseDescriptor();
-    TUTTI_ASSIGN_OR_RETURN(std::unique_ptr<SharedTransport> transport,
-                           SharedTransport::Create(environment_, std::move(segment),
-                                                   std::move(options)));
+    TUTTI_ASSIGN_OR_RETURN(
+        std::unique_ptr<SharedTransport> transport,
+        SharedTransport::Create(environment_, std::move(segment), std::move(options)));
     const SharedTransport* shared = transport.get();
     group->has_left = [shared](int64_t rank) { return shared->HasLeft(rank); };
     group->transport = std::move(transport);
@@ -365,8 +365,8 @@ class GroupForming {
     have_ring_.assign(n, std::string(n, '0'));
     for (size_t a = 0; a < n; ++a) {
       for (size_t b = 0; b < n; ++b) {
-        const bool both = results[a].size() == n && results[b].size() == n && results[a][b] == '1' &&
-                          results[b][a] == '1';
+        const bool both = results[a].size() == n && results[b].size() == n &&
+                          results[a][b] == '1' && results[b][a] == '1';
         have_ring_[a][b] = both ? '1' : '0';
       }
     }
@@ -388,7 +388,8 @@ class GroupForming {
     const uint64_t token = environment_->random().Next();
     TUTTI_ASSIGN_OR_RETURN(const FileDescriptor memory,
                            RingLink::CreateSegment(RingLink::kDefaultCapacity, token));
-    TUTTI_RETURN_IF_ERROR(SendDescriptor(*environment_, socket, memory, EncodeToken(token), Soon()));
+    TUTTI_RETURN_IF_ERROR(
+        SendDescriptor(*environment_, socket, memory, EncodeToken(token), Soon()));
     return RingLink::Attach(std::move(socket), memory, token, /*first=*/true);
   }
 
@@ -461,9 +462,8 @@ bool ReplicasFitCores(const std::vector<WorkerInfo>& workers) {
     machine.replicas += worker.num_replicas;
     machine.cores = std::min(machine.cores, worker.usable_cores);
   }
-  return std::all_of(machines.begin(), machines.end(), [](const auto& entry) {
-    return entry.second.replicas <= entry.second.cores;
-  });
+  return std::all_of(machines.begin(), machines.end(),
+                     [](const auto& entry) { return entry.second.replicas <= entry.second.cores; });
 }
 
 Result<FormedGroup> FormGroup(Ref<Environment> environment, GroupFormingOptions options,

@@ -12,7 +12,8 @@
 //   ready      nobody leaves before everybody is done
 //
 // Who shares memory is found out by doing it: equal boot ids say only that it is worth trying
-// (containers may keep their Unix sockets apart). An error of one worker is what all of them return.
+// (containers may keep their Unix sockets apart). An error of one worker is what all of them
+// return.
 
 #ifndef TUTTI_CORE_COLLECTIVE_GROUP_FORMING_H_
 #define TUTTI_CORE_COLLECTIVE_GROUP_FORMING_H_
@@ -61,13 +62,13 @@ struct FormedGroup {
   std::function<bool(int64_t rank)> has_left;
 };
 
-// All workers call it with the same name and epoch, each pair once. It waits for all of them, as long
-// as `call` allows.
+// All workers call it with the same name and epoch, each pair once. It waits for all of them, as
+// long as `call` allows.
 Result<FormedGroup> FormGroup(Ref<Environment> environment, GroupFormingOptions options,
                               const CallOptions& call);
 
-// Whether waiting ranks may spin: the replicas of all workers of a machine have a core each, on every
-// machine.
+// Whether waiting ranks may spin: the replicas of all workers of a machine have a core each, on
+// every machine.
 bool ReplicasFitCores(const std::vector<WorkerInfo>& workers);
 
 }  // namespace tutti

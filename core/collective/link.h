@@ -1,5 +1,5 @@
-// Link: a byte stream to one peer rank that never blocks. LinkTransport makes collectives of them; a
-// link knows nothing of what it carries.
+// Link: a byte stream to one peer rank that never blocks. LinkTransport makes collectives of them;
+// a link knows nothing of what it carries.
 //
 // A link is used by one thread at a time. To wait for several links, prepare each for sleep, poll,
 // and tell each what came of it:

@@ -1,5 +1,5 @@
-// all_reduce over links between threads, from 8 bytes to 64 MiB: TCP over the loopback interface, and
-// rings in shared memory. Spinning is as it would be: on where every rank can have a core.
+// all_reduce over links between threads, from 8 bytes to 64 MiB: TCP over the loopback interface,
+// and rings in shared memory. Spinning is as it would be: on where every rank can have a core.
 
 #include <benchmark/benchmark.h>
 
@@ -24,8 +24,7 @@ void AllReduce(benchmark::State& state, LinkKind kind) {
     outputs.push_back(Tensor::Create(DType::kFloat32, Shape({bytes / 4})).value());
   }
   const auto call = [&](size_t rank) {
-    return links[rank].AllReduce(*inputs[rank], ReduceOp::kSum, CallOptions(),
-                                 outputs[rank].get());
+    return links[rank].AllReduce(*inputs[rank], ReduceOp::kSum, CallOptions(), outputs[rank].get());
   };
   std::vector<std::thread> peers;
   for (size_t rank = 1; rank < ranks; ++rank) {

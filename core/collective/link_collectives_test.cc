@@ -20,10 +20,10 @@
 namespace tutti {
 namespace {
 
-constexpr DType kDTypes[] = {
-    DType::kBool,    DType::kInt8,    DType::kInt16,   DType::kInt32,    DType::kInt64,
-    DType::kUint8,   DType::kUint16,  DType::kUint32,  DType::kUint64,   DType::kFloat16,
-    DType::kBfloat16, DType::kFloat32, DType::kFloat64, DType::kComplex64, DType::kComplex128};
+constexpr DType kDTypes[] = {DType::kBool,    DType::kInt8,      DType::kInt16,     DType::kInt32,
+                             DType::kInt64,   DType::kUint8,     DType::kUint16,    DType::kUint32,
+                             DType::kUint64,  DType::kFloat16,   DType::kBfloat16,  DType::kFloat32,
+                             DType::kFloat64, DType::kComplex64, DType::kComplex128};
 constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kMean, ReduceOp::kMin, ReduceOp::kMax,
                              ReduceOp::kProd};
 
@@ -49,8 +49,8 @@ bool SameBits(const Tensor& a, const Tensor& b) {
          std::memcmp(a.data(), b.data(), a.byte_size()) == 0;
 }
 
-// The same bits, but that a NaN may carry any payload: which of several NaN operands gives its own to
-// a sum depends on how the processor was asked.
+// The same bits, but that a NaN may carry any payload: which of several NaN operands gives its own
+// to a sum depends on how the processor was asked.
 template <class T>
 bool SameNumbers(const Tensor& a, const Tensor& b) {
   const auto* x = static_cast<const T*>(a.data());
@@ -68,10 +68,13 @@ bool SameResult(const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype() || !(a.shape() == b.shape())) return false;
   switch (a.dtype()) {
     case DType::kFloat32:
-    case DType::kComplex64: return SameNumbers<float>(a, b);
+    case DType::kComplex64:
+      return SameNumbers<float>(a, b);
     case DType::kFloat64:
-    case DType::kComplex128: return SameNumbers<double>(a, b);
-    default: return false;
+    case DType::kComplex128:
+      return SameNumbers<double>(a, b);
+    default:
+      return false;
   }
 }
 
@@ -194,7 +197,7 @@ TEST_P(LinkCollectivesTest, BroadcastGivesEveryRankTheRootsBits) {
         tensors.push_back(RandomTensor(DType::kUint8, Shape({bytes}), random));
       }
       const Ref<Tensor> expected = tensors[static_cast<size_t>(root)]->Copy().value();
-      for (const Status& status : links.Run([&](int64_t rank, Communicator& communicator) {
+      for (const Status& status : links.Run([&](int64_t rank, Communicator&communicator) {
              return communicator.Broadcast(root, links.Hang(),
                                            tensors[static_cast<size_t>(rank)].get());
            })) {
@@ -222,7 +225,7 @@ TEST_P(LinkCollectivesTest, AllGatherJoinsUnequalPartsOfEveryDType) {
         Tensors expected(ranks());
         Tensors actual(ranks());
         const auto gather = [&](auto& group, Tensors& results) {
-          for (const Status& status : group.Run([&](int64_t rank, Communicator& communicator) {
+          for (const Status& status : group.Run([&](int64_t rank, Communicator&communicator) {
                  const auto r = static_cast<size_t>(rank);
                  return communicator.AllGather(*inputs[r], axis, group.Hang(), &results[r]);
                })) {
@@ -252,7 +255,7 @@ TEST_P(LinkCollectivesTest, AllGatherJoinsByteStrings) {
           Tensor::FromStrings(Shape({3}), std::span<const BytesView>(views, 3)).value());
     }
     Tensors results(ranks());
-    for (const Status& status : links.Run([&](int64_t rank, Communicator& communicator) {
+    for (const Status& status : links.Run([&](int64_t rank, Communicator&communicator) {
            const auto r = static_cast<size_t>(rank);
            return communicator.AllGather(*inputs[r], 0, links.Hang(), &results[r]);
          })) {
@@ -271,7 +274,7 @@ TEST_P(LinkCollectivesTest, AllGatherJoinsByteStrings) {
 TEST_P(LinkCollectivesTest, CallsFollowEachOtherHoweverTheRanksAreTimed) {
   SCOPED_TRACE("TUTTI_TEST_SEED=" + std::to_string(Seed()));
   LinkRanks links(ranks(), kind(), /*spin=*/true);
-  for (const Status& status : links.Run([&](int64_t rank, Communicator& communicator) -> Status {
+  for (const Status& status : links.Run([&](int64_t rank, Communicator&communicator) -> Status {
          std::mt19937_64 same(Seed());
          std::mt19937_64 own(Seed() + static_cast<uint64_t>(rank));
          for (int round = 0; round < 300; ++round) {
@@ -288,8 +291,8 @@ TEST_P(LinkCollectivesTest, CallsFollowEachOtherHoweverTheRanksAreTimed) {
            } else if (kind == 1) {
              TUTTI_RETURN_IF_ERROR(communicator.Broadcast(root, links.Hang(), tensor.get()));
            } else if (kind == 2) {
-             TUTTI_RETURN_IF_ERROR(communicator.AllReduce(*tensor, ReduceOp::kMax, links.Hang(),
-                                                          tensor.get()));
+             TUTTI_RETURN_IF_ERROR(
+                 communicator.AllReduce(*tensor, ReduceOp::kMax, links.Hang(), tensor.get()));
              expected = round + static_cast<int64_t>(ranks()) - 1;
            } else {
              Ref<Tensor> joined;
@@ -312,16 +315,13 @@ std::string NameOf(const testing::TestParamInfo<std::tuple<LinkKind, int>>& info
                 std::get<1>(info.param));
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, LinkCollectivesTest,
-                         testing::Values(std::tuple(LinkKind::kSocketPair, 2),
-                                         std::tuple(LinkKind::kSocketPair, 3),
-                                         std::tuple(LinkKind::kTcp, 2),
-                                         std::tuple(LinkKind::kTcp, 4),
-                                         std::tuple(LinkKind::kRing, 2),
-                                         std::tuple(LinkKind::kRing, 3),
-                                         std::tuple(LinkKind::kMixed, 1),
-                                         std::tuple(LinkKind::kMixed, 5)),
-                         NameOf);
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, LinkCollectivesTest,
+    testing::Values(std::tuple(LinkKind::kSocketPair, 2), std::tuple(LinkKind::kSocketPair, 3),
+                    std::tuple(LinkKind::kTcp, 2), std::tuple(LinkKind::kTcp, 4),
+                    std::tuple(LinkKind::kRing, 2), std::tuple(LinkKind::kRing, 3),
+                    std::tuple(LinkKind::kMixed, 1), std::tuple(LinkKind::kMixed, 5)),
+    NameOf);
 
 TEST(LinkRingsTest, ARingSmallerThanAFrameCarriesItAllTheSame) {
   std::mt19937_64 random(Seed());

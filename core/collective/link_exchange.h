@@ -1,7 +1,8 @@
 // LinkExchange: what the ranks of one large call send each other after they have met, as a state
-// machine that LinkTransport drives. A payload travels in numbered segments; the exchange says which
-// one a peer gets next, and where a peer's next one goes. It never waits, and must never make a peer
-// wait for ever: a segment that nothing else depends on has to be acceptable sooner or later.
+// machine that LinkTransport drives. A payload travels in numbered segments; the exchange says
+// which one a peer gets next, and where a peer's next one goes. It never waits, and must never make
+// a peer wait for ever: a segment that nothing else depends on has to be acceptable sooner or
+// later.
 
 #ifndef TUTTI_CORE_COLLECTIVE_LINK_EXCHANGE_H_
 #define TUTTI_CORE_COLLECTIVE_LINK_EXCHANGE_H_
@@ -23,8 +24,8 @@ class LinkExchange {
  public:
   virtual ~LinkExchange() = default;
 
-  // The next segment for `peer`: its number, and its memory, which stays valid and unaltered until it
-  // is sent. False when there is none now.
+  // The next segment for `peer`: its number, and its memory, which stays valid and unaltered until
+  // it is sent. False when there is none now.
   virtual bool NextSegment(int64_t peer, uint64_t* segment, MemoryParts* memory) = 0;
   // Where the segment that `peer` sends now goes: exactly `bytes`. False when there is no room yet:
   // the peer waits. DATA_LOSS for a segment that cannot be due.

@@ -1,5 +1,5 @@
-// Errors over links: every rank learns of the first one, whatever it is doing, nobody hangs, and the
-// message names who and where.
+// Errors over links: every rank learns of the first one, whatever it is doing, nobody hangs, and
+// the message names who and where.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -56,7 +56,7 @@ TEST_P(LinkFailureTest, AMismatchIsTheSameErrorOnAllRanks) {
 
 TEST_P(LinkFailureTest, DifferentOperationsWithAndWithoutPayloadAreAMismatch) {
   LinkRanks links(2, GetParam());
-  for (const Status& status : links.Run([&](int64_t rank, Communicator& communicator) -> Status {
+  for (const Status& status : links.Run([&](int64_t rank, Communicator&communicator) -> Status {
          if (rank == 0) return communicator.Barrier(links.Hang());
          const Ref<Tensor> tensor = Zeros(1000000);
          return communicator.Broadcast(1, links.Hang(), tensor.get());
@@ -69,7 +69,7 @@ TEST_P(LinkFailureTest, DifferentOperationsWithAndWithoutPayloadAreAMismatch) {
 
 TEST_P(LinkFailureTest, ABadArgumentOfOneRankReachesTheOthersInTheCall) {
   LinkRanks links(3, GetParam());
-  for (const Status& status : links.Run([&](int64_t rank, Communicator& communicator) -> Status {
+  for (const Status& status : links.Run([&](int64_t rank, Communicator&communicator) -> Status {
          const Ref<Tensor> tensor = Zeros(5);
          return communicator.Broadcast(rank == 1 ? 17 : 0, links.Hang(), tensor.get());
        })) {
@@ -119,8 +119,8 @@ TEST_P(LinkFailureTest, AnAbortInTheMiddleOfALargePayloadEndsItEverywhere) {
     for (const Status& status : links.Run([&](int64_t, Communicator& communicator) -> Status {
            const Ref<Tensor> tensor = Zeros(1 << 20);
            while (true) {
-             Status status = communicator.AllReduce(*tensor, ReduceOp::kSum, links.Hang(),
-                                                    tensor.get());
+             Status status =
+                 communicator.AllReduce(*tensor, ReduceOp::kSum, links.Hang(), tensor.get());
              // Nobody may write into it once the call has failed.
              if (!status.ok()) {
                std::fill_n(tensor->mutable_span<float>().data(), tensor->num_elements(), 7.0f);
@@ -137,12 +137,12 @@ TEST_P(LinkFailureTest, AnAbortInTheMiddleOfALargePayloadEndsItEverywhere) {
 
 TEST_P(LinkFailureTest, ADeadlineNamesWhoIsMissingAndItsLastCall) {
   LinkRanks links(3, GetParam());
-  for (const Status& status : links.Run([&](int64_t rank, Communicator& communicator) -> Status {
+  for (const Status& status : links.Run([&](int64_t rank, Communicator&communicator) -> Status {
          TUTTI_RETURN_IF_ERROR(communicator.Barrier(links.Hang()));
          if (rank == 1) return OkStatus();
          const Ref<Tensor> tensor = Zeros(5);
-         return communicator.AllReduce(*tensor, ReduceOp::kSum,
-                                       links.Timeout(20 * kMillisecondNs), tensor.get());
+         return communicator.AllReduce(*tensor, ReduceOp::kSum, links.Timeout(20 * kMillisecondNs),
+                                       tensor.get());
        })) {
     if (status.ok()) continue;
     EXPECT_EQ(status.code(), StatusCode::kDeadlineExceeded) << status.ToString();
@@ -198,11 +198,11 @@ TEST_P(LinkFailureTest, APeerThatHasLeftFailsTheCallThatNeedsIt) {
 TEST_P(LinkFailureTest, WhoLeavesAfterTheLastCallDisturbsNobody) {
   for (int round = 0; round < 30; ++round) {
     LinkRanks links(3, GetParam());
-    for (const Status& status : links.Run([&](int64_t rank, Communicator& communicator) -> Status {
+    for (const Status& status : links.Run([&](int64_t rank, Communicator&communicator) -> Status {
            const Ref<Tensor> tensor = Zeros(round % 2 == 0 ? 4 : 200000);
            TUTTI_RETURN_IF_ERROR(communicator.Broadcast(0, links.Hang(), tensor.get()));
-           TUTTI_RETURN_IF_ERROR(communicator.AllReduce(*tensor, ReduceOp::kSum, links.Hang(),
-                                                        tensor.get()));
+           TUTTI_RETURN_IF_ERROR(
+               communicator.AllReduce(*tensor, ReduceOp::kSum, links.Hang(), tensor.get()));
            if (rank != round % 3) std::this_thread::yield();
            return communicator.Close(links.Hang());
          })) {
@@ -256,8 +256,8 @@ TEST_P(LinkFailureTest, APeerThatDiesAnywhereIsNamedByTheSurvivors) {
           const Ref<Tensor> small = Zeros(3);
           const Ref<Tensor> large = Zeros(100000);
           for (int i = 0; i < 3; ++i) {
-            TUTTI_RETURN_IF_ERROR(communicator.AllReduce(*small, ReduceOp::kSum, links.Hang(),
-                                                         small.get()));
+            TUTTI_RETURN_IF_ERROR(
+                communicator.AllReduce(*small, ReduceOp::kSum, links.Hang(), small.get()));
           }
           TUTTI_RETURN_IF_ERROR(communicator.Broadcast(1, links.Hang(), large.get()));
           return communicator.AllReduce(*large, ReduceOp::kSum, links.Hang(), large.get());
@@ -285,14 +285,14 @@ TEST_P(LinkFailureTest, CrumbsOfFramesAddUp) {
     }
     LinkRanks links(3, std::move(all));
     const int64_t count = most == 3 ? 40 : 150000;
-    for (const Status& status : links.Run([&](int64_t rank, Communicator& communicator) -> Status {
+    for (const Status& status : links.Run([&](int64_t rank, Communicator&communicator) -> Status {
            for (int round = 0; round < 5; ++round) {
              const Ref<Tensor> tensor = Zeros(count);
              for (float& element : tensor->mutable_span<float>()) {
                element = static_cast<float>(rank + round);
              }
-             TUTTI_RETURN_IF_ERROR(communicator.AllReduce(*tensor, ReduceOp::kSum, links.Hang(),
-                                                          tensor.get()));
+             TUTTI_RETURN_IF_ERROR(
+                 communicator.AllReduce(*tensor, ReduceOp::kSum, links.Hang(), tensor.get()));
              for (float element : tensor->span<float>()) {
                if (element != static_cast<float>(3 + 3 * round)) return Internal("wrong sum");
              }

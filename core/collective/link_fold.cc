@@ -1,5 +1,5 @@
-// All-reduce of small payloads over links: everybody has sent its input to everybody, along with the
-// header of the call, and folds all of them by itself, in rank order. One message each way.
+// All-reduce of small payloads over links: everybody has sent its input to everybody, along with
+// the header of the call, and folds all of them by itself, in rank order. One message each way.
 
 #include <algorithm>
 #include <array>

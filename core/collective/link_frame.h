@@ -1,6 +1,6 @@
-// Frames: what travels over links. Each begins with a header of fixed size that says what follows and
-// proves that it is a header: a peer that went astray is found at its first frame, before anything
-// is allocated.
+// Frames: what travels over links. Each begins with a header of fixed size that says what follows
+// and proves that it is a header: a peer that went astray is found at its first frame, before
+// anything is allocated.
 //
 //   kCall     a rank is in call `sequence`: the serialised CallHeader, and its payload when small
 //   kData     a segment of a large payload; `argument` says which
@@ -35,8 +35,8 @@ inline constexpr size_t kFrameHeaderBytes = 48;
 inline constexpr size_t kMaxFrameDataBytes = size_t{1} << 20;
 
 void EncodeFrameHeader(const FrameHeader& header, char* bytes);
-// From kFrameHeaderBytes bytes. DATA_LOSS for what is no header, INVALID_ARGUMENT for one of another
-// version or epoch; the message goes on after "rank 1 sent ".
+// From kFrameHeaderBytes bytes. DATA_LOSS for what is no header, INVALID_ARGUMENT for one of
+// another version or epoch; the message goes on after "rank 1 sent ".
 Status DecodeFrameHeader(const char* bytes, int64_t epoch, FrameHeader* header);
 
 }  // namespace tutti

@@ -1,5 +1,5 @@
-// LinkPeer: one peer rank as LinkTransport sees it: its link, the frame that goes out, the frame that
-// comes in, and what the peer has said.
+// LinkPeer: one peer rank as LinkTransport sees it: its link, the frame that goes out, the frame
+// that comes in, and what the peer has said.
 //
 // Out: one frame at a time. Its data is the caller's memory until it is sent; Detach copies what is
 // left of it when the call ends early, so that the frames behind it (an error, a goodbye) still
@@ -58,9 +58,9 @@ class LinkPeer {
 
   // ---- In ----
 
-  // Takes in what is there, up to some bound. `sequence` is that of this rank's last call, which may
-  // still run; `exchange` takes data and may be null. Sets *progress when anything came. Fails when
-  // the peer sent what it must not ("rank 1 sent ...").
+  // Takes in what is there, up to some bound. `sequence` is that of this rank's last call, which
+  // may still run; `exchange` takes data and may be null. Sets *progress when anything came. Fails
+  // when the peer sent what it must not ("rank 1 sent ...").
   Status Receive(int64_t sequence, LinkExchange* exchange, bool* progress);
   // Data in the middle of a frame goes nowhere from here on, and later frames' neither.
   void Discard();
@@ -76,9 +76,9 @@ class LinkPeer {
   }
   int64_t last_sequence() const { return last_sequence_; }
   CollectiveOp last_op() const { return last_op_; }
-  const Status& error() const { return error_; }  // that ended the epoch for it
+  const Status& error() const { return error_; }              // that ended the epoch for it
   int64_t error_sequence() const { return error_sequence_; }  // its last call then
-  const Status& leave_reason() const { return goodbye_; }  // not OK: it has left
+  const Status& leave_reason() const { return goodbye_; }     // not OK: it has left
   // Its link has ended without a goodbye or an error.
   bool gone() const { return closed_ && goodbye_.ok() && error_.ok(); }
   bool closed() const { return closed_; }

@@ -1,5 +1,5 @@
-// A peer that does not speak the protocol: garbage, damaged and truncated frames, frames that are not
-// due. The epoch ends with an error that names the peer, and nothing worse happens.
+// A peer that does not speak the protocol: garbage, damaged and truncated frames, frames that are
+// not due. The epoch ends with an error that names the peer, and nothing worse happens.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -95,9 +95,7 @@ class Lone {
     }
     return heard;
   }
-  CallOptions Hang() {
-    return CallOptions::WithTimeout(environment_->clock(), 60 * kSecondNs);
-  }
+  CallOptions Hang() { return CallOptions::WithTimeout(environment_->clock(), 60 * kSecondNs); }
   CallOptions Timeout(int64_t ns) { return CallOptions::WithTimeout(environment_->clock(), ns); }
   Communicator& rank() { return *rank_; }
   Status Barrier() { return rank_->Barrier(Hang()); }
@@ -107,8 +105,8 @@ class Lone {
   }
 
  private:
-  const Ref<RealEnvironment> environment_ = MakeRef<RealEnvironment>(
-      RealEnvironmentOptions{.log_level = LogLevel::kOff});
+  const Ref<RealEnvironment> environment_ =
+      MakeRef<RealEnvironment>(RealEnvironmentOptions{.log_level = LogLevel::kOff});
   FileDescriptor peer_;
   Ref<Communicator> rank_;
 };
@@ -289,7 +287,8 @@ TEST(LinkProtocolTest, AnErrorFollowsWhatAPeerTakesOnlyMuchLater) {
   const Status status = lone.rank().AllReduce(*tensor, ReduceOp::kSum,
                                               lone.Timeout(30 * kMillisecondNs), tensor.get());
   EXPECT_EQ(status.code(), StatusCode::kDeadlineExceeded) << status.ToString();
-  // The peer wakes up: segments, the last of which was under way when the call ended, and the error.
+  // The peer wakes up: segments, the last of which was under way when the call ended, and the
+  // error.
   while (true) {
     const std::string bytes = lone.Hear(kFrameHeaderBytes);
     ASSERT_EQ(bytes.size(), kFrameHeaderBytes);

@@ -94,7 +94,8 @@ inline std::vector<std::vector<std::unique_ptr<Link>>> MakeAllLinks(
 class LinkRanks {
  public:
   LinkRanks(size_t size, std::vector<std::vector<std::unique_ptr<Link>>> links, bool spin = false)
-      : environment_(MakeRef<RealEnvironment>(RealEnvironmentOptions{.log_level = LogLevel::kOff})) {
+      : environment_(
+            MakeRef<RealEnvironment>(RealEnvironmentOptions{.log_level = LogLevel::kOff})) {
     for (size_t rank = 0; rank < size; ++rank) {
       LinkTransport::Options options;
       options.name = "group";
@@ -108,8 +109,7 @@ class LinkRanks {
           LinkTransport::Create(environment_, options, std::move(links[rank])).value();
       ranks_.push_back(Communicator::CreateOver(environment_.get(), "group",
                                                 static_cast<int64_t>(rank),
-                                                static_cast<int64_t>(size), 1,
-                                                std::move(transport))
+                                                static_cast<int64_t>(size), 1, std::move(transport))
                            .value());
     }
   }

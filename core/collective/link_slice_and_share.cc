@@ -1,6 +1,6 @@
-// Slice and share over links, for large all_reduces: everybody sends slice j of its input to rank j,
-// rank j folds what came, in rank order, and sends the result to everybody. Per rank that is
-// 2 (n - n/ranks) bytes out and as many in.
+// Slice and share over links, for large all_reduces: everybody sends slice j of its input to rank
+// j, rank j folds what came, in rank order, and sends the result to everybody. Per rank that is 2
+// (n - n/ranks) bytes out and as many in.
 //
 // It works in segments: while one is folded, the next ones arrive and results of the ones before
 // leave. A rank has room for a few segments of each peer; a peer that is further ahead waits. No
@@ -8,8 +8,8 @@
 // has room, nothing but the link keeps its owner from sending it, and the results that may lie
 // before it in the link are always accepted, because they go to where they belong.
 //
-// In place this is safe: a segment of a result arrives only after its owner has received this rank's
-// part of it, and the rank's own slice of the input goes nowhere.
+// In place this is safe: a segment of a result arrives only after its owner has received this
+// rank's part of it, and the rank's own slice of the input goes nowhere.
 //
 // Tensors count as one payload that is cut at 64 bytes of each, as in the process-local algorithm.
 // Segments are laid out in such granules, so that every tensor's part is aligned for its dtype.

@@ -1,10 +1,12 @@
-// LinkTransport: a rank that has a link to each of its peers, over which frames travel (link_frame.h).
+// LinkTransport: a rank that has a link to each of its peers, over which frames travel
+// (link_frame.h).
 //
 // A call begins with a header from everybody to everybody, which carries small payloads along. Who
 // has all of them knows that everybody is in the same call; only then do segments of large payloads
-// follow, so that nobody is sent data that it does not read. Since each call needs everybody, nobody
-// is ever two calls ahead. All sending and receiving is one loop on the thread that makes the call;
-// it always reads while it writes, so that ranks which all send at once do not lock each other up.
+// follow, so that nobody is sent data that it does not read. Since each call needs everybody,
+// nobody is ever two calls ahead. All sending and receiving is one loop on the thread that makes
+// the call; it always reads while it writes, so that ranks which all send at once do not lock each
+// other up.
 //
 // The first error of a rank goes to all its peers, behind what it was sending; whoever learns of an
 // error passes it on. A link that ends without a goodbye or an error is a dead peer.
@@ -29,7 +31,7 @@ class Environment;
 class LinkTransport final : public Transport {
  public:
   struct Options {
-    std::string name;    // of the communicator
+    std::string name;  // of the communicator
     int64_t rank = 0;
     int64_t size = 1;
     int64_t epoch = 1;

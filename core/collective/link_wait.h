@@ -1,5 +1,5 @@
-// Waiting for links: until one can be read or written, somebody calls for attention, or it is time to
-// look at the deadline, at the cancellation, or to write a line to the log.
+// Waiting for links: until one can be read or written, somebody calls for attention, or it is time
+// to look at the deadline, at the cancellation, or to write a line to the log.
 
 #ifndef TUTTI_CORE_COLLECTIVE_LINK_WAIT_H_
 #define TUTTI_CORE_COLLECTIVE_LINK_WAIT_H_

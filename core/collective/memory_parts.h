@@ -1,5 +1,5 @@
-// MemoryParts: pieces of memory in a row, as a system call takes them, and how far one has come. And
-// memory that is aligned for every dtype.
+// MemoryParts: pieces of memory in a row, as a system call takes them, and how far one has come.
+// And memory that is aligned for every dtype.
 
 #ifndef TUTTI_CORE_COLLECTIVE_MEMORY_PARTS_H_
 #define TUTTI_CORE_COLLECTIVE_MEMORY_PARTS_H_

@@ -4,10 +4,10 @@
 //   written, read   how many bytes have passed, each raised by one side only
 //   *_parked        the other side sleeps until that number moves
 //
-// The Unix socket over which the memory was passed stays open. A byte on it wakes a parked peer, and
-// its end tells of the peer's death; while both are awake nothing passes through the kernel. What
-// the peer writes into the shared numbers is checked, and the own numbers are kept apart, so that a
-// peer that went astray cannot lead this side out of the ring.
+// The Unix socket over which the memory was passed stays open. A byte on it wakes a parked peer,
+// and its end tells of the peer's death; while both are awake nothing passes through the kernel.
+// What the peer writes into the shared numbers is checked, and the own numbers are kept apart, so
+// that a peer that went astray cannot lead this side out of the ring.
 
 #ifndef TUTTI_CORE_COLLECTIVE_RING_LINK_H_
 #define TUTTI_CORE_COLLECTIVE_RING_LINK_H_

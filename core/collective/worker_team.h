@@ -1,5 +1,6 @@
-// WorkerTeam: the workers that a strategy spans, as one of them sees it. Collectives between workers
-// have one rank per worker; what replicas of one worker do together is the worker's own business.
+// WorkerTeam: the workers that a strategy spans, as one of them sees it. Collectives between
+// workers have one rank per worker; what replicas of one worker do together is the worker's own
+// business.
 //
 // ClusterTeam (cluster_team.h) is several processes; LocalTeam (local_team.h) is several workers
 // within one process, for tests and simulations.
@@ -34,8 +35,8 @@ class WorkerTeam : public RefCounted {
   // order. For small facts and rare occasions: it goes over the control channel.
   virtual Result<std::vector<std::string>> Exchange(std::string_view key, std::string bytes,
                                                     const CallOptions& call) = 0;
-  // A communicator with one rank per worker. Every worker calls it with the same name and epoch, each
-  // pair once. The caller closes it.
+  // A communicator with one rank per worker. Every worker calls it with the same name and epoch,
+  // each pair once. The caller closes it.
   virtual Result<Ref<Communicator>> CreateCommunicator(std::string_view name, int64_t epoch,
                                                        const CallOptions& call) = 0;
   // The failure that has ended the job for all, or OK.

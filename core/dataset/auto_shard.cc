@@ -214,8 +214,8 @@ Result<ShardedDataset> ShardByData(const Dataset& dataset, const Team& team,
   ShardedDataset result;
   result.policy = AutoShardPolicy::kData;
   result.needs_agreed_seed = DrawsASeed(*node);
-  result.explanation = Format("sharded by data: slices {}, {}, ... of the batches, because {}",
-                              team.worker, team.worker + team.num_workers, reason);
+  result.explanation = Format("sharded by data: part {} of {} of every batch, because {}",
+                              team.worker + 1, team.num_workers, reason);
   result.dataset = Dataset::OfNode(dataset.environment(), std::move(node), dataset.options());
   return result;
 }

@@ -248,7 +248,7 @@ TEST_F(AutoShardTest, AutoFallsBackToDataOnlyWithoutFilesAndSaysSoOnce) {
   EXPECT_EQ(part.policy, AutoShardPolicy::kData);
   EXPECT_EQ(part.dataset->Explain(), range->Explain());
   EXPECT_EQ(part.explanation,
-            "sharded by data: slices 1, 3, ... of the batches, because the policy is AUTO and "
+            "sharded by data: part 2 of 2 of every batch, because the policy is AUTO and "
             "range reads no files");
   ASSERT_EQ(sink->lines.size(), 1u);
   EXPECT_NE(sink->lines[0].find("falls back to DATA"), std::string::npos) << sink->lines[0];

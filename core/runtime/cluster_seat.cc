@@ -16,16 +16,17 @@ Result<Ref<Cluster>> ClusterSeat::Take(Ref<Environment> environment, ClusterOpti
   Ref<Cluster> former;
   {
     std::unique_lock<std::mutex> lock(mutex_);
-    TUTTI_RETURN_IF_ERROR(WaitUntil(lock, changed_, environment->clock(), call,
-                                    [this] { return !joining_; },
-                                    "joining a cluster: waiting for another thread that joins it"));
+    TUTTI_RETURN_IF_ERROR(WaitUntil(
+        lock, changed_, environment->clock(), call, [this] { return !joining_; },
+        "joining a cluster: waiting for another thread that joins it"));
     if (cluster_ && !cluster_->closed() && cluster_->failure().ok()) {
       if (addresses_ == options.addresses && cluster_->worker() == options.worker &&
           num_replicas_ == options.num_replicas) {
         return cluster_;
       }
       return FailedPrecondition(
-          "joining a cluster: this runtime is worker {} of {} with {} replicas, and cannot be worker "
+          "joining a cluster: this runtime is worker {} of {} with {} replicas, and cannot be "
+          "worker "
           "{} of {} with {} replicas at the same time; close the first one, or use another runtime",
           cluster_->worker(), Join(addresses_, ", "), num_replicas_, options.worker,
           Join(options.addresses, ", "), options.num_replicas);
@@ -39,8 +40,9 @@ Result<Ref<Cluster>> ClusterSeat::Take(Ref<Environment> environment, ClusterOpti
   // Its address is free only after it has been closed.
   if (former) status = former->Close(call);
   Result<Ref<Cluster>> joined =
-      status.ok() ? Cluster::Join(environment, std::move(options), call)
-                  : std::move(status).WithPrefix("joining a cluster: closing the one that has failed");
+      status.ok()
+          ? Cluster::Join(environment, std::move(options), call)
+          : std::move(status).WithPrefix("joining a cluster: closing the one that has failed");
   {
     std::lock_guard<std::mutex> lock(mutex_);
     joining_ = false;
@@ -61,7 +63,8 @@ Result<Ref<Cluster>> ClusterSeat::Take(Ref<Environment> environment, ClusterOpti
 Status ClusterSeat::CheckCurrent(const Cluster& cluster) const {
   if (cluster_.get() == &cluster) return OkStatus();
   return FailedPrecondition(
-      "this cluster is not the one that the runtime is in; it was closed, or its job has failed and "
+      "this cluster is not the one that the runtime is in; it was closed, or its job has failed "
+      "and "
       "another one was joined");
 }
 

@@ -1,5 +1,6 @@
-// ClusterSeat: the one place that a runtime has in a cluster. A worker listens at one address and is
-// one member of the job, however many strategies and communicators it makes; they share the seat.
+// ClusterSeat: the one place that a runtime has in a cluster. A worker listens at one address and
+// is one member of the job, however many strategies and communicators it makes; they share the
+// seat.
 
 #ifndef TUTTI_CORE_RUNTIME_CLUSTER_SEAT_H_
 #define TUTTI_CORE_RUNTIME_CLUSTER_SEAT_H_
@@ -24,9 +25,10 @@ class Environment;
 
 class ClusterSeat {
  public:
-  // Joins as Cluster::Join, or gives the seat that is taken already, if it is the one that `options`
-  // describe: FAILED_PRECONDITION for another cluster, another place in it, or another number of
-  // replicas. A seat whose job has failed or that has been closed is given up for a new one.
+  // Joins as Cluster::Join, or gives the seat that is taken already, if it is the one that
+  // `options` describe: FAILED_PRECONDITION for another cluster, another place in it, or another
+  // number of replicas. A seat whose job has failed or that has been closed is given up for a new
+  // one.
   Result<Ref<Cluster>> Take(Ref<Environment> environment, ClusterOptions options,
                             const CallOptions& call);
   // The team of the cluster that Take has given; all strategies share it, for it counts what they

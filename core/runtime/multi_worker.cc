@@ -20,9 +20,16 @@ Result<int64_t> CountReplicas(Runtime& runtime, const ClusterResolver& resolver,
   if (wanted != 0) return wanted;
   TUTTI_ASSIGN_OR_RETURN(const AcceleratorCounts found,
                          resolver.num_accelerators(std::nullopt, std::nullopt));
-  const auto gpus = found.find("GPU");
   const auto here = static_cast<int64_t>(runtime.devices().ListDevices(DeviceType::kGpu).size());
-  return std::max<int64_t>(1, gpus != found.end() ? gpus->second : here);
+  const auto gpus = found.find("GPU");
+  const int64_t promised = gpus != found.end() ? gpus->second : here;
+  if (promised > here) {
+    return InvalidArgument(
+        "MultiWorkerMirroredStrategy: {} says that this worker has {} GPUs, and this machine lists "
+        "{}; correct num_accelerators, or name the devices",
+        resolver.name(), promised, here);
+  }
+  return std::max<int64_t>(1, promised);
 }
 
 }  // namespace

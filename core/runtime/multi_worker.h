@@ -1,5 +1,5 @@
-// A MultiWorkerMirrored strategy from what a user has: a resolver that says who the workers are, and
-// the runtime's settings.
+// A MultiWorkerMirrored strategy from what a user has: a resolver that says who the workers are,
+// and the runtime's settings.
 
 #ifndef TUTTI_CORE_RUNTIME_MULTI_WORKER_H_
 #define TUTTI_CORE_RUNTIME_MULTI_WORKER_H_
@@ -28,9 +28,9 @@ Result<Ref<Strategy>> CreateMultiWorkerMirrored(Runtime& runtime, const ClusterR
                                                 const StrategyOptions& options,
                                                 const CallOptions& call);
 
-// One rank per worker of `cluster`, which is the runtime's own, over what the setting transport says.
-// Every worker makes the same calls in the same order; the same name again (empty: "communicator")
-// begins the next epoch.
+// One rank per worker of `cluster`, which is the runtime's own, over what the setting transport
+// says. Every worker makes the same calls in the same order; the same name again (empty:
+// "communicator") begins the next epoch.
 Result<Ref<Communicator>> CreateCommunicator(Runtime& runtime, Ref<Cluster> cluster,
                                              std::string_view name, const CallOptions& call);
 

@@ -8,6 +8,7 @@
 
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/base/error.h"
@@ -65,6 +66,19 @@ TEST(MultiWorker, WithoutAClusterAWorkerIsAlone) {
   ASSERT_TRUE(strategy.ok()) << strategy.status().ToString();
   EXPECT_EQ((*strategy)->num_replicas_in_sync(), 3);
   EXPECT_EQ((*strategy)->num_workers(), 1);
+  EXPECT_TRUE(runtime->Shutdown(WithinReason(*runtime)).ok());
+}
+
+TEST(MultiWorker, MoreGpusThanTheMachineListsAreAnError) {
+  const Ref<Runtime> runtime = Runtime::Create().value();
+  SimpleClusterResolver::Options options;
+  options.num_accelerators = {{"GPU", 2}};
+  const Status status =
+      CreateMultiWorkerMirrored(*runtime, *MakeRef<SimpleClusterResolver>(std::move(options)), {},
+                                {}, WithinReason(*runtime))
+          .status();
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(), testing::HasSubstr("has 2 GPUs, and this machine lists 0"));
   EXPECT_TRUE(runtime->Shutdown(WithinReason(*runtime)).ok());
 }
 

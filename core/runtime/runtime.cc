@@ -100,7 +100,8 @@ Result<Ref<Cluster>> Runtime::JoinCluster(const ClusterResolver& resolver, int64
   if (order.num_workers() == 0) {
     return InvalidArgument(
         "joining a cluster: {} gives an empty one; set TF_CONFIG to {{\"cluster\": {{\"worker\": "
-        "[\"host:port\", ...]}}, \"task\": {{\"type\": \"worker\", \"index\": 0}}}}, start the program "
+        "[\"host:port\", ...]}}, \"task\": {{\"type\": \"worker\", \"index\": 0}}}}, start the "
+        "program "
         "with 'tutti run', or give a resolver",
         resolver.name());
   }

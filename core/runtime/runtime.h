@@ -6,9 +6,10 @@
 //   TUTTI_RETURN_IF_ERROR(runtime->Shutdown(options));                  // of Environment
 //
 // The runtime is itself the environment that all objects made with it hold, so that it lives as
-// long as they do; one that has joined a cluster lives until it is shut down. A runtime that is released without shutdown while it has threads is kept aside,
-// and joined by the next shutdown of any runtime. Nothing of it is destroyed at exit: a process
-// that ends without shutdown joins nothing.
+// long as they do; one that has joined a cluster lives until it is shut down. A runtime that is
+// released without shutdown while it has threads is kept aside, and joined by the next shutdown of
+// any runtime. Nothing of it is destroyed at exit: a process that ends without shutdown joins
+// nothing.
 
 #ifndef TUTTI_CORE_RUNTIME_RUNTIME_H_
 #define TUTTI_CORE_RUNTIME_RUNTIME_H_

@@ -26,8 +26,8 @@ constexpr SettingInfo kSettings[] = {
     {"memory_limit", SettingKind::kBytes, "none", 0, 0, false,
      "bytes that tensors and buffers of the runtime may take"},
     {"replicas", SettingKind::kCount, "0", 0, 1024, false,
-     "replicas of each worker of a multi-worker strategy that was given no devices; 0: one for each "
-     "GPU, else one"},
+     "replicas of each worker of a multi-worker strategy that was given no devices; 0: one for "
+     "each GPU, else one"},
     {"silence_limit", SettingKind::kDuration, "3s", 0, 0, false,
      "how long a worker may be silent before it counts as dead; none: for ever"},
     {"transport", SettingKind::kTransport, "auto", 0, 0, false,
@@ -74,8 +74,10 @@ std::optional<int64_t> ParseNumber(const SettingInfo& info, std::string_view tex
       if (!count || *count < info.minimum || *count > info.maximum) return std::nullopt;
       return count;
     }
-    case SettingKind::kDuration: return text == "none" ? 0 : ParseDuration(text);
-    case SettingKind::kBytes: return text == "none" ? 0 : ParseBytes(text);
+    case SettingKind::kDuration:
+      return text == "none" ? 0 : ParseDuration(text);
+    case SettingKind::kBytes:
+      return text == "none" ? 0 : ParseBytes(text);
     case SettingKind::kLogLevel: {
       const std::optional<LogLevel> level = ParseLogLevel(text);
       if (!level) return std::nullopt;
@@ -86,7 +88,8 @@ std::optional<int64_t> ParseNumber(const SettingInfo& info, std::string_view tex
         if (text == kTransports[i]) return static_cast<int64_t>(i);
       }
       return std::nullopt;
-    case SettingKind::kText: return 0;
+    case SettingKind::kText:
+      return 0;
   }
   return std::nullopt;
 }
@@ -95,11 +98,16 @@ std::string Expected(const SettingInfo& info) {
   switch (info.kind) {
     case SettingKind::kCount:
       return Format("a whole number from {} to {}", info.minimum, info.maximum);
-    case SettingKind::kDuration: return "a duration like 500ms, 30s or 2h, or none";
-    case SettingKind::kBytes: return "a size like 512M or 2GiB, or none";
-    case SettingKind::kLogLevel: return "debug, info, warning, error or off";
-    case SettingKind::kTransport: return "auto, shared_memory or tcp";
-    case SettingKind::kText: return "text";
+    case SettingKind::kDuration:
+      return "a duration like 500ms, 30s or 2h, or none";
+    case SettingKind::kBytes:
+      return "a size like 512M or 2GiB, or none";
+    case SettingKind::kLogLevel:
+      return "debug, info, warning, error or off";
+    case SettingKind::kTransport:
+      return "auto, shared_memory or tcp";
+    case SettingKind::kText:
+      return "text";
   }
   return "";
 }
@@ -108,10 +116,14 @@ std::string Expected(const SettingInfo& info) {
 
 const char* SettingSourceName(SettingSource source) {
   switch (source) {
-    case SettingSource::kDefault: return "default";
-    case SettingSource::kFile: return "file";
-    case SettingSource::kVariable: return "variable";
-    case SettingSource::kArgument: return "argument";
+    case SettingSource::kDefault:
+      return "default";
+    case SettingSource::kFile:
+      return "file";
+    case SettingSource::kVariable:
+      return "variable";
+    case SettingSource::kArgument:
+      return "argument";
   }
   return "unknown";
 }
@@ -120,8 +132,8 @@ std::span<const SettingInfo> AllSettings() { return kSettings; }
 
 Settings::Settings() {
   for (const SettingInfo& info : kSettings) {
-    values_.push_back({info.default_value, *ParseNumber(info, info.default_value),
-                       SettingSource::kDefault});
+    values_.push_back(
+        {info.default_value, *ParseNumber(info, info.default_value), SettingSource::kDefault});
   }
 }
 
@@ -204,17 +216,15 @@ int64_t Settings::Number(std::string_view key) const {
   return values_[*index].number;
 }
 
-LogLevel Settings::Level(std::string_view key) const {
-  return static_cast<LogLevel>(Number(key));
-}
+LogLevel Settings::Level(std::string_view key) const { return static_cast<LogLevel>(Number(key)); }
 
 std::string Settings::ToJson() const {
   std::lock_guard<std::mutex> lock(mutex_);
   std::string json = "{";
   for (size_t i = 0; i < values_.size(); ++i) {
-    json += Format("{}\"{}\": {{\"value\": {}, \"source\": \"{}\"}}", i == 0 ? "" : ", ",
-                   kSettings[i].key, JsonQuote(values_[i].text),
-                   SettingSourceName(values_[i].source));
+    json +=
+        Format("{}\"{}\": {{\"value\": {}, \"source\": \"{}\"}}", i == 0 ? "" : ", ",
+               kSettings[i].key, JsonQuote(values_[i].text), SettingSourceName(values_[i].source));
   }
   return json + "}";
 }

@@ -135,10 +135,11 @@ Result<Ref<Tensor>> GatherAcrossReplicas(std::span<const Tensor* const> tensors,
           .With("replica", i);
     }
     const auto along = static_cast<size_t>(axis);
-    if (tensor.rank() != first.rank() || tensor.shape().WithDim(along, 0) !=
-                                             first.shape().WithDim(along, 0)) {
+    if (tensor.rank() != first.rank() ||
+        tensor.shape().WithDim(along, 0) != first.shape().WithDim(along, 0)) {
       return InvalidArgument(
-                 "{}: replica 0 has shape {}, replica {} has {}; sizes may differ along axis {} only",
+                 "{}: replica 0 has shape {}, replica {} has {}; sizes may differ along axis {} "
+                 "only",
                  what, first.shape().ToString(), i, tensor.shape().ToString(), axis)
           .With("replica", i);
     }

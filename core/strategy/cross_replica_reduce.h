@@ -1,5 +1,5 @@
-// Reductions of what the replicas hold, from outside of them: the arithmetic behind Strategy::Reduce
-// and Gather, one leaf at a time.
+// Reductions of what the replicas hold, from outside of them: the arithmetic behind
+// Strategy::Reduce and Gather, one leaf at a time.
 
 #ifndef TUTTI_CORE_STRATEGY_CROSS_REPLICA_REDUCE_H_
 #define TUTTI_CORE_STRATEGY_CROSS_REPLICA_REDUCE_H_
@@ -27,8 +27,8 @@ Result<Ref<Tensor>> ReduceAcrossReplicas(ReduceOp op, std::span<const Tensor* co
                                          std::optional<int64_t> axis, std::string_view what);
 
 // The two halves of a reduction with an axis, for sums that go on over several workers: what the
-// tensors sum up to along the axis, in 64 bits or float32 where that is wider, and how many elements
-// that was; and the result of it.
+// tensors sum up to along the axis, in 64 bits or float32 where that is wider, and how many
+// elements that was; and the result of it.
 struct AxisSum {
   Ref<Tensor> sum;  // of the caller alone
   int64_t count = 0;

@@ -28,7 +28,8 @@ Ref<Tensor> Of(std::initializer_list<T> values) {
 
 template <typename T>
 Ref<Tensor> Matrix(std::initializer_list<int64_t> dims, std::initializer_list<T> values) {
-  return Tensor::FromSpan<T>(Shape(dims), std::span<const T>(values.begin(), values.size())).value();
+  return Tensor::FromSpan<T>(Shape(dims), std::span<const T>(values.begin(), values.size()))
+      .value();
 }
 
 TEST(ReduceAcrossReplicas, SumsElementByElementWithoutAnAxis) {
@@ -54,26 +55,22 @@ TEST(ReduceAcrossReplicas, SumsUnevenBatchesAlongTheirAxis) {
 
 TEST(ReduceAcrossReplicas, MeanCountsElementsAndIsNoMeanOfMeans) {
   // The mean of means would be (2 + 10) / 2.
-  EXPECT_EQ(ReduceAll(ReduceOp::kMean, {Of<float>({1, 2, 3}), Of<float>({10})}, 0)
-                .value()
-                ->item<float>(),
-            4.0f);
+  EXPECT_EQ(
+      ReduceAll(ReduceOp::kMean, {Of<float>({1, 2, 3}), Of<float>({10})}, 0).value()->item<float>(),
+      4.0f);
 }
 
 TEST(ReduceAcrossReplicas, MeanPassesOverAnEmptyReplica) {
-  EXPECT_EQ(ReduceAll(ReduceOp::kMean, {Of<float>({1, 2}), Of<float>({})}, 0)
-                .value()
-                ->item<float>(),
-            1.5f);
+  EXPECT_EQ(
+      ReduceAll(ReduceOp::kMean, {Of<float>({1, 2}), Of<float>({})}, 0).value()->item<float>(),
+      1.5f);
 }
 
 TEST(ReduceAcrossReplicas, MeanOfNoElementsIsNaNForFloatsAndAnErrorForIntegers) {
-  EXPECT_TRUE(std::isnan(ReduceAll(ReduceOp::kMean, {Of<float>({}), Of<float>({})}, 0)
-                             .value()
-                             ->item<float>()));
-  EXPECT_TRUE(
-      Fails(ReduceAll(ReduceOp::kMean, {Of<int32_t>({}), Of<int32_t>({})}, 0).status(),
-            StatusCode::kInvalidArgument, {"no elements", "int32"}));
+  EXPECT_TRUE(std::isnan(
+      ReduceAll(ReduceOp::kMean, {Of<float>({}), Of<float>({})}, 0).value()->item<float>()));
+  EXPECT_TRUE(Fails(ReduceAll(ReduceOp::kMean, {Of<int32_t>({}), Of<int32_t>({})}, 0).status(),
+                    StatusCode::kInvalidArgument, {"no elements", "int32"}));
 }
 
 TEST(ReduceAcrossReplicas, MeanOfSmallIntegersDoesNotWrapOnTheWay) {
@@ -152,17 +149,17 @@ TEST(GatherAcrossReplicas, RefusesAnAxisOutOfRange) {
 }
 
 TEST(GatherAcrossReplicas, NamesBothShapesWhenAnotherAxisDiffers) {
-  EXPECT_TRUE(
-      Fails(GatherAll({Matrix<int32_t>({1, 2}, {1, 2}), Matrix<int32_t>({1, 3}, {3, 4, 5})}, 0)
-                .status(),
-            StatusCode::kInvalidArgument, {"[1,2]", "[1,3]"}));
+  EXPECT_TRUE(Fails(
+      GatherAll({Matrix<int32_t>({1, 2}, {1, 2}), Matrix<int32_t>({1, 3}, {3, 4, 5})}, 0).status(),
+      StatusCode::kInvalidArgument, {"[1,2]", "[1,3]"}));
 }
 
 TEST(GatherAcrossReplicas, JoinsByteStrings) {
   const auto strings = [](std::vector<BytesView> views) {
     return Tensor::FromStrings(Shape({static_cast<int64_t>(views.size())}), views).value();
   };
-  const Ref<Tensor> joined = GatherAll({strings({{"ab", 2}}), strings({{"c", 1}, {"", 0}})}, 0).value();
+  const Ref<Tensor> joined =
+      GatherAll({strings({{"ab", 2}}), strings({{"c", 1}, {"", 0}})}, 0).value();
   ASSERT_EQ(joined->num_elements(), 3);
   EXPECT_EQ(joined->span<BytesView>()[0].text(), "ab");
   EXPECT_EQ(joined->span<BytesView>()[1].text(), "c");

@@ -23,11 +23,16 @@ constexpr const char* kFromFunction = "distribute_datasets_from_function";
 
 const char* PolicyName(AutoShardPolicy policy) {
   switch (policy) {
-    case AutoShardPolicy::kOff: return "OFF";
-    case AutoShardPolicy::kAuto: return "AUTO";
-    case AutoShardPolicy::kFile: return "FILE";
-    case AutoShardPolicy::kData: return "DATA";
-    case AutoShardPolicy::kHint: return "HINT";
+    case AutoShardPolicy::kOff:
+      return "OFF";
+    case AutoShardPolicy::kAuto:
+      return "AUTO";
+    case AutoShardPolicy::kFile:
+      return "FILE";
+    case AutoShardPolicy::kData:
+      return "DATA";
+    case AutoShardPolicy::kHint:
+      return "HINT";
   }
   return "invalid";
 }
@@ -56,8 +61,8 @@ int64_t FixedRows(const ElementSpec& spec) {
   return PartialShape::kUnknownDim;
 }
 
-// Whether every op promises what its elements are like, so that the spec holds for all of them and is
-// not what the first element happened to show.
+// Whether every op promises what its elements are like, so that the spec holds for all of them and
+// is not what the first element happened to show.
 bool PromisesSpec(const Node& node) {
   const Result<Ref<const ElementSpec>> spec = node.op().element_spec(node);
   return spec.ok() && *spec &&
@@ -65,9 +70,7 @@ bool PromisesSpec(const Node& node) {
                      [](const Ref<const Node>& input) { return PromisesSpec(*input); });
 }
 
-bool HasFixedRows(const ElementSpec& spec) {
-  return FixedRows(spec) != PartialShape::kUnknownDim;
-}
+bool HasFixedRows(const ElementSpec& spec) { return FixedRows(spec) != PartialShape::kUnknownDim; }
 
 Result<StepPlan> MakePlan(const Strategy& strategy, AutoShardPolicy policy, const Dataset& source,
                           const ElementSpec* spec, Rebatch rebatch) {
@@ -87,7 +90,8 @@ Result<StepPlan> MakePlan(const Strategy& strategy, AutoShardPolicy policy, cons
     }
     if (!size) {
       return InvalidArgument(
-          "{}: the rebatch EVEN needs a batch size that is known beforehand, and that of {} is not; "
+          "{}: the rebatch EVEN needs a batch size that is known beforehand, and that of {} is "
+          "not; "
           "call batch last, with drop_remainder=true where a map stands behind it, or choose CEIL",
           kDistribute, source.node().label());
     }
@@ -133,14 +137,14 @@ Status DistributedDataset::Agree(const Strategy& strategy, const char* what, Res
   facts.status = parts->status();
   if (parts->ok()) {
     const Parts& mine = parts->value();
-    facts.plan = Format("sharded by {}, {} workers of {} replicas, rebatch {} of {}",
-                        PolicyName(mine.policy), strategy.num_workers(),
-                        strategy.num_local_replicas(), static_cast<int>(mine.plan.cut),
-                        mine.plan.sizes.empty() ? -1 : [&] {
-                          int64_t rows = 0;
-                          for (const int64_t size : mine.plan.sizes) rows += size;
-                          return rows;
-                        }());
+    facts.plan = Format(
+        "sharded by {}, {} workers of {} replicas, rebatch {} of {}", PolicyName(mine.policy),
+        strategy.num_workers(), strategy.num_local_replicas(), static_cast<int>(mine.plan.cut),
+        mine.plan.sizes.empty() ? -1 : [&] {
+          int64_t rows = 0;
+          for (const int64_t size : mine.plan.sizes) rows += size;
+          return rows;
+        }());
     facts.needs_seed = mine.needs_seed;
     facts.seed = static_cast<int64_t>(strategy.environment().DrawSeed());
     facts.steps = mine.cardinality;
@@ -178,8 +182,8 @@ Result<DistributedDataset::Parts> DistributedDataset::Divide(const Strategy& str
     if (parts.policy == AutoShardPolicy::kData) {
       // Which slices are whose is this room's decision.
       parts.explanation = "every worker reads everything and keeps its slices of each batch" +
-                          parts.explanation.substr(
-                              std::min(parts.explanation.size(), parts.explanation.find(", because")));
+                          parts.explanation.substr(std::min(parts.explanation.size(),
+                                                            parts.explanation.find(", because")));
     }
     parts.needs_seed = shard.needs_agreed_seed;
   }
@@ -190,8 +194,8 @@ Result<DistributedDataset::Parts> DistributedDataset::Divide(const Strategy& str
   if (!spec.ok() && !has_no_element) return std::move(spec).status();
   const ElementSpec* batch = spec.ok() ? spec->get() : nullptr;
   if (batch != nullptr) TUTTI_RETURN_IF_ERROR(CheckBatchSpec(*batch, kDistribute));
-  TUTTI_ASSIGN_OR_RETURN(
-      parts.plan, MakePlan(strategy, parts.policy, *parts.source, batch, options.rebatch));
+  TUTTI_ASSIGN_OR_RETURN(parts.plan,
+                         MakePlan(strategy, parts.policy, *parts.source, batch, options.rebatch));
   parts.cardinality = StepsOf(parts.plan, *parts.source, batch);
   if (batch != nullptr) {
     parts.element_spec = SliceSpec(*batch, parts.plan.num_slices);
@@ -258,8 +262,10 @@ Result<DistributedDataset::Parts> DistributedDataset::CallFunction(Strategy& str
   return parts;
 }
 
-Result<Ref<DistributedDataset>> DistributedDataset::CreateFromFunction(
-    Ref<Strategy> strategy, Function& fn, const InputOptions& options, const CallOptions& call) {
+Result<Ref<DistributedDataset>> DistributedDataset::CreateFromFunction(Ref<Strategy> strategy,
+                                                                       Function& fn,
+                                                                       const InputOptions& options,
+                                                                       const CallOptions& call) {
   TUTTI_RETURN_IF_ERROR(CheckCrossReplicaAllowed(kFromFunction));
   TUTTI_RETURN_IF_ERROR(strategy->CheckOpen(kFromFunction));
   TUTTI_RETURN_IF_ERROR(CheckInputOptions(options, kFromFunction));
@@ -270,9 +276,9 @@ Result<Ref<DistributedDataset>> DistributedDataset::CreateFromFunction(
 }
 
 std::string DistributedDataset::Explain() const {
-  std::string text = Format("distributed over {} replicas of {} workers; {}\n",
-                            strategy_->num_replicas_in_sync(), strategy_->num_workers(),
-                            plan_.ToString());
+  std::string text =
+      Format("distributed over {} replicas of {} workers; {}\n", strategy_->num_replicas_in_sync(),
+             strategy_->num_workers(), plan_.ToString());
   if (strategy_->num_workers() > 1) {
     text += Format("sharding policy {}{}{}\n", PolicyName(policy_),
                    explanation_.empty() ? "" : ": ", explanation_);

@@ -1,22 +1,24 @@
-// DistributedDataset: a dataset whose elements are dealt out to the replicas of a strategy, one step
-// after the other; DistributedIterator walks over the steps.
+// DistributedDataset: a dataset whose elements are dealt out to the replicas of a strategy, one
+// step after the other; DistributedIterator walks over the steps.
 //
 //   TUTTI_ASSIGN_OR_RETURN(Ref<DistributedDataset> digits,
 //                          DistributedDataset::Create(strategy, batches, {}, options));
-//   TUTTI_ASSIGN_OR_RETURN(Ref<DistributedIterator> steps, DistributedIterator::Create(digits, options));
-//   while (true) {
+//   TUTTI_ASSIGN_OR_RETURN(Ref<DistributedIterator> steps, DistributedIterator::Create(digits,
+//   options)); while (true) {
 //     TUTTI_ASSIGN_OR_RETURN(Ref<Value> batch, steps->Next(options));   // leaves are distributed
 //     if (!batch) break;
 //     TUTTI_RETURN_IF_ERROR(strategy->Run(step, batch.get(), options).status());
 //   }
 //
-// Create cuts every batch over the replicas (step_plan.h); CreateFromFunction deals out the elements
-// of a dataset that a function makes, one per replica in turn. When the data ends in the middle of a
-// step, the replicas without any get batches of 0 rows. Every leaf of a step knows the rows of the
-// whole step (DistributedValue::global_rows). What replicas get are views on the source's elements.
+// Create cuts every batch over the replicas (step_plan.h); CreateFromFunction deals out the
+// elements of a dataset that a function makes, one per replica in turn. When the data ends in the
+// middle of a step, the replicas without any get batches of 0 rows. Every leaf of a step knows the
+// rows of the whole step (DistributedValue::global_rows). What replicas get are views on the
+// source's elements.
 //
-// Under several workers both are collective. Create gives each worker its part by the dataset's option
-// auto_shard_policy (dataset/auto_shard.h), and all of them fail when one cannot have a part.
+// Under several workers both are collective. Create gives each worker its part by the dataset's
+// option auto_shard_policy (dataset/auto_shard.h), and all of them fail when one cannot have a
+// part.
 
 #ifndef TUTTI_CORE_STRATEGY_DISTRIBUTED_DATASET_H_
 #define TUTTI_CORE_STRATEGY_DISTRIBUTED_DATASET_H_
@@ -37,8 +39,8 @@ namespace tutti {
 
 class Function;
 
-// How a batch is cut over replicas. The same numbers as TUTTI_REBATCH_*. EVEN needs a batch size that
-// is known beforehand.
+// How a batch is cut over replicas. The same numbers as TUTTI_REBATCH_*. EVEN needs a batch size
+// that is known beforehand.
 enum class Rebatch : int32_t { kCeil = 1, kEven = 2 };
 
 struct InputOptions {

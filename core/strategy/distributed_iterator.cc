@@ -1,5 +1,5 @@
-// A step that is ready and not taken keeps its elements, so that Save can write them: the source has
-// moved past them.
+// A step that is ready and not taken keeps its elements, so that Save can write them: the source
+// has moved past them.
 
 #include "core/strategy/distributed_iterator.h"
 
@@ -62,8 +62,8 @@ Result<Ref<DistributedIterator>> DistributedIterator::Create(Ref<const Distribut
         Format("{} iterator #{}", strategy.name(), strategy.team()->DrawNumber()));
     TUTTI_RETURN_IF_ERROR(team->Renew(call));
   }
-  Ref<DistributedIterator> iterator = MakeRef<DistributedIterator>(
-      std::move(dataset), std::move(source).value(), std::move(team));
+  Ref<DistributedIterator> iterator =
+      MakeRef<DistributedIterator>(std::move(dataset), std::move(source).value(), std::move(team));
   TUTTI_RETURN_IF_ERROR(iterator->Register());
   return iterator;
 }
@@ -78,9 +78,9 @@ Status DistributedIterator::OnClose(const CallOptions& options) {
   TUTTI_RETURN_IF_ERROR(maker_.source().Close(options));
   {
     std::unique_lock<std::mutex> lock(mutex_);
-    TUTTI_RETURN_IF_ERROR(WaitUntil(lock, changed_, environment().clock(), options,
-                                    [this] { return !inside_; },
-                                    "close: waiting for the call that uses the iterator"));
+    TUTTI_RETURN_IF_ERROR(WaitUntil(
+        lock, changed_, environment().clock(), options, [this] { return !inside_; },
+        "close: waiting for the call that uses the iterator"));
   }
   TUTTI_RETURN_IF_ERROR(thread_.Join(options));
   return team_ ? team_->Close(options) : OkStatus();
@@ -92,8 +92,8 @@ Status DistributedIterator::Enter(const CallOptions& call, const char* what) {
   TUTTI_RETURN_IF_ERROR(CheckCrossReplicaAllowed(what));
   TUTTI_RETURN_IF_ERROR(environment().CheckUsable(what));
   std::unique_lock<std::mutex> lock(mutex_);
-  TUTTI_RETURN_IF_ERROR(WaitUntil(lock, changed_, environment().clock(), call,
-                                  [this] { return !inside_ || stopping_; }, what));
+  TUTTI_RETURN_IF_ERROR(WaitUntil(
+      lock, changed_, environment().clock(), call, [this] { return !inside_ || stopping_; }, what));
   if (stopping_) return FailedPrecondition("{}: the iterator has been closed", what);
   inside_ = true;
   return OkStatus();
@@ -109,8 +109,9 @@ void DistributedIterator::Leave() {
 
 Status DistributedIterator::WaitForThread(std::unique_lock<std::mutex>& lock,
                                           const CallOptions& call, const char* what) {
-  TUTTI_RETURN_IF_ERROR(WaitUntil(lock, changed_, environment().clock(), call,
-                                  [this] { return ahead_ != Ahead::kWanted || stopping_; }, what));
+  TUTTI_RETURN_IF_ERROR(WaitUntil(
+      lock, changed_, environment().clock(), call,
+      [this] { return ahead_ != Ahead::kWanted || stopping_; }, what));
   if (stopping_) return FailedPrecondition("{}: the iterator was closed meanwhile", what);
   return OkStatus();
 }
@@ -155,9 +156,10 @@ void DistributedIterator::RunAhead() {
   const CallOptions call{Deadline::Infinite(), closing_.get()};
   std::unique_lock<std::mutex> lock(mutex_);
   while (true) {
-    Status status = WaitUntil(lock, changed_, environment().clock(), CallOptions(),
-                              [this] { return stopping_ || ahead_ == Ahead::kWanted; },
-                              "prefetch thread: waiting for work");
+    Status status = WaitUntil(
+        lock, changed_, environment().clock(), CallOptions(),
+        [this] { return stopping_ || ahead_ == Ahead::kWanted; },
+        "prefetch thread: waiting for work");
     if (!status.ok() || stopping_) return;
     lock.unlock();
     Step step;
@@ -200,7 +202,8 @@ Status DistributedIterator::CompleteWithTeam(const CallOptions& call, Step* step
   int64_t replicas_with_data = 0;
   int64_t rows = 0;
   if (dataset_->whole_steps()) {
-    // All workers have the same. A failure cannot be made up for without an exchange: it is the end.
+    // All workers have the same. A failure cannot be made up for without an exchange: it is the
+    // end.
     Status status = failed != 0 ? team_->Abort(local.failure) : team_->status();
     if (!status.ok()) {
       step->failure = std::move(status);
@@ -211,8 +214,8 @@ Status DistributedIterator::CompleteWithTeam(const CallOptions& call, Step* step
     replicas_with_data = static_cast<int64_t>(local.parts.size()) * workers;
     rows = local.rows * workers;
   } else {
-    const Ref<Tensor> sums = Tensor::Vector<int64_t>(
-        {static_cast<int64_t>(local.parts.size()), local.rows, failed});
+    const Ref<Tensor> sums =
+        Tensor::Vector<int64_t>({static_cast<int64_t>(local.parts.size()), local.rows, failed});
     const Tensor* inputs[] = {sums.get()};
     Tensor* outputs[] = {sums.get()};
     Status status = team_->AllReduce(kNext, ReduceOp::kSum, inputs, call, outputs);
@@ -267,8 +270,7 @@ Result<Ref<Value>> DistributedIterator::Assemble(std::vector<Ref<Value>> parts,
     if (parts.empty()) {
       TUTTI_ASSIGN_OR_RETURN(empty, EmptyBatchOf(dataset_->element_spec(), kWhat));
     } else {
-      TUTTI_RETURN_IF_ERROR(
-          BatchRows(*parts.back(), "a step in which the data ends").status());
+      TUTTI_RETURN_IF_ERROR(BatchRows(*parts.back(), "a step in which the data ends").status());
       empty = EmptyBatchLike(*parts.back());
     }
     parts.resize(n, empty);
@@ -326,7 +328,8 @@ Status DistributedIterator::RestoreFrom(std::string_view state, const CallOption
   envelope.IntIn(kStateVersion, kStateVersion);
   const int64_t checksum = envelope.IntIn(0, UINT32_MAX);
   const std::string_view position = envelope.Bytes();
-  if (envelope.ok() && (!envelope.at_end() || checksum != Crc32c(position.data(), position.size()))) {
+  if (envelope.ok() &&
+      (!envelope.at_end() || checksum != Crc32c(position.data(), position.size()))) {
     envelope.Fail("the checksum does not fit");
   }
   TUTTI_RETURN_IF_ERROR(envelope.status());
@@ -363,7 +366,8 @@ Status DistributedIterator::CheckWorkers(int64_t policy, int64_t num_workers,
   }
   return InvalidArgument(
       "restore: the position was saved by worker {} of {}, this is worker {} of {}, and each reads "
-      "data of its own, of which the others have no position; restore with as many workers, each its "
+      "data of its own, of which the others have no position; restore with as many workers, each "
+      "its "
       "own state, or choose the auto-shard policy DATA",
       worker, num_workers, strategy.worker(), strategy.num_workers());
 }

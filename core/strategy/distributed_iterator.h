@@ -4,12 +4,12 @@
 // and nobody has taken does not count for Save. Threads: Next, Save and Restore one at a time (a
 // second caller waits); Close from any thread.
 //
-// Under several workers making the iterator is collective, and every worker takes the same steps: in
-// each they exchange how many replicas have data, the rows, and whether an element failed, over a
-// channel of the iterator's own, so that it never mixes with the program's collectives. That is done
-// by the thread also without prefetch: a caller's deadline loses nothing. A failed element is a failed
-// step of all workers; a worker that dies or closes its iterator ends it for the others. Every worker
-// saves and restores its own position.
+// Under several workers making the iterator is collective, and every worker takes the same steps:
+// in each they exchange how many replicas have data, the rows, and whether an element failed, over
+// a channel of the iterator's own, so that it never mixes with the program's collectives. That is
+// done by the thread also without prefetch: a caller's deadline loses nothing. A failed element is
+// a failed step of all workers; a worker that dies or closes its iterator ends it for the others.
+// Every worker saves and restores its own position.
 
 #ifndef TUTTI_CORE_STRATEGY_DISTRIBUTED_ITERATOR_H_
 #define TUTTI_CORE_STRATEGY_DISTRIBUTED_ITERATOR_H_
@@ -56,9 +56,9 @@ class DistributedIterator final : public Closable {
   // The position behind the last step that Next gave.
   Result<std::string> Save(const CallOptions& call);
   // Goes to a saved position, also one of another number of replicas. INVALID_ARGUMENT for other
-  // bytes; on any failure the iterator is where it was. Of another number of workers only where all of
-  // them read the same data (policy DATA, or OFF between two batches): then every worker restores the
-  // position of any of those that saved. Otherwise INVALID_ARGUMENT says so.
+  // bytes; on any failure the iterator is where it was. Of another number of workers only where all
+  // of them read the same data (policy DATA, or OFF between two batches): then every worker
+  // restores the position of any of those that saved. Otherwise INVALID_ARGUMENT says so.
   Status Restore(std::string_view state, const CallOptions& call);
 
  private:
@@ -68,7 +68,7 @@ class DistributedIterator final : public Closable {
   struct Step {
     Ref<Value> value;  // null: the end, or a failure
     Status failure;
-    LocalStep local;   // what it was made of, for Save
+    LocalStep local;  // what it was made of, for Save
   };
   enum class Ahead { kNothing, kWanted, kReady };
 

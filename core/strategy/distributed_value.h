@@ -1,15 +1,15 @@
 // DistributedValue: the leaf of a value that differs between replicas (PerReplica), and the two
-// moves around it: Regroup makes one value of the replicas' results, Select takes one replica's part
-// out again.
+// moves around it: Regroup makes one value of the replicas' results, Select takes one replica's
+// part out again.
 //
 //   replica 0: {'loss': 0.5, 'name': "a"}      Regroup      {'loss': PerReplica:{0: 0.5, 1: 0.25},
 //   replica 1: {'loss': 0.25, 'name': "a"}  ------------>    'name': "a"}
 //                                           <------------
 //                                            Select(.., 1)
 //
-// Regrouping goes leaf by leaf: the identical object, none, and equal strings stay one leaf; tensors
-// become distributed and are never compared by content, so that the structure of a result does not
-// depend on the data. Everything here is immutable. Threads: any.
+// Regrouping goes leaf by leaf: the identical object, none, and equal strings stay one leaf;
+// tensors become distributed and are never compared by content, so that the structure of a result
+// does not depend on the data. Everything here is immutable. Threads: any.
 
 #ifndef TUTTI_CORE_STRATEGY_DISTRIBUTED_VALUE_H_
 #define TUTTI_CORE_STRATEGY_DISTRIBUTED_VALUE_H_
@@ -74,13 +74,13 @@ Result<Ref<Value>> Regroup(std::span<const Ref<Value>> values, Wrap wrap, std::s
 // `num_replicas`: it was made by another strategy.
 Status CheckComponents(const Value& value, size_t num_replicas, std::string_view what);
 
-// What replica `replica` sees of `value`: component `replica` of every distributed leaf, every other
-// leaf itself (a variable stays a variable). Fails as CheckComponents.
+// What replica `replica` sees of `value`: component `replica` of every distributed leaf, every
+// other leaf itself (a variable stays a variable). Fails as CheckComponents.
 Result<Ref<Value>> Select(const Value& value, size_t replica, size_t num_replicas,
                           std::string_view what);
 
-// The rows that the batches in `value` agree on; kNoRows when there is no batch, and when batches of
-// different steps are mixed.
+// The rows that the batches in `value` agree on; kNoRows when there is no batch, and when batches
+// of different steps are mixed.
 int64_t GlobalRows(const Value& value);
 
 }  // namespace tutti

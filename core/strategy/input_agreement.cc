@@ -104,8 +104,7 @@ Result<AgreedInput> AgreeOnInput(TeamChannel& team, const char* what, const Inpu
                  what, plan, w, facts.plan)
           .With("worker", w);
     } else {
-      agreed.whole_steps =
-          agreed.whole_steps && facts.whole_steps && facts.steps == agreed.steps;
+      agreed.whole_steps = agreed.whole_steps && facts.whole_steps && facts.steps == agreed.steps;
       agreed.steps = LongerOf(agreed.steps, facts.steps);
     }
     agreed.needs_seed |= facts.needs_seed;
@@ -128,7 +127,8 @@ Result<AgreedInput> AgreeOnInput(TeamChannel& team, const char* what, const Inpu
   }
   if (!agreed.spec) {
     return FailedPrecondition(
-        "{}: no worker has an element that would show what the elements are like; give the functions "
+        "{}: no worker has an element that would show what the elements are like; give the "
+        "functions "
         "that make them output specs",
         what);
   }

@@ -97,14 +97,16 @@ void Lockstep::Publish(size_t replica, Kind kind) {
 std::string Lockstep::DescribeProgress(size_t replica, uint64_t progress) const {
   const uint64_t steps = progress >> 2;
   switch (static_cast<Kind>(progress & 3)) {
-    case kReturned: return Format("replica {} returned after {} of them", Number(replica), steps);
-    case kMerge: return Format("replica {} is in merge call (step #{})", Number(replica), steps);
-    default: return Format("replica {} is in a collective (step #{})", Number(replica), steps);
+    case kReturned:
+      return Format("replica {} returned after {} of them", Number(replica), steps);
+    case kMerge:
+      return Format("replica {} is in merge call (step #{})", Number(replica), steps);
+    default:
+      return Format("replica {} is in a collective (step #{})", Number(replica), steps);
   }
 }
 
-void Lockstep::StopWithContradiction(size_t replica, uint64_t mine, size_t other,
-                                     uint64_t others) {
+void Lockstep::StopWithContradiction(size_t replica, uint64_t mine, size_t other, uint64_t others) {
   std::string first = DescribeProgress(replica, mine);
   std::string second = DescribeProgress(other, others);
   if (other < replica) std::swap(first, second);
@@ -186,8 +188,8 @@ Status Lockstep::LeadMerge(const CallOptions& options) {
   } else {
     StopRound(status, /*shared=*/true);
   }
-  // The other workers are in the same step, or wait for us to come to it, whatever our replicas make
-  // of the error.
+  // The other workers are in the same step, or wait for us to come to it, whatever our replicas
+  // make of the error.
   if (!status.ok() && team_ != nullptr) status = team_->Abort(std::move(status));
   for (size_t i = 1; i < num_replicas_; ++i) slots_[i].merge_status = status;
   merged_steps_.store(step);
@@ -202,17 +204,16 @@ void Lockstep::ShareOut(MergePart* part, uint64_t step) {
   followers_.Wake();
   part->DoShare(0, num_replicas_);
   // Nobody can fail or leave.
-  (void)leader_.Wait(clock_, CallOptions(), spin_, [this] { return open_shares_.load() == 0; },
-                     "merge call: waiting for the replicas' shares");
+  (void)leader_.Wait(
+      clock_, CallOptions(), spin_, [this] { return open_shares_.load() == 0; },
+      "merge call: waiting for the replicas' shares");
 }
 
 Status Lockstep::FollowMerge(size_t replica, const CallOptions& options) {
   Slot& slot = slots_[replica];
   const uint64_t step = slot.steps;
   bool has_shared = false;
-  const auto over = [&] {
-    return merged_steps_.load() >= step || (stopped() && !merging_.load());
-  };
+  const auto over = [&] { return merged_steps_.load() >= step || (stopped() && !merging_.load()); };
   const auto wanted = [&] { return over() || (!has_shared && sharing_steps_.load() == step); };
   CallOptions limits = options;
   Status interruption;
@@ -273,9 +274,9 @@ Status Lockstep::StopStatus(size_t replica, const char* what) const {
   std::lock_guard<std::mutex> lock(mutex_);
   if (reason_is_shared_) return reason_;
   const StatusDetail* failed = reason_.FindDetail("replica");
-  const std::string who =
-      failed == nullptr ? "the run was stopped"
-                        : Format("replica {} failed", std::get<int64_t>(failed->value));
+  const std::string who = failed == nullptr
+                              ? "the run was stopped"
+                              : Format("replica {} failed", std::get<int64_t>(failed->value));
   return Aborted("{} of replica {}: {}: {}", what, Number(replica), who, reason_.message())
       .WithCause(reason_);
 }

@@ -13,9 +13,9 @@
 // error names both. (Collectives of one kind that differ in operation, dtype or shape are the
 // communicator's to compare; merges that differ are compared by replica 0.)
 //
-// A merge runs once, on the thread of replica 0, while all others wait; work of our own that is worth
-// it is then shared out. The parts live on the replicas' stacks: nobody leaves while a merge runs,
-// also when the run has been stopped or time is up.
+// A merge runs once, on the thread of replica 0, while all others wait; work of our own that is
+// worth it is then shared out. The parts live on the replicas' stacks: nobody leaves while a merge
+// runs, also when the run has been stopped or time is up.
 //
 // The first error stops the run: waiting replicas return ABORTED with that error as the cause, the
 // communicators' epoch ends.
@@ -52,8 +52,8 @@ class MergePart {
   virtual const void* identity() const = 0;
   // For messages: "merge_call of function 0x1234", "assign_add of variable 'w'".
   virtual std::string Describe() const = 0;
-  // Called on replica 0's part: does the merge for all, leaving in each part what its replica needs.
-  // A failure is that of every replica's step.
+  // Called on replica 0's part: does the merge for all, leaving in each part what its replica
+  // needs. A failure is that of every replica's step.
   virtual Status Execute(std::span<MergePart* const> parts) = 0;
   // Asked of replica 0's part after Execute has succeeded: is there work left that the replicas can
   // do together? Then ...
@@ -74,16 +74,16 @@ class Lockstep {
 
   // ---- By the thread that runs, while no replica is ----
 
-  // What the following rounds communicate over, one per replica (none at the end); the last ones are
-  // closed.
+  // What the following rounds communicate over, one per replica (none at the end); the last ones
+  // are closed.
   void SetCommunicators(std::vector<Ref<Communicator>> communicators);
   // False when there are none, or they have seen an error.
   bool communicators_usable() const;
   // A new round.
   void Begin(bool spin);
-  // How the round went: OK, or the first error with the detail "replica", the replica's number among
-  // those of all workers. An ABORTED that only
-  // passes on another replica's failure gives way to that failure.
+  // How the round went: OK, or the first error with the detail "replica", the replica's number
+  // among those of all workers. An ABORTED that only passes on another replica's failure gives way
+  // to that failure.
   Status End();
   // Replicas went different ways in this round. Those that gave up because their time was up look
   // so, too.
@@ -111,7 +111,7 @@ class Lockstep {
   enum Kind : uint64_t { kRunning, kCollective, kMerge, kReturned };
   struct alignas(64) Slot {
     std::atomic<uint64_t> progress{0};  // steps taken << 2 | Kind
-    uint64_t steps = 0;                 // the rest is the replica's own, but for a merge in progress
+    uint64_t steps = 0;  // the rest is the replica's own, but for a merge in progress
     const char* what = "";
     MergePart* part = nullptr;
     Status merge_status;

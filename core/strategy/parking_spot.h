@@ -2,9 +2,9 @@
 // microseconds, about as long as going to sleep and being woken costs, and then sleeps.
 //
 // Conditions read sequentially consistent atomics. Whoever changes one calls Wake afterwards: it
-// costs one load while nobody sleeps. (The waiter counts itself before it looks at the condition for
-// the last time, and the waker changes the condition before it looks at the count, so that one of
-// them sees the other.)
+// costs one load while nobody sleeps. (The waiter counts itself before it looks at the condition
+// for the last time, and the waker changes the condition before it looks at the count, so that one
+// of them sees the other.)
 
 #ifndef TUTTI_CORE_STRATEGY_PARKING_SPOT_H_
 #define TUTTI_CORE_STRATEGY_PARKING_SPOT_H_
@@ -28,9 +28,9 @@ class ParkingSpot {
  public:
   static constexpr int64_t kSpinNs = 20'000;
 
-  // `spin` false, when threads outnumber cores: does not spin. Either way the core is offered to the
-  // others a few times before the thread sleeps, which is quicker than to sleep and be woken when
-  // one of them only waits for its turn.
+  // `spin` false, when threads outnumber cores: does not spin. Either way the core is offered to
+  // the others a few times before the thread sleeps, which is quicker than to sleep and be woken
+  // when one of them only waits for its turn.
   template <typename Condition>
   Status Wait(Clock& clock, const CallOptions& options, bool spin, const Condition& condition,
               std::string_view what) {

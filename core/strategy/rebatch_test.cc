@@ -39,7 +39,8 @@ std::vector<Ref<Value>> CutBatch(const Value& batch, int64_t rows, size_t num_sl
 }
 
 TEST(CutRows, GivesViewsOnTheBatch) {
-  const Ref<Tensor> x = Tensor::FromSpan<int32_t>(Shape({3, 2}), std::vector<int32_t>{1, 2, 3, 4, 5, 6}).value();
+  const Ref<Tensor> x =
+      Tensor::FromSpan<int32_t>(Shape({3, 2}), std::vector<int32_t>{1, 2, 3, 4, 5, 6}).value();
   const Ref<Value> batch = Value::Tuple({Value::OfTensor(x), VectorOf<float>({7, 8, 9})});
   const std::vector<Ref<Value>> slices = CutBatch(*batch, 3, 2);
   ASSERT_EQ(slices.size(), 2u);
@@ -60,10 +61,10 @@ TEST(CutRows, LeavesTrailingSlicesWithoutRowsAndWithTheRowsShape) {
 TEST(BatchRows, SaysToCallBatchFirst) {
   EXPECT_TRUE(Fails(BatchRows(*ScalarOf(1), "distribute").status(), StatusCode::kInvalidArgument,
                     {"distribute", "int32[]", "call batch first"}));
-  EXPECT_TRUE(Fails(BatchRows(*Value::Tuple({VectorOf<int32_t>({1}), Value::OfString("x")}),
-                              "distribute")
-                        .status(),
-                    StatusCode::kInvalidArgument, {"[1]", "string"}));
+  EXPECT_TRUE(
+      Fails(BatchRows(*Value::Tuple({VectorOf<int32_t>({1}), Value::OfString("x")}), "distribute")
+                .status(),
+            StatusCode::kInvalidArgument, {"[1]", "string"}));
 }
 
 TEST(BatchRows, NamesTwoLeavesWithDifferentRows) {

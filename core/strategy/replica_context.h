@@ -1,6 +1,7 @@
-// The contexts that a strategy hands to the functions it calls: ReplicaContext to a replica function,
-// with what replicas do together; MergeContext to a merge function; CrossReplicaContext to one that
-// makes values or datasets. C's tutti_context* points to one of them; callback_class() tells which.
+// The contexts that a strategy hands to the functions it calls: ReplicaContext to a replica
+// function, with what replicas do together; MergeContext to a merge function; CrossReplicaContext
+// to one that makes values or datasets. C's tutti_context* points to one of them; callback_class()
+// tells which.
 
 #ifndef TUTTI_CORE_STRATEGY_REPLICA_CONTEXT_H_
 #define TUTTI_CORE_STRATEGY_REPLICA_CONTEXT_H_

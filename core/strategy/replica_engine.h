@@ -33,8 +33,8 @@ class ReplicaEngine {
     ~Job() = default;
   };
 
-  // `environment` outlives the engine. `replicas_on_machine` counts those of other workers, too: when
-  // they outnumber the cores nobody spins.
+  // `environment` outlives the engine. `replicas_on_machine` counts those of other workers, too:
+  // when they outnumber the cores nobody spins.
   ReplicaEngine(Environment& environment, size_t num_replicas, size_t replicas_on_machine);
   // After Stop.
   ~ReplicaEngine();

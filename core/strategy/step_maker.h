@@ -1,10 +1,10 @@
 // StepMaker: takes elements from an iterator and makes of them this worker's part of one step after
 // the other (step_plan.h).
 //
-// Elements come from what a restored position still holds, then from the source. An interrupted step
-// keeps the elements it has; a step that was made and not committed is made again by the next call.
-// An element that failed stands for itself: it is a step's failure once, and the step goes on behind
-// it with the next call. One thread at a time.
+// Elements come from what a restored position still holds, then from the source. An interrupted
+// step keeps the elements it has; a step that was made and not committed is made again by the next
+// call. An element that failed stands for itself: it is a step's failure once, and the step goes on
+// behind it with the next call. One thread at a time.
 
 #ifndef TUTTI_CORE_STRATEGY_STEP_MAKER_H_
 #define TUTTI_CORE_STRATEGY_STEP_MAKER_H_
@@ -62,8 +62,8 @@ class StepMaker {
   // The position before `step`, which was made, committed and not used after all (null: behind what
   // was committed).
   Status Save(const LocalStep* step, StateWriter* writer, const CallOptions& call);
-  // On failure the maker is where it was. `tree` is the elements' structure; `same_cut`: it was saved
-  // with as many workers and replicas.
+  // On failure the maker is where it was. `tree` is the elements' structure; `same_cut`: it was
+  // saved with as many workers and replicas.
   Status Restore(StateReader* reader, const Ref<const TreeSpec>& tree, bool same_cut,
                  const CallOptions& call);
 

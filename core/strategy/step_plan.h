@@ -1,13 +1,14 @@
 // StepPlan: which rows of a dataset's batches make one step of one worker.
 //
 // The N replicas of all workers get slices of batches. CEIL (rebatch.h) cuts every batch into N;
-// EVEN cuts the rows, whatever batches they come in, into slices whose sizes repeat: with G rows to a
-// batch, f = floor(G / N) and c = G - N * f they are [f + 1] * c + [f] * (N - c).
+// EVEN cuts the rows, whatever batches they come in, into slices whose sizes repeat: with G rows to
+// a batch, f = floor(G / N) and c = G - N * f they are [f + 1] * c + [f] * (N - c).
 //
 // A step of a worker is a block of R slices that follow each other. When every worker reads all
-// batches (policy DATA) block w of each N slices is worker w's. When each has batches of its own (FILE,
-// HINT, OFF) it takes all blocks, one step after the other; EVEN then starts at block w in the list,
-// so that the slices of one step of all workers have G rows. N = 4, R = 2, W = 2, CEIL, batches of 8:
+// batches (policy DATA) block w of each N slices is worker w's. When each has batches of its own
+// (FILE, HINT, OFF) it takes all blocks, one step after the other; EVEN then starts at block w in
+// the list, so that the slices of one step of all workers have G rows. N = 4, R = 2, W = 2, CEIL,
+// batches of 8:
 //
 //   batch         0 1   2 3   4 5   6 7
 //   DATA          worker 0, step 1    |  worker 1, step 1

@@ -21,7 +21,8 @@ namespace tutti {
 Strategy::Strategy(Ref<Environment> environment, const char* type_name, bool is_mirrored,
                    std::vector<Ref<Device>> devices, const StrategyOptions& options,
                    Ref<WorkerTeam> team, std::unique_ptr<TeamChannel> team_channel)
-    : Closable(std::move(environment), options.name.empty() ? std::string(type_name) : options.name),
+    : Closable(std::move(environment),
+               options.name.empty() ? std::string(type_name) : options.name),
       type_name_(type_name),
       is_mirrored_(is_mirrored),
       cross_device_ops_(options.cross_device_ops),
@@ -44,9 +45,9 @@ Result<Ref<Strategy>> Strategy::Make(Ref<Environment> environment, const char* t
     return InvalidArgument("{}: {} is no kind of cross-device ops", type_name,
                            static_cast<int32_t>(options.cross_device_ops));
   }
-  Ref<Strategy> strategy = MakeRef<Strategy>(std::move(environment), type_name, is_mirrored,
-                                             std::move(devices), options, std::move(team),
-                                             std::move(team_channel));
+  Ref<Strategy> strategy =
+      MakeRef<Strategy>(std::move(environment), type_name, is_mirrored, std::move(devices), options,
+                        std::move(team), std::move(team_channel));
   TUTTI_RETURN_IF_ERROR(strategy->Register());
   return strategy;
 }
@@ -102,15 +103,17 @@ constexpr const char* kMultiWorker = "MultiWorkerMirroredStrategy";
 Result<std::vector<Ref<Device>>> FindDevices(const DeviceSet& devices,
                                              const MultiWorkerOptions& options) {
   if (options.num_replicas < 0) {
-    return InvalidArgument("{}: num_replicas is {}; pass 1 or more, or 0 for as many as there are "
-                           "devices",
-                           kMultiWorker, options.num_replicas);
+    return InvalidArgument(
+        "{}: num_replicas is {}; pass 1 or more, or 0 for as many as there are "
+        "devices",
+        kMultiWorker, options.num_replicas);
   }
   const auto wanted = static_cast<size_t>(options.num_replicas);
   if (!options.devices.empty()) {
     if (wanted != 0 && wanted != options.devices.size()) {
-      return InvalidArgument("{}: num_replicas is {}, and {} devices are named; pass one of the two",
-                             kMultiWorker, wanted, options.devices.size());
+      return InvalidArgument(
+          "{}: num_replicas is {}, and {} devices are named; pass one of the two", kMultiWorker,
+          wanted, options.devices.size());
     }
     return FindDevices(devices, options.devices, kMultiWorker);
   }
@@ -316,10 +319,9 @@ Result<Ref<Value>> Strategy::GatherLeaves(const Value& value, int64_t axis, bool
   }
   if (over_workers) {
     const std::string structure = StructureOf(value);
-    TUTTI_ASSIGN_OR_RETURN(joined,
-                           team_channel_->AllGather(TeamLabel{"gather", {}, structure},
-                                                    Pointers(joined), static_cast<size_t>(axis),
-                                                    options));
+    TUTTI_ASSIGN_OR_RETURN(
+        joined, team_channel_->AllGather(TeamLabel{"gather", {}, structure}, Pointers(joined),
+                                         static_cast<size_t>(axis), options));
   }
   for (size_t k = 0; k < numbers.size(); ++k) {
     leaves[numbers[k]] = Leaf::OfTensor(std::move(joined[k]));
@@ -385,12 +387,11 @@ Result<Ref<Value>> Strategy::LocalResults(const Value& value) const {
   TUTTI_RETURN_IF_ERROR(CheckComponents(value, n, "local_results"));
   bool distributed = false;
   for (const Leaf& leaf : value.leaves()) {
-    if (leaf.kind() == LeafKind::kVariable &&
-        leaf.object_as<Variable>()->num_copies() != n) {
-      return InvalidArgument("local_results: variable '{}' has {} copies, and the strategy has {} "
-                             "replicas; ask the variable's own strategy",
-                             leaf.object_as<Variable>()->name(),
-                             leaf.object_as<Variable>()->num_copies(), n);
+    if (leaf.kind() == LeafKind::kVariable && leaf.object_as<Variable>()->num_copies() != n) {
+      return InvalidArgument(
+          "local_results: variable '{}' has {} copies, and the strategy has {} "
+          "replicas; ask the variable's own strategy",
+          leaf.object_as<Variable>()->name(), leaf.object_as<Variable>()->num_copies(), n);
     }
     distributed |= leaf.kind() == LeafKind::kDistributed || leaf.kind() == LeafKind::kVariable;
   }
@@ -422,10 +423,10 @@ Result<Ref<Value>> Strategy::CreateValues(Function& fn, const CallOptions& optio
     const int64_t replica = first_replica() + static_cast<int64_t>(i);
     TUTTI_ASSIGN_OR_RETURN(
         const Ref<Value> in,
-        Value::Dict({{"num_replicas_in_sync",
-                      Value::OfTensor(Tensor::Scalar<int64_t>(num_replicas_in_sync()))},
-                     {"replica_id_in_sync_group",
-                      Value::OfTensor(Tensor::Scalar<int64_t>(replica))}}));
+        Value::Dict(
+            {{"num_replicas_in_sync",
+              Value::OfTensor(Tensor::Scalar<int64_t>(num_replicas_in_sync()))},
+             {"replica_id_in_sync_group", Value::OfTensor(Tensor::Scalar<int64_t>(replica))}}));
     CrossReplicaContext context(*this, options);
     CallbackScope scope(CallbackClass::kCrossReplica);
     Status status = fn.Call(context, *in, &values[i]);

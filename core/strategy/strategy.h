@@ -1,9 +1,10 @@
 // Strategy: the same function on several replicas, with the variables and reductions that keep them
 // in lockstep.
 //
-//   TUTTI_ASSIGN_OR_RETURN(Ref<Strategy> strategy, Strategy::CreateMirrored(environment, devices, {"CPU:0", "CPU:1"}));
-//   TUTTI_ASSIGN_OR_RETURN(Ref<Value> losses, strategy->Run(step, batch.get(), options));
-//   TUTTI_ASSIGN_OR_RETURN(Ref<Value> loss, strategy->Reduce(ReduceOp::kSum, *losses, std::nullopt, options));
+//   TUTTI_ASSIGN_OR_RETURN(Ref<Strategy> strategy, Strategy::CreateMirrored(environment, devices,
+//   {"CPU:0", "CPU:1"})); TUTTI_ASSIGN_OR_RETURN(Ref<Value> losses, strategy->Run(step,
+//   batch.get(), options)); TUTTI_ASSIGN_OR_RETURN(Ref<Value> loss,
+//   strategy->Reduce(ReduceOp::kSum, *losses, std::nullopt, options));
 //
 // Replicas run concurrently: replica 0 on the thread that calls Run, the others on persistent
 // threads that start with the first run (replica_runner.h). What replicas do together, collectives
@@ -12,11 +13,11 @@
 // After a run that failed the strategy is usable again: the next one gets fresh communicators.
 // Threads: any; of two concurrent runs the later one fails.
 //
-// MultiWorkerMirrored spans the workers of a team (collective/worker_team.h), each with equally many
-// replicas; replica i of worker w has the number w * R + i. Its runs, reductions, variables and
-// distributed datasets are collective: every worker makes the same calls in the same order. A worker
-// that makes another call is told so together with the others (team_channel.h); one that fails ends
-// the others' runs.
+// MultiWorkerMirrored spans the workers of a team (collective/worker_team.h), each with equally
+// many replicas; replica i of worker w has the number w * R + i. Its runs, reductions, variables
+// and distributed datasets are collective: every worker makes the same calls in the same order. A
+// worker that makes another call is told so together with the others (team_channel.h); one that
+// fails ends the others' runs.
 
 #ifndef TUTTI_CORE_STRATEGY_STRATEGY_H_
 #define TUTTI_CORE_STRATEGY_STRATEGY_H_
@@ -85,8 +86,8 @@ class Strategy final : public Closable {
                                               std::span<const std::string> names,
                                               const StrategyOptions& options = {});
 
-  // Mirrored over the workers of a team; waits for all of them. INVALID_ARGUMENT on all workers when
-  // one of them has other numbers of replicas or devices that it cannot use.
+  // Mirrored over the workers of a team; waits for all of them. INVALID_ARGUMENT on all workers
+  // when one of them has other numbers of replicas or devices that it cannot use.
   static Result<Ref<Strategy>> CreateMultiWorkerMirrored(Ref<Environment> environment,
                                                          const DeviceSet& devices,
                                                          const MultiWorkerOptions& options,
@@ -120,8 +121,8 @@ class Strategy final : public Closable {
   // ---- Running ----
 
   // Calls `fn` once per local replica, concurrently, and returns when none of the calls is running
-  // any more. `args` (null: a none) is split by Select, the results are joined by Regroup. The first
-  // error of a replica stops the others and is returned, with "replica" among its details.
+  // any more. `args` (null: a none) is split by Select, the results are joined by Regroup. The
+  // first error of a replica stops the others and is returned, with "replica" among its details.
   // FAILED_PRECONDITION while another run is running, and after Close.
   Result<Ref<Value>> Run(Function& fn, const Value* args, const CallOptions& options);
 
@@ -129,8 +130,8 @@ class Strategy final : public Closable {
 
   // Reduces every leaf over all replicas; the result is on the host. Only SUM and MEAN. With `axis`
   // (negative counts from the end) also along it inside each replica, MEAN over the true number of
-  // elements. Of a leaf that is not distributed MEAN gives the leaf, SUM INVALID_ARGUMENT when there
-  // are several replicas. None stays none.
+  // elements. Of a leaf that is not distributed MEAN gives the leaf, SUM INVALID_ARGUMENT when
+  // there are several replicas. None stays none.
   Result<Ref<Value>> Reduce(ReduceOp op, const Value& value, std::optional<int64_t> axis,
                             const CallOptions& options);
   // Joins the components of every distributed leaf along `axis`, in replica order. Collective when
@@ -138,8 +139,9 @@ class Strategy final : public Closable {
   Result<Ref<Value>> Gather(const Value& value, int64_t axis, const CallOptions& options);
   // A tuple of what each local replica holds; of a value that is not distributed a tuple of one.
   Result<Ref<Value>> LocalResults(const Value& value) const;
-  // A distributed value from one call of `fn` per local replica, in order, in cross-replica context;
-  // its input is the dict {"num_replicas_in_sync", "replica_id_in_sync_group"} of int64 scalars.
+  // A distributed value from one call of `fn` per local replica, in order, in cross-replica
+  // context; its input is the dict {"num_replicas_in_sync", "replica_id_in_sync_group"} of int64
+  // scalars.
   Result<Ref<Value>> CreateValues(Function& fn, const CallOptions& options);
   // A distributed value from one value per local replica.
   Result<Ref<Value>> CreatePerReplica(std::span<const Ref<Value>> components) const;

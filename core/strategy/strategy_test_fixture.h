@@ -1,5 +1,5 @@
-// What the tests of this room share: an environment with eight logical CPUs, functions from lambdas,
-// short ways to make and look at values, and the steps that replicas take together.
+// What the tests of this room share: an environment with eight logical CPUs, functions from
+// lambdas, short ways to make and look at values, and the steps that replicas take together.
 
 #ifndef TUTTI_CORE_STRATEGY_STRATEGY_TEST_FIXTURE_H_
 #define TUTTI_CORE_STRATEGY_STRATEGY_TEST_FIXTURE_H_

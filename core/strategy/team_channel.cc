@@ -25,10 +25,14 @@ uint64_t Absorb(uint64_t hash, std::string_view text) {
 
 int64_t NeutralElement(ReduceOp op) {
   switch (op) {
-    case ReduceOp::kProd: return 1;
-    case ReduceOp::kMin: return std::numeric_limits<int64_t>::max();
-    case ReduceOp::kMax: return std::numeric_limits<int64_t>::min();
-    default: return 0;
+    case ReduceOp::kProd:
+      return 1;
+    case ReduceOp::kMin:
+      return std::numeric_limits<int64_t>::max();
+    case ReduceOp::kMax:
+      return std::numeric_limits<int64_t>::min();
+    default:
+      return 0;
   }
 }
 
@@ -185,11 +189,12 @@ Status TeamChannel::Mismatch(Communicator& communicator, const TeamLabel& label,
                          ExchangeOn(communicator, label.ToString(), call));
   size_t other = 1;
   while (other + 1 < texts.size() && texts[other] == texts[0]) ++other;
-  Status error = InvalidArgument(
-                     "the workers have gone different ways: worker 0 is in {}, worker {} in {}; all "
-                     "workers must make the same calls in the same order",
-                     texts[0], other, texts[other])
-                     .With("worker", other);
+  Status error =
+      InvalidArgument(
+          "the workers have gone different ways: worker 0 is in {}, worker {} in {}; all "
+          "workers must make the same calls in the same order",
+          texts[0], other, texts[other])
+          .With("worker", other);
   communicator.Abort(error);
   return error;
 }
@@ -250,8 +255,7 @@ Status TeamChannel::Broadcast(const TeamLabel& label, const CallOptions& call, T
 }
 
 Result<std::vector<std::string>> TeamChannel::Exchange(const TeamLabel& label, const Status& status,
-                                                       std::string bytes,
-                                                       const CallOptions& call) {
+                                                       std::string bytes, const CallOptions& call) {
   StateWriter mine;
   mine.Int(static_cast<int64_t>(status.code()));
   mine.Bytes(status.message());
@@ -292,10 +296,10 @@ Status TeamChannel::Abort(Status reason) {
   if (communicator) {
     const StatusDetail* detail = reason.FindDetail("replica");
     const int64_t* replica = detail == nullptr ? nullptr : std::get_if<int64_t>(&detail->value);
-    Status told = Aborted("{}{} has failed: {}", team_->Describe(worker()),
-                          replica == nullptr ? "" : Format(", replica {},", *replica),
-                          reason.message())
-                      .With("worker", worker());
+    Status told =
+        Aborted("{}{} has failed: {}", team_->Describe(worker()),
+                replica == nullptr ? "" : Format(", replica {},", *replica), reason.message())
+            .With("worker", worker());
     if (replica != nullptr) told = std::move(told).With("replica", *replica);
     communicator->Abort(std::move(told).WithCause(reason));
   }

@@ -1,9 +1,9 @@
 // TeamChannel: what one strategy says to its other workers, call by call, over one communicator per
 // epoch with one rank per worker.
 //
-// Every call carries a label, "assign_add of variable 'w'", whose hash travels with the data: workers
-// that have gone different ways meet in some call, and it fails on all of them, naming both labels,
-// instead of mixing a gradient with a batch norm's mean or waiting for ever.
+// Every call carries a label, "assign_add of variable 'w'", whose hash travels with the data:
+// workers that have gone different ways meet in some call, and it fails on all of them, naming both
+// labels, instead of mixing a gradient with a batch norm's mean or waiting for ever.
 //
 // The first failure ends the epoch for all workers. A worker whose own calls had not failed yet is
 // told once, by its next call; after that Renew forms the communicator of the next epoch. So every
@@ -106,7 +106,7 @@ class TeamChannel {
   const std::string name_;
 
   // Of whoever has the turn.
-  const Ref<Tensor> my_label_;     // int64[workers]: the hash in this worker's place
+  const Ref<Tensor> my_label_;  // int64[workers]: the hash in this worker's place
   const Ref<Tensor> all_labels_;
   int64_t epoch_ = 0;
 

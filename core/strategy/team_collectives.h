@@ -1,6 +1,7 @@
-// The collectives of a replica function under several workers. They are merges (lockstep.h): replica
-// 0's thread folds or joins what the replicas of this worker brought, makes one call to the other
-// workers, and leaves each replica its result. Large results are copied by the replicas themselves.
+// The collectives of a replica function under several workers. They are merges (lockstep.h):
+// replica 0's thread folds or joins what the replicas of this worker brought, makes one call to the
+// other workers, and leaves each replica its result. Large results are copied by the replicas
+// themselves.
 
 #ifndef TUTTI_CORE_STRATEGY_TEAM_COLLECTIVES_H_
 #define TUTTI_CORE_STRATEGY_TEAM_COLLECTIVES_H_
@@ -54,8 +55,8 @@ class TeamAllReduce final : public MergePart {
   const std::span<Tensor* const> outputs_;
   const CallOptions options_;
   bool has_shares_ = false;
-  std::vector<TeamFold> own_folds_;                // replica 0's
-  const std::vector<TeamFold>* folds_ = nullptr;   // set in every part before the shares
+  std::vector<TeamFold> own_folds_;               // replica 0's
+  const std::vector<TeamFold>* folds_ = nullptr;  // set in every part before the shares
 };
 
 // One replica's all_gather.
@@ -73,7 +74,8 @@ class TeamAllGather final : public MergePart {
   std::string Describe() const override;
   Status Execute(std::span<MergePart* const> parts) override;
 
-  // After success: tensors of this replica's own, which share their memory with the other replicas'.
+  // After success: tensors of this replica's own, which share their memory with the other
+  // replicas'.
   std::vector<Ref<Tensor>> TakeOutputs() { return std::move(outputs_); }
 
  private:

@@ -1,7 +1,5 @@
-// Distributed datasets over several workers: who gets which rows, the same steps everywhere, one end
-// and one error. (Positions: team_position_test.cc.)
-
-#include "core/strategy/distributed_dataset.h"
+// Distributed datasets over several workers: who gets which rows, the same steps everywhere, one
+// end and one error. (Positions: team_position_test.cc.)
 
 #include <algorithm>
 #include <atomic>
@@ -9,6 +7,7 @@
 #include <mutex>
 #include <set>
 
+#include "core/strategy/distributed_dataset.h"
 #include "core/strategy/team_dataset_test_fixture.h"
 
 namespace tutti {
@@ -22,20 +21,20 @@ using testing::HasSubstr;
 TEST(TeamDatasets, FileGivesEachWorkerItsOwnFilesCutByAllReplicas) {
   const RecordFiles files({{0, 1, 2, 3, 4, 5}, {6, 7, 8, 9, 10, 11}});
   for (const AutoShardPolicy policy : {AutoShardPolicy::kFile, AutoShardPolicy::kAuto}) {
-    EXPECT_THAT(StepsOfJob(2, 1,
-                           [&](TestWorker& worker) {
-                             return WithPolicy(files.Read(worker)->Batch(4).value(), policy);
-                           }),
-                ElementsAre(ElementsAre("[0 1] of 4", "[2 3] of 4", "[4] of 2", "[5] of 2", "end"),
-                            ElementsAre("[6 7] of 4", "[8 9] of 4", "[10] of 2", "[11] of 2",
-                                        "end")));
+    EXPECT_THAT(
+        StepsOfJob(2, 1,
+                   [&](TestWorker& worker) {
+                     return WithPolicy(files.Read(worker)->Batch(4).value(), policy);
+                   }),
+        ElementsAre(ElementsAre("[0 1] of 4", "[2 3] of 4", "[4] of 2", "[5] of 2", "end"),
+                    ElementsAre("[6 7] of 4", "[8 9] of 4", "[10] of 2", "[11] of 2", "end")));
   }
 }
 
 TEST(TeamDatasets, OffGivesEveryWorkerEverything) {
   const RecordFiles files({{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}});
-  const auto all = ElementsAre("[0 1] of 4", "[2 3] of 4", "[4 5] of 4", "[6 7] of 4",
-                               "[8 9] of 4", "[10 11] of 4", "end");
+  const auto all = ElementsAre("[0 1] of 4", "[2 3] of 4", "[4 5] of 4", "[6 7] of 4", "[8 9] of 4",
+                               "[10 11] of 4", "end");
   EXPECT_THAT(StepsOfJob(2, 1,
                          [&](TestWorker& worker) {
                            return WithPolicy(files.Read(worker)->Batch(4).value(),
@@ -56,17 +55,15 @@ TEST(TeamDatasets, DataGivesEachWorkerItsSlicesOfEachBatch) {
 }
 
 TEST(TeamDatasets, HintPutsTheShardWhereTheUserSaid) {
-  EXPECT_THAT(StepsOfJob(2, 1,
-                         [&](TestWorker& worker) {
-                           return WithPolicy(Range(worker, 8)
-                                                 ->Shard(kShardHint, kShardHint)
-                                                 .value()
-                                                 ->Batch(2)
-                                                 .value(),
-                                             AutoShardPolicy::kHint);
-                         }),
-              ElementsAre(ElementsAre("[0] of 2", "[2] of 2", "[4] of 2", "[6] of 2", "end"),
-                          ElementsAre("[1] of 2", "[3] of 2", "[5] of 2", "[7] of 2", "end")));
+  EXPECT_THAT(
+      StepsOfJob(2, 1,
+                 [&](TestWorker& worker) {
+                   return WithPolicy(
+                       Range(worker, 8)->Shard(kShardHint, kShardHint).value()->Batch(2).value(),
+                       AutoShardPolicy::kHint);
+                 }),
+      ElementsAre(ElementsAre("[0] of 2", "[2] of 2", "[4] of 2", "[6] of 2", "end"),
+                  ElementsAre("[1] of 2", "[3] of 2", "[5] of 2", "[7] of 2", "end")));
 }
 
 TEST(TeamDatasets, FewerFilesThanWorkersAreTheSameErrorOnEveryWorker) {
@@ -118,12 +115,11 @@ TEST(TeamDatasets, WorkersThatDivideInDifferentWaysAreToldSo) {
 TEST(TeamDatasets, ElementsOfOtherDTypesAreAnErrorOnAllWorkers) {
   TestJob job(2, 1);
   job.OnWorkers([](TestWorker& worker) {
-    const Ref<Dataset> dataset =
-        Dataset::Range(worker.datasets, 0, 8, 1,
-                       worker.index == 0 ? DType::kInt64 : DType::kFloat32)
-            .value()
-            ->Batch(4)
-            .value();
+    const Ref<Dataset> dataset = Dataset::Range(worker.datasets, 0, 8, 1,
+                                                worker.index == 0 ? DType::kInt64 : DType::kFloat32)
+                                     .value()
+                                     ->Batch(4)
+                                     .value();
     EXPECT_TRUE(
         Fails(DistributedDataset::Create(worker.strategy, *dataset, {}, worker.Hang()).status(),
               StatusCode::kInvalidArgument, {"worker 0", "int64", "worker 1", "float32"}));
@@ -171,8 +167,7 @@ TEST_P(TeamDatasetTest, DataGivesEachReplicaWhatItWouldGetInOneProcess) {
           };
           EXPECT_EQ(StepsOfJob(workers(), replicas(), make, options),
                     StepsOfOneProcess(workers(), replicas(), make, options))
-              << rows << " rows, batches of " << batch << ", rebatch "
-              << static_cast<int>(rebatch);
+              << rows << " rows, batches of " << batch << ", rebatch " << static_cast<int>(rebatch);
         }
       }
     }
@@ -182,9 +177,8 @@ TEST_P(TeamDatasetTest, DataGivesEachReplicaWhatItWouldGetInOneProcess) {
 TEST_P(TeamDatasetTest, WholeStepsNeedNoExchangeAndHaveTheirSizesInTheSpec) {
   TestJob job(workers(), replicas());
   job.OnWorkers([&](TestWorker& worker) {
-    const Ref<Dataset> dataset =
-        WithPolicy(Range(worker, 4 * total())->Batch(2 * total(), true).value(),
-                   AutoShardPolicy::kData);
+    const Ref<Dataset> dataset = WithPolicy(
+        Range(worker, 4 * total())->Batch(2 * total(), true).value(), AutoShardPolicy::kData);
     const Ref<DistributedDataset> distributed = Distribute(worker, dataset);
     EXPECT_TRUE(distributed->whole_steps());
     EXPECT_EQ(distributed->element_spec().ToString(), "int64[2]");
@@ -212,9 +206,8 @@ TEST(TeamDatasets, WhatTheFirstElementHappensToShowIsNoPromiseOfWholeSteps) {
     return WithPolicy(Range(worker, 7)->Batch(4).value()->Map(same).value(),
                       AutoShardPolicy::kData);
   };
-  EXPECT_THAT(StepsOfJob(2, 1, make),
-              ElementsAre(ElementsAre("[0 1] of 4", "[4 5] of 3", "end"),
-                          ElementsAre("[2 3] of 4", "[6] of 3", "end")));
+  EXPECT_THAT(StepsOfJob(2, 1, make), ElementsAre(ElementsAre("[0 1] of 4", "[4 5] of 3", "end"),
+                                                  ElementsAre("[2 3] of 4", "[6] of 3", "end")));
 }
 
 TEST(TeamDatasets, WithWholeStepsAFailureIsTheEndForAllWorkers) {
@@ -237,8 +230,8 @@ TEST(TeamDatasets, WithWholeStepsAFailureIsTheEndForAllWorkers) {
     for (int i = 0; i < 20; ++i) {
       if (status.ok()) status = iterator->Next(worker.Hang()).status();
       // The workers meet in the steps of training, not in next.
-      EXPECT_TRUE(worker.strategy->Reduce(ReduceOp::kSum, *ScalarOf(i), std::nullopt, worker.Hang())
-                      .ok());
+      EXPECT_TRUE(
+          worker.strategy->Reduce(ReduceOp::kSum, *ScalarOf(i), std::nullopt, worker.Hang()).ok());
     }
     EXPECT_FALSE(status.ok());
     EXPECT_EQ(iterator->Next(worker.Hang()).status().code(),
@@ -257,22 +250,21 @@ TEST(TeamDatasets, WorkersWithoutDataGetEmptyBatchesUntilAllEndTogether) {
                  [&](TestWorker& worker) {
                    return WithPolicy(files.Read(worker)->Batch(6).value(), AutoShardPolicy::kFile);
                  }),
-      ElementsAre(ElementsAre("[1] [] of 3", "[] [] of 2", "[] [] of 2", "[] [] of 1",
-                              "[] [] of 0", "[] [] of 0", "end"),
+      ElementsAre(ElementsAre("[1] [] of 3", "[] [] of 2", "[] [] of 2", "[] [] of 1", "[] [] of 0",
+                              "[] [] of 0", "end"),
                   ElementsAre("[10] [11] of 3", "[12] [13] of 2", "[14] [15] of 2", "[16] [] of 1",
                               "[] [] of 0", "[] [] of 0", "end"),
-                  ElementsAre("[] [] of 3", "[] [] of 2", "[] [] of 2", "[] [] of 1",
-                              "[] [] of 0", "[] [] of 0", "end")));
+                  ElementsAre("[] [] of 3", "[] [] of 2", "[] [] of 2", "[] [] of 1", "[] [] of 0",
+                              "[] [] of 0", "end")));
 }
 
 TEST(TeamDatasets, AWorkerThatNeverSeesAnElementLearnsFromTheOthersWhatOneIs) {
   const RecordFiles files({{}, {1, 2}});
   EXPECT_THAT(StepsOfJob(2, 1,
                          [&](TestWorker& worker) {
-                           return WithPolicy(files.Read(worker, /*with_spec=*/false)
-                                                 ->Batch(2)
-                                                 .value(),
-                                             AutoShardPolicy::kFile);
+                           return WithPolicy(
+                               files.Read(worker, /*with_spec=*/false)->Batch(2).value(),
+                               AutoShardPolicy::kFile);
                          }),
               ElementsAre(ElementsAre("[] of 1", "[] of 1", "end"),
                           ElementsAre("[1] of 1", "[2] of 1", "end")));
@@ -300,15 +292,15 @@ TEST(TeamDatasets, EvenDealsOutTheRowsOfTheGlobalBatchInEachStep) {
   InputOptions options;
   options.rebatch = Rebatch::kEven;
   // G = 7, W = R = 2: 2 2 2 1 for worker 0, rotated for worker 1; slices run across batches.
-  EXPECT_THAT(StepsOfJob(2, 2,
-                         [&](TestWorker& worker) {
-                           return WithPolicy(Range(worker, 10)->Batch(7).value(),
-                                             AutoShardPolicy::kOff);
-                         },
-                         options),
-              ElementsAre(ElementsAre("[0 1] [2 3] of 7", "[4 5] [6] of 7", "[7 8] [9] of 6", "end"),
-                          ElementsAre("[0 1] [2] of 7", "[3 4] [5 6] of 7", "[7 8] [9] of 6",
-                                      "end")));
+  EXPECT_THAT(
+      StepsOfJob(
+          2, 2,
+          [&](TestWorker& worker) {
+            return WithPolicy(Range(worker, 10)->Batch(7).value(), AutoShardPolicy::kOff);
+          },
+          options),
+      ElementsAre(ElementsAre("[0 1] [2 3] of 7", "[4 5] [6] of 7", "[7 8] [9] of 6", "end"),
+                  ElementsAre("[0 1] [2] of 7", "[3 4] [5 6] of 7", "[7 8] [9] of 6", "end")));
 }
 
 TEST(TeamDatasets, EvenNeedsABatchSizeThatIsKnown) {
@@ -398,10 +390,9 @@ TEST(TeamDatasets, ElementsThatAreNoBatchesEndWithTheSameErrorOnAllWorkers) {
     const Ref<Function> fn = Fn([&](Context&, const Value&) -> Result<Ref<Value>> {
       return Value::OfLeaf(Leaf(LeafKind::kDataset, Range(worker, worker.index + 1)));
     });
-    const Ref<DistributedIterator> iterator =
-        Iterate(worker,
-                DistributedDataset::CreateFromFunction(worker.strategy, *fn, {}, worker.Hang())
-                    .value());
+    const Ref<DistributedIterator> iterator = Iterate(
+        worker,
+        DistributedDataset::CreateFromFunction(worker.strategy, *fn, {}, worker.Hang()).value());
     EXPECT_EQ(NextText(worker, *iterator), "0 of 2");
     EXPECT_TRUE(Fails(iterator->Next(worker.Hang()).status(), StatusCode::kInvalidArgument,
                       {"a step in which the data ends", "call batch first"}));
@@ -433,8 +424,8 @@ TEST(TeamDatasets, AnElementThatFailsOnOneWorkerFailsTheStepOfAllAndTheyGoOn) {
     }
     EXPECT_EQ(failures, 1);
     if (worker.index == 0) {
-      EXPECT_THAT(steps, ElementsAre("[0] of 2", "[1] of 2", "[2] of 2", "[3] of 2", "[] of 1",
-                                     "[] of 0"));
+      EXPECT_THAT(
+          steps, ElementsAre("[0] of 2", "[1] of 2", "[2] of 2", "[3] of 2", "[] of 1", "[] of 0"));
     } else {
       EXPECT_THAT(steps, ElementsAre("[4] of 2", "[5] of 2", "[7] of 2", "[8] of 2", "[9] of 1",
                                      "[] of 0"));
@@ -446,9 +437,9 @@ TEST(TeamDatasets, AnElementThatFailsOnOneWorkerFailsTheStepOfAllAndTheyGoOn) {
 TEST(TeamDatasets, AWorkerThatClosesItsIteratorEndsItForTheOthers) {
   TestJob job(2, 1);
   job.OnWorkers([](TestWorker& worker) {
-    const Ref<DistributedIterator> iterator = Iterate(
-        worker, Distribute(worker, WithPolicy(Range(worker, 30)->Batch(4).value(),
-                                              AutoShardPolicy::kData)));
+    const Ref<DistributedIterator> iterator =
+        Iterate(worker, Distribute(worker, WithPolicy(Range(worker, 30)->Batch(4).value(),
+                                                      AutoShardPolicy::kData)));
     EXPECT_NE(NextText(worker, *iterator), "end");
     if (worker.index == 0) {
       EXPECT_TRUE(iterator->Close(worker.Hang()).ok());
@@ -473,9 +464,9 @@ TEST(TeamDatasets, AWorkerThatClosesItsIteratorEndsItForTheOthers) {
 TEST(TeamDatasets, TheDeathOfAWorkerEndsTheIteration) {
   TestJob job(3, 1);
   job.OnWorkers([&](TestWorker& worker) {
-    const Ref<DistributedIterator> iterator = Iterate(
-        worker, Distribute(worker, WithPolicy(Range(worker, 30)->Batch(4).value(),
-                                              AutoShardPolicy::kData)));
+    const Ref<DistributedIterator> iterator =
+        Iterate(worker, Distribute(worker, WithPolicy(Range(worker, 30)->Batch(4).value(),
+                                                      AutoShardPolicy::kData)));
     EXPECT_NE(NextText(worker, *iterator), "end");
     if (worker.index == 2) {
       job.Fail(Unavailable("rank 2 (worker 2, pid 4711) is gone").With("rank", 2));
@@ -497,11 +488,11 @@ TEST(TeamDatasets, ACallersDeadlineLosesNothing) {
     job.OnWorkers([&](TestWorker& worker) {
       InputOptions options;
       options.prefetch_to_device = prefetch;
-      const Ref<DistributedIterator> iterator =
-          Iterate(worker, Distribute(worker,
-                                     WithPolicy(Range(worker, 10)->Batch(4).value(),
-                                                AutoShardPolicy::kData),
-                                     options));
+      const Ref<DistributedIterator> iterator = Iterate(
+          worker,
+          Distribute(worker,
+                     WithPolicy(Range(worker, 10)->Batch(4).value(), AutoShardPolicy::kData),
+                     options));
       if (worker.index == 0) {
         const CallOptions soon =
             CallOptions::WithTimeout(worker.environment->clock(), 5 * kMillisecondNs);
@@ -541,8 +532,8 @@ TEST(TeamDatasets, AWorkerThatDistributesWhileAnotherReducesIsToldSo) {
 TEST(TeamDatasets, SeveralIteratorsAreWalkedInTurnWithoutMixing) {
   TestJob job(2, 2);
   job.OnWorkers([](TestWorker& worker) {
-    const Ref<DistributedDataset> dataset = Distribute(
-        worker, WithPolicy(Range(worker, 22)->Batch(4).value(), AutoShardPolicy::kData));
+    const Ref<DistributedDataset> dataset =
+        Distribute(worker, WithPolicy(Range(worker, 22)->Batch(4).value(), AutoShardPolicy::kData));
     const std::vector<std::string> expected = AllSteps(worker, dataset);
     const Ref<DistributedIterator> first = Iterate(worker, dataset);
     const Ref<DistributedIterator> second = Iterate(worker, dataset);
@@ -561,8 +552,7 @@ TEST(TeamDatasets, ExplainSaysHowTheDataIsDividedAndWhy) {
   const RecordFiles files({{0, 1}, {2, 3}, {4, 5}});
   TestJob job(2, 2);
   job.OnWorkers([&](TestWorker& worker) {
-    const std::string by_file =
-        Distribute(worker, files.Read(worker)->Batch(4).value())->Explain();
+    const std::string by_file = Distribute(worker, files.Read(worker)->Batch(4).value())->Explain();
     EXPECT_THAT(by_file, HasSubstr("4 replicas of 2 workers"));
     EXPECT_THAT(by_file, HasSubstr("CEIL: every batch in 4 slices"));
     EXPECT_THAT(by_file, HasSubstr("sharding policy FILE: "));

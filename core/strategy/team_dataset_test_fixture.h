@@ -23,10 +23,9 @@ namespace tutti {
 
 inline Ref<Dataset> WithPolicy(const Ref<Dataset>& dataset, AutoShardPolicy policy) {
   DatasetOptions options;
-  EXPECT_TRUE(options
-                  .SetInt("experimental_distribute.auto_shard_policy",
-                          static_cast<int64_t>(policy))
-                  .ok());
+  EXPECT_TRUE(
+      options.SetInt("experimental_distribute.auto_shard_policy", static_cast<int64_t>(policy))
+          .ok());
   return dataset->WithOptions(options).value();
 }
 
@@ -52,8 +51,8 @@ class RecordFiles {
     const Ref<Dataset> files =
         Dataset::FromTensorSlices(
             worker.datasets,
-            Value::OfTensor(Tensor::FromStrings(Shape({static_cast<int64_t>(views.size())}), views)
-                                .value()))
+            Value::OfTensor(
+                Tensor::FromStrings(Shape({static_cast<int64_t>(views.size())}), views).value()))
             .value();
     const Ref<Dataset> records = MakeTfRecordDataset(*files, {}).value();
     const Ref<Function> decode = MakeRef<LambdaFunction>(
@@ -82,14 +81,15 @@ inline std::string StepText(TestWorker& worker, const Ref<Value>& step) {
 }
 
 inline Ref<DistributedDataset> Distribute(TestWorker& worker, const Ref<Dataset>& dataset,
-                                   InputOptions options = {}) {
+                                          InputOptions options = {}) {
   Result<Ref<DistributedDataset>> result =
       DistributedDataset::Create(worker.strategy, *dataset, options, worker.Hang());
   EXPECT_TRUE(result.ok()) << result.status().ToString();
   return result.value();
 }
 
-inline Ref<DistributedIterator> Iterate(TestWorker& worker, const Ref<DistributedDataset>& dataset) {
+inline Ref<DistributedIterator> Iterate(TestWorker& worker,
+                                        const Ref<DistributedDataset>& dataset) {
   return DistributedIterator::Create(dataset, worker.Hang()).value();
 }
 
@@ -109,7 +109,8 @@ inline std::vector<std::string> RestOf(TestWorker& worker, DistributedIterator& 
   return steps;
 }
 
-inline std::vector<std::string> AllSteps(TestWorker& worker, const Ref<DistributedDataset>& dataset) {
+inline std::vector<std::string> AllSteps(TestWorker& worker,
+                                         const Ref<DistributedDataset>& dataset) {
   const Ref<DistributedIterator> iterator = Iterate(worker, dataset);
   std::vector<std::string> steps = RestOf(worker, *iterator);
   EXPECT_TRUE(iterator->Close(worker.Hang()).ok());

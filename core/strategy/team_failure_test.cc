@@ -1,5 +1,5 @@
-// What happens when workers fail, go different ways, or die: an error that says who and why on every
-// worker, and a fresh start with the next run.
+// What happens when workers fail, go different ways, or die: an error that says who and why on
+// every worker, and a fresh start with the next run.
 
 #include <atomic>
 
@@ -93,8 +93,8 @@ TEST(TeamFailures, AnErrorThatAReplicaSwallowsIsStillToldToTheOtherWorkers) {
         worker
             .Run(ReplicaFn([&](ReplicaContext& replica, const Value&) -> Result<Ref<Value>> {
               // The replicas of worker 1 do not fit together.
-              const Ref<Value> mine = replica.replica_id() == 3 ? VectorOf<float>({1, 2})
-                                                                : VectorOf<float>({1});
+              const Ref<Value> mine =
+                  replica.replica_id() == 3 ? VectorOf<float>({1, 2}) : VectorOf<float>({1});
               if (!replica.AllReduce(ReduceOp::kSum, *mine, {}).ok()) ++failures;
               return ScalarOf(1);
             }))
@@ -108,14 +108,14 @@ TEST(TeamFailures, AnErrorThatAReplicaSwallowsIsStillToldToTheOtherWorkers) {
 TEST(TeamFailures, ReplicasOfOneWorkerThatDoNotFitTogetherAreNamedOnAllWorkers) {
   TestJob job(2, 2);
   job.OnWorkers([](TestWorker& worker) {
-    const Status status =
-        worker
-            .Run(ReplicaFn([&](ReplicaContext& replica, const Value&) {
-              const Ref<Value> mine = replica.replica_id() == 3 ? VectorOf<float>({1, 2})
-                                                                : VectorOf<float>({1});
-              return replica.AllReduce(ReduceOp::kSum, *mine, {});
-            }))
-            .status();
+    const Status status = worker
+                              .Run(ReplicaFn([&](ReplicaContext& replica, const Value&) {
+                                const Ref<Value> mine = replica.replica_id() == 3
+                                                            ? VectorOf<float>({1, 2})
+                                                            : VectorOf<float>({1});
+                                return replica.AllReduce(ReduceOp::kSum, *mine, {});
+                              }))
+                              .status();
     EXPECT_TRUE(Fails(status,
                       worker.index == 1 ? StatusCode::kInvalidArgument : StatusCode::kAborted,
                       {"replica 2", "float32[1]", "replica 3", "float32[2]"}));
@@ -168,17 +168,15 @@ Status Update(TestWorker& worker, const Ref<Variable>& variable, bool add) {
 
 Status ReduceInRun(TestWorker& worker, ReduceOp op, const Ref<Value>& value) {
   return worker
-      .Run(ReplicaFn([&](ReplicaContext& replica, const Value&) {
-        return replica.AllReduce(op, *value, {});
-      }))
+      .Run(ReplicaFn(
+          [&](ReplicaContext& replica, const Value&) { return replica.AllReduce(op, *value, {}); }))
       .status();
 }
 
 Status MergeInRun(TestWorker& worker) {
   static const char identity = 0;
-  const Ref<Function> merge = Fn([](Context&, const Value&) -> Result<Ref<Value>> {
-    return Value::None();
-  });
+  const Ref<Function> merge =
+      Fn([](Context&, const Value&) -> Result<Ref<Value>> { return Value::None(); });
   return worker
       .Run(ReplicaFn([&](ReplicaContext& replica, const Value&) {
         return replica.MergeCall(*merge, &identity, nullptr, {});
@@ -211,10 +209,8 @@ std::vector<Contradiction> Contradictions() {
       // The same dtype, shape and reduction: only the label tells them apart.
       {"AllReduceAndUpdate", {all_reduce, add}, {"all_reduce 'SUM'", "assign_add of variable 'w'"}},
       {"AddAndAssign",
-       {add,
-        [](TestWorker& worker, const Ref<Variable>& variable) {
-          return Update(worker, variable, false);
-        }},
+       {add, [](TestWorker& worker,
+                const Ref<Variable>& variable) { return Update(worker, variable, false); }},
        {"assign_add of variable 'w'", "assign of variable 'w'"}},
       {"AllReduceAndMerge",
        {all_reduce, [](TestWorker& worker, const Ref<Variable>&) { return MergeInRun(worker); }},

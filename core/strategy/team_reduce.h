@@ -30,7 +30,7 @@ struct TeamFold {
   ReduceOp op = ReduceOp::kSum;
   DType dtype = DType::kInvalid;
   int64_t num_replicas = 1;
-  Ref<Tensor> folded;     // the result, or its form
+  Ref<Tensor> folded;  // the result, or its form
   bool is_result = true;
 
   // Writes the result, contiguous and of `dtype`. It cannot fail.
@@ -43,14 +43,15 @@ struct TeamFold {
 Status CheckSameTensors(std::span<const Tensor* const> tensors, int64_t first_replica,
                         std::string_view what);
 
-// Folds tensors[i][replica], of the replicas of this worker, over all workers: one TeamFold for each
-// i, in one call of the channel. The tensors of one i have the same dtype and shape, for which `op`
-// is defined. `targets` is empty, or gives for each i a tensor that may hold a result that needs no
-// conversion (null: none).
-Result<std::vector<TeamFold>> ReduceOverTeam(
-    TeamChannel& channel, const TeamLabel& label, ReduceOp op,
-    std::span<const std::vector<const Tensor*>> tensors, std::span<Tensor* const> targets,
-    const CallOptions& call);
+// Folds tensors[i][replica], of the replicas of this worker, over all workers: one TeamFold for
+// each i, in one call of the channel. The tensors of one i have the same dtype and shape, for which
+// `op` is defined. `targets` is empty, or gives for each i a tensor that may hold a result that
+// needs no conversion (null: none).
+Result<std::vector<TeamFold>> ReduceOverTeam(TeamChannel& channel, const TeamLabel& label,
+                                             ReduceOp op,
+                                             std::span<const std::vector<const Tensor*>> tensors,
+                                             std::span<Tensor* const> targets,
+                                             const CallOptions& call);
 
 // The results themselves, with the check of CheckSameTensors.
 Result<std::vector<Ref<Tensor>>> ReduceOverTeam(TeamChannel& channel, const TeamLabel& label,

@@ -58,15 +58,15 @@ TEST_P(TeamStrategyTest, NumbersReplicasThroughAllWorkers) {
     EXPECT_EQ(strategy.worker(), worker.index);
     EXPECT_EQ(strategy.num_workers(), static_cast<int64_t>(workers()));
     EXPECT_EQ(strategy.team(), worker.team.get());
-    const Ref<Value> ids = worker
-                               .Run(ReplicaFn([&](ReplicaContext& replica, const Value&) {
-                                 EXPECT_EQ(replica.num_replicas(), total());
-                                 EXPECT_EQ(replica.replica_id(),
-                                           worker.index * replicas() +
-                                               static_cast<int64_t>(replica.local_replica()));
-                                 return Result<Ref<Value>>(ScalarOf(replica.replica_id()));
-                               }))
-                               .value();
+    const Ref<Value> ids =
+        worker
+            .Run(ReplicaFn([&](ReplicaContext& replica, const Value&) {
+              EXPECT_EQ(replica.num_replicas(), total());
+              EXPECT_EQ(replica.replica_id(),
+                        worker.index * replicas() + static_cast<int64_t>(replica.local_replica()));
+              return Result<Ref<Value>>(ScalarOf(replica.replica_id()));
+            }))
+            .value();
     std::vector<std::string> expected;
     for (int64_t i = 0; i < replicas(); ++i) {
       expected.push_back(std::to_string(worker.index * replicas() + i));
@@ -76,15 +76,15 @@ TEST_P(TeamStrategyTest, NumbersReplicasThroughAllWorkers) {
     const Ref<Function> from_id = Fn([](Context&, const Value& in) -> Result<Ref<Value>> {
       return in.Find("replica_id_in_sync_group");
     });
-    EXPECT_EQ(LocalTexts(worker.strategy,
-                         worker.strategy->CreateValues(*from_id, worker.Hang()).value()),
-              expected);
+    EXPECT_EQ(
+        LocalTexts(worker.strategy, worker.strategy->CreateValues(*from_id, worker.Hang()).value()),
+        expected);
   });
 }
 
 TEST_P(TeamStrategyTest, AllReduceGivesEveryReplicaTheFoldOfAllOfEveryDType) {
   TestJob job(workers(), replicas());
-  const DType dtypes[] = {DType::kInt8,    DType::kInt32,    DType::kInt64,   DType::kUint8,
+  const DType dtypes[] = {DType::kInt8,    DType::kInt32,    DType::kInt64,    DType::kUint8,
                           DType::kUint64,  DType::kFloat16,  DType::kBfloat16, DType::kFloat32,
                           DType::kFloat64, DType::kComplex64};
   const ReduceOp ops[] = {ReduceOp::kSum, ReduceOp::kMean, ReduceOp::kMin, ReduceOp::kMax};
@@ -97,8 +97,7 @@ TEST_P(TeamStrategyTest, AllReduceGivesEveryReplicaTheFoldOfAllOfEveryDType) {
           const Ref<Tensor> expected = ReferenceFold(op, total(), n, dtype);
           Result<Ref<Value>> result =
               worker.Run(ReplicaFn([&](ReplicaContext& replica, const Value&) {
-                const Ref<Value> mine =
-                    Value::OfTensor(NumbersOf(replica.replica_id(), n, dtype));
+                const Ref<Value> mine = Value::OfTensor(NumbersOf(replica.replica_id(), n, dtype));
                 Result<Ref<Value>> sum = replica.AllReduce(op, *mine, {});
                 if (sum.ok()) {
                   EXPECT_TRUE((*sum)->AsTensor()->ContentsEqual(*expected))
@@ -184,9 +183,9 @@ TEST_P(TeamStrategyTest, IntegerMeansAreExactWhereSumsWouldWrap) {
   job.OnWorkers([&](TestWorker& worker) {
     worker
         .Run(ReplicaFn([&](ReplicaContext& replica, const Value&) {
-          const Ref<Value> mine = Value::Tuple(
-              {VectorOf<int64_t>({kLarge, -kLarge, -7}), VectorOf<uint64_t>({kLargest}),
-               VectorOf<int8_t>({127, -128})});
+          const Ref<Value> mine =
+              Value::Tuple({VectorOf<int64_t>({kLarge, -kLarge, -7}),
+                            VectorOf<uint64_t>({kLargest}), VectorOf<int8_t>({127, -128})});
           Result<Ref<Value>> mean = replica.AllReduce(ReduceOp::kMean, *mine, {});
           EXPECT_TRUE(mean.ok()) << mean.status().ToString();
           EXPECT_TRUE((*mean)->ContentsEqual(*mine)) << (*mean)->ToString();
@@ -238,11 +237,12 @@ TEST_P(TeamStrategyTest, MergeFunctionsRunOncePerWorkerAndMayReduceOverAll) {
     const Ref<Value> sums =
         worker
             .Run(ReplicaFn([&](ReplicaContext& replica, const Value&) {
-              return replica.MergeCall(
-                  *merge, &identity, Value::Tuple({ScalarOf(replica.replica_id())}).get(), {});
+              return replica.MergeCall(*merge, &identity,
+                                       Value::Tuple({ScalarOf(replica.replica_id())}).get(), {});
             }))
             .value();
-    EXPECT_THAT(LocalTexts(worker.strategy, sums), Each(std::to_string(total() * (total() - 1) / 2)));
+    EXPECT_THAT(LocalTexts(worker.strategy, sums),
+                Each(std::to_string(total() * (total() - 1) / 2)));
     EXPECT_EQ(calls, 1);
   });
 }
@@ -261,10 +261,10 @@ TEST_P(TeamStrategyTest, ReducesAndGathersWhatRunReturnedOverAllWorkers) {
                 mine.push_back(static_cast<float>(i));
               }
               return Value::Dict(
-                  {{"rows", Value::OfTensor(Tensor::FromSpan<float>(
-                                                Shape({static_cast<int64_t>(mine.size())}),
-                                                std::span<const float>(mine))
-                                                .value())},
+                  {{"rows", Value::OfTensor(
+                                Tensor::FromSpan<float>(Shape({static_cast<int64_t>(mine.size())}),
+                                                        std::span<const float>(mine))
+                                    .value())},
                    {"id", ScalarOf(replica.replica_id())},
                    {"none", Value::None()}});
             }))
@@ -292,18 +292,16 @@ TEST_P(TeamStrategyTest, ReducesAndGathersWhatRunReturnedOverAllWorkers) {
                   ->AsTensor()
                   ->item<float>(),
               sum);
-    EXPECT_EQ(worker.strategy->Gather(*just_rows, 0, call)
-                  .value()
-                  ->AsTensor()
-                  ->ContentsToString(100),
-              gathered);
+    EXPECT_EQ(
+        worker.strategy->Gather(*just_rows, 0, call).value()->AsTensor()->ContentsToString(100),
+        gathered);
     const Ref<Value> id = rows->Find("id").value();
     const Ref<Value> both = Value::Tuple({id, rows->Find("none").value()});
-    EXPECT_EQ(worker.strategy->Reduce(ReduceOp::kSum, *both, std::nullopt, call).value()->ToString(),
-              Format("({}, None)", total() * (total() - 1) / 2));
     EXPECT_EQ(
-        worker.strategy->Reduce(ReduceOp::kMean, *id, std::nullopt, call).value()->ToString(),
-        std::to_string((total() - 1) / 2));
+        worker.strategy->Reduce(ReduceOp::kSum, *both, std::nullopt, call).value()->ToString(),
+        Format("({}, None)", total() * (total() - 1) / 2));
+    EXPECT_EQ(worker.strategy->Reduce(ReduceOp::kMean, *id, std::nullopt, call).value()->ToString(),
+              std::to_string((total() - 1) / 2));
     EXPECT_EQ(worker.strategy->LocalResults(*id).value()->num_children(),
               static_cast<size_t>(replicas()));
   });
@@ -338,8 +336,7 @@ TEST(MakeTeamStrategy, AWorkerWithoutATeamIsAlone) {
 TEST(MakeTeamStrategy, UnequalNumbersOfReplicasAreAnErrorOnAllWorkers) {
   TestJob job(3, std::vector<int64_t>{2, 2, 1});
   job.OnWorkers([](TestWorker& worker) {
-    EXPECT_TRUE(Fails(worker.Make(worker.index == 2 ? 1 : 2).status(),
-                      StatusCode::kInvalidArgument,
+    EXPECT_TRUE(Fails(worker.Make(worker.index == 2 ? 1 : 2).status(), StatusCode::kInvalidArgument,
                       {"equally many replicas", "worker 0", "has 2", "worker 2", "has 1"}));
   });
 }

@@ -1,5 +1,5 @@
-// What a write of `tensor` does, by synchronization, place and aggregation (N replicas; "fold" is the
-// replicas' tensors summed, averaged, or replica 0's):
+// What a write of `tensor` does, by synchronization, place and aggregation (N replicas; "fold" is
+// the replicas' tensors summed, averaged, or replica 0's):
 //
 //              in a replica's function             outside
 //   ON_WRITE   NONE: INVALID_ARGUMENT              every copy: copy op tensor
@@ -32,20 +32,28 @@ namespace tutti {
 
 const char* SynchronizationName(Synchronization synchronization) {
   switch (synchronization) {
-    case Synchronization::kAuto: return "AUTO";
-    case Synchronization::kNone: return "NONE";
-    case Synchronization::kOnWrite: return "ON_WRITE";
-    case Synchronization::kOnRead: return "ON_READ";
+    case Synchronization::kAuto:
+      return "AUTO";
+    case Synchronization::kNone:
+      return "NONE";
+    case Synchronization::kOnWrite:
+      return "ON_WRITE";
+    case Synchronization::kOnRead:
+      return "ON_READ";
   }
   return "invalid";
 }
 
 const char* AggregationName(Aggregation aggregation) {
   switch (aggregation) {
-    case Aggregation::kNone: return "NONE";
-    case Aggregation::kSum: return "SUM";
-    case Aggregation::kMean: return "MEAN";
-    case Aggregation::kOnlyFirstReplica: return "ONLY_FIRST_REPLICA";
+    case Aggregation::kNone:
+      return "NONE";
+    case Aggregation::kSum:
+      return "SUM";
+    case Aggregation::kMean:
+      return "MEAN";
+    case Aggregation::kOnlyFirstReplica:
+      return "ONLY_FIRST_REPLICA";
   }
   return "invalid";
 }
@@ -56,9 +64,8 @@ Variable::Variable(Ref<Strategy> strategy, const Tensor& initial, const Variable
     : strategy_(std::move(strategy)),
       dtype_(initial.dtype()),
       shape_(initial.shape()),
-      synchronization_(options.synchronization == Synchronization::kAuto
-                           ? Synchronization::kOnWrite
-                           : options.synchronization),
+      synchronization_(options.synchronization == Synchronization::kAuto ? Synchronization::kOnWrite
+                                                                         : options.synchronization),
       aggregation_(options.aggregation),
       trainable_(options.trainable.value_or(synchronization_ != Synchronization::kOnRead)) {}
 
@@ -69,14 +76,16 @@ namespace {
 Status CheckOptions(const Strategy& strategy, const Tensor& initial,
                     const VariableOptions& options) {
   if (SynchronizationName(options.synchronization) == std::string_view("invalid")) {
-    return InvalidArgument("variable '{}': {} is no synchronization; choose AUTO, NONE, ON_WRITE or "
-                           "ON_READ",
-                           options.name, static_cast<int32_t>(options.synchronization));
+    return InvalidArgument(
+        "variable '{}': {} is no synchronization; choose AUTO, NONE, ON_WRITE or "
+        "ON_READ",
+        options.name, static_cast<int32_t>(options.synchronization));
   }
   if (AggregationName(options.aggregation) == std::string_view("invalid")) {
-    return InvalidArgument("variable '{}': {} is no aggregation; choose NONE, SUM, MEAN or "
-                           "ONLY_FIRST_REPLICA",
-                           options.name, static_cast<int32_t>(options.aggregation));
+    return InvalidArgument(
+        "variable '{}': {} is no aggregation; choose NONE, SUM, MEAN or "
+        "ONLY_FIRST_REPLICA",
+        options.name, static_cast<int32_t>(options.aggregation));
   }
   if (options.synchronization == Synchronization::kNone && strategy.num_replicas_in_sync() > 1) {
     return InvalidArgument(
@@ -86,7 +95,8 @@ Status CheckOptions(const Strategy& strategy, const Tensor& initial,
   }
   if (options.synchronization == Synchronization::kOnRead && options.trainable.value_or(false)) {
     return InvalidArgument(
-        "variable '{}': a trainable variable cannot be ON_READ; choose ON_WRITE, or trainable=false",
+        "variable '{}': a trainable variable cannot be ON_READ; choose ON_WRITE, or "
+        "trainable=false",
         options.name);
   }
   if (initial.dtype() == DType::kBytes) {
@@ -145,12 +155,11 @@ Status Variable::AgreeOverTeam(TeamChannel& team, const Tensor& initial,
   const Synchronization synchronization = options.synchronization == Synchronization::kAuto
                                               ? Synchronization::kOnWrite
                                               : options.synchronization;
-  const bool trainable =
-      options.trainable.value_or(synchronization != Synchronization::kOnRead);
-  std::string mine = Format("'{}' {}, {}, aggregation {}{}", options.name, initial.SpecString(),
-                            SynchronizationName(synchronization),
-                            AggregationName(options.aggregation),
-                            trainable ? ", trainable" : ", not trainable");
+  const bool trainable = options.trainable.value_or(synchronization != Synchronization::kOnRead);
+  std::string mine =
+      Format("'{}' {}, {}, aggregation {}{}", options.name, initial.SpecString(),
+             SynchronizationName(synchronization), AggregationName(options.aggregation),
+             trainable ? ", trainable" : ", not trainable");
   TUTTI_ASSIGN_OR_RETURN(
       const std::vector<std::string> all,
       team.Exchange(TeamLabel{"creating a variable"}, status, std::move(mine), call));
@@ -205,7 +214,8 @@ Result<Ref<Tensor>> Variable::ReadAggregated(const CallOptions& options) const {
   if (strategy_->num_replicas_in_sync() == 1) return ReadCopy(0);
   if (aggregation_ == Aggregation::kNone) {
     return InvalidArgument(
-        "read: variable '{}' is ON_READ with aggregation NONE, so that its {} copies have no common "
+        "read: variable '{}' is ON_READ with aggregation NONE, so that its {} copies have no "
+        "common "
         "value; read single copies (local results), or choose SUM, MEAN or ONLY_FIRST_REPLICA",
         name(), strategy_->num_replicas_in_sync());
   }
@@ -237,9 +247,9 @@ Result<Ref<Tensor>> Variable::ReadOverTeam(const CallOptions& options) const {
   const ReduceOp op = aggregation_ == Aggregation::kSum ? ReduceOp::kSum : ReduceOp::kMean;
   Status reducible = CheckReducible(op, dtype_);
   if (!reducible.ok()) return team.Abort(std::move(reducible).WithPrefix(label.ToString()));
-  TUTTI_ASSIGN_OR_RETURN(std::vector<Ref<Tensor>> result,
-                         ReduceOverTeam(team, label, op, std::span(&values, 1),
-                                        strategy_->first_replica(), options));
+  TUTTI_ASSIGN_OR_RETURN(
+      std::vector<Ref<Tensor>> result,
+      ReduceOverTeam(team, label, op, std::span(&values, 1), strategy_->first_replica(), options));
   return std::move(result[0]);
 }
 
@@ -261,9 +271,12 @@ Result<const Tensor*> Variable::Data(const Context* context) const {
 
 const char* Variable::WriteName(Write write) {
   switch (write) {
-    case Write::kAssign: return "assign";
-    case Write::kAdd: return "assign_add";
-    case Write::kSub: return "assign_sub";
+    case Write::kAssign:
+      return "assign";
+    case Write::kAdd:
+      return "assign_add";
+    case Write::kSub:
+      return "assign_sub";
   }
   return "write";
 }
@@ -275,8 +288,8 @@ Status Variable::CheckTensor(Write write, const Tensor& tensor) const {
         .With("dtype", DTypeName(dtype_));
   }
   if (tensor.shape() != shape_) {
-    return InvalidArgument("{}: variable '{}' has shape {}, the tensor {}", WriteName(write), name(),
-                           shape_.ToString(), tensor.shape().ToString());
+    return InvalidArgument("{}: variable '{}' has shape {}, the tensor {}", WriteName(write),
+                           name(), shape_.ToString(), tensor.shape().ToString());
   }
   if (write != Write::kAssign && !IsNumeric(dtype_)) {
     return InvalidArgument("{}: variable '{}' is {}, which can be assigned only", WriteName(write),
@@ -310,9 +323,12 @@ Status Variable::UpdateCopy(Write write, size_t i, const Tensor& tensor) {
   std::lock_guard<std::mutex> lock(copy.mutex);
   Tensor* storage = copy.storage.get();
   switch (write) {
-    case Write::kAssign: return CopyInto(*operand, storage);
-    case Write::kAdd: return BinaryInPlace(BinaryOp::kAdd, storage, *operand);
-    case Write::kSub: return BinaryInPlace(BinaryOp::kSub, storage, *operand);
+    case Write::kAssign:
+      return CopyInto(*operand, storage);
+    case Write::kAdd:
+      return BinaryInPlace(BinaryOp::kAdd, storage, *operand);
+    case Write::kSub:
+      return BinaryInPlace(BinaryOp::kSub, storage, *operand);
   }
   return OkStatus();
 }
@@ -329,7 +345,7 @@ Status Variable::Update(Write write, Context* context, const Tensor& tensor,
                         const CallOptions& options) {
   const char* what = WriteName(write);
   TUTTI_RETURN_IF_ERROR(strategy_->environment().CheckUsable(what));
-  TUTTI_ASSIGN_OR_RETURN(ReplicaContext* replica, FindReplica(context, what));
+  TUTTI_ASSIGN_OR_RETURN(ReplicaContext * replica, FindReplica(context, what));
   TUTTI_RETURN_IF_ERROR(CheckTensor(write, tensor));
   const bool on_read = synchronization_ == Synchronization::kOnRead;
   if (replica != nullptr) {
@@ -339,7 +355,8 @@ Status Variable::Update(Write write, Context* context, const Tensor& tensor,
     if (!strategy_->is_mirrored()) return UpdateAllCopies(write, tensor);
     if (aggregation_ == Aggregation::kNone) {
       return InvalidArgument(
-          "{}: variable '{}' was made with aggregation NONE, so that what the replicas write cannot "
+          "{}: variable '{}' was made with aggregation NONE, so that what the replicas write "
+          "cannot "
           "become one value; create it with SUM, MEAN or ONLY_FIRST_REPLICA",
           what, name());
     }
@@ -351,7 +368,8 @@ Status Variable::Update(Write write, Context* context, const Tensor& tensor,
   if (on_read && aggregation_ == Aggregation::kSum && num_replicas > 1) {
     if (write != Write::kAssign) {
       return InvalidArgument(
-          "{}: variable '{}' is ON_READ with aggregation SUM; outside of replicas it can be assigned "
+          "{}: variable '{}' is ON_READ with aggregation SUM; outside of replicas it can be "
+          "assigned "
           "only, or written by the replicas themselves",
           what, name());
     }

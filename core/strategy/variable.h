@@ -6,9 +6,9 @@
 // every copy gets the same bits. ON_READ: each replica writes its own copy; a read from outside
 // aggregates the copies. The table of what each write does stands in variable.cc.
 //
-// Under several workers a merge is one over all of them, and so are the making of a variable and the
-// read of an ON_READ variable from outside: every worker makes these calls in the same order. A write
-// from outside concerns the own worker's copies only.
+// Under several workers a merge is one over all of them, and so are the making of a variable and
+// the read of an ON_READ variable from outside: every worker makes these calls in the same order. A
+// write from outside concerns the own worker's copies only.
 //
 // Every function takes the context that it is called from: a replica's own inside run, null
 // (cross-replica) elsewhere. Threads: any; data() and copy() are the live memory, which nobody
@@ -59,8 +59,8 @@ struct VariableOptions {
 
 class Variable final : public RefCounted, public Printable, public Saveable {
  public:
-  // A copy of `initial` on every local replica, in memory of its own. INVALID_ARGUMENT for bytes, for
-  // synchronization NONE with several replicas, and for a trainable variable that is ON_READ.
+  // A copy of `initial` on every local replica, in memory of its own. INVALID_ARGUMENT for bytes,
+  // for synchronization NONE with several replicas, and for a trainable variable that is ON_READ.
   // Collective under several workers: all get worker 0's initial value; INVALID_ARGUMENT on all of
   // them, naming both, when they make different variables.
   static Result<Ref<Variable>> Create(Ref<Strategy> strategy, const Tensor& initial,
@@ -70,8 +70,8 @@ class Variable final : public RefCounted, public Printable, public Saveable {
   // ---- Reading ----
 
   // A copy of the value: of this replica's copy in replica context; outside, of the first copy
-  // (ON_WRITE) or of the copies of all workers aggregated (ON_READ; INVALID_ARGUMENT with aggregation
-  // NONE and several replicas).
+  // (ON_WRITE) or of the copies of all workers aggregated (ON_READ; INVALID_ARGUMENT with
+  // aggregation NONE and several replicas).
   Result<Ref<Tensor>> Read(const Context* context, const CallOptions& options) const;
   // The live memory of this replica's copy (outside: of the first), read-only; as long-lived as the
   // variable.
@@ -137,8 +137,8 @@ class Variable final : public RefCounted, public Printable, public Saveable {
   static Status AgreeOverTeam(TeamChannel& team, const Tensor& initial,
                               const VariableOptions& options, const Status& status,
                               const CallOptions& call);
-  // The replica context that `context` is, null for cross-replica. FAILED_PRECONDITION when the call
-  // comes from another place than it says, or from another strategy's replica.
+  // The replica context that `context` is, null for cross-replica. FAILED_PRECONDITION when the
+  // call comes from another place than it says, or from another strategy's replica.
   Result<ReplicaContext*> FindReplica(const Context* context, const char* what) const;
 
   const Ref<Strategy> strategy_;

@@ -29,15 +29,14 @@ class VariableTest : public StrategyTest {
 
   // Each replica writes 2 * (replica + 1).
   Status WriteFromReplicas(const Ref<Strategy>& strategy, const Ref<Variable>& variable,
-                           Status (Variable::*write)(Context*, const Tensor&,
-                                                     const CallOptions&)) {
-    return RunStatus(
-        strategy, ReplicaFn([&](ReplicaContext& replica, const Value&) -> Result<Ref<Value>> {
-          const auto number = static_cast<float>(2 * (replica.replica_id() + 1));
-          TUTTI_RETURN_IF_ERROR(
-              (variable.get()->*write)(&replica, *Tensor::Scalar<float>(number), {}));
-          return Value::None();
-        }));
+                           Status (Variable::*write)(Context*, const Tensor&, const CallOptions&)) {
+    return RunStatus(strategy,
+                     ReplicaFn([&](ReplicaContext& replica, const Value&) -> Result<Ref<Value>> {
+                       const auto number = static_cast<float>(2 * (replica.replica_id() + 1));
+                       TUTTI_RETURN_IF_ERROR(
+                           (variable.get()->*write)(&replica, *Tensor::Scalar<float>(number), {}));
+                       return Value::None();
+                     }));
   }
 
   std::vector<float> Copies(const Variable& variable) {
@@ -138,8 +137,7 @@ TEST_F(VariableTest, LargeUpdatesAreSharedOutAndGiveTheSameBitsAsOneFold) {
                                         std::pair(Aggregation::kMean, ReduceOp::kMean)}) {
     const Ref<Tensor> fold = tutti::Reduce(op, pointers).value();
     const Ref<Tensor> expected = Binary(BinaryOp::kSub, *initial, *fold).value();
-    const Ref<Variable> variable =
-        Make(strategy, initial, Synchronization::kOnWrite, aggregation);
+    const Ref<Variable> variable = Make(strategy, initial, Synchronization::kOnWrite, aggregation);
     MustRun(strategy, ReplicaFn([&](ReplicaContext& replica, const Value&) -> Result<Ref<Value>> {
               const Tensor& mine = *deltas[static_cast<size_t>(replica.replica_id())];
               TUTTI_RETURN_IF_ERROR(variable->AssignSub(&replica, mine, {}));
@@ -157,14 +155,14 @@ TEST_F(VariableTest, AReplicaReadsWhatItsMergedWriteLeft) {
   const Ref<Strategy> strategy = Mirrored(2);
   const Ref<Variable> variable =
       Make(strategy, Tensor::Scalar<float>(1), Synchronization::kOnWrite, Aggregation::kSum);
-  const Ref<Value> seen = MustRun(
-      strategy, ReplicaFn([&](ReplicaContext& replica, const Value&) -> Result<Ref<Value>> {
-        TUTTI_RETURN_IF_ERROR(variable->AssignAdd(&replica, *Tensor::Scalar<float>(1), {}));
-        TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> value, variable->Read(&replica, {}));
-        TUTTI_ASSIGN_OR_RETURN(const Tensor* data, variable->Data(&replica));
-        EXPECT_EQ(data, &variable->copy(static_cast<size_t>(replica.replica_id())));
-        return Value::OfTensor(std::move(value));
-      }));
+  const Ref<Value> seen =
+      MustRun(strategy, ReplicaFn([&](ReplicaContext& replica, const Value&) -> Result<Ref<Value>> {
+                TUTTI_RETURN_IF_ERROR(variable->AssignAdd(&replica, *Tensor::Scalar<float>(1), {}));
+                TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> value, variable->Read(&replica, {}));
+                TUTTI_ASSIGN_OR_RETURN(const Tensor* data, variable->Data(&replica));
+                EXPECT_EQ(data, &variable->copy(static_cast<size_t>(replica.replica_id())));
+                return Value::OfTensor(std::move(value));
+              }));
   EXPECT_THAT(Local(strategy, seen), ElementsAre("3", "3"));
 }
 
@@ -188,8 +186,7 @@ TEST_F(VariableTest, ReplicasThatWriteDifferentVariablesGetAnErrorThatNamesBoth)
 TEST_F(VariableTest, ReplicasThatWriteInDifferentWaysGetAnErrorThatNamesBoth) {
   const Ref<Strategy> strategy = Mirrored(2);
   const auto one = Tensor::Scalar<float>(1);
-  const Ref<Variable> variable =
-      Make(strategy, one, Synchronization::kOnWrite, Aggregation::kSum);
+  const Ref<Variable> variable = Make(strategy, one, Synchronization::kOnWrite, Aggregation::kSum);
   const Status status = RunStatus(
       strategy, ReplicaFn([&](ReplicaContext& replica, const Value&) -> Result<Ref<Value>> {
         TUTTI_RETURN_IF_ERROR(replica.replica_id() == 0 ? variable->AssignAdd(&replica, *one, {})
@@ -202,9 +199,8 @@ TEST_F(VariableTest, ReplicasThatWriteInDifferentWaysGetAnErrorThatNamesBoth) {
 // ---- ON_READ. ----
 
 TEST_F(VariableTest, OnReadKeepsWritesOfReplicasApartAndAggregatesWhenRead) {
-  const std::map<Aggregation, float> expected = {{Aggregation::kSum, 6},
-                                                 {Aggregation::kMean, 3},
-                                                 {Aggregation::kOnlyFirstReplica, 2}};
+  const std::map<Aggregation, float> expected = {
+      {Aggregation::kSum, 6}, {Aggregation::kMean, 3}, {Aggregation::kOnlyFirstReplica, 2}};
   const Ref<Strategy> strategy = Mirrored(2);
   for (const auto& [aggregation, value] : expected) {
     const Ref<Variable> variable =
@@ -220,8 +216,8 @@ TEST_F(VariableTest, OnReadWithoutAggregationHasNoCommonValueOutside) {
   const Ref<Variable> variable =
       Make(strategy, Tensor::Scalar<float>(0), Synchronization::kOnRead, Aggregation::kNone);
   ASSERT_TRUE(WriteFromReplicas(strategy, variable, &Variable::Assign).ok());
-  EXPECT_TRUE(Fails(variable->Read(nullptr, {}).status(), StatusCode::kInvalidArgument,
-                    {"'v'", "NONE"}));
+  EXPECT_TRUE(
+      Fails(variable->Read(nullptr, {}).status(), StatusCode::kInvalidArgument, {"'v'", "NONE"}));
   EXPECT_THAT(Local(strategy, Value::OfLeaf(Leaf(LeafKind::kVariable, variable))),
               ElementsAre("2", "4"));
 }
@@ -294,8 +290,8 @@ TEST_F(VariableTest, DataShowsLaterWritesAndReadDoesNot) {
 
 TEST_F(VariableTest, AVariableCanBeAddedToItselfFromItsOwnMemory) {
   const Ref<Strategy> strategy = Mirrored(2);
-  const Ref<Variable> variable = Make(strategy, Tensor::Vector<float>({1, 2}),
-                                      Synchronization::kOnWrite, Aggregation::kSum);
+  const Ref<Variable> variable =
+      Make(strategy, Tensor::Vector<float>({1, 2}), Synchronization::kOnWrite, Aggregation::kSum);
   ASSERT_TRUE(variable->AssignAdd(nullptr, variable->copy(0), {}).ok());
   EXPECT_EQ(variable->copy(0).ToString(), "float32[2] [2 4]");
   EXPECT_EQ(variable->copy(1).ToString(), "float32[2] [2 4]");
@@ -308,8 +304,8 @@ TEST_F(VariableTest, AVariableCanBeAddedToItselfFromItsOwnMemory) {
 
 TEST_F(VariableTest, NamesBothDTypesAndBothShapes) {
   const Ref<Strategy> strategy = Mirrored(2);
-  const Ref<Variable> variable = Make(strategy, Tensor::Vector<float>({1, 2}),
-                                      Synchronization::kOnWrite, Aggregation::kSum);
+  const Ref<Variable> variable =
+      Make(strategy, Tensor::Vector<float>({1, 2}), Synchronization::kOnWrite, Aggregation::kSum);
   EXPECT_TRUE(Fails(variable->Assign(nullptr, *Tensor::Vector<int32_t>({1, 2}), {}),
                     StatusCode::kInvalidArgument, {"'v'", "float32", "int32"}));
   EXPECT_TRUE(Fails(variable->AssignSub(nullptr, *Tensor::Vector<float>({1, 2, 3}), {}),
@@ -350,14 +346,13 @@ TEST_F(VariableTest, AReplicaMustPassItsOwnContext) {
   const Ref<Strategy> strategy = Mirrored(2);
   const Ref<Strategy> other = Mirrored(2);
   const Ref<Tensor> one = Tensor::Scalar<float>(1);
-  const Ref<Variable> variable =
-      Make(strategy, one, Synchronization::kOnRead, Aggregation::kSum);
+  const Ref<Variable> variable = Make(strategy, one, Synchronization::kOnRead, Aggregation::kSum);
   const Ref<Variable> foreign = Make(other, one, Synchronization::kOnRead, Aggregation::kSum);
   MustRun(strategy, ReplicaFn([&](ReplicaContext& replica, const Value&) -> Result<Ref<Value>> {
-            EXPECT_TRUE(Fails(variable->Assign(nullptr, *one, {}),
-                              StatusCode::kFailedPrecondition, {"context"}));
-            EXPECT_TRUE(Fails(foreign->Assign(&replica, *one, {}),
-                              StatusCode::kFailedPrecondition, {"strategy"}));
+            EXPECT_TRUE(Fails(variable->Assign(nullptr, *one, {}), StatusCode::kFailedPrecondition,
+                              {"context"}));
+            EXPECT_TRUE(Fails(foreign->Assign(&replica, *one, {}), StatusCode::kFailedPrecondition,
+                              {"strategy"}));
             EXPECT_TRUE(Fails(Variable::Create(strategy, *one, {}).status(),
                               StatusCode::kFailedPrecondition));
             return Value::None();
@@ -367,15 +362,15 @@ TEST_F(VariableTest, AReplicaMustPassItsOwnContext) {
 TEST_F(VariableTest, AMergeFunctionWritesFromOutsideAndNotWithAReplicasContext) {
   const Ref<Strategy> strategy = Mirrored(2);
   const Ref<Tensor> one = Tensor::Scalar<float>(1);
-  const Ref<Variable> variable =
-      Make(strategy, one, Synchronization::kOnWrite, Aggregation::kSum);
+  const Ref<Variable> variable = Make(strategy, one, Synchronization::kOnWrite, Aggregation::kSum);
   MustRun(strategy, ReplicaFn([&](ReplicaContext& replica, const Value&) -> Result<Ref<Value>> {
-            const Ref<Function> merge = Fn([&](Context& context, const Value&) -> Result<Ref<Value>> {
-              EXPECT_TRUE(Fails(variable->AssignAdd(&replica, *one, {}),
-                                StatusCode::kFailedPrecondition, {"assign_add"}));
-              TUTTI_RETURN_IF_ERROR(variable->AssignAdd(&context, *one, {}));
-              return Value::None();
-            });
+            const Ref<Function> merge =
+                Fn([&](Context& context, const Value&) -> Result<Ref<Value>> {
+                  EXPECT_TRUE(Fails(variable->AssignAdd(&replica, *one, {}),
+                                    StatusCode::kFailedPrecondition, {"assign_add"}));
+                  TUTTI_RETURN_IF_ERROR(variable->AssignAdd(&context, *one, {}));
+                  return Value::None();
+                });
             return replica.MergeCall(*merge, nullptr, nullptr, {});
           }));
   EXPECT_THAT(Copies(*variable), ElementsAre(2, 2));

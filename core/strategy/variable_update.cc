@@ -36,10 +36,9 @@ Status VariableUpdate::FoldOverTeam(TeamChannel& team) {
   }
   const ReduceOp op =
       variable_.aggregation_ == Aggregation::kMean ? ReduceOp::kMean : ReduceOp::kSum;
-  TUTTI_ASSIGN_OR_RETURN(
-      own_plan_.operands,
-      ReduceOverTeam(team, label, op, std::span(&own_plan_.operands, 1),
-                     variable_.strategy_->first_replica(), options_));
+  TUTTI_ASSIGN_OR_RETURN(own_plan_.operands,
+                         ReduceOverTeam(team, label, op, std::span(&own_plan_.operands, 1),
+                                        variable_.strategy_->first_replica(), options_));
   return OkStatus();
 }
 
@@ -47,9 +46,8 @@ Status VariableUpdate::Execute(std::span<MergePart* const> parts) {
   const bool first_only = variable_.aggregation_ == Aggregation::kOnlyFirstReplica;
   const bool sum = variable_.aggregation_ == Aggregation::kSum;
   if (!first_only) {
-    TUTTI_RETURN_IF_ERROR(
-        CheckReducible(sum ? ReduceOp::kSum : ReduceOp::kMean, variable_.dtype_)
-            .WithPrefix(Describe()));
+    TUTTI_RETURN_IF_ERROR(CheckReducible(sum ? ReduceOp::kSum : ReduceOp::kMean, variable_.dtype_)
+                              .WithPrefix(Describe()));
   }
   for (MergePart* part : parts.first(first_only ? 1 : parts.size())) {
     TUTTI_ASSIGN_OR_RETURN(const Ref<Tensor> operand,
@@ -81,8 +79,8 @@ void VariableUpdate::DoShare(size_t replica, size_t num_replicas) {
   UpdateRange(*plan_, element(i), element(i + 1));
 }
 
-// The operations are defined for the dtype (Execute and CheckTensor have asked), so that they cannot
-// fail.
+// The operations are defined for the dtype (Execute and CheckTensor have asked), so that they
+// cannot fail.
 void VariableUpdate::UpdateRange(const Plan& plan, int64_t begin, int64_t end) const {
   const DType dtype = variable_.dtype_;
   const size_t item = ItemSize(dtype);
@@ -106,7 +104,9 @@ void VariableUpdate::UpdateRange(const Plan& plan, int64_t begin, int64_t end) c
     for (const auto& copy : variable_.copies_) {
       char* target = static_cast<char*>(copy->storage->mutable_data()) + offset;
       switch (write_) {
-        case Variable::Write::kAssign: std::memcpy(target, delta, bytes); break;
+        case Variable::Write::kAssign:
+          std::memcpy(target, delta, bytes);
+          break;
         case Variable::Write::kAdd:
           (void)BinaryElements(BinaryOp::kAdd, dtype, target, delta, target, n);
           break;

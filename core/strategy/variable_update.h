@@ -5,8 +5,8 @@
 // are cut into one range per replica, and every replica does its own: which thread does an element
 // decides nothing about its bits.
 //
-// Under several workers the replicas' tensors are folded over all of them first (team_reduce.h), and
-// that one tensor is written as above; ONLY_FIRST_REPLICA is worker 0's replica 0.
+// Under several workers the replicas' tensors are folded over all of them first (team_reduce.h),
+// and that one tensor is written as above; ONLY_FIRST_REPLICA is worker 0's replica 0.
 
 #ifndef TUTTI_CORE_STRATEGY_VARIABLE_UPDATE_H_
 #define TUTTI_CORE_STRATEGY_VARIABLE_UPDATE_H_
@@ -51,7 +51,7 @@ class VariableUpdate final : public MergePart {
  private:
   // What all replicas need: made by replica 0's part, read by all.
   struct Plan {
-    std::vector<Ref<Tensor>> operands;  // contiguous, in the order of the replicas
+    std::vector<Ref<Tensor>> operands;                // contiguous, in the order of the replicas
     std::vector<std::unique_lock<std::mutex>> locks;  // on the copies
   };
 

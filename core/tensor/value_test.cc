@@ -154,7 +154,8 @@ TEST(Value, BroadcastsAPrefixOverAStructure) {
   EXPECT_EQ(full->ToString(), "{'a': (5, 5), 'b': 6}");
   EXPECT_EQ(Number(7)->BroadcastTo(Sample()->spec_ref(), "padding").value()->ToString(),
             "{'a': (7, 7), 'b': 7}");
-  const Ref<Value> wrong = Value::Dict({{"a", Value::Tuple({Number(1)})}, {"b", Number(6)}}).value();
+  const Ref<Value> wrong =
+      Value::Dict({{"a", Value::Tuple({Number(1)})}, {"b", Number(6)}}).value();
   EXPECT_THAT(Message(wrong->BroadcastTo(Sample()->spec_ref(), "padding").status()),
               HasSubstr("padding: structures differ at [\"a\"]"));
 }
