@@ -1,0 +1,147 @@
+"""Two hosts, made of network namespaces: workers that share no loopback and no Unix sockets.
+
+    hosts_test.py FAULT_WORKER
+
+Exit status 77 (skipped) where the kernel or the user's rights give no network namespaces.
+"""
+
+import json
+import os
+import re
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import unittest
+
+PROGRAM = sys.argv[1]
+HANG_S = 60
+ADDRESSES = ("10.77.0.1", "10.77.0.2")
+PORT = 2222
+
+
+def ip(*arguments, check=True):
+    return subprocess.run(["ip", *arguments], check=check, capture_output=True, text=True)
+
+
+class Hosts:
+    """Two namespaces with a cable between them."""
+
+    def __init__(self):
+        mark = f"tutti{os.getpid()}"
+        self.names = (f"{mark}a", f"{mark}b")
+        self.ends = (f"tva{os.getpid()}", f"tvb{os.getpid()}")
+
+    def __enter__(self):
+        for name in self.names:
+            ip("netns", "add", name)
+        ip("link", "add", self.ends[0], "type", "veth", "peer", "name", self.ends[1])
+        for name, end, address in zip(self.names, self.ends, ADDRESSES):
+            ip("link", "set", end, "netns", name)
+            ip("-n", name, "addr", "add", f"{address}/24", "dev", end)
+            ip("-n", name, "link", "set", end, "up")
+            ip("-n", name, "link", "set", "lo", "up")
+        return self
+
+    def __exit__(self, *failure):
+        for name in self.names:
+            ip("netns", "del", name, check=False)
+
+    def cut(self):
+        ip("-n", self.names[0], "link", "set", self.ends[0], "down")
+
+    def start(self, worker, *options, **variables):
+        config = {"cluster": {"worker": [f"{address}:{PORT}" for address in ADDRESSES]},
+                  "task": {"type": "worker", "index": worker}}
+        environment = {key: value for key, value in os.environ.items()
+                       if not key.startswith("TUTTI_")}
+        environment.update({"TF_CONFIG": json.dumps(config), **variables})
+        return subprocess.Popen(["ip", "netns", "exec", self.names[worker], PROGRAM, *options],
+                                env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                text=True)
+
+    def listening(self, worker):
+        """The local addresses of this host's listening sockets, without the ports."""
+        table = subprocess.run(["ip", "netns", "exec", self.names[worker], "cat", "/proc/net/tcp",
+                                "/proc/net/tcp6"], capture_output=True, text=True, check=True)
+        fields = (line.split() for line in table.stdout.splitlines())
+        return {line[1].partition(":")[0] for line in fields if len(line) > 3 and line[3] == "0A"}
+
+
+class HostsTest(unittest.TestCase):
+    def setUp(self):
+        self.hosts = self.enterContext(Hosts())
+        self.secret = {"TUTTI_JOB_SECRET": secrets.token_hex(32)}
+
+    def start(self, *options, **variables):
+        workers = [self.hosts.start(worker, *options, **self.secret, **variables)
+                   for worker in (0, 1)]
+        for worker in workers:
+            self.addCleanup(worker.stdout.close)
+            self.addCleanup(worker.wait)
+            self.addCleanup(worker.kill)
+        return workers
+
+    def test_workers_on_two_hosts_reach_each_other_over_tcp(self):
+        workers = self.start("--seconds", "2", TUTTI_LOG_LEVEL="info")
+        outputs = [worker.communicate(timeout=HANG_S)[0] for worker in workers]
+        for worker, output in zip(workers, outputs):
+            self.assertEqual(worker.returncode, 0, outputs)
+            self.assertRegex(output, r"uses 1 tcp")
+            self.assertRegex(output, r"(?m)^done calls=")
+
+    def test_sockets_listen_only_where_the_other_host_is(self):
+        workers = self.start("--seconds", "2")
+        for worker in workers:
+            while not worker.stdout.readline().startswith("ready "):
+                self.assertIsNone(worker.poll())
+        for worker, address in enumerate(ADDRESSES):
+            # As the kernel's tables write it; IPv6 wraps the same four bytes.
+            wanted = socket.inet_aton(address)[::-1].hex().upper()
+            listening = self.hosts.listening(worker)
+            self.assertTrue(listening)
+            for found in listening:
+                self.assertTrue(found.endswith(wanted), (found, wanted))
+
+    def test_a_cut_cable_is_silence_on_both_sides(self):
+        workers = self.start()
+        for worker in workers:
+            while not worker.stdout.readline().startswith("ready "):
+                self.assertIsNone(worker.poll())
+        self.hosts.cut()
+        for worker, other in zip(workers, (1, 0)):
+            output, _ = worker.communicate(timeout=HANG_S)
+            self.assertEqual(worker.returncode, 3, output)
+            self.assertRegex(output, rf"error UNAVAILABLE rank={other} .*has been silent")
+
+    def test_without_a_secret_no_job_starts_between_hosts(self):
+        self.secret = {}
+        for worker in self.start():
+            output, _ = worker.communicate(timeout=HANG_S)
+            self.assertEqual(worker.returncode, 3)
+            self.assertRegex(output, "error FAILED_PRECONDITION .*has no job secret.*openssl rand")
+
+    def test_a_host_that_cannot_be_reached_is_named(self):
+        self.hosts.cut()
+        _, alone = self.start(TUTTI_JOIN_TIMEOUT="2s")
+        output, _ = alone.communicate(timeout=HANG_S)
+        self.assertEqual(alone.returncode, 3)
+        self.assertRegex(output, rf"error UNAVAILABLE .*{re.escape(ADDRESSES[0])}:{PORT}")
+
+
+def can_make_hosts():
+    if os.geteuid() != 0 or shutil.which("ip") is None:
+        return False
+    try:
+        with Hosts():
+            return True
+    except subprocess.CalledProcessError:
+        return False
+
+
+if __name__ == "__main__":
+    if not can_make_hosts():
+        print("skipped: no network namespaces here (they take root and the command ip)")
+        sys.exit(77)
+    unittest.main(argv=sys.argv[:1])
