@@ -7,11 +7,9 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -28,6 +26,7 @@
 #include "core/base/real_environment.h"
 #include "core/cluster/cluster.h"
 #include "core/cluster/file_descriptor.h"
+#include "core/cluster/reserved_port_testing.h"
 
 extern char** environ;
 
@@ -98,17 +97,6 @@ class WorkerProcess final : public testing::Environment {
 };
 [[maybe_unused]] testing::Environment* const worker_process =
     testing::AddGlobalTestEnvironment(new WorkerProcess);
-
-int FreePort() {
-  const FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof(address);
-  EXPECT_EQ(::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), length), 0);
-  EXPECT_EQ(::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &length), 0);
-  return ntohs(address.sin_port);
-}
 
 // One worker, as its parent sees it.
 class Worker {
@@ -192,7 +180,7 @@ class Job {
   Job(int64_t num_workers, const std::vector<std::string>& modes, int64_t silence_limit_ms = 3000) {
     std::string addresses;
     for (int64_t i = 0; i < num_workers; ++i) {
-      addresses += Format("{}127.0.0.1:{}", i > 0 ? " " : "", FreePort());
+      addresses += Format("{}127.0.0.1:{}", i > 0 ? " " : "", ReservePort());
     }
     for (int64_t i = 0; i < num_workers; ++i) {
       const auto index = static_cast<size_t>(i);

@@ -23,6 +23,7 @@
 #include "core/base/simulated_environment.h"
 #include "core/cluster/file_descriptor.h"
 #include "core/cluster/peer_listener.h"
+#include "core/cluster/reserved_port_testing.h"
 
 namespace tutti {
 namespace {
@@ -255,18 +256,6 @@ TEST(Cluster, ADeadWorkerFailsWhatWaitsForItNamingIt) {
 
 // ---- Over gRPC: several workers of one process, each with a runtime environment of its own.
 
-// A port of loopback that was free a moment ago.
-int FreePort() {
-  const FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof(address);
-  EXPECT_EQ(::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), length), 0);
-  EXPECT_EQ(::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &length), 0);
-  return ntohs(address.sin_port);
-}
-
 bool CanConnect(const std::string& loopback_address) {
   const FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address = {};
@@ -281,7 +270,7 @@ class RealClusters {
  public:
   explicit RealClusters(int64_t num_workers) : secret(*JobSecret::Generate()) {
     for (int64_t i = 0; i < num_workers; ++i) {
-      addresses.push_back(Format("127.0.0.1:{}", FreePort()));
+      addresses.push_back(Format("127.0.0.1:{}", ReservePort()));
       environments.push_back(MakeRef<RealEnvironment>());
     }
     clusters.resize(static_cast<size_t>(num_workers));

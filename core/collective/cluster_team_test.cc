@@ -5,9 +5,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <spawn.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,6 +19,7 @@
 #include "core/base/real_environment.h"
 #include "core/cluster/cluster.h"
 #include "core/cluster/file_descriptor.h"
+#include "core/cluster/reserved_port_testing.h"
 #include "core/collective/usable_cores.h"
 #include "core/tensor/tensor.h"
 
@@ -30,20 +29,6 @@ namespace tutti {
 namespace {
 
 using testing::HasSubstr;
-
-int FreePort() {
-  const FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof(address);
-  auto* generic = reinterpret_cast<sockaddr*>(&address);
-  if (bind(socket.get(), generic, length) != 0 ||
-      getsockname(socket.get(), generic, &length) != 0) {
-    std::abort();
-  }
-  return ntohs(address.sin_port);
-}
 
 ClusterOptions OptionsOf(int64_t workers, int64_t worker, int port, const JobSecret& secret) {
   ClusterOptions options;
@@ -80,7 +65,7 @@ class ClusterTeamTest : public testing::TestWithParam<CollectiveTransport> {
   std::vector<Status> Run(int64_t workers,
                           const std::function<Status(ClusterTeam&, const CallOptions&)>& body) {
     const JobSecret secret = JobSecret::Generate().value();
-    const int port = FreePort();
+    const int port = ReservePort();
     std::vector<Status> statuses(static_cast<size_t>(workers));
     std::vector<std::thread> threads;
     for (int64_t worker = 0; worker < workers; ++worker) {
@@ -242,7 +227,7 @@ class ClusterTeamProcesses : public testing::TestWithParam<CollectiveTransport> 
 TEST_P(ClusterTeamProcesses, SurvivorsNameTheDeadWorker) {
   constexpr int kWorkers = 3;
   const std::string secret = JobSecret::Generate().value().text();
-  const int port = FreePort();
+  const int port = ReservePort();
   std::vector<pid_t> pids;
   for (int worker = 0; worker < kWorkers; ++worker) {
     const std::string variable = Format("{}={} {} {} {} {}", kWorkerVariable, kWorkers, worker,

@@ -2,16 +2,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
+#include <cstdlib>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/cluster/reserved_port_testing.h"
 #include "core/cluster/simple_cluster_resolver.h"
 #include "core/runtime/runtime.h"
 #include "core/strategy/strategy.h"
@@ -20,28 +19,6 @@ namespace tutti {
 namespace {
 
 constexpr int64_t kHangNs = 60 * kSecondNs;
-
-// A loopback port that stays ours: bound, and not listening.
-class Port {
- public:
-  Port() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    const int yes = 1;
-    ::setsockopt(socket_, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    EXPECT_EQ(::bind(socket_, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
-    socklen_t size = sizeof(address);
-    ::getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &size);
-    number_ = ntohs(address.sin_port);
-  }
-  ~Port() { ::close(socket_); }
-  std::string address() const { return Format("127.0.0.1:{}", number_); }
-
- private:
-  const int socket_;
-  int number_ = 0;
-};
 
 Ref<ClusterResolver> ResolverOf(const std::vector<std::string>& addresses, int64_t worker) {
   SimpleClusterResolver::Options options;
@@ -93,8 +70,8 @@ TEST(MultiWorker, AnEmptyClusterCannotBeJoined) {
 
 TEST(MultiWorker, StrategiesAndCommunicatorsOfARuntimeShareItsSeat) {
   ::setenv("TUTTI_JOB_SECRET", "a secret that only this test knows", 1);
-  const Port ports[2];
-  const std::vector<std::string> addresses = {ports[0].address(), ports[1].address()};
+  const std::vector<std::string> addresses = {Format("127.0.0.1:{}", ReservePort()),
+                                              Format("127.0.0.1:{}", ReservePort())};
   const auto work = [&](int64_t worker) {
     const Ref<Runtime> runtime = Runtime::Create({{{"replicas", "2"}}, nullptr}).value();
     const Ref<ClusterResolver> resolver = ResolverOf(addresses, worker);
