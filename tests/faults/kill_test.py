@@ -37,6 +37,8 @@ def parse_arguments():
     parser.add_argument("--seed", type=int, help="repeats a run; printed")
     parser.add_argument("--ready", default=r"\bstep\b",
                         help="regular expression: a worker that printed it trains (%(default)s)")
+    parser.add_argument("--ready-any", action="store_true",
+                        help="one worker that printed it speaks for all")
     parser.add_argument("--window", type=float, default=1.0,
                         help="the kill comes within so many seconds after that (%(default)s)")
     parser.add_argument("--victim", type=int, help="always this worker; default: any")
@@ -69,8 +71,11 @@ def last_lines(job):
 def wait_until_ready(job, arguments):
     ready = re.compile(arguments.ready)
 
+    enough = any if arguments.ready_any else all
+
     def all_ready():
-        return all(any(ready.search(text) for _, text in worker.lines) for worker in job.workers)
+        return enough(any(ready.search(text) for _, text in worker.lines)
+                      for worker in job.workers)
 
     job.pump(lambda: all_ready() or not all(worker.running for worker in job.workers),
              arguments.hang)
