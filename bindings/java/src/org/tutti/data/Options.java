@@ -61,7 +61,7 @@ public final class Options extends NativeObject implements AutoCloseable {
     return Bridge.optional(Native.data_options_read(this, key));
   }
 
-  /** Both; two different values of one option are INVALID_ARGUMENT. */
+  /** What the other has set, else what this has; a value that changes is logged as a warning. */
   public Options merge(Options other) {
     return new Options(Box.at(Native.data_options_merge(this, other)));
   }

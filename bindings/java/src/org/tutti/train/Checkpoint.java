@@ -6,6 +6,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
+import java.util.TreeMap;
 import org.tutti.Code;
 import org.tutti.Tensor;
 import org.tutti.TuttiException;
@@ -31,7 +32,12 @@ public final class Checkpoint extends NativeObject implements AutoCloseable {
    * and lists of them. The strategy is that of the first variable, else the current one.
    */
   public Checkpoint(Map<String, ?> objects) {
-    super(Box.at(Native.checkpoint_create(strategyOf(objects))));
+    this(strategyOf(objects), objects);
+  }
+
+  /** As above, of a strategy. */
+  public Checkpoint(Strategy strategy, Map<String, ?> objects) {
+    super(Box.at(Native.checkpoint_create(strategy)));
     try {
       add("", objects);
     } catch (RuntimeException failed) {
@@ -62,7 +68,11 @@ public final class Checkpoint extends NativeObject implements AutoCloseable {
 
   private void add(String name, Object object) {
     if (object instanceof Map<?, ?> map) {
-      map.forEach((key, part) -> add(name.isEmpty() ? "" + key : name + "/" + key, part));
+      // In the order of names: that of Map.of is another one in every process, and the workers of a
+      // job must save the same objects in the same order.
+      final Map<String, Object> sorted = new TreeMap<>();
+      map.forEach((key, part) -> sorted.put("" + key, part));
+      sorted.forEach((key, part) -> add(name.isEmpty() ? key : name + "/" + key, part));
     } else if (object instanceof List<?> list) {
       for (int i = 0; i < list.size(); ++i) {
         add(name + "/" + i, list.get(i));

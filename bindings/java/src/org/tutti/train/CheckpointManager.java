@@ -56,7 +56,11 @@ public final class CheckpointManager extends NativeObject implements AutoCloseab
 
   /** Saves under the next number and removes the oldest beyond maxToKeep; returns the path. */
   public String save() {
-    final long number = checkpoint.saveCounter + 1;
+    return save(checkpoint.saveCounter + 1);
+  }
+
+  /** As save, under a number of the caller's. */
+  public String save(long number) {
     final String path =
         Bridge.text(Native.checkpoint_manager_save(this, number, Bridge.UNSET));
     checkpoint.saveCounter = number;
