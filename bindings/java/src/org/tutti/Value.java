@@ -11,6 +11,7 @@ import java.nio.LongBuffer;
 import java.nio.ShortBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -68,7 +69,7 @@ public final class Value extends NativeObject implements AutoCloseable {
 
   /** A tuple of values, made as of makes them. */
   public static Value tuple(Object... parts) {
-    return sequence(List.of(parts), false, true);
+    return sequence(Arrays.asList(parts), false, true);
   }
 
   private static Value make(Object object, boolean data) {
@@ -101,7 +102,7 @@ public final class Value extends NativeObject implements AutoCloseable {
     }
     if (object instanceof Object[] array && !(object instanceof byte[][])
         && !(object instanceof String[])) {
-      return sequence(java.util.Arrays.asList(array), data, true);
+      return sequence(Arrays.asList(array), data, true);
     }
     if (object instanceof Record fields) {
       return record(fields, data);

@@ -141,6 +141,17 @@ class StrategyTest {
   }
 
   @Test
+  void whatAFunctionGivesStaysOpen() {
+    try (Tensor shared = Tensor.of(new float[] {1}); Value value = Value.of("same")) {
+      strategy.run((replica, none) -> shared);
+      assertEquals("same", strategy.run((replica, none) -> value).stringValue());
+      assertEquals(1, shared.floatValue());
+      final Object marker = new Object();
+      assertSame(marker, strategy.run((replica, none) -> marker).asObject(Object.class));
+    }
+  }
+
+  @Test
   void variablesAreMirrored() {
     try (Strategy.InScope scope = strategy.scope();
          Variable weights = Variable.builder(new float[] {1, 2})

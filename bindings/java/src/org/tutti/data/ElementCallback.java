@@ -1,7 +1,6 @@
 package org.tutti.data;
 
 import java.util.Iterator;
-import org.tutti.Tensor;
 import org.tutti.Value;
 import org.tutti.internal.Box;
 import org.tutti.internal.Bridge;
@@ -23,17 +22,16 @@ final class ElementCallback extends Callback {
     }
   }
 
-  // The address of the value, with a reference for the library. What was handed over is closed.
+  // The address of the value, with a reference for the library. What the function gave stays open.
   private static long dataOf(Object result) {
     if (result == null) {
       return 0;
     }
-    try (Value value = result instanceof Value given ? given : Value.ofData(result)) {
+    if (result instanceof Value value) {
       return Native.value_retain(value);
-    } finally {
-      if (result instanceof Tensor tensor) {
-        tensor.close();
-      }
+    }
+    try (Value value = Value.ofData(result)) {
+      return Native.value_retain(value);
     }
   }
 

@@ -9,7 +9,7 @@ public interface ElementFunction {
    * Computes the result. Inside only definitions may be made, nothing iterated.
    *
    * @param element closed when the function returns
-   * @return what Value.ofData takes; a Value or Tensor that is returned is closed
+   * @return what Value.ofData takes
    * @throws Exception comes out of the iterator as the cause of a TuttiException
    */
   Object apply(Value element) throws Exception;

@@ -1,6 +1,5 @@
 package org.tutti.distribute;
 
-import org.tutti.Tensor;
 import org.tutti.Value;
 import org.tutti.internal.Box;
 import org.tutti.internal.Callback;
@@ -14,17 +13,17 @@ final class Functions {
     return box == 0 ? null : new Value(Box.at(box));
   }
 
-  // The address of the value, with a reference for the library. What was handed over is closed.
+  // The address of the value, with a reference for the library. What the function gave stays open:
+  // it may belong to somebody else, another replica for one.
   static long resultOf(Object result) {
     if (result == null) {
       return 0;
     }
-    try (Value value = result instanceof Value given ? given : Value.of(result)) {
+    if (result instanceof Value value) {
       return Native.value_retain(value);
-    } finally {
-      if (result instanceof Tensor tensor) {
-        tensor.close();
-      }
+    }
+    try (Value value = Value.of(result)) {
+      return Native.value_retain(value);
     }
   }
 

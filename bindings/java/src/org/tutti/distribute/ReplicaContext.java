@@ -129,7 +129,7 @@ public final class ReplicaContext {
       }
       return function.merge(strategy, merged.get(1));
     };
-    try (Value given = Value.tuple(function.getClass(), Value.of(argument))) {
+    try (Value given = Value.tuple(function.getClass(), argument)) {
       final long result = Native.context_merge_call(
           address, new Functions.Cross(checked), given, Bridge.nanos(timeout));
       return result == 0 ? Value.of(null) : new Value(Box.at(result));

@@ -11,7 +11,7 @@ public interface ReplicaFunction {
    * @param replica the other replicas, until the function returns
    * @param argument this replica's part of the argument, none where there is none; closed when the function
    *     returns
-   * @return what Value.of takes, null for none; a Value or Tensor that is returned is closed
+   * @return what Value.of takes, null for none
    * @throws Exception comes out of run as the cause of a TuttiException
    */
   Object run(ReplicaContext replica, Value argument) throws Exception;

@@ -178,11 +178,10 @@ public class Strategy extends NativeObject implements AutoCloseable {
 
   /** A distributed value of one value per replica of this process, all of one structure. */
   public Value perReplica(List<?> values) {
-    final Value[] given = new Value[values.size()];
-    for (int i = 0; i < given.length; ++i) {
-      given[i] = Value.of(values.get(i));
+    try (Value list = Value.of(List.copyOf(values))) {
+      return valueOf(
+          Native.strategy_create_per_replica(this, list.asList().toArray(new Value[0])));
     }
-    return valueOf(Native.strategy_create_per_replica(this, given));
   }
 
   /** A distributed value from one call of `function` per replica of this process, in order. */
