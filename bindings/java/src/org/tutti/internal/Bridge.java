@@ -25,7 +25,7 @@ public final class Bridge {
   /** No timeout given. */
   public static final long UNSET = 0;
 
-  private static final Duration EXIT_TIMEOUT = Duration.ofSeconds(10);
+  private static final Duration EXIT_TIMEOUT = Duration.ofSeconds(5);
 
   private Bridge() {}
 
