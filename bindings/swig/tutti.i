@@ -17,6 +17,9 @@
 
 /* ---- handles: opaque, released with the object of the host language */
 
+#ifdef SWIGJAVA
+%include "java/java.i"
+#else
 %define TUTTI_HANDLE(NAME)
 %nodefaultctor NAME;
 struct NAME {};
@@ -24,6 +27,7 @@ struct NAME {};
   ~NAME() { NAME##_release($self); }
 }
 %enddef
+#endif
 TUTTI_HANDLE(tutti_runtime)
 TUTTI_HANDLE(tutti_device_spec)
 TUTTI_HANDLE(tutti_tensor)
@@ -145,3 +149,6 @@ TUTTI_BLOCKING(checkpoint_manager_list)
 %include "facade/strategy.h"
 %include "facade/cluster.h"
 %include "facade/checkpoint.h"
+#ifdef SWIGJAVA
+%include "java/package.i"
+#endif

@@ -1,0 +1,7 @@
+/** Tutti: distributed training for Java. */
+module org.tutti {
+  exports org.tutti;
+  exports org.tutti.data;
+  exports org.tutti.distribute;
+  exports org.tutti.train;
+}

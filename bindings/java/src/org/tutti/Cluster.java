@@ -1,0 +1,64 @@
+package org.tutti;
+
+import java.time.Duration;
+import org.tutti.distribute.ClusterResolver;
+import org.tutti.internal.Box;
+import org.tutti.internal.Bridge;
+import org.tutti.internal.Native;
+import org.tutti.internal.NativeObject;
+
+/**
+ * This process's seat in a job: the chief and all workers meet and watch each other from then on. A
+ * runtime has one. Threads: any.
+ */
+public final class Cluster extends NativeObject implements AutoCloseable {
+  private Cluster(Box box) {
+    super(box);
+  }
+
+  /**
+   * Waits for all workers of the resolver's cluster (null: TF_CONFIG). numReplicas: of this worker,
+   * equal on all, 0 when it does not matter. timeout null: the setting join_timeout.
+   */
+  public static Cluster join(ClusterResolver resolver, int numReplicas, Duration timeout) {
+    return new Cluster(
+        Box.at(Native.cluster_join(resolver, numReplicas, Bridge.nanos(timeout))));
+  }
+
+  /** This process's place among the workers, from 0. */
+  public int worker() {
+    return (int) Native.cluster_worker(this);
+  }
+
+  /** How many workers there are. */
+  public int workerCount() {
+    return (int) Native.cluster_worker_count(this);
+  }
+
+  /** "worker 1 (pid 4711)". */
+  public String describe(int worker) {
+    return Bridge.text(Native.cluster_describe_worker(this, worker));
+  }
+
+  /** Throws what has ended the job: UNAVAILABLE with the details rank and worker, or ABORTED. */
+  public void check() {
+    Native.cluster_check(this);
+  }
+
+  /** Ends the job on all workers with ABORTED. */
+  public void abort(String message) {
+    Native.cluster_abort(this, message);
+  }
+
+  /** Says goodbye to the others. */
+  @Override
+  public void close() {
+    if (!isClosed()) {
+      try {
+        Native.cluster_close(this, Bridge.UNSET);
+      } finally {
+        release();
+      }
+    }
+  }
+}

@@ -1,0 +1,458 @@
+package org.tutti;
+
+import java.lang.reflect.Array;
+import java.nio.Buffer;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.DoubleBuffer;
+import java.nio.FloatBuffer;
+import java.nio.IntBuffer;
+import java.nio.LongBuffer;
+import java.nio.ShortBuffer;
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+import org.tutti.internal.Box;
+import org.tutti.internal.Bridge;
+import org.tutti.internal.Native;
+import org.tutti.internal.NativeObject;
+
+/**
+ * A dense array in memory outside of Java's heap.
+ *
+ * <p>Buffers over its memory are direct, in native byte order and without a copy; they keep the
+ * memory alive by themselves, also after close(). A tensor that is shared (reached through a value,
+ * a variable's data) gives read-only buffers. Threads: any to read, one at a time to write.
+ */
+public final class Tensor extends NativeObject implements AutoCloseable {
+  private ByteBuffer memory; // made once; also what keeps the memory for its views
+
+  /** For the package itself. */
+  public Tensor(Box box) {
+    super(box);
+  }
+
+  // ---- making
+
+  /** Zeros. */
+  public static Tensor zeros(DType dtype, long... shape) {
+    return new Tensor(Box.at(Native.tensor_create(dtype.number(), shape, 1)));
+  }
+
+  /** A copy of `elements`, in row-major order. */
+  public static Tensor of(float[] elements, long... shape) {
+    return copied(elements, DType.FLOAT32, shape);
+  }
+
+  /** A copy of `elements`, in row-major order. */
+  public static Tensor of(double[] elements, long... shape) {
+    return copied(elements, DType.FLOAT64, shape);
+  }
+
+  /** A copy of `elements`, in row-major order. */
+  public static Tensor of(int[] elements, long... shape) {
+    return copied(elements, DType.INT32, shape);
+  }
+
+  /** A copy of `elements`, in row-major order. */
+  public static Tensor of(long[] elements, long... shape) {
+    return copied(elements, DType.INT64, shape);
+  }
+
+  /** A copy of `elements`, in row-major order. */
+  public static Tensor of(short[] elements, long... shape) {
+    return copied(elements, DType.INT16, shape);
+  }
+
+  /** A copy of `elements`, in row-major order. */
+  public static Tensor of(boolean[] elements, long... shape) {
+    return copied(elements, DType.BOOL, shape);
+  }
+
+  /** A copy of `elements`, in row-major order, as a dtype of their size (UINT8, FLOAT16 ...). */
+  public static Tensor of(DType dtype, byte[] elements, long... shape) {
+    if (dtype.byteSize() != 1) {
+      throw TuttiException.of(Code.INVALID_ARGUMENT,
+          "bytes can be INT8, UINT8 or BOOL, not " + dtype + "; wrap a direct buffer instead");
+    }
+    return copied(elements, dtype, shape);
+  }
+
+  /** Byte strings; without a shape a vector. */
+  public static Tensor of(byte[][] strings, long... shape) {
+    return new Tensor(
+        Box.at(Native.tensor_from_strings(shapeOf(shape, strings.length), strings)));
+  }
+
+  /** Byte strings of UTF-8; without a shape a vector. */
+  public static Tensor of(String[] strings, long... shape) {
+    final byte[][] bytes = new byte[strings.length][];
+    for (int i = 0; i < bytes.length; ++i) {
+      bytes[i] = strings[i].getBytes(StandardCharsets.UTF_8);
+    }
+    return of(bytes, shape);
+  }
+
+  /** A scalar. */
+  public static Tensor scalar(double number) {
+    return new Tensor(Box.at(
+        Native.tensor_from_array(new double[] {number}, 8, DType.FLOAT64.number(), new long[0])));
+  }
+
+  /** A scalar. */
+  public static Tensor scalar(long number) {
+    return new Tensor(Box.at(
+        Native.tensor_from_array(new long[] {number}, 8, DType.INT64.number(), new long[0])));
+  }
+
+  /** A scalar. */
+  public static Tensor scalar(boolean flag) {
+    return new Tensor(Box.at(
+        Native.tensor_from_array(new boolean[] {flag}, 1, DType.BOOL.number(), new long[0])));
+  }
+
+  /**
+   * A tensor over the memory of a direct buffer, from its position to its limit, without a copy;
+   * without a shape a vector. The tensor keeps the buffer alive; writes on either side show on the
+   * other. A heap buffer is INVALID_ARGUMENT; a read-only buffer makes a read-only tensor.
+   */
+  public static Tensor wrap(FloatBuffer elements, long... shape) {
+    return wrap(elements, elements.order(), DType.FLOAT32, shape);
+  }
+
+  /** As wrap(FloatBuffer). */
+  public static Tensor wrap(DoubleBuffer elements, long... shape) {
+    return wrap(elements, elements.order(), DType.FLOAT64, shape);
+  }
+
+  /** As wrap(FloatBuffer). */
+  public static Tensor wrap(IntBuffer elements, long... shape) {
+    return wrap(elements, elements.order(), DType.INT32, shape);
+  }
+
+  /** As wrap(FloatBuffer). */
+  public static Tensor wrap(LongBuffer elements, long... shape) {
+    return wrap(elements, elements.order(), DType.INT64, shape);
+  }
+
+  /** As wrap(FloatBuffer). */
+  public static Tensor wrap(ShortBuffer elements, long... shape) {
+    return wrap(elements, elements.order(), DType.INT16, shape);
+  }
+
+  /** As wrap(FloatBuffer), of any dtype but BYTES. */
+  public static Tensor wrap(ByteBuffer elements, DType dtype, long... shape) {
+    return wrap(elements, ByteOrder.nativeOrder(), dtype, shape);
+  }
+
+  private static Tensor wrap(Buffer elements, ByteOrder order, DType dtype, long[] shape) {
+    if (!elements.isDirect()) {
+      throw TuttiException.of(Code.INVALID_ARGUMENT,
+          "a direct buffer is needed here, this one lies on Java's heap: allocate it with "
+              + "ByteBuffer.allocateDirect, or give the array, which is copied");
+    }
+    if (order != ByteOrder.nativeOrder()) {
+      throw TuttiException.of(Code.INVALID_ARGUMENT,
+          "the buffer is in " + order + " order, the machine's is " + ByteOrder.nativeOrder()
+              + ": call order(ByteOrder.nativeOrder()) before making the view");
+    }
+    if (dtype.byteSize() == 0) {
+      throw TuttiException.of(Code.INVALID_ARGUMENT, "a buffer cannot hold byte strings");
+    }
+    final int width = elements instanceof ByteBuffer ? 1 : dtype.byteSize();
+    final long bytes = (long) elements.remaining() * width;
+    return new Tensor(Box.at(Native.tensor_wrap(elements, (long) elements.position() * width, bytes,
+        dtype.number(), shapeOf(shape, bytes / dtype.byteSize()), elements.isReadOnly())));
+  }
+
+  private static Tensor copied(Object elements, DType dtype, long[] shape) {
+    final long count = Array.getLength(elements);
+    return new Tensor(Box.at(Native.tensor_from_array(
+        elements, count * dtype.byteSize(), dtype.number(), shapeOf(shape, count))));
+  }
+
+  private static long[] shapeOf(long[] shape, long count) {
+    return shape.length == 0 ? new long[] {count} : shape;
+  }
+
+  // ---- what it is
+
+  /** What the elements are. */
+  public DType dtype() {
+    return DType.of(Native.tensor_dtype(this));
+  }
+
+  /** The size of every axis; empty for a scalar. */
+  public long[] shape() {
+    final long[] shape = new long[(int) Native.tensor_rank(this)];
+    for (int i = 0; i < shape.length; ++i) {
+      shape[i] = Native.tensor_dim(this, i);
+    }
+    return shape;
+  }
+
+  /** The distance of neighbours along every axis, in elements. */
+  public long[] strides() {
+    final long[] strides = new long[(int) Native.tensor_rank(this)];
+    for (int i = 0; i < strides.length; ++i) {
+      strides[i] = Native.tensor_stride(this, i);
+    }
+    return strides;
+  }
+
+  /** The number of elements. */
+  public long elementCount() {
+    return Native.tensor_element_count(this);
+  }
+
+  /** Element count times element size. */
+  public long byteSize() {
+    return Native.tensor_byte_size(this);
+  }
+
+  /** Whether its memory must not be written. */
+  public boolean isReadOnly() {
+    return Native.tensor_is_read_only(this);
+  }
+
+  /** Whether the elements lie in row-major order without gaps. */
+  public boolean isContiguous() {
+    return Native.tensor_is_contiguous(this);
+  }
+
+  /** Where the first element lies. */
+  public long dataAddress() {
+    return Native.tensor_address(this);
+  }
+
+  // ---- reading and writing
+
+  /**
+   * A buffer over the memory. FAILED_PRECONDITION when the tensor is strided (copy() first),
+   * OUT_OF_RANGE when it is larger than a Java buffer can be (slice() first), INVALID_ARGUMENT for
+   * byte strings.
+   */
+  public ByteBuffer asByteBuffer() {
+    final ByteBuffer whole = memory();
+    return whole.duplicate().order(ByteOrder.nativeOrder());
+  }
+
+  private synchronized ByteBuffer memory() {
+    if (isClosed()) {
+      throw TuttiException.of(Code.FAILED_PRECONDITION,
+          "this tensor has been closed; take its buffers before close()");
+    }
+    if (memory == null) {
+      if (dtype() == DType.BYTES) {
+        throw TuttiException.of(Code.INVALID_ARGUMENT,
+            "byte strings do not lie in a buffer: read them with bytes(index)");
+      }
+      if (!isContiguous()) {
+        throw TuttiException.of(Code.FAILED_PRECONDITION, "a tensor with strides "
+            + Arrays.toString(strides()) + " cannot be seen through a buffer: take a copy()");
+      }
+      if (byteSize() > Integer.MAX_VALUE) {
+        throw TuttiException.of(Code.OUT_OF_RANGE, "a Java buffer ends at 2 GiB, this tensor has "
+            + byteSize() + " bytes: take a slice()");
+      }
+      final ByteBuffer whole = Bridge.bufferOf(this);
+      memory = isReadOnly() ? whole.asReadOnlyBuffer().order(ByteOrder.nativeOrder()) : whole;
+    }
+    return memory;
+  }
+
+  /** A view of the elements; INVALID_ARGUMENT unless the dtype is FLOAT32. */
+  public FloatBuffer asFloatBuffer() {
+    return checked(DType.FLOAT32, DType.FLOAT32).asFloatBuffer();
+  }
+
+  /** A view of the elements; INVALID_ARGUMENT unless the dtype is FLOAT64. */
+  public DoubleBuffer asDoubleBuffer() {
+    return checked(DType.FLOAT64, DType.FLOAT64).asDoubleBuffer();
+  }
+
+  /** A view of the elements; INVALID_ARGUMENT unless the dtype is INT32 or UINT32. */
+  public IntBuffer asIntBuffer() {
+    return checked(DType.INT32, DType.UINT32).asIntBuffer();
+  }
+
+  /** A view of the elements; INVALID_ARGUMENT unless the dtype is INT64 or UINT64. */
+  public LongBuffer asLongBuffer() {
+    return checked(DType.INT64, DType.UINT64).asLongBuffer();
+  }
+
+  /** A view of the elements; INVALID_ARGUMENT unless they are integers or floats of 16 bits. */
+  public ShortBuffer asShortBuffer() {
+    final DType dtype = dtype();
+    if (dtype.byteSize() != 2) {
+      throw wrongType(dtype, "16-bit elements");
+    }
+    return memory().duplicate().order(ByteOrder.nativeOrder()).asShortBuffer();
+  }
+
+  private ByteBuffer checked(DType wanted, DType also) {
+    final DType dtype = dtype();
+    if (dtype != wanted && dtype != also) {
+      throw wrongType(dtype, wanted.toString());
+    }
+    return memory().duplicate().order(ByteOrder.nativeOrder());
+  }
+
+  private static TuttiException wrongType(DType dtype, String wanted) {
+    return TuttiException.of(Code.INVALID_ARGUMENT,
+        "the tensor's elements are " + dtype + ", not " + wanted + ": convert it with cast()");
+  }
+
+  /** A copy of the elements, converted. */
+  public float[] toFloatArray() {
+    return (float[]) copyTo(DType.FLOAT32, new float[length()]);
+  }
+
+  /** A copy of the elements, converted. */
+  public double[] toDoubleArray() {
+    return (double[]) copyTo(DType.FLOAT64, new double[length()]);
+  }
+
+  /** A copy of the elements, converted. */
+  public int[] toIntArray() {
+    return (int[]) copyTo(DType.INT32, new int[length()]);
+  }
+
+  /** A copy of the elements, converted. */
+  public long[] toLongArray() {
+    return (long[]) copyTo(DType.INT64, new long[length()]);
+  }
+
+  /** A copy of the elements, which are BOOL. */
+  public boolean[] toBooleanArray() {
+    return (boolean[]) copyTo(DType.BOOL, new boolean[length()]);
+  }
+
+  private int length() {
+    final long count = elementCount();
+    if (count > Integer.MAX_VALUE - 8) {
+      throw TuttiException.of(Code.OUT_OF_RANGE, "no Java array holds " + count + " elements");
+    }
+    return (int) count;
+  }
+
+  private Object copyTo(DType wanted, Object array) {
+    final long bytes = (long) Array.getLength(array) * wanted.byteSize();
+    if (dtype() == wanted) {
+      Native.tensor_to_array(this, array, bytes);
+      return array;
+    }
+    try (Tensor converted = cast(wanted)) {
+      Native.tensor_to_array(converted, array, bytes);
+    }
+    return array;
+  }
+
+  /** The only element, as a number. */
+  public double doubleValue() {
+    onlyOne();
+    return toDoubleArray()[0];
+  }
+
+  /** The only element, as a number. */
+  public float floatValue() {
+    return (float) doubleValue();
+  }
+
+  /** The only element, as an integer. */
+  public long longValue() {
+    onlyOne();
+    return toLongArray()[0];
+  }
+
+  /** The only element, as an integer that fits. */
+  public int intValue() {
+    return Math.toIntExact(longValue());
+  }
+
+  /** The only element: whether it is not zero. */
+  public boolean booleanValue() {
+    onlyOne();
+    return toBooleanArray()[0];
+  }
+
+  private void onlyOne() {
+    if (elementCount() != 1) {
+      throw TuttiException.of(Code.INVALID_ARGUMENT,
+          "a tensor of shape " + Arrays.toString(shape()) + " is not one number");
+    }
+  }
+
+  /** Element `index`, in row-major order, of a tensor of byte strings. */
+  public byte[] bytes(long index) {
+    if (dtype() != DType.BYTES) {
+      throw wrongType(dtype(), "BYTES");
+    }
+    if (index < 0 || index >= elementCount()) {
+      throw TuttiException.of(Code.OUT_OF_RANGE,
+          "element " + index + " of a tensor of " + elementCount());
+    }
+    if (isContiguous()) {
+      return Native.tensor_string(this, index);
+    }
+    try (Tensor dense = copy()) {
+      return Native.tensor_string(dense, index);
+    }
+  }
+
+  // ---- other tensors
+
+  /** The elements start .. stop - 1 along an axis, a view of the same memory. */
+  public Tensor slice(int axis, long start, long stop) {
+    return new Tensor(Box.at(Native.tensor_slice(this, axis, start, stop)));
+  }
+
+  /** The same elements under another shape, in which one size may be -1. */
+  public Tensor reshape(long... shape) {
+    return new Tensor(Box.at(Native.tensor_reshape(this, shape)));
+  }
+
+  /** A contiguous copy of another dtype. */
+  public Tensor cast(DType dtype) {
+    return new Tensor(Box.at(Native.tensor_cast(this, dtype.number())));
+  }
+
+  /** A contiguous copy in memory of its own, which can be written. */
+  public Tensor copy() {
+    return new Tensor(Box.at(Native.tensor_copy(this)));
+  }
+
+  /** Another handle of the same tensor. */
+  Tensor again() {
+    return new Tensor(Box.at(Native.tensor_from(this)));
+  }
+
+  /** Copies the elements into `destination`, of the same dtype and shape. */
+  public void copyInto(Tensor destination) {
+    Native.tensor_copy_into(this, destination);
+  }
+
+  /** Dtype, shape and elements are equal (NaN equals NaN, -0 equals 0). */
+  @Override
+  public boolean equals(Object other) {
+    return other == this || (other instanceof Tensor tensor && Native.tensor_equal(this, tensor));
+  }
+
+  /** Of dtype and shape alone. */
+  @Override
+  public int hashCode() {
+    return Arrays.hashCode(shape()) * 31 + dtype().hashCode();
+  }
+
+  /** For people: "float32[3] [0 1 2]", shortened when long. */
+  @Override
+  public String toString() {
+    return isClosed() ? "Tensor (closed)" : Bridge.text(Native.tensor_to_string(this));
+  }
+
+  /** Gives the memory back, once no buffer is left over it. */
+  @Override
+  public synchronized void close() {
+    memory = null;
+    release();
+  }
+}

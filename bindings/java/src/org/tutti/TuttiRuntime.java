@@ -1,0 +1,151 @@
+package org.tutti;
+
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.function.BiConsumer;
+import org.tutti.internal.Box;
+import org.tutti.internal.Bridge;
+import org.tutti.internal.Callback;
+import org.tutti.internal.Native;
+import org.tutti.internal.NativeObject;
+
+/**
+ * Threads, memory and settings. The process has a default runtime, which starts with its first use
+ * and ends with the process; what is made inside {@link #asDefault} belongs to that runtime instead.
+ * Threads: any.
+ */
+public final class TuttiRuntime extends NativeObject implements AutoCloseable {
+  private static final String[] LEVELS = {"off", "debug", "info", "warning", "error"};
+
+  private TuttiRuntime(Box box) {
+    super(box);
+  }
+
+  /** The version of the library, "0.1.0". */
+  public static String version() {
+    return Native.api_version();
+  }
+
+  /** A runtime of its own, whose settings beat the variables TUTTI_*. */
+  public static TuttiRuntime create(Map<String, String> settings) {
+    final String[] keys = settings.keySet().toArray(new String[0]);
+    final String[] values = new String[keys.length];
+    for (int i = 0; i < keys.length; ++i) {
+      values[i] = settings.get(keys[i]);
+    }
+    return new TuttiRuntime(Box.at(Native.runtime_create(keys, values)));
+  }
+
+  /** What ends asDefault. */
+  public interface Scope extends AutoCloseable {
+    @Override
+    void close();
+  }
+
+  /** Makes this the runtime that the thread's calls belong to, until the scope is closed. */
+  public Scope asDefault() {
+    final long before = Native.ambient_runtime_set(address());
+    return new Scope() {
+      private final TuttiRuntime kept = TuttiRuntime.this; // while the thread may use it
+      private boolean open = true;
+
+      @Override
+      public void close() {
+        if (open) {
+          open = false;
+          Native.ambient_runtime_set(before);
+          java.lang.ref.Reference.reachabilityFence(kept);
+        }
+      }
+    };
+  }
+
+  /** Whether it can be used. */
+  public boolean isRunning() {
+    return Native.runtime_is_running(this);
+  }
+
+  /** Changes a setting ("log_level", "default_timeout" ...); the value is text. */
+  public void set(String key, String value) {
+    Native.runtime_set(this, key, value);
+  }
+
+  /** The effective value of a setting. */
+  public String get(String key) {
+    return Bridge.text(Native.runtime_read_setting(this, key));
+  }
+
+  /** Closes all that belongs to the runtime and joins its threads. */
+  public void shutdown(Duration timeout) {
+    Native.runtime_shutdown(this, Bridge.nanos(timeout));
+  }
+
+  /** As shutdown without a timeout. */
+  @Override
+  public void close() {
+    if (!isClosed()) {
+      shutdown(null);
+      release();
+    }
+  }
+
+  // ---- the default runtime
+
+  /** Changes a setting of the default runtime. */
+  public static void setDefault(String key, String value) {
+    Native.runtime_set(null, key, value);
+  }
+
+  /** The effective value of a setting of the default runtime. */
+  public static String getDefault(String key) {
+    return Bridge.text(Native.runtime_read_setting(null, key));
+  }
+
+  /** All settings of the default runtime and where they come from, as JSON. */
+  public static String describe() {
+    return Bridge.text(Native.runtime_describe(null));
+  }
+
+  /** The seed behind every dataset operation that was given none; null: random ones again. */
+  public static void setRandomSeed(Long seed) {
+    Native.runtime_set_random_seed(null, seed);
+  }
+
+  /** The last records of the flight recorder, as JSON. */
+  public static String dumpRecorder() {
+    return Bridge.text(Native.runtime_dump_recorder(null));
+  }
+
+  /** The devices of this process of a type, "CPU" or "GPU"; null: all. */
+  public static List<String> devices(String type) {
+    final String names = Bridge.text(Native.device_list(type)).strip();
+    return names.isEmpty() ? List.of() : List.of(names.split("\\s+"));
+  }
+
+  /**
+   * Sends the lines of the default runtime's log to sink(level, line) instead of standard error; null
+   * goes back. It must not call the library; what it throws goes to standard error.
+   */
+  public static void setLogSink(BiConsumer<String, String> sink) {
+    Native.runtime_set_log_sink(null, sink == null ? null : new Callback() {
+      @Override
+      public long call(int kind, long context, long in) {
+        return 0;
+      }
+
+      @Override
+      public void log(int level, byte[] line) {
+        sink.accept(level < LEVELS.length ? LEVELS[level] : "error", Bridge.text(line));
+      }
+    });
+  }
+
+  /**
+   * Shuts the default runtime down; it starts again with its next use. What belonged to it fails with
+   * FAILED_PRECONDITION from then on. timeout: how long to wait for callbacks that are running.
+   */
+  public static void shutdownDefault(Duration timeout) {
+    Native.runtime_shutdown(null, Bridge.nanos(timeout));
+  }
+}

@@ -1,0 +1,517 @@
+package org.tutti;
+
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.RecordComponent;
+import java.nio.Buffer;
+import java.nio.ByteBuffer;
+import java.nio.DoubleBuffer;
+import java.nio.FloatBuffer;
+import java.nio.IntBuffer;
+import java.nio.LongBuffer;
+import java.nio.ShortBuffer;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import org.tutti.data.Dataset;
+import org.tutti.internal.Box;
+import org.tutti.internal.Bridge;
+import org.tutti.internal.Native;
+import org.tutti.internal.NativeObject;
+
+/**
+ * A leaf, or a nested structure of leaves: what functions get and give, what a dataset's elements
+ * are. Immutable.
+ *
+ * <p>{@link #of} makes one of maps, lists, records, tensors, primitive arrays (copied), direct
+ * buffers (not copied), numbers, strings, variables, datasets; {@link #get} goes down into one. A
+ * part that was taken out of a value is closed with it; buffers stay valid. Threads: any.
+ */
+public final class Value extends NativeObject implements AutoCloseable {
+  /** What a value is. */
+  public enum Kind {
+    TENSOR, STRING, DISTRIBUTED, VARIABLE, DATASET, OPTIONAL, NONE, OBJECT, TUPLE, LIST, DICT, RECORD
+  }
+
+  private static final Kind[] KINDS = Kind.values();
+  private static final int NODE_LEAF = 1;
+
+  private Kind kind;
+  private List<AutoCloseable> parts;
+  private Tensor tensor;
+
+  /** For the package itself. */
+  public Value(Box box) {
+    super(box);
+  }
+
+  // ---- making
+
+  /**
+   * The value of a Java object. Map: a dict; List: a list; record: a named tuple; see tuple() for
+   * tuples. Numbers are scalars of float64 or int64, booleans of bool; primitive arrays are vectors;
+   * byte[] is one byte string; null is none. Any other object is held as it is.
+   */
+  public static Value of(Object object) {
+    return make(object, false);
+  }
+
+  /**
+   * As of, for what becomes data: strings are byte strings, a list of numbers or strings is a
+   * vector, and what is no data is INVALID_ARGUMENT.
+   */
+  public static Value ofData(Object object) {
+    return make(object, true);
+  }
+
+  /** A tuple of values, made as of makes them. */
+  public static Value tuple(Object... parts) {
+    return sequence(Arrays.asList(parts), false, true);
+  }
+
+  private static Value make(Object object, boolean data) {
+    if (object instanceof Value value) {
+      return new Value(Box.at(Native.value_again(value)));
+    }
+    if (object == null) {
+      return new Value(Box.at(Native.value_of_none()));
+    }
+    if (object instanceof Tensor tensor) {
+      return new Value(Box.at(Native.value_of_tensor(tensor)));
+    }
+    if (object instanceof Double || object instanceof Float) {
+      return new Value(Box.at(Native.value_of_float64(((Number) object).doubleValue())));
+    }
+    if (object instanceof Long || object instanceof Integer || object instanceof Short
+        || object instanceof Byte) {
+      return new Value(Box.at(Native.value_of_int64(((Number) object).longValue())));
+    }
+    if (object instanceof Map<?, ?> map) {
+      return dict(map, data);
+    }
+    if (object instanceof List<?> list) {
+      if (data) {
+        try (Tensor vector = vectorOf(list)) {
+          return new Value(Box.at(Native.value_of_tensor(vector)));
+        }
+      }
+      return sequence(list, data, false);
+    }
+    if (object instanceof Object[] array && !(object instanceof byte[][])
+        && !(object instanceof String[])) {
+      return sequence(Arrays.asList(array), data, true);
+    }
+    if (object instanceof Record fields) {
+      return record(fields, data);
+    }
+    if (object instanceof String text && !data) {
+      return new Value(
+          Box.at(Native.value_of_string(text.getBytes(StandardCharsets.UTF_8))));
+    }
+    if (object instanceof Variable variable) {
+      return new Value(Box.at(Native.value_of_variable(variable)));
+    }
+    if (object instanceof Dataset dataset) {
+      return new Value(Box.at(Native.value_of_dataset(dataset)));
+    }
+    if (object instanceof Optional<?> optional) {
+      if (optional.isEmpty()) {
+        return new Value(Box.at(Native.value_of_optional(null)));
+      }
+      try (Value held = make(optional.get(), data)) {
+        return new Value(Box.at(Native.value_of_optional(held)));
+      }
+    }
+    final Tensor made = tensorOf(object);
+    if (made != null) {
+      try (made) {
+        return new Value(Box.at(Native.value_of_tensor(made)));
+      }
+    }
+    if (data) {
+      throw TuttiException.of(Code.INVALID_ARGUMENT, "a " + object.getClass().getName()
+          + " cannot stand in a dataset; give tensors, numbers, strings, primitive arrays, direct "
+          + "buffers, or maps, records and arrays of them");
+    }
+    return new Value(Box.at(Native.value_of_object(Bridge.numberOf(object))));
+  }
+
+  /** Null when the object is no tensor's equal. */
+  static Tensor tensorOf(Object object) {
+    if (object instanceof Boolean flag) {
+      return Tensor.scalar(flag);
+    } else if (object instanceof float[] array) {
+      return Tensor.of(array);
+    } else if (object instanceof double[] array) {
+      return Tensor.of(array);
+    } else if (object instanceof int[] array) {
+      return Tensor.of(array);
+    } else if (object instanceof long[] array) {
+      return Tensor.of(array);
+    } else if (object instanceof short[] array) {
+      return Tensor.of(array);
+    } else if (object instanceof boolean[] array) {
+      return Tensor.of(array);
+    } else if (object instanceof byte[] text) {
+      return scalarOf(text);
+    } else if (object instanceof String text) {
+      return scalarOf(text.getBytes(StandardCharsets.UTF_8));
+    } else if (object instanceof byte[][] strings) {
+      return Tensor.of(strings);
+    } else if (object instanceof String[] strings) {
+      return Tensor.of(strings);
+    } else if (object instanceof Buffer buffer) {
+      return tensorOf(buffer);
+    }
+    return null;
+  }
+
+  private static Tensor scalarOf(byte[] text) {
+    return new Tensor(Box.at(Native.tensor_from_strings(new long[0], new byte[][] {text})));
+  }
+
+  private static Tensor tensorOf(Buffer buffer) {
+    if (buffer instanceof FloatBuffer elements) {
+      return Tensor.wrap(elements);
+    } else if (buffer instanceof DoubleBuffer elements) {
+      return Tensor.wrap(elements);
+    } else if (buffer instanceof IntBuffer elements) {
+      return Tensor.wrap(elements);
+    } else if (buffer instanceof LongBuffer elements) {
+      return Tensor.wrap(elements);
+    } else if (buffer instanceof ShortBuffer elements) {
+      return Tensor.wrap(elements);
+    } else if (buffer instanceof ByteBuffer elements) {
+      return Tensor.wrap(elements, DType.UINT8);
+    }
+    return null;
+  }
+
+  private static Tensor vectorOf(List<?> list) {
+    if (list.stream().allMatch(item -> item instanceof String)) {
+      return Tensor.of(list.toArray(new String[0]));
+    }
+    if (!list.stream().allMatch(item -> item instanceof Number)) {
+      throw TuttiException.of(Code.INVALID_ARGUMENT,
+          "a list in a dataset is a vector, of numbers or of strings; a structure is a map, a record "
+              + "or an array (Object[])");
+    }
+    if (list.stream().anyMatch(item -> item instanceof Double || item instanceof Float)) {
+      return Tensor.of(list.stream().mapToDouble(item -> ((Number) item).doubleValue()).toArray());
+    }
+    return Tensor.of(list.stream().mapToLong(item -> ((Number) item).longValue()).toArray());
+  }
+
+  private static Value[] made(List<?> objects, boolean data) {
+    final Value[] children = new Value[objects.size()];
+    try {
+      for (int i = 0; i < children.length; ++i) {
+        children[i] = make(objects.get(i), data);
+      }
+    } catch (RuntimeException failed) {
+      closeAll(children);
+      throw failed;
+    }
+    return children;
+  }
+
+  private static void closeAll(Value[] children) {
+    for (final Value child : children) {
+      if (child != null) {
+        child.close();
+      }
+    }
+  }
+
+  private static Value sequence(List<?> objects, boolean data, boolean tuple) {
+    final Value[] children = made(objects, data);
+    try {
+      return new Value(
+          Box.at(tuple ? Native.value_of_tuple(children) : Native.value_of_list(children)));
+    } finally {
+      closeAll(children);
+    }
+  }
+
+  private static Value dict(Map<?, ?> map, boolean data) {
+    final String[] keys = new String[map.size()];
+    final List<Object> objects = new ArrayList<>(keys.length);
+    for (final Map.Entry<?, ?> entry : map.entrySet()) {
+      if (!(entry.getKey() instanceof String key)) {
+        throw TuttiException.of(Code.INVALID_ARGUMENT,
+            "the keys of a map are strings, not " + entry.getKey());
+      }
+      keys[objects.size()] = key;
+      objects.add(entry.getValue());
+    }
+    final Value[] children = made(objects, data);
+    try {
+      return new Value(Box.at(Native.value_of_dict(keys, children)));
+    } finally {
+      closeAll(children);
+    }
+  }
+
+  private static Value record(Record fields, boolean data) {
+    final RecordComponent[] components = fields.getClass().getRecordComponents();
+    final String[] names = new String[components.length];
+    final List<Object> objects = new ArrayList<>(names.length);
+    try {
+      for (int i = 0; i < names.length; ++i) {
+        names[i] = components[i].getName();
+        components[i].getAccessor().setAccessible(true);
+        objects.add(components[i].getAccessor().invoke(fields));
+      }
+    } catch (IllegalAccessException | InvocationTargetException failed) {
+      throw TuttiException.of(Code.INVALID_ARGUMENT,
+          "the fields of a " + fields.getClass().getName() + " cannot be read", Map.of(), failed);
+    }
+    final Value[] children = made(objects, data);
+    try {
+      return new Value(Box.at(
+          Native.value_of_named_tuple(fields.getClass().getSimpleName(), names, children)));
+    } finally {
+      closeAll(children);
+    }
+  }
+
+  // ---- what it is
+
+  /** What it is. */
+  public Kind kind() {
+    if (kind == null) {
+      final int node = Native.value_kind(this);
+      kind = node == NODE_LEAF ? KINDS[Native.value_leaf_kind(this) - 1]
+          : KINDS[Kind.OBJECT.ordinal() + node - NODE_LEAF];
+    }
+    return kind;
+  }
+
+  /** The parts of a structure; of a distributed value, the replicas of this process. */
+  public int size() {
+    return (int) (kind() == Kind.DISTRIBUTED ? Native.value_component_count(this)
+        : Native.value_child_count(this));
+  }
+
+  /** The keys of a dict or the fields of a record, in order. */
+  public List<String> keys() {
+    if (kind() != Kind.DICT && kind() != Kind.RECORD) {
+      throw wrong("a dict or a record");
+    }
+    final List<String> keys = new ArrayList<>();
+    for (int i = 0; i < size(); ++i) {
+      keys.add(Native.value_key(this, i));
+    }
+    return keys;
+  }
+
+  /** Part `index`; of a distributed value, what replica `index` of this process has. */
+  public Value get(int index) {
+    if (index < 0 || index >= size()) {
+      throw TuttiException.of(Code.OUT_OF_RANGE, "part " + index + " of a value of " + size());
+    }
+    return part(kind() == Kind.DISTRIBUTED ? Native.value_component(this, index)
+        : Native.value_child(this, index));
+  }
+
+  /** The part of a key or field; NOT_FOUND names the keys there are. */
+  public Value get(String key) {
+    final List<String> keys = keys();
+    final int index = keys.indexOf(key);
+    if (index < 0) {
+      throw TuttiException.of(Code.NOT_FOUND, "no part '" + key + "'; there are " + keys);
+    }
+    return get(index);
+  }
+
+  private synchronized Value part(long box) {
+    final Value part = new Value(Box.at(box));
+    remember(part);
+    return part;
+  }
+
+  private void remember(AutoCloseable part) {
+    if (parts == null) {
+      parts = new ArrayList<>(2);
+    }
+    parts.add(part);
+  }
+
+  /** The parts by key. */
+  public Map<String, Value> asMap() {
+    final Map<String, Value> map = new LinkedHashMap<>();
+    final List<String> keys = keys();
+    for (int i = 0; i < keys.size(); ++i) {
+      map.put(keys.get(i), get(i));
+    }
+    return map;
+  }
+
+  /** The parts in order; of a distributed value, one per replica of this process. */
+  public List<Value> asList() {
+    final List<Value> list = new ArrayList<>();
+    for (int i = 0; i < size(); ++i) {
+      list.add(get(i));
+    }
+    return list;
+  }
+
+  /** Whether it is none. */
+  public boolean isNone() {
+    return kind() == Kind.NONE;
+  }
+
+  // ---- leaves
+
+  /** The tensor; it is closed with this value. */
+  public synchronized Tensor asTensor() {
+    if (tensor == null) {
+      if (kind() != Kind.TENSOR) {
+        throw wrong("a tensor");
+      }
+      tensor = new Tensor(Box.at(Native.value_tensor(this)));
+      remember(tensor);
+    }
+    return tensor;
+  }
+
+  /** The elements of the tensor, as Tensor.asFloatBuffer. */
+  public FloatBuffer asFloatBuffer() {
+    return asTensor().asFloatBuffer();
+  }
+
+  /** The elements of the tensor, as Tensor.asDoubleBuffer. */
+  public DoubleBuffer asDoubleBuffer() {
+    return asTensor().asDoubleBuffer();
+  }
+
+  /** The elements of the tensor, as Tensor.asIntBuffer. */
+  public IntBuffer asIntBuffer() {
+    return asTensor().asIntBuffer();
+  }
+
+  /** The elements of the tensor, as Tensor.asLongBuffer. */
+  public LongBuffer asLongBuffer() {
+    return asTensor().asLongBuffer();
+  }
+
+  /** The memory of the tensor, as Tensor.asByteBuffer. */
+  public ByteBuffer asByteBuffer() {
+    return asTensor().asByteBuffer();
+  }
+
+  /** The only element of the tensor. */
+  public double doubleValue() {
+    return asTensor().doubleValue();
+  }
+
+  /** The only element of the tensor. */
+  public float floatValue() {
+    return asTensor().floatValue();
+  }
+
+  /** The only element of the tensor. */
+  public long longValue() {
+    return asTensor().longValue();
+  }
+
+  /** The only element of the tensor. */
+  public int intValue() {
+    return asTensor().intValue();
+  }
+
+  /** The only element of the tensor. */
+  public boolean booleanValue() {
+    return asTensor().booleanValue();
+  }
+
+  /** The text of a string, or of a tensor that is one byte string of UTF-8. */
+  public String stringValue() {
+    if (kind() == Kind.STRING) {
+      return Bridge.text(Native.value_string(this));
+    }
+    return new String(asTensor().bytes(0), StandardCharsets.UTF_8);
+  }
+
+  /** The only byte string of the tensor. */
+  public byte[] bytesValue() {
+    return asTensor().bytes(0);
+  }
+
+  /** The Java object that the value holds. */
+  public <T> T asObject(Class<T> type) {
+    if (kind() != Kind.OBJECT) {
+      throw wrong("a Java object");
+    }
+    final Object object = Bridge.objectOf(Native.value_host_object(this));
+    if (object == null) {
+      throw TuttiException.of(Code.INVALID_ARGUMENT,
+          "this value holds an object of another language");
+    }
+    return type.cast(object);
+  }
+
+  /** What an optional holds. */
+  public Optional<Value> asOptional() {
+    if (kind() != Kind.OPTIONAL) {
+      throw wrong("an optional");
+    }
+    final long held = Native.value_optional(this);
+    return held == 0 ? Optional.empty() : Optional.of(part(held));
+  }
+
+  /** The variable. */
+  public Variable asVariable() {
+    if (kind() != Kind.VARIABLE) {
+      throw wrong("a variable");
+    }
+    return new Variable(Box.at(Native.value_variable(this)));
+  }
+
+  /** The dataset. */
+  public Dataset asDataset() {
+    if (kind() != Kind.DATASET) {
+      throw wrong("a dataset");
+    }
+    return new Dataset(Box.at(Native.value_dataset(this)));
+  }
+
+  private TuttiException wrong(String wanted) {
+    return TuttiException.of(Code.INVALID_ARGUMENT,
+        "this value is of kind " + kind() + ", not " + wanted + ": " + this);
+  }
+
+  /** Structure, dtypes and shapes. */
+  public Spec spec() {
+    return new Spec(Box.at(Native.spec_from_value(this)));
+  }
+
+  /** For people. */
+  @Override
+  public String toString() {
+    return isClosed() ? "Value (closed)" : Bridge.text(Native.value_to_string(this));
+  }
+
+  /** Closes the value and the parts that were taken out of it. */
+  @Override
+  public void close() {
+    final List<AutoCloseable> taken;
+    synchronized (this) {
+      taken = parts;
+      parts = null;
+    }
+    release();
+    if (taken != null) {
+      for (final AutoCloseable part : taken) {
+        if (part instanceof Value value) {
+          value.close();
+        } else if (part instanceof Tensor held) {
+          held.close();
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,272 @@
+package org.tutti;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.tutti.distribute.Strategy;
+import org.tutti.internal.Box;
+import org.tutti.internal.Bridge;
+import org.tutti.internal.Native;
+import org.tutti.internal.NativeObject;
+
+/**
+ * A tensor that lives as long as training does, with one copy per replica.
+ *
+ * <p>Threads: any; in a replica function a write to an ON_WRITE variable is a step that all replicas
+ * must take together.
+ */
+public final class Variable extends NativeObject implements AutoCloseable {
+  /** When the copies are brought together. */
+  public enum Synchronization {
+    AUTO, NONE, ON_WRITE, ON_READ
+  }
+
+  /** How the replicas' tensors become one. */
+  public enum Aggregation {
+    NONE, SUM, MEAN, ONLY_FIRST_REPLICA
+  }
+
+  /** For the package itself. */
+  public Variable(Box box) {
+    super(box);
+  }
+
+  /**
+   * A variable of the current strategy (see Strategy.scope), with a copy of `initial` on every
+   * replica: a tensor, a number, a primitive array, a direct buffer.
+   */
+  public static Variable of(Object initial) {
+    return builder(initial).create();
+  }
+
+  /** As of, with more to say. */
+  public static Builder builder(Object initial) {
+    return new Builder(initial);
+  }
+
+  /** The options of a variable. */
+  public static final class Builder {
+    private final Object initial;
+    private Strategy strategy;
+    private String name;
+    private Synchronization synchronization = Synchronization.AUTO;
+    private Aggregation aggregation = Aggregation.NONE;
+    private Boolean trainable;
+
+    private Builder(Object initial) {
+      this.initial = initial;
+    }
+
+    /** Instead of the current one. */
+    public Builder strategy(Strategy strategy) {
+      this.strategy = strategy;
+      return this;
+    }
+
+    /** For messages and checkpoints. */
+    public Builder name(String name) {
+      this.name = name;
+      return this;
+    }
+
+    /** AUTO by default, which is ON_WRITE. */
+    public Builder synchronization(Synchronization synchronization) {
+      this.synchronization = synchronization;
+      return this;
+    }
+
+    /** NONE by default. */
+    public Builder aggregation(Aggregation aggregation) {
+      this.aggregation = aggregation;
+      return this;
+    }
+
+    /** True by default, false for ON_READ. */
+    public Builder trainable(boolean trainable) {
+      this.trainable = trainable;
+      return this;
+    }
+
+    /** INVALID_ARGUMENT for a bad combination, FAILED_PRECONDITION in a replica function. */
+    public Variable create() {
+      final Strategy owner = strategy != null ? strategy : Strategy.current();
+      try (Operand given = new Operand(initial)) {
+        return new Variable(Box.at(Native.variable_create(owner, given.tensor, name,
+            synchronization.ordinal() + 1, aggregation.ordinal() + 1, Bridge.tristate(trainable),
+            Bridge.UNSET)));
+      }
+    }
+  }
+
+  // A tensor as it is, which stays open, or one made of another object.
+  private static final class Operand implements AutoCloseable {
+    final Tensor tensor;
+    private final boolean made;
+
+    Operand(Tensor tensor, boolean made) {
+      this.tensor = tensor;
+      this.made = made;
+    }
+
+    Operand(Object given) {
+      made = !(given instanceof Tensor);
+      if (!made) {
+        tensor = (Tensor) given;
+      } else if (given instanceof Value value) {
+        tensor = value.asTensor().again();
+      } else if (given instanceof Double || given instanceof Float) {
+        tensor = Tensor.scalar(((Number) given).doubleValue());
+      } else if (given instanceof Number number) {
+        tensor = Tensor.scalar(number.longValue());
+      } else {
+        tensor = given == null ? null : Value.tensorOf(given);
+        if (tensor == null) {
+          throw TuttiException.of(Code.INVALID_ARGUMENT, "a tensor, a number, a primitive array or a "
+              + "direct buffer is needed, not " + given);
+        }
+      }
+    }
+
+    @Override
+    public void close() {
+      if (made) {
+        tensor.close();
+      }
+    }
+  }
+
+  // ---- reading
+
+  /**
+   * A copy of the value: in a replica function of this replica's copy; outside, of the first one
+   * (ON_WRITE) or of the copies aggregated (ON_READ).
+   */
+  public Tensor read() {
+    return new Tensor(Box.at(Native.variable_read(this, Bridge.UNSET)));
+  }
+
+  /** The live memory of this replica's copy (outside: of the first), read-only. */
+  public Tensor data() {
+    return new Tensor(Box.at(Native.variable_data(this)));
+  }
+
+  /** The live memory of all copies of this process. */
+  public List<Tensor> copies() {
+    final List<Tensor> copies = new ArrayList<>();
+    for (long i = 0; i < Native.variable_copy_count(this); ++i) {
+      copies.add(new Tensor(Box.at(Native.variable_copy(this, i))));
+    }
+    return copies;
+  }
+
+  // ---- writing
+
+  /**
+   * Sets the value. In a replica function ON_WRITE aggregates the replicas' tensors, and all replicas
+   * must come here; ON_READ writes this replica's copy. Outside every copy gets it.
+   */
+  public Variable assign(Object value) {
+    try (Operand operand = converted(value)) {
+      Native.variable_assign(this, operand.tensor, Bridge.UNSET);
+    }
+    return this;
+  }
+
+  /** Adds, as assign. */
+  public Variable assignAdd(Object delta) {
+    try (Operand operand = converted(delta)) {
+      Native.variable_assign_add(this, operand.tensor, Bridge.UNSET);
+    }
+    return this;
+  }
+
+  /** Subtracts, as assign. */
+  public Variable assignSub(Object delta) {
+    try (Operand operand = converted(delta)) {
+      Native.variable_assign_sub(this, operand.tensor, Bridge.UNSET);
+    }
+    return this;
+  }
+
+  // A number takes the variable's dtype.
+  private Operand converted(Object given) {
+    final Operand operand = new Operand(given);
+    if (given instanceof Number && operand.tensor.dtype() != dtype()) {
+      try (operand) {
+        return new Operand(operand.tensor.cast(dtype()), true);
+      }
+    }
+    return operand;
+  }
+
+  // ---- what it is
+
+  /** The name. */
+  public String name() {
+    return Native.variable_name(this);
+  }
+
+  /** "name", "name/replica_1", ... */
+  public List<String> copyNames() {
+    final List<String> names = new ArrayList<>();
+    for (long i = 0; i < Native.variable_copy_count(this); ++i) {
+      names.add(Native.variable_copy_name(this, i));
+    }
+    return names;
+  }
+
+  /** What the elements are. */
+  public DType dtype() {
+    return DType.of(Native.variable_dtype(this));
+  }
+
+  /** The size of every axis. */
+  public long[] shape() {
+    final long[] shape = new long[(int) Native.variable_rank(this)];
+    for (int i = 0; i < shape.length; ++i) {
+      shape[i] = Native.variable_dim(this, i);
+    }
+    return shape;
+  }
+
+  /** When the copies are brought together. */
+  public Synchronization synchronization() {
+    return Synchronization.values()[Native.variable_synchronization(this) - 1];
+  }
+
+  /** How the replicas' tensors become one. */
+  public Aggregation aggregation() {
+    return Aggregation.values()[Native.variable_aggregation(this) - 1];
+  }
+
+  /** Whether training changes it. */
+  public boolean isTrainable() {
+    return Native.variable_is_trainable(this);
+  }
+
+  /** The strategy that it belongs to. */
+  public Strategy strategy() {
+    return Strategy.wrap(Native.variable_strategy(this));
+  }
+
+  /** Wrappers of the same variable are equal. */
+  @Override
+  public boolean equals(Object other) {
+    return other == this || (other instanceof Variable variable && variable.address() == address());
+  }
+
+  @Override
+  public int hashCode() {
+    return Long.hashCode(address());
+  }
+
+  /** For people. */
+  @Override
+  public String toString() {
+    return isClosed() ? "Variable (closed)" : Bridge.text(Native.variable_to_string(this));
+  }
+
+  @Override
+  public void close() {
+    release();
+  }
+}

@@ -1,0 +1,77 @@
+package org.tutti.data;
+
+import java.util.Map;
+import org.tutti.DType;
+import org.tutti.Spec;
+import org.tutti.Tensor;
+import org.tutti.internal.Box;
+import org.tutti.internal.Native;
+import org.tutti.internal.NativeObject;
+
+/** A function for Dataset.map and filter: a lambda, one that is registered, or a native one. */
+public final class Function extends NativeObject implements AutoCloseable {
+  private Function(Box box) {
+    super(box);
+  }
+
+  /**
+   * A lambda. name: for messages, or null; signature: the spec of one row's result, null: the first
+   * row decides; slab: it gets and gives many rows at once, every leaf with one more leading
+   * dimension.
+   */
+  public static Function of(ElementFunction function, String name, Spec signature, boolean slab) {
+    return new Function(
+        Box.at(Native.function_create(new ElementCallback(function), name, signature, slab)));
+  }
+
+  /** Makes `name` mean the function, so that a serialised dataset finds it again. */
+  public static void register(String name, ElementFunction function, Spec signature, boolean slab) {
+    Dataset.load();
+    Native.function_register(name, new ElementCallback(function), signature, slab);
+  }
+
+  /** Frees the name; datasets that use the function keep it. */
+  public static void unregister(String name) {
+    Dataset.load();
+    Native.function_unregister(name);
+  }
+
+  /** The function registered as `name`; NOT_FOUND names the nearest ones. */
+  public static Function registered(String name) {
+    return new Function(Box.at(Native.function_registered(name)));
+  }
+
+  /** One fixed-length feature; defaultValue null: it is required. */
+  public record Feature(DType dtype, long[] shape, Tensor defaultValue) {
+    /** A required one. */
+    public Feature(DType dtype, long... shape) {
+      this(dtype, shape, null);
+    }
+  }
+
+  /** From a serialised tf.train.Example to a dict of its features; runs without a callback. */
+  public static Function parseExample(Map<String, Feature> features) {
+    Dataset.load();
+    final long[] made = new long[features.size()];
+    int count = 0;
+    try {
+      for (final Map.Entry<String, Feature> entry : features.entrySet()) {
+        final Feature feature = entry.getValue();
+        made[count++] = Native.feature_create(
+            entry.getKey(), feature.dtype().number(), feature.shape(), feature.defaultValue());
+      }
+      return new Function(Box.at(Native.function_parse_example(made)));
+    } finally {
+      for (final long feature : made) {
+        if (feature != 0) {
+          Native.feature_delete(feature);
+        }
+      }
+    }
+  }
+
+  @Override
+  public void close() {
+    release();
+  }
+}

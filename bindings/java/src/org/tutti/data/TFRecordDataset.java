@@ -1,0 +1,32 @@
+package org.tutti.data;
+
+import org.tutti.internal.Box;
+import org.tutti.internal.Native;
+
+/**
+ * The records of TFRecord files, in order, as byte strings. Errors at iteration name file, offset and
+ * record index: NOT_FOUND, DATA_LOSS.
+ */
+public final class TFRecordDataset extends Dataset {
+  private TFRecordDataset(Box box) {
+    super(box);
+  }
+
+  /** The records of some files. */
+  public static TFRecordDataset of(String... files) {
+    try (Dataset names = Dataset.fromTensorSlices(files)) {
+      return of(names);
+    }
+  }
+
+  /** The records of the files that a dataset names. */
+  public static TFRecordDataset of(Dataset files) {
+    return of(files, Compression.NONE, 0);
+  }
+
+  /** As of; bufferSize: bytes read at once, 0: the default. */
+  public static TFRecordDataset of(Dataset files, Compression compression, long bufferSize) {
+    return new TFRecordDataset(
+        Box.at(Native.dataset_tf_record(files, compression.number(), bufferSize, null)));
+  }
+}

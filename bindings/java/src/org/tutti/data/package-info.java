@@ -1,0 +1,2 @@
+/** Datasets: definitions of input pipelines and their iterators. */
+package org.tutti.data;

@@ -1,0 +1,57 @@
+package org.tutti.distribute;
+
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.TreeMap;
+import org.tutti.internal.Box;
+import org.tutti.internal.Bridge;
+import org.tutti.internal.Native;
+import org.tutti.internal.NativeObject;
+
+/** The jobs of a cluster and the addresses of their tasks. Immutable. */
+public final class ClusterSpec extends NativeObject implements AutoCloseable {
+  ClusterSpec(Box box) {
+    super(box);
+  }
+
+  /** From JSON: {"worker": ["host:port", ...], "ps": {"0": "host:port"}}. */
+  public static ClusterSpec parse(String json) {
+    return new ClusterSpec(Box.at(Native.cluster_spec_create(json)));
+  }
+
+  /** The jobs, each with its tasks' addresses by index. */
+  public Map<String, Map<Long, String>> jobs() {
+    final Map<String, Map<Long, String>> jobs = new LinkedHashMap<>();
+    for (long i = 0; i < Native.cluster_spec_job_count(this); ++i) {
+      final String job = Native.cluster_spec_job(this, i);
+      final Map<Long, String> tasks = new TreeMap<>();
+      for (long j = 0; j < Native.cluster_spec_task_count(this, job); ++j) {
+        final long index = Native.cluster_spec_task_index(this, job, j);
+        tasks.put(index, Native.cluster_spec_task_address(this, job, index));
+      }
+      jobs.put(job, tasks);
+    }
+    return jobs;
+  }
+
+  /** As JSON. */
+  @Override
+  public String toString() {
+    return isClosed() ? "ClusterSpec (closed)" : Bridge.text(Native.cluster_spec_json(this));
+  }
+
+  @Override
+  public boolean equals(Object other) {
+    return other == this || (other instanceof ClusterSpec spec && spec.jobs().equals(jobs()));
+  }
+
+  @Override
+  public int hashCode() {
+    return jobs().hashCode();
+  }
+
+  @Override
+  public void close() {
+    release();
+  }
+}

@@ -1,0 +1,49 @@
+package org.tutti.distribute;
+
+import java.time.Duration;
+import org.tutti.Spec;
+import org.tutti.Value;
+import org.tutti.internal.Box;
+import org.tutti.internal.Bridge;
+import org.tutti.internal.Native;
+import org.tutti.internal.NativeObject;
+
+/** A dataset over the replicas of a strategy; its elements are distributed values. */
+public final class DistributedDataset extends NativeObject
+    implements Iterable<Value>, AutoCloseable {
+  DistributedDataset(Box box) {
+    super(box);
+  }
+
+  /** A walk over the elements of its own. */
+  @Override
+  public DistributedIterator iterator() {
+    return iterator(null);
+  }
+
+  /** As iterator, waiting for at most `timeout`. */
+  public DistributedIterator iterator(Duration timeout) {
+    return new DistributedIterator(
+        Box.at(Native.distributed_iterator_create(this, Bridge.nanos(timeout))));
+  }
+
+  /** What one replica sees. */
+  public Spec elementSpec() {
+    return new Spec(Box.at(Native.distributed_dataset_element_spec(this)));
+  }
+
+  /** The number of elements; -1 infinite, -2 unknown. */
+  public long cardinality() {
+    return Native.distributed_dataset_cardinality(this);
+  }
+
+  /** The plan for people. */
+  public String explain() {
+    return Bridge.text(Native.distributed_dataset_explain(this));
+  }
+
+  @Override
+  public void close() {
+    release();
+  }
+}

@@ -1,0 +1,28 @@
+package org.tutti.distribute;
+
+import org.tutti.internal.Box;
+import org.tutti.internal.Bridge;
+import org.tutti.internal.Native;
+
+/** One replica per device, variables mirrored on all. */
+public final class MirroredStrategy extends Strategy {
+  /** How gradients are brought together; a hint. */
+  public enum CrossDeviceOps {
+    AUTO, REDUCTION_TO_ONE_DEVICE
+  }
+
+  private MirroredStrategy(Box box) {
+    super(box);
+  }
+
+  /** On devices such as "CPU:0", "CPU:1"; none: all GPUs, else the CPU. */
+  public static MirroredStrategy of(String... devices) {
+    return create(null, CrossDeviceOps.AUTO, devices);
+  }
+
+  /** As of, with a name for messages. */
+  public static MirroredStrategy create(String name, CrossDeviceOps ops, String... devices) {
+    return new MirroredStrategy(
+        Box.at(Native.strategy_mirrored(devices, ops.ordinal() + 1, name, Bridge.UNSET)));
+  }
+}

@@ -1,0 +1,144 @@
+package org.tutti.distribute;
+
+import java.time.Duration;
+import org.tutti.Code;
+import org.tutti.ReduceOp;
+import org.tutti.TuttiException;
+import org.tutti.Value;
+import org.tutti.internal.Box;
+import org.tutti.internal.Bridge;
+import org.tutti.internal.Native;
+
+/**
+ * What a replica function reaches the other replicas through; ends when the function returns
+ * (FAILED_PRECONDITION afterwards). Threads: the replica's own.
+ */
+public final class ReplicaContext {
+  private final Thread thread = Thread.currentThread();
+  private long context;
+
+  ReplicaContext(long context) {
+    this.context = context;
+  }
+
+  void end() {
+    context = 0;
+  }
+
+  // Only the replica's thread gets an address, so that it cannot end under a call.
+  private long context() {
+    if (Thread.currentThread() != thread) {
+      throw TuttiException.of(Code.FAILED_PRECONDITION,
+          "a replica context belongs to the replica's own thread, " + thread.getName());
+    }
+    if (context == 0) {
+      throw TuttiException.of(Code.FAILED_PRECONDITION,
+          "this replica context has ended: it lives as long as the replica function runs");
+    }
+    return context;
+  }
+
+  /** The context of the replica function that the thread is in; null outside of them. */
+  public static ReplicaContext current() {
+    return Scope.current() instanceof ReplicaContext replica ? replica : null;
+  }
+
+  /** The replica among all replicas in sync, 0 .. n-1. */
+  public int replicaId() {
+    return (int) Native.context_replica_id(context());
+  }
+
+  /** All replicas of all workers. */
+  public int replicaCount() {
+    return (int) Native.context_replica_count(context());
+  }
+
+  /**
+   * Rows of this step over all replicas of all workers, when run's argument came from a distributed
+   * iterator; else -1. Scale a loss by 1 / globalRows and sum: the mean of means is wrong when batches
+   * are uneven.
+   */
+  public long globalRows() {
+    return Native.context_global_rows(context());
+  }
+
+  /** The device of this replica, "CPU:0". */
+  public String device() {
+    return Native.context_device(context());
+  }
+
+  /** Whether the call was cancelled, ran out of time or failed in another replica: return soon. */
+  public boolean isCancelled() {
+    return Native.context_is_cancelled(context());
+  }
+
+  /** The strategy that runs the function. */
+  public Strategy strategy() {
+    return Strategy.wrap(Native.context_strategy(context()));
+  }
+
+  /**
+   * Reduces every tensor of `value` over all replicas; each gets the same bits. All replicas must call
+   * it with the same structure, dtypes and shapes; otherwise all get INVALID_ARGUMENT naming both
+   * sides. ABORTED when another replica failed.
+   */
+  public Value allReduce(ReduceOp op, Object value) {
+    return allReduce(op, value, null);
+  }
+
+  /** As allReduce, waiting for at most `timeout`. */
+  public Value allReduce(ReduceOp op, Object value, Duration timeout) {
+    final long address = context();
+    try (Value operand = Value.of(value)) {
+      return new Value(Box.at(
+          Native.context_all_reduce(address, op.number(), operand, Bridge.nanos(timeout))));
+    }
+  }
+
+  /** Joins every tensor of `value` of all replicas along `axis`, in replica order. */
+  public Value allGather(Object value, int axis) {
+    return allGather(value, axis, null);
+  }
+
+  /** As allGather, waiting for at most `timeout`. */
+  public Value allGather(Object value, int axis, Duration timeout) {
+    final long address = context();
+    try (Value operand = Value.of(value)) {
+      return new Value(
+          Box.at(Native.context_all_gather(address, operand, axis, Bridge.nanos(timeout))));
+    }
+  }
+
+  /**
+   * Runs `function` once for all replicas, on the thread that called run, in cross-replica context. It
+   * gets the replicas' arguments as one value, distributed where they differ; of its result each
+   * replica gets its own part. All replicas must make the same number of merge calls with the same
+   * function (the same lambda expression).
+   */
+  public Value mergeCall(MergeFunction function, Object argument) {
+    return mergeCall(function, argument, null);
+  }
+
+  /** As mergeCall, waiting for at most `timeout`. */
+  public Value mergeCall(MergeFunction function, Object argument, Duration timeout) {
+    final long address = context();
+    final Functions.CrossReplica checked = (strategy, merged) -> {
+      if (merged.get(0).kind() != Value.Kind.OBJECT) {
+        throw TuttiException.of(Code.INVALID_ARGUMENT,
+            "the replicas reached the same merge call with different functions: " + merged.get(0));
+      }
+      return function.merge(strategy, merged.get(1));
+    };
+    try (Value given = Value.tuple(function.getClass(), argument)) {
+      final long result = Native.context_merge_call(
+          address, new Functions.Cross(checked), given, Bridge.nanos(timeout));
+      return result == 0 ? Value.of(null) : new Value(Box.at(result));
+    }
+  }
+
+  @Override
+  public String toString() {
+    return Thread.currentThread() != thread || context == 0 ? "ReplicaContext that has ended"
+        : "ReplicaContext " + replicaId() + " of " + replicaCount();
+  }
+}

@@ -1,0 +1,249 @@
+package org.tutti.distribute;
+
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.function.Function;
+import org.tutti.Code;
+import org.tutti.ReduceOp;
+import org.tutti.TuttiException;
+import org.tutti.Value;
+import org.tutti.data.Dataset;
+import org.tutti.internal.Box;
+import org.tutti.internal.Bridge;
+import org.tutti.internal.Native;
+import org.tutti.internal.NativeObject;
+
+/**
+ * The same function on several replicas, concurrently: replica 0 on the thread that calls run, the
+ * others on threads of the strategy. Threads: any; of two concurrent runs the later one is
+ * FAILED_PRECONDITION.
+ */
+public class Strategy extends NativeObject implements AutoCloseable {
+  Strategy(Box box) {
+    super(box);
+  }
+
+  /** For the package itself: takes over a native handle. */
+  public static Strategy wrap(long box) {
+    return new Strategy(Box.at(box));
+  }
+
+  /** The strategy outside of every scope: one replica, nothing distributed. */
+  public static Strategy defaultStrategy() {
+    return new Strategy(Box.at(Native.strategy_default()));
+  }
+
+  /** The strategy whose scope or replica function the thread is in, else the default strategy. */
+  public static Strategy current() {
+    final Object scope = Scope.current();
+    if (scope instanceof Strategy strategy) {
+      return strategy;
+    }
+    return scope instanceof ReplicaContext replica ? replica.strategy() : defaultStrategy();
+  }
+
+  /** Whether the thread is inside a strategy's scope or a merge function. */
+  public static boolean inCrossReplicaContext() {
+    return Scope.current() instanceof Strategy;
+  }
+
+  // ---- what it is
+
+  /** All replicas of all workers. */
+  public int replicaCount() {
+    return (int) Native.strategy_num_replicas_in_sync(this);
+  }
+
+  /** The replicas of this process. */
+  public int localReplicaCount() {
+    return (int) Native.strategy_local_replica_count(this);
+  }
+
+  /** The devices of this process's replicas. */
+  public List<String> devices() {
+    final List<String> devices = new ArrayList<>();
+    for (int i = 0; i < localReplicaCount(); ++i) {
+      devices.add(Native.strategy_worker_device(this, i));
+    }
+    return devices;
+  }
+
+  /** This process's place among the workers, 0 where there is one only. */
+  public int worker() {
+    return (int) Native.strategy_worker(this);
+  }
+
+  /** The workers, this one included. */
+  public int workerCount() {
+    return (int) Native.strategy_worker_count(this);
+  }
+
+  /** What found the workers; null when there is one only. */
+  public ClusterResolver clusterResolver() {
+    final long box = Native.strategy_cluster_resolver(this);
+    return box == 0 ? null : new ClusterResolver(Box.at(box));
+  }
+
+  /** What ends scope. */
+  public interface InScope extends AutoCloseable {
+    @Override
+    void close();
+  }
+
+  /**
+   * Cross-replica context with this as the current strategy of the thread, until the scope is closed:
+   * variables that are made there have a copy per replica. Inside a replica function or another
+   * strategy's scope it is FAILED_PRECONDITION.
+   */
+  public InScope scope() {
+    final Object before = Scope.current();
+    if (before instanceof ReplicaContext) {
+      throw TuttiException.of(Code.FAILED_PRECONDITION,
+          "a strategy's scope cannot be entered inside a replica function");
+    }
+    if (before != null && !before.equals(this)) {
+      throw TuttiException.of(Code.FAILED_PRECONDITION, "the scope of " + this
+          + " cannot be entered inside that of " + before + ": leave that one first");
+    }
+    Scope.enter(this);
+    return () -> Scope.leave(before);
+  }
+
+  // ---- running
+
+  /** Runs a function without an argument, as run(function, argument). */
+  public Value run(ReplicaFunction function) {
+    return run(function, null, null);
+  }
+
+  /**
+   * Calls `function` once per replica, concurrently, and returns when no call is running any more.
+   *
+   * <p>argument: what Value.of takes; replica i gets component i of every distributed part and the
+   * value itself of every other. Results are joined leaf by leaf: equal objects and strings stay one
+   * value, tensors and numbers become distributed (with one replica they stay what they are). An
+   * exception of a replica stops the others and is the cause of what is thrown here.
+   */
+  public Value run(ReplicaFunction function, Object argument) {
+    return run(function, argument, null);
+  }
+
+  /** As run, for at most `timeout` (DEADLINE_EXCEEDED). */
+  public Value run(ReplicaFunction function, Object argument, Duration timeout) {
+    final Functions.Replica callback = new Functions.Replica(function);
+    final long result;
+    if (argument == null || argument instanceof Value) {
+      result = Native.strategy_run(this, callback, (Value) argument, Bridge.nanos(timeout));
+    } else {
+      try (Value given = Value.of(argument)) {
+        result = Native.strategy_run(this, callback, given, Bridge.nanos(timeout));
+      }
+    }
+    return valueOf(result);
+  }
+
+  private static Value valueOf(long box) {
+    return box == 0 ? Value.of(null) : new Value(Box.at(box));
+  }
+
+  // ---- values
+
+  /** Reduces every leaf over all replicas: SUM or MEAN, equal shapes. */
+  public Value reduce(ReduceOp op, Object value) {
+    return reduce(op, value, null, null);
+  }
+
+  /** As reduce; also along `axis` inside each replica. */
+  public Value reduce(ReduceOp op, Object value, Integer axis, Duration timeout) {
+    try (Value given = Value.of(value)) {
+      return valueOf(Native.strategy_reduce(this, op.number(), given,
+          axis == null ? null : Long.valueOf(axis), Bridge.nanos(timeout)));
+    }
+  }
+
+  /** Joins every distributed leaf along `axis`, in replica order. */
+  public Value gather(Object value, int axis) {
+    try (Value given = Value.of(value)) {
+      return valueOf(Native.strategy_gather(this, given, axis, Bridge.UNSET));
+    }
+  }
+
+  /** The values of this process's replicas, in order. */
+  public List<Value> localResults(Object value) {
+    try (Value given = Value.of(value)) {
+      return valueOf(Native.strategy_local_results(this, given)).asList();
+    }
+  }
+
+  /** A distributed value of one value per replica of this process, all of one structure. */
+  public Value perReplica(List<?> values) {
+    try (Value list = Value.of(List.copyOf(values))) {
+      return valueOf(
+          Native.strategy_create_per_replica(this, list.asList().toArray(new Value[0])));
+    }
+  }
+
+  /** A distributed value from one call of `function` per replica of this process, in order. */
+  public Value distributeValues(Function<ValueContext, Object> function) {
+    return valueOf(Native.strategy_create_values(this,
+        new Functions.Cross((strategy, given) -> function.apply(new ValueContext(given))),
+        Bridge.UNSET));
+  }
+
+  // ---- datasets
+
+  /**
+   * Cuts every batch of `dataset` over the replicas: b rows into slices of ceil(b / replicas),
+   * trailing slices empty, never across batches. Several workers share the data by the dataset's
+   * auto_shard_policy.
+   */
+  public DistributedDataset distribute(Dataset dataset) {
+    return distribute(dataset, new InputOptions(), null);
+  }
+
+  /** As distribute, otherwise. */
+  public DistributedDataset distribute(Dataset dataset, InputOptions options, Duration timeout) {
+    return new DistributedDataset(Box.at(Native.strategy_distribute_dataset(this, dataset,
+        options.rebatchNumber(), options.prefetchNumber(), Bridge.nanos(timeout))));
+  }
+
+  /** One dataset per input pipeline; its elements go to the replicas one each, in turn. */
+  public DistributedDataset distributeFromFunction(Function<InputContext, Dataset> function) {
+    return new DistributedDataset(Box.at(Native.strategy_distribute_datasets_from_function(this,
+        new Functions.Cross((strategy, given) -> function.apply(new InputContext(given))), 0,
+        Bridge.UNSET)));
+  }
+
+  // ---- the end
+
+  /** Stops and joins the replica threads; later calls are FAILED_PRECONDITION. */
+  @Override
+  public void close() {
+    if (!isClosed()) {
+      try {
+        Native.strategy_close(this, Bridge.UNSET);
+      } finally {
+        release();
+      }
+    }
+  }
+
+  /** Wrappers of the same strategy are equal. */
+  @Override
+  public final boolean equals(Object other) {
+    return other == this || (other instanceof Strategy strategy && strategy.address() == address());
+  }
+
+  @Override
+  public final int hashCode() {
+    return Long.hashCode(address());
+  }
+
+  @Override
+  public String toString() {
+    return isClosed() ? "Strategy (closed)" : Native.strategy_type_name(this) + " of "
+        + replicaCount() + " replicas on " + String.join(", ", devices())
+        + (workerCount() > 1 ? ", worker " + worker() + " of " + workerCount() : "");
+  }
+}

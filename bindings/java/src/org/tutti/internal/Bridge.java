@@ -1,0 +1,239 @@
+package org.tutti.internal;
+
+import java.io.FileNotFoundException;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.AccessDeniedException;
+import java.nio.file.FileAlreadyExistsException;
+import java.nio.file.NoSuchFileException;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.IdentityHashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.NoSuchElementException;
+import java.util.concurrent.CancellationException;
+import java.util.concurrent.TimeoutException;
+import org.tutti.Code;
+import org.tutti.TuttiException;
+
+/** What both sides of the border need: text, times, errors, objects of Java's inside values. */
+public final class Bridge {
+  /** No timeout given. */
+  public static final long UNSET = 0;
+
+  private static final Duration EXIT_TIMEOUT = Duration.ofSeconds(5);
+
+  private Bridge() {}
+
+  // ---- text and buffers
+
+  /** With the NUL that C wants; null for null. */
+  public static byte[] utf8(String text) {
+    return text == null ? null : text.getBytes(StandardCharsets.UTF_8);
+  }
+
+  /** Each of `texts`. */
+  public static byte[][] utf8(String[] texts) {
+    final byte[][] all = new byte[texts.length][];
+    for (int i = 0; i < texts.length; ++i) {
+      all[i] = utf8(texts[i]);
+    }
+    return all;
+  }
+
+  /** The reverse of utf8. */
+  public static String text(byte[] utf8) {
+    return utf8 == null ? null : new String(utf8, StandardCharsets.UTF_8);
+  }
+
+  /** Takes over a byte buffer that a native function returned. */
+  public static String text(long bytes) {
+    return text(Native.bytes_take(bytes));
+  }
+
+  /** As text. */
+  public static byte[] bytes(long bytes) {
+    return Native.bytes_take(bytes);
+  }
+
+  /** Null for a number that is absent. */
+  public static Long optional(long number) {
+    return number == Long.MIN_VALUE ? null : number;
+  }
+
+  /** Nanoseconds as native functions take them; null is unset. */
+  public static long nanos(Duration timeout) {
+    if (timeout == null) {
+      return UNSET;
+    }
+    if (timeout.isZero() || timeout.isNegative()) {
+      return Long.MIN_VALUE;
+    }
+    try {
+      return timeout.toNanos();
+    } catch (ArithmeticException tooLong) {
+      return Long.MAX_VALUE;
+    }
+  }
+
+  /** 0 for null: unset. */
+  public static int tristate(Boolean flag) {
+    return flag == null ? 0 : flag ? 1 : 2;
+  }
+
+  /**
+   * A direct buffer in native order over a tensor's memory, which stays while the buffer or a view
+   * of it can be reached, whatever happens to the tensor.
+   */
+  public static ByteBuffer bufferOf(NativeObject tensor) {
+    final long address = Native.tensor_retain(tensor);
+    final ByteBuffer buffer = (ByteBuffer) Native.tensor_buffer(tensor);
+    NativeObject.whenUnreachable(buffer, () -> Native.tensor_release(address));
+    return buffer.order(ByteOrder.nativeOrder());
+  }
+
+  // ---- errors
+
+  /** The exception that stands for a status, which stays the caller's. */
+  static Throwable exceptionOf(long status) {
+    final Map<String, Object> details = new LinkedHashMap<>();
+    for (long i = 0; i < Native.status_detail_count(status); ++i) {
+      details.put(Native.status_detail_key(status, i), switch (Native.status_detail_kind(status, i)) {
+        case 1 -> (Object) Native.status_detail_int64(status, i);
+        case 2 -> (Object) Native.status_detail_double(status, i);
+        default -> text(Native.status_detail_string(status, i));
+      });
+    }
+    Throwable cause = (Throwable) Native.status_host_object(status);
+    final List<Throwable> others = new ArrayList<>();
+    for (long i = 0; i < Native.status_cause_count(status); ++i) {
+      final Throwable other = exceptionOf(Native.status_cause(status, i));
+      if (cause == null) {
+        cause = other;
+      } else if (other.getCause() != cause) {
+        others.add(other);
+      }
+    }
+    final TuttiException exception =
+        TuttiException.of(Code.of(Native.status_code(status)), Native.status_message(status), details,
+            cause);
+    others.forEach(exception::addSuppressed);
+    return exception;
+  }
+
+  /** The address of a new status that carries `exception`. */
+  static long statusOf(Throwable exception) {
+    final long status =
+        Native.status_create(codeOf(exception).number(), exception.toString(), exception);
+    if (exception instanceof TuttiException ours) {
+      ours.details().forEach((key, value) -> {
+        if (value instanceof Long number) {
+          Native.status_add_int64(status, key, number);
+        } else {
+          Native.status_add_string(status, key, value.toString());
+        }
+      });
+    }
+    return status;
+  }
+
+  private static Code codeOf(Throwable exception) {
+    if (exception instanceof TuttiException ours) {
+      return ours.code();
+    }
+    if (exception instanceof IndexOutOfBoundsException) {
+      return Code.OUT_OF_RANGE;
+    }
+    if (exception instanceof IllegalArgumentException || exception instanceof ClassCastException
+        || exception instanceof NullPointerException || exception instanceof ArithmeticException) {
+      return Code.INVALID_ARGUMENT;
+    }
+    if (exception instanceof NoSuchElementException || exception instanceof FileNotFoundException
+        || exception instanceof NoSuchFileException) {
+      return Code.NOT_FOUND;
+    }
+    if (exception instanceof CancellationException || exception instanceof InterruptedException) {
+      return Code.CANCELLED;
+    }
+    if (exception instanceof IllegalStateException) {
+      return Code.FAILED_PRECONDITION;
+    }
+    if (exception instanceof UnsupportedOperationException) {
+      return Code.UNIMPLEMENTED;
+    }
+    if (exception instanceof TimeoutException) {
+      return Code.DEADLINE_EXCEEDED;
+    }
+    if (exception instanceof FileAlreadyExistsException) {
+      return Code.ALREADY_EXISTS;
+    }
+    if (exception instanceof AccessDeniedException || exception instanceof SecurityException) {
+      return Code.PERMISSION_DENIED;
+    }
+    return exception instanceof OutOfMemoryError ? Code.RESOURCE_EXHAUSTED : Code.UNKNOWN;
+  }
+
+  /** Whether the thread that waits in the library was interrupted; the flag stays. */
+  static boolean interrupted() {
+    return Thread.currentThread().isInterrupted();
+  }
+
+  // ---- objects of Java's inside values, each under one number while a value holds it
+
+  private static final class Entry {
+    final Object object;
+    int references;
+
+    Entry(Object object) {
+      this.object = object;
+    }
+  }
+
+  private static final Map<Object, Long> NUMBERS = new IdentityHashMap<>();
+  private static final Map<Long, Entry> OBJECTS = new HashMap<>();
+  private static long lastNumber;
+
+  /** The number of an object, with a reference for the value that is made of it. */
+  public static long numberOf(Object object) {
+    synchronized (OBJECTS) {
+      final long number = NUMBERS.computeIfAbsent(object, unused -> ++lastNumber);
+      OBJECTS.computeIfAbsent(number, unused -> new Entry(object)).references++;
+      return number;
+    }
+  }
+
+  /** The object of a number. */
+  public static Object objectOf(long number) {
+    synchronized (OBJECTS) {
+      final Entry entry = OBJECTS.get(number);
+      return entry == null ? null : entry.object;
+    }
+  }
+
+  static void releaseObject(long number) {
+    synchronized (OBJECTS) {
+      final Entry entry = OBJECTS.get(number);
+      if (entry != null && --entry.references == 0) {
+        OBJECTS.remove(number);
+        NUMBERS.remove(entry.object);
+      }
+    }
+  }
+
+  // ---- the end
+
+  /** Says goodbye to other workers and joins the threads that call Java. */
+  static void shutDownAtExit() {
+    Runtime.getRuntime().addShutdownHook(new Thread(() -> {
+      try {
+        Native.runtime_shutdown(null, EXIT_TIMEOUT.toNanos());
+      } catch (TuttiException left) {
+        // A callback that does not return ends with the process.
+      }
+    }, "tutti-shutdown"));
+  }
+}

@@ -1,0 +1,136 @@
+package org.tutti.train;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import org.tutti.Code;
+import org.tutti.Tensor;
+import org.tutti.TuttiException;
+import org.tutti.Variable;
+import org.tutti.data.DatasetIterator;
+import org.tutti.distribute.DistributedIterator;
+import org.tutti.distribute.Strategy;
+import org.tutti.internal.Box;
+import org.tutti.internal.Bridge;
+import org.tutti.internal.Native;
+import org.tutti.internal.NativeObject;
+
+/**
+ * Variables, iterators and tensors under names, which are saved and restored together, as safetensors
+ * files with a manifest beside them. Under several workers each makes the same calls. A restore that
+ * throws has changed nothing. Threads: one at a time, in cross-replica context.
+ */
+public final class Checkpoint extends NativeObject implements AutoCloseable {
+  long saveCounter;
+
+  /**
+   * Objects: Variable, DistributedIterator, DatasetIterator, Tensor (a restore writes into it), maps
+   * and lists of them. The strategy is that of the first variable, else the current one.
+   */
+  public Checkpoint(Map<String, ?> objects) {
+    this(strategyOf(objects), objects);
+  }
+
+  /** As above, of a strategy. */
+  public Checkpoint(Strategy strategy, Map<String, ?> objects) {
+    super(Box.at(Native.checkpoint_create(strategy)));
+    try {
+      add("", objects);
+    } catch (RuntimeException failed) {
+      release();
+      throw failed;
+    }
+  }
+
+  private static Strategy strategyOf(Object object) {
+    final Variable variable = firstVariable(object);
+    return variable != null ? variable.strategy() : Strategy.current();
+  }
+
+  private static Variable firstVariable(Object object) {
+    if (object instanceof Variable variable) {
+      return variable;
+    }
+    final Iterable<?> parts = object instanceof Map<?, ?> map ? map.values()
+        : object instanceof List<?> list ? list : List.of();
+    for (final Object part : parts) {
+      final Variable found = firstVariable(part);
+      if (found != null) {
+        return found;
+      }
+    }
+    return null;
+  }
+
+  private void add(String name, Object object) {
+    if (object instanceof Map<?, ?> map) {
+      // In the order of names: that of Map.of is another one in every process, and the workers of a
+      // job must save the same objects in the same order.
+      final Map<String, Object> sorted = new TreeMap<>();
+      map.forEach((key, part) -> sorted.put("" + key, part));
+      sorted.forEach((key, part) -> add(name.isEmpty() ? key : name + "/" + key, part));
+    } else if (object instanceof List<?> list) {
+      for (int i = 0; i < list.size(); ++i) {
+        add(name + "/" + i, list.get(i));
+      }
+    } else if (object instanceof Variable variable) {
+      Native.checkpoint_add_variable(this, name, variable);
+    } else if (object instanceof DistributedIterator iterator) {
+      Native.checkpoint_add_distributed_iterator(this, name, iterator);
+    } else if (object instanceof DatasetIterator iterator) {
+      Native.checkpoint_add_iterator(this, name, iterator);
+    } else if (object instanceof Tensor tensor) {
+      Native.checkpoint_add_tensor(this, name, tensor);
+    } else {
+      throw TuttiException.of(Code.INVALID_ARGUMENT, name + ": " + object
+          + " cannot be saved; give variables, iterators, tensors, or maps and lists of them");
+    }
+  }
+
+  /** The number of the checkpoint that was saved or restored last. */
+  public long saveCounter() {
+    return saveCounter;
+  }
+
+  /** Saves as prefix-1, prefix-2, ... and returns that path. */
+  public String save(String prefix) {
+    final String path = prefix + "-" + (saveCounter + 1);
+    final Path directory = Path.of(path).toAbsolutePath().getParent();
+    try {
+      Files.createDirectories(directory);
+    } catch (IOException failed) {
+      throw new UncheckedIOException(failed);
+    }
+    Native.checkpoint_save(this, path, saveCounter + 1, Bridge.UNSET);
+    ++saveCounter;
+    return path;
+  }
+
+  /**
+   * Gives every object what the checkpoint holds. NOT_FOUND when there is no such checkpoint or no
+   * value for an object, INVALID_ARGUMENT for another dtype or shape, DATA_LOSS naming a file that is
+   * damaged.
+   */
+  public void restore(String path) {
+    saveCounter = Native.checkpoint_restore(this, path, Bridge.UNSET);
+  }
+
+  /** Saves as a single safetensors file, for other programs. */
+  public void write(String path) {
+    Native.checkpoint_write(this, path, Bridge.UNSET);
+  }
+
+  /** Reads a single safetensors file. */
+  public void read(String path) {
+    Native.checkpoint_read(this, path, Bridge.UNSET);
+  }
+
+  @Override
+  public void close() {
+    release();
+  }
+}

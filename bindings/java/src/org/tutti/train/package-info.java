@@ -1,0 +1,2 @@
+/** Checkpoints. */
+package org.tutti.train;

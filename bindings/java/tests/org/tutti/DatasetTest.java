@@ -1,0 +1,259 @@
+package org.tutti;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Map;
+import java.util.NoSuchElementException;
+import java.util.Optional;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.tutti.data.Compression;
+import org.tutti.data.Dataset;
+import org.tutti.data.DatasetIterator;
+import org.tutti.data.FixedLengthRecordDataset;
+import org.tutti.data.Function;
+import org.tutti.data.Options;
+import org.tutti.data.TFRecordDataset;
+import org.tutti.data.TFRecordWriter;
+import org.tutti.distribute.ClusterResolver;
+import org.tutti.distribute.ClusterSpec;
+import org.tutti.distribute.MirroredStrategy;
+import org.tutti.distribute.MultiWorkerMirroredStrategy;
+import org.tutti.distribute.Strategy;
+import org.tutti.train.Checkpoint;
+import org.tutti.train.CheckpointManager;
+
+class DatasetTest {
+  private static List<Long> numbers(Dataset dataset) {
+    final List<Long> numbers = new ArrayList<>();
+    for (final Value element : dataset) {
+      numbers.add(element.longValue());
+    }
+    return numbers;
+  }
+
+  private static List<String> texts(Dataset dataset) {
+    final List<String> texts = new ArrayList<>();
+    for (final Value element : dataset) {
+      texts.add(element.stringValue());
+    }
+    return texts;
+  }
+
+  @Test
+  void transformationsLeaveTheirDatasetAlone() {
+    final Dataset five = Dataset.range(5);
+    assertEquals(List.of(3L, 4L), numbers(five.skip(3)));
+    assertEquals(List.of(0L, 1L), numbers(five.take(2)));
+    assertEquals(List.of(1L, 3L), numbers(five.shard(2, 1)));
+    assertEquals(List.of(0L, 2L, 4L), numbers(five.filter(x -> x.longValue() % 2 == 0)));
+    assertEquals(List.of(0L, 10L), numbers(five.take(2).map(x -> x.longValue() * 10)));
+    assertEquals(List.of(0L, 0L), numbers(five.take(1).repeat(2)));
+    assertEquals(List.of(4L, 2L), numbers(Dataset.range(4, 0, -2)));
+    assertEquals(List.of(0L, 0L, 1L), numbers(five.take(1).concatenate(five.take(2))));
+    assertEquals(5, numbers(five.shuffle(3).prefetch(2)).size());
+    assertEquals(numbers(five.shuffle(5, 7)), numbers(five.shuffle(5, 7)));
+    assertEquals(List.of(0L, 1L, 2L, 3L, 4L), numbers(five));
+    assertEquals(3, five.batch(2).cardinality());
+    assertEquals(2, five.batch(2, true).cardinality());
+    assertEquals(Dataset.INFINITE, five.repeat().cardinality());
+    assertTrue(five.explain().contains("range"));
+  }
+
+  @Test
+  void structuresAreBatchedLeafByLeaf() {
+    final Dataset rows = Dataset.fromTensorSlices(
+        Map.of("x", Tensor.of(new float[] {1, 2, 3, 4, 5, 6}, 3, 2), "y", List.of(7, 8, 9)));
+    try (DatasetIterator batches = rows.batch(2).iterator()) {
+      final Value batch = batches.next();
+      assertArrayEquals(new float[] {1, 2, 3, 4}, batch.get("x").asTensor().toFloatArray());
+      assertArrayEquals(new long[] {2, 2}, batch.get("x").asTensor().shape());
+      assertEquals(8, batch.get("y").asLongBuffer().get(1));
+      batches.next();
+      assertFalse(batches.hasNext());
+      assertNull(batches.poll(null));
+      assertThrows(NoSuchElementException.class, batches::next);
+    }
+    assertEquals("{'x': float32[2], 'y': int64[]}", rows.elementSpec().toString());
+    assertEquals(Spec.dict(Map.of("x", Spec.tensor(DType.FLOAT32, 2), "y",
+        Spec.tensor(DType.INT64))), rows.elementSpec());
+    final Value pair = Dataset.zip(Dataset.range(2), Dataset.range(5, 9, 1)).iterator().next();
+    assertEquals(5, pair.get(1).longValue());
+    assertEquals(3, Dataset.range(1).enumerate(3).iterator().next().get(0).longValue());
+  }
+
+  @Test
+  void exceptionsOfFunctionsAndGeneratorsAreTheCause() {
+    final IOException thrown = new IOException("no");
+    final Dataset mapped = Dataset.range(3).map(x -> {
+      if (x.longValue() == 1) {
+        throw thrown;
+      }
+      return x.longValue();
+    }, Spec.tensor(DType.INT64)).prefetch(2);
+    try (DatasetIterator elements = mapped.iterator()) {
+      assertEquals(0, elements.next().longValue());
+      assertSame(thrown, assertThrows(TuttiException.class, elements::next).getCause());
+    }
+    final Iterable<Long> broken = () -> new Iterator<>() {
+      @Override
+      public boolean hasNext() {
+        throw new IllegalStateException("broken");
+      }
+
+      @Override
+      public Long next() {
+        return 0L;
+      }
+    };
+    final Dataset generated = Dataset.fromGenerator(broken, Spec.tensor(DType.INT64));
+    assertTrue(assertThrows(TuttiException.FailedPrecondition.class,
+        () -> generated.iterator().next()).getCause() instanceof IllegalStateException);
+  }
+
+  @Test
+  void aGeneratorBeginsAnewInEachIteration() {
+    final Dataset generated =
+        Dataset.fromGenerator(List.of(1L, 2L), Spec.tensor(DType.INT64)).repeat(2);
+    assertEquals(List.of(1L, 2L, 1L, 2L), numbers(generated));
+    assertThrows(TuttiException.InvalidArgument.class,
+        () -> numbers(Dataset.fromGenerator(List.of("x"), Spec.tensor(DType.INT64))));
+  }
+
+  @Test
+  void slabFunctionsSeeManyRows() {
+    final Function twice = Function.of(rows -> {
+      final long[] numbers = rows.asTensor().toLongArray();
+      for (int i = 0; i < numbers.length; ++i) {
+        numbers[i] *= 2;
+      }
+      return numbers;
+    }, "twice", Spec.tensor(DType.INT64), true);
+    assertEquals(List.of(0L, 2L, 4L), numbers(Dataset.range(3).map(twice)));
+  }
+
+  @Test
+  void registeredFunctionsAreFoundInSerialisedDatasets() {
+    Function.register("java_test_plus_one", x -> x.longValue() + 1, Spec.tensor(DType.INT64), false);
+    try {
+      final byte[] definition =
+          Dataset.range(2).map(Function.registered("java_test_plus_one")).serialize();
+      assertEquals(List.of(1L, 2L), numbers(Dataset.deserialize(definition)));
+    } finally {
+      Function.unregister("java_test_plus_one");
+    }
+    assertThrows(TuttiException.NotFound.class, () -> Function.registered("java_test_plus_one"));
+    assertThrows(TuttiException.FailedPrecondition.class,
+        () -> Dataset.range(2).map(x -> x.longValue()).serialize());
+  }
+
+  @Test
+  void anIteratorGoesBackToASavedPosition() {
+    final Dataset shuffled = Dataset.range(20).shuffle(20, 3);
+    try (DatasetIterator first = shuffled.iterator(); DatasetIterator second = shuffled.iterator()) {
+      for (int i = 0; i < 7; ++i) {
+        first.next();
+      }
+      second.restore(first.save());
+      while (first.hasNext()) {
+        assertEquals(first.next().longValue(), second.next().longValue());
+      }
+      assertTrue(second.nextOptional().asOptional().isEmpty());
+    }
+  }
+
+  @Test
+  void optionsKnowWhetherTheyWereSet() {
+    final Options options = new Options().deterministic(false)
+                                .autoShardPolicy(Options.AutoShardPolicy.DATA);
+    assertEquals(0L, options.get("deterministic"));
+    assertEquals(2L, options.get("experimental_distribute.auto_shard_policy"));
+    assertNull(options.get("autotune.ram_budget"));
+    assertThrows(TuttiException.InvalidArgument.class, () -> options.set("no_such", 1));
+    assertEquals(0L, Dataset.range(1).withOptions(options).options().get("deterministic"));
+    assertEquals(1L, new Options().merge(new Options().deterministic(true)).get("deterministic"));
+  }
+
+  @Test
+  void recordsAreWrittenAndRead(@TempDir Path folder) {
+    final String path = folder.resolve("grüße.tfrecord").toString();
+    try (TFRecordWriter writer = new TFRecordWriter(path, Compression.GZIP, 9L)) {
+      writer.write("one".getBytes());
+      writer.write(Dataset.fromTensorSlices(new String[] {"two", ""}));
+    }
+    try (Dataset names = Dataset.fromTensorSlices(new String[] {path})) {
+      assertEquals(List.of("one", "two", ""),
+          texts(TFRecordDataset.of(names, Compression.GZIP, 0)));
+      assertThrows(TuttiException.DataLoss.class, () -> texts(TFRecordDataset.of(names)));
+      assertEquals(1, FixedLengthRecordDataset.of(names, 4).take(1).iterator().next().asTensor()
+                          .elementCount());
+    }
+    final TuttiException missing = assertThrows(
+        TuttiException.NotFound.class, () -> texts(TFRecordDataset.of(folder + "/none")));
+    assertTrue(missing.getMessage().contains("none"), missing.getMessage());
+    assertEquals(List.of(path), texts(Dataset.listFiles(folder + "/*.tfrecord")));
+  }
+
+  @Test
+  void aCheckpointBringsEverythingBack(@TempDir Path folder) {
+    try (MirroredStrategy strategy = MirroredStrategy.of("CPU:0", "CPU:1");
+         Strategy.InScope scope = strategy.scope();
+         Variable weights = Variable.of(new float[] {1, 2});
+         Tensor counts = Tensor.of(new long[] {5});
+         DatasetIterator elements = Dataset.range(9).iterator();
+         Checkpoint checkpoint = new Checkpoint(
+             Map.of("layers", List.of(weights), "counts", counts, "elements", elements));
+         CheckpointManager manager =
+             new CheckpointManager(checkpoint, folder.toString(), 1, "run")) {
+      assertEquals(Optional.empty(), manager.restoreLatest());
+      elements.next();
+      manager.save();
+      final String path = manager.save();
+      assertEquals(List.of(path), manager.checkpoints());
+      elements.next();
+      weights.assign(new float[] {0, 0});
+      counts.asLongBuffer().put(0, 7);
+      assertEquals(Optional.of(path), manager.restoreLatest());
+      assertArrayEquals(new float[] {1, 2}, weights.read().toFloatArray());
+      assertEquals(5, counts.asLongBuffer().get(0));
+      assertEquals(1, elements.next().longValue());
+      assertEquals(2, checkpoint.saveCounter());
+      assertThrows(TuttiException.NotFound.class, () -> checkpoint.restore(folder + "/none-1"));
+      assertThrows(TuttiException.InvalidArgument.class,
+          () -> new Checkpoint(strategy, Map.of("text", "no")));
+    }
+  }
+
+  @Test
+  void resolversSayWhoTakesPart() {
+    final ClusterSpec spec = ClusterSpec.parse("{\"worker\": [\"a:1\", \"b:2\"]}");
+    assertEquals(Map.of("worker", Map.of(0L, "a:1", 1L, "b:2")), spec.jobs());
+    final ClusterResolver resolver = ClusterResolver.simple(spec, "worker", 1L);
+    assertEquals("worker", resolver.taskType());
+    assertEquals(1L, resolver.taskId());
+    assertEquals(spec, resolver.clusterSpec());
+    assertTrue(resolver.master("worker", 0L, "grpc").contains("a:1"));
+    assertNull(ClusterResolver.simple(spec, null, null).taskId());
+    assertThrows(TuttiException.InvalidArgument.class, () -> ClusterSpec.parse("[1]"));
+  }
+
+  @Test
+  void withoutAClusterAMultiWorkerStrategyIsAlone() {
+    try (MultiWorkerMirroredStrategy strategy = MultiWorkerMirroredStrategy.of("CPU:0", "CPU:1")) {
+      assertEquals(1, strategy.workerCount());
+      assertEquals(3, strategy.reduce(ReduceOp.SUM,
+          strategy.run((replica, none) -> replica.replicaId() + 1)).longValue());
+    }
+  }
+}

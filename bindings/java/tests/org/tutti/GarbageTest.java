@@ -1,0 +1,129 @@
+package org.tutti;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.lang.ref.WeakReference;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.FloatBuffer;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicReference;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.tutti.data.Dataset;
+import org.tutti.data.DatasetIterator;
+import org.tutti.distribute.MirroredStrategy;
+
+/** A thread collects garbage without a pause while callbacks run and buffers are in use. */
+class GarbageTest {
+  private final AtomicBoolean over = new AtomicBoolean();
+  private Thread storm;
+
+  @BeforeEach
+  void start() {
+    storm = new Thread(() -> {
+      while (!over.get()) {
+        System.gc();
+      }
+    });
+    storm.start();
+  }
+
+  @AfterEach
+  void stop() throws InterruptedException {
+    over.set(true);
+    storm.join();
+  }
+
+  private static ByteBuffer direct(int bytes) {
+    return ByteBuffer.allocateDirect(bytes).order(ByteOrder.nativeOrder());
+  }
+
+  @Test
+  void callbacksThatOnlyTheLibraryHoldsSurvive() {
+    try (MirroredStrategy strategy = MirroredStrategy.of("CPU:0", "CPU:1")) {
+      for (int round = 0; round < 20; ++round) {
+        final long offset = round;
+        // The lambda, the generator and the datasets between are reachable from nowhere else.
+        final DatasetIterator elements = Dataset.fromGenerator(() -> List.of(1L, 2L, 3L).iterator(),
+            Spec.tensor(DType.INT64)).map(x -> x.longValue() + offset).batch(3).iterator();
+        final Value batch = elements.next();
+        final Value sum = strategy.run((replica, numbers) -> {
+          final FloatBuffer view = Tensor.of(new float[] {numbers.asLongBuffer().get(0), 1})
+                                       .asFloatBuffer(); // its tensor is garbage from here on
+          final Value all = replica.allReduce(ReduceOp.SUM, new float[] {view.get(0)});
+          return replica.mergeCall((owner, given) -> owner.reduce(ReduceOp.SUM, given), all);
+        }, batch);
+        assertEquals(4.0 * (1 + offset),
+            strategy.localResults(sum).get(0).asTensor().toDoubleArray()[0]);
+      }
+    }
+  }
+
+  @Test
+  void buffersKeepTheirMemory() {
+    final List<FloatBuffer> views = new ArrayList<>();
+    for (int i = 0; i < 500; ++i) {
+      final FloatBuffer memory = direct(1024).asFloatBuffer();
+      memory.put(7, i);
+      // Of the chain buffer, tensor, slice, value only the last view stays.
+      views.add(Value.of(Tensor.wrap(memory).slice(0, 4, 12)).asFloatBuffer().slice(3, 1));
+    }
+    for (int i = 0; i < views.size(); ++i) {
+      assertEquals(i, views.get(i).get(0));
+    }
+  }
+
+  @Test
+  void aCloseOnAnotherThreadTakesEffectBehindTheCallsUnderWay() throws Exception {
+    for (int round = 0; round < 30; ++round) {
+      final Tensor tensor = Tensor.zeros(DType.FLOAT32, 1000);
+      final AtomicReference<Throwable> other = new AtomicReference<>();
+      final Thread reader = new Thread(() -> {
+        try {
+          while (true) {
+            tensor.copy().close();
+          }
+        } catch (TuttiException.FailedPrecondition closed) {
+          assertTrue(closed.getMessage().contains("closed"));
+        } catch (RuntimeException failed) {
+          other.set(failed);
+        }
+      });
+      reader.start();
+      Thread.yield();
+      tensor.close();
+      reader.join();
+      assertNull(other.get(), () -> "" + other.get());
+    }
+  }
+
+  @Test
+  void whatNobodyHoldsIsGivenBack() throws Exception {
+    final WeakReference<ByteBuffer> memory = wrapAndForget();
+    final WeakReference<Object> object = holdAndForget();
+    final long end = System.nanoTime() + 60_000_000_000L;
+    while ((memory.get() != null || object.get() != null) && System.nanoTime() < end) {
+      Thread.onSpinWait();
+    }
+    assertNull(memory.get(), "a wrapped buffer");
+    assertNull(object.get(), "an object inside a value");
+  }
+
+  private static WeakReference<ByteBuffer> wrapAndForget() {
+    final ByteBuffer memory = direct(64);
+    Tensor.wrap(memory, DType.UINT8);
+    return new WeakReference<>(memory);
+  }
+
+  private static WeakReference<Object> holdAndForget() {
+    final Object object = new Object();
+    Value.of(List.of(object, object));
+    return new WeakReference<>(object);
+  }
+}

@@ -1,0 +1,325 @@
+package org.tutti;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.atomic.AtomicReference;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.tutti.data.Dataset;
+import org.tutti.data.DatasetIterator;
+import org.tutti.distribute.DistributedDataset;
+import org.tutti.distribute.DistributedIterator;
+import org.tutti.distribute.MirroredStrategy;
+import org.tutti.distribute.OneDeviceStrategy;
+import org.tutti.distribute.ReplicaContext;
+import org.tutti.distribute.Strategy;
+
+class StrategyTest {
+  private MirroredStrategy strategy;
+
+  @BeforeEach
+  void make() {
+    strategy = MirroredStrategy.of("CPU:0", "CPU:1");
+  }
+
+  @AfterEach
+  void close() {
+    strategy.close();
+  }
+
+  @Test
+  void everyReplicaRunsTheFunction() {
+    final Value ids = strategy.run((replica, none) -> {
+      assertTrue(none.isNone());
+      assertSame(replica, ReplicaContext.current());
+      assertEquals(strategy, Strategy.current());
+      return replica.replicaId();
+    });
+    assertEquals(2, strategy.replicaCount());
+    assertEquals(List.of(0L, 1L),
+        strategy.localResults(ids).stream().map(Value::longValue).toList());
+    assertEquals(1, strategy.reduce(ReduceOp.SUM, ids).longValue());
+    assertEquals(0, strategy.reduce(ReduceOp.MEAN, ids).longValue()); // of integers
+    assertNull(ReplicaContext.current());
+    assertTrue(strategy.run((replica, none) -> null).isNone());
+  }
+
+  @Test
+  void replicasReduceAndGatherTogether() {
+    strategy.run((replica, none) -> {
+      final float id = replica.replicaId();
+      final Value sum = replica.allReduce(ReduceOp.SUM, Map.of("a", new float[] {id, 1}));
+      assertArrayEquals(new float[] {1, 2}, sum.get("a").asTensor().toFloatArray());
+      final Value all = replica.allGather(new float[] {id}, 0);
+      assertArrayEquals(new float[] {0, 1}, all.asTensor().toFloatArray());
+      return null;
+    });
+  }
+
+  @Test
+  void aMergeCallRunsOnceForAllReplicas() {
+    final Value merged = strategy.run((replica, none) -> replica.mergeCall((owner, ids) -> {
+      assertEquals(strategy, owner);
+      assertTrue(Strategy.inCrossReplicaContext());
+      assertEquals(Value.Kind.DISTRIBUTED, ids.kind());
+      return owner.reduce(ReduceOp.SUM, ids);
+    }, replica.replicaId() + 1));
+    assertEquals(3, merged.longValue());
+  }
+
+  @Test
+  void aMergeCallOfDifferentFunctionsFailsOnAllReplicas() {
+    assertThrows(TuttiException.InvalidArgument.class, () -> strategy.run((replica, none) ->
+        replica.replicaId() == 0 ? replica.mergeCall((owner, ids) -> 1, 0)
+            : replica.mergeCall((owner, ids) -> 2, 0)));
+  }
+
+  @Test
+  void anExceptionOfAReplicaIsTheCause() {
+    final IOException thrown = new IOException("the disk is full");
+    final TuttiException caught =
+        assertThrows(TuttiException.Unknown.class, () -> strategy.run((replica, none) -> {
+          if (replica.replicaId() == 1) {
+            throw thrown; // on a thread of the library
+          }
+          return replica.allReduce(ReduceOp.SUM, 1.0);
+        }));
+    assertSame(thrown, caught.getCause());
+    assertThrows(TuttiException.FailedPrecondition.class, () -> strategy.run((replica, none) -> {
+      throw new IllegalStateException("not now");
+    }));
+    assertThrows(TuttiException.OutOfRange.class,
+        () -> strategy.run((replica, none) -> new int[1][replica.replicaId() + 1].length
+            + List.of().get(0).hashCode()));
+  }
+
+  @Test
+  void anErrorWithDetailsComesThrough() {
+    final TuttiException caught = assertThrows(TuttiException.class,
+        () -> strategy.run((replica, none) -> {
+          throw TuttiException.of(Code.DATA_LOSS, "cut off", Map.of("row", 7L), null);
+        }));
+    assertEquals(Code.DATA_LOSS, caught.code());
+    assertEquals(7L, caught.details().get("row"));
+  }
+
+  @Test
+  void aContextEndsWithItsFunction() {
+    final AtomicReference<ReplicaContext> kept = new AtomicReference<>();
+    strategy.run((replica, none) -> {
+      if (replica.replicaId() == 0) {
+        kept.set(replica);
+      }
+      return null;
+    });
+    assertThrows(TuttiException.FailedPrecondition.class, () -> kept.get().replicaId());
+    assertThrows(TuttiException.FailedPrecondition.class,
+        () -> kept.get().allReduce(ReduceOp.SUM, 1));
+    assertNotNull(kept.get().toString());
+  }
+
+  @Test
+  void argumentsAreClosedWithTheFunction() {
+    final AtomicReference<Value> kept = new AtomicReference<>();
+    strategy.run((replica, value) -> {
+      kept.set(value);
+      return null;
+    }, List.of(1, 2));
+    assertThrows(TuttiException.FailedPrecondition.class, () -> kept.get().size());
+  }
+
+  @Test
+  void whatAFunctionGivesStaysOpen() {
+    try (Tensor shared = Tensor.of(new float[] {1}); Value value = Value.of("same")) {
+      strategy.run((replica, none) -> shared);
+      assertEquals("same", strategy.run((replica, none) -> value).stringValue());
+      assertEquals(1, shared.floatValue());
+      final Object marker = new Object();
+      assertSame(marker, strategy.run((replica, none) -> marker).asObject(Object.class));
+    }
+  }
+
+  @Test
+  void variablesAreMirrored() {
+    try (Strategy.InScope scope = strategy.scope();
+         Variable weights = Variable.builder(new float[] {1, 2})
+                                .name("weights").aggregation(Variable.Aggregation.SUM).create()) {
+      strategy.run((replica, none) -> {
+        weights.assignSub(new float[] {1, replica.replicaId()});
+        return null;
+      });
+      assertArrayEquals(new float[] {-1, 1}, weights.read().toFloatArray());
+      assertEquals(2, weights.copies().size());
+      assertEquals(List.of("weights", "weights/replica_1"), weights.copyNames());
+      assertTrue(weights.data().isReadOnly());
+      assertEquals(strategy, weights.strategy());
+      weights.assign(new float[] {5, 6}).assignAdd(new float[] {1, 1});
+      assertArrayEquals(new float[] {6, 7}, weights.read().toFloatArray());
+      assertThrows(TuttiException.InvalidArgument.class,
+          () -> weights.assign(new double[] {1, 2}), "wrong dtype");
+      assertThrows(TuttiException.FailedPrecondition.class,
+          () -> strategy.run((replica, none) -> Variable.of(1.0)));
+    }
+    assertEquals(1, Strategy.current().replicaCount());
+  }
+
+  @Test
+  void scopesOfTwoStrategiesDoNotNest() {
+    try (OneDeviceStrategy other = OneDeviceStrategy.of("CPU:0");
+         Strategy.InScope scope = strategy.scope()) {
+      assertThrows(TuttiException.FailedPrecondition.class, other::scope);
+      strategy.scope().close();
+    }
+  }
+
+  @Test
+  void batchesAreCutOverTheReplicas() {
+    try (Dataset rows = Dataset.range(10).batch(4);
+         DistributedDataset steps = strategy.distribute(rows)) {
+      final List<Long> sums = new ArrayList<>();
+      for (final Value batch : steps) {
+        strategy.run((replica, numbers) -> {
+          assertEquals(batch.get(0).asTensor().elementCount() * 2, replica.globalRows());
+          return null;
+        }, batch);
+        final Value sum = strategy.run((replica, numbers) -> {
+          long total = 0;
+          for (final long number : numbers.asTensor().toLongArray()) {
+            total += number;
+          }
+          return replica.allReduce(ReduceOp.SUM, total);
+        }, batch);
+        sums.add(strategy.localResults(sum).get(1).longValue());
+        batch.close();
+      }
+      assertEquals(List.of(6L, 22L, 17L), sums);
+    }
+  }
+
+  @Test
+  void aDistributedIteratorGoesBackToASavedPosition() {
+    try (DistributedDataset steps = strategy.distribute(Dataset.range(8).batch(2));
+         DistributedIterator first = steps.iterator();
+         DistributedIterator second = steps.iterator()) {
+      first.next();
+      final byte[] state = first.save();
+      final String expected = first.next().toString();
+      assertTrue(first.hasNext());
+      assertThrows(TuttiException.FailedPrecondition.class, first::save);
+      second.restore(state);
+      assertEquals(expected, second.next().toString());
+    }
+  }
+
+  @Test
+  void datasetsAndValuesAreMadePerReplica() {
+    final Value ids = strategy.distributeValues(context -> context.replicaId() * 10.0);
+    assertEquals(10, strategy.reduce(ReduceOp.SUM, ids).doubleValue());
+    final Value given = strategy.perReplica(List.of(1, 2));
+    assertEquals(2, given.get(1).longValue());
+    try (DistributedDataset steps = strategy.distributeFromFunction(context -> {
+      assertEquals(2, context.perReplicaBatchSize(4));
+      return Dataset.range(4);
+    })) {
+      assertEquals("PerReplica:{0: int64[] 0, 1: int64[] 1}".replace("int64[] ", ""),
+          steps.iterator().next().toString().replace("int64[] ", ""));
+    }
+  }
+
+  @Test
+  void aCallEndsAtItsTimeout() {
+    assertThrows(TuttiException.DeadlineExceeded.class, () -> strategy.run((replica, none) -> {
+      if (replica.replicaId() == 0) {
+        return replica.allReduce(ReduceOp.SUM, 1.0);
+      }
+      while (!replica.isCancelled()) {
+        Thread.onSpinWait();
+      }
+      return null;
+    }, null, Duration.ofMillis(50)));
+  }
+
+  @Test
+  void anInterruptedThreadStopsWaiting() throws Exception {
+    final AtomicReference<Throwable> caught = new AtomicReference<>();
+    final Thread thread = new Thread(() -> {
+      try (Future never = new Future()) {
+        never.get(null);
+      } catch (TuttiException failed) {
+        caught.set(failed);
+      }
+    });
+    thread.start();
+    thread.interrupt();
+    thread.join(60_000);
+    assertTrue(caught.get() instanceof TuttiException.Cancelled, () -> "" + caught.get());
+  }
+
+  @Test
+  void aFutureGivesTheOriginalExceptionAsCause() {
+    try (Future future = new Future(); Future failing = new Future()) {
+      future.complete(Map.of("a", 1));
+      assertEquals(1, future.get(null).get("a").longValue());
+      final IOException thrown = new IOException("no");
+      failing.fail(thrown);
+      assertSame(thrown,
+          assertThrows(TuttiException.class, () -> failing.get(Duration.ofSeconds(60))).getCause());
+    }
+  }
+
+  @Test
+  void aClosedStrategyIsAnException() {
+    final MirroredStrategy other = MirroredStrategy.of("CPU:0");
+    other.close();
+    other.close();
+    assertThrows(
+        TuttiException.FailedPrecondition.class, () -> other.run((replica, none) -> null));
+  }
+
+  @Test
+  void communicatorsFoldInRankOrder() throws Exception {
+    final List<Communicator> ranks = Communicator.createLocal(2, "pair");
+    final Tensor[] results = new Tensor[2];
+    final Thread thread = new Thread(() ->
+        results[1] = ranks.get(1).allReduce(Tensor.of(new double[] {2, 3}), ReduceOp.SUM));
+    thread.start();
+    results[0] = ranks.get(0).allReduce(Tensor.of(new double[] {1, 1}), ReduceOp.SUM);
+    thread.join(60_000);
+    assertArrayEquals(new double[] {3, 4}, results[0].toDoubleArray());
+    assertEquals(results[0], results[1]);
+    ranks.get(0).abort("enough");
+    assertThrows(TuttiException.Aborted.class, () -> ranks.get(1).barrier(null));
+    ranks.forEach(Communicator::close);
+  }
+
+  @Test
+  void useAfterShutdownIsAnException() {
+    try (TuttiRuntime runtime = TuttiRuntime.create(Map.of("log_level", "error"))) {
+      final DatasetIterator iterator;
+      final Strategy other;
+      try (TuttiRuntime.Scope scope = runtime.asDefault()) {
+        iterator = Dataset.range(3).iterator();
+        other = MirroredStrategy.of("CPU:0", "CPU:1");
+      }
+      assertEquals("error", runtime.get("log_level"));
+      runtime.shutdown(Duration.ofSeconds(60));
+      assertThrows(TuttiException.FailedPrecondition.class, iterator::next);
+      assertThrows(
+          TuttiException.FailedPrecondition.class, () -> other.run((replica, none) -> null));
+      assertThrows(TuttiException.InvalidArgument.class,
+          () -> TuttiRuntime.create(Map.of("no_such_setting", "1")));
+    }
+  }
+}

@@ -1,0 +1,439 @@
+// What the Java package builds values, specs and exceptions from. The facade does not offer it,
+// because Python walks its structures in C++; in Java the walk is written in Java.
+#ifndef TUTTI_BINDINGS_SWIG_JAVA_ACCESS_H_
+#define TUTTI_BINDINGS_SWIG_JAVA_ACCESS_H_
+
+#include "machine.h"
+
+namespace tutti_java {
+
+// ---- handles
+
+inline void box_close(int64_t box) { BoxAt(box)->Close(); }
+// Once nobody can reach the Java object: also the box itself goes.
+inline void box_delete(int64_t box) {
+  BoxAt(box)->Close();
+  delete BoxAt(box);
+}
+inline bool box_is_closed(int64_t box) {
+  return BoxAt(box)->closed.load(std::memory_order_acquire);
+}
+inline uintptr_t box_address(int64_t box) {
+  return reinterpret_cast<uintptr_t>(BoxAt(box)->object);
+}
+
+// The runtime that the thread's calls belong to; null goes back. Returns what it was.
+inline int64_t ambient_runtime_set(int64_t address) {
+  const auto before = reinterpret_cast<intptr_t>(ambient.scope_runtime);
+  ambient.scope_runtime = reinterpret_cast<tutti_runtime *>(static_cast<intptr_t>(address));
+  return before;
+}
+
+// ---- statuses, by address
+
+inline const tutti_status *StatusAt(int64_t status) {
+  return reinterpret_cast<const tutti_status *>(static_cast<intptr_t>(status));
+}
+inline int32_t status_code(int64_t status) { return tutti_status_get_code(StatusAt(status)); }
+inline const char *status_message(int64_t status) {
+  return tutti_status_get_message(StatusAt(status));
+}
+inline int64_t status_detail_count(int64_t status) {
+  return static_cast<int64_t>(tutti_status_get_detail_count(StatusAt(status)));
+}
+inline tutti_detail DetailAt(int64_t status, int64_t index) {
+  tutti_detail detail = TUTTI_DETAIL_INIT;
+  tutti_status_release(
+      tutti_status_get_detail(StatusAt(status), static_cast<size_t>(index), &detail));
+  return detail;
+}
+inline const char *status_detail_key(int64_t status, int64_t index) {
+  return DetailAt(status, index).key;
+}
+inline int32_t status_detail_kind(int64_t status, int64_t index) {
+  return DetailAt(status, index).kind;
+}
+inline int64_t status_detail_int64(int64_t status, int64_t index) {
+  return DetailAt(status, index).int64_value;
+}
+inline double status_detail_double(int64_t status, int64_t index) {
+  return DetailAt(status, index).double_value;
+}
+inline tutti_string_view status_detail_string(int64_t status, int64_t index) {
+  return DetailAt(status, index).string_value;
+}
+inline int64_t status_cause_count(int64_t status) {
+  return static_cast<int64_t>(tutti_status_get_cause_count(StatusAt(status)));
+}
+inline int64_t status_cause(int64_t status, int64_t index) {
+  return reinterpret_cast<intptr_t>(
+      tutti_status_get_cause(StatusAt(status), static_cast<size_t>(index)));
+}
+inline jobject status_host_object(JNIEnv *env, int64_t status) {
+  auto *object = static_cast<jobject>(tutti_status_get_host_object(StatusAt(status), &host_tag));
+  return object == nullptr ? nullptr : env->NewLocalRef(object);
+}
+inline int64_t status_create(JNIEnv *env, int32_t code, const char *message, jobject exception) {
+  return reinterpret_cast<intptr_t>(tutti_status_create_with_host_object(
+      code, message, &host_tag, env->NewGlobalRef(exception), &DeleteGlobal));
+}
+inline void status_add_int64(int64_t status, const char *key, int64_t value) {
+  tutti_status_release(
+      tutti_status_add_int64(const_cast<tutti_status *>(StatusAt(status)), key, value));
+}
+inline void status_add_string(int64_t status, const char *key, const char *value) {
+  tutti_status_release(
+      tutti_status_add_string(const_cast<tutti_status *>(StatusAt(status)), key, value));
+}
+
+// ---- byte buffers, by address
+
+inline jbyteArray bytes_take(JNIEnv *env, int64_t bytes) {
+  auto *held = reinterpret_cast<tutti_bytes *>(static_cast<intptr_t>(bytes));
+  if (held == nullptr) return nullptr;
+  const tutti_string_view view = tutti_bytes_get_view(held);
+  jbyteArray array = ArrayOf(env, view.data, view.size);
+  tutti_bytes_release(held);
+  return array;
+}
+
+// ---- tensors
+
+inline void *AddressOf(JNIEnv *env, jobject buffer) { return env->GetDirectBufferAddress(buffer); }
+
+// Over the memory of a direct buffer, from `offset` on, which it keeps alive.
+inline tutti_status *tensor_wrap(JNIEnv *env, tutti_runtime *runtime, jobject buffer,
+                                 int64_t offset, int64_t byte_size, int32_t dtype, size_t rank,
+                                 const int64_t *dims, bool read_only, tutti_tensor **out_tensor) {
+  auto *base = static_cast<char *>(AddressOf(env, buffer));
+  if (base == nullptr) {
+    return tutti_status_create(
+        TUTTI_INVALID_ARGUMENT,
+        "a direct buffer is needed here, this one lies on Java's heap: allocate it with "
+        "ByteBuffer.allocateDirect, or give the array, which is copied");
+  }
+  tutti_tensor_wrap_options options = TUTTI_TENSOR_WRAP_OPTIONS_INIT;
+  options.read_only = read_only ? TUTTI_TRUE : TUTTI_FALSE;
+  const tutti_release_hook hook = {&DeleteGlobal, env->NewGlobalRef(buffer)};
+  return tutti_tensor_wrap(runtime, base + offset, static_cast<size_t>(byte_size), dtype, rank,
+                           dims, hook, &options, out_tensor);
+}
+
+// A copy of a primitive array, whose elements are of the size of the dtype's.
+inline tutti_status *tensor_from_array(JNIEnv *env, tutti_runtime *runtime, jobject array,
+                                       int64_t byte_size, int32_t dtype, size_t rank,
+                                       const int64_t *dims, tutti_tensor **out_tensor) {
+  tutti_tensor_options options = TUTTI_TENSOR_OPTIONS_INIT;
+  options.zeroed = TUTTI_FALSE;
+  tutti_tensor *made = nullptr;
+  tutti_status *status = tutti_tensor_create(runtime, dtype, rank, dims, &options, &made);
+  if (status != nullptr) return status;
+  if (static_cast<size_t>(byte_size) != tutti_tensor_get_byte_size(made)) {
+    tutti_tensor_release(made);
+    return tutti_status_create(TUTTI_INVALID_ARGUMENT,
+                               "the array has not as many elements as the shape says");
+  }
+  void *to = nullptr;
+  status = tutti_tensor_get_mutable_data(made, &to);
+  if (status == nullptr && byte_size > 0) {
+    void *from = env->GetPrimitiveArrayCritical(static_cast<jarray>(array), nullptr);
+    if (from == nullptr) {
+      status = tutti_status_create(TUTTI_RESOURCE_EXHAUSTED, "Java cannot lend this array");
+    } else {
+      __builtin_memcpy(to, from, static_cast<size_t>(byte_size));
+      env->ReleasePrimitiveArrayCritical(static_cast<jarray>(array), from, JNI_ABORT);
+    }
+  }
+  if (status != nullptr) {
+    tutti_tensor_release(made);
+    return status;
+  }
+  *out_tensor = made;
+  return nullptr;
+}
+
+// The elements in row-major order, into an array of `byte_size` bytes.
+inline tutti_status *tensor_to_array(JNIEnv *env, const tutti_tensor *tensor, jobject array,
+                                     int64_t byte_size) {
+  tutti_tensor *dense = nullptr;
+  if (tutti_tensor_is_contiguous(tensor) == 0) {
+    if (tutti_status *status = tutti_tensor_copy(tensor, &dense)) return status;
+  }
+  const tutti_tensor *source = dense != nullptr ? dense : tensor;
+  if (static_cast<size_t>(byte_size) > tutti_tensor_get_byte_size(source)) {
+    byte_size = static_cast<int64_t>(tutti_tensor_get_byte_size(source));
+  }
+  if (byte_size > 0) {
+    void *to = env->GetPrimitiveArrayCritical(static_cast<jarray>(array), nullptr);
+    if (to != nullptr) {
+      __builtin_memcpy(to, tutti_tensor_get_data(source), static_cast<size_t>(byte_size));
+      env->ReleasePrimitiveArrayCritical(static_cast<jarray>(array), to, 0);
+    }
+  }
+  tutti_tensor_release(dense);
+  return nullptr;
+}
+
+// A direct buffer over the memory. It does not keep the tensor alive by itself: see tensor_retain.
+inline jobject tensor_buffer(JNIEnv *env, const tutti_tensor *tensor) {
+  static char nothing = 0;
+  const size_t size = tutti_tensor_get_byte_size(tensor);
+  void *data = const_cast<void *>(tutti_tensor_get_data(tensor));
+  return env->NewDirectByteBuffer(size == 0 || data == nullptr ? &nothing : data,
+                                  static_cast<jlong>(size));
+}
+inline int64_t tensor_retain(const tutti_tensor *tensor) {
+  tutti_tensor_retain(tensor);
+  return reinterpret_cast<intptr_t>(tensor);
+}
+inline void tensor_release(int64_t address) {
+  tutti_tensor_release(reinterpret_cast<const tutti_tensor *>(static_cast<intptr_t>(address)));
+}
+
+inline tutti_status *tensor_from_strings(JNIEnv *env, tutti_runtime *runtime, size_t rank,
+                                         const int64_t *dims, jobjectArray strings,
+                                         tutti_tensor **out_tensor) {
+  std::vector<std::string> bytes;
+  const jsize count = env->GetArrayLength(strings);
+  for (jsize i = 0; i < count; ++i) {
+    auto *item = static_cast<jbyteArray>(env->GetObjectArrayElement(strings, i));
+    if (item == nullptr) {
+      return tutti_status_create(TUTTI_INVALID_ARGUMENT, "a byte string is null");
+    }
+    bytes.push_back(BytesOf(env, item));
+    env->DeleteLocalRef(item);
+  }
+  std::vector<tutti_string_view> views;
+  for (const std::string &text : bytes) views.push_back({text.data(), text.size()});
+  return tutti_tensor_create_from_strings(runtime, rank, dims, views.size(), views.data(),
+                                          out_tensor);
+}
+// Element `index` in row-major order of a contiguous tensor of byte strings.
+inline tutti_string_view tensor_string(const tutti_tensor *tensor, int64_t index) {
+  return static_cast<const tutti_string_view *>(tutti_tensor_get_data(tensor))[index];
+}
+inline const char *dtype_name(int32_t dtype) { return tutti_dtype_get_name(dtype); }
+inline tutti_status *tensor_copy_into(const tutti_tensor *source, tutti_tensor *destination) {
+  return tutti_tensor_copy_into(source, destination);
+}
+
+// ---- values
+
+inline int64_t value_retain(const tutti_value *value) {
+  tutti_value_retain(value);
+  return reinterpret_cast<intptr_t>(value);
+}
+// Another handle of the same value.
+inline tutti_status *value_again(const tutti_value *value, tutti_value **out_value) {
+  tutti_value_retain(value);
+  *out_value = const_cast<tutti_value *>(value);
+  return nullptr;
+}
+inline int32_t value_kind(const tutti_value *value) { return tutti_value_get_kind(value); }
+inline int64_t value_child_count(const tutti_value *value) {
+  return static_cast<int64_t>(tutti_value_get_child_count(value));
+}
+inline tutti_status *value_child(const tutti_value *value, int64_t index,
+                                 tutti_value **out_child) {
+  return tutti_value_child(value, static_cast<size_t>(index), out_child);
+}
+inline const char *value_key(const tutti_value *value, int64_t index) {
+  return tutti_treespec_get_key(tutti_value_get_treespec(value), static_cast<size_t>(index));
+}
+inline const char *value_type_name(const tutti_value *value) {
+  return tutti_treespec_get_type_name(tutti_value_get_treespec(value));
+}
+// The kind of a value that is one leaf.
+inline int32_t value_leaf_kind(const tutti_value *value) {
+  return tutti_value_get_leaf_kind(value, 0);
+}
+inline tutti_status *value_tensor(const tutti_value *value, tutti_tensor **out_tensor) {
+  const tutti_tensor *tensor = tutti_value_get_leaf_tensor(value, 0);
+  tutti_tensor_retain(tensor);
+  *out_tensor = const_cast<tutti_tensor *>(tensor);
+  return nullptr;
+}
+inline tutti_string_view value_string(const tutti_value *value) {
+  return tutti_value_get_leaf_string(value, 0);
+}
+inline tutti_status *value_variable(const tutti_value *value, tutti_variable **out_variable) {
+  *out_variable = tutti_value_get_leaf_variable(value, 0);
+  tutti_variable_retain(*out_variable);
+  return nullptr;
+}
+inline tutti_status *value_dataset(const tutti_value *value, tutti_dataset **out_dataset) {
+  *out_dataset = tutti_value_get_leaf_dataset(value, 0);
+  tutti_dataset_retain(*out_dataset);
+  return nullptr;
+}
+inline tutti_status *value_optional(const tutti_value *value, tutti_value **out_held) {
+  const tutti_value *held = tutti_value_get_leaf_optional(value, 0);
+  tutti_value_retain(held);
+  *out_held = const_cast<tutti_value *>(held);
+  return nullptr;
+}
+inline int64_t value_component_count(const tutti_value *value) {
+  return static_cast<int64_t>(tutti_value_get_leaf_component_count(value, 0));
+}
+inline tutti_status *value_component(const tutti_value *value, int64_t component,
+                                     tutti_value **out_component) {
+  const tutti_value *held =
+      tutti_value_get_leaf_component(value, 0, static_cast<size_t>(component));
+  tutti_value_retain(held);
+  *out_component = const_cast<tutti_value *>(held);
+  return nullptr;
+}
+// The number of Bridge's table that the leaf was made with; 0 when it is an object of another
+// language.
+inline int64_t value_host_object(const tutti_value *value) {
+  return reinterpret_cast<intptr_t>(tutti_value_get_leaf_host_object(value, 0, &host_tag));
+}
+
+inline tutti_status *value_of_tensor(const tutti_tensor *tensor, tutti_value **out_value) {
+  return tutti_value_create_tensor(tensor, out_value);
+}
+inline tutti_status *value_of_float64(double number, tutti_value **out_value) {
+  return tutti_value_create_float64(number, out_value);
+}
+inline tutti_status *value_of_int64(int64_t number, tutti_value **out_value) {
+  return tutti_value_create_int64(number, out_value);
+}
+inline tutti_status *value_of_string(JNIEnv *env, jbyteArray text, tutti_value **out_value) {
+  const std::string bytes = BytesOf(env, text);
+  return tutti_value_create_string({bytes.data(), bytes.size()}, out_value);
+}
+inline tutti_status *value_of_none(tutti_value **out_value) {
+  return tutti_value_create_none(out_value);
+}
+inline tutti_status *value_of_optional(const tutti_value *held, tutti_value **out_value) {
+  return tutti_value_create_optional(held, out_value);
+}
+// `number` stands for an object in Bridge's table: the library tells objects apart by address, and
+// references to one Java object have several.
+inline void ReleaseObject(void *number) {
+  JNIEnv *env = Environment();
+  if (env == nullptr) return;
+  env->CallStaticVoidMethod(machine.bridge, machine.release_object,
+                            static_cast<jlong>(reinterpret_cast<intptr_t>(number)));
+  if (env->ExceptionCheck()) env->ExceptionClear();
+}
+inline tutti_status *value_of_object(int64_t number, tutti_value **out_value) {
+  return tutti_value_create_host_object(&host_tag,
+                                        reinterpret_cast<void *>(static_cast<intptr_t>(number)),
+                                        &ReleaseObject, out_value);
+}
+inline tutti_status *value_of_variable(const tutti_variable *variable, tutti_value **out_value) {
+  return tutti_value_create_variable(variable, out_value);
+}
+inline tutti_status *value_of_dataset(const tutti_dataset *dataset, tutti_value **out_value) {
+  return tutti_value_create_dataset(dataset, out_value);
+}
+inline tutti_status *value_of_tuple(size_t count, const tutti_value *const *values,
+                                    tutti_value **out_value) {
+  return tutti_value_create_tuple(count, values, out_value);
+}
+inline tutti_status *value_of_list(size_t count, const tutti_value *const *values,
+                                   tutti_value **out_value) {
+  return tutti_value_create_list(count, values, out_value);
+}
+inline tutti_status *value_of_dict(size_t value_count, const char *const *keys, size_t count,
+                                   const tutti_value *const *values, tutti_value **out_value) {
+  if (value_count != count) {
+    return tutti_status_create(TUTTI_INVALID_ARGUMENT, "as many keys as values, please");
+  }
+  return tutti_value_create_dict(count, keys, values, out_value);
+}
+inline tutti_status *value_of_named_tuple(const char *type_name, size_t value_count,
+                                          const char *const *keys, size_t count,
+                                          const tutti_value *const *values,
+                                          tutti_value **out_value) {
+  if (value_count != count) {
+    return tutti_status_create(TUTTI_INVALID_ARGUMENT, "as many fields as values, please");
+  }
+  return tutti_value_create_named_tuple(type_name, count, keys, values, out_value);
+}
+
+// ---- specs
+
+inline tutti_status *spec_of_tensor(int32_t dtype, bool rank_known, size_t rank,
+                                    const int64_t *dims, tutti_spec **out_spec) {
+  return tutti_spec_create_tensor(
+      dtype, rank_known ? static_cast<int64_t>(rank) : TUTTI_UNKNOWN_RANK, dims, out_spec);
+}
+inline tutti_status *spec_of_none(tutti_spec **out_spec) { return tutti_spec_create_none(out_spec); }
+inline tutti_status *spec_of_optional(const tutti_spec *inner, tutti_spec **out_spec) {
+  return tutti_spec_create_optional(inner, out_spec);
+}
+inline tutti_status *spec_of_dataset(const tutti_spec *inner, tutti_spec **out_spec) {
+  return tutti_spec_create_dataset(inner, out_spec);
+}
+inline tutti_status *spec_of_structure(const tutti_treespec *treespec, size_t count,
+                                       const tutti_spec *const *leaves, tutti_spec **out_spec) {
+  return tutti_spec_create_from_leaves(treespec, count, leaves, out_spec);
+}
+inline tutti_status *treespec_leaf(tutti_treespec **out_treespec) {
+  return tutti_treespec_create_leaf(out_treespec);
+}
+inline tutti_status *treespec_sequence(int32_t kind, size_t count,
+                                       const tutti_treespec *const *children,
+                                       tutti_treespec **out_treespec) {
+  return tutti_treespec_create_sequence(kind, count, children, out_treespec);
+}
+inline tutti_status *treespec_dict(size_t value_count, const char *const *keys, size_t count,
+                                   const tutti_treespec *const *children,
+                                   tutti_treespec **out_treespec) {
+  if (value_count != count) {
+    return tutti_status_create(TUTTI_INVALID_ARGUMENT, "as many keys as children, please");
+  }
+  return tutti_treespec_create_dict(count, keys, children, out_treespec);
+}
+inline tutti_status *spec_treespec(const tutti_spec *spec, tutti_treespec **out_treespec) {
+  const tutti_treespec *treespec = tutti_spec_get_treespec(spec);
+  tutti_treespec_retain(treespec);
+  *out_treespec = const_cast<tutti_treespec *>(treespec);
+  return nullptr;
+}
+inline tutti_status *spec_text(const tutti_spec *spec, tutti_bytes **out_text) {
+  return tutti_spec_to_string(spec, out_text);
+}
+inline bool spec_equal(const tutti_spec *left, const tutti_spec *right) {
+  return tutti_spec_equal(left, right) != 0;
+}
+inline int64_t spec_leaf_count(const tutti_spec *spec) {
+  return static_cast<int64_t>(tutti_spec_get_leaf_count(spec));
+}
+inline int32_t spec_leaf_dtype(const tutti_spec *spec, int64_t leaf) {
+  return tutti_spec_get_leaf_dtype(spec, static_cast<size_t>(leaf));
+}
+inline int64_t spec_leaf_rank(const tutti_spec *spec, int64_t leaf) {
+  return tutti_spec_get_leaf_rank(spec, static_cast<size_t>(leaf));
+}
+inline int64_t spec_leaf_dim(const tutti_spec *spec, int64_t leaf, int64_t axis) {
+  return tutti_spec_get_leaf_dims(spec, static_cast<size_t>(leaf))[axis];
+}
+// The functions for specs of the element of `tf.train.Example`, one feature each.
+struct Feature {
+  tutti_feature fields;
+  std::string key;
+  std::vector<int64_t> dims;
+};
+inline int64_t feature_create(const char *key, int32_t dtype, size_t rank, const int64_t *dims,
+                              const tutti_tensor *tensor) {
+  auto *feature = new Feature{TUTTI_FEATURE_INIT, key, std::vector<int64_t>(dims, dims + rank)};
+  feature->fields.key = feature->key.c_str();
+  feature->fields.dtype = dtype;
+  feature->fields.rank = rank;
+  feature->fields.dims = feature->dims.data();
+  feature->fields.default_value = tensor;
+  tutti_tensor_retain(tensor);
+  return reinterpret_cast<intptr_t>(feature);
+}
+inline void feature_delete(int64_t feature) {
+  auto *held = reinterpret_cast<Feature *>(static_cast<intptr_t>(feature));
+  tutti_tensor_release(held->fields.default_value);
+  delete held;
+}
+
+}  // namespace tutti_java
+
+#endif  // TUTTI_BINDINGS_SWIG_JAVA_ACCESS_H_

@@ -1,0 +1,334 @@
+// The Java virtual machine from the library's side: threads, handles of our objects, exceptions.
+//
+// A thread of the library is attached once, as a daemon, when it first calls into Java, and detached
+// when it ends: attaching at every call costs a hundred times as much. What Java holds of an object
+// of ours is a Box, whose reference goes with close(); a native function pins the box for as long as
+// it runs, so that a close on another thread takes effect behind it and a later use is an exception.
+#ifndef TUTTI_BINDINGS_SWIG_JAVA_MACHINE_H_
+#define TUTTI_BINDINGS_SWIG_JAVA_MACHINE_H_
+
+#include <jni.h>
+#include <tutti/tutti.h>
+
+#include <atomic>
+#include <cstdint>
+#include <new>
+#include <string>
+#include <vector>
+
+namespace tutti_java {
+
+// The address tells our host objects from those of other languages in the process.
+inline const char host_tag = 0;
+
+// Filled by JNI_OnLoad; the classes stay as long as the library.
+struct Machine {
+  JavaVM *vm = nullptr;
+  jclass bridge = nullptr;
+  jclass native_object = nullptr;
+  jfieldID box = nullptr;
+  jmethodID call = nullptr;          // Callback.call(int, long, long)
+  jmethodID log = nullptr;           // Callback.log(int, byte[])
+  jmethodID exception_of = nullptr;  // Bridge.exceptionOf(long)
+  jmethodID status_of = nullptr;     // Bridge.statusOf(Throwable)
+  jmethodID interrupted = nullptr;   // Bridge.interrupted()
+  jmethodID release_object = nullptr;  // Bridge.releaseObject(long)
+  jmethodID long_value = nullptr;
+};
+inline Machine machine;
+
+// ---- threads
+
+class Attachment {
+ public:
+  ~Attachment() {
+    if (env_ != nullptr) machine.vm->DetachCurrentThread();
+  }
+  JNIEnv *Get() {
+    if (env_ == nullptr) {
+      JavaVMAttachArgs args = {JNI_VERSION_1_8, const_cast<char *>("tutti"), nullptr};
+      void *env = nullptr;
+      if (machine.vm->AttachCurrentThreadAsDaemon(&env, &args) != JNI_OK) return nullptr;
+      env_ = static_cast<JNIEnv *>(env);
+    }
+    return env_;
+  }
+
+ private:
+  JNIEnv *env_ = nullptr;  // of a thread that we attached
+};
+
+// The environment of this thread, which is attached if it is not Java's own; null when the machine
+// is ending.
+inline JNIEnv *Environment() {
+  void *env = nullptr;
+  if (machine.vm->GetEnv(&env, JNI_VERSION_1_8) == JNI_OK) return static_cast<JNIEnv *>(env);
+  thread_local Attachment attachment;
+  return attachment.Get();
+}
+
+// ---- exceptions
+
+// Throws what `status` says and takes it over.
+inline void Raise(JNIEnv *env, tutti_status *status) {
+  auto *exception = static_cast<jthrowable>(env->CallStaticObjectMethod(
+      machine.bridge, machine.exception_of, static_cast<jlong>(reinterpret_cast<intptr_t>(status))));
+  tutti_status_release(status);
+  if (env->ExceptionCheck() || exception == nullptr) return;  // memory is short
+  env->Throw(exception);
+  env->DeleteLocalRef(exception);
+}
+
+inline tutti_status *StatusOf(JNIEnv *env, jthrowable exception) {
+  const jlong status =
+      env->CallStaticLongMethod(machine.bridge, machine.status_of, exception);
+  if (env->ExceptionCheck()) {
+    env->ExceptionClear();
+    return tutti_status_create(TUTTI_UNKNOWN, "a Java exception that could not be described");
+  }
+  return reinterpret_cast<tutti_status *>(static_cast<intptr_t>(status));
+}
+
+// The status that carries the pending exception, which is cleared.
+inline tutti_status *TakeException(JNIEnv *env) {
+  jthrowable exception = env->ExceptionOccurred();
+  env->ExceptionClear();
+  tutti_status *status = StatusOf(env, exception);
+  env->DeleteLocalRef(exception);
+  return status;
+}
+
+// A `destroy` for global references.
+inline void DeleteGlobal(void *reference) {
+  if (reference == nullptr) return;
+  if (JNIEnv *env = Environment()) env->DeleteGlobalRef(static_cast<jobject>(reference));
+}
+
+// ---- handles
+
+// One reference to an object of the library and the references of the calls that use it now.
+struct Box {
+  std::atomic<int64_t> users{1};
+  std::atomic<bool> closed{false};
+  void *object;
+  void (*release)(void *object);
+
+  Box(void *held, void (*end)(void *)) : object(held), release(end) {}
+  bool Pin() {
+    if (closed.load(std::memory_order_acquire)) return false;
+    int64_t now = users.load(std::memory_order_relaxed);
+    while (now > 0) {
+      if (users.compare_exchange_weak(now, now + 1, std::memory_order_acq_rel)) return true;
+    }
+    return false;
+  }
+  void Unpin() {
+    if (users.fetch_sub(1, std::memory_order_acq_rel) == 1) release(object);
+  }
+  void Close() {
+    if (!closed.exchange(true, std::memory_order_acq_rel)) Unpin();
+  }
+};
+
+// Takes the reference over; 0 for null, and short of memory, with an exception pending.
+template <class T, void (*kRelease)(const T *)>
+jlong Boxed(JNIEnv *env, T *object) {
+  if (object == nullptr) return 0;
+  auto *box = new (std::nothrow)
+      Box(object, [](void *held) { kRelease(static_cast<const T *>(held)); });
+  if (box == nullptr) {
+    kRelease(object);
+    Raise(env, tutti_status_create(TUTTI_RESOURCE_EXHAUSTED, "no memory for a handle"));
+  }
+  return static_cast<jlong>(reinterpret_cast<intptr_t>(box));
+}
+
+inline Box *BoxAt(int64_t box) { return reinterpret_cast<Box *>(static_cast<intptr_t>(box)); }
+
+// Holds the object behind a NativeObject for the time of a call.
+class Pin {
+ public:
+  Pin() = default;
+  ~Pin() {
+    if (box_ != nullptr) box_->Unpin();
+  }
+  Pin(const Pin &) = delete;
+  Pin &operator=(const Pin &) = delete;
+  Pin(Pin &&other) noexcept : box_(other.box_) { other.box_ = nullptr; }
+
+  // Null stands for null. False with an exception pending when the object has been closed.
+  bool Set(JNIEnv *env, jobject object) {
+    if (object == nullptr) return true;
+    Box *box = BoxAt(env->GetLongField(object, machine.box));
+    if (!box->Pin()) {
+      Raise(env, tutti_status_create(TUTTI_FAILED_PRECONDITION,
+                                     "this object has been closed; use it before close()"));
+      return false;
+    }
+    box_ = box;
+    return true;
+  }
+  void *get() const { return box_ == nullptr ? nullptr : box_->object; }
+
+ private:
+  Box *box_ = nullptr;
+};
+
+// An array of NativeObjects, pinned.
+template <class T>
+class Pins {
+ public:
+  bool Set(JNIEnv *env, jobjectArray array) {
+    const jsize count = array == nullptr ? 0 : env->GetArrayLength(array);
+    for (jsize i = 0; i < count; ++i) {
+      jobject item = env->GetObjectArrayElement(array, i);
+      Pin pin;
+      const bool pinned = pin.Set(env, item);
+      env->DeleteLocalRef(item);
+      if (!pinned) return false;
+      objects_.push_back(static_cast<T *>(pin.get()));
+      pins_.push_back(std::move(pin));
+    }
+    return true;
+  }
+  size_t size() const { return objects_.size(); }
+  T **data() { return objects_.data(); }
+
+ private:
+  std::vector<Pin> pins_;
+  std::vector<T *> objects_;
+};
+
+// ---- text, which crosses as UTF-8 in byte arrays: Java's own "modified UTF-8" is another encoding
+
+inline std::string BytesOf(JNIEnv *env, jbyteArray array) {
+  std::string bytes(static_cast<size_t>(env->GetArrayLength(array)), '\0');
+  env->GetByteArrayRegion(array, 0, static_cast<jsize>(bytes.size()),
+                          reinterpret_cast<jbyte *>(bytes.data()));
+  return bytes;
+}
+
+inline jbyteArray ArrayOf(JNIEnv *env, const char *data, size_t size) {
+  if (size > INT32_MAX) {
+    Raise(env, tutti_status_create(TUTTI_OUT_OF_RANGE, "bytes that no Java array can hold"));
+    return nullptr;
+  }
+  jbyteArray array = env->NewByteArray(static_cast<jsize>(size));
+  if (array != nullptr) {
+    env->SetByteArrayRegion(array, 0, static_cast<jsize>(size),
+                            reinterpret_cast<const jbyte *>(data));
+  }
+  return array;
+}
+
+struct Text {
+  std::string bytes;
+  bool present = false;
+
+  void Set(JNIEnv *env, jbyteArray array) {
+    present = array != nullptr;
+    if (present) bytes = BytesOf(env, array);
+  }
+  const char *get() const { return present ? bytes.c_str() : nullptr; }
+};
+
+struct Texts {
+  std::vector<std::string> bytes;
+  std::vector<const char *> pointers;
+
+  void Set(JNIEnv *env, jobjectArray array) {
+    const jsize count = array == nullptr ? 0 : env->GetArrayLength(array);
+    for (jsize i = 0; i < count; ++i) {
+      auto *item = static_cast<jbyteArray>(env->GetObjectArrayElement(array, i));
+      bytes.push_back(item == nullptr ? std::string() : BytesOf(env, item));
+      env->DeleteLocalRef(item);
+    }
+    for (const std::string &text : bytes) pointers.push_back(text.c_str());
+  }
+};
+
+struct Numbers {
+  std::vector<int64_t> all;
+
+  void Set(JNIEnv *env, jlongArray array) {
+    if (array == nullptr) return;
+    all.resize(static_cast<size_t>(env->GetArrayLength(array)));
+    env->GetLongArrayRegion(array, 0, static_cast<jsize>(all.size()),
+                            reinterpret_cast<jlong *>(all.data()));
+  }
+};
+
+// ---- waiting: an interrupted thread stops waiting
+
+// The cancellation of this thread's calls, which asks whether the waiting thread was interrupted.
+// It is spent once it was cancelled, and the outermost call after that gets a new one.
+class Interrupt {
+ public:
+  ~Interrupt() { tutti_cancellation_release(cancellation_); }
+  tutti_cancellation *Enter() {
+    if (depth_++ == 0 && cancellation_ != nullptr &&
+        tutti_cancellation_is_cancelled(cancellation_) != 0) {
+      tutti_cancellation_release(cancellation_);
+      cancellation_ = nullptr;
+    }
+    if (cancellation_ == nullptr) {
+      tutti_status_release(tutti_cancellation_create_polled(&Poll, nullptr, &cancellation_));
+    }
+    return cancellation_;
+  }
+  void Leave() { --depth_; }
+  static Interrupt &OfThread() {
+    thread_local Interrupt interrupt;
+    return interrupt;
+  }
+
+ private:
+  static int32_t Poll(void *) {
+    void *env = nullptr;
+    if (machine.vm->GetEnv(&env, JNI_VERSION_1_8) != JNI_OK) return 0;  // no thread of Java's
+    auto *jni = static_cast<JNIEnv *>(env);
+    if (jni->ExceptionCheck()) return 0;
+    const jboolean interrupted =
+        jni->CallStaticBooleanMethod(machine.bridge, machine.interrupted);
+    if (jni->ExceptionCheck()) jni->ExceptionClear();
+    return interrupted ? 1 : 0;
+  }
+
+  tutti_cancellation *cancellation_ = nullptr;
+  int depth_ = 0;
+};
+
+class Call {
+ public:
+  Call() = default;
+  ~Call() {
+    if (entered_) Interrupt::OfThread().Leave();
+  }
+  const tutti_call_options *Set(jlong timeout) {
+    options_.timeout = timeout;
+    options_.cancellation = Interrupt::OfThread().Enter();
+    entered_ = true;
+    return &options_;
+  }
+
+ private:
+  tutti_call_options options_ = TUTTI_CALL_OPTIONS_INIT;
+  bool entered_ = false;
+};
+
+// ---- the ambient state of the thread
+
+struct Ambient {
+  tutti_runtime *callback_runtime = nullptr;  // of the callback that runs on the thread
+  tutti_runtime *scope_runtime = nullptr;     // of the innermost Runtime.asDefault()
+  tutti_context *replica = nullptr;           // of the replica function that the thread is in
+};
+inline thread_local Ambient ambient;
+
+inline tutti_runtime *CurrentRuntime() {
+  return ambient.scope_runtime != nullptr ? ambient.scope_runtime : ambient.callback_runtime;
+}
+
+}  // namespace tutti_java
+
+#endif  // TUTTI_BINDINGS_SWIG_JAVA_MACHINE_H_

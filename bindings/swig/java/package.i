@@ -1,0 +1,8 @@
+/* The functions of access.h, after those of the facade. */
+
+%ignore tutti_java::StatusAt;
+%ignore tutti_java::DetailAt;
+%ignore tutti_java::AddressOf;
+%ignore tutti_java::Feature;
+%ignore tutti_java::ReleaseObject;
+%include "java/access.h"
