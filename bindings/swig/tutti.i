@@ -15,8 +15,13 @@
 
 %include <stdint.i>
 
+#ifdef SWIGGO
+%include "go/go.i"
+#endif
+
 /* ---- handles: opaque, released with the object of the host language */
 
+#ifndef TUTTI_HANDLE
 %define TUTTI_HANDLE(NAME)
 %nodefaultctor NAME;
 struct NAME {};
@@ -24,6 +29,7 @@ struct NAME {};
   ~NAME() { NAME##_release($self); }
 }
 %enddef
+#endif
 TUTTI_HANDLE(tutti_runtime)
 TUTTI_HANDLE(tutti_device_spec)
 TUTTI_HANDLE(tutti_tensor)
