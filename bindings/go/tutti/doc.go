@@ -10,7 +10,7 @@
 //		return err
 //	}
 //	defer steps.Close()
-//	for steps.Next(ctx) {
+//	for steps.Next() {
 //		losses, err := strategy.Run(ctx, step, steps.Value())
 //		...
 //	}
