@@ -10,8 +10,9 @@ import (
 // dataset as it is. What goes wrong in making one is kept, and comes out of Err and of whatever uses
 // the dataset, so that transformations can be written one behind the other.
 type Dataset struct {
-	o   *object
-	err error
+	o       *object
+	err     error
+	runtime *Runtime // of its functions
 }
 
 // What counts of elements can be beside numbers.
@@ -27,6 +28,20 @@ func datasetOf(pointer uintptr, err error) *Dataset {
 		return &Dataset{err: err}
 	}
 	return &Dataset{o: own(pointer, "dataset", native.Tutti_dataset_release)}
+}
+
+func (r *Runtime) dataset(pointer uintptr, err error) *Dataset {
+	made := datasetOf(pointer, err)
+	made.runtime = r
+	return made
+}
+
+// of is the runtime of the dataset.
+func (d *Dataset) of() *Runtime {
+	if d == nil {
+		return nil
+	}
+	return d.runtime
 }
 
 func (d *Dataset) use() (uintptr, error) {
@@ -157,7 +172,7 @@ func Range(start, stop, step int64, options ...Option) *Dataset {
 // Range of this runtime.
 func (r *Runtime) Range(start, stop, step int64, options ...Option) *Dataset {
 	op := operationOf(options)
-	return datasetOf(r.make(func(runtime uintptr, made *uintptr) uintptr {
+	return r.dataset(r.make(func(runtime uintptr, made *uintptr) uintptr {
 		return native.Dataset_range(runtime, start, stop, step, int(op.dtype), op.name, made)
 	}))
 }
@@ -195,7 +210,7 @@ func (r *Runtime) fromValue(value Value, options []Option,
 		return datasetOf(0, err)
 	}
 	defer value.done()
-	return datasetOf(r.make(func(runtime uintptr, made *uintptr) uintptr {
+	return r.dataset(r.make(func(runtime uintptr, made *uintptr) uintptr {
 		return source(runtime, pointer, op.name, made)
 	}))
 }
@@ -249,7 +264,7 @@ func (r *Runtime) FromGenerator(start func() (Generator, error), spec *Spec, opt
 		return element.retained()
 	})
 	defer handle.Delete()
-	return datasetOf(r.make(func(runtime uintptr, made *uintptr) uintptr {
+	return r.dataset(r.make(func(runtime uintptr, made *uintptr) uintptr {
 		return native.Dataset_from_generator(runtime, uintptr(handle), signature, op.name, made)
 	}))
 }
@@ -266,7 +281,7 @@ func (r *Runtime) ListFiles(patterns []string, options ...Option) *Dataset {
 	if err != nil {
 		return datasetOf(0, err)
 	}
-	return datasetOf(r.make(func(runtime uintptr, made *uintptr) uintptr {
+	return r.dataset(r.make(func(runtime uintptr, made *uintptr) uintptr {
 		return native.Dataset_list_files(runtime, names, op.shuffle, seedOf(op.seed), op.name, made)
 	}))
 }
@@ -307,7 +322,7 @@ func (r *Runtime) TFRecordsOf(files *Dataset, options ...Option) *Dataset {
 		return datasetOf(0, err)
 	}
 	defer files.o.done()
-	return datasetOf(r.make(func(runtime uintptr, made *uintptr) uintptr {
+	return r.dataset(r.make(func(runtime uintptr, made *uintptr) uintptr {
 		return native.Dataset_tf_record(runtime, pointer, op.compression, op.bufferSize, op.name, made)
 	}))
 }
@@ -325,7 +340,7 @@ func (r *Runtime) FixedLengthRecords(files *Dataset, recordBytes int64, options 
 		return datasetOf(0, err)
 	}
 	defer files.o.done()
-	return datasetOf(r.make(func(runtime uintptr, made *uintptr) uintptr {
+	return r.dataset(r.make(func(runtime uintptr, made *uintptr) uintptr {
 		return native.Dataset_fixed_length_record(runtime, pointer, recordBytes, op.header, op.footer,
 			op.compression, op.bufferSize, op.name, made)
 	}))
@@ -368,7 +383,7 @@ func Deserialize(bytes []byte) *Dataset { return defaultRuntime.Deserialize(byte
 
 // Deserialize in this runtime.
 func (r *Runtime) Deserialize(bytes []byte) *Dataset {
-	return datasetOf(r.make(func(runtime uintptr, made *uintptr) uintptr {
+	return r.dataset(r.make(func(runtime uintptr, made *uintptr) uintptr {
 		return native.Dataset_deserialize(runtime, bytes, made)
 	}))
 }
@@ -383,13 +398,13 @@ func (d *Dataset) transform(call func(pointer uintptr, made *uintptr) uintptr) *
 	defer d.o.done()
 	var made uintptr
 	err = check(call(pointer, &made))
-	return datasetOf(made, err)
+	return d.runtime.dataset(made, err)
 }
 
 // Map computes every element with fn.
 func (d *Dataset) Map(fn MapFunc, options ...Option) *Dataset {
 	op := operationOf(options)
-	function := NewFunction(fn, FunctionOptions{Name: op.name, Output: op.output, Slab: op.slab})
+	function := d.of().NewFunction(fn, FunctionOptions{Name: op.name, Output: op.output, Slab: op.slab})
 	defer function.Close()
 	return d.MapWith(function, options...)
 }
@@ -413,7 +428,7 @@ func (d *Dataset) Filter(fn func(element Value) (bool, error), options ...Option
 	if fn == nil {
 		return datasetOf(0, invalidArgument("filter: a function is needed, not nil"))
 	}
-	function := NewFunction(func(element Value) (Value, error) {
+	function := d.of().NewFunction(func(element Value) (Value, error) {
 		keep, err := fn(element)
 		if err != nil {
 			return Value{}, err
