@@ -15,11 +15,16 @@
 
 %include <stdint.i>
 
-/* ---- handles: opaque, released with the object of the host language */
-
 #ifdef SWIGJAVA
 %include "java/java.i"
-#else
+#endif
+#ifdef SWIGGO
+%include "go/go.i"
+#endif
+
+/* ---- handles: opaque, released with the object of the host language */
+
+#ifndef TUTTI_HANDLE
 %define TUTTI_HANDLE(NAME)
 %nodefaultctor NAME;
 struct NAME {};

@@ -1,0 +1,319 @@
+package tutti
+
+import (
+	"errors"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"testing"
+)
+
+func integers(t *testing.T, dataset *Dataset) (numbers []int64) {
+	t.Helper()
+	iterator := must[*Iterator](t)(dataset.Iterator(nil))
+	defer iterator.Close()
+	for iterator.Next() {
+		element := iterator.Value()
+		numbers = append(numbers, must[int64](t)(element.Int64()))
+		element.Close()
+	}
+	if err := iterator.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return numbers
+}
+
+// sure is must for functions that the library calls, which testing must not leave.
+func sure[T any](made T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return made
+}
+
+func plusOne(element Value) (Value, error) {
+	number, err := element.Int64()
+	if err != nil {
+		return Value{}, err
+	}
+	return OfInt64(number + 1)
+}
+
+func TestDatasetsAreTransformed(t *testing.T) {
+	even := func(element Value) (bool, error) {
+		number, err := element.Int64()
+		return number%2 == 0, err
+	}
+	for name, c := range map[string]struct {
+		dataset *Dataset
+		want    []int64
+	}{
+		"range":       {Range(0, 5, 2), []int64{0, 2, 4}},
+		"map":         {Range(0, 3, 1).Map(plusOne), []int64{1, 2, 3}},
+		"parallel":    {Range(0, 5, 1).Map(plusOne, WithParallelCalls(2)), []int64{1, 2, 3, 4, 5}},
+		"filter":      {Range(0, 6, 1).Filter(even), []int64{0, 2, 4}},
+		"repeat":      {Range(0, 2, 1).Repeat(2), []int64{0, 1, 0, 1}},
+		"take":        {Range(0, 9, 1).Take(2), []int64{0, 1}},
+		"skip":        {Range(0, 4, 1).Skip(2), []int64{2, 3}},
+		"shard":       {Range(0, 6, 1).Shard(3, 1), []int64{1, 4}},
+		"concatenate": {Range(0, 2, 1).Concatenate(Range(7, 8, 1)), []int64{0, 1, 7}},
+		"prefetch":    {Range(0, 3, 1).Prefetch(Autotune), []int64{0, 1, 2}},
+	} {
+		if got := integers(t, c.dataset); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	first, second := integers(t, Range(0, 20, 1).Shuffle(8, 3)), integers(t, Range(0, 20, 1).Shuffle(8, 3))
+	if !reflect.DeepEqual(first, second) || reflect.DeepEqual(first, integers(t, Range(0, 20, 1))) {
+		t.Fatal(first, second)
+	}
+	pairs := must[*Iterator](t)(Range(5, 6, 1).Enumerate(3).Batch(2).Iterator(nil))
+	defer pairs.Close()
+	if !pairs.Next() || pairs.Value().String() == "" || pairs.Value().Len() != 2 || pairs.Next() {
+		t.Fatal(pairs.Value(), pairs.Err())
+	}
+}
+
+func TestDatasetsFromValuesAndGenerators(t *testing.T) {
+	x := must[Value](t)(Of([]int64{1, 2, 3, 4}, 2, 2))
+	rows := FromTensorSlices(x)
+	if rows.Cardinality() != 2 {
+		t.Fatal(rows.Cardinality())
+	}
+	a, b := must[Value](t)(OfDataset(Range(0, 2, 1))), must[Value](t)(OfDataset(Range(5, 9, 1)))
+	zipped := Zip(must[Value](t)(Tuple(a, b)))
+	summed := zipped.Map(func(pair Value) (Value, error) {
+		var sum int64
+		for i := 0; i < pair.Len(); i++ {
+			part, err := pair.At(i)
+			if err != nil {
+				return Value{}, err
+			}
+			number, err := part.Int64()
+			if err != nil {
+				return Value{}, err
+			}
+			sum += number
+		}
+		return OfInt64(sum)
+	})
+	if got := integers(t, summed); !reflect.DeepEqual(got, []int64{5, 7}) {
+		t.Fatal(got)
+	}
+	generated := FromGenerator(func() (Generator, error) {
+		i := int64(0)
+		return func() (Value, bool, error) {
+			if i == 3 {
+				return Value{}, false, nil
+			}
+			i++
+			value, err := OfInt64(i)
+			return value, true, err
+		}, nil
+	}, must[*Spec](t)(TensorSpec(Int64)))
+	for i := 0; i < 2; i++ {
+		if got := integers(t, generated); !reflect.DeepEqual(got, []int64{1, 2, 3}) {
+			t.Fatal(got)
+		}
+	}
+}
+
+func TestErrorsOfDatasetsComeOut(t *testing.T) {
+	original := errors.New("not this one")
+	mapped := Range(0, 3, 1).Map(func(element Value) (Value, error) {
+		if number, _ := element.Int64(); number == 1 {
+			return Value{}, original
+		}
+		return plusOne(element)
+	})
+	iterator := must[*Iterator](t)(mapped.Iterator(nil))
+	defer iterator.Close()
+	if !iterator.Next() || iterator.Next() || !errors.Is(iterator.Err(), original) {
+		t.Fatal(iterator.Err())
+	}
+	panicking := must[*Iterator](t)(Range(0, 3, 1).Map(func(Value) (Value, error) {
+		panic("at the disco")
+	}, WithParallelCalls(2)).Iterator(nil)) // on a thread of the library
+	defer panicking.Close()
+	var panicked *PanicError
+	if panicking.Next() || !errors.As(panicking.Err(), &panicked) || panicked.Value != "at the disco" {
+		t.Fatal(panicking.Err())
+	}
+	wrong := Range(0, 3, 1).Batch(-1).Take(2).Map(plusOne)
+	wants(t, wrong.Err(), ErrInvalidArgument)
+	_, err := wrong.Iterator(nil)
+	wants(t, err, ErrInvalidArgument)
+	wants(t, Range(0, 1, 1).Map(nil).Err(), ErrInvalidArgument)
+	closed := Range(0, 1, 1)
+	closed.Close()
+	wants(t, closed.Take(1).Err(), ErrFailedPrecondition)
+	if panicking.Close(); panicking.Next() {
+		t.Fatal("a closed iterator goes on")
+	}
+	wants(t, panicking.Err(), ErrFailedPrecondition)
+}
+
+func TestIteratorsAreSavedAndRestored(t *testing.T) {
+	iterator := must[*Iterator](t)(Range(0, 9, 1).Shuffle(4, 1).Iterator(nil))
+	defer iterator.Close()
+	iterator.Next()
+	state := must[[]byte](t)(iterator.Save(nil))
+	iterator.Next()
+	want := must[int64](t)(iterator.Value().Int64())
+	if err := iterator.Restore(nil, state); err != nil {
+		t.Fatal(err)
+	}
+	if !iterator.Next() || must[int64](t)(iterator.Value().Int64()) != want {
+		t.Fatal(iterator.Err())
+	}
+	wants(t, iterator.Restore(nil, []byte("nonsense")), ErrInvalidArgument)
+	optional := must[Value](t)(iterator.NextOptional(nil))
+	if _, ok, err := optional.Optional(); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+}
+
+func TestSpecsAndOptions(t *testing.T) {
+	spec := must[*Spec](t)(DictSpec(map[string]*Spec{
+		"image": must[*Spec](t)(TensorSpec(Float32, UnknownDimension, 64)),
+		"label": must[*Spec](t)(TupleSpec(must[*Spec](t)(TensorSpec(Int64)))),
+	}))
+	if got := spec.String(); got != "{'image': float32[?,64], 'label': (int64[],)}" {
+		t.Fatal(got)
+	}
+	batched := must[*Spec](t)(Range(0, 5, 1).Batch(2).ElementSpec(nil))
+	if !batched.Equal(must[*Spec](t)(TensorSpec(Int64, UnknownDimension))) ||
+		!batched.IsCompatible(must[*Spec](t)(TensorSpec(Int64, 2))) {
+		t.Fatal(batched)
+	}
+	options := must[*DataOptions](t)(NewDataOptions())
+	if err := options.SetBool("deterministic", false); err != nil {
+		t.Fatal(err)
+	}
+	wants(t, options.SetInt("no.such.option", 1), ErrInvalidArgument)
+	read := must[*DataOptions](t)(Range(0, 1, 1).WithOptions(options).Options())
+	if number, present, err := read.Read("deterministic"); number != 0 || !present || err != nil {
+		t.Fatal(number, present, err)
+	}
+	if _, present, _ := read.Read("experimental_slack"); present {
+		t.Fatal("it was not set")
+	}
+}
+
+func TestRegisteredFunctionsAreFoundAgain(t *testing.T) {
+	if err := RegisterFunction("go_plus_one", plusOne, FunctionOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	defer UnregisterFunction("go_plus_one")
+	wants(t, RegisterFunction("go_plus_one", plusOne, FunctionOptions{}), ErrAlreadyExists)
+	function := must[*Function](t)(RegisteredFunction("go_plus_one"))
+	bytes := must[[]byte](t)(Range(0, 2, 1).MapWith(function).Serialize())
+	if got := integers(t, Deserialize(bytes)); !reflect.DeepEqual(got, []int64{1, 2}) {
+		t.Fatal(got)
+	}
+	_, err := RegisteredFunction("go_plus_two")
+	wants(t, err, ErrNotFound)
+	_, err = Range(0, 2, 1).Map(plusOne).Serialize()
+	wants(t, err, ErrFailedPrecondition)
+	wants(t, Deserialize([]byte{1, 2}).Err(), ErrInvalidArgument)
+}
+
+func TestRecordsAreWrittenAndRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "records")
+	writer := must[*RecordWriter](t)(NewRecordWriter(path, WithCompression(Gzip)))
+	for _, record := range []string{"one", "", "three"} {
+		if _, err := writer.Write([]byte(record)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, err := writer.Write(nil)
+	wants(t, err, ErrFailedPrecondition)
+	iterator := must[*Iterator](t)(TFRecordsOf(ListFiles([]string{path}),
+		WithCompression(Gzip)).Iterator(nil))
+	defer iterator.Close()
+	var records []string
+	for iterator.Next() {
+		records = append(records, must[string](t)(iterator.Value().Text()))
+	}
+	if !reflect.DeepEqual(records, []string{"one", "", "three"}) || iterator.Err() != nil {
+		t.Fatal(records, iterator.Err())
+	}
+	missing := must[*Iterator](t)(TFRecords(path + "-not").Iterator(nil))
+	defer missing.Close()
+	if missing.Next() {
+		t.Fatal("a file that is not there")
+	}
+	wants(t, missing.Err(), ErrNotFound)
+}
+
+func TestStepsAreDistributed(t *testing.T) {
+	strategy := twoReplicas(t)
+	steps := must[*DistributedIterator](t)(strategy.Distribute(nil, Range(0, 10, 1).Batch(4)))
+	defer steps.Close()
+	var rows []int
+	var total int64
+	for steps.Next() {
+		results := must[Value](t)(strategy.Run(nil, func(r *ReplicaContext, batch Value) (Value, error) {
+			tensor, err := batch.Tensor()
+			if err != nil {
+				return Value{}, err
+			}
+			numbers, err := Slice[int64](tensor)
+			if err != nil {
+				return Value{}, err
+			}
+			sum := int64(0)
+			for _, number := range numbers {
+				sum += number
+			}
+			return Tuple(sure(OfInt64(sum)), sure(OfInt64(int64(r.GlobalRows()))))
+		}, steps.Value()))
+		sums := must[Value](t)(strategy.Reduce(nil, Sum, results))
+		sum := must[Value](t)(sums.At(0))
+		total += must[int64](t)(sum.Int64())
+		global := must[Value](t)(sums.At(1))
+		rows = append(rows, int(must[int64](t)(global.Int64()))/2)
+	}
+	if steps.Err() != nil || total != 45 || !reflect.DeepEqual(rows, []int{4, 4, 2}) {
+		t.Fatal(steps.Err(), total, rows)
+	}
+	given := must[*DistributedDataset](t)(strategy.DistributeFromFunction(nil,
+		func(input InputContext) *Dataset {
+			return Range(0, 4, 1).Batch(int64(sure(input.PerReplicaBatchSize(4))))
+		}, InputOptions{}))
+	defer given.Close()
+	elements := must[*DistributedIterator](t)(given.Iterator(nil))
+	defer elements.Close()
+	if !elements.Next() || elements.Next() || elements.Err() != nil {
+		t.Fatal(elements.Err())
+	}
+	_, err := strategy.Distribute(nil, Range(0, 3, 1))
+	wants(t, err, ErrInvalidArgument)
+	_, err = strategy.Distribute(nil, nil)
+	wants(t, err, ErrInvalidArgument)
+}
+
+func TestDatasetFunctionsGoWithTheirDatasets(t *testing.T) {
+	freed := make(chan struct{})
+	func() {
+		captured := new([1 << 10]byte)
+		runtime.SetFinalizer(captured, func(*[1 << 10]byte) { close(freed) })
+		dataset := Range(0, 2, 1).Map(func(element Value) (Value, error) {
+			return OfInt64(int64(captured[0]))
+		})
+		integers(t, dataset)
+		dataset.Close()
+	}()
+	for {
+		runtime.GC()
+		select {
+		case <-freed:
+			return
+		default:
+			runtime.Gosched()
+		}
+	}
+}

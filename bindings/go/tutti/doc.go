@@ -1,0 +1,45 @@
+// Package tutti is a distribution runtime: replicas, collectives and input pipelines.
+//
+//	strategy, err := tutti.NewMirroredStrategy("CPU:0", "CPU:1")
+//	if err != nil {
+//		return err
+//	}
+//	defer strategy.Close()
+//	steps, err := strategy.Distribute(ctx, tutti.Range(0, 1000, 1).Batch(128))
+//	if err != nil {
+//		return err
+//	}
+//	defer steps.Close()
+//	for steps.Next() {
+//		losses, err := strategy.Run(ctx, step, steps.Value())
+//		...
+//	}
+//	return steps.Err()
+//
+// # Errors
+//
+// Every failure is an *Error with a code, which errors.Is compares (errors.Is(err,
+// tutti.ErrOutOfRange)). What a function of yours returned, or panicked with, is reached by
+// errors.Is, errors.As and Unwrap; a panic is a *PanicError.
+//
+// # Who owns what
+//
+// An object with Close holds a reference to something native. Close ends it; the garbage collector
+// does so too, some time. After Close, and after Shutdown for what lives in the runtime, every
+// method fails with ErrFailedPrecondition.
+//
+// A slice that Slice or MutableSlice gives is the tensor's memory itself, and Go's garbage collector
+// does not know it: it is valid while the tensor is reachable and not closed, so close the tensor
+// after the last use (defer tensor.Close()), or end with runtime.KeepAlive(tensor). View does so by
+// itself. Values that a function of yours is called with are valid until it returns; Keep makes one
+// that stays.
+//
+// # Waiting
+//
+// Calls that can wait take a context.Context, whose deadline and cancellation end them; nil waits
+// for ever or as long as the setting default_timeout says. A Context costs a goroutine when it can
+// be cancelled.
+//
+// A function that the library calls must return: runtime.Goexit in it, which testing.T.FailNow is,
+// ends the process.
+package tutti

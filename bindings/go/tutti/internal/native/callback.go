@@ -1,0 +1,73 @@
+package native
+
+// #include <stddef.h>
+// #include <stdint.h>
+import "C"
+
+import (
+	"fmt"
+	"os"
+	"runtime/cgo"
+	"runtime/debug"
+)
+
+// The kinds of a callback, as tutti_host_kind numbers them.
+const (
+	Replica        = 1
+	Merge          = 2
+	Values         = 3
+	Element        = 4
+	GeneratorStart = 5
+	GeneratorNext  = 6
+	Input          = 7
+)
+
+// Callback is what a handle stands for that the library calls. Context and in are borrowed; out is a
+// reference for the library, status too. It must not panic.
+type Callback interface {
+	Call(kind int32, context, in uintptr) (out, status uintptr)
+}
+
+// LogSink is what the handle of a log sink stands for.
+type LogSink func(level int32, line string)
+
+// The exported functions below are called by C++ on any thread. A panic that left them would end the
+// process, with C++ frames in between.
+
+//export tuttiGoCall
+func tuttiGoCall(handle C.uintptr_t, kind C.int32_t, context, in C.uintptr_t,
+	out *C.uintptr_t) C.uintptr_t {
+	callback := cgo.Handle(handle).Value().(Callback)
+	made, status := callback.Call(int32(kind), uintptr(context), uintptr(in))
+	*out = C.uintptr_t(made)
+	return C.uintptr_t(status)
+}
+
+//export tuttiGoRetain
+func tuttiGoRetain(handle C.uintptr_t) C.uintptr_t {
+	return C.uintptr_t(cgo.NewHandle(cgo.Handle(handle).Value()))
+}
+
+//export tuttiGoRelease
+func tuttiGoRelease(handle C.uintptr_t) {
+	cgo.Handle(handle).Delete()
+}
+
+//export tuttiGoNotify
+func tuttiGoNotify(handle C.uintptr_t) {
+	defer reportPanic("a function that is told that a future is done")
+	cgo.Handle(handle).Value().(func())()
+}
+
+//export tuttiGoLog
+func tuttiGoLog(handle C.uintptr_t, level C.int32_t, line *C.char, size C.size_t) {
+	defer reportPanic("the log sink")
+	cgo.Handle(handle).Value().(LogSink)(int32(level), C.GoStringN(line, C.int(size)))
+}
+
+// reportPanic ends a panic in a function whose caller takes no error.
+func reportPanic(who string) {
+	if value := recover(); value != nil {
+		fmt.Fprintf(os.Stderr, "tutti: error: %s panicked: %v\n%s", who, value, debug.Stack())
+	}
+}

@@ -1,0 +1,248 @@
+package tutti
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"runtime/cgo"
+	"sort"
+	"strings"
+	"sync"
+
+	"tutti.dev/tutti/internal/native"
+)
+
+// Runtime holds threads, memory accounts, settings and the log. A nil *Runtime is the process's
+// default one, which starts at first use; the functions of the package use it.
+type Runtime struct{ o *object }
+
+// NewRuntime starts a runtime beside the default one. An unknown setting is ErrInvalidArgument and
+// names the known.
+func NewRuntime(settings map[string]string) (*Runtime, error) {
+	keys := make([]string, 0, len(settings))
+	for key := range settings {
+		keys = append(keys, key)
+	}
+	sort.Strings(keys)
+	values := make([]string, len(keys))
+	for i, key := range keys {
+		values[i] = settings[key]
+	}
+	joinedKeys, err := joined(keys)
+	if err != nil {
+		return nil, err
+	}
+	joinedValues, err := joined(values)
+	if err != nil {
+		return nil, err
+	}
+	var made uintptr
+	if err := check(native.Runtime_create(joinedKeys, joinedValues, &made)); err != nil {
+		return nil, err
+	}
+	return &Runtime{own(made, "runtime", native.Tutti_runtime_release)}, nil
+}
+
+func (r *Runtime) use() (uintptr, error) {
+	if r == nil {
+		return 0, nil
+	}
+	return r.o.use()
+}
+
+func (r *Runtime) done() {
+	if r != nil {
+		r.o.done()
+	}
+}
+
+// with uses the runtime for one call.
+func (r *Runtime) with(call func(runtime uintptr) uintptr) error {
+	pointer, err := r.use()
+	if err != nil {
+		return err
+	}
+	defer r.done()
+	return check(call(pointer))
+}
+
+// make uses the runtime for a call that makes something.
+func (r *Runtime) make(call func(runtime uintptr, made *uintptr) uintptr) (uintptr, error) {
+	var made uintptr
+	err := r.with(func(runtime uintptr) uintptr { return call(runtime, &made) })
+	return made, err
+}
+
+// Shutdown closes every iterator, strategy and communicator and joins all threads. The default
+// runtime starts again at its next use.
+func (r *Runtime) Shutdown(ctx context.Context) error {
+	call, end, err := callOf(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	err = r.with(func(runtime uintptr) uintptr { return native.Runtime_shutdown(runtime, call) })
+	return err
+}
+
+// Close is Shutdown without a limit, and ends the reference.
+func (r *Runtime) Close() error {
+	if r != nil && r.o.isClosed() {
+		return nil
+	}
+	err := r.Shutdown(nil)
+	if r != nil {
+		r.o.close()
+	}
+	return err
+}
+
+// IsRunning says that it can be used.
+func (r *Runtime) IsRunning() bool {
+	pointer, err := r.use()
+	if err != nil {
+		return false
+	}
+	defer r.done()
+	return native.Runtime_is_running(pointer)
+}
+
+// Set changes a setting: log_level, logical_cpu_devices, compute_threads, memory_limit,
+// default_timeout, flight_recorder_dir; replicas, join_timeout, silence_limit and transport for what
+// is made afterwards.
+func (r *Runtime) Set(key, value string) error {
+	return r.with(func(runtime uintptr) uintptr { return native.Runtime_set(runtime, key, value) })
+}
+
+func (r *Runtime) text(call func(runtime uintptr, made *uintptr) uintptr) (string, error) {
+	made, err := r.make(call)
+	if err != nil {
+		return "", err
+	}
+	return takeText(made), nil
+}
+
+// Setting is the effective value.
+func (r *Runtime) Setting(key string) (string, error) {
+	return r.text(func(runtime uintptr, made *uintptr) uintptr {
+		return native.Runtime_read_setting(runtime, key, made)
+	})
+}
+
+// Setting of Describe: its value and where it comes from ("argument", "variable", "file",
+// "default").
+type Setting struct {
+	Value  any    `json:"value"`
+	Source string `json:"source"`
+}
+
+// Describe gives all settings.
+func (r *Runtime) Describe() (map[string]Setting, error) {
+	text, err := r.text(func(runtime uintptr, made *uintptr) uintptr {
+		return native.Runtime_describe(runtime, made)
+	})
+	if err != nil {
+		return nil, err
+	}
+	settings := make(map[string]Setting)
+	return settings, json.Unmarshal([]byte(text), &settings)
+}
+
+// SetRandomSeed sets the seed behind every dataset operation that was given none; RandomSeed goes
+// back to seeds by chance.
+func (r *Runtime) SetRandomSeed(seed int64) error {
+	return r.with(func(runtime uintptr) uintptr {
+		return native.Runtime_set_random_seed(runtime, seedOf(seed))
+	})
+}
+
+// RandomSeed stands for no seed.
+const RandomSeed int64 = math.MinInt64
+
+func seedOf(seed int64) []int64 {
+	if seed == RandomSeed {
+		return nil
+	}
+	return []int64{seed}
+}
+
+var logSinks struct {
+	sync.Mutex // guards the map
+	handles    map[*Runtime]cgo.Handle
+}
+
+// SetLog sends the lines of the log to sink, with level "debug", "info", "warning" or "error"; nil
+// brings standard error back.
+func (r *Runtime) SetLog(sink func(level, line string)) error {
+	var handle cgo.Handle
+	if sink != nil {
+		handle = cgo.NewHandle(native.LogSink(func(level int32, line string) {
+			names := [...]string{"error", "debug", "info", "warning", "error"}
+			if level < 0 || int(level) >= len(names) {
+				level = 0
+			}
+			sink(names[level], line)
+		}))
+	}
+	logSinks.Lock()
+	defer logSinks.Unlock()
+	err := r.with(func(runtime uintptr) uintptr {
+		return native.Runtime_set_log_sink(runtime, uintptr(handle))
+	})
+	if err != nil {
+		if handle != 0 {
+			handle.Delete()
+		}
+		return err
+	}
+	if former, ok := logSinks.handles[r]; ok {
+		former.Delete()
+		delete(logSinks.handles, r)
+	}
+	if handle != 0 {
+		if logSinks.handles == nil {
+			logSinks.handles = make(map[*Runtime]cgo.Handle)
+		}
+		logSinks.handles[r] = handle
+	}
+	return nil
+}
+
+// FlightRecorder is the record of the last operations, as JSON.
+func (r *Runtime) FlightRecorder() (string, error) {
+	return r.text(func(runtime uintptr, made *uintptr) uintptr {
+		return native.Runtime_dump_recorder(runtime, made)
+	})
+}
+
+// Devices are the names of the devices of a type ("CPU", "GPU"; "" for all).
+func (r *Runtime) Devices(deviceType string) ([]string, error) {
+	text, err := r.text(func(runtime uintptr, made *uintptr) uintptr {
+		return native.Device_list(runtime, deviceType, made)
+	})
+	if err != nil {
+		return nil, err
+	}
+	var devices []string
+	if strings.TrimSpace(text) == "" {
+		return nil, nil
+	}
+	if err := json.Unmarshal([]byte(text), &devices); err == nil {
+		return devices, nil
+	}
+	return strings.Fields(strings.ReplaceAll(text, ",", " ")), nil
+}
+
+var defaultRuntime *Runtime
+
+// Shutdown shuts the default runtime down.
+func Shutdown(ctx context.Context) error { return defaultRuntime.Shutdown(ctx) }
+
+// IsRunning says that the default runtime runs.
+func IsRunning() bool { return defaultRuntime.IsRunning() }
+
+// Set changes a setting of the default runtime.
+func Set(key, value string) error { return defaultRuntime.Set(key, value) }
+
+// Version of the library.
+func Version() string { return native.Api_version() }

@@ -1,0 +1,273 @@
+package tutti
+
+import (
+	"context"
+
+	"tutti.dev/tutti/internal/native"
+)
+
+// Synchronization says when the copies of a variable meet.
+type Synchronization int
+
+// The ways. SyncAuto is SyncOnWrite.
+const (
+	SyncAuto    Synchronization = 1
+	SyncNone    Synchronization = 2
+	SyncOnWrite Synchronization = 3
+	SyncOnRead  Synchronization = 4
+)
+
+// Aggregation says what replicas' writes (or, with SyncOnRead, copies) become together.
+type Aggregation int
+
+// The ways.
+const (
+	AggregateNone             Aggregation = 1
+	AggregateSum              Aggregation = 2
+	AggregateMean             Aggregation = 3
+	AggregateOnlyFirstReplica Aggregation = 4
+)
+
+// VariableOptions are what a variable can be given beside its first value.
+type VariableOptions struct {
+	Name            string
+	Synchronization Synchronization
+	Aggregation     Aggregation
+	// NotTrainable says that no optimizer changes it.
+	NotTrainable bool
+}
+
+// Variable is a tensor that lives as long as training, with one copy per replica. Its methods take
+// the ReplicaContext inside a replica, and any other context (or nil) outside.
+type Variable struct{ o *object }
+
+func ownVariable(pointer uintptr) *Variable {
+	return &Variable{own(pointer, "variable", native.Tutti_variable_release)}
+}
+
+// NewVariable has a copy of initial on every replica.
+func (s *Strategy) NewVariable(ctx context.Context, initial *Tensor,
+	options VariableOptions) (*Variable, error) {
+	pointer, err := s.use()
+	if err != nil {
+		return nil, err
+	}
+	defer s.o.done()
+	tensor, err := initial.use()
+	if err != nil {
+		return nil, err
+	}
+	defer initial.o.done()
+	call, end, err := callOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	trainable := 0
+	if options.NotTrainable {
+		trainable = 2
+	}
+	var made uintptr
+	if err := check(native.Variable_create(pointer, tensor, options.Name, int(options.Synchronization),
+		int(options.Aggregation), trainable, call, &made)); err != nil {
+		return nil, err
+	}
+	return ownVariable(made), nil
+}
+
+// in is one call from the place that ctx stands for.
+func (v *Variable) in(ctx context.Context,
+	call func(pointer, ambient uintptr, call *native.CallOptions) uintptr) error {
+	if v == nil {
+		return invalidArgument("a variable is needed, not nil")
+	}
+	pointer, err := v.o.use()
+	if err != nil {
+		return err
+	}
+	defer v.o.done()
+	replica, leave, err := ambient(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	options, end, err := callOf(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	return check(call(pointer, replica, options))
+}
+
+// Read is a copy of the value: of this replica's copy; outside of the first copy, or of all of them
+// aggregated (SyncOnRead).
+func (v *Variable) Read(ctx context.Context) (*Tensor, error) {
+	var made uintptr
+	if err := v.in(ctx, func(pointer, ambient uintptr, call *native.CallOptions) uintptr {
+		return native.Variable_read(pointer, ambient, call, &made)
+	}); err != nil {
+		return nil, err
+	}
+	return ownTensor(made), nil
+}
+
+// Data is the memory of this replica's copy (outside: of the first), read-only and without a copy;
+// writes show through.
+func (v *Variable) Data(ctx context.Context) (*Tensor, error) {
+	var made uintptr
+	if err := v.in(ctx, func(pointer, ambient uintptr, _ *native.CallOptions) uintptr {
+		return native.Variable_data(pointer, ambient, &made)
+	}); err != nil {
+		return nil, err
+	}
+	return ownTensor(made), nil
+}
+
+func (v *Variable) write(ctx context.Context, operand *Tensor,
+	call func(variable, ambient, operand uintptr, call *native.CallOptions) uintptr) error {
+	tensor, err := operand.use()
+	if err != nil {
+		return err
+	}
+	defer operand.o.done()
+	return v.in(ctx, func(pointer, ambient uintptr, options *native.CallOptions) uintptr {
+		return call(pointer, ambient, tensor, options)
+	})
+}
+
+// Assign sets the value. In a replica the replicas' tensors are aggregated, and all replicas must
+// come here; with SyncOnRead this copy is written.
+func (v *Variable) Assign(ctx context.Context, tensor *Tensor) error {
+	return v.write(ctx, tensor, native.Variable_assign)
+}
+
+// AssignAdd adds, as Assign.
+func (v *Variable) AssignAdd(ctx context.Context, tensor *Tensor) error {
+	return v.write(ctx, tensor, native.Variable_assign_add)
+}
+
+// AssignSub subtracts, as Assign.
+func (v *Variable) AssignSub(ctx context.Context, tensor *Tensor) error {
+	return v.write(ctx, tensor, native.Variable_assign_sub)
+}
+
+// Name of the variable.
+func (v *Variable) Name() string {
+	pointer, err := v.o.use()
+	if err != nil {
+		return ""
+	}
+	defer v.o.done()
+	return native.Variable_name(pointer)
+}
+
+// DType of the variable.
+func (v *Variable) DType() DType {
+	pointer, err := v.o.use()
+	if err != nil {
+		return 0
+	}
+	defer v.o.done()
+	return DType(native.Variable_dtype(pointer))
+}
+
+// Dims of the variable.
+func (v *Variable) Dims() []int64 {
+	pointer, err := v.o.use()
+	if err != nil {
+		return nil
+	}
+	defer v.o.done()
+	dims := make([]int64, native.Variable_rank(pointer))
+	for i := range dims {
+		dims[i] = native.Variable_dim(pointer, int64(i))
+	}
+	return dims
+}
+
+// Synchronization of the variable.
+func (v *Variable) Synchronization() Synchronization {
+	pointer, err := v.o.use()
+	if err != nil {
+		return 0
+	}
+	defer v.o.done()
+	return Synchronization(native.Variable_synchronization(pointer))
+}
+
+// Aggregation of the variable.
+func (v *Variable) Aggregation() Aggregation {
+	pointer, err := v.o.use()
+	if err != nil {
+		return 0
+	}
+	defer v.o.done()
+	return Aggregation(native.Variable_aggregation(pointer))
+}
+
+// IsTrainable says that optimizers may change it.
+func (v *Variable) IsTrainable() bool {
+	pointer, err := v.o.use()
+	if err != nil {
+		return false
+	}
+	defer v.o.done()
+	return native.Variable_is_trainable(pointer)
+}
+
+// Copies are the memories of this process's replicas, read-only and without a copy, by name.
+func (v *Variable) Copies() (names []string, copies []*Tensor, err error) {
+	pointer, err := v.o.use()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer v.o.done()
+	for i, count := int64(0), native.Variable_copy_count(pointer); i < count; i++ {
+		var made uintptr
+		if err := check(native.Variable_copy(pointer, i, &made)); err != nil {
+			return nil, nil, err
+		}
+		names = append(names, native.Variable_copy_name(pointer, i))
+		copies = append(copies, ownTensor(made))
+	}
+	return names, copies, nil
+}
+
+// String is for people.
+func (v *Variable) String() string {
+	text, err := readText(v.o, native.Variable_to_string)
+	if err != nil {
+		return "<" + err.Error() + ">"
+	}
+	return text
+}
+
+// Close ends the reference.
+func (v *Variable) Close() error {
+	if v != nil {
+		v.o.close()
+	}
+	return nil
+}
+
+// OfVariable is a leaf with a variable, which it retains.
+func OfVariable(variable *Variable) (Value, error) {
+	pointer, err := variable.o.use()
+	if err != nil {
+		return Value{}, err
+	}
+	defer variable.o.done()
+	return makeValue(func(made *uintptr) uintptr { return native.Value_of_variable(pointer, made) })
+}
+
+// Variable is the variable of a leaf.
+func (v Value) Variable() (*Variable, error) {
+	pointer, err := v.leaf(KindVariable)
+	if err != nil {
+		return nil, err
+	}
+	defer v.done()
+	variable := native.Value_variable(pointer)
+	native.Tutti_variable_retain(variable)
+	return ownVariable(variable), nil
+}

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"tutti.dev/tutti"
+)
+
+const (
+	learningRate = 0.1
+	momentum     = 0.9
+)
+
+// model: the weights have one copy per replica, kept equal; each replica has a velocity of its own,
+// which comes out equal because the gradients do.
+type model struct {
+	strategy          *tutti.Strategy
+	weights, velocity *tutti.Variable
+}
+
+func newModel(strategy *tutti.Strategy, seed uint64) (*model, error) {
+	m := &model{strategy: strategy}
+	row, err := tutti.TensorOf(initial(seed))
+	if err != nil {
+		return nil, err
+	}
+	defer row.Close()
+	// All replicas bring the same update.
+	if m.weights, err = strategy.NewVariable(nil, row, tutti.VariableOptions{
+		Name: "weights", Aggregation: tutti.AggregateOnlyFirstReplica}); err != nil {
+		return nil, err
+	}
+	zeros, err := tutti.NewTensor(tutti.Float64, parameters)
+	if err != nil {
+		return nil, err
+	}
+	defer zeros.Close()
+	m.velocity, err = strategy.NewVariable(nil, zeros, tutti.VariableOptions{
+		Name: "velocity", Synchronization: tutti.SyncOnRead, Aggregation: tutti.AggregateMean})
+	return m, err
+}
+
+// part of a batch: its images and labels, which are valid as long as the batch.
+func part(batch tutti.Value) (images []float32, labels []int64, err error) {
+	image, err := batch.TensorAt("image")
+	if err != nil {
+		return nil, nil, err
+	}
+	label, err := batch.TensorAt("label")
+	if err != nil {
+		return nil, nil, err
+	}
+	if images, err = tutti.Slice[float32](image); err != nil {
+		return nil, nil, err
+	}
+	labels, err = tutti.Slice[int64](label)
+	return images, labels, err
+}
+
+// sums of a replica: loss, right ones, rows.
+func sums(loss float64, correct int64, rows int) (tutti.Value, error) {
+	return tutti.Of([]float64{loss, float64(correct), float64(rows)})
+}
+
+// trainStep runs once per replica, concurrently.
+func (m *model) trainStep(replica *tutti.ReplicaContext, batch tutti.Value) (tutti.Value, error) {
+	images, labels, err := part(batch)
+	if err != nil {
+		return tutti.Value{}, err
+	}
+	gradient, err := tutti.NewTensor(tutti.Float64, parameters)
+	if err != nil {
+		return tutti.Value{}, err
+	}
+	defer gradient.Close()
+	into, err := tutti.MutableSlice[float64](gradient)
+	if err != nil {
+		return tutti.Value{}, err
+	}
+	weights, err := m.weights.Data(replica)
+	if err != nil {
+		return tutti.Value{}, err
+	}
+	defer weights.Close()
+	row, err := tutti.Slice[float64](weights)
+	if err != nil {
+		return tutti.Value{}, err
+	}
+	loss, correct := score(row, images, labels, 1/float64(replica.GlobalRows()), into)
+	if err := m.update(replica, gradient); err != nil {
+		return tutti.Value{}, err
+	}
+	return sums(loss, correct, len(labels))
+}
+
+// update adds the gradients of all replicas and takes the step that all take.
+func (m *model) update(replica *tutti.ReplicaContext, gradient *tutti.Tensor) error {
+	mine, err := tutti.OfTensor(gradient)
+	if err != nil {
+		return err
+	}
+	defer mine.Close()
+	all, err := replica.AllReduce(tutti.Sum, mine)
+	if err != nil {
+		return err
+	}
+	defer all.Close()
+	sum, err := all.Tensor()
+	if err != nil {
+		return err
+	}
+	velocity, err := m.velocity.Data(replica)
+	if err != nil {
+		return err
+	}
+	defer velocity.Close()
+	update, err := velocity.Copy()
+	if err != nil {
+		return err
+	}
+	defer update.Close()
+	step, err := tutti.MutableSlice[float64](update)
+	if err != nil {
+		return err
+	}
+	if err := tutti.View(sum, func(gradient []float64) error {
+		for i, g := range gradient {
+			step[i] = momentum*step[i] + learningRate*g
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	if err := m.velocity.Assign(replica, update); err != nil {
+		return err
+	}
+	return m.weights.AssignSub(replica, update)
+}
+
+func (m *model) evaluateStep(replica *tutti.ReplicaContext, batch tutti.Value) (tutti.Value, error) {
+	images, labels, err := part(batch)
+	if err != nil {
+		return tutti.Value{}, err
+	}
+	weights, err := m.weights.Data(replica)
+	if err != nil {
+		return tutti.Value{}, err
+	}
+	defer weights.Close()
+	row, err := tutti.Slice[float64](weights)
+	if err != nil {
+		return tutti.Value{}, err
+	}
+	loss, correct := score(row, images, labels, 0, nil)
+	return sums(loss, correct, len(labels))
+}
+
+// takeSteps runs step for every batch and adds to total what the replicas of all workers give. It
+// calls done after each.
+func (m *model) takeSteps(step tutti.ReplicaFunc, batches *tutti.DistributedIterator, total []float64,
+	done func() error) error {
+	for batches.Next() {
+		batch := batches.Value()
+		scores, err := m.strategy.Run(nil, step, batch)
+		batch.Close()
+		if err != nil {
+			return err
+		}
+		sum, err := m.strategy.Reduce(nil, tutti.Sum, scores)
+		scores.Close()
+		if err != nil {
+			return err
+		}
+		tensor, err := sum.Tensor()
+		if err != nil {
+			return err
+		}
+		if err := tutti.View(tensor, func(numbers []float64) error {
+			for i, number := range numbers {
+				total[i] += number
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+		sum.Close()
+		if err := done(); err != nil {
+			return err
+		}
+	}
+	return batches.Err()
+}
