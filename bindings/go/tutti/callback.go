@@ -75,7 +75,8 @@ func mergeCallback(fn MergeFunc) cgo.Handle {
 		if err := check(native.Context_strategy(pointer, &made)); err != nil {
 			return 0, err
 		}
-		strategy := ownStrategy(made)
+		// It ends here in any case: a finalizer would be work for nothing.
+		strategy := &Strategy{&object{pointer: made, what: "strategy", release: native.Tutti_strategy_release}}
 		defer strategy.o.close()
 		args, end := lent(in)
 		defer end()

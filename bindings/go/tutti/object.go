@@ -26,9 +26,11 @@ func own(pointer uintptr, what string, release func(uintptr)) *object {
 
 // lend is for a reference that ends by end.
 func lend(pointer uintptr, what string) *object {
-	return &object{pointer: pointer, what: what, release: func(uintptr) {},
+	return &object{pointer: pointer, what: what, release: leave,
 		ended: " has ended: it lives as long as the function that it was passed to runs; Keep it there"}
 }
+
+func leave(uintptr) {}
 
 // use gives the pointer until done is called.
 func (o *object) use() (uintptr, error) {
