@@ -112,8 +112,13 @@ Result<std::vector<SocketAddress>> ResolveAddress(const std::string& address) {
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_NUMERICSERV;
   addrinfo* list = nullptr;
-  const int error =
-      getaddrinfo(parts.host.c_str(), std::to_string(parts.port).c_str(), &hints, &list);
+  const std::string port = std::to_string(parts.port);
+  int error = getaddrinfo(parts.host.c_str(), port.c_str(), &hints, &list);
+  if (error != 0 && parts.host == "localhost") {
+    // A machine (a small container) without a hosts file: the name means loopback all the same, see
+    // RFC 6761, section 6.3.
+    error = getaddrinfo("127.0.0.1", port.c_str(), &hints, &list);
+  }
   if (error != 0) return LookupFailure(address, parts.host, error);
   for (const addrinfo* entry = list; entry != nullptr; entry = entry->ai_next) {
     if (entry->ai_family != AF_INET && entry->ai_family != AF_INET6) continue;
