@@ -40,6 +40,9 @@ T FoldNumbers(ReduceOp op, const std::vector<T>& operands) {
       case ReduceOp::kProd: result = static_cast<T>(result * operands[r]); break;
       case ReduceOp::kMin: result = std::min(result, operands[r]); break;
       case ReduceOp::kMax: result = std::max(result, operands[r]); break;
+      case ReduceOp::kBitAnd:
+      case ReduceOp::kBitOr:
+      case ReduceOp::kBitXor: break;  // kOps has none of them
     }
   }
   if (op == ReduceOp::kMean) result /= static_cast<T>(operands.size());

@@ -6,7 +6,7 @@
 namespace tutti {
 namespace {
 
-bool SameGatherSignature(const TensorSignature& a, const TensorSignature& b, int64_t axis) {
+bool SameUnevenSignature(const TensorSignature& a, const TensorSignature& b, int64_t axis) {
   if (a.dtype != b.dtype || a.dims.size() != b.dims.size()) return false;
   for (size_t i = 0; i < a.dims.size(); ++i) {
     if (static_cast<int64_t>(i) != axis && a.dims[i] != b.dims[i]) return false;
@@ -15,9 +15,7 @@ bool SameGatherSignature(const TensorSignature& a, const TensorSignature& b, int
 }
 
 bool SameSignature(const CallHeader& a, const CallHeader& b, size_t i) {
-  if (a.op == CollectiveOp::kAllGather) {
-    return SameGatherSignature(a.tensor(i), b.tensor(i), a.axis);
-  }
+  if (a.uneven) return SameUnevenSignature(a.tensor(i), b.tensor(i), a.axis);
   return a.tensor(i) == b.tensor(i);
 }
 
@@ -31,11 +29,10 @@ Status DescribeDifference(const CallHeader& mine, int64_t rank, const CallHeader
         "same order",
         rank, sequence, name, peer, CollectiveOpName(other.op));
   }
-  if (mine.op == CollectiveOp::kAllReduce && mine.reduction != other.reduction) {
+  if (mine.reduction != other.reduction) {
     return InvalidArgument(
-        "rank {}: all_reduce #{} reduces with {}, rank {} with {}; pass the same reduction on all "
-        "ranks",
-        rank, sequence, ReduceOpName(mine.reduction), peer, ReduceOpName(other.reduction));
+        "rank {}: {} #{} reduces with {}, rank {} with {}; pass the same reduction on all ranks",
+        rank, name, sequence, ReduceOpName(mine.reduction), peer, ReduceOpName(other.reduction));
   }
   if (mine.root != other.root) {
     return InvalidArgument(
@@ -48,6 +45,13 @@ Status DescribeDifference(const CallHeader& mine, int64_t rank, const CallHeader
         "ranks",
         rank, name, sequence, mine.axis, peer, other.axis);
   }
+  if (mine.uneven != other.uneven) {
+    return InvalidArgument(
+        "rank {}: {} #{} has {} sizes on the ranks, rank {} called it with {} ones; make the same "
+        "kind of call on all ranks",
+        rank, name, sequence, mine.uneven ? "different" : "equal", peer,
+        other.uneven ? "different" : "equal");
+  }
   if (mine.num_tensors != other.num_tensors) {
     return InvalidArgument(
         "rank {}: {} #{} got {} tensors, rank {} sent {}; pass as many on all ranks", rank, name,
@@ -57,9 +61,10 @@ Status DescribeDifference(const CallHeader& mine, int64_t rank, const CallHeader
   while (SameSignature(mine, other, index)) ++index;
   const std::string which = mine.num_tensors == 1 ? "" : Format(" tensor {}:", index);
   const std::string rule =
-      mine.op == CollectiveOp::kAllGather
-          ? Format("dtype and all sizes but that of axis {} must be the same on all ranks",
-                   mine.axis)
+      mine.uneven ? Format("dtype and all sizes but that of axis {} must be the same on all ranks",
+                           mine.axis)
+      : mine.op == CollectiveOp::kScatter
+          ? std::string("dtype and shape of the whole must be the same on all ranks")
           : std::string("dtype and shape must be the same on all ranks");
   return InvalidArgument("rank {}: {} #{}{} got {}, rank {} sent {}; {}", rank, name, sequence,
                          which, mine.tensor(index).ToString(), peer,
@@ -78,6 +83,13 @@ std::string DescribeLastCall(const RankPosition& position) {
                 CollectiveOpName(position.last_op));
 }
 
+// "sending to rank 1".
+std::string DescribeTransfer(const RankPosition& position) {
+  return Format("{} rank {}",
+                position.transfer == CollectiveOp::kSend ? "sending to" : "receiving from",
+                position.transfer_peer);
+}
+
 }  // namespace
 
 const char* CollectiveOpName(CollectiveOp op) {
@@ -87,6 +99,13 @@ const char* CollectiveOpName(CollectiveOp op) {
     case CollectiveOp::kBroadcast: return "broadcast";
     case CollectiveOp::kAllGather: return "all_gather";
     case CollectiveOp::kBarrier: return "barrier";
+    case CollectiveOp::kReduce: return "reduce";
+    case CollectiveOp::kReduceScatter: return "reduce_scatter";
+    case CollectiveOp::kGather: return "gather";
+    case CollectiveOp::kScatter: return "scatter";
+    case CollectiveOp::kAllToAll: return "all_to_all";
+    case CollectiveOp::kSend: return "send";
+    case CollectiveOp::kReceive: return "receive";
   }
   return "unknown";
 }
@@ -97,7 +116,7 @@ std::string TensorSignature::ToString() const {
 
 bool SameCall(const CallHeader& a, const CallHeader& b) {
   if (a.op != b.op || a.num_tensors != b.num_tensors || a.reduction != b.reduction ||
-      a.root != b.root || a.axis != b.axis) {
+      a.root != b.root || a.axis != b.axis || a.uneven != b.uneven) {
     return false;
   }
   for (size_t i = 0; i < a.num_tensors; ++i) {
@@ -126,6 +145,16 @@ Status CheckSameCall(std::span<const CallHeader* const> headers, const CallLabel
   return OkStatus();
 }
 
+Status CheckSameTransfer(const CallHeader& send, int64_t from, const CallHeader& receive,
+                         int64_t to, const CallLabel& label) {
+  if (send.first == receive.first) return OkStatus();
+  Status status = InvalidArgument(
+      "rank {}: receive #{} from rank {} got a tensor {} to fill, rank {} sent {}; dtype and shape "
+      "must be the same on both",
+      to, label.sequence, from, receive.first.ToString(), from, send.first.ToString());
+  return WithCallDetails(std::move(status), to, receive.op, label).With("peer", from);
+}
+
 std::string DescribeMissing(std::span<const RankPosition> ranks) {
   std::string text;
   for (const RankPosition& position : ranks) {
@@ -136,6 +165,9 @@ std::string DescribeMissing(std::span<const RankPosition> ranks) {
     } else {
       text += Format("{}, which has not called; {}", DescribeRank(position),
                      DescribeLastCall(position));
+    }
+    if (position.transfer != CollectiveOp::kNone) {
+      text += Format("; it is {}", DescribeTransfer(position));
     }
   }
   return text;
@@ -151,8 +183,23 @@ std::string DescribePositions(std::span<const RankPosition> ranks) {
       text += Format("{}: #{} {}{}", DescribeRank(position), position.last_sequence,
                      CollectiveOpName(position.last_op), position.arrived ? " (waits)" : "");
     }
+    if (position.transfer != CollectiveOp::kNone) {
+      text += Format(", is {}", DescribeTransfer(position));
+    }
   }
   return text;
+}
+
+std::string DescribeAbsence(const RankPosition& position) {
+  const std::string rank = DescribeRank(position);
+  if (position.transfer != CollectiveOp::kNone) {
+    return Format("{}, which is {}", rank, DescribeTransfer(position));
+  }
+  if (position.in_call && position.last_op != CollectiveOp::kNone) {
+    return Format("{}, which is in {} #{}", rank, CollectiveOpName(position.last_op),
+                  position.last_sequence);
+  }
+  return Format("{}, which is in no call; {}", rank, DescribeLastCall(position));
 }
 
 }  // namespace tutti

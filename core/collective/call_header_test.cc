@@ -96,6 +96,7 @@ TEST(CheckSameCall, NamesBothRoots) {
 TEST(CheckSameCall, NamesBothAxesAndAllowsOtherSizesAlongThem) {
   CallHeader a = AllReduceOf(DType::kFloat32, {4, 2});
   a.op = CollectiveOp::kAllGather;
+  a.uneven = true;
   CallHeader b = a;
   b.first.dims = Dims{7, 2};
   EXPECT_TRUE(Check(a, b).ok());
@@ -127,6 +128,65 @@ TEST(CheckSameCall, ReportsTheFirstRankThatDiffersFromRankZero) {
   const CallHeader b = AllReduceOf(DType::kFloat32, {5});
   const CallHeader* headers[] = {&a, &a, &b, &b};
   EXPECT_EQ(IntDetail(CheckSameCall(headers, CallLabel{1, 1, &name}), "rank"), 2);
+}
+
+TEST(CheckSameCall, TellsEqualAndDifferentSizesApart) {
+  CallHeader a = AllReduceOf(DType::kFloat32, {4, 2});
+  a.op = CollectiveOp::kAllToAll;
+  CallHeader b = a;
+  b.uneven = true;
+  EXPECT_THAT(std::string(Check(a, b).message()),
+              HasSubstr("rank 1: all_to_all #41 has different sizes on the ranks, rank 0 called it "
+                        "with equal ones"));
+  a.uneven = true;
+  b.first.dims = Dims{9, 2};
+  EXPECT_TRUE(Check(a, b).ok());
+  b.first.dims = Dims{9, 3};
+  EXPECT_FALSE(Check(a, b).ok());
+}
+
+TEST(CheckSameCall, NamesBothReductionsOfEveryCallThatFolds) {
+  CallHeader a = AllReduceOf(DType::kInt32, {4}, ReduceOp::kBitAnd);
+  a.op = CollectiveOp::kReduceScatter;
+  CallHeader b = a;
+  b.reduction = ReduceOp::kBitXor;
+  EXPECT_THAT(std::string(Check(a, b).message()),
+              HasSubstr("rank 1: reduce_scatter #41 reduces with BXOR, rank 0 with BAND"));
+}
+
+TEST(CheckSameTransfer, NamesBothSides) {
+  CallHeader send = AllReduceOf(DType::kFloat32, {4});
+  send.op = CollectiveOp::kSend;
+  CallHeader receive = send;
+  receive.op = CollectiveOp::kReceive;
+  const std::string name = "c";
+  const CallLabel label{5, 1, &name};
+  EXPECT_TRUE(CheckSameTransfer(send, 2, receive, 0, label).ok());
+  receive.first.dims = Dims{5};
+  const Status status = CheckSameTransfer(send, 2, receive, 0, label);
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.message(),
+            "rank 0: receive #5 from rank 2 got a tensor float32[5] to fill, rank 2 sent "
+            "float32[4]; dtype and shape must be the same on both");
+  EXPECT_EQ(IntDetail(status, "rank"), 0);
+  EXPECT_EQ(IntDetail(status, "peer"), 2);
+}
+
+TEST(DescribeMissing, SaysWhichTransferARankIsIn) {
+  RankPosition ranks[] = {{0, true, CollectiveOp::kAllReduce, 41},
+                          {1, false, CollectiveOp::kBarrier, 40}};
+  ranks[1].transfer = CollectiveOp::kSend;
+  ranks[1].transfer_peer = 0;
+  EXPECT_EQ(DescribeMissing(ranks),
+            "rank 1, which has not called; its last call was #40 barrier; it is sending to rank 0");
+  EXPECT_EQ(DescribePositions(ranks),
+            "rank 0: #41 all_reduce (waits), rank 1: #40 barrier, is sending to rank 0");
+  EXPECT_EQ(DescribeAbsence(ranks[1]), "rank 1, which is sending to rank 0");
+  ranks[1].transfer = CollectiveOp::kNone;
+  EXPECT_EQ(DescribeAbsence(ranks[1]),
+            "rank 1, which is in no call; its last call was #40 barrier");
+  ranks[1].in_call = true;
+  EXPECT_EQ(DescribeAbsence(ranks[1]), "rank 1, which is in barrier #40");
 }
 
 TEST(DescribeMissing, NamesEachMissingRankAndItsLastCall) {

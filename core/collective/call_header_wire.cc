@@ -78,6 +78,7 @@ void AppendCallHeader(const CallHeader& header, std::string* out) {
   writer.Put(static_cast<uint8_t>(header.reduction));
   writer.Put(header.root);
   writer.Put(header.axis);
+  writer.Put(static_cast<uint8_t>(header.uneven ? 1 : 0));
   writer.Put(static_cast<uint32_t>(header.num_tensors));
   for (size_t i = 0; i < header.num_tensors; ++i) AppendSignature(header.tensor(i), &writer);
 }
@@ -89,11 +90,13 @@ Result<CallHeader> ParseCallHeader(std::string_view bytes) {
   header.reduction = static_cast<ReduceOp>(reader.Take<uint8_t>());
   header.root = reader.Take<int64_t>();
   header.axis = reader.Take<int64_t>();
+  const int uneven = reader.Take<uint8_t>();
+  header.uneven = uneven != 0;
   header.num_tensors = reader.Take<uint32_t>();
-  if (header.op <= CollectiveOp::kNone || header.op > CollectiveOp::kBarrier ||
-      header.reduction < ReduceOp::kSum || header.reduction > ReduceOp::kProd) {
-    return DataLoss("a call of operation {} and reduction {}", static_cast<int>(header.op),
-                    static_cast<int>(header.reduction));
+  if (header.op <= CollectiveOp::kNone || header.op > kLastCollectiveOp ||
+      header.reduction < ReduceOp::kSum || header.reduction > kLastReduceOp || uneven > 1) {
+    return DataLoss("a call of operation {}, reduction {} and unevenness {}",
+                    static_cast<int>(header.op), static_cast<int>(header.reduction), uneven);
   }
   if (header.num_tensors > reader.remaining() / kLeastSignatureBytes) {
     return DataLoss("a call of {} tensors in {} bytes", header.num_tensors, bytes.size());

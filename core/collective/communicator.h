@@ -7,8 +7,9 @@
 //   // when done:
 //   TUTTI_RETURN_IF_ERROR(ranks[r]->Close(call));
 //
-// Every rank makes the same calls in the same order; they are counted (#1, #2, ...). A call carries
-// its operation, dtypes, dims, root or axis and reduction: when they differ, it fails on all ranks
+// Every rank makes the same calls in the same order; they are counted (#1, #2, ...). (Send and
+// Receive concern two ranks, and are counted for each pair and direction.) A call carries its
+// operation, dtypes, dims, root or axis and reduction: when they differ, it fails on all ranks
 // with the same INVALID_ARGUMENT that names both sides (details rank, peer, op, sequence, epoch).
 // Results are bit-identical on all ranks and from run to run: operands fold in rank order, element
 // by element, by the rules of tensor/reduce.h.
@@ -32,6 +33,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -104,6 +106,44 @@ class Communicator final : public Closable {
   Status AllGather(const Tensor& input, size_t axis, const CallOptions& options,
                    Ref<Tensor>* output);
 
+  // The same into a tensor that the caller has: every rank brings the same shape [m, ...], `output`
+  // is [size * m, ...]. `input` may be this rank's own part of it (in place). Every dtype but bytes.
+  Status AllGatherInto(const Tensor& input, const CallOptions& options, Tensor* output);
+  // Joins them as AllGather does, at rank `root` only; `output` of the others is untouched and may
+  // be null. Every dtype.
+  Status Gather(const Tensor& input, int64_t root, size_t axis, const CallOptions& options,
+                Ref<Tensor>* output);
+
+  // Folds `input` of all ranks into `output` of rank `root`, which may be its `input`; the others'
+  // `output` is not looked at.
+  Status Reduce(const Tensor& input, ReduceOp op, int64_t root, const CallOptions& options,
+                Tensor* output);
+  // Folds `input` [size * m, ...] of all ranks; rank r gets rows [r * m, (r + 1) * m) of the result
+  // in `output` [m, ...], which may be that part of its own input.
+  Status ReduceScatter(const Tensor& input, ReduceOp op, const CallOptions& options,
+                       Tensor* output);
+  // Rank r gets rows [r * m, (r + 1) * m) of the root's `input` [size * m, ...]; only the root's is
+  // looked at, and may be null elsewhere. `output` [m, ...] may be the root's own part of it. Every
+  // dtype but bytes.
+  Status Scatter(const Tensor* input, int64_t root, const CallOptions& options, Tensor* output);
+  // Rows [p * m, (p + 1) * m) of `input` [size * m, ...] go to rank p; `output` of the same shape
+  // gets rank p's rows for this rank at [p * m, (p + 1) * m). Every dtype but bytes.
+  Status AllToAll(const Tensor& input, const CallOptions& options, Tensor* output);
+  // The first send_rows[0] rows of `input` go to rank 0, the next send_rows[1] to rank 1 and so on;
+  // together they are all of its rows. A new tensor holds what came, in rank order, and
+  // `received_rows` (may be null) how many rows came from each. Every dtype but bytes.
+  Status AllToAllUneven(const Tensor& input, std::span<const int64_t> send_rows,
+                        const CallOptions& options, Ref<Tensor>* output,
+                        std::vector<int64_t>* received_rows);
+
+  // One tensor from this rank to rank `to`, which calls Receive with the same dtype and shape (else
+  // both fail with the same INVALID_ARGUMENT); neither returns before both have come and the bytes
+  // have moved. Transfers of a pair match in order, and no other rank takes part in them. Two ranks
+  // that send to each other at once wait for each other: let one of them receive first. Every
+  // dtype but bytes.
+  Status Send(const Tensor& tensor, int64_t to, const CallOptions& options);
+  Status Receive(int64_t from, const CallOptions& options, Tensor* tensor);
+
   // Returns when every rank has called it.
   Status Barrier(const CallOptions& options);
 
@@ -113,7 +153,7 @@ class Communicator final : public Closable {
 
   // The error that ended the epoch; OK while it lasts. Cheap.
   Status epoch_status() const;
-  // How many calls of this rank have begun.
+  // How many calls of this rank have begun, sends and receives not counted.
   int64_t sequence() const noexcept { return sequence_.load(std::memory_order_relaxed); }
 
  private:
@@ -134,6 +174,10 @@ class Communicator final : public Closable {
   const std::unique_ptr<Transport> transport_;
   std::atomic<int64_t> sequence_{0};
   std::atomic<bool> in_call_{false};
+  std::atomic<bool> in_transfer_{false};  // while in_call_: it is a send or receive
+  // Sends to and receives from each peer that there was one with; of whoever set in_call_.
+  std::map<int64_t, int64_t> num_sent_;
+  std::map<int64_t, int64_t> num_received_;
   std::atomic<bool> closing_{false};
   std::mutex close_mutex_;  // for idle_
   std::condition_variable idle_;  // a call has ended while closing_

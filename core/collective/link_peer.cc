@@ -217,8 +217,8 @@ Status LinkPeer::FinishBody() {
     slot.sequence = header_.sequence;
     last_sequence_ = header_.sequence;
     const auto op = slot.body.empty() ? uint8_t{0} : static_cast<uint8_t>(slot.body[0]);
-    last_op_ = op <= static_cast<uint8_t>(CollectiveOp::kBarrier) ? static_cast<CollectiveOp>(op)
-                                                                  : CollectiveOp::kNone;
+    last_op_ = op <= static_cast<uint8_t>(kLastCollectiveOp) ? static_cast<CollectiveOp>(op)
+                                                             : CollectiveOp::kNone;
   }
   return OkStatus();
 }

@@ -50,6 +50,7 @@ FrameParts CallFrame(const CallHeader& header, int64_t sequence, std::string dat
 CallHeader Header(CollectiveOp op, int64_t elements) {
   CallHeader header;
   header.op = op;
+  header.uneven = op == CollectiveOp::kAllGather;
   header.num_tensors = op == CollectiveOp::kBarrier ? 0 : 1;
   if (header.num_tensors != 0) header.first = TensorSignature{DType::kUint8, Dims({elements})};
   return header;

@@ -54,6 +54,10 @@ class LinkTransport::State : public std::enable_shared_from_this<State> {
 
   Status Execute(CollectiveCall* call) {
     TUTTI_RETURN_IF_ERROR(FailureSoFar());
+    const CollectiveOp op = call->header.op;
+    if (op > CollectiveOp::kBarrier || (op == CollectiveOp::kAllGather && !call->header.uneven)) {
+      return Unimplemented("{} over links", CollectiveOpName(op));
+    }
     // Only Fail, Leave and failure() hold the links besides calls, and none of them waits.
     while (busy_.exchange(true)) busy_.wait(true);
     sequence_ = call->sequence;
@@ -292,7 +296,7 @@ class LinkTransport::State : public std::enable_shared_from_this<State> {
   }
 
   Status CheckHeaders(const CollectiveCall& call, const CallLabel& label) {
-    bool same = call.header.op != CollectiveOp::kAllGather;
+    bool same = !call.header.uneven;
     for (const std::unique_ptr<LinkPeer>& peer : peers_) {
       same = same && (!peer || peer->call(call.sequence)->body == own_body_);
     }

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "core/base/error.h"
 #include "core/collective/local_algorithms.h"
 
 namespace tutti {
@@ -26,7 +27,17 @@ Status LocalTransport::Execute(CollectiveCall* call) {
     case CollectiveOp::kBroadcast:
       return CopyBroadcast(*group_, rank_, *call);
     case CollectiveOp::kAllGather:
+      if (!call->header.uneven) return Unimplemented("all_gather into a given tensor");
       return ConcatAllGather(*group_, rank_, call);
+    case CollectiveOp::kReduce:
+    case CollectiveOp::kReduceScatter:
+    case CollectiveOp::kGather:
+    case CollectiveOp::kScatter:
+    case CollectiveOp::kAllToAll:
+    case CollectiveOp::kSend:
+    case CollectiveOp::kReceive:
+      return Unimplemented("{} between the ranks of one process",
+                           CollectiveOpName(call->header.op));
     case CollectiveOp::kNone:
       break;
   }

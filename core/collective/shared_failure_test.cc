@@ -439,7 +439,7 @@ INSTANTIATE_TEST_SUITE_P(All, SharedNonsenseParts,
 TEST_P(SharedNonsenseParts, AreAnError) {
   const std::array<int64_t, 2> part = GetParam();
   Arrive(Word(1, CollectiveOp::kAllGather),
-         {1, 0, 0, 1, static_cast<int>(DType::kFloat32), 1, 0});
+         {1, 0, 1, 1, static_cast<int>(DType::kFloat32), 1, 0});
   std::memcpy(reinterpret_cast<std::byte*>(&layout_.entry(1, 1)) + 32, part.data(), sizeof(part));
   const Status status = AllGather(*Floats(4));
   EXPECT_EQ(status.code(), StatusCode::kInternal) << status.ToString();
@@ -447,7 +447,7 @@ TEST_P(SharedNonsenseParts, AreAnError) {
 }
 
 TEST_F(SharedNonsense, InByteStringsIsAnError) {
-  const std::vector<int> header = {1, 0, 0, 1, static_cast<int>(DType::kBytes), 1, 0};
+  const std::vector<int> header = {1, 0, 1, 1, static_cast<int>(DType::kBytes), 1, 0};
   Arrive(Word(1, CollectiveOp::kAllGather), header);
   // One string of 100 bytes, in a part of 12.
   const int64_t part[] = {1, 12, 100};

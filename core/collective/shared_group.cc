@@ -73,8 +73,8 @@ uint64_t CallWord(int64_t sequence, CollectiveOp op) {
 int64_t SequenceOf(uint64_t call_word) { return static_cast<int64_t>(call_word >> kOperationBits); }
 CollectiveOp OperationOf(uint64_t call_word) {
   const uint64_t number = call_word & ((1u << kOperationBits) - 1);
-  return number <= static_cast<uint64_t>(CollectiveOp::kBarrier) ? static_cast<CollectiveOp>(number)
-                                                                  : CollectiveOp::kNone;
+  return number <= static_cast<uint64_t>(kLastCollectiveOp) ? static_cast<CollectiveOp>(number)
+                                                            : CollectiveOp::kNone;
 }
 
 uint64_t ParkedWord(uint64_t progress, int64_t who) {
@@ -242,8 +242,8 @@ Result<CallHeader> SharedGroup::HeaderOf(int64_t rank, bool* complete,
                          DecodeSharedHeader(op, std::span(entry.room, shown), *complete,
                                             whole_num_tensors));
   const auto axis = static_cast<size_t>(header.axis);
-  if (op == CollectiveOp::kAllGather && axis < header.first.dims.size()) {
-    // An all_gather's payload begins with the size that the header leaves out.
+  if (header.uneven && axis < header.first.dims.size()) {
+    // The payload begins with the size that the header leaves out.
     std::memcpy(&header.first.dims[axis],
                 reinterpret_cast<const std::byte*>(&entry) + PayloadOffset(bytes), sizeof(int64_t));
   }

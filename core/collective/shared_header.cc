@@ -1,6 +1,6 @@
 // Numbers lie in groups of 7 bits, lowest first; the highest bit says that more follow:
 //
-//   reduction | root | axis | number of tensors | tensor...      tensor: dtype | rank | dim...
+//   reduction | root | axis << 1 | uneven | number of tensors | tensor...      tensor: dtype | rank | dim...
 
 #include "core/collective/shared_header.h"
 
@@ -61,15 +61,14 @@ void EncodeSharedHeader(const CallHeader& header, std::vector<std::byte>* bytes)
   bytes->clear();
   PutNumber(static_cast<uint64_t>(header.reduction), bytes);
   PutNumber(static_cast<uint64_t>(header.root), bytes);
-  PutNumber(static_cast<uint64_t>(header.axis), bytes);
+  PutNumber(static_cast<uint64_t>(header.axis) << 1 | (header.uneven ? 1 : 0), bytes);
   PutNumber(header.num_tensors, bytes);
   for (size_t i = 0; i < header.num_tensors; ++i) {
     const TensorSignature& signature = header.tensor(i);
     PutNumber(static_cast<uint64_t>(signature.dtype), bytes);
     PutNumber(signature.dims.size(), bytes);
     for (size_t axis = 0; axis < signature.dims.size(); ++axis) {
-      const bool left_out = header.op == CollectiveOp::kAllGather &&
-                            static_cast<int64_t>(axis) == header.axis;
+      const bool left_out = header.uneven && static_cast<int64_t>(axis) == header.axis;
       PutNumber(left_out ? 0 : static_cast<uint64_t>(signature.dims[axis]), bytes);
     }
   }
@@ -81,12 +80,15 @@ Result<CallHeader> DecodeSharedHeader(CollectiveOp op, std::span<const std::byte
   CallHeader header;
   header.op = op;
   int64_t reduction = 0;
+  int64_t axis_and_uneven = 0;
   int64_t num_tensors = 0;
-  bool good = reader.Read(static_cast<int64_t>(ReduceOp::kProd), &reduction) &&
+  bool good = reader.Read(static_cast<int64_t>(kLastReduceOp), &reduction) &&
               reader.Read(INT64_MAX, &header.root) &&
-              reader.Read(static_cast<int64_t>(Shape::kMaxRank), &header.axis) &&
+              reader.Read(static_cast<int64_t>(Shape::kMaxRank) << 1 | 1, &axis_and_uneven) &&
               reader.Read(INT64_MAX, &num_tensors);
   header.reduction = static_cast<ReduceOp>(reduction);
+  header.axis = axis_and_uneven >> 1;
+  header.uneven = (axis_and_uneven & 1) != 0;
   while (good && header.num_tensors < static_cast<size_t>(num_tensors)) {
     TensorSignature signature;
     if (!ReadSignature(reader, &signature)) {

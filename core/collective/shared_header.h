@@ -16,7 +16,7 @@
 namespace tutti {
 
 // Replaces `bytes` by the header's short form. Two headers are of the same call when operations and
-// forms are equal: the size along the axis of an all_gather, which may differ, is left out.
+// forms are equal: where `uneven`, the size along the axis, which may differ, is left out.
 void EncodeSharedHeader(const CallHeader& header, std::vector<std::byte>* bytes);
 
 // The header of operation `op` from its short form (sizes that were left out are 0), or from the

@@ -57,6 +57,7 @@ TEST(SharedHeader, LeavesOutTheSizeAlongTheAxisOfAnAllGather) {
   CallHeader header;
   header.op = CollectiveOp::kAllGather;
   header.axis = 1;
+  header.uneven = true;
   header.num_tensors = 1;
   header.first = {DType::kInt8, {4, 5, 6}};
   CallHeader other = header;

@@ -63,7 +63,7 @@ struct alignas(4096) SharedSlot {
 
 // Which sizes of payloads are better written past the caches, by operation and logarithm.
 inline constexpr size_t kSharedStoreChoices =
-    (static_cast<size_t>(CollectiveOp::kBarrier) + 1) * 64;
+    (static_cast<size_t>(kLastCollectiveOp) + 1) * 64;
 
 struct alignas(4096) SharedControl {
   // Set by the first rank that comes; the others must agree.

@@ -44,7 +44,16 @@ Status SharedTransport::Execute(CollectiveCall* call) {
     case CollectiveOp::kBroadcast:
       return SharedBroadcast(*group_, *call);
     case CollectiveOp::kAllGather:
+      if (!call->header.uneven) return Unimplemented("all_gather into a given tensor");
       return SharedAllGather(*group_, call);
+    case CollectiveOp::kReduce:
+    case CollectiveOp::kReduceScatter:
+    case CollectiveOp::kGather:
+    case CollectiveOp::kScatter:
+    case CollectiveOp::kAllToAll:
+    case CollectiveOp::kSend:
+    case CollectiveOp::kReceive:
+      return Unimplemented("{} over shared memory", CollectiveOpName(call->header.op));
     case CollectiveOp::kNone:
       break;
   }

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "core/base/call_options.h"
 #include "core/base/ref.h"
@@ -18,21 +19,41 @@
 
 namespace tutti {
 
-// Memory of one tensor of a call: num_elements of the header's signature, row-major.
+// Memory of one tensor of a call, contiguous, row-major, of the header's signature:
+//
+//                   input                             output
+//   all_reduce      the whole                         the whole; may be the input
+//   broadcast       the whole, of the root            the whole, of the others
+//   reduce          the whole                         the whole, of the root; may be its input
+//   reduce_scatter  the whole                         its share; may be that part of its input
+//   scatter         the whole, of the root            its share; may be that part of its input
+//   all_gather      the rank's part                   n parts; its own may be the input
+//   all_to_all      the whole                         the whole; apart from the input
+//   ... uneven      the whole                         none: the result is a new tensor
+//   send, receive   the whole of the sender           the whole of the receiver
+//
+// What is not named is null. Signatures are those of the input, also on ranks that have none: that
+// of a scatter is the whole on all ranks. Rows are along axis 0; the share of rank r is the r-th of
+// n equal parts of the rows, which n divides. An all_gather that is `uneven`, and every gather, has
+// no memory here but a gather_input.
 struct CollectiveMemory {
   const void* input = nullptr;
-  void* output = nullptr;  // equal to `input`, or apart from it
+  void* output = nullptr;
 };
 
 // One call of one rank. Everything it points to is used until Execute returns, and not longer, not
 // even by peers.
 struct CollectiveCall {
   CallHeader header;
-  int64_t sequence = 0;
+  int64_t sequence = 0;  // send, receive: among those of the pair in that direction
   CallOptions options;
-  std::span<const CollectiveMemory> memory;  // all_reduce, broadcast: one per tensor
-  const Tensor* gather_input = nullptr;      // all_gather
-  Ref<Tensor> gathered;                      // all_gather: the result
+  std::span<const CollectiveMemory> memory;  // one per tensor, where the table above says so
+  int64_t peer = -1;                         // send, receive: the other rank
+  std::span<const int64_t> send_rows;        // all_to_all, uneven: rows of the input for each rank
+  const Tensor* gather_input = nullptr;      // all_gather (uneven), gather; may be strided
+  // The result of all_gather and all_to_all where uneven, and of gather at its root.
+  Ref<Tensor> gathered;
+  std::vector<int64_t> received_rows;  // all_to_all, uneven: rows that came from each rank
 };
 
 class Transport {

@@ -98,6 +98,39 @@ struct ExtremeOp {
   }
 };
 
+struct BitAndOp {
+  template <class T>
+  static TUTTI_ALWAYS_INLINE T Apply(T a, T b) {
+    return static_cast<T>(a & b);
+  }
+  template <class T>
+  static TUTTI_ALWAYS_INLINE T Finish(T bits, size_t) {
+    return bits;
+  }
+};
+
+struct BitOrOp {
+  template <class T>
+  static TUTTI_ALWAYS_INLINE T Apply(T a, T b) {
+    return static_cast<T>(a | b);
+  }
+  template <class T>
+  static TUTTI_ALWAYS_INLINE T Finish(T bits, size_t) {
+    return bits;
+  }
+};
+
+struct BitXorOp {
+  template <class T>
+  static TUTTI_ALWAYS_INLINE T Apply(T a, T b) {
+    return static_cast<T>(a ^ b);
+  }
+  template <class T>
+  static TUTTI_ALWAYS_INLINE T Finish(T bits, size_t) {
+    return bits;
+  }
+};
+
 // Element types that are their own accumulators: in large blocks, then small ones, then one by one.
 template <class T, class Op>
 struct FoldKernel {
@@ -218,6 +251,15 @@ void FoldOp(ReduceOp op, std::span<const void* const> inputs, int64_t n, void* o
     case ReduceOp::kMax:
       if constexpr (!kIsComplex<T>) return Fold<T, ExtremeOp<false>>(inputs, n, out);
       break;
+    case ReduceOp::kBitAnd:
+      if constexpr (std::is_integral_v<T>) return Fold<T, BitAndOp>(inputs, n, out);
+      break;
+    case ReduceOp::kBitOr:
+      if constexpr (std::is_integral_v<T>) return Fold<T, BitOrOp>(inputs, n, out);
+      break;
+    case ReduceOp::kBitXor:
+      if constexpr (std::is_integral_v<T>) return Fold<T, BitXorOp>(inputs, n, out);
+      break;
   }
 }
 
@@ -230,24 +272,30 @@ std::string_view ReduceOpName(ReduceOp op) {
     case ReduceOp::kMin: return "MIN";
     case ReduceOp::kMax: return "MAX";
     case ReduceOp::kProd: return "PROD";
+    case ReduceOp::kBitAnd: return "BAND";
+    case ReduceOp::kBitOr: return "BOR";
+    case ReduceOp::kBitXor: return "BXOR";
   }
   return "invalid";
 }
 
 Status CheckReducible(ReduceOp op, DType dtype) {
-  if (op < ReduceOp::kSum || op > ReduceOp::kProd) {
+  if (op < ReduceOp::kSum || op > kLastReduceOp) {
     return InvalidArgument("reduce: {} is no reduction", static_cast<int32_t>(op));
   }
+  const bool is_bitwise = op >= ReduceOp::kBitAnd;
   const bool is_extreme = op == ReduceOp::kMin || op == ReduceOp::kMax;
-  if (dtype == DType::kBool ? is_extreme : IsNumeric(dtype) && !(is_extreme && IsComplex(dtype))) {
-    return OkStatus();
-  }
+  const bool is_defined = is_bitwise ? dtype == DType::kBool || IsInteger(dtype)
+                          : dtype == DType::kBool
+                              ? is_extreme
+                              : IsNumeric(dtype) && !(is_extreme && IsComplex(dtype));
+  if (is_defined) return OkStatus();
   return InvalidArgument("reduce: {} is not defined for {}; {}", ReduceOpName(op),
                          DTypeName(dtype),
-                         dtype == DType::kBool     ? "use MIN or MAX, or cast first"
-                         : dtype == DType::kBytes  ? "reductions take numbers"
-                         : IsComplex(dtype)        ? "complex numbers have no order"
-                                                   : "reductions take numbers")
+                         is_bitwise              ? "it takes the bits of integers and booleans"
+                         : dtype == DType::kBool ? "use MIN or MAX, or cast first"
+                         : IsComplex(dtype)      ? "complex numbers have no order"
+                                                 : "reductions take numbers")
       .With("dtype", DTypeName(dtype));
 }
 

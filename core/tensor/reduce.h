@@ -10,6 +10,7 @@
 //   back to an integer variable's dtype.
 // - MIN, MAX: NaN when any operand is NaN (always the positive quiet NaN); -0 is less than +0.
 // - bool: MIN is "all", MAX is "any"; SUM, PROD and MEAN are INVALID_ARGUMENT (cast first).
+// - BAND, BOR, BXOR: bit by bit, integers and bool only.
 // - complex: MIN and MAX are INVALID_ARGUMENT. bytes: everything is.
 #ifndef TUTTI_CORE_TENSOR_REDUCE_H_
 #define TUTTI_CORE_TENSOR_REDUCE_H_
@@ -32,9 +33,13 @@ enum class ReduceOp : int32_t {
   kMin = 3,
   kMax = 4,
   kProd = 5,
+  kBitAnd = 6,
+  kBitOr = 7,
+  kBitXor = 8,
 };
+inline constexpr ReduceOp kLastReduceOp = ReduceOp::kBitXor;
 
-// "SUM", "MEAN", "MIN", "MAX", "PROD"; "invalid" otherwise. Static.
+// "SUM", "MEAN", "MIN", "MAX", "PROD", "BAND", "BOR", "BXOR"; "invalid" otherwise. Static.
 std::string_view ReduceOpName(ReduceOp op);
 
 // OK when the op is defined for the dtype (the rules above), else INVALID_ARGUMENT naming both.
@@ -52,7 +57,8 @@ Result<Ref<Tensor>> Reduce(ReduceOp op, std::span<const Tensor* const> inputs,
 
 // One tensor folded along `axis`, which the result no longer has, in the order of the index.
 // INVALID_ARGUMENT for an axis outside [0, rank). Over no elements SUM is 0, PROD is 1, MEAN is NaN
-// for floats and complex; MEAN of integers, MIN and MAX are INVALID_ARGUMENT.
+// for floats and complex, BOR and BXOR are 0; MEAN of integers, MIN, MAX and BAND are
+// INVALID_ARGUMENT.
 Result<Ref<Tensor>> ReduceAxis(ReduceOp op, const Tensor& tensor, size_t axis,
                                const TensorOptions& options = TensorOptions());
 

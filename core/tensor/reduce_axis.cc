@@ -13,13 +13,16 @@ namespace {
 Result<Ref<Tensor>> OfNothing(ReduceOp op, DType dtype, const Shape& shape,
                               const TensorOptions& options) {
   switch (op) {
-    case ReduceOp::kSum: return Full(dtype, shape, 0.0, options);
+    case ReduceOp::kSum:
+    case ReduceOp::kBitOr:
+    case ReduceOp::kBitXor: return Full(dtype, shape, 0.0, options);
     case ReduceOp::kProd: return Full(dtype, shape, 1.0, options);
     case ReduceOp::kMean:
       if (!IsInteger(dtype)) return Full(dtype, shape, __builtin_nan(""), options);
       break;
     case ReduceOp::kMin:
-    case ReduceOp::kMax: break;
+    case ReduceOp::kMax:
+    case ReduceOp::kBitAnd: break;
   }
   return InvalidArgument("reduce: {} of no elements of {} has no value", ReduceOpName(op),
                          DTypeName(dtype));

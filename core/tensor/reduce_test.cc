@@ -19,7 +19,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr ReduceOp kAllOps[] = {ReduceOp::kSum, ReduceOp::kMean, ReduceOp::kMin, ReduceOp::kMax,
+constexpr ReduceOp kArithmeticOps[] = {ReduceOp::kSum, ReduceOp::kMean, ReduceOp::kMin, ReduceOp::kMax,
                                 ReduceOp::kProd};
 
 template <class T>
@@ -47,6 +47,9 @@ double ByDefinition(ReduceOp op, const std::vector<double>& values) {
       case ReduceOp::kMin: result = std::min(result, values[i]); break;
       case ReduceOp::kMax: result = std::max(result, values[i]); break;
       case ReduceOp::kProd: result *= values[i]; break;
+      case ReduceOp::kBitAnd:
+      case ReduceOp::kBitOr:
+      case ReduceOp::kBitXor: break;  // folded by other tests
     }
   }
   return op == ReduceOp::kMean ? result / static_cast<double>(values.size()) : result;
@@ -70,7 +73,7 @@ TEST(Reduce, FoldsEveryDTypeWithEveryOp) {
           inputs.push_back(Cast(*Vector(row), dtype).value());
           pointers.push_back(inputs.back().get());
         }
-        for (ReduceOp op : kAllOps) {
+        for (ReduceOp op : kArithmeticOps) {
           if (IsComplex(dtype) && (op == ReduceOp::kMin || op == ReduceOp::kMax)) continue;
           const Ref<Tensor> reduced =
               Cast(*Reduce(op, pointers).value(), DType::kFloat64).value();
@@ -241,6 +244,58 @@ TEST(Reduce, TakesMinAndMaxOfBooleansAsAllAndAny) {
   }
 }
 
+template <class T>
+void ExpectBitwise() {
+  for (int64_t size : {1, 63, 64, 65, 513}) {
+    std::vector<std::vector<T>> inputs(3, std::vector<T>(static_cast<size_t>(size)));
+    std::mt19937_64 random(17);
+    for (std::vector<T>& input : inputs) {
+      for (T& value : input) value = static_cast<T>(random());
+    }
+    const void* pointers[] = {inputs[0].data(), inputs[1].data(), inputs[2].data()};
+    std::vector<T> all(inputs[0].size());
+    std::vector<T> any(all.size());
+    std::vector<T> odd(all.size());
+    ASSERT_TRUE(ReduceInto(ReduceOp::kBitAnd, DTypeOf<T>, pointers, size, all.data()).ok());
+    ASSERT_TRUE(ReduceInto(ReduceOp::kBitOr, DTypeOf<T>, pointers, size, any.data()).ok());
+    ASSERT_TRUE(ReduceInto(ReduceOp::kBitXor, DTypeOf<T>, pointers, size, odd.data()).ok());
+    for (size_t i = 0; i < all.size(); ++i) {
+      ASSERT_EQ(all[i], static_cast<T>(inputs[0][i] & inputs[1][i] & inputs[2][i]));
+      ASSERT_EQ(any[i], static_cast<T>(inputs[0][i] | inputs[1][i] | inputs[2][i]));
+      ASSERT_EQ(odd[i], static_cast<T>(inputs[0][i] ^ inputs[1][i] ^ inputs[2][i]));
+    }
+  }
+}
+
+TEST(Reduce, FoldsTheBitsOfIntegers) {
+  ExpectBitwise<int8_t>();
+  ExpectBitwise<int16_t>();
+  ExpectBitwise<int32_t>();
+  ExpectBitwise<int64_t>();
+  ExpectBitwise<uint8_t>();
+  ExpectBitwise<uint16_t>();
+  ExpectBitwise<uint32_t>();
+  ExpectBitwise<uint64_t>();
+}
+
+TEST(Reduce, FoldsTheBitsOfBooleansAsAllAnyAndParity) {
+  EXPECT_FALSE(ReduceScalars<bool>(ReduceOp::kBitAnd, {true, false, true}));
+  EXPECT_TRUE(ReduceScalars<bool>(ReduceOp::kBitOr, {true, false, true}));
+  EXPECT_FALSE(ReduceScalars<bool>(ReduceOp::kBitXor, {true, false, true}));
+  EXPECT_TRUE(ReduceScalars<bool>(ReduceOp::kBitXor, {true, true, true}));
+}
+
+TEST(Reduce, RefusesTheBitsOfFloats) {
+  for (DType dtype : {DType::kFloat32, DType::kBfloat16, DType::kComplex64, DType::kBytes}) {
+    const Status status = CheckReducible(ReduceOp::kBitXor, dtype);
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("BXOR is not defined for"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("bits of integers and booleans"));
+  }
+  EXPECT_EQ(CheckReducible(static_cast<ReduceOp>(9), DType::kInt32).code(),
+            StatusCode::kInvalidArgument);
+}
+
 TEST(Reduce, RefusesWhatHasNoMeaning) {
   EXPECT_EQ(CheckReducible(ReduceOp::kMin, DType::kComplex64).code(),
             StatusCode::kInvalidArgument);
@@ -293,6 +348,10 @@ TEST(ReduceAxis, KnowsTheFoldOfNothing) {
   EXPECT_EQ(ReduceAxis(ReduceOp::kMean, *empty(DType::kInt32), 0).status().code(),
             StatusCode::kInvalidArgument);
   EXPECT_EQ(ReduceAxis(ReduceOp::kMin, *empty(DType::kFloat32), 0).status().code(),
+            StatusCode::kInvalidArgument);
+  EXPECT_THAT(ReduceAxis(ReduceOp::kBitOr, *empty(DType::kUint8), 0).value()->span<uint8_t>(),
+              ElementsAre(0, 0));
+  EXPECT_EQ(ReduceAxis(ReduceOp::kBitAnd, *empty(DType::kUint8), 0).status().code(),
             StatusCode::kInvalidArgument);
   EXPECT_EQ(ReduceAxis(ReduceOp::kMin, *empty(DType::kFloat32), 1).value()->shape(), Shape({0}));
 }

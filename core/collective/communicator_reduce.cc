@@ -1,0 +1,126 @@
+// Calls that fold: all_reduce, reduce, reduce_scatter.
+
+#include <cstddef>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/base/text.h"
+#include "core/collective/call_arguments.h"
+#include "core/collective/call_scope.h"
+#include "core/collective/communicator.h"
+
+namespace tutti {
+namespace {
+
+Status CheckAllReduceArgument(const Tensor* input, ReduceOp op, const Tensor* output) {
+  TUTTI_RETURN_IF_ERROR(CheckGiven(input, "input"));
+  TUTTI_RETURN_IF_ERROR(CheckGiven(output, "output"));
+  TUTTI_RETURN_IF_ERROR(CheckReducible(op, input->dtype()));
+  TUTTI_RETURN_IF_ERROR(CheckSameSpec(*input, *output));
+  return CheckWritable(*output, "output");
+}
+
+Status CheckReduceScatterArguments(const Tensor& input, ReduceOp op, int64_t size,
+                                   const Tensor* output) {
+  TUTTI_RETURN_IF_ERROR(CheckReducible(op, input.dtype()));
+  TUTTI_RETURN_IF_ERROR(CheckEqualShares(input, "input", size, ", or use all_reduce"));
+  TUTTI_RETURN_IF_ERROR(CheckGiven(output, "output"));
+  TUTTI_RETURN_IF_ERROR(CheckShare(*output, input, size, /*share_is_output=*/true));
+  return CheckWritable(*output, "output");
+}
+
+}  // namespace
+
+Status Communicator::AllReduce(const Tensor& input, ReduceOp op, const CallOptions& options,
+                               Tensor* output) {
+  const Tensor* inputs[] = {&input};
+  Tensor* outputs[] = {output};
+  return AllReduce(inputs, op, options, outputs);
+}
+
+Status Communicator::AllReduce(std::span<const Tensor* const> inputs, ReduceOp op,
+                               const CallOptions& options, std::span<Tensor* const> outputs) {
+  CallScope scope(this, CollectiveOp::kAllReduce);
+  TUTTI_RETURN_IF_ERROR(scope.Begin(options));
+  const size_t count = inputs.size();
+  if (outputs.size() != count) {
+    return scope.Refuse(InvalidArgument("got {} inputs and {} outputs; pass one output per input",
+                                        count, outputs.size()));
+  }
+  CallHeader& header = scope.call().header;
+  header.reduction = op;
+  header.num_tensors = count;
+  if (count > 1) header.rest.resize(count - 1);
+  CollectiveMemory one;
+  std::vector<CollectiveMemory> many(count > 1 ? count : 0);
+  const std::span<CollectiveMemory> memory =
+      count > 1 ? std::span<CollectiveMemory>(many) : std::span<CollectiveMemory>(&one, count);
+  Staging first;
+  std::vector<Staging> others(count > 1 ? count - 1 : 0);
+  const auto staging = [&](size_t i) -> Staging& { return i == 0 ? first : others[i - 1]; };
+
+  size_t bytes = 0;
+  for (size_t i = 0; i < count; ++i) {
+    Status status = CheckAllReduceArgument(inputs[i], op, outputs[i]);
+    if (status.ok()) status = Stage(inputs[i], outputs[i], 0, &memory[i], &staging(i));
+    if (!status.ok()) {
+      if (count > 1) status = std::move(status).WithPrefix(Format("tensor {}", i)).With("index", i);
+      return scope.Refuse(std::move(status));
+    }
+    (i == 0 ? header.first : header.rest[i - 1]) = SignatureOf(*inputs[i]);
+    bytes += inputs[i]->byte_size();
+  }
+  scope.call().memory = memory;
+  TUTTI_RETURN_IF_ERROR(scope.Run(static_cast<int64_t>(bytes)));
+  for (size_t i = 0; i < count; ++i) TUTTI_RETURN_IF_ERROR(Unstage(staging(i), outputs[i]));
+  return OkStatus();
+}
+
+Status Communicator::Reduce(const Tensor& input, ReduceOp op, int64_t root,
+                            const CallOptions& options, Tensor* output) {
+  CallScope scope(this, CollectiveOp::kReduce);
+  TUTTI_RETURN_IF_ERROR(scope.Begin(options));
+  if (rank_ != root) output = nullptr;
+  CollectiveMemory memory;
+  Staging staging;
+  Status status = CheckRoot(root, size_);
+  if (status.ok()) {
+    status = rank_ == root ? CheckAllReduceArgument(&input, op, output)
+                           : CheckReducible(op, input.dtype());
+  }
+  if (status.ok()) status = Stage(&input, output, 0, &memory, &staging);
+  if (!status.ok()) return scope.Refuse(std::move(status));
+  CallHeader& header = scope.call().header;
+  header.reduction = op;
+  header.root = root;
+  header.num_tensors = 1;
+  header.first = SignatureOf(input);
+  scope.call().memory = std::span<const CollectiveMemory>(&memory, 1);
+  TUTTI_RETURN_IF_ERROR(scope.Run(static_cast<int64_t>(input.byte_size())));
+  return Unstage(staging, output);
+}
+
+Status Communicator::ReduceScatter(const Tensor& input, ReduceOp op, const CallOptions& options,
+                                   Tensor* output) {
+  CallScope scope(this, CollectiveOp::kReduceScatter);
+  TUTTI_RETURN_IF_ERROR(scope.Begin(options));
+  CollectiveMemory memory;
+  Staging staging;
+  Status status = CheckReduceScatterArguments(input, op, size_, output);
+  if (status.ok()) {
+    const auto own_part = static_cast<ptrdiff_t>(output->byte_size()) * rank_;
+    status = Stage(&input, output, own_part, &memory, &staging);
+  }
+  if (!status.ok()) return scope.Refuse(std::move(status));
+  CallHeader& header = scope.call().header;
+  header.reduction = op;
+  header.num_tensors = 1;
+  header.first = SignatureOf(input);
+  scope.call().memory = std::span<const CollectiveMemory>(&memory, 1);
+  TUTTI_RETURN_IF_ERROR(scope.Run(static_cast<int64_t>(input.byte_size())));
+  return Unstage(staging, output);
+}
+
+}  // namespace tutti
