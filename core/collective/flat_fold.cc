@@ -1,5 +1,5 @@
 // Flat fold, for small payloads: every rank leaves a copy of its input with its entry, meets the
-// peers once, and folds all copies by itself. Nobody reads the callers' memory, so nobody waits at
+// peers once, and folds of all copies by itself what it is to have. Nobody reads the callers' memory, so nobody waits at
 // the end: the cost is one meeting, and the copies of one call stay while the next begins.
 
 #include <array>
@@ -50,7 +50,7 @@ bool FitsFlatFold(const LocalGroup& group, const CallHeader& header) {
   return true;
 }
 
-Status FlatFoldAllReduce(LocalGroup& group, int64_t rank, const CollectiveCall& call) {
+Status FlatFold(LocalGroup& group, int64_t rank, const CollectiveCall& call) {
   LocalGroup::Entry& entry = group.OwnEntry(rank, call.sequence);
   size_t offset = 0;
   for (size_t i = 0; i < call.header.num_tensors; ++i) {
@@ -60,15 +60,21 @@ Status FlatFoldAllReduce(LocalGroup& group, int64_t rank, const CollectiveCall& 
   }
   TUTTI_RETURN_IF_ERROR(group.Meet(rank, call, LocalGroup::Access::kOwnMemory));
 
+  // A reduce gives the root the whole, a reduce_scatter each rank its share.
+  if (call.header.op == CollectiveOp::kReduce && rank != call.header.root) return OkStatus();
+  const bool is_shared = call.header.op == CollectiveOp::kReduceScatter;
   Inputs inputs(group.size());
   offset = 0;
   for (size_t i = 0; i < call.header.num_tensors; ++i) {
     const TensorSignature& signature = call.header.tensor(i);
+    const int64_t elements = signature.num_elements() / (is_shared ? group.size() : 1);
+    const size_t first = is_shared ? static_cast<size_t>(elements * rank) *
+                                         ItemSize(signature.dtype) : 0;
     for (int64_t peer = 0; peer < group.size(); ++peer) {
-      inputs[peer] = group.PeerEntry(peer, call.sequence).copied_input + offset;
+      inputs[peer] = group.PeerEntry(peer, call.sequence).copied_input + offset + first;
     }
     TUTTI_RETURN_IF_ERROR(ReduceInto(call.header.reduction, signature.dtype, inputs.span(),
-                                     signature.num_elements(), call.memory[i].output));
+                                     elements, call.memory[i].output));
     offset += RoundUp(InputBytes(signature));
   }
   return OkStatus();

@@ -1,5 +1,5 @@
 // The algorithms of the in-process transport, one file each. Every one meets the peers, moves
-// bytes, and gives the same bits on all ranks.
+// bytes, and gives the same bits on all ranks. (Transfers between two ranks are LocalGroup's own.)
 
 #ifndef TUTTI_CORE_COLLECTIVE_LOCAL_ALGORITHMS_H_
 #define TUTTI_CORE_COLLECTIVE_LOCAL_ALGORITHMS_H_
@@ -14,16 +14,22 @@ namespace tutti {
 
 // flat_fold.cc
 bool FitsFlatFold(const LocalGroup& group, const CallHeader& header);
-Status FlatFoldAllReduce(LocalGroup& group, int64_t rank, const CollectiveCall& call);
+Status FlatFold(LocalGroup& group, int64_t rank, const CollectiveCall& call);
 
 // slice_and_share.cc
 Status SliceAndShareAllReduce(LocalGroup& group, int64_t rank, const CollectiveCall& call);
 
-// copy_broadcast.cc
-Status CopyBroadcast(LocalGroup& group, int64_t rank, const CollectiveCall& call);
+// slice_fold.cc: reduce and reduce_scatter
+Status SliceFold(LocalGroup& group, int64_t rank, const CollectiveCall& call);
 
-// concat_all_gather.cc
-Status ConcatAllGather(LocalGroup& group, int64_t rank, CollectiveCall* call);
+// pull.cc: broadcast, scatter, all_gather into a given tensor, all_to_all of equal shares
+Status Pull(LocalGroup& group, int64_t rank, const CollectiveCall& call);
+
+// concat_gather.cc: all_gather and gather into a new tensor
+Status ConcatGather(LocalGroup& group, int64_t rank, CollectiveCall* call);
+
+// uneven_all_to_all.cc
+Status UnevenAllToAll(LocalGroup& group, int64_t rank, CollectiveCall* call);
 
 }  // namespace tutti
 

@@ -132,16 +132,27 @@ bool LocalGroup::SpinUntil(uint64_t target, bool stop_on_failure) const {
   }
 }
 
-Status LocalGroup::Sleep(int64_t rank, uint64_t target, const CollectiveCall& call) {
+bool LocalGroup::Spin(const std::function<bool()>& condition) const {
+  for (int round = 0; !condition(); ++round) {
+    if (round >= spin_rounds_ + kYieldRounds) return false;
+    if (round < spin_rounds_) {
+      Pause();
+    } else {
+      sched_yield();
+    }
+  }
+  return true;
+}
+
+Status LocalGroup::Sleep(int64_t rank, const CollectiveCall& call,
+                         const std::function<bool()>& over,
+                         const std::function<std::string()>& where) {
   Rank& self = ranks_[rank];
   const Clock& clock = environment_->clock();
   const std::string what = Format("{} #{}", CollectiveOpName(call.header.op), call.sequence);
   CallOptions options = call.options;
   options.deadline =
       Deadline::Earlier(options.deadline, Deadline::After(clock, kLogWaitNs));
-  const auto over = [&] {
-    return AllReached(target) || HasFailed() || MissingPeerLeft(target);
-  };
 
   std::unique_lock<std::mutex> lock(self.mutex);
   self.parked.store(true);
@@ -150,7 +161,7 @@ Status LocalGroup::Sleep(int64_t rank, uint64_t target, const CollectiveCall& ca
     lock.unlock();
     environment_->log().Warning(Format(
         "communicator {}: rank {} has waited {} in {}: {}", name_, rank, HumanDuration(kLogWaitNs),
-        what, DescribePositions(Positions(target))));
+        what, where()));
     lock.lock();
     status = WaitUntil(lock, self.wake, environment_->clock(), call.options, over, what);
   }
@@ -158,15 +169,39 @@ Status LocalGroup::Sleep(int64_t rank, uint64_t target, const CollectiveCall& ca
   return status;
 }
 
+void LocalGroup::SleepUntil(int64_t rank, const std::function<bool()>& condition) {
+  Rank& self = ranks_[rank];
+  std::unique_lock<std::mutex> lock(self.mutex);
+  self.parked.store(true);
+  while (!condition()) self.wake.wait(lock);
+  self.parked.store(false);
+}
+
+RankPosition LocalGroup::PositionOf(int64_t rank) const {
+  const uint64_t progress = ranks_[rank].progress.load();
+  RankPosition position;
+  position.rank = rank;
+  position.last_op = static_cast<CollectiveOp>(progress & kOperationMask);
+  position.last_sequence = static_cast<int64_t>(progress >> kSequenceShift);
+  const uint64_t transfer = ranks_[rank].transfer.load();
+  if (transfer != 0) {
+    position.transfer = (transfer & 1) != 0 ? CollectiveOp::kSend : CollectiveOp::kReceive;
+    position.transfer_peer = static_cast<int64_t>((transfer & ~kInTransferBit) >> 1);
+  }
+  return position;
+}
+
+RankPosition LocalGroup::PeerPosition(int64_t peer) const {
+  RankPosition position = PositionOf(peer);
+  position.in_call = !AllReached(ArrivedAt(position.last_sequence));
+  return position;
+}
+
 std::vector<RankPosition> LocalGroup::Positions(uint64_t target) const {
   std::vector<RankPosition> positions;
   for (int64_t rank = 0; rank < size_; ++rank) {
-    const uint64_t progress = ranks_[rank].progress.load();
-    RankPosition position;
-    position.rank = rank;
-    position.arrived = progress >= target;
-    position.last_op = static_cast<CollectiveOp>(progress & kOperationMask);
-    position.last_sequence = static_cast<int64_t>(progress >> kSequenceShift);
+    RankPosition position = PositionOf(rank);
+    position.arrived = ArrivedAt(position.last_sequence) >= target;
     positions.push_back(position);
   }
   return positions;
@@ -210,7 +245,9 @@ Status LocalGroup::WaitForArrivals(int64_t rank, uint64_t target, const Collecti
   if (SpinUntil(target, /*stop_on_failure=*/true)) return OkStatus();
   const int64_t start_ns = environment_->clock().NowNs();
   while (true) {
-    Status status = Sleep(rank, target, call);
+    Status status = Sleep(
+        rank, call, [&] { return AllReached(target) || HasFailed() || MissingPeerLeft(target); },
+        [&] { return DescribePositions(Positions(target)); });
     if (AllReached(target)) return OkStatus();
     if (HasFailed()) return failure();
     const int64_t waited_ns = environment_->clock().NowNs() - start_ns;
@@ -251,11 +288,7 @@ void LocalGroup::Part(int64_t rank, const CollectiveCall& call) {
   const uint64_t target = PartedFrom(call.sequence);
   Advance(rank, target | static_cast<uint64_t>(call.header.op), target);
   if (SpinUntil(target, /*stop_on_failure=*/false)) return;
-  Rank& self = ranks_[rank];
-  std::unique_lock<std::mutex> lock(self.mutex);
-  self.parked.store(true);
-  while (!AllReached(target)) self.wake.wait(lock);
-  self.parked.store(false);
+  SleepUntil(rank, [&] { return AllReached(target); });
 }
 
 Status LocalGroup::Fail(Status error) {

@@ -17,6 +17,9 @@
 // and each rank waits at their end (Part) until nobody uses its memory any more. So a call either
 // fails on all ranks without touching anything, or succeeds on all.
 //
+// A transfer, send or receive, concerns two ranks, and is no part of the sequence: see
+// local_transfer.cc.
+//
 // Sleeping follows base/wait.h. Progress, verdict and parked flags are sequentially consistent:
 // either the sleeper sees the last arrival, or that one sees the sleeper. Ranks that share one
 // thread, as in a simulation, can meet but not part: there kPeerMemory is UNIMPLEMENTED.
@@ -28,6 +31,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -52,6 +56,7 @@ class LocalGroup final : public RefCounted {
     std::byte* copied_input = nullptr;          // room for copied_input_bytes()
     std::span<const CollectiveMemory> memory;   // only between Meet and Part
     const Tensor* gather_input = nullptr;       // only between Meet and Part
+    std::span<const int64_t> send_rows;         // only between Meet and Part
   };
 
   // Whether a call's ranks touch memory that is another rank's, and so end it with Part.
@@ -81,12 +86,18 @@ class LocalGroup final : public RefCounted {
   // by the work of the slowest, so nothing ends it early.
   void Part(int64_t rank, const CollectiveCall& call);
 
+  // A send or receive of the rank with call.peer.
+  Status Transfer(int64_t rank, const CollectiveCall& call);
+
   Status Fail(Status error);
   Status failure() const;
   bool ClaimFlightRecord() { return !flight_record_claimed_.exchange(true); }
   void Leave(int64_t rank, Status reason);
 
  private:
+  struct TransferPost;
+  static constexpr uint64_t kInTransferBit = uint64_t{1} << 63;
+
   // Two cache lines apart: neither neighbours nor the prefetcher share what one rank writes.
   struct alignas(128) Rank {
     std::atomic<uint64_t> progress{0};
@@ -95,6 +106,10 @@ class LocalGroup final : public RefCounted {
     std::mutex mutex;  // for sleeping only
     std::condition_variable wake;
     Status leave_reason;  // guarded by failure_mutex_
+    // Its transfer, for messages: kInTransferBit | peer << 1 | is a send. 0: none.
+    std::atomic<uint64_t> transfer{0};
+    std::mutex transfer_mutex;      // guards `posts`
+    TransferPost* posts = nullptr;  // of transfers to this rank, its own receive included
     alignas(128) Entry entries[2];
   };
 
@@ -112,15 +127,34 @@ class LocalGroup final : public RefCounted {
   void Wake(Rank& rank);
   // Spins, without sleeping, until all have reached `target` (true) or it is time to sleep.
   bool SpinUntil(uint64_t target, bool stop_on_failure) const;
-  // Sleeps until all have reached `target`, the group has failed or a missing peer has left.
-  // A failed status is that of the waiting.
-  Status Sleep(int64_t rank, uint64_t target, const CollectiveCall& call);
+  // The same for any condition.
+  bool Spin(const std::function<bool()>& condition) const;
+  // Sleeps until `over`, which must become true before this rank is woken. A failed status is that
+  // of the waiting. `where` says what it waits for, should it take long.
+  Status Sleep(int64_t rank, const CollectiveCall& call, const std::function<bool()>& over,
+               const std::function<std::string()>& where);
+  // The same whatever happens.
+  void SleepUntil(int64_t rank, const std::function<bool()>& condition);
   Status WaitForArrivals(int64_t rank, uint64_t target, const CollectiveCall& call);
   // The error that ends the epoch because the wait of `rank` ended with `wait_status`, which is OK
   // when a missing peer has left. OK when whoever was missing has arrived by now.
   Status WaitError(int64_t rank, uint64_t target, const CollectiveCall& call, Status wait_status,
                    int64_t waited_ns) const;
   std::vector<RankPosition> Positions(uint64_t target) const;
+  RankPosition PositionOf(int64_t rank) const;
+
+  // Takes the post of that side of the transfer from rank `from` to `receiver` out of the list, if
+  // it is there. With the receiver's transfer_mutex.
+  static TransferPost* TakePost(Rank& receiver, int64_t from, bool is_send);
+  // Of the rank that comes second, and of the one that came first.
+  Status FinishTransfer(int64_t rank, const CollectiveCall& call, TransferPost* post);
+  Status AwaitTransfer(int64_t rank, const CollectiveCall& call, Rank& receiver,
+                       TransferPost* own);
+  // With in_call: the peer waits for others in its last call.
+  RankPosition PeerPosition(int64_t peer) const;
+  // Why a transfer ends whose wait ended with `wait_status`, which is OK when the peer has left.
+  Status TransferError(int64_t rank, const CollectiveCall& call, Status wait_status,
+                       int64_t waited_ns) const;
   CallLabel Label(const CollectiveCall& call) const {
     return CallLabel{call.sequence, epoch_, &name_};
   }

@@ -4,7 +4,6 @@
 
 #include <utility>
 
-#include "core/base/error.h"
 #include "core/collective/local_algorithms.h"
 
 namespace tutti {
@@ -16,28 +15,35 @@ LocalTransport::~LocalTransport() = default;
 
 Status LocalTransport::Execute(CollectiveCall* call) {
   TUTTI_RETURN_IF_ERROR(group_->failure());
+  const CollectiveOp op = call->header.op;
+  if (op == CollectiveOp::kSend || op == CollectiveOp::kReceive) {
+    return group_->Transfer(rank_, *call);
+  }
   LocalGroup::Entry& entry = group_->OwnEntry(rank_, call->sequence);
   entry.header = call->header;
-  switch (call->header.op) {
+  switch (op) {
     case CollectiveOp::kBarrier:
       return group_->Meet(rank_, *call, LocalGroup::Access::kOwnMemory);
     case CollectiveOp::kAllReduce:
-      return FitsFlatFold(*group_, call->header) ? FlatFoldAllReduce(*group_, rank_, *call)
+      return FitsFlatFold(*group_, call->header) ? FlatFold(*group_, rank_, *call)
                                                  : SliceAndShareAllReduce(*group_, rank_, *call);
-    case CollectiveOp::kBroadcast:
-      return CopyBroadcast(*group_, rank_, *call);
-    case CollectiveOp::kAllGather:
-      if (!call->header.uneven) return Unimplemented("all_gather into a given tensor");
-      return ConcatAllGather(*group_, rank_, call);
     case CollectiveOp::kReduce:
     case CollectiveOp::kReduceScatter:
-    case CollectiveOp::kGather:
-    case CollectiveOp::kScatter:
+      return FitsFlatFold(*group_, call->header) ? FlatFold(*group_, rank_, *call)
+                                                 : SliceFold(*group_, rank_, *call);
+    case CollectiveOp::kAllGather:
+      return call->header.uneven ? ConcatGather(*group_, rank_, call)
+                                 : Pull(*group_, rank_, *call);
     case CollectiveOp::kAllToAll:
+      return call->header.uneven ? UnevenAllToAll(*group_, rank_, call)
+                                 : Pull(*group_, rank_, *call);
+    case CollectiveOp::kBroadcast:
+    case CollectiveOp::kScatter:
+      return Pull(*group_, rank_, *call);
+    case CollectiveOp::kGather:
+      return ConcatGather(*group_, rank_, call);
     case CollectiveOp::kSend:
     case CollectiveOp::kReceive:
-      return Unimplemented("{} between the ranks of one process",
-                           CollectiveOpName(call->header.op));
     case CollectiveOp::kNone:
       break;
   }

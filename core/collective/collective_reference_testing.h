@@ -1,0 +1,193 @@
+// For tests: one call of any operation with inputs that follow from a seed, and what every rank must
+// have of it, computed by the definition from the inputs of all ranks.
+
+#ifndef TUTTI_CORE_COLLECTIVE_COLLECTIVE_REFERENCE_TESTING_H_
+#define TUTTI_CORE_COLLECTIVE_COLLECTIVE_REFERENCE_TESTING_H_
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "core/base/call_options.h"
+#include "core/base/error.h"
+#include "core/base/status.h"
+#include "core/collective/call_header.h"
+#include "core/collective/communicator.h"
+#include "core/tensor/cast.h"
+#include "core/tensor/concat.h"
+#include "core/tensor/copy.h"
+#include "core/tensor/reduce.h"
+#include "core/tensor/tensor.h"
+
+namespace tutti {
+
+struct ReferenceCall {
+  CollectiveOp op = CollectiveOp::kAllReduce;
+  bool uneven = false;
+  DType dtype = DType::kFloat32;
+  ReduceOp reduction = ReduceOp::kSum;
+  int64_t root = 0;
+  int64_t rows = 1;  // of one share
+  int64_t columns = 1;
+  bool in_place = false;
+  bool strided = false;
+  uint64_t seed = 1;
+
+  std::string ToString() const {
+    return std::string(CollectiveOpName(op)) + (uneven ? " uneven " : " ") +
+           std::string(DTypeName(dtype)) + " " + std::string(ReduceOpName(reduction)) + " root " +
+           std::to_string(root) + " rows " + std::to_string(rows) + " columns " +
+           std::to_string(columns) + (in_place ? " in place" : "") +
+           (strided ? " strided" : "") + " seed " + std::to_string(seed);
+  }
+};
+
+// [rows, columns] of a dtype, the same for the same seed; of a table with a column more when
+// strided.
+inline Ref<Tensor> RandomTensor(DType dtype, int64_t rows, int64_t columns, uint64_t seed,
+                                bool strided = false) {
+  std::mt19937_64 random(seed);
+  const int64_t width = columns + (strided ? 1 : 0);
+  Ref<Tensor> dense = Tensor::Create(DType::kFloat64, Shape({rows, columns})).value();
+  for (double& number : dense->mutable_span<double>()) {
+    number = static_cast<double>(random() % 4001) / 1000.0 - (IsUnsigned(dtype) ? 0.0 : 2.0);
+  }
+  Ref<Tensor> cast = Cast(*dense, dtype).value();
+  if (!strided) return Tensor::MakeMutable(std::move(cast)).value();
+  Ref<Tensor> table = Tensor::Create(dtype, Shape({rows, width})).value();
+  Ref<Tensor> part = table->SliceAxis(1, 0, columns).value();
+  if (!CopyInto(*cast, part.get()).ok()) std::abort();
+  return part;
+}
+
+class ReferenceCase {
+ public:
+  ReferenceCase(const ReferenceCall& call, int64_t size) : call_(call), size_(size) {
+    for (int64_t rank = 0; rank < size; ++rank) inputs_.push_back(Input(rank, false));
+  }
+
+  // Makes the call on `rank`; DATA_LOSS when its result is not the reference's.
+  Status Run(int64_t rank, Communicator& communicator, const CallOptions& options) const {
+    const bool in_place = call_.in_place;
+    Ref<Tensor> input = Input(rank, call_.strided);
+    const bool at_root = rank == call_.root;
+    Ref<Tensor> output;
+    switch (call_.op) {
+      case CollectiveOp::kAllReduce:
+        output = in_place ? input : Output(input->dim(0));
+        TUTTI_RETURN_IF_ERROR(
+            communicator.AllReduce(*input, call_.reduction, options, output.get()));
+        return Check(*output, *Folded());
+      case CollectiveOp::kReduce:
+        output = !at_root ? nullptr : in_place ? input : Output(input->dim(0));
+        TUTTI_RETURN_IF_ERROR(
+            communicator.Reduce(*input, call_.reduction, call_.root, options, output.get()));
+        return at_root ? Check(*output, *Folded()) : Check(*input, *inputs_[rank]);
+      case CollectiveOp::kReduceScatter:
+        output = in_place ? Share(*input, rank) : Output(call_.rows);
+        TUTTI_RETURN_IF_ERROR(
+            communicator.ReduceScatter(*input, call_.reduction, options, output.get()));
+        return Check(*output, *Share(*Folded(), rank));
+      case CollectiveOp::kBroadcast:
+        TUTTI_RETURN_IF_ERROR(communicator.Broadcast(call_.root, options, input.get()));
+        return Check(*input, *inputs_[call_.root]);
+      case CollectiveOp::kScatter:
+        output = in_place && at_root ? Share(*input, rank) : Output(call_.rows);
+        TUTTI_RETURN_IF_ERROR(communicator.Scatter(at_root ? input.get() : nullptr, call_.root,
+                                                   options, output.get()));
+        return Check(*output, *Share(*inputs_[call_.root], rank));
+      case CollectiveOp::kAllGather: {
+        if (call_.uneven) {
+          TUTTI_RETURN_IF_ERROR(communicator.AllGather(*input, 0, options, &output));
+          return Check(*output, *Joined(inputs_));
+        }
+        output = Output(size_ * call_.rows);
+        if (in_place) {
+          TUTTI_RETURN_IF_ERROR(CopyInto(*input, Share(*output, rank).get()));
+          input = Share(*output, rank);
+        }
+        TUTTI_RETURN_IF_ERROR(communicator.AllGatherInto(*input, options, output.get()));
+        return Check(*output, *Joined(inputs_));
+      }
+      case CollectiveOp::kGather:
+        TUTTI_RETURN_IF_ERROR(communicator.Gather(*input, call_.root, 0, options,
+                                                  at_root ? &output : nullptr));
+        return at_root ? Check(*output, *Joined(inputs_)) : OkStatus();
+      case CollectiveOp::kAllToAll: {
+        std::vector<Ref<Tensor>> parts;
+        std::vector<int64_t> counts;
+        for (int64_t peer = 0; peer < size_; ++peer) {
+          int64_t first = 0;
+          for (int64_t r = 0; r < rank; ++r) first += SendRows(peer)[r];
+          counts.push_back(SendRows(peer)[rank]);
+          parts.push_back(inputs_[peer]->Slice(first, first + counts.back()));
+        }
+        if (!call_.uneven) {
+          output = Output(input->dim(0));
+          TUTTI_RETURN_IF_ERROR(communicator.AllToAll(*input, options, output.get()));
+        } else {
+          std::vector<int64_t> received;
+          TUTTI_RETURN_IF_ERROR(communicator.AllToAllUneven(*input, SendRows(rank), options,
+                                                            &output, &received));
+          if (received != counts) return DataLoss("rank {}: other row counts", rank);
+        }
+        return Check(*output, *Joined(parts));
+      }
+      default: return communicator.Barrier(options);
+    }
+  }
+
+ private:
+  // How many rows a rank sends to each.
+  std::vector<int64_t> SendRows(int64_t rank) const {
+    std::vector<int64_t> rows;
+    for (int64_t peer = 0; peer < size_; ++peer) {
+      rows.push_back(call_.uneven ? call_.rows * ((rank * 3 + peer * 5 + 1) % 4) / 2 : call_.rows);
+    }
+    return rows;
+  }
+  int64_t InputRows(int64_t rank) const {
+    int64_t rows = 0;
+    switch (call_.op) {
+      case CollectiveOp::kAllGather:
+      case CollectiveOp::kGather: return call_.uneven ? call_.rows * (rank % 3) : call_.rows;
+      case CollectiveOp::kAllToAll:
+        for (int64_t count : SendRows(rank)) rows += count;
+        return rows;
+      default: return call_.rows * size_;
+    }
+  }
+  Ref<Tensor> Input(int64_t rank, bool strided) const {
+    return RandomTensor(call_.dtype, InputRows(rank), call_.columns,
+                        call_.seed * 31 + static_cast<uint64_t>(rank), strided);
+  }
+  Ref<Tensor> Output(int64_t rows) const {
+    return RandomTensor(call_.dtype, rows, call_.columns, 99, call_.strided);
+  }
+  Ref<Tensor> Share(const Tensor& whole, int64_t rank) const {
+    return whole.Slice(rank * call_.rows, (rank + 1) * call_.rows);
+  }
+  Ref<Tensor> Folded() const {
+    std::vector<const Tensor*> inputs;
+    for (const Ref<Tensor>& input : inputs_) inputs.push_back(input.get());
+    return tutti::Reduce(call_.reduction, inputs).value();
+  }
+  static Ref<Tensor> Joined(const std::vector<Ref<Tensor>>& parts) {
+    std::vector<const Tensor*> pointers;
+    for (const Ref<Tensor>& part : parts) pointers.push_back(part.get());
+    return Concat(pointers, 0).value();
+  }
+  static Status Check(const Tensor& found, const Tensor& expected) {
+    if (found.ContentsEqual(expected)) return OkStatus();
+    return DataLoss("found {}, expected {}", found.ToString(), expected.ToString());
+  }
+
+  const ReferenceCall call_;
+  const int64_t size_;
+  std::vector<Ref<Tensor>> inputs_;
+};
+
+}  // namespace tutti
+
+#endif  // TUTTI_CORE_COLLECTIVE_COLLECTIVE_REFERENCE_TESTING_H_

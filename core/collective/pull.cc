@@ -1,0 +1,80 @@
+// Pull: every rank copies from the inputs of its peers what it is to have: the root's input
+// (broadcast), its share of the root's (scatter), all inputs side by side (all_gather into a given
+// tensor), its share of all inputs (all_to_all). Small inputs travel with the entries, in one
+// meeting; large ones are read from their owner's memory, and who owns some waits until all have
+// theirs.
+//
+// In place nothing is written that a peer reads: the root of a scatter and the ranks of an
+// all_gather leave the part alone that is their own, and write no other part of their input.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "core/collective/local_algorithms.h"
+
+namespace tutti {
+namespace {
+
+// Where the bytes lie that `rank` has from `peer`.
+struct Part {
+  size_t input_offset = 0;
+  size_t output_offset = 0;
+  size_t bytes = 0;
+};
+
+bool HasRoot(CollectiveOp op) {
+  return op == CollectiveOp::kBroadcast || op == CollectiveOp::kScatter;
+}
+
+Part PartOf(const CallHeader& header, int64_t size, int64_t rank, int64_t peer,
+            size_t input_bytes) {
+  const size_t share = input_bytes / static_cast<size_t>(size);
+  const auto own = static_cast<size_t>(rank);
+  const auto other = static_cast<size_t>(peer);
+  switch (header.op) {
+    case CollectiveOp::kScatter: return {own * share, 0, share};
+    case CollectiveOp::kAllGather: return {0, other * input_bytes, input_bytes};
+    case CollectiveOp::kAllToAll: return {own * share, other * share, share};
+    default: return {0, 0, input_bytes};  // a broadcast
+  }
+}
+
+}  // namespace
+
+Status Pull(LocalGroup& group, int64_t rank, const CollectiveCall& call) {
+  const CallHeader& header = call.header;
+  const CollectiveMemory& memory = call.memory[0];
+  const auto input_bytes =
+      static_cast<size_t>(header.first.num_elements()) * ItemSize(header.first.dtype);
+  const bool copied = input_bytes <= group.copied_input_bytes();
+  const bool has_root = HasRoot(header.op);
+  LocalGroup::Entry& own = group.OwnEntry(rank, call.sequence);
+  if (!copied) {
+    own.memory = call.memory;
+  } else if (input_bytes != 0 && (!has_root || rank == header.root)) {
+    std::memcpy(own.copied_input, memory.input, input_bytes);
+  }
+  TUTTI_RETURN_IF_ERROR(group.Meet(rank, call, copied ? LocalGroup::Access::kOwnMemory
+                                                      : LocalGroup::Access::kPeerMemory));
+
+  // Everybody begins with itself, so that not all read from the same rank at once.
+  for (int64_t i = 0; i < (has_root ? 1 : group.size()); ++i) {
+    const int64_t peer = has_root ? header.root : (rank + i) % group.size();
+    const Part part = PartOf(header, group.size(), rank, peer, input_bytes);
+    if (part.bytes == 0 || memory.output == nullptr) continue;
+    const LocalGroup::Entry& entry = group.PeerEntry(peer, call.sequence);
+    const auto* input = peer == rank ? static_cast<const std::byte*>(memory.input)
+                        : copied     ? entry.copied_input
+                                     : static_cast<const std::byte*>(entry.memory[0].input);
+    std::byte* output = static_cast<std::byte*>(memory.output) + part.output_offset;
+    // In place a rank's own part lies where it belongs.
+    if (input + part.input_offset != output) {
+      std::memcpy(output, input + part.input_offset, part.bytes);
+    }
+  }
+  if (!copied) group.Part(rank, call);
+  return OkStatus();
+}
+
+}  // namespace tutti
