@@ -18,10 +18,10 @@ constexpr FlightNames kFlightNames = {"rank", "sequence", "epoch", "bytes", "cod
 // Transfers have numbers of their own, which must not be taken for the group's sequence.
 constexpr FlightNames kTransferNames = {"rank", "peer", "number", "bytes", "code"};
 constexpr FlightEventType kFlightEvents[] = {
-    {"none", kFlightNames},       {"all_reduce", kFlightNames}, {"broadcast", kFlightNames},
-    {"all_gather", kFlightNames}, {"barrier", kFlightNames},    {"reduce", kFlightNames},
-    {"reduce_scatter", kFlightNames}, {"gather", kFlightNames}, {"scatter", kFlightNames},
-    {"all_to_all", kFlightNames}, {"send", kTransferNames},     {"receive", kTransferNames},
+    {"none", kFlightNames},           {"all_reduce", kFlightNames}, {"broadcast", kFlightNames},
+    {"all_gather", kFlightNames},     {"barrier", kFlightNames},    {"reduce", kFlightNames},
+    {"reduce_scatter", kFlightNames}, {"gather", kFlightNames},     {"scatter", kFlightNames},
+    {"all_to_all", kFlightNames},     {"send", kTransferNames},     {"receive", kTransferNames},
 };
 static_assert(std::size(kFlightEvents) == static_cast<size_t>(kLastCollectiveOp) + 1);
 

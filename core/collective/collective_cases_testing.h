@@ -1,9 +1,9 @@
-// For tests: what every transport's ranks must do alike. The cases stand in all_collectives_test.cc;
-// a transport joins with
+// For tests: what the ranks of every transport must do alike. The cases stand in
+// all_collectives_test.cc; a transport joins with
 //
-//   INSTANTIATE_TEST_SUITE_P(Links, CollectiveCases,
-//                            testing::Values(CollectiveWorldOf<LinkRanks>("links", LinkKind::kTcp)),
-//                            CollectiveWorldName);
+//   INSTANTIATE_TEST_SUITE_P(
+//       Links, CollectiveCases,
+//       testing::Values(CollectiveWorldOf<LinkRanks>("tcp", LinkKind::kTcp)), CollectiveWorldName);
 
 #ifndef TUTTI_CORE_COLLECTIVE_COLLECTIVE_CASES_TESTING_H_
 #define TUTTI_CORE_COLLECTIVE_COLLECTIVE_CASES_TESTING_H_

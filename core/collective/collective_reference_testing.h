@@ -1,11 +1,11 @@
-// For tests: one call of any operation with inputs that follow from a seed, and what every rank must
-// have of it, computed by the definition from the inputs of all ranks.
+// For tests: one call of any operation with inputs that follow from a seed, and what every rank
+// must have of it, computed by the definition from the inputs of all ranks.
 
 #ifndef TUTTI_CORE_COLLECTIVE_COLLECTIVE_REFERENCE_TESTING_H_
 #define TUTTI_CORE_COLLECTIVE_COLLECTIVE_REFERENCE_TESTING_H_
 
 #include <cstdint>
-#include <random>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -47,15 +47,16 @@ struct ReferenceCall {
 // strided.
 inline Ref<Tensor> RandomTensor(DType dtype, int64_t rows, int64_t columns, uint64_t seed,
                                 bool strided = false) {
-  std::mt19937_64 random(seed);
-  const int64_t width = columns + (strided ? 1 : 0);
+  uint64_t state = seed;
+  const double least = IsUnsignedInteger(dtype) ? 0.0 : -2.0;
   Ref<Tensor> dense = Tensor::Create(DType::kFloat64, Shape({rows, columns})).value();
   for (double& number : dense->mutable_span<double>()) {
-    number = static_cast<double>(random() % 4001) / 1000.0 - (IsUnsigned(dtype) ? 0.0 : 2.0);
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    number = least + static_cast<double>(state >> 40) * (4.0 / 0x1p24);
   }
   Ref<Tensor> cast = Cast(*dense, dtype).value();
   if (!strided) return Tensor::MakeMutable(std::move(cast)).value();
-  Ref<Tensor> table = Tensor::Create(dtype, Shape({rows, width})).value();
+  Ref<Tensor> table = Tensor::Create(dtype, Shape({rows, columns + 1})).value();
   Ref<Tensor> part = table->SliceAxis(1, 0, columns).value();
   if (!CopyInto(*cast, part.get()).ok()) std::abort();
   return part;

@@ -107,7 +107,8 @@ class Communicator final : public Closable {
                    Ref<Tensor>* output);
 
   // The same into a tensor that the caller has: every rank brings the same shape [m, ...], `output`
-  // is [size * m, ...]. `input` may be this rank's own part of it (in place). Every dtype but bytes.
+  // is [size * m, ...]. `input` may be this rank's own part of it (in place). Every dtype but
+  // bytes.
   Status AllGatherInto(const Tensor& input, const CallOptions& options, Tensor* output);
   // Joins them as AllGather does, at rank `root` only; `output` of the others is untouched and may
   // be null. Every dtype.

@@ -58,8 +58,9 @@ Status CheckSendRows(const Tensor& input, int64_t size, std::span<const int64_t>
     }
   }
   if (rows == input.dim(0)) return OkStatus();
-  return InvalidArgument("the row counts add up to {}, the input {} has {} rows; they must be equal",
-                         rows, input.SpecString(), input.dim(0));
+  return InvalidArgument(
+      "the row counts add up to {}, the input {} has {} rows; they must be equal", rows,
+      input.SpecString(), input.dim(0));
 }
 
 // What the root of a scatter has when a rank gets `output`, and whether it has it.

@@ -1,5 +1,6 @@
 // Flat fold, for small payloads: every rank leaves a copy of its input with its entry, meets the
-// peers once, and folds of all copies by itself what it is to have. Nobody reads the callers' memory, so nobody waits at
+// peers once, and folds of all copies by itself what it is to have: the whole (all_reduce, the root
+// of a reduce) or its share (reduce_scatter). Nobody reads the callers' memory, so nobody waits at
 // the end: the cost is one meeting, and the copies of one call stay while the next begins.
 
 #include <array>
@@ -60,7 +61,6 @@ Status FlatFold(LocalGroup& group, int64_t rank, const CollectiveCall& call) {
   }
   TUTTI_RETURN_IF_ERROR(group.Meet(rank, call, LocalGroup::Access::kOwnMemory));
 
-  // A reduce gives the root the whole, a reduce_scatter each rank its share.
   if (call.header.op == CollectiveOp::kReduce && rank != call.header.root) return OkStatus();
   const bool is_shared = call.header.op == CollectiveOp::kReduceScatter;
   Inputs inputs(group.size());
