@@ -31,6 +31,8 @@ int64_t NeutralElement(ReduceOp op) {
       return std::numeric_limits<int64_t>::max();
     case ReduceOp::kMax:
       return std::numeric_limits<int64_t>::min();
+    case ReduceOp::kBitAnd:
+      return -1;
     default:
       return 0;
   }
