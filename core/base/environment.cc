@@ -1,7 +1,5 @@
 #include "core/base/environment.h"
 
-#include <unistd.h>
-
 #include <utility>
 
 #include "core/base/callback_scope.h"
@@ -137,20 +135,21 @@ void Environment::SetFlightRecordDirectory(std::string directory) {
 }
 
 Result<std::string> Environment::WriteFlightRecord() {
-  std::string directory;
-  int number = 0;
+  std::string path;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (flight_record_directory_.empty() || flight_records_ >= kMaxFlightRecords) {
-      return std::string();
+    if (!flight_record_directory_.empty() && flight_records_ < kMaxFlightRecords) {
+      ++flight_records_;
+      path = Format("{}/{}", flight_record_directory_, recorder().FileName());
     }
-    directory = flight_record_directory_;
-    number = flight_records_++;
   }
-  TUTTI_RETURN_IF_ERROR(disk().MakeDirectories(directory, 0700));
-  std::string path = Format("{}/flight-{}-{}.json", directory, getpid(), number);
-  TUTTI_RETURN_IF_ERROR(disk().WriteFile(path, recorder().ToJson()));
-  return path;
+  recorder().set_last_path(path);
+  if (path.empty()) return path;
+  Status status = disk().MakeDirectories(path.substr(0, path.rfind('/')), 0700);
+  if (status.ok()) status = disk().WriteFile(path, recorder().ToJson());
+  if (status.ok()) return path;
+  recorder().set_last_path("");
+  return status;
 }
 
 void Environment::SetDefaultSeed(std::optional<int64_t> seed) {

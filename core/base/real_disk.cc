@@ -141,8 +141,12 @@ class SystemDisk final : public Disk {
       return FileError(EISDIR, "write", path);
     }
     const std::string temporary = Format("{}.{:016x}.tmp", path, KernelRandom().Next());
+    // What lies in a directory that only its owner may enter stays private wherever it is moved.
+    const bool is_private =
+        ::stat(DirectoryOf(path).c_str(), &info) == 0 && (info.st_mode & 0077) == 0;
     const int descriptor = Retry([&] {
-      return ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+      return ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+                    is_private ? 0600 : 0666);
     });
     if (descriptor < 0) return FileError(errno, "write", path);
     return std::unique_ptr<WritableFile>(

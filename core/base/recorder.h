@@ -1,12 +1,24 @@
 // The flight recorder: the last few thousand events of this process, always on, a few nanoseconds
 // per event, written as JSON when something goes wrong.
 //
-//   inline constexpr FlightEventType kAllReduce{"all_reduce", {"sequence", "bytes", "rank"}};
-//   recorder.Record(kAllReduce, FlightPhase::kBegin, {sequence, bytes, rank});
+//   inline constexpr FlightEventType kStep{"step", {"subject", "number", "rows"}};
+//   const int64_t trainer = recorder.AddSubject({"trainer", "digits", {{"replica", 0}}});
+//   recorder.Record(kStep, FlightPhase::kBegin, {trainer, number, rows});
 //
 // A ring of slots; a writer claims the next slot with one atomic add and publishes it by its
 // sequence number. Readers skip slots that are being overwritten. Event types live forever
-// (constants of the program).
+// (constants of the program). What many events say alike, such as the name of a communicator and
+// the rank in it, is a subject: said once, and named by its number.
+//
+// Records of the workers of one job are to be read together ("tutti trace"), so they carry what
+// tells whose they are: the job and the worker, and the two clocks at one moment. Under the
+// directory that the user names, they lie in one of the job's own:
+//
+//   DIRECTORY/job-5f0c1e6a90d7b342/flight-1.json       worker 1
+//   DIRECTORY/process-4711/flight-0.json               a process outside of a job
+//
+// Both directories are made with mode 0700, the file with 0600. A later record replaces the
+// earlier one of the same process.
 
 #ifndef TUTTI_CORE_BASE_RECORDER_H_
 #define TUTTI_CORE_BASE_RECORDER_H_
@@ -14,16 +26,20 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <initializer_list>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/clock.h"
+#include "core/base/tick_clock.h"
 
 namespace tutti {
 
-inline constexpr int kFlightArguments = 5;
+inline constexpr int kFlightArguments = 7;
 
 struct FlightEventType {
   const char* name;
@@ -41,6 +57,13 @@ struct FlightEvent {
   std::array<int64_t, kFlightArguments> arguments;
 };
 
+// What events are about: a rank of a communicator, say.
+struct FlightSubject {
+  const char* kind;
+  std::string name;
+  std::vector<std::pair<const char*, int64_t>> facts;
+};
+
 class Recorder {
  public:
   static constexpr uint64_t kDefaultCapacity = 4096;
@@ -54,20 +77,46 @@ class Recorder {
   void Record(const FlightEventType& type, FlightPhase phase,
               std::initializer_list<int64_t> arguments = {}) noexcept;
 
+  // The number that events name the subject by, as an argument called "subject". Takes a lock. The
+  // last kMaxSubjects are kept: of older ones only their numbers are known any more.
+  static constexpr size_t kMaxSubjects = 1024;
+  int64_t AddSubject(FlightSubject subject);
+  // From now on this process is that worker of that job.
+  void SetProcess(uint64_t job, int64_t worker);
+  // Where the record of this process goes within the user's directory: "job-.../flight-1.json".
+  std::string FileName() const;
+  // Where the last record of this process was written or is being written; empty: nowhere.
+  std::string last_path() const;
+  void set_last_path(std::string path);
+
   uint64_t capacity() const noexcept { return mask_ + 1; }
   // What is in the ring, oldest first.
   std::vector<FlightEvent> Snapshot() const;
-  // {"version":1,"pid":...,"wall_ns":...,"monotonic_ns":...,"events":[{"index":...,"time_ns":...,
-  // "thread":...,"name":"all_reduce","phase":"begin","arguments":{"sequence":7,...}},...]}
+  // {"tutti_flight_record":2,"job":"5f0c1e6a90d7b342","worker":1,"host":"a","boot":"...","pid":4711,
+  // "wall_ns":...,"monotonic_ns":...,
+  // "subjects":[{"number":0,"kind":"communicator","name":"x","rank":1,"size":4,"epoch":1},...],
+  // "events":[{"index":...,"time_ns":...,"thread":...,"name":"all_reduce","phase":"begin",
+  // "arguments":{"subject":0,"sequence":7,...}},...]}
+  // Processes with the same "boot" (of the kernel; "" where it is not known) have the same
+  // monotonic clock. A process outside of a job has the job "".
   std::string ToJson() const;
 
  private:
   struct Slot;
 
   const Clock& clock_;
+  const TickClock ticks_;
   const uint64_t mask_;
   std::unique_ptr<Slot[]> slots_;
   std::atomic<uint64_t> next_{0};
+
+  mutable std::mutex mutex_;  // guards all below
+  std::deque<FlightSubject> subjects_;
+  int64_t first_subject_ = 0;  // the number of subjects_.front()
+  bool in_job_ = false;
+  uint64_t job_ = 0;
+  int64_t worker_ = 0;
+  std::string last_path_;
 };
 
 }  // namespace tutti

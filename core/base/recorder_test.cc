@@ -2,8 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <set>
+#include <string>
 #include <thread>
 
 namespace tutti {
@@ -34,7 +36,37 @@ TEST(Recorder, WritesItselfAsJson) {
   const std::string json = recorder.ToJson();
   EXPECT_THAT(json, HasSubstr("\"name\":\"all_reduce\",\"phase\":\"begin\","
                               "\"arguments\":{\"sequence\":7,\"bytes\":31400}}"));
+  EXPECT_THAT(json, HasSubstr("\"tutti_flight_record\":2,\"job\":\"\",\"worker\":0,"));
   EXPECT_THAT(json, HasSubstr("\"name\":\"step\",\"phase\":\"instant\",\"arguments\":{}}"));
+}
+
+TEST(Recorder, NamesItsSubjects) {
+  Recorder recorder(RealClock(), 4);
+  EXPECT_EQ(recorder.AddSubject({"communicator", "a \"b\"", {{"rank", 1}, {"size", 4}}}), 0);
+  EXPECT_EQ(recorder.AddSubject({"queue", "c", {}}), 1);
+  const std::string json = recorder.ToJson();
+  EXPECT_THAT(json, HasSubstr("{\"number\":0,\"kind\":\"communicator\",\"name\":\"a \\\"b\\\"\","
+                              "\"rank\":1,\"size\":4}"));
+  EXPECT_THAT(json, HasSubstr("{\"number\":1,\"kind\":\"queue\",\"name\":\"c\"}"));
+}
+
+TEST(Recorder, ForgetsTheOldestSubjects) {
+  Recorder recorder(RealClock(), 4);
+  for (size_t i = 0; i < Recorder::kMaxSubjects + 2; ++i) {
+    EXPECT_EQ(recorder.AddSubject({"communicator", "c" + std::to_string(i), {}}),
+              static_cast<int64_t>(i));
+  }
+  const std::string json = recorder.ToJson();
+  EXPECT_THAT(json, testing::Not(HasSubstr("\"name\":\"c1\"")));
+  EXPECT_THAT(json, HasSubstr("{\"number\":2,\"kind\":\"communicator\",\"name\":\"c2\"}"));
+}
+
+TEST(Recorder, SaysWhoseItIs) {
+  Recorder recorder(RealClock(), 4);
+  EXPECT_EQ(recorder.FileName(), "process-" + std::to_string(getpid()) + "/flight-0.json");
+  recorder.SetProcess(0x5f0c1e6a90d7b342, 3);
+  EXPECT_EQ(recorder.FileName(), "job-5f0c1e6a90d7b342/flight-3.json");
+  EXPECT_THAT(recorder.ToJson(), HasSubstr("\"job\":\"5f0c1e6a90d7b342\",\"worker\":3,"));
 }
 
 TEST(Recorder, TakesEventsOfManyThreadsAndNeverMixesThem) {

@@ -11,6 +11,7 @@
 #include "core/base/log.h"
 #include "core/base/memory_account.h"
 #include "core/base/real_environment.h"
+#include "core/base/recorder.h"
 #include "core/base/thread.h"
 #include "core/cluster/cluster_resolver.h"
 #include "core/cluster/local_address.h"
@@ -124,7 +125,11 @@ Result<Ref<Cluster>> Runtime::JoinCluster(const ClusterResolver& resolver, int64
   if (limits.deadline.is_infinite() && join_ns != 0) {
     limits.deadline = Deadline::After(clock(), join_ns);
   }
-  return seat_.Take(Ref<Environment>::Retain(this), std::move(options), limits);
+  TUTTI_ASSIGN_OR_RETURN(
+      Ref<Cluster> cluster,
+      seat_.Take(Ref<Environment>::Retain(this), std::move(options), limits));
+  recorder().SetProcess(cluster->job_id(), cluster->worker());
+  return cluster;
 }
 
 Result<Thread> Runtime::StartThread(std::string_view name, Task task) {

@@ -157,7 +157,7 @@ TEST(Runtime, CanStandOnASimulatedWorld) {
   static constexpr FlightEventType kStep{"step", {"number"}};
   runtime->recorder().Record(kStep, FlightPhase::kInstant, {7});
   const std::string path = *runtime->WriteFlightRecord();
-  EXPECT_THAT(path, HasSubstr("/records/flight-"));
+  EXPECT_THAT(path, testing::MatchesRegex("/records/process-[0-9]+/flight-0.json"));
   EXPECT_THAT(*world->disk().ReadFile(path), HasSubstr("\"name\":\"step\""));
   EXPECT_TRUE(ShutDown(*runtime).ok());
   EXPECT_TRUE(world->is_closed());
