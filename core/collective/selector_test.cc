@@ -1,0 +1,159 @@
+#include "core/collective/selector.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace tutti {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+constexpr int64_t kKiB = 1024;
+
+std::shared_ptr<const SelectorTable> Table(std::string_view text) {
+  auto table = SelectorTable::Parse(text, "table.txt");
+  EXPECT_TRUE(table.ok()) << table.status().ToString();
+  return table.ok() ? *table : SelectorTable::BuiltIn();
+}
+
+void ExpectError(std::string_view text, const std::string& message) {
+  const auto table = SelectorTable::Parse(text, "table.txt");
+  ASSERT_FALSE(table.ok()) << text;
+  EXPECT_EQ(table.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(table.status().message()), HasSubstr(message));
+}
+
+TEST(SelectorTest, BuiltInRowsChooseForEveryCollectiveEverywhere) {
+  for (const Locality where : {Locality::kInProcess, Locality::kSharedMemory, Locality::kTcp,
+                               Locality::kMixed}) {
+    for (const int64_t ranks : {1, 2, 3, 4, 7, 64, 4096}) {
+      const Selector selector(nullptr, where, ranks);
+      for (const CollectiveOp op :
+           {CollectiveOp::kAllReduce, CollectiveOp::kReduce, CollectiveOp::kReduceScatter,
+            CollectiveOp::kBroadcast, CollectiveOp::kAllGather, CollectiveOp::kGather,
+            CollectiveOp::kScatter, CollectiveOp::kAllToAll}) {
+        int64_t rows = 0;
+        for (const SelectorRow& row : SelectorTable::BuiltIn()->rows()) {
+          rows += row.op == op && row.locality == where && row.limit == SelectorRow::kAny &&
+                  row.least_ranks <= ranks && ranks <= row.most_ranks;
+        }
+        EXPECT_EQ(rows, 1) << CollectiveOpName(op) << " over " << LocalityName(where);
+        EXPECT_EQ(selector.MostBytes(op, selector.Choose(op, INT64_MAX).algorithm), INT64_MAX);
+      }
+    }
+  }
+}
+
+TEST(SelectorTest, SmallSumsFoldFlatUpToALimitThatAllRanksShare) {
+  const auto flat = CollectiveAlgorithm::kFlatFold;
+  const auto op = CollectiveOp::kAllReduce;
+  const Selector shared(nullptr, Locality::kSharedMemory, 4);
+  EXPECT_TRUE(shared.Chooses(flat, op, 0));
+  EXPECT_TRUE(shared.Chooses(flat, op, 16 * kKiB));
+  EXPECT_FALSE(shared.Chooses(flat, op, 16 * kKiB + 1));
+  EXPECT_EQ(shared.Choose(op, 1 << 20).algorithm, CollectiveAlgorithm::kSliceAndShare);
+  EXPECT_EQ(shared.Choose(op, 1 << 20).chunk_bytes, 128 * kKiB);
+  EXPECT_EQ(shared.MostBytes(op, flat), 16 * kKiB);
+
+  EXPECT_EQ(Selector(nullptr, Locality::kTcp, 2).MostBytes(op, flat), 64 * kKiB);
+  EXPECT_EQ(Selector(nullptr, Locality::kTcp, 5).MostBytes(op, flat), 16 * kKiB);
+  // No less than 4 KiB, however many ranks there are.
+  EXPECT_EQ(Selector(nullptr, Locality::kMixed, 100).MostBytes(op, flat), 4 * kKiB);
+  EXPECT_EQ(Selector(nullptr, Locality::kInProcess, 2).MostBytes(op, flat), 8 * kKiB);
+  EXPECT_EQ(Selector(nullptr, Locality::kInProcess, 4096).MostBytes(op, flat), 256);
+}
+
+TEST(SelectorTest, ARootFoldsAloneWhereRanksAreFew) {
+  const auto op = CollectiveOp::kReduce;
+  EXPECT_EQ(Selector(nullptr, Locality::kSharedMemory, 3).Choose(op, 1 << 20).algorithm,
+            CollectiveAlgorithm::kSliceFold);
+  const Selector four(nullptr, Locality::kSharedMemory, 4);
+  EXPECT_EQ(four.Choose(op, 16 * kKiB).algorithm, CollectiveAlgorithm::kSliceFold);
+  EXPECT_EQ(four.Choose(op, 16 * kKiB + 1).algorithm, CollectiveAlgorithm::kSliceAndShare);
+}
+
+TEST(SelectorTest, OwnRowsStandBeforeTheBuiltInOnes) {
+  const auto table = Table(
+      "# tuned\n"
+      "all_reduce shared_memory 2-4 4KiB flat_fold   # small\n"
+      "all_reduce shared_memory 2-4 any  slice_and_share 64KiB\n");
+  EXPECT_EQ(table->num_own_rows(), 2u);
+  const Selector three(table.get(), Locality::kSharedMemory, 3);
+  EXPECT_EQ(three.MostBytes(CollectiveOp::kAllReduce, CollectiveAlgorithm::kFlatFold), 4 * kKiB);
+  EXPECT_EQ(three.Choose(CollectiveOp::kAllReduce, 5 * kKiB).chunk_bytes, 64 * kKiB);
+  // What the rows do not speak of is as it was.
+  const Selector five(table.get(), Locality::kSharedMemory, 5);
+  EXPECT_EQ(five.MostBytes(CollectiveOp::kAllReduce, CollectiveAlgorithm::kFlatFold),
+            64 * kKiB / 5);
+  EXPECT_EQ(three.Choose(CollectiveOp::kBroadcast, 5).algorithm, CollectiveAlgorithm::kSegments);
+}
+
+TEST(SelectorTest, ARowThatAnEarlierOneCoversChangesNothing) {
+  const auto table = Table("all_reduce tcp any any slice_and_share\nall_reduce tcp any 8 flat_fold");
+  const Selector selector(table.get(), Locality::kTcp, 2);
+  EXPECT_EQ(selector.Choose(CollectiveOp::kAllReduce, 8).algorithm,
+            CollectiveAlgorithm::kSliceAndShare);
+  EXPECT_EQ(selector.MostBytes(CollectiveOp::kAllReduce, CollectiveAlgorithm::kFlatFold), -1);
+}
+
+TEST(SelectorTest, SemicolonsSeparateRowsToo) {
+  const auto table = Table("reduce tcp 2 1KiB flat_fold; reduce tcp 3- any slice_and_share 256KiB");
+  EXPECT_EQ(table->num_own_rows(), 2u);
+  EXPECT_EQ(Selector(table.get(), Locality::kTcp, 3).Choose(CollectiveOp::kReduce, 1).chunk_bytes,
+            256 * kKiB);
+}
+
+TEST(SelectorTest, WhatIsPrintedReadsBackAsTheSameTable) {
+  const auto table = Table(
+      "all_reduce mixed 2-4 10000 flat_fold\nreduce_scatter tcp 7 3KiB/peers flat_fold");
+  const auto own = Table(table->OwnRows());
+  EXPECT_EQ(own->ToString(), table->ToString());
+  EXPECT_EQ(own->hash(), table->hash());
+  EXPECT_THAT(table->ToString(), StartsWith("all_reduce     mixed         2-4   10000"));
+  const auto built_in = Table(SelectorTable::BuiltIn()->ToString());
+  EXPECT_EQ(built_in->num_own_rows(), SelectorTable::BuiltIn()->rows().size());
+}
+
+TEST(SelectorTest, TablesThatDifferHaveDifferentHashes) {
+  EXPECT_EQ(Table("")->hash(), SelectorTable::BuiltIn()->hash());
+  EXPECT_NE(Table("all_reduce tcp any 8KiB flat_fold")->hash(), Table("")->hash());
+  EXPECT_NE(Table("all_reduce tcp any 8KiB flat_fold")->hash(),
+            Table("all_reduce tcp any 9KiB flat_fold")->hash());
+}
+
+TEST(SelectorTest, ErrorsNameTheLineAndWhatIsAllowed) {
+  ExpectError("\nall_reduce tcp any\n", "table.txt:2: 3 words; expected collective, where, ranks");
+  ExpectError("barrier tcp any any direct",
+              "collective is \"barrier\"; expected all_reduce, reduce, reduce_scatter, broadcast");
+  ExpectError("all_reduce moon any any direct",
+              "where is \"moon\"; expected in_process, shared_memory, tcp, mixed");
+  ExpectError("all_reduce tcp 4-2 any flat_fold", "ranks is \"4-2\"; expected any, 4, 2-4 or 2-");
+  ExpectError("all_reduce tcp 0 any flat_fold", "ranks is \"0\"");
+  ExpectError("all_reduce tcp - any flat_fold", "ranks is \"-\"");
+  ExpectError("all_reduce tcp any 4KiB/worker flat_fold",
+              "expected any, a size like 32KiB, 64KiB/ranks or 64KiB/peers");
+  ExpectError("all_reduce tcp any -5 flat_fold", "up to is \"-5\"");
+  ExpectError("all_reduce tcp any any direct",
+              "algorithm of all_reduce over tcp is \"direct\"; expected flat_fold, "
+              "slice_and_share");
+  ExpectError("all_reduce tcp any any flat_fold",
+              "up to is \"any\", and all_reduce over tcp by flat_fold can take 64KiB at most");
+  ExpectError("all_reduce tcp any any slice_and_share 5",
+              "expected whole KiB from 16KiB to 512KiB");
+  ExpectError("broadcast tcp any any segments 64KiB",
+              "chunk is \"64KiB\", and broadcast over tcp by segments has none to be chosen");
+}
+
+TEST(SelectorTest, AnErrorCarriesFileAndLine) {
+  const auto table = SelectorTable::Parse("\n\nnonsense", "table.txt");
+  ASSERT_FALSE(table.ok());
+  ASSERT_NE(table.status().FindDetail("line"), nullptr);
+  EXPECT_EQ(std::get<int64_t>(table.status().FindDetail("line")->value), 3);
+  EXPECT_EQ(std::get<std::string>(table.status().FindDetail("file")->value), "table.txt");
+}
+
+}  // namespace
+}  // namespace tutti
