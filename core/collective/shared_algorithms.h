@@ -16,14 +16,22 @@ namespace tutti {
 bool FitsSharedFlatFold(int64_t size, const SharedPayload& payload);
 Status SharedFlatFold(SharedGroup& group, const SharedPayload& payload, const CollectiveCall& call);
 
-// shared_slice_and_share.cc
+// shared_slice_and_share.cc: all_reduce, and reduce
 Status SharedSliceAndShare(SharedGroup& group, const SharedPayload& payload,
                            const CollectiveCall& call);
 
 // shared_broadcast.cc
 Status SharedBroadcast(SharedGroup& group, const CollectiveCall& call);
 
-// shared_all_gather.cc
+// shared_slice_fold.cc: reduce_scatter, and reduce where the root had better fold alone. Whether it
+// had is the same on all ranks.
+bool FitsSharedRootFold(int64_t size, const SharedPayload& payload);
+Status SharedSliceFold(SharedGroup& group, const CollectiveCall& call);
+
+// shared_move.cc: scatter, all_gather into a given tensor, all_to_all
+Status SharedMove(SharedGroup& group, CollectiveCall* call);
+
+// shared_all_gather.cc: all_gather and gather into a new tensor
 Status SharedAllGather(SharedGroup& group, CollectiveCall* call);
 
 }  // namespace tutti

@@ -1,5 +1,5 @@
-// All-gather: each rank shows what it brings (its size along the axis, its bytes), and every rank
-// copies everything into a tensor of its own. Parts that are all small travel with the entries, in
+// All-gather and gather into a new tensor: each rank shows what it brings (its size along the axis,
+// its bytes), and every rank, or the root alone, copies everything into a tensor of its own. Parts that are all small travel with the entries, in
 // one meeting. Otherwise each part goes through the block of its rank in chunks: a rank writes
 // chunk k+1 before it takes chunk k of the others. Having written chunk k, a rank has taken chunk
 // k-2; so with four chunks side by side, who has waited for all chunks k may overwrite chunk k-2.
@@ -94,25 +94,39 @@ class AllGather {
     if (part.bytes <= inline_bytes) {
       group_.CopyIn(shown + sizeof(part), own_->data(), own_->byte_size());
     }
-    WriteChunk(0, part.bytes > inline_bytes);
+    const bool through_block = part.bytes > inline_bytes && Shows(group_.rank());
+    WriteChunk(0, through_block);
     group_.Arrive();
     TUTTI_RETURN_IF_ERROR(group_.Meet());
     TUTTI_RETURN_IF_ERROR(ReadParts());
-    Status made = MakeResult();
-    if (!made.ok()) return group_.Fail(std::move(made));
+    if (Takes()) {
+      Status made = MakeResult();
+      if (!made.ok()) return group_.Fail(std::move(made));
+    }
 
     int64_t most = 0;
-    for (const Part& p : parts_) most = std::max(most, p.bytes);
+    for (int64_t rank = 0; rank < group_.size(); ++rank) {
+      if (Shows(rank)) most = std::max(most, this->part(rank).bytes);
+    }
     const int64_t chunks = most <= inline_bytes ? 1 : (most + kChunkBytes - 1) / kChunkBytes;
     for (int64_t chunk = 0; chunk < chunks; ++chunk) {
       if (chunk + 1 < chunks) {
-        WriteChunk(chunk + 1, true);
+        WriteChunk(chunk + 1, through_block);
         group_.Advance(static_cast<uint64_t>(chunk + 1));
       }
-      if (chunk > 0) TUTTI_RETURN_IF_ERROR(group_.Await(static_cast<uint64_t>(chunk)));
+      if (chunk > 0) {
+        // Who takes nothing waits for the root only, which takes what it will overwrite.
+        TUTTI_RETURN_IF_ERROR(group_.Await(static_cast<uint64_t>(chunk),
+                                           Takes() ? SharedGroup::kAll : call_.header.root));
+      }
+      if (!Takes()) continue;
       for (int64_t peer = 0; peer < group_.size(); ++peer) {
         if (peer != group_.rank()) TakeChunk(peer, chunk, inline_bytes);
       }
+    }
+    if (!Takes()) {
+      group_.Finish(static_cast<uint64_t>(chunks - 1));
+      return OkStatus();
     }
     Place(group_.rank(), 0, part.bytes, static_cast<const std::byte*>(own_->data()));
     if (dtype_ == DType::kBytes) TUTTI_RETURN_IF_ERROR(JoinStrings());
@@ -122,6 +136,10 @@ class AllGather {
   }
 
  private:
+  bool IsGather() const { return call_.header.op == CollectiveOp::kGather; }
+  // Whether this rank makes a result, and whether others need the part of `rank`.
+  bool Takes() const { return !IsGather() || group_.rank() == call_.header.root; }
+  bool Shows(int64_t rank) const { return !IsGather() || rank != call_.header.root; }
   Part& part(int64_t rank) { return parts_[static_cast<size_t>(rank)]; }
   Ref<Tensor>& packed(int64_t rank) { return packed_[static_cast<size_t>(rank)]; }
   int64_t ItemBytes() const { return static_cast<int64_t>(ItemSize(dtype_)); }
@@ -150,7 +168,7 @@ class AllGather {
                   !__builtin_mul_overflow(p.axis_size, inner_ * ItemBytes(), &bytes) &&
                   !__builtin_mul_overflow(bytes, outer_, &bytes);
       if (dtype_ != DType::kBytes) good = good && p.bytes == bytes;
-      if (!good) return group_.FailPeer(rank, "its part of the all_gather has an impossible size");
+      if (!good) return group_.FailPeer(rank, "its part has an impossible size");
     }
     return OkStatus();
   }
@@ -226,7 +244,7 @@ class AllGather {
       Result<Shape> shape = Shape::Create(dims.data(), dims.size());
       std::vector<BytesView> views;
       if (!shape.ok() || !UnpackStrings(*packed(rank), shape->num_elements(), &views)) {
-        return group_.FailPeer(rank, "its part of the all_gather holds no byte strings");
+        return group_.FailPeer(rank, "its part holds no byte strings");
       }
       Result<Ref<Tensor>> tensor = Tensor::FromBytesViews(*shape, views, packed(rank));
       if (!tensor.ok()) return group_.Fail(std::move(tensor).status());

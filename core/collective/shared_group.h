@@ -38,6 +38,7 @@
 #include "core/collective/call_header.h"
 #include "core/collective/shared_layout.h"
 #include "core/collective/shared_segment.h"
+#include "core/collective/shared_spin.h"
 #include "core/collective/shared_store_choice.h"
 #include "core/collective/transport.h"
 
@@ -98,6 +99,10 @@ class SharedGroup {
   // The call has succeeded; no rank goes beyond `last_step` in it.
   void Finish(uint64_t last_step);
 
+  // ---- A call between two ranks: shared_transfer.cc ----
+
+  Status Transfer(const CollectiveCall& call);
+
   // A peer has written what it cannot have meant: ends the epoch.
   Status FailPeer(int64_t peer, std::string_view what);
 
@@ -109,6 +114,24 @@ class SharedGroup {
   bool HasLeft(int64_t rank) const noexcept { return layout_.slot(rank).left.load() != 0; }
 
  private:
+  // What a rank sleeps for.
+  class Wait {
+   public:
+    virtual ~Wait() = default;
+    virtual bool Reached() const noexcept = 0;
+    // It will not be reached, because who is missing makes no more calls.
+    virtual bool PeerLeft() const noexcept = 0;
+    // Who brings it about shall wake this rank from now on, until Unpark.
+    virtual void Park() noexcept = 0;
+    virtual void Unpark() noexcept = 0;
+    // The error to end the epoch with, because the wait ended with `wait_status` (OK: a peer left).
+    // OK when it has been reached after all.
+    virtual Status Error(Status wait_status, int64_t waited_ns) = 0;
+    virtual std::string Describe() const = 0;
+  };
+  class ProgressWait;
+  class TransferWait;
+
   SharedGroup(Ref<Environment> environment, Ref<SharedSegment> segment,
               SharedGroupOptions options);
 
@@ -119,6 +142,8 @@ class SharedGroup {
   bool HasReached(uint64_t progress, int64_t who) const noexcept;
   bool MissingPeerLeft(uint64_t progress, int64_t who) const noexcept;
 
+  // Whether sleepers can make the fence for this process.
+  static bool RegisterForFences();
   // Raises the rank's progress and wakes who sleeps until it is raised.
   void Raise(uint64_t progress) noexcept;
   void WakeWhoWaits(uint64_t progress) noexcept;
@@ -126,20 +151,33 @@ class SharedGroup {
   void WakeAll() noexcept;
 
   Status AwaitSlowly(uint64_t progress, int64_t who);
-  bool SpinUntil(uint64_t progress, int64_t who) noexcept;
-  Status Sleep(uint64_t progress, int64_t who, int64_t start_ns);
+  Status Sleep(Wait& wait, int64_t start_ns);
   // OK, or why the call may not wait on.
   Status CheckWait(std::string_view what, int64_t start_ns, int64_t* next_poll_ns) const;
   Status WaitError(uint64_t progress, int64_t who, Status wait_status, int64_t waited_ns) const;
+  RankPosition PositionOf(int64_t rank) const;
   std::vector<RankPosition> Positions(uint64_t progress, int64_t who) const;
   std::string NameOf(int64_t rank) const;
+
+  Status Send(const CollectiveCall& call, SharedChannel& channel);
+  Status Receive(const CollectiveCall& call, SharedChannel& channel);
+  Status AwaitInChannel(const CollectiveCall& call, SharedChannel& channel,
+                        const std::atomic<uint64_t>& word, uint64_t value, int64_t spin_ns);
+  // Wakes `peer` when it `sleeps` until `word` has the value.
+  void RaiseInChannel(std::atomic<uint64_t>& word, uint64_t value,
+                      const std::atomic<uint32_t>& sleeps, int64_t peer) noexcept;
+  // The sender gives up. False when the transfer has happened.
+  bool Withdraw(const CollectiveCall& call, SharedChannel& channel) noexcept;
+  RankPosition PeerPosition(int64_t peer) const;
+  Status TransferError(const CollectiveCall& call, Status wait_status, int64_t waited_ns) const;
+  Status LeaveReason(int64_t rank) const;
 
   bool SameHeader(int64_t rank, int64_t other) const noexcept;
   Status DescribeMismatch() const;
   Result<CallHeader> HeaderOf(int64_t rank, bool* complete, size_t* whole_num_tensors) const;
 
   Status LoadFailure() const;  // failure_mutex_ is held
-  CallLabel Label() const { return CallLabel{sequence_, options_.epoch, &options_.name}; }
+  CallLabel Label() const { return CallLabel{call_->sequence, options_.epoch, &options_.name}; }
 
   const Ref<Environment> environment_;
   const Ref<SharedSegment> segment_;
@@ -148,6 +186,7 @@ class SharedGroup {
   SharedControl& control_;
   bool light_raise_ = false;  // sleepers make the fence
   SharedStoreChoice store_choice_;
+  SharedSpin spin_;
 
   // Of the call that runs.
   const CollectiveCall* call_ = nullptr;
@@ -161,11 +200,6 @@ class SharedGroup {
   bool timed_ = false;
   int64_t start_ns_ = 0;
   int64_t waited_ns_ = 0;
-
-  // Over the calls: how many waits go straight to sleep, and how many will after the next long
-  // yield.
-  int waits_without_yield_ = 0;
-  int next_waits_without_yield_ = 0;
 
   mutable std::mutex failure_mutex_;  // guards all below, and writing the slot's statuses
   mutable Status failure_;

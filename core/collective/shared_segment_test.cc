@@ -87,7 +87,7 @@ TEST(SharedSegment, AttachesToNothingElse) {
               HasSubstr("no memory whose size is sealed"));
   EXPECT_THAT(Refusal(Imitation(100, kSizeSeals, kVersion, 100)), HasSubstr("too few"));
   EXPECT_THAT(Refusal(Imitation(8192, kSizeSeals, kVersion + 1, 8192)),
-              HasSubstr("layout is version 3, this process knows version 2"));
+              HasSubstr("layout is version 4, this process knows version 3"));
   EXPECT_THAT(Refusal(Imitation(8192, kSizeSeals, kVersion, 9000)),
               HasSubstr("8192 bytes long and says 9000"));
   EXPECT_EQ(Refusal(Imitation(8192, kSizeSeals, kVersion, 8192)), "attached");

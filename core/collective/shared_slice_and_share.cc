@@ -16,6 +16,9 @@
 //
 // In place this is safe: a stretch of the input is copied or folded before it is overwritten.
 //
+// A reduce goes the same way, but only its root takes results; the others wait for them as if they
+// did.
+//
 // Outputs that are apart from the inputs, and so large that no cache holds what all ranks write,
 // are written past the caches: otherwise each line would first be fetched from memory.
 
@@ -53,6 +56,7 @@ class SliceAndShare {
     rounds_ = std::max<int64_t>((payload.granules() + most * ranks - 1) / (most * ranks), 1);
     // Rounds of equal size.
     slice_ = (payload.granules() + rounds_ * ranks - 1) / (rounds_ * ranks);
+    has_output_ = call.header.op != CollectiveOp::kReduce || group.rank() == call.header.root;
     large_ = payload.granules() * kGranuleBytes >= kStreamedBytes;
   }
 
@@ -112,7 +116,7 @@ class SliceAndShare {
   }
 
   bool IsStreamed(size_t tensor) const {
-    return large_ && call_.memory[tensor].input != call_.memory[tensor].output;
+    return large_ && has_output_ && call_.memory[tensor].input != call_.memory[tensor].output;
   }
 
   Status CopyIn(int64_t round) {
@@ -150,7 +154,7 @@ class SliceAndShare {
                   peer == own ? Input(tensor, byte) : Place(peer, round, own) + at;
             }
             const auto bytes = static_cast<size_t>(count * item_bytes);
-            std::byte* output = Output(tensor, byte);
+            std::byte* output = has_output_ ? Output(tensor, byte) : piece_;
             std::byte* folded = IsStreamed(tensor) ? piece_ : output;
             TUTTI_RETURN_IF_ERROR(
                 ReduceInto(call_.header.reduction, call_.header.tensor(tensor).dtype,
@@ -164,6 +168,7 @@ class SliceAndShare {
   }
 
   Status CopyOut(int64_t round) {
+    if (!has_output_) return OkStatus();
     for (int64_t i = 1; i < group_.size(); ++i) {
       const int64_t owner = (group_.rank() + i) % group_.size();
       const std::byte* place = Place(owner, round, owner);
@@ -190,6 +195,7 @@ class SliceAndShare {
   const CollectiveCall& call_;
   int64_t rounds_;
   int64_t slice_;  // granules
+  bool has_output_;
   bool large_;
   alignas(64) std::byte piece_[kPieceBytes];
   std::array<const void*, kSharedMaxRanks> inputs_;

@@ -43,17 +43,24 @@ Status SharedTransport::Execute(CollectiveCall* call) {
     }
     case CollectiveOp::kBroadcast:
       return SharedBroadcast(*group_, *call);
-    case CollectiveOp::kAllGather:
-      if (!call->header.uneven) return Unimplemented("all_gather into a given tensor");
-      return SharedAllGather(*group_, call);
-    case CollectiveOp::kReduce:
+    case CollectiveOp::kReduce: {
+      const SharedPayload payload(call->header);
+      return FitsSharedRootFold(group_->size(), payload)
+                 ? SharedSliceFold(*group_, *call)
+                 : SharedSliceAndShare(*group_, payload, *call);
+    }
     case CollectiveOp::kReduceScatter:
+      return SharedSliceFold(*group_, *call);
+    case CollectiveOp::kAllGather:
+      return call->header.uneven ? SharedAllGather(*group_, call) : SharedMove(*group_, call);
     case CollectiveOp::kGather:
+      return SharedAllGather(*group_, call);
     case CollectiveOp::kScatter:
     case CollectiveOp::kAllToAll:
+      return SharedMove(*group_, call);
     case CollectiveOp::kSend:
     case CollectiveOp::kReceive:
-      return Unimplemented("{} over shared memory", CollectiveOpName(call->header.op));
+      return group_->Transfer(*call);
     case CollectiveOp::kNone:
       break;
   }
