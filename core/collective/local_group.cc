@@ -157,7 +157,9 @@ Status LocalGroup::Sleep(int64_t rank, const CollectiveCall& call,
   std::unique_lock<std::mutex> lock(self.mutex);
   self.parked.store(true);
   Status status = WaitUntil(lock, self.wake, environment_->clock(), options, over, what);
-  if (status.code() == StatusCode::kDeadlineExceeded && !call.options.deadline.Expired(clock)) {
+  // A cancellation may have that code, too.
+  if (status.code() == StatusCode::kDeadlineExceeded && options.deadline.Expired(clock) &&
+      !call.options.deadline.Expired(clock)) {
     lock.unlock();
     environment_->log().Warning(Format(
         "communicator {}: rank {} has waited {} in {}: {}", name_, rank, HumanDuration(kLogWaitNs),
