@@ -7,7 +7,6 @@
 #include <cstdint>
 
 #include "core/base/call_options.h"
-#include "core/base/recorder.h"
 #include "core/base/status.h"
 #include "core/collective/communicator.h"
 #include "core/collective/transport.h"
@@ -33,18 +32,20 @@ class Communicator::CallScope {
 
   // This rank cannot take part; its peers must not wait for it.
   Status Refuse(Status status);
+  // The same of a call that was to be queued, as the next of its kind. Instead of Begin.
+  Status RefuseToQueue(int64_t peer, Status status);
 
  private:
   Status Enter(const CallOptions& options);
-  void Record(FlightPhase phase);
-  void WriteFlightRecord();
+  Status EnterBehindQueued(const CallOptions& options);
+  // Records the end; the status then says where the flight record of a failure is.
+  Status End(Status status);
 
   Communicator* const self_;
   const CollectiveOp op_;
   CollectiveCall call_;
   bool begun_ = false;
-  int64_t bytes_ = 0;
-  StatusCode code_ = StatusCode::kOk;
+  bool queued_ = false;  // it runs on the worker, whose turn it is
 };
 
 }  // namespace tutti

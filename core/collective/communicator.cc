@@ -4,9 +4,10 @@
 
 #include "core/base/environment.h"
 #include "core/base/error.h"
+#include "core/base/recorder.h"
 #include "core/base/text.h"
-#include "core/base/wait.h"
 #include "core/collective/call_scope.h"
+#include "core/collective/future.h"
 #include "core/collective/local_group.h"
 #include "core/collective/local_transport.h"
 #include "core/collective/transport.h"
@@ -54,22 +55,21 @@ Communicator::Communicator(Ref<Environment> environment, std::string closable_na
       rank_(rank),
       size_(size),
       epoch_(epoch),
-      transport_(std::move(transport)) {}
+      transport_(std::move(transport)),
+      flight_subject_(this->environment().recorder().AddSubject(
+          {"communicator", group_name_, {{"rank", rank}, {"size", size}, {"epoch", epoch}}})) {}
 
 Communicator::~Communicator() = default;
-
-void Communicator::EndCall() {
-  in_transfer_.store(false, std::memory_order_relaxed);
-  in_call_.store(false);
-  if (!closing_.load()) return;
-  std::lock_guard<std::mutex> lock(close_mutex_);
-  idle_.notify_all();
-}
 
 Status Communicator::Barrier(const CallOptions& options) {
   CallScope scope(this, CollectiveOp::kBarrier);
   TUTTI_RETURN_IF_ERROR(scope.Begin(options));
   return scope.Run(0);
+}
+
+Result<Ref<Future>> Communicator::BarrierAsync(const CallOptions& options) {
+  return Issue(CollectiveOp::kBarrier, -1, options, OkStatus(),
+               [this](const CallOptions& call, Ref<Value>*) { return Barrier(call); });
 }
 
 void Communicator::Abort(Status reason) {
@@ -84,23 +84,29 @@ Status Communicator::epoch_status() const { return transport_->failure(); }
 
 const char* Communicator::transport_name() const { return transport_->name(); }
 
+Status Communicator::CheckNotClosing(const char* what) const {
+  if (!closing_.load()) return OkStatus();
+  return FailedPrecondition("rank {}: {} after close of communicator {}", rank_, what, group_name_);
+}
+
 Status Communicator::OnClose(const CallOptions& options) {
   closing_.store(true);
   transport_->Leave(Unavailable("it has left (closed)"));
-  if (!in_call_.load()) return OkStatus();
-  const int64_t call = sequence();
-  const std::string what = in_transfer_.load(std::memory_order_relaxed)
-                               ? std::string("a send or receive")
-                               : Format("call #{}", call);
-  Status error = Unavailable("rank {} has left (closed) in the middle of {}", rank_, what)
-                     .With("rank", rank_)
-                     .With("sequence", call)
-                     .With("epoch", epoch_)
-                     .With("communicator", group_name_);
-  transport_->Fail(std::move(error)).rep();
-  std::unique_lock<std::mutex> lock(close_mutex_);
-  return WaitUntil(lock, idle_, environment().clock(), options, [this] { return !in_call_.load(); },
-                   closable_name());
+  if (!calls_.IsIdle()) {
+    const int64_t call = sequence();
+    const std::string what = in_transfer_.load(std::memory_order_relaxed)
+                                 ? std::string("a send or receive")
+                                 : Format("call #{}", call);
+    Status error = Unavailable("rank {} has left (closed) in the middle of {}", rank_, what)
+                       .With("rank", rank_)
+                       .With("sequence", call)
+                       .With("epoch", epoch_)
+                       .With("communicator", group_name_);
+    transport_->Fail(std::move(error)).rep();
+    TUTTI_RETURN_IF_ERROR(calls_.AwaitIdle(environment().clock(), options, closable_name()));
+  }
+  calls_.Stop();
+  return worker_.Join(options);
 }
 
 }  // namespace tutti

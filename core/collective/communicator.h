@@ -22,17 +22,25 @@
 // nothing: those on a closed handle, after shutdown, from a callback that may not block, or while
 // another call of the same rank runs.
 //
-// Threads: calls of one rank one at a time; Abort and Close any time on any thread. Waiting
-// ranks spin for a few microseconds, where every rank can have a core, yield it a few times, and
+// Calls that end in Async return at once with a future. They run on a thread of the communicator's
+// own, one after the other in the order of issue, and count among the calls of the rank: a call
+// without Async, if it comes while some are under way, takes its turn behind them. Arguments are
+// checked at issue; tensors are retained until the call is done and must not be touched meanwhile;
+// the deadline is one for waiting and running together. That a future is dropped, or that somebody
+// gives up waiting for it, leaves the call alone. Futures may be waited for in any order. Abort,
+// Close and every error of the epoch end all calls that are under way.
+//
+// Threads: calls of one rank one at a time, Async ones at any time on any thread; Abort and Close
+// likewise. Waiting ranks spin for a few microseconds, where every rank can have a core, yield it a few times, and
 // then sleep.
 
 #ifndef TUTTI_CORE_COLLECTIVE_COMMUNICATOR_H_
 #define TUTTI_CORE_COLLECTIVE_COMMUNICATOR_H_
 
 #include <atomic>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -45,6 +53,9 @@
 #include "core/base/closable.h"
 #include "core/base/ref.h"
 #include "core/base/status.h"
+#include "core/base/thread.h"
+#include "core/collective/call_header.h"
+#include "core/collective/call_queue.h"
 #include "core/collective/collective_transport.h"
 #include "core/tensor/reduce.h"
 #include "core/tensor/tensor.h"
@@ -53,7 +64,9 @@ namespace tutti {
 
 class Cluster;
 class Environment;
+class Future;
 class Transport;
+class Value;
 
 class Communicator final : public Closable {
  public:
@@ -148,6 +161,36 @@ class Communicator final : public Closable {
   // Returns when every rank has called it.
   Status Barrier(const CallOptions& options);
 
+  // ---- The same at once, with a future ----
+
+  // Failures are those of arguments and refusals; all others are the future's, whose value is the
+  // new tensor where there is one.
+  Result<Ref<Future>> AllReduceAsync(const Tensor& input, ReduceOp op, const CallOptions& options,
+                                     Tensor* output);
+  Result<Ref<Future>> AllReduceAsync(std::span<const Tensor* const> inputs, ReduceOp op,
+                                     const CallOptions& options,
+                                     std::span<Tensor* const> outputs);
+  Result<Ref<Future>> BroadcastAsync(int64_t root, const CallOptions& options, Tensor* tensor);
+  Result<Ref<Future>> AllGatherAsync(const Tensor& input, size_t axis, const CallOptions& options);
+  Result<Ref<Future>> AllGatherIntoAsync(const Tensor& input, const CallOptions& options,
+                                         Tensor* output);
+  // No value but at the root.
+  Result<Ref<Future>> GatherAsync(const Tensor& input, int64_t root, size_t axis,
+                                  const CallOptions& options);
+  Result<Ref<Future>> ReduceAsync(const Tensor& input, ReduceOp op, int64_t root,
+                                  const CallOptions& options, Tensor* output);
+  Result<Ref<Future>> ReduceScatterAsync(const Tensor& input, ReduceOp op,
+                                         const CallOptions& options, Tensor* output);
+  Result<Ref<Future>> ScatterAsync(const Tensor* input, int64_t root, const CallOptions& options,
+                                   Tensor* output);
+  Result<Ref<Future>> AllToAllAsync(const Tensor& input, const CallOptions& options,
+                                    Tensor* output);
+  Result<Ref<Future>> SendAsync(const Tensor& tensor, int64_t to, const CallOptions& options);
+  Result<Ref<Future>> ReceiveAsync(int64_t from, const CallOptions& options, Tensor* tensor);
+  Result<Ref<Future>> BarrierAsync(const CallOptions& options);
+
+  // ---- The epoch ----
+
   // Ends the epoch: calls that wait and later ones fail on every rank with `reason` (an OK one
   // becomes ABORTED). The first error stays. Never blocks.
   void Abort(Status reason);
@@ -158,7 +201,10 @@ class Communicator final : public Closable {
   int64_t sequence() const noexcept { return sequence_.load(std::memory_order_relaxed); }
 
  private:
+  class AsyncCall;
   class CallScope;
+  // What an asynchronous call does in its turn; it holds what it needs. `value` is the future's.
+  using AsyncBody = std::function<Status(const CallOptions& options, Ref<Value>* value)>;
 
   Communicator(Ref<Environment> environment, std::string closable_name, std::string group_name,
                int64_t rank, int64_t size, int64_t epoch, std::unique_ptr<Transport> transport);
@@ -166,22 +212,35 @@ class Communicator final : public Closable {
 
   // Leaves for good. Waits until a call of this rank that another thread is in has failed.
   Status OnClose(const CallOptions& options) override;
-  void EndCall();
+
+  // Queues a call, unless its arguments were found wrong. `peer` of a transfer, else -1.
+  Result<Ref<Future>> Issue(CollectiveOp op, int64_t peer, const CallOptions& options,
+                            Status arguments, AsyncBody body);
+  Status StartWorker();
+  Status CheckNotClosing(const char* what) const;
+  // The number of the call that is to be issued now, if it is no transfer.
+  int64_t NextNumber();
 
   const std::string group_name_;
   const int64_t rank_;
   const int64_t size_;
   const int64_t epoch_;
   const std::unique_ptr<Transport> transport_;
+  const int64_t flight_subject_;  // of the flight recorder: this rank of this group
   std::atomic<int64_t> sequence_{0};
-  std::atomic<bool> in_call_{false};
-  std::atomic<bool> in_transfer_{false};  // while in_call_: it is a send or receive
-  // Sends to and receives from each peer that there was one with; of whoever set in_call_.
+  CallQueue calls_;
+  std::atomic<bool> in_transfer_{false};  // while a call runs: it is a send or receive
+  // Sends to and receives from each peer that there was one with; of the call that has its turn.
   std::map<int64_t, int64_t> num_sent_;
   std::map<int64_t, int64_t> num_received_;
   std::atomic<bool> closing_{false};
-  std::mutex close_mutex_;  // for idle_
-  std::condition_variable idle_;  // a call has ended while closing_
+
+  // "tutti-collective", from the first asynchronous call to Close.
+  Thread worker_;
+  std::atomic<bool> worker_runs_{false};
+  std::mutex issue_mutex_;  // guards all below
+  int64_t num_unbegun_ = 0;  // asynchronous calls, but for transfers, that have no number yet
+  Deadline latest_deadline_;  // of the asynchronous calls under way
 };
 
 }  // namespace tutti

@@ -10,10 +10,31 @@
 #include "core/collective/call_arguments.h"
 #include "core/collective/call_scope.h"
 #include "core/collective/communicator.h"
+#include "core/collective/future.h"
 #include "core/tensor/copy.h"
+#include "core/tensor/value.h"
 
 namespace tutti {
 namespace {
+
+Status CheckBroadcastArguments(int64_t root, int64_t rank, int64_t size, const Tensor* tensor) {
+  if (tensor == nullptr) return InvalidArgument("the tensor is null");
+  TUTTI_RETURN_IF_ERROR(CheckRoot(root, size));
+  if (tensor->dtype() == DType::kBytes) {
+    return InvalidArgument(
+        "a bytes tensor cannot be written in place; use all_gather, which makes a new one");
+  }
+  if (rank != root && tensor->read_only()) {
+    return FailedPrecondition("the tensor {} is read-only; only the root's may be",
+                              tensor->SpecString());
+  }
+  return OkStatus();
+}
+
+Status CheckGatherArguments(const Tensor& input, int64_t root, int64_t size, size_t axis) {
+  TUTTI_RETURN_IF_ERROR(CheckRoot(root, size));
+  return CheckAxis(input, axis);
+}
 
 Status CheckAllGatherIntoArguments(const Tensor& input, int64_t size, const Tensor* output) {
   TUTTI_RETURN_IF_ERROR(CheckGiven(output, "output"));
@@ -91,17 +112,8 @@ Result<TensorSignature> CheckScatterArguments(const Tensor* input, int64_t root,
 Status Communicator::Broadcast(int64_t root, const CallOptions& options, Tensor* tensor) {
   CallScope scope(this, CollectiveOp::kBroadcast);
   TUTTI_RETURN_IF_ERROR(scope.Begin(options));
-  if (tensor == nullptr) return scope.Refuse(InvalidArgument("the tensor is null"));
-  Status status = CheckRoot(root, size_);
+  Status status = CheckBroadcastArguments(root, rank_, size_, tensor);
   if (!status.ok()) return scope.Refuse(std::move(status));
-  if (tensor->dtype() == DType::kBytes) {
-    return scope.Refuse(InvalidArgument(
-        "a bytes tensor cannot be written in place; use all_gather, which makes a new one"));
-  }
-  if (rank_ != root && tensor->read_only()) {
-    return scope.Refuse(FailedPrecondition("the tensor {} is read-only; only the root's may be",
-                                           tensor->SpecString()));
-  }
   Ref<Tensor> staged;
   if (!tensor->is_contiguous()) {
     Result<Ref<Tensor>> copy = tensor->Contiguous();
@@ -182,8 +194,7 @@ Status Communicator::Gather(const Tensor& input, int64_t root, size_t axis,
                             const CallOptions& options, Ref<Tensor>* output) {
   CallScope scope(this, CollectiveOp::kGather);
   TUTTI_RETURN_IF_ERROR(scope.Begin(options));
-  Status status = CheckRoot(root, size_);
-  if (status.ok()) status = CheckAxis(input, axis);
+  Status status = CheckGatherArguments(input, root, size_, axis);
   if (status.ok() && rank_ == root && output == nullptr) {
     status = InvalidArgument("the root has no place for the result; only the others may pass null");
   }
@@ -236,6 +247,70 @@ Status Communicator::AllToAllUneven(const Tensor& input, std::span<const int64_t
   *output = std::move(call.gathered);
   if (received_rows != nullptr) *received_rows = std::move(call.received_rows);
   return OkStatus();
+}
+
+Result<Ref<Future>> Communicator::BroadcastAsync(int64_t root, const CallOptions& options,
+                                                 Tensor* tensor) {
+  return Issue(CollectiveOp::kBroadcast, -1, options,
+               CheckBroadcastArguments(root, rank_, size_, tensor),
+               [this, root, tensor = Ref<Tensor>::Retain(tensor)](
+                   const CallOptions& call, Ref<Value>*) {
+                 return Broadcast(root, call, tensor.get());
+               });
+}
+
+Result<Ref<Future>> Communicator::ScatterAsync(const Tensor* input, int64_t root,
+                                               const CallOptions& options, Tensor* output) {
+  if (rank_ != root) input = nullptr;
+  return Issue(CollectiveOp::kScatter, -1, options,
+               CheckScatterArguments(input, root, rank_, size_, output).status(),
+               [this, root, input = Ref<const Tensor>::Retain(input),
+                output = Ref<Tensor>::Retain(output)](const CallOptions& call, Ref<Value>*) {
+                 return Scatter(input.get(), root, call, output.get());
+               });
+}
+
+Result<Ref<Future>> Communicator::AllGatherAsync(const Tensor& input, size_t axis,
+                                                 const CallOptions& options) {
+  return Issue(CollectiveOp::kAllGather, -1, options, CheckAxis(input, axis),
+               [this, axis, input = Ref<const Tensor>::Retain(&input)](
+                   const CallOptions& call, Ref<Value>* value) -> Status {
+                 Ref<Tensor> joined;
+                 TUTTI_RETURN_IF_ERROR(AllGather(*input, axis, call, &joined));
+                 *value = Value::OfTensor(std::move(joined));
+                 return OkStatus();
+               });
+}
+
+Result<Ref<Future>> Communicator::AllGatherIntoAsync(const Tensor& input,
+                                                     const CallOptions& options, Tensor* output) {
+  return Issue(CollectiveOp::kAllGather, -1, options,
+               CheckAllGatherIntoArguments(input, size_, output),
+               [this, input = Ref<const Tensor>::Retain(&input),
+                output = Ref<Tensor>::Retain(output)](const CallOptions& call, Ref<Value>*) {
+                 return AllGatherInto(*input, call, output.get());
+               });
+}
+
+Result<Ref<Future>> Communicator::GatherAsync(const Tensor& input, int64_t root, size_t axis,
+                                              const CallOptions& options) {
+  return Issue(CollectiveOp::kGather, -1, options, CheckGatherArguments(input, root, size_, axis),
+               [this, root, axis, input = Ref<const Tensor>::Retain(&input)](
+                   const CallOptions& call, Ref<Value>* value) -> Status {
+                 Ref<Tensor> joined;
+                 TUTTI_RETURN_IF_ERROR(Gather(*input, root, axis, call, &joined));
+                 if (joined) *value = Value::OfTensor(std::move(joined));
+                 return OkStatus();
+               });
+}
+
+Result<Ref<Future>> Communicator::AllToAllAsync(const Tensor& input, const CallOptions& options,
+                                                Tensor* output) {
+  return Issue(CollectiveOp::kAllToAll, -1, options, CheckAllToAllArguments(input, size_, output),
+               [this, input = Ref<const Tensor>::Retain(&input),
+                output = Ref<Tensor>::Retain(output)](const CallOptions& call, Ref<Value>*) {
+                 return AllToAll(*input, call, output.get());
+               });
 }
 
 }  // namespace tutti

@@ -10,6 +10,7 @@
 #include "core/collective/call_arguments.h"
 #include "core/collective/call_scope.h"
 #include "core/collective/communicator.h"
+#include "core/collective/future.h"
 
 namespace tutti {
 namespace {
@@ -20,6 +21,25 @@ Status CheckAllReduceArgument(const Tensor* input, ReduceOp op, const Tensor* ou
   TUTTI_RETURN_IF_ERROR(CheckReducible(op, input->dtype()));
   TUTTI_RETURN_IF_ERROR(CheckSameSpec(*input, *output));
   return CheckWritable(*output, "output");
+}
+
+Status CheckCount(size_t num_inputs, size_t num_outputs) {
+  if (num_inputs == num_outputs) return OkStatus();
+  return InvalidArgument("got {} inputs and {} outputs; pass one output per input", num_inputs,
+                         num_outputs);
+}
+
+// What is said of one tensor of several.
+Status OfTensor(size_t i, size_t count, Status status) {
+  if (status.ok() || count == 1) return status;
+  return std::move(status).WithPrefix(Format("tensor {}", i)).With("index", i);
+}
+
+Status CheckReduceArguments(const Tensor& input, ReduceOp op, int64_t root, int64_t rank,
+                            int64_t size, const Tensor* output) {
+  TUTTI_RETURN_IF_ERROR(CheckRoot(root, size));
+  return rank == root ? CheckAllReduceArgument(&input, op, output)
+                      : CheckReducible(op, input.dtype());
 }
 
 Status CheckReduceScatterArguments(const Tensor& input, ReduceOp op, int64_t size,
@@ -45,10 +65,8 @@ Status Communicator::AllReduce(std::span<const Tensor* const> inputs, ReduceOp o
   CallScope scope(this, CollectiveOp::kAllReduce);
   TUTTI_RETURN_IF_ERROR(scope.Begin(options));
   const size_t count = inputs.size();
-  if (outputs.size() != count) {
-    return scope.Refuse(InvalidArgument("got {} inputs and {} outputs; pass one output per input",
-                                        count, outputs.size()));
-  }
+  Status counts = CheckCount(count, outputs.size());
+  if (!counts.ok()) return scope.Refuse(std::move(counts));
   CallHeader& header = scope.call().header;
   header.reduction = op;
   header.num_tensors = count;
@@ -65,10 +83,7 @@ Status Communicator::AllReduce(std::span<const Tensor* const> inputs, ReduceOp o
   for (size_t i = 0; i < count; ++i) {
     Status status = CheckAllReduceArgument(inputs[i], op, outputs[i]);
     if (status.ok()) status = Stage(inputs[i], outputs[i], 0, &memory[i], &staging(i));
-    if (!status.ok()) {
-      if (count > 1) status = std::move(status).WithPrefix(Format("tensor {}", i)).With("index", i);
-      return scope.Refuse(std::move(status));
-    }
+    if (!status.ok()) return scope.Refuse(OfTensor(i, count, std::move(status)));
     (i == 0 ? header.first : header.rest[i - 1]) = SignatureOf(*inputs[i]);
     bytes += inputs[i]->byte_size();
   }
@@ -85,11 +100,7 @@ Status Communicator::Reduce(const Tensor& input, ReduceOp op, int64_t root,
   if (rank_ != root) output = nullptr;
   CollectiveMemory memory;
   Staging staging;
-  Status status = CheckRoot(root, size_);
-  if (status.ok()) {
-    status = rank_ == root ? CheckAllReduceArgument(&input, op, output)
-                           : CheckReducible(op, input.dtype());
-  }
+  Status status = CheckReduceArguments(input, op, root, rank_, size_, output);
   if (status.ok()) status = Stage(&input, output, 0, &memory, &staging);
   if (!status.ok()) return scope.Refuse(std::move(status));
   CallHeader& header = scope.call().header;
@@ -121,6 +132,55 @@ Status Communicator::ReduceScatter(const Tensor& input, ReduceOp op, const CallO
   scope.call().memory = std::span<const CollectiveMemory>(&memory, 1);
   TUTTI_RETURN_IF_ERROR(scope.Run(static_cast<int64_t>(input.byte_size())));
   return Unstage(staging, output);
+}
+
+Result<Ref<Future>> Communicator::AllReduceAsync(const Tensor& input, ReduceOp op,
+                                                 const CallOptions& options, Tensor* output) {
+  return Issue(CollectiveOp::kAllReduce, -1, options, CheckAllReduceArgument(&input, op, output),
+               [this, op, input = Ref<const Tensor>::Retain(&input),
+                output = Ref<Tensor>::Retain(output)](const CallOptions& call, Ref<Value>*) {
+                 return AllReduce(*input, op, call, output.get());
+               });
+}
+
+Result<Ref<Future>> Communicator::AllReduceAsync(std::span<const Tensor* const> inputs,
+                                                 ReduceOp op, const CallOptions& options,
+                                                 std::span<Tensor* const> outputs) {
+  const size_t count = inputs.size();
+  Status arguments = CheckCount(count, outputs.size());
+  std::vector<Ref<const Tensor>> held;
+  for (size_t i = 0; i < count && arguments.ok(); ++i) {
+    arguments = OfTensor(i, count, CheckAllReduceArgument(inputs[i], op, outputs[i]));
+    held.push_back(Ref<const Tensor>::Retain(inputs[i]));
+    held.push_back(Ref<const Tensor>::Retain(outputs[i]));
+  }
+  return Issue(CollectiveOp::kAllReduce, -1, options, std::move(arguments),
+               [this, op, held = std::move(held), given = std::vector(inputs.begin(), inputs.end()),
+                wanted = std::vector(outputs.begin(), outputs.end())](
+                   const CallOptions& call, Ref<Value>*) {
+                 return AllReduce(given, op, call, wanted);
+               });
+}
+
+Result<Ref<Future>> Communicator::ReduceAsync(const Tensor& input, ReduceOp op, int64_t root,
+                                              const CallOptions& options, Tensor* output) {
+  if (rank_ != root) output = nullptr;
+  return Issue(CollectiveOp::kReduce, -1, options,
+               CheckReduceArguments(input, op, root, rank_, size_, output),
+               [this, op, root, input = Ref<const Tensor>::Retain(&input),
+                output = Ref<Tensor>::Retain(output)](const CallOptions& call, Ref<Value>*) {
+                 return Reduce(*input, op, root, call, output.get());
+               });
+}
+
+Result<Ref<Future>> Communicator::ReduceScatterAsync(const Tensor& input, ReduceOp op,
+                                                     const CallOptions& options, Tensor* output) {
+  return Issue(CollectiveOp::kReduceScatter, -1, options,
+               CheckReduceScatterArguments(input, op, size_, output),
+               [this, op, input = Ref<const Tensor>::Retain(&input),
+                output = Ref<Tensor>::Retain(output)](const CallOptions& call, Ref<Value>*) {
+                 return ReduceScatter(*input, op, call, output.get());
+               });
 }
 
 }  // namespace tutti

@@ -8,6 +8,7 @@
 #include "core/collective/call_arguments.h"
 #include "core/collective/call_scope.h"
 #include "core/collective/communicator.h"
+#include "core/collective/future.h"
 
 namespace tutti {
 namespace {
@@ -23,6 +24,19 @@ Status CheckPeer(int64_t peer, int64_t rank, int64_t size) {
   return OkStatus();
 }
 
+Status CheckSendArguments(const Tensor& tensor, int64_t to, int64_t rank, int64_t size) {
+  TUTTI_RETURN_IF_ERROR(CheckPeer(to, rank, size));
+  if (tensor.dtype() != DType::kBytes) return OkStatus();
+  return InvalidArgument("a bytes tensor cannot be received in place; use gather or all_gather, "
+                         "which make a new one");
+}
+
+Status CheckReceiveArguments(int64_t from, int64_t rank, int64_t size, const Tensor* tensor) {
+  TUTTI_RETURN_IF_ERROR(CheckPeer(from, rank, size));
+  if (tensor == nullptr) return InvalidArgument("the tensor is null");
+  return CheckWritable(*tensor, "tensor");
+}
+
 }  // namespace
 
 Status Communicator::Send(const Tensor& tensor, int64_t to, const CallOptions& options) {
@@ -30,11 +44,7 @@ Status Communicator::Send(const Tensor& tensor, int64_t to, const CallOptions& o
   TUTTI_RETURN_IF_ERROR(scope.BeginTransfer(to, options));
   CollectiveMemory memory;
   Staging staging;
-  Status status = CheckPeer(to, rank_, size_);
-  if (status.ok() && tensor.dtype() == DType::kBytes) {
-    status = InvalidArgument("a bytes tensor cannot be received in place; use gather or "
-                             "all_gather, which make a new one");
-  }
+  Status status = CheckSendArguments(tensor, to, rank_, size_);
   if (status.ok()) status = Stage(&tensor, nullptr, std::nullopt, &memory, &staging);
   if (!status.ok()) return scope.Refuse(std::move(status));
   CallHeader& header = scope.call().header;
@@ -49,9 +59,7 @@ Status Communicator::Receive(int64_t from, const CallOptions& options, Tensor* t
   TUTTI_RETURN_IF_ERROR(scope.BeginTransfer(from, options));
   CollectiveMemory memory;
   Staging staging;
-  Status status = CheckPeer(from, rank_, size_);
-  if (status.ok() && tensor == nullptr) status = InvalidArgument("the tensor is null");
-  if (status.ok()) status = CheckWritable(*tensor, "tensor");
+  Status status = CheckReceiveArguments(from, rank_, size_, tensor);
   if (status.ok()) status = Stage(nullptr, tensor, std::nullopt, &memory, &staging);
   if (!status.ok()) return scope.Refuse(std::move(status));
   CallHeader& header = scope.call().header;
@@ -60,6 +68,23 @@ Status Communicator::Receive(int64_t from, const CallOptions& options, Tensor* t
   scope.call().memory = std::span<const CollectiveMemory>(&memory, 1);
   TUTTI_RETURN_IF_ERROR(scope.Run(static_cast<int64_t>(tensor->byte_size())));
   return Unstage(staging, tensor);
+}
+
+Result<Ref<Future>> Communicator::SendAsync(const Tensor& tensor, int64_t to,
+                                            const CallOptions& options) {
+  return Issue(CollectiveOp::kSend, to, options, CheckSendArguments(tensor, to, rank_, size_),
+               [this, to, tensor = Ref<const Tensor>::Retain(&tensor)](
+                   const CallOptions& call, Ref<Value>*) { return Send(*tensor, to, call); });
+}
+
+Result<Ref<Future>> Communicator::ReceiveAsync(int64_t from, const CallOptions& options,
+                                               Tensor* tensor) {
+  return Issue(CollectiveOp::kReceive, from, options,
+               CheckReceiveArguments(from, rank_, size_, tensor),
+               [this, from, tensor = Ref<Tensor>::Retain(tensor)](
+                   const CallOptions& call, Ref<Value>*) {
+                 return Receive(from, call, tensor.get());
+               });
 }
 
 }  // namespace tutti
