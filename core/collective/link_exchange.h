@@ -1,8 +1,10 @@
-// LinkExchange: what the ranks of one large call send each other after they have met, as a state
-// machine that LinkTransport drives. A payload travels in numbered segments; the exchange says
-// which one a peer gets next, and where a peer's next one goes. It never waits, and must never make
-// a peer wait for ever: a segment that nothing else depends on has to be acceptable sooner or
-// later.
+// LinkExchange: what the ranks of one call send each other after they have met, as a state machine
+// that LinkTransport drives. A payload travels in numbered segments; the exchange says which one a
+// peer gets next, and where a peer's next one goes. It never waits, and must never make a peer wait
+// for ever: a segment that nothing else depends on has to be acceptable sooner or later.
+//
+// LinkAlgorithm: the exchange of a collective, and what goes along with the headers before it. What
+// is small enough (LinkEagerBytes) for a peer travels so, and needs no segments.
 
 #ifndef TUTTI_CORE_COLLECTIVE_LINK_EXCHANGE_H_
 #define TUTTI_CORE_COLLECTIVE_LINK_EXCHANGE_H_
@@ -47,42 +49,49 @@ struct LinkCallContext {
   AlignedRoom* scratch = nullptr;  // kept from call to call
 };
 
-// The payload that a peer sent along with its header, and how much it will send in all.
+// The payload that a peer sent along with its header, and what it announced to this rank.
 struct LinkPeerPayload {
   const CallHeader* header = nullptr;
   const std::byte* data = nullptr;  // aligned for every dtype
   size_t bytes = 0;
-  uint64_t total_bytes = 0;
+  uint64_t announced = 0;
 };
 
-// Up to so many bytes of payload go along with the header to everybody.
+class LinkAlgorithm : public LinkExchange {
+ public:
+  // What comes for `peer` in all: bytes, but of an uneven all_to_all rows.
+  virtual uint64_t Announce(int64_t peer) const = 0;
+  // Adds what goes to `peer` along with the header: all of it or nothing.
+  virtual void AddPayload(int64_t peer, MemoryParts* memory) const = 0;
+  // All have met. `payloads` by rank; the own one is empty.
+  virtual Status Begin(std::span<const LinkPeerPayload> payloads) = 0;
+  // The exchange is complete: the result goes where the call wants it.
+  virtual Status Finish(CollectiveCall* call) = 0;
+};
+
+// Up to so many bytes of payload go along with the header to a peer.
 size_t LinkEagerBytes(int64_t size);
 
-// link_fold.cc: all_reduce of small payloads. Everybody folds all inputs by itself.
-// The bytes of one rank's payload, tensors aligned to 16.
-uint64_t LinkFoldBytes(const CallHeader& header);
-void AddLinkFoldInput(const CollectiveCall& call, MemoryParts* memory);
-// `payloads` by rank; the own one is not looked at.
-Status LinkFold(const LinkCallContext& context, std::span<const LinkPeerPayload> payloads);
+// The algorithm of a call; null for a barrier, which has no payload.
+Result<std::unique_ptr<LinkAlgorithm>> MakeLinkAlgorithm(const LinkCallContext& context);
 
-// link_slice_and_share.cc: all_reduce of large payloads.
-Result<std::unique_ptr<LinkExchange>> MakeLinkSliceAndShare(const LinkCallContext& context);
+// link_fold.cc: all_reduce, reduce and reduce_scatter of small payloads: who is to have the result
+// gets all inputs and folds them by itself.
+// The bytes of the input that a peer gets, tensors aligned to 16.
+uint64_t LinkFoldBytes(const CallHeader& header, int64_t size);
+std::unique_ptr<LinkAlgorithm> MakeLinkFold(const LinkCallContext& context);
 
-// link_broadcast.cc: large payloads.
-std::unique_ptr<LinkExchange> MakeLinkBroadcast(const LinkCallContext& context);
+// link_slice_and_share.cc: the same of large payloads.
+Result<std::unique_ptr<LinkAlgorithm>> MakeLinkSliceAndShare(const LinkCallContext& context);
 
-// link_all_gather.cc: any payloads. The gather owns what it sends and receives.
-class LinkAllGather : public LinkExchange {
- public:
-  // What this rank sends.
-  virtual uint64_t payload_bytes() const = 0;
-  virtual void AddPayload(MemoryParts* memory) const = 0;
-  // All have met.
-  virtual Status Begin(std::span<const LinkPeerPayload> payloads) = 0;
-  // Once complete: joins what all sent.
-  virtual Result<Ref<Tensor>> Join() = 0;
-};
-Result<std::unique_ptr<LinkAllGather>> MakeLinkAllGather(const LinkCallContext& context);
+// link_move.cc: broadcast, scatter, all_gather into a given tensor, all_to_all.
+std::unique_ptr<LinkAlgorithm> MakeLinkMove(const LinkCallContext& context);
+
+// link_gather.cc: all_gather and gather into a new tensor.
+Result<std::unique_ptr<LinkAlgorithm>> MakeLinkGather(const LinkCallContext& context);
+
+// link_transfer_exchange.cc: what does not go along with the header of a send.
+std::unique_ptr<LinkExchange> MakeLinkTransferExchange(const CollectiveCall& call);
 
 }  // namespace tutti
 

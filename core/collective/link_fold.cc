@@ -1,7 +1,7 @@
-// All-reduce of small payloads over links: everybody has sent its input to everybody, along with
-// the header of the call, and folds all of them by itself, in rank order. One message each way.
+// Folds of small payloads over links: everybody has sent to everybody who is to have a result,
+// along with the header of the call, the input that it takes, and each folds what it has got, in
+// rank order. One message each way. Of a reduce_scatter a rank gets only its share of the inputs.
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <vector>
@@ -17,24 +17,97 @@ namespace {
 constexpr size_t kAlignment = 16;
 constexpr std::array<std::byte, kAlignment> kPadding = {};
 
-// All payloads of a rank together, to all peers.
-constexpr size_t kEagerBudget = size_t{64} << 10;
-constexpr size_t kLeastEagerBytes = size_t{4} << 10;
-
 size_t InputBytes(const TensorSignature& signature) {
   return static_cast<size_t>(signature.num_elements()) * ItemSize(signature.dtype);
 }
 
 size_t Padding(size_t bytes) { return (kAlignment - bytes % kAlignment) % kAlignment; }
 
+class LinkFold final : public LinkAlgorithm {
+ public:
+  explicit LinkFold(const LinkCallContext& context)
+      : rank_(context.rank),
+        size_(context.size),
+        call_(*context.call),
+        bytes_(LinkFoldBytes(call_.header, size_)) {}
+
+  uint64_t Announce(int64_t peer) const override { return Folds(peer) ? bytes_ : 0; }
+
+  void AddPayload(int64_t peer, MemoryParts* memory) const override {
+    if (!Folds(peer)) return;
+    if (call_.header.op == CollectiveOp::kReduceScatter) {
+      memory->Add(ShareOf(peer), bytes_);
+      return;
+    }
+    for (size_t i = 0; i < call_.header.num_tensors; ++i) {
+      const size_t bytes = InputBytes(call_.header.tensor(i));
+      memory->Add(call_.memory[i].input, bytes);
+      memory->Add(kPadding.data(), Padding(bytes));
+    }
+  }
+
+  Status Begin(std::span<const LinkPeerPayload> payloads) override {
+    const uint64_t expected = Folds(rank_) ? bytes_ : 0;
+    for (int64_t peer = 0; peer < size_; ++peer) {
+      const size_t bytes = payloads[static_cast<size_t>(peer)].bytes;
+      if (peer != rank_ && bytes != expected) {
+        return DataLoss("rank {} sent {} bytes of input, expected {}", peer, bytes, expected);
+      }
+    }
+    if (!Folds(rank_)) return OkStatus();
+    std::vector<const void*> inputs(static_cast<size_t>(size_));
+    const bool shares = call_.header.op == CollectiveOp::kReduceScatter;
+    size_t offset = 0;
+    for (size_t i = 0; i < call_.header.num_tensors; ++i) {
+      const TensorSignature& signature = call_.header.tensor(i);
+      for (int64_t rank = 0; rank < size_; ++rank) {
+        const auto r = static_cast<size_t>(rank);
+        inputs[r] = rank != rank_ ? static_cast<const void*>(payloads[r].data + offset)
+                    : shares      ? ShareOf(rank)
+                                  : call_.memory[i].input;
+      }
+      const int64_t count = signature.num_elements() / (shares ? size_ : 1);
+      TUTTI_RETURN_IF_ERROR(ReduceInto(call_.header.reduction, signature.dtype, inputs, count,
+                                       call_.memory[i].output));
+      const size_t bytes = InputBytes(signature);
+      offset += bytes + Padding(bytes);
+    }
+    return OkStatus();
+  }
+
+  Status Finish(CollectiveCall*) override { return OkStatus(); }
+
+  // Nothing comes in segments.
+  bool NextSegment(int64_t, uint64_t*, MemoryParts*) override { return false; }
+  Result<bool> Accept(int64_t, uint64_t segment, size_t bytes, MemoryParts*) override {
+    return DataLoss("segment {} with {} bytes; none is due", segment, bytes);
+  }
+  Status Received(int64_t) override { return OkStatus(); }
+  bool complete() const override { return true; }
+  std::string Owed(int64_t) const override { return ""; }
+
+ private:
+  // Whether a rank folds, and so gets inputs.
+  bool Folds(int64_t rank) const {
+    return call_.header.op != CollectiveOp::kReduce || rank == call_.header.root;
+  }
+  const void* ShareOf(int64_t rank) const {
+    return static_cast<const std::byte*>(call_.memory[0].input) +
+           static_cast<size_t>(rank) * bytes_;
+  }
+
+  const int64_t rank_;
+  const int64_t size_;
+  const CollectiveCall& call_;
+  const uint64_t bytes_;
+};
+
 }  // namespace
 
-size_t LinkEagerBytes(int64_t size) {
-  const auto peers = static_cast<size_t>(std::max<int64_t>(size - 1, 1));
-  return std::max(kEagerBudget / peers, kLeastEagerBytes);
-}
-
-uint64_t LinkFoldBytes(const CallHeader& header) {
+uint64_t LinkFoldBytes(const CallHeader& header, int64_t size) {
+  if (header.op == CollectiveOp::kReduceScatter) {
+    return InputBytes(header.first) / static_cast<size_t>(size);
+  }
   uint64_t bytes = 0;
   for (size_t i = 0; i < header.num_tensors; ++i) {
     const size_t input = InputBytes(header.tensor(i));
@@ -43,38 +116,8 @@ uint64_t LinkFoldBytes(const CallHeader& header) {
   return bytes;
 }
 
-void AddLinkFoldInput(const CollectiveCall& call, MemoryParts* memory) {
-  for (size_t i = 0; i < call.header.num_tensors; ++i) {
-    const size_t bytes = InputBytes(call.header.tensor(i));
-    memory->Add(call.memory[i].input, bytes);
-    memory->Add(kPadding.data(), Padding(bytes));
-  }
-}
-
-Status LinkFold(const LinkCallContext& context, std::span<const LinkPeerPayload> payloads) {
-  const CollectiveCall& call = *context.call;
-  const uint64_t expected = LinkFoldBytes(call.header);
-  for (int64_t peer = 0; peer < context.size; ++peer) {
-    const size_t bytes = payloads[static_cast<size_t>(peer)].bytes;
-    if (peer != context.rank && bytes != expected) {
-      return DataLoss("rank {} sent {} bytes of input, expected {}", peer, bytes, expected);
-    }
-  }
-  std::vector<const void*> inputs(static_cast<size_t>(context.size));
-  size_t offset = 0;
-  for (size_t i = 0; i < call.header.num_tensors; ++i) {
-    const TensorSignature& signature = call.header.tensor(i);
-    for (int64_t rank = 0; rank < context.size; ++rank) {
-      const auto r = static_cast<size_t>(rank);
-      inputs[r] = rank == context.rank ? call.memory[i].input
-                                       : static_cast<const void*>(payloads[r].data + offset);
-    }
-    TUTTI_RETURN_IF_ERROR(ReduceInto(call.header.reduction, signature.dtype, inputs,
-                                     signature.num_elements(), call.memory[i].output));
-    const size_t bytes = InputBytes(signature);
-    offset += bytes + Padding(bytes);
-  }
-  return OkStatus();
+std::unique_ptr<LinkAlgorithm> MakeLinkFold(const LinkCallContext& context) {
+  return std::make_unique<LinkFold>(context);
 }
 
 }  // namespace tutti

@@ -12,7 +12,7 @@ namespace tutti {
 namespace {
 
 constexpr uint32_t kMagic = 0x6b6c7474;  // "ttlk"
-constexpr uint8_t kVersion = 2;
+constexpr uint8_t kVersion = 3;
 constexpr size_t kCheckedBytes = kFrameHeaderBytes - sizeof(uint32_t);
 
 template <typename T>
@@ -29,7 +29,15 @@ Status CheckSizes(const FrameHeader& header) {
       most_body = kMaxCallHeaderBytes;
       most_data = kMaxFrameDataBytes;
       break;
+    case FrameKind::kSend:
+      most_body = kMaxCallHeaderBytes;
+      most_data = kMaxSendPayloadBytes;
+      break;
+    case FrameKind::kReceive:
+      most_body = kMaxCallHeaderBytes;
+      break;
     case FrameKind::kData:
+    case FrameKind::kSendData:
       most_data = kMaxFrameDataBytes;
       break;
     case FrameKind::kError:

@@ -2,10 +2,13 @@
 // and proves that it is a header: a peer that went astray is found at its first frame, before
 // anything is allocated.
 //
-//   kCall     a rank is in call `sequence`: the serialised CallHeader, and its payload when small
-//   kData     a segment of a large payload; `argument` says which
-//   kError    the epoch has ended: the serialised Status
-//   kGoodbye  the rank makes no more calls: the serialised reason
+//   kCall      a rank is in call `sequence`: the serialised CallHeader, and its payload when small
+//   kData      a segment of a large payload; `argument` says which
+//   kError     the epoch has ended: the serialised Status
+//   kGoodbye   the rank makes no more calls: the serialised reason
+//   kSend      a rank sends to this one for the `sequence`-th time: as kCall
+//   kReceive   the same of receiving from it; without a payload
+//   kSendData  a segment of what is sent
 
 #ifndef TUTTI_CORE_COLLECTIVE_LINK_FRAME_H_
 #define TUTTI_CORE_COLLECTIVE_LINK_FRAME_H_
@@ -18,13 +21,23 @@
 
 namespace tutti {
 
-enum class FrameKind : uint8_t { kCall = 1, kData = 2, kError = 3, kGoodbye = 4 };
+enum class FrameKind : uint8_t {
+  kCall = 1,
+  kData = 2,
+  kError = 3,
+  kGoodbye = 4,
+  kSend = 5,
+  kReceive = 6,
+  kSendData = 7,
+};
+inline constexpr FrameKind kLastFrameKind = FrameKind::kSendData;
 
 struct FrameHeader {
   FrameKind kind = FrameKind::kCall;
   int64_t epoch = 0;
   int64_t sequence = 0;     // of the call; of kError and kGoodbye the sender's last one
-  uint64_t argument = 0;    // kData: the segment; kCall: bytes of the sender's whole payload
+  uint64_t argument = 0;    // kData, kSendData: the segment; kCall, kSend: what comes in all;
+                            // kError: the transfer with the addressee that failed (link_peer.h)
   uint32_t body_bytes = 0;  // serialised, covered by a checksum
   uint32_t data_bytes = 0;  // tensor elements
   uint32_t body_crc = 0;
@@ -33,6 +46,8 @@ struct FrameHeader {
 inline constexpr size_t kFrameHeaderBytes = 48;
 // At most so much of a payload comes in one frame.
 inline constexpr size_t kMaxFrameDataBytes = size_t{1} << 20;
+// And so much with a kSend: it is kept until the receiver wants it.
+inline constexpr size_t kMaxSendPayloadBytes = size_t{64} << 10;
 
 void EncodeFrameHeader(const FrameHeader& header, char* bytes);
 // From kFrameHeaderBytes bytes. DATA_LOSS for what is no header, INVALID_ARGUMENT for one of

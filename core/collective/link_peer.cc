@@ -18,6 +18,11 @@ constexpr size_t kHeaderReadBytes = 1024;
 // Reads in a row before the other peers get their turn.
 constexpr int kMaxRounds = 24;
 
+// What the peer does that sent a kSend or kReceive.
+CollectiveOp TransferOp(FrameKind kind) {
+  return kind == FrameKind::kSend ? CollectiveOp::kSend : CollectiveOp::kReceive;
+}
+
 }  // namespace
 
 LinkPeer::LinkPeer(int64_t rank, int64_t epoch, std::unique_ptr<Link> link)
@@ -48,12 +53,14 @@ void LinkPeer::StartFrame(FrameKind kind, int64_t sequence, uint64_t argument,
   SetOut(header, body, data);
 }
 
-void LinkPeer::QueueFrame(FrameKind kind, int64_t sequence, std::string_view body) {
+void LinkPeer::QueueFrame(FrameKind kind, int64_t sequence, uint64_t argument,
+                          std::string_view body) {
   if (send_closed_) return;
   FrameHeader header;
   header.kind = kind;
   header.epoch = epoch_;
   header.sequence = sequence;
+  header.argument = argument;
   header.body_bytes = static_cast<uint32_t>(body.size());
   header.body_crc = Crc32c(body.data(), body.size());
   std::string frame(kFrameHeaderBytes, '\0');
@@ -171,31 +178,54 @@ Status LinkPeer::BeginFrame(int64_t sequence) {
   TUTTI_RETURN_IF_ERROR(DecodeFrameHeader(buffer_.data() + buffer_begin_, epoch_, &header_));
   buffer_begin_ += kFrameHeaderBytes;
   in_.Clear();
-  if (header_.kind == FrameKind::kData) {
-    if (header_.sequence != sequence && !discard_all_) {
-      return DataLoss("data of call #{} while call #{} is due", header_.sequence, sequence);
-    }
+  if (header_.kind == FrameKind::kData || header_.kind == FrameKind::kSendData) {
+    TUTTI_RETURN_IF_ERROR(CheckDue(sequence));
     state_ = State::kOffer;
     return OkStatus();
   }
   body_.resize(header_.body_bytes);
   in_.Add(body_.data(), body_.size());
   state_ = State::kBody;
-  if (header_.kind != FrameKind::kCall) return OkStatus();
-  // Each call needs everybody, so that nobody is two ahead.
-  if (header_.sequence != last_sequence_ + 1 || header_.sequence > sequence + 1) {
-    return DataLoss("call #{} after its call #{}, while this rank has made {} calls",
-                    header_.sequence, last_sequence_, sequence);
+  if (header_.kind == FrameKind::kCall) {
+    // Each call needs everybody, so that nobody is two ahead.
+    if (header_.sequence != last_sequence_ + 1 || header_.sequence > sequence + 1) {
+      return DataLoss("call #{} after its call #{}, while this rank has made {} calls",
+                      header_.sequence, last_sequence_, sequence);
+    }
+    return BeginPayload(&calls_[header_.sequence & 1]);
   }
-  Call& slot = calls_[header_.sequence & 1];
-  slot.sequence = 0;
-  if (!slot.data.Reserve(header_.data_bytes)) {
+  if (header_.kind == FrameKind::kSend || header_.kind == FrameKind::kReceive) {
+    const CollectiveOp op = TransferOp(header_.kind);
+    Transfers& transfers = TransfersOf(op);
+    if (header_.sequence != transfers.last + 1 || header_.sequence > transfers.answered + 1) {
+      return DataLoss("{} #{} after its {} #{}, while this rank has answered {}",
+                      CollectiveOpName(op), header_.sequence, CollectiveOpName(op), transfers.last,
+                      transfers.answered);
+    }
+    return BeginPayload(&transfers.slots[header_.sequence & 1]);
+  }
+  return OkStatus();
+}
+
+Status LinkPeer::CheckDue(int64_t sequence) const {
+  if (discard_all_) return OkStatus();
+  if (header_.kind == FrameKind::kSendData) {
+    if (due_send_ != 0 && header_.sequence == due_send_) return OkStatus();
+    return DataLoss("data of its send #{}, which is not due", header_.sequence);
+  }
+  if (due_send_ == 0 && header_.sequence == sequence) return OkStatus();
+  return DataLoss("data of call #{} while call #{} is due", header_.sequence, sequence);
+}
+
+Status LinkPeer::BeginPayload(Call* slot) {
+  slot->sequence = 0;
+  if (!slot->data.Reserve(header_.data_bytes)) {
     return ResourceExhausted("a payload of {} bytes, for which there is no memory",
                              header_.data_bytes);
   }
-  slot.data_bytes = header_.data_bytes;
-  slot.total_bytes = header_.argument;
-  in_.Add(slot.data.data(), slot.data_bytes);
+  slot->data_bytes = header_.data_bytes;
+  slot->announced = header_.argument;
+  in_.Add(slot->data.data(), slot->data_bytes);
   return OkStatus();
 }
 
@@ -204,23 +234,39 @@ Status LinkPeer::FinishBody() {
   if (Crc32c(body_.data(), body_.size()) != header_.body_crc) {
     return DataLoss("a frame whose contents have a wrong checksum");
   }
-  if (header_.kind == FrameKind::kError) {
-    if (error_.ok()) {
-      error_ = ParseStatus(body_);
-      error_sequence_ = header_.sequence;
+  switch (header_.kind) {
+    case FrameKind::kError:
+      if (error_.ok()) {
+        error_ = ParseStatus(body_);
+        error_sequence_ = header_.sequence;
+        error_transfer_ = header_.argument;
+      }
+      break;
+    case FrameKind::kGoodbye:
+      goodbye_ = ParseStatus(body_);
+      break;
+    case FrameKind::kSend:
+    case FrameKind::kReceive: {
+      Transfers& transfers = TransfersOf(TransferOp(header_.kind));
+      FinishCall(&transfers.slots[header_.sequence & 1]);
+      transfers.last = header_.sequence;
+      break;
     }
-  } else if (header_.kind == FrameKind::kGoodbye) {
-    goodbye_ = ParseStatus(body_);
-  } else {
-    Call& slot = calls_[header_.sequence & 1];
-    slot.body.swap(body_);
-    slot.sequence = header_.sequence;
-    last_sequence_ = header_.sequence;
-    const auto op = slot.body.empty() ? uint8_t{0} : static_cast<uint8_t>(slot.body[0]);
-    last_op_ = op <= static_cast<uint8_t>(kLastCollectiveOp) ? static_cast<CollectiveOp>(op)
-                                                             : CollectiveOp::kNone;
+    default: {
+      Call& slot = calls_[header_.sequence & 1];
+      FinishCall(&slot);
+      last_sequence_ = header_.sequence;
+      const auto op = slot.body.empty() ? uint8_t{0} : static_cast<uint8_t>(slot.body[0]);
+      last_op_ = op <= static_cast<uint8_t>(kLastCollectiveOp) ? static_cast<CollectiveOp>(op)
+                                                               : CollectiveOp::kNone;
+    }
   }
   return OkStatus();
+}
+
+void LinkPeer::FinishCall(Call* slot) {
+  slot->body.swap(body_);
+  slot->sequence = header_.sequence;
 }
 
 Status LinkPeer::BeginData(LinkExchange* exchange) {

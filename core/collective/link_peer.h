@@ -5,6 +5,9 @@
 // left of it when the call ends early, so that the frames behind it (an error, a goodbye) still
 // follow at a border. In: frames are read into place. A peer can be one call ahead, so that the
 // headers of two calls are kept; a data frame that the call has no room for yet stays in the link.
+//
+// Transfers, sends and receives, are numbered by pair and direction. Both sides say that they have
+// come, and none goes on before the other has: there too a peer is one ahead at most.
 
 #ifndef TUTTI_CORE_COLLECTIVE_LINK_PEER_H_
 #define TUTTI_CORE_COLLECTIVE_LINK_PEER_H_
@@ -26,13 +29,13 @@ namespace tutti {
 
 class LinkPeer {
  public:
-  // What the peer said about a call.
+  // What the peer said about a call or transfer.
   struct Call {
     int64_t sequence = 0;
     std::string body;  // the serialised header
     AlignedRoom data;
     size_t data_bytes = 0;
-    uint64_t total_bytes = 0;
+    uint64_t announced = 0;
   };
 
   LinkPeer(int64_t rank, int64_t epoch, std::unique_ptr<Link> link);
@@ -50,7 +53,7 @@ class LinkPeer {
   void StartFrame(FrameKind kind, int64_t sequence, uint64_t argument, std::string_view body,
                   MemoryParts* data);
   // Puts a frame without data behind what is being sent.
-  void QueueFrame(FrameKind kind, int64_t sequence, std::string_view body);
+  void QueueFrame(FrameKind kind, int64_t sequence, uint64_t argument, std::string_view body);
   // From here on nothing of the caller's memory is used.
   void Detach();
   // Sends what goes. True when anything went.
@@ -67,6 +70,11 @@ class LinkPeer {
   // A data frame has come for which there is no room yet.
   bool paused() const { return paused_; }
 
+  // This rank has come to that transfer, of which the peer is the sender (kSend) or the receiver.
+  void AnswerTransfer(CollectiveOp op, int64_t number) { TransfersOf(op).answered = number; }
+  // From here on segments of what the peer sends for the `number`-th time are due; 0: of nothing.
+  void ExpectSendData(int64_t number) { due_send_ = number; }
+
   // ---- What it has said ----
 
   // Its header of the call, or null.
@@ -76,8 +84,24 @@ class LinkPeer {
   }
   int64_t last_sequence() const { return last_sequence_; }
   CollectiveOp last_op() const { return last_op_; }
+  // Its header of the transfer of that number, or null; kSend: it is the sender.
+  const Call* transfer(CollectiveOp op, int64_t number) const {
+    const Transfers& transfers = TransfersOf(op);
+    const Call& slot = transfers.slots[number & 1];
+    return slot.sequence == number ? &slot : nullptr;
+  }
+  // The number of the transfer to which it has come, while this rank has not; 0 when there is none.
+  int64_t unanswered_transfer(CollectiveOp op) const {
+    const Transfers& transfers = TransfersOf(op);
+    return transfers.last > transfers.answered ? transfers.last : 0;
+  }
   const Status& error() const { return error_; }              // that ended the epoch for it
   int64_t error_sequence() const { return error_sequence_; }  // its last call then
+  // The transfer with this rank in which it failed, as FailedTransfer() numbers it; 0: in none.
+  uint64_t error_transfer() const { return error_transfer_; }
+  static uint64_t FailedTransfer(CollectiveOp op, int64_t number) {
+    return static_cast<uint64_t>(number) << 1 | (op == CollectiveOp::kSend ? 1 : 0);
+  }
   const Status& leave_reason() const { return goodbye_; }     // not OK: it has left
   // Its link has ended without a goodbye or an error.
   bool gone() const { return closed_ && goodbye_.ok() && error_.ok(); }
@@ -86,9 +110,23 @@ class LinkPeer {
  private:
   enum class State { kHeader, kBody, kOffer, kData, kDiscard };
 
+  // Transfers of one direction.
+  struct Transfers {
+    Call slots[2];
+    int64_t last = 0;      // to which the peer has come
+    int64_t answered = 0;  // to which this rank has come
+  };
+
+  Transfers& TransfersOf(CollectiveOp op) { return op == CollectiveOp::kSend ? sends_ : receives_; }
+  const Transfers& TransfersOf(CollectiveOp op) const {
+    return op == CollectiveOp::kSend ? sends_ : receives_;
+  }
   void SetOut(const FrameHeader& header, std::string_view body, MemoryParts* data);
   Status BeginFrame(int64_t sequence);
+  Status CheckDue(int64_t sequence) const;
+  Status BeginPayload(Call* slot);
   Status FinishBody();
+  void FinishCall(Call* slot);
   Status BeginData(LinkExchange* exchange);
   size_t TakeBuffered(void* destination, size_t bytes);
   // Fills the parts of in_, and reads beyond them into the buffer. False when nothing came.
@@ -118,11 +156,16 @@ class LinkPeer {
   size_t buffer_begin_ = 0;
   size_t buffer_end_ = 0;
 
+  int64_t due_send_ = 0;
+
   Call calls_[2];
+  Transfers sends_;     // of the peer to this rank
+  Transfers receives_;  // of the peer from this rank
   int64_t last_sequence_ = 0;
   CollectiveOp last_op_ = CollectiveOp::kNone;
   Status error_;
   int64_t error_sequence_ = 0;
+  uint64_t error_transfer_ = 0;
   Status goodbye_;
 };
 

@@ -265,7 +265,7 @@ TEST(LinkProtocolTest, RandomBytesBehindAGoodBeginningNeverHangOrCrash) {
     lone.Say(Encode(CallFrame(Header(CollectiveOp::kAllReduce, 500000), 1)));
     for (uint64_t frames = random() % 4; frames > 0; --frames) {
       FrameParts frame;
-      frame.header.kind = static_cast<FrameKind>(1 + random() % 5);
+      frame.header.kind = static_cast<FrameKind>(1 + random() % 8);
       frame.header.epoch = random() % 16 == 0 ? 2 : 1;
       frame.header.sequence = static_cast<int64_t>(random() % 4);
       frame.header.argument = random() % 8 == 0 ? random() : random() % 3;

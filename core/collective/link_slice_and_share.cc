@@ -1,12 +1,15 @@
-// Slice and share over links, for large all_reduces: everybody sends slice j of its input to rank
-// j, rank j folds what came, in rank order, and sends the result to everybody. Per rank that is 2
-// (n - n/ranks) bytes out and as many in.
+// Slice and share over links, for large folds: everybody sends slice j of its input to rank j, rank
+// j folds what came, in rank order, and sends the result to everybody (all_reduce), to the root
+// (reduce) or to nobody (reduce_scatter, where its slice is its share). Per rank and all_reduce
+// that is 2 (n - n/ranks) bytes out and as many in.
 //
 // It works in segments: while one is folded, the next ones arrive and results of the ones before
 // leave. A rank has room for a few segments of each peer; a peer that is further ahead waits. No
 // ring of waiting ranks can come of it: the earliest segment that a rank lacks is one for which it
 // has room, nothing but the link keeps its owner from sending it, and the results that may lie
-// before it in the link are always accepted, because they go to where they belong.
+// before it in the link are always accepted, because they go to where they belong. Of a reduce the
+// others have no output: they fold into the room of a peer's segment, which is free again once the
+// root has taken the result, and the root always does.
 //
 // In place this is safe: a segment of a result arrives only after its owner has received this
 // rank's part of it, and the rank's own slice of the input goes nowhere.
@@ -32,7 +35,7 @@ constexpr int64_t kSlots = 4;
 // A segment's number: its place in the slice, and above it whether it is a result.
 constexpr uint64_t kResultBit = uint64_t{1} << 62;
 
-// Parts of an all_reduce payload: granules of all tensors, one tensor after the other.
+// Parts of a payload of several tensors: granules of all tensors, one tensor after the other.
 class GranuleMap {
  public:
   explicit GranuleMap(const CallHeader& header) : header_(header) {
@@ -71,21 +74,24 @@ class GranuleMap {
   std::vector<int64_t> starts_;  // in granules, of every tensor, and the end
 };
 
-class LinkSliceAndShare final : public LinkExchange {
+class LinkSliceAndShare final : public LinkAlgorithm {
  public:
   explicit LinkSliceAndShare(const LinkCallContext& context)
       : rank_(context.rank),
         size_(context.size),
         call_(*context.call),
+        op_(call_.header.op),
         map_(call_.header),
         scratch_(context.scratch->data()),
         peers_(static_cast<size_t>(size_)),
         inputs_(static_cast<size_t>(size_)) {
-    int64_t to_fold = NumSegments(rank_);
+    const int64_t to_fold = NumSegments(rank_);
     for (int64_t peer = 0; peer < size_; ++peer) {
       if (peer == rank_) continue;
       // Parts of the peer's slice out, parts of the own one in, and the same of the results.
-      pending_ += 2 * (NumSegments(peer) + to_fold);
+      pending_ += NumSegments(peer) + to_fold;
+      if (GetsResults(peer)) pending_ += to_fold;
+      if (GetsResults(rank_)) pending_ += NumSegments(peer);
     }
   }
 
@@ -93,15 +99,21 @@ class LinkSliceAndShare final : public LinkExchange {
     return static_cast<size_t>(size * kSlots * kSegmentBytes);
   }
 
+  // Everybody knows from the header what comes from whom.
+  uint64_t Announce(int64_t) const override { return LinkFoldBytes(call_.header, size_); }
+  void AddPayload(int64_t, MemoryParts*) const override {}
+  Status Begin(std::span<const LinkPeerPayload>) override { return OkStatus(); }
+  Status Finish(CollectiveCall*) override { return OkStatus(); }
+
   bool NextSegment(int64_t peer, uint64_t* segment, MemoryParts* memory) override {
     Peer& state = At(peer);
     // Results first: they are what the peer ends with.
-    if (state.results_sent < folded_) {
+    if (GetsResults(peer) && state.results_sent < folded_) {
       *segment = static_cast<uint64_t>(state.results_sent) | kResultBit;
-      AddSegment(rank_, state.results_sent++, /*output=*/true, memory);
+      AddOwnResult(state.results_sent++, memory);
     } else if (state.parts_sent < NumSegments(peer)) {
       *segment = static_cast<uint64_t>(state.parts_sent);
-      AddSegment(peer, state.parts_sent++, /*output=*/false, memory);
+      AddInput(peer, state.parts_sent++, memory);
     } else {
       return false;
     }
@@ -114,18 +126,19 @@ class LinkSliceAndShare final : public LinkExchange {
     state.receives_result = (segment & kResultBit) != 0;
     const int64_t owner = state.receives_result ? peer : rank_;
     const int64_t due = state.receives_result ? state.results_received : state.parts_received;
-    if (static_cast<int64_t>(segment & ~kResultBit) != due || due >= NumSegments(owner)) {
+    const int64_t count =
+        state.receives_result && !GetsResults(rank_) ? 0 : NumSegments(owner);
+    if (static_cast<int64_t>(segment & ~kResultBit) != due || due >= count) {
       return DataLoss("segment {} of its {}; segment {} of {} is due", segment & ~kResultBit,
-                      state.receives_result ? "result" : "input", due, NumSegments(owner));
+                      state.receives_result ? "result" : "input", due, count);
     }
-    if (!state.receives_result && due >= folded_ + kSlots) return false;
+    if (!state.receives_result && due >= FreeFrom() + kSlots) return false;
     if (state.receives_result) {
-      AddSegment(peer, due, /*output=*/true, memory);
+      AddResultOf(peer, due, memory);
     } else {
       std::byte* slot = Slot(peer, due);
-      const auto [begin, end] = SegmentGranules(rank_, due);
-      map_.ForEach(begin, end, [&](size_t, int64_t, int64_t part_bytes, int64_t granule) {
-        memory->Add(slot + (granule - begin) * kGranuleBytes, static_cast<size_t>(part_bytes));
+      ForEach(rank_, due, [&](size_t, int64_t, int64_t part_bytes, int64_t place) {
+        memory->Add(slot + place, static_cast<size_t>(part_bytes));
       });
     }
     if (memory->remaining() != bytes) {
@@ -156,8 +169,11 @@ class LinkSliceAndShare final : public LinkExchange {
   std::string Owed(int64_t peer) const override {
     const Peer& state = peers_[static_cast<size_t>(peer)];
     const int64_t parts = NumSegments(rank_);
-    const int64_t results = NumSegments(peer);
+    const int64_t results = GetsResults(rank_) ? NumSegments(peer) : 0;
     if (state.parts_received == parts && state.results_received == results) return "";
+    if (!GetsResults(rank_)) {
+      return Format("{} of {} segments of its input are here", state.parts_received, parts);
+    }
     return Format("{} of {} segments of its input and {} of {} of its result are here",
                   state.parts_received, parts, state.results_received, results);
   }
@@ -173,6 +189,27 @@ class LinkSliceAndShare final : public LinkExchange {
 
   Peer& At(int64_t peer) { return peers_[static_cast<size_t>(peer)]; }
 
+  // Whether a rank is sent the others' results.
+  bool GetsResults(int64_t rank) const {
+    return op_ == CollectiveOp::kAllReduce ||
+           (op_ == CollectiveOp::kReduce && rank == call_.header.root);
+  }
+  // Of a reduce a rank that is not the root has its results in a peer's slots until they are sent.
+  bool FoldsIntoSlots() const {
+    return op_ == CollectiveOp::kReduce && rank_ != call_.header.root;
+  }
+  int64_t SlotOwner() const { return rank_ == 0 ? 1 : 0; }
+  // The first segment whose slots are in use. The last result that was handed out may not have been
+  // sent.
+  int64_t FreeFrom() const {
+    if (!FoldsIntoSlots()) return folded_;
+    const int64_t sent = peers_[static_cast<size_t>(call_.header.root)].results_sent;
+    return std::max<int64_t>(sent - 1, 0);
+  }
+
+  int64_t ShareBytes() const {
+    return static_cast<int64_t>(LinkFoldBytes(call_.header, size_));
+  }
   // The granules of a rank's slice.
   std::pair<int64_t, int64_t> Slice(int64_t rank) const {
     const int64_t share = map_.total() / size_;
@@ -181,25 +218,53 @@ class LinkSliceAndShare final : public LinkExchange {
     return {begin, begin + share + (rank < rest ? 1 : 0)};
   }
   int64_t NumSegments(int64_t rank) const {
+    if (op_ == CollectiveOp::kReduceScatter) {
+      return (ShareBytes() + kSegmentBytes - 1) / kSegmentBytes;
+    }
     const auto [begin, end] = Slice(rank);
     return (end - begin + kSegmentGranules - 1) / kSegmentGranules;
   }
-  std::pair<int64_t, int64_t> SegmentGranules(int64_t rank, int64_t segment) const {
-    const auto [begin, end] = Slice(rank);
+  // Calls visit(tensor, byte offset in the tensor, bytes, byte offset in the segment's slot) for
+  // the parts of a segment of the slice of `owner`.
+  template <typename Visit>
+  void ForEach(int64_t owner, int64_t segment, Visit visit) const {
+    if (op_ == CollectiveOp::kReduceScatter) {
+      const int64_t offset = segment * kSegmentBytes;
+      visit(0, owner * ShareBytes() + offset, std::min(kSegmentBytes, ShareBytes() - offset), 0);
+      return;
+    }
+    const auto [begin, end] = Slice(owner);
     const int64_t first = begin + segment * kSegmentGranules;
-    return {first, std::min(first + kSegmentGranules, end)};
+    map_.ForEach(first, std::min(first + kSegmentGranules, end),
+                 [&](size_t i, int64_t offset, int64_t bytes, int64_t granule) {
+                   visit(i, offset, bytes, (granule - first) * kGranuleBytes);
+                 });
   }
   std::byte* Slot(int64_t peer, int64_t segment) const {
     return scratch_ + (peer * kSlots + segment % kSlots) * kSegmentBytes;
   }
+  // Where the result of that part of a tensor lies, at the end of the call. The output of a
+  // reduce_scatter is its share alone.
+  std::byte* Output(size_t i, int64_t offset) const {
+    const int64_t begin = op_ == CollectiveOp::kReduceScatter ? rank_ * ShareBytes() : 0;
+    return static_cast<std::byte*>(call_.memory[i].output) + (offset - begin);
+  }
 
-  // A segment of `owner`'s slice as it lies in this rank's inputs or outputs.
-  void AddSegment(int64_t owner, int64_t segment, bool output, MemoryParts* memory) const {
-    const auto [begin, end] = SegmentGranules(owner, segment);
-    map_.ForEach(begin, end, [&](size_t i, int64_t offset, int64_t bytes, int64_t) {
-      const CollectiveMemory& tensor = call_.memory[i];
-      const void* base = output ? tensor.output : tensor.input;
-      memory->Add(static_cast<const std::byte*>(base) + offset, static_cast<size_t>(bytes));
+  void AddInput(int64_t owner, int64_t segment, MemoryParts* memory) const {
+    ForEach(owner, segment, [&](size_t i, int64_t offset, int64_t bytes, int64_t) {
+      memory->Add(static_cast<const std::byte*>(call_.memory[i].input) + offset,
+                  static_cast<size_t>(bytes));
+    });
+  }
+  void AddResultOf(int64_t owner, int64_t segment, MemoryParts* memory) const {
+    ForEach(owner, segment, [&](size_t i, int64_t offset, int64_t bytes, int64_t) {
+      memory->Add(Output(i, offset), static_cast<size_t>(bytes));
+    });
+  }
+  void AddOwnResult(int64_t segment, MemoryParts* memory) const {
+    if (!FoldsIntoSlots()) return AddResultOf(rank_, segment, memory);
+    ForEach(rank_, segment, [&](size_t, int64_t, int64_t bytes, int64_t place) {
+      memory->Add(Slot(SlotOwner(), segment) + place, static_cast<size_t>(bytes));
     });
   }
 
@@ -213,20 +278,19 @@ class LinkSliceAndShare final : public LinkExchange {
   }
 
   Status Fold(int64_t segment) {
-    const auto [begin, end] = SegmentGranules(rank_, segment);
     Status status;
-    map_.ForEach(begin, end, [&](size_t i, int64_t offset, int64_t bytes, int64_t granule) {
-      const CollectiveMemory& tensor = call_.memory[i];
+    ForEach(rank_, segment, [&](size_t i, int64_t offset, int64_t bytes, int64_t place) {
       const DType dtype = call_.header.tensor(i).dtype;
       for (int64_t rank = 0; rank < size_; ++rank) {
         inputs_[static_cast<size_t>(rank)] =
-            rank == rank_ ? static_cast<const std::byte*>(tensor.input) + offset
-                          : Slot(rank, segment) + (granule - begin) * kGranuleBytes;
+            rank == rank_ ? static_cast<const std::byte*>(call_.memory[i].input) + offset
+                          : Slot(rank, segment) + place;
       }
       if (!status.ok()) return;
       status = ReduceInto(call_.header.reduction, dtype, inputs_,
                           bytes / static_cast<int64_t>(ItemSize(dtype)),
-                          static_cast<std::byte*>(tensor.output) + offset);
+                          FoldsIntoSlots() ? Slot(SlotOwner(), segment) + place
+                                           : Output(i, offset));
     });
     return status;
   }
@@ -234,6 +298,7 @@ class LinkSliceAndShare final : public LinkExchange {
   const int64_t rank_;
   const int64_t size_;
   const CollectiveCall& call_;
+  const CollectiveOp op_;
   const GranuleMap map_;
   std::byte* const scratch_;
   std::vector<Peer> peers_;
@@ -244,12 +309,12 @@ class LinkSliceAndShare final : public LinkExchange {
 
 }  // namespace
 
-Result<std::unique_ptr<LinkExchange>> MakeLinkSliceAndShare(const LinkCallContext& context) {
+Result<std::unique_ptr<LinkAlgorithm>> MakeLinkSliceAndShare(const LinkCallContext& context) {
   const size_t bytes = LinkSliceAndShare::ScratchBytes(context.size);
   if (!context.scratch->Reserve(bytes)) {
     return ResourceExhausted("there are no {} bytes of memory to receive segments into", bytes);
   }
-  return std::unique_ptr<LinkExchange>(std::make_unique<LinkSliceAndShare>(context));
+  return std::unique_ptr<LinkAlgorithm>(std::make_unique<LinkSliceAndShare>(context));
 }
 
 }  // namespace tutti

@@ -1,6 +1,6 @@
-// All-gather over links: everybody sends its tensor to everybody. Where the parts of the joined
-// tensor are contiguous (along the first axis, say) they are received into their places; otherwise
-// each is received by itself and copied there.
+// Gathers into a new tensor over links: everybody sends its tensor to everybody (all_gather) or to
+// the root (gather). Where the parts of the joined tensor are contiguous (along the first axis,
+// say) they are received into their places; otherwise each is received by itself and copied there.
 //
 // A bytes tensor travels as the lengths of all its strings and then their text.
 
@@ -57,11 +57,12 @@ Result<Ref<Tensor>> DecodeStrings(const Shape& shape, const std::string& bytes) 
   return Tensor::FromStrings(shape, views);
 }
 
-class LinkAllGatherOfTensors final : public LinkAllGather {
+class LinkGather final : public LinkAlgorithm {
  public:
-  explicit LinkAllGatherOfTensors(const LinkCallContext& context)
+  explicit LinkGather(const LinkCallContext& context)
       : rank_(context.rank),
         size_(context.size),
+        root_(context.call->header.op == CollectiveOp::kGather ? context.call->header.root : -1),
         axis_(static_cast<size_t>(context.call->header.axis)),
         is_bytes_(context.call->header.first.dtype == DType::kBytes),
         peers_(static_cast<size_t>(size_)) {}
@@ -72,19 +73,22 @@ class LinkAllGatherOfTensors final : public LinkAllGather {
     return OkStatus();
   }
 
-  uint64_t payload_bytes() const override {
-    return is_bytes_ ? own_text_.size() : own_->byte_size();
+  uint64_t Announce(int64_t peer) const override { return Gathers(peer) ? own_bytes() : 0; }
+  void AddPayload(int64_t peer, MemoryParts* memory) const override {
+    if (Gathers(peer) && own_bytes() <= LinkEagerBytes(size_)) memory->Add(Payload(), own_bytes());
   }
-  void AddPayload(MemoryParts* memory) const override { memory->Add(Payload(), payload_bytes()); }
 
   Status Begin(std::span<const LinkPeerPayload> payloads) override {
-    if (!is_bytes_) TUTTI_RETURN_IF_ERROR(MakePlaces(payloads));
-    const bool own_went_along = payload_bytes() <= LinkEagerBytes(size_);
+    if (Gathers(rank_) && !is_bytes_) TUTTI_RETURN_IF_ERROR(MakePlaces(payloads));
+    const bool own_went_along = own_bytes() <= LinkEagerBytes(size_);
     for (int64_t rank = 0; rank < size_; ++rank) {
       if (rank == rank_) continue;
       Peer& peer = At(rank);
-      if (!own_went_along) pending_ += NumSegments(payload_bytes());
-      if (own_went_along) peer.sent = NumSegments(payload_bytes());
+      if (Gathers(rank) && !own_went_along) {
+        peer.to_send = NumSegments(own_bytes());
+        pending_ += peer.to_send;
+      }
+      if (!Gathers(rank_)) continue;
       TUTTI_RETURN_IF_ERROR(BeginPeer(rank, payloads[static_cast<size_t>(rank)], &peer));
     }
     return OkStatus();
@@ -92,11 +96,10 @@ class LinkAllGatherOfTensors final : public LinkAllGather {
 
   bool NextSegment(int64_t rank, uint64_t* segment, MemoryParts* memory) override {
     Peer& peer = At(rank);
-    const uint64_t bytes = payload_bytes();
-    if (peer.sent >= NumSegments(bytes)) return false;
+    if (peer.sent == peer.to_send) return false;
     *segment = peer.sent++;
     const uint64_t offset = *segment * kSegmentBytes;
-    memory->Add(Payload() + offset, std::min<uint64_t>(kSegmentBytes, bytes - offset));
+    memory->Add(Payload() + offset, std::min<uint64_t>(kSegmentBytes, own_bytes() - offset));
     --pending_;
     return true;
   }
@@ -130,32 +133,17 @@ class LinkAllGatherOfTensors final : public LinkAllGather {
     return Format("{} of {} segments of its tensor are here", peer.received, segments);
   }
 
-  Result<Ref<Tensor>> Join() override {
-    At(rank_).tensor = own_;
-    if (is_bytes_) {
-      for (int64_t rank = 0; rank < size_; ++rank) {
-        if (rank == rank_) continue;
-        Peer& peer = At(rank);
-        Result<Ref<Tensor>> strings = DecodeStrings(peer.shape, peer.text);
-        if (!strings.ok()) {
-          return std::move(strings).status().WithPrefix(Format("the tensor of rank {}", rank));
-        }
-        peer.tensor = std::move(strings).value();
-      }
-      std::vector<const Tensor*> tensors;
-      for (const Peer& peer : peers_) tensors.push_back(peer.tensor.get());
-      return Concat(tensors, axis_);
-    }
-    for (Peer& peer : peers_) {
-      if (peer.tensor) TUTTI_RETURN_IF_ERROR(CopyInto(*peer.tensor, peer.place.get()));
-    }
-    return joined_;
+  Status Finish(CollectiveCall* call) override {
+    if (!Gathers(rank_)) return OkStatus();
+    TUTTI_ASSIGN_OR_RETURN(call->gathered, Join());
+    return OkStatus();
   }
 
  private:
   struct Peer {
     Shape shape;
     uint64_t total_bytes = 0;
+    size_t to_send = 0;   // segments
     size_t sent = 0;      // segments
     size_t received = 0;  // segments
     Ref<Tensor> place;    // its part of the joined tensor
@@ -164,6 +152,9 @@ class LinkAllGatherOfTensors final : public LinkAllGather {
   };
 
   Peer& At(int64_t rank) { return peers_[static_cast<size_t>(rank)]; }
+  // Whether a rank gets the joined tensor.
+  bool Gathers(int64_t rank) const { return root_ < 0 || rank == root_; }
+  uint64_t own_bytes() const { return is_bytes_ ? own_text_.size() : own_->byte_size(); }
 
   const std::byte* Payload() const {
     return is_bytes_ ? reinterpret_cast<const std::byte*>(own_text_.data())
@@ -208,26 +199,48 @@ class LinkAllGatherOfTensors final : public LinkAllGather {
     return OkStatus();
   }
 
+  Result<Ref<Tensor>> Join() {
+    At(rank_).tensor = own_;
+    if (is_bytes_) {
+      for (int64_t rank = 0; rank < size_; ++rank) {
+        if (rank == rank_) continue;
+        Peer& peer = At(rank);
+        Result<Ref<Tensor>> strings = DecodeStrings(peer.shape, peer.text);
+        if (!strings.ok()) {
+          return std::move(strings).status().WithPrefix(Format("the tensor of rank {}", rank));
+        }
+        peer.tensor = std::move(strings).value();
+      }
+      std::vector<const Tensor*> tensors;
+      for (const Peer& peer : peers_) tensors.push_back(peer.tensor.get());
+      return Concat(tensors, axis_);
+    }
+    for (Peer& peer : peers_) {
+      if (peer.tensor) TUTTI_RETURN_IF_ERROR(CopyInto(*peer.tensor, peer.place.get()));
+    }
+    return joined_;
+  }
+
   Status BeginPeer(int64_t rank, const LinkPeerPayload& payload, Peer* peer) {
     if (is_bytes_) peer->shape = Shape(payload.header->first.dims.span());
-    peer->total_bytes = payload.total_bytes;
+    peer->total_bytes = payload.announced;
     if (!is_bytes_) {
       const uint64_t expected = static_cast<uint64_t>(peer->shape.num_elements()) *
                                 ItemSize(own_->dtype());
-      if (payload.total_bytes != expected) {
-        return DataLoss("rank {} sends {} bytes for a tensor of {}", rank, payload.total_bytes,
+      if (payload.announced != expected) {
+        return DataLoss("rank {} sends {} bytes for a tensor of {}", rank, payload.announced,
                         expected);
       }
     }
-    if (payload.total_bytes > LinkEagerBytes(size_)) {
-      pending_ += NumSegments(payload.total_bytes);
+    if (payload.announced > LinkEagerBytes(size_)) {
+      pending_ += NumSegments(payload.announced);
       return OkStatus();
     }
-    if (payload.bytes != payload.total_bytes) {
+    if (payload.bytes != payload.announced) {
       return DataLoss("rank {} sent {} bytes of a tensor of {}", rank, payload.bytes,
-                      payload.total_bytes);
+                      payload.announced);
     }
-    peer->received = NumSegments(payload.total_bytes);
+    peer->received = NumSegments(payload.announced);
     if (is_bytes_) peer->text.resize(payload.bytes);
     if (payload.bytes != 0) std::memcpy(Destination(*peer), payload.data, payload.bytes);
     return OkStatus();
@@ -235,6 +248,7 @@ class LinkAllGatherOfTensors final : public LinkAllGather {
 
   const int64_t rank_;
   const int64_t size_;
+  const int64_t root_;  // -1: everybody gathers
   const size_t axis_;
   const bool is_bytes_;
   Ref<Tensor> own_;
@@ -246,10 +260,10 @@ class LinkAllGatherOfTensors final : public LinkAllGather {
 
 }  // namespace
 
-Result<std::unique_ptr<LinkAllGather>> MakeLinkAllGather(const LinkCallContext& context) {
-  auto gather = std::make_unique<LinkAllGatherOfTensors>(context);
+Result<std::unique_ptr<LinkAlgorithm>> MakeLinkGather(const LinkCallContext& context) {
+  auto gather = std::make_unique<LinkGather>(context);
   TUTTI_RETURN_IF_ERROR(gather->Prepare(*context.call->gather_input));
-  return std::unique_ptr<LinkAllGather>(std::move(gather));
+  return std::unique_ptr<LinkAlgorithm>(std::move(gather));
 }
 
 }  // namespace tutti

@@ -1,0 +1,178 @@
+// Collectives over links: everybody tells everybody which call it is in, and then the call's
+// algorithm moves the payload. And the loop that does all sending and receiving of a call.
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/environment.h"
+#include "core/base/error.h"
+#include "core/collective/call_header_wire.h"
+#include "core/collective/link_transport_state.h"
+
+namespace tutti {
+namespace {
+
+// Looks at all links, half a microsecond each, before a rank that may spin goes to sleep.
+constexpr int kSpinRounds = 30;
+// While data flows, deadline and cancellation are looked at every so many rounds.
+constexpr int kRoundsBetweenChecks = 16;
+// How many segments go to one peer before the others get their turn.
+constexpr int kMaxSegmentsInARow = 4;
+
+}  // namespace
+
+Status LinkTransport::State::Run(CollectiveCall* call) {
+  TUTTI_RETURN_IF_ERROR(FailureSoFar());
+  const CollectiveOp op = call->header.op;
+  const bool is_transfer = op == CollectiveOp::kSend || op == CollectiveOp::kReceive;
+  LinkWait wait(*environment_, call->options, *waker_);
+  Status status = is_transfer ? RunTransfer(call, &wait) : RunCollective(call, &wait);
+  if (status.ok()) return status;
+  if (is_transfer) {
+    failed_transfer_peer_ = call->peer;
+    failed_transfer_ = LinkPeer::FailedTransfer(op, call->sequence);
+  }
+  if (status.FindDetail("sequence") == nullptr) {
+    status = std::move(status).WithPrefix(
+        Format("rank {}: {} #{}", rank_, CollectiveOpName(op), call->sequence));
+    status = WithCallDetails(std::move(status), rank_, op, Label(call->sequence));
+  }
+  return Record(std::move(status));
+}
+
+Status LinkTransport::State::RunCollective(CollectiveCall* call, LinkWait* wait) {
+  sequence_ = call->sequence;
+  TUTTI_RETURN_IF_ERROR(Prepare(call));
+  TUTTI_RETURN_IF_ERROR(Meet(*call, wait));
+  if (!algorithm_) return OkStatus();
+  // All are in the same call: what remains is to move its payload.
+  TUTTI_RETURN_IF_ERROR(algorithm_->Begin(payloads_));
+  if (!algorithm_->complete()) {
+    TUTTI_RETURN_IF_ERROR(Exchange(*call, algorithm_.get(), wait));
+  }
+  return algorithm_->Finish(call);
+}
+
+Status LinkTransport::State::Prepare(CollectiveCall* call) {
+  const CallHeader& header = call->header;
+  own_body_.clear();
+  AppendCallHeader(header, &own_body_);
+  if (own_body_.size() > kMaxCallHeaderBytes) {
+    return WithCallDetails(
+        InvalidArgument("rank {}: {} #{} has {} tensors, whose dtypes and shapes take {} bytes; "
+                        "at most {} travel between processes: make several calls",
+                        rank_, CollectiveOpName(header.op), call->sequence, header.num_tensors,
+                        own_body_.size(), kMaxCallHeaderBytes),
+        rank_, header.op, Label(call->sequence));
+  }
+  TUTTI_ASSIGN_OR_RETURN(algorithm_,
+                         MakeLinkAlgorithm(LinkCallContext{rank_, size_, call, &scratch_}));
+  data_kind_ = FrameKind::kData;
+  data_sequence_ = call->sequence;
+  for (const std::unique_ptr<LinkPeer>& peer : peers_) {
+    if (!peer || !peer->may_start_frame()) continue;
+    MemoryParts payload;
+    uint64_t announced = 0;
+    if (algorithm_) {
+      announced = algorithm_->Announce(peer->rank());
+      algorithm_->AddPayload(peer->rank(), &payload);
+    }
+    peer->StartFrame(FrameKind::kCall, call->sequence, announced, own_body_, &payload);
+    peer->Send();
+  }
+  return OkStatus();
+}
+
+Status LinkTransport::State::Meet(const CollectiveCall& call, LinkWait* wait) {
+  TUTTI_RETURN_IF_ERROR(Loop(call, nullptr, wait, [&] {
+    for (const std::unique_ptr<LinkPeer>& peer : peers_) {
+      if (peer && (peer->call(call.sequence) == nullptr || peer->sending())) return false;
+    }
+    return true;
+  }));
+  return CheckHeaders(call);
+}
+
+Status LinkTransport::State::CheckHeaders(const CollectiveCall& call) {
+  bool same = !call.header.uneven;
+  for (const std::unique_ptr<LinkPeer>& peer : peers_) {
+    same = same && (!peer || peer->call(call.sequence)->body == own_body_);
+  }
+  std::vector<const CallHeader*> headers(static_cast<size_t>(size_), &call.header);
+  for (const std::unique_ptr<LinkPeer>& peer : peers_) {
+    if (!peer) continue;
+    const auto r = static_cast<size_t>(peer->rank());
+    const LinkPeer::Call& theirs = *peer->call(call.sequence);
+    if (!same) {
+      Result<CallHeader> parsed = ParseCallHeader(theirs.body);
+      if (!parsed.ok()) {
+        return Status(parsed.status().code(), Format("rank {} sent {}", r,
+                                                     parsed.status().message()))
+            .With("peer", r);
+      }
+      headers_[r] = std::move(parsed).value();
+      headers[r] = &headers_[r];
+    }
+    payloads_[r] = LinkPeerPayload{headers[r], theirs.data.data(), theirs.data_bytes,
+                                   theirs.announced};
+  }
+  return same ? OkStatus() : CheckSameCall(headers, Label(call.sequence));
+}
+
+Status LinkTransport::State::Exchange(const CollectiveCall& call, LinkExchange* exchange,
+                                      LinkWait* wait) {
+  return Loop(call, exchange, wait, [&] {
+    if (!exchange->complete()) return false;
+    for (const std::unique_ptr<LinkPeer>& peer : peers_) {
+      if (peer && peer->sending()) return false;
+    }
+    return true;
+  });
+}
+
+Status LinkTransport::State::Step(LinkExchange* exchange, bool* progress) {
+  for (const std::unique_ptr<LinkPeer>& peer : peers_) {
+    if (!peer) continue;
+    *progress |= peer->Send();
+    for (int i = 0; exchange != nullptr && i < kMaxSegmentsInARow; ++i) {
+      MemoryParts memory;
+      uint64_t segment = 0;
+      if (!peer->may_start_frame() ||
+          !exchange->NextSegment(peer->rank(), &segment, &memory)) {
+        break;
+      }
+      peer->StartFrame(data_kind_, data_sequence_, segment, "", &memory);
+      *progress |= peer->Send();
+    }
+    if (peer->closed()) continue;
+    TUTTI_RETURN_IF_ERROR(peer->Receive(sequence_, exchange, progress));
+    if (!peer->error().ok()) Record(peer->error(), peer->rank()).rep();
+  }
+  return OkStatus();
+}
+
+Status LinkTransport::State::Loop(const CollectiveCall& call, LinkExchange* exchange,
+                                  LinkWait* wait, const std::function<bool()>& done) {
+  int idle_rounds = 0;
+  for (int round = 1;; ++round) {
+    bool progress = false;
+    Status status = Step(exchange, &progress);
+    // What is ready is delivered, unless the call is known to have failed elsewhere.
+    if (status.ok() && done() && !FailedElsewhere(call)) return status;
+    if (status.ok()) status = FailureSoFar();
+    if (status.ok()) status = CheckPeers(call, exchange);
+    TUTTI_RETURN_IF_ERROR(std::move(status));
+    if (progress) {
+      idle_rounds = 0;
+      if (round % kRoundsBetweenChecks != 0) continue;
+    } else if (options_.spin && ++idle_rounds < kSpinRounds) {
+      continue;
+    }
+    status = wait->Check();
+    if (!status.ok()) return WaitError(call, exchange, std::move(status), wait->waited_ns());
+    if (wait->TimeToLog()) LogLongWait(call);
+    if (!progress) wait->Sleep(peers_);
+  }
+}
+
+}  // namespace tutti

@@ -1,0 +1,17 @@
+// What every transport must do, over links of every kind.
+
+#include "core/collective/collective_cases_testing.h"
+#include "core/collective/link_ranks.h"
+
+namespace tutti {
+namespace {
+
+INSTANTIATE_TEST_SUITE_P(
+    Links, CollectiveCases,
+    testing::Values(CollectiveWorldOf<LinkRanks>("tcp", LinkKind::kTcp),
+                    CollectiveWorldOf<LinkRanks>("rings", LinkKind::kRing),
+                    CollectiveWorldOf<LinkRanks>("mixed", LinkKind::kMixed)),
+    CollectiveWorldName);
+
+}  // namespace
+}  // namespace tutti
