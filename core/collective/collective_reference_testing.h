@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -29,9 +30,13 @@ struct ReferenceCall {
   ReduceOp reduction = ReduceOp::kSum;
   int64_t root = 0;
   int64_t rows = 1;  // of one share
+  // How many rows all_reduce, reduce and broadcast have, which share nothing out; -1: a share for
+  // every rank.
+  int64_t whole_rows = -1;
   int64_t columns = 1;
   bool in_place = false;
   bool strided = false;
+  bool shifted = false;  // tensors begin one element behind an aligned address
   uint64_t seed = 1;
 
   std::string ToString() const {
@@ -39,7 +44,9 @@ struct ReferenceCall {
            std::string(DTypeName(dtype)) + " " + std::string(ReduceOpName(reduction)) + " root " +
            std::to_string(root) + " rows " + std::to_string(rows) + " columns " +
            std::to_string(columns) + (in_place ? " in place" : "") +
-           (strided ? " strided" : "") + " seed " + std::to_string(seed);
+           (whole_rows >= 0 ? " of " + std::to_string(whole_rows) + " in all" : "") +
+           (strided ? " strided" : "") + (shifted ? " shifted" : "") + " seed " +
+           std::to_string(seed);
   }
 };
 
@@ -65,13 +72,20 @@ inline Ref<Tensor> RandomTensor(DType dtype, int64_t rows, int64_t columns, uint
 class ReferenceCase {
  public:
   ReferenceCase(const ReferenceCall& call, int64_t size) : call_(call), size_(size) {
-    for (int64_t rank = 0; rank < size; ++rank) inputs_.push_back(Input(rank, false));
+    for (int64_t rank = 0; rank < size; ++rank) {
+      inputs_.push_back(RandomTensor(call.dtype, InputRows(rank), call.columns,
+                                     call.seed * 31 + static_cast<uint64_t>(rank)));
+    }
+    if (call.op == CollectiveOp::kAllReduce || call.op == CollectiveOp::kReduce ||
+        call.op == CollectiveOp::kReduceScatter) {
+      folded_ = Folded();
+    }
   }
 
   // Makes the call on `rank`; DATA_LOSS when its result is not the reference's.
   Status Run(int64_t rank, Communicator& communicator, const CallOptions& options) const {
     const bool in_place = call_.in_place;
-    Ref<Tensor> input = Input(rank, call_.strided);
+    Ref<Tensor> input = CopyOf(*inputs_[static_cast<size_t>(rank)]);
     const bool at_root = rank == call_.root;
     Ref<Tensor> output;
     switch (call_.op) {
@@ -79,17 +93,17 @@ class ReferenceCase {
         output = in_place ? input : Output(input->dim(0));
         TUTTI_RETURN_IF_ERROR(
             communicator.AllReduce(*input, call_.reduction, options, output.get()));
-        return Check(*output, *Folded());
+        return Check(*output, *folded_);
       case CollectiveOp::kReduce:
         output = !at_root ? nullptr : in_place ? input : Output(input->dim(0));
         TUTTI_RETURN_IF_ERROR(
             communicator.Reduce(*input, call_.reduction, call_.root, options, output.get()));
-        return at_root ? Check(*output, *Folded()) : Check(*input, *inputs_[rank]);
+        return at_root ? Check(*output, *folded_) : Check(*input, *inputs_[rank]);
       case CollectiveOp::kReduceScatter:
         output = in_place ? Share(*input, rank) : Output(call_.rows);
         TUTTI_RETURN_IF_ERROR(
             communicator.ReduceScatter(*input, call_.reduction, options, output.get()));
-        return Check(*output, *Share(*Folded(), rank));
+        return Check(*output, *Share(*folded_, rank));
       case CollectiveOp::kBroadcast:
         TUTTI_RETURN_IF_ERROR(communicator.Broadcast(call_.root, options, input.get()));
         return Check(*input, *inputs_[call_.root]);
@@ -135,6 +149,12 @@ class ReferenceCase {
         }
         return Check(*output, *Joined(parts));
       }
+      case CollectiveOp::kSend:  // what rank 0 has, from each rank to the next
+        if (rank > 0) TUTTI_RETURN_IF_ERROR(communicator.Receive(rank - 1, options, input.get()));
+        if (rank + 1 < size_) {
+          TUTTI_RETURN_IF_ERROR(communicator.Send(*input, rank + 1, options));
+        }
+        return Check(*input, *inputs_[0]);
       default: return communicator.Barrier(options);
     }
   }
@@ -156,15 +176,34 @@ class ReferenceCase {
       case CollectiveOp::kAllToAll:
         for (int64_t count : SendRows(rank)) rows += count;
         return rows;
-      default: return call_.rows * size_;
+      case CollectiveOp::kReduceScatter:
+      case CollectiveOp::kScatter: return call_.rows * size_;
+      default: return call_.whole_rows >= 0 ? call_.whole_rows : call_.rows * size_;
     }
   }
-  Ref<Tensor> Input(int64_t rank, bool strided) const {
-    return RandomTensor(call_.dtype, InputRows(rank), call_.columns,
-                        call_.seed * 31 + static_cast<uint64_t>(rank), strided);
-  }
+  // A tensor of its own, laid out as the call wants it.
   Ref<Tensor> Output(int64_t rows) const {
-    return RandomTensor(call_.dtype, rows, call_.columns, 99, call_.strided);
+    const int64_t columns = call_.columns;
+    if (call_.strided) {
+      const Ref<Tensor> table = Filled(rows, columns + 1);
+      return table->SliceAxis(1, 0, columns).value();
+    }
+    if (!call_.shifted) return Filled(rows, columns);
+    const Ref<Tensor> row = Filled(1, rows * columns + 1);
+    return Tensor::View(static_cast<char*>(row->mutable_data()) + ItemSize(call_.dtype),
+                        call_.dtype, Shape({rows, columns}), {}, false, row);
+  }
+  // With what no call leaves there.
+  Ref<Tensor> Filled(int64_t rows, int64_t columns) const {
+    Ref<Tensor> tensor = Tensor::Create(call_.dtype, Shape({rows, columns})).value();
+    const size_t bytes = static_cast<size_t>(rows * columns) * ItemSize(call_.dtype);
+    if (bytes != 0) std::memset(tensor->mutable_data(), 1, bytes);
+    return tensor;
+  }
+  Ref<Tensor> CopyOf(const Tensor& tensor) const {
+    Ref<Tensor> copy = Output(tensor.dim(0));
+    if (!CopyInto(tensor, copy.get()).ok()) std::abort();
+    return copy;
   }
   Ref<Tensor> Share(const Tensor& whole, int64_t rank) const {
     return whole.Slice(rank * call_.rows, (rank + 1) * call_.rows);
@@ -187,6 +226,7 @@ class ReferenceCase {
   const ReferenceCall call_;
   const int64_t size_;
   std::vector<Ref<Tensor>> inputs_;
+  Ref<Tensor> folded_;
 };
 
 }  // namespace tutti

@@ -1,0 +1,223 @@
+// The matrix of collectives: calls of every kind on every transport, each against a reference that
+// is computed from the inputs of all ranks.
+//
+//   matrix_test TRANSPORT [--all] [--no-large] [--cells N] [--seed S] [--cell CELL]
+//
+// TRANSPORT is in_process, shared_memory, tcp or mixed: two hosts, ranks of one host over rings in
+// shared memory, those of different hosts over TCP. A run takes N cells that cover all pairs, drawn
+// from the seed, which is printed; --all takes every cell, of the large size every operation with
+// every dtype and number of ranks. A cell that fails is named, and --cell repeats it alone.
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/base/real_environment.h"
+#include "core/base/text.h"
+#include "core/collective/collective_cases_testing.h"
+#include "core/collective/link_ranks.h"
+#include "core/collective/rank_threads.h"
+#include "core/collective/shared_rank_testing.h"
+#include "tests/collectives/matrix_cells.h"
+
+namespace tutti {
+namespace {
+
+// Ranks on one mapping.
+class SharedMatrixRanks final : public CollectiveRanks {
+ public:
+  explicit SharedMatrixRanks(size_t size)
+      : environment_(MakeRef<RealEnvironment>()),
+        segment_(SharedSegment::Create(SharedTransport::SegmentBytes(static_cast<int64_t>(size)))
+                     .value()) {
+    for (size_t rank = 0; rank < size; ++rank) {
+      ranks_.push_back(std::make_unique<SharedRank>(environment_, segment_,
+                                                    static_cast<int64_t>(rank),
+                                                    static_cast<int64_t>(size), /*spin=*/false));
+    }
+  }
+  ~SharedMatrixRanks() override {
+    ranks_.clear();
+    if (!environment_->Shutdown(CallOptions()).ok()) std::abort();
+  }
+  size_t size() override { return ranks_.size(); }
+  Communicator& operator[](size_t rank) override { return ranks_[rank]->communicator(); }
+  CallOptions Timeout(int64_t timeout_ns) override { return ranks_[0]->Timeout(timeout_ns); }
+
+ private:
+  const Ref<RealEnvironment> environment_;
+  const Ref<SharedSegment> segment_;
+  std::vector<std::unique_ptr<SharedRank>> ranks_;
+};
+
+// The first half of the ranks is one host, the others are another one.
+class TwoHosts : public LinkRanks {
+ public:
+  explicit TwoHosts(size_t size) : LinkRanks(size, MakeLinksOfTwoHosts(size)) {}
+
+ private:
+  static std::vector<std::vector<std::unique_ptr<Link>>> MakeLinksOfTwoHosts(size_t size) {
+    std::vector<std::vector<std::unique_ptr<Link>>> links(size);
+    for (std::vector<std::unique_ptr<Link>>& row : links) row.resize(size);
+    const auto host = [size](size_t rank) { return rank < (size + 1) / 2; };
+    for (size_t a = 0; a < size; ++a) {
+      for (size_t b = a + 1; b < size; ++b) {
+        std::tie(links[a][b], links[b][a]) =
+            MakeLinks(host(a) == host(b) ? LinkKind::kRing : LinkKind::kTcp);
+      }
+    }
+    return links;
+  }
+};
+
+struct MatrixWorld {
+  CollectiveWorld ranks;
+  std::vector<int64_t> chunk_bytes;  // where chunks of its algorithms end
+};
+
+const std::vector<MatrixWorld>& Worlds() {
+  const std::vector<int64_t> of_links = {4 << 10, 64 << 10, 128 << 10, 256 << 10, 1 << 20};
+  static const std::vector<MatrixWorld> worlds = {
+      {CollectiveWorldOf<RankGroup>("in_process"), {4 << 10, 16 << 10, 64 << 10}},
+      {{"shared_memory",
+        [](size_t size) { return std::make_unique<SharedMatrixRanks>(size); }},
+       {8 << 10, 16 << 10, 64 << 10, 128 << 10, 768 << 10}},
+      {CollectiveWorldOf<LinkRanks>("tcp", LinkKind::kTcp), of_links},
+      {CollectiveWorldOf<TwoHosts>("mixed"), of_links}};
+  return worlds;
+}
+
+struct Arguments {
+  const MatrixWorld* world = nullptr;
+  bool all = false;
+  bool large = true;
+  size_t cells = 800;
+  uint64_t seed = 0;
+  std::string cell;
+};
+
+bool Read(int argc, char** argv, Arguments* arguments) {
+  if (argc < 2) return false;
+  for (const MatrixWorld& world : Worlds()) {
+    if (world.ranks.name == argv[1]) arguments->world = &world;
+  }
+  const char* const seed = std::getenv("TUTTI_TEST_SEED");
+  arguments->seed = seed != nullptr ? std::strtoull(seed, nullptr, 10) : std::random_device{}();
+  for (int i = 2; i < argc; ++i) {
+    const std::string_view option = argv[i];
+    const bool has_value = i + 1 < argc;
+    if (option == "--all") {
+      arguments->all = true;
+    } else if (option == "--no-large") {
+      arguments->large = false;
+    } else if (option == "--cells" && has_value) {
+      arguments->cells = std::strtoull(argv[++i], nullptr, 10);
+    } else if (option == "--seed" && has_value) {
+      arguments->seed = std::strtoull(argv[++i], nullptr, 10);
+    } else if (option == "--cell" && has_value) {
+      arguments->cell = argv[++i];
+    } else {
+      return false;
+    }
+  }
+  return arguments->world != nullptr;
+}
+
+// False, and a message, where the covering is not one.
+bool Choose(const Arguments& arguments, std::vector<MatrixCell>* cells) {
+  if (!arguments.cell.empty()) {
+    const std::optional<MatrixCell> cell = MatrixCell::Parse(arguments.cell);
+    if (!cell) {
+      std::fprintf(stderr, "no cell is called %s\n", arguments.cell.c_str());
+      return false;
+    }
+    cells->push_back(*cell);
+    return true;
+  }
+  std::vector<MatrixCell> large;
+  if (arguments.all) {
+    *cells = AllSmallCells();
+    if (arguments.large) large = LargeCells();
+  } else {
+    *cells = CoveringSmallCells(arguments.seed, arguments.cells);
+    if (const size_t missing = NumUncoveredPairs(AllSmallCells(), *cells); missing != 0) {
+      std::fprintf(stderr, "%zu pairs of values meet in no cell\n", missing);
+      return false;
+    }
+    if (arguments.large) large = CoveringLargeCells(arguments.seed);
+  }
+  std::printf("%s: %zu cells of up to a chunk, %zu large ones, seed %llu\n",
+              arguments.world->ranks.name.c_str(), cells->size(), large.size(),
+              static_cast<unsigned long long>(arguments.seed));
+  std::fflush(stdout);
+  cells->insert(cells->end(), large.begin(), large.end());
+  return true;
+}
+
+// One after the other on one group, which an error ends: then there is a new one.
+size_t RunCells(const MatrixWorld& world, std::vector<MatrixCell> cells) {
+  std::stable_sort(cells.begin(), cells.end(),
+                   [](const MatrixCell& a, const MatrixCell& b) { return a.ranks < b.ranks; });
+  std::unique_ptr<CollectiveRanks> ranks;
+  size_t failures = 0;
+  for (const MatrixCell& cell : cells) {
+    if (ranks == nullptr || ranks->size() != cell.ranks) {
+      ranks.reset();
+      ranks = world.ranks.make(cell.ranks);
+    }
+    const ReferenceCall call = cell.Call(world.chunk_bytes);
+    const ReferenceCase reference(call, static_cast<int64_t>(cell.ranks));
+    const CallOptions options = ranks->Timeout(120 * kSecondNs);  // only a hang takes that long
+    const std::vector<Status> statuses =
+        ranks->Run([&](int64_t rank, Communicator& communicator) {
+          return reference.Run(rank, communicator, options);
+        });
+    bool good = true;
+    for (size_t rank = 0; rank < statuses.size(); ++rank) {
+      if (statuses[rank].ok()) continue;
+      if (good) {
+        std::printf("FAILED %s, %s\n  repeat: matrix_test %s --cell %s\n", cell.ToString().c_str(),
+                    call.ToString().c_str(), world.ranks.name.c_str(), cell.ToString().c_str());
+      }
+      good = false;
+      std::printf("  rank %zu: %s\n", rank, statuses[rank].ToString().c_str());
+    }
+    std::fflush(stdout);
+    if (good) continue;
+    ranks.reset();
+    if (++failures == 20) {
+      std::printf("no more cells after 20 failures\n");
+      break;
+    }
+  }
+  return failures;
+}
+
+int Main(int argc, char** argv) {
+  Arguments arguments;
+  if (!Read(argc, argv, &arguments)) {
+    std::fprintf(stderr, "usage: %s in_process|shared_memory|tcp|mixed [--all] [--no-large] "
+                         "[--cells N] [--seed S] [--cell CELL]\n", argv[0]);
+    return 2;
+  }
+  std::vector<MatrixCell> cells;
+  if (!Choose(arguments, &cells)) return 2;
+  const auto begin = std::chrono::steady_clock::now();
+  const size_t failures = RunCells(*arguments.world, cells);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  std::printf("%zu cells, %zu failed, %.1f s\n", cells.size(), failures, took.count());
+  return failures == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace tutti
+
+int main(int argc, char** argv) { return tutti::Main(argc, argv); }
