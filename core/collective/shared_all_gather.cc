@@ -1,8 +1,9 @@
 // All-gather and gather into a new tensor: each rank shows what it brings (its size along the axis,
-// its bytes), and every rank, or the root alone, copies everything into a tensor of its own. Parts that are all small travel with the entries, in
-// one meeting. Otherwise each part goes through the block of its rank in chunks: a rank writes
-// chunk k+1 before it takes chunk k of the others. Having written chunk k, a rank has taken chunk
-// k-2; so with four chunks side by side, who has waited for all chunks k may overwrite chunk k-2.
+// its bytes), and every rank, or the root alone, copies everything into a tensor of its own. Parts
+// that are all small travel with the entries, in one meeting. Otherwise each part goes through the
+// block of its rank in chunks: a rank writes chunk k+1 before it takes chunk k of the others.
+// Having written chunk k, a rank has taken chunk k-2; so with four chunks side by side, who has
+// waited for all chunks k may overwrite chunk k-2.
 //
 // Numbers go straight to their place in the result. Byte strings travel as their lengths and their
 // text, and are joined in the end.

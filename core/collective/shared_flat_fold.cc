@@ -11,18 +11,6 @@
 #include "core/tensor/reduce.h"
 
 namespace tutti {
-namespace {
-
-// All ranks together; slicing reads less, but meets twice.
-constexpr int64_t kMostFoldedBytes = 64 << 10;
-
-}  // namespace
-
-bool FitsSharedFlatFold(int64_t size, const SharedPayload& payload) {
-  const int64_t bytes = payload.granules() * SharedPayload::kGranuleBytes;
-  return bytes <= static_cast<int64_t>(SharedLayout::kBlockBytes) &&
-         bytes * size <= kMostFoldedBytes;
-}
 
 Status SharedFlatFold(SharedGroup& group, const SharedPayload& payload,
                       const CollectiveCall& call) {
@@ -34,8 +22,14 @@ Status SharedFlatFold(SharedGroup& group, const SharedPayload& payload,
     return inlined ? group.inline_payload(rank) : group.block(rank);
   };
 
-  TUTTI_RETURN_IF_ERROR(payload.ForEach(
-      0, payload.granules(), [&](size_t tensor, int64_t, int64_t elements, int64_t offset) {
+  // One call of `piece` per tensor that has elements.
+  const auto for_each = [&](const auto& piece) {
+    if (header.num_tensors != 1) return payload.ForEach(0, payload.granules(), piece);
+    const int64_t elements = header.first.num_elements();
+    return elements == 0 ? OkStatus() : piece(size_t{0}, int64_t{0}, elements, int64_t{0});
+  };
+  TUTTI_RETURN_IF_ERROR(
+      for_each([&](size_t tensor, int64_t, int64_t elements, int64_t offset) {
         const size_t item_bytes = ItemSize(header.tensor(tensor).dtype);
         group.CopyIn(place(group.rank()) + offset, call.memory[tensor].input,
                      static_cast<size_t>(elements) * item_bytes);
@@ -45,8 +39,8 @@ Status SharedFlatFold(SharedGroup& group, const SharedPayload& payload,
   TUTTI_RETURN_IF_ERROR(group.Meet());
 
   std::array<const void*, kSharedMaxRanks> inputs;
-  TUTTI_RETURN_IF_ERROR(payload.ForEach(
-      0, payload.granules(), [&](size_t tensor, int64_t, int64_t elements, int64_t offset) {
+  TUTTI_RETURN_IF_ERROR(
+      for_each([&](size_t tensor, int64_t, int64_t elements, int64_t offset) {
         for (int64_t peer = 0; peer < group.size(); ++peer) {
           // The rank's own copy would come back through the segment.
           inputs[static_cast<size_t>(peer)] =

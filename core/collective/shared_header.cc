@@ -14,9 +14,12 @@
 namespace tutti {
 namespace {
 
-void PutNumber(uint64_t number, std::vector<std::byte>* bytes) {
-  for (; number >= 0x80; number >>= 7) bytes->push_back(static_cast<std::byte>(number | 0x80));
-  bytes->push_back(static_cast<std::byte>(number));
+constexpr size_t kMostNumberBytes = 10;
+
+std::byte* PutNumber(uint64_t number, std::byte* at) {
+  for (; number >= 0x80; number >>= 7) *at++ = static_cast<std::byte>(number | 0x80);
+  *at++ = static_cast<std::byte>(number);
+  return at;
 }
 
 class NumberReader {
@@ -59,20 +62,25 @@ bool ReadSignature(NumberReader& reader, TensorSignature* signature) {
 }  // namespace
 
 void EncodeSharedHeader(const CallHeader& header, std::vector<std::byte>* bytes) {
-  bytes->clear();
-  PutNumber(static_cast<uint64_t>(header.reduction), bytes);
-  PutNumber(static_cast<uint64_t>(header.root), bytes);
-  PutNumber(static_cast<uint64_t>(header.axis) << 1 | (header.uneven ? 1 : 0), bytes);
-  PutNumber(header.num_tensors, bytes);
+  // Room for all first: every small call comes through here.
+  size_t most = 4;
+  for (size_t i = 0; i < header.num_tensors; ++i) most += 2 + header.tensor(i).dims.size();
+  bytes->resize(most * kMostNumberBytes);
+  std::byte* at = bytes->data();
+  at = PutNumber(static_cast<uint64_t>(header.reduction), at);
+  at = PutNumber(static_cast<uint64_t>(header.root), at);
+  at = PutNumber(static_cast<uint64_t>(header.axis) << 1 | (header.uneven ? 1 : 0), at);
+  at = PutNumber(header.num_tensors, at);
   for (size_t i = 0; i < header.num_tensors; ++i) {
     const TensorSignature& signature = header.tensor(i);
-    PutNumber(static_cast<uint64_t>(signature.dtype), bytes);
-    PutNumber(signature.dims.size(), bytes);
+    at = PutNumber(static_cast<uint64_t>(signature.dtype), at);
+    at = PutNumber(signature.dims.size(), at);
     for (size_t axis = 0; axis < signature.dims.size(); ++axis) {
       const bool left_out = header.uneven && static_cast<int64_t>(axis) == header.axis;
-      PutNumber(left_out ? 0 : static_cast<uint64_t>(signature.dims[axis]), bytes);
+      at = PutNumber(left_out ? 0 : static_cast<uint64_t>(signature.dims[axis]), at);
     }
   }
+  bytes->resize(static_cast<size_t>(at - bytes->data()));
 }
 
 Result<CallHeader> DecodeSharedHeader(CollectiveOp op, std::span<const std::byte> bytes,

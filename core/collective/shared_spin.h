@@ -29,13 +29,16 @@ class SharedSpin {
   template <typename Reached, typename Failed>
   bool Until(const Reached& reached, const Failed& failed, int64_t spin_ns) noexcept {
     if (spins_) {
-      const int64_t until_ns = clock_.NowNs() + spin_ns;
+      // Most waits are so short that a look at the clock would be a good part of them.
+      int64_t until_ns = 0;
       for (int round = 1;; ++round) {
         if (reached()) return true;
         Pause();
         if (round % kRoundsPerClockRead != 0) continue;
         if (failed()) return false;
-        if (clock_.NowNs() >= until_ns) break;
+        const int64_t now_ns = clock_.NowNs();
+        if (until_ns == 0) until_ns = now_ns + spin_ns;
+        if (now_ns >= until_ns) break;
       }
     }
     if (waits_without_yield_ > 0) {

@@ -151,8 +151,13 @@ Status SharedGroup::Send(const CollectiveCall& call, SharedChannel& channel) {
     }
     const int64_t count = std::min(chunk_bytes, bytes - begin);
     CopyIn(layout_.chunk(channel, written), input + begin, static_cast<size_t>(count));
-    RaiseInChannel(channel.written, ++written, channel.receiver_sleeps, call.peer);
-    if (begin == 0) RaiseInChannel(channel.sent, number, channel.receiver_sleeps, call.peer);
+    if (begin == 0) {
+      // Nobody looks at the count before the sender has come.
+      channel.written.store(++written, std::memory_order_relaxed);
+      RaiseInChannel(channel.sent, number, channel.receiver_sleeps, call.peer);
+    } else {
+      RaiseInChannel(channel.written, ++written, channel.receiver_sleeps, call.peer);
+    }
   }
   return AwaitInChannel(call, channel, channel.settled, number, SharedSpin::kForArrivalNs);
 }
@@ -181,8 +186,12 @@ Status SharedGroup::Receive(const CollectiveCall& call, SharedChannel& channel) 
     if (count > 0) {
       std::memcpy(output + begin, layout_.chunk(channel, taken), static_cast<size_t>(count));
     }
-    RaiseInChannel(channel.taken, ++taken, channel.sender_sleeps, call.peer);
+    if (begin + chunk_bytes < bytes) {
+      RaiseInChannel(channel.taken, ++taken, channel.sender_sleeps, call.peer);
+    }
   }
+  // Of the last chunk the sender learns when the transfer is settled.
+  channel.taken.store(++taken, std::memory_order_relaxed);
   uint64_t before = number - 1;
   if (channel.settled.compare_exchange_strong(before, number)) {
     if (channel.sender_sleeps.load() != 0) Wake(call.peer);

@@ -1,4 +1,4 @@
-// all_reduce over a shared segment, from 8 bytes to 64 MiB, and barriers; peers are threads, which
+// Calls over a shared segment, from 8 bytes to 64 MiB, and barriers; peers are threads, which
 // move the same cache lines as processes would. tests/benchmarks compares processes with other
 // systems. Each rank is bound to a core where there are enough.
 
@@ -81,8 +81,67 @@ void SharedAllReduce(benchmark::State& state, size_t ranks) {
 void SharedFloat32Of2(benchmark::State& state) { SharedAllReduce(state, 2); }
 BENCHMARK(SharedFloat32Of2)->UseRealTime()->RangeMultiplier(8)->Range(8, 64 << 20);
 
+// What a call costs without its waiting.
+void SharedFloat32Of1(benchmark::State& state) { SharedAllReduce(state, 1); }
+BENCHMARK(SharedFloat32Of1)->UseRealTime()->Arg(8);
+
 void SharedFloat32Of4(benchmark::State& state) { SharedAllReduce(state, 4); }
 BENCHMARK(SharedFloat32Of4)->UseRealTime()->Arg(8)->Arg(64 << 10)->Arg(1 << 20);
+
+// One call of two ranks, on float32 of that many bytes: of the longer of input and output.
+template <typename Call>
+void TimeMoves(benchmark::State& state, Call call) {
+  const int64_t bytes = state.range(0);
+  std::vector<Ref<Tensor>> wholes;
+  std::vector<Ref<Tensor>> others;
+  for (size_t rank = 0; rank < 2; ++rank) {
+    for (std::vector<Ref<Tensor>>* tensors : {&wholes, &others}) {
+      tensors->push_back(Tensor::Create(DType::kFloat32, Shape({bytes / 4})).value());
+      std::fill_n(static_cast<char*>(tensors->back()->mutable_data()), bytes, '\1');
+    }
+  }
+  TimeCalls(state, 2, [&](Communicator& communicator, size_t rank) {
+    return call(communicator, *wholes[rank], *others[rank]);
+  });
+  state.SetBytesProcessed(state.iterations() * bytes);
+}
+
+void SharedReduce(benchmark::State& state) {
+  TimeMoves(state, [](Communicator& communicator, Tensor& input, Tensor& output) {
+    return communicator.Reduce(input, ReduceOp::kSum, 0, CallOptions(), &output);
+  });
+}
+void SharedReduceScatter(benchmark::State& state) {
+  TimeMoves(state, [](Communicator& communicator, Tensor& input, Tensor& output) {
+    const Ref<Tensor> share = output.Slice(0, output.dim(0) / 2);
+    return communicator.ReduceScatter(input, ReduceOp::kSum, CallOptions(), share.get());
+  });
+}
+void SharedAllGatherInto(benchmark::State& state) {
+  TimeMoves(state, [](Communicator& communicator, Tensor& input, Tensor& output) {
+    const Ref<Tensor> part = input.Slice(0, input.dim(0) / 2);
+    return communicator.AllGatherInto(*part, CallOptions(), &output);
+  });
+}
+void SharedAllToAll(benchmark::State& state) {
+  TimeMoves(state, [](Communicator& communicator, Tensor& input, Tensor& output) {
+    return communicator.AllToAll(input, CallOptions(), &output);
+  });
+}
+// There and back.
+void SharedSendAndReceive(benchmark::State& state) {
+  TimeMoves(state, [](Communicator& communicator, Tensor& input, Tensor& output) {
+    const int64_t peer = 1 - communicator.rank();
+    if (peer == 0) TUTTI_RETURN_IF_ERROR(communicator.Receive(0, CallOptions(), &output));
+    TUTTI_RETURN_IF_ERROR(communicator.Send(input, peer, CallOptions()));
+    return peer == 0 ? OkStatus() : communicator.Receive(1, CallOptions(), &output);
+  });
+}
+BENCHMARK(SharedReduce)->UseRealTime()->Arg(8)->Arg(1 << 20)->Arg(64 << 20);
+BENCHMARK(SharedReduceScatter)->UseRealTime()->Arg(8)->Arg(1 << 20)->Arg(64 << 20);
+BENCHMARK(SharedAllGatherInto)->UseRealTime()->Arg(8)->Arg(1 << 20)->Arg(64 << 20);
+BENCHMARK(SharedAllToAll)->UseRealTime()->Arg(8)->Arg(1 << 20)->Arg(64 << 20);
+BENCHMARK(SharedSendAndReceive)->UseRealTime()->Arg(8)->Arg(1 << 20)->Arg(64 << 20);
 
 void SharedBarrier(benchmark::State& state) {
   TimeCalls(state, static_cast<size_t>(state.range(0)), [](Communicator& communicator, size_t) {
