@@ -4,6 +4,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -81,12 +82,21 @@ Status CheckReachable(const ClusterOptions& options) {
 
 struct Cluster::State final : public Member::Observer {
   explicit State(ClusterOptions given)
-      : options(std::move(given)), departures(options.tasks.size()) {}
+      : options(std::move(given)),
+        workers(options.tasks.size(), nullptr),
+        arrivals(options.tasks.size(), 0),
+        departures(options.tasks.size()) {}
 
-  struct Event {
-    int64_t worker;  // -1: the job has failed
-    Status status;
+  using Event = ClusterEvent;
+  struct NoteBox {
+    std::shared_ptr<NoteListener> listener;
+    std::deque<Note> waiting;
+    bool running = false;
+    std::thread::id thread;
   };
+  // Topics that nobody listens to (yet), and notes about one of them.
+  static constexpr size_t kMaxBoxes = 1024;
+  static constexpr size_t kMaxWaiting = 1024;
   struct Subscriber {
     Listener listener;
     size_t next = 0;  // of events
@@ -97,20 +107,81 @@ struct Cluster::State final : public Member::Observer {
 
   // ---- On the strand
   void OnJoined(const Welcome& welcome) override {
-    std::lock_guard<std::mutex> lock(mutex);
-    joined = welcome;
-    changed.notify_all();
+    {
+      std::lock_guard<std::mutex> lock(mutex);
+      joined = welcome;
+      for (const WorkerInfo& info : welcome.workers) Keep(info);
+      const auto num_workers = static_cast<int64_t>(workers.size());
+      for (const MemberId& newcomer : welcome.newcomers) {
+        if (newcomer.worker >= num_workers) continue;
+        arrivals[static_cast<size_t>(newcomer.worker)] = newcomer.arrival;
+      }
+      changed.notify_all();
+    }
+    for (const Departure& absent : welcome.absent) OnLeft(absent.worker, absent.reason);
   }
   void OnNotJoined(Status reason) override {
     std::lock_guard<std::mutex> lock(mutex);
     not_joined = std::move(reason);
     changed.notify_all();
   }
-  void OnFailed(const Status& reason) override { Note({-1, reason}); }
-  void OnLeft(int64_t worker, const Status& reason) override { Note({worker, reason}); }
+  void OnFailed(const Status& reason) override { Happened({-1, 0, reason}); }
+  void OnLeft(int64_t worker, const Status& reason) override {
+    const auto index = static_cast<size_t>(worker);
+    if (index >= workers.size()) return;
+    uint64_t arrival = 0;
+    {
+      std::lock_guard<std::mutex> lock(mutex);
+      arrival = arrivals[index];
+    }
+    Happened({worker, arrival, reason});
+  }
+  void OnArrived(const WorkerInfo& info, uint64_t arrival) override {
+    ProcessWatch* watching = nullptr;
+    {
+      std::lock_guard<std::mutex> lock(mutex);
+      const auto index = static_cast<size_t>(info.worker);
+      Keep(info);
+      arrivals[index] = arrival;
+      departures[index] = OkStatus();
+      watching = watch.get();
+    }
+    // Without a watch, its connection and heartbeats remain.
+    if (watching != nullptr) watching->Add(info, arrival).rep();
+  }
+  void OnNote(const Note& note) override {
+    std::unique_lock<std::mutex> lock(mutex);
+    if (boxes.count(note.topic) == 0 && boxes.size() >= kMaxBoxes) return;
+    NoteBox& box = boxes[note.topic];
+    if (box.waiting.size() >= kMaxWaiting) return;
+    box.waiting.push_back(note);
+    Deliver(lock, note.topic);
+  }
+  void Deliver(std::unique_lock<std::mutex>& lock, const std::string& topic) {
+    for (bool first = true;; first = false) {
+      const auto it = boxes.find(topic);
+      if (it == boxes.end()) break;  // removed meanwhile
+      NoteBox& box = it->second;
+      if (first && box.running) return;
+      box.running = box.listener != nullptr && !box.waiting.empty();
+      if (!box.running) break;
+      box.thread = std::this_thread::get_id();
+      const Note note = std::move(box.waiting.front());
+      box.waiting.pop_front();
+      const std::shared_ptr<NoteListener> listener = box.listener;
+      lock.unlock();
+      (*listener)(note.from, note.content);
+      lock.lock();
+    }
+    changed.notify_all();
+  }
+  // Under the lock.
+  void Keep(const WorkerInfo& info) {
+    workers[static_cast<size_t>(info.worker)] = &known.emplace_back(info);
+  }
 
   // ---- Events and their listeners
-  void Note(Event event) {
+  void Happened(Event event) {
     std::unique_lock<std::mutex> lock(mutex);
     if (event.worker < 0) {
       if (has_failed.load(std::memory_order_relaxed)) return;
@@ -134,7 +205,7 @@ struct Cluster::State final : public Member::Observer {
     while (!subscriber.removed && subscriber.next < events.size()) {
       const Event event = events[subscriber.next++];
       lock.unlock();
-      subscriber.listener(event.worker, event.status);
+      subscriber.listener(event);
       lock.lock();
     }
     subscriber.running = false;
@@ -148,19 +219,22 @@ struct Cluster::State final : public Member::Observer {
   std::unique_ptr<LoopConnection> loop;
   std::unique_ptr<Coordinator> coordinator;
   std::unique_ptr<Member> member;
-  // Guarded by the Closable's exclusion of start and close.
-  std::unique_ptr<ProcessWatch> watch;
   bool started = false;
 
   std::atomic<bool> has_failed{false};
   std::mutex mutex;  // guards all below
   std::condition_variable changed;
+  std::unique_ptr<ProcessWatch> watch;  // set once
   std::optional<Welcome> joined;
   Status not_joined;
   bool said_goodbye = false;
   bool closed = false;
   Status failure;
+  std::deque<WorkerInfo> known;  // of all that ever had a seat
+  std::vector<const WorkerInfo*> workers;
+  std::vector<uint64_t> arrivals;
   std::vector<Status> departures;
+  std::map<std::string, NoteBox> boxes;
   std::vector<Event> events;
   std::map<uint64_t, std::shared_ptr<Subscriber>> subscribers;
   uint64_t next_subscriber = 1;
@@ -246,7 +320,9 @@ Status Cluster::Start() {
   state.self.build = TUTTI_BUILD;
   if (options.tasks.size() == 1) {
     job_id_ = environment().random().Next();
-    workers_ = {state.self};
+    elastic_ = options.elastic;
+    std::lock_guard<std::mutex> lock(state.mutex);
+    state.Keep(state.self);
     return OkStatus();
   }
   if (options.network.get() != nullptr) {
@@ -272,7 +348,8 @@ Status Cluster::Start() {
   if (worker_ == 0) {
     state.coordinator = std::make_unique<Coordinator>(
         environment(), state.network,
-        Coordinator::Options{options.tasks, options.addresses, state.self.host, timing});
+        Coordinator::Options{options.tasks, options.addresses, state.self.host, timing,
+                             options.elastic});
     TUTTI_RETURN_IF_ERROR(
         state.network->Listen(coordinator_address, state.coordinator->MakeAcceptor()).status());
     state.loop = std::make_unique<LoopConnection>(state.network);
@@ -325,24 +402,74 @@ Status Cluster::AwaitJoin(const CallOptions& call) {
                                  : state.not_joined;
   }
   job_id_ = state.joined->job_id;
-  workers_ = state.joined->workers;
+  elastic_ = state.joined->elastic;
   return OkStatus();
 }
 
 Status Cluster::WatchProcesses() {
   State& state = *state_;
+  std::vector<WorkerInfo> infos;
+  std::vector<uint64_t> arrivals;
+  {
+    std::lock_guard<std::mutex> lock(state.mutex);
+    for (size_t i = 0; i < state.workers.size(); ++i) {
+      if (!state.departures[i].ok()) continue;
+      infos.push_back(*state.workers[i]);
+      arrivals.push_back(state.arrivals[i]);
+    }
+  }
   TUTTI_ASSIGN_OR_RETURN(
-      state.watch,
-      ProcessWatch::Start(environment(), workers_, state.self,
-                          [&state](int64_t worker, const std::string& what) {
-                            (void)state.network->Post([&state, worker, what] {
-                              state.member->Suspect(worker, what);
+      std::unique_ptr<ProcessWatch> watch,
+      ProcessWatch::Start(environment(), infos, state.self,
+                          [&state](const MemberId& member, const std::string& what) {
+                            (void)state.network->Post([&state, member, what] {
+                              state.member->Suspect(member, what);
                             });
-                          }));
+                          },
+                          arrivals));
+  // Who has come meanwhile; from now on OnArrived adds.
+  std::vector<std::pair<WorkerInfo, uint64_t>> missed;
+  {
+    std::lock_guard<std::mutex> lock(state.mutex);
+    state.watch = std::move(watch);
+    for (size_t i = 0, known = 0; i < state.workers.size(); ++i) {
+      const bool was_there = known < infos.size() && infos[known].worker == static_cast<int64_t>(i);
+      const bool same = was_there && arrivals[known] == state.arrivals[i];
+      if (was_there) ++known;
+      if (!same && state.departures[i].ok()) missed.emplace_back(*state.workers[i], state.arrivals[i]);
+    }
+  }
+  for (const auto& [info, arrival] : missed) {
+    TUTTI_RETURN_IF_ERROR(state.watch->Add(info, arrival));
+  }
   return OkStatus();
 }
 
 // ---- What a member may do
+
+int64_t Cluster::num_workers() const {
+  return static_cast<int64_t>(state_->options.tasks.size());
+}
+
+const WorkerInfo& Cluster::info(int64_t worker) const {
+  std::lock_guard<std::mutex> lock(state_->mutex);
+  return *state_->workers[static_cast<size_t>(worker)];
+}
+
+MemberId Cluster::member(int64_t worker) const {
+  std::lock_guard<std::mutex> lock(state_->mutex);
+  return {worker, state_->arrivals[static_cast<size_t>(worker)]};
+}
+
+std::vector<MemberId> Cluster::present() const {
+  std::vector<MemberId> present;
+  std::lock_guard<std::mutex> lock(state_->mutex);
+  for (size_t i = 0; i < state_->workers.size(); ++i) {
+    if (!state_->departures[i].ok()) continue;
+    present.push_back({static_cast<int64_t>(i), state_->arrivals[i]});
+  }
+  return present;
+}
 
 std::string Cluster::Describe(int64_t worker) const {
   return DescribeWorker(info(worker), info(worker_).host);
@@ -395,6 +522,105 @@ Result<std::vector<std::string>> Cluster::Exchange(std::string_view key, std::st
   return status;
 }
 
+Result<Regrouped> Cluster::Regroup(RegroupRequest request, const CallOptions& call) {
+  State& state = *state_;
+  const std::string what = Format("regrouping {}", Quote(request.name));
+  TUTTI_RETURN_IF_ERROR(environment().CheckUsable(what));
+  if (request.name.size() > kMaxExchangeKeyBytes) {
+    return InvalidArgument("regrouping: the name has {} bytes, at most {} are allowed",
+                           request.name.size(), kMaxExchangeKeyBytes);
+  }
+  if (request.bytes.size() > kMaxExchangeBytes) {
+    return InvalidArgument("{}: {} bytes, a worker may bring at most {}", what,
+                           request.bytes.size(), kMaxExchangeBytes);
+  }
+  if (request.at_least > num_workers()) {
+    return InvalidArgument("{}: waits for {} workers, and the cluster has {} seats", what,
+                           request.at_least, num_workers());
+  }
+  const auto left = [&] {
+    return FailedPrecondition("{}: this worker has left the job", what);
+  };
+  if (closed()) return left();
+  TUTTI_RETURN_IF_ERROR(failure().WithPrefix(what));
+  if (num_workers() == 1) {
+    return Regrouped{request.all ? 0 : request.epoch + 1,
+                     {member(0)},
+                     {info(0)},
+                     {std::move(request.bytes)}};
+  }
+
+  struct Pending {
+    uint64_t id = 0;  // the strand's
+    std::optional<Result<Regrouped>> result;
+  };
+  const auto pending = std::make_shared<Pending>();
+  RegroupPart part{0,
+                   std::move(request.name),
+                   std::move(request.among),
+                   request.all,
+                   request.at_least,
+                   request.epoch,
+                   std::move(request.bytes)};
+  if (!state.network->Post([&state, pending, part = std::move(part)]() mutable {
+        pending->id = state.member->Regroup(std::move(part), [&state, pending](auto result) {
+          std::lock_guard<std::mutex> lock(state.mutex);
+          if (result.ok()) {
+            pending->result = Regrouped{result->epoch, std::move(result->members),
+                                        std::move(result->infos), std::move(result->parts)};
+          } else {
+            pending->result = result.status();
+          }
+          state.changed.notify_all();
+        });
+      })) {
+    return left();
+  }
+  std::unique_lock<std::mutex> lock(state.mutex);
+  Status status = WaitUntil(
+      lock, state.changed, environment().clock(), call,
+      [&] { return pending->result.has_value() || state.closed; }, what);
+  if (pending->result.has_value()) return std::move(*pending->result);
+  lock.unlock();
+  if (status.ok()) return left();
+  (void)state.network->Post(
+      [&state, pending, status] { state.member->WithdrawRegroup(pending->id, status); });
+  return status;
+}
+
+void Cluster::Tell(std::vector<MemberId> to, std::string topic, std::string content) {
+  if (environment().LeftBehindByFork() || to.empty()) return;
+  State& state = *state_;
+  if (state.network.get() == nullptr) return;  // alone
+  (void)state.network->Post([&state, to = std::move(to), topic = std::move(topic),
+                             content = std::move(content)]() mutable {
+    state.member->Tell(std::move(to), std::move(topic), std::move(content));
+  });
+}
+
+void Cluster::SetNoteListener(const std::string& topic, NoteListener listener) {
+  if (environment().LeftBehindByFork()) return;
+  State& state = *state_;
+  std::unique_lock<std::mutex> lock(state.mutex);
+  state.boxes[topic].listener = std::make_shared<NoteListener>(std::move(listener));
+  state.Deliver(lock, topic);
+}
+
+void Cluster::RemoveNoteListener(const std::string& topic) {
+  if (environment().LeftBehindByFork()) return;
+  State& state = *state_;
+  std::unique_lock<std::mutex> lock(state.mutex);
+  const auto it = state.boxes.find(topic);
+  if (it == state.boxes.end()) return;
+  it->second.listener.reset();
+  if (it->second.running && it->second.thread != std::this_thread::get_id()) {
+    (void)WaitUntil(
+        lock, state.changed, environment().clock(), CallOptions::Default(),
+        [&] { return !it->second.running; }, "removal of a listener of the cluster");
+  }
+  state.boxes.erase(topic);
+}
+
 Status Cluster::failure() const {
   if (environment().LeftBehindByFork()) return environment().CheckUsable(closable_name());
   if (!state_->has_failed.load(std::memory_order_acquire)) return OkStatus();
@@ -412,7 +638,7 @@ void Cluster::Abort(Status reason) {
   if (environment().LeftBehindByFork()) return;
   State& state = *state_;
   if (reason.ok()) reason = Aborted("{}: the job was aborted", state.options.name);
-  if (state.network.get() == nullptr) return state.Note({-1, std::move(reason)});
+  if (state.network.get() == nullptr) return state.Happened({-1, 0, std::move(reason)});
   (void)state.network->Post(
       [&state, reason = std::move(reason)] { state.member->Abort(reason); });
 }
@@ -449,7 +675,12 @@ void Cluster::RemoveListener(uint64_t id) {
 Status Cluster::OnClose(const CallOptions& options) {
   State& state = *state_;
   Clock& clock = environment().clock();
-  if (state.watch != nullptr) TUTTI_RETURN_IF_ERROR(state.watch->Stop(options));
+  ProcessWatch* watch = nullptr;
+  {
+    std::lock_guard<std::mutex> lock(state.mutex);
+    watch = state.watch.get();
+  }
+  if (watch != nullptr) TUTTI_RETURN_IF_ERROR(watch->Stop(options));
   if (state.member != nullptr) {
     (void)state.network->Post([&state] {
       state.member->Leave([&state] {

@@ -10,7 +10,11 @@
 //
 // The first worker that dies or falls silent ends the job for all: failure() names it, everything
 // that waits for others fails with it. A worker that leaves (Close) says so; only what needs it
-// fails then. Threads: any.
+// fails then.
+//
+// In an elastic job a worker other than 0 that dies or falls silent has left, too: departure() says
+// how, and the others go on. Its seat is free: a process that joins as this worker takes it while
+// the job runs. Who is there at some moment, all find out by meeting (Regroup). Threads: any.
 
 #ifndef TUTTI_CORE_CLUSTER_CLUSTER_H_
 #define TUTTI_CORE_CLUSTER_CLUSTER_H_
@@ -43,12 +47,37 @@ struct ClusterOptions {
   int64_t num_replicas = 1;              // of this worker; must be the same on all
   int64_t usable_cores = 1;              // of this process
   JobSecret secret;
+  bool elastic = false;  // worker 0's setting holds for all
   // How long a worker may be silent; worker 0's setting holds for all. kNeverNs: for ever.
   int64_t silence_limit_ns = 3 * kSecondNs;
   int64_t heartbeat_interval_ns = 250 * kMillisecondNs;  // at most a quarter of the limit
   // For tests: null means gRPC, and a PeerListener of its own. With a network of the caller's there
   // is no PeerListener and no process watch.
   Ref<ControlNetwork> network;
+};
+
+// What a worker brings to a meeting of workers.
+struct RegroupRequest {
+  std::string name;
+  // Who is to come, and does unless it has left; empty: whoever is there, newcomers too.
+  std::vector<MemberId> among;
+  bool all = false;      // fails (UNAVAILABLE) when one of `among` has left
+  int64_t at_least = 0;  // where `among` is empty: waits until so many are there
+  int64_t epoch = 0;     // the latest of this name that the worker knows of
+  std::string bytes;     // at most Cluster::kMaxExchangeBytes
+};
+
+struct Regrouped {
+  int64_t epoch = 0;  // later than any before of this name; 0 for `all`
+  std::vector<MemberId> members;  // in the order of `among`, else of the workers
+  std::vector<WorkerInfo> infos;  // of the members
+  std::vector<std::string> parts;
+};
+
+struct ClusterEvent {
+  int64_t worker = -1;   // that has left; -1: the job has failed
+  uint64_t arrival = 0;  // the process in its seat
+  Status status;
 };
 
 class Cluster final : public Closable {
@@ -62,8 +91,14 @@ class Cluster final : public Closable {
                                    const CallOptions& call);
 
   int64_t worker() const { return worker_; }
-  int64_t num_workers() const { return static_cast<int64_t>(workers_.size()); }
-  const WorkerInfo& info(int64_t worker) const { return workers_[static_cast<size_t>(worker)]; }
+  int64_t num_workers() const;
+  bool elastic() const { return elastic_; }
+  // Of the process that has, or last had, this seat. The reference stays good.
+  const WorkerInfo& info(int64_t worker) const;
+  // Who has the seat, or had it last.
+  MemberId member(int64_t worker) const;
+  // Those that have not left, in order.
+  std::vector<MemberId> present() const;
   // A random number that all workers share.
   uint64_t job_id() const { return job_id_; }
   const JobSecret& secret() const { return secret_; }
@@ -80,19 +115,34 @@ class Cluster final : public Closable {
   Result<std::vector<std::string>> Exchange(std::string_view key, std::string bytes,
                                             const CallOptions& call);
 
+  // Workers that give the same name and the same `among` come together: completes for all of them
+  // at once, when everyone has come who has not left meanwhile. The same errors as Exchange. After
+  // an error the workers may try again.
+  Result<Regrouped> Regroup(RegroupRequest request, const CallOptions& call);
+
+  // Tells members something about a topic (at most 16 KiB): in the background, in order for each
+  // sender and receiver; not to those that have left.
+  void Tell(std::vector<MemberId> to, std::string topic, std::string content);
+  // Called for each note about the topic, on a thread of the cluster's, also for those that have
+  // come before; one listener for a topic. It must not block, nor call back into the cluster but
+  // for the getters and Tell. Removing waits for a call that is running.
+  using NoteListener = std::function<void(const MemberId& from, const std::string& content)>;
+  void SetNoteListener(const std::string& topic, NoteListener listener);
+  void RemoveNoteListener(const std::string& topic);
+
   // What ended the job: UNAVAILABLE with details "rank" and "worker" for a worker that died or fell
   // silent, else what Abort was given; OK while nothing did. Cheap.
   Status failure() const;
-  // The goodbye of a worker (UNAVAILABLE saying that it has left), or OK.
+  // The goodbye of a worker (UNAVAILABLE saying that it has left), how an elastic job lost it, or OK.
   Status departure(int64_t worker) const;
   // Ends the job on all workers. The coordinator decides which reason was the first: failure()
   // tells it a moment later, also here.
   void Abort(Status reason);
 
-  // Called once per event, on a thread of the cluster's: `worker` has left, or (-1) the job has
-  // failed. At once for what has happened already. It must not block, and must not call back into
+  // Called once per event, on a thread of the cluster's: a worker has left, or the job has failed.
+  // At once for what has happened already. It must not block, and must not call back into
   // the cluster but for the getters. Removing waits for a call that is running.
-  using Listener = std::function<void(int64_t worker, const Status& status)>;
+  using Listener = std::function<void(const ClusterEvent& event)>;
   uint64_t AddListener(Listener listener);
   void RemoveListener(uint64_t id);
 
@@ -114,7 +164,7 @@ class Cluster final : public Closable {
   const JobSecret secret_;
   // Constant once Join has returned.
   uint64_t job_id_ = 0;
-  std::vector<WorkerInfo> workers_;
+  bool elastic_ = false;
   Ref<PeerListener> listener_;
   const std::unique_ptr<State> state_;
 };

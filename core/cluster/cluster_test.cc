@@ -218,8 +218,8 @@ TEST(Cluster, ListenersHearEachEventOnceAndOfWhatHasHappenedAtOnce) {
   SimulatedClusters job(4);
   ASSERT_TRUE(job.JoinAll().ok());
   std::vector<std::string> heard;
-  const auto listener = [&heard](int64_t worker, const Status& status) {
-    heard.push_back(Format("{} {}", worker, StatusCodeName(status.code())));
+  const auto listener = [&heard](const ClusterEvent& event) {
+    heard.push_back(Format("{} {}", event.worker, StatusCodeName(event.status.code())));
   };
   const uint64_t early = job[0].AddListener(listener);
   EXPECT_THAT(heard, ElementsAre());
@@ -445,7 +445,7 @@ TEST(ClusterOverGrpc, InAForkedChildOnlyReleasingWorks) {
     right = right && job[0].failure().code() == wrong && job[0].departure(1).code() == wrong;
     right = right && job[0].Close(CallOptions::Default()).code() == wrong;
     job[0].Abort(DataLoss("of the child alone"));
-    job[0].RemoveListener(job[0].AddListener([](int64_t, const Status&) {}));
+    job[0].RemoveListener(job[0].AddListener([](const ClusterEvent&) {}));
     for (Ref<Cluster>& cluster : job.clusters) cluster.reset();
     ::_exit(right ? 0 : 1);
   }

@@ -60,7 +60,8 @@ Coordinator::Coordinator(Environment& environment, Ref<ControlNetwork> network, 
       options_(std::move(options)),
       timing_(options_.timing.Checked()),
       seats_(options_.tasks.size()),
-      exchanges_(static_cast<int64_t>(options_.tasks.size())) {}
+      exchanges_(static_cast<int64_t>(options_.tasks.size())),
+      regroupings_(static_cast<int64_t>(options_.tasks.size())) {}
 
 Coordinator::~Coordinator() = default;
 
@@ -127,6 +128,7 @@ void Coordinator::On(Session& session, Hello& hello) {
   }
   const int64_t worker = hello.info.worker;
   Seat& seat = seats_[static_cast<size_t>(worker)];
+  if (phase_ == Phase::kRunning && options_.elastic) return TakeIn(session, hello);
   if (phase_ == Phase::kRunning && (seat.left || seat.session == nullptr)) {
     return Refuse(session,
                   FailedPrecondition("{} has left this job, and a job that has begun takes nobody "
@@ -208,18 +210,66 @@ void Coordinator::CompleteIfAllAreHere() {
   // Whoever lost patience while this process was stopped may have gone again: the next tick knows.
   if (!attention_.IsUpToDate(environment_.clock().NowNs(), timing_.heartbeat_interval_ns)) return;
   phase_ = Phase::kRunning;
+  job_id_ = environment_.random().Next();
+  SendAll(MakeWelcome());
+}
+
+Welcome Coordinator::MakeWelcome() const {
   Welcome welcome;
-  welcome.job_id = environment_.random().Next();
+  welcome.job_id = job_id_;
   welcome.minor = kMembershipMinor;
   welcome.capabilities = ~uint64_t{0};
-  for (const Hello* hello : hellos) {
-    welcome.minor = std::min(welcome.minor, hello->minor);
-    welcome.capabilities &= hello->capabilities;
-    welcome.workers.push_back(hello->info);
+  for (size_t i = 0; i < seats_.size(); ++i) {
+    const Seat& seat = seats_[i];
+    const auto worker = static_cast<int64_t>(i);
+    welcome.minor = std::min(welcome.minor, seat.hello.minor);
+    welcome.capabilities &= seat.hello.capabilities;
+    welcome.workers.push_back(seat.hello.info);
+    if (seat.left) welcome.absent.push_back({worker, seat.departure});
+    if (seat.arrival != 0) welcome.newcomers.push_back({worker, seat.arrival});
   }
   welcome.silence_limit_ns = timing_.silence_limit_ns;
   welcome.heartbeat_interval_ns = timing_.heartbeat_interval_ns;
-  SendAll(welcome);
+  welcome.elastic = options_.elastic;
+  return welcome;
+}
+
+// ---- An elastic job takes processes in while it runs
+
+void Coordinator::TakeIn(Session& session, Hello& hello) {
+  const int64_t worker = hello.info.worker;
+  Seat& seat = seats_[static_cast<size_t>(worker)];
+  if (const Status misfit = CheckWorkersFit({&seats_[0].hello, &hello}); !misfit.ok()) {
+    return Refuse(session, misfit);
+  }
+  if (!seat.left && seat.hello.incarnation == hello.incarnation) {
+    // It has not seen the welcome on a connection whose end we may not have seen.
+    Lose(worker, BlameWorker(worker, Format("{} is gone: its connection closed while it joined",
+                                            Describe(worker))));
+    if (phase_ != Phase::kRunning) return Refuse(session, end_);
+  }
+  if (!seat.left) {
+    // Not a refusal: should the other one be dead, we shall know soon, and this one tries again.
+    session.End(Unavailable("worker {} is here already: pid {} on {}, and now pid {} on {} says "
+                            "that it is worker {} too; give every process its own task, or wait "
+                            "until the former one is found dead",
+                            worker, seat.hello.info.pid, seat.hello.info.host, hello.info.pid,
+                            hello.info.host, worker));
+    return;
+  }
+  session.worker = worker;
+  seat = Seat();
+  seat.session = &session;
+  seat.hello = std::move(hello);
+  seat.arrival = ++num_arrivals_;
+  seat.silence.Heard(environment_.clock().NowNs());
+  regroupings_.Arrive({worker, seat.arrival});
+  environment_.log().Info(Format("{} has taken the seat of worker {}", Describe(worker), worker));
+  Send(session, MakeWelcome());
+  const Arrival arrival{seat.hello.info, seat.arrival};
+  for (Seat& other : seats_) {
+    if (other.session != nullptr && other.session != &session) Send(*other.session, arrival);
+  }
 }
 
 void Coordinator::RefuseAll(Status reason) {
@@ -243,6 +293,13 @@ void Coordinator::On(Session&, Heartbeat&) {}
 
 void Coordinator::On(Session& session, ExchangePart& part) {
   if (phase_ != Phase::kRunning) return;
+  if (SeatOf(session).arrival != 0) {
+    Send(session, ExchangeFailure{part.key, FailedPrecondition(
+                                                "exchange {}: {} came when the job ran already, "
+                                                "and an exchange is among all with whom it began",
+                                                Quote(part.key), Describe(session.worker))});
+    return;
+  }
   Result<std::optional<ExchangeTable::Outcome>> outcome =
       exchanges_.Bring(session.worker, part.key, std::move(part.part));
   if (!outcome.ok()) {
@@ -269,17 +326,60 @@ void Coordinator::On(Session& session, Suspicion& suspicion) {
   Seat& seat = seats_[static_cast<size_t>(suspicion.worker)];
   // Nobody can have seen the end of this very process.
   if (seat.left || seat.suspected || seat.session == nullptr || suspicion.worker == 0) return;
+  if (seat.arrival != suspicion.arrival) return;  // its predecessor
   (void)session;
   seat.suspected = true;
   seat.suspicion = std::move(suspicion.what);
-  (void)network_->PostAfter(kGoodbyeGraceNs, [this, worker = suspicion.worker] {
+  (void)network_->PostAfter(kGoodbyeGraceNs, [this, worker = suspicion.worker,
+                                              arrival = suspicion.arrival] {
     const Seat& suspect = seats_[static_cast<size_t>(worker)];
-    if (phase_ == Phase::kRunning && !suspect.left) DeclareDead(worker, suspect.suspicion);
+    if (phase_ != Phase::kRunning || suspect.left || suspect.arrival != arrival) return;
+    DeclareDead(worker, std::string(suspect.suspicion));
   });
 }
 
-void Coordinator::On(Session&, JobAbort& abort) {
-  if (phase_ == Phase::kRunning) Fail(std::move(abort.reason));
+void Coordinator::On(Session& session, JobAbort& abort) {
+  if (phase_ != Phase::kRunning) return;
+  if (options_.elastic && abort.gives_up_worker_0 && session.worker != 0) {
+    // The sender has ended the job for itself; whether the others do is theirs to say.
+    return DeclareDead(session.worker,
+                       Format("it has given up worker 0 ({})", abort.reason.message()));
+  }
+  Fail(std::move(abort.reason));
+}
+
+void Coordinator::On(Session& session, RegroupPart& part) {
+  if (phase_ != Phase::kRunning) return;
+  Result<std::optional<RegroupTable::Answer>> answer =
+      regroupings_.Bring(session.worker, std::move(part));
+  if (!answer.ok()) {
+    session.End(answer.status());
+    return;
+  }
+  if (answer->has_value()) Tell(**answer);
+}
+
+void Coordinator::On(Session& session, RegroupWithdrawal& withdrawal) {
+  if (phase_ != Phase::kRunning) return;
+  const std::optional<RegroupTable::Answer> answer = regroupings_.Withdraw(
+      session.worker, withdrawal.id,
+      Cancelled("{} has given it up: {}", Describe(session.worker), withdrawal.reason.message())
+          .With("rank", session.worker)
+          .With("worker", session.worker)
+          .WithCause(withdrawal.reason));
+  if (answer.has_value()) Tell(*answer);
+}
+
+void Coordinator::On(Session& session, Note& note) {
+  if (phase_ != Phase::kRunning) return;
+  note.from = {session.worker, SeatOf(session).arrival};
+  const std::vector<MemberId> to = std::exchange(note.to, {});
+  const std::string bytes = Encode(MessageToMember(note));
+  for (const MemberId& member : to) {
+    if (!regroupings_.IsPresent(member)) continue;
+    Session* const other = seats_[static_cast<size_t>(member.worker)].session;
+    if (other != nullptr) other->connection->Send(bytes);
+  }
 }
 
 void Coordinator::On(Session& session, Goodbye& goodbye) {
@@ -312,15 +412,10 @@ void Coordinator::On(Session& session, Goodbye& goodbye) {
 }
 
 void Coordinator::OnWorkerLeft(int64_t worker, const Status& reason) {
-  seats_[static_cast<size_t>(worker)].left = true;
   std::string message = Format("{} has left the job", Describe(worker));
   if (!reason.ok()) message += Format(": {}", reason.message());
   const Status departure = BlameWorker(worker, std::move(message));
-  for (Seat& seat : seats_) {
-    if (seat.session == nullptr || seat.session->worker == worker) continue;
-    Send(*seat.session, Departure{worker, departure});
-  }
-  for (const ExchangeTable::Outcome& outcome : exchanges_.Leave(worker, departure)) Tell(outcome);
+  NoteDeparture(worker, departure);
   if (worker != 0) return;
   // The coordinator goes with worker 0.
   phase_ = Phase::kEnded;
@@ -332,8 +427,33 @@ void Coordinator::OnWorkerLeft(int64_t worker, const Status& reason) {
   }
 }
 
+void Coordinator::NoteDeparture(int64_t worker, const Status& departure) {
+  Seat& gone = seats_[static_cast<size_t>(worker)];
+  gone.left = true;
+  gone.departure = departure;
+  for (Seat& seat : seats_) {
+    if (seat.session == nullptr || seat.session->worker == worker) continue;
+    Send(*seat.session, Departure{worker, departure});
+  }
+  for (const ExchangeTable::Outcome& outcome : exchanges_.Leave(worker, departure)) Tell(outcome);
+  for (const RegroupTable::Answer& answer : regroupings_.Leave(worker, departure)) Tell(answer);
+}
+
 void Coordinator::DeclareDead(int64_t worker, std::string_view how) {
-  Fail(BlameWorker(worker, Format("{} is gone: {}", Describe(worker), how)));
+  Lose(worker, BlameWorker(worker, Format("{} is gone: {}", Describe(worker), how)));
+}
+
+void Coordinator::Lose(int64_t worker, Status loss) {
+  if (!options_.elastic || worker == 0) return Fail(std::move(loss));
+  environment_.log().Info(Format("the job goes on without one worker: {}", loss.ToString()));
+  Session* const session = std::exchange(seats_[static_cast<size_t>(worker)].session, nullptr);
+  if (session != nullptr) {
+    // A worker that was only stopped reads it when it goes on.
+    Send(*session, JobFailure{loss});
+    session->worker = -1;
+    session->End(OkStatus());
+  }
+  NoteDeparture(worker, loss);
 }
 
 void Coordinator::Fail(Status reason) {
@@ -365,6 +485,30 @@ void Coordinator::Tell(const ExchangeTable::Outcome& outcome) {
     Session* const session = seats_[static_cast<size_t>(worker)].session;
     if (session == nullptr) continue;
     for (const std::string& message : messages) session->connection->Send(message);
+  }
+}
+
+void Coordinator::Tell(const RegroupTable::Answer& answer) {
+  for (const auto& [worker, id] : answer.to) {
+    Session* const session = seats_[static_cast<size_t>(worker)].session;
+    if (session == nullptr) continue;
+    if (!answer.failure.ok()) {
+      Send(*session, RegroupFailure{id, answer.failure});
+      continue;
+    }
+    RegroupResult result{id, answer.epoch, {}, {}, false};
+    size_t bytes = 0;
+    for (size_t i = 0; i < answer.parts.size(); ++i) {
+      bytes += answer.parts[i].size();
+      result.members.push_back(answer.members[i]);
+      result.parts.push_back(answer.parts[i]);
+      result.last = i + 1 == answer.parts.size();
+      if (!result.last && bytes < kMaxControlMessageBytes / 4) continue;
+      Send(*session, result);
+      result.members.clear();
+      result.parts.clear();
+      bytes = 0;
+    }
   }
 }
 
@@ -425,8 +569,9 @@ void Coordinator::TickRunning(int64_t now, bool counts) {
     const Seat& seat = seats_[i];
     if (seat.session == nullptr || !seat.silence.Exceeds(timing_)) continue;
     const auto worker = static_cast<int64_t>(i);
-    return Fail(
-        BlameWorker(worker, DescribeSilence(Describe(worker), seat.silence.DurationNs(now))));
+    Lose(worker,
+         BlameWorker(worker, DescribeSilence(Describe(worker), seat.silence.DurationNs(now))));
+    if (phase_ != Phase::kRunning) return;
   }
 }
 

@@ -5,6 +5,10 @@
 //   gathering --all are there and fit--> running --somebody died, or aborted--> ended
 //       \--------they do not fit, or worker 0 gave up------------------------->/
 //
+// In an elastic job only the end of worker 0, or an abort, ends it. Any other worker that dies or
+// falls silent has left, for the rest; its seat is free then, as is that of one that said goodbye:
+// another process may take it, and the others are told so.
+//
 // While it gathers, a worker that goes away again leaves its seat free. When the job runs, a
 // connection that closes without a goodbye is a death at once; silence is one after the limit; a
 // process that was seen to end is one after a moment in which a goodbye on its way may still
@@ -28,6 +32,7 @@
 #include "core/base/status.h"
 #include "core/cluster/exchange_table.h"
 #include "core/cluster/membership_messages.h"
+#include "core/cluster/regroup_table.h"
 #include "core/cluster/silence.h"
 
 namespace tutti {
@@ -41,6 +46,7 @@ class Coordinator {
     std::vector<std::string> addresses;
     std::string host;  // of this machine, for messages
     MembershipTiming timing;
+    bool elastic = false;
   };
   // How long workers that do not fit wait for the rest, so that all are told the same.
   static constexpr int64_t kMisfitGraceNs = 2'500 * kMillisecondNs;
@@ -66,7 +72,9 @@ class Coordinator {
   struct Seat {
     Session* session = nullptr;  // null: nobody is connected
     Hello hello;                 // of whom is, or was, here
+    uint64_t arrival = 0;        // 0: the job began with it
     bool left = false;
+    Status departure;            // once it has left
     bool suspected = false;
     std::string suspicion;       // what the process was seen to do
     Silence silence;
@@ -82,6 +90,9 @@ class Coordinator {
   void On(Session& session, Suspicion& suspicion);
   void On(Session& session, JobAbort& abort);
   void On(Session& session, Goodbye& goodbye);
+  void On(Session& session, RegroupPart& part);
+  void On(Session& session, RegroupWithdrawal& withdrawal);
+  void On(Session& session, Note& note);
 
   void Tick();
   void ScheduleTick();
@@ -91,14 +102,22 @@ class Coordinator {
   void FreeSeat(Seat& seat, std::string loss);
   Gathering WhoIsMissing() const;
   void CompleteIfAllAreHere();
+  Welcome MakeWelcome() const;
   // Refuses everybody, now and later.
   void RefuseAll(Status reason);
   void Refuse(Session& session, const Status& reason);
   // While running.
   void DeclareDead(int64_t worker, std::string_view how);
   void Fail(Status reason);
+  // One worker less, in an elastic job; worker 0 cannot be spared.
+  void Lose(int64_t worker, Status loss);
   void OnWorkerLeft(int64_t worker, const Status& reason);
+  // Tells the others, and whoever waits for it.
+  void NoteDeparture(int64_t worker, const Status& departure);
+  // A process that comes when the job runs.
+  void TakeIn(Session& session, Hello& hello);
   void Tell(const ExchangeTable::Outcome& outcome);
+  void Tell(const RegroupTable::Answer& answer);
 
   void Send(Session& session, const MessageToMember& message);
   void SendAll(const MessageToMember& message);
@@ -114,6 +133,9 @@ class Coordinator {
   std::vector<Seat> seats_;
   std::set<Session*> strangers_;
   ExchangeTable exchanges_;
+  RegroupTable regroupings_;
+  uint64_t num_arrivals_ = 0;  // since the job runs
+  uint64_t job_id_ = 0;
   Attention attention_;
   Status misfit_;
   int64_t misfit_since_ns_ = 0;

@@ -37,6 +37,7 @@ Member::Member(Environment& environment, Ref<ControlNetwork> network, Options op
       connect_(std::move(connect)),
       observer_(observer),
       timing_(options_.timing.Checked()),
+      arrivals_(options_.tasks.size(), 0),
       departures_(options_.tasks.size()) {}
 
 Member::~Member() = default;
@@ -168,6 +169,15 @@ void Member::On(Welcome& welcome) {
   phase_ = Phase::kJoined;
   timing_ = MembershipTiming{welcome.silence_limit_ns, welcome.heartbeat_interval_ns}.Checked();
   workers_ = welcome.workers;
+  const auto num_workers = static_cast<int64_t>(workers_.size());
+  for (const MemberId& newcomer : welcome.newcomers) {
+    if (newcomer.worker >= num_workers) continue;
+    arrivals_[static_cast<size_t>(newcomer.worker)] = newcomer.arrival;
+  }
+  for (const Departure& absent : welcome.absent) {
+    if (absent.worker >= num_workers) continue;
+    departures_[static_cast<size_t>(absent.worker)] = absent.reason;
+  }
   observer_->OnJoined(welcome);
 }
 
@@ -229,6 +239,80 @@ void Member::On(Departure& departure) {
   observer_->OnLeft(departure.worker, departure.reason);
 }
 
+void Member::On(Arrival& arrival) {
+  const int64_t worker = arrival.info.worker;
+  if (phase_ != Phase::kJoined || worker >= static_cast<int64_t>(workers_.size())) return;
+  const auto index = static_cast<size_t>(worker);
+  workers_[index] = arrival.info;
+  arrivals_[index] = arrival.arrival;
+  departures_[index] = OkStatus();
+  observer_->OnArrived(arrival.info, arrival.arrival);
+}
+
+void Member::On(Note& note) {
+  if (phase_ == Phase::kJoined) observer_->OnNote(note);
+}
+
+void Member::Tell(std::vector<MemberId> to, std::string topic, std::string content) {
+  if (phase_ != Phase::kJoined) return;
+  Send(Note{std::move(topic), {}, std::move(to), std::move(content)});
+}
+
+// ---- Regrouping
+
+uint64_t Member::Regroup(RegroupPart part, RegroupDone done) {
+  const std::string what = Format("regrouping {}", Quote(part.name));
+  const uint64_t id = ++last_regrouping_;
+  if (phase_ == Phase::kAlone) {
+    done(departures_[0].WithPrefix(what));
+  } else if (!failure_.ok()) {
+    done(failure_.WithPrefix(what));
+  } else if (phase_ != Phase::kJoined) {
+    done(FailedPrecondition("{}: this worker has left the job", what));
+  } else {
+    regroupings_.emplace(id, PendingRegroup{part.name, std::move(done), {}});
+    part.id = id;
+    Send(std::move(part));
+  }
+  return id;
+}
+
+void Member::WithdrawRegroup(uint64_t id, const Status& why) {
+  if (regroupings_.count(id) == 0) return;
+  Send(RegroupWithdrawal{id, why});
+  FinishRegroup(id, why);
+}
+
+void Member::On(RegroupResult& result) {
+  const auto it = regroupings_.find(result.id);
+  if (it == regroupings_.end()) return;  // withdrawn meanwhile
+  Regrouped& came = it->second.came;
+  came.epoch = result.epoch;
+  for (size_t i = 0; i < result.members.size(); ++i) {
+    const MemberId& member = result.members[i];
+    const auto index = static_cast<size_t>(member.worker);
+    // Arrivals are told before what comes of them.
+    if (index >= workers_.size() || arrivals_[index] != member.arrival) {
+      return FinishRegroup(result.id, Internal("regrouping {}: worker 0 gave a part of worker {}, "
+                                               "which is not known here",
+                                               Quote(it->second.name), member.worker));
+    }
+    came.members.push_back(member);
+    came.infos.push_back(workers_[index]);
+    came.parts.push_back(std::move(result.parts[i]));
+  }
+  if (result.last) FinishRegroup(result.id, Regrouped(std::move(came)));
+}
+
+void Member::On(RegroupFailure& failure) { FinishRegroup(failure.id, failure.reason); }
+
+void Member::FinishRegroup(uint64_t id, Result<Regrouped> result) {
+  auto node = regroupings_.extract(id);
+  if (!node.empty()) node.mapped().done(std::move(result));
+}
+
+// ---- Exchanges
+
 void Member::Exchange(const std::string& key, std::string part, ExchangeDone done) {
   if (phase_ == Phase::kAlone) {
     return done(departures_[0].WithPrefix(Format("exchange {}", Quote(key))));
@@ -259,6 +343,9 @@ void Member::FailExchanges(const Status& reason) {
   for (auto& [key, pending] : std::exchange(exchanges_, {})) {
     pending.done(reason.WithPrefix(Format("exchange {}", Quote(key))));
   }
+  for (auto& [id, pending] : std::exchange(regroupings_, {})) {
+    pending.done(reason.WithPrefix(Format("regrouping {}", Quote(pending.name))));
+  }
 }
 
 void Member::Abort(Status reason) {
@@ -268,8 +355,10 @@ void Member::Abort(Status reason) {
   AwaitVerdict(-1, std::move(reason));
 }
 
-void Member::Suspect(int64_t worker, const std::string& what) {
+void Member::Suspect(const MemberId& member, const std::string& what) {
+  const int64_t worker = member.worker;
   if (worker < 0 || worker >= static_cast<int64_t>(workers_.size())) return;
+  if (member.arrival != arrivals_[static_cast<size_t>(worker)]) return;  // a former one
   Status& departure = departures_[static_cast<size_t>(worker)];
   if (!departure.ok()) return;
   if (phase_ == Phase::kAlone) {
@@ -280,7 +369,7 @@ void Member::Suspect(int64_t worker, const std::string& what) {
   }
   if (phase_ != Phase::kJoined) return;
   if (worker != 0) {
-    Send(Suspicion{worker, what});
+    Send(Suspicion{worker, what, member.arrival});
     AwaitVerdict(worker, BlameWorker(worker, Format("{} is gone: {}", Describe(worker), what)));
     return;
   }
@@ -351,7 +440,7 @@ void Member::Tick() {
   // Should it only have been stopped, it is to know when it goes on.
   const Status failure = BlameWorker(0, silent);
   coordinator_lost_ = true;
-  Send(JobAbort{failure});
+  Send(JobAbort{failure, true});
   Fail(failure);
 }
 

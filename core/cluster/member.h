@@ -46,10 +46,20 @@ class Member {
     // The job has failed; once.
     virtual void OnFailed(const Status& reason) = 0;
     virtual void OnLeft(int64_t worker, const Status& reason) = 0;
+    // Somebody has taken the seat of one that had left.
+    virtual void OnArrived(const WorkerInfo& info, uint64_t arrival) = 0;
+    virtual void OnNote(const Note& note) = 0;
   };
   // Connects to the coordinator once.
   using Connect = std::function<Ref<ControlConnection>(std::unique_ptr<ControlHandler>)>;
   using ExchangeDone = std::function<void(Result<std::vector<std::string>>)>;
+  struct Regrouped {
+    int64_t epoch = 0;
+    std::vector<MemberId> members;
+    std::vector<WorkerInfo> infos;   // of the members, as are:
+    std::vector<std::string> parts;
+  };
+  using RegroupDone = std::function<void(Result<Regrouped>)>;
 
   struct Options {
     std::vector<std::string> tasks;
@@ -83,9 +93,16 @@ class Member {
   void Exchange(const std::string& key, std::string part, ExchangeDone done);
   // The others are told `why`, and so is `done`. Nothing when the exchange is over.
   void WithdrawExchange(const std::string& key, const Status& why);
+  // As RegroupTable has it; `part` needs no id. `done` is called once. Gives the number by which it
+  // can be withdrawn.
+  uint64_t Regroup(RegroupPart part, RegroupDone done);
+  void WithdrawRegroup(uint64_t id, const Status& why);
+  // Reaches those of `to` that are there, in order for each sender and receiver.
+  void Tell(std::vector<MemberId> to, std::string topic, std::string content);
   void Abort(Status reason);
   // Another worker was seen to end: "its process has ended".
-  void Suspect(int64_t worker, const std::string& what);
+  void Suspect(const MemberId& member, const std::string& what);
+  void Suspect(int64_t worker, const std::string& what) { Suspect({worker, 0}, what); }
   // Says goodbye; `done` is called when the coordinator has heard it, or cannot. Exchanges fail.
   void Leave(Task done);
 
@@ -114,6 +131,10 @@ class Member {
   void On(ExchangeFailure& failure);
   void On(JobFailure& failure);
   void On(Departure& departure);
+  void On(Arrival& arrival);
+  void On(RegroupResult& result);
+  void On(RegroupFailure& failure);
+  void On(Note& note);
 
   void ScheduleTick();
   void Tick();
@@ -124,6 +145,7 @@ class Member {
   void CoordinatorIsGone(std::string_view how);
   void FailExchanges(const Status& reason);
   void FinishExchange(const std::string& key, Result<std::vector<std::string>> result);
+  void FinishRegroup(uint64_t id, Result<Regrouped> result);
   void Send(const MessageToCoordinator& message);
   void CloseConnection(const Status& reason);
   std::string Describe(int64_t worker) const;
@@ -131,6 +153,11 @@ class Member {
   struct Pending {
     ExchangeDone done;
     std::vector<std::string> parts;
+  };
+  struct PendingRegroup {
+    std::string name;
+    RegroupDone done;
+    Regrouped came;
   };
 
   Environment& environment_;
@@ -155,10 +182,13 @@ class Member {
 
   std::vector<WorkerInfo> workers_;
   Status failure_;
+  std::vector<uint64_t> arrivals_;
   std::vector<Status> departures_;
   bool coordinator_suspected_ = false;
   bool coordinator_lost_ = false;
   std::map<std::string, Pending> exchanges_;
+  std::map<uint64_t, PendingRegroup> regroupings_;
+  uint64_t last_regrouping_ = 0;
   Task on_left_;
 };
 

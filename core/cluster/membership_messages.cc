@@ -135,6 +135,26 @@ Status Read(const v1::WorkerDef& def, WorkerInfo* info) {
   return OkStatus();
 }
 
+void Write(const MemberId& id, v1::MemberIdDef* def) {
+  def->set_worker(id.worker);
+  def->set_arrival(id.arrival);
+}
+
+Status Read(const v1::MemberIdDef& def, MemberId* id) {
+  TUTTI_RETURN_IF_ERROR(CheckRange("a member's number", def.worker(), 0, kMaxWorkers - 1));
+  *id = {def.worker(), def.arrival()};
+  return OkStatus();
+}
+
+template <typename Defs>
+Status ReadMembers(const Defs& defs, std::vector<MemberId>* members) {
+  TUTTI_RETURN_IF_ERROR(CheckRange("the number of members", defs.size(), 0, kMaxWorkers));
+  for (const v1::MemberIdDef& def : defs) {
+    TUTTI_RETURN_IF_ERROR(Read(def, &members->emplace_back()));
+  }
+  return OkStatus();
+}
+
 // ---- One Write and one Read per message
 
 void Write(const Hello& hello, v1::ToCoordinator* def) {
@@ -208,21 +228,24 @@ Status Read(const v1::ExchangeWithdrawalDef& def, MessageToCoordinator* message)
 void Write(const Suspicion& suspicion, v1::ToCoordinator* def) {
   def->mutable_suspicion()->set_worker(suspicion.worker);
   def->mutable_suspicion()->set_what(Bounded(suspicion.what, kMaxTextBytes));
+  def->mutable_suspicion()->set_arrival(suspicion.arrival);
 }
 
 Status Read(const v1::SuspicionDef& def, MessageToCoordinator* message) {
   TUTTI_RETURN_IF_ERROR(CheckRange("the suspected worker", def.worker(), 0, kMaxWorkers - 1));
-  *message = Suspicion{def.worker(), Bounded(def.what(), kMaxTextBytes)};
+  *message = Suspicion{def.worker(), Bounded(def.what(), kMaxTextBytes), def.arrival()};
   return OkStatus();
 }
 
 void Write(const JobAbort& abort, v1::ToCoordinator* def) {
   Write(abort.reason, def->mutable_abort()->mutable_reason());
+  def->mutable_abort()->set_gives_up_worker_0(abort.gives_up_worker_0);
 }
 
 Status Read(const v1::AbortDef& def, MessageToCoordinator* message) {
   JobAbort abort;
   TUTTI_RETURN_IF_ERROR(ReadFailure(def.reason(), &abort.reason));
+  abort.gives_up_worker_0 = def.gives_up_worker_0();
   *message = std::move(abort);
   return OkStatus();
 }
@@ -259,6 +282,17 @@ Status Read(const v1::GatheringDef& def, MessageToMember* message) {
   return OkStatus();
 }
 
+void WriteDeparture(const Departure& departure, v1::DepartureDef* def) {
+  def->set_worker(departure.worker);
+  Write(departure.reason, def->mutable_reason());
+}
+
+Status ReadDeparture(const v1::DepartureDef& def, Departure* departure) {
+  TUTTI_RETURN_IF_ERROR(CheckRange("the worker that left", def.worker(), 0, kMaxWorkers - 1));
+  departure->worker = def.worker();
+  return ReadFailure(def.reason(), &departure->reason);
+}
+
 void Write(const Welcome& welcome, v1::ToMember* def) {
   v1::WelcomeDef* const out = def->mutable_welcome();
   out->set_job_id(welcome.job_id);
@@ -267,6 +301,9 @@ void Write(const Welcome& welcome, v1::ToMember* def) {
   for (const WorkerInfo& info : welcome.workers) Write(info, out->add_workers());
   out->set_silence_limit_ns(welcome.silence_limit_ns);
   out->set_heartbeat_interval_ns(welcome.heartbeat_interval_ns);
+  out->set_elastic(welcome.elastic);
+  for (const MemberId& newcomer : welcome.newcomers) Write(newcomer, out->add_newcomers());
+  for (const Departure& absent : welcome.absent) WriteDeparture(absent, out->add_absent());
 }
 
 Status Read(const v1::WelcomeDef& def, MessageToMember* message) {
@@ -286,6 +323,11 @@ Status Read(const v1::WelcomeDef& def, MessageToMember* message) {
   if (welcome.silence_limit_ns <= 0 || welcome.heartbeat_interval_ns <= 0) {
     return InvalidArgument("the limits of silence must be positive, got {} ns and {} ns",
                            welcome.silence_limit_ns, welcome.heartbeat_interval_ns);
+  }
+  welcome.elastic = def.elastic();
+  TUTTI_RETURN_IF_ERROR(ReadMembers(def.newcomers(), &welcome.newcomers));
+  for (const v1::DepartureDef& absent : def.absent()) {
+    TUTTI_RETURN_IF_ERROR(ReadDeparture(absent, &welcome.absent.emplace_back()));
   }
   *message = std::move(welcome);
   return OkStatus();
@@ -333,15 +375,131 @@ Status Read(const v1::JobFailureDef& def, MessageToMember* message) {
 }
 
 void Write(const Departure& departure, v1::ToMember* def) {
-  def->mutable_departure()->set_worker(departure.worker);
-  Write(departure.reason, def->mutable_departure()->mutable_reason());
+  WriteDeparture(departure, def->mutable_departure());
 }
 
 Status Read(const v1::DepartureDef& def, MessageToMember* message) {
-  TUTTI_RETURN_IF_ERROR(CheckRange("the worker that left", def.worker(), 0, kMaxWorkers - 1));
-  Departure departure{def.worker(), {}};
-  TUTTI_RETURN_IF_ERROR(ReadFailure(def.reason(), &departure.reason));
+  Departure departure;
+  TUTTI_RETURN_IF_ERROR(ReadDeparture(def, &departure));
   *message = std::move(departure);
+  return OkStatus();
+}
+
+void Write(const Arrival& arrival, v1::ToMember* def) {
+  Write(arrival.info, def->mutable_arrival()->mutable_worker());
+  def->mutable_arrival()->set_arrival(arrival.arrival);
+}
+
+Status Read(const v1::ArrivalDef& def, MessageToMember* message) {
+  Arrival arrival;
+  TUTTI_RETURN_IF_ERROR(Read(def.worker(), &arrival.info));
+  arrival.arrival = def.arrival();
+  *message = std::move(arrival);
+  return OkStatus();
+}
+
+// ---- Regrouping
+
+void Write(const RegroupPart& part, v1::ToCoordinator* def) {
+  v1::RegroupPartDef* const out = def->mutable_regroup_part();
+  out->set_id(part.id);
+  out->set_name(part.name);
+  for (const MemberId& member : part.among) Write(member, out->add_among());
+  out->set_all(part.all);
+  out->set_at_least(part.at_least);
+  out->set_epoch(part.epoch);
+  out->set_part(part.part);
+}
+
+Status Read(const v1::RegroupPartDef& def, MessageToCoordinator* message) {
+  TUTTI_RETURN_IF_ERROR(CheckKey(def.name()));
+  if (def.part().size() > kMaxExchangePartBytes) {
+    return InvalidArgument("regrouping {}: a part has {} bytes, at most {} are allowed",
+                           Quote(def.name()), def.part().size(), kMaxExchangePartBytes);
+  }
+  RegroupPart part;
+  part.id = def.id();
+  part.name = def.name();
+  TUTTI_RETURN_IF_ERROR(ReadMembers(def.among(), &part.among));
+  part.all = def.all();
+  part.at_least = def.at_least();
+  part.epoch = def.epoch();
+  part.part = def.part();
+  if (part.epoch < 0 || part.epoch == INT64_MAX) {
+    return InvalidArgument("regrouping {}: the epoch {}", Quote(def.name()), part.epoch);
+  }
+  *message = std::move(part);
+  return OkStatus();
+}
+
+void Write(const RegroupWithdrawal& withdrawal, v1::ToCoordinator* def) {
+  def->mutable_regroup_withdrawal()->set_id(withdrawal.id);
+  Write(withdrawal.reason, def->mutable_regroup_withdrawal()->mutable_reason());
+}
+
+Status Read(const v1::RegroupWithdrawalDef& def, MessageToCoordinator* message) {
+  RegroupWithdrawal withdrawal{def.id(), {}};
+  TUTTI_RETURN_IF_ERROR(ReadFailure(def.reason(), &withdrawal.reason));
+  *message = std::move(withdrawal);
+  return OkStatus();
+}
+
+void Write(const RegroupResult& result, v1::ToMember* def) {
+  v1::RegroupResultDef* const out = def->mutable_regroup_result();
+  out->set_id(result.id);
+  out->set_epoch(result.epoch);
+  for (const MemberId& member : result.members) Write(member, out->add_members());
+  for (const std::string& part : result.parts) out->add_parts(part);
+  out->set_last(result.last);
+}
+
+Status Read(const v1::RegroupResultDef& def, MessageToMember* message) {
+  RegroupResult result;
+  result.id = def.id();
+  result.epoch = def.epoch();
+  TUTTI_RETURN_IF_ERROR(ReadMembers(def.members(), &result.members));
+  TUTTI_RETURN_IF_ERROR(CheckRange("the number of parts of a regrouping", def.parts_size(),
+                                   def.members_size(), def.members_size()));
+  result.parts.assign(def.parts().begin(), def.parts().end());
+  result.last = def.last();
+  *message = std::move(result);
+  return OkStatus();
+}
+
+void Write(const RegroupFailure& failure, v1::ToMember* def) {
+  def->mutable_regroup_failure()->set_id(failure.id);
+  Write(failure.reason, def->mutable_regroup_failure()->mutable_reason());
+}
+
+Status Read(const v1::RegroupFailureDef& def, MessageToMember* message) {
+  RegroupFailure failure{def.id(), {}};
+  TUTTI_RETURN_IF_ERROR(ReadFailure(def.reason(), &failure.reason));
+  *message = std::move(failure);
+  return OkStatus();
+}
+
+template <typename Def>
+void Write(const Note& note, Def* def) {
+  v1::NoteDef* const out = def->mutable_note();
+  out->set_topic(note.topic);
+  Write(note.from, out->mutable_from());
+  for (const MemberId& member : note.to) Write(member, out->add_to());
+  out->set_content(note.content);
+}
+
+template <typename Message>
+Status Read(const v1::NoteDef& def, Message* message) {
+  TUTTI_RETURN_IF_ERROR(CheckKey(def.topic()));
+  if (def.content().size() > kMaxNoteBytes) {
+    return InvalidArgument("a note about {} has {} bytes, at most {} are allowed",
+                           Quote(def.topic()), def.content().size(), kMaxNoteBytes);
+  }
+  Note note;
+  note.topic = def.topic();
+  TUTTI_RETURN_IF_ERROR(Read(def.from(), &note.from));
+  TUTTI_RETURN_IF_ERROR(ReadMembers(def.to(), &note.to));
+  note.content = def.content();
+  *message = std::move(note);
   return OkStatus();
 }
 
@@ -382,6 +540,9 @@ Status Decode(std::string_view bytes, MessageToCoordinator* message) {
     case v1::ToCoordinator::kSuspicion: return Read(def.suspicion(), message);
     case v1::ToCoordinator::kAbort: return Read(def.abort(), message);
     case v1::ToCoordinator::kGoodbye: return Read(def.goodbye(), message);
+    case v1::ToCoordinator::kRegroupPart: return Read(def.regroup_part(), message);
+    case v1::ToCoordinator::kRegroupWithdrawal: return Read(def.regroup_withdrawal(), message);
+    case v1::ToCoordinator::kNote: return Read(def.note(), message);
     case v1::ToCoordinator::CONTENT_NOT_SET: break;
   }
   return UnknownMessage();
@@ -399,6 +560,10 @@ Status Decode(std::string_view bytes, MessageToMember* message) {
     case v1::ToMember::kExchangeFailure: return Read(def.exchange_failure(), message);
     case v1::ToMember::kJobFailure: return Read(def.job_failure(), message);
     case v1::ToMember::kDeparture: return Read(def.departure(), message);
+    case v1::ToMember::kArrival: return Read(def.arrival(), message);
+    case v1::ToMember::kRegroupResult: return Read(def.regroup_result(), message);
+    case v1::ToMember::kRegroupFailure: return Read(def.regroup_failure(), message);
+    case v1::ToMember::kNote: return Read(def.note(), message);
     case v1::ToMember::CONTENT_NOT_SET: break;
   }
   return UnknownMessage();

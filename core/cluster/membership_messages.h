@@ -25,6 +25,7 @@ inline constexpr int64_t kMembershipMinor = 0;
 inline constexpr int64_t kMaxWorkers = 1024;
 inline constexpr size_t kMaxExchangeKeyBytes = 1024;
 inline constexpr size_t kMaxExchangePartBytes = size_t{64} << 10;
+inline constexpr size_t kMaxNoteBytes = size_t{16} << 10;
 
 struct Heartbeat {};
 
@@ -43,6 +44,11 @@ struct Gathering {
   Status misfit;  // OK: none is known
 };
 
+struct Departure {
+  int64_t worker = 0;
+  Status reason;
+};
+
 struct Welcome {
   uint64_t job_id = 0;
   int64_t minor = 0;
@@ -50,6 +56,9 @@ struct Welcome {
   std::vector<WorkerInfo> workers;  // in order
   int64_t silence_limit_ns = 0;
   int64_t heartbeat_interval_ns = 0;
+  bool elastic = false;
+  std::vector<MemberId> newcomers;  // who took a seat when the job ran already
+  std::vector<Departure> absent;
 };
 
 struct Refusal {
@@ -80,10 +89,12 @@ struct ExchangeFailure {
 struct Suspicion {
   int64_t worker = 0;
   std::string what;
+  uint64_t arrival = 0;
 };
 
 struct JobAbort {
   Status reason;
+  bool gives_up_worker_0 = false;
 };
 
 struct Goodbye {
@@ -94,15 +105,52 @@ struct JobFailure {
   Status reason;
 };
 
-struct Departure {
-  int64_t worker = 0;
+struct Arrival {
+  WorkerInfo info;
+  uint64_t arrival = 0;
+};
+
+struct RegroupPart {
+  uint64_t id = 0;
+  std::string name;
+  std::vector<MemberId> among;
+  bool all = false;
+  int64_t at_least = 0;
+  int64_t epoch = 0;
+  std::string part;
+};
+
+struct RegroupWithdrawal {
+  uint64_t id = 0;
   Status reason;
 };
 
+struct RegroupResult {
+  uint64_t id = 0;
+  int64_t epoch = 0;
+  std::vector<MemberId> members;
+  std::vector<std::string> parts;
+  bool last = false;
+};
+
+struct RegroupFailure {
+  uint64_t id = 0;
+  Status reason;
+};
+
+struct Note {
+  std::string topic;
+  MemberId from;
+  std::vector<MemberId> to;
+  std::string content;
+};
+
 using MessageToCoordinator = std::variant<Hello, Heartbeat, ExchangePart, ExchangeWithdrawal,
-                                          Suspicion, JobAbort, Goodbye>;
+                                          Suspicion, JobAbort, Goodbye, RegroupPart,
+                                          RegroupWithdrawal, Note>;
 using MessageToMember = std::variant<Refusal, Gathering, Welcome, Heartbeat, ExchangeResult,
-                                     ExchangeFailure, JobFailure, Departure>;
+                                     ExchangeFailure, JobFailure, Departure, Arrival,
+                                     RegroupResult, RegroupFailure, Note>;
 
 std::string Encode(const MessageToCoordinator& message);
 std::string Encode(const MessageToMember& message);

@@ -32,64 +32,96 @@ FileDescriptor OpenProcess(int64_t pid) {
 
 }  // namespace
 
-ProcessWatch::ProcessWatch(OnEnd on_end) : on_end_(std::move(on_end)) {}
+ProcessWatch::ProcessWatch(Environment& environment, const WorkerInfo& self, OnEnd on_end)
+    : environment_(environment), self_(self), on_end_(std::move(on_end)) {}
 
 ProcessWatch::~ProcessWatch() = default;
 
 Result<std::unique_ptr<ProcessWatch>> ProcessWatch::Start(Environment& environment,
                                                           const std::vector<WorkerInfo>& workers,
-                                                          const WorkerInfo& self, OnEnd on_end) {
-  std::unique_ptr<ProcessWatch> watch(new ProcessWatch(std::move(on_end)));
-  for (const WorkerInfo& info : workers) {
-    if (info.worker == self.worker || info.pid <= 0 || info.pid == self.pid) continue;
-    if (!SharesPids(info, self)) continue;
-    FileDescriptor process = OpenProcess(info.pid);
-    const bool ended = !process && errno == ESRCH;
-    if (!process && !ended) continue;
-    // Only now that the descriptor holds on to the process can nobody else take its number.
-    const std::optional<int64_t> start_time = process ? ProcessStartTime(info.pid) : std::nullopt;
-    if (start_time.has_value() && info.pid_start_time != 0 && *start_time != info.pid_start_time) {
-      process.Reset();
-    }
-    watch->watched_.push_back({info.worker, std::move(process)});
+                                                          const WorkerInfo& self, OnEnd on_end,
+                                                          const std::vector<uint64_t>& arrivals) {
+  std::unique_ptr<ProcessWatch> watch(new ProcessWatch(environment, self, std::move(on_end)));
+  for (size_t i = 0; i < workers.size(); ++i) {
+    TUTTI_RETURN_IF_ERROR(watch->Add(workers[i], i < arrivals.size() ? arrivals[i] : 0));
   }
-  watch->num_watched_ = watch->watched_.size();
-  if (watch->watched_.empty()) return watch;
-  watch->stop_ = FileDescriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!watch->stop_) return ErrnoStatus(errno, "process watch: eventfd");
-  TUTTI_ASSIGN_OR_RETURN(watch->thread_, environment.StartThread(
-                                             "tutti-watch", [raw = watch.get()] { raw->Work(); }));
   return watch;
+}
+
+Status ProcessWatch::Add(const WorkerInfo& info, uint64_t arrival) {
+  if (info.worker == self_.worker || info.pid <= 0 || info.pid == self_.pid) return OkStatus();
+  if (!SharesPids(info, self_)) return OkStatus();
+  FileDescriptor process = OpenProcess(info.pid);
+  const bool ended = !process && errno == ESRCH;
+  if (!process && !ended) return OkStatus();
+  // Only now that the descriptor holds on to the process can nobody else take its number.
+  const std::optional<int64_t> start_time = process ? ProcessStartTime(info.pid) : std::nullopt;
+  if (start_time.has_value() && info.pid_start_time != 0 && *start_time != info.pid_start_time) {
+    process.Reset();
+  }
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (stopping_) return OkStatus();
+  if (!thread_.joinable()) {
+    if (!wake_) wake_ = FileDescriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!wake_) return ErrnoStatus(errno, "process watch: eventfd");
+    TUTTI_ASSIGN_OR_RETURN(thread_,
+                           environment_.StartThread("tutti-watch", [this] { Work(); }));
+  }
+  watched_.push_back({{info.worker, arrival}, std::move(process)});
+  ++num_watched_;
+  Wake();
+  return OkStatus();
+}
+
+size_t ProcessWatch::num_watched() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return num_watched_;
+}
+
+void ProcessWatch::Wake() {
+  const uint64_t one = 1;
+  // The counter of an eventfd takes this at any time.
+  (void)!::write(wake_.get(), &one, sizeof(one));
 }
 
 void ProcessWatch::Work() {
   std::vector<pollfd> polled;
-  for (;;) {
+  std::vector<MemberId> ended;
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!stopping_) {
     polled.clear();
-    polled.push_back({stop_.get(), POLLIN, 0});
+    ended.clear();
+    polled.push_back({wake_.get(), POLLIN, 0});
     for (size_t i = 0; i < watched_.size();) {
       if (watched_[i].process) {
         polled.push_back({watched_[i].process.get(), POLLIN, 0});
         ++i;
         continue;
       }
-      const int64_t worker = watched_[i].worker;
+      ended.push_back(watched_[i].member);
       watched_.erase(watched_.begin() + static_cast<ptrdiff_t>(i));
-      on_end_(worker, "its process has ended");
     }
-    if (::poll(polled.data(), polled.size(), -1) < 0 && errno != EINTR) return;
-    if (polled[0].revents != 0) return;
-    for (size_t i = 0; i < watched_.size(); ++i) {
+    lock.unlock();
+    for (const MemberId& member : ended) on_end_(member, "its process has ended");
+    const bool failed = ::poll(polled.data(), polled.size(), -1) < 0 && errno != EINTR;
+    uint64_t count = 0;
+    if (polled[0].revents != 0) (void)!::read(wake_.get(), &count, sizeof(count));
+    lock.lock();
+    if (failed) return;
+    // More may have been added behind those that were polled.
+    for (size_t i = 0; i + 1 < polled.size(); ++i) {
       if (polled[i + 1].revents != 0) watched_[i].process.Reset();
     }
   }
 }
 
 Status ProcessWatch::Stop(const CallOptions& options) {
-  if (!thread_.joinable()) return OkStatus();
-  const uint64_t one = 1;
-  // The counter of an eventfd takes this at any time.
-  (void)!::write(stop_.get(), &one, sizeof(one));
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    stopping_ = true;
+    if (!thread_.joinable()) return OkStatus();
+    Wake();
+  }
   return thread_.Join(options);
 }
 

@@ -10,8 +10,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -29,31 +31,40 @@ class ProcessWatch {
  public:
   // Called once for each worker whose process has ended, on the watch's thread, with what was seen:
   // "its process has ended".
-  using OnEnd = std::function<void(int64_t worker, const std::string& what)>;
+  using OnEnd = std::function<void(const MemberId& member, const std::string& what)>;
 
-  // Starts the thread "tutti-watch" when there is anybody to watch.
+  // Starts the thread "tutti-watch" when there is anybody to watch. The arrival of `workers` is 0,
+  // unless `arrivals` has one for each.
   static Result<std::unique_ptr<ProcessWatch>> Start(Environment& environment,
                                                      const std::vector<WorkerInfo>& workers,
-                                                     const WorkerInfo& self, OnEnd on_end);
+                                                     const WorkerInfo& self, OnEnd on_end,
+                                                     const std::vector<uint64_t>& arrivals = {});
   ~ProcessWatch();
 
+  // Watches one more, if it can be watched. Any thread; after Stop it does nothing.
+  Status Add(const WorkerInfo& info, uint64_t arrival);
   // How many processes are, or were, watched.
-  size_t num_watched() const { return num_watched_; }
+  size_t num_watched() const;
   // Joins. Can be called again after it failed.
   Status Stop(const CallOptions& options);
 
  private:
   struct Watched {
-    int64_t worker;
+    MemberId member;
     FileDescriptor process;  // none: has ended already
   };
-  explicit ProcessWatch(OnEnd on_end);
+  ProcessWatch(Environment& environment, const WorkerInfo& self, OnEnd on_end);
   void Work();
+  void Wake();
 
+  Environment& environment_;
+  const WorkerInfo self_;
   const OnEnd on_end_;
+  mutable std::mutex mutex_;    // guards all below; of watched_, the thread alone removes
+  bool stopping_ = false;
   size_t num_watched_ = 0;
-  std::vector<Watched> watched_;  // the thread's
-  FileDescriptor stop_;           // an eventfd
+  std::deque<Watched> watched_;
+  FileDescriptor wake_;         // an eventfd
   Thread thread_;
 };
 

@@ -72,10 +72,10 @@ class ProcessWatchTest : public ::testing::Test {
   void Start(const std::vector<WorkerInfo>& workers) {
     Result<std::unique_ptr<ProcessWatch>> watch = ProcessWatch::Start(
         *environment_, workers, InfoOf(0, ReadProcessFacts()),
-        [this](int64_t worker, const std::string& what) {
+        [this](const MemberId& member, const std::string& what) {
           EXPECT_EQ(what, "its process has ended");
           std::lock_guard<std::mutex> lock(mutex_);
-          ended_.push_back(worker);
+          ended_.push_back(member.worker);
           changed_.notify_all();
         });
     ASSERT_TRUE(watch.ok()) << watch.status().ToString();

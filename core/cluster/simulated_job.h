@@ -44,7 +44,7 @@ class SimulatedWorker final : public Member::Observer {
         coordinator = std::make_unique<Coordinator>(
             world, network,
             Coordinator::Options{options.tasks, options.addresses, options.self.host,
-                                 options.timing});
+                                 options.timing, elastic});
         listening = network->Listen(options.addresses[0], coordinator->MakeAcceptor()).status();
         loop = std::make_unique<LoopConnection>(network);
         connect = [this](std::unique_ptr<ControlHandler> handler) {
@@ -92,10 +92,18 @@ class SimulatedWorker final : public Member::Observer {
   }
   void OnLeft(int64_t worker, const Status& reason) override {
     departures.emplace(worker, reason);
+    if (on_event) on_event(worker);
+  }
+  void OnArrived(const WorkerInfo& info, uint64_t arrival) override {
+    arrivals.emplace_back(MemberId{info.worker, arrival});
+  }
+  void OnNote(const Note& note) override {
+    if (on_note) on_note(note);
   }
 
   SimulatedEnvironment& world;
   Member::Options options;
+  bool elastic = false;  // worker 0's holds
   Ref<SimulatedControlNetwork> network;
   std::unique_ptr<LoopConnection> loop;
   std::unique_ptr<Coordinator> coordinator;
@@ -110,7 +118,10 @@ class SimulatedWorker final : public Member::Observer {
   int failures = 0;
   Status failure;
   int64_t failed_ns = kNeverNs;
-  std::map<int64_t, Status> departures;
+  std::map<int64_t, Status> departures;  // the first of each
+  std::vector<MemberId> arrivals;
+  std::function<void(int64_t)> on_event;
+  std::function<void(const Note&)> on_note;
   bool leaving = false;
   int64_t left_ns = kNeverNs;
   bool left = false;

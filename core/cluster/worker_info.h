@@ -3,6 +3,7 @@
 #ifndef TUTTI_CORE_CLUSTER_WORKER_INFO_H_
 #define TUTTI_CORE_CLUSTER_WORKER_INFO_H_
 
+#include <compare>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -24,6 +25,14 @@ struct WorkerInfo {
   std::string tcp_address;    // where its PeerListener accepts, "10.0.0.2:40123"
   std::string local_address;  // the same within one machine, "@tutti-..."
   std::string build;          // "tutti 0.1.0"
+};
+
+// Who has, or had, a seat: those with which the job began have the arrival 0, each process that takes
+// a seat of a running job has a number of its own.
+struct MemberId {
+  int64_t worker = 0;
+  uint64_t arrival = 0;
+  friend auto operator<=>(const MemberId&, const MemberId&) = default;
 };
 
 // "worker 1 (pid 4711)", or "worker 1 (pid 4711 on node-b)" when its host is not `from_host`.

@@ -27,7 +27,7 @@ class WatchedTransport final : public Transport {
         name_(std::move(name)),
         epoch_(epoch) {
     listener_ = cluster_->AddListener(
-        [this](int64_t worker, const Status& status) { OnEvent(worker, status); });
+        [this](const ClusterEvent& event) { OnEvent(event.worker, event.status); });
   }
   ~WatchedTransport() override { cluster_->RemoveListener(listener_); }
 
@@ -88,6 +88,7 @@ class WatchedTransport final : public Transport {
 
 Result<Ref<Communicator>> Communicator::Create(Ref<Cluster> cluster, std::string_view name,
                                                int64_t epoch, CollectiveTransport transport,
+                                               std::shared_ptr<const SelectorTable> table,
                                                const CallOptions& options) {
   Environment& environment = cluster->environment();
   TUTTI_RETURN_IF_ERROR(environment.CheckUsable("create communicator"));
@@ -95,6 +96,7 @@ Result<Ref<Communicator>> Communicator::Create(Ref<Cluster> cluster, std::string
   forming.name = std::string(name);
   forming.epoch = epoch;
   forming.transport = transport;
+  forming.table = std::move(table);
   forming.worker = cluster->worker();
   for (int64_t worker = 0; worker < cluster->num_workers(); ++worker) {
     forming.workers.push_back(cluster->info(worker));
