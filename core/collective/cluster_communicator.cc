@@ -1,8 +1,10 @@
 // A communicator between the workers of a job: a transport that the workers have formed
 // (group_forming.h), which the cluster tells of workers that die.
 
+#include <algorithm>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -18,14 +20,28 @@
 namespace tutti {
 namespace {
 
+// What its members know of a group.
+struct GroupFacts {
+  std::string name;
+  std::string label;  // empty: name and epoch tell it from others
+  int64_t epoch = 1;
+  CollectiveTransport transport = CollectiveTransport::kAuto;
+  std::shared_ptr<const SelectorTable> table;
+  std::vector<int64_t> workers;  // by rank
+  int64_t rank = 0;
+};
+
+using Exchange = decltype(GroupFormingOptions::exchange);
+
+// Forms the group with the other workers in it, who call it as well.
+Result<std::unique_ptr<Transport>> FormWatched(Ref<Cluster> cluster, GroupFacts facts,
+                                               Exchange exchange, const CallOptions& options);
+
 // Passes everything on, and ends the epoch when the job has failed.
 class WatchedTransport final : public Transport {
  public:
-  WatchedTransport(Ref<Cluster> cluster, FormedGroup group, std::string name, int64_t epoch)
-      : cluster_(std::move(cluster)),
-        group_(std::move(group)),
-        name_(std::move(name)),
-        epoch_(epoch) {
+  WatchedTransport(Ref<Cluster> cluster, FormedGroup group, GroupFacts facts)
+      : cluster_(std::move(cluster)), group_(std::move(group)), facts_(std::move(facts)) {
     listener_ = cluster_->AddListener(
         [this](const ClusterEvent& event) { OnEvent(event.worker, event.status); });
   }
@@ -36,6 +52,20 @@ class WatchedTransport final : public Transport {
     Status status = group_.transport->Execute(call);
     if (status.ok()) return status;
     return InCall(*call, std::move(status));
+  }
+  Result<std::unique_ptr<Transport>> Split(const SplitRequest& request,
+                                           const CallOptions& options) override {
+    GroupFacts part;
+    part.name = request.name;
+    part.label = Format("group {} epoch {} split {}", facts_.name, facts_.epoch, request.key);
+    part.epoch = request.epoch;
+    part.transport = facts_.transport;
+    part.table = facts_.table;
+    for (int64_t member : request.members) {
+      part.workers.push_back(facts_.workers[static_cast<size_t>(member)]);
+    }
+    part.rank = request.rank;
+    return FormWatched(cluster_, std::move(part), request.exchange, options);
   }
   Status Fail(Status error) override { return group_.transport->Fail(std::move(error)); }
   Status failure() const override { return group_.transport->failure(); }
@@ -48,6 +78,8 @@ class WatchedTransport final : public Transport {
   Status InCall(const CollectiveCall& call, Status status) const {
     const StatusDetail* lost = status.FindDetail("worker");
     if (lost == nullptr || status.FindDetail("op") != nullptr) return status;
+    const int64_t rank = RankOf(std::get<int64_t>(lost->value));
+    if (rank < 0) return status;
     const char* op = CollectiveOpName(call.header.op);
     std::string what;
     if (call.header.num_tensors > 0) {
@@ -60,29 +92,58 @@ class WatchedTransport final : public Transport {
     }
     return std::move(status)
         .WithPrefix(Format("{} #{}{} needs rank {}", op, call.sequence, what,
-                           std::get<int64_t>(lost->value)))
+                           rank))
         .With("op", op)
         .With("sequence", call.sequence);
+  }
+
+  // -1: the worker is not in the group.
+  int64_t RankOf(int64_t worker) const {
+    const auto it = std::find(facts_.workers.begin(), facts_.workers.end(), worker);
+    return it == facts_.workers.end() ? -1 : it - facts_.workers.begin();
   }
 
   void OnEvent(int64_t worker, const Status& status) {
     if (worker >= 0) {
       // Who leaves the job has closed its communicators before, and what it had to do for them is
       // done; otherwise the others would wait for it.
-      if (worker == cluster_->worker() || group_.has_left == nullptr || group_.has_left(worker)) {
+      const int64_t rank = RankOf(worker);
+      if (rank < 0 || rank == facts_.rank || group_.has_left == nullptr || group_.has_left(rank)) {
         return;
       }
     }
-    Status error = status.With("epoch", epoch_).With("communicator", name_);
+    Status error = status.With("epoch", facts_.epoch).With("communicator", facts_.name);
     group_.transport->Fail(std::move(error)).rep();
   }
 
   const Ref<Cluster> cluster_;
   const FormedGroup group_;
-  const std::string name_;
-  const int64_t epoch_;
+  const GroupFacts facts_;
   uint64_t listener_ = 0;
 };
+
+Result<std::unique_ptr<Transport>> FormWatched(Ref<Cluster> cluster, GroupFacts facts,
+                                               Exchange exchange, const CallOptions& options) {
+  Environment& environment = cluster->environment();
+  GroupFormingOptions forming;
+  forming.name = facts.name;
+  forming.label = facts.label;
+  forming.epoch = facts.epoch;
+  forming.transport = facts.transport;
+  forming.table = facts.table;
+  forming.worker = facts.rank;
+  for (int64_t worker : facts.workers) forming.workers.push_back(cluster->info(worker));
+  forming.secret = cluster->secret();
+  forming.listener = cluster->listener();
+  forming.exchange = std::move(exchange);
+  TUTTI_ASSIGN_OR_RETURN(
+      FormedGroup group,
+      FormGroup(Ref<Environment>::Retain(&environment), std::move(forming), options));
+  environment.log().Info(Format("communicator {}: worker {} of {} uses {}", facts.name,
+                                cluster->worker(), facts.workers.size(), group.kind));
+  return std::unique_ptr<Transport>(std::make_unique<WatchedTransport>(
+      std::move(cluster), std::move(group), std::move(facts)));
+}
 
 }  // namespace
 
@@ -92,30 +153,24 @@ Result<Ref<Communicator>> Communicator::Create(Ref<Cluster> cluster, std::string
                                                const CallOptions& options) {
   Environment& environment = cluster->environment();
   TUTTI_RETURN_IF_ERROR(environment.CheckUsable("create communicator"));
-  GroupFormingOptions forming;
-  forming.name = std::string(name);
-  forming.epoch = epoch;
-  forming.transport = transport;
-  forming.table = std::move(table);
-  forming.worker = cluster->worker();
+  GroupFacts facts;
+  facts.name = std::string(name);
+  facts.epoch = epoch;
+  facts.transport = transport;
+  facts.table = std::move(table);
   for (int64_t worker = 0; worker < cluster->num_workers(); ++worker) {
-    forming.workers.push_back(cluster->info(worker));
+    facts.workers.push_back(worker);
   }
-  forming.secret = cluster->secret();
-  forming.listener = cluster->listener();
-  forming.exchange = [&](std::string_view key, std::string bytes, const CallOptions& call) {
+  facts.rank = cluster->worker();
+  const int64_t rank = facts.rank;
+  const int64_t size = cluster->num_workers();
+  const auto exchange = [cluster](std::string_view key, std::string bytes,
+                                  const CallOptions& call) {
     return cluster->Exchange(key, std::move(bytes), call);
   };
-  TUTTI_ASSIGN_OR_RETURN(
-      FormedGroup group,
-      FormGroup(Ref<Environment>::Retain(&environment), std::move(forming), options));
-  environment.log().Info(Format("communicator {}: worker {} of {} uses {}", name,
-                                cluster->worker(), cluster->num_workers(), group.kind));
-  const int64_t rank = cluster->worker();
-  const int64_t size = cluster->num_workers();
-  auto watched = std::make_unique<WatchedTransport>(std::move(cluster), std::move(group),
-                                                    std::string(name), epoch);
-  return CreateOver(&environment, name, rank, size, epoch, std::move(watched));
+  TUTTI_ASSIGN_OR_RETURN(std::unique_ptr<Transport> formed,
+                         FormWatched(cluster, std::move(facts), exchange, options));
+  return CreateOver(&environment, name, rank, size, epoch, std::move(formed));
 }
 
 }  // namespace tutti

@@ -6,12 +6,14 @@
 
 namespace tutti {
 
-Ref<ClusterTeam> ClusterTeam::Create(Ref<Cluster> cluster, CollectiveTransport transport) {
-  return MakeRef<ClusterTeam>(std::move(cluster), transport);
+Ref<ClusterTeam> ClusterTeam::Create(Ref<Cluster> cluster, CollectiveTransport transport,
+                                     std::shared_ptr<const SelectorTable> table) {
+  return MakeRef<ClusterTeam>(std::move(cluster), transport, std::move(table));
 }
 
-ClusterTeam::ClusterTeam(Ref<Cluster> cluster, CollectiveTransport transport)
-    : cluster_(std::move(cluster)), transport_(transport) {}
+ClusterTeam::ClusterTeam(Ref<Cluster> cluster, CollectiveTransport transport,
+                         std::shared_ptr<const SelectorTable> table)
+    : cluster_(std::move(cluster)), transport_(transport), table_(std::move(table)) {}
 
 ClusterTeam::~ClusterTeam() = default;
 
@@ -36,7 +38,7 @@ Result<std::vector<std::string>> ClusterTeam::Exchange(std::string_view key, std
 
 Result<Ref<Communicator>> ClusterTeam::CreateCommunicator(std::string_view name, int64_t epoch,
                                                           const CallOptions& call) {
-  return Communicator::Create(cluster_, name, epoch, transport_, call);
+  return Communicator::Create(cluster_, name, epoch, transport_, table_, call);
 }
 
 Status ClusterTeam::failure() const { return cluster_->failure(); }

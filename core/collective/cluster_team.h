@@ -4,6 +4,7 @@
 #define TUTTI_CORE_COLLECTIVE_CLUSTER_TEAM_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,9 +20,10 @@ class Cluster;
 
 class ClusterTeam final : public WorkerTeam {
  public:
-  // `transport` is the same on all workers.
+  // `transport` is the same on all workers; of `table` (null: the built-in one) worker 0's holds.
   static Ref<ClusterTeam> Create(Ref<Cluster> cluster,
-                                 CollectiveTransport transport = CollectiveTransport::kAuto);
+                                 CollectiveTransport transport = CollectiveTransport::kAuto,
+                                 std::shared_ptr<const SelectorTable> table = nullptr);
 
   Cluster& cluster() const { return *cluster_; }
 
@@ -38,11 +40,13 @@ class ClusterTeam final : public WorkerTeam {
  private:
   template <typename T, typename... Args>
   friend Ref<T> MakeRef(Args&&... args);
-  ClusterTeam(Ref<Cluster> cluster, CollectiveTransport transport);
+  ClusterTeam(Ref<Cluster> cluster, CollectiveTransport transport,
+              std::shared_ptr<const SelectorTable> table);
   ~ClusterTeam() override;
 
   const Ref<Cluster> cluster_;
   const CollectiveTransport transport_;
+  const std::shared_ptr<const SelectorTable> table_;
 };
 
 }  // namespace tutti

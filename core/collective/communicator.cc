@@ -8,6 +8,7 @@
 #include "core/base/text.h"
 #include "core/collective/call_scope.h"
 #include "core/collective/future.h"
+#include "core/collective/local_family.h"
 #include "core/collective/local_group.h"
 #include "core/collective/local_transport.h"
 #include "core/collective/transport.h"
@@ -25,13 +26,14 @@ Result<std::vector<Ref<Communicator>>> Communicator::CreateLocal(Environment* en
   const std::string name = options.name.empty() ? "communicator" : options.name;
   const auto ranks = static_cast<int64_t>(size);
   const size_t cores = options.usable_cores != 0 ? options.usable_cores : UsableCores();
-  Ref<LocalGroup> group = MakeRef<LocalGroup>(Ref<Environment>::Retain(environment), name, ranks,
-                                              options.epoch, cores);
+  const auto family = std::make_shared<LocalFamily>(Ref<Environment>::Retain(environment), cores,
+                                                    options.table);
+  const Ref<LocalGroup> group = family->Make(name, ranks, options.epoch);
   std::vector<Ref<Communicator>> communicators;
   for (int64_t rank = 0; rank < ranks; ++rank) {
     TUTTI_ASSIGN_OR_RETURN(Ref<Communicator> communicator,
                            CreateOver(environment, name, rank, ranks, options.epoch,
-                                      std::make_unique<LocalTransport>(group, rank)));
+                                      std::make_unique<LocalTransport>(group, rank, family)));
     communicators.push_back(std::move(communicator));
   }
   return communicators;

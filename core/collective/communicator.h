@@ -65,6 +65,7 @@ namespace tutti {
 class Cluster;
 class Environment;
 class Future;
+class SelectorTable;
 class Transport;
 class Value;
 
@@ -74,6 +75,7 @@ class Communicator final : public Closable {
     std::string name;         // for messages; empty = "communicator"
     int64_t epoch = 1;        // of a group that is formed anew after an error: one more each time
     size_t usable_cores = 0;  // 0 = ask the system (affinity and cgroup quota)
+    std::shared_ptr<const SelectorTable> table;  // null: the built-in one
   };
 
   // `size` ranks within this process, in rank order, each to be used by a thread of its own.
@@ -87,9 +89,10 @@ class Communicator final : public Closable {
   // The rank of this process among the workers of its job: rank and worker are the same number.
   // Every worker calls it with the same name and epoch, each pair once; it waits for all of them.
   // It fails on every worker when it fails on one. While the communicator lives, a worker that dies
-  // ends the epoch.
+  // ends the epoch. `table`: rank 0's holds for all; null: the built-in one.
   static Result<Ref<Communicator>> Create(Ref<Cluster> cluster, std::string_view name,
                                           int64_t epoch, CollectiveTransport transport,
+                                          std::shared_ptr<const SelectorTable> table,
                                           const CallOptions& options);
   // One rank over a transport that reaches its peers, wherever they are.
   static Result<Ref<Communicator>> CreateOver(Environment* environment, std::string_view name,
@@ -189,7 +192,40 @@ class Communicator final : public Closable {
   Result<Ref<Future>> ReceiveAsync(int64_t from, const CallOptions& options, Tensor* tensor);
   Result<Ref<Future>> BarrierAsync(const CallOptions& options);
 
+  // ---- Groups ----
+
+  // Every rank calls it. Ranks of one color form a group of their own, ordered by key and then by
+  // rank; a negative color is in none and gets null. `name` is for messages; empty: one that says
+  // where the group comes from. A group that cannot be formed fails on all its ranks and leaves
+  // the other colors alone, as its later errors leave this communicator; but it is also a call of
+  // this communicator, whose deadline and cancellation end the epoch here. It has begun all calls
+  // of the rank that it consists of when it returns, so nothing may be issued meanwhile.
+  Result<Ref<Communicator>> Split(int64_t color, int64_t key, std::string_view name,
+                                  const CallOptions& options);
+
   // ---- The epoch ----
+
+  // Of an elastic job: the rank of this process among the workers that are there, in their order;
+  // who has come when the job ran already meets in it the others that call it, or Grow, with this
+  // name. Waits until so many are there, and all of them have come.
+  static Result<Ref<Communicator>> CreateOfPresent(Ref<Cluster> cluster, std::string_view name,
+                                                   int64_t at_least,
+                                                   CollectiveTransport transport,
+                                                   std::shared_ptr<const SelectorTable> table,
+                                                   const CallOptions& options);
+
+  // Ends the epoch gently: no rank begins another call, those that are under way may end, and those
+  // that wait for a rank that will not come fail with `reason` (an OK one becomes ABORTED). The
+  // others hear of it in the background. Never blocks.
+  void Revoke(Status reason);
+
+  // The next epoch, of the ranks that are left, in their old order: all of them call it. This epoch
+  // is revoked. An error tells of another death meanwhile, or that this call was given up: then
+  // all who are left call it again. The old communicator is still to be closed.
+  Result<Ref<Communicator>> Shrink(const CallOptions& options);
+  // The same with all workers that are there, in their order: newcomers call CreateOfPresent. Waits
+  // until there are `at_least`. A group of some of the workers only cannot grow.
+  Result<Ref<Communicator>> Grow(int64_t at_least, const CallOptions& options);
 
   // Ends the epoch: calls that wait and later ones fail on every rank with `reason` (an OK one
   // becomes ABORTED). The first error stays. Never blocks.
@@ -217,6 +253,7 @@ class Communicator final : public Closable {
   Result<Ref<Future>> Issue(CollectiveOp op, int64_t peer, const CallOptions& options,
                             Status arguments, AsyncBody body);
   Status StartWorker();
+  Result<Ref<Communicator>> Renew(bool grow, int64_t at_least, const CallOptions& options);
   Status CheckNotClosing(const char* what) const;
   // The number of the call that is to be issued now, if it is no transfer.
   int64_t NextNumber();
@@ -228,6 +265,7 @@ class Communicator final : public Closable {
   const std::unique_ptr<Transport> transport_;
   const int64_t flight_subject_;  // of the flight recorder: this rank of this group
   std::atomic<int64_t> sequence_{0};
+  std::atomic<int64_t> num_splits_{0};
   CallQueue calls_;
   std::atomic<bool> in_transfer_{false};  // while a call runs: it is a send or receive
   // Sends to and receives from each peer that there was one with; of the call that has its turn.

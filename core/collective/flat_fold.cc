@@ -41,14 +41,15 @@ class Inputs {
 
 }  // namespace
 
-bool FitsFlatFold(const LocalGroup& group, const CallHeader& header) {
+bool ChoosesFlatFold(const LocalGroup& group, const CallHeader& header) {
   const size_t room = group.copied_input_bytes();
   size_t bytes = 0;
   for (size_t i = 0; i < header.num_tensors; ++i) {
     bytes += RoundUp(InputBytes(header.tensor(i)));
     if (bytes > room) return false;
   }
-  return true;
+  return group.selector().Chooses(CollectiveAlgorithm::kFlatFold, header.op,
+                                  static_cast<int64_t>(bytes));
 }
 
 Status FlatFold(LocalGroup& group, int64_t rank, const CollectiveCall& call) {

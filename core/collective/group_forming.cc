@@ -32,17 +32,20 @@ namespace {
 constexpr uint8_t kWentWell = 0;
 constexpr uint8_t kFailed = 1;
 constexpr size_t kMaxReasonBytes = 200;
+// Transport and hash of the table; the table's own rows follow.
+constexpr size_t kFactsBytes = 1 + sizeof(uint64_t);
 // What a peer has announced takes no longer, or the peer is in trouble of its own.
 constexpr int64_t kStepLimitNs = 30 * kSecondNs;
 constexpr const char* kTransportNames[] = {"auto", "shared_memory", "tcp"};
 
 // Names become parts of keys and purposes, whose length is limited.
 std::string LabelOf(const GroupFormingOptions& options) {
-  std::string name = options.name;
+  const bool has_label = !options.label.empty();
+  std::string name = has_label ? options.label : options.name;
   if (name.size() > 100) {
     name = Format("{}~{:08x}", name.substr(0, 100), Crc32c(name.data(), name.size()));
   }
-  return Format("group {} epoch {}", name, options.epoch);
+  return has_label ? name : Format("group {} epoch {}", name, options.epoch);
 }
 
 std::string EncodeToken(uint64_t token) {
@@ -60,7 +63,8 @@ class GroupForming {
         rank_(options_.worker),
         size_(static_cast<int64_t>(options_.workers.size())),
         label_(LabelOf(options_)),
-        spin_(ReplicasFitCores(options_.workers)) {
+        spin_(ReplicasFitCores(options_.workers)),
+        table_(options_.table ? options_.table : SelectorTable::BuiltIn()) {
     for (const WorkerInfo& info : options_.workers) {
       const std::string& here = options_.workers[static_cast<size_t>(rank_)].host;
       descriptions_.push_back(
@@ -102,8 +106,8 @@ class GroupForming {
   std::string DescribeMachines() const {
     for (int64_t rank = 1; rank < size_; ++rank) {
       if (!SameMachine(0, rank)) {
-        return Format("worker 0 runs on {} and worker {} on {}", Info(0).host, rank,
-                      Info(rank).host);
+        return Format("worker {} runs on {} and worker {} on {}", Info(0).worker, Info(0).host,
+                      Info(rank).worker, Info(rank).host);
       }
     }
     return Format("there are {} workers and a segment serves {}", size_, kSharedMaxRanks);
@@ -125,7 +129,7 @@ class GroupForming {
       bytes.append(facts);
     } else {
       const Status named = own.WithPrefix(Describe(rank_));
-      AppendStatus(named.With("rank", rank_).With("worker", rank_), &bytes);
+      AppendStatus(named.With("rank", rank_).With("worker", Info(rank_).worker), &bytes);
     }
     Result<std::vector<std::string>> all =
         options_.exchange(Format("{}: {}", label_, stage), std::move(bytes), call_);
@@ -172,9 +176,7 @@ class GroupForming {
   // ---- Stages ----
 
   Status AgreeOnFacts() {
-    std::string facts;
-    WireWriter writer(&facts);
-    writer.Put(static_cast<uint8_t>(options_.transport));
+    const std::string facts = EncodeFacts(*table_) + table_->OwnRows();
     Status own;
     if (size_ > 1 && options_.listener == nullptr) {
       own = FailedPrecondition("no peer can connect here, which forming a group takes");
@@ -182,21 +184,47 @@ class GroupForming {
     TUTTI_ASSIGN_OR_RETURN(const std::vector<std::string> all, Tell("facts", own, facts));
     for (int64_t rank = 0; rank < size_; ++rank) {
       const std::string& told = all[static_cast<size_t>(rank)];
-      if (told == all[0]) continue;
+      if (told.size() >= kFactsBytes && told[0] == all[0][0]) continue;
       const auto name = [](const std::string& text) {
-        const size_t number = text.size() == 1 ? static_cast<size_t>(text[0]) : 3;
+        const size_t number = text.size() >= kFactsBytes ? static_cast<size_t>(text[0]) : 3;
         return number < 3 ? kTransportNames[number] : "of another version";
       };
       return InvalidArgument(
-          "{}: the transport of worker 0 is {}, of worker {} {}; set the same on all", label_,
-          name(all[0]), rank, name(told));
+          "{}: the transport of worker {} is {}, of worker {} {}; set the same on all", label_,
+          Info(0).worker, name(all[0]), Info(rank).worker, name(told));
     }
+    const bool differ = std::any_of(all.begin(), all.end(),
+                                    [&](const std::string& told) { return told != all[0]; });
+    return differ ? Tell("table", TakeTable(all[0]), "").status() : OkStatus();
+  }
+
+  // Rank 0's table, from its facts.
+  Status TakeTable(std::string_view facts) {
+    if (facts == EncodeFacts(*table_) + table_->OwnRows()) return OkStatus();
+    TUTTI_ASSIGN_OR_RETURN(
+        table_, SelectorTable::Parse(facts.substr(kFactsBytes), "collective table of worker 0"));
+    if (facts.substr(0, kFactsBytes) != EncodeFacts(*table_)) {
+      return FailedPrecondition(
+          "worker 0 chooses algorithms by built-in rows that are not those here; run the same "
+          "version of the library on all");
+    }
+    environment_->log().Info(
+        Format("{}: worker 0 has another collective table than this one; its table holds for all",
+               label_));
     return OkStatus();
+  }
+  std::string EncodeFacts(const SelectorTable& table) const {
+    std::string facts;
+    WireWriter writer(&facts);
+    writer.Put(static_cast<uint8_t>(options_.transport));
+    writer.Put(table.hash());
+    return facts;
   }
 
   Result<FormedGroup> FormAlone() {
     Ref<LocalGroup> group =
-        MakeRef<LocalGroup>(environment_, options_.name, 1, options_.epoch, UsableCores());
+        MakeRef<LocalGroup>(environment_, options_.name, 1, options_.epoch, UsableCores(),
+                            table_.get());
     FormedGroup formed;
     formed.transport = std::make_unique<LocalTransport>(std::move(group), 0);
     formed.kind = "one rank";
@@ -206,12 +234,13 @@ class GroupForming {
   Result<FileDescriptor> Connect(int64_t to, const std::string& address, std::string_view stage) {
     PeerPurpose purpose;
     purpose.name = Format("{} {}", label_, stage);
-    purpose.from = rank_;
-    purpose.to = to;
+    purpose.from = Info(rank_).worker;
+    purpose.to = Info(to).worker;
     return ConnectPeer(*environment_, options_.secret, address, purpose, Soon());
   }
   Result<FileDescriptor> Accept(int64_t from, std::string_view stage) {
-    return options_.listener->Accept(Format("{} {}", label_, stage), from, Soon());
+    return options_.listener->Accept(Format("{} {}", label_, stage), Info(from).worker,
+                                     Soon());
   }
 
   // All ranks in one segment; leaves the transport empty when that does not work for somebody.
@@ -274,6 +303,7 @@ class GroupForming {
     options.size = size_;
     options.epoch = options_.epoch;
     options.spin = spin_;
+    options.table = table_;
     options.describe_peer = [descriptions = descriptions_](int64_t rank) {
       return descriptions[static_cast<size_t>(rank)];
     };
@@ -300,6 +330,10 @@ class GroupForming {
     options.epoch = options_.epoch;
     options.spin = spin_;
     options.descriptions = descriptions_;
+    options.table = table_;
+    for (const std::string& rings : have_ring_) {
+      if (rings.find('1') != std::string::npos) options.locality = Locality::kMixed;
+    }
     std::map<std::string, int> kinds;
     for (const std::unique_ptr<Link>& link : links_) {
       if (link) ++kinds[link->kind()];
@@ -443,6 +477,7 @@ class GroupForming {
   const int64_t size_;
   const std::string label_;
   const bool spin_;
+  std::shared_ptr<const SelectorTable> table_;
   std::vector<std::string> descriptions_;
   std::string segment_problem_;
   std::vector<std::unique_ptr<Link>> links_;

@@ -4,7 +4,8 @@
 // tells all others what came of it; what all do next follows from what all have told, and from
 // nothing else, so that they never disagree:
 //
-//   facts      all want the same kind of transport; who shares a machine is known from the cluster
+//   facts      all want the same kind of transport; who shares a machine is known from the cluster;
+//              all choose algorithms by rank 0's table
 //   segment    when all are on one machine: rank 0 makes a segment and passes it to all over Unix
 //              sockets. When everyone has taken its place in it, that is the transport
 //   rings      otherwise each pair on one machine tries a ring in shared memory
@@ -31,6 +32,7 @@
 #include "core/cluster/job_secret.h"
 #include "core/cluster/worker_info.h"
 #include "core/collective/collective_transport.h"
+#include "core/collective/selector.h"
 #include "core/collective/transport.h"
 
 namespace tutti {
@@ -41,9 +43,13 @@ class PeerListener;
 struct GroupFormingOptions {
   std::string name;
   int64_t epoch = 1;
+  // Tells what belongs to this group from what belongs to others; empty: name and epoch do.
+  std::string label;
   CollectiveTransport transport = CollectiveTransport::kAuto;
+  // Rank 0's holds for all, so that they need not be the same; null: the built-in one.
+  std::shared_ptr<const SelectorTable> table;
 
-  int64_t worker = 0;  // this process; its rank
+  int64_t worker = 0;  // this process: its rank, which is its place in `workers`
   std::vector<WorkerInfo> workers;
   JobSecret secret;
   PeerListener* listener = nullptr;

@@ -22,6 +22,7 @@
 #include "core/base/ref.h"
 #include "core/base/status.h"
 #include "core/collective/link.h"
+#include "core/collective/selector.h"
 #include "core/collective/transport.h"
 
 namespace tutti {
@@ -40,6 +41,9 @@ class LinkTransport final : public Transport {
     bool spin = false;
     // "worker 1, pid 4711" by rank, for messages; may be empty.
     std::vector<std::string> descriptions;
+    // How algorithms are chosen; the same on all ranks. Null: the built-in table.
+    std::shared_ptr<const SelectorTable> table;
+    Locality locality = Locality::kTcp;  // kMixed where any two ranks of the group share memory
   };
 
   // `links` by rank; the own one is null. Not for simulations: links are real sockets.

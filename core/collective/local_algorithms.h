@@ -13,7 +13,7 @@
 namespace tutti {
 
 // flat_fold.cc
-bool FitsFlatFold(const LocalGroup& group, const CallHeader& header);
+bool ChoosesFlatFold(const LocalGroup& group, const CallHeader& header);
 Status FlatFold(LocalGroup& group, int64_t rank, const CollectiveCall& call);
 
 // slice_and_share.cc

@@ -29,8 +29,9 @@ constexpr int kSpinRounds = 200;
 // meet three to five times faster so than through the futex.
 constexpr int kYieldRounds = 8;
 
-// The entries of all ranks together keep about so many bytes of copied input per parity.
-constexpr size_t kCopiedInputBudget = 16384;
+// The entries of all ranks together keep so many bytes of copied input per parity, at most, unless
+// ranks are so many that they have but the least.
+constexpr size_t kCopiedInputBudget = size_t{4} << 20;
 constexpr size_t kLeastCopiedInput = 256;
 
 uint64_t ArrivedAt(int64_t sequence) { return static_cast<uint64_t>(sequence) << kSequenceShift; }
@@ -44,21 +45,28 @@ void Pause() {
 #endif
 }
 
-size_t CopiedInputBytes(int64_t size) {
-  const size_t share = kCopiedInputBudget / static_cast<size_t>(size) / 64 * 64;
-  return std::max(share, kLeastCopiedInput);
+// Room for what the selector may want to fold flat.
+size_t CopiedInputBytes(int64_t size, const Selector& selector) {
+  int64_t most = 0;
+  for (const CollectiveOp op :
+       {CollectiveOp::kAllReduce, CollectiveOp::kReduce, CollectiveOp::kReduceScatter}) {
+    most = std::max(most, selector.MostBytes(op, CollectiveAlgorithm::kFlatFold));
+  }
+  const size_t share = kCopiedInputBudget / static_cast<size_t>(size);
+  return std::max(std::min(static_cast<size_t>(most), share) / 64 * 64, kLeastCopiedInput);
 }
 
 }  // namespace
 
 LocalGroup::LocalGroup(Ref<Environment> environment, std::string name, int64_t size, int64_t epoch,
-                       size_t usable_cores)
+                       size_t usable_cores, const SelectorTable* table)
     : environment_(std::move(environment)),
       name_(std::move(name)),
       size_(size),
       epoch_(epoch),
       spin_rounds_(static_cast<size_t>(size) <= usable_cores ? kSpinRounds : 0),
-      copied_input_bytes_(CopiedInputBytes(size)),
+      selector_(table, Locality::kInProcess, size),
+      copied_input_bytes_(CopiedInputBytes(size, selector_)),
       copied_inputs_(copied_input_bytes_ * 2 * static_cast<size_t>(size) + 64),
       ranks_(std::make_unique<Rank[]>(static_cast<size_t>(size))) {
   const auto address = reinterpret_cast<uintptr_t>(copied_inputs_.data());

@@ -42,6 +42,7 @@
 #include "core/base/ref.h"
 #include "core/base/status.h"
 #include "core/collective/call_header.h"
+#include "core/collective/selector.h"
 #include "core/collective/transport.h"
 
 namespace tutti {
@@ -65,11 +66,12 @@ class LocalGroup final : public RefCounted {
   // Longer waits are logged once, saying where every rank is.
   static constexpr int64_t kLogWaitNs = 30 * kSecondNs;
 
-  // `usable_cores`: ranks spin when each can have one.
+  // `usable_cores`: ranks spin when each can have one. `table`: null is the built-in one.
   LocalGroup(Ref<Environment> environment, std::string name, int64_t size, int64_t epoch,
-             size_t usable_cores);
+             size_t usable_cores, const SelectorTable* table = nullptr);
 
   int64_t size() const noexcept { return size_; }
+  const Selector& selector() const noexcept { return selector_; }
   // How much input a call may leave with each entry instead of sharing its own memory.
   size_t copied_input_bytes() const noexcept { return copied_input_bytes_; }
 
@@ -164,6 +166,7 @@ class LocalGroup final : public RefCounted {
   const int64_t size_;
   const int64_t epoch_;
   const int spin_rounds_;
+  const Selector selector_;
   const size_t copied_input_bytes_;
   std::vector<std::byte> copied_inputs_;
   std::unique_ptr<Rank[]> ranks_;

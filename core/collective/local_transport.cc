@@ -1,17 +1,32 @@
-// Chooses the algorithm. The choice depends on the header alone, so that all ranks make the same.
+// Chooses the algorithm. The choice depends on header and table alone, so that all ranks make
+// the same.
 
 #include "core/collective/local_transport.h"
 
+#include <string>
 #include <utility>
 
+#include "core/base/text.h"
 #include "core/collective/local_algorithms.h"
 
 namespace tutti {
 
-LocalTransport::LocalTransport(Ref<LocalGroup> group, int64_t rank)
-    : group_(std::move(group)), rank_(rank) {}
+LocalTransport::LocalTransport(Ref<LocalGroup> group, int64_t rank,
+                               std::shared_ptr<LocalFamily> family)
+    : group_(std::move(group)), rank_(rank), family_(std::move(family)) {}
 
 LocalTransport::~LocalTransport() = default;
+
+Result<std::unique_ptr<Transport>> LocalTransport::Split(const SplitRequest& request,
+                                                         const CallOptions& options) {
+  if (family_ == nullptr) return Transport::Split(request, options);
+  // The members hold this group, so that its address is no other's.
+  const std::string key = Format("{} {}", static_cast<const void*>(group_.get()), request.key);
+  Ref<LocalGroup> group = family_->Join(
+      key, request.name, static_cast<int64_t>(request.members.size()), request.epoch);
+  return std::unique_ptr<Transport>(
+      std::make_unique<LocalTransport>(std::move(group), request.rank, family_));
+}
 
 Status LocalTransport::Execute(CollectiveCall* call) {
   TUTTI_RETURN_IF_ERROR(group_->failure());
@@ -25,12 +40,14 @@ Status LocalTransport::Execute(CollectiveCall* call) {
     case CollectiveOp::kBarrier:
       return group_->Meet(rank_, *call, LocalGroup::Access::kOwnMemory);
     case CollectiveOp::kAllReduce:
-      return FitsFlatFold(*group_, call->header) ? FlatFold(*group_, rank_, *call)
-                                                 : SliceAndShareAllReduce(*group_, rank_, *call);
+      return ChoosesFlatFold(*group_, call->header)
+                 ? FlatFold(*group_, rank_, *call)
+                 : SliceAndShareAllReduce(*group_, rank_, *call);
     case CollectiveOp::kReduce:
     case CollectiveOp::kReduceScatter:
-      return FitsFlatFold(*group_, call->header) ? FlatFold(*group_, rank_, *call)
-                                                 : SliceFold(*group_, rank_, *call);
+      return ChoosesFlatFold(*group_, call->header)
+                 ? FlatFold(*group_, rank_, *call)
+                 : SliceFold(*group_, rank_, *call);
     case CollectiveOp::kAllGather:
       return call->header.uneven ? ConcatGather(*group_, rank_, call)
                                  : Pull(*group_, rank_, *call);

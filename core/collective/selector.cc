@@ -353,6 +353,11 @@ Result<std::shared_ptr<const SelectorTable>> SelectorTable::Parse(std::string_vi
   std::shared_ptr<SelectorTable> table(new SelectorTable());
   TUTTI_RETURN_IF_ERROR(ParseRows(text, origin, &table->rows_));
   table->num_own_rows_ = table->rows_.size();
+  if (table->num_own_rows_ > kMostOwnRows) {
+    return InvalidArgument("{}: {} rows; at most {}, leave out those that others cover", origin,
+                           table->num_own_rows_, kMostOwnRows)
+        .With("file", origin);
+  }
   const std::vector<SelectorRow>& built_in = BuiltInRows();
   table->rows_.insert(table->rows_.end(), built_in.begin(), built_in.end());
   table->hash_ = Hash(TextOf(table->rows_));

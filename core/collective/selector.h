@@ -35,7 +35,8 @@
 
 namespace tutti {
 
-// How the ranks of a group reach each other; the names are those of Transport::name().
+// How the ranks of a group reach each other. kTcp are links by TCP alone, kMixed links of which some,
+// or all, are rings in memory.
 enum class Locality : int32_t { kInProcess = 0, kSharedMemory = 1, kTcp = 2, kMixed = 3 };
 const char* LocalityName(Locality locality);
 
@@ -71,9 +72,12 @@ class SelectorTable {
   static std::shared_ptr<const SelectorTable> BuiltIn();
   // Rows as above, a line or what stands between two semicolons each, "#" beginning a comment;
   // before the built-in ones. `origin` ("a file's path") is for messages: INVALID_ARGUMENT names
-  // the line, what it says and what is allowed there.
+  // the line, what it says and what is allowed there, or that there are more rows than kMostOwnRows.
   static Result<std::shared_ptr<const SelectorTable>> Parse(std::string_view text,
                                                             std::string_view origin);
+
+  // They travel to the other ranks.
+  static constexpr size_t kMostOwnRows = 500;
 
   std::span<const SelectorRow> rows() const { return rows_; }
   // How many of them, at the beginning, are not built in.

@@ -12,20 +12,17 @@
 
 namespace tutti {
 
-// shared_flat_fold.cc. Whether it is the faster one is the same on all ranks.
-bool FitsSharedFlatFold(int64_t size, const SharedPayload& payload);
+// shared_flat_fold.cc: what a rank's block has room for.
 Status SharedFlatFold(SharedGroup& group, const SharedPayload& payload, const CollectiveCall& call);
 
-// shared_slice_and_share.cc: all_reduce, and reduce
+// shared_slice_and_share.cc: all_reduce, and reduce, in slices of at most that size.
 Status SharedSliceAndShare(SharedGroup& group, const SharedPayload& payload,
-                           const CollectiveCall& call);
+                           int64_t most_slice_bytes, const CollectiveCall& call);
 
 // shared_broadcast.cc
 Status SharedBroadcast(SharedGroup& group, const CollectiveCall& call);
 
-// shared_slice_fold.cc: reduce_scatter, and reduce where the root had better fold alone. Whether it
-// had is the same on all ranks.
-bool FitsSharedRootFold(int64_t size, const SharedPayload& payload);
+// shared_slice_fold.cc: reduce_scatter, and reduce where the root had better fold alone.
 Status SharedSliceFold(SharedGroup& group, const CollectiveCall& call);
 
 // shared_move.cc: scatter, all_gather into a given tensor, all_to_all

@@ -36,6 +36,7 @@
 #include "core/base/ref.h"
 #include "core/base/status.h"
 #include "core/collective/call_header.h"
+#include "core/collective/selector.h"
 #include "core/collective/shared_layout.h"
 #include "core/collective/shared_segment.h"
 #include "core/collective/shared_spin.h"
@@ -52,6 +53,7 @@ struct SharedGroupOptions {
   int64_t size = 1;   // at most kSharedMaxRanks
   int64_t epoch = 1;
   bool spin = false;  // the same on all ranks: whether each can have a core
+  std::shared_ptr<const SelectorTable> table;  // the same on all ranks; null: the built-in one
   // "worker 1, pid 4711" of a rank, for messages; may be null.
   std::function<std::string(int64_t rank)> describe_peer;
 };

@@ -27,6 +27,7 @@ class SharedPayload {
   }
 
   int64_t granules() const { return granules_; }
+  int64_t bytes() const { return granules_ * kGranuleBytes; }
 
   // piece(tensor, first element, elements, bytes from the beginning of the range), for each part of
   // a tensor in granules [begin, end).

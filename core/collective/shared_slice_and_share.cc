@@ -38,7 +38,6 @@ constexpr int64_t kRoundsInBlock = 3;
 // Of a slice of one round: large enough that meeting costs little, small enough to overlap several
 // rounds, and to stay in the second-level cache.
 constexpr int64_t kLeastSliceBytes = 16 << 10;
-constexpr int64_t kMostSliceBytes = 128 << 10;
 constexpr int64_t kWantedRounds = 4;
 // A slice is folded in pieces that stay in the first-level cache until they have been copied.
 constexpr int64_t kPieceBytes = 16 << 10;
@@ -46,13 +45,14 @@ constexpr int64_t kStreamedBytes = 8 << 20;
 
 class SliceAndShare {
  public:
-  SliceAndShare(SharedGroup& group, const SharedPayload& payload, const CollectiveCall& call)
+  SliceAndShare(SharedGroup& group, const SharedPayload& payload, int64_t most_slice_bytes,
+                const CollectiveCall& call)
       : group_(group), payload_(payload), call_(call) {
     const int64_t ranks = group.size();
     const auto room = static_cast<int64_t>(SharedLayout::kBlockBytes) / (kRoundsInBlock * ranks);
     const int64_t wanted = payload.granules() * kGranuleBytes / (kWantedRounds * ranks);
     const int64_t most =
-        std::min(room, std::clamp(wanted, kLeastSliceBytes, kMostSliceBytes)) / kGranuleBytes;
+        std::min(room, std::clamp(wanted, kLeastSliceBytes, most_slice_bytes)) / kGranuleBytes;
     rounds_ = std::max<int64_t>((payload.granules() + most * ranks - 1) / (most * ranks), 1);
     // Rounds of equal size.
     slice_ = (payload.granules() + rounds_ * ranks - 1) / (rounds_ * ranks);
@@ -204,8 +204,8 @@ class SliceAndShare {
 }  // namespace
 
 Status SharedSliceAndShare(SharedGroup& group, const SharedPayload& payload,
-                           const CollectiveCall& call) {
-  return SliceAndShare(group, payload, call).Run();
+                           int64_t most_slice_bytes, const CollectiveCall& call) {
+  return SliceAndShare(group, payload, most_slice_bytes, call).Run();
 }
 
 }  // namespace tutti

@@ -28,11 +28,6 @@ constexpr int64_t kWantedRounds = 4;
 constexpr int64_t kPieceBytes = 16 << 10;
 constexpr int64_t kStreamedBytes = 8 << 20;
 
-// A root that folds alone reads all inputs; in slices it reads one and copies the folded ones. So
-// slices are faster from this many ranks on, where what they cost is not the meetings.
-constexpr int64_t kLeastSlicedRanks = 4;
-constexpr int64_t kMostRootFoldedBytes = 64 << 10;  // all ranks together
-
 class SliceFold {
  public:
   SliceFold(SharedGroup& group, const CollectiveCall& call)
@@ -137,11 +132,6 @@ class SliceFold {
 };
 
 }  // namespace
-
-bool FitsSharedRootFold(int64_t size, const SharedPayload& payload) {
-  return size < kLeastSlicedRanks ||
-         payload.granules() * kGranuleBytes * size <= kMostRootFoldedBytes;
-}
 
 Status SharedSliceFold(SharedGroup& group, const CollectiveCall& call) {
   return SliceFold(group, call).Run();

@@ -1,5 +1,5 @@
-// Chooses the algorithm. The choice depends on header and size of the group alone, so that all
-// ranks make the same.
+// Chooses the algorithm. The choice depends on header and table alone, so that all ranks make the
+// same.
 
 #include "core/collective/shared_transport.h"
 
@@ -14,15 +14,19 @@ namespace tutti {
 Result<std::unique_ptr<SharedTransport>> SharedTransport::Create(Ref<Environment> environment,
                                                                  Ref<SharedSegment> segment,
                                                                  SharedGroupOptions options) {
+  const std::shared_ptr<const SelectorTable> table = options.table;
   TUTTI_ASSIGN_OR_RETURN(
       std::unique_ptr<SharedGroup> group,
       SharedGroup::Create(environment, std::move(segment), std::move(options)));
   return std::unique_ptr<SharedTransport>(
-      new SharedTransport(std::move(environment), std::move(group)));
+      new SharedTransport(std::move(environment), std::move(group), table.get()));
 }
 
-SharedTransport::SharedTransport(Ref<Environment> environment, std::unique_ptr<SharedGroup> group)
-    : environment_(std::move(environment)), group_(std::move(group)) {}
+SharedTransport::SharedTransport(Ref<Environment> environment, std::unique_ptr<SharedGroup> group,
+                                 const SelectorTable* table)
+    : environment_(std::move(environment)),
+      group_(std::move(group)),
+      selector_(table, Locality::kSharedMemory, group_->size()) {}
 
 SharedTransport::~SharedTransport() = default;
 
@@ -37,17 +41,19 @@ Status SharedTransport::Execute(CollectiveCall* call) {
       return OkStatus();
     case CollectiveOp::kAllReduce: {
       const SharedPayload payload(call->header);
-      return FitsSharedFlatFold(group_->size(), payload)
+      const Selector::Choice choice = selector_.Choose(CollectiveOp::kAllReduce, payload.bytes());
+      return choice.algorithm == CollectiveAlgorithm::kFlatFold
                  ? SharedFlatFold(*group_, payload, *call)
-                 : SharedSliceAndShare(*group_, payload, *call);
+                 : SharedSliceAndShare(*group_, payload, choice.chunk_bytes, *call);
     }
     case CollectiveOp::kBroadcast:
       return SharedBroadcast(*group_, *call);
     case CollectiveOp::kReduce: {
       const SharedPayload payload(call->header);
-      return FitsSharedRootFold(group_->size(), payload)
+      const Selector::Choice choice = selector_.Choose(CollectiveOp::kReduce, payload.bytes());
+      return choice.algorithm == CollectiveAlgorithm::kSliceFold
                  ? SharedSliceFold(*group_, *call)
-                 : SharedSliceAndShare(*group_, payload, *call);
+                 : SharedSliceAndShare(*group_, payload, choice.chunk_bytes, *call);
     }
     case CollectiveOp::kReduceScatter:
       return SharedSliceFold(*group_, *call);

@@ -22,6 +22,7 @@
 
 #include "core/base/ref.h"
 #include "core/base/status.h"
+#include "core/collective/selector.h"
 #include "core/collective/shared_group.h"
 #include "core/collective/shared_segment.h"
 #include "core/collective/transport.h"
@@ -51,10 +52,12 @@ class SharedTransport final : public Transport {
   bool HasLeft(int64_t rank) const noexcept { return group_->HasLeft(rank); }
 
  private:
-  SharedTransport(Ref<Environment> environment, std::unique_ptr<SharedGroup> group);
+  SharedTransport(Ref<Environment> environment, std::unique_ptr<SharedGroup> group,
+                  const SelectorTable* table);
 
   const Ref<Environment> environment_;
   const std::unique_ptr<SharedGroup> group_;
+  const Selector selector_;
   std::atomic<bool> flight_record_claimed_{false};
 };
 

@@ -68,10 +68,11 @@ Status ClusterSeat::CheckCurrent(const Cluster& cluster) const {
       "another one was joined");
 }
 
-Result<Ref<ClusterTeam>> ClusterSeat::Team(const Cluster& cluster, CollectiveTransport transport) {
+Result<Ref<ClusterTeam>> ClusterSeat::Team(const Cluster& cluster, CollectiveTransport transport,
+                                           std::shared_ptr<const SelectorTable> table) {
   std::lock_guard<std::mutex> lock(mutex_);
   TUTTI_RETURN_IF_ERROR(CheckCurrent(cluster));
-  if (!team_) team_ = ClusterTeam::Create(cluster_, transport);
+  if (!team_) team_ = ClusterTeam::Create(cluster_, transport, std::move(table));
   return team_;
 }
 

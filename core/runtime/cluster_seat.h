@@ -33,7 +33,8 @@ class ClusterSeat {
                             const CallOptions& call);
   // The team of the cluster that Take has given; all strategies share it, for it counts what they
   // make. FAILED_PRECONDITION when the runtime has another seat by now.
-  Result<Ref<ClusterTeam>> Team(const Cluster& cluster, CollectiveTransport transport);
+  Result<Ref<ClusterTeam>> Team(const Cluster& cluster, CollectiveTransport transport,
+                                std::shared_ptr<const SelectorTable> table);
   // 1, 2, ...: how often the host has asked for a communicator of this name. The same errors.
   Result<int64_t> NextEpoch(const Cluster& cluster, const std::string& name);
   // Forgets the seat, which shutdown has closed.

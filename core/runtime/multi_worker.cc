@@ -48,7 +48,8 @@ Result<Ref<Strategy>> CreateMultiWorkerMirrored(Runtime& runtime, const ClusterR
     TUTTI_ASSIGN_OR_RETURN(const Ref<Cluster> cluster,
                            runtime.JoinCluster(resolver, multi.num_replicas, call));
     multi.resolver = Ref<const ClusterResolver>::Retain(&resolver);
-    TUTTI_ASSIGN_OR_RETURN(multi.team, runtime.seat().Team(*cluster, runtime.transport()));
+    TUTTI_ASSIGN_OR_RETURN(multi.team, runtime.seat().Team(*cluster, runtime.transport(),
+                                                              runtime.collective_table()));
   }
   return Strategy::CreateMultiWorkerMirrored(Ref<Environment>::Retain(&runtime), runtime.devices(),
                                              multi, call);
@@ -58,7 +59,8 @@ Result<Ref<Communicator>> CreateCommunicator(Runtime& runtime, Ref<Cluster> clus
                                              std::string_view name, const CallOptions& call) {
   const std::string known(name.empty() ? "communicator" : name);
   TUTTI_ASSIGN_OR_RETURN(const int64_t epoch, runtime.seat().NextEpoch(*cluster, known));
-  return Communicator::Create(std::move(cluster), known, epoch, runtime.transport(), call);
+  return Communicator::Create(std::move(cluster), known, epoch, runtime.transport(),
+                              runtime.collective_table(), call);
 }
 
 }  // namespace tutti

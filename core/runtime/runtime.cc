@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/disk.h"
 #include "core/base/error.h"
 #include "core/base/fork.h"
 #include "core/base/log.h"
@@ -33,6 +34,9 @@ Process& TheProcess() {
   static Process* const process = new Process();
   return *process;
 }
+
+constexpr const char* kTableSetting = "collective_table";
+constexpr std::string_view kRowsPrefix = "rows:";
 
 const char* Variable(const char* name) { return std::getenv(name); }
 
@@ -66,8 +70,31 @@ Status Runtime::Start(const RuntimeOptions& options) {
   TUTTI_RETURN_IF_ERROR(settings_.Load(options.settings, &Variable, disk()));
   const auto devices = static_cast<int>(settings_.Number("logical_cpu_devices"));
   TUTTI_ASSIGN_OR_RETURN(devices_, DeviceSet::Create(devices, &memory()));
+  TUTTI_ASSIGN_OR_RETURN(const std::string table, settings_.Text(kTableSetting));
+  TUTTI_ASSIGN_OR_RETURN(table_, ReadTable(table));
   ApplySettings();
   return OkStatus();
+}
+
+Result<std::shared_ptr<const SelectorTable>> Runtime::ReadTable(std::string_view value) {
+  const std::string text(Trim(value));
+  if (text.empty()) return SelectorTable::BuiltIn();
+  if (text.starts_with(kRowsPrefix)) {
+    return SelectorTable::Parse(std::string_view(text).substr(kRowsPrefix.size()),
+                                "setting collective_table");
+  }
+  Result<std::string> rows = disk().ReadFile(text);
+  if (!rows.ok()) {
+    return rows.status()
+        .WithPrefix("the file of the setting collective_table")
+        .With("key", kTableSetting);
+  }
+  return SelectorTable::Parse(*rows, text);
+}
+
+std::shared_ptr<const SelectorTable> Runtime::collective_table() const {
+  const std::lock_guard<std::mutex> lock(table_mutex_);
+  return table_;
 }
 
 void Runtime::ApplySettings() {
@@ -80,7 +107,15 @@ void Runtime::ApplySettings() {
 
 Status Runtime::Set(std::string_view key, std::string_view value) {
   TUTTI_RETURN_IF_ERROR(CheckUsable("changing a setting"));
+  std::shared_ptr<const SelectorTable> table;
+  if (key == kTableSetting) {
+    TUTTI_ASSIGN_OR_RETURN(table, ReadTable(value));
+  }
   TUTTI_RETURN_IF_ERROR(settings_.Change(key, value));
+  if (table) {
+    const std::lock_guard<std::mutex> lock(table_mutex_);
+    table_ = std::move(table);
+  }
   ApplySettings();
   return OkStatus();
 }

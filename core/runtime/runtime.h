@@ -14,6 +14,8 @@
 #ifndef TUTTI_CORE_RUNTIME_RUNTIME_H_
 #define TUTTI_CORE_RUNTIME_RUNTIME_H_
 
+#include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 
@@ -21,6 +23,7 @@
 #include "core/base/environment.h"
 #include "core/base/ref.h"
 #include "core/base/status.h"
+#include "core/collective/selector.h"
 #include "core/device/device.h"
 #include "core/function/function_registry.h"
 #include "core/runtime/cluster_seat.h"
@@ -73,6 +76,9 @@ class Runtime final : public Environment {
     return static_cast<CollectiveTransport>(settings_.Number("transport"));
   }
 
+  // Which algorithms collectives take, as the setting collective_table says; never null.
+  std::shared_ptr<const SelectorTable> collective_table() const;
+
   // Settings by name: see Settings. What is changed takes effect at once.
   Status Set(std::string_view key, std::string_view value);
   Result<std::string> ReadSetting(std::string_view key) const { return settings_.Text(key); }
@@ -97,12 +103,16 @@ class Runtime final : public Environment {
 
   Status Start(const RuntimeOptions& options);
   void ApplySettings();
+  // What a value of the setting collective_table means.
+  Result<std::shared_ptr<const SelectorTable>> ReadTable(std::string_view value);
 
   const Ref<Environment> world_;
   Settings settings_;
   Ref<DeviceSet> devices_;
   const Ref<FunctionRegistry> functions_;
   ClusterSeat seat_;
+  mutable std::mutex table_mutex_;  // guards table_
+  std::shared_ptr<const SelectorTable> table_;
 };
 
 }  // namespace tutti

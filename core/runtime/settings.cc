@@ -11,6 +11,9 @@ namespace tutti {
 namespace {
 
 constexpr SettingInfo kSettings[] = {
+    {"collective_table", SettingKind::kText, "", 0, 0, false,
+     "which algorithms collectives take: the path of a file of rows, or \"rows:\" and rows with "
+     "semicolons between; they come before the built-in ones (tutti doctor prints them)"},
     {"compute_threads", SettingKind::kCount, "0", 0, 65536, false,
      "threads that the host's arithmetic may use in all; 0: as many as there are usable cores"},
     {"default_timeout", SettingKind::kDuration, "none", 0, 0, false,
