@@ -11,18 +11,6 @@
 #include "core/tensor/reduce.h"
 
 namespace tutti {
-namespace {
-
-// All ranks together; slicing reads less, but meets twice.
-constexpr int64_t kMostFoldedBytes = 64 << 10;
-
-}  // namespace
-
-bool FitsSharedFlatFold(int64_t size, const SharedPayload& payload) {
-  const int64_t bytes = payload.granules() * SharedPayload::kGranuleBytes;
-  return bytes <= static_cast<int64_t>(SharedLayout::kBlockBytes) &&
-         bytes * size <= kMostFoldedBytes;
-}
 
 Status SharedFlatFold(SharedGroup& group, const SharedPayload& payload,
                       const CollectiveCall& call) {
