@@ -28,10 +28,13 @@ def ip(*arguments, check=True):
 class Hosts:
     """Two namespaces with a cable between them."""
 
+    made = 0
+
     def __init__(self):
-        mark = f"tutti{os.getpid()}"
-        self.names = (f"{mark}a", f"{mark}b")
-        self.ends = (f"tva{os.getpid()}", f"tvb{os.getpid()}")
+        Hosts.made += 1
+        mark = f"{os.getpid()}n{Hosts.made}"
+        self.names = (f"tutti{mark}a", f"tutti{mark}b")
+        self.ends = (f"tva{mark}", f"tvb{mark}")
 
     def __enter__(self):
         for name in self.names:
@@ -50,6 +53,12 @@ class Hosts:
 
     def cut(self):
         ip("-n", self.names[0], "link", "set", self.ends[0], "down")
+
+    def blackhole(self, *hosts):
+        """What these hosts send goes to a machine that there is not: it is lost, and nobody is told."""
+        for host in hosts:
+            ip("-n", self.names[host], "neigh", "replace", ADDRESSES[1 - host], "lladdr",
+               "02:00:00:00:00:99", "dev", self.ends[host], "nud", "permanent")
 
     def start(self, worker, *options, **variables):
         config = {"cluster": {"worker": [f"{address}:{PORT}" for address in ADDRESSES]},
@@ -114,6 +123,20 @@ class HostsTest(unittest.TestCase):
             output, _ = worker.communicate(timeout=HANG_S)
             self.assertEqual(worker.returncode, 3, output)
             self.assertRegex(output, rf"error UNAVAILABLE rank={other} .*has been silent")
+
+    def test_a_blackholed_host_is_silence_on_both_sides(self):
+        # Of one way alone, too: what arrives at the other end is not what is answered.
+        for hosts in ((0, 1), (0,), (1,)):
+            with self.subTest(hosts=hosts), Hosts() as self.hosts:
+                workers = self.start()
+                for worker in workers:
+                    while not worker.stdout.readline().startswith("ready "):
+                        self.assertIsNone(worker.poll())
+                self.hosts.blackhole(*hosts)
+                for worker, other in zip(workers, (1, 0)):
+                    output, _ = worker.communicate(timeout=HANG_S)
+                    self.assertEqual(worker.returncode, 3, output)
+                    self.assertRegex(output, rf"error UNAVAILABLE rank=({other}|{1 - other}) ")
 
     def test_without_a_secret_no_job_starts_between_hosts(self):
         self.secret = {}

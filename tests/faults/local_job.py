@@ -39,12 +39,17 @@ class Worker:
 class LocalJob:
     """with LocalJob(3, ["python3", "train.py"]) as job: ..."""
 
-    def __init__(self, num_workers, command, variables=None):
+    def __init__(self, num_workers, command, variables=None, control_ports=None):
+        """`control_ports`: a set to which the workers' control ports are added before they
+        start."""
         self.secret = secrets.token_hex(32)
         self.workers = []
         self._selector = selectors.DefaultSelector()
         self._ports = [self._reserve_port() for _ in range(num_workers)]
-        addresses = [f"127.0.0.1:{port.getsockname()[1]}" for port in self._ports]
+        numbers = [port.getsockname()[1] for port in self._ports]
+        if control_ports is not None:
+            control_ports.update(numbers)
+        addresses = [f"127.0.0.1:{number}" for number in numbers]
         try:
             for index in range(num_workers):
                 self._start(index, command, addresses, variables or {})
