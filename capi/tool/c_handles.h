@@ -25,6 +25,10 @@ using CClusterSpec = std::unique_ptr<tutti_cluster_spec, Releaser<tutti_cluster_
 using CClusterResolver =
     std::unique_ptr<tutti_cluster_resolver, Releaser<tutti_cluster_resolver_release>>;
 
+using CCluster = std::unique_ptr<tutti_cluster, Releaser<tutti_cluster_release>>;
+using CCommunicator = std::unique_ptr<tutti_communicator, Releaser<tutti_communicator_release>>;
+using CTensor = std::unique_ptr<tutti_tensor, Releaser<tutti_tensor_release>>;
+
 // For an out-parameter: filled when the full expression ends.
 template <typename Owner>
 class OutPointer {
@@ -47,6 +51,13 @@ inline std::string TextOf(const CBytes& bytes) {
   const tutti_string_view view = tutti_bytes_get_view(bytes.get());
   return std::string(view.data, view.size);
 }
+
+// Of a function that gives a CStatus: ends it with the failure of `expression`, a tutti_status* or
+// CStatus.
+#define TUTTI_TOOL_RETURN_IF_FAILED(expression)                    \
+  do {                                                             \
+    if (::tutti::tool::CStatus failed{expression}) return failed;  \
+  } while (false)
 
 }  // namespace tutti::tool
 

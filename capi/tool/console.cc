@@ -3,10 +3,11 @@
 #include <sys/stat.h>
 
 #include <string>
+#include <utility>
 
 namespace tutti::tool {
 
-Console::Console() {
+Console::Console(std::string command) : command_(std::move(command)) {
   struct stat out = {}, err = {};
   same_ = fstat(STDOUT_FILENO, &out) == 0 && fstat(STDERR_FILENO, &err) == 0 &&
           out.st_dev == err.st_dev && out.st_ino == err.st_ino;
@@ -18,7 +19,7 @@ void Console::Flush() {
 }
 
 void Console::Say(std::string_view text) {
-  err()->Append("tutti run: " + std::string(text) + "\n");
+  err()->Append(command_ + ": " + std::string(text) + "\n");
 }
 
 }  // namespace tutti::tool

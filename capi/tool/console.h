@@ -6,6 +6,7 @@
 
 #include <unistd.h>
 
+#include <string>
 #include <string_view>
 
 #include "capi/tool/line_output.h"
@@ -14,7 +15,8 @@ namespace tutti::tool {
 
 class Console {
  public:
-  Console();
+  // `command` is what lines of our own begin with: "tutti run".
+  explicit Console(std::string command);
 
   OutputSink* out() { return &out_; }
   // The same sink where stdout and stderr are the same file: lines then stay whole.
@@ -25,6 +27,7 @@ class Console {
   void Say(std::string_view text);
 
  private:
+  const std::string command_;
   OutputSink out_{STDOUT_FILENO};
   OutputSink err_{STDERR_FILENO};
   bool same_ = false;

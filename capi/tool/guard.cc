@@ -42,12 +42,13 @@ int WaitFor(pid_t supervisor, SignalInlet* signals) {
 
 }  // namespace
 
-int RunGuarded(SignalInlet* signals, const std::function<int()>& supervise) {
+int RunGuarded(const std::string& command, SignalInlet* signals,
+               const std::function<int()>& supervise) {
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   const pid_t guard = getpid();
   const pid_t supervisor = fork();
   if (supervisor < 0) {
-    fmt::print(stderr, "tutti run: cannot start a process: {}\n", std::strerror(errno));
+    fmt::print(stderr, "{}: cannot start a process: {}\n", command, std::strerror(errno));
     return 1;
   }
   if (supervisor == 0) {
@@ -63,8 +64,9 @@ int RunGuarded(SignalInlet* signals, const std::function<int()>& supervise) {
   const int status = WaitFor(supervisor, signals);
   if (WIFEXITED(status)) return WEXITSTATUS(status);
   KillAllChildren();
-  fmt::print(stderr, "tutti run: the process that supervised the job was killed by {}; the job "
-             "was ended\n", SignalName(WTERMSIG(status)));
+  fmt::print(stderr,
+             "{}: the process that supervised the job was killed by {}; the job was ended\n", command,
+             SignalName(WTERMSIG(status)));
   return 128 + WTERMSIG(status);
 }
 

@@ -12,13 +12,16 @@
 #define TUTTI_CAPI_TOOL_GUARD_H_
 
 #include <functional>
+#include <string>
 
 #include "capi/tool/signal_inlet.h"
 
 namespace tutti::tool {
 
 // Runs `supervise` in a child process, passes signals on to it, and returns its exit status.
-int RunGuarded(SignalInlet* signals, const std::function<int()>& supervise);
+// `command` is what messages begin with: "tutti run".
+int RunGuarded(const std::string& command, SignalInlet* signals,
+               const std::function<int()>& supervise);
 
 }  // namespace tutti::tool
 

@@ -9,9 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "capi/tool/bench_command.h"
 #include "capi/tool/doctor_command.h"
 #include "capi/tool/run_command.h"
 #include "capi/tool/run_options.h"
+#include "capi/tool/trace_command.h"
 
 namespace {
 
@@ -21,6 +23,8 @@ constexpr const char* kUsage = R"(Usage: tutti COMMAND [OPTIONS]
 
 Commands:
   run      runs a program as several workers of one job on this machine
+  trace    merges the flight records of a job that failed, and says where its ranks parted
+  bench    measures a collective between workers on this machine
   doctor   says what this machine offers, what is chosen for it, and what will hurt
   help     this text; "tutti help COMMAND" is "tutti COMMAND --help"
 
@@ -32,7 +36,12 @@ struct Command {
   int (*run)(const std::vector<std::string>& words);
 };
 
-constexpr Command kCommands[] = {{"run", RunCommand}, {"doctor", DoctorCommand}};
+// bench-worker is what bench starts, and not for people.
+constexpr Command kCommands[] = {{"run", RunCommand},
+                                 {"doctor", DoctorCommand},
+                                 {"bench", BenchCommand},
+                                 {"trace", TraceCommand},
+                                 {"bench-worker", BenchWorkerCommand}};
 
 // A program that was started without stdin, stdout or stderr would get its first files as them.
 void OpenStandardFiles() {

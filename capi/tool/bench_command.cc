@@ -1,0 +1,36 @@
+#include "capi/tool/bench_command.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <optional>
+
+#include "capi/tool/bench_options.h"
+#include "capi/tool/bench_picture.h"
+#include "capi/tool/job_supervision.h"
+#include "capi/tool/run_options.h"
+
+namespace tutti::tool {
+
+int BenchCommand(const std::vector<std::string>& words) {
+  BenchOptions options;
+  if (const std::optional<int> status = ReadBenchOptions(words, &options)) return *status;
+  // What is wrong with the picture is said before anything is measured.
+  if (!options.svg.empty()) {
+    std::vector<PlotSeries> series;
+    std::string error = ReadPeers(options, &series);
+    if (error.empty()) error = CheckPictureCanBeWritten(options.svg);
+    if (!error.empty()) {
+      fmt::print(stderr, "tutti bench: {}\n", error);
+      return kExitUsage;
+    }
+  }
+  RunOptions job;
+  job.workers = options.in_process ? 1 : options.workers;
+  job.prefix = false;
+  job.program = {"tutti", "bench-worker"};
+  job.program.insert(job.program.end(), words.begin(), words.end());
+  return RunJob("tutti bench", job, "/proc/self/exe");
+}
+
+}  // namespace tutti::tool

@@ -1,0 +1,125 @@
+#include "capi/tool/flight_record.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "capi/tool/text_file.h"
+
+namespace tutti::tool {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kVersion = 2;
+
+FlightEvent::Phase PhaseOf(const std::string& name) {
+  if (name == "begin") return FlightEvent::Phase::kBegin;
+  if (name == "end") return FlightEvent::Phase::kEnd;
+  return FlightEvent::Phase::kInstant;
+}
+
+// The files that a path stands for.
+std::string Expand(const std::string& path, std::vector<std::string>* files) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(path, error)) {
+    files->push_back(path);
+    return "";
+  }
+  std::vector<std::string> found;
+  for (std::filesystem::directory_iterator entry(path, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (name.starts_with("flight-") && name.ends_with(".json")) {
+      found.push_back(entry->path().string());
+    }
+  }
+  if (error) return fmt::format("cannot list {}: {}", path, error.message());
+  if (found.empty()) return fmt::format("there is no flight-*.json in {}", path);
+  std::sort(found.begin(), found.end());
+  files->insert(files->end(), found.begin(), found.end());
+  return "";
+}
+
+}  // namespace
+
+std::string FlightRecord::Who() const {
+  return job.empty() ? fmt::format("process {}", pid) : fmt::format("worker {}", worker);
+}
+
+// nlohmann throws; nothing leaves this function.
+std::string ParseFlightRecord(const std::string& text, FlightRecord* record) {
+  try {
+    const json object = json::parse(text);
+    if (!object.is_object() || !object.contains("tutti_flight_record")) {
+      return "it is no flight record of Tutti";
+    }
+    const int version = object.at("tutti_flight_record");
+    if (version != kVersion) {
+      return fmt::format("it is a flight record of version {}; this command reads version {}",
+                         version, kVersion);
+    }
+    record->job = object.at("job");
+    record->worker = object.at("worker");
+    record->host = object.at("host");
+    record->boot = object.at("boot");
+    record->pid = object.at("pid");
+    record->wall_ns = object.at("wall_ns");
+    record->monotonic_ns = object.at("monotonic_ns");
+    for (const json& subject : object.at("subjects")) {
+      if (subject.at("kind") != "communicator") continue;
+      record->members.push_back({subject.at("number"), subject.at("name"), subject.at("rank"),
+                                 subject.at("size"), subject.at("epoch")});
+    }
+    for (const json& item : object.at("events")) {
+      FlightEvent event;
+      event.time_ns = item.at("time_ns");
+      event.thread = item.at("thread");
+      event.name = item.at("name");
+      event.phase = PhaseOf(item.at("phase"));
+      event.arguments = item.at("arguments").get<std::map<std::string, int64_t>>();
+      if (record->events.empty()) record->is_complete = item.at("index") == 0;
+      record->events.push_back(std::move(event));
+    }
+  } catch (const json::parse_error& error) {
+    return fmt::format("it is damaged, or no JSON at all: byte {}", error.byte);
+  } catch (const json::exception& error) {
+    return fmt::format("it is no whole flight record: {}", error.what());
+  }
+  return "";
+}
+
+std::string ReadFlightRecords(const std::vector<std::string>& paths,
+                              std::vector<FlightRecord>* records) {
+  std::vector<std::string> files;
+  for (const std::string& path : paths) {
+    if (std::string error = Expand(path, &files); !error.empty()) return error;
+  }
+  for (const std::string& file : files) {
+    std::string text;
+    if (std::string error = ReadTextFile(file, &text); !error.empty()) return error;
+    FlightRecord record;
+    record.file = file;
+    if (const std::string error = ParseFlightRecord(text, &record); !error.empty()) {
+      return fmt::format("cannot use {}: {}", file, error);
+    }
+    for (const FlightRecord& other : *records) {
+      if (record.job != other.job) {
+        return fmt::format("{} and {} are of different jobs; give the files of one", other.file,
+                           file);
+      }
+      if (record.Who() == other.Who()) {
+        return fmt::format("{} and {} are both of {}", other.file, file, record.Who());
+      }
+    }
+    records->push_back(std::move(record));
+  }
+  std::sort(records->begin(), records->end(), [](const FlightRecord& a, const FlightRecord& b) {
+    return std::pair(a.worker, a.pid) < std::pair(b.worker, b.pid);
+  });
+  return "";
+}
+
+}  // namespace tutti::tool

@@ -1,0 +1,78 @@
+#include "capi/tool/job_supervision.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "capi/tool/console.h"
+#include "capi/tool/guard.h"
+#include "capi/tool/job.h"
+#include "capi/tool/machine_cores.h"
+#include "capi/tool/port_reservation.h"
+#include "capi/tool/signal_inlet.h"
+#include "capi/tool/worker_environment.h"
+
+namespace tutti::tool {
+namespace {
+
+// Two pipes, a pidfd and a port per worker, and a few more.
+void AllowOpenFiles(int workers, const rlimit& before) {
+  const rlim_t wanted = static_cast<rlim_t>(workers) * 4 + 64;
+  if (before.rlim_cur >= wanted) return;
+  rlimit raised = before;
+  raised.rlim_cur = std::min(wanted, before.rlim_max);
+  setrlimit(RLIMIT_NOFILE, &raised);
+}
+
+// Starts the job, and again while it fails and may.
+int Supervise(const std::string& command, const RunOptions& options, const std::string& path,
+              SignalInlet* signals) {
+  Console console(command);
+  const Environment base(environ);
+  const MachineCores cores = ReadMachineCores();
+  rlimit open_files = {};
+  getrlimit(RLIMIT_NOFILE, &open_files);
+  AllowOpenFiles(options.workers, open_files);
+  std::optional<TimePoint> deadline;
+  if (options.timeout) deadline = Clock::now() + *options.timeout;
+
+  for (int restart = 0;; ++restart) {
+    JobFacts facts;
+    PortReservation reservation;
+    std::string error;
+    facts.secret = MakeJobSecret();
+    if (facts.secret.empty()) error = "cannot make a job secret: getrandom fails";
+    if (error.empty()) PortReservation::Make(options.workers, &reservation, &error);
+    if (!error.empty()) {
+      console.Say(error);
+      console.Flush();
+      return 1;
+    }
+    facts.ports = reservation.ports();
+    facts.replicas = options.replicas;
+    facts.restart = restart;
+    facts.usable_cores = cores.usable;
+    std::vector<WorkerCommand> commands;
+    for (int i = 0; i < options.workers; ++i) {
+      commands.push_back(
+          {path, options.program, WorkerEnvironment(base, facts, i).variables(), open_files});
+    }
+    Job job(options, deadline, signals, &console);
+    const JobOutcome outcome = job.Run(commands);
+    if (!outcome.may_start_again || restart == options.max_restarts) return outcome.exit_status;
+    console.Say(fmt::format("starting again ({} of {})", restart + 1, options.max_restarts));
+  }
+}
+
+}  // namespace
+
+int RunJob(const std::string& command, const RunOptions& options, const std::string& path) {
+  SignalInlet signals;
+  return RunGuarded(command, &signals, [&] { return Supervise(command, options, path, &signals); });
+}
+
+}  // namespace tutti::tool
