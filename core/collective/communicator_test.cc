@@ -460,15 +460,51 @@ TEST(Communicator, RecordsEveryCallWithItsEnd) {
   ASSERT_FALSE(group[0].Barrier(group.Hang()).ok());
   std::vector<std::string> lines;
   for (const FlightEvent& event : group.environment().recorder().Snapshot()) {
-    lines.push_back(std::string(event.type->name) + " " +
-                    std::to_string(static_cast<int>(event.phase)) + " #" +
-                    std::to_string(event.arguments[1]) + " " + std::to_string(event.arguments[3]) +
-                    " bytes code " + std::to_string(event.arguments[4]));
+    std::string line = std::string(event.type->name) + (event.phase == FlightPhase::kBegin ? " begin" : " end");
+    for (size_t i = 0; i < kFlightArguments && event.type->argument_names[i] != nullptr; ++i) {
+      const std::string name = event.type->argument_names[i];
+      if (name != "call") line += " " + name + " " + std::to_string(event.arguments[i]);
+    }
+    lines.push_back(line);
   }
-  EXPECT_THAT(lines, testing::ElementsAre("all_reduce 1 #1 16 bytes code 0",
-                                          "all_reduce 2 #1 16 bytes code 0",
-                                          "barrier 1 #2 0 bytes code 0",
-                                          "barrier 2 #2 0 bytes code 10"));
+  EXPECT_THAT(lines, testing::ElementsAre(
+                         "all_reduce begin subject 0 sequence 1 bytes 16 dtype 12 root -1 "
+                         "reduction 1",
+                         "all_reduce end subject 0 sequence 1 code 0",
+                         "barrier begin subject 0 sequence 2 bytes 0 dtype 0 root -1 reduction 0",
+                         "barrier end subject 0 sequence 2 code 10"));
+  EXPECT_THAT(group.environment().recorder().ToJson(),
+              HasSubstr("\"kind\":\"communicator\",\"name\":\"communicator\",\"rank\":0,\"size\":1,"
+                        "\"epoch\":1}"));
+}
+
+TEST(Communicator, RecordsCallsThatDifferAsDifferentAndEqualOnesAsEqual) {
+  RankGroup group(1);
+  const auto hash_of_last_call = [&] {
+    const std::vector<FlightEvent> events = group.environment().recorder().Snapshot();
+    return events[events.size() - 2].arguments[6];
+  };
+  const auto hash_of = [&](const Tensor& tensor) {
+    Ref<Tensor> output = *Tensor::Create(tensor.dtype(), tensor.shape());
+    EXPECT_TRUE(
+        group[0].AllReduce(tensor, ReduceOp::kSum, group.Hang(), output.get()).ok());
+    return hash_of_last_call();
+  };
+  const Ref<Tensor> flat = *Tensor::Create(DType::kFloat32, Shape({8}));
+  const Ref<Tensor> square = *Tensor::Create(DType::kFloat32, Shape({4, 2}));
+  const Ref<Tensor> integers = *Tensor::Create(DType::kInt32, Shape({8}));
+  EXPECT_EQ(hash_of(*flat), hash_of(*flat));
+  EXPECT_NE(hash_of(*flat), hash_of(*square));
+  EXPECT_NE(hash_of(*flat), hash_of(*integers));
+  // Along its axis an all_gather's sizes may differ between ranks.
+  Ref<Tensor> joined;
+  const auto hash_of_gather = [&](const Shape& shape) {
+    const Ref<Tensor> tensor = *Tensor::Create(DType::kFloat32, shape);
+    EXPECT_TRUE(group[0].AllGather(*tensor, 0, group.Hang(), &joined).ok());
+    return hash_of_last_call();
+  };
+  EXPECT_EQ(hash_of_gather(Shape({4, 2})), hash_of_gather(Shape({5, 2})));
+  EXPECT_NE(hash_of_gather(Shape({4, 2})), hash_of_gather(Shape({4, 3})));
 }
 
 TEST(Communicator, WritesOneFlightRecordWhenItsEpochFails) {
@@ -476,15 +512,25 @@ TEST(Communicator, WritesOneFlightRecordWhenItsEpochFails) {
   RankGroup group(3);
   group.environment().SetFlightRecordDirectory(folder);
   group[0].Abort(OkStatus());
+  const std::string path = folder + "/process-" + std::to_string(getpid()) + "/flight-0.json";
   for (int64_t rank = 0; rank < 3; ++rank) {
-    EXPECT_EQ(group[rank].Barrier(group.Hang()).code(), StatusCode::kAborted);
+    const Status status = group[rank].Barrier(group.Hang());
+    EXPECT_EQ(status.code(), StatusCode::kAborted);
+    EXPECT_THAT(std::string(status.message()), testing::EndsWith("; the flight record is in " + path));
+    ASSERT_NE(status.FindDetail("flight_record"), nullptr);
+    EXPECT_EQ(std::get<std::string>(status.FindDetail("flight_record")->value), path);
+    EXPECT_EQ(std::get<std::string>(status.FindDetail("communicator")->value), "communicator");
   }
-  const auto names = group.environment().disk().List(folder);
-  ASSERT_TRUE(names.ok()) << names.status().ToString();
-  ASSERT_EQ(names->size(), 1u);
-  const std::string path = folder + "/" + (*names)[0];
+  // Nobody else may read it.
+  struct stat info = {};
+  ASSERT_EQ(stat(path.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+  const std::string own = path.substr(0, path.rfind('/'));
+  ASSERT_EQ(stat(own.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0700u);
   EXPECT_THAT(*group.environment().disk().ReadFile(path), HasSubstr("\"barrier\""));
   EXPECT_EQ(std::remove(path.c_str()), 0);
+  EXPECT_EQ(rmdir(own.c_str()), 0);
   EXPECT_EQ(rmdir(folder.c_str()), 0);
 }
 
