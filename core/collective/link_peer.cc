@@ -213,8 +213,11 @@ Status LinkPeer::CheckDue(int64_t sequence) const {
     if (due_send_ != 0 && header_.sequence == due_send_) return OkStatus();
     return DataLoss("data of its send #{}, which is not due", header_.sequence);
   }
-  if (due_send_ == 0 && header_.sequence == sequence) return OkStatus();
-  return DataLoss("data of call #{} while call #{} is due", header_.sequence, sequence);
+  if (due_send_ == 0 && header_.sequence == sequence && last_sequence_ == sequence) {
+    return OkStatus();
+  }
+  return DataLoss("data of call #{} after its call #{}, while call #{} is due", header_.sequence,
+                  last_sequence_, sequence);
 }
 
 Status LinkPeer::BeginPayload(Call* slot) {

@@ -47,6 +47,13 @@ FrameParts CallFrame(const CallHeader& header, int64_t sequence, std::string dat
   return frame;
 }
 
+// What a peer says that has come to a send or receive.
+FrameParts TransferFrame(const CallHeader& header, int64_t number, std::string data = "") {
+  FrameParts frame = CallFrame(header, number, std::move(data));
+  frame.header.kind = header.op == CollectiveOp::kSend ? FrameKind::kSend : FrameKind::kReceive;
+  return frame;
+}
+
 CallHeader Header(CollectiveOp op, int64_t elements) {
   CallHeader header;
   header.op = op;
@@ -100,6 +107,14 @@ class Lone {
   CallOptions Timeout(int64_t ns) { return CallOptions::WithTimeout(environment_->clock(), ns); }
   Communicator& rank() { return *rank_; }
   Status Barrier() { return rank_->Barrier(Hang()); }
+  // Of a tensor with so many bytes, from or to rank 1.
+  Status Receive(int64_t bytes) {
+    const Ref<Tensor> tensor = Tensor::Create(DType::kUint8, Shape({bytes})).value();
+    return rank_->Receive(1, Hang(), tensor.get());
+  }
+  Status Send(int64_t bytes) {
+    return rank_->Send(*Tensor::Create(DType::kUint8, Shape({bytes})).value(), 1, Hang());
+  }
   Status AllReduce(int64_t bytes) {
     const Ref<Tensor> tensor = Tensor::Create(DType::kUint8, Shape({bytes})).value();
     return rank_->AllReduce(*tensor, ReduceOp::kSum, Hang(), tensor.get());
@@ -201,6 +216,16 @@ TEST(LinkProtocolTest, DataThatIsNotDueIsRefused) {
   ExpectProtocolError(other_segment.AllReduce(500000), StatusCode::kDataLoss, "segment 3");
 }
 
+TEST(LinkProtocolTest, DataOfACallToWhichThePeerHasNotComeIsRefused) {
+  Lone lone;
+  FrameParts data;
+  data.header = {FrameKind::kData, 1, 1, 0, 0, 0, 0};
+  lone.Say(Encode(data));
+  lone.HangUp();
+  ExpectProtocolError(lone.AllReduce(16), StatusCode::kDataLoss,
+                      "data of call #1 after its call #0, while call #1 is due");
+}
+
 TEST(LinkProtocolTest, AGatherOfAnotherSizeThanItsShapeIsRefused) {
   Lone lone;
   FrameParts frame = CallFrame(Header(CollectiveOp::kAllGather, 8), 1, "12345678");
@@ -221,6 +246,112 @@ TEST(LinkProtocolTest, AGatherTooLargeForThisMachineIsAnError) {
   const Ref<Tensor> input = Tensor::Create(DType::kUint8, Shape({4})).value();
   Ref<Tensor> output;
   EXPECT_FALSE(lone.rank().AllGather(*input, 0, lone.Hang(), &output).ok());
+}
+
+TEST(LinkProtocolTest, RowsThatDoNotAddUpAreRefused) {
+  for (const uint64_t rows : {uint64_t{1} << 63, (uint64_t{1} << 63) - 1}) {
+    Lone lone;
+    CallHeader header = Header(CollectiveOp::kAllToAll, 8);
+    header.uneven = true;
+    FrameParts frame = CallFrame(header, 1);
+    frame.header.argument = rows;
+    lone.Say(Encode(frame));
+    const int64_t send_rows[] = {4, 0};
+    Ref<Tensor> output;
+    const Status status =
+        lone.rank().AllToAllUneven(*Tensor::Create(DType::kUint8, Shape({4})).value(), send_rows,
+                                   lone.Hang(), &output, nullptr);
+    EXPECT_EQ(status.code(), StatusCode::kDataLoss) << status.ToString();
+    EXPECT_THAT(std::string(status.message()), HasSubstr(Format("rank 1 sends {} rows", rows)));
+  }
+}
+
+TEST(LinkProtocolTest, AMoveOfAnotherSizeThanItsShapeIsRefused) {
+  for (const bool announced : {true, false}) {
+    Lone lone;
+    CallHeader header = Header(CollectiveOp::kBroadcast, 8);
+    header.root = 1;
+    FrameParts frame = CallFrame(header, 1, announced ? "12345678" : "1234");
+    frame.header.argument = announced ? 9 : 8;
+    lone.Say(Encode(frame));
+    const Ref<Tensor> tensor = Tensor::Create(DType::kUint8, Shape({8})).value();
+    const Status status = lone.rank().Broadcast(1, lone.Hang(), tensor.get());
+    EXPECT_EQ(status.code(), StatusCode::kDataLoss) << status.ToString();
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr(announced ? "rank 1 sends 9 bytes of broadcast, expected 8"
+                                    : "rank 1 sent 4 bytes of broadcast with its header"));
+  }
+}
+
+TEST(LinkProtocolTest, AWellBehavedSenderAndReceiverAreUnderstood) {
+  Lone lone;
+  // It may be one ahead of the receiver, and has said that before it is asked.
+  lone.Say(Encode(TransferFrame(Header(CollectiveOp::kSend, 3), 1, "abc")));
+  EXPECT_TRUE(lone.Receive(3).ok());
+  lone.Say(Encode(TransferFrame(Header(CollectiveOp::kSend, 2), 2, "de")));
+  EXPECT_TRUE(lone.Receive(2).ok());
+  lone.Say(Encode(TransferFrame(Header(CollectiveOp::kReceive, 4), 1)));
+  EXPECT_TRUE(lone.Send(4).ok());
+}
+
+TEST(LinkProtocolTest, ATransferOutOfTurnIsRefused) {
+  for (const int64_t number : {int64_t{0}, int64_t{2}, int64_t{-1}, int64_t{1} << 62}) {
+    Lone lone;
+    lone.Say(Encode(TransferFrame(Header(CollectiveOp::kSend, 3), number, "abc")));
+    ExpectProtocolError(lone.Receive(3), StatusCode::kDataLoss, Format("send #{} after", number));
+  }
+  Lone ahead;
+  for (const int64_t number : {1, 2}) {
+    ahead.Say(Encode(TransferFrame(Header(CollectiveOp::kReceive, 3), number)));
+  }
+  ExpectProtocolError(ahead.Barrier(), StatusCode::kDataLoss, "receive #2 after its receive #1");
+}
+
+TEST(LinkProtocolTest, ATransferThatIsNotWhatItsFrameSaysIsRefused) {
+  Lone other;
+  FrameParts frame = TransferFrame(Header(CollectiveOp::kReceive, 3), 1);
+  frame.header.kind = FrameKind::kSend;
+  other.Say(Encode(frame));
+  ExpectProtocolError(other.Receive(3), StatusCode::kDataLoss,
+                      "the header of receive of 1 tensors, expected send of one");
+
+  Lone payload;
+  payload.Say(Encode(TransferFrame(Header(CollectiveOp::kReceive, 3), 1, "abc")));
+  ExpectProtocolError(payload.Send(3), StatusCode::kDataLoss, "a frame of kind 6");
+
+  Lone amount;
+  amount.Say(Encode(TransferFrame(Header(CollectiveOp::kSend, 4), 1, "abc")));
+  ExpectProtocolError(amount.Receive(4), StatusCode::kDataLoss, "3 bytes of a tensor of 4");
+
+  Lone large;
+  const std::string data(70'000, 'x');
+  large.Say(Encode(TransferFrame(Header(CollectiveOp::kSend, 70'000), 1, data)));
+  ExpectProtocolError(large.Receive(70'000), StatusCode::kDataLoss, "a frame of kind 5");
+}
+
+TEST(LinkProtocolTest, SendDataThatIsNotDueIsRefused) {
+  FrameParts segment;
+  segment.header = {FrameKind::kSendData, 1, 1, 0, 0, 0, 0};
+  segment.data = std::string(1000, 'x');
+  Lone nothing;
+  nothing.Say(Encode(segment));
+  ExpectProtocolError(nothing.Barrier(), StatusCode::kDataLoss, "data of its send #1");
+
+  const std::string send = Encode(TransferFrame(Header(CollectiveOp::kSend, 300'000), 1));
+  Lone amount;
+  amount.Say(send + Encode(segment));
+  ExpectProtocolError(amount.Receive(300'000), StatusCode::kDataLoss, "segment 0 with 1000 bytes");
+
+  Lone sender;
+  sender.Say(Encode(TransferFrame(Header(CollectiveOp::kReceive, 300'000), 1)) + Encode(segment));
+  ExpectProtocolError(sender.Send(300'000), StatusCode::kDataLoss, "data of its send #1");
+
+  // Data of a call has no place in a transfer.
+  Lone other;
+  segment.header.kind = FrameKind::kData;
+  segment.header.sequence = 0;
+  other.Say(send + Encode(segment));
+  ExpectProtocolError(other.Receive(300'000), StatusCode::kDataLoss, "data of call #0");
 }
 
 TEST(LinkProtocolTest, AFrameCutShortIsADeadPeer) {
