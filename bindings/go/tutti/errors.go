@@ -36,18 +36,8 @@ const (
 	ErrUnauthenticated    Code = 16
 )
 
-var codeNames = [...]string{"OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED",
-	"NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",
-	"ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS",
-	"UNAUTHENTICATED"}
-
 // Error is the code's name, "OUT_OF_RANGE".
-func (c Code) Error() string {
-	if c < 0 || int(c) >= len(codeNames) {
-		return "UNKNOWN"
-	}
-	return codeNames[c]
-}
+func (c Code) Error() string { return native.Code_name(int(c)) }
 
 // Error is what went wrong: who, what was expected, what was found.
 type Error struct {
@@ -61,6 +51,7 @@ type Error struct {
 	original error
 }
 
+// Error is the code's name and the message.
 func (e *Error) Error() string { return e.Code.Error() + ": " + e.Message }
 
 // Is compares codes; context.Canceled and context.DeadlineExceeded are codes, too.
@@ -90,6 +81,7 @@ type PanicError struct {
 	Stack []byte
 }
 
+// Error is "panic: " and the value.
 func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 
 // Unwrap is the value of the panic where that is an error.
@@ -163,7 +155,7 @@ func statusOf(err error) uintptr {
 		if own == err {
 			message = own.Message
 		}
-	case errors.As(err, &plain) && plain > 0 && int(plain) < len(codeNames):
+	case errors.As(err, &plain) && plain >= ErrCancelled && plain <= ErrUnauthenticated:
 		code = plain
 	case errors.As(err, &panicked):
 		code = ErrInternal
@@ -192,7 +184,7 @@ func statusOf(err error) uintptr {
 	return status
 }
 
-// panicStatus is the status of a recovered panic; without one it is the end of the goroutine.
+// panicStatus is the status of a recovered panic.
 func panicStatus(value any) uintptr {
 	return statusOf(&PanicError{Value: value, Stack: debug.Stack()})
 }

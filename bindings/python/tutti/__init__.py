@@ -16,7 +16,8 @@
 
 Arrays that callbacks and iterators hand out are read-only NumPy views on the runtime's memory; what
 has `__dlpack__` goes in and out without a copy. Blocking calls give up the GIL and end by Ctrl-C;
-those that wait take `timeout` in seconds. Errors are the classes of tutti.errors.
+those that wait take `timeout` in seconds. A `name` stands in messages and logs. Errors are
+the classes of tutti.errors.
 """
 
 import threading as _threading
@@ -38,6 +39,7 @@ from tutti._cluster import Cluster
 from tutti._communicator import Communicator
 from tutti import train
 from tutti.distribute._context import ReplicaContext as _ReplicaContext
+from tutti.distribute._strategy import _strategy_of
 
 __version__ = _native.api_version()
 
@@ -54,7 +56,7 @@ _native._install({
     "runtime": _scope.runtime,
     "replica_context": _ReplicaContext,
     "cross_replica": _scope.CrossReplica,
-    "strategy_of": distribute._strategy_of,
+    "strategy_of": _strategy_of,
     "per_replica": _PerReplica,
     "tensor": Tensor,
     "variable": Variable,

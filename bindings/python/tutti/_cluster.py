@@ -15,6 +15,7 @@ class Cluster:
     worker 0, 1, ...), which watch each other from then on. A runtime has one. Threads: any."""
 
     __slots__ = ("_handle",)
+    _handle: _native.tutti_cluster
 
     def __init__(self) -> None:
         raise TypeError("join a cluster with Cluster.join(cluster_resolver)")
@@ -22,7 +23,7 @@ class Cluster:
     @classmethod
     def join(cls, cluster_resolver: Optional["ClusterResolver"] = None,
              num_replicas: Optional[int] = None, timeout: Optional[float] = None) -> "Cluster":
-        """Waits for all workers of the resolver's cluster (None: TF_CONFIG), for `timeout` seconds,
+        """Waits for all workers of `cluster_resolver` (None: TF_CONFIG), for `timeout` seconds,
         else as long as the setting join_timeout says. num_replicas: of this worker, equal on all.
 
         ValueError for a resolver that is wrong or empty and, on every worker, for workers that do not
@@ -56,8 +57,8 @@ class Cluster:
         _native.cluster_check(self._handle)
 
     def abort(self, message: str) -> None:
-        """Ends the job on all workers with AbortedError. Calls that are under way may still
-        succeed."""
+        """Ends the job on all workers with AbortedError and `message`. Calls that are under way may
+        still succeed."""
         _native.cluster_abort(self._handle, message)
 
     def close(self, timeout: Optional[float] = None) -> None:

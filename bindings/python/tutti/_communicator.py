@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Optional
+from typing import Any, List, Optional, Union
 
 import numpy as np
 
-from tutti import _native
+from tutti import _arguments, _native
 from tutti._reduce_op import ReduceOp
 from tutti._cluster import Cluster
 from tutti._variable import member
@@ -19,6 +19,7 @@ class Communicator:
     calls fail with the first error. Threads: one at a time per rank."""
 
     __slots__ = ("_handle",)
+    _handle: _native.tutti_communicator
 
     def __init__(self) -> None:
         raise TypeError("make communicators with Communicator.create(cluster) or "
@@ -31,7 +32,8 @@ class Communicator:
         Workers of one machine share memory, others speak TCP (the setting transport). Making it
         again under the same name begins the next epoch."""
         communicator = cls.__new__(cls)
-        communicator._handle = _native.communicator_create(cluster._handle, name, timeout)
+        seat = _arguments.handle_of("Communicator.create: cluster", cluster, Cluster)
+        communicator._handle = _native.communicator_create(seat, name, timeout)
         return communicator
 
     @classmethod
@@ -46,14 +48,17 @@ class Communicator:
 
     @property
     def rank(self) -> int:
+        """This one among the ranks, from 0."""
         return _native.communicator_rank(self._handle)
 
     @property
     def size(self) -> int:
+        """How many ranks there are."""
         return _native.communicator_size(self._handle)
 
     @property
     def epoch(self) -> int:
+        """How often a communicator of this name has been made, from 1."""
         return _native.communicator_epoch(self._handle)
 
     @property
@@ -61,10 +66,11 @@ class Communicator:
         """How the ranks reach each other: "in_process", "shared_memory", "tcp" or "mixed"."""
         return _native.communicator_transport(self._handle)
 
-    def all_reduce(self, value: Any, op: Any = ReduceOp.SUM, out: Any = None,
+    def all_reduce(self, value: Any, op: Union[ReduceOp, str, int] = ReduceOp.SUM, out: Any = None,
                    timeout: Optional[float] = None) -> Any:
         """Folds `value` of all ranks, the same shape and dtype everywhere, into `out` (default: a
-        new array), which may be `value` itself. float16 and bfloat16 accumulate in float32."""
+        new array), which may be `value` itself. op: a ReduceOp or its name. float16
+        and bfloat16 accumulate in float32."""
         if out is None:
             value = np.asarray(value)
             out = np.empty(value.shape, value.dtype)
@@ -86,7 +92,8 @@ class Communicator:
         _native.communicator_barrier(self._handle, timeout)
 
     def abort(self, message: str) -> None:
-        """Ends the epoch: calls in flight and later ones fail on every rank with AbortedError."""
+        """Ends the epoch: calls in flight and later ones fail on every rank with AbortedError and
+        `message`."""
         _native.communicator_abort(self._handle, message)
 
     def close(self, timeout: Optional[float] = None) -> None:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import enum
 import weakref
-from typing import Any, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Optional, Tuple, Type, Union
 
 import numpy as np
 
 from tutti import _dtypes, _native
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from tutti.distribute import Strategy
 
 
 class VariableSynchronization(enum.IntEnum):
@@ -30,7 +34,7 @@ class VariableAggregation(enum.IntEnum):
     ONLY_FIRST_REPLICA = 4
 
 
-def member(cls: type, value: Any, what: str) -> int:
+def member(cls: Type[enum.IntEnum], value: Any, what: str) -> int:
     """The number of an enum's member, given as member, number or name in any case."""
     if isinstance(value, str):
         try:
@@ -104,12 +108,13 @@ class Variable:
         """The same as numpy()."""
         return self.numpy()
 
-    def data(self) -> np.ndarray:
+    def data(self) -> NDArray[Any]:
         """A read-only view of the live memory of this replica's copy (outside: of the first);
         later writes show through."""
-        return _native.variable_data(self._handle)
+        view: NDArray[Any] = _native.variable_data(self._handle)
+        return view
 
-    def copies(self) -> Tuple[np.ndarray, ...]:
+    def copies(self) -> Tuple[NDArray[Any], ...]:
         """Read-only views of the live memory of all copies of this process."""
         return tuple(_native.variable_copy(self._handle, i)
                      for i in range(_native.variable_copy_count(self._handle)))
@@ -127,12 +132,12 @@ class Variable:
         return self
 
     def assign_add(self, delta: Any, timeout: Optional[float] = None) -> "Variable":
-        """Adds, as assign. Outside replicas ON_READ with SUM is a ValueError."""
+        """Adds `delta`, as assign. Outside replicas ON_READ with SUM is a ValueError."""
         _native.variable_assign_add(self._handle, self._tensor(delta), timeout)
         return self
 
     def assign_sub(self, delta: Any, timeout: Optional[float] = None) -> "Variable":
-        """Subtracts, as assign_add."""
+        """Subtracts `delta`, as assign_add."""
         _native.variable_assign_sub(self._handle, self._tensor(delta), timeout)
         return self
 
@@ -145,6 +150,7 @@ class Variable:
 
     @property
     def name(self) -> str:
+        """What it was called, or "Variable"."""
         return _native.variable_name(self._handle)
 
     @property
@@ -155,34 +161,39 @@ class Variable:
 
     @property
     def dtype(self) -> Any:
+        """A numpy.dtype, or tutti.bfloat16."""
         return _dtypes.dtype_of(_native.variable_dtype(self._handle))
 
     @property
     def shape(self) -> Tuple[int, ...]:
+        """The sizes."""
         return tuple(_native.variable_dim(self._handle, i)
                      for i in range(_native.variable_rank(self._handle)))
 
     @property
     def synchronization(self) -> VariableSynchronization:
+        """When the copies are brought together."""
         return VariableSynchronization(_native.variable_synchronization(self._handle))
 
     @property
     def aggregation(self) -> VariableAggregation:
+        """How the tensors of replicas become one."""
         return VariableAggregation(_native.variable_aggregation(self._handle))
 
     @property
     def trainable(self) -> bool:
+        """Whether training changes it; a mark for the caller."""
         return _native.variable_is_trainable(self._handle)
 
     @property
-    def distribute_strategy(self) -> Any:
+    def distribute_strategy(self) -> "Strategy":
         """The strategy that it belongs to."""
-        from tutti import distribute
+        from tutti.distribute import _strategy
 
         handle = _native.variable_strategy(self._handle)
-        return distribute._strategy_of(_native._strategy_address(handle), handle)
+        return _strategy._strategy_of(_native._strategy_address(handle), handle)
 
-    def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> np.ndarray:
+    def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> NDArray[Any]:
         return np.asarray(self.numpy(), dtype)
 
     def __repr__(self) -> str:

@@ -2,7 +2,8 @@
 
 Every exception has `code` (a number of the canonical codes), `message`, `details` (a dict: "rank",
 "file", "offset", "index" ... with int, float or str values) and `causes` (a tuple of exceptions).
-An exception that a function of yours raised inside a callback comes back as itself instead.
+An exception that a function of yours raised inside a callback comes back as itself instead; a
+StopIteration, which would end a loop in silence, as the cause of a RuntimeError.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ __all__ = [
 
 
 class Error(Exception):
-    """Base class of all errors that the library reports."""
+    """Base class of all errors that the library reports: message, details and causes are what the
+    module says of them."""
 
     code: int = 2
     code_name: str = "UNKNOWN"
@@ -37,7 +39,7 @@ class Error(Exception):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.message!r})"
 
-    def __reduce__(self):
+    def __reduce__(self) -> Tuple[Any, ...]:
         return type(self), (self.message, self.details, self.causes)
 
 

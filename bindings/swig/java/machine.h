@@ -2,8 +2,8 @@
 //
 // A thread of the library is attached once, as a daemon, when it first calls into Java, and detached
 // when it ends: attaching at every call costs a hundred times as much. What Java holds of an object
-// of ours is a Box, whose reference goes with close(); a native function pins the box for as long as
-// it runs, so that a close on another thread takes effect behind it and a later use is an exception.
+// of ours is a box (boxes.h), whose reference goes with close(); a native function pins it for as long
+// as it runs, so that a close on another thread takes effect behind it and a later use is an exception.
 #ifndef TUTTI_BINDINGS_SWIG_JAVA_MACHINE_H_
 #define TUTTI_BINDINGS_SWIG_JAVA_MACHINE_H_
 
@@ -15,6 +15,8 @@
 #include <new>
 #include <string>
 #include <vector>
+
+#include "boxes.h"
 
 namespace tutti_java {
 
@@ -34,6 +36,7 @@ struct Machine {
   jmethodID interrupted = nullptr;   // Bridge.interrupted()
   jmethodID release_object = nullptr;  // Bridge.releaseObject(long)
   jmethodID long_value = nullptr;
+  jmethodID collect = nullptr;       // Bridge.collect()
 };
 inline Machine machine;
 
@@ -98,59 +101,139 @@ inline tutti_status *TakeException(JNIEnv *env) {
   return status;
 }
 
+// False with a NullPointerException pending when a parameter is null that must not be.
+inline bool Given(JNIEnv *env, jobject object, const char *what) {
+  if (object != nullptr) return true;
+  jclass thrown = env->FindClass("java/lang/NullPointerException");
+  if (thrown == nullptr) return false;
+  env->ThrowNew(thrown, (std::string("null was given where ") + what + " is needed").c_str());
+  env->DeleteLocalRef(thrown);
+  return false;
+}
+
 // A `destroy` for global references.
 inline void DeleteGlobal(void *reference) {
   if (reference == nullptr) return;
   if (JNIEnv *env = Environment()) env->DeleteGlobalRef(static_cast<jobject>(reference));
 }
 
-// ---- handles
+// ---- memory outside of the heap
 
-// One reference to an object of the library and the references of the calls that use it now.
-struct Box {
-  std::atomic<int64_t> users{1};
-  std::atomic<bool> closed{false};
-  void *object;
-  void (*release)(void *object);
+// The collector sees the few bytes of a wrapper and not the tensors behind it, so that a loop that
+// closes nothing would fill the machine before the heap. Whenever what the open wrappers of tensors
+// and values stand for has grown by this much, the collector is asked to come by. What two wrappers
+// share counts twice.
+inline constexpr int64_t kCollectEveryBytes = int64_t{256} << 20;
+// A smaller tensor weighs little beside its wrapper, which the collector sees; and counting it
+// would move two cache lines between replicas, call by call.
+inline constexpr int64_t kLeastCountedBytes = 4096;
+struct OffHeap {
+  std::atomic<int64_t> bytes{0};
+  std::atomic<int64_t> lowest{0};  // since the collector was asked last
 
-  Box(void *held, void (*end)(void *)) : object(held), release(end) {}
-  bool Pin() {
-    if (closed.load(std::memory_order_acquire)) return false;
-    int64_t now = users.load(std::memory_order_relaxed);
-    while (now > 0) {
-      if (users.compare_exchange_weak(now, now + 1, std::memory_order_acq_rel)) return true;
+  void Add(JNIEnv *env, int64_t more) {
+    const int64_t now = bytes.fetch_add(more, std::memory_order_relaxed) + more;
+    int64_t before = lowest.load(std::memory_order_relaxed);
+    if (now - before <= kCollectEveryBytes) return;
+    // Of several threads one asks.
+    if (!lowest.compare_exchange_strong(before, now, std::memory_order_relaxed)) return;
+    env->CallStaticVoidMethod(machine.bridge, machine.collect);
+    if (env->ExceptionCheck()) env->ExceptionClear();  // it comes by or not
+  }
+  void Remove(int64_t less) {
+    const int64_t now = bytes.fetch_sub(less, std::memory_order_relaxed) - less;
+    int64_t before = lowest.load(std::memory_order_relaxed);
+    while (now < before &&
+           !lowest.compare_exchange_weak(before, now, std::memory_order_relaxed)) {
     }
-    return false;
-  }
-  void Unpin() {
-    if (users.fetch_sub(1, std::memory_order_acq_rel) == 1) release(object);
-  }
-  void Close() {
-    if (!closed.exchange(true, std::memory_order_acq_rel)) Unpin();
   }
 };
+inline OffHeap off_heap;
+
+// What a wrapper stands for: nothing that counts, but for tensors and values.
+inline int64_t BytesBehind(const void *) { return 0; }
+inline int64_t BytesBehind(const tutti_tensor *tensor) {
+  const auto bytes = static_cast<int64_t>(tutti_tensor_get_byte_size(tensor));
+  return bytes < kLeastCountedBytes ? 0 : bytes;
+}
+inline int64_t BytesBehind(const tutti_value *value) {
+  int64_t bytes = 0;
+  const size_t leaves = tutti_value_get_leaf_count(value);
+  for (size_t leaf = 0; leaf < leaves; ++leaf) {
+    if (const tutti_tensor *tensor = tutti_value_get_leaf_tensor(value, leaf)) {
+      bytes += BytesBehind(tensor);
+      continue;
+    }
+    const size_t components = tutti_value_get_leaf_component_count(value, leaf);
+    for (size_t i = 0; i < components; ++i) {
+      bytes += BytesBehind(tutti_value_get_leaf_component(value, leaf, i));
+    }
+  }
+  return bytes;
+}
+
+// ---- handles
+
+// The last user has gone.
+inline void Empty(Box *box) {
+  box->release(box->object.load(std::memory_order_relaxed));
+  if (box->bytes != 0) off_heap.Remove(box->bytes);
+  const uint32_t generation = box->Generation();
+  if (generation == Box::kLastGeneration) return;
+  box->state.store((uint64_t{generation} + 1) << 32 | Box::kClosed, std::memory_order_release);
+  boxes.Give(box);
+}
+inline void Unpin(Box *box) {
+  const uint64_t before = box->state.fetch_sub(1, std::memory_order_acq_rel);
+  if ((before & Box::kUsers) == 1) Empty(box);
+}
+// What was in the box; 0 when it had been closed before.
+inline int64_t CloseBox(int64_t handle) {
+  Box *box = boxes.At(handle);
+  const auto generation = static_cast<uint32_t>(handle >> 32);
+  uint64_t now = box->state.load(std::memory_order_acquire);
+  const auto held = reinterpret_cast<intptr_t>(box->object.load(std::memory_order_relaxed));
+  do {
+    if (!box->IsOpen(generation, now)) return 0;
+  } while (!box->state.compare_exchange_weak(now, (now | Box::kClosed) - 1,
+                                             std::memory_order_acq_rel));
+  if ((now & Box::kUsers) == 1) Empty(box);
+  return held;
+}
+inline int64_t BoxAddress(int64_t handle) {
+  Box *box = boxes.At(handle);
+  if (!box->Pin(static_cast<uint32_t>(handle >> 32))) return 0;
+  const auto held = reinterpret_cast<intptr_t>(box->object.load(std::memory_order_relaxed));
+  Unpin(box);
+  return held;
+}
 
 // Takes the reference over; 0 for null, and short of memory, with an exception pending.
 template <class T, void (*kRelease)(const T *)>
 jlong Boxed(JNIEnv *env, T *object) {
   if (object == nullptr) return 0;
-  auto *box = new (std::nothrow)
-      Box(object, [](void *held) { kRelease(static_cast<const T *>(held)); });
+  const int64_t bytes = BytesBehind(object);
+  Box *box = boxes.Take();
   if (box == nullptr) {
     kRelease(object);
     Raise(env, tutti_status_create(TUTTI_RESOURCE_EXHAUSTED, "no memory for a handle"));
+    return 0;
   }
-  return static_cast<jlong>(reinterpret_cast<intptr_t>(box));
+  box->object.store(object, std::memory_order_relaxed);
+  box->release = [](void *held) { kRelease(static_cast<const T *>(held)); };
+  box->bytes = bytes;
+  const uint64_t generation = box->Generation();
+  box->state.store(generation << 32 | 1, std::memory_order_release);
+  if (bytes != 0) off_heap.Add(env, bytes);
+  return static_cast<jlong>(generation << 32 | box->index);
 }
-
-inline Box *BoxAt(int64_t box) { return reinterpret_cast<Box *>(static_cast<intptr_t>(box)); }
 
 // Holds the object behind a NativeObject for the time of a call.
 class Pin {
  public:
   Pin() = default;
   ~Pin() {
-    if (box_ != nullptr) box_->Unpin();
+    if (box_ != nullptr) Unpin(box_);
   }
   Pin(const Pin &) = delete;
   Pin &operator=(const Pin &) = delete;
@@ -159,8 +242,9 @@ class Pin {
   // Null stands for null. False with an exception pending when the object has been closed.
   bool Set(JNIEnv *env, jobject object) {
     if (object == nullptr) return true;
-    Box *box = BoxAt(env->GetLongField(object, machine.box));
-    if (!box->Pin()) {
+    const jlong handle = env->GetLongField(object, machine.box);
+    Box *box = boxes.At(handle);
+    if (!box->Pin(static_cast<uint32_t>(handle >> 32))) {
       Raise(env, tutti_status_create(TUTTI_FAILED_PRECONDITION,
                                      "this object has been closed; use it before close()"));
       return false;
@@ -168,7 +252,9 @@ class Pin {
     box_ = box;
     return true;
   }
-  void *get() const { return box_ == nullptr ? nullptr : box_->object; }
+  void *get() const {
+    return box_ == nullptr ? nullptr : box_->object.load(std::memory_order_relaxed);
+  }
 
  private:
   Box *box_ = nullptr;
@@ -183,7 +269,7 @@ class Pins {
     for (jsize i = 0; i < count; ++i) {
       jobject item = env->GetObjectArrayElement(array, i);
       Pin pin;
-      const bool pinned = pin.Set(env, item);
+      const bool pinned = Given(env, item, "an object in an array") && pin.Set(env, item);
       env->DeleteLocalRef(item);
       if (!pinned) return false;
       objects_.push_back(static_cast<T *>(pin.get()));
@@ -236,14 +322,17 @@ struct Texts {
   std::vector<std::string> bytes;
   std::vector<const char *> pointers;
 
-  void Set(JNIEnv *env, jobjectArray array) {
+  // False with an exception pending when one of them is null.
+  bool Set(JNIEnv *env, jobjectArray array) {
     const jsize count = array == nullptr ? 0 : env->GetArrayLength(array);
     for (jsize i = 0; i < count; ++i) {
       auto *item = static_cast<jbyteArray>(env->GetObjectArrayElement(array, i));
-      bytes.push_back(item == nullptr ? std::string() : BytesOf(env, item));
+      if (!Given(env, item, "a text in an array")) return false;
+      bytes.push_back(BytesOf(env, item));
       env->DeleteLocalRef(item);
     }
     for (const std::string &text : bytes) pointers.push_back(text.c_str());
+    return true;
   }
 };
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import enum
-from typing import Any
+from typing import Any, List, Tuple
 
-from tutti import _native
+from tutti import _arguments, _native
 
 
 class AutoShardPolicy(enum.IntEnum):
@@ -96,7 +96,8 @@ class Options(_Group):
 
     def merge(self, other: "Options") -> "Options":
         """`other` where it was set, else this one."""
-        return self._of(_native.data_options_merge(self._handle, other._handle))
+        given = _arguments.handle_of("merge: other", other, Options)
+        return self._of(_native.data_options_merge(self._handle, given))
 
     def __repr__(self) -> str:
         values = {key: _native.data_options_read(self._handle, key)
@@ -116,7 +117,7 @@ class DistributeOptions(_Group):
     def __init__(self) -> None:
         super().__init__(_native.data_options_create(), self._PREFIX)
 
-    def _set_options(self) -> list:
+    def _set_options(self) -> List[Tuple[str, Any]]:
         names = [key[len(self._PREFIX):] for key in sorted(_INTEGERS | _BOOLEANS)
                  if key.startswith(self._PREFIX)]
         return [(name, getattr(self, name)) for name in names if getattr(self, name) is not None]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Optional, Union
+from typing import TYPE_CHECKING, Any, Optional, Union
 
-from tutti import _native
+from tutti import _arguments, _native
+
+if TYPE_CHECKING:
+    from tutti.data._dataset import Dataset
 
 COMPRESSIONS = {None: 0, "": 1, "NONE": 1, "GZIP": 2, "ZLIB": 3}
 
@@ -20,7 +23,7 @@ def compression_number(compression: Optional[str]) -> int:
 class TFRecordWriter:
     """Writes a TFRecord file; overwrites `path`. A context manager.
 
-    compression_type: None, "GZIP" or "ZLIB". Threads: one at a time.
+    compression_type: None, "GZIP" or "ZLIB". compression_level: 0 to 9. Threads: one at a time.
     """
 
     __slots__ = ("_handle",)
@@ -34,9 +37,12 @@ class TFRecordWriter:
         """Writes one record: bytes, or whatever has a contiguous buffer."""
         _native.record_writer_write(self._handle, record)
 
-    def write_dataset(self, dataset: Any, timeout: Optional[float] = None) -> None:
+    def write_dataset(self, dataset: "Dataset", timeout: Optional[float] = None) -> None:
         """Writes every element of a dataset of byte-string scalars."""
-        _native.record_writer_write_dataset(self._handle, dataset._handle, timeout)
+        from tutti.data._dataset import Dataset
+
+        records = _arguments.handle_of("write_dataset: dataset", dataset, Dataset)
+        _native.record_writer_write_dataset(self._handle, records, timeout)
 
     def close(self) -> None:
         """Flushes, syncs and closes; an error means that the file may be incomplete."""

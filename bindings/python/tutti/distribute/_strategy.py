@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextvars
 import weakref
-from typing import Any, Callable, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Type, Union
 
-from tutti import _native, _runtime, _scope, errors
+from tutti import _arguments, _native, _runtime, _scope, errors
 from tutti._reduce_op import ReduceOp
 from tutti._variable import member
 from tutti.data._dataset import Dataset
@@ -26,7 +27,7 @@ class _StrategyScope:
 
     def __init__(self, strategy: "Strategy"):
         self._strategy = strategy
-        self._tokens: list = []
+        self._tokens: List["contextvars.Token[Any]"] = []
 
     def __enter__(self) -> "Strategy":
         scope = _scope.scope.get()
@@ -108,8 +109,8 @@ class Strategy:
         identical object, None and equal strings stay one value; numbers become scalars of float64
         and int64, and tensors become PerReplica (with one replica they stay what they are).
 
-        An exception of a replica stops the others and comes out as itself. timeout: seconds
-        (DeadlineExceededError).
+        An exception of a replica stops the others and comes out as itself. options: taken for the
+        reference's callers. timeout: seconds (DeadlineExceededError).
         """
         if kwargs:
             fn, args = with_keywords(fn, args, kwargs)
@@ -119,7 +120,7 @@ class Strategy:
 
     # ---- values
 
-    def reduce(self, reduce_op: Any, value: Any, axis: Optional[int] = None,
+    def reduce(self, reduce_op: Union[ReduceOp, str, int], value: Any, axis: Optional[int] = None,
                timeout: Optional[float] = None) -> Any:
         """Reduces every leaf of `value` over all replicas, on the host. reduce_op: SUM or MEAN.
 
@@ -132,15 +133,16 @@ class Strategy:
                                        axis, _communication.timeout_of(self, timeout))
 
     def gather(self, value: Any, axis: int, timeout: Optional[float] = None) -> Any:
-        """Joins every distributed leaf along `axis`, in replica order: rank >= 1, equal sizes on
-        all other axes."""
+        """Joins every distributed leaf of `value` along `axis`, in replica order: rank >= 1, equal
+        sizes on all other axes."""
         return _native.strategy_gather(self._handle, value, axis,
                                        _communication.timeout_of(self, timeout))
 
     def local_results(self, value: Any) -> Tuple[Any, ...]:
         """The values of this process's replicas, in order; of a value that is not distributed a
         tuple of one."""
-        return _native.strategy_local_results(self._handle, value)
+        results: Tuple[Any, ...] = _native.strategy_local_results(self._handle, value)
+        return results
 
     experimental_local_results = local_results
 
@@ -154,7 +156,7 @@ class Strategy:
     experimental_distribute_values_from_function = distribute_values_from_function
 
     def per_replica(self, values: Sequence[Any]) -> Any:
-        """A distributed value of one value per replica of this process, all of one structure."""
+        """A distributed value of `values`, one per replica of this process, all of one structure."""
         return _native.strategy_create_per_replica(self._handle, list(values))
 
     # ---- datasets
@@ -169,10 +171,9 @@ class Strategy:
         experimental_distribute.auto_shard_policy: FILE, each reads files of its own, and fewer files
         than workers are a ValueError on every worker; DATA, each reads all and takes its part; OFF,
         each takes all; AUTO (the default), FILE where there are files, else DATA."""
-        if not isinstance(dataset, Dataset):
-            raise TypeError(f"distribute_dataset needs a tutti.data.Dataset, not "
-                            f"{type(dataset).__name__}")
-        options = options or InputOptions()
+        _arguments.check("distribute_dataset: dataset", dataset, Dataset)
+        options = InputOptions() if options is None else options
+        _arguments.check("distribute_dataset: options", options, InputOptions)
         return DistributedDataset._of(_native.strategy_distribute_dataset(
             self._handle, dataset._handle, options._rebatch_number(),
             options.experimental_fetch_to_device, timeout))
@@ -183,8 +184,11 @@ class Strategy:
                                           options: Optional[InputOptions] = None,
                                           timeout: Optional[float] = None) -> DistributedDataset:
         """One dataset per input pipeline, dataset_fn(InputContext); its elements go to the replicas
-        one each, in turn, and nothing is rebatched or sharded."""
-        prefetch = options.experimental_fetch_to_device if options else None
+        one each, in turn, and nothing is rebatched or sharded. options: whether steps are
+        made ahead."""
+        options = InputOptions() if options is None else options
+        _arguments.check("distribute_datasets_from_function: options", options, InputOptions)
+        prefetch = options.experimental_fetch_to_device
         return DistributedDataset._of(_native.strategy_distribute_datasets_from_function(
             self._handle, lambda given: dataset_fn(InputContext(**given)), prefetch, timeout))
 
@@ -238,7 +242,8 @@ class MultiWorkerMirroredStrategy(Strategy):
     cluster_resolver: says who the workers are and which of them this process is; None reads the
     variable TF_CONFIG, and without one this process is alone. devices: as in MirroredStrategy; None:
     as many replicas as the setting replicas says, else all GPUs, else the CPU. The constructor waits
-    for all workers: timeout in seconds, else the setting join_timeout.
+    for all workers: timeout in seconds, else the setting join_timeout. communication_options: hints
+    for collectives, above all how long one may take.
 
     Every worker makes the same calls on its strategy in the same order: this one, creating
     variables, distributing datasets, run, reduce, gather. Replicas are numbered through all workers.
@@ -301,21 +306,19 @@ _runtime._after_shutdown.append(_forget_default)
 
 def default_strategy() -> DefaultStrategy:
     global _default
-    if _scope.runtime.get() is not None:
-        strategy = DefaultStrategy()
-        strategy._adopt(_native.strategy_default())
-        return strategy
-    strategy = _default
-    if strategy is None:
-        strategy = DefaultStrategy()
-        strategy._adopt(_native.strategy_default())
+    known = _default
+    if known is not None and _scope.runtime.get() is None:
+        return known
+    strategy = DefaultStrategy()
+    strategy._adopt(_native.strategy_default())
+    if _scope.runtime.get() is None:
         _default = strategy
     return strategy
 
 
-_TYPES = {"MirroredStrategy": MirroredStrategy, "OneDeviceStrategy": OneDeviceStrategy,
-          "MultiWorkerMirroredStrategy": MultiWorkerMirroredStrategy,
-          "DefaultStrategy": DefaultStrategy}
+_TYPES: Dict[str, Type[Strategy]] = {
+    "MirroredStrategy": MirroredStrategy, "OneDeviceStrategy": OneDeviceStrategy,
+    "MultiWorkerMirroredStrategy": MultiWorkerMirroredStrategy, "DefaultStrategy": DefaultStrategy}
 
 
 def _strategy_of(address: int, handle: Any) -> Strategy:
@@ -323,6 +326,6 @@ def _strategy_of(address: int, handle: Any) -> Strategy:
     strategy = _wrappers.get(address)
     if strategy is None:
         cls = _TYPES.get(_native.strategy_type_name(handle), Strategy)
-        strategy = cls.__new__(cls)
+        strategy = object.__new__(cls)
         strategy._adopt(handle)
     return strategy

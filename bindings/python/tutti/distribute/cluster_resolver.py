@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 from typing import Any, Dict, Mapping, Optional, Union
 
-from tutti import _native, _runtime
+from tutti import _arguments, _native, _runtime
 from tutti._cluster_spec import ClusterSpec
 
 __all__ = ["ClusterResolver", "SimpleClusterResolver", "TFConfigClusterResolver"]
@@ -22,11 +22,13 @@ class ClusterResolver(abc.ABC):
     @abc.abstractmethod
     def master(self, task_type: Optional[str] = None, task_id: Optional[int] = None,
                rpc_layer: Optional[str] = None) -> str:
-        """The address to connect to, of a task or of the master."""
+        """The address to connect to, of the task (task_type, task_id) or of the master, with
+        rpc_layer and "://" in front."""
 
     def num_accelerators(self, task_type: Optional[str] = None, task_id: Optional[int] = None,
                          config_proto: Any = None) -> Dict[str, int]:
-        """The accelerators of this task, {"GPU": 8}; none: {}. By default those of this machine."""
+        """The accelerators of this task, {"GPU": 8}; none: {}. By default those of this machine.
+        task_type, task_id, config_proto: taken for the reference's callers."""
         count = len(_runtime.config.list_devices("GPU"))
         return {"GPU": count} if count else {}
 
@@ -90,13 +92,14 @@ class _LibraryResolver(ClusterResolver):
 
     def master(self, task_type: Optional[str] = None, task_id: Optional[int] = None,
                rpc_layer: Optional[str] = None) -> str:
-        """The address to connect to, "grpc://10.0.0.1:2222", of a task or of the master; "" for an
-        empty cluster."""
+        """The address to connect to, "grpc://10.0.0.1:2222", of the task (task_type, task_id) or of
+        the master; "" for an empty cluster. rpc_layer: instead of "grpc"."""
         return _native.cluster_resolver_master(self._handle, task_type, task_id, rpc_layer)
 
     def num_accelerators(self, task_type: Optional[str] = None, task_id: Optional[int] = None,
                          config_proto: Any = None) -> Dict[str, int]:
-        """The accelerators of this task, {"GPU": 8}; none: {}."""
+        """The accelerators of this task, {"GPU": 8}; none: {}. task_type, task_id, config_proto:
+        taken for the reference's callers."""
         count = _native.cluster_resolver_num_accelerators(self._handle)
         return {"GPU": count} if count else {}
 
@@ -134,7 +137,7 @@ class _LibraryResolver(ClusterResolver):
 
 
 class SimpleClusterResolver(_LibraryResolver):
-    """Says what it was given.
+    """Says what it was given: cluster_spec, master, task_type, task_id, environment, rpc_layer.
 
     num_accelerators: of this task, {"GPU": 8} or a number; None: what the machine has.
     """
@@ -147,16 +150,16 @@ class SimpleClusterResolver(_LibraryResolver):
                          task_id=task_id, environment=environment,
                          num_accelerators=num_accelerators, rpc_layer=rpc_layer)
 
-    def _make(self, cluster_spec: ClusterSpec, master: str, task_type: Optional[str],
-              task_id: Optional[int], environment: str,
-              num_accelerators: Union[Mapping[str, int], int, None],
-              rpc_layer: Optional[str]) -> Any:
-        return _native.cluster_resolver_simple(cluster_spec._handle, master, task_type, task_id,
-                                               environment, _count(num_accelerators), rpc_layer)
+    def _make(self, **options: Any) -> Any:
+        return _native.cluster_resolver_simple(
+            options["cluster_spec"]._handle, options["master"], options["task_type"],
+            options["task_id"], options["environment"], _count(options["num_accelerators"]),
+            options["rpc_layer"])
 
     def num_accelerators(self, task_type: Optional[str] = None, task_id: Optional[int] = None,
                          config_proto: Any = None) -> Dict[str, int]:
-        """What it was given; by default what the machine has, {"GPU": 8}."""
+        """What it was given; by default what the machine has, {"GPU": 8}. task_type, task_id,
+        config_proto: taken for the reference's callers."""
         given = self._options["num_accelerators"]
         return dict(given) if isinstance(given, Mapping) else super().num_accelerators()
 
@@ -167,8 +170,8 @@ class TFConfigClusterResolver(_LibraryResolver):
         {"cluster": {"worker": ["10.0.0.1:2222", "10.0.0.2:2222"]},
          "task": {"type": "worker", "index": 1}}
 
-    Arguments beat what it says. Without the variable the cluster is empty; one that is wrong is a
-    ValueError that says where.
+    Arguments (task_type, task_id, rpc_layer, environment) beat what it says. Without the variable
+    the cluster is empty; one that is wrong is a ValueError that says where.
     """
 
     def __init__(self, task_type: Optional[str] = None, task_id: Optional[int] = None,
@@ -176,9 +179,9 @@ class TFConfigClusterResolver(_LibraryResolver):
         super().__init__(task_type=task_type, task_id=task_id, rpc_layer=rpc_layer,
                          environment=environment)
 
-    def _make(self, task_type: Optional[str], task_id: Optional[int], rpc_layer: Optional[str],
-              environment: Optional[str]) -> Any:
-        return _native.cluster_resolver_tf_config(task_type, task_id, rpc_layer, environment)
+    def _make(self, **options: Any) -> Any:
+        return _native.cluster_resolver_tf_config(options["task_type"], options["task_id"],
+                                                  options["rpc_layer"], options["environment"])
 
 
 def _count(accelerators: Union[Mapping[str, int], int, None]) -> Optional[int]:
@@ -191,9 +194,7 @@ def handle_of(resolver: Optional[ClusterResolver]) -> Any:
     """The library's resolver for one of any class; None stays None, which means TF_CONFIG."""
     if resolver is None or isinstance(resolver, _LibraryResolver):
         return None if resolver is None else resolver._handle
-    if not isinstance(resolver, ClusterResolver):
-        raise TypeError(f"a cluster resolver is needed, not an object of type "
-                        f"{type(resolver).__name__}")
+    _arguments.check("cluster_resolver", resolver, ClusterResolver)
     return SimpleClusterResolver(
         resolver.cluster_spec(), task_type=resolver.task_type, task_id=resolver.task_id,
         environment=resolver.environment, num_accelerators=resolver.num_accelerators(),

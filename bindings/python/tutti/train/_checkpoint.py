@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Callable, Dict, Iterator as Iterable, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator as Iterable, List, Optional, Tuple, Union
 
 import numpy as np
 
-from tutti import _native, distribute
+from tutti import _arguments, _native, distribute
 from tutti._variable import Variable
 from tutti.data import Iterator
 from tutti.distribute import DistributedIterator
 
 _SINGLE_FILE = ".safetensors"
+_Path = Union[str, "os.PathLike[str]"]
 
 
 def _objects_in(name: str, thing: Any) -> "Iterable[Tuple[str, Any]]":
@@ -32,7 +33,7 @@ def _objects_in(name: str, thing: Any) -> "Iterable[Tuple[str, Any]]":
 
 class LoadStatus:
     """What restore gives: every object of the checkpoint has been restored, or restore would have
-    raised."""
+    raised. unused: the names in it that no object has taken."""
 
     __slots__ = ("_unused",)
 
@@ -74,14 +75,16 @@ class Checkpoint:
     The files are safetensors, which other programs read; a manifest beside them, written last,
     makes the checkpoint exist. Under a strategy over several workers every worker makes the same
     calls with the same objects and a directory that all of them see; variables are saved once,
-    iterators by each worker for itself. A restore that raises has changed nothing, on any worker.
+    iterators by each worker for itself. The order in which objects are given does not matter: they
+    are saved and restored in that of their names as UTF-8 bytes, in every language. A restore that
+    raises has changed nothing, on any worker.
     Threads: one at a time, in cross-replica context.
     """
 
     __slots__ = ("_handle", "_structure", "_names", "save_counter", "__weakref__")
 
-    def __init__(self, root: Optional[Dict[str, Any]] = None, *, strategy: Any = None,
-                 **objects: Any):
+    def __init__(self, root: Optional[Dict[str, Any]] = None, *,
+                 strategy: Optional[distribute.Strategy] = None, **objects: Any):
         if isinstance(root, Checkpoint):
             root = root._structure
         both = set(root or ()) & set(objects)
@@ -93,7 +96,8 @@ class Checkpoint:
         if strategy is None:
             strategy = next((thing.distribute_strategy for _, thing in named
                              if isinstance(thing, Variable)), None) or distribute.get_strategy()
-        self._handle = _native.checkpoint_create(strategy._handle)
+        self._handle = _native.checkpoint_create(
+            _arguments.handle_of("Checkpoint: strategy", strategy, distribute.Strategy))
         self._names = [name for name, _ in named]
         for name, thing in named:
             self._add(name, thing)
@@ -117,7 +121,7 @@ class Checkpoint:
         except (KeyError, AttributeError):
             raise AttributeError(f"the checkpoint has no object {name!r}") from None
 
-    def save(self, file_prefix: str, timeout: Optional[float] = None) -> str:
+    def save(self, file_prefix: _Path, timeout: Optional[float] = None) -> str:
         """Saves as `<file_prefix>-<save_counter>`, counting up, and returns that path."""
         number = self.save_counter + 1
         path = f"{os.fspath(file_prefix)}-{number}"
@@ -126,8 +130,8 @@ class Checkpoint:
         self.save_counter = number
         return path
 
-    def restore(self, save_path: Optional[str], timeout: Optional[float] = None) -> LoadStatus:
-        """Gives every object what the checkpoint of that path holds; None does nothing.
+    def restore(self, save_path: Optional[_Path], timeout: Optional[float] = None) -> LoadStatus:
+        """Gives every object what the checkpoint save_path holds; None does nothing.
 
         NotFoundError when there is no such checkpoint or no value for an object, ValueError for
         another dtype or shape, DataLossError naming a file that is missing, cut off or changed.
@@ -140,10 +144,10 @@ class Checkpoint:
             names = json.load(manifest)["names"]
         return LoadStatus([name for name in names if name not in self._names])
 
-    def write(self, file_prefix: str, timeout: Optional[float] = None) -> str:
-        """Saves as this very path. One that ends with ".safetensors" is a single file for other
-        programs, without a manifest; FailedPreconditionError when several workers have iterators
-        among the objects."""
+    def write(self, file_prefix: _Path, timeout: Optional[float] = None) -> str:
+        """Saves as file_prefix, this very path, and returns it. One that ends with ".safetensors" is
+        a single file for other programs, without a manifest; FailedPreconditionError when several
+        workers have iterators among the objects."""
         path = os.fspath(file_prefix)
         if path.endswith(_SINGLE_FILE):
             _native.checkpoint_write(self._handle, path, timeout)
@@ -151,8 +155,9 @@ class Checkpoint:
             _native.checkpoint_save(self._handle, path, self.save_counter, timeout)
         return path
 
-    def read(self, save_path: str, timeout: Optional[float] = None) -> LoadStatus:
-        """As restore, of what write wrote; also of a safetensors file of another program."""
+    def read(self, save_path: _Path, timeout: Optional[float] = None) -> LoadStatus:
+        """As restore, of what write wrote as save_path; also of a safetensors file of another
+        program."""
         path = os.fspath(save_path)
         if not path.endswith(_SINGLE_FILE):
             return self.restore(path, timeout)
@@ -175,7 +180,7 @@ class CheckpointManager:
 
     __slots__ = ("_handle", "_checkpoint", "_directory", "_name", "_init_fn", "__weakref__")
 
-    def __init__(self, checkpoint: Checkpoint, directory: str, max_to_keep: Optional[int] = 5,
+    def __init__(self, checkpoint: Checkpoint, directory: _Path, max_to_keep: Optional[int] = 5,
                  checkpoint_name: str = "ckpt", init_fn: Optional[Callable[[], Any]] = None):
         if max_to_keep is not None and max_to_keep < 1:
             raise ValueError(f"max_to_keep must be 1 or more, or None, got {max_to_keep}")
@@ -184,15 +189,18 @@ class CheckpointManager:
         self._name = checkpoint_name
         self._init_fn = init_fn
         self._handle = _native.checkpoint_manager_create(
-            checkpoint._handle, self._directory, -1 if max_to_keep is None else max_to_keep,
+            _arguments.handle_of("CheckpointManager: checkpoint", checkpoint, Checkpoint),
+            self._directory, -1 if max_to_keep is None else max_to_keep,
             checkpoint_name)
 
     @property
     def checkpoint(self) -> Checkpoint:
+        """What is saved."""
         return self._checkpoint
 
     @property
     def directory(self) -> str:
+        """Where it is saved."""
         return self._directory
 
     @property
@@ -228,7 +236,8 @@ class CheckpointManager:
         return os.path.join(self._directory, f"{self._name}-{number}")
 
 
-def latest_checkpoint(checkpoint_dir: str, checkpoint_name: str = "ckpt") -> Optional[str]:
-    """The path of the checkpoint that was saved last in a directory, None when there is none."""
+def latest_checkpoint(checkpoint_dir: _Path, checkpoint_name: str = "ckpt") -> Optional[str]:
+    """The path of the checkpoint that was saved last in checkpoint_dir under checkpoint_name, None
+    when there is none."""
     return CheckpointManager(Checkpoint(), checkpoint_dir,
                              checkpoint_name=checkpoint_name).latest_checkpoint

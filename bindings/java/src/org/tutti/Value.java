@@ -33,7 +33,30 @@ import org.tutti.internal.NativeObject;
 public final class Value extends NativeObject implements AutoCloseable {
   /** What a value is. */
   public enum Kind {
-    TENSOR, STRING, DISTRIBUTED, VARIABLE, DATASET, OPTIONAL, NONE, OBJECT, TUPLE, LIST, DICT, RECORD
+    /** Numbers or byte strings: asTensor(). */
+    TENSOR,
+    /** A text: stringValue(). */
+    STRING,
+    /** A value per replica: get(replica). */
+    DISTRIBUTED,
+    /** asVariable(). */
+    VARIABLE,
+    /** asDataset(). */
+    DATASET,
+    /** A value or nothing: asOptional(). */
+    OPTIONAL,
+    /** What null becomes. */
+    NONE,
+    /** An object of Java, as it is: asObject(). */
+    OBJECT,
+    /** Parts by index, of any kind each. */
+    TUPLE,
+    /** Parts by index. */
+    LIST,
+    /** Parts by key. */
+    DICT,
+    /** Parts by field, in the order of the record. */
+    RECORD
   }
 
   private static final Kind[] KINDS = Kind.values();
@@ -306,6 +329,14 @@ public final class Value extends NativeObject implements AutoCloseable {
       keys.add(Native.value_key(this, i));
     }
     return keys;
+  }
+
+  /** The name of a record's type; INVALID_ARGUMENT for what is none. */
+  public String typeName() {
+    if (kind() != Kind.RECORD) {
+      throw wrong("a record");
+    }
+    return Native.value_type_name(this);
   }
 
   /** Part `index`; of a distributed value, what replica `index` of this process has. */

@@ -2,6 +2,7 @@ package org.tutti;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.lang.ref.WeakReference;
@@ -21,6 +22,31 @@ import org.tutti.distribute.MirroredStrategy;
 
 /** A thread collects garbage without a pause while callbacks run and buffers are in use. */
 class GarbageTest {
+  // What is not closed must not fill the machine while the heap is as good as empty.
+  @Test
+  void theCollectorIsAskedWhenMuchIsOpen() throws InterruptedException {
+    over.set(true); // no storm: the garbage would go anyway
+    storm.join();
+    try (Tensor large = Tensor.zeros(DType.UINT8, 1 << 20);
+         DatasetIterator elements = Dataset.fromTensors(large).repeat().iterator()) {
+      final long before = TuttiRuntime.offHeapBytes();
+      long last = before;
+      boolean collected = false;
+      // As much as the collector would not come by for of itself; then its thread has time.
+      for (int i = 0; i < 2048 || (!collected && i < 600_000); ++i) {
+        if (i < 2048) {
+          assertEquals(1 << 20, elements.next().asTensor().byteSize());
+        } else {
+          Thread.sleep(1);
+        }
+        final long now = TuttiRuntime.offHeapBytes();
+        collected |= now < last;
+        last = now;
+      }
+      assertTrue(collected, "nothing was collected");
+    }
+  }
+
   private final AtomicBoolean over = new AtomicBoolean();
   private Thread storm;
 
@@ -100,6 +126,40 @@ class GarbageTest {
       tensor.close();
       reader.join();
       assertNull(other.get(), () -> "" + other.get());
+    }
+  }
+
+  // The library's side of an object is used again as soon as the object is closed.
+  @Test
+  void aClosedObjectIsNotTheOneThatCameAfterIt() throws Exception {
+    final List<Tensor> closed = new ArrayList<>();
+    for (int i = 0; i < 1000; ++i) {
+      final Tensor tensor = Tensor.zeros(DType.FLOAT32, i);
+      tensor.close();
+      closed.add(tensor);
+    }
+    final List<Tensor> open = new ArrayList<>();
+    final Thread other = new Thread(() -> closed.forEach(Tensor::close));
+    other.start();
+    for (int i = 0; i < 1000; ++i) {
+      open.add(Tensor.zeros(DType.FLOAT32, i));
+      closed.get(i).close();
+    }
+    other.join();
+    for (int i = 0; i < 1000; ++i) {
+      assertThrows(TuttiException.FailedPrecondition.class, closed.get(i)::elementCount);
+      assertEquals(i, open.get(i).elementCount());
+    }
+  }
+
+  @Test
+  void aClosedStrategyIsStillItself() {
+    final MirroredStrategy strategy = MirroredStrategy.of("CPU:0");
+    final int hash = strategy.hashCode();
+    strategy.close();
+    try (MirroredStrategy other = MirroredStrategy.of("CPU:0", "CPU:1")) {
+      assertEquals(hash, strategy.hashCode());
+      assertEquals(strategy, strategy);
     }
   }
 

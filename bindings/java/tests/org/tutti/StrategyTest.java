@@ -2,6 +2,7 @@ package org.tutti;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertSame;
@@ -52,8 +53,33 @@ class StrategyTest {
         strategy.localResults(ids).stream().map(Value::longValue).toList());
     assertEquals(1, strategy.reduce(ReduceOp.SUM, ids).longValue());
     assertEquals(0, strategy.reduce(ReduceOp.MEAN, ids).longValue()); // of integers
-    assertNull(ReplicaContext.current());
     assertTrue(strategy.run((replica, none) -> null).isNone());
+  }
+
+  @Test
+  void outsideOfAllStrategiesIsOneReplicaOnItsOwn() {
+    final ReplicaContext alone = ReplicaContext.current();
+    assertEquals(0, alone.replicaId());
+    assertEquals(1, alone.replicaCount());
+    assertEquals(-1, alone.globalRows());
+    assertEquals(Strategy.defaultStrategy().toString(), alone.strategy().toString());
+    assertEquals(3, alone.allReduce(ReduceOp.SUM, 3).longValue());
+    assertArrayEquals(
+        new float[] {7}, alone.allGather(new float[] {7}, 0).asTensor().toFloatArray());
+    assertEquals(5, alone.mergeCall((owner, given) -> {
+      assertTrue(Strategy.inCrossReplicaContext());
+      assertNull(ReplicaContext.current());
+      return given.longValue() + 1;
+    }, 4).longValue());
+    final IOException thrown = new IOException("no");
+    assertSame(thrown, assertThrows(TuttiException.Unknown.class, () -> alone.mergeCall(
+        (owner, given) -> {
+          throw thrown;
+        }, null)).getCause());
+    try (Strategy.InScope scope = strategy.scope()) {
+      assertNull(ReplicaContext.current());
+    }
+    assertSame(alone, ReplicaContext.current());
   }
 
   @Test
@@ -224,6 +250,16 @@ class StrategyTest {
   }
 
   @Test
+  void theEndOfADistributedIteratorIsOutOfRange() {
+    try (DistributedDataset steps = strategy.distribute(Dataset.range(2).batch(2));
+         DistributedIterator iterator = steps.iterator()) {
+      assertEquals(2, iterator.getNext().size());
+      assertEquals(Code.OUT_OF_RANGE,
+          assertThrows(TuttiException.class, iterator::getNext).code());
+    }
+  }
+
+  @Test
   void datasetsAndValuesAreMadePerReplica() {
     final Value ids = strategy.distributeValues(context -> context.replicaId() * 10.0);
     assertEquals(10, strategy.reduce(ReduceOp.SUM, ids).doubleValue());
@@ -276,6 +312,21 @@ class StrategyTest {
       failing.fail(thrown);
       assertSame(thrown,
           assertThrows(TuttiException.class, () -> failing.get(Duration.ofSeconds(60))).getCause());
+    }
+  }
+
+  @Test
+  void anExceptionOfOursThatLeavesACallbackSaysItsCodeOnce() {
+    final TuttiException thrown =
+        TuttiException.of(Code.UNAVAILABLE, "rank 1 is gone", Map.of("rank", 1L), null);
+    try (MirroredStrategy one = MirroredStrategy.of("CPU:0")) {
+      final TuttiException caught = assertThrows(TuttiException.Unavailable.class,
+          () -> one.run((replica, nothing) -> {
+            throw thrown;
+          }));
+      assertSame(thrown, caught.getCause());
+      assertFalse(caught.getMessage().contains("UNAVAILABLE"), caught::getMessage);
+      assertEquals(1L, caught.details().get("rank"));
     }
   }
 

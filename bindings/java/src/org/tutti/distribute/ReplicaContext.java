@@ -13,7 +13,9 @@ import org.tutti.internal.Native;
  * What a replica function reaches the other replicas through; ends when the function returns
  * (FAILED_PRECONDITION afterwards). Threads: the replica's own.
  */
-public final class ReplicaContext {
+public sealed class ReplicaContext permits DefaultReplicaContext {
+  private static final ReplicaContext DEFAULT = new DefaultReplicaContext();
+
   private final Thread thread = Thread.currentThread();
   private long context;
 
@@ -38,9 +40,17 @@ public final class ReplicaContext {
     return context;
   }
 
-  /** The context of the replica function that the thread is in; null outside of them. */
+  /**
+   * The context of the replica function that the thread is in; null in cross-replica context (a
+   * strategy's scope, a merge function). Outside of both it is that of the default strategy: one
+   * replica on its own, on any thread.
+   */
   public static ReplicaContext current() {
-    return Scope.current() instanceof ReplicaContext replica ? replica : null;
+    final Object scope = Scope.current();
+    if (scope == null) {
+      return DEFAULT;
+    }
+    return scope instanceof ReplicaContext replica ? replica : null;
   }
 
   /** The replica among all replicas in sync, 0 .. n-1. */
@@ -83,29 +93,49 @@ public final class ReplicaContext {
    * sides. ABORTED when another replica failed.
    */
   public Value allReduce(ReduceOp op, Object value) {
-    return allReduce(op, value, null);
+    return allReduce(op, value, (Duration) null);
   }
 
   /** As allReduce, waiting for at most `timeout`. */
   public Value allReduce(ReduceOp op, Object value, Duration timeout) {
+    return reduced(op, value, nanos(timeout));
+  }
+
+  /** As allReduce, with options of the call. */
+  public Value allReduce(ReduceOp op, Object value, CommunicationOptions options) {
+    return reduced(op, value, CommunicationOptions.nanosIn(this, options));
+  }
+
+  Value reduced(ReduceOp op, Object value, long nanos) {
     final long address = context();
     try (Value operand = Value.of(value)) {
-      return new Value(Box.at(
-          Native.context_all_reduce(address, op.number(), operand, Bridge.nanos(timeout))));
+      return new Value(Box.at(Native.context_all_reduce(address, op.number(), operand, nanos)));
     }
+  }
+
+  private long nanos(Duration timeout) {
+    return timeout != null ? Bridge.nanos(timeout) : CommunicationOptions.nanosIn(this, null);
   }
 
   /** Joins every tensor of `value` of all replicas along `axis`, in replica order. */
   public Value allGather(Object value, int axis) {
-    return allGather(value, axis, null);
+    return allGather(value, axis, (Duration) null);
   }
 
   /** As allGather, waiting for at most `timeout`. */
   public Value allGather(Object value, int axis, Duration timeout) {
+    return gathered(value, axis, nanos(timeout));
+  }
+
+  /** As allGather, with options of the call. */
+  public Value allGather(Object value, int axis, CommunicationOptions options) {
+    return gathered(value, axis, CommunicationOptions.nanosIn(this, options));
+  }
+
+  Value gathered(Object value, int axis, long nanos) {
     final long address = context();
     try (Value operand = Value.of(value)) {
-      return new Value(
-          Box.at(Native.context_all_gather(address, operand, axis, Bridge.nanos(timeout))));
+      return new Value(Box.at(Native.context_all_gather(address, operand, axis, nanos)));
     }
   }
 
@@ -122,16 +152,12 @@ public final class ReplicaContext {
   /** As mergeCall, waiting for at most `timeout`. */
   public Value mergeCall(MergeFunction function, Object argument, Duration timeout) {
     final long address = context();
-    final Functions.CrossReplica checked = (strategy, merged) -> {
-      if (merged.get(0).kind() != Value.Kind.OBJECT) {
-        throw TuttiException.of(Code.INVALID_ARGUMENT,
-            "the replicas reached the same merge call with different functions: " + merged.get(0));
-      }
-      return function.merge(strategy, merged.get(1));
-    };
-    try (Value given = Value.tuple(function.getClass(), argument)) {
-      final long result = Native.context_merge_call(
-          address, new Functions.Cross(checked), given, Bridge.nanos(timeout));
+    // The name of a lambda expression's class is its own, whichever replica made the lambda.
+    final String name = function.getClass().getName();
+    final Functions.Cross merge = new Functions.Cross(function::merge);
+    try (Value given = argument == null ? null : Value.of(argument)) {
+      final long result =
+          Native.merge_call(address, merge, name, given, Bridge.nanos(timeout));
       return result == 0 ? Value.of(null) : new Value(Box.at(result));
     }
   }

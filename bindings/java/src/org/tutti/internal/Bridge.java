@@ -9,6 +9,8 @@ import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.NoSuchFileException;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Comparator;
 import java.util.HashMap;
 import java.util.IdentityHashMap;
 import java.util.LinkedHashMap;
@@ -24,6 +26,10 @@ import org.tutti.TuttiException;
 public final class Bridge {
   /** No timeout given. */
   public static final long UNSET = 0;
+
+  /** The order of names everywhere: of their bytes in UTF-8, which that of Java's strings is not. */
+  public static final Comparator<String> BY_BYTES =
+      (left, right) -> Arrays.compareUnsigned(utf8(left), utf8(right));
 
   private static final Duration EXIT_TIMEOUT = Duration.ofSeconds(5);
 
@@ -92,7 +98,7 @@ public final class Bridge {
   public static ByteBuffer bufferOf(NativeObject tensor) {
     final long address = Native.tensor_retain(tensor);
     final ByteBuffer buffer = (ByteBuffer) Native.tensor_buffer(tensor);
-    NativeObject.whenUnreachable(buffer, () -> Native.tensor_release(address));
+    new SafetyNet(buffer, Native::tensor_release, address);
     return buffer.order(ByteOrder.nativeOrder());
   }
 
@@ -127,8 +133,10 @@ public final class Bridge {
 
   /** The address of a new status that carries `exception`. */
   static long statusOf(Throwable exception) {
-    final long status =
-        Native.status_create(codeOf(exception).number(), exception.toString(), exception);
+    // The code of ours goes by itself and is no part of the message.
+    final String message =
+        exception instanceof TuttiException ? exception.getMessage() : exception.toString();
+    final long status = Native.status_create(codeOf(exception).number(), message, exception);
     if (exception instanceof TuttiException ours) {
       ours.details().forEach((key, value) -> {
         if (value instanceof Long number) {
@@ -141,7 +149,8 @@ public final class Bridge {
     return status;
   }
 
-  private static Code codeOf(Throwable exception) {
+  /** What kind of error an exception of a callback is. */
+  public static Code codeOf(Throwable exception) {
     if (exception instanceof TuttiException ours) {
       return ours.code();
     }
@@ -222,6 +231,13 @@ public final class Bridge {
         NUMBERS.remove(entry.object);
       }
     }
+  }
+
+  // ---- memory
+
+  /** The wrappers that nobody closed and nobody can reach give their memory back. */
+  static void collect() {
+    System.gc();
   }
 
   // ---- the end

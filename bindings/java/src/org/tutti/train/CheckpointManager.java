@@ -1,7 +1,9 @@
 package org.tutti.train;
 
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import org.tutti.Code;
 import org.tutti.TuttiException;
@@ -14,6 +16,7 @@ import org.tutti.internal.NativeObject;
 /** The checkpoints of one directory, of which the last few stay. One program at a time saves there. */
 public final class CheckpointManager extends NativeObject implements AutoCloseable {
   private final Checkpoint checkpoint;
+  private final String directory;
   private final String prefix;
 
   /** The last five, named ckpt-1, ckpt-2, ... */
@@ -26,6 +29,7 @@ public final class CheckpointManager extends NativeObject implements AutoCloseab
     super(Box.at(Native.checkpoint_manager_create(
         checkpoint, directory, checked(maxToKeep), name)));
     this.checkpoint = checkpoint;
+    this.directory = directory;
     this.prefix = directory + "/" + name + "-";
   }
 
@@ -35,6 +39,24 @@ public final class CheckpointManager extends NativeObject implements AutoCloseab
           Code.INVALID_ARGUMENT, "maxToKeep must be 1 or more, or -1 for all, got " + maxToKeep);
     }
     return maxToKeep;
+  }
+
+  /** The path of the checkpoint that was saved last in a directory under a name ("ckpt"). */
+  public static Optional<String> latest(String directory, String name) {
+    try (Checkpoint nothing = new Checkpoint(Map.of());
+         CheckpointManager manager = new CheckpointManager(nothing, directory, -1, name)) {
+      return manager.latest();
+    }
+  }
+
+  /** What is saved. */
+  public Checkpoint checkpoint() {
+    return checkpoint;
+  }
+
+  /** Where it is saved. */
+  public String directory() {
+    return directory;
   }
 
   /** The path of the checkpoint that was saved last. */
@@ -61,8 +83,13 @@ public final class CheckpointManager extends NativeObject implements AutoCloseab
 
   /** As save, under a number of the caller's. */
   public String save(long number) {
+    return save(number, null);
+  }
+
+  /** As above, for at most `timeout`. */
+  public String save(long number, Duration timeout) {
     final String path =
-        Bridge.text(Native.checkpoint_manager_save(this, number, Bridge.UNSET));
+        Bridge.text(Native.checkpoint_manager_save(this, number, Bridge.nanos(timeout)));
     checkpoint.saveCounter = number;
     return path;
   }
@@ -72,8 +99,13 @@ public final class CheckpointManager extends NativeObject implements AutoCloseab
    * taken instead of one that is damaged (DATA_LOSS).
    */
   public Optional<String> restoreLatest() {
+    return restoreLatest(null);
+  }
+
+  /** As restoreLatest, for at most `timeout`. */
+  public Optional<String> restoreLatest(Duration timeout) {
     final Long number =
-        Bridge.optional(Native.checkpoint_manager_restore_latest(this, Bridge.UNSET));
+        Bridge.optional(Native.checkpoint_manager_restore_latest(this, Bridge.nanos(timeout)));
     if (number == null) {
       return Optional.empty();
     }
