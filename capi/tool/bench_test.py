@@ -1,0 +1,310 @@
+#!/usr/bin/env python3
+"""`tutti bench` and `tutti trace` as their users see them.
+
+    bench_test.py TUTTI [TEST...]      TUTTI is the command under test
+
+Nothing here measures time: what must happen is waited for, and the bounds only stop hangs.
+"""
+
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import xml.etree.ElementTree
+
+TUTTI = ""
+HANG_S = 100
+QUICK = ["--max", "4K", "--factor", "8", "--iterations", "20"]
+
+
+def stat_of(pid):
+    try:
+        stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    state, parent = stat.rpartition(")")[2].split()[:2]
+    return state, int(parent)
+
+
+def workers_of(pid):
+    """The bench workers below a process: {pid: index}."""
+    parents = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            stat = stat_of(int(name))
+            if stat and stat[0] not in "ZX":
+                parents[int(name)] = stat[1]
+    found = {}
+    for candidate, ancestor in parents.items():
+        while ancestor in parents and ancestor != pid:
+            ancestor = parents[ancestor]
+        if ancestor != pid:
+            continue
+        try:
+            words = pathlib.Path(f"/proc/{candidate}/cmdline").read_bytes().split(b"\0")
+            variables = pathlib.Path(f"/proc/{candidate}/environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        config = [v[len(b"TF_CONFIG="):] for v in variables if v.startswith(b"TF_CONFIG=")]
+        if b"bench-worker" in words and config:
+            found[candidate] = json.loads(config[0])["task"]["index"]
+    return found
+
+
+class BenchTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.environment = {name: value for name, value in os.environ.items()
+                            if not name.startswith(("TUTTI_", "TF_"))}
+
+    def run_words(self, *words, status=0):
+        result = subprocess.run([TUTTI, *words], env=self.environment, capture_output=True,
+                                text=True, timeout=HANG_S, cwd=self.folder)
+        self.assertEqual(result.returncode, status, result.stdout + result.stderr)
+        return result
+
+    def measure(self, *words):
+        result = self.run_words("bench", *words, *QUICK, "--json")
+        self.assertEqual(result.stderr, "")
+        report = json.loads(result.stdout)
+        for row in report["rows"]:
+            for timing in (row["out_of_place"], row["in_place"]):
+                if timing is not None:
+                    self.assertEqual(timing["wrong"], 0)
+                    self.assertGreater(timing["time_us"], 0)
+                    self.assertLessEqual(timing["p50_us"], timing["p99_us"])
+        return report
+
+    def start(self, *words):
+        process = subprocess.Popen([TUTTI, *words], env=self.environment, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True, cwd=self.folder)
+        self.addCleanup(self.end, process)
+        return process
+
+    @staticmethod
+    def end(process):
+        if process.poll() is None:
+            process.kill()
+        process.stdout.close()
+        process.stderr.close()
+        process.wait()
+
+    def until(self, condition, what):
+        give_up = time.monotonic() + HANG_S
+        while not condition():
+            self.assertLess(time.monotonic(), give_up, f"waited in vain for {what}")
+            time.sleep(0.005)
+
+    def start_endless(self, workers):
+        """A measurement in the middle of its calls, and its workers' pids by index."""
+        process = self.start("bench", "--workers", str(workers), "--min", "1K", "--iterations",
+                             "1000000", "--max", "1G")
+        while not process.stdout.readline().startswith("# "):
+            self.assertIsNone(process.poll())
+        pids = {index: pid for pid, index in workers_of(process.pid).items()}
+        self.assertEqual(sorted(pids), list(range(workers)))
+        return process, pids
+
+    def until_gone(self, pids):
+        self.until(lambda: all((stat_of(pid) or "X")[0] in "ZX" for pid in pids), f"end of {pids}")
+
+
+class MeasuringTest(BenchTest):
+    def test_every_transport_gives_the_right_results(self):
+        for transport in ("shared_memory", "tcp", "in_process"):
+            with self.subTest(transport):
+                report = self.measure("all_reduce", "--transport", transport, "--workers", "3")
+                self.assertEqual(report["transport"], transport)
+                self.assertEqual([row["bytes"] for row in report["rows"]], [8, 64, 512, 4096])
+                row = report["rows"][-1]["out_of_place"]
+                self.assertAlmostEqual(row["busbw_gbps"], row["algbw_gbps"] * 4 / 3)
+                self.assertAlmostEqual(row["algbw_gbps"], 4096 / row["time_us"] / 1e3)
+
+    def test_every_collective_gives_the_right_results(self):
+        names = self.run_words("bench", "nothing", status=2).stderr
+        names = re.search("there are (.*)", names).group(1).split(", ")
+        self.assertIn("all_reduce", names)
+        self.assertIn("barrier", names)
+        for name in names:
+            with self.subTest(name):
+                report = self.measure(name, "--workers", "3", "--transport", "in_process")
+                self.assertEqual(report["collective"], name)
+                self.assertEqual(report["rows"][-1]["bytes"] > 0, name != "barrier")
+
+    def test_dtypes_and_reductions_give_the_right_results(self):
+        for dtype, op in (("int8", "sum"), ("bfloat16", "mean"), ("uint16", "max"),
+                          ("float64", "min"), ("float16", "prod"), ("int64", "mean")):
+            with self.subTest(dtype=dtype, op=op):
+                report = self.measure("--dtype", dtype, "--op", op, "--transport", "in_process",
+                                      "--workers", "3")
+                self.assertEqual((report["dtype"], report["op"]), (dtype, op))
+
+    def test_the_table_has_the_columns_of_nccl_tests(self):
+        out = self.run_words("bench", "--transport", "in_process", *QUICK).stdout
+        for column in ("size", "count", "type", "redop", "time", "p50", "p99", "algbw", "busbw",
+                       "#wrong", "out-of-place", "in-place"):
+            self.assertIn(column, out)
+        self.assertIn("# wrong elements: 0\n", out)
+        rows = [line for line in out.splitlines() if not line.startswith("#")]
+        self.assertEqual([row.split()[:4] for row in rows],
+                         [[str(8**i), str(8**i // 4), "float32", "sum"] for i in range(1, 5)])
+
+    def test_a_picture_shows_peers_beside_it(self):
+        first = self.run_words("bench", "--transport", "in_process", *QUICK, "--json").stdout
+        (self.folder / "first.json").write_text(first)
+        self.run_words("bench", "--transport", "in_process", *QUICK, "--svg", "bw.svg", "--peer",
+                       "the first time=first.json")
+        root = xml.etree.ElementTree.parse(self.folder / "bw.svg").getroot()
+        texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
+        for text in ("all_reduce between 2 ranks", "Tutti, in_process", "the first time",
+                     "size (bytes, log scale)", "bus bandwidth (GB/s, log scale)"):
+            self.assertIn(text, texts)
+        self.assertEqual(sorted(os.listdir(self.folder)), ["bw.svg", "first.json"])
+
+
+class RefusingTest(BenchTest):
+    def refused(self, *words):
+        result = self.run_words("bench", *words, status=2)
+        self.assertEqual(result.stdout, "")
+        self.assertIn("tutti bench", result.stderr)
+        self.assertEqual(os.listdir(self.folder), [])
+        return result.stderr
+
+    def test_wrong_words_are_explained(self):
+        self.assertIn("there is no collective sum", self.refused("sum"))
+        self.assertIn('"8X" is no size', self.refused("--min", "8X"))
+        self.assertIn("--min 64 is more than --max 8", self.refused("--min", "64", "--max", "8"))
+        self.assertIn("--dtype bytes cannot be measured", self.refused("--dtype", "bytes"))
+        self.assertIn("--op avg is none of", self.refused("--op", "avg"))
+        self.assertIn("--workers", self.refused("--workers", "0"))
+        self.assertIn("--transport", self.refused("--transport", "pigeon"))
+        self.assertIn("say where it goes with --svg", self.refused("--peer", "a=b"))
+        self.assertIn("--peer a: expected NAME=FILE", self.refused("--svg", "x", "--peer", "a"))
+        self.assertIn("cannot read b", self.refused("--svg", "x", "--peer", "a=b"))
+        self.assertIn("cannot write no/x.svg", self.refused("--svg", "no/x.svg"))
+        self.assertIn("two sizes", self.refused("barrier", "--svg", "x.svg"))
+
+    def test_peers_of_another_measurement_are_refused(self):
+        peer = self.folder / "peer.json"
+        def said(text):
+            peer.write_text(text)
+            return self.run_words("bench", "--svg", "x.svg", "--peer", "a=peer.json",
+                                  status=2).stderr
+        self.assertIn("not what tutti bench --json writes", said("{}"))
+        self.assertIn("not what tutti bench --json writes", said("none"))
+        report = {"system": "x", "collective": "all_reduce", "workers": 3, "rows": [
+            {"bytes": 8, "out_of_place": {"time_us": 1, "algbw_gbps": 1, "busbw_gbps": 1}}]}
+        self.assertIn("between 3 ranks; expected all_reduce between 2", said(json.dumps(report)))
+
+
+class EndingTest(BenchTest):
+    def test_a_killed_worker_ends_all_and_is_named(self):
+        process, pids = self.start_endless(3)
+        os.kill(pids[1], signal.SIGKILL)
+        _, err = process.communicate(timeout=HANG_S)
+        self.assertEqual(process.returncode, 128 + signal.SIGKILL, err)
+        self.assertRegex(err, rf"tutti bench: worker 1 \(pid {pids[1]}\) was killed by SIGKILL")
+        self.assertRegex(err, r"tutti bench: rank 0: UNAVAILABLE: .*worker 1")
+        self.until_gone(pids.values())
+
+    def test_ctrl_c_ends_all(self):
+        process, pids = self.start_endless(2)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=HANG_S)
+        self.assertEqual(process.returncode, 128 + signal.SIGINT, err)
+        self.until_gone(pids.values())
+
+    def test_killing_the_command_itself_leaves_nothing(self):
+        process, pids = self.start_endless(2)
+        process.kill()
+        process.wait()
+        self.until_gone(pids.values())
+
+
+class TraceTest(BenchTest):
+    def setUp(self):
+        super().setUp()
+        self.flights = self.folder / "flights"
+        self.environment["TUTTI_FLIGHT_RECORDER_DIR"] = str(self.flights)
+
+    def records(self):
+        """The directory of the one job that has failed."""
+        jobs = list(self.flights.iterdir())
+        self.assertEqual(len(jobs), 1, jobs)
+        return jobs[0]
+
+    def trace(self, *paths):
+        result = self.run_words("trace", *map(str, paths))
+        self.assertEqual(result.stderr, "")
+        return result.stdout, json.loads((self.folder / "trace.json").read_text())["traceEvents"]
+
+    def fail_differing(self):
+        """Two workers that call different things; the records' directory and what they said."""
+        script = ('case "$TF_CONFIG" in *\'"index": 1\'*) set broadcast;; *) set all_reduce;; esac; '
+                  f'exec "{TUTTI}" bench-worker "$@" --iterations 5')
+        result = self.run_words("run", "--workers", "2", "--", "sh", "-c", script, status=1)
+        return self.records(), result.stderr
+
+    def test_different_calls_are_named_with_both_sides(self):
+        records, err = self.fail_differing()
+        for worker in (0, 1):
+            path = records / f"flight-{worker}.json"
+            self.assertIn(f"; the flight record is in {path}", err)
+            self.assertEqual(path.stat().st_mode & 0o777, 0o600)
+        self.assertEqual(records.stat().st_mode & 0o777, 0o700)
+        self.assertEqual(self.flights.stat().st_mode & 0o777, 0o700)
+        out, events = self.trace(records)
+        self.assertRegex(out, r'first divergence: communicator "bench", epoch 1: the ranks made '
+                              r'different calls as #2: rank 0 all_reduce \(float32, 8 bytes, SUM\); '
+                              r'rank 1 broadcast \(float32, 8 bytes, root 0\)\n')
+        begins = {(event["pid"], event["name"]) for event in events if event["ph"] == "B"}
+        self.assertEqual(begins, {(0, "barrier #1"), (1, "barrier #1"), (0, "all_reduce #2"),
+                                  (1, "broadcast #2")})
+        names = [event["args"]["name"] for event in events if event["name"] == "process_name"]
+        self.assertRegex(names[1], r"worker 1 \(pid \d+ on .+\)")
+        # Both ranks had come to the barrier before either left it: the clocks agree.
+        barrier = [event for event in events if event["name"] == "barrier #1"]
+        last_begin = max(event["ts"] for event in barrier if event["ph"] == "B")
+        self.assertLessEqual(last_begin, min(e["ts"] for e in barrier if e["ph"] == "E"))
+
+    def test_a_killed_worker_is_the_one_without_a_record(self):
+        process, pids = self.start_endless(3)
+        os.kill(pids[2], signal.SIGKILL)
+        process.communicate(timeout=HANG_S)
+        out, _ = self.trace(*sorted(self.records().iterdir()))
+        self.assertRegex(out, r"first divergence: .*failed first on rank [01], with UNAVAILABLE; "
+                              r"rank 2 left no record")
+
+    def test_damaged_and_foreign_files_are_refused(self):
+        records, _ = self.fail_differing()
+        def said(*paths):
+            return self.run_words("trace", *map(str, paths), status=1).stderr
+        whole = (records / "flight-0.json").read_text()
+        broken = self.folder / "broken.json"
+        broken.write_text(whole[:len(whole) // 2])
+        self.assertIn("cannot use " + str(broken) + ": it is damaged", said(broken))
+        broken.write_text('{"traceEvents": []}')
+        self.assertIn("it is no flight record of Tutti", said(broken))
+        broken.write_text(re.sub('"job":"[^"]*"', '"job":"another"', whole))
+        self.assertIn("are of different jobs", said(records, broken))
+        broken.write_text(whole)
+        self.assertIn("are both of worker 0", said(records, broken))
+        self.assertIn("No such file or directory", said(self.folder / "none.json"))
+        (self.folder / "empty").mkdir()
+        self.assertIn("there is no flight-*.json in", said(self.folder / "empty"))
+        self.assertIn("cannot write no/trace.json", said(records, "-o", "no/trace.json"))
+        self.assertFalse((self.folder / "trace.json").exists())
+        self.run_words("trace", status=2)
+
+
+if __name__ == "__main__":
+    TUTTI = os.path.abspath(sys.argv.pop(1))
+    unittest.main()
