@@ -39,6 +39,21 @@ Result<StrategyOptions> ReadStrategyOptions(Call call, const tutti_strategy_opti
       call.function, set.cross_device_ops);
 }
 
+Result<CommunicationOptions> ReadCommunication(Call call, const tutti_multi_worker_options &set) {
+  CommunicationOptions read;
+  read.bytes_per_pack = set.bytes_per_pack;
+  if (set.implementation < TUTTI_UNSET || set.implementation > TUTTI_COMMUNICATION_TCP) {
+    return InvalidArgument(
+        "{}: the option implementation is {}; expected AUTO (1), RING (2), NCCL (3), "
+        "SHARED_MEMORY (4) or TCP (5)",
+        call.function, set.implementation);
+  }
+  if (set.implementation != TUTTI_UNSET) {
+    read.implementation = static_cast<CommunicationImplementation>(set.implementation - 1);
+  }
+  return read;
+}
+
 Result<std::vector<std::string>> ReadNames(Call call, size_t count, const char *const *devices) {
   TUTTI_REQUIRE_ARRAY(call, count, devices);
   std::vector<std::string> names;
@@ -106,9 +121,11 @@ tutti_status *tutti_strategy_create_multi_worker_mirrored(
     TUTTI_ASSIGN_OR_RETURN(const CallOptions wait, ReadCall(call, *root, call_options));
     StrategyOptions read;
     read.name = TextOr(set.name, "");
+    TUTTI_ASSIGN_OR_RETURN(const CommunicationOptions communication, ReadCommunication(call, set));
     TUTTI_ASSIGN_OR_RETURN(
-        auto strategy, CreateMultiWorkerMirrored(*root, *ResolverOrTfConfig(set.resolver),
-                                                 std::move(names), read, wait));
+        auto strategy,
+        CreateMultiWorkerMirrored(*root, *ResolverOrTfConfig(set.resolver), std::move(names), read,
+                                  communication, wait));
     *out_strategy = Give(std::move(strategy));
     return OkStatus();
   });

@@ -36,9 +36,10 @@ Result<std::vector<std::string>> ClusterTeam::Exchange(std::string_view key, std
   return cluster_->Exchange(key, std::move(bytes), call);
 }
 
-Result<Ref<Communicator>> ClusterTeam::CreateCommunicator(std::string_view name, int64_t epoch,
-                                                          const CallOptions& call) {
-  return Communicator::Create(cluster_, name, epoch, transport_, table_, call);
+Result<Ref<Communicator>> ClusterTeam::CreateCommunicator(
+    std::string_view name, int64_t epoch, const CallOptions& call,
+    std::optional<CollectiveTransport> transport) {
+  return Communicator::Create(cluster_, name, epoch, transport.value_or(transport_), table_, call);
 }
 
 Status ClusterTeam::failure() const { return cluster_->failure(); }

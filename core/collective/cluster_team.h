@@ -33,8 +33,9 @@ class ClusterTeam final : public WorkerTeam {
   int64_t replicas_on_this_machine() const override;
   Result<std::vector<std::string>> Exchange(std::string_view key, std::string bytes,
                                             const CallOptions& call) override;
-  Result<Ref<Communicator>> CreateCommunicator(std::string_view name, int64_t epoch,
-                                               const CallOptions& call) override;
+  Result<Ref<Communicator>> CreateCommunicator(
+      std::string_view name, int64_t epoch, const CallOptions& call,
+      std::optional<CollectiveTransport> transport = std::nullopt) override;
   Status failure() const override;
 
  private:

@@ -20,6 +20,7 @@
 #include "core/cluster/cluster.h"
 #include "core/cluster/file_descriptor.h"
 #include "core/cluster/reserved_port_testing.h"
+#include "core/collective/selector.h"
 #include "core/collective/usable_cores.h"
 #include "core/tensor/tensor.h"
 
@@ -108,6 +109,30 @@ TEST_P(ClusterTeamTest, WorkersReduceInOneEpochAfterAnother) {
            TUTTI_RETURN_IF_ERROR(communicator->Close(call));
          }
          return team.failure();
+       })) {
+    EXPECT_TRUE(status.ok()) << status.ToString();
+  }
+}
+
+TEST_P(ClusterTeamTest, WorkersWithOtherTablesAllTakeThatOfTheFirst) {
+  // With its own table each would take another algorithm, and wait for what never comes.
+  const char* const rows[] = {
+      "all_reduce shared_memory any 8KiB flat_fold; all_reduce shared_memory any any "
+      "slice_and_share 16KiB; all_reduce tcp any 0 flat_fold; all_reduce mixed any 0 flat_fold; "
+      "all_reduce tcp any any slice_and_share 16KiB; all_reduce mixed any any slice_and_share "
+      "16KiB",
+      "", "all_reduce tcp any 16KiB flat_fold; all_reduce mixed any 16KiB flat_fold"};
+  for (const Status& status : Run(3, [&](ClusterTeam& plain, const CallOptions& call) -> Status {
+         TUTTI_ASSIGN_OR_RETURN(const auto table,
+                                SelectorTable::Parse(rows[plain.worker()], "test"));
+         const Ref<ClusterTeam> team =
+             ClusterTeam::Create(Ref<Cluster>::Retain(&plain.cluster()), GetParam(), table);
+         TUTTI_ASSIGN_OR_RETURN(const Ref<Communicator> communicator,
+                                team->CreateCommunicator("strategy", 1, call));
+         for (const int64_t count : {1, 1000, 3000, 10000, 400000}) {
+           TUTTI_RETURN_IF_ERROR(CheckedSum(*communicator, count, call));
+         }
+         return communicator->Close(call);
        })) {
     EXPECT_TRUE(status.ok()) << status.ToString();
   }

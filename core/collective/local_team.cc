@@ -145,8 +145,10 @@ Result<std::vector<std::string>> LocalTeam::Exchange(std::string_view key, std::
   return all;
 }
 
-Result<Ref<Communicator>> LocalTeam::CreateCommunicator(std::string_view name, int64_t epoch,
-                                                        const CallOptions& call) {
+// All workers are threads of one process: there is nothing to choose.
+Result<Ref<Communicator>> LocalTeam::CreateCommunicator(
+    std::string_view name, int64_t epoch, const CallOptions& call,
+    std::optional<CollectiveTransport> /*transport*/) {
   const std::string key = Format("communicator {} epoch {}", name, epoch);
   TUTTI_RETURN_IF_ERROR(Exchange(key, "", call).status());
   Ref<LocalGroup> group;

@@ -38,8 +38,9 @@ class LocalTeam final : public WorkerTeam {
   int64_t replicas_on_this_machine() const override;
   Result<std::vector<std::string>> Exchange(std::string_view key, std::string bytes,
                                             const CallOptions& call) override;
-  Result<Ref<Communicator>> CreateCommunicator(std::string_view name, int64_t epoch,
-                                               const CallOptions& call) override;
+  Result<Ref<Communicator>> CreateCommunicator(
+      std::string_view name, int64_t epoch, const CallOptions& call,
+      std::optional<CollectiveTransport> transport = std::nullopt) override;
   Status failure() const override;
 
   // Ends the job of all workers with `error`; the first stays.

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "core/base/call_options.h"
 #include "core/base/ref.h"
 #include "core/base/status.h"
+#include "core/collective/collective_transport.h"
 #include "core/collective/communicator.h"
 
 namespace tutti {
@@ -36,9 +38,11 @@ class WorkerTeam : public RefCounted {
   virtual Result<std::vector<std::string>> Exchange(std::string_view key, std::string bytes,
                                                     const CallOptions& call) = 0;
   // A communicator with one rank per worker. Every worker calls it with the same name and epoch,
-  // each pair once. The caller closes it.
-  virtual Result<Ref<Communicator>> CreateCommunicator(std::string_view name, int64_t epoch,
-                                                       const CallOptions& call) = 0;
+  // each pair once. The caller closes it. `transport`: before that of the team, where there is a
+  // choice; the same on all workers.
+  virtual Result<Ref<Communicator>> CreateCommunicator(
+      std::string_view name, int64_t epoch, const CallOptions& call,
+      std::optional<CollectiveTransport> transport = std::nullopt) = 0;
   // The failure that has ended the job for all, or OK.
   virtual Status failure() const = 0;
 

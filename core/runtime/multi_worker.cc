@@ -37,11 +37,13 @@ Result<int64_t> CountReplicas(Runtime& runtime, const ClusterResolver& resolver,
 Result<Ref<Strategy>> CreateMultiWorkerMirrored(Runtime& runtime, const ClusterResolver& resolver,
                                                 std::vector<std::string> devices,
                                                 const StrategyOptions& options,
+                                                const CommunicationOptions& communication,
                                                 const CallOptions& call) {
   TUTTI_RETURN_IF_ERROR(runtime.CheckUsable("MultiWorkerMirroredStrategy"));
   TUTTI_ASSIGN_OR_RETURN(const WorkerOrder order, OrderWorkers(resolver));
   MultiWorkerOptions multi;
   multi.strategy = options;
+  multi.communication = communication;
   TUTTI_ASSIGN_OR_RETURN(multi.num_replicas, CountReplicas(runtime, resolver, devices));
   multi.devices = std::move(devices);
   if (order.num_workers() > 1) {

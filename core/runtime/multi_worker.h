@@ -26,6 +26,7 @@ class Runtime;
 Result<Ref<Strategy>> CreateMultiWorkerMirrored(Runtime& runtime, const ClusterResolver& resolver,
                                                 std::vector<std::string> devices,
                                                 const StrategyOptions& options,
+                                                const CommunicationOptions& communication,
                                                 const CallOptions& call);
 
 // One rank per worker of `cluster`, which is the runtime's own, over what the setting transport

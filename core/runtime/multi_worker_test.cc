@@ -38,7 +38,7 @@ CallOptions WithinReason(Runtime& runtime) {
 TEST(MultiWorker, WithoutAClusterAWorkerIsAlone) {
   const Ref<Runtime> runtime = Runtime::Create().value();
   const auto strategy = CreateMultiWorkerMirrored(*runtime, *ResolverOf({}, 0),
-                                                  {"CPU:0", "CPU:1", "CPU:2"}, {},
+                                                  {"CPU:0", "CPU:1", "CPU:2"}, {}, {},
                                                   WithinReason(*runtime));
   ASSERT_TRUE(strategy.ok()) << strategy.status().ToString();
   EXPECT_EQ((*strategy)->num_replicas_in_sync(), 3);
@@ -52,7 +52,7 @@ TEST(MultiWorker, MoreGpusThanTheMachineListsAreAnError) {
   options.num_accelerators = {{"GPU", 2}};
   const Status status =
       CreateMultiWorkerMirrored(*runtime, *MakeRef<SimpleClusterResolver>(std::move(options)), {},
-                                {}, WithinReason(*runtime))
+                                {}, {}, WithinReason(*runtime))
           .status();
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(status.message(), testing::HasSubstr("has 2 GPUs, and this machine lists 0"));
@@ -77,7 +77,7 @@ TEST(MultiWorker, StrategiesAndCommunicatorsOfARuntimeShareItsSeat) {
     const Ref<ClusterResolver> resolver = ResolverOf(addresses, worker);
     const CallOptions call = WithinReason(*runtime);
     for (int i = 0; i < 2; ++i) {
-      auto strategy = CreateMultiWorkerMirrored(*runtime, *resolver, {}, {}, call);
+      auto strategy = CreateMultiWorkerMirrored(*runtime, *resolver, {}, {}, {}, call);
       ASSERT_TRUE(strategy.ok()) << strategy.status().ToString();
       EXPECT_EQ((*strategy)->num_replicas_in_sync(), 4);
       EXPECT_EQ((*strategy)->worker(), worker);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <fstream>
 #include <future>
 #include <string>
 #include <thread>
@@ -34,6 +35,35 @@ void UseExecutor(Runtime& runtime) {
   std::promise<void> ran;
   ASSERT_TRUE(runtime.executor().Post([&] { ran.set_value(); }));
   ran.get_future().wait();
+}
+
+TEST(Runtime, ReadsWhichAlgorithmsCollectivesTake) {
+  Result<Ref<Runtime>> made = Runtime::Create(
+      {.settings = {{"collective_table", "rows: all_reduce tcp any 8KiB flat_fold"}},
+       .world = nullptr});
+  ASSERT_TRUE(made.ok()) << made.status().ToString();
+  Runtime& runtime = **made;
+  EXPECT_EQ(runtime.collective_table()->num_own_rows(), 1u);
+
+  const std::string path = testing::TempDir() + Format("table_{}", getpid());
+  std::ofstream(path) << "# tuned\nall_reduce tcp any 8KiB flat_fold\n"
+                         "all_reduce tcp any any slice_and_share 64KiB\n";
+  ASSERT_TRUE(runtime.Set("collective_table", path).ok());
+  EXPECT_EQ(runtime.collective_table()->num_own_rows(), 2u);
+
+  // What is wrong leaves it as it is.
+  std::ofstream(path) << "\nall_reduce tcp any 8KiB quickly\n";
+  const Status wrong = runtime.Set("collective_table", path);
+  EXPECT_EQ(wrong.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(wrong.message()), HasSubstr(path + ":2: algorithm of all_reduce"));
+  EXPECT_EQ(unlink(path.c_str()), 0);
+  EXPECT_THAT(std::string(runtime.Set("collective_table", path).message()),
+              HasSubstr("the file of the setting collective_table"));
+  EXPECT_EQ(runtime.collective_table()->num_own_rows(), 2u);
+
+  ASSERT_TRUE(runtime.Set("collective_table", "").ok());
+  EXPECT_EQ(runtime.collective_table()->num_own_rows(), 0u);
+  EXPECT_TRUE(ShutDown(runtime).ok());
 }
 
 TEST(Runtime, AppliesItsSettings) {

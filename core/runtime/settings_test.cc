@@ -46,7 +46,8 @@ TEST(Settings, PreferArgumentToVariableToFileToDefault) {
   EXPECT_EQ(settings.Level("log_level"), LogLevel::kError);
   EXPECT_EQ(settings.Number("compute_threads"), 0);
   EXPECT_EQ(settings.ToJson(),
-            "{\"compute_threads\": {\"value\": \"0\", \"source\": \"default\"}, "
+            "{\"collective_table\": {\"value\": \"\", \"source\": \"default\"}, "
+            "\"compute_threads\": {\"value\": \"0\", \"source\": \"default\"}, "
             "\"default_timeout\": {\"value\": \"none\", \"source\": \"default\"}, "
             "\"flight_recorder_dir\": {\"value\": \"\", \"source\": \"default\"}, "
             "\"join_timeout\": {\"value\": \"5m\", \"source\": \"default\"}, "

@@ -5,6 +5,7 @@
 #include "core/base/callback_scope.h"
 #include "core/base/environment.h"
 #include "core/base/error.h"
+#include "core/base/log.h"
 #include "core/function/function.h"
 #include "core/strategy/cross_replica_reduce.h"
 #include "core/strategy/distributed_value.h"
@@ -124,6 +125,20 @@ Result<std::vector<Ref<Device>>> FindDevices(const DeviceSet& devices,
   return FindDevices(devices, names, kMultiWorker);
 }
 
+// A program that asks for NCCL should run where there is none: on a laptop, in a test.
+Status CheckCommunication(const CommunicationOptions& options, Log& log) {
+  if (options.bytes_per_pack < 0) {
+    return InvalidArgument("{}: bytes_per_pack is {}; pass the bytes of a pack, or 0", kMultiWorker,
+                           options.bytes_per_pack);
+  }
+  if (options.implementation == CommunicationImplementation::kNccl) {
+    log.Warning(Format(
+        "{}: NCCL is asked for, which this library has not; its own collectives take its place",
+        kMultiWorker));
+  }
+  return OkStatus();
+}
+
 }  // namespace
 
 Result<Ref<Strategy>> Strategy::CreateMirrored(Ref<Environment> environment,
@@ -141,6 +156,7 @@ Result<Ref<Strategy>> Strategy::CreateMultiWorkerMirrored(Ref<Environment> envir
                                                           const CallOptions& call) {
   TUTTI_RETURN_IF_ERROR(CheckCrossReplicaAllowed(kMultiWorker));
   TUTTI_RETURN_IF_ERROR(environment->CheckUsable(kMultiWorker));
+  TUTTI_RETURN_IF_ERROR(CheckCommunication(options.communication, environment->log()));
   Result<std::vector<Ref<Device>>> found = FindDevices(devices, options);
   if (!options.team || options.team->num_workers() == 1) {
     TUTTI_RETURN_IF_ERROR(found.status());
@@ -151,7 +167,8 @@ Result<Ref<Strategy>> Strategy::CreateMultiWorkerMirrored(Ref<Environment> envir
   const std::string& given = options.strategy.name;
   std::string name = given.empty() ? kMultiWorker : given;
   if (const int64_t number = team.DrawNumber(); number > 1) name += Format(" #{}", number);
-  auto channel = std::make_unique<TeamChannel>(*environment, options.team, name);
+  auto channel = std::make_unique<TeamChannel>(*environment, options.team, name,
+                                               options.communication);
   TUTTI_RETURN_IF_ERROR(channel->Renew(call));
   Result<std::vector<std::string>> counts =
       channel->Exchange(TeamLabel{"creating strategy", given}, found.status(),

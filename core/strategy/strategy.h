@@ -36,6 +36,7 @@
 #include "core/base/ref.h"
 #include "core/base/status.h"
 #include "core/cluster/cluster_resolver.h"
+#include "core/collective/communication_options.h"
 #include "core/collective/worker_team.h"
 #include "core/device/device.h"
 #include "core/tensor/reduce.h"
@@ -63,6 +64,7 @@ struct MultiWorkerOptions {
   StrategyOptions strategy;
   Ref<WorkerTeam> team;                 // null: this worker is alone
   Ref<const ClusterResolver> resolver;  // what found the team, for users
+  CommunicationOptions communication;   // the same on all workers
   std::vector<std::string> devices;     // one replica each; empty: as num_replicas says
   // Of this worker, on as many devices, GPUs where there are enough; 0: as Mirrored does.
   int64_t num_replicas = 0;

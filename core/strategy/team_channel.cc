@@ -11,6 +11,7 @@
 #include "core/base/environment.h"
 #include "core/base/error.h"
 #include "core/base/wait.h"
+#include "core/collective/packing.h"
 #include "core/dataset/iterator_state.h"
 
 namespace tutti {
@@ -55,10 +56,12 @@ std::string TeamLabel::ToString() const {
   return text;
 }
 
-TeamChannel::TeamChannel(Environment& environment, Ref<WorkerTeam> team, std::string name)
+TeamChannel::TeamChannel(Environment& environment, Ref<WorkerTeam> team, std::string name,
+                         const CommunicationOptions& communication)
     : environment_(environment),
       team_(std::move(team)),
       name_(std::move(name)),
+      communication_(communication),
       my_label_(PlacePerWorker(team_->num_workers())),
       all_labels_(PlacePerWorker(team_->num_workers())) {}
 
@@ -143,7 +146,7 @@ Status TeamChannel::Renew(const CallOptions& call) {
   if (old) TUTTI_RETURN_IF_ERROR(old->Close(call));
   // A number is used once, also when forming fails.
   ++epoch_;
-  Result<Ref<Communicator>> formed = team_->CreateCommunicator(name_, epoch_, call);
+  Result<Ref<Communicator>> formed = team_->CreateCommunicator(name_, epoch_, call, communication_.transport());
   if (!formed.ok()) {
     Status job = team_->failure();
     return (job.ok() ? std::move(formed).status() : std::move(job)).WithPrefix(what);
@@ -172,7 +175,8 @@ Status TeamChannel::AllReduceOn(Communicator& communicator, const TeamLabel& lab
   std::vector<Tensor*> out = {all_labels_.get()};
   in.insert(in.end(), inputs.begin(), inputs.end());
   out.insert(out.end(), outputs.begin(), outputs.end());
-  TUTTI_RETURN_IF_ERROR(communicator.AllReduce(in, op, call, out));
+  TUTTI_RETURN_IF_ERROR(
+      AllReduceInPacks(communicator, in, op, communication_.bytes_per_pack, call, out));
   const auto* all = static_cast<const int64_t*>(all_labels_->data());
   for (size_t i = 0; i < n; ++i) {
     if (all[i] != all[0]) return Mismatch(communicator, label, call);

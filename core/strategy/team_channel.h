@@ -26,6 +26,7 @@
 #include "core/base/call_options.h"
 #include "core/base/ref.h"
 #include "core/base/status.h"
+#include "core/collective/communication_options.h"
 #include "core/collective/worker_team.h"
 #include "core/tensor/reduce.h"
 #include "core/tensor/tensor.h"
@@ -46,8 +47,10 @@ struct TeamLabel {
 
 class TeamChannel {
  public:
-  // `environment` outlives the channel. No communicator is formed before Renew.
-  TeamChannel(Environment& environment, Ref<WorkerTeam> team, std::string name);
+  // `environment` outlives the channel. No communicator is formed before Renew. `communication` is
+  // the same on all workers.
+  TeamChannel(Environment& environment, Ref<WorkerTeam> team, std::string name,
+              const CommunicationOptions& communication = {});
   ~TeamChannel();
   TeamChannel(const TeamChannel&) = delete;
   TeamChannel& operator=(const TeamChannel&) = delete;
@@ -104,6 +107,7 @@ class TeamChannel {
   Environment& environment_;
   const Ref<WorkerTeam> team_;
   const std::string name_;
+  const CommunicationOptions communication_;
 
   // Of whoever has the turn.
   const Ref<Tensor> my_label_;  // int64[workers]: the hash in this worker's place

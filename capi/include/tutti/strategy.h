@@ -46,6 +46,18 @@ TUTTI_API tutti_status *tutti_strategy_create_mirrored(tutti_runtime *runtime, s
                                                        const tutti_call_options *call,
                                                        tutti_strategy **out_strategy);
 
+/* How workers reduce. RING: the library's own collectives, as AUTO. NCCL: what is there takes its
+ * place, with a warning. SHARED_MEMORY and TCP go before the setting transport; all workers ask for
+ * the same. */
+typedef int32_t tutti_communication;
+enum {
+  TUTTI_COMMUNICATION_AUTO = 1,
+  TUTTI_COMMUNICATION_RING = 2,
+  TUTTI_COMMUNICATION_NCCL = 3,
+  TUTTI_COMMUNICATION_SHARED_MEMORY = 4,
+  TUTTI_COMMUNICATION_TCP = 5
+};
+
 typedef struct tutti_multi_worker_options {
   size_t struct_size;
   const char *name;
@@ -53,9 +65,12 @@ typedef struct tutti_multi_worker_options {
   size_t device_count;                    /* 0: as many replicas as the setting replicas says, else
                                              all GPUs, else the CPU */
   const char *const *devices;
+  tutti_communication implementation; /* default auto */
+  int64_t bytes_per_pack; /* tensors of one reduction travel in packs of at most so many bytes, the
+                             same on all workers; default 0: as large as it goes */
 } tutti_multi_worker_options;
 #define TUTTI_MULTI_WORKER_OPTIONS_INIT \
-  { sizeof(tutti_multi_worker_options), NULL, NULL, 0, NULL }
+  { sizeof(tutti_multi_worker_options), NULL, NULL, 0, NULL, 0, 0 }
 
 /* The replicas of several processes: chief and workers of the resolver's cluster, each with equally
  * many devices. Without a cluster this process is alone. Every worker makes the same calls on its

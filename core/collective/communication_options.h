@@ -1,0 +1,41 @@
+// CommunicationOptions: what a user may say about the collectives of a strategy.
+
+#ifndef TUTTI_CORE_COLLECTIVE_COMMUNICATION_OPTIONS_H_
+#define TUTTI_CORE_COLLECTIVE_COMMUNICATION_OPTIONS_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "core/collective/collective_transport.h"
+
+namespace tutti {
+
+enum class CommunicationImplementation : int32_t {
+  kAuto = 0,          // as the setting transport says
+  kRing = 1,          // the library's own collectives on the host's memory: kAuto
+  kNccl = 2,          // GPU to GPU; a strategy without GPUs takes kAuto instead, and logs it
+  kSharedMemory = 3,  // these two go before the setting transport
+  kTcp = 4,
+};
+
+struct CommunicationOptions {
+  CommunicationImplementation implementation = CommunicationImplementation::kAuto;
+  // Of the packs in which many tensors are reduced (packing.h); 0: as large as it goes.
+  int64_t bytes_per_pack = 0;
+
+  // What the implementation says about the transport; nothing: as the team has it.
+  std::optional<CollectiveTransport> transport() const {
+    switch (implementation) {
+      case CommunicationImplementation::kSharedMemory:
+        return CollectiveTransport::kSharedMemory;
+      case CommunicationImplementation::kTcp:
+        return CollectiveTransport::kTcp;
+      default:
+        return std::nullopt;
+    }
+  }
+};
+
+}  // namespace tutti
+
+#endif  // TUTTI_CORE_COLLECTIVE_COMMUNICATION_OPTIONS_H_
