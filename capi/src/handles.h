@@ -16,6 +16,7 @@
 
 namespace tutti {
 
+class BucketPlan;
 class Cancellation;
 class Checkpoint;
 class CheckpointManager;
@@ -57,6 +58,7 @@ namespace tutti::capi {
   inline handle *ToHandle(object *o) { return reinterpret_cast<handle *>(o); }                     \
   inline const handle *ToHandle(const object *o) { return reinterpret_cast<const handle *>(o); }
 
+TUTTI_DEFINE_HANDLE_(tutti_bucket_plan, BucketPlan)
 TUTTI_DEFINE_HANDLE_(tutti_bytes, Bytes)
 TUTTI_DEFINE_HANDLE_(tutti_cancellation, Cancellation)
 TUTTI_DEFINE_HANDLE_(tutti_checkpoint, Checkpoint)

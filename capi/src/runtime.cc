@@ -108,6 +108,15 @@ tutti_status *tutti_runtime_describe(tutti_runtime *runtime, tutti_bytes **out_j
   });
 }
 
+tutti_status *tutti_runtime_describe_collectives(tutti_runtime *runtime, tutti_bytes **out_text) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, out_text);
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
+    *out_text = GiveBytes(root->collective_table()->ToString());
+    return OkStatus();
+  });
+}
+
 tutti_status *tutti_runtime_set_random_seed(tutti_runtime *runtime, tutti_optional_int64 seed) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
     TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));

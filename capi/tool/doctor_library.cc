@@ -61,7 +61,8 @@ std::string VariableOf(const std::string& setting) {
 
 // The settings of a runtime with the variables as they are, {key: {"value", "source"}}; starts one
 // for the purpose.
-Json Settings(DoctorReport* report, std::vector<std::string>* devices) {
+Json Settings(DoctorReport* report, std::vector<std::string>* devices,
+              std::vector<std::string>* collectives) {
   CRuntime runtime;
   CStatus status(tutti_runtime_create(nullptr, Out(&runtime)));
   Json settings = Json::object();
@@ -79,6 +80,13 @@ Json Settings(DoctorReport* report, std::vector<std::string>* devices) {
     });
     status = std::move(failure);
     *devices = Lines(text);
+  }
+  if (!status) {
+    auto [text, failure] = Ask([&](tutti_bytes** out) {
+      return tutti_runtime_describe_collectives(runtime.get(), out);
+    });
+    status = std::move(failure);
+    *collectives = Lines(text);
   }
   if (runtime) {
     const CStatus shut_down(tutti_runtime_shutdown(runtime.get(), nullptr));
@@ -106,8 +114,8 @@ std::vector<std::string> CheckLibrary(DoctorReport* report) {
   const std::string built_for = fmt::format("{}.{}.{}", TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR,
                                             TUTTI_VERSION_PATCH);
   const std::string version = tutti_api_version_string();
-  std::vector<std::string> devices;
-  const Json settings = Settings(report, &devices);
+  std::vector<std::string> devices, collectives;
+  const Json settings = Settings(report, &devices, &collectives);
   std::vector<std::string> lines = {fmt::format("{} from {}", version, file)};
   if (version != built_for) {
     lines.push_back(fmt::format("this command was built for {}", built_for));
@@ -137,6 +145,9 @@ std::vector<std::string> CheckLibrary(DoctorReport* report) {
   }
   if (setting_lines.empty()) setting_lines.push_back("unknown");
   report->Add("settings", std::move(chosen), std::move(setting_lines));
+  Json rows(collectives);
+  if (collectives.empty()) collectives.push_back("unknown");
+  report->Add("collectives", std::move(rows), std::move(collectives));
   return keys;
 }
 

@@ -53,6 +53,7 @@ class DoctorTest(unittest.TestCase):
         self.assertEqual(facts["devices"], ["CPU:0"])
         self.assertEqual(facts["plugins"], [])
         self.assertEqual(facts["settings"]["log_level"], {"value": "warning", "source": "default"})
+        self.assertTrue(any("flat_fold" in row for row in facts["collectives"]))
         if os.path.exists("/dev/shm"):
             about = os.statvfs("/dev/shm")
             self.assertEqual(facts["shared_memory"]["dev_shm_bytes"],

@@ -26,6 +26,7 @@
 
 TUTTI_BEGIN_DECLS
 
+typedef struct tutti_bucket_plan tutti_bucket_plan;
 typedef struct tutti_bytes tutti_bytes;
 typedef struct tutti_call_options tutti_call_options;
 typedef struct tutti_cancellation tutti_cancellation;

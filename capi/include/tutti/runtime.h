@@ -61,8 +61,9 @@ TUTTI_API int32_t tutti_runtime_is_running(const tutti_runtime *runtime);
 /* Changes a setting of a running runtime by its name; the value is text ("3", "2.5", "true",
  * "info", "500ms"). Keys (variable TUTTI_<KEY> in upper case): log_level, logical_cpu_devices,
  * compute_threads, memory_limit, default_timeout, flight_recorder_dir; replicas, join_timeout,
- * silence_limit and transport for what is made afterwards. Unknown key or bad value:
- * INVALID_ARGUMENT; a setting that is fixed at start: FAILED_PRECONDITION.
+ * silence_limit, transport and collective_table (the path of a file of rows, or "rows:" and rows
+ * with semicolons between: tutti_runtime_describe_collectives) for what is made afterwards. Unknown
+ * key or bad value: INVALID_ARGUMENT; a setting that is fixed at start: FAILED_PRECONDITION.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_runtime_set(tutti_runtime *runtime, const char *key,
                                           const char *value);
@@ -76,6 +77,15 @@ TUTTI_API tutti_status *tutti_runtime_read_setting(tutti_runtime *runtime, const
  * "argument"|"variable"|"file"|"default"}}.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_runtime_describe(tutti_runtime *runtime, tutti_bytes **out_json);
+
+/* Which algorithm a collective takes: a row a line, the first that fits a call holds, in the form
+ * that the setting collective_table reads. Columns: collective; where (in_process, shared_memory,
+ * tcp, mixed); ranks ("any", "4", "2-4", "2-"); up to how many bytes ("any", "32KiB",
+ * "64KiB/ranks", "64KiB/peers"); algorithm; chunk, where there is one to choose. In a group of
+ * several processes the table of worker 0 holds.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_runtime_describe_collectives(tutti_runtime *runtime,
+                                                           tutti_bytes **out_text);
 
 /* The seed behind every dataset operation that was given none; present = 0 goes back to random
  * seeds.

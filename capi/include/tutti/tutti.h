@@ -40,6 +40,7 @@
 #define TUTTI_TUTTI_H_
 
 #include <tutti/abi.h>
+#include <tutti/bucket_plan.h>
 #include <tutti/call.h>
 #include <tutti/checkpoint.h>
 #include <tutti/cluster.h>

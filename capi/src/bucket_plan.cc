@@ -1,0 +1,57 @@
+// Bucket plans.
+#include "core/collective/bucket_plan.h"
+
+#include <tutti/bucket_plan.h>
+
+#include <utility>
+#include <vector>
+
+#include "capi/src/guard.h"
+#include "capi/src/options.h"
+#include "capi/src/roots.h"
+#include "core/base/error.h"
+
+using namespace tutti;
+using namespace tutti::capi;
+
+tutti_status *tutti_bucket_plan_create(tutti_communicator *communicator, size_t count,
+                                       tutti_tensor *const *tensors, tutti_reduce_op op,
+                                       const tutti_bucket_plan_options *options,
+                                       tutti_bucket_plan **out_plan) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, communicator, out_plan);
+    TUTTI_REQUIRE_ARRAY(call, count, tensors);
+    TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
+    std::vector<Tensor *> gradients;
+    for (size_t i = 0; i < count; ++i) gradients.push_back(FromHandle(tensors[i]));
+    TUTTI_ASSIGN_OR_RETURN(
+        auto plan, BucketPlan::Create(Ref<Communicator>::Retain(FromHandle(communicator)),
+                                      gradients, static_cast<ReduceOp>(op), set.bytes_per_pack));
+    *out_plan = Give(std::move(plan));
+    return OkStatus();
+  });
+}
+
+int64_t tutti_bucket_plan_get_bucket_count(const tutti_bucket_plan *plan) {
+  return plan == nullptr ? 0 : static_cast<int64_t>(FromHandle(plan)->buckets().size());
+}
+
+tutti_status *tutti_bucket_plan_ready(tutti_bucket_plan *plan, size_t index) {
+  return Guard(__func__, From::kComputing, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, plan);
+    return FromHandle(plan)->Ready(index);
+  });
+}
+
+tutti_status *tutti_bucket_plan_wait(tutti_bucket_plan *plan, const tutti_call_options *options) {
+  return Guard(__func__, From::kComputing, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, plan);
+    BucketPlan &object = *FromHandle(plan);
+    TUTTI_ASSIGN_OR_RETURN(const CallOptions wait,
+                           ReadCall(call, object.communicator().environment(), options));
+    return object.Wait(wait);
+  });
+}
+
+void tutti_bucket_plan_retain(const tutti_bucket_plan *plan) { RetainHandle(plan); }
+void tutti_bucket_plan_release(const tutti_bucket_plan *plan) { ReleaseHandle(plan); }
