@@ -589,7 +589,12 @@ Result<Regrouped> Cluster::Regroup(RegroupRequest request, const CallOptions& ca
 }
 
 void Cluster::Tell(std::vector<MemberId> to, std::string topic, std::string content) {
-  if (environment().LeftBehindByFork() || to.empty()) return;
+  static_assert(kMaxNoteBytes == tutti::kMaxNoteBytes);
+  // A longer one would cost this worker its connection.
+  if (environment().LeftBehindByFork() || to.empty() || topic.size() > kMaxExchangeKeyBytes ||
+      content.size() > kMaxNoteBytes) {
+    return;
+  }
   State& state = *state_;
   if (state.network.get() == nullptr) return;  // alone
   (void)state.network->Post([&state, to = std::move(to), topic = std::move(topic),

@@ -120,8 +120,9 @@ class Cluster final : public Closable {
   // an error the workers may try again.
   Result<Regrouped> Regroup(RegroupRequest request, const CallOptions& call);
 
-  // Tells members something about a topic (at most 16 KiB): in the background, in order for each
-  // sender and receiver; not to those that have left.
+  // Tells members something about a topic: in the background, in order for each sender and
+  // receiver; not to those that have left. What is longer than the limit is not sent.
+  static constexpr size_t kMaxNoteBytes = size_t{16} << 10;
   void Tell(std::vector<MemberId> to, std::string topic, std::string content);
   // Called for each note about the topic, on a thread of the cluster's, also for those that have
   // come before; one listener for a topic. It must not block, nor call back into the cluster but
@@ -133,7 +134,8 @@ class Cluster final : public Closable {
   // What ended the job: UNAVAILABLE with details "rank" and "worker" for a worker that died or fell
   // silent, else what Abort was given; OK while nothing did. Cheap.
   Status failure() const;
-  // The goodbye of a worker (UNAVAILABLE saying that it has left), how an elastic job lost it, or OK.
+  // The goodbye of a worker (UNAVAILABLE saying that it has left), how an elastic job lost it (with
+  // the detail "lost"), or OK.
   Status departure(int64_t worker) const;
   // Ends the job on all workers. The coordinator decides which reason was the first: failure()
   // tells it a moment later, also here.

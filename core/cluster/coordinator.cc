@@ -453,7 +453,8 @@ void Coordinator::Lose(int64_t worker, Status loss) {
     session->worker = -1;
     session->End(OkStatus());
   }
-  NoteDeparture(worker, loss);
+  // A goodbye ends what it had to do; a loss does not.
+  NoteDeparture(worker, loss.With("lost", 1));
 }
 
 void Coordinator::Fail(Status reason) {

@@ -8,7 +8,12 @@
 #define TUTTI_CORE_COLLECTIVE_TRANSPORT_H_
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <span>
+#include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/base/call_options.h"
@@ -56,6 +61,34 @@ struct CollectiveCall {
   std::vector<int64_t> received_rows;  // all_to_all, uneven: rows that came from each rank
 };
 
+// How some ranks of a group form another.
+struct SplitRequest {
+  std::string parent_name;
+  std::string key;               // like no other of the parent's
+  std::string name;              // of the new group
+  int64_t epoch = 1;
+  std::vector<int64_t> members;  // their ranks in the parent; their order is that of the new ranks
+  int64_t rank = 0;              // of this one in the new group
+  // Every member brings something, and gets what all brought, in the order of members.
+  std::function<Result<std::vector<std::string>>(std::string_view what, std::string bytes,
+                                                 const CallOptions& call)>
+      exchange;
+};
+
+// How the ranks of a group that are left, and perhaps newcomers, form the next one.
+struct RenewRequest {
+  bool grow = false;     // with whoever is there, else those of the group that are left
+  int64_t at_least = 0;  // grow: waits for so many ranks
+};
+
+class Transport;
+struct RenewedGroup {
+  std::unique_ptr<Transport> transport;
+  int64_t rank = 0;
+  int64_t size = 0;
+  int64_t epoch = 1;
+};
+
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -65,6 +98,19 @@ class Transport {
 
   // Runs the call with the peers; the first error of any rank ends the epoch for all.
   virtual Status Execute(CollectiveCall* call) = 0;
+
+  // All members call it between two calls of the group. What it fails with, all of them return.
+  // UNIMPLEMENTED where other transports stand between it and the ranks' communicators.
+  virtual Result<std::unique_ptr<Transport>> Split(const SplitRequest& request,
+                                                   const CallOptions& options);
+
+  // All ranks that are left call it, with the same `grow`, when the epoch has ended. What it fails
+  // with tells of another death, or of this call; it can be called again then.
+  virtual Result<RenewedGroup> Renew(const RenewRequest& request, const CallOptions& options);
+
+  // No more calls begin: they fail with `reason`, and so do those that wait for a rank that does
+  // not come any more. Without anything better, it ends the epoch.
+  virtual void Revoke(Status reason) { Fail(std::move(reason)).rep(); }
 
   // Ends the epoch with `error`, unless it has ended; gives the error that ended it. Wakes every
   // rank and never blocks.
