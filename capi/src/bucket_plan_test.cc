@@ -22,7 +22,7 @@ class BucketPlanTest : public testing::Test {
   static Tensor Ints(const std::vector<int64_t> &elements) {
     Tensor tensor;
     const auto rows = static_cast<int64_t>(elements.size());
-    EXPECT_OK(tutti_tensor_create_from_data(TUTTI_INT64, 1, &rows, elements.data(),
+    EXPECT_OK(tutti_tensor_create_from_data(nullptr, TUTTI_DTYPE_INT64, 1, &rows, elements.data(),
                                             elements.size() * sizeof(int64_t), &tensor));
     return tensor;
   }
