@@ -4,8 +4,10 @@
 #define TUTTI_CORE_COLLECTIVE_LOCAL_TRANSPORT_H_
 
 #include <cstdint>
+#include <memory>
 
 #include "core/base/ref.h"
+#include "core/collective/local_family.h"
 #include "core/collective/local_group.h"
 #include "core/collective/transport.h"
 
@@ -13,12 +15,16 @@ namespace tutti {
 
 class LocalTransport final : public Transport {
  public:
-  LocalTransport(Ref<LocalGroup> group, int64_t rank);
+  // Without a family the group cannot be split.
+  LocalTransport(Ref<LocalGroup> group, int64_t rank,
+                 std::shared_ptr<LocalFamily> family = nullptr);
   ~LocalTransport() override;
 
   const char* name() const override { return "in_process"; }
 
   Status Execute(CollectiveCall* call) override;
+  Result<std::unique_ptr<Transport>> Split(const SplitRequest& request,
+                                           const CallOptions& options) override;
   Status Fail(Status error) override { return group_->Fail(std::move(error)); }
   Status failure() const override { return group_->failure(); }
   bool ClaimFlightRecord() override { return group_->ClaimFlightRecord(); }
@@ -27,6 +33,7 @@ class LocalTransport final : public Transport {
  private:
   const Ref<LocalGroup> group_;
   const int64_t rank_;
+  const std::shared_ptr<LocalFamily> family_;
 };
 
 }  // namespace tutti

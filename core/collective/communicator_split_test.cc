@@ -1,0 +1,115 @@
+// Groups split from groups, in one process; cluster_team_test.cc has them between workers.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/collective/communicator.h"
+#include "core/collective/future.h"
+#include "core/collective/rank_threads.h"
+#include "core/tensor/tensor.h"
+
+namespace tutti {
+namespace {
+
+using testing::HasSubstr;
+
+std::string Message(const Status& status) { return std::string(status.message()); }
+
+// The ranks' numbers in `parent`, in the order of `group`.
+Result<std::vector<int64_t>> ParentRanks(Communicator& group, int64_t parent_rank,
+                                         const CallOptions& call) {
+  const Ref<Tensor> own = Tensor::Create(DType::kInt64, Shape({1})).value();
+  own->mutable_span<int64_t>()[0] = parent_rank;
+  const Ref<Tensor> all = Tensor::Create(DType::kInt64, Shape({group.size()})).value();
+  TUTTI_RETURN_IF_ERROR(group.AllGatherInto(*own, call, all.get()));
+  return std::vector<int64_t>(all->span<int64_t>().begin(), all->span<int64_t>().end());
+}
+
+TEST(CommunicatorSplit, RanksOfOneColorAreAGroupInTheOrderOfKeyAndRank) {
+  RankGroup group(5);
+  const std::vector<Status> statuses = group.Run([&](int64_t rank, Communicator& self) -> Status {
+    // Ranks 0, 2, 4 backwards; 1 is in none; 3 alone.
+    const int64_t color = rank % 2 == 0 ? 7 : rank == 1 ? -1 : 3;
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Communicator> part,
+                           self.Split(color, -rank, "", group.Hang()));
+    EXPECT_EQ(part.get() == nullptr, rank == 1);
+    if (!part) return OkStatus();
+    EXPECT_EQ(part->size(), color == 7 ? 3 : 1);
+    TUTTI_ASSIGN_OR_RETURN(const std::vector<int64_t> ranks,
+                           ParentRanks(*part, rank, group.Hang()));
+    EXPECT_EQ(ranks, color == 7 ? (std::vector<int64_t>{4, 2, 0}) : (std::vector<int64_t>{3}));
+    EXPECT_EQ(ranks[static_cast<size_t>(part->rank())], rank);
+    EXPECT_EQ(part->name(), color == 7 ? "communicator/1.7" : "communicator/1.3");
+    return part->Close(group.Hang());
+  });
+  for (const Status& status : statuses) EXPECT_TRUE(status.ok()) << status.ToString();
+}
+
+TEST(CommunicatorSplit, PartsCanBeSplitAgainAndUsedWithTheWhole) {
+  RankGroup group(4);
+  const std::vector<Status> statuses = group.Run([&](int64_t rank, Communicator& self) -> Status {
+    for (int round = 0; round < 3; ++round) {
+      TUTTI_ASSIGN_OR_RETURN(const Ref<Communicator> half,
+                             self.Split(rank / 2, 0, "half", group.Hang()));
+      TUTTI_ASSIGN_OR_RETURN(const Ref<Communicator> one,
+                             half->Split(half->rank(), 0, "one", group.Hang()));
+      EXPECT_EQ(one->size(), 1);
+      TUTTI_ASSIGN_OR_RETURN(const Ref<Future> under_way, self.BarrierAsync(group.Hang()));
+      TUTTI_ASSIGN_OR_RETURN(const std::vector<int64_t> ranks,
+                             ParentRanks(*half, rank, group.Hang()));
+      EXPECT_EQ(ranks, (std::vector<int64_t>{rank / 2 * 2, rank / 2 * 2 + 1}));
+      TUTTI_RETURN_IF_ERROR(under_way->Wait(group.Hang()));
+      TUTTI_RETURN_IF_ERROR(one->Close(group.Hang()));
+      TUTTI_RETURN_IF_ERROR(half->Close(group.Hang()));
+    }
+    return OkStatus();
+  });
+  for (const Status& status : statuses) EXPECT_TRUE(status.ok()) << status.ToString();
+}
+
+TEST(CommunicatorSplit, TheErrorOfAPartIsItsOwn) {
+  RankGroup group(4);
+  const std::vector<Status> statuses = group.Run([&](int64_t rank, Communicator& self) -> Status {
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Communicator> part,
+                           self.Split(rank % 2, 0, "part", group.Hang()));
+    if (rank == 0) part->Abort(Aborted("enough"));
+    const Status status = part->Barrier(group.Hang());
+    EXPECT_EQ(status.code(), rank % 2 == 0 ? StatusCode::kAborted : StatusCode::kOk);
+    TUTTI_RETURN_IF_ERROR(self.Barrier(group.Hang()));
+    return part->Close(group.Hang());
+  });
+  for (const Status& status : statuses) EXPECT_TRUE(status.ok()) << status.ToString();
+}
+
+TEST(CommunicatorSplit, IsACallOfTheWhole) {
+  RankGroup group(2);
+  const Result<Ref<Communicator>> part =
+      group[0].Split(0, 0, "", group.Timeout(10 * kMillisecondNs));
+  EXPECT_EQ(part.status().code(), StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(Message(part.status()), HasSubstr("split: "));
+  EXPECT_EQ(group[1].Barrier(group.Hang()).code(), StatusCode::kDeadlineExceeded);
+}
+
+TEST(CommunicatorSplit, MessagesNameTheRanksOfThePart) {
+  RankGroup group(3);
+  const std::vector<Status> statuses = group.Run([&](int64_t rank, Communicator& self) -> Status {
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Communicator> part,
+                           self.Split(rank == 0 ? 0 : 1, -rank, "part", group.Hang()));
+    Status status;
+    if (rank == 1) {
+      status = part->Barrier(group.Timeout(10 * kMillisecondNs));
+      EXPECT_THAT(Message(status), HasSubstr("rank 0"));
+    }
+    TUTTI_RETURN_IF_ERROR(self.Barrier(group.Hang()));
+    TUTTI_RETURN_IF_ERROR(part->Close(group.Hang()));
+    return rank == 1 ? status : OkStatus();
+  });
+  EXPECT_EQ(statuses[1].code(), StatusCode::kDeadlineExceeded) << statuses[1].ToString();
+}
+
+}  // namespace
+}  // namespace tutti
