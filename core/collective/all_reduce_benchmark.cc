@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/collective/packing.h"
 #include "core/collective/rank_threads.h"
 #include "core/tensor/tensor.h"
 
@@ -99,9 +100,10 @@ BENCHMARK(Bfloat16Of2)->UseRealTime()->Arg(4 << 10)->Arg(1 << 20);
 void Float32Of4(benchmark::State& state) { AllReduce(state, DType::kFloat32, 4, false); }
 BENCHMARK(Float32Of4)->UseRealTime()->Arg(8)->Arg(64 << 10)->Arg(1 << 20);
 
-// Many tensors of 4 KiB in one call.
+// Many tensors of 4 KiB in packs of so many bytes: all in one call, or a call each.
 void ListOf4KiB(benchmark::State& state) {
   constexpr int64_t kBytes = 4096;
+  const int64_t bytes_per_pack = state.range(1);
   const auto count = static_cast<size_t>(state.range(0));
   std::vector<Ref<Tensor>> tensors[2];
   std::vector<const Tensor*> inputs[2];
@@ -114,11 +116,17 @@ void ListOf4KiB(benchmark::State& state) {
     }
   }
   TimeCalls(state, 2, [&](Communicator& communicator, size_t rank) {
-    return communicator.AllReduce(inputs[rank], ReduceOp::kMax, CallOptions(), outputs[rank]);
+    return AllReduceInPacks(communicator, inputs[rank], ReduceOp::kMax, bytes_per_pack,
+                            CallOptions(), outputs[rank]);
   });
   state.SetBytesProcessed(state.iterations() * state.range(0) * kBytes);
 }
-BENCHMARK(ListOf4KiB)->UseRealTime()->Arg(1000);
+BENCHMARK(ListOf4KiB)
+    ->UseRealTime()
+    ->ArgNames({"tensors", "bytes_per_pack"})
+    ->Args({1000, 0})
+    ->Args({1000, 256 << 10})
+    ->Args({1000, 1});
 
 void Barrier(benchmark::State& state) {
   TimeCalls(state, static_cast<size_t>(state.range(0)), [](Communicator& communicator, size_t) {
