@@ -1,4 +1,5 @@
-// Communicators.
+// Communicators: making, asking, ending; their calls are in communicator_calls.cc and
+// communicator_async.cc.
 #include "core/collective/communicator.h"
 
 #include <tutti/communicator.h>
@@ -25,6 +26,7 @@ tutti_status *tutti_communicator_create_local(tutti_runtime *runtime, size_t siz
     TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
     Communicator::LocalOptions local;
     local.name = TextOr(set.name, "");
+    local.table = root->collective_table();
     TUTTI_ASSIGN_OR_RETURN(std::vector<Ref<Communicator>> ranks,
                            Communicator::CreateLocal(root.get(), size, local));
     for (Ref<Communicator> &rank : ranks) *out_communicators++ = Give(std::move(rank));
@@ -50,6 +52,22 @@ tutti_status *tutti_communicator_create(tutti_cluster *cluster,
   });
 }
 
+tutti_status *tutti_communicator_split(tutti_communicator *communicator, int64_t color,
+                                       int64_t key, const tutti_communicator_options *options,
+                                       const tutti_call_options *call_options,
+                                       tutti_communicator **out_communicator) {
+  return Guard(__func__, From::kComputing, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, communicator, out_communicator);
+    TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
+    Communicator &object = *FromHandle(communicator);
+    TUTTI_ASSIGN_OR_RETURN(const CallOptions wait,
+                           ReadCall(call, object.environment(), call_options));
+    TUTTI_ASSIGN_OR_RETURN(auto part, object.Split(color, key, TextOr(set.name, ""), wait));
+    *out_communicator = Give(std::move(part));
+    return OkStatus();
+  });
+}
+
 const char *tutti_communicator_get_transport(const tutti_communicator *communicator) {
   return communicator == nullptr ? "" : FromHandle(communicator)->transport_name();
 }
@@ -64,55 +82,6 @@ int64_t tutti_communicator_get_size(const tutti_communicator *communicator) {
 
 int64_t tutti_communicator_get_epoch(const tutti_communicator *communicator) {
   return communicator == nullptr ? 0 : FromHandle(communicator)->epoch();
-}
-
-tutti_status *tutti_communicator_all_reduce(tutti_communicator *communicator,
-                                            const tutti_tensor *input, tutti_reduce_op op,
-                                            const tutti_call_options *options,
-                                            tutti_tensor *output) {
-  return Guard(__func__, From::kComputing, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, communicator, input, output);
-    Communicator &object = *FromHandle(communicator);
-    TUTTI_ASSIGN_OR_RETURN(const CallOptions wait, ReadCall(call, object.environment(), options));
-    return object.AllReduce(*FromHandle(input), static_cast<ReduceOp>(op), wait,
-                            FromHandle(output));
-  });
-}
-
-tutti_status *tutti_communicator_broadcast(tutti_communicator *communicator, int64_t root,
-                                           const tutti_call_options *options,
-                                           tutti_tensor *tensor) {
-  return Guard(__func__, From::kComputing, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, communicator, tensor);
-    Communicator &object = *FromHandle(communicator);
-    TUTTI_ASSIGN_OR_RETURN(const CallOptions wait, ReadCall(call, object.environment(), options));
-    return object.Broadcast(root, wait, FromHandle(tensor));
-  });
-}
-
-tutti_status *tutti_communicator_all_gather(tutti_communicator *communicator,
-                                            const tutti_tensor *input,
-                                            const tutti_call_options *options,
-                                            tutti_tensor **out_tensor) {
-  return Guard(__func__, From::kComputing, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, communicator, input, out_tensor);
-    Communicator &object = *FromHandle(communicator);
-    TUTTI_ASSIGN_OR_RETURN(const CallOptions wait, ReadCall(call, object.environment(), options));
-    Ref<Tensor> joined;
-    TUTTI_RETURN_IF_ERROR(object.AllGather(*FromHandle(input), 0, wait, &joined));
-    *out_tensor = Give(std::move(joined));
-    return OkStatus();
-  });
-}
-
-tutti_status *tutti_communicator_barrier(tutti_communicator *communicator,
-                                         const tutti_call_options *options) {
-  return Guard(__func__, From::kComputing, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, communicator);
-    Communicator &object = *FromHandle(communicator);
-    TUTTI_ASSIGN_OR_RETURN(const CallOptions wait, ReadCall(call, object.environment(), options));
-    return object.Barrier(wait);
-  });
 }
 
 void tutti_communicator_abort(tutti_communicator *communicator, const char *message) {

@@ -4,12 +4,27 @@
  * dtype, dims, root or reduction differs between ranks fails on all of them with the same
  * INVALID_ARGUMENT that names both sides. Results are bit-identical on all ranks and from run to
  * run: operands fold in rank order. An error, a deadline and an abort end the epoch: every later
- * call of every rank fails with the first error. */
+ * call of every rank fails with the first error.
+ *
+ * "Rows" are along axis 0. Tensors may be strided. But for a tensor that is input and output, and
+ * where a call says that its output may be a part of its input or the other way round, outputs
+ * overlap nothing. A bytes tensor cannot be written in place: only all_gather and gather, which
+ * make a new one, take it.
+ *
+ * Functions that end in _async return at once with a future. Their calls run on a thread of the
+ * communicator's own, one after the other in the order of issue, and count among the calls of the
+ * rank; a call without _async takes its turn behind those that were issued before. Wrong arguments
+ * fail at issue; all other errors are the future's. Tensors are retained until the call is done and
+ * must not be written, and outputs not read, before. The timeout counts from the issue. A
+ * cancellation in `call` is retained and ends the call, and the epoch with it; giving up the wait
+ * for a future, or the future itself, leaves the call alone. Abort, close and an error of any rank
+ * end all calls under way. */
 #ifndef TUTTI_COMMUNICATOR_H_
 #define TUTTI_COMMUNICATOR_H_
 
 #include <tutti/cluster.h>
 #include <tutti/context.h>
+#include <tutti/future.h>
 
 TUTTI_BEGIN_DECLS
 
@@ -36,6 +51,17 @@ TUTTI_API tutti_status *tutti_communicator_create(tutti_cluster *cluster,
                                                   const tutti_call_options *call,
                                                   tutti_communicator **out_communicator);
 
+/* Every rank calls it: ranks of one `color` form a communicator of their own, ordered by `key` and
+ * then by rank. A negative color is in none and gets NULL. Without a name it has one that says
+ * where it comes from. Its errors leave `communicator` alone; the split itself is a call of it,
+ * whose timeout and cancellation end the epoch, and nothing may be issued on this rank meanwhile.
+ * Context: computing. Threads: one at a time. Since: 0.1. */
+TUTTI_API tutti_status *tutti_communicator_split(tutti_communicator *communicator, int64_t color,
+                                                 int64_t key,
+                                                 const tutti_communicator_options *options,
+                                                 const tutti_call_options *call,
+                                                 tutti_communicator **out_communicator);
+
 /* How the ranks reach each other: "in_process", "shared_memory", "tcp" or "mixed"; static.
  * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API const char *tutti_communicator_get_transport(const tutti_communicator *communicator);
@@ -50,8 +76,8 @@ TUTTI_API int64_t tutti_communicator_get_size(const tutti_communicator *communic
 TUTTI_API int64_t tutti_communicator_get_epoch(const tutti_communicator *communicator);
 
 /* Folds `input` of all ranks into `output` of every rank; `output` may be `input` (in place).
- * Numeric dtypes; complex has no MIN and MAX. float16 and bfloat16 accumulate in float32 and round
- * once; MEAN of integers truncates towards zero.
+ * Numeric dtypes; complex has no MIN and MAX; BAND, BOR and BXOR are for integers and bool. float16
+ * and bfloat16 accumulate in float32 and round once; MEAN of integers truncates towards zero.
  * Context: computing. Threads: one at a time. Since: 0.1. */
 TUTTI_API tutti_status *tutti_communicator_all_reduce(tutti_communicator *communicator,
                                                       const tutti_tensor *input, tutti_reduce_op op,
@@ -72,10 +98,195 @@ TUTTI_API tutti_status *tutti_communicator_all_gather(tutti_communicator *commun
                                                       const tutti_call_options *call,
                                                       tutti_tensor **out_tensor);
 
+/* Several tensors, of any dtypes and shapes, in one call: outputs[i], which may be inputs[i], from
+ * inputs[i].
+ * Context: computing. Threads: one at a time. Since: 0.1. */
+TUTTI_API tutti_status *tutti_communicator_all_reduce_many(tutti_communicator *communicator,
+                                                           size_t count,
+                                                           const tutti_tensor *const *inputs,
+                                                           tutti_reduce_op op,
+                                                           const tutti_call_options *call,
+                                                           tutti_tensor *const *outputs);
+
+/* Folds `input` of all ranks into `output` of rank `root`, which may be its `input`; the others may
+ * pass NULL.
+ * Context: computing. Threads: one at a time. Since: 0.1. */
+TUTTI_API tutti_status *tutti_communicator_reduce(tutti_communicator *communicator,
+                                                  const tutti_tensor *input, tutti_reduce_op op,
+                                                  int64_t root, const tutti_call_options *call,
+                                                  tutti_tensor *output);
+
+/* Folds `input` [size * m, ...] of all ranks; rank r gets rows [r * m, (r + 1) * m) of the result
+ * in `output` [m, ...], which may be that part of its own input.
+ * Context: computing. Threads: one at a time. Since: 0.1. */
+TUTTI_API tutti_status *tutti_communicator_reduce_scatter(tutti_communicator *communicator,
+                                                          const tutti_tensor *input,
+                                                          tutti_reduce_op op,
+                                                          const tutti_call_options *call,
+                                                          tutti_tensor *output);
+
+/* Joins `input` [m, ...], equal on all ranks, into `output` [size * m, ...], in rank order. `input`
+ * may be this rank's own part of it.
+ * Context: computing. Threads: one at a time. Since: 0.1. */
+TUTTI_API tutti_status *tutti_communicator_all_gather_into(tutti_communicator *communicator,
+                                                           const tutti_tensor *input,
+                                                           const tutti_call_options *call,
+                                                           tutti_tensor *output);
+
+/* Joins as all_gather does, at rank `root` only: the others get NULL.
+ * Context: computing. Threads: one at a time. Since: 0.1. */
+TUTTI_API tutti_status *tutti_communicator_gather(tutti_communicator *communicator,
+                                                  const tutti_tensor *input, int64_t root,
+                                                  const tutti_call_options *call,
+                                                  tutti_tensor **out_tensor);
+
+/* Rank r gets rows [r * m, (r + 1) * m) of the root's `input` [size * m, ...] in `output` [m, ...],
+ * which may be the root's own part of it. The others may pass NULL for `input`.
+ * Context: computing. Threads: one at a time. Since: 0.1. */
+TUTTI_API tutti_status *tutti_communicator_scatter(tutti_communicator *communicator,
+                                                   const tutti_tensor *input, int64_t root,
+                                                   const tutti_call_options *call,
+                                                   tutti_tensor *output);
+
+/* Rows [p * m, (p + 1) * m) of `input` [size * m, ...] go to rank p; `output` of the same shape
+ * gets rank p's rows for this rank at [p * m, (p + 1) * m).
+ * Context: computing. Threads: one at a time. Since: 0.1. */
+TUTTI_API tutti_status *tutti_communicator_all_to_all(tutti_communicator *communicator,
+                                                      const tutti_tensor *input,
+                                                      const tutti_call_options *call,
+                                                      tutti_tensor *output);
+
+/* The first send_rows[0] rows of `input` go to rank 0, the next send_rows[1] to rank 1 and so on;
+ * together they are all of its rows. A new tensor holds what came, in rank order, and
+ * `received_rows` (may be NULL) how many rows came from each. Both arrays have `num_ranks` numbers,
+ * which is the size of the communicator.
+ * Context: computing. Threads: one at a time. Since: 0.1. */
+TUTTI_API tutti_status *tutti_communicator_all_to_all_uneven(tutti_communicator *communicator,
+                                                             const tutti_tensor *input,
+                                                             size_t num_ranks,
+                                                             const int64_t *send_rows,
+                                                             const tutti_call_options *call,
+                                                             int64_t *received_rows,
+                                                             tutti_tensor **out_tensor);
+
+/* One tensor from this rank to rank `to`, which calls receive with the same dtype and shape;
+ * neither returns before both have come and the bytes have moved. Transfers of a pair match in
+ * order, and no other rank takes part in them. Two ranks that send to each other at once wait for
+ * each other: let one of them receive first.
+ * Context: computing. Threads: one at a time. Since: 0.1. */
+TUTTI_API tutti_status *tutti_communicator_send(tutti_communicator *communicator,
+                                                const tutti_tensor *tensor, int64_t to,
+                                                const tutti_call_options *call);
+
+/* What rank `from` sends, into `tensor`.
+ * Context: computing. Threads: one at a time. Since: 0.1. */
+TUTTI_API tutti_status *tutti_communicator_receive(tutti_communicator *communicator, int64_t from,
+                                                   const tutti_call_options *call,
+                                                   tutti_tensor *tensor);
+
 /* Returns when every rank has called it.
  * Context: computing. Threads: one at a time. Since: 0.1. */
 TUTTI_API tutti_status *tutti_communicator_barrier(tutti_communicator *communicator,
                                                    const tutti_call_options *call);
+
+/* ---- The same at once, with a future ---- */
+
+/* The future has no value.
+ * Context: computing. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_communicator_all_reduce_async(tutti_communicator *communicator,
+                                                            const tutti_tensor *input,
+                                                            tutti_reduce_op op,
+                                                            const tutti_call_options *call,
+                                                            tutti_tensor *output,
+                                                            tutti_future **out_future);
+
+/* The arrays are copied.
+ * Context: computing. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_communicator_all_reduce_many_async(tutti_communicator *communicator,
+                                                                 size_t count,
+                                                                 const tutti_tensor *const *inputs,
+                                                                 tutti_reduce_op op,
+                                                                 const tutti_call_options *call,
+                                                                 tutti_tensor *const *outputs,
+                                                                 tutti_future **out_future);
+
+/* Context: computing. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_communicator_reduce_async(tutti_communicator *communicator,
+                                                        const tutti_tensor *input,
+                                                        tutti_reduce_op op, int64_t root,
+                                                        const tutti_call_options *call,
+                                                        tutti_tensor *output,
+                                                        tutti_future **out_future);
+
+/* Context: computing. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_communicator_broadcast_async(tutti_communicator *communicator,
+                                                           int64_t root,
+                                                           const tutti_call_options *call,
+                                                           tutti_tensor *tensor,
+                                                           tutti_future **out_future);
+
+/* Context: computing. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_communicator_reduce_scatter_async(tutti_communicator *communicator,
+                                                                const tutti_tensor *input,
+                                                                tutti_reduce_op op,
+                                                                const tutti_call_options *call,
+                                                                tutti_tensor *output,
+                                                                tutti_future **out_future);
+
+/* The future's value is the tensor.
+ * Context: computing. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_communicator_all_gather_async(tutti_communicator *communicator,
+                                                            const tutti_tensor *input,
+                                                            const tutti_call_options *call,
+                                                            tutti_future **out_future);
+
+/* Context: computing. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_communicator_all_gather_into_async(tutti_communicator *communicator,
+                                                                 const tutti_tensor *input,
+                                                                 const tutti_call_options *call,
+                                                                 tutti_tensor *output,
+                                                                 tutti_future **out_future);
+
+/* The future's value is the tensor at the root; the others have none.
+ * Context: computing. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_communicator_gather_async(tutti_communicator *communicator,
+                                                        const tutti_tensor *input, int64_t root,
+                                                        const tutti_call_options *call,
+                                                        tutti_future **out_future);
+
+/* Context: computing. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_communicator_scatter_async(tutti_communicator *communicator,
+                                                         const tutti_tensor *input, int64_t root,
+                                                         const tutti_call_options *call,
+                                                         tutti_tensor *output,
+                                                         tutti_future **out_future);
+
+/* Context: computing. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_communicator_all_to_all_async(tutti_communicator *communicator,
+                                                            const tutti_tensor *input,
+                                                            const tutti_call_options *call,
+                                                            tutti_tensor *output,
+                                                            tutti_future **out_future);
+
+/* Context: computing. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_communicator_barrier_async(tutti_communicator *communicator,
+                                                         const tutti_call_options *call,
+                                                         tutti_future **out_future);
+
+/* Context: computing. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_communicator_send_async(tutti_communicator *communicator,
+                                                      const tutti_tensor *tensor, int64_t to,
+                                                      const tutti_call_options *call,
+                                                      tutti_future **out_future);
+
+/* Context: computing. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_communicator_receive_async(tutti_communicator *communicator,
+                                                         int64_t from,
+                                                         const tutti_call_options *call,
+                                                         tutti_tensor *tensor,
+                                                         tutti_future **out_future);
+
+/* ---- The epoch ---- */
 
 /* Ends the epoch: calls in flight and later ones fail on every rank with ABORTED and `message`.
  * Context: any. Threads: any. Since: 0.1. */

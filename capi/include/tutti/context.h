@@ -14,7 +14,11 @@ enum {
   TUTTI_REDUCE_MEAN = 2,
   TUTTI_REDUCE_MIN = 3,
   TUTTI_REDUCE_MAX = 4,
-  TUTTI_REDUCE_PROD = 5
+  TUTTI_REDUCE_PROD = 5,
+  /* Of the bits: integers and bool. */
+  TUTTI_REDUCE_BAND = 6,
+  TUTTI_REDUCE_BOR = 7,
+  TUTTI_REDUCE_BXOR = 8
 };
 
 /* The class of a callback. */

@@ -1,0 +1,47 @@
+// What calls of communicators share.
+#ifndef TUTTI_CAPI_SRC_COMMUNICATOR_CALL_H_
+#define TUTTI_CAPI_SRC_COMMUNICATOR_CALL_H_
+
+#include <tutti/communicator.h>
+
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "capi/src/guard.h"
+#include "capi/src/roots.h"
+#include "core/collective/communicator.h"
+#include "core/collective/future.h"
+
+namespace tutti::capi {
+
+// body(communicator, options) -> Status.
+template <class Body>
+Status Collective(Call call, tutti_communicator *communicator, const tutti_call_options *options,
+                  Body &&body) {
+  Communicator &self = *FromHandle(communicator);
+  TUTTI_ASSIGN_OR_RETURN(const CallOptions wait, ReadCall(call, self.environment(), options));
+  return body(self, wait);
+}
+
+// body(communicator, options) -> Result<Ref<Future>>.
+template <class Body>
+Status AsyncCollective(Call call, tutti_communicator *communicator,
+                       const tutti_call_options *options, tutti_future **out_future, Body &&body) {
+  Communicator &self = *FromHandle(communicator);
+  TUTTI_ASSIGN_OR_RETURN(const CallOptions wait, ReadCall(call, self.environment(), options));
+  TUTTI_ASSIGN_OR_RETURN(Ref<Future> future, body(self, wait));
+  *out_future = Give(std::move(future));
+  return OkStatus();
+}
+
+template <class Object, class HandleType>
+std::vector<Object *> TensorsOf(size_t count, HandleType *const *handles) {
+  std::vector<Object *> tensors;
+  for (size_t i = 0; i < count; ++i) tensors.push_back(FromHandle(handles[i]));
+  return tensors;
+}
+
+}  // namespace tutti::capi
+
+#endif  // TUTTI_CAPI_SRC_COMMUNICATOR_CALL_H_
