@@ -33,6 +33,44 @@ struct GroupFacts {
 
 using Exchange = decltype(GroupFormingOptions::exchange);
 
+// The caller's cancellation, which the end of the job throws as well: who waits for the answer of a
+// peer that is gone learns of it at once.
+class UntilJobEnds {
+ public:
+  UntilJobEnds(Ref<Cluster> cluster, const CallOptions& call)
+      : cluster_(std::move(cluster)), call_(call) {
+    Cancellation* const caller = call.cancellation;
+    cancellation_ = caller != nullptr && caller->is_polled()
+                        ? MakeRef<Cancellation>(&PollCaller, caller, Ref<const RefCounted>())
+                        : MakeRef<Cancellation>();
+    if (caller != nullptr) {
+      caller_listener_ = caller->AddListener([this] {
+        cancellation_->Cancel(call_.cancellation->reason());
+      });
+    }
+    job_listener_ = cluster_->AddListener([this](const ClusterEvent& event) {
+      if (event.worker < 0) cancellation_->Cancel(event.status);
+    });
+  }
+  ~UntilJobEnds() {
+    cluster_->RemoveListener(job_listener_);
+    if (call_.cancellation != nullptr) call_.cancellation->RemoveListener(caller_listener_);
+  }
+  UntilJobEnds(const UntilJobEnds&) = delete;
+  UntilJobEnds& operator=(const UntilJobEnds&) = delete;
+
+  CallOptions options() const { return CallOptions{call_.deadline, cancellation_.get()}; }
+
+ private:
+  static bool PollCaller(void* caller) { return static_cast<Cancellation*>(caller)->PollNow(); }
+
+  const Ref<Cluster> cluster_;
+  const CallOptions call_;
+  Ref<Cancellation> cancellation_;
+  uint64_t caller_listener_ = 0;
+  uint64_t job_listener_ = 0;
+};
+
 // Forms the group with the other workers in it, who call it as well.
 Result<std::unique_ptr<Transport>> FormWatched(Ref<Cluster> cluster, GroupFacts facts,
                                                Exchange exchange, const CallOptions& options);
@@ -136,9 +174,10 @@ Result<std::unique_ptr<Transport>> FormWatched(Ref<Cluster> cluster, GroupFacts 
   forming.secret = cluster->secret();
   forming.listener = cluster->listener();
   forming.exchange = std::move(exchange);
-  TUTTI_ASSIGN_OR_RETURN(
-      FormedGroup group,
-      FormGroup(Ref<Environment>::Retain(&environment), std::move(forming), options));
+  const UntilJobEnds until_job_ends(cluster, options);
+  TUTTI_ASSIGN_OR_RETURN(FormedGroup group,
+                         FormGroup(Ref<Environment>::Retain(&environment), std::move(forming),
+                                   until_job_ends.options()));
   environment.log().Info(Format("communicator {}: worker {} of {} uses {}", facts.name,
                                 cluster->worker(), facts.workers.size(), group.kind));
   return std::unique_ptr<Transport>(std::make_unique<WatchedTransport>(
