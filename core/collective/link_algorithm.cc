@@ -24,12 +24,14 @@ Result<std::unique_ptr<LinkAlgorithm>> MakeLinkAlgorithm(const LinkCallContext& 
   switch (header.op) {
     case CollectiveOp::kAllReduce:
     case CollectiveOp::kReduce:
-    case CollectiveOp::kReduceScatter:
-      if (context.size > 1 &&
-          LinkFoldBytes(header, context.size) > LinkEagerBytes(context.size)) {
-        return MakeLinkSliceAndShare(context);
+    case CollectiveOp::kReduceScatter: {
+      const Selector::Choice choice = context.selector->Choose(
+          header.op, static_cast<int64_t>(LinkFoldBytes(header, context.size)));
+      if (context.size > 1 && choice.algorithm == CollectiveAlgorithm::kSliceAndShare) {
+        return MakeLinkSliceAndShare(context, choice.chunk_bytes);
       }
       return MakeLinkFold(context);
+    }
     case CollectiveOp::kAllGather:
       if (header.uneven) return MakeLinkGather(context);
       return MakeLinkMove(context);

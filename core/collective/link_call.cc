@@ -65,8 +65,9 @@ Status LinkTransport::State::Prepare(CollectiveCall* call) {
                         own_body_.size(), kMaxCallHeaderBytes),
         rank_, header.op, Label(call->sequence));
   }
-  TUTTI_ASSIGN_OR_RETURN(algorithm_,
-                         MakeLinkAlgorithm(LinkCallContext{rank_, size_, call, &scratch_}));
+  TUTTI_ASSIGN_OR_RETURN(
+      algorithm_,
+      MakeLinkAlgorithm(LinkCallContext{rank_, size_, call, &scratch_, &selector_}));
   data_kind_ = FrameKind::kData;
   data_sequence_ = call->sequence;
   for (const std::unique_ptr<LinkPeer>& peer : peers_) {

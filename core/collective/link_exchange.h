@@ -18,6 +18,7 @@
 
 #include "core/base/status.h"
 #include "core/collective/memory_parts.h"
+#include "core/collective/selector.h"
 #include "core/collective/transport.h"
 
 namespace tutti {
@@ -47,6 +48,7 @@ struct LinkCallContext {
   int64_t size = 1;
   const CollectiveCall* call = nullptr;
   AlignedRoom* scratch = nullptr;  // kept from call to call
+  const Selector* selector = nullptr;
 };
 
 // The payload that a peer sent along with its header, and what it announced to this rank.
@@ -69,7 +71,7 @@ class LinkAlgorithm : public LinkExchange {
   virtual Status Finish(CollectiveCall* call) = 0;
 };
 
-// Up to so many bytes of payload go along with the header to a peer.
+// Up to so many bytes of payload go along with the header to a peer; of folds the selector says.
 size_t LinkEagerBytes(int64_t size);
 
 // The algorithm of a call; null for a barrier, which has no payload.
@@ -81,8 +83,9 @@ Result<std::unique_ptr<LinkAlgorithm>> MakeLinkAlgorithm(const LinkCallContext& 
 uint64_t LinkFoldBytes(const CallHeader& header, int64_t size);
 std::unique_ptr<LinkAlgorithm> MakeLinkFold(const LinkCallContext& context);
 
-// link_slice_and_share.cc: the same of large payloads.
-Result<std::unique_ptr<LinkAlgorithm>> MakeLinkSliceAndShare(const LinkCallContext& context);
+// link_slice_and_share.cc: the same of large payloads, in segments of that size.
+Result<std::unique_ptr<LinkAlgorithm>> MakeLinkSliceAndShare(const LinkCallContext& context,
+                                                             int64_t segment_bytes);
 
 // link_move.cc: broadcast, scatter, all_gather into a given tensor, all_to_all.
 std::unique_ptr<LinkAlgorithm> MakeLinkMove(const LinkCallContext& context);

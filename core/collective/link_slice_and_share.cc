@@ -28,8 +28,6 @@ namespace tutti {
 namespace {
 
 constexpr int64_t kGranuleBytes = 64;
-constexpr int64_t kSegmentGranules = (128 << 10) / kGranuleBytes;
-constexpr int64_t kSegmentBytes = kSegmentGranules * kGranuleBytes;
 // Segments of one peer that have a place before they are folded.
 constexpr int64_t kSlots = 4;
 // A segment's number: its place in the slice, and above it whether it is a result.
@@ -76,8 +74,10 @@ class GranuleMap {
 
 class LinkSliceAndShare final : public LinkAlgorithm {
  public:
-  explicit LinkSliceAndShare(const LinkCallContext& context)
-      : rank_(context.rank),
+  LinkSliceAndShare(const LinkCallContext& context, int64_t segment_bytes)
+      : segment_bytes_(segment_bytes),
+        segment_granules_(segment_bytes / kGranuleBytes),
+        rank_(context.rank),
         size_(context.size),
         call_(*context.call),
         op_(call_.header.op),
@@ -95,8 +95,8 @@ class LinkSliceAndShare final : public LinkAlgorithm {
     }
   }
 
-  static size_t ScratchBytes(int64_t size) {
-    return static_cast<size_t>(size * kSlots * kSegmentBytes);
+  static size_t ScratchBytes(int64_t size, int64_t segment_bytes) {
+    return static_cast<size_t>(size * kSlots * segment_bytes);
   }
 
   // Everybody knows from the header what comes from whom.
@@ -219,29 +219,29 @@ class LinkSliceAndShare final : public LinkAlgorithm {
   }
   int64_t NumSegments(int64_t rank) const {
     if (op_ == CollectiveOp::kReduceScatter) {
-      return (ShareBytes() + kSegmentBytes - 1) / kSegmentBytes;
+      return (ShareBytes() + segment_bytes_ - 1) / segment_bytes_;
     }
     const auto [begin, end] = Slice(rank);
-    return (end - begin + kSegmentGranules - 1) / kSegmentGranules;
+    return (end - begin + segment_granules_ - 1) / segment_granules_;
   }
   // Calls visit(tensor, byte offset in the tensor, bytes, byte offset in the segment's slot) for
   // the parts of a segment of the slice of `owner`.
   template <typename Visit>
   void ForEach(int64_t owner, int64_t segment, Visit visit) const {
     if (op_ == CollectiveOp::kReduceScatter) {
-      const int64_t offset = segment * kSegmentBytes;
-      visit(0, owner * ShareBytes() + offset, std::min(kSegmentBytes, ShareBytes() - offset), 0);
+      const int64_t offset = segment * segment_bytes_;
+      visit(0, owner * ShareBytes() + offset, std::min(segment_bytes_, ShareBytes() - offset), 0);
       return;
     }
     const auto [begin, end] = Slice(owner);
-    const int64_t first = begin + segment * kSegmentGranules;
-    map_.ForEach(first, std::min(first + kSegmentGranules, end),
+    const int64_t first = begin + segment * segment_granules_;
+    map_.ForEach(first, std::min(first + segment_granules_, end),
                  [&](size_t i, int64_t offset, int64_t bytes, int64_t granule) {
                    visit(i, offset, bytes, (granule - first) * kGranuleBytes);
                  });
   }
   std::byte* Slot(int64_t peer, int64_t segment) const {
-    return scratch_ + (peer * kSlots + segment % kSlots) * kSegmentBytes;
+    return scratch_ + (peer * kSlots + segment % kSlots) * segment_bytes_;
   }
   // Where the result of that part of a tensor lies, at the end of the call. The output of a
   // reduce_scatter is its share alone.
@@ -295,6 +295,8 @@ class LinkSliceAndShare final : public LinkAlgorithm {
     return status;
   }
 
+  const int64_t segment_bytes_;
+  const int64_t segment_granules_;
   const int64_t rank_;
   const int64_t size_;
   const CollectiveCall& call_;
@@ -309,12 +311,14 @@ class LinkSliceAndShare final : public LinkAlgorithm {
 
 }  // namespace
 
-Result<std::unique_ptr<LinkAlgorithm>> MakeLinkSliceAndShare(const LinkCallContext& context) {
-  const size_t bytes = LinkSliceAndShare::ScratchBytes(context.size);
+Result<std::unique_ptr<LinkAlgorithm>> MakeLinkSliceAndShare(const LinkCallContext& context,
+                                                             int64_t segment_bytes) {
+  const size_t bytes = LinkSliceAndShare::ScratchBytes(context.size, segment_bytes);
   if (!context.scratch->Reserve(bytes)) {
     return ResourceExhausted("there are no {} bytes of memory to receive segments into", bytes);
   }
-  return std::unique_ptr<LinkAlgorithm>(std::make_unique<LinkSliceAndShare>(context));
+  return std::unique_ptr<LinkAlgorithm>(
+      std::make_unique<LinkSliceAndShare>(context, segment_bytes));
 }
 
 }  // namespace tutti

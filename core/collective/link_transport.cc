@@ -32,6 +32,7 @@ LinkTransport::State::State(Ref<Environment> environment, Options options,
       options_(std::move(options)),
       rank_(options_.rank),
       size_(options_.size),
+      selector_(options_.table.get(), options_.locality, size_),
       waker_(std::move(waker)),
       headers_(static_cast<size_t>(size_)),
       payloads_(static_cast<size_t>(size_)) {

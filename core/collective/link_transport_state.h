@@ -114,6 +114,7 @@ class LinkTransport::State : public std::enable_shared_from_this<State> {
   const Options options_;
   const int64_t rank_;
   const int64_t size_;
+  const Selector selector_;
   const std::unique_ptr<LinkWaker> waker_;
 
   // True while a thread uses the links: it alone touches the members down to the next line.

@@ -35,7 +35,7 @@ TEST(PackingTest, APackHasNoMoreTensorsThanMayTravelTogether) {
   EXPECT_EQ(packs, (Packs{{0, kMostPackTensors}, {kMostPackTensors, kMostPackTensors + 1}}));
 }
 
-// What all ranks have after an all_reduce of `count` tensors of growing sizes, and the calls it took.
+// What all ranks have after an all_reduce of tensors of growing sizes, and the calls it took.
 std::vector<float> Reduced(int64_t bytes_per_pack, int64_t* num_calls) {
   constexpr int64_t kCount = 20;
   RankGroup group(3);

@@ -35,8 +35,8 @@
 
 namespace tutti {
 
-// How the ranks of a group reach each other. kTcp are links by TCP alone, kMixed links of which some,
-// or all, are rings in memory.
+// How the ranks of a group reach each other. kTcp are links by TCP alone, kMixed links of which
+// some, or all, are rings in memory.
 enum class Locality : int32_t { kInProcess = 0, kSharedMemory = 1, kTcp = 2, kMixed = 3 };
 const char* LocalityName(Locality locality);
 
@@ -72,7 +72,7 @@ class SelectorTable {
   static std::shared_ptr<const SelectorTable> BuiltIn();
   // Rows as above, a line or what stands between two semicolons each, "#" beginning a comment;
   // before the built-in ones. `origin` ("a file's path") is for messages: INVALID_ARGUMENT names
-  // the line, what it says and what is allowed there, or that there are more rows than kMostOwnRows.
+  // the line, what it says and what is allowed there, or says that rows are more than kMostOwnRows.
   static Result<std::shared_ptr<const SelectorTable>> Parse(std::string_view text,
                                                             std::string_view origin);
 

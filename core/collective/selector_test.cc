@@ -92,7 +92,8 @@ TEST(SelectorTest, OwnRowsStandBeforeTheBuiltInOnes) {
 }
 
 TEST(SelectorTest, ARowThatAnEarlierOneCoversChangesNothing) {
-  const auto table = Table("all_reduce tcp any any slice_and_share\nall_reduce tcp any 8 flat_fold");
+  const auto table =
+      Table("all_reduce tcp any any slice_and_share\nall_reduce tcp any 8 flat_fold");
   const Selector selector(table.get(), Locality::kTcp, 2);
   EXPECT_EQ(selector.Choose(CollectiveOp::kAllReduce, 8).algorithm,
             CollectiveAlgorithm::kSliceAndShare);
