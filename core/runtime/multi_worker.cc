@@ -60,6 +60,10 @@ Result<Ref<Strategy>> CreateMultiWorkerMirrored(Runtime& runtime, const ClusterR
 Result<Ref<Communicator>> CreateCommunicator(Runtime& runtime, Ref<Cluster> cluster,
                                              std::string_view name, const CallOptions& call) {
   const std::string known(name.empty() ? "communicator" : name);
+  if (cluster->elastic()) {
+    return Communicator::CreateOfPresent(std::move(cluster), known, 0, runtime.transport(),
+                                         runtime.collective_table(), call);
+  }
   TUTTI_ASSIGN_OR_RETURN(const int64_t epoch, runtime.seat().NextEpoch(*cluster, known));
   return Communicator::Create(std::move(cluster), known, epoch, runtime.transport(),
                               runtime.collective_table(), call);

@@ -153,6 +153,7 @@ Result<Ref<Cluster>> Runtime::JoinCluster(const ClusterResolver& resolver, int64
   if (options.tasks.size() > 1) {
     TUTTI_ASSIGN_OR_RETURN(options.secret, JobSecret::Find(loopback_only, &Variable));
   }
+  options.elastic = settings_.Number("elastic") != 0;
   const int64_t silence_ns = settings_.Number("silence_limit");
   options.silence_limit_ns = silence_ns == 0 ? kNeverNs : silence_ns;
   CallOptions limits = call;

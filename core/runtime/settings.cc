@@ -18,6 +18,9 @@ constexpr SettingInfo kSettings[] = {
      "threads that the host's arithmetic may use in all; 0: as many as there are usable cores"},
     {"default_timeout", SettingKind::kDuration, "none", 0, 0, false,
      "how long a blocking call may take that was given no timeout"},
+    {"elastic", SettingKind::kCount, "0", 0, 1, false,
+     "1: a job goes on when a worker other than worker 0 is lost, and takes another process in its "
+     "place; worker 0's holds for all"},
     {"flight_recorder_dir", SettingKind::kText, "", 0, 0, false,
      "where flight records are written on errors; empty: nowhere"},
     {"join_timeout", SettingKind::kDuration, "5m", 0, 0, false,

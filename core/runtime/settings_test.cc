@@ -49,6 +49,7 @@ TEST(Settings, PreferArgumentToVariableToFileToDefault) {
             "{\"collective_table\": {\"value\": \"\", \"source\": \"default\"}, "
             "\"compute_threads\": {\"value\": \"0\", \"source\": \"default\"}, "
             "\"default_timeout\": {\"value\": \"none\", \"source\": \"default\"}, "
+            "\"elastic\": {\"value\": \"0\", \"source\": \"default\"}, "
             "\"flight_recorder_dir\": {\"value\": \"\", \"source\": \"default\"}, "
             "\"join_timeout\": {\"value\": \"5m\", \"source\": \"default\"}, "
             "\"log_level\": {\"value\": \"error\", \"source\": \"file\"}, "

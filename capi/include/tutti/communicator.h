@@ -292,6 +292,27 @@ TUTTI_API tutti_status *tutti_communicator_receive_async(tutti_communicator *com
  * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API void tutti_communicator_abort(tutti_communicator *communicator, const char *message);
 
+/* The same, gently: no rank begins another call, those under way may end, and those that wait for a
+ * rank that will not come fail with ABORTED and `message`. Others hear of it in the background.
+ * Context: any. Threads: any. Since: 0.1. */
+TUTTI_API void tutti_communicator_revoke(tutti_communicator *communicator, const char *message);
+
+/* In an elastic job (the setting elastic), the next epoch of this communicator: of the ranks that
+ * are left, in their old order. All of them call it; this epoch is revoked. An error tells of
+ * another death meanwhile, or that a rank gave the call up: then all that are left call it again.
+ * The old communicator is still to be closed.
+ * Context: computing. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_communicator_shrink(tutti_communicator *communicator,
+                                                  const tutti_call_options *call,
+                                                  tutti_communicator **out_communicator);
+
+/* The same of all workers that are there, in their order, newcomers too: those create a communicator
+ * of this name. Waits until there are `least` ranks (0: whoever is there).
+ * Context: computing. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_communicator_grow(tutti_communicator *communicator, int64_t least,
+                                                const tutti_call_options *call,
+                                                tutti_communicator **out_communicator);
+
 /* Leaves. Peers that still need this rank fail with UNAVAILABLE that says it left.
  * Context: computing. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_communicator_close(tutti_communicator *communicator,
