@@ -31,7 +31,7 @@ PROXIED = ("reset", "truncate", "blackhole", "mute", "slow", "flip", "stale_epoc
 CASES = [(fault, moment) for fault in (*SIGNALS, *PROXIED) for moment in MOMENTS]
 ERROR = re.compile(r"^error (\w+) rank=(-?\d+) calls=\d+ @(\d+): (.*)")
 CODES = {"UNAVAILABLE", "DEADLINE_EXCEEDED", "DATA_LOSS", "INVALID_ARGUMENT", "ABORTED",
-         "UNAUTHENTICATED", "FAILED_PRECONDITION"}
+         "UNAUTHENTICATED", "FAILED_PRECONDITION", "CANCELLED"}
 # A disturbed frame is never taken for a good one; in a handshake, another attempt may go well.
 MUST_FAIL = {(fault, moment) for fault in ("reset", "truncate", "blackhole", "mute", "flip",
                                           "stale_epoch") for moment in ("mid", "between")}
@@ -150,19 +150,24 @@ class Run:
         # Who has joined and says nothing more is found by its silence, whatever they were in.
         joined = not by_time or self.moment in ("mid", "between")
         silent = self.fault == "blackhole" or (self.fault == "stop" and joined)
+        # A deadline of forming a group says how far that was; who is waited for, whoever connects.
+        forming = self.fault == "mute" and self.moment in ("connect", "handshake")
+        named = 0
         known = []
         for worker in failed:
             found = [ERROR.match(text) for _, text in worker.lines if ERROR.match(text)]
             require(found, f"worker {worker.index} does not say why it failed", job)
             code, rank, when, message = found[0].groups()
             require(code in CODES, f"worker {worker.index} failed with {code}", job)
-            require(re.search(r"\b(rank|worker)s? \d", message),
-                    f"worker {worker.index} names nobody", job)
+            names = re.search(r"\b(rank|worker)s? \d", message) is not None
+            require(names or forming, f"worker {worker.index} names nobody", job)
+            named += names
             require(not silent or code == "UNAVAILABLE",
                     f"worker {worker.index} took the silence for something else", job)
             if self.fault in SIGNALS and self.moment in ("mid", "between"):
                 require(int(rank) == self.victim, f"worker {worker.index} names another one", job)
                 known.append(int(when) * 1e-9 - self.signalled_at)
+        require(named or not failed, "nobody names anybody", job)
         return known
 
 

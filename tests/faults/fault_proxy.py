@@ -92,7 +92,7 @@ class _Stream:
                 self.frames += 1
             if self.proxy.is_moment(self, greets, number, unit):
                 out.append(self.proxy.disturb(self.link, b"".join(out), unit, greets))
-                if self.link.ended:
+                if self.link.ended or self.link.muted or self.proxy.blackhole.is_set():
                     return b""
                 out = out[-1:]
             else:
