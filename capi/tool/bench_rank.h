@@ -49,6 +49,8 @@ class BenchRank {
   CStatus Fill(const Counts& counts, TensorSet* set);
   CStatus Call(TensorSet* set);
   CStatus Time(std::vector<TensorSet>* sets, BenchTiming* timing);
+  // About `calls` calls of all ranks, so many at a time as `batch` is told.
+  CStatus InBatches(int64_t calls, const std::function<CStatus(int64_t)>& batch);
   int64_t CountWrong(const Counts& counts, const TensorSet& set) const;
 
   // ---- What the ranks tell each other ----
