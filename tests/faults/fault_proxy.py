@@ -134,6 +134,8 @@ class _Link:
                     if not data:
                         return  # and nobody learns of it
                     continue
+                if self.ended:
+                    break
                 if not data:
                     sink.shutdown(socket.SHUT_WR)
                     break
@@ -151,7 +153,10 @@ class _Link:
         for end in self.ends:
             try:
                 if reset:
+                    # A thread that reads would keep the socket open: this wakes it, and says nothing
+                    # to the other side.
                     end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    end.shutdown(socket.SHUT_RD)
                 else:
                     end.shutdown(socket.SHUT_RDWR)
             except OSError:
