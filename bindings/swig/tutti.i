@@ -48,6 +48,7 @@ TUTTI_HANDLE(tutti_variable)
 TUTTI_HANDLE(tutti_distributed_dataset)
 TUTTI_HANDLE(tutti_distributed_iterator)
 TUTTI_HANDLE(tutti_communicator)
+TUTTI_HANDLE(tutti_bucket_plan)
 TUTTI_HANDLE(tutti_cluster_spec)
 TUTTI_HANDLE(tutti_cluster_resolver)
 TUTTI_HANDLE(tutti_cluster)
@@ -107,11 +108,25 @@ TUTTI_BLOCKING(distributed_iterator_close)
 TUTTI_BLOCKING(cluster_join)
 TUTTI_BLOCKING(cluster_close)
 TUTTI_BLOCKING(communicator_create)
+TUTTI_BLOCKING(communicator_split)
 TUTTI_BLOCKING(communicator_all_reduce)
+TUTTI_BLOCKING(communicator_all_reduce_many)
+TUTTI_BLOCKING(communicator_reduce)
 TUTTI_BLOCKING(communicator_broadcast)
+TUTTI_BLOCKING(communicator_reduce_scatter)
 TUTTI_BLOCKING(communicator_all_gather)
+TUTTI_BLOCKING(communicator_all_gather_into)
+TUTTI_BLOCKING(communicator_gather)
+TUTTI_BLOCKING(communicator_scatter)
+TUTTI_BLOCKING(communicator_all_to_all)
+TUTTI_BLOCKING(communicator_all_to_all_uneven)
+TUTTI_BLOCKING(communicator_send)
+TUTTI_BLOCKING(communicator_receive)
 TUTTI_BLOCKING(communicator_barrier)
+TUTTI_BLOCKING(communicator_shrink)
+TUTTI_BLOCKING(communicator_grow)
 TUTTI_BLOCKING(communicator_close)
+TUTTI_BLOCKING(bucket_plan_wait)
 TUTTI_BLOCKING(checkpoint_save)
 TUTTI_BLOCKING(checkpoint_restore)
 TUTTI_BLOCKING(checkpoint_write)
@@ -146,6 +161,7 @@ TUTTI_BLOCKING(checkpoint_manager_list)
 #include "facade/dataset.h"
 #include "facade/strategy.h"
 #include "facade/cluster.h"
+#include "facade/communicator.h"
 #include "facade/checkpoint.h"
 %}
 %include "facade/runtime.h"
@@ -153,6 +169,7 @@ TUTTI_BLOCKING(checkpoint_manager_list)
 %include "facade/dataset.h"
 %include "facade/strategy.h"
 %include "facade/cluster.h"
+%include "facade/communicator.h"
 %include "facade/checkpoint.h"
 #ifdef SWIGJAVA
 %include "java/package.i"

@@ -49,6 +49,11 @@ inline tutti_status *runtime_describe(tutti_runtime *given_runtime, tutti_bytes 
   return tutti_runtime_describe(given_runtime, out_text);
 }
 
+inline tutti_status *runtime_describe_collectives(tutti_runtime *given_runtime,
+                                                  tutti_bytes **out_text) {
+  return tutti_runtime_describe_collectives(given_runtime, out_text);
+}
+
 inline tutti_status *runtime_set_random_seed(tutti_runtime *given_runtime,
                                              tutti_optional_int64 seed) {
   return tutti_runtime_set_random_seed(given_runtime, seed);

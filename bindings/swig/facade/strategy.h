@@ -1,4 +1,4 @@
-// Strategies, contexts, variables, distributed datasets, communicators.
+// Strategies, contexts, variables, distributed datasets.
 #ifndef TUTTI_BINDINGS_SWIG_FACADE_STRATEGY_H_
 #define TUTTI_BINDINGS_SWIG_FACADE_STRATEGY_H_
 
@@ -331,63 +331,6 @@ inline tutti_status *distributed_iterator_restore(tutti_distributed_iterator *it
 inline tutti_status *distributed_iterator_close(tutti_distributed_iterator *iterator,
                                                 const tutti_call_options *call) {
   return tutti_distributed_iterator_close(iterator, call);
-}
-
-// ---- communicators
-
-inline tutti_status *communicator_create_local(tutti_runtime *runtime, size_t size,
-                                               const char *name,
-                                               tutti_communicator **out_communicators) {
-  tutti_communicator_options options = TUTTI_COMMUNICATOR_OPTIONS_INIT;
-  options.name = name;
-  return tutti_communicator_create_local(runtime, size, &options, out_communicators);
-}
-inline tutti_status *communicator_create(tutti_cluster *cluster, const char *name,
-                                         const tutti_call_options *call,
-                                         tutti_communicator **out_communicator) {
-  tutti_communicator_options options = TUTTI_COMMUNICATOR_OPTIONS_INIT;
-  options.name = name;
-  return tutti_communicator_create(cluster, &options, call, out_communicator);
-}
-inline const char *communicator_transport(const tutti_communicator *communicator) {
-  return tutti_communicator_get_transport(communicator);
-}
-inline int64_t communicator_rank(const tutti_communicator *communicator) {
-  return tutti_communicator_get_rank(communicator);
-}
-inline int64_t communicator_size(const tutti_communicator *communicator) {
-  return tutti_communicator_get_size(communicator);
-}
-inline int64_t communicator_epoch(const tutti_communicator *communicator) {
-  return tutti_communicator_get_epoch(communicator);
-}
-inline tutti_status *communicator_all_reduce(tutti_communicator *communicator,
-                                             const tutti_tensor *tensor, int32_t op,
-                                             const tutti_call_options *call,
-                                             tutti_tensor *mutable_tensor) {
-  return tutti_communicator_all_reduce(communicator, tensor, op, call, mutable_tensor);
-}
-inline tutti_status *communicator_broadcast(tutti_communicator *communicator, int64_t root,
-                                            const tutti_call_options *call,
-                                            tutti_tensor *mutable_tensor) {
-  return tutti_communicator_broadcast(communicator, root, call, mutable_tensor);
-}
-inline tutti_status *communicator_all_gather(tutti_communicator *communicator,
-                                             const tutti_tensor *tensor,
-                                             const tutti_call_options *call,
-                                             tutti_tensor **out_array) {
-  return tutti_communicator_all_gather(communicator, tensor, call, out_array);
-}
-inline tutti_status *communicator_barrier(tutti_communicator *communicator,
-                                          const tutti_call_options *call) {
-  return tutti_communicator_barrier(communicator, call);
-}
-inline void communicator_abort(tutti_communicator *communicator, const char *message) {
-  tutti_communicator_abort(communicator, message);
-}
-inline tutti_status *communicator_close(tutti_communicator *communicator,
-                                        const tutti_call_options *call) {
-  return tutti_communicator_close(communicator, call);
 }
 
 }  // namespace tutti_facade

@@ -35,6 +35,7 @@ GO_HANDLE(tutti_variable)
 GO_HANDLE(tutti_distributed_dataset)
 GO_HANDLE(tutti_distributed_iterator)
 GO_HANDLE(tutti_communicator)
+GO_HANDLE(tutti_bucket_plan)
 GO_HANDLE(tutti_cluster_spec)
 GO_HANDLE(tutti_cluster_resolver)
 GO_HANDLE(tutti_cluster)
@@ -100,7 +101,9 @@ GO_TEXTS(value_count, values)
   $2 = static_cast<int64_t *>($input.array);
 }
 %apply (size_t rank, const int64_t *dims) { (size_t end_count, const int64_t *ends),
-                                            (size_t stride_count, const int64_t *strides) };
+                                            (size_t stride_count, const int64_t *strides),
+                                            (size_t rank_count, const int64_t *send_rows),
+                                            (size_t received_count, int64_t *received_rows) };
 %typemap(gotype) (const void *bytes, size_t size) "[]byte"
 %typemap(in) (const void *bytes, size_t size) {
   $1 = $input.array;
@@ -116,6 +119,15 @@ GO_TEXTS(value_count, values)
   $1 = static_cast<size_t>($input.len);
   $2 = static_cast<tutti_value **>($input.array);
 }
+%typemap(gotype) (size_t count, const tutti_tensor *const *tensors) "[]uintptr"
+%typemap(in) (size_t count, const tutti_tensor *const *tensors) {
+  $1 = static_cast<size_t>($input.len);
+  $2 = static_cast<tutti_tensor **>($input.array);
+}
+%apply (size_t count, const tutti_tensor *const *tensors) {
+  (size_t count, tutti_tensor *const *mutable_tensors),
+  (size_t output_count, tutti_tensor *const *mutable_tensors)
+};
 %typemap(gotype) (size_t count, const tutti_spec *const *specs) "[]uintptr"
 %typemap(in) (size_t count, const tutti_spec *const *specs) {
   $1 = static_cast<size_t>($input.len);

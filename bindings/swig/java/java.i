@@ -69,6 +69,11 @@ struct NAME;
 %enddef
 TUTTI_HANDLES(tutti_value, values)
 TUTTI_HANDLES(tutti_spec, parts)
+TUTTI_HANDLES(tutti_tensor, tensors)
+%apply (size_t count, const tutti_tensor *const *tensors) {
+  (size_t count, tutti_tensor *const *mutable_tensors),
+  (size_t output_count, tutti_tensor *const *mutable_tensors)
+};
 TUTTI_HANDLE(tutti_spec)
 /* Null means something here; elsewhere it is a NullPointerException. */
 TUTTI_NULLABLE_HANDLE(tutti_runtime, given_runtime)
@@ -77,6 +82,8 @@ TUTTI_NULLABLE_HANDLE(tutti_value, args)
 TUTTI_NULLABLE_HANDLE(tutti_value, held)
 TUTTI_NULLABLE_HANDLE(tutti_spec, signature)
 TUTTI_NULLABLE_HANDLE(tutti_tensor, default_value)
+TUTTI_NULLABLE_HANDLE(tutti_tensor, root_tensor)
+TUTTI_NULLABLE_HANDLE(tutti_tensor, root_output)
 
 /* Byte buffers come out by address, which Bridge.text and Bridge.bytes take over. */
 %typemap(in, numinputs=0) tutti_bytes ** (tutti_bytes *bytes = nullptr) "$1 = &bytes;"
@@ -152,6 +159,10 @@ TUTTI_NULLABLE_HANDLE(tutti_tensor, default_value)
   $1 = const_cast<tutti_call_options *>(options.Set($input));
 }
 %typemap(freearg) const tutti_call_options *call ""
+%apply const tutti_call_options *call { const tutti_call_options *issue };
+%typemap(in) const tutti_call_options *issue (tutti_java::Call options) {
+  $1 = const_cast<tutti_call_options *>(options.SetTimeout($input));
+}
 
 /* Callbacks. */
 %typemap(jni) tutti_host_handle "jobject"
@@ -228,6 +239,23 @@ TUTTI_NULLABLE_HANDLE(tutti_tensor, default_value)
   $2 = dims.all.data();
 }
 %typemap(freearg) (size_t rank, const int64_t *dims) ""
+%apply (size_t rank, const int64_t *dims) { (size_t rank_count, const int64_t *send_rows) };
+/* Written back after the call. */
+%typemap(jni) (size_t received_count, int64_t *received_rows) "jlongArray"
+%typemap(jtype) (size_t received_count, int64_t *received_rows) "long[]"
+%typemap(jstype) (size_t received_count, int64_t *received_rows) "long[]"
+%typemap(javain) (size_t received_count, int64_t *received_rows) "$javainput"
+%typemap(in) (size_t received_count, int64_t *received_rows) (std::vector<int64_t> rows) {
+  if (!tutti_java::Given(jenv, $input, "an array of numbers")) return $null;
+  rows.resize(static_cast<size_t>(jenv->GetArrayLength($input)));
+  $1 = rows.size();
+  $2 = rows.data();
+}
+%typemap(argout) (size_t received_count, int64_t *received_rows) {
+  jenv->SetLongArrayRegion($input, 0, static_cast<jsize>(rows$argnum.size()),
+                           reinterpret_cast<const jlong *>(rows$argnum.data()));
+}
+%typemap(freearg) (size_t received_count, int64_t *received_rows) ""
 
 %typemap(jni) (const void *bytes, size_t size) "jbyteArray"
 %typemap(jtype) (const void *bytes, size_t size) "byte[]"

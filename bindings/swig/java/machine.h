@@ -393,6 +393,11 @@ class Call {
   ~Call() {
     if (entered_) Interrupt::OfThread().Leave();
   }
+  // For a call that only begins something: an interrupt ends waits.
+  const tutti_call_options *SetTimeout(jlong timeout) {
+    options_.timeout = timeout;
+    return &options_;
+  }
   const tutti_call_options *Set(jlong timeout) {
     options_.timeout = timeout;
     options_.cancellation = Interrupt::OfThread().Enter();

@@ -378,6 +378,24 @@ inline bool TensorOfObject(PyObject *object, npy_intp copy_up_to, tutti_tensor *
   return TensorOfArray(made, scalar ? 16 : copy_up_to, out);
 }
 
+// The tensor that a call writes: over the memory of the caller's array, never a copy.
+inline bool MutableTensorOf(PyObject *object, tutti_tensor **out) {
+  if (PyArray_Check(object)) {
+    auto *array = reinterpret_cast<PyArrayObject *>(object);
+    if (PyArray_FailUnlessWriteable(array, "the array that is written") != 0) return false;
+    if (!PyArray_ISBEHAVED(array)) {
+      PyErr_SetString(PyExc_ValueError,
+                      "an array that is written must be aligned and of native byte order");
+      return false;
+    }
+  } else if (!PyObject_TypeCheck(object, reinterpret_cast<PyTypeObject *>(hooks.tensor))) {
+    PyErr_Format(PyExc_TypeError, "a NumPy array or a tutti.Tensor is needed to write to, not %s",
+                 Py_TYPE(object)->tp_name);
+    return false;
+  }
+  return TensorOfObject(object, 0, out);
+}
+
 }  // namespace tutti_python
 
 #endif  // TUTTI_BINDINGS_SWIG_PYTHON_ARRAYS_H_

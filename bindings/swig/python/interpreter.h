@@ -363,6 +363,16 @@ class Call {
 
   // Null with a Python exception set when `timeout` is not one.
   const tutti_call_options *Set(PyObject *timeout) {
+    if (SetTimeout(timeout) == nullptr) return nullptr;
+    if (Interpreter::OnMainThread()) {
+      options_.cancellation = Interrupt::cancellation();
+      Interrupt::Enter();
+      entered_ = true;
+    }
+    return &options_;
+  }
+  // The same for a call that only begins something: Ctrl-C ends waits.
+  const tutti_call_options *SetTimeout(PyObject *timeout) {
     Garbage::Drain();
     if (timeout != Py_None) {
       const double seconds = PyFloat_AsDouble(timeout);
@@ -378,11 +388,6 @@ class Call {
       } else {
         options_.timeout = static_cast<int64_t>(std::ceil(seconds * 1e9));
       }
-    }
-    if (Interpreter::OnMainThread()) {
-      options_.cancellation = Interrupt::cancellation();
-      Interrupt::Enter();
-      entered_ = true;
     }
     return &options_;
   }

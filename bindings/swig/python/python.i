@@ -71,6 +71,7 @@ OUT_HANDLE(tutti_variable)
 OUT_HANDLE(tutti_distributed_dataset)
 OUT_HANDLE(tutti_distributed_iterator)
 OUT_HANDLE(tutti_communicator)
+OUT_HANDLE(tutti_bucket_plan)
 OUT_HANDLE(tutti_cluster_spec)
 OUT_HANDLE(tutti_cluster_resolver)
 OUT_HANDLE(tutti_cluster)
@@ -90,17 +91,20 @@ OUT_HANDLE(tutti_checkpoint_manager)
 %apply tutti_distributed_dataset **OUTPUT { tutti_distributed_dataset **out_distributed };
 %apply tutti_distributed_iterator **OUTPUT { tutti_distributed_iterator **out_iterator };
 %apply tutti_communicator **OUTPUT { tutti_communicator **out_communicator };
+%apply tutti_bucket_plan **OUTPUT { tutti_bucket_plan **out_plan };
 %apply tutti_cluster_spec **OUTPUT { tutti_cluster_spec **out_spec };
 %apply tutti_cluster_resolver **OUTPUT { tutti_cluster_resolver **out_resolver };
 %apply tutti_cluster **OUTPUT { tutti_cluster **out_cluster };
 %apply tutti_checkpoint **OUTPUT { tutti_checkpoint **out_checkpoint };
 %apply tutti_checkpoint_manager **OUTPUT { tutti_checkpoint_manager **out_manager };
 
-/* A NumPy array over the tensor's memory. */
+/* A NumPy array over the tensor's memory; None where there is none. */
 %typemap(in, numinputs=0) tutti_tensor **out_array (tutti_tensor *array = nullptr) "$1 = &array;";
 %typemap(argout) tutti_tensor **out_array {
   Py_DECREF($result);
-  $result = tutti_python::ObjectOfTensor(*$1, tutti_python::Rank0::kArray);
+  $result = *$1 == nullptr
+                ? Py_NewRef(Py_None)
+                : tutti_python::ObjectOfTensor(*$1, tutti_python::Rank0::kArray);
   tutti_tensor_release(*$1);
   if ($result == nullptr) SWIG_fail;
 }
@@ -251,6 +255,11 @@ OUT_HANDLE(tutti_checkpoint_manager)
   if ($1 == nullptr) SWIG_fail;
 }
 
+%typemap(in) const tutti_call_options *issue (tutti_python::Call options) {
+  $1 = const_cast<tutti_call_options *>(options.SetTimeout($input));
+  if ($1 == nullptr) SWIG_fail;
+}
+
 %define IN_VALUE(NAME, ROLE, COPY_UP_TO)
 %typemap(in) const tutti_value *NAME {
   tutti_value *made = nullptr;
@@ -297,26 +306,54 @@ IN_VALUE(operand, kResult, tutti_python::kCopiedOperandBytes)
 }
 %typemap(freearg) const tutti_tensor *operand "tutti_tensor_release($1);";
 
+%typemap(in) const tutti_tensor *root_tensor {
+  tutti_tensor *made = nullptr;
+  if ($input != Py_None && !tutti_python::TensorOfObject($input, 0, &made)) SWIG_fail;
+  $1 = made;
+}
+%typemap(freearg) const tutti_tensor *root_tensor "tutti_tensor_release($1);";
+
+%typemap(in) (size_t count, const tutti_tensor *const *tensors)
+    (tutti_python::Children<tutti_python::TensorParts> parts) {
+  if (!tutti_python::EachItem($input, [&](PyObject *item) {
+        tutti_tensor *part = nullptr;
+        if (!tutti_python::TensorOfObject(item, 0, &part)) return false;
+        parts.Add(part);
+        return true;
+      })) {
+    SWIG_fail;
+  }
+  $1 = parts.size();
+  $2 = parts.data();
+}
+
 /* The caller's array is written. */
 %typemap(in) tutti_tensor *mutable_tensor {
   $1 = nullptr;
-  if (PyArray_Check($input)) {
-    auto *array = reinterpret_cast<PyArrayObject *>($input);
-    if (PyArray_FailUnlessWriteable(array, "the array that is written") != 0) SWIG_fail;
-    if (!PyArray_ISBEHAVED(array)) {
-      PyErr_SetString(PyExc_ValueError,
-                      "an array that is written must be aligned and of native byte order");
-      SWIG_fail;
-    }
-  } else if (!PyObject_TypeCheck(
-                 $input, reinterpret_cast<PyTypeObject *>(tutti_python::hooks.tensor))) {
-    PyErr_Format(PyExc_TypeError, "a NumPy array or a tutti.Tensor is needed to write to, not %s",
-                 Py_TYPE($input)->tp_name);
-    SWIG_fail;
-  }
-  if (!tutti_python::TensorOfObject($input, 0, &$1)) SWIG_fail;
+  if (!tutti_python::MutableTensorOf($input, &$1)) SWIG_fail;
 }
 %typemap(freearg) tutti_tensor *mutable_tensor "tutti_tensor_release($1);";
+%typemap(in) tutti_tensor *root_output {
+  $1 = nullptr;
+  if ($input != Py_None && !tutti_python::MutableTensorOf($input, &$1)) SWIG_fail;
+}
+%typemap(freearg) tutti_tensor *root_output "tutti_tensor_release($1);";
+%typemap(in) (size_t count, tutti_tensor *const *mutable_tensors)
+    (tutti_python::Children<tutti_python::TensorParts> parts) {
+  if (!tutti_python::EachItem($input, [&](PyObject *item) {
+        tutti_tensor *part = nullptr;
+        if (!tutti_python::MutableTensorOf(item, &part)) return false;
+        parts.Add(part);
+        return true;
+      })) {
+    SWIG_fail;
+  }
+  $1 = parts.size();
+  $2 = parts.data();
+}
+%apply (size_t count, tutti_tensor *const *mutable_tensors) {
+  (size_t output_count, tutti_tensor *const *mutable_tensors)
+};
 
 %typemap(in) const tutti_spec *signature {
   tutti_spec *made = nullptr;
@@ -432,6 +469,28 @@ IN_VALUE(operand, kResult, tutti_python::kCopiedOperandBytes)
   if (PyErr_Occurred()) SWIG_fail;
   $1 = dims.size();
   $2 = dims.data();
+}
+
+%typemap(in) (size_t rank_count, const int64_t *send_rows) (std::vector<int64_t> rows) {
+  if (!tutti_python::EachItem($input, [&](PyObject *item) {
+        rows.push_back(0);
+        return tutti_python::Integer("$symname", "send_rows", item, &rows.back());
+      })) {
+    SWIG_fail;
+  }
+  $1 = rows.size();
+  $2 = rows.data();
+}
+/* An array of int64 that the package has made. */
+%typemap(in) (size_t received_count, int64_t *received_rows) {
+  if (!PyArray_Check($input) ||
+      PyArray_TYPE(reinterpret_cast<PyArrayObject *>($input)) != NPY_INT64 ||
+      !PyArray_ISCARRAY(reinterpret_cast<PyArrayObject *>($input))) {
+    PyErr_SetString(PyExc_TypeError, "an array of int64 is needed");
+    SWIG_fail;
+  }
+  $1 = static_cast<size_t>(PyArray_SIZE(reinterpret_cast<PyArrayObject *>($input)));
+  $2 = static_cast<int64_t *>(PyArray_DATA(reinterpret_cast<PyArrayObject *>($input)));
 }
 
 /* Bytes and whatever has a contiguous buffer. */

@@ -113,6 +113,23 @@ class Children {
   size_t size_ = 0;
 };
 
+struct TensorParts {
+  using Node = tutti_tensor;
+  static void Release(Node *node) { tutti_tensor_release(node); }
+};
+
+// take(item) for each item of a list or another sequence; false, with an exception set, once one of
+// them is.
+template <class Take>
+bool EachItem(PyObject *sequence, Take &&take) {
+  Owned items(PySequence_Fast(sequence, "a list is needed"));
+  if (!items) return false;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
+    if (!take(PySequence_Fast_GET_ITEM(items.get(), i))) return false;
+  }
+  return true;
+}
+
 // `list_is_node`: a list is a structure, not a leaf. `leaf(object, &node)` makes a leaf.
 template <class Parts, class Leaf>
 bool Build(PyObject *object, bool list_is_node, Leaf &leaf, typename Parts::Node **out) {
