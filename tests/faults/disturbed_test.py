@@ -69,8 +69,10 @@ class Run:
                 + (f", worker {self.victim}" if self.fault in SIGNALS else ""))
 
     def variables(self):
+        # Who is signalled by time may not have joined yet.
+        early = self.moment == "connect" or (self.shared and self.moment == "handshake")
         variables = {"TUTTI_TRANSPORT": "shared_memory" if self.shared else "tcp",
-                     "TUTTI_JOIN_TIMEOUT": "6s" if self.moment == "connect" else "30s"}
+                     "TUTTI_JOIN_TIMEOUT": "6s" if early else "30s"}
         if self.fault == "mute":
             variables["TUTTI_DEFAULT_TIMEOUT"] = "3s"  # all are alive: nobody is silent
         return variables
