@@ -37,6 +37,7 @@ from tutti import data
 from tutti import distribute
 from tutti._cluster import Cluster
 from tutti._communicator import Communicator
+from tutti._bucket_plan import BucketPlan
 from tutti import train
 from tutti.distribute._context import ReplicaContext as _ReplicaContext
 from tutti.distribute._strategy import _strategy_of
@@ -44,8 +45,8 @@ from tutti.distribute._strategy import _strategy_of
 __version__ = _native.api_version()
 
 __all__ = [
-    "Cluster", "Communicator", "DeviceSpec", "Future", "ReduceOp", "Runtime", "Tensor",
-    "TensorSpec", "Variable", "bfloat16", "config", "current_device", "data", "device",
+    "BucketPlan", "Cluster", "Communicator", "DeviceSpec", "Future", "ReduceOp", "Runtime",
+    "Tensor", "TensorSpec", "Variable", "bfloat16", "config", "current_device", "data", "device",
     "distribute", "errors", "shutdown", "train",
 ]
 

@@ -2,21 +2,47 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Optional, Union
+from typing import Any, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
 from tutti import _arguments, _native
-from tutti._reduce_op import ReduceOp
 from tutti._cluster import Cluster
+from tutti._reduce_op import ReduceOp
+from tutti._values import Future
 from tutti._variable import member
+
+Op = Union[ReduceOp, str, int]
+
+
+def _op(op: Op) -> int:
+    return member(ReduceOp, op, "op")
+
+
+def _like(value: Any, out: Any) -> Tuple[Any, Any]:
+    """The value, and where its result goes: `out`, else a new array of the same kind."""
+    if out is not None:
+        return value, out
+    value = np.asarray(value)
+    return value, np.empty(value.shape, value.dtype)
 
 
 class Communicator:
     """One rank of a group. Every rank makes the same calls in the same order, each on a thread of
     its own; a call that differs between ranks is the same InvalidArgumentError on all of them.
     Results are bit-identical on all ranks. An error, a deadline and an abort end the epoch: later
-    calls fail with the first error. Threads: one at a time per rank."""
+    calls fail with the first error. Threads: one at a time per rank.
+
+    value: an array, a Tensor, or what NumPy makes an array of; of the same dtype and shape on all
+    ranks unless it is said otherwise. out: the array that is written, which may be `value` where it
+    has its shape (in place); None: a new one. op: a ReduceOp or its name; float16 and bfloat16
+    accumulate in float32. root: the rank that gives or gets.
+
+    Methods that end in _async return at once with a Future of the same result. Their calls run one
+    after the other in the order of issue; a call without _async takes its turn behind them. Until
+    the future is done, what was given must not be written and `out` not read. The timeout counts
+    from the issue; giving up the wait for a future leaves the call alone.
+    """
 
     __slots__ = ("_handle",)
     _handle: _native.tutti_communicator
@@ -26,25 +52,24 @@ class Communicator:
                         "Communicator.create_local(size)")
 
     @classmethod
+    def _of(cls, handle: _native.tutti_communicator) -> "Communicator":
+        communicator = cls.__new__(cls)
+        communicator._handle = handle
+        return communicator
+
+    @classmethod
     def create(cls, cluster: Cluster, name: Optional[str] = None,
                timeout: Optional[float] = None) -> "Communicator":
         """One rank per worker of `cluster`: every worker makes the same call with the same name.
         Workers of one machine share memory, others speak TCP (the setting transport). Making it
         again under the same name begins the next epoch."""
-        communicator = cls.__new__(cls)
         seat = _arguments.handle_of("Communicator.create: cluster", cluster, Cluster)
-        communicator._handle = _native.communicator_create(seat, name, timeout)
-        return communicator
+        return cls._of(_native.communicator_create(seat, name, timeout))
 
     @classmethod
     def create_local(cls, size: int, name: Optional[str] = None) -> List["Communicator"]:
         """`size` ranks within this process."""
-        communicators = []
-        for handle in _native.communicator_create_local((size, name)):
-            communicator = cls.__new__(cls)
-            communicator._handle = handle
-            communicators.append(communicator)
-        return communicators
+        return [cls._of(handle) for handle in _native.communicator_create_local((size, name))]
 
     @property
     def rank(self) -> int:
@@ -66,35 +91,237 @@ class Communicator:
         """How the ranks reach each other: "in_process", "shared_memory", "tcp" or "mixed"."""
         return _native.communicator_transport(self._handle)
 
-    def all_reduce(self, value: Any, op: Union[ReduceOp, str, int] = ReduceOp.SUM, out: Any = None,
+    def split(self, color: Optional[int], key: int = 0, name: Optional[str] = None,
+              timeout: Optional[float] = None) -> Optional["Communicator"]:
+        """Ranks of one `color` (0 or more) form a communicator of their own, ordered by `key` and
+        then by rank; every rank calls it. None, for the color and as the result: in none of them.
+        """
+        part = _native.communicator_split(self._handle, -1 if color is None else color, key, name,
+                                          timeout)
+        return None if part is None else self._of(part)
+
+    # ---- sums
+
+    def all_reduce(self, value: Any, op: Op = ReduceOp.SUM, out: Any = None,
                    timeout: Optional[float] = None) -> Any:
-        """Folds `value` of all ranks, the same shape and dtype everywhere, into `out` (default: a
-        new array), which may be `value` itself. op: a ReduceOp or its name. float16
-        and bfloat16 accumulate in float32."""
-        if out is None:
-            value = np.asarray(value)
-            out = np.empty(value.shape, value.dtype)
-        _native.communicator_all_reduce(self._handle, value, member(ReduceOp, op, "op"), timeout,
-                                        out)
+        """Folds `value` of all ranks into `out` of every rank."""
+        value, out = _like(value, out)
+        _native.communicator_all_reduce(self._handle, value, _op(op), timeout, out)
         return out
+
+    def all_reduce_async(self, value: Any, op: Op = ReduceOp.SUM, out: Any = None,
+                         timeout: Optional[float] = None) -> Future:
+        """The same at once."""
+        value, out = _like(value, out)
+        return Future._of(_native.communicator_all_reduce_async(
+            self._handle, value, _op(op), timeout, out), out)
+
+    def all_reduce_many(self, values: Sequence[Any], op: Op = ReduceOp.SUM,
+                        out: Optional[Sequence[Any]] = None,
+                        timeout: Optional[float] = None) -> List[Any]:
+        """Several `values`, of any dtypes and shapes, in one call; `out` has an array for each."""
+        values, outs = self._many(values, out)
+        _native.communicator_all_reduce_many(self._handle, values, _op(op), timeout, outs)
+        return outs
+
+    def all_reduce_many_async(self, values: Sequence[Any], op: Op = ReduceOp.SUM,
+                              out: Optional[Sequence[Any]] = None,
+                              timeout: Optional[float] = None) -> Future:
+        """Several `values` at once; `out` has an array for each."""
+        values, outs = self._many(values, out)
+        return Future._of(_native.communicator_all_reduce_many_async(
+            self._handle, values, _op(op), timeout, outs), outs)
+
+    @staticmethod
+    def _many(values: Sequence[Any], out: Optional[Sequence[Any]]) -> Tuple[List[Any], List[Any]]:
+        if out is not None:
+            return list(values), list(out)
+        pairs = [_like(value, None) for value in values]
+        return [value for value, _ in pairs], [made for _, made in pairs]
+
+    def reduce(self, value: Any, op: Op = ReduceOp.SUM, root: int = 0, out: Any = None,
+               timeout: Optional[float] = None) -> Any:
+        """Folds `value` of all ranks into `out` of rank `root`; None on the others."""
+        value, out = self._at_root(value, root, out)
+        _native.communicator_reduce(self._handle, value, _op(op), root, timeout, out)
+        return out
+
+    def reduce_async(self, value: Any, op: Op = ReduceOp.SUM, root: int = 0, out: Any = None,
+                     timeout: Optional[float] = None) -> Future:
+        """The same at once."""
+        value, out = self._at_root(value, root, out)
+        return Future._of(_native.communicator_reduce_async(
+            self._handle, value, _op(op), root, timeout, out), out)
+
+    def _at_root(self, value: Any, root: int, out: Any) -> Tuple[Any, Any]:
+        return _like(value, out) if self.rank == root else (value, None)
+
+    def reduce_scatter(self, value: Any, op: Op = ReduceOp.SUM, out: Any = None,
+                       timeout: Optional[float] = None) -> Any:
+        """Folds `value` [size * m, ...] of all ranks; rank r gets rows r * m to (r + 1) * m of the
+        result in `out` [m, ...], which may be that part of its own value."""
+        value, out = self._part(value, out)
+        _native.communicator_reduce_scatter(self._handle, value, _op(op), timeout, out)
+        return out
+
+    def reduce_scatter_async(self, value: Any, op: Op = ReduceOp.SUM, out: Any = None,
+                             timeout: Optional[float] = None) -> Future:
+        """The same at once."""
+        value, out = self._part(value, out)
+        return Future._of(_native.communicator_reduce_scatter_async(
+            self._handle, value, _op(op), timeout, out), out)
+
+    def _part(self, value: Any, out: Any) -> Tuple[Any, Any]:
+        """The value, and room for one rank's rows of it."""
+        if out is not None:
+            return value, out
+        value = np.asarray(value)
+        rows = tuple(n // self.size for n in value.shape[:1])
+        return value, np.empty(rows + value.shape[1:], value.dtype)
+
+    # ---- parts
 
     def broadcast(self, array: Any, root: int = 0, timeout: Optional[float] = None) -> Any:
         """Copies `array` of rank `root` into `array` of every other rank, in place."""
         _native.communicator_broadcast(self._handle, root, timeout, array)
         return array
 
-    def all_gather(self, value: Any, timeout: Optional[float] = None) -> Any:
-        """Joins `value` [n, ...] of all ranks along axis 0; n may differ between ranks."""
-        return _native.communicator_all_gather(self._handle, value, timeout)
+    def broadcast_async(self, array: Any, root: int = 0,
+                        timeout: Optional[float] = None) -> Future:
+        """The same at once: `array` is not read before the future is done."""
+        return Future._of(_native.communicator_broadcast_async(
+            self._handle, root, timeout, array), array)
+
+    def all_gather(self, value: Any, out: Any = None, timeout: Optional[float] = None) -> Any:
+        """Joins `value` [n, ...] of all ranks along axis 0; n may differ between ranks, unless
+        there is an `out` [size * n, ...], of which `value` may be this rank's own part."""
+        if out is None:
+            return _native.communicator_all_gather(self._handle, value, timeout)
+        _native.communicator_all_gather_into(self._handle, value, timeout, out)
+        return out
+
+    def all_gather_async(self, value: Any, out: Any = None,
+                         timeout: Optional[float] = None) -> Future:
+        """The same at once. Without `out` the result is read-only."""
+        if out is None:
+            return Future._of(_native.communicator_all_gather_async(self._handle, value, timeout))
+        return Future._of(_native.communicator_all_gather_into_async(
+            self._handle, value, timeout, out), out)
+
+    def gather(self, value: Any, root: int = 0, timeout: Optional[float] = None) -> Any:
+        """Joins as all_gather does, at rank `root` only: None on the others."""
+        return _native.communicator_gather(self._handle, value, root, timeout)
+
+    def gather_async(self, value: Any, root: int = 0, timeout: Optional[float] = None) -> Future:
+        """The same at once. The result is read-only."""
+        return Future._of(_native.communicator_gather_async(self._handle, value, root, timeout))
+
+    def scatter(self, value: Any = None, root: int = 0, out: Any = None,
+                timeout: Optional[float] = None) -> Any:
+        """Rank r gets rows r * m to (r + 1) * m of the root's `value` [size * m, ...] in `out`
+        [m, ...], which every rank but the root must give; the root's may be its own part of the
+        value."""
+        value, out = self._scattered(value, root, out)
+        _native.communicator_scatter(self._handle, value, root, timeout, out)
+        return out
+
+    def scatter_async(self, value: Any = None, root: int = 0, out: Any = None,
+                      timeout: Optional[float] = None) -> Future:
+        """The same at once."""
+        value, out = self._scattered(value, root, out)
+        return Future._of(_native.communicator_scatter_async(
+            self._handle, value, root, timeout, out), out)
+
+    def _scattered(self, value: Any, root: int, out: Any) -> Tuple[Any, Any]:
+        if self.rank != root:
+            if out is None:
+                raise TypeError(f"scatter: rank {self.rank} needs out, an array for its rows: only "
+                                f"the root, rank {root}, knows their shape")
+            return None, out
+        if value is None:
+            raise TypeError(f"scatter: rank {root} is the root and needs a value")
+        return self._part(value, out)
+
+    def all_to_all(self, value: Any, send_rows: Optional[Sequence[int]] = None, out: Any = None,
+                   timeout: Optional[float] = None) -> Any:
+        """Rows p * m to (p + 1) * m of `value` [size * m, ...] go to rank p; `out` of the same
+        shape gets rank p's rows for this rank in their place.
+
+        With send_rows, a number for each rank, which may differ between ranks: the first
+        send_rows[0] rows go to rank 0, the next send_rows[1] to rank 1 and so on, together all of
+        them. The result is then a pair: a new array of what came, in rank order, and an array of
+        how many rows came from each rank."""
+        if send_rows is None:
+            value, out = _like(value, out)
+            _native.communicator_all_to_all(self._handle, value, timeout, out)
+            return out
+        if out is not None:
+            raise TypeError("all_to_all: with send_rows the result is a new array; leave out away")
+        received = np.zeros(len(send_rows), np.int64)
+        joined = _native.communicator_all_to_all_uneven(self._handle, value, send_rows, timeout,
+                                                        received)
+        return joined, received
+
+    def all_to_all_async(self, value: Any, out: Any = None,
+                         timeout: Optional[float] = None) -> Future:
+        """The same at once, for equally many rows to each rank."""
+        value, out = _like(value, out)
+        return Future._of(_native.communicator_all_to_all_async(
+            self._handle, value, timeout, out), out)
+
+    # ---- transfers
+
+    def send(self, value: Any, to: int, timeout: Optional[float] = None) -> None:
+        """Sends `value` to rank `to`, which calls receive with an array of the same dtype and
+        shape; neither returns before both have come. No other rank takes part. Two ranks that send
+        to each other at once wait for each other: let one of them receive first."""
+        _native.communicator_send(self._handle, value, to, timeout)
+
+    def send_async(self, value: Any, to: int, timeout: Optional[float] = None) -> Future:
+        """The same at once: `value` goes to rank `to`. The result is None."""
+        return Future._of(_native.communicator_send_async(self._handle, value, to, timeout))
+
+    def receive(self, array: Any, source: int, timeout: Optional[float] = None) -> Any:
+        """Receives what rank `source` sends, into `array`."""
+        _native.communicator_receive(self._handle, source, timeout, array)
+        return array
+
+    def receive_async(self, array: Any, source: int, timeout: Optional[float] = None) -> Future:
+        """The same at once: what rank `source` sends comes into `array`."""
+        return Future._of(_native.communicator_receive_async(
+            self._handle, source, timeout, array), array)
 
     def barrier(self, timeout: Optional[float] = None) -> None:
         """Returns when every rank has called it."""
         _native.communicator_barrier(self._handle, timeout)
 
+    def barrier_async(self, timeout: Optional[float] = None) -> Future:
+        """The same at once. The result is None."""
+        return Future._of(_native.communicator_barrier_async(self._handle, timeout))
+
+    # ---- the end of an epoch
+
     def abort(self, message: str) -> None:
         """Ends the epoch: calls in flight and later ones fail on every rank with AbortedError and
         `message`."""
         _native.communicator_abort(self._handle, message)
+
+    def revoke(self, message: str) -> None:
+        """Ends the epoch more gently: no rank begins another call, those under way may end, and
+        those that wait for a rank that will not come fail with AbortedError and `message`."""
+        _native.communicator_revoke(self._handle, message)
+
+    def shrink(self, timeout: Optional[float] = None) -> "Communicator":
+        """In an elastic job (the setting elastic), the next epoch of this communicator: the ranks
+        that are left, in their old order. All of them call it; this epoch is revoked. An error
+        tells of another death meanwhile, or that a rank gave the call up: then all that are left
+        call it again. The old communicator is still to be closed."""
+        return self._of(_native.communicator_shrink(self._handle, timeout))
+
+    def grow(self, least: int = 0, timeout: Optional[float] = None) -> "Communicator":
+        """The same of all workers that are there, newcomers too, who create a communicator of this
+        name. Waits until there are `least` ranks (0: whoever is there)."""
+        return self._of(_native.communicator_grow(self._handle, least, timeout))
 
     def close(self, timeout: Optional[float] = None) -> None:
         """Leaves; peers that still need this rank fail with UnavailableError."""

@@ -78,6 +78,12 @@ class _Settings:
             sink.function = before
             raise
 
+    def describe_collectives(self) -> str:
+        """Which algorithm a collective takes, a row a line, as the setting collective_table reads
+        it: collective, where, ranks, up to how many bytes, algorithm, chunk. The first row that
+        fits a call holds."""
+        return _native.runtime_describe_collectives(self._pointer())
+
     def dump_recorder(self) -> Any:
         """The last records of the flight recorder, as parsed JSON."""
         return json.loads(_native.runtime_dump_recorder(self._pointer()))

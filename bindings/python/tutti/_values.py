@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import typing
-from typing import Any, Callable, Tuple
+from typing import Any, Callable, Generator, Tuple
 
 from tutti import _native, errors
 
@@ -73,12 +74,24 @@ class Optional:
 
 
 class Future:
-    """A value or an error that comes later; completed once, by whoever made it. Threads: any."""
+    """A value or an error that comes later; completed once, by whoever made it. In a coroutine of
+    asyncio `await future` gives the same as result(). Threads: any."""
 
-    __slots__ = ("_handle",)
+    __slots__ = ("_handle", "_given")
+    _handle: _native.tutti_future
 
     def __init__(self) -> None:
         self._handle = _native.future_create()
+        self._given: Any = None
+
+    @classmethod
+    def _of(cls, handle: _native.tutti_future, given: Any = None) -> "Future":
+        """The future of a call of the library, whose result is `given` where the call itself has
+        none to give."""
+        future = cls.__new__(cls)
+        future._handle = handle
+        future._given = given
+        return future
 
     def done(self) -> bool:
         """Whether it is completed."""
@@ -111,4 +124,20 @@ class Future:
         """Waits, then gives the value or raises the error."""
         if not self.done():
             _native.future_wait(self._handle, timeout)
-        return _native.future_result(self._handle)
+        value = _native.future_result(self._handle)
+        return value if self._given is None else self._given
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        if not self.done():
+            import asyncio  # by who awaits, it is there already
+
+            loop = asyncio.get_running_loop()
+            ready = asyncio.Event()
+
+            def wake(_: "Future") -> None:
+                with contextlib.suppress(RuntimeError):  # the loop may have been closed meanwhile
+                    loop.call_soon_threadsafe(ready.set)
+
+            self.add_done_callback(wake)
+            yield from ready.wait().__await__()
+        return self.result()

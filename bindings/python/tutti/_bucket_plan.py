@@ -1,0 +1,53 @@
+"""Gradients that are reduced between ranks while the backward pass goes on."""
+
+from __future__ import annotations
+
+from typing import Any, Optional, Sequence, Union
+
+from tutti import _arguments, _native
+from tutti._communicator import Communicator
+from tutti._reduce_op import ReduceOp
+from tutti._variable import member
+
+
+class BucketPlan:
+    """Reduces gradients in place, a bucket at a time, as soon as all of a bucket are ready.
+
+        plan = tutti.BucketPlan(communicator, gradients, op="mean")
+        for batch in batches:
+            for i in backward(batch):  # gradients[i] is complete
+                plan.ready(i)
+            plan.wait()                # all of them are reduced
+
+    arrays: the gradients in the order in which the backward pass makes them (last layer first):
+    writable NumPy arrays or Tensors, of the same dtypes and shapes in the same order on all ranks,
+    none of them twice. op: a ReduceOp or its name. bytes_per_bucket: how large a bucket grows
+    (None: 4 MiB), the same on all ranks. The ranks may report gradients in different orders:
+    buckets travel one after the other. Any failure ends the epoch of the communicator. Threads:
+    any; wait one at a time."""
+
+    __slots__ = ("_handle",)
+
+    def __init__(self, communicator: Communicator, arrays: Sequence[Any],
+                 op: Union[ReduceOp, str, int] = ReduceOp.MEAN,
+                 bytes_per_bucket: Optional[int] = None):
+        if bytes_per_bucket is not None and bytes_per_bucket < 1:
+            raise ValueError(f"bytes_per_bucket is {bytes_per_bucket}; expected 1 or more, or None")
+        rank = _arguments.handle_of("BucketPlan: communicator", communicator, Communicator)
+        self._handle = _native.bucket_plan_create(rank, arrays, member(ReduceOp, op, "op"),
+                                                  bytes_per_bucket or 0)
+
+    @property
+    def num_buckets(self) -> int:
+        """How many buckets there are."""
+        return _native.bucket_plan_bucket_count(self._handle)
+
+    def ready(self, index: int) -> None:
+        """Says that the array at `index` is complete in this step; from now on nobody touches it
+        until wait() has returned. FailedPreconditionError when it is ready already. Does not
+        wait."""
+        _native.bucket_plan_ready(self._handle, index)
+
+    def wait(self, timeout: Optional[float] = None) -> None:
+        """Waits until all arrays are ready and reduced, and begins the next step."""
+        _native.bucket_plan_wait(self._handle, timeout)
