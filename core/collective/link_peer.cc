@@ -210,7 +210,9 @@ Status LinkPeer::BeginFrame(int64_t sequence) {
 Status LinkPeer::CheckDue(int64_t sequence) const {
   if (discard_all_) return OkStatus();
   if (header_.kind == FrameKind::kSendData) {
-    if (due_send_ != 0 && header_.sequence == due_send_) return OkStatus();
+    if (due_send_ != 0 && header_.sequence == due_send_ && sends_.last == due_send_) {
+      return OkStatus();
+    }
     return DataLoss("data of its send #{}, which is not due", header_.sequence);
   }
   if (due_send_ == 0 && header_.sequence == sequence && last_sequence_ == sequence) {

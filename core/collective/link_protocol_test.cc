@@ -354,6 +354,16 @@ TEST(LinkProtocolTest, SendDataThatIsNotDueIsRefused) {
   ExpectProtocolError(other.Receive(300'000), StatusCode::kDataLoss, "data of call #0");
 }
 
+TEST(LinkProtocolTest, DataOfASendToWhichThePeerHasNotComeIsRefused) {
+  Lone lone;
+  FrameParts data;
+  data.header = {FrameKind::kSendData, 1, 1, 0, 0, 0, 0};
+  lone.Say(Encode(data));
+  lone.HangUp();
+  ExpectProtocolError(lone.Receive(100'000), StatusCode::kDataLoss,
+                      "data of its send #1, which is not due");
+}
+
 TEST(LinkProtocolTest, AFrameCutShortIsADeadPeer) {
   const std::string bytes =
       Encode(CallFrame(Header(CollectiveOp::kAllReduce, 16), 1, std::string(16, '\1')));

@@ -150,6 +150,9 @@ void MakeFoundPeers(Corpus* corpus) {
   std::string input(1, '\0');
   PutFrame(FrameKind::kData, 0, 1, 0, "", 0, &input);  // of a call that the peer has not made
   corpus->Add(input);
+  input = std::string(1, '\5');
+  PutFrame(FrameKind::kSendData, 0, 1, 0, "", 0, &input);  // of a send to which it has not come
+  corpus->Add(input);
 }
 
 void MakePeers(const std::filesystem::path& folder) {
