@@ -51,7 +51,7 @@ LANGUAGES = {
     },
     "java": {
         "sources": ["java/src"],
-        "call": r"\bNative\.{}\b",
+        "call": r"\bNative(?:\.|::){}\b",
         "without": {
             "tutti_dtype_get_name": "the constants of DType",
             "tutti_dtype_get_size": "DType.byteSize",

@@ -127,7 +127,7 @@ TUTTI_NULLABLE_HANDLE(tutti_tensor, root_output)
   $1 = ranks.data();
 }
 %typemap(argout) tutti_communicator **out_communicators {
-  for (size_t i = 0; i < ranks$argnum.size(); ++i) {
+  for (size_t i = 0; i < ranks$argnum.size() && !jenv->ExceptionCheck(); ++i) {
     const jlong box = tutti_java::Boxed<tutti_communicator, &tutti_communicator_release>(
         jenv, ranks$argnum[i]);
     jenv->SetLongArrayRegion($input, static_cast<jsize>(i), 1, &box);
@@ -252,8 +252,10 @@ TUTTI_NULLABLE_HANDLE(tutti_tensor, root_output)
   $2 = rows.data();
 }
 %typemap(argout) (size_t received_count, int64_t *received_rows) {
-  jenv->SetLongArrayRegion($input, 0, static_cast<jsize>(rows$argnum.size()),
-                           reinterpret_cast<const jlong *>(rows$argnum.data()));
+  if (!jenv->ExceptionCheck()) {
+    jenv->SetLongArrayRegion($input, 0, static_cast<jsize>(rows$argnum.size()),
+                             reinterpret_cast<const jlong *>(rows$argnum.data()));
+  }
 }
 %typemap(freearg) (size_t received_count, int64_t *received_rows) ""
 

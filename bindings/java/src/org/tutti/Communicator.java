@@ -11,7 +11,20 @@ import org.tutti.internal.NativeObject;
 
 /**
  * One rank of a group that computes together. All ranks make the same calls in the same order; a
- * mismatch is INVALID_ARGUMENT on all of them. Threads: one at a time.
+ * mismatch is INVALID_ARGUMENT on all of them. Results are equal in every bit on all ranks. An error,
+ * a timeout and an abort end the epoch: later calls of every rank fail with the first error.
+ *
+ * <p>Rows are along axis 0. A result has the dtype and the shape that the call gives it, and overlaps
+ * nothing but where the call says that it may be its value. BYTES are for allGather and gather.
+ *
+ * <p>A method that ends in Async returns at once. Its call runs on a thread of the communicator's
+ * own, in the order of issue, and counts among the calls of the rank; one without Async waits for its
+ * turn behind it. Wrong arguments are thrown at once, everything else by {@link Future#get}. Until the
+ * call is done its tensors must not be written and its results not read; closing them is fine. The
+ * timeout (null: the setting default_timeout) counts from the issue. Giving up the wait, by a timeout
+ * or an interrupt of the waiting thread, or closing the future leaves the call alone.
+ *
+ * <p>Threads: any for Async, abort, revoke, shrink, grow and close; else one at a time.
  */
 public final class Communicator extends NativeObject implements AutoCloseable {
   private Communicator(Box box) {
@@ -59,6 +72,19 @@ public final class Communicator extends NativeObject implements AutoCloseable {
     return Native.communicator_transport(this);
   }
 
+  /**
+   * Ranks of one color form a communicator of their own, ordered by key and then by rank; every rank
+   * calls it. A negative color is in none and gets null. A name of null says where the group comes
+   * from. Its errors leave this communicator alone; the split itself is a call of it, beside which
+   * this rank issues nothing.
+   */
+  public Communicator split(long color, long key, String name, Duration timeout) {
+    final Box box = Box.at(Native.communicator_split(this, color, key, name, Bridge.nanos(timeout)));
+    return box == null ? null : new Communicator(box);
+  }
+
+  // ---- collectives
+
   /** Folds `value` of all ranks into a new tensor. */
   public Tensor allReduce(Tensor value, ReduceOp op) {
     final Tensor result = Tensor.zeros(value.dtype(), value.shape());
@@ -76,6 +102,32 @@ public final class Communicator extends NativeObject implements AutoCloseable {
     Native.communicator_all_reduce(this, value, op.number(), Bridge.nanos(timeout), result);
   }
 
+  /**
+   * Several tensors, of any dtypes and shapes, in one call: each of `results`, which may be its
+   * value, from the value at the same place.
+   */
+  public void allReduce(
+      List<Tensor> values, ReduceOp op, List<Tensor> results, Duration timeout) {
+    Native.communicator_all_reduce_many(
+        this, array(values), op.number(), Bridge.nanos(timeout), array(results));
+  }
+
+  /**
+   * Folds `value` of all ranks into `result` of rank `root`, which may be its `value`; the others may
+   * give null for `result`.
+   */
+  public void reduce(Tensor value, ReduceOp op, int root, Tensor result, Duration timeout) {
+    Native.communicator_reduce(this, value, op.number(), root, Bridge.nanos(timeout), result);
+  }
+
+  /**
+   * Folds `value` [size * m, ...] of all ranks; rank r gets rows [r * m, (r + 1) * m) of that in
+   * `result` [m, ...]. Rows that the ranks cannot share evenly are INVALID_ARGUMENT.
+   */
+  public void reduceScatter(Tensor value, ReduceOp op, Tensor result, Duration timeout) {
+    Native.communicator_reduce_scatter(this, value, op.number(), Bridge.nanos(timeout), result);
+  }
+
   /** Copies the tensor of rank `root` into that of every other rank. */
   public void broadcast(Tensor tensor, int root, Duration timeout) {
     Native.communicator_broadcast(this, root, Bridge.nanos(timeout), tensor);
@@ -87,15 +139,197 @@ public final class Communicator extends NativeObject implements AutoCloseable {
         Box.at(Native.communicator_all_gather(this, value, Bridge.nanos(timeout))));
   }
 
+  /** Joins `value` [m, ...], equal on all ranks, into `result` [size * m, ...] in rank order. */
+  public void allGatherInto(Tensor value, Tensor result, Duration timeout) {
+    Native.communicator_all_gather_into(this, value, Bridge.nanos(timeout), result);
+  }
+
+  /** Joins as allGather does, at rank `root` only: the others get null. */
+  public Tensor gather(Tensor value, int root, Duration timeout) {
+    final Box box = Box.at(Native.communicator_gather(this, value, root, Bridge.nanos(timeout)));
+    return box == null ? null : new Tensor(box);
+  }
+
+  /**
+   * Rank r gets rows [r * m, (r + 1) * m) of the root's `value` [size * m, ...] in `result`
+   * [m, ...]. The others may give null for `value`.
+   */
+  public void scatter(Tensor value, int root, Tensor result, Duration timeout) {
+    Native.communicator_scatter(this, value, root, Bridge.nanos(timeout), result);
+  }
+
+  /**
+   * Rows [p * m, (p + 1) * m) of `value` [size * m, ...] go to rank p; `result` of the same shape
+   * gets rank p's rows for this rank there.
+   */
+  public void allToAll(Tensor value, Tensor result, Duration timeout) {
+    Native.communicator_all_to_all(this, value, Bridge.nanos(timeout), result);
+  }
+
+  /**
+   * The first sendRows[0] rows of `value` go to rank 0, the next sendRows[1] to rank 1 and so on;
+   * together they are all of its rows.
+   */
+  public Received allToAll(Tensor value, long[] sendRows, Duration timeout) {
+    Objects.requireNonNull(sendRows, "a number of rows for each rank is needed, not null");
+    final long[] rows = new long[sendRows.length];
+    final Box box = Box.at(Native.communicator_all_to_all_uneven(
+        this, value, sendRows, Bridge.nanos(timeout), rows));
+    return new Received(new Tensor(box), rows);
+  }
+
+  /**
+   * What an uneven allToAll brought.
+   *
+   * @param tensor the rows that came, in rank order
+   * @param rows how many came from each rank
+   */
+  public record Received(Tensor tensor, long[] rows) implements AutoCloseable {
+    @Override
+    public void close() {
+      tensor.close();
+    }
+  }
+
+  /**
+   * A tensor to rank `to`, which calls receive with the same dtype and shape; neither returns before
+   * both have come and the bytes have moved. No other rank takes part. Two ranks that send to each
+   * other at once wait for each other: let one of them receive first.
+   */
+  public void send(Tensor tensor, int to, Duration timeout) {
+    Native.communicator_send(this, tensor, to, Bridge.nanos(timeout));
+  }
+
+  /** What rank `from` sends, into `tensor`. */
+  public void receive(int from, Tensor tensor, Duration timeout) {
+    Native.communicator_receive(this, from, Bridge.nanos(timeout), tensor);
+  }
+
   /** Returns when every rank has called it. */
   public void barrier(Duration timeout) {
     Native.communicator_barrier(this, Bridge.nanos(timeout));
   }
 
+  // ---- the same at once, with a future
+
+  /** As allReduce; the future's value is none. */
+  public Future allReduceAsync(Tensor value, ReduceOp op, Tensor result, Duration timeout) {
+    return future(Native.communicator_all_reduce_async(
+        this, value, op.number(), Bridge.nanos(timeout), result));
+  }
+
+  /** As allReduce of several tensors; the future's value is none. */
+  public Future allReduceAsync(
+      List<Tensor> values, ReduceOp op, List<Tensor> results, Duration timeout) {
+    return future(Native.communicator_all_reduce_many_async(
+        this, array(values), op.number(), Bridge.nanos(timeout), array(results)));
+  }
+
+  /** As reduce; the future's value is none. */
+  public Future reduceAsync(
+      Tensor value, ReduceOp op, int root, Tensor result, Duration timeout) {
+    return future(Native.communicator_reduce_async(
+        this, value, op.number(), root, Bridge.nanos(timeout), result));
+  }
+
+  /** As reduceScatter; the future's value is none. */
+  public Future reduceScatterAsync(
+      Tensor value, ReduceOp op, Tensor result, Duration timeout) {
+    return future(Native.communicator_reduce_scatter_async(
+        this, value, op.number(), Bridge.nanos(timeout), result));
+  }
+
+  /** As broadcast; the future's value is none. */
+  public Future broadcastAsync(Tensor tensor, int root, Duration timeout) {
+    return future(
+        Native.communicator_broadcast_async(this, root, Bridge.nanos(timeout), tensor));
+  }
+
+  /** As allGather; the future's value is the tensor. */
+  public Future allGatherAsync(Tensor value, Duration timeout) {
+    return future(Native.communicator_all_gather_async(this, value, Bridge.nanos(timeout)));
+  }
+
+  /** As allGatherInto; the future's value is none. */
+  public Future allGatherIntoAsync(Tensor value, Tensor result, Duration timeout) {
+    return future(
+        Native.communicator_all_gather_into_async(this, value, Bridge.nanos(timeout), result));
+  }
+
+  /** As gather; the future's value is the tensor at the root, none at the others. */
+  public Future gatherAsync(Tensor value, int root, Duration timeout) {
+    return future(Native.communicator_gather_async(this, value, root, Bridge.nanos(timeout)));
+  }
+
+  /** As scatter; the future's value is none. */
+  public Future scatterAsync(Tensor value, int root, Tensor result, Duration timeout) {
+    return future(
+        Native.communicator_scatter_async(this, value, root, Bridge.nanos(timeout), result));
+  }
+
+  /** As allToAll of equal parts; the future's value is none. */
+  public Future allToAllAsync(Tensor value, Tensor result, Duration timeout) {
+    return future(
+        Native.communicator_all_to_all_async(this, value, Bridge.nanos(timeout), result));
+  }
+
+  /** As send; the future's value is none. */
+  public Future sendAsync(Tensor tensor, int to, Duration timeout) {
+    return future(Native.communicator_send_async(this, tensor, to, Bridge.nanos(timeout)));
+  }
+
+  /** As receive; the future's value is none. */
+  public Future receiveAsync(int from, Tensor tensor, Duration timeout) {
+    return future(Native.communicator_receive_async(this, from, Bridge.nanos(timeout), tensor));
+  }
+
+  /** As barrier; the future's value is none. */
+  public Future barrierAsync(Duration timeout) {
+    return future(Native.communicator_barrier_async(this, Bridge.nanos(timeout)));
+  }
+
+  private static Future future(long box) {
+    return new Future(Box.at(box));
+  }
+
+  static Tensor[] array(List<Tensor> tensors) {
+    return Objects.requireNonNull(tensors, "a list of tensors is needed, not null")
+        .toArray(new Tensor[0]);
+  }
+
+  // ---- the epoch
+
   /** Ends the epoch: calls in flight and later ones fail on every rank with ABORTED. */
   public void abort(String message) {
     Objects.requireNonNull(message, "a message is needed, not null");
     Native.communicator_abort(this, message);
+  }
+
+  /**
+   * Ends the epoch gently: no rank begins another call, those under way may end, and those that wait
+   * for a rank that will not come fail with ABORTED. Others hear of it in the background.
+   */
+  public void revoke(String message) {
+    Objects.requireNonNull(message, "a message is needed, not null");
+    Native.communicator_revoke(this, message);
+  }
+
+  /**
+   * In an elastic job (the setting elastic), the next epoch: of the ranks that are left, in their old
+   * order. All of them call it; this epoch is revoked. An error tells of another death meanwhile, or
+   * that a rank gave the call up: then all that are left call it again. This communicator is still to
+   * be closed. UNIMPLEMENTED for ranks that cannot form another epoch.
+   */
+  public Communicator shrink(Duration timeout) {
+    return new Communicator(Box.at(Native.communicator_shrink(this, Bridge.nanos(timeout))));
+  }
+
+  /**
+   * As shrink, of all workers that are there, in their order, newcomers too: those create a
+   * communicator of this name. Waits until there are `least` ranks (0: whoever is there).
+   */
+  public Communicator grow(int least, Duration timeout) {
+    return new Communicator(Box.at(Native.communicator_grow(this, least, Bridge.nanos(timeout))));
   }
 
   /** Leaves; peers that still need this rank fail with UNAVAILABLE. */

@@ -15,6 +15,10 @@ public final class Future extends NativeObject implements AutoCloseable {
     super(Box.at(Native.future_create()));
   }
 
+  Future(Box box) {
+    super(box);
+  }
+
   /** Whether it has a result or has failed. */
   public boolean isDone() {
     return Native.future_is_done(this);

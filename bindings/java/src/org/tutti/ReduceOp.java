@@ -11,7 +11,13 @@ public enum ReduceOp {
   /** The largest, element by element. */
   MAX,
   /** Multiplied. */
-  PROD;
+  PROD,
+  /** Bitwise and, of integers and booleans. */
+  BAND,
+  /** Bitwise or, of integers and booleans. */
+  BOR,
+  /** Bitwise exclusive or, of integers and booleans. */
+  BXOR;
 
   /** The number of the C interface. */
   public int number() {

@@ -129,6 +129,16 @@ public final class TuttiRuntime extends NativeObject implements AutoCloseable {
     return Bridge.text(Native.runtime_describe(CURRENT.get()));
   }
 
+  /**
+   * Which algorithm a collective takes: a row a line, the first that fits a call holds, in the form
+   * that the setting collective_table reads. Columns: collective; where the ranks are; how many;
+   * up to how many bytes; algorithm; chunk, where there is one to choose. In a group of several
+   * processes the table of worker 0 holds.
+   */
+  public static String describeCollectives() {
+    return Bridge.text(Native.runtime_describe_collectives(CURRENT.get()));
+  }
+
   /** The seed behind every dataset operation that was given none; null: random ones again. */
   public static void setRandomSeed(Long seed) {
     Native.runtime_set_random_seed(CURRENT.get(), seed);

@@ -1,0 +1,142 @@
+package org.tutti;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.tutti.Ranks.LONG;
+import static org.tutti.Ranks.zeros;
+
+import java.nio.ByteBuffer;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.Random;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
+
+/** Gradients that are reduced as they become ready. */
+class BucketPlanTest {
+  @Test
+  void gradientsAreReducedWhateverTheOrderInWhichTheyBecomeReady() throws Exception {
+    final long seed = Long.getLong("tutti.test.seed", System.nanoTime());
+    System.out.println("seed (-Dtutti.test.seed=): " + seed);
+    Ranks.run(3, (ranks, rank) -> {
+      final Random random = new Random(seed + rank);
+      final List<Tensor> gradients = new ArrayList<>();
+      final List<Integer> order = new ArrayList<>();
+      for (int i = 0; i < 5; ++i) {
+        gradients.add(Tensor.zeros(DType.FLOAT32, 4));
+        order.add(i);
+      }
+      try (BucketPlan plan = new BucketPlan(ranks, gradients, ReduceOp.MEAN, 32)) {
+        assertEquals(3, plan.bucketCount()); // of two gradients, the last of one
+        for (int step = 0; step < 4; ++step) {
+          Collections.shuffle(order, random);
+          for (final int i : order) {
+            for (int element = 0; element < 4; ++element) {
+              gradients.get(i).asFloatBuffer().put(element, 100 * step + 10 * i + rank);
+            }
+            plan.ready(i);
+          }
+          plan.await(LONG);
+          for (int i = 0; i < 5; ++i) {
+            final float mean = 100 * step + 10 * i + 1;
+            assertArrayEquals(
+                new float[] {mean, mean, mean, mean}, gradients.get(i).toFloatArray());
+          }
+        }
+      }
+      ranks.barrier(LONG);
+    });
+  }
+
+  @Test
+  void gradientsBecomeReadyOnOtherThreads() throws Exception {
+    Ranks.run(3, (ranks, rank) -> {
+      final List<Tensor> gradients = List.of(Ranks.ints(rank), Ranks.ints(10 * rank));
+      try (BucketPlan plan = new BucketPlan(ranks, gradients, ReduceOp.SUM, 0)) {
+        assertEquals(1, plan.bucketCount());
+        final Thread backward = new Thread(() -> {
+          plan.ready(1);
+          plan.ready(0);
+        });
+        backward.start();
+        plan.await(LONG);
+        backward.join(LONG.toMillis());
+        assertEquals(Ranks.ints(3), gradients.get(0));
+        assertEquals(Ranks.ints(30), gradients.get(1));
+      }
+    });
+  }
+
+  private static TuttiException refused(Code code, Executable call, String... says) {
+    final TuttiException refused = assertThrows(TuttiException.class, call);
+    assertEquals(code, refused.code(), refused.toString());
+    for (final String part : says) {
+      assertTrue(refused.getMessage().contains(part), refused::getMessage);
+    }
+    return refused;
+  }
+
+  @Test
+  void wrongUseSaysSo() {
+    final Communicator alone = Communicator.createLocal(1, "alone").get(0);
+    final Tensor gradient = zeros(2);
+    final Tensor readOnly =
+        Tensor.wrap(ByteBuffer.allocateDirect(16).asReadOnlyBuffer(), DType.INT64);
+    refused(Code.INVALID_ARGUMENT,
+        () -> new BucketPlan(alone, List.of(gradient, gradient), ReduceOp.SUM, 0), "twice");
+    refused(Code.INVALID_ARGUMENT,
+        () -> new BucketPlan(alone, List.of(gradient), ReduceOp.SUM, -1), "-1");
+    refused(Code.INVALID_ARGUMENT, () -> new BucketPlan(
+        alone, List.of(Tensor.of(new String[] {"text"})), ReduceOp.SUM, 0), "bytes");
+    refused(Code.FAILED_PRECONDITION,
+        () -> new BucketPlan(alone, List.of(readOnly), ReduceOp.SUM, 0), "read-only");
+    final List<Executable> withNull = List.of(
+        () -> new BucketPlan(null, List.of(gradient), ReduceOp.SUM, 0),
+        () -> new BucketPlan(alone, null, ReduceOp.SUM, 0),
+        () -> new BucketPlan(alone, Collections.singletonList(null), ReduceOp.SUM, 0),
+        () -> new BucketPlan(alone, List.of(gradient), null, 0));
+    for (final Executable use : withNull) {
+      assertNotNull(assertThrows(NullPointerException.class, use).getMessage());
+    }
+    final BucketPlan plan = new BucketPlan(alone, List.of(gradient), ReduceOp.SUM, 0);
+    refused(Code.INVALID_ARGUMENT, () -> plan.ready(-1), "-1");
+    refused(Code.INVALID_ARGUMENT, () -> plan.ready(1), "tensor 1");
+    plan.ready(0);
+    refused(Code.FAILED_PRECONDITION, () -> plan.ready(0), "second time");
+    plan.await(LONG);
+    plan.close();
+    plan.close(); // again is fine
+    final List<Executable> uses =
+        List.of(() -> plan.ready(0), () -> plan.await(LONG), plan::bucketCount);
+    for (final Executable use : uses) {
+      refused(Code.FAILED_PRECONDITION, use, "closed");
+    }
+    alone.close();
+    refused(Code.FAILED_PRECONDITION,
+        () -> new BucketPlan(alone, List.of(gradient), ReduceOp.SUM, 0), "closed");
+  }
+
+  @Test
+  void aWaitThatIsGivenUpEndsTheEpoch() throws Exception {
+    final CountDownLatch over = new CountDownLatch(1);
+    Ranks.run(3, (ranks, rank) -> {
+      if (rank == 0) {
+        try (BucketPlan plan = new BucketPlan(ranks, List.of(zeros(1)), ReduceOp.SUM, 0)) {
+          assertThrows(
+              TuttiException.DeadlineExceeded.class, () -> plan.await(Duration.ofMillis(5)));
+        } finally {
+          over.countDown();
+        }
+      }
+      assertTrue(over.await(LONG.toSeconds(), TimeUnit.SECONDS));
+      assertThrows(TuttiException.DeadlineExceeded.class, () -> ranks.barrier(LONG));
+    });
+  }
+}
