@@ -46,7 +46,8 @@ class ArgumentTest(unittest.TestCase):
     RIGHT = {"axis": 0, "num_shards": 2, "index": 0, "reduce_op": "sum", "fn": lambda *_, **__: 0,
              "value": 1, "start": 0, "stop": 1, "name": "n", "state": b"", "data": b"",
              "timeout": 0.01, "dtype": np.float32, "shape": [2], "bits": [1], "job_name": "worker",
-             "task_index": 0, "text": "CPU:0"}
+             "task_index": 0, "text": "CPU:0", "array": np.zeros(2), "values": [np.zeros(2)],
+             "color": 0, "to": 0, "source": 0, "message": "m"}
     # Ends what the other calls need, waits for others, or takes whatever it is given.
     LEFT_OUT = {"close", "shutdown", "abort", "set_log_sink", "wait", "result", "set_result",
                 "barrier", "as_default", "restore_or_initialize", "dump_recorder"}
@@ -63,6 +64,7 @@ class ArgumentTest(unittest.TestCase):
         strategy = two_replicas()
         with strategy.scope():
             variable = tutti.Variable(np.zeros(3), aggregation="sum")
+        plan = tutti.BucketPlan(tutti.Communicator.create_local(1)[0], [np.zeros(3)])
         batches = Dataset.range(1000).batch(2)
         distributed = strategy.distribute_dataset(batches)
         spec = {"worker": ["127.0.0.1:1"]}
@@ -74,7 +76,7 @@ class ArgumentTest(unittest.TestCase):
             train.ClusterSpec(spec), distribute.cluster_resolver.SimpleClusterResolver(spec),
             checkpoint, train.CheckpointManager(checkpoint, "run"), tutti.Runtime(), tutti.config,
             distribute.InputContext(), data.TFRecordWriter("records"), tutti.Future(),
-            data.Optional.empty(),
+            data.Optional.empty(), plan,
         ]
 
     def call(self, what, function, keywords):
@@ -91,27 +93,49 @@ class ArgumentTest(unittest.TestCase):
             return f"{what}: {type(error).__name__}: {error}"
         return None
 
+    def wrong_calls(self, thing):
+        """(method, name of the wrong argument, keywords) of a thing's public methods."""
+        for name, method in inspect.getmembers(thing, callable):
+            if name.startswith("_") or name in self.LEFT_OUT:
+                continue
+            parameters = [p for p in inspect.signature(method).parameters.values()
+                          if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+            needed = {p.name for p in parameters if p.default is p.empty}
+            for parameter in parameters:
+                if parameter.name == "timeout":
+                    continue
+                for wrong in self.WRONG:
+                    keywords = {key: self.RIGHT.get(key, 1) for key in needed}
+                    if any(p.name == "timeout" for p in parameters):
+                        keywords["timeout"] = 5
+                    keywords[parameter.name] = wrong
+                    yield name, parameter.name, keywords
+
     def test_wrong_arguments_of_methods_are_told_from_accidents(self):
         found, calls = [], 0
         for thing in self.objects():
-            for name, method in inspect.getmembers(thing, callable):
-                if name.startswith("_") or name in self.LEFT_OUT:
-                    continue
-                parameters = [p for p in inspect.signature(method).parameters.values()
-                              if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
-                needed = {p.name for p in parameters if p.default is p.empty}
-                for parameter in parameters:
-                    if parameter.name == "timeout":
-                        continue
-                    for wrong in self.WRONG:
-                        keywords = {key: self.RIGHT.get(key, 1) for key in needed}
-                        if any(p.name == "timeout" for p in parameters):
-                            keywords["timeout"] = 5
-                        keywords[parameter.name] = wrong
-                        what = f"{type(thing).__name__}.{name}({parameter.name}={wrong!r:.40})"
-                        found.append(self.call(what, method, keywords))
-                        calls += 1
+            for name, wrong, keywords in self.wrong_calls(thing):
+                what = f"{type(thing).__name__}.{name}({wrong}={keywords[wrong]!r:.40})"
+                found.append(self.call(what, getattr(thing, name), keywords))
+                calls += 1
         self.assertGreater(calls, 1000)
+        self.assertEqual("\n".join(filter(None, found)), "")
+
+    def test_wrong_arguments_of_collectives_are_told_from_accidents(self):
+        found, calls = [], 0
+        fresh, = tutti.Communicator.create_local(1)
+        for name, wrong, keywords in self.wrong_calls(fresh):
+            rank, = tutti.Communicator.create_local(1)  # a mistake may end the epoch
+            what = f"Communicator.{name}({wrong}={keywords[wrong]!r:.40})"
+
+            def use(**keywords):
+                result = getattr(rank, name)(**keywords)
+                if isinstance(result, tutti.Future):
+                    result.result(HANG_S)
+
+            found.append(self.call(what, use, keywords))
+            calls += 1
+        self.assertGreater(calls, 500)
         self.assertEqual("\n".join(filter(None, found)), "")
 
     def test_wrong_arguments_of_constructors_and_functions_are_told_from_accidents(self):

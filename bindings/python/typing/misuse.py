@@ -40,4 +40,7 @@ tutti.Future().result(timeout="soon")  # wrong
 train.CheckpointManager(train.Checkpoint(), 3)  # wrong
 train.latest_checkpoint("run").upper()  # wrong
 number: int = tutti.Communicator.create_local(2)[0].transport  # wrong
+tutti.Communicator.create_local(2)[0].send(np.zeros(3), to="me")  # wrong
+tutti.Communicator.create_local(2)[0].split(0).rank  # wrong
+tutti.BucketPlan([np.zeros(3)])  # wrong
 tutti.shut_down()  # wrong

@@ -3,6 +3,7 @@ each expression has the type that stands beside it. It also runs."""
 
 from __future__ import annotations
 
+import asyncio
 import pathlib
 import tempfile
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple, TypeVar, Union
@@ -114,6 +115,23 @@ def communicators() -> None:
     with ranks[0] as rank:
         assert_type(rank.transport, str)
         rank.all_reduce(np.ones(3), op="max", timeout=10.0)
+        assert_type(rank.all_reduce_many([np.ones(3), [1.5]], tutti.ReduceOp.BAND
+                                         if rank.size > 1 else "sum"), List[Any])
+        future = rank.all_gather_async([1, 2])
+        assert_type(future, tutti.Future)
+        assert_type(rank.split(None), Optional[tutti.Communicator])
+        gradients = [np.ones(3), np.ones(2)]
+        plan = tutti.BucketPlan(rank, gradients, bytes_per_bucket=1 << 20)
+        for i, _ in enumerate(gradients):
+            plan.ready(i)
+        plan.wait(timeout=10.0)
+        assert_type(plan.num_buckets, int)
+
+        async def later() -> int:
+            joined = await future
+            return len(joined)
+
+        assert asyncio.run(later()) == 2
 
 
 def failures() -> None:
