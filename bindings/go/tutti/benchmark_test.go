@@ -1,11 +1,12 @@
 package tutti
 
 import (
+	"math"
 	"testing"
 )
 
-// What a call costs; bindings/python/benchmarks/overhead.py measures the same in Python, and the
-// benchmarks of the C interface what is underneath.
+// What calls cost; tests/benchmarks/overhead.py shows it beside C, Python and Java, which measure the
+// same work.
 
 func made[T any](b *testing.B) func(T, error) T {
 	return func(made T, err error) T {
@@ -16,107 +17,124 @@ func made[T any](b *testing.B) func(T, error) T {
 	}
 }
 
-func BenchmarkRunAnEmptyFunctionOnTwoReplicas(b *testing.B) {
-	strategy := made[*Strategy](b)(NewMirroredStrategy("CPU:0", "CPU:1"))
+func benchmarkReplicas(b *testing.B, fn ReplicaFunc, devices ...string) {
+	strategy := made[*Strategy](b)(NewMirroredStrategy(devices...))
 	defer strategy.Close()
-	empty := func(*ReplicaContext, Value) (Value, error) { return Value{}, nil }
 	b.ReportAllocs()
 	b.ResetTimer()
-	for i := 0; i < b.N; i++ {
-		made[Value](b)(strategy.Run(nil, empty, Value{}))
-	}
-}
-
-// A run on one replica calls back on the thread that it was called from: two crossings and a half of
-// cgo, and the library's own work.
-func BenchmarkRunAnEmptyFunctionOnOneReplica(b *testing.B) {
-	strategy := made[*Strategy](b)(NewOneDeviceStrategy("CPU:0"))
-	defer strategy.Close()
-	empty := func(*ReplicaContext, Value) (Value, error) { return Value{}, nil }
-	b.ResetTimer()
-	for i := 0; i < b.N; i++ {
-		made[Value](b)(strategy.Run(nil, empty, Value{}))
-	}
-}
-
-// One crossing: a merge call more in a function that runs on one replica.
-func BenchmarkCallbackCrossing(b *testing.B) {
-	strategy := made[*Strategy](b)(NewOneDeviceStrategy("CPU:0"))
-	defer strategy.Close()
-	empty := func(*Strategy, Value) (Value, error) { return Value{}, nil }
-	b.ResetTimer()
-	made[Value](b)(strategy.Run(nil, func(r *ReplicaContext, _ Value) (Value, error) {
-		for i := 0; i < b.N; i++ {
-			if _, err := r.MergeCall(empty, Value{}); err != nil {
-				return Value{}, err
-			}
-		}
-		return Value{}, nil
-	}, Value{}))
+	made[Value](b)(strategy.Run(nil, fn, Value{}))
+	b.StopTimer()
 }
 
 func benchmarkAllReduce(b *testing.B, elements int64) {
-	ranks := made[[]*Communicator](b)(NewLocalCommunicators(1))
-	defer ranks[0].Close()
 	tensor := made[*Tensor](b)(NewTensor(Float32, elements))
 	defer tensor.Close()
-	b.ReportAllocs()
+	operand := made[Value](b)(OfTensor(tensor))
+	defer operand.Close()
 	b.SetBytes(4 * elements)
-	b.ResetTimer()
-	for i := 0; i < b.N; i++ {
-		if err := ranks[0].AllReduce(nil, Sum, tensor, tensor); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkAllReduceOneKiBOfOneRank(b *testing.B) { benchmarkAllReduce(b, 256) }
-func BenchmarkAllReduceOneMiBOfOneRank(b *testing.B) { benchmarkAllReduce(b, 262144) }
-
-func BenchmarkAllReduceOneKiBOfTwoReplicas(b *testing.B) {
-	strategy := made[*Strategy](b)(NewMirroredStrategy("CPU:0", "CPU:1"))
-	defer strategy.Close()
-	tensor := made[*Tensor](b)(NewTensor(Float32, 256))
-	value := made[Value](b)(OfTensor(tensor))
-	b.ReportAllocs()
-	b.ResetTimer()
-	made[Value](b)(strategy.Run(nil, func(r *ReplicaContext, _ Value) (Value, error) {
+	benchmarkReplicas(b, func(replica *ReplicaContext, _ Value) (Value, error) {
 		for i := 0; i < b.N; i++ {
-			sum, err := r.AllReduce(Sum, value)
+			sum, err := replica.AllReduce(Sum, operand)
 			if err != nil {
 				return Value{}, err
 			}
 			sum.Close()
 		}
 		return Value{}, nil
-	}, Value{}))
+	}, "CPU:0", "CPU:1")
 }
 
-func benchmarkNext(b *testing.B, dataset *Dataset) {
+func BenchmarkAllReduceOfOneKiB(b *testing.B) { benchmarkAllReduce(b, 256) }
+func BenchmarkAllReduceOfOneMiB(b *testing.B) { benchmarkAllReduce(b, 262144) }
+
+func benchmarkRun(b *testing.B, devices ...string) {
+	strategy := made[*Strategy](b)(NewMirroredStrategy(devices...))
+	defer strategy.Close()
+	empty := func(*ReplicaContext, Value) (Value, error) { return Value{}, nil }
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := 0; i < b.N; i++ {
+		none, err := strategy.Run(nil, empty, Value{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		none.Close()
+	}
+	b.StopTimer()
+}
+
+// With one replica the function is called on the thread that Run was called on.
+func BenchmarkRunOnOneReplica(b *testing.B)  { benchmarkRun(b, "CPU:0") }
+func BenchmarkRunOnTwoReplicas(b *testing.B) { benchmarkRun(b, "CPU:0", "CPU:1") }
+
+func BenchmarkMergeCall(b *testing.B) {
+	empty := func(*Strategy, Value) (Value, error) { return Value{}, nil }
+	benchmarkReplicas(b, func(replica *ReplicaContext, _ Value) (Value, error) {
+		for i := 0; i < b.N; i++ {
+			none, err := replica.MergeCall(empty, Value{})
+			if err != nil {
+				return Value{}, err
+			}
+			none.Close()
+		}
+		return Value{}, nil
+	}, "CPU:0")
+}
+
+var counted int64
+
+func BenchmarkGetter(b *testing.B) {
+	strategy := made[*Strategy](b)(NewMirroredStrategy("CPU:0"))
+	defer strategy.Close()
+	b.ResetTimer()
+	for i := 0; i < b.N; i++ {
+		counted += int64(strategy.NumReplicasInSync())
+	}
+}
+
+func benchmarkElements(b *testing.B, dataset *Dataset, rowsPerElement int, read func(Value)) {
 	iterator := made[*Iterator](b)(dataset.Iterator(nil))
 	defer iterator.Close()
 	b.ReportAllocs()
 	b.ResetTimer()
-	for i := 0; i < b.N; i++ {
+	for i := 0; i < b.N; i += rowsPerElement {
 		if !iterator.Next() {
 			b.Fatal(iterator.Err())
 		}
-		iterator.Value().Close()
+		element := iterator.Value()
+		if read != nil {
+			read(element)
+		}
+		element.Close()
 	}
+	b.StopTimer()
 }
 
-func BenchmarkNextElement(b *testing.B) { benchmarkNext(b, Range(0, 1<<62, 1)) }
-func BenchmarkNextBatchOf128(b *testing.B) {
-	benchmarkNext(b, Range(0, 1<<62, 1).Batch(128))
-}
-func BenchmarkNextElementOfAMap(b *testing.B) {
-	benchmarkNext(b, Range(0, 1<<62, 1).Map(plusOne))
+func BenchmarkElement(b *testing.B) { benchmarkElements(b, Range(0, math.MaxInt64, 1), 1, nil) }
+
+func BenchmarkBatchOf128(b *testing.B) {
+	benchmarkElements(b, Range(0, math.MaxInt64, 1).Batch(128), 1, func(batch Value) {
+		tensor, err := batch.Tensor()
+		if err != nil {
+			b.Fatal(err)
+		}
+		numbers, err := Elements[int64](tensor)
+		if err != nil {
+			b.Fatal(err)
+		}
+		counted += numbers[0]
+	})
 }
 
-func BenchmarkCallWithoutWork(b *testing.B) {
-	strategy := made[*Strategy](b)(NewOneDeviceStrategy("CPU:0"))
-	defer strategy.Close()
-	for i := 0; i < b.N; i++ {
-		strategy.NumReplicasInSync()
+// One callback per row.
+func BenchmarkMapOfARow(b *testing.B) {
+	spec, err := TensorSpec(Int64)
+	if err != nil {
+		b.Fatal(err)
 	}
+	defer spec.Close()
+	same := NewFunction(func(row Value) (Value, error) { return row, nil },
+		FunctionOptions{Output: spec})
+	defer same.Close()
+	benchmarkElements(b, Range(0, math.MaxInt64, 1).MapFunction(same).Batch(128), 128, nil)
 }

@@ -99,7 +99,8 @@ GO_TEXTS(value_count, values)
   $1 = static_cast<size_t>($input.len);
   $2 = static_cast<int64_t *>($input.array);
 }
-%apply (size_t rank, const int64_t *dims) { (size_t end_count, const int64_t *ends) };
+%apply (size_t rank, const int64_t *dims) { (size_t end_count, const int64_t *ends),
+                                            (size_t stride_count, const int64_t *strides) };
 %typemap(gotype) (const void *bytes, size_t size) "[]byte"
 %typemap(in) (const void *bytes, size_t size) {
   $1 = $input.array;
@@ -131,7 +132,9 @@ GO_TEXTS(value_count, values)
 #include <string>
 
 #include "go/callbacks.h"
+#include "go/memory.h"
 #include "go/reading.h"
+#include "go/specs.h"
 %}
 /* A struct as a result would be a copy on the C++ heap: reading.h has them as numbers. */
 %ignore tutti_facade::device_spec_replica;
@@ -141,4 +144,10 @@ GO_TEXTS(value_count, values)
 %ignore tutti_go::Detail;
 %ignore tutti_go::LeafOf;
 %ignore tutti_go::Nested;
+%ignore TuttiDlTensor;
+%ignore DLManagedTensor;
+%ignore DLManagedTensorVersioned;
+%ignore tutti_go::ReleaseWrapped;
 %include "go/reading.h"
+%include "go/memory.h"
+%include "go/specs.h"

@@ -1,5 +1,5 @@
-// What the other languages read in their typemaps, in C++, Go reads in Go: statuses, byte buffers,
-// nested values and specs, over functions of machine words. Each is one or two C calls.
+// What the other languages read in their typemaps, in C++, Go reads in Go: statuses, byte buffers and
+// nested values, over functions of machine words. Each is one or two C calls.
 #ifndef TUTTI_BINDINGS_SWIG_GO_READING_H_
 #define TUTTI_BINDINGS_SWIG_GO_READING_H_
 
@@ -7,6 +7,7 @@ namespace tutti_go {
 
 // ---- statuses
 
+inline const char *code_name(int32_t code) { return tutti_code_get_name(code); }
 inline int32_t status_code(const tutti_status *status) { return tutti_status_get_code(status); }
 inline const char *status_message(const tutti_status *status) {
   return tutti_status_get_message(status);
@@ -76,9 +77,6 @@ inline void cancellation_cancel(tutti_cancellation *cancellation, const char *me
 inline uintptr_t context_runtime(const tutti_context *context) {
   return reinterpret_cast<uintptr_t>(tutti_context_get_runtime(context));
 }
-inline int32_t context_class(const tutti_context *context) {
-  return tutti_context_get_class(context);
-}
 
 // Field 0 replica, 1 task, 2 device index; -1 where it is not given.
 inline int64_t device_spec_number(const tutti_device_spec *spec, int32_t field) {
@@ -88,37 +86,6 @@ inline int64_t device_spec_number(const tutti_device_spec *spec, int32_t field) 
                                       : field == 1 ? fields.task
                                                    : fields.device_index;
   return number.present ? number.value : -1;
-}
-
-// ---- tensors
-
-// The address for writing; refuses a tensor that is read-only.
-inline tutti_status *tensor_mutable_address(tutti_tensor *tensor, uintptr_t *out_address) {
-  void *data = nullptr;
-  tutti_status *status = tutti_tensor_get_mutable_data(tensor, &data);
-  *out_address = reinterpret_cast<uintptr_t>(data);
-  return status;
-}
-inline tutti_status *tensor_from_bytes(tutti_runtime *runtime, int32_t dtype, size_t rank,
-                                       const int64_t *dims, const void *bytes, size_t size,
-                                       tutti_tensor **out_tensor) {
-  return tutti_tensor_create_from_data(runtime, dtype, rank, dims, bytes, size, out_tensor);
-}
-// The strings stand one behind the other in `bytes`; string i is `ends[i] - ends[i - 1]` bytes.
-inline tutti_status *tensor_from_strings(tutti_runtime *runtime, size_t rank, const int64_t *dims,
-                                         size_t end_count, const int64_t *ends, const void *bytes,
-                                         size_t size, tutti_tensor **out_tensor) {
-  std::vector<tutti_string_view> strings(end_count);
-  int64_t start = 0;
-  for (size_t i = 0; i < end_count; ++i) {
-    strings[i] = {static_cast<const char *>(bytes) + start, static_cast<size_t>(ends[i] - start)};
-    start = ends[i];
-  }
-  if (static_cast<size_t>(start) > size) {
-    return tutti_status_create(TUTTI_INVALID_ARGUMENT, "strings: the ends lie past the bytes");
-  }
-  return tutti_tensor_create_from_strings(runtime, rank, dims, end_count, strings.data(),
-                                          out_tensor);
 }
 
 // ---- values
@@ -171,6 +138,21 @@ inline const tutti_value *value_component(const tutti_value *value, int64_t inde
   return tutti_value_get_leaf_component(value, 0, static_cast<size_t>(index));
 }
 
+// Leaves of the whole structure, each as a value of its own; and back.
+inline int64_t value_leaf_count(const tutti_value *value) {
+  return static_cast<int64_t>(tutti_value_get_leaf_count(value));
+}
+inline tutti_status *value_leaf(const tutti_value *value, int64_t leaf, tutti_value **out_value) {
+  return tutti_value_leaf(value, static_cast<size_t>(leaf), out_value);
+}
+inline tutti_status *value_with_leaves(const tutti_value *value, size_t count,
+                                       const tutti_value *const *values, tutti_value **out_value) {
+  return tutti_value_create_from_leaves(tutti_value_get_treespec(value), count, values, out_value);
+}
+inline bool value_same_structure(const tutti_value *left, const tutti_value *right) {
+  return tutti_treespec_equal(tutti_value_get_treespec(left), tutti_value_get_treespec(right)) != 0;
+}
+
 inline tutti_status *value_of_tensor(const tutti_tensor *tensor, tutti_value **out_value) {
   return tutti_value_create_tensor(tensor, out_value);
 }
@@ -221,91 +203,6 @@ inline tutti_status *value_of_named_tuple(const char *type_name, size_t value_co
                                "a named tuple: as many values as fields, please");
   }
   return tutti_value_create_named_tuple(type_name, count, texts, values, out_value);
-}
-
-// ---- specs
-
-inline tutti_status *spec_of_tensor(int32_t dtype, int64_t known_rank, size_t rank,
-                                    const int64_t *dims, tutti_spec **out_spec) {
-  return tutti_spec_create_tensor(dtype, known_rank < 0 ? known_rank : static_cast<int64_t>(rank),
-                                  dims, out_spec);
-}
-
-// Leaf `leaf` of `spec` as a spec of its own.
-inline tutti_status *LeafOf(const tutti_spec *spec, size_t leaf, tutti_spec **out_spec) {
-  switch (tutti_spec_get_leaf_kind(spec, leaf)) {
-    case TUTTI_LEAF_OPTIONAL:
-      return tutti_spec_create_optional(tutti_spec_get_leaf_inner(spec, leaf), out_spec);
-    case TUTTI_LEAF_DATASET:
-      return tutti_spec_create_dataset(tutti_spec_get_leaf_inner(spec, leaf), out_spec);
-    case TUTTI_LEAF_NONE:
-      return tutti_spec_create_none(out_spec);
-    default:
-      return tutti_spec_create_tensor(tutti_spec_get_leaf_dtype(spec, leaf),
-                                      tutti_spec_get_leaf_rank(spec, leaf),
-                                      tutti_spec_get_leaf_dims(spec, leaf), out_spec);
-  }
-}
-// A spec over the specs of its children: `make` makes the structure from those of the children.
-template <class Make>
-tutti_status *Nested(size_t count, const tutti_spec *const *specs, tutti_spec **out_spec,
-                     Make make) {
-  std::vector<const tutti_treespec *> children;
-  std::vector<tutti_spec *> leaves;
-  tutti_treespec *structure = nullptr;
-  tutti_status *status = nullptr;
-  for (size_t i = 0; i < count && status == nullptr; ++i) {
-    children.push_back(tutti_spec_get_treespec(specs[i]));
-    for (size_t j = 0; j < tutti_spec_get_leaf_count(specs[i]) && status == nullptr; ++j) {
-      tutti_spec *leaf = nullptr;
-      status = LeafOf(specs[i], j, &leaf);
-      if (status == nullptr) leaves.push_back(leaf);
-    }
-  }
-  if (status == nullptr) status = make(children.data(), &structure);
-  if (status == nullptr) {
-    status = tutti_spec_create_from_leaves(structure, leaves.size(), leaves.data(), out_spec);
-  }
-  for (tutti_spec *leaf : leaves) tutti_spec_release(leaf);
-  tutti_treespec_release(structure);
-  return status;
-}
-inline tutti_status *spec_of_sequence(bool list, size_t count, const tutti_spec *const *specs,
-                                      tutti_spec **out_spec) {
-  return Nested(count, specs, out_spec, [&](const tutti_treespec *const *children,
-                                            tutti_treespec **out) {
-    return tutti_treespec_create_sequence(list ? TUTTI_NODE_LIST : TUTTI_NODE_TUPLE, count, children,
-                                          out);
-  });
-}
-// The keys in their order.
-inline tutti_status *spec_of_dict(size_t value_count, const char *const *texts, size_t count,
-                                  const tutti_spec *const *specs, tutti_spec **out_spec) {
-  if (value_count != count) {
-    return tutti_status_create(TUTTI_INVALID_ARGUMENT, "a dict: as many specs as keys, please");
-  }
-  return Nested(count, specs, out_spec, [&](const tutti_treespec *const *children,
-                                            tutti_treespec **out) {
-    return tutti_treespec_create_dict(count, texts, children, out);
-  });
-}
-inline tutti_status *spec_to_string(const tutti_spec *spec, tutti_bytes **out_text) {
-  return tutti_spec_to_string(spec, out_text);
-}
-inline bool spec_equal(const tutti_spec *left, const tutti_spec *right) {
-  return tutti_spec_equal(left, right) != 0;
-}
-inline int64_t spec_leaf_count(const tutti_spec *spec) {
-  return static_cast<int64_t>(tutti_spec_get_leaf_count(spec));
-}
-inline int32_t spec_leaf_dtype(const tutti_spec *spec, int64_t leaf) {
-  return tutti_spec_get_leaf_dtype(spec, static_cast<size_t>(leaf));
-}
-inline int64_t spec_leaf_rank(const tutti_spec *spec, int64_t leaf) {
-  return tutti_spec_get_leaf_rank(spec, static_cast<size_t>(leaf));
-}
-inline int64_t spec_leaf_dim(const tutti_spec *spec, int64_t leaf, int64_t axis) {
-  return tutti_spec_get_leaf_dims(spec, static_cast<size_t>(leaf))[axis];
 }
 
 // ---- features of tf.train.Example

@@ -4,7 +4,7 @@
 package native
 
 // #cgo pkg-config: tutti
-// #cgo CXXFLAGS: -std=c++17 -w -I${SRCDIR}
+// #cgo CXXFLAGS: -std=c++17 -w
 import "C"
 
 // CallOptions has the layout of tutti_call_options.
