@@ -30,4 +30,11 @@ def _import_native():
     return _native
 
 
-_import_native()
+try:
+    _import_native()
+except ImportError as error:
+    from tutti import _missing
+    reason = _missing.reason_for(error)
+    if reason is None:
+        raise
+    raise ImportError(reason) from error
