@@ -118,7 +118,7 @@ func BenchmarkBatchOf128(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		numbers, err := Elements[int64](tensor)
+		numbers, err := Slice[int64](tensor)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -136,5 +136,5 @@ func BenchmarkMapOfARow(b *testing.B) {
 	same := NewFunction(func(row Value) (Value, error) { return row, nil },
 		FunctionOptions{Output: spec})
 	defer same.Close()
-	benchmarkElements(b, Range(0, math.MaxInt64, 1).MapFunction(same).Batch(128), 128, nil)
+	benchmarkElements(b, Range(0, math.MaxInt64, 1).MapWith(same).Batch(128), 128, nil)
 }

@@ -1,126 +1,143 @@
-import java.util.Map;
+import java.util.Locale;
 import org.tutti.DType;
 import org.tutti.ReduceOp;
 import org.tutti.Spec;
 import org.tutti.Tensor;
 import org.tutti.Value;
 import org.tutti.data.Dataset;
-import org.tutti.distribute.DistributedIterator;
+import org.tutti.data.DatasetIterator;
 import org.tutti.distribute.MirroredStrategy;
 
 /**
- * What a call costs from Java: prints one line per measurement, the best of several rounds.
+ * What a call costs from Java. tests/benchmarks/overhead.py runs it beside the other languages.
  *
- * <pre>java -Dorg.tutti.library.path=BUILD/bindings/java -cp BUILD/bindings/java/tutti.jar Overhead.java
- * </pre>
+ * <pre>java -Dorg.tutti.library.path=BUILD/bindings/java -cp BUILD/bindings/java/tutti.jar
+ *     Overhead.java MEASURE SECONDS SAMPLES</pre>
+ *
+ * The count doubles until a loop takes SECONDS, over and over until the compiler has had its time;
+ * then every sample is one such loop, and its time per call in microseconds is a line of the output.
  */
 public final class Overhead {
-  private static final int ROUNDS = 9;
+  private static final long ALL = 1L << 62;
+  private static final int WARM_UP = 15;
 
   private Overhead() {}
 
-  /** Does `count` of something; the time of one is printed. */
+  /** Does something `count` times. */
   interface Work {
-    void run() throws Exception;
+    void run(long count) throws Exception;
   }
 
-  private static double measure(String name, int count, Work work) throws Exception {
-    double best = Double.MAX_VALUE;
-    for (int round = 0; round < ROUNDS; ++round) {
+  private static double seconds;
+  private static int samples;
+  private static long counted;
+
+  private static void measure(Work work) throws Exception {
+    final long begin = System.nanoTime();
+    long count = 1;
+    for (;;) {
       final long start = System.nanoTime();
-      work.run();
-      best = Math.min(best, (System.nanoTime() - start) / (double) count);
+      work.run(count);
+      final long end = System.nanoTime();
+      if (end - start < seconds * 1e9) {
+        count *= 2;
+      } else if (end - begin >= WARM_UP * seconds * 1e9) {
+        break;
+      }
     }
-    System.out.printf("%-58s %9.2f us%n", name, best / 1000);
-    return best;
+    for (int i = 0; i < samples; ++i) {
+      final long start = System.nanoTime();
+      work.run(count);
+      System.out.printf(Locale.ROOT, "%.4f%n", (System.nanoTime() - start) / 1e3 / count);
+    }
   }
 
-  private static void strategies() throws Exception {
-    for (final String[] devices : new String[][] {{"CPU:0"}, {"CPU:0", "CPU:1"}}) {
-      try (MirroredStrategy strategy = MirroredStrategy.of(devices)) {
-        measure("run of an empty function, " + devices.length + " replicas", 2000, () -> {
-          for (int i = 0; i < 2000; ++i) {
-            strategy.run((replica, none) -> null).close();
-          }
-        });
-      }
+  // ---- replicas
+
+  private static void allReduce(int elements) throws Exception {
+    try (MirroredStrategy strategy = MirroredStrategy.of("CPU:0", "CPU:1");
+         Tensor tensor = Tensor.zeros(DType.FLOAT32, elements);
+         Value operand = Value.of(tensor)) {
+      measure(count -> strategy.run((replica, none) -> {
+        for (long i = 0; i < count; ++i) {
+          replica.allReduce(ReduceOp.SUM, operand).close();
+        }
+        return null;
+      }).close());
     }
-    try (MirroredStrategy strategy = MirroredStrategy.of("CPU:0", "CPU:1")) {
-      for (final int size : new int[] {256, 1 << 18}) {
-        final int count = size == 256 ? 2000 : 50;
-        measure("all_reduce of " + size * 4 / 1024 + " KiB, 2 replicas", count,
-            () -> strategy.run((replica, none) -> {
-              final Tensor tensor = Tensor.zeros(DType.FLOAT32, size);
-              for (int i = 0; i < count; ++i) {
-                replica.allReduce(ReduceOp.SUM, tensor).close();
-              }
-              return null;
-            }));
-      }
-      final Dataset rows = Dataset.range(2000).batch(2);
-      measure("next() of a distributed iterator, 2 replicas", 1000, () -> {
-        try (DistributedIterator steps = strategy.distribute(rows).iterator()) {
-          for (Value step = steps.poll(null); step != null; step = steps.poll(null)) {
-            step.close();
+  }
+
+  private static void runs(String... devices) throws Exception {
+    try (MirroredStrategy strategy = MirroredStrategy.of(devices)) {
+      measure(count -> {
+        for (long i = 0; i < count; ++i) {
+          strategy.run((replica, none) -> null).close();
+        }
+      });
+    }
+  }
+
+  private static void mergeCall() throws Exception {
+    try (MirroredStrategy strategy = MirroredStrategy.of("CPU:0")) {
+      measure(count -> strategy.run((replica, none) -> {
+        for (long i = 0; i < count; ++i) {
+          replica.mergeCall((merging, merged) -> null, null).close();
+        }
+        return null;
+      }).close());
+    }
+  }
+
+  private static void getter() throws Exception {
+    try (MirroredStrategy strategy = MirroredStrategy.of("CPU:0")) {
+      measure(count -> {
+        for (long i = 0; i < count; ++i) {
+          counted += strategy.replicaCount();
+        }
+      });
+    }
+  }
+
+  // ---- datasets
+
+  private static void elements(Dataset dataset, int rowsPerElement) throws Exception {
+    try (DatasetIterator iterator = dataset.iterator()) {
+      measure(count -> {
+        for (long i = 0; i < count; i += rowsPerElement) {
+          iterator.next().close();
+        }
+      });
+    }
+  }
+
+  private static void batches(Dataset dataset) throws Exception {
+    try (DatasetIterator iterator = dataset.iterator()) {
+      measure(count -> {
+        for (long i = 0; i < count; ++i) {
+          try (Value batch = iterator.next()) {
+            counted += batch.asLongBuffer().get(0);
           }
         }
       });
     }
   }
 
-  private static Work walk(Dataset dataset) {
-    return () -> {
-      for (final Value element : dataset) {
-        element.close();
-      }
-    };
-  }
-
-  private static void datasets() throws Exception {
-    final int rows = 100_000;
-    final Dataset numbers = Dataset.range(rows);
-    final Spec spec = Spec.tensor(DType.INT64);
-    measure("one element: range", rows, walk(numbers));
-    measure("one batch of 128: range", rows / 128, walk(numbers.batch(128)));
-    final double base = measure("  per row of the batches", rows, walk(numbers.batch(128)));
-    final double same = measure("a callback per row: range, map(identity), batch(128)", rows,
-        walk(numbers.map(x -> x, spec).batch(128)));
-    System.out.printf("%-58s %9.2f us%n", "  one crossing of a row callback", (same - base) / 1000);
-  }
-
-  private static void crossings() throws Exception {
-    final Tensor tensor = Tensor.zeros(DType.FLOAT32, 256);
-    final float[] array = new float[256];
-    measure("a small native function: dtype()", 1_000_000, () -> {
-      for (int i = 0; i < 1_000_000; ++i) {
-        tensor.dtype();
-      }
-    });
-    measure("an array of 1 KiB becomes a tensor", 20_000, () -> {
-      for (int i = 0; i < 20_000; ++i) {
-        Tensor.of(array).close();
-      }
-    });
-    measure("a view of a tensor", 1_000_000, () -> {
-      for (int i = 0; i < 1_000_000; ++i) {
-        tensor.asFloatBuffer();
-      }
-    });
-    measure("a part of a value as a buffer", 20_000, () -> {
-      try (Value value = Value.of(Map.of("a", tensor))) {
-        for (int i = 0; i < 20_000; ++i) {
-          try (Value part = value.get("a")) {
-            part.asFloatBuffer();
-          }
-        }
-      }
-    });
-  }
-
   /** The program. */
   public static void main(String[] arguments) throws Exception {
-    crossings();
-    strategies();
-    datasets();
+    seconds = Double.parseDouble(arguments[1]);
+    samples = Integer.parseInt(arguments[2]);
+    switch (arguments[0]) {
+      case "getter" -> getter();
+      case "all_reduce_1_KiB" -> allReduce(256);
+      case "all_reduce_1_MiB" -> allReduce(262144);
+      case "run_1_replica" -> runs("CPU:0");
+      case "run_2_replicas" -> runs("CPU:0", "CPU:1");
+      case "merge_call" -> mergeCall();
+      case "element" -> elements(Dataset.range(ALL), 1);
+      case "batch_of_128" -> batches(Dataset.range(ALL).batch(128));
+      case "map_of_a_row" -> elements(
+          Dataset.range(ALL).map(x -> x, Spec.tensor(DType.INT64)).batch(128), 128);
+      default -> throw new IllegalArgumentException("no measure '" + arguments[0] + "'");
+    }
   }
 }

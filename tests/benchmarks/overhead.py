@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+"""What calls cost in Python, Java and Go beside C, all measured in the same run.
+
+    overhead.py --c overhead_c [--python FOLDER] [--java JAR --java-library FOLDER] [--go tutti.test]
+                [--turns 5] [--seconds 0.1] [--samples 3] [--only run,element] [--least] [--quick]
+
+Prints a table of microseconds per call. The programs take turns measure by measure, so that a
+machine that changes its speed changes it for all; in brackets stands the median over the turns of
+the difference to C within a turn. --least shows the fastest samples instead, which other work on the
+machine disturbs least. The rows:
+
+    getter            the smallest call: the number of replicas of a strategy
+    all_reduce        of float32 on two replicas, by their contexts
+    run               of an empty function; with one replica on the thread that calls
+    merge_call        of an empty function on one replica: a call and a callback
+    element           of a dataset of numbers, received and let go
+    batch_of_128      of them, received, its first number read, and let go
+    map_of_a_row      a row through a function that gives back what it got, of a dataset in batches of
+                      128: what it takes more than in C is one crossing of a callback
+
+run is a call and the callbacks of its replicas: on two they run at once, but for Python, whose lock
+lets them run one after the other only.
+"""
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+
+# Measure: the benchmark of the Go package.
+MEASURES = {
+    "getter": "Getter",
+    "all_reduce_1_KiB": "AllReduceOfOneKiB",
+    "all_reduce_1_MiB": "AllReduceOfOneMiB",
+    "run_1_replica": "RunOnOneReplica",
+    "run_2_replicas": "RunOnTwoReplicas",
+    "merge_call": "MergeCall",
+    "element": "Element",
+    "batch_of_128": "BatchOf128",
+    "map_of_a_row": "MapOfARow",
+}
+HERE = os.path.dirname(os.path.abspath(__file__))
+BINDINGS = os.path.join(HERE, "..", "..", "bindings")
+
+
+class Failed(Exception):
+    pass
+
+
+def run(command, environment=None):
+    result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                            timeout=300, check=False, env={**os.environ, **(environment or {})})
+    if result.returncode != 0:
+        raise Failed(f"{' '.join(command)} ended with status {result.returncode}:\n"
+                     f"{result.stdout}{result.stderr}")
+    return result.stdout
+
+
+class Program:
+    """A program that prints one sample per line."""
+
+    def __init__(self, command, environment=None):
+        self.command = command
+        self.environment = environment
+
+    def samples(self, measure, options):
+        output = run([*self.command, measure, str(options.seconds), str(options.samples)],
+                     self.environment)
+        return [float(line) for line in output.split()]
+
+
+class GoTest:
+    """The compiled tests of the Go package, with their benchmarks."""
+
+    def __init__(self, test):
+        self.test = test
+
+    def samples(self, measure, options):
+        name = MEASURES[measure]
+        output = run([self.test, "-test.run", "^$", "-test.bench", f"^Benchmark{name}$",
+                      "-test.benchtime", f"{options.seconds}s",
+                      "-test.count", str(options.samples)])
+        found = []
+        for line in output.splitlines():
+            words = line.split()
+            if words and words[0].startswith(f"Benchmark{name}") and "ns/op" in words:
+                found.append(float(words[words.index("ns/op") - 1]) / 1000)
+        if not found:
+            raise Failed(f"{self.test} has no benchmark {name}:\n{output}")
+        return found
+
+
+def programs(options, folder):
+    """{language: what measures it}; what has to be compiled goes to the folder."""
+    chosen = {"C": Program([options.c])}
+    if options.python:
+        chosen["Python"] = Program([sys.executable, "-B", f"{BINDINGS}/python/benchmarks/overhead.py"],
+                                   {"PYTHONPATH": options.python})
+    if options.java:
+        run(["javac", "-cp", options.java, "-d", folder, f"{BINDINGS}/java/benchmarks/Overhead.java"])
+        chosen["Java"] = Program(["java", f"-Dorg.tutti.library.path={options.java_library}", "-cp",
+                                  f"{options.java}:{folder}", "Overhead"])
+    if options.go:
+        chosen["Go"] = GoTest(options.go)
+    return chosen
+
+
+class Table:
+    """What was measured: {(measure, language): a list of samples per turn}."""
+
+    def __init__(self):
+        self.turns = {}
+
+    def add(self, measure, language, samples):
+        self.turns.setdefault((measure, language), []).append(samples)
+
+    def value(self, measure, language, least):
+        turns = self.turns[(measure, language)]
+        if least:
+            return min(min(samples) for samples in turns)
+        return statistics.median(statistics.median(samples) for samples in turns)
+
+    def difference(self, measure, language, least):
+        if least:
+            return self.value(measure, language, True) - self.value(measure, "C", True)
+        pairs = zip(self.turns[(measure, language)], self.turns[(measure, "C")])
+        return statistics.median(statistics.median(samples) - statistics.median(in_c)
+                                 for samples, in_c in pairs)
+
+    def print(self, measures, languages, least):
+        print("| us per call | " + " | ".join(languages) + " |")
+        print("|---" + "|---:" * len(languages) + "|")
+        for measure in measures:
+            cells = []
+            for language in languages:
+                cell = f"{self.value(measure, language, least):.2f}"
+                if language != "C":
+                    cell += f" ({self.difference(measure, language, least):+.2f})"
+                cells.append(cell)
+            print(f"| {measure} | " + " | ".join(cells) + " |")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--c", required=True, help="the program")
+    parser.add_argument("--python", help="the folder that holds the package")
+    parser.add_argument("--java", help="tutti.jar")
+    parser.add_argument("--java-library", help="the folder of libtutti_java.so")
+    parser.add_argument("--go", help="the compiled tests of the Go package")
+    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=0.1, help="per sample")
+    parser.add_argument("--samples", type=int, default=3, help="per turn")
+    parser.add_argument("--only", default="", help="the measures that begin with one of these")
+    parser.add_argument("--least", action="store_true", help="the fastest sample, not the median")
+    parser.add_argument("--quick", action="store_true", help="a moment each: does it run at all?")
+    options = parser.parse_args()
+    if options.quick:
+        options.turns, options.seconds, options.samples = 1, 0.001, 1
+
+    only = tuple(options.only.split(","))
+    measures = [measure for measure in MEASURES if measure.startswith(only)]
+    table = Table()
+    print(f"{len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f} at the start")
+    with tempfile.TemporaryDirectory() as folder:
+        chosen = programs(options, folder)
+        for measure in measures:
+            for _ in range(options.turns):
+                for language, program in chosen.items():
+                    table.add(measure, language, program.samples(measure, options))
+    table.print(measures, list(chosen), options.least)
+    print(f"load {os.getloadavg()[0]:.1f} at the end")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Failed as failed:
+        sys.exit(str(failed))
