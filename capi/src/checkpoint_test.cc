@@ -1,8 +1,10 @@
 // Checkpoints through the C interface.
 #include <stdlib.h>
 
+#include <cctype>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -97,6 +99,31 @@ TEST_F(CheckpointTest, AVariableATensorAndAPositionComeBack) {
   ASSERT_OK(tutti_value_to_string(batch, &first_text));
   ASSERT_OK(tutti_value_to_string(second, &second_text));
   EXPECT_EQ(Text(first_text), Text(second_text));
+}
+
+TEST_F(CheckpointTest, ObjectsAreSavedInTheOrderOfTheirNamesInWhateverOrderTheyWereAdded) {
+  Strategy strategy = MirroredOver(2);
+  std::vector<std::string> lists;
+  for (const std::vector<const char *> &order :
+       {std::vector<const char *>{"b", "\u00e9", "a/0", "a-1"},
+        std::vector<const char *>{"a-1", "b", "a/0", "\u00e9"}}) {
+    Checkpoint checkpoint;
+    ASSERT_OK(tutti_checkpoint_create(strategy, &checkpoint));
+    std::vector<Variable> variables(order.size());
+    for (size_t i = 0; i < order.size(); ++i) {
+      variables[i] = VariableOf(strategy, static_cast<int64_t>(i));
+      ASSERT_OK(tutti_checkpoint_add_variable(checkpoint, order[i], variables[i]));
+    }
+    const std::string prefix = Path("ckpt-" + std::to_string(lists.size()));
+    ASSERT_OK(tutti_checkpoint_save(checkpoint, prefix.c_str(), 1, nullptr));
+    std::ifstream file(prefix + ".json");
+    const std::string manifest((std::istreambuf_iterator<char>(file)), {});
+    lists.push_back(manifest.substr(manifest.find("\"names\"")));
+    lists.back().resize(lists.back().find(']'));
+    std::erase_if(lists.back(), [](char c) { return std::isspace(static_cast<unsigned char>(c)); });
+  }
+  EXPECT_EQ(lists[0], "\"names\":[\"a-1\",\"a/0\",\"b\",\"\u00e9\"");
+  EXPECT_EQ(lists[1], lists[0]);
 }
 
 TEST_F(CheckpointTest, AManagerKeepsTheLastFewAndFindsTheLatest) {

@@ -108,14 +108,15 @@ Status Checkpoint::Add(std::string_view name, Saveable* object, Ref<const RefCou
                        Part part) {
   if (name.empty()) return InvalidArgument("checkpoint: the name of an object is empty");
   std::lock_guard lock(mutex_);
-  for (const Entry& entry : entries_) {
-    if (entry.name == name) {
-      return AlreadyExists("checkpoint: there is an object {} already; name objects differently",
-                           Quote(name))
-          .With("name", name);
-    }
+  const auto at = std::lower_bound(
+      entries_.begin(), entries_.end(), name,
+      [](const Entry& entry, std::string_view added) { return entry.name < added; });
+  if (at != entries_.end() && at->name == name) {
+    return AlreadyExists("checkpoint: there is an object {} already; name objects differently",
+                         Quote(name))
+        .With("name", name);
   }
-  entries_.push_back({std::string(name), object, std::move(keeper), part});
+  entries_.insert(at, {std::string(name), object, std::move(keeper), part});
   return OkStatus();
 }
 

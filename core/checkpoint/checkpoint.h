@@ -11,7 +11,9 @@
 // manifest, which it does when all have reported that their files are on the disk.
 //
 // With a team every worker makes the same calls in the same order, with the same objects: saving an
-// object may involve the other workers. A failure of one worker fails the call on all.
+// object may involve the other workers. So objects are saved and restored in the order of their
+// names, byte by byte, in whatever order they were added: a program's containers have orders of their
+// own, and other languages other ones. A failure of one worker fails the call on all.
 //
 // Restore leaves everything as it was when it fails: all is read and found to fit, on all workers,
 // before the first object changes, and an object that then refuses makes all take back what they
@@ -115,7 +117,7 @@ class Checkpoint final : public RefCounted {
   const Ref<Environment> environment_;
   const CheckpointTeam team_;
   std::mutex mutex_;  // guards all below
-  std::vector<Entry> entries_;
+  std::vector<Entry> entries_;  // sorted by name
   bool busy_ = false;
 };
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <string>
 #include <utility>
@@ -324,6 +325,46 @@ TEST_F(CheckpointCoreTest, WorkersShareVariablesAndKeepPositionsToThemselves) {
       EXPECT_EQ(position.state, refuses ? "mine" : "position 0");
     });
   }
+}
+
+TEST_F(CheckpointCoreTest, WorkersThatAddObjectsInOtherOrdersSaveAndRestoreThemTogether) {
+  // In the order of their bytes, in which U+FFFD comes before U+1F600: in UTF-16 it does not.
+  const Names names = {"B", "a", "a-b", "a/0", "\u00e9", "\uFFFD", "\U0001F600"};
+  constexpr int64_t kWorkers = 3;
+  ThreadTeam team(kWorkers);
+  std::vector<Names> saved(kWorkers);
+  std::vector<Names> restored(kWorkers);
+  team.Run([&](int64_t worker) {
+    const auto w = static_cast<size_t>(worker);
+    Names order = names;
+    if (worker == 0) std::reverse(order.begin(), order.end());
+    if (worker == 1) std::rotate(order.begin(), order.begin() + 3, order.end());
+    const Ref<Checkpoint> checkpoint = Of({}, team.Of(worker));
+    for (const std::string& name : order) {
+      const Ref<OpaqueState> object = MakeRef<OpaqueState>(
+          [&saved, w, name](const CallOptions&) -> Result<std::string> {
+            saved[w].push_back(name);
+            return "the state of " + name;
+          },
+          [&restored, w, name](std::string_view state, const CallOptions&) -> Status {
+            if (state != "the state of " + name) return Internal("got {}", state);
+            restored[w].push_back(name);
+            return OkStatus();
+          });
+      // Every other one is shared, as far as the checkpoint knows.
+      const bool shared = (std::find(names.begin(), names.end(), name) - names.begin()) % 2 == 0;
+      ASSERT_TRUE(checkpoint
+                      ->Add(name, object.get(), object,
+                            shared ? Checkpoint::Part::kShared : Checkpoint::Part::kPerWorker)
+                      .ok());
+    }
+    const Status save = Save(checkpoint);
+    ASSERT_TRUE(save.ok()) << save.ToString();
+    EXPECT_EQ(saved[w], names) << worker;
+    const Status restore = Restore(checkpoint);
+    ASSERT_TRUE(restore.ok()) << restore.ToString();
+    EXPECT_EQ(restored[w], names) << worker;
+  });
 }
 
 TEST_F(CheckpointCoreTest, AFailureOfOneWorkerFailsTheSaveOnAllAndNothingExists) {

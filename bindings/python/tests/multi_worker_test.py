@@ -303,6 +303,38 @@ class DatasetTest(unittest.TestCase):
                     self.assertIn(word, lines[0][0][0])
 
 
+class CheckpointTest(unittest.TestCase):
+    def test_workers_that_name_objects_in_other_orders_save_and_restore_together(self):
+        with tempfile.TemporaryDirectory() as folder:
+            lines = run("""
+        strategy = distribute.MultiWorkerMirroredStrategy()
+        with strategy.scope():
+            made = {name: tutti.Variable(np.int64(i), aggregation="sum")
+                    for i, name in enumerate(("b", "a", "\uffff", "\U0001f600"))}
+            counts = {name: tutti.Variable(np.float64(0), synchronization="on_read",
+                                           aggregation="sum") for name in ("x", "y")}
+        # What is saved of these takes both workers, so that the order counts.
+        strategy.run(lambda: [count.assign_add(context().replica_id_in_sync_group + 1.0)
+                              for count in counts.values()])
+        rows = iter(strategy.distribute_dataset(Dataset.range(8).batch(2)))
+        next(rows)
+        objects = {**made, "counts": counts, "rows": rows}
+        if me == 1:
+            objects = {name: objects[name] for name in reversed(list(objects))}
+            objects["counts"] = {name: counts[name] for name in reversed(list(counts))}
+        checkpoint = tutti.train.Checkpoint(objects, strategy=strategy)
+        path = checkpoint.save(os.path.join(os.environ["FOLDER"], "ckpt"))
+        expected = plain(strategy.local_results(next(rows)))
+        for variable in made.values():
+            variable.assign(100)
+        checkpoint.restore(path).assert_consumed()
+        say([int(variable.numpy()) for variable in made.values()],
+            [int(count.numpy()) for count in counts.values()],
+            expected == plain(strategy.local_results(next(rows))))
+        """, FOLDER=folder)
+        self.assertEqual(lines, [[[[0, 1, 2, 3], [3, 3], True]]] * 2)
+
+
 class FailureTest(unittest.TestCase):
     def test_a_task_that_is_not_in_the_cluster_is_a_value_error(self):
         with Job("""

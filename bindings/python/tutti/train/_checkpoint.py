@@ -74,7 +74,9 @@ class Checkpoint:
     The files are safetensors, which other programs read; a manifest beside them, written last,
     makes the checkpoint exist. Under a strategy over several workers every worker makes the same
     calls with the same objects and a directory that all of them see; variables are saved once,
-    iterators by each worker for itself. A restore that raises has changed nothing, on any worker.
+    iterators by each worker for itself. The order in which objects are given does not matter: they
+    are saved and restored in that of their names as UTF-8 bytes, in every language. A restore that
+    raises has changed nothing, on any worker.
     Threads: one at a time, in cross-replica context.
     """
 
