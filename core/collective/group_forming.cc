@@ -31,7 +31,7 @@ namespace {
 
 constexpr uint8_t kWentWell = 0;
 constexpr uint8_t kFailed = 1;
-constexpr size_t kMaxReasonBytes = 200;
+constexpr size_t kMaxReasonBytes = 500;
 // What a peer has announced takes no longer, or the peer is in trouble of its own.
 constexpr int64_t kStepLimitNs = 30 * kSecondNs;
 constexpr const char* kTransportNames[] = {"auto", "shared_memory", "tcp"};
