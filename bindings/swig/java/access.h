@@ -97,6 +97,18 @@ inline jbyteArray bytes_take(JNIEnv *env, int64_t bytes) {
   return array;
 }
 
+// ---- devices
+
+// A number that a device spec names: 0 the replica, 1 the task, 2 the device's index; -1: none.
+inline int64_t device_spec_number(const tutti_device_spec *spec, int32_t part) {
+  tutti_device_fields fields = TUTTI_DEVICE_FIELDS_INIT;
+  tutti_status_release(tutti_device_spec_get_fields(spec, &fields));
+  const tutti_optional_int64 number = part == 0   ? fields.replica
+                                      : part == 1 ? fields.task
+                                                  : fields.device_index;
+  return number.present ? number.value : -1;
+}
+
 // ---- tensors
 
 inline void *AddressOf(JNIEnv *env, jobject buffer) { return env->GetDirectBufferAddress(buffer); }
@@ -211,6 +223,31 @@ inline tutti_status *tensor_from_strings(JNIEnv *env, tutti_runtime *runtime, si
 // Element `index` in row-major order of a contiguous tensor of byte strings.
 inline tutti_string_view tensor_string(const tutti_tensor *tensor, int64_t index) {
   return static_cast<const tutti_string_view *>(tutti_tensor_get_data(tensor))[index];
+}
+// DLPack, by address: *out_count is that of a DLManagedTensorVersioned.
+inline tutti_status *tensor_to_dlpack(const tutti_tensor *tensor, bool copy, int64_t *out_count) {
+  tutti_dlpack_options options = TUTTI_DLPACK_OPTIONS_INIT;
+  options.copy = copy ? TUTTI_TRUE : TUTTI_FALSE;
+  DLManagedTensorVersioned *managed = nullptr;
+  tutti_status *status = tutti_tensor_to_dlpack(tensor, &options, &managed);
+  *out_count = reinterpret_cast<intptr_t>(managed);
+  return status;
+}
+inline tutti_status *tensor_from_dlpack(tutti_runtime *runtime, int64_t address,
+                                        tutti_tensor **out_tensor) {
+  return tutti_tensor_from_dlpack(
+      runtime, reinterpret_cast<DLManagedTensorVersioned *>(static_cast<intptr_t>(address)),
+      out_tensor);
+}
+// How a DLManagedTensorVersioned begins, which is all that freeing one takes.
+struct DlpackHead {
+  uint32_t major, minor;
+  void *manager_ctx;
+  void (*deleter)(DlpackHead *self);
+};
+inline void dlpack_delete(int64_t address) {
+  auto *managed = reinterpret_cast<DlpackHead *>(static_cast<intptr_t>(address));
+  if (managed != nullptr && managed->deleter != nullptr) managed->deleter(managed);
 }
 inline const char *dtype_name(int32_t dtype) { return tutti_dtype_get_name(dtype); }
 inline tutti_status *tensor_copy_into(const tutti_tensor *source, tutti_tensor *destination) {
@@ -367,31 +404,107 @@ inline tutti_status *spec_of_optional(const tutti_spec *inner, tutti_spec **out_
 inline tutti_status *spec_of_dataset(const tutti_spec *inner, tutti_spec **out_spec) {
   return tutti_spec_create_dataset(inner, out_spec);
 }
-inline tutti_status *spec_of_structure(const tutti_treespec *treespec, size_t count,
-                                       const tutti_spec *const *leaves, tutti_spec **out_spec) {
-  return tutti_spec_create_from_leaves(treespec, count, leaves, out_spec);
-}
-inline tutti_status *treespec_leaf(tutti_treespec **out_treespec) {
-  return tutti_treespec_create_leaf(out_treespec);
-}
-inline tutti_status *treespec_sequence(int32_t kind, size_t count,
-                                       const tutti_treespec *const *children,
-                                       tutti_treespec **out_treespec) {
-  return tutti_treespec_create_sequence(kind, count, children, out_treespec);
-}
-inline tutti_status *treespec_dict(size_t value_count, const char *const *keys, size_t count,
-                                   const tutti_treespec *const *children,
-                                   tutti_treespec **out_treespec) {
-  if (value_count != count) {
-    return tutti_status_create(TUTTI_INVALID_ARGUMENT, "as many keys as children, please");
+// Leaf `leaf` as a spec of its own.
+inline tutti_status *LeafOf(const tutti_spec *spec, size_t leaf, tutti_spec **out_spec) {
+  const tutti_spec *inner = tutti_spec_get_leaf_inner(spec, leaf);
+  switch (tutti_spec_get_leaf_kind(spec, leaf)) {
+    case TUTTI_LEAF_DATASET:
+      return tutti_spec_create_dataset(inner, out_spec);
+    case TUTTI_LEAF_OPTIONAL:
+      return tutti_spec_create_optional(inner, out_spec);
+    case TUTTI_LEAF_NONE:
+      return tutti_spec_create_none(out_spec);
+    default:
+      return tutti_spec_create_tensor(tutti_spec_get_leaf_dtype(spec, leaf),
+                                      tutti_spec_get_leaf_rank(spec, leaf),
+                                      tutti_spec_get_leaf_dims(spec, leaf), out_spec);
   }
-  return tutti_treespec_create_dict(count, keys, children, out_treespec);
 }
-inline tutti_status *spec_treespec(const tutti_spec *spec, tutti_treespec **out_treespec) {
+
+// What a structure of specs is put together from, released at the end.
+struct SpecParts {
+  std::vector<tutti_spec *> leaves;
+
+  SpecParts() = default;
+  ~SpecParts() {
+    for (const tutti_spec *leaf : leaves) tutti_spec_release(leaf);
+  }
+  SpecParts(const SpecParts &) = delete;
+  SpecParts &operator=(const SpecParts &) = delete;
+
+  // The leaves begin .. end - 1.
+  tutti_status *Add(const tutti_spec *spec, size_t begin, size_t end) {
+    for (size_t leaf = begin; leaf < end; ++leaf) {
+      tutti_spec *made = nullptr;
+      if (tutti_status *status = LeafOf(spec, leaf, &made)) return status;
+      leaves.push_back(made);
+    }
+    return nullptr;
+  }
+  tutti_status *Under(const tutti_treespec *treespec, tutti_spec **out_spec) const {
+    return tutti_spec_create_from_leaves(treespec, leaves.size(), leaves.data(), out_spec);
+  }
+};
+
+// A tuple or list; with keys a dict, and a named tuple when there is a type name too. The parts stand
+// in the order of the keys, which for a dict is that of their bytes.
+inline tutti_status *spec_of_parts(int32_t kind, const char *type_name, size_t value_count,
+                                   const char *const *keys, size_t count,
+                                   const tutti_spec *const *parts, tutti_spec **out_spec) {
+  SpecParts all;
+  std::vector<const tutti_treespec *> children;
+  for (size_t i = 0; i < count; ++i) {
+    children.push_back(tutti_spec_get_treespec(parts[i]));
+    if (auto *status = all.Add(parts[i], 0, tutti_spec_get_leaf_count(parts[i]))) return status;
+  }
+  tutti_treespec *treespec = nullptr;
+  tutti_status *status = nullptr;
+  if (kind == TUTTI_NODE_DICT && value_count == count) {
+    status = tutti_treespec_create_dict(count, keys, children.data(), &treespec);
+  } else if (kind == TUTTI_NODE_NAMED_TUPLE && value_count == count) {
+    status = tutti_treespec_create_named_tuple(type_name, count, keys, children.data(), &treespec);
+  } else {
+    status = tutti_treespec_create_sequence(kind, count, children.data(), &treespec);
+  }
+  if (status != nullptr) return status;
+  status = all.Under(treespec, out_spec);
+  tutti_treespec_release(treespec);
+  return status;
+}
+
+inline int32_t spec_kind(const tutti_spec *spec) {
+  return tutti_treespec_get_kind(tutti_spec_get_treespec(spec));
+}
+inline int64_t spec_child_count(const tutti_spec *spec) {
+  return static_cast<int64_t>(tutti_treespec_get_child_count(tutti_spec_get_treespec(spec)));
+}
+inline const char *spec_key(const tutti_spec *spec, int64_t index) {
+  return tutti_treespec_get_key(tutti_spec_get_treespec(spec), static_cast<size_t>(index));
+}
+// Part `index` of a structure.
+inline tutti_status *spec_child(const tutti_spec *spec, int64_t index, tutti_spec **out_spec) {
   const tutti_treespec *treespec = tutti_spec_get_treespec(spec);
-  tutti_treespec_retain(treespec);
-  *out_treespec = const_cast<tutti_treespec *>(treespec);
+  size_t begin = 0;
+  for (int64_t i = 0; i < index; ++i) {
+    begin += tutti_treespec_get_leaf_count(
+        tutti_treespec_get_child(treespec, static_cast<size_t>(i)));
+  }
+  const tutti_treespec *child = tutti_treespec_get_child(treespec, static_cast<size_t>(index));
+  SpecParts all;
+  if (auto *status = all.Add(spec, begin, begin + tutti_treespec_get_leaf_count(child))) {
+    return status;
+  }
+  return all.Under(child, out_spec);
+}
+// What an optional or a dataset holds.
+inline tutti_status *spec_inner(const tutti_spec *spec, tutti_spec **out_spec) {
+  const tutti_spec *inner = tutti_spec_get_leaf_inner(spec, 0);
+  tutti_spec_retain(inner);
+  *out_spec = const_cast<tutti_spec *>(inner);
   return nullptr;
+}
+inline int32_t spec_leaf_kind(const tutti_spec *spec, int64_t leaf) {
+  return tutti_spec_get_leaf_kind(spec, static_cast<size_t>(leaf));
 }
 inline tutti_status *spec_text(const tutti_spec *spec, tutti_bytes **out_text) {
   return tutti_spec_to_string(spec, out_text);
@@ -418,14 +531,14 @@ struct Feature {
   std::vector<int64_t> dims;
 };
 inline int64_t feature_create(const char *key, int32_t dtype, size_t rank, const int64_t *dims,
-                              const tutti_tensor *tensor) {
+                              const tutti_tensor *default_value) {
   auto *feature = new Feature{TUTTI_FEATURE_INIT, key, std::vector<int64_t>(dims, dims + rank)};
   feature->fields.key = feature->key.c_str();
   feature->fields.dtype = dtype;
   feature->fields.rank = rank;
   feature->fields.dims = feature->dims.data();
-  feature->fields.default_value = tensor;
-  tutti_tensor_retain(tensor);
+  feature->fields.default_value = default_value;
+  tutti_tensor_retain(default_value);
   return reinterpret_cast<intptr_t>(feature);
 }
 inline void feature_delete(int64_t feature) {

@@ -39,12 +39,18 @@ struct NAME;
 %typemap(jstype) NAME * "NativeObject"
 %typemap(javain) NAME * "$javainput"
 %typemap(in) NAME * (tutti_java::Pin pin) {
-  if (!pin.Set(jenv, $input)) return $null;
+  if (!tutti_java::Given(jenv, $input, #NAME) || !pin.Set(jenv, $input)) return $null;
   $1 = static_cast<NAME *>(pin.get());
 }
 %typemap(freearg) NAME * ""
 %typemap(in, numinputs=0) NAME ** (NAME *handle = nullptr) "$1 = &handle;"
 %typemap(argout) NAME ** { $result = tutti_java::Boxed<NAME, &NAME##_release>(jenv, *$1); }
+%enddef
+%define TUTTI_NULLABLE_HANDLE(NAME, PARAMETER)
+%typemap(in) NAME *PARAMETER (tutti_java::Pin pin) {
+  if (!pin.Set(jenv, $input)) return $null;
+  $1 = static_cast<NAME *>(pin.get());
+}
 %enddef
 %define TUTTI_HANDLES(NAME, ARRAY)
 %typemap(jni) (size_t count, const NAME *const *ARRAY) "jobjectArray"
@@ -52,17 +58,25 @@ struct NAME;
 %typemap(jstype) (size_t count, const NAME *const *ARRAY) "NativeObject[]"
 %typemap(javain) (size_t count, const NAME *const *ARRAY) "$javainput"
 %typemap(in) (size_t count, const NAME *const *ARRAY) (tutti_java::Pins<NAME> pins) {
-  if (!pins.Set(jenv, $input)) return $null;
+  if (!tutti_java::Given(jenv, $input, "an array of objects") || !pins.Set(jenv, $input)) {
+    return $null;
+  }
   $1 = pins.size();
   $2 = pins.data();
 }
 %typemap(freearg) (size_t count, const NAME *const *ARRAY) ""
+%typemap(argout) (size_t count, const NAME *const *ARRAY) ""
 %enddef
 TUTTI_HANDLES(tutti_value, values)
-TUTTI_HANDLES(tutti_spec, leaves)
-TUTTI_HANDLES(tutti_treespec, children)
+TUTTI_HANDLES(tutti_spec, parts)
 TUTTI_HANDLE(tutti_spec)
-TUTTI_HANDLE(tutti_treespec)
+/* Null means something here; elsewhere it is a NullPointerException. */
+TUTTI_NULLABLE_HANDLE(tutti_runtime, given_runtime)
+TUTTI_NULLABLE_HANDLE(tutti_cluster_resolver, resolver)
+TUTTI_NULLABLE_HANDLE(tutti_value, args)
+TUTTI_NULLABLE_HANDLE(tutti_value, held)
+TUTTI_NULLABLE_HANDLE(tutti_spec, signature)
+TUTTI_NULLABLE_HANDLE(tutti_tensor, default_value)
 
 /* Byte buffers come out by address, which Bridge.text and Bridge.bytes take over. */
 %typemap(in, numinputs=0) tutti_bytes ** (tutti_bytes *bytes = nullptr) "$1 = &bytes;"
@@ -208,6 +222,7 @@ TUTTI_HANDLE(tutti_treespec)
 %typemap(jstype) (size_t rank, const int64_t *dims) "long[]"
 %typemap(javain) (size_t rank, const int64_t *dims) "$javainput"
 %typemap(in) (size_t rank, const int64_t *dims) (tutti_java::Numbers dims) {
+  if (!tutti_java::Given(jenv, $input, "an array of sizes")) return $null;
   dims.Set(jenv, $input);
   $1 = dims.all.size();
   $2 = dims.all.data();
@@ -219,6 +234,7 @@ TUTTI_HANDLE(tutti_treespec)
 %typemap(jstype) (const void *bytes, size_t size) "byte[]"
 %typemap(javain) (const void *bytes, size_t size) "$javainput"
 %typemap(in) (const void *bytes, size_t size) (std::string bytes) {
+  if (!tutti_java::Given(jenv, $input, "an array of bytes")) return $null;
   bytes = tutti_java::BytesOf(jenv, $input);
   $1 = bytes.data();
   $2 = bytes.size();

@@ -98,6 +98,16 @@ inline tutti_status *TakeException(JNIEnv *env) {
   return status;
 }
 
+// False with a NullPointerException pending when a parameter is null that must not be.
+inline bool Given(JNIEnv *env, jobject object, const char *what) {
+  if (object != nullptr) return true;
+  jclass thrown = env->FindClass("java/lang/NullPointerException");
+  if (thrown == nullptr) return false;
+  env->ThrowNew(thrown, (std::string("null was given where ") + what + " is needed").c_str());
+  env->DeleteLocalRef(thrown);
+  return false;
+}
+
 // A `destroy` for global references.
 inline void DeleteGlobal(void *reference) {
   if (reference == nullptr) return;

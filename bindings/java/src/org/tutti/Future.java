@@ -1,6 +1,7 @@
 package org.tutti;
 
 import java.time.Duration;
+import java.util.Objects;
 import org.tutti.internal.Box;
 import org.tutti.internal.Bridge;
 import org.tutti.internal.Callback;
@@ -28,7 +29,10 @@ public final class Future extends NativeObject implements AutoCloseable {
 
   /** Fails it: get throws a TuttiException with this as its cause. */
   public void fail(Throwable failure) {
-    Native.future_complete(this, failure, null);
+    Objects.requireNonNull(failure, "an exception is needed, not null");
+    try (Value none = Value.of(null)) {
+      Native.future_complete(this, failure, none);
+    }
   }
 
   /** Waits for the result; a timeout (null: none) leaves the future as it is. */
@@ -40,12 +44,13 @@ public final class Future extends NativeObject implements AutoCloseable {
 
   /** Calls `action` once it is done, on a thread of the library; it may only look, not wait. */
   public void onReady(Runnable action) {
+    Objects.requireNonNull(action, "an action is needed, not null");
     Native.future_on_ready(this, new Callback() {
       @Override
       public long call(int kind, long context, long in) {
         try {
           action.run();
-        } catch (RuntimeException failed) {
+        } catch (Throwable failed) {
           final Thread thread = Thread.currentThread();
           thread.getUncaughtExceptionHandler().uncaughtException(thread, failed);
         }

@@ -1,10 +1,10 @@
 package org.tutti;
 
-import java.util.Arrays;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
-import java.util.ArrayList;
-import java.util.List;
 import org.tutti.internal.Box;
 import org.tutti.internal.Bridge;
 import org.tutti.internal.Native;
@@ -15,7 +15,19 @@ public final class Spec extends NativeObject implements AutoCloseable {
   /** A size or a rank that is not known. */
   public static final long UNKNOWN = -1;
 
-  private static final int TUPLE = 2;
+  /** What a spec describes. */
+  public enum Kind {
+    TENSOR, DATASET, OPTIONAL, NONE, TUPLE, LIST, DICT, RECORD
+  }
+
+  private static final int NODE_LEAF = 1;
+  private static final int NODE_TUPLE = 2;
+  private static final int NODE_LIST = 3;
+  private static final int NODE_DICT = 4;
+  private static final int NODE_RECORD = 5;
+  private static final int LEAF_DATASET = 5;
+  private static final int LEAF_OPTIONAL = 6;
+  private static final int LEAF_NONE = 7;
 
   /** For the package itself. */
   public Spec(Box box) {
@@ -42,44 +54,103 @@ public final class Spec extends NativeObject implements AutoCloseable {
     return new Spec(Box.at(Native.spec_of_dataset(element)));
   }
 
-  /** A dict of specs of one leaf each. */
+  /** None, which is what null becomes. */
+  public static Spec none() {
+    return new Spec(Box.at(Native.spec_of_none()));
+  }
+
+  /** A dict of specs, themselves of any structure. */
   public static Spec dict(Map<String, Spec> parts) {
-    final Map<String, Spec> sorted =
-        new TreeMap<>((left, right) -> Arrays.compareUnsigned(Bridge.utf8(left), Bridge.utf8(right)));
+    final Map<String, Spec> sorted = new TreeMap<>(Bridge.BY_BYTES); // as a dict orders its keys
     sorted.putAll(parts);
-    final NativeObject[] children = leaves(sorted.size());
-    return structure(new Tree(Box.at(
-        Native.treespec_dict(sorted.keySet().toArray(new String[0]), children))),
-        sorted.values().toArray(new Spec[0]));
+    return structure(NODE_DICT, null, sorted.keySet(), sorted.values());
   }
 
-  /** A tuple of specs of one leaf each. */
+  /** A tuple of specs, themselves of any structure. */
   public static Spec tuple(Spec... parts) {
-    return structure(
-        new Tree(Box.at(Native.treespec_sequence(TUPLE, leaves(parts.length)))), parts);
+    return structure(NODE_TUPLE, null, List.of(), List.of(parts));
   }
 
-  private static final class Tree extends NativeObject {
-    Tree(Box box) {
-      super(box);
-    }
+  /** A list of specs, themselves of any structure. */
+  public static Spec list(List<Spec> parts) {
+    return structure(NODE_LIST, null, List.of(), parts);
   }
 
-  private static NativeObject[] leaves(int count) {
-    final NativeObject[] leaves = new NativeObject[count];
-    for (int i = 0; i < count; ++i) {
-      leaves[i] = new Tree(Box.at(Native.treespec_leaf()));
-    }
-    return leaves;
+  /** A record, whose fields are of some specs in the order of the map. */
+  public static Spec record(String typeName, Map<String, Spec> fields) {
+    return structure(NODE_RECORD, typeName, fields.keySet(), fields.values());
   }
 
-  private static Spec structure(Tree tree, Spec[] leaves) {
-    for (final Spec leaf : leaves) {
-      if (leaf.leafCount() != 1) {
-        throw TuttiException.of(Code.INVALID_ARGUMENT, "a part of a structure is one leaf");
-      }
+  private static Spec structure(
+      int kind, String typeName, Collection<String> keys, Collection<Spec> parts) {
+    return new Spec(Box.at(Native.spec_of_parts(
+        kind, typeName, keys.toArray(new String[0]), parts.toArray(new NativeObject[0]))));
+  }
+
+  // ---- what it is
+
+  /** What it describes. */
+  public Kind kind() {
+    return switch (Native.spec_kind(this)) {
+      case NODE_TUPLE -> Kind.TUPLE;
+      case NODE_LIST -> Kind.LIST;
+      case NODE_DICT -> Kind.DICT;
+      case NODE_RECORD -> Kind.RECORD;
+      default -> switch (Native.spec_leaf_kind(this, 0)) {
+        case LEAF_DATASET -> Kind.DATASET;
+        case LEAF_OPTIONAL -> Kind.OPTIONAL;
+        case LEAF_NONE -> Kind.NONE;
+        default -> Kind.TENSOR;
+      };
+    };
+  }
+
+  /** The parts of a structure; 0 for a leaf. */
+  public int size() {
+    return Native.spec_kind(this) == NODE_LEAF ? 0 : (int) Native.spec_child_count(this);
+  }
+
+  /** The keys of a dict or the fields of a record, in order. */
+  public List<String> keys() {
+    final Kind kind = kind();
+    if (kind != Kind.DICT && kind != Kind.RECORD) {
+      throw TuttiException.of(Code.INVALID_ARGUMENT,
+          "only a dict or a record has keys; this spec is of kind " + kind + ": " + this);
     }
-    return new Spec(Box.at(Native.spec_of_structure(tree, leaves)));
+    final List<String> keys = new ArrayList<>();
+    for (int i = 0; i < size(); ++i) {
+      keys.add(Native.spec_key(this, i));
+    }
+    return keys;
+  }
+
+  /** Part `index` of a structure. */
+  public Spec get(int index) {
+    if (index < 0 || index >= size()) {
+      throw TuttiException.of(
+          Code.OUT_OF_RANGE, "part " + index + " of a spec of " + size() + " parts: " + this);
+    }
+    return new Spec(Box.at(Native.spec_child(this, index)));
+  }
+
+  /** The part of a key or field; NOT_FOUND names the keys there are. */
+  public Spec get(String key) {
+    final List<String> keys = keys();
+    final int index = keys.indexOf(key);
+    if (index < 0) {
+      throw TuttiException.of(Code.NOT_FOUND, "no part '" + key + "'; there are " + keys);
+    }
+    return get(index);
+  }
+
+  /** What an optional holds, or what a dataset's elements are. */
+  public Spec inner() {
+    final Kind kind = kind();
+    if (kind != Kind.DATASET && kind != Kind.OPTIONAL) {
+      throw TuttiException.of(Code.INVALID_ARGUMENT,
+          "only an optional or a dataset holds something; this spec is of kind " + kind + ": " + this);
+    }
+    return new Spec(Box.at(Native.spec_inner(this)));
   }
 
   /** The leaves of the whole structure. */

@@ -10,8 +10,10 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Iterator;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.NoSuchElementException;
@@ -49,6 +51,68 @@ class DatasetTest {
       texts.add(element.stringValue());
     }
     return texts;
+  }
+
+  @Test
+  void theEndOfAnIteratorCanBeAskedOrThrown() {
+    try (DatasetIterator elements = Dataset.range(2).iterator()) {
+      assertEquals(0, elements.getNext().longValue());
+      assertTrue(elements.hasNext());
+      assertThrows(TuttiException.FailedPrecondition.class, elements::nextOptional);
+      assertEquals(1, elements.getNext(Duration.ofSeconds(60)).longValue());
+      final TuttiException end = assertThrows(TuttiException.class, elements::getNext);
+      assertEquals(Code.OUT_OF_RANGE, end.code());
+      assertFalse(elements.hasNext());
+      assertThrows(NoSuchElementException.class, elements::next);
+      assertNull(elements.poll(null));
+      assertTrue(elements.nextOptional().asOptional().isEmpty());
+    }
+  }
+
+  @Test
+  void specsNestToAnyDepth() {
+    final Spec leaf = Spec.tensor(DType.FLOAT32, Spec.UNKNOWN, 3);
+    final Spec nested = Spec.dict(Map.of(
+        "z", Spec.tuple(leaf, Spec.list(List.of(Spec.none(), Spec.optional(leaf)))),
+        "a", Spec.dict(Map.of("inner", Spec.dataset(Spec.tuple(leaf, leaf))))));
+    assertEquals(List.of("a", "z"), nested.keys());
+    assertEquals(Spec.Kind.DICT, nested.kind());
+    assertEquals(4, nested.leafCount());
+    assertEquals(Spec.tuple(leaf, leaf), nested.get("a").get("inner").inner());
+    assertEquals(leaf, nested.get("z").get(0));
+    assertEquals(Spec.Kind.LIST, nested.get(1).get(1).kind());
+    assertEquals(Spec.Kind.NONE, nested.get(1).get(1).get(0).kind());
+    assertEquals(leaf, nested.get(1).get(1).get(1).inner());
+    assertEquals(Spec.Kind.TENSOR, leaf.kind());
+    assertThrows(TuttiException.NotFound.class, () -> nested.get("b"));
+    assertThrows(TuttiException.OutOfRange.class, () -> nested.get(2));
+    assertThrows(TuttiException.InvalidArgument.class, leaf::keys);
+    assertThrows(TuttiException.InvalidArgument.class, leaf::inner);
+    final Map<String, Spec> fields = new LinkedHashMap<>();
+    fields.put("second", leaf);
+    fields.put("first", Spec.tuple());
+    assertEquals(List.of("second", "first"), Spec.record("Pair", fields).keys());
+    try (Value value = Value.ofData(
+             Map.of("a", new Object[] {1L, Map.of("b", new float[2])}, "c", 2.0))) {
+      assertEquals(value.spec(), Spec.dict(Map.of(
+          "a", Spec.tuple(Spec.tensor(DType.INT64),
+              Spec.dict(Map.of("b", Spec.tensor(DType.FLOAT32, 2)))),
+          "c", Spec.tensor(DType.FLOAT64))));
+    }
+  }
+
+  // Java's own order of strings puts the surrogates of the second name before the first.
+  @Test
+  void keysAreInTheOrderOfTheirBytes() {
+    final String before = "\uffee";
+    final String after = "\ud83d\ude00";
+    assertTrue(before.compareTo(after) > 0);
+    final Spec first = Spec.tensor(DType.INT64);
+    final Spec second = Spec.tensor(DType.FLOAT64);
+    final Spec dict = Spec.dict(Map.of(after, second, before, first));
+    assertEquals(List.of(before, after), dict.keys());
+    assertEquals(first, dict.get(before));
+    assertEquals(List.of(before, after), Value.of(Map.of(after, 1, before, 2)).keys());
   }
 
   @Test

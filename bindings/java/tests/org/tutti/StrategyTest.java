@@ -52,8 +52,33 @@ class StrategyTest {
         strategy.localResults(ids).stream().map(Value::longValue).toList());
     assertEquals(1, strategy.reduce(ReduceOp.SUM, ids).longValue());
     assertEquals(0, strategy.reduce(ReduceOp.MEAN, ids).longValue()); // of integers
-    assertNull(ReplicaContext.current());
     assertTrue(strategy.run((replica, none) -> null).isNone());
+  }
+
+  @Test
+  void outsideOfAllStrategiesIsOneReplicaOnItsOwn() {
+    final ReplicaContext alone = ReplicaContext.current();
+    assertEquals(0, alone.replicaId());
+    assertEquals(1, alone.replicaCount());
+    assertEquals(-1, alone.globalRows());
+    assertEquals(Strategy.defaultStrategy().toString(), alone.strategy().toString());
+    assertEquals(3, alone.allReduce(ReduceOp.SUM, 3).longValue());
+    assertArrayEquals(
+        new float[] {7}, alone.allGather(new float[] {7}, 0).asTensor().toFloatArray());
+    assertEquals(5, alone.mergeCall((owner, given) -> {
+      assertTrue(Strategy.inCrossReplicaContext());
+      assertNull(ReplicaContext.current());
+      return given.longValue() + 1;
+    }, 4).longValue());
+    final IOException thrown = new IOException("no");
+    assertSame(thrown, assertThrows(TuttiException.Unknown.class, () -> alone.mergeCall(
+        (owner, given) -> {
+          throw thrown;
+        }, null)).getCause());
+    try (Strategy.InScope scope = strategy.scope()) {
+      assertNull(ReplicaContext.current());
+    }
+    assertSame(alone, ReplicaContext.current());
   }
 
   @Test
@@ -220,6 +245,16 @@ class StrategyTest {
       assertThrows(TuttiException.FailedPrecondition.class, first::save);
       second.restore(state);
       assertEquals(expected, second.next().toString());
+    }
+  }
+
+  @Test
+  void theEndOfADistributedIteratorIsOutOfRange() {
+    try (DistributedDataset steps = strategy.distribute(Dataset.range(2).batch(2));
+         DistributedIterator iterator = steps.iterator()) {
+      assertEquals(2, iterator.getNext().size());
+      assertEquals(Code.OUT_OF_RANGE,
+          assertThrows(TuttiException.class, iterator::getNext).code());
     }
   }
 

@@ -55,6 +55,14 @@ class TensorTest {
   }
 
   @Test
+  void structuresMayBeEmpty() {
+    assertEquals(0, Value.tuple().size());
+    assertEquals(0, Value.of(List.of()).size());
+    assertEquals(0, Value.of(Map.of()).size());
+    assertEquals(0, Value.tuple().spec().leafCount());
+  }
+
+  @Test
   void wrappingADirectBufferCopiesNothing() {
     final FloatBuffer memory = direct(16).asFloatBuffer();
     try (Tensor tensor = Tensor.wrap(memory.slice(1, 3), 3)) {

@@ -1,96 +1,42 @@
 package org.tutti.distribute;
 
-import java.time.Duration;
-import java.util.Iterator;
-import java.util.NoSuchElementException;
-import org.tutti.Spec;
-import org.tutti.Value;
 import org.tutti.internal.Box;
-import org.tutti.internal.Bridge;
+import org.tutti.internal.ElementIterator;
 import org.tutti.internal.Native;
-import org.tutti.internal.NativeObject;
 
 /** One walk over a distributed dataset. Threads: one at a time. */
-public final class DistributedIterator extends NativeObject
-    implements Iterator<Value>, AutoCloseable {
-  private Value ahead; // what hasNext has fetched
-
+public final class DistributedIterator extends ElementIterator {
   DistributedIterator(Box box) {
     super(box);
   }
 
-  /** Whether there is another element; waits for it. */
   @Override
-  public boolean hasNext() {
-    if (ahead == null) {
-      ahead = fetch(null);
-    }
-    return ahead != null;
+  protected long fetchNative(long nanos) {
+    return Native.distributed_iterator_next(this, nanos);
   }
 
-  /** The next element; NoSuchElementException at the end. */
   @Override
-  public Value next() {
-    final Value element = poll(null);
-    if (element == null) {
-      throw new NoSuchElementException("the end of the dataset");
-    }
-    return element;
+  protected long fetchOptionalNative(long nanos) {
+    return Native.distributed_iterator_next_optional(this, nanos);
   }
 
-  /** The next element within `timeout` (nothing is lost by DEADLINE_EXCEEDED); null at the end. */
-  public Value poll(Duration timeout) {
-    final Value element = ahead != null ? ahead : fetch(timeout);
-    ahead = null;
-    return element;
-  }
-
-  private Value fetch(Duration timeout) {
-    final long box = Native.distributed_iterator_next(this, Bridge.nanos(timeout));
-    return box == 0 ? null : new Value(Box.at(box));
-  }
-
-  /** The next element as a distributed value of optionals, empty where a replica has no more. */
-  public Value nextOptional() {
-    return new Value(Box.at(Native.distributed_iterator_next_optional(this, Bridge.UNSET)));
-  }
-
-  /** What one replica sees. */
-  public Spec elementSpec() {
-    return new Spec(Box.at(Native.distributed_iterator_element_spec(this)));
-  }
-
-  /**
-   * The position. Elements that were given count; FAILED_PRECONDITION between a hasNext and its next,
-   * when one element is neither.
-   */
-  public byte[] save() {
-    checkNothingAhead();
-    return Bridge.bytes(Native.distributed_iterator_save(this, Bridge.UNSET));
-  }
-
-  /** Goes to a saved position of an iterator over an equal dataset. */
-  public void restore(byte[] state) {
-    Native.distributed_iterator_restore(this, state, Bridge.UNSET);
-    ahead = null;
-  }
-
-  private void checkNothingAhead() {
-    if (ahead != null) {
-      throw org.tutti.TuttiException.of(org.tutti.Code.FAILED_PRECONDITION,
-          "hasNext() has fetched an element that next() has not given yet: save after next()");
-    }
-  }
-
-  /** Stops and joins the iterator's threads. */
   @Override
-  public void close() {
-    if (!isClosed()) {
-      try {
-        Native.distributed_iterator_close(this, Bridge.UNSET);
-      } finally {
-        release();
-      }
-    }
+  protected long elementSpecNative() {
+    return Native.distributed_iterator_element_spec(this);
+  }
+
+  @Override
+  protected long saveNative(long nanos) {
+    return Native.distributed_iterator_save(this, nanos);
+  }
+
+  @Override
+  protected void restoreNative(byte[] state, long nanos) {
+    Native.distributed_iterator_restore(this, state, nanos);
+  }
+
+  @Override
+  protected void closeNative(long nanos) {
+    Native.distributed_iterator_close(this, nanos);
   }
 }

@@ -1,7 +1,12 @@
 package org.tutti.distribute;
 
+import java.util.Map;
+import java.util.Objects;
+import org.tutti.DeviceSpec;
+import org.tutti.TuttiException;
 import org.tutti.Value;
 import org.tutti.internal.Box;
+import org.tutti.internal.Bridge;
 import org.tutti.internal.Callback;
 import org.tutti.internal.Native;
 
@@ -27,20 +32,30 @@ final class Functions {
     }
   }
 
+  /** What run throws for an exception of a function, where no library is in between. */
+  static TuttiException failureOf(Exception failed) {
+    return TuttiException.of(Bridge.codeOf(failed), failed.toString(), Map.of(), failed);
+  }
+
   static final class Replica extends Callback {
     private final ReplicaFunction function;
+    private final DeviceSpec device = DeviceSpec.current();
 
     Replica(ReplicaFunction function) {
-      this.function = function;
+      this.function = Objects.requireNonNull(function, "a replica function is needed, not null");
     }
 
     @Override
     public long call(int kind, long context, long in) throws Throwable {
       final ReplicaContext replica = new ReplicaContext(context);
       final Object before = Scope.enter(replica);
+      final DeviceSpec.Scope devices = device == null ? null : DeviceSpec.scope(device);
       try (Value argument = argumentOf(in)) {
         return resultOf(function.run(replica, argument));
       } finally {
+        if (devices != null) {
+          devices.close();
+        }
         Scope.leave(before);
         replica.end();
       }

@@ -13,7 +13,9 @@ import org.tutti.internal.Native;
  * What a replica function reaches the other replicas through; ends when the function returns
  * (FAILED_PRECONDITION afterwards). Threads: the replica's own.
  */
-public final class ReplicaContext {
+public sealed class ReplicaContext permits DefaultReplicaContext {
+  private static final ReplicaContext DEFAULT = new DefaultReplicaContext();
+
   private final Thread thread = Thread.currentThread();
   private long context;
 
@@ -38,9 +40,17 @@ public final class ReplicaContext {
     return context;
   }
 
-  /** The context of the replica function that the thread is in; null outside of them. */
+  /**
+   * The context of the replica function that the thread is in; null in cross-replica context (a
+   * strategy's scope, a merge function). Outside of both it is that of the default strategy: one
+   * replica on its own, on any thread.
+   */
   public static ReplicaContext current() {
-    return Scope.current() instanceof ReplicaContext replica ? replica : null;
+    final Object scope = Scope.current();
+    if (scope == null) {
+      return DEFAULT;
+    }
+    return scope instanceof ReplicaContext replica ? replica : null;
   }
 
   /** The replica among all replicas in sync, 0 .. n-1. */

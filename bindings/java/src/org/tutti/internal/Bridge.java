@@ -9,6 +9,8 @@ import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.NoSuchFileException;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Comparator;
 import java.util.HashMap;
 import java.util.IdentityHashMap;
 import java.util.LinkedHashMap;
@@ -24,6 +26,10 @@ import org.tutti.TuttiException;
 public final class Bridge {
   /** No timeout given. */
   public static final long UNSET = 0;
+
+  /** The order of names everywhere: of their bytes in UTF-8, which that of Java's strings is not. */
+  public static final Comparator<String> BY_BYTES =
+      (left, right) -> Arrays.compareUnsigned(utf8(left), utf8(right));
 
   private static final Duration EXIT_TIMEOUT = Duration.ofSeconds(5);
 
@@ -141,7 +147,8 @@ public final class Bridge {
     return status;
   }
 
-  private static Code codeOf(Throwable exception) {
+  /** What kind of error an exception of a callback is. */
+  public static Code codeOf(Throwable exception) {
     if (exception instanceof TuttiException ours) {
       return ours.code();
     }

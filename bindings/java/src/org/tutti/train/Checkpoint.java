@@ -69,8 +69,8 @@ public final class Checkpoint extends NativeObject implements AutoCloseable {
   private void add(String name, Object object) {
     if (object instanceof Map<?, ?> map) {
       // In the order of names: that of Map.of is another one in every process, and the workers of a
-      // job must save the same objects in the same order.
-      final Map<String, Object> sorted = new TreeMap<>();
+      // job must save the same objects in the same order, whatever their language.
+      final Map<String, Object> sorted = new TreeMap<>(Bridge.BY_BYTES);
       map.forEach((key, part) -> sorted.put("" + key, part));
       sorted.forEach((key, part) -> add(name.isEmpty() ? key : name + "/" + key, part));
     } else if (object instanceof List<?> list) {
