@@ -1,0 +1,187 @@
+"""Writes the type stub of the native module, _native.pyi, from what SWIG reads.
+
+    make_stub.py <swig folder> <stub>
+
+The facade's functions say by types and names of their parameters how these cross, and python.i
+defines it for each kind. Here stands what that means for the caller, kind by kind; a kind that is
+unknown here ends the build, as a parameter without a typemap would end up as a raw pointer. What
+python.i leaves out of the Python signature (outputs, the ambient runtime and context) is left out
+here, and outputs become results.
+"""
+
+import pathlib
+import re
+import sys
+
+# The type of a parameter, by its C type and name, or by the type alone.
+PARAMETERS = {
+    "bool": "bool",
+    "int32_t": "int",
+    "int64_t": "SupportsIndex",
+    "size_t": "int",
+    "tutti_optional_int64": "Optional[SupportsIndex]",
+    "tutti_tristate": "Optional[object]",
+    "const char *": "Optional[str]",
+    "const tutti_call_options *call": "Optional[float]",
+    "const tutti_value *": "Any",
+    "const tutti_tensor *": "Any",
+    "tutti_tensor *mutable_tensor": "Any",
+    "const tutti_spec *": "Any",
+    "tutti_status *failure": "Optional[BaseException]",
+    "tutti_host_handle": "Callable[..., Any]",
+    "tutti_host_handle log_sink": "Any",
+    "tutti_runtime *given_runtime": "Optional[tutti_runtime]",
+    "const tutti_runtime *given_runtime": "Optional[tutti_runtime]",
+    "tutti_context *context": "Context",
+    "const tutti_context *context": "Context",
+}
+# Several parameters that are one in Python.
+GROUPS = [
+    ("size_t size, const char *name, tutti_communicator **out_communicators",
+     "ranks: Tuple[int, Optional[str]]", "List[tutti_communicator]"),
+    ("size_t count, const tutti_value *const *values", "values: Sequence[Any]", None),
+    ("size_t count, const char *const *texts", "texts: Sequence[str]", None),
+    ("size_t count, const char *const *keys, size_t value_count, const char *const *values",
+     "keys: Sequence[str], values: Sequence[str]", None),
+    ("size_t rank, const int64_t *dims", "dims: Sequence[SupportsIndex]", None),
+    ("const void *bytes, size_t size", "data: Any", None),
+    ("size_t count, const tutti_feature *const *features", "features: Any", None),
+]
+LEFT_OUT = {"tutti_runtime *runtime", "tutti_context *ambient"}
+OUTPUTS = {
+    "tutti_tensor **out_array": "Any",
+    "tutti_value **out_value": "Any",
+    "tutti_value **out_element": "Any",
+    "tutti_spec **out_spec": "Any",
+    "tutti_bytes **out_text": "str",
+    "tutti_bytes **out_bytes": "bytes",
+    "tutti_optional_int64 *out_number": "Optional[int]",
+    "int64_t *out_count": "int",
+}
+RESULTS = {
+    "void": "None",
+    "tutti_status *": "None",
+    "bool": "bool",
+    "int32_t": "int",
+    "int64_t": "int",
+    "uintptr_t": "int",
+    "const char *": "str",
+    "tutti_optional_int64": "Optional[int]",
+}
+# Where a text may be missing, which its type does not say: None comes instead.
+OPTIONAL_TEXTS = {
+    "checkpoint_manager_latest", "cluster_resolver_rpc_layer", "cluster_resolver_task_type",
+}
+# Where a handle may be None: TF_CONFIG's resolver.
+OPTIONAL_HANDLES = {"cluster_join": "resolver", "strategy_multi_worker_mirrored": "resolver"}
+# package.i: what only the Python package needs, whose results are PyObject *.
+PACKAGE = """
+def _install(parts: Dict[str, Any], /) -> None: ...
+def _end() -> None: ...
+def _strategy_address(strategy: tutti_strategy, /) -> int: ...
+def _variable_address(variable: tutti_variable, /) -> int: ...
+def _numpy_dtype(dtype: int, /) -> Any: ...
+def _dtype_number(dtype: Any, /) -> int: ...
+def _tensor_array(tensor: tutti_tensor, /) -> Any: ...
+def _tensor_dlpack(tensor: tutti_tensor, versioned: bool, copy: bool, /) -> Any: ...
+def _tensor_bits(tensor: tutti_tensor, /) -> Any: ...
+def _value_components(value: tutti_value, /) -> Tuple[Any, ...]: ...
+"""
+HEADER = '''"""The native module, as the package calls it. Generated from the facade; not a public interface."""
+
+from typing import Any, Callable, Dict, List, Optional, Sequence, SupportsIndex, Tuple, final
+'''
+
+FUNCTION = re.compile(r"^inline\s+([\w\s*]+?[\s*])(\w+)\(([^)]*)\)\s*\{", re.M)
+
+
+class UnknownKind(Exception):
+    pass
+
+
+def handles(interface):
+    return re.findall(r"^TUTTI_HANDLE\((\w+)\)", interface, re.M)
+
+
+def parameter(text, classes):
+    """The Python parameter of one in C: "name: type"."""
+    kind, name = re.fullmatch(r"(.*?)(\w+)", text).groups()
+    name = name + "_" if name in ("in", "from", "is") else name
+    python = PARAMETERS.get(text) or PARAMETERS.get(kind.strip())
+    handle = re.fullmatch(r"(?:const )?(\w+) \*", kind.strip() + (" *" if "*" not in kind else ""))
+    if python is None and "*" in kind and handle and handle.group(1) in classes:
+        python = handle.group(1)
+    if python is None:
+        raise UnknownKind(text)
+    return f"{name}: {python}"
+
+
+def result_of(result, name):
+    python = RESULTS.get(" ".join(result.split()))
+    if python is None:
+        raise UnknownKind(f"the result {result.strip()} of {name}")
+    return python
+
+
+def declaration(result, name, parameters, classes):
+    text = ", ".join(" ".join(part.split()) for part in parameters.split(",") if part.strip())
+    python = result_of(result, name)
+    fixed = []
+    for group, replacement, output in GROUPS:
+        if group in text:
+            text = text.replace(group, f"#{len(fixed)}")
+            fixed.append(replacement)
+            python = output or python
+    arguments = []
+    for part in text.split(", ") if text else []:
+        if part.startswith("#"):
+            arguments.append(fixed[int(part[1:])])
+        elif part in LEFT_OUT:
+            continue
+        elif part in OUTPUTS:
+            python = OUTPUTS[part]
+        elif "**" in part:
+            python = re.fullmatch(r"(\w+) \*\*\w+", part).group(1)
+            if python not in classes:
+                raise UnknownKind(part)
+        else:
+            arguments.append(parameter(part, classes))
+            given, _, kind = arguments[-1].partition(": ")
+            if OPTIONAL_HANDLES.get(name) == given:
+                arguments[-1] = f"{given}: Optional[{kind}]"
+    if name in OPTIONAL_TEXTS:
+        python = "Optional[str]"
+    if arguments:
+        arguments.append("/")
+    return f"def {name}({', '.join(arguments)}) -> {python}: ..."
+
+
+def stub(swig):
+    interface = (swig / "tutti.i").read_text()
+    classes = handles(interface)
+    ignored = set(re.findall(r"%ignore tutti_facade::(\w+);", interface))
+    lines = [HEADER]
+    for name in classes:
+        lines.append(f"@final\nclass {name}:\n    thisown: bool\n")
+    lines.append("@final\nclass Context: ...\n")
+    for facade in re.findall(r'^%include "(facade/\w+\.h)"', interface, re.M):
+        source = re.sub(r"//.*", "", (swig / facade).read_text())
+        for match in FUNCTION.finditer(source):
+            if match.group(2) not in ignored:
+                lines.append(declaration(*match.groups(), classes))
+    lines.append(PACKAGE)
+    return "\n".join(lines)
+
+
+def main():
+    swig, out = map(pathlib.Path, sys.argv[1:])
+    try:
+        text = stub(swig)
+    except UnknownKind as kind:
+        sys.exit(f"make_stub.py: what does \"{kind}\" mean for a caller in Python? Say so in the "
+                 "tables of this file, as python.i does for SWIG")
+    out.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
