@@ -30,9 +30,7 @@ public final class Loader {
     if (directory != null) {
       loadFrom(Path.of(directory).toAbsolutePath());
     } else if (!loadFromLibraryPath() && !loadFromJar()) {
-      throw new UnsatisfiedLinkError(
-          "tutti's libraries were not found: neither in java.library.path nor in the jar for "
-              + platform() + "; name their directory with -D" + PROPERTY + "=...");
+      throw new MissingLibrary().notHere(platform());
     }
     loaded = true;
     Bridge.shutDownAtExit();
@@ -45,10 +43,14 @@ public final class Loader {
 
   private static void loadFrom(Path directory) {
     final Path library = directory.resolve(LIBRARY);
-    if (Files.exists(library)) {
-      System.load(library.toString());
+    try {
+      if (Files.exists(library)) {
+        System.load(library.toString());
+      }
+      System.load(directory.resolve(BRIDGE).toString());
+    } catch (UnsatisfiedLinkError failed) {
+      throw new MissingLibrary().explain(failed);
     }
-    System.load(directory.resolve(BRIDGE).toString());
   }
 
   private static boolean loadFromLibraryPath() {
