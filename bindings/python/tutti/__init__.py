@@ -38,6 +38,7 @@ from tutti._cluster import Cluster
 from tutti._communicator import Communicator
 from tutti import train
 from tutti.distribute._context import ReplicaContext as _ReplicaContext
+from tutti.distribute._strategy import _strategy_of
 
 __version__ = _native.api_version()
 
@@ -54,7 +55,7 @@ _native._install({
     "runtime": _scope.runtime,
     "replica_context": _ReplicaContext,
     "cross_replica": _scope.CrossReplica,
-    "strategy_of": distribute._strategy_of,
+    "strategy_of": _strategy_of,
     "per_replica": _PerReplica,
     "tensor": Tensor,
     "variable": Variable,

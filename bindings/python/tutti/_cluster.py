@@ -15,6 +15,7 @@ class Cluster:
     worker 0, 1, ...), which watch each other from then on. A runtime has one. Threads: any."""
 
     __slots__ = ("_handle",)
+    _handle: _native.tutti_cluster
 
     def __init__(self) -> None:
         raise TypeError("join a cluster with Cluster.join(cluster_resolver)")

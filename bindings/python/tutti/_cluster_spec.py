@@ -20,6 +20,7 @@ class ClusterSpec:
     """
 
     __slots__ = ("_handle",)
+    _handle: _native.tutti_cluster_spec
 
     def __init__(self, cluster: Union["ClusterSpec", Mapping[str, Any], str]):
         if isinstance(cluster, ClusterSpec):

@@ -19,6 +19,7 @@ class Communicator:
     calls fail with the first error. Threads: one at a time per rank."""
 
     __slots__ = ("_handle",)
+    _handle: _native.tutti_communicator
 
     def __init__(self) -> None:
         raise TypeError("make communicators with Communicator.create(cluster) or "

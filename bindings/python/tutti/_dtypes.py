@@ -22,7 +22,7 @@ class _Bfloat16:
 
 
 try:  # gives NumPy a dtype of that name
-    import ml_dtypes
+    import ml_dtypes  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
     bfloat16: Any = np.dtype(ml_dtypes.bfloat16)
     numpy_bfloat16: Any = bfloat16

@@ -10,6 +10,7 @@ sanitizers that stand in front of libc.
 import ctypes
 import os
 import sys
+import types
 
 
 def _has_foreign_protobuf() -> bool:
@@ -17,7 +18,7 @@ def _has_foreign_protobuf() -> bool:
     return hasattr(ctypes.CDLL(None), "_ZN6google8protobuf11MessageLiteD2Ev")
 
 
-def _import_native():
+def _import_native() -> types.ModuleType:
     if "tutti._native" in sys.modules or not _has_foreign_protobuf():
         from tutti import _native
         return _native

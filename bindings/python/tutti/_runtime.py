@@ -50,7 +50,8 @@ class _Settings:
     def describe(self) -> Dict[str, Dict[str, str]]:
         """All settings: {key: {"value": ..., "source": "argument", "variable", "file" or
         "default"}}."""
-        return json.loads(_native.runtime_describe(self._pointer()))
+        settings: Dict[str, Dict[str, str]] = json.loads(_native.runtime_describe(self._pointer()))
+        return settings
 
     def set_random_seed(self, seed: Optional[int]) -> None:
         """The seed behind every dataset operation that was given none; None goes back to random

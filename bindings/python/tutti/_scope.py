@@ -10,8 +10,8 @@ from __future__ import annotations
 import contextvars
 from typing import Any, Optional
 
-scope: contextvars.ContextVar = contextvars.ContextVar("tutti_scope", default=None)
-runtime: contextvars.ContextVar = contextvars.ContextVar("tutti_runtime", default=None)
+scope: contextvars.ContextVar[Any] = contextvars.ContextVar("tutti_scope", default=None)
+runtime: contextvars.ContextVar[Any] = contextvars.ContextVar("tutti_runtime", default=None)
 device: contextvars.ContextVar[Optional[Any]] = contextvars.ContextVar("tutti_device", default=None)
 
 

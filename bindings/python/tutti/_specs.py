@@ -49,7 +49,7 @@ class TensorSpec:
         name = "bytes" if self.dtype is bytes else getattr(self.dtype, "name", self.dtype)
         return f"TensorSpec(shape={self.shape}, dtype={name})"
 
-    def __reduce__(self):
+    def __reduce__(self) -> Tuple[Any, ...]:
         return TensorSpec, (self.shape, self.dtype, self.name)
 
 
@@ -92,7 +92,7 @@ class NoneTensorSpec:
 
 # ---- for the extension
 
-def make(kind: int, dtype: int, shape: Optional[Tuple], inner: Any) -> Any:
+def make(kind: int, dtype: int, shape: Optional[Tuple[Optional[int], ...]], inner: Any) -> Any:
     if kind == _DATASET:
         return DatasetSpec(inner)
     if kind == _OPTIONAL:
@@ -102,7 +102,7 @@ def make(kind: int, dtype: int, shape: Optional[Tuple], inner: Any) -> Any:
     return TensorSpec(shape, _dtypes.dtype_of(dtype))
 
 
-def read(spec: Any) -> Tuple[int, int, Optional[Tuple], Any]:
+def read(spec: Any) -> Tuple[int, int, Optional[Tuple[Optional[int], ...]], Any]:
     if isinstance(spec, TensorSpec):
         return _TENSOR, _dtypes.number_of(spec.dtype), spec.shape, None
     if isinstance(spec, DatasetSpec):
@@ -116,11 +116,11 @@ def read(spec: Any) -> Tuple[int, int, Optional[Tuple], Any]:
 
 # ---- named tuples, told apart by a name that the library keeps with the structure
 
-_named_tuples: Dict[str, type] = {}
-_names: Dict[type, str] = {}
+_named_tuples: Dict[str, Any] = {}
+_names: Dict[Any, str] = {}
 
 
-def named_tuple_name(cls: type) -> str:
+def named_tuple_name(cls: Any) -> str:
     name = _names.get(cls)
     if name is None:
         name = f"{cls.__module__}.{cls.__qualname__}"
@@ -131,13 +131,14 @@ def named_tuple_name(cls: type) -> str:
     return name
 
 
-def named_tuple_type(name: str, fields: Tuple[str, ...]) -> type:
+def named_tuple_type(name: str, fields: Tuple[str, ...]) -> Any:
     cls = _named_tuples.get(name)
     if cls is None or cls._fields != fields:
         module, _, simple = name.partition("/")[0].rpartition(".")
         cls = getattr(sys.modules.get(module), simple, None)
         if getattr(cls, "_fields", None) != fields:
-            cls = collections.namedtuple(simple if simple.isidentifier() else "Element", fields)
+            make_type: Any = collections.namedtuple  # its fields are known only here
+            cls = make_type(simple if simple.isidentifier() else "Element", fields)
         _named_tuples[name] = cls
         _names.setdefault(cls, name)
     return cls

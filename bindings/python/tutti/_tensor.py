@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Optional, Sequence, Tuple
 
 import numpy as np
 
 from tutti import _dtypes, _native
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 class Tensor:
@@ -105,9 +108,10 @@ class Tensor:
                             "patterns or cast(numpy.float32) for the values")
         return array
 
-    def bits(self) -> np.ndarray:
+    def bits(self) -> NDArray[Any]:
         """The 16-bit patterns of a tensor of bfloat16, as an array of uint16 over this memory."""
-        return _native._tensor_bits(self)
+        view: NDArray[Any] = _native._tensor_bits(self)
+        return view
 
     def copy(self) -> "Tensor":
         """A contiguous copy."""
@@ -133,7 +137,7 @@ class Tensor:
         """Whether dtype, sizes and every element are the same (NaN equals NaN, -0 equals 0)."""
         return _native.tensor_equal(self, other)
 
-    def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> np.ndarray:
+    def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> NDArray[Any]:
         array = np.asarray(self.numpy())
         if dtype is not None and array.dtype != dtype:
             return array.astype(dtype)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import enum
 import weakref
-from typing import Any, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Optional, Tuple, Type, Union
 
 import numpy as np
 
 from tutti import _dtypes, _native
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from tutti.distribute import Strategy
 
 
 class VariableSynchronization(enum.IntEnum):
@@ -30,7 +34,7 @@ class VariableAggregation(enum.IntEnum):
     ONLY_FIRST_REPLICA = 4
 
 
-def member(cls: type, value: Any, what: str) -> int:
+def member(cls: Type[enum.IntEnum], value: Any, what: str) -> int:
     """The number of an enum's member, given as member, number or name in any case."""
     if isinstance(value, str):
         try:
@@ -104,12 +108,13 @@ class Variable:
         """The same as numpy()."""
         return self.numpy()
 
-    def data(self) -> np.ndarray:
+    def data(self) -> NDArray[Any]:
         """A read-only view of the live memory of this replica's copy (outside: of the first);
         later writes show through."""
-        return _native.variable_data(self._handle)
+        view: NDArray[Any] = _native.variable_data(self._handle)
+        return view
 
-    def copies(self) -> Tuple[np.ndarray, ...]:
+    def copies(self) -> Tuple[NDArray[Any], ...]:
         """Read-only views of the live memory of all copies of this process."""
         return tuple(_native.variable_copy(self._handle, i)
                      for i in range(_native.variable_copy_count(self._handle)))
@@ -175,14 +180,14 @@ class Variable:
         return _native.variable_is_trainable(self._handle)
 
     @property
-    def distribute_strategy(self) -> Any:
+    def distribute_strategy(self) -> "Strategy":
         """The strategy that it belongs to."""
-        from tutti import distribute
+        from tutti.distribute import _strategy
 
         handle = _native.variable_strategy(self._handle)
-        return distribute._strategy_of(_native._strategy_address(handle), handle)
+        return _strategy._strategy_of(_native._strategy_address(handle), handle)
 
-    def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> np.ndarray:
+    def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> NDArray[Any]:
         return np.asarray(self.numpy(), dtype)
 
     def __repr__(self) -> str:

@@ -68,9 +68,16 @@ RESULTS = {
     "const char *": "str",
     "tutti_optional_int64": "Optional[int]",
 }
-# Where a text may be missing, which its type does not say: None comes instead.
-OPTIONAL_TEXTS = {
-    "checkpoint_manager_latest", "cluster_resolver_rpc_layer", "cluster_resolver_task_type",
+# Where the kind of the output says too little: a text that may be missing is None, a number is there
+# whenever the call succeeds.
+KNOWN_RESULTS = {
+    "checkpoint_manager_latest": "Optional[str]",
+    "checkpoint_restore": "int",
+    "cluster_resolver_rpc_layer": "Optional[str]",
+    "cluster_resolver_task_type": "Optional[str]",
+    "device_spec_job": "Optional[str]",
+    "device_spec_type": "Optional[str]",
+    "strategy_cluster_resolver": "Optional[tutti_cluster_resolver]",
 }
 # Where a handle may be None: TF_CONFIG's resolver.
 OPTIONAL_HANDLES = {"cluster_join": "resolver", "strategy_multi_worker_mirrored": "resolver"}
@@ -82,10 +89,10 @@ def _strategy_address(strategy: tutti_strategy, /) -> int: ...
 def _variable_address(variable: tutti_variable, /) -> int: ...
 def _numpy_dtype(dtype: int, /) -> Any: ...
 def _dtype_number(dtype: Any, /) -> int: ...
-def _tensor_array(tensor: tutti_tensor, /) -> Any: ...
-def _tensor_dlpack(tensor: tutti_tensor, versioned: bool, copy: bool, /) -> Any: ...
-def _tensor_bits(tensor: tutti_tensor, /) -> Any: ...
-def _value_components(value: tutti_value, /) -> Tuple[Any, ...]: ...
+def _tensor_array(tensor: Any, /) -> Any: ...
+def _tensor_dlpack(tensor: Any, versioned: bool, copy: bool, /) -> Any: ...
+def _tensor_bits(tensor: Any, /) -> Any: ...
+def _value_components(value: Any, /) -> Tuple[Any, ...]: ...
 """
 HEADER = '''"""The native module, as the package calls it. Generated from the facade; not a public interface."""
 
@@ -149,8 +156,7 @@ def declaration(result, name, parameters, classes):
             given, _, kind = arguments[-1].partition(": ")
             if OPTIONAL_HANDLES.get(name) == given:
                 arguments[-1] = f"{given}: Optional[{kind}]"
-    if name in OPTIONAL_TEXTS:
-        python = "Optional[str]"
+    python = KNOWN_RESULTS.get(name, python)
     if arguments:
         arguments.append("/")
     return f"def {name}({', '.join(arguments)}) -> {python}: ..."
@@ -163,7 +169,7 @@ def stub(swig):
     lines = [HEADER]
     for name in classes:
         lines.append(f"@final\nclass {name}:\n    thisown: bool\n")
-    lines.append("@final\nclass Context: ...\n")
+    lines.append("class Context: ...\n")
     for facade in re.findall(r'^%include "(facade/\w+\.h)"', interface, re.M):
         source = re.sub(r"//.*", "", (swig / facade).read_text())
         for match in FUNCTION.finditer(source):

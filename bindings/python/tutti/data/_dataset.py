@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Iterator as TypingIterator, List, Optional, Sequence, Union
+from typing import Any, Callable, List, Optional, Sequence, Union
 
 from tutti import _dtypes, _native, errors
 from tutti._specs import TensorSpec
@@ -83,6 +83,7 @@ class Dataset:
     """
 
     __slots__ = ("_handle", "__weakref__")
+    _handle: _native.tutti_dataset
 
     def __init__(self) -> None:
         raise TypeError("make a dataset with Dataset.range, Dataset.from_tensor_slices, "
@@ -280,7 +281,7 @@ class Dataset:
         """The dataset that was serialised."""
         return Dataset._of(_native.dataset_deserialize(data))
 
-    def __iter__(self) -> TypingIterator[Any]:
+    def __iter__(self) -> Iterator:
         return Iterator(self)
 
     def as_numpy_iterator(self) -> Iterator:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from typing import Any
+from typing import Any, List, Tuple
 
 from tutti import _native
 
@@ -116,7 +116,7 @@ class DistributeOptions(_Group):
     def __init__(self) -> None:
         super().__init__(_native.data_options_create(), self._PREFIX)
 
-    def _set_options(self) -> list:
+    def _set_options(self) -> List[Tuple[str, Any]]:
         names = [key[len(self._PREFIX):] for key in sorted(_INTEGERS | _BOOLEANS)
                  if key.startswith(self._PREFIX)]
         return [(name, getattr(self, name)) for name in names if getattr(self, name) is not None]

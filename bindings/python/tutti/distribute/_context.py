@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional, Sequence, Tuple, Union
 
 from tutti import _native, _scope, errors
 from tutti._reduce_op import ReduceOp
 from tutti._values import PerReplica
 from tutti._variable import member
-from tutti.distribute._communication import timeout_in
+from tutti.distribute._communication import CommunicationOptions, timeout_in
+
+if TYPE_CHECKING:
+    from tutti.distribute._strategy import Strategy
 
 
 def _code(function: Callable[..., Any]) -> Any:
@@ -20,7 +23,7 @@ def _code(function: Callable[..., Any]) -> Any:
 
 
 def with_keywords(function: Callable[..., Any], args: Any, kwargs: Optional[Mapping[str, Any]],
-                  leading: int = 0) -> tuple:
+                  leading: int = 0) -> Tuple[Callable[..., Any], Tuple[Any, ...]]:
     """Function and arguments such that keyword arguments cross as one more structure."""
     args = tuple(args)
     if not kwargs:
@@ -61,11 +64,11 @@ class ReplicaContext(_native.Context):
         return _native.context_device(self)
 
     @property
-    def devices(self) -> tuple:
+    def devices(self) -> Tuple[str]:
         return (self.device,)
 
     @property
-    def strategy(self) -> Any:
+    def strategy(self) -> "Strategy":
         """The strategy that runs this function."""
         from tutti.distribute import _strategy
 
@@ -78,7 +81,7 @@ class ReplicaContext(_native.Context):
         soon."""
         return _native.context_is_cancelled(self)
 
-    def all_reduce(self, reduce_op: Any, value: Any, options: Any = None,
+    def all_reduce(self, reduce_op: Any, value: Any, options: Optional[CommunicationOptions] = None,
                    timeout: Optional[float] = None) -> Any:
         """Reduces every tensor of `value` over all replicas; each gets the same bits. All replicas
         must call it with the same structure, dtypes and shapes; else all get an
@@ -87,7 +90,7 @@ class ReplicaContext(_native.Context):
         return _native.context_all_reduce(self, member(ReduceOp, reduce_op, "reduce_op"), value,
                                           timeout_in(self, options, timeout))
 
-    def all_gather(self, value: Any, axis: int, options: Any = None,
+    def all_gather(self, value: Any, axis: int, options: Optional[CommunicationOptions] = None,
                    timeout: Optional[float] = None) -> Any:
         """Joins every tensor of `value` of all replicas along `axis`, in replica order."""
         return _native.context_all_gather(self, value, axis, timeout_in(self, options, timeout))
@@ -130,15 +133,15 @@ class DefaultReplicaContext:
     is_cancelled = False
 
     @property
-    def strategy(self) -> Any:
+    def strategy(self) -> "Strategy":
         return get_strategy()
 
-    def all_reduce(self, reduce_op: Any, value: Any, options: Any = None,
+    def all_reduce(self, reduce_op: Any, value: Any, options: Optional[CommunicationOptions] = None,
                    timeout: Optional[float] = None) -> Any:
         member(ReduceOp, reduce_op, "reduce_op")
         return value
 
-    def all_gather(self, value: Any, axis: int, options: Any = None,
+    def all_gather(self, value: Any, axis: int, options: Optional[CommunicationOptions] = None,
                    timeout: Optional[float] = None) -> Any:
         return value
 
@@ -159,14 +162,15 @@ class DefaultReplicaContext:
 _default_replica_context = DefaultReplicaContext()
 
 
-def get_strategy() -> Any:
+def get_strategy() -> "Strategy":
     """The strategy whose scope or replica function this is, else the default strategy."""
     scope = _scope.scope.get()
     if scope is None:
         from tutti.distribute import _strategy
 
         return _strategy.default_strategy()
-    return scope.strategy
+    strategy: Strategy = scope.strategy
+    return strategy
 
 
 def has_strategy() -> bool:
@@ -179,7 +183,7 @@ def has_strategy() -> bool:
     return not isinstance(scope.strategy, _strategy.DefaultStrategy)
 
 
-def get_replica_context() -> Optional[Any]:
+def get_replica_context() -> Union[ReplicaContext, Any]:
     """The context of the replica function that this is; None in cross-replica context."""
     scope = _scope.scope.get()
     if scope is None:
@@ -192,7 +196,7 @@ def in_cross_replica_context() -> bool:
     return isinstance(_scope.scope.get(), _scope.CrossReplica)
 
 
-def experimental_set_strategy(strategy: Optional[Any]) -> None:
+def experimental_set_strategy(strategy: Optional["Strategy"]) -> None:
     """Enters a strategy's scope for good, without a `with`; None goes back to the default.
     FailedPreconditionError inside a scope."""
     scope = _scope.scope.get()

@@ -128,6 +128,7 @@ class DistributedDataset:
     """A dataset whose elements are steps: iterate it, and give each batch to `strategy.run`."""
 
     __slots__ = ("_handle", "__weakref__")
+    _handle: _native.tutti_distributed_dataset
 
     def __init__(self) -> None:
         raise TypeError("distributed datasets come from strategy.distribute_dataset")

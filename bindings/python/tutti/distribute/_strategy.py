@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextvars
 import weakref
-from typing import Any, Callable, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Type
 
 from tutti import _native, _runtime, _scope, errors
 from tutti._reduce_op import ReduceOp
@@ -26,7 +27,7 @@ class _StrategyScope:
 
     def __init__(self, strategy: "Strategy"):
         self._strategy = strategy
-        self._tokens: list = []
+        self._tokens: List["contextvars.Token[Any]"] = []
 
     def __enter__(self) -> "Strategy":
         scope = _scope.scope.get()
@@ -140,7 +141,8 @@ class Strategy:
     def local_results(self, value: Any) -> Tuple[Any, ...]:
         """The values of this process's replicas, in order; of a value that is not distributed a
         tuple of one."""
-        return _native.strategy_local_results(self._handle, value)
+        results: Tuple[Any, ...] = _native.strategy_local_results(self._handle, value)
+        return results
 
     experimental_local_results = local_results
 
@@ -301,21 +303,19 @@ _runtime._after_shutdown.append(_forget_default)
 
 def default_strategy() -> DefaultStrategy:
     global _default
-    if _scope.runtime.get() is not None:
-        strategy = DefaultStrategy()
-        strategy._adopt(_native.strategy_default())
-        return strategy
-    strategy = _default
-    if strategy is None:
-        strategy = DefaultStrategy()
-        strategy._adopt(_native.strategy_default())
+    known = _default
+    if known is not None and _scope.runtime.get() is None:
+        return known
+    strategy = DefaultStrategy()
+    strategy._adopt(_native.strategy_default())
+    if _scope.runtime.get() is None:
         _default = strategy
     return strategy
 
 
-_TYPES = {"MirroredStrategy": MirroredStrategy, "OneDeviceStrategy": OneDeviceStrategy,
-          "MultiWorkerMirroredStrategy": MultiWorkerMirroredStrategy,
-          "DefaultStrategy": DefaultStrategy}
+_TYPES: Dict[str, Type[Strategy]] = {
+    "MirroredStrategy": MirroredStrategy, "OneDeviceStrategy": OneDeviceStrategy,
+    "MultiWorkerMirroredStrategy": MultiWorkerMirroredStrategy, "DefaultStrategy": DefaultStrategy}
 
 
 def _strategy_of(address: int, handle: Any) -> Strategy:
@@ -323,6 +323,6 @@ def _strategy_of(address: int, handle: Any) -> Strategy:
     strategy = _wrappers.get(address)
     if strategy is None:
         cls = _TYPES.get(_native.strategy_type_name(handle), Strategy)
-        strategy = cls.__new__(cls)
+        strategy = object.__new__(cls)
         strategy._adopt(handle)
     return strategy

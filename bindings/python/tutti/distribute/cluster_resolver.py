@@ -147,12 +147,11 @@ class SimpleClusterResolver(_LibraryResolver):
                          task_id=task_id, environment=environment,
                          num_accelerators=num_accelerators, rpc_layer=rpc_layer)
 
-    def _make(self, cluster_spec: ClusterSpec, master: str, task_type: Optional[str],
-              task_id: Optional[int], environment: str,
-              num_accelerators: Union[Mapping[str, int], int, None],
-              rpc_layer: Optional[str]) -> Any:
-        return _native.cluster_resolver_simple(cluster_spec._handle, master, task_type, task_id,
-                                               environment, _count(num_accelerators), rpc_layer)
+    def _make(self, **options: Any) -> Any:
+        return _native.cluster_resolver_simple(
+            options["cluster_spec"]._handle, options["master"], options["task_type"],
+            options["task_id"], options["environment"], _count(options["num_accelerators"]),
+            options["rpc_layer"])
 
     def num_accelerators(self, task_type: Optional[str] = None, task_id: Optional[int] = None,
                          config_proto: Any = None) -> Dict[str, int]:
@@ -176,9 +175,9 @@ class TFConfigClusterResolver(_LibraryResolver):
         super().__init__(task_type=task_type, task_id=task_id, rpc_layer=rpc_layer,
                          environment=environment)
 
-    def _make(self, task_type: Optional[str], task_id: Optional[int], rpc_layer: Optional[str],
-              environment: Optional[str]) -> Any:
-        return _native.cluster_resolver_tf_config(task_type, task_id, rpc_layer, environment)
+    def _make(self, **options: Any) -> Any:
+        return _native.cluster_resolver_tf_config(options["task_type"], options["task_id"],
+                                                  options["rpc_layer"], options["environment"])
 
 
 def _count(accelerators: Union[Mapping[str, int], int, None]) -> Optional[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Callable, Dict, Iterator as Iterable, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator as Iterable, List, Optional, Tuple, Union
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from tutti.data import Iterator
 from tutti.distribute import DistributedIterator
 
 _SINGLE_FILE = ".safetensors"
+_Path = Union[str, "os.PathLike[str]"]
 
 
 def _objects_in(name: str, thing: Any) -> "Iterable[Tuple[str, Any]]":
@@ -119,7 +120,7 @@ class Checkpoint:
         except (KeyError, AttributeError):
             raise AttributeError(f"the checkpoint has no object {name!r}") from None
 
-    def save(self, file_prefix: str, timeout: Optional[float] = None) -> str:
+    def save(self, file_prefix: _Path, timeout: Optional[float] = None) -> str:
         """Saves as `<file_prefix>-<save_counter>`, counting up, and returns that path."""
         number = self.save_counter + 1
         path = f"{os.fspath(file_prefix)}-{number}"
@@ -128,7 +129,7 @@ class Checkpoint:
         self.save_counter = number
         return path
 
-    def restore(self, save_path: Optional[str], timeout: Optional[float] = None) -> LoadStatus:
+    def restore(self, save_path: Optional[_Path], timeout: Optional[float] = None) -> LoadStatus:
         """Gives every object what the checkpoint of that path holds; None does nothing.
 
         NotFoundError when there is no such checkpoint or no value for an object, ValueError for
@@ -142,7 +143,7 @@ class Checkpoint:
             names = json.load(manifest)["names"]
         return LoadStatus([name for name in names if name not in self._names])
 
-    def write(self, file_prefix: str, timeout: Optional[float] = None) -> str:
+    def write(self, file_prefix: _Path, timeout: Optional[float] = None) -> str:
         """Saves as this very path. One that ends with ".safetensors" is a single file for other
         programs, without a manifest; FailedPreconditionError when several workers have iterators
         among the objects."""
@@ -153,7 +154,7 @@ class Checkpoint:
             _native.checkpoint_save(self._handle, path, self.save_counter, timeout)
         return path
 
-    def read(self, save_path: str, timeout: Optional[float] = None) -> LoadStatus:
+    def read(self, save_path: _Path, timeout: Optional[float] = None) -> LoadStatus:
         """As restore, of what write wrote; also of a safetensors file of another program."""
         path = os.fspath(save_path)
         if not path.endswith(_SINGLE_FILE):
@@ -177,7 +178,7 @@ class CheckpointManager:
 
     __slots__ = ("_handle", "_checkpoint", "_directory", "_name", "_init_fn", "__weakref__")
 
-    def __init__(self, checkpoint: Checkpoint, directory: str, max_to_keep: Optional[int] = 5,
+    def __init__(self, checkpoint: Checkpoint, directory: _Path, max_to_keep: Optional[int] = 5,
                  checkpoint_name: str = "ckpt", init_fn: Optional[Callable[[], Any]] = None):
         if max_to_keep is not None and max_to_keep < 1:
             raise ValueError(f"max_to_keep must be 1 or more, or None, got {max_to_keep}")
@@ -230,7 +231,7 @@ class CheckpointManager:
         return os.path.join(self._directory, f"{self._name}-{number}")
 
 
-def latest_checkpoint(checkpoint_dir: str, checkpoint_name: str = "ckpt") -> Optional[str]:
+def latest_checkpoint(checkpoint_dir: _Path, checkpoint_name: str = "ckpt") -> Optional[str]:
     """The path of the checkpoint that was saved last in a directory, None when there is none."""
     return CheckpointManager(Checkpoint(), checkpoint_dir,
                              checkpoint_name=checkpoint_name).latest_checkpoint
