@@ -4,7 +4,7 @@
 //
 // The folder of the vectors is the argument, else TUTTI_CONFORMANCE_DIR, else the one of the source
 // tree. Prints each failure, the names of the cases that are not covered, and one line of totals;
-// exits with 1 when a case fails.
+// exits with 1 when a case fails or none passes.
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -54,10 +54,10 @@ int RunAll(const std::filesystem::path &folder) {
         run->second(test);
         ++passed;
       } catch (const NotCovered &reason) {
-        std::printf("not covered: %s: %s\n", name.c_str(), reason.what());
+        std::printf("not covered: %s (%s)\n", name.c_str(), reason.what());
         ++not_covered;
       } catch (const std::exception &error) {
-        std::printf("FAILED: %s: %s\n", name.c_str(), error.what());
+        std::printf("FAILED %s: %s\n", name.c_str(), error.what());
         ++failed;
       }
     }

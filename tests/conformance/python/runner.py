@@ -4,7 +4,8 @@
 
 The folder of the vectors is the argument, else TUTTI_CONFORMANCE_DIR, else ../vectors. Prints each
 failure, the names of the cases that are not covered (those that name an op, a function or a field
-that is not known here), and one line of totals. Exits non-zero when a case fails.
+that is not known here), and one line of totals. Exits non-zero when a case fails or none
+passes.
 """
 
 import json
@@ -578,7 +579,7 @@ def main():
         print(f"not covered: {name}")
     print(f"conformance Python: {passed} passed, {len(not_covered)} not covered, "
           f"{len(failed)} failed")
-    return 1 if failed else 0
+    return 1 if failed or not passed else 0
 
 
 if __name__ == "__main__":
