@@ -15,10 +15,10 @@ func nothing() {}
 
 // callOf turns a context into the options of one call; end is called when the call has returned.
 func callOf(ctx context.Context) (call *native.CallOptions, end func(), err error) {
-	if ctx == nil {
-		return nil, nothing, nil
+	if replica, ok := ctx.(*ReplicaContext); ok {
+		ctx = replica.limits() // its calls end with the Run
 	}
-	if _, ok := ctx.(*ReplicaContext); ok { // its calls end with the Run
+	if ctx == nil {
 		return nil, nothing, nil
 	}
 	done := ctx.Done()
@@ -68,6 +68,38 @@ func contextError(cause error) error {
 		code = ErrDeadlineExceeded
 	}
 	return &Error{Code: code, Message: "before the call: " + cause.Error(), original: cause}
+}
+
+// blocking is one call on an object that may wait and makes a value; limit is for a context without a
+// deadline, 0 for none.
+func blocking(ctx context.Context, limit time.Duration, o user, operand Value,
+	call func(pointer, operand uintptr, call *native.CallOptions, made *uintptr) uintptr) (Value, error) {
+	pointer, err := o.use()
+	if err != nil {
+		return Value{}, err
+	}
+	defer o.done()
+	in, err := operand.use()
+	if err != nil {
+		return Value{}, err
+	}
+	defer operand.done()
+	options, end, err := callOf(ctx)
+	if err != nil {
+		return Value{}, err
+	}
+	defer end()
+	if limit > 0 && options == nil {
+		options = &native.CallOptions{StructSize: unsafe.Sizeof(native.CallOptions{})}
+	}
+	if limit > 0 && options.Timeout == 0 {
+		options.Timeout = int64(limit)
+	}
+	var made uintptr
+	if err := check(call(pointer, in, options, &made)); err != nil {
+		return Value{}, err
+	}
+	return ownValue(made), nil
 }
 
 // joined is how a list of texts crosses.

@@ -3,6 +3,7 @@ package tutti
 import (
 	"context"
 	"runtime/cgo"
+	"time"
 
 	"tutti.dev/tutti/internal/native"
 )
@@ -56,12 +57,13 @@ func borrowed(run func(kind int32, context, in uintptr) (uintptr, error)) cgo.Ha
 	return cgo.NewHandle(native.Callback(&callback{run}))
 }
 
-func replicaCallback(ctx context.Context, fn ReplicaFunc) cgo.Handle {
+func replicaCallback(ctx context.Context, timeout time.Duration, fn ReplicaFunc) cgo.Handle {
 	if ctx == nil {
 		ctx = context.Background()
 	}
 	return borrowed(func(_ int32, pointer, in uintptr) (uintptr, error) {
-		replica := &ReplicaContext{Context: ctx, o: lend(pointer, "replica context")}
+		replica := &ReplicaContext{Context: ctx, o: lend(pointer, "replica context"),
+			timeout: timeout}
 		defer replica.o.close()
 		args, end := lent(in)
 		defer end()
@@ -69,14 +71,15 @@ func replicaCallback(ctx context.Context, fn ReplicaFunc) cgo.Handle {
 	})
 }
 
-func mergeCallback(fn MergeFunc) cgo.Handle {
+func mergeCallback(timeout time.Duration, fn MergeFunc) cgo.Handle {
 	return borrowed(func(_ int32, pointer, in uintptr) (uintptr, error) {
 		var made uintptr
 		if err := check(native.Context_strategy(pointer, &made)); err != nil {
 			return 0, err
 		}
 		// It ends here in any case: a finalizer would be work for nothing.
-		strategy := &Strategy{&object{pointer: made, what: "strategy", release: native.Tutti_strategy_release}}
+		strategy := &Strategy{timeout: timeout, o: &object{pointer: made, what: "strategy",
+			release: native.Tutti_strategy_release}}
 		defer strategy.o.close()
 		args, end := lent(in)
 		defer end()

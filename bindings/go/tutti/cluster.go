@@ -10,6 +10,13 @@ import (
 // ClusterSpec says which processes there are: addresses by job and task.
 type ClusterSpec struct{ o *object }
 
+func (c *ClusterSpec) object() *object {
+	if c == nil {
+		return nil
+	}
+	return c.o
+}
+
 func ownClusterSpec(pointer uintptr) *ClusterSpec {
 	return &ClusterSpec{own(pointer, "cluster spec", native.Tutti_cluster_spec_release)}
 }
@@ -34,25 +41,16 @@ func ParseClusterSpec(text string) (*ClusterSpec, error) {
 
 // JSON is the spec as ParseClusterSpec reads it.
 func (c *ClusterSpec) JSON() (string, error) {
-	pointer, err := c.o.use()
-	if err != nil {
-		return "", err
-	}
-	defer c.o.done()
-	var made uintptr
-	if err := check(native.Cluster_spec_json(pointer, &made)); err != nil {
-		return "", err
-	}
-	return takeText(made), nil
+	return readText(c.object(), native.Cluster_spec_json)
 }
 
 // Jobs are the names of the jobs.
 func (c *ClusterSpec) Jobs() []string {
-	pointer, err := c.o.use()
+	pointer, err := c.object().use()
 	if err != nil {
 		return nil
 	}
-	defer c.o.done()
+	defer c.object().done()
 	jobs := make([]string, native.Cluster_spec_job_count(pointer))
 	for i := range jobs {
 		jobs[i] = native.Cluster_spec_job(pointer, int64(i))
@@ -62,11 +60,11 @@ func (c *ClusterSpec) Jobs() []string {
 
 // Tasks are the addresses of a job by task; nil for an unknown job.
 func (c *ClusterSpec) Tasks(job string) map[int]string {
-	pointer, err := c.o.use()
+	pointer, err := c.object().use()
 	if err != nil {
 		return nil
 	}
-	defer c.o.done()
+	defer c.object().done()
 	var tasks map[int]string
 	for i, count := int64(0), native.Cluster_spec_task_count(pointer, job); i < count; i++ {
 		if tasks == nil {
@@ -80,28 +78,86 @@ func (c *ClusterSpec) Tasks(job string) map[int]string {
 
 // Close ends the reference.
 func (c *ClusterSpec) Close() error {
-	c.o.close()
+	c.object().close()
 	return nil
+}
+
+// Resolver finds which processes a job has, and which of them this one is. A *ClusterResolver is one;
+// one of your own may also have the methods RPCLayer, Environment and NumAccelerators of
+// *ClusterResolver, for which there are defaults.
+type Resolver interface {
+	// ClusterSpec are the tasks of the cluster as they are now. The caller does not close it.
+	ClusterSpec() (*ClusterSpec, error)
+	// TaskType is the job of this process, "worker" and so on; "" when it is not known.
+	TaskType() (string, error)
+	// TaskID is the index of this process within its job, and whether it is known.
+	TaskID() (int64, bool, error)
+}
+
+// resolverOf is the library's resolver for any, 0 for none, which stands for TF_CONFIG; end is called
+// when it is not needed any more. What a foreign one says now is what the library gets.
+func resolverOf(resolver Resolver) (pointer uintptr, end func(), err error) {
+	if resolver == nil {
+		return 0, nothing, nil
+	}
+	if own, ok := resolver.(*ClusterResolver); ok {
+		if own == nil {
+			return 0, nothing, nil
+		}
+		pointer, err = own.o.use()
+		return pointer, own.o.done, err
+	}
+	spec, err := resolver.ClusterSpec()
+	if err != nil {
+		return 0, nothing, err
+	}
+	var options ResolverOptions
+	if options.TaskType, err = resolver.TaskType(); err != nil {
+		return 0, nothing, err
+	}
+	id, known, err := resolver.TaskID()
+	if err != nil {
+		return 0, nothing, err
+	}
+	if known {
+		options.TaskID = &id
+	}
+	if with, ok := resolver.(interface{ RPCLayer() (string, error) }); ok {
+		if options.RPCLayer, err = with.RPCLayer(); err != nil {
+			return 0, nothing, err
+		}
+	}
+	if with, ok := resolver.(interface{ Environment() (string, error) }); ok {
+		if options.Environment, err = with.Environment(); err != nil {
+			return 0, nothing, err
+		}
+	}
+	if with, ok := resolver.(interface{ NumAccelerators() (int64, error) }); ok {
+		count, err := with.NumAccelerators()
+		if err != nil {
+			return 0, nothing, err
+		}
+		options.NumAccelerators = &count
+	}
+	simple, err := NewSimpleClusterResolver(spec, options)
+	if err != nil {
+		return 0, nothing, err
+	}
+	return simple.o.pointer, simple.o.close, nil
 }
 
 // ClusterResolver says who the workers are and which of them this process is.
 type ClusterResolver struct{ o *object }
 
+func (c *ClusterResolver) object() *object {
+	if c == nil {
+		return nil
+	}
+	return c.o
+}
+
 func ownClusterResolver(pointer uintptr) *ClusterResolver {
 	return &ClusterResolver{own(pointer, "cluster resolver", native.Tutti_cluster_resolver_release)}
-}
-
-func (c *ClusterResolver) use() (uintptr, error) {
-	if c == nil {
-		return 0, nil
-	}
-	return c.o.use()
-}
-
-func (c *ClusterResolver) done() {
-	if c != nil {
-		c.o.done()
-	}
 }
 
 // ResolverOptions override what a resolver finds.
@@ -124,18 +180,11 @@ func optional(number *int64) []int64 {
 
 // NewSimpleClusterResolver answers with what it is given.
 func NewSimpleClusterResolver(spec *ClusterSpec, options ResolverOptions) (*ClusterResolver, error) {
-	pointer, err := spec.o.use()
-	if err != nil {
-		return nil, err
-	}
-	defer spec.o.done()
-	var made uintptr
-	if err := check(native.Cluster_resolver_simple(pointer, options.Master, options.TaskType,
-		optional(options.TaskID), options.Environment, optional(options.NumAccelerators),
-		options.RPCLayer, &made)); err != nil {
-		return nil, err
-	}
-	return ownClusterResolver(made), nil
+	return as(ownClusterResolver)(readOut(spec.object(), func(pointer uintptr, made *uintptr) uintptr {
+		return native.Cluster_resolver_simple(pointer, options.Master, options.TaskType,
+			optional(options.TaskID), options.Environment, optional(options.NumAccelerators),
+			options.RPCLayer, made)
+	}))
 }
 
 // NewTFConfigClusterResolver reads the variable TF_CONFIG.
@@ -150,44 +199,21 @@ func NewTFConfigClusterResolver(options ResolverOptions) (*ClusterResolver, erro
 
 // ClusterSpec of the workers.
 func (c *ClusterResolver) ClusterSpec() (*ClusterSpec, error) {
-	made, err := readOut(c.o, native.Cluster_resolver_cluster_spec)
-	if err != nil {
-		return nil, err
-	}
-	return ownClusterSpec(made), nil
-}
-
-// readOut is a call that gives one thing of an object.
-func readOut(o *object, call func(pointer uintptr, made *uintptr) uintptr) (uintptr, error) {
-	pointer, err := o.use()
-	if err != nil {
-		return 0, err
-	}
-	defer o.done()
-	var made uintptr
-	if err := check(call(pointer, &made)); err != nil {
-		return 0, err
-	}
-	return made, nil
-}
-
-func readText(o *object, call func(pointer uintptr, made *uintptr) uintptr) (string, error) {
-	made, err := readOut(o, call)
-	return takeText(made), err
+	return as(ownClusterSpec)(readOut(c.object(), native.Cluster_resolver_cluster_spec))
 }
 
 // TaskType of this process; "" where there is none.
 func (c *ClusterResolver) TaskType() (string, error) {
-	return readText(c.o, native.Cluster_resolver_task_type)
+	return readText(c.object(), native.Cluster_resolver_task_type)
 }
 
 // TaskID of this process, and whether there is one.
 func (c *ClusterResolver) TaskID() (int64, bool, error) {
-	pointer, err := c.o.use()
+	pointer, err := c.object().use()
 	if err != nil {
 		return 0, false, err
 	}
-	defer c.o.done()
+	defer c.object().done()
 	var number native.OptionalInt64
 	err = check(native.Cluster_resolver_task_id(pointer, &number))
 	return number.Value, number.Present != 0, err
@@ -195,17 +221,17 @@ func (c *ClusterResolver) TaskID() (int64, bool, error) {
 
 // RPCLayer is "grpc", say; "" where there is none.
 func (c *ClusterResolver) RPCLayer() (string, error) {
-	return readText(c.o, native.Cluster_resolver_rpc_layer)
+	return readText(c.object(), native.Cluster_resolver_rpc_layer)
 }
 
 // Environment is the platform's name; "" where there is none.
 func (c *ClusterResolver) Environment() (string, error) {
-	return readText(c.o, native.Cluster_resolver_environment)
+	return readText(c.object(), native.Cluster_resolver_environment)
 }
 
 // Master is the address of a task; of this process's without options.
 func (c *ClusterResolver) Master(options ResolverOptions) (string, error) {
-	return readText(c.o, func(pointer uintptr, made *uintptr) uintptr {
+	return readText(c.object(), func(pointer uintptr, made *uintptr) uintptr {
 		return native.Cluster_resolver_master(pointer, options.TaskType, optional(options.TaskID),
 			options.RPCLayer, made)
 	})
@@ -213,11 +239,11 @@ func (c *ClusterResolver) Master(options ResolverOptions) (string, error) {
 
 // NumAccelerators of this worker.
 func (c *ClusterResolver) NumAccelerators() (int64, error) {
-	pointer, err := c.o.use()
+	pointer, err := c.object().use()
 	if err != nil {
 		return 0, err
 	}
-	defer c.o.done()
+	defer c.object().done()
 	var count int64
 	err = check(native.Cluster_resolver_num_accelerators(pointer, &count))
 	return count, err
@@ -226,7 +252,7 @@ func (c *ClusterResolver) NumAccelerators() (int64, error) {
 // Close ends the reference.
 func (c *ClusterResolver) Close() error {
 	if c != nil {
-		c.o.close()
+		c.object().close()
 	}
 	return nil
 }
@@ -234,30 +260,34 @@ func (c *ClusterResolver) Close() error {
 // Cluster is this process's seat among the workers.
 type Cluster struct{ o *object }
 
-// Join takes the seat and waits for all workers. numReplicas is what this worker brings.
-func Join(ctx context.Context, resolver *ClusterResolver, numReplicas int) (*Cluster, error) {
+func (c *Cluster) object() *object {
+	if c == nil {
+		return nil
+	}
+	return c.o
+}
+
+// Join takes the seat and waits for all workers. numReplicas is what this worker brings; a nil resolver
+// reads TF_CONFIG.
+func Join(ctx context.Context, resolver Resolver, numReplicas int) (*Cluster, error) {
 	return defaultRuntime.Join(ctx, resolver, numReplicas)
 }
 
 // Join with this runtime.
-func (r *Runtime) Join(ctx context.Context, resolver *ClusterResolver, numReplicas int) (*Cluster, error) {
-	pointer, err := resolver.use()
-	if err != nil {
-		return nil, err
-	}
-	defer resolver.done()
-	call, end, err := callOf(ctx)
+func (r *Runtime) Join(ctx context.Context, resolver Resolver, numReplicas int) (*Cluster, error) {
+	pointer, end, err := resolverOf(resolver)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
-	made, err := r.make(func(runtime uintptr, made *uintptr) uintptr {
+	return as(ownCluster)(waitOut(ctx, r, func(runtime uintptr, call *native.CallOptions,
+		made *uintptr) uintptr {
 		return native.Cluster_join(runtime, pointer, int64(numReplicas), call, made)
-	})
-	if err != nil {
-		return nil, err
-	}
-	return &Cluster{own(made, "cluster", native.Tutti_cluster_release)}, nil
+	}))
+}
+
+func ownCluster(pointer uintptr) *Cluster {
+	return &Cluster{own(pointer, "cluster", native.Tutti_cluster_release)}
 }
 
 // Worker is this process's place, -1 when closed.
@@ -267,55 +297,32 @@ func (c *Cluster) Worker() int { return c.number(native.Cluster_worker) }
 func (c *Cluster) NumWorkers() int { return c.number(native.Cluster_worker_count) }
 
 func (c *Cluster) number(read func(uintptr) int64) int {
-	pointer, err := c.o.use()
-	if err != nil {
-		return -1
-	}
-	defer c.o.done()
-	return int(read(pointer))
+	return int(ask(c.object(), -1, read))
 }
 
 // DescribeWorker is for people.
 func (c *Cluster) DescribeWorker(worker int) (string, error) {
-	return readText(c.o, func(pointer uintptr, made *uintptr) uintptr {
+	return readText(c.object(), func(pointer uintptr, made *uintptr) uintptr {
 		return native.Cluster_describe_worker(pointer, int64(worker), made)
 	})
 }
 
 // Check is the failure of the cluster, if it has failed.
 func (c *Cluster) Check() error {
-	pointer, err := c.o.use()
-	if err != nil {
-		return err
-	}
-	defer c.o.done()
-	return check(native.Cluster_check(pointer))
+	return wait(nil, c.object(), func(pointer uintptr, _ *native.CallOptions) uintptr {
+		return native.Cluster_check(pointer)
+	})
 }
 
 // Abort ends the job on all workers.
 func (c *Cluster) Abort(message string) {
-	pointer, err := c.o.use()
+	pointer, err := c.object().use()
 	if err != nil {
 		return
 	}
-	defer c.o.done()
+	defer c.object().done()
 	native.Cluster_abort(pointer, message)
 }
 
 // Close leaves.
-func (c *Cluster) Close() error { return closeWith(c.o, native.Cluster_close) }
-
-// closeWith closes what has a close of its own; again it is nothing.
-func closeWith(o *object, call func(pointer uintptr, call *native.CallOptions) uintptr) error {
-	if o.isClosed() {
-		return nil
-	}
-	pointer, err := o.use()
-	if err != nil {
-		return nil
-	}
-	err = check(call(pointer, nil))
-	o.done()
-	o.close()
-	return err
-}
+func (c *Cluster) Close() error { return closeWith(c.object(), native.Cluster_close) }

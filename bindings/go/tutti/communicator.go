@@ -10,6 +10,13 @@ import (
 // order.
 type Communicator struct{ o *object }
 
+func (c *Communicator) object() *object {
+	if c == nil {
+		return nil
+	}
+	return c.o
+}
+
 func ownCommunicator(pointer uintptr) *Communicator {
 	return &Communicator{own(pointer, "communicator", native.Tutti_communicator_release)}
 }
@@ -39,30 +46,14 @@ func (r *Runtime) NewLocalCommunicators(size int, name string) ([]*Communicator,
 
 // NewCommunicator has one rank per worker; every worker calls it.
 func (c *Cluster) NewCommunicator(ctx context.Context, name string) (*Communicator, error) {
-	pointer, err := c.o.use()
-	if err != nil {
-		return nil, err
-	}
-	defer c.o.done()
-	call, end, err := callOf(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer end()
-	var made uintptr
-	if err := check(native.Communicator_create(pointer, name, call, &made)); err != nil {
-		return nil, err
-	}
-	return ownCommunicator(made), nil
+	return as(ownCommunicator)(waitOut(ctx, c.object(),
+		func(pointer uintptr, call *native.CallOptions, made *uintptr) uintptr {
+			return native.Communicator_create(pointer, name, call, made)
+		}))
 }
 
 func (c *Communicator) number(read func(uintptr) int64) int {
-	pointer, err := c.o.use()
-	if err != nil {
-		return -1
-	}
-	defer c.o.done()
-	return int(read(pointer))
+	return int(ask(c.object(), -1, read))
 }
 
 // Rank of this end; -1 when closed.
@@ -76,22 +67,17 @@ func (c *Communicator) Epoch() int { return c.number(native.Communicator_epoch) 
 
 // Transport is "in_process", "shared_memory", "tcp" or "mixed".
 func (c *Communicator) Transport() string {
-	pointer, err := c.o.use()
-	if err != nil {
-		return ""
-	}
-	defer c.o.done()
-	return native.Communicator_transport(pointer)
+	return ask(c.object(), "", native.Communicator_transport)
 }
 
 // collective is one call with tensors.
 func (c *Communicator) collective(ctx context.Context, tensors []*Tensor,
 	call func(pointer uintptr, tensors []uintptr, call *native.CallOptions) uintptr) error {
-	pointer, err := c.o.use()
+	pointer, err := c.object().use()
 	if err != nil {
 		return err
 	}
-	defer c.o.done()
+	defer c.object().done()
 	used := make([]uintptr, len(tensors))
 	for i, tensor := range tensors {
 		if used[i], err = tensor.use(); err != nil {
@@ -144,13 +130,13 @@ func (c *Communicator) Barrier(ctx context.Context) error {
 
 // Abort makes all calls on all ranks fail with ErrAborted and the message.
 func (c *Communicator) Abort(message string) {
-	pointer, err := c.o.use()
+	pointer, err := c.object().use()
 	if err != nil {
 		return
 	}
-	defer c.o.done()
+	defer c.object().done()
 	native.Communicator_abort(pointer, message)
 }
 
 // Close leaves; peers that need this rank fail with ErrUnavailable.
-func (c *Communicator) Close() error { return closeWith(c.o, native.Communicator_close) }
+func (c *Communicator) Close() error { return closeWith(c.object(), native.Communicator_close) }

@@ -9,6 +9,13 @@ import (
 // DeviceSpec names a device, in part: "/job:worker/task:1/device:GPU:0".
 type DeviceSpec struct{ o *object }
 
+func (d *DeviceSpec) object() *object {
+	if d == nil {
+		return nil
+	}
+	return d.o
+}
+
 // DeviceFields are the fields of a DeviceSpec; "" and nil are not given.
 type DeviceFields struct {
 	Job         string
@@ -41,16 +48,16 @@ func NewDeviceSpec(fields DeviceFields) (*DeviceSpec, error) {
 
 // Merge is inner where its fields are given, else d.
 func (d *DeviceSpec) Merge(inner *DeviceSpec) (*DeviceSpec, error) {
-	outerPointer, err := d.o.use()
+	outerPointer, err := d.object().use()
 	if err != nil {
 		return nil, err
 	}
-	defer d.o.done()
-	innerPointer, err := inner.o.use()
+	defer d.object().done()
+	innerPointer, err := inner.object().use()
 	if err != nil {
 		return nil, err
 	}
-	defer inner.o.done()
+	defer inner.object().done()
 	return makeDeviceSpec(func(made *uintptr) uintptr {
 		return native.Device_spec_merge(outerPointer, innerPointer, made)
 	})
@@ -58,11 +65,11 @@ func (d *DeviceSpec) Merge(inner *DeviceSpec) (*DeviceSpec, error) {
 
 // Fields of the spec.
 func (d *DeviceSpec) Fields() (fields DeviceFields) {
-	pointer, err := d.o.use()
+	pointer, err := d.object().use()
 	if err != nil {
 		return fields
 	}
-	defer d.o.done()
+	defer d.object().done()
 	fields.Job, fields.DeviceType = native.Device_spec_job(pointer), native.Device_spec_type(pointer)
 	for i, field := range []**int64{&fields.Replica, &fields.Task, &fields.DeviceIndex} {
 		if number := native.Device_spec_number(pointer, i); number >= 0 {
@@ -74,32 +81,27 @@ func (d *DeviceSpec) Fields() (fields DeviceFields) {
 
 // String is the canonical name.
 func (d *DeviceSpec) String() string {
-	pointer, err := d.o.use()
-	if err != nil {
-		return ""
-	}
-	defer d.o.done()
-	return native.Device_spec_text(pointer)
+	return ask(d.object(), "", native.Device_spec_text)
 }
 
 // Equal compares all fields.
 func (d *DeviceSpec) Equal(other *DeviceSpec) bool {
-	left, err := d.o.use()
+	left, err := d.object().use()
 	if err != nil {
 		return false
 	}
-	defer d.o.done()
-	right, err := other.o.use()
+	defer d.object().done()
+	right, err := other.object().use()
 	if err != nil {
 		return false
 	}
-	defer other.o.done()
+	defer other.object().done()
 	return native.Device_spec_equal(left, right)
 }
 
 // Close ends the reference.
 func (d *DeviceSpec) Close() error {
-	d.o.close()
+	d.object().close()
 	return nil
 }
 

@@ -36,18 +36,8 @@ const (
 	ErrUnauthenticated    Code = 16
 )
 
-var codeNames = [...]string{"OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED",
-	"NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",
-	"ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS",
-	"UNAUTHENTICATED"}
-
 // Error is the code's name, "OUT_OF_RANGE".
-func (c Code) Error() string {
-	if c < 0 || int(c) >= len(codeNames) {
-		return "UNKNOWN"
-	}
-	return codeNames[c]
-}
+func (c Code) Error() string { return native.Code_name(int(c)) }
 
 // Error is what went wrong: who, what was expected, what was found.
 type Error struct {
@@ -163,7 +153,7 @@ func statusOf(err error) uintptr {
 		if own == err {
 			message = own.Message
 		}
-	case errors.As(err, &plain) && plain > 0 && int(plain) < len(codeNames):
+	case errors.As(err, &plain) && plain >= ErrCancelled && plain <= ErrUnauthenticated:
 		code = plain
 	case errors.As(err, &panicked):
 		code = ErrInternal

@@ -10,25 +10,32 @@ import (
 // Future is a value or an error that comes later.
 type Future struct{ o *object }
 
+func (f *Future) object() *object {
+	if f == nil {
+		return nil
+	}
+	return f.o
+}
+
+func ownFuture(pointer uintptr) *Future {
+	return &Future{own(pointer, "future", native.Tutti_future_release)}
+}
+
 // NewFuture is one that Complete completes.
 func NewFuture() (*Future, error) { return defaultRuntime.NewFuture() }
 
 // NewFuture of this runtime.
 func (r *Runtime) NewFuture() (*Future, error) {
-	made, err := r.make(native.Future_create)
-	if err != nil {
-		return nil, err
-	}
-	return &Future{own(made, "future", native.Tutti_future_release)}, nil
+	return as(ownFuture)(r.make(native.Future_create))
 }
 
 // Complete ends it, once, with failure or, when that is nil, with value.
 func (f *Future) Complete(value Value, failure error) error {
-	pointer, err := f.o.use()
+	pointer, err := f.object().use()
 	if err != nil {
 		return err
 	}
-	defer f.o.done()
+	defer f.object().done()
 	in, err := value.use()
 	if err != nil {
 		return err
@@ -39,21 +46,12 @@ func (f *Future) Complete(value Value, failure error) error {
 
 // IsDone says that it is completed.
 func (f *Future) IsDone() bool {
-	pointer, err := f.o.use()
-	if err != nil {
-		return false
-	}
-	defer f.o.done()
-	return native.Future_is_done(pointer)
+	return ask(f.object(), false, native.Future_is_done)
 }
 
 // Wait returns when it is done; its error is that of the waiting.
 func (f *Future) Wait(ctx context.Context) error {
-	_, err := blocking(ctx, f.o, Value{},
-		func(pointer, _ uintptr, call *native.CallOptions, _ *uintptr) uintptr {
-			return native.Future_wait(pointer, call)
-		})
-	return err
+	return wait(ctx, f.object(), native.Future_wait)
 }
 
 // Result waits and gives how it ended.
@@ -61,7 +59,7 @@ func (f *Future) Result(ctx context.Context) (Value, error) {
 	if err := f.Wait(ctx); err != nil {
 		return Value{}, err
 	}
-	made, err := readOut(f.o, native.Future_result)
+	made, err := readOut(f.object(), native.Future_result)
 	return ownValue(made), err
 }
 
@@ -70,11 +68,11 @@ func (f *Future) OnReady(fn func()) error {
 	if fn == nil {
 		return invalidArgument("on_ready: a function is needed, not nil")
 	}
-	pointer, err := f.o.use()
+	pointer, err := f.object().use()
 	if err != nil {
 		return err
 	}
-	defer f.o.done()
+	defer f.object().done()
 	handle := cgo.NewHandle(fn)
 	defer handle.Delete()
 	return check(native.Future_on_ready(pointer, uintptr(handle)))
@@ -82,6 +80,6 @@ func (f *Future) OnReady(fn func()) error {
 
 // Close ends the reference.
 func (f *Future) Close() error {
-	f.o.close()
+	f.object().close()
 	return nil
 }

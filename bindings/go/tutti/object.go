@@ -1,8 +1,11 @@
 package tutti
 
 import (
+	"context"
 	"runtime"
 	"sync/atomic"
+
+	"tutti.dev/tutti/internal/native"
 )
 
 // object is one reference to something of the library. Uses are counted, so that a Close beside a
@@ -35,7 +38,7 @@ func leave(uintptr) {}
 // use gives the pointer until done is called.
 func (o *object) use() (uintptr, error) {
 	if o == nil {
-		return 0, failedPrecondition("this object was not made by package tutti")
+		return 0, invalidArgument("an object that package tutti made is needed, not nil")
 	}
 	if o.state.Add(1)&closedBit != 0 {
 		o.done()
@@ -79,5 +82,87 @@ func (o *object) close() {
 	}
 }
 
-// isClosed is for methods without an error.
 func (o *object) isClosed() bool { return o == nil || o.state.Load()&closedBit != 0 }
+
+// user is what can be used for a call: an object, or what has one.
+type user interface {
+	use() (uintptr, error)
+	done()
+}
+
+// ask reads something of an object; missing is the answer of one that cannot be used.
+func ask[T any](o user, missing T, read func(pointer uintptr) T) T {
+	pointer, err := o.use()
+	if err != nil {
+		return missing
+	}
+	defer o.done()
+	return read(pointer)
+}
+
+// readOut is a call that gives one thing of an object.
+func readOut(o user, call func(pointer uintptr, made *uintptr) uintptr) (made uintptr, err error) {
+	pointer, err := o.use()
+	if err != nil {
+		return 0, err
+	}
+	defer o.done()
+	err = check(call(pointer, &made))
+	return made, err
+}
+
+func readText(o user, call func(pointer uintptr, made *uintptr) uintptr) (string, error) {
+	made, err := readOut(o, call)
+	return takeText(made), err
+}
+
+// waitOut is readOut for a call that may wait.
+func waitOut(ctx context.Context, o user,
+	call func(pointer uintptr, call *native.CallOptions, made *uintptr) uintptr) (made uintptr, err error) {
+	pointer, err := o.use()
+	if err != nil {
+		return 0, err
+	}
+	defer o.done()
+	options, end, err := callOf(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer end()
+	err = check(call(pointer, options, &made))
+	return made, err
+}
+
+// wait is waitOut for a call that gives nothing.
+func wait(ctx context.Context, o user,
+	call func(pointer uintptr, call *native.CallOptions) uintptr) error {
+	_, err := waitOut(ctx, o, func(pointer uintptr, options *native.CallOptions, _ *uintptr) uintptr {
+		return call(pointer, options)
+	})
+	return err
+}
+
+// as makes what a call gave an object of the package.
+func as[T any](own func(pointer uintptr) T) func(pointer uintptr, err error) (T, error) {
+	return func(pointer uintptr, err error) (made T, failure error) {
+		if err != nil {
+			return made, err
+		}
+		return own(pointer), nil
+	}
+}
+
+// closeWith closes what has a close of its own; again it is nothing.
+func closeWith(o *object, call func(pointer uintptr, call *native.CallOptions) uintptr) error {
+	if o.isClosed() {
+		return nil
+	}
+	pointer, err := o.use()
+	if err != nil {
+		return nil
+	}
+	err = check(call(pointer, nil))
+	o.done()
+	o.close()
+	return err
+}

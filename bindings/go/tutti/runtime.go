@@ -37,10 +37,12 @@ func NewRuntime(settings map[string]string) (*Runtime, error) {
 		return nil, err
 	}
 	var made uintptr
-	if err := check(native.Runtime_create(joinedKeys, joinedValues, &made)); err != nil {
-		return nil, err
-	}
-	return &Runtime{own(made, "runtime", native.Tutti_runtime_release)}, nil
+	err = check(native.Runtime_create(joinedKeys, joinedValues, &made))
+	return as(ownRuntime)(made, err)
+}
+
+func ownRuntime(pointer uintptr) *Runtime {
+	return &Runtime{own(pointer, "runtime", native.Tutti_runtime_release)}
 }
 
 func (r *Runtime) use() (uintptr, error) {
@@ -99,12 +101,7 @@ func (r *Runtime) Close() error {
 
 // IsRunning says that it can be used.
 func (r *Runtime) IsRunning() bool {
-	pointer, err := r.use()
-	if err != nil {
-		return false
-	}
-	defer r.done()
-	return native.Runtime_is_running(pointer)
+	return ask(r, false, native.Runtime_is_running)
 }
 
 // Set changes a setting: log_level, logical_cpu_devices, compute_threads, memory_limit,

@@ -40,6 +40,11 @@ func TensorSpecOfUnknownRank(dtype DType) (*Spec, error) {
 
 // SpecOf describes one value exactly.
 func SpecOf(value Value) (*Spec, error) {
+	value, end, err := given(value)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	pointer, err := value.use()
 	if err != nil {
 		return nil, err
@@ -97,16 +102,85 @@ func DictSpec(specs map[string]*Spec) (*Spec, error) {
 	for i, key := range keys {
 		children[i] = specs[key]
 	}
+	return keyedSpec(keys, children, native.Spec_of_dict)
+}
+
+// NamedTupleSpec is the spec of a tuple whose fields have names.
+func NamedTupleSpec(typeName string, fields []string, specs ...*Spec) (*Spec, error) {
+	return keyedSpec(fields, specs, func(names string, used []uintptr, made *uintptr) uintptr {
+		return native.Spec_of_named_tuple(typeName, names, used, made)
+	})
+}
+
+func keyedSpec(keys []string, specs []*Spec,
+	make func(names string, used []uintptr, made *uintptr) uintptr) (*Spec, error) {
 	names, err := joined(keys)
 	if err != nil {
 		return nil, err
 	}
-	used, end, err := specPointers(children)
+	used, end, err := specPointers(specs)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
-	return makeSpec(func(made *uintptr) uintptr { return native.Spec_of_dict(names, used, made) })
+	return makeSpec(func(made *uintptr) uintptr { return make(names, used, made) })
+}
+
+// NoneSpec is the spec of none.
+func NoneSpec() (*Spec, error) { return makeSpec(native.Spec_of_none) }
+
+// OptionalSpec is the spec of an optional.
+func OptionalSpec(held *Spec) (*Spec, error) { return specOver(held, native.Spec_of_optional) }
+
+// DatasetSpec is the spec of a dataset with such elements.
+func DatasetSpec(elements *Spec) (*Spec, error) { return specOver(elements, native.Spec_of_dataset) }
+
+func specOver(inner *Spec, make func(inner uintptr, made *uintptr) uintptr) (*Spec, error) {
+	if inner == nil {
+		return nil, invalidArgument("a spec is needed, not nil")
+	}
+	return as(ownSpec)(readOut(inner.o, make))
+}
+
+// LeafSpec is one leaf of a Spec.
+type LeafSpec struct {
+	Kind Kind
+	// DType and Dims are those of a tensor. Dims has UnknownDimension for sizes that are not known, and is
+	// nil where the rank is not.
+	DType DType
+	Dims  []int64
+	// Inner is what an optional or a dataset holds; the caller's, to close.
+	Inner *Spec
+}
+
+// Leaves are the leaves of the whole structure, in order: children of dicts by key, in the order of
+// bytes.
+func (s *Spec) Leaves() ([]LeafSpec, error) {
+	if s == nil {
+		return nil, invalidArgument("a spec is needed, not nil")
+	}
+	pointer, err := s.use()
+	if err != nil {
+		return nil, err
+	}
+	defer s.done()
+	leaves := make([]LeafSpec, native.Spec_leaf_count(pointer))
+	for i := range leaves {
+		leaf := int64(i)
+		leaves[i] = LeafSpec{Kind: leafKinds[native.Spec_leaf_kind(pointer, leaf)],
+			DType: DType(native.Spec_leaf_dtype(pointer, leaf))}
+		if rank := native.Spec_leaf_rank(pointer, leaf); rank >= 0 {
+			leaves[i].Dims = make([]int64, rank)
+			for axis := range leaves[i].Dims {
+				leaves[i].Dims[axis] = native.Spec_leaf_dim(pointer, leaf, int64(axis))
+			}
+		}
+		if inner := native.Spec_leaf_inner(pointer, leaf); inner != 0 {
+			native.Tutti_spec_retain(inner)
+			leaves[i].Inner = ownSpec(inner)
+		}
+	}
+	return leaves, nil
 }
 
 // use gives 0 for nil, which stands for a spec that is learnt.

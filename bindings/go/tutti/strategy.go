@@ -2,7 +2,7 @@ package tutti
 
 import (
 	"context"
-	"runtime"
+	"time"
 
 	"tutti.dev/tutti/internal/native"
 )
@@ -20,18 +20,25 @@ const (
 )
 
 // Strategy is a number of replicas: what runs on them, and what is shared by them.
-type Strategy struct{ o *object }
+type Strategy struct {
+	o       *object
+	timeout time.Duration // of its collectives, 0 for the runtime's
+}
+
+func (s *Strategy) object() *object {
+	if s == nil {
+		return nil
+	}
+	return s.o
+}
 
 func ownStrategy(pointer uintptr) *Strategy {
-	return &Strategy{own(pointer, "strategy", native.Tutti_strategy_release)}
+	return &Strategy{o: own(pointer, "strategy", native.Tutti_strategy_release)}
 }
 
-func (s *Strategy) use() (uintptr, error) {
-	if s == nil {
-		return 0, invalidArgument("a strategy is needed, not nil")
-	}
-	return s.o.use()
-}
+func (s *Strategy) use() (uintptr, error) { return s.object().use() }
+
+func (s *Strategy) done() { s.o.done() }
 
 // CrossDeviceOps is a hint how values of devices meet.
 type CrossDeviceOps int
@@ -49,7 +56,51 @@ type StrategyOptions struct {
 	Name           string
 	CrossDeviceOps CrossDeviceOps
 	// Resolver of a MultiWorkerMirrored strategy; nil reads TF_CONFIG.
-	Resolver *ClusterResolver
+	Resolver Resolver
+	// Communication are hints for its collectives.
+	Communication CommunicationOptions
+}
+
+// CommunicationImplementation says how collectives are preferably made; a hint. The library chooses by
+// where the ranks are.
+type CommunicationImplementation int
+
+// The hints.
+const (
+	CommunicationAuto CommunicationImplementation = iota
+	CommunicationRing
+	CommunicationNCCL
+)
+
+// CommunicationOptions are hints for the collectives of a strategy.
+type CommunicationOptions struct {
+	// Timeout is how long Reduce, Gather, AllReduce, AllGather and MergeCall may take whose context has
+	// no deadline of its own (ErrDeadlineExceeded); 0: as long as the setting default_timeout says.
+	Timeout time.Duration
+	// BytesPerPack and Implementation are left to the library, which chooses both by itself.
+	BytesPerPack   int
+	Implementation CommunicationImplementation
+}
+
+func (o CommunicationOptions) check() error {
+	if o.Timeout < 0 || o.BytesPerPack < 0 || o.Implementation < CommunicationAuto ||
+		o.Implementation > CommunicationNCCL {
+		return invalidArgument("communication options %+v: a negative number, or no implementation", o)
+	}
+	return nil
+}
+
+// newStrategy makes one that waits for its options.
+func (r *Runtime) newStrategy(ctx context.Context, options StrategyOptions,
+	make func(runtime uintptr, call *native.CallOptions, made *uintptr) uintptr) (*Strategy, error) {
+	if err := options.Communication.check(); err != nil {
+		return nil, err
+	}
+	made, err := as(ownStrategy)(waitOut(ctx, r, make))
+	if err == nil {
+		made.timeout = options.Communication.Timeout
+	}
+	return made, err
 }
 
 // NewMirroredStrategy has one replica per device, and variables mirrored on all.
@@ -63,19 +114,11 @@ func (r *Runtime) NewMirroredStrategy(ctx context.Context, options StrategyOptio
 	if err != nil {
 		return nil, err
 	}
-	call, end, err := callOf(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer end()
-	made, err := r.make(func(runtime uintptr, made *uintptr) uintptr {
+	return r.newStrategy(ctx, options, func(runtime uintptr, call *native.CallOptions,
+		made *uintptr) uintptr {
 		return native.Strategy_mirrored(runtime, devices, int(options.CrossDeviceOps), options.Name, call,
 			made)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return ownStrategy(made), nil
 }
 
 // NewOneDeviceStrategy has everything on one device.
@@ -86,18 +129,10 @@ func NewOneDeviceStrategy(device string) (*Strategy, error) {
 // NewOneDeviceStrategy of this runtime.
 func (r *Runtime) NewOneDeviceStrategy(ctx context.Context, device string,
 	options StrategyOptions) (*Strategy, error) {
-	call, end, err := callOf(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer end()
-	made, err := r.make(func(runtime uintptr, made *uintptr) uintptr {
+	return r.newStrategy(ctx, options, func(runtime uintptr, call *native.CallOptions,
+		made *uintptr) uintptr {
 		return native.Strategy_one_device(runtime, device, options.Name, call, made)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return ownStrategy(made), nil
 }
 
 // NewMultiWorkerMirroredStrategy joins the replicas of several processes, by TF_CONFIG; without that
@@ -114,23 +149,15 @@ func (r *Runtime) NewMultiWorkerMirroredStrategy(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	resolver, err := options.Resolver.use()
-	if err != nil {
-		return nil, err
-	}
-	defer options.Resolver.done()
-	call, end, err := callOf(ctx)
+	resolver, end, err := resolverOf(options.Resolver)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
-	made, err := r.make(func(runtime uintptr, made *uintptr) uintptr {
+	return r.newStrategy(ctx, options, func(runtime uintptr, call *native.CallOptions,
+		made *uintptr) uintptr {
 		return native.Strategy_multi_worker_mirrored(runtime, resolver, devices, options.Name, call, made)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return ownStrategy(made), nil
 }
 
 // DefaultStrategy is one replica, nothing distributed.
@@ -138,20 +165,11 @@ func DefaultStrategy() (*Strategy, error) { return defaultRuntime.DefaultStrateg
 
 // DefaultStrategy of this runtime.
 func (r *Runtime) DefaultStrategy() (*Strategy, error) {
-	made, err := r.make(native.Strategy_default)
-	if err != nil {
-		return nil, err
-	}
-	return ownStrategy(made), nil
+	return as(ownStrategy)(r.make(native.Strategy_default))
 }
 
 func (s *Strategy) number(read func(uintptr) int64) int {
-	pointer, err := s.use()
-	if err != nil {
-		return 0
-	}
-	defer s.o.done()
-	return int(read(pointer))
+	return int(ask(s, 0, read))
 }
 
 // NumReplicasInSync counts all replicas of all workers; 0 for a closed strategy.
@@ -172,7 +190,7 @@ func (s *Strategy) WorkerDevices() []string {
 	if err != nil {
 		return nil
 	}
-	defer s.o.done()
+	defer s.object().done()
 	devices := make([]string, native.Strategy_local_replica_count(pointer))
 	for i := range devices {
 		devices[i] = native.Strategy_worker_device(pointer, int64(i))
@@ -182,51 +200,16 @@ func (s *Strategy) WorkerDevices() []string {
 
 // TypeName is "MirroredStrategy" and so on.
 func (s *Strategy) TypeName() string {
-	pointer, err := s.use()
-	if err != nil {
-		return ""
-	}
-	defer s.o.done()
-	return native.Strategy_type_name(pointer)
+	return ask(s, "", native.Strategy_type_name)
 }
 
 // ClusterResolver is what found the workers; nil when there is one only.
 func (s *Strategy) ClusterResolver() (*ClusterResolver, error) {
-	pointer, err := s.use()
-	if err != nil {
-		return nil, err
-	}
-	defer s.o.done()
-	var made uintptr
-	if err := check(native.Strategy_cluster_resolver(pointer, &made)); err != nil || made == 0 {
+	made, err := readOut(s, native.Strategy_cluster_resolver)
+	if err != nil || made == 0 {
 		return nil, err
 	}
 	return ownClusterResolver(made), nil
-}
-
-// blocking is one call on an object that may wait and makes a value.
-func blocking(ctx context.Context, o *object, operand Value,
-	call func(pointer, operand uintptr, call *native.CallOptions, made *uintptr) uintptr) (Value, error) {
-	pointer, err := o.use()
-	if err != nil {
-		return Value{}, err
-	}
-	defer o.done()
-	in, err := operand.use()
-	if err != nil {
-		return Value{}, err
-	}
-	defer operand.done()
-	options, end, err := callOf(ctx)
-	if err != nil {
-		return Value{}, err
-	}
-	defer end()
-	var made uintptr
-	if err := check(call(pointer, in, options, &made)); err != nil {
-		return Value{}, err
-	}
-	return ownValue(made), nil
 }
 
 // Run calls fn once per replica, concurrently, and returns when no call is running any more. Replica
@@ -237,9 +220,9 @@ func (s *Strategy) Run(ctx context.Context, fn ReplicaFunc, args Value) (Value, 
 	if s == nil || fn == nil {
 		return Value{}, invalidArgument("run: a strategy and a function are needed, not nil")
 	}
-	handle := replicaCallback(ctx, fn)
+	handle := replicaCallback(ctx, s.timeout, fn)
 	defer handle.Delete()
-	return blocking(ctx, s.o, args,
+	return blocking(ctx, 0, s, args,
 		func(pointer, args uintptr, call *native.CallOptions, made *uintptr) uintptr {
 			return native.Strategy_run(pointer, uintptr(handle), args, call, made)
 		})
@@ -257,18 +240,22 @@ func (s *Strategy) ReduceAxis(ctx context.Context, op ReduceOp, value Value, axi
 }
 
 func (s *Strategy) reduce(ctx context.Context, op ReduceOp, value Value, axis []int64) (Value, error) {
-	if s == nil {
-		return Value{}, invalidArgument("a strategy is needed, not nil")
-	}
 	value, end, err := given(value)
 	if err != nil {
 		return Value{}, err
 	}
 	defer end()
-	return blocking(ctx, s.o, value,
+	return blocking(ctx, s.limit(), s, value,
 		func(pointer, value uintptr, call *native.CallOptions, made *uintptr) uintptr {
 			return native.Strategy_reduce(pointer, int(op), value, axis, call, made)
 		})
+}
+
+func (s *Strategy) limit() time.Duration {
+	if s == nil {
+		return 0
+	}
+	return s.timeout
 }
 
 // given is a value that is there: none becomes the leaf none.
@@ -282,15 +269,12 @@ func given(value Value) (Value, func(), error) {
 
 // Gather joins every per-replica leaf along axis, in replica order.
 func (s *Strategy) Gather(ctx context.Context, value Value, axis int) (Value, error) {
-	if s == nil {
-		return Value{}, invalidArgument("a strategy is needed, not nil")
-	}
 	value, end, err := given(value)
 	if err != nil {
 		return Value{}, err
 	}
 	defer end()
-	return blocking(ctx, s.o, value,
+	return blocking(ctx, s.limit(), s, value,
 		func(pointer, value uintptr, call *native.CallOptions, made *uintptr) uintptr {
 			return native.Strategy_gather(pointer, value, int64(axis), call, made)
 		})
@@ -298,15 +282,12 @@ func (s *Strategy) Gather(ctx context.Context, value Value, axis int) (Value, er
 
 // LocalResults are the values of this process's replicas, in order.
 func (s *Strategy) LocalResults(value Value) ([]Value, error) {
-	if s == nil {
-		return nil, invalidArgument("a strategy is needed, not nil")
-	}
 	value, end, err := given(value)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
-	all, err := blocking(nil, s.o, value,
+	all, err := blocking(nil, 0, s, value,
 		func(pointer, value uintptr, _ *native.CallOptions, made *uintptr) uintptr {
 			return native.Strategy_local_results(pointer, value, made)
 		})
@@ -347,7 +328,7 @@ func (s *Strategy) DistributeValues(ctx context.Context,
 		return result(fn(given))
 	})
 	defer handle.Delete()
-	return blocking(ctx, s.o, Value{},
+	return blocking(ctx, 0, s, Value{},
 		func(pointer, _ uintptr, call *native.CallOptions, made *uintptr) uintptr {
 			return native.Strategy_create_values(pointer, uintptr(handle), call, made)
 		})
@@ -376,7 +357,7 @@ func (s *Strategy) PerReplica(values ...Value) (Value, error) {
 	if err != nil {
 		return Value{}, err
 	}
-	defer s.o.done()
+	defer s.object().done()
 	used, end, err := pointers(values)
 	if err != nil {
 		return Value{}, err
@@ -392,106 +373,5 @@ func (s *Strategy) Close() error {
 	if s == nil {
 		return nil
 	}
-	return closeWith(s.o, native.Strategy_close)
-}
-
-// ---- inside a replica
-
-// ReplicaContext is what a replica function reaches the others through. It is the context.Context of
-// Run, and ends with the function. Pass it to what takes a context, so that it knows its replica.
-type ReplicaContext struct {
-	context.Context
-	o *object
-}
-
-type replicaKey struct{}
-
-// Value is that of context.Context.
-func (r *ReplicaContext) Value(key any) any {
-	if key == (replicaKey{}) {
-		return r
-	}
-	return r.Context.Value(key)
-}
-
-// ambient is the context of the replica that ctx is of; null outside.
-func ambient(ctx context.Context) (pointer uintptr, end func(), err error) {
-	if ctx == nil {
-		return 0, nothing, nil
-	}
-	replica, ok := ctx.Value(replicaKey{}).(*ReplicaContext)
-	if !ok {
-		return 0, nothing, nil
-	}
-	pointer, err = replica.o.use()
-	return pointer, replica.o.done, err
-}
-
-func (r *ReplicaContext) number(read func(uintptr) int64) int {
-	pointer, err := r.o.use()
-	if err != nil {
-		return -1
-	}
-	defer r.o.done()
-	return int(read(pointer))
-}
-
-// ReplicaID is the replica among all replicas in sync; -1 after the end.
-func (r *ReplicaContext) ReplicaID() int { return r.number(native.Context_replica_id) }
-
-// NumReplicasInSync counts all replicas.
-func (r *ReplicaContext) NumReplicasInSync() int { return r.number(native.Context_replica_count) }
-
-// GlobalRows are the rows of this step over all replicas of all workers when args came from a
-// distributed iterator, else -1. Scale a loss by 1 / GlobalRows and sum.
-func (r *ReplicaContext) GlobalRows() int { return r.number(native.Context_global_rows) }
-
-// Device of this replica, "CPU:0".
-func (r *ReplicaContext) Device() string {
-	pointer, err := r.o.use()
-	if err != nil {
-		return ""
-	}
-	defer r.o.done()
-	return native.Context_device(pointer)
-}
-
-// IsCancelled says that the run was cancelled or another replica failed: return soon.
-func (r *ReplicaContext) IsCancelled() bool {
-	pointer, err := r.o.use()
-	if err != nil {
-		return true
-	}
-	defer r.o.done()
-	return native.Context_is_cancelled(pointer)
-}
-
-// AllReduce reduces every tensor over all replicas; each gets the same bits.
-func (r *ReplicaContext) AllReduce(op ReduceOp, value Value) (Value, error) {
-	return blocking(nil, r.o, value,
-		func(pointer, value uintptr, call *native.CallOptions, made *uintptr) uintptr {
-			return native.Context_all_reduce(pointer, int(op), value, call, made)
-		})
-}
-
-// AllGather joins every tensor of all replicas along axis, in replica order.
-func (r *ReplicaContext) AllGather(value Value, axis int) (Value, error) {
-	return blocking(nil, r.o, value,
-		func(pointer, value uintptr, call *native.CallOptions, made *uintptr) uintptr {
-			return native.Context_all_gather(pointer, value, int64(axis), call, made)
-		})
-}
-
-// MergeCall runs fn once for all replicas, with their args joined; each gets its part of the result.
-func (r *ReplicaContext) MergeCall(fn MergeFunc, args Value) (Value, error) {
-	if fn == nil {
-		return Value{}, invalidArgument("merge_call: a function is needed, not nil")
-	}
-	handle := mergeCallback(fn)
-	defer handle.Delete()
-	defer runtime.KeepAlive(r)
-	return blocking(nil, r.o, args,
-		func(pointer, args uintptr, call *native.CallOptions, made *uintptr) uintptr {
-			return native.Context_merge_call(pointer, uintptr(handle), args, call, made)
-		})
+	return closeWith(s.object(), native.Strategy_close)
 }

@@ -41,6 +41,13 @@ type VariableOptions struct {
 // the ReplicaContext inside a replica, and any other context (or nil) outside.
 type Variable struct{ o *object }
 
+func (v *Variable) object() *object {
+	if v == nil {
+		return nil
+	}
+	return v.o
+}
+
 func ownVariable(pointer uintptr) *Variable {
 	return &Variable{own(pointer, "variable", native.Tutti_variable_release)}
 }
@@ -81,11 +88,11 @@ func (v *Variable) in(ctx context.Context,
 	if v == nil {
 		return invalidArgument("a variable is needed, not nil")
 	}
-	pointer, err := v.o.use()
+	pointer, err := v.object().use()
 	if err != nil {
 		return err
 	}
-	defer v.o.done()
+	defer v.object().done()
 	replica, leave, err := ambient(ctx)
 	if err != nil {
 		return err
@@ -153,31 +160,21 @@ func (v *Variable) AssignSub(ctx context.Context, tensor *Tensor) error {
 
 // Name of the variable.
 func (v *Variable) Name() string {
-	pointer, err := v.o.use()
-	if err != nil {
-		return ""
-	}
-	defer v.o.done()
-	return native.Variable_name(pointer)
+	return ask(v.object(), "", native.Variable_name)
 }
 
 // DType of the variable.
 func (v *Variable) DType() DType {
-	pointer, err := v.o.use()
-	if err != nil {
-		return 0
-	}
-	defer v.o.done()
-	return DType(native.Variable_dtype(pointer))
+	return DType(ask(v.object(), 0, native.Variable_dtype))
 }
 
 // Dims of the variable.
 func (v *Variable) Dims() []int64 {
-	pointer, err := v.o.use()
+	pointer, err := v.object().use()
 	if err != nil {
 		return nil
 	}
-	defer v.o.done()
+	defer v.object().done()
 	dims := make([]int64, native.Variable_rank(pointer))
 	for i := range dims {
 		dims[i] = native.Variable_dim(pointer, int64(i))
@@ -187,41 +184,31 @@ func (v *Variable) Dims() []int64 {
 
 // Synchronization of the variable.
 func (v *Variable) Synchronization() Synchronization {
-	pointer, err := v.o.use()
-	if err != nil {
-		return 0
-	}
-	defer v.o.done()
-	return Synchronization(native.Variable_synchronization(pointer))
+	return Synchronization(ask(v.object(), 0, native.Variable_synchronization))
 }
 
 // Aggregation of the variable.
 func (v *Variable) Aggregation() Aggregation {
-	pointer, err := v.o.use()
-	if err != nil {
-		return 0
-	}
-	defer v.o.done()
-	return Aggregation(native.Variable_aggregation(pointer))
+	return Aggregation(ask(v.object(), 0, native.Variable_aggregation))
 }
 
 // IsTrainable says that optimizers may change it.
 func (v *Variable) IsTrainable() bool {
-	pointer, err := v.o.use()
-	if err != nil {
-		return false
-	}
-	defer v.o.done()
-	return native.Variable_is_trainable(pointer)
+	return ask(v.object(), false, native.Variable_is_trainable)
+}
+
+// Strategy of the variable. Close ends the reference only.
+func (v *Variable) Strategy() (*Strategy, error) {
+	return as(ownStrategy)(readOut(v.object(), native.Variable_strategy))
 }
 
 // Copies are the memories of this process's replicas, read-only and without a copy, by name.
 func (v *Variable) Copies() (names []string, copies []*Tensor, err error) {
-	pointer, err := v.o.use()
+	pointer, err := v.object().use()
 	if err != nil {
 		return nil, nil, err
 	}
-	defer v.o.done()
+	defer v.object().done()
 	for i, count := int64(0), native.Variable_copy_count(pointer); i < count; i++ {
 		var made uintptr
 		if err := check(native.Variable_copy(pointer, i, &made)); err != nil {
@@ -235,7 +222,7 @@ func (v *Variable) Copies() (names []string, copies []*Tensor, err error) {
 
 // String is for people.
 func (v *Variable) String() string {
-	text, err := readText(v.o, native.Variable_to_string)
+	text, err := readText(v.object(), native.Variable_to_string)
 	if err != nil {
 		return "<" + err.Error() + ">"
 	}
@@ -245,18 +232,18 @@ func (v *Variable) String() string {
 // Close ends the reference.
 func (v *Variable) Close() error {
 	if v != nil {
-		v.o.close()
+		v.object().close()
 	}
 	return nil
 }
 
 // OfVariable is a leaf with a variable, which it retains.
 func OfVariable(variable *Variable) (Value, error) {
-	pointer, err := variable.o.use()
+	pointer, err := variable.object().use()
 	if err != nil {
 		return Value{}, err
 	}
-	defer variable.o.done()
+	defer variable.object().done()
 	return makeValue(func(made *uintptr) uintptr { return native.Value_of_variable(pointer, made) })
 }
 

@@ -1,0 +1,150 @@
+package tutti
+
+import (
+	"context"
+
+	"tutti.dev/tutti/internal/native"
+)
+
+// Rebatch says how a batch is cut over replicas.
+type Rebatch int
+
+// The ways: slices of ceil(rows / replicas), never across batches; or nearly equal, static sizes,
+// across batches.
+const (
+	RebatchCeil Rebatch = 1
+	RebatchEven Rebatch = 2
+)
+
+// InputOptions say how a dataset is distributed.
+type InputOptions struct {
+	Rebatch Rebatch
+	// NoPrefetch makes no step ahead.
+	NoPrefetch bool
+}
+
+func (o InputOptions) prefetch() int {
+	if o.NoPrefetch {
+		return 2
+	}
+	return 0
+}
+
+// DistributedDataset is a dataset whose elements are steps.
+type DistributedDataset struct{ o *object }
+
+func (d *DistributedDataset) object() *object {
+	if d == nil {
+		return nil
+	}
+	return d.o
+}
+
+func ownDistributedDataset(pointer uintptr) *DistributedDataset {
+	return &DistributedDataset{own(pointer, "distributed dataset",
+		native.Tutti_distributed_dataset_release)}
+}
+
+// Distribute cuts every batch of dataset over the replicas and starts at the first step. ctx is that
+// of every Next, too.
+func (s *Strategy) Distribute(ctx context.Context, dataset *Dataset) (*DistributedIterator, error) {
+	distributed, err := s.DistributeDataset(ctx, dataset, InputOptions{})
+	if err != nil {
+		return nil, err
+	}
+	defer distributed.Close()
+	return distributed.Iterator(ctx)
+}
+
+// DistributeDataset cuts every batch of dataset, whose elements must be batches, over the replicas.
+// Several workers share the data as the option experimental_distribute.auto_shard_policy says.
+func (s *Strategy) DistributeDataset(ctx context.Context, dataset *Dataset,
+	options InputOptions) (*DistributedDataset, error) {
+	pointer, err := dataset.use()
+	if err != nil {
+		return nil, err
+	}
+	defer dataset.o.done()
+	return s.distribute(ctx, func(strategy uintptr, call *native.CallOptions, made *uintptr) uintptr {
+		return native.Strategy_distribute_dataset(strategy, pointer, int(options.Rebatch),
+			options.prefetch(), call, made)
+	})
+}
+
+func (s *Strategy) distribute(ctx context.Context,
+	make func(strategy uintptr, call *native.CallOptions, made *uintptr) uintptr) (*DistributedDataset, error) {
+	return as(ownDistributedDataset)(waitOut(ctx, s, make))
+}
+
+// InputContext is what a function that makes input pipelines is told.
+type InputContext struct {
+	NumInputPipelines int
+	InputPipelineID   int
+	NumReplicasInSync int
+}
+
+// PerReplicaBatchSize is globalBatchSize / NumReplicasInSync, which must divide.
+func (c InputContext) PerReplicaBatchSize(globalBatchSize int) (int, error) {
+	if c.NumReplicasInSync < 1 || globalBatchSize%c.NumReplicasInSync != 0 {
+		return 0, invalidArgument("a global batch of %d rows cannot be divided by %d replicas",
+			globalBatchSize, c.NumReplicasInSync)
+	}
+	return globalBatchSize / c.NumReplicasInSync, nil
+}
+
+// DistributeFromFunction has one dataset per input pipeline, by fn; its elements go to the replicas
+// one each, in turn, and nothing is rebatched or sharded.
+func (s *Strategy) DistributeFromFunction(ctx context.Context,
+	fn func(input InputContext) *Dataset, options InputOptions) (*DistributedDataset, error) {
+	if fn == nil {
+		return nil, invalidArgument("a function is needed, not nil")
+	}
+	handle := borrowed(func(_ int32, _, in uintptr) (uintptr, error) {
+		args, end := lent(in)
+		defer end()
+		var input InputContext
+		if err := readNumbers(args, map[string]*int{
+			"num_input_pipelines": &input.NumInputPipelines, "input_pipeline_id": &input.InputPipelineID,
+			"num_replicas_in_sync": &input.NumReplicasInSync}); err != nil {
+			return 0, err
+		}
+		return result(OfDataset(fn(input)))
+	})
+	defer handle.Delete()
+	return s.distribute(ctx, func(strategy uintptr, call *native.CallOptions, made *uintptr) uintptr {
+		return native.Strategy_distribute_datasets_from_function(strategy, uintptr(handle),
+			options.prefetch(), call, made)
+	})
+}
+
+// Iterator starts at the first step. ctx is that of every Next, too.
+func (d *DistributedDataset) Iterator(ctx context.Context) (*DistributedIterator, error) {
+	made, err := waitOut(ctx, d.object(), native.Distributed_iterator_create)
+	if err != nil {
+		return nil, err
+	}
+	return &DistributedIterator{
+		o:   own(made, "distributed iterator", native.Tutti_distributed_iterator_release),
+		ctx: ctx, native: &distributedFunctions}, nil
+}
+
+// ElementSpec is that of one replica's part.
+func (d *DistributedDataset) ElementSpec() (*Spec, error) {
+	return as(ownSpec)(readOut(d.object(), native.Distributed_dataset_element_spec))
+}
+
+// Cardinality is the number of steps, InfiniteCardinality or UnknownCardinality.
+func (d *DistributedDataset) Cardinality() int64 {
+	return ask(d.object(), UnknownCardinality, native.Distributed_dataset_cardinality)
+}
+
+// Explain says how batches are cut and shared, and why, for people.
+func (d *DistributedDataset) Explain() (string, error) {
+	return readText(d.object(), native.Distributed_dataset_explain)
+}
+
+// Close ends the reference; its iterators stay.
+func (d *DistributedDataset) Close() error {
+	d.object().close()
+	return nil
+}

@@ -1,0 +1,97 @@
+package tutti
+
+import (
+	"runtime/cgo"
+	"unsafe"
+
+	"tutti.dev/tutti/internal/native"
+)
+
+// WrapOptions describe memory that a tensor is laid over.
+type WrapOptions struct {
+	// Strides in elements, one per axis; may be negative. None: row-major without gaps.
+	Strides []int64
+	// ReadOnly says that nobody writes through the tensor.
+	ReadOnly bool
+	// Release is called once, on a thread of the library, when nobody uses the memory any more, and
+	// also when Wrap fails.
+	Release func()
+}
+
+// Wrap is a tensor over size bytes of memory, without a copy. The memory must not be of Go's garbage
+// collector, which does not know of the tensor: memory from C, or mapped from a file.
+func Wrap(memory unsafe.Pointer, size int, dtype DType, dims []int64, options WrapOptions) (*Tensor, error) {
+	return defaultRuntime.Wrap(memory, size, dtype, dims, options)
+}
+
+// Wrap in this runtime.
+func (r *Runtime) Wrap(memory unsafe.Pointer, size int, dtype DType, dims []int64,
+	options WrapOptions) (*Tensor, error) {
+	if size < 0 || len(options.Strides) != 0 && len(options.Strides) != len(dims) {
+		if options.Release != nil {
+			options.Release()
+		}
+		return nil, invalidArgument("wrap: %d bytes, %d dims and %d strides do not go together", size,
+			len(dims), len(options.Strides))
+	}
+	var release cgo.Handle
+	if options.Release != nil {
+		release = cgo.NewHandle(options.Release)
+	}
+	runtime, err := r.use()
+	if err != nil {
+		if options.Release != nil {
+			release.Delete()
+			options.Release()
+		}
+		return nil, err
+	}
+	defer r.done()
+	var made uintptr
+	err = check(native.Tensor_wrap(runtime, uintptr(memory), int64(size), int(dtype), dims,
+		options.Strides, options.ReadOnly, uintptr(release), &made))
+	return as(ownTensor)(made, err)
+}
+
+// DLPack is a form of DLPack, https://dmlc.github.io/dlpack, the exchange format of array libraries.
+type DLPack bool
+
+// The forms: DLManagedTensorVersioned, and DLManagedTensor of before 1.0, which cannot say that a tensor
+// is read-only.
+const (
+	DLPackVersioned   DLPack = true
+	DLPackUnversioned DLPack = false
+)
+
+// Export gives the tensor to another library, which calls the deleter of the structure; Delete does so
+// where no library took it. With copied the memory is a fresh copy, else that of the tensor. A read-only
+// tensor cannot be given unversioned without a copy: ErrFailedPrecondition.
+func (d DLPack) Export(tensor *Tensor, copied bool) (unsafe.Pointer, error) {
+	made, err := readOut(tensor, func(pointer uintptr, made *uintptr) uintptr {
+		return native.Tensor_to_dlpack(pointer, bool(d), copied, made)
+	})
+	return pointerAt(made), err
+}
+
+// Import takes a tensor over from another library, without a copy, and calls its deleter with the last
+// use; when it fails, the caller keeps the structure.
+func (d DLPack) Import(managed unsafe.Pointer) (*Tensor, error) {
+	return d.ImportIn(defaultRuntime, managed)
+}
+
+// ImportIn is Import in a runtime.
+func (d DLPack) ImportIn(r *Runtime, managed unsafe.Pointer) (*Tensor, error) {
+	if managed == nil {
+		return nil, invalidArgument("a DLPack structure is needed, not nil")
+	}
+	return as(ownTensor)(r.make(func(runtime uintptr, made *uintptr) uintptr {
+		return native.Tensor_from_dlpack(runtime, bool(d), uintptr(managed), made)
+	}))
+}
+
+// Delete calls the deleter of a structure that no library took.
+func (d DLPack) Delete(managed unsafe.Pointer) {
+	if managed != nil {
+		native.Dlpack_delete(bool(d), uintptr(managed))
+	}
+}

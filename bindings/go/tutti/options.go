@@ -1,0 +1,91 @@
+package tutti
+
+// Option is an option of a source or a transformation.
+type Option func(*operation)
+
+type operation struct {
+	name          string
+	parallel      int64
+	deterministic int
+	dropRemainder int
+	reshuffle     int
+	shuffle       int
+	seed          int64
+	slab          bool
+	output        *Spec
+	compression   int
+	level         []int64
+	bufferSize    int64
+	header        int64
+	footer        int64
+	dtype         DType
+}
+
+func operationOf(options []Option) operation {
+	op := operation{seed: RandomSeed}
+	for _, option := range options {
+		if option != nil {
+			option(&op)
+		}
+	}
+	return op
+}
+
+func tristate(flag bool) int {
+	if flag {
+		return 1
+	}
+	return 2
+}
+
+// WithName names the operation in messages.
+func WithName(name string) Option { return func(op *operation) { op.name = name } }
+
+// WithParallelCalls maps on n threads, or Autotune.
+func WithParallelCalls(n int) Option { return func(op *operation) { op.parallel = int64(n) } }
+
+// WithDeterministic says whether a parallel map keeps the order.
+func WithDeterministic(flag bool) Option {
+	return func(op *operation) { op.deterministic = tristate(flag) }
+}
+
+// WithDropRemainder leaves out a last batch that is not full.
+func WithDropRemainder(flag bool) Option {
+	return func(op *operation) { op.dropRemainder = tristate(flag) }
+}
+
+// WithReshuffle says whether every iteration has an order of its own.
+func WithReshuffle(flag bool) Option { return func(op *operation) { op.reshuffle = tristate(flag) } }
+
+// WithShuffle says whether ListFiles shuffles.
+func WithShuffle(flag bool) Option { return func(op *operation) { op.shuffle = tristate(flag) } }
+
+// WithSeed is the seed of ListFiles.
+func WithSeed(seed int64) Option { return func(op *operation) { op.seed = seed } }
+
+// WithSlab lets the function of Map or Filter have many rows at once.
+func WithSlab() Option { return func(op *operation) { op.slab = true } }
+
+// WithOutput is the spec of what the function of Map gives.
+func WithOutput(spec *Spec) Option { return func(op *operation) { op.output = spec } }
+
+// WithCompression says how record files are compressed.
+func WithCompression(compression Compression) Option {
+	return func(op *operation) { op.compression = int(compression) }
+}
+
+// WithCompressionLevel is that of a RecordWriter, 0 (none) to 9 (best).
+func WithCompressionLevel(level int) Option {
+	return func(op *operation) { op.level = []int64{int64(level)} }
+}
+
+// WithBufferSize is that of reading files, in bytes.
+func WithBufferSize(bytes int64) Option { return func(op *operation) { op.bufferSize = bytes } }
+
+// WithHeader and footer bytes of each file are no records.
+func WithHeader(header, footer int64) Option {
+	return func(op *operation) { op.header, op.footer = header, footer }
+}
+
+// WithDType is that of Range.
+func WithDType(dtype DType) Option { return func(op *operation) { op.dtype = dtype } }

@@ -1,0 +1,136 @@
+package tutti
+
+import (
+	"context"
+
+	"tutti.dev/tutti/internal/native"
+)
+
+// Compression of a record file.
+type Compression int
+
+// The compressions.
+const (
+	Uncompressed Compression = 1
+	Gzip         Compression = 2
+	Zlib         Compression = 3
+)
+
+// TFRecords are the records of files.
+func TFRecords(files ...string) *Dataset { return defaultRuntime.TFRecords(files...) }
+
+// TFRecords of this runtime.
+func (r *Runtime) TFRecords(files ...string) *Dataset {
+	return r.TFRecordsOf(r.names(files))
+}
+
+// names is a dataset of strings.
+func (r *Runtime) names(texts []string) *Dataset {
+	tensor, err := r.StringTensor(texts)
+	if err != nil {
+		return datasetOf(0, err)
+	}
+	defer tensor.Close()
+	value, err := OfTensor(tensor)
+	if err != nil {
+		return datasetOf(0, err)
+	}
+	defer value.Close()
+	return r.FromTensorSlices(value)
+}
+
+// TFRecordsOf are the records of the files that a dataset names.
+func TFRecordsOf(files *Dataset, options ...Option) *Dataset {
+	return defaultRuntime.TFRecordsOf(files, options...)
+}
+
+// TFRecordsOf of this runtime.
+func (r *Runtime) TFRecordsOf(files *Dataset, options ...Option) *Dataset {
+	op := operationOf(options)
+	pointer, err := files.use()
+	if err != nil {
+		return datasetOf(0, err)
+	}
+	defer files.o.done()
+	return r.dataset(r.make(func(runtime uintptr, made *uintptr) uintptr {
+		return native.Dataset_tf_record(runtime, pointer, op.compression, op.bufferSize, op.name, made)
+	}))
+}
+
+// FixedLengthRecords are records of equal size from the files that a dataset names.
+func FixedLengthRecords(files *Dataset, recordBytes int64, options ...Option) *Dataset {
+	return defaultRuntime.FixedLengthRecords(files, recordBytes, options...)
+}
+
+// FixedLengthRecords of this runtime.
+func (r *Runtime) FixedLengthRecords(files *Dataset, recordBytes int64, options ...Option) *Dataset {
+	op := operationOf(options)
+	pointer, err := files.use()
+	if err != nil {
+		return datasetOf(0, err)
+	}
+	defer files.o.done()
+	return r.dataset(r.make(func(runtime uintptr, made *uintptr) uintptr {
+		return native.Dataset_fixed_length_record(runtime, pointer, recordBytes, op.header, op.footer,
+			op.compression, op.bufferSize, op.name, made)
+	}))
+}
+
+// RecordWriter writes a TFRecord file.
+type RecordWriter struct{ o *object }
+
+func (w *RecordWriter) object() *object {
+	if w == nil {
+		return nil
+	}
+	return w.o
+}
+
+func ownRecordWriter(pointer uintptr) *RecordWriter {
+	return &RecordWriter{own(pointer, "record writer", native.Tutti_tf_record_writer_release)}
+}
+
+// NewRecordWriter overwrites path. Of the options WithCompression and WithCompressionLevel count.
+func NewRecordWriter(path string, options ...Option) (*RecordWriter, error) {
+	return defaultRuntime.NewRecordWriter(path, options...)
+}
+
+// NewRecordWriter of this runtime.
+func (r *Runtime) NewRecordWriter(path string, options ...Option) (*RecordWriter, error) {
+	op := operationOf(options)
+	return as(ownRecordWriter)(r.make(func(runtime uintptr, made *uintptr) uintptr {
+		return native.Record_writer_create(runtime, path, op.compression, op.level, made)
+	}))
+}
+
+// Write writes one record.
+func (w *RecordWriter) Write(record []byte) (int, error) {
+	pointer, err := w.object().use()
+	if err != nil {
+		return 0, err
+	}
+	defer w.object().done()
+	if err := check(native.Record_writer_write(pointer, record)); err != nil {
+		return 0, err
+	}
+	return len(record), nil
+}
+
+// WriteDataset writes every element of a dataset of byte-string scalars.
+func (w *RecordWriter) WriteDataset(ctx context.Context, dataset *Dataset) error {
+	records, err := dataset.use()
+	if err != nil {
+		return err
+	}
+	defer dataset.o.done()
+	return wait(ctx, w.object(), func(pointer uintptr, call *native.CallOptions) uintptr {
+		return native.Record_writer_write_dataset(pointer, records, call)
+	})
+}
+
+// Close flushes, syncs and closes; an error means that the file may be incomplete.
+func (w *RecordWriter) Close() error {
+	return closeWith(w.object(), func(pointer uintptr, _ *native.CallOptions) uintptr {
+		return native.Record_writer_close(pointer)
+	})
+}
