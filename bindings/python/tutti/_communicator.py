@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Optional
+from typing import Any, List, Optional, Union
 
 import numpy as np
 
@@ -62,7 +62,7 @@ class Communicator:
         """How the ranks reach each other: "in_process", "shared_memory", "tcp" or "mixed"."""
         return _native.communicator_transport(self._handle)
 
-    def all_reduce(self, value: Any, op: Any = ReduceOp.SUM, out: Any = None,
+    def all_reduce(self, value: Any, op: Union[ReduceOp, str, int] = ReduceOp.SUM, out: Any = None,
                    timeout: Optional[float] = None) -> Any:
         """Folds `value` of all ranks, the same shape and dtype everywhere, into `out` (default: a
         new array), which may be `value` itself. float16 and bfloat16 accumulate in float32."""

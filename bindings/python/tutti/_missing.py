@@ -8,6 +8,7 @@ build folder has no such file, and then the message says less.
 from __future__ import annotations
 
 import importlib.machinery
+import importlib.metadata
 import pathlib
 import platform
 import re
@@ -16,6 +17,7 @@ from typing import Dict, List, Optional, Tuple
 
 _FOLDER = pathlib.Path(__file__).parent
 _NO_FILE = re.compile(r"([^\s/:]+\.so[.\d]*): cannot open shared object file")
+_NO_NUMPY = re.compile(r"numpy(\._?core)?\.(multiarray|umath) failed to import")
 _NO_VERSION = re.compile(r"(\S+): version `([^']+)' not found")
 
 
@@ -66,6 +68,19 @@ def _next_step(built_for: Optional[str], packages: List[str]) -> str:
             f"built for it, or build one here from the sources, or use a container of {built_for}.")
 
 
+def _reason_of_numpy() -> str:
+    try:
+        wanted = ", ".join(importlib.metadata.requires("tutti") or ())
+    except importlib.metadata.PackageNotFoundError:
+        wanted = "numpy"
+    step = f"Install it: pip install '{wanted}', or the package python3-numpy."
+    try:
+        import numpy
+    except ImportError:
+        return f"tutti needs NumPy, which this Python does not have. {step}"
+    return f"tutti was built for another NumPy than {numpy.__version__}, which is here. {step}"
+
+
 def reason_for(error: ImportError) -> Optional[str]:
     """What `import tutti` says in the place of the loader's `error`, where that can be improved."""
     other = _built_for_another_python()
@@ -74,6 +89,8 @@ def reason_for(error: ImportError) -> Optional[str]:
                 f"Python {platform.python_version()} ({sys.executable}), which looks for "
                 f"_native{importlib.machinery.EXTENSION_SUFFIXES[0]}. Install a tutti that was "
                 "built for this Python.")
+    if _NO_NUMPY.search(str(error)):
+        return _reason_of_numpy()
     facts, packages, wanted = _read_needed()
     built_for = facts.get("system")
     missing = _NO_FILE.search(str(error))

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import functools
+import typing
 from typing import Any, Callable, Tuple
 
 from tutti import _native, errors
+
+Timeout = typing.Optional[float]  # in seconds; the name Optional is taken below
 
 
 class DistributedValues:
@@ -99,12 +102,12 @@ class Future:
             raise TypeError(f"a function is needed, not an object of type {type(fn).__name__}")
         _native.future_on_ready(self._handle, functools.partial(fn, self))
 
-    def wait(self, timeout: Any = None) -> None:
+    def wait(self, timeout: Timeout = None) -> None:
         """Waits until it is done, at most `timeout` seconds (DeadlineExceededError, which leaves
         the operation running)."""
         _native.future_wait(self._handle, timeout)
 
-    def result(self, timeout: Any = None) -> Any:
+    def result(self, timeout: Timeout = None) -> Any:
         """Waits, then gives the value or raises the error."""
         if not self.done():
             _native.future_wait(self._handle, timeout)

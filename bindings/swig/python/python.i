@@ -436,8 +436,7 @@ IN_VALUE(operand, kResult, tutti_python::kCopiedOperandBytes)
 }
 
 /* Bytes and whatever has a contiguous buffer. */
-%typemap(in) (const void *bytes, size_t size) (Py_buffer buffer) {
-  buffer.obj = nullptr;
+%typemap(in) (const void *bytes, size_t size) (Py_buffer buffer = {}) {
   if (PyObject_GetBuffer($input, &buffer, PyBUF_SIMPLE) != 0) SWIG_fail;
   $1 = buffer.buf;
   $2 = static_cast<size_t>(buffer.len);

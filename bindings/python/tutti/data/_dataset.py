@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, List, Optional, Sequence, Union
+from typing import Any, Callable, Iterable, List, Optional, Sequence, Union
 
-from tutti import _dtypes, _native, errors
+from tutti import _dtypes, _native, _values, errors
 from tutti._specs import TensorSpec
-from tutti.data._function import function_of
+from tutti.data._function import Function, function_of
 from tutti.data._options import Options
 from tutti.data._records import compression_number
 
 INFINITE_CARDINALITY = -1
 UNKNOWN_CARDINALITY = -2
 AUTOTUNE = -1
+
+_Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
+_Paths = Union[_Path, Iterable[_Path]]
 
 
 class Iterator:
@@ -46,9 +49,10 @@ class Iterator:
         except StopIteration:
             raise errors.OutOfRangeError("end of the dataset") from None
 
-    def get_next_as_optional(self, timeout: Optional[float] = None) -> Any:
+    def get_next_as_optional(self, timeout: Optional[float] = None) -> _values.Optional:
         """The next element as a tutti.data.Optional, which is empty at the end."""
-        return _native.iterator_next_optional(self._handle, timeout)
+        element: _values.Optional = _native.iterator_next_optional(self._handle, timeout)
+        return element
 
     @property
     def element_spec(self) -> Any:
@@ -142,7 +146,7 @@ class Dataset:
         return Dataset._of(_native.dataset_from_generator(generator, output_signature, name))
 
     @staticmethod
-    def list_files(file_pattern: Any, shuffle: Optional[bool] = None, seed: Optional[int] = None,
+    def list_files(file_pattern: _Paths, shuffle: Optional[bool] = None, seed: Optional[int] = None,
                    name: Optional[str] = None) -> "Dataset":
         """The names of the files that match a glob pattern or any of several, as bytes; sorted, and
         by default shuffled anew for each iteration. NotFoundError (a FileNotFoundError) at
@@ -162,7 +166,7 @@ class Dataset:
 
     # ---- transformations
 
-    def map(self, map_func: Any, num_parallel_calls: Optional[int] = None,
+    def map(self, map_func: Union[Callable[..., Any], Function], num_parallel_calls: Optional[int] = None,
             deterministic: Optional[bool] = None, name: Optional[str] = None, *,
             slab: bool = False, output_signature: Any = None) -> "Dataset":
         """Every element replaced by what `map_func` makes of it.
@@ -178,7 +182,7 @@ class Dataset:
         return self._of(_native.dataset_map(self._handle, function._handle,
                                             num_parallel_calls or 0, deterministic, name))
 
-    def filter(self, predicate: Any, name: Optional[str] = None, *, slab: bool = False) -> "Dataset":
+    def filter(self, predicate: Union[Callable[..., Any], Function], name: Optional[str] = None, *, slab: bool = False) -> "Dataset":
         """The elements for which `predicate` gives true (slab=True: a vector of booleans for many
         rows)."""
         function = function_of(predicate, slab, TensorSpec((), bool), name)
@@ -302,7 +306,7 @@ class TFRecordDataset(Dataset):
 
     __slots__ = ()
 
-    def __init__(self, filenames: Any, compression_type: Optional[str] = None,
+    def __init__(self, filenames: Union[_Paths, "Dataset"], compression_type: Optional[str] = None,
                  buffer_size: Optional[int] = None, num_parallel_reads: Optional[int] = None,
                  name: Optional[str] = None):
         self._handle = _native.dataset_tf_record(
@@ -316,7 +320,7 @@ class FixedLengthRecordDataset(Dataset):
 
     __slots__ = ()
 
-    def __init__(self, filenames: Any, record_bytes: int, header_bytes: Optional[int] = None,
+    def __init__(self, filenames: Union[_Paths, "Dataset"], record_bytes: int, header_bytes: Optional[int] = None,
                  footer_bytes: Optional[int] = None, buffer_size: Optional[int] = None,
                  compression_type: Optional[str] = None, name: Optional[str] = None):
         self._handle = _native.dataset_fixed_length_record(
@@ -324,13 +328,13 @@ class FixedLengthRecordDataset(Dataset):
             compression_number(compression_type), buffer_size or 0, name)
 
 
-def _paths(given: Any) -> List[str]:
+def _paths(given: _Paths) -> List[str]:
     if isinstance(given, (str, bytes, os.PathLike)):
-        given = [given]
+        return [os.fsdecode(given)]
     return [os.fsdecode(path) for path in given]
 
 
-def _files(filenames: Union[str, Sequence[str], Dataset]) -> Dataset:
+def _files(filenames: Union[_Paths, Dataset]) -> Dataset:
     if isinstance(filenames, Dataset):
         return filenames
     paths = [os.fsencode(path) for path in _paths(filenames)]

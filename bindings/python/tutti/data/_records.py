@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Optional, Union
+from typing import TYPE_CHECKING, Any, Optional, Union
 
 from tutti import _native
+
+if TYPE_CHECKING:
+    from tutti.data._dataset import Dataset
 
 COMPRESSIONS = {None: 0, "": 1, "NONE": 1, "GZIP": 2, "ZLIB": 3}
 
@@ -34,7 +37,7 @@ class TFRecordWriter:
         """Writes one record: bytes, or whatever has a contiguous buffer."""
         _native.record_writer_write(self._handle, record)
 
-    def write_dataset(self, dataset: Any, timeout: Optional[float] = None) -> None:
+    def write_dataset(self, dataset: "Dataset", timeout: Optional[float] = None) -> None:
         """Writes every element of a dataset of byte-string scalars."""
         _native.record_writer_write_dataset(self._handle, dataset._handle, timeout)
 

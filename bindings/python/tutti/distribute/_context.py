@@ -81,7 +81,7 @@ class ReplicaContext(_native.Context):
         soon."""
         return _native.context_is_cancelled(self)
 
-    def all_reduce(self, reduce_op: Any, value: Any, options: Optional[CommunicationOptions] = None,
+    def all_reduce(self, reduce_op: Union[ReduceOp, str, int], value: Any, options: Optional[CommunicationOptions] = None,
                    timeout: Optional[float] = None) -> Any:
         """Reduces every tensor of `value` over all replicas; each gets the same bits. All replicas
         must call it with the same structure, dtypes and shapes; else all get an
@@ -136,7 +136,7 @@ class DefaultReplicaContext:
     def strategy(self) -> "Strategy":
         return get_strategy()
 
-    def all_reduce(self, reduce_op: Any, value: Any, options: Optional[CommunicationOptions] = None,
+    def all_reduce(self, reduce_op: Union[ReduceOp, str, int], value: Any, options: Optional[CommunicationOptions] = None,
                    timeout: Optional[float] = None) -> Any:
         member(ReduceOp, reduce_op, "reduce_op")
         return value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
-from tutti import _native, errors
+from tutti import _native, _values, errors
 
 
 _REBATCH = {None: 0, "ceil": 1, "even": 2}
@@ -97,9 +97,10 @@ class DistributedIterator:
         except StopIteration:
             raise errors.OutOfRangeError("end of the distributed dataset") from None
 
-    def get_next_as_optional(self, timeout: Optional[float] = None) -> Any:
+    def get_next_as_optional(self, timeout: Optional[float] = None) -> _values.Optional:
         """The next step's batch as a tutti.data.Optional, which is empty at the end."""
-        return _native.distributed_iterator_next_optional(self._handle, timeout)
+        batch: _values.Optional = _native.distributed_iterator_next_optional(self._handle, timeout)
+        return batch
 
     @property
     def element_spec(self) -> Any:

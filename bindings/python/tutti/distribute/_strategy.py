@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import weakref
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Type
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Type, Union
 
 from tutti import _native, _runtime, _scope, errors
 from tutti._reduce_op import ReduceOp
@@ -120,7 +120,7 @@ class Strategy:
 
     # ---- values
 
-    def reduce(self, reduce_op: Any, value: Any, axis: Optional[int] = None,
+    def reduce(self, reduce_op: Union[ReduceOp, str, int], value: Any, axis: Optional[int] = None,
                timeout: Optional[float] = None) -> Any:
         """Reduces every leaf of `value` over all replicas, on the host. reduce_op: SUM or MEAN.
 

@@ -83,7 +83,7 @@ class Checkpoint:
 
     __slots__ = ("_handle", "_structure", "_names", "save_counter", "__weakref__")
 
-    def __init__(self, root: Optional[Dict[str, Any]] = None, *, strategy: Any = None,
+    def __init__(self, root: Optional[Dict[str, Any]] = None, *, strategy: Optional[distribute.Strategy] = None,
                  **objects: Any):
         if isinstance(root, Checkpoint):
             root = root._structure
