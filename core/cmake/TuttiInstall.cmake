@@ -21,13 +21,15 @@ install(FILES "${PROJECT_BINARY_DIR}/package/tuttiConfig.cmake"
 
 configure_file("${CMAKE_CURRENT_LIST_DIR}/tutti.pc.in" "${PROJECT_BINARY_DIR}/package/tutti.pc.in"
                @ONLY)
-# The prefix is known only at install time: cmake --install may be given another one.
+# The prefix is known only at install time: cmake --install may be given another one, and two may run
+# at once.
 install(CODE "set(pc_in \"${PROJECT_BINARY_DIR}/package/tutti.pc.in\")
-set(pc_out \"${PROJECT_BINARY_DIR}/package/tutti.pc\")")
+set(pc_out \"${CMAKE_INSTALL_LIBDIR}/pkgconfig/tutti.pc\")")
 install(CODE [[
+cmake_path(ABSOLUTE_PATH pc_out BASE_DIRECTORY "${CMAKE_INSTALL_PREFIX}")
+message(STATUS "Installing: $ENV{DESTDIR}${pc_out}")
 file(READ "${pc_in}" text)
 string(REPLACE "%PREFIX%" "${CMAKE_INSTALL_PREFIX}" text "${text}")
-file(WRITE "${pc_out}" "${text}")
+file(WRITE "$ENV{DESTDIR}${pc_out}" "${text}")
+list(APPEND CMAKE_INSTALL_MANIFEST_FILES "${pc_out}")
 ]])
-install(FILES "${PROJECT_BINARY_DIR}/package/tutti.pc"
-        DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
