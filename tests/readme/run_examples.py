@@ -26,13 +26,7 @@ def examples(text, language):
         yield body, blocks[index + 1][1]
 
 
-def command_for(source, options, folder):
-    """Writes the source into `folder`, builds it where that is needed, returns the command."""
-    if options.language == "python":
-        path = os.path.join(folder, "example.py")
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(source)
-        return [sys.executable, path]
+def c_command(source, options, folder):
     path = os.path.join(folder, "example.c")
     program = os.path.join(folder, "example")
     with open(path, "w", encoding="utf-8") as file:
@@ -44,13 +38,46 @@ def command_for(source, options, folder):
     return [program]
 
 
+def python_command(source, options, folder):
+    os.environ["PYTHONPATH"] = options.package
+    path = os.path.join(folder, "example.py")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(source)
+    return [sys.executable, path]
+
+
+def java_command(source, options, folder):
+    name = re.search(r"^(?:public )?(?:final )?class (\w+)", source, re.MULTILINE).group(1)
+    path = os.path.join(folder, name + ".java")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(source)
+    subprocess.run([options.compiler, "--release", "17", "-Xlint:all,-try", "-Werror",
+                    "-cp", options.package, "-d", folder, path], check=True)
+    java = os.path.join(os.path.dirname(options.compiler), "java")
+    return [java, "-Xmx256m", "-cp", f"{folder}:{options.package}", name]
+
+
+def go_command(source, options, folder):
+    for name, text in (("main.go", source),
+                       ("go.mod", "module example\n\ngo 1.19\n\nrequire tutti.dev/tutti v0.0.0\n\n"
+                        f"replace tutti.dev/tutti => {options.package}\n")):
+        with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+            file.write(text)
+    subprocess.run([options.compiler, "vet", "."], cwd=folder, check=True)
+    subprocess.run([options.compiler, "build", "-o", "example", "."], cwd=folder, check=True)
+    return [os.path.join(folder, "example")]
+
+
+COMMANDS = {"c": c_command, "python": python_command, "java": java_command, "go": go_command}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--language", choices=["c", "python"], required=True)
+    parser.add_argument("--language", choices=COMMANDS, required=True)
     parser.add_argument("--compiler", default="cc")
     parser.add_argument("--include")
     parser.add_argument("--library")
-    parser.add_argument("--python-path")
+    parser.add_argument("--package", help="the Python path, the jar or the Go module")
     parser.add_argument("file")
     options = parser.parse_args()
 
@@ -58,12 +85,9 @@ def main():
         found = list(examples(file.read(), options.language))
     if not found:
         raise SystemExit(f"{options.file}: no {options.language} example found")
-    environment = dict(os.environ)
-    if options.python_path:
-        environment["PYTHONPATH"] = options.python_path
     for source, expected in found:
         with tempfile.TemporaryDirectory() as folder:
-            result = subprocess.run(command_for(source, options, folder), env=environment, cwd=folder,
+            result = subprocess.run(COMMANDS[options.language](source, options, folder), cwd=folder,
                                     text=True, stdout=subprocess.PIPE, timeout=60, check=False)
         if result.returncode != 0:
             raise SystemExit(f"the example ended with {result.returncode}:\n{source}")
