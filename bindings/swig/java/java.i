@@ -207,7 +207,7 @@ TUTTI_NULLABLE_HANDLE(tutti_tensor, default_value)
 %typemap(jstype) (size_t count, const char *const *texts) "String[]"
 %typemap(javain) (size_t count, const char *const *texts) "Bridge.utf8($javainput)"
 %typemap(in) (size_t count, const char *const *texts) (tutti_java::Texts texts) {
-  texts.Set(jenv, $input);
+  if (!texts.Set(jenv, $input)) return $null;
   $1 = texts.pointers.size();
   $2 = const_cast<char **>(texts.pointers.data());
 }

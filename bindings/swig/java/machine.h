@@ -193,7 +193,7 @@ class Pins {
     for (jsize i = 0; i < count; ++i) {
       jobject item = env->GetObjectArrayElement(array, i);
       Pin pin;
-      const bool pinned = pin.Set(env, item);
+      const bool pinned = Given(env, item, "an object in an array") && pin.Set(env, item);
       env->DeleteLocalRef(item);
       if (!pinned) return false;
       objects_.push_back(static_cast<T *>(pin.get()));
@@ -246,14 +246,17 @@ struct Texts {
   std::vector<std::string> bytes;
   std::vector<const char *> pointers;
 
-  void Set(JNIEnv *env, jobjectArray array) {
+  // False with an exception pending when one of them is null.
+  bool Set(JNIEnv *env, jobjectArray array) {
     const jsize count = array == nullptr ? 0 : env->GetArrayLength(array);
     for (jsize i = 0; i < count; ++i) {
       auto *item = static_cast<jbyteArray>(env->GetObjectArrayElement(array, i));
-      bytes.push_back(item == nullptr ? std::string() : BytesOf(env, item));
+      if (!Given(env, item, "a text in an array")) return false;
+      bytes.push_back(BytesOf(env, item));
       env->DeleteLocalRef(item);
     }
     for (const std::string &text : bytes) pointers.push_back(text.c_str());
+    return true;
   }
 };
 

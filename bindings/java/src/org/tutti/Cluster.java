@@ -1,9 +1,11 @@
 package org.tutti;
 
 import java.time.Duration;
+import java.util.Objects;
 import org.tutti.distribute.ClusterResolver;
 import org.tutti.internal.Box;
 import org.tutti.internal.Bridge;
+import org.tutti.internal.LibraryResolver;
 import org.tutti.internal.Native;
 import org.tutti.internal.NativeObject;
 
@@ -21,8 +23,8 @@ public final class Cluster extends NativeObject implements AutoCloseable {
    * equal on all, 0 when it does not matter. timeout null: the setting join_timeout.
    */
   public static Cluster join(ClusterResolver resolver, int numReplicas, Duration timeout) {
-    return new Cluster(
-        Box.at(Native.cluster_join(resolver, numReplicas, Bridge.nanos(timeout))));
+    return LibraryResolver.with(resolver, found -> new Cluster(
+        Box.at(Native.cluster_join(found, numReplicas, Bridge.nanos(timeout)))));
   }
 
   /** This process's place among the workers, from 0. */
@@ -47,15 +49,21 @@ public final class Cluster extends NativeObject implements AutoCloseable {
 
   /** Ends the job on all workers with ABORTED. */
   public void abort(String message) {
+    Objects.requireNonNull(message, "a message is needed, not null");
     Native.cluster_abort(this, message);
   }
 
   /** Says goodbye to the others. */
   @Override
   public void close() {
+    close(null);
+  }
+
+  /** As close, waiting for at most `timeout`. */
+  public void close(Duration timeout) {
     if (!isClosed()) {
       try {
-        Native.cluster_close(this, Bridge.UNSET);
+        Native.cluster_close(this, Bridge.nanos(timeout));
       } finally {
         release();
       }

@@ -3,6 +3,7 @@ package org.tutti;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 import org.tutti.internal.Box;
 import org.tutti.internal.Bridge;
 import org.tutti.internal.Native;
@@ -93,15 +94,21 @@ public final class Communicator extends NativeObject implements AutoCloseable {
 
   /** Ends the epoch: calls in flight and later ones fail on every rank with ABORTED. */
   public void abort(String message) {
+    Objects.requireNonNull(message, "a message is needed, not null");
     Native.communicator_abort(this, message);
   }
 
   /** Leaves; peers that still need this rank fail with UNAVAILABLE. */
   @Override
   public void close() {
+    close(null);
+  }
+
+  /** As close, waiting for at most `timeout`. */
+  public void close(Duration timeout) {
     if (!isClosed()) {
       try {
-        Native.communicator_close(this, Bridge.UNSET);
+        Native.communicator_close(this, Bridge.nanos(timeout));
       } finally {
         release();
       }

@@ -1,6 +1,7 @@
 package org.tutti;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collection;
 import java.util.List;
 import java.util.Map;
@@ -68,7 +69,7 @@ public final class Spec extends NativeObject implements AutoCloseable {
 
   /** A tuple of specs, themselves of any structure. */
   public static Spec tuple(Spec... parts) {
-    return structure(NODE_TUPLE, null, List.of(), List.of(parts));
+    return structure(NODE_TUPLE, null, List.of(), Arrays.asList(parts));
   }
 
   /** A list of specs, themselves of any structure. */

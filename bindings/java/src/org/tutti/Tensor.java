@@ -11,8 +11,10 @@ import java.nio.LongBuffer;
 import java.nio.ShortBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
+import java.util.Objects;
 import org.tutti.internal.Box;
 import org.tutti.internal.Bridge;
+import org.tutti.internal.Loader;
 import org.tutti.internal.Native;
 import org.tutti.internal.NativeObject;
 
@@ -22,6 +24,10 @@ import org.tutti.internal.NativeObject;
  * <p>Buffers over its memory are direct, in native byte order and without a copy; they keep the
  * memory alive by themselves, also after close(). A tensor that is shared (reached through a value,
  * a variable's data) gives read-only buffers. Threads: any to read, one at a time to write.
+ *
+ * <p>Memory that the library gives counts against the setting memory_limit, not against the heap:
+ * beyond it is RESOURCE_EXHAUSTED with the details requested_bytes, used_bytes and limit_bytes. Close
+ * what is not needed any more; garbage is closed too, but only when the collector comes by.
  */
 public final class Tensor extends NativeObject implements AutoCloseable {
   private ByteBuffer memory; // made once; also what keeps the memory for its views
@@ -35,7 +41,12 @@ public final class Tensor extends NativeObject implements AutoCloseable {
 
   /** Zeros. */
   public static Tensor zeros(DType dtype, long... shape) {
-    return new Tensor(Box.at(Native.tensor_create(dtype.number(), shape, 1)));
+    return new Tensor(Box.at(Native.tensor_create(dtype.number(), shape, Bridge.tristate(true))));
+  }
+
+  /** Elements that are not specified, to be written. */
+  public static Tensor empty(DType dtype, long... shape) {
+    return new Tensor(Box.at(Native.tensor_create(dtype.number(), shape, Bridge.tristate(false))));
   }
 
   /** A copy of `elements`, in row-major order. */
@@ -165,13 +176,44 @@ public final class Tensor extends NativeObject implements AutoCloseable {
   }
 
   private static Tensor copied(Object elements, DType dtype, long[] shape) {
-    final long count = Array.getLength(elements);
+    final long count =
+        Array.getLength(Objects.requireNonNull(elements, "an array is needed, not null"));
     return new Tensor(Box.at(Native.tensor_from_array(
         elements, count * dtype.byteSize(), dtype.number(), shapeOf(shape, count))));
   }
 
   private static long[] shapeOf(long[] shape, long count) {
     return shape.length == 0 ? new long[] {count} : shape;
+  }
+
+  // ---- DLPack, for other native libraries of the program
+
+  /**
+   * Takes over the memory of a DLManagedTensorVersioned (DLPack 1.x, on the CPU) at an address, without
+   * a copy; its deleter is called with the last use. On failure it stays the caller's.
+   */
+  public static Tensor fromDLPack(long address) {
+    return new Tensor(Box.at(Native.tensor_from_dlpack(address)));
+  }
+
+  /**
+   * The address of a new DLManagedTensorVersioned over this memory, which it keeps alive by itself.
+   * Whoever it is given to calls its deleter; deleteDLPack does that for one that nobody took.
+   * INVALID_ARGUMENT for byte strings.
+   */
+  public long toDLPack() {
+    return toDLPack(false);
+  }
+
+  /** As toDLPack; copy: of a fresh copy, which the receiver may write. */
+  public long toDLPack(boolean copy) {
+    return Native.tensor_to_dlpack(this, copy);
+  }
+
+  /** Calls the deleter of a DLManagedTensorVersioned. */
+  public static void deleteDLPack(long address) {
+    Loader.load();
+    Native.dlpack_delete(address);
   }
 
   // ---- what it is

@@ -16,6 +16,7 @@ import org.tutti.internal.NativeObject;
  * Threads: any.
  */
 public final class TuttiRuntime extends NativeObject implements AutoCloseable {
+  private static final ThreadLocal<TuttiRuntime> CURRENT = new ThreadLocal<>();
   private static final String[] LEVELS = {"off", "debug", "info", "warning", "error"};
 
   private TuttiRuntime(Box box) {
@@ -46,6 +47,8 @@ public final class TuttiRuntime extends NativeObject implements AutoCloseable {
   /** Makes this the runtime that the thread's calls belong to, until the scope is closed. */
   public Scope asDefault() {
     final long before = Native.ambient_runtime_set(address());
+    final TuttiRuntime current = CURRENT.get();
+    CURRENT.set(this);
     return new Scope() {
       private final TuttiRuntime kept = TuttiRuntime.this; // while the thread may use it
       private boolean open = true;
@@ -55,6 +58,11 @@ public final class TuttiRuntime extends NativeObject implements AutoCloseable {
         if (open) {
           open = false;
           Native.ambient_runtime_set(before);
+          if (current == null) {
+            CURRENT.remove();
+          } else {
+            CURRENT.set(current);
+          }
           java.lang.ref.Reference.reachabilityFence(kept);
         }
       }
@@ -90,31 +98,34 @@ public final class TuttiRuntime extends NativeObject implements AutoCloseable {
     }
   }
 
-  // ---- the default runtime
+  // ---- the runtime whose asDefault the thread is in, else the default one
 
-  /** Changes a setting of the default runtime. */
+  /**
+   * Changes a setting of the default runtime (here and below: or of the one whose asDefault the thread
+   * is in).
+   */
   public static void setDefault(String key, String value) {
-    Native.runtime_set(null, key, value);
+    Native.runtime_set(CURRENT.get(), key, value);
   }
 
   /** The effective value of a setting of the default runtime. */
   public static String getDefault(String key) {
-    return Bridge.text(Native.runtime_read_setting(null, key));
+    return Bridge.text(Native.runtime_read_setting(CURRENT.get(), key));
   }
 
   /** All settings of the default runtime and where they come from, as JSON. */
   public static String describe() {
-    return Bridge.text(Native.runtime_describe(null));
+    return Bridge.text(Native.runtime_describe(CURRENT.get()));
   }
 
   /** The seed behind every dataset operation that was given none; null: random ones again. */
   public static void setRandomSeed(Long seed) {
-    Native.runtime_set_random_seed(null, seed);
+    Native.runtime_set_random_seed(CURRENT.get(), seed);
   }
 
   /** The last records of the flight recorder, as JSON. */
   public static String dumpRecorder() {
-    return Bridge.text(Native.runtime_dump_recorder(null));
+    return Bridge.text(Native.runtime_dump_recorder(CURRENT.get()));
   }
 
   /** The devices of this process of a type, "CPU" or "GPU"; null: all. */
@@ -128,7 +139,7 @@ public final class TuttiRuntime extends NativeObject implements AutoCloseable {
    * goes back. It must not call the library; what it throws goes to standard error.
    */
   public static void setLogSink(BiConsumer<String, String> sink) {
-    Native.runtime_set_log_sink(null, sink == null ? null : new Callback() {
+    Native.runtime_set_log_sink(CURRENT.get(), sink == null ? null : new Callback() {
       @Override
       public long call(int kind, long context, long in) {
         return 0;
@@ -142,7 +153,7 @@ public final class TuttiRuntime extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * Shuts the default runtime down; it starts again with its next use. What belonged to it fails with
+   * Shuts the process's default runtime down, whatever the thread is in; it starts again with its next use. What belonged to it fails with
    * FAILED_PRECONDITION from then on. timeout: how long to wait for callbacks that are running.
    */
   public static void shutdownDefault(Duration timeout) {

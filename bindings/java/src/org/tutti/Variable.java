@@ -1,5 +1,6 @@
 package org.tutti;
 
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import org.tutti.distribute.Strategy;
@@ -51,6 +52,7 @@ public final class Variable extends NativeObject implements AutoCloseable {
     private Synchronization synchronization = Synchronization.AUTO;
     private Aggregation aggregation = Aggregation.NONE;
     private Boolean trainable;
+    private Duration timeout;
 
     private Builder(Object initial) {
       this.initial = initial;
@@ -86,13 +88,19 @@ public final class Variable extends NativeObject implements AutoCloseable {
       return this;
     }
 
+    /** How long create may wait for other workers. */
+    public Builder timeout(Duration timeout) {
+      this.timeout = timeout;
+      return this;
+    }
+
     /** INVALID_ARGUMENT for a bad combination, FAILED_PRECONDITION in a replica function. */
     public Variable create() {
       final Strategy owner = strategy != null ? strategy : Strategy.current();
       try (Operand given = new Operand(initial)) {
         return new Variable(Box.at(Native.variable_create(owner, given.tensor, name,
             synchronization.ordinal() + 1, aggregation.ordinal() + 1, Bridge.tristate(trainable),
-            Bridge.UNSET)));
+            Bridge.nanos(timeout))));
       }
     }
   }
@@ -141,7 +149,12 @@ public final class Variable extends NativeObject implements AutoCloseable {
    * (ON_WRITE) or of the copies aggregated (ON_READ).
    */
   public Tensor read() {
-    return new Tensor(Box.at(Native.variable_read(this, Bridge.UNSET)));
+    return read(null);
+  }
+
+  /** As read, waiting for at most `timeout`. */
+  public Tensor read(Duration timeout) {
+    return new Tensor(Box.at(Native.variable_read(this, Bridge.nanos(timeout))));
   }
 
   /** The live memory of this replica's copy (outside: of the first), read-only. */
@@ -165,24 +178,39 @@ public final class Variable extends NativeObject implements AutoCloseable {
    * must come here; ON_READ writes this replica's copy. Outside every copy gets it.
    */
   public Variable assign(Object value) {
+    return assign(value, null);
+  }
+
+  /** As assign, waiting for at most `timeout` for the other replicas. */
+  public Variable assign(Object value, Duration timeout) {
     try (Operand operand = converted(value)) {
-      Native.variable_assign(this, operand.tensor, Bridge.UNSET);
+      Native.variable_assign(this, operand.tensor, Bridge.nanos(timeout));
     }
     return this;
   }
 
   /** Adds, as assign. */
   public Variable assignAdd(Object delta) {
+    return assignAdd(delta, null);
+  }
+
+  /** As assignAdd, waiting for at most `timeout` for the other replicas. */
+  public Variable assignAdd(Object delta, Duration timeout) {
     try (Operand operand = converted(delta)) {
-      Native.variable_assign_add(this, operand.tensor, Bridge.UNSET);
+      Native.variable_assign_add(this, operand.tensor, Bridge.nanos(timeout));
     }
     return this;
   }
 
   /** Subtracts, as assign. */
   public Variable assignSub(Object delta) {
+    return assignSub(delta, null);
+  }
+
+  /** As assignSub, waiting for at most `timeout` for the other replicas. */
+  public Variable assignSub(Object delta, Duration timeout) {
     try (Operand operand = converted(delta)) {
-      Native.variable_assign_sub(this, operand.tensor, Bridge.UNSET);
+      Native.variable_assign_sub(this, operand.tensor, Bridge.nanos(timeout));
     }
     return this;
   }

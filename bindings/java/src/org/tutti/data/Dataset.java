@@ -2,6 +2,7 @@ package org.tutti.data;
 
 import java.time.Duration;
 import java.util.List;
+import java.util.Objects;
 import java.util.function.UnaryOperator;
 import org.tutti.Code;
 import org.tutti.DType;
@@ -33,9 +34,6 @@ public class Dataset extends NativeObject implements Iterable<Value>, AutoClosea
     super(box);
   }
 
-  // Makes sure that the libraries are there.
-  static void load() {}
-
   private static Dataset of(long box) {
     return new Dataset(Box.at(box));
   }
@@ -54,20 +52,35 @@ public class Dataset extends NativeObject implements Iterable<Value>, AutoClosea
 
   /** As above, of another dtype. */
   public static Dataset range(long start, long stop, long step, DType dtype) {
-    return of(Native.dataset_range(start, stop, step, dtype.number(), null));
+    return range(start, stop, step, dtype, null);
+  }
+
+  /** As above, with a name for messages. */
+  public static Dataset range(long start, long stop, long step, DType dtype, String name) {
+    return of(Native.dataset_range(start, stop, step, dtype.number(), name));
   }
 
   /** One element: what Value.ofData makes of `data`. */
   public static Dataset fromTensors(Object data) {
+    return fromTensors(data, null);
+  }
+
+  /** As above, with a name for messages. */
+  public static Dataset fromTensors(Object data, String name) {
     try (Value value = Value.ofData(data)) {
-      return of(Native.dataset_from_tensors(value, null));
+      return of(Native.dataset_from_tensors(value, name));
     }
   }
 
   /** The slices of every tensor along axis 0, whose sizes must be equal there. */
   public static Dataset fromTensorSlices(Object data) {
+    return fromTensorSlices(data, null);
+  }
+
+  /** As above, with a name for messages. */
+  public static Dataset fromTensorSlices(Object data, String name) {
     try (Value value = Value.ofData(data)) {
-      return of(Native.dataset_from_tensor_slices(value, null));
+      return of(Native.dataset_from_tensor_slices(value, name));
     }
   }
 
@@ -76,8 +89,14 @@ public class Dataset extends NativeObject implements Iterable<Value>, AutoClosea
    * Value.ofData takes, of the spec `signature`. An exception of it comes out of the iterator.
    */
   public static <T> Dataset fromGenerator(Iterable<T> elements, Spec signature) {
+    return fromGenerator(elements, signature, null);
+  }
+
+  /** As above, with a name for messages. */
+  public static <T> Dataset fromGenerator(Iterable<T> elements, Spec signature, String name) {
+    Objects.requireNonNull(signature, "the spec of an element is needed, not null");
     return of(
-        Native.dataset_from_generator(new ElementCallback.Generator(elements), signature, null));
+        Native.dataset_from_generator(new ElementCallback.Generator(elements), signature, name));
   }
 
   /** The names of the files that match any of the patterns, shuffled anew for each iteration. */
@@ -87,15 +106,25 @@ public class Dataset extends NativeObject implements Iterable<Value>, AutoClosea
 
   /** As above; shuffle false: sorted; a seed makes the order repeatable. */
   public static Dataset listFiles(List<String> patterns, Boolean shuffle, Long seed) {
+    return listFiles(patterns, shuffle, seed, null);
+  }
+
+  /** As above, with a name for messages. */
+  public static Dataset listFiles(List<String> patterns, Boolean shuffle, Long seed, String name) {
     return of(Native.dataset_list_files(
-        patterns.toArray(new String[0]), Bridge.tristate(shuffle), seed, null));
+        patterns.toArray(new String[0]), Bridge.tristate(shuffle), seed, name));
   }
 
   /** One element of each dataset of a structure (a map, an array), as long as the shortest. */
   public static Dataset zip(Object datasets) {
+    return zip(datasets, (String) null);
+  }
+
+  /** As above, with a name for messages. */
+  public static Dataset zip(Object datasets, String name) {
     try (Value value = Value.ofData(
              datasets instanceof List<?> list ? list.toArray() : datasets)) {
-      return of(Native.dataset_zip(value, null));
+      return of(Native.dataset_zip(value, name));
     }
   }
 
@@ -128,8 +157,13 @@ public class Dataset extends NativeObject implements Iterable<Value>, AutoClosea
 
   /** As map. parallelCalls: 0 on the iterating thread, n threads, or AUTOTUNE. */
   public Dataset map(Function function, long parallelCalls, Boolean deterministic) {
+    return map(function, parallelCalls, deterministic, null);
+  }
+
+  /** As above, with a name for messages. */
+  public Dataset map(Function function, long parallelCalls, Boolean deterministic, String name) {
     return of(Native.dataset_map(
-        this, function, parallelCalls, Bridge.tristate(deterministic), null));
+        this, function, parallelCalls, Bridge.tristate(deterministic), name));
   }
 
   /** As map, with a function that is not a lambda. */
@@ -147,7 +181,12 @@ public class Dataset extends NativeObject implements Iterable<Value>, AutoClosea
 
   /** As filter. */
   public Dataset filter(Function predicate) {
-    return of(Native.dataset_filter(this, predicate, null));
+    return filter(predicate, null);
+  }
+
+  /** As above, with a name for messages. */
+  public Dataset filter(Function predicate, String name) {
+    return of(Native.dataset_filter(this, predicate, name));
   }
 
   /** `size` consecutive elements stacked along a new axis 0; the last batch may be smaller. */
@@ -157,7 +196,12 @@ public class Dataset extends NativeObject implements Iterable<Value>, AutoClosea
 
   /** As batch, without a last batch that is smaller. */
   public Dataset batch(long size, boolean dropRemainder) {
-    return of(Native.dataset_batch(this, size, Bridge.tristate(dropRemainder), null));
+    return batch(size, dropRemainder, null);
+  }
+
+  /** As above, with a name for messages. */
+  public Dataset batch(long size, boolean dropRemainder, String name) {
+    return of(Native.dataset_batch(this, size, Bridge.tristate(dropRemainder), name));
   }
 
   /** For ever. */
@@ -167,7 +211,12 @@ public class Dataset extends NativeObject implements Iterable<Value>, AutoClosea
 
   /** `count` times; negative: for ever. */
   public Dataset repeat(long count) {
-    return of(Native.dataset_repeat(this, count, null));
+    return repeat(count, null);
+  }
+
+  /** As above, with a name for messages. */
+  public Dataset repeat(long count, String name) {
+    return of(Native.dataset_repeat(this, count, name));
   }
 
   /** A random order, drawn from a buffer of `bufferSize` elements. */
@@ -182,38 +231,73 @@ public class Dataset extends NativeObject implements Iterable<Value>, AutoClosea
 
   /** As shuffle; reshuffle false: the same order in each iteration. */
   public Dataset shuffle(long bufferSize, Long seed, Boolean reshuffle) {
+    return shuffle(bufferSize, seed, reshuffle, null);
+  }
+
+  /** As above, with a name for messages. */
+  public Dataset shuffle(long bufferSize, Long seed, Boolean reshuffle, String name) {
     return of(
-        Native.dataset_shuffle(this, bufferSize, seed, Bridge.tristate(reshuffle), null));
+        Native.dataset_shuffle(this, bufferSize, seed, Bridge.tristate(reshuffle), name));
   }
 
   /** The first `count` elements; -1: all. */
   public Dataset take(long count) {
-    return of(Native.dataset_take(this, count, null));
+    return take(count, null);
+  }
+
+  /** As above, with a name for messages. */
+  public Dataset take(long count, String name) {
+    return of(Native.dataset_take(this, count, name));
   }
 
   /** All but the first `count` elements. */
   public Dataset skip(long count) {
-    return of(Native.dataset_skip(this, count, null));
+    return skip(count, null);
+  }
+
+  /** As above, with a name for messages. */
+  public Dataset skip(long count, String name) {
+    return of(Native.dataset_skip(this, count, name));
   }
 
   /** Elements index, index + shards, ... */
   public Dataset shard(long shards, long index) {
-    return of(Native.dataset_shard(this, shards, index, null));
+    return shard(shards, index, null);
+  }
+
+  /** As above, with a name for messages. */
+  public Dataset shard(long shards, long index, String name) {
+    return of(Native.dataset_shard(this, shards, index, name));
   }
 
   /** The elements of this one, then those of the other, which are of the same structure. */
   public Dataset concatenate(Dataset other) {
-    return of(Native.dataset_concatenate(this, other, null));
+    return concatenate(other, null);
+  }
+
+  /** As above, with a name for messages. */
+  public Dataset concatenate(Dataset other, String name) {
+    return of(Native.dataset_concatenate(this, other, name));
   }
 
   /** Tuples (index, element), from `start` on. */
   public Dataset enumerate(long start) {
-    return of(Native.dataset_enumerate(this, start, null));
+    return enumerate(start, null);
+  }
+
+  /** As above, with a name for messages. */
+  public Dataset enumerate(long start, String name) {
+    return of(Native.dataset_enumerate(this, start, name));
   }
 
   /** Up to `bufferSize` elements made ahead by a thread; AUTOTUNE chooses. */
   public Dataset prefetch(long bufferSize) {
-    return of(Native.dataset_prefetch(this, bufferSize, null));
+    return prefetch(bufferSize, null);
+  }
+
+  /** As above, with a name for messages. */
+  public Dataset prefetch(long bufferSize, String name) {
+    return of(Native.dataset_prefetch(this, bufferSize, name));
   }
 
   /** function(this), for chaining. */
@@ -244,7 +328,12 @@ public class Dataset extends NativeObject implements Iterable<Value>, AutoClosea
 
   /** Structure, dtypes and shapes of an element; a map without a signature computes one here. */
   public Spec elementSpec() {
-    return new Spec(Box.at(Native.dataset_element_spec(this, Bridge.UNSET)));
+    return elementSpec(null);
+  }
+
+  /** As elementSpec, waiting for at most `timeout`. */
+  public Spec elementSpec(Duration timeout) {
+    return new Spec(Box.at(Native.dataset_element_spec(this, Bridge.nanos(timeout))));
   }
 
   /** The plan for people: one line per operation. */

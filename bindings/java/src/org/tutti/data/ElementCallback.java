@@ -1,6 +1,7 @@
 package org.tutti.data;
 
 import java.util.Iterator;
+import java.util.Objects;
 import org.tutti.Value;
 import org.tutti.internal.Box;
 import org.tutti.internal.Bridge;
@@ -12,7 +13,7 @@ final class ElementCallback extends Callback {
   private final ElementFunction function;
 
   ElementCallback(ElementFunction function) {
-    this.function = function;
+    this.function = Objects.requireNonNull(function, "a function is needed, not null");
   }
 
   @Override
@@ -40,7 +41,7 @@ final class ElementCallback extends Callback {
     private final Iterable<?> elements;
 
     Generator(Iterable<?> elements) {
-      this.elements = elements;
+      this.elements = Objects.requireNonNull(elements, "an Iterable is needed, not null");
     }
 
     @Override

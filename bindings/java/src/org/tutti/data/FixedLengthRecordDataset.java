@@ -17,7 +17,13 @@ public final class FixedLengthRecordDataset extends Dataset {
   /** As of; header and footer of each file are skipped. */
   public static FixedLengthRecordDataset of(Dataset files, long recordBytes, long headerBytes,
       long footerBytes, Compression compression, long bufferSize) {
+    return of(files, recordBytes, headerBytes, footerBytes, compression, bufferSize, null);
+  }
+
+  /** As above, with a name for messages. */
+  public static FixedLengthRecordDataset of(Dataset files, long recordBytes, long headerBytes,
+      long footerBytes, Compression compression, long bufferSize, String name) {
     return new FixedLengthRecordDataset(Box.at(Native.dataset_fixed_length_record(files, recordBytes,
-        headerBytes, footerBytes, compression.number(), bufferSize, null)));
+        headerBytes, footerBytes, compression.number(), bufferSize, name)));
   }
 }

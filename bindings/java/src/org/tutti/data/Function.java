@@ -1,10 +1,12 @@
 package org.tutti.data;
 
 import java.util.Map;
+import java.util.Objects;
 import org.tutti.DType;
 import org.tutti.Spec;
 import org.tutti.Tensor;
 import org.tutti.internal.Box;
+import org.tutti.internal.Loader;
 import org.tutti.internal.Native;
 import org.tutti.internal.NativeObject;
 
@@ -26,13 +28,13 @@ public final class Function extends NativeObject implements AutoCloseable {
 
   /** Makes `name` mean the function, so that a serialised dataset finds it again. */
   public static void register(String name, ElementFunction function, Spec signature, boolean slab) {
-    Dataset.load();
+    Loader.load();
     Native.function_register(name, new ElementCallback(function), signature, slab);
   }
 
   /** Frees the name; datasets that use the function keep it. */
   public static void unregister(String name) {
-    Dataset.load();
+    Loader.load();
     Native.function_unregister(name);
   }
 
@@ -51,14 +53,14 @@ public final class Function extends NativeObject implements AutoCloseable {
 
   /** From a serialised tf.train.Example to a dict of its features; runs without a callback. */
   public static Function parseExample(Map<String, Feature> features) {
-    Dataset.load();
+    Loader.load();
     final long[] made = new long[features.size()];
     int count = 0;
     try {
       for (final Map.Entry<String, Feature> entry : features.entrySet()) {
         final Feature feature = entry.getValue();
         made[count++] = Native.feature_create(
-            entry.getKey(), feature.dtype().number(), feature.shape(), feature.defaultValue());
+            Objects.requireNonNull(entry.getKey(), "a feature needs a name, not null"), feature.dtype().number(), feature.shape(), feature.defaultValue());
       }
       return new Function(Box.at(Native.function_parse_example(made)));
     } finally {

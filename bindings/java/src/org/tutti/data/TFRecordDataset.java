@@ -26,7 +26,13 @@ public final class TFRecordDataset extends Dataset {
 
   /** As of; bufferSize: bytes read at once, 0: the default. */
   public static TFRecordDataset of(Dataset files, Compression compression, long bufferSize) {
+    return of(files, compression, bufferSize, null);
+  }
+
+  /** As above, with a name for messages. */
+  public static TFRecordDataset of(
+      Dataset files, Compression compression, long bufferSize, String name) {
     return new TFRecordDataset(
-        Box.at(Native.dataset_tf_record(files, compression.number(), bufferSize, null)));
+        Box.at(Native.dataset_tf_record(files, compression.number(), bufferSize, name)));
   }
 }

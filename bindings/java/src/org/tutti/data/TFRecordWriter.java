@@ -1,5 +1,6 @@
 package org.tutti.data;
 
+import java.time.Duration;
 import org.tutti.internal.Box;
 import org.tutti.internal.Bridge;
 import org.tutti.internal.Native;
@@ -24,7 +25,12 @@ public final class TFRecordWriter extends NativeObject implements AutoCloseable 
 
   /** Writes every element of a dataset of byte-string scalars. */
   public void write(Dataset dataset) {
-    Native.record_writer_write_dataset(this, dataset, Bridge.UNSET);
+    write(dataset, null);
+  }
+
+  /** As above, for at most `timeout`. */
+  public void write(Dataset dataset, Duration timeout) {
+    Native.record_writer_write_dataset(this, dataset, Bridge.nanos(timeout));
   }
 
   /** Flushes, syncs and closes; an error means that the file may be incomplete. */

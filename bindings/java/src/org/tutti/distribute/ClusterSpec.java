@@ -1,8 +1,10 @@
 package org.tutti.distribute;
 
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.stream.Collectors;
 import org.tutti.internal.Box;
 import org.tutti.internal.Bridge;
 import org.tutti.internal.Native;
@@ -10,13 +12,37 @@ import org.tutti.internal.NativeObject;
 
 /** The jobs of a cluster and the addresses of their tasks. Immutable. */
 public final class ClusterSpec extends NativeObject implements AutoCloseable {
-  ClusterSpec(Box box) {
+  /** For the package itself. */
+  public ClusterSpec(Box box) {
     super(box);
   }
 
   /** From JSON: {"worker": ["host:port", ...], "ps": {"0": "host:port"}}. */
   public static ClusterSpec parse(String json) {
     return new ClusterSpec(Box.at(Native.cluster_spec_create(json)));
+  }
+
+  /** Jobs, each with the addresses of its tasks 0, 1, ... */
+  public static ClusterSpec of(Map<String, List<String>> jobs) {
+    final StringBuilder json = new StringBuilder("{");
+    jobs.forEach((job, addresses) -> {
+      json.append(json.length() == 1 ? "" : ", ").append(quoted(job)).append(": [");
+      json.append(addresses.stream().map(ClusterSpec::quoted).collect(Collectors.joining(", ")));
+      json.append("]");
+    });
+    return parse(json.append("}").toString());
+  }
+
+  private static String quoted(String text) {
+    final StringBuilder quoted = new StringBuilder("\"");
+    text.chars().forEach(unit -> {
+      if (unit == '"' || unit == '\\' || unit < ' ') {
+        quoted.append(String.format("\\u%04x", unit));
+      } else {
+        quoted.append((char) unit);
+      }
+    });
+    return quoted.append('"').toString();
   }
 
   /** The jobs, each with its tasks' addresses by index. */

@@ -1,5 +1,6 @@
 package org.tutti.distribute;
 
+import java.time.Duration;
 import org.tutti.internal.Box;
 import org.tutti.internal.Bridge;
 import org.tutti.internal.Native;
@@ -22,7 +23,13 @@ public final class MirroredStrategy extends Strategy {
 
   /** As of, with a name for messages. */
   public static MirroredStrategy create(String name, CrossDeviceOps ops, String... devices) {
+    return create(name, ops, null, devices);
+  }
+
+  /** As above, waiting for at most `timeout`. */
+  public static MirroredStrategy create(
+      String name, CrossDeviceOps ops, Duration timeout, String... devices) {
     return new MirroredStrategy(
-        Box.at(Native.strategy_mirrored(devices, ops.ordinal() + 1, name, Bridge.UNSET)));
+        Box.at(Native.strategy_mirrored(devices, ops.ordinal() + 1, name, Bridge.nanos(timeout))));
   }
 }

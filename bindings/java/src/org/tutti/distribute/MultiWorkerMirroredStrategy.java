@@ -3,6 +3,7 @@ package org.tutti.distribute;
 import java.time.Duration;
 import org.tutti.internal.Box;
 import org.tutti.internal.Bridge;
+import org.tutti.internal.LibraryResolver;
 import org.tutti.internal.Native;
 
 /**
@@ -12,8 +13,11 @@ import org.tutti.internal.Native;
  * waits for it is UNAVAILABLE with the details rank and worker.
  */
 public final class MultiWorkerMirroredStrategy extends Strategy {
-  private MultiWorkerMirroredStrategy(Box box) {
+  private final ClusterResolver resolver;
+
+  private MultiWorkerMirroredStrategy(Box box, ClusterResolver resolver) {
     super(box);
+    this.resolver = resolver;
   }
 
   /** Reads TF_CONFIG; alone without it. Waits for all workers as long as join_timeout says. */
@@ -21,10 +25,26 @@ public final class MultiWorkerMirroredStrategy extends Strategy {
     return create(null, null, devices);
   }
 
-  /** With the workers that a resolver finds; null: TF_CONFIG. */
+  /** With the workers that a resolver finds; null: TF_CONFIG. timeout: how long to wait for all. */
   public static MultiWorkerMirroredStrategy create(
       ClusterResolver resolver, Duration timeout, String... devices) {
-    return new MultiWorkerMirroredStrategy(Box.at(Native.strategy_multi_worker_mirrored(
-        resolver, devices, null, Bridge.nanos(timeout))));
+    return create(resolver, null, null, timeout, devices);
+  }
+
+  /** As create, with options for the collectives (null: the defaults) and a name for messages. */
+  public static MultiWorkerMirroredStrategy create(ClusterResolver resolver,
+      CommunicationOptions options, String name, Duration timeout, String... devices) {
+    final MultiWorkerMirroredStrategy strategy = LibraryResolver.with(resolver,
+        found -> new MultiWorkerMirroredStrategy(Box.at(Native.strategy_multi_worker_mirrored(
+            found, devices, name, Bridge.nanos(timeout))), resolver));
+    CommunicationOptions.remember(strategy, options);
+    return strategy;
+  }
+
+  /** What was given, else what found the workers; null when there is one only. */
+  @Override
+  public ClusterResolver clusterResolver() {
+    final ClusterResolver found = super.clusterResolver();
+    return found == null || resolver == null ? found : resolver;
   }
 }

@@ -1,5 +1,6 @@
 package org.tutti.distribute;
 
+import java.time.Duration;
 import org.tutti.internal.Box;
 import org.tutti.internal.Bridge;
 import org.tutti.internal.Native;
@@ -12,6 +13,12 @@ public final class OneDeviceStrategy extends Strategy {
 
   /** On a device such as "CPU:0". */
   public static OneDeviceStrategy of(String device) {
-    return new OneDeviceStrategy(Box.at(Native.strategy_one_device(device, null, Bridge.UNSET)));
+    return create(null, null, device);
+  }
+
+  /** As of, with a name for messages. */
+  public static OneDeviceStrategy create(String name, Duration timeout, String device) {
+    return new OneDeviceStrategy(
+        Box.at(Native.strategy_one_device(device, name, Bridge.nanos(timeout))));
   }
 }

@@ -93,29 +93,49 @@ public sealed class ReplicaContext permits DefaultReplicaContext {
    * sides. ABORTED when another replica failed.
    */
   public Value allReduce(ReduceOp op, Object value) {
-    return allReduce(op, value, null);
+    return allReduce(op, value, (Duration) null);
   }
 
   /** As allReduce, waiting for at most `timeout`. */
   public Value allReduce(ReduceOp op, Object value, Duration timeout) {
+    return reduced(op, value, nanos(timeout));
+  }
+
+  /** As allReduce, with options of the call. */
+  public Value allReduce(ReduceOp op, Object value, CommunicationOptions options) {
+    return reduced(op, value, CommunicationOptions.nanosIn(this, options));
+  }
+
+  Value reduced(ReduceOp op, Object value, long nanos) {
     final long address = context();
     try (Value operand = Value.of(value)) {
-      return new Value(Box.at(
-          Native.context_all_reduce(address, op.number(), operand, Bridge.nanos(timeout))));
+      return new Value(Box.at(Native.context_all_reduce(address, op.number(), operand, nanos)));
     }
+  }
+
+  private long nanos(Duration timeout) {
+    return timeout != null ? Bridge.nanos(timeout) : CommunicationOptions.nanosIn(this, null);
   }
 
   /** Joins every tensor of `value` of all replicas along `axis`, in replica order. */
   public Value allGather(Object value, int axis) {
-    return allGather(value, axis, null);
+    return allGather(value, axis, (Duration) null);
   }
 
   /** As allGather, waiting for at most `timeout`. */
   public Value allGather(Object value, int axis, Duration timeout) {
+    return gathered(value, axis, nanos(timeout));
+  }
+
+  /** As allGather, with options of the call. */
+  public Value allGather(Object value, int axis, CommunicationOptions options) {
+    return gathered(value, axis, CommunicationOptions.nanosIn(this, options));
+  }
+
+  Value gathered(Object value, int axis, long nanos) {
     final long address = context();
     try (Value operand = Value.of(value)) {
-      return new Value(
-          Box.at(Native.context_all_gather(address, operand, axis, Bridge.nanos(timeout))));
+      return new Value(Box.at(Native.context_all_gather(address, operand, axis, nanos)));
     }
   }
 

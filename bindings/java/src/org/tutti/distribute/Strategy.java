@@ -3,6 +3,7 @@ package org.tutti.distribute;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 import java.util.function.Function;
 import org.tutti.Code;
 import org.tutti.ReduceOp;
@@ -11,6 +12,7 @@ import org.tutti.Value;
 import org.tutti.data.Dataset;
 import org.tutti.internal.Box;
 import org.tutti.internal.Bridge;
+import org.tutti.internal.LibraryResolver;
 import org.tutti.internal.Native;
 import org.tutti.internal.NativeObject;
 
@@ -41,6 +43,12 @@ public class Strategy extends NativeObject implements AutoCloseable {
       return strategy;
     }
     return scope instanceof ReplicaContext replica ? replica.strategy() : defaultStrategy();
+  }
+
+  /** Whether there is a current strategy other than the default one. */
+  public static boolean hasCurrent() {
+    return Scope.current() != null
+        && !Native.strategy_type_name(current()).equals("DefaultStrategy");
   }
 
   /** Whether the thread is inside a strategy's scope or a merge function. */
@@ -82,7 +90,7 @@ public class Strategy extends NativeObject implements AutoCloseable {
   /** What found the workers; null when there is one only. */
   public ClusterResolver clusterResolver() {
     final long box = Native.strategy_cluster_resolver(this);
-    return box == 0 ? null : new ClusterResolver(Box.at(box));
+    return box == 0 ? null : new LibraryResolver(Box.at(box));
   }
 
   /** What ends scope. */
@@ -101,6 +109,10 @@ public class Strategy extends NativeObject implements AutoCloseable {
     if (before instanceof ReplicaContext) {
       throw TuttiException.of(Code.FAILED_PRECONDITION,
           "a strategy's scope cannot be entered inside a replica function");
+    }
+    if (Native.strategy_type_name(this).equals("DefaultStrategy")) {
+      throw TuttiException.of(Code.FAILED_PRECONDITION,
+          "the default strategy has no scope: it is where no scope is");
     }
     if (before != null && !before.equals(this)) {
       throw TuttiException.of(Code.FAILED_PRECONDITION, "the scope of " + this
@@ -158,14 +170,20 @@ public class Strategy extends NativeObject implements AutoCloseable {
   public Value reduce(ReduceOp op, Object value, Integer axis, Duration timeout) {
     try (Value given = Value.of(value)) {
       return valueOf(Native.strategy_reduce(this, op.number(), given,
-          axis == null ? null : Long.valueOf(axis), Bridge.nanos(timeout)));
+          axis == null ? null : Long.valueOf(axis), CommunicationOptions.nanosOf(this, timeout)));
     }
   }
 
   /** Joins every distributed leaf along `axis`, in replica order. */
   public Value gather(Object value, int axis) {
+    return gather(value, axis, null);
+  }
+
+  /** As gather, waiting for at most `timeout`. */
+  public Value gather(Object value, int axis, Duration timeout) {
     try (Value given = Value.of(value)) {
-      return valueOf(Native.strategy_gather(this, given, axis, Bridge.UNSET));
+      return valueOf(Native.strategy_gather(
+          this, given, axis, CommunicationOptions.nanosOf(this, timeout)));
     }
   }
 
@@ -178,7 +196,8 @@ public class Strategy extends NativeObject implements AutoCloseable {
 
   /** A distributed value of one value per replica of this process, all of one structure. */
   public Value perReplica(List<?> values) {
-    try (Value list = Value.of(List.copyOf(values))) {
+    Objects.requireNonNull(values, "a list of values is needed, not null");
+    try (Value list = Value.of(values)) {
       return valueOf(
           Native.strategy_create_per_replica(this, list.asList().toArray(new Value[0])));
     }
@@ -186,9 +205,15 @@ public class Strategy extends NativeObject implements AutoCloseable {
 
   /** A distributed value from one call of `function` per replica of this process, in order. */
   public Value distributeValues(Function<ValueContext, Object> function) {
+    return distributeValues(function, null);
+  }
+
+  /** As distributeValues, for at most `timeout`. */
+  public Value distributeValues(Function<ValueContext, Object> function, Duration timeout) {
+    Objects.requireNonNull(function, "a function is needed, not null");
     return valueOf(Native.strategy_create_values(this,
         new Functions.Cross((strategy, given) -> function.apply(new ValueContext(given))),
-        Bridge.UNSET));
+        Bridge.nanos(timeout)));
   }
 
   // ---- datasets
@@ -210,9 +235,16 @@ public class Strategy extends NativeObject implements AutoCloseable {
 
   /** One dataset per input pipeline; its elements go to the replicas one each, in turn. */
   public DistributedDataset distributeFromFunction(Function<InputContext, Dataset> function) {
+    return distributeFromFunction(function, new InputOptions(), null);
+  }
+
+  /** As distributeFromFunction, otherwise; nothing is rebatched. */
+  public DistributedDataset distributeFromFunction(
+      Function<InputContext, Dataset> function, InputOptions options, Duration timeout) {
+    Objects.requireNonNull(function, "a function is needed, not null");
     return new DistributedDataset(Box.at(Native.strategy_distribute_datasets_from_function(this,
-        new Functions.Cross((strategy, given) -> function.apply(new InputContext(given))), 0,
-        Bridge.UNSET)));
+        new Functions.Cross((strategy, given) -> function.apply(new InputContext(given))),
+        options.prefetchNumber(), Bridge.nanos(timeout))));
   }
 
   // ---- the end
@@ -220,9 +252,14 @@ public class Strategy extends NativeObject implements AutoCloseable {
   /** Stops and joins the replica threads; later calls are FAILED_PRECONDITION. */
   @Override
   public void close() {
+    close(null);
+  }
+
+  /** As close, waiting for at most `timeout`. */
+  public void close(Duration timeout) {
     if (!isClosed()) {
       try {
-        Native.strategy_close(this, Bridge.UNSET);
+        Native.strategy_close(this, Bridge.nanos(timeout));
       } finally {
         release();
       }

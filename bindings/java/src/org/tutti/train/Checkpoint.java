@@ -4,6 +4,7 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -98,6 +99,11 @@ public final class Checkpoint extends NativeObject implements AutoCloseable {
 
   /** Saves as prefix-1, prefix-2, ... and returns that path. */
   public String save(String prefix) {
+    return save(prefix, null);
+  }
+
+  /** As save, for at most `timeout`. */
+  public String save(String prefix, Duration timeout) {
     final String path = prefix + "-" + (saveCounter + 1);
     final Path directory = Path.of(path).toAbsolutePath().getParent();
     try {
@@ -105,7 +111,7 @@ public final class Checkpoint extends NativeObject implements AutoCloseable {
     } catch (IOException failed) {
       throw new UncheckedIOException(failed);
     }
-    Native.checkpoint_save(this, path, saveCounter + 1, Bridge.UNSET);
+    Native.checkpoint_save(this, path, saveCounter + 1, Bridge.nanos(timeout));
     ++saveCounter;
     return path;
   }
@@ -116,17 +122,32 @@ public final class Checkpoint extends NativeObject implements AutoCloseable {
    * damaged.
    */
   public void restore(String path) {
-    saveCounter = Native.checkpoint_restore(this, path, Bridge.UNSET);
+    restore(path, null);
+  }
+
+  /** As restore, for at most `timeout`. */
+  public void restore(String path, Duration timeout) {
+    saveCounter = Native.checkpoint_restore(this, path, Bridge.nanos(timeout));
   }
 
   /** Saves as a single safetensors file, for other programs. */
   public void write(String path) {
-    Native.checkpoint_write(this, path, Bridge.UNSET);
+    write(path, null);
+  }
+
+  /** As write, for at most `timeout`. */
+  public void write(String path, Duration timeout) {
+    Native.checkpoint_write(this, path, Bridge.nanos(timeout));
   }
 
   /** Reads a single safetensors file. */
   public void read(String path) {
-    Native.checkpoint_read(this, path, Bridge.UNSET);
+    read(path, null);
+  }
+
+  /** As read, for at most `timeout`. */
+  public void read(String path, Duration timeout) {
+    Native.checkpoint_read(this, path, Bridge.nanos(timeout));
   }
 
   @Override

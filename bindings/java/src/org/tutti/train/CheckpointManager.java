@@ -1,5 +1,6 @@
 package org.tutti.train;
 
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
@@ -61,8 +62,13 @@ public final class CheckpointManager extends NativeObject implements AutoCloseab
 
   /** As save, under a number of the caller's. */
   public String save(long number) {
+    return save(number, null);
+  }
+
+  /** As above, for at most `timeout`. */
+  public String save(long number, Duration timeout) {
     final String path =
-        Bridge.text(Native.checkpoint_manager_save(this, number, Bridge.UNSET));
+        Bridge.text(Native.checkpoint_manager_save(this, number, Bridge.nanos(timeout)));
     checkpoint.saveCounter = number;
     return path;
   }
@@ -72,8 +78,13 @@ public final class CheckpointManager extends NativeObject implements AutoCloseab
    * taken instead of one that is damaged (DATA_LOSS).
    */
   public Optional<String> restoreLatest() {
+    return restoreLatest(null);
+  }
+
+  /** As restoreLatest, for at most `timeout`. */
+  public Optional<String> restoreLatest(Duration timeout) {
     final Long number =
-        Bridge.optional(Native.checkpoint_manager_restore_latest(this, Bridge.UNSET));
+        Bridge.optional(Native.checkpoint_manager_restore_latest(this, Bridge.nanos(timeout)));
     if (number == null) {
       return Optional.empty();
     }

@@ -1,0 +1,85 @@
+package org.tutti.distribute;
+
+import java.time.Duration;
+import java.util.Map;
+import java.util.Objects;
+import java.util.WeakHashMap;
+import org.tutti.Code;
+import org.tutti.TuttiException;
+import org.tutti.internal.Bridge;
+
+/**
+ * Hints for collectives, of a strategy or of one call.
+ *
+ * @param bytesPerPack accepted for the reference's callers: the library chooses by itself
+ * @param timeout how long a collective may take (DEADLINE_EXCEEDED); zero: no limit; null: what the
+ *     strategy's options say, else the setting default_timeout
+ * @param implementation as bytesPerPack
+ */
+public record CommunicationOptions(
+    long bytesPerPack, Duration timeout, Implementation implementation) {
+  /** Which implementation is preferred; a hint. The library chooses by where the ranks are. */
+  public enum Implementation {
+    AUTO, RING, NCCL
+  }
+
+  // What was given to strategies, for calls that say nothing. Wrappers of one strategy are equal.
+  private static final Map<Strategy, CommunicationOptions> OF_STRATEGIES = new WeakHashMap<>();
+  private static volatile boolean anyOfStrategies;
+
+  /** INVALID_ARGUMENT for what is negative. */
+  public CommunicationOptions {
+    if (bytesPerPack < 0) {
+      throw TuttiException.of(
+          Code.INVALID_ARGUMENT, "bytesPerPack is " + bytesPerPack + "; expected 0 or more");
+    }
+    if (timeout != null && timeout.isNegative()) {
+      throw TuttiException.of(
+          Code.INVALID_ARGUMENT, "the timeout is " + timeout + "; expected 0 or more, or null");
+    }
+    Objects.requireNonNull(implementation, "an implementation is needed, not null");
+  }
+
+  /** The defaults. */
+  public CommunicationOptions() {
+    this(0, null, Implementation.AUTO);
+  }
+
+  /** A timeout alone. */
+  public CommunicationOptions(Duration timeout) {
+    this(0, timeout, Implementation.AUTO);
+  }
+
+  static void remember(Strategy strategy, CommunicationOptions options) {
+    if (options != null && options.timeout != null) {
+      synchronized (OF_STRATEGIES) {
+        OF_STRATEGIES.put(strategy, options);
+        anyOfStrategies = true;
+      }
+    }
+  }
+
+  /** The time of a collective: that of the call's options, that of its strategy's. */
+  static long nanosIn(ReplicaContext replica, CommunicationOptions options) {
+    if (options != null && options.timeout != null) {
+      return limit(options.timeout);
+    }
+    return anyOfStrategies ? nanosOf(replica.strategy(), null) : Bridge.UNSET;
+  }
+
+  /** The time of a call of a strategy. */
+  static long nanosOf(Strategy strategy, Duration timeout) {
+    if (timeout != null || !anyOfStrategies) {
+      return Bridge.nanos(timeout);
+    }
+    final CommunicationOptions options;
+    synchronized (OF_STRATEGIES) {
+      options = OF_STRATEGIES.get(strategy);
+    }
+    return options == null ? Bridge.UNSET : limit(options.timeout);
+  }
+
+  private static long limit(Duration timeout) {
+    return timeout.isZero() ? Long.MAX_VALUE : Bridge.nanos(timeout);
+  }
+}

@@ -1,0 +1,118 @@
+package org.tutti;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.net.InetAddress;
+import java.net.ServerSocket;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.function.Function;
+import org.junit.jupiter.api.Test;
+import org.tutti.distribute.ClusterResolver;
+import org.tutti.distribute.ClusterSpec;
+import org.tutti.distribute.CommunicationOptions;
+import org.tutti.distribute.MultiWorkerMirroredStrategy;
+import org.tutti.distribute.ReplicaContext;
+import org.tutti.distribute.Strategy;
+
+class ClusterTest {
+  private static final Duration LONG = Duration.ofSeconds(60);
+
+  // A resolver such as a user writes for a scheduler of their own.
+  private record Scheduler(ClusterSpec clusterSpec, String taskType, Long taskId)
+      implements ClusterResolver {
+    @Override
+    public String rpcLayer() {
+      return "grpc";
+    }
+  }
+
+  private static String freeAddress() throws Exception {
+    try (ServerSocket socket = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
+      return "127.0.0.1:" + socket.getLocalPort();
+    }
+  }
+
+  @Test
+  void specsAreMadeOfMaps() {
+    final ClusterSpec spec = ClusterSpec.of(Map.of("worker", List.of("a:1", "b:2")));
+    assertEquals(Map.of("worker", Map.of(0L, "a:1", 1L, "b:2")), spec.jobs());
+    assertEquals(spec, ClusterSpec.parse("{\"worker\": [\"a:1\", \"b:2\"]}"));
+    final Map<Long, String> odd = Map.of(0L, "\"a\"\n\\:1");
+    assertEquals(odd, ClusterSpec.of(Map.of("worker", List.of(odd.get(0L)))).jobs().get("worker"));
+  }
+
+  @Test
+  void oneOfYourOwnSaysWhoTheWorkersAre() throws Exception {
+    final ClusterResolver own =
+        new Scheduler(ClusterSpec.of(Map.of("worker", List.of(freeAddress()))), "worker", 0L);
+    try (MultiWorkerMirroredStrategy strategy =
+             MultiWorkerMirroredStrategy.create(own, LONG, "CPU:0")) {
+      assertEquals(1, strategy.workerCount());
+      assertEquals(3, strategy.run((replica, none) -> 3).longValue());
+    }
+  }
+
+  @Test
+  void aLambdaIsAResolver() {
+    final ClusterResolver own =
+        () -> ClusterSpec.of(Map.of("worker", List.of("10.0.0.1:2222", "10.0.0.2:2222")));
+    assertNull(own.taskType());
+    assertNull(own.taskId());
+    assertEquals("", own.environment());
+    assertEquals("10.0.0.2:2222", own.master("worker", 1L, null));
+    assertEquals("grpc://10.0.0.1:2222", own.master("worker", 0L, "grpc"));
+    final TuttiException refused = assertThrows(
+        TuttiException.class, () -> Cluster.join(own, 0, LONG)); // it does not know the task
+    assertEquals(Code.INVALID_ARGUMENT, refused.code(), refused.getMessage());
+    final ClusterResolver none = () -> null;
+    assertTrue(assertThrows(NullPointerException.class, () -> Cluster.join(none, 0, LONG))
+                   .getMessage().contains("clusterSpec()"));
+    final IllegalStateException thrown = new IllegalStateException("no scheduler");
+    assertSame(thrown, assertThrows(IllegalStateException.class,
+        () -> MultiWorkerMirroredStrategy.create(() -> {
+          throw thrown;
+        }, LONG)));
+  }
+
+  // Of two replicas one does not come to the collective.
+  private static void timesOut(Strategy strategy, Function<ReplicaContext, Value> collective) {
+    assertThrows(TuttiException.DeadlineExceeded.class, () -> strategy.run((replica, nothing) -> {
+      while (replica.replicaId() == 1 && !replica.isCancelled()) {
+        Thread.onSpinWait();
+      }
+      return replica.replicaId() == 1 ? null : collective.apply(replica);
+    }));
+  }
+
+  @Test
+  void theTimeoutOfACollectiveComesFromTheCallOrTheStrategy() {
+    final CommunicationOptions little = new CommunicationOptions(Duration.ofMillis(5));
+    final CommunicationOptions none = new CommunicationOptions(Duration.ZERO);
+    try (MultiWorkerMirroredStrategy strategy =
+             MultiWorkerMirroredStrategy.create(null, little, null, LONG, "CPU:0", "CPU:1")) {
+      timesOut(strategy, replica -> replica.allReduce(ReduceOp.SUM, 1.0));
+      timesOut(strategy, replica -> replica.allGather(new float[1], 0));
+      strategy.run((replica, nothing) -> {
+        assertEquals(2, replica.allReduce(ReduceOp.SUM, 1.0, none).doubleValue());
+        assertEquals(2, replica.allReduce(ReduceOp.SUM, 1.0, LONG).doubleValue());
+        assertEquals(2, replica.allGather(new float[1], 0, none).asTensor().elementCount());
+        return null;
+      });
+    }
+    try (MultiWorkerMirroredStrategy strategy =
+             MultiWorkerMirroredStrategy.of("CPU:0", "CPU:1")) {
+      timesOut(strategy, replica -> replica.allReduce(ReduceOp.SUM, 1.0, little));
+      timesOut(strategy, replica -> replica.allGather(new float[1], 0, little));
+    }
+    assertThrows(TuttiException.InvalidArgument.class, () -> new CommunicationOptions(
+        -1, null, CommunicationOptions.Implementation.RING));
+    assertThrows(TuttiException.InvalidArgument.class,
+        () -> new CommunicationOptions(Duration.ofSeconds(-1)));
+  }
+}
