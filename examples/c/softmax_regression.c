@@ -24,6 +24,10 @@ static void check(tutti_status *status, const char *what) {
   fprintf(stderr, "softmax_regression: %s: %s: %s\n", what,
           tutti_code_get_name(tutti_status_get_code(status)), tutti_status_get_message(status));
   tutti_status_release(status);
+  /* A worker that leaves without a goodbye counts as dead. */
+  tutti_call_options limit = TUTTI_CALL_OPTIONS_INIT;
+  limit.timeout = 5000000000;
+  tutti_status_release(tutti_runtime_shutdown(NULL, &limit));
   exit(1);
 }
 
@@ -50,7 +54,8 @@ static tutti_dataset *open_examples(const char *folder) {
 
   tutti_dataset *files = NULL, *examples = NULL;
   tutti_function *parser = NULL;
-  check(tutti_dataset_create_list_files(NULL, 1, patterns, &in_order, &files), "finding the digits");
+  check(tutti_dataset_create_list_files(NULL, 1, patterns, &in_order, &files),
+        "finding the digits");
   free(pattern);
   check(tutti_dataset_create_tf_record(NULL, files, NULL, &examples), "opening the digits");
   check(tutti_function_create_parse_example(NULL, 2, features, &parser), "opening the digits");
@@ -150,7 +155,8 @@ static tutti_status *score_batch(tutti_context *replica, const tutti_value *batc
   if (!status) status = tutti_value_find_tensor(batch, "label", &labels);
   if (!status) status = tutti_variable_get_data(weights, replica, &values);
   if (status) return status;
-  const int64_t rows = tutti_tensor_get_element_count(labels), *digits = tutti_tensor_get_data(labels);
+  const int64_t rows = tutti_tensor_get_element_count(labels);
+  const int64_t *digits = tutti_tensor_get_data(labels);
   for (int64_t row = 0; row < rows; ++row) {
     if (digits[row] < 0 || digits[row] >= CLASSES) {
       return tutti_status_create(TUTTI_INVALID_ARGUMENT, "a label is no digit");

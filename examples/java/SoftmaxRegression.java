@@ -26,10 +26,10 @@ import org.tutti.distribute.Strategy;
 /**
  * Softmax regression on handwritten digits: the shortest training program over several workers.
  *
- * <p>SoftmaxRegression [--epochs E] [--data DIR], alone or under {@code tutti run --workers 4 -- ...}.
- * The same program stands in examples/c, examples/python and examples/go; all four compute in float32
- * in the same order, so that any of them gives the same weights, bit for bit, and the four can be the
- * workers of one job ({@code examples/run polyglot}).
+ * <p>SoftmaxRegression [--epochs E] [--data DIR], alone or under
+ * {@code tutti run --workers 4 -- ...}. The same program stands in examples/c, examples/python and
+ * examples/go; all four compute in float32 in the same order, so that any of them gives the same
+ * weights, bit for bit, and the four can be the workers of one job ({@code examples/run polyglot}).
  */
 public final class SoftmaxRegression {
   private static final int PIXELS = 64;

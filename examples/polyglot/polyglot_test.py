@@ -25,7 +25,8 @@ LANGUAGES = ["C", "Python", "Java", "Go"]
 COMPARE = [sys.executable, "-B", str(FOLDER / "compare.py")]
 MARK = "POLYGLOT_TEST"
 HANG_S = 60.0
-TRACES = re.compile(r"Traceback|^\[worker \d\]\s+(?:at|File) |goroutine \d|Exception in thread", re.M)
+TRACES = re.compile(r"Traceback|^\[worker \d\]\s+(?:at|File) |goroutine \d|Exception in thread",
+                    re.M)
 
 
 def four_workers_come_to_the_same_weights():
@@ -103,18 +104,21 @@ def kill_one(victim, delay_s):
         before = len(reader.text)
         killed_at = time.monotonic()
         os.kill(pid, signal.SIGKILL)
-        assert reader.read_until(HANG_S, lambda text: reader.ended), f"hangs:\n{reader.text[before:]}"
+        has_ended = reader.read_until(HANG_S, lambda text: reader.ended)
+        assert has_ended, f"hangs:\n{reader.text[before:]}"
         status = job.wait(HANG_S)
         took_s = time.monotonic() - killed_at
         said = reader.text[before:]
-        assert status == 128 + signal.SIGKILL, (status, said)
-        assert f"worker {victim} (pid {pid}) was killed by SIGKILL" in said, said
+        # Which end `tutti run` sees first decides about the status: a process with many threads takes
+        # a moment to end, and the others may have ended in it.
+        assert status in (1, 128 + signal.SIGKILL), (status, said)
+        assert re.search(rf"^tutti run: .*worker {victim}\b.* was killed by SIGKILL", said, re.M), said
         check_survivors(victim, said)
         while belongings.left():  # a process that has ended may keep its files for a moment
             assert time.monotonic() < killed_at + HANG_S, belongings.left()
             reader.read_until(0.02, lambda text: False)
-        print(f"worker {victim} ({LANGUAGES[victim]}) killed {delay_s:.3f} s after all had trained; "
-              f"the job was over after {took_s:.3f} s")
+        print(f"worker {victim} ({LANGUAGES[victim]}) killed {delay_s:.3f} s after all had trained, "
+              f"the job over {took_s:.3f} s later", flush=True)
     finally:
         belongings.kill()
         job.stdout.close()
@@ -129,7 +133,7 @@ def check_survivors(victim, said):
         errors = re.findall(rf"^\[worker {i}\] softmax_regression: (.*)$", said, re.M)
         assert len(errors) == 1, (language, said)
         assert re.search(r"UNAVAILABLE|UnavailableError|ABORTED|AbortedError", errors[0]), errors
-        assert re.search(rf"worker {victim}\b.*\bgone\b", errors[0]), (language, errors)
+        assert re.search(rf"worker {victim}\b.*\bgone\b", errors[0]), (language, said)
 
 
 class Reader:
@@ -142,14 +146,14 @@ class Reader:
         self._selector = selectors.DefaultSelector()
         self._selector.register(stream, selectors.EVENT_READ)
 
-    def read_until(self, condition_s, condition):
-        give_up = time.monotonic() + condition_s
+    def read_until(self, bound_s, condition):
+        give_up = time.monotonic() + bound_s
         while not condition(self.text):
             left = give_up - time.monotonic()
             if left <= 0:
                 return False
             if self.ended:
-                time.sleep(left if left < 0.1 else 0.1)
+                time.sleep(min(left, 0.1))
             elif self._selector.select(left):
                 data = os.read(self._descriptor, 1 << 16)
                 self.text += data.decode(errors="replace")
@@ -202,7 +206,7 @@ def errors_are_one_clear_line():
         assert result.returncode == 1, (language, result)
         assert len(said) == 1 and said[0].startswith("softmax_regression: "), (language, said)
         assert "/no/such/folder/digits-*.tfrecord" in said[0], (language, said)
-        for bad in (["--epochs", "0"], ["--epochs", "many"], ["--epochs"], ["--no-such-option", "1"]):
+        for bad in (["--epochs", "0"], ["--epochs", "many"], ["--epochs"], ["--no-such", "1"]):
             result = alone(language, *bad)
             assert result.returncode == 2 and result.stderr, (language, bad, result)
             assert not TRACES.search(result.stderr), (language, result.stderr)

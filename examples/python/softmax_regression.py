@@ -102,14 +102,14 @@ def train(epochs, folder):
     _, right, rows = model.walk(model.evaluate_step, held_out)
     print(f"held-out accuracy: {100 * right / rows:.2f} %")
     weights = model.weights.numpy().astype("<f4")
-    print(f"worker {strategy.worker} (Python): weights sha256 {hashlib.sha256(weights).hexdigest()}",
-          flush=True)
+    fingerprint = hashlib.sha256(weights).hexdigest()
+    print(f"worker {strategy.worker} (Python): weights sha256 {fingerprint}", flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser(description="Softmax regression on handwritten digits.")
     parser.add_argument("--epochs", type=int, default=20)
-    parser.add_argument("--data", default="examples/data", help="folder of the digits (%(default)s)")
+    parser.add_argument("--data", default="examples/data", help="folder of the digits")
     arguments = parser.parse_args()
     if arguments.epochs < 1:
         parser.error(f"--epochs {arguments.epochs}: expected 1 or more")

@@ -3,7 +3,7 @@ package main
 import "math"
 
 // Softmax regression in float32. What is written as a loop is added up in that order, and every
-// product is rounded by a conversion, or the compiler could fuse it with the sum on some processors.
+// product is rounded by a conversion: on some processors the compiler would fuse it with the sum.
 
 const (
 	pixels, classes = 64, 10
@@ -53,7 +53,7 @@ func addGradient(image []float32, label int64, chances, gradient []float32) {
 // score is what a batch gave: summed loss, right ones, rows.
 type score [3]float64
 
-// scoreRows scores one image for each label. Unless gradient is nil it adds that of the summed loss.
+// scoreRows scores one image for each label. Unless gradient is nil it adds that of the loss.
 func scoreRows(weights, images []float32, labels []int64, gradient []float32) score {
 	sum := score{0, 0, float64(len(labels))}
 	chances := make([]float32, classes)

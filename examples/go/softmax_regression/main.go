@@ -10,11 +10,13 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"flag"
 	"fmt"
 	"os"
+	"time"
 
 	"tutti.dev/tutti"
 )
@@ -86,7 +88,8 @@ func (m *model) score(replica *tutti.ReplicaContext, batch tutti.Value, gradient
 	return sum, err
 }
 
-func (m *model) evaluateStep(replica *tutti.ReplicaContext, batch tutti.Value) (tutti.Value, error) {
+func (m *model) evaluateStep(replica *tutti.ReplicaContext, batch tutti.Value) (tutti.Value,
+	error) {
 	sum, err := m.score(replica, batch, nil)
 	if err != nil {
 		return tutti.Value{}, err
@@ -117,7 +120,8 @@ func (m *model) trainStep(replica *tutti.ReplicaContext, batch tutti.Value) (tut
 }
 
 // walk is one walk over the data: the sum of what the replicas of all workers gave.
-func (m *model) walk(step tutti.ReplicaFunc, data *tutti.DistributedDataset) (total score, err error) {
+func (m *model) walk(step tutti.ReplicaFunc, data *tutti.DistributedDataset) (total score,
+	err error) {
 	batches, err := data.Iterator(nil)
 	if err != nil {
 		return total, err
@@ -223,7 +227,14 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: softmax_regression [--epochs E] [--data DIR], E 1 or more")
 		os.Exit(2)
 	}
-	if err := train(*epochs, *folder); err != nil {
+	err := train(*epochs, *folder)
+	// A worker that leaves without a goodbye counts as dead.
+	limit, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if left := tutti.Shutdown(limit); err == nil {
+		err = left
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "softmax_regression:", err)
 		os.Exit(1)
 	}
