@@ -88,43 +88,59 @@ class Interpreter {
     ended_.store(true);
     if (getpid() != home_) return;
     Py_BEGIN_ALLOW_THREADS;
-    while (taking_.load() > 0) std::this_thread::yield();
+    for (Count &count : taking_) {
+      while (count.threads.load() > 0) std::this_thread::yield();
+    }
     Py_END_ALLOW_THREADS;
   }
   static bool ended() { return ended_.load(std::memory_order_acquire); }
 
   // Around taking the GIL on a thread that Python might end there; false when it must not any more.
   static bool BeginTaking() {
-    taking_.fetch_add(1);
+    std::atomic<int> &mine = Taking();
+    mine.fetch_add(1);
     if (!ended_.load()) return true;
-    taking_.fetch_sub(1);
+    mine.fetch_sub(1);
     return false;
   }
-  static void EndTaking() { taking_.fetch_sub(1); }
+  static void EndTaking() { Taking().fetch_sub(1, std::memory_order_release); }
 
   // Gives the GIL up for a blocking call, and takes it back.
   static PyThreadState *GiveUp() {
-    held_.store(false, std::memory_order_release);
-    return PyEval_SaveThread();
+    PyThreadState *thread = PyEval_SaveThread();
+    EndTurn();
+    return thread;
   }
   static void TakeBack(PyThreadState *thread) {
     const bool counted = BeginTaking();
     if (!counted && !OnMainThread()) SleepForEver();
-    AwaitGil();
+    AwaitTurn();
     PyEval_RestoreThread(thread);
-    held_.store(true, std::memory_order_relaxed);
+    BeginTurn();
     if (counted) EndTaking();
   }
 
-  // Replicas need the GIL one after the other, often for a few microseconds each, and waiting for
-  // it in the kernel costs tens: so a thread first spins while one of ours holds it. `held_` is a
-  // hint: Python gives the GIL up without telling, and the limit bounds what that costs.
-  static void AwaitGil() {
-    if (!held_.load(std::memory_order_acquire) || !kMaySpin) return;
+  // Replicas need the GIL one after the other, often for a microsecond each, and waiting for it in
+  // the kernel costs tens: so our threads first take turns, spinning. Whoever comes by with the turn
+  // finds the GIL free; a turn therefore ends when the GIL has been given up, and two threads that
+  // come at once get it one after the other. It is a hint: Python takes and gives the GIL without
+  // telling, so a thread waits for its turn for a short time only and then takes it over with the
+  // GIL.
+  static void AwaitTurn() {
+    const unsigned long me = PyThread_get_thread_ident();
+    unsigned long holder = 0;
+    if (holder_.compare_exchange_strong(holder, me, std::memory_order_acquire) || holder == me ||
+        !kMaySpin) {
+      return;
+    }
     const auto limit = std::chrono::steady_clock::now() + std::chrono::microseconds(20);
     do {
       for (int i = 0; i < 32; ++i) {
-        if (!held_.load(std::memory_order_acquire)) return;
+        holder = 0;
+        if (holder_.load(std::memory_order_relaxed) == 0 &&
+            holder_.compare_exchange_strong(holder, me, std::memory_order_acquire)) {
+          return;
+        }
 #if defined(__x86_64__)
         __builtin_ia32_pause();
 #elif defined(__aarch64__)
@@ -133,7 +149,15 @@ class Interpreter {
       }
     } while (std::chrono::steady_clock::now() < limit);
   }
-  static void SetHeld(bool held) { held_.store(held, std::memory_order_release); }
+  // With the GIL.
+  static void BeginTurn() {
+    holder_.store(PyThread_get_thread_ident(), std::memory_order_relaxed);
+  }
+  // Without it. Somebody else may have begun a turn already.
+  static void EndTurn() {
+    unsigned long me = PyThread_get_thread_ident();
+    holder_.compare_exchange_strong(me, 0, std::memory_order_release, std::memory_order_relaxed);
+  }
 
   [[noreturn]] static void SleepForEver() {
     for (;;) pause();
@@ -159,9 +183,20 @@ class Interpreter {
 
  private:
   static inline std::atomic<bool> ended_{false};
-  static inline std::atomic<int> taking_{0};
+  // Threads that are about to take the GIL, in several counts: one alone would go from core to core
+  // at every callback.
+  struct alignas(64) Count {
+    std::atomic<int> threads;
+  };
+  static inline Count taking_[16]{};
+  static std::atomic<int> &Taking() {
+    static std::atomic<unsigned> next{0};
+    thread_local const unsigned mine = next.fetch_add(1, std::memory_order_relaxed);
+    return taking_[mine % (sizeof(taking_) / sizeof(taking_[0]))].threads;
+  }
   static inline const pid_t home_ = getpid();
-  static inline std::atomic<bool> held_{false};
+  // Whose turn it is; 0: nobody's.
+  alignas(64) static inline std::atomic<unsigned long> holder_{0};
   static inline const bool kMaySpin = std::thread::hardware_concurrency() > 1;
 };
 
@@ -221,9 +256,9 @@ class Attach {
     if (!Interpreter::BeginTaking()) return;
     attached_ = true;
     const bool foreign = PyGILState_GetThisThreadState() == nullptr;
-    Interpreter::AwaitGil();
+    Interpreter::AwaitTurn();
     state_ = PyGILState_Ensure();
-    Interpreter::SetHeld(true);
+    Interpreter::BeginTurn();
     if (foreign) {
       PyGILState_Ensure();
       thread_.keeps_state = true;
@@ -232,8 +267,8 @@ class Attach {
   }
   ~Attach() {
     if (!attached_) return;
-    if (state_ == PyGILState_UNLOCKED) Interpreter::SetHeld(false);
     PyGILState_Release(state_);
+    if (state_ == PyGILState_UNLOCKED) Interpreter::EndTurn();
   }
   Attach(const Attach &) = delete;
   Attach &operator=(const Attach &) = delete;
