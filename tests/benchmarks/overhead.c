@@ -3,8 +3,13 @@
  * `seconds`, which is the warm-up too; then every sample is one such loop, and its time per call in
  * microseconds is a line of the output.
  *
- *   overhead_c MEASURE SECONDS SAMPLES */
+ *   overhead_c MEASURE SECONDS SAMPLES
+ *
+ * The measure ping_pong is none of the library: the round trip of a cache line between two threads,
+ * which says how near to each other a virtual machine's cores are at the moment. */
 #define _POSIX_C_SOURCE 200809L
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -222,6 +227,33 @@ static void measure_batch(void) {
   measure_dataset(dataset, batches);
 }
 
+/* ---- the machine */
+
+static atomic_llong ball;
+
+static void *return_ball(void *user_data) {
+  for (long long next = 1;; next += 2) {
+    long long seen;
+    while ((seen = atomic_load(&ball)) != next && seen >= 0) continue;
+    if (seen < 0) return user_data;
+    atomic_store(&ball, next + 1);
+  }
+}
+
+/* Ends after `count` round trips. */
+static void round_trips(void *subject, int64_t count) {
+  pthread_t other;
+  (void)subject;
+  atomic_store(&ball, 0);
+  if (pthread_create(&other, NULL, return_ball, NULL) != 0) abort();
+  for (long long next = 1; next < 2 * count; next += 2) {
+    atomic_store(&ball, next);
+    while (atomic_load(&ball) != next + 1) continue;
+  }
+  atomic_store(&ball, -1);
+  pthread_join(other, NULL);
+}
+
 int main(int argc, char **argv) {
   if (argc != 4) {
     fprintf(stderr, "usage: %s MEASURE SECONDS SAMPLES\n", argv[0]);
@@ -230,7 +262,9 @@ int main(int argc, char **argv) {
   const char *name = argv[1];
   seconds = atof(argv[2]);
   samples = atoi(argv[3]);
-  if (strcmp(name, "getter") == 0) {
+  if (strcmp(name, "ping_pong") == 0) {
+    measure(round_trips, NULL);
+  } else if (strcmp(name, "getter") == 0) {
     measure_getter();
   } else if (strcmp(name, "all_reduce_1_KiB") == 0) {
     measure_all_reduce(256);

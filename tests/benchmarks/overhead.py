@@ -4,10 +4,10 @@
     overhead.py --c overhead_c [--python FOLDER] [--java JAR --java-library FOLDER] [--go tutti.test]
                 [--turns 5] [--seconds 0.1] [--samples 3] [--only run,element] [--least] [--quick]
 
-Prints a table of microseconds per call. The programs take turns measure by measure, so that a
-machine that changes its speed changes it for all; in brackets stands the median over the turns of
-the difference to C within a turn. --least shows the fastest samples instead, which other work on the
-machine disturbs least. The rows:
+Prints a table of microseconds per call: the median of the turns, and in brackets that of the
+differences to C within a turn. The programs take turns measure by measure, so that a machine that
+changes its speed changes it for all. --least shows the fastest samples instead, which other work on
+the machine disturbs least. The rows:
 
     getter            the smallest call: the number of replicas of a strategy
     all_reduce        of float32 on two replicas, by their contexts
@@ -19,7 +19,10 @@ machine disturbs least. The rows:
                       128: what it takes more than in C is one crossing of a callback
 
 run is a call and the callbacks of its replicas: on two they run at once, but for Python, whose lock
-lets them run one after the other only.
+lets them run one after the other only. What two replicas do together depends on how near their cores
+are, and virtual machines move their cores: around each turn the round trip of a cache line between
+two threads is measured; a turn across which it changed is dropped, and turns on siblings of one core
+come in a table apart from those on two cores.
 """
 
 import argparse
@@ -41,6 +44,10 @@ MEASURES = {
     "batch_of_128": "BatchOf128",
     "map_of_a_row": "MapOfARow",
 }
+# Two replicas; of the others the placement of the cores says nothing.
+ON_TWO_CORES = ("all_reduce_1_KiB", "all_reduce_1_MiB", "run_2_replicas")
+# A round trip below it, in microseconds, is one between siblings of a core.
+SIBLINGS_US = 0.2
 HERE = os.path.dirname(os.path.abspath(__file__))
 BINDINGS = os.path.join(HERE, "..", "..", "bindings")
 
@@ -65,8 +72,8 @@ class Program:
         self.command = command
         self.environment = environment
 
-    def samples(self, measure, options):
-        output = run([*self.command, measure, str(options.seconds), str(options.samples)],
+    def samples(self, measure, seconds, count):
+        output = run([*self.command, measure, str(seconds), str(count)],
                      self.environment)
         return [float(line) for line in output.split()]
 
@@ -77,11 +84,11 @@ class GoTest:
     def __init__(self, test):
         self.test = test
 
-    def samples(self, measure, options):
+    def samples(self, measure, seconds, count):
         name = MEASURES[measure]
         output = run([self.test, "-test.run", "^$", "-test.bench", f"^Benchmark{name}$",
-                      "-test.benchtime", f"{options.seconds}s",
-                      "-test.count", str(options.samples)])
+                      "-test.benchtime", f"{seconds}s",
+                      "-test.count", str(count)])
         found = []
         for line in output.splitlines():
             words = line.split()
@@ -113,8 +120,9 @@ class Table:
     def __init__(self):
         self.turns = {}
 
-    def add(self, measure, language, samples):
-        self.turns.setdefault((measure, language), []).append(samples)
+    def add(self, measure, samples_by_language):
+        for language, samples in samples_by_language.items():
+            self.turns.setdefault((measure, language), []).append(samples)
 
     def value(self, measure, language, least):
         turns = self.turns[(measure, language)]
@@ -129,17 +137,49 @@ class Table:
         return statistics.median(statistics.median(samples) - statistics.median(in_c)
                                  for samples, in_c in pairs)
 
-    def print(self, measures, languages, least):
-        print("| us per call | " + " | ".join(languages) + " |")
-        print("|---" + "|---:" * len(languages) + "|")
-        for measure in measures:
+    def print(self, title, languages, least):
+        print(f"\n| {title} | " + " | ".join(languages) + " | turns |")
+        print("|---" + "|---:" * len(languages) + "|---:|")
+        for measure in dict.fromkeys(measure for measure, _ in self.turns):
             cells = []
             for language in languages:
                 cell = f"{self.value(measure, language, least):.2f}"
                 if language != "C":
                     cell += f" ({self.difference(measure, language, least):+.2f})"
                 cells.append(cell)
-            print(f"| {measure} | " + " | ".join(cells) + " |")
+            print(f"| {measure} | " + " | ".join(cells)
+                  + f" | {len(self.turns[(measure, 'C')])} |")
+
+
+class Placement:
+    """Whether two threads run on siblings of one core or on two cores."""
+
+    def __init__(self, program, options):
+        self.program = program
+        self.seconds = min(options.seconds, 0.01)
+
+    def __call__(self):
+        found = min(self.program.samples("ping_pong", self.seconds, 3))
+        return "on siblings of one core" if found < SIBLINGS_US else "on two cores"
+
+
+def take_turns(measures, chosen, options):
+    """{placement: table}; what has one replica stands in the table of None."""
+    tables = {}
+    dropped = 0
+    placement = Placement(chosen["C"], options)
+    for measure in measures:
+        for _ in range(options.turns):
+            before = placement() if measure in ON_TWO_CORES else None
+            samples = {language: program.samples(measure, options.seconds, options.samples)
+                       for language, program in chosen.items()}
+            if measure in ON_TWO_CORES and placement() != before and not options.quick:
+                dropped += 1
+                continue
+            tables.setdefault(before, Table()).add(measure, samples)
+    if dropped:
+        print(f"{dropped} turns were dropped: the cores moved in the middle of them")
+    return tables
 
 
 def main():
@@ -162,16 +202,13 @@ def main():
 
     only = tuple(options.only.split(","))
     measures = [measure for measure in MEASURES if measure.startswith(only)]
-    table = Table()
     print(f"{len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f} at the start")
     with tempfile.TemporaryDirectory() as folder:
         chosen = programs(options, folder)
-        for measure in measures:
-            for _ in range(options.turns):
-                for language, program in chosen.items():
-                    table.add(measure, language, program.samples(measure, options))
-    table.print(measures, list(chosen), options.least)
-    print(f"load {os.getloadavg()[0]:.1f} at the end")
+        tables = take_turns(measures, chosen, options)
+    for placement, table in sorted(tables.items(), key=lambda item: item[0] or ""):
+        table.print(f"us per call {placement or ''}".strip(), list(chosen), options.least)
+    print(f"\nload {os.getloadavg()[0]:.1f} at the end")
 
 
 if __name__ == "__main__":
