@@ -1,6 +1,6 @@
 """Runs the conformance runners of all languages over the same vectors and compares what they cover.
 
-    same_coverage.py FOLDER --runner LANGUAGE COMMAND... --runner LANGUAGE COMMAND...
+    same_coverage.py FOLDER [--as-named] --runner LANGUAGE COMMAND... --runner LANGUAGE COMMAND...
 
 FOLDER holds the vectors unless TUTTI_CONFORMANCE_DIR names another one; each command gets it as its
 last argument. A runner must account for every case: those that it lists as not covered, those that
@@ -8,6 +8,9 @@ it lists as failed, and the rest, whose number must be that of its passed ones. 
 one language and is not covered in another is an error, for a vector that is covered in one language
 is covered in all. A language that has no runner here is named and left out; with less than two
 runners there is nothing to compare (exit status 77).
+
+--as-named: the names of the cases begin with the outcome that each must have, passes_, fails_ or
+not_covered_. So are the runners themselves tested, on cases that are wrong or unknown.
 """
 
 import json
@@ -66,6 +69,14 @@ def differences(found):
                                           for outcome, languages in by_outcome.items())
 
 
+def not_as_named(language, cases):
+    """A line for each case whose outcome is not the one that its name begins with."""
+    prefixes = {"passed": "passes_", "failed": "fails_", "not covered": "not_covered_"}
+    for name, outcome in sorted(cases.items()):
+        if not name.partition(".")[2].startswith(prefixes[outcome]):
+            yield f"{name}: {outcome} in {language}"
+
+
 def commands_in(arguments):
     """By language, from --runner LANGUAGE COMMAND..."""
     commands = {}
@@ -81,7 +92,8 @@ def commands_in(arguments):
 
 def main(arguments):
     folder = os.environ.get("TUTTI_CONFORMANCE_DIR") or arguments[0]
-    commands = commands_in(arguments[1:])
+    as_named = arguments[1:2] == ["--as-named"]
+    commands = commands_in(arguments[2 if as_named else 1:])
     names = names_in(folder)
     if not names:
         sys.exit(f"there are no vectors in {folder}")
@@ -99,6 +111,13 @@ def main(arguments):
             found[language] = outcomes(language, ended.stdout, names)
         except Unaccounted as error:
             errors.append(f"{error}\n{ended.stderr}")
+            continue
+        status = 1 if "failed" in found[language].values() else 0
+        if ended.returncode != status:
+            errors.append(f"{language}: the exit status must be {status}, it is {ended.returncode}\n"
+                          f"{ended.stderr}")
+        if as_named:
+            errors += not_as_named(language, found[language])
     if found:
         errors += differences(found)
     print("\n".join(errors) if errors else

@@ -26,11 +26,14 @@ class SameCoverage(unittest.TestCase):
         self.addCleanup(self.folder.cleanup)
         (pathlib.Path(self.folder.name) / "values.json").write_text(json.dumps(CASES))
 
-    def compare(self, **outputs):
-        """The exit status and the text of a comparison of runners that print this."""
-        arguments = []
+    def compare(self, *flags, status=None, **outputs):
+        """The exit status and the text of a comparison of runners that print this; theirs is the
+        one that their last line calls for unless `status` says otherwise."""
+        arguments = [*flags]
         for language, text in outputs.items():
-            arguments += ["--runner", language, sys.executable, "-c", f"print({text!r})"]
+            ended = int(" 0 failed" not in text) if status is None else status
+            arguments += ["--runner", language, sys.executable, "-c",
+                          f"print({text!r}); raise SystemExit({ended})"]
         ended = subprocess.run(
             [sys.executable, "-B", HERE / "same_coverage.py", self.folder.name, *arguments],
             env={}, capture_output=True, text=True, check=False)
@@ -52,6 +55,24 @@ class SameCoverage(unittest.TestCase):
         status, text = self.compare(Java=output("Java", 2, [], ["values.c"]), Go=output("Go", 3))
         self.assertEqual(status, 1)
         self.assertIn("values.c: failed in Java; passed in Go", text)
+
+    def test_a_runner_that_ends_badly_is_refused(self):
+        status, text = self.compare(status=139, Java=output("Java", 3), Go=output("Go", 3))
+        self.assertEqual(status, 1)
+        self.assertIn("Go: the exit status must be 0, it is 139", text)
+
+    def test_outcomes_can_stand_in_the_names(self):
+        cases = [{"name": name} for name in ("passes_a", "fails_b", "not_covered_c")]
+        (pathlib.Path(self.folder.name) / "values.json").write_text(json.dumps(cases))
+        lists = {"not_covered": ["values.not_covered_c"], "failed": ["values.fails_b"]}
+        status, text = self.compare("--as-named", Java=output("Java", 1, **lists),
+                                    Go=output("Go", 1, **lists))
+        self.assertEqual(status, 0, text)
+        lists["failed"] = []
+        status, text = self.compare("--as-named", Java=output("Java", 2, **lists),
+                                    Go=output("Go", 2, **lists))
+        self.assertEqual(status, 1)
+        self.assertIn("values.fails_b: passed in Java", text)
 
     def test_a_runner_that_leaves_a_case_out_is_refused(self):
         status, text = self.compare(Java=output("Java", 2), Go=output("Go", 2))

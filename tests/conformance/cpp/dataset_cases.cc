@@ -1,5 +1,6 @@
 // The cases of dataset.json.
 #include <algorithm>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -58,28 +59,48 @@ void CheckProperties(const Json &tree, const Json &expect) {
   }
 }
 
-// Compares {"shape": [...], "dtype": D} per leaf; null is an unknown dimension.
-void CompareSpec(const Json &expected, const tutti_treespec *node, const Spec &spec, size_t *leaf) {
+// The leaves of {"shape": [...], "dtype": D} and structures of it, in the order of the library, which
+// sorts the keys of a dict; null is an unknown dimension or, as the shape, an unknown rank. Gives a
+// value's JSON of the same structure.
+Json AddLeaves(const Json &expected, std::vector<Spec> *leaves) {
   if (expected.contains("t")) {
-    if (tutti_treespec_get_kind(node) != TUTTI_NODE_TUPLE ||
-        tutti_treespec_get_child_count(node) != expected.at("t").size()) {
-      throw Mismatch("expected a tuple " + expected.dump());
+    Json parts = Json::array();
+    for (const Json &part : expected.at("t")) parts.push_back(AddLeaves(part, leaves));
+    return Json{{"t", parts}};
+  }
+  if (expected.contains("d")) {
+    Json parts = Json::object();
+    for (const auto &[key, part] : expected.at("d").get<std::map<std::string, Json>>()) {
+      parts[key] = AddLeaves(part, leaves);
     }
-    for (size_t i = 0; i < expected.at("t").size(); ++i) {
-      CompareSpec(expected.at("t")[i], tutti_treespec_get_child(node, i), spec, leaf);
-    }
-    return;
+    return Json{{"d", parts}};
   }
   CheckKeys(expected, {"shape", "dtype"});
-  Json shape = Json::array();
-  const int64_t *dims = tutti_spec_get_leaf_dims(spec.get(), *leaf);
-  for (int64_t axis = 0; axis < tutti_spec_get_leaf_rank(spec.get(), *leaf); ++axis) {
-    shape.push_back(dims[axis] == TUTTI_UNKNOWN_DIMENSION ? Json() : Json(dims[axis]));
+  std::vector<int64_t> dims;
+  for (const Json &size : expected.at("shape")) {
+    dims.push_back(size.is_null() ? TUTTI_UNKNOWN_DIMENSION : size.get<int64_t>());
   }
-  const Json found{{"shape", shape},
-                   {"dtype", tutti_dtype_get_name(tutti_spec_get_leaf_dtype(spec.get(), *leaf))}};
-  if (found != expected) throw Mismatch("expected " + expected.dump() + ", got " + found.dump());
-  ++*leaf;
+  const int64_t rank =
+      expected.at("shape").is_null() ? TUTTI_UNKNOWN_RANK : static_cast<int64_t>(dims.size());
+  leaves->emplace_back();
+  Check(tutti_spec_create_tensor(DTypeOf(expected.at("dtype")), rank, dims.data(),
+                                 leaves->back().out()));
+  return 0;
+}
+
+void CompareSpec(const Json &expected, const Spec &found) {
+  std::vector<Spec> leaves;
+  const Value structure = ValueOf(AddLeaves(expected, &leaves));
+  std::vector<const tutti_spec *> handles;
+  for (const Spec &leaf : leaves) handles.push_back(leaf.get());
+  Spec like, wanted;
+  Check(tutti_spec_create_from_value(structure.get(), like.out()));
+  Check(tutti_spec_create_from_leaves(tutti_spec_get_treespec(like.get()), handles.size(),
+                                      handles.data(), wanted.out()));
+  if (tutti_spec_equal(wanted.get(), found.get())) return;
+  Bytes text;
+  Check(tutti_spec_to_string(found.get(), text.out()));
+  throw Mismatch("expected " + expected.dump() + ", got " + tutti_bytes_get_view(text.get()).data);
 }
 
 void RunTerminal(const Json &tree, const Json &expect) {
@@ -93,30 +114,19 @@ void RunTerminal(const Json &tree, const Json &expect) {
                                                    : expect.get<int64_t>();
     if (found != expected) throw Mismatch("the cardinality is " + std::to_string(found));
   } else {
-    const Spec spec = ElementSpecOf(BuildDataset(tree.at("input")));
-    size_t leaf = 0;
-    CompareSpec(expect, tutti_spec_get_treespec(spec.get()), spec, &leaf);
-  }
-}
-
-void CheckDTypes(const std::vector<Value> &elements, tutti_dtype dtype) {
-  for (const Value &element : elements) {
-    for (size_t leaf = 0; leaf < tutti_value_get_leaf_count(element.get()); ++leaf) {
-      const tutti_tensor *tensor = tutti_value_get_leaf_tensor(element.get(), leaf);
-      if (tutti_tensor_get_dtype(tensor) == dtype) continue;
-      throw Mismatch(std::string("the dtype is ") +
-                     tutti_dtype_get_name(tutti_tensor_get_dtype(tensor)));
-    }
+    CompareSpec(expect, ElementSpecOf(BuildDataset(tree.at("input"))));
   }
 }
 
 }  // namespace
 
 void RunDatasetCase(const Json &test) {
-  CheckKeys(test, {"name", "dataset", "expect", "dtype", "iterate", "terminal"});
+  CheckKeys(test, {"name", "dataset", "expect", "dtype", "iterate", "terminal", "tolerance"});
   const Json &tree = test.at("dataset"), &expect = test.at("expect");
   if (test.value("terminal", false)) return RunTerminal(tree, expect);
   if (expect.is_object() && !expect.contains("error")) return CheckProperties(tree, expect);
+  const tutti_dtype dtype =
+      test.contains("dtype") ? DTypeOf(test.at("dtype")) : TUTTI_DTYPE_INVALID;
   FailsAsExpected(expect, [&] {
     const Dataset dataset = BuildDataset(tree);
     for (int walk = 0; walk < test.value("iterate", 1); ++walk) {
@@ -125,8 +135,9 @@ void RunDatasetCase(const Json &test) {
       if (elements.size() != expect.size()) {
         throw Mismatch(std::to_string(elements.size()) + " elements");
       }
-      for (size_t i = 0; i < elements.size(); ++i) Compare(expect[i], elements[i]);
-      if (test.contains("dtype")) CheckDTypes(elements, DTypeOf(test.at("dtype")));
+      for (size_t i = 0; i < elements.size(); ++i) {
+        Compare(expect[i], elements[i], test.value("tolerance", 0.0), dtype);
+      }
     }
   });
 }

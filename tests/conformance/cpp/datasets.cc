@@ -13,7 +13,7 @@ namespace {
 
 // ---- from_generator ----
 
-// The spec that every element fits: dims that differ are unknown.
+// The spec that every element fits: dims that differ are unknown, and ranks.
 Spec SpecOfAll(const std::vector<Value> &elements) {
   Spec first;
   Check(tutti_spec_create_from_value(elements.at(0).get(), first.out()));
@@ -23,14 +23,16 @@ Spec SpecOfAll(const std::vector<Value> &elements) {
     const size_t rank = tutti_tensor_get_rank(tensor);
     const int64_t *begin = tutti_tensor_get_dims(tensor);
     std::vector<int64_t> dims(begin, begin + rank);
+    bool same_rank = true;
     for (const Value &element : elements) {
-      const int64_t *others =
-          tutti_tensor_get_dims(tutti_value_get_leaf_tensor(element.get(), leaf));
-      for (size_t axis = 0; axis < rank; ++axis) {
-        if (others[axis] != dims[axis]) dims[axis] = TUTTI_UNKNOWN_DIMENSION;
+      const tutti_tensor *other = tutti_value_get_leaf_tensor(element.get(), leaf);
+      same_rank = same_rank && tutti_tensor_get_rank(other) == rank;
+      for (size_t axis = 0; same_rank && axis < rank; ++axis) {
+        if (tutti_tensor_get_dims(other)[axis] != dims[axis]) dims[axis] = TUTTI_UNKNOWN_DIMENSION;
       }
     }
-    Check(tutti_spec_create_tensor(tutti_tensor_get_dtype(tensor), static_cast<int64_t>(rank),
+    Check(tutti_spec_create_tensor(tutti_tensor_get_dtype(tensor),
+                                   same_rank ? static_cast<int64_t>(rank) : TUTTI_UNKNOWN_RANK,
                                    dims.data(), leaves[leaf].out()));
   }
   std::vector<const tutti_spec *> handles;
@@ -90,20 +92,35 @@ Dataset FromTensors(const Json &op) {
   return dataset;
 }
 
+// A structure of datasets as one value.
+Value ValueOfDatasets(const Json &structure) {
+  Value value;
+  if (!structure.contains("t") && !structure.contains("d")) {
+    Check(tutti_value_create_dataset(BuildDataset(structure).get(), value.out()));
+    return value;
+  }
+  const bool is_tuple = structure.contains("t");
+  std::vector<std::string> names;
+  std::vector<Value> parts;
+  for (const auto &[key, part] : structure.at(is_tuple ? "t" : "d").items()) {
+    names.push_back(key);
+    parts.push_back(ValueOfDatasets(part));
+  }
+  std::vector<const char *> keys;
+  std::vector<const tutti_value *> handles;
+  for (const std::string &name : names) keys.push_back(name.c_str());
+  for (const Value &part : parts) handles.push_back(part.get());
+  Check(is_tuple
+            ? tutti_value_create_tuple(handles.size(), handles.data(), value.out())
+            : tutti_value_create_dict(handles.size(), keys.data(), handles.data(), value.out()));
+  return value;
+}
+
 Dataset Zip(const Json &op) {
   CheckKeys(op, {"op", "inputs"});
-  if (!op.at("inputs").contains("t")) throw NotCovered("zip of something but a tuple");
-  std::vector<Value> leaves;
-  std::vector<const tutti_value *> handles;
-  for (const Json &input : op.at("inputs").at("t")) {
-    leaves.emplace_back();
-    Check(tutti_value_create_dataset(BuildDataset(input).get(), leaves.back().out()));
-  }
-  for (const Value &leaf : leaves) handles.push_back(leaf.get());
-  Value tuple;
-  Check(tutti_value_create_tuple(handles.size(), handles.data(), tuple.out()));
   Dataset dataset;
-  Check(tutti_dataset_create_zip(CurrentRuntime(), tuple.get(), nullptr, dataset.out()));
+  Check(tutti_dataset_create_zip(CurrentRuntime(), ValueOfDatasets(op.at("inputs")).get(), nullptr,
+                                 dataset.out()));
   return dataset;
 }
 
@@ -189,7 +206,8 @@ void Enumerate(const Json &op, Dataset *dataset) {
 
 void Prefetch(const Json &op, Dataset *dataset) {
   CheckKeys(op, {"op", "input", "buffer_size"});
-  Check(tutti_dataset_prefetch(dataset->out(), op.at("buffer_size"), nullptr));
+  Check(tutti_dataset_prefetch(
+      dataset->out(), op.value("buffer_size", int64_t{TUTTI_AUTOTUNE}), nullptr));
 }
 
 const std::map<std::string, Transform> &Transforms() {

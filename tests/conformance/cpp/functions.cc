@@ -17,14 +17,6 @@ Value Like(const tutti_tensor *like, const std::vector<double> &numbers) {
                           std::vector<int64_t>(dims, dims + tutti_tensor_get_rank(like)), numbers));
 }
 
-Body Elementwise(std::function<double(double)> fn) {
-  return [fn = std::move(fn)](tutti_context *, const Value &in) {
-    std::vector<double> numbers = Numbers(TensorIn(in));
-    for (double &number : numbers) number = fn(number);
-    return Like(TensorIn(in), numbers);
-  };
-}
-
 Body Predicate(std::function<bool(double)> fn) {
   return [fn = std::move(fn)](tutti_context *, const Value &in) {
     return ValueOf(TensorOf(TUTTI_DTYPE_BOOL, {}, {fn(Numbers(TensorIn(in)).at(0)) ? 1.0 : 0.0}));
@@ -104,6 +96,14 @@ Named Find(const Json &op, const Spec &input) {
 }
 
 }  // namespace
+
+Body Elementwise(std::function<double(double)> fn) {
+  return [fn = std::move(fn)](tutti_context *, const Value &in) {
+    std::vector<double> numbers = Numbers(TensorIn(in));
+    for (double &number : numbers) number = fn(number);
+    return Like(TensorIn(in), numbers);
+  };
+}
 
 tutti_status *CallBody(tutti_context *context, const tutti_value *in, tutti_value **out,
                        void *body) noexcept {

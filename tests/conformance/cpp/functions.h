@@ -12,6 +12,9 @@ namespace conformance {
 
 using Body = std::function<Value(tutti_context *, const Value &)>;
 
+// Applies `fn` to every element of a tensor.
+Body Elementwise(std::function<double(double)> fn);
+
 // A stored callback that calls `body`; what it throws becomes a status.
 tutti_callback StoredCallback(Body body);
 // The same for calls that borrow: pass &body as user_data.

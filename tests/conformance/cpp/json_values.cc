@@ -53,22 +53,33 @@ Tensor BytesTensor(const Flat &flat) {
 Tensor TensorOfJson(const Json &json, tutti_dtype dtype) {
   const Flat flat = Flatten(json);
   if (!flat.scalars.empty() && IsBytes(flat.scalars[0])) return BytesTensor(flat);
-  const bool real = std::any_of(flat.scalars.begin(), flat.scalars.end(),
-                                [](const Json &scalar) { return scalar.is_number_float(); });
-  if (dtype == TUTTI_DTYPE_INVALID) dtype = real ? TUTTI_DTYPE_FLOAT32 : TUTTI_DTYPE_INT32;
+  const bool real = std::any_of(
+      flat.scalars.begin(), flat.scalars.end(),
+      [](const Json &scalar) { return scalar.is_number_float() || scalar.is_string(); });
+  const bool truth = !flat.scalars.empty() && flat.scalars[0].is_boolean();
+  if (dtype == TUTTI_DTYPE_INVALID) {
+    dtype = truth ? TUTTI_DTYPE_BOOL : real ? TUTTI_DTYPE_FLOAT32 : TUTTI_DTYPE_INT32;
+  }
   std::vector<double> numbers;
   for (const Json &scalar : flat.scalars) numbers.push_back(NumberOf(scalar));
   return TensorOf(dtype, flat.dims, numbers);
 }
 
-void CompareTensor(const Json &expected, const Value &found, double tolerance) {
+void CompareTensor(const Json &expected, const Value &found, double tolerance, tutti_dtype dtype) {
   const auto mismatch = [&] {
     return Mismatch("expected " + expected.dump() + ", got " + ToText(found));
   };
-  if (tutti_value_get_leaf_kind(found.get(), 0) != TUTTI_LEAF_TENSOR) throw mismatch();
+  if (tutti_value_get_kind(found.get()) != TUTTI_NODE_LEAF ||
+      tutti_value_get_leaf_kind(found.get(), 0) != TUTTI_LEAF_TENSOR) {
+    throw mismatch();
+  }
   const tutti_tensor *tensor = TensorIn(found);
+  if (dtype != TUTTI_DTYPE_INVALID && dtype != tutti_tensor_get_dtype(tensor)) throw mismatch();
   const Flat flat = Flatten(expected);
   const int64_t *dims = tutti_tensor_get_dims(tensor);
+  if (flat.dims == std::vector<int64_t>{0} && tutti_tensor_get_rank(tensor) > 0 && dims[0] == 0) {
+    return;  // no rows, of any shape
+  }
   if (flat.dims != std::vector<int64_t>(dims, dims + tutti_tensor_get_rank(tensor))) {
     throw mismatch();
   }
@@ -161,8 +172,13 @@ std::string ToText(const Value &value) {
   return tutti_bytes_get_view(text.get()).data;
 }
 
-void Compare(const Json &expected, const Value &found, double tolerance) {
-  if (!expected.is_object() || IsBytes(expected)) return CompareTensor(expected, found, tolerance);
+void Compare(const Json &expected, const Value &found, double tolerance, tutti_dtype dtype) {
+  if (!expected.is_object() || IsBytes(expected)) {
+    return CompareTensor(expected, found, tolerance, dtype);
+  }
+  if (expected.contains("dtype")) {
+    return CompareTensor(expected.at("v"), found, tolerance, DTypeOf(expected.at("dtype")));
+  }
   const bool is_tuple = expected.contains("t");
   const Json &parts = expected.at(is_tuple ? "t" : "d");
   const tutti_node_kind kind = is_tuple ? TUTTI_NODE_TUPLE : TUTTI_NODE_DICT;
@@ -173,7 +189,7 @@ void Compare(const Json &expected, const Value &found, double tolerance) {
   for (const auto &[key, part] : parts.items()) {
     Value child;
     Check(tutti_value_find(found.get(), key.c_str(), child.out()));
-    Compare(part, child, tolerance);
+    Compare(part, child, tolerance, dtype);
   }
 }
 
@@ -190,6 +206,7 @@ bool FailsAsExpected(const Json &expected, const std::function<void()> &body) {
     body();
     return false;
   }
+  CheckKeys(expected, {"error", "message_names"});
   try {
     body();
   } catch (const Failure &failure) {

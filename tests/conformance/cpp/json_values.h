@@ -14,8 +14,8 @@ namespace conformance {
 
 using Json = nlohmann::ordered_json;
 
-// A number or nested array is a tensor (int32, float32 with a real, or `dtype`), {"dtype", "v"} one
-// of that dtype, {"bytes"} a byte string, {"t"} a tuple, {"d"} a dict.
+// A number or nested array is a tensor (int32, float32 with a real, bool, or `dtype`), {"dtype", "v"}
+// one of that dtype, {"bytes"} a byte string, {"t"} a tuple, {"d"} a dict.
 Value ValueOf(const Json &json, tutti_dtype dtype = TUTTI_DTYPE_INVALID);
 Value ValueOf(const Tensor &tensor);
 tutti_dtype DTypeOf(const std::string &name);
@@ -27,8 +27,10 @@ Tensor TensorOf(tutti_dtype dtype, const std::vector<int64_t> &dims,
 // The tensor of a value that is one.
 const tutti_tensor *TensorIn(const Value &value);
 
-// Throws Mismatch unless `found` has the structure, the shapes and the elements of `expected`.
-void Compare(const Json &expected, const Value &found, double tolerance = 0.0);
+// Throws Mismatch unless `found` has the structure, the shapes and the elements of `expected`, and
+// the dtype where one is given.
+void Compare(const Json &expected, const Value &found, double tolerance = 0.0,
+             tutti_dtype dtype = TUTTI_DTYPE_INVALID);
 std::string ToText(const Value &value);
 
 // Throws NotCovered when `object` has a key that is not listed.

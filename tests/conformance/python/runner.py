@@ -8,6 +8,7 @@ that is not known here), and one line of totals. Exits non-zero when a case fail
 passes.
 """
 
+import contextlib
 import json
 import os
 import pathlib
@@ -21,112 +22,8 @@ import numpy as np
 
 import tutti
 from tutti.data import Dataset, TensorSpec
-
-
-class NotCovered(Exception):
-    """The case names something that is not known here."""
-
-
-class Failure(Exception):
-    """The result is not the expected one."""
-
-
-def need(condition, *message):
-    if not condition:
-        raise Failure(" ".join(str(part) for part in message))
-
-
-def known(case, fields):
-    unknown = set(case) - set(fields)
-    if unknown:
-        raise NotCovered(", ".join(sorted(unknown)))
-
-
-# ---- values
-
-def numbers(v):
-    """Nested lists with "nan" and {"bytes"} in them."""
-    if isinstance(v, list):
-        return [numbers(item) for item in v]
-    if isinstance(v, dict):
-        return v["bytes"].encode()
-    return float("nan") if v == "nan" else v
-
-
-def flat(v):
-    return [leaf for item in v for leaf in flat(item)] if isinstance(v, list) else [v]
-
-
-def value(v, bare_int=np.int32, bare_real=np.float32):
-    """The Python value of an input."""
-    if isinstance(v, dict):
-        if "t" in v:
-            return tuple(value(item) for item in v["t"])
-        if "d" in v:
-            return {key: value(item) for key, item in v["d"].items()}
-        if "bytes" in v:
-            return v["bytes"].encode()
-        known(v, ("dtype", "v"))
-        return np.array(numbers(v["v"]), v["dtype"])
-    leaves = flat(numbers(v))
-    if leaves and isinstance(leaves[0], bytes):
-        return np.array(numbers(v), object)
-    if all(isinstance(leaf, bool) for leaf in leaves) and leaves:
-        return np.array(v, bool)
-    real = any(isinstance(leaf, float) for leaf in leaves)
-    return np.array(numbers(v), bare_real if real else bare_int)
-
-
-def compare(actual, expected, dtype=None, tolerance=0.0, where=""):
-    if isinstance(expected, dict) and "t" in expected:
-        need(isinstance(actual, tuple) and len(actual) == len(expected["t"]),
-             where, "expected a tuple", expected, "found", actual)
-        for i, item in enumerate(expected["t"]):
-            compare(actual[i], item, dtype, tolerance, f"{where}/{i}")
-    elif isinstance(expected, dict) and "d" in expected:
-        need(isinstance(actual, dict) and actual.keys() == expected["d"].keys(),
-             where, "expected a dict", expected, "found", actual)
-        for key, item in expected["d"].items():
-            compare(actual[key], item, dtype, tolerance, f"{where}/{key}")
-    elif isinstance(expected, dict) and "bytes" in expected:
-        need(actual == expected["bytes"].encode(), where, "expected", expected, "found", actual)
-    else:
-        if isinstance(expected, dict):
-            dtype, expected = expected["dtype"], expected["v"]
-        wanted = np.array(numbers(expected), object if _texts(expected) else None)
-        found = np.asarray(actual)
-        if wanted.size == 0 and found.size == 0 and wanted.ndim == 1:
-            need(found.shape[0] == 0, where, "expected no rows, found shape", found.shape)
-        else:
-            need(found.shape == wanted.shape, where, "expected shape", wanted.shape, "found", found)
-            if wanted.dtype == object:
-                need((found == wanted).all(), where, "expected", expected, "found", found)
-            else:
-                need(np.allclose(found.astype(np.float64), wanted.astype(np.float64), rtol=0,
-                                 atol=tolerance, equal_nan=True),
-                     where, "expected", expected, "found", found)
-        need(dtype is None or found.dtype == dtype, where, "expected", dtype, "found", found.dtype)
-
-
-def _texts(v):
-    leaves = flat(v)
-    return bool(leaves) and isinstance(leaves[0], dict)
-
-
-def compare_spec(actual, expected):
-    if "t" in expected:
-        need(isinstance(actual, tuple), "expected a tuple of specs, found", actual)
-        for part, item in zip(actual, expected["t"]):
-            compare_spec(part, item)
-        need(len(actual) == len(expected["t"]), "expected", expected, "found", actual)
-    elif "d" in expected:
-        need(actual.keys() == expected["d"].keys(), "expected", expected, "found", actual)
-        for key, item in expected["d"].items():
-            compare_spec(actual[key], item)
-    else:
-        shape = None if expected["shape"] is None else tuple(expected["shape"])
-        dtype = bytes if expected["dtype"] == "bytes" else expected["dtype"]
-        need(actual == TensorSpec(shape, dtype), "expected", expected, "found", actual)
+from tutti.distribute import VariableAggregation, VariableSynchronization
+from vector_values import Failure, NotCovered, compare, compare_spec, known, need, spec_of, value
 
 
 def expect_error(expected, run):
@@ -143,22 +40,6 @@ def expect_error(expected, run):
 
 
 # ---- datasets
-
-def spec_of(elements):
-    """The spec that all elements fit."""
-    first = elements[0]
-    if isinstance(first, tuple):
-        return tuple(spec_of([element[i] for element in elements]) for i in range(len(first)))
-    if isinstance(first, dict):
-        return {key: spec_of([element[key] for element in elements]) for key in first}
-    if isinstance(first, bytes):
-        return TensorSpec((), bytes)
-    shapes = [element.shape for element in elements]
-    shape = None
-    if len({len(s) for s in shapes}) == 1:
-        shape = tuple(sizes[0] if len(set(sizes)) == 1 else None for sizes in zip(*shapes))
-    return TensorSpec(shape, bytes if first.dtype == object else first.dtype)
-
 
 def function(name, arg):
     def like(x):
@@ -438,6 +319,12 @@ def run_distribute(case):
     run_workers(case["workers"], case["replicas_per_worker"], work)
 
 
+def member(enum, name):
+    if name not in enum.__members__:
+        raise NotCovered(f"{enum.__name__} {name}")
+    return enum[name]
+
+
 def run_reduce(case):
     known(case, ("name", "op", "axis", "gather", "per_replica", "expect", "tolerance", "dtype"))
     values = [value(v) for v in case["per_replica"]]
@@ -447,7 +334,8 @@ def run_reduce(case):
                 lambda context: values[context.replica_id_in_sync_group])
             if "gather" in case:
                 return strategy.gather(per_replica, axis=case["gather"])
-            return strategy.reduce(case["op"], per_replica, axis=case["axis"])
+            return strategy.reduce(member(tutti.distribute.ReduceOp, case["op"]), per_replica,
+                                   axis=case.get("axis"))
 
         if isinstance(case["expect"], dict) and "error" in case["expect"]:
             expect_error(case["expect"], result)
@@ -484,6 +372,8 @@ def run_values(case):
         if "variable" in case:
             run_variable(case, strategy)
             return
+        if len(case.get("args", ())) > 1:
+            raise NotCovered("several args")
         args = tuple(value(arg) for arg in case.get("args", ()))
         if "value_fn" in case:
             args = (strategy.distribute_values_from_function(value_function(case["value_fn"])),)
@@ -494,16 +384,18 @@ def run_values(case):
             for i, part in enumerate(local):
                 compare(part, case["local"][i], where=f"replica {i}:")
         if "reduce" in case:
-            compare(strategy.reduce(case["reduce"], result), case["expect"])
+            op = member(tutti.distribute.ReduceOp, case["reduce"])
+            compare(strategy.reduce(op, result), case["expect"])
 
 
 def run_variable(case, strategy):
     described = case["variable"]
     known(described, ("value", "synchronization", "aggregation"))
     with strategy.scope():
-        variable = tutti.Variable(value(described["value"]),
-                                  synchronization=described["synchronization"],
-                                  aggregation=described["aggregation"])
+        variable = tutti.Variable(
+            value(described["value"]),
+            synchronization=member(VariableSynchronization, described["synchronization"]),
+            aggregation=member(VariableAggregation, described["aggregation"]))
     deltas = [value(v) for v in case["run_assign_add"]]
 
     def add():
@@ -522,28 +414,38 @@ def run_variable(case, strategy):
 
 # ---- devices
 
+DEVICE_FIELDS = ("job", "replica", "task", "device_type", "device_index")
+
+
+def device_spec(case):
+    def made(fields):
+        known(fields, DEVICE_FIELDS)
+        return tutti.DeviceSpec(**fields)
+
+    if "parse" in case:
+        return tutti.DeviceSpec.from_string(case["parse"])
+    if "spec" in case:
+        return made(case["spec"])
+    if "merge" in case:
+        outer, inner = (made(part) for part in case["merge"])
+        return outer.merge(inner)
+    with contextlib.ExitStack() as scopes:
+        for scope in case["scopes"]:
+            scopes.enter_context(tutti.device(scope))
+        return tutti.current_device()
+
+
 def run_device_spec(case):
     known(case, ("name", "parse", "spec", "merge", "scopes", "expect"))
     expected = case["expect"]
     if isinstance(expected, dict) and "error" in expected:
-        expect_error(expected, lambda: tutti.DeviceSpec.from_string(case["parse"]))
+        expect_error(expected, lambda: device_spec(case))
         return
-    if "parse" in case:
-        spec = tutti.DeviceSpec.from_string(case["parse"])
-    elif "spec" in case:
-        spec = tutti.DeviceSpec(**case["spec"])
-    elif "merge" in case:
-        outer, inner = (tutti.DeviceSpec(**part) for part in case["merge"])
-        spec = outer.merge(inner)
-    else:
-        outer, inner = case["scopes"]
-        with tutti.device(outer), tutti.device(inner) as spec:
-            need(tutti.current_device() == spec, "the scope is", tutti.current_device())
+    spec = device_spec(case)
     if isinstance(expected, str):
         need(spec.to_string() == expected, "expected", expected, "found", spec)
     else:
-        fields = ("job", "replica", "task", "device_type", "device_index")
-        found = {name: getattr(spec, name) for name in fields}
+        found = {name: getattr(spec, name) for name in DEVICE_FIELDS}
         found = {name: part for name, part in found.items() if part is not None}
         need(found == expected, "expected", expected, "found", found)
 

@@ -163,6 +163,9 @@ func steps(r *tutti.Runtime, strategy *tutti.Strategy, test fields) (found [][]t
 	if err := iterator.Err(); err != nil {
 		return nil, err
 	}
+	if skip > int64(len(found)) {
+		skip = int64(len(found))
+	}
 	return found[skip:], nil
 }
 
@@ -225,6 +228,15 @@ func compareEach(found []tutti.Value, wanted []any) error {
 var reduceOps = map[string]tutti.ReduceOp{"SUM": tutti.Sum, "MEAN": tutti.Mean, "MIN": tutti.Min,
 	"MAX": tutti.Max, "PROD": tutti.Prod}
 
+// named is the constant of a name.
+func named[T any](field string, all map[string]T, name any) (T, error) {
+	constant, ok := all[fmt.Sprint(name)]
+	if !ok {
+		return constant, notCovered(fmt.Sprint(field, " ", name))
+	}
+	return constant, nil
+}
+
 func runReduce(test fields) error {
 	if err := known(test, "name", "op", "axis", "gather", "per_replica", "expect", "tolerance",
 		"dtype"); err != nil {
@@ -246,7 +258,10 @@ func runReduce(test fields) error {
 		if test["gather"] != nil {
 			return strategy.Gather(nil, perReplica, int(integer(test, "gather", 0)))
 		}
-		op := reduceOps[fmt.Sprint(test["op"])]
+		op, err := named("op", reduceOps, test["op"])
+		if err != nil {
+			return tutti.Value{}, err
+		}
 		if test["axis"] == nil {
 			return strategy.Reduce(nil, op, perReplica)
 		}
@@ -281,8 +296,10 @@ func makeValues(strategy *tutti.Strategy, described fields) (tutti.Value, error)
 					return tutti.Value{}, err
 				}
 				list := all.(*array)
-				return valueOf(&array{dtype: list.dtype,
-					numbers: list.numbers[c.ReplicaIDInSyncGroup : c.ReplicaIDInSyncGroup+1]})
+				width := len(list.numbers) / int(list.shape[0])
+				start := int(c.ReplicaIDInSyncGroup) * width
+				return valueOf(&array{dtype: list.dtype, shape: list.shape[1:],
+					numbers: list.numbers[start : start+width]})
 			},
 			"replica_id": func(c tutti.ValueContext) (tutti.Value, error) {
 				return tutti.OfInt64(int64(c.ReplicaIDInSyncGroup))
@@ -359,8 +376,12 @@ func runValues(test fields) error {
 			return err
 		}
 	}
-	if op, ok := test["reduce"].(string); ok {
-		reduced, err := strategy.Reduce(nil, reduceOps[op], result)
+	if test["reduce"] != nil {
+		op, err := named("reduce", reduceOps, test["reduce"])
+		if err != nil {
+			return err
+		}
+		reduced, err := strategy.Reduce(nil, op, result)
 		if err != nil {
 			return err
 		}
@@ -385,12 +406,20 @@ func runVariable(test fields, strategy *tutti.Strategy) error {
 	if err != nil {
 		return err
 	}
+	synchronization, err := named("synchronization", map[string]tutti.Synchronization{
+		"AUTO": tutti.SyncAuto, "NONE": tutti.SyncNone, "ON_WRITE": tutti.SyncOnWrite,
+		"ON_READ": tutti.SyncOnRead}, described["synchronization"])
+	if err != nil {
+		return err
+	}
+	aggregation, err := named("aggregation", map[string]tutti.Aggregation{
+		"NONE": tutti.AggregateNone, "SUM": tutti.AggregateSum, "MEAN": tutti.AggregateMean,
+		"ONLY_FIRST_REPLICA": tutti.AggregateOnlyFirstReplica}, described["aggregation"])
+	if err != nil {
+		return err
+	}
 	variable, err := strategy.NewVariable(nil, start, tutti.VariableOptions{
-		Synchronization: map[any]tutti.Synchronization{"AUTO": tutti.SyncAuto, "NONE": tutti.SyncNone,
-			"ON_WRITE": tutti.SyncOnWrite, "ON_READ": tutti.SyncOnRead}[described["synchronization"]],
-		Aggregation: map[any]tutti.Aggregation{"NONE": tutti.AggregateNone, "SUM": tutti.AggregateSum,
-			"MEAN":               tutti.AggregateMean,
-			"ONLY_FIRST_REPLICA": tutti.AggregateOnlyFirstReplica}[described["aggregation"]]})
+		Synchronization: synchronization, Aggregation: aggregation})
 	if err != nil {
 		return err
 	}
@@ -431,8 +460,12 @@ func runVariable(test fields, strategy *tutti.Strategy) error {
 	return nil
 }
 
-func deviceFields(v any) tutti.DeviceFields {
+// deviceSpec is the spec of these fields.
+func deviceSpec(v any) (*tutti.DeviceSpec, error) {
 	given := v.(fields)
+	if err := known(given, "job", "replica", "task", "device_type", "device_index"); err != nil {
+		return nil, err
+	}
 	text := func(name string) string {
 		value, _ := given[name].(string)
 		return value
@@ -444,8 +477,8 @@ func deviceFields(v any) tutti.DeviceFields {
 		value := integer(given, name, 0)
 		return &value
 	}
-	return tutti.DeviceFields{Job: text("job"), Replica: number("replica"), Task: number("task"),
-		DeviceType: text("device_type"), DeviceIndex: number("device_index")}
+	return tutti.NewDeviceSpec(tutti.DeviceFields{Job: text("job"), Replica: number("replica"),
+		Task: number("task"), DeviceType: text("device_type"), DeviceIndex: number("device_index")})
 }
 
 func runDeviceSpec(test fields) error {
@@ -458,12 +491,12 @@ func runDeviceSpec(test fields) error {
 	case test["parse"] != nil:
 		spec, err = tutti.ParseDeviceSpec(fmt.Sprint(test["parse"]))
 	case test["spec"] != nil:
-		spec, err = tutti.NewDeviceSpec(deviceFields(test["spec"]))
+		spec, err = deviceSpec(test["spec"])
 	case test["merge"] != nil:
 		parts := test["merge"].([]any)
 		var outer, inner *tutti.DeviceSpec
-		if outer, err = tutti.NewDeviceSpec(deviceFields(parts[0])); err == nil {
-			if inner, err = tutti.NewDeviceSpec(deviceFields(parts[1])); err == nil {
+		if outer, err = deviceSpec(parts[0]); err == nil {
+			if inner, err = deviceSpec(parts[1]); err == nil {
 				spec, err = outer.Merge(inner)
 			}
 		}
@@ -491,7 +524,7 @@ func runDeviceSpec(test fields) error {
 		}
 		return nil
 	}
-	wanted, err := tutti.NewDeviceSpec(deviceFields(expected))
+	wanted, err := deviceSpec(expected)
 	if err != nil {
 		return err
 	}
