@@ -27,12 +27,13 @@ func benchmarkReplicas(b *testing.B, fn ReplicaFunc, devices ...string) {
 }
 
 func benchmarkAllReduce(b *testing.B, elements int64) {
-	tensor := made[*Tensor](b)(NewTensor(Float32, elements))
-	defer tensor.Close()
-	operand := made[Value](b)(OfTensor(tensor))
-	defer operand.Close()
 	b.SetBytes(4 * elements)
 	benchmarkReplicas(b, func(replica *ReplicaContext, _ Value) (Value, error) {
+		operand, err := Of(make([]float32, elements))
+		if err != nil {
+			return Value{}, err
+		}
+		defer operand.Close()
 		for i := 0; i < b.N; i++ {
 			sum, err := replica.AllReduce(Sum, operand)
 			if err != nil {

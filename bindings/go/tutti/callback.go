@@ -24,6 +24,7 @@ func (c *callback) Call(kind int32, context, in uintptr) (out, status uintptr) {
 	returned := false
 	defer func() {
 		if !returned {
+			native.RefuseExit()
 			out, status = 0, panicStatus(recover())
 		}
 	}()
@@ -73,13 +74,8 @@ func replicaCallback(ctx context.Context, timeout time.Duration, fn ReplicaFunc)
 
 func mergeCallback(timeout time.Duration, fn MergeFunc) cgo.Handle {
 	return borrowed(func(_ int32, pointer, in uintptr) (uintptr, error) {
-		var made uintptr
-		if err := check(native.Context_strategy(pointer, &made)); err != nil {
-			return 0, err
-		}
-		// It ends here in any case: a finalizer would be work for nothing.
-		strategy := &Strategy{timeout: timeout, o: &object{pointer: made, what: "strategy",
-			release: native.Tutti_strategy_release}}
+		strategy := &Strategy{timeout: timeout, o: &object{pointer: pointer, what: "strategy",
+			release: leave, ended: " has ended: it lives as long as the merge function runs"}}
 		defer strategy.o.close()
 		args, end := lent(in)
 		defer end()

@@ -40,6 +40,9 @@
 // for ever or as long as the setting default_timeout says. A Context costs a goroutine when it can
 // be cancelled.
 //
-// A function that the library calls must return: runtime.Goexit in it, which testing.T.FailNow is,
-// ends the process.
+// # Functions that the library calls
+//
+// They run on threads of the library, several at once. They must return or panic: runtime.Goexit in
+// one, which FailNow and Fatal of package testing call, ends the process with a message that says so,
+// because C++ frames below it wait.
 package tutti

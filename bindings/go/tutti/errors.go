@@ -51,6 +51,7 @@ type Error struct {
 	original error
 }
 
+// Error is the code's name and the message.
 func (e *Error) Error() string { return e.Code.Error() + ": " + e.Message }
 
 // Is compares codes; context.Canceled and context.DeadlineExceeded are codes, too.
@@ -80,6 +81,7 @@ type PanicError struct {
 	Stack []byte
 }
 
+// Error is "panic: " and the value.
 func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 
 // Unwrap is the value of the panic where that is an error.
@@ -182,7 +184,7 @@ func statusOf(err error) uintptr {
 	return status
 }
 
-// panicStatus is the status of a recovered panic; without one it is the end of the goroutine.
+// panicStatus is the status of a recovered panic.
 func panicStatus(value any) uintptr {
 	return statusOf(&PanicError{Value: value, Stack: debug.Stack()})
 }

@@ -15,6 +15,7 @@ type object struct {
 	release func(uintptr)
 	what    string
 	ended   string       // why it cannot be used any more, where that is not Close
+	owned   bool         // it has a finalizer
 	state   atomic.Int64 // uses, and closedBit
 }
 
@@ -22,7 +23,7 @@ const closedBit = 1 << 62
 
 // own takes over a reference; the garbage collector releases it if nobody does before.
 func own(pointer uintptr, what string, release func(uintptr)) *object {
-	o := &object{pointer: pointer, release: release, what: what}
+	o := &object{pointer: pointer, release: release, what: what, owned: true}
 	runtime.SetFinalizer(o, (*object).close)
 	return o
 }
@@ -76,7 +77,9 @@ func (o *object) close() {
 			break
 		}
 	}
-	runtime.SetFinalizer(o, nil)
+	if o.owned {
+		runtime.SetFinalizer(o, nil)
+	}
 	if o.state.Load() == closedBit {
 		o.free()
 	}

@@ -33,7 +33,13 @@ const (
 var kindNames = [...]string{"none", "tuple", "list", "dict", "named tuple", "tensor", "string",
 	"per-replica value", "variable", "dataset", "optional", "Go value"}
 
-func (k Kind) String() string { return kindNames[k] }
+// String is for people, "named tuple".
+func (k Kind) String() string {
+	if k < 0 || int(k) >= len(kindNames) {
+		return "unknown kind"
+	}
+	return kindNames[k]
+}
 
 var nodeKinds = [...]Kind{KindNone, KindNone, KindTuple, KindList, KindDict, KindNamedTuple}
 var leafKinds = [...]Kind{KindNone, KindTensor, KindString, KindPerReplica, KindVariable, KindDataset,

@@ -7,6 +7,7 @@ import "C"
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"runtime/cgo"
 	"runtime/debug"
 )
@@ -22,8 +23,8 @@ const (
 	Input          = 7
 )
 
-// Callback is what a handle stands for that the library calls. Context and in are borrowed; out is a
-// reference for the library, status too. It must not panic.
+// Callback is what a handle stands for that the library calls. Context (of a merge function its
+// strategy) and in are borrowed; out is a reference for the library, status too. It must not panic.
 type Callback interface {
 	Call(kind int32, context, in uintptr) (out, status uintptr)
 }
@@ -55,19 +56,55 @@ func tuttiGoRelease(handle C.uintptr_t) {
 
 //export tuttiGoNotify
 func tuttiGoNotify(handle C.uintptr_t) {
-	defer reportPanic("a function that is told that a future is done")
+	returned := false
+	defer func() {
+		if !returned {
+			RefuseExit()
+			report("a function that is told something", recover())
+		}
+	}()
 	cgo.Handle(handle).Value().(func())()
+	returned = true
 }
 
 //export tuttiGoLog
 func tuttiGoLog(handle C.uintptr_t, level C.int32_t, line *C.char, size C.size_t) {
-	defer reportPanic("the log sink")
+	returned := false
+	defer func() {
+		if !returned {
+			RefuseExit()
+			report("the log sink", recover())
+		}
+	}()
 	cgo.Handle(handle).Value().(LogSink)(int32(level), C.GoStringN(line, C.int(size)))
+	returned = true
 }
 
-// reportPanic ends a panic in a function whose caller takes no error.
-func reportPanic(who string) {
-	if value := recover(); value != nil {
-		fmt.Fprintf(os.Stderr, "tutti: error: %s panicked: %v\n%s", who, value, debug.Stack())
+// report is for a function whose caller takes no error.
+func report(who string, panicked any) {
+	fmt.Fprintf(os.Stderr, "tutti: error: %s panicked: %v\n%s", who, panicked, debug.Stack())
+}
+
+// RefuseExit ends the process when the goroutine is in runtime.Goexit. There is no way on from there:
+// C++ frames below wait for the function to return, and the goroutine never will; without this the
+// thread would hang or the process fail somewhere else. To be called by a deferred function before it
+// recovers.
+func RefuseExit() {
+	var counters [64]uintptr
+	frames := runtime.CallersFrames(counters[:runtime.Callers(1, counters[:])])
+	for {
+		frame, more := frames.Next()
+		switch frame.Function {
+		case "runtime.gopanic":
+			return
+		case "runtime.Goexit":
+			fmt.Fprintf(os.Stderr, "tutti: fatal: a function that the library called ended its goroutine "+
+				"(runtime.Goexit, which FailNow, Fatal and SkipNow of package testing call); it must "+
+				"return, or panic\n%s", debug.Stack())
+			os.Exit(2)
+		}
+		if !more {
+			return
+		}
 	}
 }
