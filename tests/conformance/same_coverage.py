@@ -4,10 +4,10 @@
 
 FOLDER holds the vectors unless TUTTI_CONFORMANCE_DIR names another one; each command gets it as its
 last argument. A runner must account for every case: those that it lists as not covered, those that
-it lists as failed, and the rest, whose number must be that of its passed ones. A case that passed in
-one language and is not covered in another is an error, for a vector that is covered in one language
-is covered in all. A language that has no runner here is named and left out; with less than two
-runners there is nothing to compare (exit status 77).
+it lists as failed, and the rest, whose number must be that of its passed ones. A case that passed
+in one language and is not covered in another is an error, for a vector that is covered in one
+language is covered in all. A language that has no runner here is named and left out; with less than
+two runners there is nothing to compare (exit status 77).
 
 --as-named: the names of the cases begin with the outcome that each must have, passes_, fails_ or
 not_covered_. So are the runners themselves tested, on cases that are wrong or unknown.
@@ -40,16 +40,18 @@ def outcomes(language, output, names):
     totals = re.findall(rf"^conformance {re.escape(language)}: (\d+) passed, (\d+) not covered, "
                         r"(\d+) failed$", output, re.MULTILINE)
     if len(totals) != 1:
-        raise Unaccounted(f"{language}: there is no one line of totals in what it printed:\n{output}")
+        raise Unaccounted(
+            f"{language}: there is no one line of totals in what it printed:\n{output}")
     passed, not_covered, failed = map(int, totals[0])
     found = dict.fromkeys(names, "passed")
-    for outcome, count, lines in (
-            ("not covered", not_covered, re.findall(r"^not covered: (\S+) \(", output, re.MULTILINE)),
-            ("failed", failed, re.findall(r"^FAILED (\S+): ", output, re.MULTILINE))):
+    for outcome, count, pattern in (("not covered", not_covered, r"^not covered: (\S+) \("),
+                                    ("failed", failed, r"^FAILED (\S+): ")):
+        lines = re.findall(pattern, output, re.MULTILINE)
         strange = sorted(set(lines) - names)
         if strange or len(lines) != len(set(lines)) or len(lines) != count:
-            raise Unaccounted(f"{language}: {count} {outcome} by its totals, {len(lines)} by its list"
-                              + (f", of which there is no {', '.join(strange)}" if strange else ""))
+            raise Unaccounted(
+                f"{language}: {count} {outcome} by its totals, {len(lines)} by its list"
+                + (f", of which there is no {', '.join(strange)}" if strange else ""))
         found.update(dict.fromkeys(lines, outcome))
     remaining = sum(outcome == "passed" for outcome in found.values())
     if passed != remaining:
@@ -114,8 +116,8 @@ def main(arguments):
             continue
         status = 1 if "failed" in found[language].values() else 0
         if ended.returncode != status:
-            errors.append(f"{language}: the exit status must be {status}, it is {ended.returncode}\n"
-                          f"{ended.stderr}")
+            errors.append(f"{language}: the exit status must be {status}, it is "
+                          f"{ended.returncode}\n{ended.stderr}")
         if as_named:
             errors += not_as_named(language, found[language])
     if found:

@@ -1,4 +1,4 @@
-"""The values and specs of the conformance vectors: as Python's, and compared with what was found."""
+"""The values and specs of the conformance vectors: as Python's, and compared with what came."""
 
 import numpy as np
 
