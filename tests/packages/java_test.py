@@ -124,7 +124,7 @@ class JavaTest(outside.Outside):
         jar, name, package = self.needy_jar()
         message = self.refusal(jar)
         self.assertIn("java.lang.UnsatisfiedLinkError: tutti needs the library "
-                      f"{name}, which is not there", message)
+                      f"{name}, which is missing", message)
         if not package:
             self.skipTest("this system has no dpkg: the packages are not known")
         self.assertIn(f"in the package {package} of ", message)

@@ -137,7 +137,7 @@ class PythonTest(outside.Outside):
     def test_a_missing_library_is_named_with_its_package(self):
         _, name, package = self.needy_package()
         message = self.refusal()
-        self.assertIn(f"ImportError: tutti needs the library {name}, which is not there", message)
+        self.assertIn(f"ImportError: tutti needs the library {name}, which is missing", message)
         if not package:
             self.skipTest("this system has no dpkg: the packages are not known")
         self.assertIn(f"in the package {package} of ", message)

@@ -102,8 +102,8 @@ def reason_for(error: ImportError) -> Optional[str]:
         package = packages.get(name, "")
         if package and package not in wanted:
             wanted.append(package)
-        source = f", which comes in the package {package} of {built_for}" if package else ""
-        return (f"tutti needs the library {name}, which is not there{source}. "
+        source = f"; it comes in the package {package} of {built_for}" if package else ""
+        return (f"tutti needs the library {name}, which is missing{source}. "
                 + _next_step(built_for, wanted))
     version = _NO_VERSION.search(str(error))
     if version:

@@ -68,8 +68,8 @@ final class MissingLibrary {
         wanted.add(from);
       }
       final String source =
-          from.isEmpty() ? "" : ", which comes in the package " + from + " of " + facts.get("system");
-      reason = "tutti needs the library " + file.group(1) + ", which is not there" + source;
+          from.isEmpty() ? "" : "; it comes in the package " + from + " of " + facts.get("system");
+      reason = "tutti needs the library " + file.group(1) + ", which is missing" + source;
     } else if (version.find()) {
       reason = "tutti needs " + version.group(2) + " of " + version.group(1) + ", which is older here";
     } else {
