@@ -2,8 +2,36 @@ package org.tutti;
 
 /** What a tensor's elements are. */
 public enum DType {
-  BOOL(1), INT8(1), INT16(2), INT32(4), INT64(8), UINT8(1), UINT16(2), UINT32(4), UINT64(8),
-  FLOAT16(2), BFLOAT16(2), FLOAT32(4), FLOAT64(8), COMPLEX64(8), COMPLEX128(16),
+  /** One byte, 0 or 1. */
+  BOOL(1),
+  /** Integers of 8 bits. */
+  INT8(1),
+  /** Integers of 16 bits. */
+  INT16(2),
+  /** Integers of 32 bits. */
+  INT32(4),
+  /** Integers of 64 bits. */
+  INT64(8),
+  /** Integers of 8 bits without a sign. */
+  UINT8(1),
+  /** Integers of 16 bits without a sign. */
+  UINT16(2),
+  /** Integers of 32 bits without a sign. */
+  UINT32(4),
+  /** Integers of 64 bits without a sign. */
+  UINT64(8),
+  /** IEEE 754 half precision. */
+  FLOAT16(2),
+  /** The upper half of a float32. */
+  BFLOAT16(2),
+  /** float. */
+  FLOAT32(4),
+  /** double. */
+  FLOAT64(8),
+  /** Two float32: real and imaginary part. */
+  COMPLEX64(8),
+  /** Two float64: real and imaginary part. */
+  COMPLEX128(16),
   /** Byte strings of any length. */
   BYTES(0);
 

@@ -2,7 +2,16 @@ package org.tutti;
 
 /** How the values of several replicas or ranks become one. */
 public enum ReduceOp {
-  SUM, MEAN, MIN, MAX, PROD;
+  /** Added. */
+  SUM,
+  /** Added, and divided by their number. */
+  MEAN,
+  /** The smallest, element by element. */
+  MIN,
+  /** The largest, element by element. */
+  MAX,
+  /** Multiplied. */
+  PROD;
 
   /** The number of the C interface. */
   public int number() {

@@ -18,7 +18,22 @@ public final class Spec extends NativeObject implements AutoCloseable {
 
   /** What a spec describes. */
   public enum Kind {
-    TENSOR, DATASET, OPTIONAL, NONE, TUPLE, LIST, DICT, RECORD
+    /** Of a dtype and a shape. */
+    TENSOR,
+    /** Whose elements are of inner(). */
+    DATASET,
+    /** Of inner(), or empty. */
+    OPTIONAL,
+    /** What null becomes. */
+    NONE,
+    /** Parts by index, of any kind each. */
+    TUPLE,
+    /** Parts by index. */
+    LIST,
+    /** Parts by key. */
+    DICT,
+    /** Parts by field, in the order of the record. */
+    RECORD
   }
 
   private static final int NODE_LEAF = 1;

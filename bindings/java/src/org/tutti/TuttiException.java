@@ -11,6 +11,7 @@ import java.util.Map;
 public class TuttiException extends RuntimeException {
   private static final long serialVersionUID = 1;
 
+  /** The kind of error. */
   private final Code code;
   private final transient Map<String, Object> details;
 

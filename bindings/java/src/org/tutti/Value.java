@@ -33,7 +33,30 @@ import org.tutti.internal.NativeObject;
 public final class Value extends NativeObject implements AutoCloseable {
   /** What a value is. */
   public enum Kind {
-    TENSOR, STRING, DISTRIBUTED, VARIABLE, DATASET, OPTIONAL, NONE, OBJECT, TUPLE, LIST, DICT, RECORD
+    /** Numbers or byte strings: asTensor(). */
+    TENSOR,
+    /** A text: stringValue(). */
+    STRING,
+    /** A value per replica: get(replica). */
+    DISTRIBUTED,
+    /** asVariable(). */
+    VARIABLE,
+    /** asDataset(). */
+    DATASET,
+    /** A value or nothing: asOptional(). */
+    OPTIONAL,
+    /** What null becomes. */
+    NONE,
+    /** An object of Java, as it is: asObject(). */
+    OBJECT,
+    /** Parts by index, of any kind each. */
+    TUPLE,
+    /** Parts by index. */
+    LIST,
+    /** Parts by key. */
+    DICT,
+    /** Parts by field, in the order of the record. */
+    RECORD
   }
 
   private static final Kind[] KINDS = Kind.values();

@@ -18,12 +18,26 @@ import org.tutti.internal.NativeObject;
 public final class Variable extends NativeObject implements AutoCloseable {
   /** When the copies are brought together. */
   public enum Synchronization {
-    AUTO, NONE, ON_WRITE, ON_READ
+    /** ON_WRITE. */
+    AUTO,
+    /** Never: a single copy, which only a strategy of one replica can have. */
+    NONE,
+    /** With each write, so that all are always equal. */
+    ON_WRITE,
+    /** When it is read outside of replica functions. */
+    ON_READ
   }
 
   /** How the replicas' tensors become one. */
   public enum Aggregation {
-    NONE, SUM, MEAN, ONLY_FIRST_REPLICA
+    /** Not at all: writes that would need it are INVALID_ARGUMENT. */
+    NONE,
+    /** Added. */
+    SUM,
+    /** Added, and divided by their number. */
+    MEAN,
+    /** That of replica 0. */
+    ONLY_FIRST_REPLICA
   }
 
   /** For the package itself. */

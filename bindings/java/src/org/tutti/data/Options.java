@@ -16,7 +16,16 @@ import org.tutti.internal.NativeObject;
 public final class Options extends NativeObject implements AutoCloseable {
   /** How a dataset is divided between workers. */
   public enum AutoShardPolicy {
-    OFF(-1), AUTO(0), FILE(1), DATA(2), HINT(3);
+    /** Each worker takes all. */
+    OFF(-1),
+    /** FILE where there are files, else DATA: the default. */
+    AUTO(0),
+    /** Each worker reads files of its own. */
+    FILE(1),
+    /** Each worker reads all and takes its part. */
+    DATA(2),
+    /** Where a shard(-1, -1) stands. */
+    HINT(3);
 
     private final int number;
 

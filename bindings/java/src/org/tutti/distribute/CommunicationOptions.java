@@ -20,7 +20,12 @@ public record CommunicationOptions(
     long bytesPerPack, Duration timeout, Implementation implementation) {
   /** Which implementation is preferred; a hint. The library chooses by where the ranks are. */
   public enum Implementation {
-    AUTO, RING, NCCL
+    /** The library chooses. */
+    AUTO,
+    /** A ring over the network. */
+    RING,
+    /** NVIDIA's library. */
+    NCCL
   }
 
   // What was given to strategies, for calls that say nothing. Wrappers of one strategy are equal.

@@ -9,7 +9,10 @@ import org.tutti.internal.Native;
 public final class MirroredStrategy extends Strategy {
   /** How gradients are brought together; a hint. */
   public enum CrossDeviceOps {
-    AUTO, REDUCTION_TO_ONE_DEVICE
+    /** The library chooses. */
+    AUTO,
+    /** All to one device and back. */
+    REDUCTION_TO_ONE_DEVICE
   }
 
   private MirroredStrategy(Box box) {

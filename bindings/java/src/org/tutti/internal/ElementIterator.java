@@ -22,16 +22,22 @@ public abstract class ElementIterator extends NativeObject
 
   // ---- the native functions; times in nanoseconds
 
+  /** The box of the next element, 0 at the end. */
   protected abstract long fetchNative(long nanos);
 
+  /** The box of an optional. */
   protected abstract long fetchOptionalNative(long nanos);
 
+  /** The box of a spec. */
   protected abstract long elementSpecNative();
 
+  /** The address of the bytes of the position. */
   protected abstract long saveNative(long nanos);
 
+  /** Goes to a position. */
   protected abstract void restoreNative(byte[] state, long nanos);
 
+  /** Stops the threads. */
   protected abstract void closeNative(long nanos);
 
   // ---- elements
