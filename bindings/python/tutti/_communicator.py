@@ -6,7 +6,7 @@ from typing import Any, List, Optional, Union
 
 import numpy as np
 
-from tutti import _native
+from tutti import _arguments, _native
 from tutti._reduce_op import ReduceOp
 from tutti._cluster import Cluster
 from tutti._variable import member
@@ -32,7 +32,8 @@ class Communicator:
         Workers of one machine share memory, others speak TCP (the setting transport). Making it
         again under the same name begins the next epoch."""
         communicator = cls.__new__(cls)
-        communicator._handle = _native.communicator_create(cluster._handle, name, timeout)
+        seat = _arguments.handle_of("Communicator.create: cluster", cluster, Cluster)
+        communicator._handle = _native.communicator_create(seat, name, timeout)
         return communicator
 
     @classmethod

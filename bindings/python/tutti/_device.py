@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any, Iterator, Optional, Union
 
-from tutti import _native, _scope
+from tutti import _arguments, _native, _scope
 
 
 class DeviceSpec:
@@ -37,7 +37,8 @@ class DeviceSpec:
         """`inner` where it says something, else this one: how nested scopes combine."""
         if isinstance(inner, str):
             inner = DeviceSpec.from_string(inner)
-        return self._of(_native.device_spec_merge(self._handle, inner._handle))
+        given = _arguments.handle_of("merge: inner", inner, DeviceSpec)
+        return self._of(_native.device_spec_merge(self._handle, given))
 
     make_merged_spec = merge
 
@@ -93,6 +94,7 @@ def device(name: Union[str, DeviceSpec, None]) -> Iterator[Optional[DeviceSpec]]
         spec = None
     else:
         spec = DeviceSpec.from_string(name) if isinstance(name, str) else name
+        _arguments.check("device: name", spec, DeviceSpec)
         outer = _scope.device.get()
         if outer is not None:
             spec = outer.merge(spec)

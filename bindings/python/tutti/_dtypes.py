@@ -38,6 +38,8 @@ def number_of(dtype: Any) -> int:
         return BFLOAT16
     if dtype is bytes or dtype is str or (isinstance(dtype, str) and dtype in ("bytes", "string")):
         return BYTES
+    if dtype is None:  # NumPy takes it for float64
+        raise TypeError("dtype: a dtype is needed, not None")
     numpy_dtype = np.dtype(dtype)
     if numpy_dtype.kind in "SUO":
         return BYTES

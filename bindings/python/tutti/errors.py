@@ -2,7 +2,8 @@
 
 Every exception has `code` (a number of the canonical codes), `message`, `details` (a dict: "rank",
 "file", "offset", "index" ... with int, float or str values) and `causes` (a tuple of exceptions).
-An exception that a function of yours raised inside a callback comes back as itself instead.
+An exception that a function of yours raised inside a callback comes back as itself instead; a
+StopIteration, which would end a loop in silence, as the cause of a RuntimeError.
 """
 
 from __future__ import annotations

@@ -15,6 +15,31 @@
 
 namespace tutti_python {
 
+// An argument of a kind that `function` cannot take: says where, what is needed, and what came.
+inline void RaiseWrongType(const char *function, const char *argument, const char *needed,
+                           PyObject *given) {
+  PyErr_Format(PyExc_TypeError, "%s: %s: %s is needed, not %s%s", function, argument, needed,
+               given == Py_None ? "" : "an object of type ",
+               given == Py_None ? "None" : Py_TYPE(given)->tp_name);
+}
+
+// Any integer, NumPy's included. False with an exception set.
+inline bool Integer(const char *function, const char *argument, PyObject *given, int64_t *out) {
+  Owned number(PyNumber_Index(given));
+  if (!number) {
+    if (PyErr_ExceptionMatches(PyExc_TypeError)) {
+      RaiseWrongType(function, argument, "an integer", given);
+    }
+    return false;
+  }
+  int overflow = 0;
+  *out = PyLong_AsLongLongAndOverflow(number.get(), &overflow);
+  if (overflow == 0) return !PyErr_Occurred();
+  PyErr_Format(PyExc_OverflowError, "%s: %s: %R does not fit into 64 bits", function, argument,
+               number.get());
+  return false;
+}
+
 inline tutti_runtime *CurrentRuntime() {
   if (callback_runtime != nullptr) return callback_runtime;
   PyObject *handle = nullptr;
@@ -230,7 +255,7 @@ inline bool TensorOfArray(PyArrayObject *array, npy_intp copy_up_to, tutti_tenso
   const tutti_dtype dtype = DtypeOf(descr);
   if (dtype == TUTTI_DTYPE_INVALID) {
     PyErr_Format(PyExc_TypeError,
-                 "no tensor has NumPy's dtype %R; use a boolean, integer, floating or complex "
+                 "no tensor has NumPy's dtype %S; use a boolean, integer, floating or complex "
                  "dtype, or bytes",
                  descr);
     return false;

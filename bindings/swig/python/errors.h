@@ -64,6 +64,22 @@ inline PyObject *ExceptionOf(const tutti_status *status) {
                                details.get(), causes.get());
 }
 
+// A StopIteration of a callback would end a loop over a dataset in silence: it becomes the cause of a
+// RuntimeError, as when it leaves a generator. Takes over `exception`; null with an exception set.
+inline PyObject *WithoutStopIteration(PyObject *exception) {
+  if (PyObject_IsInstance(exception, PyExc_StopIteration) != 1) return exception;
+  PyObject *error = PyObject_CallFunction(
+      PyExc_RuntimeError, "s",
+      "a function raised StopIteration, which would end the iteration; raise something else, or use "
+      "next(iterator, default) inside it");
+  if (error == nullptr) {
+    Py_DECREF(exception);
+    return nullptr;
+  }
+  PyException_SetCause(error, exception);
+  return error;
+}
+
 // Raises `status`, which it takes over. With the GIL.
 inline void Raise(tutti_status *status) {
   if (CarriedBy(status) == nullptr && Interrupt::Raise()) {
@@ -72,6 +88,7 @@ inline void Raise(tutti_status *status) {
   }
   PyObject *exception = ExceptionOf(status);
   tutti_status_release(status);
+  if (exception != nullptr) exception = WithoutStopIteration(exception);
   if (exception == nullptr) return;
   PyObject *type = reinterpret_cast<PyObject *>(Py_TYPE(exception));
   Py_INCREF(type);

@@ -18,7 +18,7 @@ PARAMETERS = {
     "bool": "bool",
     "int32_t": "int",
     "int64_t": "SupportsIndex",
-    "size_t": "int",
+    "size_t": "SupportsIndex",
     "tutti_optional_int64": "Optional[SupportsIndex]",
     "tutti_tristate": "Optional[object]",
     "const char *": "Optional[str]",

@@ -335,8 +335,7 @@ IN_VALUE(operand, kResult, tutti_python::kCopiedOperandBytes)
 /* Stored ones: the facade retains the callable. */
 %typemap(in) tutti_host_handle element_fn {
   if (!PyCallable_Check($input)) {
-    PyErr_Format(PyExc_TypeError, "a function is needed, not an object of type %s",
-                 Py_TYPE($input)->tp_name);
+    tutti_python::RaiseWrongType("$symname", "$1_name", "a function", $input);
     SWIG_fail;
   }
   $1 = reinterpret_cast<tutti_host_handle>($input);
@@ -353,11 +352,7 @@ IN_VALUE(operand, kResult, tutti_python::kCopiedOperandBytes)
   $1 = {0, 0};
   if ($input != Py_None) {
     $1.present = 1;
-    PyObject *number = PyNumber_Index($input);
-    if (number == nullptr) SWIG_fail;
-    $1.value = PyLong_AsLongLong(number);
-    Py_DECREF(number);
-    if (PyErr_Occurred()) SWIG_fail;
+    if (!tutti_python::Integer("$symname", "$1_name", $input, &$1.value)) SWIG_fail;
   }
 }
 
@@ -373,11 +368,16 @@ IN_VALUE(operand, kResult, tutti_python::kCopiedOperandBytes)
 
 /* Any integer, NumPy's included. */
 %typemap(in) int64_t {
-  PyObject *number = PyNumber_Index($input);
-  if (number == nullptr) SWIG_fail;
-  $1 = PyLong_AsLongLong(number);
-  Py_DECREF(number);
-  if (PyErr_Occurred()) SWIG_fail;
+  if (!tutti_python::Integer("$symname", "$1_name", $input, &$1)) SWIG_fail;
+}
+%typemap(in) size_t (int64_t number) {
+  if (!tutti_python::Integer("$symname", "$1_name", $input, &number)) SWIG_fail;
+  if (number < 0) {
+    PyErr_Format(PyExc_ValueError, "%s: %s: 0 or more is needed, not %lld", "$symname", "$1_name",
+                 static_cast<long long>(number));
+    SWIG_fail;
+  }
+  $1 = static_cast<size_t>(number);
 }
 %typemap(out) int64_t "$result = PyLong_FromLongLong($1);";
 %typemap(out) uintptr_t "$result = PyLong_FromSize_t($1);";
@@ -387,8 +387,7 @@ IN_VALUE(operand, kResult, tutti_python::kCopiedOperandBytes)
   $1 = nullptr;
   if ($input != Py_None) {
     if (!PyUnicode_Check($input)) {
-      PyErr_Format(PyExc_TypeError, "a str is needed, not an object of type %s",
-                   Py_TYPE($input)->tp_name);
+      tutti_python::RaiseWrongType("$symname", "$1_name", "a str", $input);
       SWIG_fail;
     }
     $1 = const_cast<char *>(PyUnicode_AsUTF8($input));

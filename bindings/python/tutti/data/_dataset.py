@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, Callable, Iterable, List, Optional, Sequence, Union
 
-from tutti import _dtypes, _native, _values, errors
+from tutti import _arguments, _dtypes, _native, _values, errors
 from tutti._specs import TensorSpec
 from tutti.data._function import Function, function_of
 from tutti.data._options import Options
@@ -29,7 +29,8 @@ class Iterator:
     __slots__ = ("_handle", "__weakref__")
 
     def __init__(self, dataset: "Dataset", timeout: Optional[float] = None):
-        self._handle = _native.iterator_create(dataset._handle, timeout)
+        self._handle = _native.iterator_create(
+            _arguments.handle_of("Iterator: dataset", dataset, Dataset), timeout)
 
     def __iter__(self) -> "Iterator":
         return self
@@ -223,7 +224,8 @@ class Dataset:
 
     def concatenate(self, dataset: "Dataset", name: Optional[str] = None) -> "Dataset":
         """The elements of this one, then those of `dataset`; structures and dtypes must be equal."""
-        return self._of(_native.dataset_concatenate(self._handle, dataset._handle, name))
+        other = _arguments.handle_of("concatenate: dataset", dataset, Dataset)
+        return self._of(_native.dataset_concatenate(self._handle, other, name))
 
     def enumerate(self, start: int = 0, name: Optional[str] = None) -> "Dataset":
         """Pairs (int64 index, element), from `start` on."""
@@ -243,7 +245,8 @@ class Dataset:
     def with_options(self, options: Options, name: Optional[str] = None) -> "Dataset":
         """The same dataset with `options` merged into its own; two different values of one option
         are a ValueError."""
-        return self._of(_native.dataset_with_options(self._handle, options._handle))
+        given = _arguments.handle_of("with_options: options", options, Options)
+        return self._of(_native.dataset_with_options(self._handle, given))
 
     # ---- reading
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Mapping, Optional, Sequence
+from collections.abc import Mapping
+from typing import Any, Callable, Optional, Sequence
 
-from tutti import _dtypes, _native
+from tutti import _arguments, _dtypes, _native
 
 
 class Function:
@@ -76,9 +77,13 @@ def parse_example(features: Mapping[str, Any], example: Any = None) -> Function:
     if example is not None:
         raise TypeError("parse_example(features) gives a function for Dataset.map; it does not "
                         "parse by itself")
+    _arguments.check("parse_example: features", features, Mapping)
     described = []
     for key, feature in features.items():
         if not isinstance(feature, FixedLenFeature):
+            if not isinstance(feature, (tuple, list)):
+                raise TypeError(f"parse_example: {key!r}: (shape, dtype) or a FixedLenFeature is "
+                                f"needed, not an object of type {type(feature).__name__}")
             feature = FixedLenFeature(*feature)
         number = _dtypes.number_of(feature.dtype)
         default = feature.default_value

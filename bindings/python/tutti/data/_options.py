@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from typing import Any, List, Tuple
 
-from tutti import _native
+from tutti import _arguments, _native
 
 
 class AutoShardPolicy(enum.IntEnum):
@@ -96,7 +96,8 @@ class Options(_Group):
 
     def merge(self, other: "Options") -> "Options":
         """`other` where it was set, else this one."""
-        return self._of(_native.data_options_merge(self._handle, other._handle))
+        given = _arguments.handle_of("merge: other", other, Options)
+        return self._of(_native.data_options_merge(self._handle, given))
 
     def __repr__(self) -> str:
         values = {key: _native.data_options_read(self._handle, key)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Optional, Union
 
-from tutti import _native
+from tutti import _arguments, _native
 
 if TYPE_CHECKING:
     from tutti.data._dataset import Dataset
@@ -39,7 +39,10 @@ class TFRecordWriter:
 
     def write_dataset(self, dataset: "Dataset", timeout: Optional[float] = None) -> None:
         """Writes every element of a dataset of byte-string scalars."""
-        _native.record_writer_write_dataset(self._handle, dataset._handle, timeout)
+        from tutti.data._dataset import Dataset
+
+        records = _arguments.handle_of("write_dataset: dataset", dataset, Dataset)
+        _native.record_writer_write_dataset(self._handle, records, timeout)
 
     def close(self) -> None:
         """Flushes, syncs and closes; an error means that the file may be incomplete."""

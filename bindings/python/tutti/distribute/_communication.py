@@ -7,6 +7,8 @@ import math
 import weakref
 from typing import Any, Optional
 
+from tutti import _arguments
+
 
 class CommunicationImplementation(enum.Enum):
     """Which implementation is preferred; a hint. The library chooses by where the ranks are."""
@@ -48,9 +50,8 @@ _of_strategies: "weakref.WeakKeyDictionary[Any, CommunicationOptions]" = (
 
 
 def check(options: Optional[CommunicationOptions]) -> None:
-    if options is not None and not isinstance(options, CommunicationOptions):
-        raise TypeError(f"communication_options: CommunicationOptions are needed, not an object of "
-                        f"type {type(options).__name__}")
+    if options is not None:
+        _arguments.check("communication_options", options, CommunicationOptions)
 
 
 def remember(strategy: Any, options: Optional[CommunicationOptions]) -> None:
@@ -62,6 +63,8 @@ def timeout_in(context: Any, options: Optional[CommunicationOptions],
                timeout: Optional[float]) -> Optional[float]:
     """The timeout of a collective in a replica context: the call's own, that of its options, that of
     its strategy's."""
+    if options is not None:
+        _arguments.check("options", options, CommunicationOptions)
     if timeout is not None or (options is None and not _of_strategies):
         return timeout
     if options is None or options.timeout_seconds is None:

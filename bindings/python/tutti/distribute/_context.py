@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional, Sequence, Tuple, Union
 
-from tutti import _native, _scope, errors
+from tutti import _arguments, _native, _scope, errors
 from tutti._reduce_op import ReduceOp
 from tutti._values import PerReplica
 from tutti._variable import member
@@ -199,6 +199,10 @@ def in_cross_replica_context() -> bool:
 def experimental_set_strategy(strategy: Optional["Strategy"]) -> None:
     """Enters a strategy's scope for good, without a `with`; None goes back to the default.
     FailedPreconditionError inside a scope."""
+    if strategy is not None:
+        from tutti.distribute._strategy import Strategy
+
+        _arguments.check("experimental_set_strategy: strategy", strategy, Strategy)
     scope = _scope.scope.get()
     if scope is not None and not getattr(scope, "pinned", False):
         raise errors.FailedPreconditionError(

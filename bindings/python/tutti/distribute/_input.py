@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
-from tutti import _native, _values, errors
+from tutti import _arguments, _native, _values, errors
 
 
 _REBATCH = {None: 0, "ceil": 1, "even": 2}
@@ -78,7 +78,8 @@ class DistributedIterator:
     __slots__ = ("_handle", "__weakref__")
 
     def __init__(self, dataset: "DistributedDataset", timeout: Optional[float] = None):
-        self._handle = _native.distributed_iterator_create(dataset._handle, timeout)
+        self._handle = _native.distributed_iterator_create(
+            _arguments.handle_of("DistributedIterator: dataset", dataset, DistributedDataset), timeout)
 
     def __iter__(self) -> "DistributedIterator":
         return self

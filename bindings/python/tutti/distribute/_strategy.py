@@ -6,7 +6,7 @@ import contextvars
 import weakref
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Type, Union
 
-from tutti import _native, _runtime, _scope, errors
+from tutti import _arguments, _native, _runtime, _scope, errors
 from tutti._reduce_op import ReduceOp
 from tutti._variable import member
 from tutti.data._dataset import Dataset
@@ -171,10 +171,9 @@ class Strategy:
         experimental_distribute.auto_shard_policy: FILE, each reads files of its own, and fewer files
         than workers are a ValueError on every worker; DATA, each reads all and takes its part; OFF,
         each takes all; AUTO (the default), FILE where there are files, else DATA."""
-        if not isinstance(dataset, Dataset):
-            raise TypeError(f"distribute_dataset needs a tutti.data.Dataset, not "
-                            f"{type(dataset).__name__}")
-        options = options or InputOptions()
+        _arguments.check("distribute_dataset: dataset", dataset, Dataset)
+        options = InputOptions() if options is None else options
+        _arguments.check("distribute_dataset: options", options, InputOptions)
         return DistributedDataset._of(_native.strategy_distribute_dataset(
             self._handle, dataset._handle, options._rebatch_number(),
             options.experimental_fetch_to_device, timeout))
@@ -186,7 +185,9 @@ class Strategy:
                                           timeout: Optional[float] = None) -> DistributedDataset:
         """One dataset per input pipeline, dataset_fn(InputContext); its elements go to the replicas
         one each, in turn, and nothing is rebatched or sharded."""
-        prefetch = options.experimental_fetch_to_device if options else None
+        options = InputOptions() if options is None else options
+        _arguments.check("distribute_datasets_from_function: options", options, InputOptions)
+        prefetch = options.experimental_fetch_to_device
         return DistributedDataset._of(_native.strategy_distribute_datasets_from_function(
             self._handle, lambda given: dataset_fn(InputContext(**given)), prefetch, timeout))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 from typing import Any, Dict, Mapping, Optional, Union
 
-from tutti import _native, _runtime
+from tutti import _arguments, _native, _runtime
 from tutti._cluster_spec import ClusterSpec
 
 __all__ = ["ClusterResolver", "SimpleClusterResolver", "TFConfigClusterResolver"]
@@ -190,9 +190,7 @@ def handle_of(resolver: Optional[ClusterResolver]) -> Any:
     """The library's resolver for one of any class; None stays None, which means TF_CONFIG."""
     if resolver is None or isinstance(resolver, _LibraryResolver):
         return None if resolver is None else resolver._handle
-    if not isinstance(resolver, ClusterResolver):
-        raise TypeError(f"a cluster resolver is needed, not an object of type "
-                        f"{type(resolver).__name__}")
+    _arguments.check("cluster_resolver", resolver, ClusterResolver)
     return SimpleClusterResolver(
         resolver.cluster_spec(), task_type=resolver.task_type, task_id=resolver.task_id,
         environment=resolver.environment, num_accelerators=resolver.num_accelerators(),

@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, Iterator as Iterable, List, Optional, Tu
 
 import numpy as np
 
-from tutti import _native, distribute
+from tutti import _arguments, _native, distribute
 from tutti._variable import Variable
 from tutti.data import Iterator
 from tutti.distribute import DistributedIterator
@@ -96,7 +96,8 @@ class Checkpoint:
         if strategy is None:
             strategy = next((thing.distribute_strategy for _, thing in named
                              if isinstance(thing, Variable)), None) or distribute.get_strategy()
-        self._handle = _native.checkpoint_create(strategy._handle)
+        self._handle = _native.checkpoint_create(
+            _arguments.handle_of("Checkpoint: strategy", strategy, distribute.Strategy))
         self._names = [name for name, _ in named]
         for name, thing in named:
             self._add(name, thing)
@@ -187,7 +188,8 @@ class CheckpointManager:
         self._name = checkpoint_name
         self._init_fn = init_fn
         self._handle = _native.checkpoint_manager_create(
-            checkpoint._handle, self._directory, -1 if max_to_keep is None else max_to_keep,
+            _arguments.handle_of("CheckpointManager: checkpoint", checkpoint, Checkpoint),
+            self._directory, -1 if max_to_keep is None else max_to_keep,
             checkpoint_name)
 
     @property

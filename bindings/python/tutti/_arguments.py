@@ -1,0 +1,26 @@
+"""Objects of the package that are given to its functions: something else is a TypeError that says
+where it was given and what is needed there."""
+
+from __future__ import annotations
+
+from typing import Any, Type
+
+
+def name_of(cls: type) -> str:
+    """The class under its public name: tutti.data.Dataset, though it is defined in a module with an
+    underscore."""
+    parts = [part for part in cls.__module__.split(".") if not part.startswith("_")]
+    return ".".join([*parts, cls.__name__])
+
+
+def check(what: str, given: Any, cls: Type[Any]) -> None:
+    """Raises TypeError unless `given`, the argument that `what` names, is of the class."""
+    if not isinstance(given, cls):
+        kind = "None" if given is None else f"an object of type {type(given).__name__}"
+        raise TypeError(f"{what}: a {name_of(cls)} is needed, not {kind}")
+
+
+def handle_of(what: str, given: Any, cls: Type[Any]) -> Any:
+    """The same, then the library's object behind it."""
+    check(what, given, cls)
+    return given._handle
