@@ -31,9 +31,15 @@ inline void ReleaseHostObject(void *object) {
 tutti_status *tutti_host_call(tutti_host_handle handle, tutti_host_kind kind,
                               tutti_context *context, const tutti_value *in, tutti_value **out) {
   uintptr_t made = 0;
-  const uintptr_t status =
-      tuttiGoCall(handle, kind, reinterpret_cast<uintptr_t>(context),
-                  reinterpret_cast<uintptr_t>(in), &made);
+  // A merge function wants the strategy of its context, with a reference, and nothing else: asking
+  // for it would be one more crossing.
+  const void *given = context;
+  if (kind == TUTTI_HOST_MERGE) {
+    given = tutti_context_get_strategy(context);
+    tutti_strategy_retain(tutti_context_get_strategy(context));
+  }
+  const uintptr_t status = tuttiGoCall(handle, kind, reinterpret_cast<uintptr_t>(given),
+                                       reinterpret_cast<uintptr_t>(in), &made);
   if (made != 0) *out = reinterpret_cast<tutti_value *>(made);
   return reinterpret_cast<tutti_status *>(status);
 }

@@ -23,8 +23,9 @@ const (
 	Input          = 7
 )
 
-// Callback is what a handle stands for that the library calls. Context (of a merge function its
-// strategy) and in are borrowed; out is a reference for the library, status too. It must not panic.
+// Callback is what a handle stands for that the library calls. Context and in are borrowed, but for a
+// merge function: context is a reference to its strategy, which it takes over. Out is a reference for
+// the library, status too. It must not panic.
 type Callback interface {
 	Call(kind int32, context, in uintptr) (out, status uintptr)
 }
