@@ -59,29 +59,34 @@ static tutti_strategy *mirrored(size_t replicas) {
 /* ---- replicas */
 
 typedef struct reductions {
+  int64_t elements;
   int64_t count;
-  tutti_value *operand;
 } reductions;
 
 static tutti_status *reduce(tutti_context *replica, const tutti_value *in, tutti_value **out,
                             void *user_data) {
   const reductions *all = user_data;
+  tutti_tensor *tensor = NULL;
+  tutti_value *operand = NULL;
   (void)in;
   (void)out;
-  for (int64_t i = 0; i < all->count; ++i) {
+  check(tutti_tensor_create(NULL, TUTTI_DTYPE_FLOAT32, 1, &all->elements, NULL, &tensor));
+  check(tutti_value_create_tensor(tensor, &operand));
+  tutti_status *status = NULL;
+  for (int64_t i = 0; i < all->count && status == NULL; ++i) {
     tutti_value *sum = NULL;
-    tutti_status *status =
-        tutti_context_all_reduce(replica, TUTTI_REDUCE_SUM, all->operand, NULL, &sum);
-    if (status != NULL) return status;
+    status = tutti_context_all_reduce(replica, TUTTI_REDUCE_SUM, operand, NULL, &sum);
     tutti_value_release(sum);
   }
-  return NULL;
+  tutti_value_release(operand);
+  tutti_tensor_release(tensor);
+  return status;
 }
 
-static tutti_value *operand;
+static int64_t elements_to_reduce;
 
 static void all_reduces(void *strategy, int64_t count) {
-  reductions all = {count, operand};
+  reductions all = {elements_to_reduce, count};
   tutti_value *none = NULL;
   check(tutti_strategy_run(strategy, reduce, &all, NULL, NULL, &none));
   tutti_value_release(none);
@@ -89,12 +94,8 @@ static void all_reduces(void *strategy, int64_t count) {
 
 static void measure_all_reduce(int64_t elements) {
   tutti_strategy *strategy = mirrored(2);
-  tutti_tensor *tensor = NULL;
-  check(tutti_tensor_create(NULL, TUTTI_DTYPE_FLOAT32, 1, &elements, NULL, &tensor));
-  check(tutti_value_create_tensor(tensor, &operand));
+  elements_to_reduce = elements;
   measure(all_reduces, strategy);
-  tutti_value_release(operand);
-  tutti_tensor_release(tensor);
   tutti_strategy_release(strategy);
 }
 

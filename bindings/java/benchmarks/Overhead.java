@@ -55,12 +55,13 @@ public final class Overhead {
   // ---- replicas
 
   private static void allReduce(int elements) throws Exception {
-    try (MirroredStrategy strategy = MirroredStrategy.of("CPU:0", "CPU:1");
-         Tensor tensor = Tensor.zeros(DType.FLOAT32, elements);
-         Value operand = Value.of(tensor)) {
+    try (MirroredStrategy strategy = MirroredStrategy.of("CPU:0", "CPU:1")) {
       measure(count -> strategy.run((replica, none) -> {
-        for (long i = 0; i < count; ++i) {
-          replica.allReduce(ReduceOp.SUM, operand).close();
+        try (Tensor tensor = Tensor.zeros(DType.FLOAT32, elements);
+             Value operand = Value.of(tensor)) {
+          for (long i = 0; i < count; ++i) {
+            replica.allReduce(ReduceOp.SUM, operand).close();
+          }
         }
         return null;
       }).close());

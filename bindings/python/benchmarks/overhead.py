@@ -38,11 +38,11 @@ def measure(work, seconds, samples):
 
 def all_reduce(elements):
     strategy = MirroredStrategy(["CPU:0", "CPU:1"])
-    operand = np.zeros(elements, np.float32)
 
     def work(count):
         def step():
             replica = get_replica_context()
+            operand = np.zeros(elements, np.float32)
             for _ in range(count):
                 replica.all_reduce("sum", operand)
         strategy.run(step)
