@@ -88,8 +88,8 @@ public abstract class ElementIterator extends NativeObject
   }
 
   /**
-   * The next element as an optional, empty at the end; of a distributed dataset a distributed value of
-   * optionals, empty where a replica has no more.
+   * The next element as an optional, empty at the end. That of a distributed dataset is distributed
+   * inside: a replica without rows has a part with no rows.
    */
   public final Value nextOptional() {
     return nextOptional(null);
