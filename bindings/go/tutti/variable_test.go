@@ -3,6 +3,7 @@ package tutti
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"reflect"
 	"sync"
@@ -101,6 +102,61 @@ func TestCheckpointsRestoreVariablesAndPositions(t *testing.T) {
 	}
 	_, err = checkpoint.Restore(nil, prefix+"-not")
 	wants(t, err, ErrNotFound)
+}
+
+func TestTheOrderOfAddingIsNotTheOrderOfACheckpoint(t *testing.T) {
+	names, folder := []string{"b", "é", "a", "Z", "a/b"}, t.TempDir()
+	together(t, 2, nil, func(r *Runtime, resolver Resolver, worker int) error {
+		strategy, err := r.NewMultiWorkerMirroredStrategy(nil,
+			StrategyOptions{Resolver: resolver, Devices: []string{"CPU:0"}})
+		if err != nil {
+			return err
+		}
+		defer strategy.Close()
+		variables := make([]*Variable, len(names))
+		for i := range names {
+			initial, err := TensorIn(r, []float64{float64(i)})
+			if err != nil {
+				return err
+			}
+			if variables[i], err = strategy.NewVariable(nil, initial, VariableOptions{}); err != nil {
+				return err
+			}
+		}
+		checkpoint, err := strategy.NewCheckpoint()
+		if err != nil {
+			return err
+		}
+		defer checkpoint.Close()
+		for i := range names { // each worker in an order of its own
+			at := (i*(1+worker) + worker) % len(names)
+			if err := checkpoint.AddVariable(names[at], variables[at]); err != nil {
+				return err
+			}
+		}
+		prefix := filepath.Join(folder, "c")
+		if err := checkpoint.Save(nil, prefix, 3); err != nil {
+			return err
+		}
+		for _, variable := range variables {
+			other, err := TensorIn(r, []float64{-1})
+			if err != nil {
+				return err
+			}
+			if err := variable.Assign(nil, other); err != nil {
+				return err
+			}
+		}
+		if step, err := checkpoint.Restore(nil, prefix); step != 3 || err != nil {
+			return fmt.Errorf("step %d: %w", step, err)
+		}
+		for i, variable := range variables {
+			if got := read(t, variable)[0]; got != float64(i) {
+				return fmt.Errorf("%s is %v", names[i], got)
+			}
+		}
+		return nil
+	})
 }
 
 func TestLocalCommunicators(t *testing.T) {
