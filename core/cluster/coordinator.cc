@@ -340,8 +340,14 @@ void Coordinator::Fail(Status reason) {
   phase_ = Phase::kEnded;
   end_ = std::move(reason);
   environment_.log().Info(Format("the job has failed: {}", end_.ToString()));
-  // Also whom it names: a worker that was only stopped reads it when it goes on.
-  SendAll(JobFailure{end_});
+  // Also whom it names: a worker that was only stopped reads it when it goes on. This process's own
+  // worker comes last: it may end of the news, and take what is not yet on its way with it.
+  for (size_t i = 1; i < seats_.size(); ++i) {
+    if (seats_[i].session != nullptr) Send(*seats_[i].session, JobFailure{end_});
+  }
+  (void)network_->PostAfter(kOthersFirstNs, [this] {
+    if (seats_[0].session != nullptr) Send(*seats_[0].session, JobFailure{end_});
+  });
 }
 
 void Coordinator::Tell(const ExchangeTable::Outcome& outcome) {
