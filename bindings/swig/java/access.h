@@ -249,7 +249,6 @@ inline void dlpack_delete(int64_t address) {
   auto *managed = reinterpret_cast<DlpackHead *>(static_cast<intptr_t>(address));
   if (managed != nullptr && managed->deleter != nullptr) managed->deleter(managed);
 }
-inline const char *dtype_name(int32_t dtype) { return tutti_dtype_get_name(dtype); }
 inline tutti_status *tensor_copy_into(const tutti_tensor *source, tutti_tensor *destination) {
   return tutti_tensor_copy_into(source, destination);
 }

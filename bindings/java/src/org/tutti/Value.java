@@ -331,6 +331,14 @@ public final class Value extends NativeObject implements AutoCloseable {
     return keys;
   }
 
+  /** The name of a record's type; INVALID_ARGUMENT for what is none. */
+  public String typeName() {
+    if (kind() != Kind.RECORD) {
+      throw wrong("a record");
+    }
+    return Native.value_type_name(this);
+  }
+
   /** Part `index`; of a distributed value, what replica `index` of this process has. */
   public Value get(int index) {
     if (index < 0 || index >= size()) {

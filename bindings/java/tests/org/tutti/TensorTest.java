@@ -55,6 +55,14 @@ class TensorTest {
   }
 
   @Test
+  void aRecordKnowsItsType() {
+    try (Value point = Value.of(new Point(1, 2)); Value none = Value.of(null)) {
+      assertEquals("Point", point.typeName());
+      assertThrows(TuttiException.InvalidArgument.class, none::typeName);
+    }
+  }
+
+  @Test
   void structuresMayBeEmpty() {
     assertEquals(0, Value.tuple().size());
     assertEquals(0, Value.of(List.of()).size());
