@@ -15,11 +15,15 @@ if TYPE_CHECKING:
     from tutti.distribute._strategy import Strategy
 
 
-def _code(function: Callable[..., Any]) -> Any:
-    """What tells functions apart: replicas make a lambda each, of the same code."""
+def _code(function: Callable[..., Any]) -> str:
+    """What tells functions apart: replicas make a lambda each, of the same code. A text, because the
+    library hands an object back by a thread of its own, which would be woken at every merge call."""
     while isinstance(function, functools.partial):
         function = function.func
-    return getattr(function, "__code__", type(function))
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return f"{type(function).__name__} {id(type(function))}"
+    return f"{code.co_name} {id(code)}"
 
 
 def with_keywords(function: Callable[..., Any], args: Any, kwargs: Optional[Mapping[str, Any]],
@@ -65,6 +69,7 @@ class ReplicaContext(_native.Context):
 
     @property
     def devices(self) -> Tuple[str]:
+        """The same, in a tuple."""
         return (self.device,)
 
     @property
@@ -81,18 +86,20 @@ class ReplicaContext(_native.Context):
         soon."""
         return _native.context_is_cancelled(self)
 
-    def all_reduce(self, reduce_op: Union[ReduceOp, str, int], value: Any, options: Optional[CommunicationOptions] = None,
+    def all_reduce(self, reduce_op: Union[ReduceOp, str, int], value: Any,
+                   options: Optional[CommunicationOptions] = None,
                    timeout: Optional[float] = None) -> Any:
-        """Reduces every tensor of `value` over all replicas; each gets the same bits. All replicas
-        must call it with the same structure, dtypes and shapes; else all get an
-        InvalidArgumentError that names both sides. AbortedError when another replica failed.
+        """Reduces every tensor of `value` over all replicas by reduce_op, a ReduceOp or its name;
+        each gets the same bits. All replicas must call it with the same structure, dtypes and shapes; else all
+        get an InvalidArgumentError that names both sides. AbortedError when another replica failed.
         options: CommunicationOptions."""
         return _native.context_all_reduce(self, member(ReduceOp, reduce_op, "reduce_op"), value,
                                           timeout_in(self, options, timeout))
 
     def all_gather(self, value: Any, axis: int, options: Optional[CommunicationOptions] = None,
                    timeout: Optional[float] = None) -> Any:
-        """Joins every tensor of `value` of all replicas along `axis`, in replica order."""
+        """Joins every tensor of `value` of all replicas along `axis`, in replica order. options:
+        CommunicationOptions."""
         return _native.context_all_gather(self, value, axis, timeout_in(self, options, timeout))
 
     def merge_call(self, merge_fn: Callable[..., Any], args: Sequence[Any] = (),
@@ -107,7 +114,7 @@ class ReplicaContext(_native.Context):
 
         def merge(strategy: Any, code: Any, *merged: Any) -> Any:
             if isinstance(code, PerReplica):
-                names = [getattr(part, "co_name", str(part)) for part in code.values]
+                names = [part.rsplit(" ", 1)[0] for part in code.values]
                 raise errors.InvalidArgumentError(
                     f"the replicas reached the same merge call with different functions: "
                     f"{', '.join(names)}")
@@ -136,7 +143,8 @@ class DefaultReplicaContext:
     def strategy(self) -> "Strategy":
         return get_strategy()
 
-    def all_reduce(self, reduce_op: Union[ReduceOp, str, int], value: Any, options: Optional[CommunicationOptions] = None,
+    def all_reduce(self, reduce_op: Union[ReduceOp, str, int], value: Any,
+                   options: Optional[CommunicationOptions] = None,
                    timeout: Optional[float] = None) -> Any:
         member(ReduceOp, reduce_op, "reduce_op")
         return value
