@@ -43,6 +43,9 @@ class ClusterTest {
     final ClusterSpec spec = ClusterSpec.of(Map.of("worker", List.of("a:1", "b:2")));
     assertEquals(Map.of("worker", Map.of(0L, "a:1", 1L, "b:2")), spec.jobs());
     assertEquals(spec, ClusterSpec.parse("{\"worker\": [\"a:1\", \"b:2\"]}"));
+    assertEquals("b:2", spec.taskAddress("worker", 1));
+    assertTrue(assertThrows(TuttiException.NotFound.class, () -> spec.taskAddress("ps", 1))
+                   .getMessage().contains("worker"));
     final Map<Long, String> odd = Map.of(0L, "\"a\"\n\\:1");
     assertEquals(odd, ClusterSpec.of(Map.of("worker", List.of(odd.get(0L)))).jobs().get("worker"));
   }

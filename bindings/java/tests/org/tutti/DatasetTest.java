@@ -9,6 +9,8 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -296,6 +298,47 @@ class DatasetTest {
       assertThrows(TuttiException.NotFound.class, () -> checkpoint.restore(folder + "/none-1"));
       assertThrows(TuttiException.InvalidArgument.class,
           () -> new Checkpoint(strategy, Map.of("text", "no")));
+    }
+  }
+
+  @Test
+  void theOrderOfACheckpointsObjectsDoesNotMatter(@TempDir Path folder) throws IOException {
+    final List<byte[]> files = new ArrayList<>();
+    for (final List<String> names : List.of(List.of("\ud83d\ude00", "\uffee", "a"),
+             List.of("a", "\uffee", "\ud83d\ude00"))) {
+      final Map<String, Object> objects = new LinkedHashMap<>();
+      for (final String name : names) {
+        objects.put(name, Tensor.of(new long[] {name.length()}));
+      }
+      try (Checkpoint inner = new Checkpoint(objects);
+           Checkpoint outer = new Checkpoint(Map.of("inner", inner))) {
+        final Path file = folder.resolve(files.size() + ".safetensors");
+        outer.write(file.toString());
+        outer.read(file.toString());
+        files.add(Files.readAllBytes(file));
+      }
+    }
+    assertArrayEquals(files.get(0), files.get(1));
+    assertTrue(new String(files.get(0), StandardCharsets.UTF_8).contains("inner/a"));
+  }
+
+  @Test
+  void aCheckpointIsFoundByItsDirectory(@TempDir Path folder) {
+    final Tensor counts = Tensor.of(new long[] {5});
+    final String path = folder.resolve("exactly").toString();
+    try (Checkpoint checkpoint = new Checkpoint(Map.of("counts", counts));
+         CheckpointManager manager = new CheckpointManager(checkpoint, folder.toString())) {
+      assertEquals(Optional.empty(), CheckpointManager.latest(folder.toString(), "ckpt"));
+      final String saved = manager.save();
+      assertEquals(Optional.of(saved), CheckpointManager.latest(folder.toString(), "ckpt"));
+      assertEquals(folder.toString(), manager.directory());
+      assertSame(checkpoint, manager.checkpoint());
+      checkpoint.write(path);
+      counts.asLongBuffer().put(0, 6);
+      checkpoint.read(path);
+      assertEquals(5, counts.longValue());
+      checkpoint.write(path, Duration.ofSeconds(60));
+      checkpoint.restore(saved, Duration.ofSeconds(60));
     }
   }
 

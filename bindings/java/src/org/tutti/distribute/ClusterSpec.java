@@ -5,6 +5,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.stream.Collectors;
+import org.tutti.Code;
+import org.tutti.TuttiException;
 import org.tutti.internal.Box;
 import org.tutti.internal.Bridge;
 import org.tutti.internal.Native;
@@ -58,6 +60,16 @@ public final class ClusterSpec extends NativeObject implements AutoCloseable {
       jobs.put(job, tasks);
     }
     return jobs;
+  }
+
+  /** The address of a task; NOT_FOUND lists the tasks there are. */
+  public String taskAddress(String job, long task) {
+    final Map<Long, String> tasks = jobs().getOrDefault(job, Map.of());
+    if (!tasks.containsKey(task)) {
+      throw TuttiException.of(
+          Code.NOT_FOUND, "no task " + task + " of job '" + job + "'; there are " + jobs());
+    }
+    return tasks.get(task);
   }
 
   /** As JSON. */

@@ -7,7 +7,6 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
-import java.util.TreeMap;
 import org.tutti.Code;
 import org.tutti.Tensor;
 import org.tutti.TuttiException;
@@ -26,11 +25,17 @@ import org.tutti.internal.NativeObject;
  * throws has changed nothing. Threads: one at a time, in cross-replica context.
  */
 public final class Checkpoint extends NativeObject implements AutoCloseable {
+  private static final String SINGLE_FILE = ".safetensors";
+
   long saveCounter;
 
+  private final Map<String, ?> objects;
+
   /**
-   * Objects: Variable, DistributedIterator, DatasetIterator, Tensor (a restore writes into it), maps
-   * and lists of them. The strategy is that of the first variable, else the current one.
+   * Objects: Variable, DistributedIterator, DatasetIterator, Tensor (a restore writes into it), other
+   * checkpoints, maps and lists of them. In which order does not matter: they are saved and restored
+   * in that of their names as UTF-8 bytes, in every language. The strategy is that of a variable among
+   * them, else the current one.
    */
   public Checkpoint(Map<String, ?> objects) {
     this(strategyOf(objects), objects);
@@ -39,6 +44,7 @@ public final class Checkpoint extends NativeObject implements AutoCloseable {
   /** As above, of a strategy. */
   public Checkpoint(Strategy strategy, Map<String, ?> objects) {
     super(Box.at(Native.checkpoint_create(strategy)));
+    this.objects = objects;
     try {
       add("", objects);
     } catch (RuntimeException failed) {
@@ -56,6 +62,9 @@ public final class Checkpoint extends NativeObject implements AutoCloseable {
     if (object instanceof Variable variable) {
       return variable;
     }
+    if (object instanceof Checkpoint checkpoint) {
+      return firstVariable(checkpoint.objects);
+    }
     final Iterable<?> parts = object instanceof Map<?, ?> map ? map.values()
         : object instanceof List<?> list ? list : List.of();
     for (final Object part : parts) {
@@ -69,15 +78,13 @@ public final class Checkpoint extends NativeObject implements AutoCloseable {
 
   private void add(String name, Object object) {
     if (object instanceof Map<?, ?> map) {
-      // In the order of names: that of Map.of is another one in every process, and the workers of a
-      // job must save the same objects in the same order, whatever their language.
-      final Map<String, Object> sorted = new TreeMap<>(Bridge.BY_BYTES);
-      map.forEach((key, part) -> sorted.put("" + key, part));
-      sorted.forEach((key, part) -> add(name.isEmpty() ? key : name + "/" + key, part));
+      map.forEach((key, part) -> add(name.isEmpty() ? "" + key : name + "/" + key, part));
     } else if (object instanceof List<?> list) {
       for (int i = 0; i < list.size(); ++i) {
         add(name + "/" + i, list.get(i));
       }
+    } else if (object instanceof Checkpoint checkpoint) {
+      add(name, checkpoint.objects);
     } else if (object instanceof Variable variable) {
       Native.checkpoint_add_variable(this, name, variable);
     } else if (object instanceof DistributedIterator iterator) {
@@ -88,7 +95,7 @@ public final class Checkpoint extends NativeObject implements AutoCloseable {
       Native.checkpoint_add_tensor(this, name, tensor);
     } else {
       throw TuttiException.of(Code.INVALID_ARGUMENT, name + ": " + object
-          + " cannot be saved; give variables, iterators, tensors, or maps and lists of them");
+          + " cannot be saved; give variables, iterators, tensors, checkpoints, or maps and lists of them");
     }
   }
 
@@ -130,24 +137,35 @@ public final class Checkpoint extends NativeObject implements AutoCloseable {
     saveCounter = Native.checkpoint_restore(this, path, Bridge.nanos(timeout));
   }
 
-  /** Saves as a single safetensors file, for other programs. */
+  /**
+   * Saves as this very path. One that ends with ".safetensors" is a single file for other programs,
+   * without a manifest.
+   */
   public void write(String path) {
     write(path, null);
   }
 
   /** As write, for at most `timeout`. */
   public void write(String path, Duration timeout) {
-    Native.checkpoint_write(this, path, Bridge.nanos(timeout));
+    if (path.endsWith(SINGLE_FILE)) {
+      Native.checkpoint_write(this, path, Bridge.nanos(timeout));
+    } else {
+      Native.checkpoint_save(this, path, saveCounter, Bridge.nanos(timeout));
+    }
   }
 
-  /** Reads a single safetensors file. */
+  /** As restore, of what write wrote as this path; also of a safetensors file of another program. */
   public void read(String path) {
     read(path, null);
   }
 
   /** As read, for at most `timeout`. */
   public void read(String path, Duration timeout) {
-    Native.checkpoint_read(this, path, Bridge.nanos(timeout));
+    if (path.endsWith(SINGLE_FILE)) {
+      Native.checkpoint_read(this, path, Bridge.nanos(timeout));
+    } else {
+      restore(path, timeout);
+    }
   }
 
   @Override

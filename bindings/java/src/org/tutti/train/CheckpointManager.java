@@ -3,6 +3,7 @@ package org.tutti.train;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import org.tutti.Code;
 import org.tutti.TuttiException;
@@ -15,6 +16,7 @@ import org.tutti.internal.NativeObject;
 /** The checkpoints of one directory, of which the last few stay. One program at a time saves there. */
 public final class CheckpointManager extends NativeObject implements AutoCloseable {
   private final Checkpoint checkpoint;
+  private final String directory;
   private final String prefix;
 
   /** The last five, named ckpt-1, ckpt-2, ... */
@@ -27,6 +29,7 @@ public final class CheckpointManager extends NativeObject implements AutoCloseab
     super(Box.at(Native.checkpoint_manager_create(
         checkpoint, directory, checked(maxToKeep), name)));
     this.checkpoint = checkpoint;
+    this.directory = directory;
     this.prefix = directory + "/" + name + "-";
   }
 
@@ -36,6 +39,24 @@ public final class CheckpointManager extends NativeObject implements AutoCloseab
           Code.INVALID_ARGUMENT, "maxToKeep must be 1 or more, or -1 for all, got " + maxToKeep);
     }
     return maxToKeep;
+  }
+
+  /** The path of the checkpoint that was saved last in a directory under a name ("ckpt"). */
+  public static Optional<String> latest(String directory, String name) {
+    try (Checkpoint nothing = new Checkpoint(Map.of());
+         CheckpointManager manager = new CheckpointManager(nothing, directory, -1, name)) {
+      return manager.latest();
+    }
+  }
+
+  /** What is saved. */
+  public Checkpoint checkpoint() {
+    return checkpoint;
+  }
+
+  /** Where it is saved. */
+  public String directory() {
+    return directory;
   }
 
   /** The path of the checkpoint that was saved last. */
