@@ -186,6 +186,29 @@ TEST_F(BadInputTest, ACallbackThatFailsEndsTheElementAndTheNextOneComes) {
   EXPECT_EQ(static_cast<tutti_value *>(end), nullptr);
 }
 
+TEST_F(BadInputTest, AMemoryLimitHoldsForEveryWayOfMakingATensor) {
+  const char *key = "memory_limit";
+  const char *value = "1M";
+  tutti_runtime_options options = TUTTI_RUNTIME_OPTIONS_INIT;
+  options.setting_count = 1;
+  options.setting_keys = &key;
+  options.setting_values = &value;
+  Runtime runtime;
+  ASSERT_OK(tutti_runtime_create(&options, &runtime));
+  const std::string bytes(2 << 20, 'x');
+  const int64_t dims[] = {2 << 20};
+  const int64_t one[] = {1};
+  const tutti_string_view text = {bytes.data(), bytes.size()};
+  Tensor tensor;
+  EXPECT_FAILS(tutti_tensor_create(runtime, TUTTI_DTYPE_INT8, 1, dims, nullptr, &tensor),
+               TUTTI_RESOURCE_EXHAUSTED, "memory");
+  EXPECT_FAILS(tutti_tensor_create_from_data(runtime, TUTTI_DTYPE_INT8, 1, dims, bytes.data(),
+                                             bytes.size(), &tensor),
+               TUTTI_RESOURCE_EXHAUSTED, "memory");
+  EXPECT_FAILS(tutti_tensor_create_from_strings(runtime, 1, one, 1, &text, &tensor),
+               TUTTI_RESOURCE_EXHAUSTED, "memory");
+}
+
 TEST_F(BadInputTest, AMismatchedCollectiveFailsOnAllRanksWithOneErrorThatNamesBothSides) {
   tutti_communicator *ranks[2] = {nullptr, nullptr};
   ASSERT_OK(tutti_communicator_create_local(nullptr, 2, nullptr, ranks));

@@ -3,6 +3,8 @@
 
 #include <tutti/tensor.h>
 
+#include <cstring>
+
 #include "capi/src/bytes.h"
 #include "capi/src/guard.h"
 #include "capi/src/hook.h"
@@ -65,10 +67,19 @@ tutti_status *tutti_tensor_create_from_data(tutti_runtime *runtime, tutti_dtype 
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, out_tensor);
     TUTTI_REQUIRE_ARRAY(call, byte_size, data);
-    TUTTI_RETURN_IF_ERROR(UseRuntime(call, runtime).status());
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
     TUTTI_ASSIGN_OR_RETURN(const DType known_dtype, ReadDType(call, dtype));
     TUTTI_ASSIGN_OR_RETURN(const Shape shape, ReadShape(call, rank, dims));
-    TUTTI_ASSIGN_OR_RETURN(auto tensor, Tensor::FromData(known_dtype, shape, data, byte_size));
+    const size_t item = ItemSize(known_dtype);
+    if (known_dtype == DType::kBytes || byte_size % item != 0 ||
+        byte_size / item != static_cast<size_t>(shape.num_elements())) {
+      return Tensor::FromData(known_dtype, shape, data, byte_size).status();  // says what is wrong
+    }
+    TensorOptions tensor_options;
+    tensor_options.zeroed = false;
+    tensor_options.account = &root->memory();
+    TUTTI_ASSIGN_OR_RETURN(auto tensor, Tensor::Create(known_dtype, shape, tensor_options));
+    if (byte_size > 0) std::memcpy(tensor->mutable_data(), data, byte_size);
     *out_tensor = Give(std::move(tensor));
     return OkStatus();
   });

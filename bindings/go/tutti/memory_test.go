@@ -104,6 +104,8 @@ func TestTensorsAreMadeInARuntime(t *testing.T) {
 	}
 	_, err := own.NewTensor(Float32, 1000, 1000)
 	wants(t, err, ErrResourceExhausted)
+	_, err = TensorIn(own, make([]float64, 1000000))
+	wants(t, err, ErrResourceExhausted)
 	_, err = own.StringTensor([]string{strings.Repeat("x", 1<<20)})
 	wants(t, err, ErrResourceExhausted)
 	texts := must[*Tensor](t)(own.StringTensor([]string{"a", "b"}, 2, 1))
