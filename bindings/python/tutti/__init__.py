@@ -16,7 +16,8 @@
 
 Arrays that callbacks and iterators hand out are read-only NumPy views on the runtime's memory; what
 has `__dlpack__` goes in and out without a copy. Blocking calls give up the GIL and end by Ctrl-C;
-those that wait take `timeout` in seconds. Errors are the classes of tutti.errors.
+those that wait take `timeout` in seconds. A `name` stands in messages and logs. Errors are
+the classes of tutti.errors.
 """
 
 import threading as _threading

@@ -23,7 +23,7 @@ class Cluster:
     @classmethod
     def join(cls, cluster_resolver: Optional["ClusterResolver"] = None,
              num_replicas: Optional[int] = None, timeout: Optional[float] = None) -> "Cluster":
-        """Waits for all workers of the resolver's cluster (None: TF_CONFIG), for `timeout` seconds,
+        """Waits for all workers of `cluster_resolver` (None: TF_CONFIG), for `timeout` seconds,
         else as long as the setting join_timeout says. num_replicas: of this worker, equal on all.
 
         ValueError for a resolver that is wrong or empty and, on every worker, for workers that do not
@@ -57,8 +57,8 @@ class Cluster:
         _native.cluster_check(self._handle)
 
     def abort(self, message: str) -> None:
-        """Ends the job on all workers with AbortedError. Calls that are under way may still
-        succeed."""
+        """Ends the job on all workers with AbortedError and `message`. Calls that are under way may
+        still succeed."""
         _native.cluster_abort(self._handle, message)
 
     def close(self, timeout: Optional[float] = None) -> None:

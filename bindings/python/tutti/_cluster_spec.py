@@ -46,11 +46,11 @@ class ClusterSpec:
                 for i in range(_native.cluster_spec_job_count(self._handle))]
 
     def num_tasks(self, job_name: str) -> int:
-        """How many tasks a job has; ValueError for an unknown one."""
+        """How many tasks the job job_name has; ValueError for an unknown one."""
         return len(self.task_indices(job_name))
 
     def task_indices(self, job_name: str) -> List[int]:
-        """The indices of a job's tasks, growing; ValueError for an unknown job."""
+        """The indices of the tasks of job_name, growing; ValueError for an unknown job."""
         count = _native.cluster_spec_task_count(self._handle, job_name)
         if count == 0 and job_name not in self.jobs:
             raise errors.InvalidArgumentError(
@@ -58,7 +58,7 @@ class ClusterSpec:
         return [_native.cluster_spec_task_index(self._handle, job_name, i) for i in range(count)]
 
     def task_address(self, job_name: str, task_index: int) -> str:
-        """The address of a task; ValueError when there is no such task."""
+        """The address of task task_index of job_name; ValueError when there is no such task."""
         indices = self.task_indices(job_name)
         if task_index not in indices:
             raise errors.InvalidArgumentError(
@@ -66,7 +66,7 @@ class ClusterSpec:
         return _native.cluster_spec_task_address(self._handle, job_name, task_index)
 
     def job_tasks(self, job_name: str) -> List[Optional[str]]:
-        """The addresses of a job by task index, None where an index is missing; ValueError for an
+        """The addresses of job_name by task index, None where an index is missing; ValueError for an
         unknown job."""
         indices = self.task_indices(job_name)
         return [_native.cluster_spec_task_address(self._handle, job_name, i)

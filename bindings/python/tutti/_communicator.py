@@ -48,14 +48,17 @@ class Communicator:
 
     @property
     def rank(self) -> int:
+        """This one among the ranks, from 0."""
         return _native.communicator_rank(self._handle)
 
     @property
     def size(self) -> int:
+        """How many ranks there are."""
         return _native.communicator_size(self._handle)
 
     @property
     def epoch(self) -> int:
+        """How often a communicator of this name has been made, from 1."""
         return _native.communicator_epoch(self._handle)
 
     @property
@@ -66,7 +69,8 @@ class Communicator:
     def all_reduce(self, value: Any, op: Union[ReduceOp, str, int] = ReduceOp.SUM, out: Any = None,
                    timeout: Optional[float] = None) -> Any:
         """Folds `value` of all ranks, the same shape and dtype everywhere, into `out` (default: a
-        new array), which may be `value` itself. float16 and bfloat16 accumulate in float32."""
+        new array), which may be `value` itself. op: a ReduceOp or its name. float16
+        and bfloat16 accumulate in float32."""
         if out is None:
             value = np.asarray(value)
             out = np.empty(value.shape, value.dtype)
@@ -88,7 +92,8 @@ class Communicator:
         _native.communicator_barrier(self._handle, timeout)
 
     def abort(self, message: str) -> None:
-        """Ends the epoch: calls in flight and later ones fail on every rank with AbortedError."""
+        """Ends the epoch: calls in flight and later ones fail on every rank with AbortedError and
+        `message`."""
         _native.communicator_abort(self._handle, message)
 
     def close(self, timeout: Optional[float] = None) -> None:

@@ -9,8 +9,8 @@ from tutti import _arguments, _native, _scope
 
 
 class DeviceSpec:
-    """A device name, /job:worker/replica:0/task:1/device:GPU:0, with every part optional.
-    Immutable."""
+    """A device name, /job:worker/replica:0/task:1/device:GPU:0, with every part optional: job,
+    replica, task, device_type ("CPU", "GPU"), device_index. Immutable."""
 
     __slots__ = ("_handle",)
 
@@ -27,8 +27,8 @@ class DeviceSpec:
 
     @classmethod
     def from_string(cls, text: str) -> "DeviceSpec":
-        """The spec of "/job:ps/device:GPU:0", "/GPU:0" or "CPU:1"; ValueError names the part that
-        does not read."""
+        """The spec of a text: "/job:ps/device:GPU:0", "/GPU:0" or "CPU:1"; ValueError names the part
+        that does not read."""
         return cls._of(_native.device_spec_parse(text))
 
     parse = from_string
@@ -53,22 +53,27 @@ class DeviceSpec:
 
     @property
     def job(self) -> Optional[str]:
+        """The job, "worker" and so on; None where it is not said."""
         return _native.device_spec_job(self._handle)
 
     @property
     def replica(self) -> Optional[int]:
+        """The replica; None where it is not said."""
         return _native.device_spec_replica(self._handle)
 
     @property
     def task(self) -> Optional[int]:
+        """The task; None where it is not said."""
         return _native.device_spec_task(self._handle)
 
     @property
     def device_type(self) -> Optional[str]:
+        """"CPU" or "GPU"; None where it is not said."""
         return _native.device_spec_type(self._handle)
 
     @property
     def device_index(self) -> Optional[int]:
+        """The number of the device among those of its type; None where it is not said."""
         return _native.device_spec_index(self._handle)
 
     def __eq__(self, other: object) -> bool:

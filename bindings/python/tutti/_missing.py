@@ -60,7 +60,7 @@ def _built_for_another_python() -> Optional[str]:
 
 def _next_step(built_for: Optional[str], packages: List[str]) -> str:
     here = _this_system()
-    if built_for is None:
+    if built_for is None or (built_for == here and not packages):
         return f"This is {here}; install the package that has it."
     if built_for == here:
         return f"Install what tutti needs: apt-get install {' '.join(packages)}"

@@ -44,7 +44,7 @@ class _Settings:
         _native.runtime_set(self._pointer(), key, _text(value))
 
     def get(self, key: str) -> str:
-        """The effective value of a setting, as text."""
+        """The effective value of the setting `key`, as text."""
         return _native.runtime_read_setting(self._pointer(), key)
 
     def describe(self) -> Dict[str, Dict[str, str]]:
@@ -86,8 +86,8 @@ class _Settings:
 class Runtime(_Settings):
     """A runtime of its own beside the process's default one: threads, memory, settings.
 
-    `settings` beat the environment variables TUTTI_*. Inside `with runtime.as_default():` whatever
-    is made belongs to it. Threads: any.
+    `settings`, and `more` of them as keywords, beat the environment variables TUTTI_*. Inside
+    `with runtime.as_default():` whatever is made belongs to it. Threads: any.
     """
 
     def __init__(self, settings: Optional[Mapping[str, Any]] = None, **more: Any):

@@ -40,17 +40,18 @@ class Tensor:
 
     @classmethod
     def zeros(cls, shape: Sequence[int], dtype: Any = np.float32) -> "Tensor":
-        """A tensor of zeros, in 64-byte aligned memory."""
+        """A tensor of that shape and dtype, all zeros, in 64-byte aligned memory."""
         return cls._of(_native.tensor_create(_dtypes.number_of(dtype), list(shape), True))
 
     @classmethod
     def empty(cls, shape: Sequence[int], dtype: Any = np.float32) -> "Tensor":
-        """A tensor whose elements are unspecified, in 64-byte aligned memory."""
+        """A tensor of that shape and dtype whose elements are unspecified, in 64-byte aligned
+        memory."""
         return cls._of(_native.tensor_create(_dtypes.number_of(dtype), list(shape), False))
 
     @classmethod
     def from_bits(cls, bits: Any) -> "Tensor":
-        """A tensor of bfloat16 with the 16-bit patterns of an array of uint16 (a copy)."""
+        """A tensor of bfloat16 with the 16-bit patterns `bits`, an array of uint16 (a copy)."""
         bits = np.ascontiguousarray(bits, np.uint16)
         tensor = cls.empty(bits.shape, _dtypes.bfloat16)
         tensor.bits()[...] = bits
@@ -68,6 +69,7 @@ class Tensor:
 
     @property
     def ndim(self) -> int:
+        """The number of dimensions."""
         return _native.tensor_rank(self)
 
     @property
@@ -77,6 +79,7 @@ class Tensor:
 
     @property
     def nbytes(self) -> int:
+        """The bytes of all elements."""
         return _native.tensor_byte_size(self)
 
     @property
@@ -86,6 +89,7 @@ class Tensor:
 
     @property
     def is_read_only(self) -> bool:
+        """Whether its memory must not be written."""
         return _native.tensor_is_read_only(self)
 
     @property
@@ -123,8 +127,8 @@ class Tensor:
         return self._of(_native.tensor_cast(self, _dtypes.number_of(dtype)))
 
     def reshape(self, *shape: Any) -> "Tensor":
-        """The same elements under other sizes, one of which may be -1: a view, or a copy when the
-        tensor is not contiguous."""
+        """The same elements under another shape, one size of which may be -1: a view, or a copy when
+        the tensor is not contiguous."""
         dims = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
         return self._of(_native.tensor_reshape(self, list(dims)))
 
@@ -134,7 +138,8 @@ class Tensor:
         return self._of(_native.tensor_slice(self, axis, start, stop))
 
     def equal(self, other: Any) -> bool:
-        """Whether dtype, sizes and every element are the same (NaN equals NaN, -0 equals 0)."""
+        """Whether dtype, sizes and every element of the other tensor are the same (NaN equals
+        NaN, -0 equals 0)."""
         return _native.tensor_equal(self, other)
 
     def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> NDArray[Any]:

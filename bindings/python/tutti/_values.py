@@ -37,7 +37,7 @@ class PerReplica(DistributedValues):
 
 
 class Optional:
-    """A value that may be absent: what `get_next_as_optional` gives."""
+    """A value that may be absent (has_value): what get_next_as_optional() of an iterator gives."""
 
     __slots__ = ("_has_value", "_value")
 
@@ -89,7 +89,7 @@ class Future:
         _native.future_complete(self._handle, None, value)
 
     def set_exception(self, exception: BaseException) -> None:
-        """Completes it with an error."""
+        """Completes it with an exception, which result() then raises."""
         _native.future_complete(self._handle, exception, None)
 
     def add_done_callback(self, fn: Callable[["Future"], Any]) -> None:

@@ -132,12 +132,12 @@ class Variable:
         return self
 
     def assign_add(self, delta: Any, timeout: Optional[float] = None) -> "Variable":
-        """Adds, as assign. Outside replicas ON_READ with SUM is a ValueError."""
+        """Adds `delta`, as assign. Outside replicas ON_READ with SUM is a ValueError."""
         _native.variable_assign_add(self._handle, self._tensor(delta), timeout)
         return self
 
     def assign_sub(self, delta: Any, timeout: Optional[float] = None) -> "Variable":
-        """Subtracts, as assign_add."""
+        """Subtracts `delta`, as assign_add."""
         _native.variable_assign_sub(self._handle, self._tensor(delta), timeout)
         return self
 
@@ -150,6 +150,7 @@ class Variable:
 
     @property
     def name(self) -> str:
+        """What it was called, or "Variable"."""
         return _native.variable_name(self._handle)
 
     @property
@@ -160,23 +161,28 @@ class Variable:
 
     @property
     def dtype(self) -> Any:
+        """A numpy.dtype, or tutti.bfloat16."""
         return _dtypes.dtype_of(_native.variable_dtype(self._handle))
 
     @property
     def shape(self) -> Tuple[int, ...]:
+        """The sizes."""
         return tuple(_native.variable_dim(self._handle, i)
                      for i in range(_native.variable_rank(self._handle)))
 
     @property
     def synchronization(self) -> VariableSynchronization:
+        """When the copies are brought together."""
         return VariableSynchronization(_native.variable_synchronization(self._handle))
 
     @property
     def aggregation(self) -> VariableAggregation:
+        """How the tensors of replicas become one."""
         return VariableAggregation(_native.variable_aggregation(self._handle))
 
     @property
     def trainable(self) -> bool:
+        """Whether training changes it; a mark for the caller."""
         return _native.variable_is_trainable(self._handle)
 
     @property

@@ -20,7 +20,8 @@ __all__ = [
 
 
 class Error(Exception):
-    """Base class of all errors that the library reports."""
+    """Base class of all errors that the library reports: message, details and causes are what the
+    module says of them."""
 
     code: int = 2
     code_name: str = "UNKNOWN"

@@ -20,7 +20,7 @@ _Paths = Union[_Path, Iterable[_Path]]
 
 
 class Iterator:
-    """One walk over a dataset's elements. Threads: one at a time.
+    """One walk over the elements of `dataset`. Threads: one at a time.
 
     An error belongs to its element: the next call goes on behind it where the source can, and
     repeats it where not.
@@ -57,6 +57,7 @@ class Iterator:
 
     @property
     def element_spec(self) -> Any:
+        """Structure, dtypes and shapes of an element."""
         return _native.iterator_element_spec(self._handle)
 
     def save(self, timeout: Optional[float] = None) -> bytes:
@@ -64,8 +65,8 @@ class Iterator:
         return _native.iterator_save(self._handle, timeout)
 
     def restore(self, state: bytes, timeout: Optional[float] = None) -> None:
-        """Goes to a saved position of an iterator over an equal dataset; InvalidArgumentError for
-        that of another, and the iterator stays where it was."""
+        """Goes to `state`, a saved position of an iterator over an equal dataset;
+        InvalidArgumentError for that of another, and the iterator stays where it was."""
         _native.iterator_restore(self._handle, state, timeout)
 
     def close(self, timeout: Optional[float] = None) -> None:
@@ -104,7 +105,8 @@ class Dataset:
 
     @staticmethod
     def range(*args: int, output_type: Any = None, name: Optional[str] = None) -> "Dataset":
-        """range(stop), range(start, stop) or range(start, stop, step), as scalars of `output_type`
+        """The numbers of range(*args), which is range(stop), range(start, stop) or
+        range(start, stop, step), as scalars of `output_type`
         (int64 by default)."""
         if not 1 <= len(args) <= 3:
             raise TypeError(f"range takes 1 to 3 numbers, not {len(args)}")
@@ -119,8 +121,8 @@ class Dataset:
 
     @staticmethod
     def from_tensor_slices(tensors: Any, name: Optional[str] = None) -> "Dataset":
-        """The slices of every tensor along axis 0, whose sizes must be equal there. Arrays are not
-        copied: do not write to them afterwards."""
+        """The slices of all `tensors`, a structure, along axis 0, whose sizes must be equal there.
+        Arrays are not copied: do not write to them afterwards."""
         return Dataset._of(_native.dataset_from_tensor_slices(tensors, name))
 
     @staticmethod
@@ -149,15 +151,15 @@ class Dataset:
     @staticmethod
     def list_files(file_pattern: _Paths, shuffle: Optional[bool] = None, seed: Optional[int] = None,
                    name: Optional[str] = None) -> "Dataset":
-        """The names of the files that match a glob pattern or any of several, as bytes; sorted, and
-        by default shuffled anew for each iteration. NotFoundError (a FileNotFoundError) at
-        iteration when nothing matches."""
+        """The names of the files that match file_pattern, a glob pattern or several, as bytes;
+        sorted, and by default (shuffle) shuffled anew for each iteration, from `seed`. NotFoundError (a
+        FileNotFoundError) at iteration when nothing matches."""
         patterns = _paths(file_pattern)
         return Dataset._of(_native.dataset_list_files(patterns, shuffle, seed, name))
 
     @staticmethod
     def zip(*args: Any, datasets: Any = None, name: Optional[str] = None) -> "Dataset":
-        """Elements with the structure of `datasets` (one structure, or one dataset per argument),
+        """Elements with the structure of `datasets` (one structure, or one dataset in each of args),
         one element of each; as long as the shortest."""
         if datasets is None:
             datasets = args[0] if len(args) == 1 else tuple(args)
@@ -167,7 +169,8 @@ class Dataset:
 
     # ---- transformations
 
-    def map(self, map_func: Union[Callable[..., Any], Function], num_parallel_calls: Optional[int] = None,
+    def map(self, map_func: Union[Callable[..., Any], Function],
+            num_parallel_calls: Optional[int] = None,
             deterministic: Optional[bool] = None, name: Optional[str] = None, *,
             slab: bool = False, output_signature: Any = None) -> "Dataset":
         """Every element replaced by what `map_func` makes of it.
@@ -176,14 +179,16 @@ class Dataset:
         function gets and gives many rows at once, every leaf with one more leading dimension.
         output_signature: the spec of one row's result; without it the first row decides, which a
         dataset without rows has not. num_parallel_calls: 0 or None on the iterating thread, n
-        threads, or AUTOTUNE. An exception of the function comes out of the iterator as itself.
+        threads, or AUTOTUNE; deterministic=False lets them overtake each other. An exception of the
+        function comes out of the iterator as itself.
         Inside it only building calls are allowed, no iteration.
         """
         function = function_of(map_func, slab, output_signature, name)
         return self._of(_native.dataset_map(self._handle, function._handle,
                                             num_parallel_calls or 0, deterministic, name))
 
-    def filter(self, predicate: Union[Callable[..., Any], Function], name: Optional[str] = None, *, slab: bool = False) -> "Dataset":
+    def filter(self, predicate: Union[Callable[..., Any], Function], name: Optional[str] = None, *,
+               slab: bool = False) -> "Dataset":
         """The elements for which `predicate` gives true (slab=True: a vector of booleans for many
         rows)."""
         function = function_of(predicate, slab, TensorSpec((), bool), name)
@@ -193,7 +198,9 @@ class Dataset:
               num_parallel_calls: Optional[int] = None, deterministic: Optional[bool] = None,
               name: Optional[str] = None) -> "Dataset":
         """`batch_size` > 0 consecutive elements stacked along a new axis 0. The last batch may be
-        smaller, unless drop_remainder. Elements of unequal shapes are a ValueError at iteration."""
+        smaller, unless drop_remainder. Elements of unequal shapes are a ValueError at iteration.
+        num_parallel_calls, deterministic: taken for the reference's callers; batches are made by
+        the thread that iterates, in order."""
         return self._of(_native.dataset_batch(self._handle, batch_size, drop_remainder, name))
 
     def repeat(self, count: Optional[int] = None, name: Optional[str] = None) -> "Dataset":
@@ -204,7 +211,8 @@ class Dataset:
                 reshuffle_each_iteration: Optional[bool] = None,
                 name: Optional[str] = None) -> "Dataset":
         """A random order: each output is drawn uniformly from a buffer of `buffer_size` > 0
-        elements. The order that a seed gives is a promise of compatibility."""
+        elements, anew for each iteration unless reshuffle_each_iteration=False. The order that a
+        seed gives is a promise of compatibility."""
         return self._of(_native.dataset_shuffle(self._handle, buffer_size, seed,
                                                 reshuffle_each_iteration, name))
 
@@ -236,7 +244,7 @@ class Dataset:
         return self._of(_native.dataset_prefetch(self._handle, buffer_size, name))
 
     def apply(self, transformation_func: Callable[["Dataset"], "Dataset"]) -> "Dataset":
-        """transformation_func(self), for chaining."""
+        """What transformation_func(self) gives, for chaining."""
         result = transformation_func(self)
         if not isinstance(result, Dataset):
             raise TypeError(f"apply: the function must give a Dataset, not {type(result).__name__}")
@@ -285,7 +293,7 @@ class Dataset:
 
     @staticmethod
     def deserialize(data: bytes) -> "Dataset":
-        """The dataset that was serialised."""
+        """The dataset whose serialize() gave `data`."""
         return Dataset._of(_native.dataset_deserialize(data))
 
     def __iter__(self) -> Iterator:
@@ -303,7 +311,8 @@ class TFRecordDataset(Dataset):
     """The records of TFRecord files, in order, as bytes.
 
     filenames: a name, a list of names, or a dataset of them. compression_type: None, "GZIP" or
-    "ZLIB". buffer_size: bytes read at once. Errors at iteration name file, offset and record index:
+    "ZLIB". buffer_size: bytes read at once. num_parallel_reads: taken for the reference's callers,
+    files are read one after another. Errors at iteration name file, offset and record index:
     NotFoundError (a FileNotFoundError), DataLossError.
     """
 
@@ -317,14 +326,16 @@ class TFRecordDataset(Dataset):
 
 
 class FixedLengthRecordDataset(Dataset):
-    """Records of `record_bytes` bytes each, from files named as in TFRecordDataset. header_bytes are
+    """Records of `record_bytes` bytes each. filenames, compression_type, buffer_size: as in
+    TFRecordDataset. header_bytes are
     skipped at the start, footer_bytes ignored at the end of each file; a rest that is no whole
     record is a ValueError at iteration."""
 
     __slots__ = ()
 
-    def __init__(self, filenames: Union[_Paths, "Dataset"], record_bytes: int, header_bytes: Optional[int] = None,
-                 footer_bytes: Optional[int] = None, buffer_size: Optional[int] = None,
+    def __init__(self, filenames: Union[_Paths, "Dataset"], record_bytes: int,
+                 header_bytes: Optional[int] = None, footer_bytes: Optional[int] = None,
+                 buffer_size: Optional[int] = None,
                  compression_type: Optional[str] = None, name: Optional[str] = None):
         self._handle = _native.dataset_fixed_length_record(
             _files(filenames)._handle, record_bytes, header_bytes or 0, footer_bytes or 0,

@@ -40,7 +40,7 @@ def function_of(function: Any, slab: bool, output_signature: Any, name: Optional
 def register_function(name: str, function: Callable[..., Any], *, slab: bool = False,
                       output_signature: Any = None) -> None:
     """Makes `name` mean `function` in the ambient runtime, so that a serialised dataset finds it
-    again. AlreadyExistsError when the name is taken."""
+    again. slab, output_signature: as in Function. AlreadyExistsError when the name is taken."""
     _native.function_register(name, function, output_signature, slab)
 
 
@@ -55,8 +55,8 @@ def registered_function(name: str) -> Function:
 
 
 class FixedLenFeature:
-    """A feature of tf.train.Example with a fixed shape. default_value: for records without the
-    feature; None makes it required."""
+    """A feature of tf.train.Example with a fixed shape, of that dtype. default_value: for records
+    without the feature; None makes it required."""
 
     __slots__ = ("shape", "dtype", "default_value")
 
@@ -72,7 +72,8 @@ def parse_example(features: Mapping[str, Any], example: Any = None) -> Function:
 
     features: {name: (shape, dtype)} or {name: FixedLenFeature(...)}. int64, float32 and bytes are
     what Examples hold; other numeric dtypes are converted with a range check. Malformed and missing
-    features are an InvalidArgumentError at iteration.
+    features are an InvalidArgumentError at iteration. example: not supported (TypeError), because
+    the function is for Dataset.map.
     """
     if example is not None:
         raise TypeError("parse_example(features) gives a function for Dataset.map; it does not "

@@ -23,7 +23,7 @@ def compression_number(compression: Optional[str]) -> int:
 class TFRecordWriter:
     """Writes a TFRecord file; overwrites `path`. A context manager.
 
-    compression_type: None, "GZIP" or "ZLIB". Threads: one at a time.
+    compression_type: None, "GZIP" or "ZLIB". compression_level: 0 to 9. Threads: one at a time.
     """
 
     __slots__ = ("_handle",)

@@ -13,7 +13,8 @@ _REBATCH = {None: 0, "ceil": 1, "even": 2}
 class InputOptions:
     """How a dataset is distributed.
 
-    experimental_fetch_to_device: a step is made ahead by a thread (True by default). rebatch: how a
+    experimental_fetch_to_device, also as prefetch_to_device: a step is made ahead by a thread (True
+    by default). rebatch: how a
     batch of b rows is cut over n replicas: "ceil" (the default), slices of ceil(b / n) rows, trailing
     slices empty, never across batches; or "even", slices of static, nearly equal sizes, across
     batches.
@@ -34,7 +35,8 @@ class InputOptions:
 
 
 class InputContext:
-    """What a function that makes input pipelines is told."""
+    """What a function that makes input pipelines is told: which of num_input_pipelines it makes
+    (input_pipeline_id, from 0), and how many replicas there are in all (num_replicas_in_sync)."""
 
     __slots__ = ("num_input_pipelines", "input_pipeline_id", "num_replicas_in_sync")
 
@@ -59,7 +61,8 @@ class InputContext:
 
 
 class ValueContext:
-    """What a function that makes one replica's value is told."""
+    """What a function that makes one replica's value is told: which it is of all replicas
+    (replica_id_in_sync_group, from 0), and how many there are (num_replicas_in_sync)."""
 
     __slots__ = ("replica_id_in_sync_group", "num_replicas_in_sync")
 
@@ -73,13 +76,14 @@ class ValueContext:
 
 
 class DistributedIterator:
-    """One walk over the steps. Threads: one at a time, in cross-replica context."""
+    """One walk over the steps of `dataset`. Threads: one at a time, in cross-replica context."""
 
     __slots__ = ("_handle", "__weakref__")
 
     def __init__(self, dataset: "DistributedDataset", timeout: Optional[float] = None):
         self._handle = _native.distributed_iterator_create(
-            _arguments.handle_of("DistributedIterator: dataset", dataset, DistributedDataset), timeout)
+            _arguments.handle_of("DistributedIterator: dataset", dataset, DistributedDataset),
+            timeout)
 
     def __iter__(self) -> "DistributedIterator":
         return self
@@ -105,6 +109,7 @@ class DistributedIterator:
 
     @property
     def element_spec(self) -> Any:
+        """Structure, dtypes and shapes of one replica's part."""
         return _native.distributed_iterator_element_spec(self._handle)
 
     def save(self, timeout: Optional[float] = None) -> bytes:
@@ -112,7 +117,7 @@ class DistributedIterator:
         return _native.distributed_iterator_save(self._handle, timeout)
 
     def restore(self, state: bytes, timeout: Optional[float] = None) -> None:
-        """Goes to a saved position."""
+        """Goes to `state`, a saved position."""
         _native.distributed_iterator_restore(self._handle, state, timeout)
 
     def close(self, timeout: Optional[float] = None) -> None:

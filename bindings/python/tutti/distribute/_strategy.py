@@ -109,8 +109,8 @@ class Strategy:
         identical object, None and equal strings stay one value; numbers become scalars of float64
         and int64, and tensors become PerReplica (with one replica they stay what they are).
 
-        An exception of a replica stops the others and comes out as itself. timeout: seconds
-        (DeadlineExceededError).
+        An exception of a replica stops the others and comes out as itself. options: taken for the
+        reference's callers. timeout: seconds (DeadlineExceededError).
         """
         if kwargs:
             fn, args = with_keywords(fn, args, kwargs)
@@ -133,8 +133,8 @@ class Strategy:
                                        axis, _communication.timeout_of(self, timeout))
 
     def gather(self, value: Any, axis: int, timeout: Optional[float] = None) -> Any:
-        """Joins every distributed leaf along `axis`, in replica order: rank >= 1, equal sizes on
-        all other axes."""
+        """Joins every distributed leaf of `value` along `axis`, in replica order: rank >= 1, equal
+        sizes on all other axes."""
         return _native.strategy_gather(self._handle, value, axis,
                                        _communication.timeout_of(self, timeout))
 
@@ -156,7 +156,7 @@ class Strategy:
     experimental_distribute_values_from_function = distribute_values_from_function
 
     def per_replica(self, values: Sequence[Any]) -> Any:
-        """A distributed value of one value per replica of this process, all of one structure."""
+        """A distributed value of `values`, one per replica of this process, all of one structure."""
         return _native.strategy_create_per_replica(self._handle, list(values))
 
     # ---- datasets
@@ -184,7 +184,8 @@ class Strategy:
                                           options: Optional[InputOptions] = None,
                                           timeout: Optional[float] = None) -> DistributedDataset:
         """One dataset per input pipeline, dataset_fn(InputContext); its elements go to the replicas
-        one each, in turn, and nothing is rebatched or sharded."""
+        one each, in turn, and nothing is rebatched or sharded. options: whether steps are
+        made ahead."""
         options = InputOptions() if options is None else options
         _arguments.check("distribute_datasets_from_function: options", options, InputOptions)
         prefetch = options.experimental_fetch_to_device
@@ -241,7 +242,8 @@ class MultiWorkerMirroredStrategy(Strategy):
     cluster_resolver: says who the workers are and which of them this process is; None reads the
     variable TF_CONFIG, and without one this process is alone. devices: as in MirroredStrategy; None:
     as many replicas as the setting replicas says, else all GPUs, else the CPU. The constructor waits
-    for all workers: timeout in seconds, else the setting join_timeout.
+    for all workers: timeout in seconds, else the setting join_timeout. communication_options: hints
+    for collectives, above all how long one may take.
 
     Every worker makes the same calls on its strategy in the same order: this one, creating
     variables, distributing datasets, run, reduce, gather. Replicas are numbered through all workers.

@@ -22,11 +22,13 @@ class ClusterResolver(abc.ABC):
     @abc.abstractmethod
     def master(self, task_type: Optional[str] = None, task_id: Optional[int] = None,
                rpc_layer: Optional[str] = None) -> str:
-        """The address to connect to, of a task or of the master."""
+        """The address to connect to, of the task (task_type, task_id) or of the master, with
+        rpc_layer and "://" in front."""
 
     def num_accelerators(self, task_type: Optional[str] = None, task_id: Optional[int] = None,
                          config_proto: Any = None) -> Dict[str, int]:
-        """The accelerators of this task, {"GPU": 8}; none: {}. By default those of this machine."""
+        """The accelerators of this task, {"GPU": 8}; none: {}. By default those of this machine.
+        task_type, task_id, config_proto: taken for the reference's callers."""
         count = len(_runtime.config.list_devices("GPU"))
         return {"GPU": count} if count else {}
 
@@ -90,13 +92,14 @@ class _LibraryResolver(ClusterResolver):
 
     def master(self, task_type: Optional[str] = None, task_id: Optional[int] = None,
                rpc_layer: Optional[str] = None) -> str:
-        """The address to connect to, "grpc://10.0.0.1:2222", of a task or of the master; "" for an
-        empty cluster."""
+        """The address to connect to, "grpc://10.0.0.1:2222", of the task (task_type, task_id) or of
+        the master; "" for an empty cluster. rpc_layer: instead of "grpc"."""
         return _native.cluster_resolver_master(self._handle, task_type, task_id, rpc_layer)
 
     def num_accelerators(self, task_type: Optional[str] = None, task_id: Optional[int] = None,
                          config_proto: Any = None) -> Dict[str, int]:
-        """The accelerators of this task, {"GPU": 8}; none: {}."""
+        """The accelerators of this task, {"GPU": 8}; none: {}. task_type, task_id, config_proto:
+        taken for the reference's callers."""
         count = _native.cluster_resolver_num_accelerators(self._handle)
         return {"GPU": count} if count else {}
 
@@ -134,7 +137,7 @@ class _LibraryResolver(ClusterResolver):
 
 
 class SimpleClusterResolver(_LibraryResolver):
-    """Says what it was given.
+    """Says what it was given: cluster_spec, master, task_type, task_id, environment, rpc_layer.
 
     num_accelerators: of this task, {"GPU": 8} or a number; None: what the machine has.
     """
@@ -155,7 +158,8 @@ class SimpleClusterResolver(_LibraryResolver):
 
     def num_accelerators(self, task_type: Optional[str] = None, task_id: Optional[int] = None,
                          config_proto: Any = None) -> Dict[str, int]:
-        """What it was given; by default what the machine has, {"GPU": 8}."""
+        """What it was given; by default what the machine has, {"GPU": 8}. task_type, task_id,
+        config_proto: taken for the reference's callers."""
         given = self._options["num_accelerators"]
         return dict(given) if isinstance(given, Mapping) else super().num_accelerators()
 
@@ -166,8 +170,8 @@ class TFConfigClusterResolver(_LibraryResolver):
         {"cluster": {"worker": ["10.0.0.1:2222", "10.0.0.2:2222"]},
          "task": {"type": "worker", "index": 1}}
 
-    Arguments beat what it says. Without the variable the cluster is empty; one that is wrong is a
-    ValueError that says where.
+    Arguments (task_type, task_id, rpc_layer, environment) beat what it says. Without the variable
+    the cluster is empty; one that is wrong is a ValueError that says where.
     """
 
     def __init__(self, task_type: Optional[str] = None, task_id: Optional[int] = None,

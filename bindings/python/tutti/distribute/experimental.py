@@ -15,7 +15,8 @@ __all__ = ["CollectiveCommunication", "CommunicationImplementation", "Communicat
 
 
 class MultiWorkerMirroredStrategy(_MultiWorkerMirroredStrategy):
-    """tutti.distribute.MultiWorkerMirroredStrategy with the arguments of its beginnings."""
+    """tutti.distribute.MultiWorkerMirroredStrategy with the arguments of its beginnings:
+    communication, a CommunicationImplementation; cluster_resolver and devices are as there."""
 
     __slots__ = ()
 

@@ -33,7 +33,7 @@ def _objects_in(name: str, thing: Any) -> "Iterable[Tuple[str, Any]]":
 
 class LoadStatus:
     """What restore gives: every object of the checkpoint has been restored, or restore would have
-    raised."""
+    raised. unused: the names in it that no object has taken."""
 
     __slots__ = ("_unused",)
 
@@ -83,8 +83,8 @@ class Checkpoint:
 
     __slots__ = ("_handle", "_structure", "_names", "save_counter", "__weakref__")
 
-    def __init__(self, root: Optional[Dict[str, Any]] = None, *, strategy: Optional[distribute.Strategy] = None,
-                 **objects: Any):
+    def __init__(self, root: Optional[Dict[str, Any]] = None, *,
+                 strategy: Optional[distribute.Strategy] = None, **objects: Any):
         if isinstance(root, Checkpoint):
             root = root._structure
         both = set(root or ()) & set(objects)
@@ -131,7 +131,7 @@ class Checkpoint:
         return path
 
     def restore(self, save_path: Optional[_Path], timeout: Optional[float] = None) -> LoadStatus:
-        """Gives every object what the checkpoint of that path holds; None does nothing.
+        """Gives every object what the checkpoint save_path holds; None does nothing.
 
         NotFoundError when there is no such checkpoint or no value for an object, ValueError for
         another dtype or shape, DataLossError naming a file that is missing, cut off or changed.
@@ -145,9 +145,9 @@ class Checkpoint:
         return LoadStatus([name for name in names if name not in self._names])
 
     def write(self, file_prefix: _Path, timeout: Optional[float] = None) -> str:
-        """Saves as this very path. One that ends with ".safetensors" is a single file for other
-        programs, without a manifest; FailedPreconditionError when several workers have iterators
-        among the objects."""
+        """Saves as file_prefix, this very path, and returns it. One that ends with ".safetensors" is
+        a single file for other programs, without a manifest; FailedPreconditionError when several
+        workers have iterators among the objects."""
         path = os.fspath(file_prefix)
         if path.endswith(_SINGLE_FILE):
             _native.checkpoint_write(self._handle, path, timeout)
@@ -156,7 +156,8 @@ class Checkpoint:
         return path
 
     def read(self, save_path: _Path, timeout: Optional[float] = None) -> LoadStatus:
-        """As restore, of what write wrote; also of a safetensors file of another program."""
+        """As restore, of what write wrote as save_path; also of a safetensors file of another
+        program."""
         path = os.fspath(save_path)
         if not path.endswith(_SINGLE_FILE):
             return self.restore(path, timeout)
@@ -194,10 +195,12 @@ class CheckpointManager:
 
     @property
     def checkpoint(self) -> Checkpoint:
+        """What is saved."""
         return self._checkpoint
 
     @property
     def directory(self) -> str:
+        """Where it is saved."""
         return self._directory
 
     @property
@@ -234,6 +237,7 @@ class CheckpointManager:
 
 
 def latest_checkpoint(checkpoint_dir: _Path, checkpoint_name: str = "ckpt") -> Optional[str]:
-    """The path of the checkpoint that was saved last in a directory, None when there is none."""
+    """The path of the checkpoint that was saved last in checkpoint_dir under checkpoint_name, None
+    when there is none."""
     return CheckpointManager(Checkpoint(), checkpoint_dir,
                              checkpoint_name=checkpoint_name).latest_checkpoint
