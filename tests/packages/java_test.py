@@ -110,6 +110,7 @@ class JavaTest(outside.Outside):
                 contents = archive.read(entry)
                 if entry.filename.endswith(("/libtutti.so.0", "/needed-packages")):
                     contents = outside.needing_an_absent_library(contents)
+                if entry.filename.endswith("/needed-packages"):
                     for pattern, text in changes:
                         contents = re.sub(pattern, text, contents)
                 changed.writestr(entry, contents)
@@ -130,6 +131,11 @@ class JavaTest(outside.Outside):
         self.assertIn(f"in the package {package} of ", message)
         self.assertRegex(message, r"Install what tutti needs: apt-get install .*\b" +
                          re.escape(package) + r"\b")
+
+    def test_where_packages_are_unknown_none_is_made_up(self):
+        jar, name, _ = self.needy_jar((rb"(?m)^(needs|behind) (\S+).*$", rb"\1 \2"))
+        self.assertRegex(self.refusal(jar), f"{re.escape(name)}, which is missing. This is .*; "
+                         "install the package that has it.$")
 
     def test_another_system_is_named(self):
         jar, _, _ = self.needy_jar((rb"\Asystem .*", b"system Debian GNU/Linux 99"))

@@ -144,6 +144,14 @@ class PythonTest(outside.Outside):
         self.assertRegex(message, r"Install what tutti needs: apt-get install .*\b" +
                          re.escape(package) + r"\b")
 
+    def test_where_packages_are_unknown_none_is_made_up(self):
+        package, name, _ = self.needy_package()
+        facts = package / "needed-packages"
+        facts.write_text(re.sub(r"(?m)^(needs|behind) (\S+).*$", r"\1 \2", facts.read_text(
+            encoding="utf-8")), encoding="utf-8")
+        self.assertRegex(self.refusal(), f"{re.escape(name)}, which is missing. This is .*; install "
+                         "the package that has it.$")
+
     def test_another_system_is_named(self):
         facts = self.needy_package()[0] / "needed-packages"
         facts.write_text(re.sub(r"^system .*", "system Debian GNU/Linux 99", facts.read_text(

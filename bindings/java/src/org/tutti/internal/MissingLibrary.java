@@ -94,7 +94,7 @@ final class MissingLibrary {
   private String nextStep() {
     final String here = thisSystem();
     final String builtFor = facts.get("system");
-    if (builtFor == null) {
+    if (builtFor == null || (builtFor.equals(here) && wanted.isEmpty())) {
       return "This is " + here + "; install the package that has it.";
     }
     if (builtFor.equals(here)) {
