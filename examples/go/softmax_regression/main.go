@@ -175,7 +175,15 @@ func (m *model) hash() (hash [sha256.Size]byte, err error) {
 	return hash, err
 }
 
-func train(epochs int, folder string) error {
+func train(epochs int, folder string) (err error) {
+	// A worker that leaves without a goodbye counts as dead.
+	defer func() {
+		limit, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if left := tutti.Shutdown(limit); err == nil {
+			err = left
+		}
+	}()
 	strategy, err := tutti.NewMultiWorkerMirroredStrategy(nil) // the workers stand in TF_CONFIG
 	if err != nil {
 		return err
@@ -227,14 +235,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: softmax_regression [--epochs E] [--data DIR], E 1 or more")
 		os.Exit(2)
 	}
-	err := train(*epochs, *folder)
-	// A worker that leaves without a goodbye counts as dead.
-	limit, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	if left := tutti.Shutdown(limit); err == nil {
-		err = left
-	}
-	if err != nil {
+	if err := train(*epochs, *folder); err != nil {
 		fmt.Fprintln(os.Stderr, "softmax_regression:", err)
 		os.Exit(1)
 	}
