@@ -3,6 +3,7 @@
 #ifndef TUTTI_BINDINGS_SWIG_JAVA_ACCESS_H_
 #define TUTTI_BINDINGS_SWIG_JAVA_ACCESS_H_
 
+#include "callbacks.h"
 #include "machine.h"
 
 namespace tutti_java {
@@ -387,6 +388,14 @@ inline tutti_status *value_of_named_tuple(const char *type_name, size_t value_co
     return tutti_status_create(TUTTI_INVALID_ARGUMENT, "as many fields as values, please");
   }
   return tutti_value_create_named_tuple(type_name, count, keys, values, out_value);
+}
+
+// ---- contexts
+
+inline tutti_status *merge_call(tutti_context *context, tutti_host_handle merge_fn,
+                                const char *name, const tutti_value *args,
+                                const tutti_call_options *call, tutti_value **out_value) {
+  return MergeCall(context, merge_fn, name, args, call, out_value);
 }
 
 // ---- specs

@@ -48,6 +48,51 @@ class AmbientOfCallback {
   const Ambient before_;
 };
 
+// A merge call crosses as the name of the function and its argument, so that replicas that came with
+// different functions are told: their names are then distributed. The function gets a reference to
+// the argument.
+inline tutti_status *MergeCall(tutti_context *context, tutti_host_handle merge_fn, const char *name,
+                               const tutti_value *argument, const tutti_call_options *call,
+                               tutti_value **out_value) {
+  tutti_value *parts[] = {nullptr, nullptr};
+  tutti_value *given = nullptr;
+  tutti_status *status =
+      tutti_value_create_string(tutti_string_view{name, __builtin_strlen(name)}, &parts[0]);
+  if (status == nullptr && argument == nullptr) status = tutti_value_create_none(&parts[1]);
+  if (status == nullptr) {
+    const tutti_value *both[] = {parts[0], argument == nullptr ? parts[1] : argument};
+    status = tutti_value_create_tuple(2, both, &given);
+  }
+  if (status == nullptr) {
+    tutti_facade::HostCallback callback{merge_fn, TUTTI_HOST_MERGE};
+    status = tutti_context_merge_call(context, &tutti_facade::CallHost, &callback, given, call,
+                                      out_value);
+  }
+  tutti_value_release(given);
+  tutti_value_release(parts[1]);
+  tutti_value_release(parts[0]);
+  return status;
+}
+
+inline tutti_status *ArgumentOfMerge(const tutti_value *in, tutti_value **out_argument) {
+  if (tutti_value_get_leaf_kind(in, 0) == TUTTI_LEAF_STRING) {
+    return tutti_value_child(in, 1, out_argument);
+  }
+  tutti_value *names = nullptr;
+  tutti_bytes *text = nullptr;
+  tutti_status *status = tutti_value_child(in, 0, &names);
+  if (status == nullptr) status = tutti_value_to_string(names, &text);
+  if (status == nullptr) {
+    const std::string message =
+        std::string("the replicas reached the same merge call with different functions: ") +
+        tutti_bytes_get_view(text).data;
+    status = tutti_status_create(TUTTI_INVALID_ARGUMENT, message.c_str());
+  }
+  tutti_bytes_release(text);
+  tutti_value_release(names);
+  return status;
+}
+
 }  // namespace tutti_java
 
 tutti_status *tutti_host_call(tutti_host_handle handle, tutti_host_kind kind,
@@ -59,8 +104,14 @@ tutti_status *tutti_host_call(tutti_host_handle handle, tutti_host_kind kind,
   const tutti_java::AmbientOfCallback scope(kind, context);
   jlong box = 0;
   if (in != nullptr) {
-    tutti_value_retain(in);
-    box = tutti_java::Boxed<tutti_value, &tutti_value_release>(env, const_cast<tutti_value *>(in));
+    auto *argument = const_cast<tutti_value *>(in);
+    if (kind == TUTTI_HOST_MERGE) {
+      tutti_status *status = tutti_java::ArgumentOfMerge(in, &argument);
+      if (status != nullptr) return status;
+    } else {
+      tutti_value_retain(in);
+    }
+    box = tutti_java::Boxed<tutti_value, &tutti_value_release>(env, argument);
     if (env->ExceptionCheck()) return tutti_java::TakeException(env);
   }
   const jlong made = env->CallLongMethod(

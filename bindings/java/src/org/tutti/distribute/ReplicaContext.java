@@ -152,18 +152,12 @@ public sealed class ReplicaContext permits DefaultReplicaContext {
   /** As mergeCall, waiting for at most `timeout`. */
   public Value mergeCall(MergeFunction function, Object argument, Duration timeout) {
     final long address = context();
-    // The name of a lambda expression's class is its own. The class itself would be an object of
-    // Java's, which the library hands back by a thread of its own, woken at every merge call.
-    final Functions.CrossReplica checked = (strategy, merged) -> {
-      if (merged.get(0).kind() != Value.Kind.STRING) {
-        throw TuttiException.of(Code.INVALID_ARGUMENT,
-            "the replicas reached the same merge call with different functions: " + merged.get(0));
-      }
-      return function.merge(strategy, merged.get(1));
-    };
-    try (Value given = Value.tuple(function.getClass().getName(), argument)) {
-      final long result = Native.context_merge_call(
-          address, new Functions.Cross(checked), given, Bridge.nanos(timeout));
+    // The name of a lambda expression's class is its own, whichever replica made the lambda.
+    final String name = function.getClass().getName();
+    final Functions.Cross merge = new Functions.Cross(function::merge);
+    try (Value given = argument == null ? null : Value.of(argument)) {
+      final long result =
+          Native.merge_call(address, merge, name, given, Bridge.nanos(timeout));
       return result == 0 ? Value.of(null) : new Value(Box.at(result));
     }
   }
