@@ -28,7 +28,6 @@ WITHOUT = {
     "tutti_value_create_from_leaves": "values are made level by level",
     "tutti_value_find": "the parts of a value by key",
     "tutti_value_find_tensor": "the parts of a value by key",
-    "tutti_value_get_leaf_count": "values are walked level by level",
 }
 
 LANGUAGES = {
@@ -46,6 +45,7 @@ LANGUAGES = {
             "tutti_value_child": "values are walked as structures of leaves",
             "tutti_value_get_child_count": "values are walked as structures of leaves",
             "tutti_value_get_kind": "the type of the object",
+            "tutti_value_get_leaf_count": "values are walked as structures of leaves",
         },
         "unused": {},
     },
@@ -62,6 +62,7 @@ LANGUAGES = {
             "tutti_value_leaf": "values are walked level by level",
         },
         "unused": {
+            "context_merge_call": "merge_call, which also compares the replicas' functions",
             "device_spec_equal": "a record compares its parts",
             "device_spec_index": "device_spec_number",
             "device_spec_replica": "device_spec_number",

@@ -23,6 +23,8 @@ inline uintptr_t box_address(int64_t box) {
   return reinterpret_cast<uintptr_t>(BoxAt(box)->object);
 }
 
+inline int64_t off_heap_bytes() { return off_heap.bytes.load(std::memory_order_relaxed); }
+
 // The runtime that the thread's calls belong to; null goes back. Returns what it was.
 inline int64_t ambient_runtime_set(int64_t address) {
   const auto before = reinterpret_cast<intptr_t>(ambient.scope_runtime);

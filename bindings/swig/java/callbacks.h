@@ -196,6 +196,7 @@ extern "C" JNIEXPORT jint JNICALL JNI_OnLoad(JavaVM *vm, void *) {
       env->GetStaticMethodID(machine.bridge, "statusOf", "(Ljava/lang/Throwable;)J");
   machine.interrupted = env->GetStaticMethodID(machine.bridge, "interrupted", "()Z");
   machine.release_object = env->GetStaticMethodID(machine.bridge, "releaseObject", "(J)V");
+  machine.collect = env->GetStaticMethodID(machine.bridge, "collect", "()V");
   machine.long_value = env->GetMethodID(number, "longValue", "()J");
   return env->ExceptionCheck() ? JNI_ERR : JNI_VERSION_1_8;
 }

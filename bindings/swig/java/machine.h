@@ -34,6 +34,7 @@ struct Machine {
   jmethodID interrupted = nullptr;   // Bridge.interrupted()
   jmethodID release_object = nullptr;  // Bridge.releaseObject(long)
   jmethodID long_value = nullptr;
+  jmethodID collect = nullptr;       // Bridge.collect()
 };
 inline Machine machine;
 
@@ -114,6 +115,57 @@ inline void DeleteGlobal(void *reference) {
   if (JNIEnv *env = Environment()) env->DeleteGlobalRef(static_cast<jobject>(reference));
 }
 
+// ---- memory outside of the heap
+
+// The collector sees the few bytes of a wrapper and not the tensors behind it, so that a loop that
+// closes nothing would fill the machine before the heap. Whenever what the open wrappers of tensors
+// and values stand for has grown by this much, the collector is asked to come by. What two wrappers
+// share counts twice.
+inline constexpr int64_t kCollectEveryBytes = int64_t{256} << 20;
+struct OffHeap {
+  std::atomic<int64_t> bytes{0};
+  std::atomic<int64_t> lowest{0};  // since the collector was asked last
+
+  void Add(JNIEnv *env, int64_t more) {
+    const int64_t now = bytes.fetch_add(more, std::memory_order_relaxed) + more;
+    int64_t before = lowest.load(std::memory_order_relaxed);
+    if (now - before <= kCollectEveryBytes) return;
+    // Of several threads one asks.
+    if (!lowest.compare_exchange_strong(before, now, std::memory_order_relaxed)) return;
+    env->CallStaticVoidMethod(machine.bridge, machine.collect);
+    if (env->ExceptionCheck()) env->ExceptionClear();  // it comes by or not
+  }
+  void Remove(int64_t less) {
+    const int64_t now = bytes.fetch_sub(less, std::memory_order_relaxed) - less;
+    int64_t before = lowest.load(std::memory_order_relaxed);
+    while (now < before &&
+           !lowest.compare_exchange_weak(before, now, std::memory_order_relaxed)) {
+    }
+  }
+};
+inline OffHeap off_heap;
+
+// What a wrapper stands for: nothing that counts, but for tensors and values.
+inline int64_t BytesBehind(const void *) { return 0; }
+inline int64_t BytesBehind(const tutti_tensor *tensor) {
+  return static_cast<int64_t>(tutti_tensor_get_byte_size(tensor));
+}
+inline int64_t BytesBehind(const tutti_value *value) {
+  int64_t bytes = 0;
+  const size_t leaves = tutti_value_get_leaf_count(value);
+  for (size_t leaf = 0; leaf < leaves; ++leaf) {
+    if (const tutti_tensor *tensor = tutti_value_get_leaf_tensor(value, leaf)) {
+      bytes += BytesBehind(tensor);
+      continue;
+    }
+    const size_t components = tutti_value_get_leaf_component_count(value, leaf);
+    for (size_t i = 0; i < components; ++i) {
+      bytes += BytesBehind(tutti_value_get_leaf_component(value, leaf, i));
+    }
+  }
+  return bytes;
+}
+
 // ---- handles
 
 // One reference to an object of the library and the references of the calls that use it now.
@@ -122,8 +174,10 @@ struct Box {
   std::atomic<bool> closed{false};
   void *object;
   void (*release)(void *object);
+  int64_t bytes;
 
-  Box(void *held, void (*end)(void *)) : object(held), release(end) {}
+  Box(void *held, void (*end)(void *), int64_t behind)
+      : object(held), release(end), bytes(behind) {}
   bool Pin() {
     if (closed.load(std::memory_order_acquire)) return false;
     int64_t now = users.load(std::memory_order_relaxed);
@@ -133,7 +187,9 @@ struct Box {
     return false;
   }
   void Unpin() {
-    if (users.fetch_sub(1, std::memory_order_acq_rel) == 1) release(object);
+    if (users.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+    release(object);
+    if (bytes != 0) off_heap.Remove(bytes);
   }
   void Close() {
     if (!closed.exchange(true, std::memory_order_acq_rel)) Unpin();
@@ -144,11 +200,14 @@ struct Box {
 template <class T, void (*kRelease)(const T *)>
 jlong Boxed(JNIEnv *env, T *object) {
   if (object == nullptr) return 0;
+  const int64_t bytes = BytesBehind(object);
   auto *box = new (std::nothrow)
-      Box(object, [](void *held) { kRelease(static_cast<const T *>(held)); });
+      Box(object, [](void *held) { kRelease(static_cast<const T *>(held)); }, bytes);
   if (box == nullptr) {
     kRelease(object);
     Raise(env, tutti_status_create(TUTTI_RESOURCE_EXHAUSTED, "no memory for a handle"));
+  } else if (bytes != 0) {
+    off_heap.Add(env, bytes);
   }
   return static_cast<jlong>(reinterpret_cast<intptr_t>(box));
 }

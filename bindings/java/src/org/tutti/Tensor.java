@@ -27,7 +27,8 @@ import org.tutti.internal.NativeObject;
  *
  * <p>Memory that the library gives counts against the setting memory_limit, not against the heap:
  * beyond it is RESOURCE_EXHAUSTED with the details requested_bytes, used_bytes and limit_bytes. Close
- * what is not needed any more; garbage is closed too, but only when the collector comes by.
+ * what is not needed any more; garbage is closed too, but only when the collector comes by (see
+ * TuttiRuntime.offHeapBytes).
  */
 public final class Tensor extends NativeObject implements AutoCloseable {
   private ByteBuffer memory; // made once; also what keeps the memory for its views

@@ -7,6 +7,7 @@ import java.util.function.BiConsumer;
 import org.tutti.internal.Box;
 import org.tutti.internal.Bridge;
 import org.tutti.internal.Callback;
+import org.tutti.internal.Loader;
 import org.tutti.internal.Native;
 import org.tutti.internal.NativeObject;
 
@@ -36,6 +37,16 @@ public final class TuttiRuntime extends NativeObject implements AutoCloseable {
       values[i] = settings.get(keys[i]);
     }
     return new TuttiRuntime(Box.at(Native.runtime_create(keys, values)));
+  }
+
+  /**
+   * What the open tensors and values of this program stand for, in bytes outside of Java's heap; what
+   * two of them share counts twice. As it grows the garbage collector is asked to come by, for those
+   * that were not closed.
+   */
+  public static long offHeapBytes() {
+    Loader.load();
+    return Native.off_heap_bytes();
   }
 
   /** What ends asDefault. */

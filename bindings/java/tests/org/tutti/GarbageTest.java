@@ -21,6 +21,31 @@ import org.tutti.distribute.MirroredStrategy;
 
 /** A thread collects garbage without a pause while callbacks run and buffers are in use. */
 class GarbageTest {
+  // What is not closed must not fill the machine while the heap is as good as empty.
+  @Test
+  void theCollectorIsAskedWhenMuchIsOpen() throws InterruptedException {
+    over.set(true); // no storm: the garbage would go anyway
+    storm.join();
+    try (Tensor large = Tensor.zeros(DType.UINT8, 1 << 20);
+         DatasetIterator elements = Dataset.fromTensors(large).repeat().iterator()) {
+      final long before = TuttiRuntime.offHeapBytes();
+      long last = before;
+      boolean collected = false;
+      // As much as the collector would not come by for of itself; then its thread has time.
+      for (int i = 0; i < 2048 || (!collected && i < 600_000); ++i) {
+        if (i < 2048) {
+          assertEquals(1 << 20, elements.next().asTensor().byteSize());
+        } else {
+          Thread.sleep(1);
+        }
+        final long now = TuttiRuntime.offHeapBytes();
+        collected |= now < last;
+        last = now;
+      }
+      assertTrue(collected, "nothing was collected");
+    }
+  }
+
   private final AtomicBoolean over = new AtomicBoolean();
   private Thread storm;
 

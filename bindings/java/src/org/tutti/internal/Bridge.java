@@ -231,6 +231,13 @@ public final class Bridge {
     }
   }
 
+  // ---- memory
+
+  /** The wrappers that nobody closed and nobody can reach give their memory back. */
+  static void collect() {
+    System.gc();
+  }
+
   // ---- the end
 
   /** Says goodbye to other workers and joins the threads that call Java. */
