@@ -122,6 +122,9 @@ inline void DeleteGlobal(void *reference) {
 // and values stand for has grown by this much, the collector is asked to come by. What two wrappers
 // share counts twice.
 inline constexpr int64_t kCollectEveryBytes = int64_t{256} << 20;
+// A smaller tensor weighs little beside its wrapper, which the collector sees; and counting it
+// would move two cache lines between replicas, call by call.
+inline constexpr int64_t kLeastCountedBytes = 4096;
 struct OffHeap {
   std::atomic<int64_t> bytes{0};
   std::atomic<int64_t> lowest{0};  // since the collector was asked last
@@ -148,7 +151,8 @@ inline OffHeap off_heap;
 // What a wrapper stands for: nothing that counts, but for tensors and values.
 inline int64_t BytesBehind(const void *) { return 0; }
 inline int64_t BytesBehind(const tutti_tensor *tensor) {
-  return static_cast<int64_t>(tutti_tensor_get_byte_size(tensor));
+  const auto bytes = static_cast<int64_t>(tutti_tensor_get_byte_size(tensor));
+  return bytes < kLeastCountedBytes ? 0 : bytes;
 }
 inline int64_t BytesBehind(const tutti_value *value) {
   int64_t bytes = 0;

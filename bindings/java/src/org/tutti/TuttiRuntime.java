@@ -41,8 +41,8 @@ public final class TuttiRuntime extends NativeObject implements AutoCloseable {
 
   /**
    * What the open tensors and values of this program stand for, in bytes outside of Java's heap; what
-   * two of them share counts twice. As it grows the garbage collector is asked to come by, for those
-   * that were not closed.
+   * two of them share counts twice, and tensors below 4 KiB do not count. As it grows the garbage
+   * collector is asked to come by, for those that were not closed.
    */
   public static long offHeapBytes() {
     Loader.load();
