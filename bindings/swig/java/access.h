@@ -3,6 +3,7 @@
 #ifndef TUTTI_BINDINGS_SWIG_JAVA_ACCESS_H_
 #define TUTTI_BINDINGS_SWIG_JAVA_ACCESS_H_
 
+#include "../facade/dlpack_layout.h"
 #include "callbacks.h"
 #include "machine.h"
 
@@ -242,14 +243,8 @@ inline tutti_status *tensor_from_dlpack(tutti_runtime *runtime, int64_t address,
       runtime, reinterpret_cast<DLManagedTensorVersioned *>(static_cast<intptr_t>(address)),
       out_tensor);
 }
-// How a DLManagedTensorVersioned begins, which is all that freeing one takes.
-struct DlpackHead {
-  uint32_t major, minor;
-  void *manager_ctx;
-  void (*deleter)(DlpackHead *self);
-};
 inline void dlpack_delete(int64_t address) {
-  auto *managed = reinterpret_cast<DlpackHead *>(static_cast<intptr_t>(address));
+  auto *managed = reinterpret_cast<DLManagedTensorVersioned *>(static_cast<intptr_t>(address));
   if (managed != nullptr && managed->deleter != nullptr) managed->deleter(managed);
 }
 inline tutti_status *tensor_copy_into(const tutti_tensor *source, tutti_tensor *destination) {

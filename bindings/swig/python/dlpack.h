@@ -3,30 +3,8 @@
 #ifndef TUTTI_BINDINGS_SWIG_PYTHON_DLPACK_H_
 #define TUTTI_BINDINGS_SWIG_PYTHON_DLPACK_H_
 
+#include "../facade/dlpack_layout.h"
 #include "arrays.h"
-
-// Of the two structures only the way to free them matters here. The layouts are those of dlpack.h.
-struct TuttiDlTensor {
-  void *data;
-  int32_t device_type, device_id;
-  int32_t ndim;
-  uint8_t code, bits;
-  uint16_t lanes;
-  int64_t *shape, *strides;
-  uint64_t byte_offset;
-};
-struct DLManagedTensor {
-  TuttiDlTensor tensor;
-  void *manager_ctx;
-  void (*deleter)(DLManagedTensor *);
-};
-struct DLManagedTensorVersioned {
-  uint32_t major, minor;
-  void *manager_ctx;
-  void (*deleter)(DLManagedTensorVersioned *);
-  uint64_t flags;
-  TuttiDlTensor tensor;
-};
 
 namespace tutti_python {
 
