@@ -49,6 +49,10 @@ static void check(tutti_status *status, const char *what) {
   fprintf(stderr, "train_digits: %s: %s: %s\n", what,
           tutti_code_get_name(tutti_status_get_code(status)), tutti_status_get_message(status));
   tutti_status_release(status);
+  /* A worker that leaves without a goodbye counts as dead. */
+  tutti_call_options limit = TUTTI_CALL_OPTIONS_INIT;
+  limit.timeout = 5000000000;
+  tutti_status_release(tutti_runtime_shutdown(NULL, &limit));
   exit(1);
 }
 

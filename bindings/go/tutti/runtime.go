@@ -232,7 +232,8 @@ func (r *Runtime) Devices(deviceType string) ([]string, error) {
 
 var defaultRuntime *Runtime
 
-// Shutdown shuts the default runtime down.
+// Shutdown shuts the default runtime down. A worker of a job calls it before it ends (Go runs nothing of
+// ours at exit): it says goodbye to the others, who else take the end of the process for its death.
 func Shutdown(ctx context.Context) error { return defaultRuntime.Shutdown(ctx) }
 
 // IsRunning says that the default runtime runs.

@@ -15,6 +15,7 @@
 package main
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"flag"
@@ -267,7 +268,15 @@ func checkHashes(strategy *tutti.Strategy, weights *tutti.Variable) error {
 	})
 }
 
-func train(a arguments) error {
+func train(a arguments) (err error) {
+	// A worker that leaves without a goodbye counts as dead.
+	defer func() {
+		limit, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if left := tutti.Shutdown(limit); err == nil {
+			err = left
+		}
+	}()
 	var devices []string
 	for i := int64(0); i < a.replicas; i++ {
 		devices = append(devices, fmt.Sprintf("CPU:%d", i))

@@ -2,6 +2,7 @@ package org.tutti;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertSame;
@@ -311,6 +312,21 @@ class StrategyTest {
       failing.fail(thrown);
       assertSame(thrown,
           assertThrows(TuttiException.class, () -> failing.get(Duration.ofSeconds(60))).getCause());
+    }
+  }
+
+  @Test
+  void anExceptionOfOursThatLeavesACallbackSaysItsCodeOnce() {
+    final TuttiException thrown =
+        TuttiException.of(Code.UNAVAILABLE, "rank 1 is gone", Map.of("rank", 1L), null);
+    try (MirroredStrategy one = MirroredStrategy.of("CPU:0")) {
+      final TuttiException caught = assertThrows(TuttiException.Unavailable.class,
+          () -> one.run((replica, nothing) -> {
+            throw thrown;
+          }));
+      assertSame(thrown, caught.getCause());
+      assertFalse(caught.getMessage().contains("UNAVAILABLE"), caught::getMessage);
+      assertEquals(1L, caught.details().get("rank"));
     }
   }
 

@@ -133,8 +133,10 @@ public final class Bridge {
 
   /** The address of a new status that carries `exception`. */
   static long statusOf(Throwable exception) {
-    final long status =
-        Native.status_create(codeOf(exception).number(), exception.toString(), exception);
+    // The code of ours goes by itself and is no part of the message.
+    final String message =
+        exception instanceof TuttiException ? exception.getMessage() : exception.toString();
+    final long status = Native.status_create(codeOf(exception).number(), message, exception);
     if (exception instanceof TuttiException ours) {
       ours.details().forEach((key, value) -> {
         if (value instanceof Long number) {
