@@ -11,18 +11,10 @@ namespace tutti_java {
 
 // ---- handles
 
-inline void box_close(int64_t box) { BoxAt(box)->Close(); }
-// Once nobody can reach the Java object: also the box itself goes.
-inline void box_delete(int64_t box) {
-  BoxAt(box)->Close();
-  delete BoxAt(box);
-}
-inline bool box_is_closed(int64_t box) {
-  return BoxAt(box)->closed.load(std::memory_order_acquire);
-}
-inline uintptr_t box_address(int64_t box) {
-  return reinterpret_cast<uintptr_t>(BoxAt(box)->object);
-}
+// The address of what was in it; 0 when it had been closed before.
+inline int64_t box_close(int64_t box) { return CloseBox(box); }
+// 0 when it is closed.
+inline int64_t box_address(int64_t box) { return BoxAddress(box); }
 
 inline int64_t off_heap_bytes() { return off_heap.bytes.load(std::memory_order_relaxed); }
 

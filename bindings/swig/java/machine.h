@@ -2,8 +2,8 @@
 //
 // A thread of the library is attached once, as a daemon, when it first calls into Java, and detached
 // when it ends: attaching at every call costs a hundred times as much. What Java holds of an object
-// of ours is a Box, whose reference goes with close(); a native function pins the box for as long as
-// it runs, so that a close on another thread takes effect behind it and a later use is an exception.
+// of ours is a box (boxes.h), whose reference goes with close(); a native function pins it for as long
+// as it runs, so that a close on another thread takes effect behind it and a later use is an exception.
 #ifndef TUTTI_BINDINGS_SWIG_JAVA_MACHINE_H_
 #define TUTTI_BINDINGS_SWIG_JAVA_MACHINE_H_
 
@@ -15,6 +15,8 @@
 #include <new>
 #include <string>
 #include <vector>
+
+#include "boxes.h"
 
 namespace tutti_java {
 
@@ -172,58 +174,66 @@ inline int64_t BytesBehind(const tutti_value *value) {
 
 // ---- handles
 
-// One reference to an object of the library and the references of the calls that use it now.
-struct Box {
-  std::atomic<int64_t> users{1};
-  std::atomic<bool> closed{false};
-  void *object;
-  void (*release)(void *object);
-  int64_t bytes;
-
-  Box(void *held, void (*end)(void *), int64_t behind)
-      : object(held), release(end), bytes(behind) {}
-  bool Pin() {
-    if (closed.load(std::memory_order_acquire)) return false;
-    int64_t now = users.load(std::memory_order_relaxed);
-    while (now > 0) {
-      if (users.compare_exchange_weak(now, now + 1, std::memory_order_acq_rel)) return true;
-    }
-    return false;
-  }
-  void Unpin() {
-    if (users.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-    release(object);
-    if (bytes != 0) off_heap.Remove(bytes);
-  }
-  void Close() {
-    if (!closed.exchange(true, std::memory_order_acq_rel)) Unpin();
-  }
-};
+// The last user has gone.
+inline void Empty(Box *box) {
+  box->release(box->object.load(std::memory_order_relaxed));
+  if (box->bytes != 0) off_heap.Remove(box->bytes);
+  const uint32_t generation = box->Generation();
+  if (generation == Box::kLastGeneration) return;
+  box->state.store((uint64_t{generation} + 1) << 32 | Box::kClosed, std::memory_order_release);
+  boxes.Give(box);
+}
+inline void Unpin(Box *box) {
+  const uint64_t before = box->state.fetch_sub(1, std::memory_order_acq_rel);
+  if ((before & Box::kUsers) == 1) Empty(box);
+}
+// What was in the box; 0 when it had been closed before.
+inline int64_t CloseBox(int64_t handle) {
+  Box *box = boxes.At(handle);
+  const auto generation = static_cast<uint32_t>(handle >> 32);
+  uint64_t now = box->state.load(std::memory_order_acquire);
+  const auto held = reinterpret_cast<intptr_t>(box->object.load(std::memory_order_relaxed));
+  do {
+    if (!box->IsOpen(generation, now)) return 0;
+  } while (!box->state.compare_exchange_weak(now, (now | Box::kClosed) - 1,
+                                             std::memory_order_acq_rel));
+  if ((now & Box::kUsers) == 1) Empty(box);
+  return held;
+}
+inline int64_t BoxAddress(int64_t handle) {
+  Box *box = boxes.At(handle);
+  if (!box->Pin(static_cast<uint32_t>(handle >> 32))) return 0;
+  const auto held = reinterpret_cast<intptr_t>(box->object.load(std::memory_order_relaxed));
+  Unpin(box);
+  return held;
+}
 
 // Takes the reference over; 0 for null, and short of memory, with an exception pending.
 template <class T, void (*kRelease)(const T *)>
 jlong Boxed(JNIEnv *env, T *object) {
   if (object == nullptr) return 0;
   const int64_t bytes = BytesBehind(object);
-  auto *box = new (std::nothrow)
-      Box(object, [](void *held) { kRelease(static_cast<const T *>(held)); }, bytes);
+  Box *box = boxes.Take();
   if (box == nullptr) {
     kRelease(object);
     Raise(env, tutti_status_create(TUTTI_RESOURCE_EXHAUSTED, "no memory for a handle"));
-  } else if (bytes != 0) {
-    off_heap.Add(env, bytes);
+    return 0;
   }
-  return static_cast<jlong>(reinterpret_cast<intptr_t>(box));
+  box->object.store(object, std::memory_order_relaxed);
+  box->release = [](void *held) { kRelease(static_cast<const T *>(held)); };
+  box->bytes = bytes;
+  const uint64_t generation = box->Generation();
+  box->state.store(generation << 32 | 1, std::memory_order_release);
+  if (bytes != 0) off_heap.Add(env, bytes);
+  return static_cast<jlong>(generation << 32 | box->index);
 }
-
-inline Box *BoxAt(int64_t box) { return reinterpret_cast<Box *>(static_cast<intptr_t>(box)); }
 
 // Holds the object behind a NativeObject for the time of a call.
 class Pin {
  public:
   Pin() = default;
   ~Pin() {
-    if (box_ != nullptr) box_->Unpin();
+    if (box_ != nullptr) Unpin(box_);
   }
   Pin(const Pin &) = delete;
   Pin &operator=(const Pin &) = delete;
@@ -232,8 +242,9 @@ class Pin {
   // Null stands for null. False with an exception pending when the object has been closed.
   bool Set(JNIEnv *env, jobject object) {
     if (object == nullptr) return true;
-    Box *box = BoxAt(env->GetLongField(object, machine.box));
-    if (!box->Pin()) {
+    const jlong handle = env->GetLongField(object, machine.box);
+    Box *box = boxes.At(handle);
+    if (!box->Pin(static_cast<uint32_t>(handle >> 32))) {
       Raise(env, tutti_status_create(TUTTI_FAILED_PRECONDITION,
                                      "this object has been closed; use it before close()"));
       return false;
@@ -241,7 +252,9 @@ class Pin {
     box_ = box;
     return true;
   }
-  void *get() const { return box_ == nullptr ? nullptr : box_->object; }
+  void *get() const {
+    return box_ == nullptr ? nullptr : box_->object.load(std::memory_order_relaxed);
+  }
 
  private:
   Box *box_ = nullptr;

@@ -2,6 +2,7 @@ package org.tutti;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.lang.ref.WeakReference;
@@ -125,6 +126,40 @@ class GarbageTest {
       tensor.close();
       reader.join();
       assertNull(other.get(), () -> "" + other.get());
+    }
+  }
+
+  // The library's side of an object is used again as soon as the object is closed.
+  @Test
+  void aClosedObjectIsNotTheOneThatCameAfterIt() throws Exception {
+    final List<Tensor> closed = new ArrayList<>();
+    for (int i = 0; i < 1000; ++i) {
+      final Tensor tensor = Tensor.zeros(DType.FLOAT32, i);
+      tensor.close();
+      closed.add(tensor);
+    }
+    final List<Tensor> open = new ArrayList<>();
+    final Thread other = new Thread(() -> closed.forEach(Tensor::close));
+    other.start();
+    for (int i = 0; i < 1000; ++i) {
+      open.add(Tensor.zeros(DType.FLOAT32, i));
+      closed.get(i).close();
+    }
+    other.join();
+    for (int i = 0; i < 1000; ++i) {
+      assertThrows(TuttiException.FailedPrecondition.class, closed.get(i)::elementCount);
+      assertEquals(i, open.get(i).elementCount());
+    }
+  }
+
+  @Test
+  void aClosedStrategyIsStillItself() {
+    final MirroredStrategy strategy = MirroredStrategy.of("CPU:0");
+    final int hash = strategy.hashCode();
+    strategy.close();
+    try (MirroredStrategy other = MirroredStrategy.of("CPU:0", "CPU:1")) {
+      assertEquals(hash, strategy.hashCode());
+      assertEquals(strategy, strategy);
     }
   }
 

@@ -98,7 +98,7 @@ public final class Bridge {
   public static ByteBuffer bufferOf(NativeObject tensor) {
     final long address = Native.tensor_retain(tensor);
     final ByteBuffer buffer = (ByteBuffer) Native.tensor_buffer(tensor);
-    NativeObject.whenUnreachable(buffer, () -> Native.tensor_release(address));
+    new SafetyNet(buffer, Native::tensor_release, address);
     return buffer.order(ByteOrder.nativeOrder());
   }
 

@@ -1,6 +1,5 @@
 package org.tutti.internal;
 
-import java.lang.ref.Cleaner;
 import java.lang.ref.Reference;
 
 /**
@@ -12,44 +11,35 @@ public abstract class NativeObject {
     Loader.load();
   }
 
-  private static final Cleaner CLEANER = Cleaner.create();
-
   private final long box; // read by the native functions
+  private final SafetyNet net;
+  private volatile long address; // of what was closed
 
   protected NativeObject(Box box) {
     this.box = box.address();
-    CLEANER.register(this, new Deletion(this.box));
-  }
-
-  private record Deletion(long box) implements Runnable {
-    @Override
-    public void run() {
-      Native.box_delete(box);
-    }
-  }
-
-  /** Runs once `owner` cannot be reached any more. */
-  static void whenUnreachable(Object owner, Runnable action) {
-    CLEANER.register(owner, action);
+    net = new SafetyNet(this, Native::box_close, this.box);
   }
 
   /** Gives the reference up; calls that are under way keep theirs. */
   protected final void release() {
-    Native.box_close(box);
-    Reference.reachabilityFence(this);
+    if (net.remove()) {
+      address = Native.box_close(box);
+    }
   }
 
   /** Whether close() has been called. */
   public final boolean isClosed() {
-    final boolean closed = Native.box_is_closed(box);
-    Reference.reachabilityFence(this);
-    return closed;
+    return net.isRemoved();
   }
 
   /** Two wrappers of one native object have one address. */
   protected final long address() {
-    final long address = Native.box_address(box);
+    long now = Native.box_address(box);
+    while (now == 0) { // closed, a moment ago perhaps
+      now = address;
+      Thread.onSpinWait();
+    }
     Reference.reachabilityFence(this);
-    return address;
+    return now;
   }
 }
