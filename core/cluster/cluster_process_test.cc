@@ -83,6 +83,7 @@ int RunWorker(const std::string& command) {
     status = cluster.Exchange(Format("round {}", round), "x", patience).status();
   }
   Say(Format("failed {} {}", WallMs(), status.ToString()));
+  if (mode == "quit") ::_exit(0);
   // The environment closes the cluster.
   return environment->Shutdown(patience).ok() ? 0 : 2;
 }
@@ -248,6 +249,16 @@ TEST(ClusterProcess, AProcessThatEndsWithoutAGoodbyeIsGone) {
   const int64_t since_ms = WallMs();
   ASSERT_TRUE(job.AllHaveJoined());
   ExpectAllBlame(job, 2, "is gone: its ", since_ms);
+}
+
+TEST(ClusterProcess, WorkerZeroHasPassedADeathOnWhenItEndsOfItWithoutAGoodbye) {
+  for (int round = 0; round < 5; ++round) {
+    Job job(5, {"quit"});
+    ASSERT_TRUE(job.AllHaveJoined());
+    const int64_t since_ms = WallMs();
+    job[1].Signal(SIGKILL);
+    ExpectAllBlame(job, 1, "is gone: its ", since_ms);
+  }
 }
 
 TEST(ClusterProcess, AStoppedWorkerIsSilentAndIsToldWhenItGoesOn) {

@@ -461,8 +461,25 @@ void Coordinator::Fail(Status reason) {
   phase_ = Phase::kEnded;
   end_ = std::move(reason);
   environment_.log().Info(Format("the job has failed: {}", end_.ToString()));
-  // Also whom it names: a worker that was only stopped reads it when it goes on.
-  SendAll(JobFailure{end_});
+  // Also whom it names: a worker that was only stopped reads it when it goes on. This process's own
+  // worker comes last: it may end of the news, and take what is not yet on its way to others with
+  // it.
+  const StatusDetail* lost = end_.FindDetail("worker");
+  const int64_t* lost_worker = lost == nullptr ? nullptr : std::get_if<int64_t>(&lost->value);
+  bool others = false;
+  for (size_t i = 1; i < seats_.size(); ++i) {
+    if (seats_[i].session == nullptr) continue;
+    Send(*seats_[i].session, JobFailure{end_});
+    others |= lost_worker == nullptr || *lost_worker != static_cast<int64_t>(i);
+  }
+  const auto tell_own = [this] {
+    if (seats_[0].session != nullptr) Send(*seats_[0].session, JobFailure{end_});
+  };
+  if (others) {
+    (void)network_->PostAfter(kOthersFirstNs, Task(tell_own));
+  } else {
+    tell_own();
+  }
 }
 
 void Coordinator::Tell(const ExchangeTable::Outcome& outcome) {

@@ -52,6 +52,8 @@ class Coordinator {
   static constexpr int64_t kMisfitGraceNs = 2'500 * kMillisecondNs;
   // How long a goodbye of a process that has ended may be on its way.
   static constexpr int64_t kGoodbyeGraceNs = 100 * kMillisecondNs;
+  // How much earlier than worker 0 itself the others are told of a failure.
+  static constexpr int64_t kOthersFirstNs = 50 * kMillisecondNs;
   // Connections that have not said who they are.
   static constexpr size_t kMaxStrangers = 256;
 

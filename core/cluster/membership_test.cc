@@ -215,6 +215,17 @@ TEST(Membership, TellsEverybodyOfADeathAtOnce) {
   }
 }
 
+TEST(Membership, WorkerZeroWaitsForNobodyWhereTheDeadWasItsOnlyPeer) {
+  SimulatedJob job(12, 2);
+  job.StartAll();
+  job.RunFor(2 * kSecondNs);
+  const int64_t killed_ns = job.world->clock().NowNs();
+  job[1].network->Kill(SimulatedDeath::kBroken);
+  job.RunFor(kSecondNs);
+  EXPECT_EQ(BlamedWorker(job[0].failure), 1);
+  EXPECT_LT(job[0].failed_ns - killed_ns, Coordinator::kOthersFirstNs);
+}
+
 TEST(Membership, CallsAWorkerSilentAfterTheLimitAndTellsItWhenItComesBack) {
   SimulatedJob job(13, 3);
   job.StartAll();

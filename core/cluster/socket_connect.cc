@@ -16,9 +16,17 @@ namespace {
 
 constexpr int64_t kBacklogPauseNs = 10 * kMillisecondNs;
 
-Status ConnectFailure(int error, const std::string& peer) {
+Status ConnectFailure(int error, const SocketAddress& address, const std::string& peer) {
   switch (error) {
     case ECONNREFUSED:
+      if (address.family() == AF_UNIX) {
+        // Local sockets of another network namespace are not there, however alive their owner is.
+        return Unavailable("no local socket {} is to be seen from here (connection refused): the "
+                           "worker there runs in a container with a network of its own, or has "
+                           "ended; containers that share their network share memory",
+                           peer)
+            .With("errno", error);
+      }
       return Unavailable("nothing listens at {} (connection refused): the worker there has ended, "
                          "or has not started",
                          peer)
@@ -46,7 +54,7 @@ Result<FileDescriptor> ConnectSocket(Environment& environment, const SocketAddre
     if (connect(socket.get(), address.get(), address.length) == 0) return socket;
     if (errno == EINTR) continue;
     if (errno == EINPROGRESS) break;
-    if (errno != EAGAIN) return ConnectFailure(errno, peer);
+    if (errno != EAGAIN) return ConnectFailure(errno, address, peer);
     // A Unix socket whose listener has too many to accept.
     TUTTI_RETURN_IF_ERROR(Pause(environment, kBacklogPauseNs, call, "connecting to " + peer));
   }
@@ -55,7 +63,7 @@ Result<FileDescriptor> ConnectSocket(Environment& environment, const SocketAddre
   int error = 0;
   socklen_t length = sizeof(error);
   if (getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length) != 0) error = errno;
-  if (error != 0) return ConnectFailure(error, peer);
+  if (error != 0) return ConnectFailure(error, address, peer);
   return socket;
 }
 

@@ -31,7 +31,7 @@ namespace {
 
 constexpr uint8_t kWentWell = 0;
 constexpr uint8_t kFailed = 1;
-constexpr size_t kMaxReasonBytes = 200;
+constexpr size_t kMaxReasonBytes = 500;
 // Transport and hash of the table; the table's own rows follow.
 constexpr size_t kFactsBytes = 1 + sizeof(uint64_t);
 // What a peer has announced takes no longer, or the peer is in trouble of its own.

@@ -7,9 +7,11 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <mutex>
 #include <thread>
 
 #include "core/base/error.h"
+#include "core/base/log.h"
 #include "core/base/real_environment.h"
 #include "core/cluster/peer_listener.h"
 #include "core/collective/communicator.h"
@@ -20,6 +22,23 @@ namespace tutti {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
+
+class CapturedLog final : public LogSink {
+ public:
+  void Write(const LogRecord& record) override {
+    std::lock_guard lock(mutex_);
+    text_.append(record.message).append("\n");
+  }
+  std::string text() const {
+    std::lock_guard lock(mutex_);
+    return text_;
+  }
+
+ private:
+  mutable std::mutex mutex_;  // guards text_
+  std::string text_;
+};
 
 class GroupFormingTest : public testing::Test {
  protected:
@@ -162,6 +181,24 @@ TEST_F(GroupFormingTest, WhoCannotBeReachedWithinTheMachineIsReachedWithTcp) {
   // As when worker 0 keeps its Unix sockets apart from the others.
   infos_[0].local_address = "@tutti-nobody-listens-here";
   EXPECT_EQ(FormAndUse(), (Kinds{"2 tcp", "1 ring, 1 tcp", "1 ring, 1 tcp"}));
+}
+
+TEST_F(GroupFormingTest, WorkersWithUnixSocketsApartAreNotSaidToHaveEnded) {
+  Start({"a", "a"});
+  const Ref<CapturedLog> log = MakeRef<CapturedLog>();
+  environments_[0]->log().set_level(LogLevel::kWarning);
+  ASSERT_TRUE(environments_[0]->log().SetSink(log).ok());
+  // A name that nobody has stands for one in another network namespace: the kernel says the same.
+  infos_[0].local_address = "@tutti-nobody-listens-here";
+  EXPECT_EQ(FormAndUse(), Kinds(2, "1 tcp"));
+  const std::string text = log->text();
+  EXPECT_THAT(text, HasSubstr("no shared memory for all workers, links take its place: rank 1 "
+                              "(worker 1, pid 4712): "));
+  EXPECT_THAT(text, HasSubstr("no local socket @tutti-nobody-listens-here is to be seen from here "
+                              "(connection refused): the worker there runs in a container with a "
+                              "network of its own, or has ended; containers that share their "
+                              "network share memory"));
+  EXPECT_THAT(text, Not(HasSubstr("nothing listens")));
 }
 
 TEST_F(GroupFormingTest, SharedMemoryCanBeDemanded) {
