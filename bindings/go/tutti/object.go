@@ -3,6 +3,7 @@ package tutti
 import (
 	"context"
 	"runtime"
+	"sync"
 	"sync/atomic"
 
 	"tutti.dev/tutti/internal/native"
@@ -15,17 +16,39 @@ type object struct {
 	release func(uintptr)
 	what    string
 	ended   string       // why it cannot be used any more, where that is not Close
-	owned   bool         // it has a finalizer
+	net     *safetyNet   // releases what nobody closes; nil for what ends anyway
 	state   atomic.Int64 // uses, and closedBit
 }
 
 const closedBit = 1 << 62
 
+// safetyNet releases what belongs to an object that nobody closed. It is reached from that object
+// alone, goes with it, and then its finalizer runs. Setting a finalizer takes a lock of the whole
+// process, and taking it back another one: the net of an object that was closed keeps it and goes to
+// the next object.
+type safetyNet struct {
+	pointer atomic.Uintptr // 0 when nothing is to be released
+	release func(uintptr)
+}
+
+func (n *safetyNet) fall() {
+	if pointer := n.pointer.Swap(0); pointer != 0 {
+		n.release(pointer)
+	}
+}
+
+var idleNets = sync.Pool{New: func() any {
+	n := &safetyNet{}
+	runtime.SetFinalizer(n, (*safetyNet).fall)
+	return n
+}}
+
 // own takes over a reference; the garbage collector releases it if nobody does before.
 func own(pointer uintptr, what string, release func(uintptr)) *object {
-	o := &object{pointer: pointer, release: release, what: what, owned: true}
-	runtime.SetFinalizer(o, (*object).close)
-	return o
+	n := idleNets.Get().(*safetyNet)
+	n.release = release
+	n.pointer.Store(pointer)
+	return &object{pointer: pointer, release: release, what: what, net: n}
 }
 
 // lend is for a reference that ends by end.
@@ -60,6 +83,11 @@ func (o *object) done() {
 // free runs once: the uses of a closed object may come to nothing more than once.
 func (o *object) free() {
 	if o.state.CompareAndSwap(closedBit, closedBit|1<<61) {
+		if n := o.net; n != nil {
+			o.net = nil
+			n.pointer.Store(0)
+			idleNets.Put(n)
+		}
 		o.release(o.pointer)
 	}
 }
@@ -76,9 +104,6 @@ func (o *object) close() {
 		if o.state.CompareAndSwap(state, state|closedBit) {
 			break
 		}
-	}
-	if o.owned {
-		runtime.SetFinalizer(o, nil)
 	}
 	if o.state.Load() == closedBit {
 		o.free()

@@ -182,17 +182,25 @@ inline tutti_status *tensor_to_array(JNIEnv *env, const tutti_tensor *tensor, jo
   return nullptr;
 }
 
-// A direct buffer over the memory. It does not keep the tensor alive by itself: see tensor_retain.
-inline jobject tensor_buffer(JNIEnv *env, const tutti_tensor *tensor) {
+// A direct buffer over the memory, null where there cannot be one. `facts` becomes, in one crossing,
+// what the caller has to know: dtype, whether contiguous, size in bytes, whether read-only, and the
+// address of the tensor with a reference for the buffer, if there is one: see tensor_release.
+inline jobject tensor_buffer(JNIEnv *env, const tutti_tensor *tensor, jlongArray facts) {
   static char nothing = 0;
   const size_t size = tutti_tensor_get_byte_size(tensor);
-  void *data = const_cast<void *>(tutti_tensor_get_data(tensor));
-  return env->NewDirectByteBuffer(size == 0 || data == nullptr ? &nothing : data,
-                                  static_cast<jlong>(size));
-}
-inline int64_t tensor_retain(const tutti_tensor *tensor) {
-  tutti_tensor_retain(tensor);
-  return reinterpret_cast<intptr_t>(tensor);
+  jlong all[] = {tutti_tensor_get_dtype(tensor), tutti_tensor_is_contiguous(tensor),
+                 static_cast<jlong>(size), tutti_tensor_is_read_only(tensor), 0};
+  jobject buffer = nullptr;
+  if (all[0] != TUTTI_DTYPE_BYTES && all[1] != 0 && size <= INT32_MAX) {
+    void *data = const_cast<void *>(tutti_tensor_get_data(tensor));
+    buffer = env->NewDirectByteBuffer(size == 0 || data == nullptr ? &nothing : data,
+                                      static_cast<jlong>(size));
+    if (buffer == nullptr) return nullptr;  // memory is short
+    tutti_tensor_retain(tensor);
+    all[4] = reinterpret_cast<intptr_t>(tensor);
+  }
+  env->SetLongArrayRegion(facts, 0, 5, all);
+  return buffer;
 }
 inline void tensor_release(int64_t address) {
   tutti_tensor_release(reinterpret_cast<const tutti_tensor *>(static_cast<intptr_t>(address)));
@@ -255,7 +263,12 @@ inline tutti_status *value_again(const tutti_value *value, tutti_value **out_val
   *out_value = const_cast<tutti_value *>(value);
   return nullptr;
 }
-inline int32_t value_kind(const tutti_value *value) { return tutti_value_get_kind(value); }
+// The kind of the leaf that a value is, or beyond those the kind of structure.
+inline int32_t value_kind(const tutti_value *value) {
+  const int32_t node = tutti_value_get_kind(value);
+  return node == TUTTI_NODE_LEAF ? tutti_value_get_leaf_kind(value, 0)
+                                 : TUTTI_LEAF_HOST_OBJECT + node - TUTTI_NODE_LEAF;
+}
 inline int64_t value_child_count(const tutti_value *value) {
   return static_cast<int64_t>(tutti_value_get_child_count(value));
 }
@@ -269,11 +282,9 @@ inline const char *value_key(const tutti_value *value, int64_t index) {
 inline const char *value_type_name(const tutti_value *value) {
   return tutti_treespec_get_type_name(tutti_value_get_treespec(value));
 }
-// The kind of a value that is one leaf.
-inline int32_t value_leaf_kind(const tutti_value *value) {
-  return tutti_value_get_leaf_kind(value, 0);
-}
+// Null when the value is something else.
 inline tutti_status *value_tensor(const tutti_value *value, tutti_tensor **out_tensor) {
+  if (value_kind(value) != TUTTI_LEAF_TENSOR) return nullptr;
   const tutti_tensor *tensor = tutti_value_get_leaf_tensor(value, 0);
   tutti_tensor_retain(tensor);
   *out_tensor = const_cast<tutti_tensor *>(tensor);

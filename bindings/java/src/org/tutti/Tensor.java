@@ -31,7 +31,7 @@ import org.tutti.internal.NativeObject;
  * TuttiRuntime.offHeapBytes).
  */
 public final class Tensor extends NativeObject implements AutoCloseable {
-  private ByteBuffer memory; // made once; also what keeps the memory for its views
+  private Bridge.Memory memory; // read once
 
   /** For the package itself. */
   public Tensor(Box box) {
@@ -275,32 +275,35 @@ public final class Tensor extends NativeObject implements AutoCloseable {
    * byte strings.
    */
   public ByteBuffer asByteBuffer() {
-    final ByteBuffer whole = memory();
-    return whole.duplicate().order(ByteOrder.nativeOrder());
+    return bufferOf(memory()).duplicate().order(ByteOrder.nativeOrder());
   }
 
-  private synchronized ByteBuffer memory() {
+  private synchronized Bridge.Memory memory() {
     if (isClosed()) {
       throw TuttiException.of(Code.FAILED_PRECONDITION,
           "this tensor has been closed; take its buffers before close()");
     }
     if (memory == null) {
-      if (dtype() == DType.BYTES) {
-        throw TuttiException.of(Code.INVALID_ARGUMENT,
-            "byte strings do not lie in a buffer: read them with bytes(index)");
-      }
-      if (!isContiguous()) {
-        throw TuttiException.of(Code.FAILED_PRECONDITION, "a tensor with strides "
-            + Arrays.toString(strides()) + " cannot be seen through a buffer: take a copy()");
-      }
-      if (byteSize() > Integer.MAX_VALUE) {
-        throw TuttiException.of(Code.OUT_OF_RANGE, "a Java buffer ends at 2 GiB, this tensor has "
-            + byteSize() + " bytes: take a slice()");
-      }
-      final ByteBuffer whole = Bridge.bufferOf(this);
-      memory = isReadOnly() ? whole.asReadOnlyBuffer().order(ByteOrder.nativeOrder()) : whole;
+      memory = Bridge.Memory.of(this);
     }
     return memory;
+  }
+
+  /** For views only: nobody moves its position. */
+  private ByteBuffer bufferOf(Bridge.Memory whole) {
+    if (whole.buffer() != null) {
+      return whole.buffer();
+    }
+    if (DType.of(whole.dtype()) == DType.BYTES) {
+      throw TuttiException.of(Code.INVALID_ARGUMENT,
+          "byte strings do not lie in a buffer: read them with bytes(index)");
+    }
+    if (!whole.contiguous()) {
+      throw TuttiException.of(Code.FAILED_PRECONDITION, "a tensor with strides "
+          + Arrays.toString(strides()) + " cannot be seen through a buffer: take a copy()");
+    }
+    throw TuttiException.of(Code.OUT_OF_RANGE, "a Java buffer ends at 2 GiB, this tensor has "
+        + whole.byteSize() + " bytes: take a slice()");
   }
 
   /** A view of the elements; INVALID_ARGUMENT unless the dtype is FLOAT32. */
@@ -325,19 +328,21 @@ public final class Tensor extends NativeObject implements AutoCloseable {
 
   /** A view of the elements; INVALID_ARGUMENT unless they are integers or floats of 16 bits. */
   public ShortBuffer asShortBuffer() {
-    final DType dtype = dtype();
+    final Bridge.Memory whole = memory();
+    final DType dtype = DType.of(whole.dtype());
     if (dtype.byteSize() != 2) {
       throw wrongType(dtype, "16-bit elements");
     }
-    return memory().duplicate().order(ByteOrder.nativeOrder()).asShortBuffer();
+    return bufferOf(whole).asShortBuffer();
   }
 
   private ByteBuffer checked(DType wanted, DType also) {
-    final DType dtype = dtype();
+    final Bridge.Memory whole = memory();
+    final DType dtype = DType.of(whole.dtype());
     if (dtype != wanted && dtype != also) {
       throw wrongType(dtype, wanted.toString());
     }
-    return memory().duplicate().order(ByteOrder.nativeOrder());
+    return bufferOf(whole);
   }
 
   private static TuttiException wrongType(DType dtype, String wanted) {

@@ -60,10 +60,9 @@ public final class Value extends NativeObject implements AutoCloseable {
   }
 
   private static final Kind[] KINDS = Kind.values();
-  private static final int NODE_LEAF = 1;
 
   private Kind kind;
-  private List<AutoCloseable> parts;
+  private List<Value> parts;
   private Tensor tensor;
 
   /** For the package itself. */
@@ -306,9 +305,7 @@ public final class Value extends NativeObject implements AutoCloseable {
   /** What it is. */
   public Kind kind() {
     if (kind == null) {
-      final int node = Native.value_kind(this);
-      kind = node == NODE_LEAF ? KINDS[Native.value_leaf_kind(this) - 1]
-          : KINDS[Kind.OBJECT.ordinal() + node - NODE_LEAF];
+      kind = KINDS[Native.value_kind(this) - 1];
     }
     return kind;
   }
@@ -360,15 +357,11 @@ public final class Value extends NativeObject implements AutoCloseable {
 
   private synchronized Value part(long box) {
     final Value part = new Value(Box.at(box));
-    remember(part);
-    return part;
-  }
-
-  private void remember(AutoCloseable part) {
     if (parts == null) {
       parts = new ArrayList<>(2);
     }
     parts.add(part);
+    return part;
   }
 
   /** The parts by key. */
@@ -400,11 +393,11 @@ public final class Value extends NativeObject implements AutoCloseable {
   /** The tensor; it is closed with this value. */
   public synchronized Tensor asTensor() {
     if (tensor == null) {
-      if (kind() != Kind.TENSOR) {
+      final long box = Native.value_tensor(this);
+      if (box == 0) {
         throw wrong("a tensor");
       }
-      tensor = new Tensor(Box.at(Native.value_tensor(this)));
-      remember(tensor);
+      tensor = new Tensor(Box.at(box));
     }
     return tensor;
   }
@@ -529,20 +522,19 @@ public final class Value extends NativeObject implements AutoCloseable {
   /** Closes the value and the parts that were taken out of it. */
   @Override
   public void close() {
-    final List<AutoCloseable> taken;
+    final List<Value> taken;
+    final Tensor held;
     synchronized (this) {
       taken = parts;
       parts = null;
+      held = tensor;
     }
     release();
+    if (held != null) {
+      held.close();
+    }
     if (taken != null) {
-      for (final AutoCloseable part : taken) {
-        if (part instanceof Value value) {
-          value.close();
-        } else if (part instanceof Tensor held) {
-          held.close();
-        }
-      }
+      taken.forEach(Value::close);
     }
   }
 }

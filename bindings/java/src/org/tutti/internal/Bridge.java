@@ -92,14 +92,25 @@ public final class Bridge {
   }
 
   /**
-   * A direct buffer in native order over a tensor's memory, which stays while the buffer or a view
-   * of it can be reached, whatever happens to the tensor.
+   * A tensor's memory and what there is to know about it.
+   *
+   * @param buffer direct, in native order, read-only if the tensor is; the memory stays while it or a
+   *     view of it can be reached, whatever happens to the tensor. Null where there cannot be one
+   * @param dtype the number of the tensor's dtype
+   * @param contiguous whether the tensor is
+   * @param byteSize the tensor's size
    */
-  public static ByteBuffer bufferOf(NativeObject tensor) {
-    final long address = Native.tensor_retain(tensor);
-    final ByteBuffer buffer = (ByteBuffer) Native.tensor_buffer(tensor);
-    new SafetyNet(buffer, Native::tensor_release, address);
-    return buffer.order(ByteOrder.nativeOrder());
+  public record Memory(ByteBuffer buffer, int dtype, boolean contiguous, long byteSize) {
+    /** That of `tensor`. */
+    public static Memory of(NativeObject tensor) {
+      final long[] facts = new long[5];
+      ByteBuffer buffer = (ByteBuffer) Native.tensor_buffer(tensor, facts);
+      if (buffer != null) {
+        new SafetyNet(buffer, Native::tensor_release, facts[4]);
+        buffer = (facts[3] != 0 ? buffer.asReadOnlyBuffer() : buffer).order(ByteOrder.nativeOrder());
+      }
+      return new Memory(buffer, (int) facts[0], facts[1] != 0, facts[2]);
+    }
   }
 
   // ---- errors
