@@ -3,6 +3,8 @@
 import asyncio
 import concurrent.futures
 import gc
+import subprocess
+import sys
 import threading
 import unittest
 
@@ -11,7 +13,7 @@ import numpy as np
 import tutti
 from tutti import errors
 
-from multi_worker_test import run
+from multi_worker_test import Job, run
 
 HANG_S = 60
 RANKS = 3
@@ -169,6 +171,25 @@ class CollectivesTest(unittest.TestCase):
             return plain(totals)
 
         self.assertEqual(asyncio.run(work()), [[3, 3]] * RANKS)
+
+    def test_a_coroutine_that_gives_up_leaves_the_call_alone(self):
+        ranks = tutti.Communicator.create_local(2)
+
+        async def wait(future):
+            return await future
+
+        async def work():
+            given_up = asyncio.ensure_future(wait(ranks[0].all_reduce_async(np.ones(1))))
+            left = asyncio.ensure_future(wait(ranks[0].all_reduce_async(np.full(1, 2.0))))
+            await asyncio.sleep(0)  # both wait
+            given_up.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await given_up
+            return left.done()
+
+        self.assertFalse(asyncio.run(work()))  # the loop has gone before the calls are done
+        self.assertEqual(ranks[1].all_reduce(np.ones(1)).tolist(), [2.0])
+        self.assertEqual(ranks[1].all_reduce(np.ones(1)).tolist(), [3.0])
 
     def test_callbacks_of_futures_run_on_a_thread_of_the_runtime(self):
         ranks = tutti.Communicator.create_local(2)
@@ -386,25 +407,51 @@ class ProcessesTest(unittest.TestCase):
                         [[0, 1], [0, 0, 1, 1]][me], [[1, 1], [2, 2]][me],
                         [[0.5] * 2, [0.5] * 3], 1])
 
-    def test_the_ranks_that_are_left_go_on(self):
-        lines = run("""
+    def test_an_elastic_job_shrinks_and_grows(self):
+        life = 1
+        with Job("""
             cluster = tutti.Cluster.join()
-            c = tutti.Communicator.create(cluster, name="job")
-            c.barrier()
-            if me == 2:
-                say("gone")
+            first = tutti.Communicator.create(cluster, name="job")
+            if me == 2 and os.environ["LIFE"] == "1":
+                first.barrier()
                 os._exit(0)
-            try:
-                c.all_reduce(np.ones(3))
-                raise AssertionError("rank 2 did not go")
-            except (errors.UnavailableError, errors.AbortedError) as error:
-                c.revoke(str(error))
-            with c.shrink(timeout=50) as rest:
-                say(rest.rank, rest.size, rest.epoch > c.epoch,
+            now = first
+            if me != 2:
+                first.barrier()
+                try:
+                    first.all_reduce(np.ones(3))
+                    raise AssertionError("rank 2 did not go")
+                except (errors.UnavailableError, errors.AbortedError) as error:
+                    first.revoke(str(error))
+                rest = first.shrink(timeout=50)
+                say(rest.rank, rest.size, rest.epoch > first.epoch,
                     rest.all_reduce(np.ones(1)).tolist())
-                rest.barrier()
-            """, workers=3, TUTTI_ELASTIC="1")
-        self.assertEqual(lines, [[[0, 2, True, [2.0]]], [[1, 2, True, [2.0]]], [["gone"]]])
+                now = rest.grow(3, timeout=50)
+            say(now.rank, now.size, now.all_gather(np.full(1, me)).tolist())
+            now.barrier()
+            """, workers=3, TUTTI_ELASTIC="1", LIFE=lambda worker: str(life)) as job:
+            job[2].communicate(timeout=HANG_S)
+            for worker in (0, 1):
+                self.assertEqual(job.line(worker), [worker, 2, True, [2.0]])
+            life = 2
+            job.processes[2] = job._start(2)
+            for worker in range(3):
+                self.assertEqual(job.end(worker), [[worker, 3, [0, 1, 2]]])
+
+    def test_a_program_may_end_with_calls_under_way(self):
+        program = """
+import numpy as np
+import tutti
+
+ranks = tutti.Communicator.create_local(2)
+future = ranks[0].all_reduce_async(np.ones(3))
+future.add_done_callback(lambda future: print(future.done()))
+plan = tutti.BucketPlan(ranks[1], [np.ones(2), np.ones(2)])
+plan.ready(0)
+"""
+        ran = subprocess.run([sys.executable, "-B", "-c", program], capture_output=True, text=True,
+                             timeout=HANG_S)
+        self.assertEqual((ran.returncode, ran.stdout, ran.stderr), (0, "True\n", ""))
 
 
 if __name__ == "__main__":
