@@ -7,7 +7,10 @@ import (
 )
 
 // Communicator is one rank among several: the collectives, each called by every rank in the same
-// order.
+// order. A call that differs between ranks is the same ErrInvalidArgument on all of them; results are
+// equal in every bit on all ranks. An error, a deadline and a cancelled context end the epoch: later
+// calls of every rank fail with the first error. One goroutine at a time calls what does not end in
+// Async.
 type Communicator struct{ o *object }
 
 func (c *Communicator) object() *object {
@@ -52,6 +55,20 @@ func (c *Cluster) NewCommunicator(ctx context.Context, name string) (*Communicat
 		}))
 }
 
+// Split makes a communicator of the ranks of one color, ordered by key and then by rank; every rank
+// calls it. A rank of a negative color is in none and gets nil. Name may be empty. Its errors leave c
+// alone, but the context of the call, which ends the epoch; meanwhile this rank issues nothing.
+func (c *Communicator) Split(ctx context.Context, color, key int, name string) (*Communicator, error) {
+	made, err := waitOut(ctx, c.object(),
+		func(pointer uintptr, call *native.CallOptions, made *uintptr) uintptr {
+			return native.Communicator_split(pointer, int64(color), int64(key), name, call, made)
+		})
+	if err != nil || made == 0 {
+		return nil, err
+	}
+	return ownCommunicator(made), nil
+}
+
 func (c *Communicator) number(read func(uintptr) int64) int {
 	return int(ask(c.object(), -1, read))
 }
@@ -70,72 +87,37 @@ func (c *Communicator) Transport() string {
 	return ask(c.object(), "", native.Communicator_transport)
 }
 
-// collective is one call with tensors.
-func (c *Communicator) collective(ctx context.Context, tensors []*Tensor,
-	call func(pointer uintptr, tensors []uintptr, call *native.CallOptions) uintptr) error {
-	pointer, err := c.object().use()
-	if err != nil {
-		return err
-	}
-	defer c.object().done()
-	used := make([]uintptr, len(tensors))
-	for i, tensor := range tensors {
-		if used[i], err = tensor.use(); err != nil {
-			return err
-		}
-		defer tensor.o.done()
-	}
-	options, end, err := callOf(ctx)
-	if err != nil {
-		return err
-	}
-	defer end()
-	return check(call(pointer, used, options))
-}
-
-// AllReduce folds input of all ranks into output of every rank; output may be input.
-func (c *Communicator) AllReduce(ctx context.Context, op ReduceOp, input, output *Tensor) error {
-	return c.collective(ctx, []*Tensor{input, output},
-		func(pointer uintptr, tensors []uintptr, call *native.CallOptions) uintptr {
-			return native.Communicator_all_reduce(pointer, tensors[0], int(op), call, tensors[1])
-		})
-}
-
-// Broadcast copies tensor of rank root into tensor of every other rank.
-func (c *Communicator) Broadcast(ctx context.Context, root int, tensor *Tensor) error {
-	return c.collective(ctx, []*Tensor{tensor},
-		func(pointer uintptr, tensors []uintptr, call *native.CallOptions) uintptr {
-			return native.Communicator_broadcast(pointer, int64(root), call, tensors[0])
-		})
-}
-
-// AllGather joins input of all ranks along axis 0.
-func (c *Communicator) AllGather(ctx context.Context, input *Tensor) (*Tensor, error) {
-	var made uintptr
-	if err := c.collective(ctx, []*Tensor{input},
-		func(pointer uintptr, tensors []uintptr, call *native.CallOptions) uintptr {
-			return native.Communicator_all_gather(pointer, tensors[0], call, &made)
-		}); err != nil {
-		return nil, err
-	}
-	return ownTensor(made), nil
-}
-
-// Barrier returns when every rank has called it.
-func (c *Communicator) Barrier(ctx context.Context) error {
-	return c.collective(ctx, nil, func(pointer uintptr, _ []uintptr, call *native.CallOptions) uintptr {
-		return native.Communicator_barrier(pointer, call)
-	})
-}
-
 // Abort makes all calls on all ranks fail with ErrAborted and the message.
-func (c *Communicator) Abort(message string) {
+func (c *Communicator) Abort(message string) { c.tell(message, native.Communicator_abort) }
+
+// Revoke is a gentle Abort: no rank begins another call, those under way may end, and those that wait
+// for a rank that will not come fail with ErrAborted and the message.
+func (c *Communicator) Revoke(message string) { c.tell(message, native.Communicator_revoke) }
+
+func (c *Communicator) tell(message string, what func(pointer uintptr, message string)) {
 	pointer, err := c.object().use()
 	if err != nil {
 		return
 	}
 	defer c.object().done()
-	native.Communicator_abort(pointer, message)
+	what(pointer, message)
+}
+
+// Shrink is the next epoch in an elastic job (the setting elastic): the ranks that are left, in their
+// old order. All of them call it; the epoch of c is revoked. An error says that another rank died
+// meanwhile or gave up: then all that are left call it again. C is still to be closed.
+func (c *Communicator) Shrink(ctx context.Context) (*Communicator, error) {
+	return as(ownCommunicator)(waitOut(ctx, c.object(), native.Communicator_shrink))
+}
+
+// Grow is Shrink with all workers that are there, in their order, newcomers too: those call
+// NewCommunicator with the same name. It waits until there are at least least ranks; 0 is whoever is
+// there.
+func (c *Communicator) Grow(ctx context.Context, least int) (*Communicator, error) {
+	return as(ownCommunicator)(waitOut(ctx, c.object(),
+		func(pointer uintptr, call *native.CallOptions, made *uintptr) uintptr {
+			return native.Communicator_grow(pointer, int64(least), call, made)
+		}))
 }
 
 // Close leaves; peers that need this rank fail with ErrUnavailable.

@@ -105,8 +105,8 @@ func (r *Runtime) IsRunning() bool {
 }
 
 // Set changes a setting: log_level, logical_cpu_devices, compute_threads, memory_limit,
-// default_timeout, flight_recorder_dir; replicas, join_timeout, silence_limit and transport for what
-// is made afterwards.
+// default_timeout, flight_recorder_dir; replicas, join_timeout, silence_limit, transport and
+// collective_table (see DescribeCollectives) for what is made afterwards.
 func (r *Runtime) Set(key, value string) error {
 	return r.with(func(runtime uintptr) uintptr { return native.Runtime_set(runtime, key, value) })
 }
@@ -143,6 +143,15 @@ func (r *Runtime) Describe() (map[string]Setting, error) {
 	}
 	settings := make(map[string]Setting)
 	return settings, json.Unmarshal([]byte(text), &settings)
+}
+
+// DescribeCollectives says which algorithm a collective takes, a row a line as the setting
+// collective_table reads them: the first that fits a call holds. In a group of several processes the
+// table of worker 0 holds.
+func (r *Runtime) DescribeCollectives() (string, error) {
+	return r.text(func(runtime uintptr, made *uintptr) uintptr {
+		return native.Runtime_describe_collectives(runtime, made)
+	})
 }
 
 // SetRandomSeed sets the seed behind every dataset operation that was given none; RandomSeed goes

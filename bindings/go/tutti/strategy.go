@@ -10,13 +10,17 @@ import (
 // ReduceOp says how values of several replicas become one.
 type ReduceOp int
 
-// The reductions. Reduce of a Strategy takes Sum and Mean.
+// The reductions. Reduce of a Strategy takes Sum and Mean; BAND, BOR and BXOR are bitwise, for integers
+// and bool.
 const (
 	Sum  ReduceOp = 1
 	Mean ReduceOp = 2
 	Min  ReduceOp = 3
 	Max  ReduceOp = 4
 	Prod ReduceOp = 5
+	BAND ReduceOp = 6
+	BOR  ReduceOp = 7
+	BXOR ReduceOp = 8
 )
 
 // Strategy is a number of replicas: what runs on them, and what is shared by them.
@@ -61,15 +65,17 @@ type StrategyOptions struct {
 	Communication CommunicationOptions
 }
 
-// CommunicationImplementation says how collectives are preferably made; a hint. The library chooses by
-// where the ranks are.
+// CommunicationImplementation says how the workers of a strategy reduce; all of them ask for the same.
 type CommunicationImplementation int
 
-// The hints.
+// Auto and Ring: the library's own collectives, over what the setting transport says. NCCL: what is
+// there takes its place, with a warning. SharedMemory and TCP go before the setting transport.
 const (
 	CommunicationAuto CommunicationImplementation = iota
 	CommunicationRing
 	CommunicationNCCL
+	CommunicationSharedMemory
+	CommunicationTCP
 )
 
 // CommunicationOptions are hints for the collectives of a strategy.
@@ -77,14 +83,15 @@ type CommunicationOptions struct {
 	// Timeout is how long Reduce, Gather, AllReduce, AllGather and MergeCall may take whose context has
 	// no deadline of its own (ErrDeadlineExceeded); 0: as long as the setting default_timeout says.
 	Timeout time.Duration
-	// BytesPerPack and Implementation are left to the library, which chooses both by itself.
+	// BytesPerPack and Implementation are of a strategy of several workers. Tensors of one reduction
+	// travel in packs of at most BytesPerPack, the same on all workers; 0: as large as it goes.
 	BytesPerPack   int
 	Implementation CommunicationImplementation
 }
 
 func (o CommunicationOptions) check() error {
 	if o.Timeout < 0 || o.BytesPerPack < 0 || o.Implementation < CommunicationAuto ||
-		o.Implementation > CommunicationNCCL {
+		o.Implementation > CommunicationTCP {
 		return invalidArgument("communication options %+v: a negative number, or no implementation", o)
 	}
 	return nil
@@ -156,7 +163,9 @@ func (r *Runtime) NewMultiWorkerMirroredStrategy(ctx context.Context,
 	defer end()
 	return r.newStrategy(ctx, options, func(runtime uintptr, call *native.CallOptions,
 		made *uintptr) uintptr {
-		return native.Strategy_multi_worker_mirrored(runtime, resolver, devices, options.Name, call, made)
+		hints := options.Communication
+		return native.Strategy_multi_worker_mirrored(runtime, resolver, devices, options.Name,
+			int(hints.Implementation)+1, int64(hints.BytesPerPack), call, made)
 	})
 }
 

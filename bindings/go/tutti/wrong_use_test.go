@@ -33,6 +33,7 @@ type objects struct {
 	manager      *CheckpointManager
 	writer       *RecordWriter
 	communicator *Communicator
+	plan         *BucketPlan
 	cluster      *Cluster
 	clusterSpec  *ClusterSpec
 	resolver     *ClusterResolver
@@ -61,6 +62,8 @@ func allObjects(t *testing.T) *objects {
 	o.writer = must[*RecordWriter](t)(o.runtime.NewRecordWriter(filepath.Join(t.TempDir(), "r")))
 	ranks := must[[]*Communicator](t)(o.runtime.NewLocalCommunicators(2, ""))
 	o.communicator = ranks[0]
+	o.plan = must[*BucketPlan](t)(ranks[0].NewBucketPlan(Sum,
+		[]*Tensor{must[*Tensor](t)(TensorIn(o.runtime, []float64{1}))}, BucketPlanOptions{}))
 	t.Cleanup(func() { ranks[1].Close() })
 	o.clusterSpec = must[*ClusterSpec](t)(NewClusterSpec(
 		map[string][]string{"worker": reserve(t, 1)}))
@@ -148,6 +151,14 @@ func (o *objects) failing(t *testing.T) map[string]func() error {
 		"write records": func() error { return o.writer.WriteDataset(nil, Range(0, 1, 1)) },
 		"barrier":       func() error { return o.communicator.Barrier(nil) },
 		"broadcast":     func() error { return o.communicator.Broadcast(nil, 0, one) },
+		"split":         func() error { return last(o.communicator.Split(nil, 0, 0, "")) },
+		"reduce later":  func() error { return last(o.communicator.ReduceAsync(nil, Sum, 0, one, one)) },
+		"gather rows":   func() error { return last(o.communicator.Gather(nil, 0, one)) },
+		"shrink":        func() error { return last(o.communicator.Shrink(nil)) },
+		"grow":          func() error { return last(o.communicator.Grow(nil, 1)) },
+		"plan":          func() error { return last(o.communicator.NewBucketPlan(Sum, nil, BucketPlanOptions{})) },
+		"ready":         func() error { return o.plan.Ready(0) },
+		"wait for plan": func() error { return o.plan.Wait(nil) },
 		"check":         func() error { return o.cluster.Check() },
 		"describe":      func() error { return last(o.cluster.DescribeWorker(0)) },
 		"communicator":  func() error { return last(o.cluster.NewCommunicator(nil, "")) },
@@ -173,7 +184,7 @@ func (o *objects) quiet() []any {
 	return []any{o.strategy.NumReplicasInSync(), o.strategy.WorkerDevices(), o.strategy.TypeName(),
 		o.variable.Name(), o.variable.Dims(), o.variable.IsTrainable(), o.tensor.Len(), o.tensor.Dims(),
 		o.tensor.Strides(), o.tensor.Address(), o.future.IsDone(), o.communicator.Transport(),
-		o.clusterSpec.Jobs(), o.clusterSpec.Tasks("worker"), o.device.String(), o.replica.Device(),
+		o.plan.NumBuckets(), o.clusterSpec.Jobs(), o.clusterSpec.Tasks("worker"), o.device.String(), o.replica.Device(),
 		o.value.Kind(), o.value.Len(), o.value.Keys()}
 }
 
@@ -195,7 +206,7 @@ func TestANilObjectIsAnError(t *testing.T) {
 	}
 	for _, closer := range []interface{ Close() error }{none.strategy, none.variable, none.tensor,
 		none.value, none.spec, none.future, none.function, none.dataset, none.options, none.iterator,
-		none.distributed, none.checkpoint, none.manager, none.writer, none.communicator, none.cluster,
+		none.distributed, none.checkpoint, none.manager, none.writer, none.communicator, none.plan, none.cluster,
 		none.clusterSpec, none.resolver, none.device} {
 		if err := closer.Close(); err != nil {
 			t.Errorf("%T: %v", closer, err)
@@ -211,7 +222,7 @@ func TestAClosedObjectIsAnError(t *testing.T) {
 	all := allObjects(t)
 	for _, closer := range []interface{ Close() error }{all.variable, all.tensor, all.value, all.spec,
 		all.future, all.function, all.dataset, all.options, all.iterator, all.steps, all.distributed,
-		all.checkpoint, all.manager, all.writer, all.communicator, all.cluster, all.clusterSpec,
+		all.checkpoint, all.manager, all.writer, all.plan, all.communicator, all.cluster, all.clusterSpec,
 		all.resolver, all.device, all.strategy, all.runtime} {
 		for i := 0; i < 2; i++ { // again it is nothing
 			if err := closer.Close(); err != nil {
@@ -427,6 +438,9 @@ func TestACancelledContextIsTheErrorOfEveryCallThatWaits(t *testing.T) {
 		"step":       last(all.steps.NextOptional(ctx)),
 		"wait":       all.future.Wait(ctx),
 		"barrier":    all.communicator.Barrier(ctx),
+		"later":      last(all.communicator.BarrierAsync(ctx)),
+		"split":      last(all.communicator.Split(ctx, 0, 0, "")),
+		"plan":       all.plan.Wait(ctx),
 		"checkpoint": all.checkpoint.Write(ctx, filepath.Join(t.TempDir(), "c")),
 		"manager":    last(all.manager.Save(ctx, 1)),
 		"join":       last(all.runtime.Join(ctx, all.resolver, 1)),

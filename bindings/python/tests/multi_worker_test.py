@@ -189,6 +189,22 @@ class StrategyTest(unittest.TestCase):
             """)
         self.assertEqual(lines, [[[["/device:CPU:0", "/device:CPU:3"], 6.0]]] * 2)
 
+    def test_workers_reach_each_other_as_they_are_asked_to(self):
+        program = """
+            from tutti.distribute.experimental import CommunicationOptions
+            options = CommunicationOptions(bytes_per_pack=8, implementation=os.environ["ASKED"])
+            try:
+                strategy = distribute.MultiWorkerMirroredStrategy(None, options, ["CPU:0"])
+                say(plain(strategy.run(lambda: context().all_reduce(
+                    "sum", [np.full(3, me), np.ones(1), np.float32(me)]))))
+            except errors.InvalidArgumentError as error:
+                say(str(error))
+            """
+        for asked in ("TCP", "SHARED_MEMORY"):
+            self.assertEqual(run(program, ASKED=asked), [[[[[1, 1, 1], [2.0], 1.0]]]] * 2)
+        for (text,), in run(program, ASKED=lambda worker: ("TCP", "SHARED_MEMORY")[worker]):
+            self.assertIn("the transport of worker 0 is tcp, of worker 1 shared_memory", text)
+
     def test_communicators_have_a_rank_per_worker(self):
         lines = run("""
             cluster = tutti.Cluster.join()

@@ -41,13 +41,15 @@ inline tutti_status *strategy_mirrored(tutti_runtime *runtime, size_t count,
 
 inline tutti_status *strategy_multi_worker_mirrored(
     tutti_runtime *runtime, const tutti_cluster_resolver *resolver, size_t count,
-    const char *const *texts, const char *name, const tutti_call_options *call,
-    tutti_strategy **out_strategy) {
+    const char *const *texts, const char *name, int32_t implementation, int64_t bytes_per_pack,
+    const tutti_call_options *call, tutti_strategy **out_strategy) {
   tutti_multi_worker_options options = TUTTI_MULTI_WORKER_OPTIONS_INIT;
   options.name = name;
   options.resolver = resolver;
   options.device_count = count;
   options.devices = texts;
+  options.implementation = implementation;
+  options.bytes_per_pack = bytes_per_pack;
   return tutti_strategy_create_multi_worker_mirrored(runtime, &options, call, out_strategy);
 }
 

@@ -5,25 +5,30 @@ from __future__ import annotations
 import enum
 import math
 import weakref
-from typing import Any, Optional
+from typing import Any, Optional, Tuple
 
 from tutti import _arguments
 
 
 class CommunicationImplementation(enum.Enum):
-    """Which implementation is preferred; a hint. The library chooses by where the ranks are."""
+    """How the workers of a strategy reduce; all of them ask for the same. AUTO and RING: the
+    library's own collectives, over what the setting transport says. NCCL: what is there takes its
+    place, with a warning. SHARED_MEMORY and TCP go before the setting transport."""
 
     AUTO = "AUTO"
     RING = "RING"
     NCCL = "NCCL"
+    SHARED_MEMORY = "SHARED_MEMORY"
+    TCP = "TCP"
 
 
 class CommunicationOptions:
     """Hints for collectives, of a strategy or of one call.
 
     timeout_seconds: how long a collective may take (DeadlineExceededError); 0: no limit; None: the
-    runtime's default. bytes_per_pack >= 0 and implementation are accepted for the reference's
-    callers; the library chooses both by itself.
+    runtime's default. Of a strategy of several workers: bytes_per_pack, tensors of one reduction
+    travel in packs of at most so many bytes, the same on all workers; 0: as large as it goes; and
+    the implementation.
     """
 
     __slots__ = ("bytes_per_pack", "timeout_seconds", "implementation")
@@ -42,6 +47,12 @@ class CommunicationOptions:
         return (f"CommunicationOptions(bytes_per_pack={self.bytes_per_pack}, "
                 f"timeout_seconds={self.timeout_seconds}, "
                 f"implementation={self.implementation.name})")
+
+
+def of_workers(options: Optional[CommunicationOptions]) -> Tuple[int, int]:
+    """The number of the implementation, and the bytes of a pack."""
+    given = CommunicationOptions() if options is None else options
+    return list(CommunicationImplementation).index(given.implementation) + 1, given.bytes_per_pack
 
 
 # What was given to strategies, for calls that say nothing.

@@ -264,7 +264,8 @@ class MultiWorkerMirroredStrategy(Strategy):
         names = [str(device) for device in devices or ()]
         self._resolver = cluster_resolver
         self._adopt(_native.strategy_multi_worker_mirrored(
-            resolvers.handle_of(cluster_resolver), names, name, timeout))
+            resolvers.handle_of(cluster_resolver), names, name,
+            *_communication.of_workers(communication_options), timeout))
         _communication.remember(self, communication_options)
 
     @property

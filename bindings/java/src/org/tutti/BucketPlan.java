@@ -12,16 +12,17 @@ import org.tutti.internal.NativeObject;
  * Gradients that are reduced between the ranks of a communicator while the backward pass goes on.
  *
  * <p>Consecutive gradients share a bucket; a bucket whose gradients are all ready travels as one
- * asynchronous allReduce, behind the buckets before it. So all ranks make the same calls in the same
- * order, whatever the order in which they report gradients.
+ * asynchronous allReduce, behind the buckets before it. So all ranks make the same calls in the
+ * same order, whatever the order in which they report gradients.
  *
  * <p>Threads: any for ready; await: one at a time.
  */
 public final class BucketPlan extends NativeObject implements AutoCloseable {
   /**
    * A plan for `gradients`, in the order in which the backward pass makes them (last layer first),
-   * which are reduced in place. All ranks give the same dtypes and shapes in the same order, and the
-   * same bytesPerPack: of a bucket; 0 for 4 MiB. A tensor that is there twice or read-only is refused.
+   * which are reduced in place. All ranks give the same dtypes and shapes in the same order, and
+   * the same bytesPerPack: of a bucket; 0 for 4 MiB. A tensor that is there twice or read-only is
+   * refused.
    */
   public BucketPlan(
       Communicator communicator, List<Tensor> gradients, ReduceOp op, long bytesPerPack) {
@@ -36,8 +37,8 @@ public final class BucketPlan extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * Gradient `index` is complete in this step, and is not touched until await has returned. One that
-   * is ready already is FAILED_PRECONDITION. Does not wait.
+   * Gradient `index` is complete in this step, and is not touched until await has returned. One
+   * that is ready already is FAILED_PRECONDITION. Does not wait.
    */
   public void ready(int index) {
     if (index < 0) {
@@ -48,8 +49,8 @@ public final class BucketPlan extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * Waits until all gradients are ready and reduced, and begins the next step. Any failure, a timeout
-   * and an interrupt too, ends the epoch of the communicator for all ranks.
+   * Waits until all gradients are ready and reduced, and begins the next step. Any failure, a
+   * timeout and an interrupt too, ends the epoch of the communicator for all ranks.
    */
   public void await(Duration timeout) {
     Native.bucket_plan_wait(this, Bridge.nanos(timeout));

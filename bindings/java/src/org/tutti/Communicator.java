@@ -11,18 +11,19 @@ import org.tutti.internal.NativeObject;
 
 /**
  * One rank of a group that computes together. All ranks make the same calls in the same order; a
- * mismatch is INVALID_ARGUMENT on all of them. Results are equal in every bit on all ranks. An error,
- * a timeout and an abort end the epoch: later calls of every rank fail with the first error.
+ * mismatch is INVALID_ARGUMENT on all of them. Results are equal in every bit on all ranks. An
+ * error, a timeout and an abort end the epoch: later calls of every rank fail with the first error.
  *
- * <p>Rows are along axis 0. A result has the dtype and the shape that the call gives it, and overlaps
- * nothing but where the call says that it may be its value. BYTES are for allGather and gather.
+ * <p>Rows are along axis 0. A result has the dtype and the shape that the call gives it, and
+ * overlaps nothing but where the call says that it may be its value. BYTES are for allGather and
+ * gather.
  *
  * <p>A method that ends in Async returns at once. Its call runs on a thread of the communicator's
- * own, in the order of issue, and counts among the calls of the rank; one without Async waits for its
- * turn behind it. Wrong arguments are thrown at once, everything else by {@link Future#get}. Until the
- * call is done its tensors must not be written and its results not read; closing them is fine. The
- * timeout (null: the setting default_timeout) counts from the issue. Giving up the wait, by a timeout
- * or an interrupt of the waiting thread, or closing the future leaves the call alone.
+ * own, in the order of issue, and counts among the calls of the rank; one without Async waits for
+ * its turn behind it. Wrong arguments are thrown at once, everything else by {@link Future#get}.
+ * Until the call is done its tensors must not be written and its results not read; closing them is
+ * fine. The timeout (null: the setting default_timeout) counts from the issue. Giving up the wait,
+ * by a timeout or an interrupt of the waiting thread, or closing the future leaves the call alone.
  *
  * <p>Threads: any for Async, abort, revoke, shrink, grow and close; else one at a time.
  */
@@ -33,7 +34,7 @@ public final class Communicator extends NativeObject implements AutoCloseable {
 
   /** `size` ranks within this process. */
   public static List<Communicator> createLocal(int size, String name) {
-    if (size < 0 || size > 65536) {
+    if (size < 1 || size > 65536) {
       throw TuttiException.of(
           Code.INVALID_ARGUMENT, "a communicator of " + size + " ranks cannot be made");
     }
@@ -73,13 +74,14 @@ public final class Communicator extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * Ranks of one color form a communicator of their own, ordered by key and then by rank; every rank
-   * calls it. A negative color is in none and gets null. A name of null says where the group comes
-   * from. Its errors leave this communicator alone; the split itself is a call of it, beside which
-   * this rank issues nothing.
+   * Ranks of one color form a communicator of their own, ordered by key and then by rank; every
+   * rank calls it. A negative color is in none and gets null. A name of null says where the group
+   * comes from. Its errors leave this communicator alone; the split itself is a call of it, beside
+   * which this rank issues nothing.
    */
   public Communicator split(long color, long key, String name, Duration timeout) {
-    final Box box = Box.at(Native.communicator_split(this, color, key, name, Bridge.nanos(timeout)));
+    final Box box =
+        Box.at(Native.communicator_split(this, color, key, name, Bridge.nanos(timeout)));
     return box == null ? null : new Communicator(box);
   }
 
@@ -113,8 +115,8 @@ public final class Communicator extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * Folds `value` of all ranks into `result` of rank `root`, which may be its `value`; the others may
-   * give null for `result`.
+   * Folds `value` of all ranks into `result` of rank `root`, which may be its `value`; the others
+   * may give null for `result`.
    */
   public void reduce(Tensor value, ReduceOp op, int root, Tensor result, Duration timeout) {
     Native.communicator_reduce(this, value, op.number(), root, Bridge.nanos(timeout), result);
@@ -192,9 +194,9 @@ public final class Communicator extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * A tensor to rank `to`, which calls receive with the same dtype and shape; neither returns before
-   * both have come and the bytes have moved. No other rank takes part. Two ranks that send to each
-   * other at once wait for each other: let one of them receive first.
+   * A tensor to rank `to`, which calls receive with the same dtype and shape; neither returns
+   * before both have come and the bytes have moved. No other rank takes part. Two ranks that send
+   * to each other at once wait for each other: let one of them receive first.
    */
   public void send(Tensor tensor, int to, Duration timeout) {
     Native.communicator_send(this, tensor, to, Bridge.nanos(timeout));
@@ -306,8 +308,8 @@ public final class Communicator extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * Ends the epoch gently: no rank begins another call, those under way may end, and those that wait
-   * for a rank that will not come fail with ABORTED. Others hear of it in the background.
+   * Ends the epoch gently: no rank begins another call, those under way may end, and those that
+   * wait for a rank that will not come fail with ABORTED. Others hear of it in the background.
    */
   public void revoke(String message) {
     Objects.requireNonNull(message, "a message is needed, not null");
@@ -315,10 +317,10 @@ public final class Communicator extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * In an elastic job (the setting elastic), the next epoch: of the ranks that are left, in their old
-   * order. All of them call it; this epoch is revoked. An error tells of another death meanwhile, or
-   * that a rank gave the call up: then all that are left call it again. This communicator is still to
-   * be closed. UNIMPLEMENTED for ranks that cannot form another epoch.
+   * In an elastic job (the setting elastic), the next epoch: of the ranks that are left, in their
+   * old order. All of them call it; this epoch is revoked. An error tells of another death
+   * meanwhile, or that a rank gave the call up: then all that are left call it again. This
+   * communicator is still to be closed. UNIMPLEMENTED for ranks that cannot form another epoch.
    */
   public Communicator shrink(Duration timeout) {
     return new Communicator(Box.at(Native.communicator_shrink(this, Bridge.nanos(timeout))));

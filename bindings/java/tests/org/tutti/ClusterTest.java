@@ -9,6 +9,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.function.Function;
@@ -113,6 +115,37 @@ class ClusterTest {
       timesOut(strategy, replica -> replica.allReduce(ReduceOp.SUM, 1.0, little));
       timesOut(strategy, replica -> replica.allGather(new float[1], 0, little));
     }
+    refusesNegativeNumbers();
+  }
+
+  @Test
+  void theImplementationAndThePacksOfAStrategyReachTheLibrary() {
+    final List<String> lines = Collections.synchronizedList(new ArrayList<>());
+    TuttiRuntime.setLogSink((level, line) -> lines.add(level + " " + line));
+    try {
+      for (final CommunicationOptions.Implementation implementation :
+          CommunicationOptions.Implementation.values()) {
+        lines.clear();
+        final CommunicationOptions packs = new CommunicationOptions(4, null, implementation);
+        try (MultiWorkerMirroredStrategy strategy =
+                 MultiWorkerMirroredStrategy.create(null, packs, null, LONG, "CPU:0", "CPU:1")) {
+          strategy.run((replica, nothing) -> {
+            final Value sum = replica.allReduce(ReduceOp.SUM, Map.of("a", 1, "b", new float[] {3}));
+            assertEquals(2, sum.get("a").longValue());
+            assertEquals(6, sum.get("b").asTensor().toFloatArray()[0]);
+            return null;
+          });
+        }
+        assertEquals(implementation == CommunicationOptions.Implementation.NCCL,
+            lines.stream().anyMatch(line -> line.startsWith("warning") && line.contains("NCCL")),
+            implementation + ": " + lines);
+      }
+    } finally {
+      TuttiRuntime.setLogSink(null);
+    }
+  }
+
+  private static void refusesNegativeNumbers() {
     assertThrows(TuttiException.InvalidArgument.class, () -> new CommunicationOptions(
         -1, null, CommunicationOptions.Implementation.RING));
     assertThrows(TuttiException.InvalidArgument.class,

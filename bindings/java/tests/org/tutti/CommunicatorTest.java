@@ -281,6 +281,32 @@ class CommunicatorTest {
     });
   }
 
+  @Test
+  void aRevokedEpochBeginsNoMoreCalls() throws Exception {
+    final CountDownLatch revoked = new CountDownLatch(1);
+    Ranks.run(3, (ranks, rank) -> {
+      ranks.barrier(LONG);
+      if (rank == 1) {
+        ranks.revoke("another way");
+        revoked.countDown();
+      }
+      assertTrue(revoked.await(LONG.toSeconds(), TimeUnit.SECONDS));
+      assertTrue(assertThrows(TuttiException.Aborted.class, () -> ranks.barrier(LONG))
+                     .getMessage().contains("another way"));
+    });
+  }
+
+  @Test
+  void ranksOfOneProcessHaveNoNextEpoch() throws Exception {
+    Ranks.run(2, (ranks, rank) -> {
+      assertEquals(Code.UNIMPLEMENTED,
+          assertThrows(TuttiException.class, () -> ranks.shrink(LONG)).code());
+      assertEquals(Code.UNIMPLEMENTED,
+          assertThrows(TuttiException.class, () -> ranks.grow(2, LONG)).code());
+      assertThrows(TuttiException.InvalidArgument.class, () -> ranks.grow(-1, LONG));
+    });
+  }
+
   // ---- futures
 
   @Test
@@ -478,7 +504,8 @@ class CommunicatorTest {
 
   @Test
   void readOnlyResultsAreRefused() throws Exception {
-    final Tensor tensor = Tensor.wrap(ByteBuffer.allocateDirect(16).asReadOnlyBuffer(), DType.INT64);
+    final Tensor tensor =
+        Tensor.wrap(ByteBuffer.allocateDirect(16).asReadOnlyBuffer(), DType.INT64);
     assertTrue(tensor.isReadOnly());
     refused(Code.FAILED_PRECONDITION,
         ranks -> ranks.allReduceAsync(zeros(2), ReduceOp.SUM, tensor, LONG), "read-only");
@@ -521,7 +548,8 @@ class CommunicatorTest {
     final List<Executable> uses = new ArrayList<>(everyCall(closed, open, List.of(open)));
     uses.addAll(everyCall(alone, gone, List.of(gone)));
     uses.addAll(List.of(() -> closed.split(0, 0, null, LONG), () -> closed.barrier(LONG),
-        () -> closed.barrierAsync(LONG)));
+        () -> closed.barrierAsync(LONG), () -> closed.abort("late"), () -> closed.revoke("late"),
+        () -> closed.shrink(LONG), () -> closed.grow(0, LONG)));
     for (final Executable use : uses) {
       assertTrue(assertThrows(TuttiException.FailedPrecondition.class, use)
                      .getMessage().contains("closed"));
@@ -536,6 +564,7 @@ class CommunicatorTest {
     final Tensor tensor = zeros(1);
     final List<Executable> uses = new ArrayList<>(everyCall(alone, null, null));
     uses.addAll(List.of(() -> alone.allReduce(tensor, null), () -> alone.abort(null),
+        () -> alone.revoke(null),
         () -> alone.allReduce(Collections.singletonList(null), ReduceOp.SUM,
             Collections.singletonList(tensor), LONG),
         () -> alone.allToAll(tensor, (long[]) null, LONG)));

@@ -11,21 +11,31 @@ import org.tutti.internal.Bridge;
 /**
  * Hints for collectives, of a strategy or of one call.
  *
- * @param bytesPerPack accepted for the reference's callers: the library chooses by itself
+ * @param bytesPerPack of a strategy of several workers: tensors are reduced in packs of at most
+ *     so many bytes, the same on all workers; 0: as large as it goes
  * @param timeout how long a collective may take (DEADLINE_EXCEEDED); zero: no limit; null: what the
  *     strategy's options say, else the setting default_timeout
- * @param implementation as bytesPerPack
+ * @param implementation of a strategy of several workers: how they reduce
  */
 public record CommunicationOptions(
     long bytesPerPack, Duration timeout, Implementation implementation) {
-  /** Which implementation is preferred; a hint. The library chooses by where the ranks are. */
+  /** How workers reduce; all of them ask for the same. */
   public enum Implementation {
-    /** The library chooses. */
+    /** As the setting transport says. */
     AUTO,
-    /** A ring over the network. */
+    /** The library's own collectives, as AUTO. */
     RING,
-    /** NVIDIA's library. */
-    NCCL
+    /** NVIDIA's library; what is there takes its place, with a warning. */
+    NCCL,
+    /** Through memory that they share, whatever the setting transport says. */
+    SHARED_MEMORY,
+    /** Over TCP, whatever the setting transport says. */
+    TCP;
+
+    /** The number of the C interface. */
+    public int number() {
+      return ordinal() + 1;
+    }
   }
 
   // What was given to strategies, for calls that say nothing. Wrappers of one strategy are equal.

@@ -34,9 +34,12 @@ public final class MultiWorkerMirroredStrategy extends Strategy {
   /** As create, with options for the collectives (null: the defaults) and a name for messages. */
   public static MultiWorkerMirroredStrategy create(ClusterResolver resolver,
       CommunicationOptions options, String name, Duration timeout, String... devices) {
+    final CommunicationOptions hints = options == null ? new CommunicationOptions() : options;
     final MultiWorkerMirroredStrategy strategy = LibraryResolver.with(resolver,
-        found -> new MultiWorkerMirroredStrategy(Box.at(Native.strategy_multi_worker_mirrored(
-            found, devices, name, Bridge.nanos(timeout))), resolver));
+        found -> new MultiWorkerMirroredStrategy(
+            Box.at(Native.strategy_multi_worker_mirrored(found, devices, name,
+                hints.implementation().number(), hints.bytesPerPack(), Bridge.nanos(timeout))),
+            resolver));
     CommunicationOptions.remember(strategy, options);
     return strategy;
   }

@@ -1,0 +1,68 @@
+package tutti
+
+import (
+	"context"
+
+	"tutti.dev/tutti/internal/native"
+)
+
+// BucketPlan reduces gradients between the ranks of a communicator while the backward pass goes on:
+// consecutive gradients share a bucket, which travels as one asynchronous AllReduce when all of it is
+// ready, behind the buckets before it. So ranks may report gradients in different orders.
+type BucketPlan struct{ o *object }
+
+// BucketPlanOptions are how gradients are packed.
+type BucketPlanOptions struct {
+	// BytesPerPack is how large a bucket grows, the same on all ranks; 0: 4 MiB.
+	BytesPerPack int64
+}
+
+// NewBucketPlan plans for gradients in the order in which the backward pass makes them, last layer
+// first. They are reduced in place; all ranks give the same dtypes and dims in the same order. One that
+// is there twice or cannot be written is ErrInvalidArgument.
+func (c *Communicator) NewBucketPlan(op ReduceOp, gradients []*Tensor,
+	options BucketPlanOptions) (*BucketPlan, error) {
+	var made uintptr
+	err := c.with(gradients, func(pointer uintptr, used []uintptr) error {
+		return check(native.Bucket_plan_create(pointer, used, int(op), options.BytesPerPack, &made))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &BucketPlan{own(made, "bucket plan", native.Tutti_bucket_plan_release)}, nil
+}
+
+func (b *BucketPlan) object() *object {
+	if b == nil {
+		return nil
+	}
+	return b.o
+}
+
+// NumBuckets is how many calls a step makes; 0 when closed.
+func (b *BucketPlan) NumBuckets() int {
+	return int(ask(b.object(), 0, native.Bucket_plan_bucket_count))
+}
+
+// Ready says that gradient index is complete in this step; nobody touches it until Wait has returned.
+// One that is ready already is ErrFailedPrecondition. It does not wait, and any goroutine may call it.
+func (b *BucketPlan) Ready(index int) error {
+	if index < 0 {
+		return invalidArgument("gradient %d cannot be ready: they count from 0", index)
+	}
+	return wait(nil, b.object(), func(pointer uintptr, _ *native.CallOptions) uintptr {
+		return native.Bucket_plan_ready(pointer, int64(index))
+	})
+}
+
+// Wait returns when all gradients are ready and reduced, and begins the next step. Any failure, an end
+// of the context too, ends the epoch of the communicator for all ranks.
+func (b *BucketPlan) Wait(ctx context.Context) error {
+	return wait(ctx, b.object(), native.Bucket_plan_wait)
+}
+
+// Close ends the plan. Calls that are under way go on.
+func (b *BucketPlan) Close() error {
+	b.object().close()
+	return nil
+}
