@@ -100,6 +100,10 @@ func TestTheContextOfACallEndsItAndTheEpoch(t *testing.T) {
 		future := must[*Future](t)(ranks[0].BarrierAsync(ctx))
 		behind := must[*Future](t)(ranks[0].BarrierAsync(nil))
 		if end.code == ErrCancelled {
+			// Long after the issue has returned.
+			limited, done := context.WithTimeout(context.Background(), 10*time.Millisecond)
+			wants(t, future.Wait(limited), ErrDeadlineExceeded)
+			done()
 			cancel()
 		}
 		_, err := future.Result(soon(t))
