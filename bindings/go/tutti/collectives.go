@@ -6,10 +6,6 @@ import (
 	"tutti.dev/tutti/internal/native"
 )
 
-// The collectives of a Communicator. Rows are along axis 0, size is that of the communicator. Outputs
-// overlap nothing but where a call says that its output may be its input or a part of it. Tensors of
-// byte strings are for AllGather and Gather.
-
 // absent stands for a tensor that this rank leaves out.
 var absent = &Tensor{o: lend(0, "absent tensor")}
 

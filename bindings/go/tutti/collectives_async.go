@@ -6,14 +6,6 @@ import (
 	"tutti.dev/tutti/internal/native"
 )
 
-// The collectives as futures: a call that ends in Async returns at once. Its work is done in the order
-// of issue, on a thread of the communicator's own, and counts among the calls of the rank; one without
-// Async takes its turn behind it. Wrong arguments are errors of the issue, all others are the future's.
-//
-// The context is that of the call, not of the issue: when it ends before the call has, it ends the call
-// and the epoch with it. The context of Future.Wait, and closing the future, leave the call alone.
-// Until the call is done nobody writes its tensors or reads its outputs; closing them is fine.
-
 // issue is one call with tensors that goes on when issue has returned.
 func (c *Communicator) issue(ctx context.Context, tensors []*Tensor,
 	call func(pointer uintptr, tensors []uintptr, call *native.CallOptions, made *uintptr) uintptr) (*Future, error) {

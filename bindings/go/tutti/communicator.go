@@ -11,6 +11,10 @@ import (
 // equal in every bit on all ranks. An error, a deadline and a cancelled context end the epoch: later
 // calls of every rank fail with the first error. One goroutine at a time calls what does not end in
 // Async.
+//
+// Rows are along axis 0, size is the number of ranks. Outputs overlap nothing but where a call says
+// that its output may be its input or a part of it. Tensors of byte strings are for AllGather and
+// Gather.
 type Communicator struct{ o *object }
 
 func (c *Communicator) object() *object {

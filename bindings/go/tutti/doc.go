@@ -40,6 +40,13 @@
 // for ever or as long as the setting default_timeout says. A Context costs a goroutine when it can
 // be cancelled.
 //
+// A collective that ends in Async returns at once, with a Future. Its work is done in the order of
+// issue and counts among the calls of the rank; one without Async takes its turn behind it. Its context
+// is that of the call: when it ends before the call has, it ends the call and the epoch with it. The
+// context of Future.Wait leaves the call alone, and so does closing the future or a tensor. Until the
+// call is done nobody writes its tensors or reads its outputs. Wrong arguments are errors of the issue,
+// all others are the future's.
+//
 // # Functions that the library calls
 //
 // They run on threads of the library, several at once. They must return or panic: runtime.Goexit in

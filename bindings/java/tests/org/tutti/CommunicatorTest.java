@@ -13,6 +13,8 @@ import static org.tutti.Ranks.ints;
 import static org.tutti.Ranks.zeros;
 
 import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.LongBuffer;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -383,6 +385,47 @@ class CommunicatorTest {
       given.countDown();
       done(call);
       holds(result, 8);
+    });
+  }
+
+  // A call over the memory of buffers that nobody else holds when this has returned.
+  private static Future overBuffers(Communicator ranks, int rank) {
+    final int count = 1 << 16;
+    final LongBuffer mine =
+        ByteBuffer.allocateDirect(8 * count).order(ByteOrder.nativeOrder()).asLongBuffer();
+    for (int i = 0; i < count; ++i) {
+      mine.put(i, i + rank);
+    }
+    try (Tensor value = Tensor.wrap(mine)) {
+      return ranks.allGatherAsync(value, LONG);
+    }
+  }
+
+  @Test
+  void buffersStayWhileACallIsUnderWay() throws Exception {
+    final CountDownLatch collected = new CountDownLatch(1);
+    Ranks.run(3, (ranks, rank) -> {
+      if (rank == 2) {
+        assertTrue(collected.await(LONG.toSeconds(), TimeUnit.SECONDS));
+      }
+      try (Future call = overBuffers(ranks, rank)) {
+        if (rank == 0) {
+          for (int i = 0; i < 3; ++i) {
+            System.gc();
+            ByteBuffer.allocateDirect(8 << 16); // takes the place of what was given back
+          }
+          collected.countDown();
+        }
+        try (Value value = call.get(LONG)) {
+          final LongBuffer all = value.asTensor().asLongBuffer();
+          for (int i = 0; i < all.capacity(); ++i) {
+            final long expected = (i & 0xffff) + (i >> 16);
+            if (all.get(i) != expected) {
+              assertEquals(expected, all.get(i), "element " + i);
+            }
+          }
+        }
+      }
     });
   }
 
