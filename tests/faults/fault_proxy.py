@@ -195,7 +195,7 @@ class FaultProxy:
         self._listener.close()
 
     def variables(self, library):
-        return {"LD_PRELOAD": library, "TUTTI_TEST_PROXY": str(self._listener.getsockname()[1])}
+        return {"LD_PRELOAD": library, "REDIRECT_CONNECT_PORT": str(self._listener.getsockname()[1])}
 
     def start(self, body, *arguments):
         def guarded():

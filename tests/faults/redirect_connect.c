@@ -1,5 +1,5 @@
 /* Preloaded into a worker: its TCP connections to 127.0.0.0/8 lead through the proxy that listens on
- * port TUTTI_TEST_PROXY of every loopback address. Where a connection was to go stands in the address
+ * port REDIRECT_CONNECT_PORT of every loopback address. Where a connection was to go stands in the address
  * at which the proxy gets it: 127.77.H.L is port 256 * H + L. */
 #include <arpa/inet.h>
 #include <dlfcn.h>
@@ -29,7 +29,7 @@ static in_addr_t ipv4_of(const struct sockaddr *address, in_port_t *port) {
 int connect(int descriptor, const struct sockaddr *address, socklen_t length) {
   int (*next)(int, const struct sockaddr *, socklen_t) = NULL;
   *(void **)&next = dlsym(RTLD_NEXT, "connect");
-  const char *proxy = getenv("TUTTI_TEST_PROXY");
+  const char *proxy = getenv("REDIRECT_CONNECT_PORT");
   in_port_t port = 0;
   int type = 0;
   socklen_t type_length = sizeof(type);
