@@ -195,7 +195,8 @@ class FaultProxy:
         self._listener.close()
 
     def variables(self, library):
-        return {"LD_PRELOAD": library, "REDIRECT_CONNECT_PORT": str(self._listener.getsockname()[1])}
+        port = self._listener.getsockname()[1]
+        return {"LD_PRELOAD": library, "REDIRECT_CONNECT_PORT": str(port)}
 
     def start(self, body, *arguments):
         def guarded():
