@@ -86,7 +86,8 @@ TEST_F(BucketPlanTest, TheTableOfAlgorithmsIsTextThatTheSettingReads) {
                               "rows: all_reduce tcp 2-4 8KiB flat_fold"));
   Bytes table;
   EXPECT_OK(tutti_runtime_describe_collectives(runtime, &table));
-  EXPECT_THAT(tutti_bytes_get_view(table).data, testing::StartsWith("all_reduce     tcp           2-4   8KiB"));
+  EXPECT_THAT(tutti_bytes_get_view(table).data,
+              testing::StartsWith("all_reduce     tcp           2-4   8KiB"));
   EXPECT_THAT(tutti_bytes_get_view(table).data, testing::HasSubstr("shared_memory"));
   EXPECT_FAILS(tutti_runtime_set(runtime, "collective_table", "rows: nothing"),
                TUTTI_INVALID_ARGUMENT, "expected collective, where");

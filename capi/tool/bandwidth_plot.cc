@@ -81,8 +81,8 @@ std::string Line(double x1, double y1, double x2, double y2, const char* color) 
 
 std::string Text(double x, double y, const char* anchor, const std::string& text,
                  const std::string& more = "") {
-  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\"{}>{}</text>\n", x, y, anchor,
-                     more, Escape(text));
+  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\"{}>{}</text>\n", x, y,
+                     anchor, more, Escape(text));
 }
 
 std::string DrawAxes(const Axes& axes) {
@@ -109,7 +109,8 @@ std::string DrawAxes(const Axes& axes) {
       svg += Line(kLeft, between, right, between, "#f2f2f2");
     }
   }
-  svg += Line(kLeft, bottom, right, bottom, "#404040") + Line(kLeft, kTop, kLeft, bottom, "#404040");
+  svg +=
+      Line(kLeft, bottom, right, bottom, "#404040") + Line(kLeft, kTop, kLeft, bottom, "#404040");
   svg += Text((kLeft + right) / 2, kHeight - 20, "middle", "size (bytes, log scale)");
   const double middle = (kTop + bottom) / 2;
   svg += Text(24, middle, "middle", "bus bandwidth (GB/s, log scale)",
@@ -125,12 +126,13 @@ std::string DrawSeries(const Axes& axes, const PlotSeries& series, size_t number
     const double x = axes.X(bytes), y = axes.Y(bandwidth);
     line += fmt::format("{}{:.1f},{:.1f}", line.empty() ? "M" : "L", x, y);
     markers += fmt::format(
-        "<path d=\"{}\" fill=\"{}\" transform=\"translate({:.1f} {:.1f})\"><title>{}: {:.0f} B, {:.3g} "
-        "GB/s</title></path>\n",
+        "<path d=\"{}\" fill=\"{}\" transform=\"translate({:.1f} {:.1f})\">"
+        "<title>{}: {:.0f} B, {:.3g} GB/s</title></path>\n",
         marker, color, x, y, Escape(series.name), bytes, bandwidth);
   }
   if (line.empty()) return "";
-  return fmt::format("<path d=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\"/>\n", line, color) +
+  return fmt::format("<path d=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\"/>\n", line,
+                     color) +
          markers;
 }
 

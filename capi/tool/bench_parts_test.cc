@@ -31,7 +31,8 @@ TEST(BenchOptions, ReadsSizesAsPeopleWriteThem) {
 
 TEST(BenchOptions, GoesFromTheSmallestSizeToTheLargest) {
   BenchOptions options;
-  ASSERT_EQ(ReadBenchOptions({"--min", "8", "--max", "1K", "--factor", "4"}, &options), std::nullopt);
+  ASSERT_EQ(ReadBenchOptions({"--min", "8", "--max", "1K", "--factor", "4"}, &options),
+            std::nullopt);
   EXPECT_THAT(options.Sizes(), ElementsAre(8, 32, 128, 512));
   ASSERT_EQ(ReadBenchOptions({"barrier"}, &options), std::nullopt);
   EXPECT_THAT(options.Sizes(), ElementsAre(0));

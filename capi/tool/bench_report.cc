@@ -16,7 +16,8 @@ constexpr double kSiblingsNs = 200;
 constexpr double kSamePlacement = 1.6;
 
 std::string TextOf(const std::optional<BenchTiming>& timing) {
-  if (!timing) return fmt::format("{:>9} {:>9} {:>9} {:>8} {:>8} {:>7}", "-", "-", "-", "-", "-", "-");
+  if (!timing)
+    return fmt::format("{:>9} {:>9} {:>9} {:>8} {:>8} {:>7}", "-", "-", "-", "-", "-", "-");
   return fmt::format("{:>9.2f} {:>9.2f} {:>9.2f} {:>8.3f} {:>8.3f} {:>7}", timing->time_us,
                      timing->p50_us, timing->p99_us, timing->algbw_gbps, timing->busbw_gbps,
                      timing->wrong);

@@ -177,10 +177,11 @@ class GroupReader {
         last_calls += fmt::format("rank {} has made no call", number);
       } else {
         const auto& [last, call] = *rank.calls.rbegin();
-        last_calls += fmt::format("the last call of rank {} was #{} {}{}", number, last, call.name(),
-                                  call.end == nullptr ? ", which it has not left"
-                                  : call.failed() ? ", which failed with " + CodeName(call)
-                                                  : "");
+        last_calls +=
+            fmt::format("the last call of rank {} was #{} {}{}", number, last, call.name(),
+                        call.end == nullptr ? ", which it has not left"
+                        : call.failed()     ? ", which failed with " + CodeName(call)
+                                            : "");
       }
     }
     if (absent.empty()) return "";

@@ -18,8 +18,8 @@ struct Divergence {
   int64_t time_ns = 0;  // when the first rank came to that call, on the first record's clock
   size_t record = 0;    // of that rank
   int64_t thread = 0;
-  // `communicator "gradients", epoch 1: rank 2 stopped before all_reduce #41, which ranks 0, 1 and 3
-  // entered; its last call was #40 barrier`
+  // `communicator "gradients", epoch 1: rank 2 stopped before all_reduce #41, which ranks 0, 1 and
+  // 3 entered; its last call was #40 barrier`
   std::string text;
 };
 

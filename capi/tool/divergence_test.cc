@@ -48,8 +48,9 @@ TEST(Divergence, NamesBothSidesOfDifferentCalls) {
       Texts({RecordWriter(0, 3).Call("all_reduce", 10, 20, 3),
              RecordWriter(1, 3).Call("barrier", 11, 20, 3),
              RecordWriter(2, 3).Call("all_reduce", 12, 20, 3)}),
-      ElementsAre("communicator \"c\", epoch 1: the ranks made different calls as #1: ranks 0 and 2 "
-                  "all_reduce (float32, 32 bytes, SUM); rank 1 barrier (float32, 32 bytes, SUM)"));
+      ElementsAre(
+          "communicator \"c\", epoch 1: the ranks made different calls as #1: ranks 0 and 2 "
+          "all_reduce (float32, 32 bytes, SUM); rank 1 barrier (float32, 32 bytes, SUM)"));
 }
 
 TEST(Divergence, SeesDimsThatDifferInEqualBytes) {
@@ -71,17 +72,19 @@ TEST(Divergence, NamesTheRankWithoutARecord) {
   EXPECT_THAT(
       Texts({RecordWriter(0, 3).Call("all_reduce", 10, 30, 14),
              RecordWriter(1, 3).Call("all_reduce", 11, 20, 14)}),
-      ElementsAre("communicator \"c\", epoch 1: #1 all_reduce (float32, 32 bytes, SUM) failed first "
-                  "on rank 1, with UNAVAILABLE; rank 2 left no record: killed or hanging, or not "
-                  "among these files"));
+      ElementsAre(
+          "communicator \"c\", epoch 1: #1 all_reduce (float32, 32 bytes, SUM) failed first "
+          "on rank 1, with UNAVAILABLE; rank 2 left no record: killed or hanging, or not "
+          "among these files"));
 }
 
 TEST(Divergence, NamesWhoCameWhenTheOthersHadGivenUp) {
   EXPECT_THAT(
       Texts({RecordWriter(0, 2).Call("all_reduce", 10, 100'000, 4),
              RecordWriter(1, 2).Call("all_reduce", 600'000, 600'010, 4)}),
-      ElementsAre("communicator \"c\", epoch 1: #1 all_reduce (float32, 32 bytes, SUM) failed first "
-                  "on rank 0, with DEADLINE_EXCEEDED; rank 1 came 0.5 ms after that"));
+      ElementsAre(
+          "communicator \"c\", epoch 1: #1 all_reduce (float32, 32 bytes, SUM) failed first "
+          "on rank 0, with DEADLINE_EXCEEDED; rank 1 came 0.5 ms after that"));
 }
 
 TEST(Divergence, ComparesOnlyCallsThatNoRecorderHasForgotten) {

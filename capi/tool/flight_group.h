@@ -38,8 +38,8 @@ struct FlightGroup {
 };
 
 // A record lists what it has been a member of in the order of making. A process that lists several
-// ranks of one name and epoch holds a group of its own, or has made it anew when the same rank comes
-// again.
+// ranks of one name and epoch holds a group of its own, or has made it anew when the same rank
+// comes again.
 std::vector<FlightGroup> FindGroups(const std::vector<FlightRecord>& records);
 
 // What to add to the times of each record to have them on the clock of the first one.

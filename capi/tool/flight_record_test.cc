@@ -52,7 +52,8 @@ TEST(FlightRecord, SaysWhatIsWrongWithAFile) {
 }
 
 TEST(ChromeTrace, PairsBeginsAndEndsAndNamesWorkers) {
-  FlightRecord record = RecordWriter(1, 2).Call("barrier", 1000, 3000).Call("all_reduce", 5000, 6500);
+  FlightRecord record =
+      RecordWriter(1, 2).Call("barrier", 1000, 3000).Call("all_reduce", 5000, 6500);
   // The begin that belongs to it has been overwritten.
   record.events.erase(record.events.begin());
   const auto trace = nlohmann::json::parse(MakeChromeTrace({record}, {0}, {}));

@@ -65,8 +65,8 @@ int RunGuarded(const std::string& command, SignalInlet* signals,
   if (WIFEXITED(status)) return WEXITSTATUS(status);
   KillAllChildren();
   fmt::print(stderr,
-             "{}: the process that supervised the job was killed by {}; the job was ended\n", command,
-             SignalName(WTERMSIG(status)));
+             "{}: the process that supervised the job was killed by {}; the job was ended\n",
+             command, SignalName(WTERMSIG(status)));
   return 128 + WTERMSIG(status);
 }
 

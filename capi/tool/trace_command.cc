@@ -29,8 +29,9 @@ of them never came to, or that failed. The status is 0 also when there is one.
 }  // namespace
 
 int TraceCommand(const std::vector<std::string>& words) {
-  CLI::App app("Merges the flight records of a job into one timeline and says where its ranks parted.",
-               "tutti trace");
+  CLI::App app(
+      "Merges the flight records of a job into one timeline and says where its ranks parted.",
+      "tutti trace");
   app.footer(kFooter + 1);  // without its first line end
   std::vector<std::string> paths;
   std::string output = "trace.json";

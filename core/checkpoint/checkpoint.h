@@ -12,8 +12,8 @@
 //
 // With a team every worker makes the same calls in the same order, with the same objects: saving an
 // object may involve the other workers. So objects are saved and restored in the order of their
-// names, byte by byte, in whatever order they were added: a program's containers have orders of their
-// own, and other languages other ones. A failure of one worker fails the call on all.
+// names, byte by byte, in whatever order they were added: a program's containers have orders of
+// their own, and other languages other ones. A failure of one worker fails the call on all.
 //
 // Restore leaves everything as it was when it fails: all is read and found to fit, on all workers,
 // before the first object changes, and an object that then refuses makes all take back what they

@@ -4,10 +4,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
-#include <deque>
-#include <map>
 #include <mutex>
-#include <optional>
 #include <thread>
 #include <utility>
 
@@ -18,6 +15,7 @@
 #include "core/base/log.h"
 #include "core/base/random.h"
 #include "core/base/wait.h"
+#include "core/cluster/cluster_state.h"
 #include "core/cluster/coordinator.h"
 #include "core/cluster/grpc_control_network.h"
 #include "core/cluster/local_address.h"
@@ -79,166 +77,6 @@ Status CheckReachable(const ClusterOptions& options) {
 }
 
 }  // namespace
-
-struct Cluster::State final : public Member::Observer {
-  explicit State(ClusterOptions given)
-      : options(std::move(given)),
-        workers(options.tasks.size(), nullptr),
-        arrivals(options.tasks.size(), 0),
-        departures(options.tasks.size()) {}
-
-  using Event = ClusterEvent;
-  struct NoteBox {
-    std::shared_ptr<NoteListener> listener;
-    std::deque<Note> waiting;
-    bool running = false;
-    std::thread::id thread;
-  };
-  // Topics that nobody listens to (yet), and notes about one of them.
-  static constexpr size_t kMaxBoxes = 1024;
-  static constexpr size_t kMaxWaiting = 1024;
-  struct Subscriber {
-    Listener listener;
-    size_t next = 0;  // of events
-    bool running = false;
-    bool removed = false;
-    std::thread::id thread;
-  };
-
-  // ---- On the strand
-  void OnJoined(const Welcome& welcome) override {
-    {
-      std::lock_guard<std::mutex> lock(mutex);
-      joined = welcome;
-      for (const WorkerInfo& info : welcome.workers) Keep(info);
-      const auto num_workers = static_cast<int64_t>(workers.size());
-      for (const MemberId& newcomer : welcome.newcomers) {
-        if (newcomer.worker >= num_workers) continue;
-        arrivals[static_cast<size_t>(newcomer.worker)] = newcomer.arrival;
-      }
-      changed.notify_all();
-    }
-    for (const Departure& absent : welcome.absent) OnLeft(absent.worker, absent.reason);
-  }
-  void OnNotJoined(Status reason) override {
-    std::lock_guard<std::mutex> lock(mutex);
-    not_joined = std::move(reason);
-    changed.notify_all();
-  }
-  void OnFailed(const Status& reason) override { Happened({-1, 0, reason}); }
-  void OnLeft(int64_t worker, const Status& reason) override {
-    const auto index = static_cast<size_t>(worker);
-    if (index >= workers.size()) return;
-    uint64_t arrival = 0;
-    {
-      std::lock_guard<std::mutex> lock(mutex);
-      arrival = arrivals[index];
-    }
-    Happened({worker, arrival, reason});
-  }
-  void OnArrived(const WorkerInfo& info, uint64_t arrival) override {
-    ProcessWatch* watching = nullptr;
-    {
-      std::lock_guard<std::mutex> lock(mutex);
-      const auto index = static_cast<size_t>(info.worker);
-      Keep(info);
-      arrivals[index] = arrival;
-      departures[index] = OkStatus();
-      watching = watch.get();
-    }
-    // Without a watch, its connection and heartbeats remain.
-    if (watching != nullptr) watching->Add(info, arrival).rep();
-  }
-  void OnNote(const Note& note) override {
-    std::unique_lock<std::mutex> lock(mutex);
-    if (boxes.count(note.topic) == 0 && boxes.size() >= kMaxBoxes) return;
-    NoteBox& box = boxes[note.topic];
-    if (box.waiting.size() >= kMaxWaiting) return;
-    box.waiting.push_back(note);
-    Deliver(lock, note.topic);
-  }
-  void Deliver(std::unique_lock<std::mutex>& lock, const std::string& topic) {
-    for (bool first = true;; first = false) {
-      const auto it = boxes.find(topic);
-      if (it == boxes.end()) break;  // removed meanwhile
-      NoteBox& box = it->second;
-      if (first && box.running) return;
-      box.running = box.listener != nullptr && !box.waiting.empty();
-      if (!box.running) break;
-      box.thread = std::this_thread::get_id();
-      const Note note = std::move(box.waiting.front());
-      box.waiting.pop_front();
-      const std::shared_ptr<NoteListener> listener = box.listener;
-      lock.unlock();
-      (*listener)(note.from, note.content);
-      lock.lock();
-    }
-    changed.notify_all();
-  }
-  // Under the lock.
-  void Keep(const WorkerInfo& info) {
-    workers[static_cast<size_t>(info.worker)] = &known.emplace_back(info);
-  }
-
-  // ---- Events and their listeners
-  void Happened(Event event) {
-    std::unique_lock<std::mutex> lock(mutex);
-    if (event.worker < 0) {
-      if (has_failed.load(std::memory_order_relaxed)) return;
-      failure = event.status;
-      has_failed.store(true, std::memory_order_release);
-    } else {
-      departures[static_cast<size_t>(event.worker)] = event.status;
-    }
-    events.push_back(std::move(event));
-    changed.notify_all();
-    std::vector<std::shared_ptr<Subscriber>> all;
-    for (const auto& [id, subscriber] : subscribers) all.push_back(subscriber);
-    for (const std::shared_ptr<Subscriber>& one : all) Deliver(lock, *one);
-  }
-  // Calls the listener, without the lock, for all that it has not heard of. One thread at a time
-  // does so for one listener, so that it hears in order.
-  void Deliver(std::unique_lock<std::mutex>& lock, Subscriber& subscriber) {
-    if (subscriber.running) return;
-    subscriber.running = true;
-    subscriber.thread = std::this_thread::get_id();
-    while (!subscriber.removed && subscriber.next < events.size()) {
-      const Event event = events[subscriber.next++];
-      lock.unlock();
-      subscriber.listener(event);
-      lock.lock();
-    }
-    subscriber.running = false;
-    changed.notify_all();
-  }
-
-  const ClusterOptions options;
-  WorkerInfo self;
-  Ref<ControlNetwork> network;
-  // The strand's, from Start until the network's Shutdown.
-  std::unique_ptr<LoopConnection> loop;
-  std::unique_ptr<Coordinator> coordinator;
-  std::unique_ptr<Member> member;
-  bool started = false;
-
-  std::atomic<bool> has_failed{false};
-  std::mutex mutex;  // guards all below
-  std::condition_variable changed;
-  std::unique_ptr<ProcessWatch> watch;  // set once
-  std::optional<Welcome> joined;
-  Status not_joined;
-  bool said_goodbye = false;
-  bool closed = false;
-  Status failure;
-  std::deque<WorkerInfo> known;  // of all that ever had a seat
-  std::vector<const WorkerInfo*> workers;
-  std::vector<uint64_t> arrivals;
-  std::vector<Status> departures;
-  std::map<std::string, NoteBox> boxes;
-  std::vector<Event> events;
-  std::map<uint64_t, std::shared_ptr<Subscriber>> subscribers;
-  uint64_t next_subscriber = 1;
-};
 
 Cluster::Cluster(Ref<Environment> environment, ClusterOptions options)
     : Closable(std::move(environment), options.name),
@@ -436,7 +274,8 @@ Status Cluster::WatchProcesses() {
       const bool was_there = known < infos.size() && infos[known].worker == static_cast<int64_t>(i);
       const bool same = was_there && arrivals[known] == state.arrivals[i];
       if (was_there) ++known;
-      if (!same && state.departures[i].ok()) missed.emplace_back(*state.workers[i], state.arrivals[i]);
+      if (!same && state.departures[i].ok())
+        missed.emplace_back(*state.workers[i], state.arrivals[i]);
     }
   }
   for (const auto& [info, arrival] : missed) {
@@ -473,157 +312,6 @@ std::vector<MemberId> Cluster::present() const {
 
 std::string Cluster::Describe(int64_t worker) const {
   return DescribeWorker(info(worker), info(worker_).host);
-}
-
-Result<std::vector<std::string>> Cluster::Exchange(std::string_view key, std::string bytes,
-                                                   const CallOptions& call) {
-  static_assert(kMaxExchangeBytes == kMaxExchangePartBytes);
-  State& state = *state_;
-  const std::string what = Format("exchange {}", Quote(key));
-  TUTTI_RETURN_IF_ERROR(environment().CheckUsable(what));
-  if (key.size() > kMaxExchangeKeyBytes) {
-    return InvalidArgument("exchange: the key has {} bytes, at most {} are allowed", key.size(),
-                           kMaxExchangeKeyBytes);
-  }
-  if (bytes.size() > kMaxExchangeBytes) {
-    return InvalidArgument("{}: {} bytes, a worker may bring at most {}", what, bytes.size(),
-                           kMaxExchangeBytes);
-  }
-  const auto left = [&] {
-    return FailedPrecondition("{}: this worker has left the job", what);
-  };
-  if (closed()) return left();
-  TUTTI_RETURN_IF_ERROR(failure().WithPrefix(what));
-  if (num_workers() == 1) return std::vector<std::string>{std::move(bytes)};
-
-  struct Pending {
-    std::optional<Result<std::vector<std::string>>> result;
-  };
-  const auto pending = std::make_shared<Pending>();
-  const std::string name(key);
-  if (!state.network->Post([&state, pending, name, bytes = std::move(bytes)]() mutable {
-        state.member->Exchange(name, std::move(bytes), [&state, pending](auto result) {
-          std::lock_guard<std::mutex> lock(state.mutex);
-          pending->result = std::move(result);
-          state.changed.notify_all();
-        });
-      })) {
-    return left();
-  }
-  std::unique_lock<std::mutex> lock(state.mutex);
-  Status status = WaitUntil(
-      lock, state.changed, environment().clock(), call,
-      [&] { return pending->result.has_value() || state.closed; }, what);
-  if (pending->result.has_value()) return std::move(*pending->result);
-  lock.unlock();
-  if (status.ok()) return left();
-  (void)state.network->Post(
-      [&state, name, status] { state.member->WithdrawExchange(name, status); });
-  return status;
-}
-
-Result<Regrouped> Cluster::Regroup(RegroupRequest request, const CallOptions& call) {
-  State& state = *state_;
-  const std::string what = Format("regrouping {}", Quote(request.name));
-  TUTTI_RETURN_IF_ERROR(environment().CheckUsable(what));
-  if (request.name.size() > kMaxExchangeKeyBytes) {
-    return InvalidArgument("regrouping: the name has {} bytes, at most {} are allowed",
-                           request.name.size(), kMaxExchangeKeyBytes);
-  }
-  if (request.bytes.size() > kMaxExchangeBytes) {
-    return InvalidArgument("{}: {} bytes, a worker may bring at most {}", what,
-                           request.bytes.size(), kMaxExchangeBytes);
-  }
-  if (request.at_least > num_workers()) {
-    return InvalidArgument("{}: waits for {} workers, and the cluster has {} seats", what,
-                           request.at_least, num_workers());
-  }
-  const auto left = [&] {
-    return FailedPrecondition("{}: this worker has left the job", what);
-  };
-  if (closed()) return left();
-  TUTTI_RETURN_IF_ERROR(failure().WithPrefix(what));
-  if (num_workers() == 1) {
-    return Regrouped{request.all ? 0 : request.epoch + 1,
-                     {member(0)},
-                     {info(0)},
-                     {std::move(request.bytes)}};
-  }
-
-  struct Pending {
-    uint64_t id = 0;  // the strand's
-    std::optional<Result<Regrouped>> result;
-  };
-  const auto pending = std::make_shared<Pending>();
-  RegroupPart part{0,
-                   std::move(request.name),
-                   std::move(request.among),
-                   request.all,
-                   request.at_least,
-                   request.epoch,
-                   std::move(request.bytes)};
-  if (!state.network->Post([&state, pending, part = std::move(part)]() mutable {
-        pending->id = state.member->Regroup(std::move(part), [&state, pending](auto result) {
-          std::lock_guard<std::mutex> lock(state.mutex);
-          if (result.ok()) {
-            pending->result = Regrouped{result->epoch, std::move(result->members),
-                                        std::move(result->infos), std::move(result->parts)};
-          } else {
-            pending->result = result.status();
-          }
-          state.changed.notify_all();
-        });
-      })) {
-    return left();
-  }
-  std::unique_lock<std::mutex> lock(state.mutex);
-  Status status = WaitUntil(
-      lock, state.changed, environment().clock(), call,
-      [&] { return pending->result.has_value() || state.closed; }, what);
-  if (pending->result.has_value()) return std::move(*pending->result);
-  lock.unlock();
-  if (status.ok()) return left();
-  (void)state.network->Post(
-      [&state, pending, status] { state.member->WithdrawRegroup(pending->id, status); });
-  return status;
-}
-
-void Cluster::Tell(std::vector<MemberId> to, std::string topic, std::string content) {
-  static_assert(kMaxNoteBytes == tutti::kMaxNoteBytes);
-  // A longer one would cost this worker its connection.
-  if (environment().LeftBehindByFork() || to.empty() || topic.size() > kMaxExchangeKeyBytes ||
-      content.size() > kMaxNoteBytes) {
-    return;
-  }
-  State& state = *state_;
-  if (state.network.get() == nullptr) return;  // alone
-  (void)state.network->Post([&state, to = std::move(to), topic = std::move(topic),
-                             content = std::move(content)]() mutable {
-    state.member->Tell(std::move(to), std::move(topic), std::move(content));
-  });
-}
-
-void Cluster::SetNoteListener(const std::string& topic, NoteListener listener) {
-  if (environment().LeftBehindByFork()) return;
-  State& state = *state_;
-  std::unique_lock<std::mutex> lock(state.mutex);
-  state.boxes[topic].listener = std::make_shared<NoteListener>(std::move(listener));
-  state.Deliver(lock, topic);
-}
-
-void Cluster::RemoveNoteListener(const std::string& topic) {
-  if (environment().LeftBehindByFork()) return;
-  State& state = *state_;
-  std::unique_lock<std::mutex> lock(state.mutex);
-  const auto it = state.boxes.find(topic);
-  if (it == state.boxes.end()) return;
-  it->second.listener.reset();
-  if (it->second.running && it->second.thread != std::this_thread::get_id()) {
-    (void)WaitUntil(
-        lock, state.changed, environment().clock(), CallOptions::Default(),
-        [&] { return !it->second.running; }, "removal of a listener of the cluster");
-  }
-  state.boxes.erase(topic);
 }
 
 Status Cluster::failure() const {

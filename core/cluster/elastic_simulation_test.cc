@@ -1,8 +1,8 @@
-// Elastic jobs under random misfortune, in virtual time: 2 to 6 workers that keep a group going as a
-// program does. They form it (Regroup), work in it (rounds that need all of its members), look for
-// newcomers now and then, and after an error revoke the group (a note to its members) and shrink to
-// those that are left. Meanwhile processes die, stop, are cut off, leave, or abort the job, and
-// others come for their seats. One seed decides one run, and 1,500 of them are tried:
+// Elastic jobs under random misfortune, in virtual time: 2 to 6 workers that keep a group going as
+// a program does. They form it (Regroup), work in it (rounds that need all of its members), look
+// for newcomers now and then, and after an error revoke the group (a note to its members) and
+// shrink to those that are left. Meanwhile processes die, stop, are cut off, leave, or abort the
+// job, and others come for their seats. One seed decides one run, and 1,500 of them are tried:
 //
 //   TUTTI_SIMULATION_SEEDS=20    tries so many instead
 //   TUTTI_SIMULATION_SEED=1234   repeats one, and prints its script
@@ -12,7 +12,8 @@
 //   - whoever completes a round of one name and epoch is told the same members and parts, is one of
 //     them, and no epoch comes to a process twice or goes back;
 //   - who is said to be lost did die, stop for longer than the limit, was cut off, or left;
-//   - a job that nobody aborts, and whose worker 0 is well, goes on: in the end all who are well are
+//   - a job that nobody aborts, and whose worker 0 is well, goes on: in the end all who are well
+//   are
 //     together in one group, and know of nobody in it who is not there.
 
 #include <gtest/gtest.h>

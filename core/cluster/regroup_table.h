@@ -7,9 +7,9 @@
 //   among a list of members      those of them that are still there, in the order of the list
 //   ... all of them              fails as soon as one of them is not there (any more)
 //
-// Every round that completes, but for those of the last kind, begins the next epoch of its name: one
-// more than any that the coordinator or a participant knows of. So no epoch comes twice, also when
-// what the members did with it failed.
+// Every round that completes, but for those of the last kind, begins the next epoch of its name:
+// one more than any that the coordinator or a participant knows of. So no epoch comes twice, also
+// when what the members did with it failed.
 //
 // A round that a death or a withdrawal has failed is forgotten: whoever tries again opens another.
 // Only where all of a list are needed is a withdrawal remembered until each of them has heard of

@@ -27,8 +27,8 @@ struct WorkerInfo {
   std::string build;          // "tutti 0.1.0"
 };
 
-// Who has, or had, a seat: those with which the job began have the arrival 0, each process that takes
-// a seat of a running job has a number of its own.
+// Who has, or had, a seat: those with which the job began have the arrival 0, each process that
+// takes a seat of a running job has a number of its own.
 struct MemberId {
   int64_t worker = 0;
   uint64_t arrival = 0;

@@ -31,8 +31,8 @@
 // Close and every error of the epoch end all calls that are under way.
 //
 // Threads: calls of one rank one at a time, Async ones at any time on any thread; Abort and Close
-// likewise. Waiting ranks spin for a few microseconds, where every rank can have a core, yield it a few times, and
-// then sleep.
+// likewise. Waiting ranks spin for a few microseconds, where every rank can have a core, yield it a
+// few times, and then sleep.
 
 #ifndef TUTTI_CORE_COLLECTIVE_COMMUNICATOR_H_
 #define TUTTI_CORE_COLLECTIVE_COMMUNICATOR_H_

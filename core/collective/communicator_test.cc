@@ -460,7 +460,8 @@ TEST(Communicator, RecordsEveryCallWithItsEnd) {
   ASSERT_FALSE(group[0].Barrier(group.Hang()).ok());
   std::vector<std::string> lines;
   for (const FlightEvent& event : group.environment().recorder().Snapshot()) {
-    std::string line = std::string(event.type->name) + (event.phase == FlightPhase::kBegin ? " begin" : " end");
+    std::string line =
+        std::string(event.type->name) + (event.phase == FlightPhase::kBegin ? " begin" : " end");
     for (size_t i = 0; i < kFlightArguments && event.type->argument_names[i] != nullptr; ++i) {
       const std::string name = event.type->argument_names[i];
       if (name != "call") line += " " + name + " " + std::to_string(event.arguments[i]);
@@ -516,7 +517,8 @@ TEST(Communicator, WritesOneFlightRecordWhenItsEpochFails) {
   for (int64_t rank = 0; rank < 3; ++rank) {
     const Status status = group[rank].Barrier(group.Hang());
     EXPECT_EQ(status.code(), StatusCode::kAborted);
-    EXPECT_THAT(std::string(status.message()), testing::EndsWith("; the flight record is in " + path));
+    EXPECT_THAT(std::string(status.message()),
+                testing::EndsWith("; the flight record is in " + path));
     ASSERT_NE(status.FindDetail("flight_record"), nullptr);
     EXPECT_EQ(std::get<std::string>(status.FindDetail("flight_record")->value), path);
     EXPECT_EQ(std::get<std::string>(status.FindDetail("communicator")->value), "communicator");

@@ -3,10 +3,10 @@
 // that are left form the next epoch.
 //
 // Revoking. Whoever revokes tells the members. A rank that hears of it stops: at once when it is in
-// no call, else behind the call, and tells the others how many calls it has begun. A rank whose call
-// needs more of a peer than the peer has begun fails the epoch with the reason; every other call may
-// end. A call publishes that it has begun before it looks whether the group is revoked, and who
-// revokes does so before it looks whether a call has begun: one of them sees the other.
+// no call, else behind the call, and tells the others how many calls it has begun. A rank whose
+// call needs more of a peer than the peer has begun fails the epoch with the reason; every other
+// call may end. A call publishes that it has begun before it looks whether the group is revoked,
+// and who revokes does so before it looks whether a call has begun: one of them sees the other.
 
 #include <algorithm>
 #include <atomic>

@@ -1,5 +1,5 @@
-// A rank that waits for long says once, in the log, where everybody is: over links and over a shared
-// segment. Time passes a thousand times as fast here, so that 30 seconds are soon over.
+// A rank that waits for long says once, in the log, where everybody is: over links and over a
+// shared segment. Time passes a thousand times as fast here, so that 30 seconds are soon over.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -168,7 +168,8 @@ TEST_P(LongWaitTest, OneLineSaysWhereEverybodyIsAndTheCallGoesOn) {
   Start(2);
   LineLog& lines = environment_->lines();
   std::string line;
-  // Sleeps are the kernel's, which knows nothing of fast clocks; with a cancellation they are short.
+  // Sleeps are the kernel's, which knows nothing of fast clocks; with a cancellation they are
+  // short.
   const Ref<Cancellation> cancellation = MakeRef<Cancellation>();
   CallOptions short_sleeps;
   short_sleeps.cancellation = cancellation.get();

@@ -146,7 +146,8 @@ Status TeamChannel::Renew(const CallOptions& call) {
   if (old) TUTTI_RETURN_IF_ERROR(old->Close(call));
   // A number is used once, also when forming fails.
   ++epoch_;
-  Result<Ref<Communicator>> formed = team_->CreateCommunicator(name_, epoch_, call, communication_.transport());
+  Result<Ref<Communicator>> formed =
+      team_->CreateCommunicator(name_, epoch_, call, communication_.transport());
   if (!formed.ok()) {
     Status job = team_->failure();
     return (job.ok() ? std::move(formed).status() : std::move(job)).WithPrefix(what);

@@ -19,8 +19,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr ReduceOp kArithmeticOps[] = {ReduceOp::kSum, ReduceOp::kMean, ReduceOp::kMin, ReduceOp::kMax,
-                                ReduceOp::kProd};
+constexpr ReduceOp kArithmeticOps[] = {ReduceOp::kSum, ReduceOp::kMean, ReduceOp::kMin,
+                                       ReduceOp::kMax, ReduceOp::kProd};
 
 template <class T>
 Ref<Tensor> Vector(std::vector<T> values) {

@@ -247,7 +247,8 @@ std::vector<MatrixCell> CoveringSmallCells(uint64_t seed, size_t least) {
     covered.Add(*best);
     cells.push_back(*best);
   }
-  while (cells.size() < std::min(least, all.size())) cells.push_back(all[random.Next() % all.size()]);
+  while (cells.size() < std::min(least, all.size()))
+    cells.push_back(all[random.Next() % all.size()]);
   return cells;
 }
 

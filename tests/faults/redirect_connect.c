@@ -1,6 +1,6 @@
-/* Preloaded into a worker: its TCP connections to 127.0.0.0/8 lead through the proxy that listens on
- * port REDIRECT_CONNECT_PORT of every loopback address. Where a connection was to go stands in the address
- * at which the proxy gets it: 127.77.H.L is port 256 * H + L. */
+/* Preloaded into a worker: its TCP connections to 127.0.0.0/8 lead through the proxy that listens
+ * on port REDIRECT_CONNECT_PORT of every loopback address. Where a connection was to go stands in
+ * the address at which the proxy gets it: 127.77.H.L is port 256 * H + L. */
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <netinet/in.h>

@@ -1,8 +1,8 @@
 // A rank in a call, whose peer sends frames of its own making and then ends its side of the link.
 //
-// Input: the call that the rank makes; then frames: kind, flags, epoch, sequence, argument, sizes of
-// body and data, and as many bytes. Checksums are right, so that what lies behind them is reached,
-// unless a flag says otherwise. Property: the call ends, whatever came.
+// Input: the call that the rank makes; then frames: kind, flags, epoch, sequence, argument, sizes
+// of body and data, and as many bytes. Checksums are right, so that what lies behind them is
+// reached, unless a flag says otherwise. Property: the call ends, whatever came.
 
 #include <sys/socket.h>
 

@@ -47,8 +47,9 @@ void Stranger(PeerHandshake to, std::string_view bytes) {
   to.TakeOutput();
   const size_t step = bytes.empty() ? 1 : 1 + static_cast<uint8_t>(bytes[0]);
   (void)Feed(&to, &bytes, step);
-  Require(to.TakeOutput().size() <= 2 * (PeerHandshake::kHeaderBytes + PeerHandshake::kMaxBodyBytes),
-          "an answer is no longer than two messages");
+  Require(
+      to.TakeOutput().size() <= 2 * (PeerHandshake::kHeaderBytes + PeerHandshake::kMaxBodyBytes),
+      "an answer is no longer than two messages");
 }
 
 struct Change {

@@ -3,7 +3,8 @@
 //   x_replay CORPUS [--seconds S] [--inputs N] [--seed SEED] [--only I [--save FILE]]
 //
 // The inputs follow from corpus and seed, which is printed; TUTTI_TEST_SEED sets it, too. They run
-// in a child process, so that an input that ends it can be named: --only I repeats it alone, --save keeps it.
+// in a child process, so that an input that ends it can be named: --only I repeats it alone, --save
+// keeps it.
 
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -91,7 +92,8 @@ std::string Input(const std::vector<std::string>& corpus, uint64_t seed, uint64_
 
 uint64_t RunInputs(const Arguments& arguments, const std::vector<std::string>& corpus,
                    std::atomic<uint64_t>* current) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(arguments.seconds);
+  const auto end =
+      std::chrono::steady_clock::now() + std::chrono::duration<double>(arguments.seconds);
   uint64_t index = arguments.only >= 0 ? static_cast<uint64_t>(arguments.only) : 0;
   for (;; ++index) {
     current->store(index);

@@ -104,9 +104,10 @@ func (r *Runtime) IsRunning() bool {
 	return ask(r, false, native.Runtime_is_running)
 }
 
-// Set changes a setting: log_level, logical_cpu_devices, compute_threads, memory_limit,
-// default_timeout, flight_recorder_dir; replicas, join_timeout, silence_limit, transport and
-// collective_table (see DescribeCollectives) for what is made afterwards.
+// Set changes a setting: log_level, compute_threads, memory_limit, default_timeout,
+// flight_recorder_dir; replicas, join_timeout, silence_limit, transport, elastic and collective_table
+// (see DescribeCollectives) for what is made afterwards. logical_cpu_devices is fixed at start:
+// ErrFailedPrecondition.
 func (r *Runtime) Set(key, value string) error {
 	return r.with(func(runtime uintptr) uintptr { return native.Runtime_set(runtime, key, value) })
 }

@@ -37,10 +37,11 @@ class _Settings:
         return next((r._log_sink for r in list(_runtimes) if r._handle is handle), _default_sink)
 
     def set(self, key: str, value: Any) -> None:
-        """Changes a setting of the running runtime: log_level, logical_cpu_devices,
-        compute_threads, memory_limit, default_timeout, flight_recorder_dir; replicas, join_timeout,
-        silence_limit and transport for what is made afterwards. An unknown key or a bad value is an
-        InvalidArgumentError, a setting that is fixed at start a FailedPreconditionError."""
+        """Changes a setting of the running runtime: log_level, compute_threads, memory_limit,
+        default_timeout, flight_recorder_dir; replicas, join_timeout, silence_limit, transport,
+        elastic and collective_table (see describe_collectives) for what is made afterwards. An
+        unknown key or a bad value is an InvalidArgumentError, logical_cpu_devices, which is fixed
+        at start, a FailedPreconditionError."""
         _native.runtime_set(self._pointer(), key, _text(value))
 
     def get(self, key: str) -> str:

@@ -6,8 +6,8 @@
  * which is written last, makes it exist. A program killed at any point leaves the old checkpoint or
  * the new one. With several workers every worker makes the same calls in the same order and with
  * the same names, and the directory is one that all of them see; a failure of one fails the call on
- * all. Objects may be added in any order, another one on each worker: they are saved and restored in
- * that of their names as UTF-8 bytes. A restore that fails leaves every object as it was, on all
+ * all. Objects may be added in any order, another one on each worker: they are saved and restored
+ * in that of their names as UTF-8 bytes. A restore that fails leaves every object as it was, on all
  * workers. */
 #ifndef TUTTI_CHECKPOINT_H_
 #define TUTTI_CHECKPOINT_H_

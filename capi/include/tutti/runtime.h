@@ -59,11 +59,12 @@ TUTTI_API tutti_status *tutti_runtime_shutdown(tutti_runtime *runtime,
 TUTTI_API int32_t tutti_runtime_is_running(const tutti_runtime *runtime);
 
 /* Changes a setting of a running runtime by its name; the value is text ("3", "2.5", "true",
- * "info", "500ms"). Keys (variable TUTTI_<KEY> in upper case): log_level, logical_cpu_devices,
- * compute_threads, memory_limit, default_timeout, flight_recorder_dir; replicas, join_timeout,
- * silence_limit, transport and collective_table (the path of a file of rows, or "rows:" and rows
+ * "info", "500ms"). Keys (variable TUTTI_<KEY> in upper case): log_level, compute_threads,
+ * memory_limit, default_timeout, flight_recorder_dir; replicas, join_timeout, silence_limit,
+ * transport, elastic (0 or 1) and collective_table (the path of a file of rows, or "rows:" and rows
  * with semicolons between: tutti_runtime_describe_collectives) for what is made afterwards. Unknown
- * key or bad value: INVALID_ARGUMENT; a setting that is fixed at start: FAILED_PRECONDITION.
+ * key or bad value: INVALID_ARGUMENT; logical_cpu_devices, which is fixed at start:
+ * FAILED_PRECONDITION.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_runtime_set(tutti_runtime *runtime, const char *key,
                                           const char *value);
