@@ -307,8 +307,8 @@ TUTTI_API tutti_status *tutti_communicator_shrink(tutti_communicator *communicat
                                                   tutti_communicator **out_communicator);
 
 /* The same of all workers that are there, in their order, newcomers too: those create a
- * communicator of this name. Waits until there are `least` ranks (0: whoever is there). Context:
- * computing. Threads: any. Since: 0.1. */
+ * communicator of this name. Waits until there are `least` ranks (0: whoever is there).
+ * Context: computing. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_communicator_grow(tutti_communicator *communicator, int64_t least,
                                                 const tutti_call_options *call,
                                                 tutti_communicator **out_communicator);
