@@ -160,6 +160,31 @@ static void measure_getter(void) {
   tutti_strategy_release(strategy);
 }
 
+/* Between two processes: both make as many calls, and the first of them prints. */
+static void measure_between_processes(int64_t elements) {
+  const int64_t count = (int64_t)(seconds * 100000) + 1;
+  tutti_cluster *cluster = NULL;
+  tutti_communicator *ranks = NULL;
+  tutti_tensor *tensor = NULL;
+  check(tutti_cluster_join(NULL, NULL, NULL, NULL, &cluster));
+  check(tutti_communicator_create(cluster, NULL, NULL, &ranks));
+  check(tutti_tensor_create(NULL, TUTTI_DTYPE_FLOAT32, 1, &elements, NULL, &tensor));
+  for (int sample = -1; sample < samples; ++sample) {
+    const double start = now();
+    for (int64_t i = 0; i < count; ++i) {
+      check(tutti_communicator_all_reduce(ranks, tensor, TUTTI_REDUCE_SUM, NULL, tensor));
+    }
+    if (sample >= 0 && tutti_communicator_get_rank(ranks) == 0) {
+      printf("%.4f\n", (now() - start) * 1e6 / (double)count);
+    }
+  }
+  tutti_tensor_release(tensor);
+  check(tutti_communicator_close(ranks, NULL));
+  tutti_communicator_release(ranks);
+  check(tutti_cluster_close(cluster, NULL));
+  tutti_cluster_release(cluster);
+}
+
 /* ---- datasets */
 
 static int64_t rows_per_element = 1;
@@ -271,6 +296,8 @@ int main(int argc, char **argv) {
     measure_all_reduce(256);
   } else if (strcmp(name, "all_reduce_1_MiB") == 0) {
     measure_all_reduce(262144);
+  } else if (strcmp(name, "processes_1_KiB") == 0) {
+    measure_between_processes(256);
   } else if (strcmp(name, "run_1_replica") == 0) {
     measure_run(1);
   } else if (strcmp(name, "run_2_replicas") == 0) {

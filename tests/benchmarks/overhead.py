@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What calls cost in Python, Java and Go beside C, all measured in the same run.
 
-    overhead.py --c overhead_c [--python FOLDER] [--java JAR --java-library FOLDER] [--go tutti.test]
+    overhead.py --c overhead_c --tool tutti [--python FOLDER] [--java JAR --java-library FOLDER] [--go tutti.test]
                 [--turns 5] [--seconds 0.1] [--samples 3] [--only run,element] [--least] [--quick]
 
 Prints a table of microseconds per call: the median of the turns, and in brackets that of the
@@ -11,6 +11,7 @@ the machine disturbs least. The rows:
 
     getter            the smallest call: the number of replicas of a strategy
     all_reduce        of float32 on two replicas, by their contexts
+    processes         the same, in place, between two processes, by their communicators
     run               of an empty function; with one replica on the thread that calls
     merge_call        of an empty function on one replica: a call and a callback
     element           of a dataset of numbers, received and let go
@@ -37,6 +38,7 @@ MEASURES = {
     "getter": "Getter",
     "all_reduce_1_KiB": "AllReduceOfOneKiB",
     "all_reduce_1_MiB": "AllReduceOfOneMiB",
+    "processes_1_KiB": "BetweenProcessesOneKiB",
     "run_1_replica": "RunOnOneReplica",
     "run_2_replicas": "RunOnTwoReplicas",
     "merge_call": "MergeCall",
@@ -45,7 +47,7 @@ MEASURES = {
     "map_of_a_row": "MapOfARow",
 }
 # Two replicas; of the others the placement of the cores says nothing.
-ON_TWO_CORES = ("all_reduce_1_KiB", "all_reduce_1_MiB", "run_2_replicas")
+ON_TWO_CORES = ("all_reduce_1_KiB", "all_reduce_1_MiB", "processes_1_KiB", "run_2_replicas")
 # A round trip below it, in microseconds, is one between siblings of a core.
 SIBLINGS_US = 0.2
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -65,52 +67,67 @@ def run(command, environment=None):
     return result.stdout
 
 
+def run_measure(measure, tool, command, environment=None):
+    """The lines it prints; of two processes those of the first."""
+    if not measure.startswith("processes"):
+        return run(command, environment).splitlines()
+    output = run([tool, "run", "--workers", "2", "--", *command], environment)
+    first = "[worker 0] "
+    return [line[len(first):] for line in output.splitlines() if line.startswith(first)]
+
+
 class Program:
     """A program that prints one sample per line."""
 
-    def __init__(self, command, environment=None):
+    def __init__(self, tool, command, environment=None):
+        self.tool = tool
         self.command = command
         self.environment = environment
 
     def samples(self, measure, seconds, count):
-        output = run([*self.command, measure, str(seconds), str(count)],
-                     self.environment)
-        return [float(line) for line in output.split()]
+        command = [*self.command, measure, str(seconds), str(count)]
+        return [float(line) for line in run_measure(measure, self.tool, command, self.environment)]
 
 
 class GoTest:
     """The compiled tests of the Go package, with their benchmarks."""
 
-    def __init__(self, test):
+    def __init__(self, tool, test):
+        self.tool = tool
         self.test = test
 
     def samples(self, measure, seconds, count):
         name = MEASURES[measure]
-        output = run([self.test, "-test.run", "^$", "-test.bench", f"^Benchmark{name}$",
-                      "-test.benchtime", f"{seconds}s",
-                      "-test.count", str(count)])
+        processes = measure.startswith("processes")
+        duration = f"{int(seconds * 100000) + 1}x" if processes else f"{seconds}s"
+        lines = run_measure(measure, self.tool, [
+            self.test, "-test.run", "^$", "-test.bench", f"^Benchmark{name}$", "-test.benchtime",
+            duration, "-test.count", str(count)])
         found = []
-        for line in output.splitlines():
+        for line in lines:
             words = line.split()
             if words and words[0].startswith(f"Benchmark{name}") and "ns/op" in words:
                 found.append(float(words[words.index("ns/op") - 1]) / 1000)
         if not found:
-            raise Failed(f"{self.test} has no benchmark {name}:\n{output}")
+            raise Failed(f"{self.test} has no benchmark {name}:\n" + "\n".join(lines))
         return found
 
 
 def programs(options, folder):
     """{language: what measures it}; what has to be compiled goes to the folder."""
-    chosen = {"C": Program([options.c])}
+    tool = options.tool
+    chosen = {"C": Program(tool, [options.c])}
     if options.python:
-        chosen["Python"] = Program([sys.executable, "-B", f"{BINDINGS}/python/benchmarks/overhead.py"],
-                                   {"PYTHONPATH": options.python})
+        chosen["Python"] = Program(
+            tool, [sys.executable, "-B", f"{BINDINGS}/python/benchmarks/overhead.py"],
+            {"PYTHONPATH": options.python})
     if options.java:
         run(["javac", "-cp", options.java, "-d", folder, f"{BINDINGS}/java/benchmarks/Overhead.java"])
-        chosen["Java"] = Program(["java", f"-Dorg.tutti.library.path={options.java_library}", "-cp",
-                                  f"{options.java}:{folder}", "Overhead"])
+        chosen["Java"] = Program(
+            tool, ["java", f"-Dorg.tutti.library.path={options.java_library}", "-cp",
+                   f"{options.java}:{folder}", "Overhead"])
     if options.go:
-        chosen["Go"] = GoTest(options.go)
+        chosen["Go"] = GoTest(tool, options.go)
     return chosen
 
 
@@ -186,6 +203,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--c", required=True, help="the program")
+    parser.add_argument("--tool", required=True, help="tutti, which starts two processes")
     parser.add_argument("--python", help="the folder that holds the package")
     parser.add_argument("--java", help="tutti.jar")
     parser.add_argument("--java-library", help="the folder of libtutti_java.so")

@@ -1,7 +1,9 @@
 package tutti
 
 import (
+	"context"
 	"math"
+	"os"
 	"testing"
 )
 
@@ -47,6 +49,29 @@ func benchmarkAllReduce(b *testing.B, elements int64) {
 
 func BenchmarkAllReduceOfOneKiB(b *testing.B) { benchmarkAllReduce(b, 256) }
 func BenchmarkAllReduceOfOneMiB(b *testing.B) { benchmarkAllReduce(b, 262144) }
+
+var betweenProcesses *Communicator
+
+// Between two processes, which `tutti run` starts with a fixed count, equal on both.
+func BenchmarkBetweenProcessesOneKiB(b *testing.B) {
+	if os.Getenv("TF_CONFIG") == "" {
+		b.Skip("is for a worker of `tutti run --workers 2`, with -test.benchtime=20000x")
+	}
+	if betweenProcesses == nil { // the function is called with several counts, in one process
+		cluster := made[*Cluster](b)(Join(context.Background(), nil, 0))
+		betweenProcesses = made[*Communicator](b)(cluster.NewCommunicator(nil, "overhead"))
+	}
+	ranks := betweenProcesses
+	tensor := made[*Tensor](b)(NewTensor(Float32, 256))
+	defer tensor.Close()
+	b.ResetTimer()
+	for i := 0; i < b.N; i++ {
+		if err := ranks.AllReduce(nil, Sum, tensor, tensor); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.StopTimer()
+}
 
 func benchmarkRun(b *testing.B, devices ...string) {
 	strategy := made[*Strategy](b)(NewMirroredStrategy(devices...))

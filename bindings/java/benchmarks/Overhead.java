@@ -1,4 +1,7 @@
+import java.time.Duration;
 import java.util.Locale;
+import org.tutti.Cluster;
+import org.tutti.Communicator;
 import org.tutti.DType;
 import org.tutti.ReduceOp;
 import org.tutti.Spec;
@@ -99,6 +102,25 @@ public final class Overhead {
     }
   }
 
+  /** Both of two processes make as many calls; the first of them prints. */
+  private static void betweenProcesses(int elements) {
+    final long count = (long) (seconds * 100000) + 1;
+    final Duration patience = Duration.ofSeconds(60);
+    try (Cluster cluster = Cluster.join(null, 0, patience);
+         Communicator ranks = Communicator.create(cluster, "overhead", patience);
+         Tensor tensor = Tensor.zeros(DType.FLOAT32, elements)) {
+      for (int sample = -WARM_UP; sample < samples; ++sample) {
+        final long start = System.nanoTime();
+        for (long i = 0; i < count; ++i) {
+          ranks.allReduce(tensor, ReduceOp.SUM, tensor, null);
+        }
+        if (sample >= 0 && ranks.rank() == 0) {
+          System.out.printf(Locale.ROOT, "%.4f%n", (System.nanoTime() - start) / 1e3 / count);
+        }
+      }
+    }
+  }
+
   // ---- datasets
 
   private static void elements(Dataset dataset, int rowsPerElement) throws Exception {
@@ -131,6 +153,7 @@ public final class Overhead {
       case "getter" -> getter();
       case "all_reduce_1_KiB" -> allReduce(256);
       case "all_reduce_1_MiB" -> allReduce(262144);
+      case "processes_1_KiB" -> betweenProcesses(256);
       case "run_1_replica" -> runs("CPU:0");
       case "run_2_replicas" -> runs("CPU:0", "CPU:1");
       case "merge_call" -> mergeCall();

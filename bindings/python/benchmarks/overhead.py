@@ -110,6 +110,21 @@ def map_of_a_row():
     return elements(Dataset.range(ALL).map(lambda x: x, output_signature=spec).batch(128), 128)
 
 
+# ---- processes
+
+def between_processes(elements, seconds, samples):
+    """Both of two processes make as many calls; the first of them prints."""
+    count = int(seconds * 100000) + 1
+    with tutti.Cluster.join() as cluster, tutti.Communicator.create(cluster) as ranks:
+        tensor = tutti.Tensor(np.zeros(elements, np.float32))
+        for sample in range(-1, samples):
+            start = time.perf_counter()
+            for _ in range(count):
+                ranks.all_reduce(tensor, "sum", out=tensor)
+            if sample >= 0 and ranks.rank == 0:
+                print(f"{(time.perf_counter() - start) * 1e6 / count:.4f}", flush=True)
+
+
 MEASURES = {
     "getter": getter,
     "all_reduce_1_KiB": lambda: all_reduce(256),
@@ -124,4 +139,7 @@ MEASURES = {
 
 
 if __name__ == "__main__":
-    measure(MEASURES[sys.argv[1]](), float(sys.argv[2]), int(sys.argv[3]))
+    if sys.argv[1] == "processes_1_KiB":
+        between_processes(256, float(sys.argv[2]), int(sys.argv[3]))
+    else:
+        measure(MEASURES[sys.argv[1]](), float(sys.argv[2]), int(sys.argv[3]))
