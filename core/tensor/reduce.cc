@@ -132,21 +132,36 @@ struct BitXorOp {
 };
 
 // Element types that are their own accumulators: in large blocks, then small ones, then one by one.
+// The last input is folded straight into the output, which an input may be: an element is written
+// when all inputs of its block have been read, the last one at its own place.
 template <class T, class Op>
 struct FoldKernel {
   template <int kBlock>
   static TUTTI_ALWAYS_INLINE int64_t FoldBlocks(const void* const* inputs, size_t count, int64_t i,
                                                 int64_t n, T* out) {
+    const T* const first = static_cast<const T*>(inputs[0]);
+    const T* const second = static_cast<const T*>(inputs[1]);
+    if (count == 2) {
+      for (; i + kBlock <= n; i += kBlock) {
+        TUTTI_ELEMENT_BY_ELEMENT
+        for (int j = 0; j < kBlock; ++j) {
+          out[i + j] = Op::Finish(Op::Apply(first[i + j], second[i + j]), 2);
+        }
+      }
+      return i;
+    }
+    const T* const last = static_cast<const T*>(inputs[count - 1]);
     for (; i + kBlock <= n; i += kBlock) {
       T block[kBlock];
-      const T* first = static_cast<const T*>(inputs[0]) + i;
-      const T* second = static_cast<const T*>(inputs[1]) + i;
-      for (int j = 0; j < kBlock; ++j) block[j] = Op::Apply(first[j], second[j]);
-      for (size_t r = 2; r < count; ++r) {
+      for (int j = 0; j < kBlock; ++j) block[j] = Op::Apply(first[i + j], second[i + j]);
+      for (size_t r = 2; r + 1 < count; ++r) {
         const T* input = static_cast<const T*>(inputs[r]) + i;
         for (int j = 0; j < kBlock; ++j) block[j] = Op::Apply(block[j], input[j]);
       }
-      for (int j = 0; j < kBlock; ++j) out[i + j] = Op::Finish(block[j], count);
+      TUTTI_ELEMENT_BY_ELEMENT
+      for (int j = 0; j < kBlock; ++j) {
+        out[i + j] = Op::Finish(Op::Apply(block[j], last[i + j]), count);
+      }
     }
     return i;
   }

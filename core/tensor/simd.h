@@ -10,6 +10,16 @@
 
 #define TUTTI_ALWAYS_INLINE inline __attribute__((always_inline))
 
+// Before a loop whose steps read and write elements of their own only, though arrays may be the
+// same: without it the compiler takes them for overlapping, and copies.
+#if defined(__clang__)
+#define TUTTI_ELEMENT_BY_ELEMENT _Pragma("clang loop vectorize(assume_safety)")
+#elif defined(__GNUC__)
+#define TUTTI_ELEMENT_BY_ELEMENT _Pragma("GCC ivdep")
+#else
+#define TUTTI_ELEMENT_BY_ELEMENT
+#endif
+
 #if defined(__x86_64__)
 #define TUTTI_HAS_AVX2_KERNELS 1
 #define TUTTI_TARGET_AVX2 __attribute__((target("avx2,f16c")))
