@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
-"""all_reduce between processes of this machine, beside Open MPI's, in the same run.
+"""all_reduce between processes of this machine, beside Open MPI's and MPICH's, in the same run.
 
-    all_reduce.py --program all_reduce_ranks [--mpi-program all_reduce_mpi] [--ranks 2,4]
-                  [--transports shared,tcp] [--most-bytes 67108864] [--repeats 5] [--quick]
+    all_reduce.py --program all_reduce_ranks [--mpi-program all_reduce_mpi]
+                  [--mpich-program all_reduce_mpich] [--ranks 2,4] [--transports shared,tcp]
+                  [--dtype float32] [--most-bytes 67108864] [--repeats 5] [--real-time] [--quick]
 
-Prints a table per number of ranks and placement of the cores: medians in microseconds of float32
-sums. The sides take turns, a few sizes at a time. Virtual machines move their cores: before and
-after each turn the round trip of a cache line between two cores is measured; a turn across which it
-changed is dropped, and turns on siblings of one core are reported apart from those on two cores.
-Other work on the machine disturbs the figures; the median over the repeats is shown, and the
-fastest and slowest repeat in brackets.
+Prints a table per number of ranks and placement of the cores: microseconds of a sum. The sides take
+turns, a few sizes at a time, each some hundred short samples. Virtual machines move their cores:
+before and after each sample the round trip of a cache line between two cores is measured; a sample
+across which it changed is dropped, and those on siblings of one core are reported apart from those
+on two cores. Other work on the machine disturbs the figures: shown is the lower quartile, and the
+median in brackets. With --real-time the ranks have a real-time priority, which other work then has
+to wait for; it takes the privilege, and is meant for runs of a minute.
 """
 
 import argparse
@@ -54,15 +56,19 @@ def human(size):
     return f"{size} B"
 
 
+def first_of(*names):
+    return next((path for path in map(shutil.which, names) if path), None)
+
+
 def mpi_command(mpi_program, ranks, cores):
     """The command, and in words how Open MPI was run; (None, why not) where it cannot be."""
-    mpirun = shutil.which("mpirun")
+    mpirun = first_of("mpirun.openmpi", "mpirun")
     if not mpi_program or not os.path.exists(mpi_program):
         return None, "the MPI program was not built (no MPI compiler was found)"
     if mpirun is None:
         return None, "there is no mpirun"
     version = run([mpirun, "--version"], 60).splitlines()[0]
-    if "Open MPI" not in version:
+    if "Open MPI" not in version and "OpenRTE" not in version:
         return None, f"mpirun is of another make: {version}"
     command = [mpirun, "--mca", "btl", "vader,self", "-np", str(ranks)]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
@@ -88,30 +94,61 @@ def single_copy():
     return "unknown"
 
 
+def mpich_command(program, ranks, cores):
+    """The same of MPICH."""
+    mpiexec = first_of("mpiexec.mpich", "mpiexec.hydra")
+    if not program or not os.path.exists(program):
+        return None, "the program was not built (MPICH's headers and library were not found)"
+    if mpiexec is None:
+        return None, "there is no mpiexec.mpich"
+    version = "MPICH"
+    for line in run([mpiexec, "--version"], 60).splitlines():
+        if line.strip().startswith("Version:"):
+            version = f"MPICH {line.split(':', 1)[1].strip()}"
+    command = [mpiexec, "-launcher", "fork", "-np", str(ranks)]
+    if ranks <= cores:
+        command += ["-bind-to", "core"]
+    how = f"{version}, " + ("bound to cores" if ranks <= cores else "not bound")
+    return command + [program], how
+
+
+def is_siblings(round_trip):
+    return round_trip < SIBLINGS_NS
+
+
+def moved(before, after):
+    return max(before, after) > SAME_PLACEMENT * min(before, after)
+
+
 class Turns:
     """What the sides measured: {(ranks, placement): {(side, bytes): [microseconds]}}."""
 
-    def __init__(self, program):
+    def __init__(self, program, prefix):
         self.program = program
+        self.prefix = prefix
         self.samples = {}
         self.round_trips = {}
         self.dropped = 0
+        self.taken = 0
         self.last_round_trip = ping_pong(program)
 
     def take(self, ranks, side, command, timeout):
-        before = self.last_round_trip
-        output = run(command, timeout)
-        after = self.last_round_trip = ping_pong(self.program)
-        if max(before, after) > SAME_PLACEMENT * min(before, after):
-            self.dropped += 1
-            return
-        placement = "siblings of one core" if (before + after) / 2 < SIBLINGS_NS else "two cores"
-        key = (ranks, placement)
-        self.round_trips.setdefault(key, []).extend((before, after))
-        table = self.samples.setdefault(key, {})
+        turn_before = self.last_round_trip
+        output = run(self.prefix + command, timeout)
+        turn_after = self.last_round_trip = ping_pong(self.program)
         for line in output.splitlines():
-            size, microseconds = line.split()
-            table.setdefault((side, int(size)), []).append(float(microseconds))
+            size, microseconds, before, after = map(float, line.split())
+            if before == 0 or after == 0:
+                before, after = turn_before, turn_after
+            self.taken += 1
+            if moved(before, after):
+                self.dropped += 1
+                continue
+            round_trip = (before + after) / 2
+            placement = "siblings of one core" if is_siblings(round_trip) else "two cores"
+            self.round_trips.setdefault((ranks, placement), []).append(round_trip)
+            table = self.samples.setdefault((ranks, placement), {})
+            table.setdefault((side, int(size)), []).append(microseconds)
 
     def print_tables(self, sides):
         for (ranks, placement), table in sorted(self.samples.items()):
@@ -123,7 +160,8 @@ class Turns:
                 cells = [self.cell(table.get((side, size))) for side in sides]
                 print(f"| {human(size)} | " + " | ".join(cells) + " |")
         if self.dropped:
-            print(f"\n{self.dropped} turns were dropped: the cores moved in the middle of them")
+            print(f"\n{self.dropped} of {self.taken} samples were dropped: the cores moved in the "
+                  "middle of them")
 
     @staticmethod
     def cell(samples):
@@ -131,10 +169,11 @@ class Turns:
             return ""
         def text(value):
             return f"{value:.2f}" if value < 100 else f"{value:.0f}"
-        median = text(statistics.median(samples))
+        samples = sorted(samples)
+        quartile = text(samples[len(samples) // 4])
         if len(samples) == 1:
-            return median
-        return f"{median} ({text(min(samples))} to {text(max(samples))})"
+            return quartile
+        return f"{quartile} ({text(statistics.median(samples))})"
 
 
 def main():
@@ -142,11 +181,15 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", required=True)
     parser.add_argument("--mpi-program", default="")
+    parser.add_argument("--mpich-program", default="")
     parser.add_argument("--ranks", default="2,4")
-    parser.add_argument("--transports", default="shared,tcp")
+    parser.add_argument("--transports", default="shared,tcp", help="and in_process")
+    parser.add_argument("--dtype", default="float32", help="of our sides: float32 or bfloat16")
     parser.add_argument("--most-bytes", type=int, default=64 << 20)
+    parser.add_argument("--least-bytes", type=int, default=0)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.1, help="per size and turn")
+    parser.add_argument("--real-time", action="store_true")
     parser.add_argument("--quick", action="store_true",
                         help="small sizes once: does it run at all?")
     options = parser.parse_args()
@@ -155,27 +198,33 @@ def main():
 
     cores = len(os.sched_getaffinity(0))
     transports = options.transports.split(",")
-    sides = [f"tutti {transport}" for transport in transports] + ["Open MPI"]
-    turns = Turns(options.program)
+    sides = [f"tutti {transport}" for transport in transports] + ["Open MPI", "MPICH"]
+    turns = Turns(options.program, ["chrt", "-f", "50"] if options.real_time else [])
     for ranks in [int(text) for text in options.ranks.split(",")]:
-        mpi, how = mpi_command(options.mpi_program, ranks, cores)
-        print(f"{ranks} ranks on {cores} cores: Open MPI: {how if mpi else 'skipped: ' + how}")
+        peers = {}
+        for side, (command, how) in (
+                ("Open MPI", mpi_command(options.mpi_program, ranks, cores)),
+                ("MPICH", mpich_command(options.mpich_program, ranks, cores))):
+            print(f"{ranks} ranks on {cores} cores: {side}: {how if command else 'skipped: ' + how}")
+            if command:
+                peers[side] = command
         for _ in range(options.repeats):
             for group in SIZE_GROUPS:
-                sizes = ",".join(str(size) for size in group if size <= options.most_bytes)
+                sizes = ",".join(str(size) for size in group
+                                 if options.least_bytes <= size <= options.most_bytes)
                 if not sizes:
                     continue
                 for transport in transports:
                     turns.take(ranks, f"tutti {transport}",
                                [options.program, transport, str(ranks), sizes,
-                                str(options.seconds)], 300)
-                try:
-                    if mpi:
-                        turns.take(ranks, "Open MPI", mpi + [sizes, str(options.seconds)], 300)
-                except Failed as failure:
-                    # Not every machine lets it run; ours must.
-                    print(f"Open MPI is left out: {failure}")
-                    mpi = None
+                                str(options.seconds), options.dtype], 300)
+                for side, command in list(peers.items()):
+                    try:
+                        turns.take(ranks, side, command + [sizes, str(options.seconds)], 300)
+                    except (Failed, subprocess.TimeoutExpired) as failure:
+                        # Not every machine lets it run; ours must.
+                        print(f"{side} is left out: {failure}")
+                        del peers[side]
     turns.print_tables(sides)
 
 

@@ -1,10 +1,11 @@
-// Our side of the comparison: all_reduce of float32 sums between processes of this machine, and the
-// round trip of a cache line between two of them, which tells how the machine has placed its cores.
+// Our side of the comparison: all_reduce of sums between processes of this machine, and the round
+// trip of a cache line between two of them, which tells how the machine has placed its cores.
 //
-//   all_reduce_ranks TRANSPORT RANKS SIZES SECONDS [unbound]     TRANSPORT is shared or tcp
+//   all_reduce_ranks TRANSPORT RANKS SIZES SECONDS [DTYPE] [unbound] [table=ROWS]
 //   all_reduce_ranks ping_pong
 //
-// Rank 0 prints a line per size: bytes and the median in microseconds; ping_pong gives ns.
+// TRANSPORT is shared, tcp, or in_process, whose ranks are threads; DTYPE is float32 or bfloat16,
+// SIZES are those of as many float32, ROWS those of a selector table. Rank 0 prints the lines of TimedCalls; ping_pong gives ns.
 // Ranks are bound to a core each where there are enough.
 
 #include <arpa/inet.h>
@@ -22,15 +23,18 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "core/base/real_environment.h"
 #include "core/collective/communicator.h"
 #include "core/collective/link_transport.h"
+#include "core/collective/selector.h"
 #include "core/collective/shared_segment.h"
 #include "core/collective/shared_transport.h"
 #include "core/collective/tcp_link.h"
 #include "core/collective/usable_cores.h"
+#include "core/tensor/cast.h"
 #include "core/tensor/tensor.h"
 #include "tests/benchmarks/timed_calls.h"
 
@@ -65,6 +69,16 @@ std::pair<FileDescriptor, FileDescriptor> ConnectedPair() {
   return {std::move(one), std::move(other)};
 }
 
+struct Plan {
+  std::string transport;
+  int ranks = 0;
+  std::vector<int64_t> sizes;
+  double seconds = 0;
+  DType dtype = DType::kFloat32;
+  bool bound = true;
+  std::shared_ptr<const SelectorTable> table;
+};
+
 // What the ranks share, made before they are forked.
 struct Meeting {
   Ref<SharedSegment> segment;
@@ -77,6 +91,7 @@ Meeting MakeMeeting(const std::string& transport, int ranks) {
     meeting.segment = SharedSegment::Create(SharedTransport::SegmentBytes(ranks)).value();
     return meeting;
   }
+  if (transport == "in_process") return meeting;
   if (transport != "tcp") Die("no such transport: " + transport);
   meeting.sockets.resize(static_cast<size_t>(ranks));
   for (auto& row : meeting.sockets) row.resize(static_cast<size_t>(ranks));
@@ -91,7 +106,8 @@ Meeting MakeMeeting(const std::string& transport, int ranks) {
 }
 
 std::unique_ptr<Transport> MakeTransport(const Ref<RealEnvironment>& environment,
-                                         Meeting& meeting, int rank, int ranks) {
+                                         Meeting& meeting, const Plan& plan, int rank) {
+  const int ranks = plan.ranks;
   const bool spin = static_cast<size_t>(ranks) <= UsableCores();
   if (meeting.segment) {
     SharedGroupOptions options;
@@ -99,6 +115,7 @@ std::unique_ptr<Transport> MakeTransport(const Ref<RealEnvironment>& environment
     options.rank = rank;
     options.size = ranks;
     options.spin = spin;
+    options.table = plan.table;
     return SharedTransport::Create(environment, meeting.segment, options).value();
   }
   LinkTransport::Options options;
@@ -106,6 +123,7 @@ std::unique_ptr<Transport> MakeTransport(const Ref<RealEnvironment>& environment
   options.rank = rank;
   options.size = ranks;
   options.spin = spin;
+  options.table = plan.table;
   std::vector<std::unique_ptr<Link>> links(static_cast<size_t>(ranks));
   for (size_t peer = 0; peer < links.size(); ++peer) {
     FileDescriptor& socket = meeting.sockets[static_cast<size_t>(rank)][peer];
@@ -115,25 +133,30 @@ std::unique_ptr<Transport> MakeTransport(const Ref<RealEnvironment>& environment
   return LinkTransport::Create(environment, options, std::move(links)).value();
 }
 
-void RunRank(Meeting& meeting, int rank, int ranks, const std::vector<int64_t>& sizes,
-             double seconds, bool bound) {
-  // The environment's threads stay free: only this one is bound.
-  const Ref<RealEnvironment> environment = MakeRef<RealEnvironment>();
-  std::unique_ptr<Transport> transport = MakeTransport(environment, meeting, rank, ranks);
-  if (bound) BindToCore(rank, ranks);
-  Ref<Communicator> communicator =
-      Communicator::CreateOver(environment.get(), "benchmark", rank, ranks, 1,
-                               std::move(transport))
-          .value();
-  for (const int64_t bytes : sizes) {
+void Fill(float value, Tensor* tensor) {
+  Ref<Tensor> scalar = Cast(*Tensor::Scalar<float>(value), tensor->dtype()).value();
+  auto* const bytes = static_cast<std::byte*>(tensor->mutable_data());
+  const size_t item_bytes = scalar->byte_size();
+  for (size_t at = 0; at < tensor->byte_size(); at += item_bytes) {
+    std::memcpy(bytes + at, scalar->data(), item_bytes);
+  }
+}
+
+void TimeRank(const Plan& plan, Communicator* communicator, std::atomic<uint64_t>* word) {
+  const int rank = static_cast<int>(communicator->rank());
+  const bool own_core = plan.bound && BindToCore(rank, plan.ranks);
+  RoundTrips round_trips(word, rank);
+  for (const int64_t bytes : plan.sizes) {
     const int64_t count = bytes / 4;
-    Ref<Tensor> input = Tensor::Create(DType::kFloat32, Shape({count})).value();
-    Ref<Tensor> output = Tensor::Create(DType::kFloat32, Shape({count})).value();
-    for (float& element : input->mutable_span<float>()) element = 1.0f;
-    for (float& element : output->mutable_span<float>()) element = -1.0f;
+    Ref<Tensor> input = Tensor::Create(plan.dtype, Shape({count})).value();
+    Ref<Tensor> output = Tensor::Create(plan.dtype, Shape({count})).value();
+    Ref<Tensor> expected = Tensor::Create(plan.dtype, Shape({count})).value();
+    Fill(1, input.get());
+    Fill(-1, output.get());
+    Fill(static_cast<float>(plan.ranks), expected.get());
     TimedCalls timed;
-    timed.is_rank_0 = rank == 0;
-    timed.seconds = seconds;
+    timed.rank = rank;
+    timed.seconds = plan.seconds;
     timed.call = [&] {
       Check(communicator->AllReduce(*input, ReduceOp::kSum, CallOptions(), output.get()));
     };
@@ -142,18 +165,51 @@ void RunRank(Meeting& meeting, int rank, int ranks, const std::vector<int64_t>& 
       Check(communicator->Broadcast(0, CallOptions(), agreed.get()));
       return agreed->item<int64_t>();
     };
-    const double median = timed.Median();
-    for (float element : output->span<float>()) {
-      if (element != static_cast<float>(ranks)) Die("a wrong sum");
-    }
-    if (rank == 0) {
-      std::printf("%lld %.4f\n", static_cast<long long>(bytes), median);
-      std::fflush(stdout);
+    timed.round_trips = own_core && plan.ranks > 1 ? &round_trips : nullptr;
+    timed.Print(bytes);
+    if (count != 0 &&
+        std::memcmp(output->data(), expected->data(), expected->byte_size()) != 0) {
+      Die("a wrong sum");
     }
   }
   Check(communicator->Close(CallOptions()));
+}
+
+void RunRank(Meeting& meeting, const Plan& plan, int rank, std::atomic<uint64_t>* word) {
+  // The environment's threads stay free: only this one is bound.
+  const Ref<RealEnvironment> environment = MakeRef<RealEnvironment>();
+  std::unique_ptr<Transport> transport = MakeTransport(environment, meeting, plan, rank);
+  Ref<Communicator> communicator =
+      Communicator::CreateOver(environment.get(), "benchmark", rank, plan.ranks, 1,
+                               std::move(transport))
+          .value();
+  TimeRank(plan, communicator.get(), word);
   communicator.reset();
   Check(environment->Shutdown(CallOptions()));
+}
+
+void RunThreads(const Plan& plan, std::atomic<uint64_t>* word) {
+  const Ref<RealEnvironment> environment = MakeRef<RealEnvironment>();
+  Communicator::LocalOptions options;
+  options.table = plan.table;
+  std::vector<Ref<Communicator>> ranks =
+      Communicator::CreateLocal(environment.get(), static_cast<size_t>(plan.ranks), options)
+          .value();
+  std::vector<std::thread> threads;
+  for (const Ref<Communicator>& rank : ranks) {
+    threads.emplace_back([&plan, &rank, word] { TimeRank(plan, rank.get(), word); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  ranks.clear();
+  Check(environment->Shutdown(CallOptions()));
+}
+
+// A word that processes forked off later share.
+std::atomic<uint64_t>* SharedWord() {
+  void* const memory =
+      mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) Die("no memory");
+  return static_cast<std::atomic<uint64_t>*>(memory);
 }
 
 // Forks `count` processes; true when all of them end well. They die with this one.
@@ -186,47 +242,54 @@ bool RunProcesses(int count, Body body) {
 }
 
 bool PingPong() {
-  void* const memory =
-      mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) Die("no memory");
-  std::atomic<uint64_t>& word = *static_cast<std::atomic<uint64_t>*>(memory);
-  constexpr uint64_t kRounds = 2000;
-  constexpr int kBatches = 15;
+  std::atomic<uint64_t>* const word = SharedWord();
   return RunProcesses(2, [&](int rank) {
     BindToCore(rank, 2);
+    constexpr uint64_t kRounds = 2000;
+    constexpr int kBatches = 15;
+    RoundTrips round_trips(word, rank);
     std::vector<double> times;
-    for (uint64_t batch = 0; batch < kBatches; ++batch) {
-      const double begin = NowSeconds();
-      for (uint64_t round = 0; round < kRounds; ++round) {
-        const uint64_t turn = 2 * (batch * kRounds + round) + static_cast<uint64_t>(rank);
-        while (word.load(std::memory_order_acquire) != turn) {
-        }
-        word.store(turn + 1, std::memory_order_release);
-      }
-      times.push_back((NowSeconds() - begin) / static_cast<double>(kRounds) * 1e9);
-    }
-    std::nth_element(times.begin(), times.begin() + times.size() / 2, times.end());
-    if (rank == 0) std::printf("%.1f\n", times[times.size() / 2]);
+    for (int batch = 0; batch < kBatches; ++batch) times.push_back(round_trips.Measure(kRounds));
+    std::nth_element(times.begin(), times.begin() + kBatches / 2, times.end());
+    if (rank == 0) std::printf("%.1f\n", times[kBatches / 2]);
   });
+}
+
+int Main(int argc, char** argv) {
+  Plan plan;
+  plan.transport = argc > 1 ? argv[1] : "";
+  if (plan.transport == "ping_pong" && argc == 2) return PingPong() ? 0 : 1;
+  bool good = argc >= 5;
+  for (int i = 5; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word == "unbound") {
+      plan.bound = false;
+    } else if (word == "bfloat16") {
+      plan.dtype = DType::kBfloat16;
+    } else if (word.starts_with("table=")) {
+      plan.table = SelectorTable::Parse(word.substr(6), "the command line").value();
+    } else {
+      good = good && word == "float32";
+    }
+  }
+  if (!good) {
+    std::fprintf(stderr, "usage: all_reduce_ranks (shared|tcp|in_process) RANKS SIZES SECONDS "
+                         "[float32|bfloat16] [unbound] [table=ROWS] | ping_pong\n");
+    return 2;
+  }
+  plan.ranks = std::atoi(argv[2]);
+  plan.sizes = ParseSizes(argv[3]);
+  plan.seconds = std::atof(argv[4]);
+  std::atomic<uint64_t>* const word = SharedWord();
+  if (plan.transport == "in_process") {
+    RunThreads(plan, word);
+    return 0;
+  }
+  Meeting meeting = MakeMeeting(plan.transport, plan.ranks);
+  return RunProcesses(plan.ranks, [&](int rank) { RunRank(meeting, plan, rank, word); }) ? 0 : 1;
 }
 
 }  // namespace
 }  // namespace tutti
 
-int main(int argc, char** argv) {
-  const std::string transport = argc > 1 ? argv[1] : "";
-  if (transport == "ping_pong" && argc == 2) return tutti::PingPong() ? 0 : 1;
-  const bool unbound = argc == 6 && std::string(argv[5]) == "unbound";
-  if (argc != 5 && !unbound) {
-    std::fprintf(stderr, "usage: all_reduce_ranks (shared|tcp) RANKS SIZES SECONDS [unbound] | "
-                         "ping_pong\n");
-    return 2;
-  }
-  const int ranks = std::atoi(argv[2]);
-  const std::vector<int64_t> sizes = ParseSizes(argv[3]);
-  const double seconds = std::atof(argv[4]);
-  tutti::Meeting meeting = tutti::MakeMeeting(transport, ranks);
-  return tutti::RunProcesses(ranks, [&](int rank) {
-    tutti::RunRank(meeting, rank, ranks, sizes, seconds, !unbound);
-  }) ? 0 : 1;
-}
+int main(int argc, char** argv) { return tutti::Main(argc, argv); }

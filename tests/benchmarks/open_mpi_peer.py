@@ -10,6 +10,7 @@ mpirun or the program it says so and ends with status 77.
 import argparse
 import json
 import os
+import statistics
 import sys
 
 from all_reduce import mpi_command, run
@@ -32,8 +33,11 @@ def main():
     while 8 << len(sizes) <= options.max_bytes:
         sizes.append(8 << len(sizes))
     rows = []
+    samples = {}
     for line in run(command + [",".join(map(str, sizes)), str(options.seconds)], 600).splitlines():
-        size, microseconds = int(line.split()[0]), float(line.split()[1])
+        samples.setdefault(int(line.split()[0]), []).append(float(line.split()[1]))
+    for size, times in samples.items():
+        microseconds = statistics.median(times)
         algorithm = size / microseconds / 1e3
         rows.append({"bytes": size, "count": size // 4, "out_of_place": {
             "time_us": microseconds, "p50_us": microseconds, "algbw_gbps": algorithm,

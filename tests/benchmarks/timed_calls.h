@@ -1,8 +1,10 @@
 // How both sides of a comparison are timed: rank 0 times batches of calls, all ranks make as many.
 //
-// A batch takes a millisecond or more, so that reading the clock costs nothing; the figure is the
-// median of the batches. How many calls a batch has rank 0 finds out, and tells the others by
-// `agree`, a broadcast of the side that is timed.
+// A batch takes half a millisecond or more, so that reading the clock costs nothing, and not much
+// more, so that some are left in peace by whatever else the machine does. How many calls a batch
+// has rank 0 finds out, and tells the others by `agree`, a broadcast of the side that is timed.
+// Before and after each batch the round trip of a cache line between ranks 0 and 1 is measured:
+// virtual machines move their cores within seconds, from siblings of one core to two and back.
 
 #ifndef TUTTI_TESTS_BENCHMARKS_TIMED_CALLS_H_
 #define TUTTI_TESTS_BENCHMARKS_TIMED_CALLS_H_
@@ -10,14 +12,16 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <string>
 #include <vector>
 
-// Binds this process to the usable core number `rank`, where there is one for each rank.
+// Binds this thread to the usable core number `rank`, where there is one for each rank.
 inline bool BindToCore(int rank, int ranks) {
   cpu_set_t usable;
   if (sched_getaffinity(0, sizeof(usable), &usable) != 0) return false;
@@ -28,6 +32,11 @@ inline bool BindToCore(int rank, int ranks) {
   CPU_ZERO(&one);
   CPU_SET(core, &one);
   return sched_setaffinity(0, sizeof(one), &one) == 0;
+}
+
+inline bool HasCoreForEach(int ranks) {
+  cpu_set_t usable;
+  return sched_getaffinity(0, sizeof(usable), &usable) == 0 && CPU_COUNT(&usable) >= ranks;
 }
 
 inline double NowSeconds() {
@@ -45,33 +54,82 @@ inline std::vector<int64_t> ParseSizes(const std::string& text) {
   return sizes;
 }
 
+// Round trips of a cache line between ranks 0 and 1, each on a core of its own. `word`, in memory
+// that both map, is zero at first and used for nothing else.
+class RoundTrips {
+ public:
+  RoundTrips(std::atomic<uint64_t>* word, int rank)
+      : word_(word), rank_(static_cast<uint64_t>(rank)) {}
+
+  // Nanoseconds of one, on average. Ranks 0 and 1 call it as often.
+  double Measure(uint64_t rounds) {
+    const double begin = NowSeconds();
+    for (uint64_t round = 0; round < rounds; ++round) {
+      const uint64_t turn = next_ + 2 * round + rank_;
+      while (word_->load(std::memory_order_acquire) != turn) {
+      }
+      word_->store(turn + 1, std::memory_order_release);
+    }
+    next_ += 2 * rounds;
+    return (NowSeconds() - begin) / static_cast<double>(rounds) * 1e9;
+  }
+
+ private:
+  std::atomic<uint64_t>* const word_;
+  const uint64_t rank_;
+  uint64_t next_ = 0;
+};
+
 struct TimedCalls {
-  bool is_rank_0;
+  int rank;
   double seconds;                          // for the batches of one size, about
   std::function<void()> call;              // one collective call
   std::function<int64_t(int64_t)> agree;   // the number that rank 0 gives
+  RoundTrips* round_trips;                 // null where ranks 0 and 1 may share a core
 
-  // Microseconds per call on rank 0.
-  double Median() const {
+  // Rank 0 prints a line per batch: `bytes`, the microseconds of a call, and the nanoseconds of a
+  // round trip before and after it, 0 where they are not measured.
+  void Print(int64_t bytes) const {
     constexpr int kWarmUp = 24;
-    constexpr int64_t kMaxBatches = 41;
+    constexpr double kBatchSeconds = 5e-4;
+    constexpr int64_t kMostBatches = 400;
     for (int i = 0; i < kWarmUp; ++i) call();
-    const double start = NowSeconds();
-    constexpr int kProbes = 3;
-    for (int i = 0; i < kProbes; ++i) call();
-    const double probed = std::max((NowSeconds() - start) / kProbes, 1e-8);
-    const auto calls = agree(std::clamp<int64_t>(static_cast<int64_t>(1e-3 / probed), 1, 20'000));
+    double probed = 1;
+    constexpr int kProbes = 5;
+    for (int i = 0; i < kProbes; ++i) {
+      const double start = NowSeconds();
+      call();
+      probed = std::min(probed, NowSeconds() - start);
+    }
+    probed = std::max(probed, 1e-8);
+    const auto calls =
+        agree(std::clamp<int64_t>(static_cast<int64_t>(kBatchSeconds / probed), 2, 20'000));
     const double batch_seconds = probed * static_cast<double>(calls);
     const auto batches = agree(
-        std::clamp<int64_t>(static_cast<int64_t>(seconds / batch_seconds), 5, kMaxBatches));
-    std::vector<double> times;
+        std::clamp<int64_t>(static_cast<int64_t>(seconds / batch_seconds), 5, kMostBatches));
+    std::vector<std::string> lines;
     for (int64_t batch = 0; batch < batches; ++batch) {
+      const double before = RoundTrip();
+      // The first call after it finds the ranks apart.
+      call();
       const double begin = NowSeconds();
       for (int64_t i = 0; i < calls; ++i) call();
-      times.push_back((NowSeconds() - begin) / static_cast<double>(calls) * 1e6);
+      const double took = (NowSeconds() - begin) / static_cast<double>(calls) * 1e6;
+      const double after = RoundTrip();
+      char line[128];
+      std::snprintf(line, sizeof(line), "%lld %.4f %.1f %.1f\n", static_cast<long long>(bytes),
+                    took, before, after);
+      lines.emplace_back(line);
     }
-    std::nth_element(times.begin(), times.begin() + times.size() / 2, times.end());
-    return times[times.size() / 2];
+    if (rank != 0) return;
+    for (const std::string& line : lines) std::fputs(line.c_str(), stdout);
+    std::fflush(stdout);
+  }
+
+ private:
+  double RoundTrip() const {
+    constexpr uint64_t kRounds = 100;
+    return round_trips != nullptr && rank < 2 ? round_trips->Measure(kRounds) : 0;
   }
 };
 
