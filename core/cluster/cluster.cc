@@ -241,6 +241,8 @@ Status Cluster::AwaitJoin(const CallOptions& call) {
   }
   job_id_ = state.joined->job_id;
   elastic_ = state.joined->elastic;
+  const int64_t limit_ns = state.joined->silence_limit_ns;
+  patience_ns_ = limit_ns == kNeverNs ? Member::kVerdictNs : limit_ns;
   return OkStatus();
 }
 

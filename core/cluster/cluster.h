@@ -48,9 +48,10 @@ struct ClusterOptions {
   int64_t usable_cores = 1;              // of this process
   JobSecret secret;
   bool elastic = false;  // worker 0's setting holds for all
-  // How long a worker may be silent; worker 0's setting holds for all. kNeverNs: for ever.
+  // Within what time all know of a worker that says nothing more; worker 0's setting holds for all.
+  // It counts as silent a heartbeat or two before (silence.h). kNeverNs: it may be silent for ever.
   int64_t silence_limit_ns = 3 * kSecondNs;
-  int64_t heartbeat_interval_ns = 250 * kMillisecondNs;  // at most a quarter of the limit
+  int64_t heartbeat_interval_ns = 250 * kMillisecondNs;  // at most an eighth of the limit
   // For tests: null means gRPC, and a PeerListener of its own. With a network of the caller's there
   // is no PeerListener and no process watch.
   Ref<ControlNetwork> network;
@@ -101,6 +102,9 @@ class Cluster final : public Closable {
   std::vector<MemberId> present() const;
   // A random number that all workers share.
   uint64_t job_id() const { return job_id_; }
+  // How long what is on its way from a worker that has left may stand still before it counts as
+  // lost: as long as a worker may be silent; 10 s where silence has no limit.
+  int64_t patience_ns() const { return patience_ns_; }
   const JobSecret& secret() const { return secret_; }
   // "worker 1 (pid 4711)" or with its host, when that is another one.
   std::string Describe(int64_t worker) const;
@@ -167,6 +171,7 @@ class Cluster final : public Closable {
   // Constant once Join has returned.
   uint64_t job_id_ = 0;
   bool elastic_ = false;
+  int64_t patience_ns_ = 0;
   Ref<PeerListener> listener_;
   const std::unique_ptr<State> state_;
 };

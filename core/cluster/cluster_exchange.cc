@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/base/environment.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
@@ -19,6 +20,43 @@
 #include "core/cluster/membership_messages.h"
 
 namespace tutti {
+namespace {
+
+// How long the coordinator may take to say who has not come.
+constexpr int64_t kAnswerNs = 500 * kMillisecondNs;
+
+// Waits for the result of what was asked of the coordinator, which it also asks who has not come
+// when the deadline has passed. `withdraw(why, ask)` is Member::Withdraw..., posted.
+template <typename State, typename T, typename Withdraw>
+Result<T> AwaitResult(State& state, Clock& clock, const CallOptions& call,
+                      std::optional<Result<T>>& result, const Withdraw& withdraw,
+                      const std::string& what) {
+  const auto over = [&] { return result.has_value() || state.closed; };
+  std::unique_lock<std::mutex> lock(state.mutex);
+  Status status = WaitUntil(lock, state.changed, clock, call, over, what);
+  const bool late = status.code() == StatusCode::kDeadlineExceeded;
+  if (late) {
+    lock.unlock();
+    withdraw(status, true);
+    lock.lock();
+    WaitUntil(lock, state.changed, clock, {Deadline::After(clock, kAnswerNs), call.cancellation},
+              over, what)
+        .rep();
+  }
+  if (result.has_value()) {
+    if (!late || result->status().code() != StatusCode::kCancelled) return std::move(*result);
+    // Another one has given up just before.
+    return Status(status.code(),
+                  Format("{}; {}", status.message(), result->status().message()))
+        .WithCause(result->status());
+  }
+  lock.unlock();
+  if (status.ok()) return FailedPrecondition("{}: this worker has left the job", what);
+  withdraw(status, false);
+  return status;
+}
+
+}  // namespace
 
 Result<std::vector<std::string>> Cluster::Exchange(std::string_view key, std::string bytes,
                                                    const CallOptions& call) {
@@ -55,16 +93,11 @@ Result<std::vector<std::string>> Cluster::Exchange(std::string_view key, std::st
       })) {
     return left();
   }
-  std::unique_lock<std::mutex> lock(state.mutex);
-  Status status = WaitUntil(
-      lock, state.changed, environment().clock(), call,
-      [&] { return pending->result.has_value() || state.closed; }, what);
-  if (pending->result.has_value()) return std::move(*pending->result);
-  lock.unlock();
-  if (status.ok()) return left();
-  (void)state.network->Post(
-      [&state, name, status] { state.member->WithdrawExchange(name, status); });
-  return status;
+  const auto withdraw = [&](const Status& why, bool ask) {
+    (void)state.network->Post(
+        [&state, name, why, ask] { state.member->WithdrawExchange(name, why, ask); });
+  };
+  return AwaitResult(state, environment().clock(), call, pending->result, withdraw, what);
 }
 
 Result<Regrouped> Cluster::Regroup(RegroupRequest request, const CallOptions& call) {
@@ -121,16 +154,11 @@ Result<Regrouped> Cluster::Regroup(RegroupRequest request, const CallOptions& ca
       })) {
     return left();
   }
-  std::unique_lock<std::mutex> lock(state.mutex);
-  Status status = WaitUntil(
-      lock, state.changed, environment().clock(), call,
-      [&] { return pending->result.has_value() || state.closed; }, what);
-  if (pending->result.has_value()) return std::move(*pending->result);
-  lock.unlock();
-  if (status.ok()) return left();
-  (void)state.network->Post(
-      [&state, pending, status] { state.member->WithdrawRegroup(pending->id, status); });
-  return status;
+  const auto withdraw = [&](const Status& why, bool ask) {
+    (void)state.network->Post(
+        [&state, pending, why, ask] { state.member->WithdrawRegroup(pending->id, why, ask); });
+  };
+  return AwaitResult(state, environment().clock(), call, pending->result, withdraw, what);
 }
 
 void Cluster::Tell(std::vector<MemberId> to, std::string topic, std::string content) {

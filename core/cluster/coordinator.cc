@@ -311,14 +311,19 @@ void Coordinator::On(Session& session, ExchangePart& part) {
 
 void Coordinator::On(Session& session, ExchangeWithdrawal& withdrawal) {
   if (phase_ != Phase::kRunning) return;
+  const Status reason =
+      NamingTheMissing(withdrawal.reason, exchanges_.Missing(withdrawal.key), 0);
   const std::optional<ExchangeTable::Outcome> outcome = exchanges_.Withdraw(
       session.worker, withdrawal.key,
       Cancelled("exchange {}: {} has given it up: {}", Quote(withdrawal.key),
-                Describe(session.worker), withdrawal.reason.message())
+                Describe(session.worker), reason.message())
           .With("rank", session.worker)
           .With("worker", session.worker)
           .WithCause(withdrawal.reason));
-  if (outcome.has_value()) Tell(*outcome);
+  if (!outcome.has_value()) return;
+  Tell(*outcome);
+  // It may have asked for this.
+  Send(session, ExchangeFailure{withdrawal.key, reason});
 }
 
 void Coordinator::On(Session& session, Suspicion& suspicion) {
@@ -361,13 +366,40 @@ void Coordinator::On(Session& session, RegroupPart& part) {
 
 void Coordinator::On(Session& session, RegroupWithdrawal& withdrawal) {
   if (phase_ != Phase::kRunning) return;
+  const RegroupTable::Awaited awaited =
+      regroupings_.WhoIsMissing(session.worker, withdrawal.id);
+  const Status reason = NamingTheMissing(withdrawal.reason, awaited.workers, awaited.more);
   const std::optional<RegroupTable::Answer> answer = regroupings_.Withdraw(
       session.worker, withdrawal.id,
-      Cancelled("{} has given it up: {}", Describe(session.worker), withdrawal.reason.message())
+      Cancelled("{} has given it up: {}", Describe(session.worker), reason.message())
           .With("rank", session.worker)
           .With("worker", session.worker)
           .WithCause(withdrawal.reason));
-  if (answer.has_value()) Tell(*answer);
+  if (!answer.has_value()) return;
+  Tell(*answer);
+  Send(session, RegroupFailure{withdrawal.id, reason});
+}
+
+Status Coordinator::NamingTheMissing(const Status& reason, const std::vector<int64_t>& missing,
+                                     int64_t more) const {
+  constexpr size_t kNamed = 8;
+  if (missing.empty() && more == 0) return reason;
+  std::string text = std::string(reason.message()) + "; ";
+  for (size_t i = 0; i < std::min(missing.size(), kNamed); ++i) {
+    text += (i == 0 ? "" : ", ") + Describe(missing[i]);
+  }
+  if (missing.size() > kNamed) text += Format(" and {} others", missing.size() - kNamed);
+  if (!missing.empty()) text += missing.size() == 1 ? " has not come" : " have not come";
+  if (more > 0) {
+    text += Format("{}{} more that {} no seat yet", missing.empty() ? "it waits for " : ", nor ",
+                   more, more == 1 ? "has" : "have");
+  }
+  Status named(reason.code(), std::move(text));
+  for (const StatusDetail& detail : reason.details()) {
+    std::visit([&](const auto& value) { named = std::move(named).With(detail.key, value); },
+               detail.value);
+  }
+  return missing.empty() ? named : std::move(named).With("peer", missing[0]);
 }
 
 void Coordinator::On(Session& session, Note& note) {

@@ -118,6 +118,9 @@ class Coordinator {
   void NoteDeparture(int64_t worker, const Status& departure);
   // A process that comes when the job runs.
   void TakeIn(Session& session, Hello& hello);
+  // `reason` of a worker that waits no longer, and for whom it has waited.
+  Status NamingTheMissing(const Status& reason, const std::vector<int64_t>& missing,
+                          int64_t more) const;
   void Tell(const ExchangeTable::Outcome& outcome);
   void Tell(const RegroupTable::Answer& answer);
 

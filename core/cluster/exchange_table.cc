@@ -83,6 +83,16 @@ std::optional<ExchangeTable::Outcome> ExchangeTable::Withdraw(int64_t worker,
   return outcome;
 }
 
+std::vector<int64_t> ExchangeTable::Missing(const std::string& key) const {
+  std::vector<int64_t> missing;
+  const auto it = open_.find(key);
+  if (it == open_.end()) return missing;
+  for (size_t i = 0; i < num_workers_; ++i) {
+    if (!it->second.came[i]) missing.push_back(static_cast<int64_t>(i));
+  }
+  return missing;
+}
+
 std::vector<ExchangeTable::Outcome> ExchangeTable::Leave(int64_t worker, const Status& departure) {
   const auto index = static_cast<size_t>(worker);
   left_[index] = true;

@@ -36,6 +36,8 @@ class ExchangeTable {
   Result<std::optional<Outcome>> Bring(int64_t worker, const std::string& key, std::string part);
   // `failure` is what the others are told. Nothing when the exchange is over.
   std::optional<Outcome> Withdraw(int64_t worker, const std::string& key, const Status& failure);
+  // Who has neither brought a part nor left, in order; nobody when the exchange is over.
+  std::vector<int64_t> Missing(const std::string& key) const;
   // The worker brings nothing more; `departure` is what exchanges without its part fail with.
   std::vector<Outcome> Leave(int64_t worker, const Status& departure);
 

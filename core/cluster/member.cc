@@ -277,10 +277,10 @@ uint64_t Member::Regroup(RegroupPart part, RegroupDone done) {
   return id;
 }
 
-void Member::WithdrawRegroup(uint64_t id, const Status& why) {
+void Member::WithdrawRegroup(uint64_t id, const Status& why, bool ask) {
   if (regroupings_.count(id) == 0) return;
   Send(RegroupWithdrawal{id, why});
-  FinishRegroup(id, why);
+  if (!ask) FinishRegroup(id, why);
 }
 
 void Member::On(RegroupResult& result) {
@@ -328,10 +328,10 @@ void Member::Exchange(const std::string& key, std::string part, ExchangeDone don
   Send(ExchangePart{key, std::move(part)});
 }
 
-void Member::WithdrawExchange(const std::string& key, const Status& why) {
+void Member::WithdrawExchange(const std::string& key, const Status& why, bool ask) {
   if (exchanges_.count(key) == 0) return;
   Send(ExchangeWithdrawal{key, why});
-  FinishExchange(key, why);
+  if (!ask) FinishExchange(key, why);
 }
 
 void Member::FinishExchange(const std::string& key, Result<std::vector<std::string>> result) {

@@ -91,12 +91,13 @@ class Member {
 
   // `done` is called once. One at a time of each key.
   void Exchange(const std::string& key, std::string part, ExchangeDone done);
-  // The others are told `why`, and so is `done`. Nothing when the exchange is over.
-  void WithdrawExchange(const std::string& key, const Status& why);
+  // The others are told `why`, and so is `done`: at once or, when it asks, with the coordinator's
+  // answer, which says who has not come. Nothing when the exchange is over.
+  void WithdrawExchange(const std::string& key, const Status& why, bool ask = false);
   // As RegroupTable has it; `part` needs no id. `done` is called once. Gives the number by which it
   // can be withdrawn.
   uint64_t Regroup(RegroupPart part, RegroupDone done);
-  void WithdrawRegroup(uint64_t id, const Status& why);
+  void WithdrawRegroup(uint64_t id, const Status& why, bool ask = false);
   // Reaches those of `to` that are there, in order for each sender and receiver.
   void Tell(std::vector<MemberId> to, std::string topic, std::string content);
   void Abort(Status reason);

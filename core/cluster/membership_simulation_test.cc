@@ -135,9 +135,11 @@ class Trial {
         },
         think);
     if (Chance(1)) {
+      const bool ask = Chance(50);
       one.Do(
-          [key](Member& member) {
-            member.WithdrawExchange(key, DeadlineExceeded("this worker has waited long enough"));
+          [key, ask](Member& member) {
+            member.WithdrawExchange(key, DeadlineExceeded("this worker has waited long enough"),
+                                    ask);
           },
           think + Draw(0, 500 * kMillisecondNs));
     }

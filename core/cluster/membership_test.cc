@@ -236,14 +236,14 @@ TEST(Membership, CallsAWorkerSilentAfterTheLimitAndTellsItWhenItComesBack) {
   job.RunFor(2 * kSecondNs);
   for (const int64_t i : {0, 2}) {
     EXPECT_EQ(job[i].failure.code(), StatusCode::kUnavailable);
-    EXPECT_THAT(Message(job[i].failure), StartsWith("worker 1 (pid 4701) has been silent for 3."));
+    EXPECT_THAT(Message(job[i].failure), StartsWith("worker 1 (pid 4701) has been silent for 2."));
     EXPECT_EQ(BlamedWorker(job[i].failure), 1);
   }
   EXPECT_EQ(job[1].failures, 0);
   job.RunFor(7 * kSecondNs);
   EXPECT_THAT(Message(job[1].failure),
               AllOf(StartsWith("this worker was given up by the others"),
-                    HasSubstr("worker 1 (pid 4701) has been silent for 3.")));
+                    HasSubstr("worker 1 (pid 4701) has been silent for 2.")));
 }
 
 TEST(Membership, AStoppedCoordinatorBlamesNobodyAndIsToldWhenItGoesOn) {
@@ -253,7 +253,7 @@ TEST(Membership, AStoppedCoordinatorBlamesNobodyAndIsToldWhenItGoesOn) {
   job[0].network->Freeze(10 * kSecondNs);
   job.RunFor(5 * kSecondNs);
   for (const int64_t i : {1, 2}) {
-    EXPECT_THAT(Message(job[i].failure), StartsWith("worker 0 (pid 4700) has been silent for 3."));
+    EXPECT_THAT(Message(job[i].failure), StartsWith("worker 0 (pid 4700) has been silent for 2."));
     EXPECT_EQ(BlamedWorker(job[i].failure), 0);
   }
   job.RunFor(7 * kSecondNs);
@@ -399,10 +399,83 @@ TEST(Membership, AWithdrawnExchangeFailsOnTheOthersNamingTheWorker) {
   for (const size_t i : {size_t{0}, size_t{2}}) {
     EXPECT_EQ(got[i].status().code(), StatusCode::kCancelled);
     EXPECT_EQ(Message(got[i].status()),
-              "exchange \"key\": worker 1 (pid 4701) has given it up: not done after 1 s");
+              "exchange \"key\": worker 1 (pid 4701) has given it up: not done after 1 s; worker 2 "
+              "(pid 4702) has not come");
     EXPECT_EQ(BlamedWorker(got[i].status()), 1);
   }
   for (int64_t i = 0; i < 3; ++i) EXPECT_TRUE(job[i].failure.ok());
+}
+
+TEST(Membership, WhoGivesAnExchangeUpIsToldWhoHasNotCome) {
+  SimulatedJob job(21, 4);
+  job.StartAll();
+  job.RunFor(2 * kSecondNs);
+  std::vector<Status> got(4);
+  const auto exchange = [&](int64_t worker) {
+    job[worker].Do([&got, worker](Member& member) {
+      member.Exchange("key", "x", [&got, worker](auto result) {
+        got[static_cast<size_t>(worker)] = result.status();
+      });
+    });
+  };
+  exchange(1);
+  exchange(3);
+  job.RunFor(1 * kSecondNs);
+  job[3].Do([](Member& member) {
+    member.WithdrawExchange("key", DeadlineExceeded("not done after 1 s").With("waited_ns", 7),
+                            /*ask=*/true);
+  });
+  job.RunFor(1 * kSecondNs);
+  EXPECT_EQ(got[3].code(), StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(Message(got[3]),
+            "not done after 1 s; worker 0 (pid 4700), worker 2 (pid 4702) have not come");
+  EXPECT_EQ(std::get<int64_t>(got[3].FindDetail("peer")->value), 0);
+  EXPECT_EQ(std::get<int64_t>(got[3].FindDetail("waited_ns")->value), 7);
+  EXPECT_THAT(Message(got[1]),
+              HasSubstr("worker 3 (pid 4703) has given it up: not done after 1 s; worker 0"));
+}
+
+TEST(Membership, WhoGivesARegroupingUpIsToldWhoHasNotComeAndForHowManyMoreItWaits) {
+  SimulatedJob job(21, 4);
+  job.StartAll();
+  job.RunFor(2 * kSecondNs);
+  Status got;
+  job[1].Do([&](Member& member) {
+    RegroupPart part;
+    part.name = "group";
+    part.at_least = 6;
+    const uint64_t id =
+        member.Regroup(std::move(part), [&](auto result) { got = result.status(); });
+    member.WithdrawRegroup(id, DeadlineExceeded("not done after 1 s"), /*ask=*/true);
+  });
+  job.RunFor(1 * kSecondNs);
+  EXPECT_EQ(Message(got),
+            "not done after 1 s; worker 0 (pid 4700), worker 2 (pid 4702), worker 3 (pid 4703) "
+            "have not come, nor 2 more that have no seat yet");
+}
+
+// Whenever it falls silent, whoever it is.
+TEST(Membership, EverybodyKnowsOfASilentWorkerWithinTheLimit) {
+  for (const MembershipTiming timing :
+       {MembershipTiming{}, MembershipTiming{1 * kSecondNs, 250 * kMillisecondNs}}) {
+    for (uint64_t seed = 0; seed < 50; ++seed) {
+      SCOPED_TRACE(seed);
+      SimulatedJob job(seed, 4, timing);
+      job.StartAll();
+      job.RunFor(3 * kSecondNs + static_cast<int64_t>(seed) * 7 * kMillisecondNs);
+      const int64_t silent = static_cast<int64_t>(seed % 4);
+      const int64_t since_ns = job.world->clock().NowNs();
+      job[silent].network->Kill(SimulatedDeath::kSilent);
+      job.RunFor(5 * kSecondNs);
+      for (int64_t i = 0; i < 4; ++i) {
+        if (i == silent) continue;
+        EXPECT_EQ(BlamedWorker(job[i].failure), silent) << job[i].failure.ToString();
+        const int64_t known_ns = job[i].failed_ns - since_ns;
+        EXPECT_LT(known_ns, timing.silence_limit_ns);
+        EXPECT_GT(known_ns, timing.silence_limit_ns * 5 / 8);
+      }
+    }
+  }
 }
 
 TEST(Membership, AnExchangeWithoutALeftWorkersPartFails) {

@@ -157,6 +157,21 @@ std::optional<RegroupTable::Answer> RegroupTable::Withdraw(int64_t worker, uint6
   return std::nullopt;
 }
 
+RegroupTable::Awaited RegroupTable::WhoIsMissing(int64_t worker, uint64_t id) const {
+  Awaited awaited;
+  for (const auto& [key, round] : open_) {
+    const auto own = round.brought.find(worker);
+    if (own == round.brought.end() || own->second.id != id) continue;
+    const std::vector<MemberId> expected = Expected(key);
+    for (const MemberId& member : expected) {
+      if (round.brought.count(member.worker) == 0) awaited.workers.push_back(member.worker);
+    }
+    awaited.more = std::max<int64_t>(0, round.at_least - static_cast<int64_t>(expected.size()));
+    break;
+  }
+  return awaited;
+}
+
 std::vector<RegroupTable::Answer> RegroupTable::Leave(int64_t worker, const Status& departure) {
   const auto index = static_cast<size_t>(worker);
   present_[index].reset();

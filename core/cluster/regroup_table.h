@@ -54,6 +54,13 @@ class RegroupTable {
   Result<std::optional<Answer>> Bring(int64_t worker, RegroupPart part);
   // `failure` is what the others are told. Nothing when the round is over.
   std::optional<Answer> Withdraw(int64_t worker, uint64_t id, const Status& failure);
+  // Whom the round of this request waits for: workers that are there, in order, and so many more
+  // that have no seat yet.
+  struct Awaited {
+    std::vector<int64_t> workers;
+    int64_t more = 0;
+  };
+  Awaited WhoIsMissing(int64_t worker, uint64_t id) const;
   std::vector<Answer> Leave(int64_t worker, const Status& departure);
   void Arrive(const MemberId& member);
 
