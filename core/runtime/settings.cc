@@ -35,7 +35,8 @@ constexpr SettingInfo kSettings[] = {
      "replicas of each worker of a multi-worker strategy that was given no devices; 0: one for "
      "each GPU, else one"},
     {"silence_limit", SettingKind::kDuration, "3s", 0, 0, false,
-     "how long a worker may be silent before it counts as dead; none: for ever"},
+     "within what time all workers know of one that says nothing more, and counts as dead; none: "
+     "never"},
     {"transport", SettingKind::kTransport, "auto", 0, 0, false,
      "how workers exchange tensors: auto (shared memory within a machine, TCP between), "
      "shared_memory or tcp"},
