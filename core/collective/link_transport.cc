@@ -56,6 +56,12 @@ Status LinkTransport::State::Execute(CollectiveCall* call) {
 }
 
 Status LinkTransport::State::Record(Status error, int64_t told_by) {
+  const StatusDetail* const lost = error.FindDetail("rank");
+  if (told_by >= 0 && error.code() == StatusCode::kUnavailable && lost != nullptr &&
+      lost->value == StatusDetail{"rank", rank_}.value) {
+    // Here nobody is gone: it is the other one's word.
+    error = std::move(error).WithPrefix(Format("rank {} has lost this one", told_by));
+  }
   std::lock_guard<std::mutex> lock(mutex_);
   if (failure_.ok()) {
     failure_ = std::move(error);
