@@ -195,7 +195,8 @@ TEST(SelectorRows, StepsAreWhatTheFirstFittingRowsSay) {
       "all_reduce     shared_memory 3-    1KiB        slice_and_share 16KiB\n"
       "all_reduce     shared_memory any   64KiB/ranks flat_fold\n"
       "all_reduce     shared_memory any   8KiB/peers  slice_and_share 32KiB\n"
-      "all_reduce     shared_memory 2-4   any         slice_and_share 128KiB\n";
+      "all_reduce     shared_memory 2-4   any         slice_and_share 128KiB\n"
+      "# all_reduce   shared_memory any   any         none\n";
   EXPECT_THAT(StepsOfTable(table, kPlace),
               ElementsAre(SelectorStep{32 * kKiB, kFlat},
                           SelectorStep{kAny, {"slice_and_share", "128KiB"}}));

@@ -47,7 +47,7 @@ std::vector<std::vector<std::string>> WordsOfRows(const std::string& table) {
   std::vector<std::vector<std::string>> rows;
   std::istringstream lines(table);
   for (std::string line; std::getline(lines, line);) {
-    std::istringstream rest(line);
+    std::istringstream rest(line.substr(0, line.find('#')));
     std::vector<std::string> words;
     for (std::string word; rest >> word;) words.push_back(word);
     if (words.size() >= 5) rows.push_back(std::move(words));
