@@ -41,15 +41,15 @@ scatter        in_process    any any         direct
 all_to_all     in_process    any any         direct
 all_reduce     shared_memory any 64KiB/ranks flat_fold
 all_reduce     shared_memory any any         slice_and_share 128KiB
-reduce         shared_memory 1-3 any         slice_fold
-reduce         shared_memory 4-  64KiB/ranks slice_fold
+reduce         shared_memory 1-3 any         slice_fold 128KiB
+reduce         shared_memory 4-  64KiB/ranks slice_fold 128KiB
 reduce         shared_memory 4-  any         slice_and_share 128KiB
-reduce_scatter shared_memory any any         slice_fold
-broadcast      shared_memory any any         segments
-all_gather     shared_memory any any         segments
+reduce_scatter shared_memory any any         slice_fold 128KiB
+broadcast      shared_memory any any         segments 64KiB
+all_gather     shared_memory any any         segments 128KiB
 gather         shared_memory any any         segments
-scatter        shared_memory any any         segments
-all_to_all     shared_memory any any         segments
+scatter        shared_memory any any         segments 128KiB
+all_to_all     shared_memory any any         segments 128KiB
 )";
 constexpr const char* kLinkRows = R"(
 all_reduce     {0} any 64KiB/peers flat_fold
@@ -76,6 +76,7 @@ struct Ability {
   int64_t most_bytes;
   int64_t least_chunk;  // 0: no chunk can be chosen
   int64_t most_chunk;
+  int64_t usual_chunk = 128 * kKiB;  // of a row that says none
 };
 
 template <typename Enum>
@@ -89,6 +90,9 @@ constexpr uint32_t kReduceScatter = Bit(CollectiveOp::kReduceScatter);
 constexpr uint32_t kMoves = Bit(CollectiveOp::kBroadcast) | Bit(CollectiveOp::kAllGather) |
                             Bit(CollectiveOp::kGather) | Bit(CollectiveOp::kScatter) |
                             Bit(CollectiveOp::kAllToAll);
+constexpr uint32_t kBroadcast = Bit(CollectiveOp::kBroadcast);
+constexpr uint32_t kGather = Bit(CollectiveOp::kGather);
+constexpr uint32_t kEqualMoves = kMoves & ~kBroadcast & ~kGather;
 constexpr uint32_t kFolds = kAllReduce | kReduce | kReduceScatter;
 constexpr uint32_t kInProcess = Bit(Locality::kInProcess);
 constexpr uint32_t kShared = Bit(Locality::kSharedMemory);
@@ -105,8 +109,12 @@ constexpr Ability kAbilities[] = {
     {CollectiveAlgorithm::kFlatFold, kAllReduce, kShared, 512 * kKiB, 0, 0},
     {CollectiveAlgorithm::kSliceAndShare, kAllReduce | kReduce, kShared, kAny, 16 * kKiB,
      256 * kKiB},
-    {CollectiveAlgorithm::kSliceFold, kReduce | kReduceScatter, kShared, kAny, 0, 0},
-    {CollectiveAlgorithm::kSegments, kMoves, kShared, kAny, 0, 0},
+    // Four rounds of slices, or chunks, side by side in a block.
+    {CollectiveAlgorithm::kSliceFold, kReduce | kReduceScatter, kShared, kAny, 16 * kKiB,
+     128 * kKiB},
+    {CollectiveAlgorithm::kSegments, kEqualMoves, kShared, kAny, 16 * kKiB, 128 * kKiB},
+    {CollectiveAlgorithm::kSegments, kBroadcast, kShared, kAny, 16 * kKiB, 256 * kKiB, 64 * kKiB},
+    {CollectiveAlgorithm::kSegments, kGather, kShared, kAny, 0, 0},
     // A peer takes so many bytes behind a header.
     {CollectiveAlgorithm::kFlatFold, kFolds, kLinks, 64 * kKiB, 0, 0},
     {CollectiveAlgorithm::kSliceAndShare, kFolds, kLinks, kAny, 16 * kKiB, 512 * kKiB},
@@ -225,7 +233,7 @@ Status ParseLimit(std::string_view text, SelectorRow* row) {
 Status ParseChunk(std::span<const std::string> words, const Ability& ability,
                   const std::string& what, SelectorRow* row) {
   if (words.empty()) {
-    if (ability.least_chunk != 0) row->chunk_bytes = 128 * kKiB;
+    if (ability.least_chunk != 0) row->chunk_bytes = ability.usual_chunk;
     return OkStatus();
   }
   const std::string& text = words[0];
