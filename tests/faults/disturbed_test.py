@@ -223,7 +223,7 @@ def main():
     parser.add_argument("program")
     parser.add_argument("library")
     parser.add_argument("runs", type=int)
-    parser.add_argument("--jobs", type=int, default=3)
+    parser.add_argument("--jobs", type=int, default=5)  # they mostly wait
     parser.add_argument("--only", type=int)
     arguments = parser.parse_args()
     seed = int(os.environ.get("TUTTI_TEST_SEED") or random.SystemRandom().randrange(1 << 32))
