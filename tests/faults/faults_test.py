@@ -200,6 +200,22 @@ def nobody_is_declared_dead_on_loaded_cores():
             process.wait()
 
 
+def many_workers_come_up_and_reduce():
+    """More processes than cores: over shared memory, and with a TCP connection for every pair."""
+    workers = NUMBER or 32
+    for transport in ("shared_memory", "tcp"):
+        begun = time.monotonic()
+        with Job(workers, ["--seconds", "0.01", "--least", "20"],
+                 {"TUTTI_TRANSPORT": transport}) as job:
+            came = time.monotonic()
+            for worker in job.workers:
+                job.wait_for_line(worker, "^done ")
+                assert job.wait_for_end(worker) == 0
+            print(f"{transport}: {workers} workers had reduced {came - begun:.1f} s after the start "
+                  f"of the first, and ended {time.monotonic() - came:.1f} s later")
+            job.check_nothing_left()
+
+
 def connect(address):
     if address.startswith("@"):
         stranger = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
