@@ -35,15 +35,20 @@ SharedTransport::SharedTransport(Ref<Environment> environment, std::unique_ptr<S
                                  const SelectorTable* table)
     : environment_(std::move(environment)),
       group_(std::move(group)),
-      selector_(table, Locality::kSharedMemory, group_->size()) {}
+      selector_(table, Locality::kSharedMemory, group_->size()),
+      direct_(*group_, table) {}
 
 SharedTransport::~SharedTransport() = default;
 
 Status SharedTransport::Execute(CollectiveCall* call) {
   TUTTI_RETURN_IF_ERROR(group_->failure());
+  bool done = false;
+  TUTTI_RETURN_IF_ERROR(direct_.Execute(*call, &done));
+  if (done) return OkStatus();
   switch (call->header.op) {
     case CollectiveOp::kBarrier:
       group_->Begin(*call, 0);
+      group_->ShowUnevenSize();
       group_->Arrive();
       TUTTI_RETURN_IF_ERROR(group_->Meet());
       group_->Finish(0);
