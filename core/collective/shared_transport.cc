@@ -55,7 +55,8 @@ Status SharedTransport::Execute(CollectiveCall* call) {
       return OkStatus();
     case CollectiveOp::kAllReduce: {
       const SharedPayload payload(call->header);
-      const Selector::Choice choice = selector_.Choose(CollectiveOp::kAllReduce, payload.bytes());
+      const Selector::Choice choice =
+          selector_.Choose(CollectiveOp::kAllReduce, payload.folded_bytes());
       return choice.algorithm == CollectiveAlgorithm::kFlatFold
                  ? SharedFlatFold(*group_, payload, *call)
                  : SharedSliceAndShare(*group_, payload, choice.chunk_bytes, *call);
