@@ -1,6 +1,6 @@
 // What every transport must do, over several hosts: of two ranks each, with one rank over, and with
-// the ranks of two hosts in turn. With the bits that all transports have in
-// common; what a group may do that is not reproducible stands in hierarchical_transport_test.cc.
+// the ranks of two hosts in turn. With the bits that all transports have in common; what a group
+// may do that is not reproducible stands in hierarchical_transport_test.cc.
 
 #include <string>
 #include <vector>
