@@ -16,9 +16,9 @@ constexpr const char* kFooter = R"(
 Columns are those of nccl-tests: the size is that of the larger side of the call in bytes, algbw is
 size over time, and busbw is algbw times 2(n-1)/n for all_reduce, (n-1)/n for what scatters, gathers
 or exchanges shares, and 1 for broadcast and reduce. time is the mean over the ranks of their middle
-batch of calls; p50 and p99 are of single calls of rank 0, in another loop. Calls go round among several
-sets of tensors, so that small caches do not flatter, and the results of every set are compared with
-what must come out: #wrong counts elements. The status is 1 when there are wrong ones.
+batch of calls; p50 and p99 are of single calls of rank 0, in another loop. Calls go round among
+several sets of tensors, so that small caches do not flatter, and the results of every set are
+compared with what must come out: #wrong counts elements. The status is 1 when there are wrong ones.
 
 The cores' round trip, before and after, is the time in which a cache line goes from one core to
 another and back: figures with different ones cannot be compared.

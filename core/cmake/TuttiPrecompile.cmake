@@ -49,7 +49,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_GENERATOR MATCHES "Ninja")
     tutti_precompiled_header(test GTest::gmock GTest::gtest)
     # As executables are.
     set_target_properties(tutti_precompiled_test PROPERTIES POSITION_INDEPENDENT_CODE OFF)
-    target_compile_options(tutti_precompiled_test PRIVATE ${CMAKE_CXX_COMPILE_OPTIONS_PIE})
+    target_compile_options(tutti_precompiled_test PRIVATE ${CMAKE_CXX_COMPILE_OPTIONS_PIE}
+                           ${tutti_test_options})
   endif()
   if(TUTTI_SANITIZE)
     find_package(fmt REQUIRED)

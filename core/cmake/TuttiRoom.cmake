@@ -35,6 +35,7 @@ function(tutti_test target prefix)
     PROPERTIES TIMEOUT ${TUTTI_TEST_TIMEOUT_S}
     DISCOVERY_MODE PRE_TEST
     DISCOVERY_TIMEOUT 120)
+  target_compile_options(${target} PRIVATE ${tutti_test_options})
   # gtest_discover_tests takes one label only; CTest reads this file after the tests' own.
   set(labels_file "${CMAKE_CURRENT_BINARY_DIR}/${target}_labels.cmake")
   file(WRITE "${labels_file}.new" "foreach(name IN LISTS ${target}_names)

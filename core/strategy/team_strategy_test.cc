@@ -92,8 +92,8 @@ TEST_P(TeamStrategyTest, AllReduceGivesEveryReplicaTheFoldOfAllOfEveryDType) {
                           DType::kUint64,  DType::kFloat16,  DType::kBfloat16, DType::kFloat32,
                           DType::kFloat64, DType::kComplex64};
   const ReduceOp ops[] = {ReduceOp::kSum, ReduceOp::kMean, ReduceOp::kMin, ReduceOp::kMax};
-  // A small one, and one that the replicas copy themselves. All read the same inputs and references:
-  // under a sanitizer they cost far more than the reductions.
+  // A small one, and one that the replicas copy themselves. All read the same inputs and
+  // references: under a sanitizer they cost far more than the reductions.
   struct Case {
     ReduceOp op;
     std::vector<Ref<Tensor>> inputs;  // by replica

@@ -5,8 +5,8 @@
 //   all_reduce_ranks ping_pong
 //
 // TRANSPORT is shared, tcp, or in_process, whose ranks are threads; DTYPE is float32 or bfloat16,
-// SIZES are those of as many float32, ROWS those of a selector table. Rank 0 prints the lines of TimedCalls; ping_pong gives ns.
-// Ranks are bound to a core each where there are enough.
+// SIZES are those of as many float32, ROWS those of a selector table. Rank 0 prints the lines of
+// TimedCalls; ping_pong gives ns. Ranks are bound to a core each where there are enough.
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

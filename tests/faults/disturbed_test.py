@@ -2,11 +2,11 @@
 
     disturbed_test.py FAULT_WORKER REDIRECT_CONNECT RUNS [--jobs N] [--only I]
 
-Run I follows from the seed, which is printed, and I; TUTTI_TEST_SEED and --only repeat one. Each run
-is a job of real processes over TCP through fault_proxy.py, or over shared memory, and one fault. It
-must end: no worker hangs, none has a wrong sum, every survivor has an error that says what is wrong
-with whom, or all have done their work where the fault can be overcome; and nothing is left. Times
-are printed as figures.
+Run I follows from the seed, which is printed, and I; TUTTI_TEST_SEED and --only repeat one. Each
+run is a job of real processes over TCP through fault_proxy.py, or over shared memory, and one
+fault. It must end: no worker hangs, none has a wrong sum, every survivor has an error that says
+what is wrong with whom, or all have done their work where the fault can be overcome; and nothing is
+left. Times are printed as figures.
 """
 
 import argparse
@@ -218,8 +218,8 @@ def main():
             times.setdefault(run.fault, []).extend(known)
     for fault, seconds in times.items():
         if seconds:
-            print(f"{fault}: {len(seconds)} survivors knew after {statistics.median(seconds):.3f} s "
-                  f"(median), {percentile(seconds, 99):.3f} s (p99), {max(seconds):.3f} s (worst)")
+            print(f"{fault}: {len(seconds)} survivors knew after {statistics.median(seconds):.3f} s"
+                  f" (median), {percentile(seconds, 99):.3f} s (p99), {max(seconds):.3f} s (worst)")
     print(f"{len(numbers)} runs, {failures} failed, {time.monotonic() - begun:.0f} s")
     return 1 if failures else 0
 

@@ -1,11 +1,12 @@
-/* One worker of a job that does nothing but collectives, so that tests can kill, stop and starve it.
+/* One worker of a job that does nothing but collectives, so that tests can kill, stop and starve
+ * it.
  *
  *   fault_worker [--seconds S] [--elements N] [--fork-child]
  *
  * The cluster comes from TF_CONFIG, everything else from TUTTI_* variables. The workers add up
- * float32[N], again and again, and check every sum: worker w brings w + call % 1000 in every element.
- * They stop together, after S seconds of worker 0's (0: never). Lines on stdout, each with the
- * monotonic time in nanoseconds behind '@':
+ * float32[N], again and again, and check every sum: worker w brings w + call % 1000 in every
+ * element. They stop together, after S seconds of worker 0's (0: never). Lines on stdout, each with
+ * the monotonic time in nanoseconds behind '@':
  *
  *   ready @T
  *   done calls=C @T
