@@ -9,6 +9,7 @@
 #include "capi/tool/bench_picture.h"
 #include "capi/tool/job_supervision.h"
 #include "capi/tool/run_options.h"
+#include "capi/tool/text_file.h"
 
 namespace tutti::tool {
 
@@ -22,6 +23,13 @@ int BenchCommand(const std::vector<std::string>& words) {
     if (error.empty()) error = CheckPictureCanBeWritten(options.svg);
     if (!error.empty()) {
       fmt::print(stderr, "tutti bench: {}\n", error);
+      return kExitUsage;
+    }
+  }
+  if (!options.tune.empty() && options.tune != "-") {
+    const std::string error = CheckCanWriteTextFile(options.tune);
+    if (!error.empty()) {
+      fmt::print(stderr, "tutti bench: --tune: {}\n", error);
       return kExitUsage;
     }
   }

@@ -1,8 +1,11 @@
 #include "capi/tool/bench_options.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <limits>
 
 #include "capi/tool/command_line.h"
@@ -11,7 +14,9 @@
 namespace tutti::tool {
 namespace {
 
-constexpr const char* kUsage = "tutti bench [COLLECTIVE] [OPTIONS]";
+constexpr const char* kUsage =
+    "tutti bench [COLLECTIVE] [OPTIONS]\n"
+    "       tutti bench --tune FILE [COLLECTIVE...] [OPTIONS]";
 constexpr const char* kFooter = R"(
 Columns are those of nccl-tests: the size is that of the larger side of the call in bytes, algbw is
 size over time, and busbw is algbw times 2(n-1)/n for all_reduce, (n-1)/n for what scatters, gathers
@@ -23,7 +28,21 @@ compared with what must come out: #wrong counts elements. The status is 1 when t
 The cores' round trip, before and after, is the time in which a cache line goes from one core to
 another and back: figures with different ones cannot be compared.
 
-  tutti bench all_reduce --workers 2 --max 64M --svg bandwidth.svg --peer "Open MPI=mpi.json")";
+With --in-flight several calls are under way at once, through futures: time is that of all over
+their number, p50 and p99 go from a call's issue to its end.
+
+--tune measures every algorithm and chunk that the table of algorithms (tutti doctor prints it) may
+choose, between so many workers and over the transport that is in use, and writes rows for what is
+over 5 % faster than now, on this machine. TUTTI_COLLECTIVE_TABLE=FILE uses them; rows of several
+runs may stand in one file.
+
+  tutti bench all_reduce --workers 2 --max 64M --svg bandwidth.svg --peer "Open MPI=mpi.json"
+  tutti bench --tune here.table --workers 4 --seconds 120)";
+
+// Those that the table of algorithms has rows for.
+constexpr const char* kTunable[] = {"all_reduce", "reduce",     "reduce_scatter", "broadcast",
+                                    "all_gather", "gather",     "scatter",        "all_to_all"};
+constexpr double kSecondsOfTuning = 60;
 
 struct Operation {
   const char* name;
@@ -86,21 +105,23 @@ std::optional<int> ReadBenchOptions(const std::vector<std::string>& words, Bench
   CLI::App app("Measures a collective between workers on this machine, and checks its results.",
                "tutti bench");
   app.footer(kFooter + 1);  // without its first line end
-  std::string collective = "all_reduce", least = "8", most = "64M", dtype = "float32";
-  std::vector<std::string> peers;
+  std::string least = "8", most = "64M", dtype = "float32";
+  std::vector<std::string> collectives, peers;
   bool no_bind = false;
-  app.add_option("collective", collective,
+  app.add_option("collective", collectives,
                  fmt::format("{} (default all_reduce)", BenchCollectiveNames()))
       ->type_name("");
   app.add_option("--workers", options->workers, "How many ranks (default 2)")
       ->type_name("N")
       ->check(CLI::Range(1, BenchOptions::kMaxWorkers));
-  app.add_option("--min", least, "The smallest size (default 8)")
-      ->type_name("BYTES")
-      ->check(CheckByteSize);
-  app.add_option("--max", most, "The largest size (default 64M)")
-      ->type_name("BYTES")
-      ->check(CheckByteSize);
+  CLI::Option* const min_option =
+      app.add_option("--min", least, "The smallest size (default 8; with --tune 256)")
+          ->type_name("BYTES")
+          ->check(CheckByteSize);
+  CLI::Option* const max_option =
+      app.add_option("--max", most, "The largest size (default 64M; with --tune 16M)")
+          ->type_name("BYTES")
+          ->check(CheckByteSize);
   app.add_option("--factor", options->factor, "Each size is so many times the last (default 2)")
       ->type_name("N")
       ->check(CLI::Range(2, 1024));
@@ -115,9 +136,22 @@ std::optional<int> ReadBenchOptions(const std::vector<std::string>& words, Bench
                  "Calls per size and loop; otherwise as many as fit into --seconds")
       ->type_name("N")
       ->check(CLI::Range(int64_t{1}, int64_t{1000000}));
-  app.add_option("--seconds", options->seconds, "How long a loop should take (default 0.2)")
-      ->type_name("TIME")
-      ->check(CLI::Range(0.001, 600.0));
+  CLI::Option* const seconds_option =
+      app.add_option("--seconds", options->seconds,
+                     "How long a loop should take (default 0.2); with --tune all together (60)")
+          ->type_name("TIME")
+          ->check(CLI::Range(0.001, 3600.0));
+  app.add_option("--in-flight", options->in_flight,
+                 "So many calls under way at once, through futures")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--tensors", options->tensors,
+                 "So many tensors in each call (all_reduce), the size of all together")
+      ->type_name("N")
+      ->check(CLI::Range(1, 100000));
+  app.add_option("--tune", options->tune,
+                 "Write rows of the table of algorithms that suit this machine; - is stdout")
+      ->type_name("FILE");
   app.add_flag("--no-bind", no_bind,
                "Leave the ranks' threads to the scheduler; otherwise each has a core of its own, "
                "where there are enough");
@@ -128,9 +162,44 @@ std::optional<int> ReadBenchOptions(const std::vector<std::string>& words, Bench
       ->type_name("NAME=FILE");
   if (const std::optional<int> status = ReadWords(app, kUsage, words)) return status;
 
-  options->collective = FindBenchCollective(collective);
-  if (options->collective == nullptr) {
-    return Refuse("there is no collective {}; there are {}", collective, BenchCollectiveNames());
+  if (!options->tune.empty()) {
+    if (min_option->empty()) least = "256";
+    if (max_option->empty()) most = "16M";
+    if (seconds_option->empty()) options->seconds = kSecondsOfTuning;
+    if (collectives.empty()) collectives.assign(std::begin(kTunable), std::end(kTunable));
+    if (options->workers < 2) return Refuse("--tune needs two workers at least");
+    if (options->iterations || options->as_json || !options->svg.empty() ||
+        options->in_flight > 0 || options->tensors > 1) {
+      return Refuse("--tune goes with --workers, --transport, --min, --max, --factor, --dtype, "
+                    "--op, --seconds and --no-bind only");
+    }
+  }
+  if (collectives.empty()) collectives = {"all_reduce"};
+  if (options->tune.empty() && collectives.size() > 1) {
+    return Refuse("one collective at a time, but there are {}", fmt::join(collectives, " and "));
+  }
+  for (const std::string& name : collectives) {
+    options->collective = FindBenchCollective(name);
+    if (options->collective == nullptr) {
+      return Refuse("there is no collective {}; there are {}", name, BenchCollectiveNames());
+    }
+    if (options->tune.empty()) break;
+    if (std::find(std::begin(kTunable), std::end(kTunable), name) == std::end(kTunable)) {
+      return Refuse("there is nothing to choose for {}; --tune knows {}", name,
+                    fmt::join(kTunable, ", "));
+    }
+    if (std::find(options->tuned.begin(), options->tuned.end(), options->collective) !=
+        options->tuned.end()) {
+      return Refuse("{} is there twice", name);
+    }
+    options->tuned.push_back(options->collective);
+  }
+  if (options->in_flight > 0 && options->collective->start == nullptr) {
+    return Refuse("--in-flight: {} has no future", options->collective->name);
+  }
+  if (options->tensors > 1 && options->collective->call_many == nullptr) {
+    return Refuse("--tensors: {} takes one tensor; all_reduce takes several",
+                  options->collective->name);
   }
   options->min_bytes = *ParseByteSize(least);
   options->max_bytes = *ParseByteSize(most);
@@ -155,7 +224,7 @@ std::optional<int> ReadBenchOptions(const std::vector<std::string>& words, Bench
   if (options->op == 0) {
     return Refuse("--op {} is none of sum, mean, min, max and prod", options->op_name);
   }
-  if (!options->collective->reduces) options->op_name = "none";
+  if (options->tune.empty() && !options->collective->reduces) options->op_name = "none";
   if (!peers.empty() && options->svg.empty()) {
     return Refuse("--peer is for the picture; say where it goes with --svg FILE");
   }

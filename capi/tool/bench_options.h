@@ -38,6 +38,10 @@ struct BenchOptions {
   bool as_json = false;
   std::string svg;
   std::vector<Peer> peers;
+  int64_t in_flight = 0;  // calls under way at once; 0: each is waited for
+  int64_t tensors = 1;    // that one call takes
+  std::string tune;       // where the rows go; "-": stdout. Empty: nothing is tuned
+  std::vector<const BenchCollective*> tuned;
 
   // The sizes to measure, growing; one of 0 for a collective without data.
   std::vector<int64_t> Sizes() const;

@@ -63,6 +63,13 @@ std::string BenchReport::TextHeader() const {
       "# tutti bench {}: {}, {} {} over {}, {} usable core{}, {}\n", collective, system, workers,
       workers == 1 ? "rank" : "ranks", transport, usable_cores, usable_cores == 1 ? "" : "s",
       bound ? "one for each rank" : "not bound");
+  if (in_flight > 0) {
+    text += fmt::format("# {} call{} under way at once; p50 and p99 are from issue to end\n",
+                        in_flight, in_flight == 1 ? "" : "s");
+  }
+  if (tensors > 1) {
+    text += fmt::format("# {} tensors in each call, the size of all together\n", tensors);
+  }
   if (round_trip_before) {
     text += fmt::format("# round trip of a cache line between two cores: {}\n",
                         DescribeRoundTrip(*round_trip_before));
@@ -103,6 +110,7 @@ std::string BenchReport::ToJson() const {
   json object = {{"system", system},       {"collective", collective},
                  {"workers", workers},     {"transport", transport},
                  {"dtype", dtype},         {"op", op},
+                 {"in_flight", in_flight}, {"tensors", tensors},
                  {"bound", bound},         {"usable_cores", usable_cores},
                  {"round_trip_ns", trips}, {"rows", json::array()}};
   for (const BenchRow& row : rows) {

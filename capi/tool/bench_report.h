@@ -34,6 +34,8 @@ struct BenchReport {
   std::string transport;
   std::string dtype;
   std::string op;  // "none" for a collective without
+  int64_t in_flight = 0;  // 0: each call is waited for
+  int64_t tensors = 1;    // of one call
   int usable_cores = 1;
   bool bound = false;
   // Nanoseconds; nothing where there is one core only.

@@ -147,6 +147,20 @@ class MeasuringTest(BenchTest):
                                       "--workers", "3")
                 self.assertEqual((report["dtype"], report["op"]), (dtype, op))
 
+    def test_calls_in_flight_and_of_many_tensors_give_the_right_results(self):
+        for words in (["all_reduce", "--in-flight", "5"], ["all_gather", "--in-flight", "2"],
+                      ["send_receive", "--in-flight", "3"], ["all_reduce", "--tensors", "7"],
+                      ["all_reduce", "--tensors", "3", "--in-flight", "4"]):
+            with self.subTest(words):
+                report = self.measure(*words, "--transport", "in_process", "--workers", "3")
+                for key in ("in_flight", "tensors"):
+                    flag = "--" + key.replace("_", "-")
+                    asked = int(words[words.index(flag) + 1]) if flag in words else None
+                    self.assertEqual(report[key], asked or (1 if key == "tensors" else 0))
+        out = self.run_words("bench", "--tensors", "3", "--in-flight", "4", *QUICK).stdout
+        self.assertIn("# 4 calls under way at once", out)
+        self.assertIn("# 3 tensors in each call", out)
+
     def test_the_table_has_the_columns_of_nccl_tests(self):
         out = self.run_words("bench", "--transport", "in_process", *QUICK).stdout
         for column in ("size", "count", "type", "redop", "time", "p50", "p99", "algbw", "busbw",
@@ -191,6 +205,20 @@ class RefusingTest(BenchTest):
         self.assertIn("cannot read b", self.refused("--svg", "x", "--peer", "a=b"))
         self.assertIn("cannot write no/x.svg", self.refused("--svg", "no/x.svg"))
         self.assertIn("two sizes", self.refused("barrier", "--svg", "x.svg"))
+        self.assertIn("one collective at a time", self.refused("reduce", "scatter"))
+        self.assertIn("--in-flight: all_to_all_uneven has no future",
+                      self.refused("all_to_all_uneven", "--in-flight", "2"))
+        self.assertIn("--tensors: broadcast takes one", self.refused("broadcast", "--tensors", "2"))
+
+    def test_wrong_words_beside_tune_are_explained(self):
+        tune = ["--tune", "x.table"]
+        self.assertIn("there is no collective sum", self.refused(*tune, "sum"))
+        self.assertIn("nothing to choose for barrier", self.refused(*tune, "barrier"))
+        self.assertIn("reduce is there twice", self.refused(*tune, "reduce", "reduce"))
+        self.assertIn("two workers at least", self.refused(*tune, "--workers", "1"))
+        self.assertIn("--tune goes with", self.refused(*tune, "--json"))
+        self.assertIn("--tune goes with", self.refused(*tune, "--iterations", "5"))
+        self.assertIn("cannot write no/x", self.refused("--tune", "no/x"))
 
     def test_peers_of_another_measurement_are_refused(self):
         peer = self.folder / "peer.json"
@@ -203,6 +231,49 @@ class RefusingTest(BenchTest):
         report = {"system": "x", "collective": "all_reduce", "workers": 3, "rows": [
             {"bytes": 8, "out_of_place": {"time_us": 1, "algbw_gbps": 1, "busbw_gbps": 1}}]}
         self.assertIn("between 3 ranks; expected all_reduce between 2", said(json.dumps(report)))
+
+
+class TuningTest(BenchTest):
+    WORDS = ["all_reduce", "--transport", "in_process", "--seconds", "0.3", "--max", "64K",
+             "--factor", "8"]
+
+    def rows_of_doctor(self, table):
+        self.environment["TUTTI_COLLECTIVE_TABLE"] = str(table)
+        report = json.loads(self.run_words("doctor", "--json").stdout)
+        return [row.split() for row in report["collectives"]]
+
+    def test_the_file_is_a_table_that_doctor_accepts(self):
+        built_in = self.rows_of_doctor("")
+        out = self.run_words("bench", "--tune", "here.table", *self.WORDS).stdout
+        self.assertRegex(out, r"# all_reduce over in_process, 2 ranks: 2 choices, payloads up to ")
+        self.assertIn("#   before: up to 8KiB flat_fold\n", out)
+        self.assertRegex(out, "#   after:  ")
+        lines = (self.folder / "here.table").read_text().splitlines()
+        self.assertRegex(lines[0],
+                         r"^# tutti bench --tune, \d{4}-\d\d-\d\d: .+, \d+ usable cores?; "
+                         r"all_reduce over in_process between 2 ranks$")
+        rows = [line.split() for line in lines if not line.startswith("#")]
+        self.assertEqual(rows, self.rows_of_doctor("here.table")[:len(rows)])
+        self.assertEqual(self.rows_of_doctor("here.table")[len(rows):], built_in)
+
+    def test_own_rows_are_what_it_begins_with_and_stay(self):
+        # A border far from where it belongs, and a row for something else.
+        own = ["reduce in_process 7 1KiB flat_fold", "all_reduce in_process 2 64 flat_fold",
+               "all_reduce in_process 2 any slice_and_share"]
+        self.environment["TUTTI_COLLECTIVE_TABLE"] = "rows:" + ";".join(own)
+        out = self.run_words("bench", "--tune", "-", *self.WORDS).stdout
+        self.assertIn("#   before: up to 64 flat_fold\n", out)
+        (self.folder / "out.table").write_text(out)
+        rows = [" ".join(row) for row in self.rows_of_doctor("out.table")]
+        written = [" ".join(line.split()) for line in out.splitlines() if not line.startswith("#")]
+        self.assertEqual(rows[:len(written)], written)
+        # All of them are the last ones of what was written.
+        self.assertEqual(written[-len(own):], own)
+
+    def test_a_collective_with_one_algorithm_is_left_alone(self):
+        out = self.run_words("bench", "--tune", "-", "gather", "--transport", "in_process").stdout
+        self.assertIn("# gather: nothing to choose, there is direct only\n", out)
+        self.assertIn("# what is built in is the best here\n", out)
 
 
 class EndingTest(BenchTest):

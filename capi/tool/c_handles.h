@@ -27,6 +27,8 @@ using CClusterResolver =
 
 using CCluster = std::unique_ptr<tutti_cluster, Releaser<tutti_cluster_release>>;
 using CCommunicator = std::unique_ptr<tutti_communicator, Releaser<tutti_communicator_release>>;
+using CFuture = std::unique_ptr<tutti_future, Releaser<tutti_future_release>>;
+using CValue = std::unique_ptr<tutti_value, Releaser<tutti_value_release>>;
 using CTensor = std::unique_ptr<tutti_tensor, Releaser<tutti_tensor_release>>;
 
 // For an out-parameter: filled when the full expression ends.

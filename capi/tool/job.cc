@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "capi/tool/descendants.h"
 
@@ -28,8 +29,13 @@ Job::Job(const RunOptions& options, std::optional<TimePoint> deadline, SignalInl
       console_(console),
       deaths_(epoll_create1(EPOLL_CLOEXEC)) {}
 
-JobOutcome Job::Run(const std::vector<WorkerCommand>& commands) {
-  if (const std::optional<SpawnFailure> failure = Start(commands)) {
+JobOutcome Job::Run(const CommandOf& command_of, int* restart) {
+  command_of_ = &command_of;
+  restart_ = restart;
+  workers_.resize(static_cast<size_t>(options_.workers));
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    const std::optional<SpawnFailure> failure = Start(i);
+    if (!failure) continue;
     KillAllChildren();
     console_->Say(failure->error);
     console_->Flush();
@@ -45,23 +51,45 @@ JobOutcome Job::Run(const std::vector<WorkerCommand>& commands) {
   return outcome;
 }
 
-std::optional<SpawnFailure> Job::Start(const std::vector<WorkerCommand>& commands) {
-  workers_.resize(commands.size());
-  for (size_t i = 0; i < commands.size(); ++i) {
-    WorkerProcess& process = workers_[i].process;
-    if (auto failure = WorkerProcess::Start(commands[i], *signals_, &process)) return failure;
-    epoll_event event = {};
-    event.events = EPOLLIN;
-    event.data.u64 = i;
-    if (epoll_ctl(deaths_.get(), EPOLL_CTL_ADD, process.pidfd(), &event) != 0) {
-      return SpawnFailure{1, fmt::format("cannot watch a worker: {}", std::strerror(errno))};
-    }
-    const std::string prefix = options_.prefix ? fmt::format("[worker {}] ", i) : "";
-    streams_.emplace_back(std::move(process.standard_output()), prefix, console_->out());
-    streams_.emplace_back(std::move(process.standard_error()), prefix, console_->err());
-    ++num_running_;
+std::optional<SpawnFailure> Job::Start(size_t index) {
+  WorkerProcess& process = workers_[index].process;
+  const WorkerCommand command = (*command_of_)(static_cast<int>(index), *restart_);
+  if (auto failure = WorkerProcess::Start(command, *signals_, &process)) return failure;
+  epoll_event event = {};
+  event.events = EPOLLIN;
+  event.data.u64 = index;
+  if (epoll_ctl(deaths_.get(), EPOLL_CTL_ADD, process.pidfd(), &event) != 0) {
+    return SpawnFailure{1, fmt::format("cannot watch a worker: {}", std::strerror(errno))};
   }
+  const std::string prefix = options_.prefix ? fmt::format("[worker {}] ", index) : "";
+  streams_.emplace_back(std::move(process.standard_output()), prefix, console_->out());
+  streams_.emplace_back(std::move(process.standard_error()), prefix, console_->err());
+  ++num_running_;
   return std::nullopt;
+}
+
+bool Job::LeaderIsDone() const {
+  const WorkerProcess& leader = workers_[0].process;
+  return !leader.running() && !leader.end()->failed();
+}
+
+bool Job::Replace(size_t index, const WorkerStory& story) {
+  if (!options_.elastic || index == 0 || stage_ != Stage::kRunning) return false;
+  if (!workers_[0].process.running() || *restart_ == options_.max_restarts) return false;
+  ++*restart_;
+  // What it said last comes before what is said about it.
+  ReadStreams(false);
+  console_->Say(fmt::format("{}; starting another in its place ({} of {})",
+                            DescribeFailure({story}), *restart_, options_.max_restarts));
+  Worker former = std::exchange(workers_[index], Worker());
+  const std::optional<SpawnFailure> failure = Start(index);
+  if (!failure) {
+    workers_[index].came_later = true;
+    return true;
+  }
+  workers_[index] = std::move(former);
+  console_->Say(failure->error);
+  return false;
 }
 
 std::optional<TimePoint> Job::NextWake() const {
@@ -127,12 +155,26 @@ void Job::OnDeaths() {
     worker.process.Reap();
     if (worker.process.running()) continue;
     --num_running_;
-    stories_.push_back({static_cast<int>(index), worker.process.pid(), worker.process.lifetime(),
-                        *worker.process.end(), worker.asked_to_end, worker.killed});
-    if (worker.process.end()->failed() && stage_ == Stage::kRunning) {
+    const WorkerStory story{static_cast<int>(index), worker.process.pid(),
+                            worker.process.lifetime(), *worker.process.end(),
+                            worker.asked_to_end, worker.killed};
+    if (story.end.failed() && Replace(index, story)) continue;
+    if (story.end.failed() && worker.came_later && LeaderIsDone()) {
+      console_->Say(DescribeFailure({story}) + ", too late for the job: worker 0 had ended");
+      continue;
+    }
+    stories_.push_back(story);
+    if (story.end.failed() && stage_ == Stage::kRunning) {
       stage_ = Stage::kLingering;
       next_stage_at_ = Clock::now() + options_.grace_after_failure;
     }
+  }
+  if (stage_ == Stage::kRunning && num_running_ > 0 && LeaderIsDone() &&
+      std::all_of(workers_.begin(), workers_.end(), [](const Worker& worker) {
+        return worker.came_later || !worker.process.running();
+      })) {
+    stage_ = Stage::kLingering;
+    next_stage_at_ = Clock::now() + options_.grace_after_failure;
   }
   if (count > 0) ReapAdopted();
 }

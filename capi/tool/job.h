@@ -8,6 +8,10 @@
 //      |                            |                     ^
 //      +-- SIGINT, SIGTERM, time limit -------------------+    a second SIGINT: killed at once
 //
+// Of an elastic job a worker that fails, but for worker 0, is replaced as long as there are
+// restarts left, and the job runs on. When worker 0 has ended well, those who came in somebody's
+// place may have come too late: they linger, too, and what becomes of them is no failure.
+//
 // Lingering: the other workers see for themselves that one is gone and say so before they end. When
 // no worker runs, what they left behind is ended: SIGTERM, half a second (in which Python's
 // resource tracker removes its shared memory), SIGKILL.
@@ -17,6 +21,7 @@
 
 #include <poll.h>
 
+#include <functional>
 #include <list>
 #include <optional>
 #include <set>
@@ -43,8 +48,11 @@ class Job {
   Job(const RunOptions& options, std::optional<TimePoint> deadline, SignalInlet* signals,
       Console* console);
 
-  // Starts a worker per command, and returns when no process of the job is left.
-  JobOutcome Run(const std::vector<WorkerCommand>& commands);
+  // The command of a worker, of the `restart`-th start.
+  using CommandOf = std::function<WorkerCommand(int index, int restart)>;
+  // Starts all workers, and returns when no process of the job is left. *restart counts those of
+  // single workers.
+  JobOutcome Run(const CommandOf& command_of, int* restart);
 
  private:
   enum class Stage { kRunning, kLingering, kTerminating, kKilled };
@@ -61,15 +69,19 @@ class Job {
     WorkerProcess process;
     bool asked_to_end = false;
     bool killed = false;
+    bool came_later = false;  // in the place of one that failed
   };
 
-  std::optional<SpawnFailure> Start(const std::vector<WorkerCommand>& commands);
+  std::optional<SpawnFailure> Start(size_t index);
   // Waits until something happens, `wake` at the latest, and deals with it.
   void Turn(std::optional<TimePoint> wake);
   std::optional<TimePoint> NextWake() const;
   void OnTime();
   void OnSignal(int signal);
   void OnDeaths();
+  // Of a worker that has failed. False: the job fails with it.
+  bool Replace(size_t index, const WorkerStory& story);
+  bool LeaderIsDone() const;
   void ReadStreams(bool to_the_end);
   void ReapAdopted();
 
@@ -85,6 +97,8 @@ class Job {
   SignalInlet* const signals_;
   Console* const console_;
 
+  const CommandOf* command_of_ = nullptr;  // while Run runs, as is:
+  int* restart_ = nullptr;
   OwnedFd deaths_;  // epoll over the pidfds
   std::vector<Worker> workers_;
   std::list<Stream> streams_;

@@ -55,14 +55,15 @@ int Supervise(const std::string& command, const RunOptions& options, const std::
     facts.ports = reservation.ports();
     facts.replicas = options.replicas;
     facts.restart = restart;
+    facts.elastic = options.elastic;
     facts.usable_cores = cores.usable;
-    std::vector<WorkerCommand> commands;
-    for (int i = 0; i < options.workers; ++i) {
-      commands.push_back(
-          {path, options.program, WorkerEnvironment(base, facts, i).variables(), open_files});
-    }
+    const auto command_of = [&](int index, int number) {
+      facts.restart = number;
+      return WorkerCommand{path, options.program,
+                           WorkerEnvironment(base, facts, index).variables(), open_files};
+    };
     Job job(options, deadline, signals, &console);
-    const JobOutcome outcome = job.Run(commands);
+    const JobOutcome outcome = job.Run(command_of, &restart);
     if (!outcome.may_start_again || restart == options.max_restarts) return outcome.exit_status;
     console.Say(fmt::format("starting again ({} of {})", restart + 1, options.max_restarts));
   }

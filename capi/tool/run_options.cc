@@ -17,9 +17,11 @@ they are unset it also gets TUTTI_COMPUTE_THREADS, OMP_NUM_THREADS and its likes
 replicas of all workers share the usable cores, and PYTHONUNBUFFERED=1. Its stdin is /dev/null.
 
 When a worker fails the others are told to end, and the job ends with the first failure's status:
-its exit code, or 128 + the signal. Other statuses: 2 these words are wrong, 124 the time limit is
-over, 126 and 127 the program cannot be executed or is not there. Nothing that a worker has started
-outlives the job.
+its exit code, or 128 + the signal. With --elastic, which sets TUTTI_ELASTIC=1, they go on, and
+another process takes its place, as long as there are restarts left; worker 0 cannot be spared, and
+when it has ended nobody is waited for who came late. Other statuses: 2 these words are wrong, 124
+the time limit is over, 126 and 127 the program cannot be executed or is not there. Nothing that a
+worker has started outlives the job.
 
   tutti run --workers 2 --replicas 2 -- python3 train.py --epochs 3)";
 
@@ -53,6 +55,8 @@ std::optional<int> ReadRunOptions(const std::vector<std::string>& words, RunOpti
                  "After a failure start the job again, at most so often (default 0)")
       ->type_name("N")
       ->check(CLI::NonNegativeNumber);
+  app.add_flag("--elastic", options->elastic,
+               "Restart the worker that failed, and let the others go on");
   app.add_option("--grace", grace,
                  "How long workers have to end after one failed (default 2s), after SIGINT or "
                  "SIGTERM (default 5s)")
@@ -73,6 +77,11 @@ std::optional<int> ReadRunOptions(const std::vector<std::string>& words, RunOpti
   if (options->program.empty()) {
     fmt::print(stderr,
                "tutti run: no program; expected tutti run [OPTIONS] -- PROGRAM [ARGUMENTS]\n");
+    return kExitUsage;
+  }
+  if (options->elastic && options->max_restarts == 0) {
+    fmt::print(stderr, "tutti run: --elastic restarts workers that fail; say how often: "
+                       "--max-restarts N\n");
     return kExitUsage;
   }
   if (!timeout.empty()) options->timeout = *ParseDuration(timeout);

@@ -21,6 +21,7 @@ struct RunOptions {
   std::optional<int> replicas;          // per worker
   std::optional<Milliseconds> timeout;  // of all starts together
   int max_restarts = 0;
+  bool elastic = false;  // a restart replaces the worker that failed, and the others go on
   // How long workers have to end by themselves after one of them failed, and after SIGINT or
   // SIGTERM.
   Milliseconds grace_after_failure = std::chrono::seconds(2);

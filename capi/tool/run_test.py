@@ -647,6 +647,82 @@ forever()
         self.assertEqual(outcome.status, 3)
 
 
+class ElasticTest(RunTest):
+    OPTIONS = ["--workers", "3", "--elastic", "--max-restarts", "2"]
+
+    def test_a_worker_that_dies_is_replaced_and_the_others_go_on(self):
+        outcome = self.run_job(self.OPTIONS, """
+say(json.dumps([os.getpid(), os.environ["TUTTI_ELASTIC"], os.environ["TUTTI_RESTART"],
+                os.environ["TUTTI_JOB_SECRET"], config]))
+if index == 1 and os.environ["TUTTI_RESTART"] == "0":
+    marked("working 0")
+    marked("working 2")
+    os.kill(os.getpid(), signal.SIGKILL)
+mark(f"working {index}")
+marked("working 1")
+""")
+        self.assertEqual(outcome.status, 0, outcome.err)
+        starts = [[json.loads(line) for line in outcome.lines_of(worker)] for worker in range(3)]
+        self.assertEqual([len(lives) for lives in starts], [1, 2, 1])
+        for worker, lives in enumerate(starts):
+            self.assertEqual([life[1] for life in lives], ["1"] * len(lives))
+            self.assertEqual([life[2] for life in lives], ["0", "1"][:len(lives)])
+            for life in lives:
+                self.assertEqual(life[3:], [starts[0][0][3], {**starts[0][0][4], "task": {
+                    "type": "worker", "index": worker}}])
+        self.said_once(outcome, rf"tutti run: worker 1 \(pid {starts[1][0][0]}\) was killed by "
+                                r"SIGKILL \(9\) after .*; starting another in its place "
+                                r"\(1 of 2\)")
+        self.assertEqual(len(outcome.said()), 1, outcome.err)
+
+    def test_without_restarts_left_the_job_fails(self):
+        outcome = self.run_job(self.OPTIONS, """
+if index == 2:
+    sys.exit(5)
+forever()
+""")
+        self.assertEqual(outcome.status, 5)
+        self.assertEqual(sum("starting another" in line for line in outcome.said()), 2)
+        self.assertIn("worker 2", outcome.said()[-1])
+
+    def test_worker_0_cannot_be_spared(self):
+        outcome = self.run_job(self.OPTIONS, """
+restart = os.environ["TUTTI_RESTART"]
+say(restart)
+if index == 1 and restart == "0":
+    sys.exit(3)
+if index == 0 and restart == "0":
+    marked("replaced")
+    sys.exit(4)
+if index == 1 and restart == "1":
+    mark("replaced")
+if restart != "2":
+    forever()
+""")
+        self.assertEqual(outcome.status, 0, outcome.err)
+        self.assertEqual([outcome.lines_of(worker) for worker in range(3)],
+                         [["0", "2"], ["0", "1", "2"], ["0", "2"]])
+        self.said_once(outcome, r"tutti run: starting again \(2 of 2\)")
+
+    def test_who_comes_when_worker_0_has_ended_is_not_waited_for(self):
+        outcome = self.run_job([*self.OPTIONS, "--grace", "200ms"], """
+if index == 1 and os.environ["TUTTI_RESTART"] == "0":
+    sys.exit(3)
+if index == 1:
+    mark("replaced")
+    forever()
+marked("replaced")
+""")
+        self.assertEqual(outcome.status, 0, outcome.err)
+        self.said_once(outcome, r"tutti run: worker 1 \(pid \d+\) was ended by SIGTERM.*, too late "
+                                r"for the job: worker 0 had ended")
+
+    def test_it_says_that_it_needs_restarts(self):
+        outcome = self.run_words("run", "--elastic", "--", "true")
+        self.assertEqual(outcome.status, 2)
+        self.assertIn("--max-restarts N", outcome.err)
+
+
 class RestartTest(RunTest):
     def test_a_failed_job_starts_again_with_new_ports_and_a_new_secret(self):
         outcome = self.run_job(["--workers", "2", "--max-restarts", "3"], """

@@ -64,6 +64,7 @@ Environment WorkerEnvironment(const Environment& base, const JobFacts& facts, in
   environment.Unset("TUTTI_JOB_SECRET_FILE");  // it would win over the variable
   environment.Set("TUTTI_JOB_SECRET", facts.secret);
   environment.Set("TUTTI_RESTART", std::to_string(facts.restart));
+  if (facts.elastic) environment.Set("TUTTI_ELASTIC", "1");
 
   // Unset it is the library's to decide: a replica for each GPU, else one.
   const char* text = environment.Get("TUTTI_REPLICAS");

@@ -31,6 +31,7 @@ struct JobFacts {
   std::optional<int> replicas;   // per worker, as the user said; else TUTTI_REPLICAS
   std::string secret;            // replaces one of the user's
   int restart = 0;               // TUTTI_RESTART
+  bool elastic = false;          // TUTTI_ELASTIC=1; else as the user said
   int usable_cores = 1;
 };
 

@@ -426,7 +426,9 @@ TEST(ElasticSimulation, KeepsItsPromisesInEverySimulatedJob) {
     Trial trial(seed);
     trial.Play();
     if (one.has_value()) std::printf("%s\n", trial.script().c_str());
-    SCOPED_TRACE(Format("TUTTI_SIMULATION_SEED={} repeats this run\n{}", seed, trial.script()));
+    SCOPED_TRACE(Format("TUTTI_SIMULATION_SEED={} tutti_cluster_test "
+                        "--gtest_filter='ElasticSimulation.Keeps*' repeats this run\n{}",
+                        seed, trial.script()));
     trial.Check();
     if (testing::Test::HasFailure()) return;
     tally["shrinks"] += trial.shrinks() > 0;

@@ -137,10 +137,11 @@ Status WithCallDetails(Status status, int64_t rank, CollectiveOp op, const CallL
 Status CheckSameCall(std::span<const CallHeader* const> headers, const CallLabel& label) {
   for (size_t rank = 1; rank < headers.size(); ++rank) {
     if (SameCall(*headers[rank], *headers[0])) continue;
-    Status status = DescribeDifference(*headers[rank], static_cast<int64_t>(rank), *headers[0], 0,
-                                       label.sequence);
-    return WithCallDetails(std::move(status), static_cast<int64_t>(rank), headers[rank]->op, label)
-        .With("peer", 0);
+    const int64_t name = label.NameOf(rank);
+    const int64_t first = label.NameOf(0);
+    Status status =
+        DescribeDifference(*headers[rank], name, *headers[0], first, label.sequence);
+    return WithCallDetails(std::move(status), name, headers[rank]->op, label).With("peer", first);
   }
   return OkStatus();
 }

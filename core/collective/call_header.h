@@ -76,6 +76,12 @@ struct CallLabel {
   int64_t sequence = 0;
   int64_t epoch = 0;
   const std::string* group_name = nullptr;
+  // What the ranks that compare are in the group that the call is of; null or empty: the same.
+  const std::vector<int64_t>* names = nullptr;
+
+  int64_t NameOf(size_t rank) const {
+    return names == nullptr || names->empty() ? static_cast<int64_t>(rank) : (*names)[rank];
+  }
 };
 
 // OK when headers[rank] describe the same call on all ranks; otherwise INVALID_ARGUMENT that names

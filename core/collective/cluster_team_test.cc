@@ -19,8 +19,10 @@
 #include "core/base/real_environment.h"
 #include "core/cluster/cluster.h"
 #include "core/cluster/file_descriptor.h"
+#include "core/cluster/peer_listener.h"
 #include "core/cluster/reserved_port_testing.h"
 #include "core/collective/selector.h"
+#include "core/collective/until_group_breaks.h"
 #include "core/collective/usable_cores.h"
 #include "core/tensor/tensor.h"
 
@@ -184,6 +186,84 @@ TEST_P(ClusterTeamTest, WhoIsDoneLeavesTheJobAndDisturbsNobody) {
       EXPECT_TRUE(status.ok()) << status.ToString();
     }
   }
+}
+
+TEST_P(ClusterTeamTest, GroupsSplitIntoPartsThatWorkAndFailByThemselves) {
+  for (const Status& status : Run(4, [&](ClusterTeam&team, const CallOptions&call) -> Status {
+         TUTTI_ASSIGN_OR_RETURN(Ref<Communicator> whole,
+                                team.CreateCommunicator("strategy", 1, call));
+         // 3 and 1; 2 and 0; then 0 alone, of which the others know nothing.
+         const int64_t self = team.worker();
+         TUTTI_ASSIGN_OR_RETURN(Ref<Communicator> part,
+                                whole->Split(self % 2, -self, "half", call));
+         EXPECT_EQ(part->size(), 2);
+         EXPECT_EQ(part->rank(), self / 2 == 0 ? 1 : 0);
+         EXPECT_EQ(part->name(), "half");
+         for (int round = 0; round < 5; ++round) {
+           TUTTI_RETURN_IF_ERROR(CheckedSum(*part, 1 + round * 50'000, call));
+           TUTTI_RETURN_IF_ERROR(CheckedSum(*whole, 1 + round * 50'000, call));
+         }
+         TUTTI_ASSIGN_OR_RETURN(Ref<Communicator> alone,
+                                whole->Split(self == 0 ? 0 : -1, 0, "", call));
+         EXPECT_EQ(alone.get() != nullptr, self == 0);
+         if (alone) {
+           TUTTI_RETURN_IF_ERROR(CheckedSum(*alone, 7, call));
+           TUTTI_RETURN_IF_ERROR(alone->Close(call));
+         }
+         // The odd ones' part ends; the others' and the whole go on.
+         if (self == 1) part->Abort(Aborted("enough"));
+         if (self == 3) {
+           EXPECT_EQ(part->Barrier(call).message(), "enough");
+         }
+         if (self % 2 == 0) TUTTI_RETURN_IF_ERROR(CheckedSum(*part, 100'000, call));
+         TUTTI_RETURN_IF_ERROR(CheckedSum(*whole, 100'000, call));
+         TUTTI_RETURN_IF_ERROR(part->Close(call));
+         return whole->Close(call);
+       })) {
+    EXPECT_TRUE(status.ok()) << status.ToString();
+  }
+}
+
+TEST_P(ClusterTeamTest, WhoIsDoneWithASplitLeavesAndDisturbsNobody) {
+  for (int round = 0; round < 3; ++round) {
+    for (const Status& status : Run(3, [&](ClusterTeam&team, const CallOptions&call) -> Status {
+           TUTTI_ASSIGN_OR_RETURN(Ref<Communicator> whole,
+                                  team.CreateCommunicator("strategy", 1, call));
+           TUTTI_ASSIGN_OR_RETURN(Ref<Communicator> part, whole->Split(0, 0, "", call));
+           TUTTI_RETURN_IF_ERROR(part->Close(call));
+           return whole->Close(call);
+         })) {
+      EXPECT_TRUE(status.ok()) << status.ToString();
+    }
+  }
+}
+
+TEST_P(ClusterTeamTest, AGroupOfAJobThatIsNotElasticSaysHowItWouldShrink) {
+  for (const Status& status : Run(2, [&](ClusterTeam&team, const CallOptions&call) -> Status {
+         TUTTI_ASSIGN_OR_RETURN(Ref<Communicator> communicator,
+                                team.CreateCommunicator("strategy", 1, call));
+         Status status = communicator->Shrink(call).status();
+         TUTTI_RETURN_IF_ERROR(communicator->Close(call));
+         return status;
+       })) {
+    EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition) << status.ToString();
+    EXPECT_THAT(std::string(status.message()), HasSubstr("TUTTI_ELASTIC=1"));
+  }
+}
+
+// The stream of a worker that has left does not come any more.
+TEST_P(ClusterTeamTest, AWaitForAMemberEndsWhenItLeaves) {
+  const std::vector<Status> statuses =
+      Run(2, [&](ClusterTeam& team, const CallOptions& call) -> Status {
+        if (team.worker() == 1) return OkStatus();  // closes its cluster
+        Cluster& cluster = team.cluster();
+        const UntilGroupBreaks until(Ref<Cluster>::Retain(&cluster),
+                                     {cluster.member(0), cluster.member(1)},
+                                     UntilGroupBreaks::By::kDepartures, call);
+        return cluster.listener()->Accept("a stream", 1, until.options()).status();
+      });
+  EXPECT_EQ(statuses[0].code(), StatusCode::kUnavailable) << statuses[0].ToString();
+  EXPECT_THAT(std::string(statuses[0].message()), HasSubstr("has left the job"));
 }
 
 std::string NameOf(const testing::TestParamInfo<CollectiveTransport>& info) {

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/call_options.h"
@@ -69,6 +70,41 @@ inline Ref<Tensor> RandomTensor(DType dtype, int64_t rows, int64_t columns, uint
   return part;
 }
 
+// Inputs that many cases of a dtype share, with what reductions make of them: of large ones they
+// cost more than the calls. A case takes rows of the same tensors, one per rank, from some row on.
+class ReferenceInputs {
+ public:
+  ReferenceInputs(DType dtype, int64_t rows, int64_t ranks, uint64_t seed) {
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      tensors_.push_back(RandomTensor(dtype, rows, 1, seed * 31 + static_cast<uint64_t>(rank)));
+    }
+  }
+
+  DType dtype() const { return tensors_[0]->dtype(); }
+  Ref<Tensor> Input(int64_t rank, int64_t from, int64_t rows) const {
+    return tensors_[static_cast<size_t>(rank)]->Slice(from, from + rows);
+  }
+  // Of the first `ranks` of them. What a reduction makes of all rows is kept until the next one.
+  Ref<Tensor> Folded(ReduceOp reduction, int64_t ranks, int64_t from, int64_t rows) {
+    if (!folded_ || reduction != reduction_ || ranks != ranks_) {
+      std::vector<const Tensor*> inputs;
+      for (int64_t rank = 0; rank < ranks; ++rank) {
+        inputs.push_back(tensors_[static_cast<size_t>(rank)].get());
+      }
+      folded_ = tutti::Reduce(reduction, inputs).value();
+      reduction_ = reduction;
+      ranks_ = ranks;
+    }
+    return folded_->Slice(from, from + rows);
+  }
+
+ private:
+  std::vector<Ref<Tensor>> tensors_;
+  Ref<Tensor> folded_;
+  ReduceOp reduction_ = ReduceOp::kSum;  // what folded_ is of
+  int64_t ranks_ = 0;
+};
+
 class ReferenceCase {
  public:
   ReferenceCase(const ReferenceCall& call, int64_t size) : call_(call), size_(size) {
@@ -76,10 +112,15 @@ class ReferenceCase {
       inputs_.push_back(RandomTensor(call.dtype, InputRows(rank), call.columns,
                                      call.seed * 31 + static_cast<uint64_t>(rank)));
     }
-    if (call.op == CollectiveOp::kAllReduce || call.op == CollectiveOp::kReduce ||
-        call.op == CollectiveOp::kReduceScatter) {
-      folded_ = Folded();
+    if (Reduces()) folded_ = Folded();
+  }
+  // Takes `inputs` from row `from` on, which are of the call's dtype and one column.
+  ReferenceCase(const ReferenceCall& call, int64_t size, ReferenceInputs* inputs, int64_t from)
+      : call_(call), size_(size) {
+    for (int64_t rank = 0; rank < size; ++rank) {
+      inputs_.push_back(inputs->Input(rank, from, InputRows(rank)));
     }
+    if (Reduces()) folded_ = inputs->Folded(call.reduction, size, from, InputRows(0));
   }
 
   // Makes the call on `rank`; DATA_LOSS when its result is not the reference's.
@@ -160,6 +201,10 @@ class ReferenceCase {
   }
 
  private:
+  bool Reduces() const {
+    return call_.op == CollectiveOp::kAllReduce || call_.op == CollectiveOp::kReduce ||
+           call_.op == CollectiveOp::kReduceScatter;
+  }
   // How many rows a rank sends to each.
   std::vector<int64_t> SendRows(int64_t rank) const {
     std::vector<int64_t> rows;

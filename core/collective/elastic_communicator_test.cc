@@ -169,6 +169,48 @@ TEST_P(ElasticCommunicatorTest, AWorkerThatLeftIsNotInTheNextEpoch) {
   for (const Status& status : Run(3, body)) EXPECT_TRUE(status.ok()) << status.ToString();
 }
 
+TEST_P(ElasticCommunicatorTest, APartShrinksToThoseThatAreLeftOfItAndDoesNotGrow) {
+  const auto body = [](const Ref<Cluster>& cluster, Communicator& group,
+                       const CallOptions& call) -> Status {
+    const int64_t self = cluster->worker();
+    TUTTI_ASSIGN_OR_RETURN(Ref<Communicator> part, group.Split(self == 0 ? 0 : 1, 0, "", call));
+    EXPECT_EQ(part->size(), self == 0 ? 1 : 3);
+    TUTTI_RETURN_IF_ERROR(CheckedSum(*part, 1000, call));
+    // All have the part before worker 2 goes.
+    TUTTI_RETURN_IF_ERROR(CheckedSum(group, 10, call));
+    if (self == 2) return part->Close(call);
+    // Nobody can do without worker 0.
+    const auto end = [&]() -> Status {
+      TUTTI_RETURN_IF_ERROR(part->Close(call));
+      RegroupRequest last;
+      last.name = "end";
+      for (const int64_t worker : {0, 1, 3}) last.among.push_back(cluster->member(worker));
+      return cluster->Regroup(std::move(last), call).status();
+    };
+    if (self == 0) {
+      TUTTI_RETURN_IF_ERROR(CheckedSum(*part, 1000, call));
+      return end();
+    }
+    Status status;
+    while (status.ok()) status = CheckedSum(*part, 1000, call);
+    EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status.ToString();
+    status = part->Grow(0, call).status();
+    EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition) << status.ToString();
+    EXPECT_THAT(std::string(status.message()), HasSubstr("split the one that comes of it"));
+    for (int round = 0; round < 2; ++round) {
+      TUTTI_ASSIGN_OR_RETURN(Ref<Communicator> next, part->Shrink(call));
+      EXPECT_EQ(next->size(), 2);
+      EXPECT_EQ(next->rank(), self / 2);
+      EXPECT_GT(next->epoch(), part->epoch());
+      TUTTI_RETURN_IF_ERROR(CheckedSum(*next, 100'000, call));
+      TUTTI_RETURN_IF_ERROR(part->Close(call));
+      part = std::move(next);
+    }
+    return end();
+  };
+  for (const Status& status : Run(4, body)) EXPECT_TRUE(status.ok()) << status.ToString();
+}
+
 INSTANTIATE_TEST_SUITE_P(Transports, ElasticCommunicatorTest,
                          testing::Values(CollectiveTransport::kAuto, CollectiveTransport::kTcp),
                          [](const auto& instance) {

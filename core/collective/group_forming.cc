@@ -163,10 +163,12 @@ class GroupForming {
     return std::string();
   }
 
-  // For what should take no time: others wait for the outcome.
+  // For what should take no time: others wait for the outcome. A quarter of the time that is left
+  // is kept for telling them, or they would know that time is up and not because of whom.
   CallOptions Soon() const {
-    const Deadline limit = Deadline::After(environment_->clock(), kStepLimitNs);
-    return CallOptions{Deadline::Earlier(limit, call_.deadline), call_.cancellation};
+    const int64_t left_ns = call_.deadline.RemainingNs(environment_->clock());
+    const int64_t limit_ns = std::min(kStepLimitNs, left_ns - left_ns / 4);
+    return CallOptions{Deadline::After(environment_->clock(), limit_ns), call_.cancellation};
   }
   bool CallIsOver() const {
     return call_.deadline.Expired(environment_->clock()) ||

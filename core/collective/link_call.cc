@@ -33,15 +33,18 @@ Status LinkTransport::State::Run(CollectiveCall* call) {
     failed_transfer_ = LinkPeer::FailedTransfer(op, call->sequence);
   }
   if (status.FindDetail("sequence") == nullptr) {
-    status = std::move(status).WithPrefix(
-        Format("rank {}: {} #{}", rank_, CollectiveOpName(op), call->sequence));
-    status = WithCallDetails(std::move(status), rank_, op, Label(call->sequence));
+    const CollectiveCall& named = call->named();
+    status = std::move(status).WithPrefix(Format(
+        "rank {}: {} #{}", Name(rank_), CollectiveOpName(named.header.op), named.sequence));
+    status = WithCallDetails(std::move(status), Name(rank_), named.header.op,
+                             Label(named.sequence));
   }
   return Record(std::move(status));
 }
 
 Status LinkTransport::State::RunCollective(CollectiveCall* call, LinkWait* wait) {
   sequence_ = call->sequence;
+  named_before_ = std::exchange(named_sequence_, call->named().sequence);
   TUTTI_RETURN_IF_ERROR(Prepare(call));
   TUTTI_RETURN_IF_ERROR(Meet(*call, wait));
   if (!algorithm_) return OkStatus();
@@ -54,16 +57,16 @@ Status LinkTransport::State::RunCollective(CollectiveCall* call, LinkWait* wait)
 }
 
 Status LinkTransport::State::Prepare(CollectiveCall* call) {
-  const CallHeader& header = call->header;
+  const CallHeader& header = call->named().header;
   own_body_.clear();
   AppendCallHeader(header, &own_body_);
   if (own_body_.size() > kMaxCallHeaderBytes) {
     return WithCallDetails(
         InvalidArgument("rank {}: {} #{} has {} tensors, whose dtypes and shapes take {} bytes; "
                         "at most {} travel between processes: make several calls",
-                        rank_, CollectiveOpName(header.op), call->sequence, header.num_tensors,
-                        own_body_.size(), kMaxCallHeaderBytes),
-        rank_, header.op, Label(call->sequence));
+                        Name(rank_), CollectiveOpName(header.op), call->named().sequence,
+                        header.num_tensors, own_body_.size(), kMaxCallHeaderBytes),
+        Name(rank_), header.op, Label(call->named().sequence));
   }
   TUTTI_ASSIGN_OR_RETURN(
       algorithm_,
@@ -95,11 +98,12 @@ Status LinkTransport::State::Meet(const CollectiveCall& call, LinkWait* wait) {
 }
 
 Status LinkTransport::State::CheckHeaders(const CollectiveCall& call) {
-  bool same = !call.header.uneven;
+  const CallHeader& own = call.named().header;
+  bool same = !own.uneven;
   for (const std::unique_ptr<LinkPeer>& peer : peers_) {
     same = same && (!peer || peer->call(call.sequence)->body == own_body_);
   }
-  std::vector<const CallHeader*> headers(static_cast<size_t>(size_), &call.header);
+  std::vector<const CallHeader*> headers(static_cast<size_t>(size_), &own);
   for (const std::unique_ptr<LinkPeer>& peer : peers_) {
     if (!peer) continue;
     const auto r = static_cast<size_t>(peer->rank());
@@ -107,17 +111,19 @@ Status LinkTransport::State::CheckHeaders(const CollectiveCall& call) {
     if (!same) {
       Result<CallHeader> parsed = ParseCallHeader(theirs.body);
       if (!parsed.ok()) {
-        return Status(parsed.status().code(), Format("rank {} sent {}", r,
-                                                     parsed.status().message()))
-            .With("peer", r);
+        const int64_t name = Name(peer->rank());
+        return Status(parsed.status().code(),
+                      Format("rank {} sent {}", name, parsed.status().message()))
+            .With("peer", name);
       }
       headers_[r] = std::move(parsed).value();
       headers[r] = &headers_[r];
     }
-    payloads_[r] = LinkPeerPayload{headers[r], theirs.data.data(), theirs.data_bytes,
-                                   theirs.announced};
+    // Who is in the same call is in the same part of it.
+    payloads_[r] = LinkPeerPayload{same ? &call.header : headers[r], theirs.data.data(),
+                                   theirs.data_bytes, theirs.announced};
   }
-  return same ? OkStatus() : CheckSameCall(headers, Label(call.sequence));
+  return same ? OkStatus() : CheckSameCall(headers, Label(call.named().sequence));
 }
 
 Status LinkTransport::State::Exchange(const CollectiveCall& call, LinkExchange* exchange,
@@ -134,7 +140,7 @@ Status LinkTransport::State::Exchange(const CollectiveCall& call, LinkExchange* 
 Status LinkTransport::State::Step(LinkExchange* exchange, bool* progress) {
   for (const std::unique_ptr<LinkPeer>& peer : peers_) {
     if (!peer) continue;
-    *progress |= peer->Send();
+    bool moved = peer->Send();
     for (int i = 0; exchange != nullptr && i < kMaxSegmentsInARow; ++i) {
       MemoryParts memory;
       uint64_t segment = 0;
@@ -143,10 +149,15 @@ Status LinkTransport::State::Step(LinkExchange* exchange, bool* progress) {
         break;
       }
       peer->StartFrame(data_kind_, data_sequence_, segment, "", &memory);
-      *progress |= peer->Send();
+      moved |= peer->Send();
     }
-    if (peer->closed()) continue;
-    TUTTI_RETURN_IF_ERROR(peer->Receive(sequence_, exchange, progress));
+    if (!peer->closed()) {
+      TUTTI_RETURN_IF_ERROR(peer->Receive(sequence_, exchange, &moved));
+    }
+    if (moved) {
+      peer->CountMove();
+      *progress = true;
+    }
     if (!peer->error().ok()) Record(peer->error(), peer->rank()).rep();
   }
   return OkStatus();
@@ -168,6 +179,9 @@ Status LinkTransport::State::Loop(const CollectiveCall& call, LinkExchange* exch
       if (round % kRoundsBetweenChecks != 0) continue;
     } else if (options_.spin && ++idle_rounds < kSpinRounds) {
       continue;
+    }
+    if (!progress && some_departed_.load()) {
+      TUTTI_RETURN_IF_ERROR(CheckDepartures(call, exchange, wait));
     }
     status = wait->Check();
     if (!status.ok()) return WaitError(call, exchange, std::move(status), wait->waited_ns());

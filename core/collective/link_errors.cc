@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
+#include "core/collective/call_order.h"
 #include "core/collective/link_transport_state.h"
 
 namespace tutti {
@@ -18,38 +19,6 @@ bool IsTransfer(CollectiveOp op) {
 }
 CollectiveOp Counterpart(CollectiveOp op) {
   return op == CollectiveOp::kSend ? CollectiveOp::kReceive : CollectiveOp::kSend;
-}
-
-// A call that a rank waits in.
-struct Waiting {
-  int64_t rank = 0;
-  CollectiveOp op = CollectiveOp::kNone;
-  int64_t sequence = 0;
-
-  std::string ToString() const { return Format("{} #{}", CollectiveOpName(op), sequence); }
-};
-
-// `transfer` is with the rank that is in `collective` instead. The same words on both.
-Status TransferDuringCollective(const Waiting& transfer, const Waiting& collective,
-                                const CallLabel& label) {
-  Status error = InvalidArgument(
-      "rank {}: {} {} rank {}, which waits for rank {} in {}; make the calls in an order that both "
-      "ranks can follow",
-      transfer.rank, transfer.ToString(), transfer.op == CollectiveOp::kSend ? "to" : "from",
-      collective.rank, transfer.rank, collective.ToString());
-  return WithCallDetails(std::move(error), transfer.rank, transfer.op, label)
-      .With("peer", collective.rank);
-}
-
-// Both send to each other, or both receive.
-Status TransfersCollide(const Waiting& low, const Waiting& high, const CallLabel& label) {
-  const bool sends = low.op == CollectiveOp::kSend;
-  Status error = InvalidArgument(
-      "rank {}: {} {} rank {}, which is in {} {} rank {}: each waits for the other; let one of "
-      "them {} first",
-      low.rank, low.ToString(), sends ? "to" : "from", high.rank, high.ToString(),
-      sends ? "to" : "from", low.rank, sends ? "receive" : "send");
-  return WithCallDetails(std::move(error), low.rank, low.op, label).With("peer", high.rank);
 }
 
 }  // namespace
@@ -73,22 +42,22 @@ bool LinkTransport::State::Awaits(const LinkPeer& peer, const CollectiveCall& ca
 }
 
 Status LinkTransport::State::CheckOrder(const LinkPeer& peer, const CollectiveCall& call) const {
-  const Waiting own{rank_, call.header.op, call.sequence};
+  const WaitingCall own{rank_, call.header.op, call.sequence};
   if (!IsTransfer(own.op)) {
     for (const CollectiveOp op : {CollectiveOp::kSend, CollectiveOp::kReceive}) {
-      const Waiting theirs{peer.rank(), op, peer.unanswered_transfer(op)};
+      const WaitingCall theirs{peer.rank(), op, peer.unanswered_transfer(op)};
       if (theirs.sequence == 0) continue;
       return TransferDuringCollective(theirs, own, Label(theirs.sequence));
     }
     return OkStatus();
   }
   if (peer.last_sequence() > sequence_) {
-    const Waiting theirs{peer.rank(), peer.last_op(), peer.last_sequence()};
+    const WaitingCall theirs{peer.rank(), peer.last_op(), peer.last_sequence()};
     return TransferDuringCollective(own, theirs, Label(own.sequence));
   }
-  const Waiting theirs{peer.rank(), own.op, peer.unanswered_transfer(own.op)};
+  const WaitingCall theirs{peer.rank(), own.op, peer.unanswered_transfer(own.op)};
   if (theirs.sequence == 0) return OkStatus();
-  const Waiting& low = rank_ < peer.rank() ? own : theirs;
+  const WaitingCall& low = rank_ < peer.rank() ? own : theirs;
   return TransfersCollide(low, rank_ < peer.rank() ? theirs : own, Label(low.sequence));
 }
 
@@ -99,40 +68,91 @@ Status LinkTransport::State::CheckPeers(const CollectiveCall& call, LinkExchange
     const bool awaited = exchange == nullptr && Awaits(*peer, call);
     if (awaited) TUTTI_RETURN_IF_ERROR(CheckOrder(*peer, call));
     if (peer->leave_reason().ok()) continue;
-    const bool needed = awaited || (exchange != nullptr && !exchange->Owed(peer->rank()).empty());
-    if (needed || peer->sending() || (exchange != nullptr && peer->send_closed())) {
+    if (Needs(*peer, call, exchange) || (exchange != nullptr && peer->send_closed())) {
       return LeftError(*peer, call);
     }
   }
   return OkStatus();
 }
 
+bool LinkTransport::State::Needs(const LinkPeer& peer, const CollectiveCall& call,
+                                 LinkExchange* exchange) const {
+  if (peer.sending()) return true;
+  return exchange == nullptr ? Awaits(peer, call) : !exchange->Owed(peer.rank()).empty();
+}
+
+Status LinkTransport::State::CheckDepartures(const CollectiveCall& call, LinkExchange* exchange,
+                                             LinkWait* wait) {
+  const int64_t now = environment_->clock().NowNs();
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (Departure& departure : departures_) {
+    const LinkPeer& peer = *peers_[static_cast<size_t>(departure.rank)];
+    if (peer.closed() || !peer.error().ok() || !peer.leave_reason().ok()) continue;
+    if (!Needs(peer, call, exchange)) continue;
+    const bool moves = departure.moves != peer.num_moves();
+    departure.moves = peer.num_moves();
+    // What came while nobody looked is no progress of now, and neither is it standstill.
+    if (moves || departure.still_ns < wait->start_ns()) {
+      departure.still_ns = now;
+      departure.overdue = false;
+    }
+    const int64_t due_ns = departure.still_ns + departure.patience_ns;
+    if (now < due_ns) {
+      wait->WakeAt(due_ns);
+      continue;
+    }
+    // This thread itself may have been held up: it looks once more.
+    if (!std::exchange(departure.overdue, true)) {
+      wait->WakeAt(now);
+      continue;
+    }
+    return DepartedError(peer, call, departure);
+  }
+  return OkStatus();
+}
+
 std::string LinkTransport::State::Describe(int64_t rank) const {
   const auto r = static_cast<size_t>(rank);
-  if (r >= options_.descriptions.size()) return Format("rank {}", rank);
-  return Format("rank {} ({})", rank, options_.descriptions[r]);
+  if (r >= options_.descriptions.size()) return Format("rank {}", Name(rank));
+  return Format("rank {} ({})", Name(rank), options_.descriptions[r]);
+}
+
+int64_t LinkTransport::State::NamedSequence(int64_t sequence) const {
+  if (sequence == sequence_) return named_sequence_;
+  return sequence < sequence_ ? named_before_ : named_sequence_ + 1;
 }
 
 Status LinkTransport::State::GoneError(LinkPeer& peer, const CollectiveCall* call) const {
   std::string text = Format("{} is gone: {}", Describe(peer.rank()), peer.link().CloseReason());
-  const CallLabel label = Label(call != nullptr ? call->sequence : sequence_);
+  const CallLabel label = Label(call != nullptr ? call->named().sequence : named_sequence_);
   CollectiveOp op = CollectiveOp::kNone;
   if (call != nullptr) {
-    op = call->header.op;
-    text = Format("{} #{}: {}", CollectiveOpName(op), call->sequence, text);
+    op = call->named().header.op;
+    text = Format("{} #{}: {}", CollectiveOpName(op), label.sequence, text);
   }
-  return WithCallDetails(Status(StatusCode::kUnavailable, text), peer.rank(), op, label)
-      .With("worker", peer.rank());
+  return WithCallDetails(Status(StatusCode::kUnavailable, text), Name(peer.rank()), op, label)
+      .With("worker", Name(peer.rank()));
 }
 
 Status LinkTransport::State::LeftError(const LinkPeer& peer, const CollectiveCall& call) const {
-  const char* op = CollectiveOpName(call.header.op);
+  const CollectiveCall& named = call.named();
+  const char* op = CollectiveOpName(named.header.op);
   Status error(peer.leave_reason().code(),
-               Format("rank {}: {} #{} needs rank {}: {}", rank_, op, call.sequence, peer.rank(),
-                      peer.leave_reason().message()));
+               Format("rank {}: {} #{} needs rank {}: {}", Name(rank_), op, named.sequence,
+                      Name(peer.rank()), peer.leave_reason().message()));
   error = std::move(error).WithCause(peer.leave_reason());
-  return WithCallDetails(std::move(error), rank_, call.header.op, Label(call.sequence))
-      .With("peer", peer.rank());
+  return WithCallDetails(std::move(error), Name(rank_), named.header.op, Label(named.sequence))
+      .With("peer", Name(peer.rank()));
+}
+
+Status LinkTransport::State::DepartedError(const LinkPeer& peer, const CollectiveCall& call,
+                                           const Departure& departure) const {
+  Status error = departure.reason.WithPrefix(
+      Format("rank {}: {} #{} needs rank {}, and nothing has come from it for {}", Name(rank_),
+             CollectiveOpName(call.named().header.op), call.named().sequence, Name(peer.rank()),
+             HumanDuration(departure.patience_ns)));
+  return WithCallDetails(std::move(error), Name(peer.rank()), call.named().header.op,
+                         Label(call.named().sequence));
 }
 
 std::vector<RankPosition> LinkTransport::State::Positions(const CollectiveCall& call) const {
@@ -140,17 +160,17 @@ std::vector<RankPosition> LinkTransport::State::Positions(const CollectiveCall& 
   for (int64_t rank = 0; rank < size_; ++rank) {
     const LinkPeer* peer = peers_[static_cast<size_t>(rank)].get();
     RankPosition position;
-    position.rank = rank;
+    position.rank = Name(rank);
     position.arrived = peer == nullptr || !Awaits(*peer, call);
     if (peer != nullptr) {
       position.last_op = peer->last_op();
-      position.last_sequence = peer->last_sequence();
+      position.last_sequence = NamedSequence(peer->last_sequence());
     } else if (IsTransfer(call.header.op)) {
       position.transfer = call.header.op;
       position.transfer_peer = call.peer;
     } else {
-      position.last_op = call.header.op;
-      position.last_sequence = call.sequence;
+      position.last_op = call.named().header.op;
+      position.last_sequence = call.named().sequence;
     }
     const auto r = static_cast<size_t>(rank);
     if (r < options_.descriptions.size()) position.who = options_.descriptions[r];
@@ -171,7 +191,7 @@ std::string LinkTransport::State::DescribeAwaited(const CollectiveCall& call,
     std::string owed;
     if (arrived && exchange != nullptr) owed = exchange->Owed(peer->rank());
     if (arrived && owed.empty() && peer->sending()) owed = "it does not take what is sent to it";
-    if (*first < 0 && (!arrived || !owed.empty())) *first = peer->rank();
+    if (*first < 0 && (!arrived || !owed.empty())) *first = Name(peer->rank());
     if (owed.empty()) continue;
     if (!text.empty()) text += ", and for ";
     text += Format("{}, which is in the call; {}", Describe(peer->rank()), owed);
@@ -181,27 +201,28 @@ std::string LinkTransport::State::DescribeAwaited(const CollectiveCall& call,
 
 void LinkTransport::State::LogLongWait(const CollectiveCall& call) const {
   environment_->log().Warning(
-      Format("communicator {}: rank {} has waited {} in {} #{}: {}", options_.name, rank_,
-             HumanDuration(LinkWait::kLogWaitNs), CollectiveOpName(call.header.op), call.sequence,
-             DescribePositions(Positions(call))));
+      Format("communicator {}: rank {} has waited {} in {} #{}: {}", options_.name, Name(rank_),
+             HumanDuration(LinkWait::kLogWaitNs), CollectiveOpName(call.named().header.op),
+             call.named().sequence, DescribePositions(Positions(call))));
 }
 
 Status LinkTransport::State::WaitError(const CollectiveCall& call, const LinkExchange* exchange,
                                        Status wait_status, int64_t waited_ns) const {
-  const char* op = CollectiveOpName(call.header.op);
+  const CollectiveCall& named = call.named();
+  const char* op = CollectiveOpName(named.header.op);
   int64_t first = -1;
   const std::string awaited = DescribeAwaited(call, exchange, &first);
   Status error;
   if (wait_status.code() == StatusCode::kDeadlineExceeded && wait_status.message().empty()) {
-    error = DeadlineExceeded("rank {}: {} #{} waited {} for {}", rank_, op, call.sequence,
-                             HumanDuration(waited_ns), awaited)
+    error = DeadlineExceeded("rank {}: {} #{} waited {} for {}", Name(rank_), op,
+                             named.sequence, HumanDuration(waited_ns), awaited)
                 .With("waited_ns", waited_ns);
   } else {
     error = std::move(wait_status)
-                .WithPrefix(Format("{} #{}", op, call.sequence))
-                .WithPrefix(Format("rank {}: while it waited for {}", rank_, awaited));
+                .WithPrefix(Format("{} #{}", op, named.sequence))
+                .WithPrefix(Format("rank {}: while it waited for {}", Name(rank_), awaited));
   }
-  return WithCallDetails(std::move(error), rank_, call.header.op, Label(call.sequence))
+  return WithCallDetails(std::move(error), Name(rank_), named.header.op, Label(named.sequence))
       .With("peer", first);
 }
 

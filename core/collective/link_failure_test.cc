@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/cluster/worker_info.h"
 #include "core/collective/link_faults.h"
 #include "core/collective/link_ranks.h"
 #include "core/tensor/tensor.h"
@@ -192,6 +193,68 @@ TEST_P(LinkFailureTest, APeerThatHasLeftFailsTheCallThatNeedsIt) {
     EXPECT_THAT(std::string(statuses[rank].message()),
                 HasSubstr("barrier #2 needs rank 1: it has left (closed)"));
     EXPECT_EQ(IntDetail(statuses[rank], "peer"), 1);
+  }
+}
+
+// Rank 1's end of its links loses everything after so many bytes; rank 1 goes in good order, as the
+// cluster tells the others.
+TEST_P(LinkFailureTest, AGoodbyeThatIsLostOnTheWayIsNotAwaitedForEver) {
+  for (size_t bytes : {size_t{0}, size_t{30}, size_t{200}, size_t{5000}}) {
+    SCOPED_TRACE(bytes);
+    auto all = MakeAllLinks(3, GetParam());
+    for (size_t peer : {size_t{0}, size_t{2}}) {
+      all[1][peer] = std::make_unique<MuteLink>(std::move(all[1][peer]), bytes);
+    }
+    LinkRanks links(3, std::move(all));
+    const std::vector<Status> statuses =
+        links.Run([&](int64_t rank, Communicator& communicator) -> Status {
+          if (rank != 1) return communicator.Barrier(links.Hang());
+          const Ref<Tensor> tensor = Zeros(100000);
+          // Is not answered, or takes what nobody gets.
+          Status status = communicator.AllReduce(
+              *tensor, ReduceOp::kSum, links.Timeout(5 * kMillisecondNs), tensor.get());
+          for (size_t other : {size_t{0}, size_t{2}}) {
+            links.transport(other).PeerHasLeft(
+                1, BlameWorker(1, "worker 1 (pid 4712) has left the job"), 30 * kMillisecondNs);
+          }
+          return status;
+        });
+    for (size_t rank : {size_t{0}, size_t{2}}) {
+      EXPECT_FALSE(statuses[rank].ok());
+      // What came through may have been a call that does not fit, or its error.
+      if (bytes >= 200) continue;
+      EXPECT_EQ(statuses[rank].code(), StatusCode::kUnavailable) << statuses[rank].ToString();
+      EXPECT_THAT(std::string(statuses[rank].message()),
+                  HasSubstr("barrier #1 needs rank 1, and nothing has come from it for 30 ms: "
+                            "worker 1 (pid 4712) has left the job"));
+      EXPECT_EQ(IntDetail(statuses[rank], "rank"), 1);
+      EXPECT_EQ(IntDetail(statuses[rank], "worker"), 1);
+    }
+  }
+}
+
+TEST_P(LinkFailureTest, WhatWasSentInOrderBeforeADepartureIsNotLost) {
+  SCOPED_TRACE("TUTTI_TEST_SEED=" + std::to_string(Seed()));
+  for (int round = 0; round < 5; ++round) {
+    auto all = MakeAllLinks(2, GetParam());
+    // Takes crumbs only, so that much is on its way when the sender is done.
+    all[0][1] = std::make_unique<ChoppyLink>(std::move(all[0][1]), Seed() + round, 1000);
+    LinkRanks links(2, std::move(all));
+    for (const Status& status : links.Run([&](int64_t rank, Communicator&communicator) -> Status {
+           const Ref<Tensor> tensor = Zeros(100000);
+           if (rank == 1) std::fill_n(tensor->mutable_span<float>().data(), 100000, 7.0f);
+           TUTTI_RETURN_IF_ERROR(communicator.Broadcast(1, links.Hang(), tensor.get()));
+           for (float element : tensor->span<float>()) {
+             if (element != 7) return DataLoss("got {}", element);
+           }
+           if (rank == 0) return OkStatus();
+           TUTTI_RETURN_IF_ERROR(communicator.Close(links.Hang()));
+           links.transport(0).PeerHasLeft(1, BlameWorker(1, "worker 1 has left the job"),
+                                          100 * kMillisecondNs);
+           return OkStatus();
+         })) {
+      EXPECT_TRUE(status.ok()) << status.ToString();
+    }
   }
 }
 

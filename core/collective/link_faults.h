@@ -1,4 +1,5 @@
-// For tests: links that pass on only crumbs, or that break after so many bytes.
+// For tests: links that pass on only crumbs, that break after so many bytes, or that lose all that
+// is sent and say nothing.
 
 #ifndef TUTTI_CORE_COLLECTIVE_LINK_FAULTS_H_
 #define TUTTI_CORE_COLLECTIVE_LINK_FAULTS_H_
@@ -82,6 +83,41 @@ class CutLink final : public Link {
 
  private:
   std::unique_ptr<Link> link_;
+  size_t left_;
+};
+
+// Loses what either side sends once this side has sent so many bytes, as a network does that drops
+// the packets of one connection: nothing ends, and nobody is told.
+class MuteLink final : public Link {
+ public:
+  MuteLink(std::unique_ptr<Link> link, size_t bytes) : link_(std::move(link)), left_(bytes) {}
+
+  int64_t TrySend(std::span<const iovec> parts) override {
+    if (left_ != 0) {
+      const int64_t sent = link_->TrySend(FirstOf(parts, left_));
+      if (sent > 0) left_ -= static_cast<size_t>(sent);
+      return sent;
+    }
+    int64_t all = 0;
+    for (const iovec& part : parts) all += static_cast<int64_t>(part.iov_len);
+    return all;
+  }
+  int64_t TryReceive(std::span<const iovec> parts) override {
+    return left_ == 0 ? 0 : link_->TryReceive(parts);
+  }
+  bool PrepareSleep(bool want_read, bool want_write, pollfd* entry) override {
+    if (left_ != 0) return link_->PrepareSleep(want_read, want_write, entry);
+    *entry = pollfd{-1, 0, 0};
+    return true;
+  }
+  void EndSleep(const pollfd& entry) override {
+    if (left_ != 0) link_->EndSleep(entry);
+  }
+  std::string CloseReason() const override { return link_->CloseReason(); }
+  const char* kind() const override { return link_->kind(); }
+
+ private:
+  const std::unique_ptr<Link> link_;
   size_t left_;
 };
 

@@ -103,6 +103,9 @@ class LinkPeer {
     return static_cast<uint64_t>(number) << 1 | (op == CollectiveOp::kSend ? 1 : 0);
   }
   const Status& leave_reason() const { return goodbye_; }     // not OK: it has left
+  // How often bytes have gone or come; whoever sends and receives counts.
+  uint64_t num_moves() const { return num_moves_; }
+  void CountMove() { ++num_moves_; }
   // Its link has ended without a goodbye or an error.
   bool gone() const { return closed_ && goodbye_.ok() && error_.ok(); }
   bool closed() const { return closed_; }
@@ -167,6 +170,7 @@ class LinkPeer {
   int64_t error_sequence_ = 0;
   uint64_t error_transfer_ = 0;
   Status goodbye_;
+  uint64_t num_moves_ = 0;
 };
 
 }  // namespace tutti

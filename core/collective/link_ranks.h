@@ -107,6 +107,7 @@ class LinkRanks {
       }
       std::unique_ptr<LinkTransport> transport =
           LinkTransport::Create(environment_, options, std::move(links[rank])).value();
+      transports_.push_back(transport.get());
       ranks_.push_back(Communicator::CreateOver(environment_.get(), "group",
                                                 static_cast<int64_t>(rank),
                                                 static_cast<int64_t>(size), 1, std::move(transport))
@@ -128,6 +129,7 @@ class LinkRanks {
   RealEnvironment& environment() { return *environment_; }
   size_t size() const { return ranks_.size(); }
   Communicator& operator[](size_t rank) { return *ranks_[rank]; }
+  LinkTransport& transport(size_t rank) { return *transports_[rank]; }
   // Closes a rank and takes its end of all links away.
   void Drop(size_t rank) {
     if (!ranks_[rank]->Close(Hang()).ok()) std::abort();
@@ -157,6 +159,7 @@ class LinkRanks {
 
  private:
   const Ref<RealEnvironment> environment_;
+  std::vector<LinkTransport*> transports_;  // the communicators'
   std::vector<Ref<Communicator>> ranks_;
 };
 

@@ -56,6 +56,12 @@ Status LinkTransport::State::Execute(CollectiveCall* call) {
 }
 
 Status LinkTransport::State::Record(Status error, int64_t told_by) {
+  const StatusDetail* const lost = error.FindDetail("rank");
+  if (told_by >= 0 && error.code() == StatusCode::kUnavailable && lost != nullptr &&
+      lost->value == StatusDetail{"rank", Name(rank_)}.value) {
+    // Here nobody is gone: it is the other one's word.
+    error = std::move(error).WithPrefix(Format("rank {} says", Name(told_by)));
+  }
   std::lock_guard<std::mutex> lock(mutex_);
   if (failure_.ok()) {
     failure_ = std::move(error);
@@ -81,9 +87,19 @@ void LinkTransport::State::Leave(Status reason) {
   Attend();
 }
 
-Status LinkTransport::State::failure() {
+void LinkTransport::State::PeerHasLeft(int64_t rank, Status reason, int64_t patience_ns) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    departures_.push_back(Departure{rank, std::move(reason), patience_ns,
+                                    0, environment_->clock().NowNs(), false});
+    some_departed_.store(true);
+  }
+  waker_->Wake();
+}
+
+Status LinkTransport::State::failure(const CollectiveCall* call) {
   if (!failed_.load() && !busy_.exchange(true)) {
-    LookAround();
+    LookAround(call);
     Release();
   }
   return FailureSoFar();
@@ -164,7 +180,7 @@ void LinkTransport::State::SendAndDiscard(bool* progress) {
   }
 }
 
-void LinkTransport::State::LookAround() {
+void LinkTransport::State::LookAround(const CollectiveCall* call) {
   CallOptions now;
   now.deadline = Deadline::At(0);
   LinkWait(*environment_, now, *waker_).Sleep(peers_);
@@ -172,7 +188,7 @@ void LinkTransport::State::LookAround() {
   Status status = Step(nullptr, &progress);
   if (status.ok()) {
     for (const std::unique_ptr<LinkPeer>& peer : peers_) {
-      if (status.ok() && peer && peer->gone()) status = GoneError(*peer, nullptr);
+      if (status.ok() && peer && peer->gone()) status = GoneError(*peer, call);
     }
   }
   if (!status.ok()) Record(std::move(status)).rep();
@@ -232,8 +248,12 @@ LinkTransport::~LinkTransport() = default;
 
 Status LinkTransport::Execute(CollectiveCall* call) { return state_->Execute(call); }
 Status LinkTransport::Fail(Status error) { return state_->Fail(std::move(error)); }
-Status LinkTransport::failure() const { return state_->failure(); }
+Status LinkTransport::failure() const { return state_->failure(nullptr); }
+Status LinkTransport::FailureIn(const CollectiveCall& call) const { return state_->failure(&call); }
 bool LinkTransport::ClaimFlightRecord() { return state_->ClaimFlightRecord(); }
 void LinkTransport::Leave(Status reason) { state_->Leave(std::move(reason)); }
+void LinkTransport::PeerHasLeft(int64_t rank, Status reason, int64_t patience_ns) {
+  state_->PeerHasLeft(rank, std::move(reason), patience_ns);
+}
 
 }  // namespace tutti

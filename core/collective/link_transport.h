@@ -44,6 +44,8 @@ class LinkTransport final : public Transport {
     // How algorithms are chosen; the same on all ranks. Null: the built-in table.
     std::shared_ptr<const SelectorTable> table;
     Locality locality = Locality::kTcp;  // kMixed where any two ranks of the group share memory
+    // What messages call the ranks; empty: as they are. Not for groups with sends and receives.
+    std::vector<int64_t> names;
   };
 
   // `links` by rank; the own one is null. Not for simulations: links are real sockets.
@@ -56,8 +58,16 @@ class LinkTransport final : public Transport {
   Status Execute(CollectiveCall* call) override;
   Status Fail(Status error) override;
   Status failure() const override;
+  // The same, where a call is under way that the failure would be one of.
+  Status FailureIn(const CollectiveCall& call) const;
   bool ClaimFlightRecord() override;
   void Leave(Status reason) override;
+
+  // The peer has left the job in good order, as others say: `reason`. It has nothing more to send
+  // than what is on its way. That is awaited for as long as it comes; once the link has stood still
+  // for `patience_ns`, the call that needs it fails: a connection whose packets are lost says
+  // nothing, for ever. Never blocks.
+  void PeerHasLeft(int64_t rank, Status reason, int64_t patience_ns);
 
  private:
   class State;

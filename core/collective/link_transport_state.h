@@ -37,10 +37,23 @@ class LinkTransport::State : public std::enable_shared_from_this<State> {
   Status Record(Status error, int64_t told_by = -1);
   Status Fail(Status error);
   void Leave(Status reason);
-  Status failure();
+  void PeerHasLeft(int64_t rank, Status reason, int64_t patience_ns);
+  // `call`: that it is one of, though it runs elsewhere; may be null.
+  Status failure(const CollectiveCall* call);
   bool ClaimFlightRecord() { return !flight_record_claimed_.exchange(true); }
 
  private:
+  // A peer that has left the job, while its link does not say so.
+  struct Departure {
+    int64_t rank = 0;
+    Status reason;
+    int64_t patience_ns = 0;
+    // Of whoever holds the links:
+    uint64_t moves = 0;      // of the link, as far as they were seen
+    int64_t still_ns = 0;    // since when it has not moved in this call
+    bool overdue = false;    // for too long; it gets one more look
+  };
+
   Status FailureSoFar() const;
 
   // ---- Who holds the links ----
@@ -58,7 +71,7 @@ class LinkTransport::State : public std::enable_shared_from_this<State> {
   void Flush();
   void SendAndDiscard(bool* progress);
   // Between calls: has a peer said or suffered something?
-  void LookAround();
+  void LookAround(const CollectiveCall* call);
   // The call has failed: no memory of the caller's is used any more, and the peers are told.
   void LeaveCallEarly();
 
@@ -93,6 +106,12 @@ class LinkTransport::State : public std::enable_shared_from_this<State> {
   // Whether the call cannot go on because of a peer that has gone, has left, or waits for another
   // call of this rank.
   Status CheckPeers(const CollectiveCall& call, LinkExchange* exchange) const;
+  // Whether the call is in want of the peer: of its header or data, or of room for what it is sent.
+  bool Needs(const LinkPeer& peer, const CollectiveCall& call, LinkExchange* exchange) const;
+  // Whether the call needs a peer that has left the job, over a link that has stood still since.
+  Status CheckDepartures(const CollectiveCall& call, LinkExchange* exchange, LinkWait* wait);
+  Status DepartedError(const LinkPeer& peer, const CollectiveCall& call,
+                       const Departure& departure) const;
   Status GoneError(LinkPeer& peer, const CollectiveCall* call) const;
   Status LeftError(const LinkPeer& peer, const CollectiveCall& call) const;
   // Whether the awaited peer waits for this rank in a call that this rank does not come to while it
@@ -107,8 +126,13 @@ class LinkTransport::State : public std::enable_shared_from_this<State> {
   Status WaitError(const CollectiveCall& call, const LinkExchange* exchange, Status wait_status,
                    int64_t waited_ns) const;
   CallLabel Label(int64_t sequence) const {
-    return CallLabel{sequence, options_.epoch, &options_.name};
+    return CallLabel{sequence, options_.epoch, &options_.name, &options_.names};
   }
+  int64_t Name(int64_t rank) const {
+    return options_.names.empty() ? rank : options_.names[static_cast<size_t>(rank)];
+  }
+  // How messages number a collective of a peer's.
+  int64_t NamedSequence(int64_t sequence) const;
 
   const Ref<Environment> environment_;
   const Options options_;
@@ -121,6 +145,8 @@ class LinkTransport::State : public std::enable_shared_from_this<State> {
   std::atomic<bool> busy_{false};
   std::vector<std::unique_ptr<LinkPeer>> peers_;  // by rank; the own one is null
   int64_t sequence_ = 0;                          // of the last collective
+  int64_t named_sequence_ = 0;                    // its number for messages
+  int64_t named_before_ = 0;                      // that of the collective before
   std::string own_body_;
   AlignedRoom scratch_;
   std::unique_ptr<LinkAlgorithm> algorithm_;  // of the collective that runs
@@ -138,7 +164,9 @@ class LinkTransport::State : public std::enable_shared_from_this<State> {
   std::atomic<bool> goodbye_told_{false};
   std::atomic<bool> flush_posted_{false};
   std::atomic<bool> flight_record_claimed_{false};
+  std::atomic<bool> some_departed_{false};
   mutable std::mutex mutex_;  // guards all below
+  std::vector<Departure> departures_;
   Status failure_;
   int64_t told_by_ = -1;  // the peer that knows of the failure, because it said so
   Status leave_reason_;

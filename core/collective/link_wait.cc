@@ -77,6 +77,7 @@ int64_t LinkWait::SleepLimitNs() const {
   int64_t limit = options_.deadline.RemainingNs(environment_.clock());
   if (options_.cancellation != nullptr) limit = std::min(limit, Cancellation::kPollIntervalNs);
   if (!logged_) limit = std::min(limit, std::max<int64_t>(start_ns_ + kLogWaitNs - now, 0));
+  if (wake_at_ns_ != kNeverNs) limit = std::min(limit, std::max<int64_t>(wake_at_ns_ - now, 0));
   return limit;
 }
 
@@ -100,6 +101,7 @@ void LinkWait::Sleep(std::span<const std::unique_ptr<LinkPeer>> peers) {
       for (pollfd& entry : entries_) entry.revents = 0;
     }
   }
+  wake_at_ns_ = kNeverNs;
   if (entries_[0].revents != 0) waker_.Clear();
   for (size_t i = 0; i < peers.size(); ++i) {
     if (peers[i] && !peers[i]->closed()) peers[i]->link().EndSleep(entries_[i + 1]);

@@ -4,12 +4,14 @@
 #ifndef TUTTI_CORE_COLLECTIVE_LINK_WAIT_H_
 #define TUTTI_CORE_COLLECTIVE_LINK_WAIT_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "core/base/call_options.h"
+#include "core/base/clock.h"
 #include "core/base/status.h"
 #include "core/cluster/file_descriptor.h"
 #include "core/collective/link_peer.h"
@@ -48,6 +50,9 @@ class LinkWait {
   Status Check();
   // Sleeps until something can go on. `peers` whose data has no room are not read.
   void Sleep(std::span<const std::unique_ptr<LinkPeer>> peers);
+  // The next sleep ends then, if not before.
+  void WakeAt(int64_t time_ns) { wake_at_ns_ = std::min(wake_at_ns_, time_ns); }
+  int64_t start_ns() const { return start_ns_; }
   int64_t waited_ns() const;
   // True once, when the wait has become a long one.
   bool TimeToLog();
@@ -60,6 +65,7 @@ class LinkWait {
   LinkWaker& waker_;
   const int64_t start_ns_;
   int64_t next_poll_ns_;
+  int64_t wake_at_ns_ = kNeverNs;
   bool logged_ = false;
   uint64_t listener_ = 0;
   std::vector<pollfd> entries_;

@@ -253,6 +253,9 @@ Status LocalGroup::WaitError(int64_t rank, uint64_t target, const CollectiveCall
 
 Status LocalGroup::WaitForArrivals(int64_t rank, uint64_t target, const CollectiveCall& call) {
   if (SpinUntil(target, /*stop_on_failure=*/true)) return OkStatus();
+  if (Status order = CheckCollectiveOrder(rank, target, call); !order.ok()) {
+    return Fail(std::move(order));
+  }
   const int64_t start_ns = environment_->clock().NowNs();
   while (true) {
     Status status = Sleep(

@@ -71,6 +71,8 @@ class LocalGroup final : public RefCounted {
              size_t usable_cores, const SelectorTable* table = nullptr);
 
   int64_t size() const noexcept { return size_; }
+  int64_t epoch() const noexcept { return epoch_; }
+  const std::string& name() const noexcept { return name_; }
   const Selector& selector() const noexcept { return selector_; }
   // How much input a call may leave with each entry instead of sharing its own memory.
   size_t copied_input_bytes() const noexcept { return copied_input_bytes_; }
@@ -95,6 +97,7 @@ class LocalGroup final : public RefCounted {
   Status failure() const;
   bool ClaimFlightRecord() { return !flight_record_claimed_.exchange(true); }
   void Leave(int64_t rank, Status reason);
+  bool HasLeft(int64_t rank) const noexcept { return ranks_[rank].left.load(); }
 
  private:
   struct TransferPost;
@@ -110,8 +113,8 @@ class LocalGroup final : public RefCounted {
     Status leave_reason;  // guarded by failure_mutex_
     // Its transfer, for messages: kInTransferBit | peer << 1 | is a send. 0: none.
     std::atomic<uint64_t> transfer{0};
-    std::mutex transfer_mutex;      // guards `posts`
-    TransferPost* posts = nullptr;  // of transfers to this rank, its own receive included
+    mutable std::mutex transfer_mutex;  // guards `posts`
+    TransferPost* posts = nullptr;      // of transfers to this rank, its own receive included
     alignas(128) Entry entries[2];
   };
 
@@ -148,6 +151,13 @@ class LocalGroup final : public RefCounted {
   // Takes the post of that side of the transfer from rank `from` to `receiver` out of the list, if
   // it is there. With the receiver's transfer_mutex.
   static TransferPost* TakePost(Rank& receiver, int64_t from, bool is_send);
+  // The number of that transfer, while the one who came first waits for the other; else 0.
+  int64_t WaitingTransfer(int64_t from, int64_t to, bool is_send) const;
+  // Whether a rank that this one waits for waits for it in another call, so that neither ever comes
+  // to the other's. Whoever of the two begins to wait later finds it: both show that they wait, and
+  // look then.
+  Status CheckTransferOrder(int64_t rank, const CollectiveCall& call) const;
+  Status CheckCollectiveOrder(int64_t rank, uint64_t target, const CollectiveCall& call) const;
   // Of the rank that comes second, and of the one that came first.
   Status FinishTransfer(int64_t rank, const CollectiveCall& call, TransferPost* post);
   Status AwaitTransfer(int64_t rank, const CollectiveCall& call, Rank& receiver,

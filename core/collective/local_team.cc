@@ -13,6 +13,7 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/base/wait.h"
+#include "core/collective/local_family.h"
 #include "core/collective/local_group.h"
 #include "core/collective/local_transport.h"
 #include "core/collective/usable_cores.h"
@@ -38,7 +39,12 @@ struct LocalTeam::Job {
   std::map<std::string, Meeting, std::less<>> meetings;
   std::vector<bool> left;
   Status failure;
-  std::map<std::string, Ref<LocalGroup>, std::less<>> groups;
+  // One for each communicator that was created.
+  struct Group {
+    std::shared_ptr<LocalFamily> family;
+    Ref<LocalGroup> group;
+  };
+  std::map<std::string, Group, std::less<>> groups;
 
   // The first worker that has left without bringing its part.
   std::optional<int64_t> MissingForGood(const Meeting& meeting) const {
@@ -151,22 +157,23 @@ Result<Ref<Communicator>> LocalTeam::CreateCommunicator(
     std::optional<CollectiveTransport> /*transport*/) {
   const std::string key = Format("communicator {} epoch {}", name, epoch);
   TUTTI_RETURN_IF_ERROR(Exchange(key, "", call).status());
-  Ref<LocalGroup> group;
+  Job::Group group;
   {
     std::lock_guard<std::mutex> lock(job_->mutex);
     TUTTI_RETURN_IF_ERROR(job_->failure);
-    Ref<LocalGroup>& shared = job_->groups[key];
-    if (!shared) {
+    Job::Group& shared = job_->groups[key];
+    if (!shared.group) {
       // Ranks spin when every replica can have a core, not just every rank.
       const size_t cores = UsableCores();
       const bool fits = replicas_on_this_machine() <= static_cast<int64_t>(cores);
-      shared = MakeRef<LocalGroup>(environment_, std::string(name), num_workers(), epoch,
-                                   fits ? cores : 0);
+      shared.family = std::make_shared<LocalFamily>(environment_, fits ? cores : 0, nullptr);
+      shared.group = shared.family->Make(std::string(name), num_workers(), epoch);
     }
     group = shared;
   }
-  return Communicator::CreateOver(environment_.get(), name, worker_, num_workers(), epoch,
-                                  std::make_unique<LocalTransport>(std::move(group), worker_));
+  return Communicator::CreateOver(
+      environment_.get(), name, worker_, num_workers(), epoch,
+      std::make_unique<LocalTransport>(std::move(group.group), worker_, group.family));
 }
 
 Status LocalTeam::failure() const {
@@ -175,15 +182,15 @@ Status LocalTeam::failure() const {
 }
 
 void LocalTeam::Fail(Status error) {
-  std::vector<Ref<LocalGroup>> groups;
+  std::vector<std::shared_ptr<LocalFamily>> families;
   {
     std::lock_guard<std::mutex> lock(job_->mutex);
     if (!job_->failure.ok()) return;
     job_->failure = error;
-    for (const auto& [key, group] : job_->groups) groups.push_back(group);
+    for (const auto& [key, group] : job_->groups) families.push_back(group.family);
     job_->changed.notify_all();
   }
-  for (const Ref<LocalGroup>& group : groups) group->Fail(error).rep();
+  for (const std::shared_ptr<LocalFamily>& family : families) family->Fail(error);
 }
 
 }  // namespace tutti

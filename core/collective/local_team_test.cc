@@ -105,5 +105,29 @@ TEST_F(LocalTeamTest, CommunicatorsReduceAndFailWithTheJob) {
   EXPECT_EQ(teams_[1]->Exchange("later", "", Hang()).status().code(), StatusCode::kUnavailable);
 }
 
+TEST_F(LocalTeamTest, CommunicatorsSplitAndThePartsFailWithTheJob) {
+  Start(3);
+  const std::vector<Status> statuses = Run([&](WorkerTeam& team) -> Status {
+    TUTTI_ASSIGN_OR_RETURN(Ref<Communicator> communicator,
+                           team.CreateCommunicator("group", 1, Hang()));
+    TUTTI_ASSIGN_OR_RETURN(Ref<Communicator> part,
+                           communicator->Split(team.worker() / 2, 0, "part", Hang()));
+    EXPECT_EQ(part->size(), team.worker() == 2 ? 1 : 2);
+    Status status = part->Barrier(Hang());
+    TUTTI_RETURN_IF_ERROR(communicator->Barrier(Hang()));
+    if (status.ok() && team.worker() == 0) {
+      static_cast<LocalTeam&>(team).Fail(Unavailable("worker 7 is gone"));
+    }
+    while (status.ok()) status = part->epoch_status();
+    EXPECT_TRUE(part->Close(Hang()).ok());
+    EXPECT_TRUE(communicator->Close(Hang()).ok());
+    return status;
+  });
+  for (const Status& status : statuses) {
+    EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status.ToString();
+    EXPECT_NE(status.message().find("worker 7 is gone"), std::string::npos) << status.ToString();
+  }
+}
+
 }  // namespace
 }  // namespace tutti

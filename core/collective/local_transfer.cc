@@ -12,6 +12,7 @@
 #include "core/base/environment.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "core/collective/call_order.h"
 #include "core/collective/local_group.h"
 
 namespace tutti {
@@ -86,6 +87,8 @@ Status LocalGroup::AwaitTransfer(int64_t rank, const CollectiveCall& call, Rank&
   Status status;
   int64_t waited_ns = 0;
   if (!Spin(over)) {
+    Status order = CheckTransferOrder(rank, call);
+    if (!order.ok()) Fail(std::move(order)).rep();
     const int64_t start_ns = environment_->clock().NowNs();
     status = Sleep(rank, call, over, [&] { return DescribeAbsence(PeerPosition(call.peer)); });
     waited_ns = environment_->clock().NowNs() - start_ns;
@@ -104,6 +107,57 @@ Status LocalGroup::AwaitTransfer(int64_t rank, const CollectiveCall& call, Rank&
     SleepUntil(rank, taken);
   }
   return own->outcome.load() == TransferPost::kMoved ? OkStatus() : failure();
+}
+
+int64_t LocalGroup::WaitingTransfer(int64_t from, int64_t to, bool is_send) const {
+  const Rank& receiver = ranks_[to];
+  std::lock_guard<std::mutex> lock(receiver.transfer_mutex);
+  for (const TransferPost* post = receiver.posts; post != nullptr; post = post->next) {
+    if (post->from == from && post->is_send == is_send) return post->call.sequence;
+  }
+  return 0;
+}
+
+Status LocalGroup::CheckTransferOrder(int64_t rank, const CollectiveCall& call) const {
+  const bool is_send = call.header.op == CollectiveOp::kSend;
+  const int64_t peer = call.peer;
+  const WaitingCall own{rank, call.header.op, call.sequence};
+  // First what the peer does, then whether this rank still waits for it.
+  const int64_t number =
+      is_send ? WaitingTransfer(peer, rank, true) : WaitingTransfer(rank, peer, false);
+  const RankPosition position = PositionOf(peer);
+  if (WaitingTransfer(is_send ? rank : peer, is_send ? peer : rank, is_send) == 0) {
+    return OkStatus();
+  }
+  if (number != 0) {
+    const WaitingCall theirs{peer, call.header.op, number};
+    const WaitingCall& low = rank < peer ? own : theirs;
+    return TransfersCollide(low, rank < peer ? theirs : own,
+                            CallLabel{low.sequence, epoch_, &name_});
+  }
+  // Who has come to a call of all does not leave it without this rank.
+  if (position.last_sequence > PositionOf(rank).last_sequence) {
+    return TransferDuringCollective(own, {peer, position.last_op, position.last_sequence},
+                                    Label(call));
+  }
+  return OkStatus();
+}
+
+Status LocalGroup::CheckCollectiveOrder(int64_t rank, uint64_t target,
+                                        const CollectiveCall& call) const {
+  const WaitingCall own{rank, call.header.op, call.sequence};
+  for (int64_t peer = 0; peer < size_; ++peer) {
+    if (ranks_[peer].progress.load() >= target) continue;
+    for (const CollectiveOp op : {CollectiveOp::kSend, CollectiveOp::kReceive}) {
+      const bool is_send = op == CollectiveOp::kSend;
+      const int64_t number =
+          is_send ? WaitingTransfer(peer, rank, true) : WaitingTransfer(rank, peer, false);
+      if (number == 0) continue;
+      return TransferDuringCollective({peer, op, number}, own,
+                                      CallLabel{number, epoch_, &name_});
+    }
+  }
+  return OkStatus();
 }
 
 Status LocalGroup::TransferError(int64_t rank, const CollectiveCall& call, Status wait_status,

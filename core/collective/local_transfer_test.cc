@@ -12,6 +12,7 @@
 
 #include "core/base/executor.h"
 #include "core/base/simulated_environment.h"
+#include "core/base/text.h"
 #include "core/collective/communicator.h"
 #include "core/collective/rank_threads.h"
 #include "core/tensor/tensor.h"
@@ -63,14 +64,69 @@ TEST_F(SimulatedTransfer, MovesTensorsOfAnySizeWhoeverComesFirst) {
 }
 
 TEST_F(SimulatedTransfer, SaysInADeadlineErrorWhatThePeerDoes) {
-  Status status;
-  world_->executor().Post(
-      Task([&] { status = ranks_[0]->Receive(1, Timeout(5), Numbers(4, 0).get()); }));
-  const Status in_call = ranks_[1]->Barrier(Timeout(100));
+  const Status status = ranks_[0]->Receive(1, Timeout(5), Numbers(4, 0).get());
   EXPECT_EQ(status.code(), StatusCode::kDeadlineExceeded);
   EXPECT_EQ(status.message(),
-            "rank 0: receive #1 waited 5 s for rank 1, which is in barrier #1");
-  EXPECT_EQ(in_call.rep(), status.rep()) << "the error is everybody's";
+            "rank 0: receive #1 waited 5 s for rank 1, which is in no call; it has made no call "
+            "yet");
+  EXPECT_EQ(ranks_[1]->Barrier(Timeout(5)).rep(), status.rep()) << "the error is everybody's";
+}
+
+// Each on one thread: found when it cannot go on, not when time is up.
+TEST_F(SimulatedTransfer, ATransferWhoseOtherRankIsInACollectiveIsAnErrorAtOnce) {
+  for (const bool transfer_first : {true, false}) {
+    for (const bool sends : {true, false}) {
+      Communicator::LocalOptions options;
+      options.name = "pair";
+      const std::vector<Ref<Communicator>> pair =
+          Communicator::CreateLocal(world_.get(), 2, options).value();
+      Status transfer, collective;
+      const auto in_transfer = [&] {
+        transfer = sends ? pair[0]->Send(*Numbers(4, 0), 1, Timeout(100))
+                         : pair[0]->Receive(1, Timeout(100), Numbers(4, 0).get());
+      };
+      const auto in_collective = [&] { collective = pair[1]->Barrier(Timeout(100)); };
+      const int64_t start_ns = world_->clock().NowNs();
+      world_->executor().PostAfter(kSecondNs, Task([&] {
+                                     transfer_first ? in_collective() : in_transfer();
+                                   }));
+      transfer_first ? in_transfer() : in_collective();
+      EXPECT_LT(world_->clock().NowNs() - start_ns, 2 * kSecondNs);
+      EXPECT_EQ(transfer.code(), StatusCode::kInvalidArgument) << transfer.ToString();
+      EXPECT_EQ(transfer.message(),
+                Format("rank 0: {} #1 {} rank 1, which waits for rank 0 in barrier #1; make the "
+                       "calls in an order that both ranks can follow",
+                       sends ? "send" : "receive", sends ? "to" : "from"));
+      EXPECT_EQ(collective.rep(), transfer.rep());
+      for (const Ref<Communicator>& rank : pair) EXPECT_TRUE(rank->Close(CallOptions()).ok());
+    }
+  }
+}
+
+TEST_F(SimulatedTransfer, TwoRanksThatBothSendOrBothReceiveAreToldSoAtOnce) {
+  for (const bool sends : {true, false}) {
+    Communicator::LocalOptions options;
+    options.name = "pair";
+    const std::vector<Ref<Communicator>> pair =
+        Communicator::CreateLocal(world_.get(), 2, options).value();
+    Status statuses[2];
+    const auto call = [&](int rank) {
+      statuses[rank] = sends ? pair[rank]->Send(*Numbers(4, 0), 1 - rank, Timeout(100))
+                             : pair[rank]->Receive(1 - rank, Timeout(100), Numbers(4, 0).get());
+    };
+    const int64_t start_ns = world_->clock().NowNs();
+    world_->executor().PostAfter(kSecondNs, Task([&] { call(0); }));
+    call(1);
+    EXPECT_LT(world_->clock().NowNs() - start_ns, 2 * kSecondNs);
+    EXPECT_EQ(statuses[0].code(), StatusCode::kInvalidArgument) << statuses[0].ToString();
+    EXPECT_EQ(statuses[0].message(),
+              sends ? "rank 0: send #1 to rank 1, which is in send #1 to rank 0: each waits for "
+                      "the other; let one of them receive first"
+                    : "rank 0: receive #1 from rank 1, which is in receive #1 from rank 0: each "
+                      "waits for the other; let one of them send first");
+    EXPECT_EQ(statuses[1].rep(), statuses[0].rep());
+    for (const Ref<Communicator>& rank : pair) EXPECT_TRUE(rank->Close(CallOptions()).ok());
+  }
 }
 
 TEST_F(SimulatedTransfer, SaysThatThePeerTransfersWithAnother) {

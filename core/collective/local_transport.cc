@@ -3,9 +3,11 @@
 
 #include "core/collective/local_transport.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
+#include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/collective/local_algorithms.h"
 
@@ -13,9 +15,36 @@ namespace tutti {
 
 LocalTransport::LocalTransport(Ref<LocalGroup> group, int64_t rank,
                                std::shared_ptr<LocalFamily> family)
-    : group_(std::move(group)), rank_(rank), family_(std::move(family)) {}
+    : group_(std::move(group)), rank_(rank), family_(std::move(family)) {
+  if (family_ != nullptr) family_->Enter(group_);
+}
 
-LocalTransport::~LocalTransport() = default;
+LocalTransport::~LocalTransport() {
+  if (family_ != nullptr) family_->Exit(group_.get());
+}
+
+void LocalTransport::Leave(Status reason) {
+  group_->Leave(rank_, std::move(reason));
+  if (family_ != nullptr) family_->OnLeave();
+}
+
+Result<RenewedGroup> LocalTransport::Renew(const RenewRequest& request,
+                                           const CallOptions& options) {
+  if (family_ == nullptr) return Transport::Renew(request, options);
+  if (request.grow) {
+    return FailedPrecondition(
+        "ranks within a process do not come later; make another group of the size that is wanted");
+  }
+  TUTTI_ASSIGN_OR_RETURN(const LocalFamily::Renewed renewed,
+                         family_->Renew(group_, group_->name(), rank_, options));
+  const auto place = std::find(renewed.members.begin(), renewed.members.end(), rank_);
+  RenewedGroup next;
+  next.rank = place - renewed.members.begin();
+  next.size = static_cast<int64_t>(renewed.members.size());
+  next.epoch = renewed.epoch;
+  next.transport = std::make_unique<LocalTransport>(renewed.group, next.rank, family_);
+  return next;
+}
 
 Result<std::unique_ptr<Transport>> LocalTransport::Split(const SplitRequest& request,
                                                          const CallOptions& options) {

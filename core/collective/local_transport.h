@@ -15,7 +15,7 @@ namespace tutti {
 
 class LocalTransport final : public Transport {
  public:
-  // Without a family the group cannot be split.
+  // Without a family the group can neither be split nor renewed.
   LocalTransport(Ref<LocalGroup> group, int64_t rank,
                  std::shared_ptr<LocalFamily> family = nullptr);
   ~LocalTransport() override;
@@ -25,10 +25,11 @@ class LocalTransport final : public Transport {
   Status Execute(CollectiveCall* call) override;
   Result<std::unique_ptr<Transport>> Split(const SplitRequest& request,
                                            const CallOptions& options) override;
+  Result<RenewedGroup> Renew(const RenewRequest& request, const CallOptions& options) override;
   Status Fail(Status error) override { return group_->Fail(std::move(error)); }
   Status failure() const override { return group_->failure(); }
   bool ClaimFlightRecord() override { return group_->ClaimFlightRecord(); }
-  void Leave(Status reason) override { group_->Leave(rank_, std::move(reason)); }
+  void Leave(Status reason) override;
 
  private:
   const Ref<LocalGroup> group_;

@@ -13,9 +13,10 @@ namespace {
 constexpr int64_t kKiB = 1024;
 constexpr int64_t kMostRanks = 1 << 20;
 
-constexpr const char* kLocalityNames[] = {"in_process", "shared_memory", "tcp", "mixed"};
+constexpr const char* kLocalityNames[] = {"in_process", "shared_memory", "tcp", "mixed",
+                                          "shared_window", "hosts"};
 constexpr const char* kAlgorithmNames[] = {"flat_fold", "slice_and_share", "slice_fold", "direct",
-                                           "segments"};
+                                           "segments", "staged", "hierarchical", "flat"};
 constexpr CollectiveOp kOps[] = {
     CollectiveOp::kAllReduce, CollectiveOp::kReduce,    CollectiveOp::kReduceScatter,
     CollectiveOp::kBroadcast, CollectiveOp::kAllGather, CollectiveOp::kGather,
@@ -41,15 +42,37 @@ scatter        in_process    any any         direct
 all_to_all     in_process    any any         direct
 all_reduce     shared_memory any 64KiB/ranks flat_fold
 all_reduce     shared_memory any any         slice_and_share 128KiB
-reduce         shared_memory 1-3 any         slice_fold
-reduce         shared_memory 4-  64KiB/ranks slice_fold
+reduce         shared_memory 1-3 any         slice_fold 128KiB
+reduce         shared_memory 4-  64KiB/ranks slice_fold 128KiB
 reduce         shared_memory 4-  any         slice_and_share 128KiB
-reduce_scatter shared_memory any any         slice_fold
-broadcast      shared_memory any any         segments
-all_gather     shared_memory any any         segments
+reduce_scatter shared_memory any any         slice_fold 128KiB
+broadcast      shared_memory any any         segments 64KiB
+all_gather     shared_memory any any         segments 128KiB
 gather         shared_memory any any         segments
-scatter        shared_memory any any         segments
-all_to_all     shared_memory any any         segments
+scatter        shared_memory any any         segments 128KiB
+all_to_all     shared_memory any any         segments 128KiB
+all_reduce     shared_window 1-3 16KiB       staged
+all_reduce     shared_window 1-3 any         direct
+all_reduce     shared_window 4-  any         staged
+reduce         shared_window 1-3 16KiB       staged
+reduce         shared_window 1-3 any         direct
+reduce         shared_window 4-  any         staged
+reduce_scatter shared_window any 16KiB       staged
+reduce_scatter shared_window any any         direct
+broadcast      shared_window 1-2 any         staged
+broadcast      shared_window 3-  16KiB       staged
+broadcast      shared_window 3-  any         direct
+all_gather     shared_window any 16KiB       staged
+all_gather     shared_window any any         direct
+scatter        shared_window any 16KiB       staged
+scatter        shared_window any any         direct
+all_to_all     shared_window any 16KiB       staged
+all_to_all     shared_window any any         direct
+all_reduce     hosts         any any         hierarchical
+reduce         hosts         any any         hierarchical
+reduce_scatter hosts         any any         hierarchical
+broadcast      hosts         any any         hierarchical
+all_gather     hosts         any any         hierarchical
 )";
 constexpr const char* kLinkRows = R"(
 all_reduce     {0} any 64KiB/peers flat_fold
@@ -76,6 +99,7 @@ struct Ability {
   int64_t most_bytes;
   int64_t least_chunk;  // 0: no chunk can be chosen
   int64_t most_chunk;
+  int64_t usual_chunk = 128 * kKiB;  // of a row that says none
 };
 
 template <typename Enum>
@@ -89,10 +113,19 @@ constexpr uint32_t kReduceScatter = Bit(CollectiveOp::kReduceScatter);
 constexpr uint32_t kMoves = Bit(CollectiveOp::kBroadcast) | Bit(CollectiveOp::kAllGather) |
                             Bit(CollectiveOp::kGather) | Bit(CollectiveOp::kScatter) |
                             Bit(CollectiveOp::kAllToAll);
+constexpr uint32_t kBroadcast = Bit(CollectiveOp::kBroadcast);
+constexpr uint32_t kGather = Bit(CollectiveOp::kGather);
+constexpr uint32_t kEqualMoves = kMoves & ~kBroadcast & ~kGather;
 constexpr uint32_t kFolds = kAllReduce | kReduce | kReduceScatter;
+// A gather makes a new tensor, from inputs that may be strided.
+constexpr uint32_t kDirectMoves = kMoves & ~Bit(CollectiveOp::kGather);
 constexpr uint32_t kInProcess = Bit(Locality::kInProcess);
 constexpr uint32_t kShared = Bit(Locality::kSharedMemory);
+constexpr uint32_t kWindow = Bit(Locality::kSharedWindow);
 constexpr uint32_t kLinks = Bit(Locality::kTcp) | Bit(Locality::kMixed);
+constexpr uint32_t kHosts = Bit(Locality::kHosts);
+constexpr uint32_t kFromHostToHost =
+    kFolds | Bit(CollectiveOp::kBroadcast) | Bit(CollectiveOp::kAllGather);
 constexpr int64_t kAny = SelectorRow::kAny;
 
 constexpr Ability kAbilities[] = {
@@ -105,12 +138,20 @@ constexpr Ability kAbilities[] = {
     {CollectiveAlgorithm::kFlatFold, kAllReduce, kShared, 512 * kKiB, 0, 0},
     {CollectiveAlgorithm::kSliceAndShare, kAllReduce | kReduce, kShared, kAny, 16 * kKiB,
      256 * kKiB},
-    {CollectiveAlgorithm::kSliceFold, kReduce | kReduceScatter, kShared, kAny, 0, 0},
-    {CollectiveAlgorithm::kSegments, kMoves, kShared, kAny, 0, 0},
+    // Four rounds of slices, or chunks, side by side in a block.
+    {CollectiveAlgorithm::kSliceFold, kReduce | kReduceScatter, kShared, kAny, 16 * kKiB,
+     128 * kKiB},
+    {CollectiveAlgorithm::kSegments, kEqualMoves, kShared, kAny, 16 * kKiB, 128 * kKiB},
+    {CollectiveAlgorithm::kSegments, kBroadcast, kShared, kAny, 16 * kKiB, 256 * kKiB, 64 * kKiB},
+    {CollectiveAlgorithm::kSegments, kGather, kShared, kAny, 0, 0},
+    {CollectiveAlgorithm::kStaged, kFolds | kDirectMoves, kWindow, kAny, 0, 0},
+    {CollectiveAlgorithm::kDirect, kFolds | kDirectMoves, kWindow, kAny, 0, 0},
     // A peer takes so many bytes behind a header.
     {CollectiveAlgorithm::kFlatFold, kFolds, kLinks, 64 * kKiB, 0, 0},
     {CollectiveAlgorithm::kSliceAndShare, kFolds, kLinks, kAny, 16 * kKiB, 512 * kKiB},
     {CollectiveAlgorithm::kSegments, kMoves, kLinks, kAny, 0, 0},
+    {CollectiveAlgorithm::kHierarchical, kFromHostToHost, kHosts, kAny, 0, 0},
+    {CollectiveAlgorithm::kFlat, kFromHostToHost, kHosts, kAny, 0, 0},
 };
 
 const Ability* FindAbility(CollectiveOp op, Locality locality, CollectiveAlgorithm algorithm) {
@@ -225,7 +266,7 @@ Status ParseLimit(std::string_view text, SelectorRow* row) {
 Status ParseChunk(std::span<const std::string> words, const Ability& ability,
                   const std::string& what, SelectorRow* row) {
   if (words.empty()) {
-    if (ability.least_chunk != 0) row->chunk_bytes = 128 * kKiB;
+    if (ability.least_chunk != 0) row->chunk_bytes = ability.usual_chunk;
     return OkStatus();
   }
   const std::string& text = words[0];
@@ -364,7 +405,16 @@ Result<std::shared_ptr<const SelectorTable>> SelectorTable::Parse(std::string_vi
   return std::shared_ptr<const SelectorTable>(std::move(table));
 }
 
-std::string SelectorTable::ToString() const { return TextOf(rows_); }
+std::shared_ptr<const SelectorTable> SelectorTable::Reproducible(const SelectorTable& table) {
+  std::shared_ptr<SelectorTable> copy(new SelectorTable(table));
+  copy->reproducible_ = true;
+  return copy;
+}
+
+std::string SelectorTable::ToString() const {
+  return TextOf(rows_) +
+         (reproducible_ ? "# reproducible: sums and products of floats of hosts are flat\n" : "");
+}
 
 std::string SelectorTable::OwnRows() const { return TextOf(rows().first(num_own_rows_)); }
 

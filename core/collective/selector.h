@@ -36,8 +36,17 @@
 namespace tutti {
 
 // How the ranks of a group reach each other. kTcp are links by TCP alone, kMixed links of which
-// some, or all, are rings in memory.
-enum class Locality : int32_t { kInProcess = 0, kSharedMemory = 1, kTcp = 2, kMixed = 3 };
+// some, or all, are rings in memory. kSharedWindow is kSharedMemory for tensors that lie in the
+// ranks' windows (shared_window.h).
+enum class Locality : int32_t {
+  kInProcess = 0,
+  kSharedMemory = 1,
+  kTcp = 2,
+  kMixed = 3,
+  kSharedWindow = 4,
+  // kMixed between hosts that have a segment each (hierarchical_transport.h).
+  kHosts = 5,
+};
 const char* LocalityName(Locality locality);
 
 enum class CollectiveAlgorithm : int32_t {
@@ -46,6 +55,9 @@ enum class CollectiveAlgorithm : int32_t {
   kSliceFold = 2,      // the root, or everybody its share, folds straight from the inputs
   kDirect = 3,         // out of the memory of the rank that has it
   kSegments = 4,       // cut up, through the segment or the links
+  kStaged = 5,         // of a shared_window: as the rows of shared_memory say
+  kHierarchical = 6,   // inside each host, from host to host, and inside again
+  kFlat = 7,           // of hosts: from rank to rank, as the rows of mixed say
 };
 const char* AlgorithmName(CollectiveAlgorithm algorithm);
 
@@ -75,6 +87,8 @@ class SelectorTable {
   // the line, what it says and what is allowed there, or says that rows are more than kMostOwnRows.
   static Result<std::shared_ptr<const SelectorTable>> Parse(std::string_view text,
                                                             std::string_view origin);
+  // The same rows, and that no fold may depend on how ranks are spread over hosts.
+  static std::shared_ptr<const SelectorTable> Reproducible(const SelectorTable& table);
 
   // They travel to the other ranks.
   static constexpr size_t kMostOwnRows = 500;
@@ -82,6 +96,9 @@ class SelectorTable {
   std::span<const SelectorRow> rows() const { return rows_; }
   // How many of them, at the beginning, are not built in.
   size_t num_own_rows() const { return num_own_rows_; }
+  // Whether every fold goes in the order of the ranks, element by element: an algorithm that has
+  // another order is not taken for operations on which it shows.
+  bool reproducible() const { return reproducible_; }
   // All rows, in columns, in order, in the form that Parse reads.
   std::string ToString() const;
   // The own rows alone.
@@ -95,6 +112,7 @@ class SelectorTable {
   std::vector<SelectorRow> rows_;
   size_t num_own_rows_ = 0;
   uint64_t hash_ = 0;
+  bool reproducible_ = false;
 };
 
 class Selector {

@@ -107,6 +107,28 @@ TEST(SelectorTest, SemicolonsSeparateRowsToo) {
             256 * kKiB);
 }
 
+TEST(SelectorTest, SharedMovesAndSliceFoldsHaveAChunkToChoose) {
+  const auto chunk_of = [](const std::string& rows, CollectiveOp op) {
+    const auto table = Table(rows);
+    return Selector(table.get(), Locality::kSharedMemory, 2).Choose(op, 1 << 20).chunk_bytes;
+  };
+  // As it is, as rows without a chunk have it, and as one says.
+  EXPECT_EQ(chunk_of("", CollectiveOp::kBroadcast), 64 * kKiB);
+  EXPECT_EQ(chunk_of("broadcast shared_memory any any segments", CollectiveOp::kBroadcast),
+            64 * kKiB);
+  EXPECT_EQ(chunk_of("broadcast shared_memory any any segments 256KiB", CollectiveOp::kBroadcast),
+            256 * kKiB);
+  EXPECT_EQ(chunk_of("", CollectiveOp::kAllToAll), 128 * kKiB);
+  EXPECT_EQ(chunk_of("all_to_all shared_memory 2 any segments 32KiB", CollectiveOp::kAllToAll),
+            32 * kKiB);
+  EXPECT_EQ(chunk_of("reduce_scatter shared_memory any any slice_fold 16KiB",
+                     CollectiveOp::kReduceScatter),
+            16 * kKiB);
+  ExpectError("scatter shared_memory any any segments 256KiB",
+              "expected whole KiB from 16KiB to 128KiB");
+  ExpectError("gather shared_memory any any segments 64KiB", "has none to be chosen");
+}
+
 TEST(SelectorTest, WhatIsPrintedReadsBackAsTheSameTable) {
   const auto table = Table(
       "all_reduce mixed 2-4 10000 flat_fold\nreduce_scatter tcp 7 3KiB/peers flat_fold");

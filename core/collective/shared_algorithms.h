@@ -19,14 +19,16 @@ Status SharedFlatFold(SharedGroup& group, const SharedPayload& payload, const Co
 Status SharedSliceAndShare(SharedGroup& group, const SharedPayload& payload,
                            int64_t most_slice_bytes, const CollectiveCall& call);
 
-// shared_broadcast.cc
-Status SharedBroadcast(SharedGroup& group, const CollectiveCall& call);
+// shared_broadcast.cc: in chunks of that size.
+Status SharedBroadcast(SharedGroup& group, int64_t chunk_bytes, const CollectiveCall& call);
 
-// shared_slice_fold.cc: reduce_scatter, and reduce where the root had better fold alone.
-Status SharedSliceFold(SharedGroup& group, const CollectiveCall& call);
+// shared_slice_fold.cc: reduce_scatter, and reduce where the root had better fold alone;
+// of a share in slices of at most that size.
+Status SharedSliceFold(SharedGroup& group, int64_t most_slice_bytes, const CollectiveCall& call);
 
-// shared_move.cc: scatter, all_gather into a given tensor, all_to_all
-Status SharedMove(SharedGroup& group, CollectiveCall* call);
+// shared_move.cc: scatter, all_gather into a given tensor, all_to_all; in chunks of at most that
+// size.
+Status SharedMove(SharedGroup& group, int64_t most_chunk_bytes, CollectiveCall* call);
 
 // shared_all_gather.cc: all_gather and gather into a new tensor
 Status SharedAllGather(SharedGroup& group, CollectiveCall* call);

@@ -11,13 +11,13 @@
 namespace tutti {
 namespace {
 
-constexpr int64_t kChunkBytes = 64 << 10;
-constexpr auto kChunksInBlock = static_cast<int64_t>(SharedLayout::kBlockBytes) / kChunkBytes;
-static_assert(kChunksInBlock >= 2);
+// What a row of the table may ask for: the root writes one while the others copy another.
+constexpr int64_t kMostChunkBytes = 256 << 10;
+static_assert(2 * kMostChunkBytes <= static_cast<int64_t>(SharedLayout::kBlockBytes));
 
 }  // namespace
 
-Status SharedBroadcast(SharedGroup& group, const CollectiveCall& call) {
+Status SharedBroadcast(SharedGroup& group, int64_t chunk_bytes, const CollectiveCall& call) {
   const TensorSignature& signature = call.header.first;
   const int64_t bytes =
       signature.num_elements() * static_cast<int64_t>(ItemSize(signature.dtype));
@@ -39,15 +39,17 @@ Status SharedBroadcast(SharedGroup& group, const CollectiveCall& call) {
     return OkStatus();
   }
 
-  const int64_t chunks = (bytes + kChunkBytes - 1) / kChunkBytes;
+  chunk_bytes = std::min(chunk_bytes, kMostChunkBytes);
+  const int64_t chunks_in_block = static_cast<int64_t>(SharedLayout::kBlockBytes) / chunk_bytes;
+  const int64_t chunks = (bytes + chunk_bytes - 1) / chunk_bytes;
   const auto place = [&](int64_t chunk) {
-    return group.block(root) + chunk % kChunksInBlock * kChunkBytes;
+    return group.block(root) + chunk % chunks_in_block * chunk_bytes;
   };
   const auto size_of = [&](int64_t chunk) {
-    return static_cast<size_t>(std::min(kChunkBytes, bytes - chunk * kChunkBytes));
+    return static_cast<size_t>(std::min(chunk_bytes, bytes - chunk * chunk_bytes));
   };
   const auto write = [&](int64_t chunk) {
-    group.CopyIn(place(chunk), static_cast<const std::byte*>(memory.input) + chunk * kChunkBytes,
+    group.CopyIn(place(chunk), static_cast<const std::byte*>(memory.input) + chunk * chunk_bytes,
                  size_of(chunk));
   };
 
@@ -56,7 +58,7 @@ Status SharedBroadcast(SharedGroup& group, const CollectiveCall& call) {
   TUTTI_RETURN_IF_ERROR(group.Meet());
   if (is_root) {
     for (int64_t chunk = 1; chunk < chunks; ++chunk) {
-      const int64_t overwritten = chunk - kChunksInBlock;
+      const int64_t overwritten = chunk - chunks_in_block;
       if (overwritten >= 0) {
         TUTTI_RETURN_IF_ERROR(group.Await(static_cast<uint64_t>(overwritten + 1)));
       }
@@ -66,7 +68,7 @@ Status SharedBroadcast(SharedGroup& group, const CollectiveCall& call) {
   } else {
     for (int64_t chunk = 0; chunk < chunks; ++chunk) {
       TUTTI_RETURN_IF_ERROR(group.Await(static_cast<uint64_t>(chunk), root));
-      std::memcpy(static_cast<std::byte*>(memory.output) + chunk * kChunkBytes, place(chunk),
+      std::memcpy(static_cast<std::byte*>(memory.output) + chunk * chunk_bytes, place(chunk),
                   size_of(chunk));
       group.Advance(static_cast<uint64_t>(chunk + 1));
     }

@@ -105,7 +105,7 @@ void SharedGroup::Begin(const CollectiveCall& call, size_t bytes) {
   payload_offset_ = PayloadOffset(header_.size());
   payload_bytes_ = bytes;
   past_cache_ = store_choice_.PastCache(call.header.op, bytes);
-  timed_ = store_choice_.IsTimed(bytes);
+  timed_ = store_choice_.IsTimed(call.header.op, bytes);
   if (timed_) {
     start_ns_ = environment_->clock().NowNs();
     waited_ns_ = 0;
@@ -137,7 +137,7 @@ void SharedGroup::Arrive() {
 Status SharedGroup::Meet() {
   TUTTI_RETURN_IF_ERROR(Await(0));
   for (int64_t peer = 0; peer < size(); ++peer) {
-    if (peer != rank() && !SameHeader(peer, rank())) return Fail(DescribeMismatch());
+    if (peer != rank() && !HasOwnHeader(peer)) return Fail(DescribeMismatch());
   }
   return OkStatus();
 }
@@ -147,6 +147,15 @@ void SharedGroup::Finish(uint64_t last_step) {
   if (!timed_) return;
   const int64_t took_ns = environment_->clock().NowNs() - start_ns_;
   store_choice_.Note(call_->header.op, payload_bytes_, took_ns - waited_ns_);
+}
+
+// Without a look at the rank's own entry, which the peers' reading may have taken from its cache.
+bool SharedGroup::HasOwnHeader(int64_t peer) const noexcept {
+  if (header_.size() > SharedEntry::kHeaderRoomBytes) return SameHeader(peer, rank());
+  const SharedEntry& entry = layout_.entry(peer, sequence_);
+  return entry.call.load(std::memory_order_relaxed) == call_word_ &&
+         entry.header_bytes == header_.size() &&
+         std::memcmp(entry.room, header_.data(), header_.size()) == 0;
 }
 
 bool SharedGroup::SameHeader(int64_t rank, int64_t other) const noexcept {

@@ -174,6 +174,7 @@ class SharedGroup {
   Status TransferError(const CollectiveCall& call, Status wait_status, int64_t waited_ns) const;
   Status LeaveReason(int64_t rank) const;
 
+  bool HasOwnHeader(int64_t peer) const noexcept;
   bool SameHeader(int64_t rank, int64_t other) const noexcept;
   Status DescribeMismatch() const;
   Result<CallHeader> HeaderOf(int64_t rank, bool* complete, size_t* whole_num_tensors) const;

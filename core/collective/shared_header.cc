@@ -15,6 +15,8 @@ namespace tutti {
 namespace {
 
 constexpr size_t kMostNumberBytes = 10;
+// The header of a tensor of several axes.
+constexpr size_t kFewBytes = 128;
 
 std::byte* PutNumber(uint64_t number, std::byte* at) {
   for (; number >= 0x80; number >>= 7) *at++ = static_cast<std::byte>(number | 0x80);
@@ -65,8 +67,11 @@ void EncodeSharedHeader(const CallHeader& header, std::vector<std::byte>* bytes)
   // Room for all first: every small call comes through here.
   size_t most = 4;
   for (size_t i = 0; i < header.num_tensors; ++i) most += 2 + header.tensor(i).dims.size();
-  bytes->resize(most * kMostNumberBytes);
-  std::byte* at = bytes->data();
+  most *= kMostNumberBytes;
+  std::byte few[kFewBytes];
+  if (most > kFewBytes) bytes->resize(most);
+  std::byte* const begin = most > kFewBytes ? bytes->data() : few;
+  std::byte* at = begin;
   at = PutNumber(static_cast<uint64_t>(header.reduction), at);
   at = PutNumber(static_cast<uint64_t>(header.root), at);
   at = PutNumber(static_cast<uint64_t>(header.axis) << 1 | (header.uneven ? 1 : 0), at);
@@ -80,7 +85,11 @@ void EncodeSharedHeader(const CallHeader& header, std::vector<std::byte>* bytes)
       at = PutNumber(left_out ? 0 : static_cast<uint64_t>(signature.dims[axis]), at);
     }
   }
-  bytes->resize(static_cast<size_t>(at - bytes->data()));
+  if (begin == few) {
+    bytes->assign(begin, at);
+  } else {
+    bytes->resize(static_cast<size_t>(at - begin));
+  }
 }
 
 Result<CallHeader> DecodeSharedHeader(CollectiveOp op, std::span<const std::byte> bytes,

@@ -26,7 +26,7 @@ namespace {
 
 constexpr int64_t kChunksInBlock = 4;
 constexpr int64_t kLeastChunkBytes = 16 << 10;
-constexpr int64_t kMostChunkBytes = 128 << 10;
+constexpr int64_t kMostChunkBytes = 128 << 10;  // whatever the table says
 constexpr int64_t kWantedChunks = 4;
 constexpr int64_t kGranuleBytes = 64;
 static_assert(kChunksInBlock * kMostChunkBytes <= static_cast<int64_t>(SharedLayout::kBlockBytes));
@@ -35,13 +35,15 @@ constexpr int64_t kStreamedBytes = 8 << 20;
 
 class Move {
  public:
-  Move(SharedGroup& group, CollectiveCall* call)
+  Move(SharedGroup& group, int64_t most_chunk_bytes, CollectiveCall* call)
       : group_(group),
         call_(*call),
         op_(call->header.op),
         ranks_(group.size()),
         input_(static_cast<const std::byte*>(call->memory[0].input)),
         output_(static_cast<std::byte*>(call->memory[0].output)) {
+    const int64_t most_chunk =
+        std::clamp(most_chunk_bytes, kLeastChunkBytes, kMostChunkBytes);
     const TensorSignature& signature = call->header.first;
     const auto item_bytes = static_cast<int64_t>(ItemSize(signature.dtype));
     const int64_t bytes = signature.num_elements() * item_bytes;
@@ -49,13 +51,13 @@ class Move {
       row_bytes_ = item_bytes;
       for (size_t i = 1; i < signature.dims.size(); ++i) row_bytes_ *= signature.dims[i];
       // Nobody knows the longest stream yet.
-      chunk_bytes_ = kMostChunkBytes;
+      chunk_bytes_ = most_chunk;
       total_bytes_ = bytes;
       return;
     }
     share_bytes_ = op_ == CollectiveOp::kAllGather ? bytes : bytes / ranks_;
     const int64_t stream = IsShared() ? share_bytes_ : share_bytes_ * (ranks_ - 1);
-    chunk_bytes_ = std::clamp(stream / kWantedChunks, kLeastChunkBytes, kMostChunkBytes) /
+    chunk_bytes_ = std::clamp(stream / kWantedChunks, kLeastChunkBytes, most_chunk) /
                    kGranuleBytes * kGranuleBytes;
     total_bytes_ = op_ == CollectiveOp::kScatter ? share_bytes_ : share_bytes_ * ranks_;
   }
@@ -300,6 +302,8 @@ class Move {
 
 }  // namespace
 
-Status SharedMove(SharedGroup& group, CollectiveCall* call) { return Move(group, call).Run(); }
+Status SharedMove(SharedGroup& group, int64_t most_chunk_bytes, CollectiveCall* call) {
+  return Move(group, most_chunk_bytes, call).Run();
+}
 
 }  // namespace tutti

@@ -22,7 +22,7 @@ constexpr int64_t kRoundsInBlock = 4;
 constexpr int64_t kGranuleBytes = SharedPayload::kGranuleBytes;
 // Of one share in one round.
 constexpr int64_t kLeastSliceBytes = 16 << 10;
-constexpr int64_t kMostSliceBytes = 128 << 10;
+constexpr int64_t kMostSliceBytes = 128 << 10;  // whatever the table says
 constexpr int64_t kWantedRounds = 4;
 // Results that no cache holds are written past the caches, in pieces of the first-level cache.
 constexpr int64_t kPieceBytes = 16 << 10;
@@ -30,7 +30,7 @@ constexpr int64_t kStreamedBytes = 8 << 20;
 
 class SliceFold {
  public:
-  SliceFold(SharedGroup& group, const CollectiveCall& call)
+  SliceFold(SharedGroup& group, int64_t most_slice_bytes, const CollectiveCall& call)
       : group_(group),
         call_(call),
         shares_(call.header.op == CollectiveOp::kReduceScatter ? group.size() : 1),
@@ -38,9 +38,9 @@ class SliceFold {
         share_bytes_(call.header.first.num_elements() / shares_ * item_bytes_) {
     const auto room =
         static_cast<int64_t>(SharedLayout::kBlockBytes) / (kRoundsInBlock * shares_);
-    slice_bytes_ = std::min(room, std::clamp(share_bytes_ / kWantedRounds, kLeastSliceBytes,
-                                             kMostSliceBytes)) /
-                   kGranuleBytes * kGranuleBytes;
+    const int64_t most = std::clamp(most_slice_bytes, kLeastSliceBytes, kMostSliceBytes);
+    const int64_t wanted = std::clamp(share_bytes_ / kWantedRounds, kLeastSliceBytes, most);
+    slice_bytes_ = std::min(room, wanted) / kGranuleBytes * kGranuleBytes;
     rounds_ = std::max<int64_t>((share_bytes_ + slice_bytes_ - 1) / slice_bytes_, 1);
     streamed_ = share_bytes_ >= kStreamedBytes && call.memory[0].output != OwnInput(0);
   }
@@ -133,8 +133,8 @@ class SliceFold {
 
 }  // namespace
 
-Status SharedSliceFold(SharedGroup& group, const CollectiveCall& call) {
-  return SliceFold(group, call).Run();
+Status SharedSliceFold(SharedGroup& group, int64_t most_slice_bytes, const CollectiveCall& call) {
+  return SliceFold(group, most_slice_bytes, call).Run();
 }
 
 }  // namespace tutti

@@ -18,10 +18,13 @@ void SharedStoreChoice::Note(CollectiveOp op, size_t bytes, int64_t active_ns) {
   if (!trials.warm) {
     // The first call touches memory that nobody has touched before.
     trials.warm = true;
+    trials.untimed = 0;
     return;
   }
   if (trials.calls == 0) {
-    trials.until_next_ns -= active_ns;
+    // The untimed ones have taken as much.
+    trials.until_next_ns -= std::max(trials.untimed, 1) * active_ns;
+    trials.untimed = 0;
     if (trials.until_next_ns > 0) return;
     trials.usual = word.load(std::memory_order_relaxed) != 0;
     trials.other_ns = INT64_MAX;

@@ -30,8 +30,13 @@ class SharedStoreChoice {
   SharedStoreChoice(SharedControl& control, bool decides) noexcept
       : words_(control.store_past_cache), decides_(decides) {}
 
-  // Whether calls like this one are worth timing on this rank.
-  bool IsTimed(size_t bytes) const noexcept { return decides_ && bytes >= kLeastBytes; }
+  // Whether this call is to be timed on this rank: of small ones, whose cost the clock would add
+  // to, one of many, but all of a trial.
+  bool IsTimed(CollectiveOp op, size_t bytes) noexcept {
+    if (!decides_ || bytes < kLeastBytes) return false;
+    Trials& trials = trials_[Index(op, bytes)];
+    return trials.calls != 0 || ++trials.untimed >= CallsPerTimed(bytes);
+  }
   // Whether to write past the caches now.
   bool PastCache(CollectiveOp op, size_t bytes) const noexcept {
     if (bytes < kLeastBytes) return false;
@@ -46,7 +51,8 @@ class SharedStoreChoice {
   static constexpr int kRun = 4;
 
   struct Trials {
-    int calls = 0;  // in this trial; 0: none is going on
+    int calls = 0;    // in this trial; 0: none is going on
+    int untimed = 0;  // since the last one that was timed
     bool usual = false;
     int64_t other_ns = 0;  // the fastest of the run
     int64_t usual_ns = 0;
@@ -55,6 +61,7 @@ class SharedStoreChoice {
     bool warm = false;
   };
 
+  static int CallsPerTimed(size_t bytes) noexcept { return bytes < (size_t{256} << 10) ? 32 : 1; }
   static size_t Index(CollectiveOp op, size_t bytes) noexcept {
     return static_cast<size_t>(op) * 64 + (63 - static_cast<size_t>(__builtin_clzll(bytes)));
   }

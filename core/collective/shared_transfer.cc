@@ -108,7 +108,7 @@ Status SharedGroup::Transfer(const CollectiveCall& call) {
   const auto bytes = static_cast<size_t>(BytesOf(call.header.first));
   call_ = &call;
   past_cache_ = is_send && store_choice_.PastCache(CollectiveOp::kSend, bytes);
-  timed_ = is_send && store_choice_.IsTimed(bytes);
+  timed_ = is_send && store_choice_.IsTimed(CollectiveOp::kSend, bytes);
   waited_ns_ = 0;
   if (timed_) start_ns_ = environment_->clock().NowNs();
   std::atomic<uint64_t>& transfer = layout_.slot(rank()).transfer;

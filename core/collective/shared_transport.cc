@@ -10,6 +10,15 @@
 #include "core/collective/shared_algorithms.h"
 
 namespace tutti {
+namespace {
+
+// What rows of the table go by; of an uneven call, whose header does not say it, the most.
+int64_t TableBytes(const CallHeader& header) {
+  if (header.uneven) return SelectorRow::kAny;
+  return header.first.num_elements() * static_cast<int64_t>(ItemSize(header.first.dtype));
+}
+
+}  // namespace
 
 Result<std::unique_ptr<SharedTransport>> SharedTransport::Create(Ref<Environment> environment,
                                                                  Ref<SharedSegment> segment,
@@ -47,23 +56,27 @@ Status SharedTransport::Execute(CollectiveCall* call) {
                  : SharedSliceAndShare(*group_, payload, choice.chunk_bytes, *call);
     }
     case CollectiveOp::kBroadcast:
-      return SharedBroadcast(*group_, *call);
+      return SharedBroadcast(
+          *group_, selector_.Choose(call->header.op, TableBytes(call->header)).chunk_bytes, *call);
     case CollectiveOp::kReduce: {
       const SharedPayload payload(call->header);
       const Selector::Choice choice = selector_.Choose(CollectiveOp::kReduce, payload.bytes());
       return choice.algorithm == CollectiveAlgorithm::kSliceFold
-                 ? SharedSliceFold(*group_, *call)
+                 ? SharedSliceFold(*group_, choice.chunk_bytes, *call)
                  : SharedSliceAndShare(*group_, payload, choice.chunk_bytes, *call);
     }
     case CollectiveOp::kReduceScatter:
-      return SharedSliceFold(*group_, *call);
+      return SharedSliceFold(
+          *group_, selector_.Choose(call->header.op, TableBytes(call->header)).chunk_bytes, *call);
     case CollectiveOp::kAllGather:
-      return call->header.uneven ? SharedAllGather(*group_, call) : SharedMove(*group_, call);
-    case CollectiveOp::kGather:
-      return SharedAllGather(*group_, call);
+      if (call->header.uneven) return SharedAllGather(*group_, call);
+      [[fallthrough]];
     case CollectiveOp::kScatter:
     case CollectiveOp::kAllToAll:
-      return SharedMove(*group_, call);
+      return SharedMove(
+          *group_, selector_.Choose(call->header.op, TableBytes(call->header)).chunk_bytes, call);
+    case CollectiveOp::kGather:
+      return SharedAllGather(*group_, call);
     case CollectiveOp::kSend:
     case CollectiveOp::kReceive:
       return group_->Transfer(*call);

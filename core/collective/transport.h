@@ -56,9 +56,14 @@ struct CollectiveCall {
   int64_t peer = -1;                         // send, receive: the other rank
   std::span<const int64_t> send_rows;        // all_to_all, uneven: rows of the input for each rank
   const Tensor* gather_input = nullptr;      // all_gather (uneven), gather; may be strided
+  // The call of the group that this one is a part of, by which peers compare it and messages name
+  // it; null: itself.
+  const CollectiveCall* whole = nullptr;
   // The result of all_gather and all_to_all where uneven, and of gather at its root.
   Ref<Tensor> gathered;
   std::vector<int64_t> received_rows;  // all_to_all, uneven: rows that came from each rank
+
+  const CollectiveCall& named() const { return whole != nullptr ? *whole : *this; }
 };
 
 // How some ranks of a group form another.
@@ -95,6 +100,10 @@ class Transport {
 
   // How ranks reach each other: "in_process", "shared_memory", "tcp", "mixed"; static.
   virtual const char* name() const = 0;
+
+  // Makes tensors' memory that peers can read where it is, which saves a copy; null: the peers
+  // cannot. Lives as long as the transport; what it has made may live longer.
+  virtual BufferAllocator* allocator() const { return nullptr; }
 
   // Runs the call with the peers; the first error of any rank ends the epoch for all.
   virtual Status Execute(CollectiveCall* call) = 0;

@@ -93,8 +93,12 @@ Result<std::shared_ptr<const SelectorTable>> Runtime::ReadTable(std::string_view
 }
 
 std::shared_ptr<const SelectorTable> Runtime::collective_table() const {
-  const std::lock_guard<std::mutex> lock(table_mutex_);
-  return table_;
+  std::shared_ptr<const SelectorTable> table;
+  {
+    const std::lock_guard<std::mutex> lock(table_mutex_);
+    table = table_;
+  }
+  return settings_.Number("reproducible") != 0 ? SelectorTable::Reproducible(*table) : table;
 }
 
 void Runtime::ApplySettings() {

@@ -76,7 +76,8 @@ class Runtime final : public Environment {
     return static_cast<CollectiveTransport>(settings_.Number("transport"));
   }
 
-  // Which algorithms collectives take, as the setting collective_table says; never null.
+  // Which algorithms collectives take, as the settings collective_table and reproducible say; never
+  // null.
   std::shared_ptr<const SelectorTable> collective_table() const;
 
   // Settings by name: see Settings. What is changed takes effect at once.

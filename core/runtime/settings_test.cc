@@ -56,6 +56,7 @@ TEST(Settings, PreferArgumentToVariableToFileToDefault) {
             "\"logical_cpu_devices\": {\"value\": \"4\", \"source\": \"argument\"}, "
             "\"memory_limit\": {\"value\": \"2GiB\", \"source\": \"variable\"}, "
             "\"replicas\": {\"value\": \"0\", \"source\": \"default\"}, "
+            "\"reproducible\": {\"value\": \"0\", \"source\": \"default\"}, "
             "\"silence_limit\": {\"value\": \"3s\", \"source\": \"default\"}, "
             "\"transport\": {\"value\": \"auto\", \"source\": \"default\"}}");
 }

@@ -205,8 +205,8 @@ def main():
         for side, (command, how) in (
                 ("Open MPI", mpi_command(options.mpi_program, ranks, cores)),
                 ("MPICH", mpich_command(options.mpich_program, ranks, cores))):
-            print(f"{ranks} ranks on {cores} cores: {side}: "
-                  f"{how if command else 'skipped: ' + how}")
+            said = how if command else f"skipped: {how}"
+            print(f"{ranks} ranks on {cores} cores: {side}: {said}")
             if command:
                 peers[side] = command
         for _ in range(options.repeats):

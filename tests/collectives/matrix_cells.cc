@@ -40,7 +40,6 @@ constexpr const char* kSizeNames[] = {"0", "1", "chunk-1", "chunk", "chunk+1", "
 constexpr const char* kPlaceNames[] = {"apart", "in_place"};
 constexpr const char* kLayoutNames[] = {"aligned", "shifted", "strided"};
 
-constexpr int64_t kLargeElements = int64_t{3} << 20;
 // A share of every rank for every rank: larger ones would make the cell as large as a large one.
 constexpr int64_t kMostShareBytes = 256 << 10;
 
@@ -208,19 +207,7 @@ std::vector<MatrixCell> AllSmallCells() {
                      MatrixSize::kChunk, MatrixSize::kChunkMore});
 }
 
-std::vector<MatrixCell> LargeCells() {
-  std::vector<MatrixCell> cells;
-  size_t turn = 0;
-  ForEachCallKind([&](MatrixCell cell) {
-    cell.size = MatrixSize::kLarge;
-    if (!Exists(cell)) return;
-    cell.layout = static_cast<MatrixLayout>(turn % 3);
-    cell.in_place = turn / 3 % 2 == 1 && cell.operation->has_in_place;
-    ++turn;
-    cells.push_back(cell);
-  });
-  return cells;
-}
+std::vector<MatrixCell> AllLargeCells() { return AllCellsOf({MatrixSize::kLarge}); }
 
 std::vector<MatrixCell> CoveringSmallCells(uint64_t seed, size_t least) {
   constexpr size_t kCandidates = 40;
@@ -254,7 +241,7 @@ std::vector<MatrixCell> CoveringSmallCells(uint64_t seed, size_t least) {
 
 std::vector<MatrixCell> CoveringLargeCells(uint64_t seed) {
   SplitMix64 random(seed);
-  std::vector<MatrixCell> all = AllCellsOf({MatrixSize::kLarge});
+  std::vector<MatrixCell> all = AllLargeCells();
   Shuffle(&all, &random);
   std::array<std::unordered_set<int>, 6> met;
   std::vector<MatrixCell> cells;

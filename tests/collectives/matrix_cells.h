@@ -22,6 +22,9 @@ namespace tutti {
 enum class MatrixSize { kNone, kOne, kChunkLess, kChunk, kChunkMore, kLarge };
 enum class MatrixLayout { kAligned, kShifted, kStrided };
 
+// How many elements a tensor of the large size has, on all ranks together where each has a share.
+inline constexpr int64_t kLargeElements = int64_t{3} << 20;
+
 struct MatrixOperation {
   const char* name;  // without the reduction
   CollectiveOp op;
@@ -51,11 +54,9 @@ struct MatrixCell {
   friend bool operator==(const MatrixCell& a, const MatrixCell& b) = default;
 };
 
-// Every cell that exists, but for those of the large size.
+// Every cell that exists: those of the large size, and all others.
+std::vector<MatrixCell> AllLargeCells();
 std::vector<MatrixCell> AllSmallCells();
-// Of the large size, every operation with every dtype and number of ranks; places and layouts take
-// turns.
-std::vector<MatrixCell> LargeCells();
 
 // At least `least` cells, all pairs among them, large ones apart.
 std::vector<MatrixCell> CoveringSmallCells(uint64_t seed, size_t least);

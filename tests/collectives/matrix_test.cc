@@ -1,12 +1,16 @@
 // The matrix of collectives: calls of every kind on every transport, each against a reference that
 // is computed from the inputs of all ranks.
 //
-//   matrix_test TRANSPORT [--all] [--no-large] [--cells N] [--seed S] [--cell CELL]
+//   matrix_test TRANSPORT [--all] [--dtype DTYPE] [--no-large] [--cells N] [--seed S] [--cell CELL]
 //
 // TRANSPORT is in_process, shared_memory, tcp or mixed: two hosts, ranks of one host over rings in
 // shared memory, those of different hosts over TCP. A run takes N cells that cover all pairs, drawn
-// from the seed, which is printed; --all takes every cell, of the large size every operation with
-// every dtype and number of ranks. A cell that fails is named, and --cell repeats it alone.
+// from the seed, which is printed; --all takes every cell there is, or every one of a dtype. A cell
+// that fails is named, and --cell repeats it alone.
+//
+// Of all large cells, those of a dtype share their inputs, and those of a reduction and number of
+// ranks what it makes of them. No call has the inputs of the one before, whose results may still
+// stand in the memory between the ranks.
 
 #include <algorithm>
 #include <chrono>
@@ -14,9 +18,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -98,6 +104,7 @@ const std::vector<MatrixWorld>& Worlds() {
 struct Arguments {
   const MatrixWorld* world = nullptr;
   bool all = false;
+  std::optional<DType> dtype;
   bool large = true;
   size_t cells = 800;
   uint64_t seed = 0;
@@ -116,6 +123,9 @@ bool Read(int argc, char** argv, Arguments* arguments) {
     const bool has_value = i + 1 < argc;
     if (option == "--all") {
       arguments->all = true;
+    } else if (option == "--dtype" && has_value) {
+      arguments->dtype = DTypeFromName(argv[++i]);
+      if (*arguments->dtype == DType::kInvalid) return false;
     } else if (option == "--no-large") {
       arguments->large = false;
     } else if (option == "--cells" && has_value) {
@@ -145,7 +155,7 @@ bool Choose(const Arguments& arguments, std::vector<MatrixCell>* cells) {
   std::vector<MatrixCell> large;
   if (arguments.all) {
     *cells = AllSmallCells();
-    if (arguments.large) large = LargeCells();
+    if (arguments.large) large = AllLargeCells();
   } else {
     *cells = CoveringSmallCells(arguments.seed, arguments.cells);
     if (const size_t missing = NumUncoveredPairs(AllSmallCells(), *cells); missing != 0) {
@@ -153,6 +163,11 @@ bool Choose(const Arguments& arguments, std::vector<MatrixCell>* cells) {
       return false;
     }
     if (arguments.large) large = CoveringLargeCells(arguments.seed);
+  }
+  if (arguments.dtype) {
+    const auto of_another = [&](const MatrixCell& cell) { return cell.dtype != *arguments.dtype; };
+    std::erase_if(*cells, of_another);
+    std::erase_if(large, of_another);
   }
   std::printf("%s: %zu cells of up to a chunk, %zu large ones, seed %llu\n",
               arguments.world->ranks.name.c_str(), cells->size(), large.size(),
@@ -162,11 +177,39 @@ bool Choose(const Arguments& arguments, std::vector<MatrixCell>* cells) {
   return true;
 }
 
+// What all large cells of a dtype share. Cells that differ in nothing but layout follow each other,
+// so the row from which they take their inputs follows from that.
+class LargeInputs {
+ public:
+  ReferenceCase Case(const MatrixCell& cell, const ReferenceCall& call) {
+    if (inputs_ == nullptr || inputs_->dtype() != cell.dtype) {
+      inputs_.reset();
+      inputs_ = std::make_unique<ReferenceInputs>(cell.dtype, kRows, kMostRanks,
+                                                  static_cast<uint64_t>(cell.dtype));
+    }
+    return ReferenceCase(call, static_cast<int64_t>(cell.ranks), inputs_.get(),
+                         static_cast<int64_t>(cell.layout) * kRowsApart);
+  }
+
+ private:
+  static constexpr int64_t kMostRanks = 8;
+  static constexpr int64_t kRowsApart = 4099;
+  // Uneven shares may be half as much again.
+  static constexpr int64_t kRows = kLargeElements / 2 * 3 + 2 * kRowsApart;
+
+  std::unique_ptr<ReferenceInputs> inputs_;
+};
+
 // One after the other on one group, which an error ends: then there is a new one.
-size_t RunCells(const MatrixWorld& world, std::vector<MatrixCell> cells) {
-  std::stable_sort(cells.begin(), cells.end(),
-                   [](const MatrixCell& a, const MatrixCell& b) { return a.ranks < b.ranks; });
+size_t RunCells(const MatrixWorld& world, std::vector<MatrixCell> cells, bool share_large_inputs) {
+  const auto order = [](const MatrixCell& cell) {
+    return std::tuple(cell.ranks, cell.size == MatrixSize::kLarge, cell.dtype, cell.reduction);
+  };
+  std::stable_sort(
+      cells.begin(), cells.end(),
+      [&](const MatrixCell& a, const MatrixCell& b) { return order(a) < order(b); });
   std::unique_ptr<CollectiveRanks> ranks;
+  LargeInputs large;
   size_t failures = 0;
   for (const MatrixCell& cell : cells) {
     if (ranks == nullptr || ranks->size() != cell.ranks) {
@@ -174,7 +217,10 @@ size_t RunCells(const MatrixWorld& world, std::vector<MatrixCell> cells) {
       ranks = world.ranks.make(cell.ranks);
     }
     const ReferenceCall call = cell.Call(world.chunk_bytes);
-    const ReferenceCase reference(call, static_cast<int64_t>(cell.ranks));
+    const bool shares_inputs = share_large_inputs && cell.size == MatrixSize::kLarge;
+    const ReferenceCase reference =
+        shares_inputs ? large.Case(cell, call)
+                      : ReferenceCase(call, static_cast<int64_t>(cell.ranks));
     const CallOptions options = ranks->Timeout(120 * kSecondNs);  // only a hang takes that long
     const std::vector<Status> statuses =
         ranks->Run([&](int64_t rank, Communicator& communicator) {
@@ -184,8 +230,9 @@ size_t RunCells(const MatrixWorld& world, std::vector<MatrixCell> cells) {
     for (size_t rank = 0; rank < statuses.size(); ++rank) {
       if (statuses[rank].ok()) continue;
       if (good) {
-        std::printf("FAILED %s, %s\n  repeat: matrix_test %s --cell %s\n", cell.ToString().c_str(),
-                    call.ToString().c_str(), world.ranks.name.c_str(), cell.ToString().c_str());
+        std::printf("FAILED %s, %s\n  repeat: matrix_test %s%s --cell %s\n",
+                    cell.ToString().c_str(), call.ToString().c_str(), world.ranks.name.c_str(),
+                    shares_inputs ? " --all" : "", cell.ToString().c_str());
       }
       good = false;
       std::printf("  rank %zu: %s\n", rank, statuses[rank].ToString().c_str());
@@ -204,14 +251,14 @@ size_t RunCells(const MatrixWorld& world, std::vector<MatrixCell> cells) {
 int Main(int argc, char** argv) {
   Arguments arguments;
   if (!Read(argc, argv, &arguments)) {
-    std::fprintf(stderr, "usage: %s in_process|shared_memory|tcp|mixed [--all] [--no-large] "
-                         "[--cells N] [--seed S] [--cell CELL]\n", argv[0]);
+    std::fprintf(stderr, "usage: %s in_process|shared_memory|tcp|mixed [--all] [--dtype DTYPE] "
+                         "[--no-large] [--cells N] [--seed S] [--cell CELL]\n", argv[0]);
     return 2;
   }
   std::vector<MatrixCell> cells;
   if (!Choose(arguments, &cells)) return 2;
   const auto begin = std::chrono::steady_clock::now();
-  const size_t failures = RunCells(*arguments.world, cells);
+  const size_t failures = RunCells(*arguments.world, cells, arguments.all);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   std::printf("%zu cells, %zu failed, %.1f s\n", cells.size(), failures, took.count());
   return failures == 0 ? 0 : 1;

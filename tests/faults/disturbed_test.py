@@ -4,9 +4,10 @@
 
 Run I follows from the seed, which is printed, and I; TUTTI_TEST_SEED and --only repeat one. Each
 run is a job of real processes over TCP through fault_proxy.py, or over shared memory, and one
-fault. It must end: no worker hangs, none has a wrong sum, every survivor has an error that says
-what is wrong with whom, or all have done their work where the fault can be overcome; and nothing is
-left. Times are printed as figures.
+fault. It must end: no worker hangs, none has a wrong sum, every survivor has an error of a kind
+that the fault can have, which names the worker that is to blame, or an end of the connection, or
+all have done their work where the fault can be overcome; and nothing is left. Times are printed as
+figures.
 """
 
 import argparse
@@ -25,16 +26,36 @@ from fault_proxy import MOMENTS, FaultProxy, Plan
 from leftovers import Belongings
 from local_job import SECRET, LocalJob
 
-HANG_S = 60
+HANG_S = 120
 SIGNALS = {"kill": signal.SIGKILL, "term": signal.SIGTERM, "stop": signal.SIGSTOP}
 PROXIED = ("reset", "truncate", "blackhole", "mute", "slow", "flip", "stale_epoch", "duplicate")
 CASES = [(fault, moment) for fault in (*SIGNALS, *PROXIED) for moment in MOMENTS]
 ERROR = re.compile(r"^error (\w+) rank=(-?\d+) calls=\d+ @(\d+): (.*)")
-CODES = {"UNAVAILABLE", "DEADLINE_EXCEEDED", "DATA_LOSS", "INVALID_ARGUMENT", "ABORTED",
-         "UNAUTHENTICATED", "FAILED_PRECONDITION", "CANCELLED"}
-# A disturbed frame is never taken for a good one; in a handshake, another attempt may go well.
-MUST_FAIL = {(fault, moment) for fault in ("reset", "truncate", "blackhole", "mute", "flip",
-                                          "stale_epoch") for moment in ("mid", "between")}
+NAMED = re.compile(r"\b(?:rank|worker) (\d+)")
+# A slow connection is no fault. In a handshake, another attempt may go well: a message of which a
+# bit says that it is longer than it is.
+MAY_SUCCEED = {("flip", "connect"), ("flip", "handshake")}
+EARLY = ("connect", "handshake")
+# Of survivors, by fault, and by fault and moment where the moment matters. Until all have come
+# there is a limit of time; afterwards it is known at once that a worker is gone, or soon that it is
+# silent. Who finds out what else is wrong says so and closes its connections: others may learn that
+# it has gone and no more, so one of them has to have such an error, and all may have GONE.
+GONE = {"UNAVAILABLE"}
+MISSING = {"UNAVAILABLE", "DEADLINE_EXCEEDED"}
+CODES = {
+    **{(fault, moment): MISSING for fault in SIGNALS for moment in EARLY},
+    **dict.fromkeys(SIGNALS, GONE),
+    "reset": GONE, "truncate": GONE, "blackhole": GONE,
+    "mute": {"DEADLINE_EXCEEDED"},
+    "flip": {"DATA_LOSS"},
+    # What the bit said in the handshake decides.
+    **{("flip", moment): {"DATA_LOSS", "INVALID_ARGUMENT", "UNAUTHENTICATED", "FAILED_PRECONDITION",
+                          "UNAVAILABLE", "DEADLINE_EXCEEDED"} for moment in EARLY},
+    "stale_epoch": {"INVALID_ARGUMENT"},
+    # The last message of a handshake, come again, stands where a frame should.
+    **{("duplicate", moment): {"INVALID_ARGUMENT", "DATA_LOSS"} for moment in EARLY},
+    "duplicate": {"DATA_LOSS"},
+}
 
 
 class Failure(Exception):
@@ -70,16 +91,17 @@ class Run:
 
     def variables(self):
         # Who is signalled by time may not have joined yet.
-        early = self.moment == "connect" or (self.shared and self.moment == "handshake")
-        variables = {"TUTTI_TRANSPORT": "shared_memory" if self.shared else "tcp",
-                     "TUTTI_JOIN_TIMEOUT": "6s" if early else "30s"}
-        if self.fault == "mute":
-            variables["TUTTI_DEFAULT_TIMEOUT"] = "3s"  # all are alive: nobody is silent
-        return variables
+        early = self.fault in SIGNALS and (
+            self.moment == "connect" or (self.shared and self.moment == "handshake"))
+        return {"TUTTI_TRANSPORT": "shared_memory" if self.shared else "tcp",
+                "TUTTI_JOIN_TIMEOUT": "10s" if early else "100s"}
 
     def command(self):
-        seconds = [] if self.fault in SIGNALS or self.fault == "blackhole" else ["--seconds", "2"]
-        return [self.program, *seconds, "--elements", str(self.elements)]
+        # Where it can go well, with more calls than it takes to come to the moment.
+        ends = self.fault == "slow" or (self.fault, self.moment) in MAY_SUCCEED
+        return [self.program, *(["--seconds", "2", "--least", "45"] if ends else []),
+                *(["--timeout", "8"] if self.fault == "mute" else []),  # all live, nobody is silent
+                "--elements", str(min(self.elements, 20000) if ends else self.elements)]
 
     def run(self):
         """Seconds until each survivor knew, where the fault has a moment of its own."""
@@ -134,7 +156,7 @@ class Run:
             require(worker.status in (0, 3) or worker not in survivors,
                     f"worker {worker.index} ended with {worker.status}", job)
             require(not any("wrong sum" in text for _, text in worker.lines), "a wrong sum", job)
-        known = self.check_errors(job, survivors, by_time)
+        known = self.check_errors(job, survivors, proxy.disturbed)
         give_up = time.monotonic() + HANG_S
         while belongings.left():
             if time.monotonic() > give_up:
@@ -142,35 +164,41 @@ class Run:
             time.sleep(0.02)
         return known
 
-    def check_errors(self, job, survivors, by_time):
+    def check_errors(self, job, survivors, ends):
+        """`ends`: the two workers whose connection was disturbed."""
         failed = [worker for worker in survivors if worker.status == 3]
         require(len(failed) in (0, len(survivors)), "some have an error and others have none", job)
         if self.fault == "slow":
             require(not failed, "a slow connection is no error", job)
-        if (self.fault, self.moment) in MUST_FAIL or self.fault in SIGNALS:
-            require(failed, "nobody has an error", job)
-        # Who has joined and says nothing more is found by its silence, whatever they were in.
-        joined = not by_time or self.moment in ("mid", "between")
-        silent = self.fault == "blackhole" or (self.fault == "stop" and joined)
-        # A deadline of forming a group says how far that was; who is waited for, whoever connects.
-        forming = self.fault == "mute" and self.moment in ("connect", "handshake")
-        named = 0
+            return []
+        require(failed or (self.fault, self.moment) in MAY_SUCCEED, "nobody has an error", job)
+        codes = CODES.get((self.fault, self.moment)) or CODES[self.fault]
         known = []
+        told = set()
         for worker in failed:
             found = [ERROR.match(text) for _, text in worker.lines if ERROR.match(text)]
             require(found, f"worker {worker.index} does not say why it failed", job)
             code, rank, when, message = found[0].groups()
-            require(code in CODES, f"worker {worker.index} failed with {code}", job)
-            names = re.search(r"\b(rank|worker)s? \d", message) is not None
-            require(names or forming, f"worker {worker.index} names nobody", job)
-            named += names
-            require(not silent or code == "UNAVAILABLE",
-                    f"worker {worker.index} took the silence for something else", job)
-            if self.fault in SIGNALS and self.moment in ("mid", "between"):
-                require(int(rank) == self.victim, f"worker {worker.index} names another one", job)
+            require(code in codes | GONE, f"worker {worker.index} failed with {code}, expected one "
+                    f"of {sorted(codes)}", job)
+            told.add(code)
+            named = {int(name) for name in NAMED.findall(message)}
+            to_blame = self.to_blame(worker.index, ends)
+            require(named & to_blame and named - {worker.index},
+                    f"worker {worker.index} names none of {sorted(to_blame)}", job)
+            if self.fault in SIGNALS and self.moment not in EARLY:
+                require(int(rank) == self.victim, f"worker {worker.index} blames rank {rank}", job)
                 known.append(int(when) * 1e-9 - self.signalled_at)
-        require(named or not failed, "nobody names anybody", job)
+        require(told & codes or not failed, f"none of {sorted(codes)} is among the errors", job)
         return known
+
+    def to_blame(self, survivor, ends):
+        """Of whom one must be named."""
+        if self.fault in SIGNALS:
+            return {self.victim}
+        if self.fault == "blackhole":  # everybody is cut off from everybody
+            return set(range(self.workers)) - {survivor}
+        return set(ends)  # who finds it out may say so of the other end, and tell that
 
 
 def run_one(seed, number, program, library):
@@ -195,13 +223,14 @@ def main():
     parser.add_argument("program")
     parser.add_argument("library")
     parser.add_argument("runs", type=int)
-    parser.add_argument("--jobs", type=int, default=3)
+    parser.add_argument("--jobs", type=int, default=5)  # they mostly wait
     parser.add_argument("--only", type=int)
     arguments = parser.parse_args()
     seed = int(os.environ.get("TUTTI_TEST_SEED") or random.SystemRandom().randrange(1 << 32))
     print(f"seed {seed}", flush=True)
     numbers = [arguments.only] if arguments.only is not None else range(arguments.runs)
     failures = 0
+    runs = {}
     times = {}
     begun = time.monotonic()
     with concurrent.futures.ProcessPoolExecutor(
@@ -215,11 +244,14 @@ def main():
                       f"{number}): {failure}", flush=True)
             elif arguments.only is not None or took > 20:
                 print(f"run {number}: {run.describe()}: {took:.1f} s", flush=True)
+            runs[run.fault] = runs.get(run.fault, 0) + 1
             times.setdefault(run.fault, []).extend(known)
     for fault, seconds in times.items():
         if seconds:
-            print(f"{fault}: {len(seconds)} survivors knew after {statistics.median(seconds):.3f} s"
-                  f" (median), {percentile(seconds, 99):.3f} s (p99), {max(seconds):.3f} s (worst)")
+            print(f"{fault}: {len(seconds)} survivors knew after {statistics.median(seconds):.3f} "
+                  f"s (median), {percentile(seconds, 99):.3f} s (p99), {max(seconds):.3f} s "
+                  "(worst)")
+    print("runs: " + ", ".join(f"{fault} {count}" for fault, count in runs.items()))
     print(f"{len(numbers)} runs, {failures} failed, {time.monotonic() - begun:.0f} s")
     return 1 if failures else 0
 

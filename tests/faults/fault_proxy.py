@@ -26,6 +26,7 @@ import typing
 
 HANDSHAKE_MAGIC = b"TUTTIpr1"
 HANDSHAKE_HEADER = 15
+HANDSHAKE_WORKERS = 16     # where the first message has who connects, and to whom
 HANDSHAKE_MESSAGES = 2  # each way
 FRAME_HEADER = 48
 SLOW_S = 1.0
@@ -86,11 +87,14 @@ class _Stream:
             unit, self.pending = self.pending[:size], self.pending[size:]
             greets = self.handshakes < HANDSHAKE_MESSAGES
             number = self.handshakes if greets else self.frames
+            if greets and number == 0 and self.way == 0:
+                self.link.workers = struct.unpack_from("<qq", unit, HANDSHAKE_WORKERS)
             if greets:
                 self.handshakes += 1
             else:
                 self.frames += 1
             if self.proxy.is_moment(self, greets, number, unit):
+                self.proxy.disturbed = self.link.workers
                 out.append(self.proxy.disturb(self.link, b"".join(out), unit, greets))
                 if self.link.ended or self.link.muted or self.proxy.blackhole.is_set():
                     return b""
@@ -117,6 +121,7 @@ class _Link:
     def __init__(self, proxy, connector, acceptor, carries_tensors):
         self.proxy = proxy
         self.ends = (connector, acceptor)
+        self.workers = ()  # who connected and to whom, once that is known
         self.ended = False
         self.muted = False
         self.streams = [_Stream(proxy, self, way) for way in (0, 1)] if carries_tensors else None
@@ -172,6 +177,7 @@ class FaultProxy:
         self.control_ports = set()
         self.blackhole = threading.Event()
         self.happened_at = None
+        self.disturbed = ()  # the two workers whose connection it was
         self.problem = None
         self._lock = threading.Lock()
         self._links = []

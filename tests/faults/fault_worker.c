@@ -1,12 +1,15 @@
 /* One worker of a job that does nothing but collectives, so that tests can kill, stop and starve
  * it.
  *
- *   fault_worker [--seconds S] [--elements N] [--fork-child]
+ *   fault_worker [--seconds S] [--least CALLS] [--timeout S] [--impatient W] [--elements N]
+ *                [--fork-child]
  *
  * The cluster comes from TF_CONFIG, everything else from TUTTI_* variables. The workers add up
  * float32[N], again and again, and check every sum: worker w brings w + call % 1000 in every
- * element. They stop together, after S seconds of worker 0's (0: never). Lines on stdout, each with
- * the monotonic time in nanoseconds behind '@':
+ * element. They stop together, after S seconds of worker 0's (0: never) and as many calls at least.
+ * The timeout is one of each call but that which joins the job; with --impatient, of the sums of
+ * worker W alone. Lines on stdout, each with the
+ * monotonic time in nanoseconds behind '@':
  *
  *   ready @T
  *   done calls=C @T
@@ -25,6 +28,7 @@
 #include <unistd.h>
 
 static int64_t calls = 0;
+static tutti_call_options limit = TUTTI_CALL_OPTIONS_INIT;
 
 static int64_t now_ns(void) {
   struct timespec now;
@@ -76,7 +80,7 @@ static int add_up(tutti_communicator *communicator, tutti_tensor *in, tutti_tens
   float *numbers = data;
   for (int64_t i = 0; i < elements; ++i) numbers[i] = mine;
   numbers[elements] = (float)go_on;
-  check(tutti_communicator_all_reduce(communicator, in, TUTTI_REDUCE_SUM, NULL, out));
+  check(tutti_communicator_all_reduce(communicator, in, TUTTI_REDUCE_SUM, &limit, out));
   const float *sums = tutti_tensor_get_data(out);
   for (int64_t i = 0; i < elements; ++i) {
     if (sums[i] == sum) continue;
@@ -90,15 +94,26 @@ static int add_up(tutti_communicator *communicator, tutti_tensor *in, tutti_tens
 
 int main(int argc, char **argv) {
   static const struct option options[] = {{"seconds", required_argument, NULL, 's'},
+                                          {"least", required_argument, NULL, 'l'},
+                                          {"timeout", required_argument, NULL, 't'},
+                                          {"impatient", required_argument, NULL, 'i'},
                                           {"elements", required_argument, NULL, 'n'},
                                           {"fork-child", no_argument, NULL, 'f'},
                                           {NULL, 0, NULL, 0}};
   double seconds = 0;
+  int64_t least = 0;
   int64_t elements = 1000;
+  int64_t impatient = -1;
   int with_child = 0;
   for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
     if (option == 's') {
       seconds = atof(optarg);
+    } else if (option == 'l') {
+      least = atoll(optarg);
+    } else if (option == 't') {
+      limit.timeout = (int64_t)(atof(optarg) * 1e9);
+    } else if (option == 'i') {
+      impatient = atoll(optarg);
     } else if (option == 'n') {
       elements = atoll(optarg);
     } else if (option == 'f') {
@@ -113,7 +128,10 @@ int main(int argc, char **argv) {
   tutti_tensor *in = NULL, *out = NULL;
   const int64_t dims[] = {elements + 1};
   check(tutti_cluster_join(NULL, NULL, NULL, NULL, &cluster));
-  check(tutti_communicator_create(cluster, NULL, NULL, &communicator));
+  const int64_t timeout = limit.timeout;
+  if (impatient >= 0) limit.timeout = 0;
+  check(tutti_communicator_create(cluster, NULL, &limit, &communicator));
+  if (tutti_communicator_get_rank(communicator) == impatient) limit.timeout = timeout;
   check(tutti_tensor_create(NULL, TUTTI_DTYPE_FLOAT32, 1, dims, NULL, &in));
   check(tutti_tensor_create(NULL, TUTTI_DTYPE_FLOAT32, 1, dims, NULL, &out));
   if (with_child) fork_child();
@@ -123,7 +141,8 @@ int main(int argc, char **argv) {
 
   const int leads = tutti_communicator_get_rank(communicator) == 0;
   const int64_t end_ns = now_ns() + (int64_t)(seconds * 1e9);
-  while (add_up(communicator, in, out, elements, leads && (seconds == 0 || now_ns() < end_ns))) {
+  while (add_up(communicator, in, out, elements,
+                leads && (seconds == 0 || calls < least || now_ns() < end_ns))) {
   }
   printf("done calls=%" PRId64 " @%" PRId64 "\n", calls, now_ns());
   tutti_tensor_release(out);

@@ -26,12 +26,13 @@ def ip(*arguments, check=True):
 
 
 class Hosts:
-    """Two namespaces with a cable between them."""
+    """Two namespaces with a cable between them, and as many workers in each."""
 
     made = 0
 
-    def __init__(self):
+    def __init__(self, workers_per_host=1):
         Hosts.made += 1
+        self.workers_per_host = workers_per_host
         mark = f"{os.getpid()}n{Hosts.made}"
         self.names = (f"tutti{mark}a", f"tutti{mark}b")
         self.ends = (f"tva{mark}", f"tvb{mark}")
@@ -61,13 +62,23 @@ class Hosts:
             ip("-n", self.names[host], "neigh", "replace", ADDRESSES[1 - host], "lladdr",
                "02:00:00:00:00:99", "dev", self.ends[host], "nud", "permanent")
 
+    def sent_bytes(self):
+        """What has gone over the cable, both ways."""
+        total = 0
+        for name, end in zip(self.names, self.ends):
+            links = json.loads(ip("-n", name, "-s", "-j", "link", "show", "dev", end).stdout)
+            total += links[0]["stats64"]["tx"]["bytes"]
+        return total
+
     def start(self, worker, *options, **variables):
-        config = {"cluster": {"worker": [f"{address}:{PORT}" for address in ADDRESSES]},
-                  "task": {"type": "worker", "index": worker}}
+        addresses = [f"{address}:{PORT + place}" for address in ADDRESSES
+                     for place in range(self.workers_per_host)]
+        config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": worker}}
         environment = {key: value for key, value in os.environ.items()
                        if not key.startswith("TUTTI_")}
         environment.update({"TF_CONFIG": json.dumps(config), **variables})
-        return subprocess.Popen(["ip", "netns", "exec", self.names[worker], PROGRAM, *options],
+        host = self.names[worker // self.workers_per_host]
+        return subprocess.Popen(["ip", "netns", "exec", host, PROGRAM, *options],
                                 env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                 text=True)
 
@@ -152,6 +163,80 @@ class HostsTest(unittest.TestCase):
         output, _ = alone.communicate(timeout=HANG_S)
         self.assertEqual(alone.returncode, 3)
         self.assertRegex(output, rf"error UNAVAILABLE .*{re.escape(ADDRESSES[0])}:{PORT}")
+
+
+class SeveralRanksPerHostTest(unittest.TestCase):
+    """Two hosts of two ranks: a segment in each, and calls that go from host to host."""
+
+    def setUp(self):
+        self.hosts = self.enterContext(Hosts(2))
+        self.secret = {"TUTTI_JOB_SECRET": secrets.token_hex(32)}
+
+    def start(self, *options, **variables):
+        workers = [self.hosts.start(worker, *options, **self.secret, **variables)
+                   for worker in range(4)]
+        for worker in workers:
+            self.addCleanup(worker.stdout.close)
+            self.addCleanup(worker.wait)
+            self.addCleanup(worker.kill)
+        return workers
+
+    def start_and_await(self, *options, **variables):
+        workers = self.start(*options, **variables)
+        for worker in workers:
+            while not worker.stdout.readline().startswith("ready "):
+                self.assertIsNone(worker.poll())
+        return workers
+
+    def bytes_per_sum(self, **variables):
+        """Of a sum of 1 MiB, and the seconds that it takes."""
+        workers = self.start_and_await("--seconds", "2", "--elements", str(1 << 18), **variables)
+        before = self.hosts.sent_bytes()
+        outputs = [worker.communicate(timeout=HANG_S)[0] for worker in workers]
+        self.assertEqual([worker.returncode for worker in workers], [0] * 4, outputs)
+        calls = int(re.search(r"(?m)^done calls=(\d+)", outputs[0]).group(1))
+        return (self.hosts.sent_bytes() - before) / calls, 2 / calls
+
+    def test_bytes_go_from_host_to_host_once(self):
+        once, seconds = self.bytes_per_sum()
+        often, flat_seconds = self.bytes_per_sum(
+            TUTTI_COLLECTIVE_TABLE="rows: all_reduce hosts any any flat")
+        print(f"all_reduce of 1 MiB, 2 hosts x 2 ranks: {once / 2**20:.2f} MiB and "
+              f"{seconds * 1e3:.2f} ms by hosts, {often / 2**20:.2f} MiB and "
+              f"{flat_seconds * 1e3:.2f} ms by ranks")
+        self.assertGreater(once, 1 << 20)
+        self.assertLess(once, 0.6 * often)
+
+    def test_calls_go_from_host_to_host_where_hosts_have_several_ranks(self):
+        workers = self.start("--seconds", "1", TUTTI_LOG_LEVEL="info")
+        outputs = [worker.communicate(timeout=HANG_S)[0] for worker in workers]
+        for worker, output in zip(workers, outputs):
+            self.assertEqual(worker.returncode, 0, outputs)
+            self.assertRegex(output, r"uses 1 ring, 2 tcp, from host to host")
+
+    def test_a_killed_leader_is_named_to_all(self):
+        workers = self.start_and_await()
+        workers[2].kill()
+        for worker in (workers[0], workers[1], workers[3]):
+            output, _ = worker.communicate(timeout=HANG_S)
+            self.assertEqual(worker.returncode, 3, output)
+            self.assertRegex(output, r"error UNAVAILABLE rank=2 ")
+
+    def test_a_killed_rank_that_is_no_leader_is_named_to_all(self):
+        workers = self.start_and_await()
+        workers[1].kill()
+        for worker in (workers[0], workers[2], workers[3]):
+            output, _ = worker.communicate(timeout=HANG_S)
+            self.assertEqual(worker.returncode, 3, output)
+            self.assertRegex(output, r"error UNAVAILABLE rank=1 ")
+
+    def test_a_cut_cable_is_silence_on_both_sides(self):
+        workers = self.start_and_await()
+        self.hosts.cut()
+        for worker in workers:
+            output, _ = worker.communicate(timeout=HANG_S)
+            self.assertEqual(worker.returncode, 3, output)
+            self.assertRegex(output, r"error UNAVAILABLE rank=\d .*has been silent")
 
 
 def can_make_hosts():

@@ -20,16 +20,17 @@ folder.mkdir(exist_ok=True)
 memory = os.memfd_create("tutti-test")
 named = socket.socket(socket.AF_UNIX)
 named.bind("\\0tutti-test-%d" % os.getpid())
+listening = socket.create_server(("127.0.0.1", 0))
 if fault == "daemon" and os.fork() == 0:
     os.setsid()
-    os.close(memory); named.close()
+    os.close(memory); named.close(); listening.close()
     for fd in range(3):
         os.close(fd)
     time.sleep(1000)
-if fault == "socket" and os.fork() == 0:   # a child that hides from the search by environment
+left = {"socket": named.fileno(), "tcp": listening.fileno(), "memory": memory}
+if fault in left and os.fork() == 0:   # a child that hides from the search by environment
     os.setsid()
-    os.close(memory)
-    os.dup2(named.fileno(), 0)
+    os.dup2(left[fault], 0)            # the others are closed on exec
     wait = 'exec >/dev/null 2>&1; while [ -d "$0" ]; do sleep 0.1 </dev/null; done'
     os.execve("/bin/sh", ["sh", "-c", wait, str(folder)], {})
 if fault == "early":
@@ -103,6 +104,11 @@ class KillTestTest(unittest.TestCase):
 
     def test_a_socket_that_is_left_is_caught(self):
         self.assert_caught("socket", r"left behind: .*Unix socket @tutti-test-\d+", "--hang", "2")
+        self.assert_caught("tcp", r"left behind: .*TCP socket 0100007F:\d+", "--hang", "2")
+
+    def test_shared_memory_that_is_left_is_caught(self):
+        self.assert_caught("memory", r"left behind: .*shared memory /memfd:tutti-test", "--hang",
+                           "2")
 
 
 if __name__ == "__main__":

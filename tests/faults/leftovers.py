@@ -1,5 +1,5 @@
-"""What a job has left on the machine after its end: processes, abstract Unix sockets, shared
-memory.
+"""What a job has left on the machine after its end: processes, abstract Unix sockets, TCP sockets,
+shared memory.
 
 Other jobs may run at the same time. So a process belongs to the job when it has the job's secret in
 its environment, which children inherit, however they were started; and sockets and shared memory
@@ -76,6 +76,18 @@ def unix_sockets():
     return found
 
 
+def tcp_sockets():
+    """inode -> local address of all TCP sockets that a process has open."""
+    found = {}
+    for table in ("tcp", "tcp6"):
+        for line in _read(PROC / "net" / table).decode().splitlines()[1:]:
+            fields = line.split()
+            if len(fields) > 9 and fields[9] != "0":
+                host, port = fields[1].split(":")
+                found[int(fields[9])] = f"{host}:{int(port, 16)}"
+    return found
+
+
 class Belongings:
     """What the processes with this variable have; look() may be called again while they run."""
 
@@ -84,8 +96,13 @@ class Belongings:
         self._memory = {}    # (device, inode) -> name
         self._sockets = {}   # inode -> name
 
+    @staticmethod
+    def _socket_names():
+        return {**{inode: f"TCP socket {name}" for inode, name in tcp_sockets().items()},
+                **{inode: f"Unix socket {name}" for inode, name in unix_sockets().items()}}
+
     def look(self):
-        names = unix_sockets()
+        names = self._socket_names()
         for pid in processes_with(self._variable, self._value):
             self._memory.update(shared_memory_of(pid))
             self._sockets.update({inode: names[inode] for inode in socket_inodes_of(pid)
@@ -95,9 +112,8 @@ class Belongings:
         """What is still there, in words."""
         found = [f"process {pid} ({_read(PROC / str(pid) / 'comm').decode().strip()})"
                  for pid in processes_with(self._variable, self._value)]
-        names = unix_sockets()
-        found += [f"Unix socket {name}" for inode, name in self._sockets.items()
-                  if names.get(inode) == name]
+        names = self._socket_names()
+        found += [name for inode, name in self._sockets.items() if names.get(inode) == name]
         if self._memory:
             holders = {}
             for folder in PROC.iterdir():

@@ -185,6 +185,24 @@ class CommunicationOptionsTest(unittest.TestCase):
         with self.assertRaises(TypeError):
             distribute.MultiWorkerMirroredStrategy(communication_options=3)
 
+    def test_the_older_name_warns_and_does_the_same(self):
+        with self.assertWarnsRegex(DeprecationWarning, "CommunicationOptions takes its place"):
+            hints = distribute.experimental.CollectiveHints(bytes_per_pack=8, timeout_seconds=30)
+        self.assertIsInstance(hints, distribute.experimental.CommunicationOptions)
+        self.assertEqual((hints.bytes_per_pack, hints.timeout_seconds, hints.implementation.name),
+                         (8, 30, "AUTO"))
+        strategy = distribute.MultiWorkerMirroredStrategy(devices=["CPU:0", "CPU:1"],
+                                                          communication_options=hints)
+        values = strategy.run(
+            lambda: distribute.get_replica_context().all_reduce("sum", 2.0, options=hints))
+        self.assertEqual([float(value) for value in values.values], [4.0, 4.0])
+
+    def test_every_implementation_can_be_asked_for_by_name(self):
+        for name in ("AUTO", "RING", "NCCL", "SHARED_MEMORY", "TCP"):
+            options = distribute.experimental.CommunicationOptions(implementation=name)
+            self.assertEqual(options.implementation.name, name)
+            distribute.MultiWorkerMirroredStrategy(communication_options=options)
+
     def test_the_timeout_of_a_collective_comes_from_the_call_or_the_strategy(self):
         options = distribute.experimental.CommunicationOptions(timeout_seconds=0.1)
         for of_call, of_strategy in ((options, None), (None, options)):

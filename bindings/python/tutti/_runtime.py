@@ -39,7 +39,8 @@ class _Settings:
     def set(self, key: str, value: Any) -> None:
         """Changes a setting of the running runtime: log_level, compute_threads, memory_limit,
         default_timeout, flight_recorder_dir; replicas, join_timeout, silence_limit, transport,
-        elastic and collective_table (see describe_collectives) for what is made afterwards. An
+        elastic, reproducible (1: sums of floats have the same bits however the ranks are spread
+        over hosts) and collective_table (see describe_collectives) for what is made afterwards. An
         unknown key or a bad value is an InvalidArgumentError, logical_cpu_devices, which is fixed
         at start, a FailedPreconditionError."""
         _native.runtime_set(self._pointer(), key, _text(value))

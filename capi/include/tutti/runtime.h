@@ -61,10 +61,15 @@ TUTTI_API int32_t tutti_runtime_is_running(const tutti_runtime *runtime);
 /* Changes a setting of a running runtime by its name; the value is text ("3", "2.5", "true",
  * "info", "500ms"). Keys (variable TUTTI_<KEY> in upper case): log_level, compute_threads,
  * memory_limit, default_timeout, flight_recorder_dir; replicas, join_timeout, silence_limit,
- * transport, elastic (0 or 1) and collective_table (the path of a file of rows, or "rows:" and rows
- * with semicolons between: tutti_runtime_describe_collectives) for what is made afterwards. Unknown
- * key or bad value: INVALID_ARGUMENT; logical_cpu_devices, which is fixed at start:
- * FAILED_PRECONDITION.
+ * transport, elastic (0 or 1), reproducible (0 or 1) and collective_table (the path of a file of
+ * rows, or "rows:" and rows with semicolons between: tutti_runtime_describe_collectives) for what
+ * is made afterwards. Unknown key or bad value: INVALID_ARGUMENT; logical_cpu_devices, which is
+ * fixed at start: FAILED_PRECONDITION.
+ *
+ * reproducible: 1 makes every fold go in the order of the ranks, element by element, so that at a
+ * given number of ranks sums of floats have the same bits however the ranks are spread over hosts,
+ * whatever the transport, the algorithm and the packing. If one worker wants it, all do. The ranks
+ * of a strategy are its workers: the replicas of each fold among themselves first.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_runtime_set(tutti_runtime *runtime, const char *key,
                                           const char *value);
@@ -81,9 +86,9 @@ TUTTI_API tutti_status *tutti_runtime_describe(tutti_runtime *runtime, tutti_byt
 
 /* Which algorithm a collective takes: a row a line, the first that fits a call holds, in the form
  * that the setting collective_table reads. Columns: collective; where (in_process, shared_memory,
- * tcp, mixed); ranks ("any", "4", "2-4", "2-"); up to how many bytes ("any", "32KiB",
- * "64KiB/ranks", "64KiB/peers"); algorithm; chunk, where there is one to choose. In a group of
- * several processes the table of worker 0 holds.
+ * tcp, mixed, and hosts: several, of which some have several ranks); ranks ("any", "4", "2-4",
+ * "2-"); up to how many bytes ("any", "32KiB", "64KiB/ranks", "64KiB/peers"); algorithm; chunk,
+ * where there is one to choose. In a group of several processes the table of worker 0 holds.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_runtime_describe_collectives(tutti_runtime *runtime,
                                                            tutti_bytes **out_text);

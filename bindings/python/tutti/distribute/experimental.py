@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Optional
 
 from tutti.distribute._communication import CommunicationImplementation, CommunicationOptions
@@ -10,8 +11,19 @@ from tutti.distribute._strategy import MultiWorkerMirroredStrategy as _MultiWork
 
 CollectiveCommunication = CommunicationImplementation
 
-__all__ = ["CollectiveCommunication", "CommunicationImplementation", "CommunicationOptions",
-           "MultiWorkerMirroredStrategy", "ValueContext"]
+__all__ = ["CollectiveCommunication", "CollectiveHints", "CommunicationImplementation",
+           "CommunicationOptions", "MultiWorkerMirroredStrategy", "ValueContext"]
+
+
+class CollectiveHints(CommunicationOptions):
+    """CommunicationOptions under the name and with the arguments of its beginnings; deprecated."""
+
+    __slots__ = ()
+
+    def __init__(self, bytes_per_pack: int = 0, timeout_seconds: Optional[float] = None):
+        warnings.warn("CollectiveHints is deprecated; CommunicationOptions takes its place",
+                      DeprecationWarning, stacklevel=2)
+        super().__init__(bytes_per_pack, timeout_seconds)
 
 
 class MultiWorkerMirroredStrategy(_MultiWorkerMirroredStrategy):

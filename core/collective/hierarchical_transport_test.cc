@@ -1,0 +1,325 @@
+#include "core/collective/hierarchical_transport.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/collective/hierarchical_ranks_testing.h"
+#include "core/tensor/cast.h"
+#include "core/tensor/tensor.h"
+
+namespace tutti {
+namespace {
+
+using testing::HasSubstr;
+
+const std::vector<std::vector<std::string>> kSpreads = {
+    {"a", "a", "b", "b"},           {"a", "a", "a", "b"},           {"b", "a", "a", "a"},
+    {"a", "b", "a", "b"},           {"a", "a", "a", "b", "b", "b"}, {"a", "b", "c", "a", "b"},
+    {"a", "b", "b", "c", "c", "a"},
+};
+
+std::string NameOf(const std::vector<std::string>& machines) {
+  std::string name;
+  for (const std::string& machine : machines) name += machine;
+  return name;
+}
+
+// Small whole numbers, whose folds are exact in any order.
+Ref<Tensor> Numbers(DType dtype, int64_t count, int64_t rank) {
+  Ref<Tensor> numbers = Tensor::Create(DType::kInt32, Shape({count})).value();
+  for (int64_t i = 0; i < count; ++i) {
+    numbers->mutable_span<int32_t>()[static_cast<size_t>(i)] =
+        static_cast<int32_t>((i + rank * 2) % 3) + 1;
+  }
+  return Cast(*numbers, dtype).value();
+}
+
+Ref<Tensor> Zeros(DType dtype, int64_t count) {
+  return Tensor::Create(dtype, Shape({count})).value();
+}
+
+Status ExpectSame(const Tensor& found, const Tensor& expected, const std::string& what) {
+  if (found.byte_size() == 0 ||
+      std::memcmp(found.data(), expected.data(), found.byte_size()) == 0) {
+    return OkStatus();
+  }
+  return DataLoss("{}: found {}, expected {}", what, found.ToString(), expected.ToString());
+}
+
+// What a rank of the group computes; the ranks of `inputs` fold by their order.
+Ref<Tensor> Fold(ReduceOp op, DType dtype, int64_t count, int64_t ranks) {
+  std::vector<Ref<Tensor>> inputs;
+  std::vector<const Tensor*> pointers;
+  for (int64_t rank = 0; rank < ranks; ++rank) inputs.push_back(Numbers(dtype, count, rank));
+  for (const Ref<Tensor>& input : inputs) pointers.push_back(input.get());
+  return Reduce(op, pointers).value();
+}
+
+TEST(HierarchicalTransportTest, FloatsFoldOverHostsAsTheyDoFromRankToRankWhereSumsAreExact) {
+  for (const std::vector<std::string>& machines : kSpreads) {
+    HierarchicalRanks ranks(machines);
+    const auto size = static_cast<int64_t>(ranks.size());
+    const CallOptions hang = ranks.Hang();
+    for (const DType dtype : {DType::kFloat32, DType::kBfloat16, DType::kComplex64}) {
+      for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMean, ReduceOp::kProd}) {
+        for (const int64_t rows : {0, 1, 700, 6001}) {
+          const int64_t count = rows * size;
+          const Ref<Tensor> expected = Fold(op, dtype, count, size);
+          const int64_t root = rows % size;
+          for (const Status& status : ranks.Run([&](int64_t rank, Communicator& group) -> Status {
+                 const Ref<Tensor> own = Numbers(dtype, count, rank);
+                 const Ref<Tensor> folded = Zeros(dtype, count);
+                 TUTTI_RETURN_IF_ERROR(group.Reduce(*own, op, root, hang, folded.get()));
+                 if (rank == root) {
+                   TUTTI_RETURN_IF_ERROR(ExpectSame(*folded, *expected, "reduce"));
+                 }
+                 const Ref<Tensor> share = Zeros(dtype, rows);
+                 TUTTI_RETURN_IF_ERROR(group.ReduceScatter(*own, op, hang, share.get()));
+                 const std::byte* mine = static_cast<const std::byte*>(expected->data()) +
+                                         rank * static_cast<int64_t>(share->byte_size());
+                 if (rows != 0 && std::memcmp(share->data(), mine, share->byte_size()) != 0) {
+                   return DataLoss("reduce_scatter of {}", DTypeName(dtype));
+                 }
+                 TUTTI_RETURN_IF_ERROR(group.AllReduce(*own, op, hang, own.get()));
+                 return ExpectSame(*own, *expected, "all_reduce");
+               })) {
+            EXPECT_TRUE(status.ok()) << NameOf(machines) << " " << DTypeName(dtype) << " "
+                                     << ReduceOpName(op) << " " << rows << ": "
+                                     << status.ToString();
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(HierarchicalTransportTest, TensorsOfSeveralTypesFoldInOneCall) {
+  const DType dtypes[] = {DType::kFloat32, DType::kFloat16, DType::kInt8, DType::kFloat32};
+  for (const std::vector<std::string>& machines : kSpreads) {
+    HierarchicalRanks ranks(machines);
+    const auto size = static_cast<int64_t>(ranks.size());
+    for (const Status& status : ranks.Run([&](int64_t rank, Communicator& group) -> Status {
+           std::vector<Ref<Tensor>> held;
+           std::vector<const Tensor*> inputs;
+           std::vector<Tensor*> outputs;
+           for (size_t i = 0; i < std::size(dtypes); ++i) {
+             held.push_back(Numbers(dtypes[i], 5000 * static_cast<int64_t>(i), rank));
+             inputs.push_back(held.back().get());
+             outputs.push_back(held.back().get());
+           }
+           TUTTI_RETURN_IF_ERROR(group.AllReduce(inputs, ReduceOp::kSum, ranks.Hang(), outputs));
+           for (size_t i = 0; i < std::size(dtypes); ++i) {
+             const Ref<Tensor> expected =
+                 Fold(ReduceOp::kSum, dtypes[i], 5000 * static_cast<int64_t>(i), size);
+             TUTTI_RETURN_IF_ERROR(ExpectSame(*held[i], *expected, std::to_string(i)));
+           }
+           return OkStatus();
+         })) {
+      EXPECT_TRUE(status.ok()) << NameOf(machines) << ": " << status.ToString();
+    }
+  }
+}
+
+// Numbers whose sum depends on the order.
+Ref<Tensor> Fractions(int64_t count, int64_t rank) {
+  Ref<Tensor> tensor = Zeros(DType::kFloat32, count);
+  for (int64_t i = 0; i < count; ++i) {
+    tensor->mutable_span<float>()[static_cast<size_t>(i)] =
+        1.0f / static_cast<float>(1 + (i * 7 + rank * 13) % 101);
+  }
+  return tensor;
+}
+
+TEST(HierarchicalTransportTest, BitsAreEqualOnAllRanksAndFromRunToRun) {
+  for (const int64_t count : {100, 30000}) {
+    std::set<std::string> results;
+    for (int run = 0; run < 3; ++run) {
+      HierarchicalRanks ranks({"a", "a", "b", "b"});
+      std::vector<std::string> bits(ranks.size());
+      for (const Status& status : ranks.Run([&](int64_t rank, Communicator& group) {
+             const Ref<Tensor> own = Fractions(count, rank);
+             Status result = group.AllReduce(*own, ReduceOp::kMean, ranks.Hang(), own.get());
+             bits[static_cast<size_t>(rank)].assign(static_cast<const char*>(own->data()),
+                                                    own->byte_size());
+             return result;
+           })) {
+        EXPECT_TRUE(status.ok()) << status.ToString();
+      }
+      results.insert(bits.begin(), bits.end());
+    }
+    EXPECT_EQ(results.size(), 1u) << count;
+  }
+}
+
+TEST(HierarchicalTransportTest, AReproducibleGroupFoldsInTheOrderOfTheRanks) {
+  constexpr int64_t kCount = 30000;
+  HierarchicalRanks ranks({"a", "b", "b", "a"},
+                          SelectorTable::Reproducible(*SelectorTable::BuiltIn()));
+  std::vector<Ref<Tensor>> inputs;
+  std::vector<const Tensor*> pointers;
+  for (int64_t rank = 0; rank < 4; ++rank) inputs.push_back(Fractions(kCount, rank));
+  for (const Ref<Tensor>& input : inputs) pointers.push_back(input.get());
+  const Ref<Tensor> expected = Reduce(ReduceOp::kSum, pointers).value();
+  for (const Status& status : ranks.Run([&](int64_t rank, Communicator& group) -> Status {
+         const Ref<Tensor> own = Fractions(kCount, rank);
+         TUTTI_RETURN_IF_ERROR(group.AllReduce(*own, ReduceOp::kSum, ranks.Hang(), own.get()));
+         return ExpectSame(*own, *expected, "all_reduce");
+       })) {
+    EXPECT_TRUE(status.ok()) << status.ToString();
+  }
+}
+
+TEST(HierarchicalTransportTest, BytesGoFromHostToHostOnce) {
+  const auto bytes_of = [](std::shared_ptr<const SelectorTable> table, DType dtype,
+                           CollectiveOp op) {
+    HierarchicalRanks ranks({"a", "a", "b", "b"}, std::move(table));
+    for (const Status& status : ranks.Run([&](int64_t rank, Communicator& group) -> Status {
+           const Ref<Tensor> own = Numbers(dtype, 1 << 18, rank);
+           const Ref<Tensor> all = Zeros(dtype, 4 << 18);
+           const Ref<Tensor> share = Zeros(dtype, 1 << 16);
+           switch (op) {
+             case CollectiveOp::kBroadcast: return group.Broadcast(1, ranks.Hang(), own.get());
+             case CollectiveOp::kAllGather:
+               return group.AllGatherInto(*own, ranks.Hang(), all.get());
+             case CollectiveOp::kReduceScatter:
+               return group.ReduceScatter(*own, ReduceOp::kSum, ranks.Hang(), share.get());
+             default: return group.AllReduce(*own, ReduceOp::kSum, ranks.Hang(), own.get());
+           }
+         })) {
+      EXPECT_TRUE(status.ok()) << status.ToString();
+    }
+    return ranks.TakeBytesBetweenHosts();
+  };
+  for (const CollectiveOp op : {CollectiveOp::kAllReduce, CollectiveOp::kBroadcast,
+                                CollectiveOp::kAllGather, CollectiveOp::kReduceScatter}) {
+    const auto flat = SelectorTable::Parse(
+        std::string(CollectiveOpName(op)) + " hosts any any flat", "test").value();
+    const int64_t from_rank_to_rank = bytes_of(flat, DType::kFloat32, op);
+    const int64_t from_host_to_host = bytes_of(nullptr, DType::kFloat32, op);
+    EXPECT_GT(from_host_to_host, 1 << 19) << CollectiveOpName(op);
+    EXPECT_LT(from_host_to_host, from_rank_to_rank * 52 / 100) << CollectiveOpName(op);
+  }
+}
+
+// All ranks fail with the code, and with the same words.
+void ExpectFailure(HierarchicalRanks& ranks, StatusCode code,
+                   const std::vector<std::string>& words,
+                   const std::function<Status(int64_t, Communicator&)>& body) {
+  for (const Status& status : ranks.Run(body)) {
+    EXPECT_EQ(status.code(), code) << status.ToString();
+    for (const std::string& word : words) {
+      EXPECT_THAT(std::string(status.message()), HasSubstr(word));
+    }
+  }
+}
+
+TEST(HierarchicalTransportTest, RanksInDifferentCallsAreNamedWhereverTheyAre) {
+  const auto call = [](int kind, Communicator& group, const CallOptions& options) -> Status {
+    const Ref<Tensor> tensor = Zeros(DType::kFloat32, 8);
+    const Ref<Tensor> all = Zeros(DType::kFloat32, 32);
+    const Ref<Tensor> large = Zeros(DType::kFloat32, 20000);
+    switch (kind) {
+      case 0: return group.Barrier(options);
+      case 1: return group.AllReduce(*tensor, ReduceOp::kSum, options, tensor.get());
+      case 2: return group.AllReduce(*large, ReduceOp::kSum, options, large.get());
+      case 3: return group.Broadcast(0, options, tensor.get());
+      case 4: return group.Broadcast(3, options, tensor.get());
+      case 5: return group.AllGatherInto(*tensor, options, all.get());
+      case 6: return group.AllToAll(*tensor, options, Zeros(DType::kFloat32, 8).get());
+      default: return group.ReduceScatter(*tensor, ReduceOp::kSum, options,
+                                          Zeros(DType::kFloat32, 2).get());
+    }
+  };
+  // By rank; hosts that disagree with each other, ranks of a host that do, and both at once.
+  const std::vector<std::vector<int>> kinds = {
+      {1, 1, 2, 2}, {3, 3, 4, 4}, {6, 6, 1, 1}, {0, 0, 5, 5}, {2, 2, 6, 6}, {1, 0, 1, 1},
+      {5, 1, 5, 5}, {5, 2, 2, 5}, {3, 4, 3, 3}, {4, 4, 3, 4}, {6, 0, 0, 6}, {7, 7, 0, 0},
+  };
+  for (const std::vector<int>& by_rank : kinds) {
+    HierarchicalRanks ranks({"a", "a", "b", "b"});
+    std::string first;
+    for (const Status& status : ranks.Run([&](int64_t rank, Communicator& group) -> Status {
+           TUTTI_RETURN_IF_ERROR(group.Barrier(ranks.Hang()));
+           return call(by_rank[static_cast<size_t>(rank)], group, ranks.Hang());
+         })) {
+      EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status.ToString();
+      EXPECT_THAT(std::string(status.message()), HasSubstr("#2"));
+      EXPECT_THAT(std::string(status.message()), HasSubstr("rank "));
+      EXPECT_NE(status.FindDetail("peer"), nullptr);
+    }
+  }
+}
+
+TEST(HierarchicalTransportTest, BothSidesOfAMismatchBetweenHostsHaveTheirOwnNames) {
+  HierarchicalRanks ranks({"a", "a", "b", "b"});
+  ExpectFailure(ranks, StatusCode::kInvalidArgument,
+                {"rank 2: all_reduce #1 got float32[9], rank 0 sent float32[8]"},
+                [&](int64_t rank, Communicator& group) {
+                  const Ref<Tensor> own = Zeros(DType::kFloat32, rank < 2 ? 8 : 9);
+                  return group.AllReduce(*own, ReduceOp::kSum, ranks.Hang(), own.get());
+                });
+}
+
+TEST(HierarchicalTransportTest, ADeadlineNamesTheRankThatIsMissing) {
+  HierarchicalRanks ranks({"a", "a", "b", "b"});
+  for (const Status& status : ranks.Run([&](int64_t rank, Communicator& group) -> Status {
+         TUTTI_RETURN_IF_ERROR(group.Barrier(ranks.Hang()));
+         if (rank == 3) return DeadlineExceeded("rank 3 (worker 3, pid 4714), #2");
+         const CallOptions soon = ranks.Timeout(300 * kMillisecondNs);
+         return group.Barrier(soon);
+       })) {
+    EXPECT_EQ(status.code(), StatusCode::kDeadlineExceeded) << status.ToString();
+    EXPECT_THAT(std::string(status.message()), HasSubstr("#2"));
+  }
+  EXPECT_THAT(std::string(ranks[0].epoch_status().message()),
+              HasSubstr("for rank 3 (worker 3, pid 4714), which has not called"));
+}
+
+TEST(HierarchicalTransportTest, AnAbortReachesRanksThatWaitInEveryPart) {
+  for (const int64_t aborts : {0, 1, 3}) {
+    HierarchicalRanks ranks({"a", "a", "b", "b"});
+    ExpectFailure(ranks, StatusCode::kAborted, {"enough"},
+                  [&](int64_t rank, Communicator& group) {
+                    if (rank == aborts) group.Abort(Aborted("enough"));
+                    return group.Barrier(ranks.Hang());
+                  });
+  }
+}
+
+TEST(HierarchicalTransportTest, ACancelledCallEndsTheEpochForAll) {
+  HierarchicalRanks ranks({"a", "a", "b", "b"});
+  const Ref<Cancellation> cancellation = MakeRef<Cancellation>();
+  ExpectFailure(ranks, StatusCode::kCancelled, {"barrier #1"},
+                [&](int64_t rank, Communicator& group) {
+                  CallOptions options = ranks.Hang();
+                  if (rank == 2) {
+                    cancellation->Cancel();
+                    return Status(StatusCode::kCancelled, "does not come to barrier #1");
+                  }
+                  options.cancellation = rank == 1 ? cancellation.get() : nullptr;
+                  return group.Barrier(options);
+                });
+}
+
+TEST(HierarchicalTransportTest, ARankThatLeavesIsNamedToThoseWhoNeedIt) {
+  HierarchicalRanks ranks({"a", "a", "b", "b"});
+  ranks.Drop(3);
+  for (const Status& status : ranks.Run([&](int64_t rank, Communicator& group) {
+         return rank == 3 ? OkStatus() : group.Barrier(ranks.Hang());
+       })) {
+    if (status.ok()) continue;
+    EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status.ToString();
+    EXPECT_THAT(std::string(status.message()), HasSubstr("barrier #1 needs rank 3"));
+  }
+  EXPECT_EQ(ranks[0].epoch_status().code(), StatusCode::kUnavailable);
+}
+
+}  // namespace
+}  // namespace tutti
