@@ -40,7 +40,8 @@ def headers() -> List[pathlib.Path]:
 
 
 _DECLARATION = re.compile(
-    r"(?:/\*(?P<comment>(?:(?!\*/).)*)\*/\s*)?TUTTI_API\s+(?P<head>[^;{}()]*?)(?P<name>tutti_\w+)\s*"
+    r"(?:/\*(?P<comment>(?:(?!\*/).)*)\*/\s*)?TUTTI_API\s+(?P<head>[^;{}()]*?)"
+    r"(?P<name>tutti_\w+)\s*"
     r"\((?P<parameters>[^;]*)\)\s*;",
     re.DOTALL,
 )

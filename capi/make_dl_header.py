@@ -19,7 +19,8 @@ HEAD = """\
  *   printf("%s\\n", tutti.api_version_string());
  *   tutti_dl_close(&tutti);
  *
- * A field is named for its function without the tutti_ in front. Generated from the other headers. */
+ * A field is named for its function without the tutti_ in front. Generated from the other
+ * headers. */
 #ifndef TUTTI_TUTTI_DL_H_
 #define TUTTI_TUTTI_DL_H_
 
@@ -49,7 +50,8 @@ static inline int tutti_dl_load_(void *library, const char *name, void *function
   }
   if (error != NULL && error_size > 0) {
     snprintf(error, error_size,
-             "tutti_dl_open: the library has no %s: it is older than this program's headers (%d.%d)",
+             "tutti_dl_open: the library has no %s: it is older than this program's headers "
+             "(%d.%d)",
              name, TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR);
   }
   return -1;
@@ -62,8 +64,8 @@ static inline void tutti_dl_close(tutti_dl *table) {
 }
 
 /* Loads `path` (NULL: "libtutti.so.0", where the loader looks) with dlopen's `flags` and fills the
- * table. 0 on success; -1 when the library or one of its functions is not there: the table is zeroed
- * and `error` (may be NULL) says why. */
+ * table. 0 on success; -1 when the library or one of its functions is not there: the table is
+ * zeroed and `error` (may be NULL) says why. */
 static inline int tutti_dl_open_with_flags(const char *path, int flags, tutti_dl *table,
                                            char *error, size_t error_size) {
   memset(table, 0, sizeof(*table));

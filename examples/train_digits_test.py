@@ -88,13 +88,14 @@ def three_workers_over_tcp_with_an_odd_batch():
 
 
 def a_job_that_lost_a_worker_goes_on_from_its_checkpoint():
-    """Worker 1 is killed in the third epoch; the job starts again and comes to the same losses as one
-    that nobody disturbed."""
+    """Worker 1 is killed in the third epoch; the job starts again and comes to the same losses as
+    one that nobody disturbed."""
     undisturbed = on_workers(["--workers", "2", "--replicas", "2"])
     with tempfile.TemporaryDirectory() as folder:
         mark = f"TRAIN_DIGITS_TEST={folder}"
         job = subprocess.Popen(
-            ["env", mark, TUTTI, "run", "--workers", "2", "--replicas", "2", "--max-restarts", "1", "--",
+            ["env", mark, TUTTI, "run", "--workers", "2", "--replicas", "2", "--max-restarts", "1",
+             "--",
              *PROGRAM, "--checkpoints", os.path.join(folder, "run")],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         output = ""
@@ -132,8 +133,8 @@ def worker_one(mark):
 
 def a_tail_with_empty_replicas_stays_finite():
     # 1,438 examples in batches of 479 leave one over: three of four replicas get no row.
-    # A step of one row throws the weights far, and how far depends on the row: the seed is one whose
-    # last epoch ends with an ordinary one.
+    # A step of one row throws the weights far, and how far depends on the row: the seed is one
+    # whose last epoch ends with an ordinary one.
     result = run("--replicas", "4", "--batch", "479", "--epochs", "30", "--seed", "2")
     print(result.stdout, result.stderr)
     found = losses(result.stdout)

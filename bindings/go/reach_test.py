@@ -16,7 +16,8 @@ UNREACHED = {
     "tutti_dataset_create_tf_record_from_paths": "TFRecords names its files by a dataset",
     "tutti_runtime_get_or_start_default": "a nil *Runtime is the default one",
     "tutti_tensor_make_mutable": "a tensor may have several holders in Go: Copy",
-    "tutti_treespec_create_leaf": "values and specs are made and read level by level, and by leaves",
+    "tutti_treespec_create_leaf":
+        "values and specs are made and read level by level, and by leaves",
     "tutti_treespec_get_child": "values and specs are read level by level",
     "tutti_treespec_get_child_count": "values and specs are read level by level",
     "tutti_treespec_get_kind": "Value.Kind",
@@ -45,7 +46,8 @@ def main():
             wrong.append(f"{symbol}: no function of the facade or of swig/go calls it")
         if reached and symbol in UNREACHED:
             wrong.append(f"{symbol}: is reached; {__file__} says that it is not")
-    # A function that SWIG wraps is reached when the package calls it, and its tests are not the package.
+    # A function that SWIG wraps is reached when the package calls it, and its tests are not the
+    # package.
     go = text_of(path for path in module.glob("*.go") if not path.name.endswith("_test.go"))
     wrapped = text_of([*swig.glob("facade/*.h"), *swig.glob("go/*.h")])
     ignored = set(re.findall(r"%ignore \w+::(\w+);", headers))

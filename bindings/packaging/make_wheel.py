@@ -83,7 +83,8 @@ def contents(options):
         "system": needed.splitlines()[0].removeprefix("system "),
     }
     info = f"tutti-{options.version}.dist-info"
-    for name, text in (("METADATA", METADATA), ("WHEEL", WHEEL), ("entry_points.txt", ENTRY_POINTS)):
+    for name, text in (("METADATA", METADATA), ("WHEEL", WHEEL),
+                       ("entry_points.txt", ENTRY_POINTS)):
         files[f"{info}/{name}"] = (text.format(**values).encode("utf-8"), False)
     files[f"{info}/LICENSE"] = (pathlib.Path(options.license).read_bytes(), False)
     return files, f"{info}/RECORD"
@@ -92,7 +93,8 @@ def contents(options):
 def record_of(files, record_name):
     lines = []
     for name, (data, _) in sorted(files.items()):
-        digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode("ascii")
+        digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest())
+        digest = digest.rstrip(b"=").decode("ascii")
         lines.append(f"{name},sha256={digest},{len(data)}\n")
     lines.append(f"{record_name},,\n")
     return "".join(lines).encode("ascii")

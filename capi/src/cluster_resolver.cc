@@ -62,7 +62,9 @@ class ClusterSpecHandle final : public RefCounted {
 };
 
 Ref<ClusterResolver> ResolverOrTfConfig(const tutti_cluster_resolver *resolver) {
-  if (resolver == nullptr) return MakeRef<TFConfigClusterResolver>(TFConfigClusterResolver::Options());
+  if (resolver == nullptr) {
+    return MakeRef<TFConfigClusterResolver>(TFConfigClusterResolver::Options());
+  }
   return Ref<ClusterResolver>::Retain(const_cast<ClusterResolver *>(FromHandle(resolver)));
 }
 

@@ -1,5 +1,5 @@
-// Clusters through the C interface: specs, resolvers, and workers that are runtimes of this process,
-// each on a thread of its own.
+// Clusters through the C interface: specs, resolvers, and workers that are runtimes of this
+// process, each on a thread of its own.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -219,7 +219,8 @@ TEST_F(ClusterTest, WorkersMeetAndReduce) {
     Bytes text;
     ASSERT_OK(tutti_cluster_describe_worker(cluster, 2, &text));
     EXPECT_THAT(TextIn(text), testing::StartsWith("worker 2"));
-    EXPECT_FAILS(tutti_cluster_describe_worker(cluster, 3, &text), TUTTI_INVALID_ARGUMENT, "0 to 2");
+    EXPECT_FAILS(tutti_cluster_describe_worker(cluster, 3, &text), TUTTI_INVALID_ARGUMENT,
+                 "0 to 2");
 
     for (int64_t epoch = 1; epoch <= 2; ++epoch) {
       Communicator communicator;

@@ -320,8 +320,8 @@ class TraceTest(BenchTest):
 
     def fail_differing(self):
         """Two workers that call different things; the records' directory and what they said."""
-        script = ('case "$TF_CONFIG" in *\'"index": 1\'*) set broadcast;; *) set all_reduce;; esac; '
-                  f'exec "{TUTTI}" bench-worker "$@" --iterations 5')
+        script = ('case "$TF_CONFIG" in *\'"index": 1\'*) set broadcast;; *) set all_reduce;; esac'
+                  f'; exec "{TUTTI}" bench-worker "$@" --iterations 5')
         result = self.run_words("run", "--workers", "2", "--", "sh", "-c", script, status=1)
         return self.records(), result.stderr
 
@@ -335,8 +335,8 @@ class TraceTest(BenchTest):
         self.assertEqual(self.flights.stat().st_mode & 0o777, 0o700)
         out, events = self.trace(records)
         self.assertRegex(out, r'first divergence: communicator "bench", epoch 1: the ranks made '
-                              r'different calls as #2: rank 0 all_reduce \(float32, 8 bytes, SUM\); '
-                              r'rank 1 broadcast \(float32, 8 bytes, root 0\)\n')
+                              r'different calls as #2: rank 0 all_reduce \(float32, 8 bytes, SUM\);'
+                              r' rank 1 broadcast \(float32, 8 bytes, root 0\)\n')
         begins = {(event["pid"], event["name"]) for event in events if event["ph"] == "B"}
         self.assertEqual(begins, {(0, "barrier #1"), (1, "barrier #1"), (0, "all_reduce #2"),
                                   (1, "broadcast #2")})

@@ -8,9 +8,9 @@
 //      |                            |                     ^
 //      +-- SIGINT, SIGTERM, time limit -------------------+    a second SIGINT: killed at once
 //
-// Of an elastic job a worker that fails, but for worker 0, is replaced as long as there are restarts
-// left, and the job runs on. When worker 0 has ended well, those who came in somebody's place may
-// have come too late: they linger, too, and what becomes of them is no failure.
+// Of an elastic job a worker that fails, but for worker 0, is replaced as long as there are
+// restarts left, and the job runs on. When worker 0 has ended well, those who came in somebody's
+// place may have come too late: they linger, too, and what becomes of them is no failure.
 //
 // Lingering: the other workers see for themselves that one is gone and say so before they end. When
 // no worker runs, what they left behind is ended: SIGTERM, half a second (in which Python's

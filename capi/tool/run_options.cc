@@ -13,15 +13,15 @@ constexpr const char* kUsage = "tutti run [OPTIONS] -- PROGRAM [ARGUMENTS]";
 constexpr const char* kFooter = R"(
 Each worker gets TF_CONFIG with its place among 127.0.0.1 ports that are its own for as long as the
 job lives, TUTTI_REPLICAS, TUTTI_RESTART (0 at first) and TUTTI_JOB_SECRET, new at each start. If
-they are unset it also gets TUTTI_COMPUTE_THREADS, OMP_NUM_THREADS and its likes, so that the replicas
-of all workers share the usable cores, and PYTHONUNBUFFERED=1. Its stdin is /dev/null.
+they are unset it also gets TUTTI_COMPUTE_THREADS, OMP_NUM_THREADS and its likes, so that the
+replicas of all workers share the usable cores, and PYTHONUNBUFFERED=1. Its stdin is /dev/null.
 
 When a worker fails the others are told to end, and the job ends with the first failure's status:
 its exit code, or 128 + the signal. With --elastic, which sets TUTTI_ELASTIC=1, they go on, and
 another process takes its place, as long as there are restarts left; worker 0 cannot be spared, and
-when it has ended nobody is waited for who came late. Other statuses: 2 these words are wrong, 124 the time limit is
-over, 126 and 127 the program cannot be executed or is not there. Nothing that a worker has started
-outlives the job.
+when it has ended nobody is waited for who came late. Other statuses: 2 these words are wrong, 124
+the time limit is over, 126 and 127 the program cannot be executed or is not there. Nothing that a
+worker has started outlives the job.
 
   tutti run --workers 2 --replicas 2 -- python3 train.py --epochs 3)";
 

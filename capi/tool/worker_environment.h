@@ -39,8 +39,8 @@ struct JobFacts {
 std::string TfConfigOf(const std::vector<int>& ports, int index);
 
 // `base` with TF_CONFIG, TUTTI_REPLICAS, TUTTI_JOB_SECRET, TUTTI_RESTART; and, unless they are set,
-// TUTTI_COMPUTE_THREADS, OMP_NUM_THREADS and its likes, and PYTHONUNBUFFERED, without which a Python worker's lines would
-// come late, and never when it is killed.
+// TUTTI_COMPUTE_THREADS, OMP_NUM_THREADS and its likes, and PYTHONUNBUFFERED, without which a
+// Python worker's lines would come late, and never when it is killed.
 Environment WorkerEnvironment(const Environment& base, const JobFacts& facts, int index);
 
 // 32 bytes of getrandom in hexadecimal. Empty on failure.

@@ -92,8 +92,8 @@ class Recorder {
   uint64_t capacity() const noexcept { return mask_ + 1; }
   // What is in the ring, oldest first.
   std::vector<FlightEvent> Snapshot() const;
-  // {"tutti_flight_record":2,"job":"5f0c1e6a90d7b342","worker":1,"host":"a","boot":"...","pid":4711,
-  // "wall_ns":...,"monotonic_ns":...,
+  // {"tutti_flight_record":2,"job":"5f0c1e6a90d7b342","worker":1,"host":"a","boot":"...",
+  // "pid":4711,"wall_ns":...,"monotonic_ns":...,
   // "subjects":[{"number":0,"kind":"communicator","name":"x","rank":1,"size":4,"epoch":1},...],
   // "events":[{"index":...,"time_ns":...,"thread":...,"name":"all_reduce","phase":"begin",
   // "arguments":{"subject":0,"sequence":7,...}},...]}

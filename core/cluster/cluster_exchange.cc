@@ -1,5 +1,5 @@
-// What a member brings to the others over the control channel, and waits for: exchanges, regrouping,
-// notes. The coordinator carries them; here they are posted to the strand and awaited.
+// What a member brings to the others over the control channel, and waits for: exchanges,
+// regrouping, notes. The coordinator carries them; here they are posted to the strand and awaited.
 
 #include <memory>
 #include <mutex>

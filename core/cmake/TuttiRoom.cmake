@@ -13,6 +13,9 @@
 #     Registers each test of the GoogleTest executable <target> with CTest as "<prefix>.<test>".
 #     With the label "unit" it is also built by the target tutti_unit_tests.
 #
+#     Tests that take half a minute have a COST, by which CTest starts them first where it has not
+#     seen how long tests take.
+#
 #   tutti_add_parts(<folder>...)
 #     add_subdirectory for each folder that has a CMakeLists.txt.
 
@@ -32,6 +35,7 @@ function(tutti_test target prefix)
     PROPERTIES TIMEOUT ${TUTTI_TEST_TIMEOUT_S}
     DISCOVERY_MODE PRE_TEST
     DISCOVERY_TIMEOUT 120)
+  target_compile_options(${target} PRIVATE ${tutti_test_options})
   # gtest_discover_tests takes one label only; CTest reads this file after the tests' own.
   set(labels_file "${CMAKE_CURRENT_BINARY_DIR}/${target}_labels.cmake")
   file(WRITE "${labels_file}.new" "foreach(name IN LISTS ${target}_names)
@@ -63,6 +67,7 @@ function(tutti_room name)
   if(sources)
     add_library(${library} STATIC ${sources})
     target_link_libraries(${library} PUBLIC tutti_compile ${room_DEPENDS} ${room_LINK})
+    tutti_precompile(${library} room)
   else()
     add_library(${library} INTERFACE)
     target_link_libraries(${library} INTERFACE tutti_compile ${room_DEPENDS} ${room_LINK})
@@ -73,6 +78,7 @@ function(tutti_room name)
     add_executable(${library}_test ${tests})
     target_link_libraries(${library}_test PRIVATE ${library} GTest::gmock_main GTest::gmock
                           GTest::gtest)
+    tutti_precompile(${library}_test test)
     tutti_test(${library}_test ${name} unit ${name})
   endif()
   if(benchmarks AND TUTTI_BENCHMARKS)

@@ -74,7 +74,8 @@ struct HostLayout {
   // At least two hosts, of which some has several ranks: where going from host to host once saves.
   bool worthwhile() const {
     return hosts.size() >= 2 &&
-           std::any_of(hosts.begin(), hosts.end(), [](const auto& host) { return host.size() > 1; });
+           std::any_of(hosts.begin(), hosts.end(),
+                       [](const auto& host) { return host.size() > 1; });
   }
   // The ranks at that place of their hosts: those of place 0 speak for their hosts. Of other places
   // there are columns where all hosts have as many ranks.

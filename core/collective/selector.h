@@ -37,8 +37,8 @@
 namespace tutti {
 
 // How the ranks of a group reach each other. kTcp are links by TCP alone, kMixed links of which
-// some, or all, are rings in memory. kSharedWindow is kSharedMemory for tensors that lie in the ranks'
-// windows (shared_window.h).
+// some, or all, are rings in memory. kSharedWindow is kSharedMemory for tensors that lie in the
+// ranks' windows (shared_window.h).
 enum class Locality : int32_t {
   kInProcess = 0,
   kSharedMemory = 1,

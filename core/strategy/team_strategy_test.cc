@@ -28,6 +28,7 @@ INSTANTIATE_TEST_SUITE_P(Sizes, TeamStrategyTest, testing::ValuesIn(JobSizes()),
 // Numbers that differ between replicas and elements, exact in every dtype.
 Ref<Tensor> NumbersOf(int64_t replica, int64_t n, DType dtype) {
   std::vector<double> numbers;
+  numbers.reserve(static_cast<size_t>(n));
   for (int64_t i = 0; i < n; ++i) {
     const auto number = static_cast<double>((replica * 7 + i * 3) % 23);
     numbers.push_back(number - (IsUnsignedInteger(dtype) ? 0 : 9));
@@ -37,14 +38,17 @@ Ref<Tensor> NumbersOf(int64_t replica, int64_t n, DType dtype) {
   return Cast(*exact, dtype).value();
 }
 
-// What all replicas hold in every job of the tests' sizes: they fold exactly in every order.
-Ref<Tensor> ReferenceFold(ReduceOp op, int64_t replicas, int64_t n, DType dtype) {
+// What replicas 0, 1, ... hold.
+std::vector<Ref<Tensor>> AllNumbers(int64_t replicas, int64_t n, DType dtype) {
   std::vector<Ref<Tensor>> tensors;
+  for (int64_t r = 0; r < replicas; ++r) tensors.push_back(NumbersOf(r, n, dtype));
+  return tensors;
+}
+
+// In every job of the tests' sizes they fold exactly in every order.
+Ref<Tensor> ReferenceFold(ReduceOp op, const std::vector<Ref<Tensor>>& tensors) {
   std::vector<const Tensor*> pointers;
-  for (int64_t r = 0; r < replicas; ++r) {
-    tensors.push_back(NumbersOf(r, n, dtype));
-    pointers.push_back(tensors.back().get());
-  }
+  for (const Ref<Tensor>& tensor : tensors) pointers.push_back(tensor.get());
   return Reduce(op, pointers).value();
 }
 
@@ -88,27 +92,38 @@ TEST_P(TeamStrategyTest, AllReduceGivesEveryReplicaTheFoldOfAllOfEveryDType) {
                           DType::kUint64,  DType::kFloat16,  DType::kBfloat16, DType::kFloat32,
                           DType::kFloat64, DType::kComplex64};
   const ReduceOp ops[] = {ReduceOp::kSum, ReduceOp::kMean, ReduceOp::kMin, ReduceOp::kMax};
-  job.OnWorkers([&](TestWorker& worker) {
-    for (const DType dtype : dtypes) {
+  // A small one, and one that the replicas copy themselves. All read the same inputs and
+  // references: under a sanitizer they cost far more than the reductions.
+  struct Case {
+    ReduceOp op;
+    std::vector<Ref<Tensor>> inputs;  // by replica
+    Ref<Tensor> expected;
+  };
+  std::vector<Case> cases;
+  for (const DType dtype : dtypes) {
+    for (const int64_t n : {int64_t{5}, int64_t{70'001}}) {
+      const std::vector<Ref<Tensor>> inputs = AllNumbers(total(), n, dtype);
       for (const ReduceOp op : ops) {
         if (!CheckReducible(op, dtype).ok()) continue;
-        // A small one, and one that the replicas copy themselves.
-        for (const int64_t n : {int64_t{5}, int64_t{70'001}}) {
-          const Ref<Tensor> expected = ReferenceFold(op, total(), n, dtype);
-          Result<Ref<Value>> result =
-              worker.Run(ReplicaFn([&](ReplicaContext& replica, const Value&) {
-                const Ref<Value> mine = Value::OfTensor(NumbersOf(replica.replica_id(), n, dtype));
-                Result<Ref<Value>> sum = replica.AllReduce(op, *mine, {});
-                if (sum.ok()) {
-                  EXPECT_TRUE((*sum)->AsTensor()->ContentsEqual(*expected))
-                      << DTypeName(dtype) << " " << ReduceOpName(op) << " "
-                      << (*sum)->AsTensor()->ToString() << " instead of " << expected->ToString();
-                }
-                return sum;
-              }));
-          ASSERT_TRUE(result.ok()) << result.status().ToString();
-        }
+        cases.push_back({op, inputs, ReferenceFold(op, inputs)});
       }
+    }
+  }
+  job.OnWorkers([&](TestWorker& worker) {
+    for (const Case& one : cases) {
+      Result<Ref<Value>> result =
+          worker.Run(ReplicaFn([&](ReplicaContext& replica, const Value&) {
+            const Ref<Value> mine =
+                Value::OfTensor(one.inputs[static_cast<size_t>(replica.replica_id())]);
+            Result<Ref<Value>> sum = replica.AllReduce(one.op, *mine, {});
+            if (sum.ok()) {
+              EXPECT_TRUE((*sum)->AsTensor()->ContentsEqual(*one.expected))
+                  << DTypeName(one.expected->dtype()) << " " << ReduceOpName(one.op) << " "
+                  << (*sum)->AsTensor()->ToString() << " instead of " << one.expected->ToString();
+            }
+            return sum;
+          }));
+      ASSERT_TRUE(result.ok()) << result.status().ToString();
     }
   });
 }

@@ -6,8 +6,8 @@ import java.nio.LongBuffer;
  * A two-layer perceptron for 8x8 digits: 64 pixels, 64 hidden units (ReLU), 10 classes (softmax).
  *
  * <p>Its parameters are one row of numbers: hidden weights, hidden biases, output weights, output
- * biases. The arithmetic of examples/c/perceptron.c, in double: the order in which gradients are added
- * up then shows in no digit that is printed, however many replicas there are.
+ * biases. The arithmetic of examples/c/perceptron.c, in double: the order in which gradients are
+ * added up then shows in no digit that is printed, however many replicas there are.
  */
 final class Perceptron {
   static final int INPUTS = 64;
@@ -25,7 +25,9 @@ final class Perceptron {
 
   private Perceptron() {}
 
-  /** Scrambles a state of SplitMix64 (Steele, Lea, Flood 2014); a number in [-1, 1) with 24 bits. */
+  /**
+   * Scrambles a state of SplitMix64 (Steele, Lea, Flood 2014); a number in [-1, 1) with 24 bits.
+   */
   private static double draw(long state) {
     long z = state;
     z = (z ^ (z >>> 30)) * 0xbf58476d1ce4e5b9L;
@@ -48,8 +50,8 @@ final class Perceptron {
   }
 
   /**
-   * Scores images [n, 64] against labels [n], n >= 0. Adds the gradient of scale * loss to `gradient`,
-   * which may be null.
+   * Scores images [n, 64] against labels [n], n >= 0. Adds the gradient of scale * loss to
+   * `gradient`, which may be null.
    */
   static Score run(DoubleBuffer live, FloatBuffer images, LongBuffer labels, double scale,
       double[] gradient) {

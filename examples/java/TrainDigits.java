@@ -37,11 +37,12 @@ import org.tutti.train.CheckpointManager;
 /**
  * Trains a two-layer perceptron on handwritten digits, on the replicas of one or several workers.
  *
- * <p>The twin of examples/python/train_digits.py: each replica computes the gradient of its part of a
- * batch, scaled by one over the rows of the whole batch; all_reduce adds the gradients, so that every
- * replica takes the same step. At the end the accuracy on the held-out fifth is printed, and the
- * SHA-256 of each replica's weights: the program fails when the accuracy is under 95 % or two replicas'
- * weights differ in a bit. With --checkpoints a program that is started again goes on from there.
+ * <p>The twin of examples/python/train_digits.py: each replica computes the gradient of its part of
+ * a batch, scaled by one over the rows of the whole batch; all_reduce adds the gradients, so that
+ * every replica takes the same step. At the end the accuracy on the held-out fifth is printed, and
+ * the SHA-256 of each replica's weights: the program fails when the accuracy is under 95 % or two
+ * replicas' weights differ in a bit. With --checkpoints a program that is started again goes on
+ * from there.
  */
 public final class TrainDigits {
   private static final double LEARNING_RATE = 0.1;
@@ -167,8 +168,8 @@ public final class TrainDigits {
     if (!heldOut) {
       examples = examples.shuffle(2000, seed);
     }
-    // Several workers share every batch: the numbers of the examples decide to what part they belong,
-    // and only a worker that reads all files knows them.
+    // Several workers share every batch: the numbers of the examples decide to what part they
+    // belong, and only a worker that reads all files knows them.
     return examples.batch(arguments.batch)
         .withOptions(new Options().autoShardPolicy(Options.AutoShardPolicy.DATA));
   }
@@ -204,7 +205,8 @@ public final class TrainDigits {
   }
 
   private static Object scoreOf(Perceptron.Score score, Value batch) {
-    return new double[] {score.loss(), score.correct(), batch.get("label").asTensor().elementCount()};
+    return new double[] {score.loss(), score.correct(),
+        batch.get("label").asTensor().elementCount()};
   }
 
   /** Runs `step` for a batch and adds to `sums`, from `at` on, what all replicas give. */

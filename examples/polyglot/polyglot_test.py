@@ -109,16 +109,17 @@ def kill_one(victim, delay_s):
         status = job.wait(HANG_S)
         took_s = time.monotonic() - killed_at
         said = reader.text[before:]
-        # Which end `tutti run` sees first decides about the status: a process with many threads takes
-        # a moment to end, and the others may have ended in it.
+        # Which end `tutti run` sees first decides about the status: a process with many threads
+        # takes a moment to end, and the others may have ended in it.
         assert status in (1, 128 + signal.SIGKILL), (status, said)
-        assert re.search(rf"^tutti run: .*worker {victim}\b.* was killed by SIGKILL", said, re.M), said
+        assert re.search(rf"^tutti run: .*worker {victim}\b.* was killed by SIGKILL", said,
+                         re.M), said
         check_survivors(victim, said)
         while belongings.left():  # a process that has ended may keep its files for a moment
             assert time.monotonic() < killed_at + HANG_S, belongings.left()
             reader.read_until(0.02, lambda text: False)
-        print(f"worker {victim} ({LANGUAGES[victim]}) killed {delay_s:.3f} s after all had trained, "
-              f"the job over {took_s:.3f} s later", flush=True)
+        print(f"worker {victim} ({LANGUAGES[victim]}) killed {delay_s:.3f} s after all had trained"
+              f", the job over {took_s:.3f} s later", flush=True)
     finally:
         belongings.kill()
         job.stdout.close()

@@ -1,8 +1,9 @@
 """A two-layer perceptron for 8x8 digits: 64 pixels, 64 hidden units (ReLU), 10 classes (softmax).
 
 Its parameters are one row of numbers, in the order hidden weights, hidden biases, output weights,
-output biases. Plain NumPy; the arithmetic of examples/c/perceptron.c, in float64: the order in which
-gradients are added up then shows in no digit that is printed, however many replicas there are.
+output biases. Plain NumPy; the arithmetic of examples/c/perceptron.c, in float64: the order in
+which gradients are added up then shows in no digit that is printed, however many replicas there
+are.
 """
 
 import numpy as np

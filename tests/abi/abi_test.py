@@ -6,8 +6,8 @@
 IMAGE is the library that make_abi_image.py is compiled to. New functions and constants are no
 change. A struct that has grown at its end, with struct_size and 0 meaning unset, is compatible but
 shows here, as does a deliberate break: build the target tutti_abi_update, look at the diff, say in
-the commit message what a user has to do, and raise the version. What compilers decide (paths, lines,
-the architecture) is left out of the committed file.
+the commit message what a user has to do, and raise the version. What compilers decide (paths,
+lines, the architecture) is left out of the committed file.
 """
 
 import pathlib

@@ -43,10 +43,12 @@ def problems():
     for function in declarations.all_functions():
         where = f"{function.header}: {function.name}"
         if function.note("Context") not in GUARDS:
-            yield f"{where}: Context is '{function.note('Context')}'; expected one of {sorted(GUARDS)}"
+            yield (f"{where}: Context is '{function.note('Context')}'; "
+                   f"expected one of {sorted(GUARDS)}")
             continue
         if function.note("Threads") not in THREADS:
-            yield f"{where}: Threads is '{function.note('Threads')}'; expected one of {sorted(THREADS)}"
+            yield (f"{where}: Threads is '{function.note('Threads')}'; "
+                   f"expected one of {sorted(THREADS)}")
         if not re.fullmatch(r"\d+\.\d+", function.note("Since")):
             yield f"{where}: no 'Since: MAJOR.MINOR.'"
         body = bodies.get(function.name)

@@ -1,5 +1,5 @@
-"""Writes a C file that defines every function of the headers with an empty body. Compiled, it has the
-library's ABI and nothing else: the same symbols (symbols_test.py compares the names), the same
+"""Writes a C file that defines every function of the headers with an empty body. Compiled, it has
+the library's ABI and nothing else: the same symbols (symbols_test.py compares the names), the same
 signatures (the library's own sources include the same headers), the same structs.
 
     make_abi_image.py OUTPUT

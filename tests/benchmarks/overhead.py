@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """What calls cost in Python, Java and Go beside C, all measured in the same run.
 
-    overhead.py --c overhead_c --tool tutti [--python FOLDER] [--java JAR --java-library FOLDER] [--go tutti.test]
-                [--turns 5] [--seconds 0.1] [--samples 3] [--only run,element] [--least] [--quick]
+    overhead.py --c overhead_c --tool tutti [--python FOLDER] [--java JAR --java-library FOLDER]
+                [--go tutti.test] [--turns 5] [--seconds 0.1] [--samples 3]
+                [--only run,element] [--least] [--quick]
 
 Prints a table of microseconds per call: the median of the turns, and in brackets that of the
 differences to C within a turn. The programs take turns measure by measure, so that a machine that
@@ -16,14 +17,14 @@ the machine disturbs least. The rows:
     merge_call        of an empty function on one replica: a call and a callback
     element           of a dataset of numbers, received and let go
     batch_of_128      of them, received, its first number read, and let go
-    map_of_a_row      a row through a function that gives back what it got, of a dataset in batches of
-                      128: what it takes more than in C is one crossing of a callback
+    map_of_a_row      a row through a function that gives back what it got, of a dataset in batches
+                      of 128: what it takes more than in C is one crossing of a callback
 
 run is a call and the callbacks of its replicas: on two they run at once, but for Python, whose lock
-lets them run one after the other only. What two replicas do together depends on how near their cores
-are, and virtual machines move their cores: around each turn the round trip of a cache line between
-two threads is measured; a turn across which it changed is dropped, and turns on siblings of one core
-come in a table apart from those on two cores.
+lets them run one after the other only. What two replicas do together depends on how near their
+cores are, and virtual machines move their cores: around each turn the round trip of a cache line
+between two threads is measured; a turn across which it changed is dropped, and turns on siblings of
+one core come in a table apart from those on two cores.
 """
 
 import argparse
@@ -122,7 +123,8 @@ def programs(options, folder):
             tool, [sys.executable, "-B", f"{BINDINGS}/python/benchmarks/overhead.py"],
             {"PYTHONPATH": options.python})
     if options.java:
-        run(["javac", "-cp", options.java, "-d", folder, f"{BINDINGS}/java/benchmarks/Overhead.java"])
+        run(["javac", "-cp", options.java, "-d", folder,
+             f"{BINDINGS}/java/benchmarks/Overhead.java"])
         chosen["Java"] = Program(
             tool, ["java", f"-Dorg.tutti.library.path={options.java_library}", "-cp",
                    f"{options.java}:{folder}", "Overhead"])

@@ -158,8 +158,8 @@ class _Link:
         for end in self.ends:
             try:
                 if reset:
-                    # A thread that reads would keep the socket open: this wakes it, and says nothing
-                    # to the other side.
+                    # A thread that reads would keep the socket open: this wakes it, and says
+                    # nothing to the other side.
                     end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                     end.shutdown(socket.SHUT_RD)
                 else:
@@ -257,7 +257,8 @@ class FaultProxy:
     def disturb(self, link, before, unit, greets):
         """What goes on instead of `before` and `unit`."""
         plan = self.plan
-        at = 0 if plan.moment in ("connect", "between") else 1 + int(plan.position * (len(unit) - 2))
+        begins = plan.moment in ("connect", "between")
+        at = 0 if begins else 1 + int(plan.position * (len(unit) - 2))
         sink = link.ends[1 - plan.way]
         if plan.fault in ("reset", "truncate"):
             sink.sendall(before + unit[:at])

@@ -211,8 +211,8 @@ def many_workers_come_up_and_reduce():
             for worker in job.workers:
                 job.wait_for_line(worker, "^done ")
                 assert job.wait_for_end(worker) == 0
-            print(f"{transport}: {workers} workers had reduced {came - begun:.1f} s after the start "
-                  f"of the first, and ended {time.monotonic() - came:.1f} s later")
+            print(f"{transport}: {workers} workers had reduced {came - begun:.1f} s after the "
+                  f"start of the first, and ended {time.monotonic() - came:.1f} s later")
             job.check_nothing_left()
 
 

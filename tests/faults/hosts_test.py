@@ -56,7 +56,8 @@ class Hosts:
         ip("-n", self.names[0], "link", "set", self.ends[0], "down")
 
     def blackhole(self, *hosts):
-        """What these hosts send goes to a machine that there is not: it is lost, and nobody is told."""
+        """What these hosts send goes to a machine that there is not: it is lost, and nobody is
+        told."""
         for host in hosts:
             ip("-n", self.names[host], "neigh", "replace", ADDRESSES[1 - host], "lladdr",
                "02:00:00:00:00:99", "dev", self.ends[host], "nud", "permanent")

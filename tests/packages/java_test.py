@@ -47,7 +47,8 @@ class JavaTest(outside.Outside):
 
     def test_a_program_runs_with_the_jar_as_a_module(self):
         classes = self.compile("--module-path", self.jar, "--add-modules", "org.tutti")
-        done = self.java("--module-path", self.jar, "--add-modules", "org.tutti", "-cp", classes, "Walk")
+        done = self.java("--module-path", self.jar, "--add-modules", "org.tutti", "-cp", classes,
+                         "Walk")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assert_walked(done, "/tmp/")
         described = self.output_of(self.jdk + "/jar", "--describe-module", "--file", self.jar)
@@ -145,8 +146,8 @@ class JavaTest(outside.Outside):
 
     def test_another_machine_is_named(self):
         message = self.refusal(self.jar, "-Dos.arch=riscv64")
-        self.assertRegex(message, r"libraries for linux-riscv64 were not found: the jar carries those "
-                         r"for linux-\w+")
+        self.assertRegex(message, r"libraries for linux-riscv64 were not found: the jar carries "
+                         r"those for linux-\w+")
 
 
 if __name__ == "__main__":

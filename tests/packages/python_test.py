@@ -46,7 +46,8 @@ class PythonTest(outside.Outside):
 
     def refusal(self, **variables):
         """The last line that importing the damaged package leaves."""
-        done = self.python("-c", "import tutti", PYTHONPATH=str(self.folder / "damaged"), **variables)
+        done = self.python("-c", "import tutti", PYTHONPATH=str(self.folder / "damaged"),
+                           **variables)
         self.assertNotEqual(done.returncode, 0, "the import should have failed")
         return done.stderr.splitlines()[-1]
 
@@ -149,8 +150,8 @@ class PythonTest(outside.Outside):
         facts = package / "needed-packages"
         facts.write_text(re.sub(r"(?m)^(needs|behind) (\S+).*$", r"\1 \2", facts.read_text(
             encoding="utf-8")), encoding="utf-8")
-        self.assertRegex(self.refusal(), f"{re.escape(name)}, which is missing. This is .*; install "
-                         "the package that has it.$")
+        self.assertRegex(self.refusal(), f"{re.escape(name)}, which is missing. This is .*; "
+                         "install the package that has it.$")
 
     def test_another_system_is_named(self):
         facts = self.needy_package()[0] / "needed-packages"

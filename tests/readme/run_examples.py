@@ -22,7 +22,8 @@ def examples(text, language):
         if name != language:
             continue
         if index + 1 == len(blocks) or blocks[index + 1][0] != "":
-            raise SystemExit(f"a {language} example has no block behind it that says what it prints")
+            raise SystemExit(f"a {language} example has no block behind it that says what it "
+                             "prints")
         yield body, blocks[index + 1][1]
 
 

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Checks that Python and Java reach everything the C interface offers (Go: bindings/go/reach_test.py).
+"""Checks that Python and Java reach everything the C interface offers (Go:
+bindings/go/reach_test.py).
 
-A C function is reached when the facade or the language's own part of bindings/swig uses it, and what
-stands there for a language must in turn be used by the package that its users see. The tables name
-what a language does without and what it has instead; an entry that is not needed any more is refused
-too, so that they stay true. References (_retain, _release) are counted by SWIG's handles.
+A C function is reached when the facade or the language's own part of bindings/swig uses it, and
+what stands there for a language must in turn be used by the package that its users see. The tables
+name what a language does without and what it has instead; an entry that is not needed any more is
+refused too, so that they stay true. References (_retain, _release) are counted by SWIG's handles.
 
     language_reach.py [ROOT]      prints each violation; exit status 1 when there is one
 """
@@ -20,7 +21,8 @@ WITHOUT = {
     "tutti_cancellation_create": "a cancellation that asks whether the thread was interrupted",
     "tutti_code_get_name": "codes have a type of their own",
     "tutti_context_get_class": "where the caller stands is kept by the package (its scope)",
-    "tutti_dataset_create_tf_record_from_paths": "a dataset of names, tutti_dataset_create_tf_record",
+    "tutti_dataset_create_tf_record_from_paths":
+        "a dataset of names, tutti_dataset_create_tf_record",
     "tutti_runtime_get_or_start_default": "no runtime means the default one",
     "tutti_tensor_make_mutable": "tutti_tensor_copy: who else holds an object is not known there",
     "tutti_treespec_equal": "tutti_spec_equal",
@@ -103,7 +105,8 @@ def check_language(language, table, symbols, bindings):
         yield f"{language}: {symbol} is no function of the C interface"
 
     # The facade for all languages; of the language's own part the functions that SWIG wraps.
-    package = text_of([bindings / source for source in table["sources"]], {".py", ".java", ".h", ".i"})
+    package = text_of([bindings / source for source in table["sources"]],
+                      {".py", ".java", ".h", ".i"})
     for name in sorted(set(DEFINITION.findall(facade))):
         used = re.search(table["call"].format(name), package) is not None
         if not used and name not in table["unused"]:

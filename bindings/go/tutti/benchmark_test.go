@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// What calls cost; tests/benchmarks/overhead.py shows it beside C, Python and Java, which measure the
-// same work.
+// What calls cost; tests/benchmarks/overhead.py shows it beside C, Python and Java, which measure
+// the same work.
 
 func made[T any](b *testing.B) func(T, error) T {
 	return func(made T, err error) T {

@@ -7,8 +7,8 @@ import (
 )
 
 // BucketPlan reduces gradients between the ranks of a communicator while the backward pass goes on:
-// consecutive gradients share a bucket, which travels as one asynchronous AllReduce when all of it is
-// ready, behind the buckets before it. So ranks may report gradients in different orders.
+// consecutive gradients share a bucket, which travels as one asynchronous AllReduce when all of it
+// is ready, behind the buckets before it. So ranks may report gradients in different orders.
 type BucketPlan struct{ o *object }
 
 // BucketPlanOptions are how gradients are packed.
@@ -18,8 +18,8 @@ type BucketPlanOptions struct {
 }
 
 // NewBucketPlan plans for gradients in the order in which the backward pass makes them, last layer
-// first. They are reduced in place; all ranks give the same dtypes and dims in the same order. One that
-// is there twice or cannot be written is ErrInvalidArgument.
+// first. They are reduced in place; all ranks give the same dtypes and dims in the same order. One
+// that is there twice or cannot be written is ErrInvalidArgument.
 func (c *Communicator) NewBucketPlan(op ReduceOp, gradients []*Tensor,
 	options BucketPlanOptions) (*BucketPlan, error) {
 	var made uintptr
@@ -44,8 +44,9 @@ func (b *BucketPlan) NumBuckets() int {
 	return int(ask(b.object(), 0, native.Bucket_plan_bucket_count))
 }
 
-// Ready says that gradient index is complete in this step; nobody touches it until Wait has returned.
-// One that is ready already is ErrFailedPrecondition. It does not wait, and any goroutine may call it.
+// Ready says that gradient index is complete in this step; nobody touches it until Wait has
+// returned. One that is ready already is ErrFailedPrecondition. It does not wait, and any goroutine
+// may call it.
 func (b *BucketPlan) Ready(index int) error {
 	if index < 0 {
 		return invalidArgument("gradient %d cannot be ready: they count from 0", index)
@@ -55,8 +56,8 @@ func (b *BucketPlan) Ready(index int) error {
 	})
 }
 
-// Wait returns when all gradients are ready and reduced, and begins the next step. Any failure, an end
-// of the context too, ends the epoch of the communicator for all ranks.
+// Wait returns when all gradients are ready and reduced, and begins the next step. Any failure, an
+// end of the context too, ends the epoch of the communicator for all ranks.
 func (b *BucketPlan) Wait(ctx context.Context) error {
 	return wait(ctx, b.object(), native.Bucket_plan_wait)
 }

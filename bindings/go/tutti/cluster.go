@@ -82,8 +82,8 @@ func (c *ClusterSpec) Close() error {
 	return nil
 }
 
-// Resolver finds which processes a job has, and which of them this one is. A *ClusterResolver is one;
-// one of your own may also have the methods RPCLayer, Environment and NumAccelerators of
+// Resolver finds which processes a job has, and which of them this one is. A *ClusterResolver is
+// one; one of your own may also have the methods RPCLayer, Environment and NumAccelerators of
 // *ClusterResolver, for which there are defaults.
 type Resolver interface {
 	// ClusterSpec are the tasks of the cluster as they are now. The caller does not close it.
@@ -94,8 +94,8 @@ type Resolver interface {
 	TaskID() (int64, bool, error)
 }
 
-// resolverOf is the library's resolver for any, 0 for none, which stands for TF_CONFIG; end is called
-// when it is not needed any more. What a foreign one says now is what the library gets.
+// resolverOf is the library's resolver for any, 0 for none, which stands for TF_CONFIG; end is
+// called when it is not needed any more. What a foreign one says now is what the library gets.
 func resolverOf(resolver Resolver) (pointer uintptr, end func(), err error) {
 	if resolver == nil {
 		return 0, nothing, nil
@@ -267,8 +267,8 @@ func (c *Cluster) object() *object {
 	return c.o
 }
 
-// Join takes the seat and waits for all workers. numReplicas is what this worker brings; a nil resolver
-// reads TF_CONFIG.
+// Join takes the seat and waits for all workers. numReplicas is what this worker brings; a nil
+// resolver reads TF_CONFIG.
 func Join(ctx context.Context, resolver Resolver, numReplicas int) (*Cluster, error) {
 	return defaultRuntime.Join(ctx, resolver, numReplicas)
 }

@@ -73,8 +73,8 @@ func (c *Communicator) AllReduce(ctx context.Context, op ReduceOp, input, output
 		})
 }
 
-// AllReduceMany is AllReduce of several tensors, of any dtypes and dims, in one call: outputs[i], which
-// may be inputs[i], from inputs[i].
+// AllReduceMany is AllReduce of several tensors, of any dtypes and dims, in one call: outputs[i],
+// which may be inputs[i], from inputs[i].
 func (c *Communicator) AllReduceMany(ctx context.Context, op ReduceOp, inputs, outputs []*Tensor) error {
 	return c.collective(ctx, both(inputs, outputs),
 		func(pointer uintptr, tensors []uintptr, call *native.CallOptions) uintptr {
@@ -104,8 +104,8 @@ func (c *Communicator) Broadcast(ctx context.Context, root int, tensor *Tensor) 
 		})
 }
 
-// ReduceScatter folds input [size * m, ...] of all ranks; rank r gets rows [r * m, (r + 1) * m) of the
-// result in output [m, ...], which may be that part of its input.
+// ReduceScatter folds input [size * m, ...] of all ranks; rank r gets rows [r * m, (r + 1) * m) of
+// the result in output [m, ...], which may be that part of its input.
 func (c *Communicator) ReduceScatter(ctx context.Context, op ReduceOp, input, output *Tensor) error {
 	return c.collective(ctx, []*Tensor{input, output},
 		func(pointer uintptr, tensors []uintptr, call *native.CallOptions) uintptr {
@@ -119,8 +119,8 @@ func (c *Communicator) AllGather(ctx context.Context, input *Tensor) (*Tensor, e
 	return c.making(ctx, input, native.Communicator_all_gather)
 }
 
-// AllGatherInto joins input [m, ...], equal on all ranks, into output [size * m, ...] in rank order.
-// Input may be this rank's own part of output.
+// AllGatherInto joins input [m, ...], equal on all ranks, into output [size * m, ...] in rank
+// order. Input may be this rank's own part of output.
 func (c *Communicator) AllGatherInto(ctx context.Context, input, output *Tensor) error {
 	return c.collective(ctx, []*Tensor{input, output},
 		func(pointer uintptr, tensors []uintptr, call *native.CallOptions) uintptr {
@@ -136,7 +136,8 @@ func (c *Communicator) Gather(ctx context.Context, root int, input *Tensor) (*Te
 		})
 }
 
-// Scatter gives rank r rows [r * m, (r + 1) * m) of the input [size * m, ...] of rank root in output
+// Scatter gives rank r rows [r * m, (r + 1) * m) of the input [size * m, ...] of rank root in
+// output
 // [m, ...], which may be the root's own part of it. The others may give nil for input.
 func (c *Communicator) Scatter(ctx context.Context, root int, input, output *Tensor) error {
 	return c.collective(ctx, []*Tensor{orAbsent(input), output},
@@ -145,8 +146,8 @@ func (c *Communicator) Scatter(ctx context.Context, root int, input, output *Ten
 		})
 }
 
-// AllToAll sends rows [p * m, (p + 1) * m) of input [size * m, ...] to rank p; output of the same dims
-// gets rank p's rows for this rank in their place.
+// AllToAll sends rows [p * m, (p + 1) * m) of input [size * m, ...] to rank p; output of the same
+// dims gets rank p's rows for this rank in their place.
 func (c *Communicator) AllToAll(ctx context.Context, input, output *Tensor) error {
 	return c.collective(ctx, []*Tensor{input, output},
 		func(pointer uintptr, tensors []uintptr, call *native.CallOptions) uintptr {
@@ -154,9 +155,9 @@ func (c *Communicator) AllToAll(ctx context.Context, input, output *Tensor) erro
 		})
 }
 
-// AllToAllUneven sends the first sendRows[0] rows of input to rank 0, the next sendRows[1] to rank 1
-// and so on, together all of them. Output is a new tensor of what came, in rank order, receivedRows
-// how many rows came from each rank.
+// AllToAllUneven sends the first sendRows[0] rows of input to rank 0, the next sendRows[1] to rank
+// 1 and so on, together all of them. Output is a new tensor of what came, in rank order,
+// receivedRows how many rows came from each rank.
 func (c *Communicator) AllToAllUneven(ctx context.Context, input *Tensor,
 	sendRows []int64) (output *Tensor, receivedRows []int64, err error) {
 	receivedRows = make([]int64, len(sendRows))
@@ -171,8 +172,8 @@ func (c *Communicator) AllToAllUneven(ctx context.Context, input *Tensor,
 }
 
 // Send sends tensor to rank to, which calls Receive with the same dtype and dims; neither returns
-// before both have come and the bytes have moved, and no other rank takes part. Two ranks that send to
-// each other at once wait for each other: let one of them receive first.
+// before both have come and the bytes have moved, and no other rank takes part. Two ranks that send
+// to each other at once wait for each other: let one of them receive first.
 func (c *Communicator) Send(ctx context.Context, to int, tensor *Tensor) error {
 	return c.collective(ctx, []*Tensor{tensor},
 		func(pointer uintptr, tensors []uintptr, call *native.CallOptions) uintptr {

@@ -69,8 +69,8 @@ func random(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewSource(seed))
 }
 
-// collectives are one call of every kind: its tensors on rank r (nil: none), the call at once and as a
-// future, and what rank r has then: in output, or in the tensor that the call made.
+// collectives are one call of every kind: its tensors on rank r (nil: none), the call at once and
+// as a future, and what rank r has then: in output, or in the tensor that the call made.
 var collectives = map[string]struct {
 	input, output func(r int) *Tensor
 	now           func(ctx context.Context, c *Communicator, in, out *Tensor) (*Tensor, error)

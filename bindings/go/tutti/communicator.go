@@ -7,10 +7,10 @@ import (
 )
 
 // Communicator is one rank among several: the collectives, each called by every rank in the same
-// order. A call that differs between ranks is the same ErrInvalidArgument on all of them; results are
-// equal in every bit on all ranks. An error, a deadline and a cancelled context end the epoch: later
-// calls of every rank fail with the first error. One goroutine at a time calls what does not end in
-// Async.
+// order. A call that differs between ranks is the same ErrInvalidArgument on all of them; results
+// are equal in every bit on all ranks. An error, a deadline and a cancelled context end the epoch:
+// later calls of every rank fail with the first error. One goroutine at a time calls what does not
+// end in Async.
 //
 // Rows are along axis 0, size is the number of ranks. Outputs overlap nothing but where a call says
 // that its output may be its input or a part of it. Tensors of byte strings are for AllGather and
@@ -60,8 +60,8 @@ func (c *Cluster) NewCommunicator(ctx context.Context, name string) (*Communicat
 }
 
 // Split makes a communicator of the ranks of one color, ordered by key and then by rank; every rank
-// calls it. A rank of a negative color is in none and gets nil. Name may be empty. Its errors leave c
-// alone, but the context of the call, which ends the epoch; meanwhile this rank issues nothing.
+// calls it. A rank of a negative color is in none and gets nil. Name may be empty. Its errors leave
+// c alone, but the context of the call, which ends the epoch; meanwhile this rank issues nothing.
 func (c *Communicator) Split(ctx context.Context, color, key int, name string) (*Communicator, error) {
 	made, err := waitOut(ctx, c.object(),
 		func(pointer uintptr, call *native.CallOptions, made *uintptr) uintptr {
@@ -104,8 +104,8 @@ func (c *Communicator) Transport() string {
 // Abort makes all calls on all ranks fail with ErrAborted and the message.
 func (c *Communicator) Abort(message string) { c.tell(message, native.Communicator_abort) }
 
-// Revoke is a gentle Abort: no rank begins another call, those under way may end, and those that wait
-// for a rank that will not come fail with ErrAborted and the message.
+// Revoke is a gentle Abort: no rank begins another call, those under way may end, and those that
+// wait for a rank that will not come fail with ErrAborted and the message.
 func (c *Communicator) Revoke(message string) { c.tell(message, native.Communicator_revoke) }
 
 func (c *Communicator) tell(message string, what func(pointer uintptr, message string)) {
@@ -127,8 +127,8 @@ func (c *Communicator) Shrink(ctx context.Context) (*Communicator, error) {
 }
 
 // Grow is Shrink with all workers that are there, in their order, newcomers too: those call
-// NewCommunicator with the same name. It waits until there are at least least ranks; 0 is whoever is
-// there. Within a process, and for a part of another communicator (Split), it fails with
+// NewCommunicator with the same name. It waits until there are at least least ranks; 0 is whoever
+// is there. Within a process, and for a part of another communicator (Split), it fails with
 // ErrFailedPrecondition.
 func (c *Communicator) Grow(ctx context.Context, least int) (*Communicator, error) {
 	return as(ownCommunicator)(waitOut(ctx, c.object(),

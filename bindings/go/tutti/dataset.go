@@ -6,9 +6,9 @@ import (
 	"tutti.dev/tutti/internal/native"
 )
 
-// Dataset is a definition of a sequence of elements. A transformation makes a new one and leaves its
-// dataset as it is. What goes wrong in making one is kept, and comes out of Err and of whatever uses
-// the dataset, so that transformations can be written one behind the other.
+// Dataset is a definition of a sequence of elements. A transformation makes a new one and leaves
+// its dataset as it is. What goes wrong in making one is kept, and comes out of Err and of whatever
+// uses the dataset, so that transformations can be written one behind the other.
 type Dataset struct {
 	o       *object
 	err     error

@@ -45,8 +45,8 @@ func ownDistributedDataset(pointer uintptr) *DistributedDataset {
 		native.Tutti_distributed_dataset_release)}
 }
 
-// Distribute cuts every batch of dataset over the replicas and starts at the first step. ctx is that
-// of every Next, too.
+// Distribute cuts every batch of dataset over the replicas and starts at the first step. ctx is
+// that of every Next, too.
 func (s *Strategy) Distribute(ctx context.Context, dataset *Dataset) (*DistributedIterator, error) {
 	distributed, err := s.DistributeDataset(ctx, dataset, InputOptions{})
 	if err != nil {

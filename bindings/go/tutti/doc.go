@@ -28,11 +28,11 @@
 // does so too, some time. After Close, and after Shutdown for what lives in the runtime, every
 // method fails with ErrFailedPrecondition.
 //
-// A slice that Slice or MutableSlice gives is the tensor's memory itself, and Go's garbage collector
-// does not know it: it is valid while the tensor is reachable and not closed, so close the tensor
-// after the last use (defer tensor.Close()), or end with runtime.KeepAlive(tensor). View does so by
-// itself. Values that a function of yours is called with are valid until it returns; Keep makes one
-// that stays.
+// A slice that Slice or MutableSlice gives is the tensor's memory itself, and Go's garbage
+// collector does not know it: it is valid while the tensor is reachable and not closed, so close
+// the tensor after the last use (defer tensor.Close()), or end with runtime.KeepAlive(tensor). View
+// does so by itself. Values that a function of yours is called with are valid until it returns;
+// Keep makes one that stays.
 //
 // # Waiting
 //
@@ -41,15 +41,15 @@
 // be cancelled.
 //
 // A collective that ends in Async returns at once, with a Future. Its work is done in the order of
-// issue and counts among the calls of the rank; one without Async takes its turn behind it. Its context
-// is that of the call: when it ends before the call has, it ends the call and the epoch with it. The
-// context of Future.Wait leaves the call alone, and so does closing the future or a tensor. Until the
-// call is done nobody writes its tensors or reads its outputs. Wrong arguments are errors of the issue,
-// all others are the future's.
+// issue and counts among the calls of the rank; one without Async takes its turn behind it. Its
+// context is that of the call: when it ends before the call has, it ends the call and the epoch
+// with it. The context of Future.Wait leaves the call alone, and so does closing the future or a
+// tensor. Until the call is done nobody writes its tensors or reads its outputs. Wrong arguments
+// are errors of the issue, all others are the future's.
 //
 // # Functions that the library calls
 //
 // They run on threads of the library, several at once. They must return or panic: runtime.Goexit in
-// one, which FailNow and Fatal of package testing call, ends the process with a message that says so,
-// because C++ frames below it wait.
+// one, which FailNow and Fatal of package testing call, ends the process with a message that says
+// so, because C++ frames below it wait.
 package tutti

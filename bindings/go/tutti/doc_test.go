@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestEveryExportedNameHasADocComment wants comments that begin with the name, as gofmt's readers expect;
-// of a group of constants one comment for all.
+// TestEveryExportedNameHasADocComment wants comments that begin with the name, as gofmt's readers
+// expect; of a group of constants one comment for all.
 func TestEveryExportedNameHasADocComment(t *testing.T) {
 	set := token.NewFileSet()
 	packages, err := parser.ParseDir(set, ".", func(file fs.FileInfo) bool {

@@ -12,8 +12,8 @@ import (
 	"tutti.dev/tutti/internal/native"
 )
 
-// Code is a canonical error code. It is an error itself, so that errors.Is(err, tutti.ErrOutOfRange)
-// asks for it.
+// Code is a canonical error code. It is an error itself, so that errors.Is(err,
+// tutti.ErrOutOfRange) asks for it.
 type Code int
 
 // The codes, numbered as gRPC numbers them.
@@ -197,8 +197,8 @@ func bytesAt(address uintptr, size int64) []byte {
 	return unsafe.Slice((*byte)(pointerAt(address)), size)
 }
 
-// pointerAt turns an address of native memory into a pointer. The garbage collector does not move or
-// free what lies there.
+// pointerAt turns an address of native memory into a pointer. The garbage collector does not move
+// or free what lies there.
 func pointerAt(address uintptr) unsafe.Pointer {
 	return *(*unsafe.Pointer)(unsafe.Pointer(&address))
 }

@@ -20,8 +20,8 @@ type Iterator struct {
 	native *cursorFunctions
 }
 
-// DistributedIterator is an Iterator through a distributed dataset, whose elements are steps: give each
-// to Run.
+// DistributedIterator is an Iterator through a distributed dataset, whose elements are steps: give
+// each to Run.
 type DistributedIterator = Iterator
 
 func (i *Iterator) object() *object {

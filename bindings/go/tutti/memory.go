@@ -18,8 +18,8 @@ type WrapOptions struct {
 	Release func()
 }
 
-// Wrap is a tensor over size bytes of memory, without a copy. The memory must not be of Go's garbage
-// collector, which does not know of the tensor: memory from C, or mapped from a file.
+// Wrap is a tensor over size bytes of memory, without a copy. The memory must not be of Go's
+// garbage collector, which does not know of the tensor: memory from C, or mapped from a file.
 func Wrap(memory unsafe.Pointer, size int, dtype DType, dims []int64, options WrapOptions) (*Tensor, error) {
 	return defaultRuntime.Wrap(memory, size, dtype, dims, options)
 }
@@ -53,19 +53,20 @@ func (r *Runtime) Wrap(memory unsafe.Pointer, size int, dtype DType, dims []int6
 	return as(ownTensor)(made, err)
 }
 
-// DLPack is a form of DLPack, https://dmlc.github.io/dlpack, the exchange format of array libraries.
+// DLPack is a form of DLPack, https://dmlc.github.io/dlpack, the exchange format of array
+// libraries.
 type DLPack bool
 
-// The forms: DLManagedTensorVersioned, and DLManagedTensor of before 1.0, which cannot say that a tensor
-// is read-only.
+// The forms: DLManagedTensorVersioned, and DLManagedTensor of before 1.0, which cannot say that a
+// tensor is read-only.
 const (
 	DLPackVersioned   DLPack = true
 	DLPackUnversioned DLPack = false
 )
 
-// Export gives the tensor to another library, which calls the deleter of the structure; Delete does so
-// where no library took it. With copied the memory is a fresh copy, else that of the tensor. A read-only
-// tensor cannot be given unversioned without a copy: ErrFailedPrecondition.
+// Export gives the tensor to another library, which calls the deleter of the structure; Delete does
+// so where no library took it. With copied the memory is a fresh copy, else that of the tensor. A
+// read-only tensor cannot be given unversioned without a copy: ErrFailedPrecondition.
 func (d DLPack) Export(tensor *Tensor, copied bool) (unsafe.Pointer, error) {
 	made, err := readOut(tensor, func(pointer uintptr, made *uintptr) uintptr {
 		return native.Tensor_to_dlpack(pointer, bool(d), copied, made)
@@ -73,8 +74,8 @@ func (d DLPack) Export(tensor *Tensor, copied bool) (unsafe.Pointer, error) {
 	return pointerAt(made), err
 }
 
-// Import takes a tensor over from another library, without a copy, and calls its deleter with the last
-// use; when it fails, the caller keeps the structure.
+// Import takes a tensor over from another library, without a copy, and calls its deleter with the
+// last use; when it fails, the caller keeps the structure.
 func (d DLPack) Import(managed unsafe.Pointer) (*Tensor, error) {
 	return d.ImportIn(defaultRuntime, managed)
 }

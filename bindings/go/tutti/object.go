@@ -24,8 +24,8 @@ const closedBit = 1 << 62
 
 // safetyNet releases what belongs to an object that nobody closed. It is reached from that object
 // alone, goes with it, and then its finalizer runs. Setting a finalizer takes a lock of the whole
-// process, and taking it back another one: the net of an object that was closed keeps it and goes to
-// the next object.
+// process, and taking it back another one: the net of an object that was closed keeps it and goes
+// to the next object.
 type safetyNet struct {
 	pointer atomic.Uintptr // 0 when nothing is to be released
 	release func(uintptr)

@@ -64,8 +64,9 @@ func (p *process) finish() error {
 	return p.Wait()
 }
 
-// reserve gives addresses of the loopback interface that nobody else gets: the ports stay bound in a
-// way that lets a worker listen there all the same, for both have SO_REUSEADDR and these do not listen.
+// reserve gives addresses of the loopback interface that nobody else gets: the ports stay bound in
+// a way that lets a worker listen there all the same, for both have SO_REUSEADDR and these do not
+// listen.
 func reserve(t *testing.T, count int) []string {
 	t.Helper()
 	addresses := make([]string, count)

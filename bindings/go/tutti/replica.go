@@ -8,8 +8,9 @@ import (
 	"tutti.dev/tutti/internal/native"
 )
 
-// ReplicaContext is what a replica function reaches the others through. It is the context.Context of
-// Run, and ends with the function. Pass it to what takes a context, so that it knows its replica.
+// ReplicaContext is what a replica function reaches the others through. It is the context.Context
+// of Run, and ends with the function. Pass it to what takes a context, so that it knows its
+// replica.
 type ReplicaContext struct {
 	context.Context
 	o       *object
@@ -135,7 +136,8 @@ func (r *ReplicaContext) AllGather(value Value, axis int) (Value, error) {
 		})
 }
 
-// MergeCall runs fn once for all replicas, with their args joined; each gets its part of the result.
+// MergeCall runs fn once for all replicas, with their args joined; each gets its part of the
+// result.
 func (r *ReplicaContext) MergeCall(fn MergeFunc, args Value) (Value, error) {
 	if fn == nil {
 		return Value{}, invalidArgument("merge_call: a function is needed, not nil")

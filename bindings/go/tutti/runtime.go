@@ -148,8 +148,8 @@ func (r *Runtime) Describe() (map[string]Setting, error) {
 }
 
 // DescribeCollectives says which algorithm a collective takes, a row a line as the setting
-// collective_table reads them: the first that fits a call holds. In a group of several processes the
-// table of worker 0 holds.
+// collective_table reads them: the first that fits a call holds. In a group of several processes
+// the table of worker 0 holds.
 func (r *Runtime) DescribeCollectives() (string, error) {
 	return r.text(func(runtime uintptr, made *uintptr) uintptr {
 		return native.Runtime_describe_collectives(runtime, made)
@@ -243,8 +243,9 @@ func (r *Runtime) Devices(deviceType string) ([]string, error) {
 
 var defaultRuntime *Runtime
 
-// Shutdown shuts the default runtime down. A worker of a job calls it before it ends (Go runs nothing of
-// ours at exit): it says goodbye to the others, who else take the end of the process for its death.
+// Shutdown shuts the default runtime down. A worker of a job calls it before it ends (Go runs
+// nothing of ours at exit): it says goodbye to the others, who else take the end of the process for
+// its death.
 func Shutdown(ctx context.Context) error { return defaultRuntime.Shutdown(ctx) }
 
 // IsRunning says that the default runtime runs.

@@ -145,8 +145,8 @@ func specOver(inner *Spec, make func(inner uintptr, made *uintptr) uintptr) (*Sp
 // LeafSpec is one leaf of a Spec.
 type LeafSpec struct {
 	Kind Kind
-	// DType and Dims are those of a tensor. Dims has UnknownDimension for sizes that are not known, and is
-	// nil where the rank is not.
+	// DType and Dims are those of a tensor. Dims has UnknownDimension for sizes that are not known,
+	// and is nil where the rank is not.
 	DType DType
 	Dims  []int64
 	// Inner is what an optional or a dataset holds; the caller's, to close.

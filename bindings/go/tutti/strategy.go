@@ -10,8 +10,8 @@ import (
 // ReduceOp says how values of several replicas become one.
 type ReduceOp int
 
-// The reductions. Reduce of a Strategy takes Sum and Mean; BAND, BOR and BXOR are bitwise, for integers
-// and bool.
+// The reductions. Reduce of a Strategy takes Sum and Mean; BAND, BOR and BXOR are bitwise, for
+// integers and bool.
 const (
 	Sum  ReduceOp = 1
 	Mean ReduceOp = 2
@@ -65,7 +65,8 @@ type StrategyOptions struct {
 	Communication CommunicationOptions
 }
 
-// CommunicationImplementation says how the workers of a strategy reduce; all of them ask for the same.
+// CommunicationImplementation says how the workers of a strategy reduce; all of them ask for the
+// same.
 type CommunicationImplementation int
 
 // Auto and Ring: the library's own collectives, over what the setting transport says. NCCL: what is
@@ -80,8 +81,9 @@ const (
 
 // CommunicationOptions are hints for the collectives of a strategy.
 type CommunicationOptions struct {
-	// Timeout is how long Reduce, Gather, AllReduce, AllGather and MergeCall may take whose context has
-	// no deadline of its own (ErrDeadlineExceeded); 0: as long as the setting default_timeout says.
+	// Timeout is how long Reduce, Gather, AllReduce, AllGather and MergeCall may take whose context
+	// has no deadline of its own (ErrDeadlineExceeded); 0: as long as the setting default_timeout
+	// says.
 	Timeout time.Duration
 	// BytesPerPack and Implementation are of a strategy of several workers. Tensors of one reduction
 	// travel in packs of at most BytesPerPack, the same on all workers; 0: as large as it goes.
@@ -142,8 +144,8 @@ func (r *Runtime) NewOneDeviceStrategy(ctx context.Context, device string,
 	})
 }
 
-// NewMultiWorkerMirroredStrategy joins the replicas of several processes, by TF_CONFIG; without that
-// variable this process is alone. It waits for all workers, as long as ctx or the setting
+// NewMultiWorkerMirroredStrategy joins the replicas of several processes, by TF_CONFIG; without
+// that variable this process is alone. It waits for all workers, as long as ctx or the setting
 // join_timeout says.
 func NewMultiWorkerMirroredStrategy(ctx context.Context, devices ...string) (*Strategy, error) {
 	return defaultRuntime.NewMultiWorkerMirroredStrategy(ctx, StrategyOptions{Devices: devices})
@@ -221,10 +223,10 @@ func (s *Strategy) ClusterResolver() (*ClusterResolver, error) {
 	return ownClusterResolver(made), nil
 }
 
-// Run calls fn once per replica, concurrently, and returns when no call is running any more. Replica
-// i gets component i of every per-replica leaf of args, and every other leaf as it is. Results are
-// joined leaf by leaf: tensors become per-replica, with one replica they stay what they are. An
-// error or a panic of a replica stops the others.
+// Run calls fn once per replica, concurrently, and returns when no call is running any more.
+// Replica i gets component i of every per-replica leaf of args, and every other leaf as it is.
+// Results are joined leaf by leaf: tensors become per-replica, with one replica they stay what they
+// are. An error or a panic of a replica stops the others.
 func (s *Strategy) Run(ctx context.Context, fn ReplicaFunc, args Value) (Value, error) {
 	if s == nil || fn == nil {
 		return Value{}, invalidArgument("run: a strategy and a function are needed, not nil")

@@ -109,7 +109,8 @@ func (t *Tensor) Dims() []int64 {
 	return dims
 }
 
-// Strides are the distances between neighbours along each axis, in elements; nil for a closed tensor.
+// Strides are the distances between neighbours along each axis, in elements; nil for a closed
+// tensor.
 func (t *Tensor) Strides() []int64 {
 	return ask(t, nil, func(pointer uintptr) []int64 {
 		strides := make([]int64, native.Tensor_rank(pointer))

@@ -18,7 +18,8 @@ import org.tutti.distribute.MirroredStrategy;
  *     Overhead.java MEASURE SECONDS SAMPLES</pre>
  *
  * The count doubles until a loop takes SECONDS, over and over until the compiler has had its time;
- * then every sample is one such loop, and its time per call in microseconds is a line of the output.
+ * then every sample is one such loop, and its time per call in microseconds is a line of the
+ * output.
  */
 public final class Overhead {
   private static final long ALL = 1L << 62;

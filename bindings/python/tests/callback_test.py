@@ -102,7 +102,8 @@ class ExceptionTest(unittest.TestCase):
     def test_the_strategy_can_be_used_again_after_an_error(self):
         with self.assertRaises(Mine):
             self.strategy.run(self.raiser)
-        result = self.strategy.run(lambda: tutti.distribute.get_replica_context().all_reduce("sum", 1))
+        result = self.strategy.run(
+            lambda: tutti.distribute.get_replica_context().all_reduce("sum", 1))
         self.assertEqual(self.strategy.local_results(result), (2, 2))
 
     def test_an_error_of_the_library_keeps_code_and_details(self):
@@ -233,8 +234,9 @@ class ContextTest(unittest.TestCase):
 
         with self.assertRaisesRegex(tutti.errors.InvalidArgumentError, "one.*other"):
             self.strategy.run(step)
-        self.assertEqual(self.strategy.run(lambda: tutti.distribute.get_replica_context().merge_call(
-            lambda strategy: "same")), "same")
+        result = self.strategy.run(
+            lambda: tutti.distribute.get_replica_context().merge_call(lambda strategy: "same"))
+        self.assertEqual(result, "same")
 
     def test_unequal_numbers_of_merge_calls_are_refused(self):
         def step():

@@ -1,4 +1,5 @@
-"""Cluster specs and resolvers, options of strategies of several workers: what needs no other process."""
+"""Cluster specs and resolvers, options of strategies of several workers: what needs no other
+process."""
 
 import json
 import os

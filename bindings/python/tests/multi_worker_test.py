@@ -38,8 +38,8 @@ me = json.loads(os.environ["TF_CONFIG"])["task"]["index"]
 
 
 def reserved_addresses(count):
-    """So many addresses of the loopback interface that nobody else gets, and the sockets that see to
-    it: the ports stay bound in a way that lets a worker listen there all the same (Linux: both
+    """So many addresses of the loopback interface that nobody else gets, and the sockets that see
+    to it: the ports stay bound in a way that lets a worker listen there all the same (Linux: both
     sockets have SO_REUSEADDR, and these do not listen)."""
     sockets = [socket.socket() for _ in range(count)]
     for reserved in sockets:
@@ -298,7 +298,8 @@ class DatasetTest(unittest.TestCase):
         say(steps(Dataset.range(14).batch(7, drop_remainder=True), "OFF",
                   distribute.InputOptions(rebatch="even")))
         """, replicas=2)
-        sizes = [[[len(part) for part in step] for step in lines[0][0]] for lines in (first, second)]
+        sizes = [[[len(part) for part in step] for step in lines[0][0]]
+                 for lines in (first, second)]
         self.assertEqual(sizes, [[[2, 2], [2, 1]] * 2, [[2, 1], [2, 2]] * 2])
 
     def test_a_plan_says_how_the_data_is_shared(self):

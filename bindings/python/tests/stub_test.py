@@ -25,8 +25,8 @@ class StubTest(unittest.TestCase):
 
     def test_classes_are_classes_and_functions_functions(self):
         for name, node in self.defined.items():
-            self.assertEqual(isinstance(node, ast.ClassDef), isinstance(getattr(_native, name), type),
-                             name)
+            self.assertEqual(isinstance(node, ast.ClassDef),
+                             isinstance(getattr(_native, name), type), name)
 
     def test_functions_take_as_many_arguments(self):
         numbers = {"no": 0, "one": 1}
@@ -37,7 +37,8 @@ class StubTest(unittest.TestCase):
             # With one argument too many a function does nothing but say how many it takes.
             with self.assertRaises(TypeError, msg=name) as caught:
                 getattr(_native, name)(*[None] * (len(node.args.posonlyargs) + 1))
-            said = re.search(r"(?:expected|takes|takes exactly) (\w+) argument", str(caught.exception))
+            said = re.search(r"(?:expected|takes|takes exactly) (\w+) argument",
+                             str(caught.exception))
             self.assertIsNotNone(said, str(caught.exception))
             found[name] = numbers.get(said[1]) if said[1] in numbers else int(said[1])
         self.assertEqual({name: len(node.args.posonlyargs) for name, node in functions.items()},

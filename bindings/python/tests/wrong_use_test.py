@@ -1,5 +1,5 @@
-"""Wrong use: every mistake is an exception that Python programmers expect, which says who found what
-and what is needed; nothing crashes, and what was fine stays usable."""
+"""Wrong use: every mistake is an exception that Python programmers expect, which says who found
+what and what is needed; nothing crashes, and what was fine stays usable."""
 
 import gc
 import inspect
@@ -168,13 +168,15 @@ class ArgumentTest(unittest.TestCase):
                 (lambda: Dataset.range(3).concatenate(None),
                  "concatenate: dataset: a tutti.data.Dataset is needed, not None"),
                 (lambda: strategy.distribute_dataset([1]),
-                 "distribute_dataset: dataset: a tutti.data.Dataset is needed, not an object of type "
-                 "list"),
+                 "distribute_dataset: dataset: a tutti.data.Dataset is needed, not an object of "
+                 "type list"),
                 (lambda: strategy.run(None), "function is needed, not"),
                 (lambda: tutti.TensorSpec([2], None), "a dtype is needed, not None"),
-                (lambda: tutti.Tensor(None), "an object of type NoneType is no tensor; give a NumPy"),
+                (lambda: tutti.Tensor(None),
+                 "an object of type NoneType is no tensor; give a NumPy"),
                 (lambda: data.TFRecordWriter(None), "NoneType"),
-                (lambda: train.Checkpoint(x=None), "x: a NoneType cannot be saved; give variables")]:
+                (lambda: train.Checkpoint(x=None),
+                 "x: a NoneType cannot be saved; give variables")]:
             with self.subTest(expected=expected), self.assertRaises(TypeError) as caught:
                 use()
             self.assertIn(expected, str(caught.exception))
@@ -244,7 +246,8 @@ class ArrayTest(unittest.TestCase):
                       np.array([[1], [2, 3]], object), np.array([b"a", object()], object)):
             with self.assertRaises(TypeError) as caught:
                 tutti.Tensor(array)
-            self.assertIn("an array of objects must hold bytes or str; element", str(caught.exception))
+            self.assertIn("an array of objects must hold bytes or str; element",
+                          str(caught.exception))
         with self.assertRaises(ValueError):  # UnicodeEncodeError
             tutti.Tensor(np.array(["\ud800"], object))
 
@@ -438,8 +441,9 @@ class EndTest(unittest.TestCase):
             runtime.shutdown()
             uses = [lambda: strategy.run(lambda: 1), lambda: variable.assign(np.ones(3)),
                     lambda: next(iterator), lambda: next(steps), lambda: iter(dataset),
-                    lambda: iter(distributed), lambda: rank.barrier(), lambda: checkpoint.save("x/y"),
-                    lambda: two_replicas(), lambda: tutti.Tensor.zeros([3]),
+                    lambda: iter(distributed), lambda: rank.barrier(),
+                    lambda: checkpoint.save("x/y"), lambda: two_replicas(),
+                    lambda: tutti.Tensor.zeros([3]),
                     lambda: tutti.Communicator.create_local(1), lambda: Dataset.range(3),
                     lambda: strategy.distribute_dataset(dataset)]
             for i, use in enumerate(uses):

@@ -26,9 +26,9 @@ class Cluster:
         """Waits for all workers of `cluster_resolver` (None: TF_CONFIG), for `timeout` seconds,
         else as long as the setting join_timeout says. num_replicas: of this worker, equal on all.
 
-        ValueError for a resolver that is wrong or empty and, on every worker, for workers that do not
-        fit together; UnavailableError when the first worker cannot be reached; UnauthenticatedError
-        for another job secret; DeadlineExceededError names who has not come.
+        ValueError for a resolver that is wrong or empty and, on every worker, for workers that do
+        not fit together; UnavailableError when the first worker cannot be reached;
+        UnauthenticatedError for another job secret; DeadlineExceededError names who has not come.
         """
         from tutti.distribute import cluster_resolver as resolvers
 
@@ -52,8 +52,8 @@ class Cluster:
         return _native.cluster_describe_worker(self._handle, worker)
 
     def check(self) -> None:
-        """Raises what has ended the job: UnavailableError with the details "rank" and "worker" for a
-        worker that died or fell silent, or what an abort said."""
+        """Raises what has ended the job: UnavailableError with the details "rank" and "worker" for
+        a worker that died or fell silent, or what an abort said."""
         _native.cluster_check(self._handle)
 
     def abort(self, message: str) -> None:

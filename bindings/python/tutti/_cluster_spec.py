@@ -14,9 +14,9 @@ class ClusterSpec:
         tutti.train.ClusterSpec({"worker": ["10.0.0.1:2222", "10.0.0.2:2222"],
                                  "ps": {1: "10.0.0.3:2222"}})
 
-    cluster: a dict from job to a list of addresses, or to a dict from task index to address; another
-    ClusterSpec; or the same as JSON. ValueError names an address without a port, or one that comes
-    twice.
+    cluster: a dict from job to a list of addresses, or to a dict from task index to address;
+    another ClusterSpec; or the same as JSON. ValueError names an address without a port, or one
+    that comes twice.
     """
 
     __slots__ = ("_handle",)
@@ -66,8 +66,8 @@ class ClusterSpec:
         return _native.cluster_spec_task_address(self._handle, job_name, task_index)
 
     def job_tasks(self, job_name: str) -> List[Optional[str]]:
-        """The addresses of job_name by task index, None where an index is missing; ValueError for an
-        unknown job."""
+        """The addresses of job_name by task index, None where an index is missing; ValueError for
+        an unknown job."""
         indices = self.task_indices(job_name)
         return [_native.cluster_spec_task_address(self._handle, job_name, i)
                 for i in range(indices[-1] + 1 if indices else 0)]

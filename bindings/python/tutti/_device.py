@@ -27,8 +27,8 @@ class DeviceSpec:
 
     @classmethod
     def from_string(cls, text: str) -> "DeviceSpec":
-        """The spec of a text: "/job:ps/device:GPU:0", "/GPU:0" or "CPU:1"; ValueError names the part
-        that does not read."""
+        """The spec of a text: "/job:ps/device:GPU:0", "/GPU:0" or "CPU:1"; ValueError names the
+        part that does not read."""
         return cls._of(_native.device_spec_parse(text))
 
     parse = from_string
@@ -93,8 +93,8 @@ class DeviceSpec:
 
 @contextlib.contextmanager
 def device(name: Union[str, DeviceSpec, None]) -> Iterator[Optional[DeviceSpec]]:
-    """A device scope: `with tutti.device("/job:ps"):`. Nested scopes merge, the inner one wins; None
-    clears. Belongs to the thread of control (contextvars)."""
+    """A device scope: `with tutti.device("/job:ps"):`. Nested scopes merge, the inner one wins;
+    None clears. Belongs to the thread of control (contextvars)."""
     if name is None:
         spec = None
     else:

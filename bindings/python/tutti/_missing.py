@@ -22,7 +22,8 @@ _NO_VERSION = re.compile(r"(\S+): version `([^']+)' not found")
 
 
 def _read_needed() -> Tuple[Dict[str, str], Dict[str, str], List[str]]:
-    """What needed-packages says: its facts, the package of each library, the packages to install."""
+    """What needed-packages says: its facts, the package of each library, the packages to
+    install."""
     facts: Dict[str, str] = {}
     packages: Dict[str, str] = {}
     wanted: List[str] = []

@@ -108,8 +108,8 @@ class Tensor:
         bfloat16 without ml_dtypes: see bits() and cast()."""
         array = _native._tensor_array(self)
         if isinstance(array, Tensor):
-            raise TypeError("NumPy has no bfloat16: install ml_dtypes, or use bits() for the 16-bit "
-                            "patterns or cast(numpy.float32) for the values")
+            raise TypeError("NumPy has no bfloat16: install ml_dtypes, or use bits() for the "
+                            "16-bit patterns or cast(numpy.float32) for the values")
         return array
 
     def bits(self) -> NDArray[Any]:
@@ -127,8 +127,8 @@ class Tensor:
         return self._of(_native.tensor_cast(self, _dtypes.number_of(dtype)))
 
     def reshape(self, *shape: Any) -> "Tensor":
-        """The same elements under another shape, one size of which may be -1: a view, or a copy when
-        the tensor is not contiguous."""
+        """The same elements under another shape, one size of which may be -1: a view, or a copy
+        when the tensor is not contiguous."""
         dims = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
         return self._of(_native.tensor_reshape(self, list(dims)))
 

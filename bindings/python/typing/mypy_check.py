@@ -2,11 +2,11 @@
 
     mypy_check.py <folder of the package> <source folder> <build folder>
 
-The package and usage.py pass --strict; so do the examples, but for annotations on functions of their
-own; in misuse.py every line that is marked as wrong is reported, and no other. mypy is not part of
-Debian's packages that building takes: it is used where the interpreter has it, else installed into a
-virtual environment in the build folder, once. Where that cannot be done the check is skipped (77)
-and says why.
+The package and usage.py pass --strict; so do the examples, but for annotations on functions of
+their own; in misuse.py every line that is marked as wrong is reported, and no other. mypy is not
+part of Debian's packages that building takes: it is used where the interpreter has it, else
+installed into a virtual environment in the build folder, once. Where that cannot be done the check
+is skipped (77) and says why.
 """
 
 import importlib.util
@@ -102,7 +102,8 @@ def main():
     if not examples:
         checker.failures.append("no examples are there")
     for example in examples:
-        checker.expect_nothing(f"examples/python/{example.name}", *OWN_FUNCTIONS_MAY_BE_BARE, example)
+        checker.expect_nothing(f"examples/python/{example.name}", *OWN_FUNCTIONS_MAY_BE_BARE,
+                               example)
     print("\n".join(checker.failures))
     return 1 if checker.failures else 0
 

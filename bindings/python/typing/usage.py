@@ -1,5 +1,5 @@
-"""What a user's program with annotations looks like to a type checker: mypy --strict accepts it, and
-each expression has the type that stands beside it. It also runs."""
+"""What a user's program with annotations looks like to a type checker: mypy --strict accepts it,
+and each expression has the type that stands beside it. It also runs."""
 
 from __future__ import annotations
 
@@ -71,7 +71,8 @@ def datasets(folder: pathlib.Path) -> None:
         assert batch.tolist() == [16, 25, 36, 49]
     signature = {"x": tutti.TensorSpec((None,), np.float32)}
     assert_type(signature["x"].shape, Optional[Tuple[Optional[int], ...]])
-    generated = data.Dataset.from_generator(lambda: iter([{"x": [1.0]}]), output_signature=signature)
+    generated = data.Dataset.from_generator(lambda: iter([{"x": [1.0]}]),
+                                            output_signature=signature)
     assert_type(generated.apply(lambda d: d.repeat(2)), data.Dataset)
 
 

@@ -1,14 +1,15 @@
-/* Go: how each kind of parameter of the facade crosses. Everything crosses as machine words, because
- * cgo passes nothing else without a copy, and because what a Go program sees (errors, generics,
- * contexts) is written by hand over it in bindings/go/tutti:
+/* Go: how each kind of parameter of the facade crosses. Everything crosses as machine words,
+ * because cgo passes nothing else without a copy, and because what a Go program sees (errors,
+ * generics, contexts) is written by hand over it in bindings/go/tutti:
  *   handles            uintptr; the hand-written layer says who holds the reference
  *   results            the raw status as uintptr, 0 for success, so that code, message and details
  *                      are read from the status of this very call
  *   outputs            pointers to Go memory without Go pointers in it
  *   lists of texts     one string in which every text ends with NUL
  *   optional numbers   a slice of one or none, as an output *OptionalInt64
- * Callbacks cannot be carried by SWIG's Go directors, which let a panic run through C++ frames: they
- * are cgo.Handles and two exported functions (callbacks.h, bindings/go/tutti/internal/native). */
+ * Callbacks cannot be carried by SWIG's Go directors, which let a panic run through C++ frames:
+ * they are cgo.Handles and two exported functions (callbacks.h,
+ * bindings/go/tutti/internal/native). */
 
 #define TUTTI_HANDLE(NAME)
 

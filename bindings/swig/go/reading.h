@@ -1,5 +1,5 @@
-// What the other languages read in their typemaps, in C++, Go reads in Go: statuses, byte buffers and
-// nested values, over functions of machine words. Each is one or two C calls.
+// What the other languages read in their typemaps, in C++, Go reads in Go: statuses, byte buffers
+// and nested values, over functions of machine words. Each is one or two C calls.
 #ifndef TUTTI_BINDINGS_SWIG_GO_READING_H_
 #define TUTTI_BINDINGS_SWIG_GO_READING_H_
 

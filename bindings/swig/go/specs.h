@@ -54,8 +54,8 @@ inline tutti_status *spec_of_sequence(bool list, size_t count, const tutti_spec 
                                       tutti_spec **out_spec) {
   return Nested(count, specs, out_spec, [&](const tutti_treespec *const *children,
                                             tutti_treespec **out) {
-    return tutti_treespec_create_sequence(list ? TUTTI_NODE_LIST : TUTTI_NODE_TUPLE, count, children,
-                                          out);
+    return tutti_treespec_create_sequence(list ? TUTTI_NODE_LIST : TUTTI_NODE_TUPLE, count,
+                                          children, out);
   });
 }
 // The keys in their order.
@@ -88,7 +88,9 @@ inline tutti_status *spec_of_named_tuple(const char *type_name, size_t value_cou
                                              children, out);
   });
 }
-inline tutti_status *spec_of_none(tutti_spec **out_spec) { return tutti_spec_create_none(out_spec); }
+inline tutti_status *spec_of_none(tutti_spec **out_spec) {
+  return tutti_spec_create_none(out_spec);
+}
 inline tutti_status *spec_of_optional(const tutti_spec *inner, tutti_spec **out_spec) {
   return tutti_spec_create_optional(inner, out_spec);
 }

@@ -182,9 +182,10 @@ inline tutti_status *tensor_to_array(JNIEnv *env, const tutti_tensor *tensor, jo
   return nullptr;
 }
 
-// A direct buffer over the memory, null where there cannot be one. `facts` becomes, in one crossing,
-// what the caller has to know: dtype, whether contiguous, size in bytes, whether read-only, and the
-// address of the tensor with a reference for the buffer, if there is one: see tensor_release.
+// A direct buffer over the memory, null where there cannot be one. `facts` becomes, in one
+// crossing, what the caller has to know: dtype, whether contiguous, size in bytes, whether
+// read-only, and the address of the tensor with a reference for the buffer, if there is one: see
+// tensor_release.
 inline jobject tensor_buffer(JNIEnv *env, const tutti_tensor *tensor, jlongArray facts) {
   static char nothing = 0;
   const size_t size = tutti_tensor_get_byte_size(tensor);
@@ -405,7 +406,9 @@ inline tutti_status *spec_of_tensor(int32_t dtype, bool rank_known, size_t rank,
   return tutti_spec_create_tensor(
       dtype, rank_known ? static_cast<int64_t>(rank) : TUTTI_UNKNOWN_RANK, dims, out_spec);
 }
-inline tutti_status *spec_of_none(tutti_spec **out_spec) { return tutti_spec_create_none(out_spec); }
+inline tutti_status *spec_of_none(tutti_spec **out_spec) {
+  return tutti_spec_create_none(out_spec);
+}
 inline tutti_status *spec_of_optional(const tutti_spec *inner, tutti_spec **out_spec) {
   return tutti_spec_create_optional(inner, out_spec);
 }
@@ -454,8 +457,8 @@ struct SpecParts {
   }
 };
 
-// A tuple or list; with keys a dict, and a named tuple when there is a type name too. The parts stand
-// in the order of the keys, which for a dict is that of their bytes.
+// A tuple or list; with keys a dict, and a named tuple when there is a type name too. The parts
+// stand in the order of the keys, which for a dict is that of their bytes.
 inline tutti_status *spec_of_parts(int32_t kind, const char *type_name, size_t value_count,
                                    const char *const *keys, size_t count,
                                    const tutti_spec *const *parts, tutti_spec **out_spec) {

@@ -2,9 +2,10 @@
 //
 // A box holds one reference, which goes with close(), and those of the calls that use it now. Boxes
 // are used again as soon as they are empty, and their memory is never given back: a native function
-// has read the handle out of a Java object before it looks at the box, which another thread may have
-// closed in between. The handle names box and generation, and a box that has gone on to its next
-// generation refuses the handles of the last one. A box whose generations are used up stays empty.
+// has read the handle out of a Java object before it looks at the box, which another thread may
+// have closed in between. The handle names box and generation, and a box that has gone on to its
+// next generation refuses the handles of the last one. A box whose generations are used up stays
+// empty.
 #ifndef TUTTI_BINDINGS_SWIG_JAVA_BOXES_H_
 #define TUTTI_BINDINGS_SWIG_JAVA_BOXES_H_
 

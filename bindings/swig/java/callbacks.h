@@ -48,9 +48,9 @@ class AmbientOfCallback {
   const Ambient before_;
 };
 
-// A merge call crosses as the name of the function and its argument, so that replicas that came with
-// different functions are told: their names are then distributed. The function gets a reference to
-// the argument.
+// A merge call crosses as the name of the function and its argument, so that replicas that came
+// with different functions are told: their names are then distributed. The function gets a
+// reference to the argument.
 inline tutti_status *MergeCall(tutti_context *context, tutti_host_handle merge_fn, const char *name,
                                const tutti_value *argument, const tutti_call_options *call,
                                tutti_value **out_value) {

@@ -1,9 +1,10 @@
 // The Java virtual machine from the library's side: threads, handles of our objects, exceptions.
 //
-// A thread of the library is attached once, as a daemon, when it first calls into Java, and detached
-// when it ends: attaching at every call costs a hundred times as much. What Java holds of an object
-// of ours is a box (boxes.h), whose reference goes with close(); a native function pins it for as long
-// as it runs, so that a close on another thread takes effect behind it and a later use is an exception.
+// A thread of the library is attached once, as a daemon, when it first calls into Java, and
+// detached when it ends: attaching at every call costs a hundred times as much. What Java holds of
+// an object of ours is a box (boxes.h), whose reference goes with close(); a native function pins
+// it for as long as it runs, so that a close on another thread takes effect behind it and a later
+// use is an exception.
 #ifndef TUTTI_BINDINGS_SWIG_JAVA_MACHINE_H_
 #define TUTTI_BINDINGS_SWIG_JAVA_MACHINE_H_
 
@@ -75,7 +76,8 @@ inline JNIEnv *Environment() {
 // Throws what `status` says and takes it over.
 inline void Raise(JNIEnv *env, tutti_status *status) {
   auto *exception = static_cast<jthrowable>(env->CallStaticObjectMethod(
-      machine.bridge, machine.exception_of, static_cast<jlong>(reinterpret_cast<intptr_t>(status))));
+      machine.bridge, machine.exception_of,
+      static_cast<jlong>(reinterpret_cast<intptr_t>(status))));
   tutti_status_release(status);
   if (env->ExceptionCheck() || exception == nullptr) return;  // memory is short
   env->Throw(exception);

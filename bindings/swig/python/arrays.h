@@ -85,8 +85,9 @@ inline tutti_dtype DtypeOf(PyArray_Descr *descr) {
 
 // New reference; null (no exception) for bfloat16 without ml_dtypes and for byte strings.
 inline PyArray_Descr *DescrOf(tutti_dtype dtype) {
-  static const int kTypes[] = {NPY_NOTYPE, NPY_BOOL,   NPY_BYTE,   NPY_SHORT,  NPY_INT,   NPY_LONG,
-                               NPY_UBYTE,  NPY_USHORT, NPY_UINT,   NPY_ULONG,  NPY_HALF,  NPY_NOTYPE,
+  static const int kTypes[] = {NPY_NOTYPE, NPY_BOOL, NPY_BYTE,   NPY_SHORT,
+                               NPY_INT,    NPY_LONG, NPY_UBYTE,  NPY_USHORT,
+                               NPY_UINT,   NPY_ULONG, NPY_HALF,  NPY_NOTYPE,
                                NPY_FLOAT,  NPY_DOUBLE, NPY_CFLOAT, NPY_CDOUBLE};
   if (dtype == TUTTI_DTYPE_BFLOAT16 && hooks.bfloat16 != nullptr && hooks.bfloat16 != Py_None) {
     Py_INCREF(hooks.bfloat16);
@@ -244,8 +245,8 @@ inline bool TensorOfTexts(PyArrayObject *array, tutti_tensor **out) {
       reinterpret_cast<const int64_t *>(PyArray_DIMS(source)), views.size(), views.data(), out));
 }
 
-// `copy_up_to`: arrays of at most so many bytes are copied, where a copy is cheaper than keeping the
-// array alive (rows of a dataset, which are gathered into a slab anyway).
+// `copy_up_to`: arrays of at most so many bytes are copied, where a copy is cheaper than keeping
+// the array alive (rows of a dataset, which are gathered into a slab anyway).
 inline bool TensorOfArray(PyArrayObject *array, npy_intp copy_up_to, tutti_tensor **out) {
   PyArray_Descr *descr = PyArray_DESCR(array);
   if (descr->type_num == NPY_OBJECT || descr->type_num == NPY_STRING ||

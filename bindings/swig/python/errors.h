@@ -64,14 +64,15 @@ inline PyObject *ExceptionOf(const tutti_status *status) {
                                details.get(), causes.get());
 }
 
-// A StopIteration of a callback would end a loop over a dataset in silence: it becomes the cause of a
-// RuntimeError, as when it leaves a generator. Takes over `exception`; null with an exception set.
+// A StopIteration of a callback would end a loop over a dataset in silence: it becomes the cause of
+// a RuntimeError, as when it leaves a generator. Takes over `exception`; null with an exception
+// set.
 inline PyObject *WithoutStopIteration(PyObject *exception) {
   if (PyObject_IsInstance(exception, PyExc_StopIteration) != 1) return exception;
   PyObject *error = PyObject_CallFunction(
       PyExc_RuntimeError, "s",
-      "a function raised StopIteration, which would end the iteration; raise something else, or use "
-      "next(iterator, default) inside it");
+      "a function raised StopIteration, which would end the iteration; raise something else, or "
+      "use next(iterator, default) inside it");
   if (error == nullptr) {
     Py_DECREF(exception);
     return nullptr;

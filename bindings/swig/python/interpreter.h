@@ -121,11 +121,11 @@ class Interpreter {
   }
 
   // Replicas need the GIL one after the other, often for a microsecond each, and waiting for it in
-  // the kernel costs tens: so our threads first take turns, spinning. Whoever comes by with the turn
-  // finds the GIL free; a turn therefore ends when the GIL has been given up, and two threads that
-  // come at once get it one after the other. It is a hint: Python takes and gives the GIL without
-  // telling, so a thread waits for its turn for a short time only and then takes it over with the
-  // GIL.
+  // the kernel costs tens: so our threads first take turns, spinning. Whoever comes by with the
+  // turn finds the GIL free; a turn therefore ends when the GIL has been given up, and two threads
+  // that come at once get it one after the other. It is a hint: Python takes and gives the GIL
+  // without telling, so a thread waits for its turn for a short time only and then takes it over
+  // with the GIL.
   static void AwaitTurn() {
     const unsigned long me = PyThread_get_thread_ident();
     unsigned long holder = 0;
@@ -201,7 +201,8 @@ class Interpreter {
 };
 
 // References that were let go on threads without the GIL. They are dropped by the next thread that
-// comes by with it, and by the main thread soon in any case; so no `destroy` ever waits for the GIL.
+// comes by with it, and by the main thread soon in any case; so no `destroy` ever waits for the
+// GIL.
 class Garbage {
  public:
   // Any thread, with or without the GIL.
@@ -416,7 +417,8 @@ inline PyTypeObject *ContextType() {
   return type;
 }
 
-// The runtime of the callback that this thread is in, else the ambient one, else null (the default).
+// The runtime of the callback that this thread is in, else the ambient one, else null (the
+// default).
 inline thread_local tutti_runtime *callback_runtime = nullptr;
 
 }  // namespace tutti_python

@@ -76,8 +76,8 @@ RESULTS = {
     "const char *": "str",
     "tutti_optional_int64": "Optional[int]",
 }
-# Where the kind of the output says too little: a text that may be missing is None, a number is there
-# whenever the call succeeds.
+# Where the kind of the output says too little: a text that may be missing is None, a number is
+# there whenever the call succeeds.
 KNOWN_RESULTS = {
     "checkpoint_manager_latest": "Optional[str]",
     "checkpoint_restore": "int",
@@ -103,7 +103,7 @@ def _tensor_dlpack(tensor: Any, versioned: bool, copy: bool, /) -> Any: ...
 def _tensor_bits(tensor: Any, /) -> Any: ...
 def _value_components(value: Any, /) -> Tuple[Any, ...]: ...
 """
-HEADER = '''"""The native module, as the package calls it. Generated from the facade; not a public interface."""
+HEADER = '''"""The native module, as the package calls it. Generated from the facade; not public."""
 
 from typing import Any, Callable, Dict, List, Optional, Sequence, SupportsIndex, Tuple, final
 '''

@@ -42,7 +42,8 @@ inline bool SpecOfLeaf(PyObject *object, tutti_spec **out) {
 }
 
 inline bool SpecOf(PyObject *object, tutti_spec **out) {
-  std::vector<PyObject *> objects;  // leaves, borrowed from `object`; Build keys are visited in order
+  // Leaves, borrowed from `object`; Build keys are visited in order.
+  std::vector<PyObject *> objects;
   struct Specs {
     std::vector<tutti_spec *> all;
     ~Specs() {

@@ -323,7 +323,8 @@ inline PyObject *ObjectOfLeaf(const tutti_value *value, size_t leaf) {
     case TUTTI_LEAF_VARIABLE: {
       tutti_variable *variable = tutti_value_get_leaf_variable(value, leaf);
       tutti_variable_retain(variable);
-      Owned handle(SWIG_InternalNewPointerObj(variable, SWIGTYPE_p_tutti_variable, SWIG_POINTER_OWN));
+      Owned handle(
+          SWIG_InternalNewPointerObj(variable, SWIGTYPE_p_tutti_variable, SWIG_POINTER_OWN));
       if (!handle) return nullptr;
       return PyObject_CallFunction(hooks.variable_of, "NO", PyLong_FromVoidPtr(variable),
                                    handle.get());

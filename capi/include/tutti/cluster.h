@@ -1,11 +1,11 @@
 /* Clusters: who takes part in a job of several processes, and this process's seat in it.
  *
  * A *cluster spec* lists the tasks of each job ("chief", "worker", "ps", "evaluator") with their
- * addresses. A *cluster resolver* finds the spec, and which task this process is: given as it is, or
- * read from TF_CONFIG. A *cluster* is the seat itself: joining it is a rendezvous of the chief and
- * all workers (chief first, then worker 0, 1, ...), which watch each other from then on. The first
- * of them listens at its address, all others connect to it; every connection proves the job secret
- * (TUTTI_JOB_SECRET_FILE, TUTTI_JOB_SECRET; on loopback a file of the user's own). */
+ * addresses. A *cluster resolver* finds the spec, and which task this process is: given as it is,
+ * or read from TF_CONFIG. A *cluster* is the seat itself: joining it is a rendezvous of the chief
+ * and all workers (chief first, then worker 0, 1, ...), which watch each other from then on. The
+ * first of them listens at its address, all others connect to it; every connection proves the job
+ * secret (TUTTI_JOB_SECRET_FILE, TUTTI_JOB_SECRET; on loopback a file of the user's own). */
 #ifndef TUTTI_CLUSTER_H_
 #define TUTTI_CLUSTER_H_
 
@@ -73,8 +73,8 @@ TUTTI_API tutti_status *tutti_cluster_resolver_create_simple(
     const tutti_cluster_spec *spec, const tutti_cluster_resolver_options *options,
     tutti_cluster_resolver **out_resolver);
 
-/* Reads the variable TF_CONFIG, anew at each question: {"cluster": {...}, "task": {"type": "worker",
- * "index": 1}}, the index a number or text. No variable: an empty cluster.
+/* Reads the variable TF_CONFIG, anew at each question: {"cluster": {...}, "task": {"type":
+ * "worker", "index": 1}}, the index a number or text. No variable: an empty cluster.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_cluster_resolver_create_tf_config(
     const tutti_cluster_resolver_options *options, tutti_cluster_resolver **out_resolver);
@@ -99,8 +99,8 @@ TUTTI_API tutti_status *tutti_cluster_resolver_read_task_id(const tutti_cluster_
 TUTTI_API tutti_status *tutti_cluster_resolver_read_rpc_layer(
     const tutti_cluster_resolver *resolver, tutti_bytes **out_layer);
 
-/* The address to connect to, "grpc://10.0.0.1:2222", of a task or, without one, of the master; empty
- * for an empty cluster. NULL and absent arguments: the resolver's own.
+/* The address to connect to, "grpc://10.0.0.1:2222", of a task or, without one, of the master;
+ * empty for an empty cluster. NULL and absent arguments: the resolver's own.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_cluster_resolver_read_master(const tutti_cluster_resolver *resolver,
                                                            const char *task_type,
@@ -137,9 +137,9 @@ typedef struct tutti_cluster_options {
  * call's timeout or else the setting join_timeout allows. A runtime has one seat in a cluster:
  * joining the same one again gives the same object, another one is FAILED_PRECONDITION.
  * Errors: INVALID_ARGUMENT for a resolver that is wrong or empty, an unknown task, an address
- * without a port or one that comes twice, and, on every worker, for workers that do not fit together
- * (versions, replicas, specs); UNAVAILABLE when the first worker cannot be reached, or its port is in
- * use; UNAUTHENTICATED for another job secret; DEADLINE_EXCEEDED names who has not come.
+ * without a port or one that comes twice, and, on every worker, for workers that do not fit
+ * together (versions, replicas, specs); UNAVAILABLE when the first worker cannot be reached, or its
+ * port is in use; UNAUTHENTICATED for another job secret; DEADLINE_EXCEEDED names who has not come.
  * Context: cross-replica. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_cluster_join(tutti_runtime *runtime,
                                            const tutti_cluster_resolver *resolver,

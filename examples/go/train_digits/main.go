@@ -1,17 +1,17 @@
-// Train_digits trains a two-layer perceptron on handwritten digits, on the replicas of one or several
-// workers.
+// Train_digits trains a two-layer perceptron on handwritten digits, on the replicas of one or
+// several workers.
 //
 //	train_digits [--replicas N] [--epochs E] [--batch B] [--seed S] [--data DIR]
 //	             [--checkpoints DIR] [--save-every STEPS]
 //
 // or under `tutti run --workers 2 --replicas 2 -- train_digits ...`. Each replica computes the
-// gradient of its part of a batch, scaled by one over the rows of the whole batch; AllReduce adds the
-// gradients, so that every replica takes the same step. At the end the accuracy on the held-out fifth
-// is printed, and the SHA-256 of each replica's weights: the program fails when the accuracy is under
-// 95 % or two replicas' weights differ in a bit.
+// gradient of its part of a batch, scaled by one over the rows of the whole batch; AllReduce adds
+// the gradients, so that every replica takes the same step. At the end the accuracy on the held-out
+// fifth is printed, and the SHA-256 of each replica's weights: the program fails when the accuracy
+// is under 95 % or two replicas' weights differ in a bit.
 //
-// With --checkpoints, weights and place in the data are saved every few steps, and a program that is
-// started again goes on from there, to the same losses.
+// With --checkpoints, weights and place in the data are saved every few steps, and a program that
+// is started again goes on from there, to the same losses.
 package main
 
 import (
@@ -83,8 +83,8 @@ func parseArguments() (a arguments) {
 	return a
 }
 
-// progress is how far training has come, in a tensor that checkpoints hold: the epoch, the steps, and
-// the sums of the epoch that is running.
+// progress is how far training has come, in a tensor that checkpoints hold: the epoch, the steps,
+// and the sums of the epoch that is running.
 type progress struct {
 	tensor  *tutti.Tensor
 	numbers []float64
@@ -223,8 +223,8 @@ func (t *training) accuracy() (float64, error) {
 	return 100 * sums[1] / sums[2], nil
 }
 
-// checkHashes prints the hash of the weights of each of this worker's replicas, and compares those of
-// all workers.
+// checkHashes prints the hash of the weights of each of this worker's replicas, and compares those
+// of all workers.
 func checkHashes(strategy *tutti.Strategy, weights *tutti.Variable) error {
 	_, copies, err := weights.Copies()
 	if err != nil {

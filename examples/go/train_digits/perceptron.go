@@ -2,9 +2,9 @@ package main
 
 import "math"
 
-// A two-layer perceptron for 8x8 digits: 64 pixels, 64 hidden units (ReLU), 10 classes (softmax). Its
-// parameters are one row of numbers, in the order hidden weights, hidden biases, output weights,
-// output biases. The arithmetic of examples/c/perceptron.c, in float64.
+// A two-layer perceptron for 8x8 digits: 64 pixels, 64 hidden units (ReLU), 10 classes (softmax).
+// Its parameters are one row of numbers, in the order hidden weights, hidden biases, output
+// weights, output biases. The arithmetic of examples/c/perceptron.c, in float64.
 const (
 	inputs, hiddenUnits, classes = 64, 64, 10
 
@@ -84,8 +84,8 @@ func softmax(scores []float64) int {
 	return best
 }
 
-// score images [n, 64] against labels [n], n >= 0: the summed loss and the number that is right. With
-// a gradient, which starts as zeros, also that of scale * loss.
+// score images [n, 64] against labels [n], n >= 0: the summed loss and the number that is right.
+// With a gradient, which starts as zeros, also that of scale * loss.
 func score(weights []float64, images []float32, labels []int64, scale float64,
 	gradient []float64) (loss float64, correct int64) {
 	pixels, hidden := make([]float64, inputs), make([]float64, hiddenUnits)

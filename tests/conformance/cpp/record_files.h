@@ -9,8 +9,8 @@
 
 namespace conformance {
 
-// A TFRecord file for each list of `files`, whose numbers are records of 8 bytes. The same lists give
-// the same files, also to several workers at once.
+// A TFRecord file for each list of `files`, whose numbers are records of 8 bytes. The same lists
+// give the same files, also to several workers at once.
 std::vector<std::string> RecordFiles(const Json &files);
 
 // Removes all of them.

@@ -30,9 +30,9 @@ class Cpus {
   std::vector<const char *> texts_;
 };
 
-// Addresses of the loopback interface that nobody else gets: the ports stay bound, in a way that lets
-// a worker listen there all the same (Linux: both sockets have SO_REUSEADDR, and this one does not
-// listen).
+// Addresses of the loopback interface that nobody else gets: the ports stay bound, in a way that
+// lets a worker listen there all the same (Linux: both sockets have SO_REUSEADDR, and this one does
+// not listen).
 class ReservedAddresses {
  public:
   explicit ReservedAddresses(size_t count) {

@@ -1,5 +1,5 @@
-// Strategies over logical CPUs: of one worker, and of several, each of which is a runtime of its own
-// on a thread of its own in this process. They meet through the loopback interface.
+// Strategies over logical CPUs: of one worker, and of several, each of which is a runtime of its
+// own on a thread of its own in this process. They meet through the loopback interface.
 #ifndef TESTS_CONFORMANCE_CPP_STRATEGIES_H_
 #define TESTS_CONFORMANCE_CPP_STRATEGIES_H_
 

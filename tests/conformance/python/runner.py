@@ -227,8 +227,8 @@ def mirrored(replicas):
 
 
 def reserved_addresses(count):
-    """So many addresses of the loopback interface that nobody else gets, and the sockets that see to
-    it: the ports stay bound in a way that lets a worker listen there all the same (Linux: both
+    """So many addresses of the loopback interface that nobody else gets, and the sockets that see
+    to it: the ports stay bound in a way that lets a worker listen there all the same (Linux: both
     sockets have SO_REUSEADDR, and these do not listen)."""
     sockets = [socket.socket() for _ in range(count)]
     for reserved in sockets:

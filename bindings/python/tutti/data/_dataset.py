@@ -152,15 +152,15 @@ class Dataset:
     def list_files(file_pattern: _Paths, shuffle: Optional[bool] = None, seed: Optional[int] = None,
                    name: Optional[str] = None) -> "Dataset":
         """The names of the files that match file_pattern, a glob pattern or several, as bytes;
-        sorted, and by default (shuffle) shuffled anew for each iteration, from `seed`. NotFoundError (a
-        FileNotFoundError) at iteration when nothing matches."""
+        sorted, and by default (shuffle) shuffled anew for each iteration, from `seed`.
+        NotFoundError (a FileNotFoundError) at iteration when nothing matches."""
         patterns = _paths(file_pattern)
         return Dataset._of(_native.dataset_list_files(patterns, shuffle, seed, name))
 
     @staticmethod
     def zip(*args: Any, datasets: Any = None, name: Optional[str] = None) -> "Dataset":
-        """Elements with the structure of `datasets` (one structure, or one dataset in each of args),
-        one element of each; as long as the shortest."""
+        """Elements with the structure of `datasets` (one structure, or one dataset in each of
+        args), one element of each; as long as the shortest."""
         if datasets is None:
             datasets = args[0] if len(args) == 1 else tuple(args)
         if isinstance(datasets, list):
@@ -231,7 +231,8 @@ class Dataset:
         return self._of(_native.dataset_shard(self._handle, num_shards, index, name))
 
     def concatenate(self, dataset: "Dataset", name: Optional[str] = None) -> "Dataset":
-        """The elements of this one, then those of `dataset`; structures and dtypes must be equal."""
+        """The elements of this one, then those of `dataset`; structures and dtypes must be
+        equal."""
         other = _arguments.handle_of("concatenate: dataset", dataset, Dataset)
         return self._of(_native.dataset_concatenate(self._handle, other, name))
 

@@ -72,8 +72,8 @@ def remember(strategy: Any, options: Optional[CommunicationOptions]) -> None:
 
 def timeout_in(context: Any, options: Optional[CommunicationOptions],
                timeout: Optional[float]) -> Optional[float]:
-    """The timeout of a collective in a replica context: the call's own, that of its options, that of
-    its strategy's."""
+    """The timeout of a collective in a replica context: the call's own, that of its options, that
+    of its strategy's."""
     if options is not None:
         _arguments.check("options", options, CommunicationOptions)
     if timeout is not None or (options is None and not _of_strategies):

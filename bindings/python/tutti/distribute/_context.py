@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 
 def _code(function: Callable[..., Any]) -> str:
-    """What tells functions apart: replicas make a lambda each, of the same code. A text, because the
-    library hands an object back by a thread of its own, which would be woken at every merge call."""
+    """What tells functions apart: replicas make a lambda each, of the same code. A text, because
+    the library hands an object back by a thread of its own, which would be woken at every merge
+    call."""
     while isinstance(function, functools.partial):
         function = function.func
     code = getattr(function, "__code__", None)
@@ -90,9 +91,9 @@ class ReplicaContext(_native.Context):
                    options: Optional[CommunicationOptions] = None,
                    timeout: Optional[float] = None) -> Any:
         """Reduces every tensor of `value` over all replicas by reduce_op, a ReduceOp or its name;
-        each gets the same bits. All replicas must call it with the same structure, dtypes and shapes; else all
-        get an InvalidArgumentError that names both sides. AbortedError when another replica failed.
-        options: CommunicationOptions."""
+        each gets the same bits. All replicas must call it with the same structure, dtypes and
+        shapes; else all get an InvalidArgumentError that names both sides. AbortedError when
+        another replica failed. options: CommunicationOptions."""
         return _native.context_all_reduce(self, member(ReduceOp, reduce_op, "reduce_op"), value,
                                           timeout_in(self, options, timeout))
 
@@ -124,7 +125,8 @@ class ReplicaContext(_native.Context):
 
     def __repr__(self) -> str:
         try:
-            return f"<ReplicaContext {self.replica_id_in_sync_group} of {self.num_replicas_in_sync}>"
+            return (f"<ReplicaContext {self.replica_id_in_sync_group} of "
+                    f"{self.num_replicas_in_sync}>")
         except errors.FailedPreconditionError:
             return "<ReplicaContext that has ended>"
 

@@ -15,9 +15,9 @@ class InputOptions:
 
     experimental_fetch_to_device, also as prefetch_to_device: a step is made ahead by a thread (True
     by default). rebatch: how a
-    batch of b rows is cut over n replicas: "ceil" (the default), slices of ceil(b / n) rows, trailing
-    slices empty, never across batches; or "even", slices of static, nearly equal sizes, across
-    batches.
+    batch of b rows is cut over n replicas: "ceil" (the default), slices of ceil(b / n) rows,
+    trailing slices empty, never across batches; or "even", slices of static, nearly equal sizes,
+    across batches.
     """
 
     __slots__ = ("experimental_fetch_to_device", "rebatch")

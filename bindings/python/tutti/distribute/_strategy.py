@@ -129,8 +129,8 @@ class Strategy:
         value that is not distributed: MEAN gives it back, SUM is a ValueError with several
         replicas.
         """
-        return _native.strategy_reduce(self._handle, member(ReduceOp, reduce_op, "reduce_op"), value,
-                                       axis, _communication.timeout_of(self, timeout))
+        return _native.strategy_reduce(self._handle, member(ReduceOp, reduce_op, "reduce_op"),
+                                       value, axis, _communication.timeout_of(self, timeout))
 
     def gather(self, value: Any, axis: int, timeout: Optional[float] = None) -> Any:
         """Joins every distributed leaf of `value` along `axis`, in replica order: rank >= 1, equal
@@ -156,7 +156,8 @@ class Strategy:
     experimental_distribute_values_from_function = distribute_values_from_function
 
     def per_replica(self, values: Sequence[Any]) -> Any:
-        """A distributed value of `values`, one per replica of this process, all of one structure."""
+        """A distributed value of `values`, one per replica of this process, all of one
+        structure."""
         return _native.strategy_create_per_replica(self._handle, list(values))
 
     # ---- datasets
@@ -164,13 +165,13 @@ class Strategy:
     def distribute_dataset(self, dataset: Dataset, options: Optional[InputOptions] = None,
                            timeout: Optional[float] = None) -> DistributedDataset:
         """Cuts every batch of `dataset` over the replicas: b rows into slices of
-        ceil(b / replicas), trailing slices empty, never across batches (or as options.rebatch says).
-        The elements must be batches (ValueError).
+        ceil(b / replicas), trailing slices empty, never across batches (or as options.rebatch
+        says). The elements must be batches (ValueError).
 
         Several workers share the data by the dataset's option
-        experimental_distribute.auto_shard_policy: FILE, each reads files of its own, and fewer files
-        than workers are a ValueError on every worker; DATA, each reads all and takes its part; OFF,
-        each takes all; AUTO (the default), FILE where there are files, else DATA."""
+        experimental_distribute.auto_shard_policy: FILE, each reads files of its own, and fewer
+        files than workers are a ValueError on every worker; DATA, each reads all and takes its
+        part; OFF, each takes all; AUTO (the default), FILE where there are files, else DATA."""
         _arguments.check("distribute_dataset: dataset", dataset, Dataset)
         options = InputOptions() if options is None else options
         _arguments.check("distribute_dataset: options", options, InputOptions)
@@ -240,16 +241,16 @@ class MultiWorkerMirroredStrategy(Strategy):
         strategy = tutti.distribute.MultiWorkerMirroredStrategy()   # each worker with its TF_CONFIG
 
     cluster_resolver: says who the workers are and which of them this process is; None reads the
-    variable TF_CONFIG, and without one this process is alone. devices: as in MirroredStrategy; None:
-    as many replicas as the setting replicas says, else all GPUs, else the CPU. The constructor waits
-    for all workers: timeout in seconds, else the setting join_timeout. communication_options: hints
-    for collectives, above all how long one may take.
+    variable TF_CONFIG, and without one this process is alone. devices: as in MirroredStrategy;
+    None: as many replicas as the setting replicas says, else all GPUs, else the CPU. The
+    constructor waits for all workers: timeout in seconds, else the setting join_timeout.
+    communication_options: hints for collectives, above all how long one may take.
 
     Every worker makes the same calls on its strategy in the same order: this one, creating
-    variables, distributing datasets, run, reduce, gather. Replicas are numbered through all workers.
-    When a worker dies, whatever waits for it is an UnavailableError that names it (details "rank",
-    "worker"). Every connection proves the job secret (TUTTI_JOB_SECRET_FILE, TUTTI_JOB_SECRET; on
-    loopback a file of the user's own).
+    variables, distributing datasets, run, reduce, gather. Replicas are numbered through all
+    workers. When a worker dies, whatever waits for it is an UnavailableError that names it (details
+    "rank", "worker"). Every connection proves the job secret (TUTTI_JOB_SECRET_FILE,
+    TUTTI_JOB_SECRET; on loopback a file of the user's own).
     """
 
     __slots__ = ("_resolver",)

@@ -144,7 +144,8 @@ class SimpleClusterResolver(_LibraryResolver):
 
     def __init__(self, cluster_spec: Union[ClusterSpec, Mapping[str, Any]], master: str = "",
                  task_type: Optional[str] = None, task_id: Optional[int] = None,
-                 environment: str = "", num_accelerators: Union[Mapping[str, int], int, None] = None,
+                 environment: str = "",
+                 num_accelerators: Union[Mapping[str, int], int, None] = None,
                  rpc_layer: Optional[str] = None):
         super().__init__(cluster_spec=ClusterSpec(cluster_spec), master=master, task_type=task_type,
                          task_id=task_id, environment=environment,

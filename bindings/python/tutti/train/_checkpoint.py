@@ -145,9 +145,9 @@ class Checkpoint:
         return LoadStatus([name for name in names if name not in self._names])
 
     def write(self, file_prefix: _Path, timeout: Optional[float] = None) -> str:
-        """Saves as file_prefix, this very path, and returns it. One that ends with ".safetensors" is
-        a single file for other programs, without a manifest; FailedPreconditionError when several
-        workers have iterators among the objects."""
+        """Saves as file_prefix, this very path, and returns it. One that ends with ".safetensors"
+        is a single file for other programs, without a manifest; FailedPreconditionError when
+        several workers have iterators among the objects."""
         path = os.fspath(file_prefix)
         if path.endswith(_SINGLE_FILE):
             _native.checkpoint_write(self._handle, path, timeout)

@@ -3,9 +3,9 @@
 //	conformance [folder]
 //
 // The folder of the vectors is the argument, else TUTTI_CONFORMANCE_DIR, else the one that it was
-// built beside. It prints each failure, the names of the cases that are not covered (those that name
-// an op, a function or a field that is not known here), and one line of totals, and exits non-zero
-// when a case fails or none passes.
+// built beside. It prints each failure, the names of the cases that are not covered (those that
+// name an op, a function or a field that is not known here), and one line of totals, and exits
+// non-zero when a case fails or none passes.
 package main
 
 import (

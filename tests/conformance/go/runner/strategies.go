@@ -19,8 +19,8 @@ func devices(count int64) (names []string) {
 }
 
 // reserved are addresses of the loopback interface that nobody else gets: the ports stay bound in a
-// way that lets a worker listen there all the same (Linux: both sockets have SO_REUSEADDR, and these
-// do not listen).
+// way that lets a worker listen there all the same (Linux: both sockets have SO_REUSEADDR, and
+// these do not listen).
 func reserved(count int64) (addresses []string, end func(), err error) {
 	var sockets []int
 	end = func() {

@@ -23,9 +23,9 @@ const (
 	Input          = 7
 )
 
-// Callback is what a handle stands for that the library calls. Context and in are borrowed, but for a
-// merge function: context is a reference to its strategy, which it takes over. Out is a reference for
-// the library, status too. It must not panic.
+// Callback is what a handle stands for that the library calls. Context and in are borrowed, but for
+// a merge function: context is a reference to its strategy, which it takes over. Out is a reference
+// for the library, status too. It must not panic.
 type Callback interface {
 	Call(kind int32, context, in uintptr) (out, status uintptr)
 }
@@ -33,8 +33,8 @@ type Callback interface {
 // LogSink is what the handle of a log sink stands for.
 type LogSink func(level int32, line string)
 
-// The exported functions below are called by C++ on any thread. A panic that left them would end the
-// process, with C++ frames in between.
+// The exported functions below are called by C++ on any thread. A panic that left them would end
+// the process, with C++ frames in between.
 
 //export tuttiGoCall
 func tuttiGoCall(handle C.uintptr_t, kind C.int32_t, context, in C.uintptr_t,
@@ -86,10 +86,10 @@ func report(who string, panicked any) {
 	fmt.Fprintf(os.Stderr, "tutti: error: %s panicked: %v\n%s", who, panicked, debug.Stack())
 }
 
-// RefuseExit ends the process when the goroutine is in runtime.Goexit. There is no way on from there:
-// C++ frames below wait for the function to return, and the goroutine never will; without this the
-// thread would hang or the process fail somewhere else. To be called by a deferred function before it
-// recovers.
+// RefuseExit ends the process when the goroutine is in runtime.Goexit. There is no way on from
+// there: C++ frames below wait for the function to return, and the goroutine never will; without
+// this the thread would hang or the process fail somewhere else. To be called by a deferred
+// function before it recovers.
 func RefuseExit() {
 	var counters [64]uintptr
 	frames := runtime.CallersFrames(counters[:runtime.Callers(1, counters[:])])

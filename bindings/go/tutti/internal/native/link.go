@@ -1,6 +1,6 @@
 // Package native is the C side of package tutti: functions of machine words that SWIG generates
-// from swig/tutti.i (native.go, native_wrap.cxx), and the way of callbacks back into Go. A release of
-// the module carries the generated files; the library is found through pkg-config.
+// from swig/tutti.i (native.go, native_wrap.cxx), and the way of callbacks back into Go. A release
+// of the module carries the generated files; the library is found through pkg-config.
 package native
 
 // #cgo pkg-config: tutti

@@ -57,8 +57,8 @@ public record DeviceSpec(
   }
 
   /**
-   * The spec of "/job:ps/device:GPU:0", "/GPU:0" or "CPU:1"; INVALID_ARGUMENT names the part that does
-   * not read.
+   * The spec of "/job:ps/device:GPU:0", "/GPU:0" or "CPU:1"; INVALID_ARGUMENT names the part that
+   * does not read.
    */
   public static DeviceSpec parse(String text) {
     try (Handle parsed = new Handle(Native.device_spec_parse(text))) {
@@ -121,9 +121,9 @@ public record DeviceSpec(
   }
 
   /**
-   * A device scope of the thread, until it is closed: `try (var scope = DeviceSpec.scope("/job:ps"))`.
-   * Nested scopes merge, the inner one wins; null clears. Replica functions see the scope of the
-   * thread that called run.
+   * A device scope of the thread, until it is closed: `try (var scope =
+   * DeviceSpec.scope("/job:ps"))`. Nested scopes merge, the inner one wins; null clears. Replica
+   * functions see the scope of the thread that called run.
    */
   public static Scope scope(String name) {
     return scope(name == null ? null : parse(name));

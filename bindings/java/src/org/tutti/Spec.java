@@ -164,7 +164,8 @@ public final class Spec extends NativeObject implements AutoCloseable {
     final Kind kind = kind();
     if (kind != Kind.DATASET && kind != Kind.OPTIONAL) {
       throw TuttiException.of(Code.INVALID_ARGUMENT,
-          "only an optional or a dataset holds something; this spec is of kind " + kind + ": " + this);
+          "only an optional or a dataset holds something; this spec is of kind " + kind + ": "
+              + this);
     }
     return new Spec(Box.at(Native.spec_inner(this)));
   }

@@ -26,9 +26,9 @@ import org.tutti.internal.NativeObject;
  * a variable's data) gives read-only buffers. Threads: any to read, one at a time to write.
  *
  * <p>Memory that the library gives counts against the setting memory_limit, not against the heap:
- * beyond it is RESOURCE_EXHAUSTED with the details requested_bytes, used_bytes and limit_bytes. Close
- * what is not needed any more; garbage is closed too, but only when the collector comes by (see
- * TuttiRuntime.offHeapBytes).
+ * beyond it is RESOURCE_EXHAUSTED with the details requested_bytes, used_bytes and limit_bytes.
+ * Close what is not needed any more; garbage is closed too, but only when the collector comes by
+ * (see TuttiRuntime.offHeapBytes).
  */
 public final class Tensor extends NativeObject implements AutoCloseable {
   private Bridge.Memory memory; // read once
@@ -190,8 +190,8 @@ public final class Tensor extends NativeObject implements AutoCloseable {
   // ---- DLPack, for other native libraries of the program
 
   /**
-   * Takes over the memory of a DLManagedTensorVersioned (DLPack 1.x, on the CPU) at an address, without
-   * a copy; its deleter is called with the last use. On failure it stays the caller's.
+   * Takes over the memory of a DLManagedTensorVersioned (DLPack 1.x, on the CPU) at an address,
+   * without a copy; its deleter is called with the last use. On failure it stays the caller's.
    */
   public static Tensor fromDLPack(long address) {
     return new Tensor(Box.at(Native.tensor_from_dlpack(address)));

@@ -13,7 +13,8 @@ import org.tutti.internal.NativeObject;
 
 /**
  * Threads, memory and settings. The process has a default runtime, which starts with its first use
- * and ends with the process; what is made inside {@link #asDefault} belongs to that runtime instead.
+ * and ends with the process; what is made inside {@link #asDefault} belongs to that runtime
+ * instead.
  * Threads: any.
  */
 public final class TuttiRuntime extends NativeObject implements AutoCloseable {
@@ -40,9 +41,9 @@ public final class TuttiRuntime extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * What the open tensors and values of this program stand for, in bytes outside of Java's heap; what
-   * two of them share counts twice, and tensors below 4 KiB do not count. As it grows the garbage
-   * collector is asked to come by, for those that were not closed.
+   * What the open tensors and values of this program stand for, in bytes outside of Java's heap;
+   * what two of them share counts twice, and tensors below 4 KiB do not count. As it grows the
+   * garbage collector is asked to come by, for those that were not closed.
    */
   public static long offHeapBytes() {
     Loader.load();
@@ -112,8 +113,8 @@ public final class TuttiRuntime extends NativeObject implements AutoCloseable {
   // ---- the runtime whose asDefault the thread is in, else the default one
 
   /**
-   * Changes a setting of the default runtime (here and below: or of the one whose asDefault the thread
-   * is in).
+   * Changes a setting of the default runtime (here and below: or of the one whose asDefault the
+   * thread is in).
    */
   public static void setDefault(String key, String value) {
     Native.runtime_set(CURRENT.get(), key, value);
@@ -156,8 +157,8 @@ public final class TuttiRuntime extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * Sends the lines of the default runtime's log to sink(level, line) instead of standard error; null
-   * goes back. It must not call the library; what it throws goes to standard error.
+   * Sends the lines of the default runtime's log to sink(level, line) instead of standard error;
+   * null goes back. It must not call the library; what it throws goes to standard error.
    */
   public static void setLogSink(BiConsumer<String, String> sink) {
     Native.runtime_set_log_sink(CURRENT.get(), sink == null ? null : new Callback() {
@@ -174,8 +175,9 @@ public final class TuttiRuntime extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * Shuts the process's default runtime down, whatever the thread is in; it starts again with its next use. What belonged to it fails with
-   * FAILED_PRECONDITION from then on. timeout: how long to wait for callbacks that are running.
+   * Shuts the process's default runtime down, whatever the thread is in; it starts again with its
+   * next use. What belonged to it fails with FAILED_PRECONDITION from then on. timeout: how long to
+   * wait for callbacks that are running.
    */
   public static void shutdownDefault(Duration timeout) {
     Native.runtime_shutdown(null, Bridge.nanos(timeout));

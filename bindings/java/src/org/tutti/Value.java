@@ -74,8 +74,8 @@ public final class Value extends NativeObject implements AutoCloseable {
 
   /**
    * The value of a Java object. Map: a dict; List: a list; record: a named tuple; see tuple() for
-   * tuples. Numbers are scalars of float64 or int64, booleans of bool; primitive arrays are vectors;
-   * byte[] is one byte string; null is none. Any other object is held as it is.
+   * tuples. Numbers are scalars of float64 or int64, booleans of bool; primitive arrays are
+   * vectors; byte[] is one byte string; null is none. Any other object is held as it is.
    */
   public static Value of(Object object) {
     return make(object, false);
@@ -218,8 +218,8 @@ public final class Value extends NativeObject implements AutoCloseable {
     }
     if (!list.stream().allMatch(item -> item instanceof Number)) {
       throw TuttiException.of(Code.INVALID_ARGUMENT,
-          "a list in a dataset is a vector, of numbers or of strings; a structure is a map, a record "
-              + "or an array (Object[])");
+          "a list in a dataset is a vector, of numbers or of strings; a structure is a map, a "
+              + "record or an array (Object[])");
     }
     if (list.stream().anyMatch(item -> item instanceof Double || item instanceof Float)) {
       return Tensor.of(list.stream().mapToDouble(item -> ((Number) item).doubleValue()).toArray());

@@ -12,8 +12,8 @@ import org.tutti.internal.NativeObject;
 /**
  * A tensor that lives as long as training does, with one copy per replica.
  *
- * <p>Threads: any; in a replica function a write to an ON_WRITE variable is a step that all replicas
- * must take together.
+ * <p>Threads: any; in a replica function a write to an ON_WRITE variable is a step that all
+ * replicas must take together.
  */
 public final class Variable extends NativeObject implements AutoCloseable {
   /** When the copies are brought together. */
@@ -142,8 +142,8 @@ public final class Variable extends NativeObject implements AutoCloseable {
       } else {
         tensor = given == null ? null : Value.tensorOf(given);
         if (tensor == null) {
-          throw TuttiException.of(Code.INVALID_ARGUMENT, "a tensor, a number, a primitive array or a "
-              + "direct buffer is needed, not " + given);
+          throw TuttiException.of(Code.INVALID_ARGUMENT, "a tensor, a number, a primitive array or "
+              + "a direct buffer is needed, not " + given);
         }
       }
     }
@@ -188,8 +188,8 @@ public final class Variable extends NativeObject implements AutoCloseable {
   // ---- writing
 
   /**
-   * Sets the value. In a replica function ON_WRITE aggregates the replicas' tensors, and all replicas
-   * must come here; ON_READ writes this replica's copy. Outside every copy gets it.
+   * Sets the value. In a replica function ON_WRITE aggregates the replicas' tensors, and all
+   * replicas must come here; ON_READ writes this replica's copy. Outside every copy gets it.
    */
   public Variable assign(Object value) {
     return assign(value, null);

@@ -211,7 +211,8 @@ class DatasetTest {
 
   @Test
   void registeredFunctionsAreFoundInSerialisedDatasets() {
-    Function.register("java_test_plus_one", x -> x.longValue() + 1, Spec.tensor(DType.INT64), false);
+    Function.register("java_test_plus_one", x -> x.longValue() + 1, Spec.tensor(DType.INT64),
+        false);
     try {
       final byte[] definition =
           Dataset.range(2).map(Function.registered("java_test_plus_one")).serialize();
@@ -227,7 +228,8 @@ class DatasetTest {
   @Test
   void anIteratorGoesBackToASavedPosition() {
     final Dataset shuffled = Dataset.range(20).shuffle(20, 3);
-    try (DatasetIterator first = shuffled.iterator(); DatasetIterator second = shuffled.iterator()) {
+    try (DatasetIterator first = shuffled.iterator();
+         DatasetIterator second = shuffled.iterator()) {
       for (int i = 0; i < 7; ++i) {
         first.next();
       }

@@ -24,8 +24,9 @@ class DeviceTest {
     assertEquals("/job:worker/task:1/device:GPU:3",
         spec.merge("/task:1/device:GPU:3").toString());
     assertEquals("/job:ps/task:0/device:CPU:3", spec.withJob("ps").toString());
-    assertEquals(new DeviceSpec("ps", 1L, 2L, "GPU", 4L), new DeviceSpec(null, null, null, null, null)
-        .withJob("ps").withReplica(1L).withTask(2L).withDeviceType("GPU").withDeviceIndex(4L));
+    assertEquals(new DeviceSpec("ps", 1L, 2L, "GPU", 4L),
+        new DeviceSpec(null, null, null, null, null).withJob("ps").withReplica(1L).withTask(2L)
+            .withDeviceType("GPU").withDeviceIndex(4L));
     assertNotEquals(spec, spec.withTask(null));
   }
 

@@ -145,7 +145,8 @@ class TensorTest {
 
   @Test
   void byteStringsKeepEveryByte() {
-    final byte[][] given = {{0, -1, 65}, {}, "grüße 𝄞".getBytes(java.nio.charset.StandardCharsets.UTF_8)};
+    final byte[][] given = {{0, -1, 65}, {},
+        "grüße 𝄞".getBytes(java.nio.charset.StandardCharsets.UTF_8)};
     try (Tensor tensor = Tensor.of(given)) {
       for (int i = 0; i < given.length; ++i) {
         assertArrayEquals(given[i], tensor.bytes(i));
@@ -161,7 +162,8 @@ class TensorTest {
     try (Value value = Value.of(Map.of("list", List.of(1, 2.5), "point", new Point(0.5, 3), "text",
              "grüße 𝄞", "none", Optional.empty(), "some", Optional.of(4L), "object", marker,
              "tuple", Value.tuple(1, "two")))) {
-      assertEquals(List.of("list", "none", "object", "point", "some", "text", "tuple"), value.keys());
+      assertEquals(List.of("list", "none", "object", "point", "some", "text", "tuple"),
+          value.keys());
       assertEquals(Value.Kind.LIST, value.get("list").kind());
       assertEquals(2.5, value.get("list").get(1).doubleValue());
       assertEquals(Value.Kind.RECORD, value.get("point").kind());

@@ -318,7 +318,8 @@ class WrongUseTest {
                () -> MirroredStrategy.of((String[]) null), () -> new TFRecordWriter(null),
                () -> Communicator.create(null, "name", LONG), () -> TuttiRuntime.create(null),
                () -> ClusterResolver.simple(null, "worker", 0L), () -> DeviceSpec.parse(null),
-               () -> TuttiRuntime.getDefault(null), () -> TuttiRuntime.setDefault("log_level", null),
+               () -> TuttiRuntime.getDefault(null),
+               () -> TuttiRuntime.setDefault("log_level", null),
                () -> future.fail(null), () -> future.onReady(null))) {
         try {
           use.execute();
@@ -478,8 +479,9 @@ class WrongUseTest {
       assertEquals(tensor.dataAddress(), again.dataAddress());
       strategy.run((replica, argument) -> {
         assertEquals(tensor.dataAddress(), argument.get(0).asTensor().dataAddress());
+        // That of the buffer that it sees.
         assertEquals(tensor.dataAddress(),
-            Tensor.wrap(argument.get(0).asFloatBuffer()).dataAddress()); // of the buffer that it sees
+            Tensor.wrap(argument.get(0).asFloatBuffer()).dataAddress());
         memory.putFloat(4, 5);
         assertEquals(5, argument.get(0).asFloatBuffer().get(1));
         return null;

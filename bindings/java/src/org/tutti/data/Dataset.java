@@ -15,11 +15,11 @@ import org.tutti.internal.Native;
 import org.tutti.internal.NativeObject;
 
 /**
- * A definition of a sequence of elements; nothing runs until it is iterated. Immutable, so that every
- * method gives a new dataset.
+ * A definition of a sequence of elements; nothing runs until it is iterated. Immutable, so that
+ * every method gives a new dataset.
  *
- * <p>Bad arguments are reported by the method that takes them, bad data by the iterator that meets it.
- * Order is deterministic unless asked otherwise. Threads: any.
+ * <p>Bad arguments are reported by the method that takes them, bad data by the iterator that meets
+ * it. Order is deterministic unless asked otherwise. Threads: any.
  */
 public class Dataset extends NativeObject implements Iterable<Value>, AutoCloseable {
   /** What cardinality() says of a dataset without an end. */
@@ -143,7 +143,9 @@ public class Dataset extends NativeObject implements Iterable<Value>, AutoClosea
 
   // ---- transformations
 
-  /** Every element replaced by what the function makes of it; the first element decides the spec. */
+  /**
+   * Every element replaced by what the function makes of it; the first element decides the spec.
+   */
   public Dataset map(ElementFunction function) {
     return map(function, null);
   }

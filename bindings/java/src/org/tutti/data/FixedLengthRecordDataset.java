@@ -23,7 +23,7 @@ public final class FixedLengthRecordDataset extends Dataset {
   /** As above, with a name for messages. */
   public static FixedLengthRecordDataset of(Dataset files, long recordBytes, long headerBytes,
       long footerBytes, Compression compression, long bufferSize, String name) {
-    return new FixedLengthRecordDataset(Box.at(Native.dataset_fixed_length_record(files, recordBytes,
-        headerBytes, footerBytes, compression.number(), bufferSize, name)));
+    return new FixedLengthRecordDataset(Box.at(Native.dataset_fixed_length_record(files,
+        recordBytes, headerBytes, footerBytes, compression.number(), bufferSize, name)));
   }
 }

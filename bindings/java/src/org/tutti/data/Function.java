@@ -60,7 +60,8 @@ public final class Function extends NativeObject implements AutoCloseable {
       for (final Map.Entry<String, Feature> entry : features.entrySet()) {
         final Feature feature = entry.getValue();
         made[count++] = Native.feature_create(
-            Objects.requireNonNull(entry.getKey(), "a feature needs a name, not null"), feature.dtype().number(), feature.shape(), feature.defaultValue());
+            Objects.requireNonNull(entry.getKey(), "a feature needs a name, not null"),
+            feature.dtype().number(), feature.shape(), feature.defaultValue());
       }
       return new Function(Box.at(Native.function_parse_example(made)));
     } finally {

@@ -4,8 +4,8 @@ import org.tutti.internal.Box;
 import org.tutti.internal.Native;
 
 /**
- * The records of TFRecord files, in order, as byte strings. Errors at iteration name file, offset and
- * record index: NOT_FOUND, DATA_LOSS.
+ * The records of TFRecord files, in order, as byte strings. Errors at iteration name file, offset
+ * and record index: NOT_FOUND, DATA_LOSS.
  */
 public final class TFRecordDataset extends Dataset {
   private TFRecordDataset(Box box) {

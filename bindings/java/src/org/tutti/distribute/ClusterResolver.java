@@ -8,8 +8,9 @@ import org.tutti.internal.Native;
 /**
  * Finds which processes a job has, and which of them this one is.
  *
- * <p>One of your own says at least which tasks there are: a lambda that gives a ClusterSpec, or a class
- * that also says which task this process is. It is asked when a strategy is made or a cluster joined.
+ * <p>One of your own says at least which tasks there are: a lambda that gives a ClusterSpec, or a
+ * class that also says which task this process is. It is asked when a strategy is made or a cluster
+ * joined.
  * Threads: any, for those of the library.
  */
 @FunctionalInterface

@@ -9,8 +9,8 @@ import org.tutti.internal.Native;
 /**
  * The replicas of several processes, each with equally many devices, variables mirrored on all.
  *
- * <p>Every worker makes the same calls on its strategy in the same order. When a worker dies, whatever
- * waits for it is UNAVAILABLE with the details rank and worker.
+ * <p>Every worker makes the same calls on its strategy in the same order. When a worker dies,
+ * whatever waits for it is UNAVAILABLE with the details rank and worker.
  */
 public final class MultiWorkerMirroredStrategy extends Strategy {
   private final ClusterResolver resolver;

@@ -65,8 +65,8 @@ public sealed class ReplicaContext permits DefaultReplicaContext {
 
   /**
    * Rows of this step over all replicas of all workers, when run's argument came from a distributed
-   * iterator; else -1. Scale a loss by 1 / globalRows and sum: the mean of means is wrong when batches
-   * are uneven.
+   * iterator; else -1. Scale a loss by 1 / globalRows and sum: the mean of means is wrong when
+   * batches are uneven.
    */
   public long globalRows() {
     return Native.context_global_rows(context());
@@ -88,9 +88,9 @@ public sealed class ReplicaContext permits DefaultReplicaContext {
   }
 
   /**
-   * Reduces every tensor of `value` over all replicas; each gets the same bits. All replicas must call
-   * it with the same structure, dtypes and shapes; otherwise all get INVALID_ARGUMENT naming both
-   * sides. ABORTED when another replica failed.
+   * Reduces every tensor of `value` over all replicas; each gets the same bits. All replicas must
+   * call it with the same structure, dtypes and shapes; otherwise all get INVALID_ARGUMENT naming
+   * both sides. ABORTED when another replica failed.
    */
   public Value allReduce(ReduceOp op, Object value) {
     return allReduce(op, value, (Duration) null);
@@ -140,8 +140,8 @@ public sealed class ReplicaContext permits DefaultReplicaContext {
   }
 
   /**
-   * Runs `function` once for all replicas, on the thread that called run, in cross-replica context. It
-   * gets the replicas' arguments as one value, distributed where they differ; of its result each
+   * Runs `function` once for all replicas, on the thread that called run, in cross-replica context.
+   * It gets the replicas' arguments as one value, distributed where they differ; of its result each
    * replica gets its own part. All replicas must make the same number of merge calls with the same
    * function (the same lambda expression).
    */

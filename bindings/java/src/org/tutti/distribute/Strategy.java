@@ -100,9 +100,9 @@ public class Strategy extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * Cross-replica context with this as the current strategy of the thread, until the scope is closed:
-   * variables that are made there have a copy per replica. Inside a replica function or another
-   * strategy's scope it is FAILED_PRECONDITION.
+   * Cross-replica context with this as the current strategy of the thread, until the scope is
+   * closed: variables that are made there have a copy per replica. Inside a replica function or
+   * another strategy's scope it is FAILED_PRECONDITION.
    */
   public InScope scope() {
     final Object before = Scope.current();
@@ -133,9 +133,9 @@ public class Strategy extends NativeObject implements AutoCloseable {
    * Calls `function` once per replica, concurrently, and returns when no call is running any more.
    *
    * <p>argument: what Value.of takes; replica i gets component i of every distributed part and the
-   * value itself of every other. Results are joined leaf by leaf: equal objects and strings stay one
-   * value, tensors and numbers become distributed (with one replica they stay what they are). An
-   * exception of a replica stops the others and is the cause of what is thrown here.
+   * value itself of every other. Results are joined leaf by leaf: equal objects and strings stay
+   * one value, tensors and numbers become distributed (with one replica they stay what they are).
+   * An exception of a replica stops the others and is the cause of what is thrown here.
    */
   public Value run(ReplicaFunction function, Object argument) {
     return run(function, argument, null);

@@ -27,7 +27,9 @@ public final class Bridge {
   /** No timeout given. */
   public static final long UNSET = 0;
 
-  /** The order of names everywhere: of their bytes in UTF-8, which that of Java's strings is not. */
+  /**
+   * The order of names everywhere: of their bytes in UTF-8, which that of Java's strings is not.
+   */
   public static final Comparator<String> BY_BYTES =
       (left, right) -> Arrays.compareUnsigned(utf8(left), utf8(right));
 
@@ -94,7 +96,8 @@ public final class Bridge {
   /**
    * A tensor's memory and what there is to know about it.
    *
-   * @param buffer direct, in native order, read-only if the tensor is; the memory stays while it or a
+   * @param buffer direct, in native order, read-only if the tensor is; the memory stays while it or
+   * a
    *     view of it can be reached, whatever happens to the tensor. Null where there cannot be one
    * @param dtype the number of the tensor's dtype
    * @param contiguous whether the tensor is
@@ -107,7 +110,8 @@ public final class Bridge {
       ByteBuffer buffer = (ByteBuffer) Native.tensor_buffer(tensor, facts);
       if (buffer != null) {
         new SafetyNet(buffer, Native::tensor_release, facts[4]);
-        buffer = (facts[3] != 0 ? buffer.asReadOnlyBuffer() : buffer).order(ByteOrder.nativeOrder());
+        buffer = facts[3] != 0 ? buffer.asReadOnlyBuffer() : buffer;
+        buffer = buffer.order(ByteOrder.nativeOrder());
       }
       return new Memory(buffer, (int) facts[0], facts[1] != 0, facts[2]);
     }
@@ -119,11 +123,12 @@ public final class Bridge {
   static Throwable exceptionOf(long status) {
     final Map<String, Object> details = new LinkedHashMap<>();
     for (long i = 0; i < Native.status_detail_count(status); ++i) {
-      details.put(Native.status_detail_key(status, i), switch (Native.status_detail_kind(status, i)) {
-        case 1 -> (Object) Native.status_detail_int64(status, i);
-        case 2 -> (Object) Native.status_detail_double(status, i);
-        default -> text(Native.status_detail_string(status, i));
-      });
+      details.put(Native.status_detail_key(status, i),
+          switch (Native.status_detail_kind(status, i)) {
+            case 1 -> (Object) Native.status_detail_int64(status, i);
+            case 2 -> (Object) Native.status_detail_double(status, i);
+            default -> text(Native.status_detail_string(status, i));
+          });
     }
     Throwable cause = (Throwable) Native.status_host_object(status);
     final List<Throwable> others = new ArrayList<>();
@@ -136,8 +141,8 @@ public final class Bridge {
       }
     }
     final TuttiException exception =
-        TuttiException.of(Code.of(Native.status_code(status)), Native.status_message(status), details,
-            cause);
+        TuttiException.of(Code.of(Native.status_code(status)), Native.status_message(status),
+            details, cause);
     others.forEach(exception::addSuppressed);
     return exception;
   }

@@ -109,8 +109,8 @@ public abstract class ElementIterator extends NativeObject
   // ---- the position
 
   /**
-   * The position. Elements that were given count; FAILED_PRECONDITION between a hasNext and its next,
-   * when one element is neither.
+   * The position. Elements that were given count; FAILED_PRECONDITION between a hasNext and its
+   * next, when one element is neither.
    */
   public final byte[] save() {
     return save(null);

@@ -13,8 +13,8 @@ public final class LibraryResolver extends NativeObject implements ClusterResolv
   }
 
   /**
-   * Calls `function` with the library's resolver for one of any class: for one that the user wrote with
-   * a resolver of what it says now. Null stays null, which means TF_CONFIG.
+   * Calls `function` with the library's resolver for one of any class: for one that the user wrote
+   * with a resolver of what it says now. Null stays null, which means TF_CONFIG.
    */
   public static <T> T with(ClusterResolver resolver, Function<LibraryResolver, T> function) {
     if (resolver == null || resolver instanceof LibraryResolver) {
@@ -22,8 +22,8 @@ public final class LibraryResolver extends NativeObject implements ClusterResolv
     }
     final ClusterSpec spec = Objects.requireNonNull(resolver.clusterSpec(),
         "clusterSpec() of the cluster resolver gave null; a ClusterSpec is needed");
-    try (LibraryResolver made = new LibraryResolver(Box.at(Native.cluster_resolver_simple(spec, null,
-             resolver.taskType(), resolver.taskId(), resolver.environment(),
+    try (LibraryResolver made = new LibraryResolver(Box.at(Native.cluster_resolver_simple(spec,
+             null, resolver.taskType(), resolver.taskId(), resolver.environment(),
              resolver.numAccelerators(), resolver.rpcLayer())))) {
       return function.apply(made);
     }

@@ -15,9 +15,9 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * Says why tutti's libraries cannot be loaded here, and what to do. They are linked to the libraries
- * of one distribution; the jar that carries them has a file which says of which, and which package
- * each library comes from. Without that file the messages say less.
+ * Says why tutti's libraries cannot be loaded here, and what to do. They are linked to the
+ * libraries of one distribution; the jar that carries them has a file which says of which, and
+ * which package each library comes from. Without that file the messages say less.
  */
 final class MissingLibrary {
   private static final String FACTS = "/org/tutti/native/needed-packages";
@@ -56,7 +56,9 @@ final class MissingLibrary {
     }
   }
 
-  /** Returns the error in the place of the loader's: the reason, where it is one of the known ones. */
+  /**
+   * Returns the error in the place of the loader's: the reason, where it is one of the known ones.
+   */
   UnsatisfiedLinkError explain(UnsatisfiedLinkError error) {
     final String text = String.valueOf(error.getMessage());
     final Matcher file = NO_FILE.matcher(text);
@@ -71,7 +73,8 @@ final class MissingLibrary {
           from.isEmpty() ? "" : "; it comes in the package " + from + " of " + facts.get("system");
       reason = "tutti needs the library " + file.group(1) + ", which is missing" + source;
     } else if (version.find()) {
-      reason = "tutti needs " + version.group(2) + " of " + version.group(1) + ", which is older here";
+      reason = "tutti needs " + version.group(2) + " of " + version.group(1)
+          + ", which is older here";
     } else {
       return error;
     }

@@ -20,9 +20,9 @@ import org.tutti.internal.Native;
 import org.tutti.internal.NativeObject;
 
 /**
- * Variables, iterators and tensors under names, which are saved and restored together, as safetensors
- * files with a manifest beside them. Under several workers each makes the same calls. A restore that
- * throws has changed nothing. Threads: one at a time, in cross-replica context.
+ * Variables, iterators and tensors under names, which are saved and restored together, as
+ * safetensors files with a manifest beside them. Under several workers each makes the same calls. A
+ * restore that throws has changed nothing. Threads: one at a time, in cross-replica context.
  */
 public final class Checkpoint extends NativeObject implements AutoCloseable {
   private static final String SINGLE_FILE = ".safetensors";
@@ -32,10 +32,10 @@ public final class Checkpoint extends NativeObject implements AutoCloseable {
   private final Map<String, ?> objects;
 
   /**
-   * Objects: Variable, DistributedIterator, DatasetIterator, Tensor (a restore writes into it), other
-   * checkpoints, maps and lists of them. In which order does not matter: they are saved and restored
-   * in that of their names as UTF-8 bytes, in every language. The strategy is that of a variable among
-   * them, else the current one.
+   * Objects: Variable, DistributedIterator, DatasetIterator, Tensor (a restore writes into it),
+   * other checkpoints, maps and lists of them. In which order does not matter: they are saved and
+   * restored in that of their names as UTF-8 bytes, in every language. The strategy is that of a
+   * variable among them, else the current one.
    */
   public Checkpoint(Map<String, ?> objects) {
     this(strategyOf(objects), objects);
@@ -95,7 +95,8 @@ public final class Checkpoint extends NativeObject implements AutoCloseable {
       Native.checkpoint_add_tensor(this, name, tensor);
     } else {
       throw TuttiException.of(Code.INVALID_ARGUMENT, name + ": " + object
-          + " cannot be saved; give variables, iterators, tensors, checkpoints, or maps and lists of them");
+          + " cannot be saved; give variables, iterators, tensors, checkpoints, or maps and lists "
+          + "of them");
     }
   }
 
@@ -125,8 +126,8 @@ public final class Checkpoint extends NativeObject implements AutoCloseable {
 
   /**
    * Gives every object what the checkpoint holds. NOT_FOUND when there is no such checkpoint or no
-   * value for an object, INVALID_ARGUMENT for another dtype or shape, DATA_LOSS naming a file that is
-   * damaged.
+   * value for an object, INVALID_ARGUMENT for another dtype or shape, DATA_LOSS naming a file that
+   * is damaged.
    */
   public void restore(String path) {
     restore(path, null);
@@ -154,7 +155,9 @@ public final class Checkpoint extends NativeObject implements AutoCloseable {
     }
   }
 
-  /** As restore, of what write wrote as this path; also of a safetensors file of another program. */
+  /**
+   * As restore, of what write wrote as this path; also of a safetensors file of another program.
+   */
   public void read(String path) {
     read(path, null);
   }

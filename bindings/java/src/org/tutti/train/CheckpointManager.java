@@ -13,7 +13,9 @@ import org.tutti.internal.Bridge;
 import org.tutti.internal.Native;
 import org.tutti.internal.NativeObject;
 
-/** The checkpoints of one directory, of which the last few stay. One program at a time saves there. */
+/**
+ * The checkpoints of one directory, of which the last few stay. One program at a time saves there.
+ */
 public final class CheckpointManager extends NativeObject implements AutoCloseable {
   private final Checkpoint checkpoint;
   private final String directory;
