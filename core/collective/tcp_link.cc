@@ -35,6 +35,14 @@ TcpLink::TcpLink(FileDescriptor socket) : socket_(std::move(socket)) {
   // those of TCP as far as the stream can use them, and stops once somebody sets a size.
   const int on = 1;
   setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  // A firewall that forgets the connection drops its packets without a word, while both peers live.
+  // Who waits for data then learns of it after half a minute; it is the kernel that answers probes,
+  // so a peer that is slow, or stopped, is not suspected.
+  const int idle_s = 10, interval_s = 5, probes = 4;
+  setsockopt(socket_.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+  setsockopt(socket_.get(), IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
+  setsockopt(socket_.get(), IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof(interval_s));
+  setsockopt(socket_.get(), IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
 }
 
 int64_t TcpLink::TrySend(std::span<const iovec> parts) {
