@@ -10,6 +10,7 @@
 #include "capi/src/guard.h"
 #include "capi/src/options.h"
 #include "capi/src/roots.h"
+#include "capi/src/tensor_arguments.h"
 #include "core/base/error.h"
 #include "core/cluster/cluster.h"
 #include "core/runtime/multi_worker.h"
@@ -64,6 +65,20 @@ tutti_status *tutti_communicator_split(tutti_communicator *communicator, int64_t
                            ReadCall(call, object.environment(), call_options));
     TUTTI_ASSIGN_OR_RETURN(auto part, object.Split(color, key, TextOr(set.name, ""), wait));
     *out_communicator = Give(std::move(part));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_communicator_create_tensor(tutti_communicator *communicator,
+                                               tutti_dtype dtype, size_t rank,
+                                               const int64_t *dims, tutti_tensor **out_tensor) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, communicator, out_tensor);
+    TUTTI_ASSIGN_OR_RETURN(const DType known_dtype, ReadDType(call, dtype));
+    TUTTI_ASSIGN_OR_RETURN(const Shape shape, ReadShape(call, rank, dims));
+    TUTTI_ASSIGN_OR_RETURN(auto tensor,
+                           FromHandle(communicator)->CreateTensor(known_dtype, shape));
+    *out_tensor = Give(std::move(tensor));
     return OkStatus();
   });
 }

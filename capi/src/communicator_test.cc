@@ -226,6 +226,31 @@ TEST_F(CommunicatorTest, AFailureOfAQueuedCallIsTheFutures) {
   }
 }
 
+TEST_F(CommunicatorTest, MakesTensorsThatOutliveIt) {
+  const int64_t dims[] = {2, 3};
+  Tensor tensor;
+  ASSERT_OK(tutti_communicator_create_tensor(ranks_[0], TUTTI_DTYPE_INT64, 2, dims, &tensor));
+  EXPECT_EQ(tutti_tensor_get_element_count(tensor), 6);
+  Tensor of_other;
+  ASSERT_OK(tutti_communicator_create_tensor(ranks_[1], TUTTI_DTYPE_INT64, 2, dims, &of_other));
+  tutti_tensor *const tensors[] = {tensor, of_other};
+  OnBoth([&](int64_t rank, tutti_communicator *self) {
+    void *data = nullptr;
+    EXPECT_OK(tutti_tensor_get_mutable_data(tensors[rank], &data));
+    static_cast<int64_t *>(data)[5] = rank + 1;
+    EXPECT_OK(tutti_communicator_all_reduce(self, tensors[rank], TUTTI_REDUCE_SUM, nullptr,
+                                            tensors[rank]));
+    EXPECT_OK(tutti_communicator_close(self, nullptr));
+  });
+  EXPECT_EQ(static_cast<const int64_t *>(tutti_tensor_get_data(tensor))[0], 0);
+  EXPECT_EQ(static_cast<const int64_t *>(tutti_tensor_get_data(of_other))[5], 3);
+  tutti_tensor *none = nullptr;
+  EXPECT_FAILS(tutti_communicator_create_tensor(ranks_[0], 77, 2, dims, &none),
+               TUTTI_INVALID_ARGUMENT, "no dtype");
+  EXPECT_FAILS(tutti_communicator_create_tensor(ranks_[0], TUTTI_DTYPE_INT64, 2, dims, nullptr),
+               TUTTI_INVALID_ARGUMENT, "out_tensor");
+}
+
 TEST_F(CommunicatorTest, SplitMakesAGroupPerColor) {
   OnBoth([](int64_t rank, tutti_communicator *self) {
     Handle<tutti_communicator, tutti_communicator_release> part;

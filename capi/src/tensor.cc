@@ -10,6 +10,7 @@
 #include "capi/src/hook.h"
 #include "capi/src/options.h"
 #include "capi/src/roots.h"
+#include "capi/src/tensor_arguments.h"
 #include "core/base/error.h"
 #include "core/tensor/cast.h"
 #include "core/tensor/copy.h"
@@ -18,24 +19,6 @@ using namespace tutti;
 using namespace tutti::capi;
 
 static_assert(sizeof(BytesView) == sizeof(tutti_string_view));
-
-namespace {
-
-Result<DType> ReadDType(Call call, tutti_dtype dtype) {
-  const auto known = static_cast<DType>(dtype);
-  if (IsValid(known)) return known;
-  return InvalidArgument(
-      "{}: {} is no dtype; expected TUTTI_DTYPE_BOOL (1) to TUTTI_DTYPE_BYTES "
-      "(16)",
-      call.function, dtype);
-}
-
-Result<Shape> ReadShape(Call call, size_t rank, const int64_t *dims) {
-  TUTTI_REQUIRE_ARRAY(call, rank, dims);
-  return Shape::Create(dims, rank);
-}
-
-}  // namespace
 
 size_t tutti_dtype_get_size(tutti_dtype dtype) { return ItemSize(static_cast<DType>(dtype)); }
 

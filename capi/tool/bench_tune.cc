@@ -173,10 +173,11 @@ int TuneWorker::Tune(const TuneTask& task) {
 }
 
 void TuneWorker::Report(const TuneTask& task, const TuneOutcome& outcome) {
-  const int64_t last = outcome.all.sizes.empty() ? 0 : outcome.all.sizes.back();
-  Print(fmt::format("{} over {}, {} ranks: {} choices, payloads up to {}", task.place.collective,
-                    task.place.locality, task.place.ranks, task.candidates.size(),
-                    SelectorSizeText(last)));
+  const std::vector<int64_t>& sizes = outcome.all.sizes;
+  Print(fmt::format("{} over {}, {} ranks: {} choices, {} of {} payloads, up to {}",
+                    task.place.collective, task.place.locality, task.place.ranks,
+                    task.candidates.size(), sizes.size(), task.sizes.size(),
+                    SelectorSizeText(sizes.back())));
   for (const SelectorStep& step : task.steps) Print("  before: " + StepText(step));
   if (outcome.steps == task.steps) {
     Print("  after:  the same");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <utility>
 
 namespace tutti::tool {
 namespace {
@@ -25,6 +26,20 @@ size_t IndexOf(const TuneTask& task, const SelectorChoice& choice) {
   size_t i = 0;
   while (task.candidates[i].choice != choice) ++i;
   return i;
+}
+
+// Every fourth one first, then those between: whenever the time is over, the whole range has been
+// looked at.
+std::vector<int64_t> FromCoarseToFine(const std::vector<int64_t>& sizes) {
+  std::vector<int64_t> order;
+  for (size_t stride = 4; stride > 0; stride /= 2) {
+    for (size_t i = stride - 1; i < sizes.size(); i += stride) {
+      if (std::find(order.begin(), order.end(), sizes[i]) == order.end()) {
+        order.push_back(sizes[i]);
+      }
+    }
+  }
+  return order;
 }
 
 }  // namespace
@@ -54,8 +69,8 @@ CStatus BenchTuner::Run(TuneOutcome* outcome) {
   FitMeasurements all;
   all.candidates = task_.candidates;
   const double of_size = kFirstLook * budget_us / static_cast<double>(task_.sizes.size());
-  for (const int64_t payload : task_.sizes) {
-    // Large sizes take what they take: when the time is over the remaining ones stay as they are.
+  for (const int64_t payload : FromCoarseToFine(task_.sizes)) {
+    // Calls take what they take: when the time is over the remaining sizes stay as they are.
     int64_t goes_on = all.sizes.empty() || NowUs() - begin < budget_us;
     TUTTI_TOOL_RETURN_IF_FAILED(Base().AgreeOnNumberOfRank0(&goes_on));
     if (goes_on == 0) break;
@@ -63,9 +78,11 @@ CStatus BenchTuner::Run(TuneOutcome* outcome) {
     for (const size_t i : everything) {
       if (payload <= task_.candidates[i].most_bytes) possible.push_back(i);
     }
-    all.sizes.push_back(payload);
-    TUTTI_TOOL_RETURN_IF_FAILED(
-        Measure(payload, possible, of_size, &all.us.emplace_back(task_.candidates.size())));
+    std::vector<std::vector<double>> us(task_.candidates.size());
+    TUTTI_TOOL_RETURN_IF_FAILED(Measure(payload, possible, of_size, &us));
+    const auto place = std::lower_bound(all.sizes.begin(), all.sizes.end(), payload);
+    all.us.insert(all.us.begin() + (place - all.sizes.begin()), std::move(us));
+    all.sizes.insert(place, payload);
   }
 
   const std::vector<SelectorStep> fitted =

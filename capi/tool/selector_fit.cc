@@ -181,7 +181,8 @@ class Fitting {
     const auto bytes =
         static_cast<int64_t>(static_cast<double>(from) * std::pow(ratio, place) + 0.5);
     const int64_t unit = bytes >= 4 * kKiB ? kKiB : 64;
-    return std::clamp(bytes / unit * unit, from, std::max(from, most));
+    const int64_t highest = std::max(from, std::min((to - 1) / unit * unit, most));
+    return std::clamp(bytes / unit * unit, from, highest);
   }
 
   // How much less `high` takes, as a logarithm.

@@ -16,6 +16,7 @@
 #include "core/collective/communicator.h"
 #include "core/collective/group_forming.h"
 #include "core/collective/transport.h"
+#include "core/collective/until_group_breaks.h"
 
 namespace tutti {
 namespace {
@@ -29,51 +30,15 @@ struct GroupFacts {
   std::shared_ptr<const SelectorTable> table;
   std::vector<int64_t> workers;  // by rank
   int64_t rank = 0;
+  Ref<SharedWindow> window;  // null: of its own
 };
 
 using Exchange = decltype(GroupFormingOptions::exchange);
 
-// The caller's cancellation, which the end of the job throws as well: who waits for the answer of a
-// peer that is gone learns of it at once.
-class UntilJobEnds {
- public:
-  UntilJobEnds(Ref<Cluster> cluster, const CallOptions& call)
-      : cluster_(std::move(cluster)), call_(call) {
-    Cancellation* const caller = call.cancellation;
-    cancellation_ = caller != nullptr && caller->is_polled()
-                        ? MakeRef<Cancellation>(&PollCaller, caller, Ref<const RefCounted>())
-                        : MakeRef<Cancellation>();
-    if (caller != nullptr) {
-      caller_listener_ = caller->AddListener([this] {
-        cancellation_->Cancel(call_.cancellation->reason());
-      });
-    }
-    job_listener_ = cluster_->AddListener([this](const ClusterEvent& event) {
-      if (event.worker < 0) cancellation_->Cancel(event.status);
-    });
-  }
-  ~UntilJobEnds() {
-    cluster_->RemoveListener(job_listener_);
-    if (call_.cancellation != nullptr) call_.cancellation->RemoveListener(caller_listener_);
-  }
-  UntilJobEnds(const UntilJobEnds&) = delete;
-  UntilJobEnds& operator=(const UntilJobEnds&) = delete;
-
-  CallOptions options() const { return CallOptions{call_.deadline, cancellation_.get()}; }
-
- private:
-  static bool PollCaller(void* caller) { return static_cast<Cancellation*>(caller)->PollNow(); }
-
-  const Ref<Cluster> cluster_;
-  const CallOptions call_;
-  Ref<Cancellation> cancellation_;
-  uint64_t caller_listener_ = 0;
-  uint64_t job_listener_ = 0;
-};
-
 // Forms the group with the other workers in it, who call it as well.
 Result<std::unique_ptr<Transport>> FormWatched(Ref<Cluster> cluster, GroupFacts facts,
-                                               Exchange exchange, const CallOptions& options);
+                                               Exchange exchange, UntilGroupBreaks::By by,
+                                               const CallOptions& options);
 
 // Passes everything on, and ends the epoch when the job has failed.
 class WatchedTransport final : public Transport {
@@ -86,6 +51,7 @@ class WatchedTransport final : public Transport {
   ~WatchedTransport() override { cluster_->RemoveListener(listener_); }
 
   const char* name() const override { return group_.transport->name(); }
+  BufferAllocator* allocator() const override { return group_.transport->allocator(); }
   Status Execute(CollectiveCall* call) override {
     Status status = group_.transport->Execute(call);
     if (status.ok()) return status;
@@ -103,7 +69,16 @@ class WatchedTransport final : public Transport {
       part.workers.push_back(facts_.workers[static_cast<size_t>(member)]);
     }
     part.rank = request.rank;
-    return FormWatched(cluster_, std::move(part), request.exchange, options);
+    part.window = group_.window;
+    // Members exchange through one of them: another one may be done, and leave, before the last
+    // has its answer.
+    return FormWatched(cluster_, std::move(part), request.exchange, UntilGroupBreaks::By::kLosses,
+                       options);
+  }
+  Result<RenewedGroup> Renew(const RenewRequest&, const CallOptions&) override {
+    return FailedPrecondition(
+        "its job is not elastic: it has all workers, or ends; make another communicator of them, "
+        "or set elastic for worker 0 (TUTTI_ELASTIC=1)");
   }
   Status Fail(Status error) override { return group_.transport->Fail(std::move(error)); }
   Status failure() const override { return group_.transport->failure(); }
@@ -146,9 +121,11 @@ class WatchedTransport final : public Transport {
       // Who leaves the job has closed its communicators before, and what it had to do for them is
       // done; otherwise the others would wait for it.
       const int64_t rank = RankOf(worker);
-      if (rank < 0 || rank == facts_.rank || group_.has_left == nullptr || group_.has_left(rank)) {
-        return;
+      if (rank < 0 || rank == facts_.rank) return;
+      if (group_.peer_has_left != nullptr) {
+        return group_.peer_has_left(rank, status, cluster_->patience_ns());
       }
+      if (group_.has_left == nullptr || group_.has_left(rank)) return;
     }
     Status error = status.With("epoch", facts_.epoch).With("communicator", facts_.name);
     group_.transport->Fail(std::move(error)).rep();
@@ -161,7 +138,8 @@ class WatchedTransport final : public Transport {
 };
 
 Result<std::unique_ptr<Transport>> FormWatched(Ref<Cluster> cluster, GroupFacts facts,
-                                               Exchange exchange, const CallOptions& options) {
+                                               Exchange exchange, UntilGroupBreaks::By by,
+                                               const CallOptions& options) {
   Environment& environment = cluster->environment();
   GroupFormingOptions forming;
   forming.name = facts.name;
@@ -169,17 +147,23 @@ Result<std::unique_ptr<Transport>> FormWatched(Ref<Cluster> cluster, GroupFacts 
   forming.epoch = facts.epoch;
   forming.transport = facts.transport;
   forming.table = facts.table;
+  forming.window = facts.window;
   forming.worker = facts.rank;
-  for (int64_t worker : facts.workers) forming.workers.push_back(cluster->info(worker));
+  std::vector<MemberId> members;
+  for (int64_t worker : facts.workers) {
+    forming.workers.push_back(cluster->info(worker));
+    members.push_back(cluster->member(worker));
+  }
   forming.secret = cluster->secret();
   forming.listener = cluster->listener();
   forming.exchange = std::move(exchange);
-  const UntilJobEnds until_job_ends(cluster, options);
+  const UntilGroupBreaks until(cluster, std::move(members), by, options);
   TUTTI_ASSIGN_OR_RETURN(FormedGroup group,
                          FormGroup(Ref<Environment>::Retain(&environment), std::move(forming),
-                                   until_job_ends.options()));
+                                   until.options()));
   environment.log().Info(Format("communicator {}: worker {} of {} uses {}", facts.name,
-                                cluster->worker(), facts.workers.size(), group.kind));
+                                cluster->worker(), facts.workers.size(),
+                                group.kind + group.hosts));
   return std::unique_ptr<Transport>(std::make_unique<WatchedTransport>(
       std::move(cluster), std::move(group), std::move(facts)));
 }
@@ -208,7 +192,8 @@ Result<Ref<Communicator>> Communicator::Create(Ref<Cluster> cluster, std::string
     return cluster->Exchange(key, std::move(bytes), call);
   };
   TUTTI_ASSIGN_OR_RETURN(std::unique_ptr<Transport> formed,
-                         FormWatched(cluster, std::move(facts), exchange, options));
+                         FormWatched(cluster, std::move(facts), exchange,
+                                     UntilGroupBreaks::By::kDepartures, options));
   return CreateOver(&environment, name, rank, size, epoch, std::move(formed));
 }
 

@@ -24,6 +24,10 @@
 
 namespace tutti {
 
+// Where the tensors of a call lie: where the communicator makes them, elsewhere, or each on half of
+// the ranks.
+enum class ReferenceMemory { kOfCommunicator, kElsewhere, kMixed };
+
 struct ReferenceCall {
   CollectiveOp op = CollectiveOp::kAllReduce;
   bool uneven = false;
@@ -38,6 +42,7 @@ struct ReferenceCall {
   bool in_place = false;
   bool strided = false;
   bool shifted = false;  // tensors begin one element behind an aligned address
+  ReferenceMemory memory = ReferenceMemory::kOfCommunicator;
   uint64_t seed = 1;
 
   std::string ToString() const {
@@ -46,7 +51,11 @@ struct ReferenceCall {
            std::to_string(root) + " rows " + std::to_string(rows) + " columns " +
            std::to_string(columns) + (in_place ? " in place" : "") +
            (whole_rows >= 0 ? " of " + std::to_string(whole_rows) + " in all" : "") +
-           (strided ? " strided" : "") + (shifted ? " shifted" : "") + " seed " +
+           (strided ? " strided" : "") + (shifted ? " shifted" : "") +
+           (memory == ReferenceMemory::kOfCommunicator ? ""
+            : memory == ReferenceMemory::kMixed        ? " in mixed memory"
+                                                       : " in other memory") +
+           " seed " +
            std::to_string(seed);
   }
 };
@@ -126,7 +135,11 @@ class ReferenceCase {
   // Makes the call on `rank`; DATA_LOSS when its result is not the reference's.
   Status Run(int64_t rank, Communicator& communicator, const CallOptions& options) const {
     const bool in_place = call_.in_place;
-    Ref<Tensor> input = CopyOf(*inputs_[static_cast<size_t>(rank)]);
+    const bool elsewhere = call_.memory == ReferenceMemory::kElsewhere ||
+                           (call_.memory == ReferenceMemory::kMixed && rank % 2 == 1);
+    Communicator* const maker = elsewhere ? nullptr : &communicator;
+    const auto Output = [&](int64_t rows) { return MakeOutput(rows, maker); };
+    Ref<Tensor> input = CopyOf(*inputs_[static_cast<size_t>(rank)], maker);
     const bool at_root = rank == call_.root;
     Ref<Tensor> output;
     switch (call_.op) {
@@ -226,27 +239,29 @@ class ReferenceCase {
       default: return call_.whole_rows >= 0 ? call_.whole_rows : call_.rows * size_;
     }
   }
-  // A tensor of its own, laid out as the call wants it.
-  Ref<Tensor> Output(int64_t rows) const {
+  // A tensor of its own, laid out as the call wants it. `maker` may be null.
+  Ref<Tensor> MakeOutput(int64_t rows, Communicator* maker) const {
     const int64_t columns = call_.columns;
     if (call_.strided) {
-      const Ref<Tensor> table = Filled(rows, columns + 1);
+      const Ref<Tensor> table = Filled(rows, columns + 1, maker);
       return table->SliceAxis(1, 0, columns).value();
     }
-    if (!call_.shifted) return Filled(rows, columns);
-    const Ref<Tensor> row = Filled(1, rows * columns + 1);
+    if (!call_.shifted) return Filled(rows, columns, maker);
+    const Ref<Tensor> row = Filled(1, rows * columns + 1, maker);
     return Tensor::View(static_cast<char*>(row->mutable_data()) + ItemSize(call_.dtype),
                         call_.dtype, Shape({rows, columns}), {}, false, row);
   }
   // With what no call leaves there.
-  Ref<Tensor> Filled(int64_t rows, int64_t columns) const {
-    Ref<Tensor> tensor = Tensor::Create(call_.dtype, Shape({rows, columns})).value();
+  Ref<Tensor> Filled(int64_t rows, int64_t columns, Communicator* maker) const {
+    const Shape shape({rows, columns});
+    Ref<Tensor> tensor = maker != nullptr ? maker->CreateTensor(call_.dtype, shape).value()
+                                          : Tensor::Create(call_.dtype, shape).value();
     const size_t bytes = static_cast<size_t>(rows * columns) * ItemSize(call_.dtype);
     if (bytes != 0) std::memset(tensor->mutable_data(), 1, bytes);
     return tensor;
   }
-  Ref<Tensor> CopyOf(const Tensor& tensor) const {
-    Ref<Tensor> copy = Output(tensor.dim(0));
+  Ref<Tensor> CopyOf(const Tensor& tensor, Communicator* maker) const {
+    Ref<Tensor> copy = MakeOutput(tensor.dim(0), maker);
     if (!CopyInto(tensor, copy.get()).ok()) std::abort();
     return copy;
   }

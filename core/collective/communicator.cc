@@ -63,6 +63,18 @@ Communicator::Communicator(Ref<Environment> environment, std::string closable_na
 
 Communicator::~Communicator() = default;
 
+Result<Ref<Tensor>> Communicator::CreateTensor(DType dtype, const Shape& shape) {
+  TensorOptions options;
+  options.allocator = dtype == DType::kBytes ? nullptr : transport_->allocator();
+  if (options.allocator != nullptr) {
+    Result<Ref<Tensor>> shared = Tensor::Create(dtype, shape, options);
+    if (shared.ok() || shared.status().code() != StatusCode::kResourceExhausted) return shared;
+    options.allocator = nullptr;
+  }
+  options.account = &environment().memory();
+  return Tensor::Create(dtype, shape, options);
+}
+
 Status Communicator::Barrier(const CallOptions& options) {
   CallScope scope(this, CollectiveOp::kBarrier);
   TUTTI_RETURN_IF_ERROR(scope.Begin(options));

@@ -106,6 +106,11 @@ class Communicator final : public Closable {
   // "in_process", "shared_memory", "tcp" or "mixed"; static.
   const char* transport_name() const;
 
+  // A zeroed tensor of this rank's. Where the ranks share memory it lies where the others can read
+  // it, which saves calls the copy of it; elsewhere, and when there is no more such memory, it is
+  // like any other. It may be used in every call of every communicator, and outlive this one.
+  Result<Ref<Tensor>> CreateTensor(DType dtype, const Shape& shape);
+
   // Folds `input` of all ranks into `output` of every rank. `output` has the same dtype and shape
   // and may be `input`; both may be strided. What CheckReducible allows.
   Status AllReduce(const Tensor& input, ReduceOp op, const CallOptions& options, Tensor* output);
@@ -219,12 +224,14 @@ class Communicator final : public Closable {
   // others hear of it in the background. Never blocks.
   void Revoke(Status reason);
 
-  // The next epoch, of the ranks that are left, in their old order: all of them call it. This epoch
-  // is revoked. An error tells of another death meanwhile, or that this call was given up: then
-  // all who are left call it again. The old communicator is still to be closed.
+  // The next epoch, of the ranks that are left, in their old order: all of them call it; ranks of
+  // one process that do not, close theirs. This epoch is revoked. An error tells of another death
+  // meanwhile, or that this call was given up: then all who are left call it again. The old
+  // communicator is still to be closed. FAILED_PRECONDITION in a job that is not elastic.
   Result<Ref<Communicator>> Shrink(const CallOptions& options);
   // The same with all workers that are there, in their order: newcomers call CreateOfPresent. Waits
-  // until there are `at_least`. A group of some of the workers only cannot grow.
+  // until there are `at_least`. FAILED_PRECONDITION within a process, and for a part of another
+  // group.
   Result<Ref<Communicator>> Grow(int64_t at_least, const CallOptions& options);
 
   // Ends the epoch: calls that wait and later ones fail on every rank with `reason` (an OK one

@@ -1,6 +1,7 @@
 // Communicators of an elastic job: their members come together by a regrouping (Cluster::Regroup),
 // form a transport among themselves, and when one of them is lost, or the group is revoked, those
-// that are left form the next epoch.
+// that are left form the next epoch. So do the groups that are split from one, each for itself;
+// only newcomers do not come to those.
 //
 // Revoking. Whoever revokes tells the members. A rank that hears of it stops: at once when it is in
 // no call, else behind the call, and tells the others how many calls it has begun. A rank whose
@@ -27,6 +28,7 @@
 #include "core/collective/communicator.h"
 #include "core/collective/group_forming.h"
 #include "core/collective/transport.h"
+#include "core/collective/until_group_breaks.h"
 #include "core/collective/wire_bytes.h"
 
 namespace tutti {
@@ -36,13 +38,30 @@ namespace {
 struct ElasticFacts {
   Ref<Cluster> cluster;
   std::string name;
+  std::string id;  // the name, but of a part of another group: like no other of the job's
+  bool is_part = false;
   CollectiveTransport transport = CollectiveTransport::kAuto;
   std::shared_ptr<const SelectorTable> table;
+  Ref<SharedWindow> window = nullptr;  // of the epochs so far
 };
 
+// Who is in an epoch.
+struct Membership {
+  std::vector<MemberId> members;  // by rank, as are:
+  std::vector<WorkerInfo> infos;
+  int64_t rank = 0;
+  int64_t epoch = 1;
+};
+
+using Exchange = decltype(GroupFormingOptions::exchange);
+
+// The members come together, and then form it.
 Result<RenewedGroup> MeetAndForm(const ElasticFacts& facts, std::vector<MemberId> among,
                                  int64_t at_least, std::atomic<int64_t>* last_epoch,
                                  const CallOptions& options);
+Result<std::unique_ptr<Transport>> Form(const ElasticFacts& facts, Membership membership,
+                                        const Exchange& exchange, UntilGroupBreaks::By by,
+                                        const CallOptions& options);
 
 class ElasticTransport final : public Transport {
  public:
@@ -54,7 +73,7 @@ class ElasticTransport final : public Transport {
         rank_(rank),
         epoch_(epoch),
         last_epoch_(epoch),
-        topic_(Format("communicator {} epoch {}", facts_.name, epoch)) {
+        topic_(Format("communicator {} epoch {}", facts_.id, epoch)) {
     facts_.cluster->SetNoteListener(
         topic_,
         [this](const MemberId& from, const std::string& content) { OnNote(from, content); });
@@ -67,6 +86,7 @@ class ElasticTransport final : public Transport {
   }
 
   const char* name() const override { return group_.transport->name(); }
+  BufferAllocator* allocator() const override { return group_.transport->allocator(); }
 
   Status Execute(CollectiveCall* call) override {
     const bool transfer = call->peer >= 0;
@@ -87,6 +107,9 @@ class ElasticTransport final : public Transport {
     return status.ok() ? status : InCall(*call, std::move(status));
   }
 
+  Result<std::unique_ptr<Transport>> Split(const SplitRequest& request,
+                                           const CallOptions& options) override;
+
   Status Fail(Status error) override { return group_.transport->Fail(std::move(error)); }
   Status failure() const override {
     Status failure = group_.transport->failure();
@@ -105,6 +128,11 @@ class ElasticTransport final : public Transport {
   }
 
   Result<RenewedGroup> Renew(const RenewRequest& request, const CallOptions& options) override {
+    if (request.grow && facts_.is_part) {
+      return FailedPrecondition(
+          "it is a part of another group, and newcomers do not know of it; grow the group that was "
+          "split, and split the one that comes of it");
+    }
     return MeetAndForm(facts_, request.grow ? std::vector<MemberId>() : members_,
                        request.at_least, &last_epoch_, options);
   }
@@ -181,6 +209,9 @@ class ElasticTransport final : public Transport {
       // transport knows, it finds out about a goodbye, but not about a loss: a worker that was
       // stopped keeps its sockets.
       const bool lost = error.FindDetail("lost") != nullptr;
+      if (!lost && group_.peer_has_left != nullptr) {
+        return group_.peer_has_left(rank, error, facts_.cluster->patience_ns());
+      }
       if (group_.has_left != nullptr ? group_.has_left(rank) : !lost) return;
       error = std::move(error).With("rank", rank);
     }
@@ -211,7 +242,7 @@ Result<RenewedGroup> MeetAndForm(const ElasticFacts& facts, std::vector<MemberId
                                  const CallOptions& options) {
   Cluster& cluster = *facts.cluster;
   RegroupRequest request;
-  request.name = Format("communicator {}", facts.name);
+  request.name = Format("communicator {}", facts.id);
   request.among = std::move(among);
   request.at_least = at_least;
   request.epoch = last_epoch == nullptr ? 0 : last_epoch->load();
@@ -223,17 +254,8 @@ Result<RenewedGroup> MeetAndForm(const ElasticFacts& facts, std::vector<MemberId
     return Internal("communicator {}: worker {} is not in the epoch that it helped to form",
                     facts.name, self.worker);
   }
-  GroupFormingOptions forming;
-  forming.name = facts.name;
-  forming.epoch = came.epoch;
-  forming.transport = facts.transport;
-  forming.table = facts.table;
-  forming.worker = place - came.members.begin();
-  forming.workers = came.infos;
-  forming.secret = cluster.secret();
-  forming.listener = cluster.listener();
-  forming.exchange = [&](std::string_view key, std::string bytes,
-                         const CallOptions& call) -> Result<std::vector<std::string>> {
+  const auto exchange = [&](std::string_view key, std::string bytes,
+                            const CallOptions& call) -> Result<std::vector<std::string>> {
     RegroupRequest step;
     step.name = std::string(key);
     step.among = came.members;
@@ -243,18 +265,66 @@ Result<RenewedGroup> MeetAndForm(const ElasticFacts& facts, std::vector<MemberId
     return std::move(all.parts);
   };
   RenewedGroup renewed;
-  renewed.rank = forming.worker;
+  renewed.rank = place - came.members.begin();
   renewed.size = static_cast<int64_t>(came.members.size());
   renewed.epoch = came.epoch;
+  TUTTI_ASSIGN_OR_RETURN(
+      renewed.transport,
+      Form(facts, {came.members, std::move(came.infos), renewed.rank, renewed.epoch}, exchange,
+           UntilGroupBreaks::By::kDepartures, options));
+  return renewed;
+}
+
+Result<std::unique_ptr<Transport>> Form(const ElasticFacts& facts, Membership membership,
+                                        const Exchange& exchange, UntilGroupBreaks::By by,
+                                        const CallOptions& options) {
+  Cluster& cluster = *facts.cluster;
+  GroupFormingOptions forming;
+  forming.name = facts.name;
+  if (facts.is_part) forming.label = Format("group {} epoch {}", facts.id, membership.epoch);
+  forming.epoch = membership.epoch;
+  forming.transport = facts.transport;
+  forming.table = facts.table;
+  forming.window = facts.window;
+  forming.worker = membership.rank;
+  forming.workers = std::move(membership.infos);
+  forming.secret = cluster.secret();
+  forming.listener = cluster.listener();
+  forming.exchange = exchange;
+  const UntilGroupBreaks until(facts.cluster, membership.members, by, options);
   TUTTI_ASSIGN_OR_RETURN(FormedGroup group,
                          FormGroup(Ref<Environment>::Retain(&cluster.environment()),
-                                   std::move(forming), options));
+                                   std::move(forming), until.options()));
   cluster.environment().log().Info(
       Format("communicator {}, epoch {}: worker {} is rank {} of {} and uses {}", facts.name,
-             came.epoch, self.worker, renewed.rank, renewed.size, group.kind));
-  renewed.transport = std::make_unique<ElasticTransport>(
-      facts, std::move(group), std::move(came.members), renewed.rank, came.epoch);
-  return renewed;
+             membership.epoch, cluster.worker(), membership.rank, membership.members.size(),
+             group.kind + group.hosts));
+  ElasticFacts next = facts;
+  if (group.window) next.window = group.window;
+  return std::unique_ptr<Transport>(
+      std::make_unique<ElasticTransport>(std::move(next), std::move(group),
+                                         std::move(membership.members), membership.rank,
+                                         membership.epoch));
+}
+
+Result<std::unique_ptr<Transport>> ElasticTransport::Split(const SplitRequest& request,
+                                                           const CallOptions& options) {
+  ElasticFacts part = facts_;
+  part.name = request.name;
+  part.id = Format("{} epoch {} split {}", facts_.id, epoch_, request.key);
+  part.is_part = true;
+  Membership membership;
+  for (int64_t rank : request.members) {
+    const MemberId& member = members_[static_cast<size_t>(rank)];
+    membership.members.push_back(member);
+    membership.infos.push_back(facts_.cluster->info(member.worker));
+  }
+  membership.rank = request.rank;
+  membership.epoch = request.epoch;
+  // Members exchange through one of them: another one may be done, and leave, before the last has
+  // its answer.
+  return Form(part, std::move(membership), request.exchange, UntilGroupBreaks::By::kLosses,
+              options);
 }
 
 }  // namespace
@@ -269,7 +339,11 @@ Result<Ref<Communicator>> Communicator::CreateOfPresent(
         "create communicator: the job is not elastic, and has all workers or ends; set elastic "
         "for worker 0 (TUTTI_ELASTIC=1)");
   }
-  const ElasticFacts facts{std::move(cluster), std::string(name), transport, std::move(table)};
+  ElasticFacts facts;
+  facts.cluster = std::move(cluster);
+  facts.name = facts.id = std::string(name);
+  facts.transport = transport;
+  facts.table = std::move(table);
   TUTTI_ASSIGN_OR_RETURN(RenewedGroup formed,
                          MeetAndForm(facts, {}, at_least, nullptr, options));
   return CreateOver(&environment, name, formed.rank, formed.size, formed.epoch,

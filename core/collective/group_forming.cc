@@ -16,6 +16,7 @@
 #include "core/cluster/file_descriptor.h"
 #include "core/cluster/peer_listener.h"
 #include "core/collective/call_header_wire.h"
+#include "core/collective/hierarchical_forming.h"
 #include "core/collective/link_transport.h"
 #include "core/collective/local_group.h"
 #include "core/collective/local_transport.h"
@@ -24,6 +25,7 @@
 #include "core/collective/shared_transport.h"
 #include "core/collective/tcp_link.h"
 #include "core/collective/usable_cores.h"
+#include "core/collective/window_passing.h"
 #include "core/collective/wire_bytes.h"
 
 namespace tutti {
@@ -32,8 +34,9 @@ namespace {
 constexpr uint8_t kWentWell = 0;
 constexpr uint8_t kFailed = 1;
 constexpr size_t kMaxReasonBytes = 500;
-// Transport and hash of the table; the table's own rows follow.
-constexpr size_t kFactsBytes = 1 + sizeof(uint64_t);
+// Transport, hash of the table, whether folds are reproducible; the table's own rows follow.
+constexpr size_t kReproducibleAt = 1 + sizeof(uint64_t);
+constexpr size_t kFactsBytes = kReproducibleAt + 1;
 // What a peer has announced takes no longer, or the peer is in trouble of its own.
 constexpr int64_t kStepLimitNs = 30 * kSecondNs;
 constexpr const char* kTransportNames[] = {"auto", "shared_memory", "tcp"};
@@ -89,6 +92,7 @@ class GroupForming {
           one_machine ? segment_problem_ : DescribeMachines());
     }
     TUTTI_RETURN_IF_ERROR(FormLinks(&group));
+    TUTTI_RETURN_IF_ERROR(JoinTheHosts(&group));
     return group;
   }
 
@@ -178,12 +182,18 @@ class GroupForming {
   // ---- Stages ----
 
   Status AgreeOnFacts() {
-    const std::string facts = EncodeFacts(*table_) + table_->OwnRows();
+    std::string facts = EncodeFacts(*table_) + table_->OwnRows();
+    facts[kReproducibleAt] = table_->reproducible() ? 1 : 0;
     Status own;
     if (size_ > 1 && options_.listener == nullptr) {
       own = FailedPrecondition("no peer can connect here, which forming a group takes");
     }
-    TUTTI_ASSIGN_OR_RETURN(const std::vector<std::string> all, Tell("facts", own, facts));
+    TUTTI_ASSIGN_OR_RETURN(std::vector<std::string> all, Tell("facts", own, facts));
+    bool reproducible = false;
+    for (std::string& told : all) {
+      if (told.size() < kFactsBytes) continue;
+      reproducible |= std::exchange(told[kReproducibleAt], 0) != 0;
+    }
     for (int64_t rank = 0; rank < size_; ++rank) {
       const std::string& told = all[static_cast<size_t>(rank)];
       if (told.size() >= kFactsBytes && told[0] == all[0][0]) continue;
@@ -197,7 +207,10 @@ class GroupForming {
     }
     const bool differ = std::any_of(all.begin(), all.end(),
                                     [&](const std::string& told) { return told != all[0]; });
-    return differ ? Tell("table", TakeTable(all[0]), "").status() : OkStatus();
+    if (differ) TUTTI_RETURN_IF_ERROR(Tell("table", TakeTable(all[0]), "").status());
+    // Where one wants it, all do.
+    if (reproducible) table_ = SelectorTable::Reproducible(*table_);
+    return OkStatus();
   }
 
   // Rank 0's table, from its facts.
@@ -220,6 +233,7 @@ class GroupForming {
     WireWriter writer(&facts);
     writer.Put(static_cast<uint8_t>(options_.transport));
     writer.Put(table.hash());
+    writer.Put(uint8_t{0});
     return facts;
   }
 
@@ -247,6 +261,7 @@ class GroupForming {
 
   // All ranks in one segment; leaves the transport empty when that does not work for somebody.
   Status TrySegment(FormedGroup* group) {
+    MakeWindow();
     Ref<SharedSegment> segment;
     FileDescriptor socket;
     Status own;
@@ -268,6 +283,7 @@ class GroupForming {
     }
     if (segment_problem_.empty()) return OkStatus();
     *group = FormedGroup();
+    windows_ = SharedWindows();
     if (rank_ == 0 && options_.transport == CollectiveTransport::kAuto) {
       environment_->log().Warning(
           Format("{}: no shared memory for all workers, links take its place: {}", label_,
@@ -276,18 +292,36 @@ class GroupForming {
     return OkStatus();
   }
 
+  // Without a window tensors are copied, and that is all.
+  void MakeWindow() {
+    windows_.own = options_.window;
+    if (windows_.own || size_ > kMostWindowRanks) return;
+    Result<Ref<SharedWindow>> made =
+        SharedWindow::Create(SharedWindow::UsualBytes(), &environment_->memory());
+    if (made.ok()) {
+      windows_.own = std::move(made).value();
+    } else {
+      environment_->log().Warning(Format("{}: tensors in shared memory will be copied: {}", label_,
+                                         made.status().message()));
+    }
+  }
+
   Status PassSegment(const SharedSegment& segment) {
     const FileDescriptor memory(fcntl(segment.descriptor(), F_DUPFD_CLOEXEC, 0));
     if (!memory) return ErrnoStatus(errno, "dup of the segment");
     // All are served, also after one has failed.
     Status first;
+    std::vector<FileDescriptor> sockets(static_cast<size_t>(size_));
     for (int64_t peer = 1; peer < size_; ++peer) {
       Result<FileDescriptor> socket = Accept(peer, "segment");
       Status status = socket.status();
       if (socket.ok()) status = SendDescriptor(*environment_, *socket, memory, "segment", Soon());
+      if (status.ok()) sockets[static_cast<size_t>(peer)] = std::move(socket).value();
       if (first.ok()) first = std::move(status);
     }
-    return first;
+    if (size_ > kMostWindowRanks) return first;
+    Status passed = HandOutWindows(*environment_, sockets, Soon(), &windows_);
+    return first.ok() ? passed : first;
   }
 
   Status TakeSegment(const FileDescriptor& socket, Ref<SharedSegment>* segment) {
@@ -295,7 +329,8 @@ class GroupForming {
     TUTTI_ASSIGN_OR_RETURN(FileDescriptor memory,
                            ReceiveDescriptor(*environment_, socket, &text, Soon()));
     TUTTI_ASSIGN_OR_RETURN(*segment, SharedSegment::Attach(std::move(memory)));
-    return OkStatus();
+    if (size_ > kMostWindowRanks) return OkStatus();
+    return TakeWindows(*environment_, socket, rank_, size_, Soon(), &windows_);
   }
 
   Status EnterSegment(Ref<SharedSegment> segment, FormedGroup* group) {
@@ -309,6 +344,7 @@ class GroupForming {
     options.describe_peer = [descriptions = descriptions_](int64_t rank) {
       return descriptions[static_cast<size_t>(rank)];
     };
+    options.windows = windows_;
     segment->CloseDescriptor();
     TUTTI_ASSIGN_OR_RETURN(
         std::unique_ptr<SharedTransport> transport,
@@ -317,6 +353,7 @@ class GroupForming {
     group->has_left = [shared](int64_t rank) { return shared->HasLeft(rank); };
     group->transport = std::move(transport);
     group->kind = "shared memory";
+    group->window = std::move(windows_.own);
     return OkStatus();
   }
 
@@ -346,7 +383,53 @@ class GroupForming {
     Result<std::unique_ptr<LinkTransport>> transport =
         LinkTransport::Create(environment_, std::move(options), std::move(links_));
     TUTTI_RETURN_IF_ERROR(Tell("ready", transport.status(), "").status());
+    LinkTransport* const links = transport->get();
+    group->peer_has_left = [links](int64_t rank, const Status& reason, int64_t patience_ns) {
+      links->PeerHasLeft(rank, reason, patience_ns);
+    };
     group->transport = std::move(transport).value();
+    return OkStatus();
+  }
+
+  // Puts what goes from host to host before the links, where that works for all.
+  Status JoinTheHosts(FormedGroup* group) {
+    HostsForming forming;
+    forming.layout = HostLayout::OfRings(have_ring_, size_);
+    if (!WantsHosts(forming.layout, *table_, size_)) return OkStatus();
+    forming.environment = environment_;
+    forming.name = options_.name;
+    forming.rank = rank_;
+    forming.epoch = options_.epoch;
+    forming.spin = spin_;
+    forming.descriptions = descriptions_;
+    forming.table = table_;
+    forming.tell = [this](std::string_view stage, const Status& own) {
+      return TellProblem(stage, own);
+    };
+    forming.connect = [this](int64_t rank, bool local, std::string_view what) {
+      return Connect(rank, local ? Info(rank).local_address : Info(rank).tcp_address, what);
+    };
+    forming.accept = [this](int64_t rank, std::string_view what) { return Accept(rank, what); };
+    forming.soon = [this] { return Soon(); };
+    std::unique_ptr<LinkTransport> flat(static_cast<LinkTransport*>(group->transport.release()));
+    std::string problem;
+    Result<std::unique_ptr<HierarchicalTransport>> joined =
+        tutti::JoinHosts(forming, &flat, &problem);
+    TUTTI_RETURN_IF_ERROR(joined.status());
+    if (!problem.empty()) {
+      if (rank_ == 0) {
+        environment_->log().Warning(Format(
+            "{}: calls go from rank to rank and not from host to host: {}", label_, problem));
+      }
+      group->transport = std::move(flat);
+      return OkStatus();
+    }
+    HierarchicalTransport* const hosts = joined->get();
+    group->peer_has_left = [hosts](int64_t rank, const Status& reason, int64_t patience_ns) {
+      hosts->PeerHasLeft(rank, reason, patience_ns);
+    };
+    group->transport = std::move(joined).value();
+    group->hosts = Format(", from host to host: {} of them", forming.layout.num_hosts());
     return OkStatus();
   }
 
@@ -482,6 +565,7 @@ class GroupForming {
   std::shared_ptr<const SelectorTable> table_;
   std::vector<std::string> descriptions_;
   std::string segment_problem_;
+  SharedWindows windows_;
   std::vector<std::unique_ptr<Link>> links_;
   std::vector<std::string> have_ring_;  // [a][b] is '1' for a ring; empty when none was tried
 };

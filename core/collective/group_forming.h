@@ -11,6 +11,8 @@
 //   rings      otherwise each pair on one machine tries a ring in shared memory
 //   tcp        all other pairs connect with TCP: the higher rank connects to the lower
 //   ready      nobody leaves before everybody is done
+//   hosts      where some hosts have several ranks: a segment for each and links between them, for
+//              calls that go from host to host (hierarchical_forming.h)
 //
 // Who shares memory is found out by doing it: equal boot ids say only that it is worth trying
 // (containers may keep their Unix sockets apart). An error of one worker is what all of them
@@ -33,6 +35,7 @@
 #include "core/cluster/worker_info.h"
 #include "core/collective/collective_transport.h"
 #include "core/collective/selector.h"
+#include "core/collective/shared_window.h"
 #include "core/collective/transport.h"
 
 namespace tutti {
@@ -53,6 +56,9 @@ struct GroupFormingOptions {
   std::vector<WorkerInfo> workers;
   JobSecret secret;
   PeerListener* listener = nullptr;
+  // That of the group which this one comes from, whose tensors so are in this one's, too; null: a
+  // new one, where the workers share memory.
+  Ref<SharedWindow> window;
   // As Cluster::Exchange.
   std::function<Result<std::vector<std::string>>(std::string_view key, std::string bytes,
                                                  const CallOptions& call)>
@@ -63,9 +69,14 @@ struct FormedGroup {
   std::unique_ptr<Transport> transport;
   // "shared memory", "2 ring, 1 tcp", "one rank": this rank's part, for the log and tests.
   std::string kind;
+  // ", from host to host: 2 of them" where calls go so, else empty; for the log and tests.
+  std::string hosts;
+  Ref<SharedWindow> window;  // null where there is none
   // Whether a peer has left the group in good order. Null where the transport itself finds out that
   // a peer has gone without that.
   std::function<bool(int64_t rank)> has_left;
+  // LinkTransport::PeerHasLeft. Null where has_left is not.
+  std::function<void(int64_t rank, const Status& reason, int64_t patience_ns)> peer_has_left;
 };
 
 // All workers call it with the same name and epoch, each pair once. It waits for all of them, as

@@ -42,7 +42,9 @@ class CapturedLog final : public LogSink {
 
 class GroupFormingTest : public testing::Test {
  protected:
-  ~GroupFormingTest() override {
+  ~GroupFormingTest() override { Reset(); }
+
+  void Reset() {
     teams_.clear();
     for (const Ref<PeerListener>& listener : listeners_) {
       EXPECT_TRUE(listener->Close(CallOptions()).ok());
@@ -51,6 +53,9 @@ class GroupFormingTest : public testing::Test {
     for (const Ref<Environment>& environment : environments_) {
       EXPECT_TRUE(environment->Shutdown(CallOptions()).ok());
     }
+    environments_.clear();
+    infos_.clear();
+    transports_.clear();
   }
 
   // One worker per machine named.
@@ -82,11 +87,17 @@ class GroupFormingTest : public testing::Test {
   }
   CallOptions Hang() { return Timeout(60 * kSecondNs); }
 
-  Result<FormedGroup> Form(size_t worker, const CallOptions& call, int64_t epoch = 1) {
+  Result<FormedGroup> Form(size_t worker, const CallOptions& call, int64_t epoch = 1,
+                           Ref<SharedWindow> window = nullptr) {
     GroupFormingOptions options;
+    options.window = std::move(window);
     options.name = "test";
     options.epoch = epoch;
     options.transport = transports_[worker];
+    options.table = table_;
+    if (static_cast<int64_t>(worker) == reproducible_worker_) {
+      options.table = SelectorTable::Reproducible(*SelectorTable::BuiltIn());
+    }
     options.worker = static_cast<int64_t>(worker);
     options.workers = infos_;
     options.secret = secret_;
@@ -144,6 +155,8 @@ class GroupFormingTest : public testing::Test {
   std::vector<WorkerInfo> infos_;
   std::vector<Ref<WorkerTeam>> teams_;
   std::vector<CollectiveTransport> transports_;
+  std::shared_ptr<const SelectorTable> table_;
+  int64_t reproducible_worker_ = -1;
 };
 
 using Kinds = std::vector<std::string>;
@@ -163,6 +176,63 @@ TEST_F(GroupFormingTest, PairsOfAMixtureShareMemoryWhereTheyCan) {
   Start({"a", "b", "a", "b", "b"});
   EXPECT_EQ(FormAndUse(), (Kinds{"1 ring, 3 tcp", "2 ring, 2 tcp", "1 ring, 3 tcp",
                                  "2 ring, 2 tcp", "2 ring, 2 tcp"}));
+}
+
+TEST_F(GroupFormingTest, HostsWithSeveralRanksAreJoined) {
+  const std::vector<std::vector<std::string>> spreads = {
+      {"a", "a", "b", "b"}, {"a", "b", "a", "b", "b"}, {"a", "b"}, {"a", "a", "a", "b"}};
+  for (const std::vector<std::string>& machines : spreads) {
+    Reset();
+    Start(machines);
+    const std::string expected = machines.size() == 2 ? "" : ", from host to host: 2 of them";
+    for (const Status& status : Run([&](size_t worker) -> Status {
+           TUTTI_ASSIGN_OR_RETURN(const FormedGroup group, Form(worker, Hang()));
+           return group.hosts == expected ? OkStatus() : Internal("found {}", group.hosts);
+         })) {
+      EXPECT_TRUE(status.ok()) << status.ToString();
+    }
+    FormAndUse(2);
+  }
+}
+
+TEST_F(GroupFormingTest, HostsAreNotJoinedForATableThatHasNoUseForIt) {
+  Start({"a", "a", "b", "b"});
+  std::string rows;
+  for (const char* op : {"all_reduce", "reduce", "reduce_scatter", "broadcast", "all_gather"}) {
+    rows += std::string(op) + " hosts any any flat\n";
+  }
+  table_ = SelectorTable::Parse(rows, "test").value();
+  for (const Status& status : Run([&](size_t worker) -> Status {
+         TUTTI_ASSIGN_OR_RETURN(const FormedGroup group, Form(worker, Hang()));
+         return group.hosts.empty() ? OkStatus() : Internal("found {}", group.hosts);
+       })) {
+    EXPECT_TRUE(status.ok()) << status.ToString();
+  }
+}
+
+// Where one worker wants it, all fold floats in the order of the ranks.
+TEST_F(GroupFormingTest, OneWorkerMakesTheGroupReproducible) {
+  Start({"a", "a", "b", "b"});
+  reproducible_worker_ = 2;
+  // By host: (2^24 + 1) + (1 + 1) is 2^24 + 2; by rank: ((2^24 + 1) + 1) + 1 is 2^24.
+  const float inputs[] = {16777216.0f, 1.0f, 1.0f, 1.0f};
+  for (const Status& status : Run([&](size_t worker) -> Status {
+         TUTTI_ASSIGN_OR_RETURN(FormedGroup group, Form(worker, Hang()));
+         TUTTI_ASSIGN_OR_RETURN(
+             Ref<Communicator> communicator,
+             Communicator::CreateOver(environments_[worker].get(), "test",
+                                      static_cast<int64_t>(worker), 4, 1,
+                                      std::move(group.transport)));
+         const Ref<Tensor> tensor = Tensor::Create(DType::kFloat32, Shape({1})).value();
+         tensor->mutable_span<float>()[0] = inputs[worker];
+         TUTTI_RETURN_IF_ERROR(
+             communicator->AllReduce(*tensor, ReduceOp::kSum, Hang(), tensor.get()));
+         const float sum = tensor->span<float>()[0];
+         TUTTI_RETURN_IF_ERROR(communicator->Close(Hang()));
+         return sum == 16777216.0f ? OkStatus() : Internal("the sum is {}", sum);
+       })) {
+    EXPECT_TRUE(status.ok()) << status.ToString();
+  }
 }
 
 TEST_F(GroupFormingTest, AloneNeedsNobody) {
@@ -262,6 +332,67 @@ TEST(ReplicasFitCoresTest, EveryMachineCountsForItself) {
   EXPECT_FALSE(ReplicasFitCores({worker("a", 1, 2), worker("a", 2, 2)}));
   EXPECT_TRUE(ReplicasFitCores({worker("a", 2, 2), worker("b", 2, 2)}));
   EXPECT_FALSE(ReplicasFitCores({worker("a", 1, 4), worker("b", 2, 1)}));
+}
+
+// ---- Windows ----
+
+// In `group`, all_reduces `tensor` of ones, or a new one.
+Status SumOver(Environment& environment, FormedGroup group, int64_t rank, int64_t size,
+               const CallOptions& call, Ref<Tensor>* tensor) {
+  TUTTI_ASSIGN_OR_RETURN(
+      Ref<Communicator> communicator,
+      Communicator::CreateOver(&environment, "test", rank, size, 1, std::move(group.transport)));
+  if (!*tensor) {
+    TUTTI_ASSIGN_OR_RETURN(*tensor,
+                           communicator->CreateTensor(DType::kInt64, Shape({50'000})));
+  }
+  for (int64_t& element : (*tensor)->mutable_span<int64_t>()) element = 1;
+  TUTTI_RETURN_IF_ERROR(
+      communicator->AllReduce(**tensor, ReduceOp::kSum, call, tensor->get()));
+  for (int64_t element : (*tensor)->span<int64_t>()) {
+    if (element != size) return DataLoss("found {}, expected {}", element, size);
+  }
+  return communicator->Close(call);
+}
+
+TEST_F(GroupFormingTest, WorkersOfOneMachineHaveWindowsWhichTheNextGroupKeeps) {
+  Start({"a", "a", "a"});
+  std::vector<Ref<SharedWindow>> windows(3);
+  std::vector<Ref<Tensor>> tensors(3);
+  for (int64_t epoch : {1, 2}) {
+    for (const Status& status : Run([&](size_t worker) -> Status {
+           TUTTI_ASSIGN_OR_RETURN(FormedGroup group,
+                                  Form(worker, Hang(), epoch, windows[worker]));
+           if (!group.window || group.transport->allocator() != group.window.get()) {
+             return Internal("no window");
+           }
+           if (windows[worker] && windows[worker] != group.window) return Internal("another one");
+           windows[worker] = group.window;
+           TUTTI_RETURN_IF_ERROR(SumOver(*environments_[worker], std::move(group),
+                                         static_cast<int64_t>(worker), 3, Hang(),
+                                         &tensors[worker]));
+           const Tensor& tensor = *tensors[worker];
+           return windows[worker]->Offset(tensor.data(), tensor.byte_size()) ==
+                          SharedWindow::kNowhere
+                      ? Internal("it lies elsewhere")
+                      : OkStatus();
+         })) {
+      EXPECT_TRUE(status.ok()) << status.ToString();
+    }
+  }
+}
+
+TEST_F(GroupFormingTest, OverLinksTensorsAreLikeAnyOther) {
+  Start({"a", "b"});
+  std::vector<Ref<Tensor>> tensors(2);
+  for (const Status& status : Run([&](size_t worker) -> Status {
+         TUTTI_ASSIGN_OR_RETURN(FormedGroup group, Form(worker, Hang()));
+         if (group.window || group.transport->allocator() != nullptr) return Internal("a window");
+         return SumOver(*environments_[worker], std::move(group), static_cast<int64_t>(worker), 2,
+                        Hang(), &tensors[worker]);
+       })) {
+    EXPECT_TRUE(status.ok()) << status.ToString();
+  }
 }
 
 }  // namespace

@@ -12,12 +12,10 @@
 namespace tutti {
 namespace {
 
-// Looks at all links, half a microsecond each, before a rank that may spin goes to sleep.
-constexpr int kSpinRounds = 30;
+// Looks at all links, a third of a microsecond each, before a rank that may spin goes to sleep.
+constexpr int kSpinRounds = 100;
 // While data flows, deadline and cancellation are looked at every so many rounds.
 constexpr int kRoundsBetweenChecks = 16;
-// How many segments go to one peer before the others get their turn.
-constexpr int kMaxSegmentsInARow = 4;
 
 }  // namespace
 
@@ -138,16 +136,15 @@ Status LinkTransport::State::Exchange(const CollectiveCall& call, LinkExchange* 
 }
 
 Status LinkTransport::State::Step(LinkExchange* exchange, bool* progress) {
-  for (const std::unique_ptr<LinkPeer>& peer : peers_) {
-    if (!peer) continue;
+  // Every rank begins with another peer: else all would serve rank 0 first, and then wait for it.
+  for (int64_t turn = 1; turn < size_; ++turn) {
+    LinkPeer* const peer = peers_[static_cast<size_t>((rank_ + turn) % size_)].get();
     bool moved = peer->Send();
-    for (int i = 0; exchange != nullptr && i < kMaxSegmentsInARow; ++i) {
-      MemoryParts memory;
-      uint64_t segment = 0;
-      if (!peer->may_start_frame() ||
-          !exchange->NextSegment(peer->rank(), &segment, &memory)) {
-        break;
-      }
+    // One segment at a turn: what has come is taken in between, while a cache holds it.
+    MemoryParts memory;
+    uint64_t segment = 0;
+    if (exchange != nullptr && peer->may_start_frame() &&
+        exchange->NextSegment(peer->rank(), &segment, &memory)) {
       peer->StartFrame(data_kind_, data_sequence_, segment, "", &memory);
       moved |= peer->Send();
     }

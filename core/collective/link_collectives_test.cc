@@ -132,8 +132,14 @@ TEST_P(LinkCollectivesTest, AllReduceHasTheBitsOfTheInProcessOne) {
   std::mt19937_64 random(Seed());
   LinkRanks links(ranks(), kind());
   RankGroup local(ranks());
-  const auto eager = static_cast<int64_t>(LinkEagerBytes(static_cast<int64_t>(ranks())));
+  const Selector selector(nullptr, Locality::kTcp, static_cast<int64_t>(ranks()));
+  const auto all_reduce = CollectiveOp::kAllReduce;
+  const int64_t eager = selector.MostBytes(all_reduce, CollectiveAlgorithm::kFlatFold);
+  const int64_t chunk = selector.Choose(all_reduce, SelectorRow::kAny).chunk_bytes;
   const auto slices = static_cast<int64_t>(128 << 10) * static_cast<int64_t>(ranks());
+  // From there on a slice has two segments.
+  const int64_t two_segments =
+      LinkSegmentBytes(chunk) * 3 / 2 / 64 * 64 * static_cast<int64_t>(ranks());
   for (DType dtype : kDTypes) {
     const auto item = static_cast<int64_t>(ItemSize(dtype));
     for (ReduceOp op : kOps) {
@@ -144,7 +150,8 @@ TEST_P(LinkCollectivesTest, AllReduceHasTheBitsOfTheInProcessOne) {
         bytes = {0, item, eager - item, eager, eager + item};
       }
       if ((op == ReduceOp::kMax && item == 1) || (op == ReduceOp::kSum && item == 8)) {
-        bytes = {slices - item, slices, slices + item};
+        bytes = {slices - item,       slices,       slices + item,
+                 two_segments - item, two_segments, two_segments + item};
       }
       for (int64_t size : bytes) {
         Call call;
@@ -189,8 +196,9 @@ TEST_P(LinkCollectivesTest, BroadcastGivesEveryRankTheRootsBits) {
   std::mt19937_64 random(Seed());
   LinkRanks links(ranks(), kind());
   const auto eager = static_cast<int64_t>(LinkEagerBytes(static_cast<int64_t>(ranks())));
-  for (int64_t bytes : {int64_t{0}, int64_t{1}, eager, eager + 1, int64_t{256 << 10},
-                        int64_t{(256 << 10) + 1}, int64_t{3 << 20}}) {
+  const int64_t segment = LinkSegmentBytes(256 << 10);
+  for (int64_t bytes : {int64_t{0}, int64_t{1}, eager, eager + 1, segment, segment + 1,
+                        int64_t{256 << 10}, int64_t{(256 << 10) + 1}, int64_t{3 << 20}}) {
     for (int64_t root = 0; root < static_cast<int64_t>(ranks()); ++root) {
       Tensors tensors;
       for (size_t rank = 0; rank < ranks(); ++rank) {

@@ -71,6 +71,14 @@ class LinkAlgorithm : public LinkExchange {
   virtual Status Finish(CollectiveCall* call) = 0;
 };
 
+// The bytes of a segment where a payload is to be cut into chunks of so many: a multiple of 64. The
+// loopback interface takes packets of 64 KiB, of which 65,463 bytes or more are ours: with its
+// frame header a segment fills one for every 64 KiB of the chunk. If it spilled over, the few bytes
+// would be a packet more, which costs nearly as much as a full one.
+constexpr int64_t LinkSegmentBytes(int64_t chunk_bytes) {
+  return (chunk_bytes - chunk_bytes / 512) / 64 * 64;
+}
+
 // Up to so many bytes of payload go along with the header to a peer; of folds the selector says.
 size_t LinkEagerBytes(int64_t size);
 
@@ -83,9 +91,9 @@ Result<std::unique_ptr<LinkAlgorithm>> MakeLinkAlgorithm(const LinkCallContext& 
 uint64_t LinkFoldBytes(const CallHeader& header, int64_t size);
 std::unique_ptr<LinkAlgorithm> MakeLinkFold(const LinkCallContext& context);
 
-// link_slice_and_share.cc: the same of large payloads, in segments of that size.
+// link_slice_and_share.cc: the same of large payloads, in chunks of that size.
 Result<std::unique_ptr<LinkAlgorithm>> MakeLinkSliceAndShare(const LinkCallContext& context,
-                                                             int64_t segment_bytes);
+                                                             int64_t chunk_bytes);
 
 // link_move.cc: broadcast, scatter, all_gather into a given tensor, all_to_all.
 std::unique_ptr<LinkAlgorithm> MakeLinkMove(const LinkCallContext& context);

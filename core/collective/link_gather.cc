@@ -16,7 +16,7 @@
 namespace tutti {
 namespace {
 
-constexpr size_t kSegmentBytes = size_t{256} << 10;
+constexpr size_t kSegmentBytes = LinkSegmentBytes(256 << 10);
 
 size_t NumSegments(uint64_t bytes) { return (bytes + kSegmentBytes - 1) / kSegmentBytes; }
 

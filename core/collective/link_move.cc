@@ -22,7 +22,7 @@
 namespace tutti {
 namespace {
 
-constexpr size_t kSegmentBytes = size_t{256} << 10;
+constexpr size_t kSegmentBytes = LinkSegmentBytes(256 << 10);
 
 size_t NumSegments(size_t bytes) { return (bytes + kSegmentBytes - 1) / kSegmentBytes; }
 size_t SegmentBytes(size_t bytes, uint64_t segment) {

@@ -198,7 +198,7 @@ TEST(LinkProtocolTest, AWrongAmountOfPayloadIsRefused) {
   segment.data = std::string(1000, 'x');
   large.Say(Encode(segment));
   ExpectProtocolError(large.AllReduce(500000), StatusCode::kDataLoss,
-                      "segment 0 with 1000 bytes, expected 131072");
+                      "segment 0 with 1000 bytes, expected 250048");
 }
 
 TEST(LinkProtocolTest, DataThatIsNotDueIsRefused) {

@@ -96,7 +96,7 @@ class LinkSliceAndShare final : public LinkAlgorithm {
   }
 
   static size_t ScratchBytes(int64_t size, int64_t segment_bytes) {
-    return static_cast<size_t>(size * kSlots * segment_bytes);
+    return static_cast<size_t>(size * kSlots * SlotBytes(segment_bytes));
   }
 
   // Everybody knows from the header what comes from whom.
@@ -218,30 +218,37 @@ class LinkSliceAndShare final : public LinkAlgorithm {
     return {begin, begin + share + (rank < rest ? 1 : 0)};
   }
   int64_t NumSegments(int64_t rank) const {
-    if (op_ == CollectiveOp::kReduceScatter) {
-      return (ShareBytes() + segment_bytes_ - 1) / segment_bytes_;
-    }
+    if (op_ == CollectiveOp::kReduceScatter) return Rounded(ShareBytes(), segment_bytes_);
     const auto [begin, end] = Slice(rank);
-    return (end - begin + segment_granules_ - 1) / segment_granules_;
+    return Rounded(end - begin, segment_granules_);
+  }
+  // How many segments there are of something. The last one takes up to half as much again, so that
+  // none is there for a rest of a few bytes.
+  static int64_t Rounded(int64_t whole, int64_t segment) {
+    return whole == 0 ? 0 : std::max<int64_t>((whole + segment / 2) / segment, 1);
+  }
+  static int64_t SlotBytes(int64_t segment_bytes) {
+    return (segment_bytes + segment_bytes / 2 + kGranuleBytes) / kGranuleBytes * kGranuleBytes;
   }
   // Calls visit(tensor, byte offset in the tensor, bytes, byte offset in the segment's slot) for
   // the parts of a segment of the slice of `owner`.
   template <typename Visit>
   void ForEach(int64_t owner, int64_t segment, Visit visit) const {
+    const bool is_last = segment + 1 == NumSegments(owner);
     if (op_ == CollectiveOp::kReduceScatter) {
       const int64_t offset = segment * segment_bytes_;
-      visit(0, owner * ShareBytes() + offset, std::min(segment_bytes_, ShareBytes() - offset), 0);
+      visit(0, owner * ShareBytes() + offset, is_last ? ShareBytes() - offset : segment_bytes_, 0);
       return;
     }
     const auto [begin, end] = Slice(owner);
     const int64_t first = begin + segment * segment_granules_;
-    map_.ForEach(first, std::min(first + segment_granules_, end),
+    map_.ForEach(first, is_last ? end : first + segment_granules_,
                  [&](size_t i, int64_t offset, int64_t bytes, int64_t granule) {
                    visit(i, offset, bytes, (granule - first) * kGranuleBytes);
                  });
   }
   std::byte* Slot(int64_t peer, int64_t segment) const {
-    return scratch_ + (peer * kSlots + segment % kSlots) * segment_bytes_;
+    return scratch_ + (peer * kSlots + segment % kSlots) * SlotBytes(segment_bytes_);
   }
   // Where the result of that part of a tensor lies, at the end of the call. The output of a
   // reduce_scatter is its share alone.
@@ -312,7 +319,8 @@ class LinkSliceAndShare final : public LinkAlgorithm {
 }  // namespace
 
 Result<std::unique_ptr<LinkAlgorithm>> MakeLinkSliceAndShare(const LinkCallContext& context,
-                                                             int64_t segment_bytes) {
+                                                             int64_t chunk_bytes) {
+  const int64_t segment_bytes = LinkSegmentBytes(chunk_bytes);
   const size_t bytes = LinkSliceAndShare::ScratchBytes(context.size, segment_bytes);
   if (!context.scratch->Reserve(bytes)) {
     return ResourceExhausted("there are no {} bytes of memory to receive segments into", bytes);

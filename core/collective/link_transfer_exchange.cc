@@ -9,7 +9,7 @@
 namespace tutti {
 namespace {
 
-constexpr size_t kSegmentBytes = size_t{256} << 10;
+constexpr size_t kSegmentBytes = LinkSegmentBytes(256 << 10);
 
 class LinkTransferExchange final : public LinkExchange {
  public:

@@ -75,15 +75,20 @@ broadcast      hosts         any any         hierarchical
 all_gather     hosts         any any         hierarchical
 )";
 constexpr const char* kLinkRows = R"(
+all_reduce     {0} 1-2 256KiB      flat_fold
+all_reduce     {0} 3-4 192KiB/peers flat_fold
 all_reduce     {0} any 64KiB/peers flat_fold
 all_reduce     {0} any 4KiB        flat_fold
-all_reduce     {0} any any         slice_and_share 128KiB
+all_reduce     {0} 1-2 any         slice_and_share 256KiB
+all_reduce     {0} 3-  any         slice_and_share 128KiB
 reduce         {0} any 64KiB/peers flat_fold
 reduce         {0} any 4KiB        flat_fold
-reduce         {0} any any         slice_and_share 128KiB
+reduce         {0} 1-2 any         slice_and_share 256KiB
+reduce         {0} 3-  any         slice_and_share 128KiB
 reduce_scatter {0} any 64KiB/peers flat_fold
 reduce_scatter {0} any 4KiB        flat_fold
-reduce_scatter {0} any any         slice_and_share 128KiB
+reduce_scatter {0} 1-2 any         slice_and_share 256KiB
+reduce_scatter {0} 3-  any         slice_and_share 128KiB
 broadcast      {0} any any         segments
 all_gather     {0} any any         segments
 gather         {0} any any         segments
@@ -147,7 +152,7 @@ constexpr Ability kAbilities[] = {
     {CollectiveAlgorithm::kStaged, kFolds | kDirectMoves, kWindow, kAny, 0, 0},
     {CollectiveAlgorithm::kDirect, kFolds | kDirectMoves, kWindow, kAny, 0, 0},
     // A peer takes so many bytes behind a header.
-    {CollectiveAlgorithm::kFlatFold, kFolds, kLinks, 64 * kKiB, 0, 0},
+    {CollectiveAlgorithm::kFlatFold, kFolds, kLinks, 256 * kKiB, 0, 0},
     {CollectiveAlgorithm::kSliceAndShare, kFolds, kLinks, kAny, 16 * kKiB, 512 * kKiB},
     {CollectiveAlgorithm::kSegments, kMoves, kLinks, kAny, 0, 0},
     {CollectiveAlgorithm::kHierarchical, kFromHostToHost, kHosts, kAny, 0, 0},

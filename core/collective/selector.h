@@ -15,7 +15,8 @@
 // Columns: `ranks` is "any", "4", "2-4" or "2-"; `up to` is the payload in bytes, "any", or a size
 // that is shared by the ranks ("/ranks") or by the others ("/peers"). What counts as payload is the
 // rank's input, and of a reduce_scatter over links one share of it; tensors of one call together,
-// each rounded up to what the transport aligns it to. `chunk`: what a large payload is cut into;
+// each rounded up to what the transport aligns it to. In an all_reduce over shared memory 16-bit
+// floats count as float32, which they are folded as. `chunk`: what a large payload is cut into;
 // only where the algorithm has one that may be chosen.
 
 #ifndef TUTTI_CORE_COLLECTIVE_SELECTOR_H_

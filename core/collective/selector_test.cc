@@ -58,7 +58,8 @@ TEST(SelectorTest, SmallSumsFoldFlatUpToALimitThatAllRanksShare) {
   EXPECT_EQ(shared.Choose(op, 1 << 20).chunk_bytes, 128 * kKiB);
   EXPECT_EQ(shared.MostBytes(op, flat), 16 * kKiB);
 
-  EXPECT_EQ(Selector(nullptr, Locality::kTcp, 2).MostBytes(op, flat), 64 * kKiB);
+  EXPECT_EQ(Selector(nullptr, Locality::kTcp, 2).MostBytes(op, flat), 256 * kKiB);
+  EXPECT_EQ(Selector(nullptr, Locality::kTcp, 4).MostBytes(op, flat), 64 * kKiB);
   EXPECT_EQ(Selector(nullptr, Locality::kTcp, 5).MostBytes(op, flat), 16 * kKiB);
   // No less than 4 KiB, however many ranks there are.
   EXPECT_EQ(Selector(nullptr, Locality::kMixed, 100).MostBytes(op, flat), 4 * kKiB);
@@ -73,6 +74,26 @@ TEST(SelectorTest, ARootFoldsAloneWhereRanksAreFew) {
   const Selector four(nullptr, Locality::kSharedMemory, 4);
   EXPECT_EQ(four.Choose(op, 16 * kKiB).algorithm, CollectiveAlgorithm::kSliceFold);
   EXPECT_EQ(four.Choose(op, 16 * kKiB + 1).algorithm, CollectiveAlgorithm::kSliceAndShare);
+}
+
+TEST(SelectorTest, TensorsInWindowsGoDirectlyUnlessTheTableSaysOtherwise) {
+  for (const int64_t ranks : {2, 3, 8}) {
+    const Selector windows(nullptr, Locality::kSharedWindow, ranks);
+    for (const CollectiveOp op : {CollectiveOp::kReduceScatter, CollectiveOp::kAllGather,
+                                  CollectiveOp::kScatter, CollectiveOp::kAllToAll}) {
+      EXPECT_TRUE(windows.Chooses(CollectiveAlgorithm::kStaged, op, 1));
+      EXPECT_TRUE(windows.Chooses(CollectiveAlgorithm::kDirect, op, 1 << 20));
+    }
+    // Where every rank folds all inputs, or the root alone does, they had better be few.
+    for (const CollectiveOp op : {CollectiveOp::kAllReduce, CollectiveOp::kReduce}) {
+      EXPECT_EQ(windows.Chooses(CollectiveAlgorithm::kDirect, op, 1 << 20), ranks <= 3);
+    }
+  }
+  const auto table = Table("all_reduce shared_window any any staged");
+  EXPECT_TRUE(Selector(table.get(), Locality::kSharedWindow, 2)
+                  .Chooses(CollectiveAlgorithm::kStaged, CollectiveOp::kAllReduce, 1 << 20));
+  ExpectError("gather shared_window any any direct", "algorithm of gather over shared_window");
+  ExpectError("all_reduce shared_memory any any direct", "expected flat_fold, slice_and_share");
 }
 
 TEST(SelectorTest, OwnRowsStandBeforeTheBuiltInOnes) {
@@ -163,7 +184,7 @@ TEST(SelectorTest, ErrorsNameTheLineAndWhatIsAllowed) {
               "algorithm of all_reduce over tcp is \"direct\"; expected flat_fold, "
               "slice_and_share");
   ExpectError("all_reduce tcp any any flat_fold",
-              "up to is \"any\", and all_reduce over tcp by flat_fold can take 64KiB at most");
+              "up to is \"any\", and all_reduce over tcp by flat_fold can take 256KiB at most");
   ExpectError("all_reduce tcp any any slice_and_share 5",
               "expected whole KiB from 16KiB to 512KiB");
   ExpectError("broadcast tcp any any segments 64KiB",

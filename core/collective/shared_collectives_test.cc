@@ -37,14 +37,16 @@ using testing::StartsWith;
 // Ranks on one mapping, in an environment of their own.
 class SharedRankGroup {
  public:
-  SharedRankGroup(size_t size, bool spin)
+  SharedRankGroup(size_t size, bool spin, bool windows = false)
       : environment_(MakeRef<RealEnvironment>()),
         segment_(SharedSegment::Create(SharedTransport::SegmentBytes(static_cast<int64_t>(size)))
                      .value()) {
+    std::vector<SharedWindows> made(size);
+    if (windows) made = MakeTestWindows(static_cast<int64_t>(size));
     for (size_t rank = 0; rank < size; ++rank) {
-      ranks_.push_back(std::make_unique<SharedRank>(environment_, segment_,
-                                                    static_cast<int64_t>(rank),
-                                                    static_cast<int64_t>(size), spin));
+      ranks_.push_back(std::make_unique<SharedRank>(
+          environment_, segment_, static_cast<int64_t>(rank), static_cast<int64_t>(size), spin,
+          std::move(made[rank])));
     }
   }
   ~SharedRankGroup() {
@@ -64,8 +66,10 @@ class SharedRankGroup {
 };
 
 INSTANTIATE_TEST_SUITE_P(Shared, CollectiveCases,
-                         testing::Values(CollectiveWorldOf<SharedRankGroup>("shared", false),
-                                         CollectiveWorldOf<SharedRankGroup>("sharedspin", true)),
+                         testing::Values(
+                             CollectiveWorldOf<SharedRankGroup>("shared", false, false),
+                             CollectiveWorldOf<SharedRankGroup>("sharedspin", true, false),
+                             CollectiveWorldOf<SharedRankGroup>("windows", false, true)),
                          CollectiveWorldName);
 
 Ref<Tensor> Floats(int64_t elements, float value = 1.0f) {
@@ -99,6 +103,7 @@ std::string RunRandomCalls(SharedRank& self, uint64_t seed, int calls) {
     call.rows = kRows[random() % std::size(kRows)];
     call.columns = static_cast<int64_t>(1 + random() % 3);
     call.in_place = random() % 2 == 0;
+    call.memory = static_cast<ReferenceMemory>(random() % 3);
     call.seed = random() % 1000;
     const Status status =
         ReferenceCase(call, self.size()).Run(self.rank(), self.communicator(), self.Hang());
@@ -252,6 +257,85 @@ TEST(SharedTransfer, ADeadlineOfACallOfAllNamesTheTransferThatARankIsIn) {
                     HasSubstr("rank 1 (worker 1), which has not called; it has made no call yet; "
                               "it is receiving from rank 2")));
   EXPECT_THAT(reports, Each(reports[0]));
+}
+
+// Without a deadline: the ranks would wait for each other for ever.
+TEST(SharedTransfer, ATransferWhoseOtherRankIsInACollectiveIsTheSameErrorOnAll) {
+  for (const bool spin : {false, true}) {
+    for (const bool sends : {true, false}) {
+      for (const int64_t count : {int64_t{8}, int64_t{400'000}}) {
+        const std::vector<std::string> reports =
+            RunSharedRanks(3, true, spin, [&](SharedRank& self) -> std::string {
+              Communicator& communicator = self.communicator();
+              const Ref<Tensor> tensor = Floats(count);
+              Status status = communicator.Barrier(self.Hang());
+              if (!status.ok()) return status.ToString();
+              if (self.rank() != 1) {
+                return communicator.AllReduce(*tensor, ReduceOp::kSum, self.Hang(), tensor.get())
+                    .ToString();
+              }
+              return (sends ? communicator.Send(*tensor, 0, self.Hang())
+                            : communicator.Receive(0, self.Hang(), tensor.get()))
+                  .ToString();
+            });
+        EXPECT_THAT(reports[0],
+                    StartsWith(Format("INVALID_ARGUMENT: rank 1: {} #1 {} rank 0, which waits for "
+                                      "rank 1 in all_reduce #2; make the calls in an order that "
+                                      "both ranks can follow",
+                                      sends ? "send" : "receive", sends ? "to" : "from")));
+        EXPECT_THAT(reports, Each(reports[0]));
+      }
+    }
+  }
+}
+
+TEST(SharedTransfer, TwoRanksThatBothSendOrBothReceiveAreToldSo) {
+  for (const bool sends : {true, false}) {
+    const std::vector<std::string> reports =
+        RunSharedRanks(2, true, false, [&](SharedRank& self) -> std::string {
+          Communicator& communicator = self.communicator();
+          const Ref<Tensor> tensor = Floats(100);
+          // The pair's numbers differ by direction.
+          Status status = self.rank() == 0 ? communicator.Send(*tensor, 1, self.Hang())
+                                           : communicator.Receive(0, self.Hang(), tensor.get());
+          if (!status.ok()) return status.ToString();
+          status = sends ? communicator.Send(*tensor, 1 - self.rank(), self.Hang())
+                         : communicator.Receive(1 - self.rank(), self.Hang(), tensor.get());
+          return std::string(status.message());
+        });
+    EXPECT_EQ(reports[0],
+              sends ? "rank 0: send #2 to rank 1, which is in send #1 to rank 0: each waits for "
+                      "the other; let one of them receive first"
+                    : "rank 0: receive #1 from rank 1, which is in receive #2 from rank 0: each "
+                      "waits for the other; let one of them send first");
+    EXPECT_EQ(reports[1], reports[0]);
+  }
+}
+
+// Sends, receives and calls of all in all orders that can be followed, at every pace.
+TEST(SharedTransfer, ARankThatIsAheadIsNoContradiction) {
+  const std::vector<std::string> reports =
+      RunSharedRanks(3, true, false, [](SharedRank& self) -> std::string {
+        std::mt19937_64 own(17 + static_cast<uint64_t>(self.rank()));
+        for (int round = 0; round < 300; ++round) {
+          const Ref<Tensor> tensor = Floats(round % 10 == 0 ? 400'000 : 10);
+          const int64_t from = round % 3;
+          const int64_t to = (from + 1 + round / 3 % 2) % 3;
+          for (uint64_t i = own() % 4; i > 0; --i) std::this_thread::yield();
+          Status status;
+          if (round % 4 == 0) {
+            status = self.communicator().Broadcast(from, self.Hang(), tensor.get());
+          }
+          if (status.ok() && self.rank() == from) {
+            status = self.communicator().Send(*tensor, to, self.Hang());
+          } else if (status.ok() && self.rank() == to) {
+            status = self.communicator().Receive(from, self.Hang(), tensor.get());
+          }
+          if (!status.ok()) return status.ToString();
+        }
+        return "OK";
+      });
+  EXPECT_THAT(reports, Each(std::string("OK")));
 }
 
 TEST(SharedTransfer, APeerThatHasLeftIsNamed) {

@@ -92,6 +92,7 @@ Result<std::unique_ptr<SharedGroup>> SharedGroup::Create(Ref<Environment> enviro
                               "segment once",
                               group->options_.name, rank);
   }
+  if (group->options_.windows.complete()) group->layout_.slot(rank).reads_windows.store(1);
   return group;
 }
 
@@ -99,10 +100,13 @@ Result<std::unique_ptr<SharedGroup>> SharedGroup::Create(Ref<Environment> enviro
 
 void SharedGroup::Begin(const CollectiveCall& call, size_t bytes) {
   call_ = &call;
-  sequence_ = call.sequence;
-  call_word_ = SharedCallWord::Make(call.sequence, call.header.op);
-  EncodeSharedHeader(call.header, &header_);
-  payload_offset_ = PayloadOffset(header_.size());
+  if (!goes_on_) {
+    sequence_ = call.sequence;
+    call_word_ = SharedCallWord::Make(NamedSequence(), NamedOp());
+    EncodeSharedHeader(call.named().header, &header_);
+    payload_offset_ = PayloadOffset(header_.size());
+    window_ = 0;
+  }
   payload_bytes_ = bytes;
   past_cache_ = store_choice_.PastCache(call.header.op, bytes);
   timed_ = store_choice_.IsTimed(call.header.op, bytes);
@@ -120,12 +124,23 @@ void SharedGroup::CopyIn(std::byte* to, const void* from, size_t bytes) const no
   }
 }
 
+void SharedGroup::ShowUnevenSize() noexcept {
+  const CallHeader& header = call_->named().header;
+  const auto axis = static_cast<size_t>(header.axis);
+  if (!header.uneven || axis >= header.first.dims.size()) return;
+  const int64_t size = header.first.dims[axis];
+  std::memcpy(inline_payload(rank()), &size, sizeof(size));
+}
+
 void SharedGroup::Arrive() {
+  // What peers may be reading this moment stays as it is.
+  if (goes_on_) return Raise(arrival_);
   SharedEntry& entry = OwnEntry();
   const size_t shown = ShownHeaderBytes(header_.size());
   // A peer that has arrived keeps reading this cache line: the stores go out in one go.
   entry.call.store(call_word_, std::memory_order_relaxed);
   entry.header_bytes = static_cast<uint32_t>(header_.size());
+  entry.window = window_;
   std::memcpy(entry.room, header_.data(), shown);
   if (header_.size() > shown) {
     const uint64_t hash = HashSharedHeader(header_);
@@ -136,14 +151,48 @@ void SharedGroup::Arrive() {
 
 Status SharedGroup::Meet() {
   TUTTI_RETURN_IF_ERROR(Await(0));
+  if (goes_on_) return OkStatus();
+  TUTTI_RETURN_IF_ERROR(CompareHeaders());
+  bool some_show = false;
+  for (int64_t peer = 0; peer < size(); ++peer) some_show |= ShowsWindow(peer);
+  if (!some_show) return OkStatus();
+  ++arrival_;
+  Raise(arrival_);
+  return Await(0);
+}
+
+Status SharedGroup::MeetDirect(int64_t giver, bool* direct) {
+  TUTTI_RETURN_IF_ERROR(Await(0));
+  TUTTI_RETURN_IF_ERROR(CompareHeaders());
+  *direct = true;
+  for (int64_t peer = 0; peer < size(); ++peer) {
+    if (giver == kAll || peer == giver) *direct = *direct && ShowsWindow(peer);
+  }
+  goes_on_ = !*direct;
+  // Of a giver that has shown nothing everything is in the segment already.
+  if (!*direct && giver == kAll) ++arrival_;
+  return OkStatus();
+}
+
+Status SharedGroup::CompareHeaders() {
   for (int64_t peer = 0; peer < size(); ++peer) {
     if (peer != rank() && !HasOwnHeader(peer)) return Fail(DescribeMismatch());
   }
   return OkStatus();
 }
 
+bool SharedGroup::AllReadWindows() noexcept {
+  if (all_read_windows_) return true;
+  for (int64_t peer = 0; peer < size(); ++peer) {
+    if (layout_.slot(peer).reads_windows.load() == 0) return false;
+  }
+  all_read_windows_ = true;
+  return true;
+}
+
 void SharedGroup::Finish(uint64_t last_step) {
   arrival_ += last_step + 1;
+  goes_on_ = false;
   if (!timed_) return;
   const int64_t took_ns = environment_->clock().NowNs() - start_ns_;
   store_choice_.Note(call_->header.op, payload_bytes_, took_ns - waited_ns_);
@@ -175,9 +224,9 @@ Result<CallHeader> SharedGroup::HeaderOf(int64_t rank, bool* complete,
   const SharedEntry& entry = layout_.entry(rank, sequence_);
   const uint64_t call_word = entry.call.load(std::memory_order_relaxed);
   const CollectiveOp op = SharedCallWord::Operation(call_word);
-  if (SharedCallWord::Sequence(call_word) != sequence_ || op == CollectiveOp::kNone) {
+  if (SharedCallWord::Sequence(call_word) != NamedSequence() || op == CollectiveOp::kNone) {
     return Internal("it is in call #{} of operation {}, the others in call #{}",
-                    SharedCallWord::Sequence(call_word), CollectiveOpName(op), sequence_);
+                    SharedCallWord::Sequence(call_word), CollectiveOpName(op), NamedSequence());
   }
   const size_t bytes = entry.header_bytes;
   const size_t shown = ShownHeaderBytes(bytes);
@@ -205,8 +254,8 @@ Status SharedGroup::DescribeMismatch() const {
     Result<CallHeader> header = HeaderOf(r, &complete, &count);
     if (!header.ok()) {
       return WithCallDetails(std::move(header).status().WithPrefix(
-                                 Format("rank {}: call #{}", r, sequence_)),
-                             r, call_->header.op, Label());
+                                 Format("rank {}: call #{}", Name(r), NamedSequence())),
+                             Name(r), NamedOp(), Label());
     }
     headers.push_back(std::move(header).value());
     counts.push_back(count);
@@ -216,14 +265,14 @@ Status SharedGroup::DescribeMismatch() const {
     // Of long lists only the beginnings are here.
     for (size_t r = 1; r < headers.size(); ++r) {
       if (counts[r] == counts[0] || headers[r].op != headers[0].op) continue;
-      const auto rank = static_cast<int64_t>(r);
+      const int64_t rank = Name(static_cast<int64_t>(r));
       return WithCallDetails(
-                 InvalidArgument("rank {}: {} #{} got {} tensors, rank 0 sent {}; pass as many on "
+                 InvalidArgument("rank {}: {} #{} got {} tensors, rank {} sent {}; pass as many on "
                                  "all ranks",
-                                 rank, CollectiveOpName(headers[r].op), sequence_, counts[r],
-                                 counts[0]),
+                                 rank, CollectiveOpName(headers[r].op), NamedSequence(), counts[r],
+                                 Name(0), counts[0]),
                  rank, headers[r].op, Label())
-          .With("peer", 0);
+          .With("peer", Name(0));
     }
     size_t least = headers[0].num_tensors;
     for (const CallHeader& header : headers) least = std::min(least, header.num_tensors);
@@ -237,22 +286,22 @@ Status SharedGroup::DescribeMismatch() const {
   for (int64_t r = 1; r < size(); ++r) {
     if (SameHeader(r, 0)) continue;
     return WithCallDetails(
-               InvalidArgument("rank {}: {} #{}: its {} tensors differ from those of rank 0 after "
+               InvalidArgument("rank {}: {} #{}: its {} tensors differ from those of rank {} after "
                                "the first {}; dtype and shape must be the same on all ranks",
-                               r, CollectiveOpName(headers[0].op), sequence_, counts[0],
-                               headers[0].num_tensors),
-               r, headers[0].op, Label())
-        .With("peer", 0);
+                               Name(r), CollectiveOpName(headers[0].op), NamedSequence(),
+                               counts[0], Name(0), headers[0].num_tensors),
+               Name(r), headers[0].op, Label())
+        .With("peer", Name(0));
   }
   return Internal("{} #{}: headers that differed are equal now", CollectiveOpName(headers[0].op),
-                  sequence_);
+                  NamedSequence());
 }
 
 Status SharedGroup::FailPeer(int64_t peer, std::string_view what) {
-  Status error = Internal("{}: {} #{}: {}", NameOf(peer), CollectiveOpName(call_->header.op),
-                          call_->sequence, what);
-  error = WithCallDetails(std::move(error), rank(), call_->header.op, Label());
-  return Fail(std::move(error).With("peer", peer));
+  Status error = Internal("{}: {} #{}: {}", NameOf(peer), CollectiveOpName(NamedOp()),
+                          NamedSequence(), what);
+  error = WithCallDetails(std::move(error), Name(rank()), NamedOp(), Label());
+  return Fail(std::move(error).With("peer", Name(peer)));
 }
 
 // ---- The epoch ----

@@ -17,6 +17,11 @@
 // store and that load belongs a fence, which costs spinning ranks as much as the whole meeting; so
 // there the sleeper makes the fence, for all of them, with membarrier.
 //
+// Ranks whose tensors lie in windows (shared_window.h) copy none into the segment. Whether all
+// of them can go without, which takes all, is known when they have met: then MeetDirect says so, or
+// that the call goes on through the segment after all. The ranks that have copied theirs see it in
+// Meet, and wait until the others have, too.
+//
 // Threads: a rank's calls one at a time; Fail, Leave and failure at any time on any thread.
 
 #ifndef TUTTI_CORE_COLLECTIVE_SHARED_GROUP_H_
@@ -41,6 +46,7 @@
 #include "core/collective/shared_segment.h"
 #include "core/collective/shared_spin.h"
 #include "core/collective/shared_store_choice.h"
+#include "core/collective/shared_window.h"
 #include "core/collective/transport.h"
 
 namespace tutti {
@@ -56,6 +62,9 @@ struct SharedGroupOptions {
   std::shared_ptr<const SelectorTable> table;  // the same on all ranks; null: the built-in one
   // "worker 1, pid 4711" of a rank, for messages; may be null.
   std::function<std::string(int64_t rank)> describe_peer;
+  // What messages call the ranks; empty: as they are.
+  std::vector<int64_t> names;
+  SharedWindows windows;
 };
 
 class SharedGroup {
@@ -88,9 +97,13 @@ class SharedGroup {
   // Copies into this rank's part of the segment.
   void CopyIn(std::byte* to, const void* from, size_t bytes) const noexcept;
 
+  // Of a call without payload that stands for one that is uneven: the size that its header leaves
+  // out, for messages.
+  void ShowUnevenSize() noexcept;
   // This rank has arrived: step 0. What it has written so far can be read by all.
   void Arrive();
-  // Waits until all have arrived, and compares their headers.
+  // Waits until all have arrived, and compares their headers. Whoever has shown a window has copied
+  // its payload by then.
   Status Meet();
   // This rank has done its part of `step`.
   void Advance(uint64_t step) { Raise(arrival_ + step); }
@@ -100,6 +113,17 @@ class SharedGroup {
   }
   // The call has succeeded; no rank goes beyond `last_step` in it.
   void Finish(uint64_t last_step);
+
+  // ---- Calls straight out of windows: shared_direct.h ----
+
+  const SharedWindows& windows() const noexcept { return options_.windows; }
+  // Whether all ranks are there and can read each other's windows.
+  bool AllReadWindows() noexcept;
+  // Before Arrive: this rank's tensors lie in its window, and the payload says where.
+  void ShowWindow() noexcept { window_ = 1; }
+  // Meet for a rank that has shown a window, or waits for what `giver` shows: whether all have, or
+  // the giver. If not, the call begins anew through the segment: Begin, payload, Arrive, Meet.
+  Status MeetDirect(int64_t giver, bool* direct);
 
   // ---- A call between two ranks: shared_transfer.cc ----
 
@@ -129,6 +153,9 @@ class SharedGroup {
     // The error to end the epoch with, because the wait ended with `wait_status` (OK: a peer left).
     // OK when it has been reached after all.
     virtual Status Error(Status wait_status, int64_t waited_ns) = 0;
+    // Whether who is waited for waits for this rank in another call, so that neither ever comes to
+    // the other's. Looked at before every sleep.
+    virtual Status CheckOrder() const { return OkStatus(); }
     virtual std::string Describe() const = 0;
   };
   class ProgressWait;
@@ -171,16 +198,29 @@ class SharedGroup {
   // The sender gives up. False when the transfer has happened.
   bool Withdraw(const CollectiveCall& call, SharedChannel& channel) noexcept;
   RankPosition PeerPosition(int64_t peer) const;
+  Status CheckTransferOrder(const CollectiveCall& call) const;
   Status TransferError(const CollectiveCall& call, Status wait_status, int64_t waited_ns) const;
   Status LeaveReason(int64_t rank) const;
 
+  Status CompareHeaders();
   bool HasOwnHeader(int64_t peer) const noexcept;
+  bool ShowsWindow(int64_t rank) const noexcept {
+    return layout_.entry(rank, sequence_).window != 0;
+  }
   bool SameHeader(int64_t rank, int64_t other) const noexcept;
   Status DescribeMismatch() const;
   Result<CallHeader> HeaderOf(int64_t rank, bool* complete, size_t* whole_num_tensors) const;
 
   Status LoadFailure() const;  // failure_mutex_ is held
-  CallLabel Label() const { return CallLabel{call_->sequence, options_.epoch, &options_.name}; }
+  int64_t Name(int64_t rank) const {
+    return options_.names.empty() ? rank : options_.names[static_cast<size_t>(rank)];
+  }
+  // The call as messages name it.
+  CollectiveOp NamedOp() const { return call_->named().header.op; }
+  int64_t NamedSequence() const { return call_->named().sequence; }
+  CallLabel Label() const {
+    return CallLabel{NamedSequence(), options_.epoch, &options_.name, &options_.names};
+  }
 
   const Ref<Environment> environment_;
   const Ref<SharedSegment> segment_;
@@ -188,6 +228,7 @@ class SharedGroup {
   const SharedLayout layout_;
   SharedControl& control_;
   bool light_raise_ = false;  // sleepers make the fence
+  bool all_read_windows_ = false;
   SharedStoreChoice store_choice_;
   SharedSpin spin_;
 
@@ -199,6 +240,8 @@ class SharedGroup {
   std::vector<std::byte> header_;
   size_t payload_offset_ = 0;
   size_t payload_bytes_ = 0;
+  uint32_t window_ = 0;
+  bool goes_on_ = false;  // through the segment, after it has met once
   bool past_cache_ = false;
   bool timed_ = false;
   int64_t start_ns_ = 0;

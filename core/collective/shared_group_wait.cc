@@ -183,7 +183,7 @@ Status SharedGroup::CheckWait(std::string_view what, int64_t start_ns,
 Status SharedGroup::Sleep(Wait& wait, int64_t start_ns) {
   const Clock& clock = environment_->clock();
   std::atomic<uint32_t>& wake_ups = layout_.slot(rank()).wake_ups;
-  const std::string what = Format("{} #{}", CollectiveOpName(call_->header.op), call_->sequence);
+  const std::string what = Format("{} #{}", CollectiveOpName(NamedOp()), NamedSequence());
   Cancellation* const cancellation = call_->options.cancellation;
   uint64_t listener = 0;
   if (cancellation != nullptr) listener = cancellation->AddListener([this] { Wake(rank()); });
@@ -196,9 +196,11 @@ Status SharedGroup::Sleep(Wait& wait, int64_t start_ns) {
     wait.Park();
     const bool fenced = !options_.spin || Membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED);
     Status wait_status;
+    Status order;
     if (!wait.Reached() && !HasFailed() && !wait.PeerLeft()) {
+      order = wait.CheckOrder();
       wait_status = CheckWait(what, start_ns, &next_poll_ns);
-      if (wait_status.ok()) {
+      if (wait_status.ok() && order.ok()) {
         int64_t sleep_ns = fenced ? kLongestSleepNs : kUnfencedSleepNs;
         sleep_ns = std::min(sleep_ns, call_->options.deadline.RemainingNs(clock));
         FutexWait(&wake_ups, seen_wake_ups, sleep_ns);
@@ -211,6 +213,10 @@ Status SharedGroup::Sleep(Wait& wait, int64_t start_ns) {
       result = failure();
       break;
     }
+    if (!order.ok()) {
+      result = Fail(std::move(order));
+      break;
+    }
     const int64_t waited_ns = clock.NowNs() - start_ns;
     if (!wait_status.ok() || wait.PeerLeft()) {
       Status error = wait.Error(std::move(wait_status), waited_ns);
@@ -221,8 +227,8 @@ Status SharedGroup::Sleep(Wait& wait, int64_t start_ns) {
     if (!logged && waited_ns >= kLogWaitNs) {
       logged = true;
       environment_->log().Warning(Format("communicator {}: rank {} has waited {} in {}: {}",
-                                         options_.name, rank(), HumanDuration(kLogWaitNs), what,
-                                         wait.Describe()));
+                                         options_.name, Name(rank()), HumanDuration(kLogWaitNs),
+                                         what, wait.Describe()));
     }
   }
   if (cancellation != nullptr) cancellation->RemoveListener(listener);
@@ -231,7 +237,7 @@ Status SharedGroup::Sleep(Wait& wait, int64_t start_ns) {
 
 std::string SharedGroup::NameOf(int64_t rank) const {
   const std::string who = options_.describe_peer ? options_.describe_peer(rank) : "";
-  return who.empty() ? Format("rank {}", rank) : Format("rank {} ({})", rank, who);
+  return who.empty() ? Format("rank {}", Name(rank)) : Format("rank {} ({})", Name(rank), who);
 }
 
 RankPosition SharedGroup::PositionOf(int64_t rank) const {
@@ -239,7 +245,7 @@ RankPosition SharedGroup::PositionOf(int64_t rank) const {
   const SharedEntry* other = &layout_.entry(rank, 1);
   if (other->progress.load() > entry->progress.load()) entry = other;
   RankPosition position;
-  position.rank = rank;
+  position.rank = Name(rank);
   if (entry->progress.load() != 0) {
     const uint64_t call_word = entry->call.load(std::memory_order_relaxed);
     position.last_op = SharedCallWord::Operation(call_word);
@@ -269,7 +275,7 @@ std::vector<RankPosition> SharedGroup::Positions(uint64_t progress, int64_t who)
 Status SharedGroup::WaitError(uint64_t progress, int64_t who, Status wait_status,
                               int64_t waited_ns) const {
   const std::vector<RankPosition> positions = Positions(progress, who);
-  const char* op = CollectiveOpName(call_->header.op);
+  const char* op = CollectiveOpName(NamedOp());
   int64_t missing = -1;
   for (const RankPosition& position : positions) {
     if (!position.arrived && missing < 0) missing = position.rank;
@@ -277,26 +283,28 @@ Status SharedGroup::WaitError(uint64_t progress, int64_t who, Status wait_status
   if (missing < 0) return OkStatus();
   Status error;
   if (wait_status.ok()) {
-    for (const RankPosition& position : positions) {
-      const SharedSlot& slot = layout_.slot(position.rank);
-      if (position.arrived || slot.left.load() == 0) continue;
-      missing = position.rank;
-      const Status reason = LeaveReason(position.rank);
-      error = Status(reason.code(), Format("rank {}: {} #{} needs {}: {}", rank(), op, sequence_,
-                                           NameOf(missing), reason.message()))
+    for (int64_t peer = 0; peer < size(); ++peer) {
+      const SharedSlot& slot = layout_.slot(peer);
+      if (positions[static_cast<size_t>(peer)].arrived || slot.left.load() == 0) continue;
+      missing = Name(peer);
+      const Status reason = LeaveReason(peer);
+      error = Status(reason.code(), Format("rank {}: {} #{} needs {}: {}", Name(rank()), op,
+                                           NamedSequence(), NameOf(peer), reason.message()))
                   .WithCause(reason);
       break;
     }
     if (error.ok()) return OkStatus();
   } else if (wait_status.code() == StatusCode::kDeadlineExceeded) {
-    error = DeadlineExceeded("rank {}: {} #{} waited {} for {}", rank(), op, sequence_,
-                             HumanDuration(waited_ns), DescribeMissing(positions));
+    error = DeadlineExceeded("rank {}: {} #{} waited {} for {}", Name(rank()), op,
+                             NamedSequence(), HumanDuration(waited_ns),
+                             DescribeMissing(positions));
   } else {
     error = std::move(wait_status)
                 .WithPrefix(
-                    Format("rank {}: while it waited for {}", rank(), DescribeMissing(positions)));
+                    Format("rank {}: while it waited for {}", Name(rank()),
+                           DescribeMissing(positions)));
   }
-  error = WithCallDetails(std::move(error), rank(), call_->header.op, Label());
+  error = WithCallDetails(std::move(error), Name(rank()), NamedOp(), Label());
   return std::move(error).With("peer", missing);
 }
 

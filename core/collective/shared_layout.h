@@ -44,7 +44,8 @@ struct alignas(128) SharedEntry {
   // sequence << 5 | operation, for messages and as a check.
   std::atomic<uint64_t> call;
   uint32_t header_bytes;
-  uint32_t reserved;
+  // 1: the rank's tensors lie in its window (shared_direct.h). 0: they come through the segment.
+  uint32_t window;
   // The header, then the payload at the next multiple of 16 bytes of the entry.
   std::byte room[kRoomBytes];
 };
@@ -94,6 +95,8 @@ struct alignas(128) SharedChannel {
   // Transfers that have happened. The receiver, which counts one more, and the sender, which
   // withdraws, decide by one instruction whether a transfer has.
   std::atomic<uint64_t> settled;
+  // Transfers that the receiver has come to.
+  std::atomic<uint64_t> wanted;
   alignas(128) std::atomic<uint32_t> sender_sleeps;
   alignas(128) std::atomic<uint32_t> receiver_sleeps;
 };
@@ -108,6 +111,8 @@ struct alignas(64) SharedStatus {
 struct alignas(4096) SharedSlot {
   alignas(128) std::atomic<uint32_t> taken;
   std::atomic<uint32_t> left;
+  // 1: the rank has a window, and can read those of all others.
+  std::atomic<uint32_t> reads_windows;
   // The transfer that the rank is in, for messages: SharedTransferWord. 0: none.
   std::atomic<uint64_t> transfer;
   // The rank sleeps on it. Raised by whoever wakes it.

@@ -11,6 +11,7 @@
 
 #include "core/base/status.h"
 #include "core/collective/call_header.h"
+#include "core/tensor/dtype.h"
 
 namespace tutti {
 
@@ -21,13 +22,18 @@ class SharedPayload {
   explicit SharedPayload(const CallHeader& header) : header_(header) {
     if (header.num_tensors > 1) ends_.reserve(header.num_tensors);
     for (size_t i = 0; i < header.num_tensors; ++i) {
-      granules_ += GranulesOf(header.tensor(i));
+      const int64_t granules = GranulesOf(header.tensor(i));
+      granules_ += granules;
+      folded_granules_ += IsFoldedAsFloat(header.tensor(i).dtype) ? 2 * granules : granules;
       if (header.num_tensors > 1) ends_.push_back(granules_);
     }
   }
 
   int64_t granules() const { return granules_; }
   int64_t bytes() const { return granules_ * kGranuleBytes; }
+  // What a fold works on: 16-bit floats become as many float32, which makes folding dearer than
+  // moving, so that it had better be shared between the ranks.
+  int64_t folded_bytes() const { return folded_granules_ * kGranuleBytes; }
 
   // piece(tensor, first element, elements, bytes from the beginning of the range), for each part of
   // a tensor in granules [begin, end).
@@ -55,6 +61,9 @@ class SharedPayload {
   }
 
  private:
+  static bool IsFoldedAsFloat(DType dtype) {
+    return dtype == DType::kFloat16 || dtype == DType::kBfloat16;
+  }
   static int64_t GranulesOf(const TensorSignature& signature) {
     const auto item_bytes = static_cast<int64_t>(ItemSize(signature.dtype));
     return (signature.num_elements() * item_bytes + kGranuleBytes - 1) / kGranuleBytes;
@@ -62,6 +71,7 @@ class SharedPayload {
 
   const CallHeader& header_;
   int64_t granules_ = 0;
+  int64_t folded_granules_ = 0;
   std::vector<int64_t> ends_;  // of each tensor, when there are several
 };
 

@@ -7,6 +7,7 @@
 #define TUTTI_CORE_COLLECTIVE_SHARED_RANK_TESTING_H_
 
 #include <fcntl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,6 +26,7 @@
 #include "core/collective/communicator.h"
 #include "core/collective/shared_segment.h"
 #include "core/collective/shared_transport.h"
+#include "core/collective/window_passing.h"
 
 namespace tutti {
 
@@ -32,13 +34,14 @@ namespace tutti {
 class SharedRank {
  public:
   SharedRank(Ref<RealEnvironment> environment, Ref<SharedSegment> segment, int64_t rank,
-             int64_t size, bool spin)
+             int64_t size, bool spin, SharedWindows windows = SharedWindows())
       : environment_(std::move(environment)), rank_(rank), size_(size) {
     SharedGroupOptions options;
     options.name = "shared";
     options.rank = rank;
     options.size = size;
     options.spin = spin;
+    options.windows = std::move(windows);
     options.describe_peer = [](int64_t peer) { return "worker " + std::to_string(peer); };
     communicator_ =
         Communicator::CreateOver(
@@ -69,6 +72,21 @@ class SharedRank {
 
 using SharedRankBody = std::function<std::string(SharedRank& self)>;
 
+inline constexpr size_t kTestWindowBytes = size_t{256} << 20;
+
+// The windows of ranks in one process, which read them through the mappings that write them (so
+// that a sanitizer sees both).
+inline std::vector<SharedWindows> MakeTestWindows(int64_t size) {
+  std::vector<SharedWindows> windows(static_cast<size_t>(size));
+  std::vector<Ref<SharedWindowView>> views;
+  for (SharedWindows& of_rank : windows) {
+    of_rank.own = SharedWindow::Create(kTestWindowBytes, nullptr).value();
+    views.push_back(SharedWindowView::Of(of_rank.own));
+  }
+  for (SharedWindows& of_rank : windows) of_rank.of_ranks = views;
+  return windows;
+}
+
 // One forked process per rank.
 class SharedRankProcesses {
  public:
@@ -77,6 +95,17 @@ class SharedRankProcesses {
   SharedRankProcesses(int64_t size, bool spin, const SharedRankBody& body) {
     const Ref<SharedSegment> segment =
         SharedSegment::Create(SharedTransport::SegmentBytes(size)).value();
+    // From rank 0 to each other: by them windows are passed.
+    std::vector<FileDescriptor> sockets(static_cast<size_t>(size));
+    std::vector<FileDescriptor> others(static_cast<size_t>(size));
+    for (size_t rank = 1; rank < sockets.size(); ++rank) {
+      int pair[2];
+      if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) != 0) {
+        std::abort();
+      }
+      sockets[rank] = FileDescriptor(pair[0]);
+      others[rank] = FileDescriptor(pair[1]);
+    }
     for (int64_t rank = 0; rank < size; ++rank) {
       int ends[2];
       if (pipe2(ends, O_CLOEXEC) != 0) std::abort();
@@ -84,7 +113,10 @@ class SharedRankProcesses {
       if (pid < 0) std::abort();
       if (pid == 0) {
         close(ends[0]);
-        RunRank(segment->descriptor(), rank, size, spin, body, ends[1]);
+        const auto pass = [&](RealEnvironment& environment) {
+          return PassWindows(environment, rank, sockets, others[static_cast<size_t>(rank)]);
+        };
+        RunRank(segment->descriptor(), rank, size, spin, pass, body, ends[1]);
       }
       close(ends[1]);
       pids_.push_back(pid);
@@ -138,8 +170,23 @@ class SharedRankProcesses {
   }
 
  private:
+  static SharedWindows PassWindows(RealEnvironment& environment, int64_t rank,
+                                   const std::vector<FileDescriptor>& sockets,
+                                   const FileDescriptor& to_first) {
+    SharedWindows windows;
+    windows.own = SharedWindow::Create(kTestWindowBytes, &environment.memory()).value();
+    const auto size = static_cast<int64_t>(sockets.size());
+    const CallOptions call = CallOptions::WithTimeout(environment.clock(), 60 * kSecondNs);
+    const Status passed =
+        rank == 0 ? HandOutWindows(environment, sockets, call, &windows)
+                  : TakeWindows(environment, to_first, rank, size, call, &windows);
+    if (!passed.ok() || !windows.complete()) _exit(5);
+    return windows;
+  }
+
+  template <typename Pass>
   [[noreturn]] static void RunRank(int descriptor, int64_t rank, int64_t size, bool spin,
-                                   const SharedRankBody& body, int report) {
+                                   const Pass& pass, const SharedRankBody& body, int report) {
     alarm(kAlarmSeconds);
     report_ = report;
     {
@@ -147,7 +194,7 @@ class SharedRankProcesses {
       Ref<SharedSegment> segment = SharedSegment::Attach(FileDescriptor(dup(descriptor))).value();
       std::string text;
       {
-        SharedRank self(environment, std::move(segment), rank, size, spin);
+        SharedRank self(environment, std::move(segment), rank, size, spin, pass(*environment));
         text = body(self);
       }
       if (!environment->Shutdown(CallOptions()).ok()) _exit(4);
@@ -175,10 +222,12 @@ inline std::vector<std::string> RunSharedRanks(int64_t size, bool processes, boo
   const Ref<RealEnvironment> environment = MakeRef<RealEnvironment>();
   const Ref<SharedSegment> segment =
       SharedSegment::Create(SharedTransport::SegmentBytes(size)).value();
+  const std::vector<SharedWindows> windows = MakeTestWindows(size);
   std::vector<std::thread> threads;
   for (int64_t rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
-      SharedRank self(environment, segment, rank, size, spin);
+      SharedRank self(environment, segment, rank, size, spin,
+                      windows[static_cast<size_t>(rank)]);
       reports[static_cast<size_t>(rank)] = body(self);
     });
   }

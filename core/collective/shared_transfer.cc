@@ -15,6 +15,7 @@
 #include "core/base/environment.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "core/collective/call_order.h"
 #include "core/collective/shared_group.h"
 #include "core/collective/shared_header.h"
 #include "core/collective/streaming_copy.h"
@@ -54,6 +55,11 @@ class SharedGroup::TransferWait final : public SharedGroup::Wait {
   Status Error(Status wait_status, int64_t waited_ns) override {
     if (IsSend() && !group_.Withdraw(call_, channel_)) return OkStatus();
     return group_.TransferError(call_, std::move(wait_status), waited_ns);
+  }
+  Status CheckOrder() const override {
+    Status order = group_.CheckTransferOrder(call_);
+    // What the peer does was seen before this: it may have done its part just before that.
+    return Reached() ? OkStatus() : order;
   }
   std::string Describe() const override {
     return Format("it waits for {}", DescribeAbsence(group_.PeerPosition(call_.peer)));
@@ -164,6 +170,7 @@ Status SharedGroup::Send(const CollectiveCall& call, SharedChannel& channel) {
 
 Status SharedGroup::Receive(const CollectiveCall& call, SharedChannel& channel) {
   const auto number = static_cast<uint64_t>(call.sequence);
+  channel.wanted.store(number, std::memory_order_release);
   TUTTI_RETURN_IF_ERROR(
       AwaitInChannel(call, channel, channel.sent, number, SharedSpin::kForArrivalNs));
   const size_t header_bytes =
@@ -210,6 +217,31 @@ bool SharedGroup::Withdraw(const CollectiveCall& call, SharedChannel& channel) n
   return channel.settled.compare_exchange_strong(before,
                                                  before | SharedChannel::kWithdrawn) ||
          before != number;
+}
+
+Status SharedGroup::CheckTransferOrder(const CollectiveCall& call) const {
+  const bool is_send = call.header.op == CollectiveOp::kSend;
+  const int64_t peer = call.peer;
+  const WaitingCall own{Name(rank()), call.header.op, call.sequence};
+  // A sender waits until the receiver has settled the transfer, a receiver until it is sent: which
+  // the rank that stands here has not done.
+  const SharedChannel& theirs =
+      is_send ? layout_.channel(peer, rank()) : layout_.channel(rank(), peer);
+  const uint64_t done =
+      is_send ? theirs.settled.load() & ~SharedChannel::kWithdrawn : theirs.sent.load();
+  const uint64_t come = is_send ? theirs.sent.load() : theirs.wanted.load();
+  if (come > done) {
+    const WaitingCall other{Name(peer), call.header.op, static_cast<int64_t>(come)};
+    const WaitingCall& low = own.rank < other.rank ? own : other;
+    return TransfersCollide(
+        low, own.rank < other.rank ? other : own,
+        CallLabel{low.sequence, options_.epoch, &options_.name, &options_.names});
+  }
+  // Who has come to a call of all does not leave it without this rank.
+  const RankPosition position = PositionOf(peer);
+  if (position.last_sequence <= sequence_) return OkStatus();
+  return TransferDuringCollective(own, {Name(peer), position.last_op, position.last_sequence},
+                                  Label());
 }
 
 RankPosition SharedGroup::PeerPosition(int64_t peer) const {

@@ -35,22 +35,28 @@ SharedTransport::SharedTransport(Ref<Environment> environment, std::unique_ptr<S
                                  const SelectorTable* table)
     : environment_(std::move(environment)),
       group_(std::move(group)),
-      selector_(table, Locality::kSharedMemory, group_->size()) {}
+      selector_(table, Locality::kSharedMemory, group_->size()),
+      direct_(*group_, table) {}
 
 SharedTransport::~SharedTransport() = default;
 
 Status SharedTransport::Execute(CollectiveCall* call) {
   TUTTI_RETURN_IF_ERROR(group_->failure());
+  bool done = false;
+  TUTTI_RETURN_IF_ERROR(direct_.Execute(*call, &done));
+  if (done) return OkStatus();
   switch (call->header.op) {
     case CollectiveOp::kBarrier:
       group_->Begin(*call, 0);
+      group_->ShowUnevenSize();
       group_->Arrive();
       TUTTI_RETURN_IF_ERROR(group_->Meet());
       group_->Finish(0);
       return OkStatus();
     case CollectiveOp::kAllReduce: {
       const SharedPayload payload(call->header);
-      const Selector::Choice choice = selector_.Choose(CollectiveOp::kAllReduce, payload.bytes());
+      const Selector::Choice choice =
+          selector_.Choose(CollectiveOp::kAllReduce, payload.folded_bytes());
       return choice.algorithm == CollectiveAlgorithm::kFlatFold
                  ? SharedFlatFold(*group_, payload, *call)
                  : SharedSliceAndShare(*group_, payload, choice.chunk_bytes, *call);

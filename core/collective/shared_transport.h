@@ -10,6 +10,8 @@
 // that it may die at any time. It does not find out by itself that a peer has died: who does calls
 // Fail with an error that names it, which ends the waiting of all.
 //
+// Tensors that allocator() has made need no copy into the segment (shared_direct.h).
+//
 // A segment serves one group for one epoch. When the last process that maps it is gone, so is it.
 
 #ifndef TUTTI_CORE_COLLECTIVE_SHARED_TRANSPORT_H_
@@ -23,6 +25,7 @@
 #include "core/base/ref.h"
 #include "core/base/status.h"
 #include "core/collective/selector.h"
+#include "core/collective/shared_direct.h"
 #include "core/collective/shared_group.h"
 #include "core/collective/shared_segment.h"
 #include "core/collective/transport.h"
@@ -48,6 +51,7 @@ class SharedTransport final : public Transport {
   Status failure() const override;
   bool ClaimFlightRecord() override { return !flight_record_claimed_.exchange(true); }
   void Leave(Status reason) override;
+  BufferAllocator* allocator() const override { return group_->windows().own.get(); }
   // Whether a peer has said that it makes no more calls.
   bool HasLeft(int64_t rank) const noexcept { return group_->HasLeft(rank); }
 
@@ -58,6 +62,7 @@ class SharedTransport final : public Transport {
   const Ref<Environment> environment_;
   const std::unique_ptr<SharedGroup> group_;
   const Selector selector_;
+  SharedDirect direct_;
   std::atomic<bool> flight_record_claimed_{false};
 };
 

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""all_reduce between processes of this machine, beside Open MPI's and MPICH's, in the same run.
+"""all_reduce between processes of this machine, beside Open MPI's, MPICH's and Gloo's, in the same
+run.
 
     all_reduce.py --program all_reduce_ranks [--mpi-program all_reduce_mpi]
                   [--mpich-program all_reduce_mpich] [--ranks 2,4] [--transports shared,tcp]
-                  [--dtype float32] [--most-bytes 67108864] [--repeats 5] [--real-time] [--quick]
+                  [--gloo-python python3] [--dtype float32] [--in-place] [--most-bytes 67108864]
+                  [--repeats 5] [--real-time] [--quick]
 
 Prints a table per number of ranks and placement of the cores: microseconds of a sum. The sides take
 turns, a few sizes at a time, each some hundred short samples. Virtual machines move their cores:
@@ -12,6 +14,10 @@ across which it changed is dropped, and those on siblings of one core are report
 on two cores. Other work on the machine disturbs the figures: shown is the lower quartile, and the
 median in brackets. With --real-time the ranks have a real-time priority, which other work then has
 to wait for; it takes the privilege, and is meant for runs of a minute.
+
+Gloo is PyTorch's and runs over TCP (gloo_peer.py, by a Python that has PyTorch): it goes with our
+tcp, and only where that is measured. It always sums in place; with --in-place our sides do too. Of
+both, a second table has the CPU seconds that all ranks together spend for each GiB.
 """
 
 import argparse
@@ -112,6 +118,21 @@ def mpich_command(program, ranks, cores):
     return command + [program], how
 
 
+def gloo_command(python, transports):
+    """The same of Gloo."""
+    if "tcp" not in transports:
+        return None, "it runs over TCP, which was not asked for"
+    if shutil.which(python) is None:
+        return None, f"there is no {python}"
+    command = [python, os.path.join(os.path.dirname(os.path.abspath(__file__)), "gloo_peer.py")]
+    result = subprocess.run(command + ["--version"], stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True, timeout=120, check=False)
+    if result.returncode != 0:
+        lines = (result.stdout + result.stderr).strip().splitlines()
+        return None, lines[-1].removeprefix("skipped: ") if lines else "it does not run"
+    return command, result.stdout.strip()
+
+
 def is_siblings(round_trip):
     return round_trip < SIBLINGS_NS
 
@@ -121,12 +142,14 @@ def moved(before, after):
 
 
 class Turns:
-    """What the sides measured: {(ranks, placement): {(side, bytes): [microseconds]}}."""
+    """What the sides measured: {(ranks, placement): {(side, bytes): [microseconds]}}, and the CPU
+    seconds per GiB of those that say so, {ranks: {(side, bytes): [seconds]}}."""
 
     def __init__(self, program, prefix):
         self.program = program
         self.prefix = prefix
         self.samples = {}
+        self.cpu = {}
         self.round_trips = {}
         self.dropped = 0
         self.taken = 0
@@ -137,6 +160,11 @@ class Turns:
         output = run(self.prefix + command, timeout)
         turn_after = self.last_round_trip = ping_pong(self.program)
         for line in output.splitlines():
+            if line.startswith("cpu "):
+                size, seconds = line.split()[1:]
+                self.cpu.setdefault(ranks, {}).setdefault((side, int(size)), []).append(
+                    float(seconds))
+                continue
             size, microseconds, before, after = map(float, line.split())
             if before == 0 or after == 0:
                 before, after = turn_before, turn_after
@@ -154,14 +182,25 @@ class Turns:
         for (ranks, placement), table in sorted(self.samples.items()):
             round_trip = statistics.median(self.round_trips[(ranks, placement)])
             print(f"\n{ranks} ranks, {placement} (round trip {round_trip:.0f} ns), us per call")
-            print("| bytes | " + " | ".join(sides) + " |")
-            print("|---" * (len(sides) + 1) + "|")
-            for size in sorted({size for _, size in table}):
-                cells = [self.cell(table.get((side, size))) for side in sides]
-                print(f"| {human(size)} | " + " | ".join(cells) + " |")
+            self.print_table(table, sides)
+        for ranks, table in sorted(self.cpu.items()):
+            # Of a few bytes it is the cost of a call.
+            table = {key: values for key, values in table.items() if key[1] >= 64 << 10}
+            if not table:
+                continue
+            print(f"\n{ranks} ranks, CPU seconds of all ranks per GiB of a rank's input")
+            self.print_table(table, [side for side in sides if any(side == key[0]
+                                                                   for key in table)])
         if self.dropped:
             print(f"\n{self.dropped} of {self.taken} samples were dropped: the cores moved in the "
                   "middle of them")
+
+    def print_table(self, table, sides):
+        print("| bytes | " + " | ".join(sides) + " |")
+        print("|---" * (len(sides) + 1) + "|")
+        for size in sorted({size for _, size in table}):
+            cells = [self.cell(table.get((side, size))) for side in sides]
+            print(f"| {human(size)} | " + " | ".join(cells) + " |")
 
     @staticmethod
     def cell(samples):
@@ -182,9 +221,11 @@ def main():
     parser.add_argument("--program", required=True)
     parser.add_argument("--mpi-program", default="")
     parser.add_argument("--mpich-program", default="")
+    parser.add_argument("--gloo-python", default=sys.executable, help="a Python that has PyTorch")
     parser.add_argument("--ranks", default="2,4")
     parser.add_argument("--transports", default="shared,tcp", help="and in_process")
     parser.add_argument("--dtype", default="float32", help="of our sides: float32 or bfloat16")
+    parser.add_argument("--in-place", action="store_true", help="our sides")
     parser.add_argument("--most-bytes", type=int, default=64 << 20)
     parser.add_argument("--least-bytes", type=int, default=0)
     parser.add_argument("--repeats", type=int, default=5)
@@ -198,13 +239,15 @@ def main():
 
     cores = len(os.sched_getaffinity(0))
     transports = options.transports.split(",")
-    sides = [f"tutti {transport}" for transport in transports] + ["Open MPI", "MPICH"]
+    sides = [f"tutti {transport}" for transport in transports] + ["Open MPI", "MPICH", "Gloo"]
+    words = [options.dtype] + (["in_place"] if options.in_place else [])
     turns = Turns(options.program, ["chrt", "-f", "50"] if options.real_time else [])
     for ranks in [int(text) for text in options.ranks.split(",")]:
         peers = {}
         for side, (command, how) in (
                 ("Open MPI", mpi_command(options.mpi_program, ranks, cores)),
-                ("MPICH", mpich_command(options.mpich_program, ranks, cores))):
+                ("MPICH", mpich_command(options.mpich_program, ranks, cores)),
+                ("Gloo", gloo_command(options.gloo_python, transports))):
             said = how if command else f"skipped: {how}"
             print(f"{ranks} ranks on {cores} cores: {side}: {said}")
             if command:
@@ -218,10 +261,12 @@ def main():
                 for transport in transports:
                     turns.take(ranks, f"tutti {transport}",
                                [options.program, transport, str(ranks), sizes,
-                                str(options.seconds), options.dtype], 300)
+                                str(options.seconds)] + words, 300)
                 for side, command in list(peers.items()):
+                    count = [str(ranks)] if side == "Gloo" else []
                     try:
-                        turns.take(ranks, side, command + [sizes, str(options.seconds)], 300)
+                        turns.take(ranks, side, command + count + [sizes, str(options.seconds)],
+                                   300)
                     except (Failed, subprocess.TimeoutExpired) as failure:
                         # Not every machine lets it run; ours must.
                         print(f"{side} is left out: {failure}")

@@ -1,12 +1,13 @@
 // Our side of the comparison: all_reduce of sums between processes of this machine, and the round
 // trip of a cache line between two of them, which tells how the machine has placed its cores.
 //
-//   all_reduce_ranks TRANSPORT RANKS SIZES SECONDS [DTYPE] [unbound] [table=ROWS]
+//   all_reduce_ranks TRANSPORT RANKS SIZES SECONDS [DTYPE] [in_place] [unbound] [table=ROWS]
 //   all_reduce_ranks ping_pong
 //
 // TRANSPORT is shared, tcp, or in_process, whose ranks are threads; DTYPE is float32 or bfloat16,
 // SIZES are those of as many float32, ROWS those of a selector table. Rank 0 prints the lines of
-// TimedCalls; ping_pong gives ns. Ranks are bound to a core each where there are enough.
+// TimedCalls, and of tcp "cpu", the bytes, and the CPU seconds that all ranks together spend for a
+// GiB of a rank's input; ping_pong gives ns. Ranks are bound to a core each where there are enough.
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -76,6 +77,7 @@ struct Plan {
   double seconds = 0;
   DType dtype = DType::kFloat32;
   bool bound = true;
+  bool in_place = false;
   std::shared_ptr<const SelectorTable> table;
 };
 
@@ -142,6 +144,28 @@ void Fill(float value, Tensor* tensor) {
   }
 }
 
+double ProcessCpuSeconds() {
+  timespec time = {};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+void PrintCpu(const TimedCalls& timed, Communicator* communicator, int64_t bytes) {
+  const double start = NowSeconds();
+  timed.call();
+  const double seconds = std::max(NowSeconds() - start, 1e-6);
+  const int64_t calls =
+      timed.agree(std::clamp<int64_t>(static_cast<int64_t>(timed.seconds / seconds), 5, 20'000));
+  const double before = ProcessCpuSeconds();
+  for (int64_t i = 0; i < calls; ++i) timed.call();
+  Ref<Tensor> used = Tensor::Scalar<double>(ProcessCpuSeconds() - before);
+  Check(communicator->AllReduce(*used, ReduceOp::kSum, CallOptions(), used.get()));
+  if (communicator->rank() != 0) return;
+  std::printf("cpu %lld %.4f\n", static_cast<long long>(bytes),
+              used->item<double>() / static_cast<double>(calls * bytes) * (1 << 30));
+  std::fflush(stdout);
+}
+
 void TimeRank(const Plan& plan, Communicator* communicator, std::atomic<uint64_t>* word) {
   const int rank = static_cast<int>(communicator->rank());
   const bool own_core = plan.bound && BindToCore(rank, plan.ranks);
@@ -149,10 +173,11 @@ void TimeRank(const Plan& plan, Communicator* communicator, std::atomic<uint64_t
   for (const int64_t bytes : plan.sizes) {
     const int64_t count = bytes / 4;
     Ref<Tensor> input = Tensor::Create(plan.dtype, Shape({count})).value();
-    Ref<Tensor> output = Tensor::Create(plan.dtype, Shape({count})).value();
+    Ref<Tensor> output =
+        plan.in_place ? input : Tensor::Create(plan.dtype, Shape({count})).value();
     Ref<Tensor> expected = Tensor::Create(plan.dtype, Shape({count})).value();
-    Fill(1, input.get());
     Fill(-1, output.get());
+    Fill(1, input.get());
     Fill(static_cast<float>(plan.ranks), expected.get());
     TimedCalls timed;
     timed.rank = rank;
@@ -160,6 +185,18 @@ void TimeRank(const Plan& plan, Communicator* communicator, std::atomic<uint64_t
     timed.call = [&] {
       Check(communicator->AllReduce(*input, ReduceOp::kSum, CallOptions(), output.get()));
     };
+    const auto check = [&] {
+      if (count != 0 &&
+          std::memcmp(output->data(), expected->data(), expected->byte_size()) != 0) {
+        Die("a wrong sum");
+      }
+    };
+    timed.call();
+    check();
+    if (plan.in_place) {  // the sum of zeros stays zero
+      Fill(0, input.get());
+      Fill(0, expected.get());
+    }
     timed.agree = [&](int64_t number) {
       Ref<Tensor> agreed = Tensor::Scalar<int64_t>(number);
       Check(communicator->Broadcast(0, CallOptions(), agreed.get()));
@@ -167,10 +204,8 @@ void TimeRank(const Plan& plan, Communicator* communicator, std::atomic<uint64_t
     };
     timed.round_trips = own_core && plan.ranks > 1 ? &round_trips : nullptr;
     timed.Print(bytes);
-    if (count != 0 &&
-        std::memcmp(output->data(), expected->data(), expected->byte_size()) != 0) {
-      Die("a wrong sum");
-    }
+    check();
+    if (plan.transport == "tcp") PrintCpu(timed, communicator, bytes);
   }
   Check(communicator->Close(CallOptions()));
 }
@@ -264,6 +299,8 @@ int Main(int argc, char** argv) {
     const std::string word = argv[i];
     if (word == "unbound") {
       plan.bound = false;
+    } else if (word == "in_place") {
+      plan.in_place = true;
     } else if (word == "bfloat16") {
       plan.dtype = DType::kBfloat16;
     } else if (word.starts_with("table=")) {
@@ -274,7 +311,7 @@ int Main(int argc, char** argv) {
   }
   if (!good) {
     std::fprintf(stderr, "usage: all_reduce_ranks (shared|tcp|in_process) RANKS SIZES SECONDS "
-                         "[float32|bfloat16] [unbound] [table=ROWS] | ping_pong\n");
+                         "[float32|bfloat16] [in_place] [unbound] [table=ROWS] | ping_pong\n");
     return 2;
   }
   plan.ranks = std::atoi(argv[2]);

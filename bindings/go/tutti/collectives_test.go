@@ -472,8 +472,7 @@ func TestWrongTensorsAreErrorsOfTheIssue(t *testing.T) {
 		"a negative pack": {func(c *Communicator) error {
 			return last(c.NewBucketPlan(Sum, []*Tensor{one}, BucketPlanOptions{BytesPerPack: -1}))
 		}, ErrInvalidArgument},
-		"regrouped": {func(c *Communicator) error { return last(c.Shrink(nil)) }, ErrUnimplemented},
-		"grown":     {func(c *Communicator) error { return last(c.Grow(nil, 2)) }, ErrUnimplemented},
+		"grown": {func(c *Communicator) error { return last(c.Grow(nil, 2)) }, ErrFailedPrecondition},
 	} {
 		ranks := must[[]*Communicator](t)(NewLocalCommunicators(2))
 		failed := make(chan error, 1)
@@ -489,4 +488,20 @@ func TestWrongTensorsAreErrorsOfTheIssue(t *testing.T) {
 		ranks[0].Close()
 		ranks[1].Close()
 	}
+}
+
+func TestRanksOfOneProcessGoOnWithoutOneThatHasClosed(t *testing.T) {
+	ranks := must[[]*Communicator](t)(NewLocalCommunicators(2))
+	if err := ranks[1].Close(); err != nil {
+		t.Fatal(err)
+	}
+	next := must[*Communicator](t)(ranks[0].Shrink(context.Background()))
+	if next.Size() != 1 || next.Rank() != 0 || next.Epoch() != ranks[0].Epoch()+1 {
+		t.Error(next.Size(), next.Rank(), next.Epoch())
+	}
+	if err := next.Barrier(nil); err != nil {
+		t.Error(err)
+	}
+	next.Close()
+	ranks[0].Close()
 }

@@ -73,6 +73,16 @@ func (c *Communicator) Split(ctx context.Context, color, key int, name string) (
 	return ownCommunicator(made), nil
 }
 
+// CreateTensor is a tensor of zeros in memory that all ranks of one machine map: calls of it, and of
+// views of it, need no copy into shared memory, where it lies so on all ranks; an AllReduce only if
+// its output is another tensor. Where ranks share no memory it is a tensor like any other. It
+// outlives the communicator.
+func (c *Communicator) CreateTensor(dtype DType, dims ...int64) (*Tensor, error) {
+	return as(ownTensor)(readOut(c.object(), func(pointer uintptr, made *uintptr) uintptr {
+		return native.Communicator_create_tensor(pointer, int(dtype), dims, made)
+	}))
+}
+
 func (c *Communicator) number(read func(uintptr) int64) int {
 	return int(ask(c.object(), -1, read))
 }
@@ -107,16 +117,19 @@ func (c *Communicator) tell(message string, what func(pointer uintptr, message s
 	what(pointer, message)
 }
 
-// Shrink is the next epoch in an elastic job (the setting elastic): the ranks that are left, in
-// their old order. All of them call it; the epoch of c is revoked. An error says that another rank
-// died meanwhile or gave up: then all that are left call it again. C is still to be closed.
+// Shrink is the next epoch, in an elastic job (the setting elastic) or within a process: the ranks
+// that are left, in their old order. All of them call it; the epoch of c is revoked. Ranks of one
+// process that do not, close theirs. An error says that another rank died meanwhile or gave up: then
+// all that are left call it again. C is still to be closed. In a job that is not elastic it fails
+// with ErrFailedPrecondition.
 func (c *Communicator) Shrink(ctx context.Context) (*Communicator, error) {
 	return as(ownCommunicator)(waitOut(ctx, c.object(), native.Communicator_shrink))
 }
 
 // Grow is Shrink with all workers that are there, in their order, newcomers too: those call
-// NewCommunicator with the same name. It waits until there are at least least ranks; 0 is whoever
-// is there.
+// NewCommunicator with the same name. It waits until there are at least least ranks; 0 is whoever is
+// there. Within a process, and for a part of another communicator (Split), it fails with
+// ErrFailedPrecondition.
 func (c *Communicator) Grow(ctx context.Context, least int) (*Communicator, error) {
 	return as(ownCommunicator)(waitOut(ctx, c.object(),
 		func(pointer uintptr, call *native.CallOptions, made *uintptr) uintptr {

@@ -37,6 +37,26 @@ func TestRanksOfOneColorFormAGroup(t *testing.T) {
 	})
 }
 
+func TestTensorsOfACommunicatorAreZerosAndOutliveIt(t *testing.T) {
+	onRanks(t, 2, func(ctx context.Context, c *Communicator) error {
+		tensor, err := c.CreateTensor(Float64, 3)
+		if err != nil {
+			return err
+		}
+		defer tensor.Close()
+		if err := holds(tensor, 0, 0, 0); err != nil {
+			return err
+		}
+		if err := c.AllReduce(ctx, Sum, numbers(float64(c.Rank()), 1, 2), tensor); err != nil {
+			return err
+		}
+		if err := c.Close(); err != nil {
+			return err
+		}
+		return holds(tensor, 1, 2, 4)
+	})
+}
+
 func TestAnElasticJobGoesOnInNewEpochs(t *testing.T) {
 	together(t, size, map[string]string{"elastic": "1", "silence_limit": "60s"},
 		func(r *Runtime, resolver Resolver, worker int) error {

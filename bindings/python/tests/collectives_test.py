@@ -299,6 +299,17 @@ class GroupTest(unittest.TestCase):
         self.assertEqual(on_all(work, 4), [(2, 3, [3, 2, 0]), None, (1, 3, [3, 2, 0]),
                                            (0, 3, [3, 2, 0])])
 
+    def test_tensors_of_a_communicator_are_zeros_and_outlive_it(self):
+        def work(c):
+            tensor = c.create_tensor([2, 3], np.int16)
+            array = np.asarray(tensor)
+            array[1] += c.rank
+            c.all_reduce(array[1], out=array[1])
+            c.close()
+            return tensor.shape, array.tolist()
+
+        self.assertEqual(on_all(work, 3), [((2, 3), [[0, 0, 0], [3, 3, 3]])] * 3)
+
     def test_a_revoked_epoch_begins_no_call(self):
         first, second = tutti.Communicator.create_local(2)
         first.revoke("we regroup")
@@ -306,10 +317,14 @@ class GroupTest(unittest.TestCase):
             with self.assertRaisesRegex(errors.AbortedError, "we regroup"):
                 communicator.barrier()
 
-    def test_only_elastic_jobs_regroup(self):
-        for use in (lambda c: c.shrink(), lambda c: c.grow(2)):
-            with self.assertRaisesRegex(errors.Error, "make a new communicator"):
-                use(tutti.Communicator.create_local(1)[0])
+    def test_ranks_of_one_process_shrink_and_do_not_grow(self):
+        first, second = tutti.Communicator.create_local(2)
+        second.close()
+        rest = first.shrink(timeout=HANG_S)
+        self.assertEqual((rest.size, rest.rank, rest.epoch), (1, 0, first.epoch + 1))
+        self.assertEqual(rest.all_reduce(np.ones(2)).tolist(), [1.0, 1.0])
+        with self.assertRaisesRegex(errors.FailedPreconditionError, "make another group"):
+            rest.grow(2)
 
 
 class BucketPlanTest(unittest.TestCase):

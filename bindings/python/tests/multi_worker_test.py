@@ -230,6 +230,24 @@ class StrategyTest(unittest.TestCase):
             """)
         self.assertEqual(lines, [[["shared_memory", 200000.0]]] * 2)
 
+    def test_workers_of_one_machine_reduce_tensors_where_they_lie(self):
+        lines = run("""
+            with tutti.Cluster.join() as cluster:
+                with tutti.Communicator.create(cluster) as communicator:
+                    gradients = np.asarray(communicator.create_tensor([100000]))
+                    part = communicator.split(0)
+                    elsewhere = np.zeros(100000, np.float32)
+                    for group in communicator, part:
+                        for given in gradients, gradients if me else elsewhere:
+                            given[:] = 1 + me
+                            total = group.all_reduce(given)
+                            say(total.sum() / total.size)
+                    part.close()
+                gradients += 1
+                say(gradients.max())
+            """)
+        self.assertEqual(lines, [[[3.0]] * 4 + [[2.0]], [[3.0]] * 4 + [[3.0]]])
+
 
 class DatasetTest(unittest.TestCase):
     PROGRAM = """

@@ -6,9 +6,10 @@ from typing import Any, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from tutti import _arguments, _native
+from tutti import _arguments, _dtypes, _native
 from tutti._cluster import Cluster
 from tutti._reduce_op import ReduceOp
+from tutti._tensor import Tensor
 from tutti._values import Future
 from tutti._variable import member
 
@@ -99,6 +100,14 @@ class Communicator:
         part = _native.communicator_split(self._handle, -1 if color is None else color, key, name,
                                           timeout)
         return None if part is None else self._of(part)
+
+    def create_tensor(self, shape: Sequence[int], dtype: Any = np.float32) -> Tensor:
+        """Zeros in memory that all ranks of one machine map: calls of this tensor, or of an array
+        over it, need no copy into shared memory, where it lies so on all ranks; an all_reduce only
+        if its `out` is another array. Where ranks share no memory it is a tensor like any other. It
+        outlives the communicator."""
+        return Tensor._of(_native.communicator_create_tensor(
+            self._handle, _dtypes.number_of(dtype), list(shape)))
 
     # ---- sums
 
@@ -312,15 +321,18 @@ class Communicator:
         _native.communicator_revoke(self._handle, message)
 
     def shrink(self, timeout: Optional[float] = None) -> "Communicator":
-        """In an elastic job (the setting elastic), the next epoch of this communicator: the ranks
-        that are left, in their old order. All of them call it; this epoch is revoked. An error
-        tells of another death meanwhile, or that a rank gave the call up: then all that are left
-        call it again. The old communicator is still to be closed."""
+        """The next epoch of this communicator, in an elastic job (the setting elastic) or within a
+        process: the ranks that are left, in their old order. All of them call it; this epoch is
+        revoked. Ranks of one process that do not, close this communicator. An error tells of
+        another death meanwhile, or that a rank gave the call up: then all that are left call it
+        again. The old communicator is still to be closed. FailedPreconditionError in a job that is
+        not elastic."""
         return self._of(_native.communicator_shrink(self._handle, timeout))
 
     def grow(self, least: int = 0, timeout: Optional[float] = None) -> "Communicator":
         """The same of all workers that are there, newcomers too, who create a communicator of this
-        name. Waits until there are `least` ranks (0: whoever is there)."""
+        name. Waits until there are `least` ranks (0: whoever is there). FailedPreconditionError
+        within a process, and for a part of another communicator (split)."""
         return self._of(_native.communicator_grow(self._handle, least, timeout))
 
     def close(self, timeout: Optional[float] = None) -> None:

@@ -36,6 +36,11 @@ inline tutti_status *communicator_split(tutti_communicator *communicator, int64_
   options.name = name;
   return tutti_communicator_split(communicator, color, key, &options, call, out_communicator);
 }
+inline tutti_status *communicator_create_tensor(tutti_communicator *communicator, int32_t dtype,
+                                                size_t rank, const int64_t *dims,
+                                                tutti_tensor **out_tensor) {
+  return tutti_communicator_create_tensor(communicator, dtype, rank, dims, out_tensor);
+}
 inline const char *communicator_transport(const tutti_communicator *communicator) {
   return tutti_communicator_get_transport(communicator);
 }

@@ -75,6 +75,20 @@ TUTTI_API int64_t tutti_communicator_get_size(const tutti_communicator *communic
 /* Context: any. Threads: any. Since: 0.1. */
 TUTTI_API int64_t tutti_communicator_get_epoch(const tutti_communicator *communicator);
 
+/* A zeroed tensor of this rank's, in memory that all ranks of one machine map: calls of it need no
+ * copy into shared memory, where it lies so on all ranks. Where ranks share no memory, and when
+ * there is no more of it, it is a tensor like those of tutti_tensor_create. An all_reduce saves the
+ * copy where its output is another tensor, which may lie anywhere. It may be used in every
+ * call of every communicator, as may views of it, and outlives this one. Calls go straight to it
+ * over this communicator, those that are split from it, and those that it becomes when it shrinks
+ * or grows. In a forked child it stays the parent's: what the child writes, the parent sees.
+ * Errors: INVALID_ARGUMENT, RESOURCE_EXHAUSTED.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_communicator_create_tensor(tutti_communicator *communicator,
+                                                         tutti_dtype dtype, size_t rank,
+                                                         const int64_t *dims,
+                                                         tutti_tensor **out_tensor);
+
 /* Folds `input` of all ranks into `output` of every rank; `output` may be `input` (in place).
  * Numeric dtypes; complex has no MIN and MAX; BAND, BOR and BXOR are for integers and bool. float16
  * and bfloat16 accumulate in float32 and round once; MEAN of integers truncates towards zero.
@@ -297,10 +311,11 @@ TUTTI_API void tutti_communicator_abort(tutti_communicator *communicator, const 
  * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API void tutti_communicator_revoke(tutti_communicator *communicator, const char *message);
 
-/* In an elastic job (the setting elastic), the next epoch of this communicator: of the ranks that
- * are left, in their old order. All of them call it; this epoch is revoked. An error tells of
- * another death meanwhile, or that a rank gave the call up: then all that are left call it again.
- * The old communicator is still to be closed.
+/* The next epoch of this communicator, in an elastic job (the setting elastic) or within a process:
+ * of the ranks that are left, in their old order. All of them call it; this epoch is revoked. Ranks
+ * of one process that do not, close this communicator. An error tells of another death meanwhile,
+ * or that a rank gave the call up: then all that are left call it again. The old communicator is
+ * still to be closed. FAILED_PRECONDITION in a job that is not elastic.
  * Context: computing. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_communicator_shrink(tutti_communicator *communicator,
                                                   const tutti_call_options *call,
@@ -308,6 +323,7 @@ TUTTI_API tutti_status *tutti_communicator_shrink(tutti_communicator *communicat
 
 /* The same of all workers that are there, in their order, newcomers too: those create a
  * communicator of this name. Waits until there are `least` ranks (0: whoever is there).
+ * FAILED_PRECONDITION within a process, and for a part of another communicator (split).
  * Context: computing. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_communicator_grow(tutti_communicator *communicator, int64_t least,
                                                 const tutti_call_options *call,

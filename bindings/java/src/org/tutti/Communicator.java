@@ -85,6 +85,16 @@ public final class Communicator extends NativeObject implements AutoCloseable {
     return box == null ? null : new Communicator(box);
   }
 
+  /**
+   * Zeros in memory that all ranks of one machine map: calls of this tensor, and of views of it,
+   * need no copy into shared memory, where it lies so on all ranks; an allReduce only if its result
+   * is another tensor. Where ranks share no memory it is a tensor like any other. It outlives the
+   * communicator.
+   */
+  public Tensor createTensor(DType dtype, long... shape) {
+    return new Tensor(Box.at(Native.communicator_create_tensor(this, dtype.number(), shape)));
+  }
+
   // ---- collectives
 
   /** Folds `value` of all ranks into a new tensor. */
@@ -317,10 +327,11 @@ public final class Communicator extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * In an elastic job (the setting elastic), the next epoch: of the ranks that are left, in their
-   * old order. All of them call it; this epoch is revoked. An error tells of another death
-   * meanwhile, or that a rank gave the call up: then all that are left call it again. This
-   * communicator is still to be closed. UNIMPLEMENTED for ranks that cannot form another epoch.
+   * The next epoch, in an elastic job (the setting elastic) or within a process: of the ranks that
+   * are left, in their old order. All of them call it; this epoch is revoked. Ranks of one process
+   * that do not, close this communicator. An error tells of another death meanwhile, or that a rank
+   * gave the call up: then all that are left call it again. This communicator is still to be
+   * closed. FAILED_PRECONDITION in a job that is not elastic.
    */
   public Communicator shrink(Duration timeout) {
     return new Communicator(Box.at(Native.communicator_shrink(this, Bridge.nanos(timeout))));
@@ -329,6 +340,7 @@ public final class Communicator extends NativeObject implements AutoCloseable {
   /**
    * As shrink, of all workers that are there, in their order, newcomers too: those create a
    * communicator of this name. Waits until there are `least` ranks (0: whoever is there).
+   * FAILED_PRECONDITION within a process, and for a part of another communicator (split).
    */
   public Communicator grow(int least, Duration timeout) {
     return new Communicator(Box.at(Native.communicator_grow(this, least, Bridge.nanos(timeout))));

@@ -264,6 +264,19 @@ class CommunicatorTest {
   }
 
   @Test
+  void tensorsOfACommunicatorAreZerosAndOutliveIt() throws Exception {
+    Ranks.run(2, (ranks, rank) -> {
+      final Tensor tensor = ranks.createTensor(DType.INT64, 3);
+      holds(tensor, 0, 0, 0);
+      ranks.broadcast(tensor, 1, LONG);
+      ranks.allReduce(ints(rank, 1, 2), ReduceOp.SUM, tensor, LONG);
+      ranks.close();
+      holds(tensor, 1, 2, 4);
+      tensor.close();
+    });
+  }
+
+  @Test
   void anAbortEndsCallsThatWait() throws Exception {
     final CountDownLatch waiting = new CountDownLatch(2);
     Ranks.run(3, (ranks, rank) -> {
@@ -299,13 +312,16 @@ class CommunicatorTest {
   }
 
   @Test
-  void ranksOfOneProcessHaveNoNextEpoch() throws Exception {
+  void ranksOfOneProcessShrinkAndDoNotGrow() throws Exception {
     Ranks.run(2, (ranks, rank) -> {
-      assertEquals(Code.UNIMPLEMENTED,
-          assertThrows(TuttiException.class, () -> ranks.shrink(LONG)).code());
-      assertEquals(Code.UNIMPLEMENTED,
-          assertThrows(TuttiException.class, () -> ranks.grow(2, LONG)).code());
       assertThrows(TuttiException.InvalidArgument.class, () -> ranks.grow(-1, LONG));
+      try (Communicator next = ranks.shrink(LONG)) {
+        assertEquals(2, next.size());
+        assertEquals(ranks.epoch() + 1, next.epoch());
+        next.barrier(LONG);
+        assertEquals(Code.FAILED_PRECONDITION,
+            assertThrows(TuttiException.class, () -> next.grow(2, LONG)).code());
+      }
     });
   }
 
@@ -592,7 +608,8 @@ class CommunicatorTest {
     uses.addAll(everyCall(alone, gone, List.of(gone)));
     uses.addAll(List.of(() -> closed.split(0, 0, null, LONG), () -> closed.barrier(LONG),
         () -> closed.barrierAsync(LONG), () -> closed.abort("late"), () -> closed.revoke("late"),
-        () -> closed.shrink(LONG), () -> closed.grow(0, LONG)));
+        () -> closed.shrink(LONG), () -> closed.grow(0, LONG),
+        () -> closed.createTensor(DType.INT64, 1)));
     for (final Executable use : uses) {
       assertTrue(assertThrows(TuttiException.FailedPrecondition.class, use)
                      .getMessage().contains("closed"));

@@ -1,0 +1,367 @@
+// Calls between ranks whose tensors lie in their windows. That results are right is for the cases
+// of every transport and for SharedCollectives; here is what is special: nothing goes through the
+// segment, whatever the mixture; views, offsets and lives of tensors; nonsense from a peer.
+
+#include "core/collective/shared_direct.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/collective/collective_reference_testing.h"
+#include "core/collective/shared_layout.h"
+#include "core/collective/shared_rank_testing.h"
+
+namespace tutti {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+constexpr CollectiveOp kDirectOps[] = {
+    CollectiveOp::kAllReduce, CollectiveOp::kReduce,  CollectiveOp::kReduceScatter,
+    CollectiveOp::kAllGather, CollectiveOp::kScatter, CollectiveOp::kAllToAll,
+    CollectiveOp::kBroadcast};
+
+// Ranks that are threads, and the segment that they share.
+class DirectRanks {
+ public:
+  explicit DirectRanks(int64_t size, std::vector<SharedWindows> windows = {})
+      : environment_(MakeRef<RealEnvironment>()),
+        segment_(SharedSegment::Create(SharedTransport::SegmentBytes(size)).value()),
+        layout_(segment_->contents(), size) {
+    if (windows.empty()) windows = MakeTestWindows(size);
+    for (int64_t rank = 0; rank < size; ++rank) {
+      ranks_.push_back(std::make_unique<SharedRank>(environment_, segment_, rank, size, false,
+                                                    windows[static_cast<size_t>(rank)]));
+    }
+  }
+  ~DirectRanks() { Close(); }
+
+  void Close() {
+    ranks_.clear();
+    if (!environment_->Shutdown(CallOptions()).ok()) std::abort();
+  }
+  std::vector<Status> Run(const std::function<Status(SharedRank& self)>& body) {
+    std::vector<Status> statuses(ranks_.size());
+    std::vector<std::thread> threads;
+    for (size_t i = 0; i < ranks_.size(); ++i) {
+      threads.emplace_back([&, i] { statuses[i] = body(*ranks_[i]); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return statuses;
+  }
+  void ExpectOk(const std::function<Status(SharedRank& self)>& body) {
+    for (const Status& status : Run(body)) EXPECT_TRUE(status.ok()) << status.ToString();
+  }
+  // Whether payloads have come through the segment, behind `places`, which say where long lists of
+  // tensors lie.
+  bool SegmentIsTouched(size_t places = 0) const {
+    for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+      for (int parity : {0, 1}) {
+        const std::byte* const block = layout_.block(static_cast<int64_t>(rank), parity);
+        for (size_t i = places; i < SharedLayout::kBlockBytes; ++i) {
+          if (block[i] != std::byte{0}) return true;
+        }
+      }
+    }
+    return false;
+  }
+  SharedRank& operator[](size_t rank) { return *ranks_[rank]; }
+  const SharedLayout& layout() const { return layout_; }
+
+ private:
+  const Ref<RealEnvironment> environment_;
+  const Ref<SharedSegment> segment_;
+  const SharedLayout layout_;
+  std::vector<std::unique_ptr<SharedRank>> ranks_;
+};
+
+Ref<Tensor> Made(SharedRank& self, int64_t elements, float value) {
+  Ref<Tensor> tensor =
+      self.communicator().CreateTensor(DType::kFloat32, Shape({elements})).value();
+  for (float& element : tensor->mutable_span<float>()) element = value;
+  return tensor;
+}
+
+Status ExpectAll(const Tensor& tensor, float value) {
+  for (float element : tensor.span<float>()) {
+    if (element != value) return DataLoss("found {}, expected {}", element, value);
+  }
+  return OkStatus();
+}
+
+ReferenceCall LargeCall(CollectiveOp op) {
+  ReferenceCall call;
+  call.op = op;
+  call.root = 1;
+  call.rows = 50'001;
+  return call;
+}
+
+TEST(SharedDirect, NothingGoesThroughTheSegment) {
+  for (const int64_t size : {2, 3}) {
+    for (const CollectiveOp op : kDirectOps) {
+      for (const bool in_place : {false, true}) {
+        for (const bool shifted : {false, true}) {
+          DirectRanks ranks(size);
+          if (op == CollectiveOp::kAllReduce && in_place) continue;
+          // Two ranks exchange by the table what more of them read from the root.
+          if (op == CollectiveOp::kBroadcast && size == 2) continue;
+          ReferenceCall call = LargeCall(op);
+          call.in_place = in_place;
+          call.shifted = shifted;
+          const ReferenceCase reference(call, size);
+          ranks.ExpectOk([&](SharedRank& self) {
+            return reference.Run(self.rank(), self.communicator(), self.Hang());
+          });
+          EXPECT_FALSE(ranks.SegmentIsTouched()) << call.ToString() << " of " << size;
+        }
+      }
+    }
+  }
+}
+
+TEST(SharedDirect, AMixtureGoesThroughTheSegmentAndThenDirectlyAgain) {
+  for (const CollectiveOp op : kDirectOps) {
+    DirectRanks ranks(3);
+    for (const ReferenceMemory memory :
+         {ReferenceMemory::kMixed, ReferenceMemory::kOfCommunicator, ReferenceMemory::kElsewhere,
+          ReferenceMemory::kMixed, ReferenceMemory::kMixed, ReferenceMemory::kOfCommunicator}) {
+      ReferenceCall call = LargeCall(op);
+      call.memory = memory;
+      const ReferenceCase reference(call, 3);
+      ranks.ExpectOk([&](SharedRank& self) {
+        return reference.Run(self.rank(), self.communicator(), self.Hang());
+      });
+    }
+    EXPECT_TRUE(ranks.SegmentIsTouched());
+  }
+}
+
+TEST(SharedDirect, OneRankThatCannotReadWindowsMakesAllGoThroughTheSegment) {
+  std::vector<SharedWindows> windows = MakeTestWindows(2);
+  windows[1] = SharedWindows();
+  DirectRanks ranks(2, windows);
+  for (const CollectiveOp op : kDirectOps) {
+    const ReferenceCase reference(LargeCall(op), 2);
+    ranks.ExpectOk([&](SharedRank& self) {
+      return reference.Run(self.rank(), self.communicator(), self.Hang());
+    });
+  }
+  EXPECT_TRUE(ranks.SegmentIsTouched());
+}
+
+TEST(SharedDirect, OutputsMayLieElsewhere) {
+  DirectRanks ranks(3);
+  for (const int64_t elements : {50'000, 2'500'001, 90'000}) {
+    ranks.ExpectOk([&](SharedRank& self) {
+      const Ref<Tensor> input = Made(self, elements, static_cast<float>(self.rank() + 1));
+      const Ref<Tensor> output = Tensor::Create(DType::kFloat32, Shape({elements})).value();
+      TUTTI_RETURN_IF_ERROR(self.communicator().AllReduce(*input, ReduceOp::kSum, self.Hang(),
+                                                          output.get()));
+      TUTTI_RETURN_IF_ERROR(ExpectAll(*output, 6));
+      return ExpectAll(*input, static_cast<float>(self.rank() + 1));
+    });
+  }
+  EXPECT_FALSE(ranks.SegmentIsTouched());
+}
+
+TEST(SharedDirect, ManyTensorsInOneCallMayLieAnywhereInTheWindows) {
+  DirectRanks ranks(2);
+  ranks.ExpectOk([](SharedRank& self) {
+    std::vector<Ref<Tensor>> tensors;
+    std::vector<Ref<Tensor>> sums;
+    std::vector<const Tensor*> inputs;
+    std::vector<Tensor*> outputs;
+    for (int64_t i = 0; i < 1000; ++i) {
+      // Other holes on every rank.
+      if (i % 3 == self.rank()) Made(self, 40 * i + 1, -1);
+      const Ref<Tensor> hole = Made(self, (7 * i + 100 * self.rank()) % 500 + 1, -1);
+      tensors.push_back(Made(self, i % 200, static_cast<float>(i + self.rank())));
+      inputs.push_back(tensors.back().get());
+      sums.push_back(Made(self, i % 200, -1));
+      outputs.push_back(sums.back().get());
+    }
+    for (int call = 0; call < 3; ++call) {
+      for (size_t i = 0; i < tensors.size(); ++i) {
+        for (float& element : tensors[i]->mutable_span<float>()) {
+          element = static_cast<float>(static_cast<int64_t>(i) + self.rank());
+        }
+      }
+      TUTTI_RETURN_IF_ERROR(
+          self.communicator().AllReduce(inputs, ReduceOp::kSum, self.Hang(), outputs));
+      for (size_t i = 0; i < tensors.size(); ++i) {
+        TUTTI_RETURN_IF_ERROR(ExpectAll(*sums[i], static_cast<float>(2 * i + 1)));
+      }
+    }
+    return OkStatus();
+  });
+  EXPECT_FALSE(ranks.SegmentIsTouched(2 * 1000 * sizeof(uint64_t)));
+}
+
+TEST(SharedDirect, ATensorOutlivesItsCommunicator) {
+  std::vector<Ref<Tensor>> tensors(2);
+  {
+    DirectRanks ranks(2);
+    ranks.ExpectOk([&](SharedRank& self) {
+      Ref<Tensor>& tensor = tensors[static_cast<size_t>(self.rank())];
+      tensor = Made(self, 100'000, 1);
+      return self.communicator().AllReduce(*tensor, ReduceOp::kSum, self.Hang(), tensor.get());
+    });
+  }
+  for (const Ref<Tensor>& tensor : tensors) {
+    EXPECT_TRUE(ExpectAll(*tensor, 2).ok());
+    for (float& element : tensor->mutable_span<float>()) element = 5;
+    EXPECT_TRUE(ExpectAll(*tensor, 5).ok());
+  }
+}
+
+TEST(SharedDirect, TensorsOfOneGroupServeAnotherOneWithTheSameWindows) {
+  const std::vector<SharedWindows> windows = MakeTestWindows(3);
+  DirectRanks all(3, windows);
+  // Ranks 2 and 0 of it, in this order.
+  SharedWindows second = windows[2];
+  SharedWindows first = windows[0];
+  second.of_ranks = first.of_ranks = {windows[0].of_ranks[2], windows[0].of_ranks[0]};
+  DirectRanks part(2, {second, first});
+  std::vector<Ref<Tensor>> tensors(3);
+  all.ExpectOk([&](SharedRank& self) {
+    tensors[static_cast<size_t>(self.rank())] = Made(self, 100'000, 1);
+    return OkStatus();
+  });
+  part.ExpectOk([&](SharedRank& self) {
+    const Tensor& tensor = *tensors[self.rank() == 0 ? 2 : 0];
+    const Ref<Tensor> sum = Tensor::Create(DType::kFloat32, Shape({100'000})).value();
+    TUTTI_RETURN_IF_ERROR(
+        self.communicator().AllReduce(tensor, ReduceOp::kSum, self.Hang(), sum.get()));
+    return ExpectAll(*sum, 2);
+  });
+  EXPECT_FALSE(part.SegmentIsTouched());
+}
+
+TEST(SharedDirect, MismatchesAreTheSameAsElsewhere) {
+  DirectRanks ranks(2);
+  const std::vector<Status> statuses = ranks.Run([](SharedRank& self) {
+    const Ref<Tensor> tensor = Made(self, 100'000 + self.rank(), 1);
+    const Ref<Tensor> sum = Made(self, 100'000 + self.rank(), 0);
+    return self.communicator().AllReduce(*tensor, ReduceOp::kSum, self.Hang(), sum.get());
+  });
+  EXPECT_THAT(statuses[0].ToString(),
+              HasSubstr("rank 1: all_reduce #1 got float32[100001], rank 0 sent float32[100000]"));
+  EXPECT_EQ(statuses[1].ToString(), statuses[0].ToString());
+}
+
+TEST(SharedDirect, ADeadlineInAMixtureNamesWhoIsMissing) {
+  DirectRanks ranks(3);
+  const std::vector<Status> statuses = ranks.Run([](SharedRank& self) -> Status {
+    if (self.rank() == 2) return OkStatus();
+    const Ref<Tensor> tensor =
+        self.rank() == 0 ? Made(self, 100'000, 1)
+                         : Tensor::Create(DType::kFloat32, Shape({100'000})).value();
+    const Ref<Tensor> sum = Tensor::Create(DType::kFloat32, Shape({100'000})).value();
+    return self.communicator().AllReduce(*tensor, ReduceOp::kSum,
+                                         self.Timeout(20 * kMillisecondNs), sum.get());
+  });
+  EXPECT_THAT(statuses[0].ToString(), AllOf(StartsWith("DEADLINE_EXCEEDED"), HasSubstr("rank 2")));
+  EXPECT_EQ(statuses[1].ToString(), statuses[0].ToString());
+}
+
+// A rank says what cannot be of its tensor.
+void ExpectNonsenseIsFound(uint64_t offset) {
+  const std::vector<SharedWindows> windows = MakeTestWindows(2);
+  const Ref<RealEnvironment> environment = MakeRef<RealEnvironment>();
+  const Ref<SharedSegment> segment =
+      SharedSegment::Create(SharedTransport::SegmentBytes(2)).value();
+  const SharedLayout layout(segment->contents(), 2);
+  layout.slot(1).reads_windows.store(1);
+  Status status;
+  {
+    SharedRank self(environment, segment, 0, 2, false, windows[0]);
+    std::thread caller([&] {
+      const Ref<Tensor> tensor = Made(self, 100'000, 1);
+      const Ref<Tensor> sum = Made(self, 100'000, 0);
+      status = self.communicator().AllReduce(*tensor, ReduceOp::kSum, self.Hang(), sum.get());
+    });
+    SharedEntry& mine = layout.entry(0, 1);
+    SharedEntry& theirs = layout.entry(1, 1);
+    while (mine.progress.load() == 0) std::this_thread::yield();
+    theirs.call.store(mine.call.load());
+    theirs.header_bytes = mine.header_bytes;
+    theirs.window = mine.window;
+    std::memcpy(theirs.room, mine.room, sizeof(mine.room));
+    // Its first place stands behind the header.
+    const size_t behind = (24 + mine.header_bytes + 15) / 16 * 16 - 24;
+    std::memcpy(theirs.room + behind, &offset, sizeof(offset));
+    theirs.progress.store(mine.progress.load());
+    caller.join();
+  }
+  EXPECT_TRUE(environment->Shutdown(CallOptions()).ok());
+  EXPECT_THAT(status.ToString(),
+              AllOf(StartsWith("INTERNAL"), HasSubstr("rank 1"), HasSubstr("all_reduce #1"),
+                    HasSubstr("its tensor cannot lie in its window where it says")));
+}
+
+TEST(SharedDirect, NonsenseFromAPeerEndsTheEpoch) {
+  ExpectNonsenseIsFound(kTestWindowBytes - 4);
+  ExpectNonsenseIsFound(UINT64_MAX);
+  ExpectNonsenseIsFound(3);
+}
+
+// One is killed at any moment of direct calls; the other's tensors stay as its own calls left them.
+TEST(SharedDirect, AKilledRankEndsTheWaitingOfTheOthersAndItsMemoryStaysReadable) {
+  for (size_t after = 1; after < 12; after += 2) {
+    SharedRankProcesses ranks(2, after % 4 == 1, [](SharedRank& self) -> std::string {
+      const Ref<Tensor> own = Tensor::Vector<int64_t>({static_cast<int64_t>(getpid())});
+      Ref<Tensor> pids;
+      Status status = self.communicator().AllGather(*own, 0, self.Hang(), &pids);
+      if (!status.ok()) return status.ToString();
+      const Ref<Tensor> tensor = Made(self, 400'000, 1);
+      const Ref<Tensor> output = Made(self, 400'000, 0);
+      std::thread watch;
+      if (self.rank() == 0) {
+        const auto pid = static_cast<pid_t>(pids->span<int64_t>()[1]);
+        const int descriptor = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+        if (descriptor < 0) std::abort();
+        watch = std::thread([&self, descriptor] {
+          pollfd watched = {descriptor, POLLIN, 0};
+          while (poll(&watched, 1, -1) != 1) {
+          }
+          close(descriptor);
+          self.communicator().Abort(Unavailable("rank 1 is gone"));
+        });
+      }
+      while (status.ok()) {
+        status = self.communicator().AllReduce(*tensor, ReduceOp::kMax, self.Hang(), output.get());
+        if (status.ok() && self.rank() == 1) SharedRankProcesses::Report(".");
+      }
+      if (watch.joinable()) watch.join();
+      const Status left = ExpectAll(*tensor, 1);
+      return status.ToString() + (left.ok() ? "" : left.ToString());
+    });
+    EXPECT_EQ(ranks.Read(1, after).size(), after);
+    kill(ranks.pid(1), SIGKILL);
+    EXPECT_THAT(ranks.Finish(1), HasSubstr("<killed by signal 9>"));
+    EXPECT_THAT(ranks.Finish(0), AllOf(StartsWith("UNAVAILABLE: rank 1 is gone"),
+                                       Not(HasSubstr("found"))));
+  }
+}
+
+}  // namespace
+}  // namespace tutti
