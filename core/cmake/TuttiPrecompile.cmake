@@ -4,7 +4,7 @@
 # what it uses does not compile there.
 #
 #   tutti_precompile(<target> test|room)
-#     Compiles the C++ sources of a target with precompiled/<kind>.h in front. The target must be
+#     Compiles the C++ sources of a target with precompiled/<kind>.hxx in front. The target must be
 #     compiled as those kinds are: tests as parts of executables, rooms as position-independent.
 #
 # CMake's own target_precompile_headers would name the header by the build folder, in the command
@@ -13,10 +13,10 @@
 
 set(tutti_precompiled_source "${CMAKE_CURRENT_LIST_DIR}/precompiled")
 
-# tutti_precompiled_header(<kind> <library>...): precompiled/<kind>.h.gch in the build folder.
+# tutti_precompiled_header(<kind> <library>...): precompiled/<kind>.hxx.gch in the build folder.
 function(tutti_precompiled_header kind)
-  set(header "${tutti_precompiled_source}/${kind}.h")
-  set(copy "${CMAKE_BINARY_DIR}/precompiled/${kind}.h")
+  set(header "${tutti_precompiled_source}/${kind}.hxx")
+  set(copy "${CMAKE_BINARY_DIR}/precompiled/${kind}.hxx")
   add_library(tutti_precompiled_${kind} OBJECT "${header}")
   target_link_libraries(tutti_precompiled_${kind} PRIVATE tutti_compile ${ARGN})
   set_source_files_properties("${header}" PROPERTIES LANGUAGE CXX HEADER_FILE_ONLY OFF
@@ -25,7 +25,7 @@ function(tutti_precompiled_header kind)
     COMMAND "${CMAKE_COMMAND}" -E copy "${header}" "${copy}"
     COMMAND "${CMAKE_COMMAND}" -E copy $<TARGET_OBJECTS:tutti_precompiled_${kind}> "${copy}.gch"
     DEPENDS "${header}" $<TARGET_OBJECTS:tutti_precompiled_${kind}>
-    COMMENT "Precompiled header ${kind}.h"
+    COMMENT "Precompiled header ${kind}.hxx"
     VERBATIM COMMAND_EXPAND_LISTS)
   add_custom_target(tutti_precompiled_${kind}_ready DEPENDS "${copy}.gch")
 endfunction()
@@ -37,10 +37,10 @@ function(tutti_precompile target kind)
   add_dependencies(${target} tutti_precompiled_${kind}_ready)
   get_target_property(sources ${target} SOURCES)
   set_property(SOURCE ${sources} APPEND PROPERTY OBJECT_DEPENDS
-               "${CMAKE_BINARY_DIR}/precompiled/${kind}.h.gch")
+               "${CMAKE_BINARY_DIR}/precompiled/${kind}.hxx.gch")
   # The cache of compilations wants to see in the preprocessed source what was precompiled.
   target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:SHELL:-include \
-precompiled/${kind}.h -fpch-preprocess -Winvalid-pch -Wno-error=invalid-pch>")
+precompiled/${kind}.hxx -fpch-preprocess -Winvalid-pch -Wno-error=invalid-pch>")
 endfunction()
 
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_GENERATOR MATCHES "Ninja")
