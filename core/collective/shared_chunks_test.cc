@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/base/real_environment.h"
+#include "core/base/text.h"
 #include "core/collective/communicator.h"
 #include "core/collective/selector.h"
 #include "core/collective/shared_segment.h"
@@ -47,9 +48,9 @@ std::string Check(Communicator& communicator, int64_t share, const CallOptions& 
   const auto sum = [&](int64_t i) { return from(0, i) + from(1, i) + from(2, i); };
   const auto differs = [&](const char* what, const Status& status, const Tensor& found,
                            const auto& expected) -> std::string {
-    if (!status.ok()) return std::string(what) + ": " + status.ToString();
+    if (!status.ok()) return Format("{}: {}", what, status.ToString());
     for (int64_t i = 0; i < found.num_elements(); ++i) {
-      if (At(found, i) != expected(i)) return std::string(what) + " at " + std::to_string(i);
+      if (At(found, i) != expected(i)) return Format("{} at {}", what, i);
     }
     return "";
   };
