@@ -11,6 +11,8 @@
 #include <cstring>
 #include <string>
 
+#include "core/base/text.h"
+
 namespace tutti {
 namespace {
 
@@ -87,7 +89,8 @@ TEST(SharedSegment, AttachesToNothingElse) {
               HasSubstr("no memory whose size is sealed"));
   EXPECT_THAT(Refusal(Imitation(100, kSizeSeals, kVersion, 100)), HasSubstr("too few"));
   EXPECT_THAT(Refusal(Imitation(8192, kSizeSeals, kVersion + 1, 8192)),
-              HasSubstr("layout is version 4, this process knows version 3"));
+              HasSubstr(Format("layout is version {}, this process knows version {}", kVersion + 1,
+                               kVersion)));
   EXPECT_THAT(Refusal(Imitation(8192, kSizeSeals, kVersion, 9000)),
               HasSubstr("8192 bytes long and says 9000"));
   EXPECT_EQ(Refusal(Imitation(8192, kSizeSeals, kVersion, 8192)), "attached");

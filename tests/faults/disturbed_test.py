@@ -26,7 +26,7 @@ from fault_proxy import MOMENTS, FaultProxy, Plan
 from leftovers import Belongings
 from local_job import SECRET, LocalJob
 
-HANG_S = 120
+HANG_S = 60
 SIGNALS = {"kill": signal.SIGKILL, "term": signal.SIGTERM, "stop": signal.SIGSTOP}
 PROXIED = ("reset", "truncate", "blackhole", "mute", "slow", "flip", "stale_epoch", "duplicate")
 CASES = [(fault, moment) for fault in (*SIGNALS, *PROXIED) for moment in MOMENTS]

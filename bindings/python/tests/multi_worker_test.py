@@ -241,10 +241,10 @@ class StrategyTest(unittest.TestCase):
                         for given in gradients, gradients if me else elsewhere:
                             given[:] = 1 + me
                             total = group.all_reduce(given)
-                            say(total.sum() / total.size)
+                            say(float(total.sum()) / total.size)
                     part.close()
                 gradients += 1
-                say(gradients.max())
+                say(float(gradients.max()))
             """)
         self.assertEqual(lines, [[[3.0]] * 4 + [[2.0]], [[3.0]] * 4 + [[3.0]]])
 

@@ -16,7 +16,8 @@ __all__ = ["CollectiveCommunication", "CollectiveHints", "CommunicationImplement
 
 
 class CollectiveHints(CommunicationOptions):
-    """CommunicationOptions under the name and with the arguments of its beginnings; deprecated."""
+    """CommunicationOptions under the name and with the arguments of its beginnings; deprecated.
+    bytes_per_pack and timeout_seconds are as there."""
 
     __slots__ = ()
 
