@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <latch>
 #include <random>
 #include <string>
 #include <thread>
@@ -557,9 +558,11 @@ TEST_P(CollectiveCases, EndAtTheDeadlineAndNameWhoIsMissing) {
   for (const ReferenceCall& call : AllOperations(3, 2, false, false)) {
     const auto ranks = Make(3);
     const ReferenceCase reference(call, 3);
+    std::latch both_are_here(2);  // or one misses the other, which came too late
     const std::vector<Status> statuses = ranks->Run([&](int64_t rank, Communicator& communicator) {
-      return rank == 2 ? OkStatus()
-                       : reference.Run(rank, communicator, ranks->Timeout(20 * kMillisecondNs));
+      if (rank == 2) return OkStatus();
+      both_are_here.arrive_and_wait();
+      return reference.Run(rank, communicator, ranks->Timeout(100 * kMillisecondNs));
     });
     for (int rank : {0, 1}) {
       EXPECT_EQ(statuses[rank].code(), StatusCode::kDeadlineExceeded) << call.ToString();
