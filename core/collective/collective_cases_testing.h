@@ -1,5 +1,5 @@
 // For tests: what the ranks of every transport must do alike. The cases stand in
-// all_collectives_test.cc; a transport joins with
+// all_collectives_test.cc and all_collectives_errors_test.cc; a transport joins with
 //
 //   INSTANTIATE_TEST_SUITE_P(
 //       Links, CollectiveCases,
