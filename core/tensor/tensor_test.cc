@@ -310,6 +310,10 @@ TEST(Tensor, ComparesContentsOverStrides) {
   EXPECT_TRUE(columns->ContentsEqual(*same));
   same->mutable_span<int32_t>()[3] = 0;
   EXPECT_FALSE(columns->ContentsEqual(*same));
+  const Ref<Tensor> column = tensor->SliceAxis(1, 1, 2).value();
+  EXPECT_TRUE(column->ContentsEqual(*column->Contiguous().value()));
+  EXPECT_FALSE(column->ContentsEqual(*tensor->SliceAxis(1, 2, 3).value()));
+  EXPECT_TRUE(column->Slice(0, 1)->ContentsEqual(*column->Slice(0, 1)->Contiguous().value()));
   EXPECT_FALSE(Iota(Shape({4}))->ContentsEqual(*Iota(Shape({2, 2}))));
   EXPECT_FALSE(Tensor::Scalar<int32_t>(0)->ContentsEqual(*Tensor::Scalar<int64_t>(0)));
   const float nan = std::nanf("");

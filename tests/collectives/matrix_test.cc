@@ -12,6 +12,8 @@
 // ranks what it makes of them. No call has the inputs of the one before, whose results may still
 // stand in the memory between the ranks.
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -267,4 +269,11 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace tutti
 
-int main(int argc, char** argv) { return tutti::Main(argc, argv); }
+int main(int argc, char** argv) {
+  // Memory that a cell gave back serves the next one: new pages for every large tensor cost more
+  // than the calls.
+  mallopt(M_ARENA_MAX, 1);
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the most that it takes
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  return tutti::Main(argc, argv);
+}
