@@ -3,8 +3,10 @@
 #include <limits.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <fstream>
+#include <new>
 #include <utility>
 
 #include "core/base/text.h"
@@ -12,9 +14,41 @@
 namespace tutti {
 namespace {
 
-uint32_t CurrentThreadNumber() noexcept {
-  thread_local const auto number = static_cast<uint32_t>(gettid());
-  return number;
+// Lanes that threads have for themselves; one more is for all others.
+constexpr uint32_t kOwnLanes = 32;
+constexpr uint32_t kSharedLane = kOwnLanes;
+constexpr uint32_t kNoLane = kOwnLanes + 1;
+
+std::atomic<uint32_t> lanes_in_use{0};  // a bit for each lane that a thread has
+
+// Of the thread that records. Without a constructor: looking at it is looking at memory.
+struct RecordingThread {
+  uint32_t lane = kNoLane;
+  uint32_t number = 0;
+};
+constinit thread_local RecordingThread recording_thread;
+
+// Gives the lane back when the thread ends. Who has it next sees all that was recorded before.
+struct LaneReturn {
+  ~LaneReturn() {
+    const uint32_t lane = recording_thread.lane;
+    recording_thread.lane = kSharedLane;  // what is recorded from now on
+    if (lane < kOwnLanes) lanes_in_use.fetch_and(~(1u << lane), std::memory_order_release);
+  }
+};
+
+void TakeLane() noexcept {
+  thread_local LaneReturn lane_return;
+  static_cast<void>(lane_return);
+  recording_thread.number = static_cast<uint32_t>(gettid());
+  uint32_t in_use = lanes_in_use.load(std::memory_order_relaxed);
+  uint32_t lane = kSharedLane;
+  do {
+    lane = std::min(static_cast<uint32_t>(std::countr_one(in_use)), kSharedLane);
+  } while (lane < kOwnLanes &&
+           !lanes_in_use.compare_exchange_weak(in_use, in_use | 1u << lane,
+                                               std::memory_order_acquire));
+  recording_thread.lane = lane;
 }
 
 std::string HostName() {
@@ -53,25 +87,60 @@ struct Recorder::Slot {
   std::array<std::atomic<int64_t>, kFlightArguments> arguments{};
 };
 
+// Of lanes that lie side by side different threads write.
+struct alignas(128) Recorder::Lane {
+  ~Lane() { delete[] slots.load(std::memory_order_relaxed); }
+
+  std::atomic<uint64_t> next{0};
+  std::atomic<Slot*> slots{nullptr};
+};
+
 Recorder::Recorder(const Clock& clock, uint64_t capacity)
     : clock_(clock),
       ticks_(clock),
       mask_(std::bit_ceil(capacity < 2 ? uint64_t{2} : capacity) - 1),
-      slots_(new Slot[mask_ + 1]) {}
+      lanes_(new Lane[kOwnLanes + 1]) {}
 
 Recorder::~Recorder() = default;
 
-void Recorder::Record(const FlightEventType& type, FlightPhase phase,
-                      std::initializer_list<int64_t> arguments) noexcept {
-  const uint64_t index = next_.fetch_add(1, std::memory_order_relaxed);
-  Slot& slot = slots_[index & mask_];
-  uint64_t state = slot.state.load(std::memory_order_relaxed);
+Recorder::Slot* Recorder::MakeSlots(Lane& lane) const noexcept {
+  std::unique_ptr<Slot[]> made(new (std::nothrow) Slot[mask_ + 1]);
+  Slot* slots = nullptr;
+  // In the shared lane another thread may have been first.
+  if (lane.slots.compare_exchange_strong(slots, made.get(), std::memory_order_acq_rel)) {
+    slots = made.release();
+  }
+  return slots;
+}
+
+bool Recorder::ClaimShared(Lane& lane, Slot* slots, uint64_t* index) const noexcept {
+  *index = lane.next.fetch_add(1, std::memory_order_relaxed);
+  std::atomic<uint64_t>& state = slots[*index & mask_].state;
+  uint64_t found = state.load(std::memory_order_relaxed);
   // A writer that slept for a whole round still owns the slot, or has been overtaken: the event
   // that would mix with another one is dropped.
-  if ((state & 1) != 0 || state > 2 * index) return;
-  if (!slot.state.compare_exchange_strong(state, 2 * index + 1, std::memory_order_acquire)) return;
+  if ((found & 1) != 0 || found > 2 * *index) return false;
+  return state.compare_exchange_strong(found, 2 * *index + 1, std::memory_order_acquire);
+}
+
+void Recorder::Record(const FlightEventType& type, FlightPhase phase,
+                      std::initializer_list<int64_t> arguments) noexcept {
+  if (recording_thread.lane == kNoLane) TakeLane();
+  const RecordingThread self = recording_thread;
+  Lane& lane = lanes_[self.lane];
+  Slot* slots = lane.slots.load(std::memory_order_acquire);
+  if (slots == nullptr && (slots = MakeSlots(lane)) == nullptr) return;
+  uint64_t index = 0;
+  if (self.lane == kSharedLane) {
+    if (!ClaimShared(lane, slots, &index)) return;
+  } else {
+    index = lane.next.load(std::memory_order_relaxed);
+    lane.next.store(index + 1, std::memory_order_release);
+    slots[index & mask_].state.store(2 * index + 1, std::memory_order_relaxed);
+  }
+  Slot& slot = slots[index & mask_];
   slot.ticks.store(ticks_.Now(), std::memory_order_release);
-  slot.thread.store(CurrentThreadNumber(), std::memory_order_release);
+  slot.thread.store(self.number, std::memory_order_release);
   slot.phase.store(phase, std::memory_order_release);
   slot.type.store(&type, std::memory_order_release);
   size_t i = 0;
@@ -83,17 +152,16 @@ void Recorder::Record(const FlightEventType& type, FlightPhase phase,
   slot.state.store(2 * index + 2, std::memory_order_release);
 }
 
-std::vector<FlightEvent> Recorder::Snapshot() const {
-  std::vector<FlightEvent> events;
-  const uint64_t end = next_.load(std::memory_order_acquire);
-  const uint64_t begin = end > capacity() ? end - capacity() : 0;
-  events.reserve(end - begin);
-  const TickClock::Scale scale = ticks_.ReadScale();
-  for (uint64_t index = begin; index < end; ++index) {
-    const Slot& slot = slots_[index & mask_];
+void Recorder::AppendEvents(const Lane& lane, const TickClock::Scale& scale,
+                            std::vector<FlightEvent>* events) const {
+  const Slot* const slots = lane.slots.load(std::memory_order_acquire);
+  if (slots == nullptr) return;
+  const uint64_t end = lane.next.load(std::memory_order_acquire);
+  for (uint64_t index = end > capacity() ? end - capacity() : 0; index < end; ++index) {
+    const Slot& slot = slots[index & mask_];
     if (slot.state.load(std::memory_order_acquire) != 2 * index + 2) continue;
     FlightEvent event;
-    event.index = index;
+    event.index = 0;
     event.time_ns = scale.ToNs(slot.ticks.load(std::memory_order_acquire));
     event.thread = slot.thread.load(std::memory_order_acquire);
     event.phase = slot.phase.load(std::memory_order_acquire);
@@ -101,8 +169,27 @@ std::vector<FlightEvent> Recorder::Snapshot() const {
     for (size_t i = 0; i < kFlightArguments; ++i) {
       event.arguments[i] = slot.arguments[i].load(std::memory_order_acquire);
     }
-    if (slot.state.load(std::memory_order_relaxed) == 2 * index + 2) events.push_back(event);
+    if (slot.state.load(std::memory_order_relaxed) == 2 * index + 2) events->push_back(event);
   }
+}
+
+std::vector<FlightEvent> Recorder::Snapshot() const {
+  std::vector<FlightEvent> events;
+  const TickClock::Scale scale = ticks_.ReadScale();
+  uint64_t count = 0;
+  for (uint32_t lane = 0; lane <= kSharedLane; ++lane) {
+    AppendEvents(lanes_[lane], scale, &events);
+    count += lanes_[lane].next.load(std::memory_order_relaxed);
+  }
+  // Those of a lane stay in their order where their times are equal.
+  std::stable_sort(events.begin(), events.end(), [](const FlightEvent& a, const FlightEvent& b) {
+    return a.time_ns < b.time_ns;
+  });
+  if (events.size() > capacity()) {
+    events.erase(events.begin(), events.end() - static_cast<ptrdiff_t>(capacity()));
+  }
+  uint64_t index = count - events.size();
+  for (FlightEvent& event : events) event.index = index++;
   return events;
 }
 

@@ -5,8 +5,10 @@
 //   const int64_t trainer = recorder.AddSubject({"trainer", "digits", {{"replica", 0}}});
 //   recorder.Record(kStep, FlightPhase::kBegin, {trainer, number, rows});
 //
-// A ring of slots; a writer claims the next slot with one atomic add and publishes it by its
-// sequence number. Readers skip slots that are being overwritten. Event types live forever
+// Threads that record at the same time have a *lane* each, a ring of slots that no other thread
+// writes: so recording moves no cache line between cores, and takes plain stores. Threads for which
+// there is no lane left share one, in which a slot is claimed by atomic instructions. Readers put
+// the lanes together by time, and skip slots that are being overwritten. Event types live forever
 // (constants of the program). What many events say alike, such as the name of a communicator and
 // the rank in it, is a subject: said once, and named by its number.
 //
@@ -49,7 +51,7 @@ struct FlightEventType {
 enum class FlightPhase : int32_t { kInstant = 0, kBegin = 1, kEnd = 2 };
 
 struct FlightEvent {
-  uint64_t index;  // counts all events since the start
+  uint64_t index;  // counts all events since the start, in the order of time
   int64_t time_ns;
   uint64_t thread;
   FlightPhase phase;
@@ -90,7 +92,7 @@ class Recorder {
   void set_last_path(std::string path);
 
   uint64_t capacity() const noexcept { return mask_ + 1; }
-  // What is in the ring, oldest first.
+  // The last events, at most capacity(), oldest first.
   std::vector<FlightEvent> Snapshot() const;
   // {"tutti_flight_record":2,"job":"5f0c1e6a90d7b342","worker":1,"host":"a","boot":"...",
   // "pid":4711,"wall_ns":...,"monotonic_ns":...,
@@ -103,12 +105,19 @@ class Recorder {
 
  private:
   struct Slot;
+  struct Lane;
+
+  // Of the last lane, which may have several writers.
+  bool ClaimShared(Lane& lane, Slot* slots, uint64_t* index) const noexcept;
+  // The lane's ring, made when the first event comes; null when there is no memory.
+  Slot* MakeSlots(Lane& lane) const noexcept;
+  void AppendEvents(const Lane& lane, const TickClock::Scale& scale,
+                    std::vector<FlightEvent>* events) const;
 
   const Clock& clock_;
   const TickClock ticks_;
   const uint64_t mask_;
-  std::unique_ptr<Slot[]> slots_;
-  std::atomic<uint64_t> next_{0};
+  const std::unique_ptr<Lane[]> lanes_;
 
   mutable std::mutex mutex_;  // guards all below
   std::deque<FlightSubject> subjects_;
