@@ -130,6 +130,7 @@ void Coordinator::On(Session& session, Hello& hello) {
     former.End(Unavailable("worker {} has come on a newer connection", worker));
   }
   session.worker = worker;
+  last_to_come_ = worker;
   seat.session = &session;
   seat.hello = std::move(hello);
   seat.silence.Heard(environment_.clock().NowNs());
@@ -160,7 +161,13 @@ Gathering Coordinator::WhoIsMissing() const {
     if (!seats_[i].loss.empty()) text += Format(", which came and was lost: {}", seats_[i].loss);
     missing.push_back(std::move(text));
   }
-  if (missing.empty()) return gathering;
+  if (missing.empty()) {
+    gathering.waiting_for = Format(
+        "all {} workers have come, {} last, and worker 0 was too slow to begin the job: give it "
+        "longer (the setting join_timeout), or more of a processor",
+        seats_.size(), DescribeSeat(last_to_come_, options_.tasks, options_.addresses));
+    return gathering;
+  }
   gathering.waiting_for =
       Format("{} of {} workers have not come: {}", missing.size() + unnamed, seats_.size(),
              Join(missing, "; "));

@@ -144,6 +144,7 @@ class Coordinator {
   Attention attention_;
   Status misfit_;
   int64_t misfit_since_ns_ = 0;
+  int64_t last_to_come_ = 0;  // the worker of the last hello
 };
 
 }  // namespace tutti

@@ -172,6 +172,25 @@ TEST(Membership, NamesTheWorkersThatHaveNotComeOnAllThatHave) {
             "worker 0 has given up waiting (not done after 4 s); " + missing);
 }
 
+TEST(Membership, SaysThatAllHaveComeAndWorker0WasLateWhenItGivesUpItself) {
+  SimulatedJob job(9, 3);
+  job[0].Start();
+  job[1].Start();
+  job[0].GiveUpAfter(3'100 * kMillisecondNs);
+  job.RunFor(1 * kSecondNs);
+  job[0].network->Freeze(2 * kSecondNs);  // what has come meanwhile is not up to date at once
+  job[2].Start();
+  job.RunFor(4 * kSecondNs);
+  const std::string why =
+      "all 3 workers have come, worker 2 (worker:2 at 10.0.0.3:2222) last, and worker 0 was too "
+      "slow to begin the job: give it longer (the setting join_timeout), or more of a processor";
+  for (const int64_t i : {1, 2}) {
+    EXPECT_EQ(job[i].not_joined.code(), StatusCode::kDeadlineExceeded);
+    EXPECT_EQ(Message(job[i].not_joined),
+              "worker 0 has given up waiting (not done after 3.1 s); " + why);
+  }
+}
+
 TEST(Membership, AWorkerThatGivesUpLeavesItsSeatFree) {
   SimulatedJob job(10, 3);
   job[0].Start();
