@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "capi/tool/mapped_memory.h"
+
 namespace tutti::tool {
 namespace {
 
@@ -19,6 +21,7 @@ BenchCalls::BenchCalls(const Subject& subject, tutti_runtime* runtime,
       dtype_(subject.dtype),
       op_(subject.op),
       tensors_(subject.tensors),
+      mapped_(subject.mapped),
       runtime_(runtime),
       communicator_(communicator),
       rank_(tutti_communicator_get_rank(communicator)),
@@ -66,6 +69,10 @@ int64_t BenchCalls::ElementsOf(BenchPart part, const Counts& counts) const {
 }
 
 CStatus BenchCalls::Create(int64_t elements, CTensor* tensor) const {
+  if (mapped_) {
+    return CStatus(
+        tutti_communicator_create_tensor(communicator_, dtype_, 1, &elements, Out(tensor)));
+  }
   return CStatus(tutti_tensor_create(runtime_, dtype_, 1, &elements, nullptr, Out(tensor)));
 }
 
@@ -190,6 +197,21 @@ int64_t BenchCalls::CountWrong(const Counts& counts, const TensorSet& set) const
     }
   }
   return wrong;
+}
+
+bool BenchCalls::IsMapped(const std::vector<TensorSet>& sets) {
+  const MappedMemory mapped = MappedMemory::OfThisProcess();
+  for (const TensorSet& set : sets) {
+    for (const std::vector<CTensor>* side : {&set.inputs, &set.outputs}) {
+      for (const CTensor& tensor : *side) {
+        if (!mapped.Holds(tutti_tensor_get_data(tensor.get()),
+                          tutti_tensor_get_byte_size(tensor.get()))) {
+          return false;
+        }
+      }
+    }
+  }
+  return true;
 }
 
 CStatus BenchCalls::Barrier() const {

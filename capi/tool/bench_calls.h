@@ -22,6 +22,7 @@ class BenchCalls {
     tutti_dtype dtype = TUTTI_DTYPE_FLOAT32;
     tutti_reduce_op op = TUTTI_REDUCE_SUM;
     int64_t tensors = 1;  // that one call takes
+    bool mapped = false;  // tensors are the communicator's, in memory that the other ranks map
   };
   // Elements of a call.
   struct Counts {
@@ -60,6 +61,8 @@ class BenchCalls {
   CStatus Start(TensorSet* set, CFuture* future) const;
   CStatus Complete(const CFuture& future, TensorSet* set) const;
   int64_t CountWrong(const Counts& counts, const TensorSet& set) const;
+  // Whether the tensors lie in memory that other processes can map. This rank's alone.
+  static bool IsMapped(const std::vector<TensorSet>& sets);
 
   // ---- What the ranks tell each other ----
   CStatus Barrier() const;
@@ -76,6 +79,7 @@ class BenchCalls {
   const tutti_dtype dtype_;
   const tutti_reduce_op op_;
   const int64_t tensors_;
+  const bool mapped_;
   tutti_runtime* const runtime_;
   tutti_communicator* const communicator_;
   const int64_t rank_;

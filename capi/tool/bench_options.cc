@@ -28,6 +28,10 @@ compared with what must come out: #wrong counts elements. The status is 1 when t
 The cores' round trip, before and after, is the time in which a cache line goes from one core to
 another and back: figures with different ones cannot be compared.
 
+--buffers shared measures tensors that the communicator makes (create_tensor), in memory that the
+ranks of one machine map: calls read them where they lie. In all_gather, gather and the uneven
+exchange that goes for the inputs; their results are made by the call.
+
 With --in-flight several calls are under way at once, through futures: time is that of all over
 their number, p50 and p99 go from a call's issue to its end.
 
@@ -106,6 +110,7 @@ std::optional<int> ReadBenchOptions(const std::vector<std::string>& words, Bench
                "tutti bench");
   app.footer(kFooter + 1);  // without its first line end
   std::string least = "8", most = "64M", dtype = "float32";
+  std::string buffers = "private";
   std::vector<std::string> collectives, peers;
   bool no_bind = false;
   app.add_option("collective", collectives,
@@ -149,6 +154,11 @@ std::optional<int> ReadBenchOptions(const std::vector<std::string>& words, Bench
                  "So many tensors in each call (all_reduce), the size of all together")
       ->type_name("N")
       ->check(CLI::Range(1, 100000));
+  CLI::Option* const buffers_option =
+      app.add_option("--buffers", buffers,
+                     "private, or shared: tensors in memory that the ranks map (default private)")
+          ->type_name("KIND")
+          ->check(CLI::IsMember({"private", "shared"}));
   app.add_option("--tune", options->tune,
                  "Write rows of the table of algorithms that suit this machine; - is stdout")
       ->type_name("FILE");
@@ -169,7 +179,7 @@ std::optional<int> ReadBenchOptions(const std::vector<std::string>& words, Bench
     if (collectives.empty()) collectives.assign(std::begin(kTunable), std::end(kTunable));
     if (options->workers < 2) return Refuse("--tune needs two workers at least");
     if (options->iterations || options->as_json || !options->svg.empty() ||
-        options->in_flight > 0 || options->tensors > 1) {
+        options->in_flight > 0 || options->tensors > 1 || !buffers_option->empty()) {
       return Refuse("--tune goes with --workers, --transport, --min, --max, --factor, --dtype, "
                     "--op, --seconds and --no-bind only");
     }
@@ -200,6 +210,18 @@ std::optional<int> ReadBenchOptions(const std::vector<std::string>& words, Bench
   if (options->tensors > 1 && options->collective->call_many == nullptr) {
     return Refuse("--tensors: {} takes one tensor; all_reduce takes several",
                   options->collective->name);
+  }
+  options->mapped = buffers == "shared";
+  if (options->mapped && options->Sizes() == std::vector<int64_t>{0}) {
+    return Refuse("--buffers: {} has no tensors", options->collective->name);
+  }
+  if (options->mapped && options->transport == "in_process") {
+    return Refuse("--buffers shared: ranks of one process read each other's tensors wherever they "
+                  "lie; leave it out");
+  }
+  if (options->mapped && options->transport == "tcp") {
+    return Refuse("--buffers shared: over tcp there is no memory that all ranks map; leave out one "
+                  "of both");
   }
   options->min_bytes = *ParseByteSize(least);
   options->max_bytes = *ParseByteSize(most);

@@ -40,6 +40,7 @@ struct BenchOptions {
   std::vector<Peer> peers;
   int64_t in_flight = 0;  // calls under way at once; 0: each is waited for
   int64_t tensors = 1;    // that one call takes
+  bool mapped = false;    // tensors lie in memory that the ranks map
   std::string tune;       // where the rows go; "-": stdout. Empty: nothing is tuned
   std::vector<const BenchCollective*> tuned;
 

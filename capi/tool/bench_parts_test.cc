@@ -2,14 +2,18 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
+#include <cstdint>
 #include <cstring>
+#include <vector>
 
 #include "capi/tool/bandwidth_plot.h"
 #include "capi/tool/bench_collectives.h"
 #include "capi/tool/bench_options.h"
 #include "capi/tool/bench_pattern.h"
 #include "capi/tool/bench_report.h"
+#include "capi/tool/mapped_memory.h"
 
 namespace tutti::tool {
 namespace {
@@ -115,6 +119,45 @@ TEST(BenchReport, CountsWrongElementsAndSeesMovedCores) {
   EXPECT_THAT(report.TextFooter(), HasSubstr("the cores were moved"));
   EXPECT_THAT(report.TextFooter(), HasSubstr("wrong elements: 3"));
   EXPECT_THAT(report.TextHeader(), HasSubstr("100 ns, siblings of one core"));
+}
+
+TEST(BenchReport, SaysWhereTheTensorsLie) {
+  BenchReport report = SmallReport();
+  EXPECT_THAT(report.TextHeader(), testing::Not(HasSubstr("create_tensor")));
+  EXPECT_THAT(report.ToJson(), HasSubstr("\"buffers\": \"private\""));
+  report.mapped = true;
+  EXPECT_THAT(report.TextHeader(), HasSubstr("create_tensor"));
+  EXPECT_THAT(report.ToJson(), HasSubstr("\"buffers\": \"shared\""));
+}
+
+TEST(MappedMemory, HoldsWhatTheKernelListsAsShared) {
+  const MappedMemory memory = MappedMemory::Of(
+      "1000-3000 rw-p 00000000 00:00 0 [heap]\n"
+      "4000-6000 rw-s 00000000 00:01 2061 /memfd:x (deleted)\n"
+      "6000-7000 r--s 00002000 00:01 2061 /memfd:x (deleted)\n"
+      "8000-9000 rw-s 00000000 00:01 2062 /memfd:y (deleted)\n"
+      "nonsense\n"
+      "a000-b000\n");
+  const auto at = [](uintptr_t address) { return reinterpret_cast<const void*>(address); };
+  EXPECT_TRUE(memory.Holds(at(0x4000), 0x3000));
+  EXPECT_TRUE(memory.Holds(at(0x8fff), 1));
+  EXPECT_FALSE(memory.Holds(at(0x4000), 0x3001));
+  EXPECT_FALSE(memory.Holds(at(0x6000), 0x2000));
+  for (const uintptr_t outside : {0x1000, 0x3fff, 0x7000, 0x9000, 0xa000}) {
+    EXPECT_FALSE(memory.Holds(at(outside), 1)) << outside;
+  }
+}
+
+TEST(MappedMemory, FindsASharedMappingOfThisProcess) {
+  constexpr size_t kBytes = 1 << 16;
+  void* const shared =
+      mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(shared, MAP_FAILED);
+  const std::vector<char> own(kBytes);
+  const MappedMemory memory = MappedMemory::OfThisProcess();
+  EXPECT_TRUE(memory.Holds(shared, kBytes));
+  EXPECT_FALSE(memory.Holds(own.data(), own.size()));
+  munmap(shared, kBytes);
 }
 
 TEST(BandwidthPlot, ShowsCurvesAxesAndLegend) {

@@ -47,7 +47,9 @@ std::string CheckPictureCanBeWritten(const std::string& path) {
 
 std::string WritePicture(const BenchOptions& options, const BenchReport& report) {
   std::vector<PlotSeries> series = {
-      SeriesOf(fmt::format("Tutti, {}", report.transport), report)};
+      SeriesOf(fmt::format("Tutti, {}{}", report.transport,
+                           report.mapped ? ", shared buffers" : ""),
+               report)};
   const std::string error = ReadPeers(options, &series);
   if (!error.empty()) return error;
   std::string about = report.op == "none" ? report.dtype

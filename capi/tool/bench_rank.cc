@@ -1,5 +1,7 @@
 #include "capi/tool/bench_rank.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <deque>
@@ -33,11 +35,35 @@ double Percentile(const std::vector<double>& sorted, double fraction) {
 BenchRank::BenchRank(const BenchOptions& options, tutti_runtime* runtime,
                      tutti_communicator* communicator)
     : options_(options),
-      calls_({options.collective, options.dtype, options.op, options.tensors}, runtime,
-             communicator) {}
+      calls_({options.collective, options.dtype, options.op, options.tensors, options.mapped},
+             runtime, communicator),
+      transport_(tutti_communicator_get_transport(communicator)) {}
+
+CStatus BenchRank::Prepare() {
+  TUTTI_TOOL_RETURN_IF_FAILED(calls_.Begin());
+  if (!options_.mapped) return nullptr;
+  sets_ = std::vector<TensorSet>(1);
+  TUTTI_TOOL_RETURN_IF_FAILED(
+      calls_.MakeSet(calls_.CountsOf(options_.min_bytes), false, &sets_.front()));
+  bool mapped = false;
+  TUTTI_TOOL_RETURN_IF_FAILED(AreMapped(&mapped));
+  if (!mapped) {
+    refusal_ = fmt::format(
+        "--buffers shared: these {} ranks, over {}, map no memory of each other's for tensors; "
+        "that takes processes of one machine, 64 at most, and shared memory as transport",
+        calls_.size(), transport_);
+  }
+  return nullptr;
+}
+
+CStatus BenchRank::AreMapped(bool* mapped) const {
+  int64_t all = BenchCalls::IsMapped(sets_);
+  TUTTI_TOOL_RETURN_IF_FAILED(calls_.Fold(TUTTI_DTYPE_INT64, TUTTI_REDUCE_MIN, &all));
+  *mapped = all != 0;
+  return nullptr;
+}
 
 CStatus BenchRank::Run(const std::function<void(const BenchRow&)>& on_row) {
-  TUTTI_TOOL_RETURN_IF_FAILED(calls_.Begin());
   const BenchCollective& collective = calls_.collective();
   int64_t last_bytes = -1;
   for (const int64_t bytes : options_.Sizes()) {
@@ -50,17 +76,21 @@ CStatus BenchRank::Run(const std::function<void(const BenchRow&)>& on_row) {
     if (!collective.always_in_place) {
       row.out_of_place.emplace();
       TUTTI_TOOL_RETURN_IF_FAILED(Measure(counts, false, &*row.out_of_place));
+      if (!refusal_.empty()) return nullptr;
     }
     if (collective.works_in_place) {
       row.in_place.emplace();
       TUTTI_TOOL_RETURN_IF_FAILED(Measure(counts, true, &*row.in_place));
+      if (!refusal_.empty()) return nullptr;
     }
     if (calls_.rank() == 0) on_row(row);
   }
   return nullptr;
 }
 
-CStatus BenchRank::Measure(const Counts& counts, bool in_place, BenchTiming* timing) {
+// The library makes a tensor in ordinary memory where it has no other; that would be measured
+// under a wrong name.
+CStatus BenchRank::MakeSets(const Counts& counts, bool in_place) {
   const auto in_flight = static_cast<size_t>(options_.in_flight);
   sets_ = std::vector<TensorSet>(std::max(calls_.NumSets(counts), in_flight));
   for (TensorSet& set : sets_) {
@@ -68,6 +98,20 @@ CStatus BenchRank::Measure(const Counts& counts, bool in_place, BenchTiming* tim
     TUTTI_TOOL_RETURN_IF_FAILED(calls_.Fill(counts, &set));
   }
   next_set_ = 0;
+  if (!options_.mapped) return nullptr;
+  bool mapped = false;
+  TUTTI_TOOL_RETURN_IF_FAILED(AreMapped(&mapped));
+  if (!mapped) {
+    refusal_ = fmt::format(
+        "--buffers shared: the memory that the ranks map has no room for {} sets of tensors of {} "
+        "bytes; give a smaller --max", sets_.size(), calls_.BytesOf(counts));
+  }
+  return nullptr;
+}
+
+CStatus BenchRank::Measure(const Counts& counts, bool in_place, BenchTiming* timing) {
+  TUTTI_TOOL_RETURN_IF_FAILED(MakeSets(counts, in_place));
+  if (!refusal_.empty()) return nullptr;
   TUTTI_TOOL_RETURN_IF_FAILED(Time(timing));
   timing->algbw_gbps = static_cast<double>(calls_.BytesOf(counts)) / timing->time_us / 1e3;
   timing->busbw_gbps =

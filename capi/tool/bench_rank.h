@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "capi/tool/bench_calls.h"
@@ -21,15 +22,22 @@ class BenchRank {
  public:
   BenchRank(const BenchOptions& options, tutti_runtime* runtime, tutti_communicator* communicator);
 
+  // Before all else, with the other ranks.
+  CStatus Prepare();
   // Measures every size with the other ranks, and calls `on_row` at rank 0 for each.
   CStatus Run(const std::function<void(const BenchRow&)>& on_row);
   CStatus Barrier() const { return calls_.Barrier(); }
+  // Why nothing, or nothing more, can be measured, on all ranks alike; else empty.
+  const std::string& refusal() const { return refusal_; }
 
  private:
   using Counts = BenchCalls::Counts;
   using TensorSet = BenchCalls::TensorSet;
 
   CStatus Measure(const Counts& counts, bool in_place, BenchTiming* timing);
+  CStatus MakeSets(const Counts& counts, bool in_place);
+  // Whether the sets of all ranks lie in memory that others map.
+  CStatus AreMapped(bool* mapped) const;
   CStatus Time(BenchTiming* timing);
   // About `calls` calls of all ranks, so many at a time as `batch` is told.
   CStatus InBatches(int64_t calls, const std::function<CStatus(int64_t)>& batch);
@@ -42,8 +50,10 @@ class BenchRank {
 
   const BenchOptions& options_;
   BenchCalls calls_;
+  const std::string transport_;
   std::vector<TensorSet> sets_;
   size_t next_set_ = 0;
+  std::string refusal_;
 };
 
 }  // namespace tutti::tool

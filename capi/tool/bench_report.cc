@@ -70,6 +70,7 @@ std::string BenchReport::TextHeader() const {
   if (tensors > 1) {
     text += fmt::format("# {} tensors in each call, the size of all together\n", tensors);
   }
+  if (mapped) text += "# tensors lie in memory that the ranks map (create_tensor)\n";
   if (round_trip_before) {
     text += fmt::format("# round trip of a cache line between two cores: {}\n",
                         DescribeRoundTrip(*round_trip_before));
@@ -111,6 +112,7 @@ std::string BenchReport::ToJson() const {
                  {"workers", workers},     {"transport", transport},
                  {"dtype", dtype},         {"op", op},
                  {"in_flight", in_flight}, {"tensors", tensors},
+                 {"buffers", mapped ? "shared" : "private"},
                  {"bound", bound},         {"usable_cores", usable_cores},
                  {"round_trip_ns", trips}, {"rows", json::array()}};
   for (const BenchRow& row : rows) {

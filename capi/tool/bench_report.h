@@ -36,6 +36,7 @@ struct BenchReport {
   std::string op;  // "none" for a collective without
   int64_t in_flight = 0;  // 0: each call is waited for
   int64_t tensors = 1;    // of one call
+  bool mapped = false;    // the tensors lie in memory that the ranks map
   int usable_cores = 1;
   bool bound = false;
   // Nanoseconds; nothing where there is one core only.

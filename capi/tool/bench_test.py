@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -122,7 +123,7 @@ class MeasuringTest(BenchTest):
         for transport in ("shared_memory", "tcp", "in_process"):
             with self.subTest(transport):
                 report = self.measure("all_reduce", "--transport", transport, "--workers", "3")
-                self.assertEqual(report["transport"], transport)
+                self.assertEqual((report["transport"], report["buffers"]), (transport, "private"))
                 self.assertEqual([row["bytes"] for row in report["rows"]], [8, 64, 512, 4096])
                 row = report["rows"][-1]["out_of_place"]
                 self.assertAlmostEqual(row["busbw_gbps"], row["algbw_gbps"] * 4 / 3)
@@ -184,6 +185,34 @@ class MeasuringTest(BenchTest):
         self.assertEqual(sorted(os.listdir(self.folder)), ["bw.svg", "first.json"])
 
 
+    def test_shared_buffers_give_the_right_results(self):
+        for name in ("all_reduce", "broadcast", "reduce_scatter", "all_gather", "all_to_all"):
+            with self.subTest(name):
+                report = self.measure(name, "--buffers", "shared")
+                self.assertEqual((report["buffers"], report["transport"]),
+                                 ("shared", "shared_memory"))
+        self.assertEqual(self.measure("--tensors", "3", "--in-flight", "2", "--buffers",
+                                      "shared")["buffers"], "shared")
+        out = self.run_words("bench", "--buffers", "shared", *QUICK, "--svg", "bw.svg").stdout
+        self.assertIn("# tensors lie in memory that the ranks map (create_tensor)\n", out)
+        self.assertIn(">Tutti, shared_memory, shared buffers<",
+                      (self.folder / "bw.svg").read_text())
+
+    def test_shared_buffers_are_refused_where_no_memory_is_mapped(self):
+        # Room for everything but a window, which is as long as the machine has memory.
+        most = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4
+        def limit():
+            resource.setrlimit(resource.RLIMIT_AS, (most, most))
+        if subprocess.run([TUTTI, "--version"], preexec_fn=limit, capture_output=True).returncode:
+            self.skipTest("the command itself takes more address space")
+        result = subprocess.run([TUTTI, "bench", "--buffers", "shared", *QUICK], preexec_fn=limit,
+                                env=self.environment, capture_output=True, text=True,
+                                timeout=HANG_S)
+        self.assertEqual((result.returncode, result.stdout), (1, ""), result.stderr)
+        self.assertIn("tutti bench: --buffers shared: these 2 ranks, over shared_memory, map no "
+                      "memory of each other's for tensors", result.stderr)
+
+
 class RefusingTest(BenchTest):
     def refused(self, *words):
         result = self.run_words("bench", *words, status=2)
@@ -209,6 +238,11 @@ class RefusingTest(BenchTest):
         self.assertIn("--in-flight: all_to_all_uneven has no future",
                       self.refused("all_to_all_uneven", "--in-flight", "2"))
         self.assertIn("--tensors: broadcast takes one", self.refused("broadcast", "--tensors", "2"))
+        shared = ["--buffers", "shared"]
+        self.assertIn("--buffers: barrier has no tensors", self.refused("barrier", *shared))
+        self.assertIn("over tcp there is no memory", self.refused(*shared, "--transport", "tcp"))
+        self.assertIn("ranks of one process", self.refused(*shared, "--transport", "in_process"))
+        self.assertIn("--buffers", self.refused("--buffers", "mapped"))
 
     def test_wrong_words_beside_tune_are_explained(self):
         tune = ["--tune", "x.table"]
@@ -218,6 +252,7 @@ class RefusingTest(BenchTest):
         self.assertIn("two workers at least", self.refused(*tune, "--workers", "1"))
         self.assertIn("--tune goes with", self.refused(*tune, "--json"))
         self.assertIn("--tune goes with", self.refused(*tune, "--iterations", "5"))
+        self.assertIn("--tune goes with", self.refused(*tune, "--buffers", "shared"))
         self.assertIn("cannot write no/x", self.refused("--tune", "no/x"))
 
     def test_peers_of_another_measurement_are_refused(self):

@@ -44,13 +44,20 @@ class BenchWorker {
     BenchRank bench(options_, job_.runtime(), communicator);
     const bool bind = job_.BindsRanks();
     if (bind) job_.BindRank(rank);
-    // The others wait, asleep, while rank 0 looks at the cores.
-    if (rank == 0) Begin(communicator, bind);
-    CStatus failed = bench.Barrier();
-    if (!failed) failed = bench.Run([this](const BenchRow& row) { OnRow(row); });
+    CStatus failed = bench.Prepare();
+    if (!failed && bench.refusal().empty()) {
+      // The others wait, asleep, while rank 0 looks at the cores.
+      if (rank == 0) Begin(communicator, bind);
+      failed = bench.Barrier();
+      if (!failed) failed = bench.Run([this](const BenchRow& row) { OnRow(row); });
+    }
     if (failed) {
       // The rank's error ends the others' calls too.
       return BenchJob::Failed(fmt::format("rank {}: ", rank), failed);
+    }
+    if (!bench.refusal().empty()) {
+      if (rank == 0) fmt::print(stderr, "tutti bench: {}\n", bench.refusal());
+      return 1;
     }
     if (rank == 0) return Conclude();
     return 0;
@@ -70,6 +77,7 @@ class BenchWorker {
     report_.op = options_.op_name;
     report_.in_flight = options_.in_flight;
     report_.tensors = options_.tensors;
+    report_.mapped = options_.mapped;
     report_.usable_cores = usable_cores_;
     report_.bound = bound;
     report_.round_trip_before = RoundTrip();
