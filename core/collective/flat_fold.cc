@@ -53,11 +53,15 @@ bool ChoosesFlatFold(const LocalGroup& group, const CallHeader& header) {
 }
 
 Status FlatFold(LocalGroup& group, int64_t rank, const CollectiveCall& call) {
-  LocalGroup::Entry& entry = group.OwnEntry(rank, call.sequence);
+  size_t all_bytes = 0;
+  for (size_t i = 0; i < call.header.num_tensors; ++i) {
+    all_bytes += RoundUp(InputBytes(call.header.tensor(i)));
+  }
+  std::byte* const copied = group.CopiedInput(rank, rank, call.sequence, all_bytes);
   size_t offset = 0;
   for (size_t i = 0; i < call.header.num_tensors; ++i) {
     const size_t bytes = InputBytes(call.header.tensor(i));
-    if (bytes != 0) std::memcpy(entry.copied_input + offset, call.memory[i].input, bytes);
+    if (bytes != 0) std::memcpy(copied + offset, call.memory[i].input, bytes);
     offset += RoundUp(bytes);
   }
   TUTTI_RETURN_IF_ERROR(group.Meet(rank, call, LocalGroup::Access::kOwnMemory));
@@ -72,7 +76,11 @@ Status FlatFold(LocalGroup& group, int64_t rank, const CollectiveCall& call) {
     const size_t first = is_shared ? static_cast<size_t>(elements * rank) *
                                          ItemSize(signature.dtype) : 0;
     for (int64_t peer = 0; peer < group.size(); ++peer) {
-      inputs[peer] = group.PeerEntry(peer, call.sequence).copied_input + offset + first;
+      // The rank's own copy would come back from the peers' caches.
+      const auto* const input =
+          peer == rank ? static_cast<const std::byte*>(call.memory[i].input)
+                       : group.CopiedInput(rank, peer, call.sequence, all_bytes) + offset;
+      inputs[peer] = input + first;
     }
     TUTTI_RETURN_IF_ERROR(ReduceInto(call.header.reduction, signature.dtype, inputs.span(),
                                      elements, call.memory[i].output));

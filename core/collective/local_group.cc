@@ -1,8 +1,13 @@
 #include "core/collective/local_group.h"
 
+#include <linux/membarrier.h>
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
+#include <new>
 #include <utility>
 
 #include "core/base/clock.h"
@@ -11,6 +16,7 @@
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/base/wait.h"
+#include "core/collective/shared_header.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -34,6 +40,9 @@ constexpr int kYieldRounds = 8;
 constexpr size_t kCopiedInputBudget = size_t{4} << 20;
 constexpr size_t kLeastCopiedInput = 256;
 
+// Of payloads: enough for every dtype.
+constexpr size_t kAlignment = 16;
+
 uint64_t ArrivedAt(int64_t sequence) { return static_cast<uint64_t>(sequence) << kSequenceShift; }
 uint64_t PartedFrom(int64_t sequence) { return ArrivedAt(sequence) | kPartedBit; }
 
@@ -45,6 +54,8 @@ void Pause() {
 #endif
 }
 
+bool Membarrier(int command) { return syscall(SYS_membarrier, command, 0, 0) == 0; }
+
 // Room for what the selector may want to fold flat.
 size_t CopiedInputBytes(int64_t size, const Selector& selector) {
   int64_t most = 0;
@@ -53,7 +64,7 @@ size_t CopiedInputBytes(int64_t size, const Selector& selector) {
     most = std::max(most, selector.MostBytes(op, CollectiveAlgorithm::kFlatFold));
   }
   const size_t share = kCopiedInputBudget / static_cast<size_t>(size);
-  return std::max(std::min(static_cast<size_t>(most), share) / 64 * 64, kLeastCopiedInput);
+  return std::max(std::min(static_cast<size_t>(most), share) / 128 * 128, kLeastCopiedInput);
 }
 
 }  // namespace
@@ -66,20 +77,110 @@ LocalGroup::LocalGroup(Ref<Environment> environment, std::string name, int64_t s
       epoch_(epoch),
       spin_rounds_(static_cast<size_t>(size) <= usable_cores ? kSpinRounds : 0),
       selector_(table, Locality::kInProcess, size),
+      light_advance_(spin_rounds_ > 0 && !environment_->clock().is_virtual() &&
+                     Membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)),
       copied_input_bytes_(CopiedInputBytes(size, selector_)),
-      copied_inputs_(copied_input_bytes_ * 2 * static_cast<size_t>(size) + 64),
+      post_room_((sizeof(Post) + copied_input_bytes_) * 2 * static_cast<size_t>(size) +
+                 alignof(Post)),
       ranks_(std::make_unique<Rank[]>(static_cast<size_t>(size))) {
-  const auto address = reinterpret_cast<uintptr_t>(copied_inputs_.data());
-  std::byte* next = copied_inputs_.data() + (64 - address % 64) % 64;
+  const auto address = reinterpret_cast<uintptr_t>(post_room_.data());
+  posts_ = post_room_.data() + (alignof(Post) - address % alignof(Post)) % alignof(Post);
   for (int64_t rank = 0; rank < size_; ++rank) {
-    for (Entry& entry : ranks_[rank].entries) {
-      entry.copied_input = next;
-      next += copied_input_bytes_;
-    }
+    for (int64_t parity = 0; parity < 2; ++parity) new (&PostOf(rank, parity)) Post;
   }
 }
 
 LocalGroup::~LocalGroup() = default;
+
+// ---- Posts ----
+
+void LocalGroup::Begin(int64_t rank, const CollectiveCall& call) {
+  Rank& self = ranks_[rank];
+  Post& post = PostOf(rank, call.sequence);
+  EncodeSharedHeader(call.header, &self.header);
+  post.operation = static_cast<uint32_t>(call.header.op);
+  post.header_bytes = static_cast<uint32_t>(self.header.size());
+  if (self.header.size() <= kShownHeaderBytes) {
+    std::memcpy(post.room, self.header.data(), self.header.size());
+    self.payload_offset =
+        (offsetof(Post, room) + self.header.size() + kAlignment - 1) / kAlignment * kAlignment;
+  } else {
+    const uint64_t hash = HashSharedHeader(self.header);
+    std::memcpy(post.room, &hash, sizeof(hash));
+    self.payload_offset = offsetof(Post, room) + kAlignment;
+    self.long_headers[call.sequence & 1] = self.header;
+  }
+  if (call.header.uneven) self.uneven_headers[call.sequence & 1] = call.header;
+}
+
+void LocalGroup::ShowMemory(int64_t rank, const CollectiveCall& call) {
+  std::byte* const place = CopiedInput(rank, rank, call.sequence, 0);
+  if (call.memory.size() == 1) {
+    std::memcpy(place, call.memory.data(), sizeof(CollectiveMemory));
+  } else {
+    const CollectiveMemory* const all = call.memory.data();
+    std::memcpy(place, &all, sizeof(all));
+  }
+}
+
+CollectiveMemory LocalGroup::PeerMemory(int64_t rank, int64_t peer, const CollectiveCall& call,
+                                        size_t tensor) {
+  const std::byte* const place = CopiedInput(rank, peer, call.sequence, 0);
+  if (call.header.num_tensors > 1) {
+    const CollectiveMemory* all = nullptr;
+    std::memcpy(&all, place, sizeof(all));
+    return all[tensor];
+  }
+  CollectiveMemory memory;
+  std::memcpy(&memory, place, sizeof(memory));
+  return memory;
+}
+
+bool LocalGroup::HasOwnHeader(int64_t rank, int64_t peer, const CollectiveCall& call) const {
+  const std::vector<std::byte>& own = ranks_[rank].header;
+  const Post& post = PostOf(peer, call.sequence);
+  if (post.operation != static_cast<uint32_t>(call.header.op) || post.header_bytes != own.size()) {
+    return false;
+  }
+  const bool shown = own.size() <= kShownHeaderBytes;
+  return std::memcmp(post.room, shown ? own.data() : PostOf(rank, call.sequence).room,
+                     shown ? own.size() : sizeof(uint64_t)) == 0;
+}
+
+Result<CallHeader> LocalGroup::HeaderOf(int64_t rank, int64_t sequence) const {
+  const Post& post = PostOf(rank, sequence);
+  const Rank& self = ranks_[rank];
+  const std::span<const std::byte> bytes =
+      post.header_bytes <= kShownHeaderBytes ? std::span(post.room, post.header_bytes)
+                                             : std::span(self.long_headers[sequence & 1]);
+  size_t num_tensors = 0;
+  TUTTI_ASSIGN_OR_RETURN(CallHeader header,
+                         DecodeSharedHeader(static_cast<CollectiveOp>(post.operation), bytes,
+                                            /*complete=*/true, &num_tensors));
+  if (header.uneven) return self.uneven_headers[sequence & 1];
+  return header;
+}
+
+Status LocalGroup::DescribeMismatch(const CollectiveCall& call) const {
+  std::vector<CallHeader> headers;
+  std::vector<const CallHeader*> pointers;
+  for (int64_t rank = 0; rank < size_; ++rank) {
+    TUTTI_ASSIGN_OR_RETURN(CallHeader header, HeaderOf(rank, call.sequence));
+    headers.push_back(std::move(header));
+  }
+  for (const CallHeader& header : headers) pointers.push_back(&header);
+  return CheckSameCall(pointers, Label(call));
+}
+
+// ---- Progress ----
+
+int64_t LocalGroup::SequenceOf(uint64_t progress) {
+  return static_cast<int64_t>(progress >> kSequenceShift);
+}
+
+uint64_t LocalGroup::ProgressOf(int64_t rank) const {
+  return std::max(PostOf(rank, 0).progress.load(), PostOf(rank, 1).progress.load());
+}
 
 bool LocalGroup::Commit(int64_t sequence) {
   const auto wanted = static_cast<uint64_t>(sequence);
@@ -97,7 +198,7 @@ bool LocalGroup::IsCommitted(int64_t sequence) const {
 
 bool LocalGroup::AllReached(uint64_t target) const {
   for (int64_t rank = 0; rank < size_; ++rank) {
-    if (ranks_[rank].progress.load() < target) return false;
+    if (!HasReached(rank, target)) return false;
   }
   return true;
 }
@@ -105,17 +206,33 @@ bool LocalGroup::AllReached(uint64_t target) const {
 bool LocalGroup::MissingPeerLeft(uint64_t target) const {
   for (int64_t rank = 0; rank < size_; ++rank) {
     // Who has left may have arrived before: the flag first, then the progress.
-    if (ranks_[rank].left.load() && ranks_[rank].progress.load() < target) return true;
+    if (ranks_[rank].left.load() && !HasReached(rank, target)) return true;
   }
   return false;
 }
 
 void LocalGroup::Advance(int64_t rank, uint64_t progress, uint64_t target) {
-  ranks_[rank].progress.store(progress);
+  std::atomic<uint64_t>& own = PostOf(rank, SequenceOf(progress)).progress;
+  if (light_advance_) {
+    own.store(progress, std::memory_order_release);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    bool somebody_sleeps = false;
+    for (int64_t peer = 0; peer < size_; ++peer) {
+      somebody_sleeps |= ranks_[peer].parked.load(std::memory_order_relaxed);
+    }
+    if (!somebody_sleeps) return;
+  }
+  // Of two ranks that raise their progress now, one at least must see both.
+  own.store(progress);
   if (!AllReached(target)) return;
   for (int64_t peer = 0; peer < size_; ++peer) {
     if (peer != rank) Wake(ranks_[peer]);
   }
+}
+
+void LocalGroup::Park(Rank& self) {
+  self.parked.store(true);
+  if (light_advance_) Membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
 }
 
 void LocalGroup::Wake(Rank& rank) {
@@ -128,7 +245,7 @@ void LocalGroup::Wake(Rank& rank) {
 bool LocalGroup::SpinUntil(uint64_t target, bool stop_on_failure) const {
   int64_t peer = 0;
   for (int round = 0;; ++round) {
-    while (peer < size_ && ranks_[peer].progress.load() >= target) ++peer;
+    while (peer < size_ && HasReached(peer, target)) ++peer;
     if (peer == size_) return true;
     if (round >= spin_rounds_ + kYieldRounds) return false;
     if (stop_on_failure && HasFailed()) return false;
@@ -163,7 +280,7 @@ Status LocalGroup::Sleep(int64_t rank, const CollectiveCall& call,
       Deadline::Earlier(options.deadline, Deadline::After(clock, kLogWaitNs));
 
   std::unique_lock<std::mutex> lock(self.mutex);
-  self.parked.store(true);
+  Park(self);
   Status status = WaitUntil(lock, self.wake, environment_->clock(), options, over, what);
   // A cancellation may have that code, too.
   if (status.code() == StatusCode::kDeadlineExceeded && options.deadline.Expired(clock) &&
@@ -182,13 +299,13 @@ Status LocalGroup::Sleep(int64_t rank, const CollectiveCall& call,
 void LocalGroup::SleepUntil(int64_t rank, const std::function<bool()>& condition) {
   Rank& self = ranks_[rank];
   std::unique_lock<std::mutex> lock(self.mutex);
-  self.parked.store(true);
+  Park(self);
   while (!condition()) self.wake.wait(lock);
   self.parked.store(false);
 }
 
 RankPosition LocalGroup::PositionOf(int64_t rank) const {
-  const uint64_t progress = ranks_[rank].progress.load();
+  const uint64_t progress = ProgressOf(rank);
   RankPosition position;
   position.rank = rank;
   position.last_op = static_cast<CollectiveOp>(progress & kOperationMask);
@@ -286,12 +403,8 @@ Status LocalGroup::Meet(int64_t rank, const CollectiveCall& call, Access access)
     return status;
   }
 
-  const CallHeader& own = EntryOf(rank, call.sequence).header;
   for (int64_t peer = 0; peer < size_; ++peer) {
-    if (peer == rank || SameCall(own, EntryOf(peer, call.sequence).header)) continue;
-    std::vector<const CallHeader*> headers;
-    for (int64_t r = 0; r < size_; ++r) headers.push_back(&EntryOf(r, call.sequence).header);
-    return Fail(CheckSameCall(headers, Label(call)));
+    if (peer != rank && !HasOwnHeader(rank, peer, call)) return Fail(DescribeMismatch(call));
   }
   if (access == Access::kPeerMemory && !Commit(call.sequence)) return failure();
   return OkStatus();

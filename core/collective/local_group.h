@@ -1,14 +1,17 @@
 // LocalGroup: how the ranks of one process meet.
 //
-// Each rank publishes an entry for its call and then raises its progress word, a number that only
+// Each rank publishes a post for its call and then raises its progress word, a number that only
 // grows:
 //
 //   progress = sequence << 5 | parted << 4 | operation
 //
 // A call has met when every rank's progress has reached its sequence; the rank that arrives last
-// wakes those that sleep. Entries are doubled by the parity of the sequence: a rank that is one
-// call ahead writes into the other one, and it cannot be two ahead, because the call between needs
+// wakes those that sleep. Posts are doubled by the parity of the sequence: a rank that is one call
+// ahead writes into the other one, and it cannot be two ahead, because the call between needs
 // everyone.
+//
+// What a small call costs is the cache lines that it moves from core to core. So progress, the
+// header's short form, and a small payload or the pointers to a large one lie side by side.
 //
 // A call whose ranks touch each other's memory must be entered by all of them or by none, whatever
 // errors arrive meanwhile. One word decides it, the *verdict* = (last committed sequence << 1) |
@@ -21,8 +24,10 @@
 // local_transfer.cc.
 //
 // Sleeping follows base/wait.h. Progress, verdict and parked flags are sequentially consistent:
-// either the sleeper sees the last arrival, or that one sees the sleeper. Ranks that share one
-// thread, as in a simulation, can meet but not part: there kPeerMemory is UNIMPLEMENTED.
+// either the sleeper sees the last arrival, or that one sees the sleeper. Between raising its
+// progress and looking for sleepers belongs a fence, which costs ranks that spin as much as the
+// whole meeting; so there the sleeper makes the fence, for all of them, with membarrier. Ranks that
+// share one thread, as in a simulation, can meet but not part: there kPeerMemory is UNIMPLEMENTED.
 
 #ifndef TUTTI_CORE_COLLECTIVE_LOCAL_GROUP_H_
 #define TUTTI_CORE_COLLECTIVE_LOCAL_GROUP_H_
@@ -51,13 +56,10 @@ class Environment;
 
 class LocalGroup final : public RefCounted {
  public:
-  // What a rank shows its peers during a call.
-  struct alignas(64) Entry {
-    CallHeader header;
-    std::byte* copied_input = nullptr;          // room for copied_input_bytes()
-    std::span<const CollectiveMemory> memory;   // only between Meet and Part
-    const Tensor* gather_input = nullptr;       // only between Meet and Part
-    std::span<const int64_t> send_rows;         // only between Meet and Part
+  // What a rank shows its peers during a call, beside its post.
+  struct Entry {
+    const Tensor* gather_input = nullptr;  // only between Meet and Part
+    std::span<const int64_t> send_rows;    // only between Meet and Part
   };
 
   // Whether a call's ranks touch memory that is another rank's, and so end it with Part.
@@ -74,16 +76,28 @@ class LocalGroup final : public RefCounted {
   int64_t epoch() const noexcept { return epoch_; }
   const std::string& name() const noexcept { return name_; }
   const Selector& selector() const noexcept { return selector_; }
-  // How much input a call may leave with each entry instead of sharing its own memory.
+  // How much input a call may leave with each post instead of sharing its own memory.
   size_t copied_input_bytes() const noexcept { return copied_input_bytes_; }
 
-  // The rank's entry for its next call, to be filled before Meet, and only while the group has not
-  // failed: peers may still read the entries of the calls before the failure.
+  // Writes the rank's post for its next call. Only while the group has not failed: peers may still
+  // read the posts of the calls before the failure. Then what the call shows is to be filled in:
+  // either a copied input, or the call's memory. Then Meet.
+  void Begin(int64_t rank, const CollectiveCall& call);
+  // Where `bytes` (the same for all ranks) of copied input lie, aligned for every dtype: this
+  // rank's own, or a peer's after Meet has succeeded and until the rank's next call.
+  std::byte* CopiedInput(int64_t rank, int64_t peer, int64_t sequence, size_t bytes) {
+    const size_t offset = bytes <= kBesideHeader ? ranks_[rank].payload_offset : sizeof(Post);
+    return reinterpret_cast<std::byte*>(&PostOf(peer, sequence)) + offset;
+  }
+  // For kPeerMemory: lets the peers use the memory of the call, until Part.
+  void ShowMemory(int64_t rank, const CollectiveCall& call);
+  CollectiveMemory PeerMemory(int64_t rank, int64_t peer, const CollectiveCall& call,
+                              size_t tensor);
   Entry& OwnEntry(int64_t rank, int64_t sequence) { return EntryOf(rank, sequence); }
   // A peer's entry, after Meet has succeeded and until the rank's next call.
   const Entry& PeerEntry(int64_t peer, int64_t sequence) { return EntryOf(peer, sequence); }
 
-  // Publishes the rank's entry and waits until everybody is in the same call. Any failure ends the
+  // Publishes the rank's post and waits until everybody is in the same call. Any failure ends the
   // epoch for all.
   Status Meet(int64_t rank, const CollectiveCall& call, Access access);
   // After a successful Meet with kPeerMemory: waits until no rank needs another's memory. Bounded
@@ -103,10 +117,22 @@ class LocalGroup final : public RefCounted {
   struct TransferPost;
   static constexpr uint64_t kInTransferBit = uint64_t{1} << 63;
 
-  // Two cache lines apart: neither neighbours nor the prefetcher share what one rank writes.
-  struct alignas(128) Rank {
+  // Two cache lines apart: neither neighbours nor the prefetcher share what one rank writes. The
+  // payload lies behind the header or, when it is larger, behind the post.
+  struct alignas(128) Post {
     std::atomic<uint64_t> progress{0};
-    alignas(128) std::atomic<bool> parked{false};
+    uint32_t operation = 0;
+    uint32_t header_bytes = 0;
+    // The header's short form, or its hash when it is longer.
+    std::byte room[112];
+  };
+  static_assert(sizeof(Post) == 128);
+  // Payloads up to this size lie behind the header.
+  static constexpr size_t kBesideHeader = 64;
+  static constexpr size_t kShownHeaderBytes = 48;
+
+  struct alignas(128) Rank {
+    std::atomic<bool> parked{false};
     std::atomic<bool> left{false};
     std::mutex mutex;  // for sleeping only
     std::condition_variable wake;
@@ -116,17 +142,41 @@ class LocalGroup final : public RefCounted {
     mutable std::mutex transfer_mutex;  // guards `posts`
     TransferPost* posts = nullptr;      // of transfers to this rank, its own receive included
     alignas(128) Entry entries[2];
+    // Headers that a post cannot hold: their short forms, and those of calls that are uneven, of
+    // which the short form leaves out a size. For messages.
+    std::vector<std::byte> long_headers[2];
+    CallHeader uneven_headers[2];
+    // Of the call that runs, for this rank alone.
+    alignas(128) std::vector<std::byte> header;
+    size_t payload_offset = 0;
   };
 
   ~LocalGroup() override;
 
   Entry& EntryOf(int64_t rank, int64_t sequence) { return ranks_[rank].entries[sequence & 1]; }
+  Post& PostOf(int64_t rank, int64_t sequence) const {
+    return *reinterpret_cast<Post*>(posts_ + static_cast<size_t>(2 * rank + (sequence & 1)) *
+                                                 (sizeof(Post) + copied_input_bytes_));
+  }
+  // Whether the rank has come as far as `target`, which is a progress word of call `sequence`.
+  bool HasReached(int64_t rank, uint64_t target) const {
+    return PostOf(rank, SequenceOf(target)).progress.load() >= target;
+  }
+  static int64_t SequenceOf(uint64_t progress);
+  // Of the call that the rank is in, or was in last.
+  uint64_t ProgressOf(int64_t rank) const;
+  bool HasOwnHeader(int64_t rank, int64_t peer, const CollectiveCall& call) const;
+  // The error of a call whose headers differ.
+  Status DescribeMismatch(const CollectiveCall& call) const;
+  Result<CallHeader> HeaderOf(int64_t rank, int64_t sequence) const;
   bool HasFailed() const { return (verdict_.load() & 1) != 0; }
   // True when the call is committed, by this rank or another; false when the group failed first.
   bool Commit(int64_t sequence);
   bool IsCommitted(int64_t sequence) const;
   bool AllReached(uint64_t target) const;
   bool MissingPeerLeft(uint64_t target) const;
+  // Before a rank looks for the last time whether it has to sleep.
+  void Park(Rank& self);
   // Raises the rank's progress and wakes the sleepers when it is the last.
   void Advance(int64_t rank, uint64_t progress, uint64_t target);
   void Wake(Rank& rank);
@@ -177,8 +227,10 @@ class LocalGroup final : public RefCounted {
   const int64_t epoch_;
   const int spin_rounds_;
   const Selector selector_;
+  const bool light_advance_;  // sleepers make the fence
   const size_t copied_input_bytes_;
-  std::vector<std::byte> copied_inputs_;
+  std::vector<std::byte> post_room_;
+  std::byte* posts_;
   std::unique_ptr<Rank[]> ranks_;
 
   alignas(128) std::atomic<uint64_t> verdict_{0};

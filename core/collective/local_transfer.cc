@@ -147,7 +147,7 @@ Status LocalGroup::CheckCollectiveOrder(int64_t rank, uint64_t target,
                                         const CollectiveCall& call) const {
   const WaitingCall own{rank, call.header.op, call.sequence};
   for (int64_t peer = 0; peer < size_; ++peer) {
-    if (ranks_[peer].progress.load() >= target) continue;
+    if (HasReached(peer, target)) continue;
     for (const CollectiveOp op : {CollectiveOp::kSend, CollectiveOp::kReceive}) {
       const bool is_send = op == CollectiveOp::kSend;
       const int64_t number =

@@ -63,8 +63,7 @@ Status LocalTransport::Execute(CollectiveCall* call) {
   if (op == CollectiveOp::kSend || op == CollectiveOp::kReceive) {
     return group_->Transfer(rank_, *call);
   }
-  LocalGroup::Entry& entry = group_->OwnEntry(rank_, call->sequence);
-  entry.header = call->header;
+  group_->Begin(rank_, *call);
   switch (op) {
     case CollectiveOp::kBarrier:
       return group_->Meet(rank_, *call, LocalGroup::Access::kOwnMemory);

@@ -49,11 +49,11 @@ Status Pull(LocalGroup& group, int64_t rank, const CollectiveCall& call) {
       static_cast<size_t>(header.first.num_elements()) * ItemSize(header.first.dtype);
   const bool copied = input_bytes <= group.copied_input_bytes();
   const bool has_root = HasRoot(header.op);
-  LocalGroup::Entry& own = group.OwnEntry(rank, call.sequence);
   if (!copied) {
-    own.memory = call.memory;
+    group.ShowMemory(rank, call);
   } else if (input_bytes != 0 && (!has_root || rank == header.root)) {
-    std::memcpy(own.copied_input, memory.input, input_bytes);
+    std::memcpy(group.CopiedInput(rank, rank, call.sequence, input_bytes), memory.input,
+                input_bytes);
   }
   TUTTI_RETURN_IF_ERROR(group.Meet(rank, call, copied ? LocalGroup::Access::kOwnMemory
                                                       : LocalGroup::Access::kPeerMemory));
@@ -63,10 +63,11 @@ Status Pull(LocalGroup& group, int64_t rank, const CollectiveCall& call) {
     const int64_t peer = has_root ? header.root : (rank + i) % group.size();
     const Part part = PartOf(header, group.size(), rank, peer, input_bytes);
     if (part.bytes == 0 || memory.output == nullptr) continue;
-    const LocalGroup::Entry& entry = group.PeerEntry(peer, call.sequence);
-    const auto* input = peer == rank ? static_cast<const std::byte*>(memory.input)
-                        : copied     ? entry.copied_input
-                                     : static_cast<const std::byte*>(entry.memory[0].input);
+    const void* const whole =
+        peer == rank ? memory.input
+        : copied     ? group.CopiedInput(rank, peer, call.sequence, input_bytes)
+                     : group.PeerMemory(rank, peer, call, 0).input;
+    const auto* const input = static_cast<const std::byte*>(whole);
     std::byte* output = static_cast<std::byte*>(memory.output) + part.output_offset;
     // In place a rank's own part lies where it belongs.
     if (input + part.input_offset != output) {

@@ -43,14 +43,14 @@ Status FoldRange(LocalGroup& group, int64_t rank, const CollectiveCall& call, si
     const int64_t count = std::min(block, end - first);
     const int64_t offset = first * item_bytes;
     for (int64_t peer = 0; peer < group.size(); ++peer) {
-      const CollectiveMemory& memory = group.PeerEntry(peer, call.sequence).memory[index];
+      const CollectiveMemory memory = group.PeerMemory(rank, peer, call, index);
       inputs[static_cast<size_t>(peer)] = static_cast<const std::byte*>(memory.input) + offset;
     }
     std::byte* own = static_cast<std::byte*>(call.memory[index].output) + offset;
     TUTTI_RETURN_IF_ERROR(ReduceInto(call.header.reduction, dtype, inputs, count, own));
     for (int64_t peer = 0; peer < group.size(); ++peer) {
       if (peer == rank) continue;
-      const CollectiveMemory& memory = group.PeerEntry(peer, call.sequence).memory[index];
+      const CollectiveMemory memory = group.PeerMemory(rank, peer, call, index);
       std::byte* destination = static_cast<std::byte*>(memory.output) + offset;
       const auto bytes = static_cast<size_t>(count * item_bytes);
       if (stream && memory.output != memory.input) {
@@ -91,7 +91,7 @@ Status FoldSlice(LocalGroup& group, int64_t rank, const CollectiveCall& call) {
 }  // namespace
 
 Status SliceAndShareAllReduce(LocalGroup& group, int64_t rank, const CollectiveCall& call) {
-  group.OwnEntry(rank, call.sequence).memory = call.memory;
+  group.ShowMemory(rank, call);
   TUTTI_RETURN_IF_ERROR(group.Meet(rank, call, LocalGroup::Access::kPeerMemory));
   Status status = FoldSlice(group, rank, call);
   if (!status.ok()) status = group.Fail(std::move(status));

@@ -40,7 +40,7 @@ Slice SliceOf(LocalGroup& group, int64_t rank, const CollectiveCall& call) {
   const auto edge = [&](int64_t r) {
     return std::min((granules / size * r + std::min(r, granules % size)) * per_granule, elements);
   };
-  void* output = group.PeerEntry(call.header.root, call.sequence).memory[0].output;
+  void* output = group.PeerMemory(rank, call.header.root, call, 0).output;
   return {edge(rank), edge(rank + 1),
           static_cast<std::byte*>(output) + edge(rank) * item_bytes};
 }
@@ -48,14 +48,14 @@ Slice SliceOf(LocalGroup& group, int64_t rank, const CollectiveCall& call) {
 }  // namespace
 
 Status SliceFold(LocalGroup& group, int64_t rank, const CollectiveCall& call) {
-  group.OwnEntry(rank, call.sequence).memory = call.memory;
+  group.ShowMemory(rank, call);
   TUTTI_RETURN_IF_ERROR(group.Meet(rank, call, LocalGroup::Access::kPeerMemory));
   const DType dtype = call.header.first.dtype;
   const Slice slice = SliceOf(group, rank, call);
   const int64_t offset = slice.begin * static_cast<int64_t>(ItemSize(dtype));
   std::vector<const void*> inputs;
   for (int64_t peer = 0; peer < group.size(); ++peer) {
-    const CollectiveMemory& memory = group.PeerEntry(peer, call.sequence).memory[0];
+    const CollectiveMemory memory = group.PeerMemory(rank, peer, call, 0);
     inputs.push_back(static_cast<const std::byte*>(memory.input) + offset);
   }
   Status status;

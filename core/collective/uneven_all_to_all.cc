@@ -37,8 +37,8 @@ Status TakeRows(LocalGroup& group, int64_t rank, CollectiveCall* call) {
     for (size_t r = 0; r < own; ++r) first += static_cast<size_t>(entry.send_rows[r]);
     const size_t bytes = static_cast<size_t>(entry.send_rows[own]) * row_bytes;
     if (bytes == 0) continue;
-    std::memcpy(place, static_cast<const std::byte*>(entry.memory[0].input) + first * row_bytes,
-                bytes);
+    const CollectiveMemory memory = group.PeerMemory(rank, peer, *call, 0);
+    std::memcpy(place, static_cast<const std::byte*>(memory.input) + first * row_bytes, bytes);
     place += bytes;
   }
   return OkStatus();
@@ -47,9 +47,8 @@ Status TakeRows(LocalGroup& group, int64_t rank, CollectiveCall* call) {
 }  // namespace
 
 Status UnevenAllToAll(LocalGroup& group, int64_t rank, CollectiveCall* call) {
-  LocalGroup::Entry& entry = group.OwnEntry(rank, call->sequence);
-  entry.memory = call->memory;
-  entry.send_rows = call->send_rows;
+  group.ShowMemory(rank, *call);
+  group.OwnEntry(rank, call->sequence).send_rows = call->send_rows;
   TUTTI_RETURN_IF_ERROR(group.Meet(rank, *call, LocalGroup::Access::kPeerMemory));
   Status status = TakeRows(group, rank, call);
   if (!status.ok()) status = group.Fail(std::move(status));
