@@ -33,6 +33,36 @@ Status CheckTensors(std::span<Tensor* const> tensors, ReduceOp op) {
   return OkStatus();
 }
 
+// Views of one tensor of the communicator, like those given, in their order.
+Result<std::vector<Ref<Tensor>>> MakeSideBySide(Communicator& communicator,
+                                                std::span<const Tensor* const> like, ReduceOp op) {
+  int64_t bytes = 0;
+  std::vector<int64_t> begins;
+  for (size_t i = 0; i < like.size(); ++i) {
+    Status status = CheckGiven(like[i], "tensor");
+    if (status.ok()) status = CheckReducible(op, like[i]->dtype());
+    const size_t rounded =
+        status.ok() ? (like[i]->byte_size() + kBufferAlignment - 1) & ~(kBufferAlignment - 1) : 0;
+    begins.push_back(bytes);
+    // A tensor whose strides are 0 may have more elements than any memory.
+    if (status.ok() && __builtin_add_overflow(bytes, rounded, &bytes)) {
+      status = ResourceExhausted("it and those before it are more than there are addresses");
+    }
+    if (!status.ok()) {
+      return std::move(status).WithPrefix(Format("bucket plan: tensor {}", i)).With("index", i);
+    }
+  }
+  Result<Ref<Tensor>> whole = communicator.CreateTensor(DType::kUint8, Shape({bytes}));
+  if (!whole.ok()) return whole.status().WithPrefix("bucket plan");
+  std::vector<Ref<Tensor>> tensors;
+  auto* const data = static_cast<std::byte*>((*whole)->mutable_data());
+  for (size_t i = 0; i < like.size(); ++i) {
+    tensors.push_back(Tensor::View(data + begins[i], like[i]->dtype(), like[i]->shape(), {}, false,
+                                   *whole, like[i]->device()));
+  }
+  return tensors;
+}
+
 }  // namespace
 
 Result<Ref<BucketPlan>> BucketPlan::Create(Ref<Communicator> communicator,
@@ -55,6 +85,16 @@ Result<Ref<BucketPlan>> BucketPlan::Create(Ref<Communicator> communicator,
   return MakeRef<BucketPlan>(std::move(communicator), std::move(held), op, std::move(buckets));
 }
 
+Result<Ref<BucketPlan>> BucketPlan::CreateLike(Ref<Communicator> communicator,
+                                               std::span<const Tensor* const> like, ReduceOp op,
+                                               int64_t bytes_per_pack) {
+  TUTTI_ASSIGN_OR_RETURN(const std::vector<Ref<Tensor>> tensors,
+                         MakeSideBySide(*communicator, like, op));
+  std::vector<Tensor*> pointers;
+  for (const Ref<Tensor>& tensor : tensors) pointers.push_back(tensor.get());
+  return Create(std::move(communicator), pointers, op, bytes_per_pack);
+}
+
 BucketPlan::BucketPlan(Ref<Communicator> communicator, std::vector<Ref<Tensor>> tensors,
                        ReduceOp op, std::vector<Pack> buckets)
     : communicator_(std::move(communicator)),
@@ -74,6 +114,15 @@ void BucketPlan::BeginStep() {
   num_unready_.clear();
   for (const Pack& bucket : buckets_) num_unready_.push_back(bucket.last - bucket.first);
   launched_.clear();
+}
+
+Result<Ref<Tensor>> BucketPlan::GetTensor(size_t index) const {
+  if (index >= tensors_.size()) {
+    return InvalidArgument("bucket plan: tensor {} is asked for, and the plan has {}", index,
+                           tensors_.size())
+        .With("index", index);
+  }
+  return tensors_[index];
 }
 
 int64_t BucketPlan::num_steps() const {

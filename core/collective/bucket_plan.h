@@ -8,6 +8,10 @@
 //   // At its end: all are reduced, in place, and the next step may begin.
 //   TUTTI_RETURN_IF_ERROR(plan->Wait(call));
 //
+// CreateLike makes the gradients, too: side by side, in memory that the ranks of a machine map, so
+// that a bucket needs no copy into shared memory, and tensors of one dtype whose bytes are a
+// multiple of 64 go as one.
+//
 // Consecutive gradients share a bucket. A bucket whose gradients are all ready is launched as one
 // asynchronous all_reduce, when all buckets before it have been: so all ranks launch the same calls
 // in the same order, whatever the order in which they report gradients.
@@ -58,8 +62,17 @@ class BucketPlan final : public RefCounted {
                                         std::span<Tensor* const> tensors, ReduceOp op,
                                         int64_t bytes_per_pack);
 
+  // A plan with tensors of its own: zeros of the dtypes and shapes of `like`, of which nothing else
+  // is used, each at a multiple of kBufferAlignment of one Communicator::CreateTensor. The plan may
+  // go before them.
+  static Result<Ref<BucketPlan>> CreateLike(Ref<Communicator> communicator,
+                                            std::span<const Tensor* const> like, ReduceOp op,
+                                            int64_t bytes_per_pack);
+
   Communicator& communicator() const { return *communicator_; }
   size_t num_tensors() const { return tensors_.size(); }
+  // What is reduced as gradient `index`. INVALID_ARGUMENT for an index that is none.
+  Result<Ref<Tensor>> GetTensor(size_t index) const;
   // Which tensors go together, in the order of launching.
   std::span<const Pack> buckets() const { return buckets_; }
 

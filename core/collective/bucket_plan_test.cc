@@ -112,6 +112,55 @@ TEST(BucketPlanTest, ReducesWhateverTheOrdersInWhichRanksReportGradients) {
   for (const Status& status : statuses) EXPECT_TRUE(status.ok()) << status.ToString();
 }
 
+TEST(BucketPlanTest, APlanMakesGradientsLikeThoseGivenSideBySide) {
+  RankGroup group(2);
+  std::vector<Ref<Tensor>> kept(2);
+  const std::vector<Status> statuses = group.Run([&](int64_t rank, Communicator& communicator)
+                                                     -> Status {
+    const Ref<Tensor> whole = Floats(24);
+    const Ref<Tensor> strided = whole->SliceAxis(0, 0, 5).value();
+    const Ref<Tensor> number = Tensor::Scalar<int64_t>(7);
+    const std::vector<const Tensor*> like = {strided.get(), number.get(), number.get()};
+    TUTTI_ASSIGN_OR_RETURN(const Ref<BucketPlan> plan,
+                           BucketPlan::CreateLike(Ref<Communicator>::Retain(&communicator), like,
+                                                  ReduceOp::kSum, 0));
+    std::vector<Ref<Tensor>> own;
+    for (size_t i = 0; i < like.size(); ++i) {
+      TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> tensor, plan->GetTensor(i));
+      EXPECT_EQ(tensor->spec(), like[i]->spec());
+      own.push_back(std::move(tensor));
+    }
+    EXPECT_EQ(static_cast<const char*>(own[1]->data()) - static_cast<const char*>(own[0]->data()),
+              64);
+    EXPECT_EQ(At(own[0], 4), 0);
+    for (size_t i = 0; i < like.size(); ++i) {
+      if (i == 0) {
+        At(own[0], 4) = static_cast<float>(rank + 1);
+      } else {
+        *static_cast<int64_t*>(own[i]->mutable_data()) = rank + static_cast<int64_t>(i);
+      }
+      TUTTI_RETURN_IF_ERROR(plan->Ready(i));
+    }
+    TUTTI_RETURN_IF_ERROR(plan->Wait(group.Hang()));
+    EXPECT_EQ(At(own[0], 4), 3);
+    EXPECT_EQ(own[1]->item<int64_t>(), 3);
+    EXPECT_EQ(own[2]->item<int64_t>(), 5);
+    EXPECT_EQ(number->item<int64_t>(), 7);
+    EXPECT_THAT(Message(plan->GetTensor(3).status()),
+                HasSubstr("tensor 3 is asked for, and the plan has 3"));
+    kept[static_cast<size_t>(rank)] = own[2];
+    const Ref<Tensor> text = Tensor::Bytes("text");
+    const std::vector<const Tensor*> wrong = {number.get(), text.get()};
+    EXPECT_THAT(Message(BucketPlan::CreateLike(Ref<Communicator>::Retain(&communicator), wrong,
+                                               ReduceOp::kSum, 0)
+                            .status()),
+                HasSubstr("bucket plan: tensor 1"));
+    return OkStatus();
+  });
+  for (const Status& status : statuses) EXPECT_TRUE(status.ok()) << status.ToString();
+  for (const Ref<Tensor>& tensor : kept) EXPECT_EQ(tensor->item<int64_t>(), 5);
+}
+
 TEST(BucketPlanTest, GradientsMayBeReportedOnSeveralThreads) {
   std::mt19937_64 random(Seed());
   constexpr size_t kGradients = 60;

@@ -52,8 +52,9 @@ gather         shared_memory any any         segments
 scatter        shared_memory any any         segments 128KiB
 all_to_all     shared_memory any any         segments 128KiB
 all_reduce     shared_window 1-3 16KiB       staged
-all_reduce     shared_window 1-3 any         direct
-all_reduce     shared_window 4-  any         staged
+all_reduce     shared_window 1-3 256KiB      direct
+all_reduce     shared_window 4-  128KiB      staged
+all_reduce     shared_window any any         slice_and_share
 reduce         shared_window 1-3 16KiB       staged
 reduce         shared_window 1-3 any         direct
 reduce         shared_window 4-  any         staged
@@ -150,6 +151,7 @@ constexpr Ability kAbilities[] = {
     {CollectiveAlgorithm::kSegments, kBroadcast, kShared, kAny, 16 * kKiB, 256 * kKiB, 64 * kKiB},
     {CollectiveAlgorithm::kSegments, kGather, kShared, kAny, 0, 0},
     {CollectiveAlgorithm::kStaged, kFolds | kDirectMoves, kWindow, kAny, 0, 0},
+    {CollectiveAlgorithm::kSliceAndShare, kAllReduce, kWindow, kAny, 0, 0},
     {CollectiveAlgorithm::kDirect, kFolds | kDirectMoves, kWindow, kAny, 0, 0},
     // A peer takes so many bytes behind a header.
     {CollectiveAlgorithm::kFlatFold, kFolds, kLinks, 256 * kKiB, 0, 0},

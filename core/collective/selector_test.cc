@@ -85,9 +85,12 @@ TEST(SelectorTest, TensorsInWindowsGoDirectlyUnlessTheTableSaysOtherwise) {
       EXPECT_TRUE(windows.Chooses(CollectiveAlgorithm::kDirect, op, 1 << 20));
     }
     // Where every rank folds all inputs, or the root alone does, they had better be few.
-    for (const CollectiveOp op : {CollectiveOp::kAllReduce, CollectiveOp::kReduce}) {
-      EXPECT_EQ(windows.Chooses(CollectiveAlgorithm::kDirect, op, 1 << 20), ranks <= 3);
-    }
+    EXPECT_EQ(windows.Chooses(CollectiveAlgorithm::kDirect, CollectiveOp::kReduce, 1 << 20),
+              ranks <= 3);
+    EXPECT_EQ(windows.Chooses(CollectiveAlgorithm::kDirect, CollectiveOp::kAllReduce, 128 * kKiB),
+              ranks <= 3);
+    EXPECT_EQ(windows.Choose(CollectiveOp::kAllReduce, 256 * kKiB + 1).algorithm,
+              CollectiveAlgorithm::kSliceAndShare);
   }
   const auto table = Table("all_reduce shared_window any any staged");
   EXPECT_TRUE(Selector(table.get(), Locality::kSharedWindow, 2)

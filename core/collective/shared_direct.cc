@@ -35,8 +35,7 @@ Status SharedDirect::Execute(const CollectiveCall& call, bool* done) {
   switch (call.header.op) {
     case CollectiveOp::kAllReduce:
       // Most calls are seen at a glance to be none of these.
-      if (call.memory.empty() || call.memory[0].input == call.memory[0].output ||
-          Offset(call.memory[0].input, 0) == SharedWindow::kNowhere) {
+      if (call.memory.empty() || Offset(call.memory[0].input, 0) == SharedWindow::kNowhere) {
         return OkStatus();
       }
       return AllReduce(*this, call).Run(done);
@@ -63,14 +62,22 @@ SharedDirect::Place* SharedDirect::PlacesOf(int64_t rank, size_t count) const no
 }
 
 Status SharedDirect::Meet(const CollectiveCall& call, std::span<const Place> places, int64_t giver,
-                          bool* direct) {
-  group_.Begin(call, 0);
+                          int64_t payload_bytes, uint32_t* ways) {
+  group_.Begin(call, static_cast<size_t>(payload_bytes), true);
   if (!places.empty()) {
     std::memcpy(PlacesOf(group_.rank(), places.size()), places.data(), places.size_bytes());
-    group_.ShowWindow();
+    group_.ShowWindow(*ways);
   }
   group_.Arrive();
-  return group_.MeetDirect(giver, direct);
+  return group_.MeetDirect(giver, ways);
+}
+
+Status SharedDirect::Meet(const CollectiveCall& call, std::span<const Place> places, int64_t giver,
+                          bool* direct) {
+  uint32_t ways = kOutOfInputs;
+  TUTTI_RETURN_IF_ERROR(Meet(call, places, giver, 0, &ways));
+  *direct = ways != 0;
+  return OkStatus();
 }
 
 Status SharedDirect::Look(int64_t peer, uint64_t offset, int64_t bytes, DType dtype,
@@ -126,7 +133,7 @@ Status SharedDirect::FoldInto(const CollectiveCall& call, int64_t begin, int64_t
 Status SharedDirect::Fold(const CollectiveCall& call, int64_t bytes, bool* done) {
   const bool is_reduce = call.header.op == CollectiveOp::kReduce;
   if (bytes == 0 || !Chooses(call.header.op, bytes)) return OkStatus();
-  const Place place = {Offset(call.memory[0].input, bytes)};
+  const Place place = {Offset(call.memory[0].input, bytes), 0};
   if (place.input == SharedWindow::kNowhere || !group_.AllReadWindows()) return OkStatus();
   TUTTI_RETURN_IF_ERROR(Meet(call, std::span(&place, 1), SharedGroup::kAll, done));
   if (!*done) return OkStatus();
@@ -148,7 +155,7 @@ Status SharedDirect::Fold(const CollectiveCall& call, int64_t bytes, bool* done)
 
 Status SharedDirect::MoveFromAll(const CollectiveCall& call, int64_t bytes, bool* done) {
   if (bytes == 0 || !Chooses(call.header.op, bytes)) return OkStatus();
-  const Place place = {Offset(call.memory[0].input, bytes)};
+  const Place place = {Offset(call.memory[0].input, bytes), 0};
   if (place.input == SharedWindow::kNowhere || !group_.AllReadWindows()) return OkStatus();
   TUTTI_RETURN_IF_ERROR(Meet(call, std::span(&place, 1), SharedGroup::kAll, done));
   if (!*done) return OkStatus();
@@ -182,7 +189,7 @@ Status SharedDirect::MoveFromRoot(const CollectiveCall& call, int64_t bytes, boo
   const int64_t share = is_scatter ? bytes / group_.size() : bytes;
   std::byte* const output = static_cast<std::byte*>(call.memory[0].output);
   if (is_root) {
-    const Place place = {Offset(call.memory[0].input, bytes)};
+    const Place place = {Offset(call.memory[0].input, bytes), 0};
     if (place.input == SharedWindow::kNowhere || !group_.AllReadWindows()) return OkStatus();
     TUTTI_RETURN_IF_ERROR(Meet(call, std::span(&place, 1), root, done));
     const std::byte* const own = static_cast<const std::byte*>(call.memory[0].input) + root * share;

@@ -9,6 +9,8 @@
 //                   in a window           done by
 //   all_reduce      all inputs, and no    each rank folds all
 //                   output is an input
+//   the same        all inputs and        each rank folds a slice, and copies what the others
+//                   outputs               have folded
 //   reduce          all inputs            the root folds all
 //   reduce_scatter  all inputs            each rank folds its share
 //   all_gather      all inputs            each rank copies all
@@ -50,7 +52,11 @@ class SharedDirect {
   // Of a tensor, in its rank's window.
   struct Place {
     uint64_t input;
+    uint64_t output;  // of an all_reduce in slices
   };
+  // Ways in which a rank's tensors let a call be done; bits.
+  static constexpr uint32_t kOutOfInputs = 1;  // until it ends the inputs stay as they are
+  static constexpr uint32_t kInSlices = 2;     // the outputs, too, lie in the window
 
   // Results that are folded at a time before they are written past the caches: they stay in the
   // first-level cache.
@@ -66,6 +72,10 @@ class SharedDirect {
   }
   // Says where this rank's tensors lie, arrives and meets; `places` may be empty for who only reads
   // from `giver`.
+  // `payload_bytes`: for the choice of stores, see SharedGroup::Begin. *ways becomes what all have.
+  Status Meet(const CollectiveCall& call, std::span<const Place> places, int64_t giver,
+              int64_t payload_bytes, uint32_t* ways);
+  // Of calls that are done in one way.
   Status Meet(const CollectiveCall& call, std::span<const Place> places, int64_t giver,
               bool* direct);
   // Where `count` places of a rank lie in the segment.

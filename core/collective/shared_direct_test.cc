@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/collective/bucket_plan.h"
 #include "core/collective/collective_reference_testing.h"
 #include "core/collective/shared_layout.h"
 #include "core/collective/shared_rank_testing.h"
@@ -121,7 +122,6 @@ TEST(SharedDirect, NothingGoesThroughTheSegment) {
       for (const bool in_place : {false, true}) {
         for (const bool shifted : {false, true}) {
           DirectRanks ranks(size);
-          if (op == CollectiveOp::kAllReduce && in_place) continue;
           // Two ranks exchange by the table what more of them read from the root.
           if (op == CollectiveOp::kBroadcast && size == 2) continue;
           ReferenceCall call = LargeCall(op);
@@ -168,6 +168,34 @@ TEST(SharedDirect, OneRankThatCannotReadWindowsMakesAllGoThroughTheSegment) {
   EXPECT_TRUE(ranks.SegmentIsTouched());
 }
 
+// In place on some ranks, into other tensors on the others; `elsewhere`: those lie in no window.
+void ExpectSumsWhereSomeReplaceTheirInputs(DirectRanks& ranks, int64_t elements, bool elsewhere) {
+  ranks.ExpectOk([&](SharedRank& self) {
+    const auto own = static_cast<float>(self.rank() + 1);
+    const Ref<Tensor> input = Made(self, elements, own);
+    Ref<Tensor> output = input;
+    if (self.rank() == 1) {
+      output = elsewhere ? Tensor::Create(DType::kFloat32, Shape({elements})).value()
+                         : Made(self, elements, -1);
+    }
+    TUTTI_RETURN_IF_ERROR(self.communicator().AllReduce(*input, ReduceOp::kSum, self.Hang(),
+                                                        output.get()));
+    TUTTI_RETURN_IF_ERROR(ExpectAll(*output, 6));
+    return output == input ? OkStatus() : ExpectAll(*input, own);
+  });
+}
+
+TEST(SharedDirect, SomeRanksMayReplaceTheirInputs) {
+  DirectRanks ranks(3);
+  for (const int64_t elements : {100'000, 2'500'001, 70'003}) {
+    ExpectSumsWhereSomeReplaceTheirInputs(ranks, elements, false);
+  }
+  EXPECT_FALSE(ranks.SegmentIsTouched());
+  ExpectSumsWhereSomeReplaceTheirInputs(ranks, 100'000, true);
+  EXPECT_TRUE(ranks.SegmentIsTouched());
+  ExpectSumsWhereSomeReplaceTheirInputs(ranks, 100'000, false);
+}
+
 TEST(SharedDirect, OutputsMayLieElsewhere) {
   DirectRanks ranks(3);
   for (const int64_t elements : {50'000, 2'500'001, 90'000}) {
@@ -199,8 +227,10 @@ TEST(SharedDirect, ManyTensorsInOneCallMayLieAnywhereInTheWindows) {
       sums.push_back(Made(self, i % 200, -1));
       outputs.push_back(sums.back().get());
     }
-    for (int call = 0; call < 3; ++call) {
+    for (int call = 0; call < 4; ++call) {
+      const std::vector<Ref<Tensor>>& results = call < 2 ? sums : tensors;
       for (size_t i = 0; i < tensors.size(); ++i) {
+        outputs[i] = results[i].get();
         for (float& element : tensors[i]->mutable_span<float>()) {
           element = static_cast<float>(static_cast<int64_t>(i) + self.rank());
         }
@@ -208,12 +238,48 @@ TEST(SharedDirect, ManyTensorsInOneCallMayLieAnywhereInTheWindows) {
       TUTTI_RETURN_IF_ERROR(
           self.communicator().AllReduce(inputs, ReduceOp::kSum, self.Hang(), outputs));
       for (size_t i = 0; i < tensors.size(); ++i) {
-        TUTTI_RETURN_IF_ERROR(ExpectAll(*sums[i], static_cast<float>(2 * i + 1)));
+        TUTTI_RETURN_IF_ERROR(ExpectAll(*results[i], static_cast<float>(2 * i + 1)));
       }
     }
     return OkStatus();
   });
-  EXPECT_FALSE(ranks.SegmentIsTouched(2 * 1000 * sizeof(uint64_t)));
+  EXPECT_FALSE(ranks.SegmentIsTouched(1000 * 2 * sizeof(uint64_t)));
+}
+
+// Of these elements the first three lie without a gap, and the others behind gaps, or none at all.
+TEST(SharedDirect, AllBucketsOfAPlanWithTensorsOfItsOwnAreReducedWhereTheyLie) {
+  DirectRanks ranks(2);
+  ranks.ExpectOk([](SharedRank& self) {
+    const std::vector<int64_t> elements = {100'000, 4096, 200'000, 33, 0, 150'000, 17, 80'000};
+    std::vector<Ref<Tensor>> like;
+    std::vector<const Tensor*> pointers;
+    for (const int64_t count : elements) {
+      like.push_back(Tensor::Create(DType::kFloat32, Shape({count})).value());
+      pointers.push_back(like.back().get());
+    }
+    const Ref<Communicator> communicator = Ref<Communicator>::Retain(&self.communicator());
+    TUTTI_ASSIGN_OR_RETURN(const Ref<BucketPlan> plan,
+                           BucketPlan::CreateLike(communicator, pointers, ReduceOp::kSum,
+                                                  int64_t{1} << 20));
+    EXPECT_EQ(plan->buckets().size(), 3u);
+    for (int step = 1; step <= 2; ++step) {
+      for (size_t i = 0; i < elements.size(); ++i) {
+        TUTTI_ASSIGN_OR_RETURN(const Ref<Tensor> gradient, plan->GetTensor(i));
+        for (float& element : gradient->mutable_span<float>()) {
+          element = static_cast<float>(step * (static_cast<int64_t>(i) + 10 * self.rank()));
+        }
+        TUTTI_RETURN_IF_ERROR(plan->Ready(i));
+      }
+      TUTTI_RETURN_IF_ERROR(plan->Wait(self.Hang()));
+      for (size_t i = 0; i < elements.size(); ++i) {
+        TUTTI_ASSIGN_OR_RETURN(const Ref<Tensor> gradient, plan->GetTensor(i));
+        TUTTI_RETURN_IF_ERROR(
+            ExpectAll(*gradient, static_cast<float>(step) * (2 * static_cast<float>(i) + 10)));
+      }
+    }
+    return OkStatus();
+  });
+  EXPECT_FALSE(ranks.SegmentIsTouched());
 }
 
 TEST(SharedDirect, ATensorOutlivesItsCommunicator) {
@@ -283,8 +349,8 @@ TEST(SharedDirect, ADeadlineInAMixtureNamesWhoIsMissing) {
   EXPECT_EQ(statuses[1].ToString(), statuses[0].ToString());
 }
 
-// A rank says what cannot be of its tensor.
-void ExpectNonsenseIsFound(uint64_t offset) {
+// A rank says what cannot be of its tensor: of what it reduces, or replaces it with.
+void ExpectNonsenseIsFound(uint64_t offset, bool of_output = false) {
   const std::vector<SharedWindows> windows = MakeTestWindows(2);
   const Ref<RealEnvironment> environment = MakeRef<RealEnvironment>();
   const Ref<SharedSegment> segment =
@@ -296,7 +362,7 @@ void ExpectNonsenseIsFound(uint64_t offset) {
     SharedRank self(environment, segment, 0, 2, false, windows[0]);
     std::thread caller([&] {
       const Ref<Tensor> tensor = Made(self, 100'000, 1);
-      const Ref<Tensor> sum = Made(self, 100'000, 0);
+      const Ref<Tensor> sum = of_output ? tensor : Made(self, 100'000, 0);
       status = self.communicator().AllReduce(*tensor, ReduceOp::kSum, self.Hang(), sum.get());
     });
     SharedEntry& mine = layout.entry(0, 1);
@@ -306,8 +372,8 @@ void ExpectNonsenseIsFound(uint64_t offset) {
     theirs.header_bytes = mine.header_bytes;
     theirs.window = mine.window;
     std::memcpy(theirs.room, mine.room, sizeof(mine.room));
-    // Its first place stands behind the header.
-    const size_t behind = (24 + mine.header_bytes + 15) / 16 * 16 - 24;
+    // Its first place, of the input and the output, stands behind the header.
+    const size_t behind = (24 + mine.header_bytes + 15) / 16 * 16 - 24 + (of_output ? 8 : 0);
     std::memcpy(theirs.room + behind, &offset, sizeof(offset));
     theirs.progress.store(mine.progress.load());
     caller.join();
@@ -322,6 +388,8 @@ TEST(SharedDirect, NonsenseFromAPeerEndsTheEpoch) {
   ExpectNonsenseIsFound(kTestWindowBytes - 4);
   ExpectNonsenseIsFound(UINT64_MAX);
   ExpectNonsenseIsFound(3);
+  ExpectNonsenseIsFound(kTestWindowBytes - 4, true);
+  ExpectNonsenseIsFound(UINT64_MAX, true);
 }
 
 // One is killed at any moment of direct calls; the other's tensors stay as its own calls left them.
@@ -347,8 +415,9 @@ TEST(SharedDirect, AKilledRankEndsTheWaitingOfTheOthersAndItsMemoryStaysReadable
           self.communicator().Abort(Unavailable("rank 1 is gone"));
         });
       }
-      while (status.ok()) {
-        status = self.communicator().AllReduce(*tensor, ReduceOp::kMax, self.Hang(), output.get());
+      for (int call = 0; status.ok(); ++call) {
+        Tensor* const result = call % 2 == 0 ? tensor.get() : output.get();
+        status = self.communicator().AllReduce(*tensor, ReduceOp::kMax, self.Hang(), result);
         if (status.ok() && self.rank() == 1) SharedRankProcesses::Report(".");
       }
       if (watch.joinable()) watch.join();

@@ -98,7 +98,7 @@ Result<std::unique_ptr<SharedGroup>> SharedGroup::Create(Ref<Environment> enviro
 
 // ---- One call ----
 
-void SharedGroup::Begin(const CollectiveCall& call, size_t bytes) {
+void SharedGroup::Begin(const CollectiveCall& call, size_t bytes, bool direct) {
   call_ = &call;
   if (!goes_on_) {
     sequence_ = call.sequence;
@@ -108,8 +108,9 @@ void SharedGroup::Begin(const CollectiveCall& call, size_t bytes) {
     window_ = 0;
   }
   payload_bytes_ = bytes;
-  past_cache_ = store_choice_.PastCache(call.header.op, bytes);
-  timed_ = store_choice_.IsTimed(call.header.op, bytes);
+  store_op_ = direct ? CollectiveOp::kNone : call.header.op;
+  past_cache_ = store_choice_.PastCache(store_op_, bytes);
+  timed_ = store_choice_.IsTimed(store_op_, bytes);
   if (timed_) {
     start_ns_ = environment_->clock().NowNs();
     waited_ns_ = 0;
@@ -161,16 +162,16 @@ Status SharedGroup::Meet() {
   return Await(0);
 }
 
-Status SharedGroup::MeetDirect(int64_t giver, bool* direct) {
+Status SharedGroup::MeetDirect(int64_t giver, uint32_t* ways) {
   TUTTI_RETURN_IF_ERROR(Await(0));
   TUTTI_RETURN_IF_ERROR(CompareHeaders());
-  *direct = true;
+  *ways = UINT32_MAX;
   for (int64_t peer = 0; peer < size(); ++peer) {
-    if (giver == kAll || peer == giver) *direct = *direct && ShowsWindow(peer);
+    if (giver == kAll || peer == giver) *ways &= layout_.entry(peer, sequence_).window;
   }
-  goes_on_ = !*direct;
+  goes_on_ = *ways == 0;
   // Of a giver that has shown nothing everything is in the segment already.
-  if (!*direct && giver == kAll) ++arrival_;
+  if (goes_on_ && giver == kAll) ++arrival_;
   return OkStatus();
 }
 
@@ -195,7 +196,7 @@ void SharedGroup::Finish(uint64_t last_step) {
   goes_on_ = false;
   if (!timed_) return;
   const int64_t took_ns = environment_->clock().NowNs() - start_ns_;
-  store_choice_.Note(call_->header.op, payload_bytes_, took_ns - waited_ns_);
+  store_choice_.Note(store_op_, payload_bytes_, took_ns - waited_ns_);
 }
 
 // Without a look at the rank's own entry, which the peers' reading may have taken from its cache.

@@ -85,8 +85,9 @@ class SharedGroup {
 
   // ---- One call of this rank ----
 
-  // `bytes`: how large the payload is, for the choice of the stores.
-  void Begin(const CollectiveCall& call, size_t bytes);
+  // `bytes`: how large the payload is, for the choice of the stores, which calls straight out of
+  // windows have to themselves.
+  void Begin(const CollectiveCall& call, size_t bytes, bool direct = false);
   // Where a small payload lies: behind the header, in an entry. Of peers after Meet.
   size_t inline_room() const noexcept { return SharedEntry::kBytes - payload_offset_; }
   std::byte* inline_payload(int64_t rank) const noexcept {
@@ -94,6 +95,8 @@ class SharedGroup {
   }
   // Where a large one lies: SharedLayout::kBlockBytes.
   std::byte* block(int64_t rank) const noexcept { return layout_.block(rank, sequence_); }
+  // Whether this call had better write what others read past the caches.
+  bool stores_past_cache() const noexcept { return past_cache_; }
   // Copies into this rank's part of the segment.
   void CopyIn(std::byte* to, const void* from, size_t bytes) const noexcept;
 
@@ -119,11 +122,13 @@ class SharedGroup {
   const SharedWindows& windows() const noexcept { return options_.windows; }
   // Whether all ranks are there and can read each other's windows.
   bool AllReadWindows() noexcept;
-  // Before Arrive: this rank's tensors lie in its window, and the payload says where.
-  void ShowWindow() noexcept { window_ = 1; }
-  // Meet for a rank that has shown a window, or waits for what `giver` shows: whether all have, or
-  // the giver. If not, the call begins anew through the segment: Begin, payload, Arrive, Meet.
-  Status MeetDirect(int64_t giver, bool* direct);
+  // Before Arrive: this rank's tensors lie in its window, and the payload says where. `ways`: bits of
+  // the ways in which they let the call be done, not 0.
+  void ShowWindow(uint32_t ways) noexcept { window_ = ways; }
+  // Meet for a rank that has shown a window, or waits for what `giver` shows: the ways that all have
+  // shown, or the giver. If 0, the call begins anew through the segment: Begin, payload, Arrive,
+  // Meet.
+  Status MeetDirect(int64_t giver, uint32_t* ways);
 
   // ---- A call between two ranks: shared_transfer.cc ----
 
@@ -240,6 +245,7 @@ class SharedGroup {
   std::vector<std::byte> header_;
   size_t payload_offset_ = 0;
   size_t payload_bytes_ = 0;
+  CollectiveOp store_op_ = CollectiveOp::kNone;  // what the choice of stores goes by
   uint32_t window_ = 0;
   bool goes_on_ = false;  // through the segment, after it has met once
   bool past_cache_ = false;
