@@ -230,12 +230,17 @@ CStatus BenchCalls::AgreeOnNumberOfRank0(int64_t* number) const {
 }
 
 CStatus BenchCalls::Fold(tutti_dtype dtype, tutti_reduce_op op, void* number) const {
+  return FoldNumber(runtime_, communicator_, dtype, op, number);
+}
+
+CStatus FoldNumber(tutti_runtime* runtime, tutti_communicator* communicator, tutti_dtype dtype,
+                   tutti_reduce_op op, void* number) {
   CTensor tensor;
   const size_t bytes = tutti_dtype_get_size(dtype);
-  TUTTI_TOOL_RETURN_IF_FAILED(tutti_tensor_create_from_data(runtime_, dtype, 0, nullptr, number,
+  TUTTI_TOOL_RETURN_IF_FAILED(tutti_tensor_create_from_data(runtime, dtype, 0, nullptr, number,
                                                             bytes, Out(&tensor)));
   TUTTI_TOOL_RETURN_IF_FAILED(
-      tutti_communicator_all_reduce(communicator_, tensor.get(), op, nullptr, tensor.get()));
+      tutti_communicator_all_reduce(communicator, tensor.get(), op, nullptr, tensor.get()));
   std::memcpy(number, tutti_tensor_get_data(tensor.get()), bytes);
   return nullptr;
 }

@@ -15,6 +15,10 @@
 
 namespace tutti::tool {
 
+// Puts what all ranks' numbers fold to in place of this rank's.
+CStatus FoldNumber(tutti_runtime* runtime, tutti_communicator* communicator, tutti_dtype dtype,
+                   tutti_reduce_op op, void* number);
+
 class BenchCalls {
  public:
   struct Subject {

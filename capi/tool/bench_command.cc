@@ -16,6 +16,7 @@ namespace tutti::tool {
 int BenchCommand(const std::vector<std::string>& words) {
   BenchOptions options;
   if (const std::optional<int> status = ReadBenchOptions(words, &options)) return *status;
+  if (options.join) return BenchWorkerCommand(words);
   // What is wrong with the picture is said before anything is measured.
   if (!options.svg.empty()) {
     std::vector<PlotSeries> series;

@@ -11,7 +11,7 @@ namespace tutti::tool {
 // Starts the ranks as processes of one job, each "tutti bench-worker" with the same words; ranks
 // that are threads share one.
 int BenchCommand(const std::vector<std::string>& words);
-// One of those processes. Rank 0 prints the table.
+// One of those processes, or of a cluster that there is. Rank 0 prints the table.
 int BenchWorkerCommand(const std::vector<std::string>& words);
 
 }  // namespace tutti::tool

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <thread>
+#include <utility>
 
 #include "capi/tool/core_round_trip.h"
 
@@ -28,8 +29,12 @@ CStatus BenchJob::Start() {
   runtime_options.setting_keys = keys;
   runtime_options.setting_values = values;
   TUTTI_TOOL_RETURN_IF_FAILED(tutti_runtime_create(&runtime_options, Out(&runtime_)));
+  workers_ = options_.workers;
   if (options_.in_process) return nullptr;
-  return CStatus(tutti_cluster_join(runtime_.get(), nullptr, nullptr, nullptr, Out(&cluster_)));
+  TUTTI_TOOL_RETURN_IF_FAILED(
+      tutti_cluster_join(runtime_.get(), nullptr, nullptr, nullptr, Out(&cluster_)));
+  workers_ = static_cast<int>(tutti_cluster_get_worker_count(cluster_.get()));
+  return nullptr;
 }
 
 CStatus BenchJob::Connect(const std::string& name, std::vector<CCommunicator>* communicators) {
@@ -37,19 +42,22 @@ CStatus BenchJob::Connect(const std::string& name, std::vector<CCommunicator>* c
   tutti_communicator_options communicator_options = TUTTI_COMMUNICATOR_OPTIONS_INIT;
   communicator_options.name = name.c_str();
   if (options_.in_process) {
-    std::vector<tutti_communicator*> raw(static_cast<size_t>(options_.workers));
+    std::vector<tutti_communicator*> raw(static_cast<size_t>(workers_));
     TUTTI_TOOL_RETURN_IF_FAILED(tutti_communicator_create_local(
         runtime_.get(), raw.size(), &communicator_options, raw.data()));
     for (tutti_communicator* communicator : raw) communicators->emplace_back(communicator);
+    hosts_.most_ranks = workers_;
     return nullptr;
   }
   communicators->emplace_back();
-  return CStatus(tutti_communicator_create(cluster_.get(), &communicator_options, nullptr,
-                                           Out(&communicators->back())));
+  TUTTI_TOOL_RETURN_IF_FAILED(tutti_communicator_create(cluster_.get(), &communicator_options,
+                                                        nullptr, Out(&communicators->back())));
+  if (std::exchange(has_hosts_, true)) return nullptr;
+  return RankHosts::Find(runtime_.get(), communicators->back().get(), &hosts_);
 }
 
 int BenchJob::OnRanks(const std::function<int(size_t place)>& rank) const {
-  std::vector<int> statuses(static_cast<size_t>(options_.in_process ? options_.workers : 1));
+  std::vector<int> statuses(static_cast<size_t>(options_.in_process ? workers_ : 1));
   std::vector<std::thread> threads;
   for (size_t i = 0; i < statuses.size(); ++i) {
     threads.emplace_back([&, i] { statuses[i] = rank(i); });
@@ -62,11 +70,13 @@ int BenchJob::OnRanks(const std::function<int(size_t place)>& rank) const {
 }
 
 bool BenchJob::BindsRanks() const {
-  return options_.bind && options_.workers > 1 && UsableCore(options_.workers - 1).has_value();
+  return options_.bind && workers_ > 1 &&
+         UsableCore(static_cast<int>(hosts_.most_ranks) - 1).has_value();
 }
 
 void BenchJob::BindRank(int64_t rank) const {
-  BindThisThread(*UsableCore(static_cast<int>(rank)));
+  const int64_t place = options_.in_process ? rank : hosts_.place;
+  BindThisThread(*UsableCore(static_cast<int>(place)));
 }
 
 int BenchJob::Failed(const std::string& who, const CStatus& status) {

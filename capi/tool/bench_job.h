@@ -12,6 +12,7 @@
 
 #include "capi/tool/bench_options.h"
 #include "capi/tool/c_handles.h"
+#include "capi/tool/rank_hosts.h"
 
 namespace tutti::tool {
 
@@ -22,13 +23,16 @@ class BenchJob {
 
   CStatus Start();
   tutti_runtime* runtime() const { return runtime_.get(); }
+  int workers() const { return workers_; }
+  // After the first Connect.
+  const RankHosts& hosts() const { return hosts_; }
   // Communicators of this process's ranks. Every worker makes the same calls.
   CStatus Connect(const std::string& name, std::vector<CCommunicator>* communicators);
   // Calls `rank`, with its place among those of this process, on a thread for each; the first
   // status that is not 0. Not on the calling thread, from which the runtime's threads would inherit
   // the core.
   int OnRanks(const std::function<int(size_t place)>& rank) const;
-  // Whether each rank has a core of its own, where BindRank takes its thread.
+  // Whether each rank of a host has a core of its own, where BindRank takes its thread.
   bool BindsRanks() const;
   void BindRank(int64_t rank) const;
 
@@ -38,6 +42,9 @@ class BenchJob {
   const BenchOptions& options_;
   CRuntime runtime_;
   CCluster cluster_;
+  int workers_ = 1;
+  RankHosts hosts_;
+  bool has_hosts_ = false;
 };
 
 }  // namespace tutti::tool

@@ -16,7 +16,8 @@ namespace {
 
 constexpr const char* kUsage =
     "tutti bench [COLLECTIVE] [OPTIONS]\n"
-    "       tutti bench --tune FILE [COLLECTIVE...] [OPTIONS]";
+    "       tutti bench --tune FILE [COLLECTIVE...] [OPTIONS]\n"
+    "       TF_CONFIG=... tutti bench --join ...      on each of several hosts";
 constexpr const char* kFooter = R"(
 Columns are those of nccl-tests: the size is that of the larger side of the call in bytes, algbw is
 size over time, and busbw is algbw times 2(n-1)/n for all_reduce, (n-1)/n for what scatters, gathers
@@ -38,7 +39,12 @@ their number, p50 and p99 go from a call's issue to its end.
 --tune measures every algorithm and chunk that the table of algorithms (tutti doctor prints it) may
 choose, between so many workers and over the transport that is in use, and writes rows for what is
 over 5 % faster than now, on this machine. TUTTI_COLLECTIVE_TABLE=FILE uses them; rows of several
-runs may stand in one file.
+runs may stand in one file. Over shared memory it goes on to the rows of shared_window, with tensors
+that the ranks map, and between hosts of several ranks to those of hosts.
+
+With --join the command is itself a worker: of the cluster that TF_CONFIG describes, started once
+for each worker with the same words, as any program is. So several hosts are measured and tuned;
+rank 0 prints and writes.
 
   tutti bench all_reduce --workers 2 --max 64M --svg bandwidth.svg --peer "Open MPI=mpi.json"
   tutti bench --tune here.table --workers 4 --seconds 120)";
@@ -116,9 +122,12 @@ std::optional<int> ReadBenchOptions(const std::vector<std::string>& words, Bench
   app.add_option("collective", collectives,
                  fmt::format("{} (default all_reduce)", BenchCollectiveNames()))
       ->type_name("");
-  app.add_option("--workers", options->workers, "How many ranks (default 2)")
-      ->type_name("N")
-      ->check(CLI::Range(1, BenchOptions::kMaxWorkers));
+  CLI::Option* const workers_option =
+      app.add_option("--workers", options->workers, "How many ranks (default 2)")
+          ->type_name("N")
+          ->check(CLI::Range(1, BenchOptions::kMaxWorkers));
+  app.add_flag("--join", options->join,
+               "Start nothing: this process is one worker of the cluster in TF_CONFIG");
   CLI::Option* const min_option =
       app.add_option("--min", least, "The smallest size (default 8; with --tune 256)")
           ->type_name("BYTES")
@@ -172,15 +181,21 @@ std::optional<int> ReadBenchOptions(const std::vector<std::string>& words, Bench
       ->type_name("NAME=FILE");
   if (const std::optional<int> status = ReadWords(app, kUsage, words)) return status;
 
+  if (options->join && !workers_option->empty()) {
+    return Refuse("--join takes the number of workers from the cluster; leave out --workers");
+  }
+  if (options->join && options->transport == "in_process") {
+    return Refuse("--join is for workers of a cluster, and not for --transport in_process");
+  }
   if (!options->tune.empty()) {
     if (min_option->empty()) least = "256";
     if (max_option->empty()) most = "16M";
     if (seconds_option->empty()) options->seconds = kSecondsOfTuning;
     if (collectives.empty()) collectives.assign(std::begin(kTunable), std::end(kTunable));
-    if (options->workers < 2) return Refuse("--tune needs two workers at least");
+    if (options->workers < 2 && !options->join) return Refuse("--tune needs two workers at least");
     if (options->iterations || options->as_json || !options->svg.empty() ||
         options->in_flight > 0 || options->tensors > 1 || !buffers_option->empty()) {
-      return Refuse("--tune goes with --workers, --transport, --min, --max, --factor, --dtype, "
+      return Refuse("--tune goes with --workers, --join, --transport, --min, --max, --factor, --dtype, "
                     "--op, --seconds and --no-bind only");
     }
   }

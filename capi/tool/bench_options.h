@@ -29,6 +29,7 @@ struct BenchOptions {
   int64_t factor = 2;
   std::string transport = "auto";
   bool in_process = false;
+  bool join = false;  // this process is a worker of a cluster that there is; `workers` is its size
   tutti_dtype dtype = TUTTI_DTYPE_FLOAT32;
   tutti_reduce_op op = TUTTI_REDUCE_SUM;
   std::string op_name = "sum";

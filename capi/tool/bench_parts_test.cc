@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "capi/tool/bandwidth_plot.h"
@@ -13,7 +14,9 @@
 #include "capi/tool/bench_options.h"
 #include "capi/tool/bench_pattern.h"
 #include "capi/tool/bench_report.h"
+#include "capi/tool/bench_tuner.h"
 #include "capi/tool/mapped_memory.h"
+#include "capi/tool/rank_hosts.h"
 
 namespace tutti::tool {
 namespace {
@@ -158,6 +161,28 @@ TEST(MappedMemory, FindsASharedMappingOfThisProcess) {
   EXPECT_TRUE(memory.Holds(shared, kBytes));
   EXPECT_FALSE(memory.Holds(own.data(), own.size()));
   munmap(shared, kBytes);
+}
+
+TEST(RankHosts, CountsHostsAndPlacesOnThem) {
+  const std::vector<int64_t> numbers = {7, -3, 7, 9, 7, -3};
+  for (const auto& [rank, place] : {std::pair(0, 0), {1, 0}, {2, 1}, {3, 0}, {4, 2}, {5, 1}}) {
+    const RankHosts hosts = RankHosts::Of(numbers, rank);
+    EXPECT_EQ(hosts.count, 3);
+    EXPECT_EQ(hosts.most_ranks, 3);
+    EXPECT_EQ(hosts.place, place) << rank;
+    EXPECT_TRUE(hosts.MayBeJoined());
+  }
+  EXPECT_FALSE(RankHosts::Of(std::vector<int64_t>{5, 5}, 1).MayBeJoined());
+  EXPECT_FALSE(RankHosts::Of(std::vector<int64_t>{5, 6}, 1).MayBeJoined());
+}
+
+TEST(BenchTuner, KnowsHowLargeACallIsThatATableCountsByItsPayload) {
+  for (const char* locality : {"shared_memory", "shared_window", "hosts"}) {
+    EXPECT_EQ(BytesOfPayload({"all_reduce", locality, 4}, 1000), 1000);
+    EXPECT_EQ(BytesOfPayload({"reduce_scatter", locality, 4}, 1000), 1000);
+    EXPECT_EQ(BytesOfPayload({"all_gather", locality, 4}, 1000), 4000);
+  }
+  EXPECT_EQ(BytesOfPayload({"reduce_scatter", "mixed", 4}, 1000), 4000);
 }
 
 TEST(BandwidthPlot, ShowsCurvesAxesAndLegend) {

@@ -60,8 +60,9 @@ int64_t BenchReport::wrong() const {
 
 std::string BenchReport::TextHeader() const {
   std::string text = fmt::format(
-      "# tutti bench {}: {}, {} {} over {}, {} usable core{}, {}\n", collective, system, workers,
-      workers == 1 ? "rank" : "ranks", transport, usable_cores, usable_cores == 1 ? "" : "s",
+      "# tutti bench {}: {}, {} {}{} over {}, {} usable core{}, {}\n", collective, system, workers,
+      workers == 1 ? "rank" : "ranks", hosts > 1 ? fmt::format(" on {} hosts", hosts) : "",
+      transport, usable_cores, usable_cores == 1 ? "" : "s",
       bound ? "one for each rank" : "not bound");
   if (in_flight > 0) {
     text += fmt::format("# {} call{} under way at once; p50 and p99 are from issue to end\n",
@@ -110,6 +111,7 @@ std::string BenchReport::ToJson() const {
   if (round_trip_after) trips.push_back(*round_trip_after);
   json object = {{"system", system},       {"collective", collective},
                  {"workers", workers},     {"transport", transport},
+                 {"hosts", hosts},
                  {"dtype", dtype},         {"op", op},
                  {"in_flight", in_flight}, {"tensors", tensors},
                  {"buffers", mapped ? "shared" : "private"},

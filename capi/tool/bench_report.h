@@ -31,6 +31,7 @@ struct BenchReport {
   std::string system;
   std::string collective;
   int64_t workers = 0;
+  int64_t hosts = 1;
   std::string transport;
   std::string dtype;
   std::string op;  // "none" for a collective without

@@ -213,6 +213,15 @@ class MeasuringTest(BenchTest):
                       "memory of each other's for tensors", result.stderr)
 
 
+    def test_workers_of_a_cluster_that_there_is_measure_together(self):
+        out = self.run_words("run", "--workers", "3", "--no-prefix", "--", TUTTI, "bench", "--join",
+                             "broadcast", *QUICK, "--json").stdout
+        report = json.loads(out)
+        self.assertEqual((report["workers"], report["hosts"], report["collective"]),
+                         (3, 1, "broadcast"))
+        self.assertEqual(sum(row["in_place"]["wrong"] for row in report["rows"]), 0)
+
+
 class RefusingTest(BenchTest):
     def refused(self, *words):
         result = self.run_words("bench", *words, status=2)
@@ -243,6 +252,9 @@ class RefusingTest(BenchTest):
         self.assertIn("over tcp there is no memory", self.refused(*shared, "--transport", "tcp"))
         self.assertIn("ranks of one process", self.refused(*shared, "--transport", "in_process"))
         self.assertIn("--buffers", self.refused("--buffers", "mapped"))
+        self.assertIn("leave out --workers", self.refused("--join", "--workers", "2"))
+        self.assertIn("--join is for workers",
+                      self.refused("--join", "--transport", "in_process"))
 
     def test_wrong_words_beside_tune_are_explained(self):
         tune = ["--tune", "x.table"]
@@ -310,6 +322,25 @@ class TuningTest(BenchTest):
         out = self.run_words("bench", "--tune", "-", "gather", "--transport", "in_process").stdout
         self.assertIn("# gather: nothing to choose, there is direct only\n", out)
         self.assertIn("# what is built in is the best here\n", out)
+        self.assertIn("# rows of shared_window and hosts stay: ranks of one process", out)
+
+    def test_ranks_that_map_memory_tune_the_rows_of_both_localities(self):
+        words = ["--tune", "-", "scatter", "gather", "--seconds", "0.2", "--max", "64K"]
+        own = "scatter shared_window 2 any staged"
+        self.environment["TUTTI_COLLECTIVE_TABLE"] = "rows:" + own
+        out = self.run_words("bench", *words).stdout
+        self.assertRegex(out, r"# scatter over shared_memory, 2 ranks: \d+ choices, ")
+        self.assertIn("# gather: nothing to choose, there is segments only\n", out)
+        self.assertRegex(out, r"# scatter over shared_window, 2 ranks: 2 choices, .*\n"
+                              r"#   before: up to any staged\n#   after:  ")
+        self.assertIn("# rows of hosts stay: all ranks are on one host", out)
+        self.assertIn("scatter, gather over shared_memory and shared_window between 2 ranks\n", out)
+        written = [line.split() for line in out.splitlines() if not line.startswith("#")]
+        self.assertEqual(written[-1], own.split())
+        self.assertLessEqual({row[1] for row in written}, {"shared_memory", "shared_window"})
+        out = self.run_words("bench", *words, "--transport", "tcp").stdout
+        self.assertIn("# rows of shared_window stay: these ranks map no memory", out)
+        self.assertIn("over tcp between 2 ranks\n", out)
 
 
 class EndingTest(BenchTest):

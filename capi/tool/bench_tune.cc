@@ -10,6 +10,7 @@
 #include <ctime>
 
 #include "capi/tool/machine_cores.h"
+#include "capi/tool/mapped_memory.h"
 #include "capi/tool/text_file.h"
 
 namespace tutti::tool {
@@ -17,6 +18,10 @@ namespace {
 
 constexpr int64_t kKiB = 1024;
 constexpr const char* kSetting = "collective_table";
+constexpr const char* kWindow = "shared_window";
+constexpr const char* kHosts = "hosts";
+// Of hosts. No row that is built in takes it.
+constexpr const char* kFlat = "flat";
 
 std::string Describe(tutti_runtime* runtime) {
   CBytes text;
@@ -51,34 +56,78 @@ int TuneWorker::Run() {
   if (CStatus failed = job_.Start()) return BenchJob::Failed("", failed);
   std::vector<CCommunicator> communicators;
   if (CStatus failed = job_.Connect("tune", &communicators)) return BenchJob::Failed("", failed);
-  locality_ = tutti_communicator_get_transport(communicators.front().get());
-  rank_ = tutti_communicator_get_rank(communicators.front().get());
+  options_.workers = job_.workers();
+  if (options_.workers < 2) {
+    fmt::print(stderr, "tutti bench: --tune needs two workers at least\n");
+    return 1;
+  }
+  tutti_communicator* const communicator = communicators.front().get();
+  locality_ = tutti_communicator_get_transport(communicator);
+  rank_ = tutti_communicator_get_rank(communicator);
+  if (CStatus failed = FindSecondLocality(communicator, &second_locality_)) {
+    return BenchJob::Failed("", failed);
+  }
   if (CStatus failed = ReadTables()) return BenchJob::Failed("", failed);
 
   std::vector<TuneTask> tasks;
-  for (const BenchCollective* collective : options_.tuned) {
-    TuneTask task;
-    task.place = {collective->name, locality_, options_.workers};
-    task.steps = StepsOfTable(present_, task.place);
-    task.candidates = CandidatesAt(task.place, task.steps);
-    // all_gather makes a tensor each time, which would be measured too.
-    const bool gathers = task.place.collective == "all_gather";
-    task.subject = {gathers ? FindBenchCollective("all_gather_into") : collective, options_.dtype,
-                    options_.op, 1};
-    task.sizes = options_.Sizes();
-    if (task.candidates.size() < 2) {
-      Print(fmt::format("{}: nothing to choose, there is {} only", task.place.collective,
-                        task.candidates.empty() ? "one way"
-                                                : task.candidates[0].choice.ToString()));
-      continue;
-    }
-    tasks.push_back(std::move(task));
-  }
+  AddTasks(locality_, &tasks);
+  if (!second_locality_.empty()) AddTasks(second_locality_, &tasks);
   for (TuneTask& task : tasks) {
     task.seconds = options_.seconds / static_cast<double>(tasks.size());
     if (const int status = Tune(task)) return status;
   }
   return rank_ == 0 ? Conclude() : 0;
+}
+
+CStatus TuneWorker::FindSecondLocality(tutti_communicator* communicator, std::string* locality) {
+  if (options_.in_process) {
+    Print("rows of shared_window and hosts stay: ranks of one process follow neither");
+    return nullptr;
+  }
+  constexpr int64_t kElements = 1;
+  CTensor tensor;
+  TUTTI_TOOL_RETURN_IF_FAILED(tutti_communicator_create_tensor(
+      communicator, TUTTI_DTYPE_FLOAT32, 1, &kElements, Out(&tensor)));
+  int64_t mapped = MappedMemory::OfThisProcess().Holds(tutti_tensor_get_data(tensor.get()),
+                                                       tutti_tensor_get_byte_size(tensor.get()));
+  TUTTI_TOOL_RETURN_IF_FAILED(FoldNumber(job_.runtime(), communicator, TUTTI_DTYPE_INT64,
+                                         TUTTI_REDUCE_MIN, &mapped));
+  if (mapped != 0) {
+    *locality = kWindow;
+  } else {
+    Print("rows of shared_window stay: these ranks map no memory of each other's for tensors");
+  }
+  if (locality_ == "mixed" && job_.hosts().MayBeJoined()) {
+    *locality = kHosts;
+  } else {
+    Print(job_.hosts().count == 1 ? "rows of hosts stay: all ranks are on one host; started with "
+                                    "--join on several it measures those too"
+                                  : "rows of hosts stay: no two ranks of a host share memory");
+  }
+  return nullptr;
+}
+
+void TuneWorker::AddTasks(const std::string& locality, std::vector<TuneTask>* tasks) const {
+  for (const BenchCollective* collective : options_.tuned) {
+    TuneTask task;
+    task.place = {collective->name, locality, options_.workers};
+    task.steps = StepsOfTable(present_, task.place);
+    task.candidates = CandidatesAt(task.place, task.steps);
+    // all_gather makes a tensor each time, which would be measured too.
+    const bool gathers = task.place.collective == "all_gather";
+    task.subject = {gathers ? FindBenchCollective("all_gather_into") : collective, options_.dtype,
+                    options_.op, 1, locality == kWindow};
+    task.sizes = options_.Sizes();
+    if (task.candidates.size() < 2) {
+      // Of a second locality most collectives have no rows.
+      if (locality != locality_) continue;
+      Print(fmt::format("{}: nothing to choose, there is {} only", task.place.collective,
+                        task.candidates.empty() ? "one way"
+                                                : task.candidates[0].choice.ToString()));
+      continue;
+    }
+    tasks->push_back(std::move(task));
+  }
 }
 
 CStatus TuneWorker::ReadTables() {
@@ -94,10 +143,18 @@ CStatus TuneWorker::ReadTables() {
   return CStatus(tutti_runtime_set(job_.runtime(), kSetting, TextOf(setting).c_str()));
 }
 
-// The rows stand before all that the present table has of its own.
+// The rows stand before all that has been found, and that the present table has of its own. Where
+// ranks differ rank 0's hold, which alone knows what has been found.
 CStatus TuneWorker::UseRows(const std::string& rows) const {
-  return CStatus(
-      tutti_runtime_set(job_.runtime(), kSetting, ("rows:" + rows + "\n" + own_rows_).c_str()));
+  return CStatus(tutti_runtime_set(job_.runtime(), kSetting,
+                                   ("rows:" + rows + "\n" + rows_ + own_rows_).c_str()));
+}
+
+std::string TuneWorker::FlatRows(const SelectorPlace& place) const {
+  if (second_locality_ != kHosts || place.locality == second_locality_) return "";
+  const std::string rows = RowsOfSteps({place.collective, second_locality_, place.ranks},
+                                       {{SelectorStep::kAny, {kFlat, ""}}});
+  return Takes(rows) ? rows : "";
 }
 
 bool TuneWorker::Takes(const std::string& rows) const { return UseRows(rows) == nullptr; }
@@ -111,7 +168,9 @@ std::vector<FitCandidate> TuneWorker::CandidatesAt(const SelectorPlace& place,
     }
   };
   for (const SelectorStep& step : steps) add(step.choice);
-  for (const std::string& algorithm : AlgorithmsOfTable(present_)) {
+  std::vector<std::string> algorithms = AlgorithmsOfTable(present_);
+  algorithms.push_back(kFlat);
+  for (const std::string& algorithm : algorithms) {
     bool has_chunk = false;
     for (int64_t chunk = 4 * kKiB; chunk <= 4096 * kKiB; chunk *= 2) {
       const SelectorChoice choice{algorithm, SelectorSizeText(chunk)};
@@ -142,10 +201,11 @@ std::vector<FitCandidate> TuneWorker::CandidatesAt(const SelectorPlace& place,
 int TuneWorker::Tune(const TuneTask& task) {
   // A communicator for each choice, which makes no other.
   std::vector<std::vector<CCommunicator>> communicators(task.candidates.size());
+  const std::string flat_rows = FlatRows(task.place);
   for (size_t i = 0; i < task.candidates.size(); ++i) {
     const FitCandidate& candidate = task.candidates[i];
-    CStatus failed =
-        UseRows(RowsOfSteps(task.place, {{candidate.most_bytes, candidate.choice}}));
+    CStatus failed = UseRows(
+        RowsOfSteps(task.place, {{candidate.most_bytes, candidate.choice}}) + flat_rows);
     if (!failed) failed = job_.Connect(fmt::format("tune {}", i), &communicators[i]);
     if (failed) return BenchJob::Failed("", failed);
   }
@@ -217,7 +277,8 @@ int TuneWorker::Conclude() const {
   }
   std::string text = fmt::format(
       "# tutti bench --tune, {}: {}; {} over {} between {} ranks\n", Today(), AboutMachine(), names,
-      locality_, options_.workers);
+      second_locality_.empty() ? locality_ : locality_ + " and " + second_locality_,
+      options_.workers);
   if (rows_.empty()) text += "# what is built in is the best here\n";
   text += rows_;
   if (!own_rows_.empty()) text += "# of the table that was in use\n" + own_rows_;
@@ -228,7 +289,10 @@ int TuneWorker::Conclude() const {
   }
   const std::string error = WriteTextFile(options_.tune, text);
   if (!error.empty()) {
-    fmt::print(stderr, "tutti bench: {}\n", error);
+    // They took long to find.
+    fmt::print("{}", text);
+    std::fflush(stdout);
+    fmt::print(stderr, "tutti bench: {}; the rows are on stdout\n", error);
     return 1;
   }
   Print(fmt::format("{} says so: TUTTI_COLLECTIVE_TABLE={}", options_.tune, options_.tune));

@@ -131,24 +131,31 @@ CStatus BenchTuner::Run(TuneOutcome* outcome) {
   return nullptr;
 }
 
-CStatus BenchTuner::MakeSets(const BenchCalls::Counts& counts) {
-  sets_ = std::vector<TensorSet>(Base().NumSets(counts));
-  for (TensorSet& set : sets_) {
-    TUTTI_TOOL_RETURN_IF_FAILED(Base().MakeSet(counts, false, &set));
-    TUTTI_TOOL_RETURN_IF_FAILED(Base().Fill(counts, &set));
+CStatus BenchTuner::MakeSets(const BenchCalls::Counts& counts, const std::vector<size_t>& wanted) {
+  sets_.clear();
+  sets_.resize(calls_.size());
+  for (const size_t i : wanted) {
+    std::vector<TensorSet>& sets = SetsOf(i);
+    if (!sets.empty()) continue;
+    sets.resize(Base().NumSets(counts));
+    for (TensorSet& set : sets) {
+      TUTTI_TOOL_RETURN_IF_FAILED(calls_[i].MakeSet(counts, false, &set));
+      TUTTI_TOOL_RETURN_IF_FAILED(calls_[i].Fill(counts, &set));
+    }
   }
   return nullptr;
 }
 
 CStatus BenchTuner::WarmUp(const BenchCalls::Counts& counts, const std::vector<size_t>& wanted) {
   for (const size_t i : wanted) {
-    for (TensorSet& set : sets_) TUTTI_TOOL_RETURN_IF_FAILED(calls_[i].Call(&set));
-    for (size_t n = sets_.size(); n < kWarmUps; ++n) {
-      TUTTI_TOOL_RETURN_IF_FAILED(calls_[i].Call(&sets_.front()));
+    std::vector<TensorSet>& sets = SetsOf(i);
+    for (TensorSet& set : sets) TUTTI_TOOL_RETURN_IF_FAILED(calls_[i].Call(&set));
+    for (size_t n = sets.size(); n < kWarmUps; ++n) {
+      TUTTI_TOOL_RETURN_IF_FAILED(calls_[i].Call(&sets.front()));
     }
-    TUTTI_TOOL_RETURN_IF_FAILED(calls_[i].Fill(counts, &sets_.front()));
-    TUTTI_TOOL_RETURN_IF_FAILED(calls_[i].Call(&sets_.front()));
-    wrong_ += calls_[i].CountWrong(counts, sets_.front());
+    TUTTI_TOOL_RETURN_IF_FAILED(calls_[i].Fill(counts, &sets.front()));
+    TUTTI_TOOL_RETURN_IF_FAILED(calls_[i].Call(&sets.front()));
+    wrong_ += calls_[i].CountWrong(counts, sets.front());
   }
   return nullptr;
 }
@@ -156,10 +163,11 @@ CStatus BenchTuner::WarmUp(const BenchCalls::Counts& counts, const std::vector<s
 // Until all ranks are done: of some collectives one rank has more to do than others.
 CStatus BenchTuner::TimeCalls(size_t candidate, int64_t count, double* us) {
   BenchCalls& calls = calls_[candidate];
+  std::vector<TensorSet>& sets = SetsOf(candidate);
   TUTTI_TOOL_RETURN_IF_FAILED(calls.Barrier());
   const double begin = NowUs();
   for (int64_t i = 0; i < count; ++i) {
-    TUTTI_TOOL_RETURN_IF_FAILED(calls.Call(&sets_[static_cast<size_t>(i) % sets_.size()]));
+    TUTTI_TOOL_RETURN_IF_FAILED(calls.Call(&sets[static_cast<size_t>(i) % sets.size()]));
   }
   TUTTI_TOOL_RETURN_IF_FAILED(calls.Barrier());
   *us = (NowUs() - begin) / static_cast<double>(count);
@@ -170,7 +178,7 @@ CStatus BenchTuner::Measure(int64_t payload, const std::vector<size_t>& wanted, 
                             std::vector<std::vector<double>>* us) {
   const BenchCalls::Counts counts =
       Base().CountsOf(BytesOfPayload(task_.place, payload));
-  TUTTI_TOOL_RETURN_IF_FAILED(MakeSets(counts));
+  TUTTI_TOOL_RETURN_IF_FAILED(MakeSets(counts, wanted));
   TUTTI_TOOL_RETURN_IF_FAILED(WarmUp(counts, wanted));
   // As many calls as fit into each one's part of the time; the best of a few probes, which other
   // work on the machine may have hit.

@@ -53,7 +53,7 @@ class BenchTuner {
   // Times at one size, by candidate; of those in `wanted` only.
   CStatus Measure(int64_t payload, const std::vector<size_t>& wanted, double budget_us,
                   std::vector<std::vector<double>>* us);
-  CStatus MakeSets(const BenchCalls::Counts& counts);
+  CStatus MakeSets(const BenchCalls::Counts& counts, const std::vector<size_t>& wanted);
   // Each of `wanted` once in every set of tensors; its results are looked at.
   CStatus WarmUp(const BenchCalls::Counts& counts, const std::vector<size_t>& wanted);
   CStatus TimeCalls(size_t candidate, int64_t count, double* us);
@@ -62,7 +62,13 @@ class BenchTuner {
 
   const TuneTask& task_;
   std::vector<BenchCalls> calls_;  // by candidate
-  std::vector<TensorSet> sets_;
+  // All candidates use the same ones; tensors in mapped memory are those of one communicator, and
+  // so each candidate has its own.
+  std::vector<TensorSet>& SetsOf(size_t candidate) {
+    return sets_[task_.subject.mapped ? candidate : 0];
+  }
+
+  std::vector<std::vector<TensorSet>> sets_;
   int64_t wrong_ = 0;
 };
 

@@ -29,10 +29,11 @@ class BenchWorker {
         usable_cores_(ReadMachineCores().usable),
         first_core_(UsableCore(0)),
         second_core_(UsableCore(1)),
-        job_(options) {}
+        job_(options_) {}
 
   int Run() {
     if (CStatus failed = job_.Start()) return BenchJob::Failed("", failed);
+    options_.workers = job_.workers();
     std::vector<CCommunicator> communicators;
     if (CStatus failed = job_.Connect("bench", &communicators)) return BenchJob::Failed("", failed);
     return job_.OnRanks([&](size_t place) { return RunRank(communicators[place].get()); });
@@ -72,6 +73,7 @@ class BenchWorker {
     report_.system = fmt::format("tutti {}", tutti_api_version_string());
     report_.collective = options_.collective->name;
     report_.workers = options_.workers;
+    report_.hosts = job_.hosts().count;
     report_.transport = tutti_communicator_get_transport(communicator);
     report_.dtype = tutti_dtype_get_name(options_.dtype);
     report_.op = options_.op_name;
@@ -108,7 +110,7 @@ class BenchWorker {
     return report_.wrong() == 0 ? 0 : 1;
   }
 
-  const BenchOptions& options_;
+  BenchOptions options_;
   // Of the process; a rank that is bound sees its own core only.
   const int usable_cores_;
   const std::optional<int> first_core_, second_core_;

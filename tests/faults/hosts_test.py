@@ -1,6 +1,6 @@
 """Two hosts, made of network namespaces: workers that share no loopback and no Unix sockets.
 
-    hosts_test.py FAULT_WORKER
+    hosts_test.py FAULT_WORKER TUTTI [TEST...]      TUTTI is the command
 
 Exit status 77 (skipped) where the kernel or the user's rights give no network namespaces.
 """
@@ -15,7 +15,7 @@ import subprocess
 import sys
 import unittest
 
-PROGRAM = sys.argv[1]
+PROGRAM, TUTTI = sys.argv[1:3]
 HANG_S = 60
 ADDRESSES = ("10.77.0.1", "10.77.0.2")
 PORT = 2222
@@ -70,7 +70,7 @@ class Hosts:
             total += links[0]["stats64"]["tx"]["bytes"]
         return total
 
-    def start(self, worker, *options, **variables):
+    def start(self, worker, *options, program=PROGRAM, **variables):
         addresses = [f"{address}:{PORT + place}" for address in ADDRESSES
                      for place in range(self.workers_per_host)]
         config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": worker}}
@@ -78,7 +78,7 @@ class Hosts:
                        if not key.startswith("TUTTI_")}
         environment.update({"TF_CONFIG": json.dumps(config), **variables})
         host = self.names[worker // self.workers_per_host]
-        return subprocess.Popen(["ip", "netns", "exec", host, PROGRAM, *options],
+        return subprocess.Popen(["ip", "netns", "exec", host, program, *options],
                                 env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                 text=True)
 
@@ -238,6 +238,30 @@ class SeveralRanksPerHostTest(unittest.TestCase):
             self.assertEqual(worker.returncode, 3, output)
             self.assertRegex(output, r"error UNAVAILABLE rank=\d .*has been silent")
 
+    def output_of_rank_0(self, *words):
+        """What `tutti bench` says, whose other workers say nothing."""
+        workers = self.start("bench", "--join", *words, program=TUTTI, TUTTI_LOG_LEVEL="error")
+        texts = [worker.communicate(timeout=HANG_S)[0] for worker in workers]
+        self.assertEqual([worker.returncode for worker in workers], [0] * 4, texts)
+        self.assertEqual(texts[1:], [""] * 3)
+        return texts[0]
+
+    def test_the_command_tunes_calls_between_hosts(self):
+        text = self.output_of_rank_0("broadcast", "all_reduce", "--tune", "-", "--seconds", "0.5",
+                                     "--max", "64K", "--factor", "16")
+        self.assertRegex(text, "# all_reduce over mixed, 4 ranks: [0-9]+ choices, ")
+        for name in ("broadcast", "all_reduce"):
+            self.assertRegex(text, rf"# {name} over hosts, 4 ranks: 2 choices, .*\n"
+                                   r"#   before: up to any hierarchical\n#   after:  ")
+        self.assertIn("all_reduce over mixed and hosts between 4 ranks\n", text)
+
+    def test_the_command_says_between_how_many_hosts_it_measures(self):
+        report = json.loads(self.output_of_rank_0("all_gather_into", "--max", "4K", "--iterations",
+                                                  "10", "--json"))
+        self.assertEqual((report["hosts"], report["workers"], report["transport"]),
+                         (2, 4, "mixed"))
+        self.assertEqual({row["out_of_place"]["wrong"] for row in report["rows"]}, {0})
+
 
 def can_make_hosts():
     if os.geteuid() != 0 or shutil.which("ip") is None:
@@ -253,4 +277,4 @@ if __name__ == "__main__":
     if not can_make_hosts():
         print("skipped: no network namespaces here (they take root and the command ip)")
         sys.exit(77)
-    unittest.main(argv=sys.argv[:1])
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:])
