@@ -207,6 +207,47 @@ void MakeSharedHeaders(const std::filesystem::path& folder) {
   }
 }
 
+// A message as the target takes it: a descriptor of a kind and size, and "window" or "none".
+void PutWindow(uint8_t kind, uint32_t size, uint8_t text, std::string* input) {
+  Put(input, kind);
+  Put(input, size);
+  Put(input, text);
+}
+
+void PutPlace(uint8_t rank, uint64_t offset, uint64_t bytes, std::string* input) {
+  Put(input, rank);
+  Put(input, offset);
+  Put(input, bytes);
+  Put(input, uint8_t{0});  // taken as they are
+}
+
+void MakeWindows(const std::filesystem::path& folder) {
+  Corpus corpus(folder, "window_passing");
+  for (const uint8_t shape : {0, 1, 2}) {
+    const int ranks = 2 + shape / 2;
+    const int peers = shape % 2 == 0 ? ranks - 1 : 1;
+    // Windows, and no windows of each kind in the last place.
+    for (uint8_t kind = 0; kind < 8; ++kind) {
+      std::string input(1, static_cast<char>(shape));
+      for (int peer = 0; peer < peers; ++peer) {
+        const int messages = shape % 2 == 0 ? 1 : ranks;
+        Put(&input, static_cast<uint8_t>(messages));
+        for (int i = 0; i < messages; ++i) {
+          const bool is_last = peer + 1 == peers && i + 1 == messages;
+          PutWindow(is_last ? kind : 0, 5, is_last && kind == 5 ? 1 : 0, &input);
+        }
+      }
+      for (uint8_t rank = 0; rank < ranks; ++rank) {
+        PutPlace(rank, 4096, 4096, &input);
+        PutPlace(rank, 4097, 4096, &input);
+        PutPlace(rank, 6 * 4096, 0, &input);
+        PutPlace(rank, UINT64_MAX - 7, 16, &input);
+      }
+      corpus.Add(input);
+    }
+  }
+}
+
 WorkerInfo Worker(int64_t number) {
   WorkerInfo info;
   info.worker = number;
@@ -267,6 +308,7 @@ int main(int argc, char** argv) {
   tutti::MakeFrames(argv[1]);
   tutti::MakePeers(argv[1]);
   tutti::MakeSharedHeaders(argv[1]);
+  tutti::MakeWindows(argv[1]);
   tutti::MakeMessages(argv[1]);
   return 0;
 }
