@@ -14,6 +14,8 @@ import pathlib
 import re
 import sys
 
+import tree_check
+
 # C functions that no language needs, by what it has instead.
 WITHOUT = {
     "tutti_api_version": "tutti_api_version_string",
@@ -129,13 +131,5 @@ def violations(root):
         yield from check_language(language, table, symbols, root / "bindings")
 
 
-def main():
-    default = pathlib.Path(__file__).resolve().parents[2]
-    found = list(violations(sys.argv[1] if len(sys.argv) > 1 else default))
-    for violation in found:
-        print(violation)
-    return 1 if found else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(tree_check.main(violations))

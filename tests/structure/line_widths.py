@@ -10,6 +10,8 @@ import pathlib
 import re
 import sys
 
+import tree_check
+
 WIDEST = 100
 SOURCES = {".c", ".cc", ".h", ".i", ".java", ".py", ".pyi"}
 SCANNED = ("bindings", "capi", "core", "examples", "tests")
@@ -28,13 +30,5 @@ def violations(root):
                     yield f"{place}: {len(line)} columns, {WIDEST} at most"
 
 
-def main():
-    default = pathlib.Path(__file__).resolve().parents[2]
-    found = list(violations(sys.argv[1] if len(sys.argv) > 1 else default))
-    for violation in found:
-        print(violation)
-    return 1 if found else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(tree_check.main(violations))

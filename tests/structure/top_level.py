@@ -7,6 +7,8 @@
 import pathlib
 import sys
 
+import tree_check
+
 EXPECTED = {
     "CMakeLists.txt", "CMakePresets.json", "README.md", "LICENSE",
     "capi", "core", "bindings", "proto", "tests", "examples",
@@ -22,13 +24,5 @@ def violations(root):
             yield f"{name} does not belong at the top level"
 
 
-def main():
-    default = pathlib.Path(__file__).resolve().parents[2]
-    found = list(violations(sys.argv[1] if len(sys.argv) > 1 else default))
-    for violation in found:
-        print(violation)
-    return 1 if found else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(tree_check.main(violations))
