@@ -122,12 +122,12 @@ class SharedGroup {
   const SharedWindows& windows() const noexcept { return options_.windows; }
   // Whether all ranks are there and can read each other's windows.
   bool AllReadWindows() noexcept;
-  // Before Arrive: this rank's tensors lie in its window, and the payload says where. `ways`: bits of
-  // the ways in which they let the call be done, not 0.
+  // Before Arrive: this rank's tensors lie in its window, and the payload says where. `ways`: bits
+  // of the ways in which they let the call be done, not 0.
   void ShowWindow(uint32_t ways) noexcept { window_ = ways; }
-  // Meet for a rank that has shown a window, or waits for what `giver` shows: the ways that all have
-  // shown, or the giver. If 0, the call begins anew through the segment: Begin, payload, Arrive,
-  // Meet.
+  // Meet for a rank that has shown a window, or waits for what `giver` shows: the ways that all
+  // have shown, or the giver. If 0, the call begins anew through the segment: Begin, payload,
+  // Arrive, Meet.
   Status MeetDirect(int64_t giver, uint32_t* ways);
 
   // ---- A call between two ranks: shared_transfer.cc ----

@@ -3,9 +3,9 @@
 //
 // Input: whether the rank hands the windows out or takes them, and of how many ranks; then of each
 // peer the messages: kind and size of a descriptor, the text with it; at last places and sizes of
-// tensors. Behind a peer's messages its side ends. Properties: the exchange ends; there are windows of all ranks or
-// of none; what a view shows lies within the file, which the peer can no more make shorter, and can
-// be read at both ends.
+// tensors. Behind a peer's messages its side ends. Properties: the exchange ends; there are windows
+// of all ranks or of none; what a view shows lies within the file, which the peer can no more make
+// shorter, and can be read at both ends.
 
 #include <fcntl.h>
 #include <sys/eventfd.h>
@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
