@@ -195,8 +195,8 @@ std::optional<int> ReadBenchOptions(const std::vector<std::string>& words, Bench
     if (options->workers < 2 && !options->join) return Refuse("--tune needs two workers at least");
     if (options->iterations || options->as_json || !options->svg.empty() ||
         options->in_flight > 0 || options->tensors > 1 || !buffers_option->empty()) {
-      return Refuse("--tune goes with --workers, --join, --transport, --min, --max, --factor, --dtype, "
-                    "--op, --seconds and --no-bind only");
+      return Refuse("--tune goes with --workers, --join, --transport, --min, --max, --factor, "
+                    "--dtype, --op, --seconds and --no-bind only");
     }
   }
   if (collectives.empty()) collectives = {"all_reduce"};

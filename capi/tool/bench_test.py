@@ -175,8 +175,9 @@ class MeasuringTest(BenchTest):
     def test_a_picture_shows_peers_beside_it(self):
         first = self.run_words("bench", "--transport", "in_process", *QUICK, "--json").stdout
         (self.folder / "first.json").write_text(first)
-        self.run_words("bench", "--transport", "in_process", *QUICK, "--svg", "bw.svg", "--peer",
-                       "the first time=first.json")
+        out = self.run_words("bench", "--transport", "in_process", *QUICK, "--svg", "bw.svg",
+                             "--peer", "the first time=first.json").stdout
+        self.assertTrue(out.endswith("# drawn in bw.svg\n"), out)
         root = xml.etree.ElementTree.parse(self.folder / "bw.svg").getroot()
         texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
         for text in ("all_reduce between 2 ranks", "Tutti, in_process", "the first time",

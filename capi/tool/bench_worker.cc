@@ -107,6 +107,7 @@ class BenchWorker {
       fmt::print(stderr, "tutti bench: {}\n", error);
       return 1;
     }
+    if (!options_.svg.empty()) Print(fmt::format("# drawn in {}\n", options_.svg));
     return report_.wrong() == 0 ? 0 : 1;
   }
 
