@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/cluster/cluster.h"
+#include "core/collective/selector.h"
 
 namespace tutti {
 
@@ -41,6 +42,8 @@ Result<Ref<Communicator>> ClusterTeam::CreateCommunicator(
     std::optional<CollectiveTransport> transport) {
   return Communicator::Create(cluster_, name, epoch, transport.value_or(transport_), table_, call);
 }
+
+bool ClusterTeam::reproducible() const { return table_ != nullptr && table_->reproducible(); }
 
 Status ClusterTeam::failure() const { return cluster_->failure(); }
 

@@ -20,7 +20,8 @@ class Cluster;
 
 class ClusterTeam final : public WorkerTeam {
  public:
-  // `transport` is the same on all workers; of `table` (null: the built-in one) worker 0's holds.
+  // `transport` is the same on all workers; of `table` (null: the built-in one) worker 0's holds,
+  // but that one worker's is reproducible makes it so for all.
   static Ref<ClusterTeam> Create(Ref<Cluster> cluster,
                                  CollectiveTransport transport = CollectiveTransport::kAuto,
                                  std::shared_ptr<const SelectorTable> table = nullptr);
@@ -36,6 +37,7 @@ class ClusterTeam final : public WorkerTeam {
   Result<Ref<Communicator>> CreateCommunicator(
       std::string_view name, int64_t epoch, const CallOptions& call,
       std::optional<CollectiveTransport> transport = std::nullopt) override;
+  bool reproducible() const override;
   Status failure() const override;
 
  private:

@@ -33,6 +33,7 @@ struct Meeting {
 
 struct LocalTeam::Job {
   std::vector<int64_t> replicas;
+  int64_t reproducible = -1;  // the worker that wants it
 
   mutable std::mutex mutex;  // guards all below
   std::condition_variable changed;
@@ -65,8 +66,10 @@ struct LocalTeam::Job {
 };
 
 std::vector<Ref<WorkerTeam>> LocalTeam::Create(std::vector<Ref<Environment>> environments,
-                                               std::vector<int64_t> replicas) {
+                                               std::vector<int64_t> replicas,
+                                               int64_t reproducible) {
   auto job = std::make_shared<Job>();
+  job->reproducible = reproducible;
   job->replicas = std::move(replicas);
   job->left.resize(environments.size());
   std::vector<Ref<WorkerTeam>> teams;
@@ -175,6 +178,8 @@ Result<Ref<Communicator>> LocalTeam::CreateCommunicator(
       environment_.get(), name, worker_, num_workers(), epoch,
       std::make_unique<LocalTransport>(std::move(group.group), worker_, group.family));
 }
+
+bool LocalTeam::reproducible() const { return worker_ == job_->reproducible; }
 
 Status LocalTeam::failure() const {
   std::lock_guard<std::mutex> lock(job_->mutex);

@@ -28,9 +28,11 @@ class Environment;
 class LocalTeam final : public WorkerTeam {
  public:
   // One worker per environment, with so many replicas each; the two are equally long. An
-  // environment may serve several workers.
+  // environment may serve several workers. Worker `reproducible`, if there is one of that number,
+  // wants folds to be so.
   static std::vector<Ref<WorkerTeam>> Create(std::vector<Ref<Environment>> environments,
-                                             std::vector<int64_t> replicas);
+                                             std::vector<int64_t> replicas,
+                                             int64_t reproducible = -1);
 
   int64_t worker() const override { return worker_; }
   int64_t num_workers() const override;
@@ -41,6 +43,7 @@ class LocalTeam final : public WorkerTeam {
   Result<Ref<Communicator>> CreateCommunicator(
       std::string_view name, int64_t epoch, const CallOptions& call,
       std::optional<CollectiveTransport> transport = std::nullopt) override;
+  bool reproducible() const override;
   Status failure() const override;
 
   // Ends the job of all workers with `error`; the first stays.

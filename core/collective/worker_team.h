@@ -43,6 +43,9 @@ class WorkerTeam : public RefCounted {
   virtual Result<Ref<Communicator>> CreateCommunicator(
       std::string_view name, int64_t epoch, const CallOptions& call,
       std::optional<CollectiveTransport> transport = std::nullopt) = 0;
+  // This worker wants the same bits of a fold however replicas are spread over workers; who asks
+  // all of them gives it to all when one of them does.
+  virtual bool reproducible() const = 0;
   // The failure that has ended the job for all, or OK.
   virtual Status failure() const = 0;
 

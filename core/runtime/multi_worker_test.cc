@@ -101,5 +101,65 @@ TEST(MultiWorker, StrategiesAndCommunicatorsOfARuntimeShareItsSeat) {
   other.join();
 }
 
+// Four replicas' numbers, whose sum shows the order of a fold.
+Ref<Value> NumbersOf(int64_t replica) {
+  std::vector<float> numbers(5000);
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const auto step = static_cast<float>(static_cast<size_t>(replica) * 5000 + i);
+    numbers[i] = 1.0f / (3.0f + step) * (i % 2 == 0 ? 1.0f : -1.0f);
+  }
+  return Value::OfTensor(
+      Tensor::FromSpan<float>(Shape({5000}), std::span<const float>(numbers)).value());
+}
+
+TEST(MultiWorker, AReproducibleJobHasTheSameBitsInEveryLayoutOverEveryTransport) {
+  ::setenv("TUTTI_JOB_SECRET", "a secret that only this test knows", 1);
+  const auto sum_of = [](int64_t workers, const char* transport) {
+    std::vector<std::string> addresses;
+    for (int64_t w = 0; w < workers; ++w) {
+      addresses.push_back(Format("127.0.0.1:{}", ReservePort()));
+    }
+    std::vector<Ref<Value>> sums(static_cast<size_t>(workers));
+    const auto work = [&](int64_t worker) {
+      const Ref<Runtime> runtime =
+          Runtime::Create({{{"replicas", std::to_string(4 / workers)},
+                            {"reproducible", worker == 0 ? "0" : "1"},
+                            {"transport", transport}},
+                           nullptr})
+              .value();
+      const CallOptions call = WithinReason(*runtime);
+      {
+        auto strategy =
+            CreateMultiWorkerMirrored(*runtime, *ResolverOf(addresses, worker), {}, {}, {}, call);
+        ASSERT_TRUE(strategy.ok()) << strategy.status().ToString();
+        const int64_t first = (*strategy)->first_replica();
+        std::vector<Ref<Value>> numbers;
+        for (int64_t i = 0; i < 4 / workers; ++i) numbers.push_back(NumbersOf(first + i));
+        const Ref<Value> value = (*strategy)->CreatePerReplica(numbers).value();
+        auto sum = (*strategy)->Reduce(ReduceOp::kSum, *value, std::nullopt, call);
+        ASSERT_TRUE(sum.ok()) << sum.status().ToString();
+        sums[static_cast<size_t>(worker)] = std::move(sum).value();
+      }
+      EXPECT_TRUE(runtime->Shutdown(call).ok());
+    };
+    std::vector<std::thread> others;
+    for (int64_t w = 1; w < workers; ++w) others.emplace_back(work, w);
+    work(0);
+    for (std::thread& other : others) other.join();
+    return sums;
+  };
+  const std::vector<Ref<Value>> alone = sum_of(1, "auto");
+  ASSERT_TRUE(alone[0]);
+  for (const char* transport : {"shared_memory", "tcp"}) {
+    for (const int64_t workers : {2, 4}) {
+      for (const Ref<Value>& sum : sum_of(workers, transport)) {
+        ASSERT_TRUE(sum);
+        EXPECT_TRUE(sum->AsTensor()->ContentsEqual(*alone[0]->AsTensor()))
+            << workers << " workers over " << transport;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tutti

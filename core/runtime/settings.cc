@@ -36,7 +36,8 @@ constexpr SettingInfo kSettings[] = {
      "each GPU, else one"},
     {"reproducible", SettingKind::kCount, "0", 0, 1, false,
      "1: every fold goes in the order of the ranks, so that sums of floats have the same bits "
-     "however the ranks are spread over hosts; if one worker wants it, all do"},
+     "however the ranks are spread over hosts, and the replicas of a strategy over workers; if one "
+     "worker wants it, all do"},
     {"silence_limit", SettingKind::kDuration, "3s", 0, 0, false,
      "within what time all workers know of one that says nothing more, and counts as dead; none: "
      "never"},

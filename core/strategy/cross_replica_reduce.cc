@@ -65,14 +65,13 @@ Result<size_t> NormalAxis(const Tensor& tensor, int64_t axis, size_t replica,
 
 }  // namespace
 
-Result<AxisSum> SumAlongAxis(std::span<const Tensor* const> tensors, int64_t axis,
-                             std::string_view what) {
+Result<AxisSums> SumEachAlongAxis(std::span<const Tensor* const> tensors, int64_t axis,
+                                  std::string_view what) {
   TUTTI_RETURN_IF_ERROR(CheckDTypes(tensors, what));
   const DType dtype = tensors[0]->dtype();
   const DType wide = WideDType(dtype);
-  std::vector<Ref<Tensor>> sums;
   std::vector<const Tensor*> pointers;
-  AxisSum result;
+  AxisSums result;
   for (size_t i = 0; i < tensors.size(); ++i) {
     TUTTI_ASSIGN_OR_RETURN(const size_t normal, NormalAxis(*tensors[i], axis, i, what));
     result.count += tensors[i]->dim(normal);
@@ -82,9 +81,19 @@ Result<AxisSum> SumAlongAxis(std::span<const Tensor* const> tensors, int64_t axi
     }
     TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> sum, ReduceAxis(ReduceOp::kSum, *operand, normal));
     pointers.push_back(sum.get());
-    sums.push_back(std::move(sum));
+    result.sums.push_back(std::move(sum));
   }
   TUTTI_RETURN_IF_ERROR(CheckShapes(pointers, what));
+  return result;
+}
+
+Result<AxisSum> SumAlongAxis(std::span<const Tensor* const> tensors, int64_t axis,
+                             std::string_view what) {
+  TUTTI_ASSIGN_OR_RETURN(const AxisSums each, SumEachAlongAxis(tensors, axis, what));
+  std::vector<const Tensor*> pointers;
+  for (const Ref<Tensor>& sum : each.sums) pointers.push_back(sum.get());
+  AxisSum result;
+  result.count = each.count;
   TUTTI_ASSIGN_OR_RETURN(result.sum, Reduce(ReduceOp::kSum, pointers));
   return result;
 }

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "core/base/ref.h"
 #include "core/base/status.h"
@@ -33,6 +34,12 @@ struct AxisSum {
   Ref<Tensor> sum;  // of the caller alone
   int64_t count = 0;
 };
+struct AxisSums {
+  std::vector<Ref<Tensor>> sums;  // of each tensor
+  int64_t count = 0;              // of all
+};
+Result<AxisSums> SumEachAlongAxis(std::span<const Tensor* const> tensors, int64_t axis,
+                                  std::string_view what);
 Result<AxisSum> SumAlongAxis(std::span<const Tensor* const> tensors, int64_t axis,
                              std::string_view what);
 Result<Ref<Tensor>> FinishAxisSum(ReduceOp op, const AxisSum& sum, DType dtype,

@@ -139,6 +139,27 @@ Status CheckCommunication(const CommunicationOptions& options, Log& log) {
   return OkStatus();
 }
 
+// What the workers tell each other when they make a strategy: the number of replicas, and behind it
+// a mark where folds are to be reproducible.
+constexpr char kReproducibleMark = 'r';
+
+std::string CountAndWish(size_t num_replicas, bool reproducible) {
+  std::string text = std::to_string(num_replicas);
+  if (reproducible) text += kReproducibleMark;
+  return text;
+}
+
+// Takes the marks away; true when there was one.
+bool TakeWishes(std::vector<std::string>& told) {
+  bool any = false;
+  for (std::string& text : told) {
+    if (!text.ends_with(kReproducibleMark)) continue;
+    text.pop_back();
+    any = true;
+  }
+  return any;
+}
+
 }  // namespace
 
 Result<Ref<Strategy>> Strategy::CreateMirrored(Ref<Environment> environment,
@@ -172,8 +193,9 @@ Result<Ref<Strategy>> Strategy::CreateMultiWorkerMirrored(Ref<Environment> envir
   TUTTI_RETURN_IF_ERROR(channel->Renew(call));
   Result<std::vector<std::string>> counts =
       channel->Exchange(TeamLabel{"creating strategy", given}, found.status(),
-                        std::to_string(found.ok() ? found->size() : 0), call);
+                        CountAndWish(found.ok() ? found->size() : 0, team.reproducible()), call);
   Status status = counts.status();
+  if (status.ok()) channel->set_in_replica_order(TakeWishes(*counts));
   for (size_t w = 1; status.ok() && w < counts->size(); ++w) {
     if ((*counts)[w] == (*counts)[0]) continue;
     status = InvalidArgument(
@@ -390,7 +412,7 @@ Result<Ref<Value>> Strategy::TeamReduceValue(ReduceOp op, const Value& value,
   TUTTI_ASSIGN_OR_RETURN(
       std::vector<Ref<Tensor>> results,
       axis.has_value()
-          ? ReduceAxisOverTeam(*team_channel_, label, op, tensors, *axis, options)
+          ? ReduceAxisOverTeam(*team_channel_, label, op, tensors, *axis, first_replica(), options)
           : ReduceOverTeam(*team_channel_, label, op, tensors, first_replica(), options));
   for (size_t k = 0; k < numbers.size(); ++k) {
     leaves[numbers[k]] = Leaf::OfTensor(std::move(results[k]));

@@ -13,6 +13,7 @@
 #include "core/base/wait.h"
 #include "core/collective/packing.h"
 #include "core/dataset/iterator_state.h"
+#include "core/strategy/replica_order_fold.h"
 
 namespace tutti {
 
@@ -238,6 +239,16 @@ Status TeamChannel::AllReduce(const TeamLabel& label, ReduceOp op,
   Turn turn(*this);
   TUTTI_RETURN_IF_ERROR(turn.Begin(label, call));
   return turn.End(AllReduceOn(turn.communicator(), label, op, inputs, call, outputs));
+}
+
+Status TeamChannel::FoldReplicas(const TeamLabel& label, ReduceOp op,
+                                 std::span<const ReplicaOrderOperand> operands,
+                                 const CallOptions& call) {
+  Turn turn(*this);
+  TUTTI_RETURN_IF_ERROR(turn.Begin(label, call));
+  TUTTI_RETURN_IF_ERROR(turn.End(Compare(turn.communicator(), label, call)));
+  return turn.End(FoldInReplicaOrder(turn.communicator(), op, operands, kReplicaOrderSliceBytes,
+                                     call));
 }
 
 Result<std::vector<Ref<Tensor>>> TeamChannel::AllGather(const TeamLabel& label,

@@ -34,6 +34,7 @@
 namespace tutti {
 
 class Environment;
+struct ReplicaOrderOperand;
 
 // What a call is, for comparison between workers and for messages: "WHAT 'NAME' of STRUCTURE".
 struct TeamLabel {
@@ -58,6 +59,10 @@ class TeamChannel {
   WorkerTeam& team() const { return *team_; }
   int64_t worker() const { return team_->worker(); }
   int64_t num_workers() const { return team_->num_workers(); }
+  // Floats of several replicas a worker are folded in the order of all replicas: a worker wants it.
+  // Set before the channel is shared.
+  bool in_replica_order() const { return in_replica_order_; }
+  void set_in_replica_order(bool ordered) { in_replica_order_ = ordered; }
 
   // OK when calls can be made, by forming a communicator where it must; collective then. A failure
   // that this worker has not been told of yet is returned instead. Inside callbacks it only looks:
@@ -74,6 +79,9 @@ class TeamChannel {
   // Communicator::AllReduce over the workers; `op` is not MEAN.
   Status AllReduce(const TeamLabel& label, ReduceOp op, std::span<const Tensor* const> inputs,
                    const CallOptions& call, std::span<Tensor* const> outputs);
+  // FoldInReplicaOrder over the workers, whose labels say what they bring.
+  Status FoldReplicas(const TeamLabel& label, ReduceOp op,
+                      std::span<const ReplicaOrderOperand> operands, const CallOptions& call);
   // Joins each input along `axis`, in the order of the workers.
   Result<std::vector<Ref<Tensor>>> AllGather(const TeamLabel& label,
                                              std::span<const Tensor* const> inputs, size_t axis,
@@ -108,6 +116,7 @@ class TeamChannel {
   const Ref<WorkerTeam> team_;
   const std::string name_;
   const CommunicationOptions communication_;
+  bool in_replica_order_ = false;
 
   // Of whoever has the turn.
   const Ref<Tensor> my_label_;  // int64[workers]: the hash in this worker's place

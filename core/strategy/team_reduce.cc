@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/strategy/cross_replica_reduce.h"
+#include "core/strategy/replica_order_fold.h"
 #include "core/tensor/arithmetic.h"
 #include "core/tensor/cast.h"
 
@@ -27,6 +28,12 @@ DType FormDType(ReduceOp op, DType dtype) {
 }
 
 ReduceOp FormOp(ReduceOp op) { return op == ReduceOp::kMean ? ReduceOp::kSum : op; }
+
+// The order of the operands shows in the bits.
+bool OrderShows(ReduceOp op, DType dtype) {
+  return !IsInteger(dtype) && dtype != DType::kBool &&
+         (op == ReduceOp::kSum || op == ReduceOp::kMean || op == ReduceOp::kProd);
+}
 
 TensorOptions Unzeroed() {
   TensorOptions options;
@@ -160,6 +167,30 @@ Result<Ref<Tensor>> TeamFold::Take(const Shape& shape, const TensorOptions& opti
   return result;
 }
 
+namespace {
+
+// The fold in the order of all replicas, into `folded`. Its label says what the tensors are, which
+// the calls between the workers do not compare.
+Status FoldReplicas(TeamChannel& channel, const TeamLabel& label, ReduceOp op,
+                    std::span<const std::vector<const Tensor*>* const> tensors,
+                    std::span<Tensor* const> folded, const CallOptions& call) {
+  std::vector<ReplicaOrderOperand> operands(tensors.size());
+  std::string specs(label.structure);
+  if (!specs.empty()) specs += " with ";
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    specs += Format("{}{}", i == 0 ? "" : ", ", (*tensors[i])[0]->SpecString());
+    operands[i].folded = folded[i];
+    for (const Tensor* tensor : *tensors[i]) {
+      TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> contiguous, tensor->Contiguous());
+      operands[i].replicas.push_back(std::move(contiguous));
+    }
+  }
+  return channel.FoldReplicas(TeamLabel{label.what, label.name, specs}, FormOp(op), operands,
+                              call);
+}
+
+}  // namespace
+
 Result<std::vector<TeamFold>> ReduceOverTeam(TeamChannel& channel, const TeamLabel& label,
                                              ReduceOp op,
                                              std::span<const std::vector<const Tensor*>> tensors,
@@ -169,15 +200,29 @@ Result<std::vector<TeamFold>> ReduceOverTeam(TeamChannel& channel, const TeamLab
   std::vector<Ref<Tensor>> own(tensors.size());
   std::vector<const Tensor*> inputs;
   std::vector<Tensor*> outputs;
+  std::vector<const std::vector<const Tensor*>*> ordered;
+  std::vector<Tensor*> ordered_outputs;
   for (size_t i = 0; i < tensors.size(); ++i) {
     const Tensor& first = *tensors[i][0];
     TeamFold& fold = folds[i];
     fold.op = op;
     fold.dtype = first.dtype();
     fold.num_replicas = static_cast<int64_t>(tensors[i].size()) * channel.num_workers();
-    TUTTI_ASSIGN_OR_RETURN(own[i], FoldOwn(op, tensors[i]));
     fold.is_result = FormDType(op, fold.dtype) == fold.dtype && !IsInHalves(op, fold.dtype);
-    if (fold.is_result && !targets.empty() && targets[i] != nullptr) {
+    const bool in_target = fold.is_result && !targets.empty() && targets[i] != nullptr;
+    if (channel.in_replica_order() && tensors[i].size() > 1 && OrderShows(op, fold.dtype)) {
+      if (in_target) {
+        fold.folded = Ref<Tensor>::Retain(targets[i]);
+      } else {
+        TUTTI_ASSIGN_OR_RETURN(fold.folded, Tensor::Create(FormDType(op, fold.dtype),
+                                                           first.shape(), Unzeroed()));
+      }
+      ordered.push_back(&tensors[i]);
+      ordered_outputs.push_back(fold.folded.get());
+      continue;
+    }
+    TUTTI_ASSIGN_OR_RETURN(own[i], FoldOwn(op, tensors[i]));
+    if (in_target) {
       fold.folded = Ref<Tensor>::Retain(targets[i]);
     } else if (fold.is_result && tensors[i].size() == 1) {
       // The fold is the caller's own tensor.
@@ -188,7 +233,12 @@ Result<std::vector<TeamFold>> ReduceOverTeam(TeamChannel& channel, const TeamLab
     inputs.push_back(own[i].get());
     outputs.push_back(fold.folded.get());
   }
-  TUTTI_RETURN_IF_ERROR(channel.AllReduce(label, FormOp(op), inputs, call, outputs));
+  if (!ordered.empty()) {
+    TUTTI_RETURN_IF_ERROR(FoldReplicas(channel, label, op, ordered, ordered_outputs, call));
+  }
+  if (!inputs.empty() || ordered.empty()) {
+    TUTTI_RETURN_IF_ERROR(channel.AllReduce(label, FormOp(op), inputs, call, outputs));
+  }
   for (TeamFold& fold : folds) {
     if (op != ReduceOp::kMean || !fold.is_result) continue;
     void* data = fold.folded->mutable_data();
@@ -226,9 +276,47 @@ Result<std::vector<Ref<Tensor>>> ReduceOverTeam(TeamChannel& channel, const Team
   return results;
 }
 
+namespace {
+
+// Each replica is summed along the axis, then the replicas' sums are folded.
+Result<std::vector<Ref<Tensor>>> ReduceAxisInReplicaOrder(
+    TeamChannel& channel, const TeamLabel& label, ReduceOp op,
+    std::span<const std::vector<Ref<Tensor>>> tensors, int64_t axis, int64_t first_replica,
+    const CallOptions& call) {
+  std::vector<std::vector<Ref<Tensor>>> sums(tensors.size());
+  TUTTI_ASSIGN_OR_RETURN(
+      const Ref<Tensor> counts,
+      Tensor::Create(DType::kInt64, Shape({static_cast<int64_t>(tensors.size())})));
+  auto* count = static_cast<int64_t*>(counts->mutable_data());
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    TUTTI_ASSIGN_OR_RETURN(AxisSums each,
+                           SumEachAlongAxis(Pointers(tensors[i]), axis, label.what));
+    count[i] = each.count;
+    sums[i] = std::move(each.sums);
+  }
+  Tensor* const total = counts.get();
+  const Tensor* const own = total;
+  TUTTI_RETURN_IF_ERROR(channel.AllReduce(label, ReduceOp::kSum, std::span(&own, 1), call,
+                                          std::span(&total, 1)));
+  TUTTI_ASSIGN_OR_RETURN(
+      std::vector<Ref<Tensor>> results,
+      ReduceOverTeam(channel, label, ReduceOp::kSum, sums, first_replica, call));
+  for (size_t i = 0; i < results.size(); ++i) {
+    TUTTI_ASSIGN_OR_RETURN(results[i], FinishAxisSum(op, AxisSum{std::move(results[i]), count[i]},
+                                                     tensors[i][0]->dtype(), label.what));
+  }
+  return results;
+}
+
+}  // namespace
+
 Result<std::vector<Ref<Tensor>>> ReduceAxisOverTeam(
     TeamChannel& channel, const TeamLabel& label, ReduceOp op,
-    std::span<const std::vector<Ref<Tensor>>> tensors, int64_t axis, const CallOptions& call) {
+    std::span<const std::vector<Ref<Tensor>>> tensors, int64_t axis, int64_t first_replica,
+    const CallOptions& call) {
+  if (channel.in_replica_order()) {
+    return ReduceAxisInReplicaOrder(channel, label, op, tensors, axis, first_replica, call);
+  }
   std::vector<AxisSum> sums;
   std::vector<Tensor*> parts;
   TUTTI_ASSIGN_OR_RETURN(

@@ -8,6 +8,9 @@
 //   integers of up to 32 bits (MEAN)        int64
 //   integers of 64 bits (MEAN)              [2, n] of int64: the halves' sums, high and low
 //   all others                              as they are
+//
+// Where the channel says so, floats of several replicas a worker are instead folded in the order of
+// all replicas (replica_order_fold.h), which gives the bits of one worker with all of them.
 
 #ifndef TUTTI_CORE_STRATEGY_TEAM_REDUCE_H_
 #define TUTTI_CORE_STRATEGY_TEAM_REDUCE_H_
@@ -63,7 +66,8 @@ Result<std::vector<Ref<Tensor>>> ReduceOverTeam(TeamChannel& channel, const Team
 // replica, MEAN over the true number of elements of all workers.
 Result<std::vector<Ref<Tensor>>> ReduceAxisOverTeam(
     TeamChannel& channel, const TeamLabel& label, ReduceOp op,
-    std::span<const std::vector<Ref<Tensor>>> tensors, int64_t axis, const CallOptions& call);
+    std::span<const std::vector<Ref<Tensor>>> tensors, int64_t axis, int64_t first_replica,
+    const CallOptions& call);
 
 }  // namespace tutti
 

@@ -31,9 +31,10 @@ struct TestWorker {
   Ref<Strategy> strategy;
 
   CallOptions Hang() const { return CallOptions::WithTimeout(environment->clock(), kHangNs); }
-  Result<Ref<Strategy>> Make(int64_t replicas) {
+  Result<Ref<Strategy>> Make(int64_t replicas, const CommunicationOptions& communication = {}) {
     MultiWorkerOptions options;
     options.team = team;
+    options.communication = communication;
     options.num_replicas = replicas;
     return Strategy::CreateMultiWorkerMirrored(environment, *devices, options, Hang());
   }
@@ -55,7 +56,8 @@ class TestJob {
  public:
   using Body = std::function<void(TestWorker&)>;
 
-  TestJob(size_t workers, std::vector<int64_t> replicas) {
+  // Worker `reproducible` wants folds to be so; -1: none does.
+  TestJob(size_t workers, std::vector<int64_t> replicas, int64_t reproducible = -1) {
     std::vector<Ref<Environment>> environments;
     for (size_t w = 0; w < workers; ++w) {
       TestWorker worker;
@@ -66,13 +68,15 @@ class TestJob {
       environments.push_back(worker.environment);
       workers_.push_back(std::move(worker));
     }
-    const std::vector<Ref<WorkerTeam>> teams = LocalTeam::Create(environments, replicas);
+    const std::vector<Ref<WorkerTeam>> teams =
+        LocalTeam::Create(environments, replicas, reproducible);
     for (size_t w = 0; w < workers; ++w) workers_[w].team = teams[w];
   }
-  TestJob(size_t workers, int64_t replicas)
-      : TestJob(workers, std::vector<int64_t>(workers, replicas)) {
-    OnWorkers([replicas](TestWorker& worker) {
-      Result<Ref<Strategy>> strategy = worker.Make(replicas);
+  TestJob(size_t workers, int64_t replicas, int64_t reproducible = -1,
+          const CommunicationOptions& communication = {})
+      : TestJob(workers, std::vector<int64_t>(workers, replicas), reproducible) {
+    OnWorkers([&](TestWorker& worker) {
+      Result<Ref<Strategy>> strategy = worker.Make(replicas, communication);
       ASSERT_TRUE(strategy.ok()) << strategy.status().ToString();
       worker.strategy = std::move(strategy).value();
     });

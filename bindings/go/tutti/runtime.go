@@ -106,9 +106,9 @@ func (r *Runtime) IsRunning() bool {
 
 // Set changes a setting: log_level, compute_threads, memory_limit, default_timeout,
 // flight_recorder_dir; replicas, join_timeout, silence_limit, transport, elastic, reproducible (1:
-// sums of floats have the same bits however the ranks are spread over hosts) and collective_table
-// (see DescribeCollectives) for what is made afterwards. logical_cpu_devices is fixed at start:
-// ErrFailedPrecondition.
+// sums of floats have the same bits however the ranks are spread over hosts, and the replicas of a
+// strategy over workers) and collective_table (see DescribeCollectives) for what is made
+// afterwards. logical_cpu_devices is fixed at start: ErrFailedPrecondition.
 func (r *Runtime) Set(key, value string) error {
 	return r.with(func(runtime uintptr) uintptr { return native.Runtime_set(runtime, key, value) })
 }

@@ -40,9 +40,10 @@ class _Settings:
         """Changes a setting of the running runtime: log_level, compute_threads, memory_limit,
         default_timeout, flight_recorder_dir; replicas, join_timeout, silence_limit, transport,
         elastic, reproducible (1: sums of floats have the same bits however the ranks are spread
-        over hosts) and collective_table (see describe_collectives) for what is made afterwards. An
-        unknown key or a bad value is an InvalidArgumentError, logical_cpu_devices, which is fixed
-        at start, a FailedPreconditionError."""
+        over hosts, and the replicas of a strategy over workers) and collective_table (see
+        describe_collectives) for what is made afterwards. An unknown key or a bad value is an
+        InvalidArgumentError, logical_cpu_devices, which is fixed at start, a
+        FailedPreconditionError."""
         _native.runtime_set(self._pointer(), key, _text(value))
 
     def get(self, key: str) -> str:

@@ -69,7 +69,9 @@ TUTTI_API int32_t tutti_runtime_is_running(const tutti_runtime *runtime);
  * reproducible: 1 makes every fold go in the order of the ranks, element by element, so that at a
  * given number of ranks sums of floats have the same bits however the ranks are spread over hosts,
  * whatever the transport, the algorithm and the packing. If one worker wants it, all do. The ranks
- * of a strategy are its workers: the replicas of each fold among themselves first.
+ * of a strategy are then its replicas, worker by worker: 1 worker of 4, 2 of 2 and 4 of 1 give the
+ * same bits. (Otherwise the replicas of a worker fold among themselves first.) Where workers have
+ * several replicas that costs about as many times the bytes between workers.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_runtime_set(tutti_runtime *runtime, const char *key,
                                           const char *value);
