@@ -146,7 +146,16 @@ std::vector<std::string> CheckLibrary(DoctorReport* report) {
   if (setting_lines.empty()) setting_lines.push_back("unknown");
   report->Add("settings", std::move(chosen), std::move(setting_lines));
   Json rows(collectives);
-  if (collectives.empty()) collectives.push_back("unknown");
+  if (collectives.empty()) {
+    collectives.push_back("unknown");
+  } else {
+    // Comments of the table's form: what is printed can be put into a file.
+    const char* const about[] = {
+        "# the first row that fits holds; TUTTI_COLLECTIVE_TABLE=FILE puts rows before these,",
+        "# and tutti bench --tune FILE writes such as suit this machine",
+        "# collective   where         ranks up to       algorithm [chunk]"};
+    collectives.insert(collectives.begin(), std::begin(about), std::end(about));
+  }
   report->Add("collectives", std::move(rows), std::move(collectives));
   return keys;
 }

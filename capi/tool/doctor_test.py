@@ -54,6 +54,7 @@ class DoctorTest(unittest.TestCase):
         self.assertEqual(facts["plugins"], [])
         self.assertEqual(facts["settings"]["log_level"], {"value": "warning", "source": "default"})
         self.assertTrue(any("flat_fold" in row for row in facts["collectives"]))
+        self.assertFalse(any(row.startswith("#") for row in facts["collectives"]))
         if os.path.exists("/dev/shm"):
             about = os.statvfs("/dev/shm")
             self.assertEqual(facts["shared_memory"]["dev_shm_bytes"],
@@ -75,7 +76,8 @@ class DoctorTest(unittest.TestCase):
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         for piece in (facts["library"]["file"], f"{facts['cores']['usable']} usable",
                       "memfd_create works", "pidfd_open works", "127.0.0.1 (loopback)",
-                      "log_level = warning (default)"):
+                      "log_level = warning (default)",
+                      "# collective   where         ranks up to       algorithm [chunk]"):
             self.assertIn(piece, result.stdout)
         if not facts["problems"]:
             self.assertIn("no problems found", result.stdout)
