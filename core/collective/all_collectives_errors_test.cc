@@ -10,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "core/base/environment.h"
+#include "core/base/memory_account.h"
 #include "core/collective/all_operations_testing.h"
 #include "core/collective/collective_cases_testing.h"
 #include "core/collective/collective_reference_testing.h"
@@ -323,6 +325,65 @@ TEST_P(CollectiveCases, EndATransferWhenThePeerLeavesAbortsOrIsLate) {
       EXPECT_EQ(transfer((*ranks)[0], options).code(), StatusCode::kCancelled);
       canceller.join();
     }
+  }
+}
+
+// ---- Results whose size the peers decide ----
+
+using Gatherer = Status (*)(int64_t rank, Communicator& communicator, const CallOptions& call,
+                            Ref<Tensor>* result);
+
+Status GatherNumbers(int64_t rank, Communicator& communicator, const CallOptions& call,
+                     Ref<Tensor>* result) {
+  return communicator.AllGather(*Floats({rank == 1 ? 100'000 : 1}), 0, call, result);
+}
+
+Status GatherStrings(int64_t rank, Communicator& communicator, const CallOptions& call,
+                     Ref<Tensor>* result) {
+  const std::string text(rank == 1 ? 400'000 : 1, 't');
+  const BytesView view{text.data(), text.size()};
+  const Ref<Tensor> strings = Tensor::FromStrings(Shape({1}), std::span(&view, 1)).value();
+  return communicator.AllGather(*strings, 0, call, result);
+}
+
+Status ExchangeRows(int64_t rank, Communicator& communicator, const CallOptions& call,
+                    Ref<Tensor>* result) {
+  const int64_t rows = rank == 1 ? 100'000 : 1;
+  const int64_t send_rows[] = {rows, rows};
+  return communicator.AllToAllUneven(*Floats({2 * rows}), send_rows, call, result, nullptr);
+}
+
+TEST_P(CollectiveCases, ChargeWhatPeersMakeThemAllocate) {
+  for (const Gatherer gather : {GatherNumbers, GatherStrings, ExchangeRows}) {
+    const auto ranks = Make(2);
+    MemoryAccount& account = (*ranks)[0].environment().memory();
+    const uint64_t before = account.used_bytes();
+    std::vector<Ref<Tensor>> results(2);
+    const std::vector<Status> statuses =
+        ranks->Run([&](int64_t rank, Communicator& communicator) {
+          return gather(rank, communicator, ranks->Hang(), &results[static_cast<size_t>(rank)]);
+        });
+    for (const Status& status : statuses) EXPECT_TRUE(status.ok()) << status.ToString();
+    EXPECT_GE(account.used_bytes(), before + 400'000);
+    results.clear();
+    EXPECT_EQ(account.used_bytes(), before);
+  }
+}
+
+TEST_P(CollectiveCases, RefuseWhatThePeersMakeTooLarge) {
+  for (const Gatherer gather : {GatherNumbers, GatherStrings, ExchangeRows}) {
+    const auto ranks = Make(2);
+    MemoryAccount& account = (*ranks)[0].environment().memory();
+    account.set_limit_bytes(account.used_bytes() + 300'000);
+    const std::vector<Status> statuses =
+        ranks->Run([&](int64_t rank, Communicator& communicator) {
+          Ref<Tensor> result;
+          return gather(rank, communicator, ranks->Hang(), &result);
+        });
+    EXPECT_EQ(statuses[0].code(), StatusCode::kResourceExhausted) << statuses[0].ToString();
+    EXPECT_THAT(std::string(statuses[0].message()), HasSubstr("limit"));
+    EXPECT_FALSE(statuses[1].ok());
+    account.set_limit_bytes(0);
   }
 }
 

@@ -32,6 +32,7 @@ Status Communicator::CallScope::Enter(const CallOptions& options) {
   }
   begun_ = true;
   call_.options = options;
+  call_.account = &self_->environment().memory();
   return OkStatus();
 }
 

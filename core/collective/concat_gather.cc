@@ -18,7 +18,8 @@ Status ConcatGather(LocalGroup& group, int64_t rank, CollectiveCall* call) {
     for (int64_t peer = 0; peer < group.size(); ++peer) {
       inputs.push_back(group.PeerEntry(peer, call->sequence).gather_input);
     }
-    Result<Ref<Tensor>> joined = Concat(inputs, static_cast<size_t>(call->header.axis));
+    Result<Ref<Tensor>> joined = 
+        Concat(inputs, static_cast<size_t>(call->header.axis), call->unzeroed());
     status = joined.status();
     if (joined.ok()) {
       call->gathered = std::move(joined).value();

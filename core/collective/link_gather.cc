@@ -35,7 +35,8 @@ std::string EncodeStrings(const Tensor& tensor) {
   return bytes;
 }
 
-Result<Ref<Tensor>> DecodeStrings(const Shape& shape, const std::string& bytes) {
+Result<Ref<Tensor>> DecodeStrings(const Shape& shape, const std::string& bytes,
+                                  MemoryAccount* account) {
   const auto count = static_cast<size_t>(shape.num_elements());
   if (count > bytes.size() / sizeof(uint64_t)) {
     return DataLoss("{} bytes for {} strings", bytes.size(), count);
@@ -54,7 +55,7 @@ Result<Ref<Tensor>> DecodeStrings(const Shape& shape, const std::string& bytes) 
   if (offset != bytes.size()) {
     return DataLoss("{} bytes behind {} strings", bytes.size() - offset, count);
   }
-  return Tensor::FromStrings(shape, views);
+  return Tensor::FromStrings(shape, views, account);
 }
 
 class LinkGather final : public LinkAlgorithm {
@@ -65,7 +66,11 @@ class LinkGather final : public LinkAlgorithm {
         root_(context.call->header.op == CollectiveOp::kGather ? context.call->header.root : -1),
         axis_(static_cast<size_t>(context.call->header.axis)),
         is_bytes_(context.call->header.first.dtype == DType::kBytes),
+        memory_(context.call->unzeroed()),
         peers_(static_cast<size_t>(size_)) {}
+  ~LinkGather() override {
+    if (memory_.account != nullptr) memory_.account->Unreserve(text_bytes_);
+  }
 
   Status Prepare(const Tensor& input) {
     TUTTI_ASSIGN_OR_RETURN(own_, input.Contiguous());
@@ -113,7 +118,7 @@ class LinkGather final : public LinkAlgorithm {
                       bytes, peer.received, NumSegments(peer.total_bytes));
     }
     // How much text comes, the peer alone knows: room is made for what is there.
-    if (is_bytes_) peer.text.resize(offset + bytes);
+    if (is_bytes_) TUTTI_RETURN_IF_ERROR(MakeRoom(&peer, bytes));
     memory->Add(Destination(peer) + offset, bytes);
     return true;
   }
@@ -166,6 +171,16 @@ class LinkGather final : public LinkAlgorithm {
     return static_cast<std::byte*>(tensor.mutable_data());
   }
 
+  // For more of a peer's text, which is charged as the result is.
+  Status MakeRoom(Peer* peer, uint64_t bytes) {
+    if (memory_.account != nullptr) {
+      TUTTI_RETURN_IF_ERROR(memory_.account->Reserve(bytes));
+      text_bytes_ += bytes;
+    }
+    peer->text.resize(peer->text.size() + bytes);
+    return OkStatus();
+  }
+
   // The joined tensor, and every rank's part of it.
   Status MakePlaces(std::span<const LinkPeerPayload> payloads) {
     const DType dtype = own_->dtype();
@@ -184,9 +199,7 @@ class LinkGather final : public LinkAlgorithm {
     Dims dims(own_->shape().dims().data(), own_->rank());
     dims[axis_] = total;
     TUTTI_ASSIGN_OR_RETURN(const Shape shape, Shape::Create(dims.data(), dims.size()));
-    TensorOptions unzeroed;
-    unzeroed.zeroed = false;
-    TUTTI_ASSIGN_OR_RETURN(joined_, Tensor::Create(dtype, shape, unzeroed));
+    TUTTI_ASSIGN_OR_RETURN(joined_, Tensor::Create(dtype, shape, memory_));
     int64_t begin = 0;
     for (int64_t rank = 0; rank < size_; ++rank) {
       Peer& peer = At(rank);
@@ -194,7 +207,7 @@ class LinkGather final : public LinkAlgorithm {
       TUTTI_ASSIGN_OR_RETURN(peer.place, joined_->SliceAxis(axis_, begin, end));
       begin = end;
       if (rank == rank_ || peer.place->is_contiguous()) continue;
-      TUTTI_ASSIGN_OR_RETURN(peer.tensor, Tensor::Create(dtype, peer.shape, unzeroed));
+      TUTTI_ASSIGN_OR_RETURN(peer.tensor, Tensor::Create(dtype, peer.shape, memory_));
     }
     return OkStatus();
   }
@@ -205,7 +218,7 @@ class LinkGather final : public LinkAlgorithm {
       for (int64_t rank = 0; rank < size_; ++rank) {
         if (rank == rank_) continue;
         Peer& peer = At(rank);
-        Result<Ref<Tensor>> strings = DecodeStrings(peer.shape, peer.text);
+        Result<Ref<Tensor>> strings = DecodeStrings(peer.shape, peer.text, memory_.account);
         if (!strings.ok()) {
           return std::move(strings).status().WithPrefix(Format("the tensor of rank {}", rank));
         }
@@ -213,7 +226,7 @@ class LinkGather final : public LinkAlgorithm {
       }
       std::vector<const Tensor*> tensors;
       for (const Peer& peer : peers_) tensors.push_back(peer.tensor.get());
-      return Concat(tensors, axis_);
+      return Concat(tensors, axis_, memory_);
     }
     for (Peer& peer : peers_) {
       if (peer.tensor) TUTTI_RETURN_IF_ERROR(CopyInto(*peer.tensor, peer.place.get()));
@@ -241,7 +254,7 @@ class LinkGather final : public LinkAlgorithm {
                       payload.announced);
     }
     peer->received = NumSegments(payload.announced);
-    if (is_bytes_) peer->text.resize(payload.bytes);
+    if (is_bytes_) TUTTI_RETURN_IF_ERROR(MakeRoom(peer, payload.bytes));
     if (payload.bytes != 0) std::memcpy(Destination(*peer), payload.data, payload.bytes);
     return OkStatus();
   }
@@ -251,8 +264,10 @@ class LinkGather final : public LinkAlgorithm {
   const int64_t root_;  // -1: everybody gathers
   const size_t axis_;
   const bool is_bytes_;
+  const TensorOptions memory_;  // of the result and what it is made of
   Ref<Tensor> own_;
   std::string own_text_;
+  uint64_t text_bytes_ = 0;  // of the peers, charged
   std::vector<Peer> peers_;
   Ref<Tensor> joined_;
   uint64_t pending_ = 0;  // segments still to be handed out or received

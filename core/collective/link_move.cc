@@ -202,9 +202,8 @@ class LinkMove final : public LinkAlgorithm {
     Dims dims = call_.header.first.dims;
     dims[0] = total;
     TUTTI_ASSIGN_OR_RETURN(const Shape shape, Shape::Create(dims.data(), dims.size()));
-    TensorOptions unzeroed;
-    unzeroed.zeroed = false;
-    TUTTI_ASSIGN_OR_RETURN(output_, Tensor::Create(call_.header.first.dtype, shape, unzeroed));
+    TUTTI_ASSIGN_OR_RETURN(
+        output_, Tensor::Create(call_.header.first.dtype, shape, call_.unzeroed()));
     if (output_->byte_size() == 0) return OkStatus();
     auto* next = static_cast<std::byte*>(output_->mutable_data());
     for (int64_t rank = 0; rank < size_; ++rank) {

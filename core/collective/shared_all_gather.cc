@@ -184,15 +184,13 @@ class AllGather {
       }
     }
     TUTTI_ASSIGN_OR_RETURN(shape_, Shape::Create(dims.data(), dims.size()));
-    TensorOptions unzeroed;
-    unzeroed.zeroed = false;
     if (dtype_ != DType::kBytes) {
-      TUTTI_ASSIGN_OR_RETURN(result_, Tensor::Create(dtype_, shape_, unzeroed));
+      TUTTI_ASSIGN_OR_RETURN(result_, Tensor::Create(dtype_, shape_, call_.unzeroed()));
       return OkStatus();
     }
     for (const Part& p : parts_) {
       TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> room,
-                             Tensor::Create(DType::kUint8, Shape({p.bytes}), unzeroed));
+                             Tensor::Create(DType::kUint8, Shape({p.bytes}), call_.unzeroed()));
       packed_.push_back(std::move(room));
     }
     return OkStatus();
@@ -252,7 +250,7 @@ class AllGather {
       pointers.push_back(tensor->get());
       tensors.push_back(std::move(tensor).value());
     }
-    Result<Ref<Tensor>> joined = Concat(pointers, axis_);
+    Result<Ref<Tensor>> joined = Concat(pointers, axis_, call_.unzeroed());
     if (!joined.ok()) return group_.Fail(std::move(joined).status());
     result_ = std::move(joined).value();
     return OkStatus();

@@ -192,9 +192,8 @@ class Move {
       }
     }
     TUTTI_ASSIGN_OR_RETURN(const Shape shape, Shape::Create(dims.data(), dims.size()));
-    TensorOptions unzeroed;
-    unzeroed.zeroed = false;
-    TUTTI_ASSIGN_OR_RETURN(result_, Tensor::Create(call_.header.first.dtype, shape, unzeroed));
+    TUTTI_ASSIGN_OR_RETURN(
+        result_, Tensor::Create(call_.header.first.dtype, shape, call_.unzeroed()));
     output_ = static_cast<std::byte*>(result_->mutable_data());
     total_bytes_ = static_cast<int64_t>(result_->byte_size());
     return OkStatus();

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "core/base/call_options.h"
+#include "core/base/memory_account.h"
 #include "core/base/ref.h"
 #include "core/base/status.h"
 #include "core/collective/call_header.h"
@@ -56,6 +57,8 @@ struct CollectiveCall {
   int64_t peer = -1;                         // send, receive: the other rank
   std::span<const int64_t> send_rows;        // all_to_all, uneven: rows of the input for each rank
   const Tensor* gather_input = nullptr;      // all_gather (uneven), gather; may be strided
+  // New tensors of the call are charged to it: how large they get, peers say. Null: to none.
+  MemoryAccount* account = nullptr;
   // The call of the group that this one is a part of, by which peers compare it and messages name
   // it; null: itself.
   const CollectiveCall* whole = nullptr;
@@ -64,6 +67,13 @@ struct CollectiveCall {
   std::vector<int64_t> received_rows;  // all_to_all, uneven: rows that came from each rank
 
   const CollectiveCall& named() const { return whole != nullptr ? *whole : *this; }
+  // Of tensors that are written throughout.
+  TensorOptions unzeroed() const {
+    TensorOptions options;
+    options.zeroed = false;
+    options.account = account;
+    return options;
+  }
 };
 
 // How some ranks of a group form another.

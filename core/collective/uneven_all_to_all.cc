@@ -23,10 +23,8 @@ Status TakeRows(LocalGroup& group, int64_t rank, CollectiveCall* call) {
   Dims dims = call->header.first.dims;
   dims[0] = rows;
   TUTTI_ASSIGN_OR_RETURN(const Shape shape, Shape::Create(dims.data(), dims.size()));
-  TensorOptions options;
-  options.zeroed = false;
   TUTTI_ASSIGN_OR_RETURN(call->gathered,
-                         Tensor::Create(call->header.first.dtype, shape, options));
+                         Tensor::Create(call->header.first.dtype, shape, call->unzeroed()));
   if (call->gathered->byte_size() == 0) return OkStatus();
 
   const size_t row_bytes = call->gathered->byte_size() / static_cast<size_t>(rows);

@@ -20,11 +20,14 @@ namespace tutti {
 namespace {
 
 constexpr int64_t kHangNs = 20 * kSecondNs;
+// A peer may announce a tensor of any size; what does not fit into this is refused.
+constexpr uint64_t kMemoryBytes = uint64_t{256} << 20;
 enum Flag : uint8_t { kWrongChecksum = 1, kWrongBodyChecksum = 2, kWrongSize = 4, kCutOff = 8 };
 
 Ref<RealEnvironment>& SharedEnvironment() {
   static Ref<RealEnvironment> environment =
-      MakeRef<RealEnvironment>(RealEnvironmentOptions{.log_level = LogLevel::kOff});
+      MakeRef<RealEnvironment>(RealEnvironmentOptions{.log_level = LogLevel::kOff,
+                                                      .memory_limit_bytes = kMemoryBytes});
   return environment;
 }
 
