@@ -20,6 +20,8 @@
 #include <span>
 #include <string>
 
+#include "core/base/clock.h"
+
 namespace tutti {
 
 class Link {
@@ -39,6 +41,8 @@ class Link {
 
   // Fills `entry` for poll. False when there is something to do already: do not sleep.
   virtual bool PrepareSleep(bool want_read, bool want_write, pollfd* entry) = 0;
+  // Who sleeps for longer prepares again then: what poll does not see is looked at in between.
+  virtual int64_t SleepLimitNs() const { return kNeverNs; }
   // After every PrepareSleep, whatever it returned; `entry.revents` is 0 where nobody polled.
   virtual void EndSleep(const pollfd& entry) = 0;
 

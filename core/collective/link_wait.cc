@@ -85,6 +85,7 @@ void LinkWait::Sleep(std::span<const std::unique_ptr<LinkPeer>> peers) {
   entries_.clear();
   entries_.push_back(pollfd{waker_.fd(), POLLIN, 0});
   bool may_sleep = true;
+  int64_t limit = kNeverNs;
   for (const std::unique_ptr<LinkPeer>& peer : peers) {
     entries_.push_back(pollfd{-1, 0, 0});
     if (!peer || peer->closed()) continue;
@@ -92,9 +93,10 @@ void LinkWait::Sleep(std::span<const std::unique_ptr<LinkPeer>> peers) {
     if (!peer->link().PrepareSleep(!peer->paused(), want_write, &entries_.back())) {
       may_sleep = false;
     }
+    limit = std::min(limit, peer->link().SleepLimitNs());
   }
   if (may_sleep) {
-    const int64_t limit = SleepLimitNs();
+    limit = std::min(limit, SleepLimitNs());
     timespec time{static_cast<time_t>(limit / kSecondNs), static_cast<long>(limit % kSecondNs)};
     // An interrupted or failed poll is a short one.
     if (ppoll(entries_.data(), entries_.size(), limit == kNeverNs ? nullptr : &time, nullptr) < 0) {

@@ -26,7 +26,10 @@ bool WouldBlock(int error) { return error == EAGAIN || error == EWOULDBLOCK || e
 
 }  // namespace
 
-TcpLink::TcpLink(FileDescriptor socket) : socket_(std::move(socket)) {
+TcpLink::TcpLink(FileDescriptor socket, int64_t limit_ns)
+    : socket_(std::move(socket)),
+      look_interval_ns_(std::min(FlowWatch::kIntervalNs, limit_ns / 4)),
+      watch_(limit_ns) {
   const int flags = fcntl(socket_.get(), F_GETFL);
   if (flags >= 0 && (flags & O_NONBLOCK) == 0) {
     fcntl(socket_.get(), F_SETFL, flags | O_NONBLOCK);
@@ -37,7 +40,8 @@ TcpLink::TcpLink(FileDescriptor socket) : socket_(std::move(socket)) {
   setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
   // A firewall that forgets the connection drops its packets without a word, while both peers live.
   // Who waits for data then learns of it after half a minute; it is the kernel that answers probes,
-  // so a peer that is slow, or stopped, is not suspected.
+  // so a peer that is slow, or stopped, is not suspected. (What waits to be acknowledged puts the
+  // probes off: Look.)
   const int idle_s = 10, interval_s = 5, probes = 4;
   setsockopt(socket_.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
   setsockopt(socket_.get(), IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
@@ -45,7 +49,16 @@ TcpLink::TcpLink(FileDescriptor socket) : socket_(std::move(socket)) {
   setsockopt(socket_.get(), IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
 }
 
+void TcpLink::Look() {
+  const int64_t now = RealClock().NowNs();
+  if (is_dead_ || now < next_look_ns_) return;
+  next_look_ns_ = now + look_interval_ns_;
+  FlowWatch::Facts facts;
+  is_dead_ = ReadFlowFacts(socket_.get(), now, &facts) && watch_.IsDead(facts, now);
+}
+
 int64_t TcpLink::TrySend(std::span<const iovec> parts) {
+  if (is_dead_) return kClosed;
   const msghdr message = MessageOf(parts);
   const ssize_t sent = sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
   if (sent >= 0) return sent;
@@ -57,19 +70,23 @@ int64_t TcpLink::TryReceive(std::span<const iovec> parts) {
   msghdr message = MessageOf(parts);
   const ssize_t received = recvmsg(socket_.get(), &message, MSG_DONTWAIT);
   if (received > 0) return received;
-  if (received < 0 && (WouldBlock(errno) || errno == ENOMEM)) return 0;
+  if (received < 0 && (WouldBlock(errno) || errno == ENOMEM)) {
+    if (!is_dead_) return 0;
+    errno = ETIMEDOUT;
+  }
   receive_error_ = received < 0 ? errno : 0;
   return kClosed;
 }
 
 bool TcpLink::PrepareSleep(bool want_read, bool want_write, pollfd* entry) {
+  Look();
   if (want_read) hung_up_unread_ = false;
   entry->fd = socket_.get();
   entry->events = static_cast<short>((want_read ? POLLIN : 0) | (want_write ? POLLOUT : 0));
   entry->revents = 0;
   // A hang-up is reported whether asked for or not: poll would return at once for ever.
-  if (entry->events == 0 && hung_up_unread_) entry->fd = -1;
-  return true;
+  if (entry->events == 0 && (hung_up_unread_ || is_dead_)) entry->fd = -1;
+  return !is_dead_ || entry->events == 0;
 }
 
 void TcpLink::EndSleep(const pollfd& entry) {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/cluster/file_descriptor.h"
+#include "core/collective/flow_watch.h"
 #include "core/collective/link.h"
 
 namespace tutti {
@@ -14,18 +15,26 @@ namespace tutti {
 class TcpLink final : public Link {
  public:
   // Sets what the socket still lacks: non-blocking, and on TCP no delay of small messages, and
-  // probes of an idle connection, which find after 30 s that its packets vanish.
-  explicit TcpLink(FileDescriptor socket);
+  // probes of an idle connection, which find after 30 s that its packets vanish. Where data is on
+  // its way, a FlowWatch finds it within `limit_ns`.
+  explicit TcpLink(FileDescriptor socket, int64_t limit_ns = FlowWatch::kLimitNs);
 
   int64_t TrySend(std::span<const iovec> parts) override;
   int64_t TryReceive(std::span<const iovec> parts) override;
   bool PrepareSleep(bool want_read, bool want_write, pollfd* entry) override;
+  int64_t SleepLimitNs() const override { return FlowWatch::kIntervalNs; }
   void EndSleep(const pollfd& entry) override;
   std::string CloseReason() const override;
   const char* kind() const override { return "tcp"; }
 
  private:
+  void Look();
+
   const FileDescriptor socket_;
+  const int64_t look_interval_ns_;
+  FlowWatch watch_;
+  int64_t next_look_ns_ = 0;
+  bool is_dead_ = false;  // says the watch
   int receive_error_ = 0;       // errno that ended it; 0 for an orderly end
   bool hung_up_unread_ = false;  // poll said so while nobody wanted to read
 };
