@@ -72,9 +72,11 @@ Status HierarchicalTransport::Execute(CollectiveCall* call) {
   TUTTI_RETURN_IF_ERROR(FailureSoFar());
   // Over the flat links a rank hears of all others by itself.
   if (IsTransfer(call->header.op)) {
+    call->header.root = last_collective_;
     Status status = flat_->Execute(call);
     return status.ok() ? status : EndAll(std::move(status));
   }
+  last_collective_ = call->sequence;
   const Watch watch(*this, *call);
   Status status = Run(call);
   return status.ok() ? status : EndAll(std::move(status));

@@ -22,8 +22,10 @@
 // and one of the leaders.
 //
 // The first error of any part ends all of them. A rank that waits in one looks after the others 20
-// times a second: over the flat links it hears of every rank. Deadlines: who waits for a rank that
-// itself waits for others lets these speak first, for a moment, because they know who is missing.
+// times a second: over the flat links it hears of every rank, also of one that waits for this rank
+// to send or receive, and will not come to the call. (A transfer says how many calls were before
+// it.) Deadlines: who waits for a rank that itself waits for others lets these speak first, for a
+// moment, because they know who is missing.
 //
 // The order of a fold is: the ranks of a host in their order, then the hosts. Of operations where
 // that shows (sums of floats), it differs from the order of the ranks; a group that is reproducible
@@ -155,6 +157,7 @@ class HierarchicalTransport final : public Transport {
   const std::unique_ptr<LinkTransport> flat_;
 
   // Of the thread that makes calls.
+  int64_t last_collective_ = 0;  // its number; transfers carry it as their root
   int64_t inside_calls_ = 0;
   int64_t between_calls_ = 0;
   int64_t flat_calls_ = 0;

@@ -267,6 +267,51 @@ TEST(HierarchicalTransportTest, BothSidesOfAMismatchBetweenHostsHaveTheirOwnName
                 });
 }
 
+TEST(HierarchicalTransportTest, ATransferWhoseOtherRankIsInACollectiveIsTheSameErrorOnAll) {
+  // Of a host and of two, at the leader and at another rank.
+  for (const auto& [from, to] : {std::pair{1, 0}, std::pair{3, 0}, std::pair{2, 1}}) {
+    for (const bool sends : {true, false}) {
+      HierarchicalRanks ranks({"a", "a", "b", "b"});
+      const std::vector<Status> statuses =
+          ranks.Run([&, from = from, to = to](int64_t rank, Communicator& group) -> Status {
+            const Ref<Tensor> tensor = Zeros(DType::kFloat32, 8);
+            TUTTI_RETURN_IF_ERROR(group.Barrier(ranks.Hang()));
+            if (rank != from) {
+              return group.AllReduce(*tensor, ReduceOp::kSum, ranks.Hang(), tensor.get());
+            }
+            return sends ? group.Send(*tensor, to, ranks.Hang())
+                         : group.Receive(to, ranks.Hang(), tensor.get());
+          });
+      for (const Status& status : statuses) {
+        EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status.ToString();
+        EXPECT_EQ(status.message(),
+                  Format("rank {0}: {1} #1 {2} rank {3}, which waits for rank {0} in all_reduce "
+                         "#2; make the calls in an order that both ranks can follow",
+                         from, sends ? "send" : "receive", sends ? "to" : "from", to));
+      }
+    }
+  }
+}
+
+TEST(HierarchicalTransportTest, ARankThatIsAheadInATransferIsNoContradiction) {
+  for (const std::vector<std::string>& machines : kSpreads) {
+    SCOPED_TRACE(NameOf(machines));
+    HierarchicalRanks ranks(machines);
+    const auto last = static_cast<int64_t>(machines.size()) - 1;
+    for (const Status& status : ranks.Run([&](int64_t rank, Communicator& group) -> Status {
+           const Ref<Tensor> tensor = Zeros(DType::kFloat32, 8);
+           for (int i = 0; i < 30; ++i) {
+             TUTTI_RETURN_IF_ERROR(group.Broadcast(i % 2, ranks.Hang(), tensor.get()));
+             if (rank == 0) TUTTI_RETURN_IF_ERROR(group.Receive(last, ranks.Hang(), tensor.get()));
+             if (rank == last) TUTTI_RETURN_IF_ERROR(group.Send(*tensor, 0, ranks.Hang()));
+           }
+           return OkStatus();
+         })) {
+      EXPECT_TRUE(status.ok()) << status.ToString();
+    }
+  }
+}
+
 TEST(HierarchicalTransportTest, ADeadlineNamesTheRankThatIsMissing) {
   HierarchicalRanks ranks({"a", "a", "b", "b"});
   for (const Status& status : ranks.Run([&](int64_t rank, Communicator& group) -> Status {

@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
+#include "core/collective/call_header_wire.h"
 #include "core/collective/call_order.h"
 #include "core/collective/link_transport_state.h"
 
@@ -59,6 +60,21 @@ Status LinkTransport::State::CheckOrder(const LinkPeer& peer, const CollectiveCa
   if (theirs.sequence == 0) return OkStatus();
   const WaitingCall& low = rank_ < peer.rank() ? own : theirs;
   return TransfersCollide(low, rank_ < peer.rank() ? theirs : own, Label(low.sequence));
+}
+
+Status LinkTransport::State::CheckOrderBeyond(const LinkPeer& peer,
+                                              const CollectiveCall& call) const {
+  for (const CollectiveOp op : {CollectiveOp::kSend, CollectiveOp::kReceive}) {
+    const WaitingCall theirs{peer.rank(), op, peer.unanswered_transfer(op)};
+    if (theirs.sequence == 0) continue;
+    const LinkPeer::Call* const transfer = peer.transfer(op, theirs.sequence);
+    const Result<CallHeader> header = ParseCallHeader(transfer->body);
+    // Who was in this call already is ahead: this rank comes to the transfer behind it.
+    if (!header.ok() || header->root < 0 || header->root >= call.sequence) continue;
+    return TransferDuringCollective(theirs, WaitingCall{rank_, call.header.op, call.sequence},
+                                    Label(theirs.sequence));
+  }
+  return OkStatus();
 }
 
 Status LinkTransport::State::CheckPeers(const CollectiveCall& call, LinkExchange* exchange) const {

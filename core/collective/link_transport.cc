@@ -188,7 +188,12 @@ void LinkTransport::State::LookAround(const CollectiveCall* call) {
   Status status = Step(nullptr, &progress);
   if (status.ok()) {
     for (const std::unique_ptr<LinkPeer>& peer : peers_) {
-      if (status.ok() && peer && peer->gone()) status = GoneError(*peer, call);
+      if (!status.ok() || !peer) continue;
+      if (peer->gone()) {
+        status = GoneError(*peer, call);
+      } else if (call != nullptr) {
+        status = CheckOrderBeyond(*peer, *call);
+      }
     }
   }
   if (!status.ok()) Record(std::move(status)).rep();

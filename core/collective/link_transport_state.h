@@ -117,6 +117,8 @@ class LinkTransport::State : public std::enable_shared_from_this<State> {
   // Whether the awaited peer waits for this rank in a call that this rank does not come to while it
   // is in `call`: an error that both find, in the same words.
   Status CheckOrder(const LinkPeer& peer, const CollectiveCall& call) const;
+  // The same for a call that does not go over these links, whose waits look at them as well.
+  Status CheckOrderBeyond(const LinkPeer& peer, const CollectiveCall& call) const;
   std::string Describe(int64_t rank) const;
   std::vector<RankPosition> Positions(const CollectiveCall& call) const;
   // Whom the call waits for, in words; *first is the lowest of them.
