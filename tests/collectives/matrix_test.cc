@@ -3,10 +3,11 @@
 //
 //   matrix_test TRANSPORT [--all] [--dtype DTYPE] [--no-large] [--cells N] [--seed S] [--cell CELL]
 //
-// TRANSPORT is in_process, shared_memory, tcp or mixed: two hosts, ranks of one host over rings in
-// shared memory, those of different hosts over TCP. A run takes N cells that cover all pairs, drawn
-// from the seed, which is printed; --all takes every cell there is, or every one of a dtype. A cell
-// that fails is named, and --cell repeats it alone.
+// TRANSPORT is in_process, shared_memory, tcp, mixed (two hosts, ranks of one host over rings in
+// shared memory, those of different hosts over TCP) or hosts (several of two ranks each, joined
+// through memory inside and from host to host once). A run takes N cells that cover all pairs,
+// drawn from the seed, which is printed; --all takes every cell there is, or every one of a dtype.
+// A cell that fails is named, and --cell repeats it alone.
 //
 // Of all large cells, those of a dtype share their inputs, and those of a reduction and number of
 // ranks what it makes of them. No call has the inputs of the one before, whose results may still
@@ -31,6 +32,7 @@
 #include "core/base/real_environment.h"
 #include "core/base/text.h"
 #include "core/collective/collective_cases_testing.h"
+#include "core/collective/hierarchical_ranks_testing.h"
 #include "core/collective/link_ranks.h"
 #include "core/collective/rank_threads.h"
 #include "core/collective/shared_rank_testing.h"
@@ -86,6 +88,21 @@ class TwoHosts : public LinkRanks {
   }
 };
 
+// Hosts of two ranks, and one over. Their folds have the bits of all other transports where the
+// group is reproducible: sums of floats go over flat links then.
+class PairsOfRanks : public HierarchicalRanks {
+ public:
+  explicit PairsOfRanks(size_t size)
+      : HierarchicalRanks(Machines(size), SelectorTable::Reproducible(*SelectorTable::BuiltIn())) {}
+
+ private:
+  static std::vector<std::string> Machines(size_t size) {
+    std::vector<std::string> machines;
+    for (size_t rank = 0; rank < size; ++rank) machines.push_back(std::to_string(rank / 2));
+    return machines;
+  }
+};
+
 struct MatrixWorld {
   CollectiveWorld ranks;
   std::vector<int64_t> chunk_bytes;  // where chunks of its algorithms end
@@ -99,7 +116,8 @@ const std::vector<MatrixWorld>& Worlds() {
         [](size_t size) { return std::make_unique<SharedMatrixRanks>(size); }},
        {8 << 10, 16 << 10, 64 << 10, 128 << 10, 768 << 10}},
       {CollectiveWorldOf<LinkRanks>("tcp", LinkKind::kTcp), of_links},
-      {CollectiveWorldOf<TwoHosts>("mixed"), of_links}};
+      {CollectiveWorldOf<TwoHosts>("mixed"), of_links},
+      {CollectiveWorldOf<PairsOfRanks>("hosts"), {8 << 10, 64 << 10, 128 << 10, 256 << 10}}};
   return worlds;
 }
 
@@ -253,8 +271,9 @@ size_t RunCells(const MatrixWorld& world, std::vector<MatrixCell> cells, bool sh
 int Main(int argc, char** argv) {
   Arguments arguments;
   if (!Read(argc, argv, &arguments)) {
-    std::fprintf(stderr, "usage: %s in_process|shared_memory|tcp|mixed [--all] [--dtype DTYPE] "
-                         "[--no-large] [--cells N] [--seed S] [--cell CELL]\n", argv[0]);
+    std::fprintf(stderr, "usage: %s in_process|shared_memory|tcp|mixed|hosts [--all] "
+                         "[--dtype DTYPE] [--no-large] [--cells N] [--seed S] [--cell CELL]\n",
+                 argv[0]);
     return 2;
   }
   std::vector<MatrixCell> cells;
