@@ -22,11 +22,17 @@ tutti_status *tutti_bucket_plan_create(tutti_communicator *communicator, size_t 
     TUTTI_REQUIRE(call, communicator, out_plan);
     TUTTI_REQUIRE_ARRAY(call, count, tensors);
     TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
-    std::vector<Tensor *> gradients;
-    for (size_t i = 0; i < count; ++i) gradients.push_back(FromHandle(tensors[i]));
+    TUTTI_ASSIGN_OR_RETURN(const bool own,
+                           ReadTristate(call, set.own_tensors, false, "own_tensors"));
+    std::vector<Tensor *> given;
+    for (size_t i = 0; i < count; ++i) given.push_back(FromHandle(tensors[i]));
+    const std::vector<const Tensor *> like(given.begin(), given.end());
+    auto ranks = Ref<Communicator>::Retain(FromHandle(communicator));
+    const auto reduction = static_cast<ReduceOp>(op);
     TUTTI_ASSIGN_OR_RETURN(
-        auto plan, BucketPlan::Create(Ref<Communicator>::Retain(FromHandle(communicator)),
-                                      gradients, static_cast<ReduceOp>(op), set.bytes_per_pack));
+        auto plan,
+        own ? BucketPlan::CreateLike(std::move(ranks), like, reduction, set.bytes_per_pack)
+            : BucketPlan::Create(std::move(ranks), given, reduction, set.bytes_per_pack));
     *out_plan = Give(std::move(plan));
     return OkStatus();
   });
@@ -34,6 +40,16 @@ tutti_status *tutti_bucket_plan_create(tutti_communicator *communicator, size_t 
 
 int64_t tutti_bucket_plan_get_bucket_count(const tutti_bucket_plan *plan) {
   return plan == nullptr ? 0 : static_cast<int64_t>(FromHandle(plan)->buckets().size());
+}
+
+tutti_status *tutti_bucket_plan_get_tensor(const tutti_bucket_plan *plan, size_t index,
+                                           tutti_tensor **out_tensor) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, plan, out_tensor);
+    TUTTI_ASSIGN_OR_RETURN(auto tensor, FromHandle(plan)->GetTensor(index));
+    *out_tensor = Give(std::move(tensor));
+    return OkStatus();
+  });
 }
 
 tutti_status *tutti_bucket_plan_ready(tutti_bucket_plan *plan, size_t index) {

@@ -35,6 +35,37 @@ class BucketPlanTest : public testing::Test {
   tutti_communicator *ranks_[2] = {nullptr, nullptr};
 };
 
+TEST_F(BucketPlanTest, APlanMayReduceTensorsOfItsOwn) {
+  const auto train = [&](int64_t rank) {
+    const Tensor like = Ints({7, 8});
+    tutti_tensor *const twice[] = {like, like};
+    tutti_bucket_plan_options options = TUTTI_BUCKET_PLAN_OPTIONS_INIT;
+    options.own_tensors = TUTTI_TRUE;
+    BucketPlan plan;
+    ASSERT_OK(tutti_bucket_plan_create(ranks_[rank], 2, twice, TUTTI_REDUCE_SUM, &options, &plan));
+    Tensor own[2];
+    for (size_t i = 0; i < 2; ++i) {
+      ASSERT_OK(tutti_bucket_plan_get_tensor(plan, i, &own[i]));
+      EXPECT_EQ(FirstElement(own[i]), 0);
+      void *data = nullptr;
+      ASSERT_OK(tutti_tensor_get_mutable_data(own[i], &data));
+      static_cast<int64_t *>(data)[0] = rank + static_cast<int64_t>(i);
+      EXPECT_OK(tutti_bucket_plan_ready(plan, i));
+    }
+    EXPECT_OK(tutti_bucket_plan_wait(plan, nullptr));
+    EXPECT_EQ(FirstElement(own[0]), 1);
+    EXPECT_EQ(FirstElement(own[1]), 3);
+    EXPECT_EQ(FirstElement(like), 7);
+    Tensor none;
+    EXPECT_FAILS(tutti_bucket_plan_get_tensor(plan, 2, &none), TUTTI_INVALID_ARGUMENT,
+                 "tensor 2 is asked for");
+    EXPECT_FAILS(tutti_bucket_plan_get_tensor(nullptr, 0, &none), TUTTI_INVALID_ARGUMENT, "plan");
+  };
+  std::thread other(train, 1);
+  train(0);
+  other.join();
+}
+
 TEST_F(BucketPlanTest, GradientsAreReducedWhateverTheOrderInWhichTheyAreReported) {
   const auto train = [&](int64_t rank) {
     const Tensor first = Ints({rank + 1});

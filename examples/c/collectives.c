@@ -198,13 +198,21 @@ static void futures(const worker *self) {
   say(self, "futures: three sums, waited for in another order");
 }
 
-/* Gradients are reduced while the backward pass makes more of them, last layer first. */
+/* Gradients are reduced while the backward pass makes more of them, last layer first. The plan
+ * makes them, like the layers, in memory that all workers of a machine map. */
 static void backward(const worker *self) {
-  tutti_tensor *gradients[LAYERS];
-  for (int i = 0; i < LAYERS; ++i) gradients[i] = numbers(self->elements, 0);
+  tutti_tensor *layers[LAYERS];
+  for (int i = 0; i < LAYERS; ++i) layers[i] = numbers(self->elements, 0);
+  tutti_bucket_plan_options options = TUTTI_BUCKET_PLAN_OPTIONS_INIT;
+  options.own_tensors = TUTTI_TRUE;
   tutti_bucket_plan *plan = NULL;
-  check(tutti_bucket_plan_create(self->communicator, LAYERS, gradients, TUTTI_REDUCE_SUM, NULL,
+  check(tutti_bucket_plan_create(self->communicator, LAYERS, layers, TUTTI_REDUCE_SUM, &options,
                                  &plan));
+  tutti_tensor *gradients[LAYERS];
+  for (int i = 0; i < LAYERS; ++i) {
+    tutti_tensor_release(layers[i]);
+    check(tutti_bucket_plan_get_tensor(plan, (size_t)i, &gradients[i]));
+  }
   for (int step = 0; step < 2; ++step) {
     for (int i = 0; i < LAYERS; ++i) {
       float *gradient = elements_of(gradients[i]);

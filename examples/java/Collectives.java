@@ -1,5 +1,6 @@
 import java.nio.FloatBuffer;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.function.IntFunction;
 import org.tutti.BucketPlan;
@@ -179,13 +180,17 @@ public final class Collectives {
     say("futures: three sums, waited for in another order");
   }
 
-  /** Gradients are reduced while the backward pass makes more of them, last layer first. */
+  /**
+   * Gradients are reduced while the backward pass makes more of them, last layer first. The plan
+   * makes them, like the layers, in memory that all workers of a machine map.
+   */
   private void backward() {
-    final List<Tensor> gradients = new ArrayList<>();
-    for (int i = 0; i < LAYERS; i++) {
-      gradients.add(numbers(elements, 0));
-    }
-    try (BucketPlan plan = new BucketPlan(communicator, gradients, ReduceOp.SUM, 0)) {
+    final List<Tensor> layers = Collections.nCopies(LAYERS, numbers(elements, 0));
+    try (BucketPlan plan = BucketPlan.ofOwnTensors(communicator, layers, ReduceOp.SUM, 0)) {
+      final List<Tensor> gradients = new ArrayList<>();
+      for (int i = 0; i < LAYERS; i++) {
+        gradients.add(plan.tensor(i));
+      }
       for (int step = 0; step < 2; step++) {
         for (int i = 0; i < LAYERS; i++) {
           final FloatBuffer gradient = gradients.get(i).asFloatBuffer();

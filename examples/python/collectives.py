@@ -80,9 +80,11 @@ def show(communicator, elements):
         check("all_reduce_async", future.result(), numbers(elements, (total - size) * factor))
     say("futures: three sums, waited for in another order")
 
-    # Gradients are averaged while the backward pass makes more of them, last layer first.
-    gradients = [np.zeros(elements, np.float32) for _ in range(LAYERS)]
-    plan = tutti.BucketPlan(communicator, gradients, op="sum")
+    # Gradients are summed while the backward pass makes more of them, last layer first. The plan
+    # makes them, like these, in memory that all workers of a machine map.
+    layers = [np.empty(elements, np.float32) for _ in range(LAYERS)]
+    plan = tutti.BucketPlan(communicator, layers, op="sum", own_tensors=True)
+    gradients = [np.asarray(tensor) for tensor in plan.tensors]
     for step in range(2):
         for i, gradient in enumerate(gradients):
             gradient[:] = (rank + 1) * (i + step)  # what a backward pass would compute here

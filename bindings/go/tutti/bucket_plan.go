@@ -15,6 +15,9 @@ type BucketPlan struct{ o *object }
 type BucketPlanOptions struct {
 	// BytesPerPack is how large a bucket grows, the same on all ranks; 0: 4 MiB.
 	BytesPerPack int64
+	// OwnTensors: the plan makes its gradients, see Tensor; those given only say of which dtypes and
+	// dims they are.
+	OwnTensors bool
 }
 
 // NewBucketPlan plans for gradients in the order in which the backward pass makes them, last layer
@@ -24,7 +27,8 @@ func (c *Communicator) NewBucketPlan(op ReduceOp, gradients []*Tensor,
 	options BucketPlanOptions) (*BucketPlan, error) {
 	var made uintptr
 	err := c.with(gradients, func(pointer uintptr, used []uintptr) error {
-		return check(native.Bucket_plan_create(pointer, used, int(op), options.BytesPerPack, &made))
+		return check(native.Bucket_plan_create(pointer, used, int(op), options.BytesPerPack,
+			options.OwnTensors, &made))
 	})
 	if err != nil {
 		return nil, err
@@ -42,6 +46,18 @@ func (b *BucketPlan) object() *object {
 // NumBuckets is how many calls a step makes; 0 when closed.
 func (b *BucketPlan) NumBuckets() int {
 	return int(ask(b.object(), 0, native.Bucket_plan_bucket_count))
+}
+
+// Tensor is what is reduced as gradient index. Of OwnTensors these are zeros that lie side by side
+// in memory that all ranks of one machine map, so that they are reduced where they lie. It outlives
+// the plan.
+func (b *BucketPlan) Tensor(index int) (*Tensor, error) {
+	if index < 0 {
+		return nil, invalidArgument("there is no gradient %d: they count from 0", index)
+	}
+	return as(ownTensor)(readOut(b.object(), func(pointer uintptr, made *uintptr) uintptr {
+		return native.Bucket_plan_tensor(pointer, int64(index), made)
+	}))
 }
 
 // Ready says that gradient index is complete in this step; nobody touches it until Wait has

@@ -11,6 +11,39 @@ import (
 	"time"
 )
 
+func TestAPlanMayMakeTheGradients(t *testing.T) {
+	onRanks(t, size, func(ctx context.Context, c *Communicator) error {
+		like := zeros(3)
+		plan, err := c.NewBucketPlan(Sum, []*Tensor{like, like}, BucketPlanOptions{OwnTensors: true})
+		if err != nil {
+			return err
+		}
+		var gradients []*Tensor
+		for i := 0; i < 2; i++ {
+			gradients = append(gradients, sure(plan.Tensor(i)))
+			sure(MutableSlice[float64](gradients[i]))[2] = float64(10*i + 1)
+			if err := plan.Ready(i); err != nil {
+				return err
+			}
+		}
+		if err := plan.Wait(ctx); err != nil {
+			return err
+		}
+		for _, none := range []int{2, -1} {
+			if _, err := plan.Tensor(none); !errors.Is(err, ErrInvalidArgument) {
+				return fmt.Errorf("tensor %d: %v", none, err)
+			}
+		}
+		plan.Close()
+		for i, gradient := range gradients {
+			if got := sure(Slice[float64](gradient)); got[0] != 0 || got[2] != float64(size*(10*i+1)) {
+				return fmt.Errorf("gradient %d: %v", i, got)
+			}
+		}
+		return nil
+	})
+}
+
 func TestGradientsAreReducedInWhateverOrderTheyAreReady(t *testing.T) {
 	generator := random(t)
 	seeds := make([]int64, size)

@@ -344,6 +344,27 @@ class BucketPlanTest(unittest.TestCase):
 
         self.assertEqual(on_all(work), [True] * RANKS)
 
+    def test_a_plan_may_make_the_gradients(self):
+        def work(c):
+            like = [np.empty((4, 2)), np.empty(3, np.float32), np.empty(0, np.int32)]
+            plan = tutti.BucketPlan(c, like, op="sum", own_tensors=True)
+            gradients = [np.asarray(tensor) for tensor in plan.tensors]
+            self.assertEqual([(g.dtype, g.shape) for g in gradients],
+                             [(a.dtype, a.shape) for a in like])
+            for step in range(2):
+                for i, gradient in enumerate(gradients):
+                    gradient[...] = c.rank + i
+                    plan.ready(i)
+                plan.wait(HANG_S)
+                for i in range(2):
+                    self.assertEqual(set(gradients[i].ravel().tolist()),
+                                     {float(sum(range(RANKS)) + i * RANKS)})
+            del plan
+            gradients[0][...] = 1
+            return True
+
+        self.assertEqual(on_all(work), [True] * RANKS)
+
     def test_one_bucket_holds_small_gradients(self):
         communicator, = tutti.Communicator.create_local(1)
         tensor = tutti.Tensor.zeros([3], np.float32)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional, Sequence, Union
+from typing import Any, List, Optional, Sequence, Union
 
 from tutti import _arguments, _native
 from tutti._communicator import Communicator
 from tutti._reduce_op import ReduceOp
+from tutti._tensor import Tensor
 from tutti._variable import member
 
 
@@ -24,18 +25,32 @@ class BucketPlan:
     none of them twice. op: a ReduceOp or its name. bytes_per_bucket: how large a bucket grows
     (None: 4 MiB), the same on all ranks. The ranks may report gradients in different orders:
     buckets travel one after the other. Any failure ends the epoch of the communicator. Threads:
-    any; wait one at a time."""
+    any; wait one at a time.
 
-    __slots__ = ("_handle",)
+    own_tensors: `arrays` only say which dtypes and shapes there are; the gradients are `tensors`,
+    zeros that the plan makes side by side in memory that all ranks of one machine map, so that
+    they are reduced where they lie:
+
+        plan = tutti.BucketPlan(communicator, parameters, own_tensors=True)
+        gradients = [np.asarray(tensor) for tensor in plan.tensors]"""
+
+    __slots__ = ("_handle", "_count")
 
     def __init__(self, communicator: Communicator, arrays: Sequence[Any],
                  op: Union[ReduceOp, str, int] = ReduceOp.MEAN,
-                 bytes_per_bucket: Optional[int] = None):
+                 bytes_per_bucket: Optional[int] = None, own_tensors: bool = False):
         if bytes_per_bucket is not None and bytes_per_bucket < 1:
             raise ValueError(f"bytes_per_bucket is {bytes_per_bucket}; expected 1 or more, or None")
         rank = _arguments.handle_of("BucketPlan: communicator", communicator, Communicator)
         self._handle = _native.bucket_plan_create(rank, arrays, member(ReduceOp, op, "op"),
-                                                  bytes_per_bucket or 0)
+                                                  bytes_per_bucket or 0, bool(own_tensors))
+        self._count = len(arrays)
+
+    @property
+    def tensors(self) -> List[Tensor]:
+        """What is reduced, in the order of the indices. They outlive the plan."""
+        return [Tensor._of(_native.bucket_plan_tensor(self._handle, index))
+                for index in range(self._count)]
 
     @property
     def num_buckets(self) -> int:

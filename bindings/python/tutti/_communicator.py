@@ -103,9 +103,8 @@ class Communicator:
 
     def create_tensor(self, shape: Sequence[int], dtype: Any = np.float32) -> Tensor:
         """Zeros in memory that all ranks of one machine map: calls of this tensor, or of an array
-        over it, need no copy into shared memory, where it lies so on all ranks; an all_reduce only
-        if its `out` is another array. Where ranks share no memory it is a tensor like any other. It
-        outlives the communicator."""
+        over it, need no copy into shared memory, where it lies so on all ranks. Where ranks share
+        no memory it is a tensor like any other. It outlives the communicator."""
         return Tensor._of(_native.communicator_create_tensor(
             self._handle, _dtypes.number_of(dtype), list(shape)))
 

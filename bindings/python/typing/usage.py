@@ -122,6 +122,8 @@ def communicators() -> None:
         assert_type(future, tutti.Future)
         assert_type(rank.split(None), Optional[tutti.Communicator])
         gradients = [np.ones(3), np.ones(2)]
+        own = tutti.BucketPlan(rank, gradients, own_tensors=True)
+        assert_type(own.tensors, List[tutti.Tensor])
         plan = tutti.BucketPlan(rank, gradients, bytes_per_bucket=1 << 20)
         for i, _ in enumerate(gradients):
             plan.ready(i)

@@ -274,13 +274,19 @@ inline tutti_status *communicator_close(tutti_communicator *communicator,
 
 inline tutti_status *bucket_plan_create(tutti_communicator *communicator, size_t count,
                                         tutti_tensor *const *mutable_tensors, int32_t op,
-                                        int64_t bytes_per_pack, tutti_bucket_plan **out_plan) {
+                                        int64_t bytes_per_pack, bool own_tensors,
+                                        tutti_bucket_plan **out_plan) {
   tutti_bucket_plan_options options = TUTTI_BUCKET_PLAN_OPTIONS_INIT;
   options.bytes_per_pack = bytes_per_pack;
+  options.own_tensors = own_tensors ? TUTTI_TRUE : TUTTI_FALSE;
   return tutti_bucket_plan_create(communicator, count, mutable_tensors, op, &options, out_plan);
 }
 inline int64_t bucket_plan_bucket_count(const tutti_bucket_plan *plan) {
   return tutti_bucket_plan_get_bucket_count(plan);
+}
+inline tutti_status *bucket_plan_tensor(const tutti_bucket_plan *plan, size_t index,
+                                        tutti_tensor **out_tensor) {
+  return tutti_bucket_plan_get_tensor(plan, index, out_tensor);
 }
 inline tutti_status *bucket_plan_ready(tutti_bucket_plan *plan, size_t index) {
   return tutti_bucket_plan_ready(plan, index);

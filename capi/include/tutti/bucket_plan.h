@@ -14,14 +14,22 @@ TUTTI_BEGIN_DECLS
 typedef struct tutti_bucket_plan_options {
   size_t struct_size;
   int64_t bytes_per_pack; /* of a bucket; default 0: 4 MiB */
+  /* TUTTI_TRUE: the plan reduces tensors of its own, see below. Default: those given. */
+  tutti_tristate own_tensors;
 } tutti_bucket_plan_options;
 #define TUTTI_BUCKET_PLAN_OPTIONS_INIT \
-  { sizeof(tutti_bucket_plan_options), 0 }
+  { sizeof(tutti_bucket_plan_options), 0, TUTTI_UNSET }
 
 /* A plan for `tensors`, the gradients in the order in which the backward pass makes them (last
  * layer first); they are retained, and reduced in place. All ranks pass the same dtypes and shapes
  * in the same order, and the same size. A tensor that is there twice, or cannot be reduced in
  * place: INVALID_ARGUMENT.
+ *
+ * With `own_tensors` those given only say of which dtypes and shapes the gradients are. The plan
+ * makes zeroed ones, side by side in one tensor of tutti_communicator_create_tensor, each at a
+ * multiple of 64 bytes: between ranks that share memory a bucket is then reduced where it lies,
+ * with no copy before. tutti_bucket_plan_get_tensor hands them out. RESOURCE_EXHAUSTED when there
+ * is no memory for them.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_bucket_plan_create(tutti_communicator *communicator, size_t count,
                                                  tutti_tensor *const *tensors, tutti_reduce_op op,
@@ -30,6 +38,12 @@ TUTTI_API tutti_status *tutti_bucket_plan_create(tutti_communicator *communicato
 
 /* Context: any. Threads: any. Since: 0.1. */
 TUTTI_API int64_t tutti_bucket_plan_get_bucket_count(const tutti_bucket_plan *plan);
+
+/* The tensor that is reduced as gradient `index`; it outlives the plan. INVALID_ARGUMENT for an
+ * index that is none.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_bucket_plan_get_tensor(const tutti_bucket_plan *plan, size_t index,
+                                                     tutti_tensor **out_tensor);
 
 /* Tensor `index` is complete in this step, and is not touched until the wait has returned. One that
  * is ready already: FAILED_PRECONDITION. Does not wait.

@@ -77,8 +77,7 @@ TUTTI_API int64_t tutti_communicator_get_epoch(const tutti_communicator *communi
 
 /* A zeroed tensor of this rank's, in memory that all ranks of one machine map: calls of it need no
  * copy into shared memory, where it lies so on all ranks. Where ranks share no memory, and when
- * there is no more of it, it is a tensor like those of tutti_tensor_create. An all_reduce saves the
- * copy where its output is another tensor, which may lie anywhere. It may be used in every
+ * there is no more of it, it is a tensor like those of tutti_tensor_create. It may be used in every
  * call of every communicator, as may views of it, and outlives this one. Calls go straight to it
  * over this communicator, those that are split from it, and those that it becomes when it shrinks
  * or grows. In a forked child it stays the parent's: what the child writes, the parent sees.

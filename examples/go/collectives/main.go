@@ -199,20 +199,28 @@ func (w *worker) futures(elements int) {
 	w.say("futures: three sums, waited for in another order")
 }
 
-// backward reduces gradients while the backward pass makes more of them, last layer first.
+// backward reduces gradients while the backward pass makes more of them, last layer first. The plan
+// makes them, like the layers, in memory that all workers of a machine map.
 func (w *worker) backward(elements int) {
-	var gradients []*tutti.Tensor
-	for i := 0; i < layers; i++ {
-		gradients = append(gradients, w.of(elements, 0))
+	like := make([]*tutti.Tensor, layers)
+	for i := range like {
+		like[i] = w.of(elements, 0)
 	}
 	if w.err != nil {
 		return
 	}
-	plan, err := w.NewBucketPlan(tutti.Sum, gradients, tutti.BucketPlanOptions{})
+	plan, err := w.NewBucketPlan(tutti.Sum, like, tutti.BucketPlanOptions{OwnTensors: true})
 	if !w.try(err) {
 		return
 	}
 	defer plan.Close()
+	gradients := make([]*tutti.Tensor, layers)
+	for i := range gradients {
+		gradients[i], err = plan.Tensor(i)
+		if !w.try(err) {
+			return
+		}
+	}
 	for step := 0; step < 2; step++ {
 		for i, gradient := range gradients {
 			written, err := tutti.MutableSlice[float32](gradient)

@@ -26,9 +26,33 @@ public final class BucketPlan extends NativeObject implements AutoCloseable {
    */
   public BucketPlan(
       Communicator communicator, List<Tensor> gradients, ReduceOp op, long bytesPerPack) {
+    this(communicator, gradients, op, bytesPerPack, false);
+  }
+
+  private BucketPlan(Communicator communicator, List<Tensor> gradients, ReduceOp op,
+      long bytesPerPack, boolean ownTensors) {
     super(Box.at(Native.bucket_plan_create(
         Objects.requireNonNull(communicator, "a communicator is needed, not null"),
-        Communicator.array(gradients), op.number(), bytesPerPack)));
+        Communicator.array(gradients), op.number(), bytesPerPack, ownTensors)));
+  }
+
+  /**
+   * A plan that makes its gradients: zeros of the dtypes and shapes of `like`, side by side in
+   * memory that all ranks of one machine map, so that they are reduced where they lie. tensor(i) is
+   * gradient i.
+   */
+  public static BucketPlan ofOwnTensors(
+      Communicator communicator, List<Tensor> like, ReduceOp op, long bytesPerPack) {
+    return new BucketPlan(communicator, like, op, bytesPerPack, true);
+  }
+
+  /** What is reduced as gradient `index`. It outlives the plan. */
+  public Tensor tensor(int index) {
+    if (index < 0) {
+      throw TuttiException.of(
+          Code.INVALID_ARGUMENT, "there is no gradient " + index + "; they count from 0");
+    }
+    return new Tensor(Box.at(Native.bucket_plan_tensor(this, index)));
   }
 
   /** How many calls a step makes. */

@@ -56,6 +56,32 @@ class BucketPlanTest {
   }
 
   @Test
+  void aPlanMayMakeTheGradients() throws Exception {
+    Ranks.run(3, (ranks, rank) -> {
+      final Tensor like = Tensor.empty(DType.FLOAT32, 5);
+      final BucketPlan plan =
+          BucketPlan.ofOwnTensors(ranks, List.of(like, like), ReduceOp.SUM, 0);
+      final List<Tensor> gradients = List.of(plan.tensor(0), plan.tensor(1));
+      for (int i = 0; i < 2; ++i) {
+        assertEquals(0, gradients.get(i).asFloatBuffer().get(4));
+        gradients.get(i).asFloatBuffer().put(4, 10 * i + rank);
+        plan.ready(i);
+      }
+      plan.await(LONG);
+      for (final int index : new int[] {2, -1}) {
+        final TuttiException none =
+            assertThrows(TuttiException.class, () -> plan.tensor(index));
+        assertEquals(Code.INVALID_ARGUMENT, none.code());
+      }
+      plan.close();
+      for (int i = 0; i < 2; ++i) {
+        assertEquals(30 * i + 3, gradients.get(i).asFloatBuffer().get(4));
+      }
+      ranks.barrier(LONG);
+    });
+  }
+
+  @Test
   void gradientsBecomeReadyOnOtherThreads() throws Exception {
     Ranks.run(3, (ranks, rank) -> {
       final List<Tensor> gradients = List.of(Ranks.ints(rank), Ranks.ints(10 * rank));
