@@ -94,13 +94,13 @@ class Run:
         early = self.fault in SIGNALS and (
             self.moment == "connect" or (self.shared and self.moment == "handshake"))
         return {"TUTTI_TRANSPORT": "shared_memory" if self.shared else "tcp",
-                "TUTTI_JOIN_TIMEOUT": "10s" if early else "100s"}
+                "TUTTI_JOIN_TIMEOUT": "6s" if early else "30s"}
 
     def command(self):
         # Where it can go well, with more calls than it takes to come to the moment.
         ends = self.fault == "slow" or (self.fault, self.moment) in MAY_SUCCEED
         return [self.program, *(["--seconds", "2", "--least", "45"] if ends else []),
-                *(["--timeout", "8"] if self.fault == "mute" else []),  # all live, nobody is silent
+                *(["--timeout", "3"] if self.fault == "mute" else []),  # all live, nobody is silent
                 "--elements", str(min(self.elements, 20000) if ends else self.elements)]
 
     def run(self):
