@@ -13,14 +13,16 @@ namespace tutti {
 enum class CommunicationImplementation : int32_t {
   kAuto = 0,          // as the setting transport says
   kRing = 1,          // the library's own collectives on the host's memory: kAuto
-  kNccl = 2,          // GPU to GPU; a strategy without GPUs takes kAuto instead, and logs it
+  kNccl = 2,          // GPU to GPU; kAuto takes its place, with a warning
   kSharedMemory = 3,  // these two go before the setting transport
   kTcp = 4,
 };
 
 struct CommunicationOptions {
   CommunicationImplementation implementation = CommunicationImplementation::kAuto;
-  // Of the packs in which many tensors are reduced (packing.h); 0: as large as it goes.
+  // Of the packs in which many tensors are reduced (packing.h), also within one process; 0: as
+  // large as it goes. A fold in the order of all replicas (strategy/replica_order_fold.h) has
+  // slices of its own.
   int64_t bytes_per_pack = 0;
 
   // What the implementation says about the transport; nothing: as the team has it.

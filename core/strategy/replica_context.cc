@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/collective/communicator.h"
+#include "core/collective/packing.h"
 #include "core/function/function.h"
 #include "core/strategy/distributed_value.h"
 #include "core/strategy/lockstep.h"
@@ -98,8 +99,8 @@ Result<Ref<Value>> ReplicaContext::AllReduce(ReduceOp op, const Value& value,
     return value.WithLeaves(std::move(leaves));
   }
   TUTTI_RETURN_IF_ERROR(lockstep_.EnterCollective(replica_, "all_reduce"));
-  Status status =
-      lockstep_.communicator(replica_).AllReduce(inputs, op, Combine(options), outputs);
+  Status status = AllReduceInPacks(lockstep_.communicator(replica_), inputs, op,
+                                   strategy()->bytes_per_pack(), Combine(options), outputs);
   TUTTI_RETURN_IF_ERROR(lockstep_.LeaveCollective(replica_, std::move(status)));
   return value.WithLeaves(std::move(leaves));
 }

@@ -125,16 +125,19 @@ Result<std::vector<Ref<Device>>> FindDevices(const DeviceSet& devices,
   return FindDevices(devices, names, kMultiWorker);
 }
 
-// A program that asks for NCCL should run where there is none: on a laptop, in a test.
-Status CheckCommunication(const CommunicationOptions& options, Log& log) {
+// A program that asks for NCCL should run where there is none: on a laptop, in a test. RING is what
+// the library does on the host's memory, whatever carries it: nothing takes its place.
+Status CheckCommunication(const CommunicationOptions& options, const WorkerTeam* team, Log& log) {
   if (options.bytes_per_pack < 0) {
     return InvalidArgument("{}: bytes_per_pack is {}; pass the bytes of a pack, or 0", kMultiWorker,
                            options.bytes_per_pack);
   }
   if (options.implementation == CommunicationImplementation::kNccl) {
     log.Warning(Format(
-        "{}: NCCL is asked for, which this library has not; its own collectives take its place",
-        kMultiWorker));
+        "{}: {} asks for the communication NCCL, which this build has not; it reduces by the "
+        "library's own collectives instead, to the same results. Ask for AUTO to say that this is "
+        "meant",
+        kMultiWorker, team == nullptr ? "the program" : Format("worker {}", team->worker())));
   }
   return OkStatus();
 }
@@ -177,12 +180,16 @@ Result<Ref<Strategy>> Strategy::CreateMultiWorkerMirrored(Ref<Environment> envir
                                                           const CallOptions& call) {
   TUTTI_RETURN_IF_ERROR(CheckCrossReplicaAllowed(kMultiWorker));
   TUTTI_RETURN_IF_ERROR(environment->CheckUsable(kMultiWorker));
-  TUTTI_RETURN_IF_ERROR(CheckCommunication(options.communication, environment->log()));
+  TUTTI_RETURN_IF_ERROR(
+      CheckCommunication(options.communication, options.team.get(), environment->log()));
   Result<std::vector<Ref<Device>>> found = FindDevices(devices, options);
   if (!options.team || options.team->num_workers() == 1) {
     TUTTI_RETURN_IF_ERROR(found.status());
-    return Make(std::move(environment), kMultiWorker, true, std::move(found).value(),
-                options.strategy);
+    TUTTI_ASSIGN_OR_RETURN(Ref<Strategy> alone,
+                           Make(std::move(environment), kMultiWorker, true,
+                                std::move(found).value(), options.strategy));
+    alone->bytes_per_pack_ = options.communication.bytes_per_pack;
+    return alone;
   }
   WorkerTeam& team = *options.team;
   const std::string& given = options.strategy.name;

@@ -109,6 +109,8 @@ class Strategy final : public Closable {
   // Null with one worker, as the channel to the others is.
   WorkerTeam* team() const { return team_.get(); }
   TeamChannel* team_channel() const { return team_channel_.get(); }
+  // Of the packs in which one worker's replicas reduce many tensors; 0: as large as it goes.
+  int64_t bytes_per_pack() const { return bytes_per_pack_; }
   // What found the team; null with one worker.
   const ClusterResolver* cluster_resolver() const { return resolver_.get(); }
   // Of a local replica.
@@ -187,6 +189,7 @@ class Strategy final : public Closable {
   const int64_t num_workers_;
   const std::unique_ptr<TeamChannel> team_channel_;
   Ref<const ClusterResolver> resolver_;  // set once, when it is made
+  int64_t bytes_per_pack_ = 0;           // likewise
   const std::unique_ptr<ReplicaRunner> runner_;
 };
 

@@ -369,6 +369,57 @@ TEST(MakeTeamStrategy, ADeviceThatAWorkerDoesNotHaveIsAnErrorOnAllWorkers) {
   });
 }
 
+TEST(MakeTeamStrategy, OneWorkerReducesInPacksToo) {
+  for (const auto& [bytes_per_pack, packs] : {std::pair{0, 1}, std::pair{8, 2}, std::pair{1, 3}}) {
+    CommunicationOptions communication;
+    communication.bytes_per_pack = bytes_per_pack;
+    TestJob job(1, 2, /*reproducible=*/-1, communication);
+    const Ref<Value> three = Value::Tuple({ScalarOf(1), ScalarOf(2), ScalarOf(3)});
+    EXPECT_THAT(LocalTexts(job[0].strategy,
+                           job[0]
+                               .Run(ReplicaFn([&](ReplicaContext& replica, const Value&) {
+                                 return replica.AllReduce(ReduceOp::kSum, *three, {});
+                               }))
+                               .value()),
+                ElementsAre("(2, 4, 6)", "(2, 4, 6)"));
+    int calls = 0;
+    for (const FlightEvent& event : job[0].environment->recorder().Snapshot()) {
+      calls += event.phase == FlightPhase::kBegin && event.type->name == std::string("all_reduce");
+    }
+    EXPECT_EQ(calls, 2 * packs) << "of " << bytes_per_pack << " bytes";
+  }
+}
+
+TEST(MakeTeamStrategy, WhoAsksForNcclIsToldOnceWhatTakesItsPlace) {
+  class Lines final : public LogSink {
+   public:
+    void Write(const LogRecord& record) override {
+      if (record.level == LogLevel::kWarning) warnings.emplace_back(record.message);
+    }
+    std::vector<std::string> warnings;
+  };
+  TestJob job(2, std::vector<int64_t>{1, 1});
+  job.OnWorkers([](TestWorker& worker) {
+    const Ref<Lines> lines = MakeRef<Lines>();
+    ASSERT_TRUE(worker.environment->log().SetSink(lines).ok());
+    for (const auto implementation :
+         {CommunicationImplementation::kNccl, CommunicationImplementation::kRing,
+          CommunicationImplementation::kAuto}) {
+      CommunicationOptions communication;
+      communication.implementation = implementation;
+      const Ref<Strategy> strategy = worker.Make(1, communication).value();
+      EXPECT_TRUE(strategy->Close(worker.Hang()).ok());
+    }
+    ASSERT_TRUE(worker.environment->log().SetSink(nullptr).ok());
+    EXPECT_THAT(lines->warnings,
+                ElementsAre(testing::AllOf(
+                    testing::HasSubstr(Format("worker {} asks for the communication NCCL",
+                                              worker.index)),
+                    testing::HasSubstr("the library's own collectives"),
+                    testing::HasSubstr("Ask for AUTO"))));
+  });
+}
+
 TEST(MakeTeamStrategy, SeveralStrategiesOfOneTeamDoNotMix) {
   TestJob job(2, 2);
   job.OnWorkers([](TestWorker& worker) {
