@@ -153,7 +153,7 @@ Status Cluster::Start() {
   state.self.pid = facts.pid;
   state.self.pid_start_time = facts.start_time;
   state.self.host = facts.host;
-  state.self.boot_id = facts.boot_id;
+  state.self.boot_id = options.machine.empty() ? facts.boot_id : options.machine;
   state.self.pid_namespace = facts.pid_namespace;
   state.self.build = TUTTI_BUILD;
   if (options.tasks.size() == 1) {

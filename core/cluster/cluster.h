@@ -55,6 +55,8 @@ struct ClusterOptions {
   // For tests: null means gRPC, and a PeerListener of its own. With a network of the caller's there
   // is no PeerListener and no process watch.
   Ref<ControlNetwork> network;
+  // For tests: workers with the same name share a machine, as it seems; empty: where they run.
+  std::string machine;
 };
 
 // What a worker brings to a meeting of workers.

@@ -33,6 +33,13 @@ namespace {
 
 using testing::HasSubstr;
 
+// How the workers of a test reach each other.
+enum class Reach { kAuto, kTcp, kHosts };
+
+CollectiveTransport TransportOf(Reach reach) {
+  return reach == Reach::kTcp ? CollectiveTransport::kTcp : CollectiveTransport::kAuto;
+}
+
 ClusterOptions OptionsOf(int64_t workers, int64_t worker, int port, const JobSecret& secret) {
   ClusterOptions options;
   for (int64_t i = 0; i < workers; ++i) {
@@ -62,7 +69,7 @@ Status CheckedSum(Communicator& communicator, int64_t count, const CallOptions& 
 
 // ---- Workers as threads ----
 
-class ClusterTeamTest : public testing::TestWithParam<CollectiveTransport> {
+class ClusterTeamTest : public testing::TestWithParam<Reach> {
  protected:
   // body(team, call) on a thread per worker, in a job of their own.
   std::vector<Status> Run(int64_t workers,
@@ -76,10 +83,12 @@ class ClusterTeamTest : public testing::TestWithParam<CollectiveTransport> {
         const Ref<RealEnvironment> environment = MakeRef<RealEnvironment>();
         const CallOptions call = CallOptions::WithTimeout(environment->clock(), 60 * kSecondNs);
         Status& status = statuses[static_cast<size_t>(worker)];
-        Result<Ref<Cluster>> cluster =
-            Cluster::Join(environment, OptionsOf(workers, worker, port, secret), call);
+        ClusterOptions options = OptionsOf(workers, worker, port, secret);
+        // Two on the first machine, the others on the second.
+        if (GetParam() == Reach::kHosts) options.machine = worker < 2 ? "first" : "second";
+        Result<Ref<Cluster>> cluster = Cluster::Join(environment, std::move(options), call);
         status = cluster.status();
-        if (status.ok()) status = body(*ClusterTeam::Create(*cluster, GetParam()), call);
+        if (status.ok()) status = body(*ClusterTeam::Create(*cluster, TransportOf(GetParam())), call);
         if (cluster.ok()) {
           EXPECT_TRUE((*cluster)->Close(call).ok());
         }
@@ -95,7 +104,8 @@ class ClusterTeamTest : public testing::TestWithParam<CollectiveTransport> {
 TEST_P(ClusterTeamTest, WorkersReduceInOneEpochAfterAnother) {
   for (const Status& status : Run(3, [&](ClusterTeam&team, const CallOptions&call) -> Status {
          EXPECT_EQ(team.num_workers(), 3);
-         EXPECT_EQ(team.replicas_on_this_machine(), 3);
+         const int64_t on_first = GetParam() == Reach::kHosts ? 2 : 3;
+         EXPECT_EQ(team.replicas_on_this_machine(), team.worker() < on_first ? on_first : 1);
          EXPECT_THAT(team.Describe(team.worker()), HasSubstr(Format("pid {}", getpid())));
          TUTTI_ASSIGN_OR_RETURN(const std::vector<std::string> all,
                                 team.Exchange("k", Format("of {}", team.worker()), call));
@@ -128,7 +138,8 @@ TEST_P(ClusterTeamTest, WorkersWithOtherTablesAllTakeThatOfTheFirst) {
          TUTTI_ASSIGN_OR_RETURN(const auto table,
                                 SelectorTable::Parse(rows[plain.worker()], "test"));
          const Ref<ClusterTeam> team =
-             ClusterTeam::Create(Ref<Cluster>::Retain(&plain.cluster()), GetParam(), table);
+             ClusterTeam::Create(Ref<Cluster>::Retain(&plain.cluster()), TransportOf(GetParam()),
+                                 table);
          TUTTI_ASSIGN_OR_RETURN(const Ref<Communicator> communicator,
                                 team->CreateCommunicator("strategy", 1, call));
          for (const int64_t count : {1, 1000, 3000, 10000, 400000}) {
@@ -271,8 +282,12 @@ std::string NameOf(const testing::TestParamInfo<CollectiveTransport>& info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, ClusterTeamTest,
-                         testing::Values(CollectiveTransport::kAuto, CollectiveTransport::kTcp),
-                         NameOf);
+                         testing::Values(Reach::kAuto, Reach::kTcp, Reach::kHosts),
+                         [](const auto& instance) {
+                           return instance.param == Reach::kHosts ? "Hosts"
+                                  : instance.param == Reach::kTcp ? "Tcp"
+                                                                  : "Auto";
+                         });
 
 // ---- Workers as processes ----
 

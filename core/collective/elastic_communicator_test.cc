@@ -40,7 +40,22 @@ constexpr char kSecret[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123
 constexpr char kVariable[] = "ELASTIC_COMMUNICATOR_TEST_WORKER";
 constexpr int64_t kHangNs = 60 * kSecondNs;
 
-ClusterOptions OptionsOf(int64_t workers, int64_t worker, int port) {
+// How the workers of a test reach each other.
+enum class Reach { kAuto, kTcp, kHosts };
+
+const char* NameOf(Reach reach) {
+  switch (reach) {
+    case Reach::kTcp: return "Tcp";
+    case Reach::kHosts: return "Hosts";
+    default: return "Auto";
+  }
+}
+
+CollectiveTransport TransportOf(Reach reach) {
+  return reach == Reach::kTcp ? CollectiveTransport::kTcp : CollectiveTransport::kAuto;
+}
+
+ClusterOptions OptionsOf(int64_t workers, int64_t worker, int port, Reach reach) {
   ClusterOptions options;
   for (int64_t i = 0; i < workers; ++i) {
     options.tasks.push_back(Format("worker:{}", i));
@@ -50,6 +65,8 @@ ClusterOptions OptionsOf(int64_t workers, int64_t worker, int port) {
   options.usable_cores = static_cast<int64_t>(UsableCores());
   options.secret = *JobSecret::FromText(kSecret);
   options.elastic = true;
+  // Two on the first machine, the others on the second.
+  if (reach == Reach::kHosts) options.machine = worker < 2 ? "first" : "second";
   // A loaded machine is no dead worker.
   options.silence_limit_ns = kHangNs;
   return options;
@@ -70,7 +87,7 @@ Status CheckedSum(Communicator& communicator, int64_t count, const CallOptions& 
 
 // ---- Workers as threads ----
 
-class ElasticCommunicatorTest : public testing::TestWithParam<CollectiveTransport> {
+class ElasticCommunicatorTest : public testing::TestWithParam<Reach> {
  protected:
   using Body = std::function<Status(Ref<Cluster>, Communicator&, const CallOptions&)>;
 
@@ -93,11 +110,12 @@ class ElasticCommunicatorTest : public testing::TestWithParam<CollectiveTranspor
     const Ref<RealEnvironment> environment = MakeRef<RealEnvironment>();
     const CallOptions call = CallOptions::WithTimeout(environment->clock(), kHangNs);
     const auto run = [&]() -> Status {
-      TUTTI_ASSIGN_OR_RETURN(Ref<Cluster> cluster,
-                             Cluster::Join(environment, OptionsOf(workers, worker, port), call));
       TUTTI_ASSIGN_OR_RETURN(
-          Ref<Communicator> communicator,
-          Communicator::CreateOfPresent(cluster, "group", workers, GetParam(), nullptr, call));
+          Ref<Cluster> cluster,
+          Cluster::Join(environment, OptionsOf(workers, worker, port, GetParam()), call));
+      TUTTI_ASSIGN_OR_RETURN(Ref<Communicator> communicator,
+                             Communicator::CreateOfPresent(cluster, "group", workers,
+                                                           TransportOf(GetParam()), nullptr, call));
       EXPECT_EQ(communicator->rank(), worker);
       EXPECT_EQ(communicator->size(), workers);
       TUTTI_RETURN_IF_ERROR(CheckedSum(*communicator, 1000, call));
@@ -212,10 +230,8 @@ TEST_P(ElasticCommunicatorTest, APartShrinksToThoseThatAreLeftOfItAndDoesNotGrow
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, ElasticCommunicatorTest,
-                         testing::Values(CollectiveTransport::kAuto, CollectiveTransport::kTcp),
-                         [](const auto& instance) {
-                           return instance.param == CollectiveTransport::kAuto ? "Auto" : "Tcp";
-                         });
+                         testing::Values(Reach::kAuto, Reach::kTcp, Reach::kHosts),
+                         [](const auto& instance) { return NameOf(instance.param); });
 
 // ---- Workers as processes ----
 
@@ -226,14 +242,15 @@ void Say(const std::string& line) {
 
 // Works until something is lost, shrinks, works, grows to all seats again, works, ends.
 Status Live(const Ref<RealEnvironment>& environment, int64_t worker, int port, bool newcomer,
-            CollectiveTransport transport) {
+            Reach reach) {
   constexpr int64_t kWorkers = 4;
   const CallOptions call = CallOptions::WithTimeout(environment->clock(), kHangNs);
-  TUTTI_ASSIGN_OR_RETURN(Ref<Cluster> cluster,
-                         Cluster::Join(environment, OptionsOf(kWorkers, worker, port), call));
   TUTTI_ASSIGN_OR_RETURN(
-      Ref<Communicator> group,
-      Communicator::CreateOfPresent(cluster, "group", kWorkers, transport, nullptr, call));
+      Ref<Cluster> cluster,
+      Cluster::Join(environment, OptionsOf(kWorkers, worker, port, reach), call));
+  TUTTI_ASSIGN_OR_RETURN(Ref<Communicator> group,
+                         Communicator::CreateOfPresent(cluster, "group", kWorkers,
+                                                       TransportOf(reach), nullptr, call));
   if (!newcomer) {
     TUTTI_RETURN_IF_ERROR(CheckedSum(*group, 100000, call));
     Say("ready");
@@ -264,12 +281,11 @@ class WorkerProcess final : public testing::Environment {
     int worker = 0;
     int port = 0;
     int newcomer = 0;
-    int tcp = 0;
-    if (std::sscanf(command, "%d %d %d %d", &worker, &port, &newcomer, &tcp) != 4) ::_exit(3);
+    int reach = 0;
+    if (std::sscanf(command, "%d %d %d %d", &worker, &port, &newcomer, &reach) != 4) ::_exit(3);
     const Ref<RealEnvironment> environment = MakeRef<RealEnvironment>();
     const Status status =
-        Live(environment, worker, port, newcomer != 0,
-             tcp != 0 ? CollectiveTransport::kTcp : CollectiveTransport::kAuto);
+        Live(environment, worker, port, newcomer != 0, static_cast<Reach>(reach));
     if (!status.ok()) Say("failed " + status.ToString());
     const CallOptions call = CallOptions::WithTimeout(environment->clock(), kHangNs);
     const bool ended = environment->Shutdown(call).ok();
@@ -281,7 +297,7 @@ class WorkerProcess final : public testing::Environment {
 
 class Worker {
  public:
-  Worker(int worker, int port, bool newcomer, bool tcp) {
+  Worker(int worker, int port, bool newcomer, Reach reach) {
     int ends[2];
     EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
     output_ = FileDescriptor(ends[0]);
@@ -290,7 +306,8 @@ class Worker {
     ::posix_spawn_file_actions_init(&actions);
     ::posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
     const std::string variable =
-        Format("{}={} {} {} {}", kVariable, worker, port, newcomer ? 1 : 0, tcp ? 1 : 0);
+        Format("{}={} {} {} {}", kVariable, worker, port, newcomer ? 1 : 0,
+               static_cast<int>(reach));
     std::vector<char*> variables;
     for (char** one = environ; *one != nullptr; ++one) variables.push_back(*one);
     variables.push_back(const_cast<char*>(variable.c_str()));
@@ -340,7 +357,7 @@ class Worker {
   std::string all_;
 };
 
-class ElasticProcessTest : public testing::TestWithParam<bool> {};
+class ElasticProcessTest : public testing::TestWithParam<Reach> {};
 
 TEST_P(ElasticProcessTest, SurvivorsOfAKilledWorkerShrinkAndGrowAgainWithItsSuccessor) {
   const int port = ReservePort();
@@ -362,8 +379,9 @@ TEST_P(ElasticProcessTest, SurvivorsOfAKilledWorkerShrinkAndGrowAgainWithItsSucc
   for (auto& worker : job) EXPECT_EQ(worker->Wait(), 0) << worker->all();
 }
 
-INSTANTIATE_TEST_SUITE_P(Transports, ElasticProcessTest, testing::Bool(),
-                         [](const auto& instance) { return instance.param ? "Tcp" : "Auto"; });
+INSTANTIATE_TEST_SUITE_P(Transports, ElasticProcessTest,
+                         testing::Values(Reach::kAuto, Reach::kTcp, Reach::kHosts),
+                         [](const auto& instance) { return NameOf(instance.param); });
 
 }  // namespace
 }  // namespace tutti
