@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -53,7 +54,12 @@ CStatus BenchJob::Connect(const std::string& name, std::vector<CCommunicator>* c
   TUTTI_TOOL_RETURN_IF_FAILED(tutti_communicator_create(cluster_.get(), &communicator_options,
                                                         nullptr, Out(&communicators->back())));
   if (std::exchange(has_hosts_, true)) return nullptr;
-  return RankHosts::Find(runtime_.get(), communicators->back().get(), &hosts_);
+  tutti_communicator* const communicator = communicators->back().get();
+  if (tutti_communicator_get_transport(communicator) == std::string("shared_memory")) {
+    hosts_ = {1, workers_, tutti_communicator_get_rank(communicator)};
+    return nullptr;
+  }
+  return RankHosts::Find(runtime_.get(), communicator, &hosts_);
 }
 
 int BenchJob::OnRanks(const std::function<int(size_t place)>& rank) const {
