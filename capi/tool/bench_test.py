@@ -13,24 +13,13 @@ import re
 import resource
 import signal
 import subprocess
-import sys
-import tempfile
-import time
 import unittest
 import xml.etree.ElementTree
 
-TUTTI = ""
+from run_testing import TUTTI, CommandTest, stat_of
+
 HANG_S = 100
 QUICK = ["--max", "4K", "--factor", "8", "--iterations", "20"]
-
-
-def stat_of(pid):
-    try:
-        stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    state, parent = stat.rpartition(")")[2].split()[:2]
-    return state, int(parent)
 
 
 def workers_of(pid):
@@ -58,13 +47,8 @@ def workers_of(pid):
     return found
 
 
-class BenchTest(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-        self.environment = {name: value for name, value in os.environ.items()
-                            if not name.startswith(("TUTTI_", "TF_"))}
+class BenchTest(CommandTest):
+    hang_s = HANG_S
 
     def run_words(self, *words, status=0):
         result = subprocess.run([TUTTI, *words], env=self.environment, capture_output=True,
@@ -90,20 +74,6 @@ class BenchTest(unittest.TestCase):
         self.addCleanup(self.end, process)
         return process
 
-    @staticmethod
-    def end(process):
-        if process.poll() is None:
-            process.kill()
-        process.stdout.close()
-        process.stderr.close()
-        process.wait()
-
-    def until(self, condition, what):
-        give_up = time.monotonic() + HANG_S
-        while not condition():
-            self.assertLess(time.monotonic(), give_up, f"waited in vain for {what}")
-            time.sleep(0.005)
-
     def start_endless(self, workers):
         """A measurement in the middle of its calls, and its workers' pids by index."""
         process = self.start("bench", "--workers", str(workers), "--min", "1K", "--iterations",
@@ -113,9 +83,6 @@ class BenchTest(unittest.TestCase):
         pids = {index: pid for pid, index in workers_of(process.pid).items()}
         self.assertEqual(sorted(pids), list(range(workers)))
         return process, pids
-
-    def until_gone(self, pids):
-        self.until(lambda: all((stat_of(pid) or "X")[0] in "ZX" for pid in pids), f"end of {pids}")
 
 
 class MeasuringTest(BenchTest):
@@ -445,5 +412,4 @@ class TraceTest(BenchTest):
 
 
 if __name__ == "__main__":
-    TUTTI = os.path.abspath(sys.argv.pop(1))
     unittest.main()

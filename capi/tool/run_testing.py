@@ -1,6 +1,6 @@
-"""What the tests of `tutti run` share: jobs of small programs as workers, real processes, real
-signals. Nothing there measures time: what must happen is waited for, and the bounds only stop
-hangs.
+"""What the tests of `tutti run`, `bench` and `trace` share: the command in a folder of its
+own, jobs of small programs as workers, real processes, real signals. Nothing there measures time:
+what must happen is waited for, and the bounds only stop hangs.
 """
 
 import os
@@ -41,17 +41,22 @@ def forever():
 """
 
 
-def is_alive(pid):
+def stat_of(pid):
+    """(state, parent) of a process that there is."""
     try:
         stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
-        return False
-    return stat.rpartition(")")[2].split()[0] not in "ZX"
+        return None
+    state, parent = stat.rpartition(")")[2].split()[:2]
+    return state, int(parent)
+
+
+def is_alive(pid):
+    return (stat_of(pid) or "X")[0] not in "ZX"
 
 
 def parent_of(pid):
-    stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
-    return int(stat.rpartition(")")[2].split()[1])
+    return stat_of(pid)[1]
 
 
 class Outcome:
@@ -69,14 +74,40 @@ class Outcome:
         return [line for line in self.err.splitlines() if line.startswith("tutti run: ")]
 
 
-class RunTest(unittest.TestCase):
+class CommandTest(unittest.TestCase):
+    hang_s = HANG_S
+
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
         self.environment = {name: value for name, value in os.environ.items()
-                            if not name.startswith(("TUTTI_", "TF_"))
-                            and not name.endswith("_NUM_THREADS")}
+                            if not name.startswith(("TUTTI_", "TF_"))}
+
+    @staticmethod
+    def end(process):
+        if process.poll() is None:
+            process.kill()
+        for stream in (process.stdout, process.stderr):
+            if stream:
+                stream.close()
+        process.wait()
+
+    def until(self, condition, what):
+        give_up = time.monotonic() + self.hang_s
+        while not condition():
+            self.assertLess(time.monotonic(), give_up, f"waited in vain for {what}")
+            time.sleep(0.005)
+
+    def until_gone(self, pids):
+        self.until(lambda: not any(is_alive(pid) for pid in pids), f"the end of {pids}")
+
+
+class RunTest(CommandTest):
+    def setUp(self):
+        super().setUp()
+        self.environment = {name: value for name, value in self.environment.items()
+                            if not name.endswith("_NUM_THREADS")}
         self.environment["FOLDER"] = str(self.folder)
 
     def start(self, options, program, arguments=(), **keywords):
@@ -91,15 +122,6 @@ class RunTest(unittest.TestCase):
         self.addCleanup(self.end, process)
         return process
 
-    @staticmethod
-    def end(process):
-        if process.poll() is None:
-            process.kill()
-        for stream in (process.stdout, process.stderr):
-            if stream:
-                stream.close()
-        process.wait()
-
     def finish(self, process):
         out, err = process.communicate(timeout=HANG_S)
         return Outcome(process.returncode, out or b"", err or b"")
@@ -112,12 +134,6 @@ class RunTest(unittest.TestCase):
                                 timeout=HANG_S)
         return Outcome(result.returncode, result.stdout, result.stderr)
 
-    def until(self, condition, what):
-        give_up = time.monotonic() + HANG_S
-        while not condition():
-            self.assertLess(time.monotonic(), give_up, f"waited in vain for {what}")
-            time.sleep(0.005)
-
     def until_marked(self, *names):
         for name in names:
             self.until((self.folder / name).exists, name)
@@ -125,9 +141,6 @@ class RunTest(unittest.TestCase):
     def read_mark(self, name):
         self.until_marked(name)
         return (self.folder / name).read_text()
-
-    def until_gone(self, pids):
-        self.until(lambda: not any(is_alive(pid) for pid in pids), f"the end of {pids}")
 
     def said_once(self, outcome, pattern):
         found = [line for line in outcome.said() if re.fullmatch(pattern, line)]
