@@ -88,7 +88,9 @@ class ClusterTeamTest : public testing::TestWithParam<Reach> {
         if (GetParam() == Reach::kHosts) options.machine = worker < 2 ? "first" : "second";
         Result<Ref<Cluster>> cluster = Cluster::Join(environment, std::move(options), call);
         status = cluster.status();
-        if (status.ok()) status = body(*ClusterTeam::Create(*cluster, TransportOf(GetParam())), call);
+        if (status.ok()) {
+          status = body(*ClusterTeam::Create(*cluster, TransportOf(GetParam())), call);
+        }
         if (cluster.ok()) {
           EXPECT_TRUE((*cluster)->Close(call).ok());
         }
