@@ -141,6 +141,22 @@ TEST(CommunicatorMismatch, OfListsIsTheSameErrorOnAllRanks) {
                  });
 }
 
+// Longer than what a rank shows of its header.
+TEST(CommunicatorMismatch, OfLongListsIsTheSameErrorOnAllRanks) {
+  ExpectMismatch("rank 1: all_reduce #1 tensor 39: got float32[6], rank 0 sent float32[5]",
+                 [](int64_t rank, Communicator& communicator) {
+                   std::vector<Ref<Tensor>> tensors;
+                   std::vector<const Tensor*> inputs;
+                   std::vector<Tensor*> outputs;
+                   for (int64_t i = 0; i < 40; ++i) {
+                     tensors.push_back(Floats(rank == 1 && i == 39 ? 6 : 5));
+                     inputs.push_back(tensors.back().get());
+                     outputs.push_back(tensors.back().get());
+                   }
+                   return communicator.AllReduce(inputs, ReduceOp::kSum, CallOptions(), outputs);
+                 });
+}
+
 // ---- Arguments that a rank alone can see to be wrong ----
 
 // Rank 1 passes what it must not; nobody waits for it.

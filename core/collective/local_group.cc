@@ -1,9 +1,6 @@
 #include "core/collective/local_group.h"
 
-#include <linux/membarrier.h>
 #include <sched.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -54,8 +51,6 @@ void Pause() {
 #endif
 }
 
-bool Membarrier(int command) { return syscall(SYS_membarrier, command, 0, 0) == 0; }
-
 // Room for what the selector may want to fold flat.
 size_t CopiedInputBytes(int64_t size, const Selector& selector) {
   int64_t most = 0;
@@ -77,8 +72,6 @@ LocalGroup::LocalGroup(Ref<Environment> environment, std::string name, int64_t s
       epoch_(epoch),
       spin_rounds_(static_cast<size_t>(size) <= usable_cores ? kSpinRounds : 0),
       selector_(table, Locality::kInProcess, size),
-      light_advance_(spin_rounds_ > 0 && !environment_->clock().is_virtual() &&
-                     Membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)),
       copied_input_bytes_(CopiedInputBytes(size, selector_)),
       post_room_((sizeof(Post) + copied_input_bytes_) * 2 * static_cast<size_t>(size) +
                  alignof(Post)),
@@ -96,21 +89,31 @@ LocalGroup::~LocalGroup() = default;
 
 void LocalGroup::Begin(int64_t rank, const CollectiveCall& call) {
   Rank& self = ranks_[rank];
-  Post& post = PostOf(rank, call.sequence);
   EncodeSharedHeader(call.header, &self.header);
-  post.operation = static_cast<uint32_t>(call.header.op);
-  post.header_bytes = static_cast<uint32_t>(self.header.size());
   if (self.header.size() <= kShownHeaderBytes) {
-    std::memcpy(post.room, self.header.data(), self.header.size());
     self.payload_offset =
         (offsetof(Post, room) + self.header.size() + kAlignment - 1) / kAlignment * kAlignment;
   } else {
-    const uint64_t hash = HashSharedHeader(self.header);
-    std::memcpy(post.room, &hash, sizeof(hash));
+    self.header_hash = HashSharedHeader(self.header);
     self.payload_offset = offsetof(Post, room) + kAlignment;
     self.long_headers[call.sequence & 1] = self.header;
   }
   if (call.header.uneven) self.uneven_headers[call.sequence & 1] = call.header;
+}
+
+// A peer that waits keeps reading the post's cache line: the stores, of the payload before and of
+// the progress behind, go out in one go.
+void LocalGroup::Publish(int64_t rank, const CollectiveCall& call) {
+  const Rank& self = ranks_[rank];
+  Post& post = PostOf(rank, call.sequence);
+  const size_t bytes = self.header.size();
+  post.operation = static_cast<uint32_t>(call.header.op);
+  post.header_bytes = static_cast<uint32_t>(bytes);
+  if (bytes <= kShownHeaderBytes) {
+    std::memcpy(post.room, self.header.data(), bytes);
+  } else {
+    std::memcpy(post.room, &self.header_hash, sizeof(self.header_hash));
+  }
 }
 
 void LocalGroup::ShowMemory(int64_t rank, const CollectiveCall& call) {
@@ -137,14 +140,15 @@ CollectiveMemory LocalGroup::PeerMemory(int64_t rank, int64_t peer, const Collec
 }
 
 bool LocalGroup::HasOwnHeader(int64_t rank, int64_t peer, const CollectiveCall& call) const {
-  const std::vector<std::byte>& own = ranks_[rank].header;
+  const Rank& self = ranks_[rank];
   const Post& post = PostOf(peer, call.sequence);
-  if (post.operation != static_cast<uint32_t>(call.header.op) || post.header_bytes != own.size()) {
+  const size_t bytes = self.header.size();
+  if (post.operation != static_cast<uint32_t>(call.header.op) || post.header_bytes != bytes) {
     return false;
   }
-  const bool shown = own.size() <= kShownHeaderBytes;
-  return std::memcmp(post.room, shown ? own.data() : PostOf(rank, call.sequence).room,
-                     shown ? own.size() : sizeof(uint64_t)) == 0;
+  return bytes <= kShownHeaderBytes
+             ? std::memcmp(post.room, self.header.data(), bytes) == 0
+             : std::memcmp(post.room, &self.header_hash, sizeof(self.header_hash)) == 0;
 }
 
 Result<CallHeader> LocalGroup::HeaderOf(int64_t rank, int64_t sequence) const {
@@ -213,26 +217,11 @@ bool LocalGroup::MissingPeerLeft(uint64_t target) const {
 
 void LocalGroup::Advance(int64_t rank, uint64_t progress, uint64_t target) {
   std::atomic<uint64_t>& own = PostOf(rank, SequenceOf(progress)).progress;
-  if (light_advance_) {
-    own.store(progress, std::memory_order_release);
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-    bool somebody_sleeps = false;
-    for (int64_t peer = 0; peer < size_; ++peer) {
-      somebody_sleeps |= ranks_[peer].parked.load(std::memory_order_relaxed);
-    }
-    if (!somebody_sleeps) return;
-  }
-  // Of two ranks that raise their progress now, one at least must see both.
   own.store(progress);
   if (!AllReached(target)) return;
   for (int64_t peer = 0; peer < size_; ++peer) {
     if (peer != rank) Wake(ranks_[peer]);
   }
-}
-
-void LocalGroup::Park(Rank& self) {
-  self.parked.store(true);
-  if (light_advance_) Membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
 }
 
 void LocalGroup::Wake(Rank& rank) {
@@ -280,7 +269,7 @@ Status LocalGroup::Sleep(int64_t rank, const CollectiveCall& call,
       Deadline::Earlier(options.deadline, Deadline::After(clock, kLogWaitNs));
 
   std::unique_lock<std::mutex> lock(self.mutex);
-  Park(self);
+  self.parked.store(true);
   Status status = WaitUntil(lock, self.wake, environment_->clock(), options, over, what);
   // A cancellation may have that code, too.
   if (status.code() == StatusCode::kDeadlineExceeded && options.deadline.Expired(clock) &&
@@ -299,7 +288,7 @@ Status LocalGroup::Sleep(int64_t rank, const CollectiveCall& call,
 void LocalGroup::SleepUntil(int64_t rank, const std::function<bool()>& condition) {
   Rank& self = ranks_[rank];
   std::unique_lock<std::mutex> lock(self.mutex);
-  Park(self);
+  self.parked.store(true);
   while (!condition()) self.wake.wait(lock);
   self.parked.store(false);
 }
@@ -395,6 +384,7 @@ Status LocalGroup::Meet(int64_t rank, const CollectiveCall& call, Access access)
         rank, call.header.op, Label(call)));
   }
   const uint64_t target = ArrivedAt(call.sequence);
+  Publish(rank, call);
   Advance(rank, target | static_cast<uint64_t>(call.header.op), target);
   Status status = WaitForArrivals(rank, target, call);
   if (!status.ok()) {

@@ -24,10 +24,8 @@
 // local_transfer.cc.
 //
 // Sleeping follows base/wait.h. Progress, verdict and parked flags are sequentially consistent:
-// either the sleeper sees the last arrival, or that one sees the sleeper. Between raising its
-// progress and looking for sleepers belongs a fence, which costs ranks that spin as much as the
-// whole meeting; so there the sleeper makes the fence, for all of them, with membarrier. Ranks that
-// share one thread, as in a simulation, can meet but not part: there kPeerMemory is UNIMPLEMENTED.
+// either the sleeper sees the last arrival, or that one sees the sleeper. Ranks that share one
+// thread, as in a simulation, can meet but not part: there kPeerMemory is UNIMPLEMENTED.
 
 #ifndef TUTTI_CORE_COLLECTIVE_LOCAL_GROUP_H_
 #define TUTTI_CORE_COLLECTIVE_LOCAL_GROUP_H_
@@ -79,9 +77,9 @@ class LocalGroup final : public RefCounted {
   // How much input a call may leave with each post instead of sharing its own memory.
   size_t copied_input_bytes() const noexcept { return copied_input_bytes_; }
 
-  // Writes the rank's post for its next call. Only while the group has not failed: peers may still
-  // read the posts of the calls before the failure. Then what the call shows is to be filled in:
-  // either a copied input, or the call's memory. Then Meet.
+  // Begins the rank's next call. Only while the group has not failed: peers may still read the
+  // posts of the calls before the failure. Then what the call shows is to be filled in: either a
+  // copied input, or the call's memory. Then Meet.
   void Begin(int64_t rank, const CollectiveCall& call);
   // Where `bytes` (the same for all ranks) of copied input lie, aligned for every dtype: this
   // rank's own, or a peer's after Meet has succeeded and until the rank's next call.
@@ -148,6 +146,7 @@ class LocalGroup final : public RefCounted {
     CallHeader uneven_headers[2];
     // Of the call that runs, for this rank alone.
     alignas(128) std::vector<std::byte> header;
+    uint64_t header_hash = 0;  // when it is long
     size_t payload_offset = 0;
   };
 
@@ -165,6 +164,8 @@ class LocalGroup final : public RefCounted {
   static int64_t SequenceOf(uint64_t progress);
   // Of the call that the rank is in, or was in last.
   uint64_t ProgressOf(int64_t rank) const;
+  // Writes the header into the rank's post.
+  void Publish(int64_t rank, const CollectiveCall& call);
   bool HasOwnHeader(int64_t rank, int64_t peer, const CollectiveCall& call) const;
   // The error of a call whose headers differ.
   Status DescribeMismatch(const CollectiveCall& call) const;
@@ -175,8 +176,6 @@ class LocalGroup final : public RefCounted {
   bool IsCommitted(int64_t sequence) const;
   bool AllReached(uint64_t target) const;
   bool MissingPeerLeft(uint64_t target) const;
-  // Before a rank looks for the last time whether it has to sleep.
-  void Park(Rank& self);
   // Raises the rank's progress and wakes the sleepers when it is the last.
   void Advance(int64_t rank, uint64_t progress, uint64_t target);
   void Wake(Rank& rank);
@@ -227,7 +226,6 @@ class LocalGroup final : public RefCounted {
   const int64_t epoch_;
   const int spin_rounds_;
   const Selector selector_;
-  const bool light_advance_;  // sleepers make the fence
   const size_t copied_input_bytes_;
   std::vector<std::byte> post_room_;
   std::byte* posts_;

@@ -6,6 +6,7 @@
 #include "core/collective/shared_header.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "core/base/error.h"
@@ -128,9 +129,21 @@ Result<CallHeader> DecodeSharedHeader(CollectiveOp op, std::span<const std::byte
 }
 
 uint64_t HashSharedHeader(std::span<const std::byte> bytes) {
-  // FNV-1a: the ranks are friends, only chance makes hashes meet.
-  uint64_t hash = 0xcbf29ce484222325;
-  for (std::byte byte : bytes) hash = (hash ^ static_cast<uint64_t>(byte)) * 0x100000001b3;
+  // FNV-1a with words in place of bytes, whose upper bits come down again: the ranks are friends,
+  // only chance makes hashes meet.
+  uint64_t hash = 0xcbf29ce484222325 ^ bytes.size();
+  const auto mix = [&hash](uint64_t word) {
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15;
+    hash ^= hash >> 32;
+  };
+  for (; bytes.size() >= sizeof(uint64_t); bytes = bytes.subspan(sizeof(uint64_t))) {
+    uint64_t word = 0;
+    std::memcpy(&word, bytes.data(), sizeof(word));
+    mix(word);
+  }
+  uint64_t last = 0;
+  if (!bytes.empty()) std::memcpy(&last, bytes.data(), bytes.size());
+  mix(last);
   return hash;
 }
 
