@@ -22,6 +22,10 @@ size_t InputBytes(const TensorSignature& signature) {
   return static_cast<size_t>(signature.num_elements()) * ItemSize(signature.dtype);
 }
 
+bool IsFoldedAsFloat(DType dtype) {
+  return dtype == DType::kFloat16 || dtype == DType::kBfloat16;
+}
+
 // Pointers for the usual numbers of ranks without asking for memory.
 class Inputs {
  public:
@@ -44,12 +48,17 @@ class Inputs {
 bool ChoosesFlatFold(const LocalGroup& group, const CallHeader& header) {
   const size_t room = group.copied_input_bytes();
   size_t bytes = 0;
+  size_t folded_bytes = 0;
   for (size_t i = 0; i < header.num_tensors; ++i) {
-    bytes += RoundUp(InputBytes(header.tensor(i)));
+    const size_t input_bytes = RoundUp(InputBytes(header.tensor(i)));
+    bytes += input_bytes;
+    // 16-bit floats become as many float32, which makes folding dearer than moving, so that it had
+    // better be shared between the ranks.
+    folded_bytes += IsFoldedAsFloat(header.tensor(i).dtype) ? 2 * input_bytes : input_bytes;
     if (bytes > room) return false;
   }
   return group.selector().Chooses(CollectiveAlgorithm::kFlatFold, header.op,
-                                  static_cast<int64_t>(bytes));
+                                  static_cast<int64_t>(folded_bytes));
 }
 
 Status FlatFold(LocalGroup& group, int64_t rank, const CollectiveCall& call) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/tensor/half.h"
 #include "core/tensor/half_convert.h"
 #include "core/tensor/simd.h"
 
@@ -18,6 +19,7 @@ namespace tutti {
 namespace {
 
 using tensor_internal::RunBest;
+using tensor_internal::RunWidest;
 
 template <class T>
 inline constexpr bool kIsHalf = std::is_same_v<T, Float16> || std::is_same_v<T, Bfloat16>;
@@ -184,12 +186,38 @@ struct FoldKernel {
 // 16-bit floats, accumulated in float.
 template <class T, class Op>
 struct FoldHalfKernel {
+  // Bfloat16: operands whose conversion is a shift are folded as they are converted.
+  static TUTTI_ALWAYS_INLINE int64_t FoldWholeBlocks(const void* const* inputs, size_t count,
+                                                     int64_t n, void* output) {
+    constexpr int kBlock = 64;
+    const T* const first = static_cast<const T*>(inputs[0]);
+    const T* const second = static_cast<const T*>(inputs[1]);
+    T* const out = static_cast<T*>(output);
+    int64_t i = 0;
+    for (; i + kBlock <= n; i += kBlock) {
+      float block[kBlock];
+      for (int j = 0; j < kBlock; ++j) {
+        block[j] = Op::Apply(ToFloat(first[i + j]), ToFloat(second[i + j]));
+      }
+      for (size_t r = 2; r < count; ++r) {
+        const T* const input = static_cast<const T*>(inputs[r]) + i;
+        for (int j = 0; j < kBlock; ++j) block[j] = Op::Apply(block[j], ToFloat(input[j]));
+      }
+      for (int j = 0; j < kBlock; ++j) out[i + j] = ToBfloat16(Op::Finish(block[j], count));
+    }
+    return i;
+  }
+
   static TUTTI_ALWAYS_INLINE void Run(const void* const* inputs, size_t count, int64_t n,
                                       void* output) {
     constexpr int kBlock = 512;
     float block[kBlock];
     float operand[kBlock];
-    for (int64_t i = 0; i < n; i += kBlock) {
+    int64_t i = 0;
+    if constexpr (std::is_same_v<T, Bfloat16>) {
+      i = FoldWholeBlocks(inputs, count, n, output);
+    }
+    for (; i < n; i += kBlock) {
       const int64_t size = std::min<int64_t>(kBlock, n - i);
       ConvertToFloat(static_cast<const T*>(inputs[0]) + i, block, size);
       for (size_t r = 1; r < count; ++r) {
@@ -231,7 +259,7 @@ struct MeanOfIntegers {
 template <class T, class Op>
 void Fold(std::span<const void* const> inputs, int64_t n, void* out) {
   if constexpr (kIsHalf<T>) {
-    RunBest<FoldHalfKernel<T, Op>>(inputs.data(), inputs.size(), n, out);
+    RunWidest<FoldHalfKernel<T, Op>>(inputs.data(), inputs.size(), n, out);
   } else {
     RunBest<FoldKernel<T, Op>>(inputs.data(), inputs.size(), n, out);
   }

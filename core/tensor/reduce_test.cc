@@ -224,6 +224,34 @@ TEST(Reduce, TreatsExtremesOfHalvesAlike) {
   EXPECT_EQ(ReduceScalars<Bfloat16>(ReduceOp::kMax, {Bfloat16{0x8000}, Bfloat16{0}}).bits, 0);
 }
 
+// Of all bits: a whole block, in which elements change their width many at a time, gives what an
+// element by itself gives.
+TEST(Reduce, FoldsBlocksOfHalvesAsItFoldsEachByItself) {
+  std::mt19937 random(23);
+  constexpr size_t kCount = 64 * 5 + 7;
+  std::vector<std::vector<Bfloat16>> inputs(3, std::vector<Bfloat16>(kCount));
+  for (std::vector<Bfloat16>& input : inputs) {
+    for (Bfloat16& value : input) value = Bfloat16{static_cast<uint16_t>(random())};
+  }
+  for (size_t ranks = 2; ranks <= inputs.size(); ++ranks) {
+    for (ReduceOp op : kArithmeticOps) {
+      std::vector<const void*> whole;
+      for (size_t r = 0; r < ranks; ++r) whole.push_back(inputs[r].data());
+      std::vector<Bfloat16> folded(kCount);
+      ASSERT_TRUE(ReduceInto(op, DType::kBfloat16, whole, kCount, folded.data()).ok());
+      for (size_t i = 0; i < kCount; ++i) {
+        std::vector<const void*> one;
+        for (size_t r = 0; r < ranks; ++r) one.push_back(&inputs[r][i]);
+        Bfloat16 alone;
+        ASSERT_TRUE(ReduceInto(op, DType::kBfloat16, one, 1, &alone).ok());
+        // Which of two NaNs an addition passes on is the machine's choice.
+        if (std::isnan(ToFloat(alone)) && std::isnan(ToFloat(folded[i]))) continue;
+        EXPECT_EQ(folded[i].bits, alone.bits) << ReduceOpName(op) << " of " << ranks << " at " << i;
+      }
+    }
+  }
+}
+
 TEST(Reduce, MultipliesComplexNumbers) {
   const Complex128 product =
       ReduceScalars<Complex128>(ReduceOp::kProd, {{0, 1}, {0, 1}, {2, 3}});

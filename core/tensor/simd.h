@@ -3,8 +3,10 @@
 // A kernel is a struct with a static, always-inlined Run(...), written so that the compiler
 // vectorises it: loops of a constant number of steps over local blocks. RunBest<Kernel>(...) calls
 // the copy of it that was compiled for AVX2 when the CPU has that, else the one for the baseline;
-// both give the same bits, because no target allows contracted multiply-adds. Resolved at every
-// call by a test of a bit: ifunc would run before sanitizers are ready.
+// both give the same bits, because the build forbids contracted multiply-adds. Resolved at every
+// call by a test of a bit: ifunc would run before sanitizers are ready. RunWidest<Kernel>(...) has
+// a copy for AVX-512 as well: for kernels that change the width of elements, which AVX2 does in
+// several steps.
 #ifndef TUTTI_CORE_TENSOR_SIMD_H_
 #define TUTTI_CORE_TENSOR_SIMD_H_
 
@@ -23,6 +25,7 @@
 #if defined(__x86_64__)
 #define TUTTI_HAS_AVX2_KERNELS 1
 #define TUTTI_TARGET_AVX2 __attribute__((target("avx2,f16c")))
+#define TUTTI_TARGET_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,f16c")))
 #endif
 
 namespace tutti::tensor_internal {
@@ -47,10 +50,34 @@ void RunBest(Args... args) {
   }
 }
 
+template <class Kernel, class... Args>
+TUTTI_TARGET_AVX512 void RunAvx512(Args... args) {
+  Kernel::Run(args...);
+}
+
+inline bool CpuHasAvx512() {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && CpuHasAvx2();
+}
+
+template <class Kernel, class... Args>
+void RunWidest(Args... args) {
+  if (CpuHasAvx512()) {
+    RunAvx512<Kernel>(args...);
+  } else {
+    RunBest<Kernel>(args...);
+  }
+}
+
 #else
 
 template <class Kernel, class... Args>
 void RunBest(Args... args) {
+  Kernel::Run(args...);
+}
+
+template <class Kernel, class... Args>
+void RunWidest(Args... args) {
   Kernel::Run(args...);
 }
 
