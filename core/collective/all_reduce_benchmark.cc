@@ -66,12 +66,12 @@ void TimeCalls(benchmark::State& state, size_t ranks, Call call) {
 }
 
 // One tensor per rank, full of ones, so that no page is shared or missing.
-std::vector<Ref<Tensor>> OnesPerRank(size_t ranks, DType dtype, int64_t bytes) {
+std::vector<Ref<Tensor>> OnesPerRank(size_t ranks, DType dtype, int64_t bytes, char one = '\1') {
   std::vector<Ref<Tensor>> tensors;
   const auto item = static_cast<int64_t>(ItemSize(dtype));
   for (size_t rank = 0; rank < ranks; ++rank) {
     tensors.push_back(Tensor::Create(dtype, Shape({bytes / item})).value());
-    std::fill_n(static_cast<char*>(tensors.back()->mutable_data()), bytes, '\1');
+    std::fill_n(static_cast<char*>(tensors.back()->mutable_data()), bytes, one);
   }
   return tensors;
 }
@@ -95,38 +95,45 @@ void Float32Of2InPlace(benchmark::State& state) { AllReduce(state, DType::kFloat
 BENCHMARK(Float32Of2InPlace)->UseRealTime()->Arg(64 << 10)->Arg(1 << 20)->Arg(64 << 20);
 
 void Bfloat16Of2(benchmark::State& state) { AllReduce(state, DType::kBfloat16, 2, false); }
-BENCHMARK(Bfloat16Of2)->UseRealTime()->Arg(4 << 10)->Arg(1 << 20);
+BENCHMARK(Bfloat16Of2)->UseRealTime()->Arg(8 << 10)->Arg(16 << 10)->Arg(1 << 20);
+
+// As many elements of twice the size.
+BENCHMARK(Float32Of2)->UseRealTime()->Arg(16 << 10)->Arg(32 << 10)->Arg(2 << 20);
 
 void Float32Of4(benchmark::State& state) { AllReduce(state, DType::kFloat32, 4, false); }
 BENCHMARK(Float32Of4)->UseRealTime()->Arg(8)->Arg(64 << 10)->Arg(1 << 20);
 
-// Many tensors of 4 KiB in packs of so many bytes: all in one call, or a call each.
-void ListOf4KiB(benchmark::State& state) {
-  constexpr int64_t kBytes = 4096;
+// Many small tensors in packs of so many bytes: all in one call, or a call each.
+void List(benchmark::State& state, int64_t bytes) {
   const int64_t bytes_per_pack = state.range(1);
   const auto count = static_cast<size_t>(state.range(0));
   std::vector<Ref<Tensor>> tensors[2];
   std::vector<const Tensor*> inputs[2];
   std::vector<Tensor*> outputs[2];
   for (size_t rank = 0; rank < 2; ++rank) {
-    tensors[rank] = OnesPerRank(count, DType::kFloat32, kBytes);
+    // Zeros stay zeros, however often they are summed in place.
+    tensors[rank] = OnesPerRank(count, DType::kFloat32, bytes, '\0');
     for (const Ref<Tensor>& tensor : tensors[rank]) {
       inputs[rank].push_back(tensor.get());
       outputs[rank].push_back(tensor.get());
     }
   }
   TimeCalls(state, 2, [&](Communicator& communicator, size_t rank) {
-    return AllReduceInPacks(communicator, inputs[rank], ReduceOp::kMax, bytes_per_pack,
+    return AllReduceInPacks(communicator, inputs[rank], ReduceOp::kSum, bytes_per_pack,
                             CallOptions(), outputs[rank]);
   });
-  state.SetBytesProcessed(state.iterations() * state.range(0) * kBytes);
+  state.SetBytesProcessed(state.iterations() * state.range(0) * bytes);
 }
+void ListOf4KiB(benchmark::State& state) { List(state, 4096); }
 BENCHMARK(ListOf4KiB)
     ->UseRealTime()
     ->ArgNames({"tensors", "bytes_per_pack"})
     ->Args({1000, 0})
     ->Args({1000, 256 << 10})
     ->Args({1000, 1});
+// What a tensor of a list costs beside its bytes.
+void ListOf8(benchmark::State& state) { List(state, 8); }
+BENCHMARK(ListOf8)->UseRealTime()->ArgNames({"tensors", "bytes_per_pack"})->Args({1000, 0});
 
 void Barrier(benchmark::State& state) {
   TimeCalls(state, static_cast<size_t>(state.range(0)), [](Communicator& communicator, size_t) {

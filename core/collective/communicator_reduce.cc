@@ -75,21 +75,28 @@ Status Communicator::AllReduce(std::span<const Tensor* const> inputs, ReduceOp o
   std::vector<CollectiveMemory> many(count > 1 ? count : 0);
   const std::span<CollectiveMemory> memory =
       count > 1 ? std::span<CollectiveMemory>(many) : std::span<CollectiveMemory>(&one, count);
-  Staging first;
-  std::vector<Staging> others(count > 1 ? count - 1 : 0);
-  const auto staging = [&](size_t i) -> Staging& { return i == 0 ? first : others[i - 1]; };
+  // Of tensors that the transport could not use as they are: of most lists none.
+  struct Staged {
+    size_t tensor;
+    Staging staging;
+  };
+  std::vector<Staged> staged;
 
   size_t bytes = 0;
   for (size_t i = 0; i < count; ++i) {
     Status status = CheckAllReduceArgument(inputs[i], op, outputs[i]);
-    if (status.ok()) status = Stage(inputs[i], outputs[i], 0, &memory[i], &staging(i));
+    Staging staging;
+    if (status.ok()) status = Stage(inputs[i], outputs[i], 0, &memory[i], &staging);
     if (!status.ok()) return scope.Refuse(OfTensor(i, count, std::move(status)));
+    if (staging.input || staging.output) staged.push_back({i, std::move(staging)});
     (i == 0 ? header.first : header.rest[i - 1]) = SignatureOf(*inputs[i]);
     bytes += inputs[i]->byte_size();
   }
   scope.call().memory = memory;
   TUTTI_RETURN_IF_ERROR(scope.Run(static_cast<int64_t>(bytes)));
-  for (size_t i = 0; i < count; ++i) TUTTI_RETURN_IF_ERROR(Unstage(staging(i), outputs[i]));
+  for (const Staged& each : staged) {
+    TUTTI_RETURN_IF_ERROR(Unstage(each.staging, outputs[each.tensor]));
+  }
   return OkStatus();
 }
 

@@ -35,12 +35,14 @@ Status AllReduceInPacks(Communicator& communicator, std::span<const Tensor* cons
     return InvalidArgument("all_reduce: bytes_per_pack is {}; pass the bytes of a pack, or 0",
                            bytes_per_pack);
   }
-  const std::vector<Pack> packs =
-      PackTensors(inputs, bytes_per_pack == 0 ? kUnlimitedPackBytes : bytes_per_pack);
   // Lists that are empty or unequal are the communicator's to judge.
-  if (packs.size() <= 1 || inputs.size() != outputs.size()) {
+  const bool is_one_pack = bytes_per_pack == 0 && inputs.size() <= kMostPackTensors;
+  if (is_one_pack || inputs.size() != outputs.size()) {
     return communicator.AllReduce(inputs, op, options, outputs);
   }
+  const std::vector<Pack> packs =
+      PackTensors(inputs, bytes_per_pack == 0 ? kUnlimitedPackBytes : bytes_per_pack);
+  if (packs.size() <= 1) return communicator.AllReduce(inputs, op, options, outputs);
   for (const Pack& pack : packs) {
     const size_t count = pack.last - pack.first;
     TUTTI_RETURN_IF_ERROR(communicator.AllReduce(inputs.subspan(pack.first, count), op, options,

@@ -34,11 +34,10 @@ int64_t GranulesOf(const TensorSignature& signature) {
 
 // Folds elements [begin, end) of tensor `index` into all outputs.
 Status FoldRange(LocalGroup& group, int64_t rank, const CollectiveCall& call, size_t index,
-                 int64_t begin, int64_t end, bool stream) {
+                 int64_t begin, int64_t end, bool stream, std::vector<const void*>& inputs) {
   const DType dtype = call.header.tensor(index).dtype;
   const auto item_bytes = static_cast<int64_t>(ItemSize(dtype));
   const int64_t block = kBlockBytes / item_bytes;
-  std::vector<const void*> inputs(static_cast<size_t>(group.size()));
   for (int64_t first = begin; first < end; first += block) {
     const int64_t count = std::min(block, end - first);
     const int64_t offset = first * item_bytes;
@@ -71,6 +70,7 @@ Status FoldSlice(LocalGroup& group, int64_t rank, const CollectiveCall& call) {
   const int64_t slice_end =
       slice_begin + total / group.size() + (rank < total % group.size() ? 1 : 0);
 
+  std::vector<const void*> inputs(static_cast<size_t>(group.size()));
   int64_t granule = 0;  // where tensor i begins
   for (size_t i = 0; i < call.header.num_tensors; ++i) {
     const TensorSignature& signature = call.header.tensor(i);
@@ -82,7 +82,7 @@ Status FoldSlice(LocalGroup& group, int64_t rank, const CollectiveCall& call) {
     const auto per_granule = kGranuleBytes / static_cast<int64_t>(ItemSize(signature.dtype));
     TUTTI_RETURN_IF_ERROR(FoldRange(group, rank, call, i, begin * per_granule,
                                     std::min(end * per_granule, signature.num_elements()),
-                                    total >= kStreamedGranules));
+                                    total >= kStreamedGranules, inputs));
   }
   StreamingFence();
   return OkStatus();
