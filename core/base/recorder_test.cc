@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <latch>
 #include <set>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace tutti {
 namespace {
@@ -67,6 +69,39 @@ TEST(Recorder, SaysWhoseItIs) {
   recorder.SetProcess(0x5f0c1e6a90d7b342, 3);
   EXPECT_EQ(recorder.FileName(), "job-5f0c1e6a90d7b342/flight-3.json");
   EXPECT_THAT(recorder.ToJson(), HasSubstr("\"job\":\"5f0c1e6a90d7b342\",\"worker\":3,"));
+}
+
+TEST(Recorder, PutsTheEventsOfAllThreadsInTheOrderOfTime) {
+  Recorder recorder(RealClock(), 64);
+  // More threads, one after the other and side by side, than have a lane to themselves.
+  constexpr int64_t kThreads = 40;
+  for (int64_t i = 0; i < kThreads; ++i) {
+    std::thread([&] { recorder.Record(kAllReduce, FlightPhase::kBegin, {i, 8}); }).join();
+  }
+  std::vector<FlightEvent> events = recorder.Snapshot();
+  ASSERT_EQ(events.size(), static_cast<size_t>(kThreads));
+  for (size_t i = 0; i < events.size(); ++i) {
+    EXPECT_EQ(events[i].index, i);
+    EXPECT_EQ(events[i].arguments[0], static_cast<int64_t>(i));
+  }
+
+  std::latch all_recorded(kThreads);
+  std::vector<std::thread> threads;
+  for (int64_t i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&, i] {
+      recorder.Record(kAllReduce, FlightPhase::kEnd, {i, 8});
+      all_recorded.arrive_and_wait();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  events = recorder.Snapshot();
+  ASSERT_EQ(events.size(), 64u);
+  EXPECT_EQ(events.back().index, static_cast<uint64_t>(2 * kThreads - 1));
+  std::set<int64_t> ended;
+  for (const FlightEvent& event : events) {
+    if (event.phase == FlightPhase::kEnd) ended.insert(event.arguments[0]);
+  }
+  EXPECT_EQ(ended.size(), static_cast<size_t>(kThreads));
 }
 
 TEST(Recorder, TakesEventsOfManyThreadsAndNeverMixesThem) {

@@ -61,7 +61,9 @@ Status CheckMachineHas(size_t bytes) {
 Result<Ref<Buffer>> Buffer::Create(size_t bytes, bool zeroed, MemoryAccount* account) {
   TUTTI_RETURN_IF_ERROR(CheckMachineHas(bytes));
   if (account != nullptr) TUTTI_RETURN_IF_ERROR(account->Reserve(bytes));
-  const size_t block_bytes = bytes + kBufferAlignment;
+  // Whole cache lines: what one thread writes into its tensor takes no neighbour's from another.
+  const size_t block_bytes =
+      (bytes + 2 * kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
   void* block = zeroed ? std::calloc(1, block_bytes) : std::malloc(block_bytes);
   if (block == nullptr) {
     if (account != nullptr) account->Unreserve(bytes);
