@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <condition_variable>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -34,6 +35,9 @@ namespace {
 
 // Connections that nobody has asked for yet.
 constexpr size_t kMaxWaiting = 1024;
+// Purposes that nobody watches any more, and whose connections are refused; of more, the oldest are
+// forgotten, and theirs wait with those that nobody has asked for.
+constexpr size_t kMaxFormer = 4096;
 // After the system had no descriptor for a new connection.
 constexpr int64_t kAcceptPauseNs = 100 * kMillisecondNs;
 // What a refused stranger sent is read up to here, so that the reason reaches it: closing a socket
@@ -128,6 +132,13 @@ struct PeerListener::State {
   std::mutex mutex;  // guards all below
   std::condition_variable changed;
   std::map<Key, FileDescriptor> waiting;
+  struct Watcher {
+    uint64_t id = 0;
+    std::shared_ptr<const std::function<void()>> arrived;
+  };
+  std::map<std::string, Watcher> watchers;  // by purpose
+  uint64_t next_watch = 1;
+  std::deque<std::string> former;  // purposes, oldest first
   int64_t num_refused = 0;
   bool closing = false;
 };
@@ -245,6 +256,9 @@ void PeerListener::State::AcceptAll(FileDescriptor& listening, bool is_local) {
 Status PeerListener::State::MayWait(const PeerPurpose& purpose) {
   std::lock_guard<std::mutex> lock(mutex);
   if (closing) return Unavailable("worker {} is about to end", options.worker);
+  if (std::find(former.begin(), former.end(), purpose.name) != former.end()) {
+    return FailedPrecondition("worker {} is done with {}", options.worker, Quote(purpose.name));
+  }
   if (waiting.size() >= kMaxWaiting && !waiting.contains({purpose.name, purpose.from})) {
     return ResourceExhausted("{} connections wait at worker {} and nobody takes them", kMaxWaiting,
                              options.worker);
@@ -266,12 +280,20 @@ void PeerListener::State::Serve(uint64_t id) {
   const PeerPurpose purpose = connection.handshake.purpose();
   FileDescriptor socket = std::move(connection.socket);
   connections.erase(entry);
-  FileDescriptor former;  // closed after the lock is released
-  std::lock_guard<std::mutex> lock(mutex);
-  // A peer that gave up and tried again: the newer connection is the one it holds.
-  FileDescriptor& place = waiting[{purpose.name, purpose.from}];
-  former = std::exchange(place, std::move(socket));
-  changed.notify_all();
+  FileDescriptor earlier;  // closed after the lock is released
+  std::shared_ptr<const std::function<void()>> arrived;
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    // Done with while it was about to say that it is ready.
+    if (std::find(former.begin(), former.end(), purpose.name) != former.end()) return;
+    // A peer that gave up and tried again: the newer connection is the one it holds.
+    FileDescriptor& place = waiting[{purpose.name, purpose.from}];
+    earlier = std::exchange(place, std::move(socket));
+    changed.notify_all();
+    const auto watcher = watchers.find(purpose.name);
+    if (watcher != watchers.end()) arrived = watcher->second.arrived;
+  }
+  if (arrived) (*arrived)();
 }
 
 bool PeerListener::State::Advance(Connection& connection, Status* failure) {
@@ -378,6 +400,47 @@ Result<FileDescriptor> PeerListener::Accept(std::string_view purpose, int64_t fr
   FileDescriptor socket = std::move(found->second);
   state_->waiting.erase(found);
   return socket;
+}
+
+uint64_t PeerListener::Watch(std::string_view purpose, std::function<void()> arrived) {
+  const std::string name(purpose);
+  const auto watcher = std::make_shared<const std::function<void()>>(std::move(arrived));
+  uint64_t id = 0;
+  bool is_there = false;
+  {
+    std::lock_guard<std::mutex> lock(state_->mutex);
+    std::erase(state_->former, name);
+    id = state_->next_watch++;
+    state_->watchers[name] = State::Watcher{id, watcher};
+    const auto first = state_->waiting.lower_bound({name, INT64_MIN});
+    is_there = first != state_->waiting.end() && first->first.first == name;
+  }
+  if (is_there) (*watcher)();
+  return id;
+}
+
+std::vector<std::pair<int64_t, FileDescriptor>> PeerListener::TakeAll(std::string_view purpose) {
+  std::vector<std::pair<int64_t, FileDescriptor>> taken;
+  std::lock_guard<std::mutex> lock(state_->mutex);
+  auto next = state_->waiting.lower_bound({std::string(purpose), INT64_MIN});
+  while (next != state_->waiting.end() && next->first.first == purpose) {
+    taken.emplace_back(next->first.second, std::move(next->second));
+    next = state_->waiting.erase(next);
+  }
+  return taken;
+}
+
+void PeerListener::Unwatch(std::string_view purpose, uint64_t watch) {
+  std::vector<std::pair<int64_t, FileDescriptor>> left;
+  {
+    std::lock_guard<std::mutex> lock(state_->mutex);
+    const auto found = state_->watchers.find(std::string(purpose));
+    if (found == state_->watchers.end() || found->second.id != watch) return;
+    state_->watchers.erase(found);
+    state_->former.emplace_back(purpose);
+    if (state_->former.size() > kMaxFormer) state_->former.pop_front();
+  }
+  left = TakeAll(purpose);
 }
 
 int64_t PeerListener::num_refused() const {

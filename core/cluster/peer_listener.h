@@ -14,9 +14,12 @@
 #define TUTTI_CORE_CLUSTER_PEER_LISTENER_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "core/base/call_options.h"
 #include "core/base/closable.h"
@@ -55,6 +58,17 @@ class PeerListener final : public Closable {
   // Waits for the connection with this purpose. It is non-blocking, close-on-exec; TCP has
   // TCP_NODELAY.
   Result<FileDescriptor> Accept(std::string_view purpose, int64_t from, const CallOptions& call);
+
+  // For connections that come when others want them: `arrived` is called, on the accepting thread,
+  // when one with this purpose is there to be taken, and at once if one is; it must not block.
+  // Gives an id for Unwatch. One watcher at a time for a purpose; a new one takes its place.
+  uint64_t Watch(std::string_view purpose, std::function<void()> arrived);
+  // All of them, with the workers that they come from. Never waits.
+  std::vector<std::pair<int64_t, FileDescriptor>> TakeAll(std::string_view purpose);
+  // Closes those that nobody has taken, and refuses more of them (FAILED_PRECONDITION) until
+  // somebody watches again. A call of `arrived` may be on its way still. Nothing happens where
+  // another watcher has come since.
+  void Unwatch(std::string_view purpose, uint64_t watch);
 
   // How many connections were cut off because they did not know the secret or spoke otherwise.
   int64_t num_refused() const;

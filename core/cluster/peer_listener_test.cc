@@ -10,9 +10,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/base/error.h"
@@ -103,6 +108,55 @@ TEST_F(PeerListenerTest, ConnectsWorkersOverBothKindsOfSockets) {
     }
   }
   EXPECT_EQ(listener->num_refused(), 0);
+  EXPECT_TRUE(listener->Close(CallOptions::Default()).ok());
+}
+
+TEST_F(PeerListenerTest, AWatcherIsToldOfConnectionsAndTakesThemAndLaterOnesAreRefused) {
+  const Ref<PeerListener> listener = Listen();
+  const std::string& address = listener->local_address();
+  const Result<FileDescriptor> early = Connect(address, {"watched", 3, 0});
+  ASSERT_TRUE(early.ok()) << early.status().ToString();
+  std::mutex mutex;
+  std::condition_variable changed;
+  int told = 0;
+  const auto watcher = [&] {
+    std::lock_guard<std::mutex> lock(mutex);
+    ++told;
+    changed.notify_all();
+  };
+  const uint64_t replaced = listener->Watch("watched", [] {});
+  const uint64_t watch = listener->Watch("watched", watcher);
+  const Result<FileDescriptor> late = Connect(address, {"watched", 2, 0});
+  const Result<FileDescriptor> other = Connect(address, {"something else", 2, 0});
+  ASSERT_TRUE(late.ok()) << late.status().ToString();
+  std::vector<std::pair<int64_t, FileDescriptor>> taken;
+  while (taken.size() < 2) {
+    std::unique_lock<std::mutex> lock(mutex);
+    ASSERT_TRUE(changed.wait_for(lock, std::chrono::seconds(60), [&] { return told > 0; }));
+    told = 0;
+    lock.unlock();
+    for (auto& connection : listener->TakeAll("watched")) taken.push_back(std::move(connection));
+  }
+  std::sort(taken.begin(), taken.end(),
+            [](const auto& a, const auto& b) { return a.first < b.first; });
+  EXPECT_EQ(taken[0].first, 2);
+  ExpectStream(taken[0].second, *late);
+  EXPECT_EQ(taken[1].first, 3);
+  ExpectStream(taken[1].second, *early);
+
+  // A former watcher ends nothing.
+  listener->Unwatch("watched", replaced);
+  const Result<FileDescriptor> unseen = Connect(address, {"watched", 4, 0});
+  ASSERT_TRUE(unseen.ok()) << unseen.status().ToString();
+  listener->Unwatch("watched", watch);
+  EXPECT_EQ(ReadToEnd(*unseen), "");
+  const Result<FileDescriptor> refused = Connect(address, {"watched", 5, 0});
+  EXPECT_EQ(refused.status().code(), StatusCode::kFailedPrecondition)
+      << refused.status().ToString();
+  const uint64_t again = listener->Watch("watched", watcher);
+  EXPECT_TRUE(Connect(address, {"watched", 5, 0}).ok());
+  listener->Unwatch("watched", again);
+  EXPECT_TRUE(listener->Accept("something else", 2, Bounded()).ok());
   EXPECT_TRUE(listener->Close(CallOptions::Default()).ok());
 }
 

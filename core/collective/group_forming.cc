@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <map>
 #include <utility>
 
@@ -13,11 +12,14 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/base/random.h"
+#include "core/base/text.h"
 #include "core/cluster/file_descriptor.h"
 #include "core/cluster/peer_listener.h"
 #include "core/collective/call_header_wire.h"
 #include "core/collective/hierarchical_forming.h"
+#include "core/collective/link_connector.h"
 #include "core/collective/link_transport.h"
+#include "core/collective/link_tree.h"
 #include "core/collective/local_group.h"
 #include "core/collective/local_transport.h"
 #include "core/collective/ring_link.h"
@@ -360,6 +362,11 @@ class GroupForming {
   Status FormLinks(FormedGroup* group) {
     links_.resize(static_cast<size_t>(size_));
     TUTTI_RETURN_IF_ERROR(TryRings());
+    const bool have_rings = Join(have_ring_, "").find('1') != std::string::npos;
+    const Locality locality = have_rings ? Locality::kMixed : Locality::kTcp;
+    // Where calls go over a tree, only its neighbours connect now.
+    connects_later_ =
+        Selector(table_.get(), locality, size_).MayChoose(CollectiveAlgorithm::kTree);
     TUTTI_RETURN_IF_ERROR(ConnectTheRest());
 
     LinkTransport::Options options;
@@ -370,9 +377,7 @@ class GroupForming {
     options.spin = spin_;
     options.descriptions = descriptions_;
     options.table = table_;
-    for (const std::string& rings : have_ring_) {
-      if (rings.find('1') != std::string::npos) options.locality = Locality::kMixed;
-    }
+    options.locality = locality;
     std::map<std::string, int> kinds;
     for (const std::unique_ptr<Link>& link : links_) {
       if (link) ++kinds[link->kind()];
@@ -380,8 +385,9 @@ class GroupForming {
     for (const auto& [kind, count] : kinds) {
       group->kind += Format("{}{} {}", group->kind.empty() ? "" : ", ", count, kind);
     }
-    Result<std::unique_ptr<LinkTransport>> transport =
-        LinkTransport::Create(environment_, std::move(options), std::move(links_));
+    if (connects_later_) group->kind += ", others at first use";
+    Result<std::unique_ptr<LinkTransport>> transport = LinkTransport::Create(
+        environment_, std::move(options), std::move(links_), MakeConnector());
     TUTTI_RETURN_IF_ERROR(Tell("ready", transport.status(), "").status());
     LinkTransport* const links = transport->get();
     group->peer_has_left = [links](int64_t rank, const Status& reason, int64_t patience_ns) {
@@ -522,8 +528,21 @@ class GroupForming {
     return RingLink::Attach(std::move(socket), memory, token, /*first=*/false);
   }
 
+  std::unique_ptr<LinkConnector> MakeConnector() {
+    if (!connects_later_) return nullptr;
+    PeerConnectorOptions options;
+    options.label = label_;
+    options.secret = options_.secret;
+    options.listener = Ref<PeerListener>::Retain(options_.listener);
+    options.rank = rank_;
+    for (const WorkerInfo& info : options_.workers) {
+      options.peers.push_back({info.worker, info.tcp_address});
+    }
+    return MakePeerConnector(environment_, std::move(options));
+  }
+
   bool NeedsTcp(int64_t peer) const {
-    if (peer == rank_) return false;
+    if (peer == rank_ || (connects_later_ && !LinkTree::AreNeighbours(peer, rank_))) return false;
     return have_ring_.empty() ||
            have_ring_[static_cast<size_t>(rank_)][static_cast<size_t>(peer)] != '1';
   }
@@ -567,25 +586,11 @@ class GroupForming {
   std::string segment_problem_;
   SharedWindows windows_;
   std::vector<std::unique_ptr<Link>> links_;
+  bool connects_later_ = false;
   std::vector<std::string> have_ring_;  // [a][b] is '1' for a ring; empty when none was tried
 };
 
 }  // namespace
-
-bool ReplicasFitCores(const std::vector<WorkerInfo>& workers) {
-  struct Machine {
-    int64_t replicas = 0;
-    int64_t cores = INT64_MAX;
-  };
-  std::map<std::string, Machine> machines;
-  for (const WorkerInfo& worker : workers) {
-    Machine& machine = machines[worker.boot_id];
-    machine.replicas += worker.num_replicas;
-    machine.cores = std::min(machine.cores, worker.usable_cores);
-  }
-  return std::all_of(machines.begin(), machines.end(),
-                     [](const auto& entry) { return entry.second.replicas <= entry.second.cores; });
-}
 
 Result<FormedGroup> FormGroup(Ref<Environment> environment, GroupFormingOptions options,
                               const CallOptions& call) {

@@ -9,7 +9,9 @@
 //   segment    when all are on one machine: rank 0 makes a segment and passes it to all over Unix
 //              sockets. When everyone has taken its place in it, that is the transport
 //   rings      otherwise each pair on one machine tries a ring in shared memory
-//   tcp        all other pairs connect with TCP: the higher rank connects to the lower
+//   tcp        all other pairs connect with TCP: the higher rank connects to the lower. In large
+//              groups only neighbours in a tree do, and the others when they first need to
+//              (link_connector.h)
 //   ready      nobody leaves before everybody is done
 //   hosts      where some hosts have several ranks: a segment for each and links between them, for
 //              calls that go from host to host (hierarchical_forming.h)

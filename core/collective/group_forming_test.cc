@@ -172,6 +172,15 @@ TEST_F(GroupFormingTest, WorkersOfDifferentMachinesUseTcp) {
   EXPECT_EQ(FormAndUse(), Kinds(2, "1 tcp"));
 }
 
+TEST_F(GroupFormingTest, ManyWorkersConnectToAFewAndToOthersWhenACallNeedsThem) {
+  Start({"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"});
+  const std::vector<std::string> kinds = FormAndUse();
+  const int neighbours[] = {4, 1, 2, 1, 3, 1, 2, 1, 2, 1};
+  for (size_t worker = 0; worker < kinds.size(); ++worker) {
+    EXPECT_EQ(kinds[worker], Format("{} tcp, others at first use", neighbours[worker]));
+  }
+}
+
 TEST_F(GroupFormingTest, PairsOfAMixtureShareMemoryWhereTheyCan) {
   Start({"a", "b", "a", "b", "b"});
   EXPECT_EQ(FormAndUse(), (Kinds{"1 ring, 3 tcp", "2 ring, 2 tcp", "1 ring, 3 tcp",

@@ -24,6 +24,7 @@ Status LinkTransport::State::Run(CollectiveCall* call) {
   const CollectiveOp op = call->header.op;
   const bool is_transfer = op == CollectiveOp::kSend || op == CollectiveOp::kReceive;
   LinkWait wait(*environment_, call->options, *waker_);
+  if (!asking_.empty()) links_changed_.store(true);
   Status status = is_transfer ? RunTransfer(call, &wait) : RunCollective(call, &wait);
   if (status.ok()) return status;
   if (is_transfer) {
@@ -43,6 +44,13 @@ Status LinkTransport::State::Run(CollectiveCall* call) {
 Status LinkTransport::State::RunCollective(CollectiveCall* call, LinkWait* wait) {
   sequence_ = call->sequence;
   named_before_ = std::exchange(named_sequence_, call->named().sequence);
+  TUTTI_RETURN_IF_ERROR(WriteHeader(*call));
+  if (connector_) {
+    bool done = false;
+    TUTTI_RETURN_IF_ERROR(MeetOverTree(call, wait, &done));
+    if (done) return OkStatus();
+    TUTTI_RETURN_IF_ERROR(ConnectAll(*call, wait));
+  }
   TUTTI_RETURN_IF_ERROR(Prepare(call));
   TUTTI_RETURN_IF_ERROR(Meet(*call, wait));
   if (!algorithm_) return OkStatus();
@@ -54,18 +62,22 @@ Status LinkTransport::State::RunCollective(CollectiveCall* call, LinkWait* wait)
   return algorithm_->Finish(call);
 }
 
-Status LinkTransport::State::Prepare(CollectiveCall* call) {
-  const CallHeader& header = call->named().header;
+Status LinkTransport::State::WriteHeader(const CollectiveCall& call) {
+  const CallHeader& header = call.named().header;
   own_body_.clear();
   AppendCallHeader(header, &own_body_);
   if (own_body_.size() > kMaxCallHeaderBytes) {
     return WithCallDetails(
         InvalidArgument("rank {}: {} #{} has {} tensors, whose dtypes and shapes take {} bytes; "
                         "at most {} travel between processes: make several calls",
-                        Name(rank_), CollectiveOpName(header.op), call->named().sequence,
+                        Name(rank_), CollectiveOpName(header.op), call.named().sequence,
                         header.num_tensors, own_body_.size(), kMaxCallHeaderBytes),
-        Name(rank_), header.op, Label(call->named().sequence));
+        Name(rank_), header.op, Label(call.named().sequence));
   }
+  return OkStatus();
+}
+
+Status LinkTransport::State::Prepare(CollectiveCall* call) {
   TUTTI_ASSIGN_OR_RETURN(
       algorithm_,
       MakeLinkAlgorithm(LinkCallContext{rank_, size_, call, &scratch_, &selector_}));
@@ -139,6 +151,7 @@ Status LinkTransport::State::Step(LinkExchange* exchange, bool* progress) {
   // Every rank begins with another peer: else all would serve rank 0 first, and then wait for it.
   for (int64_t turn = 1; turn < size_; ++turn) {
     LinkPeer* const peer = peers_[static_cast<size_t>((rank_ + turn) % size_)].get();
+    if (peer == nullptr) continue;
     bool moved = peer->Send();
     // One segment at a turn: what has come is taken in between, while a cache holds it.
     MemoryParts memory;
@@ -165,12 +178,14 @@ Status LinkTransport::State::Loop(const CollectiveCall& call, LinkExchange* exch
   int idle_rounds = 0;
   for (int round = 1;; ++round) {
     bool progress = false;
+    if (connector_) TUTTI_RETURN_IF_ERROR(Adopt(&call, wait));
     Status status = Step(exchange, &progress);
     // What is ready is delivered, unless the call is known to have failed elsewhere.
     if (status.ok() && done() && !FailedElsewhere(call)) return status;
     if (status.ok()) status = FailureSoFar();
     if (status.ok()) status = CheckPeers(call, exchange);
     TUTTI_RETURN_IF_ERROR(std::move(status));
+    if (connector_) ShareRoster(call, wait);
     if (progress) {
       idle_rounds = 0;
       if (round % kRoundsBetweenChecks != 0) continue;

@@ -318,7 +318,7 @@ TEST_P(LinkCollectivesTest, CallsFollowEachOtherHoweverTheRanksAreTimed) {
 }
 
 std::string NameOf(const testing::TestParamInfo<std::tuple<LinkKind, int>>& info) {
-  constexpr const char* kNames[] = {"SocketPair", "Tcp", "Ring", "Mixed"};
+  constexpr const char* kNames[] = {"SocketPair", "Tcp", "Ring", "Mixed", "Later"};
   return Format("{}Of{}", kNames[static_cast<int>(std::get<0>(info.param))],
                 std::get<1>(info.param));
 }
@@ -328,7 +328,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(std::tuple(LinkKind::kSocketPair, 2), std::tuple(LinkKind::kSocketPair, 3),
                     std::tuple(LinkKind::kTcp, 2), std::tuple(LinkKind::kTcp, 4),
                     std::tuple(LinkKind::kRing, 2), std::tuple(LinkKind::kRing, 3),
-                    std::tuple(LinkKind::kMixed, 1), std::tuple(LinkKind::kMixed, 5)),
+                    std::tuple(LinkKind::kMixed, 1), std::tuple(LinkKind::kMixed, 5),
+                    std::tuple(LinkKind::kLater, 4)),
     NameOf);
 
 TEST(LinkRingsTest, ARingSmallerThanAFrameCarriesItAllTheSame) {

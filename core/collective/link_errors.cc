@@ -26,9 +26,9 @@ CollectiveOp Counterpart(CollectiveOp op) {
 
 bool LinkTransport::State::FailedElsewhere(const CollectiveCall& call) const {
   if (IsTransfer(call.header.op)) {
-    const LinkPeer& peer = *peers_[static_cast<size_t>(call.peer)];
-    return !peer.error().ok() &&
-           peer.error_transfer() ==
+    const LinkPeer* const peer = peers_[static_cast<size_t>(call.peer)].get();
+    return peer != nullptr && !peer->error().ok() &&
+           peer->error_transfer() ==
                LinkPeer::FailedTransfer(Counterpart(call.header.op), call.sequence);
   }
   return std::any_of(peers_.begin(), peers_.end(), [&](const std::unique_ptr<LinkPeer>& peer) {
@@ -37,7 +37,17 @@ bool LinkTransport::State::FailedElsewhere(const CollectiveCall& call) const {
 }
 
 bool LinkTransport::State::Awaits(const LinkPeer& peer, const CollectiveCall& call) const {
-  if (!IsTransfer(call.header.op)) return peer.call(call.sequence) == nullptr;
+  if (!IsTransfer(call.header.op)) {
+    if (stage_ == Stage::kLinks) return peer.call(call.sequence) == nullptr;
+    if (stage_ == Stage::kConnect) return false;
+    // A rank may have come through the call before this one, and be in a transfer since.
+    const bool waits_elsewhere = peer.last_sequence() < call.sequence &&
+                                 (peer.unanswered_transfer(CollectiveOp::kSend) != 0 ||
+                                  peer.unanswered_transfer(CollectiveOp::kReceive) != 0);
+    const bool is_due = stage_ == Stage::kTreeUp ? LinkTree::ParentOf(peer.rank()) == rank_
+                                                 : peer.rank() == tree_.parent();
+    return waits_elsewhere || (is_due && peer.tree(call.sequence) == nullptr);
+  }
   return peer.rank() == call.peer &&
          peer.transfer(Counterpart(call.header.op), call.sequence) == nullptr;
 }
@@ -102,11 +112,17 @@ Status LinkTransport::State::CheckDepartures(const CollectiveCall& call, LinkExc
   const int64_t now = environment_->clock().NowNs();
   std::lock_guard<std::mutex> lock(mutex_);
   for (Departure& departure : departures_) {
-    const LinkPeer& peer = *peers_[static_cast<size_t>(departure.rank)];
-    if (peer.closed() || !peer.error().ok() || !peer.leave_reason().ok()) continue;
-    if (!Needs(peer, call, exchange)) continue;
-    const bool moves = departure.moves != peer.num_moves();
-    departure.moves = peer.num_moves();
+    const LinkPeer* const peer = peers_[static_cast<size_t>(departure.rank)].get();
+    uint64_t num_moves = 0;
+    if (peer == nullptr) {
+      if (!wanted_.contains(departure.rank)) continue;
+    } else {
+      if (peer->closed() || !peer->error().ok() || !peer->leave_reason().ok()) continue;
+      if (!Needs(*peer, call, exchange)) continue;
+      num_moves = peer->num_moves();
+    }
+    const bool moves = departure.moves != num_moves;
+    departure.moves = num_moves;
     // What came while nobody looked is no progress of now, and neither is it standstill.
     if (moves || departure.still_ns < wait->start_ns()) {
       departure.still_ns = now;
@@ -122,7 +138,7 @@ Status LinkTransport::State::CheckDepartures(const CollectiveCall& call, LinkExc
       wait->WakeAt(now);
       continue;
     }
-    return DepartedError(peer, call, departure);
+    return DepartedError(call, departure);
   }
   return OkStatus();
 }
@@ -161,14 +177,25 @@ Status LinkTransport::State::LeftError(const LinkPeer& peer, const CollectiveCal
       .With("peer", Name(peer.rank()));
 }
 
-Status LinkTransport::State::DepartedError(const LinkPeer& peer, const CollectiveCall& call,
+Status LinkTransport::State::DepartedError(const CollectiveCall& call,
                                            const Departure& departure) const {
   Status error = departure.reason.WithPrefix(
       Format("rank {}: {} #{} needs rank {}, and nothing has come from it for {}", Name(rank_),
-             CollectiveOpName(call.named().header.op), call.named().sequence, Name(peer.rank()),
+             CollectiveOpName(call.named().header.op), call.named().sequence, Name(departure.rank),
              HumanDuration(departure.patience_ns)));
-  return WithCallDetails(std::move(error), Name(peer.rank()), call.named().header.op,
+  return WithCallDetails(std::move(error), Name(departure.rank), call.named().header.op,
                          Label(call.named().sequence));
+}
+
+bool LinkTransport::State::HasArrived(int64_t rank, const CollectiveCall& call) const {
+  const LinkPeer* const peer = peers_[static_cast<size_t>(rank)].get();
+  if (IsTransfer(call.header.op)) {
+    return peer != nullptr ? !Awaits(*peer, call) : rank != call.peer;
+  }
+  if (stage_ == Stage::kLinks) return peer == nullptr || !Awaits(*peer, call);
+  if (stage_ == Stage::kConnect) return true;
+  const auto r = static_cast<size_t>(rank);
+  return r < roster_.size() && roster_[r] == '1';
 }
 
 std::vector<RankPosition> LinkTransport::State::Positions(const CollectiveCall& call) const {
@@ -177,8 +204,17 @@ std::vector<RankPosition> LinkTransport::State::Positions(const CollectiveCall& 
     const LinkPeer* peer = peers_[static_cast<size_t>(rank)].get();
     RankPosition position;
     position.rank = Name(rank);
-    position.arrived = peer == nullptr || !Awaits(*peer, call);
-    if (peer != nullptr) {
+    position.arrived = rank == rank_ || HasArrived(rank, call);
+    if (rank != rank_ && connector_) {
+      // Each collective needs all: who is not in this one has been in the one before.
+      const bool known = peer != nullptr && peer->last_sequence() >= sequence_;
+      const bool is_transfer = IsTransfer(call.header.op);
+      const bool here = !is_transfer && position.arrived;
+      position.last_op = known ? peer->last_op() : is_transfer || here ? own_op_ : previous_op_;
+      position.last_sequence = NamedSequence(
+          known ? peer->last_sequence()
+                : is_transfer || here ? sequence_ : sequence_ - 1);
+    } else if (peer != nullptr) {
       position.last_op = peer->last_op();
       position.last_sequence = NamedSequence(peer->last_sequence());
     } else if (IsTransfer(call.header.op)) {
@@ -201,16 +237,20 @@ std::string LinkTransport::State::DescribeAwaited(const CollectiveCall& call,
   const std::vector<RankPosition> positions = Positions(call);
   std::string text = DescribeMissing(positions);
   *first = -1;
-  for (const std::unique_ptr<LinkPeer>& peer : peers_) {
-    if (!peer) continue;
-    const bool arrived = positions[static_cast<size_t>(peer->rank())].arrived;
+  for (int64_t rank = 0; rank < size_; ++rank) {
+    if (rank == rank_) continue;
+    const LinkPeer* const peer = peers_[static_cast<size_t>(rank)].get();
+    const bool arrived = positions[static_cast<size_t>(rank)].arrived;
     std::string owed;
-    if (arrived && exchange != nullptr) owed = exchange->Owed(peer->rank());
-    if (arrived && owed.empty() && peer->sending()) owed = "it does not take what is sent to it";
-    if (*first < 0 && (!arrived || !owed.empty())) *first = Name(peer->rank());
+    if (arrived && peer != nullptr && exchange != nullptr) owed = exchange->Owed(rank);
+    if (arrived && peer == nullptr && wanted_.contains(rank)) owed = "there is no connection yet";
+    if (arrived && owed.empty() && peer != nullptr && peer->sending()) {
+      owed = "it does not take what is sent to it";
+    }
+    if (*first < 0 && (!arrived || !owed.empty())) *first = Name(rank);
     if (owed.empty()) continue;
     if (!text.empty()) text += ", and for ";
-    text += Format("{}, which is in the call; {}", Describe(peer->rank()), owed);
+    text += Format("{}, which is in the call; {}", Describe(rank), owed);
   }
   return text;
 }

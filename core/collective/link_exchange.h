@@ -89,6 +89,14 @@ Result<std::unique_ptr<LinkAlgorithm>> MakeLinkAlgorithm(const LinkCallContext& 
 // gets all inputs and folds them by itself.
 // The bytes of the input that a peer gets, tensors aligned to 16.
 uint64_t LinkFoldBytes(const CallHeader& header, int64_t size);
+// That input, tensor by tensor.
+void AddLinkFoldInput(const CollectiveCall& call, MemoryParts* memory);
+// Folds such inputs of all ranks, in their order; null is the call's own. The result, LinkFoldBytes
+// in the same form, lies apart from them.
+Status FoldLinkInputs(const CollectiveCall& call, std::span<const std::byte* const> ranks,
+                      std::byte* result);
+// Puts such a result into the tensors where the call wants it.
+void TakeLinkFoldResult(const CollectiveCall& call, const std::byte* result);
 std::unique_ptr<LinkAlgorithm> MakeLinkFold(const LinkCallContext& context);
 
 // link_slice_and_share.cc: the same of large payloads, in chunks of that size.

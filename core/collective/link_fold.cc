@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstring>
 #include <vector>
 
 #include "core/base/error.h"
@@ -39,11 +40,7 @@ class LinkFold final : public LinkAlgorithm {
       memory->Add(ShareOf(peer), bytes_);
       return;
     }
-    for (size_t i = 0; i < call_.header.num_tensors; ++i) {
-      const size_t bytes = InputBytes(call_.header.tensor(i));
-      memory->Add(call_.memory[i].input, bytes);
-      memory->Add(kPadding.data(), Padding(bytes));
-    }
+    AddLinkFoldInput(call_, memory);
   }
 
   Status Begin(std::span<const LinkPeerPayload> payloads) override {
@@ -114,6 +111,41 @@ uint64_t LinkFoldBytes(const CallHeader& header, int64_t size) {
     bytes += input + Padding(input);
   }
   return bytes;
+}
+
+void AddLinkFoldInput(const CollectiveCall& call, MemoryParts* memory) {
+  for (size_t i = 0; i < call.header.num_tensors; ++i) {
+    const size_t bytes = InputBytes(call.header.tensor(i));
+    memory->Add(call.memory[i].input, bytes);
+    memory->Add(kPadding.data(), Padding(bytes));
+  }
+}
+
+Status FoldLinkInputs(const CollectiveCall& call, std::span<const std::byte* const> ranks,
+                      std::byte* result) {
+  std::vector<const void*> inputs(ranks.size());
+  size_t offset = 0;
+  for (size_t i = 0; i < call.header.num_tensors; ++i) {
+    const TensorSignature& signature = call.header.tensor(i);
+    const size_t bytes = InputBytes(signature);
+    for (size_t rank = 0; rank < ranks.size(); ++rank) {
+      inputs[rank] = ranks[rank] == nullptr ? call.memory[i].input : ranks[rank] + offset;
+    }
+    TUTTI_RETURN_IF_ERROR(ReduceInto(call.header.reduction, signature.dtype, inputs,
+                                     signature.num_elements(), result + offset));
+    if (Padding(bytes) != 0) std::memset(result + offset + bytes, 0, Padding(bytes));
+    offset += bytes + Padding(bytes);
+  }
+  return OkStatus();
+}
+
+void TakeLinkFoldResult(const CollectiveCall& call, const std::byte* result) {
+  size_t offset = 0;
+  for (size_t i = 0; i < call.header.num_tensors; ++i) {
+    const size_t bytes = InputBytes(call.header.tensor(i));
+    if (bytes != 0) std::memcpy(call.memory[i].output, result + offset, bytes);
+    offset += bytes + Padding(bytes);
+  }
 }
 
 std::unique_ptr<LinkAlgorithm> MakeLinkFold(const LinkCallContext& context) {

@@ -29,6 +29,13 @@ Status CheckSizes(const FrameHeader& header) {
       most_body = kMaxCallHeaderBytes;
       most_data = kMaxFrameDataBytes;
       break;
+    case FrameKind::kTree:
+      most_body = kMaxCallHeaderBytes + kMaxOtherHeaderBytes;
+      most_data = kMaxFrameDataBytes;
+      break;
+    case FrameKind::kRoster:
+      most_body = kMaxRosterBytes;
+      break;
     case FrameKind::kSend:
       most_body = kMaxCallHeaderBytes;
       most_data = kMaxSendPayloadBytes;

@@ -9,6 +9,9 @@
 //   kSend      a rank sends to this one for the `sequence`-th time: as kCall
 //   kReceive   the same of receiving from it; without a payload
 //   kSendData  a segment of what is sent
+//   kTree      as kCall, between neighbours in the tree of a group whose pairs connect when they
+//              need to (link_tree.cc): what is known of the call below, or the word to go on
+//   kRoster    who is known to be in call `sequence`; with none named: that the sender is
 
 #ifndef TUTTI_CORE_COLLECTIVE_LINK_FRAME_H_
 #define TUTTI_CORE_COLLECTIVE_LINK_FRAME_H_
@@ -29,8 +32,10 @@ enum class FrameKind : uint8_t {
   kSend = 5,
   kReceive = 6,
   kSendData = 7,
+  kTree = 8,
+  kRoster = 9,
 };
-inline constexpr FrameKind kLastFrameKind = FrameKind::kSendData;
+inline constexpr FrameKind kLastFrameKind = FrameKind::kRoster;
 
 struct FrameHeader {
   FrameKind kind = FrameKind::kCall;
@@ -46,6 +51,10 @@ struct FrameHeader {
 inline constexpr size_t kFrameHeaderBytes = 48;
 // At most so much of a payload comes in one frame.
 inline constexpr size_t kMaxFrameDataBytes = size_t{1} << 20;
+// Headers that differ from the sender's, in a kTree.
+inline constexpr size_t kMaxOtherHeaderBytes = size_t{256} << 10;
+// One character for each rank, and the collective.
+inline constexpr size_t kMaxRosterBytes = (size_t{1} << 20) + 1;
 // And so much with a kSend: it is kept until the receiver wants it.
 inline constexpr size_t kMaxSendPayloadBytes = size_t{64} << 10;
 

@@ -23,16 +23,37 @@ CollectiveOp TransferOp(FrameKind kind) {
   return kind == FrameKind::kSend ? CollectiveOp::kSend : CollectiveOp::kReceive;
 }
 
+std::string BareFrame(int64_t epoch, FrameKind kind, int64_t sequence, uint64_t argument,
+                      std::string_view body) {
+  FrameHeader header;
+  header.kind = kind;
+  header.epoch = epoch;
+  header.sequence = sequence;
+  header.argument = argument;
+  header.body_bytes = static_cast<uint32_t>(body.size());
+  header.body_crc = Crc32c(body.data(), body.size());
+  std::string frame(kFrameHeaderBytes, '\0');
+  EncodeFrameHeader(header, frame.data());
+  frame.append(body);
+  return frame;
+}
+
 }  // namespace
 
-LinkPeer::LinkPeer(int64_t rank, int64_t epoch, std::unique_ptr<Link> link)
-    : rank_(rank), epoch_(epoch), link_(std::move(link)), buffer_(kBufferBytes) {}
+LinkPeer::LinkPeer(int64_t rank, int64_t epoch, std::unique_ptr<Link> link, bool every_call)
+    : rank_(rank),
+      epoch_(epoch),
+      link_(std::move(link)),
+      every_call_(every_call),
+      buffer_(kBufferBytes) {}
 
 // ---- Out ----
 
 void LinkPeer::SetOut(const FrameHeader& header, std::string_view body, MemoryParts* data) {
-  out_head_.resize(kFrameHeaderBytes);
-  EncodeFrameHeader(header, out_head_.data());
+  out_head_ = std::exchange(prelude_, std::string());
+  const size_t begin = out_head_.size();
+  out_head_.resize(begin + kFrameHeaderBytes);
+  EncodeFrameHeader(header, out_head_.data() + begin);
   out_head_.append(body);
   out_.Clear();
   out_.Add(out_head_.data(), out_head_.size());
@@ -56,17 +77,11 @@ void LinkPeer::StartFrame(FrameKind kind, int64_t sequence, uint64_t argument,
 void LinkPeer::QueueFrame(FrameKind kind, int64_t sequence, uint64_t argument,
                           std::string_view body) {
   if (send_closed_) return;
-  FrameHeader header;
-  header.kind = kind;
-  header.epoch = epoch_;
-  header.sequence = sequence;
-  header.argument = argument;
-  header.body_bytes = static_cast<uint32_t>(body.size());
-  header.body_crc = Crc32c(body.data(), body.size());
-  std::string frame(kFrameHeaderBytes, '\0');
-  EncodeFrameHeader(header, frame.data());
-  frame.append(body);
-  queue_.push_back(std::move(frame));
+  queue_.push_back(BareFrame(epoch_, kind, sequence, argument, body));
+}
+
+void LinkPeer::Precede(FrameKind kind, int64_t sequence, std::string_view body) {
+  prelude_ += BareFrame(epoch_, kind, sequence, 0, body);
 }
 
 void LinkPeer::Detach() {
@@ -188,11 +203,24 @@ Status LinkPeer::BeginFrame(int64_t sequence) {
   state_ = State::kBody;
   if (header_.kind == FrameKind::kCall) {
     // Each call needs everybody, so that nobody is two ahead.
-    if (header_.sequence != last_sequence_ + 1 || header_.sequence > sequence + 1) {
+    const bool follows = every_call_ ? header_.sequence == last_call_ + 1
+                                     : header_.sequence > last_call_;
+    if (!follows || header_.sequence > sequence + 1) {
       return DataLoss("call #{} after its call #{}, while this rank has made {} calls",
-                      header_.sequence, last_sequence_, sequence);
+                      header_.sequence, last_call_, sequence);
     }
     return BeginPayload(&calls_[header_.sequence & 1]);
+  }
+  if (header_.kind == FrameKind::kTree || header_.kind == FrameKind::kRoster) {
+    const bool is_roster = header_.kind == FrameKind::kRoster;
+    if (every_call_ || header_.sequence > sequence + 1 ||
+        (is_roster ? header_.sequence < last_tree_ : header_.sequence != last_tree_ + 1)) {
+      return DataLoss("{} of call #{} after its call #{}, while this rank has made {} calls",
+                      is_roster ? "the roster" : "its word", header_.sequence, last_tree_,
+                      sequence);
+    }
+    if (is_roster) return OkStatus();
+    return BeginPayload(&trees_[header_.sequence & 1]);
   }
   if (header_.kind == FrameKind::kSend || header_.kind == FrameKind::kReceive) {
     const CollectiveOp op = TransferOp(header_.kind);
@@ -257,16 +285,39 @@ Status LinkPeer::FinishBody() {
       transfers.last = header_.sequence;
       break;
     }
+    case FrameKind::kTree: {
+      Call& slot = trees_[header_.sequence & 1];
+      FinishCall(&slot);
+      last_tree_ = header_.sequence;
+      Advance(slot.sequence, slot.body.empty() ? uint8_t{0} : static_cast<uint8_t>(slot.body[0]));
+      break;
+    }
+    case FrameKind::kRoster:
+      TakeRoster();
+      break;
     default: {
       Call& slot = calls_[header_.sequence & 1];
       FinishCall(&slot);
-      last_sequence_ = header_.sequence;
-      const auto op = slot.body.empty() ? uint8_t{0} : static_cast<uint8_t>(slot.body[0]);
-      last_op_ = op <= static_cast<uint8_t>(kLastCollectiveOp) ? static_cast<CollectiveOp>(op)
-                                                               : CollectiveOp::kNone;
+      last_call_ = header_.sequence;
+      Advance(slot.sequence, slot.body.empty() ? uint8_t{0} : static_cast<uint8_t>(slot.body[0]));
     }
   }
   return OkStatus();
+}
+
+void LinkPeer::Advance(int64_t sequence, uint8_t op) {
+  if (sequence <= last_sequence_) return;
+  last_sequence_ = sequence;
+  last_op_ = op <= static_cast<uint8_t>(kLastCollectiveOp) ? static_cast<CollectiveOp>(op)
+                                                           : CollectiveOp::kNone;
+}
+
+void LinkPeer::TakeRoster() {
+  if (body_.empty()) return;
+  Advance(header_.sequence, static_cast<uint8_t>(body_[0]));
+  if (body_.size() == 1) return;
+  roster_.assign(body_, 1);
+  roster_sequence_ = header_.sequence;
 }
 
 void LinkPeer::FinishCall(Call* slot) {

@@ -38,7 +38,8 @@ class LinkPeer {
     uint64_t announced = 0;
   };
 
-  LinkPeer(int64_t rank, int64_t epoch, std::unique_ptr<Link> link);
+  // `every_call`: each collective has a kCall from every peer.
+  LinkPeer(int64_t rank, int64_t epoch, std::unique_ptr<Link> link, bool every_call = true);
 
   int64_t rank() const { return rank_; }
   Link& link() { return *link_; }
@@ -52,6 +53,8 @@ class LinkPeer {
   // Call only when may_start_frame(). `*data` is taken.
   void StartFrame(FrameKind kind, int64_t sequence, uint64_t argument, std::string_view body,
                   MemoryParts* data);
+  // Goes out right before the frame that is started next.
+  void Precede(FrameKind kind, int64_t sequence, std::string_view body);
   // Puts a frame without data behind what is being sent.
   void QueueFrame(FrameKind kind, int64_t sequence, uint64_t argument, std::string_view body);
   // From here on nothing of the caller's memory is used.
@@ -81,6 +84,15 @@ class LinkPeer {
   const Call* call(int64_t sequence) const {
     const Call& slot = calls_[sequence & 1];
     return slot.sequence == sequence ? &slot : nullptr;
+  }
+  // Its word of the call in the tree, or null.
+  const Call* tree(int64_t sequence) const {
+    const Call& slot = trees_[sequence & 1];
+    return slot.sequence == sequence ? &slot : nullptr;
+  }
+  // Whom it knows to be in the call, '1' at a rank's place, or empty.
+  std::string_view roster(int64_t sequence) const {
+    return roster_sequence_ == sequence ? std::string_view(roster_) : std::string_view();
   }
   int64_t last_sequence() const { return last_sequence_; }
   CollectiveOp last_op() const { return last_op_; }
@@ -130,6 +142,9 @@ class LinkPeer {
   Status BeginPayload(Call* slot);
   Status FinishBody();
   void FinishCall(Call* slot);
+  void TakeRoster();
+  // The peer is in that collective.
+  void Advance(int64_t sequence, uint8_t op);
   Status BeginData(LinkExchange* exchange);
   size_t TakeBuffered(void* destination, size_t bytes);
   // Fills the parts of in_, and reads beyond them into the buffer. False when nothing came.
@@ -141,9 +156,11 @@ class LinkPeer {
   const int64_t rank_;
   const int64_t epoch_;
   const std::unique_ptr<Link> link_;
+  const bool every_call_;
 
   MemoryParts out_;
   std::string out_head_;  // header and body of the frame that goes out, or what Detach has copied
+  std::string prelude_;
   std::deque<std::string> queue_;
   bool send_closed_ = false;
 
@@ -162,6 +179,11 @@ class LinkPeer {
   int64_t due_send_ = 0;
 
   Call calls_[2];
+  int64_t last_call_ = 0;  // among them
+  Call trees_[2];
+  int64_t last_tree_ = 0;
+  std::string roster_;
+  int64_t roster_sequence_ = 0;
   Transfers sends_;     // of the peer to this rank
   Transfers receives_;  // of the peer from this rank
   int64_t last_sequence_ = 0;

@@ -354,6 +354,16 @@ TEST(LinkProtocolTest, SendDataThatIsNotDueIsRefused) {
   ExpectProtocolError(other.Receive(300'000), StatusCode::kDataLoss, "data of call #0");
 }
 
+TEST(LinkProtocolTest, FramesOfATreeAreRefusedWhereThereIsNone) {
+  for (const FrameKind kind : {FrameKind::kTree, FrameKind::kRoster}) {
+    Lone lone;
+    FrameParts word;
+    word.header = {kind, 1, 1, 0, 0, 0, 0};
+    lone.Say(Encode(word));
+    ExpectProtocolError(lone.Barrier(), StatusCode::kDataLoss, "of call #1 after its call #0");
+  }
+}
+
 TEST(LinkProtocolTest, DataOfASendToWhichThePeerHasNotComeIsRefused) {
   Lone lone;
   FrameParts data;

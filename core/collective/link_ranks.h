@@ -22,13 +22,16 @@
 #include "core/base/status.h"
 #include "core/base/text.h"
 #include "core/collective/communicator.h"
+#include "core/collective/link_connector.h"
 #include "core/collective/link_transport.h"
+#include "core/collective/link_tree.h"
 #include "core/collective/ring_link.h"
 #include "core/collective/tcp_link.h"
 
 namespace tutti {
 
-enum class LinkKind { kSocketPair, kTcp, kRing, kMixed };
+// Of kLater only neighbours in the tree have links, and small calls go over it.
+enum class LinkKind { kSocketPair, kTcp, kRing, kMixed, kLater };
 
 using SocketPair = std::pair<FileDescriptor, FileDescriptor>;
 
@@ -91,11 +94,26 @@ inline std::vector<std::vector<std::unique_ptr<Link>>> MakeAllLinks(
   return links;
 }
 
+// Those of neighbours in the tree.
+inline std::vector<std::vector<std::unique_ptr<Link>>> MakeTreeLinks(size_t size, LinkKind kind) {
+  std::vector<std::vector<std::unique_ptr<Link>>> links = MakeAllLinks(size, kind);
+  for (size_t a = 0; a < size; ++a) {
+    for (size_t b = 0; b < size; ++b) {
+      if (!LinkTree::AreNeighbours(static_cast<int64_t>(a), static_cast<int64_t>(b))) {
+        links[a][b].reset();
+      }
+    }
+  }
+  return links;
+}
+
 class LinkRanks {
  public:
-  LinkRanks(size_t size, std::vector<std::vector<std::unique_ptr<Link>>> links, bool spin = false)
+  LinkRanks(size_t size, std::vector<std::vector<std::unique_ptr<Link>>> links, bool spin = false,
+            bool later = false)
       : environment_(
             MakeRef<RealEnvironment>(RealEnvironmentOptions{.log_level = LogLevel::kOff})) {
+    if (later) StartListeners(size);
     for (size_t rank = 0; rank < size; ++rank) {
       LinkTransport::Options options;
       options.name = "group";
@@ -106,7 +124,9 @@ class LinkRanks {
         options.descriptions.push_back(Format("worker {}, pid {}", other, 4711 + other));
       }
       std::unique_ptr<LinkTransport> transport =
-          LinkTransport::Create(environment_, options, std::move(links[rank])).value();
+          LinkTransport::Create(environment_, TableFor(later, options), std::move(links[rank]),
+                                later ? MakeConnector(rank) : nullptr)
+              .value();
       transports_.push_back(transport.get());
       ranks_.push_back(Communicator::CreateOver(environment_.get(), "group",
                                                 static_cast<int64_t>(rank),
@@ -115,12 +135,17 @@ class LinkRanks {
     }
   }
   LinkRanks(size_t size, LinkKind kind, bool spin = false)
-      : LinkRanks(size, MakeAllLinks(size, kind), spin) {}
+      : LinkRanks(size,
+                  kind == LinkKind::kLater ? MakeTreeLinks(size, kind) : MakeAllLinks(size, kind),
+                  spin, kind == LinkKind::kLater) {}
   ~LinkRanks() {
     for (const Ref<Communicator>& rank : ranks_) {
       if (rank && !rank->Close(CallOptions()).ok()) std::abort();
     }
     ranks_.clear();
+    for (const Ref<PeerListener>& listener : listeners_) {
+      if (!listener->Close(CallOptions()).ok()) std::abort();
+    }
     if (!environment_->Shutdown(CallOptions()).ok()) std::abort();
   }
   LinkRanks(const LinkRanks&) = delete;
@@ -157,8 +182,48 @@ class LinkRanks {
     return statuses;
   }
 
+  PeerListener& listener(size_t rank) { return *listeners_[rank]; }
+  // Of all ranks; each link has two ends.
+  int64_t num_link_ends() const {
+    int64_t ends = 0;
+    for (const LinkTransport* transport : transports_) ends += transport->num_links();
+    return ends;
+  }
+
  private:
+  static LinkTransport::Options TableFor(bool later, LinkTransport::Options options) {
+    if (!later) return options;
+    options.table = SelectorTable::Parse(
+                        "all_reduce tcp any 4KiB tree; reduce tcp any 4KiB tree; "
+                        "broadcast tcp any any tree",
+                        "test")
+                        .value();
+    return options;
+  }
+  void StartListeners(size_t size) {
+    secret_ = JobSecret::Generate().value();
+    for (size_t rank = 0; rank < size; ++rank) {
+      PeerListener::Options options;
+      options.secret = secret_;
+      options.worker = static_cast<int64_t>(rank);
+      listeners_.push_back(PeerListener::Create(environment_, options).value());
+    }
+  }
+  std::unique_ptr<LinkConnector> MakeConnector(size_t rank) {
+    PeerConnectorOptions options;
+    options.label = "group";
+    options.secret = secret_;
+    options.listener = listeners_[rank];
+    options.rank = static_cast<int64_t>(rank);
+    for (size_t other = 0; other < listeners_.size(); ++other) {
+      options.peers.push_back({static_cast<int64_t>(other), listeners_[other]->local_address()});
+    }
+    return MakePeerConnector(environment_, std::move(options));
+  }
+
   const Ref<RealEnvironment> environment_;
+  JobSecret secret_;
+  std::vector<Ref<PeerListener>> listeners_;  // of kLater
   std::vector<LinkTransport*> transports_;  // the communicators'
   std::vector<Ref<Communicator>> ranks_;
 };

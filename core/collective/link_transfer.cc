@@ -27,6 +27,7 @@ bool IsSmall(size_t bytes) { return bytes <= kMaxSendPayloadBytes; }
 Status LinkTransport::State::RunTransfer(CollectiveCall* call, LinkWait* wait) {
   const bool sends = call->header.op == CollectiveOp::kSend;
   const CollectiveOp their_op = sends ? CollectiveOp::kReceive : CollectiveOp::kSend;
+  if (connector_) TUTTI_RETURN_IF_ERROR(ConnectTo(call->peer, *call, wait));
   LinkPeer& peer = *peers_[static_cast<size_t>(call->peer)];
   const size_t bytes = TensorBytes(call->header);
   own_body_.clear();
@@ -39,6 +40,9 @@ Status LinkTransport::State::RunTransfer(CollectiveCall* call, LinkWait* wait) {
   peer.AnswerTransfer(their_op, call->sequence);
   peer.ExpectSendData(sends || IsSmall(bytes) ? 0 : call->sequence);
   if (peer.may_start_frame()) {
+    // So that it knows in which calls this rank has been before.
+    const char last_op[] = {static_cast<char>(own_op_)};
+    if (connector_) peer.Precede(FrameKind::kRoster, sequence_, std::string_view(last_op, 1));
     peer.StartFrame(sends ? FrameKind::kSend : FrameKind::kReceive, call->sequence, bytes,
                     own_body_, &payload);
     peer.Send();

@@ -201,13 +201,13 @@ TEST_P(LinkTransferTest, CrumbsOfFramesAddUpInEveryCall) {
 }
 
 std::string NameOf(const testing::TestParamInfo<LinkKind>& info) {
-  constexpr const char* kNames[] = {"SocketPair", "Tcp", "Ring", "Mixed"};
+  constexpr const char* kNames[] = {"SocketPair", "Tcp", "Ring", "Mixed", "Later"};
   return kNames[static_cast<int>(info.param)];
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, LinkTransferTest,
                          testing::Values(LinkKind::kSocketPair, LinkKind::kTcp, LinkKind::kRing,
-                                         LinkKind::kMixed),
+                                         LinkKind::kMixed, LinkKind::kLater),
                          NameOf);
 
 }  // namespace

@@ -27,22 +27,26 @@ bool Owes(LinkPeer& peer) {
 
 LinkTransport::State::State(Ref<Environment> environment, Options options,
                             std::unique_ptr<LinkWaker> waker,
-                            std::vector<std::unique_ptr<Link>> links)
+                            std::vector<std::unique_ptr<Link>> links,
+                            std::unique_ptr<LinkConnector> connector)
     : environment_(std::move(environment)),
       options_(std::move(options)),
       rank_(options_.rank),
       size_(options_.size),
       selector_(options_.table.get(), options_.locality, size_),
       waker_(std::move(waker)),
+      tree_{rank_, size_},
+      connector_(std::move(connector)),
       headers_(static_cast<size_t>(size_)),
       payloads_(static_cast<size_t>(size_)) {
+  peers_.resize(static_cast<size_t>(size_));
   for (int64_t peer = 0; peer < size_; ++peer) {
     std::unique_ptr<Link>& link = links[static_cast<size_t>(peer)];
-    peers_.push_back(peer == rank_ ? nullptr
-                                   : std::make_unique<LinkPeer>(peer, options_.epoch,
-                                                                std::move(link)));
+    if (link) AddPeer(peer, std::move(link));
   }
 }
+
+LinkTransport::State::~State() = default;
 
 Status LinkTransport::State::Execute(CollectiveCall* call) {
   TUTTI_RETURN_IF_ERROR(FailureSoFar());
@@ -51,6 +55,8 @@ Status LinkTransport::State::Execute(CollectiveCall* call) {
   Status status = Run(call);
   if (!status.ok()) LeaveCallEarly();
   algorithm_.reset();
+  // An answer to somebody who has asked for a link may be under way.
+  if (dialler_ && (!status.ok() || dialler_->idle())) dialler_.reset();
   Release();
   return status;
 }
@@ -235,26 +241,29 @@ const char* NameOf(const std::vector<std::unique_ptr<Link>>& links) {
 }  // namespace
 
 Result<std::unique_ptr<LinkTransport>> LinkTransport::Create(
-    Ref<Environment> environment, Options options, std::vector<std::unique_ptr<Link>> links) {
+    Ref<Environment> environment, Options options, std::vector<std::unique_ptr<Link>> links,
+    std::unique_ptr<LinkConnector> connector) {
   if (environment->clock().is_virtual()) {
     return Unimplemented("communicator {}: links between processes have no virtual time",
                          options.name);
   }
   TUTTI_ASSIGN_OR_RETURN(std::unique_ptr<LinkWaker> waker, LinkWaker::Create());
   const char* name = NameOf(links);
-  return std::unique_ptr<LinkTransport>(new LinkTransport(
-      name, std::make_shared<State>(std::move(environment), std::move(options), std::move(waker),
-                                    std::move(links))));
+  auto state = std::make_shared<State>(std::move(environment), std::move(options),
+                                       std::move(waker), std::move(links), std::move(connector));
+  state->Begin();
+  return std::unique_ptr<LinkTransport>(new LinkTransport(name, std::move(state)));
 }
 
 LinkTransport::LinkTransport(const char* name, std::shared_ptr<State> state)
     : name_(name), state_(std::move(state)) {}
-LinkTransport::~LinkTransport() = default;
+LinkTransport::~LinkTransport() { state_->End(); }
 
 Status LinkTransport::Execute(CollectiveCall* call) { return state_->Execute(call); }
 Status LinkTransport::Fail(Status error) { return state_->Fail(std::move(error)); }
 Status LinkTransport::failure() const { return state_->failure(nullptr); }
 Status LinkTransport::FailureIn(const CollectiveCall& call) const { return state_->failure(&call); }
+int64_t LinkTransport::num_links() const { return state_->num_links(); }
 bool LinkTransport::ClaimFlightRecord() { return state_->ClaimFlightRecord(); }
 void LinkTransport::Leave(Status reason) { state_->Leave(std::move(reason)); }
 void LinkTransport::PeerHasLeft(int64_t rank, Status reason, int64_t patience_ns) {

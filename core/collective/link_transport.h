@@ -8,6 +8,10 @@
 // the call; it always reads while it writes, so that ranks which all send at once do not lock each
 // other up.
 //
+// Large groups have too many pairs for that (link_tree.cc, link_connect.cc): there a call begins
+// with a tree, over which all headers go up and the word that all have come goes down, and small
+// folds and broadcasts along with it. What needs more pairs connects them then, once and for all.
+//
 // The first error of a rank goes to all its peers, behind what it was sending; whoever learns of an
 // error passes it on. A link that ends without a goodbye or an error is a dead peer.
 
@@ -22,6 +26,7 @@
 #include "core/base/ref.h"
 #include "core/base/status.h"
 #include "core/collective/link.h"
+#include "core/collective/link_connector.h"
 #include "core/collective/selector.h"
 #include "core/collective/transport.h"
 
@@ -48,10 +53,14 @@ class LinkTransport final : public Transport {
     std::vector<int64_t> names;
   };
 
-  // `links` by rank; the own one is null. Not for simulations: links are real sockets.
+  // `links` by rank; the own one is null. Not for simulations: links are real sockets. With a
+  // connector, only neighbours in the tree (link_tree.h) must have one; others get theirs at first
+  // use.
   static Result<std::unique_ptr<LinkTransport>> Create(Ref<Environment> environment,
                                                        Options options,
-                                                       std::vector<std::unique_ptr<Link>> links);
+                                                       std::vector<std::unique_ptr<Link>> links,
+                                                       std::unique_ptr<LinkConnector> connector =
+                                                           nullptr);
   ~LinkTransport() override;
 
   const char* name() const override { return name_; }
@@ -60,6 +69,8 @@ class LinkTransport final : public Transport {
   Status failure() const override;
   // The same, where a call is under way that the failure would be one of.
   Status FailureIn(const CollectiveCall& call) const;
+  // Links that there are, or have been.
+  int64_t num_links() const;
   bool ClaimFlightRecord() override;
   void Leave(Status reason) override;
 

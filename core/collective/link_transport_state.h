@@ -1,8 +1,10 @@
-// LinkTransport::State: what a rank and its links are doing. One class in four files:
+// LinkTransport::State: what a rank and its links are doing. One class in six files:
 //
 //   link_transport.cc  who holds the links, what peers are told, what happens between calls
 //   link_call.cc       collectives, and the loop that sends and receives
 //   link_transfer.cc   sends and receives
+//   link_tree.cc       collectives of groups whose pairs have no links yet: over a tree
+//   link_connect.cc    how such pairs get their links
 //   link_errors.cc     why a call cannot go on, in words
 
 #ifndef TUTTI_CORE_COLLECTIVE_LINK_TRANSPORT_STATE_H_
@@ -13,16 +15,21 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/base/ref.h"
 #include "core/base/status.h"
 #include "core/collective/call_header.h"
+#include "core/collective/link_connector.h"
+#include "core/collective/link_dialler.h"
 #include "core/collective/link_exchange.h"
 #include "core/collective/link_frame.h"
 #include "core/collective/link_peer.h"
 #include "core/collective/link_transport.h"
+#include "core/collective/link_tree.h"
 #include "core/collective/link_wait.h"
 
 namespace tutti {
@@ -30,7 +37,13 @@ namespace tutti {
 class LinkTransport::State : public std::enable_shared_from_this<State> {
  public:
   State(Ref<Environment> environment, Options options, std::unique_ptr<LinkWaker> waker,
-        std::vector<std::unique_ptr<Link>> links);
+        std::vector<std::unique_ptr<Link>> links, std::unique_ptr<LinkConnector> connector);
+  ~State();
+
+  // After the constructor.
+  void Begin();
+  // Nothing is used any more; calls are over.
+  void End();
 
   Status Execute(CollectiveCall* call);
   // The error that ends the epoch is `error`, unless there is one.
@@ -40,9 +53,13 @@ class LinkTransport::State : public std::enable_shared_from_this<State> {
   void PeerHasLeft(int64_t rank, Status reason, int64_t patience_ns);
   // `call`: that it is one of, though it runs elsewhere; may be null.
   Status failure(const CollectiveCall* call);
+  int64_t num_links() const { return num_links_.load(); }
   bool ClaimFlightRecord() { return !flight_record_claimed_.exchange(true); }
 
  private:
+  // What a collective is doing.
+  enum class Stage { kLinks, kTreeUp, kTreeDown, kConnect };
+
   // A peer that has left the job, while its link does not say so.
   struct Departure {
     int64_t rank = 0;
@@ -79,11 +96,45 @@ class LinkTransport::State : public std::enable_shared_from_this<State> {
 
   Status Run(CollectiveCall* call);
   Status RunCollective(CollectiveCall* call, LinkWait* wait);
+  Status WriteHeader(const CollectiveCall& call);
   // Sends everybody the header, and the payload when it is small.
   Status Prepare(CollectiveCall* call);
   // Waits until everybody's header is here, and everybody has this rank's.
   Status Meet(const CollectiveCall& call, LinkWait* wait);
   Status CheckHeaders(const CollectiveCall& call);
+
+  // ---- Over the tree ----
+
+  // All headers go up to rank 0, which compares them, and its word comes down: then all know that
+  // all are in the call. Small folds travel along, a broadcast follows. Sets *done where nothing
+  // remains of the call.
+  Status MeetOverTree(CollectiveCall* call, LinkWait* wait, bool* done);
+  // Whether the call's payload travels over the tree.
+  bool FoldsOverTree(const CollectiveCall& call) const;
+  Status AwaitChildren(const CollectiveCall& call, LinkWait* wait);
+  // The headers of all ranks below, from what the children say.
+  Status GatherHeaders(const CollectiveCall& call);
+  Status SendUp(const CollectiveCall& call, bool folds, LinkWait* wait);
+  // Of rank 0: compares, and folds into scratch_.
+  Status DecideAtRoot(const CollectiveCall& call, bool folds);
+  Status SendDown(const CollectiveCall& call, const std::byte* result, size_t bytes,
+                  LinkWait* wait);
+  Status BroadcastOverTree(const CollectiveCall& call, LinkWait* wait);
+  // Who waits long tells its neighbours whom it knows to be there.
+  void ShareRoster(const CollectiveCall& call, LinkWait* wait);
+
+  // ---- Links that are not there yet ----
+
+  // Makes the links to all peers, each of which is in the call, or to the other side of a transfer.
+  Status ConnectAll(const CollectiveCall& call, LinkWait* wait);
+  Status ConnectTo(int64_t rank, const CollectiveCall& call, LinkWait* wait);
+  // Takes what links have come, and makes those that others ask for. `call`: that runs, or null.
+  Status Adopt(const CollectiveCall* call, LinkWait* wait);
+  void AddPeer(int64_t rank, std::unique_ptr<Link> link);
+  Status Dial(int64_t rank, bool wish);
+  // Where links are made at first use, who is in no call has to pass on what it hears, too.
+  void PostTick();
+  void Tick();
 
   Status RunTransfer(CollectiveCall* call, LinkWait* wait);
   // Both have come: whether the peer means the same transfer.
@@ -110,8 +161,7 @@ class LinkTransport::State : public std::enable_shared_from_this<State> {
   bool Needs(const LinkPeer& peer, const CollectiveCall& call, LinkExchange* exchange) const;
   // Whether the call needs a peer that has left the job, over a link that has stood still since.
   Status CheckDepartures(const CollectiveCall& call, LinkExchange* exchange, LinkWait* wait);
-  Status DepartedError(const LinkPeer& peer, const CollectiveCall& call,
-                       const Departure& departure) const;
+  Status DepartedError(const CollectiveCall& call, const Departure& departure) const;
   Status GoneError(LinkPeer& peer, const CollectiveCall* call) const;
   Status LeftError(const LinkPeer& peer, const CollectiveCall& call) const;
   // Whether the awaited peer waits for this rank in a call that this rank does not come to while it
@@ -120,6 +170,8 @@ class LinkTransport::State : public std::enable_shared_from_this<State> {
   // The same for a call that does not go over these links, whose waits look at them as well.
   Status CheckOrderBeyond(const LinkPeer& peer, const CollectiveCall& call) const;
   std::string Describe(int64_t rank) const;
+  // Whether the rank is known to have come to the call.
+  bool HasArrived(int64_t rank, const CollectiveCall& call) const;
   std::vector<RankPosition> Positions(const CollectiveCall& call) const;
   // Whom the call waits for, in words; *first is the lowest of them.
   std::string DescribeAwaited(const CollectiveCall& call, const LinkExchange* exchange,
@@ -142,6 +194,9 @@ class LinkTransport::State : public std::enable_shared_from_this<State> {
   const int64_t size_;
   const Selector selector_;
   const std::unique_ptr<LinkWaker> waker_;
+  const LinkTree tree_;
+  // Null where all links are there from the beginning.
+  std::unique_ptr<LinkConnector> connector_;
 
   // True while a thread uses the links: it alone touches the members down to the next line.
   std::atomic<bool> busy_{false};
@@ -158,8 +213,23 @@ class LinkTransport::State : public std::enable_shared_from_this<State> {
   int64_t data_sequence_ = 0;
   int64_t failed_transfer_peer_ = -1;  // of the transfer that has failed, if one has
   uint64_t failed_transfer_ = 0;       // LinkPeer::FailedTransfer
+  // With a connector only:
+  Stage stage_ = Stage::kLinks;
+  CollectiveOp own_op_ = CollectiveOp::kNone;       // of the last collective
+  CollectiveOp previous_op_ = CollectiveOp::kNone;  // of the one before
+  std::vector<std::string> below_;  // headers of ranks below that differ from the own one, by rank
+  std::string roster_;              // '1' for a rank that is known to be in the call
+  std::string roster_told_;         // to the neighbours
+  int64_t roster_due_ns_ = 0;
+  std::set<int64_t> wanted_;     // peers whose links the call waits for
+  int64_t wish_due_ns_ = 0;      // when a higher rank is asked to connect; 0: it has been
+  std::set<int64_t> asking_;     // lower ranks that want a link
+  std::unique_ptr<LinkDialler> dialler_;
+  bool ended_ = false;
   // ----
 
+  std::atomic<bool> links_changed_{false};
+  std::atomic<int64_t> num_links_{0};
   std::atomic<bool> failed_{false};
   std::atomic<bool> left_{false};
   std::atomic<bool> error_told_{false};

@@ -16,7 +16,7 @@ constexpr int64_t kMostRanks = 1 << 20;
 constexpr const char* kLocalityNames[] = {"in_process", "shared_memory", "tcp", "mixed",
                                           "shared_window", "hosts"};
 constexpr const char* kAlgorithmNames[] = {"flat_fold", "slice_and_share", "slice_fold", "direct",
-                                           "segments", "staged", "hierarchical", "flat"};
+                                           "segments", "staged", "hierarchical", "flat", "tree"};
 constexpr CollectiveOp kOps[] = {
     CollectiveOp::kAllReduce, CollectiveOp::kReduce,    CollectiveOp::kReduceScatter,
     CollectiveOp::kBroadcast, CollectiveOp::kAllGather, CollectiveOp::kGather,
@@ -76,6 +76,9 @@ broadcast      hosts         any any         hierarchical
 all_gather     hosts         any any         hierarchical
 )";
 constexpr const char* kLinkRows = R"(
+all_reduce     {0} 9-  2KiB         tree
+reduce         {0} 9-  2KiB         tree
+broadcast      {0} 9-  any          tree
 all_reduce     {0} 1-2 256KiB      flat_fold
 all_reduce     {0} 3-4 192KiB/peers flat_fold
 all_reduce     {0} any 64KiB/peers flat_fold
@@ -90,7 +93,7 @@ reduce_scatter {0} any 64KiB/peers flat_fold
 reduce_scatter {0} any 4KiB        flat_fold
 reduce_scatter {0} 1-2 any         slice_and_share 256KiB
 reduce_scatter {0} 3-  any         slice_and_share 128KiB
-broadcast      {0} any any         segments
+broadcast      {0} 1-8 any         segments
 all_gather     {0} any any         segments
 gather         {0} any any         segments
 scatter        {0} any any         segments
@@ -157,6 +160,9 @@ constexpr Ability kAbilities[] = {
     {CollectiveAlgorithm::kFlatFold, kFolds, kLinks, 256 * kKiB, 0, 0},
     {CollectiveAlgorithm::kSliceAndShare, kFolds, kLinks, kAny, 16 * kKiB, 512 * kKiB},
     {CollectiveAlgorithm::kSegments, kMoves, kLinks, kAny, 0, 0},
+    // The inputs of all ranks come to one, in a frame each.
+    {CollectiveAlgorithm::kTree, kAllReduce | kReduce, kLinks, 64 * kKiB, 0, 0},
+    {CollectiveAlgorithm::kTree, kBroadcast, kLinks, kAny, 0, 0},
     {CollectiveAlgorithm::kHierarchical, kFromHostToHost, kHosts, kAny, 0, 0},
     {CollectiveAlgorithm::kFlat, kFromHostToHost, kHosts, kAny, 0, 0},
 };
@@ -435,6 +441,11 @@ Selector::Selector(const SelectorTable* table, Locality locality, int64_t ranks)
     if (!steps.empty() && limit <= steps.back().limit) continue;
     steps.push_back(Step{limit, Choice{row.algorithm, row.chunk_bytes}});
   }
+}
+
+bool Selector::MayChoose(CollectiveAlgorithm algorithm) const noexcept {
+  return std::any_of(std::begin(kOps), std::end(kOps),
+                     [&](CollectiveOp op) { return MostBytes(op, algorithm) >= 0; });
 }
 
 int64_t Selector::MostBytes(CollectiveOp op, CollectiveAlgorithm algorithm) const noexcept {

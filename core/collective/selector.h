@@ -59,6 +59,9 @@ enum class CollectiveAlgorithm : int32_t {
   kStaged = 5,         // of a shared_window: as the rows of shared_memory say
   kHierarchical = 6,   // inside each host, from host to host, and inside again
   kFlat = 7,           // of hosts: from rank to rank, as the rows of mixed say
+  // Over a tree of the ranks (link_tree.cc). Where a group has rows with it, its pairs connect when
+  // they first need to, and not all at once.
+  kTree = 8,
 };
 const char* AlgorithmName(CollectiveAlgorithm algorithm);
 
@@ -137,6 +140,8 @@ class Selector {
   bool Chooses(CollectiveAlgorithm algorithm, CollectiveOp op, int64_t bytes) const noexcept {
     return Choose(op, bytes).algorithm == algorithm;
   }
+  // For some collective and payload.
+  bool MayChoose(CollectiveAlgorithm algorithm) const noexcept;
   // The largest payload for which `op` may take `algorithm`; -1 for none.
   int64_t MostBytes(CollectiveOp op, CollectiveAlgorithm algorithm) const noexcept;
 

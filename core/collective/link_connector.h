@@ -1,0 +1,59 @@
+// LinkConnector: how the pairs of a group that have no link yet get one, at their first use. The
+// higher rank of a pair connects to the lower; a lower one that needs the link asks the higher one
+// to. What arrives waits here until the transport takes it, whatever its rank is doing.
+
+#ifndef TUTTI_CORE_COLLECTIVE_LINK_CONNECTOR_H_
+#define TUTTI_CORE_COLLECTIVE_LINK_CONNECTOR_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/call_options.h"
+#include "core/base/ref.h"
+#include "core/base/status.h"
+#include "core/cluster/peer_listener.h"
+#include "core/cluster/job_secret.h"
+#include "core/collective/link.h"
+
+namespace tutti {
+
+class Environment;
+
+class LinkConnector {
+ public:
+  struct Arrivals {
+    std::vector<std::pair<int64_t, std::unique_ptr<Link>>> links;  // from higher ranks
+    std::vector<int64_t> asking;                                   // lower ranks
+  };
+
+  virtual ~LinkConnector() = default;
+
+  // To a lower rank. Blocks, on any thread; UNAVAILABLE where another try may help.
+  virtual Result<std::unique_ptr<Link>> Connect(int64_t rank, const CallOptions& call) = 0;
+  // Makes a higher rank connect to this one, once it is in any call. Blocks like Connect.
+  virtual Status Ask(int64_t rank, const CallOptions& call) = 0;
+  // From now on `arrived` is called, on any thread, when there is something to take, until the
+  // connector is destroyed, and perhaps once after. It must not block.
+  virtual void Watch(std::function<void()> arrived) = 0;
+  virtual Arrivals TakeArrivals() = 0;
+};
+
+// TCP connections between workers of a job. `label` is like no other group's. What comes for it
+// once the connector is gone is refused.
+struct PeerConnectorOptions {
+  std::string label;
+  JobSecret secret;
+  Ref<PeerListener> listener;
+  int64_t rank = 0;
+  std::vector<std::pair<int64_t, std::string>> peers;  // workers and their addresses, by rank
+};
+std::unique_ptr<LinkConnector> MakePeerConnector(Ref<Environment> environment,
+                                                 PeerConnectorOptions options);
+
+}  // namespace tutti
+
+#endif  // TUTTI_CORE_COLLECTIVE_LINK_CONNECTOR_H_
