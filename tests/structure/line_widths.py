@@ -3,7 +3,7 @@
 
     line_widths.py [ROOT]             prints each violation; exit status 1 when there is one
 
-C, C++, Java, Python and SWIG's interface files. Go's lines are as long as gofmt leaves them.
+C, C++, Go, Java, Python and SWIG's interface files. A tab is one column.
 """
 
 import pathlib
@@ -13,7 +13,7 @@ import sys
 import tree_check
 
 WIDEST = 100
-SOURCES = {".c", ".cc", ".h", ".i", ".java", ".py", ".pyi"}
+SOURCES = {".c", ".cc", ".go", ".h", ".i", ".java", ".py", ".pyi"}
 SCANNED = ("bindings", "capi", "core", "examples", "tests")
 URL = re.compile(r"https?://\S+")
 

@@ -22,6 +22,8 @@ class LineWidths(unittest.TestCase):
     def test_refuses_one_more(self):
         self.assertEqual(self.violations("core/base/x.cc", "\n" + "x" * 101 + "\n"),
                          ["core/base/x.cc:2: 101 columns, 100 at most"])
+        self.assertEqual(self.violations("bindings/go/x.go", "\t" + "x" * 100),
+                         ["bindings/go/x.go:1: 101 columns, 100 at most"])
 
     def test_leaves_urls_other_files_and_vectors_alone(self):
         self.assertEqual(self.violations("core/x.h", "// https://" + "x" * 100), [])

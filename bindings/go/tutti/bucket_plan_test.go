@@ -98,7 +98,8 @@ func TestWrongUseOfABucketPlanIsAnError(t *testing.T) {
 	ranks := must[[]*Communicator](t)(NewLocalCommunicators(2))
 	defer ranks[0].Close()
 	defer ranks[1].Close()
-	plan := must[*BucketPlan](t)(ranks[0].NewBucketPlan(Sum, []*Tensor{zeros(2), zeros(2)}, BucketPlanOptions{}))
+	plan := must[*BucketPlan](t)(ranks[0].NewBucketPlan(Sum, []*Tensor{zeros(2), zeros(2)},
+		BucketPlanOptions{}))
 	if plan.NumBuckets() != 1 {
 		t.Fatal(plan.NumBuckets())
 	}

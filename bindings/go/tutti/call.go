@@ -73,7 +73,8 @@ func contextError(cause error) error {
 // blocking is one call on an object that may wait and makes a value; limit is for a context without
 // a deadline, 0 for none.
 func blocking(ctx context.Context, limit time.Duration, o user, operand Value,
-	call func(pointer, operand uintptr, call *native.CallOptions, made *uintptr) uintptr) (Value, error) {
+	call func(pointer, operand uintptr, call *native.CallOptions,
+		made *uintptr) uintptr) (Value, error) {
 	pointer, err := o.use()
 	if err != nil {
 		return Value{}, err

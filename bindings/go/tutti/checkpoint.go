@@ -111,7 +111,8 @@ func ownCheckpointManager(pointer uintptr) *CheckpointManager {
 }
 
 // Manager keeps maxToKeep checkpoints in directory; name is "" for the usual.
-func (c *Checkpoint) Manager(directory string, maxToKeep int, name string) (*CheckpointManager, error) {
+func (c *Checkpoint) Manager(directory string, maxToKeep int,
+	name string) (*CheckpointManager, error) {
 	return as(ownCheckpointManager)(readOut(c.object(), func(pointer uintptr, made *uintptr) uintptr {
 		return native.Checkpoint_manager_create(pointer, directory, int64(maxToKeep), name, made)
 	}))

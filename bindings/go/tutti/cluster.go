@@ -179,7 +179,8 @@ func optional(number *int64) []int64 {
 }
 
 // NewSimpleClusterResolver answers with what it is given.
-func NewSimpleClusterResolver(spec *ClusterSpec, options ResolverOptions) (*ClusterResolver, error) {
+func NewSimpleClusterResolver(spec *ClusterSpec,
+	options ResolverOptions) (*ClusterResolver, error) {
 	return as(ownClusterResolver)(readOut(spec.object(), func(pointer uintptr, made *uintptr) uintptr {
 		return native.Cluster_resolver_simple(pointer, options.Master, options.TaskType,
 			optional(options.TaskID), options.Environment, optional(options.NumAccelerators),

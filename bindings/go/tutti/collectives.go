@@ -17,7 +17,8 @@ func orAbsent(tensor *Tensor) *Tensor {
 }
 
 // with uses the rank and the tensors for one call.
-func (c *Communicator) with(tensors []*Tensor, call func(pointer uintptr, tensors []uintptr) error) error {
+func (c *Communicator) with(tensors []*Tensor,
+	call func(pointer uintptr, tensors []uintptr) error) error {
 	pointer, err := c.object().use()
 	if err != nil {
 		return err
@@ -53,7 +54,8 @@ func (c *Communicator) collective(ctx context.Context, tensors []*Tensor,
 
 // making is a collective that makes a tensor; nil where it made none on this rank.
 func (c *Communicator) making(ctx context.Context, input *Tensor,
-	call func(pointer, input uintptr, call *native.CallOptions, made *uintptr) uintptr) (*Tensor, error) {
+	call func(pointer, input uintptr, call *native.CallOptions,
+		made *uintptr) uintptr) (*Tensor, error) {
 	var made uintptr
 	err := c.collective(ctx, []*Tensor{input},
 		func(pointer uintptr, tensors []uintptr, options *native.CallOptions) uintptr {
@@ -75,7 +77,8 @@ func (c *Communicator) AllReduce(ctx context.Context, op ReduceOp, input, output
 
 // AllReduceMany is AllReduce of several tensors, of any dtypes and dims, in one call: outputs[i],
 // which may be inputs[i], from inputs[i].
-func (c *Communicator) AllReduceMany(ctx context.Context, op ReduceOp, inputs, outputs []*Tensor) error {
+func (c *Communicator) AllReduceMany(ctx context.Context, op ReduceOp,
+	inputs, outputs []*Tensor) error {
 	return c.collective(ctx, both(inputs, outputs),
 		func(pointer uintptr, tensors []uintptr, call *native.CallOptions) uintptr {
 			return native.Communicator_all_reduce_many(pointer, tensors[:len(inputs)], int(op), call,
@@ -89,7 +92,8 @@ func both(inputs, outputs []*Tensor) []*Tensor {
 
 // Reduce folds input of all ranks into output of rank root, which may be its input. The others may
 // give nil for output.
-func (c *Communicator) Reduce(ctx context.Context, op ReduceOp, root int, input, output *Tensor) error {
+func (c *Communicator) Reduce(ctx context.Context, op ReduceOp, root int,
+	input, output *Tensor) error {
 	return c.collective(ctx, []*Tensor{input, orAbsent(output)},
 		func(pointer uintptr, tensors []uintptr, call *native.CallOptions) uintptr {
 			return native.Communicator_reduce(pointer, tensors[0], int(op), int64(root), call, tensors[1])
@@ -106,7 +110,8 @@ func (c *Communicator) Broadcast(ctx context.Context, root int, tensor *Tensor) 
 
 // ReduceScatter folds input [size * m, ...] of all ranks; rank r gets rows [r * m, (r + 1) * m) of
 // the result in output [m, ...], which may be that part of its input.
-func (c *Communicator) ReduceScatter(ctx context.Context, op ReduceOp, input, output *Tensor) error {
+func (c *Communicator) ReduceScatter(ctx context.Context, op ReduceOp,
+	input, output *Tensor) error {
 	return c.collective(ctx, []*Tensor{input, output},
 		func(pointer uintptr, tensors []uintptr, call *native.CallOptions) uintptr {
 			return native.Communicator_reduce_scatter(pointer, tensors[0], int(op), call, tensors[1])
@@ -191,7 +196,8 @@ func (c *Communicator) Receive(ctx context.Context, from int, tensor *Tensor) er
 
 // Barrier returns when every rank has called it.
 func (c *Communicator) Barrier(ctx context.Context) error {
-	return c.collective(ctx, nil, func(pointer uintptr, _ []uintptr, call *native.CallOptions) uintptr {
-		return native.Communicator_barrier(pointer, call)
-	})
+	return c.collective(ctx, nil,
+		func(pointer uintptr, _ []uintptr, call *native.CallOptions) uintptr {
+			return native.Communicator_barrier(pointer, call)
+		})
 }

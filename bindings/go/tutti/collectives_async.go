@@ -8,7 +8,8 @@ import (
 
 // issue is one call with tensors that goes on when issue has returned.
 func (c *Communicator) issue(ctx context.Context, tensors []*Tensor,
-	call func(pointer uintptr, tensors []uintptr, call *native.CallOptions, made *uintptr) uintptr) (*Future, error) {
+	call func(pointer uintptr, tensors []uintptr, call *native.CallOptions,
+		made *uintptr) uintptr) (*Future, error) {
 	var future *Future
 	err := c.with(tensors, func(pointer uintptr, used []uintptr) error {
 		options, end, err := callOf(ctx)
@@ -32,7 +33,8 @@ func (c *Communicator) issue(ctx context.Context, tensors []*Tensor,
 }
 
 // AllReduceAsync is AllReduce as a future without a value.
-func (c *Communicator) AllReduceAsync(ctx context.Context, op ReduceOp, input, output *Tensor) (*Future, error) {
+func (c *Communicator) AllReduceAsync(ctx context.Context, op ReduceOp,
+	input, output *Tensor) (*Future, error) {
 	return c.issue(ctx, []*Tensor{input, output},
 		func(pointer uintptr, tensors []uintptr, call *native.CallOptions, made *uintptr) uintptr {
 			return native.Communicator_all_reduce_async(pointer, tensors[0], int(op), call, tensors[1], made)
@@ -60,7 +62,8 @@ func (c *Communicator) ReduceAsync(ctx context.Context, op ReduceOp, root int,
 }
 
 // BroadcastAsync is Broadcast as a future without a value.
-func (c *Communicator) BroadcastAsync(ctx context.Context, root int, tensor *Tensor) (*Future, error) {
+func (c *Communicator) BroadcastAsync(ctx context.Context, root int,
+	tensor *Tensor) (*Future, error) {
 	return c.issue(ctx, []*Tensor{tensor},
 		func(pointer uintptr, tensors []uintptr, call *native.CallOptions, made *uintptr) uintptr {
 			return native.Communicator_broadcast_async(pointer, int64(root), call, tensors[0], made)
@@ -72,7 +75,8 @@ func (c *Communicator) ReduceScatterAsync(ctx context.Context, op ReduceOp,
 	input, output *Tensor) (*Future, error) {
 	return c.issue(ctx, []*Tensor{input, output},
 		func(pointer uintptr, tensors []uintptr, call *native.CallOptions, made *uintptr) uintptr {
-			return native.Communicator_reduce_scatter_async(pointer, tensors[0], int(op), call, tensors[1], made)
+			return native.Communicator_reduce_scatter_async(pointer, tensors[0], int(op), call, tensors[1],
+				made)
 		})
 }
 
@@ -85,7 +89,8 @@ func (c *Communicator) AllGatherAsync(ctx context.Context, input *Tensor) (*Futu
 }
 
 // AllGatherIntoAsync is AllGatherInto as a future without a value.
-func (c *Communicator) AllGatherIntoAsync(ctx context.Context, input, output *Tensor) (*Future, error) {
+func (c *Communicator) AllGatherIntoAsync(ctx context.Context,
+	input, output *Tensor) (*Future, error) {
 	return c.issue(ctx, []*Tensor{input, output},
 		func(pointer uintptr, tensors []uintptr, call *native.CallOptions, made *uintptr) uintptr {
 			return native.Communicator_all_gather_into_async(pointer, tensors[0], call, tensors[1], made)
@@ -101,10 +106,12 @@ func (c *Communicator) GatherAsync(ctx context.Context, root int, input *Tensor)
 }
 
 // ScatterAsync is Scatter as a future without a value.
-func (c *Communicator) ScatterAsync(ctx context.Context, root int, input, output *Tensor) (*Future, error) {
+func (c *Communicator) ScatterAsync(ctx context.Context, root int,
+	input, output *Tensor) (*Future, error) {
 	return c.issue(ctx, []*Tensor{orAbsent(input), output},
 		func(pointer uintptr, tensors []uintptr, call *native.CallOptions, made *uintptr) uintptr {
-			return native.Communicator_scatter_async(pointer, tensors[0], int64(root), call, tensors[1], made)
+			return native.Communicator_scatter_async(pointer, tensors[0], int64(root), call, tensors[1],
+				made)
 		})
 }
 
@@ -125,7 +132,8 @@ func (c *Communicator) SendAsync(ctx context.Context, to int, tensor *Tensor) (*
 }
 
 // ReceiveAsync is Receive as a future without a value.
-func (c *Communicator) ReceiveAsync(ctx context.Context, from int, tensor *Tensor) (*Future, error) {
+func (c *Communicator) ReceiveAsync(ctx context.Context, from int,
+	tensor *Tensor) (*Future, error) {
 	return c.issue(ctx, []*Tensor{tensor},
 		func(pointer uintptr, tensors []uintptr, call *native.CallOptions, made *uintptr) uintptr {
 			return native.Communicator_receive_async(pointer, int64(from), call, tensors[0], made)

@@ -137,7 +137,8 @@ func TestAContextIsNotWatchedLongerThanTheCall(t *testing.T) {
 		}
 		future.Close()
 	}
-	for limit := time.Now().Add(60 * time.Second); runtime.NumGoroutine() > before+20; runtime.Gosched() {
+	limit := time.Now().Add(60 * time.Second)
+	for ; runtime.NumGoroutine() > before+20; runtime.Gosched() {
 		if time.Now().After(limit) {
 			t.Fatal(runtime.NumGoroutine(), " goroutines, before ", before)
 		}

@@ -53,8 +53,8 @@ func numbers(elements ...float64) *Tensor { return sure(TensorOf(elements)) }
 func zeros(dims ...int64) *Tensor { return sure(NewTensor(Float64, dims...)) }
 
 func holds(tensor *Tensor, want ...float64) error {
-	if got, err := Slice[float64](tensor); err != nil || !reflect.DeepEqual(append([]float64{}, got...),
-		append([]float64{}, want...)) {
+	if got, err := Slice[float64](tensor); err != nil ||
+		!reflect.DeepEqual(append([]float64{}, got...), append([]float64{}, want...)) {
 		return fmt.Errorf("%v (%v), wanted %v", got, err, want)
 	}
 	return nil
@@ -401,7 +401,8 @@ func TestACallThatDiffersBetweenRanksFailsAlike(t *testing.T) {
 		messages[c.Rank()] = err.Error()
 		return nil
 	})
-	if messages[0] != messages[1] || messages[0] != messages[2] || !strings.Contains(messages[0], "MAX") {
+	if messages[0] != messages[1] || messages[0] != messages[2] ||
+		!strings.Contains(messages[0], "MAX") {
 		t.Fatal(messages)
 	}
 }
@@ -416,7 +417,9 @@ func TestWrongTensorsAreErrorsOfTheIssue(t *testing.T) {
 		call func(c *Communicator) error
 		code Code
 	}{
-		"nil input": {func(c *Communicator) error { return c.AllReduce(nil, Sum, nil, one) }, ErrInvalidArgument},
+		"nil input": {func(c *Communicator) error {
+			return c.AllReduce(nil, Sum, nil, one)
+		}, ErrInvalidArgument},
 		"nil output": {func(c *Communicator) error {
 			return last(c.ReduceScatterAsync(nil, Sum, one, nil))
 		}, ErrInvalidArgument},
@@ -432,11 +435,21 @@ func TestWrongTensorsAreErrorsOfTheIssue(t *testing.T) {
 		"no input at the root": {func(c *Communicator) error {
 			return last(c.ScatterAsync(nil, 0, nil, one))
 		}, ErrInvalidArgument},
-		"another dtype":     {func(c *Communicator) error { return c.AllReduce(nil, Sum, one, ints) }, ErrInvalidArgument},
-		"bits of floats":    {func(c *Communicator) error { return c.AllReduce(nil, BXOR, one, one) }, ErrInvalidArgument},
-		"no such reduction": {func(c *Communicator) error { return c.AllReduce(nil, 99, one, one) }, ErrInvalidArgument},
-		"texts":             {func(c *Communicator) error { return last(c.BroadcastAsync(nil, 0, texts)) }, ErrInvalidArgument},
-		"other dims":        {func(c *Communicator) error { return c.AllGatherInto(nil, one, zeros(5)) }, ErrInvalidArgument},
+		"another dtype": {func(c *Communicator) error {
+			return c.AllReduce(nil, Sum, one, ints)
+		}, ErrInvalidArgument},
+		"bits of floats": {func(c *Communicator) error {
+			return c.AllReduce(nil, BXOR, one, one)
+		}, ErrInvalidArgument},
+		"no such reduction": {func(c *Communicator) error {
+			return c.AllReduce(nil, 99, one, one)
+		}, ErrInvalidArgument},
+		"texts": {func(c *Communicator) error {
+			return last(c.BroadcastAsync(nil, 0, texts))
+		}, ErrInvalidArgument},
+		"other dims": {func(c *Communicator) error {
+			return c.AllGatherInto(nil, one, zeros(5))
+		}, ErrInvalidArgument},
 		"not divisible": {func(c *Communicator) error {
 			return c.ReduceScatter(nil, Sum, zeros(3), zeros(1))
 		}, ErrInvalidArgument},
@@ -446,11 +459,21 @@ func TestWrongTensorsAreErrorsOfTheIssue(t *testing.T) {
 		"not divisible at the root": {func(c *Communicator) error {
 			return c.Scatter(nil, 0, zeros(3), zeros(1))
 		}, ErrInvalidArgument},
-		"root":            {func(c *Communicator) error { return c.Broadcast(nil, 2, one) }, ErrInvalidArgument},
-		"receiver":        {func(c *Communicator) error { return c.Send(nil, -1, one) }, ErrInvalidArgument},
-		"oneself":         {func(c *Communicator) error { return last(c.ReceiveAsync(nil, 0, one)) }, ErrInvalidArgument},
-		"unequally many":  {func(c *Communicator) error { return c.AllReduceMany(nil, Sum, []*Tensor{one}, nil) }, ErrInvalidArgument},
-		"unequally later": {func(c *Communicator) error { return last(c.AllReduceManyAsync(nil, Sum, nil, []*Tensor{one})) }, ErrInvalidArgument},
+		"root": {func(c *Communicator) error {
+			return c.Broadcast(nil, 2, one)
+		}, ErrInvalidArgument},
+		"receiver": {func(c *Communicator) error {
+			return c.Send(nil, -1, one)
+		}, ErrInvalidArgument},
+		"oneself": {func(c *Communicator) error {
+			return last(c.ReceiveAsync(nil, 0, one))
+		}, ErrInvalidArgument},
+		"unequally many": {func(c *Communicator) error {
+			return c.AllReduceMany(nil, Sum, []*Tensor{one}, nil)
+		}, ErrInvalidArgument},
+		"unequally later": {func(c *Communicator) error {
+			return last(c.AllReduceManyAsync(nil, Sum, nil, []*Tensor{one}))
+		}, ErrInvalidArgument},
 		"rows of one": {func(c *Communicator) error {
 			_, _, err := c.AllToAllUneven(nil, one, []int64{2})
 			return err

@@ -62,7 +62,8 @@ func (c *Cluster) NewCommunicator(ctx context.Context, name string) (*Communicat
 // Split makes a communicator of the ranks of one color, ordered by key and then by rank; every rank
 // calls it. A rank of a negative color is in none and gets nil. Name may be empty. Its errors leave
 // c alone, but the context of the call, which ends the epoch; meanwhile this rank issues nothing.
-func (c *Communicator) Split(ctx context.Context, color, key int, name string) (*Communicator, error) {
+func (c *Communicator) Split(ctx context.Context, color, key int,
+	name string) (*Communicator, error) {
 	made, err := waitOut(ctx, c.object(),
 		func(pointer uintptr, call *native.CallOptions, made *uintptr) uintptr {
 			return native.Communicator_split(pointer, int64(color), int64(key), name, call, made)
@@ -73,9 +74,9 @@ func (c *Communicator) Split(ctx context.Context, color, key int, name string) (
 	return ownCommunicator(made), nil
 }
 
-// CreateTensor is a tensor of zeros in memory that all ranks of one machine map: calls of it, and of
-// views of it, need no copy into shared memory, where it lies so on all ranks. Where ranks share no
-// memory it is a tensor like any other. It outlives the communicator.
+// CreateTensor is a tensor of zeros in memory that all ranks of one machine map: calls of it, and
+// of views of it, need no copy into shared memory, where it lies so on all ranks. Where ranks share
+// no memory it is a tensor like any other. It outlives the communicator.
 func (c *Communicator) CreateTensor(dtype DType, dims ...int64) (*Tensor, error) {
 	return as(ownTensor)(readOut(c.object(), func(pointer uintptr, made *uintptr) uintptr {
 		return native.Communicator_create_tensor(pointer, int(dtype), dims, made)
@@ -118,9 +119,9 @@ func (c *Communicator) tell(message string, what func(pointer uintptr, message s
 
 // Shrink is the next epoch, in an elastic job (the setting elastic) or within a process: the ranks
 // that are left, in their old order. All of them call it; the epoch of c is revoked. Ranks of one
-// process that do not, close theirs. An error says that another rank died meanwhile or gave up: then
-// all that are left call it again. C is still to be closed. In a job that is not elastic it fails
-// with ErrFailedPrecondition.
+// process that do not, close theirs. An error says that another rank died meanwhile or gave up:
+// then all that are left call it again. C is still to be closed. In a job that is not elastic it
+// fails with ErrFailedPrecondition.
 func (c *Communicator) Shrink(ctx context.Context) (*Communicator, error) {
 	return as(ownCommunicator)(waitOut(ctx, c.object(), native.Communicator_shrink))
 }

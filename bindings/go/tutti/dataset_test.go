@@ -63,7 +63,8 @@ func TestDatasetsAreTransformed(t *testing.T) {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
-	first, second := integers(t, Range(0, 20, 1).Shuffle(8, 3)), integers(t, Range(0, 20, 1).Shuffle(8, 3))
+	first := integers(t, Range(0, 20, 1).Shuffle(8, 3))
+	second := integers(t, Range(0, 20, 1).Shuffle(8, 3))
 	if !reflect.DeepEqual(first, second) || reflect.DeepEqual(first, integers(t, Range(0, 20, 1))) {
 		t.Fatal(first, second)
 	}

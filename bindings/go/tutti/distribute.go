@@ -72,7 +72,8 @@ func (s *Strategy) DistributeDataset(ctx context.Context, dataset *Dataset,
 }
 
 func (s *Strategy) distribute(ctx context.Context,
-	make func(strategy uintptr, call *native.CallOptions, made *uintptr) uintptr) (*DistributedDataset, error) {
+	make func(strategy uintptr, call *native.CallOptions,
+		made *uintptr) uintptr) (*DistributedDataset, error) {
 	return as(ownDistributedDataset)(waitOut(ctx, s, make))
 }
 

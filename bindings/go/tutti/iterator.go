@@ -75,9 +75,10 @@ func (i *Iterator) NextContext(ctx context.Context) bool {
 	if i == nil {
 		return false
 	}
-	made, err := waitOut(ctx, i, func(pointer uintptr, call *native.CallOptions, made *uintptr) uintptr {
-		return i.native.next(pointer, call, made)
-	})
+	made, err := waitOut(ctx, i,
+		func(pointer uintptr, call *native.CallOptions, made *uintptr) uintptr {
+			return i.native.next(pointer, call, made)
+		})
 	i.value, i.err = ownValue(made), err
 	return made != 0
 }
@@ -102,9 +103,10 @@ func (i *Iterator) Err() error {
 
 // NextOptional is the next element as an optional leaf, which is empty at the end.
 func (i *Iterator) NextOptional(ctx context.Context) (Value, error) {
-	made, err := waitOut(ctx, i, func(pointer uintptr, call *native.CallOptions, made *uintptr) uintptr {
-		return i.native.optional(pointer, call, made)
-	})
+	made, err := waitOut(ctx, i,
+		func(pointer uintptr, call *native.CallOptions, made *uintptr) uintptr {
+			return i.native.optional(pointer, call, made)
+		})
 	return ownValue(made), err
 }
 
@@ -117,9 +119,10 @@ func (i *Iterator) ElementSpec() (*Spec, error) {
 
 // Save is the position.
 func (i *Iterator) Save(ctx context.Context) ([]byte, error) {
-	made, err := waitOut(ctx, i, func(pointer uintptr, call *native.CallOptions, made *uintptr) uintptr {
-		return i.native.save(pointer, call, made)
-	})
+	made, err := waitOut(ctx, i,
+		func(pointer uintptr, call *native.CallOptions, made *uintptr) uintptr {
+			return i.native.save(pointer, call, made)
+		})
 	return takeBytes(made), err
 }
 

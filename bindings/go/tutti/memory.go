@@ -20,7 +20,8 @@ type WrapOptions struct {
 
 // Wrap is a tensor over size bytes of memory, without a copy. The memory must not be of Go's
 // garbage collector, which does not know of the tensor: memory from C, or mapped from a file.
-func Wrap(memory unsafe.Pointer, size int, dtype DType, dims []int64, options WrapOptions) (*Tensor, error) {
+func Wrap(memory unsafe.Pointer, size int, dtype DType, dims []int64,
+	options WrapOptions) (*Tensor, error) {
 	return defaultRuntime.Wrap(memory, size, dtype, dims, options)
 }
 

@@ -12,14 +12,15 @@ func TestForeignMemoryIsWrappedAndReleasedOnce(t *testing.T) {
 	released := make(chan struct{}, 9)
 	told := func() { released <- struct{}{} }
 	own := must[*Runtime](t)(NewRuntime(nil))
-	tensor := must[*Tensor](t)(own.Wrap(pointerAt(memory.Address()), memory.ByteSize(), Int32, []int64{3, 2},
-		WrapOptions{Strides: []int64{1, 3}, Release: told}))
+	tensor := must[*Tensor](t)(own.Wrap(pointerAt(memory.Address()), memory.ByteSize(), Int32,
+		[]int64{3, 2}, WrapOptions{Strides: []int64{1, 3}, Release: told}))
 	if tensor.Address() != memory.Address() || tensor.IsContiguous() ||
 		!reflect.DeepEqual(tensor.Strides(), []int64{1, 3}) {
 		t.Fatal(tensor)
 	}
 	copied := must[*Tensor](t)(tensor.Copy())
-	if got := must[[]int32](t)(Slice[int32](copied)); !reflect.DeepEqual(got, []int32{1, 4, 2, 5, 3, 6}) {
+	got := must[[]int32](t)(Slice[int32](copied))
+	if !reflect.DeepEqual(got, []int32{1, 4, 2, 5, 3, 6}) {
 		t.Fatal(got)
 	}
 	view := must[*Tensor](t)(tensor.Cut(0, 0, 1))
@@ -31,7 +32,8 @@ func TestForeignMemoryIsWrappedAndReleasedOnce(t *testing.T) {
 	}
 	view.Close()
 	<-released
-	_, err := own.Wrap(pointerAt(memory.Address()), 4, Int32, []int64{3, 2}, WrapOptions{Release: told})
+	_, err := own.Wrap(pointerAt(memory.Address()), 4, Int32, []int64{3, 2},
+		WrapOptions{Release: told})
 	wants(t, err, ErrInvalidArgument)
 	<-released
 	_, err = own.Wrap(pointerAt(memory.Address()), 24, Int32, []int64{3, 2},
@@ -39,7 +41,8 @@ func TestForeignMemoryIsWrappedAndReleasedOnce(t *testing.T) {
 	wants(t, err, ErrInvalidArgument)
 	<-released
 	own.Close()
-	_, err = own.Wrap(pointerAt(memory.Address()), 24, Int32, []int64{3, 2}, WrapOptions{Release: told})
+	_, err = own.Wrap(pointerAt(memory.Address()), 24, Int32, []int64{3, 2},
+		WrapOptions{Release: told})
 	wants(t, err, ErrFailedPrecondition)
 	<-released
 	if len(released) != 0 {
@@ -133,7 +136,8 @@ func TestLeavesOfValuesAndSpecs(t *testing.T) {
 	if len(leaves) != 4 || kinds[0] != two.String() || kinds[1] != one.String() {
 		t.Fatal(kinds)
 	}
-	if keys := value.Keys(); !reflect.DeepEqual(keys, []string{"a", "z", "é"}) { // in the order of bytes
+	// In the order of bytes.
+	if keys := value.Keys(); !reflect.DeepEqual(keys, []string{"a", "z", "é"}) {
 		t.Fatal(keys)
 	}
 	same := must[Value](t)(value.WithLeaves(one, one, one, one))
@@ -165,7 +169,8 @@ func TestLeavesOfValuesAndSpecs(t *testing.T) {
 func TestAReplicaKnowsItsStrategyAndRuntime(t *testing.T) {
 	own := must[*Runtime](t)(NewRuntime(nil))
 	defer own.Close()
-	strategy := must[*Strategy](t)(own.NewMirroredStrategy(nil, StrategyOptions{Devices: []string{"CPU:0"}}))
+	strategy := must[*Strategy](t)(own.NewMirroredStrategy(nil,
+		StrategyOptions{Devices: []string{"CPU:0"}}))
 	initial := must[*Tensor](t)(TensorOf([]float32{1}))
 	variable := must[*Variable](t)(strategy.NewVariable(nil, initial, VariableOptions{}))
 	same := must[*Strategy](t)(variable.Strategy())

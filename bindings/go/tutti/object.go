@@ -146,7 +146,8 @@ func readText(o user, call func(pointer uintptr, made *uintptr) uintptr) (string
 
 // waitOut is readOut for a call that may wait.
 func waitOut(ctx context.Context, o user,
-	call func(pointer uintptr, call *native.CallOptions, made *uintptr) uintptr) (made uintptr, err error) {
+	call func(pointer uintptr, call *native.CallOptions,
+		made *uintptr) uintptr) (made uintptr, err error) {
 	pointer, err := o.use()
 	if err != nil {
 		return 0, err

@@ -55,7 +55,9 @@ func WithDropRemainder(flag bool) Option {
 }
 
 // WithReshuffle says whether every iteration has an order of its own.
-func WithReshuffle(flag bool) Option { return func(op *operation) { op.reshuffle = tristate(flag) } }
+func WithReshuffle(flag bool) Option {
+	return func(op *operation) { op.reshuffle = tristate(flag) }
+}
 
 // WithShuffle says whether ListFiles shuffles.
 func WithShuffle(flag bool) Option { return func(op *operation) { op.shuffle = tristate(flag) } }

@@ -180,8 +180,8 @@ func init() {
 			return err
 		}
 		read := sure(weights.Read(nil))
-		fmt.Println(strategy.NumWorkers(), strategy.NumReplicasInSync(), sure(strategy.LocalResults(result)),
-			read)
+		fmt.Println(strategy.NumWorkers(), strategy.NumReplicasInSync(),
+			sure(strategy.LocalResults(result)), read)
 		return nil
 	}
 	roles["lose a worker"] = func() error {

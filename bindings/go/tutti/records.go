@@ -63,7 +63,8 @@ func FixedLengthRecords(files *Dataset, recordBytes int64, options ...Option) *D
 }
 
 // FixedLengthRecords of this runtime.
-func (r *Runtime) FixedLengthRecords(files *Dataset, recordBytes int64, options ...Option) *Dataset {
+func (r *Runtime) FixedLengthRecords(files *Dataset, recordBytes int64,
+	options ...Option) *Dataset {
 	op := operationOf(options)
 	pointer, err := files.use()
 	if err != nil {

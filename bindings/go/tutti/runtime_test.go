@@ -27,7 +27,8 @@ func TestSettingsAreDescribed(t *testing.T) {
 	if err := own.SetRandomSeed(5); err != nil { // starts the seeds again
 		t.Fatal(err)
 	}
-	if second := integers(t, own.Range(0, 99, 1).Shuffle(99, RandomSeed)); !reflect.DeepEqual(first, second) {
+	second := integers(t, own.Range(0, 99, 1).Shuffle(99, RandomSeed))
+	if !reflect.DeepEqual(first, second) {
 		t.Fatal(first, second)
 	}
 	if record := must[string](t)(own.FlightRecorder()); !strings.HasPrefix(record, "{") {

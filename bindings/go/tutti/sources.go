@@ -65,7 +65,8 @@ func FromGenerator(start func() (Generator, error), spec *Spec, options ...Optio
 }
 
 // FromGenerator of this runtime.
-func (r *Runtime) FromGenerator(start func() (Generator, error), spec *Spec, options ...Option) *Dataset {
+func (r *Runtime) FromGenerator(start func() (Generator, error), spec *Spec,
+	options ...Option) *Dataset {
 	op := operationOf(options)
 	if start == nil || spec == nil {
 		return datasetOf(0, invalidArgument("from_generator: a function and a spec are needed, not nil"))

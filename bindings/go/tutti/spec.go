@@ -133,7 +133,9 @@ func NoneSpec() (*Spec, error) { return makeSpec(native.Spec_of_none) }
 func OptionalSpec(held *Spec) (*Spec, error) { return specOver(held, native.Spec_of_optional) }
 
 // DatasetSpec is the spec of a dataset with such elements.
-func DatasetSpec(elements *Spec) (*Spec, error) { return specOver(elements, native.Spec_of_dataset) }
+func DatasetSpec(elements *Spec) (*Spec, error) {
+	return specOver(elements, native.Spec_of_dataset)
+}
 
 func specOver(inner *Spec, make func(inner uintptr, made *uintptr) uintptr) (*Spec, error) {
 	if inner == nil {

@@ -118,7 +118,8 @@ func NewMirroredStrategy(devices ...string) (*Strategy, error) {
 }
 
 // NewMirroredStrategy of this runtime.
-func (r *Runtime) NewMirroredStrategy(ctx context.Context, options StrategyOptions) (*Strategy, error) {
+func (r *Runtime) NewMirroredStrategy(ctx context.Context,
+	options StrategyOptions) (*Strategy, error) {
 	devices, err := joined(options.Devices)
 	if err != nil {
 		return nil, err
@@ -246,11 +247,13 @@ func (s *Strategy) Reduce(ctx context.Context, op ReduceOp, value Value) (Value,
 
 // ReduceAxis reduces also along axis inside each replica; Mean divides by the number of elements of
 // all replicas.
-func (s *Strategy) ReduceAxis(ctx context.Context, op ReduceOp, value Value, axis int) (Value, error) {
+func (s *Strategy) ReduceAxis(ctx context.Context, op ReduceOp, value Value,
+	axis int) (Value, error) {
 	return s.reduce(ctx, op, value, []int64{int64(axis)})
 }
 
-func (s *Strategy) reduce(ctx context.Context, op ReduceOp, value Value, axis []int64) (Value, error) {
+func (s *Strategy) reduce(ctx context.Context, op ReduceOp, value Value,
+	axis []int64) (Value, error) {
 	value, end, err := given(value)
 	if err != nil {
 		return Value{}, err

@@ -124,7 +124,8 @@ func TestTheErrorOfAReplicaComesOut(t *testing.T) {
 	}
 	// A code of the library's own stays what it is, with its details.
 	_, err = strategy.Run(nil, func(*ReplicaContext, Value) (Value, error) {
-		return Value{}, &Error{Code: ErrDataLoss, Message: "torn", Details: map[string]any{"row": int64(7)}}
+		return Value{}, &Error{Code: ErrDataLoss, Message: "torn",
+			Details: map[string]any{"row": int64(7)}}
 	}, Value{})
 	wants(t, err, ErrDataLoss)
 	var full *Error
@@ -238,7 +239,9 @@ func TestAClosedStrategyIsAnError(t *testing.T) {
 	if err := strategy.Close(); err != nil {
 		t.Fatal(err)
 	}
-	_, err := strategy.Run(nil, func(*ReplicaContext, Value) (Value, error) { return Value{}, nil }, Value{})
+	_, err := strategy.Run(nil, func(*ReplicaContext, Value) (Value, error) {
+		return Value{}, nil
+	}, Value{})
 	wants(t, err, ErrFailedPrecondition)
 	_, err = strategy.Run(nil, nil, Value{})
 	wants(t, err, ErrInvalidArgument)
@@ -249,7 +252,8 @@ func TestAClosedStrategyIsAnError(t *testing.T) {
 
 func TestAfterShutdownEverythingIsAnError(t *testing.T) {
 	own := must[*Runtime](t)(NewRuntime(map[string]string{"log_level": "error"}))
-	strategy := must[*Strategy](t)(own.NewMirroredStrategy(nil, StrategyOptions{Devices: []string{"CPU:0"}}))
+	strategy := must[*Strategy](t)(own.NewMirroredStrategy(nil,
+		StrategyOptions{Devices: []string{"CPU:0"}}))
 	if got := must[string](t)(own.Setting("log_level")); got != "error" {
 		t.Fatal(got)
 	}
@@ -259,7 +263,9 @@ func TestAfterShutdownEverythingIsAnError(t *testing.T) {
 	if own.IsRunning() {
 		t.Fatal("it runs")
 	}
-	_, err := strategy.Run(nil, func(*ReplicaContext, Value) (Value, error) { return Value{}, nil }, Value{})
+	_, err := strategy.Run(nil, func(*ReplicaContext, Value) (Value, error) {
+		return Value{}, nil
+	}, Value{})
 	wants(t, err, ErrFailedPrecondition)
 	if err := strategy.Close(); err != nil {
 		t.Fatal(err)

@@ -18,7 +18,8 @@ func (d *Dataset) transform(call func(pointer uintptr, made *uintptr) uintptr) *
 // Map computes every element with fn.
 func (d *Dataset) Map(fn MapFunc, options ...Option) *Dataset {
 	op := operationOf(options)
-	function := d.of().NewFunction(fn, FunctionOptions{Name: op.name, Output: op.output, Slab: op.slab})
+	function := d.of().NewFunction(fn,
+		FunctionOptions{Name: op.name, Output: op.output, Slab: op.slab})
 	defer function.Close()
 	return d.MapWith(function, options...)
 }
@@ -137,4 +138,6 @@ func (d *Dataset) Concatenate(other *Dataset, options ...Option) *Dataset {
 }
 
 // Apply is transformation(d).
-func (d *Dataset) Apply(transformation func(*Dataset) *Dataset) *Dataset { return transformation(d) }
+func (d *Dataset) Apply(transformation func(*Dataset) *Dataset) *Dataset {
+	return transformation(d)
+}

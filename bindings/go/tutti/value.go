@@ -42,8 +42,8 @@ func (k Kind) String() string {
 }
 
 var nodeKinds = [...]Kind{KindNone, KindNone, KindTuple, KindList, KindDict, KindNamedTuple}
-var leafKinds = [...]Kind{KindNone, KindTensor, KindString, KindPerReplica, KindVariable, KindDataset,
-	KindOptional, KindNone, KindGo}
+var leafKinds = [...]Kind{KindNone, KindTensor, KindString, KindPerReplica, KindVariable,
+	KindDataset, KindOptional, KindNone, KindGo}
 
 func ownValue(pointer uintptr) Value {
 	if pointer == 0 {

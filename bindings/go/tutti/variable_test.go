@@ -53,7 +53,8 @@ func TestVariablesAreWrittenByReplicas(t *testing.T) {
 		t.Fatal(got)
 	}
 	names, copies, err := variable.Copies()
-	if err != nil || !reflect.DeepEqual(names, []string{"w", "w/replica_1"}) || !copies[1].Equal(initial) {
+	if err != nil || !reflect.DeepEqual(names, []string{"w", "w/replica_1"}) ||
+		!copies[1].Equal(initial) {
 		t.Fatal(names, err)
 	}
 	wrong := must[*Tensor](t)(TensorOf([]float32{1, 2}))
@@ -241,7 +242,8 @@ func TestClusterSpecsAndResolvers(t *testing.T) {
 	}
 	_, err := ParseClusterSpec("{")
 	wants(t, err, ErrInvalidArgument)
-	t.Setenv("TF_CONFIG", `{"cluster": {"worker": ["127.0.0.1:1"]}, "task": {"type": "worker", "index": 0}}`)
+	t.Setenv("TF_CONFIG",
+		`{"cluster": {"worker": ["127.0.0.1:1"]}, "task": {"type": "worker", "index": 0}}`)
 	config := must[*ClusterResolver](t)(NewTFConfigClusterResolver(ResolverOptions{}))
 	if id, _, _ := config.TaskID(); id != 0 {
 		t.Fatal(id)

@@ -55,7 +55,8 @@ func allObjects(t *testing.T) *objects {
 	o.dataset = o.runtime.Range(0, 8, 1).Batch(2)
 	o.options = must[*DataOptions](t)(NewDataOptions())
 	o.iterator = must[*Iterator](t)(o.dataset.Iterator(nil))
-	o.distributed = must[*DistributedDataset](t)(o.strategy.DistributeDataset(nil, o.dataset, InputOptions{}))
+	o.distributed = must[*DistributedDataset](t)(o.strategy.DistributeDataset(nil, o.dataset,
+		InputOptions{}))
 	o.steps = must[*DistributedIterator](t)(o.distributed.Iterator(nil))
 	o.checkpoint = must[*Checkpoint](t)(o.strategy.NewCheckpoint())
 	o.manager = must[*CheckpointManager](t)(o.checkpoint.Manager(t.TempDir(), 1, ""))
@@ -88,13 +89,17 @@ func (o *objects) failing(t *testing.T) map[string]func() error {
 	one := must[*Tensor](t)(TensorOf([]float64{1, 2}))
 	last := func(_ any, err error) error { return err }
 	return map[string]func() error{
-		"run":                  func() error { return last(o.strategy.Run(nil, empty, Value{})) },
-		"reduce":               func() error { return last(o.strategy.Reduce(nil, Sum, Value{})) },
-		"gather":               func() error { return last(o.strategy.Gather(nil, Value{}, 0)) },
-		"local results":        func() error { return last(o.strategy.LocalResults(Value{})) },
-		"per replica":          func() error { return last(o.strategy.PerReplica()) },
-		"new variable":         func() error { return last(o.strategy.NewVariable(nil, one, VariableOptions{})) },
-		"distribute":           func() error { return last(o.strategy.Distribute(nil, Range(0, 2, 1).Batch(2))) },
+		"run":           func() error { return last(o.strategy.Run(nil, empty, Value{})) },
+		"reduce":        func() error { return last(o.strategy.Reduce(nil, Sum, Value{})) },
+		"gather":        func() error { return last(o.strategy.Gather(nil, Value{}, 0)) },
+		"local results": func() error { return last(o.strategy.LocalResults(Value{})) },
+		"per replica":   func() error { return last(o.strategy.PerReplica()) },
+		"new variable": func() error {
+			return last(o.strategy.NewVariable(nil, one, VariableOptions{}))
+		},
+		"distribute": func() error {
+			return last(o.strategy.Distribute(nil, Range(0, 2, 1).Batch(2)))
+		},
 		"new checkpoint":       func() error { return last(o.strategy.NewCheckpoint()) },
 		"resolver of strategy": func() error { return last(o.strategy.ClusterResolver()) },
 		"read":                 func() error { return last(o.variable.Read(nil)) },
@@ -104,25 +109,27 @@ func (o *objects) failing(t *testing.T) map[string]func() error {
 		"variable in a value":  func() error { return last(OfVariable(o.variable)) },
 		"slice":                func() error { return last(Slice[float64](o.tensor)) },
 		"mutable slice":        func() error { return last(MutableSlice[float64](o.tensor)) },
-		"view":                 func() error { return View(o.tensor, func([]float64) error { return nil }) },
-		"strings":              func() error { return last(o.tensor.Strings()) },
-		"copy":                 func() error { return last(o.tensor.Copy()) },
-		"copy to":              func() error { return o.tensor.CopyTo(one) },
-		"copy to it":           func() error { return one.CopyTo(o.tensor) },
-		"tensor in a value":    func() error { return last(OfTensor(o.tensor)) },
-		"export":               func() error { return last(DLPackVersioned.Export(o.tensor, false)) },
-		"equal specs":          func() error { return last(o.spec.Leaves()) },
-		"optional spec":        func() error { return last(OptionalSpec(o.spec)) },
-		"wait":                 func() error { return o.future.Wait(nil) },
-		"complete":             func() error { return o.future.Complete(Value{}, nil) },
-		"on ready":             func() error { return o.future.OnReady(func() {}) },
-		"map":                  func() error { return Range(0, 1, 1).MapWith(o.function).Err() },
-		"element spec":         func() error { return last(o.dataset.ElementSpec(nil)) },
-		"iterate":              func() error { return last(o.dataset.Iterator(nil)) },
-		"batch":                func() error { return o.dataset.Batch(2).Err() },
-		"concatenate":          func() error { return Range(0, 1, 1).Concatenate(o.dataset).Err() },
-		"with options":         func() error { return Range(0, 1, 1).WithOptions(o.options).Err() },
-		"set option":           func() error { return o.options.SetBool("deterministic", true) },
+		"view": func() error {
+			return View(o.tensor, func([]float64) error { return nil })
+		},
+		"strings":           func() error { return last(o.tensor.Strings()) },
+		"copy":              func() error { return last(o.tensor.Copy()) },
+		"copy to":           func() error { return o.tensor.CopyTo(one) },
+		"copy to it":        func() error { return one.CopyTo(o.tensor) },
+		"tensor in a value": func() error { return last(OfTensor(o.tensor)) },
+		"export":            func() error { return last(DLPackVersioned.Export(o.tensor, false)) },
+		"equal specs":       func() error { return last(o.spec.Leaves()) },
+		"optional spec":     func() error { return last(OptionalSpec(o.spec)) },
+		"wait":              func() error { return o.future.Wait(nil) },
+		"complete":          func() error { return o.future.Complete(Value{}, nil) },
+		"on ready":          func() error { return o.future.OnReady(func() {}) },
+		"map":               func() error { return Range(0, 1, 1).MapWith(o.function).Err() },
+		"element spec":      func() error { return last(o.dataset.ElementSpec(nil)) },
+		"iterate":           func() error { return last(o.dataset.Iterator(nil)) },
+		"batch":             func() error { return o.dataset.Batch(2).Err() },
+		"concatenate":       func() error { return Range(0, 1, 1).Concatenate(o.dataset).Err() },
+		"with options":      func() error { return Range(0, 1, 1).WithOptions(o.options).Err() },
+		"set option":        func() error { return o.options.SetBool("deterministic", true) },
 		"next": func() error {
 			if o.iterator.Next() {
 				t.Error("a step")
@@ -156,22 +163,32 @@ func (o *objects) failing(t *testing.T) map[string]func() error {
 		"gather rows":   func() error { return last(o.communicator.Gather(nil, 0, one)) },
 		"shrink":        func() error { return last(o.communicator.Shrink(nil)) },
 		"grow":          func() error { return last(o.communicator.Grow(nil, 1)) },
-		"plan":          func() error { return last(o.communicator.NewBucketPlan(Sum, nil, BucketPlanOptions{})) },
+		"plan": func() error {
+			return last(o.communicator.NewBucketPlan(Sum, nil, BucketPlanOptions{}))
+		},
 		"ready":         func() error { return o.plan.Ready(0) },
 		"wait for plan": func() error { return o.plan.Wait(nil) },
 		"check":         func() error { return o.cluster.Check() },
 		"describe":      func() error { return last(o.cluster.DescribeWorker(0)) },
 		"communicator":  func() error { return last(o.cluster.NewCommunicator(nil, "")) },
 		"json":          func() error { return last(o.clusterSpec.JSON()) },
-		"resolver":      func() error { return last(NewSimpleClusterResolver(o.clusterSpec, ResolverOptions{})) },
-		"spec":          func() error { return last(o.resolver.ClusterSpec()) },
-		"task type":     func() error { return last(o.resolver.TaskType()) },
-		"accelerators":  func() error { return last(o.resolver.NumAccelerators()) },
-		"merge devices": func() error { return last(o.device.Merge(must[*DeviceSpec](t)(ParseDeviceSpec("CPU:0")))) },
-		"all reduce":    func() error { return last(o.replica.AllReduce(Sum, Value{})) },
-		"all gather":    func() error { return last(o.replica.With(context.Background()).AllGather(Value{}, 0)) },
+		"resolver": func() error {
+			return last(NewSimpleClusterResolver(o.clusterSpec, ResolverOptions{}))
+		},
+		"spec":         func() error { return last(o.resolver.ClusterSpec()) },
+		"task type":    func() error { return last(o.resolver.TaskType()) },
+		"accelerators": func() error { return last(o.resolver.NumAccelerators()) },
+		"merge devices": func() error {
+			return last(o.device.Merge(must[*DeviceSpec](t)(ParseDeviceSpec("CPU:0"))))
+		},
+		"all reduce": func() error { return last(o.replica.AllReduce(Sum, Value{})) },
+		"all gather": func() error {
+			return last(o.replica.With(context.Background()).AllGather(Value{}, 0))
+		},
 		"merge call": func() error {
-			return last(o.replica.MergeCall(func(*Strategy, Value) (Value, error) { return Value{}, nil }, Value{}))
+			return last(o.replica.MergeCall(func(*Strategy, Value) (Value, error) {
+				return Value{}, nil
+			}, Value{}))
 		},
 		"its strategy":   func() error { return last(o.replica.Strategy()) },
 		"its runtime":    func() error { return last(o.replica.Runtime()) },
@@ -184,8 +201,8 @@ func (o *objects) quiet() []any {
 	return []any{o.strategy.NumReplicasInSync(), o.strategy.WorkerDevices(), o.strategy.TypeName(),
 		o.variable.Name(), o.variable.Dims(), o.variable.IsTrainable(), o.tensor.Len(), o.tensor.Dims(),
 		o.tensor.Strides(), o.tensor.Address(), o.future.IsDone(), o.communicator.Transport(),
-		o.plan.NumBuckets(), o.clusterSpec.Jobs(), o.clusterSpec.Tasks("worker"), o.device.String(), o.replica.Device(),
-		o.value.Kind(), o.value.Len(), o.value.Keys()}
+		o.plan.NumBuckets(), o.clusterSpec.Jobs(), o.clusterSpec.Tasks("worker"), o.device.String(),
+		o.replica.Device(), o.value.Kind(), o.value.Len(), o.value.Keys()}
 }
 
 func TestANilObjectIsAnError(t *testing.T) {
@@ -206,13 +223,14 @@ func TestANilObjectIsAnError(t *testing.T) {
 	}
 	for _, closer := range []interface{ Close() error }{none.strategy, none.variable, none.tensor,
 		none.value, none.spec, none.future, none.function, none.dataset, none.options, none.iterator,
-		none.distributed, none.checkpoint, none.manager, none.writer, none.communicator, none.plan, none.cluster,
-		none.clusterSpec, none.resolver, none.device} {
+		none.distributed, none.checkpoint, none.manager, none.writer, none.communicator, none.plan,
+		none.cluster, none.clusterSpec, none.resolver, none.device} {
 		if err := closer.Close(); err != nil {
 			t.Errorf("%T: %v", closer, err)
 		}
 	}
-	if none.replica.ReplicaID() != -1 || none.communicator.Rank() != -1 || none.cluster.Worker() != -1 ||
+	if none.replica.ReplicaID() != -1 || none.communicator.Rank() != -1 ||
+		none.cluster.Worker() != -1 ||
 		!none.replica.IsCancelled() {
 		t.Error("something of nothing")
 	}
@@ -291,7 +309,9 @@ func TestANilFunctionIsAnError(t *testing.T) {
 	future := must[*Future](t)(NewFuture())
 	wants(t, future.OnReady(nil), ErrInvalidArgument)
 	// A generator that is none is the error of the iteration.
-	iterator := must[*Iterator](t)(FromGenerator(func() (Generator, error) { return nil, nil }, spec).Iterator(nil))
+	iterator := must[*Iterator](t)(FromGenerator(func() (Generator, error) {
+		return nil, nil
+	}, spec).Iterator(nil))
 	defer iterator.Close()
 	if iterator.Next() {
 		t.Fatal("an element of nothing")
@@ -352,7 +372,8 @@ func TestNoDataIsCopiedOnTheWayToAReplicaAndBack(t *testing.T) {
 
 func TestAPanicOnAThreadOfTheLibraryIsAnErrorWithItsStack(t *testing.T) {
 	broken := func(Value) (Value, error) { panic(&mistake{"broken"}) }
-	iterator := must[*Iterator](t)(Range(0, 9, 1).Map(broken, WithParallelCalls(2)).Prefetch(2).Iterator(nil))
+	iterator := must[*Iterator](t)(Range(0, 9, 1).Map(broken,
+		WithParallelCalls(2)).Prefetch(2).Iterator(nil))
 	defer iterator.Close()
 	if iterator.Next() {
 		t.Fatal("an element")
@@ -377,11 +398,15 @@ func TestAPanicOnAThreadOfTheLibraryIsAnErrorWithItsStack(t *testing.T) {
 		iterator.Close()
 	}
 	strategy := twoReplicas(t)
-	_, err := strategy.DistributeFromFunction(nil, func(InputContext) *Dataset { panic("no input") }, InputOptions{})
+	_, err := strategy.DistributeFromFunction(nil, func(InputContext) *Dataset {
+		panic("no input")
+	}, InputOptions{})
 	if !errors.As(err, &panicked) {
 		t.Fatal(err)
 	}
-	_, err = strategy.DistributeFromFunction(nil, func(InputContext) *Dataset { return nil }, InputOptions{})
+	_, err = strategy.DistributeFromFunction(nil, func(InputContext) *Dataset {
+		return nil
+	}, InputOptions{})
 	wants(t, err, ErrInvalidArgument)
 	// One that is only told something has nobody to tell: it goes to standard error.
 	future := must[*Future](t)(NewFuture())

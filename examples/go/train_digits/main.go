@@ -50,12 +50,14 @@ func wholeNumber(name string, into *int64, start, least int64, usage string) {
 }
 
 func parseArguments() (a arguments) {
-	wholeNumber("replicas", &a.replicas, 0, 1, "of this worker; default: as TUTTI_REPLICAS says, else 1")
+	wholeNumber("replicas", &a.replicas, 0, 1,
+		"of this worker; default: as TUTTI_REPLICAS says, else 1")
 	wholeNumber("epochs", &a.epochs, 20, 1, "`number` of walks over the data (default 20)")
 	wholeNumber("batch", &a.batch, 16, 1, "`rows` over all replicas of all workers (default 16)")
 	wholeNumber("seed", &a.seed, 1, 0, "of weights and order (default 1)")
 	wholeNumber("save-every", &a.saveEvery, 25, 1, "`steps` between checkpoints (default 25)")
-	flag.StringVar(&a.data, "data", "", "`folder` of the digits; default: found from the working directory")
+	flag.StringVar(&a.data, "data", "",
+		"`folder` of the digits; default: found from the working directory")
 	flag.StringVar(&a.checkpoints, "checkpoints", "", "`folder` of the checkpoints; default: none")
 	flag.Usage = func() {
 		out := flag.CommandLine.Output()

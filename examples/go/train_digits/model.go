@@ -135,7 +135,8 @@ func (m *model) update(replica *tutti.ReplicaContext, gradient *tutti.Tensor) er
 	return m.weights.AssignSub(replica, update)
 }
 
-func (m *model) evaluateStep(replica *tutti.ReplicaContext, batch tutti.Value) (tutti.Value, error) {
+func (m *model) evaluateStep(replica *tutti.ReplicaContext,
+	batch tutti.Value) (tutti.Value, error) {
 	images, labels, err := part(batch)
 	if err != nil {
 		return tutti.Value{}, err
@@ -155,8 +156,8 @@ func (m *model) evaluateStep(replica *tutti.ReplicaContext, batch tutti.Value) (
 
 // takeSteps runs step for every batch and adds to total what the replicas of all workers give. It
 // calls done after each.
-func (m *model) takeSteps(step tutti.ReplicaFunc, batches *tutti.DistributedIterator, total []float64,
-	done func() error) error {
+func (m *model) takeSteps(step tutti.ReplicaFunc, batches *tutti.DistributedIterator,
+	total []float64, done func() error) error {
 	for batches.Next() {
 		batch := batches.Value()
 		scores, err := m.strategy.Run(nil, step, batch)

@@ -509,7 +509,8 @@ func expectProperty(expected, node fields) error {
 		for _, item := range list {
 			wanted = append(wanted, integer(fields{"i": item}, "i", math.MinInt64))
 		}
-		if !reflect.DeepEqual(sorted(one), sorted(wanted)) || !reflect.DeepEqual(sorted(two), sorted(wanted)) {
+		if !reflect.DeepEqual(sorted(one), sorted(wanted)) ||
+			!reflect.DeepEqual(sorted(two), sorted(wanted)) {
 			return failure
 		}
 	}

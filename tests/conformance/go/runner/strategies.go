@@ -106,11 +106,13 @@ func runWorkers(workers, replicas int64,
 	return nil
 }
 
-var policies = map[string]tutti.AutoShardPolicy{"OFF": tutti.AutoShardOff, "AUTO": tutti.AutoShardAuto,
-	"FILE": tutti.AutoShardFile, "DATA": tutti.AutoShardData, "HINT": tutti.AutoShardHint}
+var policies = map[string]tutti.AutoShardPolicy{"OFF": tutti.AutoShardOff,
+	"AUTO": tutti.AutoShardAuto, "FILE": tutti.AutoShardFile, "DATA": tutti.AutoShardData,
+	"HINT": tutti.AutoShardHint}
 
 // steps are the parts of this process's replicas, by step.
-func steps(r *tutti.Runtime, strategy *tutti.Strategy, test fields) (found [][]tutti.Value, err error) {
+func steps(r *tutti.Runtime, strategy *tutti.Strategy,
+	test fields) (found [][]tutti.Value, err error) {
 	dataset, err := build(r, test["dataset"].(fields))
 	if err != nil {
 		return nil, err
@@ -249,9 +251,10 @@ func runReduce(test fields) error {
 	}
 	defer strategy.Close()
 	result, err := func() (tutti.Value, error) {
-		perReplica, err := strategy.DistributeValues(nil, func(c tutti.ValueContext) (tutti.Value, error) {
-			return readValue(given[c.ReplicaIDInSyncGroup])
-		})
+		perReplica, err := strategy.DistributeValues(nil,
+			func(c tutti.ValueContext) (tutti.Value, error) {
+				return readValue(given[c.ReplicaIDInSyncGroup])
+			})
 		if err != nil {
 			return tutti.Value{}, err
 		}
