@@ -43,6 +43,8 @@ Status LinkTransport::State::Run(CollectiveCall* call) {
 
 Status LinkTransport::State::RunCollective(CollectiveCall* call, LinkWait* wait) {
   sequence_ = call->sequence;
+  data_kind_ = FrameKind::kData;
+  data_sequence_ = call->sequence;
   named_before_ = std::exchange(named_sequence_, call->named().sequence);
   TUTTI_RETURN_IF_ERROR(WriteHeader(*call));
   if (connector_) {
@@ -81,8 +83,6 @@ Status LinkTransport::State::Prepare(CollectiveCall* call) {
   TUTTI_ASSIGN_OR_RETURN(
       algorithm_,
       MakeLinkAlgorithm(LinkCallContext{rank_, size_, call, &scratch_, &selector_}));
-  data_kind_ = FrameKind::kData;
-  data_sequence_ = call->sequence;
   for (const std::unique_ptr<LinkPeer>& peer : peers_) {
     if (!peer || !peer->may_start_frame()) continue;
     MemoryParts payload;
@@ -162,7 +162,7 @@ Status LinkTransport::State::Step(LinkExchange* exchange, bool* progress) {
       moved |= peer->Send();
     }
     if (!peer->closed()) {
-      TUTTI_RETURN_IF_ERROR(peer->Receive(sequence_, exchange, &moved));
+      TUTTI_RETURN_IF_ERROR(peer->Receive(sequence_, DueCall(), exchange, &moved));
     }
     if (moved) {
       peer->CountMove();

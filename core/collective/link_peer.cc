@@ -189,12 +189,12 @@ bool LinkPeer::DiscardBytes() {
   return true;
 }
 
-Status LinkPeer::BeginFrame(int64_t sequence) {
+Status LinkPeer::BeginFrame(int64_t sequence, int64_t due_call) {
   TUTTI_RETURN_IF_ERROR(DecodeFrameHeader(buffer_.data() + buffer_begin_, epoch_, &header_));
   buffer_begin_ += kFrameHeaderBytes;
   in_.Clear();
   if (header_.kind == FrameKind::kData || header_.kind == FrameKind::kSendData) {
-    TUTTI_RETURN_IF_ERROR(CheckDue(sequence));
+    TUTTI_RETURN_IF_ERROR(CheckDue(due_call));
     state_ = State::kOffer;
     return OkStatus();
   }
@@ -235,7 +235,7 @@ Status LinkPeer::BeginFrame(int64_t sequence) {
   return OkStatus();
 }
 
-Status LinkPeer::CheckDue(int64_t sequence) const {
+Status LinkPeer::CheckDue(int64_t due_call) const {
   if (discard_all_) return OkStatus();
   if (header_.kind == FrameKind::kSendData) {
     if (due_send_ != 0 && header_.sequence == due_send_ && sends_.last == due_send_) {
@@ -243,11 +243,11 @@ Status LinkPeer::CheckDue(int64_t sequence) const {
     }
     return DataLoss("data of its send #{}, which is not due", header_.sequence);
   }
-  if (due_send_ == 0 && header_.sequence == sequence && last_sequence_ == sequence) {
+  if (due_call != 0 && header_.sequence == due_call && last_sequence_ == due_call) {
     return OkStatus();
   }
-  return DataLoss("data of call #{} after its call #{}, while call #{} is due", header_.sequence,
-                  last_sequence_, sequence);
+  return DataLoss("data of call #{} after its call #{}, while {} is due", header_.sequence,
+                  last_sequence_, due_call == 0 ? "none" : Format("call #{}", due_call));
 }
 
 Status LinkPeer::BeginPayload(Call* slot) {
@@ -342,7 +342,8 @@ Status LinkPeer::BeginData(LinkExchange* exchange) {
   return OkStatus();
 }
 
-Status LinkPeer::Receive(int64_t sequence, LinkExchange* exchange, bool* progress) {
+Status LinkPeer::Receive(int64_t sequence, int64_t due_call, LinkExchange* exchange,
+                         bool* progress) {
   paused_ = false;
   const size_t buffer_room = exchange != nullptr ? kHeaderReadBytes : kBufferBytes;
   for (int round = 0; round < kMaxRounds && !closed_ && !paused_; ++round) {
@@ -351,7 +352,7 @@ Status LinkPeer::Receive(int64_t sequence, LinkExchange* exchange, bool* progres
     switch (state_) {
       case State::kHeader:
         if (buffer_end_ - buffer_begin_ >= kFrameHeaderBytes) {
-          status = BeginFrame(sequence);
+          status = BeginFrame(sequence, due_call);
         } else {
           came = ReadHeaderBytes(buffer_room);
         }

@@ -64,10 +64,11 @@ class LinkPeer {
 
   // ---- In ----
 
-  // Takes in what is there, up to some bound. `sequence` is that of this rank's last call, which
-  // may still run; `exchange` takes data and may be null. Sets *progress when anything came. Fails
-  // when the peer sent what it must not ("rank 1 sent ...").
-  Status Receive(int64_t sequence, LinkExchange* exchange, bool* progress);
+  // Takes in what is there, up to some bound. `sequence` is that of this rank's last collective,
+  // which may still run; `due_call` that of the one whose data may come, 0: none; `exchange` takes
+  // data and may be null. Sets *progress when anything came. Fails when the peer sent what it must
+  // not ("rank 1 sent ...").
+  Status Receive(int64_t sequence, int64_t due_call, LinkExchange* exchange, bool* progress);
   // Data in the middle of a frame goes nowhere from here on, and later frames' neither.
   void Discard();
   // A data frame has come for which there is no room yet.
@@ -137,8 +138,8 @@ class LinkPeer {
     return op == CollectiveOp::kSend ? sends_ : receives_;
   }
   void SetOut(const FrameHeader& header, std::string_view body, MemoryParts* data);
-  Status BeginFrame(int64_t sequence);
-  Status CheckDue(int64_t sequence) const;
+  Status BeginFrame(int64_t sequence, int64_t due_call);
+  Status CheckDue(int64_t due_call) const;
   Status BeginPayload(Call* slot);
   Status FinishBody();
   void FinishCall(Call* slot);

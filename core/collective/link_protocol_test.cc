@@ -374,6 +374,24 @@ TEST(LinkProtocolTest, DataOfASendToWhichThePeerHasNotComeIsRefused) {
                       "data of its send #1, which is not due");
 }
 
+TEST(LinkProtocolTest, DataOfACollectiveInTheMiddleOfATransferIsRefused) {
+  // Nobody takes it: left where it is, it would hide that the peer hangs up.
+  for (const int64_t calls : {0, 1}) {
+    Lone lone;
+    if (calls == 1) {
+      lone.Say(Encode(CallFrame(Header(CollectiveOp::kBarrier, 0), 1)));
+      ASSERT_TRUE(lone.Barrier().ok());
+    }
+    FrameParts data;
+    data.header = {FrameKind::kData, 1, calls, 0, 0, 0, 0};
+    lone.Say(Encode(data));
+    lone.HangUp();
+    ExpectProtocolError(calls == 0 ? lone.Send(16) : lone.Receive(16), StatusCode::kDataLoss,
+                        Format("data of call #{} after its call #{}, while none is due", calls,
+                               calls));
+  }
+}
+
 TEST(LinkProtocolTest, AFrameCutShortIsADeadPeer) {
   const std::string bytes =
       Encode(CallFrame(Header(CollectiveOp::kAllReduce, 16), 1, std::string(16, '\1')));

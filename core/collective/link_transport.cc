@@ -182,7 +182,7 @@ void LinkTransport::State::SendAndDiscard(bool* progress) {
     if (!peer || peer->closed()) continue;
     *progress |= peer->Send();
     // A peer that has failed itself, or has left, says so; other nonsense does not matter now.
-    (void)peer->Receive(sequence_, nullptr, progress).ok();
+    (void)peer->Receive(sequence_, DueCall(), nullptr, progress).ok();
   }
 }
 

@@ -86,6 +86,8 @@ class LinkTransport::State : public std::enable_shared_from_this<State> {
   bool HasUnsentNews() const;
   void PostFlush();
   void Flush();
+  // The collective whose data may come now, 0: none.
+  int64_t DueCall() const { return data_kind_ == FrameKind::kData ? data_sequence_ : 0; }
   void SendAndDiscard(bool* progress);
   // Between calls: has a peer said or suffered something?
   void LookAround(const CollectiveCall* call);

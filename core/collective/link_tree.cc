@@ -308,8 +308,6 @@ Status LinkTransport::State::SendDown(const CollectiveCall& call, const std::byt
 
 Status LinkTransport::State::BroadcastOverTree(const CollectiveCall& call, LinkWait* wait) {
   TreeShare share(tree_, call);
-  data_kind_ = FrameKind::kData;
-  data_sequence_ = call.sequence;
   if (share.complete()) return OkStatus();
   return Exchange(call, &share, wait);
 }
