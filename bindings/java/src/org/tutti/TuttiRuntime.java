@@ -86,7 +86,13 @@ public final class TuttiRuntime extends NativeObject implements AutoCloseable {
     return Native.runtime_is_running(this);
   }
 
-  /** Changes a setting ("log_level", "default_timeout" ...); the value is text. */
+  /**
+   * Changes a setting; the value is text. log_level, compute_threads, memory_limit,
+   * default_timeout, flight_recorder_dir; replicas, join_timeout, silence_limit, transport,
+   * elastic, reproducible (1: sums of floats have the same bits however the ranks are spread over
+   * hosts, and the replicas of a strategy over workers) and collective_table for what is made
+   * afterwards.
+   */
   public void set(String key, String value) {
     Native.runtime_set(this, key, value);
   }
