@@ -23,8 +23,8 @@ CollectiveOp TransferOp(FrameKind kind) {
   return kind == FrameKind::kSend ? CollectiveOp::kSend : CollectiveOp::kReceive;
 }
 
-std::string BareFrame(int64_t epoch, FrameKind kind, int64_t sequence, uint64_t argument,
-                      std::string_view body) {
+FrameHeader HeaderOf(FrameKind kind, int64_t epoch, int64_t sequence, uint64_t argument,
+                     std::string_view body) {
   FrameHeader header;
   header.kind = kind;
   header.epoch = epoch;
@@ -32,10 +32,14 @@ std::string BareFrame(int64_t epoch, FrameKind kind, int64_t sequence, uint64_t 
   header.argument = argument;
   header.body_bytes = static_cast<uint32_t>(body.size());
   header.body_crc = Crc32c(body.data(), body.size());
-  std::string frame(kFrameHeaderBytes, '\0');
-  EncodeFrameHeader(header, frame.data());
-  frame.append(body);
-  return frame;
+  return header;
+}
+
+void AppendFrame(const FrameHeader& header, std::string_view body, std::string* frame) {
+  const size_t begin = frame->size();
+  frame->resize(begin + kFrameHeaderBytes);
+  EncodeFrameHeader(header, frame->data() + begin);
+  frame->append(body);
 }
 
 }  // namespace
@@ -51,10 +55,7 @@ LinkPeer::LinkPeer(int64_t rank, int64_t epoch, std::unique_ptr<Link> link, bool
 
 void LinkPeer::SetOut(const FrameHeader& header, std::string_view body, MemoryParts* data) {
   out_head_ = std::exchange(prelude_, std::string());
-  const size_t begin = out_head_.size();
-  out_head_.resize(begin + kFrameHeaderBytes);
-  EncodeFrameHeader(header, out_head_.data() + begin);
-  out_head_.append(body);
+  AppendFrame(header, body, &out_head_);
   out_.Clear();
   out_.Add(out_head_.data(), out_head_.size());
   if (data == nullptr) return;
@@ -63,13 +64,7 @@ void LinkPeer::SetOut(const FrameHeader& header, std::string_view body, MemoryPa
 
 void LinkPeer::StartFrame(FrameKind kind, int64_t sequence, uint64_t argument,
                           std::string_view body, MemoryParts* data) {
-  FrameHeader header;
-  header.kind = kind;
-  header.epoch = epoch_;
-  header.sequence = sequence;
-  header.argument = argument;
-  header.body_bytes = static_cast<uint32_t>(body.size());
-  header.body_crc = Crc32c(body.data(), body.size());
+  FrameHeader header = HeaderOf(kind, epoch_, sequence, argument, body);
   header.data_bytes = data == nullptr ? 0 : static_cast<uint32_t>(data->remaining());
   SetOut(header, body, data);
 }
@@ -77,11 +72,13 @@ void LinkPeer::StartFrame(FrameKind kind, int64_t sequence, uint64_t argument,
 void LinkPeer::QueueFrame(FrameKind kind, int64_t sequence, uint64_t argument,
                           std::string_view body) {
   if (send_closed_) return;
-  queue_.push_back(BareFrame(epoch_, kind, sequence, argument, body));
+  std::string frame;
+  AppendFrame(HeaderOf(kind, epoch_, sequence, argument, body), body, &frame);
+  queue_.push_back(std::move(frame));
 }
 
 void LinkPeer::Precede(FrameKind kind, int64_t sequence, std::string_view body) {
-  prelude_ += BareFrame(epoch_, kind, sequence, 0, body);
+  AppendFrame(HeaderOf(kind, epoch_, sequence, 0, body), body, &prelude_);
 }
 
 void LinkPeer::Detach() {
