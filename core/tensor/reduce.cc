@@ -5,21 +5,29 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <type_traits>
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/tensor/float_mode.h"
 #include "core/tensor/half.h"
-#include "core/tensor/half_convert.h"
+#include "core/tensor/half_fold.h"
 #include "core/tensor/simd.h"
 
 namespace tutti {
 namespace {
 
+using tensor_internal::FoldHalves;
+using tensor_internal::HalfOp;
+using tensor_internal::kBytesAhead;
+using tensor_internal::kHalfBlock;
+using tensor_internal::PrefetchAhead;
 using tensor_internal::RunBest;
-using tensor_internal::RunWidest;
+using tensor_internal::VectorWidth;
+using tensor_internal::WidestVectors;
 
 template <class T>
 inline constexpr bool kIsHalf = std::is_same_v<T, Float16> || std::is_same_v<T, Bfloat16>;
@@ -140,11 +148,16 @@ template <class T, class Op>
 struct FoldKernel {
   template <int kBlock>
   static TUTTI_ALWAYS_INLINE int64_t FoldBlocks(const void* const* inputs, size_t count, int64_t i,
-                                                int64_t n, T* out) {
+                                                int64_t n, size_t own, T* out) {
+    constexpr int64_t kAhead = kBytesAhead / static_cast<int64_t>(sizeof(T));
     const T* const first = static_cast<const T*>(inputs[0]);
     const T* const second = static_cast<const T*>(inputs[1]);
     if (count == 2) {
+      const T* const other = own == 0 ? second : own == 1 ? first : nullptr;
       for (; i + kBlock <= n; i += kBlock) {
+        if (other != nullptr && i + kBlock + kAhead <= n) {
+          PrefetchAhead(other + i, kBlock * sizeof(T));
+        }
         TUTTI_ELEMENT_BY_ELEMENT
         for (int j = 0; j < kBlock; ++j) {
           out[i + j] = Op::Finish(Op::Apply(first[i + j], second[i + j]), 2);
@@ -169,10 +182,11 @@ struct FoldKernel {
   }
 
   static TUTTI_ALWAYS_INLINE void Run(const void* const* inputs, size_t count, int64_t n,
-                                      void* output) {
+                                      size_t own, void* output) {
     T* out = static_cast<T*>(output);
-    int64_t i = FoldBlocks<512 / sizeof(T)>(inputs, count, 0, n, out);
-    i = FoldBlocks<64 / sizeof(T)>(inputs, count, i, n, out);
+    int64_t i = FoldBlocks<512 / sizeof(T)>(inputs, count, 0, n, own, out);
+    i = FoldBlocks<64 / sizeof(T)>(inputs, count, i, n, kAllOwn, out);
+    if constexpr (sizeof(T) < 4) i = FoldBlocks<16 / sizeof(T)>(inputs, count, i, n, kAllOwn, out);
     for (; i < n; ++i) {
       T value = static_cast<const T*>(inputs[0])[i];
       for (size_t r = 1; r < count; ++r) {
@@ -183,56 +197,99 @@ struct FoldKernel {
   }
 };
 
-// 16-bit floats, accumulated in float.
+// The smaller or larger of two 16-bit floats is one of them: as ExtremeOp, of their bits.
+template <class T, bool kMin>
+struct HalfExtremeOp {
+  static TUTTI_ALWAYS_INLINE uint16_t Apply(uint16_t a, uint16_t b) {
+    constexpr int16_t kMagnitude = 0x7fff;
+    constexpr int16_t kInfinity = std::is_same_v<T, Bfloat16> ? 0x7f80 : 0x7c00;
+    constexpr uint16_t kNan = std::is_same_v<T, Bfloat16> ? 0x7fc0 : 0x7e00;
+    const auto bits_a = static_cast<int16_t>(a);
+    const auto bits_b = static_cast<int16_t>(b);
+    const auto key_a = static_cast<int16_t>(bits_a ^ (bits_a < 0 ? kMagnitude : 0));
+    const auto key_b = static_cast<int16_t>(bits_b ^ (bits_b < 0 ? kMagnitude : 0));
+    const bool take_a = kMin ? key_a < key_b : key_a > key_b;
+    const uint16_t extreme = take_a ? a : b;
+    const bool has_nan = ((bits_a & kMagnitude) > kInfinity) | ((bits_b & kMagnitude) > kInfinity);
+    return has_nan ? kNan : extreme;
+  }
+  static TUTTI_ALWAYS_INLINE uint16_t Finish(uint16_t extreme, size_t) { return extreme; }
+};
+
+// Elements [i, n) of 16-bit floats, accumulated in float. Of several NaNs the first one stays, as
+// it would in the machine's additions if compilers left their operands in order.
 template <class T, class Op>
 struct FoldHalfKernel {
-  // Bfloat16: operands whose conversion is a shift are folded as they are converted.
-  static TUTTI_ALWAYS_INLINE int64_t FoldWholeBlocks(const void* const* inputs, size_t count,
-                                                     int64_t n, void* output) {
+  static TUTTI_ALWAYS_INLINE T Narrow(float value) {
+    if constexpr (std::is_same_v<T, Bfloat16>) {
+      return ToBfloat16(value);
+    } else {
+      return ToFloat16(value);
+    }
+  }
+
+  static T FoldElement(const void* const* inputs, size_t count, int64_t i) {
+    float value = ToFloat(static_cast<const T*>(inputs[0])[i]);
+    for (size_t r = 1; r < count && !std::isnan(value); ++r) {
+      const float operand = ToFloat(static_cast<const T*>(inputs[r])[i]);
+      value = std::isnan(operand) ? operand : Op::Apply(value, operand);
+    }
+    return Narrow(std::isnan(value) ? value : Op::Finish(value, count));
+  }
+
+  static TUTTI_ALWAYS_INLINE void Run(const void* const* inputs, size_t count, int64_t i,
+                                      int64_t n, T* out) {
     constexpr int kBlock = 64;
-    const T* const first = static_cast<const T*>(inputs[0]);
-    const T* const second = static_cast<const T*>(inputs[1]);
-    T* const out = static_cast<T*>(output);
-    int64_t i = 0;
     for (; i + kBlock <= n; i += kBlock) {
+      const T* const first = static_cast<const T*>(inputs[0]) + i;
+      const T* const second = static_cast<const T*>(inputs[1]) + i;
       float block[kBlock];
-      for (int j = 0; j < kBlock; ++j) {
-        block[j] = Op::Apply(ToFloat(first[i + j]), ToFloat(second[i + j]));
-      }
+      for (int j = 0; j < kBlock; ++j) block[j] = Op::Apply(ToFloat(first[j]), ToFloat(second[j]));
       for (size_t r = 2; r < count; ++r) {
         const T* const input = static_cast<const T*>(inputs[r]) + i;
         for (int j = 0; j < kBlock; ++j) block[j] = Op::Apply(block[j], ToFloat(input[j]));
       }
-      for (int j = 0; j < kBlock; ++j) out[i + j] = ToBfloat16(Op::Finish(block[j], count));
-    }
-    return i;
-  }
-
-  static TUTTI_ALWAYS_INLINE void Run(const void* const* inputs, size_t count, int64_t n,
-                                      void* output) {
-    constexpr int kBlock = 512;
-    float block[kBlock];
-    float operand[kBlock];
-    int64_t i = 0;
-    if constexpr (std::is_same_v<T, Bfloat16>) {
-      i = FoldWholeBlocks(inputs, count, n, output);
-    }
-    for (; i < n; i += kBlock) {
-      const int64_t size = std::min<int64_t>(kBlock, n - i);
-      ConvertToFloat(static_cast<const T*>(inputs[0]) + i, block, size);
-      for (size_t r = 1; r < count; ++r) {
-        ConvertToFloat(static_cast<const T*>(inputs[r]) + i, operand, size);
-        if (size == kBlock) {
-          for (int j = 0; j < kBlock; ++j) block[j] = Op::Apply(block[j], operand[j]);
-        } else {
-          for (int64_t j = 0; j < size; ++j) block[j] = Op::Apply(block[j], operand[j]);
-        }
+      int nans = 0;
+      for (int j = 0; j < kBlock; ++j) nans += block[j] != block[j] ? 1 : 0;
+      if (nans != 0) {
+        for (int j = 0; j < kBlock; ++j) out[i + j] = FoldElement(inputs, count, i + j);
+      } else {
+        for (int j = 0; j < kBlock; ++j) out[i + j] = Narrow(Op::Finish(block[j], count));
       }
-      for (int64_t j = 0; j < size; ++j) block[j] = Op::Finish(block[j], count);
-      ConvertFromFloat(block, static_cast<T*>(output) + i, size);
     }
+    for (; i < n; ++i) out[i] = FoldElement(inputs, count, i);
   }
 };
+
+// With vectors, as long as these find plain numbers.
+template <class T, class Op>
+void FoldHalvesWith(HalfOp op, std::span<const void* const> inputs, int64_t n, size_t own,
+                    T* out) {
+  const VectorWidth width = WidestVectors();
+  for (int64_t i = 0; i < n;) {
+    i = FoldHalves(width, op, inputs.data(), inputs.size(), i, n, own, out);
+    const int64_t end = width == VectorWidth::kNone ? n : std::min(i + kHalfBlock, n);
+    if (i < end) RunBest<FoldHalfKernel<T, Op>>(inputs.data(), inputs.size(), i, end, out);
+    i = end;
+  }
+}
+
+template <class T>
+void FoldHalvesOp(ReduceOp op, std::span<const void* const> inputs, int64_t n, size_t own,
+                  T* out) {
+  const auto fold_bits = [&]<class Op>(Op) {
+    RunBest<FoldKernel<uint16_t, Op>>(inputs.data(), inputs.size(), n, own,
+                                      static_cast<void*>(out));
+  };
+  switch (op) {
+    case ReduceOp::kSum: return FoldHalvesWith<T, SumOp>(HalfOp::kSum, inputs, n, own, out);
+    case ReduceOp::kMean: return FoldHalvesWith<T, MeanOp>(HalfOp::kMean, inputs, n, own, out);
+    case ReduceOp::kProd: return FoldHalvesWith<T, ProdOp>(HalfOp::kProd, inputs, n, own, out);
+    case ReduceOp::kMin: return fold_bits(HalfExtremeOp<T, true>());
+    case ReduceOp::kMax: return fold_bits(HalfExtremeOp<T, false>());
+    default: break;  // of integers only
+  }
+}
 
 // The exact sum, divided and truncated.
 template <class T>
@@ -257,51 +314,47 @@ struct MeanOfIntegers {
 };
 
 template <class T, class Op>
-void Fold(std::span<const void* const> inputs, int64_t n, void* out) {
-  if constexpr (kIsHalf<T>) {
-    RunWidest<FoldHalfKernel<T, Op>>(inputs.data(), inputs.size(), n, out);
-  } else {
-    RunBest<FoldKernel<T, Op>>(inputs.data(), inputs.size(), n, out);
-  }
+void Fold(std::span<const void* const> inputs, int64_t n, size_t own, void* out) {
+  RunBest<FoldKernel<T, Op>>(inputs.data(), inputs.size(), n, own, out);
 }
 
 // Complex numbers are added as twice as many floats.
 template <class T, class Op>
-void FoldSum(std::span<const void* const> inputs, int64_t n, void* out) {
+void FoldSum(std::span<const void* const> inputs, int64_t n, size_t own, void* out) {
   if constexpr (std::is_same_v<T, Complex64>) {
-    Fold<float, Op>(inputs, 2 * n, out);
+    Fold<float, Op>(inputs, 2 * n, own, out);
   } else if constexpr (std::is_same_v<T, Complex128>) {
-    Fold<double, Op>(inputs, 2 * n, out);
+    Fold<double, Op>(inputs, 2 * n, own, out);
   } else {
-    Fold<T, Op>(inputs, n, out);
+    Fold<T, Op>(inputs, n, own, out);
   }
 }
 
 template <class T>
-void FoldOp(ReduceOp op, std::span<const void* const> inputs, int64_t n, void* out) {
+void FoldOp(ReduceOp op, std::span<const void* const> inputs, int64_t n, size_t own, void* out) {
   switch (op) {
-    case ReduceOp::kSum: return FoldSum<T, SumOp>(inputs, n, out);
+    case ReduceOp::kSum: return FoldSum<T, SumOp>(inputs, n, own, out);
     case ReduceOp::kMean:
       if constexpr (std::is_integral_v<T>) {
         return RunBest<MeanOfIntegers<T>>(inputs.data(), inputs.size(), n, out);
       } else {
-        return FoldSum<T, MeanOp>(inputs, n, out);
+        return FoldSum<T, MeanOp>(inputs, n, own, out);
       }
-    case ReduceOp::kProd: return Fold<T, ProdOp>(inputs, n, out);
+    case ReduceOp::kProd: return Fold<T, ProdOp>(inputs, n, own, out);
     case ReduceOp::kMin:
-      if constexpr (!kIsComplex<T>) return Fold<T, ExtremeOp<true>>(inputs, n, out);
+      if constexpr (!kIsComplex<T>) return Fold<T, ExtremeOp<true>>(inputs, n, own, out);
       break;
     case ReduceOp::kMax:
-      if constexpr (!kIsComplex<T>) return Fold<T, ExtremeOp<false>>(inputs, n, out);
+      if constexpr (!kIsComplex<T>) return Fold<T, ExtremeOp<false>>(inputs, n, own, out);
       break;
     case ReduceOp::kBitAnd:
-      if constexpr (std::is_integral_v<T>) return Fold<T, BitAndOp>(inputs, n, out);
+      if constexpr (std::is_integral_v<T>) return Fold<T, BitAndOp>(inputs, n, own, out);
       break;
     case ReduceOp::kBitOr:
-      if constexpr (std::is_integral_v<T>) return Fold<T, BitOrOp>(inputs, n, out);
+      if constexpr (std::is_integral_v<T>) return Fold<T, BitOrOp>(inputs, n, own, out);
       break;
     case ReduceOp::kBitXor:
-      if constexpr (std::is_integral_v<T>) return Fold<T, BitXorOp>(inputs, n, out);
+      if constexpr (std::is_integral_v<T>) return Fold<T, BitXorOp>(inputs, n, own, out);
       break;
   }
 }
@@ -343,7 +396,7 @@ Status CheckReducible(ReduceOp op, DType dtype) {
 }
 
 Status ReduceInto(ReduceOp op, DType dtype, std::span<const void* const> inputs, int64_t n,
-                  void* out) {
+                  void* out, size_t own) {
   TUTTI_RETURN_IF_ERROR(CheckReducible(op, dtype));
   if (inputs.empty()) return InvalidArgument("reduce: no inputs are given");
   if (n == 0) return OkStatus();
@@ -351,13 +404,16 @@ Status ReduceInto(ReduceOp op, DType dtype, std::span<const void* const> inputs,
     std::memmove(out, inputs[0], static_cast<size_t>(n) * ItemSize(dtype));
     return OkStatus();
   }
+  const DefaultFloatMode mode;
   VisitDType(dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     if constexpr (std::is_same_v<T, bool>) {
       // "all" and "any" of bytes that are 0 or 1.
-      FoldOp<uint8_t>(op, inputs, n, out);
+      FoldOp<uint8_t>(op, inputs, n, own, out);
+    } else if constexpr (kIsHalf<T>) {
+      FoldHalvesOp(op, inputs, n, own, static_cast<T*>(out));
     } else if constexpr (!std::is_same_v<T, BytesView>) {
-      FoldOp<T>(op, inputs, n, out);
+      FoldOp<T>(op, inputs, n, own, out);
     }
   });
   return OkStatus();

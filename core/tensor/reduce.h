@@ -47,8 +47,11 @@ Status CheckReducible(ReduceOp op, DType dtype);
 
 // out[i] = op over r of inputs[r][i], for n elements. `out` may be one of the inputs, but must not
 // overlap them otherwise. At least one input. Runs at memory bandwidth, on the calling thread.
+// With `own` all inputs but that one were written by other cores: more of their lines are asked for
+// ahead of use than the processor does by itself.
+inline constexpr size_t kAllOwn = SIZE_MAX;
 Status ReduceInto(ReduceOp op, DType dtype, std::span<const void* const> inputs, int64_t n,
-                  void* out);
+                  void* out, size_t own = kAllOwn);
 
 // A new tensor from tensors of one dtype and shape: INVALID_ARGUMENT naming the positions and both
 // specs otherwise.

@@ -12,6 +12,7 @@
 
 #include "core/tensor/cast.h"
 #include "core/tensor/half.h"
+#include "core/tensor/partial_fold.h"
 
 namespace tutti {
 namespace {
@@ -382,6 +383,52 @@ TEST(ReduceAxis, KnowsTheFoldOfNothing) {
   EXPECT_EQ(ReduceAxis(ReduceOp::kBitAnd, *empty(DType::kUint8), 0).status().code(),
             StatusCode::kInvalidArgument);
   EXPECT_EQ(ReduceAxis(ReduceOp::kMin, *empty(DType::kFloat32), 1).value()->shape(), Shape({0}));
+}
+
+// What comes one input after the other, of any bits, has the bits of what comes at once.
+TEST(PartialFoldTest, HasTheBitsOfAFoldOfAllInputsAtOnce) {
+  std::mt19937_64 random(20261122);
+  for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMean, ReduceOp::kMin, ReduceOp::kMax,
+                            ReduceOp::kProd, ReduceOp::kBitAnd, ReduceOp::kBitOr,
+                            ReduceOp::kBitXor}) {
+    for (int kind = 1; kind <= static_cast<int>(DType::kComplex128); ++kind) {
+      const auto dtype = static_cast<DType>(kind);
+      if (!CheckReducible(op, dtype).ok()) continue;
+      const PartialFold fold(op, dtype);
+      ASSERT_LE(fold.growth(), PartialFold::kMostGrowth);
+      for (const int64_t n : {int64_t{0}, int64_t{1}, int64_t{77}, int64_t{2500}}) {
+        const size_t bytes = static_cast<size_t>(n) * ItemSize(dtype);
+        const uint64_t mask = dtype == DType::kBool ? 0x0101010101010101 : ~uint64_t{0};
+        std::vector<std::vector<uint64_t>> inputs(5);
+        std::vector<const void*> pointers;
+        for (std::vector<uint64_t>& input : inputs) {
+          input.resize(bytes / 8 + 1);
+          for (uint64_t& word : input) word = random() & mask;
+          // Which of two NaNs a sum takes its payload from is open: none is in half of them.
+          if (!IsInteger(dtype) && n % 2 != 0) {
+            for (uint64_t& word : input) word &= 0xbfffbfffbfffbfff;
+          }
+          pointers.push_back(input.data());
+        }
+        std::vector<uint64_t> expected(bytes / 8 + 1);
+        std::vector<uint64_t> actual(bytes / 8 + 1);
+        ASSERT_TRUE(ReduceInto(op, dtype, pointers, n, expected.data()).ok());
+        std::vector<__int128> partial(bytes * static_cast<size_t>(fold.growth()) / 16 + 1);
+        fold.Begin(pointers[0], n, partial.data());
+        for (size_t i = 1; i < 4; ++i) {
+          ASSERT_TRUE(fold.Add(pointers[i], n, partial.data()).ok());
+        }
+        ASSERT_TRUE(fold.Finish(partial.data(), pointers[4], 5, n, actual.data()).ok());
+        if (n % 2 != 0 || IsInteger(dtype)) {
+          EXPECT_EQ(std::memcmp(expected.data(), actual.data(), bytes), 0)
+              << ReduceOpName(op) << " of " << n << " " << DTypeName(dtype);
+        }
+        // In place of the last input.
+        ASSERT_TRUE(fold.Finish(partial.data(), pointers[4], 5, n, inputs[4].data()).ok());
+        EXPECT_EQ(std::memcmp(inputs[4].data(), actual.data(), bytes), 0);
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -4,11 +4,11 @@
 // vectorises it: loops of a constant number of steps over local blocks. RunBest<Kernel>(...) calls
 // the copy of it that was compiled for AVX2 when the CPU has that, else the one for the baseline;
 // both give the same bits, because the build forbids contracted multiply-adds. Resolved at every
-// call by a test of a bit: ifunc would run before sanitizers are ready. RunWidest<Kernel>(...) has
-// a copy for AVX-512 as well: for kernels that change the width of elements, which AVX2 does in
-// several steps.
+// call by a test of a bit: ifunc would run before sanitizers are ready.
 #ifndef TUTTI_CORE_TENSOR_SIMD_H_
 #define TUTTI_CORE_TENSOR_SIMD_H_
+
+#include <cstdint>
 
 #define TUTTI_ALWAYS_INLINE inline __attribute__((always_inline))
 
@@ -30,6 +30,16 @@
 
 namespace tutti::tensor_internal {
 
+// How far ahead of its use a line is asked for that lies with another core: about as many as can be
+// on their way.
+inline constexpr int64_t kBytesAhead = 2048;
+
+// Asks for the lines of `bytes`, kBytesAhead of `data`.
+TUTTI_ALWAYS_INLINE void PrefetchAhead(const void* data, int64_t bytes) {
+  const char* const ahead = static_cast<const char*>(data) + kBytesAhead;
+  for (int64_t line = 0; line < bytes; line += 64) __builtin_prefetch(ahead + line);
+}
+
 #if defined(TUTTI_HAS_AVX2_KERNELS)
 
 inline bool CpuHasAvx2() {
@@ -50,34 +60,15 @@ void RunBest(Args... args) {
   }
 }
 
-template <class Kernel, class... Args>
-TUTTI_TARGET_AVX512 void RunAvx512(Args... args) {
-  Kernel::Run(args...);
-}
-
 inline bool CpuHasAvx512() {
   return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && CpuHasAvx2();
-}
-
-template <class Kernel, class... Args>
-void RunWidest(Args... args) {
-  if (CpuHasAvx512()) {
-    RunAvx512<Kernel>(args...);
-  } else {
-    RunBest<Kernel>(args...);
-  }
 }
 
 #else
 
 template <class Kernel, class... Args>
 void RunBest(Args... args) {
-  Kernel::Run(args...);
-}
-
-template <class Kernel, class... Args>
-void RunWidest(Args... args) {
   Kernel::Run(args...);
 }
 
