@@ -50,8 +50,15 @@ Status Cancellation::reason() const {
 bool Cancellation::PollNow() {
   if (cancelled()) return true;
   if (poll_ == nullptr || polling_.test_and_set(std::memory_order_acquire)) return false;
-  const bool stop = poll_(user_data_);
-  polling_.clear(std::memory_order_release);
+  bool stop = false;
+  {
+    // The host may throw, and is asked again.
+    const struct Polling {
+      std::atomic_flag& flag;
+      ~Polling() { flag.clear(std::memory_order_release); }
+    } polling{polling_};
+    stop = poll_(user_data_);
+  }
   if (stop) Cancel();
   return stop;
 }

@@ -19,6 +19,7 @@
 #include "core/base/fork.h"
 #include "core/base/host_data.h"
 #include "core/base/random.h"
+#include "core/base/reaper.h"
 #include "core/base/thread.h"
 #include "core/base/wait.h"
 
@@ -206,10 +207,17 @@ class Pump final : public Closable {
     return StartUnlessClosed([&]() -> Status {
       TUTTI_ASSIGN_OR_RETURN(thread_, environment().StartThread("pump", [this] {
         std::unique_lock<std::mutex> lock(mutex_);
+        waits_ = true;
+        changed_.notify_all();
         changed_.wait(lock, [&] { return stop_ && !stuck_; });
       }));
       return OkStatus();
     });
+  }
+  // Until its thread waits, and holds no lock of anybody.
+  void AwaitRest() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [&] { return waits_; });
   }
   void SetStuck(bool stuck) {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -229,11 +237,21 @@ class Pump final : public Closable {
 
  private:
   std::atomic<int>* alive_;
-  std::mutex mutex_;  // guards stop_ and stuck_
+  std::mutex mutex_;  // guards waits_, stop_ and stuck_
   std::condition_variable changed_;
+  bool waits_ = false;
   bool stop_ = false;
   bool stuck_ = false;
   Thread thread_;
+};
+
+// An object with nothing that its closing would wait for.
+class Switch final : public Closable {
+ public:
+  explicit Switch(Ref<Environment> environment) : Closable(std::move(environment), "switch") {}
+
+ protected:
+  Status OnClose(const CallOptions&) override { return OkStatus(); }
 };
 
 TEST_F(RealEnvironmentTest, ClosesWhatIsOpenAtShutdown) {
@@ -265,6 +283,67 @@ TEST_F(RealEnvironmentTest, ReapsWhatIsReleasedWithoutBeingClosed) {
   EXPECT_EQ(alive, 0);
 }
 
+TEST_F(RealEnvironmentTest, DeletesWhatAShutdownClosedOnItsWayToTheReaper) {
+  std::atomic<int> alive{0};
+  auto pump = MakeRef<Pump>(environment_, &alive);
+  ASSERT_TRUE(pump->Start().ok());
+  ASSERT_TRUE(environment_->Shutdown(CallOptions::Default()).ok());
+  // What the last release does with an object that was not closed yet when it looked.
+  environment_->reaper().Take(pump.release());
+  EXPECT_EQ(alive, 0);
+}
+
+// An object whose closing waits for what was released before it.
+class LastOne final : public Closable {
+ public:
+  LastOne(Ref<Environment> environment, int64_t timeout_ns, Status* awaited)
+      : Closable(std::move(environment), "last one"), timeout_ns_(timeout_ns), awaited_(awaited) {}
+
+ protected:
+  Status OnClose(const CallOptions&) override {
+    *awaited_ = environment().reaper().AwaitTakenBefore(
+        *this, CallOptions::WithTimeout(environment().clock(), timeout_ns_));
+    return OkStatus();
+  }
+
+ private:
+  const int64_t timeout_ns_;
+  Status* const awaited_;
+};
+
+TEST_F(RealEnvironmentTest, ClosingCanWaitForWhatWasReleasedBefore) {
+  const auto status_of_closing = [&](int64_t timeout_ns) {
+    Status awaited = DataLoss("not yet");
+    auto last = MakeRef<LastOne>(environment_, timeout_ns, &awaited);
+    EXPECT_TRUE(last->Close(CallOptions::Default()).ok());
+    return awaited;
+  };
+  EXPECT_TRUE(status_of_closing(60 * kSecondNs).ok());
+  EXPECT_FALSE(environment_->HasThreads());
+  std::atomic<int> alive{0};
+  auto held = MakeRef<Pump>(environment_, &alive);
+  ASSERT_TRUE(held->Start().ok());
+  Pump* const pump = held.get();
+  pump->SetStuck(true);
+  held.reset();
+  EXPECT_EQ(status_of_closing(kMillisecondNs).code(), StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(alive, 1);
+  pump->SetStuck(false);
+  EXPECT_TRUE(status_of_closing(60 * kSecondNs).ok());
+  EXPECT_EQ(alive, 0);
+}
+
+TEST_F(RealEnvironmentTest, WhatIsReleasedItselfDoesNotWaitForItsOwnClosing) {
+  // Closed by the reaper, or by a shutdown that the reaper waits for.
+  for (int i = 0; i < 100; ++i) {
+    const Ref<RealEnvironment> environment = MakeRef<RealEnvironment>();
+    Status awaited = DataLoss("not yet");
+    ASSERT_TRUE(MakeRef<LastOne>(environment, 60 * kSecondNs, &awaited)->Register().ok());
+    ASSERT_TRUE(environment->Shutdown(CallOptions::Default()).ok());
+    EXPECT_TRUE(awaited.ok()) << awaited.ToString();
+  }
+}
+
 TEST_F(RealEnvironmentTest, ReapsWhileOtherThreadsReleaseAndShutdownRuns) {
   std::atomic<int> alive{0};
   std::vector<std::thread> users;
@@ -283,16 +362,20 @@ TEST_F(RealEnvironmentTest, ReapsWhileOtherThreadsReleaseAndShutdownRuns) {
 
 TEST_F(RealEnvironmentTest, BoundsShutdownByItsDeadlineAndGoesOnLater) {
   std::atomic<int> alive{0};
+  auto older = MakeRef<Switch>(environment_);
   auto stuck = MakeRef<Pump>(environment_, &alive);
-  auto other = MakeRef<Pump>(environment_, &alive);
+  auto newer = MakeRef<Switch>(environment_);
+  ASSERT_TRUE(older->Register().ok());
   ASSERT_TRUE(stuck->Start().ok());
-  ASSERT_TRUE(other->Start().ok());
+  ASSERT_TRUE(newer->Register().ok());
   stuck->SetStuck(true);
   const Status status =
       environment_->Shutdown(CallOptions::WithTimeout(RealClock(), 50 * kMillisecondNs));
   EXPECT_EQ(status.code(), StatusCode::kDeadlineExceeded);
   EXPECT_THAT(std::string(status.message()), HasSubstr("closing pump"));
-  EXPECT_TRUE(other->closed());
+  EXPECT_TRUE(older->closed());
+  EXPECT_FALSE(stuck->closed());
+  EXPECT_TRUE(newer->closed());
   EXPECT_FALSE(environment_->CheckUsable("x").ok());
   stuck->SetStuck(false);
   EXPECT_TRUE(environment_->Shutdown(CallOptions::Default()).ok());
@@ -314,6 +397,7 @@ TEST_F(RealEnvironmentTest, RefusesEverythingButReleaseInAForkedChild) {
   int destroyed = 0;
   auto pump = MakeRef<Pump>(environment_, &alive);
   ASSERT_TRUE(pump->Start().ok());
+  pump->AwaitRest();
   auto data = MakeRef<HostData>(
       &destroyed, [](void* data) { ++*static_cast<int*>(data); },
       Ref<CallbackExecutor>::Retain(&environment_->callback_executor()));

@@ -14,9 +14,13 @@ class Closable;
 class Reaper {
  public:
   virtual ~Reaper() = default;
-  // Any thread; never blocks. After shutdown, or when no thread can be started, the object is left
-  // alone (leaked): a release must not join.
+  // Any thread; never blocks. After shutdown, or when no thread can be started, an object that is
+  // not closed is left alone (leaked): a release must not join.
   virtual void Take(Closable* object) noexcept = 0;
+  // For the closing of `self`: waits until what was taken before is closed: all that has been
+  // taken, but of what was taken before `self` if it was taken itself. On the reaper's own thread,
+  // which closes one after the other, returns at once.
+  virtual Status AwaitTakenBefore(const Closable& self, const CallOptions& options) = 0;
 };
 
 }  // namespace tutti

@@ -73,6 +73,13 @@ const char* PhaseName(FlightPhase phase) {
   return "unknown";
 }
 
+template <size_t... kIndices>
+void StoreAll(const FlightArguments& arguments,
+              std::array<std::atomic<int64_t>, kFlightArguments>* places,
+              std::index_sequence<kIndices...>) noexcept {
+  ((*places)[kIndices].store(arguments[kIndices], std::memory_order_release), ...);
+}
+
 }  // namespace
 
 // A slot is a sequence lock made of atomics. `state` is 2 * index + 1 while event `index` is being
@@ -125,8 +132,15 @@ bool Recorder::ClaimShared(Lane& lane, Slot* slots, uint64_t* index) const noexc
 
 void Recorder::Record(const FlightEventType& type, FlightPhase phase,
                       std::initializer_list<int64_t> arguments) noexcept {
-  if (recording_thread.lane == kNoLane) TakeLane();
-  const RecordingThread self = recording_thread;
+  FlightArguments all = {};
+  std::copy_n(arguments.begin(), std::min(arguments.size(), all.size()), all.begin());
+  Record(type, phase, all);
+}
+
+void Recorder::Record(const FlightEventType& type, FlightPhase phase,
+                      const FlightArguments& arguments) noexcept {
+  RecordingThread& self = recording_thread;
+  if (self.lane == kNoLane) TakeLane();
   Lane& lane = lanes_[self.lane];
   Slot* slots = lane.slots.load(std::memory_order_acquire);
   if (slots == nullptr && (slots = MakeSlots(lane)) == nullptr) return;
@@ -143,12 +157,7 @@ void Recorder::Record(const FlightEventType& type, FlightPhase phase,
   slot.thread.store(self.number, std::memory_order_release);
   slot.phase.store(phase, std::memory_order_release);
   slot.type.store(&type, std::memory_order_release);
-  size_t i = 0;
-  for (const int64_t argument : arguments) {
-    if (i == kFlightArguments) break;
-    slot.arguments[i++].store(argument, std::memory_order_release);
-  }
-  for (; i < kFlightArguments; ++i) slot.arguments[i].store(0, std::memory_order_release);
+  StoreAll(arguments, &slot.arguments, std::make_index_sequence<kFlightArguments>());
   slot.state.store(2 * index + 2, std::memory_order_release);
 }
 

@@ -42,6 +42,7 @@
 namespace tutti {
 
 inline constexpr int kFlightArguments = 7;
+using FlightArguments = std::array<int64_t, kFlightArguments>;
 
 struct FlightEventType {
   const char* name;
@@ -56,7 +57,7 @@ struct FlightEvent {
   uint64_t thread;
   FlightPhase phase;
   const FlightEventType* type;
-  std::array<int64_t, kFlightArguments> arguments;
+  FlightArguments arguments;
 };
 
 // What events are about: a rank of a communicator, say.
@@ -76,8 +77,12 @@ class Recorder {
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
+  // Arguments that are not given are 0.
   void Record(const FlightEventType& type, FlightPhase phase,
               std::initializer_list<int64_t> arguments = {}) noexcept;
+  // The same with all of them.
+  void Record(const FlightEventType& type, FlightPhase phase,
+              const FlightArguments& arguments) noexcept;
 
   // The number that events name the subject by, as an argument called "subject". Takes a lock. The
   // last kMaxSubjects are kept: of older ones only their numbers are known any more.

@@ -1,5 +1,7 @@
 #include "core/base/serial_thread.h"
 
+#include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "core/base/callback_scope.h"
@@ -8,8 +10,14 @@
 #include "core/base/error.h"
 #include "core/base/fork.h"
 #include "core/base/log.h"
+#include "core/base/wait.h"
 
 namespace tutti {
+namespace {
+
+thread_local bool reaps = false;
+
+}  // namespace
 
 SerialThread::SerialThread(std::string name)
     : name_(std::move(name)), fork_generation_(ForkGeneration()) {}
@@ -94,7 +102,32 @@ ReaperThread::ReaperThread() : thread_("tutti-reaper") {}
 ReaperThread::~ReaperThread() = default;
 
 void ReaperThread::Take(Closable* object) noexcept {
-  thread_.Post([object] { Reap(object); });
+  // On its way here a shutdown may have closed it, and stopped the thread: it only has to go.
+  if (!Post(object) && object->closed()) object->Release();
+}
+
+bool ReaperThread::Post(Closable* object) noexcept {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const bool posted = thread_.Post([this, object] {
+    reaps = true;
+    Reap(object);
+    reaps = false;
+    std::lock_guard<std::mutex> done(mutex_);
+    taken_.pop_front();
+    ++num_closed_;
+    closed_.notify_all();
+  });
+  if (posted) taken_.push_back(object);
+  return posted;
+}
+
+Status ReaperThread::AwaitTakenBefore(const Closable& self, const CallOptions& options) {
+  if (reaps) return OkStatus();
+  std::unique_lock<std::mutex> lock(mutex_);
+  const auto before = std::find(taken_.begin(), taken_.end(), &self) - taken_.begin();
+  const uint64_t due = num_closed_ + static_cast<uint64_t>(before);
+  return WaitUntil(lock, closed_, self.environment().clock(), options,
+                   [&] { return num_closed_ >= due; }, "closing of released objects");
 }
 
 Status ReaperThread::Stop(const CallOptions& options) {

@@ -69,11 +69,18 @@ class ReaperThread final : public Reaper {
   ~ReaperThread() override;
 
   void Take(Closable* object) noexcept override;
+  Status AwaitTakenBefore(const Closable& self, const CallOptions& options) override;
   Status Stop(const CallOptions& options);
   bool HasThread() const { return thread_.HasThread(); }
 
  private:
+  bool Post(Closable* object) noexcept;
+
   SerialThread thread_;
+  std::mutex mutex_;  // guards all below
+  std::condition_variable closed_;
+  std::deque<const Closable*> taken_;  // and not yet closed, in their order
+  uint64_t num_closed_ = 0;
 };
 
 // Closes `object` and gives up the reference that the reaper owns. What cannot be closed is left

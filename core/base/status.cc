@@ -84,10 +84,26 @@ const StatusDetail* Status::FindDetail(std::string_view key) const noexcept {
   return nullptr;
 }
 
+namespace {
+
+// A variant whose copying throws half-made destroys what it has not got: the text is copied first.
+StatusDetail Copy(const StatusDetail& detail) {
+  StatusDetail copy{detail.key, int64_t{0}};
+  if (const auto* text = std::get_if<std::string>(&detail.value)) {
+    copy.value = std::string(*text);
+  } else {
+    copy.value = detail.value;
+  }
+  return copy;
+}
+
+}  // namespace
+
 StatusRep* Status::Mutable() {
   if (!rep_->IsUnique() || rep_->is_static_) {
     auto copy = MakeRef<StatusRep>(rep_->code_, std::string(rep_->message_));
-    copy->details_ = rep_->details_;
+    copy->details_.reserve(rep_->details_.size());
+    for (const StatusDetail& detail : rep_->details_) copy->details_.push_back(Copy(detail));
     copy->causes_ = rep_->causes_;
     copy->host_object_ = rep_->host_object_;
     rep_ = std::move(copy);
