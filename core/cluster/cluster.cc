@@ -14,6 +14,7 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/base/random.h"
+#include "core/base/reaper.h"
 #include "core/base/wait.h"
 #include "core/cluster/cluster_state.h"
 #include "core/cluster/coordinator.h"
@@ -231,8 +232,9 @@ Status Cluster::AwaitJoin(const CallOptions& call) {
     }
     (void)state.network->Post([&state, why] { state.member->GiveUpJoining(why); });
     lock.lock();
-    const Status answered = WaitUntil(lock, state.changed, clock,
-                                      CallOptions::WithTimeout(clock, kGoodbyeNs), decided, "join");
+    const Status answered =
+        WaitUntil(lock, state.changed, clock, CallOptions::WithTimeout(clock, Member::kAnswerNs),
+                  decided, "join");
     if (!answered.ok()) return status;
   }
   if (!state.joined.has_value()) {
@@ -376,6 +378,11 @@ Status Cluster::OnClose(const CallOptions& options) {
     watch = state.watch.get();
   }
   if (watch != nullptr) TUTTI_RETURN_IF_ERROR(watch->Stop(options));
+  // Communicators that were released say goodbye to their peers before the worker does: of one
+  // that has not, the peers would take the rank for lost. What takes long is not waited for.
+  CallOptions released = options;
+  released.deadline = Deadline::Earlier(options.deadline, Deadline::After(clock, kGoodbyeNs));
+  environment().reaper().AwaitTakenBefore(*this, released).rep();
   if (state.member != nullptr) {
     (void)state.network->Post([&state] {
       state.member->Leave([&state] {

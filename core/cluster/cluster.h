@@ -115,8 +115,9 @@ class Cluster final : public Closable {
 
   // Every worker calls it with the same key, each key once: gives what every worker brought, in the
   // order of the workers. At most kMaxExchangeBytes each. A deadline or a cancellation leaves the
-  // others waiting for this worker: they are told (CANCELLED naming it). Fails with failure(), and
-  // with UNAVAILABLE when a worker that has left did not bring its part.
+  // others waiting for this worker: they are told (CANCELLED naming it). When all had come before,
+  // it completes here as it did for them; worker 0 says so, which a call waits for a moment longer.
+  // Fails with failure(), and with UNAVAILABLE when a worker that has left did not bring its part.
   static constexpr size_t kMaxExchangeBytes = size_t{64} << 10;
   Result<std::vector<std::string>> Exchange(std::string_view key, std::string bytes,
                                             const CallOptions& call);

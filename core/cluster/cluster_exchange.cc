@@ -22,38 +22,34 @@
 namespace tutti {
 namespace {
 
-// How long the coordinator may take to say who has not come.
-constexpr int64_t kAnswerNs = 500 * kMillisecondNs;
-
-// Waits for the result of what was asked of the coordinator, which it also asks who has not come
-// when the deadline has passed. `withdraw(why, ask)` is Member::Withdraw..., posted.
+// Waits for the result of what was asked of the coordinator. `withdraw(why)` is
+// Member::Withdraw..., posted.
 template <typename State, typename T, typename Withdraw>
 Result<T> AwaitResult(State& state, Clock& clock, const CallOptions& call,
                       std::optional<Result<T>>& result, const Withdraw& withdraw,
                       const std::string& what) {
   const auto over = [&] { return result.has_value() || state.closed; };
   std::unique_lock<std::mutex> lock(state.mutex);
-  Status status = WaitUntil(lock, state.changed, clock, call, over, what);
-  const bool late = status.code() == StatusCode::kDeadlineExceeded;
-  if (late) {
+  const Status own = WaitUntil(lock, state.changed, clock, call, over, what);
+  if (!own.ok()) {
+    // All may have come already, and the others, who know, wait for this worker in what comes next.
+    // So the coordinator's word counts: then this worker has its result too, finds in what comes
+    // next that its time is up, and tells the others there. Member bounds the wait (kAnswerNs).
     lock.unlock();
-    withdraw(status, true);
+    withdraw(own);
     lock.lock();
-    WaitUntil(lock, state.changed, clock, {Deadline::After(clock, kAnswerNs), call.cancellation},
-              over, what)
-        .rep();
+    WaitUntil(lock, state.changed, clock, CallOptions::Default(), over, what).rep();
   }
-  if (result.has_value()) {
-    if (!late || result->status().code() != StatusCode::kCancelled) return std::move(*result);
-    // Another one has given up just before.
-    return Status(status.code(),
-                  Format("{}; {}", status.message(), result->status().message()))
-        .WithCause(result->status());
+  if (!result.has_value()) {
+    return own.ok() ? FailedPrecondition("{}: this worker has left the job", what) : own;
   }
-  lock.unlock();
-  if (status.ok()) return FailedPrecondition("{}: this worker has left the job", what);
-  withdraw(status, false);
-  return status;
+  if (own.ok() || result->ok()) return std::move(*result);
+  // Whoever has cancelled it knows why. Whose time is up wants to know who has not come.
+  if (own.code() != StatusCode::kDeadlineExceeded) return own;
+  if (result->status().code() != StatusCode::kCancelled) return std::move(*result);
+  // Another one has given up just before.
+  return Status(own.code(), Format("{}; {}", own.message(), result->status().message()))
+      .WithCause(result->status());
 }
 
 }  // namespace
@@ -93,9 +89,8 @@ Result<std::vector<std::string>> Cluster::Exchange(std::string_view key, std::st
       })) {
     return left();
   }
-  const auto withdraw = [&](const Status& why, bool ask) {
-    (void)state.network->Post(
-        [&state, name, why, ask] { state.member->WithdrawExchange(name, why, ask); });
+  const auto withdraw = [&](const Status& why) {
+    (void)state.network->Post([&state, name, why] { state.member->WithdrawExchange(name, why); });
   };
   return AwaitResult(state, environment().clock(), call, pending->result, withdraw, what);
 }
@@ -154,9 +149,9 @@ Result<Regrouped> Cluster::Regroup(RegroupRequest request, const CallOptions& ca
       })) {
     return left();
   }
-  const auto withdraw = [&](const Status& why, bool ask) {
+  const auto withdraw = [&](const Status& why) {
     (void)state.network->Post(
-        [&state, pending, why, ask] { state.member->WithdrawRegroup(pending->id, why, ask); });
+        [&state, pending, why] { state.member->WithdrawRegroup(pending->id, why); });
   };
   return AwaitResult(state, environment().clock(), call, pending->result, withdraw, what);
 }

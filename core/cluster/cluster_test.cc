@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/closable.h"
 #include "core/base/environment.h"
 #include "core/base/error.h"
 #include "core/base/executor.h"
@@ -67,6 +68,38 @@ TEST(Cluster, OfOneWorkerNeedsNoNetworkAndNoSecret) {
   EXPECT_TRUE(cluster.Close(CallOptions::Default()).ok());
   EXPECT_EQ(cluster.Exchange("k", "mine", CallOptions::Default()).status().code(),
             StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(environment->Shutdown(CallOptions::Default()).ok());
+}
+
+// Something that says goodbye to peers when it is closed, and takes its time.
+class Talker final : public Closable {
+ public:
+  Talker(Ref<Environment> environment, const Cluster* cluster, bool* came_late)
+      : Closable(std::move(environment), "talker"), cluster_(cluster), came_late_(came_late) {}
+
+ protected:
+  Status OnClose(const CallOptions&) override {
+    const Deadline enough = Deadline::After(environment().clock(), 100 * kMillisecondNs);
+    while (!cluster_->closed() && !enough.Expired(environment().clock())) {
+      std::this_thread::yield();
+    }
+    *came_late_ = cluster_->closed();
+    return OkStatus();
+  }
+
+ private:
+  const Cluster* const cluster_;
+  bool* const came_late_;
+};
+
+TEST(Cluster, IsLeftOnlyWhenWhatWasReleasedBeforeIsClosed) {
+  auto environment = MakeRef<RealEnvironment>();
+  Ref<Cluster> cluster =
+      Cluster::Join(environment, OptionsOf(1, 0), CallOptions::Default()).value();
+  bool came_late = true;
+  ASSERT_TRUE(MakeRef<Talker>(environment, cluster.get(), &came_late)->Register().ok());
+  EXPECT_TRUE(cluster->Close(CallOptions::Default()).ok());
+  EXPECT_FALSE(came_late);
   EXPECT_TRUE(environment->Shutdown(CallOptions::Default()).ok());
 }
 
@@ -132,6 +165,7 @@ class SimulatedClusters {
     }
     ClusterOptions options = OptionsOf(num_workers_, worker);
     options.network = networks[static_cast<size_t>(worker)];
+    options.silence_limit_ns = silence_limit_ns;
     Result<Ref<Cluster>> joined = Cluster::Join(
         world, std::move(options), CallOptions::WithTimeout(world->clock(), 10 * kSecondNs));
     if (joined.ok()) clusters[static_cast<size_t>(worker)] = *joined;
@@ -142,6 +176,7 @@ class SimulatedClusters {
   const Ref<SimulatedEnvironment> world;
   SimulatedWire wire;
   const int64_t num_workers_;
+  int64_t silence_limit_ns = ClusterOptions().silence_limit_ns;
   std::vector<Ref<SimulatedControlNetwork>> networks;
   std::vector<Ref<Cluster>> clusters;
 };
@@ -176,6 +211,81 @@ TEST(Cluster, AnExchangesDeadlineIsToldToTheOthers) {
   other = job[1].Exchange("k", "b", CallOptions::Default()).status();
   EXPECT_EQ(other.code(), StatusCode::kCancelled);
   EXPECT_THAT(Message(other), HasSubstr("has given it up"));
+}
+
+// A worker of two waits for the other one, in an exchange or a regrouping.
+Status Meet(Cluster& cluster, bool regroups, const std::string& name, const CallOptions& call) {
+  if (!regroups) return cluster.Exchange(name, "mine", call).status();
+  RegroupRequest request;
+  request.name = name;
+  request.among = {cluster.member(0), cluster.member(1)};
+  request.all = true;
+  return cluster.Regroup(std::move(request), call).status();
+}
+
+// Those who have their results go on, and count on the one whose time was up in that moment.
+TEST(Cluster, WhatHasCompletedCompletesForWhoGivesItUpAndWhatComesNextFailsForAll) {
+  for (const bool regroups : {false, true}) {
+    for (const bool by_deadline : {false, true}) {
+      SCOPED_TRACE(Format("regroups: {}, by deadline: {}", regroups, by_deadline));
+      SimulatedClusters job(2);
+      ASSERT_TRUE(job.JoinAll().ok());
+      const CallOptions patient;
+      auto cancellation = MakeRef<Cancellation>();
+      CallOptions call;
+      if (by_deadline) {
+        call = CallOptions::WithTimeout(job.world->clock(), 300 * kMillisecondNs);
+      } else {
+        call.cancellation = cancellation.get();
+      }
+      // Worker 1 has brought its part, and hears late what came of it.
+      const auto at = [&](int64_t delay_ms, Task act) {
+        job.world->executor().PostAfter(delay_ms * kMillisecondNs, std::move(act));
+      };
+      at(100, [&] { job.wire.Cut(*job.networks[0], *job.networks[1]); });
+      Status first = Internal("not done");
+      at(200, [&] { first = Meet(job[0], regroups, "first", patient); });
+      at(300, [&] { cancellation->Cancel(); });
+      at(1500, [&] { job.wire.Heal(*job.networks[0], *job.networks[1]); });
+      const Status late = Meet(job[1], regroups, "first", call);
+      EXPECT_TRUE(late.ok()) << late.ToString();
+      EXPECT_TRUE(first.ok()) << first.ToString();
+
+      const Status next = Meet(job[1], regroups, "next", call);
+      const Status told = Meet(job[0], regroups, "next", patient);
+      EXPECT_EQ(next.code(),
+                by_deadline ? StatusCode::kDeadlineExceeded : StatusCode::kCancelled);
+      EXPECT_EQ(told.code(), StatusCode::kCancelled);
+      EXPECT_THAT(Message(told), AllOf(HasSubstr("worker 1"), HasSubstr("has given it up")));
+    }
+  }
+}
+
+TEST(Cluster, ACallEndsSoonAfterItsTimeAlsoWhenWorker0MayBeSilentForEver) {
+  SimulatedClusters job(2);
+  job.silence_limit_ns = kNeverNs;
+  ASSERT_TRUE(job.JoinAll().ok());
+  job.wire.Cut(*job.networks[0], *job.networks[1]);
+  for (const bool regroups : {false, true}) {
+    for (const bool by_deadline : {false, true}) {
+      SCOPED_TRACE(Format("regroups: {}, by deadline: {}", regroups, by_deadline));
+      const int64_t began_ns = job.world->clock().NowNs();
+      auto cancellation = MakeRef<Cancellation>();
+      CallOptions call;
+      if (by_deadline) {
+        call = CallOptions::WithTimeout(job.world->clock(), kSecondNs);
+      } else {
+        call.cancellation = cancellation.get();
+        job.world->executor().PostAfter(kSecondNs, [&] { cancellation->Cancel(); });
+      }
+      const Status status = Meet(job[1], regroups, Format("by deadline: {}", by_deadline), call);
+      EXPECT_EQ(status.code(),
+                by_deadline ? StatusCode::kDeadlineExceeded : StatusCode::kCancelled)
+          << status.ToString();
+      EXPECT_LT(job.world->clock().NowNs() - began_ns, 7 * kSecondNs);
+    }
+  }
+  job.wire.Heal(*job.networks[0], *job.networks[1]);
 }
 
 TEST(Cluster, RefusesWhatIsTooLongForAnExchange) {
@@ -290,6 +400,7 @@ class RealClusters {
     options.addresses = addresses;
     options.secret = secret;
     options.num_replicas = num_replicas;
+    options.silence_limit_ns = kHangNs;  // a loaded machine is no dead worker
     Environment& environment = *environments[static_cast<size_t>(worker)];
     Result<Ref<Cluster>> joined = Cluster::Join(Ref<Environment>::Retain(&environment),
                                                 std::move(options), Patience(environment));
@@ -415,7 +526,8 @@ TEST(ClusterOverGrpc, SaysThatNobodyListensAtTheCoordinatorsAddress) {
   options.secret = job.secret;
   const Status status =
       Cluster::Join(job.environments[1], std::move(options),
-                    CallOptions::WithTimeout(job.environments[1]->clock(), kSecondNs))
+                    // Time enough for one attempt on a loaded machine.
+                    CallOptions::WithTimeout(job.environments[1]->clock(), 5 * kSecondNs))
           .status();
   EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status.ToString();
   EXPECT_THAT(Message(status),
@@ -440,6 +552,7 @@ TEST(ClusterOverGrpc, InAForkedChildOnlyReleasingWorks) {
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
+    ::alarm(60);
     const StatusCode wrong = StatusCode::kFailedPrecondition;
     bool right = job[0].Exchange("k", "x", CallOptions::Default()).status().code() == wrong;
     right = right && job[0].failure().code() == wrong && job[0].departure(1).code() == wrong;

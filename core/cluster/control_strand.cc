@@ -1,5 +1,8 @@
 #include "core/cluster/control_strand.h"
 
+#include <iterator>
+#include <vector>
+
 #include "core/base/call_options.h"
 #include "core/base/fork.h"
 
@@ -19,13 +22,13 @@ bool ControlStrand::Post(Task&& task) {
 uint64_t ControlStrand::PostAfter(int64_t delay_ns, Task&& task) {
   if (ForkGeneration() != fork_generation_) return 0;
   std::lock_guard<std::mutex> lock(mutex_);
-  return door_closed_ ? 0 : AddTimer(delay_ns, std::move(task));
+  return door_closed_ ? 0 : AddTimer(delay_ns, std::move(task), Whose::kUsers);
 }
 
-uint64_t ControlStrand::AddTimer(int64_t delay_ns, Task&& task) {
+uint64_t ControlStrand::AddTimer(int64_t delay_ns, Task&& task, Whose whose) {
   const int64_t due_ns = Deadline::After(clock_, delay_ns).time_ns();
   const uint64_t timer = next_timer_++;
-  timers_.emplace(TimerKey(due_ns, timer), std::move(task));
+  timers_.emplace(TimerKey(due_ns, timer), Timer{std::move(task), whose});
   due_.emplace(timer, due_ns);
   wake_.notify_one();
   return timer;
@@ -38,7 +41,7 @@ bool ControlStrand::CancelTimer(uint64_t timer) {
   const auto due = due_.find(timer);
   if (due == due_.end()) return false;
   const auto entry = timers_.find({due->second, timer});
-  cancelled = std::move(entry->second);
+  cancelled = std::move(entry->second.task);
   timers_.erase(entry);
   due_.erase(due);
   return true;
@@ -53,11 +56,21 @@ void ControlStrand::PostEvent(Task task) {
 
 uint64_t ControlStrand::PostEventAfter(int64_t delay_ns, Task task) {
   std::lock_guard<std::mutex> lock(mutex_);
-  return stopped_ ? 0 : AddTimer(delay_ns, std::move(task));
+  return stopped_ ? 0 : AddTimer(delay_ns, std::move(task), Whose::kNetworks);
 }
 
 bool ControlStrand::CloseDoor() {
+  std::vector<Task> dropped;  // destroyed after the lock is released
   std::lock_guard<std::mutex> lock(mutex_);
+  for (auto timer = timers_.begin(); timer != timers_.end();) {
+    const auto next = std::next(timer);
+    if (timer->second.whose == Whose::kUsers) {
+      dropped.push_back(std::move(timer->second.task));
+      due_.erase(timer->first.second);
+      timers_.erase(timer);
+    }
+    timer = next;
+  }
   return !std::exchange(door_closed_, true);
 }
 
@@ -77,7 +90,7 @@ bool ControlStrand::TakeNext(Task* task) {
   const bool due = !timers_.empty() && timers_.begin()->first.first <= clock_.NowNs();
   if (due && (!timer_ran_last_ || queue_.empty())) {
     const auto first = timers_.begin();
-    *task = std::move(first->second);
+    *task = std::move(first->second.task);
     due_.erase(first->first.second);
     timers_.erase(first);
     timer_ran_last_ = true;
@@ -107,7 +120,7 @@ void ControlStrand::Run() {
     }
   }
   std::deque<Task> queue;
-  std::map<TimerKey, Task> timers;
+  std::map<TimerKey, Timer> timers;
   queue.swap(queue_);
   timers.swap(timers_);
   due_.clear();

@@ -34,7 +34,8 @@ class ControlStrand {
   // For the network's own events, which come until the end; after Stop they are dropped.
   void PostEvent(Task task);
   uint64_t PostEventAfter(int64_t delay_ns, Task task);
-  // No task and no timer of users is taken any more. True for the first call.
+  // No task and no timer of users is taken any more, and none of their timers that wait runs: what
+  // they would use is about to go. True for the first call.
   bool CloseDoor();
 
   // Works until Stop. What is left then is destroyed unrun.
@@ -46,7 +47,13 @@ class ControlStrand {
  private:
   using TimerKey = std::pair<int64_t, uint64_t>;  // due, id
 
-  uint64_t AddTimer(int64_t delay_ns, Task&& task);
+  enum class Whose { kUsers, kNetworks };
+  struct Timer {
+    Task task;
+    Whose whose;
+  };
+
+  uint64_t AddTimer(int64_t delay_ns, Task&& task, Whose whose);
   bool TakeNext(Task* task);
 
   Clock& clock_;
@@ -56,7 +63,7 @@ class ControlStrand {
   std::condition_variable wake_;
   std::thread::id thread_;
   std::deque<Task> queue_;
-  std::map<TimerKey, Task> timers_;
+  std::map<TimerKey, Timer> timers_;
   std::unordered_map<uint64_t, int64_t> due_;  // of the timers by their ids
   uint64_t next_timer_ = 1;
   bool timer_ran_last_ = false;

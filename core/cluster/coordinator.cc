@@ -79,6 +79,7 @@ void Coordinator::OnClosed(Session& session, const Status& reason) {
     return;
   }
   seat.session = nullptr;
+  TellOwnWorkerIfOthersKnow();
   if (phase_ != Phase::kRunning || seat.left) return;
   if (seat.suspected) {
     DeclareDead(worker, seat.suspicion);
@@ -271,7 +272,11 @@ void Coordinator::Refuse(Session& session, const Status& reason) {
 
 // ---- Running
 
-void Coordinator::On(Session&, Heartbeat&) {}
+void Coordinator::On(Session& session, Heartbeat& heartbeat) {
+  if (!heartbeat.knows_of_failure) return;
+  SeatOf(session).knows_end = true;
+  TellOwnWorkerIfOthersKnow();
+}
 
 void Coordinator::On(Session& session, Suspicion& suspicion) {
   if (phase_ != Phase::kRunning || suspicion.worker >= static_cast<int64_t>(seats_.size())) return;
@@ -291,6 +296,10 @@ void Coordinator::On(Session& session, Suspicion& suspicion) {
 }
 
 void Coordinator::On(Session& session, JobAbort& abort) {
+  if (abort.gives_up_worker_0) {
+    SeatOf(session).knows_end = true;  // it hears nothing more
+    TellOwnWorkerIfOthersKnow();
+  }
   if (phase_ != Phase::kRunning) return;
   if (options_.elastic && abort.gives_up_worker_0 && session.worker != 0) {
     // The sender has ended the job for itself; whether the others do is theirs to say.
@@ -339,6 +348,7 @@ void Coordinator::On(Session& session, Goodbye& goodbye) {
   session.worker = -1;
   seat.session = nullptr;
   session.End(OkStatus());
+  TellOwnWorkerIfOthersKnow();
 }
 
 void Coordinator::OnWorkerLeft(int64_t worker, const Status& reason) {
@@ -392,24 +402,36 @@ void Coordinator::Fail(Status reason) {
   end_ = std::move(reason);
   environment_.log().Info(Format("the job has failed: {}", end_.ToString()));
   // Also whom it names: a worker that was only stopped reads it when it goes on. This process's own
-  // worker comes last: it may end of the news, and take what is not yet on its way to others with
-  // it.
+  // worker comes last: it may end of the news, and take what has not yet reached others with it,
+  // which would then find worker 0 gone.
   const StatusDetail* lost = end_.FindDetail("worker");
   const int64_t* lost_worker = lost == nullptr ? nullptr : std::get_if<int64_t>(&lost->value);
-  bool others = false;
   for (size_t i = 1; i < seats_.size(); ++i) {
-    if (seats_[i].session == nullptr) continue;
-    Send(*seats_[i].session, JobFailure{end_});
-    others |= lost_worker == nullptr || *lost_worker != static_cast<int64_t>(i);
+    Seat& seat = seats_[i];
+    if (seat.session == nullptr) continue;
+    Send(*seat.session, JobFailure{end_});
+    const bool is_lost = lost_worker != nullptr && *lost_worker == static_cast<int64_t>(i);
+    // No answer will come.
+    if (is_lost || seat.suspected || seat.silence.IsQuiet()) seat.knows_end = true;
   }
-  const auto tell_own = [this] {
-    if (seats_[0].session != nullptr) Send(*seats_[0].session, JobFailure{end_});
-  };
-  if (others) {
-    (void)network_->PostAfter(kOthersFirstNs, Task(tell_own));
-  } else {
-    tell_own();
+  own_worker_waits_ = true;
+  TellOwnWorkerIfOthersKnow();
+  if (!own_worker_waits_) return;
+  (void)network_->PostAfter(std::min(kOthersFirstNs, timing_.silence_limit_ns / 4),
+                            [this] { TellOwnWorker(); });
+}
+
+void Coordinator::TellOwnWorkerIfOthersKnow() {
+  if (!own_worker_waits_) return;
+  for (size_t i = 1; i < seats_.size(); ++i) {
+    if (seats_[i].session != nullptr && !seats_[i].knows_end) return;
   }
+  TellOwnWorker();
+}
+
+void Coordinator::TellOwnWorker() {
+  if (!std::exchange(own_worker_waits_, false)) return;
+  if (seats_[0].session != nullptr) Send(*seats_[0].session, JobFailure{end_});
 }
 
 // ---- Time

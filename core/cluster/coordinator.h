@@ -52,8 +52,10 @@ class Coordinator {
   static constexpr int64_t kMisfitGraceNs = 2'500 * kMillisecondNs;
   // How long a goodbye of a process that has ended may be on its way.
   static constexpr int64_t kGoodbyeGraceNs = 100 * kMillisecondNs;
-  // How much earlier than worker 0 itself the others are told of a failure.
-  static constexpr int64_t kOthersFirstNs = 50 * kMillisecondNs;
+  // How long worker 0 itself is not told of a failure while others have not said that they know of
+  // it; a quarter of the limit of silence where that is less. Its caller is to know of a death
+  // within 200 ms, whoever else is slow.
+  static constexpr int64_t kOthersFirstNs = 100 * kMillisecondNs;
   // Connections that have not said who they are.
   static constexpr size_t kMaxStrangers = 256;
 
@@ -79,6 +81,7 @@ class Coordinator {
     Status departure;            // once it has left
     bool suspected = false;
     std::string suspicion;       // what the process was seen to do
+    bool knows_end = false;      // that the job has failed
     Silence silence;
     std::string loss;            // while gathering: how the last one was lost
   };
@@ -86,7 +89,7 @@ class Coordinator {
   void OnMessage(Session& session, std::string_view bytes);
   void OnClosed(Session& session, const Status& reason);
   void On(Session& session, Hello& hello);
-  void On(Session& session, Heartbeat&);
+  void On(Session& session, Heartbeat& heartbeat);
   void On(Session& session, ExchangePart& part);
   void On(Session& session, ExchangeWithdrawal& withdrawal);
   void On(Session& session, Suspicion& suspicion);
@@ -111,6 +114,9 @@ class Coordinator {
   // While running.
   void DeclareDead(int64_t worker, std::string_view how);
   void Fail(Status reason);
+  // After Fail, once.
+  void TellOwnWorkerIfOthersKnow();
+  void TellOwnWorker();
   // One worker less, in an elastic job; worker 0 cannot be spared.
   void Lose(int64_t worker, Status loss);
   void OnWorkerLeft(int64_t worker, const Status& reason);
@@ -135,6 +141,7 @@ class Coordinator {
   const MembershipTiming timing_;
   Phase phase_ = Phase::kGathering;
   Status end_;  // why it ended
+  bool own_worker_waits_ = false;  // it is to be told of the failure, after the others
   std::vector<Seat> seats_;
   std::set<Session*> strangers_;
   ExchangeTable exchanges_;

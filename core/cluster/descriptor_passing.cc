@@ -19,6 +19,8 @@ namespace tutti {
 namespace {
 
 constexpr size_t kMaxBytes = 64;
+// How long to let the receivers take descriptors before another look whether there is room.
+constexpr int64_t kInFlightPauseNs = 10 * kMillisecondNs;
 
 // Takes the first descriptor of a message; others, which nobody sends, are closed.
 FileDescriptor TakeDescriptor(msghdr* message) {
@@ -68,6 +70,12 @@ Status SendDescriptor(Environment& environment, const FileDescriptor& socket,
     } else if (errno == EAGAIN) {
       TUTTI_RETURN_IF_ERROR(
           WaitForSocket(environment, socket, POLLOUT, call, "sending a file descriptor"));
+    } else if (errno == ETOOMANYREFS) {
+      // The user has as many descriptors under way, in all sockets, as a process may have open:
+      // there is room when receivers have taken some. No socket tells of that.
+      TUTTI_RETURN_IF_ERROR(
+          Pause(environment, kInFlightPauseNs, call,
+                "sending a file descriptor while others that were sent wait for their receivers"));
     } else if (errno == EPIPE || errno == ECONNRESET) {
       return Unavailable("sending a file descriptor: the peer has closed the connection");
     } else if (errno != EINTR) {

@@ -192,7 +192,7 @@ class Trial {
       process.request = id;
       process.worker->Do(
           [&process, id, over](Member& m) {
-            if (!*over) m.WithdrawRegroup(id, DeadlineExceeded("not done in time"), id % 2 == 0);
+            if (!*over) m.WithdrawRegroup(id, DeadlineExceeded("not done in time"));
           },
           kCallTimeoutNs);
     });

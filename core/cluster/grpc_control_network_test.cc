@@ -4,13 +4,13 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <condition_variable>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -25,13 +25,24 @@ namespace tutti {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
 
-size_t CountThreads() {
-  size_t count = 0;
+// Of this process. One that has been joined may still stand there for a moment.
+std::set<std::string> Threads() {
+  std::set<std::string> threads;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) {
-    count += entry.path().empty() ? 0 : 1;
+    threads.insert(entry.path().filename());
   }
-  return count;
+  return threads;
+}
+
+std::vector<std::string> ThreadsBeside(const std::set<std::string>& known) {
+  std::vector<std::string> others;
+  for (const std::string& thread : Threads()) {
+    if (!known.contains(thread)) others.push_back(thread);
+  }
+  return others;
 }
 
 TEST_F(GrpcControlNetworkTest, CarriesMessagesBothWaysInOrder) {
@@ -268,25 +279,23 @@ TEST_F(GrpcControlNetworkTest, CannotBeShutDownOnItsStrand) {
 }
 
 TEST_F(GrpcControlNetworkTest, LeavesNoThreadBehindAndWorksAgain) {
-  // A sanitizer starts a thread of its own together with the first one of ours; and one that has
-  // been joined may still stand in /proc for a moment.
+  // A sanitizer starts a thread of its own together with the first one of ours.
   std::thread([] {}).join();
-  size_t before = CountThreads();
-  const Deadline settled = Deadline::After(RealClock(), 100 * kMillisecondNs);
-  while (!settled.Expired(RealClock())) before = std::min(before, CountThreads());
+  const std::set<std::string> before = Threads();
   for (int round = 0; round < 3; ++round) {
     const Pair pair = ConnectTo(Make(), Listen(Make()));
     pair.connection->Send("x");
     ASSERT_TRUE(accepted_.Await([&] { return pair.other->messages.size() == 1; }));
-    EXPECT_GT(CountThreads(), before);
+    EXPECT_THAT(ThreadsBeside(before), Not(IsEmpty()));
     for (const Ref<GrpcControlNetwork>& network : networks_) {
       EXPECT_TRUE(network->Shutdown(OkStatus(), Bounded()).ok());
     }
     networks_.clear();
-    // A thread that has been joined may still stand in /proc for a moment.
     const Deadline limit = Deadline::After(RealClock(), 60 * kSecondNs);
-    while (CountThreads() > before && !limit.Expired(RealClock())) std::this_thread::yield();
-    EXPECT_EQ(CountThreads(), before);
+    while (!ThreadsBeside(before).empty() && !limit.Expired(RealClock())) {
+      std::this_thread::yield();
+    }
+    EXPECT_THAT(ThreadsBeside(before), IsEmpty());
   }
 }
 

@@ -123,7 +123,7 @@ void Member::GiveUpJoining(const Status& why) {
   if (connected_) Send(Goodbye{why});
   if (was_heard_ && !gathering_.misfit.ok()) return NotJoined(gathering_.misfit);
   if (was_heard_ || options_.self.worker == 0) {
-    const std::string missing = was_heard_ ? gathering_.waiting_for : "nobody had come yet";
+    const std::string missing = was_heard_ ? gathering_.waiting_for : NobodyHasCome();
     return NotJoined(Status(
         why.code(), Format("{} has given up waiting ({}); {}", who, why.message(), missing)));
   }
@@ -139,6 +139,20 @@ void Member::GiveUpJoining(const Status& why) {
                              who, coordinator, attempts_, why.message(), seen));
   if (!last_attempt_.ok()) status = std::move(status).WithCause(last_attempt_);
   NotJoined(std::move(status));
+}
+
+// As worker 0 knows it before its own coordinator has told it anything.
+std::string Member::NobodyHasCome() const {
+  constexpr int64_t kNamed = 8;
+  const auto num_workers = static_cast<int64_t>(options_.tasks.size());
+  std::vector<std::string> missing;
+  for (int64_t worker = 1; worker < std::min(num_workers, 1 + kNamed); ++worker) {
+    missing.push_back(DescribeSeat(worker, options_.tasks, options_.addresses));
+  }
+  std::string text = Format("{} of {} workers have not come: {}", num_workers - 1, num_workers,
+                            Join(missing, "; "));
+  if (num_workers > 1 + kNamed) text += Format("; and {} more", num_workers - 1 - kNamed);
+  return text;
 }
 
 void Member::NotJoined(Status reason) {
@@ -202,7 +216,7 @@ void Member::On(Heartbeat&) {}
 
 void Member::On(ExchangeResult& result) {
   const auto it = exchanges_.find(result.key);
-  if (it == exchanges_.end()) return;  // withdrawn meanwhile
+  if (it == exchanges_.end()) return;  // withdrawn, and no longer waited for
   std::vector<std::string>& parts = it->second.parts;
   for (std::string& part : result.parts) parts.push_back(std::move(part));
   if (!result.last && parts.size() < workers_.size()) return;
@@ -217,6 +231,7 @@ void Member::On(ExchangeFailure& failure) { FinishExchange(failure.key, failure.
 
 void Member::On(JobFailure& failure) {
   if (phase_ != Phase::kJoined) return;
+  Send(Heartbeat{/*knows_of_failure=*/true});
   const StatusDetail* const worker = failure.reason.FindDetail("worker");
   const bool this_one = failure.reason.code() == StatusCode::kUnavailable && worker != nullptr &&
                         worker->value == StatusDetail{"worker", options_.self.worker}.value;
@@ -269,23 +284,33 @@ uint64_t Member::Regroup(RegroupPart part, RegroupDone done) {
     done(failure_.WithPrefix(what));
   } else if (phase_ != Phase::kJoined) {
     done(FailedPrecondition("{}: this worker has left the job", what));
+  } else if (std::any_of(regroupings_.begin(), regroupings_.end(), [&](const auto& entry) {
+               const PendingRegroup& other = entry.second;
+               return other.name == part.name && other.all == part.all &&
+                      other.among == part.among;
+             })) {
+    // The coordinator would take the second part for a broken protocol, and this worker for lost.
+    done(FailedPrecondition(
+        "{}: another thread of worker {} is in it already; one thread at a time makes a "
+        "communicator of one name, and shrinks it or grows it",
+        what, options_.self.worker));
   } else {
-    regroupings_.emplace(id, PendingRegroup{part.name, std::move(done), {}});
+    regroupings_.emplace(id, PendingRegroup{part.name, part.all, part.among, std::move(done), {}});
     part.id = id;
     Send(std::move(part));
   }
   return id;
 }
 
-void Member::WithdrawRegroup(uint64_t id, const Status& why, bool ask) {
+void Member::WithdrawRegroup(uint64_t id, const Status& why) {
   if (regroupings_.count(id) == 0) return;
   Send(RegroupWithdrawal{id, why});
-  if (!ask) FinishRegroup(id, why);
+  (void)network_->PostAfter(kAnswerNs, [this, id, why] { FinishRegroup(id, why); });
 }
 
 void Member::On(RegroupResult& result) {
   const auto it = regroupings_.find(result.id);
-  if (it == regroupings_.end()) return;  // withdrawn meanwhile
+  if (it == regroupings_.end()) return;  // withdrawn, and no longer waited for
   Regrouped& came = it->second.came;
   came.epoch = result.epoch;
   for (size_t i = 0; i < result.members.size(); ++i) {
@@ -321,17 +346,21 @@ void Member::Exchange(const std::string& key, std::string part, ExchangeDone don
   if (phase_ != Phase::kJoined) {
     return done(FailedPrecondition("exchange {}: this worker has left the job", Quote(key)));
   }
-  if (!exchanges_.emplace(key, Pending{std::move(done), {}}).second) {
+  if (!exchanges_.emplace(key, Pending{++last_exchange_, std::move(done), {}}).second) {
     return done(FailedPrecondition("exchange {}: this worker is in an exchange of this key already",
                                    Quote(key)));
   }
   Send(ExchangePart{key, std::move(part)});
 }
 
-void Member::WithdrawExchange(const std::string& key, const Status& why, bool ask) {
-  if (exchanges_.count(key) == 0) return;
+void Member::WithdrawExchange(const std::string& key, const Status& why) {
+  const auto it = exchanges_.find(key);
+  if (it == exchanges_.end()) return;
   Send(ExchangeWithdrawal{key, why});
-  if (!ask) FinishExchange(key, why);
+  (void)network_->PostAfter(kAnswerNs, [this, key, why, number = it->second.number] {
+    const auto still = exchanges_.find(key);
+    if (still != exchanges_.end() && still->second.number == number) FinishExchange(key, why);
+  });
 }
 
 void Member::FinishExchange(const std::string& key, Result<std::vector<std::string>> result) {
@@ -375,9 +404,16 @@ void Member::Suspect(const MemberId& member, const std::string& what) {
   }
   // Its last words, or the end of its connection, may be on their way.
   if (std::exchange(coordinator_suspected_, true)) return;
-  (void)network_->PostAfter(kLastWordsNs, [this, what] {
-    if (phase_ == Phase::kJoined) CoordinatorIsGone(what);
-  });
+  AwaitLastWords(what, kLastWordsTurns);
+}
+
+void Member::AwaitLastWords(std::string what, int64_t turns) {
+  if (phase_ != Phase::kJoined) return;
+  if (turns == 0) return CoordinatorIsGone(what);
+  (void)network_->PostAfter(kLastWordsNs / kLastWordsTurns,
+                            [this, what = std::move(what), turns]() mutable {
+                              AwaitLastWords(std::move(what), turns - 1);
+                            });
 }
 
 void Member::AwaitVerdict(int64_t about, Status reason) {

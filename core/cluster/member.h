@@ -73,10 +73,15 @@ class Member {
   static constexpr int64_t kFirstRetryNs = 50 * kMillisecondNs;
   static constexpr int64_t kLastRetryNs = 1 * kSecondNs;
   static constexpr int64_t kConnectTimeoutNs = 5 * kSecondNs;
-  // How long last words of a coordinator whose process has ended may be on their way.
+  // How long last words of a coordinator whose process has ended may be on their way. In so many
+  // turns of this process: where it hardly gets to run, what has come waits to be read for longer.
   static constexpr int64_t kLastWordsNs = 100 * kMillisecondNs;
+  static constexpr int64_t kLastWordsTurns = 10;
   // How long a coordinator may take to act upon an abort or a suspicion where silence has no limit.
   static constexpr int64_t kVerdictNs = 10 * kSecondNs;
+  // How long it may take to say what became of something withdrawn. It answers within milliseconds,
+  // or its silence ends the wait; this is for silence that has no limit, or a longer one.
+  static constexpr int64_t kAnswerNs = 5 * kSecondNs;
 
   Member(Environment& environment, Ref<ControlNetwork> network, Options options, Connect connect,
          Observer* observer);
@@ -91,13 +96,16 @@ class Member {
 
   // `done` is called once. One at a time of each key.
   void Exchange(const std::string& key, std::string part, ExchangeDone done);
-  // The others are told `why`, and so is `done`: at once or, when it asks, with the coordinator's
-  // answer, which says who has not come. Nothing when the exchange is over.
-  void WithdrawExchange(const std::string& key, const Status& why, bool ask = false);
-  // As RegroupTable has it; `part` needs no id. `done` is called once. Gives the number by which it
-  // can be withdrawn.
+  // Nothing when the exchange is over. The coordinator decides what comes first. When all have come
+  // before, `done` gets the result, as the others do: they count on this worker from then on. Else
+  // they are told `why`, and so is `done`, with who has not come. Where no answer comes within
+  // kAnswerNs, `done` gets `why` alone.
+  void WithdrawExchange(const std::string& key, const Status& why);
+  // As RegroupTable has it; `part` needs no id. `done` is called once, at once with
+  // FAILED_PRECONDITION where this worker is in the same round already. Gives the number by which
+  // it can be withdrawn.
   uint64_t Regroup(RegroupPart part, RegroupDone done);
-  void WithdrawRegroup(uint64_t id, const Status& why, bool ask = false);
+  void WithdrawRegroup(uint64_t id, const Status& why);
   // Reaches those of `to` that are there, in order for each sender and receiver.
   void Tell(std::vector<MemberId> to, std::string topic, std::string content);
   void Abort(Status reason);
@@ -140,9 +148,11 @@ class Member {
   void ScheduleTick();
   void Tick();
   void NotJoined(Status reason);
+  std::string NobodyHasCome() const;
   void Fail(Status reason);
   // Fails by itself when the coordinator neither decides nor counts as silent.
   void AwaitVerdict(int64_t about, Status reason);
+  void AwaitLastWords(std::string what, int64_t turns);
   void CoordinatorIsGone(std::string_view how);
   void FailExchanges(const Status& reason);
   void FinishExchange(const std::string& key, Result<std::vector<std::string>> result);
@@ -152,11 +162,14 @@ class Member {
   std::string Describe(int64_t worker) const;
 
   struct Pending {
+    uint64_t number = 0;  // like no other exchange's of this worker
     ExchangeDone done;
     std::vector<std::string> parts;
   };
   struct PendingRegroup {
-    std::string name;
+    std::string name;  // of the round, as are:
+    bool all = false;
+    std::vector<MemberId> among;
     RegroupDone done;
     Regrouped came;
   };
@@ -188,6 +201,7 @@ class Member {
   bool coordinator_suspected_ = false;
   bool coordinator_lost_ = false;
   std::map<std::string, Pending> exchanges_;
+  uint64_t last_exchange_ = 0;
   std::map<uint64_t, PendingRegroup> regroupings_;
   uint64_t last_regrouping_ = 0;
   Task on_left_;

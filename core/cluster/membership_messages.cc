@@ -194,7 +194,9 @@ Status Read(const v1::HelloDef& def, MessageToCoordinator* message) {
   return OkStatus();
 }
 
-void Write(const Heartbeat&, v1::ToCoordinator* def) { def->mutable_heartbeat(); }
+void Write(const Heartbeat& heartbeat, v1::ToCoordinator* def) {
+  def->mutable_heartbeat()->set_knows_of_failure(heartbeat.knows_of_failure);
+}
 void Write(const Heartbeat&, v1::ToMember* def) { def->mutable_heartbeat(); }
 
 void Write(const ExchangePart& part, v1::ToCoordinator* def) {
@@ -534,7 +536,9 @@ Status Decode(std::string_view bytes, MessageToCoordinator* message) {
   TUTTI_RETURN_IF_ERROR(Parse(bytes, &def));
   switch (def.content_case()) {
     case v1::ToCoordinator::kHello: return Read(def.hello(), message);
-    case v1::ToCoordinator::kHeartbeat: *message = Heartbeat{}; return OkStatus();
+    case v1::ToCoordinator::kHeartbeat:
+      *message = Heartbeat{def.heartbeat().knows_of_failure()};
+      return OkStatus();
     case v1::ToCoordinator::kExchangePart: return Read(def.exchange_part(), message);
     case v1::ToCoordinator::kExchangeWithdrawal: return Read(def.exchange_withdrawal(), message);
     case v1::ToCoordinator::kSuspicion: return Read(def.suspicion(), message);

@@ -27,7 +27,9 @@ inline constexpr size_t kMaxExchangeKeyBytes = 1024;
 inline constexpr size_t kMaxExchangePartBytes = size_t{64} << 10;
 inline constexpr size_t kMaxNoteBytes = size_t{16} << 10;
 
-struct Heartbeat {};
+struct Heartbeat {
+  bool knows_of_failure = false;  // to the coordinator: its JobFailure has come
+};
 
 struct Hello {
   int64_t major = kMembershipMajor;

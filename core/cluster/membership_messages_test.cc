@@ -79,6 +79,8 @@ TEST(MembershipMessages, AStatusArrivesWithDetailsAndCauses) {
   EXPECT_EQ(ThroughToMember(JobFailure{status}).reason.ToString(), status.ToString());
   EXPECT_EQ(ThroughToMember(Departure{3, status}).reason.ToString(), status.ToString());
   EXPECT_TRUE(ThroughToCoordinator(Goodbye{}).reason.ok());
+  EXPECT_FALSE(ThroughToCoordinator(Heartbeat{}).knows_of_failure);
+  EXPECT_TRUE(ThroughToCoordinator(Heartbeat{true}).knows_of_failure);
   EXPECT_TRUE(ThroughToMember(Gathering{"x", {}}).misfit.ok());
 }
 

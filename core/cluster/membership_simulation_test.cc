@@ -135,11 +135,9 @@ class Trial {
         },
         think);
     if (Chance(1)) {
-      const bool ask = Chance(50);
       one.Do(
-          [key, ask](Member& member) {
-            member.WithdrawExchange(key, DeadlineExceeded("this worker has waited long enough"),
-                                    ask);
+          [key](Member& member) {
+            member.WithdrawExchange(key, DeadlineExceeded("this worker has waited long enough"));
           },
           think + Draw(0, 500 * kMillisecondNs));
     }

@@ -15,16 +15,10 @@ namespace tutti {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 std::string Message(const Status& status) { return std::string(status.message()); }
-
-int64_t BlamedWorker(const Status& status) {
-  const StatusDetail* const detail = status.FindDetail("worker");
-  return detail == nullptr ? -1 : std::get<int64_t>(detail->value);
-}
 
 TEST(Membership, GathersAllWorkersInWhateverOrderTheyStart) {
   SimulatedJob job(1, 3);
@@ -242,7 +236,7 @@ TEST(Membership, WorkerZeroWaitsForNobodyWhereTheDeadWasItsOnlyPeer) {
   job[1].network->Kill(SimulatedDeath::kBroken);
   job.RunFor(kSecondNs);
   EXPECT_EQ(BlamedWorker(job[0].failure), 1);
-  EXPECT_LT(job[0].failed_ns - killed_ns, Coordinator::kOthersFirstNs);
+  EXPECT_LT(job[0].failed_ns - killed_ns, 50 * kMillisecondNs);
 }
 
 TEST(Membership, CallsAWorkerSilentAfterTheLimitAndTellsItWhenItComesBack) {
@@ -375,104 +369,6 @@ TEST(Membership, AbortEndsTheJobEverywhereWithItsReason) {
   }
 }
 
-TEST(Membership, ExchangeGivesEveryWorkerTheSameInOrder) {
-  SimulatedJob job(20, 4);
-  job.StartAll();
-  job.RunFor(2 * kSecondNs);
-  std::vector<std::vector<std::string>> got(4);
-  for (int64_t i = 0; i < 4; ++i) {
-    job[i].Do([&got, i](Member& member) {
-      member.Exchange("key", std::string(60'000, static_cast<char>('a' + i)),
-                      [&got, i](auto result) { got[static_cast<size_t>(i)] = *result; });
-    }, i * kSecondNs);
-  }
-  job.RunFor(5 * kSecondNs);
-  for (const std::vector<std::string>& one : got) {
-    EXPECT_THAT(one, ElementsAre(std::string(60'000, 'a'), std::string(60'000, 'b'),
-                                 std::string(60'000, 'c'), std::string(60'000, 'd')));
-  }
-}
-
-TEST(Membership, AWithdrawnExchangeFailsOnTheOthersNamingTheWorker) {
-  SimulatedJob job(21, 3);
-  job.StartAll();
-  job.RunFor(2 * kSecondNs);
-  std::vector<Result<std::vector<std::string>>> got(3, OkStatus());
-  const auto exchange = [&](int64_t worker) {
-    job[worker].Do([&got, worker](Member& member) {
-      member.Exchange("key", "x", [&got, worker](auto result) {
-        got[static_cast<size_t>(worker)] = std::move(result);
-      });
-    });
-  };
-  exchange(0);
-  exchange(1);
-  job.RunFor(1 * kSecondNs);
-  job[1].Do([](Member& member) {
-    member.WithdrawExchange("key", DeadlineExceeded("not done after 1 s"));
-  });
-  job.RunFor(1 * kSecondNs);
-  exchange(2);
-  job.RunFor(1 * kSecondNs);
-  EXPECT_EQ(got[1].status().code(), StatusCode::kDeadlineExceeded);
-  for (const size_t i : {size_t{0}, size_t{2}}) {
-    EXPECT_EQ(got[i].status().code(), StatusCode::kCancelled);
-    EXPECT_EQ(Message(got[i].status()),
-              "exchange \"key\": worker 1 (pid 4701) has given it up: not done after 1 s; worker 2 "
-              "(pid 4702) has not come");
-    EXPECT_EQ(BlamedWorker(got[i].status()), 1);
-  }
-  for (int64_t i = 0; i < 3; ++i) EXPECT_TRUE(job[i].failure.ok());
-}
-
-TEST(Membership, WhoGivesAnExchangeUpIsToldWhoHasNotCome) {
-  SimulatedJob job(21, 4);
-  job.StartAll();
-  job.RunFor(2 * kSecondNs);
-  std::vector<Status> got(4);
-  const auto exchange = [&](int64_t worker) {
-    job[worker].Do([&got, worker](Member& member) {
-      member.Exchange("key", "x", [&got, worker](auto result) {
-        got[static_cast<size_t>(worker)] = result.status();
-      });
-    });
-  };
-  exchange(1);
-  exchange(3);
-  job.RunFor(1 * kSecondNs);
-  job[3].Do([](Member& member) {
-    member.WithdrawExchange("key", DeadlineExceeded("not done after 1 s").With("waited_ns", 7),
-                            /*ask=*/true);
-  });
-  job.RunFor(1 * kSecondNs);
-  EXPECT_EQ(got[3].code(), StatusCode::kDeadlineExceeded);
-  EXPECT_EQ(Message(got[3]),
-            "not done after 1 s; worker 0 (pid 4700), worker 2 (pid 4702) have not come");
-  EXPECT_EQ(std::get<int64_t>(got[3].FindDetail("peer")->value), 0);
-  EXPECT_EQ(std::get<int64_t>(got[3].FindDetail("waited_ns")->value), 7);
-  EXPECT_THAT(Message(got[1]),
-              HasSubstr("worker 3 (pid 4703) has given it up: not done after 1 s; worker 0"));
-}
-
-TEST(Membership, WhoGivesARegroupingUpIsToldWhoHasNotComeAndForHowManyMoreItWaits) {
-  SimulatedJob job(21, 4);
-  job.StartAll();
-  job.RunFor(2 * kSecondNs);
-  Status got;
-  job[1].Do([&](Member& member) {
-    RegroupPart part;
-    part.name = "group";
-    part.at_least = 6;
-    const uint64_t id =
-        member.Regroup(std::move(part), [&](auto result) { got = result.status(); });
-    member.WithdrawRegroup(id, DeadlineExceeded("not done after 1 s"), /*ask=*/true);
-  });
-  job.RunFor(1 * kSecondNs);
-  EXPECT_EQ(Message(got),
-            "not done after 1 s; worker 0 (pid 4700), worker 2 (pid 4702), worker 3 (pid 4703) "
-            "have not come, nor 2 more that have no seat yet");
-}
-
 // Whenever it falls silent, whoever it is.
 TEST(Membership, EverybodyKnowsOfASilentWorkerWithinTheLimit) {
   for (const MembershipTiming timing :
@@ -495,60 +391,6 @@ TEST(Membership, EverybodyKnowsOfASilentWorkerWithinTheLimit) {
       }
     }
   }
-}
-
-TEST(Membership, AnExchangeWithoutALeftWorkersPartFails) {
-  SimulatedJob job(22, 3);
-  job.StartAll();
-  job.RunFor(2 * kSecondNs);
-  std::vector<Result<std::vector<std::string>>> got(4, OkStatus());
-  const auto exchange = [&](int64_t worker, const char* key, size_t slot) {
-    job[worker].Do([&got, key, slot](Member& member) {
-      member.Exchange(key, "x", [&got, slot](auto result) { got[slot] = std::move(result); });
-    });
-  };
-  exchange(0, "before", 0);
-  job.RunFor(1 * kSecondNs);
-  job[2].Leave();
-  job.RunFor(1 * kSecondNs);
-  exchange(1, "before", 1);
-  exchange(0, "after", 2);
-  job.RunFor(1 * kSecondNs);
-  for (const size_t slot : {0, 1, 2}) {
-    EXPECT_EQ(got[slot].status().code(), StatusCode::kUnavailable);
-    EXPECT_THAT(Message(got[slot].status()), HasSubstr("worker 2 (pid 4702) has left the job"));
-  }
-  EXPECT_TRUE(job[0].failure.ok());
-}
-
-TEST(Membership, APendingExchangeFailsWithTheJob) {
-  SimulatedJob job(23, 3);
-  job.StartAll();
-  job.RunFor(2 * kSecondNs);
-  Result<std::vector<std::string>> got = OkStatus();
-  job[0].Do([&](Member& member) {
-    member.Exchange("k", "x", [&](auto result) { got = std::move(result); });
-  });
-  job.RunFor(1 * kSecondNs);
-  job[2].network->Kill(SimulatedDeath::kBroken);
-  job.RunFor(1 * kSecondNs);
-  EXPECT_EQ(got.status().code(), StatusCode::kUnavailable);
-  EXPECT_THAT(Message(got.status()), StartsWith("exchange \"k\": worker 2 (pid 4702) is gone"));
-  EXPECT_EQ(BlamedWorker(got.status()), 2);
-}
-
-TEST(Membership, AnExchangeAfterTheFailureFailsWithIt) {
-  SimulatedJob job(26, 2);
-  job.StartAll();
-  job.RunFor(2 * kSecondNs);
-  job[1].Do([](Member& member) { member.Abort(DataLoss("torn")); });
-  job.RunFor(1 * kSecondNs);
-  Result<std::vector<std::string>> got = OkStatus();
-  job[0].Do([&](Member& member) {
-    member.Exchange("k", "x", [&](auto result) { got = std::move(result); });
-  });
-  job.RunFor(1 * kSecondNs);
-  EXPECT_EQ(got.status().ToString(), "DATA_LOSS: exchange \"k\": torn");
 }
 
 // A peer that sends what comes to its mind.

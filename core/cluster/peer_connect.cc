@@ -24,6 +24,10 @@ namespace {
 // An acceptor that has not answered by then is none: a worker that is stopped for a while is waited
 // for, something else that happens to listen there is not waited for for ever.
 constexpr int64_t kAnswerLimitNs = 30 * kSecondNs;
+// Who is told to stop when it has proved itself hears what the acceptor says to that, if it comes
+// by then: the acceptor may hold the connection already, and would take its end for this side's
+// death.
+constexpr int64_t kLastAnswerNs = 1 * kSecondNs;
 // Before another try where the acceptor had too many at once.
 constexpr int64_t kRetryPauseNs = 10 * kMillisecondNs;
 
@@ -56,7 +60,14 @@ Status ShakeHands(Environment& environment, const FileDescriptor& socket, PeerHa
       TUTTI_RETURN_IF_ERROR(
           handshake.Consume(std::string_view(buffer, static_cast<size_t>(got))));
     } else if (got < 0 && errno == EAGAIN) {
-      TUTTI_RETURN_IF_ERROR(WaitForSocket(environment, socket, POLLIN, call, what));
+      Status status = WaitForSocket(environment, socket, POLLIN, call, what);
+      if (!status.ok() && handshake.proved() && call.cancellation != nullptr &&
+          call.cancellation->cancelled()) {
+        const Deadline last = Deadline::After(environment.clock(), kLastAnswerNs);
+        const CallOptions rest{Deadline::Earlier(last, call.deadline), nullptr};
+        if (WaitForSocket(environment, socket, POLLIN, rest, what).ok()) continue;
+      }
+      TUTTI_RETURN_IF_ERROR(std::move(status));
     } else if (got == 0 || errno != EINTR) {
       return Unavailable("{} ended the connection during the handshake{}", peer,
                          got == 0 ? "" : ": " + std::string(ErrnoStatus(errno, "recv").message()));

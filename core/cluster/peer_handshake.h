@@ -68,6 +68,8 @@ class PeerHandshake {
 
   // True when the peer has proved itself and this side has said all it has to.
   bool done() const { return step_ == Step::kDone; }
+  // This side has proved itself; what the peer says now decides, and it may have said it.
+  bool proved() const { return role_ == Role::kConnector && step_ == Step::kProof; }
   // The peer's purpose, once done; `from` and `to` as the connector sees them.
   const PeerPurpose& purpose() const { return purpose_; }
   uint16_t minor() const { return minor_; }

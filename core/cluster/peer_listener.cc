@@ -15,6 +15,7 @@
 #include <cerrno>
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -35,7 +36,7 @@ namespace {
 
 // Connections that nobody has asked for yet.
 constexpr size_t kMaxWaiting = 1024;
-// Purposes that nobody watches any more, and whose connections are refused; of more, the oldest are
+// Purposes that somebody is done with, and whose connections are refused; of more, the oldest are
 // forgotten, and theirs wait with those that nobody has asked for.
 constexpr size_t kMaxFormer = 4096;
 // After the system had no descriptor for a new connection.
@@ -84,6 +85,14 @@ Status CheckPeerUser(const FileDescriptor& socket) {
                           credentials.uid, geteuid());
 }
 
+// A few bytes always fit into a fresh socket's buffer.
+void SayLastWords(const FileDescriptor& socket, std::string_view words) {
+  if (!words.empty()) {
+    [[maybe_unused]] const ssize_t sent =
+        send(socket.get(), words.data(), words.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
+}
+
 }  // namespace
 
 struct PeerListener::State {
@@ -115,6 +124,8 @@ struct PeerListener::State {
   void PauseAccepting(bool pause);
   int MillisecondsToWait() const;
   Status MayWait(const PeerPurpose& purpose);
+  // Under mutex.
+  void AddFormer(std::string_view purpose, std::string last_words);
 
   const Options options;
   Environment* environment = nullptr;
@@ -138,7 +149,8 @@ struct PeerListener::State {
   };
   std::map<std::string, Watcher> watchers;  // by purpose
   uint64_t next_watch = 1;
-  std::deque<std::string> former;  // purposes, oldest first
+  std::map<std::string, std::string, std::less<>> former;  // purposes, and their last words
+  std::deque<std::string> former_in_order;                 // the same purposes, oldest first
   int64_t num_refused = 0;
   bool closing = false;
 };
@@ -256,7 +268,7 @@ void PeerListener::State::AcceptAll(FileDescriptor& listening, bool is_local) {
 Status PeerListener::State::MayWait(const PeerPurpose& purpose) {
   std::lock_guard<std::mutex> lock(mutex);
   if (closing) return Unavailable("worker {} is about to end", options.worker);
-  if (std::find(former.begin(), former.end(), purpose.name) != former.end()) {
+  if (former.contains(purpose.name)) {
     return FailedPrecondition("worker {} is done with {}", options.worker, Quote(purpose.name));
   }
   if (waiting.size() >= kMaxWaiting && !waiting.contains({purpose.name, purpose.from})) {
@@ -264,6 +276,14 @@ Status PeerListener::State::MayWait(const PeerPurpose& purpose) {
                              options.worker);
   }
   return OkStatus();
+}
+
+void PeerListener::State::AddFormer(std::string_view purpose, std::string last_words) {
+  if (!former.emplace(purpose, std::move(last_words)).second) return;
+  former_in_order.emplace_back(purpose);
+  if (former_in_order.size() <= kMaxFormer) return;
+  former.erase(former_in_order.front());
+  former_in_order.pop_front();
 }
 
 void PeerListener::State::Serve(uint64_t id) {
@@ -281,18 +301,25 @@ void PeerListener::State::Serve(uint64_t id) {
   FileDescriptor socket = std::move(connection.socket);
   connections.erase(entry);
   FileDescriptor earlier;  // closed after the lock is released
+  std::string last_words;
+  bool is_done_with = false;
   std::shared_ptr<const std::function<void()>> arrived;
   {
     std::lock_guard<std::mutex> lock(mutex);
-    // Done with while it was about to say that it is ready.
-    if (std::find(former.begin(), former.end(), purpose.name) != former.end()) return;
-    // A peer that gave up and tried again: the newer connection is the one it holds.
-    FileDescriptor& place = waiting[{purpose.name, purpose.from}];
-    earlier = std::exchange(place, std::move(socket));
-    changed.notify_all();
-    const auto watcher = watchers.find(purpose.name);
-    if (watcher != watchers.end()) arrived = watcher->second.arrived;
+    if (const auto found = former.find(purpose.name); found != former.end()) {
+      is_done_with = true;
+      last_words = found->second;
+    } else {
+      // A peer that gave up and tried again: the newer connection is the one it holds.
+      FileDescriptor& place = waiting[{purpose.name, purpose.from}];
+      earlier = std::exchange(place, std::move(socket));
+      changed.notify_all();
+      const auto watcher = watchers.find(purpose.name);
+      if (watcher != watchers.end()) arrived = watcher->second.arrived;
+    }
   }
+  // Done with while it was about to say that it is ready.
+  if (is_done_with) SayLastWords(socket, last_words);
   if (arrived) (*arrived)();
 }
 
@@ -409,7 +436,7 @@ uint64_t PeerListener::Watch(std::string_view purpose, std::function<void()> arr
   bool is_there = false;
   {
     std::lock_guard<std::mutex> lock(state_->mutex);
-    std::erase(state_->former, name);
+    if (state_->former.erase(name) > 0) std::erase(state_->former_in_order, name);
     id = state_->next_watch++;
     state_->watchers[name] = State::Watcher{id, watcher};
     const auto first = state_->waiting.lower_bound({name, INT64_MIN});
@@ -430,17 +457,28 @@ std::vector<std::pair<int64_t, FileDescriptor>> PeerListener::TakeAll(std::strin
   return taken;
 }
 
-void PeerListener::Unwatch(std::string_view purpose, uint64_t watch) {
-  std::vector<std::pair<int64_t, FileDescriptor>> left;
+void PeerListener::Unwatch(std::string_view purpose, uint64_t watch, std::string last_words) {
   {
     std::lock_guard<std::mutex> lock(state_->mutex);
     const auto found = state_->watchers.find(std::string(purpose));
     if (found == state_->watchers.end() || found->second.id != watch) return;
     state_->watchers.erase(found);
-    state_->former.emplace_back(purpose);
-    if (state_->former.size() > kMaxFormer) state_->former.pop_front();
+    state_->AddFormer(purpose, last_words);
   }
-  left = TakeAll(purpose);
+  for (const auto& [from, socket] : TakeAll(purpose)) SayLastWords(socket, last_words);
+}
+
+void PeerListener::Refuse(std::string_view purpose) {
+  {
+    std::lock_guard<std::mutex> lock(state_->mutex);
+    state_->AddFormer(purpose, std::string());
+  }
+  TakeAll(purpose);
+}
+
+size_t PeerListener::num_waiting() const {
+  std::lock_guard<std::mutex> lock(state_->mutex);
+  return state_->waiting.size();
 }
 
 int64_t PeerListener::num_refused() const {

@@ -67,9 +67,16 @@ class PeerListener final : public Closable {
   std::vector<std::pair<int64_t, FileDescriptor>> TakeAll(std::string_view purpose);
   // Closes those that nobody has taken, and refuses more of them (FAILED_PRECONDITION) until
   // somebody watches again. A call of `arrived` may be on its way still. Nothing happens where
-  // another watcher has come since.
-  void Unwatch(std::string_view purpose, uint64_t watch);
+  // another watcher has come since. The peer may hold its end of one already: `last_words`, a few
+  // bytes, are said over it before it is closed.
+  void Unwatch(std::string_view purpose, uint64_t watch, std::string last_words = std::string());
 
+  // Closes what nobody has taken of this purpose, and refuses more of it (FAILED_PRECONDITION)
+  // until somebody watches it: for connections that had to come by now.
+  void Refuse(std::string_view purpose);
+
+  // How many connections wait for somebody to take them.
+  size_t num_waiting() const;
   // How many connections were cut off because they did not know the secret or spoke otherwise.
   int64_t num_refused() const;
 

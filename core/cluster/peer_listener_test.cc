@@ -160,6 +160,54 @@ TEST_F(PeerListenerTest, AWatcherIsToldOfConnectionsAndTakesThemAndLaterOnesAreR
   EXPECT_TRUE(listener->Close(CallOptions::Default()).ok());
 }
 
+TEST_F(PeerListenerTest, WhatNobodyHasTakenOrCanTakeAnyMoreIsToldTheLastWords) {
+  const Ref<PeerListener> listener = Listen();
+  const std::string& address = listener->local_address();
+  for (int round = 0; round < 100; ++round) {
+    const std::string purpose = "round " + std::to_string(round);
+    const uint64_t watch = listener->Watch(purpose, [] {});
+    const Result<FileDescriptor> early = Connect(address, {purpose, 1, 0});
+    ASSERT_TRUE(early.ok()) << early.status().ToString();
+    Result<FileDescriptor> late = Unavailable("not yet");
+    std::thread connects([&] { late = Connect(address, {purpose, 2, 0}); });
+    for (int i = 0; i < round; ++i) std::this_thread::yield();
+    while (listener->num_waiting() == 0) std::this_thread::yield();
+    listener->Unwatch(purpose, watch, "farewell");
+    connects.join();
+    EXPECT_EQ(ReadToEnd(*early), "farewell");
+    if (late.ok()) {
+      EXPECT_EQ(ReadToEnd(*late), "farewell");
+    } else {
+      EXPECT_EQ(late.status().code(), StatusCode::kFailedPrecondition) << late.status().ToString();
+    }
+  }
+  EXPECT_EQ(listener->num_waiting(), 0u);
+  EXPECT_TRUE(listener->Close(CallOptions::Default()).ok());
+}
+
+TEST_F(PeerListenerTest, WhatIsRefusedKeepsNoSocketWheneverItComes) {
+  const Ref<PeerListener> listener = Listen();
+  const std::string& address = listener->local_address();
+  const Result<FileDescriptor> early = Connect(address, {"stage", 1, 0});
+  const Result<FileDescriptor> other = Connect(address, {"stages", 1, 0});
+  ASSERT_TRUE(early.ok() && other.ok());
+  listener->Refuse("stage");
+  listener->Refuse("stage");
+  EXPECT_EQ(ReadToEnd(*early), "");
+  EXPECT_TRUE(listener->Accept("stages", 1, Bounded()).ok());
+  EXPECT_EQ(listener->num_waiting(), 0u);
+
+  const Result<FileDescriptor> late = Connect(address, {"stage", 2, 0});
+  EXPECT_EQ(late.status().code(), StatusCode::kFailedPrecondition) << late.status().ToString();
+  EXPECT_EQ(listener->num_waiting(), 0u);
+  const uint64_t watch = listener->Watch("stage", [] {});
+  const Result<FileDescriptor> again = Connect(address, {"stage", 1, 0});
+  EXPECT_TRUE(again.ok()) << again.status().ToString();
+  EXPECT_TRUE(listener->Accept("stage", 1, Bounded()).ok());
+  listener->Unwatch("stage", watch);
+  EXPECT_TRUE(listener->Close(Bounded()).ok());
+}
+
 TEST_F(PeerListenerTest, AcceptWaitsForItsPurposeAndWorker) {
   const Ref<PeerListener> listener = Listen();
   std::thread other([&] {
@@ -382,6 +430,53 @@ TEST_F(PeerListenerTest, ConnectingCanBeCancelledAndHasADeadline) {
       ConnectPeer(*environment_, secret_, address, {"a", 1, 0}, brief);
   EXPECT_EQ(late.status().code(), StatusCode::kDeadlineExceeded);
   EXPECT_THAT(std::string(late.status().message()), HasSubstr("the handshake with " + address));
+}
+
+// Once it has proved itself the acceptor may hold the connection, and take its end for a death.
+TEST_F(PeerListenerTest, WhoIsToldToStopBehindItsProofTakesTheConnectionIfItComes) {
+  struct Caller {
+    std::atomic<bool> stop{false};
+    std::atomic<bool> stopped{false};
+    static bool Ask(void* self) {
+      auto& caller = *static_cast<Caller*>(self);
+      if (!caller.stop) return false;
+      caller.stopped = true;
+      caller.stopped.notify_all();
+      return true;
+    }
+  } caller;
+  const FileDescriptor listening = *MakeListeningSocket(ResolveAddress("127.0.0.1:0")->front());
+  const std::string address = LocalSocketAddress(listening)->ToString();
+  const Ref<Cancellation> cancellation =
+      MakeRef<Cancellation>(&Caller::Ask, &caller, Ref<const RefCounted>());
+  CallOptions call = Bounded();
+  call.cancellation = cancellation.get();
+  Result<FileDescriptor> connected = Unavailable("not yet");
+  std::thread connects(
+      [&] { connected = ConnectPeer(*environment_, secret_, address, {"a", 1, 0}, call); });
+  pollfd entry{listening.get(), POLLIN, 0};
+  ASSERT_EQ(poll(&entry, 1, 60'000), 1);
+  const FileDescriptor accepted(accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  PeerHandshake::Options options;
+  options.secret = secret_;
+  PeerHandshake handshake = PeerHandshake::Acceptor(options, 0, nullptr, environment_->random());
+  std::string answer;
+  while (!handshake.done()) {
+    answer = handshake.TakeOutput();
+    ASSERT_EQ(send(accepted.get(), answer.data(), answer.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(answer.size()));
+    char buffer[PeerHandshake::kHeaderBytes + PeerHandshake::kMaxBodyBytes];
+    const ssize_t got = recv(accepted.get(), buffer, handshake.wanted(), 0);
+    ASSERT_GT(got, 0);
+    ASSERT_TRUE(handshake.Consume(std::string_view(buffer, static_cast<size_t>(got))).ok());
+  }
+  caller.stop = true;
+  caller.stopped.wait(false);
+  answer = handshake.TakeOutput();
+  EXPECT_EQ(send(accepted.get(), answer.data(), answer.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(answer.size()));
+  connects.join();
+  EXPECT_TRUE(connected.ok()) << connected.status().ToString();
 }
 
 TEST_F(PeerListenerTest, PassesFileDescriptors) {

@@ -71,6 +71,8 @@ class Silence {
     if (timing.silence_limit_ns == kNeverNs) return false;
     return ticks_ >= timing.silence_limit_ns / timing.heartbeat_interval_ns - 1;
   }
+  // Not yet silent, but no answer is to be waited for.
+  bool IsQuiet() const { return ticks_ >= 3; }
   int64_t DurationNs(int64_t now_ns) const { return now_ns - last_heard_ns_; }
 
  private:

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "core/base/clock.h"
@@ -21,6 +22,12 @@
 #include "core/cluster/member.h"
 
 namespace tutti {
+
+// Whom a status names, -1: nobody.
+inline int64_t BlamedWorker(const Status& status) {
+  const StatusDetail* const detail = status.FindDetail("worker");
+  return detail == nullptr ? -1 : std::get<int64_t>(detail->value);
+}
 
 class SimulatedWorker final : public Member::Observer {
  public:
