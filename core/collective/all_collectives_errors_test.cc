@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <latch>
+#include <atomic>
 #include <string>
 #include <thread>
 #include <vector>
@@ -49,6 +49,42 @@ TEST_P(CollectiveCases, NameBothReductionsOfAReduce) {
                    return communicator.Reduce(*tensor, rank == 1 ? ReduceOp::kMax : ReduceOp::kSum,
                                               0, ranks->Hang(), tensor.get());
                  });
+}
+
+// A rank knows calls again that it has made before; what has changed is found all the same.
+TEST_P(CollectiveCases, NameBothSidesOfAnAllReduceThatOneRankHasMadeBefore) {
+  const auto ranks = Make(2);
+  ExpectMismatch(*ranks, "rank 1: all_reduce #9 got float32[4], rank 0 sent float32[2,2]",
+                 [&](int64_t rank, Communicator& communicator) {
+                   for (int i = 0; i < 8; ++i) {
+                     Ref<Tensor> tensor = i % 2 == 0 ? Floats({4}) : Floats({2, 2});
+                     Status status = communicator.AllReduce(*tensor, ReduceOp::kSum, ranks->Hang(),
+                                                            tensor.get());
+                     if (!status.ok()) return status;
+                   }
+                   Ref<Tensor> tensor = rank == 1 ? Floats({4}) : Floats({2, 2});
+                   return communicator.AllReduce(*tensor, ReduceOp::kSum, ranks->Hang(),
+                                                 tensor.get());
+                 });
+}
+
+TEST_P(CollectiveCases, RefuseAReadOnlyOutputOfAnAllReduceThatTheyHaveMadeBefore) {
+  const auto ranks = Make(2);
+  const std::vector<Status> statuses = ranks->Run([&](int64_t rank, Communicator& communicator) {
+    Ref<Tensor> tensor = Floats({4});
+    for (int i = 0; i < 3; ++i) {
+      Status status =
+          communicator.AllReduce(*tensor, ReduceOp::kSum, ranks->Hang(), tensor.get());
+      if (!status.ok()) return status;
+    }
+    Ref<Tensor> shown = Tensor::View(tensor->mutable_data(), DType::kFloat32, Shape({4}), {},
+                                     /*read_only=*/rank == 1, tensor);
+    return communicator.AllReduce(*tensor, ReduceOp::kSum, ranks->Hang(), shown.get());
+  });
+  for (const Status& status : statuses) {
+    EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition) << status.ToString();
+    EXPECT_THAT(std::string(status.message()), HasSubstr("float32[4] is read-only"));
+  }
 }
 
 TEST_P(CollectiveCases, NameBothShapesOfAReduceScatter) {
@@ -272,11 +308,26 @@ TEST_P(CollectiveCases, EndAtTheDeadlineAndNameWhoIsMissing) {
   for (const ReferenceCall& call : AllOperations(3, 2, false, false)) {
     const auto ranks = Make(3);
     const ReferenceCase reference(call, 3);
-    std::latch both_are_here(2);  // or one misses the other, which came too late
+    // Rank 0 gives up for both of them. It comes when rank 1 waits, or it would miss that one, too;
+    // and who waits asks its host.
+    std::atomic<bool> waits = false;
+    const auto ask = [](void* asked) {
+      static_cast<std::atomic<bool>*>(asked)->store(true);
+      return false;
+    };
+    const Ref<Cancellation> host =
+        MakeRef<Cancellation>(ask, &waits, Ref<const RefCounted>());
     const std::vector<Status> statuses = ranks->Run([&](int64_t rank, Communicator& communicator) {
       if (rank == 2) return OkStatus();
-      both_are_here.arrive_and_wait();
-      return reference.Run(rank, communicator, ranks->Timeout(100 * kMillisecondNs));
+      if (rank == 0) {
+        while (!waits.load()) std::this_thread::yield();
+        return reference.Run(rank, communicator, ranks->Timeout(100 * kMillisecondNs));
+      }
+      CallOptions options = ranks->Hang();
+      options.cancellation = host.get();
+      Status status = reference.Run(rank, communicator, options);
+      waits.store(true);  // should it not have waited at all
+      return status;
     });
     for (int rank : {0, 1}) {
       EXPECT_EQ(statuses[rank].code(), StatusCode::kDeadlineExceeded) << call.ToString();

@@ -3,11 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdlib>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "core/base/error.h"
 #include "core/collective/all_operations_testing.h"
 #include "core/collective/collective_cases_testing.h"
 #include "core/collective/collective_reference_testing.h"
@@ -113,6 +115,48 @@ TEST_P(CollectiveCases, WorkInPlace) {
       ExpectRuns(AllOperations(size, rows, true, false), *ranks);
     }
   }
+}
+
+// Calls that come again and again, more kinds than a rank knows at a time, in memory that is now in
+// place, now apart, now overlapping by half, now strided.
+TEST_P(CollectiveCases, SumAgainWhatTheyHaveSummedBefore) {
+  constexpr int64_t kElements[] = {0, 1, 2, 3, 16, 17, 100, 256, 1000, 3000, 30'000};
+  const auto ranks = Make(2);
+  const std::vector<Status> statuses = ranks->Run([&](int64_t rank, Communicator& communicator) {
+    for (int round = 0; round < 6; ++round) {
+      for (const int64_t elements : kElements) {
+        for (const ReduceOp reduction : {ReduceOp::kSum, ReduceOp::kMax}) {
+          Ref<Tensor> memory =
+              Tensor::Create(DType::kFloat32, Shape({3 * elements + 4})).value();
+          const int way = round % 4;
+          Ref<Tensor> input = memory->Slice(0, elements);
+          const std::array<int64_t, 1> count = {elements};
+          const std::array<int64_t, 1> step = {2};
+          Ref<Tensor> output = way == 0   ? input
+                               : way == 1 ? memory->Slice(elements, 2 * elements)
+                               : way == 2 ? memory->Slice(elements / 2, elements / 2 + elements)
+                                          : memory->SliceGeneral(count, count, step).value();
+          for (int64_t i = 0; i < elements; ++i) {
+            input->mutable_span<float>()[static_cast<size_t>(i)] =
+                static_cast<float>(i + round + (rank == 0 ? 1 : 0));
+          }
+          Status status = communicator.AllReduce(*input, reduction, ranks->Hang(), output.get());
+          if (!status.ok()) return status;
+          for (int64_t i = 0; i < elements; ++i) {
+            const auto mine = static_cast<float>(i + round);
+            const float expected = reduction == ReduceOp::kSum ? 2 * mine + 1 : mine + 1;
+            const float found = *static_cast<const float*>(output->ElementAt(i));
+            if (found != expected) {
+              return InvalidArgument("round {}: element {} of {} is {}, expected {}", round, i,
+                                     elements, found, expected);
+            }
+          }
+        }
+      }
+    }
+    return OkStatus();
+  });
+  for (const Status& status : statuses) EXPECT_TRUE(status.ok()) << status.ToString();
 }
 
 TEST_P(CollectiveCases, ReadAndWriteStridedTensors) {

@@ -1,5 +1,7 @@
 #include "core/collective/bucket_plan.h"
 
+#include <exception>
+#include <new>
 #include <unordered_set>
 #include <utility>
 
@@ -104,10 +106,16 @@ BucketPlan::BucketPlan(Ref<Communicator> communicator, std::vector<Ref<Tensor>> 
   for (size_t b = 0; b < buckets_.size(); ++b) {
     bucket_of_.resize(buckets_[b].last, b);
   }
+  // What has been launched must not be lost for lack of memory.
+  launched_.reserve(buckets_.size());
   BeginStep();
 }
 
 BucketPlan::~BucketPlan() = default;
+
+void BucketPlan::OnLastRelease() const noexcept {
+  if (!communicator_->environment().LeftBehindByFork()) delete this;
+}
 
 void BucketPlan::BeginStep() {
   is_ready_.assign(tensors_.size(), false);
@@ -153,21 +161,37 @@ Status BucketPlan::Ready(size_t index) {
 
 void BucketPlan::LaunchComplete(std::unique_lock<std::mutex>& lock) {
   if (launching_) return;
-  launching_ = true;
+  // Whoever waits must not wait for a thread that an exception has taken away.
+  const struct Launching {
+    explicit Launching(BucketPlan* self, std::unique_lock<std::mutex>& lock)
+        : self(self), lock(lock) {
+      self->launching_ = true;
+    }
+    ~Launching() {
+      if (!lock.owns_lock()) lock.lock();
+      self->launching_ = false;
+      self->changed_.notify_all();
+    }
+    BucketPlan* const self;
+    std::unique_lock<std::mutex>& lock;
+  } launching(this, lock);
   while (failure_.ok() && launched_.size() < buckets_.size() &&
          num_unready_[launched_.size()] == 0) {
     const Pack& bucket = buckets_[launched_.size()];
     lock.unlock();
-    Result<Launched> launched = Launch(bucket);
+    Result<Launched> launched = TryLaunch(bucket);
     lock.lock();
     if (launched.ok()) {
       launched_.push_back(std::move(launched).value());
     } else if (failure_.ok()) {
       failure_ = launched.status();
+      // Peers must not wait for buckets that will not come, whether or not this rank waits.
+      const Status failure = failure_;
+      lock.unlock();
+      communicator_->Abort(failure);
+      lock.lock();
     }
   }
-  launching_ = false;
-  changed_.notify_all();
 }
 
 Result<BucketPlan::Launched> BucketPlan::Launch(const Pack& bucket) const {
@@ -185,6 +209,14 @@ Result<BucketPlan::Launched> BucketPlan::Launch(const Pack& bucket) const {
   return launched;
 }
 
+Result<BucketPlan::Launched> BucketPlan::TryLaunch(const Pack& bucket) const noexcept {
+  try {
+    return Launch(bucket);
+  } catch (const std::exception&) {
+    return Status::OutOfMemory();
+  }
+}
+
 std::string BucketPlan::DescribeUnready() const {
   std::vector<std::string> named;
   size_t count = 0;
@@ -198,13 +230,46 @@ std::string BucketPlan::DescribeUnready() const {
 
 Status BucketPlan::Wait(const CallOptions& options) {
   TUTTI_RETURN_IF_ERROR(CheckComputingAllowed("bucket plan"));
-  std::unique_lock<std::mutex> lock(mutex_);
-  TUTTI_RETURN_IF_ERROR(failure_);
-  if (waiting_) {
-    return FailedPrecondition("bucket plan: another thread waits for step {}; one does",
-                              num_steps_ + 1);
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (ended_) return failure_;
+    if (waiting_) {
+      return FailedPrecondition("bucket plan: another thread waits for step {}; one does",
+                                num_steps_ + 1);
+    }
+    waiting_ = true;
   }
-  waiting_ = true;
+  try {
+    return WaitForStep(options);
+  } catch (...) {
+    EndLeftWait();
+    throw;
+  }
+}
+
+void BucketPlan::EndLeftWait() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (failure_.ok()) failure_ = Status::OutOfMemory();
+  changed_.wait(lock, [this] { return !launching_; });
+  const Status failure = failure_;
+  lock.unlock();
+  // Nothing more is launched; what runs ends with the epoch.
+  try {
+    communicator_->Abort(failure);
+  } catch (const std::bad_alloc&) {
+    // The calls that were launched end it.
+  }
+  for (const Launched& launched : launched_) {
+    launched.cancellation->Cancel(failure);
+    launched.future->WaitUntilDone().rep();
+  }
+  lock.lock();
+  waiting_ = false;
+  ended_ = true;
+}
+
+Status BucketPlan::WaitForStep(const CallOptions& options) {
+  std::unique_lock<std::mutex> lock(mutex_);
   Status status = WaitUntil(
       lock, changed_, communicator_->environment().clock(), options,
       [this] {
@@ -238,6 +303,7 @@ Status BucketPlan::Wait(const CallOptions& options) {
     BeginStep();
   } else {
     failure_ = status;
+    ended_ = true;
   }
   return status;
 }
@@ -252,7 +318,7 @@ Status BucketPlan::AwaitLaunched(std::span<const Launched> launched, const CallO
       // its own, and says who is missing. It has to end, for it uses the tensors.
       cancellation->Cancel(
           std::move(waited).WithPrefix(Format("bucket {} of {}", b + 1, launched.size())));
-      TUTTI_RETURN_IF_ERROR(future->Wait(CallOptions()));
+      TUTTI_RETURN_IF_ERROR(future->WaitUntilDone());
     }
     Ref<Value> none;
     Status status = future->GetResult(&none);

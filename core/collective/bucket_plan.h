@@ -93,6 +93,8 @@ class BucketPlan final : public RefCounted {
   BucketPlan(Ref<Communicator> communicator, std::vector<Ref<Tensor>> tensors, ReduceOp op,
              std::vector<Pack> buckets);
   ~BucketPlan() override;
+  // In a forked child it stays: see Future.
+  void OnLastRelease() const noexcept override;
 
   struct Launched {
     Ref<Future> future;
@@ -102,6 +104,11 @@ class BucketPlan final : public RefCounted {
   // Launches what is complete, unless another thread is at it.
   void LaunchComplete(std::unique_lock<std::mutex>& lock);
   Result<Launched> Launch(const Pack& bucket) const;
+  // The same; what it throws becomes a status.
+  Result<Launched> TryLaunch(const Pack& bucket) const noexcept;
+  Status WaitForStep(const CallOptions& options);
+  // An exception has left the wait: ends the epoch, and waits for what uses the tensors.
+  void EndLeftWait();
   // Waits for what was launched, until all of it has ended.
   static Status AwaitLaunched(std::span<const Launched> launched, const CallOptions& options);
   void BeginStep();
@@ -121,6 +128,7 @@ class BucketPlan final : public RefCounted {
   bool launching_ = false;
   bool waiting_ = false;
   Status failure_;
+  bool ended_ = false;  // a wait has failed
   int64_t num_steps_ = 0;
 };
 

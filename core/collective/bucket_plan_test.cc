@@ -5,12 +5,16 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <latch>
 #include <numeric>
 #include <random>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "core/base/callback_scope.h"
+#include "core/base/closable.h"
+#include "core/base/environment.h"
 #include "core/collective/future.h"
 #include "core/collective/rank_threads.h"
 
@@ -354,6 +358,59 @@ TEST(BucketPlanTest, AfterCloseGradientsAreRefusedAndTheWaitSaysSo) {
   ASSERT_TRUE(group[0].Close(group.Hang()).ok());
   EXPECT_EQ(plan->Ready(0).code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(plan->Wait(group.Hang()).code(), StatusCode::kFailedPrecondition);
+}
+
+// What has been launched uses the gradients until the step of all has ended.
+TEST(BucketPlanTest, ABucketThatCannotBeLaunchedEndsTheStepOfAll) {
+  RankGroup group(2);
+  const Gradients gradients(2);
+  const Ref<BucketPlan> plan = Plan(group[0], gradients, 1).value();
+  ASSERT_TRUE(plan->Ready(0).ok());
+  while (group[0].sequence() < 1) std::this_thread::yield();
+  Status refused;
+  {
+    const CallbackScope scope(CallbackClass::kDataset);
+    refused = plan->Ready(1);
+  }
+  EXPECT_FALSE(refused.ok());
+  EXPECT_EQ(group[1].epoch_status().code(), refused.code()) << group[1].epoch_status().ToString();
+  EXPECT_EQ(plan->Wait(group.Hang()).ToString(), refused.ToString());
+  EXPECT_EQ(plan->Wait(group.Hang()).ToString(), refused.ToString());
+  const Ref<Tensor> theirs = Floats(1);
+  EXPECT_FALSE(
+      group[1].AllReduce(*theirs, ReduceOp::kSum, group.Hang(), theirs.get()).ok());
+}
+
+// Is closed before what was registered earlier, and holds the shutdown up.
+class HoldsShutdown final : public Closable {
+ public:
+  explicit HoldsShutdown(Ref<Environment> environment)
+      : Closable(std::move(environment), "hold") {}
+  void LetGo() { may_go_.count_down(); }
+
+ private:
+  Status OnClose(const CallOptions&) override {
+    may_go_.wait();
+    return OkStatus();
+  }
+  std::latch may_go_{1};
+};
+
+TEST(BucketPlanTest, WaitReturnsWhenTheCallsHaveEndedAlsoDuringAShutdown) {
+  RankGroup group(2);
+  const Gradients gradients(1);
+  const Ref<BucketPlan> plan = Plan(group[0], gradients, 1).value();
+  ASSERT_TRUE(plan->Ready(0).ok());
+  const Ref<HoldsShutdown> hold =
+      MakeRef<HoldsShutdown>(Ref<Environment>::Retain(&group.environment()));
+  ASSERT_TRUE(hold->Register().ok());
+  std::thread shutdown([&] { EXPECT_TRUE(group.environment().Shutdown(CallOptions()).ok()); });
+  while (!group.environment().is_shut_down()) std::this_thread::yield();
+  EXPECT_FALSE(plan->Wait(group.Hang()).ok());
+  // The call has ended, and with it the epoch: nobody reads the gradient any more.
+  EXPECT_FALSE(group[1].epoch_status().ok());
+  hold->LetGo();
+  shutdown.join();
 }
 
 TEST(BucketPlanTest, ADroppedPlanLeavesItsCallsAlone) {

@@ -101,26 +101,36 @@ void WriteFlightRecord(Environment* environment, const std::string& group_name) 
 
 }  // namespace
 
+FlightArguments CallBeginRecord(int64_t subject, const CollectiveCall& call, int64_t bytes) {
+  const CallHeader& header = call.header;
+  const auto dtype =
+      static_cast<int64_t>(header.num_tensors > 0 ? header.first.dtype : DType::kInvalid);
+  const int64_t root = HasRoot(header.op) ? header.root : -1;
+  const int64_t reduction = HasReduction(header.op) ? static_cast<int64_t>(header.reduction) : 0;
+  return {subject, call.sequence, bytes, dtype, root, reduction, HashOfCall(header)};
+}
+
+void RecordKnownCall(CollectiveCall* call) {
+  if (call->begin_record == nullptr) return;
+  call->recorder->Record(kFlightEvents[static_cast<int>(call->header.op)].begin,
+                         FlightPhase::kBegin, *call->begin_record);
+  call->begin_record = nullptr;
+}
+
 void RecordCallBegin(Recorder* recorder, int64_t subject, const CollectiveCall& call,
                      int64_t bytes) {
   const CallHeader& header = call.header;
-  const FlightEventType& type = kFlightEvents[static_cast<int>(header.op)].begin;
-  const auto dtype =
-      static_cast<int64_t>(header.num_tensors > 0 ? header.first.dtype : DType::kInvalid);
-  if (call.peer >= 0) {
-    recorder->Record(type, FlightPhase::kBegin, {subject, call.sequence, bytes, dtype, call.peer});
-    return;
-  }
-  const int64_t root = HasRoot(header.op) ? header.root : -1;
-  const int64_t reduction = HasReduction(header.op) ? static_cast<int64_t>(header.reduction) : 0;
-  recorder->Record(type, FlightPhase::kBegin,
-                   {subject, call.sequence, bytes, dtype, root, reduction, HashOfCall(header)});
+  const auto dtype = static_cast<int64_t>(header.first.dtype);
+  recorder->Record(kFlightEvents[static_cast<int>(header.op)].begin, FlightPhase::kBegin,
+                   call.peer >= 0
+                       ? FlightArguments{subject, call.sequence, bytes, dtype, call.peer}
+                       : CallBeginRecord(subject, call, bytes));
 }
 
 void RecordCallEnd(Recorder* recorder, int64_t subject, const CollectiveCall& call,
                    StatusCode code) {
   recorder->Record(kFlightEvents[static_cast<int>(call.header.op)].end, FlightPhase::kEnd,
-                   {subject, call.sequence, static_cast<int64_t>(code), call.peer});
+                   FlightArguments{subject, call.sequence, static_cast<int64_t>(code), call.peer});
 }
 
 Status WithFlightRecord(Environment* environment, Transport* transport,

@@ -8,17 +8,23 @@
 #include <cstdint>
 #include <string>
 
+#include "core/base/recorder.h"
 #include "core/base/status.h"
 #include "core/collective/transport.h"
 
 namespace tutti {
 
 class Environment;
-class Recorder;
 
 // `subject` is the rank's of the recorder; `bytes` are those of the rank's tensors.
 void RecordCallBegin(Recorder* recorder, int64_t subject, const CollectiveCall& call,
                      int64_t bytes);
+// What that records of a collective.
+FlightArguments CallBeginRecord(int64_t subject, const CollectiveCall& call, int64_t bytes);
+// Which of it is the sequence; all else is the same in all calls with that header.
+inline constexpr size_t kFlightSequence = 1;
+// Of a known call that has not been recorded yet.
+void RecordKnownCall(CollectiveCall* call);
 void RecordCallEnd(Recorder* recorder, int64_t subject, const CollectiveCall& call,
                    StatusCode code);
 

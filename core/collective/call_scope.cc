@@ -1,5 +1,6 @@
 #include "core/collective/call_scope.h"
 
+#include <span>
 #include <string>
 #include <utility>
 
@@ -12,37 +13,35 @@
 
 namespace tutti {
 
-Communicator::CallScope::~CallScope() {
-  if (!begun_) return;
-  self_->in_transfer_.store(false, std::memory_order_relaxed);
-  if (!queued_) self_->calls_.End();
-}
-
 Status Communicator::CallScope::Enter(const CallOptions& options) {
-  const char* what = CollectiveOpName(op_);
-  TUTTI_RETURN_IF_ERROR(CheckComputingAllowed(what));
-  TUTTI_RETURN_IF_ERROR(self_->environment().CheckUsable(what));
-  if (!self_->calls_.TryBegin()) TUTTI_RETURN_IF_ERROR(EnterBehindQueued(options));
-  if (!queued_) {
-    Status status = self_->CheckNotClosing(what);
-    if (!status.ok()) {
-      self_->calls_.End();
-      return status;
-    }
+  options_ = &options;
+  const Environment& environment = self_->environment();
+  if (CurrentCallbackClass() != CallbackClass::kNone || environment.is_shut_down() ||
+      environment.LeftBehindByFork()) {
+    const char* what = CollectiveOpName(op_);
+    TUTTI_RETURN_IF_ERROR(CheckComputingAllowed(what));
+    TUTTI_RETURN_IF_ERROR(environment.CheckUsable(what));
+  }
+  if (!self_->calls_->TryBegin()) TUTTI_RETURN_IF_ERROR(EnterBehindQueued(options));
+  if (!queued_ && self_->closing_.load()) {
+    self_->calls_->End();
+    return self_->CheckNotClosing(CollectiveOpName(op_));
   }
   begun_ = true;
-  call_.options = options;
-  call_.account = &self_->environment().memory();
   return OkStatus();
 }
 
 Status Communicator::CallScope::EnterBehindQueued(const CallOptions& options) {
   const char* what = CollectiveOpName(op_);
-  if (self_->calls_.OnWorker()) {
+  if (self_->calls_->RunsHere()) {
     queued_ = true;
     return OkStatus();
   }
-  switch (self_->calls_.TakePlace()) {
+  const int64_t number = self_->NextNumber();
+  // Made before there is a place, which nothing may leave behind.
+  const std::string waits_as =
+      Format("rank {}: {} #{}, behind asynchronous calls of the rank", self_->rank_, what, number);
+  switch (self_->calls_->TakePlace()) {
     case CallQueue::Place::kFirst:
       return OkStatus();
     case CallQueue::Place::kNone:
@@ -53,11 +52,7 @@ Status Communicator::CallScope::EnterBehindQueued(const CallOptions& options) {
     case CallQueue::Place::kBehind:
       break;
   }
-  const int64_t number = self_->NextNumber();
-  Status status = self_->calls_.AwaitTurn(
-      self_->environment().clock(), options,
-      Format("rank {}: {} #{}, behind asynchronous calls of the rank", self_->rank_, what,
-             number));
+  Status status = self_->calls_->AwaitTurn(options, waits_as);
   if (status.ok()) return status;
   TUTTI_RETURN_IF_ERROR(self_->CheckNotClosing(what));
   // The other ranks must not wait for it.
@@ -67,12 +62,12 @@ Status Communicator::CallScope::EnterBehindQueued(const CallOptions& options) {
 
 Status Communicator::CallScope::Begin(const CallOptions& options) {
   TUTTI_RETURN_IF_ERROR(Enter(options));
-  call_.sequence = self_->sequence_.load(std::memory_order_relaxed) + 1;
+  sequence_ = self_->sequence_.load(std::memory_order_relaxed) + 1;
   if (!queued_) {
-    self_->sequence_.store(call_.sequence, std::memory_order_relaxed);
+    self_->sequence_.store(sequence_, std::memory_order_relaxed);
   } else {
     const std::lock_guard<std::mutex> lock(self_->issue_mutex_);
-    self_->sequence_.store(call_.sequence, std::memory_order_relaxed);
+    self_->sequence_.store(sequence_, std::memory_order_relaxed);
     --self_->num_unbegun_;
   }
   return OkStatus();
@@ -81,38 +76,66 @@ Status Communicator::CallScope::Begin(const CallOptions& options) {
 Status Communicator::CallScope::BeginTransfer(int64_t peer, const CallOptions& options) {
   TUTTI_RETURN_IF_ERROR(Enter(options));
   auto& counts = op_ == CollectiveOp::kSend ? self_->num_sent_ : self_->num_received_;
-  call_.peer = peer;
-  call_.sequence = ++counts[peer];
+  peer_ = peer;
+  sequence_ = ++counts[peer];
   self_->in_transfer_.store(true, std::memory_order_relaxed);
   return OkStatus();
 }
 
+void Communicator::CallScope::MakeCall() {
+  CollectiveCall& call = call_.emplace();
+  call.header.op = op_;
+  call.sequence = sequence_;
+  call.peer = peer_;
+  call.account = &self_->environment().memory();
+  if (options_ != nullptr) call.options = *options_;
+}
+
 Status Communicator::CallScope::Run(int64_t bytes) {
-  RecordCallBegin(&self_->environment().recorder(), self_->flight_subject_, call_, bytes);
-  return End(self_->transport_->Execute(&call_));
+  CollectiveCall& call = this->call();
+  RecordCallBegin(&self_->environment().recorder(), self_->flight_subject_, call, bytes);
+  return End(call, self_->transport_->Execute(&call));
+}
+
+Status Communicator::CallScope::RunKnown(KnownCalls::Entry* known, const void* input,
+                                         void* output) {
+  CollectiveCall& call = known->call;
+  call.sequence = sequence_;
+  call.options = *options_;
+  known->memory = {input, output};
+  call.memory = std::span<const CollectiveMemory>(&known->memory, 1);
+  known->begin_record[kFlightSequence] = sequence_;
+  call.recorder = &self_->environment().recorder();
+  call.begin_record = &known->begin_record;
+  if (!self_->transport_->RecordsKnownCalls()) RecordKnownCall(&call);
+  return End(call, self_->transport_->Execute(&call));
 }
 
 Status Communicator::CallScope::Refuse(Status status) {
-  const CallLabel label{call_.sequence, self_->epoch_, &self_->group_name_};
+  const CallLabel label{sequence_, self_->epoch_, &self_->group_name_};
   status = std::move(status).WithPrefix(
-      Format("rank {}: {} #{}", self_->rank_, CollectiveOpName(op_), call_.sequence));
-  return End(self_->transport_->Fail(WithCallDetails(std::move(status), self_->rank_, op_, label)));
+      Format("rank {}: {} #{}", self_->rank_, CollectiveOpName(op_), sequence_));
+  status = self_->transport_->Fail(WithCallDetails(std::move(status), self_->rank_, op_, label));
+  return End(call(), std::move(status));
 }
 
 Status Communicator::CallScope::RefuseToQueue(int64_t peer, Status status) {
   const char* what = CollectiveOpName(op_);
-  call_.peer = peer;
-  call_.sequence = self_->NextNumber();
-  const CallLabel label{call_.sequence, self_->epoch_, &self_->group_name_};
+  peer_ = peer;
+  sequence_ = self_->NextNumber();
+  const CallLabel label{sequence_, self_->epoch_, &self_->group_name_};
   status = std::move(status).WithPrefix(
       peer >= 0 ? Format("rank {}: {}", self_->rank_, what)
-                : Format("rank {}: {} #{}", self_->rank_, what, call_.sequence));
-  return End(self_->transport_->Fail(WithCallDetails(std::move(status), self_->rank_, op_, label)));
+                : Format("rank {}: {} #{}", self_->rank_, what, sequence_));
+  status = self_->transport_->Fail(WithCallDetails(std::move(status), self_->rank_, op_, label));
+  return End(call(), std::move(status));
 }
 
-Status Communicator::CallScope::End(Status status) {
+Status Communicator::CallScope::End(const CollectiveCall& call, Status status) {
+  ended_ = true;
   Environment& environment = self_->environment();
-  RecordCallEnd(&environment.recorder(), self_->flight_subject_, call_, status.code());
+  RecordCallEnd(&environment.recorder(), self_->flight_subject_, call, status.code());
+  if (status.ok()) return status;
   return WithFlightRecord(&environment, self_->transport_.get(), self_->group_name_,
                           std::move(status));
 }

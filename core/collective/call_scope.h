@@ -5,30 +5,43 @@
 #define TUTTI_CORE_COLLECTIVE_CALL_SCOPE_H_
 
 #include <cstdint>
+#include <optional>
 
 #include "core/base/call_options.h"
 #include "core/base/status.h"
 #include "core/collective/communicator.h"
+#include "core/collective/known_calls.h"
 #include "core/collective/transport.h"
 
 namespace tutti {
 
 class Communicator::CallScope {
  public:
-  CallScope(Communicator* self, CollectiveOp op) : self_(self), op_(op) { call_.header.op = op; }
-  ~CallScope();
+  CallScope(Communicator* self, CollectiveOp op) : self_(self), op_(op) {}
+  ~CallScope() {
+    if (!begun_) return;
+    // An exception leaves it; the peers must not wait for it.
+    if (!ended_) self_->FailForException(op_).rep();
+    if (peer_ >= 0) self_->in_transfer_.store(false, std::memory_order_relaxed);
+    if (!queued_) self_->calls_->End();
+  }
   CallScope(const CallScope&) = delete;
   CallScope& operator=(const CallScope&) = delete;
-
-  CollectiveCall& call() { return call_; }
 
   // Whether the call becomes part of the sequence. A refusal leaves the epoch alone.
   Status Begin(const CallOptions& options);
   // The same for a transfer, which is counted with those to or from the same peer.
   Status BeginTransfer(int64_t peer, const CallOptions& options);
 
+  // After either: what the transport gets.
+  CollectiveCall& call() {
+    if (!call_) MakeCall();
+    return *call_;
+  }
   // Runs the call, whose header is complete, with the peers.
   Status Run(int64_t bytes);
+  // The same of one that is like an earlier one.
+  Status RunKnown(KnownCalls::Entry* known, const void* input, void* output);
 
   // This rank cannot take part; its peers must not wait for it.
   Status Refuse(Status status);
@@ -38,14 +51,19 @@ class Communicator::CallScope {
  private:
   Status Enter(const CallOptions& options);
   Status EnterBehindQueued(const CallOptions& options);
+  void MakeCall();
   // Records the end; the status then says where the flight record of a failure is.
-  Status End(Status status);
+  Status End(const CollectiveCall& call, Status status);
 
   Communicator* const self_;
   const CollectiveOp op_;
-  CollectiveCall call_;
+  const CallOptions* options_ = nullptr;
+  int64_t sequence_ = 0;
+  int64_t peer_ = -1;
   bool begun_ = false;
-  bool queued_ = false;  // it runs on the worker, whose turn it is
+  bool ended_ = false;
+  bool queued_ = false;  // it is a queued one, whose turn it is
+  std::optional<CollectiveCall> call_;
 };
 
 }  // namespace tutti

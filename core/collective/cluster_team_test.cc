@@ -279,6 +279,49 @@ TEST_P(ClusterTeamTest, AWaitForAMemberEndsWhenItLeaves) {
   EXPECT_THAT(std::string(statuses[0].message()), HasSubstr("has left the job"));
 }
 
+// The pair that sends here is no pair of neighbours in a tree, and connects when it does so.
+TEST_P(ClusterTeamTest, PartsOfGroupsThatHaveOneNameKeepTheirConnectionsApart) {
+  for (const Status& status : Run(4, [&](ClusterTeam& plain, const CallOptions& call) -> Status {
+         TUTTI_ASSIGN_OR_RETURN(
+             const auto table,
+             SelectorTable::Parse("broadcast tcp any any tree; broadcast mixed any any tree",
+                                  "test"));
+         const Ref<ClusterTeam> team =
+             ClusterTeam::Create(Ref<Cluster>::Retain(&plain.cluster()), TransportOf(GetParam()),
+                                 table);
+         TUTTI_ASSIGN_OR_RETURN(const Ref<Communicator> whole,
+                                team->CreateCommunicator("strategy", 1, call));
+         std::vector<Ref<Communicator>> groups = {whole};
+         std::vector<Ref<Communicator>> parts;
+         for (int i = 0; i < 2; ++i) {
+           TUTTI_ASSIGN_OR_RETURN(const Ref<Communicator> group, whole->Split(0, 0, "tp", call));
+           TUTTI_ASSIGN_OR_RETURN(parts.emplace_back(), group->Split(0, 0, "part", call));
+           groups.push_back(group);
+         }
+         for (size_t i = 0; i < parts.size(); ++i) {
+           const auto sent = static_cast<int64_t>(i) + 1;
+           const Ref<Tensor> tensor = Tensor::Create(DType::kInt64, Shape({1})).value();
+           if (whole->rank() == 3) {
+             tensor->mutable_span<int64_t>()[0] = sent;
+             TUTTI_RETURN_IF_ERROR(parts[i]->Send(*tensor, 1, call));
+           } else if (whole->rank() == 1) {
+             TUTTI_RETURN_IF_ERROR(parts[i]->Receive(3, call, tensor.get()));
+             EXPECT_EQ(tensor->span<int64_t>()[0], sent);
+           }
+         }
+         groups.insert(groups.begin(), parts.begin(), parts.end());
+         for (const Ref<Communicator>& group : groups) {
+           TUTTI_RETURN_IF_ERROR(group->Barrier(call));
+         }
+         for (const Ref<Communicator>& group : groups) {
+           TUTTI_RETURN_IF_ERROR(group->Close(call));
+         }
+         return OkStatus();
+       })) {
+    EXPECT_TRUE(status.ok()) << status.ToString();
+  }
+}
+
 std::string NameOf(const testing::TestParamInfo<CollectiveTransport>& info) {
   return info.param == CollectiveTransport::kTcp ? "Tcp" : "Auto";
 }

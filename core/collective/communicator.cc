@@ -1,5 +1,6 @@
 #include "core/collective/communicator.h"
 
+#include <memory>
 #include <utility>
 
 #include "core/base/environment.h"
@@ -8,6 +9,7 @@
 #include "core/base/text.h"
 #include "core/collective/call_scope.h"
 #include "core/collective/future.h"
+#include "core/collective/known_calls.h"
 #include "core/collective/local_family.h"
 #include "core/collective/local_group.h"
 #include "core/collective/local_transport.h"
@@ -15,6 +17,20 @@
 #include "core/collective/usable_cores.h"
 
 namespace tutti {
+namespace {
+
+FlightSubject SubjectOf(const std::string& name, int64_t rank, int64_t size, int64_t epoch,
+                        int64_t group, int64_t color) {
+  FlightSubject subject{"communicator", name, {{"rank", rank}, {"size", size}, {"epoch", epoch}}};
+  if (group != 0) {
+    subject.facts.emplace_back("group", group);
+    subject.facts.emplace_back("color", color);
+  }
+  return subject;
+}
+
+}  // namespace
+
 Result<std::vector<Ref<Communicator>>> Communicator::CreateLocal(Environment* environment,
                                                                  size_t size,
                                                                  const LocalOptions& options) {
@@ -42,24 +58,41 @@ Result<std::vector<Ref<Communicator>>> Communicator::CreateLocal(Environment* en
 Result<Ref<Communicator>> Communicator::CreateOver(Environment* environment, std::string_view name,
                                                    int64_t rank, int64_t size, int64_t epoch,
                                                    std::unique_ptr<Transport> transport) {
+  return CreatePart(environment, name, rank, size, epoch, Part(), std::move(transport));
+}
+
+Result<Ref<Communicator>> Communicator::CreatePart(Environment* environment, std::string_view name,
+                                                   int64_t rank, int64_t size, int64_t epoch,
+                                                   Part part,
+                                                   std::unique_ptr<Transport> transport) {
   Ref<Communicator> communicator = Ref<Communicator>::Adopt(new Communicator(
       Ref<Environment>::Retain(environment), Format("communicator {} rank {}", name, rank),
-      std::string(name), rank, size, epoch, std::move(transport)));
-  TUTTI_RETURN_IF_ERROR(communicator->Register());
+      std::string(name), rank, size, epoch, part, std::move(transport)));
+  const Status registered = communicator->Register();
+  if (!registered.ok()) {
+    // The other ranks may have theirs.
+    communicator->transport_->Leave(
+        Unavailable("it could not make the communicator: {}", registered.message()));
+    return registered;
+  }
   return communicator;
 }
 
 Communicator::Communicator(Ref<Environment> environment, std::string closable_name,
                            std::string group_name, int64_t rank, int64_t size, int64_t epoch,
-                           std::unique_ptr<Transport> transport)
+                           Part part, std::unique_ptr<Transport> transport)
     : Closable(std::move(environment), std::move(closable_name)),
       group_name_(std::move(group_name)),
       rank_(rank),
       size_(size),
       epoch_(epoch),
+      part_(part),
       transport_(std::move(transport)),
       flight_subject_(this->environment().recorder().AddSubject(
-          {"communicator", group_name_, {{"rank", rank}, {"size", size}, {"epoch", epoch}}})) {}
+          SubjectOf(group_name_, rank, size, epoch, part.group, part.color))),
+      calls_(MakeRef<CallQueue>(this->environment().clock())),
+      known_calls_(std::make_unique<KnownCalls>()),
+      until_closing_(MakeRef<Cancellation>()) {}
 
 Communicator::~Communicator() = default;
 
@@ -105,8 +138,11 @@ Status Communicator::CheckNotClosing(const char* what) const {
 
 Status Communicator::OnClose(const CallOptions& options) {
   closing_.store(true);
-  transport_->Leave(Unavailable("it has left (closed)"));
-  if (!calls_.IsIdle()) {
+  until_closing_->Cancel(
+      FailedPrecondition("another thread has closed communicator {} meanwhile", group_name_));
+  const bool in_call = !calls_->IsIdle();
+  // Said before it leaves: a peer that comes now hears what happened, too, and not only that.
+  if (in_call) {
     const int64_t call = sequence();
     const std::string what = in_transfer_.load(std::memory_order_relaxed)
                                  ? std::string("a send or receive")
@@ -117,9 +153,10 @@ Status Communicator::OnClose(const CallOptions& options) {
                        .With("epoch", epoch_)
                        .With("communicator", group_name_);
     transport_->Fail(std::move(error)).rep();
-    TUTTI_RETURN_IF_ERROR(calls_.AwaitIdle(environment().clock(), options, closable_name()));
   }
-  calls_.Stop();
+  transport_->Leave(Unavailable("it has left (closed)"));
+  if (in_call) TUTTI_RETURN_IF_ERROR(calls_->AwaitIdle(options, closable_name()));
+  calls_->Stop();
   return worker_.Join(options);
 }
 

@@ -23,12 +23,13 @@
 // another call of the same rank runs.
 //
 // Calls that end in Async return at once with a future. They run on a thread of the communicator's
-// own, one after the other in the order of issue, and count among the calls of the rank: a call
-// without Async, if it comes while some are under way, takes its turn behind them. Arguments are
-// checked at issue; tensors are retained until the call is done and must not be touched meanwhile;
-// the deadline is one for waiting and running together. That a future is dropped, or that somebody
-// gives up waiting for it, leaves the call alone. Futures may be waited for in any order. Abort,
-// Close and every error of the epoch end all calls that are under way.
+// own, or on that of who waits for one of them, one after the other in the order of issue, and
+// count among the calls of the rank: a call without Async, if it comes while some are under way,
+// takes its turn behind them. Arguments are checked at issue; tensors are retained until the call
+// is done and must not be touched meanwhile; the deadline is one for waiting and running together.
+// That a future is dropped, or that somebody gives up waiting for it, leaves the call alone.
+// Futures may be waited for in any order. Abort, Close and every error of the epoch end all calls
+// that are under way.
 //
 // Threads: calls of one rank one at a time, Async ones at any time on any thread; Abort and Close
 // likewise. Waiting ranks spin for a few microseconds, where every rank can have a core, yield it a
@@ -65,6 +66,7 @@ namespace tutti {
 class Cluster;
 class Environment;
 class Future;
+class KnownCalls;
 class SelectorTable;
 class Transport;
 class Value;
@@ -249,17 +251,34 @@ class Communicator final : public Closable {
   // What an asynchronous call does in its turn; it holds what it needs. `value` is the future's.
   using AsyncBody = std::function<Status(const CallOptions& options, Ref<Value>* value)>;
 
+  // Which part of another communicator it is, for the flight recorder: parts may have one name.
+  struct Part {
+    int64_t group = 0;  // the same on all ranks of the part, another one elsewhere; 0: it is none
+    int64_t color = -1;
+  };
+
   Communicator(Ref<Environment> environment, std::string closable_name, std::string group_name,
-               int64_t rank, int64_t size, int64_t epoch, std::unique_ptr<Transport> transport);
+               int64_t rank, int64_t size, int64_t epoch, Part part,
+               std::unique_ptr<Transport> transport);
   ~Communicator() override;
 
-  // Leaves for good. Waits until a call of this rank that another thread is in has failed.
+  static Result<Ref<Communicator>> CreatePart(Environment* environment, std::string_view name,
+                                              int64_t rank, int64_t size, int64_t epoch, Part part,
+                                              std::unique_ptr<Transport> transport);
+
+  // Leaves for good. Waits until a call of this rank that another thread is in has failed; a shrink
+  // or grow that another thread is in ends with FAILED_PRECONDITION.
   Status OnClose(const CallOptions& options) override;
 
   // Queues a call, unless its arguments were found wrong. `peer` of a transfer, else -1.
   Result<Ref<Future>> Issue(CollectiveOp op, int64_t peer, const CallOptions& options,
                             Status arguments, AsyncBody body);
   Status StartWorker();
+  // Ends the epoch, so that no peer waits for a call that an exception has left; gives its error.
+  Status FailForException(CollectiveOp op) noexcept;
+  // An all_reduce that has begun.
+  Status AllReduceIn(CallScope* begun, std::span<const Tensor* const> inputs, ReduceOp op,
+                     std::span<Tensor* const> outputs);
   Result<Ref<Communicator>> Renew(bool grow, int64_t at_least, const CallOptions& options);
   Status CheckNotClosing(const char* what) const;
   // The number of the call that is to be issued now, if it is no transfer.
@@ -269,23 +288,27 @@ class Communicator final : public Closable {
   const int64_t rank_;
   const int64_t size_;
   const int64_t epoch_;
+  const Part part_;
   const std::unique_ptr<Transport> transport_;
   const int64_t flight_subject_;  // of the flight recorder: this rank of this group
   std::atomic<int64_t> sequence_{0};
   std::atomic<int64_t> num_splits_{0};
-  CallQueue calls_;
+  const Ref<CallQueue> calls_;
   std::atomic<bool> in_transfer_{false};  // while a call runs: it is a send or receive
-  // Sends to and receives from each peer that there was one with; of the call that has its turn.
+  // Both of the call that has its turn. Sends to and receives from each peer that there was one
+  // with.
+  const std::unique_ptr<KnownCalls> known_calls_;
   std::map<int64_t, int64_t> num_sent_;
   std::map<int64_t, int64_t> num_received_;
   std::atomic<bool> closing_{false};
+  const Ref<Cancellation> until_closing_;  // thrown with it; no call's own
 
   // "tutti-collective", from the first asynchronous call to Close.
   Thread worker_;
   std::atomic<bool> worker_runs_{false};
-  std::mutex issue_mutex_;  // guards all below
-  int64_t num_unbegun_ = 0;  // asynchronous calls, but for transfers, that have no number yet
-  Deadline latest_deadline_;  // of the asynchronous calls under way
+  Deadline latest_deadline_;  // of the asynchronous calls under way; for who has announced one
+  std::mutex issue_mutex_;    // guards all below
+  int64_t num_unbegun_ = 0;   // asynchronous calls, but for transfers, that have no number yet
 };
 
 }  // namespace tutti

@@ -1,18 +1,21 @@
-// Asynchronous calls: an issued call waits in the rank's queue (call_queue.h) and runs on the
-// worker as the same call without a future.
+// Asynchronous calls: an issued call waits in the rank's queue (call_queue.h), which runs it as the
+// same call without a future.
 //
 // A call that waits behind others may have to end before its turn. So its cancellation is listened
-// to, and a deadline earlier than one before it gets a timer; both end the epoch, as they do when a
-// running call finds them.
+// to, and it gets a timer unless what is before it ends no later; both end the epoch, as they do
+// when a running call finds them.
 
+#include <atomic>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <utility>
 
 #include "core/base/callback_scope.h"
 #include "core/base/environment.h"
 #include "core/base/error.h"
 #include "core/base/executor.h"
+#include "core/base/task.h"
 #include "core/base/text.h"
 #include "core/collective/call_scope.h"
 #include "core/collective/communicator.h"
@@ -34,55 +37,93 @@ class Communicator::AsyncCall final : public CallQueue::Call {
         cancellation_(Ref<Cancellation>::Retain(options.cancellation)),
         body_(std::move(body)),
         future_(std::move(future)) {}
+  // Of a call that has run nothing is left to undo, and the communicator may be gone.
+  ~AsyncCall() override {
+    StopWatching();
+    if (is_counted_) CountAsBegun();
+  }
 
-  // Before it is pushed behind others.
+  // Before it is pushed: counts it among those that have no number yet.
+  void Count() {
+    if (is_transfer_) return;
+    const std::lock_guard<std::mutex> lock(self_->issue_mutex_);
+    ++self_->num_unbegun_;
+    is_counted_ = true;
+  }
+  // Before it is pushed behind others. One that is cancelled already ends the epoch here and now.
   void WatchCancellation() {
-    if (!cancellation_ || cancellation_->cancelled()) return;
+    if (!cancellation_) return;
     listener_ = cancellation_->AddListener(
-        [this] { EndUnbegun(self_, op_, cancellation_->reason()); });
+        [this] { EndUnbegun(self_, op_, cancellation_->reason()).rep(); });
   }
   void WatchDeadline() {
     Environment& environment = self_->environment();
-    const int64_t delay_ns = options_.deadline.RemainingNs(environment.clock());
+    delay_ns_ = options_.deadline.RemainingNs(environment.clock());
+    decided_ = std::make_shared<std::atomic<bool>>(false);
     // The task may run when this call is done, and must not find the communicator gone.
     timer_ = environment.executor().PostAfter(
-        delay_ns, Task([self = Ref<Communicator>::Retain(self_), op = op_, delay_ns] {
-          EndUnbegun(self.get(), op,
-                     DeadlineExceeded("not begun after {}, for the calls before it are not done",
-                                      HumanDuration(delay_ns)));
+        delay_ns_, Task([self = Ref<Communicator>::Retain(self_), op = op_, delay_ns = delay_ns_,
+                         decided = decided_] {
+          if (!decided->exchange(true)) EndLate(self.get(), op, delay_ns).rep();
         }));
   }
 
-  void Run() override {
-    if (listener_ != 0) cancellation_->RemoveListener(listener_);
-    if (timer_ != 0) self_->environment().executor().CancelTimer(timer_);
+  void Run() noexcept override {
     const int64_t number_before = self_->sequence();
-    status_ = self_->epoch_status();
-    if (status_.ok()) {
-      status_ = body_(options_, &value_);
-      // Nobody may ever look at the future.
-      if (!status_.ok() && self_->epoch_status().ok()) status_ = self_->transport_->Fail(status_);
+    const bool was_counted = std::exchange(is_counted_, false);
+    try {
+      StopWatching();
+      // Either the call begins or its timer ends the epoch, though the task may come later.
+      const bool is_late = decided_ && decided_->exchange(true);
+      status_ = is_late ? EndLate(self_, op_, delay_ns_) : self_->epoch_status();
+      if (status_.ok()) {
+        status_ = body_(options_, &value_);
+        // Nobody may ever look at the future.
+        if (!status_.ok() && self_->epoch_status().ok()) status_ = self_->transport_->Fail(status_);
+      }
+    } catch (...) {
+      status_ = self_->FailForException(op_);
     }
     body_ = nullptr;
-    if (!is_transfer_ && self_->sequence() == number_before) {
-      const std::lock_guard<std::mutex> lock(self_->issue_mutex_);
-      --self_->num_unbegun_;
+    if (was_counted && self_->sequence() == number_before) CountAsBegun();
+  }
+
+  void Complete() noexcept override {
+    try {
+      future_->Complete(std::move(status_), std::move(value_)).rep();
+    } catch (const std::bad_alloc&) {
+      // It is done; whom there was no memory to notify may still ask.
     }
   }
 
-  void Complete() override { future_->Complete(std::move(status_), std::move(value_)).rep(); }
+  bool EndsWithin(const CallOptions& options) const override {
+    return options.cancellation == nullptr &&
+           options_.deadline.time_ns() <= options.deadline.time_ns();
+  }
 
  private:
-  static void EndUnbegun(Communicator* self, CollectiveOp op, Status why) {
+  static Status EndUnbegun(Communicator* self, CollectiveOp op, Status why) {
     const char* what = CollectiveOpName(op);
-    self->transport_
-        ->Fail(std::move(why)
-                   .WithPrefix(Format("rank {}: {}", self->rank_, what))
-                   .With("rank", self->rank_)
-                   .With("op", what)
-                   .With("epoch", self->epoch_)
-                   .With("communicator", self->group_name_))
-        .rep();
+    return self->transport_->Fail(std::move(why)
+                                      .WithPrefix(Format("rank {}: {}", self->rank_, what))
+                                      .With("rank", self->rank_)
+                                      .With("op", what)
+                                      .With("epoch", self->epoch_)
+                                      .With("communicator", self->group_name_));
+  }
+  static Status EndLate(Communicator* self, CollectiveOp op, int64_t delay_ns) {
+    return EndUnbegun(self, op,
+                      DeadlineExceeded("not begun after {}, for the calls before it are not done",
+                                       HumanDuration(delay_ns)));
+  }
+
+  void StopWatching() {
+    if (listener_ != 0) cancellation_->RemoveListener(std::exchange(listener_, 0));
+    if (timer_ != 0) self_->environment().executor().CancelTimer(std::exchange(timer_, 0));
+  }
+  void CountAsBegun() {
+    const std::lock_guard<std::mutex> lock(self_->issue_mutex_);
+    --self_->num_unbegun_;
   }
 
   Communicator* const self_;  // waits for its calls before it goes
@@ -92,8 +133,11 @@ class Communicator::AsyncCall final : public CallQueue::Call {
   const Ref<Cancellation> cancellation_;
   AsyncBody body_;
   const Ref<Future> future_;
+  bool is_counted_ = false;
   uint64_t listener_ = 0;
   uint64_t timer_ = 0;
+  int64_t delay_ns_ = 0;
+  std::shared_ptr<std::atomic<bool>> decided_;  // with a timer: whether the call has begun or ended
   Status status_;
   Ref<Value> value_;
 };
@@ -109,29 +153,42 @@ Result<Ref<Future>> Communicator::Issue(CollectiveOp op, int64_t peer, const Cal
     return CallScope(this, op).RefuseToQueue(is_transfer ? peer : -1, std::move(arguments));
   }
   TUTTI_RETURN_IF_ERROR(StartWorker());
-  Ref<Future> future = MakeRef<Future>(Ref<Environment>::Retain(&environment()));
+  Ref<Future> future = MakeRef<Future>(Ref<Environment>::Retain(&environment()), calls_);
   auto call =
       std::make_unique<AsyncCall>(this, op, is_transfer, options, std::move(body), future);
 
-  const CallQueue::Ahead ahead = calls_.Announce();
-  Status closing = CheckNotClosing(what);
-  if (!closing.ok()) {
-    calls_.Withdraw();
-    return closing;
-  }
-  bool earlier = false;
-  {
-    const std::lock_guard<std::mutex> lock(issue_mutex_);
-    if (!is_transfer) ++num_unbegun_;
-    // How long a call on its caller's thread may take is not known here.
-    if (!ahead.queued) latest_deadline_ = ahead.caller ? Deadline::Infinite() : options.deadline;
-    earlier = options.deadline.time_ns() < latest_deadline_.time_ns();
-    if (!earlier) latest_deadline_ = options.deadline;
-  }
-  if (ahead.caller || ahead.queued) call->WatchCancellation();
-  if (earlier) call->WatchDeadline();
-  calls_.Push(std::move(call));
+  CallQueue::Announced announced(calls_.get());
+  TUTTI_RETURN_IF_ERROR(CheckNotClosing(what));
+  call->Count();
+  const bool behind_caller = announced.is_behind_caller();
+  const bool behind_queued = announced.is_behind_queued();
+  const int64_t end_ns = options.deadline.time_ns();
+  if (!behind_queued || end_ns > latest_deadline_.time_ns()) latest_deadline_ = options.deadline;
+  if (behind_caller || behind_queued) call->WatchCancellation();
+  // How long a call on its caller's thread may take is not known here.
+  const Deadline before = behind_caller ? Deadline::Infinite() : latest_deadline_;
+  if (end_ns < before.time_ns()) call->WatchDeadline();
+  announced.Push(std::move(call));
   return future;
+}
+
+Status Communicator::FailForException(CollectiveOp op) noexcept {
+  try {
+    const char* what = CollectiveOpName(op);
+    return transport_->Fail(
+        ResourceExhausted("rank {}: {} was left in the middle, most likely for lack of memory",
+                          rank_, what)
+            .With("rank", rank_)
+            .With("op", what)
+            .With("epoch", epoch_)
+            .With("communicator", group_name_));
+  } catch (...) {
+  }
+  try {
+    return transport_->Fail(Status::OutOfMemory());
+  } catch (...) {
+    return Status::OutOfMemory();
+  }
 }
 
 Status Communicator::StartWorker() {
@@ -139,10 +196,11 @@ Status Communicator::StartWorker() {
   return StartUnlessClosed([this]() -> Status {
     if (worker_runs_.load()) return OkStatus();
     // As many cores as there are ranks and workers, if all ranks are here.
-    const bool spin = UsableCores() >= static_cast<size_t>(2 * size_);
-    TUTTI_ASSIGN_OR_RETURN(worker_, environment().StartThread("tutti-collective", [this, spin] {
-      calls_.Work(spin);
-    }));
+    const bool cores_to_spare = UsableCores() >= static_cast<size_t>(2 * size_);
+    calls_->Prepare(cores_to_spare);
+    Task work([calls = calls_] { calls->Work(); });
+    TUTTI_ASSIGN_OR_RETURN(worker_,
+                           environment().StartThread("tutti-collective", std::move(work)));
     worker_runs_.store(true, std::memory_order_release);
     return OkStatus();
   });

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <random>
 #include <string>
@@ -305,6 +306,126 @@ TEST(CommunicatorAsync, ManyThreadsMayIssue) {
       for (const auto& future : own) TUTTI_RETURN_IF_ERROR(Outcome(future, group.Hang()));
     }
     EXPECT_EQ(self.sequence(), kThreads * kCalls);
+    return OkStatus();
+  });
+  for (const Status& status : statuses) EXPECT_TRUE(status.ok()) << status.ToString();
+}
+
+// Bursts of calls whose futures are waited for at once, until the ranks' workers leave the calls to
+// those who wait.
+Status WaitPromptly(RankGroup& group, Communicator& self) {
+  for (int burst = 0; burst < 20; ++burst) {
+    std::vector<Ref<Future>> futures;
+    for (int i = 0; i < 4; ++i) {
+      TUTTI_ASSIGN_OR_RETURN(Ref<Future> future, self.BarrierAsync(group.Hang()));
+      futures.push_back(std::move(future));
+    }
+    for (const Ref<Future>& future : futures) TUTTI_RETURN_IF_ERROR(future->Wait(CallOptions()));
+  }
+  return OkStatus();
+}
+
+void ExpectPromptWaits(RankGroup& group) {
+  for (const Status& status : group.Run([&](int64_t, Communicator& self) {
+         return WaitPromptly(group, self);
+       })) {
+    ASSERT_TRUE(status.ok()) << status.ToString();
+  }
+}
+
+TEST(CommunicatorAsync, CallsThatNobodyWaitsForRunAllTheSame) {
+  RankGroup group(2);
+  ExpectPromptWaits(group);
+  const std::vector<Status> statuses = group.Run([&](int64_t, Communicator& self) -> Status {
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Future> future, self.BarrierAsync(group.Hang()));
+    while (!future->IsDone()) std::this_thread::yield();
+    return OkStatus();
+  });
+  for (const Status& status : statuses) EXPECT_TRUE(status.ok()) << status.ToString();
+}
+
+TEST(CommunicatorAsync, WhoMayNotWaitLongLeavesTheCallToOthers) {
+  RankGroup group(2);
+  ExpectPromptWaits(group);
+  const Ref<Cancellation> cancellation = MakeRef<Cancellation>();
+  const Result<Ref<Future>> barrier = group[0].BarrierAsync(CallOptions());
+  EXPECT_EQ((*barrier)->Wait(group.Timeout(20 * kMillisecondNs)).code(),
+            StatusCode::kDeadlineExceeded);
+  std::thread interrupts([&] { cancellation->Cancel(); });
+  EXPECT_EQ((*barrier)->Wait(CallOptions{Deadline::Infinite(), cancellation.get()}).code(),
+            StatusCode::kCancelled);
+  interrupts.join();
+  EXPECT_FALSE((*barrier)->IsDone());
+  ASSERT_TRUE(group[1].Barrier(group.Hang()).ok());
+  EXPECT_TRUE(Outcome(barrier, group.Hang()).ok());
+}
+
+TEST(CommunicatorAsync, WhoHelpsIsEndedWithTheCallItRuns) {
+  for (const char* how : {"abort", "close", "deadline"}) {
+    SCOPED_TRACE(how);
+    RankGroup group(2);
+    ExpectPromptWaits(group);
+    const bool is_deadline = how == std::string("deadline");
+    const CallOptions call = is_deadline ? group.Timeout(20 * kMillisecondNs) : group.Hang();
+    std::vector<Result<Ref<Future>>> futures;
+    for (int i = 0; i < 3; ++i) futures.push_back(group[0].BarrierAsync(call));
+    std::thread ends([&] {
+      if (how == std::string("abort")) group[1].Abort(OkStatus());
+      if (how == std::string("close")) {
+        EXPECT_TRUE(group[0].Close(group.Hang()).ok());
+      }
+    });
+    const StatusCode expected = is_deadline                   ? StatusCode::kDeadlineExceeded
+                                : how == std::string("abort") ? StatusCode::kAborted
+                                                              : StatusCode::kUnavailable;
+    for (const auto& future : futures) {
+      EXPECT_EQ(Outcome(future, CallOptions()).code(), expected);
+    }
+    ends.join();
+  }
+}
+
+TEST(CommunicatorAsync, HoweverTheyAreWaitedForCallsKeepTheirOrder) {
+  unsigned seed = std::random_device{}();
+  if (const char* text = std::getenv("TUTTI_TEST_SEED")) seed = std::strtoul(text, nullptr, 10);
+  SCOPED_TRACE(testing::Message() << "TUTTI_TEST_SEED=" << seed);
+  RankGroup group(2);
+  const Ref<Cancellation> never = MakeRef<Cancellation>();
+  const std::vector<Status> statuses = group.Run([&](int64_t rank, Communicator& self) -> Status {
+    std::mt19937 same(seed);
+    std::mt19937 own(seed + 1 + static_cast<unsigned>(rank));
+    for (int burst = 0; burst < 100; ++burst) {
+      std::vector<Ref<Tensor>> tensors;
+      std::vector<Ref<Future>> futures;
+      const auto calls = static_cast<size_t>(1 + same() % 12);
+      for (size_t i = 0; i < calls; ++i) {
+        tensors.push_back(Floats({static_cast<float>(i)}));
+        Tensor* tensor = tensors.back().get();
+        TUTTI_ASSIGN_OR_RETURN(Ref<Future> future,
+                               self.AllReduceAsync(*tensor, kSum, group.Hang(), tensor));
+        futures.push_back(std::move(future));
+      }
+      // Some rounds wait for few of them, or for none, and leave the rest to the barrier.
+      std::shuffle(futures.begin(), futures.end(), own);
+      if (own() % 3 == 0) futures.resize(own() % futures.size());
+      const bool in_background = own() % 4 == 0;
+      const auto wait = [&] {
+        for (const Ref<Future>& future : futures) {
+          CallOptions patience = group.Hang();
+          if (own() % 2 == 0) patience.cancellation = never.get();
+          EXPECT_TRUE(future->Wait(patience).ok());
+        }
+      };
+      if (in_background) {
+        std::thread(wait).join();
+      } else {
+        wait();
+      }
+      TUTTI_RETURN_IF_ERROR(self.Barrier(group.Hang()));
+      for (size_t i = 0; i < calls; ++i) {
+        EXPECT_EQ(Elements(*tensors[i])[0], static_cast<float>(2 * i));
+      }
+    }
     return OkStatus();
   });
   for (const Status& status : statuses) EXPECT_TRUE(status.ok()) << status.ToString();

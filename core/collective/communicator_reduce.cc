@@ -55,15 +55,28 @@ Status CheckReduceScatterArguments(const Tensor& input, ReduceOp op, int64_t siz
 
 Status Communicator::AllReduce(const Tensor& input, ReduceOp op, const CallOptions& options,
                                Tensor* output) {
+  CallScope scope(this, CollectiveOp::kAllReduce);
+  TUTTI_RETURN_IF_ERROR(scope.Begin(options));
+  KnownCalls::Entry* const known =
+      output != nullptr ? known_calls_->Find(input, op, *output) : nullptr;
+  if (known != nullptr) return scope.RunKnown(known, input.data(), output->mutable_data());
   const Tensor* inputs[] = {&input};
   Tensor* outputs[] = {output};
-  return AllReduce(inputs, op, options, outputs);
+  TUTTI_RETURN_IF_ERROR(AllReduceIn(&scope, inputs, op, outputs));
+  known_calls_->Learn(flight_subject_, input, scope.call().header);
+  return OkStatus();
 }
 
 Status Communicator::AllReduce(std::span<const Tensor* const> inputs, ReduceOp op,
                                const CallOptions& options, std::span<Tensor* const> outputs) {
   CallScope scope(this, CollectiveOp::kAllReduce);
   TUTTI_RETURN_IF_ERROR(scope.Begin(options));
+  return AllReduceIn(&scope, inputs, op, outputs);
+}
+
+Status Communicator::AllReduceIn(CallScope* begun, std::span<const Tensor* const> inputs,
+                                 ReduceOp op, std::span<Tensor* const> outputs) {
+  CallScope& scope = *begun;
   const size_t count = inputs.size();
   Status counts = CheckCount(count, outputs.size());
   if (!counts.ok()) return scope.Refuse(std::move(counts));

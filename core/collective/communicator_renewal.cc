@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/base/call_options.h"
 #include "core/base/environment.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
@@ -9,6 +10,41 @@
 #include "core/collective/transport.h"
 
 namespace tutti {
+
+namespace {
+
+// The caller's options, with a cancellation that is also thrown by the close of the communicator.
+class UntilClosed {
+ public:
+  UntilClosed(Cancellation* closing, const CallOptions& call) : closing_(closing), call_(call) {
+    Cancellation* const caller = call_.cancellation;
+    both_ = caller != nullptr && caller->is_polled()
+                ? MakeRef<Cancellation>(&PollCaller, caller, Ref<const RefCounted>())
+                : MakeRef<Cancellation>();
+    closing_listener_ = closing_->AddListener([this] { both_->Cancel(closing_->reason()); });
+    if (caller == nullptr) return;
+    caller_listener_ = caller->AddListener([this] { both_->Cancel(call_.cancellation->reason()); });
+  }
+  ~UntilClosed() {
+    if (call_.cancellation != nullptr) call_.cancellation->RemoveListener(caller_listener_);
+    closing_->RemoveListener(closing_listener_);
+  }
+  UntilClosed(const UntilClosed&) = delete;
+  UntilClosed& operator=(const UntilClosed&) = delete;
+
+  CallOptions options() const { return CallOptions{call_.deadline, both_.get()}; }
+
+ private:
+  static bool PollCaller(void* caller) { return static_cast<Cancellation*>(caller)->PollNow(); }
+
+  Cancellation* const closing_;
+  const CallOptions call_;
+  Ref<Cancellation> both_;
+  uint64_t closing_listener_ = 0;
+  uint64_t caller_listener_ = 0;
+};
+
+}  // namespace
 
 Result<RenewedGroup> Transport::Renew(const RenewRequest&, const CallOptions&) {
   return Unimplemented("these ranks cannot form another epoch; make a new communicator");
@@ -41,13 +77,14 @@ Result<Ref<Communicator>> Communicator::Renew(bool grow, int64_t at_least,
                      group_name_, what);
   }
   Revoke(std::move(reason));
-  Result<RenewedGroup> renewed = transport_->Renew({grow, at_least}, options);
+  const UntilClosed until(until_closing_.get(), options);
+  Result<RenewedGroup> renewed = transport_->Renew({grow, at_least}, until.options());
   if (!renewed.ok()) {
     return renewed.status().WithPrefix(
         Format("rank {}: {} of communicator {}, epoch {}", rank_, what, group_name_, epoch_));
   }
-  return CreateOver(&environment(), group_name_, renewed->rank, renewed->size, renewed->epoch,
-                    std::move(renewed->transport));
+  return CreatePart(&environment(), group_name_, renewed->rank, renewed->size, renewed->epoch,
+                    part_, std::move(renewed->transport));
 }
 
 }  // namespace tutti

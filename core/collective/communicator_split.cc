@@ -73,6 +73,16 @@ Result<std::vector<std::string>> ExchangeAmong(Communicator* self,
   return all;
 }
 
+// Tells a part from all others, the same on all of its ranks: a hash (FNV-1a) of what it was split
+// off from and of which split, and color, it is. Readers of JSON keep 53 bits of a number.
+int64_t PartNumber(int64_t parent_group, const std::string& parent_name, const std::string& key) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (const char c : Format("{}/{}/{}", parent_group, parent_name, key)) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  }
+  return static_cast<int64_t>(hash >> 11);
+}
+
 }  // namespace
 
 Result<Ref<Communicator>> Communicator::Split(int64_t color, int64_t key, std::string_view name,
@@ -111,8 +121,10 @@ Result<Ref<Communicator>> Communicator::Split(int64_t color, int64_t key, std::s
     return transport.status().WithPrefix(
         Format("rank {}: split of communicator {}, color {}", rank_, group_name_, color));
   }
-  return CreateOver(&environment(), request.name, request.rank,
-                    static_cast<int64_t>(request.members.size()), epoch_,
+  // A given name is that of all colors' groups, and perhaps of those of other splits.
+  const Part part{PartNumber(part_.group, group_name_, request.key), color};
+  return CreatePart(&environment(), request.name, request.rank,
+                    static_cast<int64_t>(request.members.size()), epoch_, part,
                     std::move(transport).value());
 }
 

@@ -3,10 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <regex>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "core/base/environment.h"
 #include "core/base/error.h"
+#include "core/base/recorder.h"
 #include "core/collective/communicator.h"
 #include "core/collective/future.h"
 #include "core/collective/rank_threads.h"
@@ -47,6 +53,57 @@ TEST(CommunicatorSplit, RanksOfOneColorAreAGroupInTheOrderOfKeyAndRank) {
     return part->Close(group.Hang());
   });
   for (const Status& status : statuses) EXPECT_TRUE(status.ok()) << status.ToString();
+}
+
+// By the number of the part: its color, and the ranks of it that the flight recorder knows.
+std::map<int64_t, std::pair<int64_t, std::multiset<int64_t>>> RecordedParts(
+    const Environment& environment, const std::string& name) {
+  const std::string text = environment.recorder().ToJson();
+  const std::regex subject("\"name\":\"" + name + "\",\"rank\":(\\d+),\"size\":2,\"epoch\":\\d+," +
+                           "\"group\":(\\d+),\"color\":(\\d+)\\}");
+  std::map<int64_t, std::pair<int64_t, std::multiset<int64_t>>> parts;
+  for (std::sregex_iterator found(text.begin(), text.end(), subject), end; found != end; ++found) {
+    auto& [color, ranks] = parts[std::stoll((*found)[2])];
+    color = std::stoll((*found)[3]);
+    ranks.insert(std::stoll((*found)[1]));
+  }
+  return parts;
+}
+
+TEST(CommunicatorSplit, PartsOfOneNameAreToldApartInTheFlightRecord) {
+  RankGroup group(4);
+  const std::vector<Status> statuses = group.Run([&](int64_t rank, Communicator& self) -> Status {
+    for (int round = 0; round < 2; ++round) {
+      TUTTI_ASSIGN_OR_RETURN(const Ref<Communicator> row,
+                             self.Split(rank / 2, 0, "row", group.Hang()));
+      // The same number and color in each row.
+      TUTTI_ASSIGN_OR_RETURN(const Ref<Communicator> again,
+                             row->Split(7, 0, "again", group.Hang()));
+      TUTTI_RETURN_IF_ERROR(again->Barrier(group.Hang()));
+      TUTTI_ASSIGN_OR_RETURN(const Ref<Communicator> next, again->Shrink(group.Hang()));
+      for (const auto& part : {next, again, row}) {
+        TUTTI_RETURN_IF_ERROR(part->Close(group.Hang()));
+      }
+    }
+    return OkStatus();
+  });
+  for (const Status& status : statuses) EXPECT_TRUE(status.ok()) << status.ToString();
+  const auto rows = RecordedParts(group.environment(), "row");
+  std::multiset<int64_t> colors;
+  for (const auto& [number, row] : rows) {
+    EXPECT_GT(number, 0);
+    colors.insert(row.first);
+    EXPECT_EQ(row.second, (std::multiset<int64_t>{0, 1}));
+  }
+  EXPECT_EQ(colors, (std::multiset<int64_t>{0, 0, 1, 1}));
+  const auto agains = RecordedParts(group.environment(), "again");
+  EXPECT_EQ(agains.size(), 4u);
+  for (const auto& [number, again] : agains) {
+    EXPECT_FALSE(rows.contains(number));
+    EXPECT_EQ(again.first, 7);
+    // Of each rank two epochs.
+    EXPECT_EQ(again.second, (std::multiset<int64_t>{0, 0, 1, 1}));
+  }
 }
 
 TEST(CommunicatorSplit, PartsCanBeSplitAgainAndUsedWithTheWhole) {

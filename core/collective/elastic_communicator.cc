@@ -114,6 +114,8 @@ class ElasticTransport final : public Transport {
   Status failure() const override {
     Status failure = group_.transport->failure();
     if (!failure.ok() || !revoked_.load()) return failure;
+    const Environment& environment = facts_.cluster->environment();
+    if (environment.LeftBehindByFork()) return environment.CheckUsable("look at the epoch");
     std::lock_guard<std::mutex> lock(mutex_);
     return reason_;
   }
@@ -121,6 +123,8 @@ class ElasticTransport final : public Transport {
   void Leave(Status reason) override { group_.transport->Leave(std::move(reason)); }
 
   void Revoke(Status reason) override {
+    // A thread of the parent may have held the mutex.
+    if (facts_.cluster->environment().LeftBehindByFork()) return;
     std::lock_guard<std::mutex> lock(mutex_);
     if (revoked_.load()) return;
     Tell(kNobodyStopped, reason);

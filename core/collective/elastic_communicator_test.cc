@@ -9,10 +9,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
@@ -108,25 +111,27 @@ class ElasticCommunicatorTest : public testing::TestWithParam<Reach> {
  private:
   static Status RunOne(int64_t workers, int64_t worker, int port, const Body& body) {
     const Ref<RealEnvironment> environment = MakeRef<RealEnvironment>();
-    const CallOptions call = CallOptions::WithTimeout(environment->clock(), kHangNs);
+    // Of one call: all of them together may take longer where the machine is loaded.
+    const auto call = [&] { return CallOptions::WithTimeout(environment->clock(), kHangNs); };
     const auto run = [&]() -> Status {
       TUTTI_ASSIGN_OR_RETURN(
           Ref<Cluster> cluster,
-          Cluster::Join(environment, OptionsOf(workers, worker, port, GetParam()), call));
-      TUTTI_ASSIGN_OR_RETURN(Ref<Communicator> communicator,
-                             Communicator::CreateOfPresent(cluster, "group", workers,
-                                                           TransportOf(GetParam()), nullptr, call));
+          Cluster::Join(environment, OptionsOf(workers, worker, port, GetParam()), call()));
+      TUTTI_ASSIGN_OR_RETURN(
+          Ref<Communicator> communicator,
+          Communicator::CreateOfPresent(cluster, "group", workers, TransportOf(GetParam()), nullptr,
+                                        call()));
       EXPECT_EQ(communicator->rank(), worker);
       EXPECT_EQ(communicator->size(), workers);
-      TUTTI_RETURN_IF_ERROR(CheckedSum(*communicator, 1000, call));
+      TUTTI_RETURN_IF_ERROR(CheckedSum(*communicator, 1000, call()));
       // A revoke may fail the others' first call, too, unless it has ended everywhere.
-      TUTTI_RETURN_IF_ERROR(cluster->Exchange("begin", "", call).status());
-      TUTTI_RETURN_IF_ERROR(body(cluster, *communicator, call));
-      TUTTI_RETURN_IF_ERROR(communicator->Close(call));
-      return cluster->Close(call);
+      TUTTI_RETURN_IF_ERROR(cluster->Exchange("begin", "", call()).status());
+      TUTTI_RETURN_IF_ERROR(body(cluster, *communicator, call()));
+      TUTTI_RETURN_IF_ERROR(communicator->Close(call()));
+      return cluster->Close(call());
     };
     const Status status = run();
-    EXPECT_TRUE(environment->Shutdown(call).ok());
+    EXPECT_TRUE(environment->Shutdown(call()).ok());
     return status;
   }
 };
@@ -165,6 +170,36 @@ TEST_P(ElasticCommunicatorTest, ARankThatWaitsForOneThatWasStoppedByTheRevokeDoe
     TUTTI_ASSIGN_OR_RETURN(Ref<Communicator> next, group.Shrink(call));
     TUTTI_RETURN_IF_ERROR(CheckedSum(*next, 10, call));
     return next->Close(call);
+  };
+  for (const Status& status : Run(3, body)) EXPECT_TRUE(status.ok()) << status.ToString();
+}
+
+TEST_P(ElasticCommunicatorTest, AForkedChildThatRevokesEndsNothingOfItsParents) {
+  // The others rest meanwhile: the child would find taken for ever what they hold at the fork.
+  std::atomic<int> resting = 0;
+  std::promise<void> fork_is_over;
+  const std::shared_future<void> forked = fork_is_over.get_future().share();
+  const auto body = [&](const Ref<Cluster>& cluster, Communicator& group,
+                        const CallOptions& call) -> Status {
+    if (cluster->worker() != 0) {
+      ++resting;
+      forked.wait_for(std::chrono::nanoseconds(kHangNs));
+    } else {
+      while (resting < 2 && !call.deadline.Expired(RealClock())) std::this_thread::yield();
+      const pid_t child = fork();
+      if (child == 0) {
+        alarm(60);
+        const StatusCode before = group.epoch_status().code();
+        group.Revoke(Aborted("of the child alone"));
+        group.Abort(Aborted("of the child alone"));
+        _exit(group.epoch_status().code() == before ? 0 : 1);
+      }
+      fork_is_over.set_value();
+      int how = 0;
+      EXPECT_EQ(waitpid(child, &how, 0), child);
+      EXPECT_TRUE(WIFEXITED(how) && WEXITSTATUS(how) == 0) << how;
+    }
+    return CheckedSum(group, 1000, call);
   };
   for (const Status& status : Run(3, body)) EXPECT_TRUE(status.ok()) << status.ToString();
 }
@@ -244,32 +279,33 @@ void Say(const std::string& line) {
 Status Live(const Ref<RealEnvironment>& environment, int64_t worker, int port, bool newcomer,
             Reach reach) {
   constexpr int64_t kWorkers = 4;
-  const CallOptions call = CallOptions::WithTimeout(environment->clock(), kHangNs);
+  // Of one call: all of them together may take longer where the machine is loaded.
+  const auto call = [&] { return CallOptions::WithTimeout(environment->clock(), kHangNs); };
   TUTTI_ASSIGN_OR_RETURN(
       Ref<Cluster> cluster,
-      Cluster::Join(environment, OptionsOf(kWorkers, worker, port, reach), call));
+      Cluster::Join(environment, OptionsOf(kWorkers, worker, port, reach), call()));
   TUTTI_ASSIGN_OR_RETURN(Ref<Communicator> group,
                          Communicator::CreateOfPresent(cluster, "group", kWorkers,
-                                                       TransportOf(reach), nullptr, call));
+                                                       TransportOf(reach), nullptr, call()));
   if (!newcomer) {
-    TUTTI_RETURN_IF_ERROR(CheckedSum(*group, 100000, call));
+    TUTTI_RETURN_IF_ERROR(CheckedSum(*group, 100000, call()));
     Say("ready");
     Status status;
-    while (status.ok()) status = CheckedSum(*group, 100000, call);
+    while (status.ok()) status = CheckedSum(*group, 100000, call());
     Say("error " + status.ToString());
     if (status.code() != StatusCode::kUnavailable) return status;
-    TUTTI_ASSIGN_OR_RETURN(Ref<Communicator> rest, group->Shrink(call));
-    for (int i = 0; i < 20; ++i) TUTTI_RETURN_IF_ERROR(CheckedSum(*rest, 100000, call));
+    TUTTI_ASSIGN_OR_RETURN(Ref<Communicator> rest, group->Shrink(call()));
+    for (int i = 0; i < 20; ++i) TUTTI_RETURN_IF_ERROR(CheckedSum(*rest, 100000, call()));
     Say(Format("shrunk to rank {} of {}", rest->rank(), rest->size()));
-    TUTTI_RETURN_IF_ERROR(group->Close(call));
-    TUTTI_ASSIGN_OR_RETURN(group, rest->Grow(kWorkers, call));
-    TUTTI_RETURN_IF_ERROR(rest->Close(call));
+    TUTTI_RETURN_IF_ERROR(group->Close(call()));
+    TUTTI_ASSIGN_OR_RETURN(group, rest->Grow(kWorkers, call()));
+    TUTTI_RETURN_IF_ERROR(rest->Close(call()));
   }
-  for (int i = 0; i < 20; ++i) TUTTI_RETURN_IF_ERROR(CheckedSum(*group, 100000, call));
+  for (int i = 0; i < 20; ++i) TUTTI_RETURN_IF_ERROR(CheckedSum(*group, 100000, call()));
   Say(Format("grown to rank {} of {}, epoch {}", group->rank(), group->size(), group->epoch()));
   TUTTI_RETURN_IF_ERROR(cluster->failure());
-  TUTTI_RETURN_IF_ERROR(group->Close(call));
-  return cluster->Close(call);
+  TUTTI_RETURN_IF_ERROR(group->Close(call()));
+  return cluster->Close(call());
 }
 
 // Runs instead of the tests where this process was started as a worker.

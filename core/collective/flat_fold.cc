@@ -7,7 +7,9 @@
 #include <cstring>
 #include <vector>
 
+#include "core/collective/call_record.h"
 #include "core/collective/local_algorithms.h"
+#include "core/collective/next_lines.h"
 #include "core/tensor/reduce.h"
 
 namespace tutti {
@@ -94,6 +96,40 @@ Status FlatFold(LocalGroup& group, int64_t rank, const CollectiveCall& call) {
     TUTTI_RETURN_IF_ERROR(ReduceInto(call.header.reduction, signature.dtype, inputs.span(),
                                      elements, call.memory[i].output));
     offset += RoundUp(InputBytes(signature));
+  }
+  return OkStatus();
+}
+
+KnownLocalFold MakeKnownFold(const CallHeader& header) {
+  KnownLocalFold known;
+  known.header.Encode(header);
+  known.input_bytes = InputBytes(header.first);
+  known.copied_bytes = RoundUp(known.input_bytes);
+  known.elements = header.first.num_elements();
+  return known;
+}
+
+Status FlatFoldAgain(LocalGroup& group, int64_t rank, const KnownLocalFold& known,
+                     CollectiveCall* known_call) {
+  const CollectiveCall& call = *known_call;
+  group.BeginKnown(rank, call, known.header);
+  const void* const input = call.memory[0].input;
+  std::memcpy(group.CopiedInput(rank, rank, call.sequence, known.copied_bytes), input,
+              known.input_bytes);
+  group.Arrive(rank, call);
+  RecordKnownCall(known_call);
+  TUTTI_RETURN_IF_ERROR(group.MeetArrived(rank, call, LocalGroup::Access::kOwnMemory));
+
+  Inputs inputs(group.size());
+  for (int64_t peer = 0; peer < group.size(); ++peer) {
+    inputs[peer] = group.CopiedInput(rank, peer, call.sequence, known.copied_bytes);
+  }
+  inputs[rank] = input;
+  TUTTI_RETURN_IF_ERROR(ReduceInto(call.header.reduction, call.header.first.dtype, inputs.span(),
+                                   known.elements, call.memory[0].output));
+  if (TakesNextLines(known.input_bytes)) {
+    TakeNextLines(group.CopiedInput(rank, rank, call.sequence + 1, known.copied_bytes),
+                  known.input_bytes);
   }
   return OkStatus();
 }

@@ -8,10 +8,20 @@
 #include "core/base/executor.h"
 #include "core/base/task.h"
 #include "core/base/wait.h"
+#include "core/collective/call_queue.h"
 
 namespace tutti {
 
 Future::Future(Ref<Environment> environment) : environment_(std::move(environment)) {}
+
+Future::Future(Ref<Environment> environment, Ref<CallQueue> queue)
+    : environment_(std::move(environment)), queue_(std::move(queue)) {}
+
+Future::~Future() = default;
+
+void Future::OnLastRelease() const noexcept {
+  if (!environment_->LeftBehindByFork()) delete this;
+}
 
 Status Future::Complete(Status status, Ref<Value> value) {
   // Allowed after shutdown: somebody may still wait.
@@ -33,11 +43,23 @@ Status Future::Complete(Status status, Ref<Value> value) {
 }
 
 Status Future::Wait(const CallOptions& options) const {
-  if (IsDone()) return OkStatus();
+  if (IsDone()) {
+    if (queue_) queue_->FoundDone();
+    return OkStatus();
+  }
   TUTTI_RETURN_IF_ERROR(CheckComputingAllowed("future wait"));
   TUTTI_RETURN_IF_ERROR(environment_->CheckUsable("future wait"));
+  if (queue_) queue_->Help(options, done_);
   std::unique_lock<std::mutex> lock(mutex_);
   return WaitUntil(lock, ready_, environment_->clock(), options, [this] { return IsDone(); },
+                   "future wait");
+}
+
+Status Future::WaitUntilDone() const {
+  if (IsDone()) return OkStatus();
+  if (environment_->LeftBehindByFork()) return environment_->CheckUsable("future wait");
+  std::unique_lock<std::mutex> lock(mutex_);
+  return WaitUntil(lock, ready_, environment_->clock(), CallOptions(), [this] { return IsDone(); },
                    "future wait");
 }
 

@@ -7,6 +7,8 @@
 //
 // Complete may be called on any thread; Wake(self) then runs on the callback thread.
 //
+// Who waits for the future of a queued call helps to run it: call_queue.h.
+//
 // Threads: any.
 
 #ifndef TUTTI_CORE_COLLECTIVE_FUTURE_H_
@@ -26,12 +28,16 @@
 
 namespace tutti {
 
+class CallQueue;
+
 class Future final : public RefCounted {
  public:
   // Told that the future is done; `user_data` is the HostData's.
   using Notify = void (*)(void* user_data);
 
   explicit Future(Ref<Environment> environment);
+  // Of a call that waits in `queue` for its turn.
+  Future(Ref<Environment> environment, Ref<CallQueue> queue);
 
   // Completes it with a failed `status`, or else with `value` (null = none). FAILED_PRECONDITION
   // when it is done already.
@@ -43,6 +49,11 @@ class Future final : public RefCounted {
   // OK once it is done, however it ended. DEADLINE_EXCEEDED and CANCELLED are those of the waiting
   // and leave the operation running; FAILED_PRECONDITION inside dataset and notification callbacks.
   Status Wait(const CallOptions& options) const;
+
+  // Waits for who must not go before the operation has ended: without a limit, and while the
+  // environment shuts down as well. Fails only where nobody can end it: in a forked child, and
+  // where a simulation has nothing left to do.
+  Status WaitUntilDone() const;
 
   // How it ended: the operation's error, or OK with the value (null for none). `out` is untouched
   // on failure. FAILED_PRECONDITION while it is not done.
@@ -59,10 +70,14 @@ class Future final : public RefCounted {
     Ref<const HostData> user_data;
   };
 
-  ~Future() override = default;
+  ~Future() override;
+  // In a forked child it stays: threads of the parent may wait for it, and there its end would wait
+  // for them.
+  void OnLastRelease() const noexcept override;
   void Post(Notification notification);
 
   const Ref<Environment> environment_;
+  const Ref<CallQueue> queue_;
   std::atomic<bool> done_{false};
 
   mutable std::mutex mutex_;  // guards all below

@@ -1,6 +1,8 @@
 #include "core/collective/future.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <thread>
@@ -151,6 +153,41 @@ TEST_F(FutureTest, NotifiesOnTheCompletingThreadAfterShutdown) {
   EXPECT_EQ(witness.calls, 1);
   EXPECT_EQ(witness.destroys, 1);
   EXPECT_EQ(witness.seen_class, CallbackClass::kNotification);
+}
+
+TEST_F(FutureTest, WhoMustNotGoBeforeWaitsAfterShutdownToo) {
+  Finish();
+  EXPECT_EQ(future_->Wait(CallOptions()).code(), StatusCode::kFailedPrecondition);
+  std::thread other([&] { EXPECT_TRUE(future_->Complete(OkStatus(), nullptr).ok()); });
+  EXPECT_TRUE(future_->WaitUntilDone().ok());
+  EXPECT_TRUE(future_->IsDone());
+  other.join();
+}
+
+TEST_F(FutureTest, AForkedChildReleasesWhatAThreadOfItsParentWaitsFor) {
+  Future* future = MakeRef<Future>(environment_).release();
+  std::atomic<bool> waits{false};
+  std::thread waiter([&] {
+    waits = true;
+    EXPECT_TRUE(future->Wait(CallOptions()).ok());
+  });
+  while (!waits) std::this_thread::yield();
+  // It is about to wait, or waits by now; the child must end in either case.
+  for (int round = 0; round < 20; ++round) {
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      alarm(60);
+      future->Release();
+      _exit(0);
+    }
+    int how = 0;
+    ASSERT_EQ(waitpid(child, &how, 0), child);
+    EXPECT_TRUE(WIFEXITED(how) && WEXITSTATUS(how) == 0) << how;
+  }
+  EXPECT_TRUE(future->Complete(OkStatus(), nullptr).ok());
+  waiter.join();
+  future->Release();
 }
 
 TEST(SimulatedFuture, ReportsAWaitThatNothingCanEnd) {

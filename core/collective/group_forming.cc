@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <map>
+#include <numeric>
+#include <span>
 #include <utility>
 
 #include "core/base/crc32c.h"
@@ -15,7 +18,8 @@
 #include "core/base/text.h"
 #include "core/cluster/file_descriptor.h"
 #include "core/cluster/peer_listener.h"
-#include "core/collective/call_header_wire.h"
+#include "core/collective/forming_connections.h"
+#include "core/collective/forming_talk.h"
 #include "core/collective/hierarchical_forming.h"
 #include "core/collective/link_connector.h"
 #include "core/collective/link_transport.h"
@@ -23,6 +27,7 @@
 #include "core/collective/local_group.h"
 #include "core/collective/local_transport.h"
 #include "core/collective/ring_link.h"
+#include "core/collective/ring_passing.h"
 #include "core/collective/shared_segment.h"
 #include "core/collective/shared_transport.h"
 #include "core/collective/tcp_link.h"
@@ -33,14 +38,11 @@
 namespace tutti {
 namespace {
 
-constexpr uint8_t kWentWell = 0;
-constexpr uint8_t kFailed = 1;
-constexpr size_t kMaxReasonBytes = 500;
-// Transport, hash of the table, whether folds are reproducible; the table's own rows follow.
+// Transport, hash of the table, whether folds are reproducible, a number that rank 0 draws; the
+// table's own rows follow.
 constexpr size_t kReproducibleAt = 1 + sizeof(uint64_t);
-constexpr size_t kFactsBytes = kReproducibleAt + 1;
-// What a peer has announced takes no longer, or the peer is in trouble of its own.
-constexpr int64_t kStepLimitNs = 30 * kSecondNs;
+constexpr size_t kDrawnAt = kReproducibleAt + 1;
+constexpr size_t kFactsBytes = kDrawnAt + sizeof(uint64_t);
 constexpr const char* kTransportNames[] = {"auto", "shared_memory", "tcp"};
 
 // Names become parts of keys and purposes, whose length is limited.
@@ -53,10 +55,16 @@ std::string LabelOf(const GroupFormingOptions& options) {
   return has_label ? name : Format("group {} epoch {}", name, options.epoch);
 }
 
-std::string EncodeToken(uint64_t token) {
-  std::string bytes;
-  WireWriter(&bytes).Put(token);
-  return bytes;
+std::vector<std::string> DescriptionsOf(const GroupFormingOptions& options) {
+  const std::string& here = options.workers[static_cast<size_t>(options.worker)].host;
+  std::vector<std::string> descriptions;
+  for (const WorkerInfo& info : options.workers) {
+    descriptions.push_back(info.host == here
+                               ? Format("worker {}, pid {}", info.worker, info.pid)
+                               : Format("worker {}, pid {} on {}", info.worker, info.pid,
+                                        info.host));
+  }
+  return descriptions;
 }
 
 class GroupForming {
@@ -64,41 +72,47 @@ class GroupForming {
   GroupForming(Ref<Environment> environment, GroupFormingOptions options, const CallOptions& call)
       : environment_(std::move(environment)),
         options_(std::move(options)),
-        call_(call),
         rank_(options_.worker),
         size_(static_cast<int64_t>(options_.workers.size())),
         label_(LabelOf(options_)),
         spin_(ReplicasFitCores(options_.workers)),
-        table_(options_.table ? options_.table : SelectorTable::BuiltIn()) {
-    for (const WorkerInfo& info : options_.workers) {
-      const std::string& here = options_.workers[static_cast<size_t>(rank_)].host;
-      descriptions_.push_back(
-          info.host == here ? Format("worker {}, pid {}", info.worker, info.pid)
-                            : Format("worker {}, pid {} on {}", info.worker, info.pid, info.host));
-    }
-  }
+        descriptions_(DescriptionsOf(options_)),
+        talk_(environment_, label_, rank_, Info(rank_).worker, descriptions_, options_.exchange,
+              call),
+        connections_(environment_, options_.secret, options_.listener, Info(rank_).worker),
+        table_(options_.table ? options_.table : SelectorTable::BuiltIn()) {}
 
   Result<FormedGroup> Form() {
     TUTTI_RETURN_IF_ERROR(AgreeOnFacts());
     if (size_ == 1) return FormAlone();
     FormedGroup group;
+    const Status status = FormOf(&group);
+    if (status.ok()) return group;
+    // Others may have got theirs already.
+    if (group.transport) {
+      group.transport->Leave(Unavailable("it could not form the group: {}", status.message()));
+    }
+    return status;
+  }
+
+ private:
+  // Where it fails, *group has the transport that others may be in.
+  Status FormOf(FormedGroup* group) {
     const bool one_machine = AllOnOneMachine();
     if (options_.transport != CollectiveTransport::kTcp && one_machine &&
         size_ <= kSharedMaxRanks) {
-      TUTTI_RETURN_IF_ERROR(TrySegment(&group));
-      if (group.transport) return group;
+      TUTTI_RETURN_IF_ERROR(TrySegment(group));
+      if (group->transport) return OkStatus();
     }
     if (options_.transport == CollectiveTransport::kSharedMemory) {
       return FailedPrecondition(
           "{}: shared memory is asked for, but {}; set the transport to auto or tcp", label_,
           one_machine ? segment_problem_ : DescribeMachines());
     }
-    TUTTI_RETURN_IF_ERROR(FormLinks(&group));
-    TUTTI_RETURN_IF_ERROR(JoinTheHosts(&group));
-    return group;
+    TUTTI_RETURN_IF_ERROR(FormLinks(group));
+    return JoinTheHosts(group);
   }
 
- private:
   const WorkerInfo& Info(int64_t rank) const { return options_.workers[static_cast<size_t>(rank)]; }
   bool SameMachine(int64_t a, int64_t b) const {
     return !Info(a).boot_id.empty() && Info(a).boot_id == Info(b).boot_id;
@@ -118,84 +132,31 @@ class GroupForming {
     }
     return Format("there are {} workers and a segment serves {}", size_, kSharedMaxRanks);
   }
-  std::string Describe(int64_t rank) const {
-    return Format("rank {} ({})", rank, descriptions_[static_cast<size_t>(rank)]);
-  }
-
-  // ---- Telling ----
-
-  // Tells all workers what this one found in `stage`; gives what all have found, or the error of
-  // the first of them that failed.
-  Result<std::vector<std::string>> Tell(std::string_view stage, const Status& own,
-                                        std::string_view facts) {
-    std::string bytes;
-    WireWriter writer(&bytes);
-    writer.Put(own.ok() ? kWentWell : kFailed);
-    if (own.ok()) {
-      bytes.append(facts);
-    } else {
-      const Status named = own.WithPrefix(Describe(rank_));
-      AppendStatus(named.With("rank", rank_).With("worker", Info(rank_).worker), &bytes);
-    }
-    Result<std::vector<std::string>> all =
-        options_.exchange(Format("{}: {}", label_, stage), std::move(bytes), call_);
-    if (!all.ok()) return own.ok() ? all.status() : own;
-    for (int64_t rank = 0; rank < size_; ++rank) {
-      std::string& told = (*all)[static_cast<size_t>(rank)];
-      if (told.empty()) {
-        return DataLoss("{}: {} told nothing in stage {}", label_, Describe(rank), stage);
-      }
-      if (told[0] != kWentWell) {
-        return ParseStatus(std::string_view(told).substr(1)).WithPrefix(label_);
-      }
-      told.erase(0, 1);
-    }
-    return all;
-  }
-
-  // The same for a stage that may fail without ending the forming: gives why it did not work for
-  // somebody, or an empty text.
-  Result<std::string> TellProblem(std::string_view stage, const Status& own) {
-    const bool ends = !own.ok() && CallIsOver();
-    std::string problem;
-    if (!own.ok()) {
-      problem = Format("{}: {}", Describe(rank_), own.message()).substr(0, kMaxReasonBytes);
-    }
-    TUTTI_ASSIGN_OR_RETURN(const std::vector<std::string> all,
-                           Tell(stage, ends ? own : OkStatus(), problem));
-    for (const std::string& told : all) {
-      if (!told.empty()) return told;
-    }
-    return std::string();
-  }
-
-  // For what should take no time: others wait for the outcome. A quarter of the time that is left
-  // is kept for telling them, or they would know that time is up and not because of whom.
-  CallOptions Soon() const {
-    const int64_t left_ns = call_.deadline.RemainingNs(environment_->clock());
-    const int64_t limit_ns = std::min(kStepLimitNs, left_ns - left_ns / 4);
-    return CallOptions{Deadline::After(environment_->clock(), limit_ns), call_.cancellation};
-  }
-  bool CallIsOver() const {
-    return call_.deadline.Expired(environment_->clock()) ||
-           (call_.cancellation != nullptr && call_.cancellation->cancelled());
-  }
 
   // ---- Stages ----
 
   Status AgreeOnFacts() {
     std::string facts = EncodeFacts(*table_) + table_->OwnRows();
     facts[kReproducibleAt] = table_->reproducible() ? 1 : 0;
+    if (rank_ == 0) {
+      const uint64_t drawn = environment_->random().Next();
+      std::memcpy(&facts[kDrawnAt], &drawn, sizeof(drawn));
+    }
     Status own;
     if (size_ > 1 && options_.listener == nullptr) {
       own = FailedPrecondition("no peer can connect here, which forming a group takes");
     }
-    TUTTI_ASSIGN_OR_RETURN(std::vector<std::string> all, Tell("facts", own, facts));
+    TUTTI_ASSIGN_OR_RETURN(std::vector<std::string> all, talk_.Tell("facts", own, facts));
     bool reproducible = false;
+    uint64_t drawn = 0;
     for (std::string& told : all) {
       if (told.size() < kFactsBytes) continue;
       reproducible |= std::exchange(told[kReproducibleAt], 0) != 0;
+      if (&told == &all[0]) std::memcpy(&drawn, &told[kDrawnAt], sizeof(drawn));
+      std::fill_n(told.begin() + kDrawnAt, sizeof(drawn), '\0');
     }
+    // Names do not tell groups apart: parts of several groups may have the same ones.
+    connections_.set_id(Format("{} {:x}", label_, drawn));
     for (int64_t rank = 0; rank < size_; ++rank) {
       const std::string& told = all[static_cast<size_t>(rank)];
       if (told.size() >= kFactsBytes && told[0] == all[0][0]) continue;
@@ -209,7 +170,7 @@ class GroupForming {
     }
     const bool differ = std::any_of(all.begin(), all.end(),
                                     [&](const std::string& told) { return told != all[0]; });
-    if (differ) TUTTI_RETURN_IF_ERROR(Tell("table", TakeTable(all[0]), "").status());
+    if (differ) TUTTI_RETURN_IF_ERROR(talk_.Tell("table", TakeTable(all[0]), "").status());
     // Where one wants it, all do.
     if (reproducible) table_ = SelectorTable::Reproducible(*table_);
     return OkStatus();
@@ -236,6 +197,7 @@ class GroupForming {
     writer.Put(static_cast<uint8_t>(options_.transport));
     writer.Put(table.hash());
     writer.Put(uint8_t{0});
+    writer.Put(uint64_t{0});
     return facts;
   }
 
@@ -250,20 +212,16 @@ class GroupForming {
   }
 
   Result<FileDescriptor> Connect(int64_t to, const std::string& address, std::string_view stage) {
-    PeerPurpose purpose;
-    purpose.name = Format("{} {}", label_, stage);
-    purpose.from = Info(rank_).worker;
-    purpose.to = Info(to).worker;
-    return ConnectPeer(*environment_, options_.secret, address, purpose, Soon());
+    return connections_.Connect(Info(to).worker, address, stage, talk_.Soon());
   }
   Result<FileDescriptor> Accept(int64_t from, std::string_view stage) {
-    return options_.listener->Accept(Format("{} {}", label_, stage), Info(from).worker,
-                                     Soon());
+    return connections_.Accept(Info(from).worker, stage, talk_.Soon());
   }
 
   // All ranks in one segment; leaves the transport empty when that does not work for somebody.
   Status TrySegment(FormedGroup* group) {
-    MakeWindow();
+    const FormingConnections::Stage stage(connections_, "segment");
+    MakeWindow(size_);
     Ref<SharedSegment> segment;
     FileDescriptor socket;
     Status own;
@@ -277,11 +235,11 @@ class GroupForming {
       own = connected.status();
       if (connected.ok()) socket = std::move(connected).value();
     }
-    TUTTI_ASSIGN_OR_RETURN(segment_problem_, TellProblem("segment offered", own));
+    TUTTI_ASSIGN_OR_RETURN(segment_problem_, talk_.TellProblem("segment offered", own));
     if (segment_problem_.empty()) {
       own = rank_ == 0 ? PassSegment(*segment) : TakeSegment(socket, &segment);
       if (own.ok()) own = EnterSegment(std::move(segment), group);
-      TUTTI_ASSIGN_OR_RETURN(segment_problem_, TellProblem("segment entered", own));
+      TUTTI_ASSIGN_OR_RETURN(segment_problem_, talk_.TellProblem("segment entered", own));
     }
     if (segment_problem_.empty()) return OkStatus();
     *group = FormedGroup();
@@ -295,9 +253,9 @@ class GroupForming {
   }
 
   // Without a window tensors are copied, and that is all.
-  void MakeWindow() {
+  void MakeWindow(int64_t ranks) {
     windows_.own = options_.window;
-    if (windows_.own || size_ > kMostWindowRanks) return;
+    if (windows_.own || ranks > kMostWindowRanks) return;
     Result<Ref<SharedWindow>> made =
         SharedWindow::Create(SharedWindow::UsualBytes(), &environment_->memory());
     if (made.ok()) {
@@ -311,28 +269,32 @@ class GroupForming {
   Status PassSegment(const SharedSegment& segment) {
     const FileDescriptor memory(fcntl(segment.descriptor(), F_DUPFD_CLOEXEC, 0));
     if (!memory) return ErrnoStatus(errno, "dup of the segment");
-    // All are served, also after one has failed.
+    // After one has failed the others only hear that it is over: by the end of their socket.
     Status first;
     std::vector<FileDescriptor> sockets(static_cast<size_t>(size_));
     for (int64_t peer = 1; peer < size_; ++peer) {
       Result<FileDescriptor> socket = Accept(peer, "segment");
       Status status = socket.status();
-      if (socket.ok()) status = SendDescriptor(*environment_, *socket, memory, "segment", Soon());
-      if (status.ok()) sockets[static_cast<size_t>(peer)] = std::move(socket).value();
+      if (socket.ok() && first.ok()) {
+        status = SendDescriptor(*environment_, *socket, memory, "segment", talk_.Soon());
+      }
+      if (first.ok() && status.ok()) {
+        sockets[static_cast<size_t>(peer)] = std::move(socket).value();
+      }
       if (first.ok()) first = std::move(status);
     }
     if (size_ > kMostWindowRanks) return first;
-    Status passed = HandOutWindows(*environment_, sockets, Soon(), &windows_);
+    Status passed = HandOutWindows(*environment_, sockets, talk_.Soon(), &windows_);
     return first.ok() ? passed : first;
   }
 
   Status TakeSegment(const FileDescriptor& socket, Ref<SharedSegment>* segment) {
     std::string text;
     TUTTI_ASSIGN_OR_RETURN(FileDescriptor memory,
-                           ReceiveDescriptor(*environment_, socket, &text, Soon()));
+                           ReceiveDescriptor(*environment_, socket, &text, talk_.Soon()));
     TUTTI_ASSIGN_OR_RETURN(*segment, SharedSegment::Attach(std::move(memory)));
     if (size_ > kMostWindowRanks) return OkStatus();
-    return TakeWindows(*environment_, socket, rank_, size_, Soon(), &windows_);
+    return TakeWindows(*environment_, socket, rank_, size_, talk_.Soon(), &windows_);
   }
 
   Status EnterSegment(Ref<SharedSegment> segment, FormedGroup* group) {
@@ -386,15 +348,23 @@ class GroupForming {
       group->kind += Format("{}{} {}", group->kind.empty() ? "" : ", ", count, kind);
     }
     if (connects_later_) group->kind += ", others at first use";
+    std::unique_ptr<LinkConnector> connector;
+    if (connects_later_) {
+      std::vector<int64_t> all(static_cast<size_t>(size_));
+      std::iota(all.begin(), all.end(), 0);
+      connector = MakeConnector(connections_.id(), all);
+    }
     Result<std::unique_ptr<LinkTransport>> transport = LinkTransport::Create(
-        environment_, std::move(options), std::move(links_), MakeConnector());
-    TUTTI_RETURN_IF_ERROR(Tell("ready", transport.status(), "").status());
-    LinkTransport* const links = transport->get();
-    group->peer_has_left = [links](int64_t rank, const Status& reason, int64_t patience_ns) {
-      links->PeerHasLeft(rank, reason, patience_ns);
-    };
-    group->transport = std::move(transport).value();
-    return OkStatus();
+        environment_, std::move(options), std::move(links_), std::move(connector));
+    const Status own = transport.status();
+    if (own.ok()) {
+      LinkTransport* const links = transport->get();
+      group->peer_has_left = [links](int64_t rank, const Status& reason, int64_t patience_ns) {
+        links->PeerHasLeft(rank, reason, patience_ns);
+      };
+      group->transport = std::move(transport).value();
+    }
+    return talk_.Tell("ready", own, "").status();
   }
 
   // Puts what goes from host to host before the links, where that works for all.
@@ -402,32 +372,40 @@ class GroupForming {
     HostsForming forming;
     forming.layout = HostLayout::OfRings(have_ring_, size_);
     if (!WantsHosts(forming.layout, *table_, size_)) return OkStatus();
+    const FormingConnections::Stage inside(connections_, "host segment");
+    const FormingConnections::Stage between(connections_, "host");
     forming.environment = environment_;
     forming.name = options_.name;
     forming.rank = rank_;
     forming.epoch = options_.epoch;
     forming.spin = spin_;
+    const size_t ranks_here = forming.layout.hosts[forming.layout.PlaceOf(rank_).first].size();
+    if (ranks_here > 1) MakeWindow(static_cast<int64_t>(ranks_here));
+    forming.window = windows_.own;
     forming.descriptions = descriptions_;
     forming.table = table_;
     forming.tell = [this](std::string_view stage, const Status& own) {
-      return TellProblem(stage, own);
+      return talk_.TellProblem(stage, own);
     };
     forming.connect = [this](int64_t rank, bool local, std::string_view what) {
       return Connect(rank, local ? Info(rank).local_address : Info(rank).tcp_address, what);
     };
     forming.accept = [this](int64_t rank, std::string_view what) { return Accept(rank, what); };
-    forming.soon = [this] { return Soon(); };
+    forming.connector = [this](std::span<const int64_t> ranks, std::string_view what) {
+      return MakeConnector(Format("{} {}", connections_.id(), what), ranks);
+    };
+    forming.soon = [this] { return talk_.Soon(); };
     std::unique_ptr<LinkTransport> flat(static_cast<LinkTransport*>(group->transport.release()));
     std::string problem;
     Result<std::unique_ptr<HierarchicalTransport>> joined =
         tutti::JoinHosts(forming, &flat, &problem);
+    if (!joined.ok() || !problem.empty()) group->transport = std::move(flat);
     TUTTI_RETURN_IF_ERROR(joined.status());
     if (!problem.empty()) {
       if (rank_ == 0) {
         environment_->log().Warning(Format(
             "{}: calls go from rank to rank and not from host to host: {}", label_, problem));
       }
-      group->transport = std::move(flat);
       return OkStatus();
     }
     HierarchicalTransport* const hosts = joined->get();
@@ -435,7 +413,12 @@ class GroupForming {
       hosts->PeerHasLeft(rank, reason, patience_ns);
     };
     group->transport = std::move(joined).value();
-    group->hosts = Format(", from host to host: {} of them", forming.layout.num_hosts());
+    group->window = std::move(windows_.own);
+    const auto num_hosts = static_cast<int64_t>(forming.layout.num_hosts());
+    group->hosts = Format(", from host to host: {} of them", num_hosts);
+    const int64_t num_links = hosts->num_links_between_hosts();
+    const bool connects_later = num_links != 0 && num_links < num_hosts - 1;
+    if (connects_later) group->hosts += Format(" over {} tcp, others at first use", num_links);
     return OkStatus();
   }
 
@@ -452,6 +435,7 @@ class GroupForming {
   // Links through memory for the pairs where both sides can map it.
   Status TryRings() {
     if (options_.transport == CollectiveTransport::kTcp || !SomeShareAMachine()) return OkStatus();
+    const FormingConnections::Stage stage(connections_, "ring");
     const auto n = static_cast<size_t>(size_);
     std::vector<FileDescriptor> sockets(n);
     std::string connected(n, '0');
@@ -462,25 +446,26 @@ class GroupForming {
       if (socket.ok()) {
         sockets[static_cast<size_t>(peer)] = std::move(socket).value();
         connected[static_cast<size_t>(peer)] = '1';
-      } else if (own.ok() && CallIsOver()) {
+      } else if (own.ok() && talk_.CallIsOver()) {
         own = socket.status();
       }
     }
-    TUTTI_ASSIGN_OR_RETURN(const std::vector<std::string> all, Tell("rings", own, connected));
+    TUTTI_ASSIGN_OR_RETURN(const std::vector<std::string> all, talk_.Tell("rings", own, connected));
 
     // First give to all higher ranks, then take from the lower ones: nobody waits in a circle.
     std::string attached(n, '0');
     for (int64_t peer = rank_ + 1; peer < size_; ++peer) {
       const std::string& theirs = all[static_cast<size_t>(peer)];
       if (theirs.size() != n || theirs[static_cast<size_t>(rank_)] != '1') continue;
-      Keep(peer, OfferRing(peer), &attached);
+      Keep(peer, AcceptRing(peer), &attached);
     }
     for (int64_t peer = 0; peer < rank_; ++peer) {
       if (connected[static_cast<size_t>(peer)] != '1') continue;
-      Keep(peer, TakeRing(std::move(sockets[static_cast<size_t>(peer)])), &attached);
+      FileDescriptor& socket = sockets[static_cast<size_t>(peer)];
+      Keep(peer, TakeRing(*environment_, std::move(socket), talk_.Soon()), &attached);
     }
     TUTTI_ASSIGN_OR_RETURN(const std::vector<std::string> results,
-                           Tell("rings attached", OkStatus(), attached));
+                           talk_.Tell("rings attached", OkStatus(), attached));
     for (int64_t peer = 0; peer < size_; ++peer) {
       const std::string& theirs = results[static_cast<size_t>(peer)];
       if (theirs.size() != n || theirs[static_cast<size_t>(rank_)] != '1') {
@@ -501,42 +486,28 @@ class GroupForming {
   void Keep(int64_t peer, Result<std::unique_ptr<RingLink>> ring, std::string* attached) {
     if (!ring.ok()) {
       environment_->log().Warning(Format("{}: no ring in shared memory with {}: {}", label_,
-                                         Describe(peer), ring.status().message()));
+                                         talk_.Describe(peer), ring.status().message()));
       return;
     }
     links_[static_cast<size_t>(peer)] = std::move(ring).value();
     (*attached)[static_cast<size_t>(peer)] = '1';
   }
 
-  Result<std::unique_ptr<RingLink>> OfferRing(int64_t peer) {
+  Result<std::unique_ptr<RingLink>> AcceptRing(int64_t peer) {
     TUTTI_ASSIGN_OR_RETURN(FileDescriptor socket, Accept(peer, "ring"));
-    const uint64_t token = environment_->random().Next();
-    TUTTI_ASSIGN_OR_RETURN(const FileDescriptor memory,
-                           RingLink::CreateSegment(RingLink::kDefaultCapacity, token));
-    TUTTI_RETURN_IF_ERROR(
-        SendDescriptor(*environment_, socket, memory, EncodeToken(token), Soon()));
-    return RingLink::Attach(std::move(socket), memory, token, /*first=*/true);
+    return OfferRing(*environment_, std::move(socket), talk_.Soon());
   }
 
-  Result<std::unique_ptr<RingLink>> TakeRing(FileDescriptor socket) {
-    std::string text;
-    TUTTI_ASSIGN_OR_RETURN(const FileDescriptor memory,
-                           ReceiveDescriptor(*environment_, socket, &text, Soon()));
-    WireReader reader(text);
-    const auto token = reader.Take<uint64_t>();
-    if (!reader.complete()) return DataLoss("a token of {} bytes", text.size());
-    return RingLink::Attach(std::move(socket), memory, token, /*first=*/false);
-  }
-
-  std::unique_ptr<LinkConnector> MakeConnector() {
-    if (!connects_later_) return nullptr;
+  // Between these ranks, of which this is one. No other connector of theirs has the label.
+  std::unique_ptr<LinkConnector> MakeConnector(std::string label,
+                                               std::span<const int64_t> ranks) const {
     PeerConnectorOptions options;
-    options.label = label_;
+    options.label = std::move(label);
     options.secret = options_.secret;
     options.listener = Ref<PeerListener>::Retain(options_.listener);
-    options.rank = rank_;
-    for (const WorkerInfo& info : options_.workers) {
-      options.peers.push_back({info.worker, info.tcp_address});
+    for (const int64_t rank : ranks) {
+      if (rank == rank_) options.rank = std::ssize(options.peers);
+      options.peers.push_back({Info(rank).worker, Info(rank).tcp_address});
     }
     return MakePeerConnector(environment_, std::move(options));
   }
@@ -548,11 +519,12 @@ class GroupForming {
   }
 
   Status ConnectTheRest() {
+    const FormingConnections::Stage stage(connections_, "tcp");
     Status own;
     for (int64_t peer = 0; peer < rank_ && own.ok(); ++peer) {
       if (!NeedsTcp(peer)) continue;
       if (Info(peer).tcp_address.empty()) {
-        own = FailedPrecondition("{} accepts no TCP connections", Describe(peer));
+        own = FailedPrecondition("{} accepts no TCP connections", talk_.Describe(peer));
         break;
       }
       Result<FileDescriptor> socket = Connect(peer, Info(peer).tcp_address, "tcp");
@@ -562,7 +534,7 @@ class GroupForming {
       }
     }
     // Whoever was to connect has done so: nobody waits for one that could not.
-    TUTTI_RETURN_IF_ERROR(Tell("tcp", own, "").status());
+    TUTTI_RETURN_IF_ERROR(talk_.Tell("tcp", own, "").status());
     for (int64_t peer = rank_ + 1; peer < size_ && own.ok(); ++peer) {
       if (!NeedsTcp(peer)) continue;
       Result<FileDescriptor> socket = Accept(peer, "tcp");
@@ -571,18 +543,19 @@ class GroupForming {
         links_[static_cast<size_t>(peer)] = std::make_unique<TcpLink>(std::move(socket).value());
       }
     }
-    return Tell("tcp accepted", own, "").status();
+    return talk_.Tell("tcp accepted", own, "").status();
   }
 
   const Ref<Environment> environment_;
   const GroupFormingOptions options_;
-  const CallOptions call_;
   const int64_t rank_;
   const int64_t size_;
   const std::string label_;
   const bool spin_;
+  const std::vector<std::string> descriptions_;
+  const FormingTalk talk_;
+  FormingConnections connections_;
   std::shared_ptr<const SelectorTable> table_;
-  std::vector<std::string> descriptions_;
   std::string segment_problem_;
   SharedWindows windows_;
   std::vector<std::unique_ptr<Link>> links_;

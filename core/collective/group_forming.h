@@ -48,7 +48,8 @@ class PeerListener;
 struct GroupFormingOptions {
   std::string name;
   int64_t epoch = 1;
-  // Tells what belongs to this group from what belongs to others; empty: name and epoch do.
+  // What the workers tell each other goes under it; empty: name and epoch. Their connections have a
+  // number besides, so that groups of one label can be in use at the same time.
   std::string label;
   CollectiveTransport transport = CollectiveTransport::kAuto;
   // Rank 0's holds for all, so that they need not be the same; null: the built-in one.
@@ -81,8 +82,9 @@ struct FormedGroup {
   std::function<void(int64_t rank, const Status& reason, int64_t patience_ns)> peer_has_left;
 };
 
-// All workers call it with the same name and epoch, each pair once. It waits for all of them, as
-// long as `call` allows.
+// All workers call it with the same name, epoch and label. It waits for all of them, as long as
+// `call` allows. A worker where it fails leaves the group: those where it does not fail are told so
+// when they need it.
 Result<FormedGroup> FormGroup(Ref<Environment> environment, GroupFormingOptions options,
                               const CallOptions& call);
 

@@ -1,6 +1,7 @@
 // How a group whose ranks are linked already joins its hosts (hierarchical_transport.h): a segment
-// for the ranks of each host, and links between the hosts. In stages, like all forming of groups
-// (group_forming.h): when it does not work for somebody, nobody does it.
+// for the ranks of each host, and links between the hosts; of many hosts, between neighbours in a
+// tree, and others at first use. In stages, like all forming of groups (group_forming.h): when it
+// does not work for somebody, nobody does it.
 
 #ifndef TUTTI_CORE_COLLECTIVE_HIERARCHICAL_FORMING_H_
 #define TUTTI_CORE_COLLECTIVE_HIERARCHICAL_FORMING_H_
@@ -8,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,7 +20,9 @@
 #include "core/cluster/file_descriptor.h"
 #include "core/collective/hierarchical_transport.h"
 #include "core/collective/host_layout.h"
+#include "core/collective/link_connector.h"
 #include "core/collective/selector.h"
+#include "core/collective/shared_window.h"
 
 namespace tutti {
 
@@ -30,6 +34,7 @@ struct HostsForming {
   int64_t rank = 0;
   int64_t epoch = 1;
   bool spin = false;
+  Ref<SharedWindow> window;  // null: tensors are copied
   HostLayout layout;
   std::vector<std::string> descriptions;  // by rank
   std::shared_ptr<const SelectorTable> table;
@@ -39,6 +44,10 @@ struct HostsForming {
   // To a rank that accepts from this one under the same name; `local`: on the same host.
   std::function<Result<FileDescriptor>(int64_t rank, bool local, std::string_view what)> connect;
   std::function<Result<FileDescriptor>(int64_t rank, std::string_view what)> accept;
+  // How these ranks get links to each other at first use; `what` tells them from others.
+  std::function<std::unique_ptr<LinkConnector>(std::span<const int64_t> ranks,
+                                               std::string_view what)>
+      connector;
   std::function<CallOptions()> soon;  // for what should take no time
 };
 

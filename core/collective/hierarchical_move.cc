@@ -3,15 +3,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/collective/hierarchical_transport.h"
 
 namespace tutti {
 namespace {
-
-// A large broadcast goes in pieces, so that the hosts, and the ranks of each, are at work at once.
-constexpr int64_t kPieceBytes = 4 << 20;
 
 CallHeader HeaderOf(CollectiveOp op, int64_t bytes, int64_t root = 0) {
   CallHeader header;
@@ -22,6 +20,11 @@ CallHeader HeaderOf(CollectiveOp op, int64_t bytes, int64_t root = 0) {
   return header;
 }
 
+void* At(void* memory, int64_t bytes) { return static_cast<std::byte*>(memory) + bytes; }
+const void* At(const void* memory, int64_t bytes) {
+  return static_cast<const std::byte*>(memory) + bytes;
+}
+
 int64_t BytesOf(const TensorSignature& tensor) {
   return tensor.num_elements() * static_cast<int64_t>(ItemSize(tensor.dtype));
 }
@@ -29,36 +32,42 @@ int64_t BytesOf(const TensorSignature& tensor) {
 }  // namespace
 
 Status HierarchicalTransport::Broadcast(const CollectiveCall& call) {
-  const int64_t bytes = BytesOf(call.header.first);
   const auto [root_host, root_place] = options_.layout.PlaceOf(call.header.root);
   const bool is_root = options_.rank == call.header.root;
   const bool at_root_host = host_ == root_host;
-  for (int64_t begin = 0; begin == 0 || begin < bytes; begin += kPieceBytes) {
-    const int64_t count = std::min(kPieceBytes, bytes - begin);
-    const std::byte* const input =
-        is_root ? static_cast<const std::byte*>(call.memory[0].input) + begin : nullptr;
-    std::byte* const output =
-        is_root ? nullptr : static_cast<std::byte*>(call.memory[0].output) + begin;
-    const auto inside = [&](size_t from, Waits waits) {
-      if (!inside_) return OkStatus();
-      const CollectiveMemory memory = place_ != from ? CollectiveMemory{nullptr, output}
-                                      : is_root      ? CollectiveMemory{input, nullptr}
-                                                     : CollectiveMemory{output, nullptr};
-      return Inside(call,
-                    HeaderOf(CollectiveOp::kBroadcast, count, static_cast<int64_t>(from)),
-                    std::span(&memory, 1), waits);
+  const Chunks chunks = ChunksOf(BytesOf(call.header.first), 1, 1);
+  // What this rank has of a chunk, or gets of it.
+  const auto memory_of = [&](int64_t chunk, bool gives) {
+    const int64_t begin = chunks.Begin(chunk);
+    if (is_root) return CollectiveMemory{At(call.memory[0].input, begin), nullptr};
+    void* const own = At(call.memory[0].output, begin);
+    return gives ? CollectiveMemory{own, nullptr} : CollectiveMemory{nullptr, own};
+  };
+  const auto header_of = [&](int64_t chunk, size_t root) {
+    return HeaderOf(CollectiveOp::kBroadcast, chunks.Begin(chunk + 1) - chunks.Begin(chunk),
+                    static_cast<int64_t>(root));
+  };
+  const auto inside = [&](int64_t chunk, size_t root, Waits waits) {
+    if (!inside_) return OkStatus();
+    const CollectiveMemory memory = memory_of(chunk, place_ == root);
+    return Inside(call, header_of(chunk, root), std::span(&memory, 1), waits);
+  };
+
+  HostPipeline::Stages stages;
+  if (at_root_host) {
+    stages.first = [&, place = root_place](int64_t chunk) {
+      return inside(chunk, place, Waits::kForRanks);
     };
-    if (at_root_host) TUTTI_RETURN_IF_ERROR(inside(root_place, Waits::kForRanks));
-    if (is_leader()) {
-      const CollectiveMemory memory = !at_root_host ? CollectiveMemory{nullptr, output}
-                                      : is_root     ? CollectiveMemory{input, nullptr}
-                                                    : CollectiveMemory{output, nullptr};
-      TUTTI_RETURN_IF_ERROR(Between(
-          call, HeaderOf(CollectiveOp::kBroadcast, count, static_cast<int64_t>(root_host)),
-          std::span(&memory, 1)));
-    }
-    if (!at_root_host) TUTTI_RETURN_IF_ERROR(inside(0, Waits::kForRelay));
+  } else {
+    stages.last = [&](int64_t chunk) { return inside(chunk, 0, Waits::kForRelay); };
   }
+  if (is_leader()) {
+    stages.between = [&, host = root_host](int64_t chunk, Cancellation* stop) {
+      const CollectiveMemory memory = memory_of(chunk, at_root_host);
+      return Between(call, header_of(chunk, host), std::span(&memory, 1), stop);
+    };
+  }
+  TUTTI_RETURN_IF_ERROR(RunChunks(chunks.num, std::move(stages)));
   // Who has had all since long waits to hear that the other hosts are in the same call.
   return at_root_host ? AwaitLeader(call) : OkStatus();
 }
@@ -80,7 +89,7 @@ Status HierarchicalTransport::AllGather(const CollectiveCall& call) {
   }
   const CollectiveMemory column{call.memory[0].input, scratch_.data()};
   TUTTI_RETURN_IF_ERROR(
-      Between(call, HeaderOf(CollectiveOp::kAllGather, part), std::span(&column, 1)));
+      Between(call, HeaderOf(CollectiveOp::kAllGather, part), std::span(&column, 1), watch_.get()));
 
   auto* const output = static_cast<std::byte*>(call.memory[0].output);
   for (size_t host = 0; host < options_.layout.hosts.size(); ++host) {

@@ -6,22 +6,16 @@
 
 #include <atomic>
 #include <cstdint>
-#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
-#include "core/base/call_options.h"
-#include "core/base/clock.h"
-#include "core/base/real_environment.h"
-#include "core/base/text.h"
-#include "core/collective/communicator.h"
 #include "core/collective/hierarchical_transport.h"
 #include "core/collective/link_ranks.h"
 #include "core/collective/shared_segment.h"
+#include "core/collective/transport_ranks_testing.h"
 
 namespace tutti {
 
@@ -49,15 +43,18 @@ class CountedLink final : public Link {
   const std::shared_ptr<std::atomic<int64_t>> sent_;
 };
 
-class HierarchicalRanks {
+class HierarchicalRanks : public TransportRanks {
  public:
+  // Takes the place of a rank's link to another host.
+  using WrapBetween =
+      std::function<std::unique_ptr<Link>(int64_t rank, std::unique_ptr<Link> link)>;
+
   // `machines` by rank: ranks of equal ones are on one host. Where hosts need not be joined, over
   // the flat links alone.
   explicit HierarchicalRanks(const std::vector<std::string>& machines,
-                             std::shared_ptr<const SelectorTable> table = nullptr)
-      : environment_(
-            MakeRef<RealEnvironment>(RealEnvironmentOptions{.log_level = LogLevel::kOff})),
-        layout_(HostLayout::Of(machines)) {
+                             std::shared_ptr<const SelectorTable> table = nullptr,
+                             const WrapBetween& wrap_between = nullptr)
+      : layout_(HostLayout::Of(machines)) {
     const size_t size = machines.size();
     auto flat = MakeAllLinks(size, LinkKind::kSocketPair);
     std::vector<Ref<SharedSegment>> segments;
@@ -81,6 +78,9 @@ class HierarchicalRanks {
       HierarchicalTransport::Parts parts;
       if (layout_.hosts[host].size() > 1) parts.inside = Inside(segments[host], host, place, table);
       if (place < num_columns) {
+        for (std::unique_ptr<Link>& link : columns[place][host]) {
+          if (link && wrap_between) link = wrap_between(options.rank, std::move(link));
+        }
         parts.between = Links(layout_.Column(place), static_cast<int64_t>(host),
                               std::move(columns[place][host]), table, nullptr);
       }
@@ -93,60 +93,15 @@ class HierarchicalRanks {
         transport = std::make_unique<HierarchicalTransport>(environment_, std::move(options),
                                                             std::move(parts));
       }
-      ranks_.push_back(Communicator::CreateOver(environment_.get(), "group",
-                                                static_cast<int64_t>(rank),
-                                                static_cast<int64_t>(size), 1,
-                                                std::move(transport))
-                           .value());
+      Add(size, std::move(transport));
     }
   }
-  ~HierarchicalRanks() {
-    for (const Ref<Communicator>& rank : ranks_) {
-      if (rank && !rank->Close(CallOptions()).ok()) std::abort();
-    }
-    ranks_.clear();
-    if (!environment_->Shutdown(CallOptions()).ok()) std::abort();
-  }
-  HierarchicalRanks(const HierarchicalRanks&) = delete;
-  HierarchicalRanks& operator=(const HierarchicalRanks&) = delete;
 
-  RealEnvironment& environment() { return *environment_; }
-  size_t size() const { return ranks_.size(); }
-  Communicator& operator[](size_t rank) { return *ranks_[rank]; }
-  // Closes a rank and takes its end of all links away.
-  void Drop(size_t rank) {
-    if (!ranks_[rank]->Close(Hang()).ok()) std::abort();
-    ranks_[rank].reset();
-  }
   // What has been sent from host to host since the last time.
   int64_t TakeBytesBetweenHosts() { return between_bytes_->exchange(0); }
-
-  // A limit that only a hang can reach.
-  CallOptions Hang() { return Timeout(60 * kSecondNs); }
-  CallOptions Timeout(int64_t timeout_ns) {
-    return CallOptions::WithTimeout(environment_->clock(), timeout_ns);
-  }
-
-  // body(rank, communicator) -> Status on a thread per rank; the statuses in rank order.
-  template <typename Body>
-  std::vector<Status> Run(Body body) {
-    std::vector<Status> statuses(size());
-    std::vector<std::thread> threads;
-    for (size_t rank = 0; rank < size(); ++rank) {
-      if (!ranks_[rank]) continue;
-      threads.emplace_back([this, &statuses, &body, rank] {
-        statuses[rank] = body(static_cast<int64_t>(rank), *ranks_[rank]);
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-    return statuses;
-  }
+  int64_t bytes_between_hosts() const { return between_bytes_->load(); }
 
  private:
-  static std::string Describe(int64_t rank) {
-    return Format("worker {}, pid {}", rank, 4711 + rank);
-  }
-
   std::unique_ptr<SharedTransport> Inside(const Ref<SharedSegment>& segment, size_t host,
                                           size_t place,
                                           const std::shared_ptr<const SelectorTable>& table) {
@@ -184,11 +139,9 @@ class HierarchicalRanks {
     return LinkTransport::Create(environment_, std::move(options), std::move(links)).value();
   }
 
-  const Ref<RealEnvironment> environment_;
   const HostLayout layout_;
   const std::shared_ptr<std::atomic<int64_t>> between_bytes_ =
       std::make_shared<std::atomic<int64_t>>(0);
-  std::vector<Ref<Communicator>> ranks_;
 };
 
 }  // namespace tutti

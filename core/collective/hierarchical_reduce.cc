@@ -10,6 +10,7 @@
 #include "core/base/error.h"
 #include "core/collective/hierarchical_transport.h"
 #include "core/tensor/cast.h"
+#include "core/tensor/float_mode.h"
 
 namespace tutti {
 namespace {
@@ -35,6 +36,7 @@ void DivideBy(T divisor, T* values, int64_t count) {
 // Makes means of sums.
 void Finish(ReduceOp op, DType dtype, int64_t ranks, int64_t count, void* values) {
   if (op != ReduceOp::kMean) return;
+  const DefaultFloatMode mode;
   switch (dtype) {
     case DType::kFloat32:
       return DivideBy(static_cast<float>(ranks), static_cast<float*>(values), count);
@@ -67,6 +69,7 @@ void Convert(DType from, const void* source, DType to, void* destination, int64_
   if (from == to) {
     std::memcpy(destination, source, static_cast<size_t>(count) * ItemSize(from));
   } else {
+    const DefaultFloatMode mode;
     CastElements(from, source, to, destination, count);
   }
 }
@@ -86,215 +89,337 @@ int64_t HierarchicalTransport::Piece::bytes() const {
   return count * static_cast<int64_t>(ItemSize(dtype));
 }
 
+HierarchicalTransport::Piece HierarchicalTransport::Piece::Part(int64_t begin,
+                                                                int64_t end) const {
+  const int64_t offset = begin * static_cast<int64_t>(ItemSize(dtype));
+  Piece part;
+  part.dtype = dtype;
+  part.count = end - begin;
+  part.input = At(input, offset);
+  part.output = At(output, offset);
+  return part;
+}
+
 Status HierarchicalTransport::AllReduce(const CollectiveCall& call) {
   const CallHeader& header = call.header;
   if (header.num_tensors == 0) return Barrier(call);
   const DType work = WorkType(header.first.dtype, header.reduction);
   if (header.num_tensors == 1 && work == header.first.dtype) {
-    return AllReducePiece(call, Piece{work, header.first.num_elements(), call.memory[0].input,
-                                      call.memory[0].output});
+    Piece piece;
+    piece.dtype = work;
+    piece.count = header.first.num_elements();
+    piece.input = call.memory[0].input;
+    piece.output = call.memory[0].output;
+    return AllReducePiece(call, piece);
   }
   // All tensors of a dtype are one payload.
+  struct Place {
+    size_t tensor = 0;
+    int64_t begin = 0;  // in the payload
+    int64_t end = 0;
+  };
   std::vector<Piece> pieces;
-  std::vector<size_t> piece_of(header.num_tensors);
+  std::vector<std::vector<Place>> places;  // by piece
   int64_t bytes = 0;
   for (size_t i = 0; i < header.num_tensors; ++i) {
     const DType dtype = WorkType(header.tensor(i).dtype, header.reduction);
     const auto found = std::find_if(pieces.begin(), pieces.end(),
                                     [&](const Piece& piece) { return piece.dtype == dtype; });
-    piece_of[i] = static_cast<size_t>(found - pieces.begin());
-    if (found == pieces.end()) pieces.push_back(Piece{dtype, 0, nullptr, nullptr});
-    pieces[piece_of[i]].count += header.tensor(i).num_elements();
+    const auto index = static_cast<size_t>(found - pieces.begin());
+    if (found == pieces.end()) {
+      pieces.emplace_back().dtype = dtype;
+      places.emplace_back();
+    }
+    Piece& piece = pieces[index];
+    const int64_t end = piece.count + header.tensor(i).num_elements();
+    places[index].push_back(Place{i, piece.count, end});
+    piece.count = end;
   }
   for (const Piece& piece : pieces) bytes += RoundUp(piece.bytes());
   if (!scratch_.Reserve(static_cast<size_t>(std::max(bytes, kAlignment)))) return NoMemory(bytes);
   int64_t offset = 0;
-  for (Piece& piece : pieces) {
+  for (size_t p = 0; p < pieces.size(); ++p) {
+    Piece& piece = pieces[p];
     piece.input = piece.output = At(scratch_.data(), offset);
     offset += RoundUp(piece.bytes());
-  }
-  const auto for_each = [&](const auto& convert) {
-    std::vector<int64_t> done(pieces.size(), 0);
-    for (size_t i = 0; i < header.num_tensors; ++i) {
-      const Piece& piece = pieces[piece_of[i]];
-      const TensorSignature& tensor = header.tensor(i);
+    // Calls visit(tensor, its first element there, place in the payload, elements).
+    const auto for_each = [&header, &piece, of_piece = &places[p]](
+                              int64_t begin, int64_t end, const auto& visit) {
       const auto item_bytes = static_cast<int64_t>(ItemSize(piece.dtype));
-      convert(call.memory[i], tensor, piece.dtype,
-              At(piece.output, done[piece_of[i]] * item_bytes));
-      done[piece_of[i]] += tensor.num_elements();
-    }
-  };
-  for_each([](const CollectiveMemory& memory, const TensorSignature& tensor, DType dtype,
-              void* place) {
-    Convert(tensor.dtype, memory.input, dtype, place, tensor.num_elements());
-  });
+      auto place = std::partition_point(of_piece->begin(), of_piece->end(),
+                                        [&](const Place& at) { return at.end <= begin; });
+      for (; place != of_piece->end() && place->begin < end; ++place) {
+        const int64_t from = std::max(begin, place->begin);
+        visit(place->tensor, header.tensor(place->tensor).dtype, from - place->begin,
+              At(piece.output, from * item_bytes), std::min(end, place->end) - from);
+      }
+    };
+    piece.load = [for_each, &call, dtype = piece.dtype](int64_t begin, int64_t end) {
+      for_each(begin, end, [&](size_t tensor, DType from, int64_t first, void* to, int64_t count) {
+        const auto item_bytes = static_cast<int64_t>(ItemSize(from));
+        Convert(from, At(call.memory[tensor].input, first * item_bytes), dtype, to, count);
+      });
+    };
+    piece.store = [for_each, &call, dtype = piece.dtype](int64_t begin, int64_t end) {
+      for_each(begin, end, [&](size_t tensor, DType to, int64_t first, void* from, int64_t count) {
+        const auto item_bytes = static_cast<int64_t>(ItemSize(to));
+        Convert(dtype, from, to, At(call.memory[tensor].output, first * item_bytes), count);
+      });
+    };
+  }
   for (const Piece& piece : pieces) TUTTI_RETURN_IF_ERROR(AllReducePiece(call, piece));
-  for_each([](const CollectiveMemory& memory, const TensorSignature& tensor, DType dtype,
-              void* place) {
-    Convert(dtype, place, tensor.dtype, memory.output, tensor.num_elements());
-  });
   return OkStatus();
 }
+
+Status HierarchicalTransport::AllReducePiece(const CollectiveCall& call, const Piece& piece) {
+  const bool shares = options_.layout.equal() && piece.bytes() >= kSharesFromBytes;
+  const Chunks chunks =
+      ChunksOf(piece.count, static_cast<int64_t>(ItemSize(piece.dtype)), options_.size);
+  const auto part = [&](int64_t chunk) {
+    return piece.Part(chunks.Begin(chunk), chunks.Begin(chunk + 1));
+  };
+  HostPipeline::Stages stages;
+  stages.first = [&](int64_t chunk) {
+    if (piece.load) piece.load(chunks.Begin(chunk), chunks.Begin(chunk + 1));
+    return shares ? FoldShares(call, part(chunk)) : FoldAtLeader(call, part(chunk));
+  };
+  if (shares || is_leader()) {
+    stages.between = [&](int64_t chunk, Cancellation* stop) {
+      return shares ? FoldAmongHosts(call, part(chunk), stop)
+                    : FoldAmongLeaders(call, part(chunk), stop);
+    };
+  }
+  stages.last = [&](int64_t chunk) {
+    TUTTI_RETURN_IF_ERROR(shares ? GatherShares(call, part(chunk))
+                                 : SpreadFromLeader(call, part(chunk)));
+    if (piece.store) piece.store(chunks.Begin(chunk), chunks.Begin(chunk + 1));
+    return OkStatus();
+  };
+  return RunChunks(chunks.num, std::move(stages));
+}
+
+// ---- At the leaders ----
 
 CollectiveMemory HierarchicalTransport::Spread(void* memory) const {
   return is_leader() ? CollectiveMemory{memory, nullptr} : CollectiveMemory{nullptr, memory};
 }
 
-Status HierarchicalTransport::AllReducePiece(const CollectiveCall& call, const Piece& piece) {
-  return options_.layout.equal() && piece.bytes() >= kSharesFromBytes ? ByShares(call, piece)
-                                                                      : ByLeaders(call, piece);
+Status HierarchicalTransport::FoldAtLeader(const CollectiveCall& call, const Piece& part) {
+  if (!inside_) return OkStatus();
+  const CollectiveMemory own{part.input, is_leader() ? part.output : nullptr};
+  return Inside(call,
+                HeaderOf(CollectiveOp::kReduce, call.header.reduction, part.dtype,
+                         Dims{part.count}),
+                std::span(&own, 1), Waits::kForRanks);
 }
 
-Status HierarchicalTransport::ByLeaders(const CollectiveCall& call, const Piece& piece) {
+Status HierarchicalTransport::FoldAmongLeaders(const CollectiveCall& call, const Piece& part,
+                                               Cancellation* stop) {
   const ReduceOp op = call.header.reduction;
-  const Dims dims = {piece.count};
-  const CollectiveMemory whole{piece.input, piece.output};
-  CollectiveMemory partial = whole;
-  if (inside_) {
-    const CollectiveMemory own{piece.input, is_leader() ? piece.output : nullptr};
-    TUTTI_RETURN_IF_ERROR(Inside(call, HeaderOf(CollectiveOp::kReduce, op, piece.dtype, dims),
-                                 std::span(&own, 1), Waits::kForRanks));
-    partial.input = piece.output;
-  }
-  if (is_leader()) {
-    TUTTI_RETURN_IF_ERROR(Between(call, HeaderOf(CollectiveOp::kAllReduce, op, piece.dtype, dims),
-                                  std::span(&partial, 1)));
-    Finish(op, piece.dtype, options_.size, piece.count, piece.output);
-  }
+  const CollectiveMemory partial{inside_ ? part.output : part.input, part.output};
+  TUTTI_RETURN_IF_ERROR(
+      Between(call, HeaderOf(CollectiveOp::kAllReduce, op, part.dtype, Dims{part.count}),
+              std::span(&partial, 1), stop));
+  Finish(op, part.dtype, options_.size, part.count, part.output);
+  return OkStatus();
+}
+
+Status HierarchicalTransport::SpreadFromLeader(const CollectiveCall& call, const Piece& part) {
   if (!inside_) return OkStatus();
-  const CollectiveMemory result = Spread(piece.output);
-  return Inside(call, HeaderOf(CollectiveOp::kBroadcast, op, piece.dtype, dims),
+  const CollectiveMemory result = Spread(part.output);
+  return Inside(call,
+                HeaderOf(CollectiveOp::kBroadcast, call.header.reduction, part.dtype,
+                         Dims{part.count}),
                 std::span(&result, 1), Waits::kForRelay);
 }
 
-Status HierarchicalTransport::ByShares(const CollectiveCall& call, const Piece& piece) {
+// ---- A share at each rank ----
+
+HierarchicalTransport::Shares HierarchicalTransport::SharesOf(const Piece& part) const {
+  const auto item_bytes = static_cast<int64_t>(ItemSize(part.dtype));
+  Shares shares;
+  shares.share = part.count / ranks_here();
+  shares.rest = part.count % ranks_here();
+  shares.own = static_cast<int64_t>(place_) * shares.share * item_bytes;
+  shares.end = ranks_here() * shares.share * item_bytes;
+  return shares;
+}
+
+Status HierarchicalTransport::FoldShares(const CollectiveCall& call, const Piece& part) {
   const ReduceOp op = call.header.reduction;
-  const int64_t ranks = ranks_here();
-  const int64_t share = piece.count / ranks;
-  const int64_t rest = piece.count % ranks;  // the leader's besides its share
-  const auto item_bytes = static_cast<int64_t>(ItemSize(piece.dtype));
-  const int64_t own = static_cast<int64_t>(place_) * share * item_bytes;
-  const int64_t end = ranks * share * item_bytes;
-  const Dims shares = {ranks, share};
-
-  const CollectiveMemory scattered{piece.input, At(piece.output, own)};
+  const Shares shares = SharesOf(part);
+  CollectiveMemory memory{part.input, At(part.output, shares.own)};
   TUTTI_RETURN_IF_ERROR(Inside(call,
-                               HeaderOf(CollectiveOp::kReduceScatter, op, piece.dtype, shares),
-                               std::span(&scattered, 1), Waits::kForRanks));
-  if (rest != 0) {
-    const CollectiveMemory memory{At(piece.input, end),
-                                  is_leader() ? At(piece.output, end) : nullptr};
-    TUTTI_RETURN_IF_ERROR(Inside(call,
-                                 HeaderOf(CollectiveOp::kReduce, op, piece.dtype, Dims{rest}),
-                                 std::span(&memory, 1), Waits::kForRanks));
-  }
+                               HeaderOf(CollectiveOp::kReduceScatter, op, part.dtype,
+                                        Dims{ranks_here(), shares.share}),
+                               std::span(&memory, 1), Waits::kForRanks));
+  if (shares.rest == 0) return OkStatus();
+  memory = {At(part.input, shares.end), is_leader() ? At(part.output, shares.end) : nullptr};
+  return Inside(call, HeaderOf(CollectiveOp::kReduce, op, part.dtype, Dims{shares.rest}),
+                std::span(&memory, 1), Waits::kForRanks);
+}
 
-  CallHeader between = HeaderOf(CollectiveOp::kAllReduce, op, piece.dtype, Dims{share});
-  std::array<CollectiveMemory, 2> memory;
-  memory[0] = {At(piece.output, own), At(piece.output, own)};
-  memory[1] = {At(piece.output, end), At(piece.output, end)};
-  if (is_leader() && rest != 0) {
-    between.num_tensors = 2;
-    between.rest.push_back(TensorSignature{piece.dtype, Dims{rest}});
+Status HierarchicalTransport::FoldAmongHosts(const CollectiveCall& call, const Piece& part,
+                                             Cancellation* stop) {
+  const ReduceOp op = call.header.reduction;
+  const Shares shares = SharesOf(part);
+  CallHeader header = HeaderOf(CollectiveOp::kAllReduce, op, part.dtype, Dims{shares.share});
+  void* const own = At(part.output, shares.own);
+  void* const end = At(part.output, shares.end);
+  const std::array<CollectiveMemory, 2> memory = {CollectiveMemory{own, own},
+                                                  CollectiveMemory{end, end}};
+  if (is_leader() && shares.rest != 0) {
+    header.num_tensors = 2;
+    header.rest.push_back(TensorSignature{part.dtype, Dims{shares.rest}});
   }
-  TUTTI_RETURN_IF_ERROR(Between(call, between, std::span(memory).first(between.num_tensors)));
-  Finish(op, piece.dtype, options_.size, share, At(piece.output, own));
-  if (between.num_tensors == 2) {
-    Finish(op, piece.dtype, options_.size, rest, At(piece.output, end));
-  }
+  TUTTI_RETURN_IF_ERROR(
+      Between(call, header, std::span(memory).first(header.num_tensors), stop));
+  Finish(op, part.dtype, options_.size, shares.share, own);
+  if (header.num_tensors == 2) Finish(op, part.dtype, options_.size, shares.rest, end);
+  return OkStatus();
+}
 
-  const CollectiveMemory gathered{At(piece.output, own), piece.output};
-  TUTTI_RETURN_IF_ERROR(Inside(call,
-                               HeaderOf(CollectiveOp::kAllGather, op, piece.dtype, Dims{share}),
-                               std::span(&gathered, 1), Waits::kForRelay));
-  if (rest == 0) return OkStatus();
-  const CollectiveMemory last = Spread(At(piece.output, end));
-  return Inside(call, HeaderOf(CollectiveOp::kBroadcast, op, piece.dtype, Dims{rest}),
+Status HierarchicalTransport::GatherShares(const CollectiveCall& call, const Piece& part) {
+  const ReduceOp op = call.header.reduction;
+  const Shares shares = SharesOf(part);
+  const CollectiveMemory gathered{At(part.output, shares.own), part.output};
+  TUTTI_RETURN_IF_ERROR(
+      Inside(call, HeaderOf(CollectiveOp::kAllGather, op, part.dtype, Dims{shares.share}),
+             std::span(&gathered, 1), Waits::kForRelay));
+  if (shares.rest == 0) return OkStatus();
+  const CollectiveMemory last = Spread(At(part.output, shares.end));
+  return Inside(call, HeaderOf(CollectiveOp::kBroadcast, op, part.dtype, Dims{shares.rest}),
                 std::span(&last, 1), Waits::kForRelay);
 }
+
+// ---- Other folds ----
 
 Status HierarchicalTransport::Reduce(const CollectiveCall& call) {
   const CallHeader& header = call.header;
   const ReduceOp op = header.reduction;
-  const DType work = WorkType(header.first.dtype, op);
+  const DType dtype = header.first.dtype;
+  const DType work = WorkType(dtype, op);
   const int64_t count = header.first.num_elements();
-  const Dims dims = {count};
+  const auto item_bytes = static_cast<int64_t>(ItemSize(dtype));
+  const auto work_bytes = static_cast<int64_t>(ItemSize(work));
   const auto [root_host, root_place] = options_.layout.PlaceOf(header.root);
   const bool is_root = options_.rank == header.root;
+  const bool at_root_host = host_ == root_host;
 
   // The input in the work type, and a partial result.
-  const int64_t bytes = std::max(RoundUp(count * static_cast<int64_t>(ItemSize(work))),
-                                 kAlignment);
+  const int64_t bytes = std::max(RoundUp(count * work_bytes), kAlignment);
   if (!scratch_.Reserve(static_cast<size_t>(2 * bytes))) return NoMemory(2 * bytes);
-  const void* input = call.memory[0].input;
-  if (work != header.first.dtype) {
-    Convert(header.first.dtype, input, work, scratch_.data(), count);
-    input = scratch_.data();
-  }
+  void* const widened = scratch_.data();
   void* const partial = At(scratch_.data(), bytes);
+  const bool widens = work != dtype;
+  const void* const input = widens ? widened : call.memory[0].input;
 
-  CollectiveMemory memory{input, is_leader() ? partial : nullptr};
-  if (inside_) {
-    TUTTI_RETURN_IF_ERROR(Inside(call, HeaderOf(CollectiveOp::kReduce, op, work, dims),
-                                 std::span(&memory, 1), Waits::kForRanks));
-    input = partial;
-  }
+  const Chunks chunks = ChunksOf(count, work_bytes, 1);
+  const auto header_of = [&](CollectiveOp collective, int64_t chunk, int64_t root) {
+    const int64_t elements = chunks.Begin(chunk + 1) - chunks.Begin(chunk);
+    return HeaderOf(collective, op, work, Dims{elements}, root);
+  };
+  HostPipeline::Stages stages;
+  stages.first = [&](int64_t chunk) {
+    const int64_t begin = chunks.Begin(chunk);
+    if (widens) {
+      Convert(dtype, At(call.memory[0].input, begin * item_bytes), work,
+              At(widened, begin * work_bytes), chunks.Begin(chunk + 1) - begin);
+    }
+    if (!inside_) return OkStatus();
+    const CollectiveMemory memory{At(input, begin * work_bytes),
+                                  is_leader() ? At(partial, begin * work_bytes) : nullptr};
+    return Inside(call, header_of(CollectiveOp::kReduce, chunk, 0), std::span(&memory, 1),
+                  Waits::kForRanks);
+  };
   if (is_leader()) {
-    memory = {input, host_ == root_host ? partial : nullptr};
-    TUTTI_RETURN_IF_ERROR(Between(call,
-                                  HeaderOf(CollectiveOp::kReduce, op, work, dims,
-                                           static_cast<int64_t>(root_host)),
-                                  std::span(&memory, 1)));
-    if (host_ == root_host) Finish(op, work, options_.size, count, partial);
+    stages.between = [&](int64_t chunk, Cancellation* stop) {
+      const int64_t begin = chunks.Begin(chunk);
+      void* const result = At(partial, begin * work_bytes);
+      const CollectiveMemory memory{inside_ ? result : At(input, begin * work_bytes),
+                                    at_root_host ? result : nullptr};
+      TUTTI_RETURN_IF_ERROR(Between(
+          call, header_of(CollectiveOp::kReduce, chunk, static_cast<int64_t>(root_host)),
+          std::span(&memory, 1), stop));
+      if (at_root_host) {
+        Finish(op, work, options_.size, chunks.Begin(chunk + 1) - begin, result);
+      }
+      return OkStatus();
+    };
   }
-  if (host_ == root_host && root_place != 0) {
-    memory = Spread(partial);
-    TUTTI_RETURN_IF_ERROR(Inside(call, HeaderOf(CollectiveOp::kBroadcast, op, work, dims),
-                                 std::span(&memory, 1), Waits::kForRelay));
-  }
-  if (is_root) Convert(work, partial, header.first.dtype, call.memory[0].output, count);
+  const bool spreads = at_root_host && root_place != 0;
+  stages.last = [&](int64_t chunk) {
+    const int64_t begin = chunks.Begin(chunk);
+    if (spreads) {
+      const CollectiveMemory memory = Spread(At(partial, begin * work_bytes));
+      TUTTI_RETURN_IF_ERROR(Inside(call, header_of(CollectiveOp::kBroadcast, chunk, 0),
+                                   std::span(&memory, 1), Waits::kForRelay));
+    }
+    if (is_root) {
+      Convert(work, At(partial, begin * work_bytes), dtype,
+              At(call.memory[0].output, begin * item_bytes), chunks.Begin(chunk + 1) - begin);
+    }
+    return OkStatus();
+  };
+  TUTTI_RETURN_IF_ERROR(RunChunks(chunks.num, std::move(stages)));
   // Who has nothing to wait for waits to hear that the other hosts are in the same call.
-  return host_ == root_host && root_place != 0 ? OkStatus() : AwaitLeader(call);
+  return spreads ? OkStatus() : AwaitLeader(call);
 }
 
 Status HierarchicalTransport::ReduceScatter(const CollectiveCall& call) {
   const CallHeader& header = call.header;
   const ReduceOp op = header.reduction;
-  const DType work = WorkType(header.first.dtype, op);
+  const DType dtype = header.first.dtype;
+  const DType work = WorkType(dtype, op);
   const int64_t ranks = ranks_here();
   const int64_t hosts = num_hosts();
   const int64_t share = header.first.num_elements() / options_.size;
-  const auto item_bytes = static_cast<int64_t>(ItemSize(header.first.dtype));
-  const int64_t share_bytes = share * static_cast<int64_t>(ItemSize(work));
+  const auto item_bytes = static_cast<int64_t>(ItemSize(dtype));
+  const auto work_bytes = static_cast<int64_t>(ItemSize(work));
 
-  // By place and host, so that what goes to the ranks of a place lies together.
-  const int64_t all_bytes = std::max(RoundUp(options_.size * share_bytes), kAlignment);
-  const int64_t column_bytes = std::max(RoundUp(hosts * share_bytes), kAlignment);
-  const int64_t bytes = all_bytes + 2 * column_bytes;
+  // A chunk is a part of every rank's share. By place and host, so that what goes to the ranks of
+  // a place lies together. Two chunks may be under way beyond that.
+  const Chunks chunks = ChunksOf(share, options_.size * work_bytes, 1);
+  const int64_t most = share - (chunks.num - 1) * chunks.each;
+  const int64_t all_bytes = std::max(RoundUp(options_.size * most * work_bytes), kAlignment);
+  const int64_t column_bytes = std::max(RoundUp(hosts * most * work_bytes), kAlignment);
+  const int64_t bytes = all_bytes + 4 * column_bytes;
   if (!scratch_.Reserve(static_cast<size_t>(bytes))) return NoMemory(bytes);
   void* const sorted = scratch_.data();
-  void* const column = At(sorted, all_bytes);
-  void* const result = At(column, column_bytes);
-  int64_t done = 0;
-  for (size_t place = 0; place < here_.size(); ++place) {
-    for (const std::vector<int64_t>& host : options_.layout.hosts) {
-      Convert(header.first.dtype, At(call.memory[0].input, host[place] * share * item_bytes), work,
-              At(sorted, done), share);
-      done += share_bytes;
+  const auto column = [&](int64_t chunk) {
+    return At(scratch_.data(), all_bytes + chunk % 2 * 2 * column_bytes);
+  };
+  const auto result = [&](int64_t chunk) { return At(column(chunk), column_bytes); };
+
+  HostPipeline::Stages stages;
+  stages.first = [&](int64_t chunk) {
+    const int64_t begin = chunks.Begin(chunk);
+    const int64_t count = chunks.Begin(chunk + 1) - begin;
+    int64_t done = 0;
+    for (size_t place = 0; place < here_.size(); ++place) {
+      for (const std::vector<int64_t>& host : options_.layout.hosts) {
+        Convert(dtype, At(call.memory[0].input, (host[place] * share + begin) * item_bytes), work,
+                At(sorted, done), count);
+        done += count * work_bytes;
+      }
     }
-  }
-  CollectiveMemory memory{sorted, column};
-  TUTTI_RETURN_IF_ERROR(Inside(call,
-                               HeaderOf(CollectiveOp::kReduceScatter, op, work,
-                                        Dims{ranks, hosts * share}),
-                               std::span(&memory, 1), Waits::kForRanks));
-  memory = {column, result};
-  TUTTI_RETURN_IF_ERROR(Between(
-      call, HeaderOf(CollectiveOp::kReduceScatter, op, work, Dims{hosts, share}),
-      std::span(&memory, 1)));
-  Finish(op, work, options_.size, share, result);
-  Convert(work, result, header.first.dtype, call.memory[0].output, share);
-  return OkStatus();
+    const CollectiveMemory memory{sorted, column(chunk)};
+    return Inside(call,
+                  HeaderOf(CollectiveOp::kReduceScatter, op, work, Dims{ranks, hosts * count}),
+                  std::span(&memory, 1), Waits::kForRanks);
+  };
+  stages.between = [&](int64_t chunk, Cancellation* stop) {
+    const int64_t begin = chunks.Begin(chunk);
+    const int64_t count = chunks.Begin(chunk + 1) - begin;
+    const CollectiveMemory memory{column(chunk), result(chunk)};
+    TUTTI_RETURN_IF_ERROR(
+        Between(call, HeaderOf(CollectiveOp::kReduceScatter, op, work, Dims{hosts, count}),
+                std::span(&memory, 1), stop));
+    Finish(op, work, options_.size, count, result(chunk));
+    Convert(work, result(chunk), dtype, At(call.memory[0].output, begin * item_bytes), count);
+    return OkStatus();
+  };
+  return RunChunks(chunks.num, std::move(stages));
 }
 
 }  // namespace tutti

@@ -1,6 +1,7 @@
 #include "core/collective/hierarchical_transport.h"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "core/base/environment.h"
@@ -64,9 +65,13 @@ HierarchicalTransport::HierarchicalTransport(Ref<Environment> environment, Optio
       here_(options_.layout.hosts[host_]),
       inside_(std::move(parts.inside)),
       between_(std::move(parts.between)),
-      flat_(std::move(parts.flat)) {}
+      flat_(std::move(parts.flat)),
+      pipeline_(std::make_unique<HostPipeline>(*environment_)) {}
 
-HierarchicalTransport::~HierarchicalTransport() = default;
+HierarchicalTransport::~HierarchicalTransport() {
+  // Its thread and its lock are the parent's.
+  if (environment_->LeftBehindByFork()) (void)pipeline_.release();
+}
 
 Status HierarchicalTransport::Execute(CollectiveCall* call) {
   TUTTI_RETURN_IF_ERROR(FailureSoFar());
@@ -82,29 +87,49 @@ Status HierarchicalTransport::Execute(CollectiveCall* call) {
   return status.ok() ? status : EndAll(std::move(status));
 }
 
-bool HierarchicalTransport::IsHierarchical(const CallHeader& header) const {
+Selector::Choice HierarchicalTransport::Choose(const CallHeader& header) const {
+  constexpr Selector::Choice kOverFlatLinks{CollectiveAlgorithm::kFlat, 0};
   const CollectiveOp op = header.op;
   const bool equal = options_.layout.equal();
   if (header.uneven || (!equal && (op == CollectiveOp::kReduceScatter ||
                                    op == CollectiveOp::kAllGather))) {
-    return false;
+    return kOverFlatLinks;
   }
   int64_t bytes = 0;
   for (size_t i = 0; i < header.num_tensors; ++i) {
     const TensorSignature& tensor = header.tensor(i);
     if (Folds(op) && IsArithmetic(header.reduction)) {
-      if (header.reduction == ReduceOp::kMean && IsInteger(tensor.dtype)) return false;
+      if (header.reduction == ReduceOp::kMean && IsInteger(tensor.dtype)) return kOverFlatLinks;
       const bool order_shows = !IsInteger(tensor.dtype);
-      if (order_shows && options_.table != nullptr && options_.table->reproducible()) return false;
+      if (order_shows && options_.table != nullptr && options_.table->reproducible()) {
+        return kOverFlatLinks;
+      }
     }
     bytes += tensor.num_elements() * static_cast<int64_t>(ItemSize(tensor.dtype));
   }
-  return selector_.Chooses(CollectiveAlgorithm::kHierarchical, op, bytes);
+  return selector_.Choose(op, bytes);
+}
+
+HierarchicalTransport::Chunks HierarchicalTransport::ChunksOf(int64_t count, int64_t item_bytes,
+                                                              int64_t grain) const {
+  const int64_t bytes = count * item_bytes;
+  if (chunk_bytes_ == 0 || bytes <= chunk_bytes_) return Chunks{count, count, 1};
+  const int64_t num = (bytes + chunk_bytes_ - 1) / chunk_bytes_;
+  grain *= static_cast<int64_t>(AlignedRoom::kAlignment);
+  const int64_t each = count / num / grain * grain;
+  return each == 0 ? Chunks{count, count, 1} : Chunks{count, each, num};
+}
+
+Status HierarchicalTransport::RunChunks(int64_t chunks, HostPipeline::Stages stages) {
+  stages.fail = [this](Status error) { return EndAll(std::move(error)); };
+  return pipeline_->Run(chunks, stages, watch_.get());
 }
 
 Status HierarchicalTransport::Run(CollectiveCall* call) {
   if (call->header.op == CollectiveOp::kBarrier) return Barrier(*call);
-  if (!IsHierarchical(call->header)) return RunFlat(call);
+  const Selector::Choice choice = Choose(call->header);
+  if (choice.algorithm != CollectiveAlgorithm::kHierarchical) return RunFlat(call);
+  chunk_bytes_ = choice.chunk_bytes;
   switch (call->header.op) {
     case CollectiveOp::kAllReduce: return AllReduce(*call);
     case CollectiveOp::kReduce: return Reduce(*call);
@@ -123,8 +148,8 @@ Status HierarchicalTransport::RunFlat(CollectiveCall* call) {
   part.whole = call;
   part.sequence = ++flat_calls_;
   // The leaders come when they have met.
-  part.options = CallOptions{OptionsFor(*call, Waits::kForRelay).deadline,
-                             call->options.cancellation};
+  part.options =
+      CallOptions{DeadlineFor(*call, Waits::kForRelay), call->options.cancellation};
   TUTTI_RETURN_IF_ERROR(flat_->Execute(&part));
   call->gathered = std::move(part.gathered);
   call->received_rows = std::move(part.received_rows);
@@ -135,7 +160,7 @@ Status HierarchicalTransport::Meet(const CollectiveCall& call) {
   CallHeader barrier;
   barrier.op = CollectiveOp::kBarrier;
   if (inside_) TUTTI_RETURN_IF_ERROR(Inside(call, barrier, {}, Waits::kForRanks));
-  return is_leader() ? Between(call, barrier, {}) : OkStatus();
+  return is_leader() ? Between(call, barrier, {}, watch_.get()) : OkStatus();
 }
 
 Status HierarchicalTransport::Barrier(const CollectiveCall& call) {
@@ -151,7 +176,7 @@ Status HierarchicalTransport::AwaitLeader(const CollectiveCall& call) {
 
 // ---- Parts ----
 
-CallOptions HierarchicalTransport::OptionsFor(const CollectiveCall& whole, Waits waits) const {
+Deadline HierarchicalTransport::DeadlineFor(const CollectiveCall& whole, Waits waits) const {
   const int64_t grace_ns = waits == Waits::kForRanks   ? 0
                            : waits == Waits::kForHosts ? kHostsGraceNs
                                                        : kRelayGraceNs;
@@ -159,7 +184,7 @@ CallOptions HierarchicalTransport::OptionsFor(const CollectiveCall& whole, Waits
   if (!deadline.is_infinite() && grace_ns != 0) {
     deadline = Deadline::At(std::min(deadline.time_ns(), kNeverNs - grace_ns - 1) + grace_ns);
   }
-  return CallOptions{deadline, watch_.get()};
+  return deadline;
 }
 
 Status HierarchicalTransport::Inside(const CollectiveCall& whole, const CallHeader& header,
@@ -167,18 +192,19 @@ Status HierarchicalTransport::Inside(const CollectiveCall& whole, const CallHead
   CollectiveCall part;
   part.header = header;
   part.sequence = ++inside_calls_;
-  part.options = OptionsFor(whole, waits);
+  part.options = CallOptions{DeadlineFor(whole, waits), watch_.get()};
   part.memory = memory;
   part.whole = &whole;
   return inside_->Execute(&part);
 }
 
 Status HierarchicalTransport::Between(const CollectiveCall& whole, const CallHeader& header,
-                                      std::span<const CollectiveMemory> memory) {
+                                      std::span<const CollectiveMemory> memory,
+                                      Cancellation* stop) {
   CollectiveCall part;
   part.header = header;
   part.sequence = ++between_calls_;
-  part.options = OptionsFor(whole, Waits::kForHosts);
+  part.options = CallOptions{DeadlineFor(whole, Waits::kForHosts), stop};
   part.memory = memory;
   part.whole = &whole;
   return between_->Execute(&part);
@@ -198,8 +224,11 @@ Status HierarchicalTransport::FailureSoFar() const {
 
 Status HierarchicalTransport::LookAround(const CollectiveCall* call) const {
   TUTTI_RETURN_IF_ERROR(FailureSoFar());
-  Status status = call != nullptr ? flat_->FailureIn(*call) : flat_->failure();
-  if (status.ok() && between_) status = between_->failure();
+  const auto failure_of = [&](const LinkTransport& links) {
+    return call != nullptr ? links.FailureIn(*call) : links.failure();
+  };
+  Status status = failure_of(*flat_);
+  if (status.ok() && between_) status = failure_of(*between_);
   return status.ok() ? status : EndAll(std::move(status));
 }
 
@@ -212,6 +241,8 @@ bool HierarchicalTransport::Poll(void* self) {
 }
 
 Status HierarchicalTransport::EndAll(Status error) const {
+  // In a forked child the parts are its parent's, and so may be the lock.
+  if (environment_->LeftBehindByFork()) return error;
   Status first;
   {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -219,9 +250,19 @@ Status HierarchicalTransport::EndAll(Status error) const {
     first = failure_;
     failed_.store(true);
   }
-  if (inside_) inside_->Fail(first).rep();
-  if (between_) between_->Fail(first).rep();
-  flat_->Fail(first).rep();
+  // A part that cannot be ended, for lack of memory, must not keep the others from it.
+  std::exception_ptr left_by;
+  const auto end = [&](Transport* part) {
+    try {
+      if (part != nullptr) part->Fail(first).rep();
+    } catch (...) {
+      left_by = std::current_exception();
+    }
+  };
+  end(inside_.get());
+  end(between_.get());
+  end(flat_.get());
+  if (left_by) std::rethrow_exception(left_by);
   return first;
 }
 
@@ -230,6 +271,7 @@ Status HierarchicalTransport::Fail(Status error) { return EndAll(std::move(error
 Status HierarchicalTransport::failure() const { return LookAround(nullptr); }
 
 void HierarchicalTransport::Leave(Status reason) {
+  if (!environment_->LeftBehindByFork()) pipeline_->Stop();
   if (inside_) inside_->Leave(reason);
   if (between_) between_->Leave(reason);
   flat_->Leave(std::move(reason));

@@ -10,8 +10,9 @@
 // all_reduce: a small payload, or one between hosts of different sizes, is folded at the leader,
 // folded among leaders, and spread inside. Of a large one every rank of a host folds a share, folds
 // it with those at its place of the other hosts, and all put the shares together. The others alike
-// (hierarchical_reduce.cc, hierarchical_move.cc). Sends, receives and calls that have no such form,
-// or for which the table says so, go over the flat links.
+// (hierarchical_reduce.cc, hierarchical_move.cc). A payload of several chunks, as the table has
+// them, is in memory and between the hosts at once (host_pipeline.h). Sends, receives and calls
+// that have no such form, or for which the table says so, go over the flat links.
 //
 // All ranks must notice when they are in different calls, and a rank waits in one part for peers
 // that may be in another. Hence the order: every call of a rank that is no leader begins inside its
@@ -37,6 +38,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -47,6 +49,7 @@
 #include "core/base/ref.h"
 #include "core/base/status.h"
 #include "core/collective/host_layout.h"
+#include "core/collective/host_pipeline.h"
 #include "core/collective/link_transport.h"
 #include "core/collective/memory_parts.h"
 #include "core/collective/selector.h"
@@ -79,6 +82,11 @@ class HierarchicalTransport final : public Transport {
   Status failure() const override;
   bool ClaimFlightRecord() override { return !flight_record_claimed_.exchange(true); }
   void Leave(Status reason) override;
+  // Of tensors that the ranks of this host read where they are.
+  BufferAllocator* allocator() const override { return inside_ ? inside_->allocator() : nullptr; }
+
+  // Of this rank to other hosts, apart from the flat ones: that there are, or have been.
+  int64_t num_links_between_hosts() const { return between_ ? between_->num_links() : 0; }
 
   // A peer has left the job. What waits for it over a link gets `patience_ns` to find a goodbye
   // there (LinkTransport::PeerHasLeft).
@@ -94,15 +102,31 @@ class HierarchicalTransport final : public Transport {
     DType dtype = DType::kInvalid;
     int64_t count = 0;
     const void* input = nullptr;
-    void* output = nullptr;  // null where this rank has no result
+    void* output = nullptr;
+    // Fill elements of `input`, and take them from `output`; null: they lie where the caller has
+    // them.
+    std::function<void(int64_t begin, int64_t end)> load;
+    std::function<void(int64_t begin, int64_t end)> store;
 
     int64_t bytes() const;
+    Piece Part(int64_t begin, int64_t end) const;
+  };
+  // `count` elements in chunks of nearly equal size, the same on all ranks.
+  struct Chunks {
+    int64_t count = 0;
+    int64_t each = 0;  // elements; the last has what is over besides
+    int64_t num = 1;
+
+    int64_t Begin(int64_t chunk) const { return chunk == num ? count : chunk * each; }
   };
 
   bool is_leader() const { return place_ == 0; }
   int64_t num_hosts() const { return static_cast<int64_t>(options_.layout.num_hosts()); }
   int64_t ranks_here() const { return static_cast<int64_t>(here_.size()); }
-  bool IsHierarchical(const CallHeader& header) const;
+  // kFlat: over the flat links.
+  Selector::Choice Choose(const CallHeader& header) const;
+  // Where `grain` parts of a chunk begin, a cache line does, too.
+  Chunks ChunksOf(int64_t count, int64_t item_bytes, int64_t grain) const;
 
   Status Run(CollectiveCall* call);
   Status RunFlat(CollectiveCall* call);
@@ -120,10 +144,21 @@ class HierarchicalTransport final : public Transport {
   // Of a broadcast of the leader's.
   CollectiveMemory Spread(void* memory) const;
   Status AllReducePiece(const CollectiveCall& call, const Piece& piece);
-  // At the leaders, and from there.
-  Status ByLeaders(const CollectiveCall& call, const Piece& piece);
-  // Every rank of a host a share.
-  Status ByShares(const CollectiveCall& call, const Piece& piece);
+  // Of a part at the leaders, and from there.
+  Status FoldAtLeader(const CollectiveCall& call, const Piece& part);
+  Status FoldAmongLeaders(const CollectiveCall& call, const Piece& part, Cancellation* stop);
+  Status SpreadFromLeader(const CollectiveCall& call, const Piece& part);
+  // Every rank of a host has a share of it, and the leader `rest` elements besides.
+  struct Shares {
+    int64_t own = 0;    // bytes before the own share
+    int64_t share = 0;  // elements
+    int64_t end = 0;    // bytes before the rest
+    int64_t rest = 0;
+  };
+  Shares SharesOf(const Piece& part) const;
+  Status FoldShares(const CollectiveCall& call, const Piece& part);
+  Status FoldAmongHosts(const CollectiveCall& call, const Piece& part, Cancellation* stop);
+  Status GatherShares(const CollectiveCall& call, const Piece& part);
 
   // ---- hierarchical_move.cc ----
 
@@ -134,9 +169,12 @@ class HierarchicalTransport final : public Transport {
 
   Status Inside(const CollectiveCall& whole, const CallHeader& header,
                 std::span<const CollectiveMemory> memory, Waits waits);
+  // `stop` ends its waiting: the call's cancellation, or what the pipeline has.
   Status Between(const CollectiveCall& whole, const CallHeader& header,
-                 std::span<const CollectiveMemory> memory);
-  CallOptions OptionsFor(const CollectiveCall& whole, Waits waits) const;
+                 std::span<const CollectiveMemory> memory, Cancellation* stop);
+  Deadline DeadlineFor(const CollectiveCall& whole, Waits waits) const;
+  // Runs the stages of all chunks.
+  Status RunChunks(int64_t chunks, HostPipeline::Stages stages);
 
   // ---- The epoch ----
 
@@ -159,12 +197,14 @@ class HierarchicalTransport final : public Transport {
   // Of the thread that makes calls.
   int64_t last_collective_ = 0;  // its number; transfers carry it as their root
   int64_t inside_calls_ = 0;
-  int64_t between_calls_ = 0;
+  int64_t between_calls_ = 0;  // the pipeline's while it runs
   int64_t flat_calls_ = 0;
+  int64_t chunk_bytes_ = 0;  // of the call that runs
   AlignedRoom scratch_;
   AlignedRoom more_scratch_;
   Ref<Cancellation> watch_;
   const CollectiveCall* call_ = nullptr;  // that runs
+  std::unique_ptr<HostPipeline> pipeline_;
 
   std::atomic<bool> flight_record_claimed_{false};
   mutable std::atomic<bool> failed_{false};

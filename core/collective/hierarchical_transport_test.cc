@@ -2,16 +2,23 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 #include <functional>
 #include <set>
+#include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "core/base/error.h"
 #include "core/collective/hierarchical_ranks_testing.h"
+#include "core/collective/link_faults.h"
 #include "core/tensor/cast.h"
+#include "core/tensor/float_mode.h"
 #include "core/tensor/tensor.h"
 
 namespace tutti {
@@ -155,6 +162,30 @@ TEST(HierarchicalTransportTest, BitsAreEqualOnAllRanksAndFromRunToRun) {
       results.insert(bits.begin(), bits.end());
     }
     EXPECT_EQ(results.size(), 1u) << count;
+  }
+}
+
+// The thread of one rank flushes subnormal numbers and rounds towards zero; the others do not.
+TEST(HierarchicalTransportTest, BitsAreEqualWhateverTheFloatModeOfTheHostsThreads) {
+  if (kFloatModeBits == 0) GTEST_SKIP() << "the modes of this processor are not known";
+  for (const int64_t count : {100, 30000}) {
+    for (const DType dtype : {DType::kFloat32, DType::kFloat16}) {
+      HierarchicalRanks ranks({"a", "b", "b"});
+      std::vector<std::string> bits(ranks.size());
+      for (const Status& status : ranks.Run([&](int64_t rank, Communicator& group) {
+             const Ref<Tensor> own = Cast(*Fractions(count, rank), dtype).value();
+             const uint64_t before = GetFloatMode();
+             if (rank == 0) SetFloatMode(before | kFloatModeBits);
+             Status result = group.AllReduce(*own, ReduceOp::kMean, ranks.Hang(), own.get());
+             SetFloatMode(before);
+             bits[static_cast<size_t>(rank)].assign(static_cast<const char*>(own->data()),
+                                                    own->byte_size());
+             return result;
+           })) {
+        EXPECT_TRUE(status.ok()) << status.ToString();
+      }
+      EXPECT_TRUE(bits[0] == bits[1] && bits[1] == bits[2]) << count << " " << DTypeName(dtype);
+    }
   }
 }
 
@@ -317,14 +348,171 @@ TEST(HierarchicalTransportTest, ADeadlineNamesTheRankThatIsMissing) {
   for (const Status& status : ranks.Run([&](int64_t rank, Communicator& group) -> Status {
          TUTTI_RETURN_IF_ERROR(group.Barrier(ranks.Hang()));
          if (rank == 3) return DeadlineExceeded("rank 3 (worker 3, pid 4714), #2");
-         const CallOptions soon = ranks.Timeout(300 * kMillisecondNs);
-         return group.Barrier(soon);
+         // Rank 2 alone sees which rank of its host is missing.
+         return group.Barrier(rank == 2 ? ranks.Timeout(300 * kMillisecondNs) : ranks.Hang());
        })) {
     EXPECT_EQ(status.code(), StatusCode::kDeadlineExceeded) << status.ToString();
     EXPECT_THAT(std::string(status.message()), HasSubstr("#2"));
   }
   EXPECT_THAT(std::string(ranks[0].epoch_status().message()),
               HasSubstr("for rank 3 (worker 3, pid 4714), which has not called"));
+}
+
+// With one deadline for all, the rank that sees who is missing is to be the first that gives up.
+TEST(HierarchicalTransportTest, WhoWaitsForARankThatWaitsItselfGivesUpLater) {
+  struct Place {
+    std::vector<std::string> machines;
+    int64_t rank;
+    int64_t grace_ns;
+  };
+  // Rank 2 does not come: the one waits for its host, the other for what its own leader hears.
+  for (const auto& [machines, gives_up, grace_ns] :
+       {Place{{"a", "b", "b"}, 0, 50 * kMillisecondNs},
+        Place{{"a", "a", "b"}, 1, 100 * kMillisecondNs}}) {
+    HierarchicalRanks ranks(machines);
+    // Whether the other one waits: then its host is asked.
+    std::atomic<bool> waits = false;
+    const auto ask = [](void* asked) {
+      static_cast<std::atomic<bool>*>(asked)->store(true);
+      return false;
+    };
+    const Ref<Cancellation> host =
+        MakeRef<Cancellation>(ask, &waits, Ref<const RefCounted>());
+    const std::vector<Status> statuses =
+        ranks.Run([&, gives_up = gives_up, grace_ns = grace_ns](int64_t rank,
+                                                               Communicator& group) -> Status {
+          if (rank == 2) return OkStatus();
+          if (rank != gives_up) {
+            CallOptions options = ranks.Hang();
+            options.cancellation = host.get();
+            return group.Barrier(options);
+          }
+          while (!waits.load() && group.epoch_status().ok()) std::this_thread::yield();
+          const int64_t deadline_ns = RealClock().NowNs() + 20 * kMillisecondNs;
+          const Status status = group.Barrier({Deadline::At(deadline_ns), nullptr});
+          EXPECT_GE(RealClock().NowNs(), deadline_ns + grace_ns);
+          return status;
+        });
+    for (const size_t rank : {size_t{0}, size_t{1}}) {
+      EXPECT_EQ(statuses[rank].code(), StatusCode::kDeadlineExceeded) << statuses[rank].ToString();
+    }
+  }
+}
+
+// Chunks so small that payloads of a test have many; or so large that all have one.
+std::shared_ptr<const SelectorTable> InChunks(const char* bytes) {
+  std::string rows;
+  for (const char* op : {"all_reduce", "reduce", "reduce_scatter", "broadcast"}) {
+    rows += std::string(op) + " hosts any any hierarchical " + bytes + "\n";
+  }
+  return SelectorTable::Parse(rows, "test").value();
+}
+
+TEST(HierarchicalTransportTest, PayloadsOfManyChunksHaveTheBitsOfWholeOnes) {
+  for (const std::vector<std::string>& machines : kSpreads) {
+    const auto size = static_cast<int64_t>(machines.size());
+    const int64_t count = size * 30'001;
+    std::vector<std::vector<std::string>> results;
+    for (const char* chunk : {"64KiB", "64MiB"}) {
+      HierarchicalRanks ranks(machines, InChunks(chunk));
+      std::vector<std::string> bits(ranks.size());
+      for (const Status& status : ranks.Run([&](int64_t rank, Communicator& group) -> Status {
+             const CallOptions hang = ranks.Hang();
+             std::string& own_bits = bits[static_cast<size_t>(rank)];
+             const auto keep = [&](const Tensor& tensor) {
+               own_bits.append(static_cast<const char*>(tensor.data()), tensor.byte_size());
+             };
+             const Ref<Tensor> input = Fractions(count, rank);
+             const Ref<Tensor> result = Zeros(DType::kFloat32, count);
+             TUTTI_RETURN_IF_ERROR(group.AllReduce(*input, ReduceOp::kMean, hang, result.get()));
+             keep(*result);
+             for (const int64_t root : {int64_t{0}, size - 1}) {
+               TUTTI_RETURN_IF_ERROR(
+                   group.Reduce(*input, ReduceOp::kSum, root, hang, result.get()));
+               if (rank == root) keep(*result);
+               TUTTI_RETURN_IF_ERROR(group.Broadcast(root, hang, result.get()));
+               keep(*result);
+             }
+             const Ref<Tensor> share = Zeros(DType::kFloat32, count / size);
+             TUTTI_RETURN_IF_ERROR(
+                 group.ReduceScatter(*input, ReduceOp::kSum, hang, share.get()));
+             keep(*share);
+             // In place, of several types, of which one widens.
+             const Ref<Tensor> half = Cast(*input, DType::kBfloat16).value();
+             const Ref<Tensor> small = Cast(*share, DType::kBfloat16).value();
+             const Tensor* inputs[] = {half.get(), input.get(), small.get()};
+             Tensor* outputs[] = {half.get(), input.get(), small.get()};
+             TUTTI_RETURN_IF_ERROR(group.AllReduce(inputs, ReduceOp::kSum, hang, outputs));
+             for (const Tensor* tensor : inputs) keep(*tensor);
+             return OkStatus();
+           })) {
+        EXPECT_TRUE(status.ok()) << NameOf(machines) << ": " << status.ToString();
+      }
+      results.push_back(std::move(bits));
+    }
+    EXPECT_TRUE(results[0] == results[1]) << NameOf(machines);
+  }
+}
+
+constexpr size_t kBytesBeforeTheFault = 150'000;
+
+// Links of `rank` between hosts fail when some chunks of a large call have passed.
+template <typename FaultyLink>
+HierarchicalRanks::WrapBetween FaultAt(int64_t rank) {
+  return [rank](int64_t of, std::unique_ptr<Link> link) -> std::unique_ptr<Link> {
+    if (of != rank) return link;
+    return std::make_unique<FaultyLink>(std::move(link), kBytesBeforeTheFault);
+  };
+}
+
+Status LargeSum(Communicator& group, const CallOptions& options) {
+  const Ref<Tensor> own = Zeros(DType::kFloat32, 1 << 18);
+  return group.AllReduce(*own, ReduceOp::kSum, options, own.get());
+}
+
+TEST(HierarchicalTransportTest, ALinkThatBreaksBetweenTwoChunksIsNamedToAll) {
+  for (const int64_t rank : {0, 1, 2, 3}) {
+    HierarchicalRanks ranks({"a", "a", "b", "b"}, InChunks("64KiB"), FaultAt<CutLink>(rank));
+    ExpectFailure(ranks, StatusCode::kUnavailable, {"all_reduce #1", "is gone"},
+                  [&](int64_t, Communicator& group) { return LargeSum(group, ranks.Hang()); });
+  }
+}
+
+TEST(HierarchicalTransportTest, SilenceBetweenTwoChunksEndsAtTheDeadline) {
+  for (const int64_t rank : {0, 3}) {
+    HierarchicalRanks ranks({"a", "a", "b", "b"}, InChunks("64KiB"), FaultAt<MuteLink>(rank));
+    ExpectFailure(ranks, StatusCode::kDeadlineExceeded, {"all_reduce #1", "rank "},
+                  [&](int64_t, Communicator& group) {
+                    return LargeSum(group, ranks.Timeout(300 * kMillisecondNs));
+                  });
+  }
+}
+
+TEST(HierarchicalTransportTest, AnAbortOrACancellationBetweenTwoChunksEndsTheCallForAll) {
+  for (const bool cancels : {true, false}) {
+    for (const int64_t by : {0, 1, 3}) {
+      HierarchicalRanks ranks({"a", "a", "b", "b"}, InChunks("64KiB"), FaultAt<MuteLink>(1));
+      const Ref<Cancellation> cancellation = MakeRef<Cancellation>();
+      std::thread ender([&] {
+        while (ranks.bytes_between_hosts() < static_cast<int64_t>(kBytesBeforeTheFault)) {
+          std::this_thread::yield();
+        }
+        if (cancels) {
+          cancellation->Cancel();
+        } else {
+          ranks[static_cast<size_t>(by)].Abort(Aborted("enough"));
+        }
+      });
+      ExpectFailure(ranks, cancels ? StatusCode::kCancelled : StatusCode::kAborted,
+                    {cancels ? "all_reduce #1" : "enough"},
+                    [&](int64_t rank, Communicator& group) {
+                      CallOptions options = ranks.Hang();
+                      if (cancels && rank == by) options.cancellation = cancellation.get();
+                      return LargeSum(group, options);
+                    });
+      ender.join();
+    }
+  }
 }
 
 TEST(HierarchicalTransportTest, AnAbortReachesRanksThatWaitInEveryPart) {
@@ -335,6 +523,24 @@ TEST(HierarchicalTransportTest, AnAbortReachesRanksThatWaitInEveryPart) {
                     if (rank == aborts) group.Abort(Aborted("enough"));
                     return group.Barrier(ranks.Hang());
                   });
+  }
+}
+
+TEST(HierarchicalTransportTest, AForkedChildThatAbortsEndsNothingOfItsParents) {
+  HierarchicalRanks ranks({"a", "a", "b", "b"});
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    alarm(60);
+    ranks[0].Abort(Aborted("of the child alone"));
+    _exit(ranks[0].epoch_status().code() == StatusCode::kFailedPrecondition ? 0 : 1);
+  }
+  int how = 0;
+  ASSERT_EQ(waitpid(child, &how, 0), child);
+  EXPECT_TRUE(WIFEXITED(how) && WEXITSTATUS(how) == 0) << how;
+  for (const Status& status : ranks.Run(
+           [&](int64_t, Communicator& group) { return group.Barrier(ranks.Hang()); })) {
+    EXPECT_TRUE(status.ok()) << status.ToString();
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include <memory>
 #include <string>
@@ -9,12 +10,15 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/error.h"
 #include "core/collective/link_faults.h"
 #include "core/collective/link_ranks.h"
+#include "core/tensor/tensor.h"
 
 namespace tutti {
 namespace {
 
+using testing::HasSubstr;
 using testing::StartsWith;
 
 TEST(LinkBlame, WhoIsToldThatItIsGoneItselfSeesWhoseWordThatIs) {
@@ -37,6 +41,113 @@ TEST(LinkBlame, WhoIsToldThatItIsGoneItselfSeesWhoseWordThatIs) {
   EXPECT_EQ(of_2.code(), StatusCode::kUnavailable) << of_2.ToString();
   EXPECT_THAT(std::string(of_2.message()),
               StartsWith("rank 0 says: barrier #1: rank 2 (worker 2, pid 4713) is gone"));
+}
+
+// Reads no more after so many bytes, but notices the end of the link.
+class DeafLink final : public Link {
+ public:
+  DeafLink(std::unique_ptr<Link> link, int64_t bytes) : link_(std::move(link)), left_(bytes) {}
+
+  int64_t TrySend(std::span<const iovec> parts) override {
+    const int64_t sent = link_->TrySend(parts);
+    ended_ = ended_ || sent == kClosed;
+    return sent;
+  }
+  int64_t TryReceive(std::span<const iovec> parts) override {
+    if (left_ <= 0) return ended_ ? kClosed : 0;
+    const int64_t received = link_->TryReceive(parts);
+    left_ -= received;
+    return received;
+  }
+  bool PrepareSleep(bool want_read, bool want_write, pollfd* entry) override {
+    return link_->PrepareSleep(want_read && left_ > 0, want_write, entry);
+  }
+  void EndSleep(const pollfd& entry) override { link_->EndSleep(entry); }
+  std::string CloseReason() const override { return "the test is deaf"; }
+  const char* kind() const override { return "deaf"; }
+
+ private:
+  const std::unique_ptr<Link> link_;
+  int64_t left_;
+  bool ended_ = false;
+};
+
+// Breaks when its rank has no room for what has come over it, and waits.
+class BreaksUnreadLink final : public Link {
+ public:
+  explicit BreaksUnreadLink(FileDescriptor socket)
+      : socket_(socket.get()), link_(std::move(socket)) {}
+
+  int64_t TrySend(std::span<const iovec> parts) override { return link_.TrySend(parts); }
+  int64_t TryReceive(std::span<const iovec> parts) override { return link_.TryReceive(parts); }
+  bool PrepareSleep(bool want_read, bool want_write, pollfd* entry) override {
+    if (!want_read) shutdown(socket_, SHUT_RDWR);
+    return link_.PrepareSleep(want_read, want_write, entry);
+  }
+  void EndSleep(const pollfd& entry) override { link_.EndSleep(entry); }
+  std::string CloseReason() const override { return link_.CloseReason(); }
+  const char* kind() const override { return link_.kind(); }
+
+ private:
+  const int socket_;
+  TcpLink link_;
+};
+
+// Rank 1 takes the parts of rank 0, and sends it results, of which the first ones leave their room
+// when they are sent. Rank 0 takes none of them from some point on, and goes.
+TEST(LinkBlame, ThePeerThatMustTakeSomethingBeforeThereIsRoomForItsDataIsMissedWhenItIsGone) {
+  for (const LinkKind kind : {LinkKind::kTcp, LinkKind::kChain}) {
+    SCOPED_TRACE(kind == LinkKind::kChain ? "chain" : "slice and share");
+    std::vector<std::vector<std::unique_ptr<Link>>> links(2);
+    for (auto& row : links) row.resize(2);
+    SocketPair sockets = MakeUnixPair();
+    links[0][1] = std::make_unique<DeafLink>(
+        std::make_unique<TcpLink>(std::move(sockets.first)), int64_t{1} << 20);
+    links[1][0] = std::make_unique<BreaksUnreadLink>(std::move(sockets.second));
+    LinkRanks ranks(2, std::move(links), /*spin=*/false, kind);
+    for (const Status& status : ranks.Run([&](int64_t, Communicator& communicator) {
+           const Ref<Tensor> tensor =
+               Tensor::Create(DType::kFloat32, Shape({int64_t{8} << 20})).value();
+           return communicator.Reduce(*tensor, ReduceOp::kSum, /*root=*/0,
+                                      ranks.Timeout(20 * kSecondNs), tensor.get());
+         })) {
+      EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status.ToString();
+      EXPECT_THAT(std::string(status.message()), HasSubstr("is gone"));
+    }
+  }
+}
+
+// In a tree whose inner ranks pass on what they hear, and where nobody is in a call.
+TEST(LinkBlame, TheDeathOfAnInnerRankSeparatesNobodyFromTheNews) {
+  for (const bool abort_too : {false, true}) {
+    SCOPED_TRACE(abort_too ? "with an abort from below it" : "alone");
+    constexpr size_t kRanks = 12;
+    constexpr size_t kDead = 4;
+    std::vector<std::vector<std::unique_ptr<Link>>> links =
+        MakeTreeLinks(kRanks, LinkKind::kLater);
+    for (std::unique_ptr<Link>& link : links[kDead]) {
+      if (link) link = std::make_unique<CutLink>(std::move(link), 0);
+    }
+    LinkRanks ranks(kRanks, std::move(links), /*spin=*/false, LinkKind::kLater);
+    if (abort_too) ranks[7].Abort(Aborted("enough"));
+    // What it would say cuts its links.
+    ranks.transport(kDead).Fail(Aborted("nobody hears this")).rep();
+    for (size_t rank = kRanks; rank-- > 0;) {
+      const Deadline hang = Deadline::After(RealClock(), 60 * kSecondNs);
+      while (ranks[rank].epoch_status().ok() && !hang.Expired(RealClock())) {
+        std::this_thread::yield();
+      }
+      const Status status = ranks[rank].epoch_status();
+      if (rank == kDead) continue;
+      const std::string message(status.message());
+      if (status.code() == StatusCode::kAborted) {
+        EXPECT_TRUE(abort_too && message.ends_with("enough")) << status.ToString();
+      } else {
+        EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status.ToString();
+        EXPECT_THAT(message, HasSubstr("rank 4 (worker 4, pid 4715) is gone"));
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -27,31 +27,31 @@ Status LinkTransport::State::Run(CollectiveCall* call) {
   if (!asking_.empty()) links_changed_.store(true);
   Status status = is_transfer ? RunTransfer(call, &wait) : RunCollective(call, &wait);
   if (status.ok()) return status;
-  if (is_transfer) {
-    failed_transfer_peer_ = call->peer;
-    failed_transfer_ = LinkPeer::FailedTransfer(op, call->sequence);
-  }
-  if (status.FindDetail("sequence") == nullptr) {
-    const CollectiveCall& named = call->named();
-    status = std::move(status).WithPrefix(Format(
-        "rank {}: {} #{}", Name(rank_), CollectiveOpName(named.header.op), named.sequence));
-    status = WithCallDetails(std::move(status), Name(rank_), named.header.op,
-                             Label(named.sequence));
-  }
-  return Record(std::move(status));
+  return RecordIn(*call, std::move(status));
+}
+
+Status LinkTransport::State::InCall(Status status, const CollectiveCall& call) const {
+  if (status.FindDetail("sequence") != nullptr) return status;
+  const CollectiveCall& named = call.named();
+  status = std::move(status).WithPrefix(Format(
+      "rank {}: {} #{}", Name(rank_), CollectiveOpName(named.header.op), named.sequence));
+  return WithCallDetails(std::move(status), Name(rank_), named.header.op, Label(named.sequence));
 }
 
 Status LinkTransport::State::RunCollective(CollectiveCall* call, LinkWait* wait) {
   sequence_ = call->sequence;
   data_kind_ = FrameKind::kData;
   data_sequence_ = call->sequence;
+  data_over_tree_ =
+      connector_ != nullptr && call->header.op == CollectiveOp::kBroadcast &&
+      ChooseLinkAlgorithm(Context(*call)).algorithm == CollectiveAlgorithm::kTree;
   named_before_ = std::exchange(named_sequence_, call->named().sequence);
   TUTTI_RETURN_IF_ERROR(WriteHeader(*call));
   if (connector_) {
     bool done = false;
     TUTTI_RETURN_IF_ERROR(MeetOverTree(call, wait, &done));
     if (done) return OkStatus();
-    TUTTI_RETURN_IF_ERROR(ConnectAll(*call, wait));
+    TUTTI_RETURN_IF_ERROR(ConnectPartners(*call, wait));
   }
   TUTTI_RETURN_IF_ERROR(Prepare(call));
   TUTTI_RETURN_IF_ERROR(Meet(*call, wait));
@@ -82,9 +82,9 @@ Status LinkTransport::State::WriteHeader(const CollectiveCall& call) {
 Status LinkTransport::State::Prepare(CollectiveCall* call) {
   TUTTI_ASSIGN_OR_RETURN(
       algorithm_,
-      MakeLinkAlgorithm(LinkCallContext{rank_, size_, call, &scratch_, &selector_}));
+      MakeLinkAlgorithm(Context(*call)));
   for (const std::unique_ptr<LinkPeer>& peer : peers_) {
-    if (!peer || !peer->may_start_frame()) continue;
+    if (!peer || !IsPartner(peer->rank()) || !peer->may_start_frame()) continue;
     MemoryParts payload;
     uint64_t announced = 0;
     if (algorithm_) {
@@ -100,7 +100,8 @@ Status LinkTransport::State::Prepare(CollectiveCall* call) {
 Status LinkTransport::State::Meet(const CollectiveCall& call, LinkWait* wait) {
   TUTTI_RETURN_IF_ERROR(Loop(call, nullptr, wait, [&] {
     for (const std::unique_ptr<LinkPeer>& peer : peers_) {
-      if (peer && (peer->call(call.sequence) == nullptr || peer->sending())) return false;
+      if (!peer || !IsPartner(peer->rank())) continue;
+      if (peer->call(call.sequence) == nullptr || peer->sending()) return false;
     }
     return true;
   }));
@@ -111,12 +112,15 @@ Status LinkTransport::State::CheckHeaders(const CollectiveCall& call) {
   const CallHeader& own = call.named().header;
   bool same = !own.uneven;
   for (const std::unique_ptr<LinkPeer>& peer : peers_) {
-    same = same && (!peer || peer->call(call.sequence)->body == own_body_);
+    if (!peer || !IsPartner(peer->rank())) continue;
+    same = same && peer->call(call.sequence)->body == own_body_;
   }
   std::vector<const CallHeader*> headers(static_cast<size_t>(size_), &own);
   for (const std::unique_ptr<LinkPeer>& peer : peers_) {
     if (!peer) continue;
     const auto r = static_cast<size_t>(peer->rank());
+    payloads_[r] = LinkPeerPayload();
+    if (!IsPartner(peer->rank())) continue;
     const LinkPeer::Call& theirs = *peer->call(call.sequence);
     if (!same) {
       Result<CallHeader> parsed = ParseCallHeader(theirs.body);
@@ -162,7 +166,13 @@ Status LinkTransport::State::Step(LinkExchange* exchange, bool* progress) {
       moved |= peer->Send();
     }
     if (!peer->closed()) {
-      TUTTI_RETURN_IF_ERROR(peer->Receive(sequence_, DueCall(), exchange, &moved));
+      TUTTI_RETURN_IF_ERROR(peer->Receive(sequence_, DueData(), exchange, &moved));
+    }
+    if (exchange != nullptr && peer->send_closed() && peer->paused()) {
+      // Room for what it offers may depend on what cannot be sent to it any more. It lacks that, so
+      // that the call cannot succeed: what it said last, or its end, is behind the offer.
+      peer->Discard();
+      moved = true;
     }
     if (moved) {
       peer->CountMove();
@@ -195,11 +205,55 @@ Status LinkTransport::State::Loop(const CollectiveCall& call, LinkExchange* exch
     if (!progress && some_departed_.load()) {
       TUTTI_RETURN_IF_ERROR(CheckDepartures(call, exchange, wait));
     }
-    status = wait->Check();
+    // What others have done meanwhile may have been all there was to do.
+    bool asked = false;
+    status = CheckWait(call, exchange, wait, done, &asked);
     if (!status.ok()) return WaitError(call, exchange, std::move(status), wait->waited_ns());
     if (wait->TimeToLog()) LogLongWait(call);
-    if (!progress) wait->Sleep(peers_);
+    if (!progress && !asked) wait->Sleep(peers_);
   }
+}
+
+// The links are given up, and taken again however it is left: the host may throw, and nobody else
+// may find a call then that has gone.
+class LinkTransport::State::HostBreakScope {
+ public:
+  HostBreakScope(State* state, const HostBreak& host_break) : state_(state) {
+    state_->host_break_ = host_break;
+    state_->Release();
+  }
+  ~HostBreakScope() {
+    while (state_->busy_.exchange(true)) state_->busy_.wait(true);
+    state_->host_break_ = HostBreak();
+  }
+  HostBreakScope(const HostBreakScope&) = delete;
+  HostBreakScope& operator=(const HostBreakScope&) = delete;
+
+ private:
+  State* const state_;
+};
+
+Status LinkTransport::State::CheckWait(const CollectiveCall& call, LinkExchange* exchange,
+                                       LinkWait* wait, const std::function<bool()>& done,
+                                       bool* asked) {
+  // A transfer's failure is told with its number, when it is over.
+  const bool is_transfer =
+      call.header.op == CollectiveOp::kSend || call.header.op == CollectiveOp::kReceive;
+  if (!connector_ || is_transfer || !wait->AsksHost()) return wait->Check();
+  *asked = true;
+  const HostBreakScope others_hold_the_links(this, HostBreak{&call, exchange, &done});
+  return wait->Check();
+}
+
+// As a round of Loop.
+Status LinkTransport::State::LookAroundInCall() {
+  const auto& [call, exchange, done] = host_break_;
+  bool progress = false;
+  Status status = Step(exchange, &progress);
+  if (status.ok() && (*done)() && !FailedElsewhere(*call)) return status;
+  if (status.ok()) status = FailureSoFar();
+  if (status.ok()) status = CheckPeers(*call, exchange);
+  return status.ok() ? status : InCall(std::move(status), *call);
 }
 
 }  // namespace tutti

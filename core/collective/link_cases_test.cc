@@ -10,7 +10,8 @@ INSTANTIATE_TEST_SUITE_P(
     Links, CollectiveCases,
     testing::Values(CollectiveWorldOf<LinkRanks>("tcp", LinkKind::kTcp),
                     CollectiveWorldOf<LinkRanks>("rings", LinkKind::kRing),
-                    CollectiveWorldOf<LinkRanks>("mixed", LinkKind::kMixed)),
+                    CollectiveWorldOf<LinkRanks>("mixed", LinkKind::kMixed),
+                    CollectiveWorldOf<LinkRanks>("chain", LinkKind::kChain)),
     CollectiveWorldName);
 
 }  // namespace

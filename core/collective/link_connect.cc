@@ -9,7 +9,10 @@
 //
 // An error or a goodbye goes to all that a rank has links to, and they pass an error on. Where all
 // pairs are linked everybody hears it at first hand. Here a rank that is in no call has to pass it
-// on as well: it looks around every now and then.
+// on as well: it looks around every now and then. A rank whose parent in the tree has left links
+// itself to the next lower rank that is there, so that all that are left stay connected: each but
+// the lowest one to a lower one. And who has failed makes the links that it is asked for, in no
+// call, to say so.
 
 #include <algorithm>
 #include <memory>
@@ -26,6 +29,8 @@ namespace {
 
 // A lower rank that wants a link asks for it if it has not come by then.
 constexpr int64_t kWishAfterNs = 20 * kMillisecondNs;
+// What all ranks leave together needs no new links.
+constexpr int64_t kOrphanPatienceNs = 200 * kMillisecondNs;
 // How often a rank looks around that is in no call.
 constexpr int64_t kTickNs = 25 * kMillisecondNs;
 
@@ -52,17 +57,33 @@ void LinkTransport::State::End() {
   }
   while (busy_.exchange(true)) busy_.wait(true);
   ended_ = true;
-  dialler_.reset();
-  connector_.reset();
-  busy_.store(false);
-  busy_.notify_one();
+  ReleaseAfter([this] {
+    // Who holds the other end of a link that nobody has taken yet is told what all have been told:
+    // an end without a word is a death.
+    if (dialler_) dialler_->Stop();
+    links_changed_.store(true);
+    Adopt(nullptr, nullptr).rep();
+    dialler_.reset();
+    std::string last_words;
+    for (const auto& [kind, reason] : {std::pair(FrameKind::kError, FailureSoFar()),
+                                       std::pair(FrameKind::kGoodbye, LeaveReason())}) {
+      if (reason.ok()) continue;
+      std::string body;
+      AppendStatus(reason, &body);
+      last_words += LinkPeer::FrameOf(kind, options_.epoch, sequence_, body);
+    }
+    connector_->SetLastWords(std::move(last_words));
+    connector_.reset();
+  });
 }
 
 void LinkTransport::State::AddPeer(int64_t rank, std::unique_ptr<Link> link) {
   std::unique_ptr<LinkPeer>& peer = peers_[static_cast<size_t>(rank)];
   if (peer) return;
-  peer = std::make_unique<LinkPeer>(rank, options_.epoch, std::move(link),
-                                    /*every_call=*/connector_ == nullptr);
+  const LinkPeer::Kind kind = !connector_                            ? LinkPeer::Kind::kEveryCall
+                              : LinkTree::AreNeighbours(rank_, rank) ? LinkPeer::Kind::kTree
+                                                                     : LinkPeer::Kind::kNoTree;
+  peer = std::make_unique<LinkPeer>(rank, options_.epoch, std::move(link), kind);
   num_links_.fetch_add(1);
   // What all peers have been told already.
   std::string error;
@@ -91,7 +112,28 @@ Status LinkTransport::State::Dial(int64_t rank, bool wish) {
   return OkStatus();
 }
 
+void LinkTransport::State::ReplaceParent(LinkWait* wait) {
+  if (rank_ == 0 || left_.load() || ended_) return;
+  const LinkPeer* const parent = peers_[static_cast<size_t>(tree_.parent())].get();
+  if (parent == nullptr || parent->leave_reason().ok()) return;
+  const int64_t now = environment_->clock().NowNs();
+  if (orphan_since_ns_ == 0) orphan_since_ns_ = now;
+  if (now < orphan_since_ns_ + kOrphanPatienceNs) {
+    if (wait != nullptr) wait->WakeAt(orphan_since_ns_ + kOrphanPatienceNs);
+    return;
+  }
+  for (int64_t rank = rank_; rank-- > 0;) {
+    const LinkPeer* const peer = peers_[static_cast<size_t>(rank)].get();
+    if (peer == nullptr && unreachable_.contains(rank)) continue;
+    if (peer != nullptr && (peer->closed() || !peer->leave_reason().ok())) continue;
+    // Without a thread to connect with it is tried again.
+    if (peer == nullptr) Dial(rank, /*wish=*/false).rep();
+    return;
+  }
+}
+
 Status LinkTransport::State::Adopt(const CollectiveCall* call, LinkWait* wait) {
+  ReplaceParent(wait);
   if (call != nullptr && wish_due_ns_ != 0) {
     if (environment_->clock().NowNs() < wish_due_ns_) {
       wait->WakeAt(wish_due_ns_);
@@ -116,6 +158,7 @@ Status LinkTransport::State::Adopt(const CollectiveCall* call, LinkWait* wait) {
       if (!outcome.link.ok()) {
         // Whom it has not been made for asks no more, or is in trouble of its own.
         asking_.erase(outcome.rank);
+        if (!outcome.wish) unreachable_.insert(outcome.rank);
         if (!is_wanted || call == nullptr || !status.ok()) continue;
         const CollectiveCall& named = call->named();
         status = outcome.link.status().WithPrefix(
@@ -133,22 +176,23 @@ Status LinkTransport::State::Adopt(const CollectiveCall* call, LinkWait* wait) {
   std::erase_if(asking_, [&](int64_t rank) {
     return peers_[static_cast<size_t>(rank)] != nullptr;
   });
-  // In no call they are kept for the next one.
-  if (call == nullptr || !status.ok()) return status;
+  // In no call they are kept for the next one, if there can be one.
+  if (!status.ok() || ended_ || (call == nullptr && !failed_.load())) return status;
   for (const int64_t rank : asking_) TUTTI_RETURN_IF_ERROR(Dial(rank, /*wish=*/false));
   return OkStatus();
 }
 
-Status LinkTransport::State::ConnectAll(const CollectiveCall& call, LinkWait* wait) {
+Status LinkTransport::State::ConnectPartners(const CollectiveCall& call, LinkWait* wait) {
+  partners_ = LinkPartners(Context(call));
   for (int64_t rank = 0; rank < size_; ++rank) {
-    if (rank == rank_ || peers_[static_cast<size_t>(rank)]) continue;
+    if (!partners_[static_cast<size_t>(rank)] || peers_[static_cast<size_t>(rank)]) continue;
     wanted_.insert(rank);
     if (rank < rank_) TUTTI_RETURN_IF_ERROR(Dial(rank, /*wish=*/false));
   }
-  if (wanted_.empty()) return OkStatus();
-  stage_ = Stage::kConnect;
-  links_changed_.store(true);
-  TUTTI_RETURN_IF_ERROR(Loop(call, nullptr, wait, [&] { return wanted_.empty(); }));
+  if (!wanted_.empty()) {
+    links_changed_.store(true);
+    TUTTI_RETURN_IF_ERROR(Loop(call, nullptr, wait, [&] { return wanted_.empty(); }));
+  }
   stage_ = Stage::kLinks;
   return OkStatus();
 }
@@ -178,15 +222,17 @@ void LinkTransport::State::PostTick() {
 void LinkTransport::State::Tick() {
   if (!busy_.exchange(true)) {
     if (ended_) return Release();
-    Adopt(nullptr, nullptr).rep();
-    if (dialler_ && dialler_->idle()) dialler_.reset();
-    if (failed_.load()) {
+    ReleaseAfter([this] {
+      // Links are for the call that wants them.
+      if (host_break_.call == nullptr) {
+        if (failed_.load() && !asking_.empty()) links_changed_.store(true);
+        Adopt(nullptr, nullptr).rep();
+        if (dialler_ && dialler_->idle()) dialler_.reset();
+      }
+      if (!failed_.load()) return LookAround(nullptr);
       bool progress = false;
       SendAndDiscard(&progress);
-    } else {
-      LookAround(nullptr);
-    }
-    Release();
+    });
   }
   PostTick();
 }

@@ -40,6 +40,9 @@ class LinkConnector {
   // connector is destroyed, and perhaps once after. It must not block.
   virtual void Watch(std::function<void()> arrived) = 0;
   virtual Arrivals TakeArrivals() = 0;
+  // What is said over links that come, or have come, when the connector is destroyed: the frames
+  // that all peers have been told last.
+  virtual void SetLastWords(std::string) {}
 };
 
 // TCP connections between workers of a job. `label` is like no other group's. What comes for it

@@ -34,7 +34,9 @@ Result<std::unique_ptr<LinkDialler>> LinkDialler::Start(Environment& environment
   return dialler;
 }
 
-LinkDialler::~LinkDialler() {
+LinkDialler::~LinkDialler() { Stop(); }
+
+void LinkDialler::Stop() {
   stop_->Cancel();
   {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -50,12 +52,24 @@ LinkDialler::~LinkDialler() {
 
 void LinkDialler::Dial(int64_t rank, bool wish) {
   std::lock_guard<std::mutex> lock(mutex_);
-  for (const Target& target : targets_) {
-    if (target.rank == rank && target.wish == wish) return;
+  for (Target& target : targets_) {
+    if (target.rank != rank || target.wish != wish) continue;
+    target.only_once = false;
+    return;
+  }
+  // A second connection would take the first one's place at the peer, and end it.
+  for (const Outcome& outcome : outcomes_) {
+    if (outcome.rank == rank && outcome.wish == wish) return;
   }
   const int64_t now = environment_.clock().NowNs();
-  targets_.push_back(Target{rank, wish, now, now});
+  targets_.push_back(Target{rank, wish, false, now, now});
   changed_targets_.notify_all();
+}
+
+void LinkDialler::GiveUpRest() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  targets_.resize(trying_ ? 1 : 0);
+  if (trying_) targets_.front().only_once = true;
 }
 
 std::vector<LinkDialler::Outcome> LinkDialler::TakeOutcomes() {
@@ -84,6 +98,7 @@ bool LinkDialler::WaitForTarget(Target* target) {
       continue;
     }
     *target = targets_.front();
+    trying_ = true;
     return true;
   }
   return false;
@@ -100,14 +115,15 @@ void LinkDialler::Work() {
   Target target;
   while (WaitForTarget(&target)) {
     Result<std::unique_ptr<Link>> link = Try(target);
-    if (stop_->cancelled()) return;
+    if (stop_->cancelled() && !link.ok()) return;
     const int64_t now = environment_.clock().NowNs();
-    const bool again = !link.ok() && link.status().code() == StatusCode::kUnavailable &&
-                       now - target.begun_ns < kPatienceNs;
+    const bool may_help = !link.ok() && link.status().code() == StatusCode::kUnavailable &&
+                          now - target.begun_ns < kPatienceNs;
     {
       std::lock_guard<std::mutex> lock(mutex_);
-      // Others may have come behind it; nobody else takes any away.
-      if (again) {
+      trying_ = false;
+      // Others may have come behind it; nobody else takes it away.
+      if (may_help && !targets_.front().only_once) {
         targets_.front().due_ns = now + kPauseNs;
         continue;
       }

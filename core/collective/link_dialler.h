@@ -32,12 +32,19 @@ class LinkDialler {
   static Result<std::unique_ptr<LinkDialler>> Start(Environment& environment,
                                                     LinkConnector& connector,
                                                     std::function<void()> changed);
-  // Gives up what is under way, and joins the thread.
   ~LinkDialler();
 
-  // Connects to the rank or, as a `wish`, asks it to connect. Nothing new where it does already.
-  // A peer that cannot be reached is tried again, for half a minute.
+  // Gives up what is under way, and joins the thread. Of a link that is as good as made the peer
+  // may hold its end: it becomes an outcome still.
+  void Stop();
+
+  // Connects to the rank or, as a `wish`, asks it to connect. Nothing new where it does already,
+  // or where the outcome has not been taken. A peer that cannot be reached is tried again, for half
+  // a minute.
   void Dial(int64_t rank, bool wish);
+  // Gives up what has not been begun, and tries nothing again. What is being tried goes on: the
+  // peer may hold its end already.
+  void GiveUpRest();
   std::vector<Outcome> TakeOutcomes();
   // Nothing is under way, and no outcome waits.
   bool idle() const;
@@ -46,6 +53,7 @@ class LinkDialler {
   struct Target {
     int64_t rank = 0;
     bool wish = false;
+    bool only_once = false;  // is not tried again
     int64_t begun_ns = 0;
     int64_t due_ns = 0;
   };
@@ -64,6 +72,7 @@ class LinkDialler {
   mutable std::mutex mutex_;  // guards all below
   std::condition_variable changed_targets_;
   std::deque<Target> targets_;  // the one that is being tried is the first
+  bool trying_ = false;
   std::vector<Outcome> outcomes_;
 };
 

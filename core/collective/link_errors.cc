@@ -38,8 +38,10 @@ bool LinkTransport::State::FailedElsewhere(const CollectiveCall& call) const {
 
 bool LinkTransport::State::Awaits(const LinkPeer& peer, const CollectiveCall& call) const {
   if (!IsTransfer(call.header.op)) {
-    if (stage_ == Stage::kLinks) return peer.call(call.sequence) == nullptr;
-    if (stage_ == Stage::kConnect) return false;
+    if (stage_ == Stage::kLinks) {
+      return IsPartner(peer.rank()) && peer.call(call.sequence) == nullptr;
+    }
+    if (stage_ == Stage::kAllHere) return false;
     // A rank may have come through the call before this one, and be in a transfer since.
     const bool waits_elsewhere = peer.last_sequence() < call.sequence &&
                                  (peer.unanswered_transfer(CollectiveOp::kSend) != 0 ||
@@ -177,6 +179,28 @@ Status LinkTransport::State::LeftError(const LinkPeer& peer, const CollectiveCal
       .With("peer", Name(peer.rank()));
 }
 
+Status LinkTransport::State::CheckLeftBetweenCalls() const {
+  for (const std::unique_ptr<LinkPeer>& left : peers_) {
+    if (!left || left->leave_reason().ok()) continue;
+    for (const std::unique_ptr<LinkPeer>& peer : peers_) {
+      if (!peer || !peer->leave_reason().ok() ||
+          peer->last_sequence() <= std::max(left->leave_sequence(), sequence_)) {
+        continue;
+      }
+      const int64_t sequence = NamedSequence(peer->last_sequence());
+      Status error(left->leave_reason().code(),
+                   Format("rank {}: {} #{} needs rank {}: {}", Name(peer->rank()),
+                          CollectiveOpName(peer->last_op()), sequence, Name(left->rank()),
+                          left->leave_reason().message()));
+      error = std::move(error).WithCause(left->leave_reason());
+      return WithCallDetails(std::move(error), Name(peer->rank()), peer->last_op(),
+                             Label(sequence))
+          .With("peer", Name(left->rank()));
+    }
+  }
+  return OkStatus();
+}
+
 Status LinkTransport::State::DepartedError(const CollectiveCall& call,
                                            const Departure& departure) const {
   Status error = departure.reason.WithPrefix(
@@ -193,7 +217,7 @@ bool LinkTransport::State::HasArrived(int64_t rank, const CollectiveCall& call) 
     return peer != nullptr ? !Awaits(*peer, call) : rank != call.peer;
   }
   if (stage_ == Stage::kLinks) return peer == nullptr || !Awaits(*peer, call);
-  if (stage_ == Stage::kConnect) return true;
+  if (stage_ == Stage::kAllHere) return true;
   const auto r = static_cast<size_t>(rank);
   return r < roster_.size() && roster_[r] == '1';
 }

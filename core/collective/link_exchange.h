@@ -15,6 +15,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/base/status.h"
 #include "core/collective/memory_parts.h"
@@ -82,8 +83,15 @@ constexpr int64_t LinkSegmentBytes(int64_t chunk_bytes) {
 // Up to so many bytes of payload go along with the header to a peer; of folds the selector says.
 size_t LinkEagerBytes(int64_t size);
 
+// What the selector says to a call, which is no barrier. What is too much for a frame of the tree
+// goes along the chain, or around the ring.
+Selector::Choice ChooseLinkAlgorithm(const LinkCallContext& context);
+
 // The algorithm of a call; null for a barrier, which has no payload.
 Result<std::unique_ptr<LinkAlgorithm>> MakeLinkAlgorithm(const LinkCallContext& context);
+
+// With which ranks the algorithm exchanges anything, by rank. Everybody knows it of everybody.
+std::vector<bool> LinkPartners(const LinkCallContext& context);
 
 // link_fold.cc: all_reduce, reduce and reduce_scatter of small payloads: who is to have the result
 // gets all inputs and folds them by itself.
@@ -103,11 +111,19 @@ std::unique_ptr<LinkAlgorithm> MakeLinkFold(const LinkCallContext& context);
 Result<std::unique_ptr<LinkAlgorithm>> MakeLinkSliceAndShare(const LinkCallContext& context,
                                                              int64_t chunk_bytes);
 
+// link_chain.cc: the same of large payloads, of which each rank is sent something by its neighbours
+// only: by rank - 1 and rank + 1.
+Result<std::unique_ptr<LinkAlgorithm>> MakeLinkChain(const LinkCallContext& context,
+                                                     int64_t chunk_bytes);
+
 // link_move.cc: broadcast, scatter, all_gather into a given tensor, all_to_all.
 std::unique_ptr<LinkAlgorithm> MakeLinkMove(const LinkCallContext& context);
 
 // link_gather.cc: all_gather and gather into a new tensor.
 Result<std::unique_ptr<LinkAlgorithm>> MakeLinkGather(const LinkCallContext& context);
+
+// link_ring.cc: all_gather, from rank to rank around.
+Result<std::unique_ptr<LinkAlgorithm>> MakeLinkRing(const LinkCallContext& context);
 
 // link_transfer_exchange.cc: what does not go along with the header of a send.
 std::unique_ptr<LinkExchange> MakeLinkTransferExchange(const CollectiveCall& call);

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -142,8 +144,9 @@ TEST_P(LinkFailureTest, ADeadlineNamesWhoIsMissingAndItsLastCall) {
          TUTTI_RETURN_IF_ERROR(communicator.Barrier(links.Hang()));
          if (rank == 1) return OkStatus();
          const Ref<Tensor> tensor = Zeros(5);
-         return communicator.AllReduce(*tensor, ReduceOp::kSum, links.Timeout(20 * kMillisecondNs),
-                                       tensor.get());
+         // Rank 2 would name rank 0 if that one came after its time.
+         const CallOptions options = rank == 0 ? links.Timeout(20 * kMillisecondNs) : links.Hang();
+         return communicator.AllReduce(*tensor, ReduceOp::kSum, options, tensor.get());
        })) {
     if (status.ok()) continue;
     EXPECT_EQ(status.code(), StatusCode::kDeadlineExceeded) << status.ToString();
@@ -167,6 +170,27 @@ TEST_P(LinkFailureTest, ACancellationEndsTheWaitAndReachesThePeers) {
   EXPECT_EQ(status.code(), StatusCode::kCancelled) << status.ToString();
   EXPECT_THAT(std::string(status.message()), HasSubstr("rank 1"));
   EXPECT_EQ(links[1].Barrier(links.Hang()).code(), StatusCode::kCancelled);
+}
+
+TEST_P(LinkFailureTest, AForkedChildThatAbortsEndsNothingOfItsParents) {
+  LinkRanks links(2, GetParam());
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    alarm(60);
+    links[0].Abort(Aborted("of the child alone"));
+    const bool refused = links[0].epoch_status().code() == StatusCode::kFailedPrecondition;
+    links.transport(0).Leave(Unavailable("the child has left"));
+    _exit(refused ? 0 : 1);
+  }
+  int how = 0;
+  ASSERT_EQ(waitpid(child, &how, 0), child);
+  EXPECT_TRUE(WIFEXITED(how) && WEXITSTATUS(how) == 0) << how;
+  for (const Status& status : links.Run([&](int64_t, Communicator& communicator) -> Status {
+         return communicator.Barrier(links.Hang());
+       })) {
+    EXPECT_TRUE(status.ok()) << status.ToString();
+  }
 }
 
 bool AlwaysTrue(void*) { return true; }
@@ -249,8 +273,9 @@ TEST_P(LinkFailureTest, WhatWasSentInOrderBeforeADepartureIsNotLost) {
            }
            if (rank == 0) return OkStatus();
            TUTTI_RETURN_IF_ERROR(communicator.Close(links.Hang()));
+           // Rank 0 still takes what was sent.
            links.transport(0).PeerHasLeft(1, BlameWorker(1, "worker 1 has left the job"),
-                                          100 * kMillisecondNs);
+                                          5 * kSecondNs);
            return OkStatus();
          })) {
       EXPECT_TRUE(status.ok()) << status.ToString();
@@ -371,13 +396,14 @@ TEST_P(LinkFailureTest, CrumbsOfFramesAddUp) {
 }
 
 std::string NameOf(const testing::TestParamInfo<LinkKind>& info) {
-  constexpr const char* kNames[] = {"SocketPair", "Tcp", "Ring", "Mixed", "Later"};
+  constexpr const char* kNames[] = {"SocketPair", "Tcp", "Ring", "Mixed", "Later", "Chain"};
   return kNames[static_cast<int>(info.param)];
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, LinkFailureTest,
                          testing::Values(LinkKind::kSocketPair, LinkKind::kTcp, LinkKind::kRing,
-                                         LinkKind::kMixed, LinkKind::kLater),
+                                         LinkKind::kMixed, LinkKind::kLater,
+                                         LinkKind::kChain),
                          NameOf);
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace tutti {
 namespace {
 
 constexpr uint32_t kMagic = 0x6b6c7474;  // "ttlk"
-constexpr uint8_t kVersion = 3;
+constexpr uint8_t kVersion = 4;
 constexpr size_t kCheckedBytes = kFrameHeaderBytes - sizeof(uint32_t);
 
 template <typename T>

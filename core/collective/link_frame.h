@@ -21,6 +21,7 @@
 #include <string_view>
 
 #include "core/base/status.h"
+#include "core/collective/call_header_wire.h"
 
 namespace tutti {
 
@@ -51,8 +52,9 @@ struct FrameHeader {
 inline constexpr size_t kFrameHeaderBytes = 48;
 // At most so much of a payload comes in one frame.
 inline constexpr size_t kMaxFrameDataBytes = size_t{1} << 20;
-// Headers that differ from the sender's, in a kTree.
-inline constexpr size_t kMaxOtherHeaderBytes = size_t{256} << 10;
+// Headers that differ from the sender's, in a kTree, each behind its rank and length: one always
+// has room, else nobody above would know that there are two.
+inline constexpr size_t kMaxOtherHeaderBytes = kMaxCallHeaderBytes + 2 * sizeof(uint32_t);
 // One character for each rank, and the collective.
 inline constexpr size_t kMaxRosterBytes = (size_t{1} << 20) + 1;
 // And so much with a kSend: it is kept until the receiver wants it.

@@ -16,6 +16,7 @@
 
 #include "core/base/error.h"
 #include "core/collective/future.h"
+#include "core/collective/link_faults.h"
 #include "core/collective/link_ranks.h"
 #include "core/tensor/tensor.h"
 
@@ -81,6 +82,10 @@ TEST(LinkLaterTest, SmallCallsAndBroadcastsOfManyRanksTakeALinkForEachRankButOne
       const Ref<Tensor> large = Filled(400'000, static_cast<float>(rank + 1));
       TUTTI_RETURN_IF_ERROR(communicator.Broadcast(root, links.Hang(), large.get()));
       EXPECT_EQ(large->mutable_span<float>()[399'999], static_cast<float>(root + 1));
+      const Ref<Tensor> all = Filled(32 * 5, 0);
+      TUTTI_RETURN_IF_ERROR(communicator.AllGatherInto(*Filled(5, static_cast<float>(rank)),
+                                                       links.Hang(), all.get()));
+      for (size_t i = 0; i < 32 * 5; ++i) EXPECT_EQ(all->span<float>()[i], i / 5);
     }
     return OkStatus();
   }));
@@ -115,6 +120,79 @@ TEST(LinkLaterTest, FoldsHaveTheBitsOfOtherAlgorithms) {
     EXPECT_EQ(std::memcmp(results[0].data(), results[1].data(), 3 * 37 * sizeof(float)), 0);
     EXPECT_EQ(later.num_link_ends(), 2 * (static_cast<int64_t>(size) - 1));
   }
+}
+
+// Half of the neighbours in the order of the ranks are neighbours in the tree.
+TEST(LinkLaterTest, LargeFoldsOfManyRanksTakeTheLinksOfATreeAndAChain) {
+  LinkRanks links(16, LinkKind::kLater);
+  ExpectOk(links.Run([&](int64_t rank, Communicator& communicator) -> Status {
+    for (const int64_t root : {0, 5, 15}) {
+      for (const int64_t count : {2000, 400'000}) {
+        const auto last = static_cast<size_t>(count - 1);
+        const Ref<Tensor> sum = Filled(count, static_cast<float>(rank));
+        TUTTI_RETURN_IF_ERROR(
+            communicator.AllReduce(*sum, ReduceOp::kSum, links.Hang(), sum.get()));
+        EXPECT_EQ(sum->mutable_span<float>()[last], 15 * 8);
+        const Ref<Tensor> part = Filled(count, static_cast<float>(rank));
+        TUTTI_RETURN_IF_ERROR(
+            communicator.Reduce(*part, ReduceOp::kMax, root, links.Hang(), part.get()));
+        EXPECT_EQ(part->mutable_span<float>()[last], rank == root ? 15 : rank);
+      }
+    }
+    return OkStatus();
+  }));
+  EXPECT_EQ(links.num_link_ends(), 2 * (15 + 7));
+}
+
+TEST(LinkLaterTest, GathersOfManyRanksTakeTheLinksOfATreeAndARing) {
+  LinkRanks links(14, LinkKind::kLater);
+  ExpectOk(links.Run([&](int64_t rank, Communicator& communicator) -> Status {
+    for (const int64_t count : {1000, 90'000}) {
+      const Ref<Tensor> all = Filled(14 * count, 0);
+      TUTTI_RETURN_IF_ERROR(communicator.AllGatherInto(*Filled(count, static_cast<float>(rank)),
+                                                       links.Hang(), all.get()));
+      const float* part = all->span<float>().data();
+      for (int64_t other = 0; other < 14; ++other, part += count) {
+        EXPECT_EQ(std::count(part, part + count, static_cast<float>(other)), count);
+      }
+    }
+    // Rank r has r times so many rows, the first one none.
+    for (const int64_t count : {0, 1, 100, 30'000}) {
+      Ref<Tensor> joined;
+      TUTTI_RETURN_IF_ERROR(communicator.AllGather(*Filled(rank * count, static_cast<float>(rank)),
+                                                   0, links.Hang(), &joined));
+      const float* next = joined->span<float>().data();
+      for (int64_t other = 0; other < 14; ++other) {
+        EXPECT_EQ(std::count(next, next + other * count, static_cast<float>(other)),
+                  other * count);
+        next += other * count;
+      }
+    }
+    return OkStatus();
+  }));
+  // Half of the links between neighbours are in the tree; that of the last to the first is not.
+  EXPECT_EQ(links.num_link_ends(), 2 * (13 + 6 + 1));
+}
+
+TEST(LinkLaterTest, WhatGoesFromOrToARootTakesItsLinksAlone) {
+  LinkRanks links(12, LinkKind::kLater);
+  ExpectOk(links.Run([&](int64_t rank, Communicator& communicator) -> Status {
+    for (const int64_t count : {3, 90'000}) {
+      const Ref<Tensor> input = Filled(count, static_cast<float>(rank));
+      Ref<Tensor> joined;
+      TUTTI_RETURN_IF_ERROR(communicator.Gather(*input, 5, 0, links.Hang(), &joined));
+      if (rank == 5) {
+        EXPECT_EQ(joined->span<float>()[static_cast<size_t>(12 * count - 1)], 11);
+      }
+      const Ref<Tensor> whole = Filled(12 * count, 7);
+      const Ref<Tensor> share = Filled(count, 0);
+      TUTTI_RETURN_IF_ERROR(communicator.Scatter(whole.get(), 5, links.Hang(), share.get()));
+      EXPECT_EQ(share->span<float>()[static_cast<size_t>(count - 1)], 7);
+    }
+    return OkStatus();
+  }));
+  // Rank 5 is a neighbour of rank 4 in the tree already.
+  EXPECT_EQ(links.num_link_ends(), 2 * (11 + 10));
 }
 
 TEST(LinkLaterTest, WhatNeedsAllPairsConnectsThemOnce) {
@@ -222,6 +300,32 @@ TEST(LinkLaterTest, ADeadlineInACollectiveNamesTheMissingRankOnAllOthers) {
   }
 }
 
+TEST(LinkLaterTest, ADeadlineInAChainSaysHowFarItIsAndWhoseWorkIsMissing) {
+  // What rank 4 sends to rank 5 is lost from the middle of the second sum on.
+  std::vector<std::vector<std::unique_ptr<Link>>> ends = MakeTreeLinks(10, LinkKind::kChain);
+  ends[4][5] = std::make_unique<MuteLink>(std::move(ends[4][5]), 100'000);
+  LinkRanks links(10, std::move(ends), /*spin=*/false, LinkKind::kChain);
+  const std::vector<Status> statuses =
+      links.Run([&](int64_t rank, Communicator& communicator) -> Status {
+        const Ref<Tensor> first = Filled(5000, 1);
+        // Makes the links.
+        TUTTI_RETURN_IF_ERROR(
+            communicator.AllReduce(*first, ReduceOp::kSum, links.Hang(), first.get()));
+        const Ref<Tensor> tensor = Filled(100'000, 1);
+        // One of them gives up first, and all others hear of that.
+        return communicator.AllReduce(*tensor, ReduceOp::kSum,
+                                      rank == 5 ? links.Timeout(3 * kSecondNs) : links.Hang(),
+                                      tensor.get());
+      });
+  for (const Status& status : statuses) {
+    EXPECT_EQ(status.code(), StatusCode::kDeadlineExceeded) << status.ToString();
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("for rank 4 (worker 4, pid 4715), which is in the call; "));
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr(" of 25 segments of what ranks 0 to 4 have folded are here"));
+  }
+}
+
 TEST(LinkLaterTest, ACancellationEndsAWaitForALinkAndTheOthersHearOfIt) {
   for (const size_t rank : {size_t{1}, size_t{2}}) {
     LinkRanks links(4, LinkKind::kLater);
@@ -249,6 +353,31 @@ TEST(LinkLaterTest, AnAbortReachesARankThatWaitsForALinkThroughRanksThatAreInNoC
   waits.join();
   EXPECT_EQ(status.code(), StatusCode::kAborted) << status.ToString();
   EXPECT_THAT(std::string(status.message()), HasSubstr("enough"));
+}
+
+TEST(LinkLaterTest, AnAbortGoesAroundAnInnerRankThatHasLeft) {
+  constexpr size_t kRanks = 12;
+  const LinkTree root{0, kRanks};
+  std::vector<int64_t> children;
+  root.ForEachChild([&](int64_t child) { children.push_back(child); });
+  ASSERT_GE(children.size(), 2u);
+  for (const bool of_the_peer : {false, true}) {
+    SCOPED_TRACE(of_the_peer ? "of the rank that is waited for" : "of another rank");
+    LinkRanks links(kRanks, LinkKind::kLater);
+    // Of a rank and of all that lies below it nobody but that rank has a link to another one.
+    const int64_t inner = children[1];
+    const int64_t below = inner + 1;
+    ASSERT_EQ(LinkTree::ParentOf(below), inner);
+    links.Drop(static_cast<size_t>(inner));
+    const Ref<Tensor> tensor = Filled(10, 0);
+    const int64_t peer = of_the_peer ? below : children[0];
+    Status status;
+    std::thread waits([&] { status = links[0].Receive(peer, links.Hang(), tensor.get()); });
+    links[static_cast<size_t>(below)].Abort(Aborted("enough"));
+    waits.join();
+    EXPECT_EQ(status.code(), StatusCode::kAborted) << status.ToString();
+    EXPECT_THAT(std::string(status.message()), HasSubstr("enough"));
+  }
 }
 
 TEST(LinkLaterTest, ARankThatHasLeftIsNamedByWhoNeedsALinkToIt) {
@@ -328,6 +457,28 @@ TEST(LinkLaterTest, DifferentCallsOfRanksFarApartAreOneErrorThatNamesBoth) {
     EXPECT_EQ(status.message(), statuses[0].message());
     EXPECT_THAT(std::string(status.message()), HasSubstr("rank 5"));
     EXPECT_THAT(std::string(status.message()), HasSubstr("rank 0"));
+  }
+}
+
+// Headers of half a MiB: the one that differs comes to rank 0 by way of rank 2.
+TEST(LinkLaterTest, ALargeHeaderThatDiffersBelowAnotherRankIsNotOverlooked) {
+  LinkRanks links(4, LinkKind::kLater);
+  ASSERT_EQ(LinkTree::ParentOf(3), 2);
+  const Ref<Tensor> empty =
+      Tensor::Create(DType::kFloat32, Shape({0, 1, 1, 1, 1, 1, 1, 1})).value();
+  const std::vector<Status> statuses =
+      links.Run([&](int64_t rank, Communicator& communicator) -> Status {
+        const Ref<Tensor> tensor = Filled(10, static_cast<float>(rank));
+        std::vector<Tensor*> outputs(8000, empty.get());
+        outputs.push_back(tensor.get());
+        const std::vector<const Tensor*> inputs(outputs.begin(), outputs.end());
+        return communicator.AllReduce(inputs, rank == 3 ? ReduceOp::kMax : ReduceOp::kSum,
+                                      links.Hang(), outputs);
+      });
+  for (const Status& status : statuses) {
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status.ToString();
+    EXPECT_EQ(status.message(), statuses[0].message());
+    EXPECT_THAT(std::string(status.message()), HasSubstr("rank 3"));
   }
 }
 

@@ -44,12 +44,15 @@ void AppendFrame(const FrameHeader& header, std::string_view body, std::string* 
 
 }  // namespace
 
-LinkPeer::LinkPeer(int64_t rank, int64_t epoch, std::unique_ptr<Link> link, bool every_call)
+LinkPeer::LinkPeer(int64_t rank, int64_t epoch, std::unique_ptr<Link> link, Kind kind)
     : rank_(rank),
       epoch_(epoch),
       link_(std::move(link)),
-      every_call_(every_call),
-      buffer_(kBufferBytes) {}
+      kind_(kind),
+      buffer_(kBufferBytes) {
+  // What stands in a string can be sent without memory.
+  out_.Reserve(1);
+}
 
 // ---- Out ----
 
@@ -57,6 +60,8 @@ void LinkPeer::SetOut(const FrameHeader& header, std::string_view body, MemoryPa
   out_head_ = std::exchange(prelude_, std::string());
   AppendFrame(header, body, &out_head_);
   out_.Clear();
+  // No frame goes out in part for lack of memory.
+  out_.Reserve(1 + (data == nullptr ? 0 : data->rest().size()));
   out_.Add(out_head_.data(), out_head_.size());
   if (data == nullptr) return;
   for (const iovec& part : data->rest()) out_.Add(part.iov_base, part.iov_len);
@@ -67,6 +72,13 @@ void LinkPeer::StartFrame(FrameKind kind, int64_t sequence, uint64_t argument,
   FrameHeader header = HeaderOf(kind, epoch_, sequence, argument, body);
   header.data_bytes = data == nullptr ? 0 : static_cast<uint32_t>(data->remaining());
   SetOut(header, body, data);
+}
+
+std::string LinkPeer::FrameOf(FrameKind kind, int64_t epoch, int64_t sequence,
+                              std::string_view body) {
+  std::string frame;
+  AppendFrame(HeaderOf(kind, epoch, sequence, 0, body), body, &frame);
+  return frame;
 }
 
 void LinkPeer::QueueFrame(FrameKind kind, int64_t sequence, uint64_t argument,
@@ -81,14 +93,29 @@ void LinkPeer::Precede(FrameKind kind, int64_t sequence, std::string_view body) 
   AppendFrame(HeaderOf(kind, epoch_, sequence, 0, body), body, &prelude_);
 }
 
-void LinkPeer::Detach() {
+void LinkPeer::Detach() noexcept {
   std::string rest;
-  for (const iovec& part : out_.rest()) {
-    rest.append(static_cast<const char*>(part.iov_base), part.iov_len);
+  try {
+    rest.reserve(out_.remaining());
+    for (const iovec& part : out_.rest()) {
+      rest.append(static_cast<const char*>(part.iov_base), part.iov_len);
+    }
+  } catch (...) {
+    return Drop();
   }
   out_head_ = std::move(rest);
   out_.Clear();
   out_.Add(out_head_.data(), out_head_.size());
+}
+
+void LinkPeer::Drop() noexcept {
+  closed_ = send_closed_ = true;
+  link_.reset();
+  out_.Clear();
+  queue_.clear();
+  in_.Clear();
+  // It is this rank's doing, and no death.
+  if (error_.ok()) error_ = Status::OutOfMemory();
 }
 
 bool LinkPeer::Send() {
@@ -186,12 +213,12 @@ bool LinkPeer::DiscardBytes() {
   return true;
 }
 
-Status LinkPeer::BeginFrame(int64_t sequence, int64_t due_call) {
+Status LinkPeer::BeginFrame(int64_t sequence, Due due) {
   TUTTI_RETURN_IF_ERROR(DecodeFrameHeader(buffer_.data() + buffer_begin_, epoch_, &header_));
   buffer_begin_ += kFrameHeaderBytes;
   in_.Clear();
   if (header_.kind == FrameKind::kData || header_.kind == FrameKind::kSendData) {
-    TUTTI_RETURN_IF_ERROR(CheckDue(due_call));
+    TUTTI_RETURN_IF_ERROR(CheckDue(due));
     state_ = State::kOffer;
     return OkStatus();
   }
@@ -200,17 +227,20 @@ Status LinkPeer::BeginFrame(int64_t sequence, int64_t due_call) {
   state_ = State::kBody;
   if (header_.kind == FrameKind::kCall) {
     // Each call needs everybody, so that nobody is two ahead.
-    const bool follows = every_call_ ? header_.sequence == last_call_ + 1
-                                     : header_.sequence > last_call_;
+    const bool follows = kind_ == Kind::kEveryCall ? header_.sequence == last_call_ + 1
+                                                   : header_.sequence > last_call_;
     if (!follows || header_.sequence > sequence + 1) {
       return DataLoss("call #{} after its call #{}, while this rank has made {} calls",
                       header_.sequence, last_call_, sequence);
+    }
+    if (kind_ == Kind::kTree && header_.sequence != last_tree_) {
+      return DataLoss("call #{} behind its word of call #{}", header_.sequence, last_tree_);
     }
     return BeginPayload(&calls_[header_.sequence & 1]);
   }
   if (header_.kind == FrameKind::kTree || header_.kind == FrameKind::kRoster) {
     const bool is_roster = header_.kind == FrameKind::kRoster;
-    if (every_call_ || header_.sequence > sequence + 1 ||
+    if (kind_ == Kind::kEveryCall || header_.sequence > sequence + 1 ||
         (is_roster ? header_.sequence < last_tree_ : header_.sequence != last_tree_ + 1)) {
       return DataLoss("{} of call #{} after its call #{}, while this rank has made {} calls",
                       is_roster ? "the roster" : "its word", header_.sequence, last_tree_,
@@ -232,7 +262,7 @@ Status LinkPeer::BeginFrame(int64_t sequence, int64_t due_call) {
   return OkStatus();
 }
 
-Status LinkPeer::CheckDue(int64_t due_call) const {
+Status LinkPeer::CheckDue(Due due) const {
   if (discard_all_) return OkStatus();
   if (header_.kind == FrameKind::kSendData) {
     if (due_send_ != 0 && header_.sequence == due_send_ && sends_.last == due_send_) {
@@ -240,11 +270,10 @@ Status LinkPeer::CheckDue(int64_t due_call) const {
     }
     return DataLoss("data of its send #{}, which is not due", header_.sequence);
   }
-  if (due_call != 0 && header_.sequence == due_call && last_sequence_ == due_call) {
-    return OkStatus();
-  }
-  return DataLoss("data of call #{} after its call #{}, while {} is due", header_.sequence,
-                  last_sequence_, due_call == 0 ? "none" : Format("call #{}", due_call));
+  const int64_t said = due.over_tree ? last_tree_ : last_call_;
+  if (due.call != 0 && header_.sequence == due.call && said == due.call) return OkStatus();
+  return DataLoss("data of call #{} after its call #{}, while {} is due", header_.sequence, said,
+                  due.call == 0 ? "none" : Format("call #{}", due.call));
 }
 
 Status LinkPeer::BeginPayload(Call* slot) {
@@ -274,6 +303,7 @@ Status LinkPeer::FinishBody() {
       break;
     case FrameKind::kGoodbye:
       goodbye_ = ParseStatus(body_);
+      goodbye_sequence_ = header_.sequence;
       break;
     case FrameKind::kSend:
     case FrameKind::kReceive: {
@@ -339,8 +369,7 @@ Status LinkPeer::BeginData(LinkExchange* exchange) {
   return OkStatus();
 }
 
-Status LinkPeer::Receive(int64_t sequence, int64_t due_call, LinkExchange* exchange,
-                         bool* progress) {
+Status LinkPeer::Receive(int64_t sequence, Due due, LinkExchange* exchange, bool* progress) {
   paused_ = false;
   const size_t buffer_room = exchange != nullptr ? kHeaderReadBytes : kBufferBytes;
   for (int round = 0; round < kMaxRounds && !closed_ && !paused_; ++round) {
@@ -349,7 +378,7 @@ Status LinkPeer::Receive(int64_t sequence, int64_t due_call, LinkExchange* excha
     switch (state_) {
       case State::kHeader:
         if (buffer_end_ - buffer_begin_ >= kFrameHeaderBytes) {
-          status = BeginFrame(sequence, due_call);
+          status = BeginFrame(sequence, due);
         } else {
           came = ReadHeaderBytes(buffer_room);
         }

@@ -38,10 +38,21 @@ class LinkPeer {
     uint64_t announced = 0;
   };
 
-  // `every_call`: each collective has a kCall from every peer.
-  LinkPeer(int64_t rank, int64_t epoch, std::unique_ptr<Link> link, bool every_call = true);
+  // What comes from it. kEveryCall: a kCall of each collective. In groups whose calls begin with a
+  // tree: kTree, from neighbours there, a kTree of each, and perhaps a kCall behind it; kNoTree,
+  // from others, a kCall of some.
+  enum class Kind { kEveryCall, kTree, kNoTree };
+  // The collective whose data may come, 0: none. It comes behind the peer's kCall of it, or behind
+  // its kTree where that is all it says.
+  struct Due {
+    int64_t call = 0;
+    bool over_tree = false;
+  };
+
+  LinkPeer(int64_t rank, int64_t epoch, std::unique_ptr<Link> link, Kind kind = Kind::kEveryCall);
 
   int64_t rank() const { return rank_; }
+  // Unless it has been dropped.
   Link& link() { return *link_; }
 
   // ---- Out ----
@@ -55,20 +66,25 @@ class LinkPeer {
                   MemoryParts* data);
   // Goes out right before the frame that is started next.
   void Precede(FrameKind kind, int64_t sequence, std::string_view body);
+  // A frame without data.
+  static std::string FrameOf(FrameKind kind, int64_t epoch, int64_t sequence,
+                             std::string_view body);
   // Puts a frame without data behind what is being sent.
   void QueueFrame(FrameKind kind, int64_t sequence, uint64_t argument, std::string_view body);
-  // From here on nothing of the caller's memory is used.
-  void Detach();
+  // From here on nothing of the caller's memory is used: what of it is being sent is copied. Where
+  // there is no memory for that, the link ends.
+  void Detach() noexcept;
+  // Ends the link: who cannot be told anything any more hears that.
+  void Drop() noexcept;
   // Sends what goes. True when anything went.
   bool Send();
 
   // ---- In ----
 
   // Takes in what is there, up to some bound. `sequence` is that of this rank's last collective,
-  // which may still run; `due_call` that of the one whose data may come, 0: none; `exchange` takes
-  // data and may be null. Sets *progress when anything came. Fails when the peer sent what it must
-  // not ("rank 1 sent ...").
-  Status Receive(int64_t sequence, int64_t due_call, LinkExchange* exchange, bool* progress);
+  // which may still run; `exchange` takes data and may be null. Sets *progress when anything came.
+  // Fails when the peer sent what it must not ("rank 1 sent ...").
+  Status Receive(int64_t sequence, Due due, LinkExchange* exchange, bool* progress);
   // Data in the middle of a frame goes nowhere from here on, and later frames' neither.
   void Discard();
   // A data frame has come for which there is no room yet.
@@ -116,6 +132,7 @@ class LinkPeer {
     return static_cast<uint64_t>(number) << 1 | (op == CollectiveOp::kSend ? 1 : 0);
   }
   const Status& leave_reason() const { return goodbye_; }     // not OK: it has left
+  int64_t leave_sequence() const { return goodbye_sequence_; }  // its last call then
   // How often bytes have gone or come; whoever sends and receives counts.
   uint64_t num_moves() const { return num_moves_; }
   void CountMove() { ++num_moves_; }
@@ -138,8 +155,8 @@ class LinkPeer {
     return op == CollectiveOp::kSend ? sends_ : receives_;
   }
   void SetOut(const FrameHeader& header, std::string_view body, MemoryParts* data);
-  Status BeginFrame(int64_t sequence, int64_t due_call);
-  Status CheckDue(int64_t due_call) const;
+  Status BeginFrame(int64_t sequence, Due due);
+  Status CheckDue(Due due) const;
   Status BeginPayload(Call* slot);
   Status FinishBody();
   void FinishCall(Call* slot);
@@ -156,8 +173,8 @@ class LinkPeer {
 
   const int64_t rank_;
   const int64_t epoch_;
-  const std::unique_ptr<Link> link_;
-  const bool every_call_;
+  std::unique_ptr<Link> link_;  // null once it is dropped, and closed then
+  const Kind kind_;
 
   MemoryParts out_;
   std::string out_head_;  // header and body of the frame that goes out, or what Detach has copied
@@ -193,6 +210,7 @@ class LinkPeer {
   int64_t error_sequence_ = 0;
   uint64_t error_transfer_ = 0;
   Status goodbye_;
+  int64_t goodbye_sequence_ = 0;
   uint64_t num_moves_ = 0;
 };
 

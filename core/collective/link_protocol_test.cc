@@ -17,6 +17,7 @@
 #include "core/collective/call_header_wire.h"
 #include "core/collective/link_frame.h"
 #include "core/collective/link_ranks.h"
+#include "core/collective/no_connector_testing.h"
 #include "core/tensor/tensor.h"
 
 namespace tutti {
@@ -63,10 +64,11 @@ CallHeader Header(CollectiveOp op, int64_t elements) {
   return header;
 }
 
-// Rank 0 of two, whose peer is the test itself.
+// Rank 0 of two, whose peer is the test itself; `in_tree`: in a group whose calls begin with a
+// tree, and whose sums go along a chain.
 class Lone {
  public:
-  Lone() {
+  explicit Lone(bool in_tree = false) {
     SocketPair pair = MakeUnixPair();
     peer_ = std::move(pair.second);
     std::vector<std::unique_ptr<Link>> links(2);
@@ -74,9 +76,15 @@ class Lone {
     LinkTransport::Options options;
     options.name = "group";
     options.size = 2;
+    std::unique_ptr<LinkConnector> connector;
+    if (in_tree) {
+      options.table = SelectorTable::Parse("all_reduce tcp any any chain", "test").value();
+      connector = std::make_unique<NoConnector>();
+    }
     rank_ = Communicator::CreateOver(
                 environment_.get(), "group", 0, 2, 1,
-                LinkTransport::Create(environment_, options, std::move(links)).value())
+                LinkTransport::Create(environment_, options, std::move(links),
+                                      std::move(connector)).value())
                 .value();
   }
   ~Lone() {
@@ -362,6 +370,31 @@ TEST(LinkProtocolTest, FramesOfATreeAreRefusedWhereThereIsNone) {
     lone.Say(Encode(word));
     ExpectProtocolError(lone.Barrier(), StatusCode::kDataLoss, "of call #1 after its call #0");
   }
+}
+
+TEST(LinkProtocolTest, NoDataComesBeforeWhatATreeSaysOfTheCall) {
+  const FrameParts call = CallFrame(Header(CollectiveOp::kAllReduce, 16), 1);
+  FrameParts word = call;
+  word.header.kind = FrameKind::kTree;
+  word.header.argument = word.body.size();
+  FrameParts data;
+  data.header = {FrameKind::kData, 1, 1, 0, 0, 0, 0};
+  data.data = std::string(16, '\1');
+  // Nobody takes the data: left where it is, it would hide that the peer hangs up.
+  Lone silent(/*in_tree=*/true);
+  silent.Say(Encode(call) + Encode(data));
+  silent.HangUp();
+  ExpectProtocolError(silent.AllReduce(16), StatusCode::kDataLoss,
+                      "call #1 behind its word of call #0");
+  Lone hasty(/*in_tree=*/true);
+  hasty.Say(Encode(word) + Encode(data));
+  hasty.HangUp();
+  ExpectProtocolError(hasty.AllReduce(16), StatusCode::kDataLoss,
+                      "data of call #1 after its call #0, while call #1 is due");
+  Lone good(/*in_tree=*/true);
+  good.Say(Encode(word) + Encode(CallFrame(Header(CollectiveOp::kAllReduce, 16), 1)));
+  good.HangUp();
+  EXPECT_EQ(good.AllReduce(16).code(), StatusCode::kUnavailable);
 }
 
 TEST(LinkProtocolTest, DataOfASendToWhichThePeerHasNotComeIsRefused) {

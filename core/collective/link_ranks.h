@@ -11,27 +11,22 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
-#include <thread>
 #include <utility>
 #include <vector>
 
-#include "core/base/call_options.h"
-#include "core/base/clock.h"
-#include "core/base/real_environment.h"
 #include "core/base/ref.h"
-#include "core/base/status.h"
-#include "core/base/text.h"
-#include "core/collective/communicator.h"
 #include "core/collective/link_connector.h"
 #include "core/collective/link_transport.h"
 #include "core/collective/link_tree.h"
 #include "core/collective/ring_link.h"
 #include "core/collective/tcp_link.h"
+#include "core/collective/transport_ranks_testing.h"
 
 namespace tutti {
 
-// Of kLater only neighbours in the tree have links, and small calls go over it.
-enum class LinkKind { kSocketPair, kTcp, kRing, kMixed, kLater };
+// Of kLater only neighbours in the tree have links, and small calls go over it; of kChain the same,
+// and everything goes from neighbour to neighbour that can.
+enum class LinkKind { kSocketPair, kTcp, kRing, kMixed, kLater, kChain };
 
 using SocketPair = std::pair<FileDescriptor, FileDescriptor>;
 
@@ -107,12 +102,12 @@ inline std::vector<std::vector<std::unique_ptr<Link>>> MakeTreeLinks(size_t size
   return links;
 }
 
-class LinkRanks {
+class LinkRanks : public TransportRanks {
  public:
+  // `kind`: only of groups whose links are not all made here.
   LinkRanks(size_t size, std::vector<std::vector<std::unique_ptr<Link>>> links, bool spin = false,
-            bool later = false)
-      : environment_(
-            MakeRef<RealEnvironment>(RealEnvironmentOptions{.log_level = LogLevel::kOff})) {
+            LinkKind kind = LinkKind::kTcp) {
+    const bool later = IsLater(kind);
     if (later) StartListeners(size);
     for (size_t rank = 0; rank < size; ++rank) {
       LinkTransport::Options options;
@@ -121,67 +116,28 @@ class LinkRanks {
       options.size = static_cast<int64_t>(size);
       options.spin = spin;
       for (size_t other = 0; other < size; ++other) {
-        options.descriptions.push_back(Format("worker {}, pid {}", other, 4711 + other));
+        options.descriptions.push_back(Describe(static_cast<int64_t>(other)));
       }
       std::unique_ptr<LinkTransport> transport =
-          LinkTransport::Create(environment_, TableFor(later, options), std::move(links[rank]),
+          LinkTransport::Create(environment_, TableFor(kind, options), std::move(links[rank]),
                                 later ? MakeConnector(rank) : nullptr)
               .value();
       transports_.push_back(transport.get());
-      ranks_.push_back(Communicator::CreateOver(environment_.get(), "group",
-                                                static_cast<int64_t>(rank),
-                                                static_cast<int64_t>(size), 1, std::move(transport))
-                           .value());
+      Add(size, std::move(transport));
     }
   }
   LinkRanks(size_t size, LinkKind kind, bool spin = false)
       : LinkRanks(size,
-                  kind == LinkKind::kLater ? MakeTreeLinks(size, kind) : MakeAllLinks(size, kind),
-                  spin, kind == LinkKind::kLater) {}
+                  IsLater(kind) ? MakeTreeLinks(size, kind) : MakeAllLinks(size, kind), spin,
+                  kind) {}
   ~LinkRanks() {
-    for (const Ref<Communicator>& rank : ranks_) {
-      if (rank && !rank->Close(CallOptions()).ok()) std::abort();
-    }
-    ranks_.clear();
+    CloseRanks();
     for (const Ref<PeerListener>& listener : listeners_) {
       if (!listener->Close(CallOptions()).ok()) std::abort();
     }
-    if (!environment_->Shutdown(CallOptions()).ok()) std::abort();
   }
-  LinkRanks(const LinkRanks&) = delete;
-  LinkRanks& operator=(const LinkRanks&) = delete;
 
-  RealEnvironment& environment() { return *environment_; }
-  size_t size() const { return ranks_.size(); }
-  Communicator& operator[](size_t rank) { return *ranks_[rank]; }
   LinkTransport& transport(size_t rank) { return *transports_[rank]; }
-  // Closes a rank and takes its end of all links away.
-  void Drop(size_t rank) {
-    if (!ranks_[rank]->Close(Hang()).ok()) std::abort();
-    ranks_[rank].reset();
-  }
-
-  // A limit that only a hang can reach.
-  CallOptions Hang() { return Timeout(60 * kSecondNs); }
-  CallOptions Timeout(int64_t timeout_ns) {
-    return CallOptions::WithTimeout(environment_->clock(), timeout_ns);
-  }
-
-  // body(rank, communicator) -> Status on a thread per rank; the statuses in rank order.
-  template <typename Body>
-  std::vector<Status> Run(Body body) {
-    std::vector<Status> statuses(size());
-    std::vector<std::thread> threads;
-    for (size_t rank = 0; rank < size(); ++rank) {
-      if (!ranks_[rank]) continue;
-      threads.emplace_back([this, &statuses, &body, rank] {
-        statuses[rank] = body(static_cast<int64_t>(rank), *ranks_[rank]);
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-    return statuses;
-  }
-
   PeerListener& listener(size_t rank) { return *listeners_[rank]; }
   // Of all ranks; each link has two ends.
   int64_t num_link_ends() const {
@@ -191,13 +147,20 @@ class LinkRanks {
   }
 
  private:
-  static LinkTransport::Options TableFor(bool later, LinkTransport::Options options) {
-    if (!later) return options;
-    options.table = SelectorTable::Parse(
-                        "all_reduce tcp any 4KiB tree; reduce tcp any 4KiB tree; "
-                        "broadcast tcp any any tree",
-                        "test")
-                        .value();
+  static bool IsLater(LinkKind kind) {
+    return kind == LinkKind::kLater || kind == LinkKind::kChain;
+  }
+  static LinkTransport::Options TableFor(LinkKind kind, LinkTransport::Options options) {
+    if (!IsLater(kind)) return options;
+    const char* const rows =
+        kind == LinkKind::kLater
+            ? "all_reduce tcp any 4KiB tree; reduce tcp any 4KiB tree; "
+              "broadcast tcp any any tree; all_gather tcp any 1KiB tree"
+            : "all_reduce tcp any 16 tree; broadcast tcp any any tree;"
+              "all_reduce tcp any any chain 16KiB; reduce tcp any any chain 16KiB;"
+              "reduce_scatter tcp any any chain 16KiB; all_gather tcp any 64 tree;"
+              "all_gather tcp any any ring";
+    options.table = SelectorTable::Parse(rows, "test").value();
     return options;
   }
   void StartListeners(size_t size) {
@@ -221,11 +184,9 @@ class LinkRanks {
     return MakePeerConnector(environment_, std::move(options));
   }
 
-  const Ref<RealEnvironment> environment_;
   JobSecret secret_;
   std::vector<Ref<PeerListener>> listeners_;  // of kLater
   std::vector<LinkTransport*> transports_;  // the communicators'
-  std::vector<Ref<Communicator>> ranks_;
 };
 
 }  // namespace tutti

@@ -21,56 +21,18 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/collective/granule_map.h"
 #include "core/collective/link_exchange.h"
 #include "core/tensor/reduce.h"
 
 namespace tutti {
 namespace {
 
-constexpr int64_t kGranuleBytes = 64;
+constexpr int64_t kGranuleBytes = GranuleMap::kGranuleBytes;
 // Segments of one peer that have a place before they are folded.
 constexpr int64_t kSlots = 4;
 // A segment's number: its place in the slice, and above it whether it is a result.
 constexpr uint64_t kResultBit = uint64_t{1} << 62;
-
-// Parts of a payload of several tensors: granules of all tensors, one tensor after the other.
-class GranuleMap {
- public:
-  explicit GranuleMap(const CallHeader& header) : header_(header) {
-    starts_.reserve(header.num_tensors + 1);
-    starts_.push_back(0);
-    for (size_t i = 0; i < header.num_tensors; ++i) {
-      const int64_t bytes = TensorBytes(i);
-      starts_.push_back(starts_.back() + (bytes + kGranuleBytes - 1) / kGranuleBytes);
-    }
-  }
-  int64_t total() const { return starts_.back(); }
-
-  // Calls visit(tensor, byte offset in the tensor, bytes, byte offset from `begin`) for the parts
-  // of granules [begin, end).
-  template <typename Visit>
-  void ForEach(int64_t begin, int64_t end, Visit visit) const {
-    auto next = std::upper_bound(starts_.begin(), starts_.end(), begin);
-    for (auto i = static_cast<size_t>(next - starts_.begin()) - 1;
-         begin < end && i < header_.num_tensors; ++i) {
-      const int64_t stop = std::min(end, starts_[i + 1]);
-      if (begin >= stop) continue;
-      const int64_t offset = (begin - starts_[i]) * kGranuleBytes;
-      const int64_t bytes = std::min((stop - starts_[i]) * kGranuleBytes, TensorBytes(i)) - offset;
-      visit(i, offset, bytes, begin);
-      begin = stop;
-    }
-  }
-
- private:
-  int64_t TensorBytes(size_t i) const {
-    const TensorSignature& signature = header_.tensor(i);
-    return signature.num_elements() * static_cast<int64_t>(ItemSize(signature.dtype));
-  }
-
-  const CallHeader& header_;
-  std::vector<int64_t> starts_;  // in granules, of every tensor, and the end
-};
 
 class LinkSliceAndShare final : public LinkAlgorithm {
  public:

@@ -201,7 +201,7 @@ TEST_P(LinkTransferTest, CrumbsOfFramesAddUpInEveryCall) {
 }
 
 std::string NameOf(const testing::TestParamInfo<LinkKind>& info) {
-  constexpr const char* kNames[] = {"SocketPair", "Tcp", "Ring", "Mixed", "Later"};
+  constexpr const char* kNames[] = {"SocketPair", "Tcp", "Ring", "Mixed", "Later", "Chain"};
   return kNames[static_cast<int>(info.param)];
 }
 

@@ -52,11 +52,29 @@ Status LinkTransport::State::Execute(CollectiveCall* call) {
   TUTTI_RETURN_IF_ERROR(FailureSoFar());
   // Only Fail, Leave and failure() hold the links besides calls, and none of them waits.
   while (busy_.exchange(true)) busy_.wait(true);
-  Status status = Run(call);
-  if (!status.ok()) LeaveCallEarly();
-  algorithm_.reset();
-  // An answer to somebody who has asked for a link may be under way.
-  if (dialler_ && (!status.ok() || dialler_->idle())) dialler_.reset();
+  if (host_break_.call != nullptr) {
+    // A call that the host makes when it is asked.
+    const int64_t running = host_break_.call->named().sequence;
+    Release();
+    return FailedPrecondition("rank {}: {} while the host is asked whether call #{} goes on",
+                              Name(rank_), CollectiveOpName(call->header.op),
+                              running);
+  }
+  Status status;
+  try {
+    status = Run(call);
+    if (!status.ok()) LeaveCallEarly();
+    algorithm_.reset();
+    // An answer to somebody who has asked for a link may be under way. Of a call that has failed a
+    // peer may hold its end of a link already: it is told why over that link, by Tick, and does not
+    // take its end for a death.
+    if (dialler_ && !status.ok()) dialler_->GiveUpRest();
+    if (dialler_ && dialler_->idle()) dialler_.reset();
+  } catch (...) {
+    LeaveCallByException(*call);
+    Release();
+    throw;
+  }
   Release();
   return status;
 }
@@ -77,13 +95,17 @@ Status LinkTransport::State::Record(Status error, int64_t told_by) {
   return failure_;
 }
 
+// In a forked child the links still are its parent's, which goes on with them: Fail, Leave and
+// failure() say nothing there and take nothing.
 Status LinkTransport::State::Fail(Status error) {
+  if (environment_->LeftBehindByFork()) return error;
   Status first = Record(std::move(error));
   Attend();
   return first;
 }
 
 void LinkTransport::State::Leave(Status reason) {
+  if (environment_->LeftBehindByFork()) return;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (left_.load()) return;
@@ -104,10 +126,10 @@ void LinkTransport::State::PeerHasLeft(int64_t rank, Status reason, int64_t pati
 }
 
 Status LinkTransport::State::failure(const CollectiveCall* call) {
-  if (!failed_.load() && !busy_.exchange(true)) {
-    LookAround(call);
-    Release();
+  if (environment_->LeftBehindByFork()) {
+    return environment_->CheckUsable(Format("communicator {}", options_.name));
   }
+  if (!failed_.load() && !busy_.exchange(true)) ReleaseAfter([&] { LookAround(call); });
   return FailureSoFar();
 }
 
@@ -115,6 +137,11 @@ Status LinkTransport::State::FailureSoFar() const {
   if (!failed_.load()) return OkStatus();
   std::lock_guard<std::mutex> lock(mutex_);
   return failure_;
+}
+
+Status LinkTransport::State::LeaveReason() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return leave_reason_;
 }
 
 // ---- Who holds the links ----
@@ -126,7 +153,7 @@ void LinkTransport::State::Attend() {
 bool LinkTransport::State::HasNews() const {
   return (failed_.load() && !error_told_.load()) || (left_.load() && !goodbye_told_.load());
 }
-void LinkTransport::State::Release() {
+void LinkTransport::State::Release() noexcept {
   while (true) {
     if (HasNews()) TellNews();
     if (HasUnsentNews() && !flush_posted_.exchange(true)) PostFlush();
@@ -135,24 +162,30 @@ void LinkTransport::State::Release() {
     if (!HasNews() || busy_.exchange(true)) return;
   }
 }
-void LinkTransport::State::TellNews() {
-  std::string error;
-  std::string goodbye;
-  int64_t told_by = -1;
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (failed_.load() && !error_told_.exchange(true)) AppendStatus(failure_, &error);
-    if (left_.load() && !goodbye_told_.exchange(true)) AppendStatus(leave_reason_, &goodbye);
-    told_by = told_by_;
-  }
-  for (const std::unique_ptr<LinkPeer>& peer : peers_) {
-    if (!peer || peer->closed()) continue;
-    if (!error.empty() && peer->rank() != told_by) {
-      const uint64_t transfer = peer->rank() == failed_transfer_peer_ ? failed_transfer_ : 0;
-      peer->QueueFrame(FrameKind::kError, sequence_, transfer, error);
+void LinkTransport::State::TellNews() noexcept {
+  try {
+    std::string error;
+    std::string goodbye;
+    int64_t told_by = -1;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      if (failed_.load() && !error_told_.exchange(true)) AppendStatus(failure_, &error);
+      if (left_.load() && !goodbye_told_.exchange(true)) AppendStatus(leave_reason_, &goodbye);
+      told_by = told_by_;
     }
-    if (!goodbye.empty()) peer->QueueFrame(FrameKind::kGoodbye, sequence_, 0, goodbye);
-    peer->Send();
+    for (const std::unique_ptr<LinkPeer>& peer : peers_) {
+      if (!peer || peer->closed()) continue;
+      if (!error.empty() && peer->rank() != told_by) {
+        const uint64_t transfer = peer->rank() == failed_transfer_peer_ ? failed_transfer_ : 0;
+        peer->QueueFrame(FrameKind::kError, sequence_, transfer, error);
+      }
+      if (!goodbye.empty()) peer->QueueFrame(FrameKind::kGoodbye, sequence_, 0, goodbye);
+      peer->Send();
+    }
+  } catch (...) {
+    for (const std::unique_ptr<LinkPeer>& peer : peers_) {
+      if (peer) peer->Drop();
+    }
   }
 }
 
@@ -162,27 +195,33 @@ bool LinkTransport::State::HasUnsentNews() const {
     return peer && Owes(*peer);
   });
 }
-void LinkTransport::State::PostFlush() {
-  const uint64_t timer = environment_->executor().PostAfter(
-      kFlushIntervalNs, Task([weak = weak_from_this()] {
-        if (const std::shared_ptr<State> state = weak.lock()) state->Flush();
-      }));
+void LinkTransport::State::PostFlush() noexcept {
+  uint64_t timer = 0;
+  try {
+    timer = environment_->executor().PostAfter(
+        kFlushIntervalNs, Task([weak = weak_from_this()] {
+          if (const std::shared_ptr<State> state = weak.lock()) state->Flush();
+        }));
+  } catch (...) {
+    // As after shutdown.
+  }
   // After shutdown there is nobody to do it.
   if (timer == 0) flush_posted_.store(false);
 }
 void LinkTransport::State::Flush() {
   if (busy_.exchange(true)) return PostFlush();
   flush_posted_.store(false);
-  bool progress = false;
-  SendAndDiscard(&progress);
-  Release();
+  ReleaseAfter([&] {
+    bool progress = false;
+    SendAndDiscard(&progress);
+  });
 }
 void LinkTransport::State::SendAndDiscard(bool* progress) {
   for (const std::unique_ptr<LinkPeer>& peer : peers_) {
     if (!peer || peer->closed()) continue;
     *progress |= peer->Send();
     // A peer that has failed itself, or has left, says so; other nonsense does not matter now.
-    (void)peer->Receive(sequence_, DueCall(), nullptr, progress).ok();
+    (void)peer->Receive(sequence_, DueData(), host_break_.exchange, progress).ok();
   }
 }
 
@@ -190,6 +229,11 @@ void LinkTransport::State::LookAround(const CollectiveCall* call) {
   CallOptions now;
   now.deadline = Deadline::At(0);
   LinkWait(*environment_, now, *waker_).Sleep(peers_);
+  if (host_break_.call != nullptr) {
+    Status status = LookAroundInCall();
+    if (!status.ok()) Record(std::move(status)).rep();
+    return;
+  }
   bool progress = false;
   Status status = Step(nullptr, &progress);
   if (status.ok()) {
@@ -202,6 +246,7 @@ void LinkTransport::State::LookAround(const CollectiveCall* call) {
       }
     }
   }
+  if (status.ok() && connector_) status = CheckLeftBetweenCalls();
   if (!status.ok()) Record(std::move(status)).rep();
 }
 
@@ -226,6 +271,29 @@ void LinkTransport::State::LeaveCallEarly() {
     wait.Sleep(peers_);
     if (!wait.Check().ok()) return;
   }
+}
+
+Status LinkTransport::State::RecordIn(const CollectiveCall& call, Status error) {
+  if (call.header.op == CollectiveOp::kSend || call.header.op == CollectiveOp::kReceive) {
+    failed_transfer_peer_ = call.peer;
+    failed_transfer_ = LinkPeer::FailedTransfer(call.header.op, call.sequence);
+  }
+  return Record(InCall(std::move(error), call));
+}
+
+void LinkTransport::State::LeaveCallByException(const CollectiveCall& call) noexcept {
+  try {
+    RecordIn(call, ResourceExhausted("left in the middle, most likely for lack of memory")).rep();
+  } catch (...) {
+    Record(Status::OutOfMemory()).rep();
+  }
+  try {
+    LeaveCallEarly();
+    if (dialler_) dialler_->GiveUpRest();
+  } catch (...) {
+    // No memory to wait for peers with.
+  }
+  algorithm_.reset();
 }
 
 namespace {

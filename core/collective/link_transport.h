@@ -10,7 +10,9 @@
 //
 // Large groups have too many pairs for that (link_tree.cc, link_connect.cc): there a call begins
 // with a tree, over which all headers go up and the word that all have come goes down, and small
-// folds and broadcasts along with it. What needs more pairs connects them then, once and for all.
+// payloads and broadcasts along with it. What needs more pairs connects those between which its
+// algorithm sends then, once and for all: neighbours for a chain or a ring, a root and everybody,
+// or all pairs.
 //
 // The first error of a rank goes to all its peers, behind what it was sending; whoever learns of an
 // error passes it on. A link that ends without a goodbye or an error is a dead peer.

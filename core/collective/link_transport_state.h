@@ -58,7 +58,7 @@ class LinkTransport::State : public std::enable_shared_from_this<State> {
 
  private:
   // What a collective is doing.
-  enum class Stage { kLinks, kTreeUp, kTreeDown, kConnect };
+  enum class Stage { kLinks, kTreeUp, kTreeDown, kAllHere };
 
   // A peer that has left the job, while its link does not say so.
   struct Departure {
@@ -72,6 +72,7 @@ class LinkTransport::State : public std::enable_shared_from_this<State> {
   };
 
   Status FailureSoFar() const;
+  Status LeaveReason() const;
 
   // ---- Who holds the links ----
 
@@ -79,46 +80,73 @@ class LinkTransport::State : public std::enable_shared_from_this<State> {
   void Attend();
   bool HasNews() const;
   // Gives the links up. What others asked for meanwhile is done by whoever gets hold of them.
-  void Release();
-  // Only between frames of a call.
-  void TellNews();
+  void Release() noexcept;
+  // The same behind body(), which uses them. What leaves it by an exception ends the epoch.
+  template <typename Body>
+  void ReleaseAfter(const Body& body) noexcept {
+    try {
+      body();
+    } catch (...) {
+      Record(Status::OutOfMemory()).rep();
+    }
+    Release();
+  }
+  // Only between frames of a call. Whom there is no memory to tell anything loses its link.
+  void TellNews() noexcept;
   // An error or a goodbye waits behind something that a peer has not taken yet.
   bool HasUnsentNews() const;
-  void PostFlush();
+  void PostFlush() noexcept;
   void Flush();
-  // The collective whose data may come now, 0: none.
-  int64_t DueCall() const { return data_kind_ == FrameKind::kData ? data_sequence_ : 0; }
+  // The collective whose data may come now.
+  LinkPeer::Due DueData() const {
+    return {data_kind_ == FrameKind::kData ? data_sequence_ : 0, data_over_tree_};
+  }
   void SendAndDiscard(bool* progress);
   // Between calls: has a peer said or suffered something?
   void LookAround(const CollectiveCall* call);
+  // While the host has the thread of a call: goes on with the call.
+  Status LookAroundInCall();
   // The call has failed: no memory of the caller's is used any more, and the peers are told.
   void LeaveCallEarly();
+  // The same where an exception leaves the call, so that there may be no memory.
+  void LeaveCallByException(const CollectiveCall& call) noexcept;
 
   // ---- One call ----
 
   Status Run(CollectiveCall* call);
   Status RunCollective(CollectiveCall* call, LinkWait* wait);
   Status WriteHeader(const CollectiveCall& call);
-  // Sends everybody the header, and the payload when it is small.
+  // Sends all partners the header, and the payload when it is small.
   Status Prepare(CollectiveCall* call);
-  // Waits until everybody's header is here, and everybody has this rank's.
+  // Waits until the header of all partners is here, and all have this rank's.
   Status Meet(const CollectiveCall& call, LinkWait* wait);
   Status CheckHeaders(const CollectiveCall& call);
+  LinkCallContext Context(const CollectiveCall& call) {
+    return LinkCallContext{rank_, size_, &call, &scratch_, &selector_};
+  }
+  // Whether the peer and this rank tell each other of the running collective themselves. Where the
+  // links are there from the beginning all do, and else those between which its algorithm sends.
+  bool IsPartner(int64_t peer) const {
+    return partners_.empty() || partners_[static_cast<size_t>(peer)];
+  }
 
   // ---- Over the tree ----
 
   // All headers go up to rank 0, which compares them, and its word comes down: then all know that
-  // all are in the call. Small folds travel along, a broadcast follows. Sets *done where nothing
+  // all are in the call. Small payloads travel along, a broadcast follows. Sets *done where nothing
   // remains of the call.
   Status MeetOverTree(CollectiveCall* call, LinkWait* wait, bool* done);
-  // Whether the call's payload travels over the tree.
-  bool FoldsOverTree(const CollectiveCall& call) const;
+  // Whether the call's payload travels along, and what comes down then: of an all_gather all
+  // inputs, one behind the other.
+  bool TravelsOverTree(const CollectiveCall& call);
+  size_t TreeResultBytes(const CollectiveCall& call) const;
+  void TakeTreeResult(const CollectiveCall& call, const std::byte* result) const;
   Status AwaitChildren(const CollectiveCall& call, LinkWait* wait);
   // The headers of all ranks below, from what the children say.
   Status GatherHeaders(const CollectiveCall& call);
-  Status SendUp(const CollectiveCall& call, bool folds, LinkWait* wait);
-  // Of rank 0: compares, and folds into scratch_.
-  Status DecideAtRoot(const CollectiveCall& call, bool folds);
+  Status SendUp(const CollectiveCall& call, bool travels, LinkWait* wait);
+  // Of rank 0: compares, and makes the result in scratch_.
+  Status DecideAtRoot(const CollectiveCall& call, bool travels);
   Status SendDown(const CollectiveCall& call, const std::byte* result, size_t bytes,
                   LinkWait* wait);
   Status BroadcastOverTree(const CollectiveCall& call, LinkWait* wait);
@@ -127,11 +155,14 @@ class LinkTransport::State : public std::enable_shared_from_this<State> {
 
   // ---- Links that are not there yet ----
 
-  // Makes the links to all peers, each of which is in the call, or to the other side of a transfer.
-  Status ConnectAll(const CollectiveCall& call, LinkWait* wait);
+  // Makes the links to all partners, each of which is in the call, or to the other side of a
+  // transfer.
+  Status ConnectPartners(const CollectiveCall& call, LinkWait* wait);
   Status ConnectTo(int64_t rank, const CollectiveCall& call, LinkWait* wait);
   // Takes what links have come, and makes those that others ask for. `call`: that runs, or null.
   Status Adopt(const CollectiveCall* call, LinkWait* wait);
+  // Of a rank whose parent in the tree has left: links it to another one.
+  void ReplaceParent(LinkWait* wait);
   void AddPeer(int64_t rank, std::unique_ptr<Link> link);
   Status Dial(int64_t rank, bool wish);
   // Where links are made at first use, who is in no call has to pass on what it hears, too.
@@ -149,6 +180,11 @@ class LinkTransport::State : public std::enable_shared_from_this<State> {
   Status Loop(const CollectiveCall& call, LinkExchange* exchange, LinkWait* wait,
               const std::function<bool()>& done);
   Status Exchange(const CollectiveCall& call, LinkExchange* exchange, LinkWait* wait);
+  // Whether the wait is over. Where pairs have no links the others hear of each other through this
+  // rank: while the host is asked, which may keep the thread for as long as it likes, others hold
+  // the links, and go on with the call. Sets *asked then.
+  Status CheckWait(const CollectiveCall& call, LinkExchange* exchange, LinkWait* wait,
+                   const std::function<bool()>& done, bool* asked);
 
   // ---- Errors ----
 
@@ -163,9 +199,16 @@ class LinkTransport::State : public std::enable_shared_from_this<State> {
   bool Needs(const LinkPeer& peer, const CollectiveCall& call, LinkExchange* exchange) const;
   // Whether the call needs a peer that has left the job, over a link that has stood still since.
   Status CheckDepartures(const CollectiveCall& call, LinkExchange* exchange, LinkWait* wait);
+  // Of a rank in no call, through which others hear of each other: whether one of them is in a call
+  // to which another one, that has left, does not come.
+  Status CheckLeftBetweenCalls() const;
   Status DepartedError(const CollectiveCall& call, const Departure& departure) const;
   Status GoneError(LinkPeer& peer, const CollectiveCall* call) const;
   Status LeftError(const LinkPeer& peer, const CollectiveCall& call) const;
+  // A failure of the call, in the call's words where it has none yet.
+  Status InCall(Status status, const CollectiveCall& call) const;
+  // Such a failure is recorded, and what of it the peer of a transfer is told.
+  Status RecordIn(const CollectiveCall& call, Status error);
   // Whether the awaited peer waits for this rank in a call that this rank does not come to while it
   // is in `call`: an error that both find, in the same words.
   Status CheckOrder(const LinkPeer& peer, const CollectiveCall& call) const;
@@ -213,9 +256,19 @@ class LinkTransport::State : public std::enable_shared_from_this<State> {
   std::vector<LinkPeerPayload> payloads_;     // by rank
   FrameKind data_kind_ = FrameKind::kData;    // of what an exchange sends
   int64_t data_sequence_ = 0;
+  bool data_over_tree_ = false;  // is what follows the meeting there, with no kCall before it
   int64_t failed_transfer_peer_ = -1;  // of the transfer that has failed, if one has
   uint64_t failed_transfer_ = 0;       // LinkPeer::FailedTransfer
+  // The call whose thread asks the host; without a call: none does.
+  struct HostBreak {
+    const CollectiveCall* call = nullptr;
+    LinkExchange* exchange = nullptr;
+    const std::function<bool()>* done = nullptr;
+  };
+  HostBreak host_break_;
+  class HostBreakScope;
   // With a connector only:
+  std::vector<bool> partners_;  // of the collective that runs, by rank
   Stage stage_ = Stage::kLinks;
   CollectiveOp own_op_ = CollectiveOp::kNone;       // of the last collective
   CollectiveOp previous_op_ = CollectiveOp::kNone;  // of the one before
@@ -226,6 +279,8 @@ class LinkTransport::State : public std::enable_shared_from_this<State> {
   std::set<int64_t> wanted_;     // peers whose links the call waits for
   int64_t wish_due_ns_ = 0;      // when a higher rank is asked to connect; 0: it has been
   std::set<int64_t> asking_;     // lower ranks that want a link
+  int64_t orphan_since_ns_ = 0;  // since when the parent is known to have left
+  std::set<int64_t> unreachable_;  // lower ranks that no link could be made to
   std::unique_ptr<LinkDialler> dialler_;
   bool ended_ = false;
   // ----

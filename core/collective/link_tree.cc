@@ -7,11 +7,13 @@
 //   all_reduce, reduce   small ones: the inputs go along with the headers, one behind the other in
 //                        the order of the ranks; rank 0 folds them in that order, so that the bits
 //                        are those of any other algorithm, and the result goes along with its word
+//   all_gather           small ones alike: what goes along with the word is all inputs
 //   broadcast            the payload follows, in segments, over the same tree, from neighbour to
 //                        neighbour away from the root
 //
-// Everything else then links all pairs, if it is the first such call, and goes on as in a group
-// whose pairs are all linked.
+// Everything else then links the pairs between which its algorithm sends, those that have no link
+// yet, and goes on as in a group whose pairs are all linked: a chain needs neighbours, a gather its
+// root, an all_to_all everybody.
 //
 // A rank knows of the ranks below it and of nobody else. So that each of them can say who is
 // missing, neighbours that wait for long tell each other who is known to be in the call (a roster).
@@ -115,17 +117,17 @@ Status LinkTransport::State::MeetOverTree(CollectiveCall* call, LinkWait* wait, 
   roster_[static_cast<size_t>(rank_)] = '1';
   roster_told_.clear();
   roster_due_ns_ = wait->start_ns() + kRosterAfterNs;
-  const bool folds = FoldsOverTree(*call);
-  const size_t bytes = folds ? LinkFoldBytes(call->header, size_) : 0;
+  const bool travels = TravelsOverTree(*call);
+  const size_t bytes = travels ? TreeResultBytes(*call) : 0;
 
   TUTTI_RETURN_IF_ERROR(AwaitChildren(*call, wait));
   TUTTI_RETURN_IF_ERROR(GatherHeaders(*call));
   const std::byte* result = nullptr;
   if (rank_ == 0) {
-    TUTTI_RETURN_IF_ERROR(DecideAtRoot(*call, folds));
+    TUTTI_RETURN_IF_ERROR(DecideAtRoot(*call, travels));
     result = scratch_.data();
   } else {
-    TUTTI_RETURN_IF_ERROR(SendUp(*call, folds, wait));
+    TUTTI_RETURN_IF_ERROR(SendUp(*call, travels, wait));
     stage_ = Stage::kTreeDown;
     const LinkPeer& parent = *peers_[static_cast<size_t>(tree_.parent())];
     TUTTI_RETURN_IF_ERROR(Loop(*call, nullptr, wait, [&] {
@@ -141,27 +143,46 @@ Status LinkTransport::State::MeetOverTree(CollectiveCall* call, LinkWait* wait, 
     }
     result = word.data.data();
   }
-  if (folds && (op == CollectiveOp::kAllReduce || rank_ == call->header.root)) {
-    TakeLinkFoldResult(*call, result);
-  }
+  if (travels) TakeTreeResult(*call, result);
   TUTTI_RETURN_IF_ERROR(SendDown(*call, result, bytes, wait));
-  stage_ = Stage::kLinks;
-  if (op == CollectiveOp::kBroadcast &&
-      selector_.Chooses(CollectiveAlgorithm::kTree, op,
-                        static_cast<int64_t>(LinkFoldBytes(call->header, size_)))) {
+  if (data_over_tree_) {
     TUTTI_RETURN_IF_ERROR(BroadcastOverTree(*call, wait));
     *done = true;
   }
-  *done |= folds || op == CollectiveOp::kBarrier;
+  *done |= travels || op == CollectiveOp::kBarrier;
   return OkStatus();
 }
 
-bool LinkTransport::State::FoldsOverTree(const CollectiveCall& call) const {
+bool LinkTransport::State::TravelsOverTree(const CollectiveCall& call) {
   const CollectiveOp op = call.header.op;
-  if (op != CollectiveOp::kAllReduce && op != CollectiveOp::kReduce) return false;
-  const uint64_t bytes = LinkFoldBytes(call.header, size_);
-  return bytes <= kMaxFrameDataBytes / static_cast<size_t>(size_) &&
-         selector_.Chooses(CollectiveAlgorithm::kTree, op, static_cast<int64_t>(bytes));
+  if (op != CollectiveOp::kAllReduce && op != CollectiveOp::kReduce &&
+      (op != CollectiveOp::kAllGather || call.header.uneven)) {
+    return false;
+  }
+  return ChooseLinkAlgorithm(Context(call)).algorithm == CollectiveAlgorithm::kTree;
+}
+
+size_t LinkTransport::State::TreeResultBytes(const CollectiveCall& call) const {
+  const size_t bytes = LinkFoldBytes(call.header, size_);
+  return call.header.op == CollectiveOp::kAllGather ? bytes * static_cast<size_t>(size_) : bytes;
+}
+
+void LinkTransport::State::TakeTreeResult(const CollectiveCall& call,
+                                          const std::byte* result) const {
+  const CallHeader& header = call.header;
+  if (header.op != CollectiveOp::kAllGather) {
+    if (header.op == CollectiveOp::kAllReduce || rank_ == header.root) {
+      TakeLinkFoldResult(call, result);
+    }
+    return;
+  }
+  const size_t bytes =
+      static_cast<size_t>(header.first.num_elements()) * ItemSize(header.first.dtype);
+  if (bytes == 0) return;
+  for (size_t rank = 0; rank < static_cast<size_t>(size_); ++rank) {
+    std::memcpy(static_cast<std::byte*>(call.memory[0].output) + rank * bytes,
+                result + rank * LinkFoldBytes(header, size_), bytes);
+  }
 }
 
 Status LinkTransport::State::AwaitChildren(const CollectiveCall& call, LinkWait* wait) {
@@ -206,7 +227,7 @@ Status LinkTransport::State::GatherHeaders(const CollectiveCall& call) {
   return status;
 }
 
-Status LinkTransport::State::SendUp(const CollectiveCall& call, bool folds, LinkWait* wait) {
+Status LinkTransport::State::SendUp(const CollectiveCall& call, bool travels, LinkWait* wait) {
   LinkPeer& parent = *peers_[static_cast<size_t>(tree_.parent())];
   std::string body = own_body_;
   WireWriter writer(&body);
@@ -221,7 +242,7 @@ Status LinkTransport::State::SendUp(const CollectiveCall& call, bool folds, Link
     writer.PutText(header);
   }
   MemoryParts inputs;
-  if (folds) AddLinkFoldInput(call, &inputs);
+  if (travels) AddLinkFoldInput(call, &inputs);
   tree_.ForEachChild([&](int64_t child) {
     const LinkPeer::Call& word = *peers_[static_cast<size_t>(child)]->tree(call.sequence);
     inputs.Add(word.data.data(), word.data_bytes);
@@ -236,7 +257,7 @@ Status LinkTransport::State::SendUp(const CollectiveCall& call, bool folds, Link
   return OkStatus();
 }
 
-Status LinkTransport::State::DecideAtRoot(const CollectiveCall& call, bool folds) {
+Status LinkTransport::State::DecideAtRoot(const CollectiveCall& call, bool travels) {
   const CallHeader& own = call.named().header;
   if (!below_.empty()) {
     std::vector<const CallHeader*> headers(static_cast<size_t>(size_), &own);
@@ -254,10 +275,11 @@ Status LinkTransport::State::DecideAtRoot(const CollectiveCall& call, bool folds
     }
     TUTTI_RETURN_IF_ERROR(CheckSameCall(headers, Label(call.named().sequence)));
   }
-  if (!folds) return OkStatus();
+  if (!travels) return OkStatus();
   const size_t bytes = LinkFoldBytes(call.header, size_);
-  if (!scratch_.Reserve(bytes)) {
-    return ResourceExhausted("there are no {} bytes of memory for the result", bytes);
+  if (!scratch_.Reserve(TreeResultBytes(call))) {
+    return ResourceExhausted("there are no {} bytes of memory for the result",
+                             TreeResultBytes(call));
   }
   std::vector<const std::byte*> inputs(static_cast<size_t>(size_), nullptr);
   Status status;
@@ -276,13 +298,26 @@ Status LinkTransport::State::DecideAtRoot(const CollectiveCall& call, bool folds
     }
   });
   TUTTI_RETURN_IF_ERROR(std::move(status));
-  return FoldLinkInputs(call, inputs, scratch_.data());
+  if (call.header.op != CollectiveOp::kAllGather) {
+    return FoldLinkInputs(call, inputs, scratch_.data());
+  }
+  MemoryParts own_input;
+  AddLinkFoldInput(call, &own_input);
+  std::byte* next = scratch_.data();
+  for (const iovec& part : own_input.rest()) {
+    std::memcpy(next, part.iov_base, part.iov_len);
+    next += part.iov_len;
+  }
+  for (size_t rank = 1; rank < inputs.size() && bytes != 0; ++rank) {
+    std::memcpy(scratch_.data() + rank * bytes, inputs[rank], bytes);
+  }
+  return OkStatus();
 }
 
 Status LinkTransport::State::SendDown(const CollectiveCall& call, const std::byte* result,
                                       size_t bytes, LinkWait* wait) {
-  // All are here: no rosters any more.
-  stage_ = Stage::kConnect;
+  // No rosters any more.
+  stage_ = Stage::kAllHere;
   const auto pending = [&] {
     bool sends = false;
     tree_.ForEachChild([&](int64_t child) {

@@ -54,15 +54,18 @@ bool LinkWait::TimeToLog() {
   return true;
 }
 
+bool LinkWait::AsksHost() const {
+  const Cancellation* const cancellation = options_.cancellation;
+  return cancellation != nullptr && cancellation->is_polled() && !cancellation->cancelled() &&
+         environment_.clock().NowNs() >= next_poll_ns_;
+}
+
 Status LinkWait::Check() {
   Cancellation* const cancellation = options_.cancellation;
   if (cancellation != nullptr) {
-    if (cancellation->is_polled() && !cancellation->cancelled()) {
-      const int64_t now = environment_.clock().NowNs();
-      if (now >= next_poll_ns_) {
-        next_poll_ns_ = now + Cancellation::kPollIntervalNs;
-        cancellation->PollNow();
-      }
+    if (AsksHost()) {
+      next_poll_ns_ = environment_.clock().NowNs() + Cancellation::kPollIntervalNs;
+      cancellation->PollNow();
     }
     if (cancellation->cancelled()) return cancellation->reason();
   }

@@ -48,6 +48,8 @@ class LinkWait {
   // OK, or why the wait is over: DEADLINE_EXCEEDED without a message, or the cancellation's reason.
   // May ask the host.
   Status Check();
+  // Whether Check would ask the host now.
+  bool AsksHost() const;
   // Sleeps until something can go on. `peers` whose data has no room are not read.
   void Sleep(std::span<const std::unique_ptr<LinkPeer>> peers);
   // The next sleep ends then, if not before.

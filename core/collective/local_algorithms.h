@@ -7,7 +7,11 @@
 #include <cstdint>
 
 #include "core/base/status.h"
+#include <cstddef>
+#include <cstdint>
+
 #include "core/collective/local_group.h"
+#include "core/collective/shared_header.h"
 #include "core/collective/transport.h"
 
 namespace tutti {
@@ -15,6 +19,17 @@ namespace tutti {
 // flat_fold.cc
 bool ChoosesFlatFold(const LocalGroup& group, const CallHeader& header);
 Status FlatFold(LocalGroup& group, int64_t rank, const CollectiveCall& call);
+// What flat folds have in common that are one all_reduce again and again, of one tensor with
+// elements.
+struct KnownLocalFold {
+  SharedHeaderForm header;
+  size_t copied_bytes = 0;  // of the input, rounded up
+  size_t input_bytes = 0;
+  int64_t elements = 0;
+};
+KnownLocalFold MakeKnownFold(const CallHeader& header);
+Status FlatFoldAgain(LocalGroup& group, int64_t rank, const KnownLocalFold& known,
+                     CollectiveCall* call);
 
 // slice_and_share.cc
 Status SliceAndShareAllReduce(LocalGroup& group, int64_t rank, const CollectiveCall& call);

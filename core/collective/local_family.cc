@@ -42,7 +42,9 @@ void LocalFamily::Enter(const Ref<LocalGroup>& group) {
   if (!failure.ok()) group->Fail(std::move(failure)).rep();
 }
 
+// In a forked child a lost thread may hold the mutex.
 void LocalFamily::Exit(const LocalGroup* group) {
+  if (environment_->LeftBehindByFork()) return;
   Ref<LocalGroup> last;  // released after the lock
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto it = members_.find(group);
@@ -52,11 +54,13 @@ void LocalFamily::Exit(const LocalGroup* group) {
 }
 
 void LocalFamily::OnLeave() {
+  if (environment_->LeftBehindByFork()) return;
   const std::lock_guard<std::mutex> lock(mutex_);
   changed_.notify_all();
 }
 
 void LocalFamily::Fail(const Status& error) {
+  if (environment_->LeftBehindByFork()) return;
   std::vector<Ref<LocalGroup>> groups;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -85,6 +89,11 @@ Result<LocalFamily::Renewed> LocalFamily::Renew(const Ref<LocalGroup>& group,
   TUTTI_RETURN_IF_ERROR(WaitUntil(lock, changed_, environment_->clock(), options,
                                   [&] { return renewing.result == nullptr; }, "renew"));
   renewing.came.resize(static_cast<size_t>(size));
+  if (renewing.came[self]) {
+    return FailedPrecondition("another thread of rank {} is in it already; one thread of a rank at "
+                              "a time makes the next epoch",
+                              rank);
+  }
   renewing.came[self] = true;
   changed_.notify_all();
   const Status status =

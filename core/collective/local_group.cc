@@ -1,9 +1,13 @@
 #include "core/collective/local_group.h"
 
+#include <linux/membarrier.h>
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
+#include <ctime>
 #include <new>
 #include <utility>
 
@@ -71,6 +75,7 @@ LocalGroup::LocalGroup(Ref<Environment> environment, std::string name, int64_t s
       size_(size),
       epoch_(epoch),
       spin_rounds_(static_cast<size_t>(size) <= usable_cores ? kSpinRounds : 0),
+      light_raise_(spin_rounds_ > 0 && RegisterForFences()),
       selector_(table, Locality::kInProcess, size),
       copied_input_bytes_(CopiedInputBytes(size, selector_)),
       post_room_((sizeof(Post) + copied_input_bytes_) * 2 * static_cast<size_t>(size) +
@@ -89,16 +94,24 @@ LocalGroup::~LocalGroup() = default;
 
 void LocalGroup::Begin(int64_t rank, const CollectiveCall& call) {
   Rank& self = ranks_[rank];
-  EncodeSharedHeader(call.header, &self.header);
-  if (self.header.size() <= kShownHeaderBytes) {
-    self.payload_offset =
-        (offsetof(Post, room) + self.header.size() + kAlignment - 1) / kAlignment * kAlignment;
-  } else {
-    self.header_hash = HashSharedHeader(self.header);
-    self.payload_offset = offsetof(Post, room) + kAlignment;
-    self.long_headers[call.sequence & 1] = self.header;
-  }
+  self.encoded.Encode(call.header);
+  SetHeader(rank, call, self.encoded);
   if (call.header.uneven) self.uneven_headers[call.sequence & 1] = call.header;
+}
+
+void LocalGroup::SetHeader(int64_t rank, const CollectiveCall& call,
+                           const SharedHeaderForm& header) {
+  Rank& self = ranks_[rank];
+  self.header = &header;
+  if (header.size() <= kShownHeaderBytes) {
+    self.payload_offset =
+        (offsetof(Post, room) + header.size() + kAlignment - 1) / kAlignment * kAlignment;
+  } else {
+    const std::span<const std::byte> bytes(header.data(), header.size());
+    self.header_hash = HashSharedHeader(bytes);
+    self.payload_offset = offsetof(Post, room) + kAlignment;
+    self.long_headers[call.sequence & 1].assign(bytes.begin(), bytes.end());
+  }
 }
 
 // A peer that waits keeps reading the post's cache line: the stores, of the payload before and of
@@ -106,11 +119,11 @@ void LocalGroup::Begin(int64_t rank, const CollectiveCall& call) {
 void LocalGroup::Publish(int64_t rank, const CollectiveCall& call) {
   const Rank& self = ranks_[rank];
   Post& post = PostOf(rank, call.sequence);
-  const size_t bytes = self.header.size();
+  const size_t bytes = self.header->size();
   post.operation = static_cast<uint32_t>(call.header.op);
   post.header_bytes = static_cast<uint32_t>(bytes);
   if (bytes <= kShownHeaderBytes) {
-    std::memcpy(post.room, self.header.data(), bytes);
+    self.header->WriteTo(post.room, bytes);
   } else {
     std::memcpy(post.room, &self.header_hash, sizeof(self.header_hash));
   }
@@ -142,12 +155,12 @@ CollectiveMemory LocalGroup::PeerMemory(int64_t rank, int64_t peer, const Collec
 bool LocalGroup::HasOwnHeader(int64_t rank, int64_t peer, const CollectiveCall& call) const {
   const Rank& self = ranks_[rank];
   const Post& post = PostOf(peer, call.sequence);
-  const size_t bytes = self.header.size();
+  const size_t bytes = self.header->size();
   if (post.operation != static_cast<uint32_t>(call.header.op) || post.header_bytes != bytes) {
     return false;
   }
   return bytes <= kShownHeaderBytes
-             ? std::memcmp(post.room, self.header.data(), bytes) == 0
+             ? self.header->IsAt(post.room)
              : std::memcmp(post.room, &self.header_hash, sizeof(self.header_hash)) == 0;
 }
 
@@ -217,6 +230,16 @@ bool LocalGroup::MissingPeerLeft(uint64_t target) const {
 
 void LocalGroup::Advance(int64_t rank, uint64_t progress, uint64_t target) {
   std::atomic<uint64_t>& own = PostOf(rank, SequenceOf(progress)).progress;
+  if (light_raise_) {
+    own.store(progress, std::memory_order_release);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    bool somebody_sleeps = false;
+    for (int64_t peer = 0; peer < size_; ++peer) {
+      somebody_sleeps |= ranks_[peer].parked.load(std::memory_order_relaxed);
+    }
+    if (!somebody_sleeps) return;
+  }
+  // Of two ranks that raise their progress now, one at least must see both.
   own.store(progress);
   if (!AllReached(target)) return;
   for (int64_t peer = 0; peer < size_; ++peer) {
@@ -229,6 +252,20 @@ void LocalGroup::Wake(Rank& rank) {
   // Once the lock has been free, the sleeper is inside its wait or will look again.
   { std::lock_guard<std::mutex> lock(rank.mutex); }
   rank.wake.notify_all();
+}
+
+bool LocalGroup::RegisterForFences() {
+  static const bool registered =
+      syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+  return registered;
+}
+
+void LocalGroup::FenceRaisers() const {
+  if (!light_raise_) return;
+  if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0) return;
+  // No store stays on its way to memory that long.
+  timespec millisecond = {0, kMillisecondNs};
+  nanosleep(&millisecond, nullptr);
 }
 
 bool LocalGroup::SpinUntil(uint64_t target, bool stop_on_failure) const {
@@ -270,6 +307,7 @@ Status LocalGroup::Sleep(int64_t rank, const CollectiveCall& call,
 
   std::unique_lock<std::mutex> lock(self.mutex);
   self.parked.store(true);
+  FenceRaisers();
   Status status = WaitUntil(lock, self.wake, environment_->clock(), options, over, what);
   // A cancellation may have that code, too.
   if (status.code() == StatusCode::kDeadlineExceeded && options.deadline.Expired(clock) &&
@@ -289,6 +327,7 @@ void LocalGroup::SleepUntil(int64_t rank, const std::function<bool()>& condition
   Rank& self = ranks_[rank];
   std::unique_lock<std::mutex> lock(self.mutex);
   self.parked.store(true);
+  FenceRaisers();
   while (!condition()) self.wake.wait(lock);
   self.parked.store(false);
 }
@@ -359,6 +398,8 @@ Status LocalGroup::WaitError(int64_t rank, uint64_t target, const CollectiveCall
 
 Status LocalGroup::WaitForArrivals(int64_t rank, uint64_t target, const CollectiveCall& call) {
   if (SpinUntil(target, /*stop_on_failure=*/true)) return OkStatus();
+  // Whoever waits for this rank in a transfer either sees that it has arrived, or is seen now.
+  PostOf(rank, call.sequence).progress.fetch_or(0);
   if (Status order = CheckCollectiveOrder(rank, target, call); !order.ok()) {
     return Fail(std::move(order));
   }
@@ -383,10 +424,24 @@ Status LocalGroup::Meet(int64_t rank, const CollectiveCall& call, Access access)
                       rank, CollectiveOpName(call.header.op), call.sequence, copied_input_bytes_),
         rank, call.header.op, Label(call)));
   }
+  Arrive(rank, call);
+  return MeetArrived(rank, call, access);
+}
+
+void LocalGroup::Arrive(int64_t rank, const CollectiveCall& call) {
   const uint64_t target = ArrivedAt(call.sequence);
   Publish(rank, call);
   Advance(rank, target | static_cast<uint64_t>(call.header.op), target);
-  Status status = WaitForArrivals(rank, target, call);
+}
+
+Status LocalGroup::MeetArrived(int64_t rank, const CollectiveCall& call, Access access) {
+  const uint64_t target = ArrivedAt(call.sequence);
+  Status status;
+  try {
+    status = WaitForArrivals(rank, target, call);
+  } catch (const std::bad_alloc&) {
+    status = Fail(Status::OutOfMemory());
+  }
   if (!status.ok()) {
     // This rank gave up just when the last one arrived, and that one has committed: go with it.
     if (access == Access::kPeerMemory && IsCommitted(call.sequence)) return OkStatus();
@@ -407,7 +462,9 @@ void LocalGroup::Part(int64_t rank, const CollectiveCall& call) {
   SleepUntil(rank, [&] { return AllReached(target); });
 }
 
+// In a forked child the group's threads are gone, and may hold its mutexes: it fails for nobody.
 Status LocalGroup::Fail(Status error) {
+  if (environment_->LeftBehindByFork()) return error;
   Status first;
   {
     std::lock_guard<std::mutex> lock(failure_mutex_);
@@ -423,11 +480,13 @@ Status LocalGroup::Fail(Status error) {
 
 Status LocalGroup::failure() const {
   if (!HasFailed()) return OkStatus();
+  if (environment_->LeftBehindByFork()) return environment_->CheckUsable("look at the epoch");
   std::lock_guard<std::mutex> lock(failure_mutex_);
   return failure_;
 }
 
 void LocalGroup::Leave(int64_t rank, Status reason) {
+  if (environment_->LeftBehindByFork()) return;
   {
     std::lock_guard<std::mutex> lock(failure_mutex_);
     ranks_[rank].leave_reason = std::move(reason);

@@ -23,9 +23,11 @@
 // A transfer, send or receive, concerns two ranks, and is no part of the sequence: see
 // local_transfer.cc.
 //
-// Sleeping follows base/wait.h. Progress, verdict and parked flags are sequentially consistent:
-// either the sleeper sees the last arrival, or that one sees the sleeper. Ranks that share one
-// thread, as in a simulation, can meet but not part: there kPeerMemory is UNIMPLEMENTED.
+// Sleeping follows base/wait.h. Either the sleeper sees the last arrival, or that one sees the
+// sleeper. That takes a fence between the store of who arrives and its look at the parked flags,
+// which would cost spinning ranks a good part of the meeting: where ranks spin, the sleeper makes
+// the fence, for all threads of the process, with membarrier. Ranks that share one thread, as in a
+// simulation, can meet but not part: there kPeerMemory is UNIMPLEMENTED.
 
 #ifndef TUTTI_CORE_COLLECTIVE_LOCAL_GROUP_H_
 #define TUTTI_CORE_COLLECTIVE_LOCAL_GROUP_H_
@@ -46,6 +48,7 @@
 #include "core/base/status.h"
 #include "core/collective/call_header.h"
 #include "core/collective/selector.h"
+#include "core/collective/shared_header.h"
 #include "core/collective/transport.h"
 
 namespace tutti {
@@ -81,6 +84,10 @@ class LocalGroup final : public RefCounted {
   // posts of the calls before the failure. Then what the call shows is to be filled in: either a
   // copied input, or the call's memory. Then Meet.
   void Begin(int64_t rank, const CollectiveCall& call);
+  // The same of a call that is like an earlier one, of which this is the header.
+  void BeginKnown(int64_t rank, const CollectiveCall& call, const SharedHeaderForm& header) {
+    SetHeader(rank, call, header);
+  }
   // Where `bytes` (the same for all ranks) of copied input lie, aligned for every dtype: this
   // rank's own, or a peer's after Meet has succeeded and until the rank's next call.
   std::byte* CopiedInput(int64_t rank, int64_t peer, int64_t sequence, size_t bytes) {
@@ -98,15 +105,34 @@ class LocalGroup final : public RefCounted {
   // Publishes the rank's post and waits until everybody is in the same call. Any failure ends the
   // epoch for all.
   Status Meet(int64_t rank, const CollectiveCall& call, Access access);
+  // The same in two steps, where no rank's memory is another's.
+  void Arrive(int64_t rank, const CollectiveCall& call);
+  Status MeetArrived(int64_t rank, const CollectiveCall& call, Access access);
   // After a successful Meet with kPeerMemory: waits until no rank needs another's memory. Bounded
   // by the work of the slowest, so nothing ends it early.
   void Part(int64_t rank, const CollectiveCall& call);
+  // The same at the end of a scope, where an exception may end the rank's work: without it the
+  // peers would wait for ever, and go on reading what is the caller's again.
+  class PartsAtEnd {
+   public:
+    PartsAtEnd(LocalGroup& group, int64_t rank, const CollectiveCall& call)
+        : group_(group), rank_(rank), call_(call) {}
+    ~PartsAtEnd() { group_.Part(rank_, call_); }
+    PartsAtEnd(const PartsAtEnd&) = delete;
+    PartsAtEnd& operator=(const PartsAtEnd&) = delete;
+
+   private:
+    LocalGroup& group_;
+    const int64_t rank_;
+    const CollectiveCall& call_;
+  };
 
   // A send or receive of the rank with call.peer.
   Status Transfer(int64_t rank, const CollectiveCall& call);
 
   Status Fail(Status error);
   Status failure() const;
+  bool HasFailed() const noexcept { return (verdict_.load() & 1) != 0; }
   bool ClaimFlightRecord() { return !flight_record_claimed_.exchange(true); }
   void Leave(int64_t rank, Status reason);
   bool HasLeft(int64_t rank) const noexcept { return ranks_[rank].left.load(); }
@@ -145,7 +171,8 @@ class LocalGroup final : public RefCounted {
     std::vector<std::byte> long_headers[2];
     CallHeader uneven_headers[2];
     // Of the call that runs, for this rank alone.
-    alignas(128) std::vector<std::byte> header;
+    alignas(128) SharedHeaderForm encoded;
+    const SharedHeaderForm* header = &encoded;
     uint64_t header_hash = 0;  // when it is long
     size_t payload_offset = 0;
   };
@@ -164,13 +191,13 @@ class LocalGroup final : public RefCounted {
   static int64_t SequenceOf(uint64_t progress);
   // Of the call that the rank is in, or was in last.
   uint64_t ProgressOf(int64_t rank) const;
+  void SetHeader(int64_t rank, const CollectiveCall& call, const SharedHeaderForm& header);
   // Writes the header into the rank's post.
   void Publish(int64_t rank, const CollectiveCall& call);
   bool HasOwnHeader(int64_t rank, int64_t peer, const CollectiveCall& call) const;
   // The error of a call whose headers differ.
   Status DescribeMismatch(const CollectiveCall& call) const;
   Result<CallHeader> HeaderOf(int64_t rank, int64_t sequence) const;
-  bool HasFailed() const { return (verdict_.load() & 1) != 0; }
   // True when the call is committed, by this rank or another; false when the group failed first.
   bool Commit(int64_t sequence);
   bool IsCommitted(int64_t sequence) const;
@@ -179,6 +206,11 @@ class LocalGroup final : public RefCounted {
   // Raises the rank's progress and wakes the sleepers when it is the last.
   void Advance(int64_t rank, uint64_t progress, uint64_t target);
   void Wake(Rank& rank);
+  // Whether sleepers can make the fence for this process.
+  static bool RegisterForFences();
+  // Of a rank that has said that it sleeps: makes sure that whoever has not seen it has raised its
+  // progress before, so that this one sees that.
+  void FenceRaisers() const;
   // Spins, without sleeping, until all have reached `target` (true) or it is time to sleep.
   bool SpinUntil(uint64_t target, bool stop_on_failure) const;
   // The same for any condition.
@@ -211,6 +243,8 @@ class LocalGroup final : public RefCounted {
   Status FinishTransfer(int64_t rank, const CollectiveCall& call, TransferPost* post);
   Status AwaitTransfer(int64_t rank, const CollectiveCall& call, Rank& receiver,
                        TransferPost* own);
+  // Gives up the own post. False when the peer has taken it, and is done with it.
+  bool TakeBack(int64_t rank, Rank& receiver, TransferPost* own);
   // With in_call: the peer waits for others in its last call.
   RankPosition PeerPosition(int64_t peer) const;
   // Why a transfer ends whose wait ended with `wait_status`, which is OK when the peer has left.
@@ -225,6 +259,7 @@ class LocalGroup final : public RefCounted {
   const int64_t size_;
   const int64_t epoch_;
   const int spin_rounds_;
+  const bool light_raise_;  // sleepers make the fence
   const Selector selector_;
   const size_t copied_input_bytes_;
   std::vector<std::byte> post_room_;

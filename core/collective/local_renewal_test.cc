@@ -4,6 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,6 +21,7 @@ namespace tutti {
 namespace {
 
 using testing::HasSubstr;
+using testing::UnorderedElementsAre;
 
 // The sum of `value` over the ranks.
 Result<int64_t> Sum(Communicator& communicator, int64_t value, const CallOptions& call) {
@@ -92,6 +97,76 @@ TEST(LocalRenewal, ARankThatNeitherComesNorClosesIsNamed) {
   EXPECT_TRUE((*next)->Close(group.Hang()).ok());
   closer.join();
   other.join();
+}
+
+TEST(LocalRenewal, CloseEndsAShrinkOnAnotherThreadAndTheOthersGoOn) {
+  RankGroup group(3);
+  Status status;
+  std::thread shrinks([&] { status = group[0].Shrink(group.Hang()).status(); });
+  // It says so before it waits.
+  while (group[0].epoch_status().ok()) std::this_thread::yield();
+  EXPECT_TRUE(group[0].Close(group.Hang()).ok());
+  shrinks.join();
+  EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition) << status.ToString();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("shrink of communicator"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("close"));
+  EXPECT_EQ(group[0].Shrink(group.Hang()).status().code(), StatusCode::kFailedPrecondition);
+  std::thread other([&] {
+    const Result<Ref<Communicator>> next = group[2].Shrink(group.Hang());
+    ASSERT_TRUE(next.ok()) << next.status().ToString();
+    EXPECT_EQ((*next)->size(), 2);
+    EXPECT_TRUE((*next)->Close(group.Hang()).ok());
+  });
+  const Result<Ref<Communicator>> next = group[1].Shrink(group.Hang());
+  EXPECT_TRUE(next.ok()) << next.status().ToString();
+  if (next.ok()) {
+    EXPECT_TRUE((*next)->Close(group.Hang()).ok());
+  }
+  other.join();
+}
+
+// In the first rounds rank 1 comes when both threads have: one of them has been refused.
+TEST(LocalRenewal, OfTwoThreadsOfOneRankOneMakesTheNextEpoch) {
+  for (int round = 0; round < 40; ++round) {
+    const bool in_turn = round < 2;
+    RankGroup group(2);
+    std::promise<void> one_is_back;
+    std::atomic<int> back{0};
+    std::mutex mutex;  // guards `ranks`
+    std::vector<int64_t> ranks;  // of the next epoch
+    const auto shrink = [&](size_t rank) {
+      const Result<Ref<Communicator>> next = group[rank].Shrink(group.Hang());
+      if (rank == 0 && back++ == 0) one_is_back.set_value();
+      if (!next.ok()) {
+        EXPECT_EQ(rank, 0u);
+        EXPECT_EQ(next.status().code(), StatusCode::kFailedPrecondition)
+            << next.status().ToString();
+        EXPECT_THAT(std::string(next.status().message()),
+                    HasSubstr("another thread of rank 0 is in it already"));
+        return;
+      }
+      if ((*next)->epoch() == 2) {
+        EXPECT_EQ((*next)->size(), 2);
+        EXPECT_TRUE((*next)->Barrier(group.Hang()).ok());
+        const std::lock_guard<std::mutex> lock(mutex);
+        ranks.push_back((*next)->rank());
+      } else {
+        // It came when the other was done, and rank 1 had closed the former one.
+        EXPECT_FALSE(in_turn);
+        EXPECT_EQ((*next)->epoch(), 3);
+        EXPECT_EQ((*next)->size(), 1);
+      }
+      EXPECT_TRUE((*next)->Close(group.Hang()).ok());
+    };
+    std::thread first([&] { shrink(0); });
+    std::thread second([&] { shrink(0); });
+    if (in_turn) one_is_back.get_future().wait_for(std::chrono::seconds(5));
+    shrink(1);
+    EXPECT_TRUE(group[1].Close(group.Hang()).ok());
+    first.join();
+    second.join();
+    EXPECT_THAT(ranks, UnorderedElementsAre(0, 1));
+  }
 }
 
 TEST(LocalRenewal, APartShrinksByItselfAndTheOtherGoesOn) {

@@ -83,7 +83,9 @@ std::vector<Ref<WorkerTeam>> LocalTeam::Create(std::vector<Ref<Environment>> env
 LocalTeam::LocalTeam(Ref<Environment> environment, std::shared_ptr<Job> job, int64_t worker)
     : environment_(std::move(environment)), job_(std::move(job)), worker_(worker) {}
 
+// In a forked child a lost thread may hold the mutex.
 LocalTeam::~LocalTeam() {
+  if (environment_->LeftBehindByFork()) return;
   std::lock_guard<std::mutex> lock(job_->mutex);
   job_->left[static_cast<size_t>(worker_)] = true;
   job_->changed.notify_all();
@@ -182,11 +184,13 @@ Result<Ref<Communicator>> LocalTeam::CreateCommunicator(
 bool LocalTeam::reproducible() const { return worker_ == job_->reproducible; }
 
 Status LocalTeam::failure() const {
+  if (environment_->LeftBehindByFork()) return environment_->CheckUsable("look at the job");
   std::lock_guard<std::mutex> lock(job_->mutex);
   return job_->failure;
 }
 
 void LocalTeam::Fail(Status error) {
+  if (environment_->LeftBehindByFork()) return;
   std::vector<std::shared_ptr<LocalFamily>> families;
   {
     std::lock_guard<std::mutex> lock(job_->mutex);

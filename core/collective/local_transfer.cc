@@ -6,6 +6,7 @@
 // share one thread.
 
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "core/base/clock.h"
@@ -53,8 +54,15 @@ Status LocalGroup::Transfer(int64_t rank, const CollectiveCall& call) {
       receiver.posts = &own;
     }
   }
-  Status status = peer_post != nullptr ? FinishTransfer(rank, call, peer_post)
-                                       : AwaitTransfer(rank, call, receiver, &own);
+  Status status;
+  try {
+    status = peer_post != nullptr ? FinishTransfer(rank, call, peer_post)
+                                  : AwaitTransfer(rank, call, receiver, &own);
+  } catch (...) {
+    if (peer_post == nullptr) TakeBack(rank, receiver, &own);
+    self.transfer.store(0);
+    throw;
+  }
   self.transfer.store(0);
   return status;
 }
@@ -64,7 +72,13 @@ Status LocalGroup::FinishTransfer(int64_t rank, const CollectiveCall& call, Tran
   const CollectiveCall& receive = post->is_send ? call : post->call;
   const int64_t from = post->from;
   const int64_t to = post->is_send ? rank : call.peer;
-  Status status = CheckSameTransfer(send.header, from, receive.header, to, Label(call));
+  Status status;
+  try {
+    status = CheckSameTransfer(send.header, from, receive.header, to, Label(call));
+  } catch (const std::bad_alloc&) {
+    // The peer waits for an outcome, and will look for the reason.
+    status = Status::OutOfMemory();
+  }
   if (status.ok()) {
     const TensorSignature& signature = send.header.first;
     const size_t bytes =
@@ -93,20 +107,25 @@ Status LocalGroup::AwaitTransfer(int64_t rank, const CollectiveCall& call, Rank&
     status = Sleep(rank, call, over, [&] { return DescribeAbsence(PeerPosition(call.peer)); });
     waited_ns = environment_->clock().NowNs() - start_ns;
   }
-  if (!taken()) {
-    bool withdrawn = false;
-    {
-      std::lock_guard<std::mutex> lock(receiver.transfer_mutex);
-      withdrawn = TakePost(receiver, own->from, own->is_send) != nullptr;
-    }
-    if (withdrawn) {
-      if (HasFailed()) return failure();
-      return Fail(TransferError(rank, call, std::move(status), waited_ns));
-    }
-    // The peer has it in its hands, which takes no longer than moving the bytes.
-    SleepUntil(rank, taken);
+  if (!taken() && TakeBack(rank, receiver, own) && !HasFailed()) {
+    return Fail(TransferError(rank, call, std::move(status), waited_ns));
   }
   return own->outcome.load() == TransferPost::kMoved ? OkStatus() : failure();
+}
+
+bool LocalGroup::TakeBack(int64_t rank, Rank& receiver, TransferPost* own) {
+  const auto taken = [own] { return own->outcome.load() != TransferPost::kWaiting; };
+  if (taken()) return false;
+  {
+    std::lock_guard<std::mutex> lock(receiver.transfer_mutex);
+    if (TakePost(receiver, own->from, own->is_send) != nullptr) {
+      own->outcome.store(TransferPost::kFailed);
+      return true;
+    }
+  }
+  // The peer has it in its hands, which takes no longer than moving the bytes.
+  SleepUntil(rank, taken);
+  return false;
 }
 
 int64_t LocalGroup::WaitingTransfer(int64_t from, int64_t to, bool is_send) const {

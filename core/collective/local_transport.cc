@@ -9,6 +9,7 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "core/collective/call_record.h"
 #include "core/collective/local_algorithms.h"
 
 namespace tutti {
@@ -57,7 +58,25 @@ Result<std::unique_ptr<Transport>> LocalTransport::Split(const SplitRequest& req
       std::make_unique<LocalTransport>(std::move(group), request.rank, family_));
 }
 
+const std::optional<KnownLocalFold>& LocalTransport::Known(const CollectiveCall& call) {
+  std::unique_ptr<KnownCall>& known = known_calls_[call.known_as % kKnownCallPlaces];
+  if (!known) known = std::make_unique<KnownCall>();
+  if (known->known_as != call.known_as) {
+    known->known_as = call.known_as;
+    known->fold.reset();
+    if (call.header.first.num_elements() != 0 && ChoosesFlatFold(*group_, call.header)) {
+      known->fold = MakeKnownFold(call.header);
+    }
+  }
+  return known->fold;
+}
+
 Status LocalTransport::Execute(CollectiveCall* call) {
+  if (call->known_as != 0 && !group_->HasFailed()) {
+    const std::optional<KnownLocalFold>& known = Known(*call);
+    if (known) return FlatFoldAgain(*group_, rank_, *known, call);
+  }
+  RecordKnownCall(call);
   TUTTI_RETURN_IF_ERROR(group_->failure());
   const CollectiveOp op = call->header.op;
   if (op == CollectiveOp::kSend || op == CollectiveOp::kReceive) {

@@ -3,10 +3,13 @@
 #ifndef TUTTI_CORE_COLLECTIVE_LOCAL_TRANSPORT_H_
 #define TUTTI_CORE_COLLECTIVE_LOCAL_TRANSPORT_H_
 
+#include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "core/base/ref.h"
+#include "core/collective/local_algorithms.h"
 #include "core/collective/local_family.h"
 #include "core/collective/local_group.h"
 #include "core/collective/transport.h"
@@ -23,6 +26,7 @@ class LocalTransport final : public Transport {
   const char* name() const override { return "in_process"; }
 
   Status Execute(CollectiveCall* call) override;
+  bool RecordsKnownCalls() const override { return true; }
   Result<std::unique_ptr<Transport>> Split(const SplitRequest& request,
                                            const CallOptions& options) override;
   Result<RenewedGroup> Renew(const RenewRequest& request, const CallOptions& options) override;
@@ -32,9 +36,17 @@ class LocalTransport final : public Transport {
   void Leave(Status reason) override;
 
  private:
+  // What is kept of a call that may come again: nothing if it is no flat fold.
+  struct KnownCall {
+    uint64_t known_as = 0;
+    std::optional<KnownLocalFold> fold;
+  };
+  const std::optional<KnownLocalFold>& Known(const CollectiveCall& call);
+
   const Ref<LocalGroup> group_;
   const int64_t rank_;
   const std::shared_ptr<LocalFamily> family_;
+  std::array<std::unique_ptr<KnownCall>, kKnownCallPlaces> known_calls_;
 };
 
 }  // namespace tutti

@@ -1,9 +1,11 @@
 // A rank that waits for long says once, in the log, where everybody is: over links and over a
-// shared segment. Time passes a thousand times as fast here, so that 30 seconds are soon over.
+// shared segment. The clock of these tests skips seconds when it is told to, so that 30 seconds are
+// soon over.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
@@ -27,16 +29,21 @@
 namespace tutti {
 namespace {
 
-class FastClock final : public Clock {
+// Real time, and what was skipped of it.
+class SkippingClock final : public Clock {
  public:
-  static constexpr int64_t kSpeed = 1000;
+  void Skip(int64_t time_ns) { skipped_ns_.fetch_add(time_ns); }
 
-  int64_t NowNs() const override { return RealClock().NowNs() * kSpeed; }
+  int64_t NowNs() const override { return RealClock().NowNs() + skipped_ns_.load(); }
   int64_t WallNs() const override { return RealClock().WallNs(); }
   Status Wait(std::unique_lock<std::mutex>& lock, std::condition_variable& condition,
               int64_t until_ns) override {
-    return RealClock().Wait(lock, condition, until_ns == kNeverNs ? kNeverNs : until_ns / kSpeed);
+    return RealClock().Wait(lock, condition,
+                            until_ns == kNeverNs ? kNeverNs : until_ns - skipped_ns_.load());
   }
+
+ private:
+  std::atomic<int64_t> skipped_ns_ = 0;
 };
 
 class LineLog final : public LogSink {
@@ -46,10 +53,10 @@ class LineLog final : public LogSink {
     lines_.emplace_back(record.message);
     changed_.notify_all();
   }
-  // The first line; an empty one when none has come within the time that only a hang takes.
-  std::string First() {
+  // The first line; an empty one when none has come so soon.
+  std::string First(std::chrono::milliseconds patience) {
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, std::chrono::seconds(60), [&] { return !lines_.empty(); });
+    changed_.wait_for(lock, patience, [&] { return !lines_.empty(); });
     return lines_.empty() ? "" : lines_.front();
   }
   size_t count() const {
@@ -64,9 +71,9 @@ class LineLog final : public LogSink {
 };
 
 // The real environment's services but for the clock, and a log that is read.
-class FastEnvironment final : public Environment {
+class SkippingEnvironment final : public Environment {
  public:
-  explicit FastEnvironment(Ref<RealEnvironment> real)
+  explicit SkippingEnvironment(Ref<RealEnvironment> real)
       : real_(std::move(real)), log_(clock_, LogLevel::kWarning), lines_(MakeRef<LineLog>()) {
     Services services = ServicesOf(*real_);
     services.clock = &clock_;
@@ -78,13 +85,14 @@ class FastEnvironment final : public Environment {
     return real_->StartThread(name, std::move(task));
   }
   LineLog& lines() { return *lines_; }
+  void Skip(int64_t time_ns) { clock_.Skip(time_ns); }
 
  protected:
   Status OnShutdown(const CallOptions&) override { return OkStatus(); }
 
  private:
   const Ref<RealEnvironment> real_;
-  FastClock clock_;
+  SkippingClock clock_;
   Log log_;
   const Ref<LineLog> lines_;
 };
@@ -94,7 +102,7 @@ enum class Between { kTcp, kRings, kSegment };
 class LongWaitTest : public testing::TestWithParam<Between> {
  protected:
   LongWaitTest()
-      : real_(MakeRef<RealEnvironment>()), environment_(MakeRef<FastEnvironment>(real_)) {}
+      : real_(MakeRef<RealEnvironment>()), environment_(MakeRef<SkippingEnvironment>(real_)) {}
   ~LongWaitTest() override {
     for (const Ref<Communicator>& rank : ranks_) EXPECT_TRUE(rank->Close(CallOptions()).ok());
     ranks_.clear();
@@ -160,7 +168,7 @@ class LongWaitTest : public testing::TestWithParam<Between> {
   }
 
   const Ref<RealEnvironment> real_;
-  const Ref<FastEnvironment> environment_;
+  const Ref<SkippingEnvironment> environment_;
   std::vector<Ref<Communicator>> ranks_;
 };
 
@@ -168,15 +176,32 @@ TEST_P(LongWaitTest, OneLineSaysWhereEverybodyIsAndTheCallGoesOn) {
   Start(2);
   LineLog& lines = environment_->lines();
   std::string line;
-  // Sleeps are the kernel's, which knows nothing of fast clocks; with a cancellation they are
-  // short.
-  const Ref<Cancellation> cancellation = MakeRef<Cancellation>();
+  // Sleeps are the kernel's, which knows nothing of clocks that skip; with a cancellation they are
+  // short. And who waits asks its host.
+  std::atomic<int> asked = 0;
+  const auto ask = [](void* count) {
+    static_cast<std::atomic<int>*>(count)->fetch_add(1);
+    return false;
+  };
+  const Ref<Cancellation> cancellation =
+      MakeRef<Cancellation>(ask, &asked, Ref<const RefCounted>());
   CallOptions short_sleeps;
   short_sleeps.cancellation = cancellation.get();
   Run([&](size_t rank, Communicator& communicator) -> Status {
     TUTTI_RETURN_IF_ERROR(communicator.Barrier(CallOptions()));
-    // Rank 1 comes when rank 0 has told of its wait.
-    if (rank == 1) line = lines.First();
+    // Rank 1 comes when rank 0 has told of its wait, which may not have begun when its call has.
+    if (rank == 1) {
+      while (ranks_[0]->sequence() < 2) std::this_thread::yield();
+      for (int i = 0; i < 6000 && line.empty(); ++i) {
+        environment_->Skip(30 * kSecondNs);
+        line = lines.First(std::chrono::milliseconds(10));
+      }
+      // Nor does it tell it again.
+      environment_->Skip(60 * kSecondNs);
+      const Deadline hang = Deadline::After(RealClock(), 60 * kSecondNs);
+      const int enough = asked.load() + 3;
+      while (asked.load() < enough && !hang.Expired(RealClock())) std::this_thread::yield();
+    }
     const Ref<Tensor> one = Tensor::Scalar<int64_t>(1);
     TUTTI_RETURN_IF_ERROR(
         communicator.AllReduce(*one, ReduceOp::kSum, short_sleeps, one.get()));

@@ -21,6 +21,8 @@ class MemoryParts {
     next_ = 0;
     remaining_ = 0;
   }
+  // So many parts can be added to none without memory.
+  void Reserve(size_t num_parts) { parts_.reserve(num_parts); }
   void Add(const void* data, size_t bytes) {
     if (bytes == 0) return;
     parts_.push_back(iovec{const_cast<void*>(data), bytes});

@@ -2,6 +2,7 @@
 // is a lower rank's wish for one, and is closed as soon as it has been noticed.
 
 #include <algorithm>
+#include <utility>
 
 #include "core/base/environment.h"
 #include "core/base/error.h"
@@ -20,7 +21,9 @@ class PeerConnector final : public LinkConnector {
         wish_purpose_(options_.label + " wish") {}
 
   ~PeerConnector() override {
-    if (link_watch_ != 0) options_.listener->Unwatch(link_purpose_, link_watch_);
+    if (link_watch_ != 0) {
+      options_.listener->Unwatch(link_purpose_, link_watch_, std::move(last_words_));
+    }
     if (wish_watch_ != 0) options_.listener->Unwatch(wish_purpose_, wish_watch_);
   }
 
@@ -37,6 +40,8 @@ class PeerConnector final : public LinkConnector {
     link_watch_ = options_.listener->Watch(link_purpose_, arrived);
     wish_watch_ = options_.listener->Watch(wish_purpose_, std::move(arrived));
   }
+
+  void SetLastWords(std::string frames) override { last_words_ = std::move(frames); }
 
   Arrivals TakeArrivals() override {
     Arrivals arrivals;
@@ -73,6 +78,7 @@ class PeerConnector final : public LinkConnector {
   const std::string wish_purpose_;
   uint64_t link_watch_ = 0;
   uint64_t wish_watch_ = 0;
+  std::string last_words_;
 };
 
 }  // namespace

@@ -16,7 +16,8 @@ constexpr int64_t kMostRanks = 1 << 20;
 constexpr const char* kLocalityNames[] = {"in_process", "shared_memory", "tcp", "mixed",
                                           "shared_window", "hosts"};
 constexpr const char* kAlgorithmNames[] = {"flat_fold", "slice_and_share", "slice_fold", "direct",
-                                           "segments", "staged", "hierarchical", "flat", "tree"};
+                                           "segments", "staged", "hierarchical", "flat", "tree",
+                                           "chain", "ring"};
 constexpr CollectiveOp kOps[] = {
     CollectiveOp::kAllReduce, CollectiveOp::kReduce,    CollectiveOp::kReduceScatter,
     CollectiveOp::kBroadcast, CollectiveOp::kAllGather, CollectiveOp::kGather,
@@ -69,32 +70,43 @@ scatter        shared_window any 16KiB       staged
 scatter        shared_window any any         direct
 all_to_all     shared_window any 16KiB       staged
 all_to_all     shared_window any any         direct
-all_reduce     hosts         any any         hierarchical
-reduce         hosts         any any         hierarchical
-reduce_scatter hosts         any any         hierarchical
-broadcast      hosts         any any         hierarchical
+all_reduce     hosts         any any         hierarchical 1MiB
+reduce         hosts         any any         hierarchical 1MiB
+reduce_scatter hosts         any any         hierarchical 1MiB
+broadcast      hosts         any any         hierarchical 4MiB
 all_gather     hosts         any any         hierarchical
 )";
+// Many ranks: what goes over the tree all comes to rank 0, and a chain takes longer the more ranks
+// there are. A large reduce_scatter has all pairs: a chain carries twice its bytes.
 constexpr const char* kLinkRows = R"(
-all_reduce     {0} 9-  2KiB         tree
-reduce         {0} 9-  2KiB         tree
-broadcast      {0} 9-  any          tree
+all_reduce     {0} 9-32 32KiB      tree
+all_reduce     {0} 33- 1MiB/ranks  tree
+all_reduce     {0} 9-  128KiB      chain 16KiB
+all_reduce     {0} 9-  1MiB        chain 32KiB
+all_reduce     {0} 9-  any         chain 64KiB
+reduce         {0} 9-32 32KiB      tree
+reduce         {0} 33- 1MiB/ranks  tree
+reduce         {0} 9-  128KiB      chain 16KiB
+reduce         {0} 9-  1MiB        chain 32KiB
+reduce         {0} 9-  any         chain 64KiB
+reduce_scatter {0} 9-  1MiB/ranks  chain 32KiB
+broadcast      {0} 9-  any         tree
+all_gather     {0} 9-  128KiB/ranks tree
+all_gather     {0} 9-  any         ring
 all_reduce     {0} 1-2 256KiB      flat_fold
 all_reduce     {0} 3-4 192KiB/peers flat_fold
-all_reduce     {0} any 64KiB/peers flat_fold
-all_reduce     {0} any 4KiB        flat_fold
+all_reduce     {0} 5-8 64KiB/peers flat_fold
 all_reduce     {0} 1-2 any         slice_and_share 256KiB
-all_reduce     {0} 3-  any         slice_and_share 128KiB
-reduce         {0} any 64KiB/peers flat_fold
-reduce         {0} any 4KiB        flat_fold
+all_reduce     {0} 3-8 any         slice_and_share 128KiB
+reduce         {0} 1-8 64KiB/peers flat_fold
 reduce         {0} 1-2 any         slice_and_share 256KiB
-reduce         {0} 3-  any         slice_and_share 128KiB
+reduce         {0} 3-8 any         slice_and_share 128KiB
 reduce_scatter {0} any 64KiB/peers flat_fold
 reduce_scatter {0} any 4KiB        flat_fold
 reduce_scatter {0} 1-2 any         slice_and_share 256KiB
 reduce_scatter {0} 3-  any         slice_and_share 128KiB
 broadcast      {0} 1-8 any         segments
-all_gather     {0} any any         segments
+all_gather     {0} 1-8 any         segments
 gather         {0} any any         segments
 scatter        {0} any any         segments
 all_to_all     {0} any any         segments
@@ -122,6 +134,7 @@ constexpr uint32_t kReduceScatter = Bit(CollectiveOp::kReduceScatter);
 constexpr uint32_t kMoves = Bit(CollectiveOp::kBroadcast) | Bit(CollectiveOp::kAllGather) |
                             Bit(CollectiveOp::kGather) | Bit(CollectiveOp::kScatter) |
                             Bit(CollectiveOp::kAllToAll);
+constexpr uint32_t kAllGather = Bit(CollectiveOp::kAllGather);
 constexpr uint32_t kBroadcast = Bit(CollectiveOp::kBroadcast);
 constexpr uint32_t kGather = Bit(CollectiveOp::kGather);
 constexpr uint32_t kEqualMoves = kMoves & ~kBroadcast & ~kGather;
@@ -161,9 +174,13 @@ constexpr Ability kAbilities[] = {
     {CollectiveAlgorithm::kSliceAndShare, kFolds, kLinks, kAny, 16 * kKiB, 512 * kKiB},
     {CollectiveAlgorithm::kSegments, kMoves, kLinks, kAny, 0, 0},
     // The inputs of all ranks come to one, in a frame each.
-    {CollectiveAlgorithm::kTree, kAllReduce | kReduce, kLinks, 64 * kKiB, 0, 0},
+    {CollectiveAlgorithm::kTree, kAllReduce | kReduce | kAllGather, kLinks, 64 * kKiB, 0, 0},
     {CollectiveAlgorithm::kTree, kBroadcast, kLinks, kAny, 0, 0},
-    {CollectiveAlgorithm::kHierarchical, kFromHostToHost, kHosts, kAny, 0, 0},
+    {CollectiveAlgorithm::kChain, kFolds, kLinks, kAny, 4 * kKiB, 512 * kKiB},
+    {CollectiveAlgorithm::kRing, kAllGather, kLinks, kAny, 0, 0},
+    {CollectiveAlgorithm::kHierarchical, kFolds | kBroadcast, kHosts, kAny, 64 * kKiB,
+     64 * kKiB * kKiB, kKiB * kKiB},
+    {CollectiveAlgorithm::kHierarchical, Bit(CollectiveOp::kAllGather), kHosts, kAny, 0, 0},
     {CollectiveAlgorithm::kFlat, kFromHostToHost, kHosts, kAny, 0, 0},
 };
 

@@ -62,6 +62,9 @@ enum class CollectiveAlgorithm : int32_t {
   // Over a tree of the ranks (link_tree.cc). Where a group has rows with it, its pairs connect when
   // they first need to, and not all at once.
   kTree = 8,
+  // From neighbour to neighbour, in the order of the ranks, and back (link_chain.cc).
+  kChain = 9,
+  kRing = 10,  // the same around: what comes from the rank before goes to the next one
 };
 const char* AlgorithmName(CollectiveAlgorithm algorithm);
 

@@ -61,8 +61,14 @@ TEST(SelectorTest, SmallSumsFoldFlatUpToALimitThatAllRanksShare) {
   EXPECT_EQ(Selector(nullptr, Locality::kTcp, 2).MostBytes(op, flat), 256 * kKiB);
   EXPECT_EQ(Selector(nullptr, Locality::kTcp, 4).MostBytes(op, flat), 64 * kKiB);
   EXPECT_EQ(Selector(nullptr, Locality::kTcp, 5).MostBytes(op, flat), 16 * kKiB);
+  // Where pairs connect at first use, none does for a sum.
+  EXPECT_EQ(Selector(nullptr, Locality::kTcp, 8).MostBytes(op, flat), 64 * kKiB / 7);
+  EXPECT_EQ(Selector(nullptr, Locality::kTcp, 9).MostBytes(op, flat), -1);
+  EXPECT_TRUE(Selector(nullptr, Locality::kTcp, 9).Chooses(CollectiveAlgorithm::kChain, op,
+                                                           int64_t{1} << 30));
   // No less than 4 KiB, however many ranks there are.
-  EXPECT_EQ(Selector(nullptr, Locality::kMixed, 100).MostBytes(op, flat), 4 * kKiB);
+  EXPECT_EQ(Selector(nullptr, Locality::kMixed, 4096).MostBytes(CollectiveOp::kReduceScatter, flat),
+            4 * kKiB);
   EXPECT_EQ(Selector(nullptr, Locality::kInProcess, 2).MostBytes(op, flat), 8 * kKiB);
   EXPECT_EQ(Selector(nullptr, Locality::kInProcess, 4096).MostBytes(op, flat), 256);
 }
@@ -190,6 +196,12 @@ TEST(SelectorTest, ErrorsNameTheLineAndWhatIsAllowed) {
               "up to is \"any\", and all_reduce over tcp by flat_fold can take 256KiB at most");
   ExpectError("all_reduce tcp any any slice_and_share 5",
               "expected whole KiB from 16KiB to 512KiB");
+  ExpectError("all_reduce mixed any any chain 2KiB", "expected whole KiB from 4KiB to 512KiB");
+  ExpectError("all_reduce hosts any any hierarchical 32KiB",
+              "expected whole KiB from 64KiB to 64MiB");
+  ExpectError("all_gather hosts any any hierarchical 1MiB",
+              "all_gather over hosts by hierarchical has none to be chosen");
+  ExpectError("all_gather tcp any any chain", "expected segments, tree, ring");
   ExpectError("broadcast tcp any any segments 64KiB",
               "chunk is \"64KiB\", and broadcast over tcp by segments has none to be chosen");
 }

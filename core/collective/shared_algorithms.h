@@ -5,8 +5,12 @@
 #ifndef TUTTI_CORE_COLLECTIVE_SHARED_ALGORITHMS_H_
 #define TUTTI_CORE_COLLECTIVE_SHARED_ALGORITHMS_H_
 
+#include <cstddef>
+#include <cstdint>
+
 #include "core/base/status.h"
 #include "core/collective/shared_group.h"
+#include "core/collective/shared_header.h"
 #include "core/collective/shared_payload.h"
 #include "core/collective/transport.h"
 
@@ -14,6 +18,14 @@ namespace tutti {
 
 // shared_flat_fold.cc: what a rank's block has room for.
 Status SharedFlatFold(SharedGroup& group, const SharedPayload& payload, const CollectiveCall& call);
+// What flat folds have in common that are one call again and again, of one tensor with elements.
+struct KnownFlatFold {
+  SharedHeaderForm header;
+  size_t payload_bytes = 0;  // in whole granules
+  size_t input_bytes = 0;
+  int64_t elements = 0;
+};
+Status SharedFlatFoldAgain(SharedGroup& group, const KnownFlatFold& known, CollectiveCall* call);
 
 // shared_slice_and_share.cc: all_reduce, and reduce, in slices of at most that size.
 Status SharedSliceAndShare(SharedGroup& group, const SharedPayload& payload,

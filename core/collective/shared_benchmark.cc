@@ -9,9 +9,11 @@
 #include <thread>
 #include <vector>
 
+#include "core/collective/future.h"
 #include "core/collective/shared_rank_testing.h"
 #include "core/collective/usable_cores.h"
 #include "core/tensor/tensor.h"
+#include "core/tensor/value.h"
 
 namespace tutti {
 namespace {
@@ -87,6 +89,39 @@ BENCHMARK(SharedFloat32Of1)->UseRealTime()->Arg(8);
 
 void SharedFloat32Of4(benchmark::State& state) { SharedAllReduce(state, 4); }
 BENCHMARK(SharedFloat32Of4)->UseRealTime()->Arg(8)->Arg(64 << 10)->Arg(1 << 20);
+
+// Asynchronous calls, so many at a time, and the waiting for all of them.
+void SharedInFlight(benchmark::State& state) {
+  const auto calls = static_cast<size_t>(state.range(1));
+  std::vector<Ref<Tensor>> tensors[2];
+  for (std::vector<Ref<Tensor>>& of_rank : tensors) {
+    for (size_t i = 0; i < calls; ++i) {
+      of_rank.push_back(Tensor::Create(DType::kFloat32, Shape({state.range(0) / 4})).value());
+    }
+  }
+  TimeCalls(state, 2, [&](Communicator& communicator, size_t rank) {
+    std::vector<Ref<Future>> futures;
+    for (const Ref<Tensor>& tensor : tensors[rank]) {
+      TUTTI_ASSIGN_OR_RETURN(Ref<Future> future,
+                             communicator.AllReduceAsync(*tensor, ReduceOp::kSum, CallOptions(),
+                                                         tensor.get()));
+      futures.push_back(std::move(future));
+    }
+    for (const Ref<Future>& future : futures) {
+      Ref<Value> none;
+      TUTTI_RETURN_IF_ERROR(future->Wait(CallOptions()));
+      TUTTI_RETURN_IF_ERROR(future->GetResult(&none));
+    }
+    return OkStatus();
+  });
+  state.SetItemsProcessed(state.iterations() * state.range(1));
+}
+BENCHMARK(SharedInFlight)
+    ->UseRealTime()
+    ->ArgNames({"bytes", "calls"})
+    ->Args({4096, 1})
+    ->Args({4096, 16})
+    ->Args({1 << 20, 16});
 
 // One call of two ranks, on float32 of that many bytes: of the longer of input and output.
 template <typename Call>

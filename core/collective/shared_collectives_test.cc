@@ -6,12 +6,15 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <random>
 #include <string>
 #include <thread>
@@ -242,21 +245,35 @@ TEST(SharedTransfer, ADeadlineSaysWhatThePeerDoes) {
 }
 
 TEST(SharedTransfer, ADeadlineOfACallOfAllNamesTheTransferThatARankIsIn) {
-  const std::vector<std::string> reports = RunSharedRanks(3, true, false, [](SharedRank& self) {
+  // Of all processes: whether rank 1 waits. Who waits asks its host.
+  void* const memory = mmap(nullptr, sizeof(std::atomic<bool>), PROT_READ | PROT_WRITE,
+                            MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  auto* const waits = new (memory) std::atomic<bool>(false);
+  const auto ask = [](void* asked) {
+    static_cast<std::atomic<bool>*>(asked)->store(true);
+    return false;
+  };
+  const std::vector<std::string> reports = RunSharedRanks(3, true, false, [&](SharedRank& self) {
     if (self.rank() == 1) {
-      return self.communicator().Receive(2, self.Hang(), Floats(8).get()).ToString();
+      const Ref<Cancellation> host = MakeRef<Cancellation>(ask, waits, Ref<const RefCounted>());
+      CallOptions options = self.Hang();
+      options.cancellation = host.get();
+      return self.communicator().Receive(2, options, Floats(8).get()).ToString();
     }
     if (self.rank() == 2) {
       while (self.communicator().epoch_status().ok()) std::this_thread::yield();
       return self.communicator().epoch_status().ToString();
     }
-    return self.communicator().Barrier(self.Timeout(200 * kMillisecondNs)).ToString();
+    while (!waits->load() && self.communicator().epoch_status().ok()) std::this_thread::yield();
+    return self.communicator().Barrier(self.Timeout(20 * kMillisecondNs)).ToString();
   });
   EXPECT_THAT(reports[0],
               AllOf(StartsWith("DEADLINE_EXCEEDED: rank 0: barrier #1 waited "),
                     HasSubstr("rank 1 (worker 1), which has not called; it has made no call yet; "
                               "it is receiving from rank 2")));
   EXPECT_THAT(reports, Each(reports[0]));
+  munmap(memory, sizeof(std::atomic<bool>));
 }
 
 // Without a deadline: the ranks would wait for each other for ever.

@@ -34,11 +34,7 @@ Status SharedDirect::Execute(const CollectiveCall& call, bool* done) {
   if (!group_.windows().complete() || call.header.uneven) return OkStatus();
   switch (call.header.op) {
     case CollectiveOp::kAllReduce:
-      // Most calls are seen at a glance to be none of these.
-      if (call.memory.empty() || Offset(call.memory[0].input, 0) == SharedWindow::kNowhere) {
-        return OkStatus();
-      }
-      return AllReduce(*this, call).Run(done);
+      return Concerns(call) ? AllReduce(*this, call).Run(done) : OkStatus();
     case CollectiveOp::kReduce:
     case CollectiveOp::kReduceScatter:
       return Fold(call, InputBytes(call.header), done);
@@ -144,6 +140,7 @@ Status SharedDirect::Fold(const CollectiveCall& call, int64_t bytes, bool* done)
     const int64_t share = is_reduce ? bytes : bytes / group_.size();
     TUTTI_RETURN_IF_ERROR(
         FoldInto(call, is_reduce ? 0 : group_.rank() * share, share, call.memory[0].output));
+    TUTTI_RETURN_IF_ERROR(group_.ConfirmRead());
     group_.Advance(1);
   }
   TUTTI_RETURN_IF_ERROR(group_.Await(1, is_reduce ? call.header.root : SharedGroup::kAll));
@@ -175,6 +172,7 @@ Status SharedDirect::MoveFromAll(const CollectiveCall& call, int64_t bytes, bool
     if (to != from) Copy(to, from, share, streamed);
   }
   if (streamed) StreamingFence();
+  TUTTI_RETURN_IF_ERROR(group_.ConfirmRead());
   group_.Advance(1);
   TUTTI_RETURN_IF_ERROR(group_.Await(1));
   group_.Finish(1);
@@ -208,6 +206,7 @@ Status SharedDirect::MoveFromRoot(const CollectiveCall& call, int64_t bytes, boo
   const bool streamed = share >= kStreamedBytes;
   Copy(output, input + (is_scatter ? group_.rank() * share : 0), share, streamed);
   if (streamed) StreamingFence();
+  TUTTI_RETURN_IF_ERROR(group_.ConfirmRead());
   // The root alone waits for the others.
   group_.Advance(1);
   group_.Finish(1);

@@ -43,6 +43,12 @@ class SharedDirect {
  public:
   SharedDirect(SharedGroup& group, const SelectorTable* table);
 
+  // Whether an all_reduce may be one of these. Of most calls it is seen at a glance that they are
+  // none.
+  bool Concerns(const CollectiveCall& all_reduce) const noexcept {
+    return group_.windows().complete() && !all_reduce.memory.empty() &&
+           Offset(all_reduce.memory[0].input, 0) != SharedWindow::kNowhere;
+  }
   // `done` is false when the call has to go through the segment, which it can now.
   Status Execute(const CollectiveCall& call, bool* done);
 

@@ -178,6 +178,7 @@ Status SharedDirect::AllReduce::RunOutOfInputs() {
                                   return FoldInto(tensor, first, elements, streamed_);
                                 }));
   if (streamed_) StreamingFence();
+  TUTTI_RETURN_IF_ERROR(group_.ConfirmRead());
   group_.Advance(1);
   TUTTI_RETURN_IF_ERROR(group_.Await(1));
   group_.Finish(1);
@@ -210,6 +211,9 @@ Status SharedDirect::AllReduce::RunInSlices() {
     }
   }
   if (streamed_) StreamingFence();
+  // Whoever has folded what it should not have read has seen the failure before; so does this rank
+  // then.
+  TUTTI_RETURN_IF_ERROR(group_.ConfirmRead());
   const auto last = static_cast<uint64_t>(1 + rounds_);
   group_.Advance(last);
   TUTTI_RETURN_IF_ERROR(group_.Await(last));

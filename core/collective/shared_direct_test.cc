@@ -15,7 +15,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <memory>
+#include <random>
 #include <string>
 #include <thread>
 #include <utility>
@@ -429,6 +431,113 @@ TEST(SharedDirect, AKilledRankEndsTheWaitingOfTheOthersAndItsMemoryStaysReadable
     EXPECT_THAT(ranks.Finish(1), HasSubstr("<killed by signal 9>"));
     EXPECT_THAT(ranks.Finish(0), AllOf(StartsWith("UNAVAILABLE: rank 1 is gone"),
                                        Not(HasSubstr("found"))));
+  }
+}
+
+// Rank 0 of three in this process; the test writes what the others would, while rank 0 waits for
+// them: they have done all that the call needs of them, and then one has given it up. What rank 0
+// reads of them after that may be anything, since their tensors are their callers' again.
+class GivenUpByOthers {
+ public:
+  explicit GivenUpByOthers(const ReferenceCall& call)
+      : windows_(MakeTestWindows(3)),
+        environment_(MakeRef<RealEnvironment>()),
+        segment_(SharedSegment::Create(SharedTransport::SegmentBytes(3)).value()),
+        layout_(segment_->contents(), 3),
+        reference_(call, 3) {
+    for (int64_t peer : {1, 2}) layout_.slot(peer).reads_windows.store(1);
+    self_ = std::make_unique<SharedRank>(environment_, segment_, 0, 3, false, windows_[0]);
+  }
+  ~GivenUpByOthers() {
+    self_.reset();
+    EXPECT_TRUE(environment_->Shutdown(CallOptions()).ok());
+  }
+  Status Run() {
+    const auto come = [](void* test) {
+      static_cast<GivenUpByOthers*>(test)->Come();
+      return false;
+    };
+    const auto polled = MakeRef<Cancellation>(come, this, nullptr);
+    CallOptions options = self_->Hang();
+    options.cancellation = polled.get();
+    return reference_.Run(0, self_->communicator(), options);
+  }
+
+ private:
+  void Come() {
+    if (come_) return;
+    come_ = true;
+    const SharedEntry& mine = layout_.entry(0, 1);
+    for (int64_t peer : {1, 2}) {
+      SharedEntry& theirs = layout_.entry(peer, 1);
+      theirs.call.store(mine.call.load());
+      theirs.header_bytes = mine.header_bytes;
+      // Who only reads from the root has shown none.
+      theirs.window = mine.window != 0 ? mine.window : 1;
+      std::memcpy(theirs.room, mine.room, sizeof(mine.room));
+      theirs.progress.store(mine.progress.load() + 1000);
+    }
+    self_->communicator().Abort(Aborted("rank 1 has given up"));
+  }
+
+  const std::vector<SharedWindows> windows_;
+  const Ref<RealEnvironment> environment_;
+  const Ref<SharedSegment> segment_;
+  const SharedLayout layout_;
+  const ReferenceCase reference_;
+  std::unique_ptr<SharedRank> self_;
+  bool come_ = false;
+};
+
+TEST(SharedDirect, WhatIsReadOfARankThatHasGivenUpIsNoResult) {
+  for (const CollectiveOp op : kDirectOps) {
+    for (const bool in_place : {false, true}) {
+      ReferenceCall call = LargeCall(op);
+      call.in_place = in_place;
+      // Rank 0 reads: of a reduce it is the root, of moves from a root it is not.
+      call.root = op == CollectiveOp::kReduce ? 0 : 1;
+      const Status status = GivenUpByOthers(call).Run();
+      EXPECT_THAT(status.ToString(), StartsWith("ABORTED: rank 1 has given up")) << call.ToString();
+    }
+  }
+}
+
+// Ranks write their tensors as soon as their call has failed, and one ends the epoch at any moment.
+TEST(SharedDirect, EveryResultIsRightWhenARankGivesUpAtAnyMoment) {
+  const char* const given = std::getenv("TUTTI_TEST_SEED");
+  const uint64_t seed =
+      given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device()();
+  SCOPED_TRACE("TUTTI_TEST_SEED=" + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  for (int round = 0; round < 60; ++round) {
+    const CollectiveOp op = kDirectOps[static_cast<size_t>(round) % std::size(kDirectOps)];
+    const int64_t delay_ns = static_cast<int64_t>(random() % 2'000'000);
+    ReferenceCall call = LargeCall(op);
+    call.in_place = random() % 2 == 0;
+    const ReferenceCase reference(call, 3);
+    SharedRankProcesses ranks(3, false, [&](SharedRank& self) -> std::string {
+      Thread gives_up;
+      if (self.rank() == 0) {
+        gives_up = self.environment()
+                       .StartThread("gives_up",
+                                    [&] {
+                                      const Clock& clock = self.environment().clock();
+                                      const int64_t end_ns = clock.NowNs() + delay_ns;
+                                      while (clock.NowNs() < end_ns) std::this_thread::yield();
+                                      self.communicator().Abort(Aborted("given up"));
+                                    })
+                       .value();
+      }
+      Status status;
+      while (status.ok()) status = reference.Run(self.rank(), self.communicator(), self.Hang());
+      // Takes the memory that the failed call has let go, and writes it.
+      for (int i = 0; i < 4; ++i) Made(self, 200'000, 7);
+      if (gives_up.joinable() && !gives_up.Join(self.Hang()).ok()) return "the thread hangs";
+      return status.ToString();
+    });
+    for (int64_t rank = 0; rank < 3; ++rank) {
+      EXPECT_THAT(ranks.Finish(rank), StartsWith("ABORTED: given up")) << call.ToString();
+    }
   }
 }
 

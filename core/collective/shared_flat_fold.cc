@@ -7,16 +7,27 @@
 #include <cstring>
 #include <vector>
 
+#include "core/collective/call_record.h"
+#include "core/collective/next_lines.h"
 #include "core/collective/shared_algorithms.h"
 #include "core/tensor/reduce.h"
 
 namespace tutti {
+namespace {
+
+// From here on a payload has its cache lines to itself. The header's first line has room for less.
+constexpr size_t kWholeLinesFrom = 256;
+static_assert(!TakesNextLines(kWholeLinesFrom - 1));
+static_assert(!TakesNextLines(SharedEntry::kBytes - 2 * kLineBytes));  // what is taken lies inline
+
+}  // namespace
 
 Status SharedFlatFold(SharedGroup& group, const SharedPayload& payload,
                       const CollectiveCall& call) {
   const CallHeader& header = call.header;
   const auto bytes = static_cast<size_t>(payload.granules() * SharedPayload::kGranuleBytes);
   group.Begin(call, bytes);
+  if (bytes >= kWholeLinesFrom) group.AlignPayload(kLineBytes);
   const bool inlined = bytes <= group.inline_room();
   const auto place = [&](int64_t rank) {
     return inlined ? group.inline_payload(rank) : group.block(rank);
@@ -48,8 +59,36 @@ Status SharedFlatFold(SharedGroup& group, const SharedPayload& payload,
         }
         return ReduceInto(header.reduction, header.tensor(tensor).dtype,
                           std::span(inputs.data(), static_cast<size_t>(group.size())), elements,
-                          call.memory[tensor].output);
+                          call.memory[tensor].output, static_cast<size_t>(group.rank()));
       }));
+  group.Finish(0);
+  return OkStatus();
+}
+
+Status SharedFlatFoldAgain(SharedGroup& group, const KnownFlatFold& known,
+                           CollectiveCall* known_call) {
+  const CollectiveCall& call = *known_call;
+  group.BeginKnown(call, known.header, known.payload_bytes,
+                   /*through_cache=*/TakesNextLines(known.input_bytes));
+  if (known.payload_bytes >= kWholeLinesFrom) group.AlignPayload(kLineBytes);
+  const bool inlined = known.payload_bytes <= group.inline_room();
+  const auto place = [&](int64_t rank) {
+    return inlined ? group.inline_payload(rank) : group.block(rank);
+  };
+  const void* const input = call.memory[0].input;
+  group.CopyIn(place(group.rank()), input, known.input_bytes);
+  group.Arrive();
+  RecordKnownCall(known_call);
+  TUTTI_RETURN_IF_ERROR(group.Meet());
+
+  std::array<const void*, kSharedMaxRanks> inputs;
+  const auto ranks = static_cast<size_t>(group.size());
+  for (size_t peer = 0; peer < ranks; ++peer) inputs[peer] = place(static_cast<int64_t>(peer));
+  inputs[static_cast<size_t>(group.rank())] = input;
+  TUTTI_RETURN_IF_ERROR(ReduceInto(call.header.reduction, call.header.first.dtype,
+                                   std::span(inputs.data(), ranks), known.elements,
+                                   call.memory[0].output, static_cast<size_t>(group.rank())));
+  if (TakesNextLines(known.input_bytes)) TakeNextLines(group.NextInlined(), known.input_bytes);
   group.Finish(0);
   return OkStatus();
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "core/base/clock.h"
@@ -28,12 +29,33 @@ size_t PayloadOffset(size_t header_bytes) {
   return (end + kPayloadAlignment - 1) / kPayloadAlignment * kPayloadAlignment;
 }
 
-void WriteStatus(const Status& status, SharedStatus* room) {
-  std::string text;
-  AppendStatus(status, &text);
+void WriteText(const std::string& text, SharedStatus* room) noexcept {
   const size_t bytes = std::min(text.size(), sizeof(room->text));
   std::memcpy(room->text, text.data(), bytes);
   room->bytes = static_cast<uint32_t>(bytes);
+}
+
+// Made before memory is short.
+const std::string& OutOfMemoryText() {
+  static const std::string* const text = [] {
+    auto* const made = new std::string;
+    AppendStatus(Status::OutOfMemory(), made);
+    return made;
+  }();
+  return *text;
+}
+
+// Where there is no memory to write it, the status becomes OutOfMemory, which is written instead:
+// peers must hear of the end, whatever they can be told about it.
+void WriteStatus(Status* status, SharedStatus* room) noexcept {
+  try {
+    std::string text;
+    AppendStatus(*status, &text);
+    WriteText(text, room);
+  } catch (const std::bad_alloc&) {
+    *status = Status::OutOfMemory();
+    WriteText(OutOfMemoryText(), room);
+  }
 }
 
 Status ReadStatus(const SharedStatus& room) {
@@ -53,6 +75,7 @@ SharedGroup::SharedGroup(Ref<Environment> environment, Ref<SharedSegment> segmen
       store_choice_(control_, options_.rank == 0 && options_.size > 1),
       spin_(environment_->clock(), options_.spin) {
   light_raise_ = options_.spin && RegisterForFences();
+  OutOfMemoryText();
 }
 
 SharedGroup::~SharedGroup() = default;
@@ -102,19 +125,22 @@ void SharedGroup::Begin(const CollectiveCall& call, size_t bytes, bool direct) {
   call_ = &call;
   if (!goes_on_) {
     sequence_ = call.sequence;
-    call_word_ = SharedCallWord::Make(NamedSequence(), NamedOp());
-    EncodeSharedHeader(call.named().header, &header_);
-    payload_offset_ = PayloadOffset(header_.size());
-    window_ = 0;
+    encoded_.Encode(call.named().header);
+    SetHeader(encoded_);
   }
-  payload_bytes_ = bytes;
-  store_op_ = direct ? CollectiveOp::kNone : call.header.op;
-  past_cache_ = store_choice_.PastCache(store_op_, bytes);
-  timed_ = store_choice_.IsTimed(store_op_, bytes);
-  if (timed_) {
-    start_ns_ = environment_->clock().NowNs();
-    waited_ns_ = 0;
-  }
+  ChooseStores(direct ? CollectiveOp::kNone : call.header.op, bytes);
+}
+
+void SharedGroup::SetHeader(const SharedHeaderForm& header) noexcept {
+  call_word_ = SharedCallWord::Make(NamedSequence(), NamedOp());
+  header_ = &header;
+  payload_offset_ = PayloadOffset(header.size());
+  window_ = 0;
+}
+
+void SharedGroup::BeginTiming() {
+  start_ns_ = environment_->clock().NowNs();
+  waited_ns_ = 0;
 }
 
 void SharedGroup::CopyIn(std::byte* to, const void* from, size_t bytes) const noexcept {
@@ -137,14 +163,14 @@ void SharedGroup::Arrive() {
   // What peers may be reading this moment stays as it is.
   if (goes_on_) return Raise(arrival_);
   SharedEntry& entry = OwnEntry();
-  const size_t shown = ShownHeaderBytes(header_.size());
+  const size_t shown = ShownHeaderBytes(header_->size());
   // A peer that has arrived keeps reading this cache line: the stores go out in one go.
   entry.call.store(call_word_, std::memory_order_relaxed);
-  entry.header_bytes = static_cast<uint32_t>(header_.size());
+  entry.header_bytes = static_cast<uint32_t>(header_->size());
   entry.window = window_;
-  std::memcpy(entry.room, header_.data(), shown);
-  if (header_.size() > shown) {
-    const uint64_t hash = HashSharedHeader(header_);
+  header_->WriteTo(entry.room, shown);
+  if (header_->size() > shown) {
+    const uint64_t hash = HashSharedHeader(std::span(header_->data(), header_->size()));
     std::memcpy(entry.room + shown, &hash, sizeof(hash));
   }
   Raise(arrival_);
@@ -154,8 +180,8 @@ Status SharedGroup::Meet() {
   TUTTI_RETURN_IF_ERROR(Await(0));
   if (goes_on_) return OkStatus();
   TUTTI_RETURN_IF_ERROR(CompareHeaders());
-  bool some_show = false;
-  for (int64_t peer = 0; peer < size(); ++peer) some_show |= ShowsWindow(peer);
+  bool some_show = window_ != 0;
+  for (int64_t peer = 0; peer < size(); ++peer) some_show |= peer != rank() && ShowsWindow(peer);
   if (!some_show) return OkStatus();
   ++arrival_;
   Raise(arrival_);
@@ -191,6 +217,16 @@ bool SharedGroup::AllReadWindows() noexcept {
   return true;
 }
 
+Status SharedGroup::ConfirmRead() const {
+#if defined(__x86_64__)
+  // Loads stay in their order where the compiler leaves them so.
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+#else
+  std::atomic_thread_fence(std::memory_order_acquire);
+#endif
+  return failure();
+}
+
 void SharedGroup::Finish(uint64_t last_step) {
   arrival_ += last_step + 1;
   goes_on_ = false;
@@ -201,11 +237,10 @@ void SharedGroup::Finish(uint64_t last_step) {
 
 // Without a look at the rank's own entry, which the peers' reading may have taken from its cache.
 bool SharedGroup::HasOwnHeader(int64_t peer) const noexcept {
-  if (header_.size() > SharedEntry::kHeaderRoomBytes) return SameHeader(peer, rank());
+  if (header_->size() > SharedEntry::kHeaderRoomBytes) return SameHeader(peer, rank());
   const SharedEntry& entry = layout_.entry(peer, sequence_);
   return entry.call.load(std::memory_order_relaxed) == call_word_ &&
-         entry.header_bytes == header_.size() &&
-         std::memcmp(entry.room, header_.data(), header_.size()) == 0;
+         entry.header_bytes == header_->size() && header_->IsAt(entry.room);
 }
 
 bool SharedGroup::SameHeader(int64_t rank, int64_t other) const noexcept {
@@ -327,7 +362,7 @@ Status SharedGroup::Fail(Status error) {
     std::lock_guard<std::mutex> lock(failure_mutex_);
     if (!failure_written_ && !HasFailed()) {
       failure_written_ = true;
-      WriteStatus(error, &layout_.slot(rank()).failure);
+      WriteStatus(&error, &layout_.slot(rank()).failure);
       uint32_t none = 0;
       const auto mine = static_cast<uint32_t>(rank() + 1);
       // With a host object, which stays on this side.
@@ -337,6 +372,10 @@ Status SharedGroup::Fail(Status error) {
     }
     first = LoadFailure();
   }
+#if !defined(__x86_64__)
+  // What the caller writes to its tensors from now on follows: see ConfirmRead.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+#endif
   WakeAll();
   return first;
 }
@@ -357,7 +396,7 @@ void SharedGroup::Leave(Status reason) {
     if (left_) return;
     left_ = true;
     SharedSlot& slot = layout_.slot(rank());
-    WriteStatus(reason, &slot.leave_reason);
+    WriteStatus(&reason, &slot.leave_reason);
     slot.left.store(1);
   }
   WakeAll();

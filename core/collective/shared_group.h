@@ -42,6 +42,7 @@
 #include "core/base/status.h"
 #include "core/collective/call_header.h"
 #include "core/collective/selector.h"
+#include "core/collective/shared_header.h"
 #include "core/collective/shared_layout.h"
 #include "core/collective/shared_segment.h"
 #include "core/collective/shared_spin.h"
@@ -88,6 +89,24 @@ class SharedGroup {
   // `bytes`: how large the payload is, for the choice of the stores, which calls straight out of
   // windows have to themselves.
   void Begin(const CollectiveCall& call, size_t bytes, bool direct = false);
+  // The same of a call that is like an earlier one, of which this is the header.
+  // `through_cache`: the choice of the stores has been made.
+  void BeginKnown(const CollectiveCall& call, const SharedHeaderForm& header, size_t bytes,
+                  bool through_cache) {
+    call_ = &call;
+    sequence_ = call.sequence;
+    SetHeader(header);
+    if (through_cache) {
+      past_cache_ = false;
+      timed_ = false;
+    } else {
+      ChooseStores(call.header.op, bytes);
+    }
+  }
+  // After either, on all ranks or on none: a small payload begins at such a multiple of the entry.
+  void AlignPayload(size_t alignment) noexcept {
+    payload_offset_ = (payload_offset_ + alignment - 1) / alignment * alignment;
+  }
   // Where a small payload lies: behind the header, in an entry. Of peers after Meet.
   size_t inline_room() const noexcept { return SharedEntry::kBytes - payload_offset_; }
   std::byte* inline_payload(int64_t rank) const noexcept {
@@ -95,6 +114,11 @@ class SharedGroup {
   }
   // Where a large one lies: SharedLayout::kBlockBytes.
   std::byte* block(int64_t rank) const noexcept { return layout_.block(rank, sequence_); }
+  // Of this rank in the next call, if that is like this one.
+  const std::byte* NextInlined() const noexcept {
+    return reinterpret_cast<const std::byte*>(&layout_.entry(rank(), sequence_ + 1)) +
+           payload_offset_;
+  }
   // Whether this call had better write what others read past the caches.
   bool stores_past_cache() const noexcept { return past_cache_; }
   // Copies into this rank's part of the segment.
@@ -129,6 +153,10 @@ class SharedGroup {
   // have shown, or the giver. If 0, the call begins anew through the segment: Begin, payload,
   // Arrive, Meet.
   Status MeetDirect(int64_t giver, uint32_t* ways);
+  // After reading windows of others, before the step that says so: the failure of the epoch, if
+  // there is one. A rank that gives the call up ends the epoch first; then its caller may write and
+  // free its tensors, and what was read may be anything.
+  Status ConfirmRead() const;
 
   // ---- A call between two ranks: shared_transfer.cc ----
 
@@ -141,6 +169,9 @@ class SharedGroup {
 
   Status Fail(Status error);
   Status failure() const;
+  bool HasFailed() const noexcept {
+    return control_.failed_rank_plus_one.load(std::memory_order_acquire) != 0;
+  }
   void Leave(Status reason);
   bool HasLeft(int64_t rank) const noexcept { return layout_.slot(rank).left.load() != 0; }
 
@@ -163,17 +194,32 @@ class SharedGroup {
     virtual Status CheckOrder() const { return OkStatus(); }
     virtual std::string Describe() const = 0;
   };
+  class Sleeper;
   class ProgressWait;
   class TransferWait;
 
   SharedGroup(Ref<Environment> environment, Ref<SharedSegment> segment,
               SharedGroupOptions options);
 
-  SharedEntry& OwnEntry() const noexcept { return layout_.entry(rank(), sequence_); }
-  bool HasFailed() const noexcept {
-    return control_.failed_rank_plus_one.load(std::memory_order_acquire) != 0;
+  void SetHeader(const SharedHeaderForm& header) noexcept;
+  // How the call writes what others read, and whether it is timed.
+  void ChooseStores(CollectiveOp op, size_t bytes) {
+    payload_bytes_ = bytes;
+    store_op_ = op;
+    past_cache_ = store_choice_.PastCache(op, bytes);
+    timed_ = store_choice_.IsTimed(op, bytes);
+    if (timed_) BeginTiming();
   }
-  bool HasReached(uint64_t progress, int64_t who) const noexcept;
+  void BeginTiming();
+
+  SharedEntry& OwnEntry() const noexcept { return layout_.entry(rank(), sequence_); }
+  bool HasReached(uint64_t progress, int64_t who) const noexcept {
+    if (who != kAll) return layout_.entry(who, sequence_).progress.load() >= progress;
+    for (int64_t peer = 0; peer < size(); ++peer) {
+      if (layout_.entry(peer, sequence_).progress.load() < progress) return false;
+    }
+    return true;
+  }
   bool MissingPeerLeft(uint64_t progress, int64_t who) const noexcept;
 
   // Whether sleepers can make the fence for this process.
@@ -242,7 +288,8 @@ class SharedGroup {
   int64_t sequence_ = 0;
   uint64_t arrival_ = 1;  // the progress of step 0; a rank that has made no call has 0
   uint64_t call_word_ = 0;
-  std::vector<std::byte> header_;
+  SharedHeaderForm encoded_;
+  const SharedHeaderForm* header_ = &encoded_;
   size_t payload_offset_ = 0;
   size_t payload_bytes_ = 0;
   CollectiveOp store_op_ = CollectiveOp::kNone;  // what the choice of stores goes by

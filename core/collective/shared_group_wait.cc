@@ -73,19 +73,32 @@ class SharedGroup::ProgressWait final : public SharedGroup::Wait {
   const int64_t who_;
 };
 
+// A rank that sleeps, until it goes, by an exception as well: then nobody wakes it any more.
+class SharedGroup::Sleeper {
+ public:
+  Sleeper(SharedGroup& group, Wait& wait, Cancellation* cancellation)
+      : wait_(wait), cancellation_(cancellation) {
+    if (cancellation_ == nullptr) return;
+    listener_ = cancellation_->AddListener([&group] { group.Wake(group.rank()); });
+  }
+  ~Sleeper() {
+    wait_.Unpark();
+    if (cancellation_ != nullptr) cancellation_->RemoveListener(listener_);
+  }
+  Sleeper(const Sleeper&) = delete;
+  Sleeper& operator=(const Sleeper&) = delete;
+
+ private:
+  Wait& wait_;
+  Cancellation* const cancellation_;
+  uint64_t listener_ = 0;
+};
+
 bool SharedGroup::RegisterForFences() {
   return Membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED);
 }
 
 // ---- Progress ----
-
-bool SharedGroup::HasReached(uint64_t progress, int64_t who) const noexcept {
-  if (who != kAll) return layout_.entry(who, sequence_).progress.load() >= progress;
-  for (int64_t peer = 0; peer < size(); ++peer) {
-    if (layout_.entry(peer, sequence_).progress.load() < progress) return false;
-  }
-  return true;
-}
 
 bool SharedGroup::MissingPeerLeft(uint64_t progress, int64_t who) const noexcept {
   for (int64_t peer = 0; peer < size(); ++peer) {
@@ -184,9 +197,7 @@ Status SharedGroup::Sleep(Wait& wait, int64_t start_ns) {
   const Clock& clock = environment_->clock();
   std::atomic<uint32_t>& wake_ups = layout_.slot(rank()).wake_ups;
   const std::string what = Format("{} #{}", CollectiveOpName(NamedOp()), NamedSequence());
-  Cancellation* const cancellation = call_->options.cancellation;
-  uint64_t listener = 0;
-  if (cancellation != nullptr) listener = cancellation->AddListener([this] { Wake(rank()); });
+  const Sleeper sleeper(*this, wait, call_->options.cancellation);
 
   bool logged = false;
   int64_t next_poll_ns = start_ns;
@@ -231,7 +242,6 @@ Status SharedGroup::Sleep(Wait& wait, int64_t start_ns) {
                                          what, wait.Describe()));
     }
   }
-  if (cancellation != nullptr) cancellation->RemoveListener(listener);
   return result;
 }
 

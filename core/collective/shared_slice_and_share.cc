@@ -20,7 +20,9 @@
 // did.
 //
 // Outputs that are apart from the inputs, and so large that no cache holds what all ranks write,
-// are written past the caches: otherwise each line would first be fetched from memory.
+// are written past the caches: otherwise each line would first be fetched from memory. While it
+// writes them, a rank asks for the inputs that it will read next: a memory that is read and written
+// at once moves a quarter more than one that is read and written in turns.
 
 #include <algorithm>
 #include <array>
@@ -39,8 +41,10 @@ constexpr int64_t kRoundsInBlock = 3;
 // rounds, and to stay in the second-level cache.
 constexpr int64_t kLeastSliceBytes = 16 << 10;
 constexpr int64_t kWantedRounds = 4;
-// A slice is folded in pieces that stay in the first-level cache until they have been copied.
+// A slice is folded in pieces that stay in the first-level cache until they have been copied, of
+// large payloads together with what is asked for meanwhile.
 constexpr int64_t kPieceBytes = 16 << 10;
+constexpr int64_t kStreamedPieceBytes = 8 << 10;
 constexpr int64_t kStreamedBytes = 8 << 20;
 
 class SliceAndShare {
@@ -144,7 +148,7 @@ class SliceAndShare {
         range.begin, range.end,
         [&](size_t tensor, int64_t first, int64_t elements, int64_t offset) {
           const int64_t item_bytes = ItemBytes(tensor);
-          const int64_t most = kPieceBytes / item_bytes;
+          const int64_t most = (large_ ? kStreamedPieceBytes : kPieceBytes) / item_bytes;
           for (int64_t done = 0; done < elements; done += most) {
             const int64_t count = std::min(most, elements - done);
             const int64_t byte = (first + done) * item_bytes;
@@ -155,13 +159,16 @@ class SliceAndShare {
             }
             const auto bytes = static_cast<size_t>(count * item_bytes);
             std::byte* output = has_output_ ? Output(tensor, byte) : piece_;
-            std::byte* folded = IsStreamed(tensor) ? piece_ : output;
+            const bool streamed = IsStreamed(tensor);
+            // What lies in the caches after all need not be copied there.
+            const bool in_place_of_result = streamed && !group_.stores_past_cache();
+            std::byte* folded = in_place_of_result ? result + at : streamed ? piece_ : output;
             TUTTI_RETURN_IF_ERROR(
                 ReduceInto(call_.header.reduction, call_.header.tensor(tensor).dtype,
                            std::span(inputs_.data(), static_cast<size_t>(group_.size())), count,
-                           folded));
-            group_.CopyIn(result + at, folded, bytes);
-            if (folded != output) StreamingCopy(output, folded, bytes);
+                           folded, static_cast<size_t>(group_.rank())));
+            if (!in_place_of_result) group_.CopyIn(result + at, folded, bytes);
+            if (streamed) StreamingCopyAhead(output, folded, bytes, Input(tensor, byte) + bytes);
           }
           return OkStatus();
         });
@@ -180,7 +187,10 @@ class SliceAndShare {
             const auto bytes = static_cast<size_t>(elements * item_bytes);
             std::byte* output = Output(tensor, first * item_bytes);
             if (IsStreamed(tensor)) {
-              StreamingCopy(output, place + offset, bytes);
+              // What the next step copies in.
+              const std::byte* next = Input(tensor, first * item_bytes) +
+                                      kRoundsInBlock * group_.size() * slice_ * kGranuleBytes;
+              StreamingCopyAhead(output, place + offset, bytes, next);
             } else {
               std::memcpy(output, place + offset, bytes);
             }

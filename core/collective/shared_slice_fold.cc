@@ -112,8 +112,11 @@ class SliceFold {
       TUTTI_RETURN_IF_ERROR(
           ReduceInto(call_.header.reduction, call_.header.first.dtype,
                      std::span(inputs_.data(), static_cast<size_t>(group_.size())),
-                     count / item_bytes_, folded));
-      if (streamed_) StreamingCopy(output + done, piece_, static_cast<size_t>(count));
+                     count / item_bytes_, folded, static_cast<size_t>(group_.rank())));
+      if (streamed_) {
+        StreamingCopyAhead(output + done, piece_, static_cast<size_t>(count),
+                           OwnInput(round * slice_bytes_ + done + count));
+      }
     }
     return OkStatus();
   }

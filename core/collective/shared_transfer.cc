@@ -120,12 +120,19 @@ Status SharedGroup::Transfer(const CollectiveCall& call) {
   std::atomic<uint64_t>& transfer = layout_.slot(rank()).transfer;
   transfer.store(SharedTransferWord::Make(call.peer, is_send), std::memory_order_relaxed);
   Status status;
-  if (is_send) {
-    status = Send(call, channel);
-    // It may have happened before the epoch ended.
-    if (!status.ok() && !Withdraw(call, channel)) status = OkStatus();
-  } else {
-    status = Receive(call, channel);
+  try {
+    if (is_send) {
+      status = Send(call, channel);
+      // It may have happened before the epoch ended.
+      if (!status.ok() && !Withdraw(call, channel)) status = OkStatus();
+    } else {
+      status = Receive(call, channel);
+    }
+  } catch (...) {
+    // The peer must not succeed in what has failed here.
+    if (is_send) Withdraw(call, channel);
+    transfer.store(0, std::memory_order_relaxed);
+    throw;
   }
   transfer.store(0, std::memory_order_relaxed);
   if (timed_ && status.ok()) {
@@ -140,12 +147,12 @@ Status SharedGroup::Send(const CollectiveCall& call, SharedChannel& channel) {
   const int64_t bytes = BytesOf(call.header.first);
   const int64_t chunk_bytes = ChunkBytes(bytes, static_cast<int64_t>(layout_.chunk_bytes()));
   const auto* input = static_cast<const std::byte*>(call.memory[0].input);
-  EncodeSharedHeader(call.header, &header_);
-  if (header_.size() > SharedChannel::kHeaderRoomBytes) {
-    return Fail(Internal("send #{}: a header of {} bytes", call.sequence, header_.size()));
+  encoded_.Encode(call.header);
+  if (encoded_.size() > SharedChannel::kHeaderRoomBytes) {
+    return Fail(Internal("send #{}: a header of {} bytes", call.sequence, encoded_.size()));
   }
-  std::memcpy(channel.header, header_.data(), header_.size());
-  channel.header_bytes = static_cast<uint32_t>(header_.size());
+  std::memcpy(channel.header, encoded_.data(), encoded_.size());
+  channel.header_bytes = static_cast<uint32_t>(encoded_.size());
 
   // Everything before has been taken.
   uint64_t written = channel.written.load(std::memory_order_relaxed);

@@ -7,6 +7,7 @@
 
 #include "core/base/environment.h"
 #include "core/base/error.h"
+#include "core/collective/call_record.h"
 #include "core/collective/shared_algorithms.h"
 
 namespace tutti {
@@ -40,7 +41,31 @@ SharedTransport::SharedTransport(Ref<Environment> environment, std::unique_ptr<S
 
 SharedTransport::~SharedTransport() = default;
 
+const KnownFlatFold* SharedTransport::Known(const CollectiveCall& call) {
+  std::unique_ptr<KnownCall>& known = known_calls_[call.known_as % kKnownCallPlaces];
+  if (!known) known = std::make_unique<KnownCall>();
+  if (known->known_as != call.known_as) {
+    const SharedPayload payload(call.header);
+    known->known_as = call.known_as;
+    known->is_flat_fold =
+        payload.granules() > 0 &&
+        selector_.Chooses(CollectiveAlgorithm::kFlatFold, call.header.op, payload.folded_bytes());
+    KnownFlatFold& fold = known->fold;
+    fold.header.Encode(call.header);
+    fold.payload_bytes = static_cast<size_t>(payload.bytes());
+    fold.elements = call.header.first.num_elements();
+    fold.input_bytes = static_cast<size_t>(fold.elements) * ItemSize(call.header.first.dtype);
+  }
+  return known->is_flat_fold ? &known->fold : nullptr;
+}
+
 Status SharedTransport::Execute(CollectiveCall* call) {
+  if (call->known_as != 0 && call->whole == nullptr && !group_->HasFailed() &&
+      !direct_.Concerns(*call)) {
+    const KnownFlatFold* const known = Known(*call);
+    if (known != nullptr) return SharedFlatFoldAgain(*group_, *known, call);
+  }
+  RecordKnownCall(call);
   TUTTI_RETURN_IF_ERROR(group_->failure());
   bool done = false;
   TUTTI_RETURN_IF_ERROR(direct_.Execute(*call, &done));

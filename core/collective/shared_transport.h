@@ -17,6 +17,7 @@
 #ifndef TUTTI_CORE_COLLECTIVE_SHARED_TRANSPORT_H_
 #define TUTTI_CORE_COLLECTIVE_SHARED_TRANSPORT_H_
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -25,6 +26,7 @@
 #include "core/base/ref.h"
 #include "core/base/status.h"
 #include "core/collective/selector.h"
+#include "core/collective/shared_algorithms.h"
 #include "core/collective/shared_direct.h"
 #include "core/collective/shared_group.h"
 #include "core/collective/shared_segment.h"
@@ -47,6 +49,7 @@ class SharedTransport final : public Transport {
 
   const char* name() const override { return "shared_memory"; }
   Status Execute(CollectiveCall* call) override;
+  bool RecordsKnownCalls() const override { return true; }
   Status Fail(Status error) override;
   Status failure() const override;
   bool ClaimFlightRecord() override { return !flight_record_claimed_.exchange(true); }
@@ -61,8 +64,19 @@ class SharedTransport final : public Transport {
 
   const Ref<Environment> environment_;
   const std::unique_ptr<SharedGroup> group_;
+  // What is kept of a call that may come again.
+  struct KnownCall {
+    uint64_t known_as = 0;
+    bool is_flat_fold = false;
+    KnownFlatFold fold;
+  };
+
+  // Of an all_reduce of a known kind: null when nothing is kept of it, because it is no flat fold.
+  const KnownFlatFold* Known(const CollectiveCall& call);
+
   const Selector selector_;
   SharedDirect direct_;
+  std::array<std::unique_ptr<KnownCall>, kKnownCallPlaces> known_calls_;
   std::atomic<bool> flight_record_claimed_{false};
 };
 

@@ -49,14 +49,15 @@ Slice SliceOf(LocalGroup& group, int64_t rank, const CollectiveCall& call) {
 
 Status SliceFold(LocalGroup& group, int64_t rank, const CollectiveCall& call) {
   group.ShowMemory(rank, call);
+  // Made before the ranks have met: then the peers count on this rank's slice.
+  std::vector<const void*> inputs(static_cast<size_t>(group.size()));
   TUTTI_RETURN_IF_ERROR(group.Meet(rank, call, LocalGroup::Access::kPeerMemory));
   const DType dtype = call.header.first.dtype;
   const Slice slice = SliceOf(group, rank, call);
   const int64_t offset = slice.begin * static_cast<int64_t>(ItemSize(dtype));
-  std::vector<const void*> inputs;
   for (int64_t peer = 0; peer < group.size(); ++peer) {
     const CollectiveMemory memory = group.PeerMemory(rank, peer, call, 0);
-    inputs.push_back(static_cast<const std::byte*>(memory.input) + offset);
+    inputs[static_cast<size_t>(peer)] = static_cast<const std::byte*>(memory.input) + offset;
   }
   Status status;
   if (slice.begin < slice.end) {

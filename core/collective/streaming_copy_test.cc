@@ -11,9 +11,14 @@ TEST(StreamingCopy, CopiesEverySizeAtEveryAlignmentAndNothingMore) {
   std::vector<char> source(1024);
   for (size_t i = 0; i < source.size(); ++i) source[i] = static_cast<char>(i * 7 + 1);
   for (size_t offset = 0; offset < 65; ++offset) {
-    for (size_t bytes : {0, 1, 63, 64, 65, 127, 128, 200, 777}) {
+    for (size_t bytes : {0, 1, 63, 64, 65, 127, 128, 200, 256, 776, 777}) {
       std::vector<char> destination(1024, 0);
-      StreamingCopy(destination.data() + offset, source.data() + 3, bytes);
+      if (bytes % 2 == 0) {
+        StreamingCopy(destination.data() + offset, source.data() + 3, bytes);
+      } else {
+        StreamingCopyAhead(destination.data() + offset, source.data() + 3, bytes,
+                           source.data() + offset);
+      }
       StreamingFence();
       for (size_t i = 0; i < destination.size(); ++i) {
         const bool inside = i >= offset && i < offset + bytes;

@@ -18,6 +18,7 @@
 
 #include "core/base/call_options.h"
 #include "core/base/memory_account.h"
+#include "core/base/recorder.h"
 #include "core/base/ref.h"
 #include "core/base/status.h"
 #include "core/collective/call_header.h"
@@ -47,6 +48,9 @@ struct CollectiveMemory {
   void* output = nullptr;
 };
 
+// How many kinds of calls a communicator knows again at a time: CollectiveCall::known_as.
+inline constexpr size_t kKnownCallPlaces = 16;
+
 // One call of one rank. Everything it points to is used until Execute returns, and not longer, not
 // even by peers.
 struct CollectiveCall {
@@ -59,6 +63,13 @@ struct CollectiveCall {
   const Tensor* gather_input = nullptr;      // all_gather (uneven), gather; may be strided
   // New tensors of the call are charged to it: how large they get, peers say. Null: to none.
   MemoryAccount* account = nullptr;
+  // All_reduces of one tensor whose headers are equal may have a number in common, so that the
+  // transport knows them again; each such number belongs to one place of kKnownCallPlaces: the
+  // number modulo it. 0: none.
+  uint64_t known_as = 0;
+  // Of a known call that has not been recorded yet: what RecordKnownCall records, and where.
+  Recorder* recorder = nullptr;
+  const FlightArguments* begin_record = nullptr;
   // The call of the group that this one is a part of, by which peers compare it and messages name
   // it; null: itself.
   const CollectiveCall* whole = nullptr;
@@ -117,6 +128,10 @@ class Transport {
 
   // Runs the call with the peers; the first error of any rank ends the epoch for all.
   virtual Status Execute(CollectiveCall* call) = 0;
+  // Whether Execute itself records that a known call begins (RecordKnownCall). It can do so when
+  // this rank has said that it has arrived, and before it waits for the others, where it costs
+  // nothing.
+  virtual bool RecordsKnownCalls() const { return false; }
 
   // All members call it between two calls of the group. What it fails with, all of them return.
   // UNIMPLEMENTED where other transports stand between it and the ranks' communicators.

@@ -48,9 +48,9 @@ Status UnevenAllToAll(LocalGroup& group, int64_t rank, CollectiveCall* call) {
   group.ShowMemory(rank, *call);
   group.OwnEntry(rank, call->sequence).send_rows = call->send_rows;
   TUTTI_RETURN_IF_ERROR(group.Meet(rank, *call, LocalGroup::Access::kPeerMemory));
+  const LocalGroup::PartsAtEnd parts(group, rank, *call);
   Status status = TakeRows(group, rank, call);
   if (!status.ok()) status = group.Fail(std::move(status));
-  group.Part(rank, *call);
   return status;
 }
 

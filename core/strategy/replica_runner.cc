@@ -114,16 +114,21 @@ Status ReplicaRunner::RunAll(Function& fn, const Value& args, const CallOptions&
 }
 
 Result<Ref<Value>> ReplicaRunner::Run(Function& fn, const Value& args, const CallOptions& options) {
-  TUTTI_RETURN_IF_ERROR(CheckCallOptions(options, strategy_.environment().clock(), "run"));
-  TUTTI_RETURN_IF_ERROR(CheckComponents(args, engine_.num_replicas(), "run"));
   TUTTI_RETURN_IF_ERROR(Enter());
   Result<Ref<Value>> result = RunInside(fn, args, options);
   Leave();
   return result;
 }
 
+Status ReplicaRunner::CheckAsked(const Value& args, const CallOptions& options) const {
+  TUTTI_RETURN_IF_ERROR(CheckCallOptions(options, strategy_.environment().clock(), "run"));
+  return CheckComponents(args, engine_.num_replicas(), "run");
+}
+
 Result<Ref<Value>> ReplicaRunner::RunInside(Function& fn, const Value& args,
                                             const CallOptions& options) {
+  Status asked = CheckAsked(args, options);
+  if (!asked.ok()) return team_ == nullptr ? asked : team_->Refuse(std::move(asked), options);
   std::vector<Ref<Value>> results(engine_.num_replicas());
   Status status = RunAll(fn, args, options, &results);
   Result<Ref<Value>> value =

@@ -46,6 +46,8 @@ class ReplicaRunner {
   void Leave();
   // Fresh communicators when there are none, or when the last ones have seen an error.
   Status PrepareCommunicators(const CallOptions& options);
+  // What can be wrong with a run before it begins.
+  Status CheckAsked(const Value& args, const CallOptions& options) const;
   // The value of a whole run.
   Result<Ref<Value>> RunInside(Function& fn, const Value& args, const CallOptions& options);
   Status RunAll(Function& fn, const Value& args, const CallOptions& options,

@@ -288,16 +288,23 @@ std::string StructureOf(const Value& value) {
 
 }  // namespace
 
+Status Strategy::CheckReduction(const Value& value, std::string_view what,
+                                const CallOptions& options) const {
+  TUTTI_RETURN_IF_ERROR(CheckCallOptions(options, environment().clock(), what));
+  return CheckComponents(value, num_local_replicas(), what);
+}
+
 Result<Ref<Value>> Strategy::Reduce(ReduceOp op, const Value& value, std::optional<int64_t> axis,
                                     const CallOptions& options) {
   TUTTI_RETURN_IF_ERROR(CheckCrossReplicaAllowed("reduce"));
   TUTTI_RETURN_IF_ERROR(CheckOpen("reduce"));
-  TUTTI_RETURN_IF_ERROR(CheckCallOptions(options, environment().clock(), "reduce"));
-  if (op != ReduceOp::kSum && op != ReduceOp::kMean) {
-    return InvalidArgument("reduce: SUM or MEAN is expected, got {}", ReduceOpName(op));
+  Status asked = CheckReduction(value, "reduce", options);
+  if (asked.ok() && op != ReduceOp::kSum && op != ReduceOp::kMean) {
+    asked = InvalidArgument("reduce: SUM or MEAN is expected, got {}", ReduceOpName(op));
   }
-  TUTTI_RETURN_IF_ERROR(CheckComponents(value, num_local_replicas(), "reduce"));
-  if (team_channel_ && IsSpreadOverWorkers(value)) {
+  const bool over_workers = team_channel_ && IsSpreadOverWorkers(value);
+  if (!asked.ok()) return over_workers ? team_channel_->Refuse(std::move(asked), options) : asked;
+  if (over_workers) {
     TUTTI_RETURN_IF_ERROR(team_channel_->Renew(options));
     Result<Ref<Value>> result = TeamReduceValue(op, value, axis, options);
     // The other workers must not wait for a call that does not come.
@@ -338,9 +345,9 @@ Status Strategy::CheckPlainReduce(ReduceOp op, const Leaf& leaf, std::string_vie
 Result<Ref<Value>> Strategy::Gather(const Value& value, int64_t axis, const CallOptions& options) {
   TUTTI_RETURN_IF_ERROR(CheckCrossReplicaAllowed("gather"));
   TUTTI_RETURN_IF_ERROR(CheckOpen("gather"));
-  TUTTI_RETURN_IF_ERROR(CheckCallOptions(options, environment().clock(), "gather"));
-  TUTTI_RETURN_IF_ERROR(CheckComponents(value, num_local_replicas(), "gather"));
+  Status asked = CheckReduction(value, "gather", options);
   const bool over_workers = team_channel_ && IsSpreadOverWorkers(value);
+  if (!asked.ok()) return over_workers ? team_channel_->Refuse(std::move(asked), options) : asked;
   if (over_workers) TUTTI_RETURN_IF_ERROR(team_channel_->Renew(options));
   Result<Ref<Value>> result = GatherLeaves(value, axis, over_workers, options);
   if (over_workers && !result.ok()) return team_channel_->Abort(std::move(result).status());

@@ -171,6 +171,9 @@ class Strategy final : public Closable {
                                     std::unique_ptr<TeamChannel> team_channel = nullptr);
 
   // OK when a leaf that is not distributed can be reduced: `label` names it.
+  // What can be wrong with a reduce or gather before it begins.
+  Status CheckReduction(const Value& value, std::string_view what,
+                        const CallOptions& options) const;
   Status CheckPlainReduce(ReduceOp op, const Leaf& leaf, std::string_view label) const;
   Result<Ref<Value>> GatherLeaves(const Value& value, int64_t axis, bool over_workers,
                                   const CallOptions& options);

@@ -19,6 +19,9 @@ namespace tutti {
 
 namespace {
 
+// How long a call that is refused waits for the others to come and hear of it.
+constexpr int64_t kRefusedForNs = 5 * kSecondNs;
+
 // FNV-1a, with an end mark behind each part.
 uint64_t Absorb(uint64_t hash, std::string_view text) {
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
@@ -322,6 +325,15 @@ Status TeamChannel::Abort(Status reason) {
     communicator->Abort(std::move(told).WithCause(reason));
   }
   return reason;
+}
+
+Status TeamChannel::Refuse(Status reason, const CallOptions& call) {
+  // Nobody may come: who does later hears of it all the same, as this worker has withdrawn.
+  CallOptions soon = call;
+  soon.deadline = Deadline::Earlier(
+      call.deadline, Deadline::After(environment_.clock(), kRefusedForNs));
+  (void)Renew(soon);
+  return Abort(std::move(reason));
 }
 
 Status TeamChannel::Close(const CallOptions& call) {

@@ -98,6 +98,9 @@ class TeamChannel {
   // Ends the epoch: the others' calls fail with ABORTED, this worker's name and `reason`. Gives
   // `reason`. Never blocks.
   Status Abort(Status reason);
+  // Abort, for a call that this worker refuses before it begins; where there is nothing to tell the
+  // others by, it is made first. Gives `reason`, whatever comes of that.
+  Status Refuse(Status reason, const CallOptions& call);
   // Leaves for good. May be called again when it failed.
   Status Close(const CallOptions& call);
 

@@ -92,6 +92,8 @@ TEST(TeamFailures, AnErrorThatAReplicaSwallowsIsStillToldToTheOtherWorkers) {
     const Status status =
         worker
             .Run(ReplicaFn([&](ReplicaContext& replica, const Value&) -> Result<Ref<Value>> {
+              // Nobody fails before all workers are in this run.
+              TUTTI_RETURN_IF_ERROR(SumOfIds(replica).status());
               // The replicas of worker 1 do not fit together.
               const Ref<Value> mine =
                   replica.replica_id() == 3 ? VectorOf<float>({1, 2}) : VectorOf<float>({1});
@@ -340,7 +342,7 @@ TEST(TeamFailures, TheDeathOfAWorkerReachesEverySurvivorAndEveryLaterCall) {
   });
 }
 
-// ---- Time and cancellation. ----
+// ---- Time. ----
 
 TEST(TeamFailures, AWorkerWhoseTimeIsUpEndsTheRunOfAll) {
   TestJob job(2, 2);
@@ -360,6 +362,101 @@ TEST(TeamFailures, AWorkerWhoseTimeIsUpEndsTheRunOfAll) {
     ExpectWorks(worker);
   });
 }
+
+// ---- What is refused before it begins. ----
+
+// A call of a strategy that fails on the worker that makes it, and what its error says.
+struct RefusedCall {
+  const char* name;
+  StatusCode code;
+  std::function<Status(TestWorker&)> make;
+};
+
+std::vector<RefusedCall> RefusedCalls() {
+  const auto over = [](const TestWorker& worker) {
+    return CallOptions::WithTimeout(worker.environment->clock(), 0);
+  };
+  // Components of three replicas, where there are two.
+  const auto three = [](const TestWorker&) {
+    return Regroup(std::vector<Ref<Value>>{ScalarOf(1), ScalarOf(2), ScalarOf(3)},
+                   Wrap::kAlways, "test")
+        .value();
+  };
+  const auto two = [](const TestWorker& worker) {
+    const std::vector<Ref<Value>> components = {VectorOf<float>({1}), VectorOf<float>({2})};
+    return worker.strategy->CreatePerReplica(components).value();
+  };
+  return {
+      {"a run whose time is up", StatusCode::kDeadlineExceeded,
+       [=](TestWorker& worker) {
+         return worker.strategy->Run(*SumFn(), nullptr, over(worker)).status();
+       }},
+      {"a run of wrong arguments", StatusCode::kInvalidArgument,
+       [=](TestWorker& worker) {
+         return worker.strategy->Run(*SumFn(), three(worker).get(), worker.Hang()).status();
+       }},
+      {"a reduce whose time is up", StatusCode::kDeadlineExceeded,
+       [=](TestWorker& worker) {
+         return worker.strategy->Reduce(ReduceOp::kSum, *two(worker), std::nullopt, over(worker))
+             .status();
+       }},
+      {"a reduce that there is not", StatusCode::kInvalidArgument,
+       [=](TestWorker& worker) {
+         return worker.strategy
+             ->Reduce(ReduceOp::kMax, *two(worker), std::nullopt, worker.Hang())
+             .status();
+       }},
+      {"a reduce of wrong components", StatusCode::kInvalidArgument,
+       [=](TestWorker& worker) {
+         return worker.strategy
+             ->Reduce(ReduceOp::kSum, *three(worker), std::nullopt, worker.Hang())
+             .status();
+       }},
+      {"a gather whose time is up", StatusCode::kDeadlineExceeded,
+       [=](TestWorker& worker) {
+         return worker.strategy->Gather(*two(worker), 0, over(worker)).status();
+       }},
+      {"a gather of wrong components", StatusCode::kInvalidArgument,
+       [=](TestWorker& worker) {
+         return worker.strategy->Gather(*three(worker), 0, worker.Hang()).status();
+       }},
+  };
+}
+
+TEST(TeamFailures, ACallThatIsRefusedBeforeItBeginsEndsTheRunOfTheOtherWorker) {
+  for (const RefusedCall& call : RefusedCalls()) {
+    SCOPED_TRACE(call.name);
+    TestJob job(2, 2);
+    job.OnWorkers([&](TestWorker& worker) {
+      // The second time there is no connection, which is made anew to be told by.
+      for (int i = 0; i < 2; ++i) {
+        if (worker.index == 0) {
+          EXPECT_TRUE(Fails(call.make(worker), call.code));
+        } else {
+          const Status status = worker.Run(SumFn()).status();
+          EXPECT_THAT(status.message(), testing::HasSubstr("worker 0"));
+          EXPECT_THAT(status.code(),
+                      testing::AnyOf(StatusCode::kAborted, StatusCode::kCancelled))
+              << status.ToString();
+        }
+      }
+      ExpectWorks(worker);
+    });
+  }
+}
+
+TEST(TeamFailures, ACallThatAllWorkersAreRefusedIsTheOwnErrorOfEach) {
+  for (const RefusedCall& call : RefusedCalls()) {
+    SCOPED_TRACE(call.name);
+    TestJob job(2, 2);
+    job.OnWorkers([&](TestWorker& worker) {
+      for (int i = 0; i < 2; ++i) EXPECT_TRUE(Fails(call.make(worker), call.code));
+      ExpectWorks(worker);
+    });
+  }
+}
+
+// ---- Cancellation. ----
 
 TEST(TeamFailures, ACancelledRunEndsTheRunsOfAll) {
   TestJob job(2, 2);

@@ -9,6 +9,7 @@
 #include "core/strategy/replica_order_fold.h"
 #include "core/tensor/arithmetic.h"
 #include "core/tensor/cast.h"
+#include "core/tensor/float_mode.h"
 
 namespace tutti {
 
@@ -92,6 +93,7 @@ void Divide(DType dtype, const void* in, int64_t count, void* out, int64_t n) {
 
 // A mean's division, of floats; complex numbers are twice as many.
 void DivideFloats(DType dtype, const void* in, int64_t count, void* out, int64_t n) {
+  const DefaultFloatMode mode;
   switch (dtype) {
     case DType::kFloat32: return Divide<float>(dtype, in, count, out, n);
     case DType::kFloat64: return Divide<double>(dtype, in, count, out, n);
@@ -139,6 +141,7 @@ void TeamFold::WriteTo(void* out) const {
     if (dtype == DType::kInt64) return MeanOfHalves<int64_t>(high, high + n, num_replicas, out, n);
     return MeanOfHalves<uint64_t>(high, high + n, num_replicas, out, n);
   }
+  const DefaultFloatMode mode;
   // Block by block, so that what is not rounded yet stays in the cache.
   constexpr int64_t kBlock = 512;
   alignas(64) char block[kBlock * sizeof(int64_t)];

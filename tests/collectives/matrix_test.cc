@@ -4,10 +4,11 @@
 //   matrix_test TRANSPORT [--all] [--dtype DTYPE] [--no-large] [--cells N] [--seed S] [--cell CELL]
 //
 // TRANSPORT is in_process, shared_memory, tcp, mixed (two hosts, ranks of one host over rings in
-// shared memory, those of different hosts over TCP) or hosts (several of two ranks each, joined
-// through memory inside and from host to host once). A run takes N cells that cover all pairs,
-// drawn from the seed, which is printed; --all takes every cell there is, or every one of a dtype.
-// A cell that fails is named, and --cell repeats it alone.
+// shared memory, those of different hosts over TCP), hosts (several of two ranks each, joined
+// through memory inside and from host to host once) or chain (tcp as large groups have it: pairs
+// connect at first use, and what can goes from neighbour to neighbour). A run takes N cells that
+// cover all pairs, drawn from the seed, which is printed; --all takes every cell there is, or every
+// one of a dtype. A cell that fails is named, and --cell repeats it alone.
 //
 // Of all large cells, those of a dtype share their inputs, and those of a reduction and number of
 // ranks what it makes of them. No call has the inputs of the one before, whose results may still
@@ -89,13 +90,22 @@ class TwoHosts : public LinkRanks {
 };
 
 // Hosts of two ranks, and one over. Their folds have the bits of all other transports where the
-// group is reproducible: sums of floats go over flat links then.
+// group is reproducible: sums of floats go over flat links then. What is large goes in many chunks.
 class PairsOfRanks : public HierarchicalRanks {
  public:
   explicit PairsOfRanks(size_t size)
-      : HierarchicalRanks(Machines(size), SelectorTable::Reproducible(*SelectorTable::BuiltIn())) {}
+      : HierarchicalRanks(Machines(size), SelectorTable::Reproducible(*Table())) {}
 
  private:
+  static std::shared_ptr<const SelectorTable> Table() {
+    return SelectorTable::Parse(
+               "all_reduce hosts any any hierarchical 64KiB; "
+               "reduce hosts any any hierarchical 64KiB; "
+               "reduce_scatter hosts any any hierarchical 64KiB; "
+               "broadcast hosts any any hierarchical 64KiB",
+               "matrix")
+        .value();
+  }
   static std::vector<std::string> Machines(size_t size) {
     std::vector<std::string> machines;
     for (size_t rank = 0; rank < size; ++rank) machines.push_back(std::to_string(rank / 2));
@@ -117,7 +127,9 @@ const std::vector<MatrixWorld>& Worlds() {
        {8 << 10, 16 << 10, 64 << 10, 128 << 10, 768 << 10}},
       {CollectiveWorldOf<LinkRanks>("tcp", LinkKind::kTcp), of_links},
       {CollectiveWorldOf<TwoHosts>("mixed"), of_links},
-      {CollectiveWorldOf<PairsOfRanks>("hosts"), {8 << 10, 64 << 10, 128 << 10, 256 << 10}}};
+      {CollectiveWorldOf<PairsOfRanks>("hosts"), {8 << 10, 64 << 10, 128 << 10, 256 << 10}},
+      {CollectiveWorldOf<LinkRanks>("chain", LinkKind::kChain),
+       {16, 4 << 10, 16 << 10, 64 << 10, 256 << 10}}};
   return worlds;
 }
 
@@ -271,8 +283,9 @@ size_t RunCells(const MatrixWorld& world, std::vector<MatrixCell> cells, bool sh
 int Main(int argc, char** argv) {
   Arguments arguments;
   if (!Read(argc, argv, &arguments)) {
-    std::fprintf(stderr, "usage: %s in_process|shared_memory|tcp|mixed|hosts [--all] "
-                         "[--dtype DTYPE] [--no-large] [--cells N] [--seed S] [--cell CELL]\n",
+    std::fprintf(stderr, "usage: %s in_process|shared_memory|tcp|mixed|hosts|chain "
+                         "[--all] [--dtype DTYPE] [--no-large] [--cells N] [--seed S] "
+                         "[--cell CELL]\n",
                  argv[0]);
     return 2;
   }

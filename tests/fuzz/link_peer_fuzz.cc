@@ -1,11 +1,13 @@
 // A rank in a call, whose peer sends frames of its own making and then ends its side of the link.
 //
-// Input: the call that the rank makes; then frames: kind, flags, epoch, sequence, argument, sizes
-// of body and data, and as many bytes. Checksums are right, so that what lies behind them is
-// reached, unless a flag says otherwise. Property: the call ends, whatever came.
+// Input: the call that the rank makes, and in what group; then frames: kind, flags, epoch,
+// sequence, argument, sizes of body and data, and as many bytes. Checksums are right, so that what
+// lies behind them is reached, unless a flag says otherwise. Property: the call ends, whatever
+// came.
 
 #include <sys/socket.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -14,6 +16,7 @@
 #include "core/collective/communicator.h"
 #include "core/collective/link_frame.h"
 #include "core/collective/link_ranks.h"
+#include "core/collective/no_connector_testing.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace tutti {
@@ -65,8 +68,29 @@ std::string Frames(FuzzInput* input) {
 
 Ref<Tensor> Bytes(int64_t count) { return Tensor::Create(DType::kUint8, Shape({count})).value(); }
 
-Status MakeCall(uint8_t which, Communicator& rank, const CallOptions& options) {
-  const int64_t count = (which & 8) != 0 ? 100'000 : 16;
+// The first byte: one of eight calls, and
+enum Group : uint8_t {
+  kLarge = 8,
+  kTree = 16,   // as of many ranks, whose calls begin with a tree
+  kUpper = 32,  // this rank is the upper one
+  kChain = 64,  // payloads go along the chain, or around the ring
+};
+
+std::shared_ptr<const SelectorTable> TableFor(uint8_t which) {
+  static const auto tree = SelectorTable::Parse(
+      "all_reduce tcp any 64KiB tree; broadcast tcp any any tree; all_gather tcp any 64KiB tree",
+      "tree").value();
+  static const auto chain = SelectorTable::Parse(
+      "all_reduce tcp any any chain 4KiB; broadcast tcp any any tree; "
+      "reduce_scatter tcp any any chain 4KiB; all_gather tcp any any ring",
+      "chain").value();
+  return (which & kChain) != 0 ? chain : (which & kTree) != 0 ? tree : nullptr;
+}
+
+Status MakeCall(uint8_t which, int64_t peer, Communicator& rank, const CallOptions& options) {
+  // Of groups over a tree no segment is larger than what the frames here carry.
+  const int64_t large = (which & kTree) != 0 ? 8000 : 100'000;
+  const int64_t count = (which & kLarge) != 0 ? large : 16;
   const Ref<Tensor> input = Bytes(count);
   Ref<Tensor> output;
   switch (which % 8) {
@@ -74,8 +98,8 @@ Status MakeCall(uint8_t which, Communicator& rank, const CallOptions& options) {
     case 1: return rank.Broadcast(1, options, input.get());
     case 2: return rank.AllGather(*input, 0, options, &output);
     case 3: return rank.Barrier(options);
-    case 4: return rank.Send(*input, 1, options);
-    case 5: return rank.Receive(1, options, input.get());
+    case 4: return rank.Send(*input, peer, options);
+    case 5: return rank.Receive(peer, options, input.get());
     case 6: {
       const int64_t rows[] = {count / 2, count - count / 2};
       return rank.AllToAllUneven(*input, rows, options, &output, nullptr);
@@ -92,15 +116,21 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   FuzzInput input(data, size);
   const auto which = input.Take<uint8_t>();
   SocketPair pair = MakeUnixPair();
+  const int64_t own = (which & kUpper) != 0 ? 1 : 0;
   std::vector<std::unique_ptr<Link>> links(2);
-  links[1] = std::make_unique<TcpLink>(std::move(pair.first));
+  links[static_cast<size_t>(1 - own)] = std::make_unique<TcpLink>(std::move(pair.first));
   LinkTransport::Options options;
   options.name = "group";
+  options.rank = own;
   options.size = 2;
+  options.table = TableFor(which);
+  std::unique_ptr<LinkConnector> connector;
+  if ((which & kTree) != 0) connector = std::make_unique<NoConnector>();  // both are neighbours
   const Ref<Communicator> rank =
-      Communicator::CreateOver(
-          SharedEnvironment().get(), "group", 0, 2, 1,
-          LinkTransport::Create(SharedEnvironment(), options, std::move(links)).value())
+      Communicator::CreateOver(SharedEnvironment().get(), "group", own, 2, 1,
+                               LinkTransport::Create(SharedEnvironment(), options,
+                                                     std::move(links), std::move(connector))
+                                   .value())
           .value();
   const std::string stream = Frames(&input);
   for (size_t sent = 0; sent < stream.size();) {
@@ -112,7 +142,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   shutdown(pair.second.get(), SHUT_WR);
   const Clock& clock = SharedEnvironment()->clock();
   const int64_t hangs_at_ns = clock.NowNs() + kHangNs;
-  (void)MakeCall(which, *rank, CallOptions::WithTimeout(clock, kHangNs));
+  (void)MakeCall(which, 1 - own, *rank, CallOptions::WithTimeout(clock, kHangNs));
   Require(clock.NowNs() < hangs_at_ns, "a call ends when the peer has ended its side");
   Require(rank->Close(CallOptions::WithTimeout(clock, kHangNs)).ok(), "a rank can be closed");
   return 0;

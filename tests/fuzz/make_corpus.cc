@@ -5,6 +5,7 @@
 // The corpus is committed, so that every build fuzzes from the same; run it again when a format
 // changes.
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -155,6 +156,46 @@ void MakeFoundPeers(Corpus* corpus) {
   corpus->Add(input);
 }
 
+// Groups whose calls begin with a tree: the peer's word, or that of rank 0, its header where the
+// payload does not go along, and the payload.
+void MakeTreePeers(Corpus* corpus) {
+  constexpr uint8_t kLarge = 8, kTree = 16, kUpper = 32, kChain = 64;
+  for (const uint8_t group : {uint8_t{kTree}, uint8_t{kTree | kUpper}, uint8_t{kTree | kChain},
+                              uint8_t{kTree | kUpper | kChain}}) {
+    for (const uint8_t which : {0, 1, 2, 3, 7, 0 | kLarge, 2 | kLarge, 7 | kLarge}) {
+      constexpr CollectiveOp kOps[] = {CollectiveOp::kAllReduce, CollectiveOp::kBroadcast,
+                                       CollectiveOp::kAllGather, CollectiveOp::kBarrier};
+      const bool is_chain = (group & kChain) != 0;
+      const uint16_t count = (which & kLarge) == 0 ? 16 : 8000;
+      CallHeader header;
+      header.op = which % 8 == 7 ? CollectiveOp::kReduceScatter : kOps[which % 8];
+      header.num_tensors = header.op == CollectiveOp::kBarrier ? 0 : 1;
+      header.uneven = header.op == CollectiveOp::kAllGather;
+      header.root = header.op == CollectiveOp::kBroadcast ? 1 : 0;
+      header.reduction =
+          which % 8 == 0 || which % 8 == 7 ? ReduceOp::kMax : ReduceOp::kSum;
+      if (header.num_tensors != 0) header.first = {DType::kUint8, Dims({count})};
+      std::string body;
+      AppendCallHeader(header, &body);
+      const bool goes_along = !is_chain && header.op == CollectiveOp::kAllReduce;
+      std::string input(1, static_cast<char>(group | which));
+      PutFrame(FrameKind::kRoster, 0, 1, 0, body.substr(0, 1) + "11", 0, &input);
+      PutFrame(FrameKind::kTree, 0, 1, static_cast<uint16_t>(body.size()), body,
+               goes_along ? count : 0, &input);
+      if (!goes_along) {
+        PutFrame(FrameKind::kCall, 0, 1, count, body, 0, &input);
+        // Rows and bytes of what goes around, and what little goes along, are all 'd'.
+        if (header.uneven) PutFrame(FrameKind::kData, 0, 1, 0, "", 16, &input);
+        const uint16_t share = header.op == CollectiveOp::kReduceScatter ? count / 2 : count;
+        const uint16_t first = std::min<uint16_t>(share, is_chain && share == 8000 ? 4032 : share);
+        PutFrame(FrameKind::kData, 0, 1, 0, "", first, &input);
+        PutFrame(FrameKind::kData, 0, 1, 1, "", share == first ? share : share - first, &input);
+      }
+      corpus->Add(input);
+    }
+  }
+}
+
 void MakePeers(const std::filesystem::path& folder) {
   Corpus corpus(folder, "link_peer");
   const CollectiveOp ops[] = {CollectiveOp::kAllReduce, CollectiveOp::kBroadcast,
@@ -190,6 +231,7 @@ void MakePeers(const std::filesystem::path& folder) {
     corpus.Add(input);
   }
   MakeFoundPeers(&corpus);
+  MakeTreePeers(&corpus);
 }
 
 void MakeSharedHeaders(const std::filesystem::path& folder) {

@@ -12,9 +12,10 @@
  * make a new one, take it.
  *
  * Functions that end in _async return at once with a future. Their calls run on a thread of the
- * communicator's own, one after the other in the order of issue, and count among the calls of the
- * rank; a call without _async takes its turn behind those that were issued before. Wrong arguments
- * fail at issue; all other errors are the future's. Tensors are retained until the call is done and
+ * communicator's own, or on that of who waits for one of them without a limit, one after the other
+ * in the order of issue, and count among the calls of the rank; a call without _async takes its
+ * turn behind those that were issued before. Wrong arguments fail at issue; all other errors are
+ * the future's. Tensors are retained until the call is done and
  * must not be written, and outputs not read, before. The timeout counts from the issue. A
  * cancellation in `call` is retained and ends the call, and the epoch with it; giving up the wait
  * for a future, or the future itself, leaves the call alone. Abort, close and an error of any rank
@@ -44,7 +45,8 @@ TUTTI_API tutti_status *tutti_communicator_create_local(tutti_runtime *runtime, 
 
 /* One rank per worker of `cluster`: every worker makes the same call with the same name. Workers of
  * one machine share memory, others speak TCP (the setting transport). Making it again under the
- * same name begins the next epoch.
+ * same name begins the next epoch. FAILED_PRECONDITION while another thread of this worker makes
+ * one of that name.
  * Context: cross-replica. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_communicator_create(tutti_cluster *cluster,
                                                   const tutti_communicator_options *options,
@@ -314,7 +316,8 @@ TUTTI_API void tutti_communicator_revoke(tutti_communicator *communicator, const
  * of the ranks that are left, in their old order. All of them call it; this epoch is revoked. Ranks
  * of one process that do not, close this communicator. An error tells of another death meanwhile,
  * or that a rank gave the call up: then all that are left call it again. The old communicator is
- * still to be closed. FAILED_PRECONDITION in a job that is not elastic.
+ * still to be closed. FAILED_PRECONDITION in a job that is not elastic, and while another thread of
+ * this rank is in it.
  * Context: computing. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_communicator_shrink(tutti_communicator *communicator,
                                                   const tutti_call_options *call,
@@ -322,7 +325,8 @@ TUTTI_API tutti_status *tutti_communicator_shrink(tutti_communicator *communicat
 
 /* The same of all workers that are there, in their order, newcomers too: those create a
  * communicator of this name. Waits until there are `least` ranks (0: whoever is there).
- * FAILED_PRECONDITION within a process, and for a part of another communicator (split).
+ * FAILED_PRECONDITION within a process, for a part of another communicator (split), and while
+ * another thread of this rank is in it.
  * Context: computing. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_communicator_grow(tutti_communicator *communicator, int64_t least,
                                                 const tutti_call_options *call,

@@ -1,0 +1,17 @@
+#include "core/collective/known_calls.h"
+
+#include "core/collective/call_record.h"
+
+namespace tutti {
+
+void KnownCalls::Learn(int64_t subject, const Tensor& input, const CallHeader& header) {
+  const size_t place = PlaceOf(input, header.reduction);
+  std::unique_ptr<Entry>& entry = places_[place];
+  if (!entry) entry = std::make_unique<Entry>();
+  entry->call.header = header;
+  entry->call.known_as = ++learnt_ * kKnownCallPlaces + place;
+  entry->bytes = static_cast<int64_t>(input.byte_size());
+  entry->begin_record = CallBeginRecord(subject, entry->call, entry->bytes);
+}
+
+}  // namespace tutti
