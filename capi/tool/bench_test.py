@@ -311,6 +311,18 @@ class TuningTest(BenchTest):
         self.assertIn("over tcp between 2 ranks\n", out)
 
 
+    def test_ranks_with_tables_of_their_own_are_refused(self):
+        # One more choice, or another border, at rank 1 only.
+        for own in ("any segments 20KiB", "4KiB segments 64KiB"):
+            script = ('case "$TF_CONFIG" in *\'"index": 1\'*) '
+                      f'export TUTTI_COLLECTIVE_TABLE="rows:scatter shared_memory 2 {own}";; esac; '
+                      f'exec "{TUTTI}" bench --join --tune join.table scatter --seconds 0.2 '
+                      '--max 64K')
+            result = self.run_words("run", "--workers", "2", "--", "sh", "-c", script, status=1)
+            self.assertIn("bench: --tune: the ranks would not measure the same", result.stderr)
+            self.assertFalse((self.folder / "join.table").exists())
+
+
 class EndingTest(BenchTest):
     def test_a_killed_worker_ends_all_and_is_named(self):
         process, pids = self.start_endless(3)
@@ -409,6 +421,29 @@ class TraceTest(BenchTest):
         self.assertIn("cannot write no/trace.json", said(records, "-o", "no/trace.json"))
         self.assertFalse((self.folder / "trace.json").exists())
         self.run_words("trace", status=2)
+
+    def test_what_was_found_is_said_although_the_timeline_cannot_be_written(self):
+        records, _ = self.fail_differing()
+        result = self.run_words("trace", str(records), "-o", "no/trace.json", status=1)
+        self.assertRegex(result.stdout, r'\Afirst divergence: communicator "bench".*as #2')
+        self.assertEqual(result.stderr, "tutti trace: cannot write no/trace.json: No such file or "
+                                        "directory\n")
+
+    def test_a_link_and_a_fifo_get_the_timeline_and_stay_what_they_are(self):
+        records, _ = self.fail_differing()
+        (self.folder / "there").mkdir()
+        link, fifo = self.folder / "link.json", self.folder / "fifo.json"
+        link.symlink_to("there/trace.json")
+        self.run_words("trace", str(records), "-o", "link.json")
+        self.assertTrue(link.is_symlink())
+        timeline = (self.folder / "there" / "trace.json").read_text()
+        self.assertIn("traceEvents", json.loads(timeline))
+        os.mkfifo(fifo)
+        reader = subprocess.Popen(["cat", str(fifo)], stdout=subprocess.PIPE, text=True)
+        self.addCleanup(self.end, reader)
+        self.run_words("trace", str(records), "-o", "fifo.json")
+        self.assertTrue(fifo.is_fifo())
+        self.assertEqual(reader.communicate(timeout=HANG_S)[0], timeline)
 
 
 if __name__ == "__main__":

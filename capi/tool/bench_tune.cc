@@ -50,6 +50,22 @@ std::string StepText(const SelectorStep& step) {
   return fmt::format("up to {} {}", SelectorSizeText(step.limit), step.choice.ToString());
 }
 
+// What the ranks must do alike, as a number (FNV-1a) that differs where it does.
+int64_t NumberOf(const std::vector<TuneTask>& tasks) {
+  std::string text;
+  for (const TuneTask& task : tasks) {
+    text += fmt::format("{} {}\n", task.place.collective, task.place.locality);
+    for (const SelectorStep& step : task.steps) text += StepText(step) + "\n";
+    for (const FitCandidate& candidate : task.candidates) {
+      text += fmt::format("{} {}\n", candidate.choice.ToString(), candidate.most_bytes);
+    }
+    text += fmt::format("{}\n", fmt::join(task.sizes, " "));
+  }
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return static_cast<int64_t>(hash >> 1);
+}
+
 }  // namespace
 
 int TuneWorker::Run() {
@@ -72,11 +88,33 @@ int TuneWorker::Run() {
   std::vector<TuneTask> tasks;
   AddTasks(locality_, &tasks);
   if (!second_locality_.empty()) AddTasks(second_locality_, &tasks);
+  bool alike = true;
+  if (CStatus failed = AreAlike(communicator, tasks, &alike)) return BenchJob::Failed("", failed);
+  if (!alike) {
+    if (rank_ == 0) {
+      fmt::print(stderr,
+                 "tutti bench: --tune: the ranks would not measure the same; give all hosts the "
+                 "same words and the same TUTTI_COLLECTIVE_TABLE, or none\n");
+    }
+    return 1;
+  }
   for (TuneTask& task : tasks) {
     task.seconds = options_.seconds / static_cast<double>(tasks.size());
     if (const int status = Tune(task)) return status;
   }
   return rank_ == 0 ? Conclude() : 0;
+}
+
+CStatus TuneWorker::AreAlike(tutti_communicator* communicator, const std::vector<TuneTask>& tasks,
+                             bool* alike) {
+  if (options_.in_process) return nullptr;
+  int64_t least = NumberOf(tasks), most = least;
+  TUTTI_TOOL_RETURN_IF_FAILED(FoldNumber(job_.runtime(), communicator, TUTTI_DTYPE_INT64,
+                                         TUTTI_REDUCE_MIN, &least));
+  TUTTI_TOOL_RETURN_IF_FAILED(FoldNumber(job_.runtime(), communicator, TUTTI_DTYPE_INT64,
+                                         TUTTI_REDUCE_MAX, &most));
+  *alike = least == most;
+  return nullptr;
 }
 
 CStatus TuneWorker::FindSecondLocality(tutti_communicator* communicator, std::string* locality) {

@@ -33,6 +33,10 @@ class TuneWorker {
   CStatus ReadTables();
   // The group's second locality; empty for none, and then says why.
   CStatus FindSecondLocality(tutti_communicator* communicator, std::string* locality);
+  // Whether all ranks have the same to do. Those of one process have; others may have been started
+  // with tables of their own, and would wait for each other in vain.
+  CStatus AreAlike(tutti_communicator* communicator, const std::vector<TuneTask>& tasks,
+                   bool* alike);
   // What there is to tune at `locality`, if anything.
   void AddTasks(const std::string& locality, std::vector<TuneTask>* tasks) const;
   // What can be chosen at a place, the present choices first.

@@ -98,6 +98,7 @@ class TraceMaker {
     const auto member = members.find(event.Argument("subject"));
     if (member != members.end()) {
       arguments["communicator"] = member->second->name;
+      if (member->second->color >= 0) arguments["color"] = member->second->color;
       arguments["epoch"] = member->second->epoch;
       arguments["rank"] = member->second->rank;
     }

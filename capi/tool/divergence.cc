@@ -7,6 +7,7 @@
 #include <iterator>
 #include <limits>
 #include <optional>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -67,22 +68,19 @@ class GroupReader {
  public:
   GroupReader(const std::vector<FlightRecord>& records, const FlightGroup& group,
               const std::vector<int64_t>& offsets)
-      : records_(records), group_(group), offsets_(offsets) {
-    for (int64_t rank = 0; rank < group.size; ++rank) {
-      if (!group.ranks.contains(rank)) without_record_.push_back(rank);
-    }
-  }
+      : records_(records), group_(group), offsets_(offsets) {}
 
   std::optional<Divergence> Read() const {
-    int64_t first = 1, last = 0;
+    int64_t first = 1;
+    std::set<int64_t> recorded;
     for (const auto& [number, rank] : group_.ranks) {
       if (rank.calls.empty()) continue;
-      last = std::max(last, rank.calls.rbegin()->first);
+      for (const auto& [sequence, call] : rank.calls) recorded.insert(sequence);
       // What came before may have been overwritten.
       if (!records_[rank.record].is_complete) first = std::max(first, rank.calls.begin()->first);
     }
-    for (int64_t sequence = first; sequence <= last; ++sequence) {
-      if (std::optional<Divergence> found = ReadCall(sequence)) return found;
+    for (auto sequence = recorded.lower_bound(first); sequence != recorded.end(); ++sequence) {
+      if (std::optional<Divergence> found = ReadCall(*sequence)) return found;
     }
     return std::nullopt;
   }
@@ -107,7 +105,6 @@ class GroupReader {
       const auto call = rank.calls.find(sequence);
       if (call != rank.calls.end()) entered.push_back({number, &rank, &call->second});
     }
-    if (entered.empty()) return std::nullopt;
     std::string text = Differing(sequence, entered);
     if (text.empty()) text = Absent(sequence, entered);
     if (text.empty()) text = Failed(sequence, entered);
@@ -118,7 +115,9 @@ class GroupReader {
     const FlightCall& call = *first->call;
     return Divergence{EntryTime(*first), first->of->record,
                       (call.begin != nullptr ? call.begin : call.end)->thread,
-                      fmt::format("communicator \"{}\", epoch {}{}: {}", group_.name, group_.epoch,
+                      fmt::format("communicator \"{}\"{}, epoch {}{}: {}", group_.name,
+                                  group_.color < 0 ? "" : fmt::format(" of color {}", group_.color),
+                                  group_.epoch,
                                   group_.is_local
                                       ? " of " + records_[first->of->record].Who()
                                       : "",
@@ -210,9 +209,13 @@ class GroupReader {
       if (late_by <= 0) continue;
       text += fmt::format("; rank {} came {} after that", entry.rank, TextOf(late_by));
     }
-    if (!without_record_.empty()) {
+    std::vector<int64_t> without_record;
+    for (int64_t rank = 0; rank < group_.size; ++rank) {
+      if (!group_.ranks.contains(rank)) without_record.push_back(rank);
+    }
+    if (!without_record.empty()) {
       text += fmt::format("; {} left no record: killed or hanging, or not among these files",
-                          NameRanks(without_record_));
+                          NameRanks(without_record));
     }
     return text;
   }
@@ -220,7 +223,6 @@ class GroupReader {
   const std::vector<FlightRecord>& records_;
   const FlightGroup& group_;
   const std::vector<int64_t>& offsets_;
-  std::vector<int64_t> without_record_;
 };
 
 }  // namespace

@@ -3,12 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "capi/tool/flight_testing.h"
 
 namespace tutti::tool {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 std::vector<std::string> Texts(const std::vector<FlightRecord>& records) {
@@ -95,6 +98,57 @@ TEST(Divergence, ComparesOnlyCallsThatNoRecorderHasForgotten) {
                          .Call("barrier", 3, 4)
                          .Call("all_reduce", 11, 20)}),
               IsEmpty());
+}
+
+// Workers 0 and 1 are one row, 2 and 3 the other.
+FlightRecord RecordOfRow(int64_t worker, int64_t code_of_second_call) {
+  FlightRecord record = RecordWriter(worker % 2, 2)
+                            .Call("barrier", 10 + worker, 20)
+                            .Call("all_reduce", 30 + worker, 40 + worker, code_of_second_call);
+  record.worker = worker;
+  record.members = {{0, "row", worker % 2, 2, 1, 500 + worker / 2, worker / 2}};
+  return record;
+}
+
+TEST(Divergence, NamesTheFailedOneOfPartsOfOneName) {
+  EXPECT_THAT(
+      Texts({RecordOfRow(0, 14), RecordOfRow(1, 14), RecordOfRow(2, 0), RecordOfRow(3, 0)}),
+      ElementsAre("communicator \"row\" of color 0, epoch 1: #2 all_reduce (float32, 32 bytes, "
+                  "SUM) failed first on rank 0, with UNAVAILABLE"));
+}
+
+TEST(Divergence, IsNoneBetweenPartsOfOneNameThatDoDifferentThings) {
+  FlightRecord first = RecordOfRow(0, 0), second = RecordOfRow(1, 0);
+  first.events[0].name = second.events[0].name = "broadcast";
+  // Worker 2 has left no record.
+  EXPECT_THAT(Texts({first, second, RecordOfRow(3, 0)}), IsEmpty());
+}
+
+TEST(Divergence, IsFoundAtAnyNumber) {
+  const int64_t last = std::numeric_limits<int64_t>::max();
+  FlightRecord records[2];
+  for (int64_t rank = 0; rank < 2; ++rank) {
+    records[rank] = RecordWriter(rank, 2).Call("barrier", 10, 20).Call("barrier", 30, 40, 14);
+    for (size_t i = 2; i < 4; ++i) records[rank].events[i].arguments["sequence"] = last;
+  }
+  EXPECT_THAT(Texts({records[0], records[1]}),
+              ElementsAre(HasSubstr("#9223372036854775807 barrier (float32, 32 bytes, SUM) failed "
+                                    "first on rank 0, with UNAVAILABLE")));
+}
+
+TEST(FlightGroup, KeepsPartsOfOneNameApart) {
+  FlightRecord records[2];
+  for (int64_t i = 0; i < 2; ++i) {
+    records[i] = RecordWriter(i, 2);
+    // Rank i of the one, and rank 1 - i of the other.
+    records[i].members = {{0, "part", i, 2, 1, 5, 0}, {1, "part", 1 - i, 2, 1, 6, 0}};
+  }
+  const std::vector<FlightGroup> groups = FindGroups({records[0], records[1]});
+  EXPECT_EQ(groups.size(), 2u);
+  for (const FlightGroup& group : groups) {
+    EXPECT_EQ(group.ranks.size(), 2u);
+    EXPECT_FALSE(group.is_local);
+  }
 }
 
 TEST(FlightGroup, KeepsGroupsOfOneProcessApart) {

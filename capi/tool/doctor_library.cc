@@ -167,9 +167,11 @@ void CheckVariables(const std::vector<std::string>& settings, DoctorReport* repo
   std::vector<std::string> lines;
   for (const char* const* variable = environ; *variable != nullptr; ++variable) {
     const std::string text = *variable;
-    const std::string name = text.substr(0, text.find('='));
-    if (name.rfind("TUTTI_", 0) != 0) continue;
-    const std::string value = IsSecret(name) ? "(set, not shown)" : text.substr(name.size() + 1);
+    const size_t equals = text.find('=');
+    // Without one it is no variable: getenv does not find it.
+    if (equals == std::string::npos || !text.starts_with("TUTTI_")) continue;
+    const std::string name = text.substr(0, equals);
+    const std::string value = IsSecret(name) ? "(set, not shown)" : text.substr(equals + 1);
     facts[name] = value;
     lines.push_back(fmt::format("{} = {}", name, value));
     if (!settings.empty() && known.count(name) == 0) {

@@ -100,6 +100,23 @@ class DoctorTest(unittest.TestCase):
         self.assertIn("TUTTI_LOG_LEVEL", problem["next_step"])
         self.assertFalse(problem["fatal"])
 
+    def test_what_is_no_variable_is_left_alone(self):
+        # Only execve itself puts such a thing into an environment.
+        script = """
+import ctypes, sys
+def array(words):
+    return (ctypes.c_char_p * (len(words) + 1))(*[word.encode() for word in words], None)
+tutti = sys.argv[1]
+ctypes.CDLL(None).execve(tutti.encode(), array([tutti, "doctor", "--json"]),
+                         array(["TUTTI_NO_VARIABLE", "TUTTI_LOG_LEVEL=error"]))
+sys.exit(99)
+"""
+        result = subprocess.run([sys.executable, "-S", "-c", script, os.path.abspath(TUTTI)],
+                                capture_output=True, text=True, timeout=60)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        facts = json.loads(result.stdout)
+        self.assertEqual(facts["variables"], {"TUTTI_LOG_LEVEL": "error"})
+
     def test_a_setting_that_stops_the_library_makes_it_unusable(self):
         facts = self.facts(status=1, variables={"TUTTI_LOG_LEVEL": "loud"})
         self.assertTrue(self.problem(facts, "TUTTI_LOG_LEVEL", "loud")["fatal"])

@@ -66,25 +66,28 @@ Bounds BoundsBetween(size_t first, size_t other, const std::vector<FlightGroup>&
 }  // namespace
 
 std::vector<FlightGroup> FindGroups(const std::vector<FlightRecord>& records) {
-  // Name, epoch, how often it was made, and for groups within one process the record's place.
-  using Key = std::tuple<std::string, int64_t, size_t, size_t>;
+  using Made = std::tuple<std::string, int64_t, int64_t>;  // name, epoch, which part
+  // Also how often it was made, and for groups within one process the record's place.
+  using Key = std::tuple<Made, size_t, size_t>;
   constexpr size_t kShared = std::numeric_limits<size_t>::max();
   std::map<Key, FlightGroup> groups;
   for (size_t i = 0; i < records.size(); ++i) {
     const FlightRecord& record = records[i];
-    std::map<std::pair<std::string, int64_t>, std::set<int64_t>> ranks_of;
-    for (const FlightMember& member : record.members) {
-      ranks_of[{member.name, member.epoch}].insert(member.rank);
-    }
-    std::map<std::tuple<std::string, int64_t, int64_t>, size_t> times_made;
+    const auto made_of = [](const FlightMember& member) {
+      return Made{member.name, member.epoch, member.group};
+    };
+    std::map<Made, std::set<int64_t>> ranks_of;
+    for (const FlightMember& member : record.members) ranks_of[made_of(member)].insert(member.rank);
+    std::map<std::pair<Made, int64_t>, size_t> times_made;
     Members members;
     for (const FlightMember& member : record.members) {
-      const bool is_local =
-          member.size == 1 || ranks_of[{member.name, member.epoch}].size() > 1;
-      const size_t times = times_made[{member.name, member.epoch, member.rank}]++;
-      FlightGroup& group = groups[{member.name, member.epoch, times, is_local ? i : kShared}];
+      const Made made = made_of(member);
+      const bool is_local = member.size == 1 || ranks_of[made].size() > 1;
+      const size_t times = times_made[{made, member.rank}]++;
+      FlightGroup& group = groups[{made, times, is_local ? i : kShared}];
       group.name = member.name;
       group.epoch = member.epoch;
+      group.color = member.color;
       group.size = member.size;
       group.is_local = is_local;
       FlightGroup::Rank& rank = group.ranks[member.rank];

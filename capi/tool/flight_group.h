@@ -32,6 +32,7 @@ struct FlightGroup {
 
   std::string name;
   int64_t epoch = 1;
+  int64_t color = -1;  // of a part of another communicator
   int64_t size = 1;
   bool is_local = false;  // all ranks are of one process
   std::map<int64_t, Rank> ranks;
@@ -39,7 +40,7 @@ struct FlightGroup {
 
 // A record lists what it has been a member of in the order of making. A process that lists several
 // ranks of one name and epoch holds a group of its own, or has made it anew when the same rank
-// comes again.
+// comes again. Parts of one name are told apart by what their members say of the split.
 std::vector<FlightGroup> FindGroups(const std::vector<FlightRecord>& records);
 
 // What to add to the times of each record to have them on the clock of the first one.

@@ -14,6 +14,8 @@ namespace {
 using nlohmann::json;
 
 constexpr int kVersion = 2;
+// More than any job has: what says more is damaged, and would be counted rank by rank.
+constexpr int64_t kMostRanks = int64_t{1} << 20;
 
 FlightEvent::Phase PhaseOf(const std::string& name) {
   if (name == "begin") return FlightEvent::Phase::kBegin;
@@ -70,8 +72,17 @@ std::string ParseFlightRecord(const std::string& text, FlightRecord* record) {
     record->monotonic_ns = object.at("monotonic_ns");
     for (const json& subject : object.at("subjects")) {
       if (subject.at("kind") != "communicator") continue;
-      record->members.push_back({subject.at("number"), subject.at("name"), subject.at("rank"),
-                                 subject.at("size"), subject.at("epoch")});
+      FlightMember member{subject.at("number"), subject.at("name"), subject.at("rank"),
+                          subject.at("size"),   subject.at("epoch")};
+      // Parts of other communicators say of which split they are.
+      member.group = subject.value("group", member.group);
+      member.color = subject.value("color", member.color);
+      if (member.size < 1 || member.size > kMostRanks || member.rank < 0 ||
+          member.rank >= member.size) {
+        return fmt::format("communicator \"{}\": there is no rank {} of {}; a communicator has 1 "
+                           "to {}", member.name, member.rank, member.size, kMostRanks);
+      }
+      record->members.push_back(std::move(member));
     }
     for (const json& item : object.at("events")) {
       FlightEvent event;

@@ -18,6 +18,10 @@ struct FlightMember {
   int64_t rank = 0;
   int64_t size = 1;
   int64_t epoch = 1;
+  // Of a part of another communicator: which one, the same number on all of its ranks and another
+  // one for every other part, whatever their names; and its color in the split.
+  int64_t group = 0;
+  int64_t color = -1;
 };
 
 struct FlightEvent {

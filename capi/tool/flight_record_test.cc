@@ -34,6 +34,37 @@ TEST(FlightRecord, HoldsWhatTheFileSays) {
   EXPECT_EQ(record.events[0].Argument("bytes"), -1);
 }
 
+TEST(FlightRecord, KnowsPartsOfCommunicators) {
+  FlightRecord record;
+  ASSERT_EQ(ParseFlightRecord(kRecord, &record), "");
+  EXPECT_EQ(record.members[0].group, 0);
+  EXPECT_EQ(record.members[0].color, -1);
+  std::string text = kRecord;
+  text.replace(text.find(R"("epoch":2)"), 9, R"("epoch":2,"group":77,"color":3)");
+  FlightRecord part;
+  ASSERT_EQ(ParseFlightRecord(text, &part), "");
+  EXPECT_EQ(part.members[0].group, 77);
+  EXPECT_EQ(part.members[0].color, 3);
+}
+
+TEST(FlightRecord, RefusesRanksThatNoCommunicatorHas) {
+  const auto said = [](const std::string& rank, const std::string& size) {
+    std::string text = kRecord;
+    text.replace(text.find(R"("rank":1,"size":4)"), 17,
+                 R"("rank":)" + rank + R"(,"size":)" + size);
+    FlightRecord record;
+    return ParseFlightRecord(text, &record);
+  };
+  EXPECT_EQ(said("0", "1"), "");
+  EXPECT_EQ(said("1048575", "1048576"), "");
+  EXPECT_EQ(said("4", "4"),
+            "communicator \"g\": there is no rank 4 of 4; a communicator has 1 to 1048576");
+  EXPECT_THAT(said("-1", "4"), HasSubstr("no rank -1 of 4"));
+  EXPECT_THAT(said("0", "0"), HasSubstr("no rank 0 of 0"));
+  EXPECT_THAT(said("0", "1048577"), HasSubstr("no rank 0 of 1048577"));
+  EXPECT_THAT(said("0", "4e12"), HasSubstr("no rank 0 of 4000000000000"));
+}
+
 TEST(FlightRecord, SaysWhatIsWrongWithAFile) {
   FlightRecord record;
   EXPECT_THAT(ParseFlightRecord("", &record), HasSubstr("damaged"));

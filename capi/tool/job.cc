@@ -75,6 +75,8 @@ bool Job::LeaderIsDone() const {
 
 bool Job::Replace(size_t index, const WorkerStory& story) {
   if (!options_.elastic || index == 0 || stage_ != Stage::kRunning) return false;
+  // A SIGHUP or SIGQUIT that the user sent has reached the others, too.
+  if (ended_by_user_) return false;
   if (!workers_[0].process.running() || *restart_ == options_.max_restarts) return false;
   ++*restart_;
   // What it said last comes before what is said about it.

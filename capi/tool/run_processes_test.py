@@ -238,6 +238,32 @@ marked("replaced")
         self.said_once(outcome, r"tutti run: worker 1 \(pid \d+\) was ended by SIGTERM.*, too late "
                                 r"for the job: worker 0 had ended")
 
+    def test_who_dies_of_the_users_signal_is_not_replaced(self):
+        for number in (signal.SIGHUP, signal.SIGQUIT):
+            process = self.start(["--grace", "0ms", *self.OPTIONS], """
+import resource
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+number = int(sys.argv[1])
+pid = folder / f"pid {number} 1"
+if index == 0:
+    # It goes on until worker 1 is no more, not even a process that has ended.
+    signal.signal(number, signal.SIG_IGN)
+    mark(f"pid {number} 0", os.getpid())
+    marked(pid.name)
+    until(lambda: not pathlib.Path("/proc", pid.read_text()).exists())
+    sys.exit(0)
+if os.environ["TUTTI_RESTART"] != "0":
+    mark("another", index)
+mark(f"pid {number} {index}", os.getpid())
+forever()
+""", [str(int(number))])
+            self.until_marked(*[f"pid {int(number)} {worker}" for worker in range(3)])
+            process.send_signal(number)
+            outcome = self.finish(process)
+            self.assertEqual(outcome.status, 128 + number, outcome.err)
+            self.assertNotIn("starting another", outcome.err)
+            self.assertFalse((self.folder / "another").exists())
+
     def test_it_says_that_it_needs_restarts(self):
         outcome = self.run_words("run", "--elastic", "--", "true")
         self.assertEqual(outcome.status, 2)

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdio>
 #include <optional>
 
 #include "capi/tool/chrome_trace.h"
@@ -44,24 +45,29 @@ int TraceCommand(const std::vector<std::string>& words) {
 
   std::vector<FlightRecord> records;
   std::string error = ReadFlightRecords(paths, &records);
-  std::vector<Divergence> divergences;
-  if (error.empty()) {
-    const std::vector<FlightGroup> groups = FindGroups(records);
-    const std::vector<int64_t> offsets = AlignClocks(records, groups);
-    divergences = FindDivergences(records, groups, offsets);
-    error = WriteTextFile(output, MakeChromeTrace(records, offsets, divergences));
-  }
   if (!error.empty()) {
     fmt::print(stderr, "tutti trace: {}\n", error);
     return 1;
   }
-  size_t events = 0;
-  for (const FlightRecord& record : records) events += record.events.size();
-  fmt::print("{}: {} events of {} {}; open it with ui.perfetto.dev\n", output, events,
-             records.size(), records.size() == 1 ? "process" : "processes");
+  const std::vector<FlightGroup> groups = FindGroups(records);
+  const std::vector<int64_t> offsets = AlignClocks(records, groups);
+  const std::vector<Divergence> divergences = FindDivergences(records, groups, offsets);
+  error = WriteTextFile(output, MakeChromeTrace(records, offsets, divergences));
+  if (error.empty()) {
+    size_t events = 0;
+    for (const FlightRecord& record : records) events += record.events.size();
+    fmt::print("{}: {} events of {} {}; open it with ui.perfetto.dev\n", output, events,
+               records.size(), records.size() == 1 ? "process" : "processes");
+  }
   if (divergences.empty()) fmt::print("no divergence: every call was made alike and succeeded\n");
   for (size_t i = 0; i < divergences.size(); ++i) {
     fmt::print("{}{}\n", i == 0 ? "first divergence: " : "later: ", divergences[i].text);
+  }
+  if (!error.empty()) {
+    // What was found is what people came for; it does not depend on the file.
+    std::fflush(stdout);
+    fmt::print(stderr, "tutti trace: {}\n", error);
+    return 1;
   }
   return 0;
 }
