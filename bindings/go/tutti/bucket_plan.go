@@ -73,7 +73,8 @@ func (b *BucketPlan) Ready(index int) error {
 }
 
 // Wait returns when all gradients are ready and reduced, and begins the next step. Any failure, an
-// end of the context too, ends the epoch of the communicator for all ranks.
+// end of the context meanwhile too, ends the epoch of the communicator for all ranks; a context
+// that has ended before is refused, and the step is still to be waited for.
 func (b *BucketPlan) Wait(ctx context.Context) error {
 	return wait(ctx, b.object(), native.Bucket_plan_wait)
 }

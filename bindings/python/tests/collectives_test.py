@@ -33,6 +33,19 @@ def plain(result):
     return None if result is None else np.asarray(result).tolist()
 
 
+class Foreign:
+    """An array of another library, which speaks DLPack and nothing of NumPy's."""
+
+    def __init__(self, array):
+        self.tensor = tutti.Tensor(array)
+
+    def __dlpack_device__(self):
+        return 1, 0
+
+    def __dlpack__(self, **options):
+        return self.tensor.__dlpack__(**options)
+
+
 # One call of every kind: how it is made, and what rank r of three gets. Each has an _async form.
 CALLS = {
     "all_reduce": (lambda c, call: call(np.full(2, c.rank + 1.0), "prod"),
@@ -101,6 +114,22 @@ class CollectivesTest(unittest.TestCase):
         communicator, = tutti.Communicator.create_local(1)
         with self.assertRaises(errors.InvalidArgumentError):
             communicator.all_reduce(np.ones(2), "band")
+
+    def test_a_value_of_foreign_byte_order_gives_a_native_result(self):
+        def work(c):
+            value = np.arange(6).astype(">f8")
+            results = [c.all_reduce(value), c.all_reduce_many([value])[0], c.reduce_scatter(value),
+                       c.all_to_all(value), c.all_reduce_async(value).result(HANG_S),
+                       c.reduce_scatter_async(value).result(HANG_S),
+                       c.all_to_all_async(value).result(HANG_S)]
+            self.assertEqual({r.dtype.str for r in results}, {np.dtype(np.float64).str})
+            return plain(results)
+
+        for r, results in enumerate(on_all(work)):
+            summed = [3.0 * i for i in range(6)]
+            part = summed[2 * r:2 * r + 2]
+            turned = [2.0 * r, 2.0 * r + 1] * 3
+            self.assertEqual(results, [summed, summed, part, turned, summed, part, turned])
 
     def test_results_go_where_the_caller_says(self):
         def work(c):
@@ -364,6 +393,25 @@ class BucketPlanTest(unittest.TestCase):
             return True
 
         self.assertEqual(on_all(work), [True] * RANKS)
+
+    def test_what_a_plan_takes_as_pattern_need_not_be_writable(self):
+        communicator, = tutti.Communicator.create_local(1)
+        read_only = np.ones((4, 2), np.float32)
+        read_only.flags.writeable = False
+        swapped = np.ones(3, ">f8")
+        foreign = Foreign(np.ones(5, np.int32))
+        like = [read_only, swapped, foreign, tutti.Tensor.zeros([2])]
+        plan = tutti.BucketPlan(communicator, like, "sum", own_tensors=True)
+        self.assertEqual([(t.dtype, t.shape) for t in plan.tensors],
+                         [(np.float32, (4, 2)), (np.float64, (3,)), (np.int32, (5,)),
+                          (np.float32, (2,))])
+
+    def test_a_plan_takes_its_arrays_from_any_iterable(self):
+        communicator, = tutti.Communicator.create_local(1)
+        arrays = [np.ones(2), np.ones(3)]
+        for own in (False, True):
+            plan = tutti.BucketPlan(communicator, (a for a in arrays), "sum", own_tensors=own)
+            self.assertEqual([t.shape for t in plan.tensors], [(2,), (3,)])
 
     def test_one_bucket_holds_small_gradients(self):
         communicator, = tutti.Communicator.create_local(1)

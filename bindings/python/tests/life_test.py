@@ -250,6 +250,30 @@ except KeyboardInterrupt:
             strategy.run(step)
         self.assertIsNone(strategy.run(lambda: None))
 
+    def test_a_group_whose_making_was_interrupted_has_lost_that_rank(self):
+        one, two = tutti.Communicator.create_local(2)
+        parts = []
+        other = threading.Thread(target=lambda: parts.append(two.split(0, timeout=HANG_S)))
+
+        def handler(_, frame):  # lets the call that it interrupts succeed
+            if frame.f_code.co_name != "split":
+                signal.setitimer(signal.ITIMER_REAL, 0.02)
+                return
+            other.start()
+            other.join(HANG_S)
+            raise KeyboardInterrupt
+
+        before = signal.signal(signal.SIGALRM, handler)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.02)
+            with self.assertRaises(KeyboardInterrupt):
+                one.split(0, timeout=HANG_S)
+        finally:
+            signal.signal(signal.SIGALRM, before)
+        part, = parts
+        with self.assertRaises(errors.UnavailableError):
+            part.barrier(timeout=HANG_S)
+
     def test_a_signal_handler_runs_while_a_call_waits(self):
         seen = []
         before = signal.signal(signal.SIGALRM, lambda *_: seen.append(1))

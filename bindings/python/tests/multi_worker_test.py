@@ -383,7 +383,8 @@ class FailureTest(unittest.TestCase):
     def test_another_job_secret_is_refused_by_name(self):
         with Job("""
             try:
-                distribute.MultiWorkerMirroredStrategy(timeout=5)
+                # Worker 1 is refused while worker 0 is there, which waits in vain.
+                distribute.MultiWorkerMirroredStrategy(timeout=60 if me else 30)
             except errors.Error as error:
                 say(error.code_name, str(error))
             """, TUTTI_JOB_SECRET=lambda worker: f"{worker}" * 32) as job:
@@ -474,7 +475,7 @@ class FailureTest(unittest.TestCase):
                 strategy.run(lambda: context().all_reduce("sum", 1.0))
             except errors.UnavailableError as error:
                 say(str(error), error.details)
-            """, TUTTI_SILENCE_LIMIT="1s") as job:
+            """, TUTTI_SILENCE_LIMIT="5s") as job:
             job.line(0), job.line(1)
             job[1].send_signal(signal.SIGSTOP)
             message, details = job.end(0)[0]

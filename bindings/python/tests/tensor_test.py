@@ -1,6 +1,8 @@
 """Tensors: NumPy and DLPack in and out, without a copy."""
 
 import gc
+import subprocess
+import sys
 import unittest
 import weakref
 
@@ -128,6 +130,32 @@ class TensorTest(unittest.TestCase):
                 tutti.Tensor(wrong)
         with self.assertRaises(ValueError):
             tutti.Tensor([[1, 2], [3]])
+
+    def test_a_list_in_itself_is_a_value_error(self):
+        # In a process of its own: what never ends would hold the interpreter's lock.
+        program = """
+import tutti
+endless = []
+endless.append(endless)
+deep = 1
+for _ in range(100):
+    deep = (deep,)
+rank, = tutti.Communicator.create_local(1)
+for value in (endless, [endless], (endless,), deep):
+    for use in (tutti.Tensor, rank.all_gather, rank.gather, rank.scatter, rank.all_reduce,
+                lambda v: rank.all_gather_async(v), lambda v: rank.send(v, 0)):
+        try:
+            use(value)
+        except ValueError as error:
+            assert "dim" in str(error), error
+        else:
+            raise AssertionError("it was taken")
+assert tutti.Tensor([[[1], [2]]]).shape == (1, 2, 1)
+print("told")
+"""
+        ran = subprocess.run([sys.executable, "-B", "-c", program], capture_output=True, text=True,
+                             timeout=60, check=False)
+        self.assertEqual((ran.returncode, ran.stdout), (0, "told\n"), ran.stderr)
 
     def test_bfloat16_is_seen_as_bits_and_cast(self):
         tensor = tutti.Tensor(np.array([1.0, -2.5, 0.1], np.float32)).cast(tutti.bfloat16)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Optional, Sequence, Union
+from typing import Any, Iterable, List, Optional, Union
 
 from tutti import _arguments, _native
 from tutti._communicator import Communicator
@@ -27,21 +27,24 @@ class BucketPlan:
     buckets travel one after the other. Any failure ends the epoch of the communicator. Threads:
     any; wait one at a time.
 
-    own_tensors: `arrays` only say which dtypes and shapes there are; the gradients are `tensors`,
-    zeros that the plan makes side by side in memory that all ranks of one machine map, so that
-    they are reduced where they lie:
+    own_tensors: `arrays` only say which dtypes and shapes there are, and may be read-only or of
+    another library (DLPack); the gradients are `tensors`, zeros that the plan makes side by side in
+    memory that all ranks of one machine map, so that they are reduced where they lie:
 
         plan = tutti.BucketPlan(communicator, parameters, own_tensors=True)
         gradients = [np.asarray(tensor) for tensor in plan.tensors]"""
 
     __slots__ = ("_handle", "_count")
 
-    def __init__(self, communicator: Communicator, arrays: Sequence[Any],
+    def __init__(self, communicator: Communicator, arrays: Iterable[Any],
                  op: Union[ReduceOp, str, int] = ReduceOp.MEAN,
                  bytes_per_bucket: Optional[int] = None, own_tensors: bool = False):
         if bytes_per_bucket is not None and bytes_per_bucket < 1:
             raise ValueError(f"bytes_per_bucket is {bytes_per_bucket}; expected 1 or more, or None")
         rank = _arguments.handle_of("BucketPlan: communicator", communicator, Communicator)
+        arrays = list(arrays)
+        if own_tensors:  # these are not written: read-only ones will do
+            arrays = [Tensor(array) for array in arrays]
         self._handle = _native.bucket_plan_create(rank, arrays, member(ReduceOp, op, "op"),
                                                   bytes_per_bucket or 0, bool(own_tensors))
         self._count = len(arrays)

@@ -21,11 +21,16 @@ def _op(op: Op) -> int:
 
 
 def _like(value: Any, out: Any) -> Tuple[Any, Any]:
-    """The value, and where its result goes: `out`, else a new array of the same kind."""
+    """The value, and where its result goes: `out`, else a new array of the same kind, in the byte
+    order of this machine."""
     if out is not None:
         return value, out
     value = np.asarray(value)
-    return value, np.empty(value.shape, value.dtype)
+    return value, np.empty(value.shape, _own_byte_order(value.dtype))
+
+
+def _own_byte_order(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return dtype if dtype.isnative else dtype.newbyteorder("=")
 
 
 class Communicator:
@@ -185,7 +190,7 @@ class Communicator:
             return value, out
         value = np.asarray(value)
         rows = tuple(n // self.size for n in value.shape[:1])
-        return value, np.empty(rows + value.shape[1:], value.dtype)
+        return value, np.empty(rows + value.shape[1:], _own_byte_order(value.dtype))
 
     # ---- parts
 

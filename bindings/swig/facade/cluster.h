@@ -123,8 +123,10 @@ inline tutti_status *cluster_check(const tutti_cluster *cluster) {
 inline void cluster_abort(tutti_cluster *cluster, const char *message) {
   tutti_cluster_abort(cluster, message);
 }
-inline tutti_status *cluster_close(tutti_cluster *cluster, const tutti_call_options *call) {
-  return tutti_cluster_close(cluster, call);
+// `leaving`: a timeout only where the host's cancellation stays on the thread (Java's interrupts).
+// Who is asked to stop still has to leave, and no function of the user's is waited for here.
+inline tutti_status *cluster_close(tutti_cluster *cluster, const tutti_call_options *leaving) {
+  return tutti_cluster_close(cluster, leaving);
 }
 
 }  // namespace tutti_facade

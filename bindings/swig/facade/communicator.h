@@ -265,9 +265,10 @@ inline tutti_status *communicator_grow(tutti_communicator *communicator, int64_t
                                        tutti_communicator **out_communicator) {
   return tutti_communicator_grow(communicator, least, call, out_communicator);
 }
+// `leaving`: as in cluster_close.
 inline tutti_status *communicator_close(tutti_communicator *communicator,
-                                        const tutti_call_options *call) {
-  return tutti_communicator_close(communicator, call);
+                                        const tutti_call_options *leaving) {
+  return tutti_communicator_close(communicator, leaving);
 }
 
 // ---- bucket plans

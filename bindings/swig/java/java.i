@@ -163,6 +163,8 @@ TUTTI_NULLABLE_HANDLE(tutti_tensor, root_output)
 %typemap(in) const tutti_call_options *issue (tutti_java::Call options) {
   $1 = const_cast<tutti_call_options *>(options.SetTimeout($input));
 }
+/* The flag of an interrupted thread stays set, and who leaves says goodbye all the same. */
+%apply const tutti_call_options *issue { const tutti_call_options *leaving };
 
 /* Callbacks. */
 %typemap(jni) tutti_host_handle "jobject"

@@ -245,6 +245,18 @@ inline bool TensorOfTexts(PyArrayObject *array, tutti_tensor **out) {
       reinterpret_cast<const int64_t *>(PyArray_DIMS(source)), views.size(), views.data(), out));
 }
 
+// Whether a tensor can describe the array's memory as it lies: aligned, of native byte order, with
+// strides of whole elements on the axes along which anything steps.
+inline bool IsDescribable(PyArrayObject *array) {
+  if (!PyArray_ISBEHAVED_RO(array)) return false;
+  if (PyArray_SIZE(array) == 0) return true;
+  const npy_intp item = PyArray_DESCR(array)->elsize;
+  for (int axis = 0; axis < PyArray_NDIM(array); ++axis) {
+    if (PyArray_DIM(array, axis) > 1 && PyArray_STRIDE(array, axis) % item != 0) return false;
+  }
+  return true;
+}
+
 // `copy_up_to`: arrays of at most so many bytes are copied, where a copy is cheaper than keeping
 // the array alive (rows of a dataset, which are gathered into a slab anyway).
 inline bool TensorOfArray(PyArrayObject *array, npy_intp copy_up_to, tutti_tensor **out) {
@@ -264,11 +276,7 @@ inline bool TensorOfArray(PyArrayObject *array, npy_intp copy_up_to, tutti_tenso
   const int rank = PyArray_NDIM(array);
   const npy_intp item = descr->elsize;
   Owned converted;
-  bool describable = PyArray_ISBEHAVED_RO(array);  // aligned, native byte order
-  for (int axis = 0; describable && axis < rank; ++axis) {
-    if (PyArray_STRIDE(array, axis) % item != 0) describable = false;
-  }
-  if (!describable) {
+  if (!IsDescribable(array)) {
     Py_INCREF(descr);
     PyArray_Descr *native = PyArray_DescrNewByteorder(descr, NPY_NATIVE);
     Py_DECREF(descr);
@@ -313,8 +321,15 @@ inline bool TensorOfArray(PyArrayObject *array, npy_intp copy_up_to, tutti_tenso
 inline PyArrayObject *ArrayOf(PyObject *object) {
   // NumPy's own type for byte strings drops trailing zeros, so texts go by way of objects.
   PyObject *first = object;
-  while (PyList_Check(first) || PyTuple_Check(first)) {
+  for (int depth = 0; PyList_Check(first) || PyTuple_Check(first); ++depth) {
     if (PySequence_Fast_GET_SIZE(first) == 0) break;
+    if (depth == NPY_MAXDIMS) {
+      PyErr_Format(PyExc_ValueError,
+                   "a %s that is nested more than %d deep (or in itself) is no tensor: NumPy "
+                   "arrays have at most %d dimensions",
+                   Py_TYPE(object)->tp_name, NPY_MAXDIMS, NPY_MAXDIMS);
+      return nullptr;
+    }
     first = PySequence_Fast_GET_ITEM(first, 0);
   }
   const bool texts = PyBytes_Check(first) || PyUnicode_Check(first);
@@ -379,18 +394,29 @@ inline bool TensorOfObject(PyObject *object, npy_intp copy_up_to, tutti_tensor *
   return TensorOfArray(made, scalar ? 16 : copy_up_to, out);
 }
 
-// The tensor that a call writes: over the memory of the caller's array, never a copy.
-inline bool MutableTensorOf(PyObject *object, tutti_tensor **out) {
+// The tensor that a call writes: over the memory of the caller's array, never a copy, which would
+// take the result with it.
+inline bool MutableTensorOf(const char *function, PyObject *object, tutti_tensor **out) {
   if (PyArray_Check(object)) {
     auto *array = reinterpret_cast<PyArrayObject *>(object);
     if (PyArray_FailUnlessWriteable(array, "the array that is written") != 0) return false;
-    if (!PyArray_ISBEHAVED(array)) {
-      PyErr_SetString(PyExc_ValueError,
-                      "an array that is written must be aligned and of native byte order");
+    // What no tensor is made of at all, and text, is refused with reasons of their own.
+    if (DtypeOf(PyArray_DESCR(array)) != TUTTI_DTYPE_INVALID && !IsDescribable(array)) {
+      Owned strides(PyObject_GetAttrString(object, "strides"));
+      if (!strides) return false;
+      PyErr_Format(PyExc_ValueError,
+                   "%s: an array that is written must be aligned, of native byte order and with "
+                   "strides that are multiples of its element size (%zd bytes); this one has dtype "
+                   "%R, strides %S and is %s: give an array of its own, such as np.zeros makes, "
+                   "and copy the result from there",
+                   function, static_cast<Py_ssize_t>(PyArray_DESCR(array)->elsize),
+                   PyArray_DESCR(array), strides.get(),
+                   PyArray_ISALIGNED(array) ? "aligned" : "not aligned");
       return false;
     }
   } else if (!PyObject_TypeCheck(object, reinterpret_cast<PyTypeObject *>(hooks.tensor))) {
-    PyErr_Format(PyExc_TypeError, "a NumPy array or a tutti.Tensor is needed to write to, not %s",
+    PyErr_Format(PyExc_TypeError,
+                 "%s: a NumPy array or a tutti.Tensor is needed to write to, not %s", function,
                  Py_TYPE(object)->tp_name);
     return false;
   }

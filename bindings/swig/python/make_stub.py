@@ -24,6 +24,7 @@ PARAMETERS = {
     "const char *": "Optional[str]",
     "const tutti_call_options *call": "Optional[float]",
     "const tutti_call_options *issue": "Optional[float]",
+    "const tutti_call_options *leaving": "Optional[float]",
     "const tutti_value *": "Any",
     "const tutti_tensor *": "Any",
     "tutti_tensor *mutable_tensor": "Any",

@@ -39,7 +39,8 @@
   PyModule_AddObject(m, "Context", reinterpret_cast<PyObject *>(tutti_python::ContextType()));
 %}
 
-/* ---- results. A status that is not null raises; outputs follow. */
+/* ---- results. A status that is not null raises; outputs follow. What nobody takes over is let go
+ * of behind the call, as where it succeeded and an interrupt is raised all the same. */
 
 %typemap(out) tutti_status * {
   if ($1 != nullptr) {
@@ -55,7 +56,10 @@
 %typemap(argout) TYPE **OUTPUT {
   Py_DECREF($result);
   $result = SWIG_NewPointerObj(*$1, $*1_descriptor, SWIG_POINTER_OWN);
+  if ($result == nullptr) SWIG_fail;
+  *$1 = nullptr;
 }
+%typemap(freearg) TYPE **OUTPUT { TYPE##_release(*$1); }
 %enddef
 OUT_HANDLE(tutti_runtime)
 OUT_HANDLE(tutti_device_spec)
@@ -105,18 +109,18 @@ OUT_HANDLE(tutti_checkpoint_manager)
   $result = *$1 == nullptr
                 ? Py_NewRef(Py_None)
                 : tutti_python::ObjectOfTensor(*$1, tutti_python::Rank0::kArray);
-  tutti_tensor_release(*$1);
   if ($result == nullptr) SWIG_fail;
 }
+%typemap(freearg) tutti_tensor **out_array "tutti_tensor_release(*$1);"
 
 /* The Python object of a value. */
 %typemap(in, numinputs=0) tutti_value **out_value (tutti_value *value = nullptr) "$1 = &value;";
 %typemap(argout) tutti_value **out_value {
   Py_DECREF($result);
   $result = tutti_python::ObjectOf(*$1);
-  tutti_value_release(*$1);
   if ($result == nullptr) SWIG_fail;
 }
+%typemap(freearg) tutti_value **out_value "tutti_value_release(*$1);"
 
 /* An element, or StopIteration at the end. */
 %typemap(in, numinputs=0) tutti_value **out_element (tutti_value *value = nullptr) "$1 = &value;";
@@ -128,17 +132,17 @@ OUT_HANDLE(tutti_checkpoint_manager)
     SWIG_fail;
   }
   $result = tutti_python::ObjectOf(*$1);
-  tutti_value_release(*$1);
   if ($result == nullptr) SWIG_fail;
 }
+%typemap(freearg) tutti_value **out_element "tutti_value_release(*$1);"
 
 %typemap(in, numinputs=0) tutti_spec **out_spec (tutti_spec *spec = nullptr) "$1 = &spec;";
 %typemap(argout) tutti_spec **out_spec {
   Py_DECREF($result);
   $result = tutti_python::ObjectOfSpec(*$1);
-  tutti_spec_release(*$1);
   if ($result == nullptr) SWIG_fail;
 }
+%typemap(freearg) tutti_spec **out_spec "tutti_spec_release(*$1);"
 
 /* None where there is no text. */
 %typemap(in, numinputs=0) tutti_bytes **out_text (tutti_bytes *bytes = nullptr) "$1 = &bytes;";
@@ -148,18 +152,18 @@ OUT_HANDLE(tutti_checkpoint_manager)
   $result = *$1 == nullptr ? Py_NewRef(Py_None)
                            : PyUnicode_DecodeUTF8(view.data, static_cast<Py_ssize_t>(view.size),
                                                   "replace");
-  tutti_bytes_release(*$1);
   if ($result == nullptr) SWIG_fail;
 }
+%typemap(freearg) tutti_bytes **out_text "tutti_bytes_release(*$1);"
 
 %typemap(in, numinputs=0) tutti_bytes **out_bytes (tutti_bytes *bytes = nullptr) "$1 = &bytes;";
 %typemap(argout) tutti_bytes **out_bytes {
   const tutti_string_view view = tutti_bytes_get_view(*$1);
   Py_DECREF($result);
   $result = PyBytes_FromStringAndSize(view.data, static_cast<Py_ssize_t>(view.size));
-  tutti_bytes_release(*$1);
   if ($result == nullptr) SWIG_fail;
 }
+%typemap(freearg) tutti_bytes **out_bytes "tutti_bytes_release(*$1);"
 
 %typemap(in, numinputs=0) tutti_optional_int64 *out_number (tutti_optional_int64 number) {
   number = {0, 0};
@@ -201,7 +205,11 @@ OUT_HANDLE(tutti_checkpoint_manager)
   for (size_t i = 0; i < $1; ++i) {
     PyList_SET_ITEM($result, static_cast<Py_ssize_t>(i),
                     SWIG_NewPointerObj($3[i], SWIGTYPE_p_tutti_communicator, SWIG_POINTER_OWN));
+    $3[i] = nullptr;
   }
+}
+%typemap(freearg) (size_t size, const char *name, tutti_communicator **out_communicators) {
+  for (size_t i = 0; $3 != nullptr && i < $1; ++i) tutti_communicator_release($3[i]);
 }
 
 /* ---- parameters */
@@ -254,6 +262,8 @@ OUT_HANDLE(tutti_checkpoint_manager)
   $1 = const_cast<tutti_call_options *>(options.Set($input));
   if ($1 == nullptr) SWIG_fail;
 }
+
+%apply const tutti_call_options *call { const tutti_call_options *leaving };
 
 %typemap(in) const tutti_call_options *issue (tutti_python::Call options) {
   $1 = const_cast<tutti_call_options *>(options.SetTimeout($input));
@@ -330,19 +340,19 @@ IN_VALUE(operand, kResult, tutti_python::kCopiedOperandBytes)
 /* The caller's array is written. */
 %typemap(in) tutti_tensor *mutable_tensor {
   $1 = nullptr;
-  if (!tutti_python::MutableTensorOf($input, &$1)) SWIG_fail;
+  if (!tutti_python::MutableTensorOf("$symname", $input, &$1)) SWIG_fail;
 }
 %typemap(freearg) tutti_tensor *mutable_tensor "tutti_tensor_release($1);";
 %typemap(in) tutti_tensor *root_output {
   $1 = nullptr;
-  if ($input != Py_None && !tutti_python::MutableTensorOf($input, &$1)) SWIG_fail;
+  if ($input != Py_None && !tutti_python::MutableTensorOf("$symname", $input, &$1)) SWIG_fail;
 }
 %typemap(freearg) tutti_tensor *root_output "tutti_tensor_release($1);";
 %typemap(in) (size_t count, tutti_tensor *const *mutable_tensors)
     (tutti_python::Children<tutti_python::TensorParts> parts) {
   if (!tutti_python::EachItem($input, [&](PyObject *item) {
         tutti_tensor *part = nullptr;
-        if (!tutti_python::MutableTensorOf(item, &part)) return false;
+        if (!tutti_python::MutableTensorOf("$symname", item, &part)) return false;
         parts.Add(part);
         return true;
       })) {

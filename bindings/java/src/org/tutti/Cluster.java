@@ -53,7 +53,9 @@ public final class Cluster extends NativeObject implements AutoCloseable {
     Native.cluster_abort(this, message);
   }
 
-  /** Says goodbye to the others. */
+  /**
+   * Says goodbye to the others. An interrupted thread does so all the same, and its flag stays set.
+   */
   @Override
   public void close() {
     close(null);

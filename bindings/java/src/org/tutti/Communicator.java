@@ -345,7 +345,10 @@ public final class Communicator extends NativeObject implements AutoCloseable {
     return new Communicator(Box.at(Native.communicator_grow(this, least, Bridge.nanos(timeout))));
   }
 
-  /** Leaves; peers that still need this rank fail with UNAVAILABLE. */
+  /**
+   * Leaves; peers that still need this rank fail with UNAVAILABLE. An interrupted thread leaves all
+   * the same, and its flag stays set.
+   */
   @Override
   public void close() {
     close(null);

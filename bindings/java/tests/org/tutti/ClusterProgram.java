@@ -45,6 +45,7 @@ public final class ClusterProgram {
 
   /** The program. */
   public static void main(String[] arguments) {
+    String told = "nothing";
     try (Cluster cluster = Cluster.join(null, 0, LONG);
          Communicator ranks = Communicator.create(cluster, "all", LONG)) {
       final Tensor mine = Tensor.of(new float[] {ranks.rank() + 1, 10});
@@ -59,9 +60,11 @@ public final class ClusterProgram {
       try {
         ranks.allReduce(Tensor.zeros(DType.FLOAT32, ranks.rank() + 1), ReduceOp.SUM);
       } catch (TuttiException.InvalidArgument mismatch) {
-        System.out.println("rank " + ranks.rank() + " of " + cluster.workerCount() + ": " + results
-            + more + ", then the shapes differed");
+        told = "rank " + ranks.rank() + " of " + cluster.workerCount() + ": " + results + more
+            + ", then the shapes differed";
       }
+      Thread.currentThread().interrupt(); // who is asked to stop still says goodbye
     }
+    System.out.println(Thread.interrupted() ? told : "the interrupt is forgotten");
   }
 }

@@ -402,6 +402,21 @@ class CommunicatorTest {
     });
   }
 
+  @Test
+  void anInterruptedThreadLeavesAllTheSame() throws Exception {
+    for (int i = 0; i < 20; ++i) {
+      final Communicator alone = Communicator.createLocal(1, null).get(0);
+      done(alone.allReduceAsync(ints(1), ReduceOp.SUM, zeros(1), LONG)); // it has a thread to end
+      Thread.currentThread().interrupt();
+      try {
+        alone.close();
+      } finally {
+        assertTrue(Thread.interrupted()); // for who waits next
+      }
+      assertTrue(alone.isClosed());
+    }
+  }
+
   // A call over the memory of buffers that nobody else holds when this has returned.
   private static Future overBuffers(Communicator ranks, int rank) {
     final int count = 1 << 16;
