@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""all_reduce between processes of this machine, beside Open MPI's, MPICH's and Gloo's, in the same
-run.
+"""all_reduce between processes of this machine, beside Open MPI's, MPICH's and Gloo's and what the
+hardware lets it take at best, in the same run.
 
-    all_reduce.py --program all_reduce_ranks [--mpi-program all_reduce_mpi]
-                  [--mpich-program all_reduce_mpich] [--ranks 2,4] [--transports shared,tcp]
+    all_reduce.py --program all_reduce_ranks [--limit-program all_reduce_limit]
+                  [--mpi-program all_reduce_mpi] [--mpich-program all_reduce_mpich]
+                  [--ranks 2,4] [--transports shared,tcp]
                   [--gloo-python python3] [--dtype float32] [--in-place] [--most-bytes 67108864]
                   [--repeats 5] [--real-time] [--quick]
 
@@ -17,7 +18,12 @@ to wait for; it takes the privilege, and is meant for runs of a minute.
 
 Gloo is PyTorch's and runs over TCP (gloo_peer.py, by a Python that has PyTorch): it goes with our
 tcp, and only where that is measured. It always sums in place; with --in-place our sides do too. Of
-both, a second table has the CPU seconds that all ranks together spend for each GiB.
+both, a table has the CPU seconds that all ranks together spend for each GiB.
+
+The limits are those of all_reduce_limit: the moves that cannot be avoided, in a rank's own memory
+(memory limit), between two ranks with nothing around them (bare exchange), or through bare sockets
+(tcp limit). A table of ratios says how many times faster than the fastest peer our sides are, and
+how many times as long as their limits they take.
 """
 
 import argparse
@@ -37,6 +43,8 @@ SIZE_GROUPS = [
 SIBLINGS_NS = 200
 # The placement has changed when two round trips differ by more than this factor.
 SAME_PLACEMENT = 1.6
+PEERS = ["Open MPI", "MPICH", "Gloo"]
+MEMORY_LIMIT, BARE_EXCHANGE, TCP_LIMIT = "memory limit", "bare exchange", "tcp limit"
 
 
 class Failed(Exception):
@@ -100,13 +108,15 @@ def single_copy():
     return "unknown"
 
 
-def mpich_command(program, ranks, cores):
+def mpich_command(program, ranks, cores, quick):
     """The same of MPICH."""
     mpiexec = first_of("mpiexec.mpich", "mpiexec.hydra")
     if not program or not os.path.exists(program):
         return None, "the program was not built (MPICH's headers and library were not found)"
     if mpiexec is None:
         return None, "there is no mpiexec.mpich"
+    if quick and ranks > cores:
+        return None, "its ranks never yield a core: a call of more ranks than cores takes 20 ms"
     version = "MPICH"
     for line in run([mpiexec, "--version"], 60).splitlines():
         if line.strip().startswith("Version:"):
@@ -133,8 +143,23 @@ def gloo_command(python, transports):
     return command, result.stdout.strip()
 
 
+def limit_commands(program, transports):
+    """The commands of the limits of `transports`, by the side's name."""
+    commands = {}
+    if program and any(transport != "tcp" for transport in transports):
+        commands[MEMORY_LIMIT] = [program, "memory"]
+        commands[BARE_EXCHANGE] = [program, "exchange"]
+    if program and "tcp" in transports:
+        commands[TCP_LIMIT] = [program, "tcp"]
+    return commands
+
+
 def is_siblings(round_trip):
     return round_trip < SIBLINGS_NS
+
+
+def lower_quartile(samples):
+    return sorted(samples)[len(samples) // 4]
 
 
 def moved(before, after):
@@ -183,6 +208,7 @@ class Turns:
             round_trip = statistics.median(self.round_trips[(ranks, placement)])
             print(f"\n{ranks} ranks, {placement} (round trip {round_trip:.0f} ns), us per call")
             self.print_table(table, sides)
+            self.print_ratios(table, sides)
         for ranks, table in sorted(self.cpu.items()):
             # Of a few bytes it is the cost of a call.
             table = {key: values for key, values in table.items() if key[1] >= 64 << 10}
@@ -203,13 +229,41 @@ class Turns:
             print(f"| {human(size)} | " + " | ".join(cells) + " |")
 
     @staticmethod
+    def print_ratios(table, sides):
+        """How we stand to the fastest of the peers, and to the limit, by lower quartiles."""
+        def best(size, names):
+            return min((lower_quartile(table[(name, size)]) for name in names
+                        if (name, size) in table), default=None)
+        ours = [side for side in sides if side.startswith("tutti ")]
+        ratios = []
+        for side in ours:
+            over_tcp = side == "tutti tcp"
+            peers = ["Gloo"] if over_tcp else ["Open MPI", "MPICH"]
+            ratios.append((f"{side}: times faster than its peers", peers, [side]))
+            for limit in [TCP_LIMIT] if over_tcp else [MEMORY_LIMIT, BARE_EXCHANGE]:
+                ratios.append((f"{side} / {limit}", [side], [limit]))
+        rows = []
+        for size in sorted({size for _, size in table}):
+            cells = []
+            for _, numerators, denominators in ratios:
+                above, below = best(size, numerators), best(size, denominators)
+                cells.append(f"{above / below:.2f}" if above and below else "")
+            if any(cells):
+                rows.append(f"| {human(size)} | " + " | ".join(cells) + " |")
+        if not rows:
+            return
+        print("\n| bytes | " + " | ".join(name for name, _, _ in ratios) + " |")
+        print("|---" * (len(ratios) + 1) + "|")
+        print("\n".join(rows))
+
+    @staticmethod
     def cell(samples):
         if not samples:
             return ""
         def text(value):
             return f"{value:.2f}" if value < 100 else f"{value:.0f}"
         samples = sorted(samples)
-        quartile = text(samples[len(samples) // 4])
+        quartile = text(lower_quartile(samples))
         if len(samples) == 1:
             return quartile
         return f"{quartile} ({text(statistics.median(samples))})"
@@ -219,6 +273,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", required=True)
+    parser.add_argument("--limit-program", default="")
     parser.add_argument("--mpi-program", default="")
     parser.add_argument("--mpich-program", default="")
     parser.add_argument("--gloo-python", default=sys.executable, help="a Python that has PyTorch")
@@ -239,14 +294,15 @@ def main():
 
     cores = len(os.sched_getaffinity(0))
     transports = options.transports.split(",")
-    sides = [f"tutti {transport}" for transport in transports] + ["Open MPI", "MPICH", "Gloo"]
+    limits = limit_commands(options.limit_program, transports)
+    sides = [f"tutti {transport}" for transport in transports] + PEERS + list(limits)
     words = [options.dtype] + (["in_place"] if options.in_place else [])
     turns = Turns(options.program, ["chrt", "-f", "50"] if options.real_time else [])
     for ranks in [int(text) for text in options.ranks.split(",")]:
         peers = {}
         for side, (command, how) in (
                 ("Open MPI", mpi_command(options.mpi_program, ranks, cores)),
-                ("MPICH", mpich_command(options.mpich_program, ranks, cores)),
+                ("MPICH", mpich_command(options.mpich_program, ranks, cores, options.quick)),
                 ("Gloo", gloo_command(options.gloo_python, transports))):
             said = how if command else f"skipped: {how}"
             print(f"{ranks} ranks on {cores} cores: {side}: {said}")
@@ -262,6 +318,11 @@ def main():
                     turns.take(ranks, f"tutti {transport}",
                                [options.program, transport, str(ranks), sizes,
                                 str(options.seconds)] + words, 300)
+                for side, command in limits.items():
+                    if side == BARE_EXCHANGE and ranks != 2:
+                        continue
+                    turns.take(ranks, side, command + [str(ranks), sizes, str(options.seconds)],
+                               300)
                 for side, command in list(peers.items()):
                     count = [str(ranks)] if side == "Gloo" else []
                     try:

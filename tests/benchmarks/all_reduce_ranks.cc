@@ -2,21 +2,17 @@
 // trip of a cache line between two of them, which tells how the machine has placed its cores.
 //
 //   all_reduce_ranks TRANSPORT RANKS SIZES SECONDS [DTYPE] [in_place] [unbound] [table=ROWS]
+//                    [in_flight=CALLS [interruptible]]
 //   all_reduce_ranks ping_pong
 //
 // TRANSPORT is shared, tcp, or in_process, whose ranks are threads; DTYPE is float32 or bfloat16,
 // SIZES are those of as many float32, ROWS those of a selector table. Rank 0 prints the lines of
 // TimedCalls, and of tcp "cpu", the bytes, and the CPU seconds that all ranks together spend for a
 // GiB of a rank's input; ping_pong gives ns. Ranks are bound to a core each where there are enough.
+// With in_flight a timed call is so many asynchronous ones on tensors of their own, and waiting for
+// their futures in turn; interruptible waits are those of hosts that look for Ctrl-C meanwhile.
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <signal.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include <time.h>
 
 #include <atomic>
 #include <cstdio>
@@ -29,6 +25,7 @@
 
 #include "core/base/real_environment.h"
 #include "core/collective/communicator.h"
+#include "core/collective/future.h"
 #include "core/collective/link_transport.h"
 #include "core/collective/selector.h"
 #include "core/collective/shared_segment.h"
@@ -37,37 +34,15 @@
 #include "core/collective/usable_cores.h"
 #include "core/tensor/cast.h"
 #include "core/tensor/tensor.h"
+#include "core/tensor/value.h"
+#include "tests/benchmarks/rank_processes.h"
 #include "tests/benchmarks/timed_calls.h"
 
 namespace tutti {
 namespace {
 
-[[noreturn]] void Die(const std::string& what) {
-  std::fprintf(stderr, "all_reduce_ranks: %s\n", what.c_str());
-  std::_Exit(1);
-}
-
 void Check(const Status& status) {
   if (!status.ok()) Die(status.ToString());
-}
-
-// A pair of connected TCP sockets over loopback.
-std::pair<FileDescriptor, FileDescriptor> ConnectedPair() {
-  FileDescriptor listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof(address);
-  auto* const name = reinterpret_cast<sockaddr*>(&address);
-  if (bind(listener.get(), name, length) != 0 || listen(listener.get(), 1) != 0 ||
-      getsockname(listener.get(), name, &length) != 0) {
-    Die("no listening socket");
-  }
-  FileDescriptor one(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (connect(one.get(), name, length) != 0) Die("no connection");
-  FileDescriptor other(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (!other) Die("no accepted connection");
-  return {std::move(one), std::move(other)};
 }
 
 struct Plan {
@@ -78,6 +53,8 @@ struct Plan {
   DType dtype = DType::kFloat32;
   bool bound = true;
   bool in_place = false;
+  int in_flight = 0;  // 0: calls without futures
+  bool interruptible = false;
   std::shared_ptr<const SelectorTable> table;
 };
 
@@ -95,15 +72,7 @@ Meeting MakeMeeting(const std::string& transport, int ranks) {
   }
   if (transport == "in_process") return meeting;
   if (transport != "tcp") Die("no such transport: " + transport);
-  meeting.sockets.resize(static_cast<size_t>(ranks));
-  for (auto& row : meeting.sockets) row.resize(static_cast<size_t>(ranks));
-  for (size_t a = 0; a < meeting.sockets.size(); ++a) {
-    for (size_t b = a + 1; b < meeting.sockets.size(); ++b) {
-      std::pair<FileDescriptor, FileDescriptor> pair = ConnectedPair();
-      meeting.sockets[a][b] = std::move(pair.first);
-      meeting.sockets[b][a] = std::move(pair.second);
-    }
-  }
+  meeting.sockets = ConnectedRanks(ranks);
   return meeting;
 }
 
@@ -166,6 +135,42 @@ void PrintCpu(const TimedCalls& timed, Communicator* communicator, int64_t bytes
   std::fflush(stdout);
 }
 
+// Asynchronous calls, each with an output of its own, and the waiting for them.
+class CallsInFlight {
+ public:
+  CallsInFlight(const Plan& plan, Communicator* communicator, Tensor* input)
+      : communicator_(communicator), input_(input) {
+    for (int i = 0; i < plan.in_flight; ++i) {
+      outputs_.push_back(Tensor::Create(input->dtype(), input->shape()).value());
+    }
+    if (plan.interruptible) {
+      interrupt_ = MakeRef<Cancellation>([](void*) { return false; }, nullptr, nullptr);
+    }
+  }
+
+  void Call() {
+    const CallOptions patience{Deadline(), interrupt_.get()};
+    for (const Ref<Tensor>& output : outputs_) {
+      futures_.push_back(
+          communicator_->AllReduceAsync(*input_, ReduceOp::kSum, CallOptions(), output.get())
+              .value());
+    }
+    for (const Ref<Future>& future : futures_) {
+      Ref<Value> none;
+      Check(future->Wait(patience));
+      Check(future->GetResult(&none));
+    }
+    futures_.clear();
+  }
+
+ private:
+  Communicator* const communicator_;
+  Tensor* const input_;
+  Ref<Cancellation> interrupt_;
+  std::vector<Ref<Tensor>> outputs_;
+  std::vector<Ref<Future>> futures_;
+};
+
 void TimeRank(const Plan& plan, Communicator* communicator, std::atomic<uint64_t>* word) {
   const int rank = static_cast<int>(communicator->rank());
   const bool own_core = plan.bound && BindToCore(rank, plan.ranks);
@@ -197,6 +202,8 @@ void TimeRank(const Plan& plan, Communicator* communicator, std::atomic<uint64_t
       Fill(0, input.get());
       Fill(0, expected.get());
     }
+    CallsInFlight calls_in_flight(plan, communicator, input.get());
+    if (plan.in_flight != 0) timed.call = [&] { calls_in_flight.Call(); };
     timed.agree = [&](int64_t number) {
       Ref<Tensor> agreed = Tensor::Scalar<int64_t>(number);
       Check(communicator->Broadcast(0, CallOptions(), agreed.get()));
@@ -241,39 +248,7 @@ void RunThreads(const Plan& plan, std::atomic<uint64_t>* word) {
 
 // A word that processes forked off later share.
 std::atomic<uint64_t>* SharedWord() {
-  void* const memory =
-      mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) Die("no memory");
-  return static_cast<std::atomic<uint64_t>*>(memory);
-}
-
-// Forks `count` processes; true when all of them end well. They die with this one.
-template <typename Body>
-bool RunProcesses(int count, Body body) {
-  std::vector<pid_t> pids;
-  for (int i = 0; i < count; ++i) {
-    const pid_t pid = fork();
-    if (pid < 0) Die("no process");
-    if (pid == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
-      body(i);
-      std::fflush(stdout);
-      std::_Exit(0);
-    }
-    pids.push_back(pid);
-  }
-  bool good = true;
-  for (size_t ended = 0; ended < pids.size(); ++ended) {
-    int status = 0;
-    if (wait(&status) < 0 || status != 0) {
-      // The others would wait for it.
-      if (good) {
-        for (const pid_t pid : pids) kill(pid, SIGKILL);
-      }
-      good = false;
-    }
-  }
-  return good;
+  return static_cast<std::atomic<uint64_t>*>(SharedZeros(sizeof(std::atomic<uint64_t>)));
 }
 
 bool PingPong() {
@@ -303,6 +278,10 @@ int Main(int argc, char** argv) {
       plan.in_place = true;
     } else if (word == "bfloat16") {
       plan.dtype = DType::kBfloat16;
+    } else if (word == "interruptible") {
+      plan.interruptible = true;
+    } else if (word.starts_with("in_flight=")) {
+      plan.in_flight = std::atoi(word.c_str() + std::strlen("in_flight="));
     } else if (word.starts_with("table=")) {
       plan.table = SelectorTable::Parse(word.substr(6), "the command line").value();
     } else {
@@ -311,7 +290,8 @@ int Main(int argc, char** argv) {
   }
   if (!good) {
     std::fprintf(stderr, "usage: all_reduce_ranks (shared|tcp|in_process) RANKS SIZES SECONDS "
-                         "[float32|bfloat16] [in_place] [unbound] [table=ROWS] | ping_pong\n");
+                         "[float32|bfloat16] [in_place] [unbound] [table=ROWS] "
+                         "[in_flight=CALLS [interruptible]] | ping_pong\n");
     return 2;
   }
   plan.ranks = std::atoi(argv[2]);

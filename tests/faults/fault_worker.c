@@ -6,7 +6,8 @@
  *
  * The cluster comes from TF_CONFIG, everything else from TUTTI_* variables. The workers add up
  * float32[N], again and again, and check every sum: worker w brings w + call % 1000 in every
- * element. They stop together, after S seconds of worker 0's (0: never) and as many calls at least.
+ * element. They stop together, after S seconds of worker 0's (0: never) and as many calls at least,
+ * or once worker 0, being ready, gets a SIGUSR1.
  * The timeout is one of each call but that which joins the job; with --impatient, of the sums of
  * worker W alone. Lines on stdout, each with the
  * monotonic time in nanoseconds behind '@':
@@ -29,6 +30,13 @@
 
 static int64_t calls = 0;
 static tutti_call_options limit = TUTTI_CALL_OPTIONS_INIT;
+
+static volatile sig_atomic_t told_to_stop = 0;
+
+static void stop(int number) {
+  (void)number;
+  told_to_stop = 1;
+}
 
 static int64_t now_ns(void) {
   struct timespec now;
@@ -136,13 +144,15 @@ int main(int argc, char **argv) {
   check(tutti_tensor_create(NULL, TUTTI_DTYPE_FLOAT32, 1, dims, NULL, &out));
   if (with_child) fork_child();
   add_up(communicator, in, out, elements, 1);
+  const struct sigaction action = {.sa_handler = stop, .sa_flags = SA_RESTART};
+  sigaction(SIGUSR1, &action, NULL);
   printf("ready @%" PRId64 "\n", now_ns());
   fflush(stdout);
 
   const int leads = tutti_communicator_get_rank(communicator) == 0;
   const int64_t end_ns = now_ns() + (int64_t)(seconds * 1e9);
   while (add_up(communicator, in, out, elements,
-                leads && (seconds == 0 || calls < least || now_ns() < end_ns))) {
+                leads && !told_to_stop && (seconds == 0 || calls < least || now_ns() < end_ns))) {
   }
   printf("done calls=%" PRId64 " @%" PRId64 "\n", calls, now_ns());
   tutti_tensor_release(out);

@@ -113,7 +113,7 @@ class HostsTest(unittest.TestCase):
             self.assertRegex(output, r"(?m)^done calls=")
 
     def test_sockets_listen_only_where_the_other_host_is(self):
-        workers = self.start("--seconds", "2")
+        workers = self.start()  # they work until the end of the test kills them
         for worker in workers:
             while not worker.stdout.readline().startswith("ready "):
                 self.assertIsNone(worker.poll())
@@ -230,6 +230,17 @@ class SeveralRanksPerHostTest(unittest.TestCase):
             self.assertEqual(worker.returncode, 3, output)
             self.assertRegex(output, r"error UNAVAILABLE rank=1 ")
 
+    def test_whoever_dies_in_a_call_of_many_chunks_is_named_to_all(self):
+        # One call of 16 MiB after another: whenever it happens, it is in one of them.
+        for killed in (1, 2):
+            with self.subTest(killed=killed), Hosts(2) as self.hosts:
+                workers = self.start_and_await("--elements", str(1 << 22))
+                workers[killed].kill()
+                for worker in workers[:killed] + workers[killed + 1:]:
+                    output, _ = worker.communicate(timeout=HANG_S)
+                    self.assertEqual(worker.returncode, 3, output)
+                    self.assertRegex(output, rf"error UNAVAILABLE rank={killed} ")
+
     def test_a_cut_cable_is_silence_on_both_sides(self):
         workers = self.start_and_await()
         self.hosts.cut()
@@ -250,9 +261,9 @@ class SeveralRanksPerHostTest(unittest.TestCase):
         text = self.output_of_rank_0("broadcast", "all_reduce", "--tune", "-", "--seconds", "0.5",
                                      "--max", "64K", "--factor", "16")
         self.assertRegex(text, "# all_reduce over mixed, 4 ranks: [0-9]+ choices, ")
-        for name in ("broadcast", "all_reduce"):
-            self.assertRegex(text, rf"# {name} over hosts, 4 ranks: 2 choices, .*\n"
-                                   r"#   before: up to any hierarchical\n#   after:  ")
+        for name, chunk in (("broadcast", "4MiB"), ("all_reduce", "1MiB")):
+            self.assertRegex(text, rf"# {name} over hosts, 4 ranks: 8 choices, .*\n"
+                                   rf"#   before: up to any hierarchical {chunk}\n#   after:  ")
         self.assertIn("all_reduce over mixed and hosts between 4 ranks\n", text)
 
     def test_the_command_says_between_how_many_hosts_it_measures(self):

@@ -26,6 +26,7 @@ from local_job import SECRET, LocalJob
 
 SAY_WITHIN_S = 1.0
 END_WITHIN_S = 2.0
+START_WITHIN_S = 60.0  # however loaded the machine is
 ERROR = r"\b(?:rank|worker) {victim}\b.*\b(?:gone|died|killed|left|silent|closed)\b"
 
 
@@ -48,6 +49,8 @@ def parse_arguments():
                         help="for the workers' environment")
     parser.add_argument("--hang", type=float, default=60.0,
                         help="seconds after which somebody hangs (%(default)s)")
+    parser.add_argument("--left", type=float, default=60.0,
+                        help="seconds after which what is still there is left (%(default)s)")
     parser.add_argument("--strict", action="store_true", help="a late survivor is a failure")
     parser.add_argument("program", nargs="+")
     arguments = parser.parse_args()
@@ -78,7 +81,7 @@ def wait_until_ready(job, arguments):
                       for worker in job.workers)
 
     job.pump(lambda: all_ready() or not all(worker.running for worker in job.workers),
-             arguments.hang)
+             START_WITHIN_S)
     if not all_ready():
         raise Failure("not all workers came to train:\n" + last_lines(job))
 
@@ -123,7 +126,7 @@ def run_round(number, arguments, chance):
                 raise Failure("survivors hang:\n" + last_lines(job))
             times = [check_survivor(worker, victim, killed_at, error, job)
                      for worker in job.workers if worker.index != victim]
-            check_leftovers(belongings, END_WITHIN_S if arguments.strict else arguments.hang)
+            check_leftovers(belongings, END_WITHIN_S if arguments.strict else arguments.left)
         finally:
             belongings.kill()
     said, ended = zip(*times)

@@ -100,14 +100,14 @@ class KillTestTest(unittest.TestCase):
         self.assert_caught("early", "not all workers came to train")
 
     def test_a_process_that_is_left_is_caught(self):
-        self.assert_caught("daemon", r"left behind: .*process \d+", "--hang", "2")
+        self.assert_caught("daemon", r"left behind: .*process \d+", "--left", "2")
 
     def test_a_socket_that_is_left_is_caught(self):
-        self.assert_caught("socket", r"left behind: .*Unix socket @tutti-test-\d+", "--hang", "2")
-        self.assert_caught("tcp", r"left behind: .*TCP socket 0100007F:\d+", "--hang", "2")
+        self.assert_caught("socket", r"left behind: .*Unix socket @tutti-test-\d+", "--left", "2")
+        self.assert_caught("tcp", r"left behind: .*TCP socket 0100007F:\d+", "--left", "2")
 
     def test_shared_memory_that_is_left_is_caught(self):
-        self.assert_caught("memory", r"left behind: .*shared memory /memfd:tutti-test", "--hang",
+        self.assert_caught("memory", r"left behind: .*shared memory /memfd:tutti-test", "--left",
                            "2")
 
 

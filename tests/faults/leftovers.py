@@ -88,6 +88,17 @@ def tcp_sockets():
     return found
 
 
+def num_tcp_connections(pids):
+    """Between these processes."""
+    inodes = set().union(*(socket_inodes_of(pid) for pid in pids))
+    ends = 0
+    for table in ("tcp", "tcp6"):
+        for line in _read(PROC / "net" / table).decode().splitlines()[1:]:
+            fields = line.split()
+            ends += len(fields) > 9 and fields[3] == "01" and int(fields[9]) in inodes
+    return ends / 2
+
+
 class Belongings:
     """What the processes with this variable have; look() may be called again while they run."""
 
