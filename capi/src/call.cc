@@ -1,6 +1,9 @@
 // Cancellations.
 #include <tutti/call.h>
 
+#include <new>
+#include <utility>
+
 #include "capi/src/guard.h"
 #include "capi/src/handles.h"
 #include "core/base/call_options.h"
@@ -55,10 +58,14 @@ void tutti_cancellation_cancel(tutti_cancellation *cancellation, const char *mes
   // A failure to make the reason must not lose the cancellation itself.
   Status reason;
   const Status made = GuardedStatus(__func__, From::kAny, [&](Call) -> Status {
-    if (message != nullptr) reason = Cancelled("{}", message);
+    reason = Cancelled("{}", message != nullptr ? message : "cancelled by the caller");
     return OkStatus();
   });
-  FromHandle(cancellation)->Cancel(made.ok() ? std::move(reason) : OkStatus());
+  try {
+    FromHandle(cancellation)->Cancel(made.ok() ? std::move(reason) : made);
+  } catch (const std::bad_alloc &) {
+    // It is cancelled; a listener had no memory for what it does about it.
+  }
 }
 
 int32_t tutti_cancellation_is_cancelled(const tutti_cancellation *cancellation) {

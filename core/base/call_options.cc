@@ -28,18 +28,31 @@ bool Cancellation::Cancel(Status reason) {
                         : std::move(reason);
   cancelled_.store(true, std::memory_order_release);
   running_thread_ = std::this_thread::get_id();
+  RunListeners(lock);
+  return true;
+}
+
+void Cancellation::RunListeners(std::unique_lock<std::mutex>& lock) {
   while (!listeners_.empty()) {
     Listener listener = std::move(listeners_.front());
     listeners_.erase(listeners_.begin());
     running_id_ = listener.id;
+    const auto is_done = [&] {
+      lock.lock();
+      running_id_ = 0;
+      idle_.notify_all();
+    };
     lock.unlock();
-    listener.task();
+    try {
+      listener.task();
+    } catch (...) {
+      is_done();
+      RunListeners(lock);  // the others are to hear of it all the same
+      throw;
+    }
     listener.task = Task();
-    lock.lock();
-    running_id_ = 0;
-    idle_.notify_all();
+    is_done();
   }
-  return true;
 }
 
 Status Cancellation::reason() const {

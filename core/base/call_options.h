@@ -55,8 +55,8 @@ class Cancellation : public RefCounted {
   // `owner` keeps user_data alive (may be null).
   Cancellation(Poll poll, void* user_data, Ref<const RefCounted> owner);
 
-  // An OK reason means "cancelled by the caller". Calls the listeners on this thread. False when it
-  // was thrown before.
+  // An OK reason means "cancelled by the caller". Calls the listeners on this thread, all of them;
+  // an exception that leaves one leaves this, too, after the last. False when it was thrown before.
   bool Cancel(Status reason = OkStatus());
   bool cancelled() const noexcept { return cancelled_.load(std::memory_order_acquire); }
   // OK while not cancelled; else a CANCELLED status, or the reason given.
@@ -79,6 +79,7 @@ class Cancellation : public RefCounted {
     uint64_t id;
     Task task;
   };
+  void RunListeners(std::unique_lock<std::mutex>& lock);
 
   std::atomic<bool> cancelled_{false};
   Poll poll_ = nullptr;

@@ -27,11 +27,13 @@ Status Closable::Close(const CallOptions& options) {
   if (closed()) return OkStatus();
   exclusive_ = true;
   lock.unlock();
-  Status status = OnClose(options);
-  if (status.ok()) closed_.store(true, std::memory_order_release);
-  EndExclusive();
-  if (status.ok()) environment_->UnregisterClosable(this);
-  return status;
+  {
+    const Exclusive exclusive{this};
+    TUTTI_RETURN_IF_ERROR(OnClose(options));
+    closed_.store(true, std::memory_order_release);
+  }
+  environment_->UnregisterClosable(this);
+  return OkStatus();
 }
 
 Status Closable::BeginStart() {

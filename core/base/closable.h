@@ -44,9 +44,8 @@ class Closable : public RefCounted {
   template <typename Start>
   Status StartUnlessClosed(Start start) {
     TUTTI_RETURN_IF_ERROR(BeginStart());
-    Status status = start();
-    EndExclusive();
-    return status;
+    const Exclusive exclusive{this};
+    return start();
   }
 
   Environment& environment() const noexcept { return *environment_; }
@@ -73,6 +72,12 @@ class Closable : public RefCounted {
   Closable* previous_ = nullptr;
   Closable* next_ = nullptr;
   uint64_t attempt_ = 0;  // the shutdown that tried to close it last
+
+  // While it lives, this thread is the one that starts or closes, however it leaves.
+  struct Exclusive {
+    Closable* closable;
+    ~Exclusive() { closable->EndExclusive(); }
+  };
 
   Status BeginStart();
   void EndExclusive();

@@ -5,6 +5,7 @@
 
 #include <cassert>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 #include <utility>
 
@@ -42,6 +43,7 @@ Result<Thread> Thread::Start(std::string_view name, Task task) {
   auto state = std::make_shared<State>();
   state->name = std::string(name.substr(0, 15));
   state->task = std::move(task);
+  auto argument = std::make_unique<std::shared_ptr<State>>(state);
 
   sigset_t blocked;
   sigset_t previous;
@@ -51,7 +53,6 @@ Result<Thread> Thread::Start(std::string_view name, Task task) {
   }
   // A new thread inherits the mask.
   pthread_sigmask(SIG_SETMASK, &blocked, &previous);
-  auto* argument = new std::shared_ptr<State>(state);
   auto run = [](void* raw) -> void* {
     std::unique_ptr<std::shared_ptr<State>> handle(static_cast<std::shared_ptr<State>*>(raw));
     State& self = **handle;
@@ -63,14 +64,14 @@ Result<Thread> Thread::Start(std::string_view name, Task task) {
     self.end.notify_all();
     return nullptr;
   };
-  const int error = pthread_create(&state->id, nullptr, run, argument);
+  const int error = pthread_create(&state->id, nullptr, run, argument.get());
   pthread_sigmask(SIG_SETMASK, &previous, nullptr);
   if (error != 0) {
-    delete argument;
     return ResourceExhausted("the system gives no thread for {}: {}; raise the limit (ulimit -u, "
                              "cgroup pids.max) or use fewer threads",
                              name, ErrnoStatus(error, "pthread_create").message());
   }
+  (void)argument.release();  // the thread's
   Thread thread;
   thread.state_ = std::move(state);
   return thread;
