@@ -78,19 +78,40 @@ Status CallQueue::AwaitTurn(const CallOptions& options, std::string_view what) {
     const auto over = [this] { return turn_has_come_.load() || stopped_; };
     try {
       status = WaitUntil(lock, turn_, clock_, options, over, what);
+      if (!turn_has_come_.load() && status.ok()) {
+        status = FailedPrecondition("{}: nothing is called any more", what);
+      }
     } catch (const std::bad_alloc&) {
       // The place must not stay behind.
       if (!lock.owns_lock()) lock.lock();
       status = Status::OutOfMemory();
+    } catch (...) {
+      if (!lock.owns_lock()) lock.lock();
+      const bool has_turn = turn_has_come_.load();
+      if (!has_turn) ErasePlace();
+      lock.unlock();
+      if (has_turn) {
+        End();
+      } else {
+        GiveUpPlace();
+      }
+      throw;
     }
     if (turn_has_come_.load()) return OkStatus();
-    if (status.ok()) status = FailedPrecondition("{}: nothing is called any more", what);
-    // At most one caller has a place.
-    queue_.erase(std::find(queue_.begin(), queue_.end(), nullptr));
+    ErasePlace();
   }
+  GiveUpPlace();
+  return status;
+}
+
+void CallQueue::ErasePlace() {
+  // At most one caller has a place.
+  queue_.erase(std::find(queue_.begin(), queue_.end(), nullptr));
+}
+
+void CallQueue::GiveUpPlace() {
   word_.fetch_sub(kWaits);
   WakeIfDraining();
-  return status;
 }
 
 void CallQueue::End() {

@@ -145,6 +145,8 @@ class CallQueue final : public RefCounted {
   bool CallerCalls() const { return (word_.load() & kCalls) != 0; }
   void SpinForWork() const;
   void WakeIfDraining();
+  void ErasePlace();  // with the lock held
+  void GiveUpPlace();
 
   // With the lock held, also on return.
   bool CanRunNext() const {

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -42,7 +43,8 @@ class CallQueueTest : public testing::Test {
   }
   // Gives another thread the time to do what it must not do.
   static void WaitInVain(const std::atomic<bool>& done) {
-    for (int i = 0; i < 20'000 && !done.load(); ++i) std::this_thread::yield();
+    const Deadline enough = Deadline::After(RealClock(), 20 * kMillisecondNs);
+    while (!done.load() && !enough.Expired(RealClock())) std::this_thread::yield();
   }
   CallOptions Hang() { return CallOptions::WithTimeout(RealClock(), 60 * kSecondNs); }
 
@@ -116,6 +118,32 @@ TEST_F(CallQueueTest, CallsRunInTheOrderInWhichTheyAreAnnounced) {
   queue_->End();
   EXPECT_TRUE(queue_->AwaitIdle(Hang(), "test").ok());
   EXPECT_EQ(order(), (std::vector<std::string>{"first", "second"}));
+}
+
+TEST_F(CallQueueTest, APlaceThatAHostLeavesIsGivenUp) {
+  struct BlockedCall final : CallQueue::Call {
+    std::atomic<int>& stage;
+    explicit BlockedCall(std::atomic<int>* stage) : stage(*stage) {}
+    void Run() noexcept override {
+      stage.store(1);
+      while (stage.load() == 1) std::this_thread::yield();
+    }
+    void Complete() noexcept override {}
+    bool EndsWithin(const CallOptions&) const override { return true; }
+  };
+  std::atomic<int> stage{0};
+  CallQueue::Announced(queue_.get()).Push(std::make_unique<BlockedCall>(&stage));
+  while (stage.load() == 0) std::this_thread::yield();
+  ASSERT_EQ(queue_->TakePlace(), CallQueue::Place::kBehind);
+  const Ref<Cancellation> host = MakeRef<Cancellation>(
+      [](void*) -> bool { throw std::runtime_error("the host's own"); }, nullptr, nullptr);
+  EXPECT_THROW(
+      queue_->AwaitTurn(CallOptions{Deadline::Infinite(), host.get()}, "caller").rep(),
+      std::runtime_error);
+  stage.store(2);
+  EXPECT_TRUE(queue_->AwaitIdle(Hang(), "test").ok());
+  EXPECT_TRUE(queue_->TryBegin());
+  queue_->End();
 }
 
 TEST_F(CallQueueTest, ACallThatIsNotPushedGivesItsPlaceUp) {

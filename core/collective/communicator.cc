@@ -1,6 +1,7 @@
 #include "core/collective/communicator.h"
 
 #include <memory>
+#include <new>
 #include <utility>
 
 #include "core/base/environment.h"
@@ -65,34 +66,43 @@ Result<Ref<Communicator>> Communicator::CreatePart(Environment* environment, std
                                                    int64_t rank, int64_t size, int64_t epoch,
                                                    Part part,
                                                    std::unique_ptr<Transport> transport) {
-  Ref<Communicator> communicator = Ref<Communicator>::Adopt(new Communicator(
-      Ref<Environment>::Retain(environment), Format("communicator {} rank {}", name, rank),
-      std::string(name), rank, size, epoch, part, std::move(transport)));
-  const Status registered = communicator->Register();
-  if (!registered.ok()) {
+  Ref<Communicator> communicator;
+  Status made;
+  try {
+    communicator = Ref<Communicator>::Adopt(new Communicator(
+        Ref<Environment>::Retain(environment), Format("communicator {} rank {}", name, rank),
+        std::string(name), rank, size, epoch, part, std::move(transport)));
+    made = communicator->Register();
+  } catch (const std::bad_alloc&) {
+    made = Status::OutOfMemory();
+  }
+  if (!made.ok()) {
     // The other ranks may have theirs.
-    communicator->transport_->Leave(
-        Unavailable("it could not make the communicator: {}", registered.message()));
-    return registered;
+    Transport& without = communicator ? *communicator->transport_ : *transport;
+    without.Leave(made.code() == StatusCode::kResourceExhausted
+                      ? made
+                      : Unavailable("it could not make the communicator: {}", made.message()));
+    return made;
   }
   return communicator;
 }
 
 Communicator::Communicator(Ref<Environment> environment, std::string closable_name,
                            std::string group_name, int64_t rank, int64_t size, int64_t epoch,
-                           Part part, std::unique_ptr<Transport> transport)
+                           Part part, std::unique_ptr<Transport>&& transport)
     : Closable(std::move(environment), std::move(closable_name)),
       group_name_(std::move(group_name)),
       rank_(rank),
       size_(size),
       epoch_(epoch),
       part_(part),
-      transport_(std::move(transport)),
       flight_subject_(this->environment().recorder().AddSubject(
           SubjectOf(group_name_, rank, size, epoch, part.group, part.color))),
       calls_(MakeRef<CallQueue>(this->environment().clock())),
       known_calls_(std::make_unique<KnownCalls>()),
-      until_closing_(MakeRef<Cancellation>()) {}
+      until_closing_(MakeRef<Cancellation>()) {
+  transport_ = std::move(transport);  // stays with the caller if anything before has thrown
+}
 
 Communicator::~Communicator() = default;
 

@@ -259,7 +259,7 @@ class Communicator final : public Closable {
 
   Communicator(Ref<Environment> environment, std::string closable_name, std::string group_name,
                int64_t rank, int64_t size, int64_t epoch, Part part,
-               std::unique_ptr<Transport> transport);
+               std::unique_ptr<Transport>&& transport);
   ~Communicator() override;
 
   static Result<Ref<Communicator>> CreatePart(Environment* environment, std::string_view name,
@@ -289,7 +289,7 @@ class Communicator final : public Closable {
   const int64_t size_;
   const int64_t epoch_;
   const Part part_;
-  const std::unique_ptr<Transport> transport_;
+  std::unique_ptr<Transport> transport_;  // the same as long as it lives
   const int64_t flight_subject_;  // of the flight recorder: this rank of this group
   std::atomic<int64_t> sequence_{0};
   std::atomic<int64_t> num_splits_{0};

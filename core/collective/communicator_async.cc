@@ -53,8 +53,9 @@ class Communicator::AsyncCall final : public CallQueue::Call {
   // Before it is pushed behind others. One that is cancelled already ends the epoch here and now.
   void WatchCancellation() {
     if (!cancellation_) return;
-    listener_ = cancellation_->AddListener(
-        [this] { EndUnbegun(self_, op_, cancellation_->reason()).rep(); });
+    listener_ = cancellation_->AddListener([this] {
+      EndElsewhere(self_, op_, [&] { return EndUnbegun(self_, op_, cancellation_->reason()); });
+    });
   }
   void WatchDeadline() {
     Environment& environment = self_->environment();
@@ -64,7 +65,8 @@ class Communicator::AsyncCall final : public CallQueue::Call {
     timer_ = environment.executor().PostAfter(
         delay_ns_, Task([self = Ref<Communicator>::Retain(self_), op = op_, delay_ns = delay_ns_,
                          decided = decided_] {
-          if (!decided->exchange(true)) EndLate(self.get(), op, delay_ns).rep();
+          if (decided->exchange(true)) return;
+          EndElsewhere(self.get(), op, [&] { return EndLate(self.get(), op, delay_ns); });
         }));
   }
 
@@ -115,6 +117,16 @@ class Communicator::AsyncCall final : public CallQueue::Call {
     return EndUnbegun(self, op,
                       DeadlineExceeded("not begun after {}, for the calls before it are not done",
                                        HumanDuration(delay_ns)));
+  }
+
+  // On a thread that has nothing to do with the call, and must go on.
+  template <typename End>
+  static void EndElsewhere(Communicator* self, CollectiveOp op, const End& end) noexcept {
+    try {
+      end().rep();
+    } catch (const std::bad_alloc&) {
+      self->FailForException(op).rep();
+    }
   }
 
   void StopWatching() {

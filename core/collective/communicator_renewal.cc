@@ -13,35 +13,44 @@ namespace tutti {
 
 namespace {
 
+// While it lives, `to` is cancelled as soon as `from` is; nothing without a `from`.
+class CancelsWith {
+ public:
+  CancelsWith(Cancellation* from, Cancellation* to) : from_(from) {
+    if (from == nullptr) return;
+    listener_ = from->AddListener([from, to] { to->Cancel(from->reason()); });
+  }
+  ~CancelsWith() {
+    if (from_ != nullptr) from_->RemoveListener(listener_);
+  }
+  CancelsWith(const CancelsWith&) = delete;
+  CancelsWith& operator=(const CancelsWith&) = delete;
+
+ private:
+  Cancellation* const from_;
+  uint64_t listener_ = 0;
+};
+
 // The caller's options, with a cancellation that is also thrown by the close of the communicator.
 class UntilClosed {
  public:
-  UntilClosed(Cancellation* closing, const CallOptions& call) : closing_(closing), call_(call) {
-    Cancellation* const caller = call_.cancellation;
-    both_ = caller != nullptr && caller->is_polled()
-                ? MakeRef<Cancellation>(&PollCaller, caller, Ref<const RefCounted>())
-                : MakeRef<Cancellation>();
-    closing_listener_ = closing_->AddListener([this] { both_->Cancel(closing_->reason()); });
-    if (caller == nullptr) return;
-    caller_listener_ = caller->AddListener([this] { both_->Cancel(call_.cancellation->reason()); });
-  }
-  ~UntilClosed() {
-    if (call_.cancellation != nullptr) call_.cancellation->RemoveListener(caller_listener_);
-    closing_->RemoveListener(closing_listener_);
-  }
-  UntilClosed(const UntilClosed&) = delete;
-  UntilClosed& operator=(const UntilClosed&) = delete;
+  UntilClosed(Cancellation* closing, const CallOptions& call)
+      : deadline_(call.deadline),
+        both_(call.cancellation != nullptr && call.cancellation->is_polled()
+                  ? MakeRef<Cancellation>(&PollCaller, call.cancellation, Ref<const RefCounted>())
+                  : MakeRef<Cancellation>()),
+        with_closing_(closing, both_.get()),
+        with_caller_(call.cancellation, both_.get()) {}
 
-  CallOptions options() const { return CallOptions{call_.deadline, both_.get()}; }
+  CallOptions options() const { return CallOptions{deadline_, both_.get()}; }
 
  private:
   static bool PollCaller(void* caller) { return static_cast<Cancellation*>(caller)->PollNow(); }
 
-  Cancellation* const closing_;
-  const CallOptions call_;
-  Ref<Cancellation> both_;
-  uint64_t closing_listener_ = 0;
-  uint64_t caller_listener_ = 0;
+  const Deadline deadline_;
+  const Ref<Cancellation> both_;
+  const CancelsWith with_closing_;
+  const CancelsWith with_caller_;
 };
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "core/collective/known_calls.h"
 
+#include <new>
+
 #include "core/collective/call_record.h"
 
 namespace tutti {
@@ -7,7 +9,8 @@ namespace tutti {
 void KnownCalls::Learn(int64_t subject, const Tensor& input, const CallHeader& header) {
   const size_t place = PlaceOf(input, header.reduction);
   std::unique_ptr<Entry>& entry = places_[place];
-  if (!entry) entry = std::make_unique<Entry>();
+  if (!entry) entry.reset(new (std::nothrow) Entry());
+  if (!entry) return;  // the call itself has succeeded, and is known the next time
   entry->call.header = header;
   entry->call.known_as = ++learnt_ * kKnownCallPlaces + place;
   entry->bytes = static_cast<int64_t>(input.byte_size());

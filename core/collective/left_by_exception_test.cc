@@ -6,9 +6,11 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <memory>
 #include <new>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -25,6 +27,7 @@
 #include "core/collective/shared_rank_testing.h"
 #include "core/collective/shared_transport.h"
 #include "core/tensor/tensor.h"
+#include "core/tensor/value.h"
 
 namespace {
 
@@ -95,13 +98,15 @@ void ForEachShortage(const Body& body) {
 // A host that throws when it is asked, once it may.
 struct Host {
   std::atomic<bool> throws{true};
+  bool is_short_of_memory = true;  // that is what it throws
   std::atomic<int> num_asked{0};
 
   static bool Poll(void* self) {
     auto* const host = static_cast<Host*>(self);
     host->num_asked.fetch_add(1);
     while (!host->throws.load()) std::this_thread::yield();
-    throw std::bad_alloc();
+    if (host->is_short_of_memory) throw std::bad_alloc();
+    throw std::runtime_error("the host's own");
   }
   Ref<Cancellation> Watch() { return MakeRef<Cancellation>(&Poll, this, nullptr); }
 };
@@ -343,6 +348,171 @@ TEST_F(LocalLeftByException, WhoCannotSayHowATransferDiffersLetsThePeerGo) {
     EXPECT_EQ(own.code(),
               was_short ? StatusCode::kResourceExhausted : StatusCode::kInvalidArgument);
     EXPECT_EQ(theirs.rep(), own.rep());
+    return was_short && !HasFailure();
+  });
+}
+
+TEST_F(LocalLeftByException, AHostsExceptionWaitsUntilNobodyUsesItsTensors) {
+  RankGroup group(2);
+  const Shape shape({1 << 20});
+  const Ref<Tensor> mine = Tensor::Create(DType::kFloat32, shape).value();
+  Host host;
+  host.throws.store(false);
+  host.is_short_of_memory = false;
+  const Ref<Cancellation> watch = host.Watch();
+  std::atomic<bool> has_come{false};
+  std::thread peer([&] {
+    while (host.num_asked.load() == 0) std::this_thread::yield();
+    has_come.store(true);
+    const Ref<Tensor> tensor = Tensor::Create(DType::kFloat32, shape).value();
+    group[1].AllReduce(*tensor, ReduceOp::kSum, group.Hang(), tensor.get()).rep();
+  });
+  std::thread release([&] {
+    while (!has_come.load()) std::this_thread::yield();
+    // Most of the time the peer has found everybody there by then.
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    host.throws.store(true);
+  });
+  EXPECT_THROW(group[0]
+                   .AllReduce(*mine, ReduceOp::kSum, CallOptions{Deadline::Infinite(), watch.get()},
+                              mine.get())
+                   .rep(),
+               std::runtime_error);
+  release.join();
+  peer.join();
+  EXPECT_EQ(group[1].epoch_status().code(), StatusCode::kAborted);
+}
+
+// ---- The next epoch ----
+
+TEST(RenewalLeftByException, AShrinkThatAHostLeavesCanBeCalledAgain) {
+  RankGroup group(2);
+  group[0].Abort(Aborted("enough"));
+  Host host;
+  const Ref<Cancellation> watch = host.Watch();
+  EXPECT_THROW((void)group[0].Shrink(CallOptions{Deadline::Infinite(), watch.get()}),
+               std::bad_alloc);
+  for (const Status& status : group.Run([&](int64_t, Communicator& self) -> Status {
+         TUTTI_ASSIGN_OR_RETURN(const Ref<Communicator> next, self.Shrink(group.Hang()));
+         EXPECT_EQ(next->size(), 2);
+         return next->Close(group.Hang());
+       })) {
+    EXPECT_TRUE(status.ok()) << status.ToString();
+  }
+}
+
+TEST(RenewalLeftByException, ThoseWhoCountedOnARankThatLeftAreTold) {
+  RankGroup group(2);
+  group[0].Abort(Aborted("enough"));
+  Host host;
+  host.throws.store(false);
+  const Ref<Cancellation> watch = host.Watch();
+  Status theirs;
+  std::thread peer([&] {
+    while (host.num_asked.load() == 0) std::this_thread::yield();
+    const Ref<Communicator> next = group[1].Shrink(group.Hang()).value();
+    EXPECT_EQ(next->size(), 2);
+    host.throws.store(true);
+    theirs = next->Barrier(group.Hang());
+    EXPECT_TRUE(next->Close(group.Hang()).ok());
+  });
+  EXPECT_THROW((void)group[0].Shrink(CallOptions{Deadline::Infinite(), watch.get()}),
+               std::bad_alloc);
+  peer.join();
+  EXPECT_EQ(theirs.code(), StatusCode::kResourceExhausted) << theirs.ToString();
+}
+
+// ---- Starting, cancelling ----
+
+TEST(StartLeftByException, AWorkerThatCannotBeStartedKeepsNobodyFromClosing) {
+  ForEachShortage([&](int allocations) {
+    RankGroup group(1);
+    bool was_short = false;
+    {
+      const ScarceMemory scarce(allocations);
+      try {
+        (void)group[0].BarrierAsync(CallOptions());
+      } catch (const std::bad_alloc&) {
+      }
+      was_short = ScarceMemory::HasRefused();
+    }
+    EXPECT_TRUE(group[0].Close(group.Hang()).ok()) << allocations;
+    return was_short && !HasFailure();
+  });
+}
+
+TEST_F(LeftByException, ARankThatGetsNoCommunicatorHasLeft) {
+  ForEachShortage([&](int allocations) {
+    const Ref<SharedSegment> segment = Segment();
+    std::array<std::unique_ptr<SharedTransport>, 2> ranks;
+    for (int64_t rank = 0; rank < 2; ++rank) {
+      SharedGroupOptions options;
+      options.name = "making";
+      options.rank = rank;
+      options.size = 2;
+      ranks[static_cast<size_t>(rank)] =
+          SharedTransport::Create(environment_, segment, options).value();
+    }
+    bool was_short = false;
+    Result<Ref<Communicator>> made = Status::OutOfMemory();
+    {
+      const ScarceMemory scarce(allocations);
+      try {
+        made = Communicator::CreateOver(environment_.get(), "making", 0, 2, 1, std::move(ranks[0]));
+      } catch (const std::bad_alloc&) {
+      }
+      was_short = ScarceMemory::HasRefused();
+    }
+    EXPECT_EQ(ranks[1]->HasLeft(0), was_short) << allocations;
+    EXPECT_EQ(made.ok(), !was_short);
+    if (made.ok()) {
+      EXPECT_TRUE((*made)->Close(Hang()).ok());
+    }
+    return was_short && !HasFailure();
+  });
+}
+
+TEST_F(LeftByException, AListenerThatThrowsKeepsNobodyFromHearing) {
+  const Ref<Cancellation> cancellation = MakeRef<Cancellation>();
+  const uint64_t first = cancellation->AddListener([] { throw std::bad_alloc(); });
+  bool heard = false;
+  const uint64_t second = cancellation->AddListener([&] { heard = true; });
+  EXPECT_THROW(cancellation->Cancel(), std::bad_alloc);
+  EXPECT_TRUE(cancellation->cancelled());
+  EXPECT_TRUE(heard);
+  std::thread([&] {
+    cancellation->RemoveListener(first);
+    cancellation->RemoveListener(second);
+  }).join();
+}
+
+TEST(QueueLeftByException, ACallThatIsCancelledBeforeItsTurnEndsWithItsEpoch) {
+  ForEachShortage([&](int allocations) {
+    RankGroup group(2);
+    const Ref<Cancellation> cancellation = MakeRef<Cancellation>();
+    const Ref<Future> first = group[0].BarrierAsync(group.Hang()).value();
+    const Ref<Future> second =
+        group[0].BarrierAsync(CallOptions{Deadline::Infinite(), cancellation.get()}).value();
+    bool was_short = false;
+    {
+      const ScarceMemory scarce(allocations);
+      try {
+        cancellation->Cancel();
+      } catch (const std::bad_alloc&) {
+      }
+      was_short = ScarceMemory::HasRefused();
+    }
+    if (!cancellation->cancelled()) cancellation->Cancel();
+    const StatusCode code =
+        was_short ? StatusCode::kResourceExhausted : StatusCode::kCancelled;
+    for (const Ref<Future>& future : {first, second}) {
+      EXPECT_TRUE(future->Wait(group.Hang()).ok());
+      Ref<Value> none;
+      const Status ended = future->GetResult(&none);
+      EXPECT_FALSE(ended.ok());
+      EXPECT_TRUE(ended.code() == code || ended.code() == StatusCode::kCancelled)
+          << allocations << ": " << ended.ToString();
+    }
     return was_short && !HasFailure();
   });
 }

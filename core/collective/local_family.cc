@@ -1,6 +1,7 @@
 #include "core/collective/local_family.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "core/base/environment.h"
@@ -96,16 +97,37 @@ Result<LocalFamily::Renewed> LocalFamily::Renew(const Ref<LocalGroup>& group,
   }
   renewing.came[self] = true;
   changed_.notify_all();
+  // An exception must not leave this rank behind as one that has come. The wait may throw unlocked.
+  struct Came {
+    LocalFamily* const family;
+    std::unique_lock<std::mutex>& lock;
+    Renewing& renewing;
+    const size_t self;
+    bool stays = false;
+    ~Came() {
+      if (stays) return;
+      if (!lock.owns_lock()) lock.lock();
+      if (renewing.result == nullptr) {
+        renewing.came[self] = false;
+        return;
+      }
+      // The others go on with this rank, which does not come.
+      const Ref<LocalGroup> formed = renewing.result->group;
+      family->Take(renewing);
+      lock.unlock();
+      try {
+        formed->Fail(Status::OutOfMemory()).rep();
+      } catch (const std::bad_alloc&) {
+        // Only what it said of itself is lost.
+      }
+    }
+  } came{this, lock, renewing, self};
   const Status status =
       WaitUntil(lock, changed_, environment_->clock(), options,
                 [&] { return renewing.result != nullptr || !failure_.ok() || complete(); },
                 "renew");
-  if (renewing.result == nullptr && !failure_.ok()) {
-    renewing.came[self] = false;
-    return failure_;
-  }
+  if (renewing.result == nullptr && !failure_.ok()) return failure_;
   if (renewing.result == nullptr && !status.ok()) {
-    renewing.came[self] = false;
     std::string missing;
     int64_t first = -1;
     for (int64_t one = 0; one < size; ++one) {
@@ -131,11 +153,15 @@ Result<LocalFamily::Renewed> LocalFamily::Renew(const Ref<LocalGroup>& group,
     changed_.notify_all();
   }
   const std::shared_ptr<const Renewed> result = renewing.result;
-  if (--renewing.num_to_take == 0) {
-    renewing = Renewing();
-    changed_.notify_all();
-  }
+  came.stays = true;
+  Take(renewing);
   return *result;
+}
+
+void LocalFamily::Take(Renewing& renewing) {
+  if (--renewing.num_to_take != 0) return;
+  renewing = Renewing();
+  changed_.notify_all();
 }
 
 }  // namespace tutti

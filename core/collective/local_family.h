@@ -71,6 +71,8 @@ class LocalFamily {
     int64_t last_epoch = 0;  // of those that came from it; 0: none
     Renewing renewing;
   };
+  // One rank's share of the result. With the lock held.
+  void Take(Renewing& renewing);
 
   const Ref<Environment> environment_;
   const size_t usable_cores_;

@@ -441,6 +441,12 @@ Status LocalGroup::MeetArrived(int64_t rank, const CollectiveCall& call, Access 
     status = WaitForArrivals(rank, target, call);
   } catch (const std::bad_alloc&) {
     status = Fail(Status::OutOfMemory());
+  } catch (...) {
+    // The host's own, which must reach it: but not before the others are done with its memory.
+    Fail(Aborted("rank {}: left in the middle of {}", rank, CollectiveOpName(call.header.op)))
+        .rep();
+    if (access == Access::kPeerMemory && IsCommitted(call.sequence)) Part(rank, call);
+    throw;
   }
   if (!status.ok()) {
     // This rank gave up just when the last one arrived, and that one has committed: go with it.
