@@ -437,11 +437,14 @@ TEST_F(PeerListenerTest, WhoIsToldToStopBehindItsProofTakesTheConnectionIfItCome
   struct Caller {
     std::atomic<bool> stop{false};
     std::atomic<bool> stopped{false};
+    std::atomic<bool> answered{false};
     static bool Ask(void* self) {
       auto& caller = *static_cast<Caller*>(self);
       if (!caller.stop) return false;
       caller.stopped = true;
       caller.stopped.notify_all();
+      // However late the answer, it is told to stop before it has looked for it.
+      caller.answered.wait(false);
       return true;
     }
   } caller;
@@ -475,6 +478,8 @@ TEST_F(PeerListenerTest, WhoIsToldToStopBehindItsProofTakesTheConnectionIfItCome
   answer = handshake.TakeOutput();
   EXPECT_EQ(send(accepted.get(), answer.data(), answer.size(), MSG_NOSIGNAL),
             static_cast<ssize_t>(answer.size()));
+  caller.answered = true;
+  caller.answered.notify_all();
   connects.join();
   EXPECT_TRUE(connected.ok()) << connected.status().ToString();
 }

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <barrier>
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -311,7 +312,7 @@ TEST(CommunicatorEnds, WhoRunsOutOfMemoryWhileItWaitsGoesWithThePeersOrEndsThem)
         self->asked.store(true);
         // Mostly the peer has found that both are here when this one gives up.
         while (self->peer->sequence() == 0) std::this_thread::yield();
-        for (int i = 0; i < 20'000; ++i) std::this_thread::yield();
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
         throw std::bad_alloc();
       },
       &host, nullptr);

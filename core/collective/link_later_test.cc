@@ -12,6 +12,7 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/base/error.h"
@@ -305,6 +306,8 @@ TEST(LinkLaterTest, ADeadlineInAChainSaysHowFarItIsAndWhoseWorkIsMissing) {
   std::vector<std::vector<std::unique_ptr<Link>>> ends = MakeTreeLinks(10, LinkKind::kChain);
   ends[4][5] = std::make_unique<MuteLink>(std::move(ends[4][5]), 100'000);
   LinkRanks links(10, std::move(ends), /*spin=*/false, LinkKind::kChain);
+  // Who asks its host waits.
+  std::atomic<int> num_waiting{0};
   const std::vector<Status> statuses =
       links.Run([&](int64_t rank, Communicator& communicator) -> Status {
         const Ref<Tensor> first = Filled(5000, 1);
@@ -312,10 +315,27 @@ TEST(LinkLaterTest, ADeadlineInAChainSaysHowFarItIsAndWhoseWorkIsMissing) {
         TUTTI_RETURN_IF_ERROR(
             communicator.AllReduce(*first, ReduceOp::kSum, links.Hang(), first.get()));
         const Ref<Tensor> tensor = Filled(100'000, 1);
-        // One of them gives up first, and all others hear of that.
-        return communicator.AllReduce(*tensor, ReduceOp::kSum,
-                                      rank == 5 ? links.Timeout(3 * kSecondNs) : links.Hang(),
-                                      tensor.get());
+        struct Host {
+          std::atomic<int>* num_waiting;
+          bool was_asked = false;
+        } host{&num_waiting};
+        const Ref<Cancellation> asks = MakeRef<Cancellation>(
+            [](void* user_data) {
+              auto* const self = static_cast<Host*>(user_data);
+              if (!std::exchange(self->was_asked, true)) self->num_waiting->fetch_add(1);
+              return false;
+            },
+            &host, Ref<const RefCounted>());
+        // One of them, the last to come, gives up first, and all others hear of that.
+        if (rank == 5) {
+          while (num_waiting.load() < 9 && communicator.epoch_status().ok()) {
+            std::this_thread::yield();
+          }
+          return communicator.AllReduce(*tensor, ReduceOp::kSum, links.Timeout(3 * kSecondNs),
+                                        tensor.get());
+        }
+        return communicator.AllReduce(
+            *tensor, ReduceOp::kSum, CallOptions{links.Hang().deadline, asks.get()}, tensor.get());
       });
   for (const Status& status : statuses) {
     EXPECT_EQ(status.code(), StatusCode::kDeadlineExceeded) << status.ToString();

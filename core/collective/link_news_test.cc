@@ -130,19 +130,18 @@ TEST(LinkNewsTest, WhatHostsHoldUpInTheMiddleOfCallsIsRight) {
         const Ref<Cancellation> asks =
             MakeRef<Cancellation>(&KeepForAWhile, &random, Ref<const RefCounted>());
         for (int i = 0; i < 2; ++i) {
-          CallOptions options = links.Hang();
-          options.cancellation = asks.get();
+          const auto options = [&] { return CallOptions{links.Hang().deadline, asks.get()}; };
           const Ref<Tensor> sum = Filled(700'000, static_cast<float>(rank + i));
           TUTTI_RETURN_IF_ERROR(
-              communicator.AllReduce(*sum, ReduceOp::kSum, options, sum.get()));
+              communicator.AllReduce(*sum, ReduceOp::kSum, options(), sum.get()));
           const std::span<const float> elements = sum->span<float>();
           EXPECT_EQ(std::count(elements.begin(), elements.end(), 45 + 10 * i), 700'000);
           const Ref<Tensor> all = Filled(kSize * 1000, 0);
           TUTTI_RETURN_IF_ERROR(communicator.AllGatherInto(
-              *Filled(1000, static_cast<float>(rank)), options, all.get()));
+              *Filled(1000, static_cast<float>(rank)), options(), all.get()));
           EXPECT_EQ(all->span<float>()[kSize * 1000 - 1], 9);
-          TUTTI_RETURN_IF_ERROR(communicator.Broadcast(3, options, sum.get()));
-          TUTTI_RETURN_IF_ERROR(communicator.Barrier(options));
+          TUTTI_RETURN_IF_ERROR(communicator.Broadcast(3, options(), sum.get()));
+          TUTTI_RETURN_IF_ERROR(communicator.Barrier(options()));
         }
         return OkStatus();
       });

@@ -160,7 +160,7 @@ TEST(LocalRenewal, OfTwoThreadsOfOneRankOneMakesTheNextEpoch) {
     };
     std::thread first([&] { shrink(0); });
     std::thread second([&] { shrink(0); });
-    if (in_turn) one_is_back.get_future().wait_for(std::chrono::seconds(5));
+    if (in_turn) one_is_back.get_future().wait_for(std::chrono::seconds(60));
     shrink(1);
     EXPECT_TRUE(group[1].Close(group.Hang()).ok());
     first.join();
