@@ -40,14 +40,21 @@ Status ReplicaEngine::Run(Job& job, const CallOptions& options) {
     workers_[i].posted.fetch_add(1);
     workers_[i].spot.Wake();
   }
-  job.RunReplica(0);
   const auto all_finished = [this] { return running_.load() == 0; };
-  Status status = finished_.Wait(environment_.clock(), options, spin_, all_finished,
-                                 "run: waiting for the other replicas");
-  if (!status.ok()) {
-    job.Interrupt(std::move(status));
+  const auto stop_others = [&](Status reason) {
+    job.Interrupt(std::move(reason));
     (void)finished_.Wait(environment_.clock(), CallOptions(), spin_, all_finished,
                          "run: waiting for replicas that were told to stop");
+  };
+  try {
+    job.RunReplica(0);
+    Status status = finished_.Wait(environment_.clock(), options, spin_, all_finished,
+                                   "run: waiting for the other replicas");
+    if (!status.ok()) stop_others(std::move(status));
+  } catch (...) {
+    // The job is the caller's, and the others are in it.
+    stop_others(Status::OutOfMemory());
+    throw;
   }
   return OkStatus();
 }

@@ -55,6 +55,29 @@ class ReplicaRunner::RunJob final : public ReplicaEngine::Job {
   std::vector<Ref<Value>>& results_;
 };
 
+namespace {
+
+// While it lives, a cancellation stops the round.
+class StopsWith {
+ public:
+  StopsWith(Lockstep* lockstep, Cancellation* cancellation) : cancellation_(cancellation) {
+    if (cancellation == nullptr) return;
+    listener_ = cancellation->AddListener(
+        [lockstep, cancellation] { lockstep->Stop(cancellation->reason()); });
+  }
+  ~StopsWith() {
+    if (cancellation_ != nullptr) cancellation_->RemoveListener(listener_);
+  }
+  StopsWith(const StopsWith&) = delete;
+  StopsWith& operator=(const StopsWith&) = delete;
+
+ private:
+  Cancellation* const cancellation_;
+  uint64_t listener_ = 0;
+};
+
+}  // namespace
+
 Status ReplicaRunner::Enter() {
   if (busy_.exchange(true)) {
     return FailedPrecondition(
@@ -94,16 +117,12 @@ Status ReplicaRunner::RunAll(Function& fn, const Value& args, const CallOptions&
   lockstep_.Begin(engine_.spin());
   // A Close before Begin has set this, one after it stops the round.
   if (closing_.load()) return strategy_.CheckOpen("run");
-  uint64_t listener = 0;
-  if (options.cancellation != nullptr) {
-    listener = options.cancellation->AddListener(
-        [this, cancellation = options.cancellation] { lockstep_.Stop(cancellation->reason()); });
-  }
   RunJob job(*this, fn, args, options, results);
-  Status status = engine_.Run(job, options);
-  if (options.cancellation != nullptr) options.cancellation->RemoveListener(listener);
-  TUTTI_RETURN_IF_ERROR(std::move(status));
-  status = lockstep_.End();
+  {
+    const StopsWith stops(&lockstep_, options.cancellation);
+    TUTTI_RETURN_IF_ERROR(engine_.Run(job, options));
+  }
+  Status status = lockstep_.End();
   if (status.ok() || (status.code() != StatusCode::kAborted && !lockstep_.contradicted())) {
     return status;
   }
@@ -115,9 +134,16 @@ Status ReplicaRunner::RunAll(Function& fn, const Value& args, const CallOptions&
 
 Result<Ref<Value>> ReplicaRunner::Run(Function& fn, const Value& args, const CallOptions& options) {
   TUTTI_RETURN_IF_ERROR(Enter());
-  Result<Ref<Value>> result = RunInside(fn, args, options);
-  Leave();
-  return result;
+  const struct Entered {
+    ReplicaRunner* runner;
+    ~Entered() { runner->Leave(); }
+  } entered{this};
+  try {
+    return RunInside(fn, args, options);
+  } catch (...) {
+    if (team_ != nullptr) team_->Abort(Status::OutOfMemory()).rep();
+    throw;
+  }
 }
 
 Status ReplicaRunner::CheckAsked(const Value& args, const CallOptions& options) const {

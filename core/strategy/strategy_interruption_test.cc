@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <stdexcept>
 #include <thread>
 
 #include "core/strategy/strategy_test_fixture.h"
@@ -128,6 +129,25 @@ TEST_F(StrategyInterruptionTest, APolledCancellationIsPolledWhileReplicasWait) {
       });
   const CallOptions options{Deadline::Infinite(), cancellation.get()};
   EXPECT_TRUE(Fails(strategy->Run(*fn, nullptr, options).status(), StatusCode::kCancelled));
+}
+
+TEST_F(StrategyInterruptionTest, AHostThatThrowsWhileReplicasRunWaitsForThemAndCanRunAgain) {
+  const Ref<Strategy> strategy = Mirrored(2);
+  std::atomic<bool> runs{false};
+  const Ref<Cancellation> cancellation = MakeRef<Cancellation>(
+      [](void*) -> bool { throw std::runtime_error("the host's own"); }, nullptr, nullptr);
+  const Ref<Function> fn =
+      ReplicaFn([&](ReplicaContext& replica, const Value&) -> Result<Ref<Value>> {
+        if (replica.replica_id() == 0) return ScalarOf(1);
+        runs.store(true);
+        while (!replica.cancelled()) std::this_thread::yield();
+        runs.store(false);
+        return Status(StatusCode::kAborted, "gave up");
+      });
+  const CallOptions options{Deadline::Infinite(), cancellation.get()};
+  EXPECT_THROW(strategy->Run(*fn, nullptr, options).status().rep(), std::runtime_error);
+  EXPECT_FALSE(runs.load());
+  ExpectStillWorks(strategy);
 }
 
 // ---- One run at a time. ----
