@@ -46,6 +46,7 @@ void Cancellation::RunListeners(std::unique_lock<std::mutex>& lock) {
     try {
       listener.task();
     } catch (...) {
+      listener.task = Task();
       is_done();
       RunListeners(lock);  // the others are to hear of it all the same
       throw;

@@ -134,7 +134,7 @@ TEST_F(CallQueueTest, APlaceThatAHostLeavesIsGivenUp) {
   std::atomic<int> stage{0};
   CallQueue::Announced(queue_.get()).Push(std::make_unique<BlockedCall>(&stage));
   while (stage.load() == 0) std::this_thread::yield();
-  ASSERT_EQ(queue_->TakePlace(), CallQueue::Place::kBehind);
+  EXPECT_EQ(queue_->TakePlace(), CallQueue::Place::kBehind);
   const Ref<Cancellation> host = MakeRef<Cancellation>(
       [](void*) -> bool { throw std::runtime_error("the host's own"); }, nullptr, nullptr);
   EXPECT_THROW(

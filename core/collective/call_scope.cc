@@ -52,12 +52,17 @@ Status Communicator::CallScope::EnterBehindQueued(const CallOptions& options) {
     case CallQueue::Place::kBehind:
       break;
   }
-  Status status = self_->calls_->AwaitTurn(options, waits_as);
-  if (status.ok()) return status;
-  TUTTI_RETURN_IF_ERROR(self_->CheckNotClosing(what));
-  // The other ranks must not wait for it.
-  const CallLabel label{number, self_->epoch_, &self_->group_name_};
-  return self_->transport_->Fail(WithCallDetails(std::move(status), self_->rank_, op_, label));
+  try {
+    Status status = self_->calls_->AwaitTurn(options, waits_as);
+    if (status.ok()) return status;
+    TUTTI_RETURN_IF_ERROR(self_->CheckNotClosing(what));
+    // The other ranks must not wait for it.
+    const CallLabel label{number, self_->epoch_, &self_->group_name_};
+    return self_->transport_->Fail(WithCallDetails(std::move(status), self_->rank_, op_, label));
+  } catch (...) {
+    self_->FailForException(op_).rep();
+    throw;
+  }
 }
 
 Status Communicator::CallScope::Begin(const CallOptions& options) {

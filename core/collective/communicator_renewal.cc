@@ -6,30 +6,13 @@
 #include "core/base/environment.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "core/collective/cancels_with.h"
 #include "core/collective/communicator.h"
 #include "core/collective/transport.h"
 
 namespace tutti {
 
 namespace {
-
-// While it lives, `to` is cancelled as soon as `from` is; nothing without a `from`.
-class CancelsWith {
- public:
-  CancelsWith(Cancellation* from, Cancellation* to) : from_(from) {
-    if (from == nullptr) return;
-    listener_ = from->AddListener([from, to] { to->Cancel(from->reason()); });
-  }
-  ~CancelsWith() {
-    if (from_ != nullptr) from_->RemoveListener(listener_);
-  }
-  CancelsWith(const CancelsWith&) = delete;
-  CancelsWith& operator=(const CancelsWith&) = delete;
-
- private:
-  Cancellation* const from_;
-  uint64_t listener_ = 0;
-};
 
 // The caller's options, with a cancellation that is also thrown by the close of the communicator.
 class UntilClosed {

@@ -112,6 +112,8 @@ Result<Ref<Communicator>> Communicator::Split(int64_t color, int64_t key, std::s
   request.name = name.empty() ? Format("{}/{}", group_name_, request.key) : std::string(name);
   request.parent_name = group_name_;
   request.epoch = epoch_;
+  // A given name is that of all colors' groups, and perhaps of those of other splits.
+  const Part part{PartNumber(part_.group, group_name_, request.key), color};
   request.exchange = [this, &request](std::string_view, std::string bytes,
                                       const CallOptions& call) {
     return ExchangeAmong(this, request.members, std::move(bytes), call);
@@ -121,8 +123,6 @@ Result<Ref<Communicator>> Communicator::Split(int64_t color, int64_t key, std::s
     return transport.status().WithPrefix(
         Format("rank {}: split of communicator {}, color {}", rank_, group_name_, color));
   }
-  // A given name is that of all colors' groups, and perhaps of those of other splits.
-  const Part part{PartNumber(part_.group, group_name_, request.key), color};
   return CreatePart(&environment(), request.name, request.rank,
                     static_cast<int64_t>(request.members.size()), epoch_, part,
                     std::move(transport).value());

@@ -356,6 +356,7 @@ TEST_F(LocalLeftByException, AHostsExceptionWaitsUntilNobodyUsesItsTensors) {
   RankGroup group(2);
   const Shape shape({1 << 20});
   const Ref<Tensor> mine = Tensor::Create(DType::kFloat32, shape).value();
+  Status theirs;
   Host host;
   host.throws.store(false);
   host.is_short_of_memory = false;
@@ -365,7 +366,7 @@ TEST_F(LocalLeftByException, AHostsExceptionWaitsUntilNobodyUsesItsTensors) {
     while (host.num_asked.load() == 0) std::this_thread::yield();
     has_come.store(true);
     const Ref<Tensor> tensor = Tensor::Create(DType::kFloat32, shape).value();
-    group[1].AllReduce(*tensor, ReduceOp::kSum, group.Hang(), tensor.get()).rep();
+    theirs = group[1].AllReduce(*tensor, ReduceOp::kSum, group.Hang(), tensor.get());
   });
   std::thread release([&] {
     while (!has_come.load()) std::this_thread::yield();
@@ -380,6 +381,8 @@ TEST_F(LocalLeftByException, AHostsExceptionWaitsUntilNobodyUsesItsTensors) {
                std::runtime_error);
   release.join();
   peer.join();
+  // Its slice was missing.
+  EXPECT_EQ(theirs.code(), StatusCode::kAborted) << theirs.ToString();
   EXPECT_EQ(group[1].epoch_status().code(), StatusCode::kAborted);
 }
 
@@ -414,6 +417,10 @@ TEST(RenewalLeftByException, ThoseWhoCountedOnARankThatLeftAreTold) {
     EXPECT_EQ(next->size(), 2);
     host.throws.store(true);
     theirs = next->Barrier(group.Hang());
+    const Result<Ref<Communicator>> alone = next->Shrink(group.Hang());
+    ASSERT_TRUE(alone.ok()) << alone.status().ToString();
+    EXPECT_EQ((*alone)->size(), 1);
+    EXPECT_TRUE((*alone)->Close(group.Hang()).ok());
     EXPECT_TRUE(next->Close(group.Hang()).ok());
   });
   EXPECT_THROW((void)group[0].Shrink(CallOptions{Deadline::Infinite(), watch.get()}),

@@ -1,7 +1,6 @@
 #include "core/collective/local_family.h"
 
 #include <algorithm>
-#include <new>
 #include <utility>
 
 #include "core/base/environment.h"
@@ -112,14 +111,13 @@ Result<LocalFamily::Renewed> LocalFamily::Renew(const Ref<LocalGroup>& group,
         return;
       }
       // The others go on with this rank, which does not come.
-      const Ref<LocalGroup> formed = renewing.result->group;
+      const std::shared_ptr<const Renewed> formed = renewing.result;
       family->Take(renewing);
       lock.unlock();
-      try {
-        formed->Fail(Status::OutOfMemory()).rep();
-      } catch (const std::bad_alloc&) {
-        // Only what it said of itself is lost.
-      }
+      const auto place =
+          std::find(formed->members.begin(), formed->members.end(), static_cast<int64_t>(self));
+      formed->group->Leave(place - formed->members.begin(), Status::OutOfMemory());
+      family->OnLeave();
     }
   } came{this, lock, renewing, self};
   const Status status =
@@ -152,10 +150,10 @@ Result<LocalFamily::Renewed> LocalFamily::Renew(const Ref<LocalGroup>& group,
     renewing.result = std::move(renewed);
     changed_.notify_all();
   }
-  const std::shared_ptr<const Renewed> result = renewing.result;
+  Renewed own = *renewing.result;
   came.stays = true;
   Take(renewing);
-  return *result;
+  return own;
 }
 
 void LocalFamily::Take(Renewing& renewing) {

@@ -443,9 +443,11 @@ Status LocalGroup::MeetArrived(int64_t rank, const CollectiveCall& call, Access 
     status = Fail(Status::OutOfMemory());
   } catch (...) {
     // The host's own, which must reach it: but not before the others are done with its memory.
-    Fail(Aborted("rank {}: left in the middle of {}", rank, CollectiveOpName(call.header.op)))
-        .rep();
-    if (access == Access::kPeerMemory && IsCommitted(call.sequence)) Part(rank, call);
+    FailForException(rank, call);
+    if (access == Access::kPeerMemory && IsCommitted(call.sequence)) {
+      abandoned_.store(call.sequence);
+      Part(rank, call).rep();
+    }
     throw;
   }
   if (!status.ok()) {
@@ -461,11 +463,22 @@ Status LocalGroup::MeetArrived(int64_t rank, const CollectiveCall& call, Access 
   return OkStatus();
 }
 
-void LocalGroup::Part(int64_t rank, const CollectiveCall& call) {
+void LocalGroup::FailForException(int64_t rank, const CollectiveCall& call) {
+  try {
+    Fail(Aborted("rank {}: left in the middle of {}", rank, CollectiveOpName(call.header.op)))
+        .rep();
+  } catch (const std::bad_alloc&) {
+    Fail(Status::OutOfMemory()).rep();
+  }
+}
+
+Status LocalGroup::Part(int64_t rank, const CollectiveCall& call) {
   const uint64_t target = PartedFrom(call.sequence);
   Advance(rank, target | static_cast<uint64_t>(call.header.op), target);
-  if (SpinUntil(target, /*stop_on_failure=*/false)) return;
-  SleepUntil(rank, [&] { return AllReached(target); });
+  if (!SpinUntil(target, /*stop_on_failure=*/false)) {
+    SleepUntil(rank, [&] { return AllReached(target); });
+  }
+  return abandoned_.load() == call.sequence ? failure() : OkStatus();
 }
 
 // In a forked child the group's threads are gone, and may hold its mutexes: it fails for nobody.

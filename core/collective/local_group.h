@@ -109,15 +109,16 @@ class LocalGroup final : public RefCounted {
   void Arrive(int64_t rank, const CollectiveCall& call);
   Status MeetArrived(int64_t rank, const CollectiveCall& call, Access access);
   // After a successful Meet with kPeerMemory: waits until no rank needs another's memory. Bounded
-  // by the work of the slowest, so nothing ends it early.
-  void Part(int64_t rank, const CollectiveCall& call);
+  // by the work of the slowest, so nothing ends it early. A failure, on all ranks alike, when an
+  // exception took one of them away before its work.
+  Status Part(int64_t rank, const CollectiveCall& call);
   // The same at the end of a scope, where an exception may end the rank's work: without it the
   // peers would wait for ever, and go on reading what is the caller's again.
   class PartsAtEnd {
    public:
     PartsAtEnd(LocalGroup& group, int64_t rank, const CollectiveCall& call)
         : group_(group), rank_(rank), call_(call) {}
-    ~PartsAtEnd() { group_.Part(rank_, call_); }
+    ~PartsAtEnd() { group_.Part(rank_, call_).rep(); }
     PartsAtEnd(const PartsAtEnd&) = delete;
     PartsAtEnd& operator=(const PartsAtEnd&) = delete;
 
@@ -222,6 +223,7 @@ class LocalGroup final : public RefCounted {
   // The same whatever happens.
   void SleepUntil(int64_t rank, const std::function<bool()>& condition);
   Status WaitForArrivals(int64_t rank, uint64_t target, const CollectiveCall& call);
+  void FailForException(int64_t rank, const CollectiveCall& call);
   // The error that ends the epoch because the wait of `rank` ended with `wait_status`, which is OK
   // when a missing peer has left. OK when whoever was missing has arrived by now.
   Status WaitError(int64_t rank, uint64_t target, const CollectiveCall& call, Status wait_status,
@@ -267,6 +269,8 @@ class LocalGroup final : public RefCounted {
   std::unique_ptr<Rank[]> ranks_;
 
   alignas(128) std::atomic<uint64_t> verdict_{0};
+  // The last committed call that an exception took a rank away from; 0: none.
+  std::atomic<int64_t> abandoned_{0};
   mutable std::mutex failure_mutex_;  // guards failure_ and every leave_reason
   Status failure_;
   std::atomic<bool> flight_record_claimed_{false};

@@ -4,6 +4,8 @@
 #include "core/collective/local_transport.h"
 
 #include <algorithm>
+#include <memory>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -29,6 +31,18 @@ void LocalTransport::Leave(Status reason) {
   if (family_ != nullptr) family_->OnLeave();
 }
 
+// The other ranks count on this one already.
+std::unique_ptr<Transport> LocalTransport::Make(const Ref<LocalGroup>& group, int64_t rank,
+                                                const std::shared_ptr<LocalFamily>& family) {
+  try {
+    return std::make_unique<LocalTransport>(group, rank, family);
+  } catch (const std::bad_alloc&) {
+    group->Leave(rank, Status::OutOfMemory());
+    family->OnLeave();
+    throw;
+  }
+}
+
 Result<RenewedGroup> LocalTransport::Renew(const RenewRequest& request,
                                            const CallOptions& options) {
   if (family_ == nullptr) return Transport::Renew(request, options);
@@ -43,7 +57,7 @@ Result<RenewedGroup> LocalTransport::Renew(const RenewRequest& request,
   next.rank = place - renewed.members.begin();
   next.size = static_cast<int64_t>(renewed.members.size());
   next.epoch = renewed.epoch;
-  next.transport = std::make_unique<LocalTransport>(renewed.group, next.rank, family_);
+  next.transport = Make(renewed.group, next.rank, family_);
   return next;
 }
 
@@ -54,8 +68,7 @@ Result<std::unique_ptr<Transport>> LocalTransport::Split(const SplitRequest& req
   const std::string key = Format("{} {}", static_cast<const void*>(group_.get()), request.key);
   Ref<LocalGroup> group = family_->Join(
       key, request.name, static_cast<int64_t>(request.members.size()), request.epoch);
-  return std::unique_ptr<Transport>(
-      std::make_unique<LocalTransport>(std::move(group), request.rank, family_));
+  return Make(group, request.rank, family_);
 }
 
 const std::optional<KnownLocalFold>& LocalTransport::Known(const CollectiveCall& call) {

@@ -42,6 +42,8 @@ class LocalTransport final : public Transport {
     std::optional<KnownLocalFold> fold;
   };
   const std::optional<KnownLocalFold>& Known(const CollectiveCall& call);
+  static std::unique_ptr<Transport> Make(const Ref<LocalGroup>& group, int64_t rank,
+                                         const std::shared_ptr<LocalFamily>& family);
 
   const Ref<LocalGroup> group_;
   const int64_t rank_;

@@ -74,7 +74,7 @@ Status Pull(LocalGroup& group, int64_t rank, const CollectiveCall& call) {
       std::memcpy(output, input + part.input_offset, part.bytes);
     }
   }
-  if (!copied) group.Part(rank, call);
+  if (!copied) group.Part(rank, call).rep();
   return OkStatus();
 }
 

@@ -114,8 +114,8 @@ Status SliceAndShareAllReduce(LocalGroup& group, int64_t rank, const CollectiveC
   TUTTI_RETURN_IF_ERROR(group.Meet(rank, call, LocalGroup::Access::kPeerMemory));
   Status status = FoldSlice(group, rank, call, inputs);
   if (!status.ok()) status = group.Fail(std::move(status));
-  group.Part(rank, call);
-  return status;
+  const Status parted = group.Part(rank, call);
+  return status.ok() ? parted : status;
 }
 
 }  // namespace tutti

@@ -65,8 +65,8 @@ Status SliceFold(LocalGroup& group, int64_t rank, const CollectiveCall& call) {
                         slice.output);
   }
   if (!status.ok()) status = group.Fail(std::move(status));
-  group.Part(rank, call);
-  return status;
+  const Status parted = group.Part(rank, call);
+  return status.ok() ? parted : status;
 }
 
 }  // namespace tutti

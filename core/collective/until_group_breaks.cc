@@ -13,15 +13,15 @@ bool UntilGroupBreaks::PollCaller(void* caller) {
 
 UntilGroupBreaks::UntilGroupBreaks(Ref<Cluster> cluster, std::vector<MemberId> members, By by,
                                    const CallOptions& call)
-    : cluster_(std::move(cluster)), members_(std::move(members)), by_(by), call_(call) {
-  Cancellation* const caller = call_.cancellation;
-  cancellation_ = caller != nullptr && caller->is_polled()
-                      ? MakeRef<Cancellation>(&PollCaller, caller, Ref<const RefCounted>())
-                      : MakeRef<Cancellation>();
-  if (caller != nullptr) {
-    caller_listener_ = caller->AddListener(
-        [this] { cancellation_->Cancel(call_.cancellation->reason()); });
-  }
+    : cluster_(std::move(cluster)),
+      members_(std::move(members)),
+      by_(by),
+      deadline_(call.deadline),
+      cancellation_(
+          call.cancellation != nullptr && call.cancellation->is_polled()
+              ? MakeRef<Cancellation>(&PollCaller, call.cancellation, Ref<const RefCounted>())
+              : MakeRef<Cancellation>()),
+      with_caller_(call.cancellation, cancellation_.get()) {
   cluster_listener_ = cluster_->AddListener([this](const ClusterEvent& event) {
     const MemberId member{event.worker, event.arrival};
     const bool concerns =
@@ -32,9 +32,6 @@ UntilGroupBreaks::UntilGroupBreaks(Ref<Cluster> cluster, std::vector<MemberId> m
   });
 }
 
-UntilGroupBreaks::~UntilGroupBreaks() {
-  cluster_->RemoveListener(cluster_listener_);
-  if (call_.cancellation != nullptr) call_.cancellation->RemoveListener(caller_listener_);
-}
+UntilGroupBreaks::~UntilGroupBreaks() { cluster_->RemoveListener(cluster_listener_); }
 
 }  // namespace tutti

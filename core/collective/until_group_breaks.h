@@ -11,6 +11,7 @@
 #include "core/base/call_options.h"
 #include "core/base/ref.h"
 #include "core/cluster/worker_info.h"
+#include "core/collective/cancels_with.h"
 
 namespace tutti {
 
@@ -29,7 +30,7 @@ class UntilGroupBreaks {
   UntilGroupBreaks& operator=(const UntilGroupBreaks&) = delete;
 
   // The caller's, whose cancellation any of it throws as well; good as long as this object.
-  CallOptions options() const { return CallOptions{call_.deadline, cancellation_.get()}; }
+  CallOptions options() const { return CallOptions{deadline_, cancellation_.get()}; }
 
  private:
   static bool PollCaller(void* caller);
@@ -37,9 +38,9 @@ class UntilGroupBreaks {
   const Ref<Cluster> cluster_;
   const std::vector<MemberId> members_;
   const By by_;
-  const CallOptions call_;
-  Ref<Cancellation> cancellation_;
-  uint64_t caller_listener_ = 0;
+  const Deadline deadline_;
+  const Ref<Cancellation> cancellation_;
+  const CancelsWith with_caller_;
   uint64_t cluster_listener_ = 0;
 };
 

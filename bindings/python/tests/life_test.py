@@ -255,12 +255,13 @@ except KeyboardInterrupt:
         parts = []
         other = threading.Thread(target=lambda: parts.append(two.split(0, timeout=HANG_S)))
 
-        hits = 0
+        place = None
 
         def handler(_, frame):  # lets the call that it interrupts succeed
-            nonlocal hits
-            hits = hits + 1 if frame.f_code.co_name == "split" else 0
-            if hits < 2:  # at the first one the call itself may not have begun
+            nonlocal place
+            before, place = place, (frame.f_code.co_name, frame.f_lasti)
+            # At the same instruction twice it is the native call, not something on the way there.
+            if frame.f_code.co_name != "split" or place != before:
                 signal.setitimer(signal.ITIMER_REAL, 0.02)
                 return
             other.start()
