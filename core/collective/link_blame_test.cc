@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -43,10 +45,12 @@ TEST(LinkBlame, WhoIsToldThatItIsGoneItselfSeesWhoseWordThatIs) {
               StartsWith("rank 0 says: barrier #1: rank 2 (worker 2, pid 4713) is gone"));
 }
 
-// Reads no more after so many bytes, but notices the end of the link.
+// Reads no more after so many bytes, or not until something has happened. It notices the end of the
+// link.
 class DeafLink final : public Link {
  public:
-  DeafLink(std::unique_ptr<Link> link, int64_t bytes) : link_(std::move(link)), left_(bytes) {}
+  DeafLink(std::unique_ptr<Link> link, int64_t bytes, const std::atomic<bool>* until = nullptr)
+      : link_(std::move(link)), until_(until), left_(bytes) {}
 
   int64_t TrySend(std::span<const iovec> parts) override {
     const int64_t sent = link_->TrySend(parts);
@@ -54,34 +58,37 @@ class DeafLink final : public Link {
     return sent;
   }
   int64_t TryReceive(std::span<const iovec> parts) override {
-    if (left_ <= 0) return ended_ ? kClosed : 0;
+    if (!hears()) return ended_ ? kClosed : 0;
     const int64_t received = link_->TryReceive(parts);
     left_ -= received;
     return received;
   }
   bool PrepareSleep(bool want_read, bool want_write, pollfd* entry) override {
-    return link_->PrepareSleep(want_read && left_ > 0, want_write, entry);
+    return link_->PrepareSleep(want_read && hears(), want_write, entry);
   }
   void EndSleep(const pollfd& entry) override { link_->EndSleep(entry); }
   std::string CloseReason() const override { return "the test is deaf"; }
   const char* kind() const override { return "deaf"; }
 
  private:
+  bool hears() const { return left_ > 0 || (until_ != nullptr && until_->load()); }
+
   const std::unique_ptr<Link> link_;
+  const std::atomic<bool>* const until_;
   int64_t left_;
   bool ended_ = false;
 };
 
-// Breaks when its rank has no room for what has come over it, and waits.
-class BreaksUnreadLink final : public Link {
+// Says when its rank has no room for what has come over it, and waits.
+class TellsUnreadLink final : public Link {
  public:
-  explicit BreaksUnreadLink(FileDescriptor socket)
-      : socket_(socket.get()), link_(std::move(socket)) {}
+  TellsUnreadLink(FileDescriptor socket, std::function<void(int socket)> tell)
+      : socket_(socket.get()), tell_(std::move(tell)), link_(std::move(socket)) {}
 
   int64_t TrySend(std::span<const iovec> parts) override { return link_.TrySend(parts); }
   int64_t TryReceive(std::span<const iovec> parts) override { return link_.TryReceive(parts); }
   bool PrepareSleep(bool want_read, bool want_write, pollfd* entry) override {
-    if (!want_read) shutdown(socket_, SHUT_RDWR);
+    if (!want_read) tell_(socket_);
     return link_.PrepareSleep(want_read, want_write, entry);
   }
   void EndSleep(const pollfd& entry) override { link_.EndSleep(entry); }
@@ -90,6 +97,7 @@ class BreaksUnreadLink final : public Link {
 
  private:
   const int socket_;
+  const std::function<void(int socket)> tell_;
   TcpLink link_;
 };
 
@@ -103,7 +111,8 @@ TEST(LinkBlame, ThePeerThatMustTakeSomethingBeforeThereIsRoomForItsDataIsMissedW
     SocketPair sockets = MakeUnixPair();
     links[0][1] = std::make_unique<DeafLink>(
         std::make_unique<TcpLink>(std::move(sockets.first)), int64_t{1} << 20);
-    links[1][0] = std::make_unique<BreaksUnreadLink>(std::move(sockets.second));
+    links[1][0] = std::make_unique<TellsUnreadLink>(
+        std::move(sockets.second), [](int socket) { shutdown(socket, SHUT_RDWR); });
     LinkRanks ranks(2, std::move(links), /*spin=*/false, kind);
     for (const Status& status : ranks.Run([&](int64_t, Communicator& communicator) {
            const Ref<Tensor> tensor =
@@ -113,6 +122,50 @@ TEST(LinkBlame, ThePeerThatMustTakeSomethingBeforeThereIsRoomForItsDataIsMissedW
          })) {
       EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status.ToString();
       EXPECT_THAT(std::string(status.message()), HasSubstr("is gone"));
+    }
+  }
+}
+
+// The same, but rank 0 is cancelled, and stays. Its error lies behind parts for which rank 1 has no
+// room before its results leave.
+TEST(LinkBlame, WhoHasFailedAndStaysTakesWhatAPeerMustSendBeforeItHearsOfThat) {
+  for (const size_t size : {size_t{2}, size_t{3}}) {
+    std::vector<std::vector<std::unique_ptr<Link>>> links(size);
+    for (auto& row : links) row.resize(size);
+    std::atomic<bool> is_full = false;
+    std::atomic<size_t> num_full = 0;
+    const Ref<Cancellation> cancellation = MakeRef<Cancellation>();
+    for (size_t rank = 0; rank < size; ++rank) {
+      for (size_t peer = rank + 1; peer < size; ++peer) {
+        SocketPair sockets = MakeTcpPair();
+        if (rank != 0) {
+          links[rank][peer] = std::make_unique<TcpLink>(std::move(sockets.first));
+          links[peer][rank] = std::make_unique<TcpLink>(std::move(sockets.second));
+          continue;
+        }
+        // Not even one result is on its way.
+        const int small = 16 << 10;
+        setsockopt(sockets.second.get(), SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
+        setsockopt(sockets.first.get(), SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
+        links[0][peer] = std::make_unique<DeafLink>(
+            std::make_unique<TcpLink>(std::move(sockets.first)), int64_t{1} << 20, &is_full);
+        links[peer][0] = std::make_unique<TellsUnreadLink>(
+            std::move(sockets.second), [&, told = false](int) mutable {
+              if (std::exchange(told, true) || ++num_full != size - 1) return;
+              is_full = true;
+              cancellation->Cancel();
+            });
+      }
+    }
+    LinkRanks ranks(size, std::move(links));
+    for (const Status& status : ranks.Run([&](int64_t rank, Communicator& communicator) {
+           const Ref<Tensor> tensor =
+               Tensor::Create(DType::kFloat32, Shape({int64_t{16} << 20})).value();
+           CallOptions options = ranks.Timeout(20 * kSecondNs);
+           if (rank == 0) options.cancellation = cancellation.get();
+           return communicator.Reduce(*tensor, ReduceOp::kSum, /*root=*/0, options, tensor.get());
+         })) {
+      EXPECT_EQ(status.code(), StatusCode::kCancelled) << status.ToString();
     }
   }
 }

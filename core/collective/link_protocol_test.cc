@@ -505,6 +505,25 @@ TEST(LinkProtocolTest, AnErrorFollowsWhatAPeerTakesOnlyMuchLater) {
   }
 }
 
+// Until then it reads on for this rank.
+TEST(LinkProtocolTest, WhoSaysThatItHasFailedHearsThatThisRankKnows) {
+  Lone lone;
+  FrameParts frame;
+  frame.header = {FrameKind::kError, 1, 0, 0, 0, 0, 0};
+  AppendStatus(Aborted("enough"), &frame.body);
+  lone.Say(Encode(frame));
+  EXPECT_EQ(lone.Barrier().message(), "enough");
+  bool knows = false;
+  while (!knows) {
+    const std::string bytes = lone.Hear(kFrameHeaderBytes);
+    FrameHeader header;
+    ASSERT_TRUE(bytes.size() == kFrameHeaderBytes &&
+                DecodeFrameHeader(bytes.data(), 1, &header).ok());
+    const std::string rest = lone.Hear(header.body_bytes + header.data_bytes);
+    knows = header.kind == FrameKind::kError && ParseStatus(rest).message() == "enough";
+  }
+}
+
 TEST(LinkProtocolTest, AnErrorFrameThatIsNoStatusIsStillAnError) {
   Lone lone;
   FrameParts frame;

@@ -9,7 +9,7 @@
 // has room, nothing but the link keeps its owner from sending it, and the results that may lie
 // before it in the link are always accepted, because they go to where they belong. Of a reduce the
 // others have no output: they fold into the room of a peer's segment, which is free again once the
-// root has taken the result, and the root always does.
+// root has taken the result, and the root always does, even when it has failed.
 //
 // In place this is safe: a segment of a result arrives only after its owner has received this
 // rank's part of it, and the rank's own slice of the input goes nowhere.

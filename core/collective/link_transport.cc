@@ -17,10 +17,17 @@ constexpr int64_t kLingerNs = 200 * kMillisecondNs;
 constexpr int64_t kLingerIdleNs = 20 * kMillisecondNs;
 // What it has not taken by then is sent in the background.
 constexpr int64_t kFlushIntervalNs = 10 * kMillisecondNs;
+// How often who has failed reads on, as long as nothing comes.
+constexpr int64_t kReadOnIntervalNs = 50 * kMillisecondNs;
 
+// Whether the peer may be in a call still that has failed here. What it sends may have to be taken
+// before it can read as far as the error.
+bool MayGoOn(const LinkPeer& peer) {
+  return !peer.closed() && peer.error().ok() && peer.leave_reason().ok();
+}
 // Whether the peer has to be told something, and cares.
-bool Owes(LinkPeer& peer) {
-  return peer.sending() && !peer.closed() && peer.error().ok() && peer.leave_reason().ok();
+bool Owes(const LinkPeer& peer) {
+  return peer.sending() && MayGoOn(peer);
 }
 
 }  // namespace
@@ -89,7 +96,6 @@ Status LinkTransport::State::Record(Status error, int64_t told_by) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (failure_.ok()) {
     failure_ = std::move(error);
-    told_by_ = told_by;
     failed_.store(true);
   }
   return failure_;
@@ -156,7 +162,10 @@ bool LinkTransport::State::HasNews() const {
 void LinkTransport::State::Release() noexcept {
   while (true) {
     if (HasNews()) TellNews();
-    if (HasUnsentNews() && !flush_posted_.exchange(true)) PostFlush();
+    if (const int64_t delay_ns = FlushDelayNs();
+        delay_ns != kNeverNs && !flush_posted_.exchange(true)) {
+      PostFlush(delay_ns);
+    }
     busy_.store(false);
     busy_.notify_one();
     if (!HasNews() || busy_.exchange(true)) return;
@@ -166,16 +175,15 @@ void LinkTransport::State::TellNews() noexcept {
   try {
     std::string error;
     std::string goodbye;
-    int64_t told_by = -1;
     {
       std::lock_guard<std::mutex> lock(mutex_);
       if (failed_.load() && !error_told_.exchange(true)) AppendStatus(failure_, &error);
       if (left_.load() && !goodbye_told_.exchange(true)) AppendStatus(leave_reason_, &goodbye);
-      told_by = told_by_;
     }
     for (const std::unique_ptr<LinkPeer>& peer : peers_) {
       if (!peer || peer->closed()) continue;
-      if (!error.empty() && peer->rank() != told_by) {
+      // Who has told it hears it as well: that nobody has to read on for this rank.
+      if (!error.empty()) {
         const uint64_t transfer = peer->rank() == failed_transfer_peer_ ? failed_transfer_ : 0;
         peer->QueueFrame(FrameKind::kError, sequence_, transfer, error);
       }
@@ -195,11 +203,22 @@ bool LinkTransport::State::HasUnsentNews() const {
     return peer && Owes(*peer);
   });
 }
-void LinkTransport::State::PostFlush() noexcept {
+int64_t LinkTransport::State::FlushDelayNs() const {
+  if (HasUnsentNews()) return kFlushIntervalNs;
+  // With a connector Tick reads on.
+  if (!failed_.load() || connector_ || ended_) return kNeverNs;
+  const bool some_go_on =
+      std::any_of(peers_.begin(), peers_.end(), [](const std::unique_ptr<LinkPeer>& peer) {
+        return peer && MayGoOn(*peer);
+      });
+  if (!some_go_on) return kNeverNs;
+  return flush_moves_ ? kFlushIntervalNs : kReadOnIntervalNs;
+}
+void LinkTransport::State::PostFlush(int64_t delay_ns) noexcept {
   uint64_t timer = 0;
   try {
     timer = environment_->executor().PostAfter(
-        kFlushIntervalNs, Task([weak = weak_from_this()] {
+        delay_ns, Task([weak = weak_from_this()] {
           if (const std::shared_ptr<State> state = weak.lock()) state->Flush();
         }));
   } catch (...) {
@@ -209,11 +228,12 @@ void LinkTransport::State::PostFlush() noexcept {
   if (timer == 0) flush_posted_.store(false);
 }
 void LinkTransport::State::Flush() {
-  if (busy_.exchange(true)) return PostFlush();
+  if (busy_.exchange(true)) return PostFlush(kFlushIntervalNs);
   flush_posted_.store(false);
   ReleaseAfter([&] {
-    bool progress = false;
-    SendAndDiscard(&progress);
+    flush_moves_ = false;
+    PollLinks();
+    SendAndDiscard(&flush_moves_);
   });
 }
 void LinkTransport::State::SendAndDiscard(bool* progress) {
@@ -225,10 +245,14 @@ void LinkTransport::State::SendAndDiscard(bool* progress) {
   }
 }
 
-void LinkTransport::State::LookAround(const CollectiveCall* call) {
+void LinkTransport::State::PollLinks() {
   CallOptions now;
   now.deadline = Deadline::At(0);
   LinkWait(*environment_, now, *waker_).Sleep(peers_);
+}
+
+void LinkTransport::State::LookAround(const CollectiveCall* call) {
+  PollLinks();
   if (host_break_.call != nullptr) {
     Status status = LookAroundInCall();
     if (!status.ok()) Record(std::move(status)).rep();

@@ -15,7 +15,9 @@
 // or all pairs.
 //
 // The first error of a rank goes to all its peers, behind what it was sending; whoever learns of an
-// error passes it on. A link that ends without a goodbye or an error is a dead peer.
+// error passes it on. A peer may have to send something before it can read as far as the error: who
+// has failed reads on, now and then, until its peers have said that they have failed too, or are no
+// longer there. A link that ends without a goodbye or an error is a dead peer.
 
 #ifndef TUTTI_CORE_COLLECTIVE_LINK_TRANSPORT_H_
 #define TUTTI_CORE_COLLECTIVE_LINK_TRANSPORT_H_

@@ -46,7 +46,7 @@ class LinkTransport::State : public std::enable_shared_from_this<State> {
   void End();
 
   Status Execute(CollectiveCall* call);
-  // The error that ends the epoch is `error`, unless there is one.
+  // The error that ends the epoch is `error`, as that peer says, unless there is one.
   Status Record(Status error, int64_t told_by = -1);
   Status Fail(Status error);
   void Leave(Status reason);
@@ -95,13 +95,17 @@ class LinkTransport::State : public std::enable_shared_from_this<State> {
   void TellNews() noexcept;
   // An error or a goodbye waits behind something that a peer has not taken yet.
   bool HasUnsentNews() const;
-  void PostFlush() noexcept;
+  // When Flush has something to do again: until all know of an error somebody has to read on.
+  int64_t FlushDelayNs() const;
+  void PostFlush(int64_t delay_ns) noexcept;
   void Flush();
   // The collective whose data may come now.
   LinkPeer::Due DueData() const {
     return {data_kind_ == FrameKind::kData ? data_sequence_ : 0, data_over_tree_};
   }
   void SendAndDiscard(bool* progress);
+  // For links that notice their end only there.
+  void PollLinks();
   // Between calls: has a peer said or suffered something?
   void LookAround(const CollectiveCall* call);
   // While the host has the thread of a call: goes on with the call.
@@ -259,6 +263,7 @@ class LinkTransport::State : public std::enable_shared_from_this<State> {
   bool data_over_tree_ = false;  // is what follows the meeting there, with no kCall before it
   int64_t failed_transfer_peer_ = -1;  // of the transfer that has failed, if one has
   uint64_t failed_transfer_ = 0;       // LinkPeer::FailedTransfer
+  bool flush_moves_ = false;           // the last Flush has sent or received something
   // The call whose thread asks the host; without a call: none does.
   struct HostBreak {
     const CollectiveCall* call = nullptr;
@@ -297,7 +302,6 @@ class LinkTransport::State : public std::enable_shared_from_this<State> {
   mutable std::mutex mutex_;  // guards all below
   std::vector<Departure> departures_;
   Status failure_;
-  int64_t told_by_ = -1;  // the peer that knows of the failure, because it said so
   Status leave_reason_;
 };
 
