@@ -106,6 +106,7 @@ Status GatherParts::MakePlaces() {
 Result<std::byte*> GatherParts::RoomFor(int64_t rank, size_t segment) {
   Part& part = parts_[static_cast<size_t>(rank)];
   if (!is_bytes_) {
+    if (!part.tensor && !part.place) return Internal("there is no place for the part of a rank");
     Tensor& tensor = part.tensor ? *part.tensor : *part.place;
     return static_cast<std::byte*>(tensor.mutable_data()) + segment * kSegmentBytes;
   }

@@ -185,6 +185,7 @@ Status LinkTransport::State::Step(LinkExchange* exchange, bool* progress) {
 
 Status LinkTransport::State::Loop(const CollectiveCall& call, LinkExchange* exchange,
                                   LinkWait* wait, const std::function<bool()>& done) {
+  HostBreak host_break{call, exchange, done};
   int idle_rounds = 0;
   for (int round = 1;; ++round) {
     bool progress = false;
@@ -206,11 +207,12 @@ Status LinkTransport::State::Loop(const CollectiveCall& call, LinkExchange* exch
       TUTTI_RETURN_IF_ERROR(CheckDepartures(call, exchange, wait));
     }
     // What others have done meanwhile may have been all there was to do.
-    bool asked = false;
-    status = CheckWait(call, exchange, wait, done, &asked);
+    host_break.asked = false;
+    status = CheckWait(&host_break, wait);
+    if (host_break.failed) return FailureSoFar();
     if (!status.ok()) return WaitError(call, exchange, std::move(status), wait->waited_ns());
     if (wait->TimeToLog()) LogLongWait(call);
-    if (!progress && !asked) wait->Sleep(peers_);
+    if (!progress && !host_break.asked) wait->Sleep(peers_);
   }
 }
 
@@ -218,13 +220,13 @@ Status LinkTransport::State::Loop(const CollectiveCall& call, LinkExchange* exch
 // may find a call then that has gone.
 class LinkTransport::State::HostBreakScope {
  public:
-  HostBreakScope(State* state, const HostBreak& host_break) : state_(state) {
+  HostBreakScope(State* state, HostBreak* host_break) : state_(state) {
     state_->host_break_ = host_break;
     state_->Release();
   }
   ~HostBreakScope() {
     while (state_->busy_.exchange(true)) state_->busy_.wait(true);
-    state_->host_break_ = HostBreak();
+    state_->host_break_ = nullptr;
   }
   HostBreakScope(const HostBreakScope&) = delete;
   HostBreakScope& operator=(const HostBreakScope&) = delete;
@@ -233,27 +235,37 @@ class LinkTransport::State::HostBreakScope {
   State* const state_;
 };
 
-Status LinkTransport::State::CheckWait(const CollectiveCall& call, LinkExchange* exchange,
-                                       LinkWait* wait, const std::function<bool()>& done,
-                                       bool* asked) {
+Status LinkTransport::State::CheckWait(HostBreak* host_break, LinkWait* wait) {
   // A transfer's failure is told with its number, when it is over.
-  const bool is_transfer =
-      call.header.op == CollectiveOp::kSend || call.header.op == CollectiveOp::kReceive;
+  const CollectiveOp op = host_break->call.header.op;
+  const bool is_transfer = op == CollectiveOp::kSend || op == CollectiveOp::kReceive;
   if (!connector_ || is_transfer || !wait->AsksHost()) return wait->Check();
-  *asked = true;
-  const HostBreakScope others_hold_the_links(this, HostBreak{&call, exchange, &done});
+  host_break->asked = true;
+  const HostBreakScope others_hold_the_links(this, host_break);
   return wait->Check();
 }
 
 // As a round of Loop.
 Status LinkTransport::State::LookAroundInCall() {
-  const auto& [call, exchange, done] = host_break_;
+  const HostBreak& now = *host_break_;
   bool progress = false;
-  Status status = Step(exchange, &progress);
-  if (status.ok() && (*done)() && !FailedElsewhere(*call)) return status;
+  Status status = Step(now.exchange, &progress);
+  if (status.ok() && now.done() && !FailedElsewhere(now.call)) return status;
   if (status.ok()) status = FailureSoFar();
-  if (status.ok()) status = CheckPeers(*call, exchange);
-  return status.ok() ? status : InCall(std::move(status), *call);
+  if (status.ok()) status = CheckPeers(now.call, now.exchange);
+  return status.ok() ? status : InCall(std::move(status), now.call);
+}
+
+void LinkTransport::State::GoOnWithCall() noexcept {
+  Status status;
+  try {
+    status = LookAroundInCall();
+  } catch (...) {
+    status = Status::OutOfMemory();
+  }
+  if (status.ok()) return;
+  host_break_->failed = true;
+  Record(std::move(status)).rep();
 }
 
 }  // namespace tutti

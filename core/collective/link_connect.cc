@@ -224,7 +224,7 @@ void LinkTransport::State::Tick() {
     if (ended_) return Release();
     ReleaseAfter([this] {
       // Links are for the call that wants them.
-      if (host_break_.call == nullptr) {
+      if (host_break_ == nullptr) {
         if (failed_.load() && !asking_.empty()) links_changed_.store(true);
         Adopt(nullptr, nullptr).rep();
         if (dialler_ && dialler_->idle()) dialler_.reset();

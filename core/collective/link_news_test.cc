@@ -9,13 +9,17 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <random>
 #include <span>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/memory_account.h"
+#include "core/collective/link_frame.h"
 #include "core/collective/link_ranks.h"
 #include "core/tensor/tensor.h"
 
@@ -32,10 +36,12 @@ Ref<Tensor> Filled(int64_t count, float value) {
   return tensor;
 }
 
-// A host that keeps the thread which asks it, from some question on, until it is let go.
+// A host that keeps the thread which asks it, from some question on, or not before something has
+// happened, until it is let go.
 class Host {
  public:
-  explicit Host(int kept_from) : kept_from_(kept_from) {
+  explicit Host(int kept_from, const std::atomic<bool>* kept_after = nullptr)
+      : kept_from_(kept_from), kept_after_(kept_after) {
     cancellation_ = MakeRef<Cancellation>(&Host::Ask, this, Ref<const RefCounted>());
   }
   Cancellation* cancellation() { return cancellation_.get(); }
@@ -49,6 +55,7 @@ class Host {
   static bool Ask(void* self) {
     Host& host = *static_cast<Host*>(self);
     if (++host.num_asked_ < host.kept_from_) return false;
+    if (host.kept_after_ != nullptr && !host.kept_after_->load()) return false;
     host.keeps_ = true;
     host.keeps_.notify_all();
     host.let_go_.wait(false);
@@ -56,6 +63,7 @@ class Host {
   }
 
   const int kept_from_;
+  const std::atomic<bool>* const kept_after_;
   Ref<Cancellation> cancellation_;
   int num_asked_ = 0;
   std::atomic<bool> keeps_{false};
@@ -110,6 +118,107 @@ TEST(LinkNewsTest, AnAbortReachesAllWhoWaitWhileTheHostHasTheRootsThread) {
         EXPECT_EQ(status.code(), StatusCode::kAborted) << status.ToString();
       }
     }
+  }
+}
+
+// What the two ends of a link know of each other: how many bytes have come over it before some
+// segment that is held back, whether the other one lacks it alone, and whether it may go.
+struct HeldSegment {
+  std::atomic<int64_t> bytes_before = -1;
+  std::atomic<bool> is_awaited = false;
+  std::atomic<bool> may_go = false;
+};
+
+// Holds back a segment of data.
+class HoldingLink final : public Link {
+ public:
+  HoldingLink(std::unique_ptr<Link> link, uint64_t segment, HeldSegment* held)
+      : link_(std::move(link)), segment_(segment), held_(*held) {}
+
+  int64_t TrySend(std::span<const iovec> parts) override {
+    const iovec& head = parts.front();
+    FrameHeader header;
+    if (!held_.may_go.load() && head.iov_len >= kFrameHeaderBytes &&
+        DecodeFrameHeader(static_cast<const char*>(head.iov_base), 1, &header).ok() &&
+        header.kind == FrameKind::kData && header.argument == segment_) {
+      held_.bytes_before = sent_;
+      return 0;
+    }
+    const int64_t sent = link_->TrySend(parts);
+    if (sent > 0) sent_ += sent;
+    return sent;
+  }
+  int64_t TryReceive(std::span<const iovec> parts) override { return link_->TryReceive(parts); }
+  bool PrepareSleep(bool want_read, bool want_write, pollfd* entry) override {
+    return link_->PrepareSleep(want_read, want_write, entry);
+  }
+  void EndSleep(const pollfd& entry) override { link_->EndSleep(entry); }
+  std::string CloseReason() const override { return link_->CloseReason(); }
+  const char* kind() const override { return link_->kind(); }
+
+ private:
+  const std::unique_ptr<Link> link_;
+  const uint64_t segment_;
+  HeldSegment& held_;
+  int64_t sent_ = 0;
+};
+
+// Its other end.
+class AwaitingLink final : public Link {
+ public:
+  AwaitingLink(std::unique_ptr<Link> link, HeldSegment* held)
+      : link_(std::move(link)), held_(*held) {}
+
+  int64_t TrySend(std::span<const iovec> parts) override { return link_->TrySend(parts); }
+  int64_t TryReceive(std::span<const iovec> parts) override {
+    const int64_t received = link_->TryReceive(parts);
+    if (received > 0) received_ += received;
+    return received;
+  }
+  bool PrepareSleep(bool want_read, bool want_write, pollfd* entry) override {
+    // Where there is no room for what has come, its rank is not in the exchange yet.
+    if (want_read && received_ == held_.bytes_before.load()) held_.is_awaited = true;
+    return link_->PrepareSleep(want_read, want_write, entry);
+  }
+  void EndSleep(const pollfd& entry) override { link_->EndSleep(entry); }
+  std::string CloseReason() const override { return link_->CloseReason(); }
+  const char* kind() const override { return link_->kind(); }
+
+ private:
+  const std::unique_ptr<Link> link_;
+  HeldSegment& held_;
+  int64_t received_ = 0;
+};
+
+// There is no memory for what all ranks bring. Rank 5 hears how much that is while its host has its
+// thread, and data follows at once.
+TEST(LinkNewsTest, ACallThatFailsWhileTheHostHasItsThreadTakesNoMoreData) {
+  HeldSegment last_word;
+  std::vector<std::vector<std::unique_ptr<Link>>> all = MakeTreeLinks(kSize, LinkKind::kChain);
+  all[4][5] = std::make_unique<HoldingLink>(std::move(all[4][5]), kSize - 2, &last_word);
+  all[5][4] = std::make_unique<AwaitingLink>(std::move(all[5][4]), &last_word);
+  LinkRanks links(kSize, std::move(all), /*spin=*/false, LinkKind::kChain);
+  Host host(1, &last_word.is_awaited);
+  std::atomic<int> num_waiting = kSize - 1;
+  std::thread limiter([&] {
+    host.AwaitQuestion();
+    links.environment().memory().set_limit_bytes(1);
+    last_word.may_go = true;
+  });
+  const std::vector<Status> statuses =
+      links.Run([&](int64_t rank, Communicator& communicator) -> Status {
+        CallOptions options = links.Hang();
+        if (rank == 5) options.cancellation = host.cancellation();
+        Ref<Tensor> joined;
+        Status status = communicator.AllGather(*Filled(100'000, 1), 0, options, &joined);
+        if (rank != 5 && --num_waiting == 0) host.LetGo();
+        return status;
+      });
+  limiter.join();
+  links.environment().memory().set_limit_bytes(0);
+  for (const Status& status : statuses) {
+    EXPECT_EQ(status.code(), StatusCode::kResourceExhausted) << status.ToString();
+    EXPECT_THAT(std::string(status.message()), HasSubstr("rank 5: all_gather #1"));
   }
 }
 

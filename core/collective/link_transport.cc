@@ -59,9 +59,9 @@ Status LinkTransport::State::Execute(CollectiveCall* call) {
   TUTTI_RETURN_IF_ERROR(FailureSoFar());
   // Only Fail, Leave and failure() hold the links besides calls, and none of them waits.
   while (busy_.exchange(true)) busy_.wait(true);
-  if (host_break_.call != nullptr) {
+  if (host_break_ != nullptr) {
     // A call that the host makes when it is asked.
-    const int64_t running = host_break_.call->named().sequence;
+    const int64_t running = host_break_->call.named().sequence;
     Release();
     return FailedPrecondition("rank {}: {} while the host is asked whether call #{} goes on",
                               Name(rank_), CollectiveOpName(call->header.op),
@@ -231,6 +231,7 @@ void LinkTransport::State::Flush() {
   if (busy_.exchange(true)) return PostFlush(kFlushIntervalNs);
   flush_posted_.store(false);
   ReleaseAfter([&] {
+    if (host_break_ != nullptr && !failed_.load()) return LookAround(nullptr);
     flush_moves_ = false;
     PollLinks();
     SendAndDiscard(&flush_moves_);
@@ -240,8 +241,10 @@ void LinkTransport::State::SendAndDiscard(bool* progress) {
   for (const std::unique_ptr<LinkPeer>& peer : peers_) {
     if (!peer || peer->closed()) continue;
     *progress |= peer->Send();
+    // Whatever call this is data of, it has failed.
+    if (failed_.load()) peer->Discard();
     // A peer that has failed itself, or has left, says so; other nonsense does not matter now.
-    (void)peer->Receive(sequence_, DueData(), host_break_.exchange, progress).ok();
+    (void)peer->Receive(sequence_, DueData(), nullptr, progress).ok();
   }
 }
 
@@ -253,11 +256,7 @@ void LinkTransport::State::PollLinks() {
 
 void LinkTransport::State::LookAround(const CollectiveCall* call) {
   PollLinks();
-  if (host_break_.call != nullptr) {
-    Status status = LookAroundInCall();
-    if (!status.ok()) Record(std::move(status)).rep();
-    return;
-  }
+  if (host_break_ != nullptr) return GoOnWithCall();
   bool progress = false;
   Status status = Step(nullptr, &progress);
   if (status.ok()) {

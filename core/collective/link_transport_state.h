@@ -74,6 +74,16 @@ class LinkTransport::State : public std::enable_shared_from_this<State> {
   Status FailureSoFar() const;
   Status LeaveReason() const;
 
+  // A loop of a call whose thread asks the host now and then.
+  struct HostBreak {
+    const CollectiveCall& call;
+    LinkExchange* const exchange;
+    const std::function<bool()>& done;
+    bool asked = false;
+    bool failed = false;  // meanwhile: the exchange may be in any state, and is used no more
+  };
+  class HostBreakScope;
+
   // ---- Who holds the links ----
 
   // Wakes the holder, or does what there is to say oneself.
@@ -110,6 +120,8 @@ class LinkTransport::State : public std::enable_shared_from_this<State> {
   void LookAround(const CollectiveCall* call);
   // While the host has the thread of a call: goes on with the call.
   Status LookAroundInCall();
+  // The same, and ends the call where it fails.
+  void GoOnWithCall() noexcept;
   // The call has failed: no memory of the caller's is used any more, and the peers are told.
   void LeaveCallEarly();
   // The same where an exception leaves the call, so that there may be no memory.
@@ -186,9 +198,8 @@ class LinkTransport::State : public std::enable_shared_from_this<State> {
   Status Exchange(const CollectiveCall& call, LinkExchange* exchange, LinkWait* wait);
   // Whether the wait is over. Where pairs have no links the others hear of each other through this
   // rank: while the host is asked, which may keep the thread for as long as it likes, others hold
-  // the links, and go on with the call. Sets *asked then.
-  Status CheckWait(const CollectiveCall& call, LinkExchange* exchange, LinkWait* wait,
-                   const std::function<bool()>& done, bool* asked);
+  // the links, and go on with the call. Sets asked then.
+  Status CheckWait(HostBreak* host_break, LinkWait* wait);
 
   // ---- Errors ----
 
@@ -264,14 +275,7 @@ class LinkTransport::State : public std::enable_shared_from_this<State> {
   int64_t failed_transfer_peer_ = -1;  // of the transfer that has failed, if one has
   uint64_t failed_transfer_ = 0;       // LinkPeer::FailedTransfer
   bool flush_moves_ = false;           // the last Flush has sent or received something
-  // The call whose thread asks the host; without a call: none does.
-  struct HostBreak {
-    const CollectiveCall* call = nullptr;
-    LinkExchange* exchange = nullptr;
-    const std::function<bool()>* done = nullptr;
-  };
-  HostBreak host_break_;
-  class HostBreakScope;
+  HostBreak* host_break_ = nullptr;    // null: no call's thread asks the host
   // With a connector only:
   std::vector<bool> partners_;  // of the collective that runs, by rank
   Stage stage_ = Stage::kLinks;
