@@ -186,6 +186,7 @@ Status LinkTransport::State::Step(LinkExchange* exchange, bool* progress) {
 Status LinkTransport::State::Loop(const CollectiveCall& call, LinkExchange* exchange,
                                   LinkWait* wait, const std::function<bool()>& done) {
   HostBreak host_break{call, exchange, done};
+  Status over;
   int idle_rounds = 0;
   for (int round = 1;; ++round) {
     bool progress = false;
@@ -196,6 +197,7 @@ Status LinkTransport::State::Loop(const CollectiveCall& call, LinkExchange* exch
     if (status.ok()) status = FailureSoFar();
     if (status.ok()) status = CheckPeers(call, exchange);
     TUTTI_RETURN_IF_ERROR(std::move(status));
+    if (!over.ok()) return WaitError(call, exchange, std::move(over), wait->waited_ns());
     if (connector_) ShareRoster(call, wait);
     if (progress) {
       idle_rounds = 0;
@@ -206,11 +208,11 @@ Status LinkTransport::State::Loop(const CollectiveCall& call, LinkExchange* exch
     if (!progress && some_departed_.load()) {
       TUTTI_RETURN_IF_ERROR(CheckDepartures(call, exchange, wait));
     }
-    // What others have done meanwhile may have been all there was to do.
     host_break.asked = false;
-    status = CheckWait(&host_break, wait);
+    over = CheckWait(&host_break, wait);
     if (host_break.failed) return FailureSoFar();
-    if (!status.ok()) return WaitError(call, exchange, std::move(status), wait->waited_ns());
+    // What others have done meanwhile, and what has come, may be all there was to do.
+    if (!over.ok()) continue;
     if (wait->TimeToLog()) LogLongWait(call);
     if (!progress && !host_break.asked) wait->Sleep(peers_);
   }

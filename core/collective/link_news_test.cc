@@ -40,8 +40,9 @@ Ref<Tensor> Filled(int64_t count, float value) {
 // happened, until it is let go.
 class Host {
  public:
-  explicit Host(int kept_from, const std::atomic<bool>* kept_after = nullptr)
-      : kept_from_(kept_from), kept_after_(kept_after) {
+  explicit Host(int kept_from, const std::atomic<bool>* kept_after = nullptr,
+                bool cancels = false)
+      : kept_from_(kept_from), kept_after_(kept_after), cancels_(cancels) {
     cancellation_ = MakeRef<Cancellation>(&Host::Ask, this, Ref<const RefCounted>());
   }
   Cancellation* cancellation() { return cancellation_.get(); }
@@ -59,11 +60,12 @@ class Host {
     host.keeps_ = true;
     host.keeps_.notify_all();
     host.let_go_.wait(false);
-    return false;
+    return host.cancels_;
   }
 
   const int kept_from_;
   const std::atomic<bool>* const kept_after_;
+  const bool cancels_;  // when it is let go
   Ref<Cancellation> cancellation_;
   int num_asked_ = 0;
   std::atomic<bool> keeps_{false};
@@ -118,6 +120,32 @@ TEST(LinkNewsTest, AnAbortReachesAllWhoWaitWhileTheHostHasTheRootsThread) {
         EXPECT_EQ(status.code(), StatusCode::kAborted) << status.ToString();
       }
     }
+  }
+}
+
+// Rank 9 comes while the host has the thread of rank 5, and then all others are through the call.
+TEST(LinkNewsTest, ACallThatWasOverForAllOthersIsNotLateOrCancelled) {
+  for (const bool is_cancelled : {false, true}) {
+    SCOPED_TRACE(is_cancelled ? "cancelled" : "late");
+    LinkRanks links(kSize, LinkKind::kChain);
+    Host host(1, nullptr, is_cancelled);
+    const CallOptions limited =
+        is_cancelled ? links.Hang() : links.Timeout(300 * kMillisecondNs);
+    std::atomic<int> num_waiting = kSize - 1;
+    const std::vector<Status> statuses =
+        links.Run([&](int64_t rank, Communicator& communicator) -> Status {
+          CallOptions options = rank == 5 ? limited : links.Hang();
+          if (rank == 5) options.cancellation = host.cancellation();
+          if (rank == 9) host.AwaitQuestion();
+          Status status = communicator.Barrier(options);
+          if (rank == 5 || --num_waiting != 0) return status;
+          while (!is_cancelled && !limited.deadline.Expired(RealClock())) {
+            std::this_thread::yield();
+          }
+          host.LetGo();
+          return status;
+        });
+    for (const Status& status : statuses) EXPECT_TRUE(status.ok()) << status.ToString();
   }
 }
 
