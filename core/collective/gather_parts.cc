@@ -50,12 +50,13 @@ Result<Ref<Tensor>> DecodeStrings(const Shape& shape, const std::string& bytes,
 
 }  // namespace
 
-GatherParts::GatherParts(const CollectiveCall& call, int64_t rank, int64_t size)
-    : rank_(rank),
-      axis_(static_cast<size_t>(call.header.axis)),
-      is_bytes_(call.header.first.dtype == DType::kBytes),
-      memory_(call.unzeroed()),
-      parts_(static_cast<size_t>(size)) {}
+GatherParts::GatherParts(const LinkCallContext& context)
+    : context_(context),
+      rank_(context.rank),
+      axis_(static_cast<size_t>(context.call->header.axis)),
+      is_bytes_(context.call->header.first.dtype == DType::kBytes),
+      memory_(context.call->unzeroed()),
+      parts_(static_cast<size_t>(context.size)) {}
 
 GatherParts::~GatherParts() {
   if (memory_.account != nullptr) memory_.account->Unreserve(text_bytes_);
@@ -77,7 +78,8 @@ Status GatherParts::Announce(int64_t rank, const Shape& shape, uint64_t bytes) {
   if (is_bytes_) return OkStatus();
   const uint64_t expected = static_cast<uint64_t>(shape.num_elements()) * ItemSize(own_->dtype());
   if (bytes == expected) return OkStatus();
-  return DataLoss("rank {} sends {} bytes for a tensor of {}", rank, bytes, expected);
+  return DataLoss("rank {} sends {} bytes for a tensor of {}", context_.Name(rank), bytes,
+                  expected);
 }
 
 Status GatherParts::MakePlaces() {
@@ -106,7 +108,9 @@ Status GatherParts::MakePlaces() {
 Result<std::byte*> GatherParts::RoomFor(int64_t rank, size_t segment) {
   Part& part = parts_[static_cast<size_t>(rank)];
   if (!is_bytes_) {
-    if (!part.tensor && !part.place) return Internal("there is no place for the part of a rank");
+    if (!part.tensor && !part.place) {
+      return Internal("there is no place for the part of rank {}", context_.Name(rank));
+    }
     Tensor& tensor = part.tensor ? *part.tensor : *part.place;
     return static_cast<std::byte*>(tensor.mutable_data()) + segment * kSegmentBytes;
   }
@@ -145,7 +149,7 @@ Result<Ref<Tensor>> GatherParts::Join() {
       Result<Ref<Tensor>> strings = DecodeStrings(part.shape, text, memory_.account);
       if (!strings.ok()) {
         return std::move(strings).status().WithPrefix(
-            Format("the tensor of rank {}", &part - parts_.data()));
+            Format("the tensor of rank {}", context_.Name(&part - parts_.data())));
       }
       part.tensor = std::move(strings).value();
     }

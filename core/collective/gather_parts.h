@@ -28,7 +28,7 @@ class GatherParts {
  public:
   static constexpr size_t kSegmentBytes = LinkSegmentBytes(256 << 10);
 
-  GatherParts(const CollectiveCall& call, int64_t rank, int64_t size);
+  explicit GatherParts(const LinkCallContext& context);
   ~GatherParts();
   GatherParts(const GatherParts&) = delete;
   GatherParts& operator=(const GatherParts&) = delete;
@@ -69,6 +69,7 @@ class GatherParts {
     std::deque<std::string> texts;  // of a bytes tensor, a segment each
   };
 
+  const LinkCallContext context_;
   const int64_t rank_;
   const size_t axis_;
   const bool is_bytes_;

@@ -19,6 +19,7 @@
 // In place this is safe: a segment of the result comes after this rank's part of it has gone up.
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
 #include "core/base/error.h"
@@ -47,6 +48,7 @@ class LinkChain final : public LinkAlgorithm {
   LinkChain(const LinkCallContext& context, int64_t segment_bytes)
       : growth_(MostGrowth(context.call->header)),
         segment_granules_(std::max<int64_t>(segment_bytes / growth_ / kGranuleBytes, 1)),
+        context_(context),
         rank_(context.rank),
         last_(context.size - 1),
         call_(*context.call),
@@ -135,17 +137,27 @@ class LinkChain final : public LinkAlgorithm {
 
   std::string Owed(int64_t peer) const override {
     if (peer == rank_ - 1 && parts_come_ != parts_to_come_) {
-      return Format("{} of {} segments of what ranks 0 to {} have folded are here", parts_come_,
-                    parts_to_come_, peer);
+      return Format("{} of {} segments of what ranks {} have folded are here", parts_come_,
+                    parts_to_come_, UpTo(peer));
     }
     if (peer == rank_ + 1 && results_come_ != results_to_come_) {
       return Format("{} of {} segments of the result, which comes from rank {}, are here",
-                    results_come_, results_to_come_, last_);
+                    results_come_, results_to_come_, context_.Name(last_));
     }
     return "";
   }
 
  private:
+  // Those ranks, for messages.
+  std::string UpTo(int64_t last) const {
+    if (context_.names == nullptr || context_.names->empty()) return Format("0 to {}", last);
+    std::string text;
+    for (int64_t rank = 0; rank <= last; ++rank) {
+      text += Format("{}{}", rank == 0 ? "" : ", ", context_.Name(rank));
+    }
+    return text;
+  }
+
   // How many segments of the result come to a rank from the next one.
   int64_t ResultsFor(int64_t rank) const {
     if (rank == last_) return 0;
@@ -260,6 +272,7 @@ class LinkChain final : public LinkAlgorithm {
 
   const int64_t growth_;            // of the dtype that grows most
   const int64_t segment_granules_;  // of the payload
+  const LinkCallContext context_;
   const int64_t rank_;
   const int64_t last_;  // rank
   const CollectiveCall& call_;

@@ -50,6 +50,12 @@ struct LinkCallContext {
   const CollectiveCall* call = nullptr;
   AlignedRoom* scratch = nullptr;  // kept from call to call
   const Selector* selector = nullptr;
+  const std::vector<int64_t>* names = nullptr;  // as LinkTransport has them; may be null
+
+  // What messages call a rank.
+  int64_t Name(int64_t which) const {
+    return names == nullptr || names->empty() ? which : (*names)[static_cast<size_t>(which)];
+  }
 };
 
 // The payload that a peer sent along with its header, and what it announced to this rank.

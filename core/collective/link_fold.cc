@@ -27,7 +27,8 @@ size_t Padding(size_t bytes) { return (kAlignment - bytes % kAlignment) % kAlign
 class LinkFold final : public LinkAlgorithm {
  public:
   explicit LinkFold(const LinkCallContext& context)
-      : rank_(context.rank),
+      : context_(context),
+        rank_(context.rank),
         size_(context.size),
         call_(*context.call),
         bytes_(LinkFoldBytes(call_.header, size_)) {}
@@ -48,7 +49,8 @@ class LinkFold final : public LinkAlgorithm {
     for (int64_t peer = 0; peer < size_; ++peer) {
       const size_t bytes = payloads[static_cast<size_t>(peer)].bytes;
       if (peer != rank_ && bytes != expected) {
-        return DataLoss("rank {} sent {} bytes of input, expected {}", peer, bytes, expected);
+        return DataLoss("rank {} sent {} bytes of input, expected {}", context_.Name(peer), bytes,
+                        expected);
       }
     }
     if (!Folds(rank_)) return OkStatus();
@@ -93,6 +95,7 @@ class LinkFold final : public LinkAlgorithm {
            static_cast<size_t>(rank) * bytes_;
   }
 
+  const LinkCallContext context_;
   const int64_t rank_;
   const int64_t size_;
   const CollectiveCall& call_;

@@ -15,10 +15,11 @@ namespace {
 class LinkGather final : public LinkAlgorithm {
  public:
   explicit LinkGather(const LinkCallContext& context)
-      : rank_(context.rank),
+      : context_(context),
+        rank_(context.rank),
         size_(context.size),
         root_(context.call->header.op == CollectiveOp::kGather ? context.call->header.root : -1),
-        parts_(*context.call, rank_, size_),
+        parts_(context),
         peers_(static_cast<size_t>(size_)) {}
 
   Status Prepare(const Tensor& input) { return parts_.Prepare(input); }
@@ -113,8 +114,8 @@ class LinkGather final : public LinkAlgorithm {
       return OkStatus();
     }
     if (payload.bytes != payload.announced) {
-      return DataLoss("rank {} sent {} bytes of a tensor of {}", rank, payload.bytes,
-                      payload.announced);
+      return DataLoss("rank {} sent {} bytes of a tensor of {}", context_.Name(rank),
+                      payload.bytes, payload.announced);
     }
     Peer& peer = At(rank);
     peer.received = parts_.segments_of(rank);
@@ -124,6 +125,7 @@ class LinkGather final : public LinkAlgorithm {
     return OkStatus();
   }
 
+  const LinkCallContext context_;
   const int64_t rank_;
   const int64_t size_;
   const int64_t root_;  // -1: everybody gathers

@@ -32,7 +32,8 @@ size_t SegmentBytes(size_t bytes, uint64_t segment) {
 class LinkMove final : public LinkAlgorithm {
  public:
   explicit LinkMove(const LinkCallContext& context)
-      : rank_(context.rank),
+      : context_(context),
+        rank_(context.rank),
         size_(context.size),
         eager_bytes_(LinkEagerBytes(context.size)),
         call_(*context.call),
@@ -194,8 +195,8 @@ class LinkMove final : public LinkAlgorithm {
       const auto rows = rank == rank_ ? call_.send_rows[r]
                                       : static_cast<int64_t>(payloads[r].announced);
       if (rows < 0 || __builtin_add_overflow(total, rows, &total)) {
-        return DataLoss("rank {} sends {} rows, which with the others' is no 64-bit number", rank,
-                        payloads[r].announced);
+        return DataLoss("rank {} sends {} rows, which with the others' is no 64-bit number",
+                        context_.Name(rank), payloads[r].announced);
       }
       received_rows_.push_back(rows);
     }
@@ -217,14 +218,14 @@ class LinkMove final : public LinkAlgorithm {
   Status BeginPeer(int64_t rank, const LinkPeerPayload& payload, Peer* peer) {
     const char* op = CollectiveOpName(call_.header.op);
     if (!is_uneven() && payload.announced != peer->in_bytes) {
-      return DataLoss("rank {} sends {} bytes of {}, expected {}", rank, payload.announced, op,
-                      peer->in_bytes);
+      return DataLoss("rank {} sends {} bytes of {}, expected {}", context_.Name(rank),
+                      payload.announced, op, peer->in_bytes);
     }
     const bool eager = peer->in_bytes <= eager_bytes_;
     const size_t expected = eager ? peer->in_bytes : 0;
     if (payload.bytes != expected) {
-      return DataLoss("rank {} sent {} bytes of {} with its header, expected {}", rank,
-                      payload.bytes, op, expected);
+      return DataLoss("rank {} sent {} bytes of {} with its header, expected {}",
+                      context_.Name(rank), payload.bytes, op, expected);
     }
     if (!eager) return OkStatus();
     peer->received = NumSegments(peer->in_bytes);
@@ -232,6 +233,7 @@ class LinkMove final : public LinkAlgorithm {
     return OkStatus();
   }
 
+  const LinkCallContext context_;
   const int64_t rank_;
   const int64_t size_;
   const size_t eager_bytes_;

@@ -44,8 +44,10 @@ void AppendFrame(const FrameHeader& header, std::string_view body, std::string* 
 
 }  // namespace
 
-LinkPeer::LinkPeer(int64_t rank, int64_t epoch, std::unique_ptr<Link> link, Kind kind)
+LinkPeer::LinkPeer(int64_t rank, int64_t epoch, std::unique_ptr<Link> link, Kind kind,
+                   int64_t name)
     : rank_(rank),
+      name_(name < 0 ? rank : name),
       epoch_(epoch),
       link_(std::move(link)),
       kind_(kind),
@@ -146,8 +148,8 @@ bool LinkPeer::Send() {
 // ---- In ----
 
 Status LinkPeer::Protocol(Status status) const {
-  return Status(status.code(), Format("rank {} sent {}", rank_, status.message()))
-      .With("peer", rank_);
+  return Status(status.code(), Format("rank {} sent {}", name_, status.message()))
+      .With("peer", name_);
 }
 
 size_t LinkPeer::TakeBuffered(void* destination, size_t bytes) {

@@ -49,7 +49,9 @@ class LinkPeer {
     bool over_tree = false;
   };
 
-  LinkPeer(int64_t rank, int64_t epoch, std::unique_ptr<Link> link, Kind kind = Kind::kEveryCall);
+  // `name`: what messages call it, if not as its rank.
+  LinkPeer(int64_t rank, int64_t epoch, std::unique_ptr<Link> link, Kind kind = Kind::kEveryCall,
+           int64_t name = -1);
 
   int64_t rank() const { return rank_; }
   // Unless it has been dropped.
@@ -172,6 +174,7 @@ class LinkPeer {
   Status Protocol(Status status) const;
 
   const int64_t rank_;
+  const int64_t name_;
   const int64_t epoch_;
   std::unique_ptr<Link> link_;  // null once it is dropped, and closed then
   const Kind kind_;

@@ -104,9 +104,9 @@ inline std::vector<std::vector<std::unique_ptr<Link>>> MakeTreeLinks(size_t size
 
 class LinkRanks : public TransportRanks {
  public:
-  // `kind`: only of groups whose links are not all made here.
+  // `kind`: only of groups whose links are not all made here. `names`: as LinkTransport has them.
   LinkRanks(size_t size, std::vector<std::vector<std::unique_ptr<Link>>> links, bool spin = false,
-            LinkKind kind = LinkKind::kTcp) {
+            LinkKind kind = LinkKind::kTcp, const std::vector<int64_t>& names = {}) {
     const bool later = IsLater(kind);
     if (later) StartListeners(size);
     for (size_t rank = 0; rank < size; ++rank) {
@@ -115,6 +115,7 @@ class LinkRanks : public TransportRanks {
       options.rank = static_cast<int64_t>(rank);
       options.size = static_cast<int64_t>(size);
       options.spin = spin;
+      options.names = names;
       for (size_t other = 0; other < size; ++other) {
         options.descriptions.push_back(Describe(static_cast<int64_t>(other)));
       }

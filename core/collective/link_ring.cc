@@ -54,14 +54,15 @@ class LinkRing : public LinkAlgorithm {
     const bool is_word = words_in_ < words_;
     if (peer != previous() || segment != received_ || (!is_word && in_.turn == turns_)) {
       return DataLoss("segment {} on the way around; {} of rank {} is due", segment,
-                      in_.turn == turns_ ? "none" : Format("segment {}", received_), previous());
+                      in_.turn == turns_ ? "none" : Format("segment {}", received_),
+                      Name(previous()));
     }
     const int64_t owner = OwnerIn(is_word ? words_in_ : in_.turn);
     if (is_word) return RoomForWord(owner, bytes, memory);
     const size_t expected = SegmentBytes(owner, in_.segment);
     if (bytes != expected) {
       return DataLoss("segment {} of the part of rank {} with {} bytes, expected {}", in_.segment,
-                      owner, bytes, expected);
+                      Name(owner), bytes, expected);
     }
     TUTTI_ASSIGN_OR_RETURN(std::byte* const room, RoomFor(owner, in_.segment));
     memory->Add(room, bytes);
@@ -92,8 +93,12 @@ class LinkRing : public LinkAlgorithm {
 
  protected:
   // `words`: what each rank brings goes around before the parts.
-  LinkRing(int64_t rank, int64_t size, bool words)
-      : rank_(rank), size_(size), turns_(size - 1), words_(words ? size - 1 : 0) {}
+  LinkRing(const LinkCallContext& context, bool words)
+      : rank_(context.rank),
+        size_(context.size),
+        context_(context),
+        turns_(size_ - 1),
+        words_(words ? size_ - 1 : 0) {}
 
   virtual size_t SegmentsOf(int64_t owner) const = 0;
   virtual size_t SegmentBytes(int64_t owner, size_t segment) const = 0;
@@ -102,6 +107,8 @@ class LinkRing : public LinkAlgorithm {
   virtual void AddWord(int64_t owner, MemoryParts* memory) = 0;
   virtual Result<bool> RoomForWord(int64_t owner, size_t bytes, MemoryParts* memory) = 0;
   virtual Status TakeWords() = 0;
+
+  int64_t Name(int64_t rank) const { return context_.Name(rank); }
 
   const int64_t rank_;
   const int64_t size_;
@@ -128,6 +135,7 @@ class LinkRing : public LinkAlgorithm {
     }
   }
 
+  const LinkCallContext context_;
   const int64_t turns_;
   const int64_t words_;
   int64_t words_in_ = 0;
@@ -142,7 +150,7 @@ class LinkRing : public LinkAlgorithm {
 class EqualRing final : public LinkRing {
  public:
   explicit EqualRing(const LinkCallContext& context)
-      : LinkRing(context.rank, context.size, /*words=*/false),
+      : LinkRing(context, /*words=*/false),
         part_bytes_(static_cast<size_t>(context.call->header.first.num_elements()) *
                     ItemSize(context.call->header.first.dtype)),
         input_(static_cast<const std::byte*>(context.call->memory[0].input)),
@@ -185,9 +193,9 @@ class EqualRing final : public LinkRing {
 class UnevenRing final : public LinkRing {
  public:
   explicit UnevenRing(const LinkCallContext& context)
-      : LinkRing(context.rank, context.size, /*words=*/true),
+      : LinkRing(context, /*words=*/true),
         axis_(static_cast<size_t>(context.call->header.axis)),
-        parts_(*context.call, context.rank, context.size),
+        parts_(context),
         words_(static_cast<size_t>(context.size)) {}
 
   Status Prepare(const Tensor& input) {
@@ -227,7 +235,7 @@ class UnevenRing final : public LinkRing {
   }
   Result<bool> RoomForWord(int64_t owner, size_t bytes, MemoryParts* memory) override {
     if (bytes < kWordBytes || bytes > kWordBytes + kSmallBytes) {
-      return DataLoss("{} bytes of what rank {} brings, expected {} to {}", bytes, owner,
+      return DataLoss("{} bytes of what rank {} brings, expected {} to {}", bytes, Name(owner),
                       kWordBytes, kWordBytes + kSmallBytes);
     }
     Word& word = words_[static_cast<size_t>(owner)];
@@ -246,8 +254,8 @@ class UnevenRing final : public LinkRing {
       TUTTI_RETURN_IF_ERROR(parts_.Announce(owner, shape, word.bytes));
       const uint64_t along = word.bytes <= kSmallBytes ? word.bytes : 0;
       if (word.part.size() != along) {
-        return DataLoss("{} bytes of a part of rank {}, expected {}", word.part.size(), owner,
-                        along);
+        return DataLoss("{} bytes of a part of rank {}, expected {}", word.part.size(),
+                        Name(owner), along);
       }
     }
     TUTTI_RETURN_IF_ERROR(parts_.MakePlaces());

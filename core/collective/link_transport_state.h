@@ -138,7 +138,7 @@ class LinkTransport::State : public std::enable_shared_from_this<State> {
   Status Meet(const CollectiveCall& call, LinkWait* wait);
   Status CheckHeaders(const CollectiveCall& call);
   LinkCallContext Context(const CollectiveCall& call) {
-    return LinkCallContext{rank_, size_, &call, &scratch_, &selector_};
+    return LinkCallContext{rank_, size_, &call, &scratch_, &selector_, &options_.names};
   }
   // Whether the peer and this rank tell each other of the running collective themselves. Where the
   // links are there from the beginning all do, and else those between which its algorithm sends.

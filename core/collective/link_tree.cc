@@ -39,13 +39,14 @@ constexpr size_t kSegmentBytes = LinkSegmentBytes(256 << 10);
 // Passes what comes from the neighbour towards the root on to all others.
 class TreeShare final : public LinkExchange {
  public:
-  TreeShare(const LinkTree& tree, const CollectiveCall& call)
-      : is_root_(tree.rank == call.header.root),
-        source_(is_root_ ? -1 : tree.Towards(call.header.root)),
-        bytes_(static_cast<size_t>(call.header.first.num_elements()) *
-               ItemSize(call.header.first.dtype)),
-        memory_(static_cast<std::byte*>(is_root_ ? const_cast<void*>(call.memory[0].input)
-                                                 : call.memory[0].output)),
+  TreeShare(const LinkTree& tree, const LinkCallContext& context)
+      : context_(context),
+        is_root_(tree.rank == context.call->header.root),
+        source_(is_root_ ? -1 : tree.Towards(context.call->header.root)),
+        bytes_(static_cast<size_t>(context.call->header.first.num_elements()) *
+               ItemSize(context.call->header.first.dtype)),
+        memory_(static_cast<std::byte*>(is_root_ ? const_cast<void*>(context.call->memory[0].input)
+                                                 : context.call->memory[0].output)),
         num_segments_((bytes_ + kSegmentBytes - 1) / kSegmentBytes),
         received_(is_root_ ? num_segments_ : 0) {
     const auto add = [&](int64_t neighbour) {
@@ -69,7 +70,8 @@ class TreeShare final : public LinkExchange {
     if (peer != source_ || segment != received_ || received_ == num_segments_ ||
         bytes != SegmentBytes(segment)) {
       return DataLoss("segment {} with {} bytes; segment {} of {} is due from rank {}", segment,
-                      bytes, received_, num_segments_, source_);
+                      bytes, received_, num_segments_,
+                      source_ < 0 ? source_ : context_.Name(source_));
     }
     memory->Add(memory_ + segment * kSegmentBytes, bytes);
     return true;
@@ -98,6 +100,7 @@ class TreeShare final : public LinkExchange {
     return std::min(kSegmentBytes, bytes_ - segment * kSegmentBytes);
   }
 
+  const LinkCallContext context_;
   const bool is_root_;
   const int64_t source_;
   const size_t bytes_;
@@ -137,7 +140,7 @@ Status LinkTransport::State::MeetOverTree(CollectiveCall* call, LinkWait* wait, 
     const bool passes = op != CollectiveOp::kReduce || tree_.IsBelow(call->header.root, rank_);
     const size_t expected = passes ? bytes : 0;
     if (word.data_bytes != expected) {
-      return DataLoss("rank {} sent {} bytes of result, expected {}", parent.rank(),
+      return DataLoss("rank {} sent {} bytes of result, expected {}", Name(parent.rank()),
                       word.data_bytes, expected)
           .With("peer", Name(parent.rank()));
     }
@@ -342,7 +345,7 @@ Status LinkTransport::State::SendDown(const CollectiveCall& call, const std::byt
 }
 
 Status LinkTransport::State::BroadcastOverTree(const CollectiveCall& call, LinkWait* wait) {
-  TreeShare share(tree_, call);
+  TreeShare share(tree_, Context(call));
   if (share.complete()) return OkStatus();
   return Exchange(call, &share, wait);
 }
