@@ -197,8 +197,8 @@ Status LinkTransport::State::Loop(const CollectiveCall& call, LinkExchange* exch
     if (status.ok()) status = FailureSoFar();
     if (status.ok()) status = CheckPeers(call, exchange);
     TUTTI_RETURN_IF_ERROR(std::move(status));
-    if (!over.ok()) return WaitError(call, exchange, std::move(over), wait->waited_ns());
     if (connector_) ShareRoster(call, wait);
+    if (!over.ok()) return WaitError(call, exchange, std::move(over), wait->waited_ns());
     if (progress) {
       idle_rounds = 0;
       if (round % kRoundsBetweenChecks != 0) continue;
@@ -259,6 +259,7 @@ Status LinkTransport::State::LookAroundInCall() {
 }
 
 void LinkTransport::State::GoOnWithCall() noexcept {
+  if (host_break_->failed) return;
   Status status;
   try {
     status = LookAroundInCall();

@@ -47,6 +47,11 @@ class Host {
   }
   Cancellation* cancellation() { return cancellation_.get(); }
   void AwaitQuestion() { keeps_.wait(false); }
+  // Nobody asks any more.
+  void EndAwait() {
+    keeps_ = true;
+    keeps_.notify_all();
+  }
   void LetGo() {
     let_go_ = true;
     let_go_.notify_all();
@@ -221,6 +226,7 @@ class AwaitingLink final : public Link {
 // There is no memory for what all ranks bring. Rank 5 hears how much that is while its host has its
 // thread, and data follows at once.
 TEST(LinkNewsTest, ACallThatFailsWhileTheHostHasItsThreadTakesNoMoreData) {
+  constexpr uint64_t kJoinedBytes = 4'000'000;
   HeldSegment last_word;
   std::vector<std::vector<std::unique_ptr<Link>>> all = MakeTreeLinks(kSize, LinkKind::kChain);
   all[4][5] = std::make_unique<HoldingLink>(std::move(all[4][5]), kSize - 2, &last_word);
@@ -230,7 +236,13 @@ TEST(LinkNewsTest, ACallThatFailsWhileTheHostHasItsThreadTakesNoMoreData) {
   std::atomic<int> num_waiting = kSize - 1;
   std::thread limiter([&] {
     host.AwaitQuestion();
-    links.environment().memory().set_limit_bytes(1);
+    // All others have room for what comes by then, or for most of it at the worst.
+    MemoryAccount& memory = links.environment().memory();
+    const Deadline enough = Deadline::After(RealClock(), 20 * kSecondNs);
+    while (memory.used_bytes() < (kSize - 1) * kJoinedBytes && !enough.Expired(RealClock())) {
+      std::this_thread::yield();
+    }
+    memory.set_limit_bytes(1);
     last_word.may_go = true;
   });
   const std::vector<Status> statuses =
@@ -238,8 +250,10 @@ TEST(LinkNewsTest, ACallThatFailsWhileTheHostHasItsThreadTakesNoMoreData) {
         CallOptions options = links.Hang();
         if (rank == 5) options.cancellation = host.cancellation();
         Ref<Tensor> joined;
-        Status status = communicator.AllGather(*Filled(100'000, 1), 0, options, &joined);
+        Status status =
+            communicator.AllGather(*Filled(kJoinedBytes / 4 / kSize, 1), 0, options, &joined);
         if (rank != 5 && --num_waiting == 0) host.LetGo();
+        if (rank == 5) host.EndAwait();
         return status;
       });
   limiter.join();

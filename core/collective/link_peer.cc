@@ -381,6 +381,7 @@ Status LinkPeer::Receive(int64_t sequence, Due due, LinkExchange* exchange, bool
       case State::kHeader:
         if (buffer_end_ - buffer_begin_ >= kFrameHeaderBytes) {
           status = BeginFrame(sequence, due);
+          if (!status.ok()) DiscardRest();
         } else {
           came = ReadHeaderBytes(buffer_room);
         }
@@ -410,6 +411,12 @@ Status LinkPeer::Receive(int64_t sequence, Due due, LinkExchange* exchange, bool
     *progress = true;
   }
   return OkStatus();
+}
+
+void LinkPeer::DiscardRest() {
+  in_.Clear();
+  discard_bytes_ = SIZE_MAX;
+  state_ = State::kDiscard;
 }
 
 void LinkPeer::Discard() {

@@ -171,6 +171,8 @@ class LinkPeer {
   bool ReadInto(size_t buffer_room);
   bool ReadHeaderBytes(size_t buffer_room);
   bool DiscardBytes();
+  // What follows is no frame that can be told from others: none of it counts up to the link's end.
+  void DiscardRest();
   Status Protocol(Status status) const;
 
   const int64_t rank_;

@@ -207,9 +207,11 @@ int64_t LinkTransport::State::FlushDelayNs() const {
   if (HasUnsentNews()) return kFlushIntervalNs;
   // With a connector Tick reads on.
   if (!failed_.load() || connector_ || ended_) return kNeverNs;
+  // Nor does a peer that has told its error stop reading before it has got this rank's.
   const bool some_go_on =
       std::any_of(peers_.begin(), peers_.end(), [](const std::unique_ptr<LinkPeer>& peer) {
-        return peer && MayGoOn(*peer);
+        return peer && (MayGoOn(*peer) || (peer->sending() && !peer->closed() &&
+                                           peer->leave_reason().ok()));
       });
   if (!some_go_on) return kNeverNs;
   return flush_moves_ ? kFlushIntervalNs : kReadOnIntervalNs;
