@@ -97,6 +97,18 @@ class Lone {
     ASSERT_EQ(send(peer_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
               static_cast<ssize_t>(bytes.size()));
   }
+  // More than there is room for at once, as the rank takes it.
+  void SayAtLength(const std::string& bytes) {
+    size_t said = 0;
+    while (said < bytes.size()) {
+      pollfd entry{peer_.get(), POLLOUT, 0};
+      ASSERT_EQ(poll(&entry, 1, 60'000), 1) << said << " bytes were taken";
+      const ssize_t more =
+          send(peer_.get(), bytes.data() + said, bytes.size() - said, MSG_NOSIGNAL);
+      ASSERT_GT(more, 0);
+      said += static_cast<size_t>(more);
+    }
+  }
   void HangUp() { peer_.Reset(); }
   // So many bytes of what the rank says.
   std::string Hear(size_t bytes) {
@@ -522,6 +534,14 @@ TEST(LinkProtocolTest, WhoSaysThatItHasFailedHearsThatThisRankKnows) {
     const std::string rest = lone.Hear(header.body_bytes + header.data_bytes);
     knows = header.kind == FrameKind::kError && ParseStatus(rest).message() == "enough";
   }
+}
+
+// It may have to go before the peer can read as far as the error.
+TEST(LinkProtocolTest, WhatFollowsNonsenseIsTakenAndGoesNowhere) {
+  Lone lone;
+  lone.Say(std::string(kFrameHeaderBytes, '?'));
+  EXPECT_EQ(lone.Barrier().code(), StatusCode::kDataLoss);
+  lone.SayAtLength(std::string(size_t{1} << 20, '?'));
 }
 
 TEST(LinkProtocolTest, AnErrorFrameThatIsNoStatusIsStillAnError) {
