@@ -43,7 +43,13 @@ Result<std::vector<std::string>> FormingTalk::Tell(std::string_view stage, const
   }
   Result<std::vector<std::string>> all =
       exchange_(Format("{}: {}", label_, stage), std::move(bytes), call_);
-  if (!all.ok()) return own.ok() ? all.status() : own;
+  if (!all.ok()) {
+    if (own.ok()) return all.status();
+    // Who is gone says more than which connection has noticed.
+    const bool explains = own.code() == StatusCode::kUnavailable &&
+                          all.status().code() == StatusCode::kUnavailable;
+    return explains ? all.status().WithCause(own) : own;
+  }
   for (size_t rank = 0; rank < descriptions_.size(); ++rank) {
     std::string& told = (*all)[rank];
     if (told.empty()) {

@@ -55,6 +55,20 @@ TEST_F(GroupFormingEndsTest, FallingBackLeavesNoConnectionBehind) {
   }
 }
 
+TEST_F(GroupFormingEndsTest, WhoIsGoneSaysMoreThanTheConnectionThatBroke) {
+  Start({"a", "b"});
+  sees_ = [](size_t worker, std::vector<WorkerInfo>* infos) {
+    if (worker == 1) (*infos)[0].tcp_address = "127.0.0.1:1";  // nobody listens there
+  };
+  hears_ = [](size_t, std::string_view key) {
+    return key.ends_with(": tcp") ? Unavailable("worker 0 (pid 4711) is gone") : OkStatus();
+  };
+  const std::vector<Status> statuses =
+      Run([&](size_t worker) { return Form(worker, Hang()).status(); });
+  EXPECT_EQ(statuses[1].message(), "worker 0 (pid 4711) is gone");
+  EXPECT_THAT(statuses[1].ToString(), HasSubstr("127.0.0.1:1"));
+}
+
 TEST_F(GroupFormingEndsTest, AFormingThatIsCutShortLeavesNoConnectionBehind) {
   const std::vector<std::string> one_machine = {"a", "a", "a"};
   const std::vector<std::string> two_hosts = {"a", "a", "b", "b"};
