@@ -1,4 +1,5 @@
-// While it lives, a cancellation is thrown as soon as another one is, with its reason.
+// Cancellations that follow others: while a CancelsWith lives, one is thrown as soon as the other
+// is, with its reason.
 
 #ifndef TUTTI_CORE_COLLECTIVE_CANCELS_WITH_H_
 #define TUTTI_CORE_COLLECTIVE_CANCELS_WITH_H_
@@ -6,6 +7,7 @@
 #include <cstdint>
 
 #include "core/base/call_options.h"
+#include "core/base/ref.h"
 
 namespace tutti {
 
@@ -26,6 +28,15 @@ class CancelsWith {
   Cancellation* const from_;
   uint64_t listener_ = 0;
 };
+
+// A cancellation to be thrown with `caller` (may be null) and for other reasons: it asks the host
+// that `caller` asks. Good as long as that is.
+inline Ref<Cancellation> MakeCancellationOver(Cancellation* caller) {
+  if (caller == nullptr || !caller->is_polled()) return MakeRef<Cancellation>();
+  return MakeRef<Cancellation>(
+      [](void* polled) { return static_cast<Cancellation*>(polled)->PollNow(); }, caller,
+      Ref<const RefCounted>());
+}
 
 }  // namespace tutti
 

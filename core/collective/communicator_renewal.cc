@@ -19,17 +19,13 @@ class UntilClosed {
  public:
   UntilClosed(Cancellation* closing, const CallOptions& call)
       : deadline_(call.deadline),
-        both_(call.cancellation != nullptr && call.cancellation->is_polled()
-                  ? MakeRef<Cancellation>(&PollCaller, call.cancellation, Ref<const RefCounted>())
-                  : MakeRef<Cancellation>()),
+        both_(MakeCancellationOver(call.cancellation)),
         with_closing_(closing, both_.get()),
         with_caller_(call.cancellation, both_.get()) {}
 
   CallOptions options() const { return CallOptions{deadline_, both_.get()}; }
 
  private:
-  static bool PollCaller(void* caller) { return static_cast<Cancellation*>(caller)->PollNow(); }
-
   const Deadline deadline_;
   const Ref<Cancellation> both_;
   const CancelsWith with_closing_;

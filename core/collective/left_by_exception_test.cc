@@ -140,6 +140,20 @@ class LeftByException : public testing::Test {
   Ref<SharedSegment> Segment() const {
     return SharedSegment::Create(SharedTransport::SegmentBytes(2)).value();
   }
+  // Of one segment.
+  using SharedPair = std::array<std::unique_ptr<SharedTransport>, 2>;
+  SharedPair TransportPair(const char* name) const {
+    const Ref<SharedSegment> segment = Segment();
+    SharedPair ranks;
+    for (size_t rank = 0; rank < 2; ++rank) {
+      SharedGroupOptions options;
+      options.name = name;
+      options.rank = static_cast<int64_t>(rank);
+      options.size = 2;
+      ranks[rank] = SharedTransport::Create(environment_, segment, options).value();
+    }
+    return ranks;
+  }
   std::unique_ptr<SharedRank> Rank(const Ref<SharedSegment>& segment, int64_t rank) const {
     return std::make_unique<SharedRank>(environment_, segment, rank, 2, false);
   }
@@ -175,16 +189,7 @@ TEST_F(LeftByException, ASharedEpochEndsHoweverLittleMemoryThereIs) {
 
 TEST_F(LeftByException, ARankThatLeavesSaysSoHoweverLittleMemoryThereIs) {
   ForEachShortage([&](int allocations) {
-    const Ref<SharedSegment> segment = Segment();
-    std::array<std::unique_ptr<SharedTransport>, 2> ranks;
-    for (int64_t rank = 0; rank < 2; ++rank) {
-      SharedGroupOptions options;
-      options.name = "leaving";
-      options.rank = rank;
-      options.size = 2;
-      ranks[static_cast<size_t>(rank)] =
-          SharedTransport::Create(environment_, segment, options).value();
-    }
+    SharedPair ranks = TransportPair("leaving");
     const Status reason = Unavailable("it has left, and says so in more than a few words");
     bool was_short = false;
     {
@@ -228,16 +233,7 @@ TEST_F(LeftByException, AHostThatHasThrownIsAskedAgain) {
 }
 
 TEST_F(LeftByException, ASendOverASegmentThatHasFailedIsNotReceived) {
-  const Ref<SharedSegment> segment = Segment();
-  std::array<std::unique_ptr<SharedTransport>, 2> ranks;
-  for (int64_t rank = 0; rank < 2; ++rank) {
-    SharedGroupOptions options;
-    options.name = "sending";
-    options.rank = rank;
-    options.size = 2;
-    ranks[static_cast<size_t>(rank)] =
-        SharedTransport::Create(environment_, segment, options).value();
-  }
+  SharedPair ranks = TransportPair("sending");
   Host host;
   const Ref<Cancellation> watch = host.Watch();
   std::vector<float> sent(4, 7.0f);
@@ -450,16 +446,7 @@ TEST(StartLeftByException, AWorkerThatCannotBeStartedKeepsNobodyFromClosing) {
 
 TEST_F(LeftByException, ARankThatGetsNoCommunicatorHasLeft) {
   ForEachShortage([&](int allocations) {
-    const Ref<SharedSegment> segment = Segment();
-    std::array<std::unique_ptr<SharedTransport>, 2> ranks;
-    for (int64_t rank = 0; rank < 2; ++rank) {
-      SharedGroupOptions options;
-      options.name = "making";
-      options.rank = rank;
-      options.size = 2;
-      ranks[static_cast<size_t>(rank)] =
-          SharedTransport::Create(environment_, segment, options).value();
-    }
+    SharedPair ranks = TransportPair("making");
     bool was_short = false;
     Result<Ref<Communicator>> made = Status::OutOfMemory();
     {

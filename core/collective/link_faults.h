@@ -28,11 +28,29 @@ inline std::vector<iovec> FirstOf(std::span<const iovec> parts, size_t bytes) {
   return first;
 }
 
+// Does what another link does, but for what a class that comes from it does otherwise.
+class LinkOver : public Link {
+ public:
+  explicit LinkOver(std::unique_ptr<Link> link) : link_(std::move(link)) {}
+
+  int64_t TrySend(std::span<const iovec> parts) override { return link_->TrySend(parts); }
+  int64_t TryReceive(std::span<const iovec> parts) override { return link_->TryReceive(parts); }
+  bool PrepareSleep(bool want_read, bool want_write, pollfd* entry) override {
+    return link_->PrepareSleep(want_read, want_write, entry);
+  }
+  void EndSleep(const pollfd& entry) override { link_->EndSleep(entry); }
+  std::string CloseReason() const override { return link_->CloseReason(); }
+  const char* kind() const override { return link_->kind(); }
+
+ protected:
+  const std::unique_ptr<Link> link_;
+};
+
 // Moves a random number of bytes at a time, at most `most`, and sometimes none.
-class ChoppyLink final : public Link {
+class ChoppyLink final : public LinkOver {
  public:
   ChoppyLink(std::unique_ptr<Link> link, uint64_t seed, size_t most)
-      : link_(std::move(link)), random_(seed), most_(most) {}
+      : LinkOver(std::move(link)), random_(seed), most_(most) {}
 
   int64_t TrySend(std::span<const iovec> parts) override {
     const size_t bytes = random_() % (most_ + 1);
@@ -42,15 +60,8 @@ class ChoppyLink final : public Link {
     const size_t bytes = random_() % (most_ + 1);
     return bytes == 0 ? 0 : link_->TryReceive(FirstOf(parts, bytes));
   }
-  bool PrepareSleep(bool want_read, bool want_write, pollfd* entry) override {
-    return link_->PrepareSleep(want_read, want_write, entry);
-  }
-  void EndSleep(const pollfd& entry) override { link_->EndSleep(entry); }
-  std::string CloseReason() const override { return link_->CloseReason(); }
-  const char* kind() const override { return link_->kind(); }
 
  private:
-  const std::unique_ptr<Link> link_;
   std::mt19937_64 random_;
   const size_t most_;
 };

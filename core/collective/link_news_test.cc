@@ -19,6 +19,7 @@
 
 #include "core/base/error.h"
 #include "core/base/memory_account.h"
+#include "core/collective/link_faults.h"
 #include "core/collective/link_frame.h"
 #include "core/collective/link_ranks.h"
 #include "core/tensor/tensor.h"
@@ -163,10 +164,10 @@ struct HeldSegment {
 };
 
 // Holds back a segment of data.
-class HoldingLink final : public Link {
+class HoldingLink final : public LinkOver {
  public:
   HoldingLink(std::unique_ptr<Link> link, uint64_t segment, HeldSegment* held)
-      : link_(std::move(link)), segment_(segment), held_(*held) {}
+      : LinkOver(std::move(link)), segment_(segment), held_(*held) {}
 
   int64_t TrySend(std::span<const iovec> parts) override {
     const iovec& head = parts.front();
@@ -181,28 +182,19 @@ class HoldingLink final : public Link {
     if (sent > 0) sent_ += sent;
     return sent;
   }
-  int64_t TryReceive(std::span<const iovec> parts) override { return link_->TryReceive(parts); }
-  bool PrepareSleep(bool want_read, bool want_write, pollfd* entry) override {
-    return link_->PrepareSleep(want_read, want_write, entry);
-  }
-  void EndSleep(const pollfd& entry) override { link_->EndSleep(entry); }
-  std::string CloseReason() const override { return link_->CloseReason(); }
-  const char* kind() const override { return link_->kind(); }
 
  private:
-  const std::unique_ptr<Link> link_;
   const uint64_t segment_;
   HeldSegment& held_;
   int64_t sent_ = 0;
 };
 
 // Its other end.
-class AwaitingLink final : public Link {
+class AwaitingLink final : public LinkOver {
  public:
   AwaitingLink(std::unique_ptr<Link> link, HeldSegment* held)
-      : link_(std::move(link)), held_(*held) {}
+      : LinkOver(std::move(link)), held_(*held) {}
 
-  int64_t TrySend(std::span<const iovec> parts) override { return link_->TrySend(parts); }
   int64_t TryReceive(std::span<const iovec> parts) override {
     const int64_t received = link_->TryReceive(parts);
     if (received > 0) received_ += received;
@@ -211,14 +203,10 @@ class AwaitingLink final : public Link {
   bool PrepareSleep(bool want_read, bool want_write, pollfd* entry) override {
     // Where there is no room for what has come, its rank is not in the exchange yet.
     if (want_read && received_ == held_.bytes_before.load()) held_.is_awaited = true;
-    return link_->PrepareSleep(want_read, want_write, entry);
+    return LinkOver::PrepareSleep(want_read, want_write, entry);
   }
-  void EndSleep(const pollfd& entry) override { link_->EndSleep(entry); }
-  std::string CloseReason() const override { return link_->CloseReason(); }
-  const char* kind() const override { return link_->kind(); }
 
  private:
-  const std::unique_ptr<Link> link_;
   HeldSegment& held_;
   int64_t received_ = 0;
 };

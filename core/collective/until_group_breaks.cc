@@ -7,20 +7,13 @@
 
 namespace tutti {
 
-bool UntilGroupBreaks::PollCaller(void* caller) {
-  return static_cast<Cancellation*>(caller)->PollNow();
-}
-
 UntilGroupBreaks::UntilGroupBreaks(Ref<Cluster> cluster, std::vector<MemberId> members, By by,
                                    const CallOptions& call)
     : cluster_(std::move(cluster)),
       members_(std::move(members)),
       by_(by),
       deadline_(call.deadline),
-      cancellation_(
-          call.cancellation != nullptr && call.cancellation->is_polled()
-              ? MakeRef<Cancellation>(&PollCaller, call.cancellation, Ref<const RefCounted>())
-              : MakeRef<Cancellation>()),
+      cancellation_(MakeCancellationOver(call.cancellation)),
       with_caller_(call.cancellation, cancellation_.get()) {
   cluster_listener_ = cluster_->AddListener([this](const ClusterEvent& event) {
     const MemberId member{event.worker, event.arrival};

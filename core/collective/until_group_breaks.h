@@ -33,8 +33,6 @@ class UntilGroupBreaks {
   CallOptions options() const { return CallOptions{deadline_, cancellation_.get()}; }
 
  private:
-  static bool PollCaller(void* caller);
-
   const Ref<Cluster> cluster_;
   const std::vector<MemberId> members_;
   const By by_;
