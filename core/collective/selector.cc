@@ -41,7 +41,8 @@ all_gather     in_process    any any         direct
 gather         in_process    any any         direct
 scatter        in_process    any any         direct
 all_to_all     in_process    any any         direct
-all_reduce     shared_memory any 64KiB/ranks flat_fold
+all_reduce     shared_memory 1-2 4KiB        flat_fold
+all_reduce     shared_memory 3-  64KiB/ranks flat_fold
 all_reduce     shared_memory any any         slice_and_share 128KiB
 reduce         shared_memory 1-3 any         slice_fold 128KiB
 reduce         shared_memory 4-  64KiB/ranks slice_fold 128KiB

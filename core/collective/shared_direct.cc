@@ -59,7 +59,8 @@ SharedDirect::Place* SharedDirect::PlacesOf(int64_t rank, size_t count) const no
 
 Status SharedDirect::Meet(const CollectiveCall& call, std::span<const Place> places, int64_t giver,
                           int64_t payload_bytes, uint32_t* ways) {
-  group_.Begin(call, static_cast<size_t>(payload_bytes), true);
+  group_.Begin(call, static_cast<size_t>(payload_bytes),
+               SharedGroup::Writes::kOutputs);
   if (!places.empty()) {
     std::memcpy(PlacesOf(group_.rank(), places.size()), places.data(), places.size_bytes());
     group_.ShowWindow(*ways);

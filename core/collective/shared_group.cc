@@ -121,14 +121,18 @@ Result<std::unique_ptr<SharedGroup>> SharedGroup::Create(Ref<Environment> enviro
 
 // ---- One call ----
 
-void SharedGroup::Begin(const CollectiveCall& call, size_t bytes, bool direct) {
+void SharedGroup::Begin(const CollectiveCall& call, size_t bytes, Writes writes) {
   call_ = &call;
   if (!goes_on_) {
     sequence_ = call.sequence;
     encoded_.Encode(call.named().header);
     SetHeader(encoded_);
   }
-  ChooseStores(direct ? CollectiveOp::kNone : call.header.op, bytes);
+  // Calls straight out of windows have a choice to themselves.
+  ChooseStores({writes == Writes::kOutputs ? CollectiveOp::kNone : call.header.op, bytes,
+                writes == Writes::kResults        ? SharedStores::kResultsInInputs
+                : writes == Writes::kLargeResults ? SharedStores::kAllThroughCaches
+                                                  : SharedStores::kPastCaches});
 }
 
 void SharedGroup::SetHeader(const SharedHeaderForm& header) noexcept {
@@ -144,7 +148,7 @@ void SharedGroup::BeginTiming() {
 }
 
 void SharedGroup::CopyIn(std::byte* to, const void* from, size_t bytes) const noexcept {
-  if (past_cache_) {
+  if (stores_past_cache()) {
     StreamingCopy(to, from, bytes);
   } else if (bytes != 0) {
     std::memcpy(to, from, bytes);
@@ -168,6 +172,7 @@ void SharedGroup::Arrive() {
   entry.call.store(call_word_, std::memory_order_relaxed);
   entry.header_bytes = static_cast<uint32_t>(header_->size());
   entry.window = window_;
+  entry.results_in_inputs = HasResultsInInputs(rank()) ? 1 : 0;
   header_->WriteTo(entry.room, shown);
   if (header_->size() > shown) {
     const uint64_t hash = HashSharedHeader(std::span(header_->data(), header_->size()));
@@ -232,7 +237,7 @@ void SharedGroup::Finish(uint64_t last_step) {
   goes_on_ = false;
   if (!timed_) return;
   const int64_t took_ns = environment_->clock().NowNs() - start_ns_;
-  store_choice_.Note(store_op_, payload_bytes_, took_ns - waited_ns_);
+  store_choice_.Note(store_kind_, took_ns - waited_ns_);
 }
 
 // Without a look at the rank's own entry, which the peers' reading may have taken from its cache.

@@ -86,9 +86,12 @@ class SharedGroup {
 
   // ---- One call of this rank ----
 
-  // `bytes`: how large the payload is, for the choice of the stores, which calls straight out of
-  // windows have to themselves.
-  void Begin(const CollectiveCall& call, size_t bytes, bool direct = false);
+  // What a call writes: copies of its inputs; results of folds as well, that others take, and
+  // outputs that may be written past the caches; or its outputs alone, straight out of windows. The
+  // choice of the stores goes by it.
+  enum class Writes { kCopies, kResults, kLargeResults, kOutputs };
+  // `bytes`: how large the payload is.
+  void Begin(const CollectiveCall& call, size_t bytes, Writes writes = Writes::kCopies);
   // The same of a call that is like an earlier one, of which this is the header.
   // `through_cache`: the choice of the stores has been made.
   void BeginKnown(const CollectiveCall& call, const SharedHeaderForm& header, size_t bytes,
@@ -97,10 +100,10 @@ class SharedGroup {
     sequence_ = call.sequence;
     SetHeader(header);
     if (through_cache) {
-      past_cache_ = false;
+      stores_ = SharedStores::kThroughCaches;
       timed_ = false;
     } else {
-      ChooseStores(call.header.op, bytes);
+      ChooseStores({call.header.op, bytes});
     }
   }
   // After either, on all ranks or on none: a small payload begins at such a multiple of the entry.
@@ -120,7 +123,16 @@ class SharedGroup {
            payload_offset_;
   }
   // Whether this call had better write what others read past the caches.
-  bool stores_past_cache() const noexcept { return past_cache_; }
+  bool stores_past_cache() const noexcept { return stores_ == SharedStores::kPastCaches; }
+  bool writes_all_through_caches() const noexcept {
+    return stores_ == SharedStores::kAllThroughCaches;
+  }
+  // Whether a rank writes what it folds where the others have copied its inputs, each into its own
+  // block. Of peers after Meet.
+  bool HasResultsInInputs(int64_t of) const noexcept {
+    if (of == rank()) return stores_ >= SharedStores::kResultsInInputs;
+    return layout_.entry(of, sequence_).results_in_inputs != 0;
+  }
   // Copies into this rank's part of the segment.
   void CopyIn(std::byte* to, const void* from, size_t bytes) const noexcept;
 
@@ -148,7 +160,7 @@ class SharedGroup {
   bool AllReadWindows() noexcept;
   // Before Arrive: this rank's tensors lie in its window, and the payload says where. `ways`: bits
   // of the ways in which they let the call be done, not 0.
-  void ShowWindow(uint32_t ways) noexcept { window_ = ways; }
+  void ShowWindow(uint32_t ways) noexcept { window_ = static_cast<uint16_t>(ways); }
   // Meet for a rank that has shown a window, or waits for what `giver` shows: the ways that all
   // have shown, or the giver. If 0, the call begins anew through the segment: Begin, payload,
   // Arrive, Meet.
@@ -203,11 +215,10 @@ class SharedGroup {
 
   void SetHeader(const SharedHeaderForm& header) noexcept;
   // How the call writes what others read, and whether it is timed.
-  void ChooseStores(CollectiveOp op, size_t bytes) {
-    payload_bytes_ = bytes;
-    store_op_ = op;
-    past_cache_ = store_choice_.PastCache(op, bytes);
-    timed_ = store_choice_.IsTimed(op, bytes);
+  void ChooseStores(const SharedStoreChoice::Kind& kind) {
+    store_kind_ = kind;
+    stores_ = store_choice_.Choose(kind);
+    timed_ = store_choice_.IsTimed(kind);
     if (timed_) BeginTiming();
   }
   void BeginTiming();
@@ -291,11 +302,10 @@ class SharedGroup {
   SharedHeaderForm encoded_;
   const SharedHeaderForm* header_ = &encoded_;
   size_t payload_offset_ = 0;
-  size_t payload_bytes_ = 0;
-  CollectiveOp store_op_ = CollectiveOp::kNone;  // what the choice of stores goes by
-  uint32_t window_ = 0;
+  SharedStoreChoice::Kind store_kind_;
+  uint16_t window_ = 0;
   bool goes_on_ = false;  // through the segment, after it has met once
-  bool past_cache_ = false;
+  SharedStores stores_ = SharedStores::kThroughCaches;
   bool timed_ = false;
   int64_t start_ns_ = 0;
   int64_t waited_ns_ = 0;

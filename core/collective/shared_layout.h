@@ -14,8 +14,9 @@
 // A channel carries what one rank sends to another one. Its pages, like all, cost nothing before
 // they are touched; so pairs that exchange nothing cost nothing but addresses.
 //
-// There is no lock in here: whoever holds one can die. A rank writes its own slot and blocks only;
-// the words that several write are changed by one atomic instruction.
+// There is no lock in here: whoever holds one can die. A rank writes its own slot and blocks, and of
+// the blocks of others, in some calls, what it alone reads there (shared_slice_and_share.cc); the
+// words that several write are changed by one atomic instruction.
 
 #ifndef TUTTI_CORE_COLLECTIVE_SHARED_LAYOUT_H_
 #define TUTTI_CORE_COLLECTIVE_SHARED_LAYOUT_H_
@@ -44,8 +45,12 @@ struct alignas(128) SharedEntry {
   // sequence << 5 | operation, for messages and as a check.
   std::atomic<uint64_t> call;
   uint32_t header_bytes;
-  // 1: the rank's tensors lie in its window (shared_direct.h). 0: they come through the segment.
-  uint32_t window;
+  // The ways in which the rank's tensors can be had out of its window (shared_direct.h). 0: they
+  // come through the segment.
+  uint16_t window;
+  // 1: what the rank folds it writes where the others have written its inputs, which they read
+  // again. 0: in its own block.
+  uint16_t results_in_inputs;
   // The header, then the payload at the next multiple of 16 bytes of the entry.
   std::byte room[kRoomBytes];
 };
@@ -122,7 +127,7 @@ struct alignas(4096) SharedSlot {
   SharedEntry entries[2];
 };
 
-// Which sizes of payloads are better written past the caches, by operation and logarithm.
+// How payloads are best written, by operation and logarithm of the size: SharedStores.
 inline constexpr size_t kSharedStoreChoices =
     (static_cast<size_t>(kLastCollectiveOp) + 1) * 64;
 
@@ -131,7 +136,7 @@ struct alignas(4096) SharedControl {
   std::atomic<uint64_t> epoch_plus_one;
   // 1 + the rank whose failure ended the epoch. 0 while it lasts.
   alignas(128) std::atomic<uint32_t> failed_rank_plus_one;
-  alignas(128) std::array<std::atomic<uint8_t>, kSharedStoreChoices> store_past_cache;
+  alignas(128) std::array<std::atomic<uint8_t>, kSharedStoreChoices> stores;
   // What a sleeping rank waits for: progress << 9 | (1 + a rank, or 0 for all). 0: it is awake.
   alignas(128) std::array<std::atomic<uint64_t>, kSharedMaxRanks> parked;
 };

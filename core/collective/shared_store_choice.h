@@ -1,13 +1,16 @@
-// Whether a payload is written to shared memory through the caches or past them.
+// How a payload is written to shared memory: through the caches or past them, and results of folds
+// behind the inputs or in their place.
 //
 // Between siblings of one core, which share their caches, plain stores are two to four times as
-// fast; between cores the lines would have to move from cache to cache, and stores that go past the
-// caches win by as much. The machine moves its virtual cores without telling. So the choice is
-// measured, for each operation and size (powers of two): rank 0 times what its calls take, without
-// its waiting for others, tries the other way now and then, and tells all ranks through the
+// fast; between some cores the lines would have to move from cache to cache, and stores that go past
+// the caches win by as much. Between others what costs most is to take lines back that a peer has
+// read: there a result had better go where the peer wrote what it was folded of, in lines that move
+// to this core for reading anyway. The machine moves its virtual cores without telling. So the
+// choice is measured, for each operation and size (powers of two): rank 0 times what its calls take,
+// without its waiting for others, tries another way now and then, and tells all ranks through the
 // segment. What a trial costs decides when the next one is due: about one percent of the time goes
-// into trials. The choice changes no byte and no message, so that it does not matter when a rank
-// learns of it.
+// into trials. The choice changes no byte, and whoever has to know where a rank writes its results
+// is told by that rank; so it does not matter when a rank learns of a choice.
 
 #ifndef TUTTI_CORE_COLLECTIVE_SHARED_STORE_CHOICE_H_
 #define TUTTI_CORE_COLLECTIVE_SHARED_STORE_CHOICE_H_
@@ -22,38 +25,57 @@
 
 namespace tutti {
 
+enum class SharedStores : uint8_t {
+  kThroughCaches,
+  kPastCaches,
+  // Through the caches, and results where their inputs lay.
+  kResultsInInputs,
+  // The same; and large outputs, which otherwise go past them, through the caches as well.
+  kAllThroughCaches,
+};
+
 class SharedStoreChoice {
  public:
   // Smaller payloads lie in the cache lines of the entry.
   static constexpr size_t kLeastBytes = 1024;
 
+  // What a choice is made for.
+  struct Kind {
+    CollectiveOp op = CollectiveOp::kNone;
+    size_t bytes = 0;
+    SharedStores last = SharedStores::kPastCaches;  // of those that the call can use
+  };
+
   SharedStoreChoice(SharedControl& control, bool decides) noexcept
-      : words_(control.store_past_cache), decides_(decides) {}
+      : words_(control.stores), decides_(decides) {}
 
   // Whether this call is to be timed on this rank: of small ones, whose cost the clock would add
   // to, one of many, but all of a trial.
-  bool IsTimed(CollectiveOp op, size_t bytes) noexcept {
-    if (!decides_ || bytes < kLeastBytes) return false;
-    Trials& trials = trials_[Index(op, bytes)];
-    return trials.calls != 0 || ++trials.untimed >= CallsPerTimed(bytes);
+  bool IsTimed(const Kind& kind) noexcept {
+    if (!decides_ || kind.bytes < kLeastBytes) return false;
+    Trials& trials = trials_[Index(kind)];
+    return trials.calls != 0 || ++trials.untimed >= CallsPerTimed(kind.bytes);
   }
-  // Whether to write past the caches now.
-  bool PastCache(CollectiveOp op, size_t bytes) const noexcept {
-    if (bytes < kLeastBytes) return false;
-    return words_[Index(op, bytes)].load(std::memory_order_relaxed) != 0;
+  // How to write now.
+  SharedStores Choose(const Kind& kind) const noexcept {
+    if (kind.bytes < kLeastBytes) return SharedStores::kThroughCaches;
+    const uint8_t word = words_[Index(kind)].load(std::memory_order_relaxed);
+    return word < WaysOf(kind) ? static_cast<SharedStores>(word) : SharedStores::kThroughCaches;
   }
   // A timed call has taken `active_ns`.
-  void Note(CollectiveOp op, size_t bytes, int64_t active_ns);
+  void Note(const Kind& kind, int64_t active_ns);
 
  private:
-  // A trial: some calls the other way, then as many the usual way. The first of each is not
+  // A trial: some calls in another way, then as many the usual way. The first of each is not
   // counted, because peers may learn of the change in the middle of it.
   static constexpr int kRun = 4;
 
   struct Trials {
     int calls = 0;    // in this trial; 0: none is going on
     int untimed = 0;  // since the last one that was timed
-    bool usual = false;
+    int untried = 0;  // ways that have had no trial yet
+    SharedStores usual = SharedStores::kThroughCaches;
+    SharedStores other = SharedStores::kThroughCaches;  // of this trial, or of the last one
     int64_t other_ns = 0;  // the fastest of the run
     int64_t usual_ns = 0;
     int64_t cost_ns = 0;   // of the run the other way
@@ -62,9 +84,12 @@ class SharedStoreChoice {
   };
 
   static int CallsPerTimed(size_t bytes) noexcept { return bytes < (size_t{256} << 10) ? 32 : 1; }
-  static size_t Index(CollectiveOp op, size_t bytes) noexcept {
-    return static_cast<size_t>(op) * 64 + (63 - static_cast<size_t>(__builtin_clzll(bytes)));
+  static int WaysOf(const Kind& kind) noexcept { return static_cast<int>(kind.last) + 1; }
+  static size_t Index(const Kind& kind) noexcept {
+    return static_cast<size_t>(kind.op) * 64 +
+           (63 - static_cast<size_t>(__builtin_clzll(kind.bytes)));
   }
+  static void BeginTrial(const Kind& kind, SharedStores usual, Trials* trials) noexcept;
 
   std::array<std::atomic<uint8_t>, kSharedStoreChoices>& words_;
   const bool decides_;

@@ -80,7 +80,7 @@ class SharedGroup::TransferWait final : public SharedGroup::Wait {
 
 void SharedGroup::RaiseInChannel(std::atomic<uint64_t>& word, uint64_t value,
                                  const std::atomic<uint32_t>& sleeps, int64_t peer) noexcept {
-  if (past_cache_) StreamingFence();
+  if (stores_past_cache()) StreamingFence();
   if (light_raise_) {
     word.store(value, std::memory_order_release);
     std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -113,8 +113,9 @@ Status SharedGroup::Transfer(const CollectiveCall& call) {
   SharedChannel& channel = layout_.channel(from, to);
   const auto bytes = static_cast<size_t>(BytesOf(call.header.first));
   call_ = &call;
-  past_cache_ = is_send && store_choice_.PastCache(CollectiveOp::kSend, bytes);
-  timed_ = is_send && store_choice_.IsTimed(CollectiveOp::kSend, bytes);
+  const SharedStoreChoice::Kind kind{CollectiveOp::kSend, bytes};
+  stores_ = is_send ? store_choice_.Choose(kind) : SharedStores::kThroughCaches;
+  timed_ = is_send && store_choice_.IsTimed(kind);
   waited_ns_ = 0;
   if (timed_) start_ns_ = environment_->clock().NowNs();
   std::atomic<uint64_t>& transfer = layout_.slot(rank()).transfer;
@@ -137,7 +138,7 @@ Status SharedGroup::Transfer(const CollectiveCall& call) {
   transfer.store(0, std::memory_order_relaxed);
   if (timed_ && status.ok()) {
     const int64_t took_ns = environment_->clock().NowNs() - start_ns_;
-    store_choice_.Note(CollectiveOp::kSend, bytes, took_ns - waited_ns_);
+    store_choice_.Note(kind, took_ns - waited_ns_);
   }
   return status;
 }

@@ -193,6 +193,7 @@ class Exchange {
   struct Way {
     size_t chunk;  // floats of a half at a time; 0: each folds everything, at once
     bool streaming;
+    bool in_inputs;  // a result goes where its input was shown
   };
 
   Exchange(Rank* rank, Shown* shown, size_t count)
@@ -212,18 +213,22 @@ class Exchange {
       Copy(input_.get() + peers + at, count, way.streaming, own_->inputs[slot]);
       rank_->Meet();
       Add(input_.get() + own + at, peers_->inputs[slot], count, false, output_.get() + own + at);
-      Copy(output_.get() + own + at, count, way.streaming, own_->results[slot]);
+      float* const results = way.in_inputs ? peers_->inputs[slot] : own_->results[slot];
+      Copy(output_.get() + own + at, count, way.streaming, results);
       rank_->Meet();
-      std::memcpy(output_.get() + peers + at, peers_->results[slot], count * sizeof(float));
+      std::memcpy(output_.get() + peers + at,
+                  way.in_inputs ? own_->inputs[slot] : peers_->results[slot],
+                  count * sizeof(float));
     }
   }
 
   std::vector<Way> Ways() const {
     std::vector<Way> ways;
     for (const bool streaming : {false, true}) {
-      if (padded_ <= Shown::kMostFloats) ways.push_back({0, streaming});
+      if (padded_ <= Shown::kMostFloats) ways.push_back({0, streaming, false});
       for (size_t chunk = Shown::kMostFloats; chunk >= Shown::kMostFloats / 16; chunk /= 4) {
-        ways.push_back({chunk, streaming});
+        ways.push_back({chunk, streaming, false});
+        if (!streaming) ways.push_back({chunk, streaming, true});
       }
     }
     return ways;
@@ -239,7 +244,7 @@ class Exchange {
 
   Rank* const rank_;
   Shown::Slots* const own_;
-  const Shown::Slots* const peers_;
+  Shown::Slots* const peers_;
   const size_t padded_;
   size_t turn_ = 0;
   AlignedFloats input_{padded_};
