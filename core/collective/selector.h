@@ -1,8 +1,8 @@
 // Which algorithm a collective takes: a table of rows
 //
 //   collective      where          ranks  up to        algorithm        [chunk]
-//   all_reduce      shared_memory  2-     64KiB/ranks  flat_fold
-//   all_reduce      shared_memory  2-4    any          slice_and_share  128KiB
+//   all_reduce      shared_memory  3-     64KiB/ranks  flat_fold
+//   all_reduce      shared_memory  3-4    any          slice_and_share  128KiB
 //
 // of which the first that fits a call holds. SelectorTable is the table, as text and typed; what a
 // user says stands before the built-in rows, which so remain for everything else. Selector is what

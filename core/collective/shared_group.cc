@@ -164,15 +164,16 @@ void SharedGroup::ShowUnevenSize() noexcept {
 }
 
 void SharedGroup::Arrive() {
-  // What peers may be reading this moment stays as it is.
-  if (goes_on_) return Raise(arrival_);
   SharedEntry& entry = OwnEntry();
+  // Nobody looks at it before all have arrived for good.
+  entry.results_in_inputs = HasResultsInInputs(rank()) ? 1 : 0;
+  // What else peers may be reading this moment stays as it is.
+  if (goes_on_) return Raise(arrival_);
   const size_t shown = ShownHeaderBytes(header_->size());
   // A peer that has arrived keeps reading this cache line: the stores go out in one go.
   entry.call.store(call_word_, std::memory_order_relaxed);
   entry.header_bytes = static_cast<uint32_t>(header_->size());
   entry.window = window_;
-  entry.results_in_inputs = HasResultsInInputs(rank()) ? 1 : 0;
   header_->WriteTo(entry.room, shown);
   if (header_->size() > shown) {
     const uint64_t hash = HashSharedHeader(std::span(header_->data(), header_->size()));

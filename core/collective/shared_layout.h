@@ -127,9 +127,10 @@ struct alignas(4096) SharedSlot {
   SharedEntry entries[2];
 };
 
-// How payloads are best written, by operation and logarithm of the size: SharedStores.
+// How payloads are best written, by operation and logarithm of the size: SharedStores. all_reduce
+// and reduce have two rows.
 inline constexpr size_t kSharedStoreChoices =
-    (static_cast<size_t>(kLastCollectiveOp) + 1) * 64;
+    (static_cast<size_t>(kLastCollectiveOp) + 3) * 64;
 
 struct alignas(4096) SharedControl {
   // Set by the first rank that comes; the others must agree.

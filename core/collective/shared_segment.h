@@ -24,7 +24,7 @@ class SharedSegment final : public RefCounted {
  public:
   // Raised whenever what lies in a segment is laid out anew: processes of different builds must not
   // read each other's memory.
-  static constexpr uint32_t kLayoutVersion = 4;
+  static constexpr uint32_t kLayoutVersion = 5;
 
   // Zeroed memory for `bytes` of contents. Pages are taken from the system when they are touched.
   static Result<Ref<SharedSegment>> Create(size_t bytes);

@@ -1,4 +1,4 @@
-// Slice and share, for large payloads, in rounds. A round is a stretch of the payload, cut into a
+// Slice and share, for all but small payloads, in rounds. A round is a stretch of the payload, cut into a
 // slice per rank. Each rank copies the others' slices of its input into the segment; folds its own
 // slice of all ranks, in rank order, into its output and into the segment; and copies the other
 // folded slices out. Per rank that is about n bytes written to the segment and 2n read, whatever

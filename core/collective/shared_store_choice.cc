@@ -67,7 +67,7 @@ void SharedStoreChoice::Note(const Kind& kind, int64_t active_ns) {
   const int64_t least = kRun * std::min(trials.usual_ns, trials.other_ns);
   trials.until_next_ns = kCostShare * std::max(trials.cost_ns, least / 4);
   // The first choice is among all of them.
-  if (--trials.untried > 0) trials.until_next_ns = 0;
+  if (trials.untried > 0 && --trials.untried > 0) trials.until_next_ns = 0;
 }
 
 }  // namespace tutti

@@ -6,8 +6,8 @@
 // the caches win by as much. Between others what costs most is to take lines back that a peer has
 // read: there a result had better go where the peer wrote what it was folded of, in lines that move
 // to this core for reading anyway. The machine moves its virtual cores without telling. So the
-// choice is measured, for each operation and size (powers of two): rank 0 times what its calls take,
-// without its waiting for others, tries another way now and then, and tells all ranks through the
+// choice is measured, for each operation and size (powers of two): rank 0 times what its calls take
+// from when all have come, tries another way now and then, and tells all ranks through the
 // segment. What a trial costs decides when the next one is due: about one percent of the time goes
 // into trials. The choice changes no byte, and whoever has to know where a rank writes its results
 // is told by that rank; so it does not matter when a rank learns of a choice.
@@ -85,9 +85,13 @@ class SharedStoreChoice {
 
   static int CallsPerTimed(size_t bytes) noexcept { return bytes < (size_t{256} << 10) ? 32 : 1; }
   static int WaysOf(const Kind& kind) noexcept { return static_cast<int>(kind.last) + 1; }
+  // Calls of an operation that share results, and those that do not, have a choice each.
   static size_t Index(const Kind& kind) noexcept {
-    return static_cast<size_t>(kind.op) * 64 +
-           (63 - static_cast<size_t>(__builtin_clzll(kind.bytes)));
+    size_t row = static_cast<size_t>(kind.op);
+    if (kind.last != SharedStores::kPastCaches) {
+      row = static_cast<size_t>(kLastCollectiveOp) + (kind.op == CollectiveOp::kReduce ? 2 : 1);
+    }
+    return row * 64 + (63 - static_cast<size_t>(__builtin_clzll(kind.bytes)));
   }
   static void BeginTrial(const Kind& kind, SharedStores usual, Trials* trials) noexcept;
 

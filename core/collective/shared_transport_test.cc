@@ -132,11 +132,12 @@ INSTANTIATE_TEST_SUITE_P(All, SharedRanks,
                          RanksName);
 
 std::vector<int64_t> BytesAroundTheBorders(int64_t ranks) {
-  const int64_t folded = (64 << 10) / ranks;          // the largest flat fold
+  const int64_t folded = ranks <= 2 ? 4 << 10 : (64 << 10) / ranks;  // the largest flat fold
   const int64_t round = (128 << 10) * ranks;          // the largest round of slices
   std::vector<int64_t> sizes = {0, 1, 8, 64, 65, 4096, 8192 - 64, 8192};
   sizes.insert(sizes.end(), {(3 << 20) + 1, (8 << 20) + 1});
-  for (const int64_t border : {folded, round, 3 * round}) {
+  // Slices change their size at the last two.
+  for (const int64_t border : {folded, round, 3 * round, int64_t{512} << 10, int64_t{5} << 18}) {
     sizes.insert(sizes.end(), {border - 64, border - 1, border, border + 1, border + 64});
   }
   return sizes;

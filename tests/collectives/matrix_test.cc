@@ -124,7 +124,7 @@ const std::vector<MatrixWorld>& Worlds() {
       {CollectiveWorldOf<RankGroup>("in_process"), {4 << 10, 16 << 10, 64 << 10}},
       {{"shared_memory",
         [](size_t size) { return std::make_unique<SharedMatrixRanks>(size); }},
-       {8 << 10, 16 << 10, 64 << 10, 128 << 10, 768 << 10}},
+       {4 << 10, 8 << 10, 16 << 10, 64 << 10, 128 << 10, 512 << 10, 768 << 10}},
       {CollectiveWorldOf<LinkRanks>("tcp", LinkKind::kTcp), of_links},
       {CollectiveWorldOf<TwoHosts>("mixed"), of_links},
       {CollectiveWorldOf<PairsOfRanks>("hosts"), {8 << 10, 64 << 10, 128 << 10, 256 << 10}},
