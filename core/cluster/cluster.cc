@@ -31,6 +31,8 @@ namespace {
 
 // How long a goodbye waits for its answer.
 constexpr int64_t kGoodbyeNs = 1 * kSecondNs;
+// What such a process has sent lies in this host's memory.
+constexpr int64_t kEndedPatienceNs = 100 * kMillisecondNs;
 // How long a host's name may stay unknown between two looks.
 constexpr int64_t kResolveRetryNs = 500 * kMillisecondNs;
 
@@ -368,6 +370,11 @@ void Cluster::RemoveListener(uint64_t id) {
 }
 
 // ---- Leaving
+
+int64_t Cluster::PatienceAfterNs(const Status& departure) const {
+  if (departure.FindDetail(Member::kEndedDetail) == nullptr) return patience_ns_;
+  return std::min(patience_ns_, kEndedPatienceNs);
+}
 
 Status Cluster::OnClose(const CallOptions& options) {
   State& state = *state_;

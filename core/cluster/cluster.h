@@ -104,9 +104,10 @@ class Cluster final : public Closable {
   std::vector<MemberId> present() const;
   // A random number that all workers share.
   uint64_t job_id() const { return job_id_; }
-  // How long what is on its way from a worker that has left may stand still before it counts as
-  // lost: as long as a worker may be silent; 10 s where silence has no limit.
-  int64_t patience_ns() const { return patience_ns_; }
+  // How long what is on its way from a worker that has left so may stand still before it counts as
+  // lost: as long as a worker may be silent; 10 s where silence has no limit; a tenth of a second
+  // where its process was seen to end on this host.
+  int64_t PatienceAfterNs(const Status& departure) const;
   const JobSecret& secret() const { return secret_; }
   // "worker 1 (pid 4711)" or with its host, when that is another one.
   std::string Describe(int64_t worker) const;

@@ -290,8 +290,10 @@ void Coordinator::On(Session& session, Suspicion& suspicion) {
   (void)network_->PostAfter(kGoodbyeGraceNs, [this, worker = suspicion.worker,
                                               arrival = suspicion.arrival] {
     const Seat& suspect = seats_[static_cast<size_t>(worker)];
-    if (phase_ != Phase::kRunning || suspect.left || suspect.arrival != arrival) return;
-    DeclareDead(worker, std::string(suspect.suspicion));
+    if (phase_ == Phase::kRunning && !suspect.left && suspect.arrival == arrival) {
+      DeclareDead(worker, std::string(suspect.suspicion));
+    }
+    LetOwnWorkerGo();
   });
 }
 
@@ -322,6 +324,29 @@ void Coordinator::On(Session& session, Note& note) {
 }
 
 void Coordinator::On(Session& session, Goodbye& goodbye) {
+  // The coordinator goes with worker 0: not before it has said what became of the others.
+  if (session.worker == 0 && HasToSpeakFirst()) {
+    own_goodbye_ = std::move(goodbye);
+    return;
+  }
+  TakeGoodbye(session, goodbye);
+}
+
+bool Coordinator::HasToSpeakFirst() const {
+  if (own_worker_waits_) return true;
+  return phase_ == Phase::kRunning &&
+         std::any_of(seats_.begin(), seats_.end(), [](const Seat& seat) {
+           return seat.suspected && !seat.left && seat.session != nullptr;
+         });
+}
+
+void Coordinator::LetOwnWorkerGo() {
+  if (!own_goodbye_ || HasToSpeakFirst()) return;
+  Goodbye goodbye = *std::exchange(own_goodbye_, std::nullopt);
+  if (seats_[0].session != nullptr) TakeGoodbye(*seats_[0].session, goodbye);
+}
+
+void Coordinator::TakeGoodbye(Session& session, const Goodbye& goodbye) {
   const int64_t worker = session.worker;
   Seat& seat = SeatOf(session);
   if (phase_ == Phase::kGathering) {
@@ -432,6 +457,7 @@ void Coordinator::TellOwnWorkerIfOthersKnow() {
 void Coordinator::TellOwnWorker() {
   if (!std::exchange(own_worker_waits_, false)) return;
   if (seats_[0].session != nullptr) Send(*seats_[0].session, JobFailure{end_});
+  LetOwnWorkerGo();
 }
 
 // ---- Time

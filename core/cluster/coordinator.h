@@ -22,6 +22,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -114,6 +115,10 @@ class Coordinator {
   // While running.
   void DeclareDead(int64_t worker, std::string_view how);
   void Fail(Status reason);
+  // Worker 0's is held back while HasToSpeakFirst.
+  void TakeGoodbye(Session& session, const Goodbye& goodbye);
+  bool HasToSpeakFirst() const;
+  void LetOwnWorkerGo();
   // After Fail, once.
   void TellOwnWorkerIfOthersKnow();
   void TellOwnWorker();
@@ -142,6 +147,7 @@ class Coordinator {
   Phase phase_ = Phase::kGathering;
   Status end_;  // why it ended
   bool own_worker_waits_ = false;  // it is to be told of the failure, after the others
+  std::optional<Goodbye> own_goodbye_;  // held back
   std::vector<Seat> seats_;
   std::set<Session*> strangers_;
   ExchangeTable exchanges_;

@@ -38,7 +38,8 @@ Member::Member(Environment& environment, Ref<ControlNetwork> network, Options op
       observer_(observer),
       timing_(options_.timing.Checked()),
       arrivals_(options_.tasks.size(), 0),
-      departures_(options_.tasks.size()) {}
+      departures_(options_.tasks.size()),
+      seen_to_end_(options_.tasks.size()) {}
 
 Member::~Member() = default;
 
@@ -252,6 +253,13 @@ void Member::On(Departure& departure) {
     FailExchanges(departure.reason);
   }
   observer_->OnLeft(departure.worker, departure.reason);
+  if (departure.worker != 0) return;
+  // What worker 0 has not come to say of them it says no more.
+  for (size_t i = 0; i < seen_to_end_.size(); ++i) {
+    if (!seen_to_end_[i].empty() && departures_[i].ok()) {
+      EndUnheard(static_cast<int64_t>(i), seen_to_end_[i]);
+    }
+  }
 }
 
 void Member::On(Arrival& arrival) {
@@ -261,6 +269,7 @@ void Member::On(Arrival& arrival) {
   workers_[index] = arrival.info;
   arrivals_[index] = arrival.arrival;
   departures_[index] = OkStatus();
+  seen_to_end_[index].clear();
   observer_->OnArrived(arrival.info, arrival.arrival);
 }
 
@@ -388,16 +397,11 @@ void Member::Suspect(const MemberId& member, const std::string& what) {
   const int64_t worker = member.worker;
   if (worker < 0 || worker >= static_cast<int64_t>(workers_.size())) return;
   if (member.arrival != arrivals_[static_cast<size_t>(worker)]) return;  // a former one
-  Status& departure = departures_[static_cast<size_t>(worker)];
-  if (!departure.ok()) return;
-  if (phase_ == Phase::kAlone) {
-    // Nobody is left who would pass on a goodbye: it may have been one.
-    departure = BlameWorker(worker, Format("{} is not there any more: {}", Describe(worker), what));
-    observer_->OnLeft(worker, departure);
-    return;
-  }
+  if (!departures_[static_cast<size_t>(worker)].ok()) return;
+  if (phase_ == Phase::kAlone) return EndUnheard(worker, what);
   if (phase_ != Phase::kJoined) return;
   if (worker != 0) {
+    seen_to_end_[static_cast<size_t>(worker)] = what;
     Send(Suspicion{worker, what, member.arrival});
     AwaitVerdict(worker, BlameWorker(worker, Format("{} is gone: {}", Describe(worker), what)));
     return;
@@ -405,6 +409,14 @@ void Member::Suspect(const MemberId& member, const std::string& what) {
   // Its last words, or the end of its connection, may be on their way.
   if (std::exchange(coordinator_suspected_, true)) return;
   AwaitLastWords(what, kLastWordsTurns);
+}
+
+// Nobody is left who would pass on a goodbye: it may have been one.
+void Member::EndUnheard(int64_t worker, const std::string& what) {
+  Status& departure = departures_[static_cast<size_t>(worker)];
+  departure = BlameWorker(worker, Format("{} is not there any more: {}", Describe(worker), what))
+                  .With(kEndedDetail, 1);
+  observer_->OnLeft(worker, departure);
 }
 
 void Member::AwaitLastWords(std::string what, int64_t turns) {

@@ -82,6 +82,8 @@ class Member {
   // How long it may take to say what became of something withdrawn. It answers within milliseconds,
   // or its silence ends the wait; this is for silence that has no limit, or a longer one.
   static constexpr int64_t kAnswerNs = 5 * kSecondNs;
+  // A departure has it of a process on this host that has ended: it sends nothing any more.
+  static constexpr const char* kEndedDetail = "ended";
 
   Member(Environment& environment, Ref<ControlNetwork> network, Options options, Connect connect,
          Observer* observer);
@@ -152,6 +154,7 @@ class Member {
   void Fail(Status reason);
   // Fails by itself when the coordinator neither decides nor counts as silent.
   void AwaitVerdict(int64_t about, Status reason);
+  void EndUnheard(int64_t worker, const std::string& what);
   void AwaitLastWords(std::string what, int64_t turns);
   void CoordinatorIsGone(std::string_view how);
   void FailExchanges(const Status& reason);
@@ -198,6 +201,7 @@ class Member {
   Status failure_;
   std::vector<uint64_t> arrivals_;
   std::vector<Status> departures_;
+  std::vector<std::string> seen_to_end_;  // what Suspect was told
   bool coordinator_suspected_ = false;
   bool coordinator_lost_ = false;
   std::map<std::string, Pending> exchanges_;

@@ -43,6 +43,69 @@ TEST(MembershipLastWords, WorkerZeroCanEndOfAFailureWithoutBeingTakenForItsCause
   }
 }
 
+TEST(MembershipLastWords, WorkerZeroSaysWhoHasEndedBeforeItLeavesOfIt) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    SCOPED_TRACE(seed);
+    SimulatedJob job(seed, 4);
+    job.StartAll();
+    job.RunFor(2 * kSecondNs);
+    job[2].network->Kill(SimulatedDeath::kSilent);  // a forked child holds its sockets
+    job[1].Do([](Member& member) { member.Suspect(2, "its process has ended"); });
+    job.RunFor(20 * kMillisecondNs);
+    const int64_t leaves_ns = job.world->clock().NowNs();
+    job[0].Leave();
+    for (int ms = 0; ms < 5000 && !job[0].left; ++ms) job.RunFor(1 * kMillisecondNs);
+    EXPECT_LT(job.world->clock().NowNs() - leaves_ns, 250 * kMillisecondNs);
+    job.RunFor(100 * kMillisecondNs);
+    for (const int64_t i : {1, 3}) {
+      EXPECT_EQ(Message(job[i].failure), "worker 2 (pid 4702) is gone: its process has ended");
+      EXPECT_EQ(job[i].departures.count(0), 0u);
+    }
+  }
+}
+
+TEST(MembershipLastWords, WorkerZeroPassesAGoodbyeOnBeforeItsOwn) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    SCOPED_TRACE(seed);
+    SimulatedJob job(seed, 3);
+    job.StartAll();
+    job.RunFor(2 * kSecondNs);
+    // Seen by a thread that overtakes the goodbye.
+    job[0].Do([](Member& member) { member.Suspect(2, "its process has ended"); });
+    job.RunFor(5 * kMillisecondNs);
+    job[0].Leave();
+    job[2].Leave();
+    job.RunFor(2 * kSecondNs);
+    EXPECT_TRUE(job[0].left);
+    EXPECT_TRUE(job[1].failure.ok()) << job[1].failure.ToString();
+    EXPECT_EQ(Message(job[1].departures[2]), "worker 2 (pid 4702) has left the job");
+    EXPECT_EQ(Message(job[1].departures[0]), "worker 0 (pid 4700) has left the job");
+  }
+}
+
+TEST(MembershipLastWords, WhoWasSeenToEndAsWorkerZeroLeftIsNotThereAnyMore) {
+  int unheard = 0;
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE(seed);
+    SimulatedJob job(seed, 3);
+    job.StartAll();
+    job.RunFor(2 * kSecondNs);
+    job[2].network->Kill(SimulatedDeath::kSilent);
+    job[0].Leave();
+    job[1].Do([](Member& member) { member.Suspect(2, "its process has ended"); });
+    job.RunFor(1 * kSecondNs);
+    if (!job[1].failure.ok()) {
+      EXPECT_EQ(BlamedWorker(job[1].failure), 2);
+      continue;
+    }
+    ++unheard;
+    EXPECT_EQ(Message(job[1].departures[2]),
+              "worker 2 (pid 4702) is not there any more: its process has ended");
+    EXPECT_NE(job[1].departures[2].FindDetail(Member::kEndedDetail), nullptr);
+  }
+  EXPECT_GT(unheard, 0);
+}
+
 TEST(MembershipLastWords, WorkerZeroWaitsForOneThatDoesNotAnswerOnlySoLong) {
   SimulatedJob job(1, 4);
   job.StartAll();

@@ -123,7 +123,7 @@ class WatchedTransport final : public Transport {
       const int64_t rank = RankOf(worker);
       if (rank < 0 || rank == facts_.rank) return;
       if (group_.peer_has_left != nullptr) {
-        return group_.peer_has_left(rank, status, cluster_->patience_ns());
+        return group_.peer_has_left(rank, status, cluster_->PatienceAfterNs(status));
       }
       if (group_.has_left == nullptr || group_.has_left(rank)) return;
     }

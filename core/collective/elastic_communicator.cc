@@ -214,7 +214,7 @@ class ElasticTransport final : public Transport {
       // stopped keeps its sockets.
       const bool lost = error.FindDetail("lost") != nullptr;
       if (!lost && group_.peer_has_left != nullptr) {
-        return group_.peer_has_left(rank, error, facts_.cluster->patience_ns());
+        return group_.peer_has_left(rank, error, facts_.cluster->PatienceAfterNs(error));
       }
       if (group_.has_left != nullptr ? group_.has_left(rank) : !lost) return;
       error = std::move(error).With("rank", rank);
