@@ -158,14 +158,20 @@ int64_t LinkTransport::State::NamedSequence(int64_t sequence) const {
 
 Status LinkTransport::State::GoneError(LinkPeer& peer, const CollectiveCall* call) const {
   std::string text = Format("{} is gone: {}", Describe(peer.rank()), peer.link().CloseReason());
-  const CallLabel label = Label(call != nullptr ? call->named().sequence : named_sequence_);
-  CollectiveOp op = CollectiveOp::kNone;
-  if (call != nullptr) {
-    op = call->named().header.op;
-    text = Format("{} #{}: {}", CollectiveOpName(op), label.sequence, text);
+  const int64_t gone = Name(peer.rank());
+  if (call == nullptr) {
+    // The call that fails of it adds which one that is.
+    return Status(StatusCode::kUnavailable, std::move(text))
+        .With("rank", gone)
+        .With("epoch", options_.epoch)
+        .With("communicator", options_.name)
+        .With("worker", gone);
   }
-  return WithCallDetails(Status(StatusCode::kUnavailable, text), Name(peer.rank()), op, label)
-      .With("worker", Name(peer.rank()));
+  const CollectiveOp op = call->named().header.op;
+  const CallLabel label = Label(call->named().sequence);
+  text = Format("{} #{}: {}", CollectiveOpName(op), label.sequence, text);
+  return WithCallDetails(Status(StatusCode::kUnavailable, text), gone, op, label)
+      .With("worker", gone);
 }
 
 Status LinkTransport::State::LeftError(const LinkPeer& peer, const CollectiveCall& call) const {

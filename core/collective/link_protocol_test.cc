@@ -455,6 +455,19 @@ TEST(LinkProtocolTest, AFrameCutShortIsADeadPeer) {
   }
 }
 
+TEST(LinkProtocolTest, OfAPeerThatGoesBetweenCallsNoCallIsNamed) {
+  Lone lone;
+  lone.HangUp();
+  const Status status = lone.rank().epoch_status();
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable);
+  EXPECT_EQ(status.message(), "rank 1 is gone: its connection closed");
+  EXPECT_NE(status.FindDetail("worker"), nullptr);
+  // So that whoever makes the call that fails of it can add its own.
+  EXPECT_EQ(status.FindDetail("op"), nullptr);
+  EXPECT_EQ(status.FindDetail("sequence"), nullptr);
+  EXPECT_EQ(lone.AllReduce(16).code(), StatusCode::kUnavailable);
+}
+
 TEST(LinkProtocolTest, EveryFlippedBitOfHeaderAndBodyIsFound) {
   const FrameParts frame =
       CallFrame(Header(CollectiveOp::kAllReduce, 16), 1, std::string(16, '\1'));
