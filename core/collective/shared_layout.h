@@ -14,9 +14,9 @@
 // A channel carries what one rank sends to another one. Its pages, like all, cost nothing before
 // they are touched; so pairs that exchange nothing cost nothing but addresses.
 //
-// There is no lock in here: whoever holds one can die. A rank writes its own slot and blocks, and of
-// the blocks of others, in some calls, what it alone reads there (shared_slice_and_share.cc); the
-// words that several write are changed by one atomic instruction.
+// There is no lock in here: whoever holds one can die. A rank writes its own slot and blocks, and
+// of the blocks of others, in some calls, what it alone reads there (shared_slice_and_share.cc);
+// the words that several write are changed by one atomic instruction.
 
 #ifndef TUTTI_CORE_COLLECTIVE_SHARED_LAYOUT_H_
 #define TUTTI_CORE_COLLECTIVE_SHARED_LAYOUT_H_

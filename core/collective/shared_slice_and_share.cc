@@ -1,8 +1,8 @@
-// Slice and share, for all but small payloads, in rounds. A round is a stretch of the payload, cut into a
-// slice per rank. Each rank copies the others' slices of its input into the segment; folds its own
-// slice of all ranks, in rank order, into its output and into the segment; and copies the other
-// folded slices out. Per rank that is about n bytes written to the segment and 2n read, whatever
-// the number of ranks.
+// Slice and share, for all but small payloads, in rounds. A round is a stretch of the payload, cut
+// into a slice per rank. Each rank copies the others' slices of its input into the segment; folds
+// its own slice of all ranks, in rank order, into its output and into the segment; and copies the
+// other folded slices out. Per rank that is about n bytes written to the segment and 2n read,
+// whatever the number of ranks.
 //
 // Rounds overlap: a rank copies round k in before it folds round k-1 and takes the results of round
 // k-2, so that what it waits for has usually been there for a while. The steps of round k are
