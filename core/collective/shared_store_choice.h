@@ -2,10 +2,10 @@
 // behind the inputs or in their place.
 //
 // Between siblings of one core, which share their caches, plain stores are two to four times as
-// fast; between some cores the lines would have to move from cache to cache, and stores that go past
-// the caches win by as much. Between others what costs most is to take lines back that a peer has
-// read: there a result had better go where the peer wrote what it was folded of, in lines that move
-// to this core for reading anyway. The machine moves its virtual cores without telling. So the
+// fast; between some cores the lines would have to move from cache to cache, and stores that go
+// past the caches win by as much. Between others what costs most is to take lines back that a peer
+// has read: there a result had better go where the peer wrote what it was folded of, in lines that
+// move to this core for reading anyway. The machine moves its virtual cores without telling. So the
 // choice is measured, for each operation and size (powers of two): rank 0 times what its calls take
 // from when all have come, tries another way now and then, and tells all ranks through the
 // segment. What a trial costs decides when the next one is due: about one percent of the time goes

@@ -29,7 +29,8 @@ namespace {
 class SharedStoreChoiceTest : public testing::Test {
  protected:
   // So many calls, each of which takes what its way of writing does. The way of the last one.
-  SharedStores Call(const SharedStoreChoice::Kind& kind, const std::vector<int64_t>& ns, int calls) {
+  SharedStores Call(const SharedStoreChoice::Kind& kind, const std::vector<int64_t>& ns,
+                    int calls) {
     SharedStores stores = SharedStores::kThroughCaches;
     for (int i = 0; i < calls; ++i) {
       stores = choice_.Choose(kind);
