@@ -402,8 +402,14 @@ Status Cluster::OnClose(const CallOptions& options) {
     bounded.deadline = Deadline::Earlier(options.deadline, Deadline::After(clock, kGoodbyeNs));
     std::unique_lock<std::mutex> lock(state.mutex);
     // Who does not answer a goodbye finds the connection closed.
-    (void)WaitUntil(
+    const Status said = WaitUntil(
         lock, state.changed, clock, bounded, [&] { return state.said_goodbye; }, "goodbye");
+    lock.unlock();
+    if (!said.ok()) {
+      (void)state.network->Post([&state] {
+        if (state.coordinator != nullptr) state.coordinator->SpeakNow();
+      });
+    }
   }
   {
     std::lock_guard<std::mutex> lock(state.mutex);

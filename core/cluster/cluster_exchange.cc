@@ -30,7 +30,15 @@ Result<T> AwaitResult(State& state, Clock& clock, const CallOptions& call,
                       const std::string& what) {
   const auto over = [&] { return result.has_value() || state.closed; };
   std::unique_lock<std::mutex> lock(state.mutex);
-  const Status own = WaitUntil(lock, state.changed, clock, call, over, what);
+  Status own;
+  try {
+    own = WaitUntil(lock, state.changed, clock, call, over, what);
+  } catch (...) {
+    // Of a host that was asked whether to go on, or for lack of memory. The others learn of it.
+    if (lock.owns_lock()) lock.unlock();
+    withdraw(ResourceExhausted("{}: left in the middle, most likely for lack of memory", what));
+    throw;
+  }
   if (!own.ok()) {
     // All may have come already, and the others, who know, wait for this worker in what comes next.
     // So the coordinator's word counts: then this worker has its result too, finds in what comes

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -286,6 +287,31 @@ TEST(Cluster, ACallEndsSoonAfterItsTimeAlsoWhenWorker0MayBeSilentForEver) {
     }
   }
   job.wire.Heal(*job.networks[0], *job.networks[1]);
+}
+
+TEST(Cluster, WhatAnExceptionLeavesIsGivenUp) {
+  for (const bool regroups : {false, true}) {
+    SCOPED_TRACE(regroups);
+    SimulatedClusters job(2);
+    ASSERT_TRUE(job.JoinAll().ok());
+    const auto host = MakeRef<Cancellation>(
+        [](void*) -> bool { throw std::runtime_error("the host's own"); }, nullptr, nullptr);
+    CallOptions call;
+    call.cancellation = host.get();
+    EXPECT_THROW(Meet(job[1], regroups, "met", call).rep(), std::runtime_error);
+    job.world->RunFor(kSecondNs);
+    const Status told = Meet(job[0], regroups, "met",
+                             CallOptions::WithTimeout(job.world->clock(), 5 * kSecondNs));
+    EXPECT_EQ(told.code(), StatusCode::kCancelled) << told.ToString();
+    EXPECT_THAT(Message(told), AllOf(HasSubstr("worker 1"), HasSubstr("has given it up")));
+    // And can meet again.
+    Status again = Internal("not done");
+    job.world->executor().PostAfter(kSecondNs, [&] {
+      again = Meet(job[0], regroups, "again", CallOptions());
+    });
+    EXPECT_TRUE(Meet(job[1], regroups, "again", CallOptions()).ok());
+    EXPECT_TRUE(again.ok()) << again.ToString();
+  }
 }
 
 TEST(Cluster, RefusesWhatIsTooLongForAnExchange) {

@@ -346,6 +346,17 @@ void Coordinator::LetOwnWorkerGo() {
   if (seats_[0].session != nullptr) TakeGoodbye(*seats_[0].session, goodbye);
 }
 
+void Coordinator::SpeakNow() {
+  if (!own_goodbye_) return;
+  for (size_t i = 1; i < seats_.size() && phase_ == Phase::kRunning; ++i) {
+    const Seat& seat = seats_[i];
+    if (!seat.suspected || seat.left || seat.session == nullptr) continue;
+    DeclareDead(static_cast<int64_t>(i), std::string(seat.suspicion));
+  }
+  TellOwnWorker();
+  LetOwnWorkerGo();
+}
+
 void Coordinator::TakeGoodbye(Session& session, const Goodbye& goodbye) {
   const int64_t worker = session.worker;
   Seat& seat = SeatOf(session);
@@ -374,6 +385,7 @@ void Coordinator::TakeGoodbye(Session& session, const Goodbye& goodbye) {
   seat.session = nullptr;
   session.End(OkStatus());
   TellOwnWorkerIfOthersKnow();
+  LetOwnWorkerGo();
 }
 
 void Coordinator::OnWorkerLeft(int64_t worker, const Status& reason) {
@@ -420,6 +432,7 @@ void Coordinator::Lose(int64_t worker, Status loss) {
   }
   // A goodbye ends what it had to do; a loss does not.
   NoteDeparture(worker, loss.With("lost", 1));
+  LetOwnWorkerGo();
 }
 
 void Coordinator::Fail(Status reason) {

@@ -68,6 +68,8 @@ class Coordinator {
   void Start();
   // For Listen.
   std::unique_ptr<ControlAcceptor> MakeAcceptor();
+  // This process's worker cannot wait for what its goodbye waits for.
+  void SpeakNow();
   // A new connection; null when there are too many.
   std::unique_ptr<ControlHandler> Accept(Ref<ControlConnection> connection);
 

@@ -77,7 +77,7 @@ class Communicator::AsyncCall final : public CallQueue::Call {
       StopWatching();
       // Either the call begins or its timer ends the epoch, though the task may come later.
       const bool is_late = decided_ && decided_->exchange(true);
-      status_ = is_late ? EndLate(self_, op_, delay_ns_) : self_->epoch_status();
+      status_ = is_late ? EndLate(self_, op_, delay_ns_) : OfThisCall(self_->epoch_status());
       if (status_.ok()) {
         status_ = body_(options_, &value_);
         // Nobody may ever look at the future.
@@ -104,6 +104,15 @@ class Communicator::AsyncCall final : public CallQueue::Call {
   }
 
  private:
+  // Of a peer that is gone the first call that fails of it says which one that is.
+  Status OfThisCall(Status status) const {
+    if (status.FindDetail("worker") == nullptr || status.FindDetail("op") != nullptr) return status;
+    const char* what = CollectiveOpName(op_);
+    return std::move(status)
+        .WithPrefix(Format("rank {}: {}", self_->rank_, what))
+        .With("op", what);
+  }
+
   static Status EndUnbegun(Communicator* self, CollectiveOp op, Status why) {
     const char* what = CollectiveOpName(op);
     return self->transport_->Fail(std::move(why)

@@ -114,6 +114,11 @@ class GroupForming {
   }
 
   const WorkerInfo& Info(int64_t rank) const { return options_.workers[static_cast<size_t>(rank)]; }
+  std::vector<int64_t> Workers() const {
+    std::vector<int64_t> workers;
+    for (const WorkerInfo& info : options_.workers) workers.push_back(info.worker);
+    return workers;
+  }
   bool SameMachine(int64_t a, int64_t b) const {
     return !Info(a).boot_id.empty() && Info(a).boot_id == Info(b).boot_id;
   }
@@ -338,6 +343,7 @@ class GroupForming {
     options.epoch = options_.epoch;
     options.spin = spin_;
     options.descriptions = descriptions_;
+    options.workers = Workers();
     options.table = table_;
     options.locality = locality;
     std::map<std::string, int> kinds;
@@ -383,6 +389,7 @@ class GroupForming {
     if (ranks_here > 1) MakeWindow(static_cast<int64_t>(ranks_here));
     forming.window = windows_.own;
     forming.descriptions = descriptions_;
+    forming.workers = Workers();
     forming.table = table_;
     forming.tell = [this](std::string_view stage, const Status& own) {
       return talk_.TellProblem(stage, own);

@@ -37,6 +37,7 @@ struct HostsForming {
   Ref<SharedWindow> window;  // null: tensors are copied
   HostLayout layout;
   std::vector<std::string> descriptions;  // by rank
+  std::vector<int64_t> workers;           // by rank
   std::shared_ptr<const SelectorTable> table;
 
   // Tells all ranks how a stage went here; why it did not work for somebody, or an empty text.

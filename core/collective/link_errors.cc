@@ -123,6 +123,12 @@ Status LinkTransport::State::CheckDepartures(const CollectiveCall& call, LinkExc
       if (!Needs(*peer, call, exchange)) continue;
       num_moves = peer->num_moves();
     }
+    if (peer != nullptr && peer->paused() && !peer->sending()) {
+      // What it has sent waits here until another rank has made room.
+      departure.still_ns = now;
+      departure.overdue = false;
+      continue;
+    }
     const bool moves = departure.moves != num_moves;
     departure.moves = num_moves;
     // What came while nobody looked is no progress of now, and neither is it standstill.
@@ -165,13 +171,13 @@ Status LinkTransport::State::GoneError(LinkPeer& peer, const CollectiveCall* cal
         .With("rank", gone)
         .With("epoch", options_.epoch)
         .With("communicator", options_.name)
-        .With("worker", gone);
+        .With("worker", WorkerOf(peer.rank()));
   }
   const CollectiveOp op = call->named().header.op;
   const CallLabel label = Label(call->named().sequence);
   text = Format("{} #{}: {}", CollectiveOpName(op), label.sequence, text);
   return WithCallDetails(Status(StatusCode::kUnavailable, text), gone, op, label)
-      .With("worker", gone);
+      .With("worker", WorkerOf(peer.rank()));
 }
 
 Status LinkTransport::State::LeftError(const LinkPeer& peer, const CollectiveCall& call) const {

@@ -76,6 +76,7 @@ class Lone {
     LinkTransport::Options options;
     options.name = "group";
     options.size = 2;
+    options.workers = {4, 9};
     std::unique_ptr<LinkConnector> connector;
     if (in_tree) {
       options.table = SelectorTable::Parse("all_reduce tcp any any chain", "test").value();
@@ -461,7 +462,9 @@ TEST(LinkProtocolTest, OfAPeerThatGoesBetweenCallsNoCallIsNamed) {
   const Status status = lone.rank().epoch_status();
   EXPECT_EQ(status.code(), StatusCode::kUnavailable);
   EXPECT_EQ(status.message(), "rank 1 is gone: its connection closed");
-  EXPECT_NE(status.FindDetail("worker"), nullptr);
+  const StatusDetail* const worker = status.FindDetail("worker");
+  ASSERT_NE(worker, nullptr);
+  EXPECT_EQ(std::get<int64_t>(worker->value), 9);
   // So that whoever makes the call that fails of it can add its own.
   EXPECT_EQ(status.FindDetail("op"), nullptr);
   EXPECT_EQ(status.FindDetail("sequence"), nullptr);

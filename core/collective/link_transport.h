@@ -50,6 +50,8 @@ class LinkTransport final : public Transport {
     bool spin = false;
     // "worker 1, pid 4711" by rank, for messages; may be empty.
     std::vector<std::string> descriptions;
+    // The workers that the ranks are, for errors; empty: those of the ranks' numbers.
+    std::vector<int64_t> workers;
     // How algorithms are chosen; the same on all ranks. Null: the built-in table.
     std::shared_ptr<const SelectorTable> table;
     Locality locality = Locality::kTcp;  // kMixed where any two ranks of the group share memory

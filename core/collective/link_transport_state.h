@@ -245,6 +245,9 @@ class LinkTransport::State : public std::enable_shared_from_this<State> {
   int64_t Name(int64_t rank) const {
     return options_.names.empty() ? rank : options_.names[static_cast<size_t>(rank)];
   }
+  int64_t WorkerOf(int64_t rank) const {
+    return options_.workers.empty() ? Name(rank) : options_.workers[static_cast<size_t>(rank)];
+  }
   // How messages number a collective of a peer's.
   int64_t NamedSequence(int64_t sequence) const;
 

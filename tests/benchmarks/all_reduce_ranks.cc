@@ -5,13 +5,15 @@
 //                    [in_flight=CALLS [interruptible]]
 //   all_reduce_ranks ping_pong
 //
-// TRANSPORT is shared, tcp, or in_process, whose ranks are threads; DTYPE is float32 or bfloat16,
+// TRANSPORT is shared, window (the same with tensors in the ranks' windows), tcp, or in_process,
+// whose ranks are threads; DTYPE is float32 or bfloat16,
 // SIZES are those of as many float32, ROWS those of a selector table. Rank 0 prints the lines of
 // TimedCalls, and of tcp "cpu", the bytes, and the CPU seconds that all ranks together spend for a
 // GiB of a rank's input; ping_pong gives ns. Ranks are bound to a core each where there are enough.
 // With in_flight a timed call is so many asynchronous ones on tensors of their own, and waiting for
 // their futures in turn; interruptible waits are those of hosts that look for Ctrl-C meanwhile.
 
+#include <sys/socket.h>
 #include <time.h>
 
 #include <atomic>
@@ -30,8 +32,10 @@
 #include "core/collective/selector.h"
 #include "core/collective/shared_segment.h"
 #include "core/collective/shared_transport.h"
+#include "core/collective/shared_window.h"
 #include "core/collective/tcp_link.h"
 #include "core/collective/usable_cores.h"
+#include "core/collective/window_passing.h"
 #include "core/tensor/cast.h"
 #include "core/tensor/tensor.h"
 #include "core/tensor/value.h"
@@ -62,18 +66,45 @@ struct Plan {
 struct Meeting {
   Ref<SharedSegment> segment;
   std::vector<std::vector<FileDescriptor>> sockets;  // by rank and peer
+  // By which windows are passed: of rank 0 to each other, and of each other to it.
+  std::vector<FileDescriptor> from_first;
+  std::vector<FileDescriptor> to_first;
 };
 
 Meeting MakeMeeting(const std::string& transport, int ranks) {
   Meeting meeting;
-  if (transport == "shared") {
+  if (transport == "shared" || transport == "window") {
     meeting.segment = SharedSegment::Create(SharedTransport::SegmentBytes(ranks)).value();
+    if (transport == "shared") return meeting;
+    meeting.from_first.resize(static_cast<size_t>(ranks));
+    meeting.to_first.resize(static_cast<size_t>(ranks));
+    for (size_t rank = 1; rank < meeting.to_first.size(); ++rank) {
+      int pair[2];
+      if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) != 0) {
+        Die("no sockets");
+      }
+      meeting.from_first[rank] = FileDescriptor(pair[0]);
+      meeting.to_first[rank] = FileDescriptor(pair[1]);
+    }
     return meeting;
   }
   if (transport == "in_process") return meeting;
   if (transport != "tcp") Die("no such transport: " + transport);
   meeting.sockets = ConnectedRanks(ranks);
   return meeting;
+}
+
+SharedWindows PassWindows(RealEnvironment& environment, const Meeting& meeting, int rank,
+                          int ranks) {
+  constexpr size_t kWindowBytes = size_t{1} << 30;
+  SharedWindows windows;
+  windows.own = SharedWindow::Create(kWindowBytes, &environment.memory()).value();
+  const CallOptions call = CallOptions::WithTimeout(environment.clock(), 60 * kSecondNs);
+  Check(rank == 0 ? HandOutWindows(environment, meeting.from_first, call, &windows)
+                  : TakeWindows(environment, meeting.to_first[static_cast<size_t>(rank)], rank,
+                                ranks, call, &windows));
+  if (!windows.complete()) Die("no windows");
+  return windows;
 }
 
 std::unique_ptr<Transport> MakeTransport(const Ref<RealEnvironment>& environment,
@@ -87,6 +118,9 @@ std::unique_ptr<Transport> MakeTransport(const Ref<RealEnvironment>& environment
     options.size = ranks;
     options.spin = spin;
     options.table = plan.table;
+    if (!meeting.to_first.empty()) {
+      options.windows = PassWindows(*environment, meeting, rank, ranks);
+    }
     return SharedTransport::Create(environment, meeting.segment, options).value();
   }
   LinkTransport::Options options;
@@ -177,9 +211,12 @@ void TimeRank(const Plan& plan, Communicator* communicator, std::atomic<uint64_t
   RoundTrips round_trips(word, rank);
   for (const int64_t bytes : plan.sizes) {
     const int64_t count = bytes / 4;
-    Ref<Tensor> input = Tensor::Create(plan.dtype, Shape({count})).value();
-    Ref<Tensor> output =
-        plan.in_place ? input : Tensor::Create(plan.dtype, Shape({count})).value();
+    const auto create = [&] {
+      return plan.transport == "window" ? communicator->CreateTensor(plan.dtype, Shape({count}))
+                                        : Tensor::Create(plan.dtype, Shape({count}));
+    };
+    Ref<Tensor> input = create().value();
+    Ref<Tensor> output = plan.in_place ? input : create().value();
     Ref<Tensor> expected = Tensor::Create(plan.dtype, Shape({count})).value();
     Fill(-1, output.get());
     Fill(1, input.get());
@@ -289,7 +326,8 @@ int Main(int argc, char** argv) {
     }
   }
   if (!good) {
-    std::fprintf(stderr, "usage: all_reduce_ranks (shared|tcp|in_process) RANKS SIZES SECONDS "
+    std::fprintf(stderr, "usage: all_reduce_ranks (shared|window|tcp|in_process) RANKS SIZES "
+                         "SECONDS "
                          "[float32|bfloat16] [in_place] [unbound] [table=ROWS] "
                          "[in_flight=CALLS [interruptible]] | ping_pong\n");
     return 2;
