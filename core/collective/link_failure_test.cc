@@ -7,9 +7,11 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "core/base/error.h"
@@ -281,6 +283,60 @@ TEST_P(LinkFailureTest, WhatWasSentInOrderBeforeADepartureIsNotLost) {
       EXPECT_TRUE(status.ok()) << status.ToString();
     }
   }
+}
+
+// Sends nothing while it is held, once it has sent so many bytes.
+class HeldBackLink final : public LinkOver {
+ public:
+  HeldBackLink(std::unique_ptr<Link> link, const std::atomic<bool>* held, int64_t bytes)
+      : LinkOver(std::move(link)), held_(*held), left_(bytes) {}
+  int64_t TrySend(std::span<const iovec> parts) override {
+    if (left_ <= 0 && held_.load()) return 0;
+    const int64_t sent = link_->TrySend(parts);
+    if (sent > 0) left_ -= sent;
+    return sent;
+  }
+
+ private:
+  const std::atomic<bool>& held_;
+  int64_t left_;
+};
+
+// Rank 0 has sent its parts and is gone; rank 1 has no room for them before those of rank 2 come.
+TEST_P(LinkFailureTest, WhatWaitsForRoomIsNotLate) {
+  std::atomic<bool> held = true;
+  auto all = MakeAllLinks(3, GetParam());
+  all[2][1] = std::make_unique<HeldBackLink>(std::move(all[2][1]), &held, 4096);
+  LinkRanks links(3, std::move(all));
+  constexpr int64_t kShare = 1 << 18;
+  std::atomic<bool> is_done = false;
+  std::thread releases([&] {
+    // Where nothing holds the rest of rank 0's parts, it waits for room itself.
+    for (int ms = 0; ms < 1000 && !is_done.load(); ++ms) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    held.store(false);
+  });
+  const std::vector<Status> statuses =
+      links.Run([&](int64_t rank, Communicator& communicator) -> Status {
+        const Ref<Tensor> tensor = Zeros(3 * kShare);
+        const Ref<Tensor> share = Zeros(kShare);
+        std::fill_n(tensor->mutable_span<float>().data(), 3 * kShare, 1.0f);
+        TUTTI_RETURN_IF_ERROR(
+            communicator.ReduceScatter(*tensor, ReduceOp::kSum, links.Hang(), share.get()));
+        for (float element : share->span<float>()) {
+          if (element != 3) return DataLoss("got {}", element);
+        }
+        if (rank != 0) return OkStatus();
+        TUTTI_RETURN_IF_ERROR(communicator.Close(links.Hang()));
+        links.transport(1).PeerHasLeft(0, BlameWorker(0, "worker 0 has left the job"),
+                                       100 * kMillisecondNs);
+        is_done.store(true);
+        return OkStatus();
+      });
+  releases.join();
+  for (const Status& status : statuses) EXPECT_TRUE(status.ok()) << status.ToString();
 }
 
 TEST_P(LinkFailureTest, WhoLeavesAfterTheLastCallDisturbsNobody) {
