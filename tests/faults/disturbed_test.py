@@ -109,16 +109,18 @@ class Run:
         plan = Plan(fault, self.moment, self.chance)
         # A worker that is signalled at its start, or that has no connection to watch.
         by_time = self.fault in SIGNALS and (self.shared or self.moment == "connect")
+        started = concurrent.futures.Future()  # the workers may come to the moment before this one
+        if not by_time:
+            plan.on_moment = lambda: self.send(started.result(HANG_S))
         with FaultProxy(plan) as proxy:
             variables = self.variables()
             if not self.shared:
                 variables.update(proxy.variables(self.library))
             with LocalJob(self.workers, self.command(), variables, proxy.control_ports) as job:
                 belongings = Belongings(SECRET, job.secret)
+                started.set_result(job)
                 try:
-                    if not by_time:
-                        plan.on_moment = lambda: self.send(job)
-                    else:
+                    if by_time:
                         self.send_by_time(job)
                     return self.check(job, proxy, belongings, by_time)
                 finally:
@@ -143,10 +145,11 @@ class Run:
         stopped = self.fault == "stop"
         survivors = [worker for worker in job.workers
                      if self.fault not in SIGNALS or worker.index != self.victim]
-        require(job.pump(lambda: not any(worker.running for worker in survivors), HANG_S),
-                "workers hang", job)
+        all_ended = job.pump(lambda: not any(worker.running for worker in survivors), HANG_S)
         if proxy.problem is not None:
             raise proxy.problem
+        happened = "never happened" if proxy.happened_at is None else "has happened"
+        require(all_ended, f"workers hang; the fault {happened}", job)
         require(by_time or proxy.happened_at is not None, "the fault never happened", job)
         if stopped:
             os.kill(job.workers[self.victim].pid, signal.SIGCONT)
