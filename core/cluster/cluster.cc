@@ -33,6 +33,8 @@ namespace {
 constexpr int64_t kGoodbyeNs = 1 * kSecondNs;
 // What such a process has sent lies in this host's memory.
 constexpr int64_t kEndedPatienceNs = 100 * kMillisecondNs;
+// How long worker 0 that cannot wait takes at most to say what it knows.
+constexpr int64_t kLastWordsOfWorker0Ns = 100 * kMillisecondNs;
 // How long a host's name may stay unknown between two looks.
 constexpr int64_t kResolveRetryNs = 500 * kMillisecondNs;
 
@@ -405,10 +407,16 @@ Status Cluster::OnClose(const CallOptions& options) {
     const Status said = WaitUntil(
         lock, state.changed, clock, bounded, [&] { return state.said_goodbye; }, "goodbye");
     lock.unlock();
-    if (!said.ok()) {
-      (void)state.network->Post([&state] {
-        if (state.coordinator != nullptr) state.coordinator->SpeakNow();
-      });
+    if (!said.ok() && state.coordinator != nullptr) {
+      (void)state.network->Post([&state] { state.coordinator->SpeakNow(); });
+      // A few turns of the strand, which the caller's patience does not count: what the others are
+      // not told now they never learn.
+      const CallOptions last =
+          CallOptions::WithTimeout(clock, kLastWordsOfWorker0Ns);
+      lock.lock();
+      WaitUntil(
+          lock, state.changed, clock, last, [&] { return state.said_goodbye; }, "goodbye")
+          .rep();
     }
   }
   {

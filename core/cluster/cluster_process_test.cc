@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -47,6 +48,8 @@ void Say(const std::string& line) {
   std::fflush(stdout);
 }
 
+volatile std::sig_atomic_t told_to_hurry = 0;
+
 // What a worker process does: "<mode> <worker> <silence limit in ms> <address> <address> ...".
 int RunWorker(const std::string& command) {
   const std::vector<std::string> words = Split(command, ' ');
@@ -67,6 +70,16 @@ int RunWorker(const std::string& command) {
     return 1;
   }
   Cluster& cluster = **joined;
+  if (mode == "hurry") {
+    std::signal(SIGTERM, [](int) { told_to_hurry = 1; });
+    Say("joined");
+    while (told_to_hurry == 0) ::poll(nullptr, 0, 1);
+    // Less than the time for which worker 0 would like to stay.
+    const Status status =
+        cluster.Close(CallOptions::WithTimeout(environment->clock(), 3 * kMillisecondNs));
+    if (!status.ok()) (void)cluster.Close(CallOptions::Default());
+    ::_exit(0);
+  }
   Say("joined");
   if (mode == "exit") ::_exit(0);
   if (mode == "fork") {
@@ -260,6 +273,23 @@ TEST(ClusterProcess, WorkerZeroHasPassedADeathOnWhenItEndsOfItWithoutAGoodbye) {
     const int64_t since_ms = WallMs();
     job[1].Signal(SIGKILL);
     ExpectAllBlame(job, 1, "is gone: its ", since_ms);
+  }
+}
+
+TEST(ClusterProcess, WorkerZeroThatLeavesInAHurrySaysFirstWhoHasEnded) {
+  for (int round = 0; round < 10; ++round) {
+    Job job(3, {"hurry", "go", "fork"});
+    ASSERT_TRUE(job.AllHaveJoined());
+    ASSERT_THAT(job[2].AwaitLine("child "), StartsWith("child "));
+    job[2].Signal(SIGKILL);
+    // Its end has been seen by now, and counts 100 ms later.
+    ::poll(nullptr, 0, 20);
+    job[0].Signal(SIGTERM);
+    EXPECT_THAT(job[1].AwaitLine("failed "),
+                AllOf(HasSubstr("worker 2 (pid "), HasSubstr("is gone: its "),
+                      HasSubstr("rank=2")));
+    EXPECT_EQ(job[0].Wait(), 0);
+    EXPECT_EQ(job[1].Wait(), 0);
   }
 }
 

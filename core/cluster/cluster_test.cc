@@ -299,6 +299,9 @@ TEST(Cluster, WhatAnExceptionLeavesIsGivenUp) {
     CallOptions call;
     call.cancellation = host.get();
     EXPECT_THROW(Meet(job[1], regroups, "met", call).rep(), std::runtime_error);
+    // The others have not been told yet.
+    const Status at_once = Meet(job[1], regroups, "met", CallOptions());
+    EXPECT_EQ(at_once.code(), StatusCode::kFailedPrecondition) << at_once.ToString();
     job.world->RunFor(kSecondNs);
     const Status told = Meet(job[0], regroups, "met",
                              CallOptions::WithTimeout(job.world->clock(), 5 * kSecondNs));

@@ -327,6 +327,7 @@ void Coordinator::On(Session& session, Goodbye& goodbye) {
   // The coordinator goes with worker 0: not before it has said what became of the others.
   if (session.worker == 0 && HasToSpeakFirst()) {
     own_goodbye_ = std::move(goodbye);
+    if (speaks_now_) SpeakNow();
     return;
   }
   TakeGoodbye(session, goodbye);
@@ -347,7 +348,8 @@ void Coordinator::LetOwnWorkerGo() {
 }
 
 void Coordinator::SpeakNow() {
-  if (!own_goodbye_) return;
+  speaks_now_ = true;
+  if (!own_goodbye_) return;  // on its way
   for (size_t i = 1; i < seats_.size() && phase_ == Phase::kRunning; ++i) {
     const Seat& seat = seats_[i];
     if (!seat.suspected || seat.left || seat.session == nullptr) continue;

@@ -68,7 +68,7 @@ class Coordinator {
   void Start();
   // For Listen.
   std::unique_ptr<ControlAcceptor> MakeAcceptor();
-  // This process's worker cannot wait for what its goodbye waits for.
+  // This process's worker, which leaves, cannot wait for what its goodbye waits for.
   void SpeakNow();
   // A new connection; null when there are too many.
   std::unique_ptr<ControlHandler> Accept(Ref<ControlConnection> connection);
@@ -150,6 +150,7 @@ class Coordinator {
   Status end_;  // why it ended
   bool own_worker_waits_ = false;  // it is to be told of the failure, after the others
   std::optional<Goodbye> own_goodbye_;  // held back
+  bool speaks_now_ = false;             // SpeakNow has been called
   std::vector<Seat> seats_;
   std::set<Session*> strangers_;
   ExchangeTable exchanges_;

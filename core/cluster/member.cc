@@ -355,10 +355,11 @@ void Member::Exchange(const std::string& key, std::string part, ExchangeDone don
   if (phase_ != Phase::kJoined) {
     return done(FailedPrecondition("exchange {}: this worker has left the job", Quote(key)));
   }
-  if (!exchanges_.emplace(key, Pending{++last_exchange_, std::move(done), {}}).second) {
+  if (exchanges_.count(key) != 0) {
     return done(FailedPrecondition("exchange {}: this worker is in an exchange of this key already",
                                    Quote(key)));
   }
+  exchanges_.emplace(key, Pending{++last_exchange_, std::move(done), {}});
   Send(ExchangePart{key, std::move(part)});
 }
 

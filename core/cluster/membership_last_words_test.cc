@@ -81,6 +81,23 @@ TEST(MembershipLastWords, WorkerZeroThatCannotWaitSaysAtOnceWhoHasEnded) {
   for (const int64_t i : {1, 3}) EXPECT_EQ(BlamedWorker(job[i].failure), 2);
 }
 
+TEST(MembershipLastWords, WorkerZeroThatCannotWaitMaySaySoBeforeItsGoodbyeHasCome) {
+  SimulatedJob job(3, 4);
+  job.StartAll();
+  job.RunFor(2 * kSecondNs);
+  job[2].network->Kill(SimulatedDeath::kSilent);
+  job[1].Do([](Member& member) { member.Suspect(2, "its process has ended"); });
+  job.RunFor(20 * kMillisecondNs);
+  job[0].Do([&](Member&) { job[0].coordinator->SpeakNow(); });
+  job.RunFor(1 * kMillisecondNs);
+  for (const int64_t i : {1, 3}) EXPECT_TRUE(job[i].failure.ok());
+  job[0].Leave();
+  job.RunFor(10 * kMillisecondNs);
+  EXPECT_TRUE(job[0].left);
+  job.RunFor(20 * kMillisecondNs);
+  for (const int64_t i : {1, 3}) EXPECT_EQ(BlamedWorker(job[i].failure), 2);
+}
+
 TEST(MembershipLastWords, WorkerZeroPassesAGoodbyeOnBeforeItsOwn) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     SCOPED_TRACE(seed);

@@ -106,7 +106,10 @@ class Communicator::AsyncCall final : public CallQueue::Call {
  private:
   // Of a peer that is gone the first call that fails of it says which one that is.
   Status OfThisCall(Status status) const {
-    if (status.FindDetail("worker") == nullptr || status.FindDetail("op") != nullptr) return status;
+    const bool of_a_peer = status.code() == StatusCode::kUnavailable &&
+                           status.FindDetail("rank") != nullptr &&
+                           status.FindDetail("worker") != nullptr;
+    if (!of_a_peer || status.FindDetail("op") != nullptr) return status;
     const char* what = CollectiveOpName(op_);
     return std::move(status)
         .WithPrefix(Format("rank {}: {}", self_->rank_, what))

@@ -10,15 +10,18 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <variant>
 #include <vector>
 
 #include "core/base/crc32c.h"
 #include "core/base/error.h"
 #include "core/collective/call_header_wire.h"
+#include "core/collective/future.h"
 #include "core/collective/link_frame.h"
 #include "core/collective/link_ranks.h"
 #include "core/collective/no_connector_testing.h"
 #include "core/tensor/tensor.h"
+#include "core/tensor/value.h"
 
 namespace tutti {
 namespace {
@@ -139,6 +142,14 @@ class Lone {
   Status AllReduce(int64_t bytes) {
     const Ref<Tensor> tensor = Tensor::Create(DType::kUint8, Shape({bytes})).value();
     return rank_->AllReduce(*tensor, ReduceOp::kSum, Hang(), tensor.get());
+  }
+  Status AllReduceAsync(int64_t bytes) {
+    const Ref<Tensor> tensor = Tensor::Create(DType::kUint8, Shape({bytes})).value();
+    const Ref<Future> future =
+        rank_->AllReduceAsync(*tensor, ReduceOp::kSum, Hang(), tensor.get()).value();
+    if (!future->Wait(Hang()).ok()) return Internal("it hangs");
+    Ref<Value> none;
+    return future->GetResult(&none);
   }
 
  private:
@@ -469,6 +480,23 @@ TEST(LinkProtocolTest, OfAPeerThatGoesBetweenCallsNoCallIsNamed) {
   EXPECT_EQ(status.FindDetail("op"), nullptr);
   EXPECT_EQ(status.FindDetail("sequence"), nullptr);
   EXPECT_EQ(lone.AllReduce(16).code(), StatusCode::kUnavailable);
+}
+
+TEST(LinkProtocolTest, AnAsynchronousCallNamesItselfWhereAPeerHasGone) {
+  Lone lone;
+  lone.HangUp();
+  while (lone.rank().epoch_status().ok()) std::this_thread::yield();
+  const Status status = lone.AllReduceAsync(16);
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable);
+  EXPECT_EQ(status.message(), "rank 0: all_reduce: rank 1 is gone: its connection closed");
+  EXPECT_EQ(std::get<std::string>(status.FindDetail("op")->value), "all_reduce");
+}
+
+TEST(LinkProtocolTest, AnAsynchronousCallLeavesTheReasonOfAnAbortAsItIs) {
+  Lone lone;
+  lone.rank().Abort(Aborted("the loss is no number").With("rank", 1).With("worker", 9));
+  const Status status = lone.AllReduceAsync(16);
+  EXPECT_EQ(status.ToString(), lone.rank().epoch_status().ToString());
 }
 
 TEST(LinkProtocolTest, EveryFlippedBitOfHeaderAndBodyIsFound) {

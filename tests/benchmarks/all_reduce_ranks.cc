@@ -94,15 +94,20 @@ Meeting MakeMeeting(const std::string& transport, int ranks) {
   return meeting;
 }
 
+// Windows have room for all inputs and outputs of the plan.
 SharedWindows PassWindows(RealEnvironment& environment, const Meeting& meeting, int rank,
-                          int ranks) {
-  constexpr size_t kWindowBytes = size_t{1} << 30;
+                          const Plan& plan) {
+  constexpr size_t kRoundingBytes = size_t{64} << 10;  // of a tensor, at most
+  size_t window_bytes = 0;
+  for (const int64_t bytes : plan.sizes) {
+    window_bytes += 2 * (static_cast<size_t>(bytes) + kRoundingBytes);
+  }
   SharedWindows windows;
-  windows.own = SharedWindow::Create(kWindowBytes, &environment.memory()).value();
+  windows.own = SharedWindow::Create(window_bytes, &environment.memory()).value();
   const CallOptions call = CallOptions::WithTimeout(environment.clock(), 60 * kSecondNs);
   Check(rank == 0 ? HandOutWindows(environment, meeting.from_first, call, &windows)
                   : TakeWindows(environment, meeting.to_first[static_cast<size_t>(rank)], rank,
-                                ranks, call, &windows));
+                                plan.ranks, call, &windows));
   if (!windows.complete()) Die("no windows");
   return windows;
 }
@@ -119,7 +124,7 @@ std::unique_ptr<Transport> MakeTransport(const Ref<RealEnvironment>& environment
     options.spin = spin;
     options.table = plan.table;
     if (!meeting.to_first.empty()) {
-      options.windows = PassWindows(*environment, meeting, rank, ranks);
+      options.windows = PassWindows(*environment, meeting, rank, plan);
     }
     return SharedTransport::Create(environment, meeting.segment, options).value();
   }
@@ -325,6 +330,8 @@ int Main(int argc, char** argv) {
       good = good && word == "float32";
     }
   }
+  // Outputs of calls in flight are not in windows.
+  good = good && (plan.transport != "window" || plan.in_flight == 0);
   if (!good) {
     std::fprintf(stderr, "usage: all_reduce_ranks (shared|window|tcp|in_process) RANKS SIZES "
                          "SECONDS "
