@@ -33,8 +33,6 @@ namespace {
 constexpr int64_t kGoodbyeNs = 1 * kSecondNs;
 // What such a process has sent lies in this host's memory.
 constexpr int64_t kEndedPatienceNs = 100 * kMillisecondNs;
-// How long worker 0 that cannot wait takes at most to say what it knows.
-constexpr int64_t kLastWordsOfWorker0Ns = 100 * kMillisecondNs;
 // How long a host's name may stay unknown between two looks.
 constexpr int64_t kResolveRetryNs = 500 * kMillisecondNs;
 
@@ -378,6 +376,42 @@ int64_t Cluster::PatienceAfterNs(const Status& departure) const {
   return std::min(patience_ns_, kEndedPatienceNs);
 }
 
+void Cluster::SayGoodbye(const CallOptions& options) {
+  State& state = *state_;
+  Clock& clock = environment().clock();
+  if (!state.network->Post([&state] {
+        state.member->Leave([&state] {
+          std::lock_guard<std::mutex> lock(state.mutex);
+          state.said_goodbye = true;
+          state.changed.notify_all();
+        });
+      })) {
+    return;  // in a Close before this one
+  }
+  const auto await = [&](const CallOptions& call) {
+    std::unique_lock<std::mutex> lock(state.mutex);
+    return WaitUntil(
+        lock, state.changed, clock, call, [&] { return state.said_goodbye; }, "goodbye");
+  };
+  // What the others are not told now they never learn. It takes a few turns of the strand, which
+  // the caller's patience does not count.
+  const auto speak_now = [&] {
+    if (state.coordinator == nullptr) return;
+    if (!state.network->Post([&state] { state.coordinator->SpeakNow(); })) return;
+    await(CallOptions::WithTimeout(clock, kGoodbyeNs)).rep();
+  };
+  CallOptions bounded = options;
+  bounded.deadline = Deadline::Earlier(options.deadline, Deadline::After(clock, kGoodbyeNs));
+  try {
+    // Who does not answer a goodbye finds the connection closed.
+    if (await(bounded).ok()) return;
+  } catch (...) {
+    speak_now();
+    throw;
+  }
+  speak_now();
+}
+
 Status Cluster::OnClose(const CallOptions& options) {
   State& state = *state_;
   Clock& clock = environment().clock();
@@ -392,33 +426,7 @@ Status Cluster::OnClose(const CallOptions& options) {
   CallOptions released = options;
   released.deadline = Deadline::Earlier(options.deadline, Deadline::After(clock, kGoodbyeNs));
   environment().reaper().AwaitTakenBefore(*this, released).rep();
-  if (state.member != nullptr) {
-    (void)state.network->Post([&state] {
-      state.member->Leave([&state] {
-        std::lock_guard<std::mutex> lock(state.mutex);
-        state.said_goodbye = true;
-        state.changed.notify_all();
-      });
-    });
-    CallOptions bounded = options;
-    bounded.deadline = Deadline::Earlier(options.deadline, Deadline::After(clock, kGoodbyeNs));
-    std::unique_lock<std::mutex> lock(state.mutex);
-    // Who does not answer a goodbye finds the connection closed.
-    const Status said = WaitUntil(
-        lock, state.changed, clock, bounded, [&] { return state.said_goodbye; }, "goodbye");
-    lock.unlock();
-    if (!said.ok() && state.coordinator != nullptr) {
-      (void)state.network->Post([&state] { state.coordinator->SpeakNow(); });
-      // A few turns of the strand, which the caller's patience does not count: what the others are
-      // not told now they never learn.
-      const CallOptions last =
-          CallOptions::WithTimeout(clock, kLastWordsOfWorker0Ns);
-      lock.lock();
-      WaitUntil(
-          lock, state.changed, clock, last, [&] { return state.said_goodbye; }, "goodbye")
-          .rep();
-    }
-  }
+  if (state.member != nullptr) SayGoodbye(options);
   {
     std::lock_guard<std::mutex> lock(state.mutex);
     state.closed = true;

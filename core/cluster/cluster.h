@@ -163,6 +163,7 @@ class Cluster final : public Closable {
   ~Cluster() override;
   // Says goodbye and joins what it started.
   Status OnClose(const CallOptions& options) override;
+  void SayGoodbye(const CallOptions& options);
 
   struct State;
   Status Start();

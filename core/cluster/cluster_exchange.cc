@@ -84,21 +84,24 @@ Result<std::vector<std::string>> Cluster::Exchange(std::string_view key, std::st
   if (num_workers() == 1) return std::vector<std::string>{std::move(bytes)};
 
   struct Pending {
+    uint64_t id = 0;  // the strand's
     std::optional<Result<std::vector<std::string>>> result;
   };
   const auto pending = std::make_shared<Pending>();
-  const std::string name(key);
-  if (!state.network->Post([&state, pending, name, bytes = std::move(bytes)]() mutable {
-        state.member->Exchange(name, std::move(bytes), [&state, pending](auto result) {
-          std::lock_guard<std::mutex> lock(state.mutex);
-          pending->result = std::move(result);
-          state.changed.notify_all();
-        });
+  if (!state.network->Post(
+          [&state, pending, name = std::string(key), bytes = std::move(bytes)]() mutable {
+            pending->id =
+                state.member->Exchange(name, std::move(bytes), [&state, pending](auto result) {
+                  std::lock_guard<std::mutex> lock(state.mutex);
+                  pending->result = std::move(result);
+                  state.changed.notify_all();
+                });
       })) {
     return left();
   }
   const auto withdraw = [&](const Status& why) {
-    (void)state.network->Post([&state, name, why] { state.member->WithdrawExchange(name, why); });
+    (void)state.network->Post(
+        [&state, pending, why] { state.member->WithdrawExchange(pending->id, why); });
   };
   return AwaitResult(state, environment().clock(), call, pending->result, withdraw, what);
 }

@@ -317,6 +317,31 @@ TEST(Cluster, WhatAnExceptionLeavesIsGivenUp) {
   }
 }
 
+TEST(Cluster, WhoIsRefusedAnExchangeGivesUpNobodyElses) {
+  for (const bool regroups : {false, true}) {
+    SCOPED_TRACE(regroups);
+    SimulatedClusters job(2);
+    ASSERT_TRUE(job.JoinAll().ok());
+    const auto cancelled = MakeRef<Cancellation>();
+    cancelled->Cancel();
+    CallOptions impatient;
+    impatient.cancellation = cancelled.get();
+    Status second;
+    Status other = Internal("not done");
+    job.world->executor().PostAfter(1 * kSecondNs, [&] {
+      second = Meet(job[1], regroups, "met", impatient);
+    });
+    job.world->executor().PostAfter(2 * kSecondNs, [&] {
+      other = Meet(job[0], regroups, "met", CallOptions());
+    });
+    const Status first = Meet(job[1], regroups, "met", CallOptions());
+    EXPECT_TRUE(first.ok()) << first.ToString();
+    job.world->RunFor(kSecondNs);
+    EXPECT_TRUE(other.ok()) << other.ToString();
+    EXPECT_EQ(second.code(), StatusCode::kCancelled) << second.ToString();
+  }
+}
+
 TEST(Cluster, RefusesWhatIsTooLongForAnExchange) {
   SimulatedClusters job(2);
   ASSERT_TRUE(job.JoinAll().ok());

@@ -347,30 +347,37 @@ void Member::FinishRegroup(uint64_t id, Result<Regrouped> result) {
 
 // ---- Exchanges
 
-void Member::Exchange(const std::string& key, std::string part, ExchangeDone done) {
+uint64_t Member::Exchange(const std::string& key, std::string part, ExchangeDone done) {
+  const std::string what = Format("exchange {}", Quote(key));
+  const uint64_t id = ++last_exchange_;
   if (phase_ == Phase::kAlone) {
-    return done(departures_[0].WithPrefix(Format("exchange {}", Quote(key))));
+    done(departures_[0].WithPrefix(what));
+  } else if (!failure_.ok()) {
+    done(failure_.WithPrefix(what));
+  } else if (phase_ != Phase::kJoined) {
+    done(FailedPrecondition("{}: this worker has left the job", what));
+  } else if (exchanges_.count(key) != 0) {
+    done(FailedPrecondition("{}: this worker is in an exchange of this key already", what));
+  } else {
+    exchanges_.emplace(key, Pending{id, std::move(done), {}});
+    Send(ExchangePart{key, std::move(part)});
   }
-  if (!failure_.ok()) return done(failure_.WithPrefix(Format("exchange {}", Quote(key))));
-  if (phase_ != Phase::kJoined) {
-    return done(FailedPrecondition("exchange {}: this worker has left the job", Quote(key)));
-  }
-  if (exchanges_.count(key) != 0) {
-    return done(FailedPrecondition("exchange {}: this worker is in an exchange of this key already",
-                                   Quote(key)));
-  }
-  exchanges_.emplace(key, Pending{++last_exchange_, std::move(done), {}});
-  Send(ExchangePart{key, std::move(part)});
+  return id;
 }
 
-void Member::WithdrawExchange(const std::string& key, const Status& why) {
-  const auto it = exchanges_.find(key);
+void Member::WithdrawExchange(uint64_t id, const Status& why) {
+  const auto it = FindExchange(id);
   if (it == exchanges_.end()) return;
-  Send(ExchangeWithdrawal{key, why});
-  (void)network_->PostAfter(kAnswerNs, [this, key, why, number = it->second.number] {
-    const auto still = exchanges_.find(key);
-    if (still != exchanges_.end() && still->second.number == number) FinishExchange(key, why);
+  Send(ExchangeWithdrawal{it->first, why});
+  (void)network_->PostAfter(kAnswerNs, [this, id, why] {
+    const auto still = FindExchange(id);
+    if (still != exchanges_.end()) FinishExchange(std::string(still->first), why);
   });
+}
+
+std::map<std::string, Member::Pending>::iterator Member::FindExchange(uint64_t id) {
+  return std::find_if(exchanges_.begin(), exchanges_.end(),
+                      [&](const auto& entry) { return entry.second.id == id; });
 }
 
 void Member::FinishExchange(const std::string& key, Result<std::vector<std::string>> result) {

@@ -96,13 +96,14 @@ class Member {
   // is DEADLINE_EXCEEDED or CANCELLED.
   void GiveUpJoining(const Status& why);
 
-  // `done` is called once. One at a time of each key.
-  void Exchange(const std::string& key, std::string part, ExchangeDone done);
+  // `done` is called once, at once with FAILED_PRECONDITION where this worker is in an exchange of
+  // this key already. Gives the number by which it can be withdrawn.
+  uint64_t Exchange(const std::string& key, std::string part, ExchangeDone done);
   // Nothing when the exchange is over. The coordinator decides what comes first. When all have come
   // before, `done` gets the result, as the others do: they count on this worker from then on. Else
   // they are told `why`, and so is `done`, with who has not come. Where no answer comes within
   // kAnswerNs, `done` gets `why` alone.
-  void WithdrawExchange(const std::string& key, const Status& why);
+  void WithdrawExchange(uint64_t id, const Status& why);
   // As RegroupTable has it; `part` needs no id. `done` is called once, at once with
   // FAILED_PRECONDITION where this worker is in the same round already. Gives the number by which
   // it can be withdrawn.
@@ -165,7 +166,7 @@ class Member {
   std::string Describe(int64_t worker) const;
 
   struct Pending {
-    uint64_t number = 0;  // like no other exchange's of this worker
+    uint64_t id = 0;
     ExchangeDone done;
     std::vector<std::string> parts;
   };
@@ -176,6 +177,8 @@ class Member {
     RegroupDone done;
     Regrouped came;
   };
+
+  std::map<std::string, Pending>::iterator FindExchange(uint64_t id);
 
   Environment& environment_;
   const Ref<ControlNetwork> network_;

@@ -150,8 +150,8 @@ class Trial {
             status.ok() ? Stage(index, stage + 1) : End(index, false);
           };
           if (!elastic_) {
-            member.Exchange(worker.waits_in, "x",
-                            [done](const auto& all) { done(all.status()); });
+            worker.request = member.Exchange(worker.waits_in, "x",
+                                             [done](const auto& all) { done(all.status()); });
           } else {
             Regroup(worker, member, stage, done);
           }
@@ -182,7 +182,7 @@ class Trial {
     if (elastic_) {
       member.WithdrawRegroup(worker.request, why);
     } else {
-      member.WithdrawExchange(worker.waits_in, why);
+      member.WithdrawExchange(worker.request, why);
     }
   }
 

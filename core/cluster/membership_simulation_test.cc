@@ -119,10 +119,11 @@ class Trial {
       return;
     }
     const std::string key = Format("round {}", round);
+    const auto id = std::make_shared<uint64_t>(0);
     one.Do(
-        [this, worker, round, key](Member& member) {
+        [this, worker, round, key, id](Member& member) {
           ++life(worker).exchanges_open;
-          member.Exchange(key, Part(worker, key), [this, worker, round, key](auto result) {
+          const auto done = [this, worker, round, key](auto result) {
             --life(worker).exchanges_open;
             if (!result.ok()) {
               SimulatedWorker& failed = job_[worker];
@@ -131,13 +132,14 @@ class Trial {
             }
             life(worker).got.emplace_back(key, *result);
             NextExchange(worker, round + 1);
-          });
+          };
+          *id = member.Exchange(key, Part(worker, key), done);
         },
         think);
     if (Chance(1)) {
       one.Do(
-          [key](Member& member) {
-            member.WithdrawExchange(key, DeadlineExceeded("this worker has waited long enough"));
+          [id](Member& member) {
+            member.WithdrawExchange(*id, DeadlineExceeded("this worker has waited long enough"));
           },
           think + Draw(0, 500 * kMillisecondNs));
     }

@@ -88,30 +88,31 @@ void ProcessWatch::Work() {
   std::vector<pollfd> polled;
   std::vector<MemberId> ended;
   std::unique_lock<std::mutex> lock(mutex_);
-  while (!stopping_) {
-    polled.clear();
-    ended.clear();
-    polled.push_back({wake_.get(), POLLIN, 0});
-    for (size_t i = 0; i < watched_.size();) {
-      if (watched_[i].process) {
-        polled.push_back({watched_[i].process.get(), POLLIN, 0});
-        ++i;
-        continue;
-      }
-      ended.push_back(watched_[i].member);
-      watched_.erase(watched_.begin() + static_cast<ptrdiff_t>(i));
+  for (bool last = false; !last;) {
+    last = stopping_;  // what has ended by then is told
+    bool waits = !last;
+    polled.assign(1, {wake_.get(), POLLIN, 0});
+    for (const Watched& watched : watched_) {
+      polled.push_back({watched.process.get(), POLLIN, 0});
+      if (!watched.process) waits = false;
     }
     lock.unlock();
-    for (const MemberId& member : ended) on_end_(member, "its process has ended");
-    const bool failed = ::poll(polled.data(), polled.size(), -1) < 0 && errno != EINTR;
+    const bool failed =
+        ::poll(polled.data(), polled.size(), waits ? -1 : 0) < 0 && errno != EINTR;
     uint64_t count = 0;
     if (polled[0].revents != 0) (void)!::read(wake_.get(), &count, sizeof(count));
     lock.lock();
     if (failed) return;
     // More may have been added behind those that were polled.
-    for (size_t i = 0; i + 1 < polled.size(); ++i) {
-      if (polled[i + 1].revents != 0) watched_[i].process.Reset();
+    ended.clear();
+    for (size_t i = polled.size() - 1; i-- > 0;) {
+      if (watched_[i].process && polled[i + 1].revents == 0) continue;
+      ended.push_back(watched_[i].member);
+      watched_.erase(watched_.begin() + static_cast<ptrdiff_t>(i));
     }
+    lock.unlock();
+    for (const MemberId& member : ended) on_end_(member, "its process has ended");
+    lock.lock();
   }
 }
 

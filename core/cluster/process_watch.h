@@ -45,7 +45,7 @@ class ProcessWatch {
   Status Add(const WorkerInfo& info, uint64_t arrival);
   // How many processes are, or were, watched.
   size_t num_watched() const;
-  // Joins. Can be called again after it failed.
+  // Joins. Ends that came before it are told. Can be called again after it failed.
   Status Stop(const CallOptions& options);
 
  private:

@@ -110,6 +110,20 @@ TEST_F(ProcessWatchTest, TellsWhoseProcessHasEnded) {
   EXPECT_THAT(AwaitEnded(2), UnorderedElementsAre(1, 2));
 }
 
+TEST_F(ProcessWatchTest, EndsThatCameBeforeItStoppedAreTold) {
+  for (int round = 0; round < 50; ++round) {
+    ended_.clear();
+    Sleeper one;
+    Start({InfoOf(1, one)});
+    if (watch_->num_watched() == 0) GTEST_SKIP() << "this kernel gives no pidfd";
+    one.Kill();
+    siginfo_t end = {};
+    ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(one.pid()), &end, WEXITED | WNOWAIT), 0);
+    ASSERT_TRUE(watch_->Stop(CallOptions::Default()).ok());
+    ASSERT_THAT(ended_, UnorderedElementsAre(1));
+  }
+}
+
 TEST_F(ProcessWatchTest, ANumberThatAnotherProcessHasNowIsAnEnd) {
   Sleeper other;
   WorkerInfo former = InfoOf(1, other);
