@@ -43,9 +43,10 @@ TEST(MembershipExchange, AWithdrawnExchangeFailsOnTheOthersNamingTheWorker) {
   job.StartAll();
   job.RunFor(2 * kSecondNs);
   std::vector<Result<std::vector<std::string>>> got(3, OkStatus());
+  uint64_t id = 0;  // the last one's
   const auto exchange = [&](int64_t worker) {
-    job[worker].Do([&got, worker](Member& member) {
-      member.Exchange("key", "x", [&got, worker](auto result) {
+    job[worker].Do([&, worker](Member& member) {
+      id = member.Exchange("key", "x", [&got, worker](auto result) {
         got[static_cast<size_t>(worker)] = std::move(result);
       });
     });
@@ -53,8 +54,8 @@ TEST(MembershipExchange, AWithdrawnExchangeFailsOnTheOthersNamingTheWorker) {
   exchange(0);
   exchange(1);
   job.RunFor(1 * kSecondNs);
-  job[1].Do([](Member& member) {
-    member.WithdrawExchange("key", DeadlineExceeded("not done after 1 s"));
+  job[1].Do([&](Member& member) {
+    member.WithdrawExchange(id, DeadlineExceeded("not done after 1 s"));
   });
   job.RunFor(1 * kSecondNs);
   exchange(2);
@@ -75,9 +76,10 @@ TEST(MembershipExchange, WhoGivesAnExchangeUpIsToldWhoHasNotCome) {
   job.StartAll();
   job.RunFor(2 * kSecondNs);
   std::vector<Status> got(4);
+  uint64_t id = 0;  // the last one's
   const auto exchange = [&](int64_t worker) {
-    job[worker].Do([&got, worker](Member& member) {
-      member.Exchange("key", "x", [&got, worker](auto result) {
+    job[worker].Do([&, worker](Member& member) {
+      id = member.Exchange("key", "x", [&got, worker](auto result) {
         got[static_cast<size_t>(worker)] = result.status();
       });
     });
@@ -85,8 +87,8 @@ TEST(MembershipExchange, WhoGivesAnExchangeUpIsToldWhoHasNotCome) {
   exchange(1);
   exchange(3);
   job.RunFor(1 * kSecondNs);
-  job[3].Do([](Member& member) {
-    member.WithdrawExchange("key", DeadlineExceeded("not done after 1 s").With("waited_ns", 7));
+  job[3].Do([&](Member& member) {
+    member.WithdrawExchange(id, DeadlineExceeded("not done after 1 s").With("waited_ns", 7));
   });
   job.RunFor(1 * kSecondNs);
   EXPECT_EQ(got[3].code(), StatusCode::kDeadlineExceeded);
@@ -105,17 +107,21 @@ TEST(MembershipExchange, WhoGivesUpWhatHasCompletedMeanwhileGetsTheResultThatThe
   job.RunFor(2 * kSecondNs);
   std::vector<Result<std::vector<std::string>>> got(3, OkStatus());
   std::vector<Result<Member::Regrouped>> came(3, OkStatus());
+  uint64_t exchange = 0;  // worker 1's, as is:
   uint64_t request = 0;
   const auto bring = [&](int64_t worker) {
     job[worker].Do([&, worker](Member& member) {
       const auto index = static_cast<size_t>(worker);
-      member.Exchange("key", Format("of {}", worker),
-                      [&got, index](auto result) { got[index] = std::move(result); });
+      const uint64_t number =
+          member.Exchange("key", Format("of {}", worker),
+                          [&got, index](auto result) { got[index] = std::move(result); });
       RegroupPart part;
       part.name = "group";
       const uint64_t id = member.Regroup(
           std::move(part), [&came, index](auto result) { came[index] = std::move(result); });
-      if (worker == 1) request = id;
+      if (worker != 1) return;
+      exchange = number;
+      request = id;
     });
   };
   bring(1);
@@ -127,7 +133,7 @@ TEST(MembershipExchange, WhoGivesUpWhatHasCompletedMeanwhileGetsTheResultThatThe
   job.RunFor(kSecondNs / 10);
   ASSERT_TRUE(got[0].ok() && got[2].ok() && came[0].ok() && came[2].ok());
   job[1].Do([&](Member& member) {
-    member.WithdrawExchange("key", Cancelled("enough"));
+    member.WithdrawExchange(exchange, Cancelled("enough"));
     member.WithdrawRegroup(request, Cancelled("enough"));
   });
   job.RunFor(kSecondNs);
@@ -151,8 +157,8 @@ TEST(MembershipExchange, WithoutAnAnswerAWithdrawalEndsAfterAWhileAndNoLaterExch
   std::vector<Status> ended;
   const auto give_up = [&](Member& member) {
     const auto end = [&ended](auto result) { ended.push_back(result.status()); };
-    member.Exchange("key", "x", end);
-    member.WithdrawExchange("key", DeadlineExceeded("not done after 1 s"));
+    const uint64_t exchange = member.Exchange("key", "x", end);
+    member.WithdrawExchange(exchange, DeadlineExceeded("not done after 1 s"));
     RegroupPart part;
     part.name = "group";
     const uint64_t id = member.Regroup(std::move(part), end);
@@ -179,8 +185,9 @@ TEST(MembershipExchange, WithoutAnAnswerAWithdrawalEndsAfterAWhileAndNoLaterExch
     });
   };
   job[1].Do([&](Member& member) {
-    member.Exchange("again", "x", [&](auto result) { former[1] = result.status(); });
-    member.WithdrawExchange("again", Cancelled("enough"));
+    const uint64_t id =
+        member.Exchange("again", "x", [&](auto result) { former[1] = result.status(); });
+    member.WithdrawExchange(id, Cancelled("enough"));
   });
   job.RunFor(kSecondNs);
   job[0].Do([&](Member& member) {
