@@ -420,12 +420,15 @@ Status Cluster::OnClose(const CallOptions& options) {
     std::lock_guard<std::mutex> lock(state.mutex);
     watch = state.watch.get();
   }
-  if (watch != nullptr) TUTTI_RETURN_IF_ERROR(watch->Stop(options));
   // Communicators that were released say goodbye to their peers before the worker does: of one
   // that has not, the peers would take the rank for lost. What takes long is not waited for.
   CallOptions released = options;
   released.deadline = Deadline::Earlier(options.deadline, Deadline::After(clock, kGoodbyeNs));
   environment().reaper().AwaitTakenBefore(*this, released).rep();
+  // Right before the goodbye, and whatever the caller's patience: what has ended by now is told.
+  if (watch != nullptr) {
+    TUTTI_RETURN_IF_ERROR(watch->Stop(CallOptions::WithTimeout(clock, kGoodbyeNs)));
+  }
   if (state.member != nullptr) SayGoodbye(options);
   {
     std::lock_guard<std::mutex> lock(state.mutex);

@@ -293,6 +293,7 @@ void Coordinator::On(Session& session, Suspicion& suspicion) {
     if (phase_ == Phase::kRunning && !suspect.left && suspect.arrival == arrival) {
       DeclareDead(worker, std::string(suspect.suspicion));
     }
+    if (speaks_now_) SpeakNow();
     LetOwnWorkerGo();
   });
 }
@@ -349,13 +350,7 @@ void Coordinator::LetOwnWorkerGo() {
 
 void Coordinator::SpeakNow() {
   speaks_now_ = true;
-  if (!own_goodbye_) return;  // on its way
-  for (size_t i = 1; i < seats_.size() && phase_ == Phase::kRunning; ++i) {
-    const Seat& seat = seats_[i];
-    if (!seat.suspected || seat.left || seat.session == nullptr) continue;
-    DeclareDead(static_cast<int64_t>(i), std::string(seat.suspicion));
-  }
-  TellOwnWorker();
+  if (own_goodbye_) TellOwnWorker();
   LetOwnWorkerGo();
 }
 

@@ -68,7 +68,8 @@ class Coordinator {
   void Start();
   // For Listen.
   std::unique_ptr<ControlAcceptor> MakeAcceptor();
-  // This process's worker, which leaves, cannot wait for what its goodbye waits for.
+  // This process's worker, which leaves, cannot wait until others have said that they know of a
+  // failure. Who was seen to end may still have said goodbye, for kGoodbyeGraceNs.
   void SpeakNow();
   // A new connection; null when there are too many.
   std::unique_ptr<ControlHandler> Accept(Ref<ControlConnection> connection);

@@ -102,13 +102,16 @@ void ProcessWatch::Work() {
     uint64_t count = 0;
     if (polled[0].revents != 0) (void)!::read(wake_.get(), &count, sizeof(count));
     lock.lock();
-    if (failed) return;
+    if (failed) last = true;
     // More may have been added behind those that were polled.
     ended.clear();
-    for (size_t i = polled.size() - 1; i-- > 0;) {
-      if (watched_[i].process && polled[i + 1].revents == 0) continue;
-      ended.push_back(watched_[i].member);
-      watched_.erase(watched_.begin() + static_cast<ptrdiff_t>(i));
+    for (size_t i = 1, at = 0; i < polled.size(); ++i) {
+      if (watched_[at].process && (failed || polled[i].revents == 0)) {
+        ++at;
+        continue;
+      }
+      ended.push_back(watched_[at].member);
+      watched_.erase(watched_.begin() + static_cast<ptrdiff_t>(at));
     }
     lock.unlock();
     for (const MemberId& member : ended) on_end_(member, "its process has ended");
