@@ -53,8 +53,7 @@ all_gather     shared_memory any any         segments 128KiB
 gather         shared_memory any any         segments
 scatter        shared_memory any any         segments 128KiB
 all_to_all     shared_memory any any         segments 128KiB
-all_reduce     shared_window 1-3 16KiB       staged
-all_reduce     shared_window 1-3 256KiB      direct
+all_reduce     shared_window 1-3 512KiB      staged
 all_reduce     shared_window 4-  128KiB      staged
 all_reduce     shared_window any any         slice_and_share
 reduce         shared_window 1-3 16KiB       staged

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
+#include <memory>
 #include <string>
 #include <thread>
 #include <utility>
@@ -24,6 +25,7 @@
 #include "core/base/ref.h"
 #include "core/base/text.h"
 #include "core/collective/communicator.h"
+#include "core/collective/selector.h"
 #include "core/collective/shared_segment.h"
 #include "core/collective/shared_transport.h"
 #include "core/collective/window_passing.h"
@@ -42,6 +44,7 @@ class SharedRank {
     options.size = size;
     options.spin = spin;
     options.windows = std::move(windows);
+    options.table = AllWays();
     options.describe_peer = [](int64_t peer) { return "worker " + std::to_string(peer); };
     communicator_ =
         Communicator::CreateOver(
@@ -64,6 +67,15 @@ class SharedRank {
   }
 
  private:
+  // By which a few ranks take each way of an all_reduce, by the size of the payload.
+  static std::shared_ptr<const SelectorTable> AllWays() {
+    return SelectorTable::Parse("all_reduce shared_window 1-3 16KiB  staged\n"
+                                "all_reduce shared_window 1-3 256KiB direct\n"
+                                "all_reduce shared_window 1-3 any    slice_and_share",
+                                "tests")
+        .value();
+  }
+
   const Ref<RealEnvironment> environment_;
   const int64_t rank_;
   const int64_t size_;

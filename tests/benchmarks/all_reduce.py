@@ -6,7 +6,7 @@ hardware lets it take at best, in the same run.
                   [--mpi-program all_reduce_mpi] [--mpich-program all_reduce_mpich]
                   [--ranks 2,4] [--transports shared,tcp]
                   [--gloo-python python3] [--dtype float32] [--in-place] [--most-bytes 67108864]
-                  [--repeats 5] [--real-time] [--quick]
+                  [--fresh] [--repeats 5] [--real-time] [--quick]
 
 Prints a table per number of ranks and placement of the cores: microseconds of a sum. The sides take
 turns, a few sizes at a time, each some hundred short samples. Virtual machines move their cores:
@@ -16,9 +16,9 @@ on two cores. Other work on the machine disturbs the figures: shown is the lower
 median in brackets. With --real-time the ranks have a real-time priority, which other work then has
 to wait for; it takes the privilege, and is meant for runs of a minute.
 
-Transports are shared, window (shared memory, and the tensors are the communicator's own, so that
-none is copied in; they are never written between calls, and what a peer has read stays in its
-caches), tcp, and in_process, of which that is true as well.
+Transports are shared, window (shared memory, and the tensors are the communicator's own), tcp, and
+in_process. Inputs are not written between calls, so that what a peer has read of them stays in its
+caches; with --fresh all sides but Gloo and the limits write theirs before each call, and that counts.
 
 Gloo is PyTorch's and runs over TCP (gloo_peer.py, by a Python that has PyTorch): it goes with our
 tcp, and only where that is measured. It always sums in place; with --in-place our sides do too. Of
@@ -285,6 +285,7 @@ def main():
     parser.add_argument("--transports", default="shared,tcp", help="and window, in_process")
     parser.add_argument("--dtype", default="float32", help="of our sides: float32 or bfloat16")
     parser.add_argument("--in-place", action="store_true", help="our sides")
+    parser.add_argument("--fresh", action="store_true", help="inputs written before each call")
     parser.add_argument("--most-bytes", type=int, default=64 << 20)
     parser.add_argument("--least-bytes", type=int, default=0)
     parser.add_argument("--repeats", type=int, default=5)
@@ -300,7 +301,8 @@ def main():
     transports = options.transports.split(",")
     limits = limit_commands(options.limit_program, transports)
     sides = [f"tutti {transport}" for transport in transports] + PEERS + list(limits)
-    words = [options.dtype] + (["in_place"] if options.in_place else [])
+    fresh = ["fresh"] if options.fresh else []
+    words = [options.dtype] + (["in_place"] if options.in_place else []) + fresh
     turns = Turns(options.program, ["chrt", "-f", "50"] if options.real_time else [])
     for ranks in [int(text) for text in options.ranks.split(",")]:
         peers = {}
@@ -329,9 +331,9 @@ def main():
                                300)
                 for side, command in list(peers.items()):
                     count = [str(ranks)] if side == "Gloo" else []
+                    end = [sizes, str(options.seconds)] + (fresh if side != "Gloo" else [])
                     try:
-                        turns.take(ranks, side, command + count + [sizes, str(options.seconds)],
-                                   300)
+                        turns.take(ranks, side, command + count + end, 300)
                     except (Failed, subprocess.TimeoutExpired) as failure:
                         # Not every machine lets it run; ours must.
                         print(f"{side} is left out: {failure}")

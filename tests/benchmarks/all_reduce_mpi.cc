@@ -1,8 +1,8 @@
 // The other side of the comparison: MPI_Allreduce of float32 sums. Started by mpirun:
 //
-//   all_reduce_mpi SIZES SECONDS     SIZES are bytes: 8,4096,1048576
+//   all_reduce_mpi SIZES SECONDS [fresh]     SIZES are bytes: 8,4096,1048576
 //
-// Rank 0 prints the lines of TimedCalls.
+// Rank 0 prints the lines of TimedCalls. Fresh inputs are written before each call, and that counts.
 
 #include <fcntl.h>
 #include <mpi.h>
@@ -45,8 +45,9 @@ int main(int argc, char** argv) {
   int ranks = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  if (argc != 3) {
-    std::fprintf(stderr, "usage: all_reduce_mpi SIZES SECONDS\n");
+  const bool fresh = argc == 4 && std::string(argv[3]) == "fresh";
+  if (argc != 3 && !fresh) {
+    std::fprintf(stderr, "usage: all_reduce_mpi SIZES SECONDS [fresh]\n");
     MPI_Abort(MPI_COMM_WORLD, 2);
   }
   std::atomic<uint64_t>* const word = SharedWord(rank);
@@ -64,6 +65,7 @@ int main(int argc, char** argv) {
     timed.rank = rank;
     timed.seconds = std::atof(argv[2]);
     timed.call = [&] {
+      if (fresh) WriteAnew(input.data(), static_cast<size_t>(bytes));
       MPI_Allreduce(input.data(), output.data(), static_cast<int>(count), MPI_FLOAT, MPI_SUM,
                     MPI_COMM_WORLD);
     };

@@ -1,17 +1,18 @@
 // Our side of the comparison: all_reduce of sums between processes of this machine, and the round
 // trip of a cache line between two of them, which tells how the machine has placed its cores.
 //
-//   all_reduce_ranks TRANSPORT RANKS SIZES SECONDS [DTYPE] [in_place] [unbound] [table=ROWS]
+//   all_reduce_ranks TRANSPORT RANKS SIZES SECONDS [DTYPE] [in_place] [fresh] [unbound] [table=ROWS]
 //                    [in_flight=CALLS [interruptible]]
 //   all_reduce_ranks ping_pong
 //
 // TRANSPORT is shared, window (the same with tensors in the ranks' windows), tcp, or in_process,
-// whose ranks are threads; DTYPE is float32 or bfloat16,
-// SIZES are those of as many float32, ROWS those of a selector table. Rank 0 prints the lines of
-// TimedCalls, and of tcp "cpu", the bytes, and the CPU seconds that all ranks together spend for a
-// GiB of a rank's input; ping_pong gives ns. Ranks are bound to a core each where there are enough.
-// With in_flight a timed call is so many asynchronous ones on tensors of their own, and waiting for
-// their futures in turn; interruptible waits are those of hosts that look for Ctrl-C meanwhile.
+// whose ranks are threads; DTYPE is float32 or bfloat16, SIZES are those of as many float32, ROWS
+// those of a selector table. Rank 0 prints the lines of TimedCalls, and of tcp "cpu", the bytes, and
+// the CPU seconds that all ranks together spend for a GiB of a rank's input; ping_pong gives ns.
+// Ranks are bound to a core each where there are enough. Fresh inputs are written before each call,
+// and that counts. With in_flight a timed call is so many asynchronous ones on tensors of their own,
+// and waiting for their futures in turn; interruptible waits are those of hosts that look for Ctrl-C
+// meanwhile.
 
 #include <sys/socket.h>
 #include <time.h>
@@ -57,6 +58,7 @@ struct Plan {
   DType dtype = DType::kFloat32;
   bool bound = true;
   bool in_place = false;
+  bool fresh = false;
   int in_flight = 0;  // 0: calls without futures
   bool interruptible = false;
   std::shared_ptr<const SelectorTable> table;
@@ -230,6 +232,7 @@ void TimeRank(const Plan& plan, Communicator* communicator, std::atomic<uint64_t
     timed.rank = rank;
     timed.seconds = plan.seconds;
     timed.call = [&] {
+      if (plan.fresh) WriteAnew(input->mutable_data(), input->byte_size());
       Check(communicator->AllReduce(*input, ReduceOp::kSum, CallOptions(), output.get()));
     };
     const auto check = [&] {
@@ -318,6 +321,8 @@ int Main(int argc, char** argv) {
       plan.bound = false;
     } else if (word == "in_place") {
       plan.in_place = true;
+    } else if (word == "fresh") {
+      plan.fresh = true;
     } else if (word == "bfloat16") {
       plan.dtype = DType::kBfloat16;
     } else if (word == "interruptible") {
@@ -335,7 +340,7 @@ int Main(int argc, char** argv) {
   if (!good) {
     std::fprintf(stderr, "usage: all_reduce_ranks (shared|window|tcp|in_process) RANKS SIZES "
                          "SECONDS "
-                         "[float32|bfloat16] [in_place] [unbound] [table=ROWS] "
+                         "[float32|bfloat16] [in_place] [fresh] [unbound] [table=ROWS] "
                          "[in_flight=CALLS [interruptible]] | ping_pong\n");
     return 2;
   }
