@@ -94,10 +94,10 @@ TEST(SelectorTest, TensorsInWindowsGoDirectlyUnlessTheTableSaysOtherwise) {
     EXPECT_EQ(windows.Chooses(CollectiveAlgorithm::kDirect, CollectiveOp::kReduce, 1 << 20),
               ranks <= 3);
     // Lines that peers have read are dear to write again: what lies in caches is staged.
-    EXPECT_TRUE(windows.Chooses(CollectiveAlgorithm::kStaged, CollectiveOp::kAllReduce, 128 * kKiB));
-    EXPECT_EQ(windows.Chooses(CollectiveAlgorithm::kStaged, CollectiveOp::kAllReduce, 512 * kKiB),
-              ranks <= 3);
-    EXPECT_EQ(windows.Choose(CollectiveOp::kAllReduce, 512 * kKiB + 1).algorithm,
+    constexpr CollectiveOp kAllReduce = CollectiveOp::kAllReduce;
+    EXPECT_TRUE(windows.Chooses(CollectiveAlgorithm::kStaged, kAllReduce, 128 * kKiB));
+    EXPECT_EQ(windows.Chooses(CollectiveAlgorithm::kStaged, kAllReduce, 512 * kKiB), ranks <= 3);
+    EXPECT_EQ(windows.Choose(kAllReduce, 512 * kKiB + 1).algorithm,
               CollectiveAlgorithm::kSliceAndShare);
   }
   const auto table = Table("all_reduce shared_window any any staged");

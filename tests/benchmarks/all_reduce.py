@@ -18,7 +18,8 @@ to wait for; it takes the privilege, and is meant for runs of a minute.
 
 Transports are shared, window (shared memory, and the tensors are the communicator's own), tcp, and
 in_process. Inputs are not written between calls, so that what a peer has read of them stays in its
-caches; with --fresh all sides but Gloo and the limits write theirs before each call, and that counts.
+caches; with --fresh all sides but Gloo and the limits write theirs before each call, and that
+counts.
 
 Gloo is PyTorch's and runs over TCP (gloo_peer.py, by a Python that has PyTorch): it goes with our
 tcp, and only where that is measured. It always sums in place; with --in-place our sides do too. Of

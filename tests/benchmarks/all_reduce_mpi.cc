@@ -2,7 +2,8 @@
 //
 //   all_reduce_mpi SIZES SECONDS [fresh]     SIZES are bytes: 8,4096,1048576
 //
-// Rank 0 prints the lines of TimedCalls. Fresh inputs are written before each call, and that counts.
+// Rank 0 prints the lines of TimedCalls. Fresh inputs are written before each call, and that
+// counts.
 
 #include <fcntl.h>
 #include <mpi.h>

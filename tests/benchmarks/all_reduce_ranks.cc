@@ -1,18 +1,18 @@
 // Our side of the comparison: all_reduce of sums between processes of this machine, and the round
 // trip of a cache line between two of them, which tells how the machine has placed its cores.
 //
-//   all_reduce_ranks TRANSPORT RANKS SIZES SECONDS [DTYPE] [in_place] [fresh] [unbound] [table=ROWS]
-//                    [in_flight=CALLS [interruptible]]
+//   all_reduce_ranks TRANSPORT RANKS SIZES SECONDS [DTYPE] [in_place] [fresh] [unbound]
+//                    [table=ROWS] [in_flight=CALLS [interruptible]]
 //   all_reduce_ranks ping_pong
 //
 // TRANSPORT is shared, window (the same with tensors in the ranks' windows), tcp, or in_process,
 // whose ranks are threads; DTYPE is float32 or bfloat16, SIZES are those of as many float32, ROWS
-// those of a selector table. Rank 0 prints the lines of TimedCalls, and of tcp "cpu", the bytes, and
-// the CPU seconds that all ranks together spend for a GiB of a rank's input; ping_pong gives ns.
-// Ranks are bound to a core each where there are enough. Fresh inputs are written before each call,
-// and that counts. With in_flight a timed call is so many asynchronous ones on tensors of their own,
-// and waiting for their futures in turn; interruptible waits are those of hosts that look for Ctrl-C
-// meanwhile.
+// those of a selector table. Rank 0 prints the lines of TimedCalls, and of tcp "cpu", the bytes,
+// and the CPU seconds that all ranks together spend for a GiB of a rank's input; ping_pong gives
+// ns. Ranks are bound to a core each where there are enough. Fresh inputs are written before each
+// call, and that counts. With in_flight a timed call is so many asynchronous ones on tensors of
+// their own, and waiting for their futures in turn; interruptible waits are those of hosts that
+// look for Ctrl-C meanwhile.
 
 #include <sys/socket.h>
 #include <time.h>
