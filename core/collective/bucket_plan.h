@@ -9,7 +9,7 @@
 //   TUTTI_RETURN_IF_ERROR(plan->Wait(call));
 //
 // CreateLike makes the gradients, too: side by side, in memory that the ranks of a machine map, so
-// that a bucket needs no copy into shared memory, and tensors of one dtype whose bytes are a
+// that a large bucket needs no copy into shared memory, and tensors of one dtype whose bytes are a
 // multiple of 64 go as one.
 //
 // Consecutive gradients share a bucket. A bucket whose gradients are all ready is launched as one

@@ -19,7 +19,9 @@
 //   scatter
 //
 // The others (gather, all_gather into a new tensor, uneven all_to_all, transfers) go through the
-// segment. So do calls where only some tensors lie in windows: they cost one more meeting.
+// segment. So do calls where only some tensors lie in windows: they cost one more meeting. And
+// so do small ones, by the table: to write a line again that a peer has read costs its owner more
+// than a copy that peers read in its stead.
 
 #ifndef TUTTI_CORE_COLLECTIVE_SHARED_DIRECT_H_
 #define TUTTI_CORE_COLLECTIVE_SHARED_DIRECT_H_

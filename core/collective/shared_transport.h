@@ -10,7 +10,8 @@
 // that it may die at any time. It does not find out by itself that a peer has died: who does calls
 // Fail with an error that names it, which ends the waiting of all.
 //
-// Tensors that allocator() has made need no copy into the segment (shared_direct.h).
+// Tensors that allocator() has made need no copy into the segment, but for small calls
+// (shared_direct.h).
 //
 // A segment serves one group for one epoch. When the last process that maps it is gone, so is it.
 

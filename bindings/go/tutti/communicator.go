@@ -75,8 +75,9 @@ func (c *Communicator) Split(ctx context.Context, color, key int,
 }
 
 // CreateTensor is a tensor of zeros in memory that all ranks of one machine map: calls of it, and
-// of views of it, need no copy into shared memory, where it lies so on all ranks. Where ranks share
-// no memory it is a tensor like any other. It outlives the communicator.
+// of views of it, need no copy into shared memory, where it lies so on all ranks (small calls copy
+// it all the same: that is faster). Where ranks share no memory it is a tensor like any other. It
+// outlives the communicator.
 func (c *Communicator) CreateTensor(dtype DType, dims ...int64) (*Tensor, error) {
 	return as(ownTensor)(readOut(c.object(), func(pointer uintptr, made *uintptr) uintptr {
 		return native.Communicator_create_tensor(pointer, int(dtype), dims, made)

@@ -108,8 +108,9 @@ class Communicator:
 
     def create_tensor(self, shape: Sequence[int], dtype: Any = np.float32) -> Tensor:
         """Zeros in memory that all ranks of one machine map: calls of this tensor, or of an array
-        over it, need no copy into shared memory, where it lies so on all ranks. Where ranks share
-        no memory it is a tensor like any other. It outlives the communicator."""
+        over it, need no copy into shared memory, where it lies so on all ranks (small calls copy
+        it all the same: that is faster). Where ranks share no memory it is a tensor like any other.
+        It outlives the communicator."""
         return Tensor._of(_native.communicator_create_tensor(
             self._handle, _dtypes.number_of(dtype), list(shape)))
 

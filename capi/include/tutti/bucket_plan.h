@@ -27,9 +27,9 @@ typedef struct tutti_bucket_plan_options {
  *
  * With `own_tensors` those given only say of which dtypes and shapes the gradients are. The plan
  * makes zeroed ones, side by side in one tensor of tutti_communicator_create_tensor, each at a
- * multiple of 64 bytes: between ranks that share memory a bucket is then reduced where it lies,
- * with no copy before. tutti_bucket_plan_get_tensor hands them out. RESOURCE_EXHAUSTED when there
- * is no memory for them.
+ * multiple of 64 bytes: between ranks that share memory a large bucket is then reduced where it
+ * lies, with no copy before. tutti_bucket_plan_get_tensor hands them out. RESOURCE_EXHAUSTED when
+ * there is no memory for them.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_bucket_plan_create(tutti_communicator *communicator, size_t count,
                                                  tutti_tensor *const *tensors, tutti_reduce_op op,

@@ -78,11 +78,12 @@ TUTTI_API int64_t tutti_communicator_get_size(const tutti_communicator *communic
 TUTTI_API int64_t tutti_communicator_get_epoch(const tutti_communicator *communicator);
 
 /* A zeroed tensor of this rank's, in memory that all ranks of one machine map: calls of it need no
- * copy into shared memory, where it lies so on all ranks. Where ranks share no memory, and when
- * there is no more of it, it is a tensor like those of tutti_tensor_create. It may be used in every
- * call of every communicator, as may views of it, and outlives this one. Calls go straight to it
- * over this communicator, those that are split from it, and those that it becomes when it shrinks
- * or grows. In a forked child it stays the parent's: what the child writes, the parent sees.
+ * copy into shared memory, where it lies so on all ranks (small calls copy it all the same, by the
+ * table of algorithms: that is faster). Where ranks share no memory, and when there is no more of
+ * it, it is a tensor like those of tutti_tensor_create. It may be used in every call of every
+ * communicator, as may views of it, and outlives this one. Calls go straight to it over this
+ * communicator, those that are split from it, and those that it becomes when it shrinks or grows.
+ * In a forked child it stays the parent's: what the child writes, the parent sees.
  * Errors: INVALID_ARGUMENT, RESOURCE_EXHAUSTED.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_communicator_create_tensor(tutti_communicator *communicator,

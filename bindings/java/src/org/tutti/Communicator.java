@@ -87,8 +87,9 @@ public final class Communicator extends NativeObject implements AutoCloseable {
 
   /**
    * Zeros in memory that all ranks of one machine map: calls of this tensor, and of views of it,
-   * need no copy into shared memory, where it lies so on all ranks. Where ranks share no memory it
-   * is a tensor like any other. It outlives the communicator.
+   * need no copy into shared memory, where it lies so on all ranks (small calls copy it all the
+   * same: that is faster). Where ranks share no memory it is a tensor like any other. It outlives
+   * the communicator.
    */
   public Tensor createTensor(DType dtype, long... shape) {
     return new Tensor(Box.at(Native.communicator_create_tensor(this, dtype.number(), shape)));
