@@ -264,6 +264,38 @@ TEST_P(ElasticCommunicatorTest, APartShrinksToThoseThatAreLeftOfItAndDoesNotGrow
   for (const Status& status : Run(4, body)) EXPECT_TRUE(status.ok()) << status.ToString();
 }
 
+// Worker 1 closes in a shrink, and worker 2 in a grow of what is left; each leaves the job then.
+TEST_P(ElasticCommunicatorTest, CloseEndsAShrinkOrGrowOnAnotherThreadAndTheOthersGoOn) {
+  const auto body = [](const Ref<Cluster>& cluster, Communicator& group,
+                       const CallOptions& call) -> Status {
+    TUTTI_RETURN_IF_ERROR(CheckedSum(group, 10, call));
+    Ref<Communicator> here = Ref<Communicator>::Retain(&group);
+    for (const int64_t closer : {1, 2}) {
+      const auto renew = [&] { return closer == 2 ? here->Grow(1, call) : here->Shrink(call); };
+      if (cluster->worker() == closer) {
+        auto renewed = std::async(std::launch::async, [&] { return renew().status(); });
+        // It says so before it waits.
+        while (here->epoch_status().ok()) std::this_thread::yield();
+        const int64_t began_ns = RealClock().NowNs();
+        TUTTI_RETURN_IF_ERROR(here->Close(call));
+        const Status status = renewed.get();
+        EXPECT_LT(RealClock().NowNs() - began_ns, kHangNs / 3);
+        EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition) << status.ToString();
+        EXPECT_THAT(std::string(status.message()), HasSubstr("close"));
+        return cluster->Close(call);
+      }
+      while (cluster->departure(closer).ok()) std::this_thread::yield();
+      TUTTI_ASSIGN_OR_RETURN(const Ref<Communicator> next, renew());
+      EXPECT_EQ(next->size(), 3 - closer);
+      TUTTI_RETURN_IF_ERROR(CheckedSum(*next, 1000, call));
+      TUTTI_RETURN_IF_ERROR(here->Close(call));
+      here = next;
+    }
+    return here->Close(call);
+  };
+  for (const Status& status : Run(3, body)) EXPECT_TRUE(status.ok()) << status.ToString();
+}
+
 INSTANTIATE_TEST_SUITE_P(Transports, ElasticCommunicatorTest,
                          testing::Values(Reach::kAuto, Reach::kTcp, Reach::kHosts),
                          [](const auto& instance) { return NameOf(instance.param); });
