@@ -140,6 +140,18 @@ CStatus BenchCalls::Fill(const Counts& counts, TensorSet* set) const {
   return nullptr;
 }
 
+CStatus BenchCalls::WriteInputsAnew(TensorSet* set) const {
+  constexpr size_t kLineBytes = 64;
+  for (const CTensor& tensor : set->inputs) {
+    void* data = nullptr;
+    TUTTI_TOOL_RETURN_IF_FAILED(tutti_tensor_get_mutable_data(tensor.get(), &data));
+    auto* const bytes = static_cast<volatile unsigned char*>(data);
+    const size_t end = tutti_tensor_get_byte_size(tensor.get());
+    for (size_t at = 0; at < end; at += kLineBytes) bytes[at] = bytes[at];
+  }
+  return nullptr;
+}
+
 BenchPlace BenchCalls::PlaceOf(const Counts& counts) const {
   return BenchPlace{size_, rank_, kRoot, counts.share};
 }

@@ -60,6 +60,8 @@ class BenchCalls {
   CStatus MakeSet(const Counts& counts, bool in_place, TensorSet* set) const;
   // What the rank brings, and rubbish where the result goes.
   CStatus Fill(const Counts& counts, TensorSet* set) const;
+  // Each line of them, with what it holds.
+  CStatus WriteInputsAnew(TensorSet* set) const;
   CStatus Call(TensorSet* set) const;
   // The same at once, and its end; the set is the call's in between.
   CStatus Start(TensorSet* set, CFuture* future) const;

@@ -30,7 +30,7 @@ The cores' round trip, before and after, is the time in which a cache line goes 
 another and back: figures with different ones cannot be compared.
 
 --buffers shared measures tensors that the communicator makes (create_tensor), in memory that the
-ranks of one machine map: calls read them where they lie. In all_gather, gather and the uneven
+ranks of one machine map: large calls read them where they lie. In all_gather, gather and the uneven
 exchange that goes for the inputs; their results are made by the call.
 
 With --in-flight several calls are under way at once, through futures: time is that of all over

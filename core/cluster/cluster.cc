@@ -31,6 +31,8 @@ namespace {
 
 // How long a goodbye waits for its answer.
 constexpr int64_t kGoodbyeNs = 1 * kSecondNs;
+// How long a close that has no time left still sends what has been said.
+constexpr int64_t kSendingNs = 100 * kMillisecondNs;
 // What such a process has sent lies in this host's memory.
 constexpr int64_t kEndedPatienceNs = 100 * kMillisecondNs;
 // How long a host's name may stay unknown between two looks.
@@ -426,17 +428,21 @@ Status Cluster::OnClose(const CallOptions& options) {
   released.deadline = Deadline::Earlier(options.deadline, Deadline::After(clock, kGoodbyeNs));
   environment().reaper().AwaitTakenBefore(*this, released).rep();
   // Right before the goodbye, and whatever the caller's patience: what has ended by now is told.
-  if (watch != nullptr) {
-    TUTTI_RETURN_IF_ERROR(watch->Stop(CallOptions::WithTimeout(clock, kGoodbyeNs)));
-  }
+  const CallOptions moment = CallOptions::WithTimeout(clock, kGoodbyeNs);
+  const bool watches = watch != nullptr && !watch->Stop(moment).ok();
   if (state.member != nullptr) SayGoodbye(options);
+  if (watches) TUTTI_RETURN_IF_ERROR(watch->Stop(options));
   {
     std::lock_guard<std::mutex> lock(state.mutex);
     state.closed = true;
     state.changed.notify_all();
   }
   if (state.network.get() != nullptr) {
-    TUTTI_RETURN_IF_ERROR(state.network->Shutdown(OkStatus(), options));
+    // What has been said is sent, whatever the caller's patience.
+    const CallOptions sending = CallOptions::WithTimeout(clock, kSendingNs);
+    if (!state.network->Shutdown(OkStatus(), sending).ok()) {
+      TUTTI_RETURN_IF_ERROR(state.network->Shutdown(OkStatus(), options));
+    }
   }
   if (listener_.get() != nullptr) TUTTI_RETURN_IF_ERROR(listener_->Close(options));
   return OkStatus();

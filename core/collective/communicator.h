@@ -109,8 +109,8 @@ class Communicator final : public Closable {
   const char* transport_name() const;
 
   // A zeroed tensor of this rank's. Where the ranks share memory it lies where the others can read
-  // it, which saves calls the copy of it; elsewhere, and when there is no more such memory, it is
-  // like any other. It may be used in every call of every communicator, and outlive this one.
+  // it, which saves large calls the copy of it; elsewhere, and when there is no more such memory,
+  // it is like any other. It may be used in every call of every communicator, and outlive this one.
   Result<Ref<Tensor>> CreateTensor(DType dtype, const Shape& shape);
 
   // Folds `input` of all ranks into `output` of every rank. `output` has the same dtype and shape

@@ -346,6 +346,7 @@ class GroupForming {
     options.workers = Workers();
     options.table = table_;
     options.locality = locality;
+    options.news_ns = LinkTransport::kNewsNs;
     std::map<std::string, int> kinds;
     for (const std::unique_ptr<Link>& link : links_) {
       if (link) ++kinds[link->kind()];

@@ -253,7 +253,7 @@ Status SumOver(Environment& environment, FormedGroup group, int64_t rank, int64_
       Communicator::CreateOver(&environment, "test", rank, size, 1, std::move(group.transport)));
   if (!*tensor) {
     TUTTI_ASSIGN_OR_RETURN(*tensor,
-                           communicator->CreateTensor(DType::kInt64, Shape({50'000})));
+                           communicator->CreateTensor(DType::kInt64, Shape({200'000})));
   }
   for (int64_t& element : (*tensor)->mutable_span<int64_t>()) element = 1;
   TUTTI_RETURN_IF_ERROR(

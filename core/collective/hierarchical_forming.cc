@@ -151,6 +151,7 @@ class Joining {
     options.spin = forming_.spin;
     options.table = forming_.table;
     options.names = column_;
+    options.news_ns = LinkTransport::kNewsNs;
     for (const int64_t rank : column_) {
       options.descriptions.push_back(forming_.descriptions[static_cast<size_t>(rank)]);
       options.workers.push_back(forming_.workers[static_cast<size_t>(rank)]);

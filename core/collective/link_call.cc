@@ -195,7 +195,7 @@ Status LinkTransport::State::Loop(const CollectiveCall& call, LinkExchange* exch
     // What is ready is delivered, unless the call is known to have failed elsewhere.
     if (status.ok() && done() && !FailedElsewhere(call)) return status;
     if (status.ok()) status = FailureSoFar();
-    if (status.ok()) status = CheckPeers(call, exchange);
+    if (status.ok()) status = CheckPeers(call, exchange, over.ok(), wait);
     TUTTI_RETURN_IF_ERROR(std::move(status));
     if (connector_) ShareRoster(call, wait);
     if (!over.ok()) return WaitError(call, exchange, std::move(over), wait->waited_ns());
@@ -254,7 +254,7 @@ Status LinkTransport::State::LookAroundInCall() {
   Status status = Step(now.exchange, &progress);
   if (status.ok() && now.done() && !FailedElsewhere(now.call)) return status;
   if (status.ok()) status = FailureSoFar();
-  if (status.ok()) status = CheckPeers(now.call, now.exchange);
+  if (status.ok()) status = CheckPeers(now.call, now.exchange, true, nullptr);
   return status.ok() ? status : InCall(std::move(status), now.call);
 }
 

@@ -89,10 +89,30 @@ Status LinkTransport::State::CheckOrderBeyond(const LinkPeer& peer,
   return OkStatus();
 }
 
-Status LinkTransport::State::CheckPeers(const CollectiveCall& call, LinkExchange* exchange) const {
+bool LinkTransport::State::AwaitsNews(const LinkPeer& peer, LinkWait* wait) {
+  if (options_.news_ns == 0) return false;
+  const int64_t now = environment_->clock().NowNs();
+  const int64_t due_ns =
+      ended_ns_.try_emplace(peer.rank(), now).first->second + options_.news_ns;
+  if (now >= due_ns) return false;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (const Departure& departure : departures_) {
+      if (departure.rank == peer.rank()) return false;
+    }
+  }
+  if (wait != nullptr) wait->WakeAt(due_ns);
+  return true;
+}
+
+Status LinkTransport::State::CheckPeers(const CollectiveCall& call, LinkExchange* exchange,
+                                        bool waits, LinkWait* wait) {
   for (const std::unique_ptr<LinkPeer>& peer : peers_) {
     if (!peer) continue;
-    if (peer->gone()) return GoneError(*peer, &call);
+    if (peer->gone()) {
+      if (waits && AwaitsNews(*peer, wait)) continue;
+      return GoneError(*peer, &call);
+    }
     const bool awaited = exchange == nullptr && Awaits(*peer, call);
     if (awaited) TUTTI_RETURN_IF_ERROR(CheckOrder(*peer, call));
     if (peer->leave_reason().ok()) continue;

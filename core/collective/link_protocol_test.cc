@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <random>
 #include <string>
@@ -15,6 +16,7 @@
 
 #include "core/base/crc32c.h"
 #include "core/base/error.h"
+#include "core/base/executor.h"
 #include "core/collective/call_header_wire.h"
 #include "core/collective/future.h"
 #include "core/collective/link_frame.h"
@@ -71,7 +73,7 @@ CallHeader Header(CollectiveOp op, int64_t elements) {
 // tree, and whose sums go along a chain.
 class Lone {
  public:
-  explicit Lone(bool in_tree = false) {
+  explicit Lone(bool in_tree = false, int64_t news_ns = 0) {
     SocketPair pair = MakeUnixPair();
     peer_ = std::move(pair.second);
     std::vector<std::unique_ptr<Link>> links(2);
@@ -80,15 +82,16 @@ class Lone {
     options.name = "group";
     options.size = 2;
     options.workers = {4, 9};
+    options.news_ns = news_ns;
     std::unique_ptr<LinkConnector> connector;
     if (in_tree) {
       options.table = SelectorTable::Parse("all_reduce tcp any any chain", "test").value();
       connector = std::make_unique<NoConnector>();
     }
-    rank_ = Communicator::CreateOver(
-                environment_.get(), "group", 0, 2, 1,
-                LinkTransport::Create(environment_, options, std::move(links),
-                                      std::move(connector)).value())
+    auto transport = LinkTransport::Create(environment_, options, std::move(links),
+                                           std::move(connector)).value();
+    transport_ = transport.get();
+    rank_ = Communicator::CreateOver(environment_.get(), "group", 0, 2, 1, std::move(transport))
                 .value();
   }
   ~Lone() {
@@ -130,6 +133,9 @@ class Lone {
   CallOptions Hang() { return CallOptions::WithTimeout(environment_->clock(), 60 * kSecondNs); }
   CallOptions Timeout(int64_t ns) { return CallOptions::WithTimeout(environment_->clock(), ns); }
   Communicator& rank() { return *rank_; }
+  LinkTransport& transport() { return *transport_; }
+  void After(int64_t ns, Task act) { environment_->executor().PostAfter(ns, std::move(act)); }
+  int64_t NowNs() const { return environment_->clock().NowNs(); }
   Status Barrier() { return rank_->Barrier(Hang()); }
   // Of a tensor with so many bytes, from or to rank 1.
   Status Receive(int64_t bytes) {
@@ -156,6 +162,7 @@ class Lone {
   const Ref<RealEnvironment> environment_ =
       MakeRef<RealEnvironment>(RealEnvironmentOptions{.log_level = LogLevel::kOff});
   FileDescriptor peer_;
+  LinkTransport* transport_ = nullptr;
   Ref<Communicator> rank_;
 };
 
@@ -480,6 +487,52 @@ TEST(LinkProtocolTest, OfAPeerThatGoesBetweenCallsNoCallIsNamed) {
   EXPECT_EQ(status.FindDetail("op"), nullptr);
   EXPECT_EQ(status.FindDetail("sequence"), nullptr);
   EXPECT_EQ(lone.AllReduce(16).code(), StatusCode::kUnavailable);
+}
+
+TEST(LinkProtocolTest, WhatAPeerThatEndsHadNoRoomToSayComesByAnotherWay) {
+  for (const bool in_call : {true, false}) {
+    Lone lone(false, 60 * kSecondNs);
+    lone.After(in_call ? 20 * kMillisecondNs : 0, [&] { lone.HangUp(); });
+    lone.After(60 * kMillisecondNs, [&] {
+      lone.transport().Fail(Unavailable("worker 7 is gone").With("worker", 7)).rep();
+    });
+    if (!in_call) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      EXPECT_TRUE(lone.rank().epoch_status().ok());
+    }
+    const Status status = lone.AllReduce(16);
+    EXPECT_EQ(status.code(), StatusCode::kUnavailable);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("worker 7 is gone"));
+  }
+}
+
+TEST(LinkProtocolTest, NewsOfThePeerItselfOrNoneInTimeIsTheEndOfIt) {
+  {
+    Lone lone(false, 100 * kMillisecondNs);
+    lone.HangUp();
+    const int64_t began_ns = lone.NowNs();
+    const Status status = lone.AllReduce(16);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("rank 1 is gone: its connection closed"));
+    EXPECT_GE(lone.NowNs() - began_ns, 100 * kMillisecondNs);
+  }
+  {
+    Lone lone(false, kNeverNs / 2);
+    lone.HangUp();
+    lone.After(20 * kMillisecondNs, [&] {
+      lone.transport().PeerHasLeft(1, Unavailable("it has ended"), 60 * kSecondNs);
+    });
+    const Status status = lone.AllReduce(16);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("rank 1 is gone: its connection closed"));
+  }
+  {
+    Lone lone(false, kNeverNs / 2);
+    lone.HangUp();
+    const Ref<Tensor> tensor = Tensor::Create(DType::kUint8, Shape({16})).value();
+    const Status status = lone.rank().AllReduce(*tensor, ReduceOp::kSum,
+                                                lone.Timeout(50 * kMillisecondNs), tensor.get());
+    EXPECT_EQ(status.code(), StatusCode::kUnavailable);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("rank 1 is gone: its connection closed"));
+  }
 }
 
 TEST(LinkProtocolTest, AnAsynchronousCallNamesItselfWhereAPeerHasGone) {

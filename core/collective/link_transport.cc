@@ -265,7 +265,7 @@ void LinkTransport::State::LookAround(const CollectiveCall* call) {
     for (const std::unique_ptr<LinkPeer>& peer : peers_) {
       if (!status.ok() || !peer) continue;
       if (peer->gone()) {
-        status = GoneError(*peer, call);
+        if (!AwaitsNews(*peer, nullptr)) status = GoneError(*peer, call);
       } else if (call != nullptr) {
         status = CheckOrderBeyond(*peer, *call);
       }

@@ -27,6 +27,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/base/ref.h"
 #include "core/base/status.h"
 #include "core/collective/link.h"
@@ -57,7 +58,13 @@ class LinkTransport final : public Transport {
     Locality locality = Locality::kTcp;  // kMixed where any two ranks of the group share memory
     // What messages call the ranks; empty: as they are. Not for groups with sends and receives.
     std::vector<int64_t> names;
+    // How long the end of a link may be there before the news why. A rank that ends of a failure
+    // says so over its links, but not where there is no room for it; in a job others tell, through
+    // Fail or PeerHasLeft. 0: nobody does.
+    int64_t news_ns = 0;
   };
+  // For jobs. A death is told within milliseconds, or within 100 where a goodbye may be on its way.
+  static constexpr int64_t kNewsNs = 300 * kMillisecondNs;
 
   // `links` by rank; the own one is null. Not for simulations: links are real sockets. With a
   // connector, only neighbours in the tree (link_tree.h) must have one; others get theirs at first

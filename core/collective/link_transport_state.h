@@ -13,6 +13,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -209,7 +210,11 @@ class LinkTransport::State : public std::enable_shared_from_this<State> {
   bool Awaits(const LinkPeer& peer, const CollectiveCall& call) const;
   // Whether the call cannot go on because of a peer that has gone, has left, or waits for another
   // call of this rank.
-  Status CheckPeers(const CollectiveCall& call, LinkExchange* exchange) const;
+  // With `waits`, a link that has ended may be waited for the news of (AwaitsNews).
+  Status CheckPeers(const CollectiveCall& call, LinkExchange* exchange, bool waits, LinkWait* wait);
+  // Whether it may still be told what has ended the link of a peer that is gone; then `wait`, if
+  // any, ends when that is over.
+  bool AwaitsNews(const LinkPeer& peer, LinkWait* wait);
   // Whether the call is in want of the peer: of its header or data, or of room for what it is sent.
   bool Needs(const LinkPeer& peer, const CollectiveCall& call, LinkExchange* exchange) const;
   // Whether the call needs a peer that has left the job, over a link that has stood still since.
@@ -304,6 +309,7 @@ class LinkTransport::State : public std::enable_shared_from_this<State> {
   std::atomic<bool> error_told_{false};
   std::atomic<bool> goodbye_told_{false};
   std::atomic<bool> flush_posted_{false};
+  std::map<int64_t, int64_t> ended_ns_;  // when the links of ranks that are gone were seen to end
   std::atomic<bool> flight_record_claimed_{false};
   std::atomic<bool> some_departed_{false};
   mutable std::mutex mutex_;  // guards all below

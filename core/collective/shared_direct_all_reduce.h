@@ -1,8 +1,8 @@
 // all_reduce straight out of windows, in one of two ways.
 //
 // Out of the inputs: every rank folds the inputs of all by itself, in rank order, into its output.
-// Between few ranks that is the fastest way of small payloads, because nothing that one rank has
-// just written is waited for by another. It takes outputs that are no inputs.
+// Nothing that one rank has just written is waited for by another; between few ranks that is fast
+// where inputs stay as they are. It takes outputs that are no inputs.
 //
 // In slices: the payload goes in rounds, each cut into a slice per rank. A rank folds its slice of
 // all inputs into its output, says so, and copies the other slices out of the outputs of those who

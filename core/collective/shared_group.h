@@ -17,7 +17,7 @@
 // store and that load belongs a fence, which costs spinning ranks as much as the whole meeting; so
 // there the sleeper makes the fence, for all of them, with membarrier.
 //
-// Ranks whose tensors lie in windows (shared_window.h) copy none into the segment. Whether all
+// Ranks whose tensors lie in windows (shared_window.h) need copy none into the segment. Whether all
 // of them can go without, which takes all, is known when they have met: then MeetDirect says so, or
 // that the call goes on through the segment after all. The ranks that have copied theirs see it in
 // Meet, and wait until the others have, too.

@@ -66,7 +66,6 @@ class SharedRank {
     return CallOptions::WithTimeout(environment_->clock(), timeout_ns);
   }
 
- private:
   // By which a few ranks take each way of an all_reduce, by the size of the payload.
   static std::shared_ptr<const SelectorTable> AllWays() {
     return SelectorTable::Parse("all_reduce shared_window 1-3 16KiB  staged\n"
@@ -76,6 +75,7 @@ class SharedRank {
         .value();
   }
 
+ private:
   const Ref<RealEnvironment> environment_;
   const int64_t rank_;
   const int64_t size_;

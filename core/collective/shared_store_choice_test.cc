@@ -168,6 +168,7 @@ TEST_P(SharedStoresTest, GiveTheSameResults) {
       options.rank = rank;
       options.size = ranks;
       options.windows = windows[static_cast<size_t>(rank)];
+      options.table = SharedRank::AllWays();
       const Ref<Communicator> communicator =
           Communicator::CreateOver(environment.get(), "stores", rank, ranks, options.epoch,
                                    SharedTransport::Create(environment, segment, options).value())

@@ -1,5 +1,5 @@
 // SharedWindow: memory of one process that the other processes of its groups read. Tensors that lie
-// in it need no copy into the segment of a group: peers fold and copy straight out of them.
+// in it need no copy into the segment of a group: large calls fold and copy straight out of them.
 //
 //   TUTTI_ASSIGN_OR_RETURN(Ref<SharedWindow> window,
 //                          SharedWindow::Create(SharedWindow::UsualBytes(), &memory));

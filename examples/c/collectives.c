@@ -70,7 +70,7 @@ static void many_tensors(const worker *self) {
   const int64_t counts[] = {1, 4, self->elements};
   tutti_tensor *tensors[3], *sums[3];
   for (int i = 0; i < 3; ++i) {
-    /* In memory that the workers of one machine share: the sum is taken where the numbers lie. */
+    /* In memory that the workers of one machine share: large ones are summed where they lie. */
     check(tutti_communicator_create_tensor(self->communicator, TUTTI_DTYPE_FLOAT32, 1, &counts[i],
                                            &tensors[i]));
     for (int64_t k = 0; k < counts[i]; ++k) elements_of(tensors[i])[k] = (float)(self->rank + 1);

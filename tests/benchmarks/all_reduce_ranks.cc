@@ -335,8 +335,8 @@ int Main(int argc, char** argv) {
       good = good && word == "float32";
     }
   }
-  // Outputs of calls in flight are not in windows.
-  good = good && (plan.transport != "window" || plan.in_flight == 0);
+  // Outputs of calls in flight are not in windows, and nobody may write inputs meanwhile.
+  good = good && (plan.in_flight == 0 || (plan.transport != "window" && !plan.fresh));
   if (!good) {
     std::fprintf(stderr, "usage: all_reduce_ranks (shared|window|tcp|in_process) RANKS SIZES "
                          "SECONDS "

@@ -49,8 +49,8 @@ func (b *BucketPlan) NumBuckets() int {
 }
 
 // Tensor is what is reduced as gradient index. Of OwnTensors these are zeros that lie side by side
-// in memory that all ranks of one machine map, so that they are reduced where they lie. It outlives
-// the plan.
+// in memory that all ranks of one machine map, so that large buckets are reduced where they lie.
+// It outlives the plan.
 func (b *BucketPlan) Tensor(index int) (*Tensor, error) {
 	if index < 0 {
 		return nil, invalidArgument("there is no gradient %d: they count from 0", index)

@@ -234,9 +234,9 @@ class StrategyTest(unittest.TestCase):
         lines = run("""
             with tutti.Cluster.join() as cluster:
                 with tutti.Communicator.create(cluster) as communicator:
-                    gradients = np.asarray(communicator.create_tensor([100000]))
+                    gradients = np.asarray(communicator.create_tensor([300000]))
                     part = communicator.split(0)
-                    elsewhere = np.zeros(100000, np.float32)
+                    elsewhere = np.zeros(300000, np.float32)
                     for group in communicator, part:
                         for given in gradients, gradients if me else elsewhere:
                             given[:] = 1 + me

@@ -29,7 +29,8 @@ class BucketPlan:
 
     own_tensors: `arrays` only say which dtypes and shapes there are, and may be read-only or of
     another library (DLPack); the gradients are `tensors`, zeros that the plan makes side by side in
-    memory that all ranks of one machine map, so that they are reduced where they lie:
+    memory that all ranks of one machine map, so that large buckets are reduced where they
+    lie:
 
         plan = tutti.BucketPlan(communicator, parameters, own_tensors=True)
         gradients = [np.asarray(tensor) for tensor in plan.tensors]"""

@@ -38,8 +38,8 @@ public final class BucketPlan extends NativeObject implements AutoCloseable {
 
   /**
    * A plan that makes its gradients: zeros of the dtypes and shapes of `like`, side by side in
-   * memory that all ranks of one machine map, so that they are reduced where they lie. tensor(i) is
-   * gradient i.
+   * memory that all ranks of one machine map, so that large buckets are reduced where they lie.
+   * tensor(i) is gradient i.
    */
   public static BucketPlan ofOwnTensors(
       Communicator communicator, List<Tensor> like, ReduceOp op, long bytesPerPack) {
