@@ -142,7 +142,9 @@ CStatus BenchCalls::Fill(const Counts& counts, TensorSet* set) const {
 
 CStatus BenchCalls::WriteInputsAnew(TensorSet* set) const {
   constexpr size_t kLineBytes = 64;
-  for (const CTensor& tensor : set->inputs) {
+  // Broadcast has one tensor only, and the root's is its input.
+  const bool from_output = collective_.always_in_place && rank_ == kRoot;
+  for (const CTensor& tensor : from_output ? set->outputs : set->inputs) {
     void* data = nullptr;
     TUTTI_TOOL_RETURN_IF_FAILED(tutti_tensor_get_mutable_data(tensor.get(), &data));
     auto* const bytes = static_cast<volatile unsigned char*>(data);
