@@ -46,6 +46,10 @@ class Link {
   // After every PrepareSleep, whatever it returned; `entry.revents` is 0 where nobody polled.
   virtual void EndSleep(const pollfd& entry) = 0;
 
+  // Whether both ends are on this machine: what is on its way takes no time then, but room in the
+  // caches.
+  virtual bool is_near() const { return false; }
+
   // "its connection closed"; what TryReceive found when it gave kClosed.
   virtual std::string CloseReason() const = 0;
   // "tcp", "ring": static.

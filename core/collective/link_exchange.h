@@ -37,6 +37,13 @@ class LinkExchange {
                               MemoryParts* memory) = 0;
   // The accepted segment is there.
   virtual Status Received(int64_t peer) = 0;
+  // Whether this rank is to send `peer` something after each read of what has come of it: of two on
+  // one machine the kernel takes then for what goes out the pages that were freed of what came,
+  // while a cache holds them. Only where neither sends ahead of the other: it would even more.
+  virtual bool takes_turns(int64_t peer) const {
+    static_cast<void>(peer);
+    return false;
+  }
   // All that was to come is there, and all that was to go has been handed out.
   virtual bool complete() const = 0;
   // "3 of 10 segments are here": what `peer` still owes, or empty.
@@ -51,6 +58,7 @@ struct LinkCallContext {
   AlignedRoom* scratch = nullptr;  // kept from call to call
   const Selector* selector = nullptr;
   const std::vector<int64_t>* names = nullptr;  // as LinkTransport has them; may be null
+  const std::vector<bool>* near = nullptr;      // by rank: Link::is_near of what leads there
 
   // What messages call a rank.
   int64_t Name(int64_t which) const {

@@ -374,7 +374,9 @@ Status LinkPeer::BeginData(LinkExchange* exchange) {
 Status LinkPeer::Receive(int64_t sequence, Due due, LinkExchange* exchange, bool* progress) {
   paused_ = false;
   const size_t buffer_room = exchange != nullptr ? kHeaderReadBytes : kBufferBytes;
-  for (int round = 0; round < kMaxRounds && !closed_ && !paused_; ++round) {
+  const bool ends_with_read = exchange != nullptr && exchange->takes_turns(rank_);
+  bool ended = false;
+  for (int round = 0; round < kMaxRounds && !ended && !closed_ && !paused_; ++round) {
     bool came = true;
     Status status;
     switch (state_) {
@@ -384,6 +386,7 @@ Status LinkPeer::Receive(int64_t sequence, Due due, LinkExchange* exchange, bool
           if (!status.ok()) DiscardRest();
         } else {
           came = ReadHeaderBytes(buffer_room);
+          ended = ends_with_read && came;
         }
         break;
       case State::kBody:
@@ -400,6 +403,7 @@ Status LinkPeer::Receive(int64_t sequence, Due due, LinkExchange* exchange, bool
           state_ = State::kHeader;
           status = exchange->Received(rank_);
         }
+        ended = ends_with_read && came;
         break;
       case State::kDiscard:
         came = DiscardBytes();

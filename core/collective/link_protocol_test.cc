@@ -1,177 +1,20 @@
-// A peer that does not speak the protocol: garbage, damaged and truncated frames, frames that are
-// not due. The epoch ends with an error that names the peer, and nothing worse happens.
+// A peer that does not speak the protocol: garbage, damaged frames, frames that are not due. The
+// epoch ends with an error that names the peer, and nothing worse happens.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <poll.h>
-#include <sys/socket.h>
 
-#include <chrono>
 #include <cstdlib>
-#include <functional>
 #include <random>
 #include <string>
-#include <thread>
-#include <variant>
 #include <vector>
 
-#include "core/base/crc32c.h"
-#include "core/base/error.h"
-#include "core/collective/call_header_wire.h"
-#include "core/collective/future.h"
-#include "core/collective/link_frame.h"
-#include "core/collective/link_ranks.h"
-#include "core/collective/no_connector_testing.h"
-#include "core/tensor/tensor.h"
-#include "core/tensor/value.h"
+#include "core/collective/link_peer_testing.h"
 
 namespace tutti {
 namespace {
 
 using testing::HasSubstr;
-
-struct FrameParts {
-  FrameHeader header;
-  std::string body;
-  std::string data;
-};
-
-std::string Encode(FrameParts frame) {
-  frame.header.body_bytes = static_cast<uint32_t>(frame.body.size());
-  frame.header.data_bytes = static_cast<uint32_t>(frame.data.size());
-  frame.header.body_crc = Crc32c(frame.body.data(), frame.body.size());
-  std::string bytes(kFrameHeaderBytes, '\0');
-  EncodeFrameHeader(frame.header, bytes.data());
-  return bytes + frame.body + frame.data;
-}
-
-FrameParts CallFrame(const CallHeader& header, int64_t sequence, std::string data = "") {
-  FrameParts frame;
-  frame.header = {FrameKind::kCall, 1, sequence, data.size(), 0, 0, 0};
-  AppendCallHeader(header, &frame.body);
-  frame.data = std::move(data);
-  return frame;
-}
-
-// What a peer says that has come to a send or receive.
-FrameParts TransferFrame(const CallHeader& header, int64_t number, std::string data = "") {
-  FrameParts frame = CallFrame(header, number, std::move(data));
-  frame.header.kind = header.op == CollectiveOp::kSend ? FrameKind::kSend : FrameKind::kReceive;
-  return frame;
-}
-
-CallHeader Header(CollectiveOp op, int64_t elements) {
-  CallHeader header;
-  header.op = op;
-  header.uneven = op == CollectiveOp::kAllGather;
-  header.num_tensors = op == CollectiveOp::kBarrier ? 0 : 1;
-  if (header.num_tensors != 0) header.first = TensorSignature{DType::kUint8, Dims({elements})};
-  return header;
-}
-
-// Rank 0 of two, whose peer is the test itself; `in_tree`: in a group whose calls begin with a
-// tree, and whose sums go along a chain.
-class Lone {
- public:
-  explicit Lone(bool in_tree = false, int64_t news_ns = 0) {
-    SocketPair pair = MakeUnixPair();
-    peer_ = std::move(pair.second);
-    std::vector<std::unique_ptr<Link>> links(2);
-    links[1] = std::make_unique<TcpLink>(std::move(pair.first));
-    LinkTransport::Options options;
-    options.name = "group";
-    options.size = 2;
-    options.workers = {4, 9};
-    options.news_ns = news_ns;
-    std::unique_ptr<LinkConnector> connector;
-    if (in_tree) {
-      options.table = SelectorTable::Parse("all_reduce tcp any any chain", "test").value();
-      connector = std::make_unique<NoConnector>();
-    }
-    auto transport = LinkTransport::Create(environment_, options, std::move(links),
-                                           std::move(connector)).value();
-    transport_ = transport.get();
-    rank_ = Communicator::CreateOver(environment_.get(), "group", 0, 2, 1, std::move(transport))
-                .value();
-  }
-  ~Lone() {
-    for (std::thread& thread : threads_) thread.join();
-    EXPECT_TRUE(rank_->Close(CallOptions()).ok());
-    rank_.reset();
-    EXPECT_TRUE(environment_->Shutdown(CallOptions()).ok());
-  }
-
-  void Say(const std::string& bytes) {
-    ASSERT_EQ(send(peer_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
-              static_cast<ssize_t>(bytes.size()));
-  }
-  // More than there is room for at once, as the rank takes it.
-  void SayAtLength(const std::string& bytes) {
-    size_t said = 0;
-    while (said < bytes.size()) {
-      pollfd entry{peer_.get(), POLLOUT, 0};
-      ASSERT_EQ(poll(&entry, 1, 60'000), 1) << said << " bytes were taken";
-      const ssize_t more =
-          send(peer_.get(), bytes.data() + said, bytes.size() - said, MSG_NOSIGNAL);
-      ASSERT_GT(more, 0);
-      said += static_cast<size_t>(more);
-    }
-  }
-  void HangUp() { peer_.Reset(); }
-  // So many bytes of what the rank says.
-  std::string Hear(size_t bytes) {
-    std::string heard(bytes, '\0');
-    size_t got = 0;
-    while (got < bytes) {
-      pollfd entry{peer_.get(), POLLIN, 0};
-      if (poll(&entry, 1, 60'000) != 1) return "";
-      const ssize_t more = recv(peer_.get(), heard.data() + got, bytes - got, 0);
-      if (more <= 0) return "";
-      got += static_cast<size_t>(more);
-    }
-    return heard;
-  }
-  CallOptions Hang() { return CallOptions::WithTimeout(environment_->clock(), 60 * kSecondNs); }
-  CallOptions Timeout(int64_t ns) { return CallOptions::WithTimeout(environment_->clock(), ns); }
-  Communicator& rank() { return *rank_; }
-  LinkTransport& transport() { return *transport_; }
-  void After(int64_t ns, std::function<void()> act) {
-    threads_.emplace_back([ns, act = std::move(act)] {
-      std::this_thread::sleep_for(std::chrono::nanoseconds(ns));
-      act();
-    });
-  }
-  int64_t NowNs() const { return environment_->clock().NowNs(); }
-  Status Barrier() { return rank_->Barrier(Hang()); }
-  // Of a tensor with so many bytes, from or to rank 1.
-  Status Receive(int64_t bytes) {
-    const Ref<Tensor> tensor = Tensor::Create(DType::kUint8, Shape({bytes})).value();
-    return rank_->Receive(1, Hang(), tensor.get());
-  }
-  Status Send(int64_t bytes) {
-    return rank_->Send(*Tensor::Create(DType::kUint8, Shape({bytes})).value(), 1, Hang());
-  }
-  Status AllReduce(int64_t bytes) {
-    const Ref<Tensor> tensor = Tensor::Create(DType::kUint8, Shape({bytes})).value();
-    return rank_->AllReduce(*tensor, ReduceOp::kSum, Hang(), tensor.get());
-  }
-  Status AllReduceAsync(int64_t bytes) {
-    const Ref<Tensor> tensor = Tensor::Create(DType::kUint8, Shape({bytes})).value();
-    const Ref<Future> future =
-        rank_->AllReduceAsync(*tensor, ReduceOp::kSum, Hang(), tensor.get()).value();
-    if (!future->Wait(Hang()).ok()) return Internal("it hangs");
-    Ref<Value> none;
-    return future->GetResult(&none);
-  }
-
- private:
-  const Ref<RealEnvironment> environment_ =
-      MakeRef<RealEnvironment>(RealEnvironmentOptions{.log_level = LogLevel::kOff});
-  FileDescriptor peer_;
-  LinkTransport* transport_ = nullptr;
-  Ref<Communicator> rank_;
-  std::vector<std::thread> threads_;
-};
 
 void ExpectProtocolError(const Status& status, StatusCode code, const std::string& text) {
   EXPECT_EQ(status.code(), code) << status.ToString();
@@ -244,7 +87,7 @@ TEST(LinkProtocolTest, AWrongAmountOfPayloadIsRefused) {
   segment.data = std::string(1000, 'x');
   large.Say(Encode(segment));
   ExpectProtocolError(large.AllReduce(500000), StatusCode::kDataLoss,
-                      "segment 0 with 1000 bytes, expected 250048");
+                      "segment 0 with 1000 bytes, expected 130816");
 }
 
 TEST(LinkProtocolTest, DataThatIsNotDueIsRefused) {
@@ -463,103 +306,6 @@ TEST(LinkProtocolTest, DataOfACollectiveInTheMiddleOfATransferIsRefused) {
   }
 }
 
-TEST(LinkProtocolTest, AFrameCutShortIsADeadPeer) {
-  const std::string bytes =
-      Encode(CallFrame(Header(CollectiveOp::kAllReduce, 16), 1, std::string(16, '\1')));
-  for (size_t length = 0; length < bytes.size(); ++length) {
-    Lone lone;
-    lone.Say(bytes.substr(0, length));
-    lone.HangUp();
-    const Status status = lone.AllReduce(16);
-    EXPECT_EQ(status.code(), StatusCode::kUnavailable) << length << ": " << status.ToString();
-    EXPECT_THAT(std::string(status.message()),
-                HasSubstr("all_reduce #1: rank 1 is gone: its connection closed"));
-    const StatusDetail* rank = status.FindDetail("rank");
-    ASSERT_NE(rank, nullptr);
-    EXPECT_EQ(std::get<int64_t>(rank->value), 1);
-    EXPECT_NE(status.FindDetail("worker"), nullptr);
-  }
-}
-
-TEST(LinkProtocolTest, OfAPeerThatGoesBetweenCallsNoCallIsNamed) {
-  Lone lone;
-  lone.HangUp();
-  const Status status = lone.rank().epoch_status();
-  EXPECT_EQ(status.code(), StatusCode::kUnavailable);
-  EXPECT_EQ(status.message(), "rank 1 is gone: its connection closed");
-  const StatusDetail* const worker = status.FindDetail("worker");
-  ASSERT_NE(worker, nullptr);
-  EXPECT_EQ(std::get<int64_t>(worker->value), 9);
-  // So that whoever makes the call that fails of it can add its own.
-  EXPECT_EQ(status.FindDetail("op"), nullptr);
-  EXPECT_EQ(status.FindDetail("sequence"), nullptr);
-  EXPECT_EQ(lone.AllReduce(16).code(), StatusCode::kUnavailable);
-}
-
-TEST(LinkProtocolTest, WhatAPeerThatEndsHadNoRoomToSayComesByAnotherWay) {
-  for (const bool in_call : {true, false}) {
-    Lone lone(false, 60 * kSecondNs);
-    if (in_call) {
-      lone.After(20 * kMillisecondNs, [&] { lone.HangUp(); });
-    } else {
-      lone.HangUp();
-      for (int look = 0; look < 5; ++look) EXPECT_TRUE(lone.rank().epoch_status().ok());
-    }
-    lone.After(60 * kMillisecondNs, [&] {
-      lone.transport().Fail(Unavailable("worker 7 is gone").With("worker", 7)).rep();
-    });
-    const Status status = lone.AllReduce(16);
-    EXPECT_EQ(status.code(), StatusCode::kUnavailable);
-    EXPECT_THAT(std::string(status.message()), HasSubstr("worker 7 is gone"));
-  }
-}
-
-TEST(LinkProtocolTest, NewsOfThePeerItselfOrNoneInTimeIsTheEndOfIt) {
-  {
-    Lone lone(false, 100 * kMillisecondNs);
-    lone.HangUp();
-    const int64_t began_ns = lone.NowNs();
-    const Status status = lone.AllReduce(16);
-    EXPECT_THAT(std::string(status.message()), HasSubstr("rank 1 is gone: its connection closed"));
-    EXPECT_GE(lone.NowNs() - began_ns, 100 * kMillisecondNs);
-  }
-  {
-    Lone lone(false, kNeverNs / 2);
-    lone.HangUp();
-    lone.After(20 * kMillisecondNs, [&] {
-      lone.transport().PeerHasLeft(1, Unavailable("it has ended"), 60 * kSecondNs);
-    });
-    const Status status = lone.AllReduce(16);
-    EXPECT_THAT(std::string(status.message()), HasSubstr("rank 1 is gone: its connection closed"));
-  }
-  {
-    Lone lone(false, kNeverNs / 2);
-    lone.HangUp();
-    const Ref<Tensor> tensor = Tensor::Create(DType::kUint8, Shape({16})).value();
-    const Status status = lone.rank().AllReduce(*tensor, ReduceOp::kSum,
-                                                lone.Timeout(50 * kMillisecondNs), tensor.get());
-    EXPECT_EQ(status.code(), StatusCode::kUnavailable);
-    EXPECT_THAT(std::string(status.message()), HasSubstr("rank 1 is gone: its connection closed"));
-  }
-}
-
-TEST(LinkProtocolTest, AnAsynchronousCallNamesItselfWhereAPeerHasGone) {
-  Lone lone;
-  lone.HangUp();
-  while (lone.rank().epoch_status().ok()) std::this_thread::yield();
-  const Status status = lone.AllReduceAsync(16);
-  EXPECT_EQ(status.code(), StatusCode::kUnavailable);
-  EXPECT_EQ(status.message(), "rank 0: all_reduce: rank 1 is gone: its connection closed");
-  EXPECT_EQ(std::get<std::string>(status.FindDetail("op")->value), "all_reduce");
-}
-
-TEST(LinkProtocolTest, AnAsynchronousCallLeavesTheReasonOfAnAbortAsItIs) {
-  Lone lone;
-  lone.rank().Abort(Aborted("the loss is no number").With("rank", 1).With("worker", 9));
-  const Status status = lone.AllReduceAsync(16);
-  EXPECT_EQ(status.ToString(), lone.rank().epoch_status().ToString());
-}
-
 TEST(LinkProtocolTest, EveryFlippedBitOfHeaderAndBodyIsFound) {
   const FrameParts frame =
       CallFrame(Header(CollectiveOp::kAllReduce, 16), 1, std::string(16, '\1'));
@@ -600,62 +346,13 @@ TEST(LinkProtocolTest, RandomBytesBehindAGoodBeginningNeverHangOrCrash) {
   }
 }
 
-TEST(LinkProtocolTest, AnErrorFollowsWhatAPeerTakesOnlyMuchLater) {
-  Lone lone;
-  lone.Say(Encode(CallFrame(Header(CollectiveOp::kAllReduce, 8 << 20), 1)));
-  const Ref<Tensor> tensor = Tensor::Create(DType::kUint8, Shape({8 << 20})).value();
-  const Status status = lone.rank().AllReduce(*tensor, ReduceOp::kSum,
-                                              lone.Timeout(30 * kMillisecondNs), tensor.get());
-  EXPECT_EQ(status.code(), StatusCode::kDeadlineExceeded) << status.ToString();
-  // The peer wakes up: segments, the last of which was under way when the call ended, and the
-  // error.
-  while (true) {
-    const std::string bytes = lone.Hear(kFrameHeaderBytes);
-    ASSERT_EQ(bytes.size(), kFrameHeaderBytes);
-    FrameHeader header;
-    ASSERT_TRUE(DecodeFrameHeader(bytes.data(), 1, &header).ok());
-    const std::string rest = lone.Hear(header.body_bytes + header.data_bytes);
-    ASSERT_EQ(rest.size(), header.body_bytes + header.data_bytes);
-    if (header.kind != FrameKind::kError) continue;
-    EXPECT_EQ(ParseStatus(rest).message(), status.message());
-    break;
-  }
-}
-
 // Until then it reads on for this rank.
-TEST(LinkProtocolTest, WhoSaysThatItHasFailedHearsThatThisRankKnows) {
-  Lone lone;
-  FrameParts frame;
-  frame.header = {FrameKind::kError, 1, 0, 0, 0, 0, 0};
-  AppendStatus(Aborted("enough"), &frame.body);
-  lone.Say(Encode(frame));
-  EXPECT_EQ(lone.Barrier().message(), "enough");
-  bool knows = false;
-  while (!knows) {
-    const std::string bytes = lone.Hear(kFrameHeaderBytes);
-    FrameHeader header;
-    ASSERT_TRUE(bytes.size() == kFrameHeaderBytes &&
-                DecodeFrameHeader(bytes.data(), 1, &header).ok());
-    const std::string rest = lone.Hear(header.body_bytes + header.data_bytes);
-    knows = header.kind == FrameKind::kError && ParseStatus(rest).message() == "enough";
-  }
-}
-
 // It may have to go before the peer can read as far as the error.
 TEST(LinkProtocolTest, WhatFollowsNonsenseIsTakenAndGoesNowhere) {
   Lone lone;
   lone.Say(std::string(kFrameHeaderBytes, '?'));
   EXPECT_EQ(lone.Barrier().code(), StatusCode::kDataLoss);
   lone.SayAtLength(std::string(size_t{1} << 20, '?'));
-}
-
-TEST(LinkProtocolTest, AnErrorFrameThatIsNoStatusIsStillAnError) {
-  Lone lone;
-  FrameParts frame;
-  frame.header = {FrameKind::kError, 1, 0, 0, 0, 0, 0};
-  frame.body = "?";
-  lone.Say(Encode(frame));
-  EXPECT_EQ(lone.Barrier().code(), StatusCode::kDataLoss);
 }
 
 }  // namespace

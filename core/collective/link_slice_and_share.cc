@@ -7,7 +7,9 @@
 // leave. A rank has room for a few segments of each peer; a peer that is further ahead waits. No
 // ring of waiting ranks can come of it: the earliest segment that a rank lacks is one for which it
 // has room, nothing but the link keeps its owner from sending it, and the results that may lie
-// before it in the link are always accepted, because they go to where they belong. Of a reduce the
+// before it in the link are always accepted, because they go to where they belong. (On one machine
+// an owner waits for the results of its segments before: they hang on no later ones, and it waits
+// no more where what lies before them in the link has no room.) Of a reduce the
 // others have no output: they fold into the room of a peer's segment, which is free again once the
 // root has taken the result, and the root always does, even when it has failed.
 //
@@ -31,6 +33,9 @@ namespace {
 constexpr int64_t kGranuleBytes = GranuleMap::kGranuleBytes;
 // Segments of one peer that have a place before they are folded.
 constexpr int64_t kSlots = 4;
+// What a peer on this machine is sent before the results of it are there, and one segment at least.
+// More would wait in the connection until the caches have lost it, with the pages that it lies in.
+constexpr int64_t kNearAheadBytes = 256 << 10;
 // A segment's number: its place in the slice, and above it whether it is a result.
 constexpr uint64_t kResultBit = uint64_t{1} << 62;
 
@@ -44,6 +49,8 @@ class LinkSliceAndShare final : public LinkAlgorithm {
         call_(*context.call),
         op_(call_.header.op),
         map_(call_.header),
+        near_(*context.near),
+        near_ahead_(std::max<int64_t>(kNearAheadBytes / segment_bytes, 1)),
         scratch_(context.scratch->data()),
         peers_(static_cast<size_t>(size_)),
         inputs_(static_cast<size_t>(size_)) {
@@ -73,7 +80,7 @@ class LinkSliceAndShare final : public LinkAlgorithm {
     if (GetsResults(peer) && state.results_sent < folded_) {
       *segment = static_cast<uint64_t>(state.results_sent) | kResultBit;
       AddOwnResult(state.results_sent++, memory);
-    } else if (state.parts_sent < NumSegments(peer)) {
+    } else if (state.parts_sent < NumSegments(peer) && !IsFarAhead(peer)) {
       *segment = static_cast<uint64_t>(state.parts_sent);
       AddInput(peer, state.parts_sent++, memory);
     } else {
@@ -94,7 +101,8 @@ class LinkSliceAndShare final : public LinkAlgorithm {
       return DataLoss("segment {} of its {}; segment {} of {} is due", segment & ~kResultBit,
                       state.receives_result ? "result" : "input", due, count);
     }
-    if (!state.receives_result && due >= FreeFrom() + kSlots) return false;
+    state.is_held = !state.receives_result && due >= FreeFrom() + kSlots;
+    if (state.is_held) return false;
     if (state.receives_result) {
       AddResultOf(peer, due, memory);
     } else {
@@ -126,6 +134,9 @@ class LinkSliceAndShare final : public LinkAlgorithm {
     return OkStatus();
   }
 
+  bool takes_turns(int64_t peer) const override {
+    return GetsResults(rank_) && near_[static_cast<size_t>(peer)];
+  }
   bool complete() const override { return pending_ == 0; }
 
   std::string Owed(int64_t peer) const override {
@@ -146,7 +157,8 @@ class LinkSliceAndShare final : public LinkAlgorithm {
     int64_t results_sent = 0;      // of the own slice
     int64_t parts_received = 0;    // of the own slice
     int64_t results_received = 0;  // of the peer's slice
-    bool receives_result = false;  // what was accepted last
+    bool receives_result = false;  // what was offered last
+    bool is_held = false;          // there was no room for it
   };
 
   Peer& At(int64_t peer) { return peers_[static_cast<size_t>(peer)]; }
@@ -161,6 +173,13 @@ class LinkSliceAndShare final : public LinkAlgorithm {
     return op_ == CollectiveOp::kReduce && rank_ != call_.header.root;
   }
   int64_t SlotOwner() const { return rank_ == 0 ? 1 : 0; }
+  // Whether the peer is to answer before it gets more. What it answers to one part hangs on no
+  // later part, and nothing that waits for room lies before it.
+  bool IsFarAhead(int64_t peer) const {
+    if (!takes_turns(peer)) return false;
+    const Peer& state = peers_[static_cast<size_t>(peer)];
+    return !state.is_held && state.parts_sent >= state.results_received + near_ahead_;
+  }
   // The first segment whose slots are in use. The last result that was handed out may not have been
   // sent.
   int64_t FreeFrom() const {
@@ -271,6 +290,8 @@ class LinkSliceAndShare final : public LinkAlgorithm {
   const CollectiveCall& call_;
   const CollectiveOp op_;
   const GranuleMap map_;
+  const std::vector<bool>& near_;
+  const int64_t near_ahead_;
   std::byte* const scratch_;
   std::vector<Peer> peers_;
   std::vector<const void*> inputs_;

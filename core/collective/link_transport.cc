@@ -47,6 +47,7 @@ LinkTransport::State::State(Ref<Environment> environment, Options options,
       headers_(static_cast<size_t>(size_)),
       payloads_(static_cast<size_t>(size_)) {
   peers_.resize(static_cast<size_t>(size_));
+  near_.resize(static_cast<size_t>(size_));
   for (int64_t peer = 0; peer < size_; ++peer) {
     std::unique_ptr<Link>& link = links[static_cast<size_t>(peer)];
     if (link) AddPeer(peer, std::move(link));

@@ -139,7 +139,7 @@ class LinkTransport::State : public std::enable_shared_from_this<State> {
   Status Meet(const CollectiveCall& call, LinkWait* wait);
   Status CheckHeaders(const CollectiveCall& call);
   LinkCallContext Context(const CollectiveCall& call) {
-    return LinkCallContext{rank_, size_, &call, &scratch_, &selector_, &options_.names};
+    return LinkCallContext{rank_, size_, &call, &scratch_, &selector_, &options_.names, &near_};
   }
   // Whether the peer and this rank tell each other of the running collective themselves. Where the
   // links are there from the beginning all do, and else those between which its algorithm sends.
@@ -273,6 +273,7 @@ class LinkTransport::State : public std::enable_shared_from_this<State> {
   int64_t named_sequence_ = 0;                    // its number for messages
   int64_t named_before_ = 0;                      // that of the collective before
   std::string own_body_;
+  std::vector<bool> near_;  // by rank
   AlignedRoom scratch_;
   std::unique_ptr<LinkAlgorithm> algorithm_;  // of the collective that runs
   std::vector<CallHeader> headers_;           // of the peers, where they are not the own one

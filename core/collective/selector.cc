@@ -96,7 +96,7 @@ all_gather     {0} 9-  any         ring
 all_reduce     {0} 1-2 256KiB      flat_fold
 all_reduce     {0} 3-4 192KiB/peers flat_fold
 all_reduce     {0} 5-8 64KiB/peers flat_fold
-all_reduce     {0} 1-2 any         slice_and_share 256KiB
+all_reduce     {0} 1-2 any         slice_and_share 128KiB
 all_reduce     {0} 3-8 any         slice_and_share 128KiB
 reduce         {0} 1-8 64KiB/peers flat_fold
 reduce         {0} 1-2 any         slice_and_share 256KiB

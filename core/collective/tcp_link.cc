@@ -22,12 +22,37 @@ msghdr MessageOf(std::span<const iovec> parts) {
   return message;
 }
 
+// Between other addresses of one machine, as containers have them, it is not noticed.
+bool HasOwnAddressAsPeer(int socket) {
+  sockaddr_storage own = {};
+  sockaddr_storage peer = {};
+  socklen_t own_bytes = sizeof(own);
+  socklen_t peer_bytes = sizeof(peer);
+  if (getsockname(socket, reinterpret_cast<sockaddr*>(&own), &own_bytes) != 0 ||
+      getpeername(socket, reinterpret_cast<sockaddr*>(&peer), &peer_bytes) != 0 ||
+      own.ss_family != peer.ss_family) {
+    return false;
+  }
+  const auto same = [&]<typename Address>(auto Address::*member) {
+    return std::memcmp(&(reinterpret_cast<Address*>(&own)->*member),
+                       &(reinterpret_cast<Address*>(&peer)->*member),
+                       sizeof(std::declval<Address>().*member)) == 0;
+  };
+  switch (own.ss_family) {
+    case AF_UNIX: return true;
+    case AF_INET: return same(&sockaddr_in::sin_addr);
+    case AF_INET6: return same(&sockaddr_in6::sin6_addr);
+    default: return false;
+  }
+}
+
 bool WouldBlock(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
 }  // namespace
 
 TcpLink::TcpLink(FileDescriptor socket, int64_t limit_ns)
     : socket_(std::move(socket)),
+      is_near_(HasOwnAddressAsPeer(socket_.get())),
       look_interval_ns_(std::min(FlowWatch::kIntervalNs, limit_ns / 4)),
       watch_(limit_ns) {
   const int flags = fcntl(socket_.get(), F_GETFL);

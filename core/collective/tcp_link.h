@@ -24,6 +24,7 @@ class TcpLink final : public Link {
   bool PrepareSleep(bool want_read, bool want_write, pollfd* entry) override;
   int64_t SleepLimitNs() const override { return FlowWatch::kIntervalNs; }
   void EndSleep(const pollfd& entry) override;
+  bool is_near() const override { return is_near_; }
   std::string CloseReason() const override;
   const char* kind() const override { return "tcp"; }
 
@@ -31,6 +32,7 @@ class TcpLink final : public Link {
   void Look();
 
   const FileDescriptor socket_;
+  const bool is_near_;
   const int64_t look_interval_ns_;
   FlowWatch watch_;
   int64_t next_look_ns_ = 0;

@@ -3,6 +3,7 @@
 
 #include "core/collective/tcp_link.h"
 
+#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <linux/filter.h>
@@ -103,6 +104,47 @@ TEST(TcpLinkTest, AConnectionWhosePacketsVanishEndsThoughBothSidesHaveDataOnTheW
     pollfd entry;
     EXPECT_TRUE(link->PrepareSleep(false, false, &entry)) << "or who waits for others would spin";
     EXPECT_EQ(entry.fd, -1);
+  }
+}
+
+// The two ends of a connection from one IP address to another; none where there is no such address.
+SocketPair Connect(int family, const char* from, const char* to) {
+  sockaddr_storage address = {};
+  address.ss_family = static_cast<sa_family_t>(family);
+  const socklen_t length = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+  auto* const any = reinterpret_cast<sockaddr*>(&address);
+  const auto set = [&](const char* ip) {
+    void* const place =
+        family == AF_INET
+            ? static_cast<void*>(&reinterpret_cast<sockaddr_in*>(&address)->sin_addr)
+            : static_cast<void*>(&reinterpret_cast<sockaddr_in6*>(&address)->sin6_addr);
+    inet_pton(family, ip, place);
+  };
+  const FileDescriptor listener(socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  FileDescriptor first(socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  set(from);
+  if (bind(first.get(), any, length) != 0) return {};
+  set(to);
+  socklen_t bound = length;
+  if (bind(listener.get(), any, length) != 0 || listen(listener.get(), 1) != 0 ||
+      getsockname(listener.get(), any, &bound) != 0 || connect(first.get(), any, bound) != 0) {
+    return {};
+  }
+  FileDescriptor second(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  return {std::move(first), std::move(second)};
+}
+
+void ExpectNear(SocketPair sockets, bool near) {
+  EXPECT_EQ(TcpLink(std::move(sockets.first)).is_near(), near);
+  EXPECT_EQ(TcpLink(std::move(sockets.second)).is_near(), near);
+}
+
+TEST(TcpLinkTest, APeerWithTheSameAddressIsNear) {
+  ExpectNear(Connect(AF_INET, "127.0.0.1", "127.0.0.1"), true);
+  ExpectNear(Connect(AF_INET, "127.0.0.2", "127.0.0.1"), false);
+  ExpectNear(MakeUnixPair(), true);
+  if (SocketPair sockets = Connect(AF_INET6, "::1", "::1"); sockets.first) {
+    ExpectNear(std::move(sockets), true);
   }
 }
 

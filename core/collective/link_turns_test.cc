@@ -1,0 +1,96 @@
+// What a rank sends a peer on its own machine before it has the peer's answers.
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+
+#include "core/collective/link_exchange.h"
+#include "core/collective/link_peer_testing.h"
+
+namespace tutti {
+namespace {
+
+constexpr int64_t kChunkBytes = 128 << 10;
+constexpr int64_t kSegmentBytes = LinkSegmentBytes(kChunkBytes);
+constexpr int64_t kSegments = 8;  // of a rank's slice
+constexpr uint64_t kResultBit = uint64_t{1} << 62;
+constexpr int64_t kAMomentNs = 50 * kMillisecondNs;
+
+std::string Segment(uint64_t number) {
+  FrameParts frame;
+  frame.header = {FrameKind::kData, 1, 1, number, 0, 0, 0};
+  frame.data = std::string(static_cast<size_t>(kSegmentBytes), '\1');
+  return Encode(frame);
+}
+
+// A sum of all ranks, which have come to it, and of which only rank 0 goes on by itself.
+class LinkTurnsTest : public testing::Test {
+ protected:
+  void Begin(Lone* lone, size_t ranks) {
+    const auto bytes = static_cast<int64_t>(ranks) * kSegments * kSegmentBytes;
+    for (size_t peer = 1; peer < ranks; ++peer) {
+      lone->Say(Encode(CallFrame(Header(CollectiveOp::kAllReduce, bytes), 1)), peer);
+    }
+    lone->After(0, [this, lone, bytes] { status_ = lone->AllReduce(bytes); });
+    for (size_t peer = 1; peer < ranks; ++peer) {
+      ASSERT_EQ(lone->HearFrame(peer).kind, FrameKind::kCall);
+    }
+  }
+  static void ExpectSegment(Lone* lone, uint64_t number, size_t peer = 1) {
+    const FrameHeader header = lone->HearFrame(peer);
+    EXPECT_EQ(header.kind, FrameKind::kData);
+    EXPECT_EQ(header.argument, number);
+  }
+
+  Status status_;
+};
+
+TEST_F(LinkTurnsTest, APeerIsSentTwoSegmentsAheadOfItsResults) {
+  {
+    Lone lone;
+    Begin(&lone, 2);
+    ExpectSegment(&lone, 0);
+    ExpectSegment(&lone, 1);
+    EXPECT_TRUE(lone.IsSilent(kAMomentNs));
+    for (uint64_t result = 0; result + 2 < kSegments; ++result) {
+      lone.SayAtLength(Segment(result | kResultBit));
+      ExpectSegment(&lone, result + 2);
+      EXPECT_TRUE(lone.IsSilent(kAMomentNs / 10));
+    }
+    // Its own results wait for nothing.
+    for (uint64_t part = 0; part < kSegments; ++part) {
+      lone.SayAtLength(Segment(part));
+      ExpectSegment(&lone, part | kResultBit);
+    }
+    lone.SayAtLength(Segment(6 | kResultBit));
+    lone.SayAtLength(Segment(7 | kResultBit));
+  }
+  EXPECT_TRUE(status_.ok()) << status_.ToString();
+}
+
+// The answer may lie behind them, of a peer that does not take this rank for near and waits for
+// none: ranks could wait for each other in a ring.
+TEST_F(LinkTurnsTest, APeerWhoseSegmentsWaitForRoomIsNotWaitedFor) {
+  {
+    Lone lone(false, 0, 3);
+    Begin(&lone, 3);
+    for (size_t peer : {size_t{1}, size_t{2}}) {
+      ExpectSegment(&lone, 0, peer);
+      ExpectSegment(&lone, 1, peer);
+      EXPECT_TRUE(lone.IsSilent(kAMomentNs, peer));
+    }
+    // There is room for four until rank 2's come.
+    for (uint64_t part = 0; part < 4; ++part) lone.SayAtLength(Segment(part));
+    EXPECT_TRUE(lone.IsSilent(kAMomentNs));
+    lone.SayAtLength(Segment(4).substr(0, kFrameHeaderBytes));
+    for (uint64_t part = 2; part < kSegments; ++part) ExpectSegment(&lone, part);
+    EXPECT_TRUE(lone.IsSilent(kAMomentNs, 2));
+    lone.HangUp(1);
+    lone.HangUp(2);
+  }
+  EXPECT_EQ(status_.code(), StatusCode::kUnavailable) << status_.ToString();
+}
+
+}  // namespace
+}  // namespace tutti
