@@ -25,6 +25,7 @@ class CountedLink final : public Link {
   CountedLink(std::unique_ptr<Link> link, std::shared_ptr<std::atomic<int64_t>> sent)
       : link_(std::move(link)), sent_(std::move(sent)) {}
 
+  bool is_near() const override { return link_->is_near(); }
   const char* kind() const override { return link_->kind(); }
   int64_t TrySend(std::span<const iovec> parts) override {
     const int64_t sent = link_->TrySend(parts);

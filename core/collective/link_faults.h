@@ -40,6 +40,7 @@ class LinkOver : public Link {
   }
   void EndSleep(const pollfd& entry) override { link_->EndSleep(entry); }
   std::string CloseReason() const override { return link_->CloseReason(); }
+  bool is_near() const override { return link_->is_near(); }
   const char* kind() const override { return link_->kind(); }
 
  protected:
@@ -90,6 +91,7 @@ class CutLink final : public Link {
     if (link_) link_->EndSleep(entry);
   }
   std::string CloseReason() const override { return "the test cut it"; }
+  bool is_near() const override { return link_ && link_->is_near(); }
   const char* kind() const override { return "cut"; }
 
  private:
@@ -125,6 +127,7 @@ class MuteLink final : public Link {
     if (left_ != 0) link_->EndSleep(entry);
   }
   std::string CloseReason() const override { return link_->CloseReason(); }
+  bool is_near() const override { return link_->is_near(); }
   const char* kind() const override { return link_->kind(); }
 
  private:

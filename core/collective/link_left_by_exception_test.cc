@@ -118,7 +118,14 @@ TEST_P(LinkLeftByExceptionTest, PeersDoNotWaitForWhoHasLeft) {
 // Its peer is in the call, and takes nothing until it has left: data is on its way.
 TEST_P(LinkLeftByExceptionTest, NothingUsesTheMemoryOfACallThatHasGone) {
   constexpr int64_t kCount = int64_t{8} << 20;
-  for (const int64_t leaves : {0, 1}) {
+  for (const int64_t number : {0, 1, 2, 3}) {
+    const int64_t leaves = number % 2;
+    const auto fold = [number, leaves](Communicator& communicator, Tensor& tensor,
+                                       const CallOptions& options) {
+      return number < 2
+                 ? communicator.AllReduce(tensor, ReduceOp::kSum, options, &tensor)
+                 : communicator.Reduce(tensor, ReduceOp::kSum, leaves, options, &tensor);
+    };
     LinkRanks links(2, GetParam());
     std::atomic<bool> has_left{false};
     std::atomic<bool> has_ended{false};
@@ -131,7 +138,7 @@ TEST_P(LinkLeftByExceptionTest, NothingUsesTheMemoryOfACallThatHasGone) {
           CallOptions options = links.Hang();
           if (rank != leaves) {
             options.cancellation = keeper.cancellation();
-            Status status = communicator.AllReduce(*tensor, ReduceOp::kSum, options, tensor.get());
+            Status status = fold(communicator, *tensor, options);
             Set(has_ended);
             return status;
           }
@@ -139,7 +146,7 @@ TEST_P(LinkLeftByExceptionTest, NothingUsesTheMemoryOfACallThatHasGone) {
           options.cancellation = host.cancellation();
           Status status = Internal("the host has not thrown");
           try {
-            status = communicator.AllReduce(*tensor, ReduceOp::kSum, options, tensor.get());
+            status = fold(communicator, *tensor, options);
           } catch (const std::bad_alloc&) {
             status = LeftByTheHost();
           }

@@ -70,7 +70,8 @@ inline CallHeader Header(CollectiveOp op, int64_t elements) {
 // with a tree, and whose sums go along a chain.
 class Lone {
  public:
-  explicit Lone(bool in_tree = false, int64_t news_ns = 0, int64_t size = 2) {
+  explicit Lone(bool in_tree = false, int64_t news_ns = 0, int64_t size = 2,
+                SocketPair (*connect)() = MakeUnixPair) {
     LinkTransport::Options options;
     options.name = "group";
     options.size = size;
@@ -78,7 +79,7 @@ class Lone {
     std::vector<std::unique_ptr<Link>> links(1);
     peers_.resize(1);
     for (int64_t rank = 1; rank < size; ++rank) {
-      SocketPair pair = MakeUnixPair();
+      SocketPair pair = connect();
       links.push_back(std::make_unique<TcpLink>(std::move(pair.first)));
       peers_.push_back(std::move(pair.second));
       options.workers.push_back(4 + 5 * rank);
@@ -165,9 +166,10 @@ class Lone {
   Status Send(int64_t bytes) {
     return rank_->Send(*Tensor::Create(DType::kUint8, Shape({bytes})).value(), 1, Hang());
   }
-  Status AllReduce(int64_t bytes) {
+  Status AllReduce(int64_t bytes) { return AllReduce(bytes, Hang()); }
+  Status AllReduce(int64_t bytes, const CallOptions& options) {
     const Ref<Tensor> tensor = Tensor::Create(DType::kUint8, Shape({bytes})).value();
-    return rank_->AllReduce(*tensor, ReduceOp::kSum, Hang(), tensor.get());
+    return rank_->AllReduce(*tensor, ReduceOp::kSum, options, tensor.get());
   }
   Status AllReduceAsync(int64_t bytes) {
     const Ref<Tensor> tensor = Tensor::Create(DType::kUint8, Shape({bytes})).value();

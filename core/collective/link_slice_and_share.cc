@@ -134,8 +134,11 @@ class LinkSliceAndShare final : public LinkAlgorithm {
     return OkStatus();
   }
 
+  // At the end, when nothing more goes out, all is taken that has come.
   bool takes_turns(int64_t peer) const override {
-    return GetsResults(rank_) && near_[static_cast<size_t>(peer)];
+    const Peer& state = peers_[static_cast<size_t>(peer)];
+    return op_ == CollectiveOp::kAllReduce && near_[static_cast<size_t>(peer)] &&
+           (state.parts_sent < NumSegments(peer) || state.results_sent < NumSegments(rank_));
   }
   bool complete() const override { return pending_ == 0; }
 

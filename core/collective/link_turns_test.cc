@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <string>
+#include <thread>
 
 #include "core/collective/link_exchange.h"
 #include "core/collective/link_peer_testing.h"
@@ -27,12 +30,13 @@ std::string Segment(uint64_t number) {
 // A sum of all ranks, which have come to it, and of which only rank 0 goes on by itself.
 class LinkTurnsTest : public testing::Test {
  protected:
-  void Begin(Lone* lone, size_t ranks) {
+  void Begin(Lone* lone, size_t ranks) { Begin(lone, ranks, lone->Hang()); }
+  void Begin(Lone* lone, size_t ranks, const CallOptions& options) {
     const auto bytes = static_cast<int64_t>(ranks) * kSegments * kSegmentBytes;
     for (size_t peer = 1; peer < ranks; ++peer) {
       lone->Say(Encode(CallFrame(Header(CollectiveOp::kAllReduce, bytes), 1)), peer);
     }
-    lone->After(0, [this, lone, bytes] { status_ = lone->AllReduce(bytes); });
+    lone->After(0, [this, lone, bytes, options] { status_ = lone->AllReduce(bytes, options); });
     for (size_t peer = 1; peer < ranks; ++peer) {
       ASSERT_EQ(lone->HearFrame(peer).kind, FrameKind::kCall);
     }
@@ -48,7 +52,7 @@ class LinkTurnsTest : public testing::Test {
 
 TEST_F(LinkTurnsTest, APeerIsSentTwoSegmentsAheadOfItsResults) {
   {
-    Lone lone;
+    Lone lone(false, 0, 2, MakeTcpPair);
     Begin(&lone, 2);
     ExpectSegment(&lone, 0);
     ExpectSegment(&lone, 1);
@@ -73,7 +77,7 @@ TEST_F(LinkTurnsTest, APeerIsSentTwoSegmentsAheadOfItsResults) {
 // none: ranks could wait for each other in a ring.
 TEST_F(LinkTurnsTest, APeerWhoseSegmentsWaitForRoomIsNotWaitedFor) {
   {
-    Lone lone(false, 0, 3);
+    Lone lone(false, 0, 3, MakeTcpPair);
     Begin(&lone, 3);
     for (size_t peer : {size_t{1}, size_t{2}}) {
       ExpectSegment(&lone, 0, peer);
@@ -90,6 +94,42 @@ TEST_F(LinkTurnsTest, APeerWhoseSegmentsWaitForRoomIsNotWaitedFor) {
     lone.HangUp(2);
   }
   EXPECT_EQ(status_.code(), StatusCode::kUnavailable) << status_.ToString();
+}
+
+// What came while the host held the thread is more than one read finds.
+TEST_F(LinkTurnsTest, ACallWhoseRestHasComeIsNotCancelled) {
+  struct Host {
+    Lone* lone = nullptr;
+    std::atomic<bool> may_end{false};
+  } host;
+  const auto cancellation = MakeRef<Cancellation>(
+      [](void* context) {
+        const Host& asked = *static_cast<Host*>(context);
+        if (!asked.may_end.load()) return false;
+        asked.lone->SayAtLength(Segment(6 | kResultBit) + Segment(7 | kResultBit));
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        return true;
+      },
+      &host, nullptr);
+  {
+    Lone lone(false, 0, 2, MakeTcpPair);
+    host.lone = &lone;
+    CallOptions options = lone.Hang();
+    options.cancellation = cancellation.get();
+    Begin(&lone, 2, options);
+    ExpectSegment(&lone, 0);
+    ExpectSegment(&lone, 1);
+    for (uint64_t result = 0; result + 2 < kSegments; ++result) {
+      lone.SayAtLength(Segment(result | kResultBit));
+      ExpectSegment(&lone, result + 2);
+    }
+    for (uint64_t part = 0; part < kSegments; ++part) {
+      lone.SayAtLength(Segment(part));
+      ExpectSegment(&lone, part | kResultBit);
+    }
+    host.may_end.store(true);
+  }
+  EXPECT_TRUE(status_.ok()) << status_.ToString();
 }
 
 }  // namespace

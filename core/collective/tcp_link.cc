@@ -39,7 +39,6 @@ bool HasOwnAddressAsPeer(int socket) {
                        sizeof(std::declval<Address>().*member)) == 0;
   };
   switch (own.ss_family) {
-    case AF_UNIX: return true;
     case AF_INET: return same(&sockaddr_in::sin_addr);
     case AF_INET6: return same(&sockaddr_in6::sin6_addr);
     default: return false;
