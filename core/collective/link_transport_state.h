@@ -301,6 +301,7 @@ class LinkTransport::State : public std::enable_shared_from_this<State> {
   std::set<int64_t> unreachable_;  // lower ranks that no link could be made to
   std::unique_ptr<LinkDialler> dialler_;
   bool ended_ = false;
+  std::map<int64_t, int64_t> ended_ns_;  // when the links of ranks that are gone were seen to end
   // ----
 
   std::atomic<bool> links_changed_{false};
@@ -310,7 +311,6 @@ class LinkTransport::State : public std::enable_shared_from_this<State> {
   std::atomic<bool> error_told_{false};
   std::atomic<bool> goodbye_told_{false};
   std::atomic<bool> flush_posted_{false};
-  std::map<int64_t, int64_t> ended_ns_;  // when the links of ranks that are gone were seen to end
   std::atomic<bool> flight_record_claimed_{false};
   std::atomic<bool> some_departed_{false};
   mutable std::mutex mutex_;  // guards all below
