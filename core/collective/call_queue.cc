@@ -217,7 +217,7 @@ void CallQueue::Help(const CallOptions& options, const std::atomic<bool>& done) 
   const Cancellation* const cancellation = options.cancellation;
   spin_->Until([&] { return done.load(std::memory_order_acquire); },
                [&] { return cancellation != nullptr && cancellation->cancelled(); },
-               SharedSpin::kForArrivalNs);
+               SpinWait::kForArrivalNs);
   spins_.clear(std::memory_order_release);
 }
 

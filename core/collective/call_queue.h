@@ -40,7 +40,7 @@
 #include "core/base/clock.h"
 #include "core/base/ref.h"
 #include "core/base/status.h"
-#include "core/collective/shared_spin.h"
+#include "core/collective/spin_wait.h"
 
 namespace tutti {
 
@@ -193,7 +193,7 @@ class CallQueue final : public RefCounted {
   int prompt_waiters_ = 0;  // in a row
 
   std::atomic_flag spins_ = ATOMIC_FLAG_INIT;  // a waiter has the spin
-  std::optional<SharedSpin> spin_;
+  std::optional<SpinWait> spin_;
 };
 
 }  // namespace tutti

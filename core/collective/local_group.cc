@@ -19,22 +19,12 @@
 #include "core/base/wait.h"
 #include "core/collective/shared_header.h"
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
 namespace tutti {
 namespace {
 
 constexpr uint64_t kPartedBit = 1u << 4;
 constexpr uint64_t kOperationMask = kPartedBit - 1;
 constexpr int kSequenceShift = 5;
-
-// A pause is 15 to 50 ns: a few microseconds of spinning in all.
-constexpr int kSpinRounds = 200;
-// Then the core is offered to others a few times before the thread sleeps. Ranks that share a core
-// meet three to five times faster so than through the futex.
-constexpr int kYieldRounds = 8;
 
 // The entries of all ranks together keep so many bytes of copied input per parity, at most, unless
 // ranks are so many that they have but the least.
@@ -46,14 +36,6 @@ constexpr size_t kAlignment = 16;
 
 uint64_t ArrivedAt(int64_t sequence) { return static_cast<uint64_t>(sequence) << kSequenceShift; }
 uint64_t PartedFrom(int64_t sequence) { return ArrivedAt(sequence) | kPartedBit; }
-
-void Pause() {
-#if defined(__x86_64__)
-  _mm_pause();
-#elif defined(__aarch64__)
-  asm volatile("isb" ::: "memory");
-#endif
-}
 
 // Room for what the selector may want to fold flat.
 size_t CopiedInputBytes(int64_t size, const Selector& selector) {
@@ -74,8 +56,8 @@ LocalGroup::LocalGroup(Ref<Environment> environment, std::string name, int64_t s
       name_(std::move(name)),
       size_(size),
       epoch_(epoch),
-      spin_rounds_(static_cast<size_t>(size) <= usable_cores ? kSpinRounds : 0),
-      light_raise_(spin_rounds_ > 0 && RegisterForFences()),
+      spins_(static_cast<size_t>(size) <= usable_cores),
+      light_raise_(spins_ && RegisterForFences()),
       selector_(table, Locality::kInProcess, size),
       copied_input_bytes_(CopiedInputBytes(size, selector_)),
       post_room_((sizeof(Post) + copied_input_bytes_) * 2 * static_cast<size_t>(size) +
@@ -84,6 +66,7 @@ LocalGroup::LocalGroup(Ref<Environment> environment, std::string name, int64_t s
   const auto address = reinterpret_cast<uintptr_t>(post_room_.data());
   posts_ = post_room_.data() + (alignof(Post) - address % alignof(Post)) % alignof(Post);
   for (int64_t rank = 0; rank < size_; ++rank) {
+    ranks_[rank].spin.emplace(environment_->clock(), spins_);
     for (int64_t parity = 0; parity < 2; ++parity) new (&PostOf(rank, parity)) Post;
   }
 }
@@ -268,31 +251,14 @@ void LocalGroup::FenceRaisers() const {
   nanosleep(&millisecond, nullptr);
 }
 
-bool LocalGroup::SpinUntil(uint64_t target, bool stop_on_failure) const {
+bool LocalGroup::SpinUntil(int64_t rank, uint64_t target, int64_t spin_ns, bool stop_on_failure) {
   int64_t peer = 0;
-  for (int round = 0;; ++round) {
+  const auto reached = [&] {
     while (peer < size_ && HasReached(peer, target)) ++peer;
-    if (peer == size_) return true;
-    if (round >= spin_rounds_ + kYieldRounds) return false;
-    if (stop_on_failure && HasFailed()) return false;
-    if (round < spin_rounds_) {
-      Pause();
-    } else {
-      sched_yield();
-    }
-  }
-}
-
-bool LocalGroup::Spin(const std::function<bool()>& condition) const {
-  for (int round = 0; !condition(); ++round) {
-    if (round >= spin_rounds_ + kYieldRounds) return false;
-    if (round < spin_rounds_) {
-      Pause();
-    } else {
-      sched_yield();
-    }
-  }
-  return true;
+    return peer == size_;
+  };
+  const auto failed = [&] { return stop_on_failure && HasFailed(); };
+  return ranks_[rank].spin->Until(reached, failed, spin_ns);
 }
 
 Status LocalGroup::Sleep(int64_t rank, const CollectiveCall& call,
@@ -397,7 +363,7 @@ Status LocalGroup::WaitError(int64_t rank, uint64_t target, const CollectiveCall
 }
 
 Status LocalGroup::WaitForArrivals(int64_t rank, uint64_t target, const CollectiveCall& call) {
-  if (SpinUntil(target, /*stop_on_failure=*/true)) return OkStatus();
+  if (SpinUntil(rank, target, SpinWait::kForArrivalNs, /*stop_on_failure=*/true)) return OkStatus();
   // Whoever waits for this rank in a transfer either sees that it has arrived, or is seen now.
   PostOf(rank, call.sequence).progress.fetch_or(0);
   if (Status order = CheckCollectiveOrder(rank, target, call); !order.ok()) {
@@ -475,7 +441,7 @@ void LocalGroup::FailForException(int64_t rank, const CollectiveCall& call) {
 Status LocalGroup::Part(int64_t rank, const CollectiveCall& call) {
   const uint64_t target = PartedFrom(call.sequence);
   Advance(rank, target | static_cast<uint64_t>(call.header.op), target);
-  if (!SpinUntil(target, /*stop_on_failure=*/false)) {
+  if (!SpinUntil(rank, target, SpinWait::kForStepNs, /*stop_on_failure=*/false)) {
     SleepUntil(rank, [&] { return AllReached(target); });
   }
   return abandoned_.load() == call.sequence ? failure() : OkStatus();

@@ -39,6 +39,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -49,6 +50,7 @@
 #include "core/collective/call_header.h"
 #include "core/collective/selector.h"
 #include "core/collective/shared_header.h"
+#include "core/collective/spin_wait.h"
 #include "core/collective/transport.h"
 
 namespace tutti {
@@ -159,6 +161,7 @@ class LocalGroup final : public RefCounted {
   struct alignas(128) Rank {
     std::atomic<bool> parked{false};
     std::atomic<bool> left{false};
+    std::optional<SpinWait> spin;
     std::mutex mutex;  // for sleeping only
     std::condition_variable wake;
     Status leave_reason;  // guarded by failure_mutex_
@@ -213,9 +216,7 @@ class LocalGroup final : public RefCounted {
   // progress before, so that this one sees that.
   void FenceRaisers() const;
   // Spins, without sleeping, until all have reached `target` (true) or it is time to sleep.
-  bool SpinUntil(uint64_t target, bool stop_on_failure) const;
-  // The same for any condition.
-  bool Spin(const std::function<bool()>& condition) const;
+  bool SpinUntil(int64_t rank, uint64_t target, int64_t spin_ns, bool stop_on_failure);
   // Sleeps until `over`, which must become true before this rank is woken. A failed status is that
   // of the waiting. `where` says what it waits for, should it take long.
   Status Sleep(int64_t rank, const CollectiveCall& call, const std::function<bool()>& over,
@@ -260,7 +261,7 @@ class LocalGroup final : public RefCounted {
   const std::string name_;
   const int64_t size_;
   const int64_t epoch_;
-  const int spin_rounds_;
+  const bool spins_;
   const bool light_raise_;  // sleepers make the fence
   const Selector selector_;
   const size_t copied_input_bytes_;

@@ -100,7 +100,7 @@ Status LocalGroup::AwaitTransfer(int64_t rank, const CollectiveCall& call, Rank&
   const auto over = [&] { return taken() || HasFailed() || peer.left.load(); };
   Status status;
   int64_t waited_ns = 0;
-  if (!Spin(over)) {
+  if (!ranks_[rank].spin->Until(over, [] { return false; }, SpinWait::kForArrivalNs)) {
     Status order = CheckTransferOrder(rank, call);
     if (!order.ok()) Fail(std::move(order)).rep();
     const int64_t start_ns = environment_->clock().NowNs();

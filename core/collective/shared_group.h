@@ -45,7 +45,7 @@
 #include "core/collective/shared_header.h"
 #include "core/collective/shared_layout.h"
 #include "core/collective/shared_segment.h"
-#include "core/collective/shared_spin.h"
+#include "core/collective/spin_wait.h"
 #include "core/collective/shared_store_choice.h"
 #include "core/collective/shared_window.h"
 #include "core/collective/transport.h"
@@ -292,7 +292,7 @@ class SharedGroup {
   bool light_raise_ = false;  // sleepers make the fence
   bool all_read_windows_ = false;
   SharedStoreChoice store_choice_;
-  SharedSpin spin_;
+  SpinWait spin_;
 
   // Of the call that runs.
   const CollectiveCall* call_ = nullptr;

@@ -161,7 +161,7 @@ void SharedGroup::WakeAll() noexcept {
 Status SharedGroup::AwaitSlowly(uint64_t progress, int64_t who) {
   const auto spin = [&] {
     return spin_.Until([&] { return HasReached(progress, who); }, [&] { return HasFailed(); },
-                       progress == arrival_ ? SharedSpin::kForArrivalNs : SharedSpin::kForStepNs);
+                       progress == arrival_ ? SpinWait::kForArrivalNs : SpinWait::kForStepNs);
   };
   if (!timed_ && spin()) return OkStatus();
   const int64_t start_ns = environment_->clock().NowNs();

@@ -161,7 +161,7 @@ Status SharedGroup::Send(const CollectiveCall& call, SharedChannel& channel) {
     if (written >= SharedChannel::kChunks) {
       TUTTI_RETURN_IF_ERROR(AwaitInChannel(call, channel, channel.taken,
                                            written - SharedChannel::kChunks + 1,
-                                           SharedSpin::kForStepNs));
+                                           SpinWait::kForStepNs));
     }
     const int64_t count = std::min(chunk_bytes, bytes - begin);
     CopyIn(layout_.chunk(channel, written), input + begin, static_cast<size_t>(count));
@@ -173,14 +173,14 @@ Status SharedGroup::Send(const CollectiveCall& call, SharedChannel& channel) {
       RaiseInChannel(channel.written, ++written, channel.receiver_sleeps, call.peer);
     }
   }
-  return AwaitInChannel(call, channel, channel.settled, number, SharedSpin::kForArrivalNs);
+  return AwaitInChannel(call, channel, channel.settled, number, SpinWait::kForArrivalNs);
 }
 
 Status SharedGroup::Receive(const CollectiveCall& call, SharedChannel& channel) {
   const auto number = static_cast<uint64_t>(call.sequence);
   channel.wanted.store(number, std::memory_order_release);
   TUTTI_RETURN_IF_ERROR(
-      AwaitInChannel(call, channel, channel.sent, number, SharedSpin::kForArrivalNs));
+      AwaitInChannel(call, channel, channel.sent, number, SpinWait::kForArrivalNs));
   const size_t header_bytes =
       std::min<size_t>(channel.header_bytes, SharedChannel::kHeaderRoomBytes);
   size_t num_tensors = 0;
@@ -196,7 +196,7 @@ Status SharedGroup::Receive(const CollectiveCall& call, SharedChannel& channel) 
   uint64_t taken = channel.taken.load(std::memory_order_relaxed);
   for (int64_t begin = 0; begin < bytes || begin == 0; begin += chunk_bytes) {
     TUTTI_RETURN_IF_ERROR(
-        AwaitInChannel(call, channel, channel.written, taken + 1, SharedSpin::kForStepNs));
+        AwaitInChannel(call, channel, channel.written, taken + 1, SpinWait::kForStepNs));
     const int64_t count = std::min(chunk_bytes, bytes - begin);
     if (count > 0) {
       std::memcpy(output + begin, layout_.chunk(channel, taken), static_cast<size_t>(count));
@@ -216,7 +216,7 @@ Status SharedGroup::Receive(const CollectiveCall& call, SharedChannel& channel) 
     return FailPeer(call.peer, "the count of its transfers cannot be");
   }
   // The sender is about to end the epoch, and whoever sees it die would.
-  return AwaitInChannel(call, channel, channel.settled, UINT64_MAX, SharedSpin::kForArrivalNs);
+  return AwaitInChannel(call, channel, channel.settled, UINT64_MAX, SpinWait::kForArrivalNs);
 }
 
 bool SharedGroup::Withdraw(const CollectiveCall& call, SharedChannel& channel) noexcept {

@@ -1,8 +1,8 @@
 // How a rank waits before it sleeps: where every rank can have a core it spins for some
 // microseconds, then it offers its core a few times. Of a rank; one wait at a time.
 
-#ifndef TUTTI_CORE_COLLECTIVE_SHARED_SPIN_H_
-#define TUTTI_CORE_COLLECTIVE_SHARED_SPIN_H_
+#ifndef TUTTI_CORE_COLLECTIVE_SPIN_WAIT_H_
+#define TUTTI_CORE_COLLECTIVE_SPIN_WAIT_H_
 
 #include <sched.h>
 
@@ -17,13 +17,13 @@
 
 namespace tutti {
 
-class SharedSpin {
+class SpinWait {
  public:
   // A peer that has not come may be late by anything; one that has come is busy copying.
   static constexpr int64_t kForArrivalNs = 20'000;
   static constexpr int64_t kForStepNs = 200'000;
 
-  SharedSpin(const Clock& clock, bool spins) noexcept : clock_(clock), spins_(spins) {}
+  SpinWait(const Clock& clock, bool spins) noexcept : clock_(clock), spins_(spins) {}
 
   // Whether `reached` has become true. False also once `failed` is.
   template <typename Reached, typename Failed>
@@ -92,4 +92,4 @@ class SharedSpin {
 
 }  // namespace tutti
 
-#endif  // TUTTI_CORE_COLLECTIVE_SHARED_SPIN_H_
+#endif  // TUTTI_CORE_COLLECTIVE_SPIN_WAIT_H_
