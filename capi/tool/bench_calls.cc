@@ -11,6 +11,7 @@ namespace tutti::tool {
 namespace {
 
 constexpr int64_t kRoot = 0;
+constexpr size_t kLineBytes = 64;
 constexpr size_t kMaxSets = 16;
 
 }  // namespace
@@ -141,7 +142,6 @@ CStatus BenchCalls::Fill(const Counts& counts, TensorSet* set) const {
 }
 
 CStatus BenchCalls::WriteInputsAnew(TensorSet* set) const {
-  constexpr size_t kLineBytes = 64;
   // Broadcast has one tensor only, and the root's is its input.
   const bool from_output = collective_.always_in_place && rank_ == kRoot;
   for (const CTensor& tensor : from_output ? set->outputs : set->inputs) {
@@ -150,6 +150,16 @@ CStatus BenchCalls::WriteInputsAnew(TensorSet* set) const {
     auto* const bytes = static_cast<volatile unsigned char*>(data);
     const size_t end = tutti_tensor_get_byte_size(tensor.get());
     for (size_t at = 0; at < end; at += kLineBytes) bytes[at] = bytes[at];
+  }
+  return nullptr;
+}
+
+CStatus BenchCalls::ReadOutputs(const TensorSet& set) const {
+  for (const tutti_tensor* const tensor : set.call_outputs) {
+    const auto* const bytes =
+        static_cast<const volatile unsigned char*>(tutti_tensor_get_data(tensor));
+    const size_t end = tutti_tensor_get_byte_size(tensor);
+    for (size_t at = 0; at < end; at += kLineBytes) (void)bytes[at];
   }
   return nullptr;
 }

@@ -62,6 +62,8 @@ class BenchCalls {
   CStatus Fill(const Counts& counts, TensorSet* set) const;
   // Each line of them, with what it holds.
   CStatus WriteInputsAnew(TensorSet* set) const;
+  // Each line of the outputs that the caller gave.
+  CStatus ReadOutputs(const TensorSet& set) const;
   CStatus Call(TensorSet* set) const;
   // The same at once, and its end; the set is the call's in between.
   CStatus Start(TensorSet* set, CFuture* future) const;

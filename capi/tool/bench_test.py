@@ -260,7 +260,7 @@ class TuningTest(BenchTest):
     def test_the_file_is_a_table_that_doctor_accepts(self):
         built_in = self.rows_of_doctor("")
         out = self.run_words("bench", "--tune", "here.table", *self.WORDS).stdout
-        self.assertRegex(out, r"# all_reduce over in_process, 2 ranks: 2 choices, "
+        self.assertRegex(out, r"# all_reduce over in_process, 2 ranks: 3 choices, "
                               r"\d of 3 payloads, up to ")
         self.assertIn("#   before: up to 8KiB flat_fold\n", out)
         self.assertRegex(out, "#   after:  ")

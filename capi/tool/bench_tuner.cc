@@ -168,10 +168,11 @@ CStatus BenchTuner::TimeCalls(size_t candidate, int64_t count, double* us) {
   const double begin = NowUs();
   for (int64_t i = 0; i < count; ++i) {
     TensorSet& set = sets[static_cast<size_t>(i) % sets.size()];
-    // As whoever computes what is summed does: where peers have read the lines themselves, and not
-    // a copy, that takes longer.
+    // As whoever computes what is summed, and needs the sum, does: where peers have read or written
+    // the lines themselves, and not a copy, that takes longer.
     TUTTI_TOOL_RETURN_IF_FAILED(calls.WriteInputsAnew(&set));
     TUTTI_TOOL_RETURN_IF_FAILED(calls.Call(&set));
+    TUTTI_TOOL_RETURN_IF_FAILED(calls.ReadOutputs(set));
   }
   TUTTI_TOOL_RETURN_IF_FAILED(calls.Barrier());
   *us = (NowUs() - begin) / static_cast<double>(count);

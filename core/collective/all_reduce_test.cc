@@ -10,10 +10,12 @@
 #include <cstring>
 #include <random>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <vector>
 
 #include "core/collective/rank_threads.h"
+#include "core/collective/selector.h"
 #include "core/tensor/half.h"
 #include "core/tensor/reduce.h"
 #include "core/tensor/tensor.h"
@@ -273,11 +275,14 @@ std::vector<Cell> CellsFor(size_t ranks) {
   return cells;
 }
 
-class AllReduceOfRanks : public testing::TestWithParam<size_t> {};
+// Ranks, and rows of the selector table.
+class AllReduceOfRanks : public testing::TestWithParam<std::tuple<size_t, const char*>> {};
 
 TEST_P(AllReduceOfRanks, GivesTheReferencesBitsOnEveryRank) {
-  const size_t ranks = GetParam();
-  RankGroup group(ranks);
+  const auto [ranks, rows] = GetParam();
+  Communicator::LocalOptions options;
+  options.table = SelectorTable::Parse(rows, "the test").value();
+  RankGroup group(ranks, options);
   const std::vector<Cell> cells = CellsFor(ranks);
   std::vector<Expectation> expectations;
   for (size_t i = 0; i < cells.size(); ++i) expectations.push_back(Expect(cells[i], ranks, i));
@@ -300,12 +305,20 @@ TEST_P(AllReduceOfRanks, GivesTheReferencesBitsOnEveryRank) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, AllReduceOfRanks, testing::Values(1, 2, 3, 4, 8),
-                         [](const auto& info) { return std::to_string(info.param) + "Ranks"; });
+INSTANTIATE_TEST_SUITE_P(
+    Sizes, AllReduceOfRanks,
+    testing::Combine(testing::Values(1, 2, 3, 4, 8),
+                     testing::Values("", "all_reduce in_process any any slice_and_share",
+                                     "all_reduce in_process any any staged")),
+    [](const auto& info) {
+      const std::string rows = std::get<1>(info.param);
+      return std::to_string(std::get<0>(info.param)) + "Ranks" +
+             (rows.empty() ? "AsBuiltIn" : rows.ends_with("staged") ? "Staged" : "SliceAndShare");
+    });
 
 TEST(AllReduce, FoldsAListOfDtypesInOneCall) {
-  // Small enough for one meeting, and large enough to be sliced.
-  for (const int64_t elements : {5, 100'003}) {
+  // Small enough for one meeting, to be staged, and large enough to be sliced where they are.
+  for (const int64_t elements : {5, 20'003, 100'003}) {
     RankGroup group(3);
     std::vector<int64_t> sequences(group.size());
     const std::vector<Status> statuses = group.Run([&](int64_t rank, Communicator& communicator) {
@@ -315,12 +328,17 @@ TEST(AllReduce, FoldsAListOfDtypesInOneCall) {
       Ref<Tensor> scalar = Tensor::Scalar<double>(0.5 * static_cast<double>(rank));
       std::fill_n(floats->mutable_span<float>().data(), elements, static_cast<float>(rank + 1));
       std::fill_n(counts->mutable_span<int64_t>().data(), 2 * elements, rank * 10);
-      Ref<Tensor> sums = Tensor::Create(DType::kFloat32, Shape({elements})).value();
+      // What is in place on one rank need not be so on another.
+      Ref<Tensor> sums =
+          rank == 1 ? floats : Tensor::Create(DType::kFloat32, Shape({elements})).value();
       const Tensor* inputs[] = {floats.get(), none.get(), counts.get(), scalar.get()};
       Tensor* outputs[] = {sums.get(), none.get(), counts.get(), scalar.get()};
       TUTTI_RETURN_IF_ERROR(
           communicator.AllReduce(inputs, ReduceOp::kSum, group.Hang(), outputs));
       for (float sum : sums->span<float>()) EXPECT_EQ(sum, 6.0f);
+      if (rank != 1) {
+        EXPECT_THAT(floats->span<float>(), testing::Each(static_cast<float>(rank + 1)));
+      }
       for (int64_t sum : counts->span<int64_t>()) EXPECT_EQ(sum, 30);
       EXPECT_EQ(scalar->item<double>(), 1.5);
       sequences[static_cast<size_t>(rank)] = communicator.sequence();

@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "core/collective/local_group.h"
+#include "core/collective/memory_parts.h"
 #include "core/collective/shared_header.h"
 #include "core/collective/transport.h"
 
@@ -31,8 +32,9 @@ KnownLocalFold MakeKnownFold(const CallHeader& header);
 Status FlatFoldAgain(LocalGroup& group, int64_t rank, const KnownLocalFold& known,
                      CollectiveCall* call);
 
-// slice_and_share.cc
-Status SliceAndShareAllReduce(LocalGroup& group, int64_t rank, const CollectiveCall& call);
+// slice_and_share.cc. `stage` is this rank's, and room for what is staged.
+Status SliceAndShareAllReduce(LocalGroup& group, int64_t rank, const CollectiveCall& call,
+                              AlignedRoom* stage);
 
 // slice_fold.cc: reduce and reduce_scatter
 Status SliceFold(LocalGroup& group, int64_t rank, const CollectiveCall& call);

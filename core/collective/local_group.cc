@@ -112,12 +112,13 @@ void LocalGroup::Publish(int64_t rank, const CollectiveCall& call) {
   }
 }
 
-void LocalGroup::ShowMemory(int64_t rank, const CollectiveCall& call) {
+void LocalGroup::ShowMemory(int64_t rank, const CollectiveCall& call,
+                            std::span<const CollectiveMemory> memory) {
   std::byte* const place = CopiedInput(rank, rank, call.sequence, 0);
-  if (call.memory.size() == 1) {
-    std::memcpy(place, call.memory.data(), sizeof(CollectiveMemory));
+  if (memory.size() == 1) {
+    std::memcpy(place, memory.data(), sizeof(CollectiveMemory));
   } else {
-    const CollectiveMemory* const all = call.memory.data();
+    const CollectiveMemory* const all = memory.data();
     std::memcpy(place, &all, sizeof(all));
   }
 }

@@ -96,8 +96,12 @@ class LocalGroup final : public RefCounted {
     const size_t offset = bytes <= kBesideHeader ? ranks_[rank].payload_offset : sizeof(Post);
     return reinterpret_cast<std::byte*>(&PostOf(peer, sequence)) + offset;
   }
-  // For kPeerMemory: lets the peers use the memory of the call, until Part.
-  void ShowMemory(int64_t rank, const CollectiveCall& call);
+  // For kPeerMemory: lets the peers use that memory, one for each tensor, until Part.
+  void ShowMemory(int64_t rank, const CollectiveCall& call,
+                  std::span<const CollectiveMemory> memory);
+  void ShowMemory(int64_t rank, const CollectiveCall& call) {
+    ShowMemory(rank, call, call.memory);
+  }
   CollectiveMemory PeerMemory(int64_t rank, int64_t peer, const CollectiveCall& call,
                               size_t tensor);
   Entry& OwnEntry(int64_t rank, int64_t sequence) { return EntryOf(rank, sequence); }

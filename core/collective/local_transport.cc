@@ -102,7 +102,7 @@ Status LocalTransport::Execute(CollectiveCall* call) {
     case CollectiveOp::kAllReduce:
       return ChoosesFlatFold(*group_, call->header)
                  ? FlatFold(*group_, rank_, *call)
-                 : SliceAndShareAllReduce(*group_, rank_, *call);
+                 : SliceAndShareAllReduce(*group_, rank_, *call, &stage_);
     case CollectiveOp::kReduce:
     case CollectiveOp::kReduceScatter:
       return ChoosesFlatFold(*group_, call->header)

@@ -12,6 +12,7 @@
 #include "core/collective/local_algorithms.h"
 #include "core/collective/local_family.h"
 #include "core/collective/local_group.h"
+#include "core/collective/memory_parts.h"
 #include "core/collective/transport.h"
 
 namespace tutti {
@@ -49,6 +50,7 @@ class LocalTransport final : public Transport {
   const int64_t rank_;
   const std::shared_ptr<LocalFamily> family_;
   std::array<std::unique_ptr<KnownCall>, kKnownCallPlaces> known_calls_;
+  AlignedRoom stage_;
 };
 
 }  // namespace tutti

@@ -29,6 +29,7 @@ constexpr CollectiveOp kOps[] = {
 constexpr const char* kBuiltInRows = R"(
 all_reduce     in_process    any 16KiB/ranks flat_fold
 all_reduce     in_process    any 256         flat_fold
+all_reduce     in_process    any 512KiB      staged
 all_reduce     in_process    any any         slice_and_share
 reduce         in_process    any 16KiB/ranks flat_fold
 reduce         in_process    any 256         flat_fold
@@ -154,6 +155,7 @@ constexpr Ability kAbilities[] = {
     // Copies of the inputs have a room of this size, at most.
     {CollectiveAlgorithm::kFlatFold, kFolds, kInProcess, 64 * kKiB, 0, 0},
     {CollectiveAlgorithm::kSliceAndShare, kAllReduce, kInProcess, kAny, 0, 0},
+    {CollectiveAlgorithm::kStaged, kAllReduce, kInProcess, kAny, 0, 0},
     {CollectiveAlgorithm::kSliceFold, kReduce | kReduceScatter, kInProcess, kAny, 0, 0},
     {CollectiveAlgorithm::kDirect, kMoves, kInProcess, kAny, 0, 0},
     // A rank's block in the segment.

@@ -56,7 +56,9 @@ enum class CollectiveAlgorithm : int32_t {
   kSliceFold = 2,      // the root, or everybody its share, folds straight from the inputs
   kDirect = 3,         // out of the memory of the rank that has it
   kSegments = 4,       // cut up, through the segment or the links
-  kStaged = 5,         // of a shared_window: as the rows of shared_memory say
+  // Of a shared_window: as the rows of shared_memory say. In a process: slice_and_share, of which
+  // peers read and write copies of what is not in place.
+  kStaged = 5,
   kHierarchical = 6,   // inside each host, from host to host, and inside again
   kFlat = 7,           // of hosts: from rank to rank, as the rows of mixed say
   // Over a tree of the ranks (link_tree.cc). Where a group has rows with it, its pairs connect when

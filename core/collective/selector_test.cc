@@ -107,6 +107,17 @@ TEST(SelectorTest, TensorsInWindowsGoDirectlyUnlessTheTableSaysOtherwise) {
   ExpectError("all_reduce shared_memory any any direct", "expected flat_fold, slice_and_share");
 }
 
+TEST(SelectorTest, WithinAProcessWhatLiesInCachesIsStaged) {
+  constexpr CollectiveOp kAllReduce = CollectiveOp::kAllReduce;
+  for (const int64_t ranks : {2, 8}) {
+    const Selector selector(nullptr, Locality::kInProcess, ranks);
+    EXPECT_TRUE(selector.Chooses(CollectiveAlgorithm::kStaged, kAllReduce, 512 * kKiB));
+    EXPECT_EQ(selector.Choose(kAllReduce, 512 * kKiB + 1).algorithm,
+              CollectiveAlgorithm::kSliceAndShare);
+  }
+  ExpectError("reduce in_process any any staged", "expected flat_fold, slice_fold");
+}
+
 TEST(SelectorTest, OwnRowsStandBeforeTheBuiltInOnes) {
   const auto table = Table(
       "# tuned\n"

@@ -18,8 +18,8 @@ to wait for; it takes the privilege, and is meant for runs of a minute.
 
 Transports are shared, window (shared memory, and the tensors are the communicator's own), tcp, and
 in_process. Inputs are not written between calls, so that what a peer has read of them stays in its
-caches; with --fresh all sides but Gloo and the limits write theirs before each call, and that
-counts.
+caches, and outputs are not read. With --fresh all sides but Gloo and the limits write their inputs
+before each call and read their outputs behind it, as a training loop does, and that counts.
 
 Gloo is PyTorch's and runs over TCP (gloo_peer.py, by a Python that has PyTorch): it goes with our
 tcp, and only where that is measured. It always sums in place; with --in-place our sides do too. Of
@@ -286,7 +286,7 @@ def main():
     parser.add_argument("--transports", default="shared,tcp", help="and window, in_process")
     parser.add_argument("--dtype", default="float32", help="of our sides: float32 or bfloat16")
     parser.add_argument("--in-place", action="store_true", help="our sides")
-    parser.add_argument("--fresh", action="store_true", help="inputs written before each call")
+    parser.add_argument("--fresh", action="store_true", help="inputs written before each call, outputs read behind it")
     parser.add_argument("--most-bytes", type=int, default=64 << 20)
     parser.add_argument("--least-bytes", type=int, default=0)
     parser.add_argument("--repeats", type=int, default=5)

@@ -9,10 +9,10 @@
 // whose ranks are threads; DTYPE is float32 or bfloat16, SIZES are those of as many float32, ROWS
 // those of a selector table. Rank 0 prints the lines of TimedCalls, and of tcp "cpu", the bytes,
 // and the CPU seconds that all ranks together spend for a GiB of a rank's input; ping_pong gives
-// ns. Ranks are bound to a core each where there are enough. Fresh inputs are written before each
-// call, and that counts. With in_flight a timed call is so many asynchronous ones on tensors of
-// their own, and waiting for their futures in turn; interruptible waits are those of hosts that
-// look for Ctrl-C meanwhile.
+// ns. Ranks are bound to a core each where there are enough. Fresh: inputs are written before each
+// call and outputs read behind it, and that counts. With in_flight a timed call is so many
+// asynchronous ones on tensors of their own, and waiting for their futures in turn; interruptible
+// waits are those of hosts that look for Ctrl-C meanwhile.
 
 #include <sys/socket.h>
 #include <time.h>
@@ -234,6 +234,7 @@ void TimeRank(const Plan& plan, Communicator* communicator, std::atomic<uint64_t
     timed.call = [&] {
       if (plan.fresh) WriteAnew(input->mutable_data(), input->byte_size());
       Check(communicator->AllReduce(*input, ReduceOp::kSum, CallOptions(), output.get()));
+      if (plan.fresh) ReadThrough(output->data(), output->byte_size());
     };
     const auto check = [&] {
       if (count != 0 &&

@@ -54,10 +54,25 @@ inline std::vector<int64_t> ParseSizes(const std::string& text) {
   return sizes;
 }
 
-// Writes all lines of `data`, as whoever computes what is summed does before each call.
+// Writes `data`, words that are all alike, as whoever computes what is summed does before each
+// call: whole lines by plain stores, each of which may have to take its line back from a peer.
 inline void WriteAnew(void* data, size_t bytes) {
-  auto* const begin = static_cast<volatile char*>(data);
-  for (size_t at = 0; at < bytes; at += 64) begin[at] = begin[at];
+  auto* const words = static_cast<uint32_t*>(data);
+  const size_t count = bytes / sizeof(uint32_t);
+  constexpr size_t kWordsOfLine = 16;
+  const uint32_t word = count == 0 ? 0 : words[0];
+  size_t at = 0;
+  for (; at + kWordsOfLine <= count; at += kWordsOfLine) {
+    for (size_t i = 0; i < kWordsOfLine; ++i) words[at + i] = word;
+    asm volatile("" ::: "memory");  // no library's routine for it
+  }
+  for (; at < count; ++at) words[at] = word;
+}
+
+// Reads a word of each line, as whoever needs the sums does after each call.
+inline void ReadThrough(const void* data, size_t bytes) {
+  const auto* const begin = static_cast<const volatile char*>(data);
+  for (size_t at = 0; at < bytes; at += 64) (void)begin[at];
 }
 
 // Round trips of a cache line between ranks 0 and 1, each on a core of its own. `word`, in memory
