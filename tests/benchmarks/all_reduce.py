@@ -286,7 +286,8 @@ def main():
     parser.add_argument("--transports", default="shared,tcp", help="and window, in_process")
     parser.add_argument("--dtype", default="float32", help="of our sides: float32 or bfloat16")
     parser.add_argument("--in-place", action="store_true", help="our sides")
-    parser.add_argument("--fresh", action="store_true", help="inputs written before each call, outputs read behind it")
+    parser.add_argument("--fresh", action="store_true",
+                        help="inputs written before each call, outputs read behind it")
     parser.add_argument("--most-bytes", type=int, default=64 << 20)
     parser.add_argument("--least-bytes", type=int, default=0)
     parser.add_argument("--repeats", type=int, default=5)
