@@ -119,6 +119,11 @@ class GroupForming {
     for (const WorkerInfo& info : options_.workers) workers.push_back(info.worker);
     return workers;
   }
+  std::vector<std::string> Machines() const {
+    std::vector<std::string> machines;
+    for (const WorkerInfo& info : options_.workers) machines.push_back(info.boot_id);
+    return machines;
+  }
   bool SameMachine(int64_t a, int64_t b) const {
     return !Info(a).boot_id.empty() && Info(a).boot_id == Info(b).boot_id;
   }
@@ -344,6 +349,7 @@ class GroupForming {
     options.spin = spin_;
     options.descriptions = descriptions_;
     options.workers = Workers();
+    options.machines = Machines();
     options.table = table_;
     options.locality = locality;
     options.news_ns = LinkTransport::kNewsNs;
@@ -391,6 +397,7 @@ class GroupForming {
     forming.window = windows_.own;
     forming.descriptions = descriptions_;
     forming.workers = Workers();
+    forming.machines = Machines();
     forming.table = table_;
     forming.tell = [this](std::string_view stage, const Status& own) {
       return talk_.TellProblem(stage, own);

@@ -155,6 +155,7 @@ class Joining {
     for (const int64_t rank : column_) {
       options.descriptions.push_back(forming_.descriptions[static_cast<size_t>(rank)]);
       options.workers.push_back(forming_.workers[static_cast<size_t>(rank)]);
+      options.machines.push_back(forming_.machines[static_cast<size_t>(rank)]);
     }
     std::unique_ptr<LinkConnector> connector;
     if (connects_later_) connector = forming_.connector(column_, "hosts");

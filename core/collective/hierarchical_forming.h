@@ -38,6 +38,7 @@ struct HostsForming {
   HostLayout layout;
   std::vector<std::string> descriptions;  // by rank
   std::vector<int64_t> workers;           // by rank
+  std::vector<std::string> machines;      // by rank
   std::shared_ptr<const SelectorTable> table;
 
   // Tells all ranks how a stage went here; why it did not work for somebody, or an empty text.

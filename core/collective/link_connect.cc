@@ -83,7 +83,7 @@ void LinkTransport::State::AddPeer(int64_t rank, std::unique_ptr<Link> link) {
   const LinkPeer::Kind kind = !connector_                            ? LinkPeer::Kind::kEveryCall
                               : LinkTree::AreNeighbours(rank_, rank) ? LinkPeer::Kind::kTree
                                                                      : LinkPeer::Kind::kNoTree;
-  near_[static_cast<size_t>(rank)] = link->is_near();
+  near_[static_cast<size_t>(rank)] = link->is_near() && !IsElsewhere(rank);
   peer = std::make_unique<LinkPeer>(rank, options_.epoch, std::move(link), kind, Name(rank));
   num_links_.fetch_add(1);
   // What all peers have been told already.

@@ -58,7 +58,7 @@ struct LinkCallContext {
   AlignedRoom* scratch = nullptr;  // kept from call to call
   const Selector* selector = nullptr;
   const std::vector<int64_t>* names = nullptr;  // as LinkTransport has them; may be null
-  const std::vector<bool>* near = nullptr;      // by rank: Link::is_near of what leads there
+  const std::vector<bool>* near = nullptr;      // by rank: whether it is on this machine
 
   // What messages call a rank.
   int64_t Name(int64_t which) const {

@@ -71,7 +71,7 @@ inline CallHeader Header(CollectiveOp op, int64_t elements) {
 class Lone {
  public:
   explicit Lone(bool in_tree = false, int64_t news_ns = 0, int64_t size = 2,
-                SocketPair (*connect)() = MakeUnixPair) {
+                SocketPair (*connect)() = MakeUnixPair, std::vector<std::string> machines = {}) {
     LinkTransport::Options options;
     options.name = "group";
     options.size = size;
@@ -85,6 +85,7 @@ class Lone {
       options.workers.push_back(4 + 5 * rank);
     }
     options.news_ns = news_ns;
+    options.machines = std::move(machines);
     std::unique_ptr<LinkConnector> connector;
     if (in_tree) {
       options.table = SelectorTable::Parse("all_reduce tcp any any chain", "test").value();

@@ -53,6 +53,10 @@ class LinkTransport final : public Transport {
     std::vector<std::string> descriptions;
     // The workers that the ranks are, for errors; empty: those of the ranks' numbers.
     std::vector<int64_t> workers;
+    // The machine of each rank, by whatever tells machines apart; one that is empty is not known. A
+    // connection between two of them may look as if it did not leave this one, as a tunnel's does.
+    // Empty: none is known.
+    std::vector<std::string> machines;
     // How algorithms are chosen; the same on all ranks. Null: the built-in table.
     std::shared_ptr<const SelectorTable> table;
     Locality locality = Locality::kTcp;  // kMixed where any two ranks of the group share memory

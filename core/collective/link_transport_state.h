@@ -180,6 +180,14 @@ class LinkTransport::State : public std::enable_shared_from_this<State> {
   Status Adopt(const CollectiveCall* call, LinkWait* wait);
   // Of a rank whose parent in the tree has left: links it to another one.
   void ReplaceParent(LinkWait* wait);
+  // Whether the rank is known to be on another machine.
+  bool IsElsewhere(int64_t rank) const {
+    const std::vector<std::string>& machines = options_.machines;
+    if (machines.empty()) return false;
+    const std::string& here = machines[static_cast<size_t>(rank_)];
+    const std::string& there = machines[static_cast<size_t>(rank)];
+    return !here.empty() && !there.empty() && here != there;
+  }
   void AddPeer(int64_t rank, std::unique_ptr<Link> link);
   Status Dial(int64_t rank, bool wish);
   // Where links are made at first use, who is in no call has to pass on what it hears, too.

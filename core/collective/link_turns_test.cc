@@ -73,6 +73,33 @@ TEST_F(LinkTurnsTest, APeerIsSentTwoSegmentsAheadOfItsResults) {
   EXPECT_TRUE(status_.ok()) << status_.ToString();
 }
 
+// As through a tunnel: both ends of the connection are here, and what comes takes its time.
+TEST_F(LinkTurnsTest, APeerOfAnotherMachineIsSentAllThereIsWhateverItsAddress) {
+  {
+    Lone lone(false, 0, 2, MakeTcpPair, {"here", "elsewhere"});
+    Begin(&lone, 2);
+    for (uint64_t part = 0; part < kSegments; ++part) ExpectSegment(&lone, part);
+    for (uint64_t part = 0; part < kSegments; ++part) {
+      lone.SayAtLength(Segment(part));
+      ExpectSegment(&lone, part | kResultBit);
+      lone.SayAtLength(Segment(part | kResultBit));
+    }
+  }
+  EXPECT_TRUE(status_.ok()) << status_.ToString();
+}
+
+TEST_F(LinkTurnsTest, APeerOfAMachineThatIsNotKnownIsWhereItsAddressIs) {
+  {
+    Lone lone(false, 0, 2, MakeTcpPair, {"here", ""});
+    Begin(&lone, 2);
+    ExpectSegment(&lone, 0);
+    ExpectSegment(&lone, 1);
+    EXPECT_TRUE(lone.IsSilent(kAMomentNs));
+    lone.HangUp(1);
+  }
+  EXPECT_EQ(status_.code(), StatusCode::kUnavailable) << status_.ToString();
+}
+
 // The answer may lie behind them, of a peer that does not take this rank for near and waits for
 // none: ranks could wait for each other in a ring.
 TEST_F(LinkTurnsTest, APeerWhoseSegmentsWaitForRoomIsNotWaitedFor) {
