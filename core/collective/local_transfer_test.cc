@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <random>
 #include <string>
@@ -182,11 +183,15 @@ TEST(LocalTransfer, SucceedsOnBothSidesOrOnNone) {
   for (int round = 0; round < 300; ++round) {
     RankGroup group(3);
     const int64_t elements = random() % 2 == 0 ? 8 : 50'000;
-    const int spins[3] = {static_cast<int>(random() % 200), static_cast<int>(random() % 200),
-                          static_cast<int>(random() % 200)};
+    const std::chrono::microseconds delays[3] = {
+        std::chrono::microseconds(random() % 100), std::chrono::microseconds(random() % 100),
+        std::chrono::microseconds(random() % 100)};
     const bool closes = random() % 2 == 0;
     const std::vector<Status> statuses = group.Run([&](int64_t rank, Communicator& communicator) {
-      for (int i = 0; i < spins[rank]; ++i) std::this_thread::yield();
+      // Busy: where others want the core each of many yields would take a time slice.
+      const auto begin = std::chrono::steady_clock::now() + delays[rank];
+      while (std::chrono::steady_clock::now() < begin) {
+      }
       Ref<Tensor> tensor = Tensor::Create(DType::kFloat32, Shape({elements})).value();
       if (rank == 2) {
         communicator.Abort(Status(StatusCode::kAborted, "now"));

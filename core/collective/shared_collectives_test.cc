@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -447,13 +448,17 @@ TEST(SharedTransfer, SucceedsOnBothSidesOrOnNone) {
   for (int round = 0; round < 200; ++round) {
     SharedRankGroup ranks(3, random() % 2 == 0);
     const int64_t elements = random() % 2 == 0 ? 8 : 50'000;
-    const int spins[3] = {static_cast<int>(random() % 200), static_cast<int>(random() % 200),
-                          static_cast<int>(random() % 200)};
+    const std::chrono::microseconds delays[3] = {
+        std::chrono::microseconds(random() % 100), std::chrono::microseconds(random() % 100),
+        std::chrono::microseconds(random() % 100)};
     Status statuses[3];
     std::vector<std::thread> threads;
     for (int64_t rank = 0; rank < 3; ++rank) {
       threads.emplace_back([&, rank] {
-        for (int i = 0; i < spins[rank]; ++i) std::this_thread::yield();
+        // Busy: where others want the core each of many yields would take a time slice.
+        const auto begin = std::chrono::steady_clock::now() + delays[rank];
+        while (std::chrono::steady_clock::now() < begin) {
+        }
         Communicator& communicator = ranks[static_cast<size_t>(rank)];
         Ref<Tensor> tensor = Floats(elements);
         if (rank == 0) statuses[0] = communicator.Send(*tensor, 1, ranks.Hang());
