@@ -4,12 +4,10 @@
 #ifndef TUTTI_CORE_COLLECTIVE_LOCAL_ALGORITHMS_H_
 #define TUTTI_CORE_COLLECTIVE_LOCAL_ALGORITHMS_H_
 
-#include <cstdint>
-
-#include "core/base/status.h"
 #include <cstddef>
 #include <cstdint>
 
+#include "core/base/status.h"
 #include "core/collective/local_group.h"
 #include "core/collective/memory_parts.h"
 #include "core/collective/shared_header.h"
