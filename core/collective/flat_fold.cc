@@ -2,6 +2,10 @@
 // peers once, and folds of all copies by itself what it is to have: the whole (all_reduce, the root
 // of a reduce) or its share (reduce_scatter). Nobody reads the callers' memory, so nobody waits at
 // the end: the cost is one meeting, and the copies of one call stay while the next begins.
+//
+// Two ranks swap their rooms between calls (LocalGroup::CopiedInput): each writes lines that its
+// reading has moved to its caches, so that a line crosses once a call, and not twice. For larger
+// payloads than most that is still less than what else two ranks could do.
 
 #include <array>
 #include <cstring>
@@ -26,6 +30,28 @@ size_t InputBytes(const TensorSignature& signature) {
 
 bool IsFoldedAsFloat(DType dtype) {
   return dtype == DType::kFloat16 || dtype == DType::kBfloat16;
+}
+
+// The place of the share of `reader` in what `rank` copies of a reduce_scatter: the shares of the
+// ranks behind it, in their order. What two ranks copy is read by the other one, all of it.
+size_t PlaceOfShare(int64_t size, int64_t rank, int64_t reader) {
+  return static_cast<size_t>((reader - rank - 1 + size) % size);
+}
+
+// Leaves a copy of a tensor of `bytes`, or of the shares of it that others fold.
+void CopyInput(const CallHeader& header, int64_t size, int64_t rank, const void* input,
+               size_t bytes, std::byte* to) {
+  if (bytes == 0) return;
+  if (header.op != CollectiveOp::kReduceScatter) {
+    std::memcpy(to, input, bytes);
+    return;
+  }
+  const size_t share = bytes / static_cast<size_t>(size);
+  for (int64_t i = 1; i < size; ++i) {
+    const int64_t reader = (rank + i) % size;
+    std::memcpy(to + PlaceOfShare(size, rank, reader) * share,
+                static_cast<const std::byte*>(input) + static_cast<size_t>(reader) * share, share);
+  }
 }
 
 // Pointers for the usual numbers of ranks without asking for memory.
@@ -72,7 +98,7 @@ Status FlatFold(LocalGroup& group, int64_t rank, const CollectiveCall& call) {
   size_t offset = 0;
   for (size_t i = 0; i < call.header.num_tensors; ++i) {
     const size_t bytes = InputBytes(call.header.tensor(i));
-    if (bytes != 0) std::memcpy(copied + offset, call.memory[i].input, bytes);
+    CopyInput(call.header, group.size(), rank, call.memory[i].input, bytes, copied + offset);
     offset += RoundUp(bytes);
   }
   TUTTI_RETURN_IF_ERROR(group.Meet(rank, call, LocalGroup::Access::kOwnMemory));
@@ -84,14 +110,15 @@ Status FlatFold(LocalGroup& group, int64_t rank, const CollectiveCall& call) {
   for (size_t i = 0; i < call.header.num_tensors; ++i) {
     const TensorSignature& signature = call.header.tensor(i);
     const int64_t elements = signature.num_elements() / (is_shared ? group.size() : 1);
-    const size_t first = is_shared ? static_cast<size_t>(elements * rank) *
-                                         ItemSize(signature.dtype) : 0;
+    const size_t share =
+        is_shared ? static_cast<size_t>(elements) * ItemSize(signature.dtype) : 0;
     for (int64_t peer = 0; peer < group.size(); ++peer) {
       // The rank's own copy would come back from the peers' caches.
-      const auto* const input =
-          peer == rank ? static_cast<const std::byte*>(call.memory[i].input)
-                       : group.CopiedInput(rank, peer, call.sequence, all_bytes) + offset;
-      inputs[peer] = input + first;
+      inputs[peer] = peer == rank
+                         ? static_cast<const std::byte*>(call.memory[i].input) +
+                               static_cast<size_t>(rank) * share
+                         : group.CopiedInput(rank, peer, call.sequence, all_bytes) + offset +
+                               PlaceOfShare(group.size(), peer, rank) * share;
     }
     TUTTI_RETURN_IF_ERROR(ReduceInto(call.header.reduction, signature.dtype, inputs.span(),
                                      elements, call.memory[i].output));
@@ -127,7 +154,7 @@ Status FlatFoldAgain(LocalGroup& group, int64_t rank, const KnownLocalFold& know
   inputs[rank] = input;
   TUTTI_RETURN_IF_ERROR(ReduceInto(call.header.reduction, call.header.first.dtype, inputs.span(),
                                    known.elements, call.memory[0].output));
-  if (TakesNextLines(known.input_bytes)) {
+  if (group.size() > 2 && TakesNextLines(known.input_bytes)) {
     TakeNextLines(group.CopiedInput(rank, rank, call.sequence + 1, known.copied_bytes),
                   known.input_bytes);
   }

@@ -60,11 +60,13 @@ LocalGroup::LocalGroup(Ref<Environment> environment, std::string name, int64_t s
       light_raise_(spins_ && RegisterForFences()),
       selector_(table, Locality::kInProcess, size),
       copied_input_bytes_(CopiedInputBytes(size, selector_)),
-      post_room_((sizeof(Post) + copied_input_bytes_) * 2 * static_cast<size_t>(size) +
-                 alignof(Post)),
+      // Not zeroed: room that no call takes is not touched.
+      post_room_(new std::byte[(sizeof(Post) + copied_input_bytes_) * 2 *
+                                   static_cast<size_t>(size) +
+                               alignof(Post)]),
       ranks_(std::make_unique<Rank[]>(static_cast<size_t>(size))) {
-  const auto address = reinterpret_cast<uintptr_t>(post_room_.data());
-  posts_ = post_room_.data() + (alignof(Post) - address % alignof(Post)) % alignof(Post);
+  const auto address = reinterpret_cast<uintptr_t>(post_room_.get());
+  posts_ = post_room_.get() + (alignof(Post) - address % alignof(Post)) % alignof(Post);
   for (int64_t rank = 0; rank < size_; ++rank) {
     ranks_[rank].spin.emplace(environment_->clock(), spins_);
     for (int64_t parity = 0; parity < 2; ++parity) new (&PostOf(rank, parity)) Post;

@@ -91,10 +91,14 @@ class LocalGroup final : public RefCounted {
     SetHeader(rank, call, header);
   }
   // Where `bytes` (the same for all ranks) of copied input lie, aligned for every dtype: this
-  // rank's own, or a peer's after Meet has succeeded and until the rank's next call.
+  // rank's own, or a peer's after Meet has succeeded and until the rank's next call. Two ranks swap
+  // rooms with every call of a parity: each writes where it has read last.
   std::byte* CopiedInput(int64_t rank, int64_t peer, int64_t sequence, size_t bytes) {
-    const size_t offset = bytes <= kBesideHeader ? ranks_[rank].payload_offset : sizeof(Post);
-    return reinterpret_cast<std::byte*>(&PostOf(peer, sequence)) + offset;
+    if (bytes <= kBesideHeader) {
+      return reinterpret_cast<std::byte*>(&PostOf(peer, sequence)) + ranks_[rank].payload_offset;
+    }
+    const int64_t owner = size_ == 2 ? (peer ^ (sequence >> 1)) & 1 : peer;
+    return reinterpret_cast<std::byte*>(&PostOf(owner, sequence)) + sizeof(Post);
   }
   // For kPeerMemory: lets the peers use that memory, one for each tensor, until Part.
   void ShowMemory(int64_t rank, const CollectiveCall& call,
@@ -269,7 +273,7 @@ class LocalGroup final : public RefCounted {
   const bool light_raise_;  // sleepers make the fence
   const Selector selector_;
   const size_t copied_input_bytes_;
-  std::vector<std::byte> post_room_;
+  const std::unique_ptr<std::byte[]> post_room_;
   std::byte* posts_;
   std::unique_ptr<Rank[]> ranks_;
 

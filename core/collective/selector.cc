@@ -27,6 +27,7 @@ constexpr CollectiveOp kOps[] = {
 // all ranks' inputs together fit a second-level cache several times; "/peers": what a rank hands
 // out before anybody has said that it listens.
 constexpr const char* kBuiltInRows = R"(
+all_reduce     in_process    2   160KiB      flat_fold
 all_reduce     in_process    any 16KiB/ranks flat_fold
 all_reduce     in_process    any 256         flat_fold
 all_reduce     in_process    any 512KiB      staged
@@ -42,7 +43,8 @@ all_gather     in_process    any any         direct
 gather         in_process    any any         direct
 scatter        in_process    any any         direct
 all_to_all     in_process    any any         direct
-all_reduce     shared_memory 1-2 4KiB        flat_fold
+all_reduce     shared_memory 1   4KiB        flat_fold
+all_reduce     shared_memory 2   96KiB       flat_fold
 all_reduce     shared_memory 3-  64KiB/ranks flat_fold
 all_reduce     shared_memory any any         slice_and_share 128KiB
 reduce         shared_memory 1-3 any         slice_fold 128KiB
@@ -153,7 +155,7 @@ constexpr int64_t kAny = SelectorRow::kAny;
 
 constexpr Ability kAbilities[] = {
     // Copies of the inputs have a room of this size, at most.
-    {CollectiveAlgorithm::kFlatFold, kFolds, kInProcess, 64 * kKiB, 0, 0},
+    {CollectiveAlgorithm::kFlatFold, kFolds, kInProcess, 256 * kKiB, 0, 0},
     {CollectiveAlgorithm::kSliceAndShare, kAllReduce, kInProcess, kAny, 0, 0},
     {CollectiveAlgorithm::kStaged, kAllReduce, kInProcess, kAny, 0, 0},
     {CollectiveAlgorithm::kSliceFold, kReduce | kReduceScatter, kInProcess, kAny, 0, 0},

@@ -69,8 +69,11 @@ TEST(SelectorTest, SmallSumsFoldFlatUpToALimitThatAllRanksShare) {
   // No less than 4 KiB, however many ranks there are.
   EXPECT_EQ(Selector(nullptr, Locality::kMixed, 4096).MostBytes(CollectiveOp::kReduceScatter, flat),
             4 * kKiB);
-  EXPECT_EQ(Selector(nullptr, Locality::kInProcess, 2).MostBytes(op, flat), 8 * kKiB);
+  EXPECT_EQ(Selector(nullptr, Locality::kInProcess, 4).MostBytes(op, flat), 4 * kKiB);
   EXPECT_EQ(Selector(nullptr, Locality::kInProcess, 4096).MostBytes(op, flat), 256);
+  // Two ranks read all that there is in any case.
+  EXPECT_EQ(Selector(nullptr, Locality::kInProcess, 2).MostBytes(op, flat), 160 * kKiB);
+  EXPECT_EQ(Selector(nullptr, Locality::kSharedMemory, 2).MostBytes(op, flat), 96 * kKiB);
 }
 
 TEST(SelectorTest, ARootFoldsAloneWhereRanksAreFew) {

@@ -3,7 +3,9 @@
 // that are all small travel with the entries, in one meeting. Otherwise each part goes through the
 // block of its rank in chunks: a rank writes chunk k+1 before it takes chunk k of the others.
 // Having written chunk k, a rank has taken chunk k-2; so with four chunks side by side, who has
-// waited for all chunks k may overwrite chunk k-2.
+// waited for all chunks k may overwrite chunk k-2. Two ranks that both take everything swap their
+// blocks (SharedLayout::copies) with every call, and with every four chunks: chunk k is written
+// where its writer has taken chunk k-4.
 //
 // Numbers go straight to their place in the result. Byte strings travel as their lengths and their
 // text, and are joined in the end.
@@ -88,7 +90,8 @@ class AllGather {
     own_ = std::move(own).value();
     const Part part = {call_.header.first.dims[axis_], static_cast<int64_t>(own_->byte_size())};
     group_.Begin(call_, own_->byte_size());
-    const auto inline_bytes = static_cast<int64_t>(group_.inline_room() - sizeof(Part));
+    auto inline_bytes = static_cast<int64_t>(group_.inline_room() - sizeof(Part));
+    if (SwapsBlocks()) inline_bytes = std::min(inline_bytes, SharedGroup::kSwappedFrom - 1);
 
     std::byte* const shown = group_.inline_payload(group_.rank());
     std::memcpy(shown, &part, sizeof(part));
@@ -140,6 +143,7 @@ class AllGather {
   bool IsGather() const { return call_.header.op == CollectiveOp::kGather; }
   // Whether this rank makes a result, and whether others need the part of `rank`.
   bool Takes() const { return !IsGather() || group_.rank() == call_.header.root; }
+  bool SwapsBlocks() const { return group_.SwapsCopies() && !IsGather(); }
   bool Shows(int64_t rank) const { return !IsGather() || rank != call_.header.root; }
   Part& part(int64_t rank) { return parts_[static_cast<size_t>(rank)]; }
   Ref<Tensor>& packed(int64_t rank) { return packed_[static_cast<size_t>(rank)]; }
@@ -150,11 +154,16 @@ class AllGather {
     return dtype_ == DType::kBytes ? PackStrings(*dense) : std::move(dense);
   }
 
+  std::byte* ChunkOf(int64_t rank, int64_t chunk) const {
+    std::byte* const block =
+        SwapsBlocks() ? group_.copies(rank, chunk / kChunksInBlock) : group_.block(rank);
+    return block + chunk % kChunksInBlock * kChunkBytes;
+  }
   void WriteChunk(int64_t chunk, bool through_block) {
     const auto bytes = static_cast<int64_t>(own_->byte_size());
     const int64_t begin = chunk * kChunkBytes;
     if (!through_block || begin >= bytes) return;
-    group_.CopyIn(group_.block(group_.rank()) + chunk % kChunksInBlock * kChunkBytes,
+    group_.CopyIn(ChunkOf(group_.rank(), chunk),
                   static_cast<const std::byte*>(own_->data()) + begin,
                   static_cast<size_t>(std::min(kChunkBytes, bytes - begin)));
   }
@@ -205,7 +214,7 @@ class AllGather {
     const int64_t begin = chunk * kChunkBytes;
     if (begin >= bytes) return;
     Place(peer, begin, std::min(kChunkBytes, bytes - begin),
-          group_.block(peer) + chunk % kChunksInBlock * kChunkBytes);
+          ChunkOf(peer, chunk));
   }
 
   // Puts bytes [begin, begin + count) of a rank's part where they belong.

@@ -2,6 +2,11 @@
 // peers once, and folds all copies by itself. The copies of one call stay while the next begins, so
 // that nobody waits at the end: the cost is one meeting. A tiny payload lies behind the header, in
 // the cache line that says that the rank has arrived.
+//
+// Of two ranks each reads all that the other one writes. So they swap blocks between calls, and a
+// line crosses from core to core once a call: the fold reads it, which moves it to that core, and
+// the next copy is written there. Where each wrote its own block, lines would cross twice, and that
+// is what sums of some KiB cost.
 
 #include <array>
 #include <cstring>
@@ -19,6 +24,12 @@ namespace {
 constexpr size_t kWholeLinesFrom = 256;
 static_assert(!TakesNextLines(kWholeLinesFrom - 1));
 static_assert(!TakesNextLines(SharedEntry::kBytes - 2 * kLineBytes));  // what is taken lies inline
+static_assert(SharedGroup::kSwappedFrom == kWholeLinesFrom);
+
+bool IsInlined(const SharedGroup& group, size_t bytes) {
+  return bytes <= group.inline_room() &&
+         !(group.SwapsCopies() && bytes >= SharedGroup::kSwappedFrom);
+}
 
 }  // namespace
 
@@ -28,9 +39,9 @@ Status SharedFlatFold(SharedGroup& group, const SharedPayload& payload,
   const auto bytes = static_cast<size_t>(payload.granules() * SharedPayload::kGranuleBytes);
   group.Begin(call, bytes);
   if (bytes >= kWholeLinesFrom) group.AlignPayload(kLineBytes);
-  const bool inlined = bytes <= group.inline_room();
+  const bool inlined = IsInlined(group, bytes);
   const auto place = [&](int64_t rank) {
-    return inlined ? group.inline_payload(rank) : group.block(rank);
+    return inlined ? group.inline_payload(rank) : group.copies(rank);
   };
 
   // One call of `piece` per tensor that has elements.
@@ -71,9 +82,9 @@ Status SharedFlatFoldAgain(SharedGroup& group, const KnownFlatFold& known,
   group.BeginKnown(call, known.header, known.payload_bytes,
                    /*through_cache=*/TakesNextLines(known.input_bytes));
   if (known.payload_bytes >= kWholeLinesFrom) group.AlignPayload(kLineBytes);
-  const bool inlined = known.payload_bytes <= group.inline_room();
+  const bool inlined = IsInlined(group, known.payload_bytes);
   const auto place = [&](int64_t rank) {
-    return inlined ? group.inline_payload(rank) : group.block(rank);
+    return inlined ? group.inline_payload(rank) : group.copies(rank);
   };
   const void* const input = call.memory[0].input;
   group.CopyIn(place(group.rank()), input, known.input_bytes);
@@ -88,7 +99,9 @@ Status SharedFlatFoldAgain(SharedGroup& group, const KnownFlatFold& known,
   TUTTI_RETURN_IF_ERROR(ReduceInto(call.header.reduction, call.header.first.dtype,
                                    std::span(inputs.data(), ranks), known.elements,
                                    call.memory[0].output, static_cast<size_t>(group.rank())));
-  if (TakesNextLines(known.input_bytes)) TakeNextLines(group.NextInlined(), known.input_bytes);
+  if (inlined && TakesNextLines(known.input_bytes)) {
+    TakeNextLines(group.NextInlined(), known.input_bytes);
+  }
   group.Finish(0);
   return OkStatus();
 }

@@ -117,6 +117,15 @@ class SharedGroup {
   }
   // Where a large one lies: SharedLayout::kBlockBytes.
   std::byte* block(int64_t rank) const noexcept { return layout_.block(rank, sequence_); }
+  // Whether two ranks swap the places of what all copy in for their peers (SharedLayout::copies),
+  // from so many bytes on: entries, with which less can travel, are not swapped.
+  bool SwapsCopies() const noexcept { return size() == 2; }
+  static constexpr int64_t kSwappedFrom = 256;
+  // Where one lies that all copy in for their peers, who only read it; `round`: how often the call
+  // has gone round the block.
+  std::byte* copies(int64_t rank, int64_t round = 0) const noexcept {
+    return layout_.copies(rank, sequence_, round);
+  }
   // Of this rank in the next call, if that is like this one.
   const std::byte* NextInlined() const noexcept {
     return reinterpret_cast<const std::byte*>(&layout_.entry(rank(), sequence_ + 1)) +

@@ -15,8 +15,9 @@
 // they are touched; so pairs that exchange nothing cost nothing but addresses.
 //
 // There is no lock in here: whoever holds one can die. A rank writes its own slot and blocks, and
-// of the blocks of others, in some calls, what it alone reads there (shared_slice_and_share.cc);
-// the words that several write are changed by one atomic instruction.
+// of the blocks of others, in some calls, what it alone reads there (shared_slice_and_share.cc), or
+// of two ranks has read there last (SharedLayout::copies); the words that several write are changed
+// by one atomic instruction.
 
 #ifndef TUTTI_CORE_COLLECTIVE_SHARED_LAYOUT_H_
 #define TUTTI_CORE_COLLECTIVE_SHARED_LAYOUT_H_
@@ -180,6 +181,13 @@ class SharedLayout {
   std::byte* block(int64_t rank, int64_t sequence) const noexcept {
     return contents_ + sizeof(SharedControl) + ranks_ * sizeof(SharedSlot) +
            (2 * static_cast<size_t>(rank) + static_cast<size_t>(sequence & 1)) * kBlockBytes;
+  }
+  // The block for what a rank copies in and its peers read. Two ranks have swapped theirs since the
+  // last call of that parity: each writes where it has read, in lines that reading has moved to its
+  // caches, where otherwise each store would have to take a line back from the peer.
+  // A call that goes round the block several times swaps with every round.
+  std::byte* copies(int64_t rank, int64_t sequence, int64_t round = 0) const noexcept {
+    return block(ranks_ == 2 ? (rank ^ (sequence >> 1) ^ round) & 1 : rank, sequence);
   }
 
   SharedChannel& channel(int64_t from, int64_t to) const noexcept {

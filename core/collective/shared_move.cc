@@ -8,6 +8,9 @@
 // written chunk k, a rank has taken chunk k-2; so with four chunks side by side, who has waited for
 // all chunks k may overwrite chunk k-2. All ranks count the chunks of the longest stream.
 //
+// Two ranks that exchange something swap their blocks (SharedLayout::copies) with every call, and
+// with every four chunks: chunk k is written where its writer has taken chunk k-4.
+//
 // In place nothing is written that is still to be read: a rank's own part stays where it is, and no
 // stream holds it.
 
@@ -70,6 +73,7 @@ class Move {
       for (int64_t peer = 0; peer < ranks_; ++peer) source(peer) = EqualSource(peer);
     }
     inline_bytes_ = static_cast<int64_t>(group_.inline_room()) - ShownBytes();
+    if (SwapsBlocks()) inline_bytes_ = std::min(inline_bytes_, SharedGroup::kSwappedFrom - 1);
     const int64_t own_stream = OwnStreamBytes();
     const bool inlined = own_stream <= inline_bytes_;
     if (inlined) {
@@ -124,6 +128,7 @@ class Move {
     int64_t output;  // where it belongs
   };
 
+  bool SwapsBlocks() const { return group_.SwapsCopies() && op_ != CollectiveOp::kScatter; }
   // Whether all take the same of a stream.
   bool IsShared() const { return op_ == CollectiveOp::kAllGather; }
   Source& source(int64_t rank) { return sources_[static_cast<size_t>(rank)]; }
@@ -241,7 +246,9 @@ class Move {
     WriteStream(begin, std::min(begin + chunk_bytes_, stream), Place(group_.rank(), chunk));
   }
   std::byte* Place(int64_t rank, int64_t chunk) const {
-    return group_.block(rank) + chunk % kChunksInBlock * chunk_bytes_;
+    std::byte* const block =
+        SwapsBlocks() ? group_.copies(rank, chunk / kChunksInBlock) : group_.block(rank);
+    return block + chunk % kChunksInBlock * chunk_bytes_;
   }
 
   // ---- What is meant for this rank ----

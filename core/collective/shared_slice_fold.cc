@@ -5,6 +5,9 @@
 // folded round k-2; so with four rounds side by side, who has waited for all rounds k may overwrite
 // round k-2. A small payload travels with the entries. What takes one round takes one meeting.
 //
+// Two ranks of a reduce_scatter swap their blocks (SharedLayout::copies) with every call, and with
+// every four rounds: round k is written where its writer has folded round k-4.
+//
 // In place this is safe: a rank writes its own share only, which it does not copy in.
 
 #include <algorithm>
@@ -47,7 +50,8 @@ class SliceFold {
 
   Status Run() {
     group_.Begin(call_, static_cast<size_t>(shares_ * share_bytes_));
-    inlined_ = shares_ * share_bytes_ <= static_cast<int64_t>(group_.inline_room());
+    inlined_ = shares_ * share_bytes_ <= static_cast<int64_t>(group_.inline_room()) &&
+               !(SwapsBlocks() && share_bytes_ >= SharedGroup::kSwappedFrom);
     if (inlined_) rounds_ = 1;
     const int64_t awaited = Folds() ? SharedGroup::kAll : call_.header.root;
     CopyIn(0);
@@ -71,6 +75,8 @@ class SliceFold {
  private:
   bool IsReduce() const { return call_.header.op == CollectiveOp::kReduce; }
   bool Folds() const { return !IsReduce() || group_.rank() == call_.header.root; }
+  // There is one share in the block of each.
+  bool SwapsBlocks() const { return group_.SwapsCopies() && !IsReduce(); }
   int64_t OwnShare() const { return IsReduce() ? 0 : group_.rank(); }
 
   const std::byte* OwnInput(int64_t byte) const {
@@ -82,6 +88,10 @@ class SliceFold {
   }
   std::byte* Place(int64_t writer, int64_t round, int64_t share) const {
     if (inlined_) return group_.inline_payload(writer) + share * share_bytes_;
+    if (SwapsBlocks()) {
+      return group_.copies(writer, round / kRoundsInBlock) +
+             round % kRoundsInBlock * slice_bytes_;
+    }
     return group_.block(writer) + ((round % kRoundsInBlock) * shares_ + share) * slice_bytes_;
   }
 

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstring>
 #include <random>
+#include <set>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -314,6 +315,27 @@ TEST_P(SharedRanks, KeepUpWithManyCallsOfAllKinds) {
     }
     return OkStatus();
   });
+}
+
+TEST(SharedLayout, TwoRanksSwapTheirBlocksWithEveryCallOfAParity) {
+  for (const int64_t size : {2, 3}) {
+    const Ref<SharedSegment> segment =
+        SharedSegment::Create(SharedTransport::SegmentBytes(size)).value();
+    const SharedLayout layout(segment->contents(), size);
+    for (int64_t call = 3; call < 20; ++call) {
+      std::set<const std::byte*> places;
+      for (int64_t rank = 0; rank < size; ++rank) {
+        for (const int64_t sequence : {call, call - 1}) {
+          places.insert(layout.copies(rank, sequence));
+        }
+        // Where it has read.
+        const int64_t writer = size == 2 ? 1 - rank : rank;
+        EXPECT_EQ(layout.copies(rank, call), layout.copies(writer, call - 2));
+      }
+      // A rank may still read those of the call before.
+      EXPECT_EQ(places.size(), static_cast<size_t>(2 * size));
+    }
+  }
 }
 
 TEST(SharedTransport, RefusesASegmentOfAnotherGroup) {

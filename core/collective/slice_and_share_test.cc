@@ -48,7 +48,7 @@ std::vector<AlignedRoom> Sum(int64_t elements, bool in_place) {
 }
 
 TEST(LocalSliceAndShare, PeersFoldACopyOfWhatLiesInCaches) {
-  constexpr int64_t kElements = 4096;
+  constexpr int64_t kElements = 64 << 10;
   const std::vector<AlignedRoom> stages = Sum(kElements, /*in_place=*/false);
   for (size_t rank = 0; rank < kRanks; ++rank) {
     ASSERT_NE(stages[rank].data(), nullptr);
@@ -61,7 +61,9 @@ TEST(LocalSliceAndShare, PeersFoldACopyOfWhatLiesInCaches) {
 }
 
 TEST(LocalSliceAndShare, WhatIsInPlaceOrLargeIsNotCopied) {
-  for (const AlignedRoom& stage : Sum(4096, /*in_place=*/true)) EXPECT_EQ(stage.data(), nullptr);
+  for (const AlignedRoom& stage : Sum(64 << 10, /*in_place=*/true)) {
+    EXPECT_EQ(stage.data(), nullptr);
+  }
   for (const AlignedRoom& stage : Sum(1 << 20, /*in_place=*/false)) {
     EXPECT_EQ(stage.data(), nullptr);
   }
