@@ -31,8 +31,11 @@ namespace tutti {
 namespace {
 
 constexpr int64_t kGranuleBytes = GranuleMap::kGranuleBytes;
-// Segments of one peer that have a place before they are folded.
+// Segments of one peer that have a place before they are folded. The only peer, on this machine, is
+// not further ahead than two in any case: the fewer places, the sooner each is taken again, while a
+// cache still has it.
 constexpr int64_t kSlots = 4;
+constexpr int64_t kSlotsOfTwo = 2;
 // What a peer on this machine is sent before the results of it are there, and one segment at least.
 // More would wait in the connection until the caches have lost it, with the pages that it lies in.
 constexpr int64_t kNearAheadBytes = 256 << 10;
@@ -51,6 +54,7 @@ class LinkSliceAndShare final : public LinkAlgorithm {
         map_(call_.header),
         near_(*context.near),
         near_ahead_(std::max<int64_t>(kNearAheadBytes / segment_bytes, 1)),
+        slots_(size_ == 2 && TakesTurnsWith(1 - rank_) ? kSlotsOfTwo : kSlots),
         scratch_(context.scratch->data()),
         peers_(static_cast<size_t>(size_)),
         inputs_(static_cast<size_t>(size_)) {
@@ -101,7 +105,7 @@ class LinkSliceAndShare final : public LinkAlgorithm {
       return DataLoss("segment {} of its {}; segment {} of {} is due", segment & ~kResultBit,
                       state.receives_result ? "result" : "input", due, count);
     }
-    state.is_held = !state.receives_result && due >= FreeFrom() + kSlots;
+    state.is_held = !state.receives_result && due >= FreeFrom() + slots_;
     if (state.is_held) return false;
     if (state.receives_result) {
       AddResultOf(peer, due, memory);
@@ -137,7 +141,7 @@ class LinkSliceAndShare final : public LinkAlgorithm {
   // At the end, when nothing more goes out, all is taken that has come.
   bool takes_turns(int64_t peer) const override {
     const Peer& state = peers_[static_cast<size_t>(peer)];
-    return op_ == CollectiveOp::kAllReduce && near_[static_cast<size_t>(peer)] &&
+    return TakesTurnsWith(peer) &&
            (state.parts_sent < NumSegments(peer) || state.results_sent < NumSegments(rank_));
   }
   bool complete() const override { return pending_ == 0; }
@@ -163,6 +167,10 @@ class LinkSliceAndShare final : public LinkAlgorithm {
     bool receives_result = false;  // what was offered last
     bool is_held = false;          // there was no room for it
   };
+
+  bool TakesTurnsWith(int64_t peer) const {
+    return op_ == CollectiveOp::kAllReduce && near_[static_cast<size_t>(peer)];
+  }
 
   Peer& At(int64_t peer) { return peers_[static_cast<size_t>(peer)]; }
 
@@ -232,7 +240,7 @@ class LinkSliceAndShare final : public LinkAlgorithm {
                  });
   }
   std::byte* Slot(int64_t peer, int64_t segment) const {
-    return scratch_ + (peer * kSlots + segment % kSlots) * SlotBytes(segment_bytes_);
+    return scratch_ + (peer * kSlots + segment % slots_) * SlotBytes(segment_bytes_);
   }
   // Where the result of that part of a tensor lies, at the end of the call. The output of a
   // reduce_scatter is its share alone.
@@ -295,6 +303,7 @@ class LinkSliceAndShare final : public LinkAlgorithm {
   const GranuleMap map_;
   const std::vector<bool>& near_;
   const int64_t near_ahead_;
+  const int64_t slots_;
   std::byte* const scratch_;
   std::vector<Peer> peers_;
   std::vector<const void*> inputs_;
