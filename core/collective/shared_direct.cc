@@ -52,6 +52,9 @@ Status SharedDirect::Execute(const CollectiveCall& call, bool* done) {
 // ---- Meeting ----
 
 SharedDirect::Place* SharedDirect::PlacesOf(int64_t rank, size_t count) const noexcept {
+  // Those that lie in a block are in nobody's way, whatever the header.
+  static_assert(SharedGroup::kMostSwappedTensors * sizeof(Place) + SharedEntry::kHeaderRoomBytes +
+                    64 <= SharedEntry::kBytes);
   std::byte* const at = count * sizeof(Place) <= group_.inline_room() ? group_.inline_payload(rank)
                                                                       : group_.block(rank);
   return reinterpret_cast<Place*>(at);

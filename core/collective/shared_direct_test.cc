@@ -248,6 +248,40 @@ TEST(SharedDirect, ManyTensorsInOneCallMayLieAnywhereInTheWindows) {
   EXPECT_FALSE(ranks.SegmentIsTouched(1000 * 2 * sizeof(uint64_t)));
 }
 
+// Rank 0 says where its tensors lie, in more words than go with its entry, while rank 1 copies its
+// own into the segment.
+TEST(SharedDirect, ManyTensorsOfAMixtureAreNotWrittenOver) {
+  DirectRanks ranks(2);
+  ranks.ExpectOk([](SharedRank& self) {
+    std::vector<Ref<Tensor>> tensors;
+    std::vector<Ref<Tensor>> sums;
+    std::vector<const Tensor*> inputs;
+    std::vector<Tensor*> outputs;
+    for (int64_t i = 0; i < 600; ++i) {
+      tensors.push_back(self.rank() == 0
+                            ? Made(self, 12, 0)
+                            : Tensor::Create(DType::kFloat32, Shape({12})).value());
+      sums.push_back(Made(self, 12, 0));
+      inputs.push_back(tensors.back().get());
+      outputs.push_back(sums.back().get());
+    }
+    for (int call = 0; call < 8; ++call) {
+      for (size_t i = 0; i < tensors.size(); ++i) {
+        for (float& element : tensors[i]->mutable_span<float>()) {
+          element = static_cast<float>(static_cast<int64_t>(i) + self.rank());
+        }
+      }
+      TUTTI_RETURN_IF_ERROR(
+          self.communicator().AllReduce(inputs, ReduceOp::kSum, self.Hang(), outputs));
+      for (size_t i = 0; i < tensors.size(); ++i) {
+        TUTTI_RETURN_IF_ERROR(ExpectAll(*sums[i], static_cast<float>(2 * i + 1)));
+      }
+    }
+    return OkStatus();
+  });
+  EXPECT_TRUE(ranks.SegmentIsTouched());
+}
+
 // Of these elements the first three lie without a gap, and the others behind gaps, or none at all.
 TEST(SharedDirect, AllBucketsOfAPlanWithTensorsOfItsOwnAreReducedWhereTheyLie) {
   DirectRanks ranks(2);

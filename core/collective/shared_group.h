@@ -117,14 +117,19 @@ class SharedGroup {
   }
   // Where a large one lies: SharedLayout::kBlockBytes.
   std::byte* block(int64_t rank) const noexcept { return layout_.block(rank, sequence_); }
-  // Whether two ranks swap the places of what all copy in for their peers (SharedLayout::copies),
-  // from so many bytes on: entries, with which less can travel, are not swapped.
-  bool SwapsCopies() const noexcept { return size() == 2; }
+  // Whether two ranks swap the blocks of what both copy in for the other (SharedLayout::copies).
+  // Not those of a call of many tensors: a peer whose tensors lie in its window may write to its own
+  // block where they lie, if its entry has no room for that (shared_direct.h).
+  bool SwapsCopies() const noexcept {
+    return size() == 2 && call_->header.num_tensors <= kMostSwappedTensors;
+  }
+  static constexpr size_t kMostSwappedTensors = 256;
+  // From so many bytes on; less travels with the entries, which are not swapped.
   static constexpr int64_t kSwappedFrom = 256;
   // Where one lies that all copy in for their peers, who only read it; `round`: how often the call
-  // has gone round the block.
+  // has gone round the block. The block, if they are not swapped.
   std::byte* copies(int64_t rank, int64_t round = 0) const noexcept {
-    return layout_.copies(rank, sequence_, round);
+    return SwapsCopies() ? layout_.copies(rank, sequence_, round) : block(rank);
   }
   // Of this rank in the next call, if that is like this one.
   const std::byte* NextInlined() const noexcept {
