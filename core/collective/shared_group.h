@@ -118,8 +118,8 @@ class SharedGroup {
   // Where a large one lies: SharedLayout::kBlockBytes.
   std::byte* block(int64_t rank) const noexcept { return layout_.block(rank, sequence_); }
   // Whether two ranks swap the blocks of what both copy in for the other (SharedLayout::copies).
-  // Not those of a call of many tensors: a peer whose tensors lie in its window may write to its own
-  // block where they lie, if its entry has no room for that (shared_direct.h).
+  // Not those of a call of many tensors: a peer whose tensors lie in its window may write where
+  // they lie to its own block, if its entry has no room for that (shared_direct.h).
   bool SwapsCopies() const noexcept {
     return size() == 2 && call_->header.num_tensors <= kMostSwappedTensors;
   }
