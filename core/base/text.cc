@@ -136,6 +136,16 @@ std::string JsonQuote(std::string_view text) {
   return quoted + "\"";
 }
 
+bool IsReadable(std::string_view text) {
+  while (!text.empty()) {
+    const auto c = static_cast<unsigned char>(text[0]);
+    const size_t length = Utf8Length(text);
+    if (length == 0 || c == 0x7f || (c < 0x20 && c != '\n' && c != '\t')) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
 std::optional<int64_t> ParseInt64(std::string_view text) {
   if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
   int64_t value = 0;

@@ -40,6 +40,8 @@ std::string_view Trim(std::string_view text);
 std::string Quote(std::string_view text);
 // The same as a JSON string; bytes that are no UTF-8 become U+FFFD.
 std::string JsonQuote(std::string_view text);
+// Whether it is UTF-8, and nothing in it controls a terminal but newlines and tabs.
+bool IsReadable(std::string_view text);
 
 // The whole text must be the number.
 std::optional<int64_t> ParseInt64(std::string_view text);

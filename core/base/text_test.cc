@@ -18,6 +18,10 @@ TEST(Text, QuotesWhatDoesNotPrint) {
   EXPECT_EQ(JsonQuote("a\"b\n"), "\"a\\\"b\\u000a\"");
   EXPECT_EQ(JsonQuote("\xc3\xa9\xff"), "\"\xc3\xa9\xef\xbf\xbd\"");
   EXPECT_EQ(JsonQuote("\xc0\x80"), "\"\xef\xbf\xbd\xef\xbf\xbd\"");  // overlong zero
+  EXPECT_TRUE(IsReadable("") && IsReadable("a \"b\"\n\t~") && IsReadable("\xc3\xa9"));
+  for (const char* text : {"a\x01", "\x1b[1m", "\x7f", "\xff", "a\xc3"}) {
+    EXPECT_FALSE(IsReadable(text)) << text;
+  }
 }
 
 TEST(Text, ParsesWholeNumbersOnly) {

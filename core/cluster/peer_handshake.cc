@@ -202,7 +202,7 @@ Status PeerHandshake::ReadHeader() {
 }
 
 Status PeerHandshake::ReadBody(std::string_view body) {
-  if (kind_ == Kind::kRefusal) return ReadRefusal(body);
+  if (kind_ == Kind::kRefusal && role_ == Role::kConnector) return ReadRefusal(body);
   if (kind_ == Kind::kHello && step_ == Step::kHello) return ReadHello(body);
   if (kind_ == Kind::kProof && step_ == Step::kProof) return ReadProof(body);
   return Refuse(InvalidArgument("{} sent a handshake message of kind {} out of turn", options_.peer,
@@ -295,7 +295,14 @@ Status PeerHandshake::ReadProof(std::string_view body) {
 Status PeerHandshake::ReadRefusal(std::string_view body) const {
   BodyReader reader(body);
   const uint8_t code = reader.Take<uint8_t>();
-  const std::string text = Printable(reader.rest().substr(0, kMaxRefusalBytes));
+  const std::string_view reason = reader.rest().substr(0, kMaxRefusalBytes);
+  // The longest may end within a character.
+  if (!reader.ok() || (reason.size() < kMaxRefusalBytes && !IsReadable(reason))) {
+    return DataLoss("{} sent a refusal of {} bytes that is no text; it was damaged, or who sent it "
+                    "does not speak the protocol of Tutti's workers",
+                    options_.peer, body.size());
+  }
+  const std::string text = Printable(reason);
   const bool known = code > 0 && code <= static_cast<uint8_t>(StatusCode::kUnauthenticated);
   return Status(known ? static_cast<StatusCode>(code) : StatusCode::kUnknown,
                 Format("{} refused the connection: {}", options_.peer, text));

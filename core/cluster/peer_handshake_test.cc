@@ -186,6 +186,34 @@ TEST(PeerHandshake, CarriesTheReasonOfARefusal) {
   EXPECT_EQ(Text(outcome.connector), "worker 0 refused the connection: nobody waits for group 7");
 }
 
+// Of the 15 bytes of a header the kind is the one before the last two.
+constexpr size_t kKindAt = PeerHandshake::kHeaderBytes - 3;
+constexpr char kRefusal = 3;
+
+TEST(PeerHandshake, AProofThatDamageTurnsIntoARefusalIsNoReason) {
+  for (int round = 0; round < 200; ++round) {
+    auto connector = PeerHandshake::Connector(Ours("worker 0"), kPurpose, KernelRandom());
+    auto acceptor = PeerHandshake::Acceptor(Ours("worker 1"), 0, &Anybody, KernelRandom());
+    std::string bytes = connector.TakeOutput();
+    ASSERT_TRUE(Feed(&acceptor, &bytes).ok());
+    bytes = acceptor.TakeOutput();
+    ASSERT_TRUE(Feed(&connector, &bytes).ok());
+    std::string proof = connector.TakeOutput();
+    // Who connects refuses nothing.
+    std::string refusal = proof;
+    refusal[kKindAt] = kRefusal;
+    auto other = PeerHandshake::Acceptor(Ours("worker 1"), 0, &Anybody, KernelRandom());
+    std::string hello = refusal;
+    EXPECT_EQ(Feed(&other, &hello).code(), StatusCode::kInvalidArgument);
+    ASSERT_TRUE(Feed(&acceptor, &proof).ok());
+    bytes = acceptor.TakeOutput();
+    bytes[kKindAt] = kRefusal;
+    const Status status = Feed(&connector, &bytes);
+    EXPECT_EQ(status.code(), StatusCode::kDataLoss);
+    EXPECT_THAT(Text(status), HasSubstr("worker 0 sent a refusal of 32 bytes that is no text"));
+  }
+}
+
 TEST(PeerHandshake, ARecordedHandshakeProvesNothing) {
   auto connector = PeerHandshake::Connector(Ours("worker 0"), kPurpose, KernelRandom());
   auto acceptor = PeerHandshake::Acceptor(Ours("worker 1"), 0, &Anybody, KernelRandom());

@@ -4,8 +4,8 @@
 // the end: the cost is one meeting, and the copies of one call stay while the next begins.
 //
 // Two ranks swap their rooms between calls (LocalGroup::CopiedInput): each writes lines that its
-// reading has moved to its caches, so that a line crosses once a call, and not twice. For larger
-// payloads than most that is still less than what else two ranks could do.
+// reading has moved to its caches, so that a line crosses once a call, and not twice. So flat folds
+// of two ranks go much further than those of more, who would each fold what all have.
 
 #include <array>
 #include <cstring>

@@ -213,8 +213,7 @@ class AllGather {
     }
     const int64_t begin = chunk * kChunkBytes;
     if (begin >= bytes) return;
-    Place(peer, begin, std::min(kChunkBytes, bytes - begin),
-          ChunkOf(peer, chunk));
+    Place(peer, begin, std::min(kChunkBytes, bytes - begin), ChunkOf(peer, chunk));
   }
 
   // Puts bytes [begin, begin + count) of a rank's part where they belong.
