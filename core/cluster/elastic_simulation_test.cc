@@ -417,17 +417,27 @@ std::optional<uint64_t> NumberOf(const char* text) {
   return std::strtoull(text, nullptr, 10);
 }
 
-TEST(ElasticSimulation, KeepsItsPromisesInEverySimulatedJob) {
+// The jobs take turns between parts that run side by side: under a sanitizer all of them together
+// take a core for minutes.
+constexpr uint64_t kParts = 3;
+
+class ElasticSimulation : public testing::TestWithParam<uint64_t> {};
+
+INSTANTIATE_TEST_SUITE_P(Parts, ElasticSimulation, testing::Range(uint64_t{0}, kParts));
+
+TEST_P(ElasticSimulation, KeepsItsPromisesInEverySimulatedJob) {
   const std::optional<uint64_t> one = NumberOf(std::getenv("TUTTI_SIMULATION_SEED"));
+  if (one.has_value() && GetParam() != 0) GTEST_SKIP() << "the first part runs that job";
   const uint64_t count = NumberOf(std::getenv("TUTTI_SIMULATION_SEEDS")).value_or(1500);
-  const uint64_t first = one.value_or(1);
+  const uint64_t end = one.has_value() ? *one + 1 : count + 1;
   std::map<std::string, int64_t> tally;
-  for (uint64_t seed = first; seed < first + (one.has_value() ? 1 : count); ++seed) {
+  uint64_t jobs = 0;
+  for (uint64_t seed = one.value_or(1 + GetParam()); seed < end; seed += kParts, ++jobs) {
     Trial trial(seed);
     trial.Play();
     if (one.has_value()) std::printf("%s\n", trial.script().c_str());
     SCOPED_TRACE(Format("TUTTI_SIMULATION_SEED={} tutti_cluster_test "
-                        "--gtest_filter='ElasticSimulation.Keeps*' repeats this run\n{}",
+                        "--gtest_filter='*ElasticSimulation.Keeps*/0' repeats this run\n{}",
                         seed, trial.script()));
     trial.Check();
     if (testing::Test::HasFailure()) return;
@@ -442,7 +452,7 @@ TEST(ElasticSimulation, KeepsItsPromisesInEverySimulatedJob) {
   // All of it does happen.
   if (!one.has_value() && count >= 500) {
     for (const char* what : {"shrinks", "newcomers", "revokes", "aborts"}) {
-      EXPECT_GE(tally[what], 20) << what;
+      EXPECT_GE(tally[what], jobs >= 500 ? 20 : 7) << what;
     }
   }
 }

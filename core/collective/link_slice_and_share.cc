@@ -31,9 +31,8 @@ namespace tutti {
 namespace {
 
 constexpr int64_t kGranuleBytes = GranuleMap::kGranuleBytes;
-// Segments of one peer that have a place before they are folded. The only peer, on this machine, is
-// not further ahead than two in any case: the fewer places, the sooner each is taken again, while a
-// cache still has it.
+// Segments of one peer that have a place before they are folded. Those of an only peer are folded
+// as soon as they are there: the fewer places, the sooner each is taken again, and a cache has it.
 constexpr int64_t kSlots = 4;
 constexpr int64_t kSlotsOfTwo = 2;
 // What a peer on this machine is sent before the results of it are there, and one segment at least.
@@ -54,7 +53,7 @@ class LinkSliceAndShare final : public LinkAlgorithm {
         map_(call_.header),
         near_(*context.near),
         near_ahead_(std::max<int64_t>(kNearAheadBytes / segment_bytes, 1)),
-        slots_(size_ == 2 && TakesTurnsWith(1 - rank_) ? kSlotsOfTwo : kSlots),
+        slots_(size_ == 2 && op_ == CollectiveOp::kAllReduce ? kSlotsOfTwo : kSlots),
         scratch_(context.scratch->data()),
         peers_(static_cast<size_t>(size_)),
         inputs_(static_cast<size_t>(size_)) {
@@ -141,7 +140,7 @@ class LinkSliceAndShare final : public LinkAlgorithm {
   // At the end, when nothing more goes out, all is taken that has come.
   bool takes_turns(int64_t peer) const override {
     const Peer& state = peers_[static_cast<size_t>(peer)];
-    return TakesTurnsWith(peer) &&
+    return op_ == CollectiveOp::kAllReduce && near_[static_cast<size_t>(peer)] &&
            (state.parts_sent < NumSegments(peer) || state.results_sent < NumSegments(rank_));
   }
   bool complete() const override { return pending_ == 0; }
@@ -167,10 +166,6 @@ class LinkSliceAndShare final : public LinkAlgorithm {
     bool receives_result = false;  // what was offered last
     bool is_held = false;          // there was no room for it
   };
-
-  bool TakesTurnsWith(int64_t peer) const {
-    return op_ == CollectiveOp::kAllReduce && near_[static_cast<size_t>(peer)];
-  }
 
   Peer& At(int64_t peer) { return peers_[static_cast<size_t>(peer)]; }
 

@@ -213,35 +213,40 @@ TEST(SharedDirect, OutputsMayLieElsewhere) {
   EXPECT_FALSE(ranks.SegmentIsTouched());
 }
 
+// Of two ranks, in one call. Tensor i is i + rank before.
+Status SumMany(SharedRank& self, const std::vector<Ref<Tensor>>& tensors,
+               const std::vector<Ref<Tensor>>& sums) {
+  std::vector<const Tensor*> inputs;
+  std::vector<Tensor*> outputs;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    for (float& element : tensors[i]->mutable_span<float>()) {
+      element = static_cast<float>(static_cast<int64_t>(i) + self.rank());
+    }
+    inputs.push_back(tensors[i].get());
+    outputs.push_back(sums[i].get());
+  }
+  TUTTI_RETURN_IF_ERROR(
+      self.communicator().AllReduce(inputs, ReduceOp::kSum, self.Hang(), outputs));
+  for (size_t i = 0; i < sums.size(); ++i) {
+    TUTTI_RETURN_IF_ERROR(ExpectAll(*sums[i], static_cast<float>(2 * i + 1)));
+  }
+  return OkStatus();
+}
+
 TEST(SharedDirect, ManyTensorsInOneCallMayLieAnywhereInTheWindows) {
   DirectRanks ranks(2);
   ranks.ExpectOk([](SharedRank& self) {
     std::vector<Ref<Tensor>> tensors;
     std::vector<Ref<Tensor>> sums;
-    std::vector<const Tensor*> inputs;
-    std::vector<Tensor*> outputs;
     for (int64_t i = 0; i < 1000; ++i) {
       // Other holes on every rank.
       if (i % 3 == self.rank()) Made(self, 40 * i + 1, -1);
       const Ref<Tensor> hole = Made(self, (7 * i + 100 * self.rank()) % 500 + 1, -1);
       tensors.push_back(Made(self, i % 200, static_cast<float>(i + self.rank())));
-      inputs.push_back(tensors.back().get());
       sums.push_back(Made(self, i % 200, -1));
-      outputs.push_back(sums.back().get());
     }
     for (int call = 0; call < 4; ++call) {
-      const std::vector<Ref<Tensor>>& results = call < 2 ? sums : tensors;
-      for (size_t i = 0; i < tensors.size(); ++i) {
-        outputs[i] = results[i].get();
-        for (float& element : tensors[i]->mutable_span<float>()) {
-          element = static_cast<float>(static_cast<int64_t>(i) + self.rank());
-        }
-      }
-      TUTTI_RETURN_IF_ERROR(
-          self.communicator().AllReduce(inputs, ReduceOp::kSum, self.Hang(), outputs));
-      for (size_t i = 0; i < tensors.size(); ++i) {
-        TUTTI_RETURN_IF_ERROR(ExpectAll(*results[i], static_cast<float>(2 * i + 1)));
-      }
+      TUTTI_RETURN_IF_ERROR(SumMany(self, tensors, call < 2 ? sums : tensors));
     }
     return OkStatus();
   });
@@ -255,27 +260,14 @@ TEST(SharedDirect, ManyTensorsOfAMixtureAreNotWrittenOver) {
   ranks.ExpectOk([](SharedRank& self) {
     std::vector<Ref<Tensor>> tensors;
     std::vector<Ref<Tensor>> sums;
-    std::vector<const Tensor*> inputs;
-    std::vector<Tensor*> outputs;
     for (int64_t i = 0; i < 600; ++i) {
       tensors.push_back(self.rank() == 0
                             ? Made(self, 12, 0)
                             : Tensor::Create(DType::kFloat32, Shape({12})).value());
       sums.push_back(Made(self, 12, 0));
-      inputs.push_back(tensors.back().get());
-      outputs.push_back(sums.back().get());
     }
     for (int call = 0; call < 8; ++call) {
-      for (size_t i = 0; i < tensors.size(); ++i) {
-        for (float& element : tensors[i]->mutable_span<float>()) {
-          element = static_cast<float>(static_cast<int64_t>(i) + self.rank());
-        }
-      }
-      TUTTI_RETURN_IF_ERROR(
-          self.communicator().AllReduce(inputs, ReduceOp::kSum, self.Hang(), outputs));
-      for (size_t i = 0; i < tensors.size(); ++i) {
-        TUTTI_RETURN_IF_ERROR(ExpectAll(*sums[i], static_cast<float>(2 * i + 1)));
-      }
+      TUTTI_RETURN_IF_ERROR(SumMany(self, tensors, sums));
     }
     return OkStatus();
   });
