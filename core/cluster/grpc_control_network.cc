@@ -177,10 +177,7 @@ void GrpcControlNetwork::State::RequestCall() {
 
 void GrpcControlNetwork::State::OnCall(bool ok) {
   grpc_call* const call = std::exchange(next_call, nullptr);
-  const std::string_view method(
-      reinterpret_cast<const char*>(GRPC_SLICE_START_PTR(next_details.method)),
-      GRPC_SLICE_LENGTH(next_details.method));
-  const bool is_ours = method == GrpcLibrary::kMethod;
+  const bool is_ours = grpc_slice_str_cmp(next_details.method, GrpcLibrary::kMethod) == 0;
   grpc_call_details_destroy(&next_details);
   grpc_metadata_array_destroy(&next_metadata);
   if (!ok) return;  // the server has been shut down
