@@ -127,6 +127,10 @@ class Cluster final : public Closable {
   // at once, when everyone has come who has not left meanwhile. The same errors as Exchange. After
   // an error the workers may try again.
   Result<Regrouped> Regroup(RegroupRequest request, const CallOptions& call);
+  // This worker, one of `among`, has left their group for good: regroupings of this name among a
+  // list complete without it, until it takes part in another one. Nothing where the name has had a
+  // later epoch than `epoch`. In the background.
+  void Resign(std::string name, std::vector<MemberId> among, int64_t epoch);
 
   // Tells members something about a topic: in the background, in order for each sender and
   // receiver; not to those that have left. What is longer than the limit is not sent.

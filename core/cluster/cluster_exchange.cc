@@ -167,6 +167,16 @@ Result<Regrouped> Cluster::Regroup(RegroupRequest request, const CallOptions& ca
   return AwaitResult(state, environment().clock(), call, pending->result, withdraw, what);
 }
 
+void Cluster::Resign(std::string name, std::vector<MemberId> among, int64_t epoch) {
+  if (environment().LeftBehindByFork() || name.size() > kMaxExchangeKeyBytes) return;
+  State& state = *state_;
+  if (state.network.get() == nullptr) return;  // alone
+  Resignation resignation{std::move(name), std::move(among), epoch};
+  (void)state.network->Post([&state, resignation = std::move(resignation)]() mutable {
+    state.member->Resign(std::move(resignation));
+  });
+}
+
 void Cluster::Tell(std::vector<MemberId> to, std::string topic, std::string content) {
   static_assert(kMaxNoteBytes == tutti::kMaxNoteBytes);
   // A longer one would cost this worker its connection.

@@ -101,6 +101,7 @@ class Coordinator {
   void On(Session& session, Goodbye& goodbye);
   void On(Session& session, RegroupPart& part);
   void On(Session& session, RegroupWithdrawal& withdrawal);
+  void On(Session& session, Resignation& resignation);
   void On(Session& session, Note& note);
 
   void Tick();

@@ -75,6 +75,13 @@ void Coordinator::On(Session& session, RegroupWithdrawal& withdrawal) {
   Send(session, RegroupFailure{withdrawal.id, reason});
 }
 
+void Coordinator::On(Session& session, Resignation& resignation) {
+  if (phase_ != Phase::kRunning) return;
+  for (const RegroupTable::Answer& answer : regroupings_.Resign(session.worker, resignation)) {
+    Tell(answer);
+  }
+}
+
 Status Coordinator::NamingTheMissing(const Status& reason, const std::vector<int64_t>& missing,
                                      int64_t more) const {
   constexpr size_t kNamed = 8;

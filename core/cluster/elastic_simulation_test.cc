@@ -1,7 +1,8 @@
 // Elastic jobs under random misfortune, in virtual time: 2 to 6 workers that keep a group going as
 // a program does. They form it (Regroup), work in it (rounds that need all of its members), look
 // for newcomers now and then, and after an error revoke the group (a note to its members) and
-// shrink to those that are left. Meanwhile processes die, stop, are cut off, leave, or abort the
+// shrink to those that are left; some resign from it instead, and meet the others again later.
+// Meanwhile processes die, stop, are cut off, leave, or abort the
 // job, and others come for their seats. One seed decides one run, and 1,500 of them are tried:
 //
 //   TUTTI_SIMULATION_SEEDS=20    tries so many instead
@@ -91,6 +92,7 @@ class Trial {
 
   const std::string& script() const { return script_; }
   int64_t shrinks() const { return shrinks_; }
+  int64_t resignations() const { return resignations_; }
   int64_t newcomers() const { return newcomers_; }
   int64_t revokes() const { return revokes_; }
   bool aborted() const { return aborted_; }
@@ -268,7 +270,14 @@ class Trial {
     process.worker->Do([&process](Member& member) {
       member.Tell(process.members, Format("group {}", process.epoch), "revoked");
     });
-    Shrink(process);
+    Chance(15) ? Resign(process) : Shrink(process);
+  }
+  void Resign(Process& process) {
+    ++resignations_;
+    process.worker->Do([&process](Member& member) {
+      member.Resign({"group", process.members, process.epoch});
+    });
+    At(Draw(0, 2 * kSecondNs), [this, &process] { Meet(process); });
   }
   void Shrink(Process& process) {
     if (IsOver(process)) return;
@@ -407,6 +416,7 @@ class Trial {
   std::map<std::string, std::string> results_;
   bool aborted_ = false;
   int64_t shrinks_ = 0;
+  int64_t resignations_ = 0;
   int64_t newcomers_ = 0;
   int64_t revokes_ = 0;
   std::string script_;
@@ -442,6 +452,7 @@ TEST_P(ElasticSimulation, KeepsItsPromisesInEverySimulatedJob) {
     trial.Check();
     if (testing::Test::HasFailure()) return;
     tally["shrinks"] += trial.shrinks() > 0;
+    tally["resignations"] += trial.resignations() > 0;
     tally["newcomers"] += trial.newcomers() > 0;
     tally["revokes"] += trial.revokes() > 0;
     tally["aborts"] += trial.aborted();
@@ -451,7 +462,7 @@ TEST_P(ElasticSimulation, KeepsItsPromisesInEverySimulatedJob) {
   }
   // All of it does happen.
   if (!one.has_value() && count >= 500) {
-    for (const char* what : {"shrinks", "newcomers", "revokes", "aborts"}) {
+    for (const char* what : {"shrinks", "resignations", "newcomers", "revokes", "aborts"}) {
       EXPECT_GE(tally[what], jobs >= 500 ? 20 : 7) << what;
     }
   }

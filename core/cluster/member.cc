@@ -317,6 +317,10 @@ void Member::WithdrawRegroup(uint64_t id, const Status& why) {
   (void)network_->PostAfter(kAnswerNs, [this, id, why] { FinishRegroup(id, why); });
 }
 
+void Member::Resign(Resignation resignation) {
+  if (phase_ == Phase::kJoined) Send(std::move(resignation));
+}
+
 void Member::On(RegroupResult& result) {
   const auto it = regroupings_.find(result.id);
   if (it == regroupings_.end()) return;  // withdrawn, and no longer waited for

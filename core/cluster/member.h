@@ -109,6 +109,8 @@ class Member {
   // it can be withdrawn.
   uint64_t Regroup(RegroupPart part, RegroupDone done);
   void WithdrawRegroup(uint64_t id, const Status& why);
+  // As RegroupTable has it.
+  void Resign(Resignation resignation);
   // Reaches those of `to` that are there, in order for each sender and receiver.
   void Tell(std::vector<MemberId> to, std::string topic, std::string content);
   void Abort(Status reason);

@@ -446,6 +446,21 @@ Status Read(const v1::RegroupWithdrawalDef& def, MessageToCoordinator* message) 
   return OkStatus();
 }
 
+void Write(const Resignation& resignation, v1::ToCoordinator* def) {
+  v1::ResignationDef* const out = def->mutable_resignation();
+  out->set_name(resignation.name);
+  for (const MemberId& member : resignation.among) Write(member, out->add_among());
+  out->set_epoch(resignation.epoch);
+}
+
+Status Read(const v1::ResignationDef& def, MessageToCoordinator* message) {
+  TUTTI_RETURN_IF_ERROR(CheckKey(def.name()));
+  Resignation resignation{def.name(), {}, def.epoch()};
+  TUTTI_RETURN_IF_ERROR(ReadMembers(def.among(), &resignation.among));
+  *message = std::move(resignation);
+  return OkStatus();
+}
+
 void Write(const RegroupResult& result, v1::ToMember* def) {
   v1::RegroupResultDef* const out = def->mutable_regroup_result();
   out->set_id(result.id);
@@ -547,6 +562,7 @@ Status Decode(std::string_view bytes, MessageToCoordinator* message) {
     case v1::ToCoordinator::kRegroupPart: return Read(def.regroup_part(), message);
     case v1::ToCoordinator::kRegroupWithdrawal: return Read(def.regroup_withdrawal(), message);
     case v1::ToCoordinator::kNote: return Read(def.note(), message);
+    case v1::ToCoordinator::kResignation: return Read(def.resignation(), message);
     case v1::ToCoordinator::CONTENT_NOT_SET: break;
   }
   return UnknownMessage();

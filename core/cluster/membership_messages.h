@@ -140,6 +140,12 @@ struct RegroupFailure {
   Status reason;
 };
 
+struct Resignation {
+  std::string name;
+  std::vector<MemberId> among;
+  int64_t epoch = 0;
+};
+
 struct Note {
   std::string topic;
   MemberId from;
@@ -149,7 +155,7 @@ struct Note {
 
 using MessageToCoordinator = std::variant<Hello, Heartbeat, ExchangePart, ExchangeWithdrawal,
                                           Suspicion, JobAbort, Goodbye, RegroupPart,
-                                          RegroupWithdrawal, Note>;
+                                          RegroupWithdrawal, Note, Resignation>;
 using MessageToMember = std::variant<Refusal, Gathering, Welcome, Heartbeat, ExchangeResult,
                                      ExchangeFailure, JobFailure, Departure, Arrival,
                                      RegroupResult, RegroupFailure, Note>;

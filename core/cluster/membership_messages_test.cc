@@ -146,6 +146,14 @@ TEST(MembershipMessages, AWelcomeHasItsWorkersInOrder) {
   EXPECT_FALSE(Decode(Encode(MessageToMember(welcome)), &decoded).ok());
 }
 
+TEST(MembershipMessages, AResignationArrivesWhole) {
+  const Resignation resignation =
+      ThroughToCoordinator(Resignation{"communicator train", {{2, 0}, {0, 7}}, 41});
+  EXPECT_EQ(resignation.name, "communicator train");
+  EXPECT_THAT(resignation.among, ElementsAre(MemberId{2, 0}, MemberId{0, 7}));
+  EXPECT_EQ(resignation.epoch, 41);
+}
+
 TEST(MembershipMessages, SurviveGarbage) {
   const char* given = std::getenv("TUTTI_TEST_SEED");
   const uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 10) : 20'26;

@@ -24,10 +24,25 @@ std::vector<MemberId> RegroupTable::Expected(const Key& key) const {
     }
     return expected;
   }
+  const std::set<int64_t>* const resigned = WhoResigned(key);
   for (const MemberId& member : among) {
-    if (IsPresent(member)) expected.push_back(member);
+    if (!IsPresent(member)) continue;
+    if (resigned == nullptr || resigned->count(member.worker) == 0) expected.push_back(member);
   }
   return expected;
+}
+
+const std::set<int64_t>* RegroupTable::WhoResigned(const Key& key) const {
+  const auto& [name, all, among] = key;
+  if (all || among.empty()) return nullptr;
+  const auto it = resigned_.find(name);
+  return it != resigned_.end() ? &it->second.workers : nullptr;
+}
+
+bool RegroupTable::IsOver(const Resigned& resigned) const {
+  return std::none_of(resigned.among.begin(), resigned.among.end(), [&](const MemberId& member) {
+    return IsPresent(member) && resigned.workers.count(member.worker) == 0;
+  });
 }
 
 Status RegroupTable::CheckAllPresent(const Key& key) const {
@@ -55,6 +70,7 @@ std::optional<RegroupTable::Answer> RegroupTable::CompleteIfAllCame(Rounds::iter
     if (state.brought.count(member.worker) == 0) return std::nullopt;
   }
   Answer answer;
+  const auto resigned = all ? resigned_.end() : resigned_.find(name);
   if (!all) {
     int64_t& epoch = epochs_[name];
     epoch = std::max(epoch, state.epoch) + 1;
@@ -65,7 +81,9 @@ std::optional<RegroupTable::Answer> RegroupTable::CompleteIfAllCame(Rounds::iter
     answer.to.emplace_back(member.worker, brought.id);
     answer.members.push_back(member);
     answer.parts.push_back(std::move(brought.part));
+    if (resigned != resigned_.end()) resigned->second.workers.erase(member.worker);
   }
+  if (resigned != resigned_.end() && resigned->second.workers.empty()) resigned_.erase(resigned);
   open_.erase(round);
   return answer;
 }
@@ -105,6 +123,8 @@ Result<std::optional<RegroupTable::Answer>> RegroupTable::Bring(int64_t worker, 
   }
   const Key key{part.name, part.all, part.among};
   if (Status status = CheckAllPresent(key); !status.ok()) return refuse(std::move(status));
+  // It comes after all.
+  if (WhoResigned(key) != nullptr) resigned_.at(part.name).workers.erase(worker);
   auto it = open_.find(key);
   if (it == open_.end()) {
     if (open_.size() >= kMaxOpen) {
@@ -157,6 +177,33 @@ std::optional<RegroupTable::Answer> RegroupTable::Withdraw(int64_t worker, uint6
   return std::nullopt;
 }
 
+std::vector<RegroupTable::Answer> RegroupTable::Resign(int64_t worker,
+                                                       const Resignation& resignation) {
+  const auto& [name, among, epoch] = resignation;
+  const bool is_member = std::any_of(among.begin(), among.end(), [&](const MemberId& member) {
+    return member.worker == worker && IsPresent(member);
+  });
+  const auto latest = epochs_.find(name);
+  if (!is_member || (latest != epochs_.end() && latest->second > epoch)) return {};
+  if (resigned_.size() >= kMaxNames && resigned_.count(name) == 0) return {};
+  std::vector<Rounds::iterator> rounds;
+  for (auto it = open_.lower_bound(Key{name, false, {}});
+       it != open_.end() && std::get<std::string>(it->first) == name; ++it) {
+    if (it->second.brought.count(worker) > 0) return {};  // it comes after all
+    if (!std::get<bool>(it->first)) rounds.push_back(it);
+  }
+  Resigned& resigned = resigned_[name];
+  resigned.among = among;
+  resigned.workers.insert(worker);
+  if (IsOver(resigned)) resigned_.erase(name);
+  std::vector<Answer> answers;
+  for (const Rounds::iterator round : rounds) {
+    std::optional<Answer> answer = CompleteIfAllCame(round);
+    if (answer.has_value()) answers.push_back(std::move(*answer));
+  }
+  return answers;
+}
+
 RegroupTable::Awaited RegroupTable::WhoIsMissing(int64_t worker, uint64_t id) const {
   Awaited awaited;
   for (const auto& [key, round] : open_) {
@@ -176,6 +223,7 @@ std::vector<RegroupTable::Answer> RegroupTable::Leave(int64_t worker, const Stat
   const auto index = static_cast<size_t>(worker);
   present_[index].reset();
   departures_[index] = departure;
+  std::erase_if(resigned_, [&](const auto& entry) { return IsOver(entry.second); });
   std::vector<Answer> answers;
   for (auto it = open_.begin(); it != open_.end();) {
     const auto next = std::next(it);

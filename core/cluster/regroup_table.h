@@ -4,12 +4,16 @@
 //
 //   among nobody in particular   whoever is there; it waits for all of them, and for `at_least` so
 //                                many. A newcomer meets the others in such a round.
-//   among a list of members      those of them that are still there, in the order of the list
+//   among a list of members      those of them that are still there and have not resigned, in the
+//                                order of the list
 //   ... all of them              fails as soon as one of them is not there (any more)
 //
 // Every round that completes, but for those of the last kind, begins the next epoch of its name:
 // one more than any that the coordinator or a participant knows of. So no epoch comes twice, also
 // when what the members did with it failed.
+//
+// Who stays in the job but has left the latest group of a name for good resigns: no list of that
+// name waits for it. The next round of the name that it completes with makes it a member again.
 //
 // A round that a death or a withdrawal has failed is forgotten: whoever tries again opens another.
 // Only where all of a list are needed is a withdrawal remembered until each of them has heard of
@@ -54,6 +58,8 @@ class RegroupTable {
   Result<std::optional<Answer>> Bring(int64_t worker, RegroupPart part);
   // `failure` is what the others are told. Nothing when the round is over.
   std::optional<Answer> Withdraw(int64_t worker, uint64_t id, const Status& failure);
+  // Nothing where the name has had a later epoch than the worker knows of.
+  std::vector<Answer> Resign(int64_t worker, const Resignation& resignation);
   // Whom the round of this request waits for: workers that are there, in order, and so many more
   // that have no seat yet.
   struct Awaited {
@@ -66,6 +72,7 @@ class RegroupTable {
 
   bool IsPresent(const MemberId& member) const;
   size_t size() const { return open_.size(); }
+  size_t num_names_with_resigned() const { return resigned_.size(); }
 
  private:
   using Key = std::tuple<std::string, bool, std::vector<MemberId>>;  // name, all, among
@@ -81,6 +88,11 @@ class RegroupTable {
     std::set<int64_t> heard;
   };
   using Rounds = std::map<Key, Round>;
+  // Who does not come any more, of a name's latest group.
+  struct Resigned {
+    std::vector<MemberId> among;
+    std::set<int64_t> workers;
+  };
 
   // Who has to come, in order.
   std::vector<MemberId> Expected(const Key& key) const;
@@ -89,10 +101,15 @@ class RegroupTable {
   std::optional<Answer> CompleteIfAllCame(Rounds::iterator round);
   static Answer Fail(const Round& round, int64_t but, Status failure);
   static bool AllHeard(const Rounds::value_type& round);
+  // Of those on the list of a key; null where nobody has.
+  const std::set<int64_t>* WhoResigned(const Key& key) const;
+  // Nobody is left who could ask for them.
+  bool IsOver(const Resigned& resigned) const;
 
   std::vector<std::optional<uint64_t>> present_;  // the arrival of who is there
   std::vector<Status> departures_;                // of who is not
   std::map<std::string, int64_t> epochs_;
+  std::map<std::string, Resigned> resigned_;  // by name
   Rounds open_;
 };
 

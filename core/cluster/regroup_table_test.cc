@@ -138,6 +138,102 @@ TEST(RegroupTable, AWithdrawalFromAllOfAListIsToldToWhoComesLater) {
   EXPECT_EQ(table.size(), 0u);
 }
 
+// ---- Who resigns ----
+
+const std::vector<MemberId> kThree = {{0, 0}, {1, 0}, {2, 0}};
+
+// The three have formed an epoch, the first or a later one.
+void FormEpoch(RegroupTable& table, std::vector<MemberId> among = {}) {
+  for (uint64_t worker = 0; worker < 2; ++worker) {
+    EXPECT_FALSE(Bring(table, static_cast<int64_t>(worker), Part(worker, among)).has_value());
+  }
+  EXPECT_THAT(Bring(table, 2, Part(2, among))->members, SizeIs(3));
+}
+
+Resignation FromThree(int64_t epoch) { return {"group", kThree, epoch}; }
+
+TEST(RegroupTable, AListDoesNotWaitForWhoHasResigned) {
+  RegroupTable table(3);
+  FormEpoch(table);
+  EXPECT_THAT(table.Resign(1, FromThree(1)), SizeIs(0));
+  EXPECT_FALSE(Bring(table, 0, Part(3, kThree)).has_value());
+  const std::optional<Answer> answer = Bring(table, 2, Part(4, kThree));
+  ASSERT_TRUE(answer.has_value());
+  EXPECT_THAT(answer->to, ElementsAre(Pair(0, 3), Pair(2, 4)));
+  EXPECT_THAT(answer->members, ElementsAre(MemberId{0, 0}, MemberId{2, 0}));
+  // Nor if they have to try again.
+  EXPECT_FALSE(Bring(table, 2, Part(5, kThree)).has_value());
+  EXPECT_TRUE(Bring(table, 0, Part(6, kThree)).has_value());
+}
+
+TEST(RegroupTable, AListThatWaitsGoesOnWhenTheLastOneResigns) {
+  RegroupTable table(3);
+  FormEpoch(table);
+  Bring(table, 0, Part(3, kThree));
+  Bring(table, 2, Part(4, kThree));
+  const std::vector<Answer> answers = table.Resign(1, FromThree(1));
+  ASSERT_THAT(answers, SizeIs(1));
+  EXPECT_TRUE(answers[0].failure.ok());
+  EXPECT_THAT(answers[0].to, ElementsAre(Pair(0, 3), Pair(2, 4)));
+  EXPECT_EQ(table.size(), 0u);
+}
+
+TEST(RegroupTable, WhoeverIsThereWaitsForWhoHasResignedAndThatOneIsAMemberAgain) {
+  RegroupTable table(3);
+  FormEpoch(table);
+  table.Resign(1, FromThree(1));
+  Bring(table, 0, Part(3));
+  EXPECT_FALSE(Bring(table, 2, Part(4)).has_value());
+  EXPECT_THAT(Bring(table, 1, Part(5))->members, SizeIs(3));
+  FormEpoch(table, kThree);
+}
+
+TEST(RegroupTable, FromAnEarlierEpochNobodyResigns) {
+  RegroupTable table(3);
+  FormEpoch(table);
+  FormEpoch(table);
+  EXPECT_THAT(table.Resign(1, FromThree(1)), SizeIs(0));
+  FormEpoch(table, kThree);
+}
+
+TEST(RegroupTable, WhoComesHasNotResigned) {
+  RegroupTable table(3);
+  FormEpoch(table);
+  Bring(table, 0, Part(3, kThree));
+  Bring(table, 1, Part(4, kThree));
+  EXPECT_THAT(table.Resign(1, FromThree(1)), SizeIs(0));
+  EXPECT_THAT(Bring(table, 2, Part(5, kThree))->members, SizeIs(3));
+  table.Resign(1, FromThree(2));
+  FormEpoch(table, kThree);
+}
+
+TEST(RegroupTable, OnlyMembersResign) {
+  RegroupTable table(4);
+  table.Leave(3, Gone(3));
+  table.Arrive({3, 1});
+  EXPECT_THAT(table.Resign(3, FromThree(0)), SizeIs(0));
+  EXPECT_THAT(table.Resign(3, {"group", {{0, 0}, {3, 0}}, 0}), SizeIs(0));
+  const std::vector<MemberId> two = {{0, 0}, {3, 1}};
+  EXPECT_FALSE(Bring(table, 0, Part(1, two)).has_value());
+  EXPECT_THAT(Bring(table, 3, Part(2, two))->members, SizeIs(2));
+}
+
+TEST(RegroupTable, WhoAllHaveLeftIsForgotten) {
+  RegroupTable table(3);
+  FormEpoch(table);
+  table.Resign(0, FromThree(1));
+  table.Resign(1, FromThree(1));
+  EXPECT_EQ(table.num_names_with_resigned(), 1u);
+  table.Resign(2, FromThree(1));
+  EXPECT_EQ(table.num_names_with_resigned(), 0u);
+  FormEpoch(table);
+  table.Resign(1, FromThree(2));
+  table.Leave(0, Gone(0));
+  EXPECT_EQ(table.num_names_with_resigned(), 1u);
+  table.Leave(2, Gone(2));
+  EXPECT_EQ(table.num_names_with_resigned(), 0u);
+}
+
 TEST(RegroupTable, APartTwiceIsAnError) {
   RegroupTable table(2);
   Bring(table, 0, Part(1));

@@ -226,9 +226,9 @@ class Communicator final : public Closable {
   // others hear of it in the background. Never blocks.
   void Revoke(Status reason);
 
-  // The next epoch, of the ranks that are left, in their old order: all of them call it; ranks of
-  // one process that do not, close theirs. This epoch is revoked. An error tells of another death
-  // meanwhile, or that this call was given up: then all who are left call it again. The old
+  // The next epoch, of the ranks that are left, in their old order: all of them call it but those
+  // that close theirs, which nobody waits for. This epoch is revoked. An error tells of another
+  // death meanwhile, or that this call was given up: then all who are left call it again. The old
   // communicator is still to be closed. FAILED_PRECONDITION in a job that is not elastic.
   Result<Ref<Communicator>> Shrink(const CallOptions& options);
   // The same with all workers that are there, in their order: newcomers call CreateOfPresent. Waits

@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <string>
 #include <utility>
@@ -44,6 +45,9 @@ struct ElasticFacts {
   std::shared_ptr<const SelectorTable> table;
   Ref<SharedWindow> window = nullptr;  // of the epochs so far
 };
+
+// Of the meetings from which its epochs come.
+std::string RegroupName(const ElasticFacts& facts) { return Format("communicator {}", facts.id); }
 
 // Who is in an epoch.
 struct Membership {
@@ -120,7 +124,14 @@ class ElasticTransport final : public Transport {
     return reason_;
   }
   bool ClaimFlightRecord() override { return group_.transport->ClaimFlightRecord(); }
-  void Leave(Status reason) override { group_.transport->Leave(std::move(reason)); }
+  void Leave(Status reason) override {
+    group_.transport->Leave(std::move(reason));
+    // A thread of the parent may have held the mutex.
+    if (facts_.cluster->environment().LeftBehindByFork()) return;
+    std::lock_guard<std::mutex> lock(mutex_);
+    left_ = true;
+    ResignIfDone();
+  }
 
   void Revoke(Status reason) override {
     // A thread of the parent may have held the mutex.
@@ -137,14 +148,50 @@ class ElasticTransport final : public Transport {
           "it is a part of another group, and newcomers do not know of it; grow the group that was "
           "split, and split the one that comes of it");
     }
-    return MeetAndForm(facts_, request.grow ? std::vector<MemberId>() : members_,
-                       request.at_least, &last_epoch_, options);
+    const Renewing renewing(this);
+    Result<RenewedGroup> renewed =
+        MeetAndForm(facts_, request.grow ? std::vector<MemberId>() : members_, request.at_least,
+                    &last_epoch_, options);
+    if (renewed.ok()) renewing.Succeeds();
+    return renewed;
   }
 
  private:
   static constexpr int64_t kNobodyStopped = -1;
 
+  // A thread is in Renew.
+  class Renewing {
+   public:
+    explicit Renewing(ElasticTransport* self) : self_(self) {
+      std::lock_guard<std::mutex> lock(self_->mutex_);
+      ++self_->renewing_;
+    }
+    ~Renewing() {
+      std::lock_guard<std::mutex> lock(self_->mutex_);
+      --self_->renewing_;
+      self_->ResignIfDone();
+    }
+    Renewing(const Renewing&) = delete;
+    Renewing& operator=(const Renewing&) = delete;
+    void Succeeds() const {
+      std::lock_guard<std::mutex> lock(self_->mutex_);
+      self_->renewed_ = true;
+    }
+
+   private:
+    ElasticTransport* const self_;
+  };
+
   // ---- Under mutex_
+  // Whoever leaves without a next epoch of its own forms none with the others.
+  void ResignIfDone() noexcept {
+    if (!left_ || renewed_ || renewing_ != 0) return;
+    try {
+      facts_.cluster->Resign(RegroupName(facts_), members_, last_epoch_.load());
+    } catch (const std::bad_alloc&) {
+      // They wait for it, then, until they give up.
+    }
+  }
   void TakeRevoke(Status reason) {
     if (revoked_.load()) return;
     reason_ = std::move(reason);
@@ -239,6 +286,9 @@ class ElasticTransport final : public Transport {
   mutable std::mutex mutex_;  // guards all below
   Status reason_;             // constant once revoked
   bool told_ = false;         // the others know that this rank has stopped
+  bool left_ = false;
+  int renewing_ = 0;      // threads in Renew
+  bool renewed_ = false;  // the next epoch has been formed
 };
 
 Result<RenewedGroup> MeetAndForm(const ElasticFacts& facts, std::vector<MemberId> among,
@@ -246,7 +296,7 @@ Result<RenewedGroup> MeetAndForm(const ElasticFacts& facts, std::vector<MemberId
                                  const CallOptions& options) {
   Cluster& cluster = *facts.cluster;
   RegroupRequest request;
-  request.name = Format("communicator {}", facts.id);
+  request.name = RegroupName(facts);
   request.among = std::move(among);
   request.at_least = at_least;
   request.epoch = last_epoch == nullptr ? 0 : last_epoch->load();

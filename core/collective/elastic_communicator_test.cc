@@ -264,10 +264,17 @@ TEST_P(ElasticCommunicatorTest, APartShrinksToThoseThatAreLeftOfItAndDoesNotGrow
   for (const Status& status : Run(4, body)) EXPECT_TRUE(status.ok()) << status.ToString();
 }
 
-// Worker 1 closes in a shrink, and worker 2 in a grow of what is left; each leaves the job then.
+// Worker 1 closes in a shrink, and leaves the job when the others have theirs; worker 2 in a grow
+// of what is left, and leaves at once.
 TEST_P(ElasticCommunicatorTest, CloseEndsAShrinkOrGrowOnAnotherThreadAndTheOthersGoOn) {
   const auto body = [](const Ref<Cluster>& cluster, Communicator& group,
                        const CallOptions& call) -> Status {
+    const auto all_meet = [&](const char* name) -> Status {
+      RegroupRequest meeting;
+      meeting.name = name;
+      for (const int64_t worker : {0, 1, 2}) meeting.among.push_back(cluster->member(worker));
+      return cluster->Regroup(std::move(meeting), call).status();
+    };
     TUTTI_RETURN_IF_ERROR(CheckedSum(group, 10, call));
     Ref<Communicator> here = Ref<Communicator>::Retain(&group);
     for (const int64_t closer : {1, 2}) {
@@ -282,16 +289,67 @@ TEST_P(ElasticCommunicatorTest, CloseEndsAShrinkOrGrowOnAnotherThreadAndTheOther
         EXPECT_LT(RealClock().NowNs() - began_ns, kHangNs / 3);
         EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition) << status.ToString();
         EXPECT_THAT(std::string(status.message()), HasSubstr("close"));
+        if (closer == 1) {
+          TUTTI_RETURN_IF_ERROR(all_meet("closed"));
+          TUTTI_RETURN_IF_ERROR(all_meet("shrunk"));
+        }
         return cluster->Close(call);
       }
-      while (cluster->departure(closer).ok()) std::this_thread::yield();
+      if (closer == 1) TUTTI_RETURN_IF_ERROR(all_meet("closed"));
+      while (closer == 2 && cluster->departure(2).ok()) std::this_thread::yield();
       TUTTI_ASSIGN_OR_RETURN(const Ref<Communicator> next, renew());
+      if (closer == 1) TUTTI_RETURN_IF_ERROR(all_meet("shrunk"));
+      while (cluster->departure(closer).ok()) std::this_thread::yield();
       EXPECT_EQ(next->size(), 3 - closer);
       TUTTI_RETURN_IF_ERROR(CheckedSum(*next, 1000, call));
       TUTTI_RETURN_IF_ERROR(here->Close(call));
       here = next;
     }
     return here->Close(call);
+  };
+  for (const Status& status : Run(3, body)) EXPECT_TRUE(status.ok()) << status.ToString();
+}
+
+// Worker 1 closes, and later worker 2 while worker 0 waits for it; both stay in the job.
+TEST_P(ElasticCommunicatorTest, WhoClosesAndStaysInTheJobIsNotWaitedForAndMayComeBack) {
+  const auto body = [transport = TransportOf(GetParam())](
+                        const Ref<Cluster>& cluster, Communicator& group,
+                        const CallOptions& call) -> Status {
+    const auto together = [&](const Ref<Communicator>& all) -> Status {
+      EXPECT_EQ(all->size(), 3);
+      TUTTI_RETURN_IF_ERROR(CheckedSum(*all, 1000, call));
+      return all->Close(call);
+    };
+    const auto come_back = [&]() -> Status {
+      TUTTI_ASSIGN_OR_RETURN(
+          const Ref<Communicator> all,
+          Communicator::CreateOfPresent(cluster, "group", 1, transport, nullptr, call));
+      return together(all);
+    };
+    if (cluster->worker() == 1) {
+      TUTTI_RETURN_IF_ERROR(group.Close(call));
+      return come_back();
+    }
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Communicator> first, group.Shrink(call));
+    EXPECT_EQ(first->size(), 2);
+    // Who closes a former epoch has not left the next one.
+    const bool is_second = cluster->worker() == 2;
+    if (is_second) TUTTI_RETURN_IF_ERROR(group.Close(call));
+    TUTTI_RETURN_IF_ERROR(CheckedSum(*first, 1000, call));
+    while (is_second && first->epoch_status().ok()) std::this_thread::yield();
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Communicator> two, first->Shrink(call));
+    EXPECT_EQ(two->size(), 2);
+    TUTTI_RETURN_IF_ERROR(CheckedSum(*two, 1000, call));
+    if (is_second) {
+      while (two->epoch_status().ok()) std::this_thread::yield();
+      TUTTI_RETURN_IF_ERROR(two->Close(call));
+      return come_back();
+    }
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Communicator> one, two->Shrink(call));
+    EXPECT_EQ(one->size(), 1);
+    TUTTI_RETURN_IF_ERROR(CheckedSum(*one, 1000, call));
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Communicator> all, one->Grow(3, call));
+    return together(all);
   };
   for (const Status& status : Run(3, body)) EXPECT_TRUE(status.ok()) << status.ToString();
 }

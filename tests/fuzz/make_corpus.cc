@@ -318,7 +318,7 @@ void MakeMessages(const std::filesystem::path& folder) {
   const MessageToCoordinator to_coordinator[] = {
       hello, Heartbeat{}, ExchangePart{"key", "part"}, ExchangeWithdrawal{"key", error},
       Suspicion{1, "silent", 2}, JobAbort{error, true}, Goodbye{}, Goodbye{error}, regroup,
-      RegroupWithdrawal{3, error}, note};
+      RegroupWithdrawal{3, error}, note, Resignation{"group", {{0, 1}, {1, 2}}, 4}};
   for (const MessageToCoordinator& message : to_coordinator) {
     corpus.Add(std::string(1, '\0') + Encode(message));
   }

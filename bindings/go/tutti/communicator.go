@@ -119,8 +119,8 @@ func (c *Communicator) tell(message string, what func(pointer uintptr, message s
 }
 
 // Shrink is the next epoch, in an elastic job (the setting elastic) or within a process: the ranks
-// that are left, in their old order. All of them call it; the epoch of c is revoked. Ranks of one
-// process that do not, close theirs. An error says that another rank died meanwhile or gave up:
+// that are left, in their old order. All of them call it but those that close theirs, which nobody
+// waits for; the epoch of c is revoked. An error says that another rank died meanwhile or gave up:
 // then all that are left call it again. C is still to be closed. In a job that is not elastic it
 // fails with ErrFailedPrecondition.
 func (c *Communicator) Shrink(ctx context.Context) (*Communicator, error) {

@@ -327,8 +327,8 @@ class Communicator:
 
     def shrink(self, timeout: Optional[float] = None) -> "Communicator":
         """The next epoch of this communicator, in an elastic job (the setting elastic) or within a
-        process: the ranks that are left, in their old order. All of them call it; this epoch is
-        revoked. Ranks of one process that do not, close this communicator. An error tells of
+        process: the ranks that are left, in their old order. All of them call it but those that
+        close this communicator, which nobody waits for; this epoch is revoked. An error tells of
         another death meanwhile, or that a rank gave the call up: then all that are left call it
         again. The old communicator is still to be closed. FailedPreconditionError in a job that is
         not elastic."""

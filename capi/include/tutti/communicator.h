@@ -314,11 +314,11 @@ TUTTI_API void tutti_communicator_abort(tutti_communicator *communicator, const 
 TUTTI_API void tutti_communicator_revoke(tutti_communicator *communicator, const char *message);
 
 /* The next epoch of this communicator, in an elastic job (the setting elastic) or within a process:
- * of the ranks that are left, in their old order. All of them call it; this epoch is revoked. Ranks
- * of one process that do not, close this communicator. An error tells of another death meanwhile,
- * or that a rank gave the call up: then all that are left call it again. The old communicator is
- * still to be closed. FAILED_PRECONDITION in a job that is not elastic, and while another thread of
- * this rank is in it.
+ * of the ranks that are left, in their old order. All of them call it but those that close this
+ * communicator, which nobody waits for; this epoch is revoked. An error tells of another death
+ * meanwhile, or that a rank gave the call up: then all that are left call it again. The old
+ * communicator is still to be closed. FAILED_PRECONDITION in a job that is not elastic, and while
+ * another thread of this rank is in it.
  * Context: computing. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_communicator_shrink(tutti_communicator *communicator,
                                                   const tutti_call_options *call,

@@ -328,9 +328,9 @@ public final class Communicator extends NativeObject implements AutoCloseable {
 
   /**
    * The next epoch, in an elastic job (the setting elastic) or within a process: of the ranks that
-   * are left, in their old order. All of them call it; this epoch is revoked. Ranks of one process
-   * that do not, close this communicator. An error tells of another death meanwhile, or that a rank
-   * gave the call up: then all that are left call it again. This communicator is still to be
+   * are left, in their old order. All of them call it but those that close this communicator, which
+   * nobody waits for; this epoch is revoked. An error tells of another death meanwhile, or that a
+   * rank gave the call up: then all that are left call it again. This communicator is still to be
    * closed. FAILED_PRECONDITION in a job that is not elastic.
    */
   public Communicator shrink(Duration timeout) {
