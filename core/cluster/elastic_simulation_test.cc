@@ -2,8 +2,8 @@
 // a program does. They form it (Regroup), work in it (rounds that need all of its members), look
 // for newcomers now and then, and after an error revoke the group (a note to its members) and
 // shrink to those that are left; some resign from it instead, and meet the others again later.
-// Meanwhile processes die, stop, are cut off, leave, or abort the
-// job, and others come for their seats. One seed decides one run, and 1,500 of them are tried:
+// Meanwhile processes die, stop, are cut off, leave, or abort the job, and others come for their
+// seats. One seed decides one run, and 1,500 of them are tried:
 //
 //   TUTTI_SIMULATION_SEEDS=20    tries so many instead
 //   TUTTI_SIMULATION_SEED=1234   repeats one, and prints its script

@@ -189,8 +189,10 @@ std::vector<RegroupTable::Answer> RegroupTable::Resign(int64_t worker,
   std::vector<Rounds::iterator> rounds;
   for (auto it = open_.lower_bound(Key{name, false, {}});
        it != open_.end() && std::get<std::string>(it->first) == name; ++it) {
+    const auto& [same_name, all, list] = it->first;
+    if (all || list.empty()) continue;
     if (it->second.brought.count(worker) > 0) return {};  // it comes after all
-    if (!std::get<bool>(it->first)) rounds.push_back(it);
+    rounds.push_back(it);
   }
   Resigned& resigned = resigned_[name];
   resigned.among = among;

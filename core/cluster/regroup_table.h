@@ -101,7 +101,7 @@ class RegroupTable {
   std::optional<Answer> CompleteIfAllCame(Rounds::iterator round);
   static Answer Fail(const Round& round, int64_t but, Status failure);
   static bool AllHeard(const Rounds::value_type& round);
-  // Of those on the list of a key; null where nobody has.
+  // From the name of a key, where that has a list that goes on without them; null where nobody has.
   const std::set<int64_t>* WhoResigned(const Key& key) const;
   // Nobody is left who could ask for them.
   bool IsOver(const Resigned& resigned) const;

@@ -207,6 +207,17 @@ TEST(RegroupTable, WhoComesHasNotResigned) {
   FormEpoch(table, kThree);
 }
 
+TEST(RegroupTable, WhoWaitsForWhoeverIsThereMayResign) {
+  RegroupTable table(3);
+  FormEpoch(table);
+  Bring(table, 0, Part(3, kThree));
+  Bring(table, 2, Part(4, kThree));
+  Bring(table, 1, Part(5));
+  EXPECT_THAT(table.Resign(1, FromThree(1)), SizeIs(1));
+  Bring(table, 0, Part(6));
+  EXPECT_THAT(Bring(table, 2, Part(7))->members, SizeIs(3));
+}
+
 TEST(RegroupTable, OnlyMembersResign) {
   RegroupTable table(4);
   table.Leave(3, Gone(3));

@@ -148,7 +148,7 @@ class ElasticTransport final : public Transport {
           "it is a part of another group, and newcomers do not know of it; grow the group that was "
           "split, and split the one that comes of it");
     }
-    const Renewing renewing(this);
+    Renewing renewing(this);
     Result<RenewedGroup> renewed =
         MeetAndForm(facts_, request.grow ? std::vector<MemberId>() : members_, request.at_least,
                     &last_epoch_, options);
@@ -173,7 +173,7 @@ class ElasticTransport final : public Transport {
     }
     Renewing(const Renewing&) = delete;
     Renewing& operator=(const Renewing&) = delete;
-    void Succeeds() const {
+    void Succeeds() {
       std::lock_guard<std::mutex> lock(self_->mutex_);
       self_->renewed_ = true;
     }
@@ -286,9 +286,9 @@ class ElasticTransport final : public Transport {
   mutable std::mutex mutex_;  // guards all below
   Status reason_;             // constant once revoked
   bool told_ = false;         // the others know that this rank has stopped
-  bool left_ = false;
-  int renewing_ = 0;      // threads in Renew
-  bool renewed_ = false;  // the next epoch has been formed
+  bool left_ = false;         // for good
+  bool renewed_ = false;      // this rank is in a next epoch
+  int renewing_ = 0;          // threads in Renew
 };
 
 Result<RenewedGroup> MeetAndForm(const ElasticFacts& facts, std::vector<MemberId> among,

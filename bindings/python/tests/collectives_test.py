@@ -522,6 +522,25 @@ class ProcessesTest(unittest.TestCase):
             for worker in range(3):
                 self.assertEqual(job.end(worker), [[worker, 3, [0, 1, 2]]])
 
+    def test_nobody_waits_for_a_rank_that_closed_and_stays_in_the_job(self):
+        lines = run("""
+            cluster = tutti.Cluster.join()
+            now = tutti.Communicator.create(cluster, name="job")
+            now.barrier()
+            if me == 1:
+                now.close()
+                now = tutti.Communicator.create(cluster, name="job")
+            else:
+                now = now.shrink(timeout=50)
+                say(now.rank, now.size, now.all_reduce(np.ones(1)).tolist())
+                now = now.grow(3, timeout=50)
+            say(now.rank, now.size, now.all_gather(np.full(1, me)).tolist())
+            now.barrier()
+            """, workers=3, TUTTI_ELASTIC="1")
+        together = [[worker, 3, [0, 1, 2]] for worker in range(3)]
+        self.assertEqual(lines, [[[0, 2, [2.0]], together[0]], [together[1]],
+                                 [[1, 2, [2.0]], together[2]]])
+
     def test_a_program_may_end_with_calls_under_way(self):
         program = """
 import numpy as np
