@@ -1,5 +1,5 @@
-// Transformations of datasets, each of which replaces the handle it is given, and reading
-// definitions.
+// Transformations of datasets that are more than their arguments (the plain ones are generated), and
+// reading definitions.
 #include "core/dataset/dataset.h"
 
 #include <tutti/dataset.h>
@@ -14,33 +14,10 @@
 #include "capi/src/guard.h"
 #include "capi/src/options.h"
 #include "capi/src/roots.h"
+#include "capi/src/transform.h"
 
 using namespace tutti;
 using namespace tutti::capi;
-
-namespace {
-
-// Puts what `make` makes of *dataset in its place and takes the old reference; untouched on
-// failure.
-template <class Options, class Make>
-tutti_status *Transform(const char *function, tutti_dataset **dataset, const Options *options,
-                        Make &&make) {
-  return Guard(function, From::kBuilding, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, dataset);
-    if (*dataset == nullptr) return NullArgument(function, "*dataset", 0);
-    TUTTI_ASSIGN_OR_RETURN(const Options set, ReadOptions(call, options));
-    TUTTI_ASSIGN_OR_RETURN(Ref<Dataset> made, make(call, *FromHandle(*dataset), set));
-    ReleaseHandle(*dataset);
-    *dataset = Give(std::move(made));
-    return OkStatus();
-  });
-}
-
-std::string Name(const char *name) { return std::string(TextOr(name, "")); }
-
-using DatasetResult = Result<Ref<Dataset>>;
-
-}  // namespace
 
 tutti_status *tutti_dataset_map(tutti_dataset **dataset, tutti_function *function,
                                 const tutti_map_options *options) {
@@ -59,34 +36,6 @@ tutti_status *tutti_dataset_map(tutti_dataset **dataset, tutti_function *functio
                    });
 }
 
-tutti_status *tutti_dataset_filter(tutti_dataset **dataset, tutti_function *predicate,
-                                   const tutti_transform_options *options) {
-  return Transform(__func__, dataset, options,
-                   [&](Call call, const Dataset &input, const auto &set) -> DatasetResult {
-                     TUTTI_REQUIRE(call, predicate);
-                     return input.Filter(Ref<Function>::Retain(FromHandle(predicate)),
-                                         Name(set.name));
-                   });
-}
-
-tutti_status *tutti_dataset_batch(tutti_dataset **dataset, int64_t batch_size,
-                                  const tutti_batch_options *options) {
-  return Transform(__func__, dataset, options,
-                   [&](Call call, const Dataset &input, const auto &set) -> DatasetResult {
-                     TUTTI_ASSIGN_OR_RETURN(const bool drop, ReadTristate(call, set.drop_remainder,
-                                                                          false, "drop_remainder"));
-                     return input.Batch(batch_size, drop, Name(set.name));
-                   });
-}
-
-tutti_status *tutti_dataset_repeat(tutti_dataset **dataset, int64_t count,
-                                   const tutti_transform_options *options) {
-  return Transform(__func__, dataset, options,
-                   [&](Call, const Dataset &input, const auto &set) -> DatasetResult {
-                     return input.Repeat(count, Name(set.name));
-                   });
-}
-
 tutti_status *tutti_dataset_shuffle(tutti_dataset **dataset, int64_t buffer_size,
                                     const int64_t *seed, const tutti_shuffle_options *options) {
   return Transform(__func__, dataset, options,
@@ -98,55 +47,6 @@ tutti_status *tutti_dataset_shuffle(tutti_dataset **dataset, int64_t buffer_size
                                             ReadTristate(call, set.reshuffle_each_iteration, true,
                                                          "reshuffle_each_iteration"));
                      return input.Shuffle(buffer_size, std::move(read));
-                   });
-}
-
-tutti_status *tutti_dataset_take(tutti_dataset **dataset, int64_t count,
-                                 const tutti_transform_options *options) {
-  return Transform(__func__, dataset, options,
-                   [&](Call, const Dataset &input, const auto &set) -> DatasetResult {
-                     return input.Take(count, Name(set.name));
-                   });
-}
-
-tutti_status *tutti_dataset_skip(tutti_dataset **dataset, int64_t count,
-                                 const tutti_transform_options *options) {
-  return Transform(__func__, dataset, options,
-                   [&](Call, const Dataset &input, const auto &set) -> DatasetResult {
-                     return input.Skip(count, Name(set.name));
-                   });
-}
-
-tutti_status *tutti_dataset_shard(tutti_dataset **dataset, int64_t num_shards, int64_t index,
-                                  const tutti_transform_options *options) {
-  return Transform(__func__, dataset, options,
-                   [&](Call, const Dataset &input, const auto &set) -> DatasetResult {
-                     return input.Shard(num_shards, index, Name(set.name));
-                   });
-}
-
-tutti_status *tutti_dataset_concatenate(tutti_dataset **dataset, const tutti_dataset *other,
-                                        const tutti_transform_options *options) {
-  return Transform(__func__, dataset, options,
-                   [&](Call call, const Dataset &input, const auto &set) -> DatasetResult {
-                     TUTTI_REQUIRE(call, other);
-                     return input.Concatenate(*FromHandle(other), Name(set.name));
-                   });
-}
-
-tutti_status *tutti_dataset_enumerate(tutti_dataset **dataset, int64_t start,
-                                      const tutti_transform_options *options) {
-  return Transform(__func__, dataset, options,
-                   [&](Call, const Dataset &input, const auto &set) -> DatasetResult {
-                     return input.Enumerate(start, Name(set.name));
-                   });
-}
-
-tutti_status *tutti_dataset_prefetch(tutti_dataset **dataset, int64_t buffer_size,
-                                     const tutti_transform_options *options) {
-  return Transform(__func__, dataset, options,
-                   [&](Call, const Dataset &input, const auto &set) -> DatasetResult {
-                     return input.Prefetch(buffer_size, Name(set.name));
                    });
 }
 

@@ -1,4 +1,5 @@
-// Datasets from nothing: ranges, tensors, generators, files; and zip, which joins several.
+// Datasets from nothing that are more than their arguments (the plain ones are generated): slices of
+// tensors, generators, files; and zip, which joins several.
 #include <tutti/dataset.h>
 
 #include <string>
@@ -49,37 +50,6 @@ Status CheckSameRuntime(Call call, const tutti_runtime *runtime, const Dataset &
 }
 
 }  // namespace
-
-tutti_status *tutti_dataset_create_range(tutti_runtime *runtime, int64_t start, int64_t stop,
-                                         int64_t step, const tutti_range_options *options,
-                                         tutti_dataset **out_dataset) {
-  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, out_dataset);
-    TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
-    TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
-    const DType dtype = set.dtype == 0 ? DType::kInt64 : static_cast<DType>(set.dtype);
-    TUTTI_ASSIGN_OR_RETURN(auto dataset, Dataset::Range(root->datasets(), start, stop, step, dtype,
-                                                        std::string(TextOr(set.name, ""))));
-    *out_dataset = Give(std::move(dataset));
-    return OkStatus();
-  });
-}
-
-tutti_status *tutti_dataset_create_from_tensors(tutti_runtime *runtime, const tutti_value *value,
-                                                const tutti_source_options *options,
-                                                tutti_dataset **out_dataset) {
-  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, value, out_dataset);
-    TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
-    TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
-    TUTTI_ASSIGN_OR_RETURN(
-        auto dataset,
-        Dataset::FromTensors(root->datasets(), Ref<const Value>::Retain(FromHandle(value)),
-                             std::string(TextOr(set.name, ""))));
-    *out_dataset = Give(std::move(dataset));
-    return OkStatus();
-  });
-}
 
 tutti_status *tutti_dataset_create_from_tensor_slices(tutti_runtime *runtime,
                                                       const tutti_value *value,

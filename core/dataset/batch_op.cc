@@ -215,11 +215,4 @@ constinit const OpTraits kBatchOp = {
     .make_stage = MakeBatch,
 };
 
-Result<Ref<Dataset>> Dataset::Batch(int64_t batch_size, bool drop_remainder,
-                                    std::string name) const {
-  Attributes attributes;
-  attributes.Set("batch_size", batch_size).Set("drop_remainder", drop_remainder);
-  return Derive("batch", std::move(name), std::move(attributes));
-}
-
 }  // namespace tutti

@@ -10,13 +10,14 @@
 namespace tutti {
 
 void AddBuiltinOps(OpRegistry* ops) {
-  for (const OpTraits* op : {&kRangeOp, &kFromTensorsOp, &kFromTensorSlicesOp, &kFromGeneratorOp,
-                             &kListFilesOp, &kTfRecordOp, &kFixedLengthRecordOp, &kMapOp,
-                             &kFilterOp, &kBatchOp, &kRepeatOp, &kShuffleOp, &kTakeOp, &kSkipOp,
-                             &kShardOp, &kShardNamesOp, &kZipOp, &kConcatenateOp, &kEnumerateOp,
-                             &kPrefetchOp}) {
+  const auto add = [ops](const OpTraits* op) {
     [[maybe_unused]] const Status added = ops->Add(*op);
     assert(added.ok());
+  };
+  for (const OpTraits* op : kPlainOps) add(op);
+  for (const OpTraits* op : {&kFromTensorSlicesOp, &kFromGeneratorOp, &kListFilesOp, &kTfRecordOp,
+                             &kFixedLengthRecordOp, &kShardNamesOp, &kZipOp}) {
+    add(op);
   }
 }
 

@@ -1,5 +1,6 @@
-// The ops of this room; each is defined in <name>_op.cc beside its maker and its stage. Those of
-// record files are declared in headers of their own.
+// The ops of this room; each is defined in <name>_op.cc beside its stage. Those that the C interface
+// has by convention are listed by the build; those of record files are declared in headers of their
+// own.
 #ifndef TUTTI_CORE_DATASET_BUILTIN_OPS_H_
 #define TUTTI_CORE_DATASET_BUILTIN_OPS_H_
 
@@ -7,23 +8,12 @@
 
 namespace tutti {
 
-extern const OpTraits kRangeOp;
-extern const OpTraits kFromTensorsOp;
+#include "generated/core/dataset/plain_ops.inc"
+
 extern const OpTraits kFromTensorSlicesOp;
 extern const OpTraits kFromGeneratorOp;
-extern const OpTraits kMapOp;
-extern const OpTraits kFilterOp;
-extern const OpTraits kBatchOp;
-extern const OpTraits kRepeatOp;
-extern const OpTraits kShuffleOp;
-extern const OpTraits kTakeOp;
-extern const OpTraits kSkipOp;
-extern const OpTraits kShardOp;
 extern const OpTraits kShardNamesOp;
 extern const OpTraits kZipOp;
-extern const OpTraits kConcatenateOp;
-extern const OpTraits kEnumerateOp;
-extern const OpTraits kPrefetchOp;
 
 }  // namespace tutti
 

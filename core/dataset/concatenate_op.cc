@@ -81,10 +81,4 @@ constinit const OpTraits kConcatenateOp = {
     .make_stage = MakeConcatenate,
 };
 
-Result<Ref<Dataset>> Dataset::Concatenate(const Dataset& other, std::string name) const {
-  return Make(environment_, "concatenate", std::move(name), {},
-              {Ref<Dataset>::Retain(const_cast<Dataset*>(this)),
-               Ref<Dataset>::Retain(const_cast<Dataset*>(&other))});
-}
-
 }  // namespace tutti

@@ -49,13 +49,12 @@ class Dataset final : public DatasetLeaf {
   using Ptr = Ref<Dataset>;
   using Environments = const Ref<DatasetEnvironment>&;
 
-  // ---- Sources (record files: tf_record.h, fixed_length_record.h, list_files.h). ----
+  // ---- Plain sources and transformations: Range, FromTensors, Take ... ----
 
-  // start, start + step, ... before stop, of any numeric dtype but complex ones.
-  static Result<Ptr> Range(Environments environment, int64_t start, int64_t stop, int64_t step,
-                           DType dtype = DType::kInt64, std::string name = {});
-  static Result<Ptr> FromTensors(Environments environment, Ref<const Value> value,
-                                 std::string name = {});
+#include "generated/core/dataset/dataset_makers.inc"
+
+  // ---- Other sources (record files: tf_record.h, fixed_length_record.h, list_files.h). ----
+
   static Result<Ptr> FromTensorSlices(Environments environment, Ref<const Value> value,
                                       std::string name = {});
   // For each iterator `start` makes a state (in: none), which `next` gets for each element; a null
@@ -71,19 +70,10 @@ class Dataset final : public DatasetLeaf {
                           Attributes attributes, const std::vector<Ptr>& inputs,
                           std::vector<Ref<Function>> functions = {});
 
-  // ---- Transformations. ----
+  // ---- Other transformations. ----
 
   Result<Ptr> Map(Ref<Function> function, MapOptions options = {}) const;
-  Result<Ptr> Filter(Ref<Function> predicate, std::string name = {}) const;
-  Result<Ptr> Batch(int64_t batch_size, bool drop_remainder = false, std::string name = {}) const;
-  Result<Ptr> Repeat(int64_t count = -1, std::string name = {}) const;
   Result<Ptr> Shuffle(int64_t buffer_size, ShuffleOptions options = {}) const;
-  Result<Ptr> Take(int64_t count, std::string name = {}) const;
-  Result<Ptr> Skip(int64_t count, std::string name = {}) const;
-  Result<Ptr> Shard(int64_t num_shards, int64_t index, std::string name = {}) const;
-  Result<Ptr> Concatenate(const Dataset& other, std::string name = {}) const;
-  Result<Ptr> Enumerate(int64_t start = 0, std::string name = {}) const;
-  Result<Ptr> Prefetch(int64_t buffer_size, std::string name = {}) const;
   // Merges into the dataset's own options. INVALID_ARGUMENT for an option that has another value
   // already, when neither is the default.
   Result<Ptr> WithOptions(const DatasetOptions& options) const;

@@ -96,10 +96,4 @@ constinit const OpTraits kEnumerateOp = {
     .make_stage = MakeEnumerate,
 };
 
-Result<Ref<Dataset>> Dataset::Enumerate(int64_t start, std::string name) const {
-  Attributes attributes;
-  attributes.Set("start", start);
-  return Derive("enumerate", std::move(name), std::move(attributes));
-}
-
 }  // namespace tutti

@@ -196,8 +196,4 @@ constinit const OpTraits kFilterOp = {
     .make_stage = MakeFilter,
 };
 
-Result<Ref<Dataset>> Dataset::Filter(Ref<Function> predicate, std::string name) const {
-  return Derive("filter", std::move(name), {}, {std::move(predicate)});
-}
-
 }  // namespace tutti

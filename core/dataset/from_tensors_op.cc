@@ -151,13 +151,6 @@ constinit const OpTraits kFromTensorSlicesOp = {
     .make_stage = MakeFromTensorSlices,
 };
 
-Result<Ref<Dataset>> Dataset::FromTensors(Environments environment, Ref<const Value> value,
-                                          std::string name) {
-  Attributes attributes;
-  attributes.Set("value", std::move(value));
-  return Make(environment, "from_tensors", std::move(name), std::move(attributes), {});
-}
-
 Result<Ref<Dataset>> Dataset::FromTensorSlices(Environments environment, Ref<const Value> value,
                                                std::string name) {
   TUTTI_ASSIGN_OR_RETURN(Ref<const Value> contiguous,

@@ -255,10 +255,4 @@ constinit const OpTraits kPrefetchOp = {
     .make_stage = MakePrefetch,
 };
 
-Result<Ref<Dataset>> Dataset::Prefetch(int64_t buffer_size, std::string name) const {
-  Attributes attributes;
-  attributes.Set("buffer_size", buffer_size);
-  return Derive("prefetch", std::move(name), std::move(attributes));
-}
-
 }  // namespace tutti

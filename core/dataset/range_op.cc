@@ -167,12 +167,4 @@ constinit const OpTraits kRangeOp = {
     .make_stage = MakeRange,
 };
 
-Result<Ref<Dataset>> Dataset::Range(Environments environment, int64_t start, int64_t stop,
-                                    int64_t step, DType dtype, std::string name) {
-  Attributes attributes;
-  attributes.Set("start", start).Set("stop", stop).Set("step", step);
-  attributes.Set("dtype", static_cast<int64_t>(dtype));
-  return Make(environment, "range", std::move(name), std::move(attributes), {});
-}
-
 }  // namespace tutti

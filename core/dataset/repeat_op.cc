@@ -100,10 +100,4 @@ constinit const OpTraits kRepeatOp = {
     .make_stage = MakeRepeat,
 };
 
-Result<Ref<Dataset>> Dataset::Repeat(int64_t count, std::string name) const {
-  Attributes attributes;
-  attributes.Set("count", count);
-  return Derive("repeat", std::move(name), std::move(attributes));
-}
-
 }  // namespace tutti

@@ -162,10 +162,4 @@ constinit const OpTraits kShardOp = {
     .make_stage = MakeShard,
 };
 
-Result<Ref<Dataset>> Dataset::Shard(int64_t num_shards, int64_t index, std::string name) const {
-  Attributes attributes;
-  attributes.Set("num_shards", num_shards).Set("index", index);
-  return Derive("shard", std::move(name), std::move(attributes));
-}
-
 }  // namespace tutti

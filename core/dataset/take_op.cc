@@ -148,16 +148,4 @@ constinit const OpTraits kSkipOp = {
     .make_stage = MakeSkip,
 };
 
-Result<Ref<Dataset>> Dataset::Take(int64_t count, std::string name) const {
-  Attributes attributes;
-  attributes.Set("count", count);
-  return Derive("take", std::move(name), std::move(attributes));
-}
-
-Result<Ref<Dataset>> Dataset::Skip(int64_t count, std::string name) const {
-  Attributes attributes;
-  attributes.Set("count", count);
-  return Derive("skip", std::move(name), std::move(attributes));
-}
-
 }  // namespace tutti

@@ -72,8 +72,8 @@ func (r *Runtime) FixedLengthRecords(files *Dataset, recordBytes int64,
 	}
 	defer files.o.done()
 	return r.dataset(r.make(func(runtime uintptr, made *uintptr) uintptr {
-		return native.Dataset_fixed_length_record(runtime, pointer, recordBytes, op.header, op.footer,
-			op.compression, op.bufferSize, op.name, made)
+		return native.Dataset_fixed_length_record(runtime, pointer, recordBytes, op.compression,
+			op.header, op.footer, op.bufferSize, op.name, made)
 	}))
 }
 

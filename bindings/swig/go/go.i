@@ -20,31 +20,7 @@ struct NAME;
 void NAME##_retain(const NAME *handle);
 void NAME##_release(const NAME *handle);
 %enddef
-GO_HANDLE(tutti_runtime)
-GO_HANDLE(tutti_device_spec)
-GO_HANDLE(tutti_tensor)
-GO_HANDLE(tutti_value)
-GO_HANDLE(tutti_spec)
-GO_HANDLE(tutti_future)
-GO_HANDLE(tutti_function)
-GO_HANDLE(tutti_dataset)
-GO_HANDLE(tutti_data_options)
-GO_HANDLE(tutti_iterator)
-GO_HANDLE(tutti_tf_record_writer)
-GO_HANDLE(tutti_strategy)
-GO_HANDLE(tutti_variable)
-GO_HANDLE(tutti_distributed_dataset)
-GO_HANDLE(tutti_distributed_iterator)
-GO_HANDLE(tutti_communicator)
-GO_HANDLE(tutti_bucket_plan)
-GO_HANDLE(tutti_cluster_spec)
-GO_HANDLE(tutti_cluster_resolver)
-GO_HANDLE(tutti_cluster)
-GO_HANDLE(tutti_checkpoint)
-GO_HANDLE(tutti_checkpoint_manager)
-GO_HANDLE(tutti_bytes)
-GO_HANDLE(tutti_status)
-GO_HANDLE(tutti_cancellation)
+%include "handles_go.i"
 
 struct tutti_context;
 %typemap(gotype) tutti_context *, const tutti_context * "uintptr"

@@ -25,6 +25,13 @@ inline int64_t ambient_runtime_set(int64_t address) {
   return before;
 }
 
+// A second object for the same dataset.
+inline tutti_status *dataset_again(const tutti_dataset *dataset, tutti_dataset **out_dataset) {
+  tutti_dataset_retain(dataset);
+  *out_dataset = const_cast<tutti_dataset *>(dataset);
+  return nullptr;
+}
+
 // ---- statuses, by address
 
 inline const tutti_status *StatusAt(int64_t status) {

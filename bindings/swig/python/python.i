@@ -61,46 +61,7 @@
 }
 %typemap(freearg) TYPE **OUTPUT { TYPE##_release(*$1); }
 %enddef
-OUT_HANDLE(tutti_runtime)
-OUT_HANDLE(tutti_device_spec)
-OUT_HANDLE(tutti_tensor)
-OUT_HANDLE(tutti_future)
-OUT_HANDLE(tutti_function)
-OUT_HANDLE(tutti_dataset)
-OUT_HANDLE(tutti_data_options)
-OUT_HANDLE(tutti_iterator)
-OUT_HANDLE(tutti_tf_record_writer)
-OUT_HANDLE(tutti_strategy)
-OUT_HANDLE(tutti_variable)
-OUT_HANDLE(tutti_distributed_dataset)
-OUT_HANDLE(tutti_distributed_iterator)
-OUT_HANDLE(tutti_communicator)
-OUT_HANDLE(tutti_bucket_plan)
-OUT_HANDLE(tutti_cluster_spec)
-OUT_HANDLE(tutti_cluster_resolver)
-OUT_HANDLE(tutti_cluster)
-OUT_HANDLE(tutti_checkpoint)
-OUT_HANDLE(tutti_checkpoint_manager)
-%apply tutti_runtime **OUTPUT { tutti_runtime **out_runtime };
-%apply tutti_device_spec **OUTPUT { tutti_device_spec **out_spec };
-%apply tutti_tensor **OUTPUT { tutti_tensor **out_tensor };
-%apply tutti_future **OUTPUT { tutti_future **out_future };
-%apply tutti_function **OUTPUT { tutti_function **out_function };
-%apply tutti_dataset **OUTPUT { tutti_dataset **out_dataset };
-%apply tutti_data_options **OUTPUT { tutti_data_options **out_options };
-%apply tutti_iterator **OUTPUT { tutti_iterator **out_iterator };
-%apply tutti_tf_record_writer **OUTPUT { tutti_tf_record_writer **out_writer };
-%apply tutti_strategy **OUTPUT { tutti_strategy **out_strategy };
-%apply tutti_variable **OUTPUT { tutti_variable **out_variable };
-%apply tutti_distributed_dataset **OUTPUT { tutti_distributed_dataset **out_distributed };
-%apply tutti_distributed_iterator **OUTPUT { tutti_distributed_iterator **out_iterator };
-%apply tutti_communicator **OUTPUT { tutti_communicator **out_communicator };
-%apply tutti_bucket_plan **OUTPUT { tutti_bucket_plan **out_plan };
-%apply tutti_cluster_spec **OUTPUT { tutti_cluster_spec **out_spec };
-%apply tutti_cluster_resolver **OUTPUT { tutti_cluster_resolver **out_resolver };
-%apply tutti_cluster **OUTPUT { tutti_cluster **out_cluster };
-%apply tutti_checkpoint **OUTPUT { tutti_checkpoint **out_checkpoint };
-%apply tutti_checkpoint_manager **OUTPUT { tutti_checkpoint_manager **out_manager };
+%include "handles_python.i"
 
 /* A NumPy array over the tensor's memory; None where there is none. */
 %typemap(in, numinputs=0) tutti_tensor **out_array (tutti_tensor *array = nullptr) "$1 = &array;";

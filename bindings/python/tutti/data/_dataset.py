@@ -10,6 +10,7 @@ from tutti._specs import TensorSpec
 from tutti.data._function import Function, function_of
 from tutti.data._options import Options
 from tutti.data._records import compression_number
+from tutti.data._transformations import Transformations
 
 INFINITE_CARDINALITY = -1
 UNKNOWN_CARDINALITY = -2
@@ -80,7 +81,7 @@ class Iterator:
         self.close()
 
 
-class Dataset:
+class Dataset(Transformations):
     """A definition of a sequence of elements; nothing runs until it is iterated. Immutable, so that
     every method gives a new dataset.
 
@@ -167,7 +168,7 @@ class Dataset:
             datasets = tuple(datasets)
         return Dataset._of(_native.dataset_zip(datasets, name))
 
-    # ---- transformations
+    # ---- transformations that are more than their arguments; the plain ones are inherited
 
     def map(self, map_func: Union[Callable[..., Any], Function],
             num_parallel_calls: Optional[int] = None,
@@ -187,26 +188,6 @@ class Dataset:
         return self._of(_native.dataset_map(self._handle, function._handle,
                                             num_parallel_calls or 0, deterministic, name))
 
-    def filter(self, predicate: Union[Callable[..., Any], Function], name: Optional[str] = None, *,
-               slab: bool = False) -> "Dataset":
-        """The elements for which `predicate` gives true (slab=True: a vector of booleans for many
-        rows)."""
-        function = function_of(predicate, slab, TensorSpec((), bool), name)
-        return self._of(_native.dataset_filter(self._handle, function._handle, name))
-
-    def batch(self, batch_size: int, drop_remainder: Optional[bool] = None,
-              num_parallel_calls: Optional[int] = None, deterministic: Optional[bool] = None,
-              name: Optional[str] = None) -> "Dataset":
-        """`batch_size` > 0 consecutive elements stacked along a new axis 0. The last batch may be
-        smaller, unless drop_remainder. Elements of unequal shapes are a ValueError at iteration.
-        num_parallel_calls, deterministic: taken for the reference's callers; batches are made by
-        the thread that iterates, in order."""
-        return self._of(_native.dataset_batch(self._handle, batch_size, drop_remainder, name))
-
-    def repeat(self, count: Optional[int] = None, name: Optional[str] = None) -> "Dataset":
-        """The sequence `count` times; None or negative: for ever."""
-        return self._of(_native.dataset_repeat(self._handle, -1 if count is None else count, name))
-
     def shuffle(self, buffer_size: int, seed: Optional[int] = None,
                 reshuffle_each_iteration: Optional[bool] = None,
                 name: Optional[str] = None) -> "Dataset":
@@ -215,34 +196,6 @@ class Dataset:
         seed gives is a promise of compatibility."""
         return self._of(_native.dataset_shuffle(self._handle, buffer_size, seed,
                                                 reshuffle_each_iteration, name))
-
-    def take(self, count: int, name: Optional[str] = None) -> "Dataset":
-        """The first `count` elements; -1: all."""
-        return self._of(_native.dataset_take(self._handle, count, name))
-
-    def skip(self, count: int, name: Optional[str] = None) -> "Dataset":
-        """All but the first `count` elements; -1 skips all."""
-        return self._of(_native.dataset_skip(self._handle, count, name))
-
-    def shard(self, num_shards: int, index: int, name: Optional[str] = None) -> "Dataset":
-        """Elements index, index + num_shards, ...; 0 <= index < num_shards. With
-        tutti.data.experimental.SHARD_HINT (-1) for both all elements, but under
-        AutoShardPolicy.HINT those of this worker of all workers."""
-        return self._of(_native.dataset_shard(self._handle, num_shards, index, name))
-
-    def concatenate(self, dataset: "Dataset", name: Optional[str] = None) -> "Dataset":
-        """The elements of this one, then those of `dataset`; structures and dtypes must be
-        equal."""
-        other = _arguments.handle_of("concatenate: dataset", dataset, Dataset)
-        return self._of(_native.dataset_concatenate(self._handle, other, name))
-
-    def enumerate(self, start: int = 0, name: Optional[str] = None) -> "Dataset":
-        """Pairs (int64 index, element), from `start` on."""
-        return self._of(_native.dataset_enumerate(self._handle, start, name))
-
-    def prefetch(self, buffer_size: int = AUTOTUNE, name: Optional[str] = None) -> "Dataset":
-        """Up to `buffer_size` elements made ahead by a thread."""
-        return self._of(_native.dataset_prefetch(self._handle, buffer_size, name))
 
     def apply(self, transformation_func: Callable[["Dataset"], "Dataset"]) -> "Dataset":
         """What transformation_func(self) gives, for chaining."""
@@ -339,8 +292,8 @@ class FixedLengthRecordDataset(Dataset):
                  buffer_size: Optional[int] = None,
                  compression_type: Optional[str] = None, name: Optional[str] = None):
         self._handle = _native.dataset_fixed_length_record(
-            _files(filenames)._handle, record_bytes, header_bytes or 0, footer_bytes or 0,
-            compression_number(compression_type), buffer_size or 0, name)
+            _files(filenames)._handle, record_bytes, compression_number(compression_type),
+            header_bytes or 0, footer_bytes or 0, buffer_size or 0, name)
 
 
 def _paths(given: _Paths) -> List[str]:

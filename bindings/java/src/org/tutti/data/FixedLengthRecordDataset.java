@@ -24,6 +24,6 @@ public final class FixedLengthRecordDataset extends Dataset {
   public static FixedLengthRecordDataset of(Dataset files, long recordBytes, long headerBytes,
       long footerBytes, Compression compression, long bufferSize, String name) {
     return new FixedLengthRecordDataset(Box.at(Native.dataset_fixed_length_record(files,
-        recordBytes, headerBytes, footerBytes, compression.number(), bufferSize, name)));
+        recordBytes, compression.number(), headerBytes, footerBytes, bufferSize, name)));
   }
 }

@@ -1,6 +1,6 @@
 """Writes the type stub of the native module, _native.pyi, from what SWIG reads.
 
-    make_stub.py <swig folder> <stub>
+    python_stub.py OUTPUT
 
 The facade's functions say by types and names of their parameters how these cross, and python.i
 defines it for each kind. Here stands what that means for the caller, kind by kind; a kind that is
@@ -9,9 +9,15 @@ python.i leaves out of the Python signature (outputs, the ambient runtime and co
 here, and outputs become results.
 """
 
-import pathlib
 import re
 import sys
+
+import facade
+import handles
+import output
+from table import ROOT, Table, TableError
+
+SWIG = ROOT / "bindings" / "swig"
 
 # The type of a parameter, by its C type and name, or by the type alone.
 PARAMETERS = {
@@ -112,12 +118,12 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, SupportsIndex,
 FUNCTION = re.compile(r"^inline\s+([\w\s*]+?[\s*])(\w+)\(([^)]*)\)\s*\{", re.M)
 
 
-class UnknownKind(Exception):
-    pass
+class UnknownKind(TableError):
+    """A kind of parameter or result that the tables here do not have."""
 
-
-def handles(interface):
-    return re.findall(r"^TUTTI_HANDLE\((\w+)\)", interface, re.M)
+    def __init__(self, kind):
+        super().__init__(f"what does \"{kind}\" mean for a caller in Python? Say so in the tables of "
+                         "bindings/generate/python_stub.py, as python.i does for SWIG")
 
 
 def parameter(text, classes):
@@ -172,32 +178,24 @@ def declaration(result, name, parameters, classes):
     return f"def {name}({', '.join(arguments)}) -> {python}: ..."
 
 
-def stub(swig):
-    interface = (swig / "tutti.i").read_text()
-    classes = handles(interface)
+def stub(table: Table) -> str:
+    interface = (SWIG / "tutti.i").read_text()
+    classes = handles.classes(table)
     ignored = set(re.findall(r"%ignore tutti_facade::(\w+);", interface))
     lines = [HEADER]
     for name in classes:
         lines.append(f"@final\nclass {name}:\n    thisown: bool\n")
     lines.append("class Context: ...\n")
-    for facade in re.findall(r'^%include "(facade/\w+\.h)"', interface, re.M):
-        source = re.sub(r"//.*", "", (swig / facade).read_text())
-        for match in FUNCTION.finditer(source):
+    sources = [facade.header(table)]
+    for by_hand in re.findall(r'^%include "(facade/(?!forwards)\w+\.h)"', interface, re.M):
+        sources.append((SWIG / by_hand).read_text())
+    for source in sources:
+        for match in FUNCTION.finditer(re.sub(r"//.*", "", source)):
             if match.group(2) not in ignored:
                 lines.append(declaration(*match.groups(), classes))
     lines.append(PACKAGE)
     return "\n".join(lines)
 
 
-def main():
-    swig, out = map(pathlib.Path, sys.argv[1:])
-    try:
-        text = stub(swig)
-    except UnknownKind as kind:
-        sys.exit(f"make_stub.py: what does \"{kind}\" mean for a caller in Python? Say so in the "
-                 "tables of this file, as python.i does for SWIG")
-    out.write_text(text)
-
-
 if __name__ == "__main__":
-    main()
+    output.main(stub, sys.argv)
