@@ -1,11 +1,13 @@
-// The cases of dataset.json.
+// The cases of dataset.json and dataset_ops.json.
 #include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "case_folder.h"
 #include "cases.h"
 #include "datasets.h"
+#include "walks.h"
 
 namespace conformance {
 namespace {
@@ -34,9 +36,18 @@ std::vector<double> Original(const Json &json) {
   return numbers;
 }
 
+// Whether a shuffle with a buffer of this size may give these numbers: value v stands nowhere
+// before position v - size + 1.
+bool StaysIn(size_t size, const std::vector<double> &numbers) {
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    if (static_cast<double>(i + size) < numbers[i] + 1) return false;
+  }
+  return true;
+}
+
 // An `expect` that names properties of the elements.
 void CheckProperties(const Json &tree, const Json &expect) {
-  CheckKeys(expect, {"permutation_of", "not_identity", "two_equal_halves",
+  CheckKeys(expect, {"permutation_of", "buffer", "not_identity", "two_equal_halves",
                      "two_different_permutations", "two_permutations_of", "same_when_built_again"});
   const std::vector<double> all = NumbersOf(Elements(BuildDataset(tree)));
   const auto middle = all.begin() + static_cast<int64_t>(all.size() / 2);
@@ -45,6 +56,7 @@ void CheckProperties(const Json &tree, const Json &expect) {
     const std::vector<double> original = Original(expect.at("permutation_of"));
     CheckThat(Sorted(all) == original, "permutation_of");
     CheckThat(!expect.value("not_identity", false) || all != original, "not_identity");
+    CheckThat(StaysIn(expect.value("buffer", all.size()), all), "buffer");
   }
   if (expect.contains("two_equal_halves")) CheckThat(first == second, "two_equal_halves");
   if (expect.contains("two_different_permutations")) {
@@ -103,41 +115,82 @@ void CompareSpec(const Json &expected, const Spec &found) {
   throw Mismatch("expected " + expected.dump() + ", got " + tutti_bytes_get_view(text.get()).data);
 }
 
+void CheckCardinality(const Dataset &dataset, const Json &expected) {
+  const int64_t found = tutti_dataset_get_cardinality(dataset.get());
+  const int64_t wanted = expected == "INFINITE"  ? TUTTI_CARDINALITY_INFINITE
+                         : expected == "UNKNOWN" ? TUTTI_CARDINALITY_UNKNOWN
+                                                 : expected.get<int64_t>();
+  if (found != wanted) throw Mismatch("the cardinality is " + std::to_string(found));
+}
+
 void RunTerminal(const Json &tree, const Json &expect) {
   const std::string op = tree.at("op");
   if (op != "cardinality" && op != "element_spec") throw NotCovered("the op " + op);
   CheckKeys(tree, {"op", "input"});
+  const Dataset dataset = BuildDataset(tree.at("input"));
   if (op == "cardinality") {
-    const int64_t found = tutti_dataset_get_cardinality(BuildDataset(tree.at("input")).get());
-    const int64_t expected = expect == "INFINITE"  ? TUTTI_CARDINALITY_INFINITE
-                             : expect == "UNKNOWN" ? TUTTI_CARDINALITY_UNKNOWN
-                                                   : expect.get<int64_t>();
-    if (found != expected) throw Mismatch("the cardinality is " + std::to_string(found));
+    if (!IsError(expect)) CheckCardinality(dataset, expect);
   } else {
-    CompareSpec(expect, ElementSpecOf(BuildDataset(tree.at("input"))));
+    const Spec found = ElementSpecOf(dataset);
+    if (!IsError(expect)) CompareSpec(expect, found);
+  }
+}
+
+// Whether `expect` says what one walk gives, which may be repeated.
+bool IsWalk(const Json &expect) {
+  return expect.is_array() || expect.contains("multiset") || IsError(expect);
+}
+
+// What `expect` says decides which fields the case may have besides.
+void CheckFields(const Json &test) {
+  const Json &expect = test.at("expect");
+  if (test.value("terminal", false)) {
+    CheckKeys(test, {"name", "before", "dataset", "expect", "terminal"});
+  } else if (IsWalk(expect)) {
+    CheckKeys(test, {"name", "before", "dataset", "expect", "cardinality", "dtype", "tolerance",
+                     "api", "iterate"});
+  } else if (expect.contains("passes")) {
+    CheckKeys(test,
+              {"name", "before", "dataset", "expect", "cardinality", "dtype", "tolerance", "api"});
+  } else {
+    CheckKeys(test, {"name", "before", "dataset", "expect", "cardinality"});
+  }
+}
+
+void RunWalks(const Json &test, const Json &tree, const Json &expect) {
+  const Way way = WayOf(test);
+  const Dataset dataset = BuildDataset(tree);
+  if (test.contains("cardinality")) CheckCardinality(dataset, test.at("cardinality"));
+  if (IsWalk(expect)) {
+    for (int walk = 0; walk < test.value("iterate", 1); ++walk) {
+      if (IsError(expect)) {
+        Elements(dataset);
+      } else {
+        CheckWalk(dataset, expect, way);
+      }
+    }
+  } else if (expect.contains("passes")) {
+    CheckPasses(dataset, expect, way);
+  } else {
+    CheckProperties(tree, expect);
   }
 }
 
 }  // namespace
 
 void RunDatasetCase(const Json &test) {
-  CheckKeys(test, {"name", "dataset", "expect", "dtype", "iterate", "terminal", "tolerance"});
-  const Json &tree = test.at("dataset"), &expect = test.at("expect");
-  if (test.value("terminal", false)) return RunTerminal(tree, expect);
-  if (expect.is_object() && !expect.contains("error")) return CheckProperties(tree, expect);
-  const tutti_dtype dtype =
-      test.contains("dtype") ? DTypeOf(test.at("dtype")) : TUTTI_DTYPE_INVALID;
+  CheckFields(test);
+  const Json &expect = test.at("expect");
+  CaseFolder folder;
+  const Json tree = folder.WithPaths(test.at("dataset"));
+  for (const Json &earlier : folder.WithPaths(test.value("before", Json::array()))) {
+    Elements(BuildDataset(earlier));
+  }
   FailsAsExpected(expect, [&] {
-    const Dataset dataset = BuildDataset(tree);
-    for (int walk = 0; walk < test.value("iterate", 1); ++walk) {
-      const std::vector<Value> elements = Elements(dataset);
-      if (expect.is_object()) continue;
-      if (elements.size() != expect.size()) {
-        throw Mismatch(std::to_string(elements.size()) + " elements");
-      }
-      for (size_t i = 0; i < elements.size(); ++i) {
-        Compare(expect[i], elements[i], test.value("tolerance", 0.0), dtype);
-      }
+    if (test.value("terminal", false)) {
+      RunTerminal(tree, expect);
+    } else {
+      RunWalks(test, tree, expect);
     }
   });
 }

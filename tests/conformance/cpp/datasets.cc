@@ -1,5 +1,7 @@
 #include "datasets.h"
 
+#include <algorithm>
+#include <atomic>
 #include <map>
 #include <memory>
 #include <string>
@@ -43,30 +45,52 @@ Spec SpecOfAll(const std::vector<Value> &elements) {
   return spec;
 }
 
-// The generator's state is the position, a number of the host's.
+// What a generator gives: its i-th iteration list i, later ones the last.
+struct Passes {
+  std::vector<std::vector<Value>> lists;
+  std::atomic<size_t> started{0};
+};
+
+// The state of one iteration.
+struct Position {
+  std::shared_ptr<const Passes> passes;
+  size_t pass, next;
+};
 const char kPositionTag = 0;
 
-Value StartGenerator(tutti_context *, const Value &) {
+Value StartPass(const std::shared_ptr<Passes> &passes) {
+  const size_t pass = std::min(passes->started++, passes->lists.size() - 1);
   Value state;
   Check(tutti_value_create_host_object(
-      &kPositionTag, new size_t(0), [](void *data) { delete static_cast<size_t *>(data); },
-      state.out()));
+      &kPositionTag, new Position{passes, pass, 0},
+      [](void *position) { delete static_cast<Position *>(position); }, state.out()));
   return state;
 }
 
+Value NextOfPass(tutti_context *, const Value &state) {
+  auto *position =
+      static_cast<Position *>(tutti_value_get_leaf_host_object(state.get(), 0, &kPositionTag));
+  const std::vector<Value> &elements = position->passes->lists[position->pass];
+  return position->next < elements.size() ? elements[position->next++] : Value();
+}
+
 Dataset FromGenerator(const Json &op) {
-  CheckKeys(op, {"op", "elements"});
-  std::vector<Value> elements;
-  for (const Json &element : op.at("elements")) elements.push_back(ValueOf(element));
-  const Spec spec = SpecOfAll(elements);
-  const Body next = [elements](tutti_context *, const Value &state) {
-    auto *position =
-        static_cast<size_t *>(tutti_value_get_leaf_host_object(state.get(), 0, &kPositionTag));
-    return *position < elements.size() ? elements[(*position)++] : Value();
-  };
+  const bool by_pass = op.contains("elements_by_pass");
+  CheckKeys(op, {"op", by_pass ? "elements_by_pass" : "elements"});
+  const Json lists = by_pass ? op.at("elements_by_pass") : Json::array({op.at("elements")});
+  const auto passes = std::make_shared<Passes>();
+  std::vector<Value> all;
+  for (const Json &list : lists) {
+    std::vector<Value> &pass = passes->lists.emplace_back();
+    for (const Json &element : list) pass.push_back(ValueOf(element));
+    all.insert(all.end(), pass.begin(), pass.end());
+  }
+  if (all.empty()) throw NotCovered("a generator of no elements, whose spec nothing tells");
+  const Spec spec = SpecOfAll(all);
+  const Body start = [passes](tutti_context *, const Value &) { return StartPass(passes); };
   Dataset dataset;
-  Check(tutti_dataset_create_from_generator(CurrentRuntime(), StoredCallback(StartGenerator),
-                                            StoredCallback(next), spec.get(), nullptr,
+  Check(tutti_dataset_create_from_generator(CurrentRuntime(), StoredCallback(start),
+                                            StoredCallback(NextOfPass), spec.get(), nullptr,
                                             dataset.out()));
   return dataset;
 }

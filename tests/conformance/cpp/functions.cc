@@ -1,10 +1,12 @@
 #include "functions.h"
 
 #include <cctype>
+#include <cmath>
 #include <cstring>
 #include <string>
 #include <string_view>
 
+#include "specs.h"
 #include "strategies.h"
 
 namespace conformance {
@@ -37,26 +39,94 @@ Value Upper(tutti_context *, const Value &in) {
   return ValueOf(Json{{"bytes", text}});
 }
 
-Spec SpecOfTensor(tutti_dtype dtype, std::vector<int64_t> dims) {
-  Spec spec;
-  Check(
-      tutti_spec_create_tensor(dtype, static_cast<int64_t>(dims.size()), dims.data(), spec.out()));
-  return spec;
+Value Length(tutti_context *, const Value &in) {
+  const auto *view = static_cast<const tutti_string_view *>(tutti_tensor_get_data(TensorIn(in)));
+  return ValueOf(TensorOf(TUTTI_DTYPE_INT64, {}, {static_cast<double>(view->size)}));
 }
 
-// The spec of component `index` of the elements of `input`, which is a tuple of leaves.
-Spec ComponentSpec(const Spec &input, size_t index) {
-  const int64_t rank = tutti_spec_get_leaf_rank(input.get(), index);
-  Spec spec;
-  Check(tutti_spec_create_tensor(tutti_spec_get_leaf_dtype(input.get(), index), rank,
-                                 tutti_spec_get_leaf_dims(input.get(), index), spec.out()));
-  return spec;
+// x, but an error for the element that is `wrong`.
+Body FailAt(double wrong) {
+  return [wrong](tutti_context *, const Value &in) {
+    if (Numbers(TensorIn(in)).at(0) == wrong) {
+      throw Failure(TUTTI_INVALID_ARGUMENT, "fail_at: this is the element " + ToText(in));
+    }
+    return in;
+  };
+}
+
+Value Part(const Value &in, size_t index) {
+  Value part;
+  Check(tutti_value_child(in.get(), index, part.out()));
+  return part;
+}
+
+Body Component(const Json &which) {
+  return [which](tutti_context *, const Value &in) {
+    if (!which.is_string()) return Part(in, which);
+    Value part;
+    Check(tutti_value_find(in.get(), which.get<std::string>().c_str(), part.out()));
+    return part;
+  };
+}
+
+Value Square(const Value &in) {
+  return Elementwise([](double x) { return x * x; })(nullptr, in);
+}
+
+Value WithSquare(tutti_context *, const Value &in) {
+  const Value square = Square(in);
+  const tutti_value *const parts[] = {in.get(), square.get()};
+  Value pair;
+  Check(tutti_value_create_tuple(2, parts, pair.out()));
+  return pair;
+}
+
+Value AsDict(tutti_context *, const Value &in) {
+  const Value square = Square(in);
+  const char *const keys[] = {"x", "square"};
+  const tutti_value *const parts[] = {in.get(), square.get()};
+  Value dict;
+  Check(tutti_value_create_dict(2, keys, parts, dict.out()));
+  return dict;
+}
+
+Value Swap(tutti_context *, const Value &in) {
+  const Value first = Part(in, 0), second = Part(in, 1);
+  const tutti_value *const parts[] = {second.get(), first.get()};
+  Value pair;
+  Check(tutti_value_create_tuple(2, parts, pair.out()));
+  return pair;
+}
+
+Value AddComponents(tutti_context *, const Value &in) {
+  const Value first = Part(in, 0), second = Part(in, 1);
+  std::vector<double> sums = Numbers(TensorIn(first));
+  const std::vector<double> others = Numbers(TensorIn(second));
+  for (size_t i = 0; i < sums.size(); ++i) sums[i] += others.at(i);
+  return Like(TensorIn(first), sums);
 }
 
 struct Named {
   Body body;
   Spec output;  // none: a predicate
 };
+
+Named FindPredicate(const std::string &name, const Json &arg) {
+  if (name == "always_true") {
+    return {[](tutti_context *, const Value &) { return ValueOf(Json(true)); }, {}};
+  }
+  if (name == "even") return {Predicate([](double x) { return std::fmod(x, 2) == 0; }), {}};
+  if (name == "less") {
+    return {Predicate([limit = arg.get<double>()](double x) { return x < limit; }), {}};
+  }
+  if (name == "greater") {
+    return {Predicate([limit = arg.get<double>()](double x) { return x > limit; }), {}};
+  }
+  if (name == "equal") {
+    return {Predicate([other = arg.get<double>()](double x) { return x == other; }), {}};
+  }
+  throw NotCovered("the function " + name);
+}
 
 Named Find(const Json &op, const Spec &input) {
   const std::string name = op.at("fn");
@@ -65,34 +135,30 @@ Named Find(const Json &op, const Spec &input) {
     return {Elementwise([add = arg.get<double>()](double x) { return x + add; }), input};
   }
   if (name == "square") return {Elementwise([](double x) { return x * x; }), input};
-  if (name == "less") {
-    return {Predicate([limit = arg.get<double>()](double x) { return x < limit; }), {}};
+  if (name == "mod") {  // of the divisor's sign
+    return {Elementwise([by = arg.get<double>()](double x) { return x - std::floor(x / by) * by; }),
+            input};
   }
-  if (name == "equal") {
-    return {Predicate([other = arg.get<double>()](double x) { return x == other; }), {}};
-  }
-  if (name == "always_true") return {Predicate([](double) { return true; }), {}};
+  if (name == "identity") return {[](tutti_context *, const Value &in) { return in; }, input};
+  if (name == "fail_at") return {FailAt(arg), input};
   if (name == "fill_self") {
     return {FillSelf,
             SpecOfTensor(tutti_spec_get_leaf_dtype(input.get(), 0), {TUTTI_UNKNOWN_DIMENSION})};
   }
   if (name == "upper") return {Upper, SpecOfTensor(TUTTI_DTYPE_BYTES, {})};
-  if (name == "component") {
-    const size_t index = arg.get<size_t>();
-    return {[index](tutti_context *, const Value &in) {
-              Value child;
-              Check(tutti_value_child(in.get(), index, child.out()));
-              return child;
-            },
-            ComponentSpec(input, index)};
-  }
+  if (name == "length") return {Length, SpecOfTensor(TUTTI_DTYPE_INT64, {})};
+  if (name == "with_square") return {WithSquare, TupleSpec({input, input})};
+  if (name == "as_dict") return {AsDict, DictSpec({{"x", input}, {"square", input}})};
+  if (name == "swap") return {Swap, TupleSpec({PartSpec(input, 1), PartSpec(input, 0)})};
+  if (name == "add_components") return {AddComponents, PartSpec(input, 0)};
+  if (name == "component") return {Component(arg), PartSpec(input, arg)};
   if (name == "constant") {
     const Value constant = ValueOf(arg);
     Spec spec;
     Check(tutti_spec_create_from_value(constant.get(), spec.out()));
     return {[constant](tutti_context *, const Value &) { return constant; }, spec};
   }
-  throw NotCovered("the function " + name);
+  return FindPredicate(name, arg);
 }
 
 }  // namespace

@@ -82,6 +82,7 @@ CONFORMANCE_HANDLE_(Runtime, runtime);
 CONFORMANCE_HANDLE_(Spec, spec);
 CONFORMANCE_HANDLE_(Strategy, strategy);
 CONFORMANCE_HANDLE_(Tensor, tensor);
+CONFORMANCE_HANDLE_(Treespec, treespec);
 CONFORMANCE_HANDLE_(Value, value);
 CONFORMANCE_HANDLE_(Variable, variable);
 #undef CONFORMANCE_HANDLE_

@@ -113,6 +113,7 @@ tutti_dtype DTypeOf(const std::string &name) {
 }
 
 Value ValueOf(const Json &json, tutti_dtype dtype) {
+  if (json.is_object()) CheckKeys(json, {"t", "d", "dtype", "v", "bytes"});
   Value value;
   if (json.is_object() && (json.contains("t") || json.contains("d"))) {
     const bool is_tuple = json.contains("t");
@@ -176,6 +177,7 @@ void Compare(const Json &expected, const Value &found, double tolerance, tutti_d
   if (!expected.is_object() || IsBytes(expected)) {
     return CompareTensor(expected, found, tolerance, dtype);
   }
+  CheckKeys(expected, {"t", "d", "dtype", "v"});
   if (expected.contains("dtype")) {
     return CompareTensor(expected.at("v"), found, tolerance, DTypeOf(expected.at("dtype")));
   }
@@ -201,8 +203,10 @@ void CheckKeys(const Json &object, std::initializer_list<const char *> known) {
   }
 }
 
+bool IsError(const Json &expected) { return expected.is_object() && expected.contains("error"); }
+
 bool FailsAsExpected(const Json &expected, const std::function<void()> &body) {
-  if (!expected.is_object() || !expected.contains("error")) {
+  if (!IsError(expected)) {
     body();
     return false;
   }

@@ -36,8 +36,10 @@ std::string ToText(const Value &value);
 // Throws NotCovered when `object` has a key that is not listed.
 void CheckKeys(const Json &object, std::initializer_list<const char *> known);
 
-// Runs `body`; when `expected` is {"error": CODE, "message_names": [...]}, it must fail so.
-// True when it was to fail.
+// Whether `expected` is an error and no value: {"error": CODE, "message_names": [...]}.
+bool IsError(const Json &expected);
+
+// Runs `body`; when `expected` is an error, it must fail so. True when it was to fail.
 bool FailsAsExpected(const Json &expected, const std::function<void()> &body);
 
 }  // namespace conformance

@@ -35,6 +35,7 @@ void MakeJobSecret() {
 int RunAll(const std::filesystem::path &folder) {
   MakeJobSecret();
   const std::map<std::string, RunCase> files = {{"dataset", RunDatasetCase},
+                                                {"dataset_ops", RunDatasetCase},
                                                 {"device_spec", RunDeviceSpecCase},
                                                 {"distribute", RunDistributeCase},
                                                 {"reduce", RunReduceCase},

@@ -8,70 +8,27 @@ that is not known here), and one line of totals. Exits non-zero when a case fail
 passes.
 """
 
-import contextlib
+import itertools
 import json
 import os
 import pathlib
 import secrets
-import socket
 import sys
-import tempfile
-import threading
 
 import numpy as np
 
 import tutti
 from tutti.data import Dataset, TensorSpec
 from tutti.distribute import VariableAggregation, VariableSynchronization
-from vector_values import Failure, NotCovered, compare, compare_spec, known, need, spec_of, value
-
-
-def expect_error(expected, run):
-    known(expected, ("error", "message_names"))
-    try:
-        result = run()
-    except tutti.errors.Error as error:
-        need(error.code_name == expected["error"], "expected", expected["error"], "found",
-             error.code_name, error)
-        for name in expected.get("message_names", ()):
-            need(name in str(error), f"the message does not name {name!r}:", error)
-    else:
-        need(False, "expected", expected["error"], "found", result)
+from device_cases import run_device_spec
+from files import CaseFolder, record_files
+from functions import function, signature
+from vector_values import NotCovered, compare, compare_spec, known, need, spec_of, value
+from walks import Walks, expect_error, is_error
+from workers import mirrored, run_workers
 
 
 # ---- datasets
-
-def function(name, arg):
-    def like(x):
-        return np.asarray(arg, np.asarray(x).dtype)[()]
-
-    functions = {
-        "add": lambda x: x + like(x),
-        "square": lambda x: x * x,
-        "less": lambda x: x < like(x),
-        "equal": lambda x: x == like(x),
-        "always_true": lambda *_: True,
-        "fill_self": lambda x: np.full(int(x), x),
-        "upper": lambda x: x.upper(),
-        "component": lambda *parts: parts[arg],
-        "constant": lambda *_: value(arg),
-    }
-    if name not in functions:
-        raise NotCovered(f"function {name}")
-    return functions[name]
-
-
-def signature(name, arg, dataset):
-    """The output spec of a map function."""
-    if name == "upper":
-        return TensorSpec((), bytes)
-    if name == "constant":
-        return spec_of([value(arg)])
-    spec = dataset.element_spec
-    if name == "component":
-        return spec[arg]
-    return TensorSpec((None,), spec.dtype) if name == "fill_self" else spec
-
 
 def transform(dataset, node, op):
     """One op with an `input`, which is `dataset`."""
@@ -128,9 +85,7 @@ def build(node):
         known(node, ("op", "value"))
         return getattr(Dataset, op)(value(node["value"]))
     if op == "from_generator":
-        known(node, ("op", "elements"))
-        elements = [value(element) for element in node["elements"]]
-        return Dataset.from_generator(lambda: elements, output_signature=spec_of(elements))
+        return from_generator(node)
     if op == "records":
         known(node, ("op", "files"))
         return (tutti.data.TFRecordDataset(record_files(node["files"]))
@@ -144,40 +99,39 @@ def build(node):
     return transform(build(node["input"]), node, op)
 
 
-_folder = tempfile.TemporaryDirectory(prefix="tutti-conformance-")
-_record_files = {}
-_record_files_lock = threading.Lock()
+def from_generator(node):
+    """The i-th iteration gives list i, later ones the last."""
+    by_pass = "elements_by_pass" in node
+    known(node, ("op", "elements_by_pass" if by_pass else "elements"))
+    passes = [[value(element) for element in elements]
+              for elements in (node["elements_by_pass"] if by_pass else [node["elements"]])]
+    started = itertools.count()
+    return Dataset.from_generator(lambda: passes[min(next(started), len(passes) - 1)],
+                                  output_signature=spec_of(sum(passes, [])))
 
 
-def record_files(lists):
-    """A TFRecord file for each list of numbers; the same lists give the same files, also to several
-    workers at once."""
-    with _record_files_lock:
-        key = json.dumps(lists)
-        if key not in _record_files:
-            paths = [f"{_folder.name}/{len(_record_files)}-{i}" for i in range(len(lists))]
-            for path, items in zip(paths, lists):
-                with tutti.data.TFRecordWriter(path) as writer:
-                    for item in items:
-                        writer.write(np.int64(item).tobytes())
-            _record_files[key] = paths
-        return _record_files[key]
+def cardinality(dataset):
+    names = {tutti.data.INFINITE_CARDINALITY: "INFINITE", tutti.data.UNKNOWN_CARDINALITY: "UNKNOWN"}
+    return names.get(dataset.cardinality(), dataset.cardinality())
 
 
-def terminal(node):
+def terminal(node, expected):
+    if node["op"] not in ("cardinality", "element_spec"):
+        raise NotCovered(f"op {node['op']}")
     known(node, ("op", "input"))
     dataset = build(node["input"])
-    if node["op"] == "cardinality":
-        names = {tutti.data.INFINITE_CARDINALITY: "INFINITE",
-                 tutti.data.UNKNOWN_CARDINALITY: "UNKNOWN"}
-        return names.get(dataset.cardinality(), dataset.cardinality())
+    result = cardinality(dataset) if node["op"] == "cardinality" else dataset.element_spec
+    if is_error(expected):
+        return result
     if node["op"] == "element_spec":
-        return dataset.element_spec
-    raise NotCovered(f"op {node['op']}")
+        compare_spec(result, expected)
+    else:
+        need(result == expected, "expected", expected, "found", result)
+    return result
 
 
 def expect_property(expected, node):
-    known(expected, ("permutation_of", "not_identity", "two_equal_halves",
+    known(expected, ("permutation_of", "buffer", "not_identity", "two_equal_halves",
                      "two_different_permutations", "same_when_built_again", "two_permutations_of"))
     found = [int(x) for x in build(node)]
     half = len(found) // 2
@@ -186,6 +140,8 @@ def expect_property(expected, node):
         wanted = list(range(int(expected["permutation_of"][len("range("):-1])))
         need(sorted(found) == wanted, "expected a permutation, found", found)
         need(not expected.get("not_identity") or found != wanted, "it is the identity")
+        size = expected.get("buffer", len(found))
+        need(all(i >= v - size + 1 for i, v in enumerate(found)), "left a buffer of", size, found)
     if "two_permutations_of" in expected:
         wanted = sorted(expected["two_permutations_of"])
         need(sorted(first) == wanted and sorted(second) == wanted, "found", found)
@@ -197,78 +153,59 @@ def expect_property(expected, node):
         need(found == [int(x) for x in build(node)], "built again it gives another order")
 
 
-def run_dataset(case):
-    known(case, ("name", "dataset", "expect", "dtype", "terminal", "iterate", "tolerance"))
-    node, expected = case["dataset"], case["expect"]
-    if isinstance(expected, dict) and "error" in expected:
-        expect_error(expected, lambda: list(build(node)))
-    elif case.get("terminal"):
-        result = terminal(node)
-        if node["op"] == "element_spec":
-            compare_spec(result, expected)
-        else:
-            need(result == expected, "expected", expected, "found", result)
-    elif isinstance(expected, dict):
-        expect_property(expected, node)
+def is_walk(expected):
+    """Whether it is what one walk gives, which may be repeated."""
+    return isinstance(expected, list) or "multiset" in expected or is_error(expected)
+
+
+def known_fields(case):
+    """What `expect` says decides which fields the case may have besides."""
+    fields = ("name", "before", "dataset", "expect")
+    if case.get("terminal"):
+        known(case, (*fields, "terminal"))
+    elif is_walk(case["expect"]):
+        known(case, (*fields, "cardinality", "dtype", "tolerance", "api", "iterate"))
+    elif "passes" in case["expect"]:
+        known(case, (*fields, "cardinality", "dtype", "tolerance", "api"))
     else:
-        dataset = build(node)
+        known(case, (*fields, "cardinality"))
+
+
+def run_walks(case, node):
+    expected, walks, dataset = case["expect"], Walks(case), build(node)
+    if "cardinality" in case:
+        need(cardinality(dataset) == case["cardinality"], "expected cardinality",
+             case["cardinality"], "found", cardinality(dataset))
+    if is_walk(expected):
         for _ in range(case.get("iterate", 1)):
-            elements = list(dataset)
-            need(len(elements) == len(expected), "expected", len(expected), "elements, found",
-                 elements)
-            for i, element in enumerate(elements):
-                compare(element, expected[i], case.get("dtype"), case.get("tolerance", 0.0), i)
+            if is_error(expected):
+                return list(dataset)
+            walks.walk(dataset, expected)
+    elif "passes" in expected:
+        walks.passes(dataset, expected)
+    else:
+        expect_property(expected, node)
+    return None
+
+
+def run_dataset(case):
+    known_fields(case)
+    expected = case["expect"]
+    with CaseFolder() as folder:
+        node = folder.with_paths(case["dataset"])
+        for earlier in folder.with_paths(case.get("before", [])):
+            list(build(earlier))
+
+        def run():
+            return terminal(node, expected) if case.get("terminal") else run_walks(case, node)
+
+        if is_error(expected):
+            expect_error(expected, run)
+        else:
+            run()
 
 
 # ---- strategies
-
-def mirrored(replicas):
-    return tutti.distribute.MirroredStrategy([f"CPU:{i}" for i in range(replicas)])
-
-
-def reserved_addresses(count):
-    """So many addresses of the loopback interface that nobody else gets, and the sockets that see
-    to it: the ports stay bound in a way that lets a worker listen there all the same (Linux: both
-    sockets have SO_REUSEADDR, and these do not listen)."""
-    sockets = [socket.socket() for _ in range(count)]
-    for reserved in sockets:
-        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        reserved.bind(("127.0.0.1", 0))
-    return [f"127.0.0.1:{reserved.getsockname()[1]}" for reserved in sockets], sockets
-
-
-def run_workers(workers, replicas, body):
-    """Calls body(strategy, worker) once per worker: several are runtimes of their own, each on a
-    thread of its own."""
-    if workers == 1:
-        with mirrored(replicas) as strategy:
-            body(strategy, 0)
-        return
-    addresses, sockets = reserved_addresses(workers)
-    cluster = tutti.train.ClusterSpec({"worker": addresses})
-    errors = [None] * workers
-
-    def work(worker):
-        resolver = tutti.distribute.cluster_resolver.SimpleClusterResolver(
-            cluster, task_type="worker", task_id=worker)
-        try:
-            with tutti.Runtime() as runtime, runtime.as_default():
-                body(tutti.distribute.MultiWorkerMirroredStrategy(
-                    resolver, devices=[f"CPU:{i}" for i in range(replicas)]), worker)
-        except Exception as error:  # raised below, where all workers have ended
-            errors[worker] = error
-
-    threads = [threading.Thread(target=work, args=(worker,)) for worker in range(workers)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for reserved in sockets:
-        reserved.close()
-    for error in errors:
-        if error is not None:
-            raise error
-
 
 def run_distribute(case):
     known(case, ("name", "dataset", "workers", "replicas_per_worker", "expect", "api", "skip_steps",
@@ -412,46 +349,9 @@ def run_variable(case, strategy):
             compare(copy, case["read"])
 
 
-# ---- devices
-
-DEVICE_FIELDS = ("job", "replica", "task", "device_type", "device_index")
-
-
-def device_spec(case):
-    def made(fields):
-        known(fields, DEVICE_FIELDS)
-        return tutti.DeviceSpec(**fields)
-
-    if "parse" in case:
-        return tutti.DeviceSpec.from_string(case["parse"])
-    if "spec" in case:
-        return made(case["spec"])
-    if "merge" in case:
-        outer, inner = (made(part) for part in case["merge"])
-        return outer.merge(inner)
-    with contextlib.ExitStack() as scopes:
-        for scope in case["scopes"]:
-            scopes.enter_context(tutti.device(scope))
-        return tutti.current_device()
-
-
-def run_device_spec(case):
-    known(case, ("name", "parse", "spec", "merge", "scopes", "expect"))
-    expected = case["expect"]
-    if isinstance(expected, dict) and "error" in expected:
-        expect_error(expected, lambda: device_spec(case))
-        return
-    spec = device_spec(case)
-    if isinstance(expected, str):
-        need(spec.to_string() == expected, "expected", expected, "found", spec)
-    else:
-        found = {name: getattr(spec, name) for name in DEVICE_FIELDS}
-        found = {name: part for name, part in found.items() if part is not None}
-        need(found == expected, "expected", expected, "found", found)
-
-
-FILES = {"dataset.json": run_dataset, "distribute.json": run_distribute, "reduce.json": run_reduce,
-         "values.json": run_values, "device_spec.json": run_device_spec}
+FILES = {"dataset.json": run_dataset, "dataset_ops.json": run_dataset,
+         "distribute.json": run_distribute, "reduce.json": run_reduce, "values.json": run_values,
+         "device_spec.json": run_device_spec}
 
 
 def main():

@@ -37,6 +37,15 @@ def flat(v):
     return [leaf for item in v for leaf in flat(item)] if isinstance(v, list) else [v]
 
 
+def dtype_of(name):
+    if name == "bytes":
+        return bytes
+    try:
+        return np.dtype(name)
+    except TypeError:
+        raise NotCovered(f"dtype {name}") from None
+
+
 def value(v, bare_int=np.int32, bare_real=np.float32):
     """The Python value of an input."""
     if isinstance(v, dict):
@@ -47,7 +56,7 @@ def value(v, bare_int=np.int32, bare_real=np.float32):
         if "bytes" in v:
             return v["bytes"].encode()
         known(v, ("dtype", "v"))
-        return np.array(numbers(v["v"]), v["dtype"])
+        return np.array(numbers(v["v"]), dtype_of(v["dtype"]))
     leaves = flat(numbers(v))
     if leaves and isinstance(leaves[0], bytes):
         return np.array(numbers(v), object)
@@ -72,7 +81,8 @@ def compare(actual, expected, dtype=None, tolerance=0.0, where=""):
         need(actual == expected["bytes"].encode(), where, "expected", expected, "found", actual)
     else:
         if isinstance(expected, dict):
-            dtype, expected = expected["dtype"], expected["v"]
+            known(expected, ("dtype", "v"))
+            dtype, expected = dtype_of(expected["dtype"]), expected["v"]
         need(not isinstance(actual, (tuple, list, dict)), where, "expected", expected, "found",
              actual)
         wanted = np.array(numbers(expected), object if _texts(expected) else None)
@@ -106,13 +116,16 @@ def compare_spec(actual, expected):
         for key, item in expected["d"].items():
             compare_spec(actual[key], item)
     else:
+        known(expected, ("shape", "dtype"))
         shape = None if expected["shape"] is None else tuple(expected["shape"])
-        dtype = bytes if expected["dtype"] == "bytes" else expected["dtype"]
-        need(actual == TensorSpec(shape, dtype), "expected", expected, "found", actual)
+        need(actual == TensorSpec(shape, dtype_of(expected["dtype"])), "expected", expected,
+             "found", actual)
 
 
 def spec_of(elements):
     """The spec that all elements fit."""
+    if not elements:
+        raise NotCovered("a generator of no elements, whose spec nothing tells")
     first = elements[0]
     if isinstance(first, tuple):
         return tuple(spec_of([element[i] for element in elements]) for i in range(len(first)))

@@ -4,11 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"math"
-	"path/filepath"
-	"reflect"
-	"strings"
-	"sync"
+	"sync/atomic"
 
 	"tutti.dev/tutti"
 )
@@ -21,109 +17,6 @@ func integer(node fields, name string, start int64) int64 {
 		return value
 	}
 	return start
-}
-
-// elementwise functions by name.
-func function(name string, arg any) (tutti.MapFunc, error) {
-	var argument *array
-	if name == "add" || name == "less" || name == "equal" {
-		read, err := read(arg)
-		if err != nil {
-			return nil, err
-		}
-		argument = read.(*array)
-	}
-	each := func(dtype tutti.DType, compute func(x, y float64) float64) tutti.MapFunc {
-		return func(element tutti.Value) (tutti.Value, error) {
-			tensor, err := element.Tensor()
-			if err != nil {
-				return tutti.Value{}, err
-			}
-			given, err := arrayOf(tensor)
-			if err != nil {
-				return tutti.Value{}, err
-			}
-			for i, x := range given.numbers {
-				y := 0.0
-				if argument != nil {
-					y = argument.numbers[0]
-				}
-				given.numbers[i] = compute(x, y)
-			}
-			if dtype != 0 {
-				given.dtype = dtype
-			}
-			return valueOf(given)
-		}
-	}
-	switch name {
-	case "add":
-		return each(0, func(x, y float64) float64 { return x + y }), nil
-	case "square":
-		return each(0, func(x, _ float64) float64 { return x * x }), nil
-	case "less":
-		return each(tutti.Bool, func(x, y float64) float64 { return truth(x < y) }), nil
-	case "equal":
-		return each(tutti.Bool, func(x, y float64) float64 { return truth(x == y) }), nil
-	case "always_true":
-		return func(tutti.Value) (tutti.Value, error) {
-			return valueOf(&array{dtype: tutti.Bool, numbers: []float64{1}})
-		}, nil
-	case "fill_self":
-		return func(element tutti.Value) (tutti.Value, error) {
-			described, err := describe(element)
-			if err != nil {
-				return tutti.Value{}, err
-			}
-			given := described.(*array)
-			count := given.numbers[0]
-			made := &array{dtype: given.dtype, shape: []int64{int64(count)}, numbers: []float64{}}
-			for i := 0.0; i < count; i++ {
-				made.numbers = append(made.numbers, count)
-			}
-			return valueOf(made)
-		}, nil
-	case "upper":
-		return func(element tutti.Value) (tutti.Value, error) {
-			text, err := element.Text()
-			if err != nil {
-				return tutti.Value{}, err
-			}
-			return valueOf(&array{dtype: tutti.Bytes, texts: []string{strings.ToUpper(text)}})
-		}, nil
-	case "component":
-		i := int(integer(fields{"i": arg}, "i", 0))
-		return func(element tutti.Value) (tutti.Value, error) { return element.At(i) }, nil
-	case "constant":
-		constant, err := read(arg)
-		return func(tutti.Value) (tutti.Value, error) { return valueOf(constant) }, err
-	}
-	return nil, notCovered("function " + name)
-}
-
-// signature is the output spec of a map function, where the first row cannot tell it.
-func signature(name string, dataset *tutti.Dataset) ([]tutti.Option, error) {
-	if name != "add" && name != "square" && name != "fill_self" {
-		return nil, nil
-	}
-	spec, err := dataset.ElementSpec(nil)
-	if err != nil {
-		return nil, err
-	}
-	if name == "fill_self" {
-		for _, dtype := range dtypes {
-			scalar, err := tutti.TensorSpec(dtype)
-			if err != nil {
-				return nil, err
-			}
-			if scalar.Equal(spec) {
-				if spec, err = tutti.TensorSpec(dtype, tutti.UnknownDimension); err != nil {
-					return nil, err
-				}
-			}
-		}
-	}
-	return []tutti.Option{tutti.WithOutput(spec)}, nil
 }
 
 // transform is one op with an input, which is dataset.
@@ -253,32 +146,7 @@ func build(r *tutti.Runtime, node fields) (*tutti.Dataset, error) {
 		}
 		return r.FromTensorSlices(value), nil
 	case "from_generator":
-		if err := known(node, "op", "elements"); err != nil {
-			return nil, err
-		}
-		var elements []any
-		for _, v := range node["elements"].([]any) {
-			element, err := read(v)
-			if err != nil {
-				return nil, err
-			}
-			elements = append(elements, element)
-		}
-		spec, err := specOf(elements)
-		if err != nil {
-			return nil, err
-		}
-		return r.FromGenerator(func() (tutti.Generator, error) {
-			next := 0
-			return func() (tutti.Value, bool, error) {
-				if next == len(elements) {
-					return tutti.Value{}, false, nil
-				}
-				next++
-				value, err := valueOf(elements[next-1])
-				return value, true, err
-			}, nil
-		}, spec), nil
+		return fromGenerator(r, node)
 	case "records":
 		if err := known(node, "op", "files"); err != nil {
 			return nil, err
@@ -325,206 +193,46 @@ func build(r *tutti.Runtime, node fields) (*tutti.Dataset, error) {
 	}
 }
 
-var files struct {
-	sync.Mutex // guards the map: workers share the files
-	folder     string
-	paths      map[string][]string
-}
-
-// recordFiles are TFRecord files of numbers; the same lists give the same files.
-func recordFiles(lists []any) ([]string, error) {
-	files.Lock()
-	defer files.Unlock()
-	key := fmt.Sprint(lists)
-	if paths, ok := files.paths[key]; ok {
-		return paths, nil
+// fromGenerator gives list i in its i-th iteration, the last one in later ones.
+func fromGenerator(r *tutti.Runtime, node fields) (*tutti.Dataset, error) {
+	name, lists := "elements", []any{node["elements"]}
+	if byPass, ok := node["elements_by_pass"].([]any); ok {
+		name, lists = "elements_by_pass", byPass
 	}
-	var paths []string
+	if err := known(node, "op", name); err != nil {
+		return nil, err
+	}
+	var all []any
+	passes := make([][]any, len(lists))
 	for i, list := range lists {
-		path := filepath.Join(files.folder, fmt.Sprintf("%d-%d", len(files.paths), i))
-		writer, err := tutti.NewRecordWriter(path)
-		if err != nil {
-			return nil, err
-		}
-		for _, item := range list.([]any) {
-			var record [8]byte
-			binary.LittleEndian.PutUint64(record[:], uint64(integer(fields{"i": item}, "i", 0)))
-			if _, err := writer.Write(record[:]); err != nil {
+		for _, v := range list.([]any) {
+			element, err := read(v)
+			if err != nil {
 				return nil, err
 			}
+			passes[i] = append(passes[i], element)
 		}
-		if err := writer.Close(); err != nil {
-			return nil, err
-		}
-		paths = append(paths, path)
+		all = append(all, passes[i]...)
 	}
-	files.paths[key] = paths
-	return paths, nil
-}
-
-// elements of one iteration.
-func elements(dataset *tutti.Dataset) (found []tutti.Value, err error) {
-	iterator, err := dataset.Iterator(nil)
+	spec, err := specOf(all)
 	if err != nil {
 		return nil, err
 	}
-	defer iterator.Close()
-	for iterator.Next() {
-		found = append(found, iterator.Value())
-	}
-	return found, iterator.Err()
-}
-
-func integers(node fields) (numbers []int64, err error) {
-	dataset, err := build(nil, node)
-	if err != nil {
-		return nil, err
-	}
-	found, err := elements(dataset)
-	for _, element := range found {
-		number, err := element.Int64()
-		if err != nil {
-			return nil, err
+	started := int64(-1)
+	return r.FromGenerator(func() (tutti.Generator, error) {
+		pass := atomic.AddInt64(&started, 1)
+		if last := int64(len(passes) - 1); pass > last {
+			pass = last
 		}
-		numbers = append(numbers, number)
-	}
-	return numbers, err
-}
-
-func runDataset(test fields) error {
-	if err := known(test, "name", "dataset", "expect", "dtype", "terminal", "iterate",
-		"tolerance"); err != nil {
-		return err
-	}
-	node := test["dataset"].(fields)
-	expected, isObject := test["expect"].(fields)
-	if isObject && expected["error"] != nil {
-		dataset, err := build(nil, node)
-		if err == nil {
-			_, err = elements(dataset)
-		}
-		return expectError(expected, err)
-	}
-	if test["terminal"] == true {
-		return runTerminal(node, test["expect"])
-	}
-	if isObject {
-		return expectProperty(expected, node)
-	}
-	dataset, err := build(nil, node)
-	if err != nil {
-		return err
-	}
-	dtype, _ := test["dtype"].(string)
-	wanted := test["expect"].([]any)
-	for i := int64(0); i < integer(test, "iterate", 1); i++ {
-		found, err := elements(dataset)
-		if err != nil {
-			return err
-		}
-		if len(found) != len(wanted) {
-			return fmt.Errorf("expected %d elements, found %d", len(wanted), len(found))
-		}
-		for j, element := range found {
-			if err := compare(element, wanted[j], dtype, tolerance(test)); err != nil {
-				return fmt.Errorf("element %d: %w", j, err)
+		left := passes[pass]
+		return func() (tutti.Value, bool, error) {
+			if len(left) == 0 {
+				return tutti.Value{}, false, nil
 			}
-		}
-	}
-	return nil
-}
-
-func tolerance(test fields) float64 {
-	if number, ok := test["tolerance"].(json.Number); ok {
-		value, _ := number.Float64()
-		return value
-	}
-	return 0
-}
-
-func runTerminal(node fields, expected any) error {
-	if err := known(node, "op", "input"); err != nil {
-		return err
-	}
-	dataset, err := build(nil, node["input"].(fields))
-	if err != nil {
-		return err
-	}
-	switch op := node["op"]; op {
-	case "cardinality":
-		found := fmt.Sprint(dataset.Cardinality())
-		if dataset.Cardinality() == tutti.InfiniteCardinality {
-			found = "INFINITE"
-		} else if dataset.Cardinality() == tutti.UnknownCardinality {
-			found = "UNKNOWN"
-		}
-		if found != fmt.Sprint(expected) {
-			return fmt.Errorf("expected %v, found %v", expected, found)
-		}
-		return nil
-	case "element_spec":
-		found, err := dataset.ElementSpec(nil)
-		if err != nil {
-			return err
-		}
-		wanted, err := describedSpec(expected.(fields))
-		if err != nil {
-			return err
-		}
-		if !wanted.Equal(found) {
-			return fmt.Errorf("expected %v, found %v", wanted, found)
-		}
-		return nil
-	default:
-		return notCovered(fmt.Sprint("op ", op))
-	}
-}
-
-func expectProperty(expected, node fields) error {
-	if err := known(expected, "permutation_of", "not_identity", "two_equal_halves",
-		"two_different_permutations", "same_when_built_again", "two_permutations_of"); err != nil {
-		return err
-	}
-	found, err := integers(node)
-	if err != nil {
-		return err
-	}
-	failure := fmt.Errorf("expected %v, found %v", expected, found)
-	half := len(found) / 2
-	one, two := found[:half], found[half:]
-	if text, ok := expected["permutation_of"].(string); ok {
-		var count int64
-		fmt.Sscanf(text, "range(%d)", &count)
-		wanted := make([]int64, count)
-		for i := range wanted {
-			wanted[i] = int64(i)
-		}
-		if !reflect.DeepEqual(sorted(found), wanted) ||
-			expected["not_identity"] == true && reflect.DeepEqual(found, wanted) {
-			return failure
-		}
-	}
-	if list, ok := expected["two_permutations_of"].([]any); ok {
-		var wanted []int64
-		for _, item := range list {
-			wanted = append(wanted, integer(fields{"i": item}, "i", math.MinInt64))
-		}
-		if !reflect.DeepEqual(sorted(one), sorted(wanted)) ||
-			!reflect.DeepEqual(sorted(two), sorted(wanted)) {
-			return failure
-		}
-	}
-	if expected["two_equal_halves"] != nil && !reflect.DeepEqual(one, two) {
-		return failure
-	}
-	if expected["two_different_permutations"] != nil &&
-		(!reflect.DeepEqual(sorted(one), sorted(two)) || reflect.DeepEqual(one, two)) {
-		return failure
-	}
-	if expected["same_when_built_again"] != nil {
-		if again, err := integers(node); err != nil || !reflect.DeepEqual(found, again) {
-			return failure
-		}
-	}
-	return nil
+			element := left[0]
+			left = left[1:]
+			value, err := valueOf(element)
+			return value, true, err
+		}, nil
+	}, spec), nil
 }

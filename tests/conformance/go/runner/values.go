@@ -48,6 +48,14 @@ func init() {
 	}
 }
 
+func dtypeOf(name any) (tutti.DType, error) {
+	dtype, ok := dtypes[fmt.Sprint(name)]
+	if !ok {
+		return 0, notCovered(fmt.Sprint("dtype ", name))
+	}
+	return dtype, nil
+}
+
 // read reads a value of the vectors. A bare integer is int32 and a bare real float32.
 func read(v any) (any, error) {
 	if fields, ok := v.(map[string]any); ok {
@@ -77,7 +85,11 @@ func read(v any) (any, error) {
 			if err := known(fields, "dtype", "v"); err != nil {
 				return nil, err
 			}
-			made := &array{dtype: dtypes[fmt.Sprint(fields["dtype"])]}
+			dtype, err := dtypeOf(fields["dtype"])
+			if err != nil {
+				return nil, err
+			}
+			made := &array{dtype: dtype}
 			return made, made.fill(fields["v"], 0)
 		}
 	}
@@ -361,95 +373,6 @@ func compareParts(found, expected any, dtype string, tolerance float64) error {
 		}
 	}
 	return nil
-}
-
-// specOf is the spec that all elements fit.
-func specOf(elements []any) (*tutti.Spec, error) {
-	switch head := elements[0].(type) {
-	case tuple:
-		var specs []*tutti.Spec
-		for i := range head {
-			var parts []any
-			for _, element := range elements {
-				parts = append(parts, element.(tuple)[i])
-			}
-			spec, err := specOf(parts)
-			if err != nil {
-				return nil, err
-			}
-			specs = append(specs, spec)
-		}
-		return tutti.TupleSpec(specs...)
-	case dict:
-		specs := map[string]*tutti.Spec{}
-		for key := range head {
-			var parts []any
-			for _, element := range elements {
-				parts = append(parts, element.(dict)[key])
-			}
-			spec, err := specOf(parts)
-			if err != nil {
-				return nil, err
-			}
-			specs[key] = spec
-		}
-		return tutti.DictSpec(specs)
-	}
-	head := elements[0].(*array)
-	shape := append([]int64{}, head.shape...)
-	for _, element := range elements {
-		other := element.(*array).shape
-		if len(other) != len(shape) {
-			return tutti.TensorSpecOfUnknownRank(head.dtype)
-		}
-		for i, size := range other {
-			if size != shape[i] {
-				shape[i] = tutti.UnknownDimension
-			}
-		}
-	}
-	return tutti.TensorSpec(head.dtype, shape...)
-}
-
-// describedSpec is a spec of the vectors.
-func describedSpec(v map[string]any) (*tutti.Spec, error) {
-	if parts, ok := v["t"].([]any); ok {
-		var specs []*tutti.Spec
-		for _, part := range parts {
-			spec, err := describedSpec(part.(map[string]any))
-			if err != nil {
-				return nil, err
-			}
-			specs = append(specs, spec)
-		}
-		return tutti.TupleSpec(specs...)
-	}
-	if parts, ok := v["d"].(map[string]any); ok {
-		specs := map[string]*tutti.Spec{}
-		for key, part := range parts {
-			spec, err := describedSpec(part.(map[string]any))
-			if err != nil {
-				return nil, err
-			}
-			specs[key] = spec
-		}
-		return tutti.DictSpec(specs)
-	}
-	dtype := dtypes[fmt.Sprint(v["dtype"])]
-	sizes, ok := v["shape"].([]any)
-	if !ok {
-		return tutti.TensorSpecOfUnknownRank(dtype)
-	}
-	shape := []int64{}
-	for _, size := range sizes {
-		if number, ok := size.(json.Number); ok {
-			n, _ := number.Int64()
-			shape = append(shape, n)
-		} else {
-			shape = append(shape, tutti.UnknownDimension)
-		}
-	}
-	return tutti.TensorSpec(dtype, shape...)
 }
 
 func sorted(numbers []int64) []int64 {

@@ -1,51 +1,83 @@
 package conformance;
 
-import java.util.ArrayList;
 import java.util.List;
 import java.util.stream.LongStream;
 import org.tutti.Spec;
 import org.tutti.Value;
 import org.tutti.data.Dataset;
-import org.tutti.data.DatasetIterator;
 
-/** The cases of dataset.json. */
+/** The cases of dataset.json and dataset_ops.json. */
 final class DatasetCases {
   private DatasetCases() {}
 
   static void run(Fields test) {
-    test.known("name", "dataset", "expect", "dtype", "terminal", "iterate", "tolerance");
-    final Fields node = test.fields("dataset");
+    checkFields(test);
     final Object expected = test.get("expect");
-    if (expected instanceof Fields fields && fields.has("error")) {
-      Runner.expectError(fields, () -> elements(Datasets.build(node)));
-    } else if (test.flag("terminal")) {
-      runTerminal(node, expected);
-    } else if (expected instanceof Fields properties) {
-      checkProperties(properties, node);
-    } else {
-      final List<?> wanted = test.list("expect");
-      final Dataset dataset = Datasets.build(node);
-      for (long i = 0; i < test.integer("iterate", 1); ++i) {
-        compare(elements(dataset), wanted, test.text("dtype", null), test.number("tolerance", 0));
+    try (CaseFolder folder = new CaseFolder()) {
+      final Fields node = (Fields) folder.withPaths(test.fields("dataset"));
+      if (test.has("before")) {
+        ((List<?>) folder.withPaths(test.list("before")))
+            .forEach(earlier -> Walks.elements(Datasets.build((Fields) earlier)));
+      }
+      final Runnable body =
+          test.flag("terminal") ? () -> runTerminal(node, expected) : () -> runWalks(test, node);
+      if (Walks.isError(expected)) {
+        Runner.expectError((Fields) expected, body);
+      } else {
+        body.run();
       }
     }
   }
 
-  private static List<Value> elements(Dataset dataset) {
-    final List<Value> elements = new ArrayList<>();
-    try (DatasetIterator iterator = dataset.iterator()) {
-      iterator.forEachRemaining(elements::add);
-    }
-    return elements;
+  // Whether it is what one walk gives, which may be repeated.
+  private static boolean isWalk(Object expected) {
+    return !(expected instanceof Fields fields) || fields.has("multiset")
+        || Walks.isError(expected);
   }
 
-  private static void compare(List<Value> found, List<?> wanted, String dtype, double tolerance) {
-    Mismatch.check(found.size() == wanted.size(), wanted.size() + " elements", found);
-    for (int i = 0; i < found.size(); ++i) {
-      final int element = i;
-      Mismatch.in("element " + i,
-          () -> Values.compare(found.get(element), wanted.get(element), dtype, tolerance));
+  // What `expect` says decides which fields the case may have besides.
+  private static void checkFields(Fields test) {
+    final Object expected = test.get("expect");
+    if (test.flag("terminal")) {
+      test.known("name", "before", "dataset", "expect", "terminal");
+    } else if (isWalk(expected)) {
+      test.known("name", "before", "dataset", "expect", "cardinality", "dtype", "tolerance", "api",
+          "iterate");
+    } else if (((Fields) expected).has("passes")) {
+      test.known(
+          "name", "before", "dataset", "expect", "cardinality", "dtype", "tolerance", "api");
+    } else {
+      test.known("name", "before", "dataset", "expect", "cardinality");
     }
+  }
+
+  private static void runWalks(Fields test, Fields node) {
+    final Object expected = test.get("expect");
+    final Walks walks = new Walks(test);
+    final Dataset dataset = Datasets.build(node);
+    if (test.has("cardinality")) {
+      checkCardinality(dataset, test.get("cardinality"));
+    }
+    if (isWalk(expected)) {
+      for (long i = 0; i < test.integer("iterate", 1); ++i) {
+        if (Walks.isError(expected)) {
+          Walks.elements(dataset);
+        } else {
+          walks.walk(dataset, expected);
+        }
+      }
+    } else if (((Fields) expected).has("passes")) {
+      walks.passes(dataset, (Fields) expected);
+    } else {
+      checkProperties((Fields) expected, node);
+    }
+  }
+
+  private static void checkCardinality(Dataset dataset, Object expected) {
+    final long cardinality = dataset.cardinality();
+    final Object found = cardinality == Dataset.INFINITE ? "INFINITE"
+        : cardinality == Dataset.UNKNOWN ? "UNKNOWN" : (Object) cardinality;
+    Mismatch.check(found.equals(expected), expected, found);
   }
 
   private static void runTerminal(Fields node, Object expected) {
@@ -55,23 +87,22 @@ final class DatasetCases {
     }
     final Dataset dataset = Datasets.build(node.known("op", "input").fields("input"));
     if (op.equals("cardinality")) {
-      final long cardinality = dataset.cardinality();
-      final Object found = cardinality == Dataset.INFINITE ? "INFINITE"
-          : cardinality == Dataset.UNKNOWN ? "UNKNOWN" : (Object) cardinality;
-      Mismatch.check(found.equals(expected), expected, found);
-    } else {
-      final Spec found = dataset.elementSpec();
+      checkCardinality(dataset, expected);
+      return;
+    }
+    final Spec found = dataset.elementSpec();
+    if (!Walks.isError(expected)) {
       final Spec wanted = Values.spec((Fields) expected);
       Mismatch.check(found.equals(wanted), wanted, found);
     }
   }
 
   private static List<Long> numbers(Fields node) {
-    return elements(Datasets.build(node)).stream().map(Value::longValue).toList();
+    return Walks.elements(Datasets.build(node)).stream().map(Value::longValue).toList();
   }
 
   private static void checkProperties(Fields expected, Fields node) {
-    expected.known("permutation_of", "not_identity", "two_equal_halves",
+    expected.known("permutation_of", "buffer", "not_identity", "two_equal_halves",
         "two_different_permutations", "same_when_built_again", "two_permutations_of");
     final List<Long> found = numbers(node);
     final List<Long> first = found.subList(0, found.size() / 2);
@@ -82,6 +113,10 @@ final class DatasetCases {
       final List<Long> range = LongStream.range(0, count).boxed().toList();
       Mismatch.check(sorted(found).equals(range), expected, found);
       Mismatch.check(!expected.flag("not_identity") || !found.equals(range), expected, found);
+      final long buffer = expected.integer("buffer", count);
+      for (int i = 0; i < found.size(); ++i) { // nothing comes before it can be in the buffer
+        Mismatch.check(i >= found.get(i) - buffer + 1, expected, found);
+      }
     }
     if (expected.has("two_permutations_of")) {
       final List<?> wanted = expected.list("two_permutations_of").stream().sorted().toList();

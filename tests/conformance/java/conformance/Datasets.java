@@ -2,15 +2,12 @@ package conformance;
 
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Locale;
 import java.util.Map;
 import java.util.TreeMap;
-import java.util.function.DoubleBinaryOperator;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.tutti.DType;
 import org.tutti.Spec;
-import org.tutti.Tensor;
 import org.tutti.data.Dataset;
-import org.tutti.data.ElementFunction;
 import org.tutti.data.TFRecordDataset;
 
 /** The datasets that trees of ops describe. */
@@ -29,10 +26,7 @@ final class Datasets {
       case "from_tensor_slices":
         return Dataset.fromTensorSlices(Values.data(node.known("op", "value").get("value")));
       case "from_generator":
-        final List<Object> elements = new ArrayList<>();
-        node.known("op", "elements").list("elements")
-            .forEach(element -> elements.add(Values.data(element)));
-        return Dataset.fromGenerator(elements, Values.specOf(elements));
+        return fromGenerator(node);
       case "records":
         return TFRecordDataset.of(RecordFiles.of(node.known("op", "files").list("files")))
             .map(record -> RecordFiles.numberOf(record.bytesValue()), Spec.tensor(DType.INT64));
@@ -44,6 +38,26 @@ final class Datasets {
         }
         return transform(build(node.fields("input")), node);
     }
+  }
+
+  // The i-th iteration gives list i, later ones the last.
+  private static Dataset fromGenerator(Fields node) {
+    final boolean byPass = node.has("elements_by_pass");
+    node.known("op", byPass ? "elements_by_pass" : "elements");
+    final List<?> lists =
+        byPass ? node.list("elements_by_pass") : List.of(node.list("elements"));
+    final List<List<Object>> passes = new ArrayList<>();
+    final List<Object> all = new ArrayList<>();
+    for (final Object list : lists) {
+      final List<Object> pass = new ArrayList<>();
+      ((List<?>) list).forEach(element -> pass.add(Values.data(element)));
+      passes.add(pass);
+      all.addAll(pass);
+    }
+    final AtomicInteger started = new AtomicInteger();
+    return Dataset.fromGenerator(
+        () -> passes.get(Math.min(started.getAndIncrement(), passes.size() - 1)).iterator(),
+        Values.specOf(all));
   }
 
   // Datasets, arrays for tuples and maps for dicts of them.
@@ -65,9 +79,9 @@ final class Datasets {
     switch (op) {
       case "map":
         node.known("op", "input", "fn", "arg");
-        return dataset.map(function(node), signature(node.text("fn"), dataset));
+        return dataset.map(Functions.of(node), Functions.signature(node, dataset));
       case "filter":
-        return dataset.filter(function(node.known("op", "input", "fn", "arg")));
+        return dataset.filter(Functions.of(node.known("op", "input", "fn", "arg")));
       case "apply":
         final Fields inner = node.known("op", "input", "transformation").fields("transformation");
         return dataset.apply(given -> transform(given, inner));
@@ -96,64 +110,6 @@ final class Datasets {
             (Boolean) node.get("reshuffle_each_iteration"));
       default:
         throw new NotCovered("op " + op);
-    }
-  }
-
-  private static ElementFunction function(Fields node) {
-    final String name = node.text("fn");
-    final Object arg = node.get("arg");
-    switch (name) {
-      case "add":
-        return elementwise(null, arg, (x, y) -> x + y);
-      case "square":
-        return elementwise(null, 0, (x, unused) -> x * x);
-      case "less":
-        return elementwise(DType.BOOL, arg, (x, y) -> x < y ? 1 : 0);
-      case "equal":
-        return elementwise(DType.BOOL, arg, (x, y) -> x == y ? 1 : 0);
-      case "always_true":
-        return element -> true;
-      case "fill_self":
-        return element -> {
-          final Tensor x = element.asTensor();
-          try (Tensor zeros = Tensor.zeros(x.dtype(), x.longValue())) {
-            return Values.elementwise(zeros, x.dtype(), x.doubleValue(), (zero, y) -> y);
-          }
-        };
-      case "upper":
-        return element -> element.stringValue().toUpperCase(Locale.ROOT);
-      case "component":
-        return element -> element.get(((Long) arg).intValue());
-      case "constant":
-        final Object constant = Values.data(arg);
-        return element -> constant;
-      default:
-        throw new NotCovered("function " + name);
-    }
-  }
-
-  // dtype: of the result, null: the element's.
-  private static ElementFunction elementwise(
-      DType dtype, Object arg, DoubleBinaryOperator compute) {
-    final double y = ((Number) arg).doubleValue();
-    return element -> {
-      final Tensor x = element.asTensor();
-      return Values.elementwise(x, dtype != null ? dtype : x.dtype(), y, compute);
-    };
-  }
-
-  /** The output spec of a map function; null where the first row tells it. */
-  private static Spec signature(String name, Dataset dataset) {
-    switch (name) {
-      case "upper":
-        return Spec.tensor(DType.BYTES);
-      case "add":
-      case "square":
-        return dataset.elementSpec();
-      case "fill_self":
-        return Spec.tensor(dataset.elementSpec().dtype(0), Spec.UNKNOWN);
-      default:
-        return null;
     }
   }
 }

@@ -94,7 +94,7 @@ final class StrategyCases {
       if (test.get("expect") instanceof Fields fields && fields.has("error")) {
         Runner.expectError(fields, () -> reduced(test, given, strategy));
       } else {
-        Values.compare(reduced(test, given, strategy), test.get("expect"), test.text("dtype", null),
+        Values.compare(reduced(test, given, strategy), test.get("expect"), Values.dtypeOf(test),
             test.number("tolerance", 0));
       }
     }

@@ -18,7 +18,17 @@ final class Values {
   private Values() {}
 
   static DType dtype(String name) {
-    return DType.valueOf(name.toUpperCase(Locale.ROOT));
+    for (final DType dtype : DType.values()) {
+      if (dtype.name().equals(name.toUpperCase(Locale.ROOT))) {
+        return dtype;
+      }
+    }
+    throw new NotCovered("dtype " + name);
+  }
+
+  /** That of a whole case; null where it is not said. */
+  static DType dtypeOf(Fields test) {
+    return test.has("dtype") ? dtype(test.text("dtype")) : null;
   }
 
   // ---- values
@@ -138,7 +148,7 @@ final class Values {
   // ---- comparing
 
   /** By value and shape, and by dtype where it is said (else null). */
-  static void compare(Value found, Object expected, String dtype, double tolerance) {
+  static void compare(Value found, Object expected, DType dtype, double tolerance) {
     if (expected instanceof Fields fields && fields.has("t")) {
       final List<?> parts = fields.list("t");
       Mismatch.check(
@@ -157,9 +167,9 @@ final class Values {
     }
   }
 
-  static void compare(Tensor found, Object expected, String dtype, double tolerance) {
+  static void compare(Tensor found, Object expected, DType dtype, double tolerance) {
     final Leaf wanted = new Leaf(expected);
-    final DType type = wanted.dtype != null ? wanted.dtype : dtype != null ? dtype(dtype) : null;
+    final DType type = wanted.dtype != null ? wanted.dtype : dtype;
     final long[] shape = found.shape();
     final boolean same;
     if (type != null && type != found.dtype()) {
@@ -216,6 +226,9 @@ final class Values {
 
   /** The spec that all of some data fit. */
   static Spec specOf(List<Object> elements) {
+    if (elements.isEmpty()) {
+      throw new NotCovered("a generator of no elements, whose spec nothing tells");
+    }
     final Object first = elements.get(0);
     if (first instanceof Object[] parts) {
       final Spec[] specs = new Spec[parts.length];

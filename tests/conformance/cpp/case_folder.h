@@ -1,0 +1,30 @@
+// The folder of one case: "@/x" in a case is the file x in it.
+#ifndef TESTS_CONFORMANCE_CPP_CASE_FOLDER_H_
+#define TESTS_CONFORMANCE_CPP_CASE_FOLDER_H_
+
+#include <string>
+
+#include "json_values.h"
+
+namespace conformance {
+
+// Made when the first path in it is asked for, and removed with all that is in it.
+class CaseFolder {
+ public:
+  CaseFolder() = default;
+  ~CaseFolder();
+  CaseFolder(const CaseFolder &) = delete;
+  CaseFolder &operator=(const CaseFolder &) = delete;
+
+  // A tree of ops with the paths of its files. `files` are contents, and stay as they are.
+  Json WithPaths(const Json &tree);
+
+ private:
+  std::string PathOf(const std::string &name);
+
+  std::string folder_;
+};
+
+}  // namespace conformance
+
+#endif  // TESTS_CONFORMANCE_CPP_CASE_FOLDER_H_

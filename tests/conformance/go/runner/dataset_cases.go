@@ -1,0 +1,228 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"reflect"
+
+	"tutti.dev/tutti"
+)
+
+// runDataset runs a case of dataset.json or dataset_ops.json.
+func runDataset(test fields) error {
+	if err := knownFields(test); err != nil {
+		return err
+	}
+	var folder caseFolder
+	defer folder.remove()
+	tree, err := folder.withPaths(test["dataset"])
+	if err != nil {
+		return err
+	}
+	node, expected := tree.(fields), test["expect"]
+	earlier, err := folder.withPaths(test["before"])
+	if err != nil {
+		return err
+	}
+	if err := readAll(earlier); err != nil {
+		return err
+	}
+	if test["terminal"] == true {
+		err = runTerminal(node, expected)
+	} else {
+		err = runWalks(test, node)
+	}
+	if isError(expected) {
+		return expectError(expected.(fields), err)
+	}
+	return err
+}
+
+// readAll reads a list of datasets to the end, one after another.
+func readAll(nodes any) error {
+	list, _ := nodes.([]any)
+	for _, node := range list {
+		dataset, err := build(nil, node.(fields))
+		if err != nil {
+			return err
+		}
+		if _, err := elements(dataset); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isWalk says whether expected is what one walk gives, which may be repeated.
+func isWalk(expected any) bool {
+	object, ok := expected.(fields)
+	return !ok || object["multiset"] != nil || isError(expected)
+}
+
+// knownFields: what `expect` says decides which fields the case may have besides.
+func knownFields(test fields) error {
+	names := []string{"name", "before", "dataset", "expect"}
+	if test["terminal"] == true {
+		return known(test, append(names, "terminal")...)
+	}
+	names = append(names, "cardinality")
+	if expected := test["expect"]; isWalk(expected) {
+		names = append(names, "dtype", "tolerance", "api", "iterate")
+	} else if expected.(fields)["passes"] != nil {
+		names = append(names, "dtype", "tolerance", "api")
+	}
+	return known(test, names...)
+}
+
+func runWalks(test, node fields) error {
+	expected := test["expect"]
+	walks, err := walksOf(test)
+	if err != nil {
+		return err
+	}
+	dataset, err := build(nil, node)
+	if err != nil {
+		return err
+	}
+	if wanted, ok := test["cardinality"]; ok {
+		if err := expectCardinality(dataset, wanted); err != nil {
+			return err
+		}
+	}
+	if isWalk(expected) {
+		for i := int64(0); err == nil && i < integer(test, "iterate", 1); i++ {
+			if isError(expected) {
+				_, err = elements(dataset)
+			} else {
+				err = walks.walk(dataset, expected)
+			}
+		}
+		return err
+	}
+	if object := expected.(fields); object["passes"] != nil {
+		return walks.passes(dataset, object)
+	}
+	return expectProperty(expected.(fields), node)
+}
+
+func tolerance(test fields) float64 {
+	if number, ok := test["tolerance"].(json.Number); ok {
+		value, _ := number.Float64()
+		return value
+	}
+	return 0
+}
+
+func expectCardinality(dataset *tutti.Dataset, expected any) error {
+	found := fmt.Sprint(dataset.Cardinality())
+	if dataset.Cardinality() == tutti.InfiniteCardinality {
+		found = "INFINITE"
+	} else if dataset.Cardinality() == tutti.UnknownCardinality {
+		found = "UNKNOWN"
+	}
+	if found != fmt.Sprint(expected) {
+		return fmt.Errorf("expected the cardinality %v, found %v", expected, found)
+	}
+	return nil
+}
+
+func runTerminal(node fields, expected any) error {
+	op := fmt.Sprint(node["op"])
+	if op != "cardinality" && op != "element_spec" {
+		return notCovered("op " + op)
+	}
+	if err := known(node, "op", "input"); err != nil {
+		return err
+	}
+	dataset, err := build(nil, node["input"].(fields))
+	if err != nil {
+		return err
+	}
+	if op == "cardinality" {
+		return expectCardinality(dataset, expected)
+	}
+	found, err := dataset.ElementSpec(nil)
+	if err != nil || isError(expected) {
+		return err
+	}
+	wanted, err := describedSpec(expected.(fields))
+	if err != nil {
+		return err
+	}
+	if !wanted.Equal(found) {
+		return fmt.Errorf("expected %v, found %v", wanted, found)
+	}
+	return nil
+}
+
+func integers(node fields) (numbers []int64, err error) {
+	dataset, err := build(nil, node)
+	if err != nil {
+		return nil, err
+	}
+	found, err := elements(dataset)
+	for _, element := range found {
+		number, err := element.Int64()
+		if err != nil {
+			return nil, err
+		}
+		numbers = append(numbers, number)
+	}
+	return numbers, err
+}
+
+func expectProperty(expected, node fields) error {
+	if err := known(expected, "permutation_of", "buffer", "not_identity", "two_equal_halves",
+		"two_different_permutations", "same_when_built_again", "two_permutations_of"); err != nil {
+		return err
+	}
+	found, err := integers(node)
+	if err != nil {
+		return err
+	}
+	failure := fmt.Errorf("expected %v, found %v", expected, found)
+	half := len(found) / 2
+	one, two := found[:half], found[half:]
+	if text, ok := expected["permutation_of"].(string); ok {
+		var count int64
+		fmt.Sscanf(text, "range(%d)", &count)
+		wanted := make([]int64, count)
+		for i := range wanted {
+			wanted[i] = int64(i)
+		}
+		if !reflect.DeepEqual(sorted(found), wanted) ||
+			expected["not_identity"] == true && reflect.DeepEqual(found, wanted) {
+			return failure
+		}
+		buffer := integer(expected, "buffer", count)
+		for i, v := range found { // nothing comes before it can be in the buffer
+			if int64(i) < v-buffer+1 {
+				return failure
+			}
+		}
+	}
+	if list, ok := expected["two_permutations_of"].([]any); ok {
+		var wanted []int64
+		for _, item := range list {
+			wanted = append(wanted, integer(fields{"i": item}, "i", math.MinInt64))
+		}
+		if !reflect.DeepEqual(sorted(one), sorted(wanted)) ||
+			!reflect.DeepEqual(sorted(two), sorted(wanted)) {
+			return failure
+		}
+	}
+	if expected["two_equal_halves"] != nil && !reflect.DeepEqual(one, two) {
+		return failure
+	}
+	if expected["two_different_permutations"] != nil &&
+		(!reflect.DeepEqual(sorted(one), sorted(two)) || reflect.DeepEqual(one, two)) {
+		return failure
+	}
+	if expected["same_when_built_again"] != nil {
+		if again, err := integers(node); err != nil || !reflect.DeepEqual(found, again) {
+			return failure
+		}
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"tutti.dev/tutti"
+)
+
+var files struct {
+	sync.Mutex // guards the map: workers share the files
+	folder     string
+	paths      map[string][]string
+}
+
+// recordFiles are TFRecord files of numbers; the same lists give the same files.
+func recordFiles(lists []any) ([]string, error) {
+	files.Lock()
+	defer files.Unlock()
+	key := fmt.Sprint(lists)
+	if paths, ok := files.paths[key]; ok {
+		return paths, nil
+	}
+	var paths []string
+	for i, list := range lists {
+		path := filepath.Join(files.folder, fmt.Sprintf("%d-%d", len(files.paths), i))
+		writer, err := tutti.NewRecordWriter(path)
+		if err != nil {
+			return nil, err
+		}
+		for _, item := range list.([]any) {
+			var record [8]byte
+			binary.LittleEndian.PutUint64(record[:], uint64(integer(fields{"i": item}, "i", 0)))
+			if _, err := writer.Write(record[:]); err != nil {
+				return nil, err
+			}
+		}
+		if err := writer.Close(); err != nil {
+			return nil, err
+		}
+		paths = append(paths, path)
+	}
+	files.paths[key] = paths
+	return paths, nil
+}
+
+// caseFolder is the folder of one case: "@/x" in a case is the file x in it. It is made when the
+// first path in it is asked for, and removed with all that is in it.
+type caseFolder struct{ path string }
+
+// withPaths is a tree of ops with the paths of its files. `files` are contents, and stay as they
+// are.
+func (c *caseFolder) withPaths(tree any) (made any, err error) {
+	switch tree := tree.(type) {
+	case fields:
+		parts := fields{}
+		for name, part := range tree {
+			if parts[name] = part; name != "files" {
+				if parts[name], err = c.withPaths(part); err != nil {
+					return nil, err
+				}
+			}
+		}
+		return parts, nil
+	case []any:
+		items := make([]any, len(tree))
+		for i, item := range tree {
+			if items[i], err = c.withPaths(item); err != nil {
+				return nil, err
+			}
+		}
+		return items, nil
+	case string:
+		if !strings.HasPrefix(tree, "@/") {
+			return tree, nil
+		}
+		if c.path == "" {
+			if c.path, err = os.MkdirTemp("", "tutti-conformance-case-"); err != nil {
+				return nil, err
+			}
+		}
+		return filepath.Join(c.path, tree[2:]), nil
+	}
+	return tree, nil
+}
+
+func (c *caseFolder) remove() {
+	if c.path != "" {
+		os.RemoveAll(c.path)
+	}
+}

@@ -1,0 +1,221 @@
+package main
+
+import (
+	"math"
+	"strings"
+
+	"tutti.dev/tutti"
+)
+
+// arithmetic gives a number for each number of an element; y is the function's argument.
+var arithmetic = map[string]func(x, y float64) float64{
+	"add":    func(x, y float64) float64 { return x + y },
+	"square": func(x, _ float64) float64 { return x * x },
+	"mod":    func(x, y float64) float64 { return x - math.Floor(x/y)*y },
+}
+
+// predicates give a boolean for each.
+var predicates = map[string]func(x, y float64) bool{
+	"less":    func(x, y float64) bool { return x < y },
+	"greater": func(x, y float64) bool { return x > y },
+	"equal":   func(x, y float64) bool { return x == y },
+	"even":    func(x, _ float64) bool { return math.Mod(x, 2) == 0 },
+}
+
+// structures are functions of what an element was made of.
+var structures = map[string]func(element any) (any, error){
+	"fill_self": func(element any) (any, error) {
+		given := element.(*array)
+		count := given.numbers[0]
+		made := &array{dtype: given.dtype, shape: []int64{int64(count)}, numbers: []float64{}}
+		for i := 0.0; i < count; i++ {
+			made.numbers = append(made.numbers, count)
+		}
+		return made, nil
+	},
+	"upper": func(element any) (any, error) {
+		text := element.(*array).texts[0]
+		return &array{dtype: tutti.Bytes, texts: []string{strings.ToUpper(text)}}, nil
+	},
+	"length": func(element any) (any, error) {
+		length := float64(len(element.(*array).texts[0]))
+		return &array{dtype: tutti.Int64, numbers: []float64{length}}, nil
+	},
+	"with_square": func(element any) (any, error) {
+		return tuple{element, squareOf(element)}, nil
+	},
+	"as_dict": func(element any) (any, error) {
+		return dict{"x": element, "square": squareOf(element)}, nil
+	},
+	"swap": func(element any) (any, error) {
+		pair := element.(tuple)
+		return tuple{pair[1], pair[0]}, nil
+	},
+	"add_components": func(element any) (any, error) {
+		pair := element.(tuple)
+		sum, other := *pair[0].(*array), pair[1].(*array)
+		for i := range sum.numbers {
+			sum.numbers[i] += other.numbers[i]
+		}
+		return &sum, nil
+	},
+}
+
+func squareOf(element any) *array {
+	square := *element.(*array)
+	square.numbers = append([]float64{}, square.numbers...)
+	for i, x := range square.numbers {
+		square.numbers[i] = x * x
+	}
+	return &square
+}
+
+// numberOf is 0 for an argument that there is not.
+func numberOf(arg any) (float64, error) {
+	if arg == nil {
+		return 0, nil
+	}
+	described, err := read(arg)
+	if err != nil {
+		return 0, err
+	}
+	return described.(*array).numbers[0], nil
+}
+
+// function is one that the vectors name.
+func function(name string, arg any) (tutti.MapFunc, error) {
+	if compute, ok := arithmetic[name]; ok {
+		return elementwise(0, arg, compute)
+	}
+	if holds, ok := predicates[name]; ok {
+		return elementwise(tutti.Bool, arg, func(x, y float64) float64 { return truth(holds(x, y)) })
+	}
+	if structure, ok := structures[name]; ok {
+		return ofDescribed(structure), nil
+	}
+	switch name {
+	case "fail_at":
+		wrong, err := numberOf(arg)
+		return ofDescribed(func(element any) (any, error) {
+			if element.(*array).numbers[0] == wrong {
+				return nil, &tutti.Error{Code: tutti.ErrInvalidArgument,
+					Message: "fail_at: this is the element " + show(element)}
+			}
+			return element, nil
+		}), err
+	case "component":
+		if key, ok := arg.(string); ok {
+			return func(element tutti.Value) (tutti.Value, error) { return element.Get(key) }, nil
+		}
+		i := int(integer(fields{"i": arg}, "i", 0))
+		return func(element tutti.Value) (tutti.Value, error) { return element.At(i) }, nil
+	case "identity":
+		return tutti.Value.Keep, nil
+	case "always_true":
+		return func(tutti.Value) (tutti.Value, error) {
+			return valueOf(&array{dtype: tutti.Bool, numbers: []float64{1}})
+		}, nil
+	case "constant":
+		constant, err := read(arg)
+		return func(tutti.Value) (tutti.Value, error) { return valueOf(constant) }, err
+	}
+	return nil, notCovered("function " + name)
+}
+
+func ofDescribed(fn func(element any) (any, error)) tutti.MapFunc {
+	return func(element tutti.Value) (tutti.Value, error) {
+		described, err := describe(element)
+		if err != nil {
+			return tutti.Value{}, err
+		}
+		made, err := fn(described)
+		if err != nil {
+			return tutti.Value{}, err
+		}
+		return valueOf(made)
+	}
+}
+
+// elementwise functions; dtype: of the result, 0: the element's.
+func elementwise(dtype tutti.DType, arg any, compute func(x, y float64) float64) (tutti.MapFunc,
+	error) {
+	y, err := numberOf(arg)
+	return ofDescribed(func(element any) (any, error) {
+		given := element.(*array)
+		for i, x := range given.numbers {
+			given.numbers[i] = compute(x, y)
+		}
+		if dtype != 0 {
+			given.dtype = dtype
+		}
+		return given, nil
+	}), err
+}
+
+// signature is the output spec of a map function, where the first row need not tell it.
+func signature(name string, dataset *tutti.Dataset) ([]tutti.Option, error) {
+	makes, ok := signatures[name]
+	if !ok {
+		return nil, nil
+	}
+	input, err := dataset.ElementSpec(nil)
+	if err != nil {
+		return nil, err
+	}
+	leaves, err := input.Leaves()
+	if err != nil {
+		return nil, err
+	}
+	spec, err := makes(input, leaves)
+	if spec == nil || err != nil {
+		return nil, err
+	}
+	return []tutti.Option{tutti.WithOutput(spec)}, nil
+}
+
+// signatures are made of the spec of the elements and of its leaves; those of pairs, where the
+// components are tensors.
+var signatures = map[string]func(*tutti.Spec, []tutti.LeafSpec) (*tutti.Spec, error){
+	"add": asInput, "square": asInput, "mod": asInput, "identity": asInput, "fail_at": asInput,
+	"fill_self": func(_ *tutti.Spec, leaves []tutti.LeafSpec) (*tutti.Spec, error) {
+		return tutti.TensorSpec(leaves[0].DType, tutti.UnknownDimension)
+	},
+	"upper": func(*tutti.Spec, []tutti.LeafSpec) (*tutti.Spec, error) {
+		return tutti.TensorSpec(tutti.Bytes)
+	},
+	"length": func(*tutti.Spec, []tutti.LeafSpec) (*tutti.Spec, error) {
+		return tutti.TensorSpec(tutti.Int64)
+	},
+	"with_square": func(input *tutti.Spec, _ []tutti.LeafSpec) (*tutti.Spec, error) {
+		return tutti.TupleSpec(input, input)
+	},
+	"as_dict": func(input *tutti.Spec, _ []tutti.LeafSpec) (*tutti.Spec, error) {
+		return tutti.DictSpec(map[string]*tutti.Spec{"x": input, "square": input})
+	},
+	"swap": func(_ *tutti.Spec, leaves []tutti.LeafSpec) (*tutti.Spec, error) {
+		if len(leaves) != 2 {
+			return nil, nil
+		}
+		first, err := leafSpec(leaves[0])
+		if err != nil {
+			return nil, err
+		}
+		second, err := leafSpec(leaves[1])
+		if err != nil {
+			return nil, err
+		}
+		return tutti.TupleSpec(second, first)
+	},
+	"add_components": func(_ *tutti.Spec, leaves []tutti.LeafSpec) (*tutti.Spec, error) {
+		return leafSpec(leaves[0])
+	},
+}
+
+func asInput(input *tutti.Spec, _ []tutti.LeafSpec) (*tutti.Spec, error) { return input, nil }
+
+func leafSpec(leaf tutti.LeafSpec) (*tutti.Spec, error) {
+	if leaf.Dims == nil {
+		return tutti.TensorSpecOfUnknownRank(leaf.DType)
+	}
+	return tutti.TensorSpec(leaf.DType, leaf.Dims...)
+}

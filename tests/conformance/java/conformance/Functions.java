@@ -1,0 +1,139 @@
+package conformance;
+
+import java.util.Locale;
+import java.util.Map;
+import java.util.function.DoubleBinaryOperator;
+import org.tutti.Code;
+import org.tutti.DType;
+import org.tutti.Spec;
+import org.tutti.Tensor;
+import org.tutti.TuttiException;
+import org.tutti.Value;
+import org.tutti.data.Dataset;
+import org.tutti.data.ElementFunction;
+
+/** The functions that the vectors name with `fn` and `arg`. */
+final class Functions {
+  private Functions() {}
+
+  static ElementFunction of(Fields node) {
+    final String name = node.text("fn");
+    final Object arg = node.get("arg");
+    switch (name) {
+      case "add":
+        return elementwise(null, arg, (x, y) -> x + y);
+      case "square":
+        return element -> square(element);
+      case "mod":
+        return elementwise(null, arg, (x, y) -> x - Math.floor(x / y) * y);
+      case "less":
+        return elementwise(DType.BOOL, arg, (x, y) -> x < y ? 1 : 0);
+      case "greater":
+        return elementwise(DType.BOOL, arg, (x, y) -> x > y ? 1 : 0);
+      case "equal":
+        return elementwise(DType.BOOL, arg, (x, y) -> x == y ? 1 : 0);
+      case "even":
+        return elementwise(DType.BOOL, 2, (x, y) -> x % y == 0 ? 1 : 0);
+      case "always_true":
+        return element -> true;
+      case "identity":
+        return element -> element;
+      case "fail_at":
+        return failAt(((Number) arg).doubleValue());
+      case "fill_self":
+        return element -> {
+          final Tensor x = element.asTensor();
+          try (Tensor zeros = Tensor.zeros(x.dtype(), x.longValue())) {
+            return Values.elementwise(zeros, x.dtype(), x.doubleValue(), (zero, y) -> y);
+          }
+        };
+      case "upper":
+        return element -> element.stringValue().toUpperCase(Locale.ROOT);
+      case "length":
+        return element -> (long) element.bytesValue().length;
+      case "with_square":
+        return element -> new Object[] {element, square(element)};
+      case "as_dict":
+        return element -> Map.of("x", element, "square", square(element));
+      case "swap":
+        return element -> new Object[] {element.get(1), element.get(0)};
+      case "add_components":
+        return element -> sum(element.get(0).asTensor(), element.get(1).asTensor());
+      case "component":
+        return arg instanceof String key ? element -> element.get(key)
+            : element -> element.get(((Long) arg).intValue());
+      case "constant":
+        final Object constant = Values.data(arg);
+        return element -> constant;
+      default:
+        throw new NotCovered("function " + name);
+    }
+  }
+
+  // dtype: of the result, null: the element's.
+  private static ElementFunction elementwise(
+      DType dtype, Object arg, DoubleBinaryOperator compute) {
+    final double y = ((Number) arg).doubleValue();
+    return element -> {
+      final Tensor x = element.asTensor();
+      return Values.elementwise(x, dtype != null ? dtype : x.dtype(), y, compute);
+    };
+  }
+
+  private static Tensor square(Value element) {
+    final Tensor x = element.asTensor();
+    return Values.elementwise(x, x.dtype(), 0, (number, unused) -> number * number);
+  }
+
+  private static ElementFunction failAt(double wrong) {
+    return element -> {
+      if (element.asTensor().doubleValue() == wrong) {
+        throw TuttiException.of(
+            Code.INVALID_ARGUMENT, "fail_at: this is the element " + element);
+      }
+      return element;
+    };
+  }
+
+  private static Tensor sum(Tensor x, Tensor y) {
+    final double[] numbers = x.toDoubleArray();
+    final double[] others = y.toDoubleArray();
+    for (int i = 0; i < numbers.length; ++i) {
+      numbers[i] += others[i];
+    }
+    try (Tensor flat = Tensor.of(numbers); Tensor wide = flat.reshape(x.shape())) {
+      return wide.cast(x.dtype());
+    }
+  }
+
+  /** The output spec of a map function; null where the first row tells it. */
+  static Spec signature(Fields node, Dataset dataset) {
+    switch (node.text("fn")) {
+      case "upper":
+        return Spec.tensor(DType.BYTES);
+      case "length":
+        return Spec.tensor(DType.INT64);
+      case "add":
+      case "square":
+      case "mod":
+      case "identity":
+      case "fail_at":
+        return dataset.elementSpec();
+      case "fill_self":
+        return Spec.tensor(dataset.elementSpec().dtype(0), Spec.UNKNOWN);
+      case "with_square":
+        return Spec.tuple(dataset.elementSpec(), dataset.elementSpec());
+      case "as_dict":
+        return Spec.dict(Map.of("x", dataset.elementSpec(), "square", dataset.elementSpec()));
+      case "swap":
+        return Spec.tuple(dataset.elementSpec().get(1), dataset.elementSpec().get(0));
+      case "add_components":
+        return dataset.elementSpec().get(0);
+      case "component":
+        return node.get("arg") instanceof String key ? dataset.elementSpec().get(key)
+            : dataset.elementSpec().get((int) node.integer("arg"));
+      default:
+        return null;
+    }
+  }
+}

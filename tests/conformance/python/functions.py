@@ -1,0 +1,68 @@
+"""The functions that the vectors name: called with an element, whose parts come one by one."""
+
+import operator
+
+import numpy as np
+
+import tutti
+from tutti.data import TensorSpec
+from vector_values import NotCovered, spec_of, value
+
+PREDICATES = ("less", "greater", "equal", "even", "always_true")
+
+
+def function(name, arg):
+    def like(x):
+        return np.asarray(arg, np.asarray(x).dtype)[()]
+
+    def fail_at(x):
+        if x == like(x):
+            raise tutti.errors.InvalidArgumentError(f"fail_at: this is the element {x}")
+        return x
+
+    functions = {
+        "add": lambda x: x + like(x),
+        "square": lambda x: x * x,
+        "mod": lambda x: x % like(x),
+        "identity": lambda *parts: parts[0] if len(parts) == 1 else parts,
+        "fail_at": fail_at,
+        "less": lambda x: x < like(x),
+        "greater": lambda x: x > like(x),
+        "equal": lambda x: x == like(x),
+        "even": lambda x: x % 2 == 0,
+        "always_true": lambda *_: True,
+        "fill_self": lambda x: np.full(int(x), x),
+        "upper": lambda x: x.upper(),
+        "length": lambda x: np.int64(len(x)),
+        "with_square": lambda x: (x, x * x),
+        "as_dict": lambda x: {"x": x, "square": x * x},
+        "swap": lambda x, y: (y, x),
+        "add_components": operator.add,
+        "component": lambda *parts: (parts[0] if isinstance(arg, str) else parts)[arg],
+        "constant": lambda *_: value(arg),
+    }
+    if name not in functions:
+        raise NotCovered(f"function {name}")
+    return functions[name]
+
+
+def signature(name, arg, dataset):
+    """The output spec of a map function; None where the first row decides."""
+    if name in PREDICATES:
+        return None
+    if name == "upper":
+        return TensorSpec((), bytes)
+    if name == "length":
+        return TensorSpec((), np.int64)
+    if name == "constant":
+        return spec_of([value(arg)])
+    spec = dataset.element_spec
+    specs = {
+        "fill_self": lambda: TensorSpec((None,), spec.dtype),
+        "with_square": lambda: (spec, spec),
+        "as_dict": lambda: {"x": spec, "square": spec},
+        "swap": lambda: (spec[1], spec[0]),
+        "add_components": lambda: spec[0],
+        "component": lambda: spec[arg],
+    }
+    return specs[name]() if name in specs else spec
