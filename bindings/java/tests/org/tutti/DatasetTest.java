@@ -58,6 +58,7 @@ class DatasetTest {
   @Test
   void theEndOfAnIteratorCanBeAskedOrThrown() {
     try (DatasetIterator elements = Dataset.range(2).iterator()) {
+      assertEquals(Spec.tensor(DType.INT64), elements.elementSpec());
       assertEquals(0, elements.getNext().longValue());
       assertTrue(elements.hasNext());
       assertThrows(TuttiException.FailedPrecondition.class, elements::nextOptional);

@@ -59,6 +59,7 @@ class StrategyTest {
   @Test
   void outsideOfAllStrategiesIsOneReplicaOnItsOwn() {
     final ReplicaContext alone = ReplicaContext.current();
+    assertFalse(Strategy.hasCurrent());
     assertEquals(0, alone.replicaId());
     assertEquals(1, alone.replicaCount());
     assertEquals(-1, alone.globalRows());
@@ -77,6 +78,7 @@ class StrategyTest {
           throw thrown;
         }, null)).getCause());
     try (Strategy.InScope scope = strategy.scope()) {
+      assertTrue(Strategy.hasCurrent());
       assertNull(ReplicaContext.current());
     }
     assertSame(alone, ReplicaContext.current());
