@@ -34,7 +34,7 @@ def case(op: Op) -> str:
     for a in sorted(op.arguments, key=lambda a: (a.option or a.default is not None)
                     and a.name not in required):
         if a.kind == "function":
-            arguments.append("Datasets.function(node)")
+            arguments.append("Functions.of(node)")
         elif a.kind == "dataset":
             arguments.append(f'Datasets.build(node.fields("{a.name}"))')
         elif a.kind == "int":

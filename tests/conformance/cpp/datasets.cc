@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <atomic>
-#include <map>
 #include <memory>
 #include <string>
 
 #include "functions.h"
+#include "plain_ops.h"
 #include "record_files.h"
 #include "strategies.h"
 
@@ -161,29 +161,12 @@ Dataset Records(const Json &op) {
   return dataset;
 }
 
-// ---- transformations: each alters the dataset of its "input" ----
-
-using Transform = void (*)(const Json &op, Dataset *dataset);
+// ---- transformations that are more than their arguments; the plain ones are generated ----
 
 void Map(const Json &op, Dataset *dataset) {
   CheckKeys(op, {"op", "input", "fn", "arg"});
   Check(
       tutti_dataset_map(dataset->out(), NamedFunction(op, ElementSpecOf(*dataset)).get(), nullptr));
-}
-
-void Filter(const Json &op, Dataset *dataset) {
-  CheckKeys(op, {"op", "input", "fn", "arg"});
-  Check(tutti_dataset_filter(dataset->out(), NamedFunction(op, ElementSpecOf(*dataset)).get(),
-                             nullptr));
-}
-
-void Batch(const Json &op, Dataset *dataset) {
-  CheckKeys(op, {"op", "input", "batch_size", "drop_remainder"});
-  tutti_batch_options options = TUTTI_BATCH_OPTIONS_INIT;
-  if (op.contains("drop_remainder")) {
-    options.drop_remainder = op.at("drop_remainder").get<bool>() ? TUTTI_TRUE : TUTTI_FALSE;
-  }
-  Check(tutti_dataset_batch(dataset->out(), op.at("batch_size"), &options));
 }
 
 void Shuffle(const Json &op, Dataset *dataset) {
@@ -196,58 +179,6 @@ void Shuffle(const Json &op, Dataset *dataset) {
   const int64_t seed = op.value("seed", int64_t{0});
   Check(tutti_dataset_shuffle(dataset->out(), op.at("buffer_size"),
                               op.contains("seed") ? &seed : nullptr, &options));
-}
-
-void Repeat(const Json &op, Dataset *dataset) {
-  CheckKeys(op, {"op", "input", "count"});
-  Check(tutti_dataset_repeat(dataset->out(), op.value("count", int64_t{-1}), nullptr));
-}
-
-void Take(const Json &op, Dataset *dataset) {
-  CheckKeys(op, {"op", "input", "count"});
-  Check(tutti_dataset_take(dataset->out(), op.at("count"), nullptr));
-}
-
-void Skip(const Json &op, Dataset *dataset) {
-  CheckKeys(op, {"op", "input", "count"});
-  Check(tutti_dataset_skip(dataset->out(), op.at("count"), nullptr));
-}
-
-void Shard(const Json &op, Dataset *dataset) {
-  CheckKeys(op, {"op", "input", "num_shards", "index"});
-  Check(tutti_dataset_shard(dataset->out(), op.at("num_shards"), op.at("index"), nullptr));
-}
-
-void Concatenate(const Json &op, Dataset *dataset) {
-  CheckKeys(op, {"op", "input", "other"});
-  Check(tutti_dataset_concatenate(dataset->out(), BuildDataset(op.at("other")).get(), nullptr));
-}
-
-void Enumerate(const Json &op, Dataset *dataset) {
-  CheckKeys(op, {"op", "input", "start"});
-  Check(tutti_dataset_enumerate(dataset->out(), op.value("start", int64_t{0}), nullptr));
-}
-
-void Prefetch(const Json &op, Dataset *dataset) {
-  CheckKeys(op, {"op", "input", "buffer_size"});
-  Check(tutti_dataset_prefetch(
-      dataset->out(), op.value("buffer_size", int64_t{TUTTI_AUTOTUNE}), nullptr));
-}
-
-const std::map<std::string, Transform> &Transforms() {
-  static const auto *const transforms =
-      new std::map<std::string, Transform>{{"map", Map},
-                                           {"filter", Filter},
-                                           {"batch", Batch},
-                                           {"shuffle", Shuffle},
-                                           {"repeat", Repeat},
-                                           {"take", Take},
-                                           {"skip", Skip},
-                                           {"shard", Shard},
-                                           {"concatenate", Concatenate},
-                                           {"enumerate", Enumerate},
-                                           {"prefetch", Prefetch}};
-  return *transforms;
 }
 
 }  // namespace
@@ -265,10 +196,14 @@ Dataset BuildDataset(const Json &op) {
     transformation["input"] = op.at("input");
     return BuildDataset(transformation);
   }
-  const auto found = Transforms().find(name);
-  if (found == Transforms().end()) throw NotCovered("the op " + name);
+  Transform transform = name == "map" ? Map : name == "shuffle" ? Shuffle : nullptr;
+  if (transform == nullptr) {
+    const auto found = PlainTransforms().find(name);
+    if (found == PlainTransforms().end()) throw NotCovered("the op " + name);
+    transform = found->second;
+  }
   Dataset dataset = BuildDataset(op.at("input"));
-  found->second(op, &dataset);
+  transform(op, &dataset);
   return dataset;
 }
 

@@ -23,6 +23,7 @@ from tutti.distribute import VariableAggregation, VariableSynchronization
 from device_cases import run_device_spec
 from files import CaseFolder, record_files
 from functions import function, signature
+from plain_ops import PLAIN_OPS  # generated: the build puts it on the path
 from vector_values import NotCovered, compare, compare_spec, known, need, spec_of, value
 from walks import Walks, expect_error, is_error
 from workers import mirrored, run_workers
@@ -32,39 +33,31 @@ from workers import mirrored, run_workers
 
 def transform(dataset, node, op):
     """One op with an `input`, which is `dataset`."""
-    def given(**names):
-        """The arguments of the case under the names that the method has for them."""
-        known(node, ("op", "input", *names))
-        return {name: node[key] for key, name in names.items() if key in node}
-
     if op == "map":
         known(node, ("op", "input", "fn", "arg"))
         name, arg = node["fn"], node.get("arg")
         return dataset.map(function(name, arg), output_signature=signature(name, arg, dataset))
-    if op == "filter":
-        known(node, ("op", "input", "fn", "arg"))
-        return dataset.filter(function(node["fn"], node.get("arg")))
     if op == "apply":
         known(node, ("op", "input", "transformation"))
         inner = node["transformation"]
         return dataset.apply(lambda d: transform(d, inner, inner["op"]))
-    if op == "concatenate":
-        known(node, ("op", "input", "other"))
-        return dataset.concatenate(build(node["other"]))
-    methods = {
-        "batch": {"batch_size": "batch_size", "drop_remainder": "drop_remainder"},
-        "repeat": {"count": "count"},
-        "enumerate": {"start": "start"},
-        "prefetch": {"buffer_size": "buffer_size"},
-        "shard": {"num_shards": "num_shards", "index": "index"},
-        "skip": {"count": "count"},
-        "take": {"count": "count"},
-        "shuffle": {"buffer_size": "buffer_size", "seed": "seed",
-                    "reshuffle_each_iteration": "reshuffle_each_iteration"},
-    }
-    if op not in methods:
+    if op == "shuffle":
+        names = ("buffer_size", "seed", "reshuffle_each_iteration")
+        known(node, ("op", "input", *names))
+        return dataset.shuffle(**{name: node[name] for name in names if name in node})
+    if op not in PLAIN_OPS:
         raise NotCovered(f"op {op}")
-    return getattr(dataset, op)(**given(**methods[op]))
+    names, given = ["op", "input"], {}
+    for name, (kind, parameter) in PLAIN_OPS[op].items():
+        if kind == "function":
+            names += ["fn", "arg"]
+            given[parameter] = function(node["fn"], node.get("arg"))
+        else:
+            names.append(name)
+            if name in node:
+                given[parameter] = build(node[name]) if kind == "dataset" else node[name]
+    known(node, names)
+    return getattr(dataset, op)(**given)
 
 
 def datasets(structure):

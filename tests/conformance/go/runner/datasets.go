@@ -22,27 +22,15 @@ func integer(node fields, name string, start int64) int64 {
 // transform is one op with an input, which is dataset.
 func transform(r *tutti.Runtime, dataset *tutti.Dataset, node fields) (*tutti.Dataset, error) {
 	op := fmt.Sprint(node["op"])
-	arguments := map[string][]string{"map": {"fn", "arg"}, "filter": {"fn", "arg"},
-		"apply": {"transformation"}, "concatenate": {"other"}, "batch": {"batch_size", "drop_remainder"},
-		"repeat": {"count"}, "enumerate": {"start"}, "prefetch": {"buffer_size"},
-		"shard": {"num_shards", "index"}, "skip": {"count"}, "take": {"count"},
-		"shuffle": {"buffer_size", "seed", "reshuffle_each_iteration"}}
-	names, ok := arguments[op]
-	if !ok {
-		return nil, notCovered("op " + op)
-	}
-	if err := known(node, append(names, "op", "input")...); err != nil {
-		return nil, err
-	}
 	switch op {
-	case "map", "filter":
+	case "map":
+		if err := known(node, "op", "input", "fn", "arg"); err != nil {
+			return nil, err
+		}
 		name := fmt.Sprint(node["fn"])
 		fn, err := function(name, node["arg"])
 		if err != nil {
 			return nil, err
-		}
-		if op == "filter" {
-			return dataset.FilterWith(r.NewFunction(fn, tutti.FunctionOptions{})), nil
 		}
 		options, err := signature(name, dataset)
 		if err != nil {
@@ -50,6 +38,9 @@ func transform(r *tutti.Runtime, dataset *tutti.Dataset, node fields) (*tutti.Da
 		}
 		return dataset.Map(fn, options...), nil
 	case "apply":
+		if err := known(node, "op", "input", "transformation"); err != nil {
+			return nil, err
+		}
 		var failure error
 		made := dataset.Apply(func(d *tutti.Dataset) *tutti.Dataset {
 			var inner *tutti.Dataset
@@ -57,36 +48,23 @@ func transform(r *tutti.Runtime, dataset *tutti.Dataset, node fields) (*tutti.Da
 			return inner
 		})
 		return made, failure
-	case "concatenate":
-		other, err := build(r, node["other"].(fields))
-		if err != nil {
+	case "shuffle":
+		if err := known(node, "op", "input", "buffer_size", "seed",
+			"reshuffle_each_iteration"); err != nil {
 			return nil, err
 		}
-		return dataset.Concatenate(other), nil
-	case "batch":
-		if flag, ok := node["drop_remainder"].(bool); ok {
-			return dataset.Batch(integer(node, "batch_size", 0), tutti.WithDropRemainder(flag)), nil
+		var options []tutti.Option
+		if flag, ok := node["reshuffle_each_iteration"].(bool); ok {
+			options = append(options, tutti.WithReshuffle(flag))
 		}
-		return dataset.Batch(integer(node, "batch_size", 0)), nil
-	case "repeat":
-		return dataset.Repeat(integer(node, "count", -1)), nil
-	case "enumerate":
-		return dataset.Enumerate(integer(node, "start", 0)), nil
-	case "prefetch":
-		return dataset.Prefetch(integer(node, "buffer_size", tutti.Autotune)), nil
-	case "shard":
-		return dataset.Shard(integer(node, "num_shards", 0), integer(node, "index", 0)), nil
-	case "skip":
-		return dataset.Skip(integer(node, "count", 0)), nil
-	case "take":
-		return dataset.Take(integer(node, "count", 0)), nil
+		return dataset.Shuffle(integer(node, "buffer_size", 0),
+			integer(node, "seed", tutti.RandomSeed), options...), nil
 	}
-	var options []tutti.Option
-	if flag, ok := node["reshuffle_each_iteration"].(bool); ok {
-		options = append(options, tutti.WithReshuffle(flag))
+	made, found, err := plainOp(r, dataset, node)
+	if !found {
+		return nil, notCovered("op " + op)
 	}
-	return dataset.Shuffle(integer(node, "buffer_size", 0), integer(node, "seed", tutti.RandomSeed),
-		options...), nil
+	return made, err
 }
 
 // structure of datasets.

@@ -80,36 +80,19 @@ final class Datasets {
       case "map":
         node.known("op", "input", "fn", "arg");
         return dataset.map(Functions.of(node), Functions.signature(node, dataset));
-      case "filter":
-        return dataset.filter(Functions.of(node.known("op", "input", "fn", "arg")));
       case "apply":
         final Fields inner = node.known("op", "input", "transformation").fields("transformation");
         return dataset.apply(given -> transform(given, inner));
-      case "concatenate":
-        return dataset.concatenate(build(node.known("op", "input", "other").fields("other")));
-      case "batch":
-        node.known("op", "input", "batch_size", "drop_remainder");
-        return dataset.batch(node.integer("batch_size"), node.flag("drop_remainder"));
-      case "repeat":
-        return dataset.repeat(node.known("op", "input", "count").integer("count", -1));
-      case "enumerate":
-        return dataset.enumerate(node.known("op", "input", "start").integer("start", 0));
-      case "prefetch":
-        return dataset.prefetch(
-            node.known("op", "input", "buffer_size").integer("buffer_size", Dataset.AUTOTUNE));
-      case "shard":
-        node.known("op", "input", "num_shards", "index");
-        return dataset.shard(node.integer("num_shards"), node.integer("index"));
-      case "skip":
-        return dataset.skip(node.known("op", "input", "count").integer("count"));
-      case "take":
-        return dataset.take(node.known("op", "input", "count").integer("count"));
       case "shuffle":
         node.known("op", "input", "buffer_size", "seed", "reshuffle_each_iteration");
         return dataset.shuffle(node.integer("buffer_size"), (Long) node.get("seed"),
             (Boolean) node.get("reshuffle_each_iteration"));
       default:
-        throw new NotCovered("op " + op);
+        final Dataset made = PlainOps.transform(dataset, node);
+        if (made == null) {
+          throw new NotCovered("op " + op);
+        }
+        return made;
     }
   }
 }
