@@ -1,6 +1,6 @@
 // Transformations of datasets that are more than their arguments (the plain ones are generated), and
 // reading definitions.
-#include "core/dataset/dataset.h"
+#include "core/dataset/graph/dataset.h"
 
 #include <tutti/dataset.h>
 

@@ -19,7 +19,7 @@
 #include "capi/src/guard.h"
 #include "capi/src/options.h"
 #include "capi/src/roots.h"
-#include "core/dataset/dataset.h"
+#include "core/dataset/graph/dataset.h"
 
 namespace tutti::capi {
 

@@ -1,9 +1,13 @@
 #!/usr/bin/env python3
 """Checks that every #include runs in an allowed direction between the parts of the tree.
 
-The table below is the architecture: an arrow means "may include", transitively. Whatever it does
-not name is refused, unknown rooms too. Besides, generated protobuf headers (*.pb.h) belong into
-.cc files only, and a room's CMakeLists.txt may depend only on rooms that the room may include.
+The tables below are the architecture: an arrow means "may include", transitively. Whatever they do
+not name is refused, unknown rooms too. Large rooms are divided again: sub-rooms have arrows among
+themselves, and each says which rooms may look in from outside. Tests, benchmarks and what stands in
+a folder testing/ may include every sub-room of the rooms that their own may include.
+
+Besides, generated protobuf headers (*.pb.h) belong into .cc files only, and a room's CMakeLists.txt
+may depend only on rooms that the room may include.
 
     include_directions.py [ROOT]      prints each violation; exit status 1 when there is one
 """
@@ -29,6 +33,60 @@ ROOMS = {
     "runtime": ["coordinator", "checkpoint", "debugging"],
 }
 
+# Room with sub-rooms -> its folders -> those that they stand on. Every file of such a room stands
+# in one of them.
+SUB_ROOMS = {
+    "cluster": {
+        "auth": [],
+        "membership": [],
+        "sockets": ["auth"],
+        "control": ["sockets"],
+        "resolve": ["sockets"],
+        "watch": ["membership"],
+        "job": ["control", "watch"],
+        "testing": ["job", "resolve"],
+    },
+    "collective": {
+        "call": [],
+        "select": ["call"],
+        "communicator": ["call"],
+        "thread": ["select"],
+        "shm": ["select"],
+        "stream/algorithms": ["select"],
+        "stream": ["stream/algorithms"],
+        "hosts": ["shm", "stream"],
+        "group": ["communicator", "thread", "hosts"],
+        "testing": ["group"],
+    },
+    "dataset": {
+        "graph": [],
+        "exec": ["graph"],
+        "records": ["exec"],
+        "example": ["exec"],
+        "ops": ["records", "example"],
+        "shard": ["ops"],
+        "testing": ["shard"],
+    },
+}
+
+# Sub-room -> who of other rooms may include it. Only those that are named, and nobody by way of
+# them.
+VISITORS = {
+    "cluster/auth": ["collective/group"],
+    "cluster/membership": ["collective/group"],
+    "cluster/sockets": ["collective/group", "runtime"],
+    "cluster/resolve": ["strategy", "runtime", "capi"],
+    "cluster/job": ["collective/group", "runtime", "capi"],
+    "collective/communicator": ["strategy", "runtime", "capi"],
+    "collective/select": ["runtime"],
+    "collective/group": ["strategy", "runtime"],
+    "dataset/graph": ["strategy", "runtime", "capi"],
+    "dataset/exec": ["strategy", "runtime", "capi"],
+    "dataset/records": ["capi"],
+    "dataset/example": ["capi"],
+    "dataset/shard": ["strategy"],
+}
+
 # What stands outside the core. "c-api" is the installed C headers: all that the command, the
 # bindings and the examples may see of the library.
 OUTSIDE = {
@@ -45,6 +103,7 @@ SCANNED = ("core", "capi", "bindings", "examples")
 INCLUDE = re.compile(r'^[ \t]*[#%][ \t]*(?:include|import)[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
 DEPENDS = re.compile(
     r"tutti_room\(\s*(\w+)(?:[^)]*?\bDEPENDS\s+([\w\s]*?))?\s*(?:\bLINK\b[^)]*)?\)")
+TEST_CODE = re.compile(r"_(test|benchmark)\.cc$|_(testing|test_fixture)\.h$|/testing/")
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 
 
@@ -65,6 +124,7 @@ def closure(direct):
 
 
 ARROWS = closure({**ROOMS, **OUTSIDE})
+SUB_ARROWS = {room: closure(direct) for room, direct in SUB_ROOMS.items()}
 
 
 def part_of(path):
@@ -79,6 +139,12 @@ def part_of(path):
     if pieces[0] in ("bindings", "examples"):
         return pieces[0]
     return None
+
+
+def sub_room_of(path):
+    """The sub-room that a path of a room with sub-rooms lies in, or None."""
+    _, room, *folders, _ = path.split("/")
+    return "/".join(folders) if "/".join(folders) in SUB_ROOMS[room] else None
 
 
 def target_of(root, file, bracket, name):
@@ -100,11 +166,42 @@ def without_comments(text):
     return COMMENT.sub(lambda match: re.sub(r"[^\n]", " ", match.group()), text)
 
 
+def place_of(path):
+    """What a path is called in messages and among the visitors: "base", "collective/call"."""
+    part = part_of(path)
+    sub_room = sub_room_of(path) if part in SUB_ROOMS else None
+    return part if sub_room is None else f"{part}/{sub_room}"
+
+
+def refusal_inside(path, target):
+    """Why a file may not include the sub-room that a file of a divided room lies in, or None."""
+    part, below = part_of(path), part_of(target)
+    inside = sub_room_of(target)
+    if inside is None:
+        return f"which lies in no sub-room of {below}"
+    if TEST_CODE.search(path):
+        return None
+    if part == below:
+        allowed = SUB_ARROWS[part][sub_room_of(path)]
+        if inside in allowed:
+            return None
+        others = ", ".join(sorted(allowed - {sub_room_of(path)})) or "nothing else"
+        return f"({below}/{inside}); of {below} it may include {others}"
+    visitors = VISITORS.get(f"{below}/{inside}", [])
+    if place_of(path) in visitors:
+        return None
+    return f"({below}/{inside}), which is open to {', '.join(visitors) or 'tests'} only"
+
+
 def violations_of_file(root, file):
     path = file.relative_to(root).as_posix()
     part = part_of(path)
     if part not in ARROWS:
         yield f"{path}: {part} is not a room; the rooms are {', '.join(sorted(ROOMS))}"
+        return
+    if part in SUB_ROOMS and sub_room_of(path) is None:
+        yield (f"{path}: lies in no sub-room of {part}; they are "
+               f"{', '.join(sorted(SUB_ROOMS[part]))}")
         return
     text = without_comments(file.read_text(encoding="utf-8"))
     for match in INCLUDE.finditer(text):
@@ -122,6 +219,10 @@ def violations_of_file(root, file):
             allowed = ", ".join(sorted(ARROWS[part] - {part})) or "nothing else"
             yield (f"{path}:{line}: {part} may not include {name} ({below}); "
                    f"it may include {allowed}")
+        elif below in SUB_ROOMS:
+            refusal = refusal_inside(path, target)
+            if refusal is not None:
+                yield f"{path}:{line}: {place_of(path)} may not include {name} {refusal}"
 
 
 def violations_of_dependencies(root):

@@ -33,8 +33,8 @@ class IncludeDirections(unittest.TestCase):
             "core/tensor/shape.h": "",
             "core/strategy/mirrored.cc":
                 '#include "core/base/status.h"\n'
-                '#include "core/dataset/a.h"\n',
-            "core/dataset/graph.cc": '#include "tutti/v1/graph.pb.h"\n',
+                '#include "core/dataset/graph/a.h"\n',
+            "core/dataset/graph/graph_proto.cc": '#include "tutti/v1/graph.pb.h"\n',
             "core/runtime/runtime.cc":
                 '#include "core/checkpoint/saver.h"\n'
                 '#include "core/service/a.h"\n',
@@ -55,7 +55,7 @@ class IncludeDirections(unittest.TestCase):
                         "core/tensor/tensor.cc:3", "tensor may not include", "dataset")
 
     def test_refuses_an_include_of_a_room_beside(self):
-        self.assert_one({"core/dataset/x.h": '#include "core/collective/communicator.h"\n'},
+        self.assert_one({"core/dataset/graph/x.h": '#include "core/collective/communicator/x.h"\n'},
                         "dataset may not include", "collective")
 
     def test_refuses_an_include_of_a_room_above_by_a_relative_path(self):
@@ -97,7 +97,7 @@ class IncludeDirections(unittest.TestCase):
                         "bindings may not include")
 
     def test_refuses_a_generated_header_in_a_header(self):
-        self.assert_one({"core/dataset/graph.h": '#include "tutti/v1/graph.pb.h"\n'},
+        self.assert_one({"core/dataset/graph/graph.h": '#include "tutti/v1/graph.pb.h"\n'},
                         "generated header")
 
     def test_refuses_generated_headers_of_the_core_outside_it(self):
@@ -115,6 +115,76 @@ class IncludeDirections(unittest.TestCase):
                 '// #include "core/tensor/x.h"\n'
                 '/*\n#include "core/tensor/x.h"\n*/\n',
         }), [])
+
+    def test_accepts_the_arrows_between_sub_rooms(self):
+        self.assertEqual(self.violations({
+            "core/collective/call/transport.h": '#include "core/base/status.h"\n',
+            "core/collective/stream/link.h":
+                '#include "core/collective/stream/frame.h"\n'
+                '#include "core/collective/stream/algorithms/ring.h"\n'
+                '#include "core/collective/call/transport.h"\n',
+            "core/collective/group/forming.cc":
+                '#include "core/cluster/job/cluster.h"\n'
+                '#include "core/collective/stream/link.h"\n',
+            "core/strategy/strategy.h": '#include "core/collective/communicator/communicator.h"\n',
+            "capi/src/record.cc": '#include "core/dataset/records/writer.h"\n',
+        }), [])
+
+    def test_refuses_an_include_of_a_sub_room_above(self):
+        self.assert_one({"core/collective/call/x.cc":
+                         '\n#include "core/collective/stream/link.h"\n'},
+                        "core/collective/call/x.cc:2", "collective/call may not include",
+                        "(collective/stream)", "it may include nothing else")
+
+    def test_refuses_an_include_of_a_sub_room_beside(self):
+        self.assert_one({"core/collective/shm/x.h": '#include "core/collective/thread/x.h"\n'},
+                        "collective/shm may not include", "it may include call, select")
+
+    def test_refuses_an_include_out_of_a_nested_sub_room(self):
+        self.assert_one({"core/collective/stream/algorithms/x.cc": '#include "../link.h"\n',
+                         "core/collective/stream/link.h": ""},
+                        "collective/stream/algorithms may not include", "(collective/stream)")
+
+    def test_refuses_an_include_of_a_sub_room_by_a_visitor_that_it_does_not_name(self):
+        self.assert_one({"core/strategy/x.h": '#include "core/collective/stream/link.h"\n'},
+                        "strategy may not include", "open to tests only")
+        self.assert_one({"core/collective/stream/x.h": '#include "core/cluster/sockets/x.h"\n'},
+                        "collective/stream may not include", "open to collective/group, runtime")
+        self.assert_one({"core/runtime/x.h": '#include "core/cluster/auth/job_secret.h"\n'},
+                        "runtime may not include", "open to collective/group only")
+
+    def test_refuses_a_file_of_a_divided_room_outside_its_sub_rooms(self):
+        for path in ("core/cluster/x.h", "core/cluster/misc/x.h", "core/cluster/auth/deep/x.h"):
+            self.assert_one({path: ""}, path, "lies in no sub-room of cluster", "auth, control")
+
+    def test_refuses_an_include_of_a_file_outside_the_sub_rooms(self):
+        self.assert_one({"core/runtime/x.h": '#include "core/cluster/cluster.h"\n'},
+                        "core/cluster/cluster.h", "lies in no sub-room of cluster")
+
+    def test_lets_tests_into_every_sub_room_of_the_rooms_that_theirs_may_include(self):
+        behind = ('#include "core/collective/stream/link.h"\n'
+                  '#include "core/cluster/testing/port_testing.h"\n')
+        for path in ("core/collective/call/x_test.cc", "core/collective/call/x_benchmark.cc",
+                     "core/collective/testing/ranks.h", "core/strategy/team_test_fixture.h"):
+            self.assertEqual(self.violations({path: behind}), [])
+        self.assert_one({"core/dataset/graph/x_test.cc": '#include "core/cluster/job/x.h"\n'},
+                        "dataset may not include")
+
+    def test_refuses_what_is_for_tests_in_other_sources(self):
+        for path in ("core/cluster/job/x.cc", "core/runtime/x.cc"):
+            self.assert_one({path: '#include "core/cluster/testing/simulated_job.h"\n'},
+                            path, "may not include")
+
+    def test_the_visitors_are_sub_rooms_and_parts_that_may_include_the_room(self):
+        for sub_room, visitors in include_directions.VISITORS.items():
+            room, _, inside = sub_room.partition("/")
+            self.assertIn(inside, include_directions.SUB_ROOMS[room])
+            for visitor in visitors:
+                part, _, folder = visitor.partition("/")
+                self.assertIn(room, include_directions.ARROWS[part], visitor)
+                self.assertNotEqual(part, room)
+                if part in include_directions.SUB_ROOMS:
+                    self.assertIn(folder, include_directions.SUB_ROOMS[part])
 
     def test_a_circle_in_the_table_is_an_error(self):
         with self.assertRaisesRegex(ValueError, "a -> b -> a"):
