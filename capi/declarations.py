@@ -1,9 +1,9 @@
 """Reads what the C headers declare, functions and structs; generators and checks share it.
 
 The headers are the one table of the interface: names, parameters, option structs with their fields,
-and of each function what its comment says (prose first, then its `Context:`, `Threads:` and `Since:`
-sentences). A declaration that cannot be read is a DeclarationError with file, line and what was
-expected.
+and of each function what its comment says (prose first, then its `Context:`, `Threads:` and
+`Since:` sentences). A declaration that cannot be read is a DeclarationError with file, line and
+what was expected.
 """
 
 import pathlib
@@ -154,7 +154,8 @@ def _shown(path: pathlib.Path) -> str:
 
 def _parameter(text: str, shown: str, line: int) -> Parameter:
     words = " ".join(text.split())
-    match = re.fullmatch(r"((?!const \w+$)(?:const )?(?:struct )?\w+ (?:\*+|\*const \*)?)(\w+)", words)
+    match = re.fullmatch(
+        r"((?!const \w+$)(?:const )?(?:struct )?\w+ (?:\*+|\*const \*)?)(\w+)", words)
     if not match:
         raise DeclarationError(shown, line, "a parameter or field of the form TYPE NAME", words)
     return Parameter(match[1].strip(), match[2])

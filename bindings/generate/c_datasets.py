@@ -32,7 +32,7 @@ using namespace tutti::capi;
 
 def statements(a: Argument) -> List[str]:
     """What has to stand before the call of the maker."""
-    if a.kind in ("function", "dataset", "value"):
+    if a.kind in ("function", "dataset", "value") or a.kind == "text" and a.default is None:
         return [f"TUTTI_REQUIRE(call, {a.name});"]
     if a.kind != "flag":
         return []

@@ -11,7 +11,8 @@ from table import Forward, Table
 
 HEAD = """\
 // The facade's functions that only call C. Parameters are named by how they cross to a language
-// (bindings/generate/api.toml, [roles]); option structs are taken apart. Generated from the C headers.
+// (bindings/generate/api.toml, [roles]); option structs are taken apart. Generated from the C
+// headers.
 #ifndef TUTTI_BINDINGS_FACADE_FORWARDS_H_
 #define TUTTI_BINDINGS_FACADE_FORWARDS_H_
 

@@ -66,8 +66,8 @@ def method(op: Op) -> str:
     name, text = op.pascal, "\n"
     objects = [a for a in positional if a.kind in ("dataset", "function")]
     if len(objects) > 1:
-        raise TableError(f"{op.function.where}: {op.function.name}: expected at most one dataset or "
-                         "function among the arguments; write the Go method by hand")
+        raise TableError(f"{op.function.where}: {op.function.name}: expected at most one dataset "
+                         "or function among the arguments; write the Go method by hand")
     if op.settings.get("function") == "predicate":
         text += (comment(op, name) +
                  f"func (d *Dataset) {name}(fn func(element Value) (bool, error), "

@@ -1,5 +1,5 @@
-"""Writes _transformations.py, the methods of plain transformations of the Python package, in a class
-that tutti.data.Dataset inherits.
+"""Writes _transformations.py, the methods of plain transformations in Python, in a class that
+tutti.data.Dataset inherits.
 
     python_datasets.py OUTPUT
 """

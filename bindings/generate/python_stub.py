@@ -122,8 +122,8 @@ class UnknownKind(TableError):
     """A kind of parameter or result that the tables here do not have."""
 
     def __init__(self, kind):
-        super().__init__(f"what does \"{kind}\" mean for a caller in Python? Say so in the tables of "
-                         "bindings/generate/python_stub.py, as python.i does for SWIG")
+        super().__init__(f"what does \"{kind}\" mean for a caller in Python? Say so in the tables "
+                         "of bindings/generate/python_stub.py, as python.i does for SWIG")
 
 
 def parameter(text, classes):

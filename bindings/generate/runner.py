@@ -19,6 +19,6 @@ def fields(op: Op) -> List[str]:
 
 
 def unknown(op: Op, a: Argument) -> TableError:
-    return TableError(f"{op.function.where}: {op.function.name}: the runners cannot read '{a.name}' "
-                      f"of the kind {a.kind}; write the dispatch by hand and say hand = "
+    return TableError(f"{op.function.where}: {op.function.name}: the runners cannot read "
+                      f"'{a.name}' of the kind {a.kind}; write the dispatch by hand and say hand = "
                       f"[\"runners\"] in api.toml, [dataset.{op.name}]")

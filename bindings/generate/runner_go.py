@@ -22,8 +22,8 @@ import (
 )
 
 // plainOp is the operation that node names over dataset; found = false for one that is not known.
-func plainOp(r *tutti.Runtime, dataset *tutti.Dataset, node fields) (made *tutti.Dataset, found bool,
-	err error) {
+func plainOp(r *tutti.Runtime, dataset *tutti.Dataset, node fields) (
+	made *tutti.Dataset, found bool, err error) {
 	var options []tutti.Option
 	switch fmt.Sprint(node["op"]) {
 """

@@ -1,5 +1,5 @@
-"""Writes PlainOps.java for the Java conformance runner: what each plain operation makes of a vector's
-node.
+"""Writes PlainOps.java for the Java conformance runner: what each plain operation makes of
+a vector's node.
 
     runner_java.py OUTPUT
 """

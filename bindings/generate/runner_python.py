@@ -1,5 +1,5 @@
-"""Writes plain_ops.py for the Python conformance runner: the arguments of each plain operation by the
-vectors' names, with their kinds and the method's names.
+"""Writes plain_ops.py for the Python conformance runner: the arguments of each plain
+operation by the vectors' names, with their kinds and the method's names.
 
     runner_python.py OUTPUT
 """
@@ -12,8 +12,8 @@ import runner
 from table import Op, Table
 
 HEAD = '''\
-"""The plain operations of datasets: by operation and argument, its kind and the name that the method
-has for it. Generated from the C headers."""
+"""The plain operations of datasets: by operation and argument, its kind and the name that the
+method has for it. Generated from the C headers."""
 
 PLAIN_OPS = {
 '''

@@ -149,6 +149,11 @@ class Table:
         maker = _ForwardMaker(self, f)
         return maker.make()
 
+    def is_options(self, struct: str) -> bool:
+        """A struct that grows, whose fields stand for parameters; not that of the call itself."""
+        return (struct in self.structs and struct != "tutti_call_options"
+                and self.structs[struct].fields[0].name == "struct_size")
+
     def facade_name(self, f: Function) -> str:
         names = self.exceptions.get("facade", {}).get("names", {})
         if f.name in names:
@@ -189,8 +194,8 @@ class Table:
     def _op(self, f: Function, name: str, source: bool) -> Op:
         settings = self.exceptions.get("dataset", {}).get(name, {})
         if f.note("Context") != "building":
-            raise TableError(f"{f.where}: {f.name}: expected 'Context: building.', as operations of "
-                             f"datasets have it, found '{f.note('Context')}'")
+            raise TableError(f"{f.where}: {f.name}: expected 'Context: building.', as operations "
+                             f"of datasets have it, found '{f.note('Context')}'")
         defaults = settings.get("default", {})
         arguments: List[Argument] = []
         options = None
@@ -208,6 +213,15 @@ class Table:
             raise TableError(f"{self.toml}: [dataset.{name}] has a default for "
                              f"{', '.join(sorted(unknown))}, which is no parameter of {f.name} "
                              f"({f.where})")
+        if not f.prose:
+            raise TableError(f"{f.where}: {f.name}: expected a comment that says what the "
+                             "operation does, which every language shows, found none")
+        positional = [a for a in arguments if not a.option]
+        for before, after in zip(positional, positional[1:]):
+            if before.default is not None and after.default is None:
+                raise TableError(f"{self.toml}: [dataset.{name}]: expected no default of "
+                                 f"'{before.name}', because '{after.name}' follows ({f.where}) and "
+                                 "has none, found one")
         return Op(name, f, arguments, options, source, settings)
 
     def _argument(self, f: Function, p: Parameter, option: bool,
@@ -217,8 +231,8 @@ class Table:
             raise TableError(
                 f"{f.where}: {f.name}: expected a parameter of a kind that operations of datasets "
                 f"know ({', '.join(KINDS)}), found '{declarations.spell(p.type, p.name)}'; add the "
-                "kind to bindings/generate/table.py and to the generators, or write the function by "
-                f"hand and say no_op = true in {pathlib.Path(self.toml).name}, "
+                "kind to bindings/generate/table.py and to the generators, or write the function "
+                f"by hand and say no_op = true in {pathlib.Path(self.toml).name}, "
                 f"[dataset.{f.name.removeprefix('tutti_dataset_')}]")
         default = defaults.get(p.name)
         if option and default is None:
@@ -238,16 +252,16 @@ class Table:
         for key in ("by_hand", "direct"):
             for pattern in facade.get(key, []):
                 if not fnmatch.filter(self.functions, pattern):
-                    raise TableError(f"{self.toml}: [facade] {key} names {pattern}, which no header "
-                                     "declares; take it away or correct it")
+                    raise TableError(f"{self.toml}: [facade] {key} names {pattern}, which no "
+                                     "header declares; take it away or correct it")
         for name in facade.get("names", {}):
             if name not in self.functions:
                 raise TableError(f"{self.toml}: [facade.names] names {name}, which no header "
                                  "declares; take it away or correct it")
         for pattern in self.exceptions.get("roles", {}):
             if not fnmatch.filter(self.functions, f"tutti_{pattern}"):
-                raise TableError(f"{self.toml}: [roles] has '{pattern}', which is no function; take "
-                                 "it away or correct it")
+                raise TableError(f"{self.toml}: [roles] has '{pattern}', which is no function; "
+                                 "take it away or correct it")
         for name in self.exceptions.get("dataset", {}):
             if not {f"tutti_dataset_{name}", f"tutti_dataset_create_{name}"} & set(self.functions):
                 raise TableError(f"{self.toml}: there is a table [dataset.{name}], and no header "
@@ -300,8 +314,7 @@ class _ForwardMaker:
             self._add("int32_t", p)
         elif p.type == "const int64_t *" and (previous is None or previous.type != "size_t"):
             self._add("tutti_optional_int64", p, "{0}.present ? &{0}.value : nullptr")
-        elif p.type.startswith("const ") and struct != "tutti_call_options" \
-                and struct in table.structs and table.structs[struct].fields[0].name == "struct_size":
+        elif p.type.startswith("const ") and table.is_options(struct):
             self._take_options(struct)
         elif p.type in ("tutti_callback", "tutti_fn", "tutti_notification", "void **"):
             raise TableError(
@@ -315,7 +328,7 @@ class _ForwardMaker:
     def _take_options(self, struct: str) -> None:
         """The fields as parameters of their own, `name` last."""
         self.before.append(f"{struct} options = {struct.upper()}_INIT;")
-        fields = [field for field in self.table.structs[struct].fields if field.name != "struct_size"]
+        fields = [f for f in self.table.structs[struct].fields if f.name != "struct_size"]
         for field in sorted(fields, key=lambda field: field.name == "name"):
             type_text = "int32_t" if field.type in self.table.enums else field.type
             role = self.table.role(self.f, field)

@@ -7,6 +7,9 @@ import pathlib
 import re
 import sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "structure"))
+from generated_bindings import written  # noqa: E402
+
 # By what a Go program has in their place.
 UNREACHED = {
     "tutti_api_version": "Version gives it as text",
@@ -36,8 +39,10 @@ def main():
     swig = project / "bindings" / "swig"
     module = project / "bindings" / "go" / "tutti"
     headers = text_of([*swig.glob("facade/*.h"), *swig.glob("go/*.h"), *swig.glob("go/*.i")])
+    forwards = written(project, "facade")
+    headers += forwards
     called = set(re.findall(r"\btutti_\w+", headers))
-    handles = set(re.findall(r"GO_HANDLE\((\w+)\)", headers))
+    handles = set(re.findall(r"GO_HANDLE\((\w+)\)", written(project, "handles_go")))
     wrong = []
     for symbol in symbols.read_text().split():
         counted = re.fullmatch(r"(\w+)_(retain|release)", symbol)
@@ -49,7 +54,8 @@ def main():
     # A function that SWIG wraps is reached when the package calls it, and its tests are not the
     # package.
     go = text_of(path for path in module.glob("*.go") if not path.name.endswith("_test.go"))
-    wrapped = text_of([*swig.glob("facade/*.h"), *swig.glob("go/*.h")])
+    go += written(project, "go_datasets")
+    wrapped = text_of([*swig.glob("facade/*.h"), *swig.glob("go/*.h")]) + forwards
     ignored = set(re.findall(r"%ignore \w+::(\w+);", headers))
     for name in re.findall(r"^inline [^(]*?[ *]([a-z]\w*)\(", wrapped, re.MULTILINE):
         if name not in ignored and not re.search(rf"native\.{name[0].upper()}{name[1:]}\b", go):

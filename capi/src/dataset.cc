@@ -1,5 +1,5 @@
-// Transformations of datasets that are more than their arguments (the plain ones are generated), and
-// reading definitions.
+// Transformations of datasets that are more than their arguments (the plain ones are generated),
+// and reading definitions.
 #include "core/dataset/graph/dataset.h"
 
 #include <tutti/dataset.h>

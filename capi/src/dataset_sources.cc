@@ -1,5 +1,5 @@
-// Datasets from nothing that are more than their arguments (the plain ones are generated): slices of
-// tensors, generators, files; and zip, which joins several.
+// Datasets from nothing that are more than their arguments (the plain ones are generated): slices
+// of tensors, generators, files; and zip, which joins several.
 #include <tutti/dataset.h>
 
 #include <string>

@@ -1,5 +1,5 @@
-// What the C functions that make datasets share: a transformation replaces the handle it is given, a
-// source gives a new one.
+// What the C functions that make datasets share: a transformation replaces the handle it is given,
+// a source gives a new one.
 //
 //   tutti_status *tutti_dataset_take(tutti_dataset **dataset, int64_t count,
 //                                    const tutti_transform_options *options) {

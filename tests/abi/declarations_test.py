@@ -8,7 +8,9 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "capi"))
+sys.path.insert(0, str(ROOT / "tests" / "structure"))
 import declarations  # noqa: E402
+from generated_bindings import written  # noqa: E402
 
 GUARDS = {
     "any": "kAny",
@@ -24,12 +26,12 @@ THREADS = {"any", "one at a time"}
 def definitions() -> "dict[str, str]":
     """Function -> the body of its definition."""
     bodies = {}
-    for path in (ROOT / "capi/src").glob("*.cc"):
-        if path.stem.endswith("_test"):
-            continue
+    texts = [path.read_text() for path in (ROOT / "capi/src").glob("*.cc")
+             if not path.stem.endswith("_test")]
+    for text in [*texts, written(ROOT, "c_datasets")]:
         for match in re.finditer(
             r"^[\w *]+?\b(tutti_\w+)\([^;{]*?\)\s*\{(?:([^\n]*)\}$|\n(.*?)^\})",
-            path.read_text(), re.M | re.S,
+            text, re.M | re.S,
         ):
             bodies[match[1]] = match[2] or match[3] or ""
     return bodies
@@ -37,9 +39,9 @@ def definitions() -> "dict[str, str]":
 
 def problems():
     bodies = definitions()
-    # The transformations of datasets share one guard.
-    transform = re.search(r"Guard\(function, From::(\w+)",
-                          (ROOT / "capi/src/dataset.cc").read_text())[1]
+    # Transformations and plain sources of datasets share a guard each.
+    shared = (ROOT / "capi/src/transform.h").read_text()
+    transform, = set(re.findall(r"Guard\(function, From::(\w+)", shared))
     for function in declarations.all_functions():
         where = f"{function.header}: {function.name}"
         if function.note("Context") not in GUARDS:
@@ -56,7 +58,8 @@ def problems():
             yield f"{where}: no definition was found"
             continue
         guard = re.search(r"From::(\w+)", body)
-        found = guard[1] if guard else transform if "Transform(" in body else None
+        shares = re.search(r"\b(Transform|Source)\(", body)
+        found = guard[1] if guard else transform if shares else None
         expected = GUARDS[function.note("Context")]
         if function.result == "tutti_status *" and found != expected:
             yield f"{where}: the header says From::{expected}, the definition {found}"

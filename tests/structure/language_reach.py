@@ -3,7 +3,8 @@
 bindings/go/reach_test.py).
 
 A C function is reached when the facade or the language's own part of bindings/swig uses it, and
-what stands there for a language must in turn be used by the package that its users see. The tables
+what stands there for a language must in turn be used by the package that its users see; what the
+build writes from the C headers counts as if it stood in the tree. The tables
 name what a language does without and what it has instead; an entry that is not needed any more is
 refused too, so that they stay true. References (_retain, _release) are counted by SWIG's handles.
 
@@ -15,6 +16,7 @@ import re
 import sys
 
 import tree_check
+from generated_bindings import written
 
 # C functions that no language needs, by what it has instead.
 WITHOUT = {
@@ -92,7 +94,8 @@ def text_of(paths, endings):
 
 def check_language(language, table, symbols, bindings):
     swig = bindings / "swig"
-    facade = text_of([swig / "facade"], {".h"})
+    root = bindings.parent
+    facade = text_of([swig / "facade"], {".h"}) + "\n" + COMMENT.sub("", written(root, "facade"))
     own = text_of([swig / language], {".h", ".i"})
     calls = set(re.findall(r"\btutti_\w+", facade + own))
     without = {**WITHOUT, **table["without"]}
@@ -108,7 +111,8 @@ def check_language(language, table, symbols, bindings):
 
     # The facade for all languages; of the language's own part the functions that SWIG wraps.
     package = text_of([bindings / source for source in table["sources"]],
-                      {".py", ".java", ".h", ".i"})
+                      {".py", ".java", ".in", ".h", ".i"})
+    package += "\n" + written(root, f"{language}_datasets")
     for name in sorted(set(DEFINITION.findall(facade))):
         used = re.search(table["call"].format(name), package) is not None
         if not used and name not in table["unused"]:

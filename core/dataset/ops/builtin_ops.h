@@ -1,6 +1,6 @@
-// The ops of this room; each is defined in <name>_op.cc beside its stage. Those that the C interface
-// has by convention are listed by the build; those of record files are declared in headers of their
-// own.
+// The ops of this room; each is defined in <name>_op.cc beside its stage. Those that the C
+// interface has by convention are listed by the build; those of record files are declared in
+// headers of their own.
 #ifndef TUTTI_CORE_DATASET_OPS_BUILTIN_OPS_H_
 #define TUTTI_CORE_DATASET_OPS_BUILTIN_OPS_H_
 
