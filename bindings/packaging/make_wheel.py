@@ -5,9 +5,11 @@ there RECORD, which gives size and SHA-256 of every file (PyPA's "binary distrib
 The same input gives the same bytes: names are sorted and every time is that of SOURCE_DATE_EPOCH.
 
     make_wheel.py --print-tag                     e.g. cp311-cp311-linux_x86_64
-    make_wheel.py --version V --package FOLDER --license FILE --add PATH=FILE... OUTPUT
+    make_wheel.py --version V --package FOLDER --readme FILE --license FILE --add PATH=FILE...
+                  OUTPUT
 
-It runs under the Python, and beside the NumPy, that the extension was built for.
+The README is the wheel's description. This program runs under the Python, and beside the NumPy,
+that the extension was built for.
 """
 
 import argparse
@@ -34,9 +36,13 @@ Requires-Python: =={major}.{minor}.*
 Requires-Dist: {numpy}
 Description-Content-Type: text/markdown
 
-Trains one model on many replicas in lockstep, and feeds them, under the names of `tf.distribute`
-and `tf.data`. This wheel is linked to the libraries of {system}; elsewhere `import tutti` says
-which of them are missing.
+"""
+
+# What stands below the README in the description.
+LINKED = """
+## This wheel
+
+It is linked to the libraries of {system}; elsewhere `import tutti` says which of them are missing.
 """
 
 WHEEL = """\
@@ -83,9 +89,10 @@ def contents(options):
         "system": needed.splitlines()[0].removeprefix("system "),
     }
     info = f"tutti-{options.version}.dist-info"
-    for name, text in (("METADATA", METADATA), ("WHEEL", WHEEL),
-                       ("entry_points.txt", ENTRY_POINTS)):
-        files[f"{info}/{name}"] = (text.format(**values).encode("utf-8"), False)
+    readme = pathlib.Path(options.readme).read_text(encoding="utf-8")
+    for name, text in (("METADATA", METADATA.format(**values) + readme + LINKED.format(**values)),
+                       ("WHEEL", WHEEL.format(**values)), ("entry_points.txt", ENTRY_POINTS)):
+        files[f"{info}/{name}"] = (text.encode("utf-8"), False)
     files[f"{info}/LICENSE"] = (pathlib.Path(options.license).read_bytes(), False)
     return files, f"{info}/RECORD"
 
@@ -120,6 +127,7 @@ def main():
     parser.add_argument("--print-tag", action="store_true")
     parser.add_argument("--version")
     parser.add_argument("--package")
+    parser.add_argument("--readme")
     parser.add_argument("--license")
     parser.add_argument("--add", action="append", default=[], metavar="PATH=FILE")
     parser.add_argument("output", nargs="?")

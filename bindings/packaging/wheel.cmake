@@ -24,6 +24,7 @@ add_custom_command(OUTPUT "${wheel}"
           --prefix "${parts}"
   COMMAND Python3::Interpreter -B "${CMAKE_CURRENT_LIST_DIR}/make_wheel.py"
           --version "${PROJECT_VERSION}" --package "${package}"
+          --readme "${CMAKE_CURRENT_SOURCE_DIR}/python/README.md"
           --license "${PROJECT_SOURCE_DIR}/LICENSE"
           --add "${native}=${parts}/${native}"
           --add "libtutti.so.0=${parts}/$<TARGET_SONAME_FILE_NAME:tutti>"
@@ -33,6 +34,7 @@ add_custom_command(OUTPUT "${wheel}"
   DEPENDS tutti tutti_python tutti_wheel_tool tutti_needed_packages ${copied} ${stub}
           "${PROJECT_BINARY_DIR}/bindings/packaging/needed-packages"
           "${CMAKE_CURRENT_LIST_DIR}/make_wheel.py" "${PROJECT_SOURCE_DIR}/LICENSE"
+          "${CMAKE_CURRENT_SOURCE_DIR}/python/README.md"
   COMMENT "Packing the Python wheel"
   VERBATIM)
 add_custom_target(tutti_wheel ALL DEPENDS "${wheel}")

@@ -63,6 +63,11 @@ class PythonTest(outside.Outside):
         metadata = files[info + "METADATA"].decode()
         self.assertIn(f"Name: tutti\nVersion: {version}\n", metadata)
         self.assertRegex(metadata, r"Requires-Dist: numpy>=\d+\.\d+,<\d+\n")
+        description = metadata.partition("\n\n")[2]
+        self.assertRegex(description, "^# Tutti for Python\n")
+        self.assertRegex(description, "It is linked to the libraries of [^{]")
+        # A page of packages shows it, which has no other files of the tree.
+        self.assertNotRegex(description, r"\]\((?!https?:)")
         for name in ("py.typed", "__init__.py", "libtutti.so.0", "bin/tutti", "needed-packages",
                      f"_native.{sysconfig.get_config_var('SOABI')}.so"):
             self.assertIn("tutti/" + name, files)

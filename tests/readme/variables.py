@@ -1,4 +1,5 @@
-"""Compares the README's table of TUTTI_* variables with the variables that the sources read.
+"""Compares the tables of TUTTI_* variables in the READMEs with the variables that the sources read,
+and those of the settings (core/runtime/README.md) with the settings' own defaults.
 
 A variable is read where its name stands in quotes in C++, C or Python (in a test: where it is asked
 of the environment, since tests also write names that nobody knows), where a script expands it,
@@ -9,11 +10,13 @@ import pathlib
 import re
 import sys
 
+import readmes
+
 QUOTED = re.compile(r"[\"'](TUTTI_[A-Z0-9_]*[A-Z0-9])[\"']")
 ASKED_BY_TEST = re.compile(r"getenv\(\"(TUTTI_[A-Z0-9_]+)\"")
 EXPANDED = re.compile(r"\$\{?(TUTTI_[A-Z0-9_]+)")
-SETTING = re.compile(r"\{\"([a-z_]+)\", SettingKind::")
-ROW = re.compile(r"^\| `(TUTTI_[A-Z0-9_]+)`", re.MULTILINE)
+SETTING = re.compile(r"\{\"([a-z_]+)\", SettingKind::\w+, \"([^\"]*)\"")
+ROW = re.compile(r"^\| `(TUTTI_[A-Z0-9_]+)` \|.*\| ([^|]*) \|$", re.MULTILINE)
 # Names of macros and enumerators that stand in quotes for another reason start so.
 NO_VARIABLES = ("TUTTI_DTYPE", "TUTTI_API", "TUTTI_NODE", "TUTTI_LEAF")
 
@@ -36,22 +39,36 @@ def variables_read(root):
             for name in pattern.findall(path.read_text(encoding="utf-8", errors="replace")):
                 if not name.startswith(NO_VARIABLES):
                     found.setdefault(name, path)
-    settings = root / "core" / "runtime" / "settings.cc"
-    for key in SETTING.findall(settings.read_text(encoding="utf-8")):
-        found.setdefault("TUTTI_" + key.upper(), settings)
+    for key in settings_of(root):
+        found.setdefault("TUTTI_" + key.upper(), root / "core/runtime/settings.cc")
     return found
+
+
+def settings_of(root):
+    """Returns {key: default} of the runtime's settings."""
+    return dict(SETTING.findall(
+        (root / "core/runtime/settings.cc").read_text(encoding="utf-8")))
 
 
 def main():
     root = pathlib.Path(sys.argv[1])
     read = variables_read(root)
-    documented = set(ROW.findall((root / "README.md").read_text(encoding="utf-8")))
-    problems = [f"{name}, read in {read[name].relative_to(root)}, is not in the README's table"
-                for name in sorted(read.keys() - documented)]
-    problems += [f"{name} is in the README's table, and nothing reads it"
-                 for name in sorted(documented - read.keys())]
-    if not documented:
-        problems.append("the README has no table of variables")
+    documented, problems = {}, []
+    for path in readmes.find(root):
+        for name, default in ROW.findall(path.read_text(encoding="utf-8")):
+            if name in documented:
+                problems.append(f"{name} is in two tables; one of them is in {path}")
+            documented[name] = default
+    problems += [f"{name}, read in {read[name].relative_to(root)}, is in no README's table"
+                 for name in sorted(read.keys() - documented.keys())]
+    problems += [f"{name} is in a README's table, and nothing reads it"
+                 for name in sorted(documented.keys() - read.keys())]
+    for key, default in settings_of(root).items():
+        default = default or "none"
+        said = documented.get("TUTTI_" + key.upper(), default)
+        if said != default:
+            problems.append(f"TUTTI_{key.upper()}: its table says {said}, and the default is "
+                            f"{default}")
     if problems:
         raise SystemExit("\n".join(problems))
     print(f"{len(documented)} variables, all read and all documented")
