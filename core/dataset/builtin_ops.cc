@@ -14,7 +14,7 @@ void AddBuiltinOps(OpRegistry* ops) {
                              &kListFilesOp, &kTfRecordOp, &kFixedLengthRecordOp, &kMapOp,
                              &kFilterOp, &kBatchOp, &kRepeatOp, &kShuffleOp, &kTakeOp, &kSkipOp,
                              &kShardOp, &kShardNamesOp, &kZipOp, &kConcatenateOp, &kEnumerateOp,
-                             &kPrefetchOp}) {
+                             &kPrefetchOp, &kTakeWhileOp, &kUniqueOp}) {
     [[maybe_unused]] const Status added = ops->Add(*op);
     assert(added.ok());
   }

@@ -13,6 +13,8 @@ extern const OpTraits kFromTensorSlicesOp;
 extern const OpTraits kFromGeneratorOp;
 extern const OpTraits kMapOp;
 extern const OpTraits kFilterOp;
+extern const OpTraits kTakeWhileOp;
+extern const OpTraits kUniqueOp;
 extern const OpTraits kBatchOp;
 extern const OpTraits kRepeatOp;
 extern const OpTraits kShuffleOp;
