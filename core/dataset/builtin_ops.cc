@@ -14,7 +14,7 @@ void AddBuiltinOps(OpRegistry* ops) {
                              &kListFilesOp, &kTfRecordOp, &kFixedLengthRecordOp, &kMapOp,
                              &kFilterOp, &kBatchOp, &kRepeatOp, &kShuffleOp, &kTakeOp, &kSkipOp,
                              &kShardOp, &kShardNamesOp, &kZipOp, &kConcatenateOp, &kEnumerateOp,
-                             &kPrefetchOp, &kTakeWhileOp, &kUniqueOp}) {
+                             &kPrefetchOp, &kTakeWhileOp, &kUniqueOp, &kCacheOp}) {
     [[maybe_unused]] const Status added = ops->Add(*op);
     assert(added.ok());
   }

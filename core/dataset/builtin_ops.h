@@ -15,6 +15,7 @@ extern const OpTraits kMapOp;
 extern const OpTraits kFilterOp;
 extern const OpTraits kTakeWhileOp;
 extern const OpTraits kUniqueOp;
+extern const OpTraits kCacheOp;
 extern const OpTraits kBatchOp;
 extern const OpTraits kRepeatOp;
 extern const OpTraits kShuffleOp;

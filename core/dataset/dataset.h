@@ -77,6 +77,8 @@ class Dataset final : public DatasetLeaf {
   Result<Ptr> Filter(Ref<Function> predicate, std::string name = {}) const;
   Result<Ptr> TakeWhile(Ref<Function> predicate, std::string name = {}) const;
   Result<Ptr> Unique(std::string name = {}) const;
+  // In memory without a filename.
+  Result<Ptr> Cache(std::string filename = {}, std::string name = {}) const;
   Result<Ptr> Batch(int64_t batch_size, bool drop_remainder = false, std::string name = {}) const;
   Result<Ptr> Repeat(int64_t count = -1, std::string name = {}) const;
   Result<Ptr> Shuffle(int64_t buffer_size, ShuffleOptions options = {}) const;
