@@ -142,11 +142,7 @@ class CacheStage final : public Stage {
       TUTTI_RETURN_IF_ERROR(Stage::Restart(options));
       input_used_ = false;
     }
-    if (reader_ == nullptr && context_.probe) {
-      phase_ = Phase::kPassing;
-      return OkStatus();
-    }
-    if (reader_ == nullptr) {
+    if (reader_ == nullptr && !context_.probe) {
       StateWriter origin;
       origin_.status = Stage::Save(&origin);
       origin_.state = std::move(origin).TakeBytes();

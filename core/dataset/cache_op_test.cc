@@ -226,6 +226,16 @@ TEST_F(Cache, APassWithAFailedElementGoesOnAndIsNotKept) {
   EXPECT_EQ(function->calls, 8);
 }
 
+TEST_F(Cache, ALookAtTheElementsKeepsNothing) {
+  const Ref<Dataset> twice = Ok(Ok(Ok(PassesOfTens()->Take(3))->Cache())->Repeat(2));
+  const ExecContext context{datasets_.get(), &environment_->memory(), &twice->options(), true};
+  const std::unique_ptr<Stage> stage = MakeStage(twice->node(), context).value();
+  int64_t passed = 0;
+  ASSERT_TRUE(PassOver(*stage, 100, CallOptions(), &passed).ok());
+  EXPECT_EQ(passed, 6);
+  EXPECT_THAT(Numbers(twice), ElementsAre(20, 21, 22, 20, 21, 22));
+}
+
 TEST_F(Cache, ADefinitionMadeFromBytesHasItsOwn) {
   const Ref<Dataset> cached = Ok(Ok(Range(50)->Shuffle(50, Seed(1)))->Cache());
   const std::vector<int64_t> order = Numbers(cached);
