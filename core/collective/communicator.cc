@@ -11,11 +11,7 @@
 #include "core/collective/call_scope.h"
 #include "core/collective/future.h"
 #include "core/collective/known_calls.h"
-#include "core/collective/local_family.h"
-#include "core/collective/local_group.h"
-#include "core/collective/local_transport.h"
 #include "core/collective/transport.h"
-#include "core/collective/usable_cores.h"
 
 namespace tutti {
 namespace {
@@ -31,30 +27,6 @@ FlightSubject SubjectOf(const std::string& name, int64_t rank, int64_t size, int
 }
 
 }  // namespace
-
-Result<std::vector<Ref<Communicator>>> Communicator::CreateLocal(Environment* environment,
-                                                                 size_t size,
-                                                                 const LocalOptions& options) {
-  TUTTI_RETURN_IF_ERROR(environment->CheckUsable("create communicator"));
-  if (size == 0 || size > kMaxLocalSize) {
-    return InvalidArgument("create communicator: size is {}; pass 1 to {} ranks", size,
-                           kMaxLocalSize);
-  }
-  const std::string name = options.name.empty() ? "communicator" : options.name;
-  const auto ranks = static_cast<int64_t>(size);
-  const size_t cores = options.usable_cores != 0 ? options.usable_cores : UsableCores();
-  const auto family = std::make_shared<LocalFamily>(Ref<Environment>::Retain(environment), cores,
-                                                    options.table);
-  const Ref<LocalGroup> group = family->Make(name, ranks, options.epoch);
-  std::vector<Ref<Communicator>> communicators;
-  for (int64_t rank = 0; rank < ranks; ++rank) {
-    TUTTI_ASSIGN_OR_RETURN(Ref<Communicator> communicator,
-                           CreateOver(environment, name, rank, ranks, options.epoch,
-                                      std::make_unique<LocalTransport>(group, rank, family)));
-    communicators.push_back(std::move(communicator));
-  }
-  return communicators;
-}
 
 Result<Ref<Communicator>> Communicator::CreateOver(Environment* environment, std::string_view name,
                                                    int64_t rank, int64_t size, int64_t epoch,

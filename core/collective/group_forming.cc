@@ -26,6 +26,7 @@
 #include "core/collective/link_tree.h"
 #include "core/collective/local_group.h"
 #include "core/collective/local_transport.h"
+#include "core/collective/peer_connector.h"
 #include "core/collective/ring_link.h"
 #include "core/collective/ring_passing.h"
 #include "core/collective/shared_segment.h"

@@ -21,6 +21,7 @@
 #include "core/collective/link_dialler.h"
 #include "core/collective/link_peer.h"
 #include "core/collective/link_ranks.h"
+#include "core/collective/peer_connector.h"
 #include "core/tensor/tensor.h"
 
 namespace tutti {

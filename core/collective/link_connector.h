@@ -13,15 +13,10 @@
 #include <vector>
 
 #include "core/base/call_options.h"
-#include "core/base/ref.h"
 #include "core/base/status.h"
-#include "core/cluster/peer_listener.h"
-#include "core/cluster/job_secret.h"
 #include "core/collective/link.h"
 
 namespace tutti {
-
-class Environment;
 
 class LinkConnector {
  public:
@@ -44,18 +39,6 @@ class LinkConnector {
   // that all peers have been told last.
   virtual void SetLastWords(std::string) {}
 };
-
-// TCP connections between workers of a job. `label` is like no other group's. What comes for it
-// once the connector is gone is refused.
-struct PeerConnectorOptions {
-  std::string label;
-  JobSecret secret;
-  Ref<PeerListener> listener;
-  int64_t rank = 0;
-  std::vector<std::pair<int64_t, std::string>> peers;  // workers and their addresses, by rank
-};
-std::unique_ptr<LinkConnector> MakePeerConnector(Ref<Environment> environment,
-                                                 PeerConnectorOptions options);
 
 }  // namespace tutti
 

@@ -18,6 +18,7 @@
 #include "core/collective/link_connector.h"
 #include "core/collective/link_transport.h"
 #include "core/collective/link_tree.h"
+#include "core/collective/peer_connector.h"
 #include "core/collective/ring_link.h"
 #include "core/collective/tcp_link.h"
 #include "core/collective/transport_ranks_testing.h"

@@ -1,12 +1,13 @@
 // LinkConnector over a worker's listener: a connection with one purpose is a link, one with another
 // is a lower rank's wish for one, and is closed as soon as it has been noticed.
 
+#include "core/collective/peer_connector.h"
+
 #include <algorithm>
 #include <utility>
 
 #include "core/base/environment.h"
 #include "core/base/error.h"
-#include "core/collective/link_connector.h"
 #include "core/collective/tcp_link.h"
 
 namespace tutti {
