@@ -1,7 +1,7 @@
 # Rooms and parts, by naming convention.
 #
 #   tutti_room(<name> [DEPENDS <room>...] [LINK <library>...])
-#     Makes the targets of the room in the current folder:
+#     Makes the targets of the room in the current folder, and in folders below it:
 #       *_test.cc       -> tutti_<name>_test, each of its tests a CTest "<name>.<Suite>.<Test>"
 #                          with the labels "unit" and "<name>"
 #       *_benchmark.cc  -> tutti_<name>_benchmark
@@ -56,7 +56,7 @@ function(tutti_room name)
   endif()
   list(TRANSFORM room_DEPENDS PREPEND tutti_)
 
-  file(GLOB sources CONFIGURE_DEPENDS "*.cc")
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS "*.cc")
   set(tests ${sources})
   set(benchmarks ${sources})
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
