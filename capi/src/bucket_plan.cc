@@ -1,5 +1,5 @@
 // Bucket plans.
-#include "core/collective/bucket_plan.h"
+#include "core/collective/communicator/bucket_plan.h"
 
 #include <tutti/bucket_plan.h>
 

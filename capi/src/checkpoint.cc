@@ -14,7 +14,7 @@
 #include "capi/src/roots.h"
 #include "core/base/error.h"
 #include "core/checkpoint/checkpoint_manager.h"
-#include "core/dataset/iterator.h"
+#include "core/dataset/exec/iterator.h"
 #include "core/runtime/strategy_checkpoint.h"
 #include "core/strategy/distributed_iterator.h"
 #include "core/strategy/strategy.h"

@@ -1,5 +1,5 @@
 // This process's seat in a cluster.
-#include "core/cluster/cluster.h"
+#include "core/cluster/job/cluster.h"
 
 #include <tutti/cluster.h>
 
@@ -11,7 +11,7 @@
 #include "capi/src/options.h"
 #include "capi/src/roots.h"
 #include "core/base/error.h"
-#include "core/cluster/cluster_resolver.h"
+#include "core/cluster/resolve/cluster_resolver.h"
 
 using namespace tutti;
 using namespace tutti::capi;

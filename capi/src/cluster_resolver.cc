@@ -14,10 +14,10 @@
 #include "capi/src/options.h"
 #include "capi/src/roots.h"
 #include "core/base/error.h"
-#include "core/cluster/cluster_resolver.h"
-#include "core/cluster/cluster_spec.h"
-#include "core/cluster/simple_cluster_resolver.h"
-#include "core/cluster/tf_config_cluster_resolver.h"
+#include "core/cluster/resolve/cluster_resolver.h"
+#include "core/cluster/resolve/cluster_spec.h"
+#include "core/cluster/resolve/simple_cluster_resolver.h"
+#include "core/cluster/resolve/tf_config_cluster_resolver.h"
 #include "core/device/device.h"
 
 using namespace tutti;

@@ -5,7 +5,7 @@
 #include <tutti/cluster.h>
 
 #include "core/base/ref.h"
-#include "core/cluster/cluster_resolver.h"
+#include "core/cluster/resolve/cluster_resolver.h"
 
 namespace tutti::capi {
 

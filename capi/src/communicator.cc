@@ -1,6 +1,6 @@
 // Communicators: making, asking, ending; their calls are in communicator_calls.cc and
 // communicator_async.cc.
-#include "core/collective/communicator.h"
+#include "core/collective/communicator/communicator.h"
 
 #include <tutti/communicator.h>
 
@@ -12,7 +12,7 @@
 #include "capi/src/roots.h"
 #include "capi/src/tensor_arguments.h"
 #include "core/base/error.h"
-#include "core/cluster/cluster.h"
+#include "core/cluster/job/cluster.h"
 #include "core/runtime/multi_worker.h"
 
 using namespace tutti;

@@ -10,8 +10,8 @@
 
 #include "capi/src/guard.h"
 #include "capi/src/roots.h"
-#include "core/collective/communicator.h"
-#include "core/collective/future.h"
+#include "core/collective/communicator/communicator.h"
+#include "core/collective/communicator/future.h"
 
 namespace tutti::capi {
 

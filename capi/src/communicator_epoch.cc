@@ -7,7 +7,7 @@
 #include "capi/src/options.h"
 #include "capi/src/roots.h"
 #include "core/base/error.h"
-#include "core/collective/communicator.h"
+#include "core/collective/communicator/communicator.h"
 
 using namespace tutti;
 using namespace tutti::capi;

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "core/base/ref.h"
-#include "core/dataset/dataset_options.h"
+#include "core/dataset/graph/dataset_options.h"
 
 namespace tutti::capi {
 

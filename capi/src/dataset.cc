@@ -1,6 +1,6 @@
 // Transformations of datasets, each of which replaces the handle it is given, and reading
 // definitions.
-#include "core/dataset/dataset.h"
+#include "core/dataset/graph/dataset.h"
 
 #include <tutti/dataset.h>
 

@@ -10,10 +10,10 @@
 #include "capi/src/options.h"
 #include "capi/src/roots.h"
 #include "core/base/error.h"
-#include "core/dataset/dataset.h"
-#include "core/dataset/fixed_length_record.h"
-#include "core/dataset/list_files.h"
-#include "core/dataset/tf_record.h"
+#include "core/dataset/graph/dataset.h"
+#include "core/dataset/records/fixed_length_record.h"
+#include "core/dataset/records/list_files.h"
+#include "core/dataset/records/tf_record.h"
 
 using namespace tutti;
 using namespace tutti::capi;

@@ -10,7 +10,7 @@
 #include "capi/src/options.h"
 #include "capi/src/roots.h"
 #include "core/base/error.h"
-#include "core/dataset/parse_example.h"
+#include "core/dataset/example/parse_example.h"
 #include "core/function/function_registry.h"
 
 using namespace tutti;

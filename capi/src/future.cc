@@ -1,5 +1,5 @@
 // Futures.
-#include "core/collective/future.h"
+#include "core/collective/communicator/future.h"
 
 #include <tutti/future.h>
 

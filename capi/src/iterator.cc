@@ -1,5 +1,5 @@
 // Iterators.
-#include "core/dataset/iterator.h"
+#include "core/dataset/exec/iterator.h"
 
 #include <tutti/iterator.h>
 

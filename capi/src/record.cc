@@ -8,8 +8,8 @@
 #include "capi/src/options.h"
 #include "capi/src/roots.h"
 #include "core/base/error.h"
-#include "core/dataset/iterator.h"
-#include "core/dataset/tf_record_writer.h"
+#include "core/dataset/exec/iterator.h"
+#include "core/dataset/records/tf_record_writer.h"
 
 using namespace tutti;
 using namespace tutti::capi;

@@ -8,7 +8,7 @@
 #include "capi/src/guard.h"
 #include "capi/src/hook.h"
 #include "capi/src/roots.h"
-#include "core/dataset/dataset.h"
+#include "core/dataset/graph/dataset.h"
 #include "core/strategy/distributed_value.h"
 #include "core/strategy/variable.h"
 #include "core/tensor/leaf.h"

@@ -4,7 +4,7 @@
 // A ControlNetwork is one worker's access to it: it listens, connects, keeps timers, and calls all
 // handlers and tasks one at a time, in order, with no lock held. So a state machine that touches
 // its state only from handlers and tasks of one network needs no lock, and runs the same over gRPC
-// (cluster/grpc_control_network.h) and in virtual time (base/simulated_control_network.h).
+// (cluster/control/grpc_control_network.h) and in virtual time (base/simulated_control_network.h).
 //
 // A connection delivers messages whole and in order until it closes; messages in flight may be lost
 // then. Either side may close it with a status, which the other side is told where that is

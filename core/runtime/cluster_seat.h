@@ -15,9 +15,9 @@
 #include "core/base/call_options.h"
 #include "core/base/ref.h"
 #include "core/base/status.h"
-#include "core/cluster/cluster.h"
-#include "core/collective/cluster_team.h"
-#include "core/collective/collective_transport.h"
+#include "core/cluster/job/cluster.h"
+#include "core/collective/communicator/collective_transport.h"
+#include "core/collective/group/cluster_team.h"
 
 namespace tutti {
 

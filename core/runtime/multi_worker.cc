@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/cluster/cluster_resolver.h"
-#include "core/collective/cluster_team.h"
+#include "core/cluster/resolve/cluster_resolver.h"
+#include "core/collective/group/cluster_team.h"
 #include "core/runtime/runtime.h"
 
 namespace tutti {

@@ -11,7 +11,7 @@
 #include "core/base/call_options.h"
 #include "core/base/ref.h"
 #include "core/base/status.h"
-#include "core/collective/communicator.h"
+#include "core/collective/communicator/communicator.h"
 #include "core/strategy/strategy.h"
 
 namespace tutti {

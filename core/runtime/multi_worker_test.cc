@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/cluster/reserved_port_testing.h"
-#include "core/cluster/simple_cluster_resolver.h"
+#include "core/cluster/resolve/simple_cluster_resolver.h"
+#include "core/cluster/testing/reserved_port_testing.h"
 #include "core/runtime/runtime.h"
 #include "core/strategy/strategy.h"
 

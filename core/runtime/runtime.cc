@@ -14,10 +14,10 @@
 #include "core/base/real_environment.h"
 #include "core/base/recorder.h"
 #include "core/base/thread.h"
-#include "core/cluster/cluster_resolver.h"
-#include "core/cluster/local_address.h"
-#include "core/collective/usable_cores.h"
-#include "core/dataset/dataset_environment.h"
+#include "core/base/usable_cores.h"
+#include "core/cluster/resolve/cluster_resolver.h"
+#include "core/cluster/sockets/local_address.h"
+#include "core/dataset/graph/dataset_environment.h"
 
 namespace tutti {
 namespace {

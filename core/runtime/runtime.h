@@ -23,7 +23,7 @@
 #include "core/base/environment.h"
 #include "core/base/ref.h"
 #include "core/base/status.h"
-#include "core/collective/selector.h"
+#include "core/collective/select/selector.h"
 #include "core/device/device.h"
 #include "core/function/function_registry.h"
 #include "core/runtime/cluster_seat.h"

@@ -20,7 +20,7 @@
 #include "core/base/memory_account.h"
 #include "core/base/recorder.h"
 #include "core/base/simulated_environment.h"
-#include "core/dataset/dataset_environment.h"
+#include "core/dataset/graph/dataset_environment.h"
 #include "core/function/callback.h"
 
 namespace tutti {

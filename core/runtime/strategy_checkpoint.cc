@@ -7,7 +7,7 @@
 #include "core/checkpoint/checkpoint.h"
 #include "core/checkpoint/held_tensor.h"
 #include "core/checkpoint/opaque_state.h"
-#include "core/dataset/iterator.h"
+#include "core/dataset/exec/iterator.h"
 #include "core/strategy/distributed_iterator.h"
 #include "core/strategy/strategy.h"
 #include "core/strategy/team_channel.h"

@@ -7,7 +7,7 @@
 #include "core/base/callback_scope.h"
 #include "core/base/environment.h"
 #include "core/base/error.h"
-#include "core/dataset/auto_shard.h"
+#include "core/dataset/shard/auto_shard.h"
 #include "core/function/function.h"
 #include "core/strategy/input_agreement.h"
 #include "core/strategy/rebatch.h"

@@ -17,8 +17,8 @@
 // source's elements.
 //
 // Under several workers both are collective. Create gives each worker its part by the dataset's
-// option auto_shard_policy (dataset/auto_shard.h), and all of them fail when one cannot have a
-// part.
+// option auto_shard_policy (dataset/shard/auto_shard.h), and all of them fail when one cannot have
+// a part.
 
 #ifndef TUTTI_CORE_STRATEGY_DISTRIBUTED_DATASET_H_
 #define TUTTI_CORE_STRATEGY_DISTRIBUTED_DATASET_H_
@@ -29,8 +29,8 @@
 #include "core/base/call_options.h"
 #include "core/base/ref.h"
 #include "core/base/status.h"
-#include "core/dataset/dataset.h"
-#include "core/dataset/dataset_options.h"
+#include "core/dataset/graph/dataset.h"
+#include "core/dataset/graph/dataset_options.h"
 #include "core/strategy/step_plan.h"
 #include "core/strategy/strategy.h"
 #include "core/tensor/element_spec.h"

@@ -4,7 +4,7 @@
 #include <mutex>
 #include <thread>
 
-#include "core/dataset/dataset_environment.h"
+#include "core/dataset/graph/dataset_environment.h"
 #include "core/function/function_registry.h"
 #include "core/strategy/distributed_iterator.h"
 #include "core/strategy/strategy_test_fixture.h"

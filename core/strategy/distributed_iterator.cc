@@ -10,8 +10,8 @@
 #include "core/base/environment.h"
 #include "core/base/error.h"
 #include "core/base/wait.h"
-#include "core/dataset/iterator_state.h"
-#include "core/dataset/stage.h"
+#include "core/dataset/exec/iterator_state.h"
+#include "core/dataset/exec/stage.h"
 #include "core/strategy/distributed_value.h"
 #include "core/strategy/rebatch.h"
 

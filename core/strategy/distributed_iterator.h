@@ -27,7 +27,7 @@
 #include "core/base/ref.h"
 #include "core/base/status.h"
 #include "core/base/thread.h"
-#include "core/dataset/iterator.h"
+#include "core/dataset/exec/iterator.h"
 #include "core/strategy/distributed_dataset.h"
 #include "core/strategy/step_maker.h"
 #include "core/strategy/team_channel.h"

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/dataset/iterator_state.h"
-#include "core/dataset/node.h"
+#include "core/dataset/exec/iterator_state.h"
+#include "core/dataset/graph/node.h"
 #include "core/strategy/rebatch.h"
 
 namespace tutti {

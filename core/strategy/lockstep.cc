@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/collective/communicator.h"
+#include "core/collective/communicator/communicator.h"
 #include "core/strategy/team_channel.h"
 
 namespace tutti {

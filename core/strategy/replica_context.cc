@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/collective/communicator.h"
-#include "core/collective/packing.h"
+#include "core/collective/communicator/communicator.h"
+#include "core/collective/communicator/packing.h"
 #include "core/function/function.h"
 #include "core/strategy/distributed_value.h"
 #include "core/strategy/lockstep.h"

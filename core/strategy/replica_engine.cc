@@ -4,7 +4,7 @@
 
 #include "core/base/environment.h"
 #include "core/base/error.h"
-#include "core/collective/usable_cores.h"
+#include "core/base/usable_cores.h"
 
 namespace tutti {
 

@@ -20,7 +20,7 @@
 #include "core/base/call_options.h"
 #include "core/base/ref.h"
 #include "core/base/status.h"
-#include "core/collective/communicator.h"
+#include "core/collective/communicator/communicator.h"
 #include "core/tensor/reduce.h"
 #include "core/tensor/tensor.h"
 

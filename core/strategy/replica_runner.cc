@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/collective/communicator.h"
+#include "core/collective/communicator/communicator.h"
 #include "core/function/function.h"
 #include "core/strategy/distributed_value.h"
 #include "core/strategy/replica_context.h"

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/dataset/iterator_state.h"
-#include "core/dataset/slab.h"
+#include "core/dataset/exec/iterator_state.h"
+#include "core/dataset/exec/slab.h"
 #include "core/strategy/rebatch.h"
 
 namespace tutti {

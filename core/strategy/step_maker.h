@@ -19,7 +19,7 @@
 #include "core/base/call_options.h"
 #include "core/base/ref.h"
 #include "core/base/status.h"
-#include "core/dataset/iterator.h"
+#include "core/dataset/exec/iterator.h"
 #include "core/strategy/step_plan.h"
 #include "core/tensor/element_spec.h"
 #include "core/tensor/value.h"

@@ -13,11 +13,11 @@
 // After a run that failed the strategy is usable again: the next one gets fresh communicators.
 // Threads: any; of two concurrent runs the later one fails.
 //
-// MultiWorkerMirrored spans the workers of a team (collective/worker_team.h), each with equally
-// many replicas; replica i of worker w has the number w * R + i. Its runs, reductions, variables
-// and distributed datasets are collective: every worker makes the same calls in the same order. A
-// worker that makes another call is told so together with the others (team_channel.h); one that
-// fails ends the others' runs.
+// MultiWorkerMirrored spans the workers of a team (collective/group/worker_team.h), each with
+// equally many replicas; replica i of worker w has the number w * R + i. Its runs, reductions,
+// variables and distributed datasets are collective: every worker makes the same calls in the same
+// order. A worker that makes another call is told so together with the others (team_channel.h); one
+// that fails ends the others' runs.
 
 #ifndef TUTTI_CORE_STRATEGY_STRATEGY_H_
 #define TUTTI_CORE_STRATEGY_STRATEGY_H_
@@ -35,9 +35,9 @@
 #include "core/base/closable.h"
 #include "core/base/ref.h"
 #include "core/base/status.h"
-#include "core/cluster/cluster_resolver.h"
-#include "core/collective/communication_options.h"
-#include "core/collective/worker_team.h"
+#include "core/cluster/resolve/cluster_resolver.h"
+#include "core/collective/communicator/communication_options.h"
+#include "core/collective/group/worker_team.h"
 #include "core/device/device.h"
 #include "core/tensor/reduce.h"
 #include "core/tensor/value.h"

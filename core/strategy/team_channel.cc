@@ -11,8 +11,8 @@
 #include "core/base/environment.h"
 #include "core/base/error.h"
 #include "core/base/wait.h"
-#include "core/collective/packing.h"
-#include "core/dataset/iterator_state.h"
+#include "core/collective/communicator/packing.h"
+#include "core/dataset/exec/iterator_state.h"
 #include "core/strategy/replica_order_fold.h"
 
 namespace tutti {

@@ -26,8 +26,8 @@
 #include "core/base/call_options.h"
 #include "core/base/ref.h"
 #include "core/base/status.h"
-#include "core/collective/communication_options.h"
-#include "core/collective/worker_team.h"
+#include "core/collective/communicator/communication_options.h"
+#include "core/collective/group/worker_team.h"
 #include "core/tensor/reduce.h"
 #include "core/tensor/tensor.h"
 

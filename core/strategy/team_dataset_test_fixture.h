@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/dataset/record_file_testing.h"
-#include "core/dataset/tf_record.h"
+#include "core/dataset/records/tf_record.h"
+#include "core/dataset/testing/record_file_testing.h"
 #include "core/strategy/distributed_dataset.h"
 #include "core/strategy/distributed_iterator.h"
 #include "core/strategy/team_test_fixture.h"

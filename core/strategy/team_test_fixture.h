@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "core/base/text.h"
-#include "core/collective/local_team.h"
-#include "core/dataset/dataset.h"
-#include "core/dataset/dataset_environment.h"
+#include "core/collective/group/local_team.h"
+#include "core/dataset/graph/dataset.h"
+#include "core/dataset/graph/dataset_environment.h"
 #include "core/function/function_registry.h"
 #include "core/strategy/strategy_test_fixture.h"
 #include "core/strategy/variable.h"

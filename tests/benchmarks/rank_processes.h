@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/cluster/file_descriptor.h"
+#include "core/base/file_descriptor.h"
 
 namespace tutti {
 

@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/collective/collective_reference_testing.h"
+#include "core/collective/testing/collective_reference_testing.h"
 
 namespace tutti {
 

@@ -32,11 +32,11 @@
 
 #include "core/base/real_environment.h"
 #include "core/base/text.h"
-#include "core/collective/collective_cases_testing.h"
-#include "core/collective/hierarchical_ranks_testing.h"
-#include "core/collective/link_ranks.h"
-#include "core/collective/rank_threads.h"
-#include "core/collective/shared_rank_testing.h"
+#include "core/collective/testing/collective_cases_testing.h"
+#include "core/collective/testing/hierarchical_ranks_testing.h"
+#include "core/collective/testing/link_ranks.h"
+#include "core/collective/testing/rank_threads.h"
+#include "core/collective/testing/shared_rank_testing.h"
 #include "tests/collectives/matrix_cells.h"
 
 namespace tutti {

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "core/base/crc32c.h"
-#include "core/collective/call_header_wire.h"
-#include "core/collective/link_frame.h"
+#include "core/collective/call/call_header_wire.h"
+#include "core/collective/stream/link_frame.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace tutti {

@@ -13,10 +13,10 @@
 
 #include "core/base/crc32c.h"
 #include "core/base/real_environment.h"
-#include "core/collective/communicator.h"
-#include "core/collective/link_frame.h"
-#include "core/collective/link_ranks.h"
-#include "core/collective/no_connector_testing.h"
+#include "core/collective/communicator/communicator.h"
+#include "core/collective/stream/link_frame.h"
+#include "core/collective/testing/link_ranks.h"
+#include "core/collective/testing/no_connector_testing.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace tutti {

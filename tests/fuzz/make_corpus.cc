@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/cluster/membership_messages.h"
-#include "core/cluster/peer_handshake.h"
-#include "core/collective/call_header_wire.h"
-#include "core/collective/link_frame.h"
-#include "core/collective/shared_header.h"
+#include "core/cluster/membership/membership_messages.h"
+#include "core/cluster/sockets/peer_handshake.h"
+#include "core/collective/call/call_header_wire.h"
+#include "core/collective/call/shared_header.h"
+#include "core/collective/stream/link_frame.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace tutti {

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "core/cluster/membership_messages.h"
+#include "core/cluster/membership/membership_messages.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace tutti {

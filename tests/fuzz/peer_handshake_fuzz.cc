@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "core/cluster/peer_handshake.h"
+#include "core/cluster/sockets/peer_handshake.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace tutti {

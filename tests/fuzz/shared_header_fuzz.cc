@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "core/collective/shared_header.h"
+#include "core/collective/call/shared_header.h"
 #include "tests/fuzz/fuzz_target.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

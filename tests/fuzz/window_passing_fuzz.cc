@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "core/base/real_environment.h"
-#include "core/collective/window_passing.h"
+#include "core/collective/group/window_passing.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace tutti {

@@ -1,0 +1,177 @@
+#include "core/cluster/control/grpc_library.h"
+
+#include <grpc/grpc.h>
+#include <grpc/grpc_security.h>
+#include <grpc/slice.h>
+#include <grpc/support/log.h>
+#include <grpc/support/time.h>
+
+#include <atomic>
+#include <cassert>
+#include <cstdlib>
+#include <ctime>
+#include <limits>
+#include <mutex>
+#include <utility>
+
+#include "core/base/call_options.h"
+#include "core/base/clock.h"
+#include "core/base/control_channel.h"
+#include "core/base/environment.h"
+#include "core/base/error.h"
+#include "core/cluster/control/control_strand.h"
+#include "core/cluster/control/grpc_connection.h"
+
+namespace tutti {
+namespace {
+
+// A frame's first byte and then some.
+constexpr int kMaxFrameBytes = static_cast<int>(kMaxControlMessageBytes) + 1024;
+constexpr int kServerHandshakeMs = 5000;
+constexpr int kUnreadLimitMs = 20'000;
+
+// gRPC is one for the whole process, and what it leaves to others to clean up ends a moment after
+// its shutdown. So that nothing of it runs when the last network has ended, that one waits, unless
+// gRPC has another user, who was there first.
+std::atomic<int> running_libraries{0};
+std::atomic<bool> has_other_users{false};
+constexpr int64_t kCleanUpLimitNs = kSecondNs;
+
+void Discard(gpr_log_func_args*) {}
+
+// gRPC writes to standard error what strangers do to a server. Statuses say what matters; who wants
+// its lines too sets GRPC_VERBOSITY.
+void KeepQuiet() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    if (std::getenv("GRPC_VERBOSITY") == nullptr) gpr_set_log_function(&Discard);
+  });
+}
+
+grpc_arg IntegerArgument(const char* key, int value) {
+  grpc_arg argument{};
+  argument.type = GRPC_ARG_INTEGER;
+  argument.key = const_cast<char*>(key);
+  argument.value.integer = value;
+  return argument;
+}
+
+grpc_arg TextArgument(const char* key, const char* value) {
+  grpc_arg argument{};
+  argument.type = GRPC_ARG_STRING;
+  argument.key = const_cast<char*>(key);
+  argument.value.string = const_cast<char*>(value);
+  return argument;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<GrpcLibrary>> GrpcLibrary::Start(Environment& environment,
+                                                        ControlStrand& strand,
+                                                        const JobCertificate& certificate) {
+  KeepQuiet();
+  if (running_libraries.fetch_add(1) == 0) has_other_users = grpc_is_initialized() != 0;
+  std::unique_ptr<GrpcLibrary> library(new GrpcLibrary());
+  grpc_init();
+  grpc_completion_queue* const queue = grpc_completion_queue_create_for_next(nullptr);
+  library->queue_ = queue;
+  grpc_ssl_pem_key_cert_pair pair{certificate.private_key_pem.c_str(),
+                                  certificate.certificate_pem.c_str()};
+  library->channel_credentials_ =
+      grpc_ssl_credentials_create_ex(certificate.authority_pem.c_str(), &pair, nullptr, nullptr);
+  library->server_credentials_ = grpc_ssl_server_credentials_create_ex(
+      certificate.authority_pem.c_str(), &pair, 1,
+      GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY, nullptr);
+  // What gRPC has done becomes an event on the strand.
+  Result<Thread> thread = environment.StartThread("tutti-grpc", [queue, &strand] {
+    for (;;) {
+      const grpc_event event =
+          grpc_completion_queue_next(queue, gpr_inf_future(GPR_CLOCK_REALTIME), nullptr);
+      if (event.type == GRPC_QUEUE_SHUTDOWN) return;
+      if (event.type != GRPC_OP_COMPLETE) continue;
+      GrpcTag* const tag = GrpcTag::TakeBack(event.tag);
+      strand.PostEvent([tag, ok = event.success != 0] { tag->OnDone(ok); });
+    }
+  });
+  if (!thread.ok()) {
+    library->Stop();
+    return std::move(thread).status();
+  }
+  library->thread_ = std::move(thread).value();
+  return library;
+}
+
+void GrpcLibrary::Stop() {
+  if (queue_ == nullptr) return;
+  grpc_completion_queue_shutdown(queue_);
+  if (thread_.joinable()) {
+    // It ends with the queue, which has nothing left to wait for.
+    [[maybe_unused]] const Status joined = thread_.Join(CallOptions::Default());
+  } else {
+    grpc_completion_queue_next(queue_, gpr_inf_future(GPR_CLOCK_REALTIME), nullptr);
+  }
+  grpc_completion_queue_destroy(std::exchange(queue_, nullptr));
+  if (channel_credentials_ != nullptr) grpc_channel_credentials_release(channel_credentials_);
+  if (server_credentials_ != nullptr) grpc_server_credentials_release(server_credentials_);
+  grpc_shutdown_blocking();
+  if (running_libraries.fetch_sub(1) > 1 || has_other_users) return;
+  const Deadline limit = Deadline::After(RealClock(), kCleanUpLimitNs);
+  while (running_libraries == 0 && grpc_is_initialized() != 0 && !limit.Expired(RealClock())) {
+    const timespec pause{0, kMillisecondNs};
+    nanosleep(&pause, nullptr);
+  }
+}
+
+GrpcLibrary::~GrpcLibrary() { assert(queue_ == nullptr); }
+
+grpc_channel* GrpcLibrary::MakeChannel(const std::string& address) {
+  grpc_arg arguments[] = {
+      TextArgument(GRPC_SSL_TARGET_NAME_OVERRIDE_ARG, JobCertificate::kServerName),
+      IntegerArgument(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, kMaxFrameBytes),
+      IntegerArgument(GRPC_ARG_ENABLE_RETRIES, 0),
+      IntegerArgument(GRPC_ARG_ENABLE_HTTP_PROXY, 0),
+      IntegerArgument(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1),
+      // What the peer's kernel does not take within 20 seconds ends the connection, as gRPC has it
+      // on servers; no keepalive goes with it (one in 24 days), the channel's users have their own.
+      IntegerArgument(GRPC_ARG_KEEPALIVE_TIME_MS, std::numeric_limits<int>::max() - 1),
+      IntegerArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kUnreadLimitMs),
+      // Each connection is one of its own, with no memory of failed ones before.
+      IntegerArgument(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1),
+  };
+  const grpc_channel_args all{sizeof(arguments) / sizeof(arguments[0]), arguments};
+  // The address is numeric: nothing is to be looked up.
+  std::string target = address.front() == '[' ? "ipv6:" : "ipv4:";
+  for (const char c : address) {
+    if (c == '%') {
+      target += "%25";
+    } else {
+      target += c;
+    }
+  }
+  return grpc_channel_create(target.c_str(), channel_credentials_, &all);
+}
+
+grpc_call* GrpcLibrary::MakeCall(grpc_channel* channel) {
+  return grpc_channel_create_call(channel, nullptr, GRPC_PROPAGATE_DEFAULTS, queue_,
+                                  grpc_slice_from_static_string(kMethod), nullptr,
+                                  gpr_inf_future(GPR_CLOCK_REALTIME), nullptr);
+}
+
+grpc_server* GrpcLibrary::MakeServer() {
+  grpc_arg arguments[] = {
+      IntegerArgument(GRPC_ARG_ALLOW_REUSEPORT, 0),
+      IntegerArgument(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, kMaxFrameBytes),
+      IntegerArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kServerHandshakeMs),
+      IntegerArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 1),
+  };
+  const grpc_channel_args all{sizeof(arguments) / sizeof(arguments[0]), arguments};
+  grpc_server* const server = grpc_server_create(&all, nullptr);
+  grpc_server_register_completion_queue(server, queue_, nullptr);
+  return server;
+}
+
+int GrpcLibrary::AddPort(grpc_server* server, const std::string& address) {
+  return grpc_server_add_http2_port(server, address.c_str(), server_credentials_);
+}
+
+}  // namespace tutti

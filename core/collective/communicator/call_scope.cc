@@ -1,0 +1,148 @@
+#include "core/collective/communicator/call_scope.h"
+
+#include <span>
+#include <string>
+#include <utility>
+
+#include "core/base/callback_scope.h"
+#include "core/base/environment.h"
+#include "core/base/error.h"
+#include "core/base/recorder.h"
+#include "core/base/text.h"
+#include "core/collective/call/call_record.h"
+
+namespace tutti {
+
+Status Communicator::CallScope::Enter(const CallOptions& options) {
+  options_ = &options;
+  const Environment& environment = self_->environment();
+  if (CurrentCallbackClass() != CallbackClass::kNone || environment.is_shut_down() ||
+      environment.LeftBehindByFork()) {
+    const char* what = CollectiveOpName(op_);
+    TUTTI_RETURN_IF_ERROR(CheckComputingAllowed(what));
+    TUTTI_RETURN_IF_ERROR(environment.CheckUsable(what));
+  }
+  if (!self_->calls_->TryBegin()) TUTTI_RETURN_IF_ERROR(EnterBehindQueued(options));
+  if (!queued_ && self_->closing_.load()) {
+    self_->calls_->End();
+    return self_->CheckNotClosing(CollectiveOpName(op_));
+  }
+  begun_ = true;
+  return OkStatus();
+}
+
+Status Communicator::CallScope::EnterBehindQueued(const CallOptions& options) {
+  const char* what = CollectiveOpName(op_);
+  if (self_->calls_->RunsHere()) {
+    queued_ = true;
+    return OkStatus();
+  }
+  const int64_t number = self_->NextNumber();
+  // Made before there is a place, which nothing may leave behind.
+  const std::string waits_as =
+      Format("rank {}: {} #{}, behind asynchronous calls of the rank", self_->rank_, what, number);
+  switch (self_->calls_->TakePlace()) {
+    case CallQueue::Place::kFirst:
+      return OkStatus();
+    case CallQueue::Place::kNone:
+      return FailedPrecondition(
+          "rank {}: {} while another call of the same rank runs; use one thread per rank, or "
+          "asynchronous calls",
+          self_->rank_, what);
+    case CallQueue::Place::kBehind:
+      break;
+  }
+  try {
+    Status status = self_->calls_->AwaitTurn(options, waits_as);
+    if (status.ok()) return status;
+    TUTTI_RETURN_IF_ERROR(self_->CheckNotClosing(what));
+    // The other ranks must not wait for it.
+    const CallLabel label{number, self_->epoch_, &self_->group_name_};
+    return self_->transport_->Fail(WithCallDetails(std::move(status), self_->rank_, op_, label));
+  } catch (...) {
+    self_->FailForException(op_).rep();
+    throw;
+  }
+}
+
+Status Communicator::CallScope::Begin(const CallOptions& options) {
+  TUTTI_RETURN_IF_ERROR(Enter(options));
+  sequence_ = self_->sequence_.load(std::memory_order_relaxed) + 1;
+  if (!queued_) {
+    self_->sequence_.store(sequence_, std::memory_order_relaxed);
+  } else {
+    const std::lock_guard<std::mutex> lock(self_->issue_mutex_);
+    self_->sequence_.store(sequence_, std::memory_order_relaxed);
+    --self_->num_unbegun_;
+  }
+  return OkStatus();
+}
+
+Status Communicator::CallScope::BeginTransfer(int64_t peer, const CallOptions& options) {
+  TUTTI_RETURN_IF_ERROR(Enter(options));
+  auto& counts = op_ == CollectiveOp::kSend ? self_->num_sent_ : self_->num_received_;
+  peer_ = peer;
+  sequence_ = ++counts[peer];
+  self_->in_transfer_.store(true, std::memory_order_relaxed);
+  return OkStatus();
+}
+
+void Communicator::CallScope::MakeCall() {
+  CollectiveCall& call = call_.emplace();
+  call.header.op = op_;
+  call.sequence = sequence_;
+  call.peer = peer_;
+  call.account = &self_->environment().memory();
+  if (options_ != nullptr) call.options = *options_;
+}
+
+Status Communicator::CallScope::Run(int64_t bytes) {
+  CollectiveCall& call = this->call();
+  RecordCallBegin(&self_->environment().recorder(), self_->flight_subject_, call, bytes);
+  return End(call, self_->transport_->Execute(&call));
+}
+
+Status Communicator::CallScope::RunKnown(KnownCalls::Entry* known, const void* input,
+                                         void* output) {
+  CollectiveCall& call = known->call;
+  call.sequence = sequence_;
+  call.options = *options_;
+  known->memory = {input, output};
+  call.memory = std::span<const CollectiveMemory>(&known->memory, 1);
+  known->begin_record[kFlightSequence] = sequence_;
+  call.recorder = &self_->environment().recorder();
+  call.begin_record = &known->begin_record;
+  if (!self_->transport_->RecordsKnownCalls()) RecordKnownCall(&call);
+  return End(call, self_->transport_->Execute(&call));
+}
+
+Status Communicator::CallScope::Refuse(Status status) {
+  const CallLabel label{sequence_, self_->epoch_, &self_->group_name_};
+  status = std::move(status).WithPrefix(
+      Format("rank {}: {} #{}", self_->rank_, CollectiveOpName(op_), sequence_));
+  status = self_->transport_->Fail(WithCallDetails(std::move(status), self_->rank_, op_, label));
+  return End(call(), std::move(status));
+}
+
+Status Communicator::CallScope::RefuseToQueue(int64_t peer, Status status) {
+  const char* what = CollectiveOpName(op_);
+  peer_ = peer;
+  sequence_ = self_->NextNumber();
+  const CallLabel label{sequence_, self_->epoch_, &self_->group_name_};
+  status = std::move(status).WithPrefix(
+      peer >= 0 ? Format("rank {}: {}", self_->rank_, what)
+                : Format("rank {}: {} #{}", self_->rank_, what, sequence_));
+  status = self_->transport_->Fail(WithCallDetails(std::move(status), self_->rank_, op_, label));
+  return End(call(), std::move(status));
+}
+
+Status Communicator::CallScope::End(const CollectiveCall& call, Status status) {
+  ended_ = true;
+  Environment& environment = self_->environment();
+  RecordCallEnd(&environment.recorder(), self_->flight_subject_, call, status.code());
+  if (status.ok()) return status;
+  return WithFlightRecord(&environment, self_->transport_.get(), self_->group_name_,
+                          std::move(status));
+}
+
+}  // namespace tutti

@@ -1,0 +1,56 @@
+// FunctionRows: a user function applied to the rows of slabs, by row or by slab as the function
+// wants it, with the errors that name node and element.
+#ifndef TUTTI_CORE_DATASET_EXEC_FUNCTION_ROWS_H_
+#define TUTTI_CORE_DATASET_EXEC_FUNCTION_ROWS_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "core/base/call_options.h"
+#include "core/base/status.h"
+#include "core/dataset/exec/slab.h"
+#include "core/dataset/exec/stage.h"
+#include "core/function/function.h"
+#include "core/tensor/element_spec.h"
+
+namespace tutti {
+
+class FunctionRows {
+ public:
+  // `spec` is what the results must fit; null: what the first result has, shapes aside.
+  FunctionRows(const Node& node, const ExecContext& context, Ref<const ElementSpec> spec);
+
+  bool takes_slabs() const { return function_.takes_slabs(); }
+
+  // The result for one row. `index` is the element's, for messages. Threads: any, several at once.
+  Result<Ref<Value>> CallRow(const Slab& rows, int64_t row, int64_t index,
+                             const CallOptions& options);
+  // The results for all rows of a slab. When the function says which row failed (the detail "row"),
+  // *failed_row is that.
+  Result<Slab> CallSlab(const Slab& rows, int64_t index, const CallOptions& options,
+                        std::optional<int64_t>* failed_row);
+
+  // Rows from values of one structure.
+  Slab Collect(std::vector<Ref<Value>> values) const;
+
+  // The spec of the first result, once there is one.
+  const Ref<const ElementSpec>& learnt_spec() const { return learnt_; }
+  // Looks at a result in order; not from several threads.
+  Status CheckResult(const Value& result, int64_t index);
+
+ private:
+  Status Fail(const Status& status, int64_t index, const CallOptions& options) const;
+  Status CheckSlabResult(const Value& result, int64_t rows, int64_t index);
+
+  const Node& node_;
+  Function& function_;
+  Environment& environment_;
+  MemoryAccount* const account_;
+  const Ref<const ElementSpec> spec_;
+  Ref<const ElementSpec> learnt_;
+};
+
+}  // namespace tutti
+
+#endif  // TUTTI_CORE_DATASET_EXEC_FUNCTION_ROWS_H_

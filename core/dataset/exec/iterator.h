@@ -1,0 +1,100 @@
+// Iterator: one walk over a dataset's elements.
+//
+//   TUTTI_ASSIGN_OR_RETURN(Ref<Iterator> iterator, Iterator::Create(dataset, {}, options));
+//   while (true) {
+//     TUTTI_ASSIGN_OR_RETURN(Ref<Value> element, iterator->Next(options));
+//     if (!element) break;
+//   }
+//
+// Threads: Next, NextSlab, Save and Restore one at a time (a second caller waits); Close from any
+// thread. They are refused inside dataset and notification callbacks.
+#ifndef TUTTI_CORE_DATASET_EXEC_ITERATOR_H_
+#define TUTTI_CORE_DATASET_EXEC_ITERATOR_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "core/base/closable.h"
+#include "core/base/memory_account.h"
+#include "core/base/ref.h"
+#include "core/base/status.h"
+#include "core/dataset/exec/input_rows.h"
+#include "core/dataset/exec/slab.h"
+#include "core/dataset/exec/stage.h"
+#include "core/dataset/graph/dataset.h"
+
+namespace tutti {
+
+struct IteratorOptions {
+  std::string name;  // for messages
+};
+
+class Iterator final : public Closable {
+ public:
+  // When the dataset's spec can only be learnt, the first element is made here and delivered by the
+  // first Next.
+  static Result<Ref<Iterator>> Create(Ref<const Dataset> dataset, IteratorOptions options,
+                                      const CallOptions& call);
+
+  // The next element; null at the end, then and ever after. A failure belongs to one element: the
+  // next call goes on behind it where the source can. DEADLINE_EXCEEDED and CANCELLED lose nothing.
+  Result<Ref<Value>> Next(const CallOptions& call);
+  // The same as an optional leaf, empty at the end.
+  Result<Ref<Value>> NextOptional(const CallOptions& call);
+  // Up to max_rows > 0 elements at once, as stages make them (slab.h); `slab->status` is not an
+  // error of this call.
+  Status NextSlab(int64_t max_rows, const CallOptions& call, Slab* slab);
+
+  // Until the first element has shown it, the spec of a dataset that only learns is that of none.
+  // The object lives as long as the iterator.
+  Ref<const ElementSpec> element_spec() const;
+  const Dataset& dataset() const { return *dataset_; }
+
+  // The position behind what was delivered.
+  Result<std::string> Save(const CallOptions& call);
+  // Goes to a position saved by an iterator over an equal dataset. INVALID_ARGUMENT for other
+  // bytes; on any failure the iterator is where it was.
+  Status Restore(std::string_view state, const CallOptions& call);
+
+ private:
+  template <typename T, typename... Args>
+  friend Ref<T> MakeRef(Args&&... args);
+  Iterator(Ref<const Dataset> dataset, std::string name);
+  ~Iterator() override;
+  Status OnClose(const CallOptions& call) override;
+
+  // Between the two the caller has the stages for itself.
+  Status Enter(const CallOptions& call, std::string_view what);
+  void Leave();
+  Status MakeRoot(std::unique_ptr<Stage>* root);
+  Status MakeFirstElement(const CallOptions& call);
+  Status Pull(int64_t max_rows, const CallOptions& call, Slab* slab);
+  Result<std::string> SaveBody();
+  Status RestoreBody(std::string_view body, const CallOptions& call);
+
+  const Ref<const Dataset> dataset_;
+  const Ref<MemoryAccount> account_;
+  ExecContext context_;
+  // Used by whoever is inside.
+  int64_t delivered_ = 0;    // elements, failed ones included
+  HeldRows held_;            // what the stages have given and nobody has got yet
+  std::string fresh_state_;  // the position before the first element, while held_ has that
+  std::string fingerprint_;
+
+  mutable std::mutex mutex_;  // guards all below
+  std::condition_variable idle_;
+  bool busy_ = false;
+  bool closing_ = false;
+  std::unique_ptr<Stage> root_;  // used by whoever is inside; replaced under the mutex
+  Ref<const ElementSpec> spec_;
+  // What element_spec says before: borrowed pointers to it live as long as the iterator.
+  const Ref<const ElementSpec> no_spec_ = ElementSpec::None();
+};
+
+}  // namespace tutti
+
+#endif  // TUTTI_CORE_DATASET_EXEC_ITERATOR_H_

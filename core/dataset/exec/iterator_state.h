@@ -1,0 +1,79 @@
+// The bytes of an iterator's saved state: numbers, byte strings and tensors one after the other,
+// each with a tag, so that foreign or torn bytes are noticed where they differ. Envelope (magic,
+// version, fingerprint, checksum) in iterator.cc.
+#ifndef TUTTI_CORE_DATASET_EXEC_ITERATOR_STATE_H_
+#define TUTTI_CORE_DATASET_EXEC_ITERATOR_STATE_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/ref.h"
+#include "core/base/status.h"
+#include "core/dataset/exec/slab.h"
+#include "core/tensor/tree_spec.h"
+
+namespace tutti {
+
+class StateWriter {
+ public:
+  void Int(int64_t value);
+  void Bytes(std::string_view value);
+  void Ints(std::span<const int64_t> values);
+  // Marks where a stage begins; StateReader checks the same name there.
+  void Section(std::string_view name);
+  void Tree(const TreeSpec& tree);
+  // The rows and their structure. FAILED_PRECONDITION for leaves that cannot be written (datasets,
+  // host objects).
+  Status Rows(const Slab& slab);
+
+  const std::string& bytes() const { return bytes_; }
+  std::string&& TakeBytes() && { return std::move(bytes_); }
+
+ private:
+  void Tag(char tag) { bytes_.push_back(tag); }
+  void Number(uint64_t value);
+  void Text(std::string_view value);
+  Status WriteTensor(const Tensor& tensor);
+
+  std::string bytes_;
+};
+
+// After the first thing that does not fit all reads give zeros, and status() says what it was.
+class StateReader {
+ public:
+  // The bytes must outlive the reader.
+  explicit StateReader(std::string_view bytes) : rest_(bytes) {}
+
+  int64_t Int();
+  // An Int that must lie in [low, high].
+  int64_t IntIn(int64_t low, int64_t high);
+  std::string_view Bytes();
+  std::vector<int64_t> Ints();
+  void Section(std::string_view name);
+  // Null when it failed.
+  Ref<const TreeSpec> Tree();
+  void Rows(Slab* slab);
+
+  bool ok() const { return status_.ok(); }
+  bool at_end() const { return rest_.empty(); }
+  // INVALID_ARGUMENT once something did not fit.
+  const Status& status() const { return status_; }
+  void Fail(std::string_view why);
+
+ private:
+  bool Tag(char tag);
+  uint64_t Number();
+  std::string_view Text();
+  Ref<Tensor> ReadTensor();
+  Ref<const TreeSpec> ReadTree(int depth);
+
+  std::string_view rest_;
+  Status status_;
+};
+
+}  // namespace tutti
+
+#endif  // TUTTI_CORE_DATASET_EXEC_ITERATOR_STATE_H_

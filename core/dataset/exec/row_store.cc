@@ -1,0 +1,187 @@
+#include "core/dataset/exec/row_store.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/base/error.h"
+
+namespace tutti {
+namespace {
+
+// One row as a leaf that pins nothing but itself.
+Result<Leaf> OwnRow(const Column& column, int64_t i) {
+  if (!column.is_dense()) return column.Row(i);
+  TensorOptions options;
+  options.zeroed = false;
+  TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> row, column.dense()->Row(i)->Copy(options));
+  return Leaf::OfTensor(std::move(row));
+}
+
+// out[k] = block[slots[k]]; block[slots[k]] = in[k] for k < refills. kBytes is the width of a row,
+// or 0 for any, which `row_bytes` tells.
+template <size_t kBytes>
+void ExchangeRows(std::span<const int64_t> slots, size_t row_bytes, char* block, const char* in,
+                  size_t refills, char* out) {
+  const size_t bytes = kBytes != 0 ? kBytes : row_bytes;
+  for (size_t k = 0; k < slots.size(); ++k) {
+    char* row = block + static_cast<size_t>(slots[k]) * bytes;
+    if (out != nullptr) std::memcpy(out + k * bytes, row, bytes);
+    if (k < refills) std::memcpy(row, in + k * bytes, bytes);
+  }
+}
+
+}  // namespace
+
+void RowStore::Clear() {
+  tree_.reset();
+  columns_.clear();
+  slots_ = 0;
+}
+
+void RowStore::ChooseColumns(const Slab& rows) {
+  tree_ = rows.tree;
+  columns_.resize(rows.columns.size());
+  for (size_t i = 0; i < columns_.size(); ++i) {
+    const Column& column = rows.columns[i];
+    if (!column.is_dense() || column.dense()->dtype() == DType::kBytes) continue;
+    columns_[i].dense = true;
+    columns_[i].dtype = column.dense()->dtype();
+    columns_[i].row_shape = column.dense()->shape().RowShape();
+    columns_[i].row_bytes =
+        static_cast<size_t>(columns_[i].row_shape.num_elements()) * ItemSize(columns_[i].dtype);
+  }
+}
+
+bool RowStore::Fits(const StoredColumn& stored, const Column& column) const {
+  return column.is_dense() && column.dense()->dtype() == stored.dtype &&
+         column.dense()->shape().RowShape() == stored.row_shape;
+}
+
+Status RowStore::MakeSparse(StoredColumn* stored, int64_t slots) {
+  std::vector<Leaf> leaves(static_cast<size_t>(slots));
+  for (int64_t i = 0; i < slots; ++i) {
+    TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> row,
+                           Tensor::FromData(stored->dtype, stored->row_shape,
+                                            static_cast<const char*>(stored->block->data()) +
+                                                static_cast<size_t>(i) * stored->row_bytes,
+                                            stored->row_bytes));
+    leaves[static_cast<size_t>(i)] = Leaf::OfTensor(std::move(row));
+  }
+  stored->leaves = std::move(leaves);
+  stored->block.reset();
+  stored->dense = false;
+  return OkStatus();
+}
+
+Status RowStore::Reserve(StoredColumn* stored, int64_t slots) {
+  if (!stored->dense) {
+    if (stored->leaves.size() < static_cast<size_t>(slots)) {
+      stored->leaves.resize(static_cast<size_t>(slots));
+    }
+    return OkStatus();
+  }
+  const size_t needed = static_cast<size_t>(slots) * stored->row_bytes;
+  const size_t have = stored->block ? stored->block->bytes() : 0;
+  if (stored->block && needed <= have) return OkStatus();
+  // A buffer that fills at once gets what it needs; one that grows doubles.
+  TUTTI_ASSIGN_OR_RETURN(
+      Ref<Buffer> block,
+      Buffer::Create(std::max(needed, std::min(have * 2, needed * 2)), false, account_));
+  if (stored->block) std::memcpy(block->data(), stored->block->data(), have);
+  stored->block = std::move(block);
+  return OkStatus();
+}
+
+// Makes sure that the rows can be stored, in `slots` slots.
+Status RowStore::Accept(const Slab& rows, int64_t slots) {
+  if (!tree_) ChooseColumns(rows);
+  if (!(*tree_ == *rows.tree)) {
+    return InvalidArgument("elements have the structures {} and {}", tree_->ToString(),
+                           rows.tree->ToString());
+  }
+  for (size_t i = 0; i < columns_.size(); ++i) {
+    StoredColumn& stored = columns_[i];
+    if (stored.dense && !Fits(stored, rows.columns[i])) {
+      TUTTI_RETURN_IF_ERROR(MakeSparse(&stored, slots_));
+    }
+    TUTTI_RETURN_IF_ERROR(Reserve(&stored, slots));
+  }
+  return OkStatus();
+}
+
+Status RowStore::Append(const Slab& rows, int64_t first) {
+  const int64_t slots = std::max(slots_, first + rows.rows);
+  TUTTI_RETURN_IF_ERROR(Accept(rows, slots));
+  slots_ = slots;
+  for (size_t i = 0; i < columns_.size(); ++i) {
+    StoredColumn& stored = columns_[i];
+    const Column& column = rows.columns[i];
+    if (stored.dense) {
+      std::memcpy(
+          static_cast<char*>(stored.block->data()) + static_cast<size_t>(first) * stored.row_bytes,
+          column.dense()->data(), static_cast<size_t>(rows.rows) * stored.row_bytes);
+      continue;
+    }
+    for (int64_t r = 0; r < rows.rows; ++r) {
+      TUTTI_ASSIGN_OR_RETURN(stored.leaves[static_cast<size_t>(first + r)], OwnRow(column, r));
+    }
+  }
+  return OkStatus();
+}
+
+Status RowStore::Exchange(std::span<const int64_t> slots, const Slab& refill, Slab* out) {
+  if (refill.rows > 0) TUTTI_RETURN_IF_ERROR(Accept(refill, slots_));
+  const auto refills = static_cast<size_t>(refill.rows);
+  const auto rows = static_cast<int64_t>(slots.size());
+  if (out != nullptr) {
+    out->rows = rows;
+    out->tree = tree_;
+  }
+  for (size_t i = 0; i < columns_.size(); ++i) {
+    StoredColumn& stored = columns_[i];
+    if (!stored.dense) {
+      std::vector<Leaf> leaves(slots.size());
+      for (size_t k = 0; k < slots.size(); ++k) {
+        Leaf& leaf = stored.leaves[static_cast<size_t>(slots[k])];
+        leaves[k] = std::move(leaf);
+        if (k >= refills) continue;
+        TUTTI_ASSIGN_OR_RETURN(leaf, OwnRow(refill.columns[i], static_cast<int64_t>(k)));
+      }
+      if (out != nullptr) out->columns.push_back(Column::Rows(std::move(leaves)));
+      continue;
+    }
+    Ref<Tensor> result;
+    if (out != nullptr) {
+      TensorOptions options;
+      options.zeroed = false;
+      options.account = account_;
+      TUTTI_ASSIGN_OR_RETURN(result,
+                             Tensor::Create(stored.dtype, stored.row_shape.Prepend(rows), options));
+    }
+    char* to = result ? static_cast<char*>(result->mutable_data()) : nullptr;
+    const char* from =
+        refills > 0 ? static_cast<const char*>(refill.columns[i].dense()->data()) : nullptr;
+    char* block = static_cast<char*>(stored.block->data());
+    const size_t bytes = stored.row_bytes;
+    switch (bytes) {
+      case 1:
+        ExchangeRows<1>(slots, bytes, block, from, refills, to);
+        break;
+      case 2:
+        ExchangeRows<2>(slots, bytes, block, from, refills, to);
+        break;
+      case 4:
+        ExchangeRows<4>(slots, bytes, block, from, refills, to);
+        break;
+      case 8:
+        ExchangeRows<8>(slots, bytes, block, from, refills, to);
+        break;
+      default:
+        ExchangeRows<0>(slots, bytes, block, from, refills, to);
+    }
+    if (result) out->columns.push_back(Column::Dense(std::move(result)));
+  }
+  return OkStatus();
+}
+
+}  // namespace tutti

@@ -1,0 +1,191 @@
+#include "core/dataset/exec/slab.h"
+
+#include <gmock/gmock.h>
+
+#include "core/dataset/exec/input_rows.h"
+#include "core/dataset/exec/iterator_state.h"
+#include "core/dataset/exec/row_store.h"
+
+namespace tutti {
+namespace {
+
+using ::testing::ElementsAre;
+
+Ref<Tensor> Counting(int64_t rows, int64_t width) {
+  Ref<Tensor> tensor = Tensor::Create(DType::kInt64, Shape({rows, width})).value();
+  int64_t next = 0;
+  for (int64_t& item : tensor->mutable_span<int64_t>()) item = next++;
+  return tensor;
+}
+
+Slab Dense(Ref<Tensor> rows) {
+  Slab slab;
+  slab.rows = rows->dim(0);
+  slab.tree = Ref<const TreeSpec>::Retain(&TreeSpec::Leaf());
+  slab.columns.push_back(Column::Dense(std::move(rows)));
+  return slab;
+}
+
+std::vector<std::string> RowsOf(const Slab& slab) {
+  std::vector<std::string> rows;
+  for (int64_t i = 0; i < slab.rows; ++i) rows.push_back(slab.Row(i).value()->ToString());
+  return rows;
+}
+
+TEST(Slab, RowOfFewIsAView) {
+  const Ref<Tensor> tensor = Counting(4, 100);
+  const Slab slab = Dense(tensor);
+  EXPECT_EQ(slab.Row(1).value()->AsTensor()->data(), tensor->span<int64_t>().data() + 100);
+}
+
+TEST(Slab, RowThatWouldPinManyTimesItsSizeIsCopied) {
+  const Ref<Tensor> tensor = Counting(100, 100);
+  const Slab slab = Dense(tensor);
+  const Ref<Value> row = slab.Row(1).value();
+  EXPECT_NE(row->AsTensor()->data(), tensor->span<int64_t>().data() + 100);
+  EXPECT_EQ(row->AsTensor()->item<int64_t>(), 100);
+  Slab borrowed = Dense(tensor);
+  borrowed.columns[0] = Column::Borrowed(tensor);
+  EXPECT_EQ(borrowed.Row(1).value()->AsTensor()->data(), tensor->span<int64_t>().data() + 100);
+}
+
+TEST(Slab, SlicesAreViewsWithoutWhatFollows) {
+  Slab slab = Dense(Counting(4, 1));
+  slab.end = true;
+  const Slab middle = slab.Slice(1, 3);
+  EXPECT_THAT(RowsOf(middle), ElementsAre("[1]", "[2]"));
+  EXPECT_FALSE(middle.end);
+}
+
+TEST(Column, OfUnequalRowsIsNotDense) {
+  const Column rows = Column::Rows({Leaf::OfTensor(Tensor::Vector<int64_t>({1, 2, 3})),
+                                    Leaf::OfTensor(Tensor::Vector<int64_t>({4, 5}))});
+  EXPECT_EQ(rows.ToDense(nullptr).status().message(), "element 1 has shape [2], element 0 has [3]");
+  const Column mixed = Column::Rows({Leaf::OfTensor(Tensor::Scalar<int64_t>(1)), Leaf::None()});
+  EXPECT_EQ(mixed.ToDense(nullptr).status().message(),
+            "element 1 is none; only tensors can be stacked");
+}
+
+TEST(HeldRows, ComeInOrderWithWhatFollowsThem) {
+  HeldRows held;
+  Slab first = Dense(Counting(3, 1));
+  first.status = Status(StatusCode::kDataLoss, "bad");
+  held.Append(first);
+  Slab end;
+  end.end = true;
+  held.Append(end);
+  Slab slab;
+  held.Pop(2, &slab);
+  EXPECT_THAT(RowsOf(slab), ElementsAre("[0]", "[1]"));
+  EXPECT_TRUE(slab.status.ok());
+  held.Prepend(slab, 1);
+  held.Pop(5, &slab);
+  EXPECT_THAT(RowsOf(slab), ElementsAre("[1]"));
+  held.Pop(5, &slab);
+  EXPECT_THAT(RowsOf(slab), ElementsAre("[2]"));
+  EXPECT_EQ(slab.status.code(), StatusCode::kDataLoss);
+  held.Pop(5, &slab);
+  EXPECT_TRUE(slab.end);
+  EXPECT_TRUE(held.empty());
+}
+
+TEST(IteratorState, RowsOfEveryKindComeBack) {
+  Slab slab;
+  slab.rows = 2;
+  const Ref<const TreeSpec> leaf = Ref<const TreeSpec>::Retain(&TreeSpec::Leaf());
+  slab.tree =
+      TreeSpec::Dict({"a", "b", "c"}, {leaf, TreeSpec::Tuple({leaf}),
+                                       TreeSpec::NamedTuple("Point", {"x"}, {leaf}).value()})
+          .value();
+  slab.columns.push_back(Column::Dense(
+      Tensor::FromStrings(Shape({2}), std::vector<BytesView>{{"one", 3}, {"", 0}}).value()));
+  slab.columns.push_back(Column::Rows(
+      {Leaf::OfTensor(Tensor::Vector<float>({1, 2})), Leaf::OfTensor(Tensor::Scalar(3.0f))}));
+  slab.columns.push_back(Column::Rows({Leaf::None(), Leaf::OfString("text")}));
+  StateWriter writer;
+  ASSERT_TRUE(writer.Rows(slab).ok());
+  StateReader reader(writer.bytes());
+  Slab again;
+  reader.Rows(&again);
+  ASSERT_TRUE(reader.ok()) << reader.status().ToString();
+  EXPECT_TRUE(reader.at_end());
+  EXPECT_EQ(RowsOf(again), RowsOf(slab));
+}
+
+TEST(IteratorState, NumbersComeBackAndForeignOnesAreRefused) {
+  constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  StateWriter writer;
+  writer.Section("op");
+  writer.Int(kMin);
+  const std::vector<int64_t> numbers = {kMax, kMin, 0, -1, 5};
+  writer.Ints(numbers);
+  writer.Bytes("b");
+  StateReader reader(writer.bytes());
+  reader.Section("op");
+  EXPECT_EQ(reader.Int(), kMin);
+  EXPECT_EQ(reader.Ints(), numbers);
+  EXPECT_EQ(reader.Bytes(), "b");
+  EXPECT_TRUE(reader.ok() && reader.at_end());
+  for (size_t length = 0; length < writer.bytes().size(); ++length) {
+    StateReader torn(std::string_view(writer.bytes()).substr(0, length));
+    torn.Section("op");
+    torn.Int();
+    torn.Ints();
+    torn.Bytes();
+    EXPECT_EQ(torn.status().code(), StatusCode::kInvalidArgument) << length;
+  }
+  StateReader other(writer.bytes());
+  other.Section("another");
+  EXPECT_FALSE(other.ok());
+  StateReader out_of_range(writer.bytes());
+  out_of_range.Section("op");
+  EXPECT_EQ(out_of_range.IntIn(3, 4), 3);
+  EXPECT_FALSE(out_of_range.ok());
+}
+
+TEST(IteratorState, HostObjectsHaveNoSavedForm) {
+  Slab slab;
+  slab.rows = 1;
+  slab.tree = Ref<const TreeSpec>::Retain(&TreeSpec::Leaf());
+  slab.columns.push_back(
+      Column::Rows({Leaf::OfHostObject(MakeRef<HostData>(nullptr, nullptr, nullptr))}));
+  StateWriter writer;
+  EXPECT_EQ(writer.Rows(slab).code(), StatusCode::kFailedPrecondition);
+}
+
+TEST(RowStore, ExchangesRowsOfEveryWidth) {
+  for (DType dtype : {DType::kInt8, DType::kInt16, DType::kInt32, DType::kInt64, DType::kComplex128,
+                      DType::kBytes}) {
+    const auto column = [&](int64_t first) {
+      if (dtype == DType::kBytes) {
+        const std::string texts[] = {std::to_string(first), std::to_string(first + 1)};
+        return Tensor::FromStrings(Shape({2}),
+                                   std::vector<BytesView>{{texts[0].data(), texts[0].size()},
+                                                          {texts[1].data(), texts[1].size()}})
+            .value();
+      }
+      Ref<Tensor> tensor = Tensor::Create(dtype, Shape({2})).value();
+      auto* bytes = static_cast<char*>(tensor->mutable_data());
+      bytes[0] = static_cast<char>(first);
+      bytes[tensor->item_size()] = static_cast<char>(first + 1);
+      return tensor;
+    };
+    RowStore store(nullptr);
+    ASSERT_TRUE(store.Append(Dense(column(1)), 0).ok());
+    ASSERT_TRUE(store.Append(Dense(column(3)), 2).ok());
+    const std::vector<int64_t> slots = {2, 2, 0};
+    Slab out;
+    ASSERT_TRUE(store.Exchange(slots, Dense(column(5)), &out).ok());
+    const std::vector<std::string> expected = {
+        RowsOf(Dense(column(3)))[0], RowsOf(Dense(column(5)))[0], RowsOf(Dense(column(1)))[0]};
+    EXPECT_EQ(RowsOf(out), expected) << DTypeName(dtype);
+    Slab second;
+    ASSERT_TRUE(store.Exchange(std::vector<int64_t>{2, 1}, Slab(), &second).ok());
+    EXPECT_EQ(RowsOf(second)[0], RowsOf(Dense(column(5)))[1]) << DTypeName(dtype);
+    EXPECT_EQ(RowsOf(second)[1], RowsOf(Dense(column(1)))[1]) << DTypeName(dtype);
+  }
+}
+
+}  // namespace
+}  // namespace tutti

@@ -1,0 +1,31 @@
+// Stacking rows: what batch makes its elements with.
+#ifndef TUTTI_CORE_DATASET_EXEC_STACK_ROWS_H_
+#define TUTTI_CORE_DATASET_EXEC_STACK_ROWS_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/base/status.h"
+#include "core/dataset/exec/slab.h"
+
+namespace tutti {
+
+class MemoryAccount;
+
+// Whether all rows of all slabs have the same dtypes and shapes, column by column.
+bool RowsAreUniform(std::span<const Slab> parts);
+
+// A slab whose row k is the rows [k * rows_each, (k + 1) * rows_each) of the parts, of which there
+// are a multiple of rows_each, stacked along a new axis 0. One dense part is not copied, several
+// are, once. INVALID_ARGUMENT "element 1 has shape [2], element 0 has [3]; ..." when the rows
+// cannot be stacked.
+Result<Slab> StackRows(std::vector<Slab> parts, int64_t rows_each, MemoryAccount* account);
+
+// All rows of all parts, of which there is at least one, as one slab in memory of its own. A column
+// is dense where its rows have one dtype and shape. INVALID_ARGUMENT for rows of other structures.
+Result<Slab> JoinRows(std::span<const Slab> parts, MemoryAccount* account);
+
+}  // namespace tutti
+
+#endif  // TUTTI_CORE_DATASET_EXEC_STACK_ROWS_H_

@@ -1,0 +1,60 @@
+#include "core/dataset/exec/stage.h"
+
+#include "core/base/error.h"
+
+namespace tutti {
+
+Stage::~Stage() = default;
+
+Status Stage::Restart(const CallOptions& options) {
+  for (const auto& input : inputs_) TUTTI_RETURN_IF_ERROR(input->Restart(options));
+  return OkStatus();
+}
+
+Status Stage::Save(StateWriter* writer) {
+  for (const auto& input : inputs_) TUTTI_RETURN_IF_ERROR(input->Save(writer));
+  return OkStatus();
+}
+
+Status Stage::Restore(StateReader* reader, const CallOptions& options) {
+  for (const auto& input : inputs_) TUTTI_RETURN_IF_ERROR(input->Restore(reader, options));
+  return OkStatus();
+}
+
+void Stage::Stop() {
+  for (const auto& input : inputs_) input->Stop();
+}
+
+Status Stage::Join(const CallOptions& options) {
+  for (const auto& input : inputs_) TUTTI_RETURN_IF_ERROR(input->Join(options));
+  return OkStatus();
+}
+
+Result<std::unique_ptr<Stage>> MakeStage(const Node& node, const ExecContext& context) {
+  StageInputs inputs;
+  for (const Ref<const Node>& input : node.inputs()) {
+    TUTTI_ASSIGN_OR_RETURN(std::unique_ptr<Stage> stage, MakeStage(*input, context));
+    inputs.push_back(std::move(stage));
+  }
+  return node.op().make_stage(node, context, std::move(inputs));
+}
+
+Status PassOver(Stage& stage, int64_t count, const CallOptions& options, int64_t* passed) {
+  *passed = 0;
+  while (*passed < count) {
+    Slab slab;
+    stage.Next(Demand{count - *passed, true}, options, &slab);
+    *passed += slab.rows;
+    if (slab.end) break;
+    if (slab.status.ok()) continue;
+    if (IsInterruption(slab.status)) return slab.status;
+    ++*passed;
+  }
+  return OkStatus();
+}
+
+bool IsInterruption(const Status& status) {
+  return status.code() == StatusCode::kDeadlineExceeded || status.code() == StatusCode::kCancelled;
+}
+
+}  // namespace tutti

@@ -1,0 +1,104 @@
+// Stage: one op of one running iterator. Stages form the same tree as the graph's nodes; each owns
+// its inputs and pulls slabs from them on the thread that pulls from it. Threads are the business
+// of the few stages that have them (prefetch, parallel map).
+//
+// The contract of Next:
+//   - At most demand.max_rows rows, and with columns at most kMaxSlabRows. Fewer are fine.
+//   - It returns rows, a failed status or the end: never nothing. Once it has a row it does not
+//     wait.
+//   - No user function runs for a row beyond the demand.
+//   - A failed status stands for one element that could not be made; the next call goes on behind
+//     it where the source can, and fails again where not. DEADLINE_EXCEEDED and CANCELLED stand
+//     for none: nothing is lost, and the next call goes on as if they had not been.
+//   - After the end it says so again, until Restart.
+//   - A caller that passes over rows (demand.count_only) goes on doing so until it has passed all
+//     it wanted to: an op may hold counted rows without columns after an interruption.
+// Save writes the position behind what Next has returned; Restore, on a stage that is new or not,
+// goes there. What was returned then and what is returned after Restore are the same.
+//
+// One thread at a time, but for Stop.
+#ifndef TUTTI_CORE_DATASET_EXEC_STAGE_H_
+#define TUTTI_CORE_DATASET_EXEC_STAGE_H_
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "core/base/call_options.h"
+#include "core/base/ref.h"
+#include "core/base/status.h"
+#include "core/dataset/exec/iterator_state.h"
+#include "core/dataset/exec/slab.h"
+#include "core/dataset/graph/node.h"
+
+namespace tutti {
+
+class DatasetEnvironment;
+class DatasetOptions;
+class MemoryAccount;
+
+// What the stages of one iterator share; outlives them.
+struct ExecContext {
+  DatasetEnvironment* environment = nullptr;
+  MemoryAccount* account = nullptr;  // of this iterator's arenas
+  const DatasetOptions* options = nullptr;
+  // Made to look at one element only (to learn a spec): draws no iteration numbers, starts no
+  // threads.
+  bool probe = false;
+  // Made to be restored: the iteration's number comes from the state.
+  bool restoring = false;
+};
+
+class Stage;
+using StageInputs = std::vector<std::unique_ptr<Stage>>;
+
+class Stage {
+ public:
+  Stage(const Node& node, StageInputs inputs)
+      : node_(Ref<const Node>::Retain(&node)), inputs_(std::move(inputs)) {}
+  virtual ~Stage();
+  Stage(const Stage&) = delete;
+  Stage& operator=(const Stage&) = delete;
+
+  // `slab` is empty on entry.
+  virtual void Next(const Demand& demand, const CallOptions& options, Slab* slab) = 0;
+  // Goes to the first element of the next iteration, as repeat wants it: shuffle draws a new order.
+  // By default: restarts the inputs.
+  virtual Status Restart(const CallOptions& options);
+
+  // By default: those of the inputs. A stage that adds its own writes a Section first.
+  virtual Status Save(StateWriter* writer);
+  // A reader that fails leaves the stage in some position: the iterator restores into new stages
+  // and drops them on failure. Blocking work (replay) obeys `options`.
+  virtual Status Restore(StateReader* reader, const CallOptions& options);
+
+  // Tells threads below to end, from any thread, and does not wait; afterwards Next fails. By
+  // default: stops the inputs.
+  virtual void Stop();
+  // Joins threads after Stop. By default: joins the inputs'.
+  virtual Status Join(const CallOptions& options);
+
+  const Node& node() const { return *node_; }
+
+ protected:
+  Stage& input(size_t i = 0) const { return *inputs_[i]; }
+  size_t num_inputs() const { return inputs_.size(); }
+
+ private:
+  const Ref<const Node> node_;
+  const StageInputs inputs_;
+};
+
+// The stage of `node` on those of its inputs, by the op's traits.
+Result<std::unique_ptr<Stage>> MakeStage(const Node& node, const ExecContext& context);
+
+// Passes over `count` rows and failed elements; sets *passed to how many there were before the end.
+Status PassOver(Stage& stage, int64_t count, const CallOptions& options, int64_t* passed);
+
+// DEADLINE_EXCEEDED and CANCELLED: the call ended, not the element.
+bool IsInterruption(const Status& status);
+
+}  // namespace tutti
+
+#endif  // TUTTI_CORE_DATASET_EXEC_STAGE_H_

@@ -1,0 +1,110 @@
+#include "core/dataset/graph/dataset.h"
+
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/log.h"
+#include "core/function/function.h"
+
+namespace tutti {
+namespace {
+
+std::string CardinalityText(int64_t cardinality) {
+  if (cardinality == kInfiniteCardinality) return "infinitely many";
+  if (cardinality == kUnknownCardinality) return "unknown number";
+  return Format("{}", cardinality);
+}
+
+std::string AttributeText(const Attribute& attribute) {
+  if (const auto* number = std::get_if<int64_t>(&attribute)) return Format("{}", *number);
+  if (const auto* flag = std::get_if<bool>(&attribute)) return *flag ? "true" : "false";
+  if (const auto* text = std::get_if<std::string>(&attribute)) return Quote(*text);
+  if (const auto* texts = std::get_if<std::vector<std::string>>(&attribute)) {
+    if (texts->size() == 1) return Quote((*texts)[0]);
+    return Format("{} names", texts->size());
+  }
+  if (const auto* numbers = std::get_if<std::vector<int64_t>>(&attribute)) {
+    return Format("[{}]", JoinAll(*numbers, ","));
+  }
+  return "";
+}
+
+void ExplainNode(const Node& node, int depth, std::string* out) {
+  std::string arguments;
+  for (const auto& [name, value] : node.attributes().items()) {
+    const std::string text = AttributeText(value);
+    if (text.empty()) continue;
+    arguments += Format("{}{}={}", arguments.empty() ? "" : ", ", name, text);
+  }
+  for (const Ref<Function>& function : node.functions()) {
+    const std::string_view name = function->name();
+    arguments +=
+        Format("{}function {}", arguments.empty() ? "" : ", ", name.empty() ? "(unnamed)" : name);
+  }
+  const Ref<const ElementSpec> spec = node.element_spec();
+  *out += Format("{}{}({}): {} elements of {}\n", std::string(static_cast<size_t>(depth) * 2, ' '),
+                 node.label(), arguments, CardinalityText(node.cardinality()),
+                 spec ? spec->ToString() : "a spec that the first element tells");
+  for (const Ref<const Node>& input : node.inputs()) ExplainNode(*input, depth + 1, out);
+}
+
+}  // namespace
+
+Dataset::Dataset(Ref<DatasetEnvironment> environment, Ref<const Node> node, DatasetOptions options)
+    : environment_(std::move(environment)), node_(std::move(node)), options_(options) {}
+
+Dataset::~Dataset() = default;
+
+Ref<Dataset> Dataset::OfNode(Environments environment, Ref<const Node> node,
+                             DatasetOptions options) {
+  return MakeRef<Dataset>(environment, std::move(node), options);
+}
+
+Result<Ref<Dataset>> Dataset::Make(Environments environment, std::string_view op, std::string name,
+                                   Attributes attributes, const std::vector<Ptr>& inputs,
+                                   std::vector<Ref<Function>> functions) {
+  TUTTI_RETURN_IF_ERROR(environment->environment().CheckUsable(op));
+  TUTTI_ASSIGN_OR_RETURN(const OpTraits* traits, environment->ops().Find(op));
+  Node::Inputs nodes;
+  DatasetOptions options;
+  std::vector<std::string> changed;
+  for (const Ptr& input : inputs) {
+    nodes.push_back(input->node_);
+    options = options.Merge(input->options_, &changed);
+  }
+  for (const std::string& key : changed) {
+    environment->environment().log().Warning(
+        Format("{}: its inputs set the option '{}' differently; the later one counts", op, key));
+  }
+  TUTTI_ASSIGN_OR_RETURN(Ref<const Node> node,
+                         Node::Create(*traits, std::move(name), std::move(attributes),
+                                      std::move(nodes), std::move(functions)));
+  return OfNode(environment, std::move(node), options);
+}
+
+Result<Ref<Dataset>> Dataset::Derive(std::string_view op, std::string name, Attributes attributes,
+                                     std::vector<Ref<Function>> functions) const {
+  return Make(environment_, op, std::move(name), std::move(attributes),
+              {Ptr::Retain(const_cast<Dataset*>(this))}, std::move(functions));
+}
+
+Result<Ref<Dataset>> Dataset::WithOptions(const DatasetOptions& options) const {
+  const std::vector<std::string> conflicts = options_.Conflicts(options);
+  if (!conflicts.empty()) {
+    return InvalidArgument(
+               "with_options: the option '{}' has another value already ({}; now {}); "
+               "set each option once",
+               conflicts[0], options_.ToString(), options.ToString())
+        .With("key", conflicts[0]);
+  }
+  return OfNode(environment_, node_, options_.Merge(options, nullptr));
+}
+
+std::string Dataset::Explain() const {
+  std::string text;
+  ExplainNode(*node_, 0, &text);
+  if (!options_.empty()) text += Format("options: {}\n", options_.ToString());
+  return text;
+}
+
+}  // namespace tutti

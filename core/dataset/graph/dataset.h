@@ -1,0 +1,134 @@
+// Dataset: a handle on an immutable definition of a sequence of elements, and the transformations
+// that make new ones from it. Nothing runs before an Iterator is made.
+//
+//   TUTTI_ASSIGN_OR_RETURN(Ref<Dataset> numbers, Dataset::Range(environment, 0, 1000, 1));
+//   TUTTI_ASSIGN_OR_RETURN(numbers, numbers->Shuffle(1000, {.seed = 7}));
+//   TUTTI_ASSIGN_OR_RETURN(numbers, numbers->Batch(128));
+//   TUTTI_ASSIGN_OR_RETURN(Ref<Iterator> iterator, Iterator::Create(numbers, {}, options));
+//
+// Bad arguments are INVALID_ARGUMENT here, bad data an error of the iterator that meets it. Every
+// maker takes the user's name for the op, which messages use. Threads: any.
+#ifndef TUTTI_CORE_DATASET_GRAPH_DATASET_H_
+#define TUTTI_CORE_DATASET_GRAPH_DATASET_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/call_options.h"
+#include "core/base/ref.h"
+#include "core/base/status.h"
+#include "core/dataset/graph/dataset_environment.h"
+#include "core/dataset/graph/dataset_options.h"
+#include "core/dataset/graph/node.h"
+#include "core/function/function.h"
+#include "core/tensor/element_spec.h"
+#include "core/tensor/value.h"
+
+namespace tutti {
+
+// prefetch's and num_parallel_calls' "you choose".
+inline constexpr int64_t kAutotune = -1;
+
+struct MapOptions {
+  std::string name;
+  int64_t num_parallel_calls = 0;  // 0: on the iterating thread
+  std::optional<bool> deterministic;
+};
+
+struct ShuffleOptions {
+  std::string name;
+  std::optional<int64_t> seed;  // none: the environment's default seed, or a random one
+  bool reshuffle_each_iteration = true;
+};
+
+class Dataset final : public DatasetLeaf {
+ public:
+  using Ptr = Ref<Dataset>;
+  using Environments = const Ref<DatasetEnvironment>&;
+
+  // ---- Sources (record files: tf_record.h, fixed_length_record.h, list_files.h). ----
+
+  // start, start + step, ... before stop, of any numeric dtype but complex ones.
+  static Result<Ptr> Range(Environments environment, int64_t start, int64_t stop, int64_t step,
+                           DType dtype = DType::kInt64, std::string name = {});
+  static Result<Ptr> FromTensors(Environments environment, Ref<const Value> value,
+                                 std::string name = {});
+  static Result<Ptr> FromTensorSlices(Environments environment, Ref<const Value> value,
+                                      std::string name = {});
+  // For each iterator `start` makes a state (in: none), which `next` gets for each element; a null
+  // or missing result of `next` ends the sequence.
+  static Result<Ptr> FromGenerator(Environments environment, Ref<Function> start,
+                                   Ref<Function> next, Ref<const ElementSpec> spec,
+                                   std::string name = {});
+  // `datasets`: a value whose leaves are datasets.
+  static Result<Ptr> Zip(Environments environment, const Value& datasets, std::string name = {});
+
+  // Any op: what the makers of other files and rooms call. Options are merged from the inputs.
+  static Result<Ptr> Make(Environments environment, std::string_view op, std::string name,
+                          Attributes attributes, const std::vector<Ptr>& inputs,
+                          std::vector<Ref<Function>> functions = {});
+
+  // ---- Transformations. ----
+
+  Result<Ptr> Map(Ref<Function> function, MapOptions options = {}) const;
+  Result<Ptr> Filter(Ref<Function> predicate, std::string name = {}) const;
+  Result<Ptr> TakeWhile(Ref<Function> predicate, std::string name = {}) const;
+  Result<Ptr> Unique(std::string name = {}) const;
+  // In memory without a filename.
+  Result<Ptr> Cache(std::string filename = {}, std::string name = {}) const;
+  Result<Ptr> Batch(int64_t batch_size, bool drop_remainder = false, std::string name = {}) const;
+  Result<Ptr> Repeat(int64_t count = -1, std::string name = {}) const;
+  Result<Ptr> Shuffle(int64_t buffer_size, ShuffleOptions options = {}) const;
+  Result<Ptr> Take(int64_t count, std::string name = {}) const;
+  Result<Ptr> Skip(int64_t count, std::string name = {}) const;
+  Result<Ptr> Shard(int64_t num_shards, int64_t index, std::string name = {}) const;
+  Result<Ptr> Concatenate(const Dataset& other, std::string name = {}) const;
+  Result<Ptr> Enumerate(int64_t start = 0, std::string name = {}) const;
+  Result<Ptr> Prefetch(int64_t buffer_size, std::string name = {}) const;
+  // Merges into the dataset's own options. INVALID_ARGUMENT for an option that has another value
+  // already, when neither is the default.
+  Result<Ptr> WithOptions(const DatasetOptions& options) const;
+
+  // ---- Reading. ----
+
+  int64_t cardinality() const { return node_->cardinality(); }
+  const DatasetOptions& options() const { return options_; }
+  // Learns it by computing one element of the map that has no output spec; FAILED_PRECONDITION when
+  // there is no element. Blocks: refused in dataset callbacks when it would have to.
+  Result<Ref<const ElementSpec>> GetElementSpec(const CallOptions& call) const;
+  Ref<const ElementSpec> known_element_spec() const override { return node_->element_spec(); }
+  // One line per op from the last to the sources, with cardinality and spec.
+  std::string Explain() const;
+  // FAILED_PRECONDITION naming the op that holds a function without a registered name.
+  Result<std::string> Serialize() const;
+  // INVALID_ARGUMENT for bytes that are no dataset, NOT_FOUND for an op or a function that this
+  // environment does not have.
+  static Result<Ptr> Deserialize(Environments environment, std::string_view bytes);
+
+  const Node& node() const { return *node_; }
+  const Ref<const Node>& node_ref() const { return node_; }
+  const Ref<DatasetEnvironment>& environment() const { return environment_; }
+
+  // A handle on a node that exists (graph rewrites).
+  static Ptr OfNode(Environments environment, Ref<const Node> node, DatasetOptions options);
+
+ private:
+  template <typename T, typename... Args>
+  friend Ref<T> MakeRef(Args&&... args);
+  Dataset(Ref<DatasetEnvironment> environment, Ref<const Node> node, DatasetOptions options);
+  ~Dataset() override;
+
+  Result<Ptr> Derive(std::string_view op, std::string name, Attributes attributes,
+                     std::vector<Ref<Function>> functions = {}) const;
+
+  const Ref<DatasetEnvironment> environment_;
+  const Ref<const Node> node_;
+  const DatasetOptions options_;
+};
+
+}  // namespace tutti
+
+#endif  // TUTTI_CORE_DATASET_GRAPH_DATASET_H_

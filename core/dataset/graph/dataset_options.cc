@@ -1,0 +1,122 @@
+#include "core/dataset/graph/dataset_options.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "core/base/error.h"
+
+namespace tutti {
+namespace {
+
+struct KeyRecord {
+  std::string_view name;
+  bool is_bool;
+  int64_t low;
+  int64_t high;
+  int64_t otherwise;  // the default
+};
+
+constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+// In the order of DatasetOptions::Key.
+constexpr KeyRecord kKeys[DatasetOptions::kNumKeys] = {
+    {"deterministic", true, 0, 1, 1},
+    {"experimental_slack", true, 0, 1, 0},
+    {"experimental_optimization.apply_default_optimizations", true, 0, 1, 1},
+    {"threading.private_threadpool_size", false, 0, kMax, 0},
+    {"threading.max_intra_op_parallelism", false, 0, kMax, 0},
+    {"autotune.ram_budget", false, 0, kMax, 0},
+    {"experimental_distribute.auto_shard_policy", false, -1, 3, 0},
+    {"experimental_distribute.num_devices", false, 0, kMax, 0},
+};
+
+Result<size_t> FindKey(std::string_view key) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < std::size(kKeys); ++i) {
+    if (kKeys[i].name == key) return i;
+    names.emplace_back(kKeys[i].name);
+  }
+  const std::string nearest = NearestName(key, names);
+  return InvalidArgument("dataset options: unknown key '{}'{}; the keys are {}", key,
+                         nearest.empty() ? std::string() : Format(", did you mean '{}'?", nearest),
+                         Join(names, ", "))
+      .With("key", key);
+}
+
+}  // namespace
+
+Status DatasetOptions::SetInt(std::string_view key, int64_t value) {
+  TUTTI_ASSIGN_OR_RETURN(const size_t i, FindKey(key));
+  const KeyRecord& record = kKeys[i];
+  if (record.is_bool) {
+    return InvalidArgument("dataset options: '{}' is a boolean, got the integer {}", key, value)
+        .With("key", key);
+  }
+  if (value < record.low || value > record.high) {
+    return InvalidArgument("dataset options: '{}' must be {}, got {}", key,
+                           record.high == kMax ? Format("{} or more", record.low)
+                                               : Format("{} .. {}", record.low, record.high),
+                           value)
+        .With("key", key);
+  }
+  values_[i] = value;
+  return OkStatus();
+}
+
+Status DatasetOptions::SetBool(std::string_view key, bool value) {
+  TUTTI_ASSIGN_OR_RETURN(const size_t i, FindKey(key));
+  if (!kKeys[i].is_bool) {
+    return InvalidArgument("dataset options: '{}' is an integer, got the boolean {}", key, value)
+        .With("key", key);
+  }
+  values_[i] = value ? 1 : 0;
+  return OkStatus();
+}
+
+Result<std::optional<int64_t>> DatasetOptions::Read(std::string_view key) const {
+  TUTTI_ASSIGN_OR_RETURN(const size_t i, FindKey(key));
+  return std::optional<int64_t>(values_[i]);
+}
+
+bool DatasetOptions::empty() const {
+  return std::none_of(values_.begin(), values_.end(), [](const auto& v) { return v.has_value(); });
+}
+
+DatasetOptions DatasetOptions::Merge(const DatasetOptions& other,
+                                     std::vector<std::string>* changed) const {
+  DatasetOptions merged = *this;
+  for (size_t i = 0; i < values_.size(); ++i) {
+    if (!other.values_[i]) continue;
+    if (changed != nullptr && values_[i] && *values_[i] != *other.values_[i]) {
+      changed->emplace_back(kKeys[i].name);
+    }
+    merged.values_[i] = other.values_[i];
+  }
+  return merged;
+}
+
+std::vector<std::string> DatasetOptions::Conflicts(const DatasetOptions& other) const {
+  std::vector<std::string> conflicts;
+  for (size_t i = 0; i < values_.size(); ++i) {
+    const int64_t otherwise = kKeys[i].otherwise;
+    const int64_t mine = values_[i].value_or(otherwise);
+    const int64_t theirs = other.values_[i].value_or(otherwise);
+    if (mine != theirs && mine != otherwise && theirs != otherwise) {
+      conflicts.emplace_back(kKeys[i].name);
+    }
+  }
+  return conflicts;
+}
+
+std::string_view DatasetOptions::KeyName(Key key) { return kKeys[static_cast<size_t>(key)].name; }
+
+std::string DatasetOptions::ToString() const {
+  std::vector<std::string> parts;
+  for (size_t i = 0; i < values_.size(); ++i) {
+    if (!values_[i]) continue;
+    parts.push_back(kKeys[i].is_bool ? Format("{}={}", kKeys[i].name, *values_[i] != 0)
+                                     : Format("{}={}", kKeys[i].name, *values_[i]));
+  }
+  return Join(parts, ", ");
+}
+
+}  // namespace tutti

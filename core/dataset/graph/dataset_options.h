@@ -1,0 +1,77 @@
+// DatasetOptions: what a user may ask of a dataset beside its elements; typed values by key, each
+// of which knows whether it was set. A value type; C's tutti_data_options holds one.
+//
+//   deterministic                                        bool, true
+//   experimental_slack                                   bool, false
+//   experimental_optimization.apply_default_optimizations  bool, true
+//   threading.private_threadpool_size                    0 or more
+//   threading.max_intra_op_parallelism                   0 or more
+//   autotune.ram_budget                                  bytes, 0 or more
+//   experimental_distribute.auto_shard_policy            -1 .. 3, see AutoShardPolicy
+//   experimental_distribute.num_devices                  0 or more
+#ifndef TUTTI_CORE_DATASET_GRAPH_DATASET_OPTIONS_H_
+#define TUTTI_CORE_DATASET_GRAPH_DATASET_OPTIONS_H_
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/status.h"
+
+namespace tutti {
+
+enum class AutoShardPolicy : int64_t { kOff = -1, kAuto = 0, kFile = 1, kData = 2, kHint = 3 };
+
+class DatasetOptions {
+ public:
+  enum class Key : int32_t {
+    kDeterministic,
+    kSlack,
+    kApplyDefaultOptimizations,
+    kPrivateThreadpoolSize,
+    kMaxIntraOpParallelism,
+    kRamBudget,
+    kAutoShardPolicy,
+    kNumDevices,
+  };
+  static constexpr int kNumKeys = 8;
+
+  // INVALID_ARGUMENT for an unknown key, naming the known ones, or for a value of another type or
+  // out of range.
+  Status SetInt(std::string_view key, int64_t value);
+  Status SetBool(std::string_view key, bool value);
+  // The value where it was set; booleans are 0 and 1. INVALID_ARGUMENT for an unknown key.
+  Result<std::optional<int64_t>> Read(std::string_view key) const;
+
+  // What was set, or the default.
+  bool deterministic() const { return Value(Key::kDeterministic, 1) != 0; }
+  AutoShardPolicy auto_shard_policy() const {
+    return static_cast<AutoShardPolicy>(Value(Key::kAutoShardPolicy, 0));
+  }
+  int64_t private_threadpool_size() const { return Value(Key::kPrivateThreadpoolSize, 0); }
+  std::optional<int64_t> Get(Key key) const { return values_[static_cast<size_t>(key)]; }
+  bool empty() const;
+
+  // `other` where it was set, else this. Keys whose value changed are appended to `*changed` (may
+  // be null), for the warning.
+  DatasetOptions Merge(const DatasetOptions& other, std::vector<std::string>* changed) const;
+  // Keys that both set, to different values neither of which is the default.
+  std::vector<std::string> Conflicts(const DatasetOptions& other) const;
+  static std::string_view KeyName(Key key);
+  // "deterministic=false, threading.private_threadpool_size=2": what was set.
+  std::string ToString() const;
+
+  friend bool operator==(const DatasetOptions&, const DatasetOptions&) = default;
+
+ private:
+  int64_t Value(Key key, int64_t otherwise) const { return Get(key).value_or(otherwise); }
+
+  std::array<std::optional<int64_t>, kNumKeys> values_;
+};
+
+}  // namespace tutti
+
+#endif  // TUTTI_CORE_DATASET_GRAPH_DATASET_OPTIONS_H_

@@ -1,0 +1,226 @@
+// Definitions: options, explain, bytes, and the registry.
+#include "core/dataset/graph/dataset.h"
+
+#include <gmock/gmock.h>
+
+#include "core/dataset/graph/envelope.h"
+#include "core/dataset/graph/graph_fingerprint.h"
+#include "core/dataset/testing/dataset_testing.h"
+
+namespace tutti {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class Definition : public DatasetTest {
+ protected:
+  static std::string Bytes(const Ref<Dataset>& dataset) {
+    Result<std::string> bytes = dataset->Serialize();
+    EXPECT_TRUE(bytes.ok()) << bytes.status().ToString();
+    return bytes.ok() ? std::move(bytes).value() : std::string();
+  }
+  Ref<Dataset> Again(const Ref<Dataset>& dataset) {
+    return Ok(Dataset::Deserialize(datasets_, Bytes(dataset)));
+  }
+  static std::string Fingerprint(const Ref<Dataset>& dataset) {
+    return GraphFingerprint(dataset->node()).value();
+  }
+};
+
+TEST_F(Definition, OptionsKnowWhetherTheyWereSet) {
+  DatasetOptions options;
+  EXPECT_TRUE(options.empty());
+  EXPECT_TRUE(options.deterministic());
+  EXPECT_EQ(options.Read("deterministic").value(), std::nullopt);
+  ASSERT_TRUE(options.SetBool("deterministic", false).ok());
+  ASSERT_TRUE(options.SetInt("experimental_distribute.auto_shard_policy", 2).ok());
+  EXPECT_EQ(options.Read("deterministic").value(), 0);
+  EXPECT_FALSE(options.deterministic());
+  EXPECT_EQ(options.auto_shard_policy(), AutoShardPolicy::kData);
+  EXPECT_EQ(options.ToString(), "deterministic=false, experimental_distribute.auto_shard_policy=2");
+}
+
+TEST_F(Definition, OptionsRefuseUnknownKeysAndValuesOutOfPlace) {
+  DatasetOptions options;
+  const auto refusal = [](const Status& status) {
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    return std::string(status.message());
+  };
+  EXPECT_THAT(refusal(options.SetBool("determinstic", true)),
+              AllOf(HasSubstr("unknown key 'determinstic'"),
+                    HasSubstr("did you mean 'deterministic'?"), HasSubstr("autotune.ram_budget")));
+  EXPECT_THAT(refusal(options.Read("x").status()), HasSubstr("unknown key 'x'"));
+  EXPECT_THAT(refusal(options.SetInt("deterministic", 1)), HasSubstr("is a boolean"));
+  EXPECT_THAT(refusal(options.SetBool("autotune.ram_budget", true)), HasSubstr("is an integer"));
+  EXPECT_THAT(refusal(options.SetInt("experimental_distribute.auto_shard_policy", 4)),
+              HasSubstr("must be -1 .. 3, got 4"));
+  EXPECT_THAT(refusal(options.SetInt("autotune.ram_budget", -1)), HasSubstr("must be 0 or more"));
+  EXPECT_TRUE(options.empty());
+}
+
+TEST_F(Definition, MergedOptionsTakeTheLaterValueAndTellWhatChanged) {
+  DatasetOptions first;
+  DatasetOptions second;
+  ASSERT_TRUE(first.SetInt("autotune.ram_budget", 1).ok());
+  ASSERT_TRUE(first.SetBool("deterministic", false).ok());
+  ASSERT_TRUE(second.SetInt("autotune.ram_budget", 2).ok());
+  std::vector<std::string> changed;
+  const DatasetOptions merged = first.Merge(second, &changed);
+  EXPECT_EQ(merged.Read("autotune.ram_budget").value(), 2);
+  EXPECT_EQ(merged.Read("deterministic").value(), 0);
+  EXPECT_THAT(changed, ElementsAre("autotune.ram_budget"));
+}
+
+TEST_F(Definition, WithOptionsTwiceWithDifferentValuesIsRefused) {
+  DatasetOptions one;
+  DatasetOptions two;
+  ASSERT_TRUE(one.SetInt("autotune.ram_budget", 1).ok());
+  ASSERT_TRUE(two.SetInt("autotune.ram_budget", 2).ok());
+  const Ref<Dataset> dataset = Ok(Range(3)->WithOptions(one));
+  EXPECT_TRUE(dataset->WithOptions(one).ok());
+  const Status refused = dataset->WithOptions(two).status();
+  EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("'autotune.ram_budget' has another value"));
+  DatasetOptions otherwise;
+  ASSERT_TRUE(otherwise.SetInt("autotune.ram_budget", 0).ok());
+  EXPECT_TRUE(dataset->WithOptions(otherwise).ok());
+}
+
+TEST_F(Definition, TransformationsInheritOptions) {
+  DatasetOptions options;
+  ASSERT_TRUE(options.SetBool("deterministic", false).ok());
+  const Ref<Dataset> dataset = Ok(Ok(Range(3)->WithOptions(options))->Batch(2));
+  EXPECT_FALSE(dataset->options().deterministic());
+  EXPECT_FALSE(
+      Ok(Range(2)->Concatenate(*Ok(Range(3)->WithOptions(options))))->options().deterministic());
+}
+
+TEST_F(Definition, ExplainTellsThePlan) {
+  const Ref<Dataset> dataset =
+      Ok(Ok(Ok(Range(10)->Shuffle(4, Seed(7)))->Map(AddOne(nullptr), Named("plus")))->Batch(3));
+  EXPECT_EQ(
+      dataset->Explain(),
+      "batch(batch_size=3, drop_remainder=false): 4 elements of a spec that the first element "
+      "tells\n"
+      "  map 'plus'(num_parallel_calls=0, function add_one): 10 elements of a spec that the "
+      "first element tells\n"
+      "    shuffle(buffer_size=4, seed=7, seed_given=true, reshuffle_each_iteration=true): 10 "
+      "elements of int64[]\n"
+      "      range(start=0, stop=10, step=1, dtype=5): 10 elements of int64[]\n");
+}
+
+TEST_F(Definition, ComesBackFromItsBytes) {
+  const Ref<Value> value =
+      Value::Dict({{"x", Value::OfTensor(Tensor::Vector<float>({1, 2, 3}))},
+                   {"y", Value::OfTensor(
+                             Tensor::FromStrings(
+                                 Shape({3}), std::vector<BytesView>{{"a", 1}, {"\xff", 1}, {"", 0}})
+                                 .value())}})
+          .value();
+  DatasetOptions options;
+  ASSERT_TRUE(options.SetBool("deterministic", false).ok());
+  ASSERT_TRUE(options.SetInt("autotune.ram_budget", 5).ok());
+  ASSERT_TRUE(
+      functions_
+          ->Register(
+              "same", MakeFunction([](Context&, const Value& in, void*) -> Result<Ref<Value>> {
+                return in.WithLeaves(std::vector<Leaf>(in.leaves().begin(), in.leaves().end()));
+              }))
+          .ok());
+  const Ref<Dataset> slices = Ok(Dataset::FromTensorSlices(datasets_, value, "mine"));
+  const Ref<Value> parts =
+      Value::Tuple({Value::OfLeaf(Leaf(LeafKind::kDataset, slices)),
+                    Value::OfLeaf(Leaf(LeafKind::kDataset, Ok(slices->Enumerate(4))))});
+  Ref<Dataset> dataset = Ok(Dataset::Zip(datasets_, *parts));
+  dataset = Ok(dataset->Shuffle(2, Seed(7, false)));
+  dataset = Ok(dataset->Map(functions_->Find("same").value()));
+  dataset = Ok(Ok(Ok(dataset->Repeat(3))->Skip(1))->Take(7));
+  dataset = Ok(Ok(Ok(dataset->Shard(2, 1))->Batch(2, true))->Prefetch(1));
+  dataset = Ok(Ok(dataset->Concatenate(*dataset))->WithOptions(options));
+  const Ref<Dataset> again = Again(dataset);
+  EXPECT_EQ(again->Explain(), dataset->Explain());
+  EXPECT_EQ(again->options(), dataset->options());
+  EXPECT_EQ(All(again), All(dataset));
+  EXPECT_EQ(Bytes(again), Bytes(dataset));
+  EXPECT_EQ(Fingerprint(again), Fingerprint(dataset));
+}
+
+TEST_F(Definition, FunctionWithoutANameIsNamedByTheRefusal) {
+  const Status refused = Ok(Range(3)->Map(AddOne(), Named("plus")))->Serialize().status();
+  EXPECT_EQ(refused.code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("serialize: map 'plus'"));
+  const Ref<Dataset> generated =
+      Ok(Dataset::FromGenerator(datasets_, AddOne(), AddOne(), Int64Scalar()));
+  EXPECT_THAT(std::string(generated->Serialize().status().message()),
+              HasSubstr("from_generator lives in this process only"));
+  const Ref<Dataset> object =
+      Ok(Dataset::FromTensors(datasets_, Value::OfLeaf(Leaf(LeafKind::kDataset, Range(1)))));
+  EXPECT_EQ(object->Serialize().status().code(), StatusCode::kFailedPrecondition);
+}
+
+TEST_F(Definition, RefusesBytesThatAreNone) {
+  const auto code = [this](std::string_view bytes) {
+    return Dataset::Deserialize(datasets_, bytes).status().code();
+  };
+  EXPECT_EQ(code(""), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code("\xff\xff\xff"), StatusCode::kInvalidArgument);
+  const std::string good = Bytes(Ok(Ok(Range(9)->Shuffle(3, Seed(1)))->Batch(2)));
+  for (size_t i = 0; i < good.size(); ++i) {
+    EXPECT_NE(code(good.substr(0, i)), StatusCode::kOk) << i;
+    std::string bad = good;
+    bad[i] = static_cast<char>(bad[i] ^ 0x15);
+    EXPECT_EQ(code(bad), StatusCode::kInvalidArgument) << i;
+  }
+}
+
+TEST_F(Definition, SurvivesEveryContentThatBytesCouldHave) {
+  const std::string good = Bytes(Ok(Ok(Range(9)->Shuffle(3, Seed(1)))->Batch(2)));
+  std::string_view content;
+  ASSERT_EQ(OpenEnvelope("TUTTI-D1", good, &content), nullptr);
+  for (size_t i = 0; i < content.size(); ++i) {
+    for (int flip : {0x01, 0x15, 0x80, 0xff}) {
+      std::string bad(content);
+      bad[i] = static_cast<char>(bad[i] ^ flip);
+      // Refused or taken, and what is taken can be asked and iterated.
+      const Result<Ref<Dataset>> taken =
+          Dataset::Deserialize(datasets_, SealEnvelope("TUTTI-D1", bad));
+      if (taken.ok()) {
+        (void)(*taken)->Explain();
+        Take(*Iterate(*taken), 3);
+      }
+    }
+  }
+}
+
+TEST_F(Definition, FingerprintsTellSequencesApart) {
+  const Ref<Dataset> dataset = Ok(Range(9)->Shuffle(3, {}));
+  EXPECT_EQ(Fingerprint(dataset), Fingerprint(Ok(Range(9)->Shuffle(3, {}))));
+  EXPECT_NE(Fingerprint(dataset), Fingerprint(Ok(Range(9)->Shuffle(4, {}))));
+  EXPECT_NE(Fingerprint(Ok(Range(9)->Shuffle(3, Seed(1)))),
+            Fingerprint(Ok(Range(9)->Shuffle(3, Seed(2)))));
+  EXPECT_EQ(Fingerprint(Range(3)),
+            Fingerprint(Ok(Dataset::Range(datasets_, 0, 3, 1, DType::kInt64, "name"))));
+  const auto tensors = [this](int64_t last) {
+    return Fingerprint(
+        Ok(Dataset::FromTensors(datasets_, Value::OfTensor(Tensor::Vector<int64_t>({1, last})))));
+  };
+  EXPECT_EQ(tensors(2), tensors(2));
+  EXPECT_NE(tensors(2), tensors(3));
+}
+
+TEST_F(Definition, UnknownOpsAreNamedWithTheNearest) {
+  const Status status = Dataset::Make(datasets_, "batc", "", {}, {Range(3)}).status();
+  EXPECT_EQ(status.code(), StatusCode::kNotFound);
+  EXPECT_EQ(status.message(), "there is no dataset op 'batc'; did you mean 'batch'?");
+  EXPECT_EQ(Dataset::Make(datasets_, "batch", "", {}, {}).status().message(),
+            "batch: expected 1 inputs, got 0");
+  EXPECT_EQ(Dataset::Make(datasets_, "batch", "", {}, {Range(3)}).status().message(),
+            "batch: the attribute 'batch_size' must be an integer, and is missing");
+  static constinit const OpTraits again = {.name = "batch"};
+  EXPECT_EQ(datasets_->ops().Add(again).code(), StatusCode::kAlreadyExists);
+}
+
+}  // namespace
+}  // namespace tutti

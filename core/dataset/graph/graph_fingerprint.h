@@ -1,0 +1,20 @@
+// The fingerprint of a graph: equal for definitions that give the same sequence under the same
+// seeds. Names, options and seeds that nobody gave do not count; functions that live in this
+// process only count by their names.
+#ifndef TUTTI_CORE_DATASET_GRAPH_GRAPH_FINGERPRINT_H_
+#define TUTTI_CORE_DATASET_GRAPH_GRAPH_FINGERPRINT_H_
+
+#include <string>
+
+#include "core/base/status.h"
+
+namespace tutti {
+
+class Node;
+
+// 32 bytes.
+Result<std::string> GraphFingerprint(const Node& node);
+
+}  // namespace tutti
+
+#endif  // TUTTI_CORE_DATASET_GRAPH_GRAPH_FINGERPRINT_H_

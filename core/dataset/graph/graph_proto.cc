@@ -1,0 +1,230 @@
+// Datasets as bytes: Dataset::Serialize, Dataset::Deserialize and GraphFingerprint.
+#include <openssl/sha.h>
+
+#include <limits>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/dataset/graph/dataset.h"
+#include "core/dataset/graph/envelope.h"
+#include "core/dataset/graph/graph_fingerprint.h"
+#include "core/dataset/graph/value_proto.h"
+#include "core/function/function_registry.h"
+#include "tutti/v1/dataset.pb.h"
+
+namespace tutti {
+namespace {
+
+constexpr int32_t kVersion = 1;
+constexpr std::string_view kMagic = "TUTTI-D1";
+
+Status Malformed(std::string_view what) {
+  return InvalidArgument("deserialize: these bytes are no dataset definition ({})", what);
+}
+
+class GraphWriter {
+ public:
+  GraphWriter(bool fingerprint, v1::DatasetDef* def) : fingerprint_(fingerprint), def_(def) {}
+
+  // A node that several others use is written once.
+  Status Write(const Node& node) {
+    if (written_.contains(&node)) return OkStatus();
+    for (const Ref<const Node>& input : node.inputs()) TUTTI_RETURN_IF_ERROR(Write(*input));
+    v1::NodeDef* node_def = def_->add_nodes();
+    written_.emplace(&node, def_->nodes_size() - 1);
+    node_def->set_op(std::string(node.op().name));
+    if (!fingerprint_) node_def->set_name(node.name());
+    for (const Ref<const Node>& input : node.inputs()) {
+      node_def->add_inputs(written_.at(input.get()));
+    }
+    if (!fingerprint_ && node.op().serializability == Serializability::kNever) {
+      return FailedPrecondition("serialize: {} lives in this process only", node.label())
+          .With("node", node.label());
+    }
+    const bool seed_is_drawn = !node.attributes().Bool("seed_given", true);
+    for (const auto& [name, attribute] : node.attributes().items()) {
+      if (fingerprint_ && seed_is_drawn && name == "seed") continue;
+      v1::AttributeDef* attribute_def = node_def->add_attributes();
+      attribute_def->set_name(name);
+      TUTTI_RETURN_IF_ERROR(WriteAttribute(node, attribute, attribute_def));
+    }
+    for (const Ref<Function>& function : node.functions()) {
+      TUTTI_RETURN_IF_ERROR(WriteFunction(node, *function, node_def->add_functions()));
+    }
+    return OkStatus();
+  }
+
+ private:
+  Status WriteAttribute(const Node& node, const Attribute& attribute, v1::AttributeDef* def) {
+    if (const auto* number = std::get_if<int64_t>(&attribute)) {
+      def->set_number(*number);
+    } else if (const auto* flag = std::get_if<bool>(&attribute)) {
+      def->set_flag(*flag);
+    } else if (const auto* text = std::get_if<std::string>(&attribute)) {
+      def->set_text(*text);
+    } else if (const auto* numbers = std::get_if<std::vector<int64_t>>(&attribute)) {
+      def->mutable_numbers()->mutable_numbers()->Add(numbers->begin(), numbers->end());
+    } else if (const auto* texts = std::get_if<std::vector<std::string>>(&attribute)) {
+      for (const std::string& one : *texts) def->mutable_texts()->add_texts(one);
+    } else if (const auto* spec = std::get_if<Ref<const ElementSpec>>(&attribute)) {
+      WriteSpec(**spec, def->mutable_spec());
+    } else if (const auto* tree = std::get_if<Ref<const TreeSpec>>(&attribute)) {
+      WriteTree(**tree, def->mutable_tree());
+    } else if (const auto* value = std::get_if<Ref<const Value>>(&attribute)) {
+      const Status written = WriteValue(**value, fingerprint_, def->mutable_element());
+      if (!written.ok()) {
+        return written.WithPrefix(Format("serialize: {}", node.label())).With("node", node.label());
+      }
+    }
+    return OkStatus();
+  }
+
+  Status WriteFunction(const Node& node, const Function& function, v1::FunctionDef* def) {
+    const Result<FunctionDefinition> definition = function.Define();
+    if (definition.ok()) {
+      def->set_kind(definition->kind);
+      def->set_payload(definition->payload);
+      return OkStatus();
+    }
+    if (fingerprint_) {
+      def->set_kind("here");
+      def->set_payload(function.name());
+      return OkStatus();
+    }
+    return definition.status()
+        .WithPrefix(Format("serialize: {}", node.label()))
+        .With("node", node.label());
+  }
+
+  const bool fingerprint_;
+  v1::DatasetDef* const def_;
+  std::unordered_map<const Node*, int32_t> written_;
+};
+
+Result<Attribute> ReadAttribute(const v1::AttributeDef& def) {
+  switch (def.content_case()) {
+    case v1::AttributeDef::kNumber:
+      return Attribute(static_cast<int64_t>(def.number()));
+    case v1::AttributeDef::kFlag:
+      return Attribute(def.flag());
+    case v1::AttributeDef::kText:
+      return Attribute(def.text());
+    case v1::AttributeDef::kNumbers:
+      return Attribute(
+          std::vector<int64_t>(def.numbers().numbers().begin(), def.numbers().numbers().end()));
+    case v1::AttributeDef::kTexts:
+      return Attribute(
+          std::vector<std::string>(def.texts().texts().begin(), def.texts().texts().end()));
+    case v1::AttributeDef::kElement: {
+      TUTTI_ASSIGN_OR_RETURN(Ref<const Value> value, ReadValue(def.element()));
+      return Attribute(std::move(value));
+    }
+    case v1::AttributeDef::kSpec: {
+      TUTTI_ASSIGN_OR_RETURN(Ref<const ElementSpec> spec, ReadSpec(def.spec()));
+      return Attribute(std::move(spec));
+    }
+    case v1::AttributeDef::kTree: {
+      TUTTI_ASSIGN_OR_RETURN(Ref<const TreeSpec> tree, ReadTree(def.tree()));
+      return Attribute(std::move(tree));
+    }
+    case v1::AttributeDef::CONTENT_NOT_SET:
+      break;
+  }
+  return Malformed("an attribute has no value");
+}
+
+Result<Ref<const Node>> ReadNode(DatasetEnvironment& environment, const v1::NodeDef& def,
+                                 const std::vector<Ref<const Node>>& nodes) {
+  TUTTI_ASSIGN_OR_RETURN(const OpTraits* op, environment.ops().Find(def.op()));
+  Attributes attributes;
+  for (const v1::AttributeDef& attribute_def : def.attributes()) {
+    if (attributes.Find(attribute_def.name()) != nullptr) {
+      return Malformed("an attribute comes twice");
+    }
+    TUTTI_ASSIGN_OR_RETURN(Attribute attribute, ReadAttribute(attribute_def));
+    attributes.Set(attribute_def.name(), std::move(attribute));
+  }
+  Node::Inputs inputs;
+  for (int32_t input : def.inputs()) {
+    if (input < 0 || static_cast<size_t>(input) >= nodes.size()) {
+      return Malformed("a node has an input that does not come before it");
+    }
+    inputs.push_back(nodes[static_cast<size_t>(input)]);
+  }
+  Node::Functions functions;
+  for (const v1::FunctionDef& function_def : def.functions()) {
+    if (environment.functions() == nullptr) {
+      return NotFound("deserialize: {} needs the function '{}', and this environment has none",
+                      def.op(), function_def.payload());
+    }
+    TUTTI_ASSIGN_OR_RETURN(Ref<Function> function,
+                           environment.functions()->Make(
+                               FunctionDefinition{function_def.kind(), function_def.payload()}));
+    functions.push_back(std::move(function));
+  }
+  return Node::Create(*op, def.name(), std::move(attributes), std::move(inputs),
+                      std::move(functions));
+}
+
+}  // namespace
+
+Result<std::string> Dataset::Serialize() const {
+  v1::DatasetDef def;
+  def.set_version(kVersion);
+  TUTTI_RETURN_IF_ERROR(GraphWriter(false, &def).Write(*node_));
+  for (int32_t key = 0; key < DatasetOptions::kNumKeys; ++key) {
+    const std::optional<int64_t> value = options_.Get(static_cast<DatasetOptions::Key>(key));
+    if (!value) continue;
+    v1::OptionDef* option = def.add_options();
+    option->set_key(std::string(DatasetOptions::KeyName(static_cast<DatasetOptions::Key>(key))));
+    option->set_value(*value);
+  }
+  std::string bytes;
+  if (!def.SerializeToString(&bytes)) {
+    return ResourceExhausted("serialize: the definition is too large for one message (2 GiB)");
+  }
+  return SealEnvelope(kMagic, bytes);
+}
+
+Result<Ref<Dataset>> Dataset::Deserialize(Environments environment, std::string_view bytes) {
+  TUTTI_RETURN_IF_ERROR(environment->environment().CheckUsable("deserialize"));
+  std::string_view content;
+  if (const char* why = OpenEnvelope(kMagic, bytes, &content)) return Malformed(why);
+  v1::DatasetDef def;
+  if (content.size() > static_cast<size_t>(std::numeric_limits<int>::max()) ||
+      !def.ParseFromArray(content.data(), static_cast<int>(content.size())) ||
+      def.nodes().empty()) {
+    return Malformed("they do not parse");
+  }
+  if (def.version() != kVersion) {
+    return InvalidArgument("deserialize: this definition has version {}, and {} is known here",
+                           def.version(), kVersion);
+  }
+  std::vector<Ref<const Node>> nodes;
+  for (const v1::NodeDef& node_def : def.nodes()) {
+    TUTTI_ASSIGN_OR_RETURN(Ref<const Node> node, ReadNode(*environment, node_def, nodes));
+    nodes.push_back(std::move(node));
+  }
+  DatasetOptions options;
+  for (const v1::OptionDef& option : def.options()) {
+    const Status as_integer = options.SetInt(option.key(), option.value());
+    if (!as_integer.ok()) TUTTI_RETURN_IF_ERROR(options.SetBool(option.key(), option.value() != 0));
+  }
+  return OfNode(environment, std::move(nodes.back()), options);
+}
+
+Result<std::string> GraphFingerprint(const Node& node) {
+  v1::DatasetDef def;
+  def.set_version(kVersion);
+  TUTTI_RETURN_IF_ERROR(GraphWriter(true, &def).Write(node));
+  const std::string bytes = def.SerializeAsString();
+  std::string hash(SHA256_DIGEST_LENGTH, '\0');
+  SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(),
+         reinterpret_cast<unsigned char*>(hash.data()));
+  return hash;
+}
+
+}  // namespace tutti

@@ -1,0 +1,158 @@
+// The graph: immutable nodes, each an op with its attributes, inputs and functions. And the one
+// record per op, OpTraits, by which everybody else (cardinality, specs, sharding, checkpoints,
+// serialisation) asks what an op is; nobody compares op names.
+#ifndef TUTTI_CORE_DATASET_GRAPH_NODE_H_
+#define TUTTI_CORE_DATASET_GRAPH_NODE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/ref.h"
+#include "core/base/status.h"
+#include "core/dataset/graph/attributes.h"
+#include "core/tensor/element_spec.h"
+
+namespace tutti {
+
+class Function;
+class Node;
+class Stage;
+struct ExecContext;
+
+inline constexpr int64_t kInfiniteCardinality = -1;
+inline constexpr int64_t kUnknownCardinality = -2;
+
+// In the place of a shard's numbers: the policy HINT puts the workers' there; else it keeps all.
+inline constexpr int64_t kShardHint = -1;
+
+// How many rows come out for those that go in.
+enum class RowRatio : int32_t {
+  kSource,     // there is no input
+  kOneToOne,   // map, prefetch
+  kSubset,     // take, skip, shard, filter: some of the rows, in order
+  kPermuted,   // shuffle
+  kManyToOne,  // batch
+  kRepeated,   // repeat: all of them, several times
+  kCombined,   // zip, concatenate: several inputs
+  kExpanding,  // readers: many per row, known when it has been read
+};
+
+// Whether two iterations of one definition give the same sequence.
+enum class Determinism : int32_t {
+  kFixed,   // always
+  // As the attribute "seed" and the iteration's number decide; "seed_given" tells whether the seed
+  // is the user's or was drawn.
+  kSeeded,
+  kHost,    // as the functions of the host do
+};
+
+enum class Serializability : int32_t {
+  kAlways,
+  kWithFunctions,  // when each of its functions has a registered name or is native
+  kNever,
+};
+
+struct OpTraits {
+  std::string_view name;   // "batch"
+  int32_t num_inputs = 1;  // -1: one or more
+  RowRatio row_ratio = RowRatio::kOneToOne;
+  // The stage goes to a position without making the rows before it.
+  bool can_seek = false;
+  // The rows can be dealt out in parts that are read apart from each other.
+  bool can_split = false;
+  // There is one input, and what comes out are elements of it as they are.
+  bool passes_elements = false;
+  // Keeps part "index" of "num_shards"; both may be kShardHint until auto-sharding sets them.
+  bool is_shard = false;
+  // Yields names of files; reads the files that its input names.
+  bool is_file_source = false;
+  bool is_reader = false;
+  Determinism determinism = Determinism::kFixed;
+  Serializability serializability = Serializability::kAlways;
+
+  // Looks at attributes, inputs and functions when a node is made: INVALID_ARGUMENT says what is
+  // wrong. Also guards deserialisation, so it trusts nothing. May be null.
+  Status (*check)(const Node& node) = nullptr;
+  int64_t (*cardinality)(const Node& node) = nullptr;
+  // Null (with success) when it can only be learnt from an element.
+  Result<Ref<const ElementSpec>> (*element_spec)(const Node& node) = nullptr;
+  Result<std::unique_ptr<Stage>> (*make_stage)(const Node& node, const ExecContext& context,
+                                               std::vector<std::unique_ptr<Stage>> inputs) =
+      nullptr;
+};
+
+class Node final : public RefCounted {
+ public:
+  using Inputs = std::vector<Ref<const Node>>;
+  using Functions = std::vector<Ref<Function>>;
+
+  // Checked by the op. `name` is the user's, for messages, and may be empty.
+  static Result<Ref<const Node>> Create(const OpTraits& op, std::string name, Attributes attributes,
+                                        Inputs inputs, Functions functions = {});
+
+  const OpTraits& op() const { return op_; }
+  const std::string& name() const { return name_; }
+  // For messages: "batch" or "batch 'name'".
+  const std::string& label() const { return label_; }
+  const Attributes& attributes() const { return attributes_; }
+  const Inputs& inputs() const { return inputs_; }
+  const Node& input(size_t i = 0) const { return *inputs_[i]; }
+  const Functions& functions() const { return functions_; }
+  Function& function(size_t i = 0) const { return *functions_[i]; }
+
+  // Computed once.
+  int64_t cardinality() const { return cardinality_; }
+  // What is known of the elements: the op's spec, or what LearnSpec was given; null when neither.
+  Ref<const ElementSpec> element_spec() const;
+  // An element was seen. The first one decides.
+  void LearnSpec(Ref<const ElementSpec> spec) const;
+
+  // What the iterations of a definition share, such as the rows that cache keeps: the first state
+  // that is given stays, and comes back from then on.
+  Ref<RefCounted> ShareAmongIterations(Ref<RefCounted> state) const;
+
+  // Numbers the iterations of a definition from 0 on, for ops that draw anew for each.
+  int64_t DrawIteration() const { return iterations_.fetch_add(1, std::memory_order_relaxed); }
+
+ private:
+  template <typename T, typename... Args>
+  friend Ref<T> MakeRef(Args&&... args);
+  Node(const OpTraits& op, std::string name, Attributes attributes, Inputs inputs,
+       Functions functions);
+  ~Node() override;
+
+  const OpTraits& op_;
+  const std::string name_;
+  const std::string label_;
+  const Attributes attributes_;
+  const Inputs inputs_;
+  const Functions functions_;
+  int64_t cardinality_ = kUnknownCardinality;
+  mutable std::atomic<int64_t> iterations_{0};
+  mutable std::mutex mutex_;  // guards all below
+  mutable Ref<const ElementSpec> spec_;
+  mutable Ref<RefCounted> shared_;
+};
+
+// The ops that a runtime knows, by name. Rooms above add theirs before datasets are made; after
+// that it is only read.
+class OpRegistry {
+ public:
+  // `op` outlives the registry. ALREADY_EXISTS for a name that is taken.
+  Status Add(const OpTraits& op);
+  // NOT_FOUND naming the nearest.
+  Result<const OpTraits*> Find(std::string_view name) const;
+
+ private:
+  std::vector<const OpTraits*> ops_;
+};
+
+}  // namespace tutti
+
+#endif  // TUTTI_CORE_DATASET_GRAPH_NODE_H_

@@ -1,0 +1,189 @@
+#include "core/dataset/graph/value_proto.h"
+
+#include <openssl/evp.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/error.h"
+#include "tutti/v1/dataset.pb.h"
+
+namespace tutti {
+namespace {
+
+// Deeper structures than this are hostile.
+constexpr int kMaxDepth = 32;
+
+Status Malformed(std::string_view what) {
+  return InvalidArgument("deserialize: these bytes are no dataset definition ({})", what);
+}
+
+Status WriteTensor(const Tensor& original, bool digest, v1::TensorDef* def) {
+  TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> tensor, original.Contiguous());
+  def->set_dtype(static_cast<int32_t>(tensor->dtype()));
+  for (int64_t dim : tensor->shape().dims()) def->add_dims(dim);
+  if (digest) {
+    const std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> context(EVP_MD_CTX_new(),
+                                                                     EVP_MD_CTX_free);
+    EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr);
+    if (tensor->dtype() == DType::kBytes) {
+      for (const BytesView& view : tensor->span<BytesView>()) {
+        EVP_DigestUpdate(context.get(), &view.size, sizeof(view.size));
+        EVP_DigestUpdate(context.get(), view.data, view.size);
+      }
+    } else {
+      EVP_DigestUpdate(context.get(), tensor->data(), tensor->byte_size());
+    }
+    std::string hash(static_cast<size_t>(EVP_MD_size(EVP_sha256())), '\0');
+    EVP_DigestFinal_ex(context.get(), reinterpret_cast<unsigned char*>(hash.data()), nullptr);
+    def->set_data(std::move(hash));
+  } else if (tensor->dtype() == DType::kBytes) {
+    for (const BytesView& view : tensor->span<BytesView>()) def->add_texts(view.data, view.size);
+  } else {
+    def->set_data(tensor->data(), tensor->byte_size());
+  }
+  return OkStatus();
+}
+
+Result<Ref<Tensor>> ReadTensor(const v1::TensorDef& def) {
+  const auto dtype = static_cast<DType>(def.dtype());
+  if (!IsValid(dtype)) return Malformed("a tensor has an unknown dtype");
+  TUTTI_ASSIGN_OR_RETURN(const Shape shape,
+                         Shape::Create(def.dims().data(), static_cast<size_t>(def.dims_size())));
+  if (dtype != DType::kBytes) {
+    return Tensor::FromData(dtype, shape, def.data().data(), def.data().size());
+  }
+  if (shape.num_elements() != def.texts_size()) return Malformed("a tensor has another size");
+  std::vector<BytesView> views;
+  views.reserve(static_cast<size_t>(def.texts_size()));
+  for (const std::string& text : def.texts()) views.push_back(BytesView{text.data(), text.size()});
+  return Tensor::FromStrings(shape, views);
+}
+
+}  // namespace
+
+void WriteTree(const TreeSpec& tree, v1::TreeDef* def) {
+  def->set_kind(static_cast<int32_t>(tree.kind()));
+  if (tree.is_leaf()) return;
+  def->set_name(tree.name());
+  for (const std::string& key : tree.keys()) def->add_keys(key);
+  for (size_t i = 0; i < tree.num_children(); ++i) WriteTree(tree.child(i), def->add_children());
+}
+
+Result<Ref<const TreeSpec>> ReadTree(const v1::TreeDef& def, int depth) {
+  if (depth > kMaxDepth) return Malformed("a structure is too deep");
+  TreeSpec::Children children;
+  for (const v1::TreeDef& child : def.children()) {
+    TUTTI_ASSIGN_OR_RETURN(Ref<const TreeSpec> tree, ReadTree(child, depth + 1));
+    children.push_back(std::move(tree));
+  }
+  std::vector<std::string> keys(def.keys().begin(), def.keys().end());
+  switch (static_cast<NodeKind>(def.kind())) {
+    case NodeKind::kLeaf:
+      return Ref<const TreeSpec>::Retain(&TreeSpec::Leaf());
+    case NodeKind::kTuple:
+      return TreeSpec::Tuple(std::move(children));
+    case NodeKind::kList:
+      return TreeSpec::List(std::move(children));
+    case NodeKind::kDict:
+      return TreeSpec::Dict(std::move(keys), std::move(children));
+    case NodeKind::kNamedTuple:
+      return TreeSpec::NamedTuple(def.name(), std::move(keys), std::move(children));
+  }
+  return Malformed("a structure has an unknown kind of node");
+}
+
+void WriteSpec(const ElementSpec& spec, v1::SpecDef* def) {
+  WriteTree(spec.tree(), def->mutable_tree());
+  for (const LeafSpec& leaf : spec.leaves()) {
+    v1::LeafSpecDef* leaf_def = def->add_leaves();
+    leaf_def->set_kind(static_cast<int32_t>(leaf.kind));
+    leaf_def->set_dtype(static_cast<int32_t>(leaf.dtype));
+    leaf_def->set_has_rank(leaf.shape.has_rank());
+    for (int64_t dim : leaf.shape.dims()) leaf_def->add_dims(dim);
+    if (leaf.inner) WriteSpec(*leaf.inner, leaf_def->mutable_inner());
+  }
+}
+
+Result<Ref<const ElementSpec>> ReadSpec(const v1::SpecDef& def, int depth) {
+  if (depth > kMaxDepth) return Malformed("a spec is too deep");
+  TUTTI_ASSIGN_OR_RETURN(Ref<const TreeSpec> tree, ReadTree(def.tree()));
+  std::vector<LeafSpec> leaves;
+  for (const v1::LeafSpecDef& leaf_def : def.leaves()) {
+    LeafSpec leaf;
+    leaf.kind = static_cast<LeafKind>(leaf_def.kind());
+    leaf.dtype = static_cast<DType>(leaf_def.dtype());
+    if (leaf.kind < LeafKind::kTensor || leaf.kind > LeafKind::kHostObject ||
+        (leaf.is_tensor() && !IsValid(leaf.dtype))) {
+      return Malformed("a leaf has an unknown kind or dtype");
+    }
+    if (leaf_def.has_rank()) {
+      TUTTI_ASSIGN_OR_RETURN(
+          leaf.shape,
+          PartialShape::Create(leaf_def.dims().data(), static_cast<size_t>(leaf_def.dims_size())));
+    }
+    if (leaf_def.has_inner()) {
+      TUTTI_ASSIGN_OR_RETURN(leaf.inner, ReadSpec(leaf_def.inner(), depth + 1));
+    }
+    leaves.push_back(std::move(leaf));
+  }
+  return ElementSpec::Create(std::move(tree), std::move(leaves));
+}
+
+Status WriteValue(const Value& value, bool digest, v1::ValueDef* def) {
+  WriteTree(value.spec(), def->mutable_tree());
+  for (const Leaf& leaf : value.leaves()) {
+    v1::LeafDef* leaf_def = def->add_leaves();
+    leaf_def->set_kind(static_cast<int32_t>(leaf.kind()));
+    if (leaf.is_tensor()) {
+      TUTTI_RETURN_IF_ERROR(WriteTensor(leaf.tensor(), digest, leaf_def->mutable_tensor()));
+    } else if (leaf.kind() == LeafKind::kString) {
+      leaf_def->set_text(leaf.string());
+    } else if (leaf.kind() == LeafKind::kOptional) {
+      if (const Value* inner = leaf.optional_value()) {
+        TUTTI_RETURN_IF_ERROR(WriteValue(*inner, digest, leaf_def->mutable_optional()));
+      }
+    } else if (!leaf.is_none() && !digest) {
+      return FailedPrecondition("a value holds {}, which lives in this process only",
+                                LeafKindName(leaf.kind()));
+    }
+  }
+  return OkStatus();
+}
+
+Result<Ref<const Value>> ReadValue(const v1::ValueDef& def, int depth) {
+  if (depth > kMaxDepth) return Malformed("a value is too deep");
+  TUTTI_ASSIGN_OR_RETURN(Ref<const TreeSpec> tree, ReadTree(def.tree()));
+  std::vector<Leaf> leaves;
+  for (const v1::LeafDef& leaf_def : def.leaves()) {
+    switch (static_cast<LeafKind>(leaf_def.kind())) {
+      case LeafKind::kTensor: {
+        TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> tensor, ReadTensor(leaf_def.tensor()));
+        leaves.push_back(Leaf::OfTensor(std::move(tensor)));
+        break;
+      }
+      case LeafKind::kString:
+        leaves.push_back(Leaf::OfString(leaf_def.text()));
+        break;
+      case LeafKind::kNone:
+        leaves.push_back(Leaf::None());
+        break;
+      case LeafKind::kOptional: {
+        Ref<const Value> inner;
+        if (leaf_def.has_optional()) {
+          TUTTI_ASSIGN_OR_RETURN(inner, ReadValue(leaf_def.optional(), depth + 1));
+        }
+        leaves.push_back(Leaf::OfOptional(Ref<Value>::Retain(const_cast<Value*>(inner.get()))));
+        break;
+      }
+      default:
+        return Malformed("a leaf has a kind that is never written");
+    }
+  }
+  TUTTI_ASSIGN_OR_RETURN(Ref<Value> value, Value::FromLeaves(std::move(tree), std::move(leaves)));
+  return Ref<const Value>(std::move(value));
+}
+
+}  // namespace tutti

@@ -1,0 +1,32 @@
+// Values, specs and structures to and from their messages (proto/tutti/v1/dataset.proto).
+#ifndef TUTTI_CORE_DATASET_GRAPH_VALUE_PROTO_H_
+#define TUTTI_CORE_DATASET_GRAPH_VALUE_PROTO_H_
+
+#include "core/base/ref.h"
+#include "core/base/status.h"
+#include "core/tensor/element_spec.h"
+#include "core/tensor/tree_spec.h"
+#include "core/tensor/value.h"
+
+namespace tutti {
+
+namespace v1 {
+class SpecDef;
+class TreeDef;
+class ValueDef;
+}  // namespace v1
+
+void WriteTree(const TreeSpec& tree, v1::TreeDef* def);
+Result<Ref<const TreeSpec>> ReadTree(const v1::TreeDef& def, int depth = 0);
+
+void WriteSpec(const ElementSpec& spec, v1::SpecDef* def);
+Result<Ref<const ElementSpec>> ReadSpec(const v1::SpecDef& def, int depth = 0);
+
+// FAILED_PRECONDITION for leaves that live in this process only. With `digest` a tensor's contents
+// are replaced by their SHA-256: for fingerprints.
+Status WriteValue(const Value& value, bool digest, v1::ValueDef* def);
+Result<Ref<const Value>> ReadValue(const v1::ValueDef& def, int depth = 0);
+
+}  // namespace tutti
+
+#endif  // TUTTI_CORE_DATASET_GRAPH_VALUE_PROTO_H_

@@ -1,0 +1,174 @@
+// from_tensors: one element, a value. from_tensor_slices: its slices along axis 0, without a copy.
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/dataset/exec/stage.h"
+#include "core/dataset/graph/dataset.h"
+#include "core/dataset/ops/builtin_ops.h"
+#include "core/dataset/ops/op_parts.h"
+
+namespace tutti {
+namespace {
+
+const Value& ValueOf(const Node& node) {
+  return **node.attributes().Get<Ref<const Value>>("value");
+}
+
+// Sources that know how many rows there are and can make any of them.
+class CountedSource : public Stage {
+ public:
+  CountedSource(const Node& node, int64_t count) : Stage(node, {}), count_(count) {}
+
+  void Next(const Demand& demand, const CallOptions&, Slab* slab) final {
+    const int64_t left = count_ - position_;
+    slab->rows = std::min({demand.max_rows, left, demand.count_only ? left : kMaxSlabRows});
+    if (slab->rows > 0 && !demand.count_only) Fill(position_, slab);
+    position_ += slab->rows;
+    slab->end = position_ == count_;
+  }
+  Status Restart(const CallOptions&) final {
+    position_ = 0;
+    return OkStatus();
+  }
+  Status Save(StateWriter* writer) final {
+    writer->Section("tensors");
+    writer->Int(position_);
+    return OkStatus();
+  }
+  Status Restore(StateReader* reader, const CallOptions&) final {
+    reader->Section("tensors");
+    position_ = reader->IntIn(0, count_);
+    return reader->status();
+  }
+
+ private:
+  virtual void Fill(int64_t position, Slab* slab) = 0;
+
+  const int64_t count_;
+  int64_t position_ = 0;
+};
+
+class FromTensorsStage final : public CountedSource {
+ public:
+  explicit FromTensorsStage(const Node& node) : CountedSource(node, 1) {}
+
+ private:
+  void Fill(int64_t, Slab* slab) override {
+    const Value& value = ValueOf(node());
+    slab->tree = value.spec_ref();
+    for (const Leaf& leaf : value.leaves()) slab->columns.push_back(Column::Rows({leaf}));
+  }
+};
+
+class FromTensorSlicesStage final : public CountedSource {
+ public:
+  explicit FromTensorSlicesStage(const Node& node) : CountedSource(node, node.cardinality()) {}
+
+ private:
+  void Fill(int64_t position, Slab* slab) override {
+    const Value& value = ValueOf(node());
+    slab->tree = value.spec_ref();
+    for (const Leaf& leaf : value.leaves()) {
+      slab->columns.push_back(
+          Column::Borrowed(leaf.tensor().Slice(position, position + slab->rows)));
+    }
+  }
+};
+
+Status CheckFromTensors(const Node& node) { return CheckValue(node, "value"); }
+int64_t OneElement(const Node&) { return 1; }
+
+Result<Ref<const ElementSpec>> SpecOfFromTensors(const Node& node) {
+  return ElementSpec::OfValue(ValueOf(node));
+}
+
+Result<std::unique_ptr<Stage>> MakeFromTensors(const Node& node, const ExecContext&, StageInputs) {
+  return std::unique_ptr<Stage>(std::make_unique<FromTensorsStage>(node));
+}
+
+Status CheckFromTensorSlices(const Node& node) {
+  TUTTI_RETURN_IF_ERROR(CheckValue(node, "value"));
+  const Value& value = ValueOf(node);
+  if (value.num_leaves() == 0) {
+    return InvalidArgument("{}: the value holds no tensors to slice", node.label());
+  }
+  int64_t rows = -1;
+  for (size_t i = 0; i < value.num_leaves(); ++i) {
+    const Leaf& leaf = value.leaf(i);
+    const std::string path = PathToString(value.spec().LeafPath(i));
+    if (!leaf.is_tensor() || leaf.tensor().rank() == 0) {
+      return InvalidArgument("{}: expected tensors of rank 1 or more, but component {}{} is {}",
+                             node.label(), i, path, LeafSpec::Of(leaf).ToString());
+    }
+    const int64_t size = leaf.tensor().dim(0);
+    if (rows < 0) rows = size;
+    if (size != rows) {
+      return InvalidArgument(
+          "{}: all components must have the same size along axis 0, but "
+          "component {}{} has {} and component 0 has {}",
+          node.label(), i, path, size, rows);
+    }
+    if (!leaf.tensor().is_contiguous()) {
+      return InvalidArgument("{}: component {}{} is not contiguous", node.label(), i, path);
+    }
+  }
+  return OkStatus();
+}
+
+int64_t RowsOfSlices(const Node& node) { return ValueOf(node).leaf(0).tensor().dim(0); }
+
+Result<Ref<const ElementSpec>> SpecOfSlices(const Node& node) {
+  return ElementSpec::OfValue(ValueOf(node))->RowSpec(node.label());
+}
+
+Result<std::unique_ptr<Stage>> MakeFromTensorSlices(const Node& node, const ExecContext&,
+                                                    StageInputs) {
+  return std::unique_ptr<Stage>(std::make_unique<FromTensorSlicesStage>(node));
+}
+
+}  // namespace
+
+constinit const OpTraits kFromTensorsOp = {
+    .name = "from_tensors",
+    .num_inputs = 0,
+    .row_ratio = RowRatio::kSource,
+    .can_seek = true,
+    .check = CheckFromTensors,
+    .cardinality = OneElement,
+    .element_spec = SpecOfFromTensors,
+    .make_stage = MakeFromTensors,
+};
+
+constinit const OpTraits kFromTensorSlicesOp = {
+    .name = "from_tensor_slices",
+    .num_inputs = 0,
+    .row_ratio = RowRatio::kSource,
+    .can_seek = true,
+    .can_split = true,
+    .check = CheckFromTensorSlices,
+    .cardinality = RowsOfSlices,
+    .element_spec = SpecOfSlices,
+    .make_stage = MakeFromTensorSlices,
+};
+
+Result<Ref<Dataset>> Dataset::FromTensors(Environments environment, Ref<const Value> value,
+                                          std::string name) {
+  Attributes attributes;
+  attributes.Set("value", std::move(value));
+  return Make(environment, "from_tensors", std::move(name), std::move(attributes), {});
+}
+
+Result<Ref<Dataset>> Dataset::FromTensorSlices(Environments environment, Ref<const Value> value,
+                                               std::string name) {
+  TUTTI_ASSIGN_OR_RETURN(Ref<const Value> contiguous,
+                         value->MapLeaves([](const Leaf& leaf) -> Result<Leaf> {
+                           if (!leaf.is_tensor()) return leaf;
+                           TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> tensor, leaf.tensor().Contiguous());
+                           return Leaf::OfTensor(std::move(tensor));
+                         }));
+  Attributes attributes;
+  attributes.Set("value", std::move(contiguous));
+  return Make(environment, "from_tensor_slices", std::move(name), std::move(attributes), {});
+}
+
+}  // namespace tutti

@@ -1,0 +1,264 @@
+// prefetch: a thread makes elements ahead, up to `buffer_size` of them.
+//
+// The thread lives for one pass over the input and asks for as many elements as are buffered
+// already, at least one: so the first comes at once, and a fast consumer is served in slabs.
+//
+// What was made ahead does not count in the saved state. The thread notes the input's position from
+// time to time, the less often the more bytes that takes; Save gives the last one before what was
+// delivered and how many elements lie between, and Restore passes over those.
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <limits>
+#include <mutex>
+#include <utility>
+
+#include "core/base/environment.h"
+#include "core/base/error.h"
+#include "core/base/thread.h"
+#include "core/base/wait.h"
+#include "core/dataset/exec/stage.h"
+#include "core/dataset/graph/dataset.h"
+#include "core/dataset/graph/dataset_environment.h"
+#include "core/dataset/ops/builtin_ops.h"
+#include "core/dataset/ops/op_parts.h"
+
+namespace tutti {
+namespace {
+
+// What "you choose" means: enough to hide the difference between neighbours.
+constexpr int64_t kAutotunedElements = 8;
+// Elements between two notes of the input's position, at least.
+constexpr int64_t kNoteInterval = 64;
+
+class PrefetchStage final : public Stage {
+ public:
+  PrefetchStage(const Node& node, const ExecContext& context, StageInputs inputs)
+      : Stage(node, std::move(inputs)),
+        environment_(context.environment->environment_ref()),
+        capacity_(node.attributes().Int("buffer_size") == kAutotune
+                      ? kAutotunedElements
+                      : node.attributes().Int("buffer_size")),
+        inline_(capacity_ == 0 || context.probe) {}
+
+  ~PrefetchStage() override = default;
+
+  void Next(const Demand& demand, const CallOptions& options, Slab* slab) override {
+    if (!inline_ && !thread_.joinable()) slab->status = Start();
+    if (!slab->status.ok()) return;
+    if (inline_) return input().Next(demand, options, slab);
+    std::unique_lock lock(mutex_);
+    slab->status = WaitUntil(
+        lock, changed_, environment_->clock(), options,
+        [this] { return !queue_.empty() || ended_ || stopped_; }, node().label());
+    if (!slab->status.ok()) return;
+    if (queue_.empty()) {
+      slab->end = ended_ && !stopped_;
+      if (stopped_) slab->status = Closed();
+      return;
+    }
+    Slab& front = queue_.front();
+    const int64_t rows = std::min(demand.max_rows, front.rows);
+    if (rows == front.rows) {
+      *slab = std::move(front);
+      queue_.pop_front();
+    } else {
+      *slab = front.Slice(0, rows);
+      Slab rest = front.Slice(rows, front.rows);
+      rest.status = std::move(front.status);
+      front = std::move(rest);
+    }
+    buffered_ -= rows;
+    delivered_ += rows + (slab->status.ok() ? 0 : 1);
+    while (notes_.size() > 1 && notes_[1].position <= delivered_) notes_.pop_front();
+    slab->end = slab->status.ok() && queue_.empty() && ended_;
+    lock.unlock();
+    changed_.notify_all();
+  }
+
+  Status Restart(const CallOptions& options) override {
+    TUTTI_RETURN_IF_ERROR(EndPass(options));
+    return Stage::Restart(options);
+  }
+
+  Status Save(StateWriter* writer) override {
+    writer->Section("prefetch");
+    std::unique_lock lock(mutex_);
+    if (!thread_.joinable()) {
+      lock.unlock();
+      StateWriter state;
+      TUTTI_RETURN_IF_ERROR(Stage::Save(&state));
+      writer->Bytes(state.bytes());
+      writer->Int(0);
+      return OkStatus();
+    }
+    TUTTI_RETURN_IF_ERROR(note_status_);
+    writer->Bytes(notes_.front().state);
+    writer->Int(delivered_ - notes_.front().position);
+    return OkStatus();
+  }
+
+  Status Restore(StateReader* reader, const CallOptions& options) override {
+    TUTTI_RETURN_IF_ERROR(EndPass(options));
+    reader->Section("prefetch");
+    StateReader state(reader->Bytes());
+    const int64_t passed_since = reader->IntIn(0, std::numeric_limits<int64_t>::max());
+    TUTTI_RETURN_IF_ERROR(reader->status());
+    TUTTI_RETURN_IF_ERROR(Stage::Restore(&state, options));
+    int64_t passed = 0;
+    return PassOver(input(), passed_since, options, &passed);
+  }
+
+  void Stop() override {
+    {
+      std::lock_guard lock(mutex_);
+      stopped_ = true;
+      if (cancellation_) cancellation_->Cancel();
+    }
+    changed_.notify_all();
+    Stage::Stop();
+  }
+
+  Status Join(const CallOptions& options) override {
+    TUTTI_RETURN_IF_ERROR(thread_.Join(options));
+    return Stage::Join(options);
+  }
+
+ private:
+  // The input's position before outcome `position` of this pass; a row or a failed element is one.
+  struct Note {
+    int64_t position;
+    std::string state;
+  };
+
+  Status Closed() const { return Cancelled("{}: the iterator was closed", node().label()); }
+
+  Status Start() {
+    {
+      std::lock_guard lock(mutex_);
+      if (stopped_) return Closed();
+      cancellation_ = MakeRef<Cancellation>();
+      NotePosition(0);
+    }
+    Result<Thread> thread = environment_->StartThread("tutti-prefetch", [this] { Run(); });
+    if (thread.ok()) {
+      thread_ = std::move(thread).value();
+      return OkStatus();
+    }
+    // A simulation has one thread: then elements are made when they are asked for.
+    if (thread.status().code() != StatusCode::kUnimplemented) return thread.status();
+    inline_ = true;
+    return OkStatus();
+  }
+
+  // Ends the thread and forgets what it made.
+  Status EndPass(const CallOptions& options) {
+    {
+      std::lock_guard lock(mutex_);
+      if (cancellation_) cancellation_->Cancel();
+      pass_over_ = true;
+    }
+    changed_.notify_all();
+    TUTTI_RETURN_IF_ERROR(thread_.Join(options));
+    thread_ = Thread();
+    std::lock_guard lock(mutex_);
+    queue_.clear();
+    notes_.clear();
+    note_status_ = OkStatus();
+    buffered_ = delivered_ = produced_ = 0;
+    ended_ = pass_over_ = false;
+    return OkStatus();
+  }
+
+  void Run() {
+    const CallOptions options{Deadline::Infinite(), cancellation_.get()};
+    std::unique_lock lock(mutex_);
+    while (true) {
+      const Status waited = WaitUntil(
+          lock, changed_, environment_->clock(), options, [this] { return buffered_ < capacity_; },
+          node().label());
+      if (!waited.ok() || stopped_ || pass_over_) return;
+      const int64_t wanted = std::clamp<int64_t>(buffered_, 1, capacity_ - buffered_);
+      lock.unlock();
+      Slab slab;
+      input().Next(Demand{wanted, false}, options, &slab);
+      lock.lock();
+      if (IsInterruption(slab.status)) {
+        if (stopped_ || pass_over_ || cancellation_->cancelled()) return;
+      }
+      const bool failed = !slab.status.ok();
+      const bool end = std::exchange(slab.end, false);
+      produced_ += slab.rows + (failed ? 1 : 0);
+      buffered_ += slab.rows;
+      if (slab.rows > 0 || failed) queue_.push_back(std::move(slab));
+      ended_ = end;
+      changed_.notify_all();
+      if (end) return;
+      const int64_t interval =
+          std::max<int64_t>(kNoteInterval, static_cast<int64_t>(notes_.back().state.size() / 16));
+      // Nothing is passed over that failed: it need not fail again.
+      if (failed || produced_ - notes_.back().position >= interval) NotePosition(produced_);
+    }
+  }
+
+  // With the mutex held. The input is this thread's alone, and writes a few bytes.
+  void NotePosition(int64_t position) {
+    StateWriter writer;
+    const Status saved = Stage::Save(&writer);
+    if (saved.ok() || notes_.empty()) {
+      notes_.push_back(Note{position, std::move(writer).TakeBytes()});
+      if (!saved.ok()) note_status_ = saved;
+    }
+  }
+
+  const Ref<Environment> environment_;
+  const int64_t capacity_;
+  bool inline_;
+  Thread thread_;  // of the consumer; runs for one pass
+
+  std::mutex mutex_;  // guards all below
+  std::condition_variable changed_;
+  Ref<Cancellation> cancellation_;
+  std::deque<Slab> queue_;
+  std::deque<Note> notes_;  // the first is the last before what was delivered
+  Status note_status_;      // why the first note could not be made
+  int64_t buffered_ = 0;    // rows in the queue
+  int64_t delivered_ = 0;   // outcomes of this pass that Next has returned
+  int64_t produced_ = 0;    // outcomes of this pass
+  bool ended_ = false;
+  bool pass_over_ = false;
+  bool stopped_ = false;
+};
+
+Status CheckPrefetch(const Node& node) {
+  TUTTI_RETURN_IF_ERROR(CheckInt(node, "buffer_size"));
+  const int64_t size = node.attributes().Int("buffer_size");
+  if (size >= 0 || size == kAutotune) return OkStatus();
+  return InvalidArgument("{}: buffer_size must be 0 or more, or -1 (AUTOTUNE), got {}",
+                         node.label(), size);
+}
+
+Result<std::unique_ptr<Stage>> MakePrefetch(const Node& node, const ExecContext& context,
+                                            StageInputs inputs) {
+  return std::unique_ptr<Stage>(std::make_unique<PrefetchStage>(node, context, std::move(inputs)));
+}
+
+}  // namespace
+
+constinit const OpTraits kPrefetchOp = {
+    .name = "prefetch",
+    .can_seek = true,
+    .passes_elements = true,
+    .check = CheckPrefetch,
+    .cardinality = CardinalityOfInput,
+    .element_spec = SpecOfInput,
+    .make_stage = MakePrefetch,
+};
+
+Result<Ref<Dataset>> Dataset::Prefetch(int64_t buffer_size, std::string name) const {
+  Attributes attributes;
+  attributes.Set("buffer_size", buffer_size);
+  return Derive("prefetch", std::move(name), std::move(attributes));
+}
+
+}  // namespace tutti

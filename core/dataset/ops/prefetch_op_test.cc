@@ -1,0 +1,166 @@
+#include <gmock/gmock.h>
+
+#include <condition_variable>
+#include <mutex>
+
+#include "core/base/simulated_environment.h"
+#include "core/base/thread.h"
+#include "core/dataset/testing/dataset_testing.h"
+
+namespace tutti {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class Prefetch : public DatasetTest {};
+
+// A function that counts its calls and can be held up.
+struct Gate {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool open = true;
+  int64_t calls = 0;
+
+  void Set(bool is_open) {
+    std::lock_guard lock(mutex);
+    open = is_open;
+    changed.notify_all();
+  }
+  void AwaitCalls(int64_t count) {
+    std::unique_lock lock(mutex);
+    EXPECT_TRUE(changed.wait_for(lock, std::chrono::seconds(60), [&] { return calls >= count; }));
+  }
+};
+
+Ref<TestFunction> Gated(Gate* gate) {
+  return MakeFunction(
+      [](Context& context, const Value& in, void* data) -> Result<Ref<Value>> {
+        auto* gate = static_cast<Gate*>(data);
+        std::unique_lock lock(gate->mutex);
+        ++gate->calls;
+        gate->changed.notify_all();
+        while (!gate->open && !context.cancelled()) {
+          gate->changed.wait_for(lock, std::chrono::milliseconds(5));
+        }
+        if (context.cancelled()) return Status(StatusCode::kCancelled, "gave up");
+        return Number(NumberIn(in));
+      },
+      {.data = gate, .spec = Int64Scalar()});
+}
+
+TEST_F(Prefetch, YieldsTheSameElements) {
+  EXPECT_THAT(Numbers(Ok(Range(3)->Prefetch(2))), ElementsAre(0, 1, 2));
+  EXPECT_THAT(Numbers(Ok(Range(3)->Prefetch(0))), ElementsAre(0, 1, 2));
+  EXPECT_EQ(Numbers(Ok(Range(10'000)->Prefetch(kAutotune))), Numbers(Range(10'000)));
+  EXPECT_THAT(All(Ok(Ok(Range(7)->Prefetch(5))->Batch(3))),
+              ElementsAre("[0 1 2]", "[3 4 5]", "[6]"));
+  EXPECT_EQ(Range(3)->Prefetch(-2).status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST_F(Prefetch, MakesElementsAheadAndNoMoreThanItsBuffer) {
+  Gate gate;
+  const Ref<Iterator> iterator = Iterate(Ok(Ok(Range(100)->Map(Gated(&gate)))->Prefetch(4)));
+  EXPECT_EQ(Next(*iterator), "0");
+  gate.AwaitCalls(5);
+  ASSERT_TRUE(iterator->Close(CallOptions()).ok());
+  EXPECT_EQ(gate.calls, 5);
+}
+
+TEST_F(Prefetch, StartsANewPassForEachRepetition) {
+  const Ref<Dataset> twice = Ok(Ok(Ok(Range(20)->Shuffle(20, Seed(1)))->Prefetch(3))->Repeat(3));
+  const std::vector<int64_t> numbers = Numbers(twice);
+  EXPECT_EQ(numbers, Numbers(Ok(Ok(Range(20)->Shuffle(20, Seed(1)))->Repeat(3))));
+}
+
+TEST_F(Prefetch, PassesErrorsOnInTheirPlace) {
+  const Ref<TestFunction> fails_at_two = MakeFunction(
+      [](Context&, const Value& in, void*) -> Result<Ref<Value>> {
+        if (NumberIn(in) == 2) return Status(StatusCode::kDataLoss, "bad");
+        return Number(NumberIn(in));
+      },
+      {.spec = Int64Scalar()});
+  EXPECT_THAT(All(Ok(Ok(Range(5)->Map(fails_at_two))->Prefetch(4))),
+              ElementsAre("0", "1", "!map: element 2: bad", "3", "4"));
+}
+
+TEST_F(Prefetch, WaitingEndsWithTheDeadlineAndLosesNothing) {
+  Gate gate;
+  const Ref<Iterator> iterator = Iterate(Ok(Ok(Range(3)->Map(Gated(&gate)))->Prefetch(1)));
+  gate.Set(false);
+  const CallOptions expired{Deadline::At(0), nullptr};
+  EXPECT_EQ(iterator->Next(expired).status().code(), StatusCode::kDeadlineExceeded);
+  const Ref<Cancellation> cancellation = MakeRef<Cancellation>();
+  cancellation->Cancel();
+  EXPECT_EQ(iterator->Next(CallOptions{Deadline(), cancellation.get()}).status().code(),
+            StatusCode::kCancelled);
+  gate.Set(true);
+  EXPECT_THAT(All(*iterator), ElementsAre("0", "1", "2"));
+}
+
+TEST_F(Prefetch, CloseEndsTheThreadWhileAFunctionRuns) {
+  Gate gate;
+  gate.Set(false);
+  const Ref<Iterator> iterator = Iterate(Ok(Ok(Range(3)->Map(Gated(&gate)))->Prefetch(1)));
+  EXPECT_EQ(iterator->Next(CallOptions{Deadline::At(0), nullptr}).status().code(),
+            StatusCode::kDeadlineExceeded);
+  gate.AwaitCalls(1);
+  EXPECT_TRUE(iterator->Close(CallOptions()).ok());
+  EXPECT_THAT(Next(*iterator), HasSubstr("next was called after close"));
+}
+
+TEST_F(Prefetch, CloseEndsACallThatWaits) {
+  Gate gate;
+  gate.Set(false);
+  const Ref<Iterator> iterator = Iterate(Ok(Ok(Range(3)->Map(Gated(&gate)))->Prefetch(1)));
+  Status status;
+  Result<Thread> waiting = environment_->StartThread(
+      "waiting", [&] { status = iterator->Next(CallOptions()).status(); });
+  ASSERT_TRUE(waiting.ok());
+  gate.AwaitCalls(1);
+  EXPECT_TRUE(iterator->Close(CallOptions()).ok());
+  ASSERT_TRUE(waiting->Join(CallOptions()).ok());
+  EXPECT_EQ(status.code(), StatusCode::kCancelled);
+  EXPECT_EQ(status.message(), "prefetch: the iterator was closed");
+}
+
+TEST_F(Prefetch, IteratorThatIsReleasedUnclosedGoesToTheReaper) {
+  Gate gate;
+  Ref<Iterator> iterator = Iterate(Ok(Ok(Range(100)->Map(Gated(&gate)))->Prefetch(4)));
+  EXPECT_EQ(Next(*iterator), "0");
+  iterator.reset();
+  EXPECT_TRUE(environment_->Shutdown(CallOptions()).ok());
+  EXPECT_LE(gate.calls, 5);
+}
+
+TEST_F(Prefetch, WhatWasMadeAheadDoesNotCountInTheState) {
+  const Ref<Dataset> dataset =
+      Ok(Ok(Ok(Ok(Range(500)->Shuffle(64, Seed(3)))->Batch(7))->Prefetch(5))->Repeat(2));
+  const std::vector<std::string> all = All(dataset);
+  const Ref<Iterator> iterator = Iterate(dataset);
+  const Ref<Iterator> other = Iterate(dataset);
+  for (size_t i = 0; i <= all.size(); i += 13) {
+    Take(*iterator, i == 0 ? 0 : 13);
+    const std::string state = iterator->Save(CallOptions()).value();
+    ASSERT_TRUE(other->Restore(state, CallOptions()).ok());
+    // Iterators over one dataset have orders of their own: compare with the saved one's.
+    const Ref<Iterator> again = Iterate(dataset);
+    ASSERT_TRUE(again->Restore(state, CallOptions()).ok());
+    EXPECT_EQ(All(*other), All(*again));
+  }
+}
+
+TEST_F(Prefetch, InASimulationMakesElementsWhenTheyAreAskedFor) {
+  const Ref<SimulatedEnvironment> world = MakeRef<SimulatedEnvironment>(1);
+  const Ref<DatasetEnvironment> datasets = DatasetEnvironment::Create(world, nullptr);
+  {
+    const Ref<Dataset> dataset = Ok(Ok(Dataset::Range(datasets, 0, 3, 1))->Prefetch(2));
+    const Ref<Iterator> iterator = Iterate(dataset);
+    EXPECT_THAT(All(*iterator), ElementsAre("0", "1", "2"));
+    EXPECT_TRUE(iterator->Close(CallOptions()).ok());
+  }
+  EXPECT_TRUE(world->Shutdown(CallOptions()).ok());
+}
+
+}  // namespace
+}  // namespace tutti

@@ -1,0 +1,171 @@
+// shard: elements index, index + num_shards, ...
+//
+// Where no function of the host stands below, a block of the input is read and every num_shards-th
+// row gathered from it; otherwise the rows in between are passed over, so that no function runs for
+// them.
+#include <algorithm>
+#include <limits>
+
+#include "core/base/error.h"
+#include "core/dataset/exec/stage.h"
+#include "core/dataset/graph/dataset.h"
+#include "core/dataset/ops/builtin_ops.h"
+#include "core/dataset/ops/op_parts.h"
+#include "core/tensor/gather.h"
+
+namespace tutti {
+namespace {
+
+class ShardStage final : public Stage {
+ public:
+  ShardStage(const Node& node, const ExecContext& context, StageInputs inputs)
+      : Stage(node, std::move(inputs)),
+        num_shards_(node.attributes().Int("num_shards")),
+        index_(node.attributes().Int("index")),
+        reads_blocks_(!HasHostFunctions(node) && num_shards_ <= kMaxSlabRows / 16),
+        account_(context.account) {}
+
+  void Next(const Demand& demand, const CallOptions& options, Slab* slab) override {
+    if (num_shards_ == 1 || num_shards_ == kShardHint) return input().Next(demand, options, slab);
+    while (slab->rows == 0 && !slab->end && slab->status.ok()) {
+      if (reads_blocks_ && !demand.count_only && demand.max_rows > 1) {
+        NextBlock(demand, options, slab);
+      } else {
+        NextRow(demand, options, slab);
+      }
+    }
+  }
+
+  Status Restart(const CallOptions& options) override {
+    phase_ = 0;
+    return Stage::Restart(options);
+  }
+
+  Status Save(StateWriter* writer) override {
+    writer->Section("shard");
+    writer->Int(phase_);
+    return Stage::Save(writer);
+  }
+
+  Status Restore(StateReader* reader, const CallOptions& options) override {
+    reader->Section("shard");
+    phase_ = reader->IntIn(0, std::max<int64_t>(num_shards_, 1) - 1);
+    return Stage::Restore(reader, options);
+  }
+
+ private:
+  // Rows to pass over before the next one of ours.
+  int64_t Gap() const { return (index_ - phase_ + num_shards_) % num_shards_; }
+
+  // A failed element has its place in the sequence, too.
+  void Advance(const Slab& read) {
+    const bool failed = !read.status.ok() && !IsInterruption(read.status);
+    phase_ = (phase_ + read.rows + (failed ? 1 : 0)) % num_shards_;
+  }
+
+  void NextRow(const Demand& demand, const CallOptions& options, Slab* slab) {
+    const int64_t gap = Gap();
+    if (gap > 0) {
+      Slab passed;
+      input().Next(Demand{gap, true}, options, &passed);
+      Advance(passed);
+      slab->end = passed.end;
+      // The failure of an element of another shard is that shard's.
+      if (IsInterruption(passed.status)) slab->status = passed.status;
+      return;
+    }
+    input().Next(Demand{1, demand.count_only}, options, slab);
+    Advance(*slab);
+  }
+
+  void NextBlock(const Demand& demand, const CallOptions& options, Slab* slab) {
+    const int64_t first = Gap();
+    const int64_t most = first + (demand.max_rows - 1) * num_shards_ + 1;
+    Slab block;
+    input().Next(Demand{std::min(most, kMaxSlabRows), false}, options, &block);
+    std::vector<int64_t> ours;
+    for (int64_t row = first; row < block.rows; row += num_shards_) ours.push_back(row);
+    const bool failed = !block.status.ok() && !IsInterruption(block.status);
+    const bool failed_is_ours = (phase_ + block.rows) % num_shards_ == index_;
+    Advance(block);
+    slab->end = block.end;
+    if (!failed || failed_is_ours) slab->status = block.status;
+    if (ours.empty()) return;
+    slab->rows = static_cast<int64_t>(ours.size());
+    slab->tree = block.tree;
+    for (const Column& column : block.columns) {
+      Result<Column> picked = Pick(column, ours);
+      if (!picked.ok()) {
+        slab->Clear();
+        slab->status = picked.status();
+        return;
+      }
+      slab->columns.push_back(std::move(picked).value());
+    }
+  }
+
+  Result<Column> Pick(const Column& column, std::span<const int64_t> rows) const {
+    if (column.is_dense()) {
+      TensorOptions tensor_options;
+      tensor_options.zeroed = false;
+      tensor_options.account = account_;
+      TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> tensor, GatherRows(*column.dense(), rows, tensor_options));
+      return Column::Dense(std::move(tensor));
+    }
+    std::vector<Leaf> leaves;
+    for (int64_t row : rows) leaves.push_back(column.Row(row));
+    return Column::Rows(std::move(leaves));
+  }
+
+  const int64_t num_shards_;
+  const int64_t index_;
+  const bool reads_blocks_;
+  MemoryAccount* const account_;
+  int64_t phase_ = 0;  // the input's position modulo num_shards_
+};
+
+Status CheckShard(const Node& node) {
+  const int64_t num_shards = node.attributes().Int("num_shards");
+  const int64_t index = node.attributes().Int("index");
+  if (num_shards == kShardHint && index == kShardHint) return OkStatus();
+  TUTTI_RETURN_IF_ERROR(CheckInt(node, "num_shards", 1, std::numeric_limits<int64_t>::max()));
+  TUTTI_RETURN_IF_ERROR(CheckInt(node, "index"));
+  if (index >= 0 && index < num_shards) return OkStatus();
+  return InvalidArgument("{}: index must be in [0, num_shards), got index {} with num_shards {}",
+                         node.label(), index, num_shards);
+}
+
+int64_t ShardCardinality(const Node& node) {
+  const int64_t n = node.input().cardinality();
+  if (n < 0) return n;
+  const int64_t num_shards = node.attributes().Int("num_shards");
+  if (num_shards == kShardHint) return n;
+  return n / num_shards + (node.attributes().Int("index") < n % num_shards ? 1 : 0);
+}
+
+Result<std::unique_ptr<Stage>> MakeShard(const Node& node, const ExecContext& context,
+                                         StageInputs inputs) {
+  return std::unique_ptr<Stage>(std::make_unique<ShardStage>(node, context, std::move(inputs)));
+}
+
+}  // namespace
+
+constinit const OpTraits kShardOp = {
+    .name = "shard",
+    .row_ratio = RowRatio::kSubset,
+    .can_seek = true,
+    .passes_elements = true,
+    .is_shard = true,
+    .check = CheckShard,
+    .cardinality = ShardCardinality,
+    .element_spec = SpecOfInput,
+    .make_stage = MakeShard,
+};
+
+Result<Ref<Dataset>> Dataset::Shard(int64_t num_shards, int64_t index, std::string name) const {
+  Attributes attributes;
+  attributes.Set("num_shards", num_shards).Set("index", index);
+  return Derive("shard", std::move(name), std::move(attributes));
+}
+
+}  // namespace tutti

@@ -1,0 +1,187 @@
+// zip: elements with the structure of a value of datasets, one element of each; as long as the
+// shortest. When an element of one input fails, the others pass over theirs of that place.
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/dataset/exec/input_rows.h"
+#include "core/dataset/exec/stage.h"
+#include "core/dataset/graph/dataset.h"
+#include "core/dataset/ops/builtin_ops.h"
+#include "core/dataset/ops/op_parts.h"
+
+namespace tutti {
+namespace {
+
+const TreeSpec& TreeOf(const Node& node) {
+  return **node.attributes().Get<Ref<const TreeSpec>>("tree");
+}
+
+class ZipStage final : public Stage {
+ public:
+  ZipStage(const Node& node, StageInputs inputs)
+      : Stage(node, std::move(inputs)), owed_(num_inputs(), 0), trees_(num_inputs()) {
+    rows_.reserve(num_inputs());
+    for (size_t i = 0; i < num_inputs(); ++i) rows_.emplace_back(input(i));
+  }
+
+  void Next(const Demand& demand, const CallOptions& options, Slab* slab) override {
+    if (!PayOwed(options, slab)) return;
+    std::vector<Slab> parts(num_inputs());
+    int64_t rows = std::min(demand.max_rows, kMaxSlabRows);
+    for (size_t i = 0; i < parts.size(); ++i) {
+      rows_[i].Pull(Demand{rows, false}, options, &parts[i]);
+      rows = std::min(rows, parts[i].rows);
+      if (rows > 0) continue;
+      return Fail(parts, i, slab);
+    }
+    for (size_t i = 0; i < parts.size(); ++i) rows_[i].PutBack(parts[i], rows);
+    slab->rows = rows;
+    bool same_trees = static_cast<bool>(tree_);
+    for (size_t i = 0; i < parts.size(); ++i) {
+      Slab& part = parts[i];
+      for (Column& column : part.columns) slab->columns.push_back(column.Slice(0, rows));
+      same_trees = same_trees && *trees_[i] == *part.tree;
+      trees_[i] = part.tree;
+    }
+    if (!same_trees) {
+      Result<Ref<const TreeSpec>> tree = ComposeTrees(TreeOf(node()), trees_);
+      if (!tree.ok()) {
+        slab->Clear();
+        slab->status = tree.status();
+        return;
+      }
+      tree_ = std::move(tree).value();
+    }
+    slab->tree = tree_;
+  }
+
+  Status Restart(const CallOptions& options) override {
+    for (InputRows& rows : rows_) rows.Clear();
+    std::fill(owed_.begin(), owed_.end(), 0);
+    return Stage::Restart(options);
+  }
+
+  Status Save(StateWriter* writer) override {
+    writer->Section("zip");
+    writer->Ints(owed_);
+    for (const InputRows& rows : rows_) TUTTI_RETURN_IF_ERROR(rows.Save(writer));
+    return Stage::Save(writer);
+  }
+
+  Status Restore(StateReader* reader, const CallOptions& options) override {
+    reader->Section("zip");
+    std::vector<int64_t> owed = reader->Ints();
+    if (owed.size() != owed_.size()) reader->Fail("another number of inputs");
+    if (reader->ok()) owed_ = std::move(owed);
+    for (InputRows& rows : rows_) rows.Restore(reader);
+    TUTTI_RETURN_IF_ERROR(reader->status());
+    return Stage::Restore(reader, options);
+  }
+
+ private:
+  // Input `i` gave no row: the place in the sequence has failed, or the sequence ends.
+  void Fail(const std::vector<Slab>& parts, size_t i, Slab* slab) {
+    slab->status = parts[i].status;
+    slab->end = parts[i].end;
+    const bool interrupted = IsInterruption(slab->status);
+    for (size_t k = 0; k < i; ++k) {
+      const bool drops = !interrupted && !slab->end;
+      rows_[k].PutBack(parts[k], drops ? 1 : 0);
+    }
+    if (slab->end || interrupted) return;
+    for (size_t k = i + 1; k < owed_.size(); ++k) ++owed_[k];
+  }
+
+  // Passes over what inputs owe to failed places. False when *slab says what came in between.
+  bool PayOwed(const CallOptions& options, Slab* slab) {
+    for (size_t i = 0; i < owed_.size(); ++i) {
+      while (owed_[i] > 0) {
+        Slab passed;
+        rows_[i].Pull(Demand{owed_[i], true}, options, &passed);
+        owed_[i] -= passed.rows;
+        if (passed.end) {
+          slab->end = true;
+          return false;
+        }
+        if (IsInterruption(passed.status)) {
+          slab->status = passed.status;
+          return false;
+        }
+        if (!passed.status.ok()) --owed_[i];
+      }
+    }
+    return true;
+  }
+
+  std::vector<InputRows> rows_;
+  std::vector<int64_t> owed_;  // elements of each input whose places have failed already
+  std::vector<Ref<const TreeSpec>> trees_;
+  Ref<const TreeSpec> tree_;  // of all, from trees_
+};
+
+Status CheckZip(const Node& node) {
+  TUTTI_RETURN_IF_ERROR(CheckTree(node, "tree"));
+  if (TreeOf(node).num_leaves() == node.inputs().size()) return OkStatus();
+  return InvalidArgument("{}: the structure {} has {} leaves, but there are {} datasets",
+                         node.label(), TreeOf(node).ToString(), TreeOf(node).num_leaves(),
+                         node.inputs().size());
+}
+
+int64_t ZipCardinality(const Node& node) {
+  int64_t least = kInfiniteCardinality;
+  for (const Ref<const Node>& input : node.inputs()) {
+    const int64_t n = input->cardinality();
+    if (n == kUnknownCardinality) return kUnknownCardinality;
+    if (n == kInfiniteCardinality) continue;
+    least = least == kInfiniteCardinality ? n : std::min(least, n);
+  }
+  return least;
+}
+
+Result<Ref<const ElementSpec>> ZipSpec(const Node& node) {
+  std::vector<Ref<const ElementSpec>> parts;
+  for (const Ref<const Node>& input : node.inputs()) {
+    parts.push_back(input->element_spec());
+    if (!parts.back()) return Ref<const ElementSpec>();
+  }
+  return ElementSpec::Compose(TreeOf(node), parts);
+}
+
+Result<std::unique_ptr<Stage>> MakeZip(const Node& node, const ExecContext&, StageInputs inputs) {
+  return std::unique_ptr<Stage>(std::make_unique<ZipStage>(node, std::move(inputs)));
+}
+
+}  // namespace
+
+constinit const OpTraits kZipOp = {
+    .name = "zip",
+    .num_inputs = -1,
+    .row_ratio = RowRatio::kCombined,
+    .can_seek = true,
+    .check = CheckZip,
+    .cardinality = ZipCardinality,
+    .element_spec = ZipSpec,
+    .make_stage = MakeZip,
+};
+
+Result<Ref<Dataset>> Dataset::Zip(Environments environment, const Value& datasets,
+                                  std::string name) {
+  std::vector<Ref<Dataset>> inputs;
+  for (size_t i = 0; i < datasets.num_leaves(); ++i) {
+    const Leaf& leaf = datasets.leaf(i);
+    if (leaf.kind() != LeafKind::kDataset) {
+      return InvalidArgument("zip: expected a structure of datasets, but leaf {}{} is {}", i,
+                             PathToString(datasets.spec().LeafPath(i)), LeafKindName(leaf.kind()));
+    }
+    inputs.push_back(Ref<Dataset>::Retain(leaf.object_as<Dataset>()));
+  }
+  if (inputs.empty()) {
+    return InvalidArgument("zip: the structure holds no datasets; give one or more");
+  }
+  const Attribute tree = datasets.spec_ref();
+  Attributes attributes;
+  attributes.Set("tree", tree);
+  return Make(environment, "zip", std::move(name), std::move(attributes), inputs);
+}
+
+}  // namespace tutti

@@ -1,0 +1,59 @@
+#include "core/dataset/records/tf_record.h"
+
+#include <memory>
+#include <utility>
+
+#include "core/dataset/graph/dataset.h"
+#include "core/dataset/records/list_files.h"
+#include "core/dataset/records/record_file_source.h"
+#include "core/dataset/records/tf_record_reader.h"
+#include "core/function/function.h"
+
+namespace tutti {
+namespace {
+
+class TfRecordSource final : public RecordFileSource {
+ public:
+  using RecordFileSource::RecordFileSource;
+
+ protected:
+  Result<std::unique_ptr<RecordFileReader>> Open(Disk& disk, const std::string& path,
+                                                 const RecordFileOptions& options) override {
+    return OpenTfRecordReader(disk, path, options);
+  }
+};
+
+}  // namespace
+
+constinit const OpTraits kTfRecordOp = {
+    .name = "tf_record",
+    .num_inputs = 1,
+    .row_ratio = RowRatio::kExpanding,
+    .can_seek = true,
+    .is_reader = true,
+    .check = CheckRecordFileNode,
+    .cardinality = [](const Node&) { return kUnknownCardinality; },
+    .element_spec = RecordElementSpec,
+    .make_stage = [](const Node& node, const ExecContext& context,
+                     StageInputs inputs) -> Result<std::unique_ptr<Stage>> {
+      return std::unique_ptr<Stage>(
+          std::make_unique<TfRecordSource>(node, context, std::move(inputs)));
+    },
+};
+
+Result<Ref<Dataset>> MakeTfRecordDataset(const Dataset& files, TfRecordOptions options) {
+  Attributes attributes;
+  attributes.Set("compression", static_cast<int64_t>(options.compression));
+  attributes.Set("buffer_size", options.buffer_bytes);
+  return Dataset::Make(files.environment(), kTfRecordOp.name, std::move(options.name),
+                       std::move(attributes), {Ref<Dataset>::Retain(const_cast<Dataset*>(&files))});
+}
+
+Result<Ref<Dataset>> MakeTfRecordDataset(const Ref<DatasetEnvironment>& environment,
+                                         std::span<const std::string> paths,
+                                         TfRecordOptions options) {
+  TUTTI_ASSIGN_OR_RETURN(Ref<Dataset> files, MakeFileNamesDataset(environment, paths));
+  return MakeTfRecordDataset(*files, std::move(options));
+}
+
+}  // namespace tutti

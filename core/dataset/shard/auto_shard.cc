@@ -1,0 +1,303 @@
+#include "core/dataset/shard/auto_shard.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "core/base/environment.h"
+#include "core/base/error.h"
+#include "core/base/log.h"
+#include "core/base/random.h"
+#include "core/dataset/graph/graph_rewrite.h"
+#include "core/dataset/ops/builtin_ops.h"
+#include "core/dataset/shard/file_count.h"
+#include "core/function/function.h"
+
+namespace tutti {
+namespace {
+
+struct Team {
+  int64_t num_workers;
+  int64_t worker;
+};
+
+bool DrawsItsSeed(const Node& node) {
+  return node.op().determinism == Determinism::kSeeded && !node.attributes().Bool("seed_given");
+}
+
+bool DrawsASeed(const Node& node) {
+  return DrawsItsSeed(node) ||
+         std::any_of(node.inputs().begin(), node.inputs().end(),
+                     [](const Ref<const Node>& input) { return DrawsASeed(*input); });
+}
+
+bool IsHint(const Node& node) {
+  return node.op().is_shard && node.attributes().Int("num_shards") == kShardHint;
+}
+
+// The names of files as a file source makes them: whatever is above lets them pass as they are.
+bool IsNames(const Node& node) {
+  return node.op().is_file_source || (node.op().passes_elements && IsNames(node.input()));
+}
+
+// A source of which no part can be read by file; null when there is none.
+const Node* FindSourceWithoutFiles(const Node& node) {
+  if (node.op().is_reader || IsNames(node)) return nullptr;
+  if (node.inputs().empty()) return &node;
+  for (const Ref<const Node>& input : node.inputs()) {
+    if (const Node* found = FindSourceWithoutFiles(*input)) return found;
+  }
+  return nullptr;
+}
+
+// What rewriting for several workers has in common: ops that draw an order get iteration numbers
+// that start at 0 in every process, however often the graph that came in was iterated over here.
+class TeamRewrite : public GraphRewrite {
+ protected:
+  Result<Ref<const Node>> Replace(const Node& node) override {
+    if (node.op().determinism != Determinism::kSeeded) return Ref<const Node>();
+    TUTTI_ASSIGN_OR_RETURN(Ref<const Node> input, Rewrite(node.input()));
+    return NodeOnInputs(node, {std::move(input)});
+  }
+};
+
+class FileRewrite final : public TeamRewrite {
+ public:
+  // Where a shard went.
+  struct Place {
+    std::string label;  // of what reads the files, or of what makes their names
+    std::optional<int64_t> num_files;
+  };
+
+  FileRewrite(const Dataset& dataset, const Team& team, const CallOptions& call)
+      : dataset_(dataset), team_(team), call_(call) {}
+
+  const std::vector<Place>& places() const { return places_; }
+  bool needs_agreed_seed() const { return needs_agreed_seed_; }
+
+ protected:
+  Result<Ref<const Node>> Replace(const Node& node) override {
+    if (node.op().is_reader) {
+      TUTTI_ASSIGN_OR_RETURN(Ref<const Node> names, DealOut(node.input(), node.label()));
+      return NodeOnInputs(node, {std::move(names)});
+    }
+    if (IsNames(node)) return DealOut(node, node.label());
+    return TeamRewrite::Replace(node);
+  }
+
+ private:
+  // `names`, of which this worker's part is left.
+  Result<Ref<const Node>> DealOut(const Node& names, const std::string& label) {
+    if (ComesInAnyOrder(names)) {
+      TUTTI_ASSIGN_OR_RETURN(Ref<const Node> input, DealOut(names.input(), label));
+      return NodeOnInputs(names, {std::move(input)});
+    }
+    TUTTI_ASSIGN_OR_RETURN(const std::optional<int64_t> count,
+                           CountFileNames(dataset_, names, call_));
+    places_.push_back({label, count});
+    needs_agreed_seed_ = needs_agreed_seed_ || DrawsASeed(names);
+    TUTTI_ASSIGN_OR_RETURN(Ref<const Node> input, TeamNames(names));
+    Attributes attributes;
+    attributes.Set("num_shards", team_.num_workers).Set("index", team_.worker);
+    const OpTraits& op = HoldsOneName(names) ? kShardOp : kShardNamesOp;
+    return Node::Create(op, "", std::move(attributes), {std::move(input)});
+  }
+
+  // What lies below the shard: files that are read there are read by everybody.
+  Result<Ref<const Node>> TeamNames(const Node& names) { return names_.Rewrite(names); }
+
+  // Dealing out below does the same as dealing out above.
+  static bool ComesInAnyOrder(const Node& node) {
+    const RowRatio ratio = node.op().row_ratio;
+    return node.op().passes_elements &&
+           (ratio == RowRatio::kOneToOne || ratio == RowRatio::kPermuted ||
+            ratio == RowRatio::kRepeated);
+  }
+
+  const Dataset& dataset_;
+  const Team team_;
+  const CallOptions& call_;
+  TeamRewrite names_;
+  std::vector<Place> places_;
+  bool needs_agreed_seed_ = false;
+};
+
+class HintRewrite final : public TeamRewrite {
+ public:
+  explicit HintRewrite(const Team& team) : team_(team) {}
+
+  int num_shards() const { return num_shards_; }
+  bool needs_agreed_seed() const { return needs_agreed_seed_; }
+
+ protected:
+  Result<Ref<const Node>> Replace(const Node& node) override {
+    if (!IsHint(node)) return TeamRewrite::Replace(node);
+    ++num_shards_;
+    needs_agreed_seed_ = needs_agreed_seed_ || DrawsASeed(node.input());
+    TUTTI_ASSIGN_OR_RETURN(Ref<const Node> input, Rewrite(node.input()));
+    Attributes attributes = WithAttribute(node.attributes(), "num_shards", team_.num_workers);
+    attributes = WithAttribute(attributes, "index", team_.worker);
+    return NodeWith(node, std::move(attributes), {std::move(input)});
+  }
+
+ private:
+  const Team team_;
+  int num_shards_ = 0;
+  bool needs_agreed_seed_ = false;
+};
+
+class SeedRewrite final : public GraphRewrite {
+ public:
+  explicit SeedRewrite(int64_t seed) : seeds_(static_cast<uint64_t>(seed)) {}
+
+ protected:
+  Result<Ref<const Node>> Replace(const Node& node) override {
+    if (!DrawsItsSeed(node)) return Ref<const Node>();
+    // Drawn on the way down, so that equal graphs get equal seeds.
+    const auto seed = static_cast<int64_t>(seeds_.Next());
+    TUTTI_ASSIGN_OR_RETURN(Ref<const Node> input, Rewrite(node.input()));
+    return NodeWith(node, WithAttribute(node.attributes(), "seed", seed), {std::move(input)});
+  }
+
+ private:
+  SplitMix64 seeds_;
+};
+
+std::string PlaceText(const FileRewrite::Place& place, const Team& team) {
+  if (!place.num_files.has_value()) return Format("files of unknown number ({})", place.label);
+  const int64_t all = *place.num_files;
+  const int64_t ours = all / team.num_workers + (team.worker < all % team.num_workers ? 1 : 0);
+  return Format("{} of {} files ({})", ours, all, place.label);
+}
+
+Status TooFewFiles(const FileRewrite::Place& place, AutoShardPolicy policy, const Team& team) {
+  return InvalidArgument(
+             "auto-sharding with the policy {}: {} reads {} files and there are {} workers, some "
+             "of which would get nothing; set experimental_distribute.auto_shard_policy to DATA "
+             "(every worker reads everything and keeps its part of each batch) or to OFF (every "
+             "worker uses everything), or write the data into {} files or more; the policy FILE "
+             "needs at least as many files as workers",
+             policy == AutoShardPolicy::kFile ? "FILE" : "AUTO", place.label, *place.num_files,
+             team.num_workers, team.num_workers)
+      .With("files", *place.num_files)
+      .With("workers", team.num_workers);
+}
+
+Result<ShardedDataset> ShardByFile(const Dataset& dataset, AutoShardPolicy policy, const Team& team,
+                                   const CallOptions& call) {
+  FileRewrite rewrite(dataset, team, call);
+  TUTTI_ASSIGN_OR_RETURN(Ref<const Node> node, rewrite.Rewrite(dataset.node()));
+  ShardedDataset result;
+  result.policy = AutoShardPolicy::kFile;
+  result.needs_agreed_seed = rewrite.needs_agreed_seed();
+  std::vector<std::string> texts;
+  for (const FileRewrite::Place& place : rewrite.places()) {
+    if (place.num_files.has_value()) {
+      if (*place.num_files < team.num_workers) return TooFewFiles(place, policy, team);
+      result.num_files = std::min(result.num_files.value_or(*place.num_files), *place.num_files);
+    }
+    texts.push_back(PlaceText(place, team));
+  }
+  result.explanation = Format(
+      "sharded by file: {}, because {}", JoinAll(texts, "; "),
+      policy == AutoShardPolicy::kFile ? "the policy is FILE"
+                                       : "the policy is AUTO and all of the data is read from "
+                                         "files");
+  result.dataset = Dataset::OfNode(dataset.environment(), std::move(node), dataset.options());
+  return result;
+}
+
+Result<ShardedDataset> ShardByData(const Dataset& dataset, const Team& team,
+                                   const std::string& reason) {
+  TeamRewrite rewrite;
+  TUTTI_ASSIGN_OR_RETURN(Ref<const Node> node, rewrite.Rewrite(dataset.node()));
+  ShardedDataset result;
+  result.policy = AutoShardPolicy::kData;
+  result.needs_agreed_seed = DrawsASeed(*node);
+  result.explanation = Format("sharded by data: part {} of {} of every batch, because {}",
+                              team.worker + 1, team.num_workers, reason);
+  result.dataset = Dataset::OfNode(dataset.environment(), std::move(node), dataset.options());
+  return result;
+}
+
+Result<ShardedDataset> ShardByHint(const Dataset& dataset, const Team& team) {
+  HintRewrite rewrite(team);
+  TUTTI_ASSIGN_OR_RETURN(Ref<const Node> node, rewrite.Rewrite(dataset.node()));
+  if (rewrite.num_shards() == 0) {
+    return InvalidArgument(
+        "auto-sharding with the policy HINT: the dataset has no shard with SHARD_HINT ({}) in the "
+        "place of num_shards and index; add one where the data is to be dealt out, or choose "
+        "another policy",
+        kShardHint);
+  }
+  ShardedDataset result;
+  result.policy = AutoShardPolicy::kHint;
+  result.needs_agreed_seed = rewrite.needs_agreed_seed();
+  result.explanation = Format(
+      "sharded by hint: shard({}, {}) in {} place{}, because the policy is HINT", team.num_workers,
+      team.worker, rewrite.num_shards(), rewrite.num_shards() == 1 ? "" : "s");
+  result.dataset = Dataset::OfNode(dataset.environment(), std::move(node), dataset.options());
+  return result;
+}
+
+ShardedDataset NotSharded(const Dataset& dataset, const char* reason) {
+  ShardedDataset result;
+  result.dataset = Ref<Dataset>::Retain(const_cast<Dataset*>(&dataset));
+  result.explanation = Format("not sharded, because {}", reason);
+  return result;
+}
+
+}  // namespace
+
+Result<ShardedDataset> AutoShard(const Dataset& dataset, AutoShardPolicy policy,
+                                 int64_t num_workers, int64_t worker, const CallOptions& call) {
+  if (num_workers < 1 || worker < 0 || worker >= num_workers) {
+    return InvalidArgument("auto-sharding: worker must be in [0, num_workers), got {} with {}",
+                           worker, num_workers);
+  }
+  const Team team{num_workers, worker};
+  switch (policy) {
+    case AutoShardPolicy::kOff:
+      return NotSharded(dataset, "the policy is OFF");
+    case AutoShardPolicy::kAuto:
+    case AutoShardPolicy::kFile:
+    case AutoShardPolicy::kData:
+    case AutoShardPolicy::kHint:
+      if (num_workers == 1) return NotSharded(dataset, "there is one worker");
+      break;
+    default:
+      return InvalidArgument(
+          "auto-sharding: {} is no policy; choose OFF (-1), AUTO (0), FILE (1), DATA (2) or HINT "
+          "(3)",
+          static_cast<int64_t>(policy));
+  }
+  if (policy == AutoShardPolicy::kData) return ShardByData(dataset, team, "the policy is DATA");
+  if (policy == AutoShardPolicy::kHint) return ShardByHint(dataset, team);
+  const Node* without_files = FindSourceWithoutFiles(dataset.node());
+  if (without_files == nullptr) return ShardByFile(dataset, policy, team, call);
+  if (policy == AutoShardPolicy::kFile) {
+    return InvalidArgument(
+               "auto-sharding with the policy FILE: {} reads no files; read the data from files "
+               "(list_files and a reader), or set experimental_distribute.auto_shard_policy to "
+               "DATA or to OFF",
+               without_files->label())
+        .With("node", without_files->label());
+  }
+  const std::string reason =
+      Format("the policy is AUTO and {} reads no files", without_files->label());
+  dataset.environment()->environment().log().Warning(Format(
+      "auto-sharding falls back to DATA, because {}: every worker makes all of the data and keeps "
+      "its part; set experimental_distribute.auto_shard_policy to DATA or OFF to choose yourself",
+      reason));
+  return ShardByData(dataset, team, reason);
+}
+
+bool HasUnseededRandomness(const Dataset& dataset) { return DrawsASeed(dataset.node()); }
+
+Result<Ref<Dataset>> WithSeed(const Dataset& dataset, int64_t seed) {
+  SeedRewrite rewrite(seed);
+  TUTTI_ASSIGN_OR_RETURN(Ref<const Node> node, rewrite.Rewrite(dataset.node()));
+  return Dataset::OfNode(dataset.environment(), std::move(node), dataset.options());
+}
+
+}  // namespace tutti
