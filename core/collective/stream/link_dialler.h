@@ -20,6 +20,8 @@
 
 namespace tutti {
 
+class Environment;
+
 class LinkDialler {
  public:
   struct Outcome {
