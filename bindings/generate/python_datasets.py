@@ -16,6 +16,7 @@ HEAD = '''\
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, Callable, Optional, Type, Union
 
 from tutti import _arguments, _native
@@ -24,6 +25,8 @@ from tutti.data._function import Function, function_of
 
 if TYPE_CHECKING:
     from tutti.data._dataset import Dataset
+
+_Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 
 
 def _dataset_class() -> Type[Dataset]:
@@ -51,6 +54,10 @@ def name_of(op: Op, argument: Argument) -> str:
     return op.of("python").get("names", {}).get(argument.name, argument.name)
 
 
+def is_path(op: Op, argument: Argument) -> bool:
+    return argument.name in op.of("python").get("paths", [])
+
+
 def constant(op: Op, argument: Argument) -> str:
     """The default as Python's signature has it; None is what the reference has for -1 of repeat."""
     if argument.kind == "flag" or argument.kind == "optional_int":
@@ -67,7 +74,7 @@ def parameter(op: Op, a: Argument) -> str:
         raise TableError(f"{op.function.where}: {op.function.name}: the Python method cannot take "
                          f"'{a.name}' of the kind {a.kind}; write it by hand and say hand = "
                          f"[\"python\"] in api.toml, [dataset.{op.name}]")
-    kind = TYPES[a.kind]
+    kind = "_Path" if is_path(op, a) else TYPES[a.kind]
     if a.default is None and not a.option:
         return f"{name_of(op, a)}: {kind}"
     default = constant(op, a)
@@ -118,6 +125,8 @@ def method(op: Op) -> str:
             text += (f"        other = _arguments.handle_of(\"{op.name}: {given}\", {given}, "
                      "_dataset_class())\n")
             arguments.append("other")
+        elif is_path(op, a):
+            arguments.append(f"os.fsdecode({given})")
         elif a.kind == "int" and a.default is not None and constant(op, a) == "None":
             arguments.append(f"{a.default} if {given} is None else {given}")
         else:

@@ -58,6 +58,12 @@ class WritableFile {
   std::string path_;
 };
 
+// What Disk::Lock gives: held until it is destroyed, or its process dies.
+class FileLock {
+ public:
+  virtual ~FileLock() = default;
+};
+
 class Disk {
  public:
   virtual ~Disk() = default;
@@ -73,6 +79,11 @@ class Disk {
   virtual Status Remove(const std::string& path) = 0;
   // With its parents; OK when it is there. New ones get `mode`.
   virtual Status MakeDirectories(const std::string& path, uint32_t mode = 0777) = 0;
+
+  // Takes the lock of that name, which one holder has at a time, in all processes: while another
+  // one has it ALREADY_EXISTS, with who that is as far as it is known. Never waits. A file of that
+  // name stands there meanwhile; one that a dead process left behind does not count.
+  virtual Result<std::unique_ptr<FileLock>> Lock(const std::string& path) = 0;
 
   Result<std::string> ReadFile(const std::string& path);
   Status WriteFile(const std::string& path, std::string_view contents);

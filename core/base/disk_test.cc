@@ -4,8 +4,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <string>
@@ -146,6 +148,50 @@ TEST_P(DiskTest, FindsFilesByPatternInByteOrder) {
   EXPECT_THAT(*disk_->Glob(At("none/*")), IsEmpty());
   EXPECT_THAT(*disk_->Glob(At("d1/missing")), IsEmpty());
   EXPECT_EQ(disk_->Glob("").status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST_P(DiskTest, LocksForOneHolderAtATime) {
+  Result<std::unique_ptr<FileLock>> first = disk_->Lock(At("a.lock"));
+  ASSERT_TRUE(first.ok()) << first.status().ToString();
+  EXPECT_TRUE(disk_->Exists(At("a.lock")));
+  const Status second = disk_->Lock(At("a.lock")).status();
+  EXPECT_EQ(second.code(), StatusCode::kAlreadyExists);
+  EXPECT_THAT(std::string(second.message()), HasSubstr(At("a.lock")));
+  EXPECT_TRUE(disk_->Lock(At("b.lock")).ok());
+  first->reset();
+  EXPECT_THAT(*disk_->List(root_), IsEmpty());
+  EXPECT_TRUE(disk_->Lock(At("a.lock")).ok());
+  // One that was left behind.
+  ASSERT_TRUE(disk_->WriteFile(At("c.lock"), "process 1 on here").ok());
+  EXPECT_TRUE(disk_->Lock(At("c.lock")).ok());
+  EXPECT_EQ(disk_->Lock(At("no/such/lock")).status().code(), StatusCode::kNotFound);
+}
+
+TEST(RealDisk, SaysWhoHoldsALockUntilThatProcessDies) {
+  std::string directory = "/tmp/tutti-disk-XXXXXX";
+  ASSERT_NE(mkdtemp(directory.data()), nullptr);
+  const std::string path = directory + "/lock";
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const Result<std::unique_ptr<FileLock>> lock = RealDisk().Lock(path);
+    const char held = lock.ok() ? 'y' : 'n';
+    if (write(ready[1], &held, 1) == 1) pause();
+    _exit(1);
+  }
+  char held = 0;
+  ASSERT_EQ(read(ready[0], &held, 1), 1);
+  EXPECT_EQ(held, 'y');
+  EXPECT_THAT(std::string(RealDisk().Lock(path).status().message()),
+              HasSubstr(Format("process {} on ", child)));
+  ASSERT_EQ(kill(child, SIGKILL), 0);
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  EXPECT_TRUE(RealDisk().Lock(path).ok());
+  close(ready[0]);
+  close(ready[1]);
+  EXPECT_TRUE(RealDisk().Remove(directory).ok());
 }
 
 TEST(RealDisk, SaysPermissionDeniedWhereItIsDenied) {

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <set>
 #include <utility>
 
 #include "core/base/disk.h"
@@ -17,8 +18,9 @@ namespace {
 using Contents = std::shared_ptr<const std::string>;
 
 struct Tree {
-  std::mutex mutex;  // guards nodes
+  std::mutex mutex;                                          // guards all below
   std::map<std::string, Contents> nodes = {{"/", nullptr}};  // a directory has null contents
+  std::set<std::string> locks;                               // names that are held
 };
 
 // "a//b/" is "/a/b": the working directory is the root.
@@ -87,6 +89,21 @@ class MemoryWritableFile final : public WritableFile {
   const std::shared_ptr<Tree> tree_;
   std::string contents_;
   bool committed_ = false;
+};
+
+class MemoryFileLock final : public FileLock {
+ public:
+  MemoryFileLock(std::string name, std::shared_ptr<Tree> tree)
+      : name_(std::move(name)), tree_(std::move(tree)) {}
+  ~MemoryFileLock() override {
+    std::lock_guard<std::mutex> lock(tree_->mutex);
+    tree_->locks.erase(name_);
+    tree_->nodes.erase(name_);
+  }
+
+ private:
+  const std::string name_;
+  const std::shared_ptr<Tree> tree_;
 };
 
 class MemoryDisk final : public Disk {
@@ -166,6 +183,20 @@ class MemoryDisk final : public Disk {
     }
     tree_->nodes.erase(node);
     return OkStatus();
+  }
+
+  Result<std::unique_ptr<FileLock>> Lock(const std::string& path) override {
+    const std::string name = Normalize(path);
+    std::lock_guard<std::mutex> lock(tree_->mutex);
+    if (IsDirectory(name)) return FileError(EISDIR, "lock", path);
+    if (!IsDirectory(ParentOf(name))) return FileError(ENOENT, "lock", path);
+    if (!tree_->locks.insert(name).second) {
+      return AlreadyExists("cannot lock {}: another holder has it", Quote(path))
+          .With("file", path)
+          .With("holder", "another holder");
+    }
+    tree_->nodes[name] = std::make_shared<const std::string>();
+    return std::unique_ptr<FileLock>(std::make_unique<MemoryFileLock>(name, tree_));
   }
 
   Status MakeDirectories(const std::string& path, uint32_t) override {

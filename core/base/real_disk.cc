@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -120,6 +121,30 @@ class RealWritableFile final : public WritableFile {
   bool committed_ = false;
 };
 
+// flock on a file: the kernel gives it up when the process dies, however that happens.
+class RealFileLock final : public FileLock {
+ public:
+  RealFileLock(std::string path, int descriptor)
+      : path_(std::move(path)), descriptor_(descriptor) {}
+  ~RealFileLock() override {
+    // In this order: who opens the file in between gets a lock on a file without a name, and sees
+    // that.
+    ::unlink(path_.c_str());
+    ::close(descriptor_);
+  }
+
+ private:
+  const std::string path_;
+  const int descriptor_;
+};
+
+// What the holder of a lock wrote into its file.
+std::string HolderOf(int descriptor) {
+  char text[256];
+  const ssize_t got = Retry([&] { return ::pread(descriptor, text, sizeof(text), 0); });
+  return got > 0 ? std::string(text, static_cast<size_t>(got)) : "another holder";
+}
+
 class SystemDisk final : public Disk {
  public:
   Result<std::unique_ptr<ReadableFile>> Open(const std::string& path) override {
@@ -194,6 +219,37 @@ class SystemDisk final : public Disk {
   Status Remove(const std::string& path) override {
     if (std::remove(path.c_str()) < 0) return FileError(errno, "remove", path);
     return OkStatus();
+  }
+
+  Result<std::unique_ptr<FileLock>> Lock(const std::string& path) override {
+    for (;;) {
+      const int descriptor =
+          Retry([&] { return ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666); });
+      if (descriptor < 0) return FileError(errno, "lock", path);
+      if (Retry([&] { return ::flock(descriptor, LOCK_EX | LOCK_NB); }) < 0) {
+        const int error_number = errno;
+        const std::string holder = HolderOf(descriptor);
+        ::close(descriptor);
+        if (error_number != EWOULDBLOCK) return FileError(error_number, "lock", path);
+        return AlreadyExists("cannot lock {}: {} has it", Quote(path), holder)
+            .With("file", path)
+            .With("holder", holder);
+      }
+      struct stat held {}, named {};
+      if (::fstat(descriptor, &held) == 0 && ::stat(path.c_str(), &named) == 0 &&
+          held.st_dev == named.st_dev && held.st_ino == named.st_ino) {
+        char host[256] = {};
+        ::gethostname(host, sizeof(host) - 1);
+        const std::string holder = Format("process {} on {}", ::getpid(), host);
+        // For people only: a lock without a name is one, too.
+        [[maybe_unused]] const bool written =
+            ::ftruncate(descriptor, 0) == 0 &&
+            ::pwrite(descriptor, holder.data(), holder.size(), 0) >= 0;
+        return std::unique_ptr<FileLock>(std::make_unique<RealFileLock>(path, descriptor));
+      }
+      // The holder before us removed the file between our open and our lock.
+      ::close(descriptor);
+    }
   }
 
   Status MakeDirectories(const std::string& path, uint32_t mode) override {

@@ -87,6 +87,10 @@ class DyingDisk final : public Disk {
     TUTTI_RETURN_IF_ERROR(Change());
     return disk_.MakeDirectories(path, mode);
   }
+  Result<std::unique_ptr<FileLock>> Lock(const std::string& path) override {
+    TUTTI_RETURN_IF_ERROR(Change());
+    return disk_.Lock(path);
+  }
 
  private:
   class File final : public WritableFile {

@@ -244,6 +244,27 @@ TUTTI_API tutti_status *tutti_dataset_enumerate(tutti_dataset **dataset, int64_t
 TUTTI_API tutti_status *tutti_dataset_prefetch(tutti_dataset **dataset, int64_t buffer_size,
                                                const tutti_transform_options *options);
 
+/* The elements up to the first for which `predicate` gives false; that one ends the sequence, for
+ * good.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_take_while(tutti_dataset **dataset, tutti_function *predicate,
+                                                 const tutti_transform_options *options);
+
+/* Of equal elements the first. Elements are single tensors of int32, int64 or byte strings, and
+ * equal when dtype, shape and contents are; others are INVALID_ARGUMENT. What has been seen is kept
+ * in memory.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_unique(tutti_dataset **dataset,
+                                             const tutti_transform_options *options);
+
+/* The elements of the first complete pass, which later ones read: kept in memory, for all iterators
+ * of this definition, or under `filename` in a file, which is used from then on by whoever names it,
+ * whatever the input is. A pass that is given up, or in which an element fails, counts for nothing.
+ * A file has one writer at a time: others are ALREADY_EXISTS; a damaged one is DATA_LOSS.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_cache(tutti_dataset **dataset, const char *filename,
+                                            const tutti_transform_options *options);
+
 /* The same dataset with `options` merged into its own. Twice with different values of one option is
  * INVALID_ARGUMENT.
  * Context: building. Threads: any. Since: 0.1. */

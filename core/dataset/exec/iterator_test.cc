@@ -202,7 +202,7 @@ class SaveAndRestore : public DatasetTest, public testing::WithParamInterface<in
           return Value::OfTensor(Tensor::Scalar(in.ToString().size() % 3 != 0));
         },
         {.name = "mostly"});
-    switch (random() % 11) {
+    switch (random() % 13) {
       case 0:
         return Ok(dataset->Shuffle(static_cast<int64_t>(random() % 20) + 1,
                                    Seed(static_cast<int64_t>(random() % 9), random() % 2 == 0)));
@@ -228,6 +228,10 @@ class SaveAndRestore : public DatasetTest, public testing::WithParamInterface<in
                           Value::OfLeaf(Leaf(LeafKind::kDataset, Ok(Range(20)->Prefetch(2))))});
         return Ok(Dataset::Zip(datasets_, *both));
       }
+      case 10:
+        return Ok(dataset->Cache());
+      case 11:
+        return Ok(dataset->TakeWhile(mostly));
       default:
         return Ok(dataset->Batch(static_cast<int64_t>(random() % 4) + 1, random() % 4 == 0));
     }

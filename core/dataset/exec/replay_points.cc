@@ -9,13 +9,30 @@
 namespace tutti {
 namespace {
 
+// Failures without a row between them; an input that goes on like this may do so for ever.
+constexpr int64_t kMostFailures = 10'000;
+
+class FailureCount {
+ public:
+  // What a call of Next gave. Returns the failure that is one too many, and interruptions.
+  Status Add(const Slab& slab) {
+    if (IsInterruption(slab.status)) return slab.status;
+    in_a_row_ = slab.rows > 0 ? 0 : in_a_row_ + 1;
+    return in_a_row_ > kMostFailures ? slab.status : OkStatus();
+  }
+
+ private:
+  int64_t in_a_row_ = 0;
+};
+
 // Passes over `count` rows; failed elements in between are not rows.
 Status PassRows(Stage& input, int64_t count, const CallOptions& options) {
+  FailureCount failures;
   while (count > 0) {
     Slab slab;
     input.Next(Demand{count, true}, options, &slab);
     count -= slab.rows;
-    if (IsInterruption(slab.status)) return slab.status;
+    TUTTI_RETURN_IF_ERROR(failures.Add(slab));
     if (count > 0 && slab.end) {
       return FailedPrecondition("restore: {} has fewer elements than when the state was saved",
                                 input.node().label());
@@ -79,10 +96,11 @@ Status ReplayPoints::Replay(Stage& input, std::span<const int64_t> positions,
              positions[run_end] == positions[run_end - 1] + 1) {
         ++run_end;
       }
+      FailureCount failures;
       while (next < run_end) {
         Slab rows;
         input.Next(Demand{static_cast<int64_t>(run_end - next), false}, options, &rows);
-        if (IsInterruption(rows.status)) return rows.status;
+        TUTTI_RETURN_IF_ERROR(failures.Add(rows));
         if (rows.rows > 0) TUTTI_RETURN_IF_ERROR(taker->Take(rows, static_cast<int64_t>(next)));
         next += static_cast<size_t>(rows.rows);
         at += rows.rows;

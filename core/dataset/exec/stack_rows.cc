@@ -90,17 +90,49 @@ Result<Ref<Tensor>> Join(std::span<const Slab> parts, size_t column, MemoryAccou
   return Concat(rows, 0, options);
 }
 
+bool IsUniform(std::span<const Slab> parts, size_t column) {
+  RowSpec first;
+  bool uniform = true;
+  VisitRows(parts, column, [&](int64_t element, const RowSpec& row) {
+    if (element == 0) first = row;
+    return uniform = row == first;
+  });
+  return uniform;
+}
+
+Status CheckOneStructure(std::span<const Slab> parts) {
+  for (const Slab& part : parts) {
+    if (!part.tree || !parts[0].tree || !(*part.tree == *parts[0].tree)) {
+      return InvalidArgument("elements have the structures {} and {}",
+                             parts[0].tree ? parts[0].tree->ToString() : "(unknown)",
+                             part.tree ? part.tree->ToString() : "(unknown)");
+    }
+  }
+  return OkStatus();
+}
+
+// Each row of one column as a leaf that pins nothing but itself.
+Result<Column> OwnLeaves(std::span<const Slab> parts, size_t column, MemoryAccount* account) {
+  TensorOptions options;
+  options.zeroed = false;
+  options.account = account;
+  std::vector<Leaf> leaves;
+  for (const Slab& part : parts) {
+    for (int64_t row = 0; row < part.rows; ++row) {
+      leaves.push_back(part.columns[column].Row(row));
+      if (!leaves.back().is_tensor()) continue;
+      TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> own, leaves.back().tensor().Copy(options));
+      leaves.back() = Leaf::OfTensor(std::move(own));
+    }
+  }
+  return Column::Rows(std::move(leaves));
+}
+
 }  // namespace
 
 bool RowsAreUniform(std::span<const Slab> parts) {
   for (size_t column = 0; column < parts[0].columns.size(); ++column) {
-    RowSpec first;
-    bool uniform = true;
-    VisitRows(parts, column, [&](int64_t element, const RowSpec& row) {
-      if (element == 0) first = row;
-      return uniform = row == first;
-    });
-    if (!uniform) return false;
+    if (!IsUniform(parts, column)) return false;
   }
   return true;
 }
@@ -108,14 +140,8 @@ bool RowsAreUniform(std::span<const Slab> parts) {
 Result<Slab> StackRows(std::vector<Slab> parts, int64_t rows_each, MemoryAccount* account) {
   Slab out;
   out.tree = parts[0].tree;
-  for (const Slab& part : parts) {
-    if (!part.tree || !(*part.tree == *out.tree)) {
-      return InvalidArgument("elements have the structures {} and {}",
-                             out.tree ? out.tree->ToString() : "(unknown)",
-                             part.tree ? part.tree->ToString() : "(unknown)");
-    }
-    out.rows += part.rows;
-  }
+  TUTTI_RETURN_IF_ERROR(CheckOneStructure(parts));
+  for (const Slab& part : parts) out.rows += part.rows;
   out.rows /= rows_each;
   for (size_t i = 0; i < parts[0].columns.size(); ++i) {
     Ref<Tensor> rows;
@@ -135,6 +161,23 @@ Result<Slab> StackRows(std::vector<Slab> parts, int64_t rows_each, MemoryAccount
     TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> stacked, rows->Reshape(dims));
     out.columns.push_back(borrowed ? Column::Borrowed(std::move(stacked))
                                    : Column::Dense(std::move(stacked)));
+  }
+  return out;
+}
+
+Result<Slab> JoinRows(std::span<const Slab> parts, MemoryAccount* account) {
+  TUTTI_RETURN_IF_ERROR(CheckOneStructure(parts));
+  Slab out;
+  out.tree = parts[0].tree;
+  for (const Slab& part : parts) out.rows += part.rows;
+  for (size_t i = 0; i < parts[0].columns.size(); ++i) {
+    if (!IsUniform(parts, i)) {
+      TUTTI_ASSIGN_OR_RETURN(Column column, OwnLeaves(parts, i, account));
+      out.columns.push_back(std::move(column));
+      continue;
+    }
+    TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> rows, Join(parts, i, account));
+    out.columns.push_back(Column::Dense(std::move(rows)));
   }
   return out;
 }

@@ -22,6 +22,10 @@ bool RowsAreUniform(std::span<const Slab> parts);
 // cannot be stacked.
 Result<Slab> StackRows(std::vector<Slab> parts, int64_t rows_each, MemoryAccount* account);
 
+// All rows of all parts, of which there is at least one, as one slab in memory of its own. A column
+// is dense where its rows have one dtype and shape. INVALID_ARGUMENT for rows of other structures.
+Result<Slab> JoinRows(std::span<const Slab> parts, MemoryAccount* account);
+
 }  // namespace tutti
 
 #endif  // TUTTI_CORE_DATASET_EXEC_STACK_ROWS_H_

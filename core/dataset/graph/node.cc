@@ -54,6 +54,12 @@ void Node::LearnSpec(Ref<const ElementSpec> spec) const {
   if (!spec_) spec_ = std::move(spec);
 }
 
+Ref<RefCounted> Node::ShareAmongIterations(Ref<RefCounted> state) const {
+  std::lock_guard lock(mutex_);
+  if (!shared_) shared_ = std::move(state);
+  return shared_;
+}
+
 Status OpRegistry::Add(const OpTraits& op) {
   for (const OpTraits* known : ops_) {
     if (known->name == op.name) {

@@ -113,6 +113,10 @@ class Node final : public RefCounted {
   // An element was seen. The first one decides.
   void LearnSpec(Ref<const ElementSpec> spec) const;
 
+  // What the iterations of a definition share, such as the rows that cache keeps: the first state
+  // that is given stays, and comes back from then on.
+  Ref<RefCounted> ShareAmongIterations(Ref<RefCounted> state) const;
+
   // Numbers the iterations of a definition from 0 on, for ops that draw anew for each.
   int64_t DrawIteration() const { return iterations_.fetch_add(1, std::memory_order_relaxed); }
 
@@ -131,8 +135,9 @@ class Node final : public RefCounted {
   const Functions functions_;
   int64_t cardinality_ = kUnknownCardinality;
   mutable std::atomic<int64_t> iterations_{0};
-  mutable std::mutex mutex_;  // guards spec_
+  mutable std::mutex mutex_;  // guards all below
   mutable Ref<const ElementSpec> spec_;
+  mutable Ref<RefCounted> shared_;
 };
 
 // The ops that a runtime knows, by name. Rooms above add theirs before datasets are made; after

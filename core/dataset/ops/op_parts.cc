@@ -39,6 +39,9 @@ Status CheckInt(const Node& node, std::string_view attribute) {
 Status CheckBool(const Node& node, std::string_view attribute) {
   return CheckType<bool>(node, attribute, "a boolean");
 }
+Status CheckText(const Node& node, std::string_view attribute) {
+  return CheckType<std::string>(node, attribute, "a text");
+}
 Status CheckValue(const Node& node, std::string_view attribute) {
   return CheckType<Ref<const Value>>(node, attribute, "a value");
 }

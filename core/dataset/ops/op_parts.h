@@ -21,6 +21,7 @@ Status CheckInt(const Node& node, std::string_view attribute, int64_t low, int64
 Status CheckInt(const Node& node, std::string_view attribute);
 // INVALID_ARGUMENT unless the attribute is there and of this type.
 Status CheckBool(const Node& node, std::string_view attribute);
+Status CheckText(const Node& node, std::string_view attribute);
 Status CheckValue(const Node& node, std::string_view attribute);
 Status CheckTree(const Node& node, std::string_view attribute);
 Status CheckSpec(const Node& node, std::string_view attribute);

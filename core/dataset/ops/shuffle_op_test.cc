@@ -176,6 +176,25 @@ TEST_F(Shuffle, PassesErrorsOnAndGoesOnBehindThem) {
   EXPECT_EQ(std::set<std::string>(rest.begin(), rest.end()).size(), 19u);
 }
 
+TEST_F(Shuffle, GivesUpRestoringWhereTheInputOnlyFails) {
+  static std::atomic<bool> fails;
+  fails = false;
+  const Ref<TestFunction> function = MakeFunction(
+      [](Context&, const Value& in, void*) -> Result<Ref<Value>> {
+        if (fails) return Status(StatusCode::kDataLoss, "bad");
+        return Number(NumberIn(in));
+      },
+      {.spec = Int64Scalar()});
+  const Ref<Iterator> iterator =
+      Iterate(Ok(Ok(Ok(Range(9)->Repeat(-1))->Map(function))->Shuffle(4, Seed(1))));
+  Take(*iterator, 3);
+  const std::string state = iterator->Save(CallOptions()).value();
+  fails = true;
+  EXPECT_EQ(iterator->Restore(state, CallOptions()).code(), StatusCode::kDataLoss);
+  fails = false;
+  EXPECT_TRUE(iterator->Restore(state, CallOptions()).ok());
+}
+
 TEST_F(Shuffle, RefusesABufferThatIsNotPositive) {
   EXPECT_EQ(Range(3)->Shuffle(0).status().message(),
             "shuffle: buffer_size must be positive, got 0");

@@ -1,6 +1,5 @@
 #include "core/dataset/records/tf_record_writer.h"
 
-#include <array>
 #include <cstring>
 #include <utility>
 
@@ -10,7 +9,6 @@
 #include "core/base/error.h"
 #include "core/dataset/exec/iterator.h"
 #include "core/dataset/graph/dataset.h"
-#include "core/dataset/records/tf_record_reader.h"
 #include "core/function/function.h"
 
 namespace tutti {
@@ -27,6 +25,20 @@ void Store(char* destination, T value) {
 }
 
 }  // namespace
+
+std::array<char, kTfRecordHeaderBytes> TfRecordHeader(std::string_view record) {
+  std::array<char, kTfRecordHeaderBytes> head;
+  Store<uint64_t>(head.data(), record.size());
+  Store<uint32_t>(head.data() + sizeof(uint64_t),
+                  MaskCrc32c(Crc32c(head.data(), sizeof(uint64_t))));
+  return head;
+}
+
+std::array<char, kTfRecordFooterBytes> TfRecordFooter(std::string_view record) {
+  std::array<char, kTfRecordFooterBytes> foot;
+  Store<uint32_t>(foot.data(), MaskCrc32c(Crc32c(record.data(), record.size())));
+  return foot;
+}
 
 Result<Ref<TfRecordWriter>> TfRecordWriter::Create(Ref<Environment> environment,
                                                    const std::string& path,
@@ -67,12 +79,8 @@ Status TfRecordWriter::Write(std::string_view record) {
                Quote(path_))
         .With("file", path_);
   }
-  std::array<char, kTfRecordHeaderBytes> head;
-  Store<uint64_t>(head.data(), record.size());
-  Store<uint32_t>(head.data() + sizeof(uint64_t),
-                  MaskCrc32c(Crc32c(head.data(), sizeof(uint64_t))));
-  std::array<char, kTfRecordFooterBytes> foot;
-  Store<uint32_t>(foot.data(), MaskCrc32c(Crc32c(record.data(), record.size())));
+  const std::array<char, kTfRecordHeaderBytes> head = TfRecordHeader(record);
+  const std::array<char, kTfRecordFooterBytes> foot = TfRecordFooter(record);
   TUTTI_RETURN_IF_ERROR(Append({head.data(), head.size()}));
   TUTTI_RETURN_IF_ERROR(Append(record));
   TUTTI_RETURN_IF_ERROR(Append({foot.data(), foot.size()}));

@@ -14,6 +14,7 @@
 #ifndef TUTTI_CORE_DATASET_RECORDS_TF_RECORD_WRITER_H_
 #define TUTTI_CORE_DATASET_RECORDS_TF_RECORD_WRITER_H_
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -25,6 +26,7 @@
 #include "core/base/status.h"
 #include "core/dataset/records/compressed_writer.h"
 #include "core/dataset/records/record_file_stream.h"
+#include "core/dataset/records/tf_record_reader.h"
 
 namespace tutti {
 
@@ -37,6 +39,10 @@ struct TfRecordWriterOptions {
   RecordCompression compression = RecordCompression::kNone;
   int compression_level = kDefaultCompressionLevel;  // 0 to 9
 };
+
+// What stands before and behind a record.
+std::array<char, kTfRecordHeaderBytes> TfRecordHeader(std::string_view record);
+std::array<char, kTfRecordFooterBytes> TfRecordFooter(std::string_view record);
 
 class TfRecordWriter final : public Closable {
  public:

@@ -1,0 +1,89 @@
+#include "core/dataset/ops/predicate_rows.h"
+
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/dataset/exec/stack_rows.h"
+#include "core/dataset/ops/op_parts.h"
+#include "core/function/function.h"
+
+namespace tutti {
+namespace {
+
+Ref<const ElementSpec> BoolScalar() {
+  return ElementSpec::OfTensor(DType::kBool, PartialShape::Scalar());
+}
+
+}  // namespace
+
+Status CheckPredicate(const Node& node) {
+  TUTTI_RETURN_IF_ERROR(CheckFunctions(node, 1));
+  const Ref<const ElementSpec> input = node.input().element_spec();
+  TUTTI_ASSIGN_OR_RETURN(const Ref<const ElementSpec> output,
+                         node.function().OutputSpec(input.get()));
+  if (!output) return OkStatus();
+  const LeafSpec& leaf = output->leaf(0);
+  if (output->tree().is_leaf() && leaf.is_tensor() && leaf.dtype == DType::kBool &&
+      leaf.shape.IsCompatibleWith(PartialShape::Scalar())) {
+    return OkStatus();
+  }
+  return InvalidArgument("{}: the predicate must give a boolean scalar, and gives {}", node.label(),
+                         output->ToString());
+}
+
+PredicateRows::PredicateRows(const Node& node, const ExecContext& context)
+    : function_(node, context, BoolScalar()) {}
+
+PredicateRows::Verdicts PredicateRows::Judge(const Slab& rows, int64_t index, bool until_false,
+                                             const CallOptions& options) {
+  Verdicts verdicts;
+  if (rows.rows > 0 && function_.takes_slabs()) {
+    JudgeSlab(rows, index, options, &verdicts);
+  } else {
+    JudgeRows(rows, index, until_false, options, &verdicts);
+  }
+  return verdicts;
+}
+
+void PredicateRows::JudgeRows(const Slab& rows, int64_t index, bool until_false,
+                              const CallOptions& options, Verdicts* verdicts) {
+  while (verdicts->used < rows.rows) {
+    const int64_t row = verdicts->used;
+    const Result<Ref<Value>> verdict = function_.CallRow(rows, row, index + row, options);
+    verdicts->status =
+        verdict.ok() ? function_.CheckResult(**verdict, index + row) : verdict.status();
+    if (!verdicts->status.ok()) {
+      if (!IsInterruption(verdicts->status)) ++verdicts->used;
+      return;
+    }
+    ++verdicts->used;
+    verdicts->flags.push_back((*verdict)->leaf(0).tensor().item<bool>() ? 1 : 0);
+    if (until_false && verdicts->flags.back() == 0) return;
+  }
+}
+
+void PredicateRows::JudgeSlab(const Slab& in, int64_t index, const CallOptions& options,
+                              Verdicts* verdicts) {
+  int64_t rows = in.rows > 1 && !RowsAreUniform({&in, 1}) ? 1 : in.rows;
+  std::optional<int64_t> failed_row;
+  Result<Slab> results = function_.CallSlab(in.Slice(0, rows), index, options, &failed_row);
+  if (!results.ok() && failed_row.value_or(0) > 0) {
+    // The rows before the failed one are good; it comes again as the first of the rest.
+    rows = *failed_row;
+    results = function_.CallSlab(in.Slice(0, rows), index, options, &failed_row);
+  } else if (!results.ok() && failed_row.has_value()) {
+    rows = 1;
+  }
+  if (!results.ok()) {
+    if (!IsInterruption(results.status())) verdicts->used = rows;
+    verdicts->status = results.status();
+    return;
+  }
+  verdicts->used = rows;
+  const std::span<const bool> flags = results->columns[0].dense()->span<bool>();
+  verdicts->flags.assign(flags.begin(), flags.end());
+}
+
+}  // namespace tutti
