@@ -4,6 +4,7 @@ tutti.data.Dataset inherits.
     python_datasets.py OUTPUT
 """
 
+import re
 import sys
 import textwrap
 from typing import List
@@ -46,6 +47,9 @@ class Transformations:
         @staticmethod
         def _of(handle: Any) -> Dataset: ...
 '''
+# Codes of statuses, which are exceptions in Python.
+CODES = re.compile(r"\b(?:INVALID_ARGUMENT|NOT_FOUND|ALREADY_EXISTS|FAILED_PRECONDITION|OUT_OF_RANGE|"
+                   r"DATA_LOSS|RESOURCE_EXHAUSTED|UNIMPLEMENTED|UNAVAILABLE)\b")
 TYPES = {"int": "int", "optional_int": "Optional[int]", "text": "str", "flag": "Optional[bool]",
          "dataset": '"Dataset"', "function": "Union[Callable[..., Any], Function]"}
 
@@ -106,7 +110,7 @@ def method(op: Op) -> str:
     parameters = wrapped([f"{text}," for text in given[:-1]] + [f'{given[-1]}) -> "Dataset":'],
                          99 - len(head))
     text = "\n" + head + ("\n" + " " * len(head)).join(parameters) + "\n"
-    doc = op.doc("python")
+    doc = CODES.sub(lambda code: code[0].title().replace("_", "") + "Error", op.doc("python"))
     if any(a.kind == "function" for a in op.arguments):
         doc += " With slab=True the function gets many rows at once and gives a vector of booleans."
     quoted = textwrap.wrap(f'"""{doc}"""', 91, break_long_words=False)
