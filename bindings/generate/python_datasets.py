@@ -48,8 +48,8 @@ class Transformations:
         def _of(handle: Any) -> Dataset: ...
 '''
 # Codes of statuses, which are exceptions in Python.
-CODES = re.compile(r"\b(?:INVALID_ARGUMENT|NOT_FOUND|ALREADY_EXISTS|FAILED_PRECONDITION|OUT_OF_RANGE|"
-                   r"DATA_LOSS|RESOURCE_EXHAUSTED|UNIMPLEMENTED|UNAVAILABLE)\b")
+CODES = re.compile(r"\b(?:INVALID_ARGUMENT|NOT_FOUND|ALREADY_EXISTS|FAILED_PRECONDITION|"
+                   r"OUT_OF_RANGE|DATA_LOSS|RESOURCE_EXHAUSTED|UNIMPLEMENTED|UNAVAILABLE)\b")
 TYPES = {"int": "int", "optional_int": "Optional[int]", "text": "str", "flag": "Optional[bool]",
          "dataset": '"Dataset"', "function": "Union[Callable[..., Any], Function]"}
 

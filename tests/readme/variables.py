@@ -19,6 +19,8 @@ SETTING = re.compile(r"\{\"([a-z_]+)\", SettingKind::\w+, \"([^\"]*)\"")
 ROW = re.compile(r"^\| `(TUTTI_[A-Z0-9_]+)` \|.*\| ([^|]*) \|$", re.MULTILINE)
 # Names of macros and enumerators that stand in quotes for another reason start so.
 NO_VARIABLES = ("TUTTI_DTYPE", "TUTTI_API", "TUTTI_NODE", "TUTTI_LEAF")
+# A setting of CMake, which public_api.py reads from a build's cache.
+OF_CMAKE = ("TUTTI_GO",)
 
 
 def variables_read(root):
@@ -37,7 +39,7 @@ def variables_read(root):
             else:
                 continue
             for name in pattern.findall(path.read_text(encoding="utf-8", errors="replace")):
-                if not name.startswith(NO_VARIABLES):
+                if not name.startswith(NO_VARIABLES) and name not in OF_CMAKE:
                     found.setdefault(name, path)
     for key in settings_of(root):
         found.setdefault("TUTTI_" + key.upper(), root / "core/runtime/settings.cc")

@@ -258,9 +258,9 @@ TUTTI_API tutti_status *tutti_dataset_unique(tutti_dataset **dataset,
                                              const tutti_transform_options *options);
 
 /* The elements of the first complete pass, which later ones read: kept in memory, for all iterators
- * of this definition, or under `filename` in a file, which is used from then on by whoever names it,
- * whatever the input is. A pass that is given up, or in which an element fails, counts for nothing.
- * A file has one writer at a time: others are ALREADY_EXISTS; a damaged one is DATA_LOSS.
+ * of this definition, or under `filename` in a file, which is used from then on by whoever names
+ * it, whatever the input is. A pass that is given up, or in which an element fails, counts for
+ * nothing. A file has one writer at a time: others are ALREADY_EXISTS; a damaged one is DATA_LOSS.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_cache(tutti_dataset **dataset, const char *filename,
                                             const tutti_transform_options *options);
