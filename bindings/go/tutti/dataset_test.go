@@ -57,7 +57,11 @@ func TestDatasetsAreTransformed(t *testing.T) {
 		"skip":        {Range(0, 4, 1).Skip(2), []int64{2, 3}},
 		"shard":       {Range(0, 6, 1).Shard(3, 1), []int64{1, 4}},
 		"concatenate": {Range(0, 2, 1).Concatenate(Range(7, 8, 1)), []int64{0, 1, 7}},
-		"prefetch":    {Range(0, 3, 1).Prefetch(Autotune), []int64{0, 1, 2}},
+		"take_while": {Range(0, 9, 2).TakeWhile(even).Concatenate(Range(1, 9, 1).TakeWhile(even)),
+			[]int64{0, 2, 4, 6, 8}},
+		"unique":   {Range(0, 3, 1).Repeat(2).Unique(), []int64{0, 1, 2}},
+		"cache":    {Range(0, 3, 1).Cache("").Repeat(2), []int64{0, 1, 2, 0, 1, 2}},
+		"prefetch": {Range(0, 3, 1).Prefetch(Autotune), []int64{0, 1, 2}},
 	} {
 		if got := integers(t, c.dataset); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: %v", name, got)

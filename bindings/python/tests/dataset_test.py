@@ -1,6 +1,7 @@
 """Datasets: sources, transformations, iterators, files, and what goes wrong."""
 
 import os
+import pathlib
 import struct
 import tempfile
 import threading
@@ -134,6 +135,29 @@ class TransformationTest(unittest.TestCase):
         self.assertEqual(list(numbers.take(2).enumerate(5)), [(5, 0), (6, 1)])
         self.assertEqual(list(numbers.prefetch(4)), list(range(20)))
         self.assertEqual(list(numbers.apply(lambda d: d.take(1))), [0])
+
+    def test_take_while_ends_for_good_and_takes_slabs(self):
+        numbers = Dataset.from_tensor_slices(np.array([1, 2, 9, 1]))
+        self.assertEqual(list(numbers.take_while(lambda x: x < 5)), [1, 2])
+        self.assertEqual(list(numbers.take_while(lambda x: x < 5, slab=True)), [1, 2])
+
+    def test_unique_keeps_the_first_of_equal_elements(self):
+        self.assertEqual(list(Dataset.from_tensor_slices(np.array([3, 1, 3, 2, 1])).unique()),
+                         [3, 1, 2])
+        with self.assertRaisesRegex(ValueError, "unique"):
+            Dataset.zip((Dataset.range(2), Dataset.range(2))).unique()
+
+    def test_a_cache_is_filled_by_the_first_complete_pass(self):
+        calls = []
+        cached = Dataset.range(3).map(lambda x: calls.append(x) or x).cache()
+        self.assertEqual([list(cached), list(cached)], [[0, 1, 2]] * 2)
+        self.assertEqual(len(calls), 3)
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "kept"
+            self.assertEqual(list(Dataset.range(2).cache(path)), [0, 1])
+            self.assertEqual(list(Dataset.range(9).cache(str(path))), [0, 1])
+        with self.assertRaises(TypeError):
+            Dataset.range(2).cache(7)
 
     def test_cardinalities(self):
         numbers = Dataset.range(5)

@@ -139,6 +139,37 @@ class DatasetTest {
   }
 
   @Test
+  void aPredicateEndsADatasetAndEqualElementsComeOnce() {
+    final Dataset numbers = Dataset.fromTensorSlices(List.of(3L, 1L, 3L, 9L, 1L));
+    assertEquals(List.of(3L, 1L, 3L), numbers(numbers.takeWhile(x -> x.longValue() < 5)));
+    assertEquals(List.of(3L, 1L, 9L), numbers(numbers.unique()));
+  }
+
+  @Test
+  void aCacheIsFilledByTheFirstCompletePass(@TempDir Path folder) {
+    final int[] calls = {0};
+    final Dataset cached = Dataset.range(3).map(x -> {
+      ++calls[0];
+      return x.longValue();
+    }, Spec.tensor(DType.INT64)).cache();
+    assertEquals(List.of(0L, 1L, 2L), numbers(cached));
+    assertEquals(List.of(0L, 1L, 2L), numbers(cached));
+    assertEquals(3, calls[0]);
+    final String path = folder.resolve("kept").toString();
+    assertEquals(List.of(0L, 1L), numbers(Dataset.range(2).cache(path)));
+    assertEquals(List.of(0L, 1L), numbers(Dataset.range(9).cache(path)));
+  }
+
+  @Test
+  void theNextTransformationMayHaveAName() {
+    final Dataset named = Dataset.range(5).named("evens");
+    final TuttiException refused = assertThrows(TuttiException.class, () -> named.take(-2));
+    assertTrue(refused.getMessage().contains("evens"), refused.getMessage());
+    // One transformation alone has it.
+    assertEquals(2, named.take(3).skip(1).explain().split("evens", -1).length);
+  }
+
+  @Test
   void structuresAreBatchedLeafByLeaf() {
     final Dataset rows = Dataset.fromTensorSlices(
         Map.of("x", Tensor.of(new float[] {1, 2, 3, 4, 5, 6}, 3, 2), "y", List.of(7, 8, 9)));
