@@ -60,6 +60,8 @@ static tutti_dataset *open_examples(const char *folder) {
   check(tutti_dataset_create_tf_record(NULL, files, NULL, &examples), "opening the digits");
   check(tutti_function_create_parse_example(NULL, 2, features, &parser), "opening the digits");
   check(tutti_dataset_map(&examples, parser, NULL), "opening the digits");
+  /* Read and parsed once, by the first pass. */
+  check(tutti_dataset_cache(&examples, NULL, NULL), "opening the digits");
   tutti_function_release(parser);
   tutti_dataset_release(files);
   return examples;

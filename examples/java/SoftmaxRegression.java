@@ -61,7 +61,7 @@ public final class SoftmaxRegression {
     final Dataset files = Dataset.listFiles(List.of(folder + "/digits-*.tfrecord"), false, null);
     return TFRecordDataset.of(files).map(Function.parseExample(Map.of(
         "image", new Function.Feature(DType.FLOAT32, PIXELS),
-        "label", new Function.Feature(DType.INT64))));
+        "label", new Function.Feature(DType.INT64)))).cache(); // read and parsed once
   }
 
   private static Dataset training(Dataset examples) {

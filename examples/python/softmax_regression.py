@@ -27,6 +27,7 @@ def digits(folder):
     files = tutti.data.Dataset.list_files(f"{folder}/digits-*.tfrecord", shuffle=False)
     examples = tutti.data.TFRecordDataset(files).map(
         tutti.data.parse_example({"image": ([PIXELS], np.float32), "label": ([], np.int64)}))
+    examples = examples.cache()  # read and parsed once, by the first pass
     training = examples.shard(5, 0)
     for fifth in range(1, 4):
         training = training.concatenate(examples.shard(5, fifth))

@@ -32,7 +32,7 @@ func digits(folder string) (training, heldOut *tutti.Dataset) {
 	files := tutti.ListFiles([]string{folder + "/digits-*.tfrecord"}, tutti.WithShuffle(false))
 	examples := tutti.TFRecordsOf(files).MapWith(tutti.ParseExample(map[string]tutti.Feature{
 		"image": {DType: tutti.Float32, Dims: []int64{pixels}},
-		"label": {DType: tutti.Int64}}))
+		"label": {DType: tutti.Int64}})).Cache("") // read and parsed once, by the first pass
 	training = examples.Shard(5, 0)
 	for fifth := int64(1); fifth < 4; fifth++ {
 		training = training.Concatenate(examples.Shard(5, fifth))
