@@ -28,6 +28,7 @@ set(TUTTI_TEST_TIMEOUT_S 300)
 add_custom_target(tutti_unit_tests)
 
 function(tutti_test target prefix)
+  tutti_unity_warnings(${target})
   gtest_discover_tests(${target}
     TEST_PREFIX "${prefix}."
     TEST_LIST ${target}_names
@@ -68,6 +69,7 @@ function(tutti_room name)
     add_library(${library} STATIC ${sources})
     target_link_libraries(${library} PUBLIC tutti_compile ${room_DEPENDS} ${room_LINK})
     tutti_precompile(${library} room)
+    tutti_unity(${library})
   else()
     add_library(${library} INTERFACE)
     target_link_libraries(${library} INTERFACE tutti_compile ${room_DEPENDS} ${room_LINK})
@@ -75,6 +77,7 @@ function(tutti_room name)
   set_property(GLOBAL APPEND PROPERTY TUTTI_ROOMS ${library})
 
   if(tests AND TUTTI_TESTS)
+    tutti_unity_tests(tests ${library}_test ${tests})
     add_executable(${library}_test ${tests})
     target_link_libraries(${library}_test PRIVATE ${library} GTest::gmock_main GTest::gmock
                           GTest::gtest)
