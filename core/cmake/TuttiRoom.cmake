@@ -1,13 +1,14 @@
 # Rooms and parts, by naming convention.
 #
-#   tutti_room(<name> [DEPENDS <room>...] [LINK <library>...])
+#   tutti_room(<name> [DEPENDS <room>...] [LINK <library>...] [SEEDED <filter>...])
 #     Makes the targets of the room in the current folder, and in folders below it:
 #       *_test.cc       -> tutti_<name>_test, each of its tests a CTest "<name>.<Suite>.<Test>"
 #                          with the labels "unit" and "<name>"
 #       *_benchmark.cc  -> tutti_<name>_benchmark
 #       all other *.cc  -> tutti_<name>, a static, position-independent library
 #     A file added to the folder is picked up by the next build. A room without sources yet is an
-#     interface library, so that rooms above it can already name it.
+#     interface library, so that rooms above it can already name it. The tests that SEEDED names, as
+#     --gtest_filter does, are one nightly test more, with ten times the runs.
 #
 #   tutti_test(<target> <prefix> <label>...)
 #     Registers each test of the GoogleTest executable <target> with CTest as "<prefix>.<test>".
@@ -51,7 +52,7 @@ endforeach()
 endfunction()
 
 function(tutti_room name)
-  cmake_parse_arguments(PARSE_ARGV 1 room "" "" "DEPENDS;LINK")
+  cmake_parse_arguments(PARSE_ARGV 1 room "" "" "DEPENDS;LINK;SEEDED")
   if(room_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "tutti_room(${name}): unknown arguments ${room_UNPARSED_ARGUMENTS}")
   endif()
@@ -83,6 +84,12 @@ function(tutti_room name)
                           GTest::gtest)
     tutti_precompile(${library}_test test)
     tutti_test(${library}_test ${name} unit ${name})
+    if(room_SEEDED)
+      list(JOIN room_SEEDED ":" filter)
+      add_test(NAME ${name}.nightly.seeded COMMAND ${library}_test "--gtest_filter=${filter}")
+      set_tests_properties(${name}.nightly.seeded PROPERTIES LABELS nightly TIMEOUT 7200
+                           ENVIRONMENT TUTTI_TEST_SCALE=1000)
+    endif()
   endif()
   if(benchmarks AND TUTTI_BENCHMARKS)
     add_executable(${library}_benchmark ${benchmarks})
