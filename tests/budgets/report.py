@@ -63,8 +63,9 @@ def problems_of(budgets, labels):
     # A label may be of tests that are not built here, where Java or Go is missing.
     planned = sum(budgets.seconds.values())
     if planned > budgets.total:
-        found.append(f"the budgets add up to {planned:.0f} s and the total is {budgets.total:.0f} s: "
-                     "make tests cheaper, or move what takes long to the label nightly")
+        found.append(f"the budgets add up to {planned:.0f} s and the total is "
+                     f"{budgets.total:.0f} s: make tests cheaper, or move what takes long to the "
+                     "label nightly")
     return found
 
 

@@ -1,5 +1,5 @@
-"""Compiles each source of core/ and capi/ without a precompiled header and without the others of its
-unit, for its errors alone: one that forgets to include what it uses does not pass.
+"""Compiles each source of core/ and capi/ by itself without a precompiled header, for its errors
+alone: one that forgets to include what it uses does not pass.
 
     compile_alone.py SOURCE_FOLDER BUILD_FOLDER
 
@@ -35,8 +35,8 @@ def alone(command):
 
 
 def sources_of(source_folder, entries):
-    """{source: entry} of the entries whose sources are ours, and no tests: those include GoogleTest,
-    which is precompiled in every build."""
+    """{source: entry} of the entries whose sources are ours, and no tests: GoogleTest, which those
+    include, is precompiled in every build."""
     found = {}
     for entry in entries:
         path = pathlib.Path(entry["directory"], entry["file"])
@@ -65,8 +65,8 @@ def main(arguments):
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         errors = [error for error in pool.map(error_of, sources.keys(), sources.values()) if error]
     if errors:
-        sys.exit("\n".join(errors) + f"{len(errors)} of {len(sources)} sources do not compile alone; "
-                 "include what they use")
+        sys.exit("\n".join(errors) + f"{len(errors)} of {len(sources)} sources do not compile "
+                 "alone; include what they use")
     print(f"{len(sources)} sources compile alone")
 
 
