@@ -62,6 +62,12 @@ function(tutti_unity target)
     foreach(group IN LISTS groups)
       string(REPLACE "|" ";" group "${group}")
       set_source_files_properties(${group} PROPERTIES UNITY_GROUP ${number})
+      # CMake calls the unit so; it is to be compiled again where its precompiled header is.
+      if(TARGET tutti_precompiled_room_ready)
+        set_property(SOURCE
+          "${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/${target}.dir/Unity/unity_${number}_cxx.cxx"
+          APPEND PROPERTY OBJECT_DEPENDS "${CMAKE_BINARY_DIR}/precompiled/room.hxx.gch")
+      endif()
       math(EXPR number "${number} + 1")
     endforeach()
   endforeach()
