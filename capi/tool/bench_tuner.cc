@@ -8,15 +8,15 @@
 namespace tutti::tool {
 namespace {
 
-constexpr int64_t kRounds = 16;
+constexpr int64_t kTunedRounds = 16;
 constexpr int64_t kLeastRounds = 6;
 constexpr int64_t kMostCalls = 2000;
-constexpr int kProbes = 3;
+constexpr int kTunedProbes = 3;
 constexpr size_t kWarmUps = 3;
 // Of the time for a collective; the rest is for the second look.
 constexpr double kFirstLook = 0.7;
 
-double NowUs() {
+double TunerNowUs() {
   return std::chrono::duration<double, std::micro>(
              std::chrono::steady_clock::now().time_since_epoch())
       .count();
@@ -62,7 +62,7 @@ BenchTuner::BenchTuner(const TuneTask& task, tutti_runtime* runtime,
 
 CStatus BenchTuner::Run(TuneOutcome* outcome) {
   for (BenchCalls& calls : calls_) TUTTI_TOOL_RETURN_IF_FAILED(calls.Begin());
-  const double begin = NowUs();
+  const double begin = TunerNowUs();
   const double budget_us = task_.seconds * 1e6;
   std::vector<size_t> everything(task_.candidates.size());
   for (size_t i = 0; i < everything.size(); ++i) everything[i] = i;
@@ -71,7 +71,7 @@ CStatus BenchTuner::Run(TuneOutcome* outcome) {
   const double of_size = kFirstLook * budget_us / static_cast<double>(task_.sizes.size());
   for (const int64_t payload : FromCoarseToFine(task_.sizes)) {
     // Calls take what they take: when the time is over the remaining sizes stay as they are.
-    int64_t goes_on = all.sizes.empty() || NowUs() - begin < budget_us;
+    int64_t goes_on = all.sizes.empty() || TunerNowUs() - begin < budget_us;
     TUTTI_TOOL_RETURN_IF_FAILED(Base().AgreeOnNumberOfRank0(&goes_on));
     if (goes_on == 0) break;
     std::vector<size_t> possible;
@@ -89,7 +89,7 @@ CStatus BenchTuner::Run(TuneOutcome* outcome) {
       IsRank0() ? FitSteps(all, task_.steps) : std::vector<SelectorStep>();
   FitMeasurements confirmed;
   confirmed.candidates = task_.candidates;
-  const double left_us = std::max(budget_us - (NowUs() - begin), (1 - kFirstLook) * budget_us);
+  const double left_us = std::max(budget_us - (TunerNowUs() - begin), (1 - kFirstLook) * budget_us);
   for (const int64_t payload : all.sizes) {
     int64_t found = -1;
     if (IsRank0()) {
@@ -165,7 +165,7 @@ CStatus BenchTuner::TimeCalls(size_t candidate, int64_t count, double* us) {
   BenchCalls& calls = calls_[candidate];
   std::vector<TensorSet>& sets = SetsOf(candidate);
   TUTTI_TOOL_RETURN_IF_FAILED(calls.Barrier());
-  const double begin = NowUs();
+  const double begin = TunerNowUs();
   for (int64_t i = 0; i < count; ++i) {
     TensorSet& set = sets[static_cast<size_t>(i) % sets.size()];
     // As whoever computes what is summed, and needs the sum, does: where peers have read or written
@@ -175,7 +175,7 @@ CStatus BenchTuner::TimeCalls(size_t candidate, int64_t count, double* us) {
     TUTTI_TOOL_RETURN_IF_FAILED(calls.ReadOutputs(set));
   }
   TUTTI_TOOL_RETURN_IF_FAILED(calls.Barrier());
-  *us = (NowUs() - begin) / static_cast<double>(count);
+  *us = (TunerNowUs() - begin) / static_cast<double>(count);
   return nullptr;
 }
 
@@ -187,22 +187,22 @@ CStatus BenchTuner::Measure(int64_t payload, const std::vector<size_t>& wanted, 
   TUTTI_TOOL_RETURN_IF_FAILED(WarmUp(counts, wanted));
   // As many calls as fit into each one's part of the time; the best of a few probes, which other
   // work on the machine may have hit.
-  const double begin = NowUs();
+  const double begin = TunerNowUs();
   std::vector<int64_t> num_calls(us->size(), 0);
   for (const size_t i : wanted) {
     double each = std::numeric_limits<double>::max();
-    for (int probe = 0; probe < kProbes; ++probe) {
+    for (int probe = 0; probe < kTunedProbes; ++probe) {
       double once = 0;
       TUTTI_TOOL_RETURN_IF_FAILED(TimeCalls(i, 2, &once));
       each = std::min(each, once);
     }
-    const double part = budget_us / static_cast<double>(kRounds * std::ssize(wanted));
+    const double part = budget_us / static_cast<double>(kTunedRounds * std::ssize(wanted));
     num_calls[i] = std::clamp(static_cast<int64_t>(part / each), int64_t{1}, kMostCalls);
     TUTTI_TOOL_RETURN_IF_FAILED(Base().AgreeOnNumberOfRank0(&num_calls[i]));
   }
-  for (int64_t round = 0; round < kRounds; ++round) {
+  for (int64_t round = 0; round < kTunedRounds; ++round) {
     if (round >= kLeastRounds && round % 2 == 0) {
-      int64_t goes_on = NowUs() - begin < 1.5 * budget_us;
+      int64_t goes_on = TunerNowUs() - begin < 1.5 * budget_us;
       TUTTI_TOOL_RETURN_IF_FAILED(Base().AgreeOnNumberOfRank0(&goes_on));
       if (goes_on == 0) break;
     }

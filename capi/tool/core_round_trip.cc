@@ -13,12 +13,12 @@ namespace tutti::tool {
 namespace {
 
 constexpr uint64_t kRounds = 1000;
-constexpr uint64_t kBatches = 15;
+constexpr uint64_t kRoundTripBatches = 15;
 
 // One side of the game: waits for its turn, then makes it the other's.
 std::vector<double> Play(std::atomic<uint64_t>* turn, uint64_t side) {
   std::vector<double> times;
-  for (uint64_t batch = 0; batch < kBatches; ++batch) {
+  for (uint64_t batch = 0; batch < kRoundTripBatches; ++batch) {
     const auto begin = std::chrono::steady_clock::now();
     for (uint64_t round = 0; round < kRounds; ++round) {
       const uint64_t mine = 2 * (batch * kRounds + round) + side;
@@ -64,8 +64,8 @@ double MeasureCoreRoundTrip(int first, int second) {
   });
   one.join();
   other.join();
-  std::nth_element(times.begin(), times.begin() + kBatches / 2, times.end());
-  return times[kBatches / 2];
+  std::nth_element(times.begin(), times.begin() + kRoundTripBatches / 2, times.end());
+  return times[kRoundTripBatches / 2];
 }
 
 }  // namespace tutti::tool

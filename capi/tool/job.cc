@@ -16,7 +16,7 @@ namespace {
 
 constexpr Clock::duration kGraceAfterTerm = std::chrono::seconds(1);
 constexpr Clock::duration kGraceOfLeftovers = std::chrono::milliseconds(500);
-constexpr Clock::duration kUnkillable = std::chrono::seconds(5);
+constexpr Clock::duration kJobUnkillable = std::chrono::seconds(5);
 constexpr Clock::duration kTick = std::chrono::milliseconds(20);
 
 }  // namespace
@@ -251,7 +251,7 @@ void Job::Kill() {
 
 void Job::EndLeftovers() {
   const TimePoint kill_at = Clock::now() + kGraceOfLeftovers;
-  const TimePoint give_up_at = kill_at + kUnkillable;
+  const TimePoint give_up_at = kill_at + kJobUnkillable;
   std::set<pid_t> asked;
   while (ReapEndedChildren()) {
     const TimePoint now = Clock::now();

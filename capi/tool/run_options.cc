@@ -9,8 +9,8 @@
 namespace tutti::tool {
 namespace {
 
-constexpr const char* kUsage = "tutti run [OPTIONS] -- PROGRAM [ARGUMENTS]";
-constexpr const char* kFooter = R"(
+constexpr const char* kRunUsage = "tutti run [OPTIONS] -- PROGRAM [ARGUMENTS]";
+constexpr const char* kRunFooter = R"(
 Each worker gets TF_CONFIG with its place among 127.0.0.1 ports that are its own for as long as the
 job lives, TUTTI_REPLICAS, TUTTI_RESTART (0 at first) and TUTTI_JOB_SECRET, new at each start. If
 they are unset it also gets TUTTI_COMPUTE_THREADS, OMP_NUM_THREADS and its likes, so that the
@@ -38,7 +38,7 @@ std::optional<int> ReadRunOptions(const std::vector<std::string>& words, RunOpti
   const std::vector<std::string> own(words.begin(), separator);
 
   CLI::App app("Runs a program as several workers of one job on this machine.", "tutti run");
-  app.footer(kFooter + 1);  // without its first line end
+  app.footer(kRunFooter + 1);  // without its first line end
   std::string timeout, grace;
   bool no_prefix = false;
   std::vector<std::string> stray;
@@ -64,7 +64,7 @@ std::optional<int> ReadRunOptions(const std::vector<std::string>& words, RunOpti
       ->check(CheckDuration);
   app.add_flag("--no-prefix", no_prefix, "Leave out the \"[worker 1] \" before each line");
   app.add_option("stray", stray)->group("");
-  if (const std::optional<int> status = ReadWords(app, kUsage, own)) return status;
+  if (const std::optional<int> status = ReadWords(app, kRunUsage, own)) return status;
 
   if (!stray.empty()) {
     fmt::print(stderr,

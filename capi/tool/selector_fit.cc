@@ -9,7 +9,7 @@ namespace tutti::tool {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr int64_t kKiB = 1024;
+constexpr int64_t kFitKiB = 1024;
 
 double Margin() { return -std::log(1 - kLeastGain); }
 
@@ -180,7 +180,7 @@ class Fitting {
     const double ratio = static_cast<double>(to) / static_cast<double>(from);
     const auto bytes =
         static_cast<int64_t>(static_cast<double>(from) * std::pow(ratio, place) + 0.5);
-    const int64_t unit = bytes >= 4 * kKiB ? kKiB : 64;
+    const int64_t unit = bytes >= 4 * kFitKiB ? kFitKiB : 64;
     const int64_t highest = std::max(from, std::min((to - 1) / unit * unit, most));
     return std::clamp(bytes / unit * unit, from, highest);
   }

@@ -13,7 +13,7 @@
 namespace tutti::tool {
 namespace {
 
-constexpr int64_t kKiB = 1024;
+constexpr int64_t kKi = 1024;
 
 std::optional<int64_t> NumberOf(std::string_view text) {
   int64_t number = 0;
@@ -63,8 +63,8 @@ std::string SelectorChoice::ToString() const {
 
 std::string SelectorSizeText(int64_t bytes) {
   if (bytes == SelectorStep::kAny) return "any";
-  if (bytes > 0 && bytes % (kKiB * kKiB) == 0) return fmt::format("{}MiB", bytes / (kKiB * kKiB));
-  if (bytes > 0 && bytes % kKiB == 0) return fmt::format("{}KiB", bytes / kKiB);
+  if (bytes > 0 && bytes % (kKi * kKi) == 0) return fmt::format("{}MiB", bytes / (kKi * kKi));
+  if (bytes > 0 && bytes % kKi == 0) return fmt::format("{}KiB", bytes / kKi);
   return fmt::format("{}", bytes);
 }
 

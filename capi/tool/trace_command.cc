@@ -16,8 +16,8 @@
 namespace tutti::tool {
 namespace {
 
-constexpr const char* kUsage = "tutti trace FILE... [-o trace.json]";
-constexpr const char* kFooter = R"(
+constexpr const char* kTraceUsage = "tutti trace FILE... [-o trace.json]";
+constexpr const char* kTraceFooter = R"(
 With TUTTI_FLIGHT_RECORDER_DIR=DIR each worker whose collective fails writes what it did last into
 DIR/job-.../flight-WORKER.json; the error's message names the file. Give all files of one job, or
 their directory. ui.perfetto.dev and chrome://tracing show what this command writes.
@@ -33,7 +33,7 @@ int TraceCommand(const std::vector<std::string>& words) {
   CLI::App app(
       "Merges the flight records of a job into one timeline and says where its ranks parted.",
       "tutti trace");
-  app.footer(kFooter + 1);  // without its first line end
+  app.footer(kTraceFooter + 1);  // without its first line end
   std::vector<std::string> paths;
   std::string output = "trace.json";
   app.add_option("files", paths, "Flight records, or directories of them")
@@ -41,7 +41,7 @@ int TraceCommand(const std::vector<std::string>& words) {
       ->required();
   app.add_option("-o,--output", output, "Where the timeline goes (default trace.json)")
       ->type_name("FILE");
-  if (const std::optional<int> status = ReadWords(app, kUsage, words)) return *status;
+  if (const std::optional<int> status = ReadWords(app, kTraceUsage, words)) return *status;
 
   std::vector<FlightRecord> records;
   std::string error = ReadFlightRecords(paths, &records);

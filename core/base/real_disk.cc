@@ -18,7 +18,7 @@
 namespace tutti {
 namespace {
 
-Status FileError(int error_number, std::string_view verb, const std::string& path) {
+Status DiskError(int error_number, std::string_view verb, const std::string& path) {
   return ErrnoStatus(error_number, Format("cannot {} {}", verb, Quote(path))).With("file", path);
 }
 
@@ -49,7 +49,7 @@ class RealReadableFile final : public ReadableFile {
         return ::pread(descriptor_, static_cast<char*>(data) + done, bytes - done,
                        static_cast<off_t>(offset + done));
       });
-      if (got < 0) return FileError(errno, "read", path()).With("offset", offset + done);
+      if (got < 0) return DiskError(errno, "read", path()).With("offset", offset + done);
       if (got == 0) break;
       done += static_cast<size_t>(got);
     }
@@ -75,7 +75,7 @@ class RealWritableFile final : public WritableFile {
     const char* next = static_cast<const char*>(data);
     while (bytes > 0) {
       const ssize_t written = Retry([&] { return ::write(descriptor_, next, bytes); });
-      if (written < 0) return FileError(errno, "write", path());
+      if (written < 0) return DiskError(errno, "write", path());
       next += written;
       bytes -= static_cast<size_t>(written);
     }
@@ -87,22 +87,22 @@ class RealWritableFile final : public WritableFile {
     const int synced = Retry([&] { return ::fsync(descriptor_); });
     const int sync_error = errno;
     const int closed = ::close(std::exchange(descriptor_, -1));
-    if (synced < 0) return FileError(sync_error, "write", path());
-    if (closed < 0) return FileError(errno, "write", path());
+    if (synced < 0) return DiskError(sync_error, "write", path());
+    if (closed < 0) return DiskError(errno, "write", path());
     if (::rename(temporary_.c_str(), path().c_str()) < 0) {
-      return FileError(errno, "write", path());
+      return DiskError(errno, "write", path());
     }
     committed_ = true;
     const int directory = Retry([&] {
       return ::open(DirectoryOf(path()).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     });
-    if (directory < 0) return FileError(errno, "make durable", path());
+    if (directory < 0) return DiskError(errno, "make durable", path());
     const int directory_synced = Retry([&] { return ::fsync(directory); });
     const int directory_error = errno;
     ::close(directory);
     // Some file systems cannot sync a directory, and need not.
     if (directory_synced < 0 && directory_error != EINVAL) {
-      return FileError(directory_error, "make durable", path());
+      return DiskError(directory_error, "make durable", path());
     }
     return OkStatus();
   }
@@ -149,12 +149,12 @@ class SystemDisk final : public Disk {
  public:
   Result<std::unique_ptr<ReadableFile>> Open(const std::string& path) override {
     const int descriptor = Retry([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); });
-    if (descriptor < 0) return FileError(errno, "open", path);
+    if (descriptor < 0) return DiskError(errno, "open", path);
     struct stat info {};
     if (::fstat(descriptor, &info) < 0 || S_ISDIR(info.st_mode)) {
       const int error_number = S_ISDIR(info.st_mode) ? EISDIR : errno;
       ::close(descriptor);
-      return FileError(error_number, "open", path);
+      return DiskError(error_number, "open", path);
     }
     return std::unique_ptr<ReadableFile>(std::make_unique<RealReadableFile>(
         path, static_cast<uint64_t>(info.st_size), descriptor));
@@ -163,7 +163,7 @@ class SystemDisk final : public Disk {
   Result<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
     struct stat info {};
     if (::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) {
-      return FileError(EISDIR, "write", path);
+      return DiskError(EISDIR, "write", path);
     }
     const std::string temporary = Format("{}.{:016x}.tmp", path, KernelRandom().Next());
     // What lies in a directory that only its owner may enter stays private wherever it is moved.
@@ -173,14 +173,14 @@ class SystemDisk final : public Disk {
       return ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
                     is_private ? 0600 : 0666);
     });
-    if (descriptor < 0) return FileError(errno, "write", path);
+    if (descriptor < 0) return DiskError(errno, "write", path);
     return std::unique_ptr<WritableFile>(
         std::make_unique<RealWritableFile>(path, temporary, descriptor));
   }
 
   Result<FileInfo> Stat(const std::string& path) override {
     struct stat info {};
-    if (::stat(path.c_str(), &info) < 0) return FileError(errno, "find", path);
+    if (::stat(path.c_str(), &info) < 0) return DiskError(errno, "find", path);
     FileInfo result;
     result.bytes = static_cast<uint64_t>(info.st_size);
     result.is_directory = S_ISDIR(info.st_mode);
@@ -191,7 +191,7 @@ class SystemDisk final : public Disk {
 
   Result<std::vector<std::string>> List(const std::string& directory) override {
     DIR* const handle = ::opendir(directory.c_str());
-    if (handle == nullptr) return FileError(errno, "list", directory);
+    if (handle == nullptr) return DiskError(errno, "list", directory);
     std::vector<std::string> names;
     for (;;) {
       errno = 0;
@@ -202,7 +202,7 @@ class SystemDisk final : public Disk {
     }
     const int error_number = errno;
     ::closedir(handle);
-    if (error_number != 0) return FileError(error_number, "list", directory);
+    if (error_number != 0) return DiskError(error_number, "list", directory);
     std::sort(names.begin(), names.end());
     return names;
   }
@@ -217,7 +217,7 @@ class SystemDisk final : public Disk {
   }
 
   Status Remove(const std::string& path) override {
-    if (std::remove(path.c_str()) < 0) return FileError(errno, "remove", path);
+    if (std::remove(path.c_str()) < 0) return DiskError(errno, "remove", path);
     return OkStatus();
   }
 
@@ -259,8 +259,8 @@ class SystemDisk final : public Disk {
         const int error_number = errno;
         struct stat info {};
         const bool there = ::stat(prefix.c_str(), &info) == 0;
-        if (there && !S_ISDIR(info.st_mode)) return FileError(ENOTDIR, "make directory", prefix);
-        if (!there) return FileError(error_number, "make directory", prefix);
+        if (there && !S_ISDIR(info.st_mode)) return DiskError(ENOTDIR, "make directory", prefix);
+        if (!there) return DiskError(error_number, "make directory", prefix);
       }
       if (end == std::string::npos) return OkStatus();
     }

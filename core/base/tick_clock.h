@@ -15,10 +15,6 @@
 
 #include "core/base/clock.h"
 
-#if defined(__x86_64__)
-#include <x86intrin.h>
-#endif
-
 namespace tutti {
 
 class TickClock {
@@ -42,7 +38,8 @@ class TickClock {
 
   uint64_t Now() const noexcept {
 #if defined(__x86_64__)
-    if (counts_) return __rdtsc();
+    // The builtin: <x86intrin.h> would take a fifth of the compile time of what includes this file.
+    if (counts_) return __builtin_ia32_rdtsc();
 #endif
     return static_cast<uint64_t>(clock_.NowNs());
   }

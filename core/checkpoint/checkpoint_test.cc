@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/random.h"
+#include "core/base/seeded_runs_testing.h"
 #include "core/checkpoint/checkpoint_testing.h"
 #include "core/checkpoint/safetensors_reader.h"
 #include "core/checkpoint/safetensors_writer.h"
@@ -212,7 +213,9 @@ TEST_F(CheckpointCoreTest, ADamagedManifestIsNamedWhateverIsDamaged) {
   const std::string path = "/run/ckpt-1.json";
   const std::string whole = memory_->ReadFile(path).value();
   const uint64_t seed = TestSeed(7);
-  for (uint64_t round = 0; round < 2000; ++round) {
+  SeededRuns runs("damaged files", 2000);
+  while (runs.Next()) {
+    const uint64_t round = runs.number();
     SCOPED_TRACE(Format("TUTTI_TEST_SEED={} round {}", seed, round));
     SplitMix64 random(seed + round);
     std::string bytes = whole;

@@ -11,6 +11,7 @@
 #include "core/base/clock.h"
 #include "core/base/crc32c.h"
 #include "core/base/random.h"
+#include "core/base/seeded_runs_testing.h"
 #include "core/checkpoint/checkpoint_testing.h"
 #include "core/checkpoint/safetensors_reader.h"
 #include "core/checkpoint/safetensors_writer.h"
@@ -315,10 +316,11 @@ TEST_F(SafetensorsTest, MutatedBytesNeverDoMoreThanFail) {
   const std::string whole = SmallFile();
   const uint64_t seed = TestSeed(20'261'121);
   int failures = 0;
-  constexpr int kRounds = 20'000;
-  for (int round = 0; round < kRounds; ++round) {
+  SeededRuns runs("damaged files", 20'000);
+  while (runs.Next()) {
+    const uint64_t round = runs.number();
     SCOPED_TRACE(Format("TUTTI_TEST_SEED={} round {}", seed, round));
-    SplitMix64 random(seed + static_cast<uint64_t>(round));
+    SplitMix64 random(seed + round);
     std::string bytes = whole;
     const uint64_t changes = 1 + random.Next() % 4;
     for (uint64_t i = 0; i < changes; ++i) {
@@ -340,7 +342,7 @@ TEST_F(SafetensorsTest, MutatedBytesNeverDoMoreThanFail) {
     ++failures;
     ASSERT_NE(failure.message().find(kPath), std::string::npos) << failure.ToString();
   }
-  EXPECT_GT(failures, kRounds / 2);  // the others changed values only
+  EXPECT_GT(failures, static_cast<int>(runs.done() / 2));  // the others changed values only
 }
 
 TEST_F(SafetensorsTest, AnExpiredDeadlineEndsWritingAndLeavesNothing) {

@@ -21,7 +21,7 @@ static_assert(std::endian::native == std::endian::little,
               "tensors go into the file as they lie in memory");
 
 // Between two looks at the deadline.
-constexpr size_t kChunkBytes = size_t{4} << 20;
+constexpr size_t kWrittenBytes = size_t{4} << 20;
 
 bool IsUtf8(std::string_view text) {
   size_t i = 0;
@@ -90,7 +90,7 @@ class Output {
   Status Append(const void* data, size_t bytes) {
     const char* next = static_cast<const char*>(data);
     while (bytes > 0) {
-      const size_t count = std::min(bytes, kChunkBytes);
+      const size_t count = std::min(bytes, kWrittenBytes);
       TUTTI_RETURN_IF_ERROR(CheckCallOptions(call_, clock_, "writing a checkpoint"));
       TUTTI_RETURN_IF_ERROR(file_.Append(next, count));
       written_.crc32c = ExtendCrc32c(written_.crc32c, next, count);
@@ -107,7 +107,7 @@ class Output {
     for (int64_t i = 0; i < tensor.num_elements(); ++i) {
       const auto* view = static_cast<const BytesView*>(tensor.ElementAt(i));
       block.append(view->text());
-      if (block.size() < kChunkBytes) continue;
+      if (block.size() < kWrittenBytes) continue;
       TUTTI_RETURN_IF_ERROR(Append(block.data(), block.size()));
       block.clear();
     }

@@ -1,7 +1,8 @@
-# Precompiled headers, which save a second of each compilation: GoogleTest for tests, and for the
-# sources of the rooms in builds with sanitizers standard headers. Nothing of ours is in them, and
-# the rooms' sources in builds without sanitizers go without, so that one that forgets to include
-# what it uses does not compile there.
+# Precompiled headers, which save a second of each compilation: GoogleTest for tests, and with
+# TUTTI_PRECOMPILE_ROOMS=ON standard headers for the sources of the rooms. Nothing of ours is in
+# them. The presets with sanitizers say ON, and so do tests/run, examples/run and .ci/run for a build
+# folder that they set up. `cmake --preset release` alone goes without, so that a source that forgets
+# to include what it uses does not compile there; ctest -L nightly looks for such sources, too.
 #
 #   tutti_precompile(<target> test|room)
 #     Compiles the C++ sources of a target with precompiled/<kind>.hxx in front. The target must be
@@ -11,6 +12,7 @@
 # and in what comes out of it, and a cache of compilations would serve one build folder only. Here
 # the name is relative to the top of the build folder, where Ninja calls the compiler.
 
+option(TUTTI_PRECOMPILE_ROOMS "Compile the sources of the rooms with a precompiled header" OFF)
 set(tutti_precompiled_source "${CMAKE_CURRENT_LIST_DIR}/precompiled")
 
 # tutti_precompiled_header(<kind> <library>...): precompiled/<kind>.hxx.gch in the build folder.
@@ -52,7 +54,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_GENERATOR MATCHES "Ninja")
     target_compile_options(tutti_precompiled_test PRIVATE ${CMAKE_CXX_COMPILE_OPTIONS_PIE}
                            ${tutti_test_options})
   endif()
-  if(TUTTI_SANITIZE)
+  if(TUTTI_PRECOMPILE_ROOMS)
     find_package(fmt REQUIRED)
     tutti_precompiled_header(room fmt::fmt)
   endif()

@@ -1,13 +1,14 @@
 # Rooms and parts, by naming convention.
 #
-#   tutti_room(<name> [DEPENDS <room>...] [LINK <library>...])
+#   tutti_room(<name> [DEPENDS <room>...] [LINK <library>...] [SEEDED <filter>...])
 #     Makes the targets of the room in the current folder, and in folders below it:
 #       *_test.cc       -> tutti_<name>_test, each of its tests a CTest "<name>.<Suite>.<Test>"
 #                          with the labels "unit" and "<name>"
 #       *_benchmark.cc  -> tutti_<name>_benchmark
 #       all other *.cc  -> tutti_<name>, a static, position-independent library
 #     A file added to the folder is picked up by the next build. A room without sources yet is an
-#     interface library, so that rooms above it can already name it.
+#     interface library, so that rooms above it can already name it. The tests that SEEDED names, as
+#     --gtest_filter does, are one nightly test more, with ten times the runs.
 #
 #   tutti_test(<target> <prefix> <label>...)
 #     Registers each test of the GoogleTest executable <target> with CTest as "<prefix>.<test>".
@@ -28,6 +29,7 @@ set(TUTTI_TEST_TIMEOUT_S 300)
 add_custom_target(tutti_unit_tests)
 
 function(tutti_test target prefix)
+  tutti_unity_warnings(${target})
   gtest_discover_tests(${target}
     TEST_PREFIX "${prefix}."
     TEST_LIST ${target}_names
@@ -50,7 +52,7 @@ endforeach()
 endfunction()
 
 function(tutti_room name)
-  cmake_parse_arguments(PARSE_ARGV 1 room "" "" "DEPENDS;LINK")
+  cmake_parse_arguments(PARSE_ARGV 1 room "" "" "DEPENDS;LINK;SEEDED")
   if(room_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "tutti_room(${name}): unknown arguments ${room_UNPARSED_ARGUMENTS}")
   endif()
@@ -68,6 +70,7 @@ function(tutti_room name)
     add_library(${library} STATIC ${sources})
     target_link_libraries(${library} PUBLIC tutti_compile ${room_DEPENDS} ${room_LINK})
     tutti_precompile(${library} room)
+    tutti_unity(${library})
   else()
     add_library(${library} INTERFACE)
     target_link_libraries(${library} INTERFACE tutti_compile ${room_DEPENDS} ${room_LINK})
@@ -75,11 +78,18 @@ function(tutti_room name)
   set_property(GLOBAL APPEND PROPERTY TUTTI_ROOMS ${library})
 
   if(tests AND TUTTI_TESTS)
+    tutti_unity_tests(tests ${library}_test ${tests})
     add_executable(${library}_test ${tests})
     target_link_libraries(${library}_test PRIVATE ${library} GTest::gmock_main GTest::gmock
                           GTest::gtest)
     tutti_precompile(${library}_test test)
     tutti_test(${library}_test ${name} unit ${name})
+    if(room_SEEDED)
+      list(JOIN room_SEEDED ":" filter)
+      add_test(NAME ${name}.nightly.seeded COMMAND ${library}_test "--gtest_filter=${filter}")
+      set_tests_properties(${name}.nightly.seeded PROPERTIES LABELS nightly TIMEOUT 7200
+                           ENVIRONMENT TUTTI_TEST_SCALE=1000)
+    endif()
   endif()
   if(benchmarks AND TUTTI_BENCHMARKS)
     add_executable(${library}_benchmark ${benchmarks})

@@ -38,7 +38,7 @@ Process& TheProcess() {
 constexpr const char* kTableSetting = "collective_table";
 constexpr std::string_view kRowsPrefix = "rows:";
 
-const char* Variable(const char* name) { return std::getenv(name); }
+const char* VariableOfProcess(const char* name) { return std::getenv(name); }
 
 Status CheckNotForked(std::string_view what) {
   if (!InForkedChild()) return OkStatus();
@@ -67,7 +67,7 @@ Result<Ref<Runtime>> Runtime::Create(const RuntimeOptions& options) {
 }
 
 Status Runtime::Start(const RuntimeOptions& options) {
-  TUTTI_RETURN_IF_ERROR(settings_.Load(options.settings, &Variable, disk()));
+  TUTTI_RETURN_IF_ERROR(settings_.Load(options.settings, &VariableOfProcess, disk()));
   const auto devices = static_cast<int>(settings_.Number("logical_cpu_devices"));
   TUTTI_ASSIGN_OR_RETURN(devices_, DeviceSet::Create(devices, &memory()));
   TUTTI_ASSIGN_OR_RETURN(const std::string table, settings_.Text(kTableSetting));
@@ -155,7 +155,7 @@ Result<Ref<Cluster>> Runtime::JoinCluster(const ClusterResolver& resolver, int64
   options.tasks = std::move(order.tasks);
   options.addresses = std::move(order.addresses);
   if (options.tasks.size() > 1) {
-    TUTTI_ASSIGN_OR_RETURN(options.secret, JobSecret::Find(loopback_only, &Variable));
+    TUTTI_ASSIGN_OR_RETURN(options.secret, JobSecret::Find(loopback_only, &VariableOfProcess));
   }
   options.elastic = settings_.Number("elastic") != 0;
   const int64_t silence_ns = settings_.Number("silence_limit");

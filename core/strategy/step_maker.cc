@@ -13,7 +13,7 @@ namespace tutti {
 
 namespace {
 
-constexpr const char* kWhat = "distributed iterator";
+constexpr const char* kStepSource = "distributed iterator";
 
 // An element that is no batch counts as a row.
 int64_t RowsOfElement(const Value& element) {
@@ -97,7 +97,7 @@ Status StepMaker::MakeCeil(const CallOptions& call, LocalStep* step) {
     if (!fetched) return OkStatus();
   }
   const Value& batch = *items_[0].element;
-  Result<int64_t> rows = BatchRows(batch, kWhat);
+  Result<int64_t> rows = BatchRows(batch, kStepSource);
   if (!rows.ok()) {
     FailItem(0, std::move(rows).status(), step);
     return OkStatus();
@@ -122,7 +122,7 @@ Status StepMaker::MakeEven(const CallOptions& call, LocalStep* step) {
     TUTTI_ASSIGN_OR_RETURN(const bool fetched, Fetch(call, step));
     if (!step->failure.ok()) return OkStatus();
     if (!fetched) break;
-    Result<int64_t> rows = BatchRows(*items_.back().element, kWhat);
+    Result<int64_t> rows = BatchRows(*items_.back().element, kStepSource);
     if (!rows.ok()) {
       FailItem(items_.size() - 1, std::move(rows).status(), step);
       return OkStatus();

@@ -282,7 +282,7 @@ std::string LeafLabel(const char* what, const Value& value, size_t leaf) {
 }
 
 // For the comparison between workers.
-std::string StructureOf(const Value& value) {
+std::string StructureOfLocal(const Value& value) {
   return value.is_leaf() ? std::string() : value.spec().ToString();
 }
 
@@ -371,7 +371,7 @@ Result<Ref<Value>> Strategy::GatherLeaves(const Value& value, int64_t axis, bool
     joined.push_back(std::move(own));
   }
   if (over_workers) {
-    const std::string structure = StructureOf(value);
+    const std::string structure = StructureOfLocal(value);
     TUTTI_ASSIGN_OR_RETURN(
         joined, team_channel_->AllGather(TeamLabel{"gather", {}, structure}, Pointers(joined),
                                          static_cast<size_t>(axis), options));
@@ -421,7 +421,7 @@ Result<Ref<Value>> Strategy::TeamReduceValue(ReduceOp op, const Value& value,
     numbers.push_back(i);
     tensors.push_back(std::move(replicas));
   }
-  const std::string structure = StructureOf(value);
+  const std::string structure = StructureOfLocal(value);
   const TeamLabel label{"reduce", ReduceOpName(op), structure};
   TUTTI_ASSIGN_OR_RETURN(
       std::vector<Ref<Tensor>> results,

@@ -19,10 +19,6 @@ namespace {
 using tensor_internal::RunBest;
 
 template <class T>
-inline constexpr bool kIsHalf = std::is_same_v<T, Float16> || std::is_same_v<T, Bfloat16>;
-template <class T>
-inline constexpr bool kIsComplex = std::is_same_v<T, Complex64> || std::is_same_v<T, Complex128>;
-template <class T>
 using Wrapping = std::conditional_t<sizeof(T) < 4, uint32_t, std::make_unsigned_t<T>>;
 
 // Smith's division, which does not overflow where the quotient does not.
@@ -198,11 +194,6 @@ Status RunOnTensors(BinaryOp op, const Tensor& a, const Tensor& b, void* out) {
                                           a.num_elements())
                    : BinaryElements(op, a.dtype(), dense_a->data(), dense_b->data(), out,
                                     a.num_elements());
-}
-
-TensorOptions Unzeroed(TensorOptions options) {
-  options.zeroed = false;
-  return options;
 }
 
 Status CheckWritable(std::string_view what, const Tensor& tensor) {

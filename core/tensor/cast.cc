@@ -19,11 +19,6 @@
 namespace tutti {
 namespace {
 
-template <class T>
-inline constexpr bool kIsHalf = std::is_same_v<T, Float16> || std::is_same_v<T, Bfloat16>;
-template <class T>
-inline constexpr bool kIsComplex = std::is_same_v<T, Complex64> || std::is_same_v<T, Complex128>;
-
 // A bool as it lies in memory. Everything but 0 counts as true; to read more than 0 and 1 as bool
 // would be undefined.
 struct BoolByte {
@@ -118,14 +113,14 @@ struct CastKernel {
   }
 };
 
-constexpr int64_t kHalfBlock = 512;
+constexpr int64_t kCastAtOnce = 512;
 
 template <class From, class To>
 void CastTyped(const From* source, To* destination, int64_t n) {
   if constexpr (kIsHalf<From> || kIsHalf<To>) {
-    float block[kHalfBlock];
-    for (int64_t i = 0; i < n; i += kHalfBlock) {
-      const int64_t size = std::min(kHalfBlock, n - i);
+    float block[kCastAtOnce];
+    for (int64_t i = 0; i < n; i += kCastAtOnce) {
+      const int64_t size = std::min(kCastAtOnce, n - i);
       if constexpr (kIsHalf<From>) {
         ConvertToFloat(source + i, block, size);
       } else {

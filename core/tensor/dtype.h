@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <type_traits>
 
 namespace tutti {
 
@@ -109,6 +110,11 @@ template <class T>
 struct TypeTag {
   using type = T;
 };
+
+template <class T>
+inline constexpr bool kIsHalf = std::is_same_v<T, Float16> || std::is_same_v<T, Bfloat16>;
+template <class T>
+inline constexpr bool kIsComplex = std::is_same_v<T, Complex64> || std::is_same_v<T, Complex128>;
 
 // Calls visitor(TypeTag<T>{}) with the C++ type of `dtype`, which must be valid; all calls return
 // the same type.

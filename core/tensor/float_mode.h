@@ -10,18 +10,16 @@
 
 #include <cstdint>
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
 namespace tutti {
 
 #if defined(__x86_64__)
 // Of MXCSR: flush to zero, rounding, and subnormal inputs are zeros.
 inline constexpr uint64_t kFloatModeBits = 0xE040;
 inline constexpr uint64_t kFlushSubnormals = 0x8040;
-inline uint64_t GetFloatMode() noexcept { return _mm_getcsr(); }
-inline void SetFloatMode(uint64_t mode) noexcept { _mm_setcsr(static_cast<unsigned>(mode)); }
+inline uint64_t GetFloatMode() noexcept { return __builtin_ia32_stmxcsr(); }
+inline void SetFloatMode(uint64_t mode) noexcept {
+  __builtin_ia32_ldmxcsr(static_cast<unsigned>(mode));
+}
 #elif defined(__aarch64__)
 // Of FPCR: default NaN, flush to zero, rounding, and flush to zero of 16-bit floats.
 inline constexpr uint64_t kFloatModeBits = 0x3C80000;

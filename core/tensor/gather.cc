@@ -101,11 +101,6 @@ void CopyRowsOf(size_t row_bytes, std::span<const RowSource> sources, std::span<
   }
 }
 
-TensorOptions Unzeroed(TensorOptions options) {
-  options.zeroed = false;
-  return options;
-}
-
 }  // namespace
 
 Result<Ref<Tensor>> GatherRows(std::span<const Tensor* const> sources, std::span<const RowRef> rows,

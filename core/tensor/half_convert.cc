@@ -11,13 +11,13 @@
 namespace tutti {
 namespace {
 
-constexpr int kBlock = 64;
+constexpr int kConvertedAtOnce = 64;
 
 struct WidenBfloat16 {
   static TUTTI_ALWAYS_INLINE void Run(const Bfloat16* source, float* destination, int64_t n) {
     int64_t i = 0;
-    for (; i + kBlock <= n; i += kBlock) {
-      for (int j = 0; j < kBlock; ++j) destination[i + j] = ToFloat(source[i + j]);
+    for (; i + kConvertedAtOnce <= n; i += kConvertedAtOnce) {
+      for (int j = 0; j < kConvertedAtOnce; ++j) destination[i + j] = ToFloat(source[i + j]);
     }
     for (; i < n; ++i) destination[i] = ToFloat(source[i]);
   }
@@ -25,8 +25,8 @@ struct WidenBfloat16 {
 
 void NarrowToBfloat16(const float* source, Bfloat16* destination, int64_t n) {
   int64_t i = 0;
-  for (; i + kBlock <= n; i += kBlock) {
-    for (int j = 0; j < kBlock; ++j) destination[i + j] = ToBfloat16(source[i + j]);
+  for (; i + kConvertedAtOnce <= n; i += kConvertedAtOnce) {
+    for (int j = 0; j < kConvertedAtOnce; ++j) destination[i + j] = ToBfloat16(source[i + j]);
   }
   for (; i < n; ++i) destination[i] = ToBfloat16(source[i]);
 }

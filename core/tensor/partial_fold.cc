@@ -11,10 +11,8 @@ namespace tutti {
 namespace {
 
 // Elements that are converted at a time: they stay in the first cache.
-constexpr int64_t kBlock = 1024;
+constexpr int64_t kFoldedAtOnce = 1024;
 
-template <typename T>
-inline constexpr bool kIsHalf = std::is_same_v<T, Float16> || std::is_same_v<T, Bfloat16>;
 // Integers whose mean is a number.
 template <typename T>
 inline constexpr bool kIsInteger = std::is_integral_v<T> && !std::is_same_v<T, bool>;
@@ -101,9 +99,9 @@ Status PartialFold::Add(const void* input, int64_t n, void* partial) const {
     }
     case Kind::kFloat:
       VisitHalf(dtype_, [&](auto zero) {
-        float block[kBlock];
-        for (int64_t i = 0; i < n && status.ok(); i += kBlock) {
-          const int64_t size = std::min(kBlock, n - i);
+        float block[kFoldedAtOnce];
+        for (int64_t i = 0; i < n && status.ok(); i += kFoldedAtOnce) {
+          const int64_t size = std::min(kFoldedAtOnce, n - i);
           ConvertToFloat(static_cast<const decltype(zero)*>(input) + i, block, size);
           float* const so_far = static_cast<float*>(partial) + i;
           const void* const operands[] = {so_far, block};
@@ -136,9 +134,9 @@ Status PartialFold::Finish(const void* partial, const void* input, int64_t count
     case Kind::kFloat:
       VisitHalf(dtype_, [&](auto zero) {
         using T = decltype(zero);
-        float block[kBlock];
-        for (int64_t i = 0; i < n && status.ok(); i += kBlock) {
-          const int64_t size = std::min(kBlock, n - i);
+        float block[kFoldedAtOnce];
+        for (int64_t i = 0; i < n && status.ok(); i += kFoldedAtOnce) {
+          const int64_t size = std::min(kFoldedAtOnce, n - i);
           ConvertToFloat(static_cast<const T*>(input) + i, block, size);
           const void* const operands[] = {static_cast<const float*>(partial) + i, block};
           status = ReduceInto(op_, DType::kFloat32, operands, size, block);

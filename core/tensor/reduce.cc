@@ -29,10 +29,6 @@ using tensor_internal::RunBest;
 using tensor_internal::VectorWidth;
 using tensor_internal::WidestVectors;
 
-template <class T>
-inline constexpr bool kIsHalf = std::is_same_v<T, Float16> || std::is_same_v<T, Bfloat16>;
-template <class T>
-inline constexpr bool kIsComplex = std::is_same_v<T, Complex64> || std::is_same_v<T, Complex128>;
 
 // An unsigned type in which sums and products of T wrap without undefined behaviour.
 template <class T>

@@ -24,11 +24,6 @@ size_t AlignmentOf(DType dtype) {
   }
 }
 
-TensorOptions Unzeroed(TensorOptions options) {
-  options.zeroed = false;
-  return options;
-}
-
 TensorOptions On(DeviceId device) {
   TensorOptions options;
   options.device = device;

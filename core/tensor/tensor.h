@@ -44,6 +44,11 @@ struct TensorOptions {
   DeviceId device;
 };
 
+inline TensorOptions Unzeroed(TensorOptions options) {
+  options.zeroed = false;
+  return options;
+}
+
 class Tensor final : public RefCounted {
  public:
   static constexpr size_t kInlineBytes = 64;

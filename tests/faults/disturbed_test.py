@@ -25,6 +25,7 @@ import traceback
 from fault_proxy import MOMENTS, FaultProxy, Plan
 from leftovers import Belongings
 from local_job import SECRET, LocalJob
+from seeded_runs import SeededRuns
 
 HANG_S = 60
 SIGNALS = {"kill": signal.SIGKILL, "term": signal.SIGTERM, "stop": signal.SIGSTOP}
@@ -231,15 +232,18 @@ def main():
     arguments = parser.parse_args()
     seed = int(os.environ.get("TUTTI_TEST_SEED") or random.SystemRandom().randrange(1 << 32))
     print(f"seed {seed}", flush=True)
-    numbers = [arguments.only] if arguments.only is not None else range(arguments.runs)
+    seeded = SeededRuns("runs", arguments.runs)
+    numbers = [arguments.only] if arguments.only is not None else range(seeded.wanted)
     failures = 0
     runs = {}
     times = {}
-    begun = time.monotonic()
     with concurrent.futures.ProcessPoolExecutor(
             arguments.jobs, multiprocessing.get_context("fork")) as pool:
         for future in [pool.submit(run_one, seed, number, arguments.program, arguments.library)
                        for number in numbers]:
+            if seeded.is_over() and future.cancel():
+                continue
+            seeded.done += 1
             number, run, failure, known, took = future.result()
             if failure is not None:
                 failures += 1
@@ -255,7 +259,8 @@ def main():
                   f"s (median), {percentile(seconds, 99):.3f} s (p99), {max(seconds):.3f} s "
                   "(worst)")
     print("runs: " + ", ".join(f"{fault} {count}" for fault, count in runs.items()))
-    print(f"{len(numbers)} runs, {failures} failed, {time.monotonic() - begun:.0f} s")
+    seeded.tell()
+    print(f"{failures} failed")
     return 1 if failures else 0
 
 

@@ -23,6 +23,7 @@ import time
 
 from leftovers import Belongings
 from local_job import SECRET, LocalJob
+from seeded_runs import SeededRuns
 
 SAY_WITHIN_S = 1.0
 END_WITHIN_S = 2.0
@@ -145,7 +146,7 @@ def main():
     print(f"seed {seed}", flush=True)
     chance = random.Random(seed)
     times = []
-    for number in range(arguments.rounds):
+    for number in SeededRuns("rounds", arguments.rounds):
         try:
             times += run_round(number, arguments, chance)
         except Failure as failure:

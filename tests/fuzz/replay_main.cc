@@ -2,6 +2,8 @@
 //
 //   x_replay CORPUS [--seconds S] [--inputs N] [--seed SEED] [--only I [--save FILE]]
 //
+// Inputs are tried for two seconds, which TUTTI_TEST_SCALE scales, or for those of --seconds.
+//
 // The inputs follow from corpus and seed, which is printed; TUTTI_TEST_SEED sets it, too. They run
 // in a child process, so that an input that ends it can be named: --only I repeats it alone, --save
 // keeps it.
@@ -25,6 +27,7 @@
 #include <vector>
 
 #include "core/base/random.h"
+#include "core/base/seeded_runs_testing.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace {
@@ -33,10 +36,11 @@ using tutti::SplitMix64;
 
 constexpr size_t kMostBytes = 4096;
 constexpr unsigned kHangSeconds = 60;  // one input
+constexpr uint64_t kSeconds = 2;
 
 struct Arguments {
   std::filesystem::path corpus;
-  double seconds = 2;
+  double seconds = 0;
   uint64_t inputs = UINT64_MAX;
   uint64_t seed = 0;
   int64_t only = -1;
@@ -110,6 +114,7 @@ uint64_t RunInputs(const Arguments& arguments, const std::vector<std::string>& c
 bool Read(int argc, char** argv, Arguments* arguments) {
   if (argc < 2 || argc % 2 != 0) return false;
   arguments->corpus = argv[1];
+  arguments->seconds = static_cast<double>(Scaled(kSeconds));
   const char* const seed = std::getenv("TUTTI_TEST_SEED");
   arguments->seed = seed != nullptr ? std::strtoull(seed, nullptr, 10) : std::random_device{}();
   for (int i = 2; i + 1 < argc; i += 2) {

@@ -30,17 +30,17 @@ struct FreeContext {
 struct FreeSession {
   void operator()(SSL* session) const { SSL_free(session); }
 };
-struct FreeCertificate {
+struct FreeShown {
   void operator()(X509* certificate) const { X509_free(certificate); }
 };
-using Certificate = std::unique_ptr<X509, FreeCertificate>;
+using ShownCertificate = std::unique_ptr<X509, FreeShown>;
 
 // OpenSSL shows the peer's certificate here. Whether it is a good one is decided by
 // CheckPeerCertificate, and again by gRPC when it connects.
 int KeepCertificate(X509_STORE_CTX* context, void* kept) {
   X509* certificate = X509_STORE_CTX_get0_cert(context);
   if (certificate != nullptr && X509_up_ref(certificate) == 1) {
-    static_cast<Certificate*>(kept)->reset(certificate);
+    static_cast<ShownCertificate*>(kept)->reset(certificate);
   }
   return 1;
 }
@@ -72,10 +72,10 @@ Status NoJob(const std::string& peer, std::string_view because) {
 }
 
 // The certificate that whatever listens there shows in TLS.
-Result<Certificate> ReadCertificate(Environment& environment, const FileDescriptor& socket,
+Result<ShownCertificate> ReadCertificate(Environment& environment, const FileDescriptor& socket,
                                     const std::string& peer, const CallOptions& call) {
   const std::string what = "TLS with " + peer;
-  Certificate certificate;
+  ShownCertificate certificate;
   const std::unique_ptr<SSL_CTX, FreeContext> context(SSL_CTX_new(TLS_client_method()));
   if (context == nullptr) return Internal("OpenSSL has no TLS");
   SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);
@@ -136,7 +136,7 @@ Status ProbeOne(Environment& environment, const JobSecret& secret,
                        "firewall stands in between",
                        peer, HumanDuration(environment.clock().NowNs() - start_ns));
   }
-  TUTTI_ASSIGN_OR_RETURN(const Certificate certificate,
+  TUTTI_ASSIGN_OR_RETURN(const ShownCertificate certificate,
                          ReadCertificate(environment, *socket, peer, call));
   return CheckPeerCertificate(secret, authority_pem, certificate.get(), peer);
 }

@@ -5,7 +5,7 @@
 // Meanwhile processes die, stop, are cut off, leave, or abort the job, and others come for their
 // seats. One seed decides one run, and 1,500 of them are tried:
 //
-//   TUTTI_SIMULATION_SEEDS=20    tries so many instead
+//   TUTTI_TEST_SCALE=20          tries a fifth of them (percent)
 //   TUTTI_SIMULATION_SEED=1234   repeats one, and prints its script
 //
 // What must hold, whatever happens:
@@ -32,6 +32,7 @@
 
 #include "core/base/executor.h"
 #include "core/base/random.h"
+#include "core/base/seeded_runs_testing.h"
 #include "core/cluster/testing/simulated_job.h"
 
 namespace tutti {
@@ -422,11 +423,6 @@ class Trial {
   std::string script_;
 };
 
-std::optional<uint64_t> NumberOf(const char* text) {
-  if (text == nullptr) return std::nullopt;
-  return std::strtoull(text, nullptr, 10);
-}
-
 // The jobs take turns between parts that run side by side: under a sanitizer all of them together
 // take a core for minutes.
 constexpr uint64_t kParts = 3;
@@ -438,11 +434,10 @@ INSTANTIATE_TEST_SUITE_P(Parts, ElasticSimulation, testing::Range(uint64_t{0}, k
 TEST_P(ElasticSimulation, KeepsItsPromisesInEverySimulatedJob) {
   const std::optional<uint64_t> one = NumberOf(std::getenv("TUTTI_SIMULATION_SEED"));
   if (one.has_value() && GetParam() != 0) GTEST_SKIP() << "the first part runs that job";
-  const uint64_t count = NumberOf(std::getenv("TUTTI_SIMULATION_SEEDS")).value_or(1500);
-  const uint64_t end = one.has_value() ? *one + 1 : count + 1;
   std::map<std::string, int64_t> tally;
-  uint64_t jobs = 0;
-  for (uint64_t seed = one.value_or(1 + GetParam()); seed < end; seed += kParts, ++jobs) {
+  SeededRuns jobs("simulated jobs", 1500 / kParts);
+  while (jobs.Next()) {
+    const uint64_t seed = one.value_or(1 + GetParam() + kParts * jobs.number());
     Trial trial(seed);
     trial.Play();
     if (one.has_value()) std::printf("%s\n", trial.script().c_str());
@@ -450,7 +445,7 @@ TEST_P(ElasticSimulation, KeepsItsPromisesInEverySimulatedJob) {
                         "--gtest_filter='*ElasticSimulation.Keeps*/0' repeats this run\n{}",
                         seed, trial.script()));
     trial.Check();
-    if (testing::Test::HasFailure()) return;
+    if (one.has_value() || testing::Test::HasFailure()) return;
     tally["shrinks"] += trial.shrinks() > 0;
     tally["resignations"] += trial.resignations() > 0;
     tally["newcomers"] += trial.newcomers() > 0;
@@ -461,9 +456,9 @@ TEST_P(ElasticSimulation, KeepsItsPromisesInEverySimulatedJob) {
     std::printf("%s: in %d runs\n", what.c_str(), static_cast<int>(trials));
   }
   // All of it does happen.
-  if (!one.has_value() && count >= 500) {
+  if (jobs.done() >= 166) {
     for (const char* what : {"shrinks", "resignations", "newcomers", "revokes", "aborts"}) {
-      EXPECT_GE(tally[what], jobs >= 500 ? 20 : 7) << what;
+      EXPECT_GE(tally[what], jobs.done() >= 500 ? 20 : 7) << what;
     }
   }
 }

@@ -1,6 +1,7 @@
 // A job of 256 workers in virtual time: it comes up, works, loses some of them, revokes, shrinks,
-// takes others in and grows; one seed decides one run:
+// takes others in and grows; one seed decides one run, and three are tried:
 //
+//   TUTTI_TEST_SCALE=1000        tries ten times as many (percent)
 //   TUTTI_SIMULATION_SEED=1234   repeats one
 
 #include <gtest/gtest.h>
@@ -9,12 +10,14 @@
 #include <cstdlib>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "core/base/executor.h"
 #include "core/base/random.h"
+#include "core/base/seeded_runs_testing.h"
 #include "core/cluster/testing/simulated_job.h"
 
 namespace tutti {
@@ -152,11 +155,10 @@ class LargeJob {
 };
 
 TEST(LargeJobSimulation, KeepsItsPromisesWith256Workers) {
-  const char* const given = std::getenv("TUTTI_SIMULATION_SEED");
-  const uint64_t first = given == nullptr ? 1 : std::strtoull(given, nullptr, 10);
-  // Whoever wants fewer of the small jobs wants fewer of these.
-  const bool few = given != nullptr || std::getenv("TUTTI_SIMULATION_SEEDS") != nullptr;
-  for (uint64_t seed = first; seed < first + (few ? 1 : 3); ++seed) {
+  const std::optional<uint64_t> one = NumberOf(std::getenv("TUTTI_SIMULATION_SEED"));
+  SeededRuns jobs("simulated jobs", 3);
+  while (jobs.Next()) {
+    const uint64_t seed = one.value_or(1 + jobs.number());
     SCOPED_TRACE(Format("TUTTI_SIMULATION_SEED={} tutti_cluster_test "
                         "--gtest_filter='LargeJobSimulation.*' repeats this run",
                         seed));
@@ -170,6 +172,7 @@ TEST(LargeJobSimulation, KeepsItsPromisesWith256Workers) {
     ASSERT_NO_FATAL_FAILURE(job.TakeOthersIn());
     ASSERT_NO_FATAL_FAILURE(job.Meet("group", /*all=*/false, /*shrinks=*/false));
     ASSERT_NO_FATAL_FAILURE(job.Meet("a last sum", /*all=*/true, /*shrinks=*/false));
+    if (one.has_value()) return;
   }
 }
 

@@ -5,7 +5,7 @@
 // is for so long that it is lost. Nobody leaves after an error: a worker that another one waits for
 // is there, and does something else. One seed decides one run, and 300 of each kind are tried:
 //
-//   TUTTI_SIMULATION_SEEDS=20    tries so many instead
+//   TUTTI_TEST_SCALE=20          tries a fifth of them (percent)
 //   TUTTI_SIMULATION_SEED=1234   repeats one, and prints its script
 //
 // What must hold, whatever happens:
@@ -25,6 +25,7 @@
 
 #include "core/base/executor.h"
 #include "core/base/random.h"
+#include "core/base/seeded_runs_testing.h"
 #include "core/cluster/testing/simulated_job.h"
 
 namespace tutti {
@@ -222,17 +223,12 @@ class Trial {
   std::string script_;
 };
 
-std::optional<uint64_t> NumberOf(const char* text) {
-  if (text == nullptr) return std::nullopt;
-  return std::strtoull(text, nullptr, 10);
-}
-
 void KeepsItsPromises(bool elastic, const char* test) {
   const std::optional<uint64_t> one = NumberOf(std::getenv("TUTTI_SIMULATION_SEED"));
-  const uint64_t count = NumberOf(std::getenv("TUTTI_SIMULATION_SEEDS")).value_or(300);
-  const uint64_t first = one.value_or(1);
   std::map<std::string, int64_t> tally;
-  for (uint64_t seed = first; seed < first + (one.has_value() ? 1 : count); ++seed) {
+  SeededRuns jobs("simulated jobs", 300);
+  while (jobs.Next()) {
+    const uint64_t seed = one.value_or(1 + jobs.number());
     Trial trial(seed, elastic);
     trial.Play();
     if (one.has_value()) std::printf("%s\n", trial.script().c_str());
@@ -240,7 +236,7 @@ void KeepsItsPromises(bool elastic, const char* test) {
                         "--gtest_filter='FormingSimulation.{}' repeats this run\n{}",
                         seed, test, trial.script()));
     trial.Check();
-    if (testing::Test::HasFailure()) return;
+    if (one.has_value() || testing::Test::HasFailure()) return;
     tally["what had completed was given up"] += trial.crossed() > 0;
     tally["what had not completed was given up"] += trial.withdrawn() > trial.crossed();
     tally["somebody was lost"] += trial.lost();
@@ -249,7 +245,7 @@ void KeepsItsPromises(bool elastic, const char* test) {
     std::printf("%s: in %d runs\n", what.c_str(), static_cast<int>(trials));
   }
   // All of it does happen.
-  if (one.has_value() || count < 300) return;
+  if (jobs.done() < 300) return;
   for (const auto& [what, trials] : tally) EXPECT_GE(trials, 15) << what;
 }
 

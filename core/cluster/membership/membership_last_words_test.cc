@@ -9,12 +9,11 @@
 
 #include "core/base/error.h"
 #include "core/base/executor.h"
+#include "core/cluster/testing/cluster_options_testing.h"
 #include "core/cluster/testing/simulated_job.h"
 
 namespace tutti {
 namespace {
-
-std::string Message(const Status& status) { return std::string(status.message()); }
 
 // Nothing passes between worker 0 and this one for so long.
 void CutOff(SimulatedJob& job, int64_t worker, int64_t duration_ns) {

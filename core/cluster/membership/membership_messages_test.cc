@@ -12,6 +12,7 @@
 
 #include "core/base/error.h"
 #include "core/base/random.h"
+#include "core/base/seeded_runs_testing.h"
 
 namespace tutti {
 namespace {
@@ -169,7 +170,8 @@ TEST(MembershipMessages, SurviveGarbage) {
       Encode(MessageToMember(ExchangeResult{"key", {"a", "b"}, true})),
       Encode(MessageToMember(Departure{1, Internal("x")})),
   };
-  for (int i = 0; i < 20'000; ++i) {
+  SeededRuns runs("messages", 20'000);
+  while (runs.Next()) {
     std::string bytes = originals[draws.Next() % originals.size()];
     for (uint64_t n = draws.Next() % 8; n > 0; --n) {
       const size_t at = draws.Next() % bytes.size();

@@ -2,7 +2,7 @@
 // they like, exchange, leave; and processes that die or stop, connections that break or are cut,
 // jobs that are aborted, at any moment. One seed decides one run, and 500 of them are tried:
 //
-//   TUTTI_SIMULATION_SEEDS=20    tries so many instead
+//   TUTTI_TEST_SCALE=20          tries a fifth of them (percent)
 //   TUTTI_SIMULATION_SEED=1234   repeats one, and prints its script
 //
 // What must hold, whatever happens:
@@ -26,6 +26,7 @@
 
 #include "core/base/executor.h"
 #include "core/base/random.h"
+#include "core/base/seeded_runs_testing.h"
 #include "core/cluster/testing/simulated_job.h"
 
 namespace tutti {
@@ -331,17 +332,12 @@ class Trial {
   std::string script_;
 };
 
-std::optional<uint64_t> NumberOf(const char* text) {
-  if (text == nullptr) return std::nullopt;
-  return std::strtoull(text, nullptr, 10);
-}
-
 TEST(MembershipSimulation, KeepsItsPromisesInEverySimulatedJob) {
   const std::optional<uint64_t> one = NumberOf(std::getenv("TUTTI_SIMULATION_SEED"));
-  const uint64_t count = NumberOf(std::getenv("TUTTI_SIMULATION_SEEDS")).value_or(500);
-  const uint64_t first = one.value_or(1);
   std::map<std::string, int> tally;
-  for (uint64_t seed = first; seed < first + (one.has_value() ? 1 : count); ++seed) {
+  SeededRuns jobs("simulated jobs", 500);
+  while (jobs.Next()) {
+    const uint64_t seed = one.value_or(1 + jobs.number());
     Trial trial(seed);
     trial.Play();
     if (one.has_value()) std::printf("%s\n", trial.script().c_str());
@@ -349,12 +345,12 @@ TEST(MembershipSimulation, KeepsItsPromisesInEverySimulatedJob) {
                         "--gtest_filter='MembershipSimulation.Keeps*' repeats this run\n{}",
                         seed, trial.script()));
     trial.Check();
-    if (testing::Test::HasFailure()) return;
+    if (one.has_value() || testing::Test::HasFailure()) return;
     ++tally[trial.Outcome()];
   }
   for (const auto& [outcome, trials] : tally) std::printf("%s: %d\n", outcome.c_str(), trials);
   // The misfortunes do happen.
-  if (!one.has_value() && count >= 500) {
+  if (jobs.done() >= 500) {
     for (const char* outcome : {"good end", "aborted", "coordinator lost", "worker lost"}) {
       EXPECT_GE(tally[outcome], 20) << outcome;
     }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/cluster/testing/cluster_options_testing.h"
 #include "core/cluster/testing/simulated_job.h"
 
 namespace tutti {
@@ -17,8 +18,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-
-std::string Message(const Status& status) { return std::string(status.message()); }
 
 TEST(Membership, GathersAllWorkersInWhateverOrderTheyStart) {
   SimulatedJob job(1, 3);

@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::string_view kExpected =
+constexpr std::string_view kExpectedConfig =
     "expected {\"cluster\": {\"worker\": [\"host:port\", ...]}, \"task\": {\"type\": \"worker\", "
     "\"index\": 0}}";
 
@@ -25,29 +25,29 @@ Result<Json> ReadConfig(TFConfigClusterResolver::Variables variables) {
   if (text == nullptr || Trim(text).empty()) return Json::object();
   Result<Json> config = ParseStrictJson(text);
   if (!config.ok()) {
-    return InvalidArgument("TF_CONFIG: {}; {}", config.status().message(), kExpected);
+    return InvalidArgument("TF_CONFIG: {}; {}", config.status().message(), kExpectedConfig);
   }
   if (!config->is_object()) {
     return InvalidArgument("TF_CONFIG is {} of the type {}; {}", config->dump(),
-                           config->type_name(), kExpected);
+                           config->type_name(), kExpectedConfig);
   }
   return config;
 }
 
 // The member, or null where it is not there or null.
-const Json* Member(const Json& object, const char* key) {
+const Json* FieldOf(const Json& object, const char* key) {
   const auto found = object.find(key);
   return found == object.end() || found->is_null() ? nullptr : &*found;
 }
 
 Status WrongType(const char* what, const Json& found, const char* expected) {
   return InvalidArgument("TF_CONFIG: {} is {} of the type {}, and must be {}; {}", what,
-                         found.dump(), found.type_name(), expected, kExpected);
+                         found.dump(), found.type_name(), expected, kExpectedConfig);
 }
 
 Result<std::optional<std::string>> TextMember(const Json& object, const char* key,
                                               const char* what) {
-  const Json* value = Member(object, key);
+  const Json* value = FieldOf(object, key);
   if (value == nullptr) return std::optional<std::string>();
   if (!value->is_string()) return WrongType(what, *value, "a text");
   return std::optional<std::string>(value->get<std::string>());
@@ -56,7 +56,7 @@ Result<std::optional<std::string>> TextMember(const Json& object, const char* ke
 // The object "task", empty where there is none.
 Result<Json> ReadTask(TFConfigClusterResolver::Variables variables) {
   TUTTI_ASSIGN_OR_RETURN(const Json config, ReadConfig(variables));
-  const Json* task = Member(config, "task");
+  const Json* task = FieldOf(config, "task");
   if (task == nullptr) return Json::object();
   if (!task->is_object()) return WrongType("task", *task, "an object with type and index");
   return *task;
@@ -85,7 +85,7 @@ TFConfigClusterResolver::~TFConfigClusterResolver() = default;
 
 Result<ClusterSpec> TFConfigClusterResolver::cluster_spec() const {
   TUTTI_ASSIGN_OR_RETURN(const Json config, ReadConfig(options_.variables));
-  const Json* cluster = Member(config, "cluster");
+  const Json* cluster = FieldOf(config, "cluster");
   if (cluster == nullptr) return ClusterSpec();
   TUTTI_ASSIGN_OR_RETURN(ClusterSpec spec,
                          ClusterSpec::FromJson(cluster->dump(), "TF_CONFIG: cluster"));
@@ -109,7 +109,7 @@ Result<std::optional<std::string>> TFConfigClusterResolver::task_type() const {
 Result<std::optional<int64_t>> TFConfigClusterResolver::task_id() const {
   if (options_.task_id) return options_.task_id;
   TUTTI_ASSIGN_OR_RETURN(const Json task, ReadTask(options_.variables));
-  const Json* index = Member(task, "index");
+  const Json* index = FieldOf(task, "index");
   if (index == nullptr) return std::optional<int64_t>();
   TUTTI_ASSIGN_OR_RETURN(const int64_t value, ReadIndex(*index));
   return std::optional<int64_t>(value);

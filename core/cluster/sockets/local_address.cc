@@ -16,7 +16,7 @@
 namespace tutti {
 namespace {
 
-constexpr std::string_view kExpected = "expected \"host:port\", \"10.0.0.1:2222\" or "
+constexpr std::string_view kExpectedAddress = "expected \"host:port\", \"10.0.0.1:2222\" or "
                                        "\"[fd00::1]:2222\" for example";
 
 std::string_view WithoutBrackets(std::string_view host) {
@@ -48,37 +48,40 @@ Result<HostPort> SplitHostPort(std::string_view address) {
   if (!address.empty() && address.front() == '[') {
     const size_t end = address.find(']');
     if (end == std::string_view::npos) {
-      return InvalidArgument("address {} has no closing bracket; {}", Quote(address), kExpected);
+      return InvalidArgument("address {} has no closing bracket; {}", Quote(address),
+                             kExpectedAddress);
     }
     host = address.substr(1, end - 1);
     const std::string_view rest = address.substr(end + 1);
     if (rest.empty() || rest.front() != ':') {
-      return InvalidArgument("address {} has no port; {}", Quote(address), kExpected);
+      return InvalidArgument("address {} has no port; {}", Quote(address), kExpectedAddress);
     }
     port = rest.substr(1);
   } else {
     const size_t colon = address.rfind(':');
     if (colon == std::string_view::npos) {
-      return InvalidArgument("address {} has no port; {}", Quote(address), kExpected);
+      return InvalidArgument("address {} has no port; {}", Quote(address), kExpectedAddress);
     }
     host = address.substr(0, colon);
     port = address.substr(colon + 1);
     if (host.find(':') != std::string_view::npos) {
       return InvalidArgument("address {} is ambiguous: an IPv6 address stands in brackets; {}",
-                             Quote(address), kExpected);
+                             Quote(address), kExpectedAddress);
     }
   }
-  if (host.empty()) return InvalidArgument("address {} has no host; {}", Quote(address), kExpected);
+  if (host.empty()) {
+    return InvalidArgument("address {} has no host; {}", Quote(address), kExpectedAddress);
+  }
   for (const char c : host) {
     if (std::isspace(static_cast<unsigned char>(c)) != 0 || c == '/' || c == '\0') {
       return InvalidArgument("address {} has a host with {} in it; {}", Quote(address),
-                             Quote(std::string_view(&c, 1)), kExpected);
+                             Quote(std::string_view(&c, 1)), kExpectedAddress);
     }
   }
   const std::optional<int64_t> number = ParseInt64(port);
   if (!number || *number < 0 || *number > 65535 || port.front() == '+' || port.front() == '-') {
     return InvalidArgument("address {} has the port {}, which is no number from 0 to 65535; {}",
-                           Quote(address), Quote(port), kExpected);
+                           Quote(address), Quote(port), kExpectedAddress);
   }
   return HostPort{std::string(host), static_cast<int32_t>(*number)};
 }

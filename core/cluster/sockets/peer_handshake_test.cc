@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/base/random.h"
+#include "core/base/seeded_runs_testing.h"
 
 namespace tutti {
 namespace {
@@ -277,7 +278,8 @@ TEST(PeerHandshake, SurvivesGarbageAndDamage) {
   SCOPED_TRACE(::testing::Message() << "TUTTI_TEST_SEED=" << seed);
   SplitMix64 random(seed);
   int completed = 0;
-  for (int round = 0; round < 3000; ++round) {
+  SeededRuns runs("handshakes", 3000);
+  while (runs.Next()) {
     auto connector = PeerHandshake::Connector(Ours("worker 0"), kPurpose, KernelRandom());
     auto acceptor = PeerHandshake::Acceptor(Ours("worker 1"), 0, &Anybody, KernelRandom());
     Status status;

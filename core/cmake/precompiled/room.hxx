@@ -1,5 +1,5 @@
-// What TuttiPrecompile.cmake precompiles for the sources of the rooms under sanitizers: the
-// standard headers that most of them include.
+// What TuttiPrecompile.cmake precompiles for the sources of the rooms: the standard headers that most
+// of them include.
 #include <fmt/core.h>
 
 #include <algorithm>

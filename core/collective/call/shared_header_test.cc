@@ -1,5 +1,6 @@
 // The short form of headers: there and back, what it leaves out, and nonsense.
 
+#include "core/base/seeded_runs_testing.h"
 #include "core/collective/call/shared_header.h"
 
 #include <gmock/gmock.h>
@@ -87,7 +88,8 @@ TEST(SharedHeader, ReadsNonsenseWithoutHarm) {
       variable != nullptr ? std::strtoull(variable, nullptr, 10) : std::random_device()();
   SCOPED_TRACE(testing::Message() << "TUTTI_TEST_SEED=" << seed);
   std::mt19937_64 random(seed);
-  for (int round = 0; round < 20'000; ++round) {
+  SeededRuns runs("headers", 20'000);
+  while (runs.Next()) {
     std::vector<std::byte> bytes = Encode(AllReduceOf(
         {{DType::kFloat32, {2, 3}}, {DType::kInt8, {static_cast<int64_t>(random() % 1000)}}}));
     bytes.resize(random() % (bytes.size() + 4));

@@ -12,10 +12,6 @@
 
 #include "core/base/clock.h"
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
 namespace tutti {
 
 class SpinWait {
@@ -80,7 +76,7 @@ class SpinWait {
 
   static void Pause() noexcept {
 #if defined(__x86_64__)
-    _mm_pause();
+    __builtin_ia32_pause();
 #elif defined(__aarch64__)
     asm volatile("isb" ::: "memory");
 #endif

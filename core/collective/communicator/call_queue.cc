@@ -8,10 +8,6 @@
 #include "core/base/error.h"
 #include "core/base/wait.h"
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
 namespace tutti {
 namespace {
 
@@ -40,7 +36,7 @@ constexpr int64_t kShortWaitNs = 10 * kMillisecondNs;
 
 void Pause() {
 #if defined(__x86_64__)
-  _mm_pause();
+  __builtin_ia32_pause();
 #elif defined(__aarch64__)
   asm volatile("isb" ::: "memory");
 #endif

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/base/seeded_runs_testing.h"
 #include "core/collective/testing/rank_threads.h"
 #include "core/tensor/tensor.h"
 
@@ -108,7 +109,8 @@ struct Outcome {
 TEST(CommunicatorStress, EndsEveryRankWithOneErrorWhateverComesBetween) {
   const uint64_t seed = Seed();
   std::mt19937_64 plan(seed);
-  for (int round = 0; round < 80; ++round) {
+  SeededRuns runs("groups", 80);
+  while (runs.Next()) {
     const size_t ranks = 2 + plan() % 3;
     const uint64_t calls_seed = plan();
     const uint64_t kind = plan() % 4;

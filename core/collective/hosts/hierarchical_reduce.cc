@@ -17,7 +17,7 @@ namespace {
 
 // From here on every rank of a host takes a share.
 constexpr int64_t kSharesFromBytes = 32 << 10;
-constexpr int64_t kAlignment = static_cast<int64_t>(AlignedRoom::kAlignment);
+constexpr int64_t kRoomAlign = static_cast<int64_t>(AlignedRoom::kAlignment);
 
 // What partial results of it are.
 DType WorkType(DType dtype, ReduceOp op) {
@@ -61,7 +61,7 @@ CallHeader HeaderOf(CollectiveOp op, ReduceOp reduction, DType dtype, const Dims
   return header;
 }
 
-int64_t RoundUp(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+int64_t RoundUp(int64_t bytes) { return (bytes + kRoomAlign - 1) / kRoomAlign * kRoomAlign; }
 
 // Between `dtype` and the work type of it.
 void Convert(DType from, const void* source, DType to, void* destination, int64_t count) {
@@ -78,8 +78,8 @@ Status NoMemory(int64_t bytes) {
   return ResourceExhausted("no memory for {} bytes of partial results", bytes);
 }
 
-void* At(void* memory, int64_t bytes) { return static_cast<std::byte*>(memory) + bytes; }
-const void* At(const void* memory, int64_t bytes) {
+void* Past(void* memory, int64_t bytes) { return static_cast<std::byte*>(memory) + bytes; }
+const void* Past(const void* memory, int64_t bytes) {
   return static_cast<const std::byte*>(memory) + bytes;
 }
 
@@ -95,8 +95,8 @@ HierarchicalTransport::Piece HierarchicalTransport::Piece::Part(int64_t begin,
   Piece part;
   part.dtype = dtype;
   part.count = end - begin;
-  part.input = At(input, offset);
-  part.output = At(output, offset);
+  part.input = Past(input, offset);
+  part.output = Past(output, offset);
   return part;
 }
 
@@ -136,11 +136,11 @@ Status HierarchicalTransport::AllReduce(const CollectiveCall& call) {
     piece.count = end;
   }
   for (const Piece& piece : pieces) bytes += RoundUp(piece.bytes());
-  if (!scratch_.Reserve(static_cast<size_t>(std::max(bytes, kAlignment)))) return NoMemory(bytes);
+  if (!scratch_.Reserve(static_cast<size_t>(std::max(bytes, kRoomAlign)))) return NoMemory(bytes);
   int64_t offset = 0;
   for (size_t p = 0; p < pieces.size(); ++p) {
     Piece& piece = pieces[p];
-    piece.input = piece.output = At(scratch_.data(), offset);
+    piece.input = piece.output = Past(scratch_.data(), offset);
     offset += RoundUp(piece.bytes());
     // Calls visit(tensor, its first element there, place in the payload, elements).
     const auto for_each = [&header, &piece, of_piece = &places[p]](
@@ -151,19 +151,19 @@ Status HierarchicalTransport::AllReduce(const CollectiveCall& call) {
       for (; place != of_piece->end() && place->begin < end; ++place) {
         const int64_t from = std::max(begin, place->begin);
         visit(place->tensor, header.tensor(place->tensor).dtype, from - place->begin,
-              At(piece.output, from * item_bytes), std::min(end, place->end) - from);
+              Past(piece.output, from * item_bytes), std::min(end, place->end) - from);
       }
     };
     piece.load = [for_each, &call, dtype = piece.dtype](int64_t begin, int64_t end) {
       for_each(begin, end, [&](size_t tensor, DType from, int64_t first, void* to, int64_t count) {
         const auto item_bytes = static_cast<int64_t>(ItemSize(from));
-        Convert(from, At(call.memory[tensor].input, first * item_bytes), dtype, to, count);
+        Convert(from, Past(call.memory[tensor].input, first * item_bytes), dtype, to, count);
       });
     };
     piece.store = [for_each, &call, dtype = piece.dtype](int64_t begin, int64_t end) {
       for_each(begin, end, [&](size_t tensor, DType to, int64_t first, void* from, int64_t count) {
         const auto item_bytes = static_cast<int64_t>(ItemSize(to));
-        Convert(dtype, from, to, At(call.memory[tensor].output, first * item_bytes), count);
+        Convert(dtype, from, to, Past(call.memory[tensor].output, first * item_bytes), count);
       });
     };
   }
@@ -248,13 +248,13 @@ HierarchicalTransport::Shares HierarchicalTransport::SharesOf(const Piece& part)
 Status HierarchicalTransport::FoldShares(const CollectiveCall& call, const Piece& part) {
   const ReduceOp op = call.header.reduction;
   const Shares shares = SharesOf(part);
-  CollectiveMemory memory{part.input, At(part.output, shares.own)};
+  CollectiveMemory memory{part.input, Past(part.output, shares.own)};
   TUTTI_RETURN_IF_ERROR(Inside(call,
                                HeaderOf(CollectiveOp::kReduceScatter, op, part.dtype,
                                         Dims{ranks_here(), shares.share}),
                                std::span(&memory, 1), Waits::kForRanks));
   if (shares.rest == 0) return OkStatus();
-  memory = {At(part.input, shares.end), is_leader() ? At(part.output, shares.end) : nullptr};
+  memory = {Past(part.input, shares.end), is_leader() ? Past(part.output, shares.end) : nullptr};
   return Inside(call, HeaderOf(CollectiveOp::kReduce, op, part.dtype, Dims{shares.rest}),
                 std::span(&memory, 1), Waits::kForRanks);
 }
@@ -264,8 +264,8 @@ Status HierarchicalTransport::FoldAmongHosts(const CollectiveCall& call, const P
   const ReduceOp op = call.header.reduction;
   const Shares shares = SharesOf(part);
   CallHeader header = HeaderOf(CollectiveOp::kAllReduce, op, part.dtype, Dims{shares.share});
-  void* const own = At(part.output, shares.own);
-  void* const end = At(part.output, shares.end);
+  void* const own = Past(part.output, shares.own);
+  void* const end = Past(part.output, shares.end);
   const std::array<CollectiveMemory, 2> memory = {CollectiveMemory{own, own},
                                                   CollectiveMemory{end, end}};
   if (is_leader() && shares.rest != 0) {
@@ -282,12 +282,12 @@ Status HierarchicalTransport::FoldAmongHosts(const CollectiveCall& call, const P
 Status HierarchicalTransport::GatherShares(const CollectiveCall& call, const Piece& part) {
   const ReduceOp op = call.header.reduction;
   const Shares shares = SharesOf(part);
-  const CollectiveMemory gathered{At(part.output, shares.own), part.output};
+  const CollectiveMemory gathered{Past(part.output, shares.own), part.output};
   TUTTI_RETURN_IF_ERROR(
       Inside(call, HeaderOf(CollectiveOp::kAllGather, op, part.dtype, Dims{shares.share}),
              std::span(&gathered, 1), Waits::kForRelay));
   if (shares.rest == 0) return OkStatus();
-  const CollectiveMemory last = Spread(At(part.output, shares.end));
+  const CollectiveMemory last = Spread(Past(part.output, shares.end));
   return Inside(call, HeaderOf(CollectiveOp::kBroadcast, op, part.dtype, Dims{shares.rest}),
                 std::span(&last, 1), Waits::kForRelay);
 }
@@ -307,10 +307,10 @@ Status HierarchicalTransport::Reduce(const CollectiveCall& call) {
   const bool at_root_host = host_ == root_host;
 
   // The input in the work type, and a partial result.
-  const int64_t bytes = std::max(RoundUp(count * work_bytes), kAlignment);
+  const int64_t bytes = std::max(RoundUp(count * work_bytes), kRoomAlign);
   if (!scratch_.Reserve(static_cast<size_t>(2 * bytes))) return NoMemory(2 * bytes);
   void* const widened = scratch_.data();
-  void* const partial = At(scratch_.data(), bytes);
+  void* const partial = Past(scratch_.data(), bytes);
   const bool widens = work != dtype;
   const void* const input = widens ? widened : call.memory[0].input;
 
@@ -323,20 +323,20 @@ Status HierarchicalTransport::Reduce(const CollectiveCall& call) {
   stages.first = [&](int64_t chunk) {
     const int64_t begin = chunks.Begin(chunk);
     if (widens) {
-      Convert(dtype, At(call.memory[0].input, begin * item_bytes), work,
-              At(widened, begin * work_bytes), chunks.Begin(chunk + 1) - begin);
+      Convert(dtype, Past(call.memory[0].input, begin * item_bytes), work,
+              Past(widened, begin * work_bytes), chunks.Begin(chunk + 1) - begin);
     }
     if (!inside_) return OkStatus();
-    const CollectiveMemory memory{At(input, begin * work_bytes),
-                                  is_leader() ? At(partial, begin * work_bytes) : nullptr};
+    const CollectiveMemory memory{Past(input, begin * work_bytes),
+                                  is_leader() ? Past(partial, begin * work_bytes) : nullptr};
     return Inside(call, header_of(CollectiveOp::kReduce, chunk, 0), std::span(&memory, 1),
                   Waits::kForRanks);
   };
   if (is_leader()) {
     stages.between = [&](int64_t chunk, Cancellation* stop) {
       const int64_t begin = chunks.Begin(chunk);
-      void* const result = At(partial, begin * work_bytes);
-      const CollectiveMemory memory{inside_ ? result : At(input, begin * work_bytes),
+      void* const result = Past(partial, begin * work_bytes);
+      const CollectiveMemory memory{inside_ ? result : Past(input, begin * work_bytes),
                                     at_root_host ? result : nullptr};
       TUTTI_RETURN_IF_ERROR(Between(
           call, header_of(CollectiveOp::kReduce, chunk, static_cast<int64_t>(root_host)),
@@ -351,13 +351,13 @@ Status HierarchicalTransport::Reduce(const CollectiveCall& call) {
   stages.last = [&](int64_t chunk) {
     const int64_t begin = chunks.Begin(chunk);
     if (spreads) {
-      const CollectiveMemory memory = Spread(At(partial, begin * work_bytes));
+      const CollectiveMemory memory = Spread(Past(partial, begin * work_bytes));
       TUTTI_RETURN_IF_ERROR(Inside(call, header_of(CollectiveOp::kBroadcast, chunk, 0),
                                    std::span(&memory, 1), Waits::kForRelay));
     }
     if (is_root) {
-      Convert(work, At(partial, begin * work_bytes), dtype,
-              At(call.memory[0].output, begin * item_bytes), chunks.Begin(chunk + 1) - begin);
+      Convert(work, Past(partial, begin * work_bytes), dtype,
+              Past(call.memory[0].output, begin * item_bytes), chunks.Begin(chunk + 1) - begin);
     }
     return OkStatus();
   };
@@ -381,15 +381,15 @@ Status HierarchicalTransport::ReduceScatter(const CollectiveCall& call) {
   // a place lies together. Two chunks may be under way beyond that.
   const Chunks chunks = ChunksOf(share, options_.size * work_bytes, 1);
   const int64_t most = share - (chunks.num - 1) * chunks.each;
-  const int64_t all_bytes = std::max(RoundUp(options_.size * most * work_bytes), kAlignment);
-  const int64_t column_bytes = std::max(RoundUp(hosts * most * work_bytes), kAlignment);
+  const int64_t all_bytes = std::max(RoundUp(options_.size * most * work_bytes), kRoomAlign);
+  const int64_t column_bytes = std::max(RoundUp(hosts * most * work_bytes), kRoomAlign);
   const int64_t bytes = all_bytes + 4 * column_bytes;
   if (!scratch_.Reserve(static_cast<size_t>(bytes))) return NoMemory(bytes);
   void* const sorted = scratch_.data();
   const auto column = [&](int64_t chunk) {
-    return At(scratch_.data(), all_bytes + chunk % 2 * 2 * column_bytes);
+    return Past(scratch_.data(), all_bytes + chunk % 2 * 2 * column_bytes);
   };
-  const auto result = [&](int64_t chunk) { return At(column(chunk), column_bytes); };
+  const auto result = [&](int64_t chunk) { return Past(column(chunk), column_bytes); };
 
   HostPipeline::Stages stages;
   stages.first = [&](int64_t chunk) {
@@ -398,8 +398,8 @@ Status HierarchicalTransport::ReduceScatter(const CollectiveCall& call) {
     int64_t done = 0;
     for (size_t place = 0; place < here_.size(); ++place) {
       for (const std::vector<int64_t>& host : options_.layout.hosts) {
-        Convert(dtype, At(call.memory[0].input, (host[place] * share + begin) * item_bytes), work,
-                At(sorted, done), count);
+        Convert(dtype, Past(call.memory[0].input, (host[place] * share + begin) * item_bytes), work,
+                Past(sorted, done), count);
         done += count * work_bytes;
       }
     }
@@ -416,7 +416,7 @@ Status HierarchicalTransport::ReduceScatter(const CollectiveCall& call) {
         Between(call, HeaderOf(CollectiveOp::kReduceScatter, op, work, Dims{hosts, count}),
                 std::span(&memory, 1), stop));
     Finish(op, work, options_.size, count, result(chunk));
-    Convert(work, result(chunk), dtype, At(call.memory[0].output, begin * item_bytes), count);
+    Convert(work, result(chunk), dtype, Past(call.memory[0].output, begin * item_bytes), count);
     return OkStatus();
   };
   return RunChunks(chunks.num, std::move(stages));

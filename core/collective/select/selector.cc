@@ -18,7 +18,7 @@ constexpr const char* kLocalityNames[] = {"in_process", "shared_memory", "tcp", 
 constexpr const char* kAlgorithmNames[] = {"flat_fold", "slice_and_share", "slice_fold", "direct",
                                            "segments", "staged", "hierarchical", "flat", "tree",
                                            "chain", "ring"};
-constexpr CollectiveOp kOps[] = {
+constexpr CollectiveOp kSelectedOps[] = {
     CollectiveOp::kAllReduce, CollectiveOp::kReduce,    CollectiveOp::kReduceScatter,
     CollectiveOp::kBroadcast, CollectiveOp::kAllGather, CollectiveOp::kGather,
     CollectiveOp::kScatter,   CollectiveOp::kAllToAll};
@@ -146,7 +146,7 @@ constexpr uint32_t kFolds = kAllReduce | kReduce | kReduceScatter;
 constexpr uint32_t kDirectMoves = kMoves & ~Bit(CollectiveOp::kGather);
 constexpr uint32_t kInProcess = Bit(Locality::kInProcess);
 constexpr uint32_t kShared = Bit(Locality::kSharedMemory);
-constexpr uint32_t kWindow = Bit(Locality::kSharedWindow);
+constexpr uint32_t kSharedWindow = Bit(Locality::kSharedWindow);
 constexpr uint32_t kLinks = Bit(Locality::kTcp) | Bit(Locality::kMixed);
 constexpr uint32_t kHosts = Bit(Locality::kHosts);
 constexpr uint32_t kFromHostToHost =
@@ -170,9 +170,9 @@ constexpr Ability kAbilities[] = {
     {CollectiveAlgorithm::kSegments, kEqualMoves, kShared, kAny, 16 * kKiB, 128 * kKiB},
     {CollectiveAlgorithm::kSegments, kBroadcast, kShared, kAny, 16 * kKiB, 256 * kKiB, 64 * kKiB},
     {CollectiveAlgorithm::kSegments, kGather, kShared, kAny, 0, 0},
-    {CollectiveAlgorithm::kStaged, kFolds | kDirectMoves, kWindow, kAny, 0, 0},
-    {CollectiveAlgorithm::kSliceAndShare, kAllReduce, kWindow, kAny, 0, 0},
-    {CollectiveAlgorithm::kDirect, kFolds | kDirectMoves, kWindow, kAny, 0, 0},
+    {CollectiveAlgorithm::kStaged, kFolds | kDirectMoves, kSharedWindow, kAny, 0, 0},
+    {CollectiveAlgorithm::kSliceAndShare, kAllReduce, kSharedWindow, kAny, 0, 0},
+    {CollectiveAlgorithm::kDirect, kFolds | kDirectMoves, kSharedWindow, kAny, 0, 0},
     // A peer takes so many bytes behind a header.
     {CollectiveAlgorithm::kFlatFold, kFolds, kLinks, 256 * kKiB, 0, 0},
     {CollectiveAlgorithm::kSliceAndShare, kFolds, kLinks, kAny, 16 * kKiB, 512 * kKiB},
@@ -326,7 +326,7 @@ Result<SelectorRow> ParseRow(std::span<const std::string> words) {
         words.size());
   }
   std::vector<std::string> ops;
-  for (const CollectiveOp op : kOps) {
+  for (const CollectiveOp op : kSelectedOps) {
     ops.push_back(CollectiveOpName(op));
     if (words[0] == ops.back()) row.op = op;
   }
@@ -465,7 +465,7 @@ Selector::Selector(const SelectorTable* table, Locality locality, int64_t ranks)
 }
 
 bool Selector::MayChoose(CollectiveAlgorithm algorithm) const noexcept {
-  return std::any_of(std::begin(kOps), std::end(kOps),
+  return std::any_of(std::begin(kSelectedOps), std::end(kSelectedOps),
                      [&](CollectiveOp op) { return MostBytes(op, algorithm) >= 0; });
 }
 

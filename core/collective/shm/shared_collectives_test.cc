@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/seeded_runs_testing.h"
 #include "core/base/thread.h"
 #include "core/collective/call/shared_header.h"
 #include "core/collective/shm/shared_layout.h"
@@ -445,7 +446,8 @@ TEST(SharedTransfer, SucceedsOnBothSidesOrOnNone) {
   const uint64_t seed = Seed();
   SCOPED_TRACE("TUTTI_TEST_SEED=" + std::to_string(seed));
   std::mt19937_64 random(seed);
-  for (int round = 0; round < 200; ++round) {
+  SeededRuns runs("races", 200);
+  while (runs.Next()) {
     SharedRankGroup ranks(3, random() % 2 == 0);
     const int64_t elements = random() % 2 == 0 ? 8 : 50'000;
     const std::chrono::microseconds delays[3] = {

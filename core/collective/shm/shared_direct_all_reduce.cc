@@ -13,8 +13,8 @@ namespace {
 
 // Of a slice of one round: large enough that meeting costs little, small enough to overlap several
 // rounds.
-constexpr int64_t kLeastSliceBytes = 16 << 10;
-constexpr int64_t kMostSliceBytes = 128 << 10;
+constexpr int64_t kLeastDirectBytes = 16 << 10;
+constexpr int64_t kMostDirectBytes = 128 << 10;
 constexpr int64_t kWantedRounds = 4;
 
 }  // namespace
@@ -195,7 +195,7 @@ SharedDirect::AllReduce::Range SharedDirect::AllReduce::Slice(int64_t round, int
 Status SharedDirect::AllReduce::RunInSlices() {
   const int64_t ranks = group_.size();
   const int64_t wanted = payload_.bytes() / (kWantedRounds * ranks);
-  const int64_t most = std::clamp(wanted, kLeastSliceBytes, kMostSliceBytes) / kGranuleBytes;
+  const int64_t most = std::clamp(wanted, kLeastDirectBytes, kMostDirectBytes) / kGranuleBytes;
   rounds_ = (payload_.granules() + most * ranks - 1) / (most * ranks);
   // Rounds of equal size.
   slice_ = (payload_.granules() + rounds_ * ranks - 1) / (rounds_ * ranks);

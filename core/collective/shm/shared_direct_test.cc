@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/seeded_runs_testing.h"
 #include "core/collective/communicator/bucket_plan.h"
 #include "core/collective/shm/shared_layout.h"
 #include "core/collective/testing/collective_reference_testing.h"
@@ -535,8 +536,9 @@ TEST(SharedDirect, EveryResultIsRightWhenARankGivesUpAtAnyMoment) {
       given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device()();
   SCOPED_TRACE("TUTTI_TEST_SEED=" + std::to_string(seed));
   std::mt19937_64 random(seed);
-  for (int round = 0; round < 60; ++round) {
-    const CollectiveOp op = kDirectOps[static_cast<size_t>(round) % std::size(kDirectOps)];
+  SeededRuns runs("races", 60);
+  while (runs.Next()) {
+    const CollectiveOp op = kDirectOps[runs.number() % std::size(kDirectOps)];
     const int64_t delay_ns = static_cast<int64_t>(random() % 2'000'000);
     ReferenceCall call = LargeCall(op);
     call.in_place = random() % 2 == 0;

@@ -27,14 +27,15 @@
 namespace tutti {
 namespace {
 
-constexpr int64_t kChunksInBlock = 4;
-constexpr int64_t kLeastChunkBytes = 16 << 10;
-constexpr int64_t kMostChunkBytes = 128 << 10;  // whatever the table says
-constexpr int64_t kWantedChunks = 4;
-constexpr int64_t kGranuleBytes = 64;
-static_assert(kChunksInBlock * kMostChunkBytes <= static_cast<int64_t>(SharedLayout::kBlockBytes));
+constexpr int64_t kMovedChunksInBlock = 4;
+constexpr int64_t kLeastMovedBytes = 16 << 10;
+constexpr int64_t kMostMovedBytes = 128 << 10;  // whatever the table says
+constexpr int64_t kWantedMoves = 4;
+constexpr int64_t kMoveGranule = 64;
+static_assert(kMovedChunksInBlock * kMostMovedBytes <=
+              static_cast<int64_t>(SharedLayout::kBlockBytes));
 // Results that no cache holds are written past the caches.
-constexpr int64_t kStreamedBytes = 8 << 20;
+constexpr int64_t kStreamedMoveBytes = 8 << 20;
 
 class Move {
  public:
@@ -46,7 +47,7 @@ class Move {
         input_(static_cast<const std::byte*>(call->memory[0].input)),
         output_(static_cast<std::byte*>(call->memory[0].output)) {
     const int64_t most_chunk =
-        std::clamp(most_chunk_bytes, kLeastChunkBytes, kMostChunkBytes);
+        std::clamp(most_chunk_bytes, kLeastMovedBytes, kMostMovedBytes);
     const TensorSignature& signature = call->header.first;
     const auto item_bytes = static_cast<int64_t>(ItemSize(signature.dtype));
     const int64_t bytes = signature.num_elements() * item_bytes;
@@ -60,8 +61,8 @@ class Move {
     }
     share_bytes_ = op_ == CollectiveOp::kAllGather ? bytes : bytes / ranks_;
     const int64_t stream = IsShared() ? share_bytes_ : share_bytes_ * (ranks_ - 1);
-    chunk_bytes_ = std::clamp(stream / kWantedChunks, kLeastChunkBytes, most_chunk) /
-                   kGranuleBytes * kGranuleBytes;
+    chunk_bytes_ = std::clamp(stream / kWantedMoves, kLeastMovedBytes, most_chunk) /
+                   kMoveGranule * kMoveGranule;
     total_bytes_ = op_ == CollectiveOp::kScatter ? share_bytes_ : share_bytes_ * ranks_;
   }
 
@@ -88,7 +89,7 @@ class Move {
       Status made = MakeResult();
       if (!made.ok()) return group_.Fail(std::move(made));
     }
-    streamed_ = total_bytes_ >= kStreamedBytes;
+    streamed_ = total_bytes_ >= kStreamedMoveBytes;
 
     // Of the streams that go through blocks.
     int64_t most = 0;
@@ -247,8 +248,8 @@ class Move {
   }
   std::byte* Place(int64_t rank, int64_t chunk) const {
     std::byte* const block =
-        SwapsBlocks() ? group_.copies(rank, chunk / kChunksInBlock) : group_.block(rank);
-    return block + chunk % kChunksInBlock * chunk_bytes_;
+        SwapsBlocks() ? group_.copies(rank, chunk / kMovedChunksInBlock) : group_.block(rank);
+    return block + chunk % kMovedChunksInBlock * chunk_bytes_;
   }
 
   // ---- What is meant for this rank ----

@@ -15,7 +15,7 @@
 namespace tutti {
 namespace {
 
-constexpr uint64_t kMagic = 0x676573'6974747574;  // "tuttiseg" of a little-endian machine
+constexpr uint64_t kSegmentMagic = 0x676573'6974747574;  // "tuttiseg" of a little-endian machine
 constexpr int kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 
 // The first bytes of a segment, written once by its creator.
@@ -58,7 +58,7 @@ Result<Ref<SharedSegment>> SharedSegment::Create(size_t bytes) {
     return ErrnoStatus(errno, "shared segment: seal its size");
   }
   TUTTI_ASSIGN_OR_RETURN(Ref<SharedSegment> segment, Map(std::move(descriptor), mapped_bytes));
-  const Header header = {kMagic, kLayoutVersion, 0, mapped_bytes};
+  const Header header = {kSegmentMagic, kLayoutVersion, 0, mapped_bytes};
   std::memcpy(segment->mapping_, &header, sizeof(header));
   return segment;
 }
@@ -87,10 +87,10 @@ Result<Ref<SharedSegment>> SharedSegment::Attach(FileDescriptor descriptor) {
   TUTTI_ASSIGN_OR_RETURN(Ref<SharedSegment> segment, Map(std::move(descriptor), mapped_bytes));
   Header header;
   std::memcpy(&header, segment->mapping_, sizeof(header));
-  if (header.magic != kMagic) {
+  if (header.magic != kSegmentMagic) {
     return FailedPrecondition("shared segment: the memory does not begin like a segment (found "
                               "{:#x}, expected {:#x})",
-                              header.magic, kMagic);
+                              header.magic, kSegmentMagic);
   }
   if (header.layout_version != kLayoutVersion) {
     return FailedPrecondition(

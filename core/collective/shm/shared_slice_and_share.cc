@@ -41,7 +41,7 @@
 namespace tutti {
 namespace {
 
-constexpr int64_t kGranuleBytes = SharedPayload::kGranuleBytes;
+constexpr int64_t kSharedGranule = SharedPayload::kGranuleBytes;
 constexpr int64_t kRoundsInBlock = 3;
 // Of a slice of one round: large enough that meeting costs little, small enough to overlap several
 // rounds. Where a second-level cache just holds what a rank reads and writes, slices leave it room;
@@ -62,16 +62,16 @@ constexpr int64_t kPieceBytes = 16 << 10;
 constexpr int64_t kStreamedPieceBytes = 8 << 10;
 constexpr int64_t kStreamedBytes = 8 << 20;
 
-class SliceAndShare {
+class SliceAndShareCall {
  public:
-  SliceAndShare(SharedGroup& group, const SharedPayload& payload, int64_t most_slice_bytes,
+  SliceAndShareCall(SharedGroup& group, const SharedPayload& payload, int64_t most_slice_bytes,
                 const CollectiveCall& call)
       : group_(group), payload_(payload), call_(call) {
     const int64_t ranks = group.size();
     const auto room = static_cast<int64_t>(SharedLayout::kBlockBytes) / (kRoundsInBlock * ranks);
     const int64_t wanted = WantedSliceBytes(payload.bytes(), ranks);
     const int64_t most =
-        std::min(room, std::clamp(wanted, kLeastSliceBytes, most_slice_bytes)) / kGranuleBytes;
+        std::min(room, std::clamp(wanted, kLeastSliceBytes, most_slice_bytes)) / kSharedGranule;
     rounds_ = std::max<int64_t>((payload.granules() + most * ranks - 1) / (most * ranks), 1);
     // Rounds of equal size.
     slice_ = (payload.granules() + rounds_ * ranks - 1) / (rounds_ * ranks);
@@ -80,7 +80,7 @@ class SliceAndShare {
   }
 
   Status Run() {
-    group_.Begin(call_, static_cast<size_t>(payload_.granules() * kGranuleBytes),
+    group_.Begin(call_, static_cast<size_t>(payload_.granules() * kSharedGranule),
                  large_ ? SharedGroup::Writes::kLargeResults : SharedGroup::Writes::kResults);
     for (int64_t step = 0; step < rounds_ + 2; ++step) {
       if (step < rounds_) {
@@ -123,7 +123,7 @@ class SliceAndShare {
   // The place of a slice in the block of the rank that writes it there.
   std::byte* Place(int64_t writer, int64_t round, int64_t slice) const {
     return group_.block(writer) +
-           ((round % kRoundsInBlock) * group_.size() + slice) * slice_ * kGranuleBytes;
+           ((round % kRoundsInBlock) * group_.size() + slice) * slice_ * kSharedGranule;
   }
   const std::byte* Input(size_t tensor, int64_t byte) const {
     return static_cast<const std::byte*>(call_.memory[tensor].input) + byte;
@@ -224,7 +224,7 @@ class SliceAndShare {
             if (IsStreamed(tensor)) {
               // What the next step copies in.
               const std::byte* next = Input(tensor, first * item_bytes) +
-                                      kRoundsInBlock * group_.size() * slice_ * kGranuleBytes;
+                                      kRoundsInBlock * group_.size() * slice_ * kSharedGranule;
               StreamingCopyAhead(output, place + offset, bytes, next);
             } else {
               std::memcpy(output, place + offset, bytes);
@@ -250,7 +250,7 @@ class SliceAndShare {
 
 Status SharedSliceAndShare(SharedGroup& group, const SharedPayload& payload,
                            int64_t most_slice_bytes, const CollectiveCall& call) {
-  return SliceAndShare(group, payload, most_slice_bytes, call).Run();
+  return SliceAndShareCall(group, payload, most_slice_bytes, call).Run();
 }
 
 }  // namespace tutti

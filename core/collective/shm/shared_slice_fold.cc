@@ -21,31 +21,31 @@
 namespace tutti {
 namespace {
 
-constexpr int64_t kRoundsInBlock = 4;
-constexpr int64_t kGranuleBytes = SharedPayload::kGranuleBytes;
+constexpr int64_t kFoldsInBlock = 4;
+constexpr int64_t kFoldGranule = SharedPayload::kGranuleBytes;
 // Of one share in one round.
-constexpr int64_t kLeastSliceBytes = 16 << 10;
-constexpr int64_t kMostSliceBytes = 128 << 10;  // whatever the table says
-constexpr int64_t kWantedRounds = 4;
+constexpr int64_t kLeastShareBytes = 16 << 10;
+constexpr int64_t kMostShareBytes = 128 << 10;  // whatever the table says
+constexpr int64_t kWantedFolds = 4;
 // Results that no cache holds are written past the caches, in pieces of the first-level cache.
-constexpr int64_t kPieceBytes = 16 << 10;
-constexpr int64_t kStreamedBytes = 8 << 20;
+constexpr int64_t kFoldedPieceBytes = 16 << 10;
+constexpr int64_t kStreamedFoldBytes = 8 << 20;
 
-class SliceFold {
+class SliceFoldCall {
  public:
-  SliceFold(SharedGroup& group, int64_t most_slice_bytes, const CollectiveCall& call)
+  SliceFoldCall(SharedGroup& group, int64_t most_slice_bytes, const CollectiveCall& call)
       : group_(group),
         call_(call),
         shares_(call.header.op == CollectiveOp::kReduceScatter ? group.size() : 1),
         item_bytes_(static_cast<int64_t>(ItemSize(call.header.first.dtype))),
         share_bytes_(call.header.first.num_elements() / shares_ * item_bytes_) {
     const auto room =
-        static_cast<int64_t>(SharedLayout::kBlockBytes) / (kRoundsInBlock * shares_);
-    const int64_t most = std::clamp(most_slice_bytes, kLeastSliceBytes, kMostSliceBytes);
-    const int64_t wanted = std::clamp(share_bytes_ / kWantedRounds, kLeastSliceBytes, most);
-    slice_bytes_ = std::min(room, wanted) / kGranuleBytes * kGranuleBytes;
+        static_cast<int64_t>(SharedLayout::kBlockBytes) / (kFoldsInBlock * shares_);
+    const int64_t most = std::clamp(most_slice_bytes, kLeastShareBytes, kMostShareBytes);
+    const int64_t wanted = std::clamp(share_bytes_ / kWantedFolds, kLeastShareBytes, most);
+    slice_bytes_ = std::min(room, wanted) / kFoldGranule * kFoldGranule;
     rounds_ = std::max<int64_t>((share_bytes_ + slice_bytes_ - 1) / slice_bytes_, 1);
-    streamed_ = share_bytes_ >= kStreamedBytes && call.memory[0].output != OwnInput(0);
+    streamed_ = share_bytes_ >= kStreamedFoldBytes && call.memory[0].output != OwnInput(0);
   }
 
   Status Run() {
@@ -89,10 +89,10 @@ class SliceFold {
   std::byte* Place(int64_t writer, int64_t round, int64_t share) const {
     if (inlined_) return group_.inline_payload(writer) + share * share_bytes_;
     if (SwapsBlocks()) {
-      return group_.copies(writer, round / kRoundsInBlock) +
-             round % kRoundsInBlock * slice_bytes_;
+      return group_.copies(writer, round / kFoldsInBlock) +
+             round % kFoldsInBlock * slice_bytes_;
     }
-    return group_.block(writer) + ((round % kRoundsInBlock) * shares_ + share) * slice_bytes_;
+    return group_.block(writer) + ((round % kFoldsInBlock) * shares_ + share) * slice_bytes_;
   }
 
   void CopyIn(int64_t round) const {
@@ -109,7 +109,7 @@ class SliceFold {
 
   Status Fold(int64_t round) {
     const int64_t bytes = SliceBytes(round);
-    const int64_t most = streamed_ ? kPieceBytes : std::max<int64_t>(bytes, 1);
+    const int64_t most = streamed_ ? kFoldedPieceBytes : std::max<int64_t>(bytes, 1);
     auto* output = static_cast<std::byte*>(call_.memory[0].output) + round * slice_bytes_;
     for (int64_t done = 0; done < bytes; done += most) {
       const int64_t count = std::min(most, bytes - done);
@@ -140,14 +140,14 @@ class SliceFold {
   int64_t rounds_;
   bool inlined_ = false;
   bool streamed_;
-  alignas(64) std::byte piece_[kPieceBytes];
+  alignas(64) std::byte piece_[kFoldedPieceBytes];
   std::array<const void*, kSharedMaxRanks> inputs_;
 };
 
 }  // namespace
 
 Status SharedSliceFold(SharedGroup& group, int64_t most_slice_bytes, const CollectiveCall& call) {
-  return SliceFold(group, most_slice_bytes, call).Run();
+  return SliceFoldCall(group, most_slice_bytes, call).Run();
 }
 
 }  // namespace tutti

@@ -23,18 +23,18 @@
 namespace tutti {
 namespace {
 
-constexpr int64_t kWantedChunks = 4;
-constexpr int64_t kLeastChunkBytes = 16 << 10;
-constexpr int64_t kGranuleBytes = 64;
+constexpr int64_t kWantedTransfers = 4;
+constexpr int64_t kLeastTransferBytes = 16 << 10;
+constexpr int64_t kTransferGranule = 64;
 
-int64_t BytesOf(const TensorSignature& signature) {
+int64_t TransferredBytes(const TensorSignature& signature) {
   return signature.num_elements() * static_cast<int64_t>(ItemSize(signature.dtype));
 }
 
 // The same on both sides.
 int64_t ChunkBytes(int64_t bytes, int64_t most) {
-  const int64_t least = std::min(kLeastChunkBytes, most);
-  return std::clamp(bytes / kWantedChunks, least, most) / kGranuleBytes * kGranuleBytes;
+  const int64_t least = std::min(kLeastTransferBytes, most);
+  return std::clamp(bytes / kWantedTransfers, least, most) / kTransferGranule * kTransferGranule;
 }
 
 }  // namespace
@@ -111,7 +111,7 @@ Status SharedGroup::Transfer(const CollectiveCall& call) {
   const int64_t from = is_send ? rank() : call.peer;
   const int64_t to = is_send ? call.peer : rank();
   SharedChannel& channel = layout_.channel(from, to);
-  const auto bytes = static_cast<size_t>(BytesOf(call.header.first));
+  const auto bytes = static_cast<size_t>(TransferredBytes(call.header.first));
   call_ = &call;
   const SharedStoreChoice::Kind kind{CollectiveOp::kSend, bytes};
   stores_ = is_send ? store_choice_.Choose(kind) : SharedStores::kThroughCaches;
@@ -145,7 +145,7 @@ Status SharedGroup::Transfer(const CollectiveCall& call) {
 
 Status SharedGroup::Send(const CollectiveCall& call, SharedChannel& channel) {
   const auto number = static_cast<uint64_t>(call.sequence);
-  const int64_t bytes = BytesOf(call.header.first);
+  const int64_t bytes = TransferredBytes(call.header.first);
   const int64_t chunk_bytes = ChunkBytes(bytes, static_cast<int64_t>(layout_.chunk_bytes()));
   const auto* input = static_cast<const std::byte*>(call.memory[0].input);
   encoded_.Encode(call.header);
@@ -190,7 +190,7 @@ Status SharedGroup::Receive(const CollectiveCall& call, SharedChannel& channel) 
   Status same = CheckSameTransfer(*sent, call.peer, call.header, rank(), Label());
   if (!same.ok()) return Fail(std::move(same));
 
-  const int64_t bytes = BytesOf(call.header.first);
+  const int64_t bytes = TransferredBytes(call.header.first);
   const int64_t chunk_bytes = ChunkBytes(bytes, static_cast<int64_t>(layout_.chunk_bytes()));
   auto* output = static_cast<std::byte*>(call.memory[0].output);
   uint64_t taken = channel.taken.load(std::memory_order_relaxed);

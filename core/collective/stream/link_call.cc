@@ -13,7 +13,7 @@ namespace tutti {
 namespace {
 
 // Looks at all links, a third of a microsecond each, before a rank that may spin goes to sleep.
-constexpr int kSpinRounds = 100;
+constexpr int kPollRounds = 100;
 // While data flows, deadline and cancellation are looked at every so many rounds.
 constexpr int kRoundsBetweenChecks = 16;
 
@@ -202,7 +202,7 @@ Status LinkTransport::State::Loop(const CollectiveCall& call, LinkExchange* exch
     if (progress) {
       idle_rounds = 0;
       if (round % kRoundsBetweenChecks != 0) continue;
-    } else if (options_.spin && ++idle_rounds < kSpinRounds) {
+    } else if (options_.spin && ++idle_rounds < kPollRounds) {
       continue;
     }
     if (!progress && some_departed_.load()) {

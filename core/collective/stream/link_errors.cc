@@ -15,7 +15,7 @@
 namespace tutti {
 namespace {
 
-bool IsTransfer(CollectiveOp op) {
+bool IsSendOrReceive(CollectiveOp op) {
   return op == CollectiveOp::kSend || op == CollectiveOp::kReceive;
 }
 CollectiveOp Counterpart(CollectiveOp op) {
@@ -25,7 +25,7 @@ CollectiveOp Counterpart(CollectiveOp op) {
 }  // namespace
 
 bool LinkTransport::State::FailedElsewhere(const CollectiveCall& call) const {
-  if (IsTransfer(call.header.op)) {
+  if (IsSendOrReceive(call.header.op)) {
     const LinkPeer* const peer = peers_[static_cast<size_t>(call.peer)].get();
     return peer != nullptr && !peer->error().ok() &&
            peer->error_transfer() ==
@@ -37,7 +37,7 @@ bool LinkTransport::State::FailedElsewhere(const CollectiveCall& call) const {
 }
 
 bool LinkTransport::State::Awaits(const LinkPeer& peer, const CollectiveCall& call) const {
-  if (!IsTransfer(call.header.op)) {
+  if (!IsSendOrReceive(call.header.op)) {
     if (stage_ == Stage::kLinks) {
       return IsPartner(peer.rank()) && peer.call(call.sequence) == nullptr;
     }
@@ -56,7 +56,7 @@ bool LinkTransport::State::Awaits(const LinkPeer& peer, const CollectiveCall& ca
 
 Status LinkTransport::State::CheckOrder(const LinkPeer& peer, const CollectiveCall& call) const {
   const WaitingCall own{rank_, call.header.op, call.sequence};
-  if (!IsTransfer(own.op)) {
+  if (!IsSendOrReceive(own.op)) {
     for (const CollectiveOp op : {CollectiveOp::kSend, CollectiveOp::kReceive}) {
       const WaitingCall theirs{peer.rank(), op, peer.unanswered_transfer(op)};
       if (theirs.sequence == 0) continue;
@@ -245,7 +245,7 @@ Status LinkTransport::State::DepartedError(const CollectiveCall& call,
 
 bool LinkTransport::State::HasArrived(int64_t rank, const CollectiveCall& call) const {
   const LinkPeer* const peer = peers_[static_cast<size_t>(rank)].get();
-  if (IsTransfer(call.header.op)) {
+  if (IsSendOrReceive(call.header.op)) {
     return peer != nullptr ? !Awaits(*peer, call) : rank != call.peer;
   }
   if (stage_ == Stage::kLinks) return peer == nullptr || !Awaits(*peer, call);
@@ -264,7 +264,7 @@ std::vector<RankPosition> LinkTransport::State::Positions(const CollectiveCall& 
     if (rank != rank_ && connector_) {
       // Each collective needs all: who is not in this one has been in the one before.
       const bool known = peer != nullptr && peer->last_sequence() >= sequence_;
-      const bool is_transfer = IsTransfer(call.header.op);
+      const bool is_transfer = IsSendOrReceive(call.header.op);
       const bool here = !is_transfer && position.arrived;
       position.last_op = known ? peer->last_op() : is_transfer || here ? own_op_ : previous_op_;
       position.last_sequence = NamedSequence(
@@ -273,7 +273,7 @@ std::vector<RankPosition> LinkTransport::State::Positions(const CollectiveCall& 
     } else if (peer != nullptr) {
       position.last_op = peer->last_op();
       position.last_sequence = NamedSequence(peer->last_sequence());
-    } else if (IsTransfer(call.header.op)) {
+    } else if (IsSendOrReceive(call.header.op)) {
       position.transfer = call.header.op;
       position.transfer_peer = call.peer;
     } else {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/seeded_runs_testing.h"
 #include "core/collective/testing/link_peer_testing.h"
 
 namespace tutti {
@@ -325,7 +326,8 @@ TEST(LinkProtocolTest, RandomBytesBehindAGoodBeginningNeverHangOrCrash) {
   const uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 10) : 20261121;
   SCOPED_TRACE("TUTTI_TEST_SEED=" + std::to_string(seed));
   std::mt19937_64 random(seed);
-  for (int round = 0; round < 300; ++round) {
+  SeededRuns runs("streams", 300);
+  while (runs.Next()) {
     Lone lone;
     lone.Say(Encode(CallFrame(Header(CollectiveOp::kAllReduce, 500000), 1)));
     for (uint64_t frames = random() % 4; frames > 0; --frames) {

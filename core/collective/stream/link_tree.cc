@@ -34,7 +34,7 @@ namespace {
 
 constexpr int64_t kRosterAfterNs = 2 * kMillisecondNs;
 constexpr int64_t kRosterPauseNs = 5 * kMillisecondNs;
-constexpr size_t kSegmentBytes = LinkSegmentBytes(256 << 10);
+constexpr size_t kTreeSegmentBytes = LinkSegmentBytes(256 << 10);
 
 // Passes what comes from the neighbour towards the root on to all others.
 class TreeShare final : public LinkExchange {
@@ -47,7 +47,7 @@ class TreeShare final : public LinkExchange {
                ItemSize(context.call->header.first.dtype)),
         memory_(static_cast<std::byte*>(is_root_ ? const_cast<void*>(context.call->memory[0].input)
                                                  : context.call->memory[0].output)),
-        num_segments_((bytes_ + kSegmentBytes - 1) / kSegmentBytes),
+        num_segments_((bytes_ + kTreeSegmentBytes - 1) / kTreeSegmentBytes),
         received_(is_root_ ? num_segments_ : 0) {
     const auto add = [&](int64_t neighbour) {
       if (neighbour >= 0 && neighbour != source_) sinks_.push_back(Sink{neighbour, 0});
@@ -60,7 +60,7 @@ class TreeShare final : public LinkExchange {
     for (Sink& sink : sinks_) {
       if (sink.peer != peer || sink.sent == received_) continue;
       *segment = sink.sent;
-      memory->Add(memory_ + sink.sent * kSegmentBytes, SegmentBytes(sink.sent));
+      memory->Add(memory_ + sink.sent * kTreeSegmentBytes, SegmentBytes(sink.sent));
       ++sink.sent;
       return true;
     }
@@ -73,7 +73,7 @@ class TreeShare final : public LinkExchange {
                       bytes, received_, num_segments_,
                       source_ < 0 ? source_ : context_.Name(source_));
     }
-    memory->Add(memory_ + segment * kSegmentBytes, bytes);
+    memory->Add(memory_ + segment * kTreeSegmentBytes, bytes);
     return true;
   }
   Status Received(int64_t) override {
@@ -97,7 +97,7 @@ class TreeShare final : public LinkExchange {
   };
 
   size_t SegmentBytes(size_t segment) const {
-    return std::min(kSegmentBytes, bytes_ - segment * kSegmentBytes);
+    return std::min(kTreeSegmentBytes, bytes_ - segment * kTreeSegmentBytes);
   }
 
   const LinkCallContext context_;

@@ -17,7 +17,7 @@
 namespace tutti {
 namespace {
 
-constexpr uint64_t kMagic = 0x31676e6972747474;  // "tttring1"
+constexpr uint64_t kRingMagic = 0x31676e6972747474;  // "tttring1"
 constexpr size_t kHeadBytes = 4096;
 // The other side hears of bytes in steps, so that it takes some while others are still copied.
 constexpr size_t kStepBytes = size_t{64} << 10;
@@ -63,7 +63,7 @@ Result<FileDescriptor> RingLink::CreateSegment(size_t capacity, uint64_t token) 
     return ErrnoStatus(errno, "ftruncate of shared memory");
   }
   Segment head = {};
-  head.magic = kMagic;
+  head.magic = kRingMagic;
   head.capacity = capacity;
   head.token = token;
   if (pwrite(memory.get(), &head, offsetof(Segment, rings), 0) !=
@@ -92,7 +92,7 @@ Result<std::unique_ptr<RingLink>> RingLink::Attach(FileDescriptor socket,
   void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, segment.get(), 0);
   if (mapped == MAP_FAILED) return ErrnoStatus(errno, "mmap of shared memory");
   auto* head = static_cast<Segment*>(mapped);
-  if (head->magic != kMagic || head->token != token || !std::has_single_bit(head->capacity) ||
+  if (head->magic != kRingMagic || head->token != token || !std::has_single_bit(head->capacity) ||
       kHeadBytes + 2 * head->capacity != bytes) {
     munmap(mapped, bytes);
     return DataLoss("shared memory of {} bytes that is not the ring of this pair of ranks", bytes);

@@ -20,9 +20,9 @@ namespace tutti {
 namespace {
 
 // Inputs lie one after the other, aligned for every dtype.
-constexpr size_t kAlignment = 16;
+constexpr size_t kInputAlign = 16;
 
-size_t RoundUp(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+size_t RoundUp(size_t bytes) { return (bytes + kInputAlign - 1) / kInputAlign * kInputAlign; }
 
 size_t InputBytes(const TensorSignature& signature) {
   return static_cast<size_t>(signature.num_elements()) * ItemSize(signature.dtype);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/base/executor.h"
+#include "core/base/seeded_runs_testing.h"
 #include "core/base/simulated_environment.h"
 #include "core/base/text.h"
 #include "core/collective/communicator/communicator.h"
@@ -180,7 +181,8 @@ TEST(LocalTransfer, SucceedsOnBothSidesOrOnNone) {
       given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device()();
   SCOPED_TRACE("TUTTI_TEST_SEED=" + std::to_string(seed));
   std::mt19937_64 random(seed);
-  for (int round = 0; round < 300; ++round) {
+  SeededRuns runs("races", 300);
+  while (runs.Next()) {
     RankGroup group(3);
     const int64_t elements = random() % 2 == 0 ? 8 : 50'000;
     const std::chrono::microseconds delays[3] = {

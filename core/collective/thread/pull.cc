@@ -24,18 +24,18 @@ constexpr size_t kLeastCopiedBytes = 256;
 // Where the bytes lie that `rank` has from `peer`: in its input, in the output, and in what it
 // copies. Of an all_to_all that is the parts of the ranks behind it, in their order: what two ranks
 // copy is read by the other one, all of it.
-struct Part {
+struct PulledPart {
   size_t input_offset = 0;
   size_t output_offset = 0;
   size_t bytes = 0;
   size_t copied_offset = 0;
 };
 
-bool HasRoot(CollectiveOp op) {
+bool PullsFromRoot(CollectiveOp op) {
   return op == CollectiveOp::kBroadcast || op == CollectiveOp::kScatter;
 }
 
-Part PartOf(const CallHeader& header, int64_t size, int64_t rank, int64_t peer,
+PulledPart PartOf(const CallHeader& header, int64_t size, int64_t rank, int64_t peer,
             size_t input_bytes) {
   const size_t share = input_bytes / static_cast<size_t>(size);
   const auto own = static_cast<size_t>(rank);
@@ -61,7 +61,7 @@ void CopyForPeers(LocalGroup& group, int64_t rank, const CollectiveCall& call,
     return;
   }
   for (int64_t i = 1; i < size; ++i) {
-    const Part part = PartOf(call.header, size, (rank + i) % size, rank, input_bytes);
+    const PulledPart part = PartOf(call.header, size, (rank + i) % size, rank, input_bytes);
     std::memcpy(copied + part.copied_offset, input + part.input_offset, part.bytes);
   }
 }
@@ -77,7 +77,7 @@ Status Pull(LocalGroup& group, int64_t rank, const CollectiveCall& call) {
       input_bytes <= std::min(group.copied_input_bytes(),
                               std::max(kCopiedBytes / static_cast<size_t>(group.size()),
                                        kLeastCopiedBytes));
-  const bool has_root = HasRoot(header.op);
+  const bool has_root = PullsFromRoot(header.op);
   if (!copied) {
     group.ShowMemory(rank, call);
   } else if (input_bytes != 0 && (!has_root || rank == header.root)) {
@@ -89,7 +89,7 @@ Status Pull(LocalGroup& group, int64_t rank, const CollectiveCall& call) {
   // Everybody begins with itself, so that not all read from the same rank at once.
   for (int64_t i = 0; i < (has_root ? 1 : group.size()); ++i) {
     const int64_t peer = has_root ? header.root : (rank + i) % group.size();
-    const Part part = PartOf(header, group.size(), rank, peer, input_bytes);
+    const PulledPart part = PartOf(header, group.size(), rank, peer, input_bytes);
     if (part.bytes == 0 || memory.output == nullptr) continue;
     const std::byte* input = nullptr;
     if (copied && peer != rank) {

@@ -18,7 +18,7 @@
 namespace tutti {
 namespace {
 
-constexpr int64_t kGranuleBytes = 64;
+constexpr int64_t kSliceGranule = 64;
 
 struct Slice {
   int64_t begin = 0;  // elements of the inputs
@@ -35,7 +35,7 @@ Slice SliceOf(LocalGroup& group, int64_t rank, const CollectiveCall& call) {
     return {rank * share, (rank + 1) * share, static_cast<std::byte*>(call.memory[0].output)};
   }
   const auto item_bytes = static_cast<int64_t>(ItemSize(signature.dtype));
-  const int64_t per_granule = kGranuleBytes / item_bytes;
+  const int64_t per_granule = kSliceGranule / item_bytes;
   const int64_t granules = (elements + per_granule - 1) / per_granule;
   const auto edge = [&](int64_t r) {
     return std::min((granules / size * r + std::min(r, granules % size)) * per_granule, elements);

@@ -13,7 +13,7 @@ namespace tutti {
 namespace {
 
 // A saved state: in its envelope the graph's fingerprint and the body.
-constexpr std::string_view kMagic = "TUTTI-I1";
+constexpr std::string_view kStateMagic = "TUTTI-I1";
 constexpr size_t kFingerprintBytes = 32;
 
 std::string NameOf(const IteratorOptions& options, const Dataset& dataset) {
@@ -184,7 +184,7 @@ Result<std::string> Iterator::Save(const CallOptions& call) {
     if (status.ok()) fingerprint_ = std::move(fingerprint).value();
   }
   std::string state;
-  if (status.ok()) state = SealEnvelope(kMagic, fingerprint_ + *body);
+  if (status.ok()) state = SealEnvelope(kStateMagic, fingerprint_ + *body);
   Leave();
   if (!status.ok()) return status;
   return state;
@@ -229,7 +229,7 @@ Status Iterator::Restore(std::string_view state, const CallOptions& call) {
   }
   if (status.ok()) {
     std::string_view content;
-    if (const char* why = OpenEnvelope(kMagic, state, &content)) {
+    if (const char* why = OpenEnvelope(kStateMagic, state, &content)) {
       status = NoState(why);
     } else if (content.substr(0, kFingerprintBytes) != fingerprint_) {
       status = NoState("they are of another dataset");

@@ -16,7 +16,7 @@ namespace {
 // Deeper structures than this are hostile.
 constexpr int kMaxDepth = 32;
 
-Status Malformed(std::string_view what) {
+Status MalformedValue(std::string_view what) {
   return InvalidArgument("deserialize: these bytes are no dataset definition ({})", what);
 }
 
@@ -49,13 +49,13 @@ Status WriteTensor(const Tensor& original, bool digest, v1::TensorDef* def) {
 
 Result<Ref<Tensor>> ReadTensor(const v1::TensorDef& def) {
   const auto dtype = static_cast<DType>(def.dtype());
-  if (!IsValid(dtype)) return Malformed("a tensor has an unknown dtype");
+  if (!IsValid(dtype)) return MalformedValue("a tensor has an unknown dtype");
   TUTTI_ASSIGN_OR_RETURN(const Shape shape,
                          Shape::Create(def.dims().data(), static_cast<size_t>(def.dims_size())));
   if (dtype != DType::kBytes) {
     return Tensor::FromData(dtype, shape, def.data().data(), def.data().size());
   }
-  if (shape.num_elements() != def.texts_size()) return Malformed("a tensor has another size");
+  if (shape.num_elements() != def.texts_size()) return MalformedValue("a tensor has another size");
   std::vector<BytesView> views;
   views.reserve(static_cast<size_t>(def.texts_size()));
   for (const std::string& text : def.texts()) views.push_back(BytesView{text.data(), text.size()});
@@ -73,7 +73,7 @@ void WriteTree(const TreeSpec& tree, v1::TreeDef* def) {
 }
 
 Result<Ref<const TreeSpec>> ReadTree(const v1::TreeDef& def, int depth) {
-  if (depth > kMaxDepth) return Malformed("a structure is too deep");
+  if (depth > kMaxDepth) return MalformedValue("a structure is too deep");
   TreeSpec::Children children;
   for (const v1::TreeDef& child : def.children()) {
     TUTTI_ASSIGN_OR_RETURN(Ref<const TreeSpec> tree, ReadTree(child, depth + 1));
@@ -92,7 +92,7 @@ Result<Ref<const TreeSpec>> ReadTree(const v1::TreeDef& def, int depth) {
     case NodeKind::kNamedTuple:
       return TreeSpec::NamedTuple(def.name(), std::move(keys), std::move(children));
   }
-  return Malformed("a structure has an unknown kind of node");
+  return MalformedValue("a structure has an unknown kind of node");
 }
 
 void WriteSpec(const ElementSpec& spec, v1::SpecDef* def) {
@@ -108,7 +108,7 @@ void WriteSpec(const ElementSpec& spec, v1::SpecDef* def) {
 }
 
 Result<Ref<const ElementSpec>> ReadSpec(const v1::SpecDef& def, int depth) {
-  if (depth > kMaxDepth) return Malformed("a spec is too deep");
+  if (depth > kMaxDepth) return MalformedValue("a spec is too deep");
   TUTTI_ASSIGN_OR_RETURN(Ref<const TreeSpec> tree, ReadTree(def.tree()));
   std::vector<LeafSpec> leaves;
   for (const v1::LeafSpecDef& leaf_def : def.leaves()) {
@@ -117,7 +117,7 @@ Result<Ref<const ElementSpec>> ReadSpec(const v1::SpecDef& def, int depth) {
     leaf.dtype = static_cast<DType>(leaf_def.dtype());
     if (leaf.kind < LeafKind::kTensor || leaf.kind > LeafKind::kHostObject ||
         (leaf.is_tensor() && !IsValid(leaf.dtype))) {
-      return Malformed("a leaf has an unknown kind or dtype");
+      return MalformedValue("a leaf has an unknown kind or dtype");
     }
     if (leaf_def.has_rank()) {
       TUTTI_ASSIGN_OR_RETURN(
@@ -154,7 +154,7 @@ Status WriteValue(const Value& value, bool digest, v1::ValueDef* def) {
 }
 
 Result<Ref<const Value>> ReadValue(const v1::ValueDef& def, int depth) {
-  if (depth > kMaxDepth) return Malformed("a value is too deep");
+  if (depth > kMaxDepth) return MalformedValue("a value is too deep");
   TUTTI_ASSIGN_OR_RETURN(Ref<const TreeSpec> tree, ReadTree(def.tree()));
   std::vector<Leaf> leaves;
   for (const v1::LeafDef& leaf_def : def.leaves()) {
@@ -179,7 +179,7 @@ Result<Ref<const Value>> ReadValue(const v1::ValueDef& def, int depth) {
         break;
       }
       default:
-        return Malformed("a leaf has a kind that is never written");
+        return MalformedValue("a leaf has a kind that is never written");
     }
   }
   TUTTI_ASSIGN_OR_RETURN(Ref<Value> value, Value::FromLeaves(std::move(tree), std::move(leaves)));

@@ -13,8 +13,8 @@ namespace tutti {
 namespace {
 
 constexpr size_t kOutputBytes = 64 * 1024;
-constexpr int kWindowBits = 15;
-constexpr int kGzipFlag = 16;
+constexpr int kDeflateBits = 15;
+constexpr int kGzipFrame = 16;
 constexpr int kMemoryLevel = 8;  // zlib's default
 
 class DeflatingFile final : public WritableFile {
@@ -27,7 +27,7 @@ class DeflatingFile final : public WritableFile {
 
   Status Initialize(RecordCompression compression, int level) {
     const int bits =
-        compression == RecordCompression::kGzip ? kWindowBits + kGzipFlag : kWindowBits;
+        compression == RecordCompression::kGzip ? kDeflateBits + kGzipFrame : kDeflateBits;
     if (deflateInit2(&zlib_, level, Z_DEFLATED, bits, kMemoryLevel, Z_DEFAULT_STRATEGY) != Z_OK) {
       return Status::OutOfMemory();
     }

@@ -17,7 +17,7 @@ namespace {
 // Small records are collected up to here, so that the disk sees few large writes.
 constexpr size_t kBufferBytes = 256 * 1024;
 
-constexpr int64_t kRowsAtOnce = 1024;
+constexpr int64_t kWrittenRowsAtOnce = 1024;
 
 template <class T>
 void Store(char* destination, T value) {
@@ -105,7 +105,7 @@ Status TfRecordWriter::Write(const Dataset& dataset, const CallOptions& call) {
   Slab slab;
   while (status.ok() && !slab.end) {
     slab.Clear();
-    status = iterator->NextSlab(kRowsAtOnce, call, &slab);
+    status = iterator->NextSlab(kWrittenRowsAtOnce, call, &slab);
     if (status.ok()) status = WriteRows(slab);
     if (status.ok()) status = slab.status;
   }

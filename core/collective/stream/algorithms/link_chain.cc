@@ -30,9 +30,9 @@
 namespace tutti {
 namespace {
 
-constexpr int64_t kGranuleBytes = GranuleMap::kGranuleBytes;
+constexpr int64_t kChainGranule = GranuleMap::kGranuleBytes;
 // Segments on their way up, and as many on their way down.
-constexpr int64_t kSlots = 4;
+constexpr int64_t kChainSlots = 4;
 
 int64_t MostGrowth(const CallHeader& header) {
   int64_t growth = 1;
@@ -47,7 +47,7 @@ class LinkChain final : public LinkAlgorithm {
   // Of segments whose accumulators have so many bytes.
   LinkChain(const LinkCallContext& context, int64_t segment_bytes)
       : growth_(MostGrowth(context.call->header)),
-        segment_granules_(std::max<int64_t>(segment_bytes / growth_ / kGranuleBytes, 1)),
+        segment_granules_(std::max<int64_t>(segment_bytes / growth_ / kChainGranule, 1)),
         context_(context),
         rank_(context.rank),
         last_(context.size - 1),
@@ -58,7 +58,7 @@ class LinkChain final : public LinkAlgorithm {
         num_segments_(op_ == CollectiveOp::kReduceScatter
                           ? SegmentsOfShare() * context.size
                           : Rounded(map_.total(), segment_granules_)),
-        slot_bytes_((segment_granules_ + segment_granules_ / 2 + 1) * kGranuleBytes * growth_),
+        slot_bytes_((segment_granules_ + segment_granules_ / 2 + 1) * kChainGranule * growth_),
         scratch_(context.scratch->data()),
         parts_to_come_(rank_ == 0 ? 0 : num_segments_),
         parts_to_go_(rank_ == last_ ? 0 : num_segments_),
@@ -73,8 +73,8 @@ class LinkChain final : public LinkAlgorithm {
   // At most, for segments of that size.
   static size_t ScratchBytes(int64_t segment_bytes) {
     const int64_t most = segment_bytes + segment_bytes / 2 +
-                         2 * kGranuleBytes * PartialFold::kMostGrowth;
-    return static_cast<size_t>(2 * kSlots * most);
+                         2 * kChainGranule * PartialFold::kMostGrowth;
+    return static_cast<size_t>(2 * kChainSlots * most);
   }
 
   // Everybody knows from the header what comes from whom.
@@ -106,7 +106,7 @@ class LinkChain final : public LinkAlgorithm {
       return DataLoss("segment {} of {}; segment {} of {} is due", segment,
                       goes_up ? "what goes up the chain" : "the result", due, count);
     }
-    if (due >= (goes_up ? PartsFreeFrom() : ResultsFreeFrom(due)) + kSlots) return false;
+    if (due >= (goes_up ? PartsFreeFrom() : ResultsFreeFrom(due)) + kChainSlots) return false;
     if (goes_up) {
       AddSlot(due, memory);
     } else {
@@ -181,7 +181,7 @@ class LinkChain final : public LinkAlgorithm {
   }
 
   int64_t SegmentsOfShare() const {
-    return Rounded(share_bytes_, segment_granules_ * kGranuleBytes);
+    return Rounded(share_bytes_, segment_granules_ * kChainGranule);
   }
   // How many segments there are of something. The last one takes up to half as much again, so that
   // none is there for a rest of a few bytes.
@@ -194,17 +194,17 @@ class LinkChain final : public LinkAlgorithm {
   void ForEach(int64_t segment, Visit visit) const {
     if (op_ == CollectiveOp::kReduceScatter) {
       const int64_t count = SegmentsOfShare();
-      const int64_t offset = segment % count * segment_granules_ * kGranuleBytes;
+      const int64_t offset = segment % count * segment_granules_ * kChainGranule;
       const bool is_last = segment % count == count - 1;
       visit(0, segment / count * share_bytes_ + offset,
-            is_last ? share_bytes_ - offset : segment_granules_ * kGranuleBytes, 0);
+            is_last ? share_bytes_ - offset : segment_granules_ * kChainGranule, 0);
       return;
     }
     const int64_t first = segment * segment_granules_;
     const bool is_last = segment + 1 == num_segments_;
     map_.ForEach(first, is_last ? map_.total() : first + segment_granules_,
                  [&](size_t i, int64_t offset, int64_t bytes, int64_t granule) {
-                   visit(i, offset, bytes, (granule - first) * kGranuleBytes);
+                   visit(i, offset, bytes, (granule - first) * kChainGranule);
                  });
   }
 
@@ -218,10 +218,10 @@ class LinkChain final : public LinkAlgorithm {
   }
   // The last rank needs none for long, the first one is done with it when it is sent.
   std::byte* PartSlot(int64_t segment) const {
-    return scratch_ + segment % kSlots * slot_bytes_;
+    return scratch_ + segment % kChainSlots * slot_bytes_;
   }
   std::byte* ResultSlot(int64_t segment) const {
-    return scratch_ + (kSlots + segment % kSlots) * slot_bytes_;
+    return scratch_ + (kChainSlots + segment % kChainSlots) * slot_bytes_;
   }
   int64_t Count(size_t i, int64_t bytes) const {
     return bytes / static_cast<int64_t>(ItemSize(call_.header.tensor(i).dtype));

@@ -15,14 +15,14 @@ namespace tutti {
 namespace {
 
 // Inputs lie one after the other, aligned for every dtype.
-constexpr size_t kAlignment = 16;
-constexpr std::array<std::byte, kAlignment> kPadding = {};
+constexpr size_t kWireAlignment = 16;
+constexpr std::array<std::byte, kWireAlignment> kPadding = {};
 
-size_t InputBytes(const TensorSignature& signature) {
+size_t BytesOfInput(const TensorSignature& signature) {
   return static_cast<size_t>(signature.num_elements()) * ItemSize(signature.dtype);
 }
 
-size_t Padding(size_t bytes) { return (kAlignment - bytes % kAlignment) % kAlignment; }
+size_t Padding(size_t bytes) { return (kWireAlignment - bytes % kWireAlignment) % kWireAlignment; }
 
 class LinkFold final : public LinkAlgorithm {
  public:
@@ -68,7 +68,7 @@ class LinkFold final : public LinkAlgorithm {
       const int64_t count = signature.num_elements() / (shares ? size_ : 1);
       TUTTI_RETURN_IF_ERROR(ReduceInto(call_.header.reduction, signature.dtype, inputs, count,
                                        call_.memory[i].output));
-      const size_t bytes = InputBytes(signature);
+      const size_t bytes = BytesOfInput(signature);
       offset += bytes + Padding(bytes);
     }
     return OkStatus();
@@ -106,11 +106,11 @@ class LinkFold final : public LinkAlgorithm {
 
 uint64_t LinkFoldBytes(const CallHeader& header, int64_t size) {
   if (header.op == CollectiveOp::kReduceScatter) {
-    return InputBytes(header.first) / static_cast<size_t>(size);
+    return BytesOfInput(header.first) / static_cast<size_t>(size);
   }
   uint64_t bytes = 0;
   for (size_t i = 0; i < header.num_tensors; ++i) {
-    const size_t input = InputBytes(header.tensor(i));
+    const size_t input = BytesOfInput(header.tensor(i));
     bytes += input + Padding(input);
   }
   return bytes;
@@ -118,7 +118,7 @@ uint64_t LinkFoldBytes(const CallHeader& header, int64_t size) {
 
 void AddLinkFoldInput(const CollectiveCall& call, MemoryParts* memory) {
   for (size_t i = 0; i < call.header.num_tensors; ++i) {
-    const size_t bytes = InputBytes(call.header.tensor(i));
+    const size_t bytes = BytesOfInput(call.header.tensor(i));
     memory->Add(call.memory[i].input, bytes);
     memory->Add(kPadding.data(), Padding(bytes));
   }
@@ -130,7 +130,7 @@ Status FoldLinkInputs(const CollectiveCall& call, std::span<const std::byte* con
   size_t offset = 0;
   for (size_t i = 0; i < call.header.num_tensors; ++i) {
     const TensorSignature& signature = call.header.tensor(i);
-    const size_t bytes = InputBytes(signature);
+    const size_t bytes = BytesOfInput(signature);
     for (size_t rank = 0; rank < ranks.size(); ++rank) {
       inputs[rank] = ranks[rank] == nullptr ? call.memory[i].input : ranks[rank] + offset;
     }
@@ -145,7 +145,7 @@ Status FoldLinkInputs(const CollectiveCall& call, std::span<const std::byte* con
 void TakeLinkFoldResult(const CollectiveCall& call, const std::byte* result) {
   size_t offset = 0;
   for (size_t i = 0; i < call.header.num_tensors; ++i) {
-    const size_t bytes = InputBytes(call.header.tensor(i));
+    const size_t bytes = BytesOfInput(call.header.tensor(i));
     if (bytes != 0) std::memcpy(call.memory[i].output, result + offset, bytes);
     offset += bytes + Padding(bytes);
   }

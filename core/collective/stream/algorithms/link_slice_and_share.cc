@@ -30,7 +30,7 @@
 namespace tutti {
 namespace {
 
-constexpr int64_t kGranuleBytes = GranuleMap::kGranuleBytes;
+constexpr int64_t kWireGranule = GranuleMap::kGranuleBytes;
 // Segments of one peer that have a place before they are folded. Those of an only peer are folded
 // as soon as they are there: the fewer places, the sooner each is taken again, and a cache has it.
 constexpr int64_t kSlots = 4;
@@ -45,7 +45,7 @@ class LinkSliceAndShare final : public LinkAlgorithm {
  public:
   LinkSliceAndShare(const LinkCallContext& context, int64_t segment_bytes)
       : segment_bytes_(segment_bytes),
-        segment_granules_(segment_bytes / kGranuleBytes),
+        segment_granules_(segment_bytes / kWireGranule),
         rank_(context.rank),
         size_(context.size),
         call_(*context.call),
@@ -215,7 +215,7 @@ class LinkSliceAndShare final : public LinkAlgorithm {
     return whole == 0 ? 0 : std::max<int64_t>((whole + segment / 2) / segment, 1);
   }
   static int64_t SlotBytes(int64_t segment_bytes) {
-    return (segment_bytes + segment_bytes / 2 + kGranuleBytes) / kGranuleBytes * kGranuleBytes;
+    return (segment_bytes + segment_bytes / 2 + kWireGranule) / kWireGranule * kWireGranule;
   }
   // Calls visit(tensor, byte offset in the tensor, bytes, byte offset in the segment's slot) for
   // the parts of a segment of the slice of `owner`.
@@ -231,7 +231,7 @@ class LinkSliceAndShare final : public LinkAlgorithm {
     const int64_t first = begin + segment * segment_granules_;
     map_.ForEach(first, is_last ? end : first + segment_granules_,
                  [&](size_t i, int64_t offset, int64_t bytes, int64_t granule) {
-                   visit(i, offset, bytes, (granule - first) * kGranuleBytes);
+                   visit(i, offset, bytes, (granule - first) * kWireGranule);
                  });
   }
   std::byte* Slot(int64_t peer, int64_t segment) const {

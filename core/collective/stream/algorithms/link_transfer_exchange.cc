@@ -9,7 +9,7 @@
 namespace tutti {
 namespace {
 
-constexpr size_t kSegmentBytes = LinkSegmentBytes(256 << 10);
+constexpr size_t kTransferSegmentBytes = LinkSegmentBytes(256 << 10);
 
 class LinkTransferExchange final : public LinkExchange {
  public:
@@ -19,12 +19,12 @@ class LinkTransferExchange final : public LinkExchange {
         memory_(call.memory[0]),
         bytes_(static_cast<size_t>(call.header.first.num_elements()) *
                ItemSize(call.header.first.dtype)),
-        segments_((bytes_ + kSegmentBytes - 1) / kSegmentBytes) {}
+        segments_((bytes_ + kTransferSegmentBytes - 1) / kTransferSegmentBytes) {}
 
   bool NextSegment(int64_t peer, uint64_t* segment, MemoryParts* memory) override {
     if (!sends_ || peer != peer_ || next_ == segments_) return false;
     *segment = next_++;
-    memory->Add(static_cast<const std::byte*>(memory_.input) + *segment * kSegmentBytes,
+    memory->Add(static_cast<const std::byte*>(memory_.input) + *segment * kTransferSegmentBytes,
                 SegmentBytes(*segment));
     return true;
   }
@@ -35,7 +35,7 @@ class LinkTransferExchange final : public LinkExchange {
       return DataLoss("segment {} with {} bytes while rank {} is to send segment {} of {}", segment,
                       bytes, peer_, next_, segments_);
     }
-    memory->Add(static_cast<std::byte*>(memory_.output) + segment * kSegmentBytes, bytes);
+    memory->Add(static_cast<std::byte*>(memory_.output) + segment * kTransferSegmentBytes, bytes);
     return true;
   }
 
@@ -53,7 +53,7 @@ class LinkTransferExchange final : public LinkExchange {
 
  private:
   size_t SegmentBytes(uint64_t segment) const {
-    return std::min(kSegmentBytes, bytes_ - segment * kSegmentBytes);
+    return std::min(kTransferSegmentBytes, bytes_ - segment * kTransferSegmentBytes);
   }
 
   const int64_t peer_;
