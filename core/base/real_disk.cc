@@ -225,12 +225,12 @@ class SystemDisk final : public Disk {
     for (;;) {
       const int descriptor =
           Retry([&] { return ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666); });
-      if (descriptor < 0) return FileError(errno, "lock", path);
+      if (descriptor < 0) return DiskError(errno, "lock", path);
       if (Retry([&] { return ::flock(descriptor, LOCK_EX | LOCK_NB); }) < 0) {
         const int error_number = errno;
         const std::string holder = HolderOf(descriptor);
         ::close(descriptor);
-        if (error_number != EWOULDBLOCK) return FileError(error_number, "lock", path);
+        if (error_number != EWOULDBLOCK) return DiskError(error_number, "lock", path);
         return AlreadyExists("cannot lock {}: {} has it", Quote(path), holder)
             .With("file", path)
             .With("holder", holder);

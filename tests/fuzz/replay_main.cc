@@ -114,7 +114,7 @@ uint64_t RunInputs(const Arguments& arguments, const std::vector<std::string>& c
 bool Read(int argc, char** argv, Arguments* arguments) {
   if (argc < 2 || argc % 2 != 0) return false;
   arguments->corpus = argv[1];
-  arguments->seconds = static_cast<double>(Scaled(kSeconds));
+  arguments->seconds = static_cast<double>(tutti::Scaled(kSeconds));
   const char* const seed = std::getenv("TUTTI_TEST_SEED");
   arguments->seed = seed != nullptr ? std::strtoull(seed, nullptr, 10) : std::random_device{}();
   for (int i = 2; i + 1 < argc; i += 2) {
