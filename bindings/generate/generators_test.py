@@ -187,7 +187,7 @@ class Written(unittest.TestCase):
     def test_go(self):
         with_words = written("go_datasets", "source")
         self.expect(with_words,
-                    "// Pick: the count best elements.\n"
+                    "// Pick gives the count best elements.\n"
                     "func (d *Dataset) Pick(count int64, options ...Option) *Dataset {",
                     "return native.Dataset_pick(dataset, count, op.keepOrder, op.name, made)",
                     "pointer, err := other.use()")

@@ -42,7 +42,7 @@ def comment(op: Op, name: str) -> str:
     if first[:1].isupper() and first[1:].islower() or len(first) == 1:
         text = text[0].lower() + text[1:]
     return "".join(f"// {line}\n" for line in
-                   textwrap.wrap(f"{name}: {text}", 97, break_long_words=False))
+                   textwrap.wrap(f"{name} gives {text}", 97, break_long_words=False))
 
 
 def native_call(op: Op) -> str:
