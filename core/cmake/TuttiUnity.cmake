@@ -1,6 +1,6 @@
 # Unity builds: the sources of a folder are compiled some at a time, as one unit, and the headers
 # that all of them include once. With TUTTI_UNITY=ON, which the presets with sanitizers say: from
-# nothing that takes a third of the time, after a change of one file it takes longer.
+# nothing that takes half the time, after a change of one file it takes longer.
 #
 #   tutti_unity(<target>)
 #     For libraries. Names in the anonymous namespaces of two sources of a folder must differ.
@@ -20,10 +20,14 @@ set(tutti_join_tests "${CMAKE_CURRENT_LIST_DIR}/join_tests.py")
 # tutti_unity_split(<variable> <source>...): lists of about equal length, as "<source>|<source>..."
 # each; CMake has no lists of lists.
 function(tutti_unity_split variable)
+  set(groups "")
+  set(${variable} "" PARENT_SCOPE)
+  if(NOT ARGN)
+    return()
+  endif()
   list(LENGTH ARGN count)
   math(EXPR units "(${count} + ${tutti_unity_most} - 1) / ${tutti_unity_most}")
   math(EXPR each "(${count} + ${units} - 1) / ${units}")
-  set(groups "")
   while(ARGN)
     list(SUBLIST ARGN 0 ${each} group)
     list(REMOVE_ITEM ARGN ${group})
@@ -35,7 +39,10 @@ endfunction()
 
 # What lies in an anonymous namespace is no less private where that is included by another file.
 function(tutti_unity_warnings target)
-  target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
+  if(TUTTI_UNITY)
+    target_compile_options(${target} PRIVATE
+                           $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
+  endif()
 endfunction()
 
 function(tutti_unity target)

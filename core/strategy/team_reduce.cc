@@ -252,7 +252,7 @@ Result<std::vector<TeamFold>> ReduceOverTeam(TeamChannel& channel, const TeamLab
 
 namespace {
 
-std::vector<const Tensor*> Pointers(std::span<const Ref<Tensor>> tensors) {
+std::vector<const Tensor*> PointersTo(std::span<const Ref<Tensor>> tensors) {
   std::vector<const Tensor*> pointers;
   for (const Ref<Tensor>& tensor : tensors) pointers.push_back(tensor.get());
   return pointers;
@@ -266,7 +266,7 @@ Result<std::vector<Ref<Tensor>>> ReduceOverTeam(TeamChannel& channel, const Team
                                                 int64_t first_replica, const CallOptions& call) {
   std::vector<std::vector<const Tensor*>> pointers;
   for (const std::vector<Ref<Tensor>>& replicas : tensors) {
-    pointers.push_back(Pointers(replicas));
+    pointers.push_back(PointersTo(replicas));
     TUTTI_RETURN_IF_ERROR(CheckSameTensors(pointers.back(), first_replica, label.what));
   }
   TUTTI_ASSIGN_OR_RETURN(const std::vector<TeamFold> folds,
@@ -293,7 +293,7 @@ Result<std::vector<Ref<Tensor>>> ReduceAxisInReplicaOrder(
   auto* count = static_cast<int64_t*>(counts->mutable_data());
   for (size_t i = 0; i < tensors.size(); ++i) {
     TUTTI_ASSIGN_OR_RETURN(AxisSums each,
-                           SumEachAlongAxis(Pointers(tensors[i]), axis, label.what));
+                           SumEachAlongAxis(PointersTo(tensors[i]), axis, label.what));
     count[i] = each.count;
     sums[i] = std::move(each.sums);
   }
@@ -327,7 +327,7 @@ Result<std::vector<Ref<Tensor>>> ReduceAxisOverTeam(
       Tensor::Create(DType::kInt64, Shape({static_cast<int64_t>(tensors.size())})));
   auto* count = static_cast<int64_t*>(counts->mutable_data());
   for (size_t i = 0; i < tensors.size(); ++i) {
-    TUTTI_ASSIGN_OR_RETURN(AxisSum sum, SumAlongAxis(Pointers(tensors[i]), axis, label.what));
+    TUTTI_ASSIGN_OR_RETURN(AxisSum sum, SumAlongAxis(PointersTo(tensors[i]), axis, label.what));
     count[i] = sum.count;
     parts.push_back(sum.sum.get());
     sums.push_back(std::move(sum));
