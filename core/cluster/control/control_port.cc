@@ -184,24 +184,23 @@ void ControlPort::State::Begin(FileDescriptor socket, const SocketAddress& from)
     refusals.CountWithoutDescriptor(errno);
     return;
   }
-  uint64_t dropped = id + 1;
   FileDescriptor cut_off;
+  bool is_cut_off = false;  // this one
   {
     std::lock_guard<std::mutex> lock(mutex);
     unproved.Add(id, from);
     by_peer[connection.peer] = id;
     connections.emplace(id, std::move(connection));
     if (connections.size() > options.max_unproved) {
-      dropped = unproved.ChooseOneToDrop(environment.random());
+      const uint64_t dropped = unproved.ChooseOneToDrop(environment.random());
+      is_cut_off = dropped == id;
       cut_off = Forget(dropped);
+      shutdown(cut_off.get(), SHUT_RDWR);  // whoever has it in hand sees the end, too
       ++num_cut_off;
     }
   }
-  if (cut_off) {
-    refusals.CountCrowded(options.max_unproved);
-    shutdown(cut_off.get(), SHUT_RDWR);
-  }
-  if (dropped != id) taker(std::move(socket));
+  if (cut_off) refusals.CountCrowded(options.max_unproved);
+  if (!is_cut_off) taker(std::move(socket));
 }
 
 FileDescriptor ControlPort::State::Forget(uint64_t id) {
