@@ -462,15 +462,16 @@ TEST(ClusterProcess, AWorkerJoinsInTheMiddleOfAFlood) {
     job.AwaitListening();
     std::atomic<bool> stop{false};
     std::atomic<int64_t> made{0};
+    // It has an end: on a busy machine it would leave nothing for the workers to run on.
     std::thread flood([&] {
       std::deque<FileDescriptor> strangers;
-      while (!stop) {
+      while (!stop && made < 20'000) {
         strangers.push_back(job.Stranger(from));
-        if (strangers.size() > 500) strangers.pop_front();
+        if (strangers.size() > 1500) strangers.pop_front();
         ++made;
       }
     });
-    while (made < 1000) std::this_thread::yield();
+    while (made < 3000) std::this_thread::yield();
     const int64_t since_ms = WallMs();
     const int64_t made_before = made;
     const std::unique_ptr<Worker> second = job.Start(1);
