@@ -43,7 +43,7 @@ class GrpcLibrary {
  public:
   static constexpr const char* kMethod = "/tutti.v1.Control/Connect";
 
-  // RESOURCE_EXHAUSTED without the file descriptors that gRPC cannot start without (it would abort).
+  // RESOURCE_EXHAUSTED where too few file descriptors are left: gRPC would abort.
   static Result<std::unique_ptr<GrpcLibrary>> Start(Environment& environment, ControlStrand& strand,
                                                     const JobCertificate& certificate);
   // Every call and server must have ended. Joins the thread, and gRPC's own when nobody else in the
