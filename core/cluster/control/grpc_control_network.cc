@@ -25,6 +25,7 @@
 #include "core/base/thread.h"
 #include "core/base/wait.h"
 #include "core/cluster/auth/job_certificate.h"
+#include "core/cluster/control/control_port.h"
 #include "core/cluster/control/control_strand.h"
 #include "core/cluster/control/grpc_connection.h"
 #include "core/cluster/control/grpc_library.h"
@@ -56,16 +57,19 @@ std::string PlainAddress(std::string_view uri) {
   return text;
 }
 
-// The addresses of `address` that this process can listen at, found out by doing it: gRPC would not
-// say why it cannot.
-Result<std::vector<SocketAddress>> FindListeningAddresses(const std::string& address) {
+// Sockets that listen at all addresses of `address` that the machine has, at one port.
+Result<std::vector<FileDescriptor>> OpenListeningSockets(const std::string& address, int* port) {
   TUTTI_ASSIGN_OR_RETURN(std::vector<SocketAddress> candidates, ResolveAddress(address));
-  std::vector<SocketAddress> usable;
+  std::vector<FileDescriptor> sockets;
   Status first;
-  for (const SocketAddress& candidate : candidates) {
-    const Result<FileDescriptor> socket = MakeListeningSocket(candidate);
+  for (SocketAddress& candidate : candidates) {
+    // Any port of the first address becomes the port of all.
+    if (!sockets.empty()) candidate.set_port(*port);
+    Result<FileDescriptor> socket = MakeListeningSocket(candidate);
     if (socket.ok()) {
-      usable.push_back(candidate);
+      TUTTI_ASSIGN_OR_RETURN(const SocketAddress bound, LocalSocketAddress(*socket));
+      *port = bound.port();
+      sockets.push_back(std::move(socket).value());
       continue;
     }
     const StatusDetail* error = socket.status().FindDetail("errno");
@@ -75,8 +79,8 @@ Result<std::vector<SocketAddress>> FindListeningAddresses(const std::string& add
     // "localhost" may stand for an IPv6 address that the machine does not have.
     if (first.ok()) first = socket.status();
   }
-  if (usable.empty()) return first;
-  return usable;
+  if (sockets.empty()) return first;
+  return sockets;
 }
 
 }  // namespace
@@ -91,8 +95,8 @@ struct GrpcControlNetwork::State final : public GrpcSite,
   State(Ref<Environment> env, Options o) : GrpcSite(env->clock()), environment(env), options(o) {}
 
   Status EnsureLibrary();
-  Result<std::string> OpenServer(std::string host, std::vector<SocketAddress> addresses,
-                                 std::unique_ptr<ControlAcceptor> new_acceptor);
+  Status OpenServer(std::vector<FileDescriptor> listening,
+                    std::unique_ptr<ControlAcceptor> new_acceptor);
   void RequestCall();
   void OnCall(bool ok);
   void BeginConnect(const Ref<GrpcConnection>& connection, int64_t timeout_ns);
@@ -114,6 +118,7 @@ struct GrpcControlNetwork::State final : public GrpcSite,
   std::unique_ptr<GrpcLibrary> library;
   std::unique_ptr<ControlAcceptor> acceptor;
   grpc_server* server = nullptr;
+  std::unique_ptr<ControlPort> port;
   bool server_runs = false;
   bool server_stops = false;
   std::map<GrpcConnection*, Ref<GrpcConnection>> connections;
@@ -130,39 +135,35 @@ struct GrpcControlNetwork::State final : public GrpcSite,
 
 Status GrpcControlNetwork::State::EnsureLibrary() {
   if (library != nullptr) return OkStatus();
-  TUTTI_ASSIGN_OR_RETURN(library, GrpcLibrary::Start(*environment, strand, certificate));
+  Result<std::unique_ptr<GrpcLibrary>> started =
+      GrpcLibrary::Start(*environment, strand, certificate);
+  if (!started.ok()) return std::move(started).status().WithPrefix(options.name);
+  library = std::move(started).value();
   return OkStatus();
 }
 
-Result<std::string> GrpcControlNetwork::State::OpenServer(
-    std::string host, std::vector<SocketAddress> addresses,
-    std::unique_ptr<ControlAcceptor> new_acceptor) {
+Status GrpcControlNetwork::State::OpenServer(std::vector<FileDescriptor> listening,
+                                             std::unique_ptr<ControlAcceptor> new_acceptor) {
   if (ending || server != nullptr) {
     return FailedPrecondition("{} listens already, or has been shut down", options.name);
   }
   TUTTI_RETURN_IF_ERROR(EnsureLibrary());
-  grpc_server* const candidate = library->MakeServer();
-  int port = addresses.front().port();
-  std::vector<std::string> failed;
-  for (SocketAddress& address : addresses) {
-    address.set_port(port);
-    const int bound = library->AddPort(candidate, address.ToString());
-    if (bound == 0) failed.push_back(address.ToString());
-    // Any port of the first address becomes the port of all.
-    if (port == 0) port = bound;
-  }
-  server = candidate;
+  TUTTI_ASSIGN_OR_RETURN(const GrpcLibrary::Server made, library->MakeServer());
+  server = made.server;
   grpc_server_start(server);
   server_runs = true;
-  if (!failed.empty()) {
-    StopServer();
-    return Unavailable("{} cannot listen at {}: another process has just taken the port; stop it, "
-                       "or give this worker another port",
-                       options.name, Join(failed, ", "));
-  }
   acceptor = std::move(new_acceptor);
   RequestCall();
-  return JoinHostPort(host, port);
+  Result<std::unique_ptr<ControlPort>> opened = ControlPort::Open(
+      *environment, {options.name}, std::move(listening), [taker = made.taker](FileDescriptor s) {
+        GrpcLibrary::GiveTo(taker, std::move(s));
+      });
+  if (!opened.ok()) {
+    StopServer();
+    return std::move(opened).status().WithPrefix(options.name + " cannot listen");
+  }
+  port = std::move(opened).value();
+  return OkStatus();
 }
 
 void GrpcControlNetwork::State::RequestCall() {
@@ -181,6 +182,10 @@ void GrpcControlNetwork::State::OnCall(bool ok) {
   grpc_call_details_destroy(&next_details);
   grpc_metadata_array_destroy(&next_metadata);
   if (!ok) return;  // the server has been shut down
+  char* const uri = grpc_call_get_peer(call);
+  const std::string peer = PlainAddress(uri);
+  gpr_free(uri);
+  if (port != nullptr) port->HasProved(peer);
   if (!ending) RequestCall();
   if (ending || !is_ours) {
     grpc_call_cancel_with_status(
@@ -188,11 +193,8 @@ void GrpcControlNetwork::State::OnCall(bool ok) {
     grpc_call_unref(call);
     return;
   }
-  char* const uri = grpc_call_get_peer(call);
   const Ref<GrpcConnection> connection =
-      MakeRef<GrpcConnection>(shared_from_this(), GrpcConnection::Side::kAcceptor,
-                              PlainAddress(uri), nullptr);
-  gpr_free(uri);
+      MakeRef<GrpcConnection>(shared_from_this(), GrpcConnection::Side::kAcceptor, peer, nullptr);
   connections.emplace(connection.get(), connection);
   connection->StartAcceptor(call, acceptor->OnAccept(connection));
 }
@@ -277,6 +279,9 @@ void GrpcControlNetwork::State::BeginShutdown(const Status& reason) {
 
 void GrpcControlNetwork::State::StopServer() {
   if (!server_runs || std::exchange(server_stops, true)) return;
+  // Nothing may be given to a server that is about to end.
+  if (port != nullptr) port->Close();
+  port.reset();
   grpc_server_shutdown_and_notify(server, library->queue(), server_down_tag.HandOver());
 }
 
@@ -324,23 +329,23 @@ Result<std::string> GrpcControlNetwork::Listen(const std::string& address,
                               state_->options.name);
   }
   TUTTI_ASSIGN_OR_RETURN(const HostPort parts, SplitHostPort(address));
-  Result<std::vector<SocketAddress>> addresses = FindListeningAddresses(address);
-  if (!addresses.ok()) {
-    return addresses.status().WithPrefix(
+  int port = 0;
+  Result<std::vector<FileDescriptor>> listening = OpenListeningSockets(address, &port);
+  if (!listening.ok()) {
+    return listening.status().WithPrefix(
         Format("{} cannot listen at {}", state_->options.name, address));
   }
   struct Answer {
     std::mutex mutex;  // guards all below
     std::condition_variable come;
     bool done = false;
-    Result<std::string> result = std::string();
+    Status result;
   };
   auto answer = std::make_shared<Answer>();
   const bool posted = state_->strand.Post(
-      [state = state_, answer, host = parts.host, addresses = std::move(addresses).value(),
+      [state = state_, answer, listening = std::move(listening).value(),
        acceptor = std::move(acceptor)]() mutable {
-        Result<std::string> result =
-            state->OpenServer(std::move(host), std::move(addresses), std::move(acceptor));
+        Status result = state->OpenServer(std::move(listening), std::move(acceptor));
         std::lock_guard<std::mutex> lock(answer->mutex);
         answer->result = std::move(result);
         answer->done = true;
@@ -353,7 +358,8 @@ Result<std::string> GrpcControlNetwork::Listen(const std::string& address,
   TUTTI_RETURN_IF_ERROR(WaitUntil(
       lock, answer->come, state_->environment->clock(), CallOptions::Default(),
       [&] { return answer->done; }, "listening at " + address));
-  return answer->result;
+  TUTTI_RETURN_IF_ERROR(answer->result);
+  return JoinHostPort(parts.host, port);
 }
 
 Ref<ControlConnection> GrpcControlNetwork::Connect(const std::string& address, int64_t timeout_ns,

@@ -5,14 +5,21 @@
 #include <grpc/slice.h>
 #include <grpc/support/log.h>
 #include <grpc/support/time.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
 
 #include <atomic>
 #include <cassert>
+#include <cerrno>
 #include <cstdlib>
 #include <ctime>
+#include <functional>
 #include <limits>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include "core/base/call_options.h"
 #include "core/base/clock.h"
@@ -48,6 +55,22 @@ void KeepQuiet() {
   });
 }
 
+// What gRPC opens while it starts (an epoll instance, event counters), and some to spare.
+constexpr int kDescriptorsToStart = 16;
+
+Status CheckDescriptors() {
+  std::vector<FileDescriptor> opened;
+  for (int i = 0; i < kDescriptorsToStart; ++i) {
+    opened.emplace_back(eventfd(0, EFD_CLOEXEC));
+    if (opened.back()) continue;
+    return ErrnoStatus(errno, "eventfd")
+        .WithPrefix(Format("the control channel (gRPC) needs {} file descriptors to start, and "
+                           "only {} can be had; allow this process more open files (`ulimit -n`)",
+                           kDescriptorsToStart, i));
+  }
+  return OkStatus();
+}
+
 grpc_arg IntegerArgument(const char* key, int value) {
   grpc_arg argument{};
   argument.type = GRPC_ARG_INTEGER;
@@ -69,6 +92,7 @@ grpc_arg TextArgument(const char* key, const char* value) {
 Result<std::unique_ptr<GrpcLibrary>> GrpcLibrary::Start(Environment& environment,
                                                         ControlStrand& strand,
                                                         const JobCertificate& certificate) {
+  TUTTI_RETURN_IF_ERROR(CheckDescriptors());
   KeepQuiet();
   if (running_libraries.fetch_add(1) == 0) has_other_users = grpc_is_initialized() != 0;
   std::unique_ptr<GrpcLibrary> library(new GrpcLibrary());
@@ -157,21 +181,43 @@ grpc_call* GrpcLibrary::MakeCall(grpc_channel* channel) {
                                   gpr_inf_future(GPR_CLOCK_REALTIME), nullptr);
 }
 
-grpc_server* GrpcLibrary::MakeServer() {
+Result<GrpcLibrary::Server> GrpcLibrary::MakeServer() {
+  static constexpr char kExternal[] = "external:tutti";
+  static constexpr grpc_arg_pointer_vtable kBorrowed{
+      [](void* pointer) { return pointer; }, [](void*) {},
+      [](void* a, void* b) { return a == b ? 0 : std::less<void*>()(a, b) ? -1 : 1; }};
+  Server made;
+  grpc_arg taker{};  // gRPC writes it when the port is added, and does not look at it later
+  taker.type = GRPC_ARG_POINTER;
+  taker.key = const_cast<char*>(kExternal);
+  taker.value.pointer.p = &made.taker;
+  taker.value.pointer.vtable = &kBorrowed;
   grpc_arg arguments[] = {
-      IntegerArgument(GRPC_ARG_ALLOW_REUSEPORT, 0),
+      taker,
       IntegerArgument(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, kMaxFrameBytes),
       IntegerArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kServerHandshakeMs),
       IntegerArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 1),
   };
   const grpc_channel_args all{sizeof(arguments) / sizeof(arguments[0]), arguments};
-  grpc_server* const server = grpc_server_create(&all, nullptr);
-  grpc_server_register_completion_queue(server, queue_, nullptr);
-  return server;
+  made.server = grpc_server_create(&all, nullptr);
+  grpc_server_register_completion_queue(made.server, queue_, nullptr);
+  // The number of the port, which is none: the taker is what tells.
+  grpc_server_add_http2_port(made.server, kExternal, server_credentials_);
+  if (made.taker == nullptr) {
+    grpc_server_destroy(made.server);
+    return Internal("gRPC {} makes no server for connections that were accepted for it; build with "
+                    "a version that does (1.27 and later)",
+                    grpc_version_string());
+  }
+  return made;
 }
 
-int GrpcLibrary::AddPort(grpc_server* server, const std::string& address) {
-  return grpc_server_add_http2_port(server, address.c_str(), server_credentials_);
+// The object is of a class in gRPC's library, of which this one is a copy.
+[[gnu::no_sanitize("vptr")]] void GrpcLibrary::GiveTo(GrpcConnectionTaker* taker,
+                                                      FileDescriptor socket) {
+  const int limit_ms = kUnreadLimitMs;
+  setsockopt(socket.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, &limit_ms, sizeof(limit_ms));
+  taker->Take(-1, socket.Release(), nullptr);
 }
 
 }  // namespace tutti

@@ -7,10 +7,12 @@
 #include <memory>
 #include <string>
 
+#include "core/base/file_descriptor.h"
 #include "core/base/status.h"
 #include "core/base/thread.h"
 #include "core/cluster/auth/job_certificate.h"
 
+struct grpc_byte_buffer;
 struct grpc_call;
 struct grpc_channel;
 struct grpc_channel_credentials;
@@ -23,12 +25,25 @@ namespace tutti {
 class ControlStrand;
 class Environment;
 
+// How a gRPC server takes over connections that somebody else has accepted: what it makes for a
+// "port" whose name begins with "external:". This is the way of grpc++'s external connection
+// acceptors, which do no more than to pass calls on; gRPC has installed headers for those alone, so
+// this is its interface as they call it, unchanged from 1.27 on.
+class GrpcConnectionTaker {
+ public:
+  virtual ~GrpcConnectionTaker() = default;
+  // Takes the socket over, and what has been read of it already (none: null). Any thread, from the
+  // server's start to its shutdown.
+  virtual void Take(int listening, int socket, grpc_byte_buffer* read) = 0;
+};
+
 // Used on the strand alone: gRPC starts threads on the threads that call it, and those inherit the
 // strand's blocked signals.
 class GrpcLibrary {
  public:
   static constexpr const char* kMethod = "/tutti.v1.Control/Connect";
 
+  // RESOURCE_EXHAUSTED where too few file descriptors are left: gRPC would abort.
   static Result<std::unique_ptr<GrpcLibrary>> Start(Environment& environment, ControlStrand& strand,
                                                     const JobCertificate& certificate);
   // Every call and server must have ended. Joins the thread, and gRPC's own when nobody else in the
@@ -40,10 +55,15 @@ class GrpcLibrary {
   // A channel of one connection, to a numeric "host:port", and its only call.
   grpc_channel* MakeChannel(const std::string& address);
   grpc_call* MakeCall(grpc_channel* channel);
-  // A server that does not listen yet.
-  grpc_server* MakeServer();
-  // The port, 0 where it cannot be had.
-  int AddPort(grpc_server* server, const std::string& address);
+  // A server that does not listen: it has the connections that the taker is given, once it has been
+  // started.
+  struct Server {
+    grpc_server* server = nullptr;
+    GrpcConnectionTaker* taker = nullptr;  // the server's
+  };
+  Result<Server> MakeServer();
+  // Gives an accepted TCP connection to a server.
+  static void GiveTo(GrpcConnectionTaker* taker, FileDescriptor socket);
 
  private:
   GrpcLibrary() = default;

@@ -1,5 +1,5 @@
-// Jobs of real processes: killed, stopped, killed after a fork, ended without a goodbye. The test
-// program starts itself again as the workers of the job.
+// Jobs of real processes: killed, stopped, killed after a fork, ended without a goodbye, and with
+// strangers at their doors. The test program starts itself again as the workers of the job.
 //
 // A worker writes lines to its standard output: "joined", "failed <milliseconds since 1970>
 // <status>".
@@ -10,23 +10,30 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
+#include <deque>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "core/base/environment.h"
 #include "core/base/error.h"
 #include "core/base/file_descriptor.h"
+#include "core/base/log.h"
 #include "core/base/real_environment.h"
 #include "core/cluster/job/cluster.h"
+#include "core/cluster/sockets/socket_address.h"
 #include "core/cluster/testing/reserved_port_testing.h"
 
 extern char** environ;
@@ -50,11 +57,23 @@ void Say(const std::string& line) {
 
 volatile std::sig_atomic_t told_to_hurry = 0;
 
+// What workers are started with besides: how many files they may open, and whether the job is
+// elastic.
+constexpr char kFilesVariable[] = "CLUSTER_PROCESS_TEST_FILES";
+constexpr char kElasticVariable[] = "CLUSTER_PROCESS_TEST_ELASTIC";
+
 // What a worker process does: "<mode> <worker> <silence limit in ms> <address> <address> ...".
 int RunWorker(const std::string& command) {
+  if (const char* const files = std::getenv(kFilesVariable); files != nullptr) {
+    rlimit limit{};
+    ::getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = static_cast<rlim_t>(*ParseInt64(files));
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+  }
   const std::vector<std::string> words = Split(command, ' ');
   const std::string& mode = words[0];
   auto environment = MakeRef<RealEnvironment>();
+  if (mode == "quiet") environment->log().set_level(LogLevel::kOff);
   ClusterOptions options;
   options.worker = *ParseInt64(words[1]);
   options.silence_limit_ns = *ParseInt64(words[2]) * kMillisecondNs;
@@ -63,6 +82,7 @@ int RunWorker(const std::string& command) {
     options.tasks.push_back(Format("worker:{}", i));
   }
   options.secret = *JobSecret::FromText(kSecret);
+  options.elastic = std::getenv(kElasticVariable) != nullptr;
   const CallOptions patience = CallOptions::WithTimeout(environment->clock(), kHangNs);
   Result<Ref<Cluster>> joined = Cluster::Join(environment, std::move(options), patience);
   if (!joined.ok()) {
@@ -82,6 +102,9 @@ int RunWorker(const std::string& command) {
     ::kill(::getpid(), SIGKILL);
   }
   Say("joined");
+  if (mode == "quiet") {
+    for (;;) ::pause();
+  }
   if (mode == "exit") ::_exit(0);
   if (mode == "fork") {
     // The child keeps every socket of this process open.
@@ -322,6 +345,158 @@ TEST(ClusterProcess, AStopShorterThanTheLimitIsNoFailure) {
   job[1].Signal(SIGKILL);
   // The first failure is this one.
   ExpectAllBlame(job, 1, "is gone: its ", since_ms);
+}
+
+// ---- Strangers
+
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
+  ~Variable() { ::unsetenv(name_); }
+
+ private:
+  const char* const name_;
+};
+
+// Two workers, of which the second comes when it is told to.
+class JobWithStrangers {
+ public:
+  JobWithStrangers()
+      : port_(ReservePort()),
+        addresses_(Format("127.0.0.1:{} 127.0.0.1:{}", port_, ReservePort())),
+        worker_0_(Start(0)) {}
+
+  std::unique_ptr<Worker> Start(int64_t worker) const {
+    return std::make_unique<Worker>("quiet", worker, kHangNs / kMillisecondNs, addresses_);
+  }
+  static bool HasJoined(Worker& worker) {
+    const bool joined = worker.AwaitLine("joined") == "joined";
+    EXPECT_TRUE(joined) << worker.other_lines();
+    return joined;
+  }
+  Worker& worker_0() { return *worker_0_; }
+
+  // A connection to worker 0 from that address of this machine, which leaves no trace when it is
+  // closed; none where nobody listens.
+  FileDescriptor Stranger(const std::string& from) const {
+    FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const linger reset{1, 0};
+    ::setsockopt(socket.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+    const SocketAddress own = ResolveAddress(from + ":0")->front();
+    const SocketAddress to = ResolveAddress(Format("127.0.0.1:{}", port_))->front();
+    if (::bind(socket.get(), own.get(), own.length) != 0 ||
+        ::connect(socket.get(), to.get(), to.length) != 0) {
+      return FileDescriptor();
+    }
+    return socket;
+  }
+  void AwaitListening() const {
+    const int64_t end_ms = WallMs() + kHangNs / kMillisecondNs;
+    while (!Stranger("127.0.0.1") && WallMs() < end_ms) ::poll(nullptr, 0, 1);
+  }
+  // So many connections at a time, which are kept until worker 0 has cut most of them off.
+  void Burst(size_t count) const {
+    std::vector<FileDescriptor> strangers;
+    while (strangers.size() < count) {
+      strangers.push_back(Stranger("127.0.0.1"));
+      ASSERT_TRUE(strangers.back()) << strangers.size();
+    }
+    const int64_t end_ms = WallMs() + kHangNs / kMillisecondNs;
+    size_t open = count;
+    while (open > count / 4) {
+      ASSERT_LT(WallMs(), end_ms) << open << " connections are left alone";
+      open = 0;
+      for (const FileDescriptor& stranger : strangers) {
+        char byte = 0;
+        const ssize_t got = ::recv(stranger.get(), &byte, 1, MSG_DONTWAIT);
+        if (got < 0 && errno == EAGAIN) ++open;
+      }
+      ::poll(nullptr, 0, 1);
+    }
+  }
+
+ private:
+  const int port_;
+  const std::string addresses_;
+  std::unique_ptr<Worker> worker_0_;
+};
+
+// This process holds the other ends of the connections.
+bool AllowManyFiles() {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  return ::setrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_max >= 4096;
+}
+
+TEST(ClusterProcess, AJobFormsAfterMoreConnectionsThanWorkerZeroMayHaveFiles) {
+  if (!AllowManyFiles()) GTEST_SKIP() << "the test itself needs 4096 files";
+  const Variable files(kFilesVariable, "1024");
+  JobWithStrangers job;
+  job.AwaitListening();
+  ASSERT_NO_FATAL_FAILURE(job.Burst(2000));
+  const std::unique_ptr<Worker> second = job.Start(1);
+  EXPECT_TRUE(JobWithStrangers::HasJoined(*second));
+  EXPECT_TRUE(JobWithStrangers::HasJoined(job.worker_0()));
+}
+
+TEST(ClusterProcess, AnElasticJobTakesANewcomerInAfterABurstOfConnections) {
+  if (!AllowManyFiles()) GTEST_SKIP() << "the test itself needs 4096 files";
+  const Variable files(kFilesVariable, "1024");
+  const Variable elastic(kElasticVariable, "1");
+  JobWithStrangers job;
+  std::unique_ptr<Worker> second = job.Start(1);
+  ASSERT_TRUE(JobWithStrangers::HasJoined(*second));
+  ASSERT_TRUE(JobWithStrangers::HasJoined(job.worker_0()));
+  second.reset();
+  ASSERT_NO_FATAL_FAILURE(job.Burst(2000));
+  second = job.Start(1);
+  EXPECT_TRUE(JobWithStrangers::HasJoined(*second));
+}
+
+TEST(ClusterProcess, AWorkerJoinsInTheMiddleOfAFlood) {
+  if (!AllowManyFiles()) GTEST_SKIP() << "the test itself needs 4096 files";
+  const Variable files(kFilesVariable, "1024");
+  for (const std::string from : {"127.0.0.2", "127.0.0.1"}) {
+    JobWithStrangers job;
+    job.AwaitListening();
+    std::atomic<bool> stop{false};
+    std::atomic<int64_t> made{0};
+    // It has an end: on a busy machine it would leave nothing for the workers to run on.
+    std::thread flood([&] {
+      std::deque<FileDescriptor> strangers;
+      while (!stop && made < 20'000) {
+        strangers.push_back(job.Stranger(from));
+        if (strangers.size() > 1500) strangers.pop_front();
+        ++made;
+      }
+    });
+    while (made < 3000) std::this_thread::yield();
+    const int64_t since_ms = WallMs();
+    const int64_t made_before = made;
+    const std::unique_ptr<Worker> second = job.Start(1);
+    EXPECT_TRUE(JobWithStrangers::HasJoined(*second));
+    EXPECT_TRUE(JobWithStrangers::HasJoined(job.worker_0()));
+    std::printf("joined after %lld ms, beside %lld connections from %s\n",
+                static_cast<long long>(WallMs() - since_ms),
+                static_cast<long long>(made - made_before), from.c_str());
+    stop = true;
+    flood.join();
+  }
+}
+
+TEST(ClusterProcess, WithoutDescriptorsAWorkerSaysSoAndDoesNotAbort) {
+  // From too few for anything to enough for all but gRPC, which may be more where the test has
+  // inherited some.
+  for (int files = 4; files <= 18; files += 2) {
+    const Variable limit(kFilesVariable, std::to_string(files).c_str());
+    const int port = ReservePort();
+    Worker worker("quiet", 0, 1000, Format("127.0.0.1:{} 127.0.0.1:{}", port, ReservePort()));
+    const std::string line = worker.AwaitLine("not joined ");
+    EXPECT_THAT(line, AllOf(HasSubstr("RESOURCE_EXHAUSTED"), HasSubstr("Too many open files")))
+        << files;
+    EXPECT_EQ(worker.Wait(), 1) << files;
+  }
 }
 
 }  // namespace

@@ -242,13 +242,7 @@ Status PeerHandshake::ReadHello(std::string_view body) {
     return Refuse(InvalidArgument("{} greeted in the wrong role ({})", options_.peer, role));
   }
   if (const std::string own = options_.secret.Fingerprint(); fingerprint != own) {
-    const bool accepts = role_ == Role::kAcceptor;
-    const std::string peer = Printable(fingerprint);
-    return Refuse(Unauthenticated(
-        "the connecting process has the job secret with the fingerprint {}, {} the one with {}; "
-        "set TUTTI_JOB_SECRET or TUTTI_JOB_SECRET_FILE to the same secret for all workers of a job",
-        accepts ? peer : own, accepts ? "the accepting one" : options_.peer,
-        accepts ? own : peer));
+    return AnotherSecret(Printable(fingerprint), own);
   }
   minor_ = std::min(options_.minor, peer_minor_);
   peer_build_ = Printable(build);
@@ -269,6 +263,21 @@ Status PeerHandshake::ReadHello(std::string_view body) {
   acceptor_hello_ = input_;
   output_ += Frame(Kind::kProof, ProofBy(Role::kConnector));
   return OkStatus();
+}
+
+// A stranger is told what it has said itself, and no more: from the fingerprint of a secret that a
+// human made up the secret could be found by trying.
+Status PeerHandshake::AnotherSecret(const std::string& peer, const std::string& own) {
+  constexpr std::string_view kNextStep =
+      "set TUTTI_JOB_SECRET or TUTTI_JOB_SECRET_FILE to the same secret for all workers of a job";
+  if (role_ == Role::kAcceptor) {
+    (void)Refuse(Unauthenticated("the connecting process has the job secret with the fingerprint "
+                                 "{}, the accepting one has another; {}",
+                                 peer, kNextStep));
+  }
+  return Unauthenticated("this process has the job secret with the fingerprint {}, {} the one with "
+                         "{}; {}",
+                         own, options_.peer, peer, kNextStep);
 }
 
 Status PeerHandshake::ReadProof(std::string_view body) {

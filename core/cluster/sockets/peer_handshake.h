@@ -96,6 +96,7 @@ class PeerHandshake {
   // Tells the peer, too, where this side is the one that decides.
   Status Refuse(Status reason);
   Status VersionMismatch() const;
+  Status AnotherSecret(const std::string& peer, const std::string& own);
 
   const Role role_;
   const Options options_;

@@ -18,6 +18,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -29,7 +30,10 @@
 #include "core/base/thread.h"
 #include "core/base/wait.h"
 #include "core/cluster/sockets/peer_handshake.h"
+#include "core/cluster/sockets/refusal_log.h"
 #include "core/cluster/sockets/socket_address.h"
+#include "core/cluster/sockets/spare_descriptor.h"
+#include "core/cluster/sockets/unproved_connections.h"
 
 namespace tutti {
 namespace {
@@ -39,11 +43,10 @@ constexpr size_t kMaxWaiting = 1024;
 // Purposes that somebody is done with, and whose connections are refused; of more, the oldest are
 // forgotten, and theirs wait with those that nobody has asked for.
 constexpr size_t kMaxFormer = 4096;
-// After the system had no descriptor for a new connection.
+// After a new connection could be neither taken nor refused.
 constexpr int64_t kAcceptPauseNs = 100 * kMillisecondNs;
-// What a refused stranger sent is read up to here, so that the reason reaches it: closing a socket
-// with unread bytes resets the connection.
-constexpr size_t kDiscardBytes = 16 << 10;
+// What is taken before those who are there already are served again.
+constexpr int kMaxAcceptsPerRound = 16;
 
 Status AddToPoll(const FileDescriptor& poll, const FileDescriptor& socket, uint32_t events,
                  uint64_t id) {
@@ -114,12 +117,14 @@ struct PeerListener::State {
 
   Status Start(Environment& env, PeerListener& listener);
   void Work();
-  void AcceptAll(FileDescriptor& listening, bool is_local);
+  void AcceptSome(const FileDescriptor& listening, bool is_local);
+  void Begin(FileDescriptor socket, const SocketAddress& from, bool is_local);
   void Serve(uint64_t id);
   // True while the handshake goes on.
   bool Advance(Connection& connection, Status* failure);
   void Flush(Connection& connection);
   void Drop(uint64_t id, const Status& reason);
+  void CountRefused();
   void Expire();
   void PauseAccepting(bool pause);
   int MillisecondsToWait() const;
@@ -137,6 +142,9 @@ struct PeerListener::State {
 
   // Of the thread "tutti-accept" alone. Ids rise with time, so the first is the oldest.
   std::map<uint64_t, Connection> connections;
+  UnprovedConnections unproved;  // the same ones
+  SpareDescriptor spare;
+  std::optional<RefusalLog> refusals;
   uint64_t next_id = kFirstConnectionId;
   int64_t accept_again_ns = kNeverNs;  // set while accepting pauses
 
@@ -157,6 +165,9 @@ struct PeerListener::State {
 
 Status PeerListener::State::Start(Environment& env, PeerListener& listener) {
   environment = &env;
+  refusals.emplace(env.log(), env.clock(),
+                   Format("worker {}, the port for tensors", options.worker));
+  TUTTI_RETURN_IF_ERROR(spare.Open());
   poll = FileDescriptor(epoll_create1(EPOLL_CLOEXEC));
   if (!poll) return ErrnoStatus(errno, "epoll_create1");
   stop = FileDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -191,9 +202,9 @@ void PeerListener::State::Work() {
       const uint64_t id = events[static_cast<size_t>(i)].data.u64;
       if (id == kStopId) return;
       if (id == kTcpId) {
-        AcceptAll(tcp, false);
+        AcceptSome(tcp, false);
       } else if (id == kLocalId) {
-        AcceptAll(local, true);
+        AcceptSome(local, true);
       } else {
         Serve(id);
       }
@@ -201,11 +212,12 @@ void PeerListener::State::Work() {
     // After what has come is served: a process that was stopped for a while cuts nobody off who has
     // answered meanwhile.
     Expire();
+    refusals->Tick();
   }
 }
 
 int PeerListener::State::MillisecondsToWait() const {
-  int64_t next_ns = accept_again_ns;
+  int64_t next_ns = std::min(accept_again_ns, refusals->due_ns());
   // All have the same time, so the oldest one's limit is the first.
   if (!connections.empty()) next_ns = std::min(next_ns, connections.begin()->second.limit_ns);
   if (next_ns == kNeverNs) return -1;
@@ -220,48 +232,57 @@ void PeerListener::State::PauseAccepting(bool pause) {
   if (tcp) SetEvents(poll, tcp, events, kTcpId);
 }
 
-void PeerListener::State::AcceptAll(FileDescriptor& listening, bool is_local) {
-  for (;;) {
+void PeerListener::State::AcceptSome(const FileDescriptor& listening, bool is_local) {
+  for (int i = 0; i < kMaxAcceptsPerRound; ++i) {
+    FileDescriptor socket;
     SocketAddress from;
-    from.length = sizeof(from.storage);
-    FileDescriptor socket(accept4(listening.get(), reinterpret_cast<sockaddr*>(&from.storage),
-                                  &from.length, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (!socket) {
-      if (errno == EINTR || errno == ECONNABORTED) continue;
-      if (errno != EAGAIN) {
-        environment->log().Warning(Format(
-            "worker {}: a connection from a peer cannot be taken: {}; trying again", options.worker,
-            ErrnoStatus(errno, "accept").message()));
+    const std::string refusal = PeerHandshake::RefusalFrame(
+        ResourceExhausted("worker {} has no file descriptor left", options.worker));
+    switch (spare.Accept(listening, refusal, &socket, &from)) {
+      case SpareDescriptor::Outcome::kTaken:
+        Begin(std::move(socket), from, is_local);
+        break;
+      case SpareDescriptor::Outcome::kNone: return;
+      case SpareDescriptor::Outcome::kRefused:
+        refusals->CountWithoutDescriptor(errno);
+        CountRefused();
+        break;
+      case SpareDescriptor::Outcome::kFailed:
+        refusals->CountWithoutDescriptor(errno);
         PauseAccepting(true);
-      }
-      return;
-    }
-    const uint64_t id = next_id++;
-    PeerHandshake::Options handshake;
-    handshake.secret = options.secret;
-    handshake.peer = is_local ? "a process of this machine" : from.ToString();
-    auto check = [this](const PeerPurpose& purpose) { return MayWait(purpose); };
-    const Deadline limit = Deadline::After(environment->clock(), options.handshake_limit_ns);
-    const auto [entry, inserted] = connections.emplace(
-        id, Connection{std::move(socket),
-                       PeerHandshake::Acceptor(handshake, options.worker, check,
-                                               environment->random()),
-                       std::string(), limit.time_ns()});
-    Status status = is_local ? CheckPeerUser(entry->second.socket)
-                             : EnableNoDelay(entry->second.socket);
-    if (status.ok()) status = AddToPoll(poll, entry->second.socket, EPOLLIN, id);
-    if (!status.ok()) {
-      entry->second.output = PeerHandshake::RefusalFrame(status);
-      Drop(id, status);
-      continue;
-    }
-    if (connections.size() > options.max_handshakes) {
-      const Status crowded = ResourceExhausted(
-          "too many connections are being made at once ({}); try again", options.max_handshakes);
-      connections.begin()->second.output += PeerHandshake::RefusalFrame(crowded);
-      Drop(connections.begin()->first, crowded);
+        return;
     }
   }
+}
+
+void PeerListener::State::Begin(FileDescriptor socket, const SocketAddress& from, bool is_local) {
+  const uint64_t id = next_id++;
+  PeerHandshake::Options handshake;
+  handshake.secret = options.secret;
+  handshake.peer = is_local ? "a process of this machine" : from.ToString();
+  auto check = [this](const PeerPurpose& purpose) { return MayWait(purpose); };
+  const Deadline limit = Deadline::After(environment->clock(), options.handshake_limit_ns);
+  const auto [entry, inserted] = connections.emplace(
+      id, Connection{std::move(socket),
+                     PeerHandshake::Acceptor(handshake, options.worker, check,
+                                             environment->random()),
+                     std::string(), limit.time_ns()});
+  unproved.Add(id, from);
+  Status status = is_local ? CheckPeerUser(entry->second.socket)
+                           : EnableNoDelay(entry->second.socket);
+  if (status.ok()) status = AddToPoll(poll, entry->second.socket, EPOLLIN, id);
+  if (!status.ok()) {
+    entry->second.output = PeerHandshake::RefusalFrame(status);
+    Drop(id, status);
+    return;
+  }
+  if (connections.size() <= options.max_handshakes) return;
+  const uint64_t dropped = unproved.ChooseOneToDrop(environment->random());
+  const Status crowded = ResourceExhausted(
+      "too many connections are being made at once ({}); try again", options.max_handshakes);
+  connections.at(dropped).output += PeerHandshake::RefusalFrame(crowded);
+  refusals->CountCrowded(options.max_handshakes);
+  Drop(dropped, crowded);
 }
 
 // Called when the peer has proved that it is one.
@@ -300,6 +321,7 @@ void PeerListener::State::Serve(uint64_t id) {
   const PeerPurpose purpose = connection.handshake.purpose();
   FileDescriptor socket = std::move(connection.socket);
   connections.erase(entry);
+  unproved.Remove(id);
   FileDescriptor earlier;  // closed after the lock is released
   std::string last_words;
   bool is_done_with = false;
@@ -356,27 +378,21 @@ void PeerListener::State::Flush(Connection& connection) {
   }
 }
 
+void PeerListener::State::CountRefused() {
+  std::lock_guard<std::mutex> lock(mutex);
+  ++num_refused;
+}
+
 void PeerListener::State::Drop(uint64_t id, const Status& reason) {
-  {
-    // Before the stranger can know.
-    std::lock_guard<std::mutex> lock(mutex);
-    ++num_refused;
-  }
+  CountRefused();  // before the stranger can know
   const auto entry = connections.find(id);
-  Connection& connection = entry->second;
-  Flush(connection);
-  shutdown(connection.socket.get(), SHUT_WR);
-  char discarded[1024];
-  for (size_t total = 0; total < kDiscardBytes;) {
-    const ssize_t got = recv(connection.socket.get(), discarded, sizeof(discarded), MSG_DONTWAIT);
-    if (got <= 0) break;
-    total += static_cast<size_t>(got);
-  }
+  SayFarewell(entry->second.socket, entry->second.output);
   if (environment->log().Enabled(LogLevel::kDebug)) {
     environment->log().Debug(Format("worker {}: a connection was refused: {}", options.worker,
                                     reason.ToString()));
   }
   connections.erase(entry);
+  unproved.Remove(id);
 }
 
 void PeerListener::State::Expire() {

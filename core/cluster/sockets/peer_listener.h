@@ -7,8 +7,9 @@
 //
 // Both sides prove that they know the job secret before anything else is said (peer_handshake.h).
 // Whoever cannot, or sends something else, is told why, counted, and cut off; it costs the job one
-// short-lived connection and never a wait: handshakes have a time limit of their own, and only so
-// many are in progress at a time.
+// short-lived connection: handshakes have a time limit of their own, and only so many are in
+// progress at a time (unproved_connections.h has who goes). A peer that has to go with strangers
+// from its own address tries again by itself.
 
 #ifndef TUTTI_CORE_CLUSTER_SOCKETS_PEER_LISTENER_H_
 #define TUTTI_CORE_CLUSTER_SOCKETS_PEER_LISTENER_H_
@@ -45,8 +46,8 @@ class PeerListener final : public Closable {
     JobSecret secret;
     int64_t worker = 0;       // the one that accepts
     std::string tcp_address;  // "10.0.0.2:0"; empty: no TCP
-    // Who has not proved itself within this time is cut off, and the oldest of those who are about
-    // to when there are more of them than this.
+    // Who has not proved itself within this time is cut off, and one of those who are about to
+    // when there are more of them than this.
     int64_t handshake_limit_ns = 5 * kSecondNs;
     size_t max_handshakes = 64;
   };

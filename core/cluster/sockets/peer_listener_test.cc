@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -21,6 +23,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/log.h"
 #include "core/base/random.h"
 #include "core/base/real_environment.h"
 #include "core/cluster/sockets/peer_handshake.h"
@@ -30,6 +33,23 @@ namespace tutti {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
+
+class CountingLog final : public LogSink {
+ public:
+  void Write(const LogRecord& record) override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (record.level == LogLevel::kWarning) lines_.emplace_back(record.message);
+  }
+  std::vector<std::string> lines() const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return lines_;
+  }
+
+ private:
+  mutable std::mutex mutex_;  // guards all below
+  std::vector<std::string> lines_;
+};
 
 class PeerListenerTest : public ::testing::Test {
  protected:
@@ -54,9 +74,13 @@ class PeerListenerTest : public ::testing::Test {
     return ConnectPeer(*environment_, secret_, address, purpose, Bounded());
   }
   // A connection that has said nothing yet.
-  static FileDescriptor Stranger(const std::string& address) {
+  static FileDescriptor Stranger(const std::string& address, const std::string& from = "") {
     const SocketAddress to = ResolveAddress(address)->front();
     FileDescriptor socket(::socket(to.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (!from.empty()) {
+      const SocketAddress own = ResolveAddress(from)->front();
+      EXPECT_EQ(bind(socket.get(), own.get(), own.length), 0);
+    }
     EXPECT_EQ(connect(socket.get(), to.get(), to.length), 0);
     return socket;
   }
@@ -254,12 +278,12 @@ TEST_F(PeerListenerTest, TheNewerOfTwoEqualConnectionsCounts) {
   ExpectStream(newer, *listener->Accept("a", 1, Bounded()));
 }
 
-TEST_F(PeerListenerTest, RefusesAnotherSecretNamingBoth) {
+TEST_F(PeerListenerTest, RefusesAnotherSecretAndKeepsItsOwnFingerprint) {
   const Ref<PeerListener> listener = Listen();
   const Result<FileDescriptor> socket = ConnectPeer(
       *environment_, other_secret_, listener->tcp_address(), {"a", 1, 0}, Bounded());
   EXPECT_EQ(socket.status().code(), StatusCode::kUnauthenticated);
-  EXPECT_THAT(std::string(socket.status().message()), HasSubstr(secret_.Fingerprint()));
+  EXPECT_THAT(std::string(socket.status().message()), Not(HasSubstr(secret_.Fingerprint())));
   EXPECT_THAT(std::string(socket.status().message()), HasSubstr(other_secret_.Fingerprint()));
   EXPECT_EQ(listener->num_refused(), 1);
 }
@@ -346,6 +370,67 @@ TEST_F(PeerListenerTest, ManyStrangersKeepNobodyOut) {
   }
   stop = true;
   flood.join();
+}
+
+TEST_F(PeerListenerTest, StrangersFromElsewhereCutNobodyOffWhoseHandshakeTakesLong) {
+  options_.max_handshakes = 16;
+  options_.handshake_limit_ns = 60 * kSecondNs;
+  const Ref<PeerListener> listener = Listen();
+  PeerHandshake::Options options;
+  options.secret = secret_;
+  options.peer = "worker 0";
+  PeerHandshake slow = PeerHandshake::Connector(options, {"a", 1, 0}, KernelRandom());
+  const FileDescriptor socket = Stranger(listener->tcp_address());
+  std::vector<FileDescriptor> strangers;
+  for (int i = 0; i < 200; ++i) {
+    strangers.push_back(Stranger(listener->tcp_address(), "127.0.0.2:0"));
+  }
+  while (listener->num_refused() < 200 - 15) std::this_thread::yield();
+  while (!slow.done()) {
+    const std::string out = slow.TakeOutput();
+    ASSERT_EQ(send(socket.get(), out.data(), out.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(out.size()));
+    std::string in(slow.wanted(), '\0');
+    ASSERT_EQ(recv(socket.get(), in.data(), in.size(), MSG_WAITALL),
+              static_cast<ssize_t>(in.size()));
+    ASSERT_TRUE(slow.Consume(in).ok());
+  }
+  EXPECT_TRUE(listener->Accept("a", 1, Bounded()).ok());
+}
+
+TEST_F(PeerListenerTest, WithoutDescriptorsItRefusesWithFewWordsAndGoesOn) {
+  const Ref<CountingLog> log = MakeRef<CountingLog>();
+  ASSERT_TRUE(environment_->log().SetSink(log).ok());
+  const Ref<PeerListener> listener = Listen();
+  const int64_t since_ns = environment_->clock().NowNs();
+  const SocketAddress to = ResolveAddress(listener->tcp_address())->front();
+  std::vector<FileDescriptor> sockets;
+  for (int i = 0; i < 50; ++i) {
+    sockets.emplace_back(::socket(to.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+  }
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit low = before;
+  low.rlim_cur = static_cast<rlim_t>(sockets.back().get()) + 50;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+  std::vector<FileDescriptor> all;
+  do all.emplace_back(eventfd(0, EFD_CLOEXEC));
+  while (all.back());
+  for (const FileDescriptor& socket : sockets) {
+    ASSERT_EQ(connect(socket.get(), to.get(), to.length), 0);
+    EXPECT_THAT(ReadToEnd(socket), HasSubstr("worker 0 has no file descriptor left"));
+  }
+  all.clear();
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_TRUE(Connect(listener->tcp_address(), {"a", 1, 0}).ok());
+  EXPECT_TRUE(listener->Accept("a", 1, Bounded()).ok());
+  EXPECT_TRUE(listener->Close(Bounded()).ok());
+  const std::vector<std::string> lines = log->lines();
+  const int64_t periods = (environment_->clock().NowNs() - since_ns) / (10 * kSecondNs);
+  EXPECT_LE(static_cast<int64_t>(lines.size()), 1 + periods);
+  ASSERT_FALSE(lines.empty());
+  EXPECT_THAT(lines.front(), HasSubstr("worker 0, the port for tensors: "));
+  EXPECT_THAT(lines.front(), HasSubstr("Too many open files"));
 }
 
 TEST_F(PeerListenerTest, ARecordedConnectionDoesNotGetIn) {
