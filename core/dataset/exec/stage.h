@@ -110,7 +110,7 @@ class Stage {
   const StageInputs inputs_;
 };
 
-// The stage of `node` on those of its inputs, by the op's traits; without inputs where they are made
+// The stage of `node` on those of its inputs, by the op's traits; without inputs where they come
 // late. RESOURCE_EXHAUSTED for more stages than anybody has memory for.
 Result<std::unique_ptr<Stage>> MakeStage(const Node& node, const ExecContext& context);
 
