@@ -6,8 +6,10 @@
 #include <functional>
 
 #include "core/dataset/graph/dataset.h"
+#include "core/dataset/graph/envelope.h"
 #include "core/dataset/graph/graph_fingerprint.h"
 #include "core/dataset/testing/dataset_testing.h"
+#include "tutti/v1/dataset.pb.h"
 
 namespace tutti {
 namespace {
@@ -211,6 +213,25 @@ TEST_F(DeepGraph, AThousandOpsStandOnEachOtherAndNotOneMore) {
       return dataset;
     });
   }
+}
+
+TEST_F(DeepGraph, BytesWithMoreOpsOnEachOtherAreRefused) {
+  constexpr std::string_view kMagic = "TUTTI-D1";
+  const std::string bytes = Ok(Range(3)->Take(2))->Serialize().value();
+  std::string_view content;
+  ASSERT_EQ(OpenEnvelope(kMagic, bytes, &content), nullptr);
+  v1::DatasetDef def;
+  ASSERT_TRUE(def.ParseFromString(std::string(content)));
+  for (int i = 2; i < 100'000; ++i) {
+    v1::NodeDef* node = def.add_nodes();
+    *node = def.nodes(1);
+    node->set_inputs(0, i - 1);
+  }
+  const Result<Ref<Dataset>> deep =
+      Dataset::Deserialize(datasets_, SealEnvelope(kMagic, def.SerializeAsString()));
+  EXPECT_EQ(deep.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(deep.status().message()),
+              HasSubstr("take: this dataset would be 1001 operations deep"));
 }
 
 TEST_F(DeepGraph, ChainsThatAlternateWithOtherOpsCountEachOfThem) {
