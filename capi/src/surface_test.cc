@@ -169,6 +169,45 @@ TEST_F(SurfaceTest, ADefinitionIsSerialisedWithTheNamesOfItsFunctions) {
   EXPECT_FAILS(tutti_function_unregister(nullptr, "negate"), TUTTI_NOT_FOUND, "negate");
 }
 
+TEST_F(SurfaceTest, ALongChainDoesWhatAShortOneDoesAndADeepOneIsRefused) {
+  const Dataset one = RangeOf(1);
+  Dataset chain = RangeOf(1), copy, doubled = RangeOf(3), deep = RangeOf(3);
+  for (int i = 1; i < 100'000; ++i) {
+    ASSERT_OK(tutti_dataset_concatenate(&chain, one, nullptr));
+  }
+  EXPECT_EQ(tutti_dataset_get_cardinality(chain), 100'000);
+  Bytes definition, plan, state;
+  Spec spec;
+  ASSERT_OK(tutti_dataset_element_spec(chain, nullptr, &spec));
+  ASSERT_OK(tutti_dataset_explain(chain, &plan));
+  EXPECT_THAT(tutti_bytes_get_view(plan).data, testing::HasSubstr("100000 parts"));
+  ASSERT_OK(tutti_dataset_serialize(chain, &definition));
+  tutti_string_view bytes = tutti_bytes_get_view(definition);
+  ASSERT_OK(tutti_dataset_deserialize(nullptr, bytes.data, bytes.size, &copy));
+  Iterator iterator, again;
+  Value value, end;
+  ASSERT_OK(tutti_iterator_create(chain, nullptr, nullptr, &iterator));
+  for (int i = 1; i < 100'000; ++i) ASSERT_OK(tutti_iterator_next(iterator, nullptr, &value));
+  ASSERT_OK(tutti_iterator_save(iterator, nullptr, &state));
+  ASSERT_OK(tutti_iterator_create(copy, nullptr, nullptr, &again));
+  bytes = tutti_bytes_get_view(state);
+  ASSERT_OK(tutti_iterator_restore(again, bytes.data, bytes.size, nullptr));
+  ASSERT_OK(tutti_iterator_next(again, nullptr, &value));
+  EXPECT_EQ(NumberIn(value), 0);
+  ASSERT_OK(tutti_iterator_next(again, nullptr, &end));
+  EXPECT_EQ(static_cast<tutti_value *>(end), nullptr);
+
+  for (int i = 0; i < 40; ++i) ASSERT_OK(tutti_dataset_concatenate(&doubled, doubled, nullptr));
+  EXPECT_EQ(tutti_dataset_get_cardinality(doubled), int64_t{3} << 40);
+  ASSERT_OK(tutti_iterator_create(doubled, nullptr, nullptr, &iterator));
+  for (int i = 0; i < 5; ++i) ASSERT_OK(tutti_iterator_next(iterator, nullptr, &value));
+  EXPECT_EQ(NumberIn(value), 1);
+
+  for (int i = 1; i < 1000; ++i) ASSERT_OK(tutti_dataset_take(&deep, 2, nullptr));
+  EXPECT_FAILS(tutti_dataset_take(&deep, 2, nullptr), TUTTI_INVALID_ARGUMENT,
+               "take: this dataset would be 1001 operations deep, and at most 1000");
+}
+
 TEST_F(SurfaceTest, SpecsDescribeElements) {
   const int64_t dims[] = {TUTTI_UNKNOWN_DIMENSION, 64};
   Spec images, labels, pair, found, optional;

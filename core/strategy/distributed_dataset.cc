@@ -7,6 +7,7 @@
 #include "core/base/callback_scope.h"
 #include "core/base/environment.h"
 #include "core/base/error.h"
+#include "core/dataset/graph/graph_walk.h"
 #include "core/dataset/shard/auto_shard.h"
 #include "core/function/function.h"
 #include "core/strategy/input_agreement.h"
@@ -64,10 +65,11 @@ int64_t FixedRows(const ElementSpec& spec) {
 // Whether every op promises what its elements are like, so that the spec holds for all of them and
 // is not what the first element happened to show.
 bool PromisesSpec(const Node& node) {
-  const Result<Ref<const ElementSpec>> spec = node.op().element_spec(node);
-  return spec.ok() && *spec &&
-         std::all_of(node.inputs().begin(), node.inputs().end(),
-                     [](const Ref<const Node>& input) { return PromisesSpec(*input); });
+  const std::vector<const Node*> nodes = InputsFirst(node);
+  return std::all_of(nodes.begin(), nodes.end(), [](const Node* one) {
+    const Result<Ref<const ElementSpec>> spec = one->op().element_spec(*one);
+    return spec.ok() && *spec;
+  });
 }
 
 bool HasFixedRows(const ElementSpec& spec) { return FixedRows(spec) != PartialShape::kUnknownDim; }

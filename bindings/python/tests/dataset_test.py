@@ -231,6 +231,51 @@ class TransformationTest(unittest.TestCase):
         self.assertIn("batch", Dataset.range(8).batch(3).explain())
 
 
+class DepthTest(unittest.TestCase):
+    def test_a_hundred_thousand_concatenated_datasets_do_what_two_do(self):
+        one = Dataset.range(1)
+        chain = one
+        for _ in range(99_999):
+            chain = chain.concatenate(one)
+        chain = chain.concatenate(Dataset.range(7, 9))
+        self.assertEqual(chain.cardinality(), 100_002)
+        self.assertEqual(chain.element_spec, TensorSpec((), np.int64))
+        self.assertIn("100001 parts", chain.explain())
+        data = chain.serialize()
+        del chain
+        chain = Dataset.deserialize(data)
+        iterator = iter(chain)
+        for _ in range(99_000):
+            next(iterator)
+        state = iterator.save()
+        rest = [0] * 1000 + [7, 8]
+        self.assertEqual(list(iterator), rest)
+        again = iter(chain)
+        again.restore(state)
+        self.assertEqual(list(again), rest)
+
+    def test_what_is_appended_to_itself_is_walked_as_far_as_it_is_asked_for(self):
+        chain = Dataset.range(3)
+        for _ in range(40):
+            chain = chain.concatenate(chain)
+        self.assertEqual(chain.cardinality(), 3 << 40)
+        self.assertIn("1099511627776 parts", chain.explain())
+        self.assertEqual(list(chain.take(5)), [0, 1, 2, 0, 1])
+        for _ in range(24):
+            chain = chain.concatenate(chain)
+        self.assertEqual(chain.cardinality(), tutti.data.UNKNOWN_CARDINALITY)
+        self.assertEqual(list(chain.take(4)), [0, 1, 2, 0])
+
+    def test_more_than_a_thousand_operations_on_one_another_are_refused(self):
+        dataset = Dataset.range(3)
+        for _ in range(999):
+            dataset = dataset.take(2)
+        self.assertEqual(list(dataset), [0, 1])
+        with self.assertRaisesRegex(errors.InvalidArgumentError,
+                                    "take: .* 1001 operations deep, and at most 1000"):
+            dataset.take(2)
+
+
 class IteratorTest(unittest.TestCase):
     def test_the_end_is_stop_iteration_out_of_range_or_an_empty_optional(self):
         iterator = iter(Dataset.range(1))

@@ -9,39 +9,39 @@
 #include "core/base/memory_account.h"
 #include "core/dataset/exec/stage.h"
 #include "core/dataset/graph/dataset.h"
+#include "core/dataset/graph/graph_walk.h"
 
 namespace tutti {
 namespace {
 
-// The first node, from the sources on, whose spec only an element can tell; null when none is left.
-const Node* FirstUnknown(const Node& node) {
-  if (node.element_spec()) return nullptr;
-  for (const Ref<const Node>& input : node.inputs()) {
-    if (const Node* unknown = FirstUnknown(*input)) return unknown;
+// Computes one element of `node`, whose inputs' specs are known, and notes what it looks like.
+Status LearnFromElement(const Node& node, const ExecContext& context, const CallOptions& call) {
+  TUTTI_ASSIGN_OR_RETURN(const std::unique_ptr<Stage> stage, MakeStage(node, context));
+  Slab slab;
+  stage->Next(Demand{1, false}, call, &slab);
+  if (!slab.status.ok()) return slab.status;
+  if (slab.rows == 0) {
+    return FailedPrecondition(
+        "element_spec: {} has no output spec, and no element to learn it "
+        "from; give its function an output spec",
+        node.label());
   }
-  return &node;
+  TUTTI_ASSIGN_OR_RETURN(const Ref<Value> element, slab.Row(0));
+  node.LearnSpec(ElementSpec::OfValue(*element));
+  return OkStatus();
 }
 
 }  // namespace
 
 Result<Ref<const ElementSpec>> Dataset::GetElementSpec(const CallOptions& call) const {
-  while (const Node* unknown = FirstUnknown(*node_)) {
-    TUTTI_RETURN_IF_ERROR(CheckComputingAllowed("element_spec"));
-    TUTTI_RETURN_IF_ERROR(environment_->environment().CheckUsable("element_spec"));
-    const ExecContext context{environment_.get(), &environment_->environment().memory(), &options_,
-                              true};
-    TUTTI_ASSIGN_OR_RETURN(const std::unique_ptr<Stage> stage, MakeStage(*unknown, context));
-    Slab slab;
-    stage->Next(Demand{1, false}, call, &slab);
-    if (!slab.status.ok()) return slab.status;
-    if (slab.rows == 0) {
-      return FailedPrecondition(
-          "element_spec: {} has no output spec, and no element to learn it "
-          "from; give its function an output spec",
-          unknown->label());
-    }
-    TUTTI_ASSIGN_OR_RETURN(const Ref<Value> element, slab.Row(0));
-    unknown->LearnSpec(ElementSpec::OfValue(*element));
+  if (Ref<const ElementSpec> spec = node_->element_spec()) return spec;
+  TUTTI_RETURN_IF_ERROR(CheckComputingAllowed("element_spec"));
+  TUTTI_RETURN_IF_ERROR(environment_->environment().CheckUsable("element_spec"));
+  const ExecContext context{environment_.get(), &environment_->environment().memory(), &options_,
+                            true};
+  const auto is_known = [](const Node& node) { return node.element_spec() != nullptr; };
+  for (const Node* node : InputsFirst(*node_, is_known)) {
+    if (!node->element_spec()) TUTTI_RETURN_IF_ERROR(LearnFromElement(*node, context, call));
   }
   return node_->element_spec();
 }

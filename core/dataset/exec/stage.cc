@@ -3,6 +3,11 @@
 #include "core/base/error.h"
 
 namespace tutti {
+namespace {
+
+constexpr int64_t kMostStages = int64_t{1} << 20;
+
+}  // namespace
 
 Stage::~Stage() = default;
 
@@ -31,6 +36,13 @@ Status Stage::Join(const CallOptions& options) {
 }
 
 Result<std::unique_ptr<Stage>> MakeStage(const Node& node, const ExecContext& context) {
+  if (node.num_stages() > kMostStages) {
+    return ResourceExhausted(
+        "{}: an iterator would need more than {} stages at once, because datasets that were zipped "
+        "or batched are used again and again in what is made of them; use each fewer times",
+        node.label(), kMostStages);
+  }
+  if (node.makes_parts_late()) return node.op().make_stage(node, context, {});
   StageInputs inputs;
   for (const Ref<const Node>& input : node.inputs()) {
     TUTTI_ASSIGN_OR_RETURN(std::unique_ptr<Stage> stage, MakeStage(*input, context));

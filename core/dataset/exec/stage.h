@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "core/base/call_options.h"
+#include "core/base/random.h"
 #include "core/base/ref.h"
 #include "core/base/status.h"
 #include "core/dataset/exec/iterator_state.h"
@@ -38,6 +39,17 @@ class DatasetEnvironment;
 class DatasetOptions;
 class MemoryAccount;
 
+// The numbers of iterations for stages that are made late, or made again: what they are depends on
+// `key` only, and not on when they are drawn or on what else is iterated over.
+class IterationNumbers {
+ public:
+  explicit IterationNumbers(uint64_t key) : numbers_(key) {}
+  int64_t Draw() { return static_cast<int64_t>(numbers_.Next() >> 2); }
+
+ private:
+  SplitMix64 numbers_;
+};
+
 // What the stages of one iterator share; outlives them.
 struct ExecContext {
   DatasetEnvironment* environment = nullptr;
@@ -48,6 +60,14 @@ struct ExecContext {
   bool probe = false;
   // Made to be restored: the iteration's number comes from the state.
   bool restoring = false;
+  // Null: the definition numbers its iterations.
+  IterationNumbers* numbers = nullptr;
+
+  // The number of this iteration of `node`, for a stage that draws anew for each.
+  int64_t DrawIteration(const Node& node) const {
+    if (probe || restoring) return 0;
+    return numbers != nullptr ? numbers->Draw() : node.DrawIteration();
+  }
 };
 
 class Stage;
@@ -90,7 +110,8 @@ class Stage {
   const StageInputs inputs_;
 };
 
-// The stage of `node` on those of its inputs, by the op's traits.
+// The stage of `node` on those of its inputs, by the op's traits; without inputs where they come
+// late. RESOURCE_EXHAUSTED for more stages than anybody has memory for.
 Result<std::unique_ptr<Stage>> MakeStage(const Node& node, const ExecContext& context);
 
 // Passes over `count` rows and failed elements; sets *passed to how many there were before the end.

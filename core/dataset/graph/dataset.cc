@@ -1,5 +1,6 @@
 #include "core/dataset/graph/dataset.h"
 
+#include <unordered_set>
 #include <utility>
 
 #include "core/base/error.h"
@@ -29,7 +30,8 @@ std::string AttributeText(const Attribute& attribute) {
   return "";
 }
 
-void ExplainNode(const Node& node, int depth, std::string* out) {
+// One line without its end.
+std::string ExplainNode(const Node& node, int32_t depth) {
   std::string arguments;
   for (const auto& [name, value] : node.attributes().items()) {
     const std::string text = AttributeText(value);
@@ -42,10 +44,42 @@ void ExplainNode(const Node& node, int depth, std::string* out) {
         Format("{}function {}", arguments.empty() ? "" : ", ", name.empty() ? "(unnamed)" : name);
   }
   const Ref<const ElementSpec> spec = node.element_spec();
-  *out += Format("{}{}({}): {} elements of {}\n", std::string(static_cast<size_t>(depth) * 2, ' '),
-                 node.label(), arguments, CardinalityText(node.cardinality()),
-                 spec ? spec->ToString() : "a spec that the first element tells");
-  for (const Ref<const Node>& input : node.inputs()) ExplainNode(*input, depth + 1, out);
+  std::string line =
+      Format("{}{}({}): {} elements of {}", std::string(static_cast<size_t>(depth) * 2, ' '),
+             node.label(), arguments, CardinalityText(node.cardinality()),
+             spec ? spec->ToString() : "a spec that the first element tells");
+  if (node.num_parts() > 2) line += Format(", {} parts", node.num_parts());
+  return line;
+}
+
+// From the last op to the sources. A chain of concatenations is told by its last one and its parts.
+// What comes again is told in one line, and a chain's part that is a chain told already in none.
+std::string ExplainGraph(const Node& root) {
+  struct Line {
+    const Node* node;
+    int32_t depth;
+    bool in_chain;  // it belongs to a chain that has its line
+  };
+  std::string text;
+  std::unordered_set<const Node*> told;
+  std::vector<Line> lines = {{&root, 0, false}};
+  while (!lines.empty()) {
+    const Line line = lines.back();
+    lines.pop_back();
+    const bool known = !told.insert(line.node).second && !line.node->inputs().empty();
+    if (!line.in_chain) {
+      text += ExplainNode(*line.node, line.depth);
+      text += known ? " (as above)\n" : "\n";
+    }
+    if (known) continue;
+    const bool appends = line.node->op().appends_inputs;
+    const int32_t depth = line.depth + (line.in_chain ? 0 : 1);
+    for (size_t i = line.node->inputs().size(); i-- > 0;) {
+      const Node& input = line.node->input(i);
+      lines.push_back({&input, depth, appends && input.op().appends_inputs});
+    }
+  }
+  return text;
 }
 
 }  // namespace
@@ -101,8 +135,7 @@ Result<Ref<Dataset>> Dataset::WithOptions(const DatasetOptions& options) const {
 }
 
 std::string Dataset::Explain() const {
-  std::string text;
-  ExplainNode(*node_, 0, &text);
+  std::string text = ExplainGraph(*node_);
   if (!options_.empty()) text += Format("options: {}\n", options_.ToString());
   return text;
 }

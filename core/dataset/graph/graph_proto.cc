@@ -11,6 +11,7 @@
 #include "core/dataset/graph/dataset.h"
 #include "core/dataset/graph/envelope.h"
 #include "core/dataset/graph/graph_fingerprint.h"
+#include "core/dataset/graph/graph_walk.h"
 #include "core/dataset/graph/value_proto.h"
 #include "core/function/function_registry.h"
 #include "tutti/v1/dataset.pb.h"
@@ -30,9 +31,13 @@ class GraphWriter {
   GraphWriter(bool fingerprint, v1::DatasetDef* def) : fingerprint_(fingerprint), def_(def) {}
 
   // A node that several others use is written once.
-  Status Write(const Node& node) {
-    if (written_.contains(&node)) return OkStatus();
-    for (const Ref<const Node>& input : node.inputs()) TUTTI_RETURN_IF_ERROR(Write(*input));
+  Status Write(const Node& root) {
+    for (const Node* node : InputsFirst(root)) TUTTI_RETURN_IF_ERROR(WriteNode(*node));
+    return OkStatus();
+  }
+
+ private:
+  Status WriteNode(const Node& node) {
     v1::NodeDef* node_def = def_->add_nodes();
     written_.emplace(&node, def_->nodes_size() - 1);
     node_def->set_op(std::string(node.op().name));
@@ -57,7 +62,6 @@ class GraphWriter {
     return OkStatus();
   }
 
- private:
   Status WriteAttribute(const Node& node, const Attribute& attribute, v1::AttributeDef* def) {
     if (const auto* number = std::get_if<int64_t>(&attribute)) {
       def->set_number(*number);

@@ -6,25 +6,41 @@
 
 namespace tutti {
 
-Result<Ref<const Node>> GraphRewrite::Rewrite(const Node& node) {
-  if (const auto found = done_.find(&node); found != done_.end()) return found->second;
-  TUTTI_ASSIGN_OR_RETURN(Ref<const Node> made, Replace(node));
-  if (made == nullptr) {
+Result<Ref<const Node>> GraphRewrite::Rewrite(const Node& root) {
+  std::vector<Visit> visits;
+  TUTTI_RETURN_IF_ERROR(Enter(root, &visits));
+  while (!visits.empty()) {
+    Visit& visit = visits.back();
+    const Node& node = *visit.node;
+    if (visit.next_input < node.inputs().size()) {
+      TUTTI_RETURN_IF_ERROR(Enter(node.input(visit.next_input++), &visits));
+      continue;
+    }
     Node::Inputs inputs;
     bool changed = false;
     for (const Ref<const Node>& input : node.inputs()) {
-      TUTTI_ASSIGN_OR_RETURN(Ref<const Node> rewritten, Rewrite(*input));
-      changed = changed || rewritten.get() != input.get();
-      inputs.push_back(std::move(rewritten));
+      inputs.push_back(done_.at(input.get()));
+      changed = changed || inputs.back().get() != input.get();
     }
+    Ref<const Node> made = Ref<const Node>::Retain(&node);
     if (changed) {
       TUTTI_ASSIGN_OR_RETURN(made, NodeOnInputs(node, std::move(inputs)));
-    } else {
-      made = Ref<const Node>::Retain(&node);
     }
+    done_.emplace(&node, std::move(made));
+    visits.pop_back();
   }
-  done_.emplace(&node, made);
-  return made;
+  return done_.at(&root);
+}
+
+Status GraphRewrite::Enter(const Node& node, std::vector<Visit>* visits) {
+  if (done_.contains(&node)) return OkStatus();
+  TUTTI_ASSIGN_OR_RETURN(Ref<const Node> made, Replace(node));
+  if (made == nullptr) {
+    visits->push_back({&node, 0});
+  } else {
+    done_.emplace(&node, std::move(made));
+  }
+  return OkStatus();
 }
 
 Result<Ref<const Node>> NodeOnInputs(const Node& node, Node::Inputs inputs) {

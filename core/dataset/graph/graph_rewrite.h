@@ -4,7 +4,9 @@
 #ifndef TUTTI_CORE_DATASET_GRAPH_GRAPH_REWRITE_H_
 #define TUTTI_CORE_DATASET_GRAPH_GRAPH_REWRITE_H_
 
+#include <cstddef>
 #include <unordered_map>
+#include <vector>
 
 #include "core/base/ref.h"
 #include "core/base/status.h"
@@ -26,6 +28,14 @@ class GraphRewrite {
   virtual Result<Ref<const Node>> Replace(const Node& node) = 0;
 
  private:
+  // A node that stays, on its way through its inputs: a chain of them takes no stack.
+  struct Visit {
+    const Node* node;
+    size_t next_input;
+  };
+  // Asks for what takes the node's place; a node that stays is visited next.
+  Status Enter(const Node& node, std::vector<Visit>* visits);
+
   std::unordered_map<const Node*, Ref<const Node>> done_;
 };
 

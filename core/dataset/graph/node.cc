@@ -1,5 +1,8 @@
 #include "core/dataset/graph/node.h"
 
+#include <algorithm>
+#include <limits>
+
 #include "core/base/error.h"
 #include "core/function/function.h"
 
@@ -9,6 +12,21 @@ namespace {
 std::string LabelOf(std::string_view op, std::string_view name) {
   return name.empty() ? std::string(op) : Format("{} '{}'", op, name);
 }
+
+// A chain with fewer stages has them all from the start.
+constexpr int64_t kMostEarlyStages = 256;
+
+int64_t SaturatingSum(int64_t a, int64_t b) {
+  int64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<int64_t>::max() : sum;
+}
+
+// Nodes whose last reference this thread has given up, while it ends one of them.
+struct Released {
+  const Node* first = nullptr;
+  bool ending = false;
+};
+thread_local constinit Released released;
 
 }  // namespace
 
@@ -23,6 +41,35 @@ Node::Node(const OpTraits& op, std::string name, Attributes attributes, Inputs i
 
 Node::~Node() = default;
 
+// Ending a node gives up its inputs: those wait here until it has gone, so that a long chain needs
+// no more stack than a short one.
+void Node::OnLastRelease() const noexcept {
+  next_released_ = std::exchange(released.first, this);
+  if (released.ending) return;
+  released.ending = true;
+  while (const Node* node = released.first) {
+    released.first = node->next_released_;
+    delete node;
+  }
+  released.ending = false;
+}
+
+void Node::Measure() {
+  if (op_.appends_inputs) num_parts_ = part_stages_ = 0;
+  for (const Ref<const Node>& input : inputs_) {
+    const bool continues = op_.appends_inputs && input->op_.appends_inputs;
+    depth_ = std::max(depth_, input->depth_ + (continues ? 0 : 1));
+    num_stages_ = SaturatingSum(num_stages_, input->num_stages_);
+    if (!op_.appends_inputs) continue;
+    num_parts_ = SaturatingSum(num_parts_, input->num_parts_);
+    part_stages_ =
+        std::max(part_stages_, continues ? input->part_stages_ : input->num_stages_);
+    makes_parts_late_ = makes_parts_late_ || (continues && input->makes_parts_late_);
+  }
+  if (op_.appends_inputs && num_stages_ > kMostEarlyStages) makes_parts_late_ = true;
+  if (makes_parts_late_) num_stages_ = SaturatingSum(part_stages_, 1);
+}
+
 Result<Ref<const Node>> Node::Create(const OpTraits& op, std::string name, Attributes attributes,
                                      Inputs inputs, Functions functions) {
   Ref<Node> node = MakeRef<Node>(op, std::move(name), std::move(attributes), std::move(inputs),
@@ -32,21 +79,86 @@ Result<Ref<const Node>> Node::Create(const OpTraits& op, std::string name, Attri
     return InvalidArgument("{}: expected {} inputs, got {}", node->label_,
                            op.num_inputs >= 0 ? Format("{}", op.num_inputs) : "1 or more", count);
   }
+  node->Measure();
+  if (node->depth_ > kMaxDepth) {
+    return InvalidArgument(
+               "{}: this dataset would be {} operations deep, and at most {} may stand one on "
+               "another; let one operation do what a loop adds one by one (concatenate counts as "
+               "one however often it follows on itself)",
+               node->label_, node->depth_, kMaxDepth)
+        .With("node", node->label_)
+        .With("depth", node->depth_)
+        .With("limit", kMaxDepth);
+  }
   if (op.check != nullptr) TUTTI_RETURN_IF_ERROR(op.check(*node));
   node->cardinality_ = op.cardinality(*node);
   return Ref<const Node>(std::move(node));
 }
 
+Ref<const ElementSpec> Node::known_spec() const {
+  std::lock_guard lock(mutex_);
+  return spec_;
+}
+
 Ref<const ElementSpec> Node::element_spec() const {
-  {
-    std::lock_guard lock(mutex_);
-    if (spec_) return spec_;
-  }
+  if (Ref<const ElementSpec> spec = known_spec()) return spec;
+  if (op_.appends_inputs) return SpecOfChain();
   Result<Ref<const ElementSpec>> spec = op_.element_spec(*this);
   if (!spec.ok() || !spec.value()) return nullptr;
   std::lock_guard lock(mutex_);
   if (!spec_) spec_ = *spec;
   return spec_;
+}
+
+bool Node::IsHeldUp() const {
+  const Node* part = nullptr;
+  {
+    std::lock_guard lock(mutex_);
+    part = held_up_by_;
+  }
+  return part != nullptr && !part->element_spec();
+}
+
+// The spec of each node of the chain from those of its inputs, the inputs first and none twice. The
+// first part without a spec leaves all without one that have been entered, and they remember it:
+// until it is known, nobody walks there again.
+Ref<const ElementSpec> Node::SpecOfChain() const {
+  if (IsHeldUp()) return nullptr;
+  std::vector<const Node*> entered = {this};
+  while (!entered.empty()) {
+    const Node& node = *entered.back();
+    const Node* next = nullptr;
+    const Node* unknown = nullptr;
+    for (const Ref<const Node>& input : node.inputs_) {
+      if (input->known_spec()) continue;
+      if (!input->op_.appends_inputs) {
+        if (!input->element_spec()) unknown = input.get();
+      } else if (input->IsHeldUp()) {
+        std::lock_guard lock(input->mutex_);
+        unknown = input->held_up_by_;
+      } else {
+        next = input.get();
+      }
+      if (unknown != nullptr || next != nullptr) break;
+    }
+    if (next != nullptr) {
+      entered.push_back(next);
+      continue;
+    }
+    Result<Ref<const ElementSpec>> spec = Ref<const ElementSpec>();
+    if (unknown == nullptr) spec = node.op_.element_spec(node);
+    if (unknown == nullptr && spec.ok() && *spec) {
+      node.LearnSpec(std::move(spec).value());
+      entered.pop_back();
+      continue;
+    }
+    for (const Node* waiting : entered) {
+      std::lock_guard lock(waiting->mutex_);
+      waiting->held_up_by_ = unknown;
+    }
+    return nullptr;
+  }
+  return known_spec();
 }
 
 void Node::LearnSpec(Ref<const ElementSpec> spec) const {

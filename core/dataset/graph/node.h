@@ -28,6 +28,10 @@ struct ExecContext;
 inline constexpr int64_t kInfiniteCardinality = -1;
 inline constexpr int64_t kUnknownCardinality = -2;
 
+// So many ops stand one on another at most: stages call their inputs' on one stack, and a thread of
+// the host may have little of it.
+inline constexpr int32_t kMaxDepth = 1000;
+
 // In the place of a shard's numbers: the policy HINT puts the workers' there; else it keeps all.
 inline constexpr int64_t kShardHint = -1;
 
@@ -73,6 +77,10 @@ struct OpTraits {
   // Yields names of files; reads the files that its input names.
   bool is_file_source = false;
   bool is_reader = false;
+  // The elements of the first input, then those of the second, and so on. A chain of such ops, to
+  // whichever side it grows, is one op on many inputs, its parts: one level of depth, and walked
+  // without recursion.
+  bool appends_inputs = false;
   Determinism determinism = Determinism::kFixed;
   Serializability serializability = Serializability::kAlways;
 
@@ -108,6 +116,15 @@ class Node final : public RefCounted {
 
   // Computed once.
   int64_t cardinality() const { return cardinality_; }
+  // The ops on the longest way to a source, this one included; a chain of appending ops is one.
+  int32_t depth() const { return depth_; }
+  // Of an op that appends its inputs those of the whole chain, each as often as it comes: it may be
+  // the largest int64, which stands for all above, too. Else 1.
+  int64_t num_parts() const { return num_parts_; }
+  // The stages that an iterator has at once, at most; the largest int64 stands for all above, too.
+  int64_t num_stages() const { return num_stages_; }
+  // The stages of the parts of an appending op are made when their turn comes, not with its own.
+  bool makes_parts_late() const { return makes_parts_late_; }
   // What is known of the elements: the op's spec, or what LearnSpec was given; null when neither.
   Ref<const ElementSpec> element_spec() const;
   // An element was seen. The first one decides.
@@ -126,6 +143,13 @@ class Node final : public RefCounted {
   Node(const OpTraits& op, std::string name, Attributes attributes, Inputs inputs,
        Functions functions);
   ~Node() override;
+  void OnLastRelease() const noexcept override;
+
+  void Measure();
+  Ref<const ElementSpec> known_spec() const;
+  Ref<const ElementSpec> SpecOfChain() const;
+  // Whether the part that kept this node's spec from being known still does.
+  bool IsHeldUp() const;
 
   const OpTraits& op_;
   const std::string name_;
@@ -134,9 +158,17 @@ class Node final : public RefCounted {
   const Inputs inputs_;
   const Functions functions_;
   int64_t cardinality_ = kUnknownCardinality;
+  int32_t depth_ = 1;
+  int64_t num_parts_ = 1;
+  int64_t num_stages_ = 1;
+  int64_t part_stages_ = 1;  // of the part that has most
+  bool makes_parts_late_ = false;
+  mutable const Node* next_released_ = nullptr;  // of the thread that ends them
   mutable std::atomic<int64_t> iterations_{0};
   mutable std::mutex mutex_;  // guards all below
   mutable Ref<const ElementSpec> spec_;
+  // The part of a chain whose spec was not known when this node's was asked for last.
+  mutable const Node* held_up_by_ = nullptr;
   mutable Ref<RefCounted> shared_;
 };
 

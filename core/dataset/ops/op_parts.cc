@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "core/base/error.h"
+#include "core/dataset/graph/graph_walk.h"
 #include "core/function/function.h"
 
 namespace tutti {
@@ -59,11 +60,10 @@ Status CheckFunctions(const Node& node, size_t count) {
 }
 
 bool HasHostFunctions(const Node& node) {
-  for (const Ref<Function>& function : node.functions()) {
-    if (function->calls_host()) return true;
-  }
-  for (const Ref<const Node>& input : node.inputs()) {
-    if (HasHostFunctions(*input)) return true;
+  for (const Node* one : InputsFirst(node)) {
+    for (const Ref<Function>& function : one->functions()) {
+      if (function->calls_host()) return true;
+    }
   }
   return false;
 }

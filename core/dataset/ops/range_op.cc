@@ -29,8 +29,8 @@ uint64_t Magnitude(int64_t value) {
   return value < 0 ? -static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
 }
 
-int64_t RangeCardinality(const Node& node) {
-  const Bounds bounds = BoundsOf(node);
+// As many elements as there are, or as can be counted.
+int64_t CountOf(const Bounds& bounds) {
   if (bounds.step > 0 ? bounds.start >= bounds.stop : bounds.start <= bounds.stop) return 0;
   const uint64_t distance =
       bounds.step > 0 ? static_cast<uint64_t>(bounds.stop) - static_cast<uint64_t>(bounds.start)
@@ -38,6 +38,11 @@ int64_t RangeCardinality(const Node& node) {
   const uint64_t count = (distance - 1) / Magnitude(bounds.step) + 1;
   return static_cast<int64_t>(
       std::min(count, static_cast<uint64_t>(std::numeric_limits<int64_t>::max())));
+}
+
+int64_t RangeCardinality(const Node& node) {
+  const int64_t count = CountOf(BoundsOf(node));
+  return count == std::numeric_limits<int64_t>::max() ? kUnknownCardinality : count;
 }
 
 // Element `i`; no overflow for an element that there is.
@@ -66,7 +71,7 @@ Status CheckRange(const Node& node) {
     return InvalidArgument("{}: dtype must be an integer or a floating type, got {}", node.label(),
                            DTypeName(bounds.dtype));
   }
-  const int64_t count = RangeCardinality(node);
+  const int64_t count = CountOf(bounds);
   if (count > 0) {
     for (int64_t value : {bounds.start, ElementAt(bounds, count - 1)}) {
       if (Fits(bounds.dtype, value)) continue;
@@ -86,7 +91,7 @@ class RangeStage final : public Stage {
   RangeStage(const Node& node, const ExecContext& context)
       : Stage(node, {}),
         bounds_(BoundsOf(node)),
-        count_(node.cardinality()),
+        count_(CountOf(bounds_)),
         account_(context.account),
         tree_(Ref<const TreeSpec>::Retain(&TreeSpec::Leaf())) {}
 

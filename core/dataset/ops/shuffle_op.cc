@@ -37,7 +37,7 @@ class ShuffleStage final : public Stage, private ReplayPoints::Taker {
         buffer_size_(node.attributes().Int("buffer_size")),
         reshuffles_(node.attributes().Bool("reshuffle_each_iteration")),
         seed_(node.attributes().Int("seed")),
-        iteration_(reshuffles_ && !context.probe && !context.restoring ? node.DrawIteration() : 0),
+        iteration_(reshuffles_ ? context.DrawIteration(node) : 0),
         order_(seed_, iteration_, 0),
         store_(context.account) {}
 

@@ -1,6 +1,7 @@
 #include "core/dataset/shard/auto_shard.h"
 
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -9,12 +10,16 @@
 #include "core/base/log.h"
 #include "core/base/random.h"
 #include "core/dataset/graph/graph_rewrite.h"
+#include "core/dataset/graph/graph_walk.h"
 #include "core/dataset/ops/builtin_ops.h"
 #include "core/dataset/shard/file_count.h"
 #include "core/function/function.h"
 
 namespace tutti {
 namespace {
+
+// An explanation is one line.
+constexpr size_t kMostPlacesTold = 16;
 
 struct Team {
   int64_t num_workers;
@@ -26,9 +31,9 @@ bool DrawsItsSeed(const Node& node) {
 }
 
 bool DrawsASeed(const Node& node) {
-  return DrawsItsSeed(node) ||
-         std::any_of(node.inputs().begin(), node.inputs().end(),
-                     [](const Ref<const Node>& input) { return DrawsASeed(*input); });
+  const std::vector<const Node*> nodes = InputsFirst(node);
+  return std::any_of(nodes.begin(), nodes.end(),
+                     [](const Node* one) { return DrawsItsSeed(*one); });
 }
 
 bool IsHint(const Node& node) {
@@ -37,15 +42,22 @@ bool IsHint(const Node& node) {
 
 // The names of files as a file source makes them: whatever is above lets them pass as they are.
 bool IsNames(const Node& node) {
-  return node.op().is_file_source || (node.op().passes_elements && IsNames(node.input()));
+  const Node* maker = &node;
+  while (maker->op().passes_elements) maker = &maker->input();
+  return maker->op().is_file_source;
 }
 
-// A source of which no part can be read by file; null when there is none.
-const Node* FindSourceWithoutFiles(const Node& node) {
-  if (node.op().is_reader || IsNames(node)) return nullptr;
-  if (node.inputs().empty()) return &node;
-  for (const Ref<const Node>& input : node.inputs()) {
-    if (const Node* found = FindSourceWithoutFiles(*input)) return found;
+// The first source of which no part can be read by file; null when there is none.
+const Node* FindSourceWithoutFiles(const Node& root) {
+  std::vector<const Node*> to_visit = {&root};
+  std::unordered_set<const Node*> seen;
+  while (!to_visit.empty()) {
+    const Node& node = *to_visit.back();
+    to_visit.pop_back();
+    if (!seen.insert(&node).second) continue;
+    if (node.op().is_reader || IsNames(node)) continue;
+    if (node.inputs().empty()) return &node;
+    for (size_t i = node.inputs().size(); i-- > 0;) to_visit.push_back(&node.input(i));
   }
   return nullptr;
 }
@@ -191,12 +203,16 @@ Result<ShardedDataset> ShardByFile(const Dataset& dataset, AutoShardPolicy polic
   result.policy = AutoShardPolicy::kFile;
   result.needs_agreed_seed = rewrite.needs_agreed_seed();
   std::vector<std::string> texts;
+  const size_t num_places = rewrite.places().size();
   for (const FileRewrite::Place& place : rewrite.places()) {
     if (place.num_files.has_value()) {
       if (*place.num_files < team.num_workers) return TooFewFiles(place, policy, team);
       result.num_files = std::min(result.num_files.value_or(*place.num_files), *place.num_files);
     }
-    texts.push_back(PlaceText(place, team));
+    if (texts.size() < kMostPlacesTold) texts.push_back(PlaceText(place, team));
+  }
+  if (num_places > texts.size()) {
+    texts.push_back(Format("{} places more", num_places - texts.size()));
   }
   result.explanation = Format(
       "sharded by file: {}, because {}", JoinAll(texts, "; "),

@@ -411,6 +411,27 @@ TEST_F(AutoShardTest, AStateFitsTheSameGraphWithAnotherAgreedSeed) {
   EXPECT_EQ(*one, *other);
 }
 
+TEST_F(AutoShardTest, LongChainsAreRewrittenWithoutRecursion) {
+  constexpr int64_t kParts = 50'000;
+  WriteFiles(2);
+  const Ref<Dataset> files = Read(ListFiles("part", Unshuffled()));
+  Ref<Dataset> of_files = files;
+  const Ref<Dataset> numbers = Ok(Ok(Dataset::Range(datasets_, 0, 1, 1))->Shuffle(1));
+  Ref<Dataset> of_numbers = numbers;
+  for (int64_t i = 1; i < kParts; ++i) {
+    of_files = Ok(of_files->Concatenate(*files));
+    of_numbers = Ok(of_numbers->Concatenate(*numbers));
+  }
+  const ShardedDataset by_file = Part(of_files, AutoShardPolicy::kAuto, 2, 1);
+  EXPECT_EQ(by_file.policy, AutoShardPolicy::kFile);
+  EXPECT_EQ(by_file.dataset->node().num_parts(), kParts);
+  EXPECT_EQ(All(Ok(by_file.dataset->Take(3))), (Strings{"part1.0", "part1.1", "part1.0"}));
+  const ShardedDataset by_data = Part(of_numbers, AutoShardPolicy::kAuto, 2, 1);
+  EXPECT_EQ(by_data.policy, AutoShardPolicy::kData);
+  EXPECT_TRUE(by_data.needs_agreed_seed);
+  EXPECT_EQ(Ok(WithSeed(*by_data.dataset, 3))->cardinality(), kParts);
+}
+
 // ---- HINT. ----
 
 TEST_F(AutoShardTest, HintReplacesTheShardsThatAreHints) {

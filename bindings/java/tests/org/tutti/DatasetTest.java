@@ -138,6 +138,74 @@ class DatasetTest {
     assertTrue(five.explain().contains("range"));
   }
 
+  /** Runs `work` with the stack that a thread of Java has by default. */
+  private static void onOwnThread(Runnable work) {
+    final Throwable[] thrown = new Throwable[1];
+    final Thread thread = new Thread(null, work, "deep", 1 << 20);
+    thread.setUncaughtExceptionHandler((ended, failure) -> thrown[0] = failure);
+    thread.start();
+    try {
+      thread.join();
+    } catch (InterruptedException interrupted) {
+      throw new AssertionError(interrupted);
+    }
+    if (thrown[0] != null) {
+      throw new AssertionError(thrown[0]);
+    }
+  }
+
+  @Test
+  void aHundredThousandConcatenatedDatasetsDoWhatTwoDo() {
+    onOwnThread(() -> {
+      final Dataset one = Dataset.range(1);
+      Dataset chain = one;
+      for (int i = 1; i < 100_000; ++i) {
+        chain = chain.concatenate(one);
+      }
+      chain = chain.concatenate(Dataset.range(7, 9, 1));
+      assertEquals(100_002, chain.cardinality());
+      assertEquals(Spec.tensor(DType.INT64), chain.elementSpec());
+      assertTrue(chain.explain().contains("100001 parts"));
+      final Dataset again = Dataset.deserialize(chain.serialize());
+      try (DatasetIterator first = chain.skip(99_999).iterator();
+          DatasetIterator second = again.skip(99_999).iterator()) {
+        assertEquals(0, first.next().longValue());
+        second.restore(first.save());
+        assertEquals(7, second.next().longValue());
+        assertEquals(8, second.next().longValue());
+        assertFalse(second.hasNext());
+      }
+      chain.close();
+      again.close();
+    });
+  }
+
+  @Test
+  void whatIsAppendedToItselfIsWalkedAsFarAsItIsAskedFor() {
+    Dataset chain = Dataset.range(3);
+    for (int i = 0; i < 40; ++i) {
+      chain = chain.concatenate(chain);
+    }
+    assertEquals(3L << 40, chain.cardinality());
+    assertEquals(List.of(0L, 1L, 2L, 0L, 1L), numbers(chain.take(5)));
+  }
+
+  @Test
+  void aThousandOperationsStandOnEachOtherAndNotOneMore() {
+    onOwnThread(() -> {
+      Dataset deep = Dataset.range(3);
+      for (int i = 1; i < 1000; ++i) {
+        deep = deep.take(2);
+      }
+      assertEquals(List.of(0L, 1L), numbers(Dataset.deserialize(deep.serialize())));
+      final Dataset deepest = deep;
+      final TuttiException refused =
+          assertThrows(TuttiException.InvalidArgument.class, () -> deepest.take(2));
+      assertTrue(refused.getMessage().contains("1001 operations deep, and at most 1000"),
+          refused.getMessage());
+    });
+  }
+
   @Test
   void aPredicateEndsADatasetAndEqualElementsComeOnce() {
     final Dataset numbers = Dataset.fromTensorSlices(List.of(3L, 1L, 3L, 9L, 1L));
