@@ -80,20 +80,21 @@ def _reason_of_numpy(error: ImportError) -> str:
     one, is what importing NumPy raised."""
     cause = error.__cause__
     absent = isinstance(cause, ModuleNotFoundError) and cause.name == "numpy"
-    environment = (f"python3 -m venv FOLDER && FOLDER/bin/python -m pip install '{_NUMPY}', and "
-                   "tutti into it")
+    environment = (f"an environment: python3 -m venv FOLDER && FOLDER/bin/python -m pip install "
+                   f"'{_NUMPY}', and tutti into it.")
     pip = f"{sys.executable} -m pip install"
     if absent:
-        step = (f"Install the package python3-numpy, or make an environment: {environment}."
+        step = (f"Install the package python3-numpy, or make {environment}"
                 if _belongs_to_the_system() else f"Install it: {pip} '{_NUMPY}'")
         return f"tutti needs NumPy, which this Python ({sys.executable}) does not have. {step}"
     if _belongs_to_the_system():
-        step = f"Make an environment with another one: {environment}."
+        step = f"Make {environment}"
     elif cause is None:
         step = f"Install another one: {pip} '{_NUMPY}'"
     else:
         step = f"Install it again: {pip} --force-reinstall '{_NUMPY}'"
-    return f"tutti needs NumPy, and cannot use the one of this Python. {error} {step}"
+    said = str(error).rstrip(" .\n")
+    return f"tutti needs NumPy, and cannot use the one of this Python. {said}. {step}"
 
 
 def reason_for(error: ImportError) -> Optional[str]:
