@@ -232,16 +232,10 @@ inline bool TensorOfTexts(PyArrayObject *array, tutti_tensor **out) {
     } else if (item != nullptr && PyUnicode_Check(item)) {
       text = PyUnicode_AsUTF8AndSize(item, &size);
       if (text == nullptr) return false;
-    } else if (item != nullptr && (PyList_Check(item) || PyTuple_Check(item))) {
-      // NumPy 1.23 makes arrays of objects of what later ones refuse with a ValueError.
-      PyErr_Format(PyExc_ValueError,
-                   "element %zd is a %s: are the rows of unequal length, or nested in more than "
-                   "NumPy's %d dimensions?",
-                   static_cast<Py_ssize_t>(i), Py_TYPE(item)->tp_name, numpy_api.max_dims);
-      return false;
     } else {
       PyErr_Format(PyExc_TypeError,
-                   "an array of objects must hold bytes or str; element %zd is of type %s",
+                   "an array of objects must hold bytes or str; element %zd is of type %s (are the "
+                   "rows of unequal length?)",
                    static_cast<Py_ssize_t>(i),
                    item == nullptr ? "NoneType" : Py_TYPE(item)->tp_name);
       return false;
