@@ -1,11 +1,11 @@
-// What the extension uses of NumPy's C interface, declared here instead of by NumPy's headers: those
+// What the extension uses of NumPy's C interface, declared here and not by NumPy's headers: those
 // tie a build to the NumPy that was there, and one build is to serve every NumPy from 1.23.2 on.
 //
-// NumPy hands out its interface as a table of pointers (the capsule _ARRAY_API), in which a function
-// keeps its place for good: the places below are the same from 1.23 to 2.4, as are the numbers of
-// types, the flags and the head of an array. Two things differ between NumPy 1 and 2, and are
-// found out at import: where a type's element size stands, and how many dimensions an array has at
-// most. A NumPy of an ABI that is neither is refused.
+// NumPy hands out its interface as a table of pointers (the capsule _ARRAY_API), in which a
+// function keeps its place for good: the places below are the same from 1.23 to 2.4, as are the
+// numbers of types, the flags and the head of an array. Two things differ between NumPy 1 and 2,
+// and are found out at import: where a type's element size stands, and how many dimensions an array
+// has at most. A NumPy of an ABI that is neither is refused.
 //
 // Names are NumPy's own, so that its manual serves as the documentation. A call costs what it costs
 // through NumPy's headers: a load and an indirect jump.
@@ -141,7 +141,8 @@ inline bool RefuseNumpy(const char *why, PyObject *what) {
   return false;
 }
 
-// The table of the NumPy whose version is `version`; null with an exception set.
+// The table of a NumPy of that major version, which since 2.0 stands in numpy._core; null with an
+// exception set.
 inline void **NumpyTable(int major) {
   PyObject *module = PyImport_ImportModule(major >= 2 ? "numpy._core._multiarray_umath"
                                                       : "numpy.core._multiarray_umath");
