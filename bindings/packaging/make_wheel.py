@@ -8,8 +8,8 @@ The same input gives the same bytes: names are sorted and every time is that of 
     make_wheel.py --version V --package FOLDER --readme FILE --license FILE --add PATH=FILE...
                   OUTPUT
 
-The README is the wheel's description. This program runs under the Python, and beside the NumPy,
-that the extension was built for.
+The README is the wheel's description. This program runs under the Python that the extension was
+built for.
 """
 
 import argparse
@@ -33,7 +33,7 @@ Classifier: Operating System :: POSIX :: Linux
 Classifier: Programming Language :: Python :: {major}.{minor}
 Classifier: Typing :: Typed
 Requires-Python: =={major}.{minor}.*
-Requires-Dist: {numpy}
+Requires-Dist: numpy>=1.23.2,<3
 Description-Content-Type: text/markdown
 
 """
@@ -64,13 +64,6 @@ def tag():
     return f"{python}-{python}-{platform}"
 
 
-def numpy_requirement():
-    """An extension runs with the NumPy that it was compiled with and later ones of that major."""
-    import numpy  # pylint: disable=import-outside-toplevel
-    major, minor = numpy.__version__.split(".")[:2]
-    return f"numpy>={major}.{minor},<{int(major) + 1}"
-
-
 def contents(options):
     """Returns {path in the wheel: (bytes, whether it can be executed)} without RECORD."""
     files = {}
@@ -84,7 +77,7 @@ def contents(options):
         files[f"tutti/{name}"] = (pathlib.Path(source).read_bytes(), executable)
     needed = files["tutti/needed-packages"][0].decode("utf-8")
     values = {
-        "version": options.version, "tag": tag(), "numpy": numpy_requirement(),
+        "version": options.version, "tag": tag(),
         "major": sys.version_info.major, "minor": sys.version_info.minor,
         "system": needed.splitlines()[0].removeprefix("system "),
     }

@@ -22,5 +22,5 @@ def step(batch):
 
 for batch in strategy.distribute_dataset(numbers):
     sums = strategy.run(step, args=(batch,))
-    print(f"{batch}: {strategy.local_results(sums)[0]}")
-print(f"total: {total.numpy()}")
+    print(f"{batch}: {int(strategy.local_results(sums)[0])}")
+print(f"total: {int(total.numpy())}")

@@ -5,7 +5,7 @@ The library is loaded with RTLD_DEEPBIND: TensorFlow brings a protobuf of anothe
 process's global scope, where ours would find it first (as long as ours is the distribution's shared
 library and not a part of libtutti).
 
-    cohabitation_test.py LIBRARY|package protobuf|grpc|torch|tensorflow before|after
+    cohabitation_test.py LIBRARY|package protobuf|grpc|jax|torch|tensorflow before|after
 
 With `package` instead of a library it is the Python package that is imported, as it stands.
 
@@ -115,6 +115,12 @@ def use_grpc():
         except grpc.RpcError as error:
             assert error.code() == grpc.StatusCode.UNIMPLEMENTED, error
     server.stop(None).wait()
+
+
+def use_jax():
+    import jax
+
+    assert int(jax.jit(lambda x: (x * x).sum())(jax.numpy.arange(4))) == 14
 
 
 def use_torch():

@@ -87,7 +87,7 @@ batch = next(steps)
 result = strategy.run(lambda b: b * 2, args=(batch,))
 generator = iter(tutti.data.Dataset.from_generator(lambda: iter(int, 1),
                  output_signature=tutti.TensorSpec((), np.int64)).prefetch(2))
-print(next(iterator).sum(), next(generator), flush=True)
+print(int(next(iterator).sum()), int(next(generator)), flush=True)
 """)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual(done.stdout, "0 0\n")
@@ -127,7 +127,7 @@ if child == 0:
     del strategy, numbers
     sys.exit(0 if seen == [True] * 3 else 1)
 status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-print(status, list(numbers), strategy.run(lambda: None))
+print(status, [int(number) for number in numbers], strategy.run(lambda: None))
 """)
         self.assertEqual((done.returncode, done.stdout), (0, "0 [0, 1, 2] None\n"), done.stderr)
 

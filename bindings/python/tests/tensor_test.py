@@ -12,6 +12,8 @@ import tutti
 
 DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
           "float16", "float32", "float64", "complex64", "complex128"]
+# Whether NumPy makes arrays of objects of lists that do not fit together.
+OBJECTS_OF_LISTS = np.__version__.startswith("1.23.")
 
 
 def address(array):
@@ -128,7 +130,8 @@ class TensorTest(unittest.TestCase):
                       np.zeros(2, [("a", "i4")])):
             with self.subTest(wrong=repr(wrong)), self.assertRaises(TypeError):
                 tutti.Tensor(wrong)
-        with self.assertRaises(ValueError):
+        # NumPy 1.23 makes an array of objects of it, with a warning; later ones refuse.
+        with self.assertRaises(TypeError if OBJECTS_OF_LISTS else ValueError):
             tutti.Tensor([[1, 2], [3]])
 
     def test_a_list_in_itself_is_a_value_error(self):
@@ -146,13 +149,13 @@ for value in (endless, [endless], (endless,), deep):
                 lambda v: rank.all_gather_async(v), lambda v: rank.send(v, 0)):
         try:
             use(value)
-        except ValueError as error:
-            assert "dim" in str(error), error
+        except {} as error:
+            assert "dim" in str(error) or "unequal length" in str(error), error
         else:
             raise AssertionError("it was taken")
 assert tutti.Tensor([[[1], [2]]]).shape == (1, 2, 1)
 print("told")
-"""
+""".format("(ValueError, TypeError)" if OBJECTS_OF_LISTS else "ValueError")
         ran = subprocess.run([sys.executable, "-B", "-c", program], capture_output=True, text=True,
                              timeout=60, check=False)
         self.assertEqual((ran.returncode, ran.stdout), (0, "told\n"), ran.stderr)

@@ -12,7 +12,7 @@
         return batch.sum()
 
     for batch in strategy.distribute_dataset(tutti.data.Dataset.range(10).batch(4)):
-        print(strategy.reduce("sum", strategy.run(step, args=(batch,))))
+        print(int(strategy.reduce("sum", strategy.run(step, args=(batch,)))))
 
 Arrays that callbacks and iterators hand out are read-only NumPy views on the runtime's memory; what
 has `__dlpack__` goes in and out without a copy. Blocking calls give up the GIL and end by Ctrl-C;

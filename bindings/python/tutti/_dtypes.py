@@ -26,7 +26,7 @@ try:  # gives NumPy a dtype of that name
 
     bfloat16: Any = np.dtype(ml_dtypes.bfloat16)
     numpy_bfloat16: Any = bfloat16
-except ImportError:
+except (ImportError, AttributeError):  # the latter where it is too new for this NumPy
     bfloat16 = _Bfloat16()
     numpy_bfloat16 = None
 

@@ -8,16 +8,16 @@ build folder has no such file, and then the message says less.
 from __future__ import annotations
 
 import importlib.machinery
-import importlib.metadata
 import pathlib
 import platform
 import re
 import sys
+import sysconfig
 from typing import Dict, List, Optional, Tuple
 
 _FOLDER = pathlib.Path(__file__).parent
 _NO_FILE = re.compile(r"([^\s/:]+\.so[.\d]*): cannot open shared object file")
-_NO_NUMPY = re.compile(r"numpy(\._?core)?\.(multiarray|umath) failed to import")
+_NUMPY = "numpy>=1.23.2,<3"
 _NO_VERSION = re.compile(r"(\S+): version `([^']+)' not found")
 
 
@@ -69,17 +69,32 @@ def _next_step(built_for: Optional[str], packages: List[str]) -> str:
             f"built for it, or build one here from the sources, or use a container of {built_for}.")
 
 
-def _reason_of_numpy() -> str:
-    try:
-        wanted = ", ".join(importlib.metadata.requires("tutti") or ())
-    except importlib.metadata.PackageNotFoundError:
-        wanted = "numpy"
-    step = f"Install it: pip install '{wanted}', or the package python3-numpy."
-    try:
-        import numpy
-    except ImportError:
-        return f"tutti needs NumPy, which this Python does not have. {step}"
-    return f"tutti was built for another NumPy than {numpy.__version__}, which is here. {step}"
+def _belongs_to_the_system() -> bool:
+    """Whether pip refuses to install into this Python, whose packages the distribution brings."""
+    mark = pathlib.Path(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED")
+    return sys.prefix == sys.base_prefix and mark.exists()
+
+
+def _reason_of_numpy(error: ImportError) -> str:
+    """`error` is what the native module says of a NumPy that it cannot use; its cause, if there is
+    one, is what importing NumPy raised."""
+    cause = error.__cause__
+    absent = isinstance(cause, ModuleNotFoundError) and cause.name == "numpy"
+    environment = (f"an environment: python3 -m venv FOLDER && FOLDER/bin/python -m pip install "
+                   f"'{_NUMPY}', and tutti into it.")
+    pip = f"{sys.executable} -m pip install"
+    if absent:
+        step = (f"Install the package python3-numpy, or make {environment}"
+                if _belongs_to_the_system() else f"Install it: {pip} '{_NUMPY}'")
+        return f"tutti needs NumPy, which this Python ({sys.executable}) does not have. {step}"
+    if _belongs_to_the_system():
+        step = f"Make {environment}"
+    elif cause is None:
+        step = f"Install another one: {pip} '{_NUMPY}'"
+    else:
+        step = f"Install it again: {pip} --force-reinstall '{_NUMPY}'"
+    said = str(error).rstrip(" .\n")
+    return f"tutti needs NumPy, and cannot use the one of this Python. {said}. {step}"
 
 
 def reason_for(error: ImportError) -> Optional[str]:
@@ -90,8 +105,8 @@ def reason_for(error: ImportError) -> Optional[str]:
                 f"Python {platform.python_version()} ({sys.executable}), which looks for "
                 f"_native{importlib.machinery.EXTENSION_SUFFIXES[0]}. Install a tutti that was "
                 "built for this Python.")
-    if _NO_NUMPY.search(str(error)):
-        return _reason_of_numpy()
+    if error.name == "numpy":
+        return _reason_of_numpy(error)
     facts, packages, wanted = _read_needed()
     built_for = facts.get("system")
     missing = _NO_FILE.search(str(error))

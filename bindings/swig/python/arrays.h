@@ -124,9 +124,9 @@ inline PyObject *ObjectOfTensor(const tutti_tensor *tensor, Rank0 rank0) {
   const int64_t *dims = tutti_tensor_get_dims(tensor);
   const int64_t *strides = tutti_tensor_get_strides(tensor);
   auto *data = static_cast<char *>(const_cast<void *>(tutti_tensor_get_data(tensor)));
-  if (rank > NPY_MAXDIMS) {
+  if (rank > static_cast<size_t>(numpy_api.max_dims)) {
     PyErr_Format(PyExc_ValueError, "NumPy arrays have at most %d dimensions, this tensor has %zu",
-                 NPY_MAXDIMS, rank);
+                 numpy_api.max_dims, rank);
     return nullptr;
   }
 
@@ -173,14 +173,15 @@ inline PyObject *ObjectOfTensor(const tutti_tensor *tensor, Rank0 rank0) {
     Py_DECREF(descr);
     return scalar;
   }
+  const npy_intp item = PyDataType_ELSIZE(descr);
   npy_intp byte_strides[NPY_MAXDIMS];
   for (size_t axis = 0; axis < rank; ++axis) {
-    byte_strides[axis] = static_cast<npy_intp>(strides[axis]) * descr->elsize;
+    byte_strides[axis] = static_cast<npy_intp>(strides[axis]) * item;
   }
   const int flags =
       NPY_ARRAY_ALIGNED | (tutti_tensor_is_read_only(tensor) ? 0 : NPY_ARRAY_WRITEABLE);
   PyObject *array = PyArray_NewFromDescr(
-      &PyArray_Type, descr, static_cast<int>(rank),
+      numpy_api.array_type, descr, static_cast<int>(rank),
       reinterpret_cast<npy_intp *>(const_cast<int64_t *>(dims)), byte_strides, data, flags,
       nullptr);
   if (array == nullptr) return nullptr;
@@ -213,8 +214,9 @@ inline PyObject *ObjectOfSharedTensor(const tutti_tensor *tensor) {
 
 // Byte strings of an array of objects or of text.
 inline bool TensorOfTexts(PyArrayObject *array, tutti_tensor **out) {
-  Owned objects(PyArray_FROM_OTF(reinterpret_cast<PyObject *>(array), NPY_OBJECT,
-                                 NPY_ARRAY_IN_ARRAY));
+  Owned objects(PyArray_FromAny(reinterpret_cast<PyObject *>(array),
+                                PyArray_DescrFromType(NPY_OBJECT), 0, 0, NPY_ARRAY_IN_ARRAY,
+                                nullptr));
   if (!objects) return false;
   auto *source = reinterpret_cast<PyArrayObject *>(objects.get());
   auto **items = static_cast<PyObject **>(PyArray_DATA(source));
@@ -250,7 +252,7 @@ inline bool TensorOfTexts(PyArrayObject *array, tutti_tensor **out) {
 inline bool IsDescribable(PyArrayObject *array) {
   if (!PyArray_ISBEHAVED_RO(array)) return false;
   if (PyArray_SIZE(array) == 0) return true;
-  const npy_intp item = PyArray_DESCR(array)->elsize;
+  const npy_intp item = PyDataType_ELSIZE(PyArray_DESCR(array));
   for (int axis = 0; axis < PyArray_NDIM(array); ++axis) {
     if (PyArray_DIM(array, axis) > 1 && PyArray_STRIDE(array, axis) % item != 0) return false;
   }
@@ -274,7 +276,7 @@ inline bool TensorOfArray(PyArrayObject *array, npy_intp copy_up_to, tutti_tenso
     return false;
   }
   const int rank = PyArray_NDIM(array);
-  const npy_intp item = descr->elsize;
+  const npy_intp item = PyDataType_ELSIZE(descr);
   Owned converted;
   if (!IsDescribable(array)) {
     Py_INCREF(descr);
@@ -323,11 +325,11 @@ inline PyArrayObject *ArrayOf(PyObject *object) {
   PyObject *first = object;
   for (int depth = 0; PyList_Check(first) || PyTuple_Check(first); ++depth) {
     if (PySequence_Fast_GET_SIZE(first) == 0) break;
-    if (depth == NPY_MAXDIMS) {
+    if (depth == numpy_api.max_dims) {
       PyErr_Format(PyExc_ValueError,
                    "a %s that is nested more than %d deep (or in itself) is no tensor: NumPy "
                    "arrays have at most %d dimensions",
-                   Py_TYPE(object)->tp_name, NPY_MAXDIMS, NPY_MAXDIMS);
+                   Py_TYPE(object)->tp_name, numpy_api.max_dims, numpy_api.max_dims);
       return nullptr;
     }
     first = PySequence_Fast_GET_ITEM(first, 0);
@@ -365,13 +367,16 @@ inline bool TensorOfObject(PyObject *object, npy_intp copy_up_to, tutti_tensor *
     *out = static_cast<tutti_tensor *>(tensor);
     return true;
   }
-  const bool is_scalar = PyArray_IsScalar(object, Generic);
+  const bool is_scalar = PyArray_IsGenericScalar(object);
   if (is_scalar) {
     PyArray_Descr *descr = PyArray_DescrFromScalar(object);
     if (descr == nullptr) return false;
     const tutti_dtype dtype = DtypeOf(descr);
     Py_DECREF(descr);
-    if (dtype != TUTTI_DTYPE_INVALID) return TensorOfScalar(object, dtype, out);
+    // ScalarAsCtype does not know how classes outside NumPy, such as ml_dtypes', lay out a value.
+    if (dtype != TUTTI_DTYPE_INVALID && dtype != TUTTI_DTYPE_BFLOAT16) {
+      return TensorOfScalar(object, dtype, out);
+    }
   }
   if (!is_scalar && PyObject_HasAttrString(object, "__dlpack__") &&
       !PyObject_HasAttrString(object, "__array_interface__")) {
@@ -409,7 +414,7 @@ inline bool MutableTensorOf(const char *function, PyObject *object, tutti_tensor
                    "strides that are multiples of its element size (%zd bytes); this one has dtype "
                    "%R, strides %S and is %s: give an array of its own, such as np.zeros makes, "
                    "and copy the result from there",
-                   function, static_cast<Py_ssize_t>(PyArray_DESCR(array)->elsize),
+                   function, PyDataType_ELSIZE(PyArray_DESCR(array)),
                    PyArray_DESCR(array), strides.get(),
                    PyArray_ISALIGNED(array) ? "aligned" : "not aligned");
       return false;

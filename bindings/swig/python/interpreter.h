@@ -9,7 +9,7 @@
 #ifndef TUTTI_BINDINGS_SWIG_PYTHON_INTERPRETER_H_
 #define TUTTI_BINDINGS_SWIG_PYTHON_INTERPRETER_H_
 
-// Python.h and NumPy's headers come before this one: the generated file includes them first.
+// Python.h and numpy_api.h come before this one: the generated file includes them first.
 #include <tutti/tutti.h>
 
 #include <cxxabi.h>

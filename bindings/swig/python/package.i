@@ -76,15 +76,16 @@ PyObject *_tensor_dlpack(const tutti_tensor *tensor, bool versioned, bool copy) 
 PyObject *_tensor_bits(const tutti_tensor *tensor) {
   const size_t rank = tutti_tensor_get_rank(tensor);
   npy_intp strides[NPY_MAXDIMS];
-  for (size_t axis = 0; axis < rank && axis < NPY_MAXDIMS; ++axis) {
+  const auto max_dims = static_cast<size_t>(tutti_python::numpy_api.max_dims);
+  for (size_t axis = 0; axis < rank && axis < max_dims; ++axis) {
     strides[axis] = tutti_tensor_get_strides(tensor)[axis] * 2;
   }
-  if (tutti_tensor_get_dtype(tensor) != TUTTI_DTYPE_BFLOAT16 || rank > NPY_MAXDIMS) {
+  if (tutti_tensor_get_dtype(tensor) != TUTTI_DTYPE_BFLOAT16 || rank > max_dims) {
     PyErr_SetString(PyExc_TypeError, "only a tensor of bfloat16 is seen as bits");
     return nullptr;
   }
   PyObject *array = PyArray_New(
-      &PyArray_Type, static_cast<int>(rank),
+      tutti_python::numpy_api.array_type, static_cast<int>(rank),
       reinterpret_cast<npy_intp *>(const_cast<int64_t *>(tutti_tensor_get_dims(tensor))),
       NPY_USHORT, strides, const_cast<void *>(tutti_tensor_get_data(tensor)), 0,
       NPY_ARRAY_ALIGNED | (tutti_tensor_is_read_only(tensor) ? 0 : NPY_ARRAY_WRITEABLE), nullptr);

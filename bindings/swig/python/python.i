@@ -4,7 +4,6 @@
 %begin %{
 #define SWIG_PYTHON_STRICT_BYTE_CHAR_DISABLED
 #define PY_SSIZE_T_CLEAN
-#define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
 /* SWIG's own way to give up the GIL takes it back in a destructor, and a thread that Python ends
  * there takes the process with it. */
 #define SWIG_PYTHON_NO_USE_GIL
@@ -15,9 +14,8 @@
 
 %{
 #include <Python.h>
-#include <numpy/arrayobject.h>
-#include <numpy/arrayscalars.h>
 
+#include "python/numpy_api.h"
 #include "python/interpreter.h"
 #include "python/errors.h"
 #include "python/arrays.h"
@@ -35,7 +33,7 @@
                     "process of its own");
     return NULL;
   }
-  import_array();
+  if (!tutti_python::ResolveNumpy()) return NULL;
   PyModule_AddObject(m, "Context", reinterpret_cast<PyObject *>(tutti_python::ContextType()));
 %}
 

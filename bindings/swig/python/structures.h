@@ -261,7 +261,7 @@ class ValueLeaf {
 
  private:
   bool IsTensorLike(PyObject *object) const {
-    return PyArray_IsScalar(object, Generic) || IsA(object, hooks.tensor) ||
+    return PyArray_IsGenericScalar(object) || IsA(object, hooks.tensor) ||
            PyBytes_Check(object) || PyBool_Check(object) || PyComplex_CheckExact(object) ||
            (role_ == Role::kData && (PyList_Check(object) || PyUnicode_Check(object) ||
                                      PyObject_CheckBuffer(object))) ||
