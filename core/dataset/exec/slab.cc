@@ -1,11 +1,19 @@
 #include "core/dataset/exec/slab.h"
 
 #include <cassert>
+#include <string_view>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/tensor/gather.h"
 
 namespace tutti {
+namespace {
+
+// The detail that marks a status.
+constexpr std::string_view kElementsLost = "elements_lost";
+
+}  // namespace
 
 Column Column::Dense(Ref<Tensor> rows) {
   assert(rows->rank() >= 1 && rows->is_contiguous());
@@ -70,6 +78,12 @@ Result<Ref<Tensor>> Column::ToDense(MemoryAccount* account) const {
   options.account = account;
   return Stack(tensors, options);
 }
+
+Status WithElementsLost(Status status) {
+  return std::move(status).With(kElementsLost, "unknown");
+}
+
+bool ElementsLost(const Status& status) { return status.FindDetail(kElementsLost) != nullptr; }
 
 void Slab::Clear() {
   rows = 0;

@@ -11,6 +11,10 @@
 //   rows >= 0, status failed      after the rows, one element could not be made; go on asking
 //   rows >= 0, end                after the rows there is nothing
 //
+// A failure may be more than one element's: a file that cannot be opened, or whose rest cannot be
+// found, takes all its elements with it. Such a status is marked (WithElementsLost), and nobody
+// who passes over other elements' failures passes over it.
+//
 // Rows of a slab are shared with views and must not be written once they are handed on.
 #ifndef TUTTI_CORE_DATASET_EXEC_SLAB_H_
 #define TUTTI_CORE_DATASET_EXEC_SLAB_H_
@@ -79,11 +83,15 @@ struct Slab {
   Slab Slice(int64_t begin, int64_t end) const;
 };
 
+// Marks a failure that stands for an unknown number of elements.
+Status WithElementsLost(Status status);
+bool ElementsLost(const Status& status);
+
 // How much is wanted.
 struct Demand {
   int64_t max_rows = 1;
-  // The rows are passed over: they count, but columns may be missing and user functions whose
-  // results decide nothing are not called.
+  // The rows are passed over: they count, but columns may be missing, or be what they please, and
+  // user functions whose results decide nothing are not called.
   bool count_only = false;
 };
 
