@@ -163,7 +163,7 @@ TEST_F(CountedRows, OfDamagedFilesInAZipLoseNoGoodRecords) {
     const std::string good = TfRecordFrame("0");
     std::string bytes = TfRecordFrames({"0", "1", "2", "3"});
     bytes[bad * good.size() + 12] ^= 1;
-    return Ok(MakeTfRecordDataset(datasets_, {folder.Write(name, bytes)}, {}));
+    return Ok(MakeTfRecordDataset(datasets_, std::vector{folder.Write(name, bytes)}, {}));
   };
   const Ref<Dataset> batches = Ok(records("b", 1)->Batch(3));
   EXPECT_THAT(Outcomes(Ok(Zip(records("a", 0), batches)->Batch(10))),
