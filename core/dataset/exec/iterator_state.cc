@@ -15,8 +15,8 @@ int64_t UnZigZag(uint64_t value) {
   return static_cast<int64_t>(value >> 1) ^ -static_cast<int64_t>(value & 1);
 }
 
-// Beside a status code.
-constexpr int64_t kElementsLostBit = 1 << 8;
+// A status code and so many times the loss.
+constexpr int64_t kLossUnit = 1 << 8;
 
 }  // namespace
 
@@ -121,7 +121,7 @@ Status StateWriter::Rows(const Slab& slab) {
 }
 
 void StateWriter::Failure(const Status& status) {
-  Int(static_cast<int64_t>(status.code()) | (ElementsLost(status) ? kElementsLostBit : 0));
+  Int(static_cast<int64_t>(status.code()) + kLossUnit * static_cast<int64_t>(LossOf(status)));
   Bytes(status.message());
 }
 
@@ -279,12 +279,12 @@ Ref<Tensor> StateReader::ReadTensor() {
 }
 
 Status StateReader::Failure() {
-  const int64_t number = IntIn(0, 2 * kElementsLostBit - 1);
-  const int64_t code = number % kElementsLostBit;
+  const int64_t number = IntIn(0, kLossUnit * (static_cast<int64_t>(Loss::kMany) + 1) - 1);
+  const int64_t code = number % kLossUnit;
   if (code > static_cast<int64_t>(StatusCode::kUnauthenticated)) Fail("a number is out of range");
   Status status(static_cast<StatusCode>(ok() ? code : 0), std::string(Bytes()));
-  if (status.ok() || number < kElementsLostBit) return status;
-  return WithElementsLost(std::move(status));
+  if (status.ok() || number < kLossUnit) return status;
+  return WithLoss(std::move(status), static_cast<Loss>(number / kLossUnit));
 }
 
 void StateReader::Rows(Slab* slab) {

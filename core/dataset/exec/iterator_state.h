@@ -28,7 +28,7 @@ class StateWriter {
   // The rows and their structure. FAILED_PRECONDITION for leaves that cannot be written (datasets,
   // host objects).
   Status Rows(const Slab& slab);
-  // Code, message and whether elements are lost; OK, too.
+  // Code, message and loss; OK, too.
   void Failure(const Status& status);
 
   const std::string& bytes() const { return bytes_; }

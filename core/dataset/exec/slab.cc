@@ -3,6 +3,7 @@
 #include <cassert>
 #include <string_view>
 #include <utility>
+#include <variant>
 
 #include "core/base/error.h"
 #include "core/tensor/gather.h"
@@ -11,7 +12,7 @@ namespace tutti {
 namespace {
 
 // The detail that marks a status.
-constexpr std::string_view kElementsLost = "elements_lost";
+constexpr std::string_view kLossDetail = "loss";
 
 }  // namespace
 
@@ -79,11 +80,17 @@ Result<Ref<Tensor>> Column::ToDense(MemoryAccount* account) const {
   return Stack(tensors, options);
 }
 
-Status WithElementsLost(Status status) {
-  return std::move(status).With(kElementsLost, "unknown");
+Status WithLoss(Status status, Loss loss) {
+  return std::move(status).With(kLossDetail, static_cast<int64_t>(loss));
 }
 
-bool ElementsLost(const Status& status) { return status.FindDetail(kElementsLost) != nullptr; }
+Loss LossOf(const Status& status) {
+  const StatusDetail* detail = status.FindDetail(kLossDetail);
+  const int64_t* loss = detail != nullptr ? std::get_if<int64_t>(&detail->value) : nullptr;
+  return loss != nullptr && *loss >= 0 && *loss <= static_cast<int64_t>(Loss::kMany)
+             ? static_cast<Loss>(*loss)
+             : Loss::kElement;
+}
 
 void Slab::Clear() {
   rows = 0;

@@ -12,8 +12,8 @@
 //   rows >= 0, end                after the rows there is nothing
 //
 // A failure may be more than one element's: a file that cannot be opened, or whose rest cannot be
-// found, takes all its elements with it. Such a status is marked (WithElementsLost), and nobody
-// who passes over other elements' failures passes over it.
+// found, takes all its elements with it. Such a status is marked (WithLoss), and nobody who passes
+// over other elements' failures passes over it.
 //
 // Rows of a slab are shared with views and must not be written once they are handed on.
 #ifndef TUTTI_CORE_DATASET_EXEC_SLAB_H_
@@ -83,9 +83,14 @@ struct Slab {
   Slab Slice(int64_t begin, int64_t end) const;
 };
 
-// Marks a failure that stands for an unknown number of elements.
-Status WithElementsLost(Status status);
-bool ElementsLost(const Status& status);
+// What a failure stands for.
+enum class Loss : uint8_t {
+  kElement,
+  kPerhapsRest,  // the rest of the source, if its end follows: a generator that raised is over
+  kMany,         // an unknown number of elements
+};
+Status WithLoss(Status status, Loss loss);
+Loss LossOf(const Status& status);
 
 // How much is wanted.
 struct Demand {

@@ -238,7 +238,7 @@ class BatchStage final : public Stage {
     if (gone.ok()) return gone;
     pending_rows_ -= part.rows();
     part.Drop(part.rows());
-    return WithElementsLost(std::move(gone));
+    return WithLoss(std::move(gone), Loss::kMany);
   }
 
   // Puts the input back to where it was before a recall.

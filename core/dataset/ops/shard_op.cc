@@ -1,8 +1,8 @@
 // shard: elements index, index + num_shards, ...
 //
 // The failure of an element of another shard is that shard's. But every shard gets a failure that
-// stands for more than one element, and one behind which nothing comes: otherwise an input that
-// broke off would look like one that ended.
+// stands for more than one element, such as a missing file or a generator that raised and has no
+// more to give: otherwise an input that broke off would look like one that ended.
 //
 // Where no function of the host stands below, a block of the input is read and every num_shards-th
 // row gathered from it; otherwise the rows in between are passed over, so that no function runs for
@@ -78,10 +78,13 @@ class ShardStage final : public Stage {
     slab->status = read.status;
     if (read.status.ok() || IsInterruption(read.status)) return;
     // A failed element has its place in the sequence, too.
-    const bool ours = phase_ == index_ || ElementsLost(read.status);
+    const Loss loss = LossOf(read.status);
+    const bool ours = phase_ == index_ || loss == Loss::kMany;
     phase_ = (phase_ + 1) % num_shards_;
     passed_over_ = OkStatus();
-    if (!ours) std::swap(passed_over_, slab->status);
+    if (ours) return;
+    if (loss == Loss::kPerhapsRest) passed_over_ = read.status;
+    slab->status = OkStatus();
   }
 
   void NextRow(const Demand& demand, const CallOptions& options, Slab* slab) {
@@ -135,7 +138,7 @@ class ShardStage final : public Stage {
   const bool reads_blocks_;
   MemoryAccount* const account_;
   int64_t phase_ = 0;   // the input's position modulo num_shards_
-  Status passed_over_;  // another shard's failure behind which nothing has come yet
+  Status passed_over_;  // another shard's; the input may have broken off with it
 };
 
 Status CheckShard(const Node& node) {

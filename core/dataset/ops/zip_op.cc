@@ -100,17 +100,18 @@ class ZipStage final : public Stage {
         // Made like all others: whether an element fails must not depend on its neighbours.
         rows_[i].Pull(Demand{owed_[i], false}, options, &passed);
         owed_[i] -= passed.rows;
-        if (passed.end) {
+        if (passed.end && owed_[i] > 0) {
           slab->end = true;
           return false;
         }
+        if (passed.end) rows_[i].PutBack(passed, passed.rows);
         if (IsInterruption(passed.status)) {
           slab->status = passed.status;
           return false;
         }
         if (passed.status.ok()) continue;
         --owed_[i];
-        if (!ElementsLost(passed.status)) continue;
+        if (LossOf(passed.status) != Loss::kMany) continue;
         slab->status = passed.status;
         return false;
       }

@@ -87,7 +87,7 @@ Status RecordFileSource::OpenFile(const std::string& path) {
   Result<std::unique_ptr<RecordFileReader>> reader =
       Open(context_.environment->environment().disk(), path, options);
   // All its records are missing.
-  if (!reader.ok()) return WithElementsLost(std::move(reader).status());
+  if (!reader.ok()) return WithLoss(std::move(reader).status(), Loss::kMany);
   reader_ = std::move(reader).value();
   return OkStatus();
 }
@@ -102,7 +102,7 @@ void RecordFileSource::ReadRows(const Demand& demand, Slab* slab) {
     slab->status = reader_->Read(max_rows - before, &records);
     if (records.size() == before) {
       if (!slab->status.ok() && reader_->gave_up()) {
-        slab->status = WithElementsLost(std::move(slab->status));
+        slab->status = WithLoss(std::move(slab->status), Loss::kMany);
       }
       break;
     }
