@@ -35,8 +35,7 @@ void HeldRows::Pop(int64_t max_rows, Slab* slab) {
 Status HeldRows::Save(StateWriter* writer) const {
   writer->Int(static_cast<int64_t>(slabs_.size()));
   for (const Slab& slab : slabs_) {
-    writer->Int(static_cast<int64_t>(slab.status.code()));
-    writer->Bytes(slab.status.message());
+    writer->Failure(slab.status);
     writer->Int(slab.end ? 1 : 0);
     TUTTI_RETURN_IF_ERROR(writer->Rows(slab));
   }
@@ -49,9 +48,7 @@ void HeldRows::Restore(StateReader* reader) {
   const int64_t count = reader->IntIn(0, kMost);
   for (int64_t i = 0; i < count && reader->ok(); ++i) {
     Slab slab;
-    const auto code = static_cast<StatusCode>(
-        reader->IntIn(0, static_cast<int64_t>(StatusCode::kUnauthenticated)));
-    slab.status = Status(code, std::string(reader->Bytes()));
+    slab.status = reader->Failure();
     slab.end = reader->IntIn(0, 1) != 0;
     reader->Rows(&slab);
     slabs_.push_back(std::move(slab));

@@ -36,7 +36,7 @@ class InputRows {
   // As Stage::Next; what was put back comes first.
   void Pull(const Demand& demand, const CallOptions& options, Slab* slab);
   // Rows from `from` on of what was pulled last, and the status or end after them, come again with
-  // the next Pull. They have columns.
+  // the next Pull. They have columns: they were not pulled to be passed over.
   void PutBack(const Slab& slab, int64_t from) { held_.Prepend(slab, from); }
 
   // What was put back is part of the position. Restart and Stop are those of the stage's input.

@@ -15,6 +15,9 @@ int64_t UnZigZag(uint64_t value) {
   return static_cast<int64_t>(value >> 1) ^ -static_cast<int64_t>(value & 1);
 }
 
+// A status code and so many times the loss.
+constexpr int64_t kLossUnit = 1 << 8;
+
 }  // namespace
 
 void StateWriter::Number(uint64_t value) {
@@ -87,7 +90,10 @@ Status StateWriter::Rows(const Slab& slab) {
   Tag('r');
   Number(static_cast<uint64_t>(slab.rows));
   Number(slab.columns.size());
-  if (!slab.columns.empty()) Tree(*slab.tree);
+  if (slab.rows > 0 && !slab.tree) {
+    return FailedPrecondition("save: elements in flight have been counted and not made");
+  }
+  if (slab.rows > 0 || !slab.columns.empty()) Tree(*slab.tree);
   for (const Column& column : slab.columns) {
     if (column.is_dense()) {
       Tag('d');
@@ -112,6 +118,11 @@ Status StateWriter::Rows(const Slab& slab) {
     }
   }
   return OkStatus();
+}
+
+void StateWriter::Failure(const Status& status) {
+  Int(static_cast<int64_t>(status.code()) + kLossUnit * static_cast<int64_t>(LossOf(status)));
+  Bytes(status.message());
 }
 
 void StateReader::Fail(std::string_view why) {
@@ -267,6 +278,15 @@ Ref<Tensor> StateReader::ReadTensor() {
   return std::move(tensor).value();
 }
 
+Status StateReader::Failure() {
+  const int64_t number = IntIn(0, kLossUnit * (static_cast<int64_t>(Loss::kMany) + 1) - 1);
+  const int64_t code = number % kLossUnit;
+  if (code > static_cast<int64_t>(StatusCode::kUnauthenticated)) Fail("a number is out of range");
+  Status status(static_cast<StatusCode>(ok() ? code : 0), std::string(Bytes()));
+  if (status.ok() || number < kLossUnit) return status;
+  return WithLoss(std::move(status), static_cast<Loss>(number / kLossUnit));
+}
+
 void StateReader::Rows(Slab* slab) {
   if (!Tag('r')) return;
   const uint64_t rows = Number();
@@ -277,7 +297,7 @@ void StateReader::Rows(Slab* slab) {
     return;
   }
   slab->rows = static_cast<int64_t>(rows);
-  if (columns > 0) {
+  if (rows > 0 || columns > 0) {
     slab->tree = Tree();
     if (slab->tree && slab->tree->num_leaves() != columns) Fail("a row has other leaves");
   }

@@ -28,6 +28,8 @@ class StateWriter {
   // The rows and their structure. FAILED_PRECONDITION for leaves that cannot be written (datasets,
   // host objects).
   Status Rows(const Slab& slab);
+  // Code, message and loss; OK, too.
+  void Failure(const Status& status);
 
   const std::string& bytes() const { return bytes_; }
   std::string&& TakeBytes() && { return std::move(bytes_); }
@@ -56,6 +58,7 @@ class StateReader {
   // Null when it failed.
   Ref<const TreeSpec> Tree();
   void Rows(Slab* slab);
+  Status Failure();
 
   bool ok() const { return status_.ok(); }
   bool at_end() const { return rest_.empty(); }

@@ -1,11 +1,20 @@
 #include "core/dataset/exec/slab.h"
 
 #include <cassert>
+#include <string_view>
+#include <utility>
+#include <variant>
 
 #include "core/base/error.h"
 #include "core/tensor/gather.h"
 
 namespace tutti {
+namespace {
+
+// The detail that marks a status.
+constexpr std::string_view kLossDetail = "loss";
+
+}  // namespace
 
 Column Column::Dense(Ref<Tensor> rows) {
   assert(rows->rank() >= 1 && rows->is_contiguous());
@@ -69,6 +78,18 @@ Result<Ref<Tensor>> Column::ToDense(MemoryAccount* account) const {
   options.zeroed = false;
   options.account = account;
   return Stack(tensors, options);
+}
+
+Status WithLoss(Status status, Loss loss) {
+  return std::move(status).With(kLossDetail, static_cast<int64_t>(loss));
+}
+
+Loss LossOf(const Status& status) {
+  const StatusDetail* detail = status.FindDetail(kLossDetail);
+  const int64_t* loss = detail != nullptr ? std::get_if<int64_t>(&detail->value) : nullptr;
+  return loss != nullptr && *loss >= 0 && *loss <= static_cast<int64_t>(Loss::kMany)
+             ? static_cast<Loss>(*loss)
+             : Loss::kElement;
 }
 
 void Slab::Clear() {

@@ -11,6 +11,10 @@
 //   rows >= 0, status failed      after the rows, one element could not be made; go on asking
 //   rows >= 0, end                after the rows there is nothing
 //
+// A failure may be more than one element's: a file that cannot be opened, or whose rest cannot be
+// found, takes all its elements with it. Such a status is marked (WithLoss), and nobody who passes
+// over other elements' failures passes over it.
+//
 // Rows of a slab are shared with views and must not be written once they are handed on.
 #ifndef TUTTI_CORE_DATASET_EXEC_SLAB_H_
 #define TUTTI_CORE_DATASET_EXEC_SLAB_H_
@@ -79,11 +83,20 @@ struct Slab {
   Slab Slice(int64_t begin, int64_t end) const;
 };
 
+// What a failure stands for.
+enum class Loss : uint8_t {
+  kElement,
+  kPerhapsRest,  // the rest of the source, if its end follows: a generator that raised is over
+  kMany,         // an unknown number of elements
+};
+Status WithLoss(Status status, Loss loss);
+Loss LossOf(const Status& status);
+
 // How much is wanted.
 struct Demand {
   int64_t max_rows = 1;
-  // The rows are passed over: they count, but columns may be missing and user functions whose
-  // results decide nothing are not called.
+  // The rows are passed over: they count, but columns may be missing, or be what they please, and
+  // user functions whose results decide nothing are not called.
   bool count_only = false;
 };
 

@@ -102,10 +102,13 @@ bool IsUniform(std::span<const Slab> parts, size_t column) {
 
 Status CheckOneStructure(std::span<const Slab> parts) {
   for (const Slab& part : parts) {
-    if (!part.tree || !parts[0].tree || !(*part.tree == *parts[0].tree)) {
-      return InvalidArgument("elements have the structures {} and {}",
-                             parts[0].tree ? parts[0].tree->ToString() : "(unknown)",
-                             part.tree ? part.tree->ToString() : "(unknown)");
+    if (!part.tree || part.columns.size() != part.tree->num_leaves()) {
+      return Internal("elements of the structure {} have {} columns",
+                      part.tree ? part.tree->ToString() : "(unknown)", part.columns.size());
+    }
+    if (!(*part.tree == *parts[0].tree)) {
+      return InvalidArgument("elements have the structures {} and {}", parts[0].tree->ToString(),
+                             part.tree->ToString());
     }
   }
   return OkStatus();
@@ -131,6 +134,9 @@ Result<Column> OwnLeaves(std::span<const Slab> parts, size_t column, MemoryAccou
 }  // namespace
 
 bool RowsAreUniform(std::span<const Slab> parts) {
+  for (const Slab& part : parts) {
+    if (part.columns.size() != parts[0].columns.size()) return false;
+  }
   for (size_t column = 0; column < parts[0].columns.size(); ++column) {
     if (!IsUniform(parts, column)) return false;
   }

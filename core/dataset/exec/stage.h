@@ -11,8 +11,8 @@
 //     it where the source can, and fails again where not. DEADLINE_EXCEEDED and CANCELLED stand
 //     for none: nothing is lost, and the next call goes on as if they had not been.
 //   - After the end it says so again, until Restart.
-//   - A caller that passes over rows (demand.count_only) goes on doing so until it has passed all
-//     it wanted to: an op may hold counted rows without columns after an interruption.
+//   - Calls that pass over rows (demand.count_only) and calls that do not may follow each other as
+//     they please, also behind a failure or an interruption.
 // Save writes the position behind what Next has returned; Restore, on a stage that is new or not,
 // goes there. What was returned then and what is returned after Restore are the same.
 //

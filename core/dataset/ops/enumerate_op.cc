@@ -24,7 +24,11 @@ class EnumerateStage final : public Stage {
     next_ += slab->rows;
     // A failed element has its number, too.
     if (!slab->status.ok() && !IsInterruption(slab->status)) ++next_;
-    if (slab->columns.empty()) return;
+    if (slab->rows == 0 || demand.count_only) {
+      slab->tree.reset();
+      slab->columns.clear();
+      return;
+    }
     TensorOptions tensor_options;
     tensor_options.zeroed = false;
     tensor_options.account = account_;

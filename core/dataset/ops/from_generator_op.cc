@@ -89,6 +89,10 @@ class GeneratorStage final : public Stage {
   }
 
  private:
+  Status Raised(const Status& status, const CallOptions& options) {
+    return WithLoss(Fail(status, options), Loss::kPerhapsRest);
+  }
+
   Status Fail(const Status& status, const CallOptions& options) {
     Status failure = status.WithPrefix(Format("{}: element {}", node().label(), position_))
                          .With("node", node().label())
@@ -115,11 +119,11 @@ class GeneratorStage final : public Stage {
     if (!state_) {
       const Ref<Value> none = Value::None();
       const Status started = node().function(0).Call(context, *none, &state_);
-      if (!started.ok()) return Fail(started, options);
+      if (!started.ok()) return Raised(started, options);
     }
     Ref<Value> made;
     const Status status = node().function(1).Call(context, *state_, &made);
-    if (!status.ok()) return Fail(status, options);
+    if (!status.ok()) return Raised(status, options);
     if (!made || (made->is_leaf() && made->leaf().is_none())) {
       ended_ = true;
       state_.reset();

@@ -49,6 +49,9 @@ class MapStage final : public Stage {
     if (!made_.empty()) return made_.Pop(demand.max_rows, slab);
     if (demand.count_only) {
       rows_.Pull(demand, options, slab);
+      // The input's columns are not the result's.
+      slab->tree.reset();
+      slab->columns.clear();
       Count(*slab);
       return;
     }

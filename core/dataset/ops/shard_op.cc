@@ -1,10 +1,16 @@
 // shard: elements index, index + num_shards, ...
 //
+// The failure of an element of another shard is that shard's. But every shard gets a failure that
+// stands for more than one element, such as a missing file or a generator that raised and has no
+// more to give: otherwise an input that broke off would look like one that ended.
+//
 // Where no function of the host stands below, a block of the input is read and every num_shards-th
 // row gathered from it; otherwise the rows in between are passed over, so that no function runs for
 // them.
 #include <algorithm>
 #include <limits>
+#include <utility>
+#include <vector>
 
 #include "core/base/error.h"
 #include "core/dataset/exec/stage.h"
@@ -38,18 +44,21 @@ class ShardStage final : public Stage {
 
   Status Restart(const CallOptions& options) override {
     phase_ = 0;
+    passed_over_ = OkStatus();
     return Stage::Restart(options);
   }
 
   Status Save(StateWriter* writer) override {
     writer->Section("shard");
     writer->Int(phase_);
+    writer->Failure(passed_over_);
     return Stage::Save(writer);
   }
 
   Status Restore(StateReader* reader, const CallOptions& options) override {
     reader->Section("shard");
     phase_ = reader->IntIn(0, std::max<int64_t>(num_shards_, 1) - 1);
+    passed_over_ = reader->Failure();
     return Stage::Restore(reader, options);
   }
 
@@ -57,25 +66,36 @@ class ShardStage final : public Stage {
   // Rows to pass over before the next one of ours.
   int64_t Gap() const { return (index_ - phase_ + num_shards_) % num_shards_; }
 
-  // A failed element has its place in the sequence, too.
-  void Advance(const Slab& read) {
-    const bool failed = !read.status.ok() && !IsInterruption(read.status);
-    phase_ = (phase_ + read.rows + (failed ? 1 : 0)) % num_shards_;
+  // Goes behind what the input gave; what came behind its rows is for *slab or for another shard.
+  void Advance(const Slab& read, Slab* slab) {
+    phase_ = (phase_ + read.rows) % num_shards_;
+    if (read.rows > 0) passed_over_ = OkStatus();
+    if (read.end) {
+      slab->status = std::exchange(passed_over_, OkStatus());
+      slab->end = slab->status.ok();
+      return;
+    }
+    slab->status = read.status;
+    if (read.status.ok() || IsInterruption(read.status)) return;
+    // A failed element has its place in the sequence, too.
+    const Loss loss = LossOf(read.status);
+    const bool ours = phase_ == index_ || loss == Loss::kMany;
+    phase_ = (phase_ + 1) % num_shards_;
+    passed_over_ = OkStatus();
+    if (ours) return;
+    if (loss == Loss::kPerhapsRest) passed_over_ = read.status;
+    slab->status = OkStatus();
   }
 
   void NextRow(const Demand& demand, const CallOptions& options, Slab* slab) {
     const int64_t gap = Gap();
-    if (gap > 0) {
-      Slab passed;
-      input().Next(Demand{gap, true}, options, &passed);
-      Advance(passed);
-      slab->end = passed.end;
-      // The failure of an element of another shard is that shard's.
-      if (IsInterruption(passed.status)) slab->status = passed.status;
-      return;
-    }
-    input().Next(Demand{1, demand.count_only}, options, slab);
-    Advance(*slab);
+    Slab read;
+    input().Next(gap > 0 ? Demand{gap, true} : Demand{1, demand.count_only}, options, &read);
+    Advance(read, slab);
+    if (gap > 0) return;
+    slab->rows = read.rows;
+    slab->tree = std::move(read.tree);
+    slab->columns = std::move(read.columns);
   }
 
   void NextBlock(const Demand& demand, const CallOptions& options, Slab* slab) {
@@ -85,11 +105,7 @@ class ShardStage final : public Stage {
     input().Next(Demand{std::min(most, kMaxSlabRows), false}, options, &block);
     std::vector<int64_t> ours;
     for (int64_t row = first; row < block.rows; row += num_shards_) ours.push_back(row);
-    const bool failed = !block.status.ok() && !IsInterruption(block.status);
-    const bool failed_is_ours = (phase_ + block.rows) % num_shards_ == index_;
-    Advance(block);
-    slab->end = block.end;
-    if (!failed || failed_is_ours) slab->status = block.status;
+    Advance(block, slab);
     if (ours.empty()) return;
     slab->rows = static_cast<int64_t>(ours.size());
     slab->tree = block.tree;
@@ -121,7 +137,8 @@ class ShardStage final : public Stage {
   const int64_t index_;
   const bool reads_blocks_;
   MemoryAccount* const account_;
-  int64_t phase_ = 0;  // the input's position modulo num_shards_
+  int64_t phase_ = 0;   // the input's position modulo num_shards_
+  Status passed_over_;  // another shard's; the input may have broken off with it
 };
 
 Status CheckShard(const Node& node) {

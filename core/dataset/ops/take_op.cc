@@ -24,7 +24,10 @@ class TakeStage final : public Stage {
     input().Next(Demand{std::min(demand.max_rows, count_ - taken_), demand.count_only}, options,
                  slab);
     taken_ += slab->rows;
-    if (taken_ == count_ && slab->status.ok()) slab->end = true;
+    if (taken_ < count_) return;
+    // What comes behind the last row is nobody's.
+    slab->status = OkStatus();
+    slab->end = true;
   }
 
   Status Restart(const CallOptions& options) override {

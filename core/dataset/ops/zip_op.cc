@@ -97,17 +97,23 @@ class ZipStage final : public Stage {
     for (size_t i = 0; i < owed_.size(); ++i) {
       while (owed_[i] > 0) {
         Slab passed;
-        rows_[i].Pull(Demand{owed_[i], true}, options, &passed);
+        // Made like all others: whether an element fails must not depend on its neighbours.
+        rows_[i].Pull(Demand{owed_[i], false}, options, &passed);
         owed_[i] -= passed.rows;
-        if (passed.end) {
+        if (passed.end && owed_[i] > 0) {
           slab->end = true;
           return false;
         }
+        if (passed.end) rows_[i].PutBack(passed, passed.rows);
         if (IsInterruption(passed.status)) {
           slab->status = passed.status;
           return false;
         }
-        if (!passed.status.ok()) --owed_[i];
+        if (passed.status.ok()) continue;
+        --owed_[i];
+        if (LossOf(passed.status) != Loss::kMany) continue;
+        slab->status = passed.status;
+        return false;
       }
     }
     return true;

@@ -84,7 +84,11 @@ void RecordFileSource::NextNames(const CallOptions& options, Slab* slab) {
 Status RecordFileSource::OpenFile(const std::string& path) {
   RecordFileOptions options = RecordFileOptionsOf(node());
   options.account = Ref<MemoryAccount>::Retain(context_.account);
-  TUTTI_ASSIGN_OR_RETURN(reader_, Open(context_.environment->environment().disk(), path, options));
+  Result<std::unique_ptr<RecordFileReader>> reader =
+      Open(context_.environment->environment().disk(), path, options);
+  // All its records are missing.
+  if (!reader.ok()) return WithLoss(std::move(reader).status(), Loss::kMany);
+  reader_ = std::move(reader).value();
   return OkStatus();
 }
 
@@ -96,7 +100,12 @@ void RecordFileSource::ReadRows(const Demand& demand, Slab* slab) {
   while (records.size() < max_rows && block_bytes < kSlabBytes) {
     const size_t before = records.size();
     slab->status = reader_->Read(max_rows - before, &records);
-    if (records.size() == before) break;
+    if (records.size() == before) {
+      if (!slab->status.ok() && reader_->gave_up()) {
+        slab->status = WithLoss(std::move(slab->status), Loss::kMany);
+      }
+      break;
+    }
     if (blocks.empty() || blocks.back().get() != reader_->block().get()) {
       blocks.push_back(reader_->block());
       block_bytes += reader_->block()->bytes();

@@ -1,0 +1,367 @@
+// Random pipelines beside the row-by-row model (testing/row_model.h): elements, failures and ends
+// are the same for whoever goes on behind failures, takes rows one by one or in slabs, or saves and
+// restores in between.
+//
+//   TUTTI_TEST_SEED=1234        repeats one pipeline, and prints it
+//   TUTTI_TEST_PIPELINES=20000  tries so many instead
+#include "core/dataset/testing/row_model.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <random>
+
+#include "core/base/error.h"
+#include "core/base/random.h"
+#include "core/dataset/testing/dataset_testing.h"
+
+namespace tutti {
+namespace {
+
+constexpr int64_t kPipelines = 2'000;
+constexpr std::chrono::seconds kMostTime(50);
+
+ModelElement ElementOf(const Value& value) {
+  ModelElement element;
+  for (const Leaf& leaf : value.leaves()) {
+    const Ref<Tensor> tensor = leaf.tensor().Contiguous().value();
+    const std::span<const int64_t> dims = tensor->shape().dims();
+    const std::span<const int64_t> items = tensor->span<int64_t>();
+    element.push_back({{dims.begin(), dims.end()}, {items.begin(), items.end()}});
+  }
+  return element;
+}
+
+Ref<Value> ValueOf(const Value& like, const ModelElement& element) {
+  std::vector<Leaf> leaves;
+  for (const ModelTensor& tensor : element) {
+    leaves.push_back(Leaf::OfTensor(
+        Tensor::FromSpan<int64_t>(Shape::Create(tensor.dims.data(), tensor.dims.size()).value(),
+                                  tensor.items)
+            .value()));
+  }
+  return like.WithLeaves(std::move(leaves));
+}
+
+std::string TextOf(const ModelRow& row) {
+  if (row.end) return ".";
+  if (row.failed()) return "!" + row.failure;
+  std::string text;
+  for (const ModelTensor& tensor : *row.element) {
+    text += text.empty() ? "" : ", ";
+    for (int64_t dim : tensor.dims) text += Format("{}x", dim);
+    text += "[";
+    for (int64_t item : tensor.items) text += Format(" {}", item);
+    text += " ]";
+  }
+  return text;
+}
+
+Status Bad(int64_t number) { return Status(StatusCode::kDataLoss, ModelFailure(number)); }
+
+Result<Ref<Value>> CallMap(Context&, const Value& in, void* data) {
+  const ModelRow row = ModelMapped(*static_cast<const Step*>(data), ElementOf(in));
+  if (row.failed()) return Status(StatusCode::kDataLoss, row.failure);
+  return ValueOf(in, *row.element);
+}
+Result<Ref<Value>> CallPredicate(Context&, const Value& in, void* data) {
+  const Step& step = *static_cast<const Step*>(data);
+  const int64_t sum = ModelSum(ElementOf(in));
+  if (ModelFails(step, sum)) return Bad(sum);
+  return Value::OfTensor(Tensor::Scalar(ModelKeeps(step, sum)));
+}
+Result<Ref<Value>> CallStart(Context&, const Value&, void*) {
+  return Value::OfTensor(Tensor::Vector<int64_t>({0}));
+}
+Result<Ref<Value>> CallNext(Context&, const Value& state, void* data) {
+  const Step& step = *static_cast<const Step*>(data);
+  auto* at = const_cast<int64_t*>(state.leaf(0).tensor().span<int64_t>().data());
+  if (*at == step.a) return Value::None();
+  const int64_t number = (*at)++;
+  if (ModelFails(step, number)) return Bad(number);
+  return Number(number);
+}
+
+class RowModel : public DatasetTest {
+ protected:
+  using Op = Step::Op;
+  using StepRef = std::shared_ptr<Step>;
+  using Random = std::mt19937_64;
+
+  struct Pipeline {
+    std::vector<StepRef> steps;  // inputs first
+    std::map<const Step*, Ref<Dataset>> datasets;
+    std::map<const Step*, int> components;
+    bool caches = false;      // then nothing reads ahead, and passes are equal
+    bool parallel = false;    // then nothing is passed over: what stands behind a failure is made
+    bool specs_known = true;  // or learnt from the first element
+    std::string text;
+
+    const StepRef& last() const { return steps.back(); }
+  };
+
+  static int64_t Below(Random& random, int64_t n) {
+    return static_cast<int64_t>(random() % static_cast<uint64_t>(n));
+  }
+
+  Ref<Dataset> Build(const Step& step, Pipeline& pipeline) {
+    const auto in = [&](size_t i) { return pipeline.datasets.at(step.inputs[i].get()); };
+    void* const data = const_cast<Step*>(&step);
+    switch (step.op) {
+      case Op::kRange:
+        return Range(step.a);
+      case Op::kSlices: {
+        Ref<Tensor> rows = Tensor::Create(DType::kInt64, Shape({step.a, 2})).value();
+        int64_t next = 0;
+        for (int64_t& item : rows->mutable_span<int64_t>()) item = next++;
+        return Ok(Dataset::FromTensorSlices(datasets_, Value::OfTensor(std::move(rows))));
+      }
+      case Op::kGenerator:
+        return Ok(Dataset::FromGenerator(datasets_, MakeFunction(CallStart),
+                                         MakeFunction(CallNext, {.data = data}), Int64Scalar()));
+      case Op::kMap: {
+        Ref<const ElementSpec> spec = pipeline.specs_known ? in(0)->known_element_spec() : nullptr;
+        return Ok(in(0)->Map(MakeFunction(CallMap, {.data = data, .spec = std::move(spec)}),
+                             Parallel(step.b)));
+      }
+      case Op::kFilter:
+        return Ok(in(0)->Filter(MakeFunction(CallPredicate, {.data = data})));
+      case Op::kTakeWhile:
+        return Ok(in(0)->TakeWhile(MakeFunction(CallPredicate, {.data = data})));
+      case Op::kBatch:
+        return Ok(in(0)->Batch(step.a, step.b != 0));
+      case Op::kRepeat:
+        return Ok(in(0)->Repeat(step.a));
+      case Op::kShuffle:
+        return Ok(in(0)->Shuffle(step.a, Seed(step.b, step.b % 2 == 1)));
+      case Op::kTake:
+        return Ok(in(0)->Take(step.a));
+      case Op::kSkip:
+        return Ok(in(0)->Skip(step.a));
+      case Op::kShard:
+        return Ok(in(0)->Shard(step.a, step.b));
+      case Op::kConcatenate:
+        return Ok(in(0)->Concatenate(*in(1)));
+      case Op::kEnumerate:
+        return Ok(in(0)->Enumerate(step.a));
+      case Op::kPrefetch:
+        return Ok(in(0)->Prefetch(step.a));
+      case Op::kZip:
+        return Ok(Dataset::Zip(datasets_, *Value::Tuple({
+                                              Value::OfLeaf(Leaf(LeafKind::kDataset, in(0))),
+                                              Value::OfLeaf(Leaf(LeafKind::kDataset, in(1))),
+                                          })));
+      case Op::kUnique:
+        return Ok(in(0)->Unique());
+      case Op::kCache:
+        return Ok(in(0)->Cache());
+    }
+    return nullptr;
+  }
+
+  void Add(Step step, Pipeline& pipeline) {
+    const auto added = std::make_shared<Step>(std::move(step));
+    int components = added->op == Op::kEnumerate ? 1 : 0;
+    if (added->op == Op::kZip) components = pipeline.components[added->inputs[1].get()];
+    components += added->inputs.empty() ? 1 : pipeline.components[added->inputs[0].get()];
+    pipeline.components[added.get()] = components;
+    if (!added->inputs.empty()) {
+      added->input_cardinality = pipeline.datasets.at(added->inputs[0].get())->cardinality();
+    }
+    pipeline.datasets[added.get()] = Build(*added, pipeline);
+    pipeline.steps.push_back(added);
+  }
+
+  void AddSource(Random& random, Pipeline& pipeline) {
+    Step step;
+    const Op sources[] = {Op::kRange, Op::kSlices, Op::kGenerator, Op::kGenerator};
+    step.op = sources[Below(random, 4)];
+    step.a = Below(random, 14) + (step.op == Op::kSlices ? 1 : 0);
+    step.failing = Below(random, 6);
+    step.salt = Below(random, 7);
+    Add(step, pipeline);
+  }
+
+  void AddStep(Random& random, Pipeline& pipeline) {
+    const Op ops[] = {Op::kMap,    Op::kMap,   Op::kMap,     Op::kFilter,      Op::kTakeWhile,
+                      Op::kBatch,  Op::kBatch, Op::kBatch,   Op::kRepeat,      Op::kShuffle,
+                      Op::kTake,   Op::kSkip,  Op::kShard,   Op::kShard,       Op::kEnumerate,
+                      Op::kShard,  Op::kZip,   Op::kZip,     Op::kConcatenate, Op::kPrefetch,
+                      Op::kUnique, Op::kCache};
+    Step step;
+    step.op = ops[Below(random, std::size(ops))];
+    const StepRef input = pipeline.last();
+    step.inputs = {input};
+    switch (step.op) {
+      case Op::kMap:
+        step.b = pipeline.parallel ? Below(random, 4) : 0;
+        [[fallthrough]];
+      case Op::kFilter:
+      case Op::kTakeWhile:
+        step.failing = std::max<int64_t>(Below(random, 9) - 2, 0);
+        step.salt = Below(random, 7);
+        break;
+      case Op::kBatch:
+        step.a = Below(random, 4) + 1;
+        step.b = Below(random, 4) == 0;
+        break;
+      case Op::kRepeat:
+        step.a = Below(random, 4);
+        break;
+      case Op::kShuffle:
+        step.a = Below(random, 6) + 1;
+        step.b = Below(random, 20) * (pipeline.caches ? 2 : 1);
+        break;
+      case Op::kTake:
+        step.a = Below(random, 20);
+        break;
+      case Op::kSkip:
+        step.a = pipeline.parallel ? 0 : Below(random, 5);
+        break;
+      case Op::kShard:
+        step.a = pipeline.parallel ? 1 : Below(random, 4) + 1;
+        step.b = Below(random, step.a);
+        break;
+      case Op::kEnumerate:
+        step.a = Below(random, 3);
+        break;
+      case Op::kPrefetch:
+        step.a = pipeline.caches ? 0 : Below(random, 4);
+        break;
+      case Op::kUnique:
+        if (pipeline.components[input.get()] != 1) return;
+        break;
+      case Op::kCache:
+        if (!pipeline.caches) return;
+        break;
+      case Op::kConcatenate:
+        // With itself, or what was made of it.
+        if (Below(random, 2) == 0) {
+          Step part = {.op = Op::kMap, .inputs = {input}, .failing = 4, .salt = Below(random, 7)};
+          Add(part, pipeline);
+        }
+        step.inputs.push_back(pipeline.last());
+        break;
+      case Op::kZip:
+        // With something else, on either side.
+        if (Below(random, 3) != 0) {
+          AddSource(random, pipeline);
+          for (int64_t more = Below(random, 3); more > 0; --more) {
+            Step part = {.op = more == 2 ? Op::kMap : Op::kBatch,
+                         .inputs = {pipeline.last()},
+                         .a = more == 2 ? 0 : 2,
+                         .failing = 5,
+                         .salt = Below(random, 7)};
+            Add(part, pipeline);
+          }
+        }
+        step.inputs.push_back(pipeline.last());
+        if (Below(random, 2) == 0) std::swap(step.inputs[0], step.inputs[1]);
+        break;
+      default:
+        break;
+    }
+    Add(step, pipeline);
+  }
+
+  // The rows that one call gives.
+  static std::vector<ModelRow> Call(Iterator& iterator, int64_t most) {
+    std::vector<ModelRow> rows;
+    if (most == 0) {
+      const Result<Ref<Value>> element = iterator.Next(CallOptions());
+      if (!element.ok()) return {ModelRow::Failure(std::string(element.status().message()))};
+      if (!*element) return {ModelRow::End()};
+      return {ModelRow::Of(ElementOf(**element))};
+    }
+    Slab slab;
+    const Status status = iterator.NextSlab(most, CallOptions(), &slab);
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    for (int64_t i = 0; i < slab.rows; ++i) {
+      rows.push_back(ModelRow::Of(ElementOf(*slab.Row(i).value())));
+    }
+    if (!slab.status.ok()) {
+      rows.push_back(ModelRow::Failure(std::string(slab.status.message())));
+    } else if (slab.end) {
+      rows.push_back(ModelRow::End());
+    }
+    return rows;
+  }
+
+  static bool Same(const ModelRow& row, const ModelRow& expected) {
+    if (row.end != expected.end || row.failed() != expected.failed()) return false;
+    if (row.failed()) return row.failure.find(expected.failure) != std::string::npos;
+    return row.end || row.element == expected.element;
+  }
+
+  // Whether the pipeline of this seed gives what the model gives.
+  bool Agrees(uint64_t seed, std::string* why) {
+    Random random(seed);
+    Pipeline pipeline;
+    pipeline.caches = Below(random, 4) == 0;
+    pipeline.parallel = Below(random, 6) == 0;
+    pipeline.specs_known = pipeline.caches || Below(random, 2) == 0;
+    AddSource(random, pipeline);
+    for (int64_t more = Below(random, 6) + 1; more > 0; --more) AddStep(random, pipeline);
+    const Ref<Dataset> dataset = pipeline.datasets.at(pipeline.last().get());
+    Model::Shared shared;
+    const std::unique_ptr<Model> model = Model::Make(*pipeline.last(), &shared);
+    Ref<Iterator> iterator = Iterate(dataset);
+
+    const int64_t in_slabs = Below(random, 2);
+    std::string so_far;
+    int64_t after_the_end = 0;
+    for (int outcomes = 0; outcomes < 150 && after_the_end < 2;) {
+      if (Below(random, 8) == 0) {
+        const Result<std::string> state = iterator->Save(CallOptions());
+        iterator = Iterate(dataset);
+        const Status status =
+            state.ok() ? iterator->Restore(*state, CallOptions()) : state.status();
+        so_far += "(restored) ";
+        if (!status.ok()) {
+          *why = so_far + status.ToString() + "\n" + dataset->Explain();
+          return false;
+        }
+      }
+      for (const ModelRow& row : Call(*iterator, in_slabs * (Below(random, 5) + 1))) {
+        const ModelRow expected = model->Next(false);
+        ++outcomes;
+        after_the_end += row.end ? 1 : 0;
+        if (!Same(row, expected)) {
+          *why = Format("{}\nexpected {}\nfound    {}\n{}", so_far, TextOf(expected), TextOf(row),
+                        dataset->Explain());
+          return false;
+        }
+        so_far += TextOf(expected) + "; ";
+      }
+    }
+    return true;
+  }
+};
+
+TEST_F(RowModel, SaysWhatPipelinesGive) {
+  const char* const given = std::getenv("TUTTI_TEST_SEED");
+  const char* const many = std::getenv("TUTTI_TEST_PIPELINES");
+  const uint64_t first =
+      given != nullptr ? std::strtoull(given, nullptr, 10) : KernelRandom().Next();
+  const int64_t count = given != nullptr  ? 1
+                        : many != nullptr ? std::strtoll(many, nullptr, 10)
+                                          : kPipelines;
+  const auto begin = std::chrono::steady_clock::now();
+  int64_t done = 0;
+  int failed = 0;
+  for (; done < count && failed < 5; ++done) {
+    // Where everything is slow, fewer pipelines are as many as there is time for.
+    if (many == nullptr && std::chrono::steady_clock::now() - begin > kMostTime) break;
+    const uint64_t seed = first + static_cast<uint64_t>(done);
+    std::string why;
+    if (Agrees(seed, &why)) continue;
+    ADD_FAILURE() << "TUTTI_TEST_SEED=" << seed << "\n" << why;
+    ++failed;
+  }
+  std::printf("TUTTI_TEST_SEED=%llu and the %lld behind it\n",
+              static_cast<unsigned long long>(first), static_cast<long long>(done - 1));
+}
+
+}  // namespace
+}  // namespace tutti

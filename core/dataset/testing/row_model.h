@@ -1,0 +1,574 @@
+// A model of datasets: what a pipeline gives, element by element and error by error, written so
+// that it is obviously right. Each operation asks its inputs for one row at a time; there are no slabs,
+// threads, states or tensors. What the stages do must be the same to whoever iterates.
+//
+// A pipeline is a graph of Steps, from which a test makes both a dataset and the model.
+//
+// The one subtlety: a row may be passed over (`counted`). Then no function runs for it, so that its
+// value is made only if somebody wants it after all, as batch does whose rows were counted before
+// an element failed. Here such a row is a value that is not made yet.
+#ifndef TUTTI_CORE_DATASET_TESTING_ROW_MODEL_H_
+#define TUTTI_CORE_DATASET_TESTING_ROW_MODEL_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/dataset/ops/shuffle_order.h"
+
+namespace tutti {
+
+// The components of an element, each an int64 tensor; its structure is not the model's business.
+struct ModelTensor {
+  std::vector<int64_t> dims;
+  std::vector<int64_t> items;
+  bool operator==(const ModelTensor&) const = default;
+};
+using ModelElement = std::vector<ModelTensor>;
+
+// A row, a failure, or the end.
+struct ModelRow {
+  std::optional<ModelElement> element = {};
+  std::string failure = {};  // a part of the message
+  bool may_be_last = false;  // of a failure: shards share it when the end follows
+  bool end = false;
+  std::function<ModelRow()> make = {};  // of a row that was only counted
+
+  bool failed() const { return !failure.empty(); }
+  bool is_row() const { return !failed() && !end; }
+  ModelRow Made() const { return make ? make() : *this; }
+
+  static ModelRow Of(ModelElement element) { return {.element = std::move(element)}; }
+  static ModelRow Failure(std::string text) { return {.failure = std::move(text)}; }
+  static ModelRow End() { return {.end = true}; }
+};
+
+struct Step {
+  enum class Op {
+    kRange, kSlices, kGenerator, kMap, kFilter, kTakeWhile, kBatch, kRepeat, kShuffle, kTake, kSkip,
+    kShard, kConcatenate, kEnumerate, kPrefetch, kZip, kUnique, kCache,
+  };
+  Op op = Op::kRange;
+  std::vector<std::shared_ptr<Step>> inputs = {};
+  int64_t a = 0;  // the first argument, or the number of elements of a source
+  int64_t b = 0;  // the second
+  int64_t failing = 0;  // one of so many elements fails in its function or generator; 0: none
+  int64_t salt = 0;
+  int64_t input_cardinality = 0;  // as the dataset says
+};
+
+// What functions look at.
+inline int64_t ModelSum(const ModelElement& element) {
+  int64_t sum = 0;
+  for (const ModelTensor& tensor : element) {
+    for (int64_t item : tensor.items) sum += item + 1;
+  }
+  return sum;
+}
+inline bool ModelFails(const Step& step, int64_t number) {
+  return step.failing > 0 && (number + step.salt) % step.failing == 0;
+}
+inline std::string ModelFailure(int64_t number) { return "bad " + std::to_string(number) + "."; }
+// What a map's function gives.
+inline ModelRow ModelMapped(const Step& step, ModelElement element) {
+  const int64_t sum = ModelSum(element);
+  if (ModelFails(step, sum)) return ModelRow::Failure(ModelFailure(sum));
+  for (ModelTensor& tensor : element) {
+    for (int64_t& item : tensor.items) ++item;
+  }
+  return ModelRow::Of(std::move(element));
+}
+inline bool ModelKeeps(const Step& step, int64_t sum) { return (sum / 2 + step.salt) % 3 != 0; }
+
+class Model {
+ public:
+  // What all iterators over a pipeline share.
+  struct Shared {
+    std::map<const Step*, int64_t> iterations;              // of shuffles
+    std::map<const Step*, std::vector<ModelElement>> kept;  // by caches
+  };
+
+  static std::unique_ptr<Model> Make(const Step& step, Shared* shared);
+
+  Model(const Step& step, Shared* shared) : step_(step), shared_(shared) {
+    for (const auto& input : step.inputs) inputs_.push_back(Make(*input, shared));
+  }
+  virtual ~Model() = default;
+
+  virtual ModelRow Next(bool counted) = 0;
+  virtual void Restart() {
+    for (const auto& input : inputs_) input->Restart();
+  }
+
+ protected:
+  Model& input(size_t i = 0) { return *inputs_[i]; }
+
+  const Step& step_;
+  Shared* const shared_;
+  std::vector<std::unique_ptr<Model>> inputs_;
+};
+
+class ModelSource final : public Model {
+ public:
+  using Model::Model;
+  ModelRow Next(bool) override {
+    if (at_ == step_.a) return ModelRow::End();
+    const int64_t i = at_++;
+    if (step_.op == Step::Op::kSlices) return ModelRow::Of({{{2}, {2 * i, 2 * i + 1}}});
+    if (step_.op == Step::Op::kGenerator && ModelFails(step_, i)) {
+      ModelRow row = ModelRow::Failure(ModelFailure(i));
+      row.may_be_last = true;
+      return row;
+    }
+    return ModelRow::Of({{{}, {i}}});
+  }
+  void Restart() override { at_ = 0; }
+
+ private:
+  int64_t at_ = 0;
+};
+
+class ModelMap final : public Model {
+ public:
+  using Model::Model;
+  ModelRow Next(bool counted) override {
+    const ModelRow row = input().Next(counted);
+    if (!row.is_row()) return row;
+    const auto make = [step = &step_, row] {
+      ModelRow made = row.Made();
+      return made.is_row() ? ModelMapped(*step, std::move(*made.element)) : made;
+    };
+    return counted ? ModelRow{.make = make} : make();
+  }
+};
+
+// filter and take_while.
+class ModelFilter final : public Model {
+ public:
+  using Model::Model;
+  ModelRow Next(bool) override {
+    while (!done_) {
+      ModelRow row = input().Next(false);
+      if (!row.is_row()) return row;
+      const int64_t sum = ModelSum(*row.element);
+      if (ModelFails(step_, sum)) return ModelRow::Failure(ModelFailure(sum));
+      if (ModelKeeps(step_, sum)) return row;
+      done_ = step_.op == Step::Op::kTakeWhile;
+    }
+    return ModelRow::End();
+  }
+  void Restart() override {
+    done_ = false;
+    Model::Restart();
+  }
+
+ private:
+  bool done_ = false;
+};
+
+// a: the batch size, b: whether the remainder is dropped.
+class ModelBatch final : public Model {
+ public:
+  using Model::Model;
+  ModelRow Next(bool counted) override {
+    // Rows that were counted for this batch are wanted now; a failure costs the one row.
+    for (size_t i = 0; !counted && i < pending_.size(); ++i) {
+      pending_[i] = pending_[i].Made();
+      if (!pending_[i].failed()) continue;
+      const ModelRow failure = pending_[i];
+      pending_.erase(pending_.begin() + static_cast<ptrdiff_t>(i));
+      return failure;
+    }
+    while (!ended_ && static_cast<int64_t>(pending_.size()) < step_.a) {
+      ModelRow row = input().Next(counted);
+      if (row.failed()) return row;
+      if (row.is_row()) pending_.push_back(std::move(row));
+      ended_ = row.end;
+    }
+    if (step_.b != 0 && static_cast<int64_t>(pending_.size()) < step_.a) pending_.clear();
+    if (pending_.empty()) return ModelRow::End();
+    const auto make = [rows = std::exchange(pending_, {})] { return Stacked(rows); };
+    return counted ? ModelRow{.make = make} : make();
+  }
+  void Restart() override {
+    pending_.clear();
+    ended_ = false;
+    Model::Restart();
+  }
+
+ private:
+  static ModelRow Stacked(const std::vector<ModelRow>& rows) {
+    ModelElement batch;
+    for (const ModelRow& counted : rows) {
+      const ModelRow row = counted.Made();
+      if (row.failed()) return row;
+      const bool first = batch.empty();
+      for (size_t i = 0; i < row.element->size(); ++i) {
+        const ModelTensor& tensor = (*row.element)[i];
+        if (first) batch.push_back({.dims = tensor.dims, .items = {}});
+        if (batch[i].dims != tensor.dims) return ModelRow::Failure("has shape");
+        batch[i].items.insert(batch[i].items.end(), tensor.items.begin(), tensor.items.end());
+      }
+    }
+    for (ModelTensor& tensor : batch) {
+      tensor.dims.insert(tensor.dims.begin(), static_cast<int64_t>(rows.size()));
+    }
+    return ModelRow::Of(std::move(batch));
+  }
+
+  std::vector<ModelRow> pending_;
+  bool ended_ = false;
+};
+
+// a: how many times.
+class ModelRepeat final : public Model {
+ public:
+  using Model::Model;
+  ModelRow Next(bool counted) override {
+    while (pass_ < step_.a) {
+      if (std::exchange(restarts_, false)) input().Restart();
+      const ModelRow row = input().Next(counted);
+      if (!row.end) {
+        gave_ = true;
+        return row;
+      }
+      // A pass that gives nothing is the last.
+      pass_ = std::exchange(gave_, false) ? pass_ + 1 : step_.a;
+      restarts_ = true;
+    }
+    return ModelRow::End();
+  }
+  void Restart() override {
+    pass_ = 0;
+    gave_ = restarts_ = false;
+    Model::Restart();
+  }
+
+ private:
+  int64_t pass_ = 0;
+  bool gave_ = false;
+  bool restarts_ = false;
+};
+
+// a: the buffer size, b: the seed; odd seeds reshuffle.
+class ModelShuffle final : public Model {
+ public:
+  ModelShuffle(const Step& step, Shared* shared) : Model(step, shared) {
+    if (reshuffles()) iteration_ = shared->iterations[&step]++;
+    order_ = ShuffleOrder(step.b, iteration_, 0);
+  }
+  ModelRow Next(bool) override {
+    while (!ended_ && (!full_ || hole_.has_value())) {
+      const ModelRow row = input().Next(false);
+      if (row.failed()) return row;
+      ended_ = row.end;
+      if (ended_) break;
+      if (hole_.has_value()) {
+        buffer_[*hole_] = row;
+        hole_.reset();
+      } else {
+        buffer_.push_back(row);
+        full_ = static_cast<int64_t>(buffer_.size()) == step_.a;
+      }
+    }
+    if (hole_.has_value()) Remove(*std::exchange(hole_, std::nullopt));
+    if (buffer_.empty()) return ModelRow::End();
+    const size_t drawn = order_.Below(buffer_.size());
+    const ModelRow row = buffer_[drawn];
+    if (ended_) {
+      Remove(drawn);
+    } else {
+      hole_ = drawn;
+    }
+    return row;
+  }
+  void Restart() override {
+    ++epoch_;
+    order_ = reshuffles() ? ShuffleOrder(step_.b, iteration_, epoch_) : ShuffleOrder(step_.b, 0, 0);
+    buffer_.clear();
+    hole_.reset();
+    full_ = ended_ = false;
+    Model::Restart();
+  }
+
+ private:
+  bool reshuffles() const { return step_.b % 2 == 1; }
+  void Remove(size_t i) {
+    buffer_[i] = buffer_.back();
+    buffer_.pop_back();
+  }
+
+  int64_t iteration_ = 0;
+  int64_t epoch_ = 0;
+  ShuffleOrder order_;
+  std::vector<ModelRow> buffer_;
+  std::optional<size_t> hole_;  // what was drawn last; the next row takes its place
+  bool full_ = false;
+  bool ended_ = false;
+};
+
+class ModelTake final : public Model {
+ public:
+  using Model::Model;
+  ModelRow Next(bool counted) override {
+    if (taken_ == step_.a) return ModelRow::End();
+    const ModelRow row = input().Next(counted);
+    taken_ += row.is_row() ? 1 : 0;
+    return row;
+  }
+  void Restart() override {
+    taken_ = 0;
+    Model::Restart();
+  }
+
+ private:
+  int64_t taken_ = 0;
+};
+
+class ModelSkip final : public Model {
+ public:
+  using Model::Model;
+  ModelRow Next(bool counted) override {
+    while (skipped_ < step_.a) {
+      const ModelRow row = input().Next(true);
+      if (!row.is_row()) return row;
+      ++skipped_;
+    }
+    return input().Next(counted);
+  }
+  void Restart() override {
+    skipped_ = 0;
+    Model::Restart();
+  }
+
+ private:
+  int64_t skipped_ = 0;
+};
+
+// a: the number of shards, b: which.
+class ModelShard final : public Model {
+ public:
+  using Model::Model;
+  ModelRow Next(bool counted) override {
+    while (step_.a > 1) {
+      const bool ours = place_ % step_.a == step_.b;
+      const ModelRow row = input().Next(!ours || counted);
+      if (row.end) return std::exchange(broken_off_, ModelRow::End());
+      broken_off_ = ModelRow::End();
+      ++place_;
+      if (ours) return row;
+      if (row.failed() && row.may_be_last) broken_off_ = row;
+    }
+    return input().Next(counted);
+  }
+  void Restart() override {
+    place_ = 0;
+    broken_off_ = ModelRow::End();
+    Model::Restart();
+  }
+
+ private:
+  int64_t place_ = 0;
+  ModelRow broken_off_ = ModelRow::End();
+};
+
+class ModelConcatenate final : public Model {
+ public:
+  using Model::Model;
+  ModelRow Next(bool counted) override {
+    const ModelRow row = input(current_).Next(counted);
+    if (!row.end || current_ == 1) return row;
+    current_ = 1;
+    return Next(counted);
+  }
+  void Restart() override {
+    current_ = 0;
+    Model::Restart();
+  }
+
+ private:
+  size_t current_ = 0;
+};
+
+// a: the first number. A failed element has its number, too.
+class ModelEnumerate final : public Model {
+ public:
+  using Model::Model;
+  ModelRow Next(bool counted) override {
+    const ModelRow row = input().Next(counted);
+    const int64_t number = step_.a + index_;
+    index_ += row.end ? 0 : 1;
+    if (!row.is_row()) return row;
+    const auto make = [row, number] {
+      ModelRow made = row.Made();
+      if (made.is_row()) made.element->insert(made.element->begin(), ModelTensor{{}, {number}});
+      return made;
+    };
+    return counted ? ModelRow{.make = make} : make();
+  }
+  void Restart() override {
+    index_ = 0;
+    Model::Restart();
+  }
+
+ private:
+  int64_t index_ = 0;
+};
+
+// a: the buffer size; with a buffer all elements are made.
+class ModelPrefetch final : public Model {
+ public:
+  using Model::Model;
+  ModelRow Next(bool counted) override { return input().Next(counted && step_.a == 0); }
+};
+
+// Where an element of one input fails, the others pass over theirs of that place.
+class ModelZip final : public Model {
+ public:
+  ModelZip(const Step& step, Shared* shared) : Model(step, shared), owed_(step.inputs.size(), 0) {}
+  ModelRow Next(bool) override {
+    for (size_t i = 0; i < owed_.size(); ++i) {
+      for (; owed_[i] > 0; --owed_[i]) {
+        if (input(i).Next(false).end) return ModelRow::End();
+      }
+    }
+    ModelElement all;
+    for (size_t i = 0; i < owed_.size(); ++i) {
+      const ModelRow row = i < kept_.size() ? kept_[i] : input(i).Next(false);
+      // At the end of a later input the earlier ones keep what they gave.
+      if (row.end) return row;
+      if (row.failed()) {
+        for (size_t k = i + 1; k < owed_.size(); ++k) ++owed_[k];
+        kept_.clear();
+        return row;
+      }
+      if (i >= kept_.size()) kept_.push_back(row);
+      all.insert(all.end(), row.element->begin(), row.element->end());
+    }
+    kept_.clear();
+    return ModelRow::Of(std::move(all));
+  }
+  void Restart() override {
+    std::fill(owed_.begin(), owed_.end(), 0);
+    kept_.clear();
+    Model::Restart();
+  }
+
+ private:
+  std::vector<int64_t> owed_;
+  std::vector<ModelRow> kept_;
+};
+
+class ModelUnique final : public Model {
+ public:
+  using Model::Model;
+  ModelRow Next(bool) override {
+    while (true) {
+      const ModelRow row = input().Next(false);
+      if (!row.is_row()) return row;
+      const ModelTensor& key = (*row.element)[0];
+      if (seen_.emplace(key.dims, key.items).second) return row;
+    }
+  }
+  void Restart() override {
+    seen_.clear();
+    Model::Restart();
+  }
+
+ private:
+  std::set<std::pair<std::vector<int64_t>, std::vector<int64_t>>> seen_;
+};
+
+// A pass in which nothing fails is kept once it is complete.
+class ModelCache final : public Model {
+ public:
+  using Model::Model;
+  ModelRow Next(bool counted) override {
+    if (phase_ == Phase::kFresh) Begin();
+    if (phase_ == Phase::kPassing) return input().Next(counted);
+    if (phase_ == Phase::kReading) {
+      if (rows_.size() == at_) return ModelRow::End();
+      return ModelRow::Of(rows_[at_++]);
+    }
+    const ModelRow row = input().Next(false);
+    if (row.failed()) phase_ = Phase::kPassing;
+    if (row.is_row()) rows_.push_back(*row.element);
+    const bool complete = row.end || static_cast<int64_t>(rows_.size()) == step_.input_cardinality;
+    if (phase_ == Phase::kWriting && complete) shared_->kept.emplace(&step_, rows_);
+    return row;
+  }
+  void Restart() override {
+    phase_ = Phase::kFresh;
+    rows_.clear();
+    at_ = 0;
+  }
+
+ private:
+  enum class Phase { kFresh, kReading, kWriting, kPassing };
+
+  void Begin() {
+    const auto kept = shared_->kept.find(&step_);
+    phase_ = kept != shared_->kept.end() ? Phase::kReading : Phase::kWriting;
+    if (phase_ == Phase::kReading) {
+      rows_ = kept->second;
+    } else if (std::exchange(input_used_, true)) {
+      input().Restart();
+    }
+  }
+
+  Phase phase_ = Phase::kFresh;
+  std::vector<ModelElement> rows_;  // of this pass
+  size_t at_ = 0;
+  bool input_used_ = false;
+};
+
+inline std::unique_ptr<Model> Model::Make(const Step& step, Shared* shared) {
+  switch (step.op) {
+    case Step::Op::kRange:
+    case Step::Op::kSlices:
+    case Step::Op::kGenerator:
+      return std::make_unique<ModelSource>(step, shared);
+    case Step::Op::kMap:
+      return std::make_unique<ModelMap>(step, shared);
+    case Step::Op::kFilter:
+    case Step::Op::kTakeWhile:
+      return std::make_unique<ModelFilter>(step, shared);
+    case Step::Op::kBatch:
+      return std::make_unique<ModelBatch>(step, shared);
+    case Step::Op::kRepeat:
+      return std::make_unique<ModelRepeat>(step, shared);
+    case Step::Op::kShuffle:
+      return std::make_unique<ModelShuffle>(step, shared);
+    case Step::Op::kTake:
+      return std::make_unique<ModelTake>(step, shared);
+    case Step::Op::kSkip:
+      return std::make_unique<ModelSkip>(step, shared);
+    case Step::Op::kShard:
+      return std::make_unique<ModelShard>(step, shared);
+    case Step::Op::kConcatenate:
+      return std::make_unique<ModelConcatenate>(step, shared);
+    case Step::Op::kEnumerate:
+      return std::make_unique<ModelEnumerate>(step, shared);
+    case Step::Op::kPrefetch:
+      return std::make_unique<ModelPrefetch>(step, shared);
+    case Step::Op::kZip:
+      return std::make_unique<ModelZip>(step, shared);
+    case Step::Op::kUnique:
+      return std::make_unique<ModelUnique>(step, shared);
+    case Step::Op::kCache:
+      return std::make_unique<ModelCache>(step, shared);
+  }
+  return nullptr;
+}
+
+}  // namespace tutti
+
+#endif  // TUTTI_CORE_DATASET_TESTING_ROW_MODEL_H_
