@@ -233,6 +233,15 @@ TEST(RealDisk, RefusesWhatIsNoRegularFileWithoutWaitingForAnybody) {
   }
 }
 
+TEST(RealDisk, RefusesAPathThatTheSystemWouldCutOff) {
+  const std::string path("/dev/null\0.txt", 14);
+  for (const Status& status : {RealDisk().Open(path).status(), RealDisk().Create(path).status(),
+                               RealDisk().Lock(path).status()}) {
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status.ToString();
+    EXPECT_THAT(std::string(status.message()), HasSubstr("a path has no NUL in it"));
+  }
+}
+
 TEST(RealDisk, SaysPermissionDeniedWhereItIsDenied) {
   std::string directory = "/tmp/tutti-disk-XXXXXX";
   ASSERT_NE(mkdtemp(directory.data()), nullptr);

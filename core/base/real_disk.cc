@@ -146,6 +146,13 @@ std::string HolderOf(int descriptor) {
   return got > 0 ? std::string(text, static_cast<size_t>(got)) : "another holder";
 }
 
+// The system would read the path up to there.
+Status CheckPath(const std::string& path, std::string_view verb) {
+  if (path.find('\0') == std::string::npos) return OkStatus();
+  return InvalidArgument("cannot {} {}: a path has no NUL in it", verb, Quote(path))
+      .With("file", path);
+}
+
 std::string_view KindName(mode_t mode) {
   if (S_ISFIFO(mode)) return "a FIFO";
   if (S_ISSOCK(mode)) return "a socket";
@@ -156,6 +163,7 @@ std::string_view KindName(mode_t mode) {
 // for ever or move something, and neither can be read at an offset.
 Result<FileDescriptor> OpenRegular(const std::string& path, int flags, std::string_view verb,
                                    struct stat* info) {
+  TUTTI_RETURN_IF_ERROR(CheckPath(path, verb));
   const int all_flags = flags | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
   FileDescriptor file(Retry([&] { return ::open(path.c_str(), all_flags, 0666); }));
   // Only a regular file has a lease, and the kernel soon takes it away from its holder.
@@ -186,6 +194,7 @@ class SystemDisk final : public Disk {
   }
 
   Result<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
+    TUTTI_RETURN_IF_ERROR(CheckPath(path, "write"));
     struct stat info {};
     if (::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) {
       return FileError(EISDIR, "write", path);
