@@ -15,6 +15,18 @@ int64_t UnZigZag(uint64_t value) {
   return static_cast<int64_t>(value >> 1) ^ -static_cast<int64_t>(value & 1);
 }
 
+// Structures below this many others are not read again.
+constexpr int kMaxTreeDepth = 64;
+
+bool IsDeeper(const TreeSpec& tree, int levels) {
+  if (tree.is_leaf()) return false;
+  if (levels < 0) return true;
+  for (size_t i = 0; i < tree.num_children(); ++i) {
+    if (IsDeeper(tree.child(i), levels - 1)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 void StateWriter::Number(uint64_t value) {
@@ -84,10 +96,17 @@ Status StateWriter::WriteTensor(const Tensor& original) {
 }
 
 Status StateWriter::Rows(const Slab& slab) {
+  if (slab.tree && IsDeeper(*slab.tree, kMaxTreeDepth)) {
+    return FailedPrecondition(
+        "save: an element in flight is nested more than {} levels deep, and a state holds no more; "
+        "flatten its structure",
+        kMaxTreeDepth + 1);
+  }
   Tag('r');
   Number(static_cast<uint64_t>(slab.rows));
   Number(slab.columns.size());
-  if (!slab.columns.empty()) Tree(*slab.tree);
+  // Rows without leaves have a structure and no columns; rows that were only counted have neither.
+  if (!slab.columns.empty() || (slab.tree && slab.tree->num_leaves() == 0)) Tree(*slab.tree);
   for (const Column& column : slab.columns) {
     if (column.is_dense()) {
       Tag('d');
@@ -188,13 +207,12 @@ void StateReader::Section(std::string_view name) {
 Ref<const TreeSpec> StateReader::Tree() { return ReadTree(0); }
 
 Ref<const TreeSpec> StateReader::ReadTree(int depth) {
-  constexpr int kMaxDepth = 64;
   if (!Tag('k')) return nullptr;
   const auto kind = static_cast<NodeKind>(Number());
   if (kind == NodeKind::kLeaf) return Ref<const TreeSpec>::Retain(&TreeSpec::Leaf());
   std::string name(Text());
   const uint64_t count = Number();
-  if (count > rest_.size() || depth > kMaxDepth) Fail("a structure is impossible");
+  if (count > rest_.size() || depth > kMaxTreeDepth) Fail("a structure is impossible");
   TreeSpec::Children children;
   std::vector<std::string> keys;
   for (uint64_t i = 0; i < count && status_.ok(); ++i) {
@@ -277,7 +295,7 @@ void StateReader::Rows(Slab* slab) {
     return;
   }
   slab->rows = static_cast<int64_t>(rows);
-  if (columns > 0) {
+  if (columns > 0 || (!rest_.empty() && rest_[0] == 'k')) {
     slab->tree = Tree();
     if (slab->tree && slab->tree->num_leaves() != columns) Fail("a row has other leaves");
   }

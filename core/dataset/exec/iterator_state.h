@@ -55,6 +55,7 @@ class StateReader {
   void Section(std::string_view name);
   // Null when it failed.
   Ref<const TreeSpec> Tree();
+  // Rows that were only counted come back without a tree.
   void Rows(Slab* slab);
 
   bool ok() const { return status_.ok(); }
