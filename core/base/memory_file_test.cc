@@ -29,7 +29,7 @@ TEST(MemoryFile, BeyondTheLimitForFilesIsAnErrorAndNoSignal) {
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
   EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(refused.message()),
-              testing::HasSubstr("more than files may have here (ulimit -f): 1.0 MiB; raise it"));
+              testing::HasSubstr("more than files may have here (ulimit -f): 1 MiB; raise it"));
   EXPECT_TRUE(fits);
 }
 
