@@ -209,6 +209,16 @@ TEST_F(BadInputTest, AMemoryLimitHoldsForEveryWayOfMakingATensor) {
                TUTTI_RESOURCE_EXHAUSTED, "memory");
 }
 
+TEST_F(BadInputTest, AStringWithoutBytesIsNamed) {
+  const int64_t dims[] = {3};
+  tutti_string_view texts[] = {{"a", 1}, {nullptr, 0}, {nullptr, 5}};
+  Tensor tensor;
+  EXPECT_FAILS(tutti_tensor_create_from_strings(nullptr, 1, dims, 3, texts, &tensor),
+               TUTTI_INVALID_ARGUMENT, "strings[2] has 5 bytes and a null pointer");
+  texts[2].size = 0;
+  ASSERT_OK(tutti_tensor_create_from_strings(nullptr, 1, dims, 3, texts, &tensor));
+}
+
 TEST_F(BadInputTest, AMismatchedCollectiveFailsOnAllRanksWithOneErrorThatNamesBothSides) {
   tutti_communicator *ranks[2] = {nullptr, nullptr};
   ASSERT_OK(tutti_communicator_create_local(nullptr, 2, nullptr, ranks));

@@ -89,7 +89,14 @@ tutti_status *tutti_tf_record_writer_write_dataset(tutti_tf_record_writer *write
 tutti_status *tutti_tf_record_writer_close(tutti_tf_record_writer *writer) {
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, writer);
-    return FromHandle(writer)->Close(CallOptions());
+    return FromHandle(writer)->Finish();
+  });
+}
+
+tutti_status *tutti_tf_record_writer_abandon(tutti_tf_record_writer *writer) {
+  return Guard(__func__, From::kComputing, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, writer);
+    return FromHandle(writer)->Abandon();
   });
 }
 

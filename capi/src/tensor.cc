@@ -82,6 +82,12 @@ tutti_status *tutti_tensor_create_from_strings(tutti_runtime *runtime, size_t ra
                              shape.ToString(), shape.num_elements());
     }
     const std::span<const BytesView> views(reinterpret_cast<const BytesView *>(strings), count);
+    for (size_t i = 0; i < count; ++i) {
+      if (views[i].data != nullptr || views[i].size == 0) continue;
+      return InvalidArgument("{}: strings[{}] has {} bytes and a null pointer to them; expected "
+                             "a pointer, or the size 0",
+                             call.function, i, views[i].size);
+    }
     TUTTI_ASSIGN_OR_RETURN(auto tensor, Tensor::FromStrings(shape, views, &root->memory()));
     *out_tensor = Give(std::move(tensor));
     return OkStatus();

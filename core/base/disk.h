@@ -68,6 +68,8 @@ class Disk {
  public:
   virtual ~Disk() = default;
 
+  // Never waits for somebody: FAILED_PRECONDITION for what is no regular file (a directory, a FIFO,
+  // a socket, a device).
   virtual Result<std::unique_ptr<ReadableFile>> Open(const std::string& path) = 0;
   // Replaces what has that name when it is committed.
   virtual Result<std::unique_ptr<WritableFile>> Create(const std::string& path) = 0;

@@ -6,11 +6,14 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <string>
+#include <utility>
 
 #include "core/base/text.h"
 
@@ -192,6 +195,51 @@ TEST(RealDisk, SaysWhoHoldsALockUntilThatProcessDies) {
   close(ready[0]);
   close(ready[1]);
   EXPECT_TRUE(RealDisk().Remove(directory).ok());
+}
+
+// The alarm ends a test that waits for a writer.
+TEST(RealDisk, RefusesWhatIsNoRegularFileWithoutWaitingForAnybody) {
+  std::string directory = "/tmp/tutti-disk-XXXXXX";
+  ASSERT_NE(mkdtemp(directory.data()), nullptr);
+  const std::string fifo = directory + "/fifo";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  const std::string link = directory + "/link";
+  ASSERT_EQ(symlink("fifo", link.c_str()), 0);
+  const std::string socket_path = directory + "/socket";
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  socket_path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  const int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  alarm(60);
+  for (const auto& [path, kind] :
+       {std::pair(fifo, "a FIFO"), std::pair(link, "a FIFO"), std::pair(socket_path, "a socket"),
+        std::pair(std::string("/dev/zero"), "a device")}) {
+    for (const Status& status :
+         {RealDisk().Open(path).status(), RealDisk().ReadFile(path).status()}) {
+      EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition) << status.ToString();
+      EXPECT_THAT(std::string(status.message()),
+                  HasSubstr(Format("cannot open \"{}\": expected a regular file, found {}; ", path,
+                                   kind)));
+    }
+  }
+  const Status locked = RealDisk().Lock(fifo).status();
+  EXPECT_EQ(locked.code(), StatusCode::kFailedPrecondition) << locked.ToString();
+  EXPECT_TRUE(RealDisk().Exists(fifo));
+  alarm(0);
+  close(listener);
+  for (const std::string& path : {fifo, link, socket_path, directory}) {
+    EXPECT_TRUE(RealDisk().Remove(path).ok()) << path;
+  }
+}
+
+TEST(RealDisk, RefusesAPathThatTheSystemWouldCutOff) {
+  const std::string path("/dev/null\0.txt", 14);
+  for (const Status& status : {RealDisk().Open(path).status(), RealDisk().Create(path).status(),
+                               RealDisk().Lock(path).status()}) {
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status.ToString();
+    EXPECT_THAT(std::string(status.message()), HasSubstr("a path has no NUL in it"));
+  }
 }
 
 TEST(RealDisk, SaysPermissionDeniedWhereItIsDenied) {

@@ -13,6 +13,7 @@
 
 #include "core/base/disk.h"
 #include "core/base/error.h"
+#include "core/base/file_descriptor.h"
 #include "core/base/random.h"
 
 namespace tutti {
@@ -145,22 +146,55 @@ std::string HolderOf(int descriptor) {
   return got > 0 ? std::string(text, static_cast<size_t>(got)) : "another holder";
 }
 
+// The system would read the path up to there.
+Status CheckPath(const std::string& path, std::string_view verb) {
+  if (path.find('\0') == std::string::npos) return OkStatus();
+  return InvalidArgument("cannot {} {}: a path has no NUL in it", verb, Quote(path))
+      .With("file", path);
+}
+
+std::string_view KindName(mode_t mode) {
+  if (S_ISFIFO(mode)) return "a FIFO";
+  if (S_ISSOCK(mode)) return "a socket";
+  return S_ISCHR(mode) || S_ISBLK(mode) ? "a device" : "something else";
+}
+
+// Opens a regular file and nothing else: opening, reading or closing a FIFO or a device may wait
+// for ever or move something, and neither can be read at an offset.
+Result<FileDescriptor> OpenRegular(const std::string& path, int flags, std::string_view verb,
+                                   struct stat* info) {
+  TUTTI_RETURN_IF_ERROR(CheckPath(path, verb));
+  const int all_flags = flags | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+  FileDescriptor file(Retry([&] { return ::open(path.c_str(), all_flags, 0666); }));
+  // Only a regular file has a lease, and the kernel soon takes it away from its holder.
+  if (!file && errno == EWOULDBLOCK) {
+    file = FileDescriptor(
+        Retry([&] { return ::open(path.c_str(), all_flags & ~O_NONBLOCK, 0666); }));
+  }
+  if (!file && errno != ENXIO) return DiskError(errno, verb, path);
+  // What cannot be opened at all, as a socket, has a kind, too.
+  if ((file ? ::fstat(file.get(), info) : ::stat(path.c_str(), info)) < 0) {
+    return DiskError(errno, verb, path);
+  }
+  if (S_ISDIR(info->st_mode)) return DiskError(EISDIR, verb, path);
+  if (file && S_ISREG(info->st_mode)) return file;
+  return FailedPrecondition(
+             "cannot {} {}: expected a regular file, found {}; copy its contents into a file",
+             verb, Quote(path), KindName(info->st_mode))
+      .With("file", path);
+}
+
 class SystemDisk final : public Disk {
  public:
   Result<std::unique_ptr<ReadableFile>> Open(const std::string& path) override {
-    const int descriptor = Retry([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); });
-    if (descriptor < 0) return DiskError(errno, "open", path);
     struct stat info {};
-    if (::fstat(descriptor, &info) < 0 || S_ISDIR(info.st_mode)) {
-      const int error_number = S_ISDIR(info.st_mode) ? EISDIR : errno;
-      ::close(descriptor);
-      return DiskError(error_number, "open", path);
-    }
+    TUTTI_ASSIGN_OR_RETURN(FileDescriptor file, OpenRegular(path, O_RDONLY, "open", &info));
     return std::unique_ptr<ReadableFile>(std::make_unique<RealReadableFile>(
-        path, static_cast<uint64_t>(info.st_size), descriptor));
+        path, static_cast<uint64_t>(info.st_size), file.Release()));
   }
 
   Result<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
+    TUTTI_RETURN_IF_ERROR(CheckPath(path, "write"));
     struct stat info {};
     if (::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) {
       return DiskError(EISDIR, "write", path);
@@ -223,21 +257,20 @@ class SystemDisk final : public Disk {
 
   Result<std::unique_ptr<FileLock>> Lock(const std::string& path) override {
     for (;;) {
-      const int descriptor =
-          Retry([&] { return ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666); });
-      if (descriptor < 0) return DiskError(errno, "lock", path);
+      struct stat held {}, named {};
+      TUTTI_ASSIGN_OR_RETURN(FileDescriptor file,
+                             OpenRegular(path, O_RDWR | O_CREAT, "lock", &held));
+      const int descriptor = file.get();
       if (Retry([&] { return ::flock(descriptor, LOCK_EX | LOCK_NB); }) < 0) {
         const int error_number = errno;
         const std::string holder = HolderOf(descriptor);
-        ::close(descriptor);
         if (error_number != EWOULDBLOCK) return DiskError(error_number, "lock", path);
         return AlreadyExists("cannot lock {}: {} has it", Quote(path), holder)
             .With("file", path)
             .With("holder", holder);
       }
-      struct stat held {}, named {};
-      if (::fstat(descriptor, &held) == 0 && ::stat(path.c_str(), &named) == 0 &&
-          held.st_dev == named.st_dev && held.st_ino == named.st_ino) {
+      if (::stat(path.c_str(), &named) == 0 && held.st_dev == named.st_dev &&
+          held.st_ino == named.st_ino) {
         char host[256] = {};
         ::gethostname(host, sizeof(host) - 1);
         const std::string holder = Format("process {} on {}", ::getpid(), host);
@@ -245,10 +278,9 @@ class SystemDisk final : public Disk {
         [[maybe_unused]] const bool written =
             ::ftruncate(descriptor, 0) == 0 &&
             ::pwrite(descriptor, holder.data(), holder.size(), 0) >= 0;
-        return std::unique_ptr<FileLock>(std::make_unique<RealFileLock>(path, descriptor));
+        return std::unique_ptr<FileLock>(std::make_unique<RealFileLock>(path, file.Release()));
       }
-      // The holder before us removed the file between our open and our lock.
-      ::close(descriptor);
+      // The holder before us removed the file between our open and our lock: once more.
     }
   }
 

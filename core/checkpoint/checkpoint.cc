@@ -203,10 +203,11 @@ Status Checkpoint::WriteParts(const std::vector<Entry>& entries, const std::stri
   SafetensorsWriter shared(call);
   SafetensorsWriter own(call);
   TUTTI_RETURN_IF_ERROR(Collect(entries, &shared, &own));
-  const auto write = [&](const SafetensorsWriter& writer, int64_t worker) -> Status {
+  const auto write = [&](SafetensorsWriter& writer, int64_t worker) -> Status {
     ManifestFile file;
     file.name = DataFileName(BaseOf(prefix), generation, worker, team_.num_workers);
     file.worker = worker;
+    writer.PutMetadata(kDataFileMark, file.name);
     TUTTI_ASSIGN_OR_RETURN(const WrittenFile result,
                            writer.Write(environment_->disk(), environment_->clock(),
                                         PathOf(prefix, file.name)));
@@ -223,9 +224,9 @@ Status Checkpoint::WriteParts(const std::vector<Entry>& entries, const std::stri
 }
 
 void Checkpoint::RemoveFiles(const std::string& prefix,
-                             const std::vector<ManifestFile>& files) const {
-  for (const ManifestFile& file : files) {
-    const Status removed = environment_->disk().Remove(PathOf(prefix, file.name));
+                             const std::vector<std::string>& names) const {
+  for (const std::string& name : names) {
+    const Status removed = environment_->disk().Remove(PathOf(prefix, name));
     if (!removed.ok() && removed.code() != StatusCode::kNotFound) {
       environment_->log().Warning(
           Format("checkpoint: a file that is of no use any more stays: {}", removed.message()));
@@ -312,7 +313,10 @@ Result<Manifest> Checkpoint::Save(const std::string& prefix, int64_t step, const
       Meet("written", std::move(status), EncodeManifest(report), call);
   if (!reports.ok()) {
     // Without a report of this worker nobody commits; otherwise worker 0 may have.
-    if (team_.num_workers == 1) RemoveFiles(prefix, written.files);
+    if (team_.num_workers == 1) {
+      report.generation = manifest.generation;
+      RemoveFiles(prefix, OwnDataFiles(report, BaseOf(prefix)));
+    }
     return reports.status();
   }
 
@@ -320,7 +324,8 @@ Result<Manifest> Checkpoint::Save(const std::string& prefix, int64_t step, const
   status = team_.worker == 0 ? Commit(prefix, *reports, &manifest) : OkStatus();
   TUTTI_RETURN_IF_ERROR(
       Meet("committed", std::move(status), Format("{}", manifest.save_number), call).status());
-  if (team_.worker == 0) RemoveFiles(prefix, old.files);
+  // Their generation is another one, so none of the new files is among them.
+  if (team_.worker == 0) RemoveFiles(prefix, OwnDataFiles(old, BaseOf(prefix)));
   return manifest;
 }
 

@@ -104,7 +104,7 @@ class Checkpoint final : public RefCounted {
                     int64_t generation, const CallOptions& call, Written* written);
   Status Commit(const std::string& prefix, const std::vector<std::string>& reports,
                 Manifest* manifest);
-  void RemoveFiles(const std::string& prefix, const std::vector<ManifestFile>& files) const;
+  void RemoveFiles(const std::string& prefix, const std::vector<std::string>& names) const;
   Status LoadCheckpoint(const std::string& prefix, const Manifest& manifest, const Values& now,
                         const CallOptions& call, Values* values) const;
   Status LoadFile(const std::string& path, const MemoryTensors& now, const CallOptions& call,

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
 #include <set>
 #include <utility>
 
 #include "core/base/disk.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
+#include "core/checkpoint/safetensors_reader.h"
 
 namespace tutti {
 
@@ -90,6 +92,15 @@ void CheckpointManager::Remove(const std::string& name) const {
       Format("checkpoint: a file that is of no use any more stays: {}", removed.message()));
 }
 
+// Whether a save wrote this data file, and under this name.
+bool CheckpointManager::IsMarked(const std::string& name) const {
+  const Result<std::unique_ptr<SafetensorsReader>> reader =
+      SafetensorsReader::Open(checkpoint_->environment().disk(), directory_ + "/" + name);
+  if (!reader.ok()) return false;
+  const auto mark = (*reader)->metadata().find(kDataFileMark);
+  return mark != (*reader)->metadata().end() && mark->second == name;
+}
+
 // Worker 0, while nobody writes: makes the directory, removes what killed programs left, counts.
 Result<int64_t> CheckpointManager::Prepare() {
   Disk& disk = checkpoint_->environment().disk();
@@ -110,8 +121,10 @@ Result<int64_t> CheckpointManager::Prepare() {
   }
   TUTTI_ASSIGN_OR_RETURN(const std::vector<std::string> names, disk.List(directory_));
   for (const std::string& name : names) {
-    const std::optional<int64_t> step = StepOfDataFile(name, options_.name);
-    if (!step.has_value() || in_use.contains(name) || unknown.contains(*step)) continue;
+    const std::optional<NamedFile> file = ParseFileName(name, options_.name);
+    if (!file.has_value() || in_use.contains(name) || unknown.contains(file->step)) continue;
+    // Who writes objects to such a path without a manager gets a file of the same name.
+    if (file->kind == FileKind::kData && !IsMarked(name)) continue;
     Remove(name);
   }
   return number;
@@ -134,7 +147,7 @@ void CheckpointManager::RemoveOld(int64_t saved_step) {
     if (old.step == saved_step) continue;
     const std::string base = BaseOf(PrefixOf(old.step));
     Remove(base + std::string(kManifestSuffix));
-    for (const ManifestFile& file : old.manifest->files) Remove(file.name);
+    for (const std::string& name : OwnDataFiles(*old.manifest, base)) Remove(name);
   }
 }
 

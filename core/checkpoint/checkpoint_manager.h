@@ -10,8 +10,9 @@
 //
 // The latest checkpoint is the one that was saved last, whatever its step. One that is damaged is
 // an error that names the file, never passed over for an older one. What a killed program left half
-// written has no manifest, so it does not exist; the next Save removes it. One program at a time
-// saves into a directory.
+// written has no manifest, so it does not exist; the next Save removes it, and nothing that a save
+// has not made: what else lies in the directory stays. One program at a time saves into a
+// directory.
 #ifndef TUTTI_CORE_CHECKPOINT_CHECKPOINT_MANAGER_H_
 #define TUTTI_CORE_CHECKPOINT_CHECKPOINT_MANAGER_H_
 
@@ -75,6 +76,7 @@ class CheckpointManager final : public RefCounted {
   Result<int64_t> Prepare();
   void RemoveOld(int64_t saved_step);
   void Remove(const std::string& name) const;
+  bool IsMarked(const std::string& name) const;
 
   const Ref<Checkpoint> checkpoint_;
   const std::string directory_;

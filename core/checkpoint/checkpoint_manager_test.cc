@@ -9,6 +9,8 @@
 
 #include "core/base/log.h"
 #include "core/checkpoint/checkpoint_testing.h"
+#include "core/checkpoint/manifest.h"
+#include "core/checkpoint/safetensors_writer.h"
 
 namespace tutti {
 namespace {
@@ -123,14 +125,23 @@ TEST_F(CheckpointManagerTest, LeftoversOfKilledProgramsAreRemovedAndOthersFilesA
   Save(manager, 1);
   const Names others = {"ckpt-1.txt",         "ckpt.safetensors",   "ckpt-x.safetensors",
                         "model.safetensors",  "other-2.safetensors", "ckpt-02.safetensors",
-                        "ckpt-2.json.backup", "notes.tmp"};
-  const Names leftovers = {"ckpt-2.safetensors", "ckpt-2.g1.safetensors",
-                           "ckpt-2.worker-1-of-2.safetensors",
+                        "ckpt-2.json.backup", "notes.tmp",
+                        "ckpt-2.safetensors", "ckpt-2.g1.safetensors",
+                        "ckpt-2.g01.safetensors", "ckpt-2.worker-1.safetensors",
+                        "ckpt-2.best.safetensors", "ckpt-2.safetensors.mine.tmp",
+                        "ckpt-2.0123456789abcdef.tmp"};
+  const Names leftovers = {"ckpt-4.safetensors", "ckpt-4.g1.safetensors",
+                           "ckpt-4.worker-1-of-2.safetensors",
                            "ckpt-2.safetensors.0123456789abcdef.tmp",
+                           "ckpt-2.g2.worker-1-of-2.safetensors.0123456789abcdef.tmp",
                            "ckpt-1.json.0123456789abcdef.tmp"};
   for (const Names& names : {others, leftovers}) {
     for (const std::string& name : names) {
-      ASSERT_TRUE(memory_->WriteFile("/run/" + name, "x").ok());
+      SafetensorsWriter writer;
+      writer.PutMetadata(kDataFileMark, name);
+      const bool whole = name.starts_with("ckpt-4.");
+      ASSERT_TRUE(whole ? writer.Write(*memory_, real_->clock(), "/run/" + name).ok()
+                        : memory_->WriteFile("/run/" + name, "x").ok());
     }
   }
   EXPECT_EQ(RestoreLatest(manager), 1);
@@ -138,6 +149,63 @@ TEST_F(CheckpointManagerTest, LeftoversOfKilledProgramsAreRemovedAndOthersFilesA
   for (const std::string& name : others) EXPECT_TRUE(memory_->Exists("/run/" + name)) << name;
   for (const std::string& name : leftovers) EXPECT_FALSE(memory_->Exists("/run/" + name)) << name;
   EXPECT_EQ(Steps(manager), (std::vector<int64_t>{1, 3}));
+}
+
+TEST_F(CheckpointManagerTest, WhatIsWrittenBesideTheCheckpointsStays) {
+  TestNumber a(1);
+  const Ref<Checkpoint> checkpoint = Of({{"a", &a}});
+  const Ref<CheckpointManager> manager = Manage(checkpoint, 1);
+  Save(manager, 1);
+  ASSERT_TRUE(checkpoint->WriteFile("/run/ckpt-100.safetensors", CallOptions()).ok());
+  // A copy of a data file is its owner's, too.
+  ASSERT_TRUE(memory_->WriteFile("/run/ckpt-200.safetensors",
+                                 memory_->ReadFile("/run/ckpt-1.safetensors").value())
+                  .ok());
+  for (int64_t step : {2, 3}) Save(manager, step);
+  EXPECT_EQ(Files("/run"), (Names{"ckpt-100.safetensors", "ckpt-200.safetensors", "ckpt-3.json",
+                                  "ckpt-3.safetensors"}));
+  a.Set(0);
+  ASSERT_TRUE(checkpoint->ReadFile("/run/ckpt-100.safetensors", CallOptions()).ok());
+  EXPECT_EQ(a.value(), 1);
+}
+
+TEST_F(CheckpointManagerTest, AManifestHasNoFilesRemovedThatItsSaveCannotHaveMade) {
+  TestNumber a(1);
+  const Ref<CheckpointManager> manager = Manage(Of({{"a", &a}}), 1);
+  const Names others = {"train.py", "other.txt", "ckpt-3.safetensors", "ckpt-1.safetensors"};
+  ASSERT_TRUE(memory_->MakeDirectories("/run").ok());
+  for (const std::string& name : others) {
+    ASSERT_TRUE(memory_->WriteFile("/run/" + name, "x").ok());
+  }
+  for (int64_t step : {1, 2}) {
+    Manifest manifest;
+    manifest.step = step;
+    manifest.generation = 7;
+    manifest.workers = 9;
+    for (size_t i = 0; i < others.size(); ++i) {
+      manifest.files.push_back({others[i], static_cast<int64_t>(i), 1, 1});
+    }
+    ASSERT_TRUE(memory_->WriteFile(Format("/run/ckpt-{}.json", step), EncodeManifest(manifest))
+                    .ok());
+  }
+  Save(manager, 2);
+  for (const std::string& name : others) EXPECT_TRUE(memory_->Exists("/run/" + name)) << name;
+  EXPECT_EQ(Steps(manager), (std::vector<int64_t>{2}));
+}
+
+TEST_F(CheckpointManagerTest, AnOldManifestThatNamesTheNewFileDoesNotHaveItRemoved) {
+  TestNumber a(5);
+  const Ref<CheckpointManager> manager = Manage(Of({{"a", &a}}), 1);
+  Manifest manifest;
+  manifest.step = 1;
+  manifest.files.push_back({"ckpt-1.g1.safetensors", -1, 1, 1});
+  ASSERT_TRUE(memory_->MakeDirectories("/run").ok());
+  ASSERT_TRUE(memory_->WriteFile("/run/ckpt-1.json", EncodeManifest(manifest)).ok());
+  Save(manager, 1);
+  EXPECT_EQ(Files("/run"), (Names{"ckpt-1.g1.safetensors", "ckpt-1.json"}));
+  a.Set(0);
+  EXPECT_EQ(RestoreLatest(manager), 1);
+  EXPECT_EQ(a.value(), 5);
 }
 
 TEST_F(CheckpointManagerTest, AProgramKilledAtAnyPointLeavesTheOldCheckpointOrTheNew) {

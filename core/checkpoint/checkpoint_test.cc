@@ -244,6 +244,23 @@ TEST_F(CheckpointCoreTest, AManifestNamesNoFilesElsewhere) {
   }
 }
 
+// Looking through all files for each would take minutes here.
+TEST_F(CheckpointCoreTest, AManifestOfVeryManyFilesIsReadInOnePass) {
+  constexpr int64_t kFiles = 300'000;
+  Manifest manifest;
+  manifest.workers = kFiles;
+  for (int64_t worker = 0; worker < kFiles; ++worker) {
+    manifest.files.push_back({Format("{}", worker), worker, 1, 1});
+  }
+  const Result<Manifest> read = DecodeManifest(EncodeManifest(manifest), "x.json");
+  ASSERT_TRUE(read.ok()) << read.status().ToString();
+  EXPECT_EQ(read->files.size(), static_cast<size_t>(kFiles));
+  manifest.files.back().worker = 17;
+  const Status twice = DecodeManifest(EncodeManifest(manifest), "x.json").status();
+  EXPECT_EQ(twice.code(), StatusCode::kDataLoss);
+  EXPECT_NE(twice.message().find("worker 17 has two files"), std::string::npos);
+}
+
 TEST_F(CheckpointCoreTest, ANewerVersionIsRefusedAsSuch) {
   const std::string text = R"({"format":"tutti-checkpoint","version":2})";
   EXPECT_EQ(DecodeManifest(text, "x.json").status().code(), StatusCode::kUnimplemented);

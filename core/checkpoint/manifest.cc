@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <unordered_set>
 #include <utility>
 
 #include "core/base/disk.h"
@@ -88,6 +89,35 @@ std::optional<int64_t> StepAtFront(std::string_view name, std::string_view stem,
   return ParseInt64(digits);
 }
 
+bool TakePrefix(std::string_view prefix, std::string_view* text) {
+  if (!text->starts_with(prefix)) return false;
+  text->remove_prefix(prefix.size());
+  return true;
+}
+
+// The digits at the front; 0 for none.
+int64_t TakeNumber(std::string_view* text) {
+  const size_t end = std::min(text->find_first_not_of("0123456789"), text->size());
+  const std::optional<int64_t> number = ParseInt64(text->substr(0, end));
+  text->remove_prefix(end);
+  return number.value_or(0);
+}
+
+// ".0123456789abcdef.tmp", which the disk appends to the name of a file that is being written.
+bool RemoveTemporarySuffix(std::string_view* name) {
+  constexpr size_t kDigits = 16;
+  if (!name->ends_with(kTemporarySuffix)) return false;
+  std::string_view rest = name->substr(0, name->size() - kTemporarySuffix.size());
+  if (rest.size() <= kDigits || rest[rest.size() - kDigits - 1] != '.' ||
+      rest.substr(rest.size() - kDigits).find_first_not_of("0123456789abcdef") !=
+          std::string_view::npos) {
+    return false;
+  }
+  rest.remove_suffix(kDigits + 1);
+  *name = rest;
+  return true;
+}
+
 }  // namespace
 
 const ManifestFile* Manifest::FileOf(int64_t worker) const {
@@ -135,6 +165,7 @@ Result<Manifest> DecodeManifest(std::string_view text, const std::string& path) 
   manifest.save_number = members.Int("save_number", 0, INT64_MAX - 1);
   manifest.generation = members.Int("generation", 0, INT64_MAX - 1);
   manifest.workers = members.Int("workers", 1, INT32_MAX);
+  std::unordered_set<int64_t> workers_seen;
   for (const Json& item : members.List("files")) {
     Members file(item, &why);
     ManifestFile read;
@@ -147,7 +178,7 @@ Result<Manifest> DecodeManifest(std::string_view text, const std::string& path) 
         read.name == ".." || read.name.find('\0') != std::string::npos) {
       why = why.empty() ? Format("{} is no name of a file", Quote(read.name)) : why;
     }
-    if (manifest.FileOf(read.worker) != nullptr && why.empty()) {
+    if (!workers_seen.insert(read.worker).second && why.empty()) {
       why = Format("worker {} has two files", read.worker);
     }
     manifest.files.push_back(std::move(read));
@@ -188,16 +219,38 @@ std::string DataFileName(std::string_view base, int64_t generation, int64_t work
   return name + std::string(kSafetensorsSuffix);
 }
 
-std::optional<int64_t> StepOfDataFile(std::string_view name, std::string_view stem) {
+std::vector<std::string> OwnDataFiles(const Manifest& manifest, std::string_view base) {
+  std::vector<std::string> names;
+  for (const ManifestFile& file : manifest.files) {
+    if (file.name == DataFileName(base, manifest.generation, file.worker, manifest.workers)) {
+      names.push_back(file.name);
+    }
+  }
+  return names;
+}
+
+std::optional<NamedFile> ParseFileName(std::string_view name, std::string_view stem) {
   std::string_view rest;
   const std::optional<int64_t> step = StepAtFront(name, stem, &rest);
   if (!step.has_value()) return std::nullopt;
-  if (rest.ends_with(kTemporarySuffix)) {
-    return rest.find(kSafetensorsSuffix) != std::string_view::npos || rest.starts_with(".json.")
-               ? step
-               : std::nullopt;
+  NamedFile file;
+  file.step = *step;
+  if (RemoveTemporarySuffix(&rest)) {
+    file.kind = FileKind::kTemporary;
+    if (rest == kManifestSuffix) return file;
   }
-  return rest.ends_with(kSafetensorsSuffix) ? step : std::nullopt;
+  int64_t generation = 0;
+  int64_t worker = -1;
+  int64_t workers = 1;
+  std::string_view parts = rest;
+  if (TakePrefix(".g", &parts)) generation = TakeNumber(&parts);
+  if (TakePrefix(".worker-", &parts)) {
+    worker = TakeNumber(&parts);
+    if (TakePrefix("-of-", &parts)) workers = TakeNumber(&parts);
+  }
+  // Exactly as it is written, or it is not ours.
+  if (rest != DataFileName("", generation, worker, workers)) return std::nullopt;
+  return file;
 }
 
 std::optional<int64_t> StepOfManifest(std::string_view name, std::string_view stem) {

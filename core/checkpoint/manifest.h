@@ -57,9 +57,25 @@ Result<Manifest> ReadManifest(Disk& disk, const std::string& prefix);
 // "ckpt-7.g1.worker-0-of-2.safetensors" of a prefix's last part.
 std::string DataFileName(std::string_view base, int64_t generation, int64_t worker,
                          int64_t workers);
-// Whether DataFileName, or the disk on the way to it or to the manifest, makes such a name for a
-// prefix "<stem>-<step>"; the step.
-std::optional<int64_t> StepOfDataFile(std::string_view name, std::string_view stem);
+// Those of a manifest's files that a save of that prefix's last part names so itself: what may be
+// removed with the checkpoint. A manifest that says otherwise came from somewhere else.
+std::vector<std::string> OwnDataFiles(const Manifest& manifest, std::string_view base);
+
+// Under this key of a data file's metadata stands the name under which a save wrote it: only such a
+// file can be what a killed program left behind.
+inline constexpr std::string_view kDataFileMark = "tutti-checkpoint-file";
+
+// What a file in a checkpoints' directory is, by its name, for prefixes "<stem>-<step>".
+enum class FileKind {
+  kData,       // DataFileName makes such a name
+  kTemporary,  // the disk does, on the way to a data file or a manifest
+};
+struct NamedFile {
+  int64_t step = 0;
+  FileKind kind = FileKind::kData;
+};
+// None for every other name.
+std::optional<NamedFile> ParseFileName(std::string_view name, std::string_view stem);
 // The step of "<stem>-<step>.json".
 std::optional<int64_t> StepOfManifest(std::string_view name, std::string_view stem);
 

@@ -223,6 +223,32 @@ func TestRegisteredFunctionsAreFoundAgain(t *testing.T) {
 	wants(t, Deserialize([]byte{1, 2}).Err(), ErrInvalidArgument)
 }
 
+func TestAnAbandonedFileLeavesWhatWasThere(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "records")
+	write := func(text string) *RecordWriter {
+		writer := must[*RecordWriter](t)(NewRecordWriter(path))
+		if _, err := writer.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		return writer
+	}
+	if err := write("old").Close(); err != nil {
+		t.Fatal(err)
+	}
+	writer := write("new")
+	if err := writer.Abandon(); err != nil {
+		t.Fatal(err)
+	}
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	iterator := must[*Iterator](t)(TFRecords(path).Iterator(nil))
+	defer iterator.Close()
+	if !iterator.Next() || must[string](t)(iterator.Value().Text()) != "old" {
+		t.Fatal(iterator.Err())
+	}
+}
+
 func TestRecordsAreWrittenAndRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "records")
 	writer := must[*RecordWriter](t)(NewRecordWriter(path, WithCompression(Gzip)))

@@ -77,7 +77,8 @@ func (r *Runtime) FixedLengthRecords(files *Dataset, recordBytes int64,
 	}))
 }
 
-// RecordWriter writes a TFRecord file.
+// RecordWriter writes a TFRecord file. Close gives the file its name, also where it is deferred and
+// the function returns an error: call Abandon first where the file must be whole or not be.
 type RecordWriter struct{ o *object }
 
 func (w *RecordWriter) object() *object {
@@ -129,7 +130,15 @@ func (w *RecordWriter) WriteDataset(ctx context.Context, dataset *Dataset) error
 	})
 }
 
-// Close flushes, syncs and closes; an error means that the file may be incomplete.
+// Abandon closes without the new file: what stood there before stays. A deferred Close behind it
+// does nothing.
+func (w *RecordWriter) Abandon() error {
+	return closeWith(w.object(), func(pointer uintptr, _ *native.CallOptions) uintptr {
+		return native.Record_writer_abandon(pointer)
+	})
+}
+
+// Close flushes, syncs and closes; after an error what stood there before stays.
 func (w *RecordWriter) Close() error {
 	return closeWith(w.object(), func(pointer uintptr, _ *native.CallOptions) uintptr {
 		return native.Record_writer_close(pointer)

@@ -354,6 +354,47 @@ class FileTest(unittest.TestCase):
                 path = self.write(f"records-{compression}", records, compression)
                 self.assertEqual(list(tutti.data.TFRecordDataset(path, compression)), records)
 
+    def test_an_exception_in_the_body_leaves_the_file_that_was_there(self):
+        path = self.write("records", [b"%d" % i for i in range(10)])
+        with self.assertRaisesRegex(ZeroDivisionError, "mine"):
+            with tutti.data.TFRecordWriter(path) as writer:
+                writer.write(b"new")
+                raise ZeroDivisionError("mine")
+        self.assertEqual(len(list(tutti.data.TFRecordDataset(path))), 10)
+        self.assertEqual(os.listdir(self.folder), ["records"])
+        with self.assertRaises(tutti.errors.FailedPreconditionError):
+            writer.write(b"more")
+        with tutti.data.TFRecordWriter(path) as writer:
+            writer.write(b"new")
+            writer.abandon()
+        self.assertEqual(len(list(tutti.data.TFRecordDataset(path))), 10)
+
+    def test_what_is_no_regular_file_is_refused_at_once(self):
+        os.mkfifo(self.path("fifo"))
+        iterator = iter(tutti.data.TFRecordDataset(self.path("fifo")))
+        with self.assertRaisesRegex(tutti.errors.FailedPreconditionError, "found a FIFO"):
+            next(iterator)
+
+    def test_a_name_with_a_nul_is_refused_and_not_cut_off(self):
+        for call in (
+            lambda: Dataset.range(3, name="a\0b"),
+            lambda: tutti.data.TFRecordWriter(self.path("a\0b")),
+            lambda: Dataset.list_files([self.path("a\0b")]),
+            lambda: Dataset.from_tensors({"a\0b": 1, "a\0c": 2}),
+        ):
+            with self.assertRaisesRegex(ValueError, "NUL"):
+                call()
+        self.assertEqual(os.listdir(self.folder), [])
+
+    def test_enumerate_has_no_number_after_the_last_one(self):
+        last = 2**63 - 1
+        iterator = iter(Dataset.range(3).enumerate(last - 1))
+        self.assertEqual([int(next(iterator)[0]), int(next(iterator)[0])], [last - 1, last])
+        with self.assertRaisesRegex(tutti.errors.OutOfRangeError, "have come to their end"):
+            next(iterator)
+        with self.assertRaises(StopIteration):
+            next(iterator)
+
     def test_a_dataset_is_written_and_files_are_listed(self):
         for i in range(3):
             with tutti.data.TFRecordWriter(self.path(f"part-{i}")) as writer:

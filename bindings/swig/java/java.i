@@ -199,7 +199,7 @@ TUTTI_NULLABLE_HANDLE(tutti_tensor, root_output)
 %typemap(jni) const char * "jbyteArray"
 %typemap(jtype) const char * "byte[]"
 %typemap(jstype) const char * "String"
-%typemap(javain) const char * "Bridge.utf8($javainput)"
+%typemap(javain) const char * "Bridge.name($javainput)"
 %typemap(javaout) const char * { return Bridge.text($jnicall); }
 %typemap(in) const char * (tutti_java::Text text) {
   text.Set(jenv, $input);
@@ -218,7 +218,7 @@ TUTTI_NULLABLE_HANDLE(tutti_tensor, root_output)
 %typemap(jni) (size_t count, const char *const *texts) "jobjectArray"
 %typemap(jtype) (size_t count, const char *const *texts) "byte[][]"
 %typemap(jstype) (size_t count, const char *const *texts) "String[]"
-%typemap(javain) (size_t count, const char *const *texts) "Bridge.utf8($javainput)"
+%typemap(javain) (size_t count, const char *const *texts) "Bridge.name($javainput)"
 %typemap(in) (size_t count, const char *const *texts) (tutti_java::Texts texts) {
   if (!texts.Set(jenv, $input)) return $null;
   $1 = texts.pointers.size();

@@ -23,6 +23,15 @@ inline void RaiseWrongType(const char *function, const char *argument, const cha
                given == Py_None ? "None" : Py_TYPE(given)->tp_name);
 }
 
+// A str as C reads it; null with an exception set, also for a text that C would cut off.
+inline const char *Utf8(PyObject *text) {
+  Py_ssize_t size = 0;
+  const char *utf8 = PyUnicode_AsUTF8AndSize(text, &size);
+  if (utf8 == nullptr || strlen(utf8) == static_cast<size_t>(size)) return utf8;
+  PyErr_Format(PyExc_ValueError, "%R: a text with a NUL in it cannot be a name", text);
+  return nullptr;
+}
+
 // Any integer, NumPy's included. False with an exception set.
 inline bool Integer(const char *function, const char *argument, PyObject *given, int64_t *out) {
   Owned number(PyNumber_Index(given));

@@ -153,7 +153,7 @@
   }
   ranks.resize(static_cast<size_t>(size));
   $1 = ranks.size();
-  $2 = name == Py_None ? nullptr : const_cast<char *>(PyUnicode_AsUTF8(name));
+  $2 = name == Py_None ? nullptr : const_cast<char *>(tutti_python::Utf8(name));
   if (PyErr_Occurred()) SWIG_fail;
   $3 = ranks.data();
 }
@@ -396,7 +396,7 @@ IN_VALUE(operand, kResult, tutti_python::kCopiedOperandBytes)
       tutti_python::RaiseWrongType("$symname", "$1_name", "a str", $input);
       SWIG_fail;
     }
-    $1 = const_cast<char *>(PyUnicode_AsUTF8($input));
+    $1 = const_cast<char *>(tutti_python::Utf8($input));
     if ($1 == nullptr) SWIG_fail;
   }
 }
@@ -411,7 +411,7 @@ IN_VALUE(operand, kResult, tutti_python::kCopiedOperandBytes)
   if (!items) SWIG_fail;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
     PyObject *item = PySequence_Fast_GET_ITEM(items.get(), i);
-    const char *text = PyUnicode_Check(item) ? PyUnicode_AsUTF8(item) : nullptr;
+    const char *text = PyUnicode_Check(item) ? tutti_python::Utf8(item) : nullptr;
     if (text == nullptr) {
       if (!PyErr_Occurred()) {
         PyErr_Format(PyExc_TypeError, "a list of str is needed; element %zd is of type %s", i,

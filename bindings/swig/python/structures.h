@@ -154,7 +154,7 @@ bool Build(PyObject *object, bool list_is_node, Leaf &leaf, typename Parts::Node
                      Py_TYPE(key)->tp_name);
         return false;
       }
-      const char *text = PyUnicode_AsUTF8(key);
+      const char *text = Utf8(key);
       if (text == nullptr) return false;
       typename Parts::Node *child = nullptr;
       if (!Build<Parts>(value, list_is_node, leaf, &child)) return false;

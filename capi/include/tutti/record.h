@@ -35,10 +35,15 @@ TUTTI_API tutti_status *tutti_tf_record_writer_write_dataset(tutti_tf_record_wri
                                                              const tutti_dataset *dataset,
                                                              const tutti_call_options *call);
 
-/* Flushes, syncs and closes; an error here means that the file may be incomplete. A writer released
+/* Flushes, syncs and closes; after an error what stood there before stays. A writer released
  * without close is flushed without a report.
  * Context: computing. Threads: one at a time. Since: 0.1. */
 TUTTI_API tutti_status *tutti_tf_record_writer_close(tutti_tf_record_writer *writer);
+
+/* Closes without the new file, of which not everything has been written: what stood under its path
+ * before stays, whole, or nothing. Without effect on a writer that is closed.
+ * Context: computing. Threads: one at a time. Since: 0.1. */
+TUTTI_API tutti_status *tutti_tf_record_writer_abandon(tutti_tf_record_writer *writer);
 
 /* Context: any. Threads: any. Since: 0.1. */
 TUTTI_API void tutti_tf_record_writer_retain(const tutti_tf_record_writer *writer);

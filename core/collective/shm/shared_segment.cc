@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/memory_file.h"
 
 namespace tutti {
 namespace {
@@ -48,12 +49,9 @@ Result<Ref<SharedSegment>> SharedSegment::Create(size_t bytes) {
   if (bytes == 0 || bytes > kMost) {
     return InvalidArgument("shared segment: the size is {} bytes; pass 1 to {}", bytes, kMost);
   }
-  FileDescriptor descriptor(memfd_create("tutti", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!descriptor) return ErrnoStatus(errno, "shared segment: memfd_create");
   const size_t mapped_bytes = kHeaderBytes + bytes;
-  if (ftruncate(descriptor.get(), static_cast<off_t>(mapped_bytes)) != 0) {
-    return ErrnoStatus(errno, Format("shared segment: make it {} bytes long", mapped_bytes));
-  }
+  TUTTI_ASSIGN_OR_RETURN(FileDescriptor descriptor,
+                         MakeMemoryFile("tutti", mapped_bytes, "shared segment"));
   if (fcntl(descriptor.get(), F_ADD_SEALS, kSizeSeals) != 0) {
     return ErrnoStatus(errno, "shared segment: seal its size");
   }

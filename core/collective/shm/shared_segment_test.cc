@@ -6,12 +6,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <string>
 
+#include "core/base/memory_account.h"
 #include "core/base/text.h"
+#include "core/collective/shm/shared_window.h"
+#include "core/collective/stream/ring_link.h"
 
 namespace tutti {
 namespace {
@@ -45,6 +49,25 @@ FileDescriptor Imitation(size_t bytes, int seals, uint64_t version, uint64_t sai
 
 constexpr int kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 constexpr uint64_t kVersion = SharedSegment::kLayoutVersion;
+
+// The kernel would answer with a signal that ends the process.
+TEST(SharedSegment, AsRingsAndWindowsIsRefusedBeyondTheLimitForFiles) {
+  constexpr size_t kBytes = 2 << 20;
+  const Ref<MemoryAccount> account = MakeRef<MemoryAccount>();
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit low = before;
+  low.rlim_cur = kBytes / 2;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &low), 0);
+  const Status refusals[] = {SharedSegment::Create(kBytes).status(),
+                             RingLink::CreateSegment(kBytes / 2, 7).status(),
+                             SharedWindow::Create(kBytes, account.get()).status()};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  for (const Status& refusal : refusals) {
+    EXPECT_EQ(refusal.code(), StatusCode::kResourceExhausted) << refusal.ToString();
+    EXPECT_THAT(std::string(refusal.message()), testing::HasSubstr("(ulimit -f): 1 MiB"));
+  }
+}
 
 TEST(SharedSegment, IsSeenByEverybodyWhoAttaches) {
   const Ref<SharedSegment> segment = SharedSegment::Create(100'000).value();

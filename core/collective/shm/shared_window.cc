@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
@@ -16,6 +15,7 @@
 
 #include "core/base/error.h"
 #include "core/base/memory_account.h"
+#include "core/base/memory_file.h"
 #include "core/base/text.h"
 
 namespace tutti {
@@ -83,18 +83,8 @@ Result<Ref<SharedWindow>> SharedWindow::Create(size_t bytes, MemoryAccount* acco
     return InvalidArgument("shared window: the size is {} bytes; pass 1 to {}", bytes, kMost);
   }
   bytes = RoundUp(bytes, kPageBytes);
-  // A longer file would not be refused, but answered with a signal.
-  rlimit limit;
-  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
-      bytes > limit.rlim_cur) {
-    return ResourceExhausted("shared window: {} are more than files may have here (ulimit -f): {}",
-                             HumanBytes(bytes), HumanBytes(limit.rlim_cur));
-  }
-  FileDescriptor descriptor(memfd_create("tutti-window", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!descriptor) return ErrnoStatus(errno, "shared window: memfd_create");
-  if (ftruncate(descriptor.get(), static_cast<off_t>(bytes)) != 0) {
-    return ErrnoStatus(errno, Format("shared window: make it {} bytes long", bytes));
-  }
+  TUTTI_ASSIGN_OR_RETURN(FileDescriptor descriptor,
+                         MakeMemoryFile("tutti-window", bytes, "shared window"));
   if (fcntl(descriptor.get(), F_ADD_SEALS, kSeals) != 0) {
     return ErrnoStatus(errno, "shared window: seal its size");
   }

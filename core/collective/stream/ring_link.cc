@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/memory_file.h"
 
 namespace tutti {
 namespace {
@@ -56,12 +57,9 @@ struct RingLink::Segment {
 
 Result<FileDescriptor> RingLink::CreateSegment(size_t capacity, uint64_t token) {
   static_assert(sizeof(Segment) <= kHeadBytes);
-  FileDescriptor memory(memfd_create("tutti-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!memory) return ErrnoStatus(errno, "memfd_create");
-  // Pages come into being when they are first written.
-  if (ftruncate(memory.get(), static_cast<off_t>(kHeadBytes + 2 * capacity)) != 0) {
-    return ErrnoStatus(errno, "ftruncate of shared memory");
-  }
+  TUTTI_ASSIGN_OR_RETURN(FileDescriptor memory,
+                         MakeMemoryFile("tutti-ring", kHeadBytes + 2 * capacity,
+                                        "shared memory for a ring"));
   Segment head = {};
   head.magic = kRingMagic;
   head.capacity = capacity;

@@ -51,6 +51,7 @@ void HeldRows::Restore(StateReader* reader) {
     slab.status = reader->Failure();
     slab.end = reader->IntIn(0, 1) != 0;
     reader->Rows(&slab);
+    if (slab.rows > 0 && !slab.tree) reader->Fail("rows that are held have no columns");
     slabs_.push_back(std::move(slab));
   }
   if (!reader->ok()) slabs_.clear();

@@ -18,6 +18,18 @@ int64_t UnZigZag(uint64_t value) {
 // A status code and so many times the loss.
 constexpr int64_t kLossUnit = 1 << 8;
 
+// Structures below this many others are not read again.
+constexpr int kMaxTreeDepth = 64;
+
+bool IsDeeper(const TreeSpec& tree, int levels) {
+  if (tree.is_leaf()) return false;
+  if (levels < 0) return true;
+  for (size_t i = 0; i < tree.num_children(); ++i) {
+    if (IsDeeper(tree.child(i), levels - 1)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 void StateWriter::Number(uint64_t value) {
@@ -87,6 +99,12 @@ Status StateWriter::WriteTensor(const Tensor& original) {
 }
 
 Status StateWriter::Rows(const Slab& slab) {
+  if (slab.tree && IsDeeper(*slab.tree, kMaxTreeDepth)) {
+    return FailedPrecondition(
+        "save: an element in flight is nested more than {} levels deep, and a state holds no more; "
+        "flatten its structure",
+        kMaxTreeDepth + 1);
+  }
   Tag('r');
   Number(static_cast<uint64_t>(slab.rows));
   Number(slab.columns.size());
@@ -199,13 +217,12 @@ void StateReader::Section(std::string_view name) {
 Ref<const TreeSpec> StateReader::Tree() { return ReadTree(0); }
 
 Ref<const TreeSpec> StateReader::ReadTree(int depth) {
-  constexpr int kMaxDepth = 64;
   if (!Tag('k')) return nullptr;
   const auto kind = static_cast<NodeKind>(Number());
   if (kind == NodeKind::kLeaf) return Ref<const TreeSpec>::Retain(&TreeSpec::Leaf());
   std::string name(Text());
   const uint64_t count = Number();
-  if (count > rest_.size() || depth > kMaxDepth) Fail("a structure is impossible");
+  if (count > rest_.size() || depth > kMaxTreeDepth) Fail("a structure is impossible");
   TreeSpec::Children children;
   std::vector<std::string> keys;
   for (uint64_t i = 0; i < count && status_.ok(); ++i) {

@@ -57,6 +57,7 @@ class StateReader {
   void Section(std::string_view name);
   // Null when it failed.
   Ref<const TreeSpec> Tree();
+  // Rows that were only counted come back without a tree.
   void Rows(Slab* slab);
   Status Failure();
 

@@ -144,6 +144,54 @@ TEST_F(Iteration, RefusesForeignAndTornStatesAndStaysWhereItIs) {
   EXPECT_EQ(Next(*iterator), second);
 }
 
+TEST_F(Iteration, RefusesAStateThatHoldsRowsWithoutElements) {
+  constexpr size_t kHead = 40;  // magic and fingerprint
+  Slab counted;
+  counted.rows = 1;
+  const auto forged = [&](const std::string& state, const auto& write) {
+    StateWriter writer;
+    writer.Int(0);
+    write(&writer);
+    std::string bytes = state.substr(0, kHead) + writer.bytes();
+    const uint32_t checksum = Crc32c(bytes.data(), bytes.size());
+    return bytes.append(reinterpret_cast<const char*>(&checksum), sizeof(checksum));
+  };
+  const auto held = [&](StateWriter* writer, const Slab& slab) {
+    writer->Int(1);
+    writer->Int(0);
+    writer->Bytes("");
+    writer->Int(0);
+    ASSERT_TRUE(writer->Rows(slab).ok());
+  };
+  const auto range = [](StateWriter* writer) {
+    writer->Section("range");
+    writer->Int(1);
+  };
+  const auto check = [&](const Ref<Dataset>& dataset, const auto& write) {
+    const Ref<Iterator> iterator = Iterate(dataset);
+    const Status status = iterator->Restore(forged(Saved(*iterator), write), CallOptions());
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status.ToString();
+    EXPECT_THAT(std::string(status.message()), HasSubstr("rows that are held have no columns"));
+    EXPECT_EQ(Take(*iterator, 1).size(), 1u);
+  };
+  // Given by the stages and by nobody taken.
+  check(Range(3), [&](StateWriter* writer) {
+    held(writer, counted);
+    range(writer);
+  });
+  // Put back by zip.
+  const auto input = [this] { return Value::OfLeaf(Leaf(LeafKind::kDataset, Range(3))); };
+  const Ref<Value> inputs = Value::Tuple({input(), input()});
+  check(Ok(Dataset::Zip(datasets_, *inputs)), [&](StateWriter* writer) {
+    writer->Int(0);
+    writer->Section("zip");
+    writer->Ints(std::vector<int64_t>{0, 0});
+    held(writer, counted);
+    writer->Int(0);
+    for (int i = 0; i < 2; ++i) range(writer);
+  });
+}
+
 TEST_F(Iteration, SurvivesEveryBodyThatAStateCouldHave) {
   // Bytes with a good checksum whose body is torn or random: refused or taken, never a crash.
   const uint64_t seed = KernelRandom().Next();

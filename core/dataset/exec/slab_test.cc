@@ -10,6 +10,7 @@ namespace tutti {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 Ref<Tensor> Counting(int64_t rows, int64_t width) {
   Ref<Tensor> tensor = Tensor::Create(DType::kInt64, Shape({rows, width})).value();
@@ -89,6 +90,36 @@ TEST(HeldRows, ComeInOrderWithWhatFollowsThem) {
   EXPECT_TRUE(held.empty());
 }
 
+TEST(HeldRows, ComeBackFromAStateOnlyWithTheirElements) {
+  const auto restored = [](const Slab& slab, HeldRows* held) {
+    StateWriter writer;
+    writer.Int(1);
+    writer.Int(0);
+    writer.Bytes("");
+    writer.Int(0);
+    EXPECT_TRUE(writer.Rows(slab).ok());
+    StateReader reader(writer.bytes());
+    held->Restore(&reader);
+    EXPECT_TRUE(reader.at_end());
+    return reader.status();
+  };
+  HeldRows held;
+  Slab counted;
+  counted.rows = 2;
+  const Status refused = restored(counted, &held);
+  EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("rows that are held have no columns"));
+  EXPECT_TRUE(held.empty());
+
+  Slab without_leaves = counted;
+  without_leaves.tree = TreeSpec::Tuple({});
+  ASSERT_TRUE(restored(without_leaves, &held).ok());
+  Slab slab;
+  held.Pop(5, &slab);
+  EXPECT_EQ(slab.rows, 2);
+  EXPECT_EQ(slab.Row(1).value()->ToString(), "()");
+}
+
 TEST(IteratorState, RowsOfEveryKindComeBack) {
   Slab slab;
   slab.rows = 2;
@@ -110,6 +141,26 @@ TEST(IteratorState, RowsOfEveryKindComeBack) {
   ASSERT_TRUE(reader.ok()) << reader.status().ToString();
   EXPECT_TRUE(reader.at_end());
   EXPECT_EQ(RowsOf(again), RowsOf(slab));
+}
+
+TEST(IteratorState, StructuresAreSavedAsDeepAsTheyAreRead) {
+  Slab slab = Dense(Counting(2, 1));
+  for (int levels = 0; levels < 80; ++levels) {
+    StateWriter writer;
+    const Status saved = writer.Rows(slab);
+    EXPECT_EQ(saved.ok(), levels <= 65) << levels;
+    if (saved.ok()) {
+      StateReader reader(writer.bytes());
+      Slab again;
+      reader.Rows(&again);
+      EXPECT_TRUE(reader.ok() && reader.at_end()) << levels;
+      EXPECT_EQ(*again.tree, *slab.tree);
+    } else {
+      EXPECT_EQ(saved.code(), StatusCode::kFailedPrecondition);
+      EXPECT_THAT(std::string(saved.message()), HasSubstr("nested more than 65 levels deep"));
+    }
+    slab.tree = TreeSpec::Tuple({slab.tree});
+  }
 }
 
 TEST(IteratorState, NumbersComeBackAndForeignOnesAreRefused) {

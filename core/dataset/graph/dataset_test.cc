@@ -1,4 +1,5 @@
 // Definitions: options, explain, bytes, and the registry.
+#include "core/base/text.h"
 #include "core/dataset/graph/dataset.h"
 
 #include <gmock/gmock.h>
@@ -158,6 +159,37 @@ TEST_F(Definition, FunctionWithoutANameIsNamedByTheRefusal) {
   const Ref<Dataset> object =
       Ok(Dataset::FromTensors(datasets_, Value::OfLeaf(Leaf(LeafKind::kDataset, Range(1)))));
   EXPECT_EQ(object->Serialize().status().code(), StatusCode::kFailedPrecondition);
+}
+
+TEST_F(Definition, StructuresAreWrittenAsDeepAsTheyAreRead) {
+  Ref<Value> tuples = Number(1);
+  Ref<Value> optionals = Number(1);
+  Ref<Value> both = Number(1);
+  for (int levels = 0; levels < 70; ++levels) {
+    SCOPED_TRACE(levels);
+    for (const Ref<Value>& value : {tuples, optionals, both}) {
+      const Ref<Dataset> dataset = Ok(Dataset::FromTensors(datasets_, value));
+      EXPECT_EQ(Fingerprint(dataset).size(), 32u);
+      const Result<std::string> bytes = dataset->Serialize();
+      // An optional in a tuple is as deep as the tuple's other parts.
+      const int counted = value == both && levels > 0 ? levels / 2 + 1 : levels;
+      EXPECT_EQ(bytes.ok(), counted <= 32);
+      if (bytes.ok()) {
+        EXPECT_EQ(All(Ok(Dataset::Deserialize(datasets_, *bytes))), All(dataset));
+        continue;
+      }
+      EXPECT_EQ(bytes.status().code(), StatusCode::kFailedPrecondition);
+      EXPECT_THAT(std::string(bytes.status().message()),
+                  AllOf(HasSubstr("serialize: from_tensors"),
+                        HasSubstr(Format("nested {} levels deep", counted)),
+                        HasSubstr("at most 32; flatten it")));
+      EXPECT_TRUE(Iterate(dataset)->Save(CallOptions()).ok());
+    }
+    tuples = Value::Tuple({std::move(tuples)});
+    optionals = Value::OfLeaf(Leaf::OfOptional(std::move(optionals)));
+    both = levels % 2 == 0 ? Value::Tuple({std::move(both)})
+                           : Value::OfLeaf(Leaf::OfOptional(std::move(both)));
+  }
 }
 
 TEST_F(Definition, RefusesBytesThatAreNone) {

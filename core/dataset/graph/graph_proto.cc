@@ -62,7 +62,22 @@ class GraphWriter {
     return OkStatus();
   }
 
+  // Nobody reads a fingerprint again, so its structures may have any depth.
+  Status CheckDepth(const Attribute& attribute) const {
+    if (fingerprint_) return OkStatus();
+    if (const auto* spec = std::get_if<Ref<const ElementSpec>>(&attribute)) {
+      return CheckLevels(**spec);
+    }
+    if (const auto* tree = std::get_if<Ref<const TreeSpec>>(&attribute)) return CheckLevels(**tree);
+    const auto* value = std::get_if<Ref<const Value>>(&attribute);
+    return value == nullptr ? OkStatus() : CheckLevels(**value);
+  }
+
   Status WriteAttribute(const Node& node, const Attribute& attribute, v1::AttributeDef* def) {
+    const Status shallow = CheckDepth(attribute);
+    if (!shallow.ok()) {
+      return shallow.WithPrefix(Format("serialize: {}", node.label())).With("node", node.label());
+    }
     if (const auto* number = std::get_if<int64_t>(&attribute)) {
       def->set_number(*number);
     } else if (const auto* flag = std::get_if<bool>(&attribute)) {

@@ -2,6 +2,7 @@
 
 #include <openssl/evp.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -13,7 +14,7 @@
 namespace tutti {
 namespace {
 
-// Deeper structures than this are hostile.
+// Deeper structures than this are hostile: the parser of messages has a limit, too.
 constexpr int kMaxDepth = 32;
 
 Status MalformedValue(std::string_view what) {
@@ -62,7 +63,44 @@ Result<Ref<Tensor>> ReadTensor(const v1::TensorDef& def) {
   return Tensor::FromStrings(shape, views);
 }
 
+// The levels below the root.
+int LevelsOf(const TreeSpec& tree) {
+  int levels = 0;
+  for (size_t i = 0; i < tree.num_children(); ++i) {
+    levels = std::max(levels, 1 + LevelsOf(tree.child(i)));
+  }
+  return levels;
+}
+
+int LevelsOf(const ElementSpec& spec) {
+  int levels = LevelsOf(spec.tree());
+  for (const LeafSpec& leaf : spec.leaves()) {
+    if (leaf.inner) levels = std::max(levels, 1 + LevelsOf(*leaf.inner));
+  }
+  return levels;
+}
+
+int LevelsOf(const Value& value) {
+  int levels = LevelsOf(value.spec());
+  for (const Leaf& leaf : value.leaves()) {
+    if (leaf.kind() != LeafKind::kOptional || leaf.optional_value() == nullptr) continue;
+    levels = std::max(levels, 1 + LevelsOf(*leaf.optional_value()));
+  }
+  return levels;
+}
+
+Status CheckLevels(int levels) {
+  if (levels <= kMaxDepth) return OkStatus();
+  return FailedPrecondition(
+      "a structure is nested {} levels deep, and a definition holds at most {}; flatten it", levels,
+      kMaxDepth);
+}
+
 }  // namespace
+
+Status CheckLevels(const TreeSpec& tree) { return CheckLevels(LevelsOf(tree)); }
+Status CheckLevels(const ElementSpec& spec) { return CheckLevels(LevelsOf(spec)); }
+Status CheckLevels(const Value& value) { return CheckLevels(LevelsOf(value)); }
 
 void WriteTree(const TreeSpec& tree, v1::TreeDef* def) {
   def->set_kind(static_cast<int32_t>(tree.kind()));
@@ -109,7 +147,7 @@ void WriteSpec(const ElementSpec& spec, v1::SpecDef* def) {
 
 Result<Ref<const ElementSpec>> ReadSpec(const v1::SpecDef& def, int depth) {
   if (depth > kMaxDepth) return MalformedValue("a spec is too deep");
-  TUTTI_ASSIGN_OR_RETURN(Ref<const TreeSpec> tree, ReadTree(def.tree()));
+  TUTTI_ASSIGN_OR_RETURN(Ref<const TreeSpec> tree, ReadTree(def.tree(), depth));
   std::vector<LeafSpec> leaves;
   for (const v1::LeafSpecDef& leaf_def : def.leaves()) {
     LeafSpec leaf;
@@ -155,7 +193,7 @@ Status WriteValue(const Value& value, bool digest, v1::ValueDef* def) {
 
 Result<Ref<const Value>> ReadValue(const v1::ValueDef& def, int depth) {
   if (depth > kMaxDepth) return MalformedValue("a value is too deep");
-  TUTTI_ASSIGN_OR_RETURN(Ref<const TreeSpec> tree, ReadTree(def.tree()));
+  TUTTI_ASSIGN_OR_RETURN(Ref<const TreeSpec> tree, ReadTree(def.tree(), depth));
   std::vector<Leaf> leaves;
   for (const v1::LeafDef& leaf_def : def.leaves()) {
     switch (static_cast<LeafKind>(leaf_def.kind())) {

@@ -16,6 +16,12 @@ class TreeDef;
 class ValueDef;
 }  // namespace v1
 
+// Whether what Write* makes of it can be read again: FAILED_PRECONDITION for structures that are
+// nested deeper than 32 levels, those of optionals' values and specs counted from outside.
+Status CheckLevels(const TreeSpec& tree);
+Status CheckLevels(const ElementSpec& spec);
+Status CheckLevels(const Value& value);
+
 void WriteTree(const TreeSpec& tree, v1::TreeDef* def);
 Result<Ref<const TreeSpec>> ReadTree(const v1::TreeDef& def, int depth = 0);
 

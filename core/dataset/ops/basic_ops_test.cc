@@ -2,6 +2,7 @@
 // and what they refuse.
 #include <gmock/gmock.h>
 
+#include "core/base/text.h"
 #include "core/dataset/testing/dataset_testing.h"
 
 namespace tutti {
@@ -131,6 +132,34 @@ TEST_F(BasicOps, ConcatenateRelaxesTheShapes) {
   const Ref<Dataset> shorter =
       Slices(Value::OfTensor(Tensor::Create(DType::kInt64, Shape({1, 2})).value()));
   EXPECT_EQ(SpecText(Ok(longer->Concatenate(*shorter))), "int64[?]");
+}
+
+TEST_F(BasicOps, EnumerateHasNoNumberAfterTheLastOne) {
+  constexpr int64_t kLast = std::numeric_limits<int64_t>::max();
+  const Ref<Dataset> dataset = Ok(Range(5)->Enumerate(kLast - 1));
+  const std::string refusal = Format("!enumerate: the numbers from {} on have come to their end, "
+                                     "{}, and an element follows; start at a smaller number",
+                                     kLast - 1, kLast);
+  const std::vector<std::string> all = {Format("({}, 0)", kLast - 1), Format("({}, 1)", kLast),
+                                        refusal, refusal, refusal};
+  const Ref<Iterator> iterator = Iterate(dataset);
+  for (int taken = 0; taken < 5; ++taken) {
+    const Ref<Iterator> other = Iterate(dataset);
+    ASSERT_TRUE(other->Restore(iterator->Save(CallOptions()).value(), CallOptions()).ok());
+    EXPECT_EQ(All(*other), std::vector<std::string>(all.begin() + taken, all.end()));
+    EXPECT_EQ(Next(*iterator), all[static_cast<size_t>(taken)]);
+  }
+  EXPECT_EQ(Next(*iterator), ".");
+  EXPECT_EQ(Iterate(Ok(dataset->Skip(2)))->Next(CallOptions()).status().code(),
+            StatusCode::kOutOfRange);
+  // No element follows the last number.
+  EXPECT_THAT(All(Ok(Range(2)->Enumerate(kLast - 1))), ElementsAre(all[0], all[1]));
+  EXPECT_THAT(All(Ok(Ok(Range(2)->Enumerate(kLast))->Repeat(2))),
+              ElementsAre(Format("({}, 0)", kLast), testing::HasSubstr("come to their end"),
+                          Format("({}, 0)", kLast), testing::HasSubstr("come to their end")));
+  // Nor does counting overflow where nothing is made.
+  EXPECT_THAT(All(Ok(Ok(Range(5)->Enumerate(kLast - 9))->Skip(4))),
+              ElementsAre(Format("({}, 4)", kLast - 5)));
 }
 
 TEST_F(BasicOps, EnumerateCountsFromItsStart) {

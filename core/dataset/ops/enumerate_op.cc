@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/base/error.h"
 #include "core/dataset/exec/stage.h"
 #include "core/dataset/graph/dataset.h"
 #include "core/dataset/ops/builtin_ops.h"
@@ -19,11 +20,13 @@ class EnumerateStage final : public Stage {
         next_(start_) {}
 
   void Next(const Demand& demand, const CallOptions& options, Slab* slab) override {
-    input().Next(demand, options, slab);
+    if (exhausted_) return Refuse(demand, options, slab);
     const int64_t first = next_;
-    next_ += slab->rows;
+    const int64_t most = std::min(demand.max_rows, NumbersLeft());
+    input().Next(Demand{most, demand.count_only}, options, slab);
+    Advance(slab->rows);
     // A failed element has its number, too.
-    if (!slab->status.ok() && !IsInterruption(slab->status)) ++next_;
+    if (!slab->status.ok() && !IsInterruption(slab->status)) Advance(1);
     if (slab->rows == 0 || demand.count_only) {
       slab->tree.reset();
       slab->columns.clear();
@@ -51,25 +54,57 @@ class EnumerateStage final : public Stage {
 
   Status Restart(const CallOptions& options) override {
     next_ = start_;
+    exhausted_ = false;
     return Stage::Restart(options);
   }
 
   Status Save(StateWriter* writer) override {
     writer->Section("enumerate");
-    writer->Int(next_);
+    writer->Int(exhausted_ ? kExhausted : next_);
     return Stage::Save(writer);
   }
 
   Status Restore(StateReader* reader, const CallOptions& options) override {
     reader->Section("enumerate");
-    next_ = reader->IntIn(start_, std::numeric_limits<int64_t>::max());
+    next_ = reader->Int();
+    exhausted_ = next_ == kExhausted && start_ > kExhausted;
+    if (exhausted_) next_ = kLast;
+    if (next_ < start_) reader->Fail("a number is out of range");
     return Stage::Restore(reader, options);
   }
 
  private:
+  static constexpr int64_t kLast = std::numeric_limits<int64_t>::max();
+  // What a state has in place of the number that would follow the last one.
+  static constexpr int64_t kExhausted = std::numeric_limits<int64_t>::min();
+
+  // At most what int64 holds; at least 1.
+  int64_t NumbersLeft() const { return next_ <= 0 ? kLast : kLast - next_ + 1; }
+
+  void Advance(int64_t rows) {
+    if (rows >= NumbersLeft() && next_ > 0) {
+      next_ = kLast;
+      exhausted_ = true;
+    } else {
+      next_ += rows;
+    }
+  }
+
+  // An element for which there is no number. What failed behind it has none either.
+  void Refuse(const Demand& demand, const CallOptions& options, Slab* slab) {
+    input().Next(Demand{1, demand.count_only}, options, slab);
+    if (slab->rows == 0) return;
+    slab->Clear();
+    slab->status = OutOfRange(
+        "{}: the numbers from {} on have come to their end, {}, and an element follows; start at a "
+        "smaller number",
+        node().label(), start_, kLast);
+  }
+
   const int64_t start_;
   MemoryAccount* const account_;
   int64_t next_;
+  bool exhausted_ = false;  // the last number is taken
   Ref<const TreeSpec> input_tree_;
   Ref<const TreeSpec> tree_;
 };

@@ -218,6 +218,7 @@ class FileCacheWriter final : public CacheWriter {
   Status Begin(const ElementSpec* spec) {
     std::string head(kMagic);
     if (spec != nullptr) {
+      TUTTI_RETURN_IF_ERROR(CheckLevels(*spec));
       v1::SpecDef def;
       WriteSpec(*spec, &def);
       head += def.SerializeAsString();

@@ -156,11 +156,33 @@ Status TfRecordWriter::Remember(Status status) {
   return error_;
 }
 
+Status TfRecordWriter::Finish() {
+  Status status = Close(CallOptions());
+  {
+    const std::lock_guard lock(mutex_);
+    if (error_.ok()) return status;
+    status = error_;
+    told_ = true;
+  }
+  (void)Close(CallOptions());
+  return status;
+}
+
+Status TfRecordWriter::Abandon() {
+  {
+    const std::lock_guard lock(mutex_);
+    file_.reset();
+    buffer_ = std::string();
+    told_ = true;
+  }
+  return Close(CallOptions());
+}
+
 Status TfRecordWriter::OnClose(const CallOptions&) {
   const std::lock_guard lock(mutex_);
   if (!error_.ok()) {
     file_.reset();
-    return error_;
+    return told_ ? OkStatus() : error_;
   }
   if (file_ == nullptr) return OkStatus();
   Status status = Flush();

@@ -6,8 +6,9 @@
 //   TUTTI_RETURN_IF_ERROR(writer->Close(CallOptions()));
 //
 // The file appears under its name, complete and synced, when the writer is closed; one that was
-// there before stays until then. A writer whose last reference goes away unclosed is closed by the
-// environment's reaper, and one that is open at shutdown by that, both without a report.
+// there before stays until then, and for good when the writer is abandoned. A writer whose last
+// reference goes away unclosed is closed by the environment's reaper, and one that is open at
+// shutdown by that, both without a report.
 //
 // Threads: calls are ordered by a lock; the order of records from several threads is theirs to
 // settle.
@@ -57,6 +58,12 @@ class TfRecordWriter final : public Closable {
   // An error of an element ends it; what came before is written.
   Status Write(const Dataset& dataset, const CallOptions& call);
 
+  // Close, and afterwards the same error once more for who asks again. A writer whose error has
+  // been said is closed: nobody logs it a second time.
+  Status Finish();
+  // Closes without the new file: what stood there before stays. OK on a writer that is closed.
+  Status Abandon();
+
   const std::string& path() const { return path_; }
   // Records written so far.
   uint64_t count() const;
@@ -78,6 +85,7 @@ class TfRecordWriter final : public Closable {
   std::unique_ptr<WritableFile> file_;  // null once it is closed
   std::string buffer_;                  // not yet given to file_
   uint64_t count_ = 0;
+  bool told_ = false;  // whoever closes the writer has heard of its error
   Status error_;
 };
 

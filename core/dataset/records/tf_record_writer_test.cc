@@ -74,6 +74,47 @@ TEST_F(TfRecordWriterTest, OverwritesAndKeepsTheOldFileUntilItIsClosed) {
   EXPECT_EQ(ReadWholeFile(path), TfRecordFrame(std::string(1'000'000, 'x')));
 }
 
+TEST_F(TfRecordWriterTest, AnAbandonedWriterLeavesWhatWasThere) {
+  const std::string path = folder_.Path("a");
+  for (const auto compression : {RecordCompression::kNone, RecordCompression::kGzip}) {
+    Ref<TfRecordWriter> writer = Create(path);
+    ASSERT_TRUE(writer->Write("old").ok());
+    ASSERT_TRUE(writer->Finish().ok());
+    EXPECT_TRUE(writer->Abandon().ok());
+    writer = Create(path, {.compression = compression});
+    ASSERT_TRUE(writer->Write(std::string(1'000'000, 'x')).ok());
+    ASSERT_TRUE(writer->Write("new").ok());
+    ASSERT_TRUE(writer->Abandon().ok());
+    EXPECT_TRUE(writer->Abandon().ok());
+    EXPECT_TRUE(writer->Finish().ok());
+    EXPECT_EQ(writer->Write("more").code(), StatusCode::kFailedPrecondition);
+    writer.reset();
+    EXPECT_EQ(ReadWholeFile(path), TfRecordFrames({"old"}));
+    EXPECT_EQ(RealDisk().List(folder_.Path("")).value(), std::vector<std::string>{"a"});
+  }
+}
+
+TEST_F(TfRecordWriterTest, AFailedCloseIsSaidToWhoClosesAndToNobodyElse) {
+  const std::string path = folder_.Path("a");
+  struct Lines final : LogSink {
+    void Write(const LogRecord& record) override { all.emplace_back(record.message); }
+    std::vector<std::string> all;
+  };
+  const Ref<Lines> lines = MakeRef<Lines>();
+  ASSERT_TRUE(environment_->log().SetSink(lines).ok());
+  Ref<TfRecordWriter> writer = Create(path);
+  ASSERT_TRUE(writer->Write("one").ok());
+  // A directory takes the name, so that the file cannot have it.
+  ASSERT_TRUE(RealDisk().MakeDirectories(path).ok());
+  const Status failed = writer->Finish();
+  EXPECT_FALSE(failed.ok());
+  EXPECT_EQ(writer->Finish().ToString(), failed.ToString());
+  EXPECT_TRUE(writer->closed());
+  writer.reset();
+  ASSERT_TRUE(environment_->Shutdown(CallOptions()).ok());
+  EXPECT_THAT(lines->all, testing::IsEmpty());
+}
+
 TEST_F(TfRecordWriterTest, AWriterThatIsReleasedOpenIsFlushed) {
   const std::string path = folder_.Path("a");
   Ref<TfRecordWriter> writer = Create(path);

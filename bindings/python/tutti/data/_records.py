@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Optional, Union
+from typing import TYPE_CHECKING, Any, Optional, Type, Union
 
 from tutti import _arguments, _native
 
@@ -21,7 +21,8 @@ def compression_number(compression: Optional[str]) -> int:
 
 
 class TFRecordWriter:
-    """Writes a TFRecord file; overwrites `path`. A context manager.
+    """Writes a TFRecord file; overwrites `path`. A context manager: after an exception in its body
+    the file that is being written is abandoned, and what stood there before stays.
 
     compression_type: None, "GZIP" or "ZLIB". compression_level: 0 to 9. Threads: one at a time.
     """
@@ -45,11 +46,18 @@ class TFRecordWriter:
         _native.record_writer_write_dataset(self._handle, records, timeout)
 
     def close(self) -> None:
-        """Flushes, syncs and closes; an error means that the file may be incomplete."""
+        """Flushes, syncs and closes; after an error what stood there before stays."""
         _native.record_writer_close(self._handle)
+
+    def abandon(self) -> None:
+        """Closes without the new file: what stood there before stays."""
+        _native.record_writer_abandon(self._handle)
 
     def __enter__(self) -> "TFRecordWriter":
         return self
 
-    def __exit__(self, *_: Any) -> None:
-        self.close()
+    def __exit__(self, kind: Optional[Type[BaseException]], *_: Any) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abandon()

@@ -374,6 +374,27 @@ class DatasetTest {
   }
 
   @Test
+  void anAbandonedFileLeavesWhatWasThere(@TempDir Path folder) {
+    final String path = folder.resolve("a.tfrecord").toString();
+    try (TFRecordWriter writer = new TFRecordWriter(path)) {
+      writer.write("old".getBytes());
+    }
+    try (TFRecordWriter writer = new TFRecordWriter(path)) {
+      writer.write("new".getBytes());
+      writer.abandon();
+    }
+    assertEquals(List.of("old"), texts(TFRecordDataset.of(path)));
+    assertArrayEquals(new String[] {"a.tfrecord"}, folder.toFile().list());
+  }
+
+  @Test
+  void aNameWithANulIsRefusedAndNotCutOff() {
+    final Throwable refused =
+        assertThrows(IllegalArgumentException.class, () -> new TFRecordWriter("/tmp/a\0b"));
+    assertEquals("\"/tmp/a\\0b\": a text with a NUL in it cannot be a name", refused.getMessage());
+  }
+
+  @Test
   void aCheckpointBringsEverythingBack(@TempDir Path folder) {
     try (MirroredStrategy strategy = MirroredStrategy.of("CPU:0", "CPU:1");
          Strategy.InScope scope = strategy.scope();

@@ -6,7 +6,11 @@ import org.tutti.internal.Bridge;
 import org.tutti.internal.Native;
 import org.tutti.internal.NativeObject;
 
-/** Writes a TFRecord file; overwrites it. Threads: one at a time. */
+/**
+ * Writes a TFRecord file; overwrites it. close() gives the file its name, also behind a
+ * try-with-resources that an exception leaves: call abandon() where the file must be whole or not
+ * be. Threads: one at a time.
+ */
 public final class TFRecordWriter extends NativeObject implements AutoCloseable {
   /** A file without compression. */
   public TFRecordWriter(String path) {
@@ -33,7 +37,18 @@ public final class TFRecordWriter extends NativeObject implements AutoCloseable 
     Native.record_writer_write_dataset(this, dataset, Bridge.nanos(timeout));
   }
 
-  /** Flushes, syncs and closes; an error means that the file may be incomplete. */
+  /** Closes without the new file: what stood there before stays. */
+  public void abandon() {
+    if (!isClosed()) {
+      try {
+        Native.record_writer_abandon(this);
+      } finally {
+        release();
+      }
+    }
+  }
+
+  /** Flushes, syncs and closes; after an error what stood there before stays. */
   @Override
   public void close() {
     if (!isClosed()) {

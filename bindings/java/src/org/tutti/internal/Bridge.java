@@ -39,16 +39,25 @@ public final class Bridge {
 
   // ---- text and buffers
 
-  /** With the NUL that C wants; null for null. */
+  /** Null for null. */
   public static byte[] utf8(String text) {
     return text == null ? null : text.getBytes(StandardCharsets.UTF_8);
   }
 
+  /** A text that C reads up to its first NUL; null for null. */
+  public static byte[] name(String text) {
+    if (text != null && text.indexOf('\0') >= 0) {
+      throw new IllegalArgumentException(
+          "\"" + text.replace("\0", "\\0") + "\": a text with a NUL in it cannot be a name");
+    }
+    return utf8(text);
+  }
+
   /** Each of `texts`. */
-  public static byte[][] utf8(String[] texts) {
+  public static byte[][] name(String[] texts) {
     final byte[][] all = new byte[texts.length][];
     for (int i = 0; i < texts.length; ++i) {
-      all[i] = utf8(texts[i]);
+      all[i] = name(texts[i]);
     }
     return all;
   }
