@@ -3,24 +3,24 @@
 // restores in between.
 //
 //   TUTTI_TEST_SEED=1234        repeats one pipeline, and prints it
-//   TUTTI_TEST_PIPELINES=20000  tries so many instead
 #include "core/dataset/testing/row_model.h"
 
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <random>
 
 #include "core/base/error.h"
 #include "core/base/random.h"
+#include "core/base/seeded_runs_testing.h"
 #include "core/dataset/testing/dataset_testing.h"
 
 namespace tutti {
 namespace {
 
-constexpr int64_t kPipelines = 2'000;
-constexpr std::chrono::seconds kMostTime(50);
+constexpr uint64_t kPipelines = 2'000;
 
 ModelElement ElementOf(const Value& value) {
   ModelElement element;
@@ -340,27 +340,20 @@ class RowModel : public DatasetTest {
 };
 
 TEST_F(RowModel, SaysWhatPipelinesGive) {
-  const char* const given = std::getenv("TUTTI_TEST_SEED");
-  const char* const many = std::getenv("TUTTI_TEST_PIPELINES");
-  const uint64_t first =
-      given != nullptr ? std::strtoull(given, nullptr, 10) : KernelRandom().Next();
-  const int64_t count = given != nullptr  ? 1
-                        : many != nullptr ? std::strtoll(many, nullptr, 10)
-                                          : kPipelines;
-  const auto begin = std::chrono::steady_clock::now();
-  int64_t done = 0;
+  const std::optional<uint64_t> given = NumberOf(std::getenv("TUTTI_TEST_SEED"));
+  const uint64_t first = given.has_value() ? *given : KernelRandom().Next();
+  std::printf("TUTTI_TEST_SEED=%llu and those behind it\n", static_cast<unsigned long long>(first));
+  SeededRuns runs("pipelines", kPipelines);
   int failed = 0;
-  for (; done < count && failed < 5; ++done) {
-    // Where everything is slow, fewer pipelines are as many as there is time for.
-    if (many == nullptr && std::chrono::steady_clock::now() - begin > kMostTime) break;
-    const uint64_t seed = first + static_cast<uint64_t>(done);
+  while (failed < 5 && runs.Next()) {
+    const uint64_t seed = first + runs.number();
     std::string why;
-    if (Agrees(seed, &why)) continue;
-    ADD_FAILURE() << "TUTTI_TEST_SEED=" << seed << "\n" << why;
-    ++failed;
+    if (!Agrees(seed, &why)) {
+      ADD_FAILURE() << "TUTTI_TEST_SEED=" << seed << "\n" << why;
+      ++failed;
+    }
+    if (given.has_value()) break;
   }
-  std::printf("TUTTI_TEST_SEED=%llu and the %lld behind it\n",
-              static_cast<unsigned long long>(first), static_cast<long long>(done - 1));
 }
 
 }  // namespace

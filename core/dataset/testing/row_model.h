@@ -1,6 +1,6 @@
 // A model of datasets: what a pipeline gives, element by element and error by error, written so
-// that it is obviously right. Each operation asks its inputs for one row at a time; there are no slabs,
-// threads, states or tensors. What the stages do must be the same to whoever iterates.
+// that it is obviously right. Each operation asks its inputs for one row at a time; there are no
+// slabs, threads, states or tensors. What the stages do must be the same to whoever iterates.
 //
 // A pipeline is a graph of Steps, from which a test makes both a dataset and the model.
 //
