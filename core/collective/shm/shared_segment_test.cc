@@ -53,7 +53,7 @@ constexpr uint64_t kVersion = SharedSegment::kLayoutVersion;
 // The kernel would answer with a signal that ends the process.
 TEST(SharedSegment, AsRingsAndWindowsIsRefusedBeyondTheLimitForFiles) {
   constexpr size_t kBytes = 2 << 20;
-  const Ref<MemoryAccount> account = MakeRef<MemoryAccount>();
+  const Ref<MemoryAccount> account = MakeRef<MemoryAccount>("test");
   rlimit before;
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
   rlimit low = before;
