@@ -108,10 +108,8 @@ Status StateWriter::Rows(const Slab& slab) {
   Tag('r');
   Number(static_cast<uint64_t>(slab.rows));
   Number(slab.columns.size());
-  if (slab.rows > 0 && !slab.tree) {
-    return FailedPrecondition("save: elements in flight have been counted and not made");
-  }
-  if (slab.rows > 0 || !slab.columns.empty()) Tree(*slab.tree);
+  // Rows without leaves have a structure and no columns; rows that were only counted have neither.
+  if (!slab.columns.empty() || (slab.tree && slab.tree->num_leaves() == 0)) Tree(*slab.tree);
   for (const Column& column : slab.columns) {
     if (column.is_dense()) {
       Tag('d');
@@ -314,7 +312,7 @@ void StateReader::Rows(Slab* slab) {
     return;
   }
   slab->rows = static_cast<int64_t>(rows);
-  if (rows > 0 || columns > 0) {
+  if (columns > 0 || (!rest_.empty() && rest_[0] == 'k')) {
     slab->tree = Tree();
     if (slab->tree && slab->tree->num_leaves() != columns) Fail("a row has other leaves");
   }
