@@ -15,7 +15,7 @@ namespace tutti {
 namespace {
 
 // Deeper structures than this are hostile: the parser of messages has a limit, too.
-constexpr int kMaxDepth = 32;
+constexpr int kMaxLevels = 32;
 
 Status MalformedValue(std::string_view what) {
   return InvalidArgument("deserialize: these bytes are no dataset definition ({})", what);
@@ -90,10 +90,10 @@ int LevelsOf(const Value& value) {
 }
 
 Status CheckLevels(int levels) {
-  if (levels <= kMaxDepth) return OkStatus();
+  if (levels <= kMaxLevels) return OkStatus();
   return FailedPrecondition(
       "a structure is nested {} levels deep, and a definition holds at most {}; flatten it", levels,
-      kMaxDepth);
+      kMaxLevels);
 }
 
 }  // namespace
@@ -111,7 +111,7 @@ void WriteTree(const TreeSpec& tree, v1::TreeDef* def) {
 }
 
 Result<Ref<const TreeSpec>> ReadTree(const v1::TreeDef& def, int depth) {
-  if (depth > kMaxDepth) return MalformedValue("a structure is too deep");
+  if (depth > kMaxLevels) return MalformedValue("a structure is too deep");
   TreeSpec::Children children;
   for (const v1::TreeDef& child : def.children()) {
     TUTTI_ASSIGN_OR_RETURN(Ref<const TreeSpec> tree, ReadTree(child, depth + 1));
@@ -146,7 +146,7 @@ void WriteSpec(const ElementSpec& spec, v1::SpecDef* def) {
 }
 
 Result<Ref<const ElementSpec>> ReadSpec(const v1::SpecDef& def, int depth) {
-  if (depth > kMaxDepth) return MalformedValue("a spec is too deep");
+  if (depth > kMaxLevels) return MalformedValue("a spec is too deep");
   TUTTI_ASSIGN_OR_RETURN(Ref<const TreeSpec> tree, ReadTree(def.tree(), depth));
   std::vector<LeafSpec> leaves;
   for (const v1::LeafSpecDef& leaf_def : def.leaves()) {
@@ -192,7 +192,7 @@ Status WriteValue(const Value& value, bool digest, v1::ValueDef* def) {
 }
 
 Result<Ref<const Value>> ReadValue(const v1::ValueDef& def, int depth) {
-  if (depth > kMaxDepth) return MalformedValue("a value is too deep");
+  if (depth > kMaxLevels) return MalformedValue("a value is too deep");
   TUTTI_ASSIGN_OR_RETURN(Ref<const TreeSpec> tree, ReadTree(def.tree(), depth));
   std::vector<Leaf> leaves;
   for (const v1::LeafDef& leaf_def : def.leaves()) {

@@ -32,7 +32,9 @@ class RepeatStage final : public Stage {
       yielded_ = false;
       between_ = !done_;
       slab->end = done_;
-      if (slab->rows > 0) return;
+      if (slab->rows > 0 || !slab->status.ok()) return;
+      // What has no rows may have columns all the same, and the next pass adds its own.
+      slab->Clear();
     }
     slab->end = true;
   }
