@@ -68,7 +68,7 @@ class FileCacheReader final : public CacheReader {
       : file_(std::move(file)), spec_(Ref<const ElementSpec>::Retain(spec)) {}
 
   Status Open() {
-    BytesView record;
+    BytesView record{};
     bool found = false;
     TUTTI_RETURN_IF_ERROR(ReadRecord(&record, &found));
     if (!found) return Damaged("it is empty");
