@@ -137,7 +137,7 @@ class FileCacheReader final : public CacheReader {
   Status Load() {
     rows_.Clear();
     row_ = 0;
-    BytesView record;
+    BytesView record{};
     bool found = false;
     const RecordFilePosition at = file_->position();
     TUTTI_RETURN_IF_ERROR(ReadRecord(&record, &found));
