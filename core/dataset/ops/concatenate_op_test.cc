@@ -213,6 +213,8 @@ TEST_F(LongConcatenation, ANewPassWaitsForThreadsOfTheLastOneWithTheCallersDeadl
   gate.Open();
   EXPECT_EQ(Next(*iterator), "0");
   EXPECT_EQ(Next(*iterator), ".");
+  // Its threads look at the gate.
+  EXPECT_TRUE(iterator->Close(CallOptions()).ok());
 }
 
 TEST_F(LongConcatenation, PartsWithoutElementsCanBeInterrupted) {

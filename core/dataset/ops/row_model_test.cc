@@ -310,6 +310,11 @@ class RowModel : public DatasetTest {
     Model::Shared shared;
     const std::unique_ptr<Model> model = Model::Make(*pipeline.last(), &shared);
     Ref<Iterator> iterator = Iterate(dataset);
+    // The threads of one that nobody closes may outlive the steps that its functions look at.
+    struct Closer {
+      Ref<Iterator>& open;
+      ~Closer() { EXPECT_TRUE(open->Close(CallOptions()).ok()); }
+    } const closer{iterator};
 
     const int64_t in_slabs = Below(random, 2);
     std::string so_far;
@@ -317,6 +322,7 @@ class RowModel : public DatasetTest {
     for (int outcomes = 0; outcomes < 150 && after_the_end < 2;) {
       if (Below(random, 8) == 0) {
         const Result<std::string> state = iterator->Save(CallOptions());
+        EXPECT_TRUE(iterator->Close(CallOptions()).ok());
         iterator = Iterate(dataset);
         const Status status =
             state.ok() ? iterator->Restore(*state, CallOptions()) : state.status();
