@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "core/base/error.h"
+#include "core/base/exception.h"
 #include "core/dataset/graph/dataset_environment.h"
 
 namespace tutti {
@@ -49,6 +50,11 @@ Status FunctionRows::Fail(const Status& status, int64_t index, const CallOptions
   return std::move(failure).With("node", node_.label()).With("index", index);
 }
 
+// An exception of the function's is its element's failure.
+Status FunctionRows::Call(Context& context, const Value& in, Ref<Value>* out) {
+  return CatchExceptions("the function", [&] { return function_.Call(context, in, out); });
+}
+
 Result<Ref<Value>> FunctionRows::CallRow(const Slab& rows, int64_t row, int64_t index,
                                          const CallOptions& options) {
   TUTTI_ASSIGN_OR_RETURN(const Ref<Value> in, rows.Row(row));
@@ -56,7 +62,7 @@ Result<Ref<Value>> FunctionRows::CallRow(const Slab& rows, int64_t row, int64_t 
   fields.options = options;
   Context context(environment_, fields);
   Ref<Value> out;
-  const Status status = function_.Call(context, *in, &out);
+  const Status status = Call(context, *in, &out);
   if (!status.ok()) return Fail(status, index, options);
   return out;
 }
@@ -121,7 +127,7 @@ Result<Slab> FunctionRows::CallSlab(const Slab& rows, int64_t index, const CallO
   fields.options = options;
   Context context(environment_, fields);
   Ref<Value> out;
-  const Status status = function_.Call(context, *in, &out);
+  const Status status = Call(context, *in, &out);
   if (!status.ok()) {
     int64_t row = 0;
     if (const StatusDetail* detail = status.FindDetail("row")) {

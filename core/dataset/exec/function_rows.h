@@ -40,6 +40,7 @@ class FunctionRows {
   Status CheckResult(const Value& result, int64_t index);
 
  private:
+  Status Call(Context& context, const Value& in, Ref<Value>* out);
   Status Fail(const Status& status, int64_t index, const CallOptions& options) const;
   Status CheckSlabResult(const Value& result, int64_t rows, int64_t index);
 

@@ -5,6 +5,7 @@
 
 #include "core/base/callback_scope.h"
 #include "core/base/error.h"
+#include "core/base/exception.h"
 #include "core/base/wait.h"
 #include "core/dataset/graph/envelope.h"
 #include "core/dataset/graph/graph_fingerprint.h"
@@ -15,6 +16,7 @@ namespace {
 // A saved state: in its envelope the graph's fingerprint and the body.
 constexpr std::string_view kStateMagic = "TUTTI-I1";
 constexpr size_t kFingerprintBytes = 32;
+constexpr const char* kMaking = "making an iterator";
 
 std::string NameOf(const IteratorOptions& options, const Dataset& dataset) {
   if (!options.name.empty()) return Format("iterator '{}'", options.name);
@@ -29,13 +31,52 @@ Status NoState(std::string_view why) {
 }
 
 // Ends what may have threads, however long that takes: they have been told to stop.
-void Discard(std::unique_ptr<Stage> stage) {
-  if (!stage) return;
-  stage->Stop();
-  (void)stage->Join(CallOptions());
-}
+struct Discarded {
+  std::unique_ptr<Stage> stage;
+  ~Discarded() {
+    if (!stage) return;
+    stage->Stop();
+    (void)stage->Join(CallOptions());
+  }
+};
 
 }  // namespace
+
+// From Enter on, as long as it lives, its owner has the stages for itself.
+class Iterator::Turn {
+ public:
+  explicit Turn(Iterator& iterator) : iterator_(iterator) {}
+  ~Turn() {
+    if (!entered_) return;
+    {
+      std::lock_guard lock(iterator_.mutex_);
+      iterator_.busy_ = false;
+    }
+    iterator_.idle_.notify_all();
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+  Status Enter(const CallOptions& call, std::string_view what) {
+    Iterator& self = iterator_;
+    TUTTI_RETURN_IF_ERROR(CheckComputingAllowed(what));
+    TUTTI_RETURN_IF_ERROR(self.environment().CheckUsable(what));
+    std::unique_lock lock(self.mutex_);
+    TUTTI_RETURN_IF_ERROR(WaitUntil(
+        lock, self.idle_, self.environment().clock(), call,
+        [&] { return !self.busy_ || self.closing_; }, self.closable_name()));
+    if (self.closing_) {
+      return FailedPrecondition("{}: {} was called after close; make a new iterator",
+                                self.closable_name(), what);
+    }
+    self.busy_ = entered_ = true;
+    return OkStatus();
+  }
+
+ private:
+  Iterator& iterator_;
+  bool entered_ = false;
+};
 
 Iterator::Iterator(Ref<const Dataset> dataset, std::string name)
     : Closable(dataset->environment()->environment_ref(), name),
@@ -51,14 +92,20 @@ Iterator::~Iterator() = default;
 
 Result<Ref<Iterator>> Iterator::Create(Ref<const Dataset> dataset, IteratorOptions options,
                                        const CallOptions& call) {
-  TUTTI_RETURN_IF_ERROR(CheckComputingAllowed("making an iterator"));
-  TUTTI_RETURN_IF_ERROR(dataset->environment()->environment().CheckUsable("making an iterator"));
+  TUTTI_RETURN_IF_ERROR(CheckComputingAllowed(kMaking));
+  TUTTI_RETURN_IF_ERROR(dataset->environment()->environment().CheckUsable(kMaking));
   std::string name = NameOf(options, *dataset);
   Ref<Iterator> iterator = MakeRef<Iterator>(std::move(dataset), std::move(name));
   TUTTI_RETURN_IF_ERROR(iterator->MakeRoot(&iterator->root_));
+  // A shutdown may close it from Register on: its close waits for what runs here.
+  Turn turn(*iterator);
+  TUTTI_RETURN_IF_ERROR(turn.Enter(call, kMaking));
   TUTTI_RETURN_IF_ERROR(iterator->Register());
   iterator->spec_ = iterator->dataset_->known_element_spec();
-  if (!iterator->spec_) TUTTI_RETURN_IF_ERROR(iterator->MakeFirstElement(call));
+  if (iterator->spec_) return iterator;
+  const Status first = iterator->MakeFirstElement(call);
+  TUTTI_RETURN_IF_ERROR(iterator->environment().CheckUsable(kMaking));
+  TUTTI_RETURN_IF_ERROR(first);
   return iterator;
 }
 
@@ -71,39 +118,39 @@ Status Iterator::MakeRoot(std::unique_ptr<Stage>* root) {
 Status Iterator::MakeFirstElement(const CallOptions& call) {
   Result<std::string> fresh = SaveBody();
   if (fresh.ok()) fresh_state_ = std::move(fresh).value();
-  Slab first;
-  root_->Next(Demand{1, false}, call, &first);
-  if (IsInterruption(first.status)) return first.status;
-  spec_ = dataset_->known_element_spec();
-  if (!spec_ && first.rows > 0) {
-    TUTTI_ASSIGN_OR_RETURN(const Ref<Value> element, first.Row(0));
-    spec_ = ElementSpec::OfValue(*element);
-  }
-  held_.Prepend(first, 0);
-  return OkStatus();
+  return Move([&]() -> Status {
+    Slab first;
+    root_->Next(Demand{1, false}, call, &first);
+    if (IsInterruption(first.status)) return first.status;
+    spec_ = dataset_->known_element_spec();
+    if (!spec_ && first.rows > 0) {
+      TUTTI_ASSIGN_OR_RETURN(const Ref<Value> element, first.Row(0));
+      spec_ = ElementSpec::OfValue(*element);
+    }
+    held_.Prepend(first, 0);
+    return OkStatus();
+  });
 }
 
-Status Iterator::Enter(const CallOptions& call, std::string_view what) {
-  TUTTI_RETURN_IF_ERROR(CheckComputingAllowed(what));
-  TUTTI_RETURN_IF_ERROR(environment().CheckUsable(what));
-  std::unique_lock lock(mutex_);
-  TUTTI_RETURN_IF_ERROR(WaitUntil(
-      lock, idle_, environment().clock(), call, [this] { return !busy_ || closing_; },
-      closable_name()));
-  if (closing_) {
-    return FailedPrecondition("{}: {} was called after close; make a new iterator", closable_name(),
-                              what);
-  }
-  busy_ = true;
-  return OkStatus();
+Status Iterator::CheckWhole() const {
+  if (!moving_) return OkStatus();
+  if (!exception_.ok()) return exception_;
+  return Aborted(
+      "{}: a thread was cancelled while it made an element, and the position is lost; restore one "
+      "that was saved, or make a new iterator",
+      closable_name());
 }
 
-void Iterator::Leave() {
-  {
-    std::lock_guard lock(mutex_);
-    busy_ = false;
-  }
-  idle_.notify_all();
+template <typename Body>
+Status Iterator::Move(Body&& body) {
+  TUTTI_RETURN_IF_ERROR(CheckWhole());
+  moving_ = true;
+  exception_ = CatchExceptions(closable_name(), [&]() -> Status {
+    Status status = body();
+    moving_ = false;
+    return status;
+  });
+  return moving_ ? exception_ : std::exchange(exception_, OkStatus());
 }
 
 Status Iterator::Pull(int64_t max_rows, const CallOptions& call, Slab* slab) {
@@ -127,21 +174,21 @@ Status Iterator::Pull(int64_t max_rows, const CallOptions& call, Slab* slab) {
 }
 
 Result<Ref<Value>> Iterator::Next(const CallOptions& call) {
-  TUTTI_RETURN_IF_ERROR(Enter(call, "next"));
-  Slab slab;
-  Status status = Pull(1, call, &slab);
-  Result<Ref<Value>> element = Ref<Value>();
-  if (!status.ok()) {
-    element = std::move(status);
-  } else if (slab.rows > 0) {
-    // What comes after the row comes with the next call.
-    held_.Prepend(slab, 1);
-    element = slab.Row(0);
-  } else if (!slab.status.ok()) {
-    ++delivered_;
-    element = slab.status;
-  }
-  Leave();
+  Turn turn(*this);
+  TUTTI_RETURN_IF_ERROR(turn.Enter(call, "next"));
+  Ref<Value> element;
+  TUTTI_RETURN_IF_ERROR(Move([&]() -> Status {
+    Slab slab;
+    TUTTI_RETURN_IF_ERROR(Pull(1, call, &slab));
+    if (slab.rows > 0) {
+      // What comes after the row comes with the next call.
+      held_.Prepend(slab, 1);
+      TUTTI_ASSIGN_OR_RETURN(element, slab.Row(0));
+      return OkStatus();
+    }
+    if (!slab.status.ok()) ++delivered_;
+    return slab.status;
+  }));
   return element;
 }
 
@@ -153,12 +200,14 @@ Result<Ref<Value>> Iterator::NextOptional(const CallOptions& call) {
 Status Iterator::NextSlab(int64_t max_rows, const CallOptions& call, Slab* slab) {
   if (max_rows < 1)
     return InvalidArgument("next_slab: max_rows must be positive, got {}", max_rows);
-  TUTTI_RETURN_IF_ERROR(Enter(call, "next_slab"));
+  Turn turn(*this);
+  TUTTI_RETURN_IF_ERROR(turn.Enter(call, "next_slab"));
   slab->Clear();
-  Status status = Pull(max_rows, call, slab);
-  if (status.ok() && !slab->status.ok()) ++delivered_;
-  Leave();
-  return status;
+  return Move([&]() -> Status {
+    TUTTI_RETURN_IF_ERROR(Pull(max_rows, call, slab));
+    if (!slab->status.ok()) ++delivered_;
+    return OkStatus();
+  });
 }
 
 Ref<const ElementSpec> Iterator::element_spec() const {
@@ -175,19 +224,26 @@ Result<std::string> Iterator::SaveBody() {
 }
 
 Result<std::string> Iterator::Save(const CallOptions& call) {
-  TUTTI_RETURN_IF_ERROR(Enter(call, "save"));
-  Result<std::string> body = fresh_state_.empty() ? SaveBody() : Result<std::string>(fresh_state_);
-  Status status = body.status();
-  if (status.ok() && fingerprint_.empty()) {
-    Result<std::string> fingerprint = GraphFingerprint(dataset_->node());
-    status = fingerprint.status();
-    if (status.ok()) fingerprint_ = std::move(fingerprint).value();
-  }
+  Turn turn(*this);
+  TUTTI_RETURN_IF_ERROR(turn.Enter(call, "save"));
   std::string state;
-  if (status.ok()) state = SealEnvelope(kStateMagic, fingerprint_ + *body);
-  Leave();
-  if (!status.ok()) return status;
+  TUTTI_RETURN_IF_ERROR(CatchExceptions(closable_name(), [&]() -> Status {
+    std::string body = fresh_state_;
+    if (body.empty()) {
+      TUTTI_RETURN_IF_ERROR(CheckWhole());
+      TUTTI_ASSIGN_OR_RETURN(body, SaveBody());
+    }
+    TUTTI_RETURN_IF_ERROR(FindFingerprint());
+    state = SealEnvelope(kStateMagic, fingerprint_ + body);
+    return OkStatus();
+  }));
   return state;
+}
+
+Status Iterator::FindFingerprint() {
+  if (!fingerprint_.empty()) return OkStatus();
+  TUTTI_ASSIGN_OR_RETURN(fingerprint_, GraphFingerprint(dataset_->node()));
+  return OkStatus();
 }
 
 Status Iterator::RestoreBody(std::string_view body, const CallOptions& call) {
@@ -196,49 +252,43 @@ Status Iterator::RestoreBody(std::string_view body, const CallOptions& call) {
   HeldRows held;
   held.Restore(&reader);
   TUTTI_RETURN_IF_ERROR(reader.status());
-  std::unique_ptr<Stage> root;
-  context_.restoring = true;
-  Status status = MakeRoot(&root);
-  context_.restoring = false;
-  if (status.ok()) status = root->Restore(&reader, call);
-  if (status.ok()) status = reader.status();
-  if (status.ok() && !reader.at_end()) status = NoState("they go on behind their end");
-  if (!status.ok()) {
-    Discard(std::move(root));
-    return status;
-  }
+  Discarded other;  // the new stages, then the former ones
+  const Status made = [&] {
+    const struct Restoring {
+      bool& flag;
+      ~Restoring() { flag = false; }
+    } restoring{context_.restoring = true};
+    return MakeRoot(&other.stage);
+  }();
+  TUTTI_RETURN_IF_ERROR(made);
+  TUTTI_RETURN_IF_ERROR(other.stage->Restore(&reader, call));
+  TUTTI_RETURN_IF_ERROR(reader.status());
+  if (!reader.at_end()) return NoState("they go on behind their end");
   {
     std::lock_guard lock(mutex_);
-    std::swap(root_, root);
+    std::swap(root_, other.stage);
     if (closing_) root_->Stop();
   }
   held_ = std::move(held);
   delivered_ = delivered;
   fresh_state_.clear();
-  Discard(std::move(root));
+  moving_ = false;
+  exception_ = OkStatus();
   return OkStatus();
 }
 
 Status Iterator::Restore(std::string_view state, const CallOptions& call) {
-  TUTTI_RETURN_IF_ERROR(Enter(call, "restore"));
-  Status status;
-  if (fingerprint_.empty()) {
-    Result<std::string> fingerprint = GraphFingerprint(dataset_->node());
-    status = fingerprint.status();
-    if (status.ok()) fingerprint_ = std::move(fingerprint).value();
-  }
-  if (status.ok()) {
+  Turn turn(*this);
+  TUTTI_RETURN_IF_ERROR(turn.Enter(call, "restore"));
+  return CatchExceptions(closable_name(), [&]() -> Status {
+    TUTTI_RETURN_IF_ERROR(FindFingerprint());
     std::string_view content;
-    if (const char* why = OpenEnvelope(kStateMagic, state, &content)) {
-      status = NoState(why);
-    } else if (content.substr(0, kFingerprintBytes) != fingerprint_) {
-      status = NoState("they are of another dataset");
-    } else {
-      status = RestoreBody(content.substr(kFingerprintBytes), call);
+    if (const char* why = OpenEnvelope(kStateMagic, state, &content)) return NoState(why);
+    if (content.substr(0, kFingerprintBytes) != fingerprint_) {
+      return NoState("they are of another dataset");
     }
-  }
-  Leave();
-  return status;
+    return RestoreBody(content.substr(kFingerprintBytes), call);
+  });
 }
 
 Status Iterator::OnClose(const CallOptions& call) {

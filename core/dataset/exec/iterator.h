@@ -8,6 +8,10 @@
 //
 // Threads: Next, NextSlab, Save and Restore one at a time (a second caller waits); Close from any
 // thread. They are refused inside dataset and notification callbacks.
+//
+// An exception while elements are made leaves the stages in a position that nobody knows: its
+// status is what Next and Save say from then on, until Restore has gone to a position that was
+// saved. One in Save or Restore fails that call only.
 #ifndef TUTTI_CORE_DATASET_EXEC_ITERATOR_H_
 #define TUTTI_CORE_DATASET_EXEC_ITERATOR_H_
 
@@ -67,13 +71,19 @@ class Iterator final : public Closable {
   ~Iterator() override;
   Status OnClose(const CallOptions& call) override;
 
-  // Between the two the caller has the stages for itself.
-  Status Enter(const CallOptions& call, std::string_view what);
-  void Leave();
+  class Turn;
+
   Status MakeRoot(std::unique_ptr<Stage>* root);
   Status MakeFirstElement(const CallOptions& call);
+  // Whether the stages are in a position that is known.
+  Status CheckWhole() const;
+  // Runs `body`, which moves the stages and returns a Status, and notes when it is left by an
+  // exception.
+  template <typename Body>
+  Status Move(Body&& body);
   Status Pull(int64_t max_rows, const CallOptions& call, Slab* slab);
   Result<std::string> SaveBody();
+  Status FindFingerprint();
   Status RestoreBody(std::string_view body, const CallOptions& call);
 
   const Ref<const Dataset> dataset_;
@@ -84,6 +94,8 @@ class Iterator final : public Closable {
   HeldRows held_;            // what the stages have given and nobody has got yet
   std::string fresh_state_;  // the position before the first element, while held_ has that
   std::string fingerprint_;
+  bool moving_ = false;  // between two calls: an exception has left the stages somewhere
+  Status exception_;     // that; OK when the thread was cancelled
 
   mutable std::mutex mutex_;  // guards all below
   std::condition_variable idle_;

@@ -1,13 +1,18 @@
 #include "core/dataset/exec/iterator.h"
 
 #include <gmock/gmock.h>
+#include <pthread.h>
 
+#include <condition_variable>
+#include <mutex>
 #include <random>
+#include <thread>
 
 #include "core/base/crc32c.h"
 #include "core/base/memory_account.h"
 #include "core/base/random.h"
 #include "core/dataset/testing/dataset_testing.h"
+#include "core/dataset/testing/throwing_stage_testing.h"
 
 namespace tutti {
 namespace {
@@ -217,6 +222,188 @@ TEST_F(Iteration, SurvivesEveryBodyThatAStateCouldHave) {
   }
   ASSERT_TRUE(iterator->Restore(state, CallOptions()).ok());
 }
+
+// ---- Exceptions. ----
+
+class Exceptions : public Iteration {};
+
+TEST_F(Exceptions, InNextAreTheStatusUntilAPositionIsRestored) {
+  const Ref<Iterator> iterator = Iterate(Throwing(*Range(5), "next", 2));
+  EXPECT_EQ(Next(*iterator), "0");
+  const std::string state = Saved(*iterator);
+  EXPECT_EQ(Next(*iterator), "1");
+  const Status status = iterator->Next(CallOptions()).status();
+  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(status.message(), "out of memory");
+  // Where the stages are nobody knows: nothing is left out silently.
+  EXPECT_EQ(Next(*iterator), "!out of memory");
+  Slab slab;
+  EXPECT_EQ(iterator->NextSlab(3, CallOptions(), &slab).code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(iterator->Save(CallOptions()).status().code(), StatusCode::kResourceExhausted);
+  ASSERT_TRUE(iterator->Restore(state, CallOptions()).ok());
+  EXPECT_EQ(Next(*iterator), "1");
+  EXPECT_EQ(Next(*iterator), "2");
+  EXPECT_EQ(Next(*iterator), "!out of memory");
+  EXPECT_TRUE(iterator->Close(CallOptions::WithTimeout(environment_->clock(), 30 * kSecondNs)).ok());
+}
+
+TEST_F(Exceptions, InSaveAndRestoreFailThatCallOnly) {
+  const Ref<Iterator> saving = Iterate(Throwing(*Range(3), "save", 0));
+  EXPECT_EQ(Next(*saving), "0");
+  EXPECT_EQ(saving->Save(CallOptions()).status().code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(Next(*saving), "1");
+  EXPECT_TRUE(saving->Save(CallOptions()).ok());
+  const Ref<Iterator> restoring = Iterate(Throwing(*Range(3), "restore", 0));
+  EXPECT_EQ(Next(*restoring), "0");
+  const std::string state = Saved(*restoring);
+  EXPECT_EQ(restoring->Restore(state, CallOptions()).code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(Next(*restoring), "1");
+  EXPECT_EQ(Saved(*restoring).size(), state.size());
+  EXPECT_TRUE(restoring->Close(CallOptions()).ok());
+}
+
+TEST_F(Exceptions, InTheFirstElementEndTheMaking) {
+  const Ref<Dataset> unknown = Ok(Throwing(*Range(3), "next", 0)->Map(AddOne(nullptr)));
+  EXPECT_EQ(Iterator::Create(unknown, {}, CallOptions()).status().code(),
+            StatusCode::kResourceExhausted);
+  EXPECT_THROW((void)Iterator::Create(Throwing(*Range(3), "make", 0), {}, CallOptions()),
+               std::bad_alloc);
+}
+
+TEST_F(Exceptions, InRestoreEndTheThreadsOfTheNewStages) {
+  // The inner prefetch has a thread when the stage behind it throws.
+  const Ref<Dataset> dataset =
+      Throwing(*Ok(Ok(Range(9)->Prefetch(2))->Prefetch(2)), "restore", 0);
+  const Ref<Iterator> iterator = Iterate(dataset);
+  EXPECT_EQ(Next(*iterator), "0");
+  EXPECT_EQ(iterator->Restore(Saved(*iterator), CallOptions()).code(),
+            StatusCode::kResourceExhausted);
+  EXPECT_EQ(Next(*iterator), "1");
+}
+
+// ThreadSanitizer does not follow a thread that is cancelled.
+#ifndef __SANITIZE_THREAD__
+TEST_F(Exceptions, AThreadThatIsCancelledLeavesAnIteratorThatSaysSoAndCloses) {
+  const Ref<Iterator> iterator = Iterate(Ok(Range(3)->Map(MakeFunction(
+      [](Context&, const Value& in, void*) -> Result<Ref<Value>> {
+        if (NumberIn(in) == 1) {
+          pthread_cancel(pthread_self());
+          pthread_testcancel();
+        }
+        return Number(NumberIn(in));
+      },
+      {.spec = Int64Scalar()}))));
+  EXPECT_EQ(Next(*iterator), "0");
+  bool returned = false;
+  std::thread thread([&] {
+    (void)iterator->Next(CallOptions());
+    returned = true;
+  });
+  thread.join();
+  EXPECT_FALSE(returned);
+  const CallOptions call = CallOptions::WithTimeout(environment_->clock(), 30 * kSecondNs);
+  const Status status = iterator->Next(call).status();
+  EXPECT_EQ(status.code(), StatusCode::kAborted);
+  EXPECT_EQ(status.message(),
+            "iterator over map: a thread was cancelled while it made an element, and the position "
+            "is lost; restore one that was saved, or make a new iterator");
+  EXPECT_TRUE(iterator->Close(call).ok());
+}
+#endif
+
+// ---- Shutdown while an iterator is being made. ----
+
+// A predicate that waits inside its first call until it is let go.
+struct Latch {
+  std::mutex mutex;  // guards all below
+  std::condition_variable changed;
+  bool reached = false;
+  bool open = false;
+
+  void Await(bool Latch::* what) {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return this->*what; });
+  }
+  void Set(bool Latch::* what) {
+    std::lock_guard lock(mutex);
+    this->*what = true;
+    changed.notify_all();
+  }
+};
+
+Ref<TestFunction> Waiting(Latch* latch) {
+  return MakeFunction(
+      [](Context&, const Value&, void* data) -> Result<Ref<Value>> {
+        static_cast<Latch*>(data)->Set(&Latch::reached);
+        static_cast<Latch*>(data)->Await(&Latch::open);
+        return Value::OfTensor(Tensor::Scalar(true));
+      },
+      {.data = latch});
+}
+
+class ShutdownWhileMaking : public DatasetTest {
+ protected:
+  void ExpectAnErrorAndNoThread(const Ref<Dataset>& dataset, Latch* latch) {
+    Status made;
+    std::thread maker(
+        [&] { made = Iterator::Create(dataset, {}, CallOptions()).status(); });
+    latch->Await(&Latch::reached);
+    // The iterator is told, and is not waited for.
+    const Status first = environment_->Shutdown(CallOptions{Deadline::At(0), nullptr});
+    EXPECT_EQ(first.code(), StatusCode::kDeadlineExceeded) << first.ToString();
+    latch->Set(&Latch::open);
+    maker.join();
+    EXPECT_EQ(made.code(), StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(made.message()),
+                HasSubstr("making an iterator: the runtime has been shut down"));
+    EXPECT_TRUE(environment_->Shutdown(CallOptions()).ok());
+  }
+};
+
+TEST_F(ShutdownWhileMaking, StartsNoThreadsOfAMapBehindIt) {
+  Latch latch;
+  const Ref<Dataset> rows = Ok(Range(8)->Filter(Waiting(&latch)));
+  ExpectAnErrorAndNoThread(Ok(Ok(rows->Map(AddOne(nullptr), Parallel(3)))->Batch(4)), &latch);
+}
+
+TEST_F(ShutdownWhileMaking, JoinsAPrefetchThatHasBegun) {
+  Latch latch;
+  const Ref<Dataset> rows = Ok(Ok(Range(8)->Filter(Waiting(&latch)))->Prefetch(2));
+  ExpectAnErrorAndNoThread(Ok(rows->Map(AddOne(nullptr))), &latch);
+}
+
+TEST_F(ShutdownWhileMaking, FindsIteratorsOfAllThreadsInAnyState) {
+  for (int round = 0; round < 30; ++round) {
+    const Ref<RealEnvironment> environment = MakeRef<RealEnvironment>();
+    const Ref<DatasetEnvironment> datasets = DatasetEnvironment::Create(environment, nullptr);
+    std::atomic<int> made{0};
+    std::vector<std::thread> makers;
+    for (int i = 0; i < 2; ++i) {
+      makers.emplace_back([&] {
+        while (true) {
+          Result<Ref<Dataset>> dataset = Dataset::Range(datasets, 0, 100, 1);
+          if (dataset.ok()) dataset = (*dataset)->Map(AddOne(nullptr), Parallel(2));
+          if (dataset.ok()) dataset = (*dataset)->Prefetch(2);
+          if (!dataset.ok()) return;
+          const Result<Ref<Iterator>> iterator = Iterator::Create(*dataset, {}, CallOptions());
+          if (!iterator.ok()) {
+            EXPECT_EQ(iterator.status().code(), StatusCode::kFailedPrecondition)
+                << iterator.status().ToString();
+            return;
+          }
+          ++made;
+          made.notify_all();
+          (void)(*iterator)->Next(CallOptions());
+        }
+      });
+    }
+    for (int seen = 0; seen < 1 + round % 3; seen = made.load()) made.wait(seen);
+    EXPECT_TRUE(environment->Shutdown(CallOptions()).ok());
+    for (std::thread& maker : makers) maker.join();
+  }
+}
+
+// ---- Random pipelines. ----
 
 // Random pipelines, saved at every element, go on after Restore exactly as they would have.
 class SaveAndRestore : public DatasetTest, public testing::WithParamInterface<int> {

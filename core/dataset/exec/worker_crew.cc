@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/exception.h"
 
 namespace tutti {
 namespace {
@@ -25,6 +26,8 @@ WorkerCrew::WorkerCrew(Ref<Environment> environment, int64_t size)
 void WorkerCrew::Start() {
   started_ = true;
   while (static_cast<int64_t>(threads_.size()) + 1 < size_) {
+    // A thread that runs has its place, whatever memory there is.
+    threads_.reserve(threads_.size() + 1);
     Result<Thread> thread = environment_->StartThread("tutti-map", [this] { Serve(); });
     // Fewer threads than asked for do the same, later; a simulation has none.
     if (!thread.ok()) break;
@@ -41,22 +44,41 @@ Status WorkerCrew::RunErased(size_t count, Call call, const void* target) {
     target_ = target;
     count_ = count;
     idle_ = 0;
+    failure_ = OkStatus();
     next_item_.store(0, std::memory_order_relaxed);
     ++round_;
   }
   changed_.notify_all();
-  Work(call, target, count);
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return idle_ == threads_.size(); });
-  return OkStatus();
+  Status status;
+  try {
+    status = Work(call, target, count);
+    if (!status.ok()) next_item_.store(count, std::memory_order_relaxed);
+    AwaitThreads();
+  } catch (...) {
+    // This thread is being cancelled. The items are on its stack, and must be out of the others'
+    // hands.
+    next_item_.store(count, std::memory_order_relaxed);
+    AwaitThreads();
+    throw;
+  }
+  std::lock_guard lock(mutex_);
+  return status.ok() ? std::exchange(failure_, OkStatus()) : status;
 }
 
-void WorkerCrew::Work(Call call, const void* target, size_t count) {
-  while (true) {
-    const size_t i = next_item_.fetch_add(1, std::memory_order_relaxed);
-    if (i >= count) return;
-    call(target, i);
-  }
+void WorkerCrew::AwaitThreads() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return idle_ == threads_.size(); });
+}
+
+// After an exception the rest is left out.
+Status WorkerCrew::Work(Call call, const void* target, size_t count) {
+  return CatchExceptions("map", [&]() -> Status {
+    while (true) {
+      const size_t i = next_item_.fetch_add(1, std::memory_order_relaxed);
+      if (i >= count) return OkStatus();
+      call(target, i);
+    }
+  });
 }
 
 void WorkerCrew::Serve() {
@@ -70,8 +92,10 @@ void WorkerCrew::Serve() {
     const void* const target = target_;
     const size_t count = count_;
     lock.unlock();
-    Work(call, target, count);
+    Status status = Work(call, target, count);
+    if (!status.ok()) next_item_.store(count, std::memory_order_relaxed);
     lock.lock();
+    if (failure_.ok()) failure_ = std::move(status);
     ++idle_;
     changed_.notify_all();
   }

@@ -26,7 +26,8 @@ class WorkerCrew {
   int64_t size() const { return size_; }
 
   // Calls work(i) for each i in [0, count) and returns when all calls have returned. CANCELLED,
-  // with nothing called, after Stop.
+  // with nothing called, after Stop. An exception of a call is the returned status (exception.h),
+  // and leaves some of the calls out; it, too, ends this only when nothing is called any more.
   template <class Work>
   Status Run(size_t count, const Work& work) {
     return RunErased(
@@ -42,7 +43,8 @@ class WorkerCrew {
   Status RunErased(size_t count, Call call, const void* target);
   void Start();
   void Serve();
-  void Work(Call call, const void* target, size_t count);
+  Status Work(Call call, const void* target, size_t count);
+  void AwaitThreads();
 
   const Ref<Environment> environment_;
   const int64_t size_;
@@ -57,6 +59,7 @@ class WorkerCrew {
   Call call_ = nullptr;
   const void* target_ = nullptr;
   size_t count_ = 0;
+  Status failure_;    // of the threads in this round, the first
   bool stopped_ = false;
 };
 

@@ -6,6 +6,7 @@
 
 #include "core/base/environment.h"
 #include "core/base/error.h"
+#include "core/base/exception.h"
 #include "core/dataset/exec/stage.h"
 #include "core/dataset/graph/dataset.h"
 #include "core/dataset/graph/dataset_environment.h"
@@ -111,6 +112,11 @@ class GeneratorStage final : public Stage {
     return failure;
   }
 
+  Status Call(size_t function, Context& context, const Value& in, Ref<Value>* out) {
+    return CatchExceptions("the generator",
+                           [&] { return node().function(function).Call(context, in, out); });
+  }
+
   // Null at the end. A failed element counts.
   Status MakeElement(const CallOptions& options, Ref<Value>* element) {
     ContextFields fields;
@@ -118,11 +124,11 @@ class GeneratorStage final : public Stage {
     Context context(environment_, fields);
     if (!state_) {
       const Ref<Value> none = Value::None();
-      const Status started = node().function(0).Call(context, *none, &state_);
+      const Status started = Call(0, context, *none, &state_);
       if (!started.ok()) return Raised(started, options);
     }
     Ref<Value> made;
-    const Status status = node().function(1).Call(context, *state_, &made);
+    const Status status = Call(1, context, *state_, &made);
     if (!status.ok()) return Raised(status, options);
     if (!made || (made->is_leaf() && made->leaf().is_none())) {
       ended_ = true;

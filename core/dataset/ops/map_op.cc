@@ -187,7 +187,8 @@ class MapStage final : public Stage {
         failures[i] = result.status();
       }
     });
-    if (!slab->status.ok()) return rows_.PutBack(in, 0);
+    // An exception is the failure of one of them, and which is not known.
+    if (!slab->status.ok()) return rows_.PutBack(in, IsInterruption(slab->status) ? 0 : 1);
     std::vector<Ref<Value>> good;
     for (size_t i = 0; i < count; ++i) {
       Status status = std::move(failures[i]);

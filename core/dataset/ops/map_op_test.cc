@@ -108,6 +108,36 @@ TEST_F(Map, ErrorNamesNodeAndElementKeepsItsDetailsAndTheNextCallGoesOnBehindIt)
   EXPECT_THAT(All(*iterator), ElementsAre("40"));
 }
 
+// Throws for 1 and 3.
+Ref<TestFunction> Throws(Granularity granularity = Granularity::kRow) {
+  return MakeFunction(
+      [](Context&, const Value& in, void*) -> Result<Ref<Value>> {
+        const int64_t number = in.leaf().tensor().rank() == 0 ? NumberIn(in) : 1;
+        if (number == 1) throw std::runtime_error("no such row");
+        if (number == 3) throw std::bad_alloc();
+        return Number(number);
+      },
+      {.spec = Int64Scalar(), .granularity = granularity});
+}
+
+TEST_F(Map, AnExceptionOfTheFunctionIsItsElementsFailure) {
+  const std::string thrown =
+      "!map: element 1: the function: an exception: no such row; catch it in the function that "
+      "throws it, or, if that is none of yours, report it";
+  for (int64_t parallel : {0, 3}) {
+    const Ref<Dataset> mapped = Ok(Range(5)->Map(Throws(), Parallel(parallel)));
+    EXPECT_THAT(All(mapped), ElementsAre("0", thrown, "2", "!map: element 3: out of memory", "4"));
+    EXPECT_THAT(All(Ok(mapped->Prefetch(4))),
+                ElementsAre("0", thrown, "2", "!map: element 3: out of memory", "4"));
+    const Ref<Iterator> batches = Iterate(Ok(mapped->Batch(2)));
+    EXPECT_EQ(Next(*batches), thrown);
+    EXPECT_TRUE(batches->Close(CallOptions()).ok());
+  }
+  const Ref<Iterator> slabs = Iterate(Ok(Range(5)->Map(Throws(Granularity::kSlab))));
+  EXPECT_EQ(slabs->Next(CallOptions()).status().code(), StatusCode::kInternal);
+  EXPECT_TRUE(slabs->Close(CallOptions()).ok());
+}
+
 TEST_F(Map, OfSlabsCallsOncePerSlab) {
   const Ref<TestFunction> add =
       MakeFunction(AddOneToSlab, {.spec = Int64Scalar(), .granularity = Granularity::kSlab});
@@ -241,6 +271,7 @@ class FromGenerator : public DatasetTest {
     int64_t next = 0;
     bool fails = false;
     bool misfits = false;
+    bool throws = false;
   };
   Ref<Dataset> Counting(Counters* counters) {
     const Ref<TestFunction> start = MakeFunction(
@@ -257,6 +288,7 @@ class FromGenerator : public DatasetTest {
           EXPECT_EQ(state.leaf().string(), "state");
           const int64_t number = counters->next++;
           if (number == 1 && counters->fails) return Status(StatusCode::kDataLoss, "one is bad");
+          if (number == 1 && counters->throws) throw std::runtime_error("one is bad");
           if (number == 1 && counters->misfits) return Value::OfTensor(Tensor::Scalar(1.0f));
           if (number > 2) return Value::None();
           return Number(number);
@@ -282,6 +314,17 @@ TEST_F(FromGenerator, GoesOnBehindAnElementThatFailed) {
   const Ref<Iterator> iterator = Iterate(Counting(&counters));
   EXPECT_THAT(All(*iterator),
               ElementsAre("0", "!from_generator 'counting': element 1: one is bad", "2"));
+}
+
+TEST_F(FromGenerator, AnExceptionIsItsElementsFailure) {
+  Counters counters;
+  counters.throws = true;
+  const std::vector<std::string> elements = All(*Iterate(Counting(&counters)));
+  EXPECT_THAT(elements, ElementsAre("0",
+                                    "!from_generator 'counting': element 1: the generator: an "
+                                    "exception: one is bad; catch it in the function that throws "
+                                    "it, or, if that is none of yours, report it",
+                                    "2"));
 }
 
 TEST_F(FromGenerator, HoldsElementsToTheSpec) {

@@ -6,6 +6,9 @@
 // What was made ahead does not count in the saved state. The thread notes the input's position from
 // time to time, the less often the more bytes that takes; Save gives the last one before what was
 // delivered and how many elements lie between, and Restore passes over those.
+//
+// An exception below ends the thread. What was made before it is delivered, then every call fails
+// with its status: nobody knows where the input stands.
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
@@ -15,6 +18,7 @@
 
 #include "core/base/environment.h"
 #include "core/base/error.h"
+#include "core/base/exception.h"
 #include "core/base/thread.h"
 #include "core/base/wait.h"
 #include "core/dataset/exec/stage.h"
@@ -50,11 +54,11 @@ class PrefetchStage final : public Stage {
     std::unique_lock lock(mutex_);
     slab->status = WaitUntil(
         lock, changed_, environment_->clock(), options,
-        [this] { return !queue_.empty() || ended_ || stopped_; }, node().label());
+        [this] { return !queue_.empty() || ended_ || stopped_ || !broken_.ok(); }, node().label());
     if (!slab->status.ok()) return;
     if (queue_.empty()) {
       slab->end = ended_ && !stopped_;
-      if (stopped_) slab->status = Closed();
+      if (!slab->end) slab->status = stopped_ ? Closed() : broken_;
       return;
     }
     Slab& front = queue_.front();
@@ -137,6 +141,7 @@ class PrefetchStage final : public Stage {
     {
       std::lock_guard lock(mutex_);
       if (stopped_) return Closed();
+      TUTTI_RETURN_IF_ERROR(broken_);
       cancellation_ = MakeRef<Cancellation>();
       NotePosition(0);
     }
@@ -171,6 +176,19 @@ class PrefetchStage final : public Stage {
   }
 
   void Run() {
+    Status status = CatchExceptions(node().label(), [this] {
+      MakeAhead();
+      return OkStatus();
+    });
+    if (status.ok()) return;
+    {
+      std::lock_guard lock(mutex_);
+      broken_ = std::move(status);
+    }
+    changed_.notify_all();
+  }
+
+  void MakeAhead() {
     const CallOptions options{Deadline::Infinite(), cancellation_.get()};
     std::unique_lock lock(mutex_);
     while (true) {
@@ -225,6 +243,7 @@ class PrefetchStage final : public Stage {
   int64_t buffered_ = 0;    // rows in the queue
   int64_t delivered_ = 0;   // outcomes of this pass that Next has returned
   int64_t produced_ = 0;    // outcomes of this pass
+  Status broken_;           // the exception that ended the thread
   bool ended_ = false;
   bool pass_over_ = false;
   bool stopped_ = false;

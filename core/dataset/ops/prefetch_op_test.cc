@@ -6,6 +6,7 @@
 #include "core/base/simulated_environment.h"
 #include "core/base/thread.h"
 #include "core/dataset/testing/dataset_testing.h"
+#include "core/dataset/testing/throwing_stage_testing.h"
 
 namespace tutti {
 namespace {
@@ -82,6 +83,22 @@ TEST_F(Prefetch, PassesErrorsOnInTheirPlace) {
       {.spec = Int64Scalar()});
   EXPECT_THAT(All(Ok(Ok(Range(5)->Map(fails_at_two))->Prefetch(4))),
               ElementsAre("0", "1", "!map: element 2: bad", "3", "4"));
+}
+
+TEST_F(Prefetch, AnExceptionOnItsThreadIsTheStatusBehindWhatWasMade) {
+  const Ref<Dataset> dataset = Ok(Throwing(*Range(9), "next", 3)->Prefetch(2));
+  const Ref<Iterator> iterator = Iterate(dataset);
+  EXPECT_EQ(Next(*iterator), "0");
+  EXPECT_EQ(Next(*iterator), "1");
+  EXPECT_EQ(Next(*iterator), "2");
+  const Status status = iterator->Next(CallOptions()).status();
+  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted) << status.ToString();
+  EXPECT_EQ(Next(*iterator), "!out of memory");
+  // The position is that behind what was delivered.
+  const Ref<Iterator> other = Iterate(Ok(Throwing(*Range(9), "next", 3)->Prefetch(2)));
+  ASSERT_TRUE(other->Restore(iterator->Save(CallOptions()).value(), CallOptions()).ok());
+  EXPECT_EQ(Next(*other), "!out of memory");
+  EXPECT_TRUE(iterator->Close(CallOptions()).ok());
 }
 
 TEST_F(Prefetch, WaitingEndsWithTheDeadlineAndLosesNothing) {

@@ -1,0 +1,41 @@
+// Exceptions as statuses. Nothing of ours throws but what the language does when memory runs out; a
+// function that a program brings may. Where an exception must not go on (a thread of ours, C's
+// border) or belongs to one element of many, it is caught:
+//
+//   Status status = CatchExceptions(node().label(), [&] { return function.Call(context, in, &out); });
+//
+// A thread that is being cancelled (pthread_cancel) unwinds as if by an exception; that one goes
+// on, since the process would be aborted otherwise.
+
+#ifndef TUTTI_CORE_BASE_EXCEPTION_H_
+#define TUTTI_CORE_BASE_EXCEPTION_H_
+
+#include <cxxabi.h>
+
+#include <string_view>
+#include <utility>
+
+#include "core/base/status.h"
+
+namespace tutti {
+
+// The status for the exception that is being handled; call it in a catch block. RESOURCE_EXHAUSTED
+// for memory that has run out, else INTERNAL with what the exception says. `where` names who was at
+// work.
+Status StatusOfException(std::string_view where) noexcept;
+
+// What `body`, which returns a Status, returns, or the status of its exception.
+template <typename Body>
+Status CatchExceptions(std::string_view where, Body&& body) {
+  try {
+    return std::forward<Body>(body)();
+  } catch (abi::__forced_unwind&) {
+    throw;
+  } catch (...) {
+    return StatusOfException(where);
+  }
+}
+
+}  // namespace tutti
+
+#endif  // TUTTI_CORE_BASE_EXCEPTION_H_
