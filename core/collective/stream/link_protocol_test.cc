@@ -156,6 +156,29 @@ TEST(LinkProtocolTest, RowsThatDoNotAddUpAreRefused) {
   }
 }
 
+TEST(LinkProtocolTest, RowsForWhichThereIsNoRoomAreRefusedNamingWhoSendsThem) {
+  // More than this machine has, more than the address space, and a number of elements beyond 2^63.
+  for (const int64_t rows : {int64_t{1} << 42, int64_t{1} << 58, (int64_t{1} << 62) + 5}) {
+    Lone lone;
+    CallHeader header = Header(CollectiveOp::kAllToAll, 8);
+    header.first.dims = {8, 32};
+    header.uneven = true;
+    FrameParts frame = CallFrame(header, 1);
+    frame.header.argument = static_cast<uint64_t>(rows);
+    lone.Say(Encode(frame));
+    const int64_t send_rows[] = {4, 0};
+    Ref<Tensor> output;
+    const Status status =
+        lone.rank().AllToAllUneven(*Tensor::Create(DType::kUint8, Shape({4, 32})).value(),
+                                   send_rows, lone.Hang(), &output, nullptr);
+    EXPECT_EQ(status.code(), StatusCode::kResourceExhausted) << status.ToString();
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr(Format("no room for the {} rows of 32 bytes that the ranks have "
+                                 "announced, of which rank 1 sends {}: ",
+                                 rows + 4, rows)));
+  }
+}
+
 TEST(LinkProtocolTest, AMoveOfAnotherSizeThanItsShapeIsRefused) {
   for (const bool announced : {true, false}) {
     Lone lone;

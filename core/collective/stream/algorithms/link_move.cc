@@ -202,9 +202,13 @@ class LinkMove final : public LinkAlgorithm {
     }
     Dims dims = call_.header.first.dims;
     dims[0] = total;
-    TUTTI_ASSIGN_OR_RETURN(const Shape shape, Shape::Create(dims.data(), dims.size()));
-    TUTTI_ASSIGN_OR_RETURN(
-        output_, Tensor::Create(call_.header.first.dtype, shape, call_.unzeroed()));
+    Result<Shape> shape = Shape::Create(dims.data(), dims.size());
+    if (!shape.ok()) return NoRoom(total, std::move(shape).status());
+    // Beyond what the machine or the memory limit has nothing is allocated.
+    Result<Ref<Tensor>> output =
+        Tensor::Create(call_.header.first.dtype, *shape, call_.unzeroed());
+    if (!output.ok()) return NoRoom(total, std::move(output).status());
+    output_ = std::move(output).value();
     if (output_->byte_size() == 0) return OkStatus();
     auto* next = static_cast<std::byte*>(output_->mutable_data());
     for (int64_t rank = 0; rank < size_; ++rank) {
@@ -213,6 +217,17 @@ class LinkMove final : public LinkAlgorithm {
       next += At(rank).in_bytes;
     }
     return OkStatus();
+  }
+
+  // Names the rank that sends most.
+  Status NoRoom(int64_t total, Status why) const {
+    const auto most = std::max_element(received_rows_.begin(), received_rows_.end());
+    const int64_t rank = most - received_rows_.begin();
+    return Status(StatusCode::kResourceExhausted,
+                  Format("no room for the {} rows of {} bytes that the ranks have announced, of "
+                         "which rank {} sends {}: {}",
+                         total, row_bytes_, context_.Name(rank), *most, why.message()))
+        .With("rank", rank);
   }
 
   Status BeginPeer(int64_t rank, const LinkPeerPayload& payload, Peer* peer) {
