@@ -109,7 +109,7 @@ Result<FileDescriptor> TryOnce(Environment& environment, const JobSecret& secret
 
 Result<FileDescriptor> ConnectPeer(Environment& environment, const JobSecret& secret,
                                    const std::string& address, const PeerPurpose& purpose,
-                                   const CallOptions& call) {
+                                   const CallOptions& call, int64_t retry_limit_ns) {
   const std::string what =
       Format("the connection {} to worker {}", Quote(purpose.name), purpose.to);
   if (secret.empty()) return InvalidArgument("{} needs the job secret", what);
@@ -118,7 +118,11 @@ Result<FileDescriptor> ConnectPeer(Environment& environment, const JobSecret& se
                            purpose.name.size(), PeerHandshake::kMaxPurposeBytes);
   }
   TUTTI_ASSIGN_OR_RETURN(const std::vector<SocketAddress> addresses, ResolveAddress(address));
-  for (;;) {
+  // A call with a deadline says itself how long it waits.
+  const Deadline enough = call.deadline.is_infinite()
+                              ? Deadline::After(environment.clock(), retry_limit_ns)
+                              : Deadline::Infinite();
+  for (int64_t attempts = 1;; ++attempts) {
     Result<FileDescriptor> socket = TryOnce(environment, secret, addresses, purpose, call);
     if (socket.ok()) return socket;
     // The acceptor had no time or no room for it.
@@ -127,7 +131,21 @@ Result<FileDescriptor> ConnectPeer(Environment& environment, const JobSecret& se
                        (code == StatusCode::kDeadlineExceeded &&
                         !call.deadline.Expired(environment.clock()));
     if (!again) return std::move(socket).status().WithPrefix(what);
-    TUTTI_RETURN_IF_ERROR(Pause(environment, kRetryPauseNs, call, what));
+    const auto and_last = [&] {
+      return Format("; {} has refused {} attempts, the last one with: {}", address, attempts,
+                    socket.status().message());
+    };
+    if (enough.Expired(environment.clock())) {
+      return Unavailable("{}: given up after {}{}; see whether it is worker {} that listens there, "
+                         "and give a timeout to wait longer",
+                         what, HumanDuration(retry_limit_ns), and_last(), purpose.to)
+          .WithCause(socket.status());
+    }
+    const Status paused = Pause(environment, kRetryPauseNs, call, what);
+    if (!paused.ok()) {
+      return Status(paused.code(), std::string(paused.message()) + and_last())
+          .WithCause(socket.status());
+    }
   }
 }
 

@@ -96,10 +96,14 @@ class PeerListener final : public Closable {
 
 // Connects to a peer's tcp_address or local_address. UNAVAILABLE when it cannot be reached (saying
 // whether nothing listens there, or no answer comes), UNAUTHENTICATED for another secret,
-// INVALID_ARGUMENT for another major version (naming both).
+// INVALID_ARGUMENT for another major version (naming both). A listener that has no room is asked
+// again until the call's deadline; without one until `retry_limit_ns` have passed, and then it is
+// UNAVAILABLE.
+inline constexpr int64_t kPeerRetryLimitNs = 60 * kSecondNs;
 Result<FileDescriptor> ConnectPeer(Environment& environment, const JobSecret& secret,
                                    const std::string& address, const PeerPurpose& purpose,
-                                   const CallOptions& call);
+                                   const CallOptions& call,
+                                   int64_t retry_limit_ns = kPeerRetryLimitNs);
 
 // Passes a file descriptor over a Unix socket from ConnectPeer or Accept, with a few bytes (1 to
 // 64) that say what it is.

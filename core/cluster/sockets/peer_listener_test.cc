@@ -32,6 +32,7 @@
 namespace tutti {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -518,6 +519,39 @@ TEST_F(PeerListenerTest, ConnectingCanBeCancelledAndHasADeadline) {
       ConnectPeer(*environment_, secret_, address, {"a", 1, 0}, brief);
   EXPECT_EQ(late.status().code(), StatusCode::kDeadlineExceeded);
   EXPECT_THAT(std::string(late.status().message()), HasSubstr("the handshake with " + address));
+}
+
+TEST_F(PeerListenerTest, AListenerThatNeverHasRoomIsNotAskedForEver) {
+  const FileDescriptor full = *MakeListeningSocket(ResolveAddress("127.0.0.1:0")->front());
+  const std::string address = LocalSocketAddress(full)->ToString();
+  std::atomic<bool> stop{false};
+  std::thread refuses([&] {
+    const std::string refusal = PeerHandshake::RefusalFrame(ResourceExhausted("come back later"));
+    while (!stop) {
+      pollfd entry{full.get(), POLLIN, 0};
+      if (poll(&entry, 1, 5) != 1) continue;
+      const FileDescriptor client(accept4(full.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      char hello[1024];
+      if (recv(client.get(), hello, sizeof(hello), 0) <= 0) continue;
+      send(client.get(), refusal.data(), refusal.size(), MSG_NOSIGNAL);
+    }
+  });
+  const Status given_up = ConnectPeer(*environment_, secret_, address, {"a", 1, 0}, CallOptions(),
+                                      50 * kMillisecondNs)
+                              .status();
+  EXPECT_EQ(given_up.code(), StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(given_up.message()),
+              AllOf(HasSubstr("the connection \"a\" to worker 0: given up after 50 ms; " + address +
+                              " has refused "),
+                    HasSubstr("the last one with: "), HasSubstr("come back later"),
+                    HasSubstr("give a timeout to wait longer")));
+  // A deadline counts alone, and the error names who has refused all the time.
+  const CallOptions brief = CallOptions::WithTimeout(environment_->clock(), 100 * kMillisecondNs);
+  const Status late =
+      ConnectPeer(*environment_, secret_, address, {"a", 1, 0}, brief, 0).status();
+  EXPECT_EQ(late.code(), StatusCode::kDeadlineExceeded);
+  stop = true;
+  refuses.join();
 }
 
 // Once it has proved itself the acceptor may hold the connection, and take its end for a death.
