@@ -15,6 +15,7 @@
 #include "core/base/log.h"
 #include "core/base/random.h"
 #include "core/base/reaper.h"
+#include "core/base/text.h"
 #include "core/base/wait.h"
 #include "core/cluster/control/grpc_control_network.h"
 #include "core/cluster/control/loop_connection.h"
@@ -56,10 +57,11 @@ Status CheckOptions(const ClusterOptions& options) {
     return InvalidArgument("{}: a worker has 1 or more replicas, got {}", name,
                            options.num_replicas);
   }
-  if (options.silence_limit_ns <= 0 || options.heartbeat_interval_ns <= 0) {
+  if (!MembershipTiming{options.silence_limit_ns, options.heartbeat_interval_ns}.IsPossible()) {
     return InvalidArgument("{}: the limit of silence and the interval of heartbeats must be "
-                           "positive, got {} ns and {} ns",
-                           name, options.silence_limit_ns, options.heartbeat_interval_ns);
+                           "positive and no longer than 73 years, got {} and {}",
+                           name, HumanDuration(options.silence_limit_ns),
+                           HumanDuration(options.heartbeat_interval_ns));
   }
   return OkStatus();
 }

@@ -326,6 +326,13 @@ void Member::On(RegroupResult& result) {
   if (it == regroupings_.end()) return;  // withdrawn, and no longer waited for
   Regrouped& came = it->second.came;
   came.epoch = result.epoch;
+  if (came.members.size() + result.members.size() > workers_.size()) {
+    return FinishRegroup(result.id,
+                         Internal("regrouping {}: worker 0 gave {} parts, and the job has {} "
+                                  "workers",
+                                  Quote(it->second.name),
+                                  came.members.size() + result.members.size(), workers_.size()));
+  }
   for (size_t i = 0; i < result.members.size(); ++i) {
     const MemberId& member = result.members[i];
     const auto index = static_cast<size_t>(member.worker);

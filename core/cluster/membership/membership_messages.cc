@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/cluster/membership/silence.h"
 #include "tutti/v1/membership.pb.h"
 
 namespace tutti {
@@ -16,6 +17,7 @@ constexpr int kMaxDetails = 32;
 constexpr int kMaxCauses = 8;
 constexpr int kMaxCauseDepth = 3;
 constexpr int64_t kMaxReplicas = 1 << 20;
+constexpr int64_t kMaxEpoch = INT64_MAX / 4;  // nobody counts that far
 
 // Cuts at the limit, not inside a UTF-8 character.
 std::string Bounded(std::string_view text, size_t limit) {
@@ -96,6 +98,24 @@ Status CheckKey(std::string_view key) {
   if (key.size() <= kMaxExchangeKeyBytes) return OkStatus();
   return InvalidArgument("the key of an exchange has {} bytes, at most {} are allowed", key.size(),
                          kMaxExchangeKeyBytes);
+}
+
+// `what` is "exchange" or "regrouping", with its name if that is known.
+Status CheckPart(std::string_view what, size_t bytes) {
+  if (bytes <= kMaxExchangePartBytes) return OkStatus();
+  return InvalidArgument("{}: a part has {} bytes, at most {} are allowed", what, bytes,
+                         kMaxExchangePartBytes);
+}
+
+template <typename Parts>
+Status ReadParts(std::string_view what, const Parts& from, std::vector<std::string>* parts) {
+  TUTTI_RETURN_IF_ERROR(
+      CheckRange(Format("{}: the number of parts", what), from.size(), 0, kMaxWorkers));
+  for (const std::string& part : from) {
+    TUTTI_RETURN_IF_ERROR(CheckPart(what, part.size()));
+    parts->push_back(part);
+  }
+  return OkStatus();
 }
 
 void Write(const WorkerInfo& info, v1::WorkerDef* def) {
@@ -206,10 +226,8 @@ void Write(const ExchangePart& part, v1::ToCoordinator* def) {
 
 Status Read(const v1::ExchangePartDef& def, MessageToCoordinator* message) {
   TUTTI_RETURN_IF_ERROR(CheckKey(def.key()));
-  if (def.part().size() > kMaxExchangePartBytes) {
-    return InvalidArgument("exchange {}: a part has {} bytes, at most {} are allowed",
-                           Quote(def.key()), def.part().size(), kMaxExchangePartBytes);
-  }
+  TUTTI_RETURN_IF_ERROR(
+      CheckPart(Format("exchange {}", Quote(def.key())), def.part().size()));
   *message = ExchangePart{def.key(), def.part()};
   return OkStatus();
 }
@@ -322,12 +340,16 @@ Status Read(const v1::WelcomeDef& def, MessageToMember* message) {
   }
   welcome.silence_limit_ns = def.silence_limit_ns();
   welcome.heartbeat_interval_ns = def.heartbeat_interval_ns();
-  if (welcome.silence_limit_ns <= 0 || welcome.heartbeat_interval_ns <= 0) {
-    return InvalidArgument("the limits of silence must be positive, got {} ns and {} ns",
-                           welcome.silence_limit_ns, welcome.heartbeat_interval_ns);
+  if (!MembershipTiming{welcome.silence_limit_ns, welcome.heartbeat_interval_ns}.IsPossible()) {
+    return InvalidArgument(
+        "the limit of silence and the interval of heartbeats must be within 1 and {} ns, got {} ns "
+        "and {} ns",
+        MembershipTiming::kLongestNs, welcome.silence_limit_ns, welcome.heartbeat_interval_ns);
   }
   welcome.elastic = def.elastic();
   TUTTI_RETURN_IF_ERROR(ReadMembers(def.newcomers(), &welcome.newcomers));
+  TUTTI_RETURN_IF_ERROR(
+      CheckRange("the number of absent workers", def.absent_size(), 0, kMaxWorkers));
   for (const v1::DepartureDef& absent : def.absent()) {
     TUTTI_RETURN_IF_ERROR(ReadDeparture(absent, &welcome.absent.emplace_back()));
   }
@@ -346,7 +368,8 @@ Status Read(const v1::ExchangeResultDef& def, MessageToMember* message) {
   TUTTI_RETURN_IF_ERROR(CheckKey(def.key()));
   ExchangeResult result;
   result.key = def.key();
-  result.parts.assign(def.parts().begin(), def.parts().end());
+  TUTTI_RETURN_IF_ERROR(
+      ReadParts(Format("exchange {}", Quote(def.key())), def.parts(), &result.parts));
   result.last = def.last();
   *message = std::move(result);
   return OkStatus();
@@ -415,21 +438,19 @@ void Write(const RegroupPart& part, v1::ToCoordinator* def) {
 
 Status Read(const v1::RegroupPartDef& def, MessageToCoordinator* message) {
   TUTTI_RETURN_IF_ERROR(CheckKey(def.name()));
-  if (def.part().size() > kMaxExchangePartBytes) {
-    return InvalidArgument("regrouping {}: a part has {} bytes, at most {} are allowed",
-                           Quote(def.name()), def.part().size(), kMaxExchangePartBytes);
-  }
+  const std::string what = Format("regrouping {}", Quote(def.name()));
+  TUTTI_RETURN_IF_ERROR(CheckPart(what, def.part().size()));
   RegroupPart part;
   part.id = def.id();
   part.name = def.name();
   TUTTI_RETURN_IF_ERROR(ReadMembers(def.among(), &part.among));
   part.all = def.all();
   part.at_least = def.at_least();
+  TUTTI_RETURN_IF_ERROR(
+      CheckRange(what + ": the least number of ranks", part.at_least, 0, kMaxWorkers));
   part.epoch = def.epoch();
   part.part = def.part();
-  if (part.epoch < 0 || part.epoch == INT64_MAX) {
-    return InvalidArgument("regrouping {}: the epoch {}", Quote(def.name()), part.epoch);
-  }
+  TUTTI_RETURN_IF_ERROR(CheckRange(what + ": the epoch", part.epoch, 0, kMaxEpoch));
   *message = std::move(part);
   return OkStatus();
 }
@@ -474,10 +495,11 @@ Status Read(const v1::RegroupResultDef& def, MessageToMember* message) {
   RegroupResult result;
   result.id = def.id();
   result.epoch = def.epoch();
+  TUTTI_RETURN_IF_ERROR(CheckRange("regrouping: the epoch", result.epoch, 0, 2 * kMaxEpoch));
   TUTTI_RETURN_IF_ERROR(ReadMembers(def.members(), &result.members));
   TUTTI_RETURN_IF_ERROR(CheckRange("the number of parts of a regrouping", def.parts_size(),
                                    def.members_size(), def.members_size()));
-  result.parts.assign(def.parts().begin(), def.parts().end());
+  TUTTI_RETURN_IF_ERROR(ReadParts("regrouping", def.parts(), &result.parts));
   result.last = def.last();
   *message = std::move(result);
   return OkStatus();

@@ -13,6 +13,7 @@
 #include "core/base/error.h"
 #include "core/base/random.h"
 #include "core/base/seeded_runs_testing.h"
+#include "core/cluster/membership/silence.h"
 
 namespace tutti {
 namespace {
@@ -122,6 +123,61 @@ TEST(MembershipMessages, RefusesWhatIsOutOfBounds) {
   EXPECT_THAT(refusal(ExchangePart{"k", std::string(70'000, 'x')}), HasSubstr("70000 bytes"));
   EXPECT_THAT(refusal(JobAbort{OkStatus()}), HasSubstr("all is well"));
   EXPECT_THAT(refusal(Suspicion{-1, ""}), HasSubstr("the suspected worker is -1"));
+  RegroupPart part;
+  part.name = "train";
+  part.at_least = kMaxWorkers + 1;
+  EXPECT_THAT(refusal(part), HasSubstr("regrouping \"train\": the least number of ranks is 1025"));
+  part.at_least = -1;
+  EXPECT_THAT(refusal(part), HasSubstr("the least number of ranks is -1"));
+  part.at_least = kMaxWorkers;
+  EXPECT_EQ(ThroughToCoordinator(part).at_least, kMaxWorkers);
+  // Epochs are counted on from there.
+  part.epoch = INT64_MAX - 1;
+  EXPECT_THAT(refusal(part), HasSubstr("regrouping \"train\": the epoch is 9223372036854775806"));
+  part.epoch = -1;
+  EXPECT_THAT(refusal(part), HasSubstr("the epoch is -1"));
+  part.epoch = 3;
+  part.part = std::string(70'000, 'x');
+  EXPECT_THAT(refusal(part), HasSubstr("regrouping \"train\": a part has 70000 bytes"));
+}
+
+TEST(MembershipMessages, RefusesWhatTheCoordinatorMayNotSay) {
+  const auto refusal = [](const MessageToMember& message) {
+    MessageToMember decoded;
+    const Status status = Decode(Encode(message), &decoded);
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    return std::string(status.message());
+  };
+  ExchangeResult result{"key", {"a", std::string(70'000, 'x')}, true};
+  EXPECT_THAT(refusal(result), HasSubstr("exchange \"key\": a part has 70000 bytes"));
+  result.parts.assign(kMaxWorkers + 1, "");
+  EXPECT_THAT(refusal(result), HasSubstr("exchange \"key\": the number of parts is 1025"));
+  result.parts.pop_back();
+  EXPECT_EQ(ThroughToMember(result).parts.size(), static_cast<size_t>(kMaxWorkers));
+  RegroupResult regrouped{7, 1, {{0, 0}}, {std::string(70'000, 'x')}, true};
+  EXPECT_THAT(refusal(regrouped), HasSubstr("regrouping: a part has 70000 bytes"));
+  regrouped.parts = {"a"};
+  regrouped.epoch = INT64_MAX;
+  EXPECT_THAT(refusal(regrouped), HasSubstr("regrouping: the epoch is"));
+}
+
+TEST(MembershipMessages, LimitsOfSilenceCanBeAddedToAPointInTime) {
+  Welcome welcome;
+  welcome.workers.resize(1);
+  const auto status = [&](int64_t silence_limit_ns, int64_t heartbeat_interval_ns) {
+    welcome.silence_limit_ns = silence_limit_ns;
+    welcome.heartbeat_interval_ns = heartbeat_interval_ns;
+    MessageToMember decoded;
+    return Decode(Encode(MessageToMember(welcome)), &decoded);
+  };
+  constexpr int64_t kLongest = MembershipTiming::kLongestNs;
+  EXPECT_TRUE(status(kNeverNs, 1).ok());  // there is no limit
+  EXPECT_TRUE(status(kLongest, kLongest).ok());
+  for (const Status& refused : {status(kNeverNs - 1, 1), status(kLongest + 1, 1), status(0, 1),
+                                status(1, 0), status(1, kLongest + 1), status(kNeverNs, -1)}) {
+    EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("the limit of silence"));
+  }
 }
 
 TEST(MembershipMessages, AnotherMajorVersionIsReadAsFarAsItsVersion) {

@@ -425,6 +425,90 @@ TEST(Membership, GarbageClosesItsConnectionOnly) {
   for (int64_t i = 0; i < 2; ++i) EXPECT_TRUE(job[i].failure.ok());
 }
 
+// A peer that speaks the protocol, and ends its connections as if all were well.
+class Polite final : public ControlAcceptor {
+ public:
+  explicit Polite(std::string answer) : answer_(std::move(answer)) {}
+  std::unique_ptr<ControlHandler> OnAccept(Ref<ControlConnection> connection) override {
+    connection->Send(answer_);
+    connection->Close(OkStatus());
+    return std::make_unique<Rude>(&closed_);
+  }
+
+ private:
+  const std::string answer_;
+  Status closed_;
+};
+
+TEST(Membership, AConnectionThatEndsAsIfAllWereWellIsNoGoodbye) {
+  SimulatedJob job(26, 2);
+  Hello hello;
+  hello.tasks = job[1].options.tasks;
+  hello.addresses = job[1].options.addresses;
+  hello.info = job[1].options.self;
+  hello.info.num_replicas = job[0].options.self.num_replicas;
+  const Ref<SimulatedControlNetwork> peer = job.wire.AddNode("peer");
+  Status closed = Internal("not yet");
+  // While the workers gather it leaves its seat to others.
+  SimulatedJob gathering(27, 3);
+  const Ref<SimulatedControlNetwork> early = gathering.wire.AddNode("early");
+  gathering[0].Start();
+  gathering.RunFor(kSecondNs);
+  Hello of_three = hello;
+  of_three.tasks = gathering[1].options.tasks;
+  of_three.addresses = gathering[1].options.addresses;
+  Ref<ControlConnection> connection =
+      early->Connect("10.0.0.1:2222", kSecondNs, std::make_unique<Rude>(&closed));
+  connection->Send(Encode(MessageToCoordinator(of_three)));
+  connection->Close(OkStatus());
+  gathering.RunFor(kSecondNs);
+  EXPECT_TRUE(closed.ok()) << closed.ToString();
+  gathering[1].Start();
+  gathering[2].Start();
+  gathering.RunFor(5 * kSecondNs);
+  for (int64_t i = 0; i < 3; ++i) EXPECT_TRUE(gathering[i].joined);
+  // In a job that runs it is a death.
+  job[0].Start();
+  job.RunFor(kSecondNs);
+  connection = peer->Connect("10.0.0.1:2222", kSecondNs, std::make_unique<Rude>(&closed));
+  connection->Send(Encode(MessageToCoordinator(hello)));
+  job.RunFor(kSecondNs);
+  ASSERT_TRUE(job[0].joined);
+  connection->Close(OkStatus());
+  job.RunFor(kSecondNs);
+  EXPECT_EQ(job[0].failure.code(), StatusCode::kUnavailable);
+  EXPECT_EQ(BlamedWorker(job[0].failure), 1);
+  EXPECT_THAT(Message(job[0].failure), HasSubstr("its connection closed without a goodbye"));
+}
+
+TEST(Membership, ACoordinatorThatEndsConnectionsAsIfAllWereWellIsGone) {
+  SimulatedJob job(28, 2);
+  Welcome welcome;
+  welcome.silence_limit_ns = 3 * kSecondNs;
+  welcome.heartbeat_interval_ns = kSecondNs;
+  welcome.workers = {job[0].options.self, job[1].options.self};
+  const Ref<SimulatedControlNetwork> peer = job.wire.AddNode("peer");
+  ASSERT_TRUE(peer->Listen("10.0.0.1:2222", std::make_unique<Polite>(
+                                                Encode(MessageToMember(welcome)))).ok());
+  job[1].Start();
+  job.RunFor(kSecondNs);
+  ASSERT_TRUE(job[1].joined);
+  EXPECT_EQ(job[1].failure.code(), StatusCode::kUnavailable);
+  EXPECT_EQ(BlamedWorker(job[1].failure), 0);
+  EXPECT_THAT(Message(job[1].failure), HasSubstr("its connection closed without a goodbye"));
+
+  SimulatedJob waiting(29, 2);
+  const Ref<SimulatedControlNetwork> mute = waiting.wire.AddNode("mute");
+  ASSERT_TRUE(mute->Listen("10.0.0.1:2222", std::make_unique<Polite>(
+                                                Encode(MessageToMember(Gathering{})))).ok());
+  waiting[1].Start(10 * kSecondNs);
+  waiting.RunFor(5 * kSecondNs);
+  EXPECT_FALSE(waiting[1].joined);
+  EXPECT_TRUE(waiting[1].not_joined.ok()) << "it tries again";
+  waiting.RunFor(10 * kSecondNs);
+  EXPECT_FALSE(waiting[1].not_joined.ok());
+}
+
 TEST(Membership, StrangersCannotUseUpTheCoordinator) {
   SimulatedJob job(25, 2);
   job[0].Start();

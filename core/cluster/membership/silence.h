@@ -23,6 +23,15 @@ struct MembershipTiming {
   int64_t silence_limit_ns = 3 * kSecondNs;  // kNeverNs: silence is no failure
   int64_t heartbeat_interval_ns = 250 * kMillisecondNs;
 
+  // 73 years: what is added to a point in time, twice over, is still one.
+  static constexpr int64_t kLongestNs = kNeverNs / 4;
+  // Whether both are positive, and the limit, unless there is none, is no longer than that.
+  bool IsPossible() const {
+    return silence_limit_ns > 0 && heartbeat_interval_ns > 0 &&
+           heartbeat_interval_ns <= kLongestNs &&
+           (silence_limit_ns <= kLongestNs || silence_limit_ns == kNeverNs);
+  }
+
   // At least eight heartbeats fit into the limit.
   MembershipTiming Checked() const {
     MembershipTiming checked = *this;
