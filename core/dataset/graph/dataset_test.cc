@@ -7,6 +7,7 @@
 #include "core/dataset/graph/envelope.h"
 #include "core/dataset/graph/graph_fingerprint.h"
 #include "core/dataset/testing/dataset_testing.h"
+#include "tutti/v1/dataset.pb.h"
 
 namespace tutti {
 namespace {
@@ -24,6 +25,25 @@ class Definition : public DatasetTest {
   }
   Ref<Dataset> Again(const Ref<Dataset>& dataset) {
     return Ok(Dataset::Deserialize(datasets_, Bytes(dataset)));
+  }
+  static v1::DatasetDef DefinitionOf(const std::string& bytes) {
+    std::string_view content;
+    EXPECT_EQ(OpenEnvelope("TUTTI-D1", bytes, &content), nullptr);
+    v1::DatasetDef def;
+    EXPECT_TRUE(def.ParseFromString(std::string(content)));
+    return def;
+  }
+  static std::string BytesOf(const v1::DatasetDef& def) {
+    return SealEnvelope("TUTTI-D1", def.SerializeAsString());
+  }
+  // "batch_size, drop_remainder": what the definition says of its last op.
+  static std::string Written(const Ref<Dataset>& dataset) {
+    const v1::DatasetDef def = DefinitionOf(Bytes(dataset));
+    std::vector<std::string> names;
+    for (const auto& attribute : def.nodes(def.nodes_size() - 1).attributes()) {
+      names.push_back(attribute.name());
+    }
+    return Join(names, ", ");
   }
   static std::string Fingerprint(const Ref<Dataset>& dataset) {
     return GraphFingerprint(dataset->node()).value();
@@ -148,6 +168,98 @@ TEST_F(Definition, ComesBackFromItsBytes) {
   EXPECT_EQ(Fingerprint(again), Fingerprint(dataset));
 }
 
+TEST_F(Definition, SaysOfItsAttributesThoseThatAreNotAsOtherwise) {
+  EXPECT_EQ(Written(Range(3)), "start, stop");
+  EXPECT_EQ(Written(Ok(Dataset::Range(datasets_, 0, 3, 2, DType::kInt32))),
+            "start, stop, step, dtype");
+  EXPECT_EQ(Written(Ok(Range(3)->Batch(2))), "batch_size");
+  EXPECT_EQ(Written(Ok(Range(3)->Batch(2, true))), "batch_size, drop_remainder");
+  EXPECT_EQ(Written(Ok(Range(3)->Prefetch(kAutotune))), "");
+  EXPECT_EQ(Written(Ok(Range(3)->Prefetch(3))), "buffer_size");
+  EXPECT_EQ(Written(Ok(Range(3)->Repeat())), "");
+  EXPECT_EQ(Written(Ok(Range(3)->Enumerate(0))), "");
+  EXPECT_EQ(Written(Ok(Range(3)->Cache())), "");
+  EXPECT_EQ(Written(Ok(Range(3)->Shuffle(2, Seed(7)))), "buffer_size, seed");
+  EXPECT_EQ(Written(Ok(Range(3)->Shuffle(2, Seed(7, false)))),
+            "buffer_size, seed, reshuffle_each_iteration");
+  EXPECT_EQ(Written(Ok(Range(3)->Shuffle(2))), "buffer_size, seed, seed_given");
+  ASSERT_TRUE(functions_->Register("add", AddOne()).ok());
+  const Ref<Function> add = functions_->Find("add").value();
+  EXPECT_EQ(Written(Ok(Range(3)->Map(add))), "");
+  MapOptions options = Parallel(2);
+  options.deterministic = true;
+  EXPECT_EQ(Written(Ok(Range(3)->Map(add, options))), "num_parallel_calls, deterministic");
+}
+
+TEST_F(Definition, OneOfBeforeThatSaysAllAttributesComesBack) {
+  const Ref<Dataset> dataset =
+      Ok(Ok(Ok(Range(9)->Shuffle(3, Seed(1)))->Batch(2))->Prefetch(kAutotune));
+  v1::DatasetDef def = DefinitionOf(Bytes(dataset));
+  EXPECT_EQ(def.version(), 2);
+  def.set_version(1);
+  const auto add = [](v1::NodeDef* node, const char* name) {
+    v1::AttributeDef* attribute = node->add_attributes();
+    attribute->set_name(name);
+    return attribute;
+  };
+  add(def.mutable_nodes(0), "step")->set_number(1);
+  add(def.mutable_nodes(0), "dtype")->set_number(static_cast<int64_t>(DType::kInt64));
+  add(def.mutable_nodes(1), "seed_given")->set_flag(true);
+  add(def.mutable_nodes(1), "reshuffle_each_iteration")->set_flag(true);
+  add(def.mutable_nodes(2), "drop_remainder")->set_flag(false);
+  add(def.mutable_nodes(3), "buffer_size")->set_number(kAutotune);
+  const Ref<Dataset> again = Ok(Dataset::Deserialize(datasets_, BytesOf(def)));
+  EXPECT_EQ(again->Explain(), dataset->Explain());
+  EXPECT_EQ(Bytes(again), Bytes(dataset));
+  EXPECT_EQ(Fingerprint(again), Fingerprint(dataset));
+  EXPECT_EQ(All(again), All(dataset));
+}
+
+TEST_F(Definition, WhatANewerReleaseWroteIsRefusedByName) {
+  const v1::DatasetDef good = DefinitionOf(Bytes(Ok(Range(9)->Batch(2, false, "mine"))));
+  const auto refused = [this](const std::string& bytes, StatusCode code) {
+    const Status status = Dataset::Deserialize(datasets_, bytes).status();
+    EXPECT_EQ(status.code(), code);
+    return std::string(status.message());
+  };
+  v1::DatasetDef def = good;
+  def.mutable_nodes(1)->set_op("batches_of_bytes");
+  EXPECT_EQ(refused(BytesOf(def), StatusCode::kNotFound),
+            "deserialize: the operation \"batches_of_bytes\" \"mine\" is not known here; a newer "
+            "release may have written this definition: read it with that one");
+  def = good;
+  v1::AttributeDef* attribute = def.mutable_nodes(1)->add_attributes();
+  attribute->set_name("align");
+  attribute->set_number(3);
+  EXPECT_EQ(refused(BytesOf(def), StatusCode::kInvalidArgument),
+            "deserialize: the operation \"batch\" \"mine\" has the attribute \"align\", which is not "
+            "known here; a newer release may have written this definition: read it with that one");
+  def = good;
+  def.mutable_nodes(1)->mutable_attributes(0)->clear_content();
+  EXPECT_THAT(refused(BytesOf(def), StatusCode::kInvalidArgument),
+              HasSubstr("the attribute \"batch_size\" of the operation \"batch\" \"mine\" has no value "
+                        "of a kind that is known here; a newer release"));
+  def = good;
+  v1::OptionDef* option = def.add_options();
+  option->set_key("experimental_hurry");
+  option->set_value(1);
+  EXPECT_THAT(refused(BytesOf(def), StatusCode::kInvalidArgument),
+              AllOf(HasSubstr("deserialize: the option \"experimental_hurry\" is not known here"),
+                    HasSubstr("a newer release may have")));
+  for (int version : {0, 3}) {
+    def = good;
+    def.set_version(version);
+    EXPECT_EQ(refused(BytesOf(def), StatusCode::kInvalidArgument),
+              Format("deserialize: this definition has version {}, and 1 to 2 are known here; read "
+                     "it with the release that wrote it",
+                     version));
+  }
+  EXPECT_EQ(refused(SealEnvelope("TUTTI-D2", good.SerializeAsString()),
+                    StatusCode::kInvalidArgument),
+            "deserialize: this definition has the format TUTTI-D2, and TUTTI-D1 is known here; read "
+            "it with the release that wrote it");
+}
+
 TEST_F(Definition, FunctionWithoutANameIsNamedByTheRefusal) {
   const Status refused = Ok(Range(3)->Map(AddOne(), Named("plus")))->Serialize().status();
   EXPECT_EQ(refused.code(), StatusCode::kFailedPrecondition);
@@ -234,6 +346,16 @@ TEST_F(Definition, FingerprintsTellSequencesApart) {
             Fingerprint(Ok(Range(9)->Shuffle(3, Seed(2)))));
   EXPECT_EQ(Fingerprint(Range(3)),
             Fingerprint(Ok(Dataset::Range(datasets_, 0, 3, 1, DType::kInt64, "name"))));
+  // How soon elements come is no part of it; what is promised of their order is.
+  EXPECT_EQ(Fingerprint(Ok(Range(9)->Prefetch(2))), Fingerprint(Ok(Range(9)->Prefetch(8))));
+  const auto mapped = [this](int64_t calls, std::optional<bool> deterministic) {
+    MapOptions options = Parallel(calls);
+    options.deterministic = deterministic;
+    return Fingerprint(Ok(Range(9)->Map(AddOne(), options)));
+  };
+  EXPECT_EQ(mapped(4, {}), mapped(1, {}));
+  EXPECT_NE(mapped(4, {}), mapped(4, false));
+  EXPECT_NE(mapped(4, true), mapped(4, false));
   const auto tensors = [this](int64_t last) {
     return Fingerprint(
         Ok(Dataset::FromTensors(datasets_, Value::OfTensor(Tensor::Vector<int64_t>({1, last})))));
@@ -250,6 +372,15 @@ TEST_F(Definition, UnknownOpsAreNamedWithTheNearest) {
             "batch: expected 1 inputs, got 0");
   EXPECT_EQ(Dataset::Make(datasets_, "batch", "", {}, {Range(3)}).status().message(),
             "batch: the attribute 'batch_size' must be an integer, and is missing");
+  Attributes misspelt;
+  misspelt.Set("batch_size", int64_t{3}).Set("drop_reminder", true);
+  EXPECT_EQ(Dataset::Make(datasets_, "batch", "", misspelt, {Range(3)}).status().message(),
+            "batch: there is no attribute 'drop_reminder', did you mean 'drop_remainder'?; there "
+            "are batch_size, drop_remainder");
+  Attributes of_another_type;
+  of_another_type.Set("batch_size", int64_t{3}).Set("drop_remainder", int64_t{1});
+  EXPECT_EQ(Dataset::Make(datasets_, "batch", "", of_another_type, {Range(3)}).status().message(),
+            "batch: the attribute 'drop_remainder' must be a boolean, and is of another type");
   static constinit const OpTraits again = {.name = "batch"};
   EXPECT_EQ(datasets_->ops().Add(again).code(), StatusCode::kAlreadyExists);
 }

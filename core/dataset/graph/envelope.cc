@@ -29,4 +29,12 @@ const char* OpenEnvelope(std::string_view magic, std::string_view bytes,
   return nullptr;
 }
 
+std::string_view OtherFormat(std::string_view magic, std::string_view bytes) {
+  const size_t kind = magic.size() - 1;
+  if (bytes.size() < magic.size() || bytes.substr(0, kind) != magic.substr(0, kind)) return {};
+  const char format = bytes[kind];
+  if (format == magic[kind] || format < '0' || format > '9') return {};
+  return bytes.substr(0, magic.size());
+}
+
 }  // namespace tutti

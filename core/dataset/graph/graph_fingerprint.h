@@ -1,6 +1,7 @@
 // The fingerprint of a graph: equal for definitions that give the same sequence under the same
-// seeds. Names, options and seeds that nobody gave do not count; functions that live in this
-// process only count by their names.
+// seeds. Names, options, seeds that nobody gave and attributes for tuning (AttributeRole) do not
+// count, nor does whether an attribute was given that has the value it has otherwise; functions
+// that live in this process only count by their names.
 #ifndef TUTTI_CORE_DATASET_GRAPH_GRAPH_FINGERPRINT_H_
 #define TUTTI_CORE_DATASET_GRAPH_GRAPH_FINGERPRINT_H_
 

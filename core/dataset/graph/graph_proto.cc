@@ -19,8 +19,15 @@
 namespace tutti {
 namespace {
 
-constexpr int32_t kVersion = 1;
+// 1 has every attribute of every op; since 2 an attribute that is missing has the value of its op's
+// traits. A new op or attribute needs no new version: who does not know it says so.
+constexpr int32_t kVersion = 2;
+constexpr int32_t kOldestVersion = 1;
 constexpr std::string_view kMagic = "TUTTI-D1";
+
+// What to do about something that is not known here.
+constexpr std::string_view kNewer =
+    "a newer release may have written this definition: read it with that one";
 
 Status Malformed(std::string_view what) {
   return InvalidArgument("deserialize: these bytes are no dataset definition ({})", what);
@@ -52,6 +59,9 @@ class GraphWriter {
     const bool seed_is_drawn = !node.attributes().Bool("seed_given", true);
     for (const auto& [name, attribute] : node.attributes().items()) {
       if (fingerprint_ && seed_is_drawn && name == "seed") continue;
+      const AttributeTraits& traits = *node.op().FindAttribute(name);
+      if (fingerprint_ && traits.role == AttributeRole::kTuning) continue;
+      if (traits.IsOtherwise(attribute)) continue;
       v1::AttributeDef* attribute_def = node_def->add_attributes();
       attribute_def->set_name(name);
       TUTTI_RETURN_IF_ERROR(WriteAttribute(node, attribute, attribute_def));
@@ -123,7 +133,12 @@ class GraphWriter {
   std::unordered_map<const Node*, int32_t> written_;
 };
 
-Result<Attribute> ReadAttribute(const v1::AttributeDef& def) {
+// For messages.
+std::string LabelOf(const v1::NodeDef& def) {
+  return def.name().empty() ? Quote(def.op()) : Format("{} {}", Quote(def.op()), Quote(def.name()));
+}
+
+Result<Attribute> ReadAttribute(const v1::NodeDef& node, const v1::AttributeDef& def) {
   switch (def.content_case()) {
     case v1::AttributeDef::kNumber:
       return Attribute(static_cast<int64_t>(def.number()));
@@ -152,18 +167,33 @@ Result<Attribute> ReadAttribute(const v1::AttributeDef& def) {
     case v1::AttributeDef::CONTENT_NOT_SET:
       break;
   }
-  return Malformed("an attribute has no value");
+  return InvalidArgument(
+      "deserialize: the attribute {} of the operation {} has no value of a kind that is known "
+      "here; {}",
+      Quote(def.name()), LabelOf(node), kNewer);
 }
 
 Result<Ref<const Node>> ReadNode(DatasetEnvironment& environment, const v1::NodeDef& def,
                                  const std::vector<Ref<const Node>>& nodes) {
-  TUTTI_ASSIGN_OR_RETURN(const OpTraits* op, environment.ops().Find(def.op()));
+  const Result<const OpTraits*> found = environment.ops().Find(def.op());
+  if (!found.ok()) {
+    return NotFound("deserialize: the operation {} is not known here; {}", LabelOf(def), kNewer)
+        .With("op", def.op());
+  }
+  const OpTraits* op = *found;
   Attributes attributes;
   for (const v1::AttributeDef& attribute_def : def.attributes()) {
     if (attributes.Find(attribute_def.name()) != nullptr) {
       return Malformed("an attribute comes twice");
     }
-    TUTTI_ASSIGN_OR_RETURN(Attribute attribute, ReadAttribute(attribute_def));
+    if (op->FindAttribute(attribute_def.name()) == nullptr) {
+      return InvalidArgument(
+                 "deserialize: the operation {} has the attribute {}, which is not known here; {}",
+                 LabelOf(def), Quote(attribute_def.name()), kNewer)
+          .With("op", def.op())
+          .With("attribute", attribute_def.name());
+    }
+    TUTTI_ASSIGN_OR_RETURN(Attribute attribute, ReadAttribute(def, attribute_def));
     attributes.Set(attribute_def.name(), std::move(attribute));
   }
   Node::Inputs inputs;
@@ -211,6 +241,12 @@ Result<std::string> Dataset::Serialize() const {
 Result<Ref<Dataset>> Dataset::Deserialize(Environments environment, std::string_view bytes) {
   TUTTI_RETURN_IF_ERROR(environment->environment().CheckUsable("deserialize"));
   std::string_view content;
+  if (const std::string_view other = OtherFormat(kMagic, bytes); !other.empty()) {
+    return InvalidArgument(
+        "deserialize: this definition has the format {}, and {} is known here; read it with the "
+        "release that wrote it",
+        other, kMagic);
+  }
   if (const char* why = OpenEnvelope(kMagic, bytes, &content)) return Malformed(why);
   v1::DatasetDef def;
   if (content.size() > static_cast<size_t>(std::numeric_limits<int>::max()) ||
@@ -218,9 +254,12 @@ Result<Ref<Dataset>> Dataset::Deserialize(Environments environment, std::string_
       def.nodes().empty()) {
     return Malformed("they do not parse");
   }
-  if (def.version() != kVersion) {
-    return InvalidArgument("deserialize: this definition has version {}, and {} is known here",
-                           def.version(), kVersion);
+  if (def.version() < kOldestVersion || def.version() > kVersion) {
+    return InvalidArgument(
+               "deserialize: this definition has version {}, and {} to {} are known here; read it "
+               "with the release that wrote it",
+               def.version(), kOldestVersion, kVersion)
+        .With("version", def.version());
   }
   std::vector<Ref<const Node>> nodes;
   for (const v1::NodeDef& node_def : def.nodes()) {
@@ -229,6 +268,11 @@ Result<Ref<Dataset>> Dataset::Deserialize(Environments environment, std::string_
   }
   DatasetOptions options;
   for (const v1::OptionDef& option : def.options()) {
+    if (!options.Read(option.key()).ok()) {
+      return InvalidArgument("deserialize: the option {} is not known here; {}",
+                             Quote(option.key()), kNewer)
+          .With("key", option.key());
+    }
     const Status as_integer = options.SetInt(option.key(), option.value());
     if (!as_integer.ok()) TUTTI_RETURN_IF_ERROR(options.SetBool(option.key(), option.value() != 0));
   }

@@ -1,7 +1,9 @@
 #include "core/dataset/graph/node.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
+#include <optional>
 
 #include "core/base/error.h"
 #include "core/function/function.h"
@@ -21,6 +23,51 @@ int64_t SaturatingSum(int64_t a, int64_t b) {
   return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<int64_t>::max() : sum;
 }
 
+std::string_view TypeText(const Attribute& value) {
+  if (std::holds_alternative<int64_t>(value)) return "an integer";
+  return std::holds_alternative<bool>(value) ? "a boolean" : "a text";
+}
+
+std::optional<Attribute> ValueOtherwise(const AttributeTraits& traits) {
+  if (const auto* number = std::get_if<int64_t>(&traits.otherwise)) return Attribute(*number);
+  if (const auto* flag = std::get_if<bool>(&traits.otherwise)) return Attribute(*flag);
+  const auto* text = std::get_if<std::string_view>(&traits.otherwise);
+  if (text == nullptr) return std::nullopt;
+  return Attribute(std::string(*text));
+}
+
+Status NoSuchAttribute(const OpTraits& op, std::string_view label, std::string_view attribute) {
+  std::vector<std::string> names;
+  for (const AttributeTraits& traits : op.AllAttributes()) names.emplace_back(traits.name);
+  const std::string nearest = NearestName(attribute, names);
+  return InvalidArgument("{}: there is no attribute '{}'{}; there are {}", label, attribute,
+                         nearest.empty() ? "" : Format(", did you mean '{}'?", nearest),
+                         names.empty() ? "none" : Join(names, ", "))
+      .With("attribute", std::string(attribute));
+}
+
+// All that there are, in the order of the op's traits.
+Result<Attributes> Complete(const OpTraits& op, std::string_view label, const Attributes& given) {
+  Attributes complete;
+  for (const AttributeTraits& traits : op.AllAttributes()) {
+    std::optional<Attribute> otherwise = ValueOtherwise(traits);
+    const Attribute* value = given.Find(traits.name);
+    if (value != nullptr && otherwise && value->index() != otherwise->index()) {
+      return InvalidArgument("{}: the attribute '{}' must be {}, and is of another type", label,
+                             traits.name, TypeText(*otherwise));
+    }
+    if (value != nullptr) {
+      complete.Set(traits.name, *value);
+    } else if (otherwise) {
+      complete.Set(traits.name, std::move(*otherwise));
+    }
+  }
+  for (const auto& [name, value] : given.items()) {
+    if (op.FindAttribute(name) == nullptr) return NoSuchAttribute(op, label, name);
+  }
+  return complete;
+}
+
 // Nodes whose last reference this thread has given up, while it ends one of them.
 struct Released {
   const Node* first = nullptr;
@@ -29,6 +76,24 @@ struct Released {
 thread_local constinit Released released;
 
 }  // namespace
+
+bool AttributeTraits::IsOtherwise(const Attribute& value) const {
+  const std::optional<Attribute> mine = ValueOtherwise(*this);
+  return mine && *mine == value;
+}
+
+std::span<const AttributeTraits> OpTraits::AllAttributes() const {
+  const auto* end = std::find_if(std::begin(attributes), std::end(attributes),
+                                 [](const AttributeTraits& one) { return one.name.empty(); });
+  return {attributes, end};
+}
+
+const AttributeTraits* OpTraits::FindAttribute(std::string_view attribute) const {
+  for (const AttributeTraits& one : AllAttributes()) {
+    if (one.name == attribute) return &one;
+  }
+  return nullptr;
+}
 
 Node::Node(const OpTraits& op, std::string name, Attributes attributes, Inputs inputs,
            Functions functions)
@@ -72,7 +137,8 @@ void Node::Measure() {
 
 Result<Ref<const Node>> Node::Create(const OpTraits& op, std::string name, Attributes attributes,
                                      Inputs inputs, Functions functions) {
-  Ref<Node> node = MakeRef<Node>(op, std::move(name), std::move(attributes), std::move(inputs),
+  TUTTI_ASSIGN_OR_RETURN(Attributes complete, Complete(op, LabelOf(op.name, name), attributes));
+  Ref<Node> node = MakeRef<Node>(op, std::move(name), std::move(complete), std::move(inputs),
                                  std::move(functions));
   const auto count = static_cast<int32_t>(node->inputs_.size());
   if (op.num_inputs >= 0 ? count != op.num_inputs : count < 1) {

@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "core/base/ref.h"
@@ -62,8 +63,33 @@ enum class Serializability : int32_t {
   kNever,
 };
 
+// What depends on an attribute.
+enum class AttributeRole : int32_t {
+  kIdentity,  // elements or their order, or what is promised of them: it tells datasets apart
+  kTuning,    // only how soon elements come and what memory that takes: no part of a fingerprint
+};
+
+// One attribute of an op.
+struct AttributeTraits {
+  std::string_view name;
+  // Its value where a definition does not say; never another one later on. What is equal to it is
+  // not written: so an op may get attributes, and definitions and fingerprints that had been before
+  // stay what they are. None: it is written whenever it was given, and may be missing.
+  std::variant<std::monostate, int64_t, bool, std::string_view> otherwise = {};
+  AttributeRole role = AttributeRole::kIdentity;
+
+  bool IsOtherwise(const Attribute& value) const;
+};
+
+inline constexpr size_t kMaxAttributes = 16;
+
 struct OpTraits {
   std::string_view name;   // "batch"
+  // All that there are, in the order in which they are written: new ones come last.
+  AttributeTraits attributes[kMaxAttributes] = {};
+  // Of what the op's stages save. A change that stages of before could not read, or read otherwise,
+  // counts it up: states of other versions are refused by name.
+  int64_t state_version = 1;
   int32_t num_inputs = 1;  // -1: one or more
   RowRatio row_ratio = RowRatio::kOneToOne;
   // The stage goes to a position without making the rows before it.
@@ -93,6 +119,10 @@ struct OpTraits {
   Result<std::unique_ptr<Stage>> (*make_stage)(const Node& node, const ExecContext& context,
                                                std::vector<std::unique_ptr<Stage>> inputs) =
       nullptr;
+
+  std::span<const AttributeTraits> AllAttributes() const;
+  // Null for a name that there is none of.
+  const AttributeTraits* FindAttribute(std::string_view attribute) const;
 };
 
 class Node final : public RefCounted {
@@ -100,7 +130,8 @@ class Node final : public RefCounted {
   using Inputs = std::vector<Ref<const Node>>;
   using Functions = std::vector<Ref<Function>>;
 
-  // Checked by the op. `name` is the user's, for messages, and may be empty.
+  // Checked by the op. `name` is the user's, for messages, and may be empty. Attributes that are
+  // missing get what the op's traits say; others than those named there are INVALID_ARGUMENT.
   static Result<Ref<const Node>> Create(const OpTraits& op, std::string name, Attributes attributes,
                                         Inputs inputs, Functions functions = {});
 
@@ -180,6 +211,7 @@ class OpRegistry {
   Status Add(const OpTraits& op);
   // NOT_FOUND naming the nearest.
   Result<const OpTraits*> Find(std::string_view name) const;
+  std::span<const OpTraits* const> all() const { return ops_; }
 
  private:
   std::vector<const OpTraits*> ops_;

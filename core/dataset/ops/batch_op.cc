@@ -383,6 +383,7 @@ Result<std::unique_ptr<Stage>> MakeBatch(const Node& node, const ExecContext& co
 
 constinit const OpTraits kBatchOp = {
     .name = "batch",
+    .attributes = {{"batch_size"}, {"drop_remainder", false}},
     .row_ratio = RowRatio::kManyToOne,
     .can_seek = true,
     .check = CheckBatch,

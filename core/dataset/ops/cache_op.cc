@@ -301,6 +301,7 @@ Result<std::unique_ptr<Stage>> MakeCache(const Node& node, const ExecContext& co
 
 constinit const OpTraits kCacheOp = {
     .name = "cache",
+    .attributes = {{"filename", ""}},
     .passes_elements = true,
     .check = CheckCache,
     .cardinality = CardinalityOfInput,

@@ -128,6 +128,7 @@ Result<std::unique_ptr<Stage>> MakeEnumerate(const Node& node, const ExecContext
 
 constinit const OpTraits kEnumerateOp = {
     .name = "enumerate",
+    .attributes = {{"start", 0}},
     .can_seek = true,
     .check = CheckEnumerate,
     .cardinality = CardinalityOfInput,

@@ -168,6 +168,7 @@ Result<std::unique_ptr<Stage>> MakeGenerator(const Node& node, const ExecContext
 
 constinit const OpTraits kFromGeneratorOp = {
     .name = "from_generator",
+    .attributes = {{"spec"}},
     .num_inputs = 0,
     .row_ratio = RowRatio::kSource,
     .determinism = Determinism::kHost,

@@ -130,6 +130,7 @@ Result<std::unique_ptr<Stage>> MakeFromTensorSlices(const Node& node, const Exec
 
 constinit const OpTraits kFromTensorsOp = {
     .name = "from_tensors",
+    .attributes = {{"value"}},
     .num_inputs = 0,
     .row_ratio = RowRatio::kSource,
     .can_seek = true,
@@ -141,6 +142,7 @@ constinit const OpTraits kFromTensorsOp = {
 
 constinit const OpTraits kFromTensorSlicesOp = {
     .name = "from_tensor_slices",
+    .attributes = {{"value"}},
     .num_inputs = 0,
     .row_ratio = RowRatio::kSource,
     .can_seek = true,

@@ -248,6 +248,7 @@ Result<std::unique_ptr<Stage>> MakeMap(const Node& node, const ExecContext& cont
 
 constinit const OpTraits kMapOp = {
     .name = "map",
+    .attributes = {{"num_parallel_calls", 0, AttributeRole::kTuning}, {"deterministic"}},
     .can_seek = true,
     .determinism = Determinism::kHost,
     .serializability = Serializability::kWithFunctions,

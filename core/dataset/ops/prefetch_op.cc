@@ -266,6 +266,7 @@ Result<std::unique_ptr<Stage>> MakePrefetch(const Node& node, const ExecContext&
 
 constinit const OpTraits kPrefetchOp = {
     .name = "prefetch",
+    .attributes = {{"buffer_size", kAutotune, AttributeRole::kTuning}},
     .can_seek = true,
     .passes_elements = true,
     .check = CheckPrefetch,

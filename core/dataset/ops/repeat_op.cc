@@ -93,6 +93,7 @@ Result<std::unique_ptr<Stage>> MakeRepeat(const Node& node, const ExecContext&,
 
 constinit const OpTraits kRepeatOp = {
     .name = "repeat",
+    .attributes = {{"count", -1}},
     .row_ratio = RowRatio::kRepeated,
     .can_seek = true,
     .passes_elements = true,

@@ -102,6 +102,7 @@ Result<std::unique_ptr<Stage>> MakeShardNames(const Node& node, const ExecContex
 
 constinit const OpTraits kShardNamesOp = {
     .name = "shard_names",
+    .attributes = {{"num_shards"}, {"index"}},
     .can_seek = true,
     .check = CheckShardNames,
     .cardinality = CardinalityOfInput,

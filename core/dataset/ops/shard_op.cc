@@ -169,6 +169,7 @@ Result<std::unique_ptr<Stage>> MakeShard(const Node& node, const ExecContext& co
 
 constinit const OpTraits kShardOp = {
     .name = "shard",
+    .attributes = {{"num_shards"}, {"index"}},
     .row_ratio = RowRatio::kSubset,
     .can_seek = true,
     .passes_elements = true,

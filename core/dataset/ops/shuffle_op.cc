@@ -288,6 +288,10 @@ Result<std::unique_ptr<Stage>> MakeShuffle(const Node& node, const ExecContext& 
 
 constinit const OpTraits kShuffleOp = {
     .name = "shuffle",
+    .attributes = {{"buffer_size"},
+                   {"seed"},
+                   {"seed_given", true},
+                   {"reshuffle_each_iteration", true}},
     .row_ratio = RowRatio::kPermuted,
     .can_seek = true,
     .passes_elements = true,

@@ -131,6 +131,7 @@ Result<std::unique_ptr<Stage>> MakeSkip(const Node& node, const ExecContext&, St
 
 constinit const OpTraits kTakeOp = {
     .name = "take",
+    .attributes = {{"count"}},
     .row_ratio = RowRatio::kSubset,
     .can_seek = true,
     .passes_elements = true,
@@ -142,6 +143,7 @@ constinit const OpTraits kTakeOp = {
 
 constinit const OpTraits kSkipOp = {
     .name = "skip",
+    .attributes = {{"count"}},
     .row_ratio = RowRatio::kSubset,
     .can_seek = true,
     .passes_elements = true,

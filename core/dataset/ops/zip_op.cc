@@ -161,6 +161,7 @@ Result<std::unique_ptr<Stage>> MakeZip(const Node& node, const ExecContext&, Sta
 
 constinit const OpTraits kZipOp = {
     .name = "zip",
+    .attributes = {{"tree"}},
     .num_inputs = -1,
     .row_ratio = RowRatio::kCombined,
     .can_seek = true,

@@ -32,6 +32,11 @@ class FixedLengthRecordSource final : public RecordFileSource {
 
 constinit const OpTraits kFixedLengthRecordOp = {
     .name = "fixed_length_record",
+    .attributes = {{"record_bytes"},
+                   {"header_bytes", 0},
+                   {"footer_bytes", 0},
+                   {"compression", static_cast<int64_t>(RecordCompression::kNone)},
+                   {"buffer_size", 0, AttributeRole::kTuning}},
     .num_inputs = 1,
     .row_ratio = RowRatio::kExpanding,
     .can_seek = true,

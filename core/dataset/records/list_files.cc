@@ -170,6 +170,7 @@ Status CheckListFiles(const Node& node) {
 
 constinit const OpTraits kListFilesOp = {
     .name = "list_files",
+    .attributes = {{"patterns"}},
     .num_inputs = 0,
     .row_ratio = RowRatio::kSource,
     .can_seek = true,

@@ -27,6 +27,8 @@ class TfRecordSource final : public RecordFileSource {
 
 constinit const OpTraits kTfRecordOp = {
     .name = "tf_record",
+    .attributes = {{"compression", static_cast<int64_t>(RecordCompression::kNone)},
+                   {"buffer_size", 0, AttributeRole::kTuning}},
     .num_inputs = 1,
     .row_ratio = RowRatio::kExpanding,
     .can_seek = true,

@@ -54,6 +54,7 @@ inline Result<std::unique_ptr<Stage>> MakeThrowingStage(const Node& node, const 
 
 inline constinit const OpTraits kThrowingOp = {
     .name = "throwing",
+    .attributes = {{"what"}, {"at"}},
     .can_seek = true,
     .passes_elements = true,
     .cardinality = CardinalityOfInput,
