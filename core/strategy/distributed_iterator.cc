@@ -325,7 +325,7 @@ Status DistributedIterator::RestoreFrom(std::string_view state, const CallOption
   lock.unlock();
   StateReader envelope(state);
   envelope.Section("distributed_iterator");
-  envelope.IntIn(kStateVersion, kStateVersion);
+  envelope.Version("the position of a distributed iterator", kStateVersion);
   const int64_t checksum = envelope.IntIn(0, UINT32_MAX);
   const std::string_view position = envelope.Bytes();
   if (envelope.ok() &&

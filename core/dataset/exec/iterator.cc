@@ -7,15 +7,15 @@
 #include "core/base/error.h"
 #include "core/base/exception.h"
 #include "core/base/wait.h"
+#include "core/dataset/exec/graph_header.h"
 #include "core/dataset/graph/envelope.h"
-#include "core/dataset/graph/graph_fingerprint.h"
 
 namespace tutti {
 namespace {
 
-// A saved state: in its envelope the graph's fingerprint and the body.
-constexpr std::string_view kStateMagic = "TUTTI-I1";
-constexpr size_t kFingerprintBytes = 32;
+// A saved state: in its envelope the header of the graph (graph_header.h), as a byte string, and the
+// body. "TUTTI-I1" had no versions of ops.
+constexpr std::string_view kStateMagic = "TUTTI-I2";
 constexpr const char* kMaking = "making an iterator";
 
 std::string NameOf(const IteratorOptions& options, const Dataset& dataset) {
@@ -28,6 +28,15 @@ Status NoState(std::string_view why) {
       "restore: these bytes are no state of this iterator ({}); pass what save "
       "gave for an equal dataset",
       why);
+}
+
+Status OtherStateFormat(std::string_view format) {
+  return InvalidArgument(
+             "restore: this is an iterator's state in the format {}, and {} is read here: {} release "
+             "saved it; start the iterator afresh, or restore with the release that saved it",
+             format, kStateMagic, format < kStateMagic ? "an earlier" : "a later")
+      .With("format", std::string(format))
+      .With("known_format", std::string(kStateMagic));
 }
 
 // Ends what may have threads, however long that takes: they have been told to stop.
@@ -233,21 +242,32 @@ Result<std::string> Iterator::Save(const CallOptions& call) {
       TUTTI_RETURN_IF_ERROR(CheckWhole());
       TUTTI_ASSIGN_OR_RETURN(body, SaveBody());
     }
-    TUTTI_RETURN_IF_ERROR(FindFingerprint());
-    state = SealEnvelope(kStateMagic, fingerprint_ + body);
+    TUTTI_RETURN_IF_ERROR(MakeHeader());
+    StateWriter content;
+    content.Bytes(header_);
+    state = SealEnvelope(kStateMagic, content.bytes() + body);
     return OkStatus();
   }));
   return state;
 }
 
-Status Iterator::FindFingerprint() {
-  if (!fingerprint_.empty()) return OkStatus();
-  TUTTI_ASSIGN_OR_RETURN(fingerprint_, GraphFingerprint(dataset_->node()));
+Status Iterator::MakeHeader() {
+  if (!header_.empty()) return OkStatus();
+  TUTTI_ASSIGN_OR_RETURN(header_, GraphHeader(dataset_->node()));
   return OkStatus();
 }
 
-Status Iterator::RestoreBody(std::string_view body, const CallOptions& call) {
-  StateReader reader(body);
+Status Iterator::RestoreFrom(std::string_view state, const CallOptions& call) {
+  TUTTI_RETURN_IF_ERROR(MakeHeader());
+  if (const std::string_view format = OtherFormat(kStateMagic, state); !format.empty()) {
+    return OtherStateFormat(format);
+  }
+  std::string_view content;
+  if (const char* why = OpenEnvelope(kStateMagic, state, &content)) return NoState(why);
+  StateReader reader(content);
+  const std::string_view header = reader.Bytes();
+  TUTTI_RETURN_IF_ERROR(reader.status());
+  TUTTI_RETURN_IF_ERROR(CheckGraphHeader(header_, header));
   const int64_t delivered = reader.IntIn(0, std::numeric_limits<int64_t>::max());
   HeldRows held;
   held.Restore(&reader);
@@ -280,15 +300,7 @@ Status Iterator::RestoreBody(std::string_view body, const CallOptions& call) {
 Status Iterator::Restore(std::string_view state, const CallOptions& call) {
   Turn turn(*this);
   TUTTI_RETURN_IF_ERROR(turn.Enter(call, "restore"));
-  return CatchExceptions(closable_name(), [&]() -> Status {
-    TUTTI_RETURN_IF_ERROR(FindFingerprint());
-    std::string_view content;
-    if (const char* why = OpenEnvelope(kStateMagic, state, &content)) return NoState(why);
-    if (content.substr(0, kFingerprintBytes) != fingerprint_) {
-      return NoState("they are of another dataset");
-    }
-    return RestoreBody(content.substr(kFingerprintBytes), call);
-  });
+  return CatchExceptions(closable_name(), [&] { return RestoreFrom(state, call); });
 }
 
 Status Iterator::OnClose(const CallOptions& call) {

@@ -60,8 +60,9 @@ class Iterator final : public Closable {
 
   // The position behind what was delivered.
   Result<std::string> Save(const CallOptions& call);
-  // Goes to a position saved by an iterator over an equal dataset. INVALID_ARGUMENT for other
-  // bytes; on any failure the iterator is where it was.
+  // Goes to a position saved by an iterator over an equal dataset; attributes for tuning may differ.
+  // INVALID_ARGUMENT for other bytes, and for what a release saved that has another format or
+  // another version of an op's state; on any failure the iterator is where it was.
   Status Restore(std::string_view state, const CallOptions& call);
 
  private:
@@ -83,8 +84,8 @@ class Iterator final : public Closable {
   Status Move(Body&& body);
   Status Pull(int64_t max_rows, const CallOptions& call, Slab* slab);
   Result<std::string> SaveBody();
-  Status FindFingerprint();
-  Status RestoreBody(std::string_view body, const CallOptions& call);
+  Status MakeHeader();
+  Status RestoreFrom(std::string_view state, const CallOptions& call);
 
   const Ref<const Dataset> dataset_;
   const Ref<MemoryAccount> account_;
@@ -93,7 +94,7 @@ class Iterator final : public Closable {
   int64_t delivered_ = 0;    // elements, failed ones included
   HeldRows held_;            // what the stages have given and nobody has got yet
   std::string fresh_state_;  // the position before the first element, while held_ has that
-  std::string fingerprint_;
+  std::string header_;       // of the graph, once it was needed
   bool moving_ = false;  // between two calls: an exception has left the stages somewhere
   Status exception_;     // that; OK when the thread was cancelled
 

@@ -32,6 +32,16 @@ bool IsDeeper(const TreeSpec& tree, int levels) {
 
 }  // namespace
 
+Status OtherStateVersion(std::string_view what, int64_t saved, int64_t known) {
+  return InvalidArgument(
+             "restore: this state has {} in version {}, and version {} is read here: {} release "
+             "saved it; start the iterator afresh, or restore with the release that saved it",
+             what, saved, known, saved < known ? "an earlier" : "a later")
+      .With("what", std::string(what))
+      .With("version", saved)
+      .With("known_version", known);
+}
+
 void StateWriter::Number(uint64_t value) {
   while (value >= 0x80) {
     bytes_.push_back(static_cast<char>(value | 0x80));
@@ -210,6 +220,13 @@ std::vector<int64_t> StateReader::Ints() {
 
 void StateReader::Section(std::string_view name) {
   if (Tag('s') && Text() != name) Fail("they are of another op");
+}
+
+void StateReader::Version(std::string_view what, int64_t known) {
+  const int64_t version = Int();
+  if (!status_.ok() || version == known) return;
+  status_ = OtherStateVersion(what, version, known);
+  rest_ = {};
 }
 
 Ref<const TreeSpec> StateReader::Tree() { return ReadTree(0); }

@@ -17,6 +17,10 @@
 
 namespace tutti {
 
+// INVALID_ARGUMENT: what a state has of `what` ("shuffle") is in version `saved`, and `known` is read
+// here.
+Status OtherStateVersion(std::string_view what, int64_t saved, int64_t known);
+
 class StateWriter {
  public:
   void Int(int64_t value);
@@ -55,6 +59,8 @@ class StateReader {
   std::string_view Bytes();
   std::vector<int64_t> Ints();
   void Section(std::string_view name);
+  // An Int that says in which version `what` was written: fails with OtherStateVersion.
+  void Version(std::string_view what, int64_t known);
   // Null when it failed.
   Ref<const TreeSpec> Tree();
   // Rows that were only counted come back without a tree.

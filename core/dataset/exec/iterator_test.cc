@@ -11,12 +11,15 @@
 #include "core/base/crc32c.h"
 #include "core/base/memory_account.h"
 #include "core/base/random.h"
+#include "core/dataset/exec/graph_header.h"
+#include "core/dataset/graph/envelope.h"
 #include "core/dataset/testing/dataset_testing.h"
 #include "core/dataset/testing/throwing_stage_testing.h"
 
 namespace tutti {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -26,6 +29,39 @@ class Iteration : public DatasetTest {
     Result<std::string> state = iterator.Save(CallOptions());
     EXPECT_TRUE(state.ok()) << state.status().ToString();
     return state.ok() ? std::move(state).value() : std::string();
+  }
+  // What stands before the body of a state: the magic and the header.
+  static size_t HeadOf(const Dataset& dataset) {
+    StateWriter writer;
+    writer.Bytes(GraphHeader(dataset.node()).value());
+    return std::string_view("TUTTI-I2").size() + writer.bytes().size();
+  }
+  // `state` as a release would have saved it in which `op` counts its version from `step` more on.
+  static std::string WithVersionOf(std::string_view op, int64_t step, std::string_view state) {
+    std::string_view content;
+    EXPECT_EQ(OpenEnvelope("TUTTI-I2", state, &content), nullptr);
+    StateReader reader(content);
+    const std::string_view header = reader.Bytes();
+    StateReader old(header);
+    StateWriter changed;
+    changed.Bytes(old.Bytes());
+    const int64_t count = old.Int();
+    changed.Int(count);
+    bool found = false;
+    for (int64_t i = 0; i < count; ++i) {
+      const std::string_view name = old.Bytes();
+      const int64_t version = old.Int();
+      changed.Bytes(name);
+      changed.Int(version + (name == op ? step : 0));
+      found = found || name == op;
+    }
+    EXPECT_TRUE(found && old.at_end()) << op;
+    StateWriter before;
+    before.Bytes(header);
+    StateWriter made;
+    made.Bytes(changed.bytes());
+    return SealEnvelope("TUTTI-I2",
+                        made.bytes() + std::string(content.substr(before.bytes().size())));
   }
 };
 
@@ -149,15 +185,111 @@ TEST_F(Iteration, RefusesForeignAndTornStatesAndStaysWhereItIs) {
   EXPECT_EQ(Next(*iterator), second);
 }
 
+TEST_F(Iteration, RefusesAnotherReleasesFormatAndSaysWhatToDo) {
+  const Ref<Dataset> dataset = Ok(Range(30)->Batch(4));
+  const Ref<Iterator> iterator = Iterate(dataset);
+  const std::string state = Saved(*iterator);
+  std::string_view content;
+  ASSERT_EQ(OpenEnvelope("TUTTI-I2", state, &content), nullptr);
+  const Status earlier = iterator->Restore(SealEnvelope("TUTTI-I1", content), CallOptions());
+  EXPECT_EQ(earlier.code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(earlier.message(),
+            "restore: this is an iterator's state in the format TUTTI-I1, and TUTTI-I2 is read "
+            "here: an earlier release saved it; start the iterator afresh, or restore with the "
+            "release that saved it");
+  const Status later = iterator->Restore(SealEnvelope("TUTTI-I3", content), CallOptions());
+  EXPECT_EQ(later.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(later.message()),
+              AllOf(HasSubstr("in the format TUTTI-I3"), HasSubstr("a later release saved it")));
+  EXPECT_TRUE(iterator->Restore(state, CallOptions()).ok());
+}
+
+TEST_F(Iteration, RefusesAnotherVersionOfOneOpByName) {
+  const Ref<Dataset> dataset = Ok(Ok(Range(30)->Shuffle(8, Seed(2)))->Batch(4));
+  const Ref<Iterator> iterator = Iterate(dataset);
+  Next(*iterator);
+  const std::string state = Saved(*iterator);
+  const std::string second = Next(*iterator);
+  EXPECT_TRUE(Iterate(dataset)->Restore(WithVersionOf("batch", 0, state), CallOptions()).ok());
+  const Status later = iterator->Restore(WithVersionOf("shuffle", 1, state), CallOptions());
+  EXPECT_EQ(later.code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(later.message(),
+            "restore: this state has shuffle in version 2, and version 1 is read here: a later "
+            "release saved it; start the iterator afresh, or restore with the release that saved "
+            "it");
+  const Status earlier = iterator->Restore(WithVersionOf("batch", -1, state), CallOptions());
+  EXPECT_EQ(earlier.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(earlier.message()),
+              AllOf(HasSubstr("batch in version 0"), HasSubstr("an earlier release")));
+  ASSERT_TRUE(iterator->Restore(state, CallOptions()).ok());
+  EXPECT_EQ(Next(*iterator), second);
+}
+
+TEST_F(Iteration, HeadersOfOtherGraphsAndTornOnesAreRefused) {
+  const std::string own = GraphHeader(Ok(Range(3)->Batch(2))->node()).value();
+  EXPECT_TRUE(CheckGraphHeader(own, own).ok());
+  const Status other = CheckGraphHeader(own, GraphHeader(Range(3)->node()).value());
+  EXPECT_EQ(other.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(other.message()), HasSubstr("of another dataset"));
+  for (size_t i = 0; i < own.size(); ++i) {
+    EXPECT_EQ(CheckGraphHeader(own, own.substr(0, i)).code(), StatusCode::kInvalidArgument) << i;
+  }
+  EXPECT_EQ(CheckGraphHeader(own, own + "x").code(), StatusCode::kInvalidArgument);
+  // The right graph with the versions of other ops.
+  StateReader reader(own);
+  StateWriter strange;
+  strange.Bytes(reader.Bytes());
+  strange.Int(1);
+  strange.Bytes("of the moon");
+  strange.Int(1);
+  EXPECT_EQ(CheckGraphHeader(own, strange.bytes()).code(), StatusCode::kInvalidArgument);
+}
+
+// What only says how soon elements come may be another when a state is restored, and so may names.
+TEST_F(Iteration, RestoresUnderOtherTuningAndOtherNames) {
+  struct Tuning {
+    int64_t calls;
+    int64_t inner;
+    int64_t outer;
+    std::string name;
+  };
+  const auto build = [this](const Tuning& tuning) {
+    MapOptions map = Parallel(tuning.calls);
+    map.name = tuning.name;
+    Ref<Dataset> dataset = Ok(Range(400)->Prefetch(tuning.inner, tuning.name));
+    dataset = Ok(Ok(dataset->Shuffle(30, Seed(4)))->Map(AddOne(), map));
+    return Ok(Ok(dataset->Batch(3, false, tuning.name))->Prefetch(tuning.outer));
+  };
+  const Tuning tunings[] = {
+      {4, 2, 2, "a"}, {0, 8, 8, "b"}, {1, 0, 100, ""}, {kAutotune, kAutotune, 0, ""}};
+  const std::vector<std::string> all = All(build(tunings[0]));
+  ASSERT_EQ(all.size(), 134u);
+  for (const Tuning& saved : tunings) {
+    for (int64_t position : {0, 1, 40, 133, 134}) {
+      const Ref<Iterator> iterator = Iterate(build(saved));
+      EXPECT_EQ(Take(*iterator, position),
+                std::vector<std::string>(all.begin(), all.begin() + position));
+      const std::string state = Saved(*iterator);
+      for (const Tuning& restored : tunings) {
+        const Ref<Iterator> other = Iterate(build(restored));
+        const Status status = other->Restore(state, CallOptions());
+        ASSERT_TRUE(status.ok()) << status.ToString();
+        EXPECT_EQ(All(*other), std::vector<std::string>(all.begin() + position, all.end()))
+            << "saved with prefetch " << saved.outer << " at " << position
+            << ", restored with prefetch " << restored.outer;
+      }
+    }
+  }
+}
+
 TEST_F(Iteration, RefusesAStateThatHoldsRowsWithoutElements) {
-  constexpr size_t kHead = 40;  // magic and fingerprint
   Slab counted;
   counted.rows = 1;
-  const auto forged = [&](const std::string& state, const auto& write) {
+  const auto forged = [&](const Iterator& iterator, const std::string& state, const auto& write) {
     StateWriter writer;
     writer.Int(0);
     write(&writer);
-    std::string bytes = state.substr(0, kHead) + writer.bytes();
+    std::string bytes = state.substr(0, HeadOf(iterator.dataset())) + writer.bytes();
     const uint32_t checksum = Crc32c(bytes.data(), bytes.size());
     return bytes.append(reinterpret_cast<const char*>(&checksum), sizeof(checksum));
   };
@@ -174,7 +306,8 @@ TEST_F(Iteration, RefusesAStateThatHoldsRowsWithoutElements) {
   };
   const auto check = [&](const Ref<Dataset>& dataset, const auto& write) {
     const Ref<Iterator> iterator = Iterate(dataset);
-    const Status status = iterator->Restore(forged(Saved(*iterator), write), CallOptions());
+    const Status status =
+        iterator->Restore(forged(*iterator, Saved(*iterator), write), CallOptions());
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status.ToString();
     EXPECT_THAT(std::string(status.message()), HasSubstr("rows that are held have no columns"));
     EXPECT_EQ(Take(*iterator, 1).size(), 1u);
@@ -206,13 +339,13 @@ TEST_F(Iteration, SurvivesEveryBodyThatAStateCouldHave) {
   const Ref<Iterator> iterator = Iterate(dataset);
   Take(*iterator, 3);
   const std::string state = Saved(*iterator);
+  // Magic and header stay; what comes behind them is torn or overwritten.
+  const size_t head = HeadOf(*dataset);
   for (int round = 0; round < 300; ++round) {
-    // Magic and fingerprint stay; what comes behind them is torn or overwritten.
-    constexpr size_t kHead = 40;
     std::string body = state.substr(0, state.size() - sizeof(uint32_t));
-    if (round % 2 == 0) body.resize(kHead + 1 + random() % (body.size() - kHead - 1));
+    if (round % 2 == 0) body.resize(head + 1 + random() % (body.size() - head - 1));
     for (int i = 0; i < 3; ++i) {
-      body[kHead + random() % (body.size() - kHead)] = static_cast<char>(random());
+      body[head + random() % (body.size() - head)] = static_cast<char>(random());
     }
     const uint32_t checksum = Crc32c(body.data(), body.size());
     body.append(reinterpret_cast<const char*>(&checksum), sizeof(checksum));

@@ -230,7 +230,7 @@ Status ShuffleStage::Save(StateWriter* writer) {
 Status ShuffleStage::Restore(StateReader* reader, const CallOptions& options) {
   Empty();
   reader->Section("shuffle");
-  reader->IntIn(ShuffleOrder::kVersion, ShuffleOrder::kVersion);
+  reader->Version("the order of shuffle", ShuffleOrder::kVersion);
   seed_ = reader->Int();
   iteration_ = reader->IntIn(0, kMaxInt);
   epoch_ = reader->IntIn(0, kMaxInt);
