@@ -1,7 +1,5 @@
 #include "capi/src/guard.h"
 
-#include <exception>
-#include <new>
 #include <string>
 
 #include "core/base/callback_scope.h"
@@ -34,27 +32,6 @@ Status CheckEntry(const char *function, From from) {
       return CheckOutsideCallbacks(function);
   }
   return OkStatus();
-}
-
-Status StatusOfException(const char *function) noexcept {
-  try {
-    throw;
-  } catch (const std::bad_alloc &) {
-    return Status::OutOfMemory();
-  } catch (const std::exception &error) {
-    try {
-      return Internal("{}: an exception inside the library: {}; please report it", function,
-                      error.what());
-    } catch (...) {
-      return Status::OutOfMemory();
-    }
-  } catch (...) {
-    try {
-      return Internal("{}: an unknown exception inside the library; please report it", function);
-    } catch (...) {
-      return Status::OutOfMemory();
-    }
-  }
 }
 
 Status NullArgument(const char *function, const char *names, int index) {

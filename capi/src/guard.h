@@ -15,12 +15,12 @@
 #ifndef TUTTI_CAPI_SRC_GUARD_H_
 #define TUTTI_CAPI_SRC_GUARD_H_
 
-#include <cxxabi.h>
 #include <tutti/abi.h>
 
 #include <utility>
 
 #include "capi/src/handles.h"
+#include "core/base/exception.h"
 #include "core/base/status.h"
 
 namespace tutti::capi {
@@ -47,21 +47,15 @@ inline tutti_status *GiveStatus(Status status) {
 
 // Whether `function` may be called here and now.
 Status CheckEntry(const char *function, From from);
-// The status for the exception that is being handled; call it in a catch block.
-Status StatusOfException(const char *function) noexcept;
 // INVALID_ARGUMENT for the argument number `index` of the list `names` ("tensor, out_tensor").
 Status NullArgument(const char *function, const char *names, int index);
 
 template <class Body>
 Status GuardedStatus(const char *function, From from, Body &&body) {
-  try {
+  return CatchExceptions(function, [&]() -> Status {
     TUTTI_RETURN_IF_ERROR(CheckEntry(function, from));
     return body(Call{function});
-  } catch (abi::__forced_unwind &) {
-    throw;  // pthread_cancel unwinds the thread; swallowing it would abort the process
-  } catch (...) {
-    return StatusOfException(function);
-  }
+  });
 }
 
 template <class Body>

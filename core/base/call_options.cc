@@ -6,6 +6,17 @@
 #include "core/base/error.h"
 
 namespace tutti {
+namespace {
+
+// Made before anything runs, and never destroyed: what ends others needs no memory for it.
+const Status& ByTheCaller() {
+  static const Status* const reason =
+      new Status(StatusCode::kCancelled, "cancelled by the caller");
+  return *reason;
+}
+[[maybe_unused]] const Status& made_early = ByTheCaller();
+
+}  // namespace
 
 Deadline Deadline::After(const Clock& clock, int64_t timeout_ns) {
   if (timeout_ns == kNeverNs) return Infinite();
@@ -24,8 +35,7 @@ Cancellation::Cancellation(Poll poll, void* user_data, Ref<const RefCounted> own
 bool Cancellation::Cancel(Status reason) {
   std::unique_lock<std::mutex> lock(mutex_);
   if (cancelled()) return false;
-  reason_ = reason.ok() ? Status(StatusCode::kCancelled, "cancelled by the caller")
-                        : std::move(reason);
+  reason_ = reason.ok() ? ByTheCaller() : std::move(reason);
   cancelled_.store(true, std::memory_order_release);
   running_thread_ = std::this_thread::get_id();
   RunListeners(lock);

@@ -6,6 +6,7 @@
 #include "core/base/closable.h"
 #include "core/base/disk.h"
 #include "core/base/error.h"
+#include "core/base/exception.h"
 #include "core/base/fork.h"
 #include "core/base/random.h"
 #include "core/base/recorder.h"
@@ -79,7 +80,7 @@ Status Environment::CloseRegistered(const CallOptions& options) {
     while (Closable* const object = NextToClose(attempt)) {
       object->attempt_ = attempt;
       lock.unlock();
-      Status status = object->Close(options);
+      Status status = CatchExceptions("close", [&] { return object->Close(options); });
       if (!status.ok() && first.ok()) {
         first = std::move(status).WithPrefix("shutdown: closing " + object->closable_name());
       }
@@ -115,10 +116,19 @@ Status Environment::Shutdown(const CallOptions& options) {
   shutting_down_ = true;
   state_.store(State::kClosing, std::memory_order_release);
   lock.unlock();
-  Status status = CloseRegistered(options);
-  // The rest is shut down all the same.
-  Status rest = OnShutdown(options);
-  if (status.ok()) status = std::move(rest);
+  Status status;
+  try {
+    status = CatchExceptions("shutdown", [&] { return CloseRegistered(options); });
+    // The rest is shut down all the same.
+    Status rest = CatchExceptions("shutdown", [&] { return OnShutdown(options); });
+    if (status.ok()) status = std::move(rest);
+  } catch (...) {
+    // This thread is being cancelled: another one may go on.
+    lock.lock();
+    shutting_down_ = false;
+    idle_.notify_all();
+    throw;
+  }
   lock.lock();
   shutting_down_ = false;
   if (status.ok()) {

@@ -2,7 +2,7 @@
 // function that a program brings may. Where an exception must not go on (a thread of ours, C's
 // border) or belongs to one element of many, it is caught:
 //
-//   Status status = CatchExceptions(node().label(), [&] { return function.Call(context, in, &out); });
+//   Status status = CatchExceptions("map", [&] { return function.Call(context, in, &out); });
 //
 // A thread that is being cancelled (pthread_cancel) unwinds as if by an exception; that one goes
 // on, since the process would be aborted otherwise.

@@ -84,6 +84,17 @@ void Log::Write(LogLevel level, std::string_view message) {
   }
   writing_ = true;
   writer_ = std::this_thread::get_id();
+  // Also when the sink throws: the next line finds its way, with those that wait.
+  const struct Writing {
+    Log& log;
+    std::unique_lock<std::mutex>& lock;
+    ~Writing() {
+      if (!lock.owns_lock()) lock.lock();
+      log.writing_ = false;
+      log.writer_ = std::thread::id();
+      log.idle_.notify_all();
+    }
+  } writing{*this, lock};
   {
     CallbackScope scope(CallbackClass::kNotification);
     Ref<LogSink> sink = sink_;
@@ -106,9 +117,6 @@ void Log::Write(LogLevel level, std::string_view message) {
     sink.reset();
     lock.lock();
   }
-  writing_ = false;
-  writer_ = std::thread::id();
-  idle_.notify_all();
 }
 
 Status Log::SetSink(Ref<LogSink> sink, const CallOptions& options) {

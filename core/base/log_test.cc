@@ -52,6 +52,23 @@ TEST(Log, TakesLinesThatTheSinkItselfWrites) {
   EXPECT_THAT(sink->lines, ElementsAre("info outer", "warning from inside"));
 }
 
+TEST(Log, ASinkThatThrowsHoldsNobodyUp) {
+  struct Throwing final : LogSink {
+    void Write(const LogRecord& record) override {
+      if (record.message == "bad") throw std::bad_alloc();
+      text += record.message;
+    }
+    std::string text;
+  };
+  const Ref<Throwing> sink = MakeRef<Throwing>();
+  Log log(RealClock());
+  ASSERT_TRUE(log.SetSink(sink).ok());
+  EXPECT_THROW(log.Error("bad"), std::bad_alloc);
+  log.Error("good");
+  EXPECT_EQ(sink->text, "good");
+  EXPECT_TRUE(log.SetSink(nullptr, CallOptions::WithTimeout(RealClock(), 60 * kSecondNs)).ok());
+}
+
 TEST(Log, CallsTheSinkFromOneThreadAtATimeAndLosesNothing) {
   Log log(RealClock(), LogLevel::kInfo);
   auto sink = MakeRef<RecordingSink>();

@@ -16,9 +16,9 @@ RealEnvironment::RealEnvironment(const RealEnvironmentOptions& options)
     : log_(RealClock(), options.log_level),
       recorder_(RealClock(), options.recorder_capacity),
       memory_(MakeRef<MemoryAccount>("runtime", nullptr, options.memory_limit_bytes)),
-      pool_(MakeRef<ThreadPool>(options.executor_threads)),
-      callbacks_(MakeRef<QueueCallbackExecutor>()),
-      reaper_(std::make_unique<ReaperThread>()) {
+      pool_(MakeRef<ThreadPool>(options.executor_threads, &log_)),
+      callbacks_(MakeRef<QueueCallbackExecutor>(&log_)),
+      reaper_(std::make_unique<ReaperThread>(&log_)) {
   Services services;
   services.clock = &RealClock();
   services.executor = pool_.get();

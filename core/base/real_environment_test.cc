@@ -61,6 +61,35 @@ TEST_F(RealEnvironmentTest, RunsEveryPostedTask) {
   EXPECT_EQ(ran, 4000);
 }
 
+TEST_F(RealEnvironmentTest, ATaskThatThrowsIsALineInTheLogAndTheOthersRun) {
+  struct Lines final : LogSink {
+    void Write(const LogRecord& record) override { text += std::string(record.message) + "\n"; }
+    std::string text;
+  };
+  const Ref<Lines> lines = MakeRef<Lines>();
+  ASSERT_TRUE(environment_->log().SetSink(lines).ok());
+  for (const bool of_callbacks : {false, true}) {
+    const auto post = [&](Task task) {
+      return of_callbacks ? environment_->callback_executor().Post(std::move(task))
+                          : environment_->executor().Post(std::move(task));
+    };
+    std::promise<void> ran;
+    ASSERT_TRUE(post([] { throw std::runtime_error("no luck"); }));
+    ASSERT_TRUE(post([] { throw std::bad_alloc(); }));
+    ASSERT_TRUE(post([&] { ran.set_value(); }));
+    ran.get_future().wait();
+  }
+  ASSERT_TRUE(environment_->Shutdown(CallOptions::Default()).ok());
+  ASSERT_TRUE(environment_->log().SetSink(nullptr).ok());
+  for (const char* line :
+       {"executor: a task was given up: INTERNAL: executor: an exception: no luck",
+        "executor: a task was given up: RESOURCE_EXHAUSTED: out of memory",
+        "tutti-callback: a task was given up: INTERNAL: tutti-callback: an exception: no luck",
+        "tutti-callback: a task was given up: RESOURCE_EXHAUSTED: out of memory"}) {
+    EXPECT_NE(lines->text.find(line), std::string::npos) << lines->text;
+  }
+}
+
 TEST_F(RealEnvironmentTest, FiresEveryTimerAndNoneBeforeItsTime) {
   std::promise<int64_t> late;
   std::promise<int64_t> early;

@@ -8,8 +8,10 @@
 #include "core/base/closable.h"
 #include "core/base/environment.h"
 #include "core/base/error.h"
+#include "core/base/exception.h"
 #include "core/base/fork.h"
 #include "core/base/log.h"
+#include "core/base/run_task.h"
 #include "core/base/wait.h"
 
 namespace tutti {
@@ -19,8 +21,8 @@ thread_local bool reaps = false;
 
 }  // namespace
 
-SerialThread::SerialThread(std::string name)
-    : name_(std::move(name)), fork_generation_(ForkGeneration()) {}
+SerialThread::SerialThread(std::string name, Log* log)
+    : name_(std::move(name)), log_(log), fork_generation_(ForkGeneration()) {}
 
 SerialThread::~SerialThread() = default;
 
@@ -46,8 +48,7 @@ void SerialThread::Work() {
     Task task = std::move(queue_.front());
     queue_.pop_front();
     lock.unlock();
-    task();
-    task = Task();
+    RunTask(&task, name_, log_);
     lock.lock();
   }
 }
@@ -73,7 +74,7 @@ bool SerialThread::HasThread() const {
   return joining_ || thread_.joinable();
 }
 
-QueueCallbackExecutor::QueueCallbackExecutor() : thread_("tutti-callback") {}
+QueueCallbackExecutor::QueueCallbackExecutor(Log* log) : thread_("tutti-callback", log) {}
 QueueCallbackExecutor::~QueueCallbackExecutor() = default;
 
 bool QueueCallbackExecutor::Post(Task&& task) {
@@ -98,7 +99,7 @@ Status QueueCallbackExecutor::Stop(const CallOptions& options) {
   return std::move(status).WithPrefix("a destroy or on_ready callback has not returned");
 }
 
-ReaperThread::ReaperThread() : thread_("tutti-reaper") {}
+ReaperThread::ReaperThread(Log* log) : thread_("tutti-reaper", log) {}
 ReaperThread::~ReaperThread() = default;
 
 void ReaperThread::Take(Closable* object) noexcept {
@@ -106,19 +107,33 @@ void ReaperThread::Take(Closable* object) noexcept {
   if (!Post(object) && object->closed()) object->Release();
 }
 
+// Without memory for it the object keeps the reference, and is closed by the shutdown.
 bool ReaperThread::Post(Closable* object) noexcept {
   std::lock_guard<std::mutex> lock(mutex_);
-  const bool posted = thread_.Post([this, object] {
-    reaps = true;
-    Reap(object);
-    reaps = false;
-    std::lock_guard<std::mutex> done(mutex_);
-    taken_.pop_front();
-    ++num_closed_;
-    closed_.notify_all();
+  bool posted = false;
+  const Status status = CatchExceptions("reaper", [&] {
+    taken_.push_back(object);
+    const struct Undo {
+      ReaperThread& self;
+      const bool& posted;
+      ~Undo() {
+        if (!posted) self.taken_.pop_back();
+      }
+    } undo{*this, posted};
+    posted = thread_.Post([this, object] { CloseTaken(object); });
+    return OkStatus();
   });
-  if (posted) taken_.push_back(object);
-  return posted;
+  return status.ok() && posted;
+}
+
+void ReaperThread::CloseTaken(Closable* object) noexcept {
+  reaps = true;
+  Reap(object);
+  reaps = false;
+  std::lock_guard<std::mutex> lock(mutex_);
+  taken_.pop_front();
+  ++num_closed_;
+  closed_.notify_all();
 }
 
 Status ReaperThread::AwaitTakenBefore(const Closable& self, const CallOptions& options) {
@@ -137,14 +152,18 @@ Status ReaperThread::Stop(const CallOptions& options) {
 }
 
 void Reap(Closable* object) noexcept {
-  const Status status = object->Close(CallOptions::Default());
+  const Status status =
+      CatchExceptions("reaper", [&] { return object->Close(CallOptions::Default()); });
   if (status.ok()) {
     object->Release();
     return;
   }
-  object->environment().log().Error(Format("{} was released without being closed, and cannot be "
-                                           "closed now: {}",
-                                           object->closable_name(), status.ToString()));
+  (void)CatchExceptions("reaper", [&] {
+    object->environment().log().Error(Format("{} was released without being closed, and cannot be "
+                                             "closed now: {}",
+                                             object->closable_name(), status.ToString()));
+    return OkStatus();
+  });
 }
 
 }  // namespace tutti

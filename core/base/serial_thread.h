@@ -19,9 +19,12 @@
 
 namespace tutti {
 
+class Log;
+
 class SerialThread {
  public:
-  explicit SerialThread(std::string name);
+  // An exception of a task ends that task, and goes to `log`, which outlives the thread.
+  SerialThread(std::string name, Log* log);
   ~SerialThread();
   SerialThread(const SerialThread&) = delete;
   SerialThread& operator=(const SerialThread&) = delete;
@@ -37,6 +40,7 @@ class SerialThread {
   void Work();
 
   const std::string name_;
+  Log* const log_;
   const uint64_t fork_generation_;
 
   mutable std::mutex mutex_;  // guards all below
@@ -50,7 +54,7 @@ class SerialThread {
 // The real CallbackExecutor.
 class QueueCallbackExecutor final : public CallbackExecutor {
  public:
-  QueueCallbackExecutor();
+  explicit QueueCallbackExecutor(Log* log);
 
   bool Post(Task&& task) override;
   Status Stop(const CallOptions& options);
@@ -65,7 +69,7 @@ class QueueCallbackExecutor final : public CallbackExecutor {
 // The real Reaper.
 class ReaperThread final : public Reaper {
  public:
-  ReaperThread();
+  explicit ReaperThread(Log* log);
   ~ReaperThread() override;
 
   void Take(Closable* object) noexcept override;
@@ -75,6 +79,7 @@ class ReaperThread final : public Reaper {
 
  private:
   bool Post(Closable* object) noexcept;
+  void CloseTaken(Closable* object) noexcept;
 
   SerialThread thread_;
   std::mutex mutex_;  // guards all below

@@ -18,6 +18,7 @@ namespace tutti {
 struct Thread::State {
   pthread_t id{};
   std::string name;
+  std::string end_of_it;  // for messages; made while there is memory
   Task task;
   uint64_t fork_generation = ForkGeneration();
 
@@ -42,6 +43,7 @@ Thread::~Thread() {
 Result<Thread> Thread::Start(std::string_view name, Task task) {
   auto state = std::make_shared<State>();
   state->name = std::string(name.substr(0, 15));
+  state->end_of_it = Format("the end of thread {}", state->name);
   state->task = std::move(task);
   auto argument = std::make_unique<std::shared_ptr<State>>(state);
 
@@ -57,11 +59,17 @@ Result<Thread> Thread::Start(std::string_view name, Task task) {
     std::unique_ptr<std::shared_ptr<State>> handle(static_cast<std::shared_ptr<State>*>(raw));
     State& self = **handle;
     pthread_setname_np(pthread_self(), self.name.c_str());
+    // Also when the host's code ends the thread (pthread_exit): nobody waits for it in vain.
+    const struct End {
+      State& self;
+      ~End() {
+        std::lock_guard<std::mutex> lock(self.mutex);
+        self.finished = true;
+        self.end.notify_all();
+      }
+    } end{self};
     self.task();
     self.task = Task();  // what it captured ends on its own thread
-    std::lock_guard<std::mutex> lock(self.mutex);
-    self.finished = true;
-    self.end.notify_all();
     return nullptr;
   };
   const int error = pthread_create(&state->id, nullptr, run, argument.get());
@@ -88,7 +96,7 @@ Status Thread::Join(const CallOptions& options) {
     std::unique_lock<std::mutex> lock(state_->mutex);
     TUTTI_RETURN_IF_ERROR(WaitUntil(
         lock, state_->end, RealClock(), options, [&] { return state_->finished; },
-        Format("the end of thread {}", state_->name)));
+        state_->end_of_it));
   }
   pthread_join(state_->id, nullptr);
   state_.reset();

@@ -4,11 +4,13 @@
 
 #include "core/base/clock.h"
 #include "core/base/fork.h"
+#include "core/base/run_task.h"
 
 namespace tutti {
 
-ThreadPool::ThreadPool(int max_threads)
+ThreadPool::ThreadPool(int max_threads, Log* log)
     : max_threads_(static_cast<size_t>(std::max(1, max_threads))),
+      log_(log),
       fork_generation_(ForkGeneration()) {}
 
 ThreadPool::~ThreadPool() = default;
@@ -76,8 +78,7 @@ void ThreadPool::Work() {
         wake_.notify_one();
       }
       lock.unlock();
-      task();
-      task = Task();
+      RunTask(&task, "executor", log_);
       lock.lock();
       continue;
     }

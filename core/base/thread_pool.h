@@ -19,9 +19,12 @@
 
 namespace tutti {
 
+class Log;
+
 class ThreadPool final : public Executor {
  public:
-  explicit ThreadPool(int max_threads);
+  // An exception of a task ends that task, and goes to `log`, which outlives the threads.
+  ThreadPool(int max_threads, Log* log);
 
   bool Post(Task&& task) override;
   uint64_t PostAfter(int64_t delay_ns, Task&& task) override;
@@ -38,6 +41,7 @@ class ThreadPool final : public Executor {
   void Work();
 
   const size_t max_threads_;
+  Log* const log_;
   const uint64_t fork_generation_;
 
   mutable std::mutex mutex_;  // guards all below

@@ -56,6 +56,15 @@ TEST(Thread, CanBeJoinedAgainAfterADeadline) {
   EXPECT_TRUE(thread->Join(CallOptions::Default()).ok());
 }
 
+// ThreadSanitizer does not follow a thread that unwinds.
+#ifndef __SANITIZE_THREAD__
+TEST(Thread, ThatTheHostEndsCanBeJoined) {
+  Result<Thread> thread = Thread::Start("t", [] { pthread_exit(nullptr); });
+  ASSERT_TRUE(thread.ok());
+  EXPECT_TRUE(thread->Join(CallOptions::WithTimeout(RealClock(), 60 * kSecondNs)).ok());
+}
+#endif
+
 TEST(Thread, FreesWhatItsTaskCapturedBeforeItEnds) {
   struct Flag {
     explicit Flag(std::atomic<bool>* gone) : gone(gone) {}

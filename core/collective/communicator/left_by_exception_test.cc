@@ -1,13 +1,12 @@
 // Calls that an exception leaves, for lack of memory or because the host has thrown while it was
 // asked: nobody is left waiting, and nothing that has gone is used. Allocations fail where a test
-// says so, by the operator new of this program.
+// says so (scarce_memory_testing.h).
 
 #include <gtest/gtest.h>
 
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <cstdlib>
 #include <memory>
 #include <new>
 #include <stdexcept>
@@ -17,6 +16,7 @@
 
 #include "core/base/error.h"
 #include "core/base/real_environment.h"
+#include "core/base/scarce_memory_testing.h"
 #include "core/collective/communicator/bucket_plan.h"
 #include "core/collective/communicator/communicator.h"
 #include "core/collective/communicator/future.h"
@@ -29,71 +29,8 @@
 #include "core/tensor/tensor.h"
 #include "core/tensor/value.h"
 
-namespace {
-
-// Of this thread: how many allocations still succeed; less than 0: all.
-thread_local int allocations_left = -1;
-thread_local int num_refused = 0;
-
-}  // namespace
-
-// ThreadSanitizer knows what a library without instruments has freed by its own operator delete.
-#if defined(__SANITIZE_THREAD__)
-constexpr bool kMemoryCanBeScarce = false;
-#else
-constexpr bool kMemoryCanBeScarce = true;
-
-static void* Allocate(size_t bytes) noexcept {
-  if (allocations_left == 0) {
-    ++num_refused;
-    return nullptr;
-  }
-  if (allocations_left > 0) --allocations_left;
-  return std::malloc(bytes == 0 ? 1 : bytes);
-}
-
-// Not inlined: a compiler that sees malloc and free in there takes them for mismatched.
-[[gnu::noinline]] void* operator new(size_t bytes) {
-  if (void* const room = Allocate(bytes)) return room;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
-  return Allocate(bytes);
-}
-[[gnu::noinline]] void operator delete(void* room) noexcept { std::free(room); }
-[[gnu::noinline]] void operator delete(void* room, size_t) noexcept { std::free(room); }
-[[gnu::noinline]] void operator delete(void* room, const std::nothrow_t&) noexcept {
-  std::free(room);
-}
-#endif
-
 namespace tutti {
 namespace {
-
-// While it lives, allocations of this thread fail but for the first few.
-class ScarceMemory {
- public:
-  explicit ScarceMemory(int allocations) {
-    num_refused = 0;
-    allocations_left = allocations;
-  }
-  ~ScarceMemory() { allocations_left = -1; }
-  ScarceMemory(const ScarceMemory&) = delete;
-  ScarceMemory& operator=(const ScarceMemory&) = delete;
-
-  static bool HasRefused() { return num_refused != 0; }
-};
-
-// However little memory there is, up to where it is enough.
-template <typename Body>
-void ForEachShortage(const Body& body) {
-  if (!kMemoryCanBeScarce) GTEST_SKIP() << "ThreadSanitizer keeps its own operator new";
-  constexpr int kMost = 1000;
-  int allocations = 0;
-  while (allocations < kMost && body(allocations)) ++allocations;
-  EXPECT_GT(allocations, 0);
-  EXPECT_LT(allocations, kMost);
-}
 
 // A host that throws when it is asked, once it may.
 struct Host {
