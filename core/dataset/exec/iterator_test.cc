@@ -377,7 +377,8 @@ TEST_F(Exceptions, InNextAreTheStatusUntilAPositionIsRestored) {
   EXPECT_EQ(Next(*iterator), "1");
   EXPECT_EQ(Next(*iterator), "2");
   EXPECT_EQ(Next(*iterator), "!out of memory");
-  EXPECT_TRUE(iterator->Close(CallOptions::WithTimeout(environment_->clock(), 30 * kSecondNs)).ok());
+  const CallOptions call = CallOptions::WithTimeout(environment_->clock(), 30 * kSecondNs);
+  EXPECT_TRUE(iterator->Close(call).ok());
 }
 
 TEST_F(Exceptions, InSaveAndRestoreFailThatCallOnly) {

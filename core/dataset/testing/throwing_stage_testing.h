@@ -68,7 +68,7 @@ inline Ref<Dataset> Throwing(const Dataset& input, std::string_view what, int64_
   attributes.Set("what", std::string(what));
   attributes.Set("at", at);
   Result<Ref<const Node>> node =
-      Node::Create(kThrowingOp, "", std::move(attributes), {Ref<const Node>::Retain(&input.node())});
+      Node::Create(kThrowingOp, "", std::move(attributes), {input.node_ref()});
   return Dataset::OfNode(input.environment(), std::move(node).value(), input.options());
 }
 
