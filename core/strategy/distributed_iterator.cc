@@ -9,6 +9,7 @@
 #include "core/base/crc32c.h"
 #include "core/base/environment.h"
 #include "core/base/error.h"
+#include "core/base/exception.h"
 #include "core/base/wait.h"
 #include "core/dataset/exec/iterator_state.h"
 #include "core/dataset/exec/stage.h"
@@ -88,24 +89,38 @@ Status DistributedIterator::OnClose(const CallOptions& options) {
 
 // ---- Calls, one at a time. ----
 
-Status DistributedIterator::Enter(const CallOptions& call, const char* what) {
-  TUTTI_RETURN_IF_ERROR(CheckCrossReplicaAllowed(what));
-  TUTTI_RETURN_IF_ERROR(environment().CheckUsable(what));
-  std::unique_lock<std::mutex> lock(mutex_);
-  TUTTI_RETURN_IF_ERROR(WaitUntil(
-      lock, changed_, environment().clock(), call, [this] { return !inside_ || stopping_; }, what));
-  if (stopping_) return FailedPrecondition("{}: the iterator has been closed", what);
-  inside_ = true;
-  return OkStatus();
-}
-
-void DistributedIterator::Leave() {
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    inside_ = false;
+// From Enter on, as long as it lives, its owner is the caller that is inside.
+class DistributedIterator::Turn {
+ public:
+  explicit Turn(DistributedIterator& iterator) : iterator_(iterator) {}
+  ~Turn() {
+    if (!entered_) return;
+    {
+      std::lock_guard<std::mutex> lock(iterator_.mutex_);
+      iterator_.inside_ = false;
+    }
+    iterator_.changed_.notify_all();
   }
-  changed_.notify_all();
-}
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+  Status Enter(const CallOptions& call, const char* what) {
+    DistributedIterator& self = iterator_;
+    TUTTI_RETURN_IF_ERROR(CheckCrossReplicaAllowed(what));
+    TUTTI_RETURN_IF_ERROR(self.environment().CheckUsable(what));
+    std::unique_lock<std::mutex> lock(self.mutex_);
+    TUTTI_RETURN_IF_ERROR(WaitUntil(
+        lock, self.changed_, self.environment().clock(), call,
+        [&] { return !self.inside_ || self.stopping_; }, what));
+    if (self.stopping_) return FailedPrecondition("{}: the iterator has been closed", what);
+    self.inside_ = entered_ = true;
+    return OkStatus();
+  }
+
+ private:
+  DistributedIterator& iterator_;
+  bool entered_ = false;
+};
 
 Status DistributedIterator::WaitForThread(std::unique_lock<std::mutex>& lock,
                                           const CallOptions& call, const char* what) {
@@ -117,12 +132,11 @@ Status DistributedIterator::WaitForThread(std::unique_lock<std::mutex>& lock,
 }
 
 Result<Ref<Value>> DistributedIterator::Next(const CallOptions& call) {
-  TUTTI_RETURN_IF_ERROR(Enter(call, "next"));
+  Turn turn(*this);
+  TUTTI_RETURN_IF_ERROR(turn.Enter(call, "next"));
   Step step;
   const bool on_thread = dataset_->options().prefetch_to_device || team_ != nullptr;
-  Status status = on_thread ? TakeStep(call, &step) : MakeStep(call, &step);
-  Leave();
-  TUTTI_RETURN_IF_ERROR(std::move(status));
+  TUTTI_RETURN_IF_ERROR(on_thread ? TakeStep(call, &step) : MakeStep(call, &step));
   TUTTI_RETURN_IF_ERROR(std::move(step.failure));
   return std::move(step.value);
 }
@@ -175,7 +189,35 @@ void DistributedIterator::RunAhead() {
 
 // ---- Making a step. ----
 
+Status DistributedIterator::CheckWhole() const {
+  if (!making_) return OkStatus();
+  if (!exception_.ok()) return exception_;
+  return Aborted(
+      "{}: a thread was cancelled while it made a step, and the position is lost; restore one that "
+      "was saved, or make a new iterator",
+      kWhat);
+}
+
+// Throws nothing, as the thread calls it.
 Status DistributedIterator::MakeStep(const CallOptions& call, Step* step) {
+  if (making_ && !exception_.ok()) return exception_;
+  return CatchExceptions(kWhat, [&]() -> Status {
+    TUTTI_RETURN_IF_ERROR(CheckWhole());
+    making_ = true;
+    Status status = CatchExceptions(kWhat, [&]() -> Status {
+      Status made = MakeStepOrThrow(call, step);
+      making_ = false;
+      return made;
+    });
+    if (!making_) return status;
+    exception_ = status;
+    // The others would wait for this worker.
+    if (team_) return team_->Abort(std::move(status));
+    return status;
+  });
+}
+
+Status DistributedIterator::MakeStepOrThrow(const CallOptions& call, Step* step) {
   if (ended_) return OkStatus();
   TUTTI_RETURN_IF_ERROR(maker_.Make(call, &step->local));
   return team_ ? CompleteWithTeam(call, step) : CompleteAlone(step);
@@ -287,11 +329,10 @@ constexpr int64_t kStateVersion = 2;
 }  // namespace
 
 Result<std::string> DistributedIterator::Save(const CallOptions& call) {
-  TUTTI_RETURN_IF_ERROR(Enter(call, "save"));
+  Turn turn(*this);
+  TUTTI_RETURN_IF_ERROR(turn.Enter(call, "save"));
   StateWriter position;
-  Status status = SaveInto(&position, call);
-  Leave();
-  TUTTI_RETURN_IF_ERROR(std::move(status));
+  TUTTI_RETURN_IF_ERROR(SaveInto(&position, call));
   StateWriter state;
   state.Section("distributed_iterator");
   state.Int(kStateVersion);
@@ -305,6 +346,7 @@ Status DistributedIterator::SaveInto(StateWriter* writer, const CallOptions& cal
   TUTTI_RETURN_IF_ERROR(WaitForThread(lock, call, "save: waiting for the step being made"));
   lock.unlock();
   // Nobody makes steps now: the caller is inside, and the thread has nothing to do.
+  TUTTI_RETURN_IF_ERROR(CheckWhole());
   writer->Int(static_cast<int64_t>(dataset_->shard_policy()));
   writer->Int(dataset_->strategy()->num_workers());
   writer->Int(dataset_->strategy()->worker());
@@ -313,10 +355,9 @@ Status DistributedIterator::SaveInto(StateWriter* writer, const CallOptions& cal
 }
 
 Status DistributedIterator::Restore(std::string_view state, const CallOptions& call) {
-  TUTTI_RETURN_IF_ERROR(Enter(call, "restore"));
-  Status status = RestoreFrom(state, call);
-  Leave();
-  return status;
+  Turn turn(*this);
+  TUTTI_RETURN_IF_ERROR(turn.Enter(call, "restore"));
+  return RestoreFrom(state, call);
 }
 
 Status DistributedIterator::RestoreFrom(std::string_view state, const CallOptions& call) {
@@ -345,7 +386,8 @@ Status DistributedIterator::RestoreFrom(std::string_view state, const CallOption
                         num_replicas == static_cast<int64_t>(strategy.num_local_replicas());
   TUTTI_RETURN_IF_ERROR(
       maker_.Restore(&reader, dataset_->element_spec().tree_ref(), same_cut, call));
-  ended_ = false;
+  ended_ = making_ = false;
+  exception_ = OkStatus();
   lock.lock();
   step_ = Step();
   ahead_ = Ahead::kNothing;

@@ -4,6 +4,10 @@
 // and nobody has taken does not count for Save. Threads: Next, Save and Restore one at a time (a
 // second caller waits); Close from any thread.
 //
+// An exception while a step is made, for lack of memory, leaves an unknown position: its status is
+// that of the step and of all later calls, until Restore has gone to a position that was saved.
+// Under several workers it ends the iterator for the others, too.
+//
 // Under several workers making the iterator is collective, and every worker takes the same steps:
 // in each they exchange how many replicas have data, the rows, and whether an element failed, over
 // a channel of the iterator's own, so that it never mixes with the program's collectives. That is
@@ -77,8 +81,8 @@ class DistributedIterator final : public Closable {
   ~DistributedIterator() override;
   Status OnClose(const CallOptions& options) override;
 
-  Status Enter(const CallOptions& call, const char* what);
-  void Leave();
+  class Turn;
+
   // Until the thread is not making a step.
   Status WaitForThread(std::unique_lock<std::mutex>& lock, const CallOptions& call,
                        const char* what);
@@ -88,6 +92,9 @@ class DistributedIterator final : public Closable {
   // Makes the next step. An interruption (deadline, cancellation) is the returned status and loses
   // nothing; everything else is in the step.
   Status MakeStep(const CallOptions& call, Step* step);
+  Status MakeStepOrThrow(const CallOptions& call, Step* step);
+  // Whether the position of what makes steps is known.
+  Status CheckWhole() const;
   // The step of this worker alone; of all workers.
   Status CompleteAlone(Step* step);
   Status CompleteWithTeam(const CallOptions& call, Step* step);
@@ -107,7 +114,9 @@ class DistributedIterator final : public Closable {
 
   // Of whoever makes steps: the thread while a step is wanted, else the caller that is inside.
   StepMaker maker_;
-  bool ended_ = false;  // of all workers
+  bool ended_ = false;   // of all workers
+  bool making_ = false;  // between two steps: an exception has left one half made
+  Status exception_;     // that; OK when the thread was cancelled
 
   std::mutex mutex_;  // guards all below
   std::condition_variable changed_;

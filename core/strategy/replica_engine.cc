@@ -4,6 +4,7 @@
 
 #include "core/base/environment.h"
 #include "core/base/error.h"
+#include "core/base/exception.h"
 #include "core/base/usable_cores.h"
 
 namespace tutti {
@@ -59,6 +60,19 @@ Status ReplicaEngine::Run(Job& job, const CallOptions& options) {
   return OkStatus();
 }
 
+// What leaves the job, for lack of memory, stops it: there is nobody here to throw to.
+void ReplicaEngine::RunOnThread(size_t replica) {
+  Status status = CatchExceptions("run", [&] {
+    job_->RunReplica(replica);
+    return OkStatus();
+  });
+  if (status.ok()) return;
+  (void)CatchExceptions("run", [&] {
+    job_->Interrupt(std::move(status));
+    return OkStatus();
+  });
+}
+
 void ReplicaEngine::Work(size_t replica) {
   Worker& worker = workers_[replica - 1];
   for (uint64_t done = 0;; ++done) {
@@ -66,7 +80,7 @@ void ReplicaEngine::Work(size_t replica) {
         environment_.clock(), CallOptions(), spin_, [&] { return worker.posted.load() != done; },
         "replica thread: waiting for a run");
     if (stopping_.load()) return;
-    job_->RunReplica(replica);
+    RunOnThread(replica);
     if (running_.fetch_sub(1) == 1) finished_.Wake();
   }
 }

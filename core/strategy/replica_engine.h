@@ -62,6 +62,7 @@ class ReplicaEngine {
 
   Status StartThreads();
   void Work(size_t replica);
+  void RunOnThread(size_t replica);
 
   Environment& environment_;
   const size_t num_replicas_;

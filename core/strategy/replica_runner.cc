@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/exception.h"
 #include "core/collective/communicator/communicator.h"
 #include "core/function/function.h"
 #include "core/strategy/distributed_value.h"
@@ -34,8 +35,12 @@ class ReplicaRunner::RunJob final : public ReplicaEngine::Job {
         options_(options),
         results_(*results) {}
 
+  // Replica 0 runs on the caller's thread, and its exception is the caller's.
   void RunReplica(size_t replica) override {
-    runner_.lockstep_.Return(replica, Call(replica));
+    Status status = replica == 0 ? Call(0) : CatchExceptions("run: the function", [&] {
+      return Call(replica);
+    });
+    runner_.lockstep_.Return(replica, std::move(status));
   }
   void Interrupt(Status reason) override { runner_.lockstep_.Stop(std::move(reason)); }
 

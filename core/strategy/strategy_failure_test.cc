@@ -2,6 +2,8 @@
 // without end.
 
 #include <atomic>
+#include <new>
+#include <stdexcept>
 
 #include "core/base/host_data.h"
 #include "core/strategy/strategy_test_fixture.h"
@@ -31,6 +33,32 @@ TEST_F(StrategyFailureTest, AnErrorOfOneReplicaEndsAnothersAllReduce) {
     EXPECT_TRUE(Fails(other, StatusCode::kAborted, {"no luck"}));
     ASSERT_EQ(other.causes().size(), 1u);
     EXPECT_EQ(other.causes()[0].code(), StatusCode::kDataLoss);
+    ExpectStillWorks(strategy);
+  }
+}
+
+TEST_F(StrategyFailureTest, AnExceptionOnAReplicasThreadIsItsError) {
+  const Ref<Strategy> strategy = Mirrored(2);
+  for (const bool is_short_of_memory : {false, true}) {
+    Status other;
+    const Status status = RunStatus(
+        strategy, ReplicaFn([&](ReplicaContext& replica, const Value&) -> Result<Ref<Value>> {
+          if (replica.replica_id() == 1) {
+            if (is_short_of_memory) throw std::bad_alloc();
+            throw std::runtime_error("no luck");
+          }
+          Result<Ref<Value>> sum = Sum(replica);
+          other = sum.status();
+          return sum;
+        }));
+    if (is_short_of_memory) {
+      EXPECT_TRUE(Fails(status, StatusCode::kResourceExhausted, {"out of memory"}));
+    } else {
+      EXPECT_TRUE(Fails(status, StatusCode::kInternal, {"run: the function", "no luck"}));
+    }
+    ASSERT_NE(status.FindDetail("replica"), nullptr);
+    EXPECT_EQ(std::get<int64_t>(status.FindDetail("replica")->value), 1);
+    EXPECT_TRUE(Fails(other, StatusCode::kAborted));
     ExpectStillWorks(strategy);
   }
 }
