@@ -34,29 +34,34 @@ Result<Ref<Cluster>> ClusterSeat::Take(Ref<Environment> environment, ClusterOpti
     former = std::move(cluster_);
     joining_ = true;
   }
+  // Also when the host throws: others may try.
+  const struct Joining {
+    ClusterSeat& seat;
+    Ref<Cluster>& former;
+    ~Joining() {
+      {
+        std::lock_guard<std::mutex> lock(seat.mutex_);
+        seat.joining_ = false;
+        if (!seat.cluster_ && former && !former->closed()) seat.cluster_ = std::move(former);
+      }
+      seat.changed_.notify_all();
+    }
+  } joining{*this, former};
   std::vector<std::string> addresses = options.addresses;
   const int64_t num_replicas = options.num_replicas;
-  Status status;
   // Its address is free only after it has been closed.
-  if (former) status = former->Close(call);
-  Result<Ref<Cluster>> joined =
-      status.ok()
-          ? Cluster::Join(environment, std::move(options), call)
-          : std::move(status).WithPrefix("joining a cluster: closing the one that has failed");
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    joining_ = false;
-    if (joined.ok()) {
-      cluster_ = *joined;
-      team_.reset();
-      epochs_.clear();
-      addresses_ = std::move(addresses);
-      num_replicas_ = num_replicas;
-    } else if (former && !former->closed()) {
-      cluster_ = std::move(former);
-    }
+  if (former) {
+    TUTTI_RETURN_IF_ERROR(
+        former->Close(call).WithPrefix("joining a cluster: closing the one that has failed"));
   }
-  changed_.notify_all();
+  TUTTI_ASSIGN_OR_RETURN(Ref<Cluster> joined,
+                         Cluster::Join(environment, std::move(options), call));
+  std::lock_guard<std::mutex> lock(mutex_);
+  cluster_ = joined;
+  team_.reset();
+  epochs_.clear();
+  addresses_ = std::move(addresses);
+  num_replicas_ = num_replicas;
   return joined;
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -65,6 +66,27 @@ TEST(MultiWorker, AnEmptyClusterCannotBeJoined) {
       runtime->JoinCluster(*ResolverOf({}, 0), 1, WithinReason(*runtime)).status();
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(status.message(), testing::HasSubstr("TF_CONFIG"));
+  EXPECT_TRUE(runtime->Shutdown(WithinReason(*runtime)).ok());
+}
+
+TEST(MultiWorker, AHostThatThrowsWhileItJoinsLeavesTheSeatToOthers) {
+  ::setenv("TUTTI_JOB_SECRET", "a secret that only this test knows", 1);
+  const Ref<Runtime> runtime = Runtime::Create().value();
+  const Ref<ClusterResolver> resolver = ResolverOf({Format("127.0.0.1:{}", ReservePort()),
+                                                    Format("127.0.0.1:{}", ReservePort())},
+                                                   0);
+  const Ref<Cancellation> host = MakeRef<Cancellation>(
+      [](void*) -> bool { throw std::runtime_error("the host's own"); }, nullptr, nullptr);
+  CallOptions call = WithinReason(*runtime);
+  call.cancellation = host.get();
+  EXPECT_THROW((void)runtime->JoinCluster(*resolver, 1, call), std::runtime_error);
+  // The other worker is what it waits for.
+  const Status status =
+      runtime
+          ->JoinCluster(*resolver, 1,
+                        CallOptions::WithTimeout(runtime->clock(), 50 * kMillisecondNs))
+          .status();
+  EXPECT_THAT(status.message(), testing::Not(testing::HasSubstr("another thread that joins")));
   EXPECT_TRUE(runtime->Shutdown(WithinReason(*runtime)).ok());
 }
 
