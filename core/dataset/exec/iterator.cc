@@ -166,7 +166,7 @@ Status Iterator::Pull(int64_t max_rows, const CallOptions& call, Slab* slab) {
   if (!held_.empty()) {
     held_.Pop(max_rows, slab);
   } else {
-    root_->Next(Demand{max_rows, false}, call, slab);
+    root_->Next(Demand{max_rows, false, kNoHorizon}, call, slab);
   }
   if (IsInterruption(slab->status)) {
     // With rows the call was not interrupted.

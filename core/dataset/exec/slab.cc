@@ -92,6 +92,18 @@ Loss LossOf(const Status& status) {
              : Loss::kElement;
 }
 
+int64_t HorizonPlus(int64_t horizon, int64_t rows) {
+  int64_t sum = 0;
+  if (horizon == kNoHorizon || __builtin_add_overflow(horizon, rows, &sum)) return kNoHorizon;
+  return sum;
+}
+
+int64_t HorizonTimes(int64_t horizon, int64_t factor) {
+  int64_t product = 0;
+  if (horizon == kNoHorizon || __builtin_mul_overflow(horizon, factor, &product)) return kNoHorizon;
+  return product;
+}
+
 void Slab::Clear() {
   rows = 0;
   tree.reset();

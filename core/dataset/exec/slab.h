@@ -19,8 +19,10 @@
 #ifndef TUTTI_CORE_DATASET_EXEC_SLAB_H_
 #define TUTTI_CORE_DATASET_EXEC_SLAB_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "core/base/ref.h"
@@ -92,13 +94,26 @@ enum class Loss : uint8_t {
 Status WithLoss(Status status, Loss loss);
 Loss LossOf(const Status& status);
 
+// As a horizon: no number is known that will do.
+inline constexpr int64_t kNoHorizon = std::numeric_limits<int64_t>::max();
+
 // How much is wanted.
 struct Demand {
   int64_t max_rows = 1;
   // The rows are passed over: they count, but columns may be missing, or be what they please, and
   // user functions whose results decide nothing are not called.
   bool count_only = false;
+  // How many rows of this pass can be wanted from here on, those of this call among them; less than
+  // max_rows stands for max_rows. So far a stage may run ahead that does (a parallel map, prefetch)
+  // until it is called again. A take lowers it; what cannot know says kNoHorizon.
+  int64_t horizon = 0;
+
+  int64_t Horizon() const { return std::max(max_rows, horizon); }
 };
+
+// Of horizons; kNoHorizon stays what it is, and stands for all that is too large.
+int64_t HorizonPlus(int64_t horizon, int64_t rows);
+int64_t HorizonTimes(int64_t horizon, int64_t factor);
 
 }  // namespace tutti
 

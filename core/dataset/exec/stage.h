@@ -6,7 +6,9 @@
 //   - At most demand.max_rows rows, and with columns at most kMaxSlabRows. Fewer are fine.
 //   - It returns rows, a failed status or the end: never nothing. Once it has a row it does not
 //     wait.
-//   - No user function runs for a row beyond the demand.
+//   - No user function runs for a row beyond the demand. Only a stage whose user asked for it
+//     (num_parallel_calls, prefetch) makes rows ahead, and none beyond demand.horizon. Who hands a
+//     demand down says what it knows of its own input's: rows that it passes over are among them.
 //   - A failed status stands for one element that could not be made; the next call goes on behind
 //     it where the source can, and fails again where not. DEADLINE_EXCEEDED and CANCELLED stand
 //     for none: nothing is lost, and the next call goes on as if they had not been.

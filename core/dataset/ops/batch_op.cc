@@ -167,7 +167,9 @@ class BatchStage final : public Stage {
       counts_ = part.counted && (saves_calls_ || part.mark.size() <= kMaxMarkBytes);
     }
     Slab& slab = part.slab;
-    input().Next(Demand{Wanted(demand), part.counted}, options, &slab);
+    const int64_t horizon =
+        HorizonPlus(HorizonTimes(demand.Horizon(), batch_size_), -pending_rows_);
+    input().Next(Demand{Wanted(demand), part.counted, horizon}, options, &slab);
     deferred_ = std::exchange(slab.status, OkStatus());
     ended_ = std::exchange(slab.end, false);
     if (slab.rows == 0) return;

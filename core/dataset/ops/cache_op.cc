@@ -71,7 +71,8 @@ class CacheStage final : public Stage {
       if (!slab->status.ok()) slab->status = About(std::move(slab->status));
       return;
     }
-    rows_.Pull(Demand{std::min(demand.max_rows, kMaxSlabRows), false}, options, slab);
+    rows_.Pull(Demand{std::min(demand.max_rows, kMaxSlabRows), false, demand.Horizon()}, options,
+               slab);
     // A call that has rows was not interrupted.
     if (slab->rows > 0 && IsInterruption(slab->status)) slab->status = OkStatus();
     Status status = Write(*slab);
@@ -262,7 +263,8 @@ Status CacheStage::Replay(int64_t count, const CallOptions& options) {
   while (position_ < count) {
     TUTTI_RETURN_IF_ERROR(CheckCallOptions(options, clock, node().label()));
     Slab rows;
-    rows_.Pull(Demand{std::min(count - position_, kMaxSlabRows), false}, options, &rows);
+    const int64_t left = count - position_;
+    rows_.Pull(Demand{std::min(left, kMaxSlabRows), false, left}, options, &rows);
     if (IsInterruption(rows.status)) {
       if (rows.rows == 0) return rows.status;
       rows.status = OkStatus();

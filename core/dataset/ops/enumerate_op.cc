@@ -23,7 +23,10 @@ class EnumerateStage final : public Stage {
     if (exhausted_) return Refuse(demand, options, slab);
     const int64_t first = next_;
     const int64_t most = std::min(demand.max_rows, NumbersLeft());
-    input().Next(Demand{most, demand.count_only}, options, slab);
+    // Behind the last number one element more is asked for, to be refused.
+    input().Next(Demand{most, demand.count_only,
+                        std::min(demand.Horizon(), HorizonPlus(NumbersLeft(), 1))},
+                 options, slab);
     Advance(slab->rows);
     // A failed element has its number, too.
     if (!slab->status.ok() && !IsInterruption(slab->status)) Advance(1);

@@ -31,7 +31,8 @@ class FilterStage final : public Stage {
       slab->status = CheckCallOptions(options, clock_, node().label());
       if (!slab->status.ok()) return;
       Slab in;
-      rows_.Pull(Demand{std::min(demand.max_rows, kMaxSlabRows), false}, options, &in);
+      // Nobody knows how many rows it takes to find what is wanted.
+      rows_.Pull(Demand{std::min(demand.max_rows, kMaxSlabRows), false, kNoHorizon}, options, &in);
       PredicateRows::Verdicts verdicts = predicate_.Judge(in, index_, false, options);
       std::vector<int64_t> kept;
       for (size_t i = 0; i < verdicts.flags.size(); ++i) {

@@ -56,7 +56,8 @@ class MapStage final : public Stage {
       return;
     }
     Slab in;
-    rows_.Pull(Demand{std::min(demand.max_rows, kMaxSlabRows), false}, options, &in);
+    rows_.Pull(Demand{std::min(demand.max_rows, kMaxSlabRows), false, demand.Horizon()}, options,
+               &in);
     if (in.rows == 0) {
       *slab = std::move(in);
     } else if (function_.takes_slabs()) {

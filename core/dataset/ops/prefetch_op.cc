@@ -1,4 +1,5 @@
-// prefetch: a thread makes elements ahead, up to `buffer_size` of them.
+// prefetch: a thread makes elements ahead, up to `buffer_size` of them, and none that nobody can want
+// (the demand's horizon).
 //
 // The thread lives for one pass over the input and asks for as many elements as are buffered
 // already, at least one: so the first comes at once, and a fast consumer is served in slabs.
@@ -52,6 +53,9 @@ class PrefetchStage final : public Stage {
     if (!slab->status.ok()) return;
     if (inline_) return input().Next(demand, options, slab);
     std::unique_lock lock(mutex_);
+    const bool was_at_limit = rows_made_ >= limit_;
+    limit_ = HorizonPlus(demand.Horizon(), rows_made_ - buffered_);
+    if (was_at_limit) changed_.notify_all();
     slab->status = WaitUntil(
         lock, changed_, environment_->clock(), options,
         [this] { return !queue_.empty() || ended_ || stopped_ || !broken_.ok(); }, node().label());
@@ -170,7 +174,7 @@ class PrefetchStage final : public Stage {
     queue_.clear();
     notes_.clear();
     note_status_ = OkStatus();
-    buffered_ = delivered_ = produced_ = 0;
+    buffered_ = delivered_ = produced_ = rows_made_ = limit_ = 0;
     ended_ = pass_over_ = false;
     return OkStatus();
   }
@@ -193,13 +197,15 @@ class PrefetchStage final : public Stage {
     std::unique_lock lock(mutex_);
     while (true) {
       const Status waited = WaitUntil(
-          lock, changed_, environment_->clock(), options, [this] { return buffered_ < capacity_; },
-          node().label());
+          lock, changed_, environment_->clock(), options,
+          [this] { return buffered_ < capacity_ && rows_made_ < limit_; }, node().label());
       if (!waited.ok() || stopped_ || pass_over_) return;
-      const int64_t wanted = std::clamp<int64_t>(buffered_, 1, capacity_ - buffered_);
+      const int64_t horizon = HorizonPlus(limit_, -rows_made_);
+      const int64_t wanted =
+          std::min(std::clamp<int64_t>(buffered_, 1, capacity_ - buffered_), horizon);
       lock.unlock();
       Slab slab;
-      input().Next(Demand{wanted, false}, options, &slab);
+      input().Next(Demand{wanted, false, horizon}, options, &slab);
       lock.lock();
       if (IsInterruption(slab.status)) {
         if (stopped_ || pass_over_ || cancellation_->cancelled()) return;
@@ -208,6 +214,7 @@ class PrefetchStage final : public Stage {
       const bool end = std::exchange(slab.end, false);
       produced_ += slab.rows + (failed ? 1 : 0);
       buffered_ += slab.rows;
+      rows_made_ += slab.rows;
       if (slab.rows > 0 || failed) queue_.push_back(std::move(slab));
       ended_ = end;
       changed_.notify_all();
@@ -244,6 +251,8 @@ class PrefetchStage final : public Stage {
   int64_t delivered_ = 0;   // outcomes of this pass that Next has returned
   int64_t produced_ = 0;    // outcomes of this pass
   Status broken_;           // the exception that ended the thread
+  int64_t rows_made_ = 0;   // rows among them
+  int64_t limit_ = 0;       // of rows_made_: no more can be wanted as far as the last Next knew
   bool ended_ = false;
   bool pass_over_ = false;
   bool stopped_ = false;

@@ -66,6 +66,11 @@ class ShardStage final : public Stage {
   // Rows to pass over before the next one of ours.
   int64_t Gap() const { return (index_ - phase_ + num_shards_) % num_shards_; }
 
+  // Up to the last row of ours that can be wanted, when the next one lies behind `gap` others.
+  int64_t InputHorizon(const Demand& demand, int64_t gap) const {
+    return HorizonPlus(HorizonTimes(demand.Horizon(), num_shards_), gap + 1 - num_shards_);
+  }
+
   // Goes behind what the input gave; what came behind its rows is for *slab or for another shard.
   void Advance(const Slab& read, Slab* slab) {
     phase_ = (phase_ + read.rows) % num_shards_;
@@ -90,7 +95,9 @@ class ShardStage final : public Stage {
   void NextRow(const Demand& demand, const CallOptions& options, Slab* slab) {
     const int64_t gap = Gap();
     Slab read;
-    input().Next(gap > 0 ? Demand{gap, true} : Demand{1, demand.count_only}, options, &read);
+    const int64_t horizon = InputHorizon(demand, gap);
+    input().Next(gap > 0 ? Demand{gap, true, horizon} : Demand{1, demand.count_only, horizon},
+                 options, &read);
     Advance(read, slab);
     if (gap > 0) return;
     slab->rows = read.rows;
@@ -102,7 +109,8 @@ class ShardStage final : public Stage {
     const int64_t first = Gap();
     const int64_t most = first + (demand.max_rows - 1) * num_shards_ + 1;
     Slab block;
-    input().Next(Demand{std::min(most, kMaxSlabRows), false}, options, &block);
+    input().Next(Demand{std::min(most, kMaxSlabRows), false, InputHorizon(demand, first)}, options,
+                 &block);
     std::vector<int64_t> ours;
     for (int64_t row = first; row < block.rows; row += num_shards_) ours.push_back(row);
     Advance(block, slab);

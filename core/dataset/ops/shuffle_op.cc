@@ -42,7 +42,7 @@ class ShuffleStage final : public Stage, private ReplayPoints::Taker {
         store_(context.account) {}
 
   void Next(const Demand& demand, const CallOptions& options, Slab* slab) override {
-    slab->status = Fill(options);
+    slab->status = Fill(demand, options);
     if (!slab->status.ok()) return;
     if (size() == (hole_ >= 0 ? 1 : 0) && input_ended_) {
       slab->end = true;
@@ -52,9 +52,11 @@ class ShuffleStage final : public Stage, private ReplayPoints::Taker {
     int64_t draws = std::min(demand.max_rows, kMaxSlabRows);
     if (!input_ended_) {
       // A pending hole and one behind each draw but the last.
-      const int64_t wanted = draws - (hole_ < 0 ? 1 : 0);
+      const int64_t unneeded = hole_ < 0 ? 1 : 0;
+      const int64_t wanted = draws - unneeded;
       if (wanted > 0) {
-        slab->status = Pull(wanted, options, &refill);
+        slab->status = Pull({wanted, false, HorizonPlus(demand.Horizon(), -unneeded)}, options,
+                            &refill);
         // Rows come first; what followed them is seen again, or was an end in time.
         if (refill.rows < wanted && !input_ended_) draws = refill.rows + (hole_ < 0 ? 1 : 0);
         if (draws == 0) return;
@@ -90,14 +92,14 @@ class ShuffleStage final : public Stage, private ReplayPoints::Taker {
     input_ended_ = false;
   }
 
-  // Up to `wanted` rows of the input and the bookkeeping of where they came from. An error after
-  // rows comes back with them.
-  Status Pull(int64_t wanted, const CallOptions& options, Slab* rows) {
+  // Rows of the input and the bookkeeping of where they came from. An error after rows comes back
+  // with them.
+  Status Pull(const Demand& demand, const CallOptions& options, Slab* rows) {
     const int64_t since = points_.empty() ? 0 : consumed_ - points_.last_position();
     if (points_.empty() || since >= std::max({buffer_size_, kMaxSlabRows, points_.last_bytes()})) {
       AddPoint();
     }
-    input().Next(Demand{wanted, false}, options, rows);
+    input().Next(demand, options, rows);
     consumed_ += rows->rows;
     input_ended_ = rows->end;
     Status status = std::exchange(rows->status, OkStatus());
@@ -115,11 +117,15 @@ class ShuffleStage final : public Stage, private ReplayPoints::Taker {
   }
 
   // The first filling of the buffer.
-  Status Fill(const CallOptions& options) {
+  Status Fill(const Demand& demand, const CallOptions& options) {
     while (!input_ended_ && size() < buffer_size_) {
       Slab rows;
       const int64_t first_position = consumed_;
-      const Status status = Pull(std::min(buffer_size_ - size(), kMaxSlabRows), options, &rows);
+      const int64_t free = buffer_size_ - size();
+      // Behind what fills the buffer, one for each draw but the last.
+      const Status status = Pull({std::min(free, kMaxSlabRows), false,
+                                  HorizonPlus(demand.Horizon(), free - 1)},
+                                 options, &rows);
       if (rows.rows > 0) {
         TUTTI_RETURN_IF_ERROR(store_.Append(rows, size()));
         for (int64_t i = 0; i < rows.rows; ++i) {

@@ -21,8 +21,10 @@ class TakeStage final : public Stage {
       slab->end = true;
       return;
     }
-    input().Next(Demand{std::min(demand.max_rows, count_ - taken_), demand.count_only}, options,
-                 slab);
+    const int64_t left = count_ - taken_;
+    input().Next(Demand{std::min(demand.max_rows, left), demand.count_only,
+                        std::min(demand.Horizon(), left)},
+                 options, slab);
     taken_ += slab->rows;
     if (taken_ < count_) return;
     // What comes behind the last row is nobody's.
@@ -64,7 +66,8 @@ class SkipStage final : public Stage {
     }
     while (skipped_ < count_) {
       Slab passed;
-      input().Next(Demand{count_ - skipped_, true}, options, &passed);
+      const int64_t left = count_ - skipped_;
+      input().Next(Demand{left, true, HorizonPlus(demand.Horizon(), left)}, options, &passed);
       skipped_ += passed.rows;
       if (passed.status.ok() && !passed.end) continue;
       slab->status = passed.status;

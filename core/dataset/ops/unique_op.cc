@@ -111,7 +111,8 @@ class UniqueStage final : public Stage {
       slab->status = CheckCallOptions(options, clock_, node().label());
       if (!slab->status.ok()) return;
       Slab in;
-      rows_.Pull(Demand{std::min(demand.max_rows, kMaxSlabRows), false}, options, &in);
+      // Nobody knows how many rows it takes to find what is wanted.
+      rows_.Pull(Demand{std::min(demand.max_rows, kMaxSlabRows), false, kNoHorizon}, options, &in);
       std::vector<int64_t> kept;
       int64_t used = 0;
       Status status = Sift(in, &kept, &used);

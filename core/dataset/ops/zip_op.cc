@@ -1,6 +1,7 @@
 // zip: elements with the structure of a value of datasets, one element of each; as long as the
 // shortest. When an element of one input fails, the others pass over theirs of that place.
 #include <algorithm>
+#include <limits>
 
 #include "core/base/error.h"
 #include "core/dataset/exec/input_rows.h"
@@ -19,7 +20,10 @@ const TreeSpec& TreeOf(const Node& node) {
 class ZipStage final : public Stage {
  public:
   ZipStage(const Node& node, StageInputs inputs)
-      : Stage(node, std::move(inputs)), owed_(num_inputs(), 0), trees_(num_inputs()) {
+      : Stage(node, std::move(inputs)),
+        places_(node.cardinality() >= 0 ? node.cardinality() : kNoHorizon),
+        owed_(num_inputs(), 0),
+        trees_(num_inputs()) {
     rows_.reserve(num_inputs());
     for (size_t i = 0; i < num_inputs(); ++i) rows_.emplace_back(input(i));
   }
@@ -27,15 +31,19 @@ class ZipStage final : public Stage {
   void Next(const Demand& demand, const CallOptions& options, Slab* slab) override {
     if (!PayOwed(options, slab)) return;
     std::vector<Slab> parts(num_inputs());
-    int64_t rows = std::min(demand.max_rows, kMaxSlabRows);
+    // Where one input is known to be shorter, the others make nothing behind its end.
+    const int64_t left = std::max<int64_t>(HorizonPlus(places_, -place_), 1);
+    const int64_t horizon = std::min(demand.Horizon(), left);
+    int64_t rows = std::min({demand.max_rows, left, kMaxSlabRows});
     for (size_t i = 0; i < parts.size(); ++i) {
-      rows_[i].Pull(Demand{rows, false}, options, &parts[i]);
+      rows_[i].Pull(Demand{rows, false, horizon}, options, &parts[i]);
       rows = std::min(rows, parts[i].rows);
       if (rows > 0) continue;
       return Fail(parts, i, slab);
     }
     for (size_t i = 0; i < parts.size(); ++i) rows_[i].PutBack(parts[i], rows);
     slab->rows = rows;
+    place_ += rows;
     bool same_trees = static_cast<bool>(tree_);
     for (size_t i = 0; i < parts.size(); ++i) {
       Slab& part = parts[i];
@@ -58,6 +66,7 @@ class ZipStage final : public Stage {
   Status Restart(const CallOptions& options) override {
     for (InputRows& rows : rows_) rows.Clear();
     std::fill(owed_.begin(), owed_.end(), 0);
+    place_ = 0;
     return Stage::Restart(options);
   }
 
@@ -65,6 +74,7 @@ class ZipStage final : public Stage {
     writer->Section("zip");
     writer->Ints(owed_);
     for (const InputRows& rows : rows_) TUTTI_RETURN_IF_ERROR(rows.Save(writer));
+    writer->Int(place_);
     return Stage::Save(writer);
   }
 
@@ -74,6 +84,7 @@ class ZipStage final : public Stage {
     if (owed.size() != owed_.size()) reader->Fail("another number of inputs");
     if (reader->ok()) owed_ = std::move(owed);
     for (InputRows& rows : rows_) rows.Restore(reader);
+    place_ = reader->IntIn(0, std::numeric_limits<int64_t>::max());
     TUTTI_RETURN_IF_ERROR(reader->status());
     return Stage::Restore(reader, options);
   }
@@ -89,6 +100,7 @@ class ZipStage final : public Stage {
       rows_[k].PutBack(parts[k], drops ? 1 : 0);
     }
     if (slab->end || interrupted) return;
+    ++place_;
     for (size_t k = i + 1; k < owed_.size(); ++k) ++owed_[k];
   }
 
@@ -119,7 +131,9 @@ class ZipStage final : public Stage {
     return true;
   }
 
+  const int64_t places_;  // of the shortest input, as far as that is known
   std::vector<InputRows> rows_;
+  int64_t place_ = 0;  // of this pass, behind what was given
   std::vector<int64_t> owed_;  // elements of each input whose places have failed already
   std::vector<Ref<const TreeSpec>> trees_;
   Ref<const TreeSpec> tree_;  // of all, from trees_
@@ -162,6 +176,7 @@ Result<std::unique_ptr<Stage>> MakeZip(const Node& node, const ExecContext&, Sta
 constinit const OpTraits kZipOp = {
     .name = "zip",
     .attributes = {{"tree"}},
+    .state_version = 2,
     .num_inputs = -1,
     .row_ratio = RowRatio::kCombined,
     .can_seek = true,

@@ -48,14 +48,15 @@ void RecordFileSource::Next(const Demand& demand, const CallOptions& options, Sl
     if (next_name_ < names_.size()) {
       slab->status = OpenFile(names_[next_name_++]);
     } else {
-      NextNames(options, slab);
+      NextNames(demand, options, slab);
     }
   }
 }
 
-void RecordFileSource::NextNames(const CallOptions& options, Slab* slab) {
+void RecordFileSource::NextNames(const Demand& demand, const CallOptions& options, Slab* slab) {
   Slab element;
-  files_.Pull(Demand{.max_rows = 1}, options, &element);
+  // So many records lie in so many files, or fewer.
+  files_.Pull(Demand{1, false, demand.Horizon()}, options, &element);
   if (element.rows == 0) {
     slab->status = std::move(element.status);
     slab->end = element.end;

@@ -45,7 +45,7 @@ class RecordFileSource : public Stage {
  private:
   void Forget();
   // The names in the input's next element; slab->status or slab->end when there is none.
-  void NextNames(const CallOptions& options, Slab* slab);
+  void NextNames(const Demand& demand, const CallOptions& options, Slab* slab);
   Status OpenFile(const std::string& path);
   // The rows of one reader; none when it is at its end.
   void ReadRows(const Demand& demand, Slab* slab);
