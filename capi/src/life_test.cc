@@ -1,6 +1,10 @@
 // Life and death through the C interface: shutdown and start again, deadlines and cancellations,
 // settings.
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <atomic>
+#include <cstdio>
 #include <memory>
 #include <thread>
 
@@ -202,6 +206,85 @@ TEST_F(LifeTest, LogLinesGoToTheSinkAndItsUserDataMayGoAfterwards) {
   EXPECT_EQ(value.present, 1);
   EXPECT_EQ(value.value, 0);
 }
+
+// ---- Programs that end, or run out of memory. ----
+
+TEST(LifeDeathTest, TheDefaultRuntimeThatHasEndedDoesNotStartAgain) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto run = [] {
+    const Dataset before = RangeOf(3);
+    Iterator iterator;
+    EXPECT_OK(tutti_iterator_create(before, nullptr, nullptr, &iterator));
+    EXPECT_OK(tutti_runtime_end_default(nullptr));
+    EXPECT_FALSE(tutti_runtime_is_running(nullptr));
+    Dataset after;
+    EXPECT_FAILS(tutti_dataset_create_range(nullptr, 0, 3, 1, nullptr, &after),
+                 TUTTI_FAILED_PRECONDITION, "is about to exit");
+    EXPECT_FAILS(tutti_runtime_set(nullptr, "log_level", "info"), TUTTI_FAILED_PRECONDITION, "");
+    EXPECT_OK(tutti_runtime_shutdown(nullptr, nullptr));
+    EXPECT_OK(tutti_runtime_end_default(nullptr));
+    Runtime own;
+    EXPECT_OK(tutti_runtime_create(nullptr, &own));
+    EXPECT_OK(tutti_dataset_create_range(own, 0, 3, 1, nullptr, &after));
+    EXPECT_OK(tutti_runtime_shutdown(own, nullptr));
+    return testing::Test::HasFailure() ? 1 : 42;
+  };
+  EXPECT_EXIT(exit(run()), testing::ExitedWithCode(42), "");
+}
+
+// The sanitizers need more address space than any limit would leave.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// So much address space is left.
+void LimitMemory(uint64_t bytes) {
+  uint64_t pages = 0;
+  FILE *const statm = fopen("/proc/self/statm", "r");
+  ASSERT_NE(statm, nullptr);
+  EXPECT_EQ(fscanf(statm, "%lu", &pages), 1);
+  fclose(statm);
+  const rlim_t limit = pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) + bytes;
+  const rlimit limits{limit, limit};
+  EXPECT_EQ(setrlimit(RLIMIT_AS, &limits), 0);
+}
+
+int RunOutOfMemory(bool prefetches) {
+  tutti_call_options hang = TUTTI_CALL_OPTIONS_INIT;
+  hang.timeout = 60'000'000'000;
+  Dataset dataset = RangeOf(1'000'000'000);
+  EXPECT_OK(tutti_dataset_shuffle(&dataset, 50'000'000, nullptr, nullptr));
+  if (prefetches) {
+    EXPECT_OK(tutti_dataset_prefetch(&dataset, 2, nullptr));
+  }
+  Iterator iterator;
+  EXPECT_OK(tutti_iterator_create(dataset, nullptr, nullptr, &iterator));
+  LimitMemory(256 << 20);
+  Value value;
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_FAILS(tutti_iterator_next(iterator, &hang, &value), TUTTI_RESOURCE_EXHAUSTED, "");
+  }
+  Bytes state;
+  const Answer saved = tutti_iterator_save(iterator, &hang, &state);
+  EXPECT_TRUE(saved.code() == TUTTI_OK || saved.code() == TUTTI_RESOURCE_EXHAUSTED)
+      << testing::PrintToString(saved);
+  EXPECT_OK(tutti_iterator_close(iterator, &hang));
+  // The memory is there again.
+  Dataset small = RangeOf(3);
+  Iterator other;
+  EXPECT_OK(tutti_iterator_create(small, nullptr, nullptr, &other));
+  EXPECT_OK(tutti_iterator_next(other, &hang, &value));
+  EXPECT_OK(tutti_runtime_shutdown(nullptr, &hang));
+  return testing::Test::HasFailure() ? 1 : 42;
+}
+
+TEST(LifeDeathTest, MemoryThatRunsOutIsAnErrorAndCloseReturns) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(exit(RunOutOfMemory(false)), testing::ExitedWithCode(42), "");
+}
+
+TEST(LifeDeathTest, MemoryThatRunsOutOnAThreadOfPrefetchIsAnErrorAndCloseReturns) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(exit(RunOutOfMemory(true)), testing::ExitedWithCode(42), "");
+}
+#endif
 
 }  // namespace
 }  // namespace tutti::capi_test

@@ -75,6 +75,14 @@ tutti_status *tutti_runtime_shutdown(tutti_runtime *runtime,
   });
 }
 
+tutti_status *tutti_runtime_end_default(const tutti_call_options *call_options) {
+  return Guard(__func__, From::kHost, [&](Call call) -> Status {
+    TUTTI_ASSIGN_OR_RETURN(const CallOptions wait,
+                           ReadCallAlways(call, RealClock(), kNeverNs, call_options));
+    return Runtime::EndDefault(wait);
+  });
+}
+
 int32_t tutti_runtime_is_running(const tutti_runtime *runtime) {
   if (runtime == nullptr) return Runtime::DefaultIfRunning() != nullptr;
   return !FromHandle(runtime)->LeftBehindByFork() && !FromHandle(runtime)->is_shut_down();

@@ -26,6 +26,7 @@ namespace {
 struct Process {
   std::mutex mutex;  // guards all below
   Ref<Runtime> default_runtime;
+  bool default_ended = false;  // for good
   // Released without shutdown while threads ran; each holds no reference any more.
   std::vector<Environment*> orphans;
 };
@@ -219,6 +220,11 @@ Result<Ref<Runtime>> Runtime::Default() {
   Ref<Runtime>& current = TheProcess().default_runtime;
   if (current && current->is_closed()) former = std::move(current);
   if (!current) {
+    if (TheProcess().default_ended) {
+      return FailedPrecondition(
+          "the default runtime has ended with the process, which is about to exit; end the threads "
+          "that use it before the program ends");
+    }
     TUTTI_ASSIGN_OR_RETURN(current, Create());
   } else if (current->is_shut_down()) {
     return FailedPrecondition(
@@ -248,6 +254,15 @@ Status Runtime::ShutdownDefault(const CallOptions& options) {
   std::lock_guard<std::mutex> lock(TheProcess().mutex);
   if (TheProcess().default_runtime == current) former = std::move(TheProcess().default_runtime);
   return OkStatus();
+}
+
+Status Runtime::EndDefault(const CallOptions& options) {
+  TUTTI_RETURN_IF_ERROR(CheckNotForked("shutdown"));
+  {
+    std::lock_guard<std::mutex> lock(TheProcess().mutex);
+    TheProcess().default_ended = true;
+  }
+  return ShutdownDefault(options);
 }
 
 }  // namespace tutti

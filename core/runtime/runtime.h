@@ -54,6 +54,9 @@ class Runtime final : public Environment {
   // OK when it is not running. When it fails, the default runtime stays as it is, and this can be
   // called again.
   static Status ShutdownDefault(const CallOptions& options);
+  // The same, and Default() is FAILED_PRECONDITION from now on: threads that go on while the
+  // process ends start nothing behind its back.
+  static Status EndDefault(const CallOptions& options);
 
   // The runtime that an object's environment is. Of objects made with a runtime only.
   static Runtime& Of(Environment& environment) { return static_cast<Runtime&>(environment); }

@@ -233,5 +233,26 @@ TEST(RuntimeDeathTest, LeavesAProcessThatExitsWithoutShutdownAlone) {
       ::testing::ExitedWithCode(42), "");
 }
 
+TEST(RuntimeDeathTest, ThatHasEndedStartsNoMore) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto end = [](bool runs_before) {
+    const Ref<Runtime> before = runs_before ? *Runtime::Default() : nullptr;
+    if (!Runtime::EndDefault(CallOptions::Default()).ok()) return 1;
+    if (before && !before->is_shut_down()) return 2;
+    for (int i = 0; i < 2; ++i) {
+      const Status status = Runtime::Default().status();
+      if (status.code() != StatusCode::kFailedPrecondition) return 3;
+      if (status.message().find("is about to exit") == std::string_view::npos) return 4;
+    }
+    if (Runtime::DefaultIfRunning()) return 5;
+    if (!Runtime::ShutdownDefault(CallOptions::Default()).ok()) return 6;
+    // Others have their own life.
+    const Ref<Runtime> other = Runtime::Create().value();
+    return other->Shutdown(CallOptions::Default()).ok() ? 42 : 7;
+  };
+  EXPECT_EXIT(exit(end(false)), ::testing::ExitedWithCode(42), "");
+  EXPECT_EXIT(exit(end(true)), ::testing::ExitedWithCode(42), "");
+}
+
 }  // namespace
 }  // namespace tutti

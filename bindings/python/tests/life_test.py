@@ -109,6 +109,51 @@ print("end", flush=True)
 """)
         self.assertEqual((done.returncode, done.stdout), (0, "end\n"), done.stderr)
 
+    def test_a_process_ends_while_daemon_threads_iterate(self):
+        program = """
+import threading, numpy as np, tutti
+from tutti.data import Dataset
+began = threading.Semaphore(0)
+def iterate(parallel):
+    while True:
+        try:
+            dataset = Dataset.range(100).map(lambda x: np.full(8, x), num_parallel_calls=parallel)
+            for i, _ in enumerate(dataset.prefetch(2)):
+                began.release()
+                if i > 3:
+                    break
+        except tutti.errors.CancelledError:
+            pass  # it was closed under the hands of the thread
+        except tutti.errors.FailedPreconditionError:
+            return
+for parallel in (None, 2):
+    threading.Thread(target=iterate, args=(parallel,), daemon=True).start()
+for _ in range(%d):
+    began.acquire()
+"""
+        for run in range(8):
+            done = python(program % (run * 3 + 1))
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""), run)
+
+    def test_at_exit_nothing_starts_the_default_runtime_again(self):
+        done = python("""
+import atexit, threading
+def after_the_end():
+    for use in (lambda: Dataset.range(3), lambda: tutti.config.get("log_level"),
+                tutti.distribute.MirroredStrategy):
+        try:
+            use()
+        except tutti.errors.FailedPreconditionError as error:
+            print("about to exit" in str(error))
+    tutti.shutdown()
+atexit.register(after_the_end)  # later than the package's own: the last comes first
+import tutti
+from tutti.data import Dataset
+print(list(Dataset.range(3)))
+""")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(done.stdout, "[0, 1, 2]\nTrue\nTrue\nTrue\n")
+
     def test_a_forked_child_is_told_so_and_ends_in_peace(self):
         done = python("""
 import os, sys, tutti

@@ -163,11 +163,20 @@ def shutdown(timeout: Optional[float] = None) -> None:
 
 
 def _shut_down_at_exit() -> None:
-    """Before the interpreter ends: joins our threads, which must not need the GIL afterwards."""
+    """Before the interpreter ends: joins our threads, which must not need the GIL afterwards.
+
+    A daemon thread cannot start the default runtime again: it gets a FailedPreconditionError.
+    """
+    def end(runtime: Any) -> None:
+        if runtime is None:
+            _native.runtime_end_default(_EXIT_TIMEOUT_S)
+        else:
+            _native.runtime_shutdown(runtime, _EXIT_TIMEOUT_S)
+
     try:
         for runtime in [None, *(r._handle for r in list(_runtimes))]:
             try:
-                _native.runtime_shutdown(runtime, _EXIT_TIMEOUT_S)
+                end(runtime)
             except Exception:  # a forked child, or a callback that does not return: leave it
                 pass
     finally:  # also when Ctrl-C ends the wait

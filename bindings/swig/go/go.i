@@ -129,6 +129,8 @@ GO_TEXTS(value_count, values)
 %ignore tutti_facade::device_spec_replica;
 %ignore tutti_facade::device_spec_task;
 %ignore tutti_facade::device_spec_index;
+/* A program in Go ends at once, and runs nothing at exit. */
+%ignore tutti_facade::runtime_end_default;
 %ignore tutti_go::Feature;
 %ignore tutti_go::Detail;
 %ignore tutti_go::LeafOf;

@@ -54,6 +54,13 @@ TUTTI_API tutti_status *tutti_runtime_get_or_start_default(tutti_runtime **out_r
 TUTTI_API tutti_status *tutti_runtime_shutdown(tutti_runtime *runtime,
                                                const tutti_call_options *call);
 
+/* Shuts the default runtime down for good: what would start it again is FAILED_PRECONDITION from
+ * now on, also when this fails. For the end of a process whose threads may go on: those of Python
+ * that are daemons, and Java's, whose packages call this at exit. Runtimes that are created have
+ * their own life. Errors as of tutti_runtime_shutdown.
+ * Context: host. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_runtime_end_default(const tutti_call_options *call);
+
 /* 1 while the runtime can be used.
  * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API int32_t tutti_runtime_is_running(const tutti_runtime *runtime);

@@ -267,11 +267,14 @@ public final class Bridge {
 
   // ---- the end
 
-  /** Says goodbye to other workers and joins the threads that call Java. */
+  /**
+   * Says goodbye to other workers and joins the threads that call Java. Threads that go on until
+   * the process is gone cannot start the default runtime again.
+   */
   static void shutDownAtExit() {
     Runtime.getRuntime().addShutdownHook(new Thread(() -> {
       try {
-        Native.runtime_shutdown(null, EXIT_TIMEOUT.toNanos());
+        Native.runtime_end_default(EXIT_TIMEOUT.toNanos());
       } catch (TuttiException left) {
         // A callback that does not return ends with the process.
       }
