@@ -138,6 +138,36 @@ TEST_F(SurfaceTest, AnIteratorGoesOnFromItsSavedPosition) {
   EXPECT_FAILS(tutti_iterator_next(again, nullptr, &value), TUTTI_FAILED_PRECONDITION, "close");
 }
 
+TEST_F(SurfaceTest, APositionIsOfTheRowsAndNotOfHowSoonTheyAreMade) {
+  const auto prefetched = [](int64_t size, const char *name) {
+    Dataset dataset = RangeOf(50);
+    tutti_transform_options options = TUTTI_TRANSFORM_OPTIONS_INIT;
+    options.name = name;
+    EXPECT_OK(tutti_dataset_prefetch(&dataset, size, &options));
+    return dataset;
+  };
+  const Dataset two = prefetched(2, "two"), eight = prefetched(8, nullptr);
+  Iterator iterator, again;
+  Value value, found;
+  Bytes state;
+  ASSERT_OK(tutti_iterator_create(two, nullptr, nullptr, &iterator));
+  for (int i = 0; i < 3; ++i) ASSERT_OK(tutti_iterator_next(iterator, nullptr, &value));
+  ASSERT_OK(tutti_iterator_save(iterator, nullptr, &state));
+  const tutti_string_view bytes = tutti_bytes_get_view(state);
+  ASSERT_OK(tutti_iterator_create(eight, nullptr, nullptr, &again));
+  ASSERT_OK(tutti_iterator_restore(again, bytes.data, bytes.size, nullptr));
+
+  std::string earlier(bytes.data, bytes.size);
+  earlier.replace(0, 8, "TUTTI-I1");
+  EXPECT_FAILS(tutti_iterator_restore(again, earlier.data(), earlier.size(), nullptr),
+               TUTTI_INVALID_ARGUMENT,
+               "an iterator's state in the format TUTTI-I1, and TUTTI-I2 is read here: an earlier "
+               "release saved it; start the iterator afresh, or restore with the release that "
+               "saved it");
+  ASSERT_OK(tutti_iterator_next(again, nullptr, &found));
+  EXPECT_EQ(NumberIn(found), 3);
+}
+
 TEST_F(SurfaceTest, ADefinitionIsSerialisedWithTheNamesOfItsFunctions) {
   const auto negate = [](tutti_context *, const tutti_value *in, tutti_value **out,
                          void *) -> tutti_status * {

@@ -4,6 +4,8 @@
 #include <mutex>
 #include <thread>
 
+#include "core/base/crc32c.h"
+#include "core/dataset/exec/iterator_state.h"
 #include "core/dataset/graph/dataset_environment.h"
 #include "core/function/function_registry.h"
 #include "core/strategy/distributed_iterator.h"
@@ -224,6 +226,43 @@ TEST_P(DistributedDatasetTest, RefusesForeignAndDamagedStatesAndStaysWhereItIs) 
                     StatusCode::kInvalidArgument));
   EXPECT_EQ(NextText(iterator), "PerReplica:{0: [4 5], 1: [6 7]}");
   EXPECT_EQ(NextText(iterator), "end");
+}
+
+TEST_P(DistributedDatasetTest, RefusesAnotherVersionOfItsPositionAndOfAnOp) {
+  const Ref<DistributedIterator> iterator = Iterate(Distribute(Mirrored(2), Batches(8, 4)));
+  const std::string state = iterator->Save(WithinReason()).value();
+  NextText(iterator);
+  StateReader reader(state);
+  reader.Section("distributed_iterator");
+  const int64_t version = reader.Int();
+  const int64_t checksum = reader.Int();
+  const std::string position(reader.Bytes());
+  ASSERT_TRUE(reader.ok());
+  const auto with = [](int64_t number, int64_t crc, std::string_view bytes) {
+    StateWriter writer;
+    writer.Section("distributed_iterator");
+    writer.Int(number);
+    writer.Int(crc);
+    writer.Bytes(bytes);
+    return writer.bytes();
+  };
+  EXPECT_TRUE(Fails(iterator->Restore(with(version + 1, checksum, position), WithinReason()),
+                    StatusCode::kInvalidArgument,
+                    {"this state has the position of a distributed iterator in version 3, and "
+                     "version 2 is read here: a later release saved it; start the iterator afresh, "
+                     "or restore with the release that saved it"}));
+  EXPECT_TRUE(Fails(iterator->Restore(with(version - 1, checksum, position), WithinReason()),
+                    StatusCode::kInvalidArgument, {"version 1", "an earlier release"}));
+  std::string old = position;
+  const size_t format = old.find("TUTTI-I2");
+  ASSERT_NE(format, std::string::npos);
+  old[format + 7] = '1';
+  EXPECT_TRUE(Fails(
+      iterator->Restore(with(version, Crc32c(old.data(), old.size()), old), WithinReason()),
+      StatusCode::kInvalidArgument, {"in the format TUTTI-I1", "start the iterator afresh"}));
+  EXPECT_EQ(NextText(iterator), "PerReplica:{0: [4 5], 1: [6 7]}");
+  ASSERT_TRUE(iterator->Restore(state, WithinReason()).ok());
+  EXPECT_EQ(NextText(iterator), "PerReplica:{0: [0 1], 1: [2 3]}");
 }
 
 // ---- Failures and the end. ----

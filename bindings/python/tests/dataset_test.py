@@ -303,6 +303,31 @@ class IteratorTest(unittest.TestCase):
         with self.assertRaises(ValueError):
             iter(Dataset.range(3)).restore(state)
 
+    def test_a_position_is_of_the_rows_and_not_of_how_soon_they_are_made(self):
+        def dataset(calls, size):
+            return (Dataset.range(50).map(lambda x: x + 1, num_parallel_calls=calls)
+                    .prefetch(size, name=f"by_{size}"))
+        iterator = iter(dataset(4, 2))
+        for _ in range(5):
+            next(iterator)
+        state = iterator.save()
+        rest = plain(iterator)
+        again = iter(dataset(1, 8))
+        again.restore(state)
+        self.assertEqual(plain(again), rest)
+
+    def test_a_state_of_another_format_says_what_it_is(self):
+        iterator = iter(Dataset.range(3))
+        state = iterator.save()
+        next(iterator)
+        with self.assertRaisesRegex(
+                errors.InvalidArgumentError,
+                "an iterator's state in the format TUTTI-I1, and TUTTI-I2 is read here: an earlier "
+                "release saved it; start the iterator afresh, or restore with the release that "
+                "saved it"):
+            iterator.restore(b"TUTTI-I1" + state[8:])
+        self.assertEqual(next(iterator), 1)
+
     def test_a_closed_iterator_is_refused(self):
         with iter(Dataset.range(3)) as iterator:
             next(iterator)

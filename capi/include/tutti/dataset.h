@@ -300,7 +300,9 @@ TUTTI_API tutti_status *tutti_dataset_explain(const tutti_dataset *dataset, tutt
 TUTTI_API tutti_status *tutti_dataset_serialize(const tutti_dataset *dataset,
                                                 tutti_bytes **out_bytes);
 
-/* The dataset that was serialised. INVALID_ARGUMENT for bytes that are none.
+/* The dataset that was serialised, by this release or an earlier one. INVALID_ARGUMENT for bytes
+ * that are none, and for attributes or options that only a later release knows; NOT_FOUND for such
+ * an operation, and for a function that is not registered here.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_deserialize(tutti_runtime *runtime, const void *data,
                                                   size_t size, tutti_dataset **out_dataset);

@@ -95,7 +95,8 @@ TUTTI_API tutti_status *tutti_distributed_iterator_save(tutti_distributed_iterat
                                                         const tutti_call_options *call,
                                                         tutti_bytes **out_state);
 
-/* Goes to a saved position.
+/* Goes to a saved position, of an equal dataset and of this release's versions as for an iterator
+ * (tutti_iterator_restore).
  * Context: cross-replica. Threads: one at a time. Since: 0.1. */
 TUTTI_API tutti_status *tutti_distributed_iterator_restore(tutti_distributed_iterator *iterator,
                                                            const void *state, size_t size,

@@ -45,8 +45,11 @@ TUTTI_API tutti_status *tutti_iterator_save(tutti_iterator *iterator,
                                             const tutti_call_options *call,
                                             tutti_bytes **out_state);
 
-/* Goes to a saved position of an iterator over an equal dataset; INVALID_ARGUMENT when the bytes
- * are of another dataset, and the iterator is where it was.
+/* Goes to a saved position of an iterator over an equal dataset, whose names, prefetch sizes,
+ * num_parallel_calls and sizes of readers' buffers may be others. INVALID_ARGUMENT when the bytes
+ * are of another dataset, or of a release with another format or another version of an operation,
+ * which the message names: then start afresh, or restore with that release. On any failure the
+ * iterator is where it was.
  * Context: computing. Threads: one at a time. Since: 0.1. */
 TUTTI_API tutti_status *tutti_iterator_restore(tutti_iterator *iterator, const void *state,
                                                size_t size, const tutti_call_options *call);

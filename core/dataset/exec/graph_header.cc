@@ -27,7 +27,7 @@ Header Read(std::string_view bytes, StateReader* reader) {
     const std::string_view op = reader->Bytes();
     header.versions[op] = reader->IntIn(0, std::numeric_limits<int64_t>::max());
   }
-  if (reader->ok() && !reader->at_end()) reader->Fail("they go on behind the versions of their ops");
+  if (reader->ok() && !reader->at_end()) reader->Fail("the versions of their ops do not end");
   return header;
 }
 

@@ -1,6 +1,7 @@
-// What a saved position begins with: which graph it is of, and in which version each op of that graph
-// saves its part (OpTraits::state_version). An iterator's state has one; a stage that runs datasets
-// of its own, which a function made for instance, writes one before the states of their stages:
+// What a saved position begins with: which graph it is of, and in which version each op of that
+// graph saves its part (OpTraits::state_version). An iterator's state has one; a stage that runs
+// datasets of its own, which a function made for instance, writes one before the states of their
+// stages:
 //
 //   writer->Bytes(header);  // GraphHeader(dataset->node()), made when the dataset is
 //   ...

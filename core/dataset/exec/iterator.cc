@@ -13,8 +13,8 @@
 namespace tutti {
 namespace {
 
-// A saved state: in its envelope the header of the graph (graph_header.h), as a byte string, and the
-// body. "TUTTI-I1" had no versions of ops.
+// A saved state: in its envelope the header of the graph (graph_header.h), as a byte string, and
+// the body. "TUTTI-I1" had no versions of ops.
 constexpr std::string_view kStateMagic = "TUTTI-I2";
 constexpr const char* kMaking = "making an iterator";
 
@@ -32,8 +32,9 @@ Status NoState(std::string_view why) {
 
 Status OtherStateFormat(std::string_view format) {
   return InvalidArgument(
-             "restore: this is an iterator's state in the format {}, and {} is read here: {} release "
-             "saved it; start the iterator afresh, or restore with the release that saved it",
+             "restore: this is an iterator's state in the format {}, and {} is read here: {} "
+             "release saved it; start the iterator afresh, or restore with the release that saved "
+             "it",
              format, kStateMagic, format < kStateMagic ? "an earlier" : "a later")
       .With("format", std::string(format))
       .With("known_format", std::string(kStateMagic));

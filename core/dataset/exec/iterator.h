@@ -60,9 +60,9 @@ class Iterator final : public Closable {
 
   // The position behind what was delivered.
   Result<std::string> Save(const CallOptions& call);
-  // Goes to a position saved by an iterator over an equal dataset; attributes for tuning may differ.
-  // INVALID_ARGUMENT for other bytes, and for what a release saved that has another format or
-  // another version of an op's state; on any failure the iterator is where it was.
+  // Goes to a position saved by an iterator over an equal dataset; attributes for tuning may be
+  // others. INVALID_ARGUMENT for other bytes, and for what a release saved that has another format
+  // or another version of an op's state; on any failure the iterator is where it was.
   Status Restore(std::string_view state, const CallOptions& call);
 
  private:

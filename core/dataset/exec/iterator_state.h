@@ -17,8 +17,7 @@
 
 namespace tutti {
 
-// INVALID_ARGUMENT: what a state has of `what` ("shuffle") is in version `saved`, and `known` is read
-// here.
+// INVALID_ARGUMENT: a state has `what` ("shuffle") in version `saved`, and `known` is read here.
 Status OtherStateVersion(std::string_view what, int64_t saved, int64_t known);
 
 class StateWriter {

@@ -232,13 +232,14 @@ TEST_F(Definition, WhatANewerReleaseWroteIsRefusedByName) {
   attribute->set_name("align");
   attribute->set_number(3);
   EXPECT_EQ(refused(BytesOf(def), StatusCode::kInvalidArgument),
-            "deserialize: the operation \"batch\" \"mine\" has the attribute \"align\", which is not "
-            "known here; a newer release may have written this definition: read it with that one");
+            "deserialize: the operation \"batch\" \"mine\" has the attribute \"align\", which is "
+            "not known here; a newer release may have written this definition: read it with that "
+            "one");
   def = good;
   def.mutable_nodes(1)->mutable_attributes(0)->clear_content();
   EXPECT_THAT(refused(BytesOf(def), StatusCode::kInvalidArgument),
-              HasSubstr("the attribute \"batch_size\" of the operation \"batch\" \"mine\" has no value "
-                        "of a kind that is known here; a newer release"));
+              HasSubstr("the attribute \"batch_size\" of the operation \"batch\" \"mine\" has no "
+                        "value of a kind that is known here; a newer release"));
   def = good;
   v1::OptionDef* option = def.add_options();
   option->set_key("experimental_hurry");
@@ -256,8 +257,8 @@ TEST_F(Definition, WhatANewerReleaseWroteIsRefusedByName) {
   }
   EXPECT_EQ(refused(SealEnvelope("TUTTI-D2", good.SerializeAsString()),
                     StatusCode::kInvalidArgument),
-            "deserialize: this definition has the format TUTTI-D2, and TUTTI-D1 is known here; read "
-            "it with the release that wrote it");
+            "deserialize: this definition has the format TUTTI-D2, and TUTTI-D1 is known here; "
+            "read it with the release that wrote it");
 }
 
 TEST_F(Definition, FunctionWithoutANameIsNamedByTheRefusal) {

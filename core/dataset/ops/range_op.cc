@@ -162,7 +162,10 @@ Result<std::unique_ptr<Stage>> MakeRange(const Node& node, const ExecContext& co
 
 constinit const OpTraits kRangeOp = {
     .name = "range",
-    .attributes = {{"start"}, {"stop"}, {"step", 1}, {"dtype", static_cast<int64_t>(DType::kInt64)}},
+    .attributes = {{"start"},
+                   {"stop"},
+                   {"step", 1},
+                   {"dtype", static_cast<int64_t>(DType::kInt64)}},
     .num_inputs = 0,
     .row_ratio = RowRatio::kSource,
     .can_seek = true,

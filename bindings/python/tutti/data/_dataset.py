@@ -66,8 +66,10 @@ class Iterator:
         return _native.iterator_save(self._handle, timeout)
 
     def restore(self, state: bytes, timeout: Optional[float] = None) -> None:
-        """Goes to `state`, a saved position of an iterator over an equal dataset;
-        InvalidArgumentError for that of another, and the iterator stays where it was."""
+        """Goes to `state`, a saved position of an iterator over an equal dataset, whose names,
+        prefetch sizes and num_parallel_calls may be others. InvalidArgumentError for that of
+        another dataset, or of a release with another format or another version of an operation,
+        and the iterator stays where it was."""
         _native.iterator_restore(self._handle, state, timeout)
 
     def close(self, timeout: Optional[float] = None) -> None:
@@ -247,7 +249,7 @@ class Dataset(Transformations):
 
     @staticmethod
     def deserialize(data: bytes) -> "Dataset":
-        """The dataset whose serialize() gave `data`."""
+        """The dataset whose serialize() gave `data`, in this release or an earlier one."""
         return Dataset._of(_native.dataset_deserialize(data))
 
     def __iter__(self) -> Iterator:

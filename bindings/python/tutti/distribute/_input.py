@@ -117,7 +117,7 @@ class DistributedIterator:
         return _native.distributed_iterator_save(self._handle, timeout)
 
     def restore(self, state: bytes, timeout: Optional[float] = None) -> None:
-        """Goes to `state`, a saved position."""
+        """Goes to `state`, a saved position; what a dataset's iterator refuses is refused here."""
         _native.distributed_iterator_restore(self._handle, state, timeout)
 
     def close(self, timeout: Optional[float] = None) -> None:
