@@ -1,0 +1,349 @@
+// What an earlier build wrote: of each operation a definition, its fingerprint and a saved position
+// lie in the folder goldens, as text. They are compared with what is written now, and gone on from.
+//
+// A difference is a change that users meet: their definitions or positions are no longer read, or
+// read otherwise. core/dataset/README.md says what to do; then
+//     TUTTI_UPDATE_GOLDENS=1 tutti_dataset_test --gtest_filter='Goldens.*'
+// writes the files anew.
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/base/text.h"
+#include "core/dataset/example/parse_example.h"
+#include "core/dataset/graph/graph_fingerprint.h"
+#include "core/dataset/graph/graph_walk.h"
+#include "core/dataset/records/fixed_length_record.h"
+#include "core/dataset/records/list_files.h"
+#include "core/dataset/records/tf_record.h"
+#include "core/dataset/testing/dataset_testing.h"
+#include "core/dataset/testing/record_file_testing.h"
+
+namespace tutti {
+namespace {
+
+// ---- The files: titles, and below each its lines, which two spaces stand before. ----
+
+using Lines = std::vector<std::string>;
+using Golden = std::map<std::string, Lines>;
+
+constexpr const char* kDefinition = "definition";
+constexpr const char* kFingerprint = "fingerprint";
+constexpr const char* kState = "state";
+constexpr const char* kRest = "elements behind it";
+
+std::filesystem::path PathOf(std::string_view name) {
+  return std::filesystem::path(TUTTI_GOLDENS) / Format("{}.txt", name);
+}
+
+Golden ReadGolden(std::string_view name) {
+  Golden golden;
+  std::ifstream file(PathOf(name));
+  std::string title;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("  ")) {
+      golden[title].push_back(line.substr(2));
+    } else {
+      title = line;
+      golden[title];
+    }
+  }
+  return golden;
+}
+
+void WriteGolden(std::string_view name, const Golden& golden) {
+  std::ofstream file(PathOf(name));
+  for (const auto& [title, lines] : golden) {
+    file << title << "\n";
+    for (const std::string& line : lines) file << "  " << line << "\n";
+  }
+  EXPECT_TRUE(file.flush().good()) << PathOf(name);
+}
+
+constexpr size_t kBytesPerLine = 48;
+
+Lines Hex(std::string_view bytes) {
+  Lines lines;
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    if (i % kBytesPerLine == 0) lines.emplace_back();
+    lines.back() += Format("{:02x}", static_cast<unsigned char>(bytes[i]));
+  }
+  return lines;
+}
+
+std::string BytesOf(const Lines& hex) {
+  std::string bytes;
+  for (const std::string& line : hex) {
+    for (size_t i = 0; i + 1 < line.size(); i += 2) {
+      bytes.push_back(static_cast<char>(std::stoi(line.substr(i, 2), nullptr, 16)));
+    }
+  }
+  return bytes;
+}
+
+// ---- The pipelines. ----
+
+class GoldenPipelines : public DatasetTest {
+ protected:
+  // Paths are relative, so that definitions and states are the same everywhere.
+  GoldenPipelines() : before_(std::filesystem::current_path()) {
+    std::filesystem::current_path(folder_.path());
+    for (const char* part : {"a", "b"}) {
+      const std::string name(part);
+      folder_.Write(name + ".records", TfRecordFrames({name + "0", name + "1", name + "2"}));
+      folder_.Write(name + ".gz", Deflated(TfRecordFrames({name + "0", name + "1"}), true));
+      folder_.Write(name + ".fixed", "HH" + name + "00" + name + "11" + name + "22F");
+    }
+    const auto add = [this](std::string name, Ref<Function> function) {
+      EXPECT_TRUE(functions_->Register(std::move(name), std::move(function)).ok());
+    };
+    add("add_one", AddOne());
+    add("add_one_later_known", AddOne(nullptr));
+    add("is_small", MakeFunction(
+                        [](Context&, const Value& in, void*) -> Result<Ref<Value>> {
+                          return Value::OfTensor(Tensor::Scalar(NumberIn(in) % 10 < 6));
+                        },
+                        {.spec = ElementSpec::OfTensor(DType::kBool, PartialShape::Scalar())}));
+  }
+  ~GoldenPipelines() override { std::filesystem::current_path(before_); }
+
+  Ref<Function> Registered(std::string_view name) { return functions_->Find(name).value(); }
+
+  static Ref<Value> Texts(const std::vector<std::string>& texts, Shape shape) {
+    std::vector<BytesView> views;
+    for (const std::string& text : texts) views.push_back({text.data(), text.size()});
+    return Value::OfTensor(Tensor::FromStrings(shape, views).value());
+  }
+  Ref<Dataset> Slices() {
+    const Ref<Value> value =
+        Value::Dict({{"number", Value::OfTensor(Tensor::Vector<float>({1, 2.5, -3}))},
+                     {"text", Texts({"one", "", "three"}, Shape({3}))}})
+            .value();
+    return Ok(Dataset::FromTensorSlices(datasets_, value));
+  }
+  Ref<Dataset> Zipped(const Ref<Dataset>& left, const Ref<Dataset>& right) {
+    const Ref<Value> both = Value::Tuple({Value::OfLeaf(Leaf(LeafKind::kDataset, left)),
+                                          Value::OfLeaf(Leaf(LeafKind::kDataset, right))});
+    return Ok(Dataset::Zip(datasets_, *both));
+  }
+  Ref<Dataset> Records(const char* pattern, RecordCompression compression) {
+    const Ref<Dataset> files =
+        Ok(MakeListFilesDataset(datasets_, {pattern}, {.name = {}, .shuffle = false, .seed = {}}));
+    return Ok(MakeTfRecordDataset(*files, {.name = {}, .compression = compression}));
+  }
+  Ref<Dataset> Generated() {
+    const Ref<Function> start = MakeFunction(
+        [](Context&, const Value&, void* count) -> Result<Ref<Value>> {
+          *static_cast<int64_t*>(count) = 0;
+          return Value::None();
+        },
+        {.data = &generated_, .name = "start"});
+    const Ref<Function> next = MakeFunction(
+        [](Context&, const Value&, void* count) -> Result<Ref<Value>> {
+          int64_t& made = *static_cast<int64_t*>(count);
+          return made == 6 ? Value::None() : Number(++made);
+        },
+        {.data = &generated_, .name = "next"});
+    return Ok(Dataset::FromGenerator(datasets_, start, next, Int64Scalar()));
+  }
+  Ref<Dataset> Parsed() {
+    const Ref<Tensor> none = Tensor::Vector<int64_t>({4, 5});
+    const Ref<Function> parse = MakeParseExample({{"x", DType::kInt64, Shape({2}), none}}).value();
+    return Ok(Ok(Dataset::FromTensorSlices(datasets_, Texts({"", ""}, Shape({2}))))->Map(parse));
+  }
+  Ref<Dataset> ShardedNames() {
+    const Ref<Value> names = Texts({"a", "b", "c", "d", "e", "f"}, Shape({2, 3}));
+    Attributes attributes;
+    attributes.Set("num_shards", int64_t{2}).Set("index", int64_t{0});
+    return Ok(Dataset::Make(datasets_, "shard_names", "", std::move(attributes),
+                            {Ok(Dataset::FromTensorSlices(datasets_, names))}));
+  }
+  // More parts than have stages at once.
+  Ref<Dataset> ManyParts() {
+    Ref<Dataset> dataset = Range(1);
+    for (int i = 0; i < 9; ++i) dataset = Ok(dataset->Concatenate(*dataset));
+    return Ok(dataset->Take(5));
+  }
+
+  struct Case {
+    Ref<Dataset> dataset;
+    int64_t position;  // elements before the state is saved
+  };
+  // By the name of the op that the case is there for; what comes behind a dot tells its cases
+  // apart.
+  std::map<std::string, std::function<Case()>> Cases() {
+    return {
+        {"batch", [this] { return Case{Ok(Range(10)->Batch(3)), 2}; }},
+        {"batch.dropping", [this] { return Case{Ok(Range(10)->Batch(3, true)), 1}; }},
+        {"cache", [this] { return Case{Ok(Range(6)->Cache()), 3}; }},
+        {"cache.second_pass",
+         [this] { return Case{Ok(Ok(Ok(Range(4)->Shuffle(4, Seed(1)))->Cache())->Repeat(2)), 6}; }},
+        {"concatenate", [this] { return Case{Ok(Range(4)->Concatenate(*Range(7, 10))), 5}; }},
+        {"concatenate.many_parts", [this] { return Case{ManyParts(), 3}; }},
+        {"enumerate", [this] { return Case{Ok(Range(5)->Enumerate(7)), 2}; }},
+        {"filter", [this] { return Case{Ok(Range(20)->Filter(Registered("is_small"))), 4}; }},
+        {"fixed_length_record",
+         [this] {
+           const std::string paths[] = {"a.fixed", "b.fixed"};
+           const FixedLengthRecordFormat format = {
+               .record_bytes = 3, .header_bytes = 2, .footer_bytes = 1};
+           return Case{Ok(MakeFixedLengthRecordDataset(datasets_, paths, format, {})), 4};
+         }},
+        {"from_generator", [this] { return Case{Generated(), 2}; }},
+        {"from_tensor_slices", [this] { return Case{Slices(), 1}; }},
+        {"from_tensors",
+         [this] {
+           return Case{Ok(Dataset::FromTensors(
+                           datasets_, Value::Tuple({Number(1), Texts({"x"}, Shape({}))}))),
+                       0};
+         }},
+        {"list_files",
+         [this] {
+           return Case{Ok(MakeListFilesDataset(datasets_, {"*.records", "*.gz"},
+                                               {.name = {}, .shuffle = false, .seed = {}})),
+                       2};
+         }},
+        {"list_files.shuffled",
+         [this] {
+           return Case{Ok(MakeListFilesDataset(datasets_, {"*.records", "*.gz"},
+                                               {.name = {}, .shuffle = true, .seed = 3})),
+                       2};
+         }},
+        {"map", [this] { return Case{Ok(Range(6)->Map(Registered("add_one"))), 2}; }},
+        {"map.first_element_made_to_learn_the_spec",
+         [this] { return Case{Ok(Range(3)->Map(Registered("add_one_later_known"))), 0}; }},
+        {"map.parallel",
+         [this] { return Case{Ok(Range(6)->Map(Registered("add_one"), Parallel(3))), 2}; }},
+        {"map.parse_example", [this] { return Case{Parsed(), 1}; }},
+        {"prefetch", [this] { return Case{Ok(Range(9)->Prefetch(2)), 4}; }},
+        {"range", [this] { return Case{Range(5), 2}; }},
+        {"range.of_other_numbers",
+         [this] { return Case{Ok(Dataset::Range(datasets_, 9, -9, -5, DType::kFloat32)), 1}; }},
+        {"repeat", [this] { return Case{Ok(Range(3)->Repeat(3)), 4}; }},
+        {"shard", [this] { return Case{Ok(Range(10)->Shard(3, 1)), 1}; }},
+        {"shard_names", [this] { return Case{ShardedNames(), 1}; }},
+        {"shuffle", [this] { return Case{Ok(Range(12)->Shuffle(5, Seed(7))), 4}; }},
+        {"shuffle.second_epoch",
+         [this] { return Case{Ok(Ok(Range(5)->Shuffle(3, Seed(7)))->Repeat(2)), 7}; }},
+        {"skip", [this] { return Case{Ok(Range(6)->Skip(2)), 1}; }},
+        {"take", [this] { return Case{Ok(Range(9)->Take(5)), 3}; }},
+        {"take_while",
+         [this] { return Case{Ok(Range(9)->TakeWhile(Registered("is_small"))), 3}; }},
+        {"tf_record", [this] { return Case{Records("*.records", RecordCompression::kNone), 4}; }},
+        {"tf_record.gzip", [this] { return Case{Records("*.gz", RecordCompression::kGzip), 1}; }},
+        {"unique",
+         [this] {
+           const Ref<Value> values = Value::OfTensor(Tensor::Vector<int64_t>({3, 1, 3, 2, 1, 4}));
+           return Case{Ok(Ok(Dataset::FromTensorSlices(datasets_, values))->Unique()), 2};
+         }},
+        {"zip",
+         [this] {
+           return Case{Zipped(Range(5), Ok(Ok(Range(8)->Batch(2))->Prefetch(1))), 2};
+         }},
+    };
+  }
+
+  static std::string OpOf(std::string_view case_name) {
+    return std::string(case_name.substr(0, case_name.find('.')));
+  }
+
+  static Golden Write(const Case& one) {
+    Golden golden;
+    const Result<std::string> definition = one.dataset->Serialize();
+    if (definition.ok()) golden[kDefinition] = Hex(*definition);
+    golden[kFingerprint] = Hex(GraphFingerprint(one.dataset->node()).value());
+    const Ref<Iterator> iterator = Iterate(one.dataset);
+    EXPECT_EQ(static_cast<int64_t>(Take(*iterator, one.position).size()), one.position);
+    const Result<std::string> state = iterator->Save(CallOptions());
+    EXPECT_TRUE(state.ok()) << state.status().ToString();
+    if (state.ok()) golden[kState] = Hex(*state);
+    golden[kRest] = All(*iterator);
+    return golden;
+  }
+
+  static void ExpectGoesOn(const Ref<Dataset>& dataset, const Golden& golden) {
+    const Ref<Iterator> iterator = Iterate(dataset);
+    const Status restored = iterator->Restore(BytesOf(golden.at(kState)), CallOptions());
+    ASSERT_TRUE(restored.ok()) << restored.ToString();
+    EXPECT_EQ(All(*iterator), golden.at(kRest));
+  }
+
+ private:
+  const TempFolder folder_;
+  int64_t generated_ = 0;  // by the one iterator over Generated() that there is at a time
+  const std::filesystem::path before_;
+};
+
+using Goldens = GoldenPipelines;
+
+TEST_F(Goldens, AreWrittenTheSameAgain) {
+  const bool update = std::getenv("TUTTI_UPDATE_GOLDENS") != nullptr;
+  for (const auto& [name, make] : Cases()) {
+    SCOPED_TRACE(name);
+    const Golden now = Write(make());
+    if (update) WriteGolden(name, now);
+    const Golden before = ReadGolden(name);
+    ASSERT_FALSE(before.empty()) << "there is no " << PathOf(name)
+                                 << "; TUTTI_UPDATE_GOLDENS=1 writes it";
+    for (const char* title : {kDefinition, kFingerprint, kState, kRest}) {
+      EXPECT_EQ(before.contains(title), now.contains(title)) << title;
+      if (before.contains(title) && now.contains(title)) {
+        EXPECT_EQ(before.at(title), now.at(title))
+            << "the " << title << " of " << PathOf(name) << " is another one now. If that is meant,"
+            << " core/dataset/README.md says what it needs besides TUTTI_UPDATE_GOLDENS=1";
+      }
+    }
+  }
+}
+
+TEST_F(Goldens, AreReadAndGoneOnFrom) {
+  for (const auto& [name, make] : Cases()) {
+    SCOPED_TRACE(name);
+    const Golden golden = ReadGolden(name);
+    ASSERT_TRUE(golden.contains(kState) && golden.contains(kRest));
+    ExpectGoesOn(make().dataset, golden);
+    if (!golden.contains(kDefinition)) continue;
+    const Ref<Dataset> read =
+        Ok(Dataset::Deserialize(datasets_, BytesOf(golden.at(kDefinition))));
+    ASSERT_NE(read, nullptr);
+    EXPECT_EQ(Hex(GraphFingerprint(read->node()).value()), golden.at(kFingerprint));
+    ExpectGoesOn(read, golden);
+  }
+}
+
+TEST_F(Goldens, EveryOperationHasOne) {
+  std::set<std::string> names;
+  std::map<std::string, int> cases_of;
+  for (const auto& [name, make] : Cases()) {
+    names.insert(name);
+    const Case one = make();
+    bool found = false;
+    for (const Node* node : InputsFirst(one.dataset->node())) {
+      found = found || node->op().name == OpOf(name);
+    }
+    EXPECT_TRUE(found) << name << " has no " << OpOf(name);
+    ++cases_of[OpOf(name)];
+  }
+  for (const OpTraits* op : datasets_->ops().all()) {
+    EXPECT_GT(cases_of[std::string(op->name)], 0)
+        << "the operation " << op->name
+        << " has no golden: add a case to Cases(), and write its file with TUTTI_UPDATE_GOLDENS=1";
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(TUTTI_GOLDENS)) {
+    EXPECT_TRUE(names.contains(entry.path().stem().string()))
+        << entry.path() << " is of no case";
+  }
+}
+
+}  // namespace
+}  // namespace tutti
