@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "capi/src/c_test.h"
@@ -166,6 +167,65 @@ TEST_F(SurfaceTest, APositionIsOfTheRowsAndNotOfHowSoonTheyAreMade) {
                "saved it");
   ASSERT_OK(tutti_iterator_next(again, nullptr, &found));
   EXPECT_EQ(NumberIn(found), 3);
+}
+
+TEST_F(SurfaceTest, ATensorIsConvertedToADTypeThatHoldsIt) {
+  const int64_t dims[] = {2}, numbers[] = {7, 3000000000};
+  Tensor wide, same, real, narrow;
+  ASSERT_OK(tutti_tensor_create_from_data(nullptr, TUTTI_DTYPE_INT64, 1, dims, numbers,
+                                          sizeof(numbers), &wide));
+  ASSERT_OK(tutti_tensor_convert(wide, TUTTI_DTYPE_INT64, &same));
+  EXPECT_EQ(tutti_tensor_get_data(same), tutti_tensor_get_data(wide));
+  ASSERT_OK(tutti_tensor_convert(wide, TUTTI_DTYPE_FLOAT32, &real));
+  EXPECT_EQ(static_cast<const float *>(tutti_tensor_get_data(real))[0], 7.0f);
+  EXPECT_FAILS(tutti_tensor_convert(wide, TUTTI_DTYPE_INT32, &narrow), TUTTI_INVALID_ARGUMENT,
+               "3000000000 does not fit into int32");
+  EXPECT_FAILS(tutti_tensor_convert(real, TUTTI_DTYPE_INT64, &narrow), TUTTI_INVALID_ARGUMENT,
+               "7 is a float, which never becomes an integer");
+  EXPECT_FAILS(tutti_tensor_convert(real, 99, &narrow), TUTTI_INVALID_ARGUMENT, "dtype");
+}
+
+// What a function or a generator gives is converted to the dtype of the spec.
+TEST_F(SurfaceTest, ResultsAreConvertedToTheDeclaredDType) {
+  Spec spec;
+  ASSERT_OK(tutti_spec_create_tensor(TUTTI_DTYPE_FLOAT32, 0, nullptr, &spec));
+  const auto half = [](tutti_context *, const tutti_value *in, tutti_value **out,
+                       void *) -> tutti_status * {
+    return tutti_value_create_float64(0.5 * static_cast<double>(NumberIn(in)), out);
+  };
+  tutti_function_options options = TUTTI_FUNCTION_OPTIONS_INIT;
+  options.output_spec = spec;
+  Function function;
+  ASSERT_OK(tutti_function_create(nullptr, {half, nullptr, nullptr}, &options, &function));
+  Dataset mapped = RangeOf(2);
+  ASSERT_OK(tutti_dataset_map(&mapped, function, nullptr));
+  const auto start = [](tutti_context *, const tutti_value *, tutti_value **out,
+                        void *) -> tutti_status * {
+    return tutti_value_create_string({"state", 5}, out);
+  };
+  const auto next = [](tutti_context *, const tutti_value *, tutti_value **out,
+                       void *user_data) -> tutti_status * {
+    auto *count = static_cast<int *>(user_data);
+    return ++*count > 2 ? nullptr : tutti_value_create_int64(*count, out);
+  };
+  int count = 0;
+  Dataset generated;
+  ASSERT_OK(tutti_dataset_create_from_generator(nullptr, {start, nullptr, nullptr},
+                                                {next, &count, nullptr}, spec, nullptr,
+                                                &generated));
+  for (const auto &[dataset, first, step] :
+       {std::tuple(&mapped, 0.0f, 0.5f), std::tuple(&generated, 1.0f, 1.0f)}) {
+    Iterator iterator;
+    ASSERT_OK(tutti_iterator_create(*dataset, nullptr, nullptr, &iterator));
+    for (int i = 0; i < 2; ++i) {
+      Value value;
+      ASSERT_OK(tutti_iterator_next(iterator, nullptr, &value));
+      const tutti_tensor *tensor = tutti_value_get_leaf_tensor(value, 0);
+      ASSERT_EQ(tutti_tensor_get_dtype(tensor), TUTTI_DTYPE_FLOAT32);
+      EXPECT_EQ(*static_cast<const float *>(tutti_tensor_get_data(tensor)),
+                first + step * static_cast<float>(i));
+    }
+  }
 }
 
 TEST_F(SurfaceTest, ADefinitionIsSerialisedWithTheNamesOfItsFunctions) {

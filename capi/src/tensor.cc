@@ -13,6 +13,7 @@
 #include "capi/src/tensor_arguments.h"
 #include "core/base/error.h"
 #include "core/tensor/cast.h"
+#include "core/tensor/convert.h"
 #include "core/tensor/copy.h"
 
 using namespace tutti;
@@ -199,6 +200,18 @@ tutti_status *tutti_tensor_cast(const tutti_tensor *tensor, tutti_dtype dtype,
     TUTTI_ASSIGN_OR_RETURN(const DType known_dtype, ReadDType(call, dtype));
     TUTTI_ASSIGN_OR_RETURN(auto cast, Cast(*FromHandle(tensor), known_dtype));
     *out_tensor = Give(std::move(cast));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_tensor_convert(const tutti_tensor *tensor, tutti_dtype dtype,
+                                   tutti_tensor **out_tensor) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, tensor, out_tensor);
+    TUTTI_ASSIGN_OR_RETURN(const DType known_dtype, ReadDType(call, dtype));
+    auto given = Ref<Tensor>::Retain(const_cast<Tensor *>(FromHandle(tensor)));
+    TUTTI_ASSIGN_OR_RETURN(auto converted, Convert(std::move(given), known_dtype));
+    *out_tensor = Give(std::move(converted));
     return OkStatus();
   });
 }

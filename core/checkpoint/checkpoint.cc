@@ -357,8 +357,14 @@ Status Checkpoint::LoadFile(const std::string& path, const MemoryTensors& now,
         CheckCallOptions(call, environment_->clock(), "restoring a checkpoint"));
     TUTTI_ASSIGN_OR_RETURN(const TensorSpec found, reader->GetSpec(name));
     if (!(found == expected)) {
-      return InvalidArgument("restoring {} from {}: it is {}, and the file has {}", Quote(name),
-                             Quote(path), expected.ToString(), found.ToString())
+      const bool one_shape = found.shape == expected.shape;
+      return InvalidArgument(
+                 "restoring {} from {}: it is {}, and the file has {}{}", Quote(name), Quote(path),
+                 expected.ToString(), found.ToString(),
+                 one_shape ? Format("; restore into one of dtype {}, and convert the value to {} "
+                                    "afterwards",
+                                    DTypeName(found.dtype), DTypeName(expected.dtype))
+                           : std::string())
           .With("file", path)
           .With("name", name);
     }

@@ -1,6 +1,9 @@
 #include "core/tensor/element_spec.h"
 
+#include <utility>
+
 #include "core/base/error.h"
+#include "core/tensor/convert.h"
 #include "core/tensor/value.h"
 
 namespace tutti {
@@ -228,6 +231,36 @@ Status ElementSpec::Check(const Value& value, std::string_view what) const {
     TUTTI_RETURN_IF_ERROR(CheckLeaf(i, value.leaf(i), what));
   }
   return OkStatus();
+}
+
+Result<Leaf> ElementSpec::FitLeaf(size_t i, const Leaf& leaf, std::string_view what) const {
+  const LeafSpec& expected = leaves_[i];
+  const bool other_dtype = expected.is_tensor() && leaf.is_tensor() &&
+                           leaf.tensor().dtype() != expected.dtype &&
+                           expected.shape.IsCompatibleWith(leaf.tensor().shape());
+  if (!other_dtype) {
+    TUTTI_RETURN_IF_ERROR(CheckLeaf(i, leaf, what));
+    return leaf;
+  }
+  Result<Ref<Tensor>> converted = Convert(leaf.tensor_ref(), expected.dtype);
+  if (converted.ok()) return Leaf::OfTensor(std::move(converted).value());
+  if (converted.status().code() != StatusCode::kInvalidArgument) return converted.status();
+  return converted.status().WithPrefix(Format("{}: expected {}{}, found {}", what,
+                                              expected.ToString(), PlaceOf(*tree_, i),
+                                              LeafSpec::Of(leaf).ToString()));
+}
+
+Result<Ref<Value>> ElementSpec::Fit(Ref<Value> value, std::string_view what) const {
+  TUTTI_RETURN_IF_ERROR(CheckSameStructure(*tree_, value->spec(), what));
+  std::vector<Leaf> fitted;  // once one was converted
+  for (size_t i = 0; i < leaves_.size(); ++i) {
+    const Leaf& given = value->leaf(i);
+    TUTTI_ASSIGN_OR_RETURN(Leaf leaf, FitLeaf(i, given, what));
+    if (fitted.empty() && leaf.SameObject(given)) continue;
+    if (fitted.empty()) fitted.assign(value->leaves().begin(), value->leaves().end());
+    fitted[i] = std::move(leaf);
+  }
+  return fitted.empty() ? std::move(value) : value->WithLeaves(std::move(fitted));
 }
 
 std::string ElementSpec::ToString() const {

@@ -5,6 +5,7 @@
 //   TUTTI_ASSIGN_OR_RETURN(auto spec, ElementSpec::Create(tree, {image->leaf(0), label->leaf(0)}));
 //   spec->ToString();                  // "{'image': float32[?,64], 'label': int64[?]}"
 //   spec->Check(*value, "map");        // OK, or which leaf does not fit, and how
+//   spec->Fit(value, "map");           // the value in the dtypes of the spec, or the same error
 //
 // Immutable; C's tutti_spec* is a pointer to one. Threads: any.
 #ifndef TUTTI_CORE_TENSOR_ELEMENT_SPEC_H_
@@ -89,6 +90,10 @@ class ElementSpec final : public RefCounted {
   // and what was found.
   Status Check(const Value& value, std::string_view what) const;
   Status CheckLeaf(size_t i, const Leaf& leaf, std::string_view what) const;
+  // The value with its tensors converted to the dtypes of this spec (convert.h), itself where none
+  // is of another. Errors as of Check; one of a tensor that cannot be converted names an element.
+  Result<Ref<Value>> Fit(Ref<Value> value, std::string_view what) const;
+  Result<Leaf> FitLeaf(size_t i, const Leaf& leaf, std::string_view what) const;
 
   // "{'image': float32[?,64], 'label': int64[?]}".
   std::string ToString() const;

@@ -68,6 +68,29 @@ TEST(ElementSpec, ComparesGenerality) {
   EXPECT_FALSE(Digits()->IsMoreGeneralThan(*Images()));
 }
 
+TEST(ElementSpec, FitsAValueByConvertingItsTensors) {
+  const Ref<const ElementSpec> spec = Digits();
+  const Ref<Value> right = Digit(64);
+  EXPECT_EQ(spec->Fit(right, "x").value().get(), right.get());
+  const auto of = [](Ref<Tensor> image, Ref<Tensor> label) {
+    return Value::Dict({{"image", Value::OfTensor(std::move(image))},
+                        {"label", Value::OfTensor(std::move(label))}})
+        .value();
+  };
+  const Ref<Tensor> doubles = Tensor::Create(DType::kFloat64, Shape({3, 64})).value();
+  const Ref<Tensor> labels = Tensor::Create(DType::kInt8, Shape({3})).value();
+  const Ref<Value> fitted = spec->Fit(of(doubles, labels), "x").value();
+  EXPECT_EQ(ElementSpec::OfValue(*fitted)->ToString(),
+            "{'image': float32[3,64], 'label': int64[3]}");
+  EXPECT_EQ(spec->Fit(of(doubles, doubles), "x").status().message(),
+            "x: expected int64[?] at [\"label\"], found float64[3,64]");
+  const Ref<Tensor> thirds = Tensor::Create(DType::kFloat32, Shape({3})).value();
+  EXPECT_EQ(spec->Fit(of(doubles, thirds), "x").status().message(),
+            "x: expected int64[?] at [\"label\"], found float32[3]: 0 is a float, which never "
+            "becomes an integer; give int64, or declare float32");
+  EXPECT_EQ(spec->Fit(Value::None(), "x").status().code(), StatusCode::kInvalidArgument);
+}
+
 TEST(ElementSpec, RelaxesShapesAndNothingElse) {
   const Ref<const ElementSpec> a = ElementSpec::OfValue(*Digit(64));
   const Ref<const ElementSpec> b = ElementSpec::OfValue(*Digit(63));

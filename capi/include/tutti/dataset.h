@@ -72,8 +72,8 @@ TUTTI_API tutti_status *tutti_dataset_create_from_tensor_slices(tutti_runtime *r
 /* Elements that the host makes. For each iterator `start` is called once (in: none; out: any value,
  * the generator's state, a host object say), then `next` for each element with that state as `in`;
  * it ends the sequence by leaving *out NULL. The state is released when the iterator ends. Both are
- * dataset callbacks. Elements must fit `spec`. Such a dataset cannot be serialised, and its
- * iterators resume by replay.
+ * dataset callbacks. Elements must fit `spec` and are converted to its dtypes as by
+ * tutti_tensor_convert. Such a dataset cannot be serialised, and its iterators resume by replay.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_create_from_generator(
     tutti_runtime *runtime, tutti_callback start, tutti_callback next, const tutti_spec *spec,

@@ -7,6 +7,7 @@
 #include "core/base/error.h"
 #include "core/dataset/example/example_column.h"
 #include "core/dataset/example/example_wire.h"
+#include "core/tensor/convert.h"
 
 namespace tutti {
 namespace {
@@ -209,16 +210,28 @@ Status CheckFeature(const ExampleFeature& feature) {
                Quote(feature.key), DTypeName(feature.dtype))
         .With("feature", feature.key);
   }
-  if (feature.default_value == nullptr) return OkStatus();
-  const Tensor& value = *feature.default_value;
-  if (value.dtype() != feature.dtype || !(value.shape() == feature.shape)) {
-    return InvalidArgument(
-               "parse_example: feature {} is {}{}, its default value {}; they must be "
-               "equal",
-               Quote(feature.key), DTypeName(feature.dtype), feature.shape.ToString(),
-               value.SpecString())
-        .With("feature", feature.key);
+  return OkStatus();
+}
+
+// Converts the default to the feature's dtype.
+Status FitDefault(ExampleFeature* feature) {
+  const Ref<const Tensor>& value = feature->default_value;
+  if (value == nullptr) return OkStatus();
+  const auto mismatch = [&](std::string_view why) {
+    return InvalidArgument("parse_example: feature {} is {}{}, its default value {}; {}",
+                           Quote(feature->key), DTypeName(feature->dtype),
+                           feature->shape.ToString(), value->SpecString(), why)
+        .With("feature", feature->key);
+  };
+  if (!(value->shape() == feature->shape)) return mismatch("they must be of one shape");
+  Result<Ref<Tensor>> converted =
+      Convert(Ref<Tensor>::Retain(const_cast<Tensor*>(value.get())), feature->dtype);
+  if (converted.status().code() == StatusCode::kInvalidArgument) {
+    return mismatch(converted.status().message());
   }
+  if (converted.ok()) converted = (*converted)->Contiguous();
+  if (!converted.ok()) return converted.status();
+  feature->default_value = std::move(converted).value();
   return OkStatus();
 }
 
@@ -239,9 +252,7 @@ Result<std::unique_ptr<const ExampleParser>> ExampleParser::Create(
           .With("feature", feature.key);
     }
     keys.push_back(feature.key);
-    if (feature.default_value != nullptr) {
-      TUTTI_ASSIGN_OR_RETURN(feature.default_value, feature.default_value->Contiguous());
-    }
+    TUTTI_RETURN_IF_ERROR(FitDefault(&feature));
   }
   TreeSpec::Children leaves(keys.size(), Ref<const TreeSpec>::Retain(&TreeSpec::Leaf()));
   TUTTI_ASSIGN_OR_RETURN(Ref<const TreeSpec> tree,

@@ -39,8 +39,8 @@ struct ExampleFeature {
   // the integers from int64_list. A value that the dtype cannot hold is an error.
   DType dtype = DType::kInvalid;
   Shape shape;
-  // Of this dtype and shape: what stands for a feature that an example does not have. Null: every
-  // example must have it.
+  // Of this shape, and converted to this dtype: what stands for a feature that an example does not
+  // have. Null: every example must have it.
   Ref<const Tensor> default_value;
 };
 
@@ -48,7 +48,7 @@ struct ExampleFeature {
 class ExampleParser {
  public:
   // INVALID_ARGUMENT for no features, a key that is empty or comes twice, a dtype that no list
-  // holds, and a default of another dtype or shape.
+  // holds, and a default of another shape or with what the dtype does not hold.
   static Result<std::unique_ptr<const ExampleParser>> Create(std::vector<ExampleFeature> features);
 
   // A dict of the features, each of the shape of `examples` (bytes, any shape) followed by its own.

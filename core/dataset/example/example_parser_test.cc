@@ -176,6 +176,18 @@ TEST(ExampleParser, AMissingFeatureTakesItsDefault) {
             "int64[] 5");
 }
 
+TEST(ExampleParser, ConvertsADefaultToTheFeaturesDType) {
+  EXPECT_EQ(ParseOne(Feature("x", DType::kFloat32, Shape({2}), Tensor::Vector<int64_t>({3, 4})),
+                     Example("")),
+            "float32[2] [3 4]");
+  EXPECT_EQ(ParseOne(Feature("x", DType::kInt8, Shape(), Tensor::Scalar<int64_t>(5)), Example("")),
+            "int8[] 5");
+  for (const DType dtype : {DType::kBytes, DType::kInt64, DType::kBfloat16, DType::kBool}) {
+    EXPECT_EQ(ParseOne(Feature("x", dtype, Shape({0}), Tensor::Vector<double>({})), Example("")),
+              std::string(DTypeName(dtype)) + "[0] []");
+  }
+}
+
 TEST(ExampleParser, ARequiredFeatureThatIsMissingIsNamedWithTheOnesThatAreThere) {
   const std::string example = Example(Entry("label", Int64s({7})) + Entry("image", Floats({1})));
   const Result<Ref<Value>> parsed = Parse({Feature("labl", DType::kInt64)}, Tensor::Bytes(example));
@@ -381,7 +393,8 @@ TEST(ExampleParser, RefusesFeaturesThatCannotBe) {
               HasSubstr("\"x\" is named twice"));
   EXPECT_THAT(message({Feature("x", DType::kComplex64)}), HasSubstr("has dtype complex64"));
   EXPECT_THAT(message({Feature("x", DType::kInt64, Shape(), Tensor::Scalar<float>(1))}),
-              HasSubstr("feature \"x\" is int64[], its default value float32[]"));
+              HasSubstr("feature \"x\" is int64[], its default value float32[]; 1 is a float, "
+                        "which never becomes an integer"));
   EXPECT_THAT(message({Feature("x", DType::kInt64, Shape({2}), Tensor::Scalar<int64_t>(1))}),
               HasSubstr("feature \"x\" is int64[2], its default value int64[]"));
 }

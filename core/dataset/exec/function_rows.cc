@@ -6,24 +6,38 @@
 #include "core/base/error.h"
 #include "core/base/exception.h"
 #include "core/dataset/graph/dataset_environment.h"
+#include "core/tensor/convert.h"
 
 namespace tutti {
 namespace {
 
-// Structure, kinds and dtypes as the first result had them; shapes are free.
-Status CheckLikeFirst(const ElementSpec& first, const Value& value, std::string_view what) {
-  TUTTI_RETURN_IF_ERROR(CheckSameStructure(first.tree(), value.spec(), what));
-  for (size_t i = 0; i < value.num_leaves(); ++i) {
-    const LeafSpec& expected = first.leaf(i);
-    const Leaf& leaf = value.leaf(i);
-    if (leaf.kind() == expected.kind &&
-        (!leaf.is_tensor() || leaf.tensor().dtype() == expected.dtype)) {
-      continue;
-    }
-    return InvalidArgument("{}: expected {} as in the first result, found {}", what,
-                           expected.ToString(), LeafSpec::Of(leaf).ToString());
+// A leaf under what the first result had in its place, shapes aside: integers become those of the
+// first one, because a host's numbers may be wider or narrower by what they count.
+Result<Leaf> FitFirst(const LeafSpec& first, const Leaf& leaf, std::string_view what) {
+  if (leaf.kind() == first.kind && (!leaf.is_tensor() || leaf.tensor().dtype() == first.dtype)) {
+    return leaf;
   }
-  return OkStatus();
+  Status why = InvalidArgument("an output spec says what every result becomes");
+  if (leaf.is_tensor() && first.is_tensor() && IsInteger(first.dtype) &&
+      IsInteger(leaf.tensor().dtype())) {
+    Result<Ref<Tensor>> converted = Convert(leaf.tensor_ref(), first.dtype);
+    if (converted.ok()) return Leaf::OfTensor(std::move(converted).value());
+    why = converted.status();
+  }
+  return std::move(why).WithPrefix(Format("{}: expected {} as in the first result, found {}", what,
+                                          first.ToString(), LeafSpec::Of(leaf).ToString()));
+}
+
+Result<Ref<Value>> FitLikeFirst(const ElementSpec& first, Ref<Value> value, std::string_view what) {
+  TUTTI_RETURN_IF_ERROR(CheckSameStructure(first.tree(), value->spec(), what));
+  std::vector<Leaf> fitted;  // once one was converted
+  for (size_t i = 0; i < value->num_leaves(); ++i) {
+    TUTTI_ASSIGN_OR_RETURN(Leaf leaf, FitFirst(first.leaf(i), value->leaf(i), what));
+    if (fitted.empty() && leaf.SameObject(value->leaf(i))) continue;
+    if (fitted.empty()) fitted.assign(value->leaves().begin(), value->leaves().end());
+    fitted[i] = std::move(leaf);
+  }
+  return fitted.empty() ? std::move(value) : value->WithLeaves(std::move(fitted));
 }
 
 }  // namespace
@@ -67,51 +81,40 @@ Result<Ref<Value>> FunctionRows::CallRow(const Slab& rows, int64_t row, int64_t 
   return out;
 }
 
-Status FunctionRows::CheckResult(const Value& result, int64_t index) {
-  Status status;
-  if (spec_) {
-    status = spec_->Check(result, "the function's result");
-  } else if (learnt_) {
-    status = CheckLikeFirst(*learnt_, result, "the function's result");
-  } else {
-    learnt_ = ElementSpec::OfValue(result);
+Result<Ref<Value>> FunctionRows::Fit(Ref<Value> result, int64_t index) {
+  if (!spec_ && !learnt_) {
+    learnt_ = ElementSpec::OfValue(*result);
+    return result;
   }
-  return status.ok() ? status : Fail(status, index, CallOptions());
+  constexpr std::string_view kWhat = "the function's result";
+  Result<Ref<Value>> fitted = spec_ ? spec_->Fit(std::move(result), kWhat)
+                                    : FitLikeFirst(*learnt_, std::move(result), kWhat);
+  if (!fitted.ok()) return Fail(fitted.status(), index, CallOptions());
+  return fitted;
 }
 
-Status FunctionRows::CheckSlabResult(const Value& result, int64_t rows, int64_t index) {
+Result<Ref<Value>> FunctionRows::FitSlab(Ref<Value> result, int64_t rows) {
   std::vector<LeafSpec> row_leaves;
-  for (size_t i = 0; i < result.num_leaves(); ++i) {
-    const Leaf& leaf = result.leaf(i);
+  for (size_t i = 0; i < result->num_leaves(); ++i) {
+    const Leaf& leaf = result->leaf(i);
     if (!leaf.is_tensor() || leaf.tensor().rank() == 0 || leaf.tensor().dim(0) != rows) {
-      return Fail(InvalidArgument("the slab function got {} rows and must return tensors with a "
-                                  "first dimension of {}, but leaf {}{} is {}",
-                                  rows, rows, i, PathToString(result.spec().LeafPath(i)),
-                                  LeafSpec::Of(leaf).ToString()),
-                  index, CallOptions());
+      return InvalidArgument(
+          "the slab function got {} rows and must return tensors with a first dimension of {}, but "
+          "leaf {}{} is {}",
+          rows, rows, i, PathToString(result->spec().LeafPath(i)), LeafSpec::Of(leaf).ToString());
     }
     row_leaves.push_back(
         LeafSpec::OfTensor(leaf.tensor().dtype(), PartialShape(leaf.tensor().shape().RowShape())));
   }
-  TUTTI_ASSIGN_OR_RETURN(Ref<const ElementSpec> row_spec,
-                         ElementSpec::Create(result.spec_ref(), std::move(row_leaves)));
-  const Ref<const ElementSpec>& expected = spec_ ? spec_ : learnt_;
-  if (!expected) {
-    learnt_ = std::move(row_spec);
-    return OkStatus();
+  constexpr std::string_view kWhat = "the function's result";
+  if (!spec_ && !learnt_) {
+    TUTTI_ASSIGN_OR_RETURN(learnt_, ElementSpec::Create(result->spec_ref(), std::move(row_leaves)));
+    return result;
   }
-  Status status = CheckSameStructure(expected->tree(), row_spec->tree(), "the function's result");
-  for (size_t i = 0; i < row_spec->num_leaves() && status.ok(); ++i) {
-    const LeafSpec& want = expected->leaf(i);
-    const LeafSpec& found = row_spec->leaf(i);
-    const bool fits = want.is_tensor() && want.dtype == found.dtype &&
-                      (!spec_ || want.shape.IsCompatibleWith(found.shape));
-    if (!fits) {
-      status = InvalidArgument("the function's result: expected rows of {}, found {}",
-                               want.ToString(), found.ToString());
-    }
-  }
-  return status.ok() ? status : Fail(status, index, CallOptions());
+  if (!spec_) return FitLikeFirst(*learnt_, std::move(result), kWhat);
+  // The spec is one row's.
+  TUTTI_ASSIGN_OR_RETURN(const Ref<const ElementSpec> of_rows, spec_->Prepend(rows, kWhat));
+  return of_rows->Fit(std::move(result), kWhat);
 }
 
 Result<Slab> FunctionRows::CallSlab(const Slab& rows, int64_t index, const CallOptions& options,
@@ -127,7 +130,15 @@ Result<Slab> FunctionRows::CallSlab(const Slab& rows, int64_t index, const CallO
   fields.options = options;
   Context context(environment_, fields);
   Ref<Value> out;
-  const Status status = Call(context, *in, &out);
+  Status status = Call(context, *in, &out);
+  if (status.ok()) {
+    Result<Ref<Value>> fitted = FitSlab(std::move(out), rows.rows);
+    if (fitted.ok()) {
+      out = std::move(fitted).value();
+    } else {
+      status = fitted.status();
+    }
+  }
   if (!status.ok()) {
     int64_t row = 0;
     if (const StatusDetail* detail = status.FindDetail("row")) {
@@ -136,7 +147,6 @@ Result<Slab> FunctionRows::CallSlab(const Slab& rows, int64_t index, const CallO
     }
     return Fail(status, index + row, options);
   }
-  TUTTI_RETURN_IF_ERROR(CheckSlabResult(*out, rows.rows, index));
   Slab result;
   result.rows = rows.rows;
   result.tree = out->spec_ref();

@@ -18,7 +18,8 @@ namespace tutti {
 
 class FunctionRows {
  public:
-  // `spec` is what the results must fit; null: what the first result has, shapes aside.
+  // `spec` is what the results are converted to and must fit; null: what the first result has,
+  // shapes aside, whose integers later ones are converted to.
   FunctionRows(const Node& node, const ExecContext& context, Ref<const ElementSpec> spec);
 
   bool takes_slabs() const { return function_.takes_slabs(); }
@@ -36,13 +37,13 @@ class FunctionRows {
 
   // The spec of the first result, once there is one.
   const Ref<const ElementSpec>& learnt_spec() const { return learnt_; }
-  // Looks at a result in order; not from several threads.
-  Status CheckResult(const Value& result, int64_t index);
+  // The result as an element of the spec. Of results in order; not from several threads.
+  Result<Ref<Value>> Fit(Ref<Value> result, int64_t index);
 
  private:
   Status Call(Context& context, const Value& in, Ref<Value>* out);
   Status Fail(const Status& status, int64_t index, const CallOptions& options) const;
-  Status CheckSlabResult(const Value& result, int64_t rows, int64_t index);
+  Result<Ref<Value>> FitSlab(Ref<Value> result, int64_t rows);
 
   const Node& node_;
   Function& function_;

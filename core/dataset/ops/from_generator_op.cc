@@ -1,4 +1,5 @@
-// from_generator: elements that the host makes one by one. A position is found again by making and
+// from_generator: elements that the host makes one by one, converted to the dtypes that were
+// declared. A position is found again by making and
 // dropping the elements before it.
 #include <algorithm>
 #include <limits>
@@ -135,10 +136,10 @@ class GeneratorStage final : public Stage {
       state_.reset();
       return OkStatus();
     }
-    const Status fits = SpecOf(node()).Check(*made, "the generated value");
-    if (!fits.ok()) return Fail(fits, options);
+    Result<Ref<Value>> fitted = SpecOf(node()).Fit(std::move(made), "the generated value");
+    if (!fitted.ok()) return Fail(fitted.status(), options);
     ++position_;
-    *element = std::move(made);
+    *element = std::move(fitted).value();
     return OkStatus();
   }
 

@@ -127,7 +127,8 @@ class MapStage final : public Stage {
     while (used < in.rows && status.ok() && !Interrupted(options, &status)) {
       const int64_t index = index_ + used;
       Result<Ref<Value>> result = function_.CallRow(in, used, index, options);
-      status = result.ok() ? function_.CheckResult(**result, index) : result.status();
+      if (result.ok()) result = function_.Fit(std::move(result).value(), index);
+      status = result.status();
       // What the end of the call stopped is not lost.
       if (IsInterruption(status)) break;
       ++used;
@@ -193,10 +194,14 @@ class MapStage final : public Stage {
     std::vector<Ref<Value>> good;
     for (size_t i = 0; i < count; ++i) {
       Status status = std::move(failures[i]);
-      if (status.ok()) status = function_.CheckResult(*values[i], index_ + static_cast<int64_t>(i));
       if (status.ok()) {
-        good.push_back(std::move(values[i]));
-        continue;
+        Result<Ref<Value>> fitted =
+            function_.Fit(std::move(values[i]), index_ + static_cast<int64_t>(i));
+        if (fitted.ok()) {
+          good.push_back(std::move(fitted).value());
+          continue;
+        }
+        status = fitted.status();
       }
       if (IsInterruption(status)) {
         // From here on the rows come again.

@@ -80,6 +80,80 @@ TEST_F(Map, HoldsResultsToThePromisedSpec) {
             "!map: element 0: the function's result: expected float32[2], found int64[]");
 }
 
+TEST_F(Map, ConvertsResultsToThePromisedDType) {
+  const auto halves = [](Context&, const Value& in, void*) -> Result<Ref<Value>> {
+    if (NumberIn(in) == 1) return Number(7);
+    return Value::OfTensor(Tensor::Scalar(0.5 * static_cast<double>(NumberIn(in))));
+  };
+  for (const int parallel : {0, 2}) {
+    const Ref<Dataset> mapped = Ok(Range(3)->Map(
+        MakeFunction(halves, {.spec = ElementSpec::OfTensor(DType::kFloat32, PartialShape({}))}),
+        Parallel(parallel)));
+    EXPECT_EQ(SpecText(mapped), "float32[]");
+    const Ref<Iterator> iterator = Iterate(mapped);
+    for (const float expected : {0.0f, 7.0f, 1.0f}) {
+      EXPECT_EQ(iterator->Next(CallOptions()).value()->AsTensor()->item<float>(), expected);
+    }
+    EXPECT_EQ(All(Ok(mapped->Batch(3))), std::vector<std::string>{"[0 7 1]"});
+  }
+}
+
+TEST_F(Map, RefusesResultsThatThePromisedDTypeDoesNotHold) {
+  const Ref<Dataset> mapped = Ok(Range(3)->Map(MakeFunction(
+      [](Context&, const Value& in, void*) -> Result<Ref<Value>> {
+        return Value::Tuple({Number(NumberIn(in)), Number(NumberIn(in) * 3000000000)});
+      },
+      {.spec = ElementSpec::Tuple(std::vector<Ref<const ElementSpec>>{
+           ElementSpec::OfTensor(DType::kInt8, PartialShape::Scalar()),
+           ElementSpec::OfTensor(DType::kInt32, PartialShape::Scalar())})})));
+  EXPECT_THAT(
+      All(*Iterate(mapped)),
+      ElementsAre("(0, 0)",
+                  "!map: element 1: the function's result: expected int32[] at [1], found int64[]: "
+                  "3000000000 does not fit into int32; int64 holds it (in Python np.int64)",
+                  HasSubstr("!map: element 2: the function's result: expected int32[] at [1]")));
+}
+
+TEST_F(Map, ConvertsSlabsOfResultsAndNamesTheRowThatDoesNotFit) {
+  const Ref<TestFunction> powers = MakeFunction(
+      [](Context&, const Value& in, void*) -> Result<Ref<Value>> {
+        const std::span<const int64_t> numbers = in.AsTensor()->span<int64_t>();
+        TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> out,
+                               Tensor::Create(DType::kInt64, in.AsTensor()->shape()));
+        for (size_t i = 0; i < numbers.size(); ++i) {
+          out->mutable_span<int64_t>()[i] = numbers[i] == 2 ? 300 : numbers[i];
+        }
+        return Value::OfTensor(std::move(out));
+      },
+      {.spec = ElementSpec::OfTensor(DType::kInt8, PartialShape::Scalar()),
+       .granularity = Granularity::kSlab});
+  const Ref<Dataset> mapped = Ok(Range(5)->Map(powers));
+  EXPECT_EQ(SpecText(mapped), "int8[]");
+  const Ref<Iterator> iterator = Iterate(Ok(mapped->Batch(4)));
+  EXPECT_THAT(Next(*iterator), AllOf(HasSubstr("map: element 2: the function's result"),
+                                     HasSubstr("300 does not fit into int8")));
+  EXPECT_EQ(Next(*iterator), "[0 1 3 4]");
+}
+
+TEST_F(Map, MakesLaterIntegersThoseOfTheFirstResult) {
+  const auto result = [](Context&, const Value& in, void*) -> Result<Ref<Value>> {
+    switch (NumberIn(in)) {
+      case 0: return Value::OfTensor(Tensor::Scalar<int32_t>(5));
+      case 1: return Number(6);
+      case 2: return Number(3000000000);
+      default: return Value::OfTensor(Tensor::Scalar(1.0));
+    }
+  };
+  const Ref<Iterator> iterator = Iterate(Ok(Range(4)->Map(MakeFunction(result))));
+  EXPECT_EQ(Next(*iterator), "5");
+  const Ref<Value> second = iterator->Next(CallOptions()).value();
+  EXPECT_EQ(second->AsTensor()->dtype(), DType::kInt32);
+  EXPECT_THAT(Next(*iterator), HasSubstr("expected int32[] as in the first result, found int64[]: "
+                                         "3000000000 does not fit into int32; int64 holds it"));
+  EXPECT_THAT(Next(*iterator), HasSubstr("expected int32[] as in the first result, found "
+                                         "float64[]: an output spec says"));
+}
+
 TEST_F(Map, HoldsLaterResultsToTheFirstOnesStructure) {
   const Ref<Dataset> changes =
       Ok(Range(3)->Map(MakeFunction([](Context&, const Value& in, void*) -> Result<Ref<Value>> {
@@ -252,7 +326,8 @@ TEST_F(Filter, BySlabKeepsTheSame) {
 
 TEST_F(Filter, WantsABooleanScalar) {
   EXPECT_EQ(Next(*Iterate(Ok(Range(3)->Filter(AddOne(nullptr))))),
-            "!filter: element 0: the function's result: expected bool[], found int64[]");
+            "!filter: element 0: the function's result: expected bool[], found int64[]: 1 is an "
+            "integer, which never becomes a boolean; give bool, or declare int64");
   EXPECT_THAT(std::string(Range(3)->Filter(AddOne()).status().message()),
               HasSubstr("must give a boolean scalar, and gives int64[]"));
 }
@@ -273,7 +348,7 @@ class FromGenerator : public DatasetTest {
     bool misfits = false;
     bool throws = false;
   };
-  Ref<Dataset> Counting(Counters* counters) {
+  Ref<Dataset> Counting(Counters* counters, DType dtype = DType::kInt64) {
     const Ref<TestFunction> start = MakeFunction(
         [](Context&, const Value&, void* data) -> Result<Ref<Value>> {
           auto* counters = static_cast<Counters*>(data);
@@ -294,7 +369,9 @@ class FromGenerator : public DatasetTest {
           return Number(number);
         },
         {.data = counters});
-    return Ok(Dataset::FromGenerator(datasets_, start, next, Int64Scalar(), "counting"));
+    return Ok(Dataset::FromGenerator(datasets_, start, next,
+                                     ElementSpec::OfTensor(dtype, PartialShape::Scalar()),
+                                     "counting"));
   }
 };
 
@@ -334,8 +411,21 @@ TEST_F(FromGenerator, HoldsElementsToTheSpec) {
   EXPECT_THAT(All(*iterator),
               ElementsAre("0",
                           "!from_generator 'counting': element 1: the generated value: expected "
-                          "int64[], found float32[]",
+                          "int64[], found float32[]: 1 is a float, which never becomes an integer; "
+                          "give int64, or declare float32",
                           "2"));
+}
+
+TEST_F(FromGenerator, ConvertsElementsToTheDeclaredDTypes) {
+  Counters counters;
+  const Ref<Dataset> dataset = Counting(&counters, DType::kFloat32);
+  EXPECT_EQ(SpecText(dataset), "float32[]");
+  const Ref<Iterator> iterator = Iterate(dataset);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(iterator->Next(CallOptions()).value()->AsTensor()->item<float>(),
+              static_cast<float>(i));
+  }
+  EXPECT_EQ(Next(*iterator), ".");
 }
 
 TEST_F(FromGenerator, ResumesByReplay) {

@@ -51,9 +51,9 @@ void PredicateRows::JudgeRows(const Slab& rows, int64_t index, bool until_false,
                               const CallOptions& options, Verdicts* verdicts) {
   while (verdicts->used < rows.rows) {
     const int64_t row = verdicts->used;
-    const Result<Ref<Value>> verdict = function_.CallRow(rows, row, index + row, options);
-    verdicts->status =
-        verdict.ok() ? function_.CheckResult(**verdict, index + row) : verdict.status();
+    Result<Ref<Value>> verdict = function_.CallRow(rows, row, index + row, options);
+    if (verdict.ok()) verdict = function_.Fit(std::move(verdict).value(), index + row);
+    verdicts->status = verdict.status();
     if (!verdicts->status.ok()) {
       if (!IsInterruption(verdicts->status)) ++verdicts->used;
       return;
