@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"runtime"
+	"strings"
 	"testing"
 )
 
@@ -120,6 +121,56 @@ func TestDatasetsFromValuesAndGenerators(t *testing.T) {
 		if got := integers(t, generated); !reflect.DeepEqual(got, []int64{1, 2, 3}) {
 			t.Fatal(got)
 		}
+	}
+}
+
+// generated gives what a generator of these values does under a spec.
+func generated(t *testing.T, spec *Spec, values ...Value) *Iterator {
+	t.Helper()
+	dataset := FromGenerator(func() (Generator, error) {
+		i := 0
+		return func() (Value, bool, error) {
+			if i == len(values) {
+				return Value{}, false, nil
+			}
+			i++
+			value, err := values[i-1].Keep()
+			return value, true, err
+		}, nil
+	}, spec)
+	return must[*Iterator](t)(dataset.Iterator(nil))
+}
+
+func TestWhatIsGeneratedTakesTheDeclaredDType(t *testing.T) {
+	spec := must[*Spec](t)(TensorSpec(Float32))
+	iterator := generated(t, spec, must[Value](t)(OfScalar(1)), must[Value](t)(OfFloat64(0.1)))
+	defer iterator.Close()
+	for _, expected := range []float32{1, 0.1} {
+		if !iterator.Next() {
+			t.Fatal(iterator.Err())
+		}
+		tensor := must[*Tensor](t)(iterator.Value().Tensor())
+		if got := must[[]float32](t)(Slice[float32](tensor)); got[0] != expected {
+			t.Fatal(got)
+		}
+	}
+	beyond := generated(t, must[*Spec](t)(TensorSpec(Int32)), must[Value](t)(OfScalar(3000000000)))
+	defer beyond.Close()
+	if beyond.Next() || !strings.Contains(beyond.Err().Error(), "3000000000 does not fit into int32") {
+		t.Fatal(beyond.Err())
+	}
+	wants(t, beyond.Err(), ErrInvalidArgument)
+	half := NewFunction(func(element Value) (Value, error) {
+		number, err := element.Int64()
+		if err != nil {
+			return Value{}, err
+		}
+		return OfFloat64(float64(number) / 2)
+	}, FunctionOptions{Output: spec})
+	mapped := must[*Iterator](t)(Range(1, 2, 1).MapWith(half).Iterator(nil))
+	defer mapped.Close()
+	if !mapped.Next() || must[*Tensor](t)(mapped.Value().Tensor()).DType() != Float32 {
+		t.Fatal(mapped.Err())
 	}
 }
 

@@ -31,9 +31,10 @@ func (d DType) String() string { return native.Dtype_name(int(d)) }
 // Size is the number of bytes of an element, 0 for a number that is no dtype.
 func (d DType) Size() int { return int(native.Dtype_size(int(d))) }
 
-// Element is what a slice over a tensor can hold.
+// Element is what a slice over a tensor can hold. An int is Int64, everything else what its name
+// says.
 type Element interface {
-	bool | int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 | float32 | float64 |
+	bool | int | int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 | float32 | float64 |
 		complex64 | complex128
 }
 
@@ -49,7 +50,7 @@ func DTypeOf[T Element]() DType {
 		return Int16
 	case int32:
 		return Int32
-	case int64:
+	case int, int64:
 		return Int64
 	case uint8:
 		return Uint8

@@ -26,7 +26,8 @@ func functionOf(pointer uintptr, err error) *Function {
 // FunctionOptions describe a function.
 type FunctionOptions struct {
 	Name string
-	// Output is the spec of one row's result; nil: the first row decides.
+	// Output is the spec of one row's result, to whose dtypes results are converted as by
+	// Tensor.Convert; nil: the first row decides.
 	Output *Spec
 	// Slab: the function gets and gives many rows at once, every leaf with one more leading dimension.
 	// It may name the row that fails by an *Error with the detail "row".
@@ -103,7 +104,8 @@ func (r *Runtime) RegisteredFunction(name string) (*Function, error) {
 type Feature struct {
 	DType DType
 	Dims  []int64
-	// Default is for records without the feature; nil makes it required.
+	// Default is for records without the feature, of its dims, and converted to its dtype as by
+	// Tensor.Convert; nil makes it required.
 	Default *Tensor
 }
 

@@ -35,6 +35,17 @@ func Of[T Element](elements []T, dims ...int64) (Value, error) {
 	return OfTensor(tensor)
 }
 
+// OfScalar is a leaf with a tensor of rank 0, of the dtype of its element: OfScalar(5) of Int64, as
+// an int is, OfScalar(float32(5)) of Float32.
+func OfScalar[T Element](element T) (Value, error) {
+	tensor, err := Scalar(element)
+	if err != nil {
+		return Value{}, err
+	}
+	defer tensor.Close()
+	return OfTensor(tensor)
+}
+
 // OfFloat64 is a scalar.
 func OfFloat64(number float64) (Value, error) {
 	return makeValue(func(made *uintptr) uintptr { return native.Value_of_float64(number, made) })

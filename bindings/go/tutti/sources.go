@@ -59,7 +59,7 @@ func (r *Runtime) fromValue(value Value, options []Option,
 type Generator func() (element Value, ok bool, err error)
 
 // FromGenerator calls start for each iteration, and then what it gave for each element, which must
-// be of the spec.
+// fit the spec and is converted to its dtypes as by Tensor.Convert.
 func FromGenerator(start func() (Generator, error), spec *Spec, options ...Option) *Dataset {
 	return defaultRuntime.FromGenerator(start, spec, options...)
 }

@@ -56,7 +56,7 @@ func TensorIn[T Element](r *Runtime, elements []T, dims ...int64) (*Tensor, erro
 	}))
 }
 
-// Scalar is a tensor of rank 0.
+// Scalar is a tensor of rank 0, of the dtype of its element: Scalar(5) of Int64, as an int is.
 func Scalar[T Element](element T) (*Tensor, error) {
 	return TensorOf([]T{element}, []int64{}...)
 }
@@ -195,6 +195,15 @@ func (t *Tensor) Reshape(dims ...int64) (*Tensor, error) {
 func (t *Tensor) Cast(dtype DType) (*Tensor, error) {
 	return t.derive(func(pointer uintptr, made *uintptr) uintptr {
 		return native.Tensor_cast(pointer, int(dtype), made)
+	})
+}
+
+// Convert has the elements in another dtype that holds them, as elements of datasets are converted
+// to a declared one: integers in integers that hold each of them, numbers in floats (rounded), real
+// numbers in complex ones. ErrInvalidArgument names the first element that does not fit.
+func (t *Tensor) Convert(dtype DType) (*Tensor, error) {
+	return t.derive(func(pointer uintptr, made *uintptr) uintptr {
+		return native.Tensor_convert(pointer, int(dtype), made)
 	})
 }
 

@@ -3,6 +3,7 @@ package tutti
 import (
 	"errors"
 	"reflect"
+	"strings"
 	"testing"
 	"unsafe"
 )
@@ -132,6 +133,41 @@ func TestTensorsAreDerived(t *testing.T) {
 	wants(t, err, ErrInvalidArgument)
 	_, err = tensor.Cut(0, 2, 9)
 	wants(t, err, ErrOutOfRange)
+}
+
+func TestNumbersHaveGosOwnDTypes(t *testing.T) {
+	for _, made := range []struct {
+		value Value
+		dtype DType
+	}{
+		{must[Value](t)(OfScalar(5)), Int64},
+		{must[Value](t)(OfScalar(int32(5))), Int32},
+		{must[Value](t)(OfScalar(float32(5))), Float32},
+		{must[Value](t)(OfScalar(5.0)), Float64},
+		{must[Value](t)(Of([]int{5})), Int64},
+	} {
+		tensor := must[*Tensor](t)(made.value.Tensor())
+		if number, err := tensor.Float64(); tensor.DType() != made.dtype || number != 5 || err != nil {
+			t.Fatal(tensor, err)
+		}
+	}
+	ints := must[[]int](t)(Slice[int](must[*Tensor](t)(TensorOf([]int64{1, 2}))))
+	if !reflect.DeepEqual(ints, []int{1, 2}) {
+		t.Fatal(ints)
+	}
+}
+
+func TestTensorsAreConvertedToDTypesThatHoldThem(t *testing.T) {
+	numbers := must[*Tensor](t)(TensorOf([]int{1, 300}))
+	floats := must[*Tensor](t)(numbers.Convert(Float32))
+	if got := must[[]float32](t)(Slice[float32](floats)); got[1] != 300 {
+		t.Fatal(got)
+	}
+	_, err := numbers.Convert(Uint8)
+	wants(t, err, ErrInvalidArgument)
+	if !strings.Contains(err.Error(), "300 does not fit into uint8") {
+		t.Fatal(err)
+	}
 }
 
 func TestValuesNest(t *testing.T) {

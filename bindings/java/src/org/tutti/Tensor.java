@@ -104,22 +104,54 @@ public final class Tensor extends NativeObject implements AutoCloseable {
     return of(bytes, shape);
   }
 
-  /** A scalar. */
+  /** A scalar of float64. */
   public static Tensor scalar(double number) {
     return new Tensor(Box.at(
         Native.tensor_from_array(new double[] {number}, 8, DType.FLOAT64.number(), new long[0])));
   }
 
-  /** A scalar. */
+  /** A scalar of float32. */
+  public static Tensor scalar(float number) {
+    return new Tensor(Box.at(
+        Native.tensor_from_array(new float[] {number}, 4, DType.FLOAT32.number(), new long[0])));
+  }
+
+  /** A scalar of int32. */
+  public static Tensor scalar(int number) {
+    return new Tensor(Box.at(
+        Native.tensor_from_array(new int[] {number}, 4, DType.INT32.number(), new long[0])));
+  }
+
+  /** A scalar of int64. */
   public static Tensor scalar(long number) {
     return new Tensor(Box.at(
         Native.tensor_from_array(new long[] {number}, 8, DType.INT64.number(), new long[0])));
   }
 
-  /** A scalar. */
+  /** A scalar of bool. */
   public static Tensor scalar(boolean flag) {
     return new Tensor(Box.at(
         Native.tensor_from_array(new boolean[] {flag}, 1, DType.BOOL.number(), new long[0])));
+  }
+
+  /** The scalar of a boxed number, in its own dtype; null for a class of numbers without one. */
+  static Tensor ofNumber(Number number) {
+    if (number instanceof Integer) {
+      return scalar(number.intValue());
+    } else if (number instanceof Long) {
+      return scalar(number.longValue());
+    } else if (number instanceof Float) {
+      return scalar(number.floatValue());
+    } else if (number instanceof Double) {
+      return scalar(number.doubleValue());
+    } else if (number instanceof Short) {
+      return new Tensor(Box.at(Native.tensor_from_array(
+          new short[] {number.shortValue()}, 2, DType.INT16.number(), new long[0])));
+    } else if (number instanceof Byte) {
+      return new Tensor(Box.at(Native.tensor_from_array(
+          new byte[] {number.byteValue()}, 1, DType.INT8.number(), new long[0])));
+    }
+    return null;
   }
 
   /**
@@ -462,6 +494,15 @@ public final class Tensor extends NativeObject implements AutoCloseable {
   /** A contiguous copy of another dtype. */
   public Tensor cast(DType dtype) {
     return new Tensor(Box.at(Native.tensor_cast(this, dtype.number())));
+  }
+
+  /**
+   * The elements in another dtype that holds them, as elements of datasets are converted to a
+   * declared one: integers to integers that hold each of them, numbers to floats (rounded), real
+   * numbers to complex ones. INVALID_ARGUMENT naming the first element that does not fit.
+   */
+  public Tensor convert(DType dtype) {
+    return new Tensor(Box.at(Native.tensor_convert(this, dtype.number())));
   }
 
   /** A contiguous copy in memory of its own, which can be written. */

@@ -74,8 +74,9 @@ public final class Value extends NativeObject implements AutoCloseable {
 
   /**
    * The value of a Java object. Map: a dict; List: a list; record: a named tuple; see tuple() for
-   * tuples. Numbers are scalars of float64 or int64, booleans of bool; primitive arrays are
-   * vectors; byte[] is one byte string; null is none. Any other object is held as it is.
+   * tuples. Numbers are scalars of their own dtype (an Integer is int32, a Long int64, a Float
+   * float32, a Double float64), booleans of bool; primitive arrays are vectors; byte[] is one byte
+   * string; null is none. Any other object is held as it is.
    */
   public static Value of(Object object) {
     return make(object, false);
@@ -83,7 +84,8 @@ public final class Value extends NativeObject implements AutoCloseable {
 
   /**
    * As of, for what becomes data: strings are byte strings, a list of numbers or strings is a
-   * vector, and what is no data is INVALID_ARGUMENT.
+   * vector (of the dtype that Java gives an expression of them all: of an Integer and a Double
+   * float64), and what is no data is INVALID_ARGUMENT.
    */
   public static Value ofData(Object object) {
     return make(object, true);
@@ -104,12 +106,11 @@ public final class Value extends NativeObject implements AutoCloseable {
     if (object instanceof Tensor tensor) {
       return new Value(Box.at(Native.value_of_tensor(tensor)));
     }
-    if (object instanceof Double || object instanceof Float) {
-      return new Value(Box.at(Native.value_of_float64(((Number) object).doubleValue())));
+    if (object instanceof Double number) {
+      return new Value(Box.at(Native.value_of_float64(number)));
     }
-    if (object instanceof Long || object instanceof Integer || object instanceof Short
-        || object instanceof Byte) {
-      return new Value(Box.at(Native.value_of_int64(((Number) object).longValue())));
+    if (object instanceof Long number) {
+      return new Value(Box.at(Native.value_of_int64(number)));
     }
     if (object instanceof Map<?, ?> map) {
       return dict(map, data);
@@ -165,6 +166,8 @@ public final class Value extends NativeObject implements AutoCloseable {
   static Tensor tensorOf(Object object) {
     if (object instanceof Boolean flag) {
       return Tensor.scalar(flag);
+    } else if (object instanceof Number number) {
+      return Tensor.ofNumber(number);
     } else if (object instanceof float[] array) {
       return Tensor.of(array);
     } else if (object instanceof double[] array) {
@@ -221,10 +224,25 @@ public final class Value extends NativeObject implements AutoCloseable {
           "a list in a dataset is a vector, of numbers or of strings; a structure is a map, a "
               + "record or an array (Object[])");
     }
-    if (list.stream().anyMatch(item -> item instanceof Double || item instanceof Float)) {
+    if (holds(list, Double.class)) {
       return Tensor.of(list.stream().mapToDouble(item -> ((Number) item).doubleValue()).toArray());
     }
+    if (holds(list, Float.class)) {
+      final float[] elements = new float[list.size()];
+      for (int i = 0; i < elements.length; ++i) {
+        elements[i] = ((Number) list.get(i)).floatValue();
+      }
+      return Tensor.of(elements);
+    }
+    if (list.stream().allMatch(item -> item instanceof Integer || item instanceof Short
+        || item instanceof Byte)) {
+      return Tensor.of(list.stream().mapToInt(item -> ((Number) item).intValue()).toArray());
+    }
     return Tensor.of(list.stream().mapToLong(item -> ((Number) item).longValue()).toArray());
+  }
+
+  private static boolean holds(List<?> list, Class<? extends Number> type) {
+    return list.stream().anyMatch(type::isInstance);
   }
 
   private static Value[] made(List<?> objects, boolean data) {

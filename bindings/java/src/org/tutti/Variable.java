@@ -135,10 +135,6 @@ public final class Variable extends NativeObject implements AutoCloseable {
         tensor = (Tensor) given;
       } else if (given instanceof Value value) {
         tensor = value.asTensor().again();
-      } else if (given instanceof Double || given instanceof Float) {
-        tensor = Tensor.scalar(((Number) given).doubleValue());
-      } else if (given instanceof Number number) {
-        tensor = Tensor.scalar(number.longValue());
       } else {
         tensor = given == null ? null : Value.tensorOf(given);
         if (tensor == null) {
@@ -189,7 +185,8 @@ public final class Variable extends NativeObject implements AutoCloseable {
 
   /**
    * Sets the value. In a replica function ON_WRITE aggregates the replicas' tensors, and all
-   * replicas must come here; ON_READ writes this replica's copy. Outside every copy gets it.
+   * replicas must come here; ON_READ writes this replica's copy. Outside every copy gets it. A
+   * number is converted to the variable's dtype, which must hold it (Tensor.convert).
    */
   public Variable assign(Object value) {
     return assign(value, null);
@@ -234,7 +231,7 @@ public final class Variable extends NativeObject implements AutoCloseable {
     final Operand operand = new Operand(given);
     if (given instanceof Number && operand.tensor.dtype() != dtype()) {
       try (operand) {
-        return new Operand(operand.tensor.cast(dtype()), true);
+        return new Operand(operand.tensor.convert(dtype()), true);
       }
     }
     return operand;

@@ -245,7 +245,7 @@ class DatasetTest {
       final Value batch = batches.next();
       assertArrayEquals(new float[] {1, 2, 3, 4}, batch.get("x").asTensor().toFloatArray());
       assertArrayEquals(new long[] {2, 2}, batch.get("x").asTensor().shape());
-      assertEquals(8, batch.get("y").asLongBuffer().get(1));
+      assertEquals(8, batch.get("y").asTensor().asIntBuffer().get(1));
       batches.next();
       assertFalse(batches.hasNext());
       assertNull(batches.poll(null));
@@ -295,6 +295,46 @@ class DatasetTest {
     assertEquals(List.of(1L, 2L, 1L, 2L), numbers(generated));
     assertThrows(TuttiException.InvalidArgument.class,
         () -> numbers(Dataset.fromGenerator(List.of("x"), Spec.tensor(DType.INT64))));
+  }
+
+  @Test
+  void whatIsGeneratedTakesTheDeclaredDTypes() {
+    final Dataset pairs = Dataset.fromGenerator(
+        List.of(new Object[] {1L, "foo"}, new Object[] {2, "bar"}, new Object[] {(short) 3, "baz"}),
+        Spec.tuple(Spec.tensor(DType.INT32), Spec.tensor(DType.BYTES)));
+    final List<String> found = new ArrayList<>();
+    for (final Value pair : pairs) {
+      assertEquals(DType.INT32, pair.get(0).asTensor().dtype());
+      found.add(pair.get(0).longValue() + pair.get(1).stringValue());
+    }
+    assertEquals(List.of("1foo", "2bar", "3baz"), found);
+    final Dataset floats =
+        Dataset.fromGenerator(List.of(new double[] {0.1}), Spec.tensor(DType.FLOAT32, 1));
+    try (DatasetIterator iterator = floats.iterator(); Value row = iterator.next()) {
+      assertEquals(Tensor.of(new float[] {0.1f}), row.asTensor());
+    }
+    final var beyond = assertThrows(TuttiException.InvalidArgument.class,
+        () -> numbers(Dataset.fromGenerator(List.of(1, 3000000000L), Spec.tensor(DType.INT32))));
+    assertTrue(beyond.getMessage().contains("element 1"), beyond.getMessage());
+    assertTrue(beyond.getMessage().contains("3000000000 does not fit into int32; int64 holds it"),
+        beyond.getMessage());
+    final var real = assertThrows(TuttiException.InvalidArgument.class,
+        () -> numbers(Dataset.fromGenerator(List.of(2.5), Spec.tensor(DType.INT64))));
+    assertTrue(real.getMessage().contains("2.5 is a float, which never becomes an integer"),
+        real.getMessage());
+  }
+
+  @Test
+  void resultsOfFunctionsTakeTheDeclaredDType() {
+    final Function half = Function.of(x -> 0.5 * x.longValue(), "half",
+        Spec.tensor(DType.FLOAT32), false);
+    for (final Value element : Dataset.range(2).map(half)) {
+      assertEquals(DType.FLOAT32, element.asTensor().dtype());
+    }
+    final Function bytes = Function.of(rows -> rows.asTensor().toLongArray(), "bytes",
+        Spec.tensor(DType.INT8), true);
+    assertEquals(List.of(0L, 1L), numbers(Dataset.range(2).map(bytes)));
+    assertEquals(Spec.tensor(DType.INT8), Dataset.range(2).map(bytes).elementSpec());
   }
 
   @Test

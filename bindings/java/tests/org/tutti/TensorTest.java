@@ -182,6 +182,50 @@ class TensorTest {
   }
 
   @Test
+  void numbersHaveJavasOwnDTypes() {
+    final Map<Object, DType> wanted = Map.of(1, DType.INT32, 1L, DType.INT64, 1f, DType.FLOAT32,
+        1.0, DType.FLOAT64, (short) 1, DType.INT16, (byte) 1, DType.INT8, true, DType.BOOL);
+    wanted.forEach((number, dtype) -> {
+      try (Value value = Value.of(number); Value data = Value.ofData(number)) {
+        assertEquals(dtype, value.asTensor().dtype());
+        assertEquals(dtype, data.asTensor().dtype());
+        assertEquals(1, value.asTensor().longValue());
+      }
+    });
+    assertEquals(DType.INT32, Tensor.scalar(1).dtype());
+    assertEquals(DType.INT64, Tensor.scalar(1L).dtype());
+    assertEquals(DType.FLOAT32, Tensor.scalar(1f).dtype());
+    assertEquals(DType.FLOAT64, Tensor.scalar(1.0).dtype());
+    final Map<List<?>, DType> lists = Map.of(List.of(1, 2), DType.INT32, List.of(1, 2L),
+        DType.INT64, List.of(1L, 2f), DType.FLOAT32, List.of(1, 2f, 3.0), DType.FLOAT64);
+    lists.forEach((list, dtype) -> {
+      try (Value vector = Value.ofData(list)) {
+        assertEquals(dtype, vector.asTensor().dtype());
+        assertEquals(2, vector.asTensor().cast(DType.INT64).toLongArray()[1]);
+      }
+    });
+  }
+
+  @Test
+  void tensorsAreConvertedToDTypesThatHoldThem() {
+    assertEquals(Tensor.of(new float[] {1, 2}), Tensor.of(new int[] {1, 2}).convert(DType.FLOAT32));
+    final var refused = assertThrows(TuttiException.InvalidArgument.class,
+        () -> Tensor.of(new int[] {1, 300}).convert(DType.UINT8));
+    assertTrue(refused.getMessage().contains("300 does not fit into uint8"));
+  }
+
+  @Test
+  void aVariableTakesNumbersThatItsDTypeHolds() {
+    try (Variable count = Variable.of(1); Variable rate = Variable.of(0.5f)) {
+      assertEquals(DType.INT32, count.dtype());
+      assertEquals(DType.FLOAT32, rate.dtype());
+      assertEquals(3, count.assignAdd(2L).read().intValue());
+      assertEquals(2.0, rate.assign(2).read().doubleValue());
+      assertThrows(TuttiException.InvalidArgument.class, () -> count.assign(2.5));
+    }
+  }
+
+  @Test
   void tensorsWithEqualElementsAreEqual() {
     assertEquals(Tensor.of(new long[] {1, 2}), Tensor.of(new long[] {1, 2}));
     assertNotEquals(Tensor.of(new long[] {1, 2}), Tensor.of(new long[] {1, 3}));

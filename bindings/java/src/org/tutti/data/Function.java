@@ -17,9 +17,9 @@ public final class Function extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * A lambda. name: for messages, or null; signature: the spec of one row's result, null: the first
-   * row decides; slab: it gets and gives many rows at once, every leaf with one more leading
-   * dimension.
+   * A lambda. name: for messages, or null; signature: the spec of one row's result, to which
+   * results are converted as by Tensor.convert, null: the first row decides; slab: it gets and
+   * gives many rows at once, every leaf with one more leading dimension.
    */
   public static Function of(ElementFunction function, String name, Spec signature, boolean slab) {
     return new Function(
@@ -43,7 +43,10 @@ public final class Function extends NativeObject implements AutoCloseable {
     return new Function(Box.at(Native.function_registered(name)));
   }
 
-  /** One fixed-length feature; defaultValue null: it is required. */
+  /**
+   * One fixed-length feature; defaultValue, of its shape, is converted to its dtype as by
+   * Tensor.convert; null: it is required.
+   */
   public record Feature(DType dtype, long[] shape, Tensor defaultValue) {
     /** A required one. */
     public Feature(DType dtype, long... shape) {
