@@ -56,6 +56,7 @@ typedef uintptr_t tutti_host_handle;
 %ignore tutti_facade::CallHost;
 %ignore tutti_facade::DestroyHost;
 %ignore tutti_facade::StoreHost;
+%ignore tutti_facade::StoreElementHost;
 %ignore tutti_facade::NotifyHost;
 %ignore tutti_facade::StoreHostNotification;
 %ignore tutti_facade::LogToHost;

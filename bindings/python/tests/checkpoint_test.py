@@ -89,6 +89,15 @@ class CheckpointTest(unittest.TestCase):
         weights.assign(np.ones(2))
         with self.assertRaisesRegex(ValueError, "float64"):
             train.Checkpoint(weights=weights, other=self.variable(np.zeros(4))).restore(path)
+        narrow = self.variable([1.0, 2.0])
+        with self.assertRaisesRegex(
+                ValueError, r'restoring "weights".*: it is float32\[2\], and the file has '
+                r"float64\[2\]; restore into one of dtype float64, and convert the value to float32"):
+            train.Checkpoint(weights=narrow).read(path)
+        wide = self.variable([1.0, 2.0], dtype=np.float64)
+        train.Checkpoint(weights=wide).read(path)
+        narrow.assign(wide.numpy().astype(np.float32))
+        self.assertEqual(narrow.numpy().tolist(), [0.0, 0.0])
         with self.assertRaisesRegex(errors.NotFoundError, "missing"):
             train.Checkpoint(weights=weights, missing=other).restore(path)
         with self.assertRaises(errors.NotFoundError):

@@ -198,7 +198,7 @@ class VariableTest(unittest.TestCase):
         live = scalar.data()
         scalar.assign_add(1)
         self.assertEqual(live, 3.0)
-        self.assertIsInstance(scalar.numpy(), np.float64)
+        self.assertIsInstance(scalar.numpy(), np.float32)
 
     def test_replicas_see_their_own_copy_without_a_copy_of_the_memory(self):
         variable = self.variable(np.zeros(3))

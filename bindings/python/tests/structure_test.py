@@ -113,8 +113,8 @@ class StructureTest(unittest.TestCase):
     def test_data_takes_lists_as_tensors_and_tuples_as_structures(self):
         dataset = tutti.data.Dataset.from_tensors(([1, 2, 3], {"a": [[1.0], [2.0]]}, b"x"))
         self.assertEqual(dataset.element_spec,
-                         (tutti.TensorSpec((3,), np.int64),
-                          {"a": tutti.TensorSpec((2, 1), np.float64)}, tutti.TensorSpec((), bytes)))
+                         (tutti.TensorSpec((3,), np.int32),
+                          {"a": tutti.TensorSpec((2, 1), np.float32)}, tutti.TensorSpec((), bytes)))
         with self.assertRaisesRegex(TypeError, "cannot stand in a dataset|is no tensor"):
             tutti.data.Dataset.from_tensors(object())
 

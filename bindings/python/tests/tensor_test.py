@@ -114,8 +114,8 @@ class TensorTest(unittest.TestCase):
         self.assertIsNone(gone())
 
     def test_numbers_texts_and_lists_become_tensors(self):
-        self.assertEqual(tutti.Tensor(3).dtype, np.int64)
-        self.assertEqual(tutti.Tensor(0.5).dtype, np.float64)
+        self.assertEqual(tutti.Tensor(3).dtype, np.int32)
+        self.assertEqual(tutti.Tensor(0.5).dtype, np.float32)
         self.assertEqual(tutti.Tensor(True).dtype, np.bool_)
         self.assertEqual(tutti.Tensor([[1, 2], [3, 4]]).shape, (2, 2))
         self.assertEqual(tutti.Tensor(b"ab\0").numpy(), b"ab\0")

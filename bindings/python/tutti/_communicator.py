@@ -9,7 +9,7 @@ import numpy as np
 from tutti import _arguments, _dtypes, _native
 from tutti._cluster import Cluster
 from tutti._reduce_op import ReduceOp
-from tutti._tensor import Tensor
+from tutti._tensor import Tensor, literals_as
 from tutti._values import Future
 from tutti._variable import member
 
@@ -22,10 +22,10 @@ def _op(op: Op) -> int:
 
 def _like(value: Any, out: Any) -> Tuple[Any, Any]:
     """The value, and where its result goes: `out`, else a new array of the same kind, in the byte
-    order of this machine."""
+    order of this machine. Numbers of Python get the dtype of `out`."""
     if out is not None:
-        return value, out
-    value = np.asarray(value)
+        return literals_as("the value under `out`", value, getattr(out, "dtype", None)), out
+    value = _native._array_of(value, False)
     return value, np.empty(value.shape, _own_byte_order(value.dtype))
 
 
@@ -39,8 +39,9 @@ class Communicator:
     Results are bit-identical on all ranks. An error, a deadline and an abort end the epoch: later
     calls fail with the first error. Threads: one at a time per rank.
 
-    value: an array, a Tensor, or what NumPy makes an array of; of the same dtype and shape on all
-    ranks unless it is said otherwise. out: the array that is written, which may be `value` where it
+    value: an array, a Tensor, or what a Tensor is made of, numbers of Python with its dtypes
+    (int32, float32) or with that of `out`; of the same dtype and shape on all ranks unless it is
+    said otherwise. out: the array that is written, which may be `value` where it
     has its shape (in place); None: a new one. op: a ReduceOp or its name; float16 and bfloat16
     accumulate in float32. root: the rank that gives or gets.
 
@@ -148,9 +149,10 @@ class Communicator:
 
     @staticmethod
     def _many(values: Sequence[Any], out: Optional[Sequence[Any]]) -> Tuple[List[Any], List[Any]]:
-        if out is not None:
-            return list(values), list(out)
-        pairs = [_like(value, None) for value in values]
+        outs = [None] * len(values) if out is None else list(out)
+        if len(outs) != len(values):
+            return list(values), outs  # the library says how many there are of each
+        pairs = [_like(value, into) for value, into in zip(values, outs)]
         return [value for value, _ in pairs], [made for _, made in pairs]
 
     def reduce(self, value: Any, op: Op = ReduceOp.SUM, root: int = 0, out: Any = None,
@@ -188,8 +190,8 @@ class Communicator:
     def _part(self, value: Any, out: Any) -> Tuple[Any, Any]:
         """The value, and room for one rank's rows of it."""
         if out is not None:
-            return value, out
-        value = np.asarray(value)
+            return _like(value, out)
+        value = _native._array_of(value, False)
         rows = tuple(n // self.size for n in value.shape[:1])
         return value, np.empty(rows + value.shape[1:], _own_byte_order(value.dtype))
 
@@ -211,6 +213,7 @@ class Communicator:
         there is an `out` [size * n, ...], of which `value` may be this rank's own part."""
         if out is None:
             return _native.communicator_all_gather(self._handle, value, timeout)
+        value, out = _like(value, out)
         _native.communicator_all_gather_into(self._handle, value, timeout, out)
         return out
 
@@ -219,6 +222,7 @@ class Communicator:
         """The same at once. Without `out` the result is read-only."""
         if out is None:
             return Future._of(_native.communicator_all_gather_async(self._handle, value, timeout))
+        value, out = _like(value, out)
         return Future._of(_native.communicator_all_gather_into_async(
             self._handle, value, timeout, out), out)
 

@@ -62,3 +62,10 @@ def dtype_of(number: int) -> Any:
 def same(left: Any, right: Any) -> bool:
     """Whether two dtypes, in any of the forms that number_of takes, are the same."""
     return number_of(left) == number_of(right)
+
+
+def is_literal(value: Any) -> bool:
+    """Whether `value` may be one of Python's own numbers or a nested list or tuple of them, which
+    say nothing of a dtype."""
+    return isinstance(value, (bool, int, float, complex, list, tuple)) and not isinstance(
+        value, np.generic)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Optional, Sequence, Tuple
 
 import numpy as np
 
-from tutti import _dtypes, _native
+from tutti import _dtypes, _native, errors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 class Tensor:
     """A tensor over `value`'s memory: a NumPy array, anything with `__dlpack__`, a number, bytes or
-    a nested list of them (which are copied).
+    a nested list of them (which are copied). Of Python's own numbers an int becomes int32 (int64
+    where int32 does not hold it; OverflowError where neither does), a float float32, a complex
+    complex128; NumPy's numbers keep their dtype.
 
     dtype: converts to it (a copy). Everything that takes a tensor also takes these objects
     themselves, so that a Tensor is needed only for what NumPy cannot express (bfloat16) and for
@@ -24,13 +26,15 @@ class Tensor:
     __slots__ = ("_handle",)
 
     def __init__(self, value: Any, dtype: Any = None):
-        handle = _native.tensor_from(value)
-        if dtype is not None:
-            self._handle = handle
-            number = _dtypes.number_of(dtype)
-            if _native.tensor_dtype(self) != number:
-                handle = _native.tensor_cast(self, number)
-        self._handle = handle
+        if dtype is None:
+            self._handle = _native.tensor_from(value)
+            return
+        number = _dtypes.number_of(dtype)
+        if _dtypes.is_literal(value):
+            value = _native._array_of(value, True)
+        self._handle = _native.tensor_from(value)
+        if _native.tensor_dtype(self) != number:
+            self._handle = _native.tensor_cast(self, number)
 
     @classmethod
     def _of(cls, handle: Any) -> "Tensor":
@@ -126,6 +130,13 @@ class Tensor:
         truncates and saturates)."""
         return self._of(_native.tensor_cast(self, _dtypes.number_of(dtype)))
 
+    def convert(self, dtype: Any) -> "Tensor":
+        """The elements in another dtype that holds them, as elements of datasets are converted to a
+        declared one: integers to integers that hold each of them, numbers to floats (rounded), real
+        numbers to complex ones. InvalidArgumentError naming the first element that does not fit.
+        The same memory where the dtype is the same."""
+        return self._of(_native.tensor_convert(self, _dtypes.number_of(dtype)))
+
     def reshape(self, *shape: Any) -> "Tensor":
         """The same elements under another shape, one size of which may be -1: a view, or a copy
         when the tensor is not contiguous."""
@@ -165,3 +176,16 @@ class Tensor:
 
     def __repr__(self) -> str:
         return f"<tutti.Tensor {_native.tensor_to_string(self)}>"
+
+
+def literals_as(what: str, value: Any, dtype: Any) -> Any:
+    """Numbers of Python, or nested lists of them, as an array of `dtype` (or a Tensor of it) where
+    it holds them, else InvalidArgumentError, which begins with `what`; anything else, and under no
+    dtype, as it is."""
+    if dtype is None or not _dtypes.is_literal(value):
+        return value
+    try:
+        tensor = Tensor(_native._array_of(value, True)).convert(dtype)
+    except errors.InvalidArgumentError as refused:
+        raise errors.InvalidArgumentError(f"{what}: {refused}") from None
+    return tensor if tensor.dtype is _dtypes.bfloat16 else tensor.numpy()

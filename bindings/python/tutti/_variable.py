@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable, Optional, Tuple, Type, Union
 import numpy as np
 
 from tutti import _dtypes, _native
+from tutti._tensor import Tensor, literals_as
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -58,10 +59,11 @@ class Variable:
     """A variable of the strategy whose scope it is made in, with a copy of `initial_value` on every
     replica.
 
-    initial_value: an array of any numeric dtype and shape, or a function without arguments that
-    gives one. dtype: converts it. synchronization, aggregation: members of
-    VariableSynchronization and VariableAggregation, or their names ("on_read", "sum"). trainable:
-    True by default, False for ON_READ.
+    initial_value: an array of any numeric dtype and shape, or what a Tensor is made of (of Python's
+    own numbers a float makes it float32, an int int32), or a function without arguments that gives
+    one. dtype: converts it; numbers of Python must fit (InvalidArgumentError). synchronization,
+    aggregation: members of VariableSynchronization and VariableAggregation, or their names
+    ("on_read", "sum"). trainable: True by default, False for ON_READ.
 
     ValueError for a bad combination, FailedPreconditionError inside a replica function. Threads:
     any; in replica context a write to an ON_WRITE variable is a step that all replicas must take
@@ -79,9 +81,8 @@ class Variable:
         if callable(initial_value) and not hasattr(initial_value, "__dlpack__"):
             initial_value = initial_value()
         if dtype is not None:
+            initial_value = literals_as("Variable: initial_value", initial_value, dtype)
             if _dtypes.number_of(dtype) == _dtypes.BFLOAT16:
-                from tutti._tensor import Tensor
-
                 initial_value = Tensor(initial_value, dtype)
             else:
                 initial_value = np.asarray(initial_value, dtype)
@@ -122,7 +123,8 @@ class Variable:
     # ---- writing
 
     def assign(self, value: Any, timeout: Optional[float] = None) -> "Variable":
-        """Sets the value, of the variable's dtype and shape; numbers and lists are converted.
+        """Sets the value, of the variable's dtype and shape; Python's own numbers and lists of them
+        are converted where the dtype holds them (else InvalidArgumentError).
 
         In a replica function ON_WRITE aggregates the replicas' tensors, and all replicas must come
         here (ValueError with aggregation NONE); ON_READ writes this replica's copy. Outside, every
@@ -142,9 +144,9 @@ class Variable:
         return self
 
     def _tensor(self, value: Any) -> Any:
-        if isinstance(value, (bool, int, float, complex, list)):
-            return np.asarray(value, self.dtype)
-        return value.data() if isinstance(value, Variable) else value
+        if isinstance(value, Variable):
+            return value.data()
+        return literals_as(f"variable {self.name!r}", value, self.dtype)
 
     # ---- what it is
 

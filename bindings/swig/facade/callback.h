@@ -25,6 +25,7 @@ enum tutti_host_kind : int32_t {
   TUTTI_HOST_GENERATOR_NEXT = 6,   // (state) -> element, or nothing at the end
   TUTTI_HOST_INPUT = 7,            // makes an input pipeline: (dict) -> dataset
   TUTTI_HOST_NOTIFICATION = 8,     // is told something: (); goes through tutti_host_notify
+  TUTTI_HOST_ELEMENT_OF_SPEC = 9,  // the same as ELEMENT, where the spec of the result is declared
 };
 
 // ---- Defined by the language's typemap file. None of them throws.

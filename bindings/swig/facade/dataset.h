@@ -13,6 +13,11 @@ namespace tutti_facade {
 
 // ---- functions
 
+inline tutti_callback StoreElementHost(tutti_host_handle element_fn, const tutti_spec *signature) {
+  return StoreHost(element_fn,
+                   signature == nullptr ? TUTTI_HOST_ELEMENT : TUTTI_HOST_ELEMENT_OF_SPEC);
+}
+
 inline tutti_status *function_create(tutti_runtime *runtime, tutti_host_handle element_fn,
                                      const char *name, const tutti_spec *signature, bool slab,
                                      tutti_function **out_function) {
@@ -20,7 +25,7 @@ inline tutti_status *function_create(tutti_runtime *runtime, tutti_host_handle e
   options.name = name;
   options.output_spec = signature;
   options.slab = slab ? TUTTI_TRUE : TUTTI_FALSE;
-  return tutti_function_create(runtime, StoreHost(element_fn, TUTTI_HOST_ELEMENT), &options,
+  return tutti_function_create(runtime, StoreElementHost(element_fn, signature), &options,
                                out_function);
 }
 
@@ -31,7 +36,7 @@ inline tutti_status *function_register(tutti_runtime *runtime, const char *name,
   options.name = name;
   options.output_spec = signature;
   options.slab = slab ? TUTTI_TRUE : TUTTI_FALSE;
-  return tutti_function_register(runtime, name, StoreHost(element_fn, TUTTI_HOST_ELEMENT),
+  return tutti_function_register(runtime, name, StoreElementHost(element_fn, signature),
                                  &options);
 }
 

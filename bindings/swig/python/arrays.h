@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "errors.h"
+#include "literals.h"
 
 namespace tutti_python {
 
@@ -328,8 +329,15 @@ inline bool TensorOfArray(PyArrayObject *array, npy_intp copy_up_to, tutti_tenso
                                  tutti_release_hook{&Garbage::Add, array}, &options, out));
 }
 
-// A list, a number, a text or anything else that NumPy makes an array of. New reference.
-inline PyArrayObject *ArrayOf(PyObject *object) {
+// A list, a number, a text or anything else that NumPy makes an array of; numbers of Python get the
+// dtype that `literals` says. New reference.
+inline PyArrayObject *ArrayOf(PyObject *object, Literals literals) {
+  Owned list;
+  if (PyRange_Check(object)) {
+    list.reset(PySequence_List(object));
+    if (!list) return nullptr;
+    object = list.get();
+  }
   // NumPy's own type for byte strings drops trailing zeros, so texts go by way of objects.
   PyObject *first = object;
   for (int depth = 0; PyList_Check(first) || PyTuple_Check(first); ++depth) {
@@ -343,10 +351,63 @@ inline PyArrayObject *ArrayOf(PyObject *object) {
     }
     first = PySequence_Fast_GET_ITEM(first, 0);
   }
-  const bool texts = PyBytes_Check(first) || PyUnicode_Check(first);
-  PyObject *array = PyArray_FromAny(object, texts ? PyArray_DescrFromType(NPY_OBJECT) : nullptr, 0,
-                                    0, 0, nullptr);
+  int type = NPY_OBJECT;
+  if (!PyBytes_Check(first) && !PyUnicode_Check(first) &&
+      !LiteralScan(object).Type(literals, &type)) {
+    return nullptr;
+  }
+  PyObject *array = PyArray_FromAny(
+      object, type == NPY_NOTYPE ? nullptr : PyArray_DescrFromType(type), 0, 0, 0, nullptr);
   return reinterpret_cast<PyArrayObject *>(array);
+}
+
+// One number of Python.
+inline bool TensorOfLiteral(PyObject *object, Literals literals, tutti_tensor **out) {
+  int type = NPY_NOTYPE;
+  if (!LiteralScan(object).Type(literals, &type)) return false;
+  union {
+    uint8_t truth;
+    int32_t int32;
+    int64_t int64;
+    uint64_t uint64;
+    float float32;
+    double float64;
+    Py_complex complex128;
+  } item;
+  tutti_dtype dtype = TUTTI_DTYPE_INVALID;
+  switch (type) {
+    case NPY_BOOL:
+      dtype = TUTTI_DTYPE_BOOL;
+      item.truth = object == Py_True;
+      break;
+    case NPY_INT:
+      dtype = TUTTI_DTYPE_INT32;
+      item.int32 = static_cast<int32_t>(PyLong_AsLong(object));
+      break;
+    case NPY_LONG:
+      dtype = TUTTI_DTYPE_INT64;
+      item.int64 = PyLong_AsLongLong(object);
+      break;
+    case NPY_ULONG:
+      dtype = TUTTI_DTYPE_UINT64;
+      item.uint64 = PyLong_AsUnsignedLongLong(object);
+      break;
+    case NPY_FLOAT:
+      dtype = TUTTI_DTYPE_FLOAT32;
+      item.float32 = static_cast<float>(PyFloat_AS_DOUBLE(object));
+      break;
+    case NPY_DOUBLE:
+      dtype = TUTTI_DTYPE_FLOAT64;
+      item.float64 = PyFloat_AS_DOUBLE(object);
+      break;
+    default:
+      dtype = TUTTI_DTYPE_COMPLEX128;
+      item.complex128 = PyComplex_AsCComplex(object);
+      break;
+  }
+  if (PyErr_Occurred()) return false;
+  return Check(tutti_tensor_create_from_data(CurrentRuntime(), dtype, 0, nullptr, &item,
+                                             tutti_dtype_get_size(dtype), out));
 }
 
 // A NumPy scalar, of which ArrayOf would make an array first.
@@ -360,10 +421,12 @@ inline bool TensorOfScalar(PyObject *object, tutti_dtype dtype, tutti_tensor **o
 bool TensorOfDlpack(PyObject *object, tutti_tensor **out);  // dlpack.h
 
 // The tensor that `object` is or stands for; `out` gets a reference. TypeError for what is none.
-inline bool TensorOfObject(PyObject *object, npy_intp copy_up_to, tutti_tensor **out) {
+inline bool TensorOfObject(PyObject *object, npy_intp copy_up_to, tutti_tensor **out,
+                           Literals literals = Literals::kAlone) {
   if (PyArray_Check(object)) {
     return TensorOfArray(reinterpret_cast<PyArrayObject *>(object), copy_up_to, out);
   }
+  if (IsLiteral(object)) return TensorOfLiteral(object, literals, out);
   if (PyObject_TypeCheck(object, reinterpret_cast<PyTypeObject *>(hooks.tensor))) {
     Owned handle(PyObject_GetAttrString(object, "_handle"));
     void *tensor = nullptr;
@@ -391,7 +454,7 @@ inline bool TensorOfObject(PyObject *object, npy_intp copy_up_to, tutti_tensor *
       !PyObject_HasAttrString(object, "__array_interface__")) {
     return TensorOfDlpack(object, out);
   }
-  Owned array(reinterpret_cast<PyObject *>(ArrayOf(object)));
+  Owned array(reinterpret_cast<PyObject *>(ArrayOf(object, literals)));
   if (!array) return false;
   auto *made = reinterpret_cast<PyArrayObject *>(array.get());
   const bool scalar = PyArray_NDIM(made) == 0;

@@ -169,7 +169,9 @@ inline tutti_status *CallWithGil(tutti_host_handle handle, tutti_host_kind kind,
     case TUTTI_HOST_INPUT:
       result.reset(CallCrossReplica(function, nullptr, false, context, in));
       break;
+    case TUTTI_HOST_ELEMENT_OF_SPEC:
     case TUTTI_HOST_ELEMENT: {
+      if (kind == TUTTI_HOST_ELEMENT_OF_SPEC) role = Role::kDeclared;
       copy_up_to = kCopiedRowBytes;
       Owned arguments(ArgumentsOf(in, 0));
       if (arguments) result.reset(Interpreter::Call(function, arguments.get()));
@@ -182,6 +184,7 @@ inline tutti_status *CallWithGil(tutti_host_handle handle, tutti_host_kind kind,
       return TakeException();
     }
     case TUTTI_HOST_GENERATOR_NEXT: {
+      role = Role::kDeclared;
       copy_up_to = kCopiedRowBytes;
       auto *iterator =
           static_cast<PyObject *>(tutti_value_get_leaf_host_object(in, 0, &host_tag));

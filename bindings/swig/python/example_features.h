@@ -46,7 +46,7 @@ struct Features {
       feature.dims = dims.back().data();
       if (default_value != Py_None) {
         tutti_tensor *tensor = nullptr;
-        if (!TensorOfObject(default_value, 0, &tensor)) return false;
+        if (!TensorOfObject(default_value, 0, &tensor, Literals::kDeclared)) return false;
         defaults.push_back(tensor);
         feature.default_value = tensor;
       }

@@ -65,6 +65,14 @@ int32_t _dtype_number(PyObject *dtype) {
   return tutti_python::DtypeOf(reinterpret_cast<PyArray_Descr *>(dtype));
 }
 
+/* What numpy.asarray gives, but that numbers of Python get the dtype that a tensor of them has; or,
+ * with `declared`, one that holds all that Python knows of them. */
+PyObject *_array_of(PyObject *object, bool declared) {
+  using tutti_python::Literals;
+  if (PyArray_Check(object)) return Py_NewRef(object);
+  return reinterpret_cast<PyObject *>(tutti_python::ArrayOf(
+      object, declared ? Literals::kDeclared : Literals::kAlone));
+}
 /* A NumPy array (or bytes, or a Tensor) over the memory of a tensor; read-only when that is. */
 PyObject *_tensor_array(const tutti_tensor *tensor) {
   return tutti_python::ObjectOfTensor(tensor, tutti_python::Rank0::kArray);

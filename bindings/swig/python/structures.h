@@ -5,6 +5,7 @@
 //   kArguments  run's arguments: arrays are tensors; numbers and unknown objects stay themselves
 //   kResult     what replica and merge functions return and exchange: numbers are tensors, too
 //   kData       elements of datasets: lists and texts are tensors, unknown objects an error
+//   kDeclared   the same under a declared spec, to whose dtypes the library converts the numbers
 #ifndef TUTTI_BINDINGS_SWIG_PYTHON_STRUCTURES_H_
 #define TUTTI_BINDINGS_SWIG_PYTHON_STRUCTURES_H_
 
@@ -15,7 +16,9 @@
 
 namespace tutti_python {
 
-enum class Role { kArguments, kResult, kData };
+enum class Role { kArguments, kResult, kData, kDeclared };
+
+inline bool IsData(Role role) { return role == Role::kData || role == Role::kDeclared; }
 
 // Rows that a function returns are gathered into a slab: up to here a copy is cheaper than a view.
 constexpr npy_intp kCopiedRowBytes = 1024;
@@ -194,9 +197,10 @@ bool Build(PyObject *object, bool list_is_node, Leaf &leaf, typename Parts::Node
       Parts::NamedTuple(type_name, children.size(), names.data(), children.data(), out));
 }
 
-inline bool TensorLeaf(PyObject *object, npy_intp copy_up_to, tutti_value **out) {
+inline bool TensorLeaf(PyObject *object, npy_intp copy_up_to, Literals literals,
+                       tutti_value **out) {
   tutti_tensor *tensor = nullptr;
-  if (!TensorOfObject(object, copy_up_to, &tensor)) return false;
+  if (!TensorOfObject(object, copy_up_to, &tensor, literals)) return false;
   const bool made = Check(tutti_value_create_tensor(tensor, out));
   tutti_tensor_release(tensor);
   return made;
@@ -209,10 +213,13 @@ inline bool HostObjectLeaf(PyObject *object, tutti_value **out) {
 
 class ValueLeaf {
  public:
-  explicit ValueLeaf(Role role, npy_intp copy_up_to = 0) : role_(role), copy_up_to_(copy_up_to) {}
+  explicit ValueLeaf(Role role, npy_intp copy_up_to = 0)
+      : role_(role),
+        literals_(role == Role::kDeclared ? Literals::kDeclared : Literals::kAlone),
+        copy_up_to_(copy_up_to) {}
 
   bool operator()(PyObject *object, tutti_value **out) const {
-    if (PyArray_Check(object)) return TensorLeaf(object, copy_up_to_, out);
+    if (PyArray_Check(object)) return TensorLeaf(object, copy_up_to_, literals_, out);
     if (object == Py_None) return Check(tutti_value_create_none(out));
     if (IsA(object, hooks.per_replica)) {
       auto *value = HandleOf<tutti_value>(object, SWIGTYPE_p_tutti_value);
@@ -225,15 +232,10 @@ class ValueLeaf {
                                       PyBool_Check(object) || PyComplex_CheckExact(object))) {
       return HostObjectLeaf(object, out);
     }
-    if (PyFloat_CheckExact(object)) {
-      return Check(tutti_value_create_float64(PyFloat_AS_DOUBLE(object), out));
+    if (PyFloat_CheckExact(object) || PyLong_CheckExact(object)) {
+      return TensorLeaf(object, copy_up_to_, literals_, out);
     }
-    if (PyLong_CheckExact(object)) {
-      const long long number = PyLong_AsLongLong(object);
-      if (number == -1 && PyErr_Occurred()) return false;
-      return Check(tutti_value_create_int64(number, out));
-    }
-    if (PyUnicode_Check(object) && role_ != Role::kData) {
+    if (PyUnicode_Check(object) && !IsData(role_)) {
       Py_ssize_t size = 0;
       const char *text = PyUnicode_AsUTF8AndSize(object, &size);
       if (text == nullptr) return false;
@@ -248,8 +250,8 @@ class ValueLeaf {
       return dataset != nullptr && Check(tutti_value_create_dataset(dataset, out));
     }
     if (IsA(object, hooks.optional)) return OptionalLeaf(object, out);
-    if (IsTensorLike(object)) return TensorLeaf(object, copy_up_to_, out);
-    if (role_ == Role::kData) {
+    if (IsTensorLike(object)) return TensorLeaf(object, copy_up_to_, literals_, out);
+    if (IsData(role_)) {
       PyErr_Format(PyExc_TypeError,
                    "an object of type %s cannot stand in a dataset; give NumPy arrays, numbers, "
                    "bytes, or tuples, dicts and lists of them",
@@ -263,8 +265,8 @@ class ValueLeaf {
   bool IsTensorLike(PyObject *object) const {
     return PyArray_IsGenericScalar(object) || IsA(object, hooks.tensor) ||
            PyBytes_Check(object) || PyBool_Check(object) || PyComplex_CheckExact(object) ||
-           (role_ == Role::kData && (PyList_Check(object) || PyUnicode_Check(object) ||
-                                     PyObject_CheckBuffer(object))) ||
+           (IsData(role_) && (PyList_Check(object) || PyUnicode_Check(object) ||
+                              PyObject_CheckBuffer(object))) ||
            PyObject_HasAttrString(object, "__dlpack__") ||
            PyObject_HasAttrString(object, "__array__");
   }
@@ -275,20 +277,21 @@ class ValueLeaf {
     if (!held || !has) return false;
     if (has.get() != Py_True) return Check(tutti_value_create_optional(nullptr, out));
     tutti_value *inner = nullptr;
-    if (!Build<ValueParts>(held.get(), role_ != Role::kData, *this, &inner)) return false;
+    if (!Build<ValueParts>(held.get(), !IsData(role_), *this, &inner)) return false;
     const bool made = Check(tutti_value_create_optional(inner, out));
     tutti_value_release(inner);
     return made;
   }
 
   const Role role_;
+  const Literals literals_;
   const npy_intp copy_up_to_;
 };
 
 // The value of a Python object; `out` gets a reference. False with an exception set.
 inline bool ValueOf(PyObject *object, Role role, npy_intp copy_up_to, tutti_value **out) {
   const ValueLeaf leaf(role, copy_up_to);
-  return Build<ValueParts>(object, role != Role::kData, leaf, out);
+  return Build<ValueParts>(object, !IsData(role), leaf, out);
 }
 
 // ---- out

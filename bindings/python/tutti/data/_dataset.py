@@ -119,13 +119,14 @@ class Dataset(Transformations):
 
     @staticmethod
     def from_tensors(tensors: Any, name: Optional[str] = None) -> "Dataset":
-        """One element, `tensors`. Arrays are not copied: do not write to them afterwards."""
+        """One element, `tensors`, of which Python's own numbers and lists of them become int32 and
+        float32 as in a Tensor. Arrays are not copied: do not write to them afterwards."""
         return Dataset._of(_native.dataset_from_tensors(tensors, name))
 
     @staticmethod
     def from_tensor_slices(tensors: Any, name: Optional[str] = None) -> "Dataset":
-        """The slices of all `tensors`, a structure, along axis 0, whose sizes must be equal there.
-        Arrays are not copied: do not write to them afterwards."""
+        """The slices of all `tensors`, a structure as in from_tensors, along axis 0, whose sizes
+        must be equal there. Arrays are not copied: do not write to them afterwards."""
         return Dataset._of(_native.dataset_from_tensor_slices(tensors, name))
 
     @staticmethod
@@ -135,9 +136,11 @@ class Dataset(Transformations):
         """What `generator(*args)` yields, which is called for each iteration.
 
         output_signature: the spec of an element (a structure of TensorSpec); or output_types, a
-        structure of dtypes, with output_shapes of the same structure (unknown by default). An
-        exception of the generator comes out of the iterator as itself. The generator runs on the
-        thread that iterates, or on that of a prefetch.
+        structure of dtypes, with output_shapes of the same structure (unknown by default). What it
+        yields is converted to these dtypes as by Tensor.convert; what they do not hold is an
+        InvalidArgumentError that names element and value. An exception of the generator comes out
+        of the iterator as itself. The generator runs on the thread that iterates, or on that of a
+        prefetch.
         """
         if not callable(generator):
             raise TypeError("from_generator needs a function that makes an iterator, because every "
@@ -180,10 +183,11 @@ class Dataset(Transformations):
 
         The parts of a tuple are arguments of their own; a dict or a list is one. With slab=True the
         function gets and gives many rows at once, every leaf with one more leading dimension.
-        output_signature: the spec of one row's result; without it the first row decides, which a
-        dataset without rows has not. num_parallel_calls: 0 or None on the iterating thread, n
-        threads, or AUTOTUNE; deterministic=False lets them overtake each other. An exception of the
-        function comes out of the iterator as itself.
+        output_signature: the spec of one row's result, to which results are converted as by
+        Tensor.convert; without it the first row decides, which a dataset without rows has not, and
+        Python's own numbers are int32 and float32 as in a Tensor. num_parallel_calls: 0 or None on
+        the iterating thread, n threads, or AUTOTUNE; deterministic=False lets them overtake each
+        other. An exception of the function comes out of the iterator as itself.
         Inside it only building calls are allowed, no iteration.
         """
         function = function_of(map_func, slab, output_signature, name)

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Callable, Optional, Sequence
 
+import numpy as np
+
 from tutti import _arguments, _dtypes, _native
+from tutti._tensor import Tensor
 
 
 class Function:
@@ -14,7 +17,8 @@ class Function:
 
     slab: the callable gets and gives many rows at once, every leaf with one more leading dimension;
     it may name the row that fails by raising a tutti.errors error with the detail "row".
-    output_signature: the spec of one row's result; without it the first row decides.
+    output_signature: the spec of one row's result, to which results are converted as by
+    Tensor.convert; without it the first row decides.
     """
 
     __slots__ = ("_handle",)
@@ -56,7 +60,8 @@ def registered_function(name: str) -> Function:
 
 class FixedLenFeature:
     """A feature of tf.train.Example with a fixed shape, of that dtype. default_value: for records
-    without the feature; None makes it required."""
+    without the feature, converted to the dtype as by Tensor.convert and repeated to the shape; None
+    makes it required."""
 
     __slots__ = ("shape", "dtype", "default_value")
 
@@ -88,9 +93,8 @@ def parse_example(features: Mapping[str, Any], example: Any = None) -> Function:
             feature = FixedLenFeature(*feature)
         number = _dtypes.number_of(feature.dtype)
         default = feature.default_value
-        if default is not None and number not in (_dtypes.BYTES, _dtypes.BFLOAT16):
-            import numpy as np
-
-            default = np.array(np.broadcast_to(np.asarray(default, feature.dtype), feature.shape))
+        if default is not None and not isinstance(default, Tensor):
+            given = _native._array_of(default, True)
+            default = np.array(np.broadcast_to(given, feature.shape))
         described.append((key, number, feature.shape, default))
     return Function._of(_native.function_parse_example(described))

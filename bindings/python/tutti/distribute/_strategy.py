@@ -106,8 +106,9 @@ class Strategy:
 
         Replica i gets component i of every PerReplica in the arguments and the value itself of
         every other; arrays arrive as read-only views. Results are joined leaf by leaf: the
-        identical object, None and equal strings stay one value; numbers become scalars of float64
-        and int64, and tensors become PerReplica (with one replica they stay what they are).
+        identical object, None and equal strings stay one value; numbers become scalars of float32
+        and int32 as in a Tensor, and tensors become PerReplica (with one replica they stay what
+        they are).
 
         An exception of a replica stops the others and comes out as itself. options: taken for the
         reference's callers. timeout: seconds (DeadlineExceededError).
