@@ -49,6 +49,8 @@ LANGUAGES = {
             "tutti_tensor_get_mutable_data": "arrays are as writable as their tensor",
             "tutti_treespec_get_leaf_count": "specs are walked level by level",
             "tutti_value_child": "values are walked as structures of leaves",
+            "tutti_value_create_float64": "the tensor of a number, whose dtype depends on it",
+            "tutti_value_create_int64": "the tensor of a number, whose dtype depends on it",
             "tutti_value_get_child_count": "values are walked as structures of leaves",
             "tutti_value_get_kind": "the type of the object",
             "tutti_value_get_leaf_count": "values are walked as structures of leaves",

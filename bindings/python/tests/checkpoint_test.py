@@ -92,7 +92,8 @@ class CheckpointTest(unittest.TestCase):
         narrow = self.variable([1.0, 2.0])
         with self.assertRaisesRegex(
                 ValueError, r'restoring "weights".*: it is float32\[2\], and the file has '
-                r"float64\[2\]; restore into one of dtype float64, and convert the value to float32"):
+                r"float64\[2\]; restore into one of dtype float64, and convert the value to "
+                r"float32"):
             train.Checkpoint(weights=narrow).read(path)
         wide = self.variable([1.0, 2.0], dtype=np.float64)
         train.Checkpoint(weights=wide).read(path)

@@ -223,7 +223,8 @@ class DeclaredTest(unittest.TestCase):
         exact, = Dataset.range(1).map(lambda x: 0.1, output_signature=TensorSpec((), np.float64))
         self.assertEqual(exact, 0.1)
         whole = Dataset.range(2).map(lambda x: 0.5, output_signature=TensorSpec((), np.int64))
-        with self.assertRaisesRegex(errors.InvalidArgumentError, "map: element 0: .*0.5 is a float"):
+        with self.assertRaisesRegex(errors.InvalidArgumentError,
+                                    "map: element 0: .*0.5 is a float"):
             list(whole)
 
     def test_results_of_slab_functions_become_what_was_declared(self):
@@ -248,7 +249,8 @@ class DeclaredTest(unittest.TestCase):
 
     def test_a_predicate_gives_booleans_only(self):
         self.assertEqual(list(Dataset.range(4).filter(lambda x: bool(x % 2))), [1, 3])
-        with self.assertRaisesRegex(errors.InvalidArgumentError, "expected bool.*, found int.*1 is an integer"):
+        with self.assertRaisesRegex(errors.InvalidArgumentError,
+                                    "expected bool.*, found int.*1 is an integer"):
             list(Dataset.range(4).filter(lambda x: 1))
 
     def test_defaults_of_examples(self):

@@ -30,9 +30,9 @@ typedef struct tutti_callback {
 typedef struct tutti_function_options {
   size_t struct_size;
   const char *name; /* for messages */
-  /* The spec of one row's result, which is converted to its dtypes as by tutti_tensor_convert. NULL:
-   * learnt from the first row, which a function that may never see a row cannot do; later integers
-   * become those of the first row, any other dtype is an error. */
+  /* The spec of one row's result, which is converted to its dtypes as by tutti_tensor_convert.
+   * NULL: learnt from the first row, which a function that may never see a row cannot do; later
+   * integers become those of the first row, any other dtype is an error. */
   const tutti_spec *output_spec;
   /* True: `in` and *out hold many rows at once, every leaf with one more leading dimension. A slab
    * function that fails may name the row by the status detail "row". */

@@ -152,12 +152,12 @@ TUTTI_API tutti_status *tutti_tensor_reshape(const tutti_tensor *tensor, size_t 
 TUTTI_API tutti_status *tutti_tensor_cast(const tutti_tensor *tensor, tutti_dtype dtype,
                                           tutti_tensor **out_tensor);
 
-/* The elements in another dtype that holds them, as elements of datasets are converted to a declared
- * one: integers to integers that hold each of them, numbers to floats (rounded; none becomes
- * infinite), real numbers to complex ones, booleans to 0 and 1. Floats never become integers,
- * nothing becomes a boolean or a byte string: INVALID_ARGUMENT naming the first element that does
- * not fit (detail "row": its place on axis 0) and both dtypes. Without elements everything fits. The
- * same tensor when it is of `dtype` already.
+/* The elements in another dtype that holds them, as elements of datasets are converted to a
+ * declared one: integers to integers that hold each of them, numbers to floats (rounded; none
+ * becomes infinite), real numbers to complex ones, booleans to 0 and 1. Floats never become
+ * integers, nothing becomes a boolean or a byte string: INVALID_ARGUMENT naming the first element
+ * that does not fit (detail "row": its place on axis 0) and both dtypes. Without elements it is
+ * always possible. The same tensor when it is of `dtype` already.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_tensor_convert(const tutti_tensor *tensor, tutti_dtype dtype,
                                              tutti_tensor **out_tensor);
