@@ -134,7 +134,7 @@ func (d *Dataset) WithOptions(options *DataOptions) *Dataset {
 	})
 }
 
-// Deserialize is the dataset that Serialize wrote.
+// Deserialize is the dataset that Serialize wrote, in this release or an earlier one.
 func Deserialize(bytes []byte) *Dataset { return defaultRuntime.Deserialize(bytes) }
 
 // Deserialize in this runtime.

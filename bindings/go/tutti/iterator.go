@@ -126,7 +126,10 @@ func (i *Iterator) Save(ctx context.Context) ([]byte, error) {
 	return takeBytes(made), err
 }
 
-// Restore goes to a saved position.
+// Restore goes to a saved position of an iterator over an equal dataset, whose names, prefetch
+// sizes and numbers of parallel calls may be others. ErrInvalidArgument for that of another
+// dataset, or of a release with another format or another version of an operation; the iterator
+// stays where it was.
 func (i *Iterator) Restore(ctx context.Context, state []byte) error {
 	return wait(ctx, i, func(pointer uintptr, call *native.CallOptions) uintptr {
 		return i.native.restore(pointer, state, call)

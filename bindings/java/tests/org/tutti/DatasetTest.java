@@ -382,6 +382,24 @@ class DatasetTest {
   }
 
   @Test
+  void aPositionIsOfTheRowsAndNotOfHowSoonTheyAreMade() {
+    try (DatasetIterator first = Dataset.range(50).prefetch(2).iterator();
+         DatasetIterator second = Dataset.range(50).prefetch(8).iterator()) {
+      for (int i = 0; i < 3; ++i) {
+        first.next();
+      }
+      final byte[] state = first.save();
+      second.restore(state);
+      state[7] = '1';
+      final String message = assertThrows(TuttiException.InvalidArgument.class,
+          () -> second.restore(state)).getMessage();
+      assertTrue(message.contains("an iterator's state in the format TUTTI-I1, and TUTTI-I2 is "
+          + "read here: an earlier release saved it; start the iterator afresh"), message);
+      assertEquals(3, second.next().longValue());
+    }
+  }
+
+  @Test
   void optionsKnowWhetherTheyWereSet() {
     final Options options = new Options().deterministic(false)
                                 .autoShardPolicy(Options.AutoShardPolicy.DATA);

@@ -122,7 +122,12 @@ public abstract class ElementIterator extends NativeObject
     return Bridge.bytes(saveNative(Bridge.nanos(timeout)));
   }
 
-  /** Goes to a saved position of an iterator over an equal dataset. */
+  /**
+   * Goes to a saved position of an iterator over an equal dataset, whose names, prefetch sizes and
+   * numbers of parallel calls may be others. InvalidArgument for that of another dataset, or of a
+   * release with another format or another version of an operation; the iterator stays where it
+   * was.
+   */
   public final void restore(byte[] state) {
     restore(state, null);
   }
