@@ -23,7 +23,8 @@ TUTTI_API tutti_status *tutti_iterator_create(const tutti_dataset *dataset,
 
 /* The next element, or *out_value = NULL at the end, then and ever after. An error belongs to the
  * element: the next call goes on behind it where the source can, and repeats it where not.
- * DEADLINE_EXCEEDED and CANCELLED lose nothing.
+ * DEADLINE_EXCEEDED and CANCELLED lose nothing. When the process has no more memory for the element
+ * (RESOURCE_EXHAUSTED), the position may be lost: then next and save say so until a restore.
  * Context: computing. Threads: one at a time. Since: 0.1. */
 TUTTI_API tutti_status *tutti_iterator_next(tutti_iterator *iterator,
                                             const tutti_call_options *call,
