@@ -121,7 +121,7 @@ Result<Ref<Tensor>> ReduceAcrossReplicas(ReduceOp op, std::span<const Tensor* co
     return FinishAxisSum(op, sum, tensors[0]->dtype(), what);
   }
   TUTTI_RETURN_IF_ERROR(CheckShapes(tensors, what));
-  if (tensors.size() == 1) return Ref<Tensor>::Retain(const_cast<Tensor*>(tensors[0]));
+  if (tensors.size() == 1) return tensors[0]->OfNoStep();
   return Reduce(op, tensors);
 }
 

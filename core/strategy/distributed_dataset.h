@@ -5,15 +5,16 @@
 //                          DistributedDataset::Create(strategy, batches, {}, options));
 //   TUTTI_ASSIGN_OR_RETURN(Ref<DistributedIterator> steps, DistributedIterator::Create(digits,
 //   options)); while (true) {
-//     TUTTI_ASSIGN_OR_RETURN(Ref<Value> batch, steps->Next(options));   // leaves are distributed
+//     TUTTI_ASSIGN_OR_RETURN(Ref<Value> batch, steps->Next(options));
 //     if (!batch) break;
 //     TUTTI_RETURN_IF_ERROR(strategy->Run(step, batch.get(), options).status());
 //   }
 //
 // Create cuts every batch over the replicas (step_plan.h); CreateFromFunction deals out the
 // elements of a dataset that a function makes, one per replica in turn. When the data ends in the
-// middle of a step, the replicas without any get batches of 0 rows. Every leaf of a step knows the
-// rows of the whole step (DistributedValue::global_rows). What replicas get are views on the
+// middle of a step, the replicas without any get batches of 0 rows. The leaves of a step are
+// distributed, or, where this process has one replica, the plain ones of its part; either way its
+// tensors know the rows of the whole step (distributed_value.h). What replicas get are views on the
 // source's elements.
 //
 // Under several workers both are collective. Create gives each worker its part by the dataset's

@@ -117,12 +117,6 @@ TEST_P(DistributedDatasetTest, TellsReplicasTheRowsOfTheWholeStep) {
   }
 }
 
-TEST_P(DistributedDatasetTest, DistributesBatchesOfASingleReplicaToo) {
-  const Ref<Strategy> strategy = Strategy::CreateDefault(environment_, *devices_).value();
-  EXPECT_THAT(AllSteps(Distribute(strategy, Batches(3, 2))),
-              ElementsAre("PerReplica:{0: [0 1]}", "PerReplica:{0: [2]}", "end"));
-}
-
 TEST_P(DistributedDatasetTest, SaysToCallBatchFirst) {
   EXPECT_TRUE(Fails(
       DistributedDataset::Create(Mirrored(2), *Range(4), options_, WithinReason()).status(),
@@ -141,6 +135,157 @@ TEST_P(DistributedDatasetTest, KnowsItsSpecAndItsSteps) {
   EXPECT_EQ(FromFunction(strategy, Batches(12, 4, true))->cardinality(), 2);
 }
 
+// ---- One replica. ----
+
+// Strategies that have one: their steps are plain.
+class OneReplicaTest : public DistributedDatasetTest {
+ protected:
+  std::vector<Ref<Strategy>> Strategies() {
+    return {Strategy::CreateDefault(environment_, *devices_).value(),
+            Strategy::CreateOneDevice(environment_, *devices_, "CPU:1").value(), Mirrored(1)};
+  }
+  // {'image': [n, 2] of float32, 'label': [n] of int64} in batches of four, seven rows in all.
+  Ref<Dataset> Digits() {
+    const Ref<Tensor> images = Tensor::Create(DType::kFloat32, Shape({7, 2})).value();
+    for (size_t i = 0; i < 14; ++i) {
+      images->mutable_span<float>()[i] = static_cast<float>(i * i % 11) / 8;
+    }
+    const Ref<Value> all = Value::Dict({{"image", Value::OfTensor(images)},
+                                        {"label", VectorOf<int64_t>({1, 0, 1, 1, 0, 1, 0})}})
+                               .value();
+    return Dataset::FromTensorSlices(datasets_, all).value()->Batch(4).value();
+  }
+  // What a replica sees of `args`.
+  int64_t RowsSeen(const Ref<Strategy>& strategy, const Ref<Value>& args) {
+    const Ref<Function> rows = Fn([](Context& context, const Value&) -> Result<Ref<Value>> {
+      return ScalarOf(context.global_rows());
+    });
+    const Ref<Value> seen = strategy->LocalResults(*MustRun(strategy, rows, args)).value();
+    return seen->Child(0)->leaf().tensor().item<int64_t>();
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Prefetch, OneReplicaTest, testing::Bool(),
+                         [](const auto& info) { return info.param ? "Ahead" : "OnDemand"; });
+
+TEST_P(OneReplicaTest, GivesPlainStepsOfTheSpecThatIsTold) {
+  for (const Ref<Strategy>& strategy : Strategies()) {
+    EXPECT_THAT(AllSteps(Distribute(strategy, Batches(3, 2))), ElementsAre("[0 1]", "[2]", "end"));
+    EXPECT_THAT(AllSteps(FromFunction(strategy, Batches(3, 2))),
+                ElementsAre("[0 1]", "[2]", "end"));
+    EXPECT_THAT(AllSteps(FromFunction(strategy, Range(2))), ElementsAre("0", "1", "end"));
+    EXPECT_EQ(Distribute(strategy, Batches(3, 2))->element_spec().ToString(), "int64[?]");
+    const Ref<DistributedDataset> digits = Distribute(strategy, Digits());
+    const Ref<Value> step = Iterate(digits)->Next(WithinReason()).value();
+    EXPECT_EQ(step->spec().ToString(), "{'image': *, 'label': *}");
+    EXPECT_EQ(digits->element_spec().tree().ToString(), step->spec().ToString());
+    EXPECT_EQ(step->leaf(0).kind(), LeafKind::kTensor);
+  }
+}
+
+TEST_P(OneReplicaTest, TheRowsOfTheStepReachTheReplicaByWhateverPartOfTheBatch) {
+  for (const Ref<Strategy>& strategy : Strategies()) {
+    const Ref<DistributedIterator> iterator = Iterate(Distribute(strategy, Digits()));
+    for (const int64_t rows : {4, 3}) {
+      const Ref<Value> batch = iterator->Next(WithinReason()).value();
+      const Ref<Value> image = batch->Get({"image"}).value();
+      EXPECT_EQ(RowsSeen(strategy, batch), rows);
+      EXPECT_EQ(RowsSeen(strategy, image), rows);
+      EXPECT_EQ(RowsSeen(strategy, Value::List({Value::Tuple({ScalarOf(1), image}), batch})), rows);
+      EXPECT_EQ(RowsSeen(strategy, Value::OfTensor(batch->leaf(1).tensor_ref())), rows);
+      EXPECT_EQ(RowsSeen(strategy, strategy->LocalResults(*batch).value()->Child(0)), rows);
+    }
+    EXPECT_FALSE(iterator->Next(WithinReason()).value());
+  }
+}
+
+TEST_P(OneReplicaTest, AnOptionalStepAndOneBehindARestoredPositionHaveTheirRows) {
+  const Ref<Strategy> strategy = Mirrored(1);
+  const Ref<DistributedDataset> dataset = Distribute(strategy, Batches(7, 4));
+  const Ref<DistributedIterator> iterator = Iterate(dataset);
+  const Ref<Value> first = iterator->NextOptional(WithinReason()).value();
+  EXPECT_EQ(Text(first), "Optional([0 1 2 3])");
+  EXPECT_EQ(RowsSeen(strategy, first->leaf().optional_value_ref()), 4);
+  const std::string position = iterator->Save(WithinReason()).value();
+  const Ref<DistributedIterator> restored = Iterate(dataset);
+  ASSERT_TRUE(restored->Restore(position, WithinReason()).ok());
+  for (const Ref<DistributedIterator>& walk : {iterator, restored}) {
+    const Ref<Value> last = walk->NextOptional(WithinReason()).value();
+    EXPECT_EQ(Text(last), "Optional([4 5 6])");
+    EXPECT_EQ(RowsSeen(strategy, last->leaf().optional_value_ref()), 3);
+    EXPECT_EQ(Text(walk->NextOptional(WithinReason()).value()), "Optional()");
+  }
+}
+
+TEST_P(OneReplicaTest, WhatIsMadeOfABatchIsOfNoStep) {
+  for (const Ref<Strategy>& strategy : Strategies()) {
+    const Ref<DistributedIterator> iterator = Iterate(Distribute(strategy, Digits()));
+    const Ref<Value> first = iterator->Next(WithinReason()).value();
+    const Ref<Value> second = iterator->Next(WithinReason()).value();
+    EXPECT_EQ(RowsSeen(strategy, Value::Tuple({first, second})), -1) << "of different steps";
+    const Tensor& image = first->leaf(0).tensor();
+    EXPECT_EQ(RowsSeen(strategy, Value::OfTensor(image.Slice(0, 4))), -1);
+    EXPECT_EQ(RowsSeen(strategy, Value::OfTensor(image.Copy().value())), -1);
+    const Ref<Tensor> own = Tensor::MakeMutable(first->leaf(0).tensor_ref()).value();
+    EXPECT_EQ(RowsSeen(strategy, Value::OfTensor(own)), -1);
+    const Ref<Function> same = Fn([](Context&, const Value& in) -> Result<Ref<Value>> {
+      return Ref<Value>::Retain(const_cast<Value*>(&in));
+    });
+    EXPECT_EQ(RowsSeen(strategy, MustRun(strategy, same, first)), -1);
+    for (const Ref<Value>& made :
+         {strategy->Reduce(ReduceOp::kSum, *first, std::nullopt, WithinReason()).value(),
+          strategy->Gather(*first, 0, WithinReason()).value()}) {
+      EXPECT_EQ(Text(made), Text(first));
+      EXPECT_EQ(RowsSeen(strategy, made), -1);
+    }
+    const Ref<Dataset> again = Dataset::FromTensors(datasets_, first).value();
+    const Ref<Iterator> elements = Iterator::Create(again, {}, WithinReason()).value();
+    EXPECT_EQ(RowsSeen(strategy, elements->Next(WithinReason()).value()), -1);
+    EXPECT_EQ(RowsSeen(Mirrored(2), first), -1) << "both replicas get all of it";
+  }
+}
+
+TEST_P(OneReplicaTest, AStepOfTrainingIsTheSameToTheBitUnderEveryStrategyOfOneReplica) {
+  // What comes out without any strategy.
+  std::vector<float> expected = {0, 0};
+  const auto descend = [](const Value& batch, int64_t rows, const float* weights) {
+    const float rate = 0.5f / static_cast<float>(rows);
+    Ref<Tensor> change = Tensor::Create(DType::kFloat32, Shape({2})).value();
+    const std::span<const float> image = batch.leaf(0).tensor().span<float>();
+    const std::span<const int64_t> label = batch.leaf(1).tensor().span<int64_t>();
+    for (size_t row = 0; row < label.size(); ++row) {
+      const float* pixels = &image[2 * row];
+      const float error = weights[0] * pixels[0] + weights[1] * pixels[1] -
+                          static_cast<float>(label[row]);
+      for (size_t i = 0; i < 2; ++i) change->mutable_span<float>()[i] += error * pixels[i];
+    }
+    for (float& element : change->mutable_span<float>()) element *= rate;
+    return change;
+  };
+  {
+    const Ref<Iterator> batches = Iterator::Create(Digits(), {}, WithinReason()).value();
+    while (const Ref<Value> batch = batches->Next(WithinReason()).value()) {
+      const Ref<Tensor> change = descend(*batch, batch->leaf(1).tensor().dim(0), expected.data());
+      for (size_t i = 0; i < 2; ++i) expected[i] -= change->span<float>()[i];
+    }
+    EXPECT_GT(expected[0], 0.1f);
+  }
+  for (const Ref<Strategy>& strategy : Strategies()) {
+    std::vector<float> weights = {0, 0};
+    const Ref<Function> step = ReplicaFn([&](ReplicaContext& replica, const Value& batch) {
+      return replica.AllReduce(
+          ReduceOp::kSum, *Value::OfTensor(descend(batch, replica.global_rows(), weights.data())),
+          {});
+    });
+    const Ref<DistributedIterator> iterator = Iterate(Distribute(strategy, Digits()));
+    while (const Ref<Value> batch = iterator->Next(WithinReason()).value()) {
+      const Ref<Value> change = MustRun(strategy, step, batch);
+      for (size_t i = 0; i < 2; ++i) weights[i] -= change->leaf().tensor().span<float>()[i];
+    }
+    EXPECT_EQ(weights, expected) << strategy->type_name();
+  }
+}
+
 // ---- From a function. ----
 
 TEST_P(DistributedDatasetTest, DealsOutTheElementsOfAFunctionsDatasetInTurn) {
@@ -155,8 +300,8 @@ TEST_P(DistributedDatasetTest, FillsUpTheStepInWhichAFunctionsDatasetEnds) {
               ElementsAre("PerReplica:{0: [0 1], 1: [2 3], 2: [4 5]}",
                           "PerReplica:{0: [6 7], 1: [], 2: []}", "end"));
   const Ref<DistributedIterator> iterator = Iterate(FromFunction(strategy, Batches(8, 2)));
-  EXPECT_EQ(GlobalRows(*iterator->Next(WithinReason()).value()), 6);
-  EXPECT_EQ(GlobalRows(*iterator->Next(WithinReason()).value()), 2);
+  EXPECT_EQ(GlobalRows(*iterator->Next(WithinReason()).value(), 3), 6);
+  EXPECT_EQ(GlobalRows(*iterator->Next(WithinReason()).value(), 3), 2);
 }
 
 TEST_P(DistributedDatasetTest, CannotFillUpAStepOfElementsThatAreNoBatches) {

@@ -317,7 +317,7 @@ Result<Ref<Value>> DistributedIterator::Assemble(std::vector<Ref<Value>> parts,
     }
     parts.resize(n, empty);
   }
-  return Regroup(parts, Wrap::kAlways, kWhat, global_rows);
+  return JoinStep(parts, kWhat, global_rows);
 }
 
 // ---- Position. ----

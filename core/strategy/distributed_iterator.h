@@ -48,8 +48,9 @@ class DistributedIterator final : public Closable {
   static Result<Ref<DistributedIterator>> Create(Ref<const DistributedDataset> dataset,
                                                  const CallOptions& call);
 
-  // The next step, its leaves distributed; null at the end, then and ever after. A failure belongs
-  // to one element; DEADLINE_EXCEEDED and CANCELLED lose nothing.
+  // The next step, its leaves distributed, or, where this process has one replica, plain; null at
+  // the end, then and ever after. A failure belongs to one element; DEADLINE_EXCEEDED and CANCELLED
+  // lose nothing.
   Result<Ref<Value>> Next(const CallOptions& call);
   // The same as an optional leaf, empty at the end.
   Result<Ref<Value>> NextOptional(const CallOptions& call);

@@ -1,5 +1,6 @@
 #include "core/strategy/distributed_value.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/base/error.h"
@@ -54,6 +55,10 @@ bool IsSameHostObject(const Leaf& a, const Leaf& b) {
          a.host_object().data() == b.host_object().data();
 }
 
+bool IsOfStep(const Leaf& leaf) {
+  return leaf.is_tensor() && leaf.tensor().step_rows() != Tensor::kNoStep;
+}
+
 bool StaysOne(std::span<const Ref<Value>> values, size_t leaf_number) {
   const Leaf& first = values[0]->leaf(leaf_number);
   for (const Ref<Value>& value : values.subspan(1)) {
@@ -103,6 +108,14 @@ Result<Ref<Value>> Regroup(std::span<const Ref<Value>> values, Wrap wrap, std::s
   return first.WithLeaves(std::move(leaves));
 }
 
+Result<Ref<Value>> JoinStep(std::span<const Ref<Value>> parts, std::string_view what,
+                            int64_t global_rows) {
+  if (parts.size() > 1) return Regroup(parts, Wrap::kAlways, what, global_rows);
+  return parts[0]->MapLeaves([global_rows](const Leaf& leaf) -> Result<Leaf> {
+    return leaf.is_tensor() ? Leaf::OfTensor(leaf.tensor().OfStep(global_rows)) : leaf;
+  });
+}
+
 Status CheckComponents(const Value& value, size_t num_replicas, std::string_view what) {
   for (const Leaf& leaf : value.leaves()) {
     const DistributedValue* distributed = AsDistributed(leaf);
@@ -117,27 +130,41 @@ Status CheckComponents(const Value& value, size_t num_replicas, std::string_view
 
 Result<Ref<Value>> Select(const Value& value, size_t replica, size_t num_replicas,
                           std::string_view what) {
-  if (!HasDistributedLeaf(value)) return Ref<Value>::Retain(const_cast<Value*>(&value));
+  const std::span<const Leaf> all = value.leaves();
+  if (std::none_of(all.begin(), all.end(), [](const Leaf& leaf) {
+        return leaf.kind() == LeafKind::kDistributed || IsOfStep(leaf);
+      })) {
+    return Ref<Value>::Retain(const_cast<Value*>(&value));
+  }
   TUTTI_RETURN_IF_ERROR(CheckComponents(value, num_replicas, what));
-  if (value.is_leaf()) return AsDistributed(value.leaf())->components()[replica];
+  if (value.is_leaf()) {
+    const DistributedValue* distributed = AsDistributed(value.leaf());
+    if (distributed != nullptr && !IsOfStep(distributed->component(replica).leaf())) {
+      return distributed->components()[replica];
+    }
+  }
   std::vector<Leaf> leaves;
   leaves.reserve(value.num_leaves());
-  for (const Leaf& leaf : value.leaves()) {
+  for (const Leaf& leaf : all) {
     const DistributedValue* distributed = AsDistributed(leaf);
-    leaves.push_back(distributed == nullptr ? leaf : distributed->component(replica).leaf());
+    const Leaf& own = distributed == nullptr ? leaf : distributed->component(replica).leaf();
+    leaves.push_back(IsOfStep(own) ? Leaf::OfTensor(own.tensor().OfNoStep()) : own);
   }
   return value.WithLeaves(std::move(leaves));
 }
 
-int64_t GlobalRows(const Value& value) {
+int64_t GlobalRows(const Value& value, size_t num_replicas) {
   int64_t rows = DistributedValue::kNoRows;
   for (const Leaf& leaf : value.leaves()) {
-    const DistributedValue* distributed = AsDistributed(leaf);
-    if (distributed == nullptr || distributed->global_rows() == DistributedValue::kNoRows) continue;
-    if (rows != DistributedValue::kNoRows && rows != distributed->global_rows()) {
-      return DistributedValue::kNoRows;
+    int64_t own = DistributedValue::kNoRows;
+    if (const DistributedValue* distributed = AsDistributed(leaf)) {
+      own = distributed->global_rows();
+    } else if (num_replicas == 1 && IsOfStep(leaf)) {
+      own = leaf.tensor().step_rows();
     }
-    rows = distributed->global_rows();
+    if (own == DistributedValue::kNoRows) continue;
+    if (rows != DistributedValue::kNoRows && rows != own) return DistributedValue::kNoRows;
+    rows = own;
   }
   return rows;
 }

@@ -1,6 +1,6 @@
-// DistributedValue: the leaf of a value that differs between replicas (PerReplica), and the two
-// moves around it: Regroup makes one value of the replicas' results, Select takes one replica's
-// part out again.
+// DistributedValue: the leaf of a value that differs between replicas (PerReplica), and the moves
+// around it: Regroup makes one value of the replicas' results, JoinStep one of their parts of a
+// batch, Select takes one replica's part out again.
 //
 //   replica 0: {'loss': 0.5, 'name': "a"}      Regroup      {'loss': PerReplica:{0: 0.5, 1: 0.25},
 //   replica 1: {'loss': 0.25, 'name': "a"}  ------------>    'name': "a"}
@@ -9,7 +9,13 @@
 //
 // Regrouping goes leaf by leaf: the identical object, none, and equal strings stay one leaf;
 // tensors become distributed and are never compared by content, so that the structure of a result
-// does not depend on the data. Everything here is immutable. Threads: any.
+// does not depend on the data.
+//
+// A batch knows the rows of its whole step, for the loss that is scaled by them: its leaves do, the
+// distributed ones (global_rows) and, where this process has one replica and they are plain
+// tensors, those (Tensor::step_rows). What is made of them knows of no step: neither what a
+// replica's function is handed, nor what is reduced, gathered or computed. Everything here is
+// immutable. Threads: any.
 
 #ifndef TUTTI_CORE_STRATEGY_DISTRIBUTED_VALUE_H_
 #define TUTTI_CORE_STRATEGY_DISTRIBUTED_VALUE_H_
@@ -70,18 +76,25 @@ enum class Wrap {
 Result<Ref<Value>> Regroup(std::span<const Ref<Value>> values, Wrap wrap, std::string_view what,
                            int64_t global_rows = DistributedValue::kNoRows);
 
+// The batch of a step of so many rows in all, of the parts of all local replicas: distributed
+// leaves, or, of one replica, the part itself, whose tensors know the rows. Fails as Regroup.
+Result<Ref<Value>> JoinStep(std::span<const Ref<Value>> parts, std::string_view what,
+                            int64_t global_rows);
+
 // INVALID_ARGUMENT naming `what` when a distributed leaf has another number of components than
 // `num_replicas`: it was made by another strategy.
 Status CheckComponents(const Value& value, size_t num_replicas, std::string_view what);
 
 // What replica `replica` sees of `value`: component `replica` of every distributed leaf, every
-// other leaf itself (a variable stays a variable). Fails as CheckComponents.
+// other leaf itself (a variable stays a variable), tensors as ones of no step. Fails as
+// CheckComponents.
 Result<Ref<Value>> Select(const Value& value, size_t replica, size_t num_replicas,
                           std::string_view what);
 
 // The rows that the batches in `value` agree on; kNoRows when there is no batch, and when batches
-// of different steps are mixed.
-int64_t GlobalRows(const Value& value);
+// of different steps are mixed. A plain tensor is a batch where there is one replica: several would
+// all get the same rows of it.
+int64_t GlobalRows(const Value& value, size_t num_replicas);
 
 }  // namespace tutti
 

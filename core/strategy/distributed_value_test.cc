@@ -82,15 +82,45 @@ TEST(Select, NamesBothCountsForAValueOfAnotherStrategy) {
                     {"run", "2 components", "3 replicas"}));
 }
 
+TEST(JoinStep, GivesSeveralReplicasDistributedLeavesAndOneItsPartAsItIs) {
+  const std::vector<Ref<Value>> parts = {Value::List({VectorOf<int64_t>({1, 2}), Value::None()}),
+                                         Value::List({VectorOf<int64_t>({3}), Value::None()})};
+  EXPECT_EQ(JoinStep(parts, "test", 3).value()->ToString(),
+            "[PerReplica:{0: [1 2], 1: [3]}, PerReplica:{0: None, 1: None}]");
+  const Ref<Value> one = JoinStep({parts.data(), 1}, "test", 3).value();
+  EXPECT_EQ(one->ToString(), "[[1 2], None]");
+  EXPECT_EQ(one->leaf(0).tensor().step_rows(), 3);
+  EXPECT_EQ(one->leaf(0).tensor().data(), parts[0]->leaf(0).tensor().data());
+  EXPECT_EQ(parts[0]->leaf(0).tensor().step_rows(), -1) << "the part is not the step's alone";
+}
+
 TEST(GlobalRows, AreThoseThatTheBatchesAgreeOn) {
-  const auto batch = [](int64_t rows) {
-    const std::vector<Ref<Value>> parts = {ScalarOf(1), ScalarOf(2)};
-    return Regroup(parts, Wrap::kAlways, "test", rows).value();
-  };
-  EXPECT_EQ(GlobalRows(*ScalarOf(1)), -1);
-  EXPECT_EQ(GlobalRows(*Value::Tuple({ScalarOf(1), batch(5)})), 5);
-  EXPECT_EQ(GlobalRows(*Value::Tuple({batch(5), batch(5)})), 5);
-  EXPECT_EQ(GlobalRows(*Value::Tuple({batch(5), batch(4)})), -1);
+  for (const size_t replicas : {1, 2}) {
+    const auto batch = [replicas](int64_t rows) {
+      const std::vector<Ref<Value>> parts = {ScalarOf(1), ScalarOf(2)};
+      return JoinStep({parts.data(), replicas}, "test", rows).value();
+    };
+    EXPECT_EQ(GlobalRows(*ScalarOf(1), replicas), -1);
+    EXPECT_EQ(GlobalRows(*Value::Tuple({ScalarOf(1), batch(5)}), replicas), 5);
+    EXPECT_EQ(GlobalRows(*Value::Tuple({batch(0), batch(0)}), replicas), 0);
+    EXPECT_EQ(GlobalRows(*Value::Tuple({batch(5), batch(4)}), replicas), -1);
+  }
+}
+
+TEST(GlobalRows, OfAPlainTensorAreNoneForSeveralReplicasWhichWouldAllGetIt) {
+  const std::vector<Ref<Value>> part = {VectorOf<float>({1, 2})};
+  EXPECT_EQ(GlobalRows(*JoinStep(part, "test", 2).value(), 2), -1);
+}
+
+TEST(Select, GivesTensorsOfNoStep) {
+  const std::vector<Ref<Value>> part = {VectorOf<float>({1, 2})};
+  const Ref<Value> batch = JoinStep(part, "test", 2).value();
+  for (const Ref<Value>& value : {batch, Value::Tuple({batch, ScalarOf(3)}),
+                                  Regroup({&batch, 1}, Wrap::kAlways, "test").value()}) {
+    const Ref<Value> selected = Select(*value, 0, 1, "test").value();
+    EXPECT_EQ(selected->leaf(0).tensor().step_rows(), -1);
+    EXPECT_EQ(selected->leaf(0).tensor().data(), part[0]->leaf().tensor().data());
+  }
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ class ReplicaRunner::RunJob final : public ReplicaEngine::Job {
       : runner_(runner),
         fn_(fn),
         args_(args),
-        global_rows_(GlobalRows(args)),
+        global_rows_(GlobalRows(args, results->size())),
         options_(options),
         results_(*results) {}
 

@@ -365,7 +365,10 @@ Result<Ref<Value>> Strategy::GatherLeaves(const Value& value, int64_t axis, bool
     if (tensors.empty() && over_workers && IsComponent(value.leaf(i))) {
       tensors.push_back(value.leaf(i).tensor_ref());
     }
-    if (tensors.empty()) continue;
+    if (tensors.empty()) {
+      if (IsComponent(leaves[i])) leaves[i] = Leaf::OfTensor(leaves[i].tensor().OfNoStep());
+      continue;
+    }
     TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> own, GatherAcrossReplicas(Pointers(tensors), axis, label));
     numbers.push_back(i);
     joined.push_back(std::move(own));

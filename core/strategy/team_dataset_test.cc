@@ -146,7 +146,8 @@ std::vector<std::vector<std::string>> StepsOfOneProcess(size_t workers, int64_t 
       for (int64_t r = 0; r < replicas; ++r) {
         text += parts[w * static_cast<size_t>(replicas) + static_cast<size_t>(r)] + " ";
       }
-      steps[w].push_back(text + Format("of {}", GlobalRows(*step)));
+      steps[w].push_back(
+          text + Format("of {}", GlobalRows(*step, worker.strategy->num_local_replicas())));
     }
   }
   for (std::vector<std::string>& own : steps) own.push_back("end");
@@ -399,6 +400,80 @@ TEST(TeamDatasets, ElementsThatAreNoBatchesEndWithTheSameErrorOnAllWorkers) {
     EXPECT_EQ(NextText(worker, *iterator), "end");
     EXPECT_TRUE(iterator->Close(worker.Hang()).ok());
   });
+}
+
+// ---- The rows of the step, in run. ----
+
+TEST(TeamDatasets, AWorkersOnlyReplicaIsToldTheRowsOfTheStepAlsoWithAnEmptyBatch) {
+  for (const bool prefetch : {true, false}) {
+    TestJob job(2, 1);
+    job.OnWorkers([&](TestWorker& worker) {
+      const Ref<Function> fn = Fn([&](Context&, const Value&) -> Result<Ref<Value>> {
+        // Worker 0 has one batch, worker 1 two, the last of them shorter.
+        return Value::OfLeaf(
+            Leaf(LeafKind::kDataset,
+                 Range(worker, worker.index == 0 ? 2 : 5)->Batch(3).value()));
+      });
+      InputOptions options;
+      options.prefetch_to_device = prefetch;
+      const Ref<DistributedIterator> iterator =
+          Iterate(worker, DistributedDataset::CreateFromFunction(worker.strategy, *fn, options,
+                                                                 worker.Hang())
+                              .value());
+      const Ref<Function> rows = ReplicaFn([](ReplicaContext& replica, const Value& in) {
+        const int64_t own = in.leaf().tensor().dim(0);
+        EXPECT_EQ(replica.AllReduce(ReduceOp::kSum, *ScalarOf(own), {}).value()->ToString(),
+                  std::to_string(replica.global_rows()));
+        return Result<Ref<Value>>(ScalarOf(replica.global_rows()));
+      });
+      std::vector<std::string> steps, seen;
+      while (const Ref<Value> step = iterator->Next(worker.Hang()).value()) {
+        steps.push_back(step->ToString());
+        seen.push_back(worker.Run(rows, step).value()->ToString());
+      }
+      EXPECT_THAT(seen, ElementsAre("5", "2"));
+      if (worker.index == 0) {
+        EXPECT_THAT(steps, ElementsAre("[0 1]", "[]"));
+      } else {
+        EXPECT_THAT(steps, ElementsAre("[0 1 2]", "[3 4]"));
+      }
+      EXPECT_TRUE(iterator->Close(worker.Hang()).ok());
+    });
+  }
+}
+
+TEST(TeamDatasets, TwoWorkersOfOneReplicaTrainLikeOneOfTwoToTheBit) {
+  // Rows (x, y) in batches of five, the last of them of one row; y = w x by gradient descent.
+  const auto train = [](TestWorker& worker) {
+    const Ref<Function> digit = Fn([](Context&, const Value& in) -> Result<Ref<Value>> {
+      const auto number = static_cast<float>(in.leaf().tensor().item<int64_t>());
+      return Value::Tuple({ScalarOf(number / 3), ScalarOf(number * number / 7)});
+    });
+    const Ref<Dataset> batches = Range(worker, 11)->Map(digit).value()->Batch(5).value();
+    const Ref<DistributedIterator> steps =
+        Iterate(worker, Distribute(worker, WithPolicy(batches, AutoShardPolicy::kData)));
+    float weight = 0;
+    const Ref<Function> step = ReplicaFn([&weight](ReplicaContext& replica, const Value& batch) {
+      const std::span<const float> x = batch.leaf(0).tensor().span<float>();
+      const std::span<const float> y = batch.leaf(1).tensor().span<float>();
+      float sum = 0;
+      for (size_t i = 0; i < x.size(); ++i) sum += (weight * x[i] - y[i]) * x[i];
+      return replica.AllReduce(
+          ReduceOp::kSum, *ScalarOf(0.1f / static_cast<float>(replica.global_rows()) * sum), {});
+    });
+    while (const Ref<Value> batch = steps->Next(worker.Hang()).value()) {
+      const Ref<Value> change = worker.Run(step, batch).value();
+      const Ref<Value> own = worker.strategy->LocalResults(*change).value()->Child(0);
+      weight -= own->leaf().tensor().item<float>();
+    }
+    EXPECT_TRUE(steps->Close(worker.Hang()).ok());
+    return weight;
+  };
+  TestJob alone(1, 2);
+  const float expected = train(alone[0]);
+  EXPECT_GT(expected, 0.01f);
+  TestJob job(2, 1);
+  job.OnWorkers([&](TestWorker& worker) { EXPECT_EQ(train(worker), expected); });
 }
 
 // ---- Failures. ----

@@ -77,7 +77,7 @@ class RecordFiles {
 inline std::string StepText(TestWorker& worker, const Ref<Value>& step) {
   std::string text;
   for (const std::string& part : LocalTexts(worker.strategy, step)) text += part + " ";
-  return text + Format("of {}", GlobalRows(*step));
+  return text + Format("of {}", GlobalRows(*step, worker.strategy->num_local_replicas()));
 }
 
 inline Ref<DistributedDataset> Distribute(TestWorker& worker, const Ref<Dataset>& dataset,

@@ -361,6 +361,24 @@ Ref<Tensor> Tensor::ExpandFront() const {
   return view;
 }
 
+Ref<Tensor> Tensor::NewViewOfAll() const {
+  Ref<Tensor> view = NewViewOfThis(shape_, data_);
+  if (!contiguous_) view->SetStrides(strides());
+  return view;
+}
+
+Ref<Tensor> Tensor::OfStep(int64_t rows) const {
+  assert(rows >= 0);
+  Ref<Tensor> view = NewViewOfAll();
+  view->step_rows_ = rows;
+  return view;
+}
+
+Ref<Tensor> Tensor::OfNoStep() const {
+  if (step_rows_ != kNoStep) return NewViewOfAll();
+  return Ref<Tensor>::Retain(const_cast<Tensor*>(this));
+}
+
 Result<Ref<Tensor>> Tensor::Copy(const TensorOptions& options) const {
   if (dtype_ == DType::kBytes) {
     if (contiguous_) return FromStrings(shape_, span<BytesView>(), options.account);
@@ -393,7 +411,10 @@ Result<Ref<Tensor>> Tensor::Unpinned(size_t ratio) const {
 }
 
 Result<Ref<Tensor>> Tensor::MakeMutable(Ref<Tensor> tensor) {
-  if (tensor->IsExclusive()) return tensor;
+  if (tensor->IsExclusive()) {
+    tensor->step_rows_ = kNoStep;
+    return tensor;
+  }
   return tensor->Copy(On(tensor->device_));
 }
 

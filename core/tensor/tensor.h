@@ -14,6 +14,9 @@
 // not own the memory that the views lie in. Whoever writes an element of a bytes tensor answers for
 // its payload's life.
 //
+// A tensor may belong to a step, the part of a batch that this process got of many: then it knows
+// the rows of the whole step. That is the object's alone: views, copies and results have none.
+//
 // Threads: reading from several threads at once is fine. A tensor that stands in a Value is shared:
 // it must not be written; MakeMutable gives one that may be.
 #ifndef TUTTI_CORE_TENSOR_TENSOR_H_
@@ -167,6 +170,9 @@ class Tensor final : public RefCounted {
   // What keeps the memory alive, null when it lies in this object: the Buffer, the viewed Tensor,
   // or View's owner.
   const RefCounted* owner() const { return owner_.get(); }
+  // Rows of the step that it belongs to, over all that have a part; kNoStep for most tensors.
+  static constexpr int64_t kNoStep = -1;
+  int64_t step_rows() const { return step_rows_; }
   // Bytes of the memory that this tensor keeps alive, as far as known (0 when not); what a view
   // pins.
   size_t pinned_bytes() const;
@@ -189,6 +195,10 @@ class Tensor final : public RefCounted {
   Result<Ref<Tensor>> Reshape(std::span<const int64_t> dims) const;
   // The same with a dim of 1 put in front.
   Ref<Tensor> ExpandFront() const;
+  // The whole tensor as one of a step of `rows` rows, 0 or more; as one of no step, which most
+  // tensors are themselves.
+  Ref<Tensor> OfStep(int64_t rows) const;
+  Ref<Tensor> OfNoStep() const;
 
   // ---- Copies ----
 
@@ -200,7 +210,7 @@ class Tensor final : public RefCounted {
   // This tensor, unless it keeps alive more than `ratio` times its own size: then a copy.
   Result<Ref<Tensor>> Unpinned(size_t ratio = 4) const;
   // Takes a reference and gives one that only the caller can see: the same tensor when nobody else
-  // holds it or its memory and it is writable, else a contiguous copy.
+  // holds it or its memory and it is writable, else a contiguous copy. Of no step, either way.
   static Result<Ref<Tensor>> MakeMutable(Ref<Tensor> tensor);
   // Whether MakeMutable would give this very tensor to the holder of its one reference.
   bool IsExclusive() const;
@@ -238,6 +248,8 @@ class Tensor final : public RefCounted {
                              Ref<const RefCounted> owner, OwnerKind owner_kind);
   // A view on this tensor's memory, row-major until its strides are set.
   Ref<Tensor> NewViewOfThis(const Shape& shape, void* data) const;
+  // The same of all elements, strides included.
+  Ref<Tensor> NewViewOfAll() const;
   void SetStrides(std::span<const int64_t> strides);
   void* Offset(int64_t elements) const {
     return static_cast<char*>(data_) + elements * static_cast<int64_t>(item_size());
@@ -251,6 +263,7 @@ class Tensor final : public RefCounted {
   OwnerKind owner_kind_ = OwnerKind::kNone;
   void* data_ = nullptr;
   Ref<const RefCounted> owner_;
+  int64_t step_rows_ = kNoStep;
   Shape shape_;
   Dims strides_;
 };

@@ -235,6 +235,38 @@ TEST(Tensor, MakesMutableInPlaceOnlyWhenNobodyElseLooks) {
   EXPECT_EQ(view->data(), view_data);
 }
 
+TEST(Tensor, KnowsItsStepUnlikeWhatIsMadeOfIt) {
+  const Ref<Tensor> plain = Tensor::Vector<int64_t>({1, 2, 3, 4});
+  const Ref<Tensor> even = plain->SliceGeneral(std::array<int64_t, 1>{0}, std::array<int64_t, 1>{2},
+                                               std::array<int64_t, 1>{2})
+                               .value();
+  EXPECT_EQ(plain->step_rows(), Tensor::kNoStep);
+  EXPECT_EQ(plain->OfNoStep().get(), plain.get());
+  for (const Ref<Tensor>& tensor : {plain, even}) {
+    Ref<Tensor> part = tensor->OfStep(7);
+    EXPECT_EQ(part->step_rows(), 7);
+    EXPECT_EQ(tensor->step_rows(), Tensor::kNoStep);
+    EXPECT_EQ(part->data(), tensor->data());
+    EXPECT_TRUE(part->ContentsEqual(*tensor));
+    EXPECT_EQ(part->OfStep(0)->step_rows(), 0);
+    const Ref<Tensor> no_step = part->OfNoStep();
+    EXPECT_TRUE(no_step->ContentsEqual(*tensor));
+    for (const Ref<Tensor>& made :
+         {no_step, part->Slice(0, 2), part->Reshape(std::array<int64_t, 1>{-1}).value(),
+          part->ExpandFront(), part->Copy().value(), Tensor::MakeMutable(part).value()}) {
+      EXPECT_EQ(made->step_rows(), Tensor::kNoStep);
+    }
+  }
+}
+
+TEST(Tensor, OfAStepIsOfNoneOnceItIsMadeMutableInPlace) {
+  Ref<Tensor> part = Tensor::Vector<int64_t>({1, 2, 3})->OfStep(3);
+  const Tensor* before = part.get();
+  const Ref<Tensor> mine = Tensor::MakeMutable(std::move(part)).value();
+  EXPECT_EQ(mine.get(), before);
+  EXPECT_EQ(mine->step_rows(), Tensor::kNoStep);
+}
+
 TEST(Tensor, MakesMutableCopiesOfInlineAndReadOnlyMemory) {
   Ref<Tensor> small = Iota(Shape({3}));
   Ref<Tensor> row = small->Row(1);

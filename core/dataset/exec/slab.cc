@@ -32,6 +32,11 @@ Column Column::Borrowed(Ref<Tensor> rows) {
 Column Column::Rows(std::vector<Leaf> rows) {
   Column column;
   column.rows_ = std::move(rows);
+  // Data is of no step, whatever it was before it was put into a dataset.
+  for (Leaf& leaf : column.rows_) {
+    if (!leaf.is_tensor() || leaf.tensor().step_rows() == Tensor::kNoStep) continue;
+    leaf = Leaf::OfTensor(leaf.tensor().OfNoStep());
+  }
   return column;
 }
 
