@@ -67,6 +67,8 @@ OUTPUTS = {
     "tutti_tensor **out_array": "Any",
     "tutti_value **out_value": "Any",
     "tutti_value **out_element": "Any",
+    "tutti_value **out_step": "Any",
+    "tutti_value **out_optional_step": "Any",
     "tutti_spec **out_spec": "Any",
     "tutti_bytes **out_text": "str",
     "tutti_bytes **out_bytes": "bytes",

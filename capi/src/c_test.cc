@@ -27,4 +27,24 @@ int64_t NumberIn(const tutti_value *value, size_t leaf) {
   return *static_cast<const int64_t *>(tutti_tensor_get_data(tensor));
 }
 
+Tensor Floats(const std::vector<float> &values) {
+  const int64_t dims[] = {static_cast<int64_t>(values.size())};
+  Tensor tensor;
+  EXPECT_OK(tutti_tensor_create_from_data(nullptr, TUTTI_DTYPE_FLOAT32, 1, dims, values.data(),
+                                          values.size() * sizeof(float), &tensor));
+  return tensor;
+}
+
+std::vector<float> FloatsIn(const tutti_tensor *tensor) {
+  if (tutti_tensor_get_dtype(tensor) != TUTTI_DTYPE_FLOAT32) return {};
+  const auto *data = static_cast<const float *>(tutti_tensor_get_data(tensor));
+  return std::vector<float>(data, data + tutti_tensor_get_element_count(tensor));
+}
+
+Value ValueOf(const tutti_tensor *tensor) {
+  Value value;
+  EXPECT_OK(tutti_value_create_tensor(tensor, &value));
+  return value;
+}
+
 }  // namespace tutti::capi_test

@@ -9,6 +9,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace tutti::capi_test {
 
@@ -87,6 +88,10 @@ Strategy MirroredOver(int replicas);
 Dataset RangeOf(int64_t n);
 // The number in a leaf that is a rank-0 int64 tensor.
 int64_t NumberIn(const tutti_value *value, size_t leaf = 0);
+// A vector of float32, and the elements of a tensor of them.
+Tensor Floats(const std::vector<float> &values);
+std::vector<float> FloatsIn(const tutti_tensor *tensor);
+Value ValueOf(const tutti_tensor *tensor);
 
 // Starts with the default runtime shut down, and leaves it so.
 class CInterfaceTest : public ::testing::Test {

@@ -18,31 +18,11 @@ using DistributedDataset = Handle<tutti_distributed_dataset, tutti_distributed_d
 using DistributedIterator = Handle<tutti_distributed_iterator, tutti_distributed_iterator_release>;
 using DeviceSpec = Handle<tutti_device_spec, tutti_device_spec_release>;
 
-Tensor Floats(const std::vector<float> &values) {
-  const int64_t dims[] = {static_cast<int64_t>(values.size())};
-  Tensor tensor;
-  EXPECT_OK(tutti_tensor_create_from_data(nullptr, TUTTI_DTYPE_FLOAT32, 1, dims, values.data(),
-                                          values.size() * sizeof(float), &tensor));
-  return tensor;
-}
-
-std::vector<float> FloatsIn(const tutti_tensor *tensor) {
-  if (tutti_tensor_get_dtype(tensor) != TUTTI_DTYPE_FLOAT32) return {};
-  const auto *data = static_cast<const float *>(tutti_tensor_get_data(tensor));
-  return std::vector<float>(data, data + tutti_tensor_get_element_count(tensor));
-}
-
 std::string TextOf(tutti_status *(*to_string)(const tutti_value *, tutti_bytes **),
                    const tutti_value *value) {
   Bytes text;
   EXPECT_OK(to_string(value, &text));
   return tutti_bytes_get_view(text).data;
-}
-
-Value ValueOf(const tutti_tensor *tensor) {
-  Value value;
-  EXPECT_OK(tutti_value_create_tensor(tensor, &value));
-  return value;
 }
 
 TEST_F(SurfaceTest, RanksOfACommunicatorReduceBroadcastAndGather) {

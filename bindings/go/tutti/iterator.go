@@ -20,8 +20,9 @@ type Iterator struct {
 	native *cursorFunctions
 }
 
-// DistributedIterator is an Iterator through a distributed dataset, whose elements are steps: give
-// each to Run.
+// DistributedIterator is an Iterator through a distributed dataset, whose elements are steps: their
+// leaves are per-replica values, or, where this process has one replica, tensors. Give them to Run
+// as they are, whole or in parts: they tell it the rows of the step (ReplicaContext.GlobalRows).
 type DistributedIterator = Iterator
 
 func (i *Iterator) object() *object {

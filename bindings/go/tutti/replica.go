@@ -106,8 +106,9 @@ func (r *ReplicaContext) ReplicaID() int { return r.number(native.Context_replic
 // NumReplicasInSync counts all replicas.
 func (r *ReplicaContext) NumReplicasInSync() int { return r.number(native.Context_replica_count) }
 
-// GlobalRows are the rows of this step over all replicas of all workers when args came from a
-// distributed iterator, else -1. Scale a loss by 1 / GlobalRows and sum.
+// GlobalRows are the rows of this step over all replicas of all workers when Run was given a batch
+// of a distributed iterator, or values and tensors of one; else -1, as for what was computed of a
+// batch, for copies, and for batches of different steps. Scale a loss by 1 / GlobalRows and sum.
 func (r *ReplicaContext) GlobalRows() int { return r.number(native.Context_global_rows) }
 
 // Device of this replica, "CPU:0".

@@ -1,5 +1,6 @@
 """Strategies: scopes, reductions, variables, distributed datasets."""
 
+import contextlib
 import gc
 import unittest
 
@@ -326,6 +327,139 @@ class DistributedDatasetTest(unittest.TestCase):
                           contexts[0].num_replicas_in_sync), (1, 0, 3))
         with self.assertRaises(ValueError):
             contexts[0].get_per_replica_batch_size(4)
+
+
+class OneReplicaTest(unittest.TestCase):
+    """Strategies of one replica: their steps are plain, and know their rows all the same."""
+
+    IMAGES = np.arange(28, dtype=np.float32).reshape(7, 4) % 5 / 8
+    LABELS = np.array([1, 0, 1, 1, 0, 1, 0])
+    NAMES = [b"a", b"bc", b"", b"d", b"a\0", b"f", b"g"]
+
+    def setUp(self):
+        self.strategies = [distribute.get_strategy(), distribute.OneDeviceStrategy("CPU:1"),
+                           distribute.MirroredStrategy(["CPU:0"])]
+
+    def digits(self):
+        return Dataset.from_tensor_slices(
+            {"image": self.IMAGES, "label": self.LABELS, "name": self.NAMES}).batch(4)
+
+    def rows_of(self, strategy, *args, **kwargs):
+        rows = strategy.run(lambda *_, **__: context().global_rows, args=args, kwargs=kwargs)
+        return int(strategy.local_results(rows)[0])
+
+    def test_steps_are_plain_arrays_of_the_spec_that_is_told(self):
+        for strategy in self.strategies:
+            with self.subTest(strategy):
+                dataset = strategy.distribute_dataset(self.digits())
+                spec = tutti.TensorSpec((None, 4), np.float32)
+                self.assertEqual(dataset.element_spec["image"], spec)
+                self.assertEqual(iter(dataset).element_spec["image"], spec)
+                first, last = dataset
+                self.assertIs(type(first["image"]), np.ndarray)
+                self.assertEqual(first["image"].tolist(), self.IMAGES[:4].tolist())
+                self.assertFalse(first["image"].flags.writeable)
+                self.assertEqual(last["label"].tolist(), self.LABELS[4:].tolist())
+                self.assertEqual(last["name"].tolist(), self.NAMES[4:])
+                self.assertIs(type(next(iter(strategy.distribute_datasets_from_function(
+                    lambda _: self.digits())))["label"]), np.ndarray)
+                self.assertEqual(len(strategy.local_results(first)), 1)
+                self.assertIsInstance(strategy.local_results(first)[0]["image"], np.ndarray)
+
+    def test_the_rows_of_the_step_reach_the_replica_by_whatever_part_of_the_batch(self):
+        for strategy in self.strategies:
+            for ahead in True, False:
+                with self.subTest(strategy, ahead=ahead):
+                    options = distribute.InputOptions(prefetch_to_device=ahead)
+                    batches = strategy.distribute_dataset(self.digits(), options)
+                    for batch, rows in zip(batches, [4, 3]):
+                        for args in [(batch,), (batch["image"],), (batch["name"],),
+                                     (1, {"x": [batch["label"], None]}, "text"),
+                                     (batch["image"] / 2, batch["label"]),
+                                     (np.ones(9), (batch["image"], batch["label"]))]:
+                            self.assertEqual(self.rows_of(strategy, *args), rows)
+                        self.assertEqual(self.rows_of(strategy, images=batch["image"]), rows)
+
+    def test_optionals_and_restored_positions_know_their_rows(self):
+        for strategy in self.strategies:
+            dataset = strategy.distribute_dataset(Dataset.range(7).batch(4))
+            steps = iter(dataset)
+            self.assertEqual(self.rows_of(strategy, steps.get_next_as_optional().get_value()), 4)
+            again = iter(dataset)
+            again.restore(steps.save())
+            for walk in steps, again:
+                step = walk.get_next_as_optional()
+                self.assertEqual(step.get_value().tolist(), [4, 5, 6])
+                self.assertEqual(self.rows_of(strategy, step.get_value()), 3)
+                self.assertFalse(walk.get_next_as_optional())
+
+    def test_elements_that_are_numbers_know_their_rows(self):
+        strategy = self.strategies[0]
+        numbers = list(strategy.distribute_datasets_from_function(lambda _: Dataset.range(2)))
+        self.assertEqual([int(number) for number in numbers], [0, 1])
+        self.assertEqual([self.rows_of(strategy, number) for number in numbers], [1, 1])
+        self.assertEqual(int(strategy.run(lambda x: x + 1, args=(numbers[1],))), 2)
+        words = strategy.distribute_datasets_from_function(
+            lambda _: Dataset.from_tensor_slices([b"word"]))
+        for word in words:
+            self.assertEqual((word, self.rows_of(strategy, word)), (b"word", -1))
+
+    def test_what_is_made_of_a_batch_has_no_rows(self):
+        for strategy in self.strategies:
+            with self.subTest(strategy):
+                first, last = strategy.distribute_dataset(self.digits())
+                image, name = first["image"], first["name"]
+                self.assertEqual(self.rows_of(strategy, first, last), -1)
+                for made in [image + 0, image[:], image[:2], image.copy(), image.T, name[:],
+                             image.view(np.int32), strategy.run(lambda x: x, args=(image,)),
+                             strategy.reduce("sum", image), strategy.gather(image, axis=0)]:
+                    self.assertEqual(self.rows_of(strategy, made), -1)
+                two = distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+                self.assertEqual(self.rows_of(two, image), -1)
+                again = next(iter(Dataset.from_tensors(first)))
+                self.assertEqual(self.rows_of(strategy, again), -1)
+
+    def test_an_array_that_was_altered_in_place_is_what_it_says_now(self):
+        strategy = self.strategies[0]
+        first, last = strategy.distribute_dataset(self.digits())
+        with self.assertRaises(ValueError):
+            first["image"][0] = 0
+        with self.assertRaises(ValueError):
+            first["image"].flags.writeable = True
+        first["name"][1] = b"altered"
+        last["name"].shape = (3, 1)
+        self.assertEqual(strategy.run(lambda x: x[1], args=(first["name"],)), b"altered")
+        self.assertEqual(self.rows_of(strategy, first["name"]), -1)
+        self.assertEqual(strategy.run(lambda x: x.shape, args=(last["name"],)), (3, 1))
+        self.assertEqual(self.rows_of(strategy, last["name"]), -1)
+
+    def test_reduce_and_gather_take_plain_values(self):
+        for strategy in self.strategies:
+            first, _ = strategy.distribute_dataset(self.digits())
+            losses = strategy.run(lambda b: b["image"].sum(axis=1), args=(first,))
+            self.assertEqual(strategy.reduce("mean", losses, axis=0), losses.mean())
+            self.assertEqual(strategy.reduce("sum", first["label"]).tolist(), [1, 0, 1, 1])
+            self.assertEqual(strategy.gather(first, axis=0)["label"].tolist(), [1, 0, 1, 1])
+
+    def test_training_gives_the_same_bits_with_and_without_a_strategy(self):
+        def gradient(weights, image, label, rows):
+            return np.float32(0.5 / rows) * ((image @ weights - label) @ image).astype(np.float32)
+
+        expected = np.zeros(4, np.float32)
+        for batch in self.digits():
+            expected -= gradient(expected, batch["image"], batch["label"], len(batch["label"]))
+        for strategy in self.strategies:
+            outside = contextlib.nullcontext()  # the default strategy has no scope
+            with outside if strategy is self.strategies[0] else strategy.scope():
+                variable = tutti.Variable(np.zeros(4, np.float32), aggregation="sum")
+
+            def step(image, label):
+                variable.assign_sub(
+                    gradient(variable.numpy(), image, label, context().global_rows))
+
+            for batch in strategy.distribute_dataset(self.digits()):
+                strategy.run(step, args=(batch["image"], batch["label"]))
+            self.assertEqual(variable.numpy().tobytes(), expected.tobytes(), strategy)
 
 
 class CommunicatorTest(unittest.TestCase):

@@ -6,6 +6,11 @@
 // text). Out: an array over the tensor's memory whose base holds the tensor; rank 0 gives a NumPy
 // scalar, byte strings give bytes or an array of objects, and bfloat16, which NumPy has not, gives
 // an ml_dtypes array where that package is there and else a tutti.Tensor.
+//
+// Back again: an array that came out of a tensor and is still as it was is that tensor
+// (TensorBehind), so that what the tensor knows, the rows of its step, gets back with it. Of a step
+// (Leaves::kOfStep) numbers are arrays of rank 0 and arrays of byte strings have a base, too; only
+// a single byte string has nowhere to keep its tensor.
 #ifndef TUTTI_BINDINGS_SWIG_PYTHON_ARRAYS_H_
 #define TUTTI_BINDINGS_SWIG_PYTHON_ARRAYS_H_
 
@@ -125,6 +130,18 @@ inline void ReleaseTensorCapsule(PyObject *capsule) {
       static_cast<tutti_tensor *>(PyCapsule_GetPointer(capsule, "tutti_tensor")));
 }
 
+// Makes `array` keep `tensor` alive, and known as what is behind it. False with an exception set.
+inline bool SetTensorBehind(PyObject *array, const tutti_tensor *tensor) {
+  tutti_tensor_retain(tensor);
+  PyObject *owner =
+      PyCapsule_New(const_cast<tutti_tensor *>(tensor), "tutti_tensor", &ReleaseTensorCapsule);
+  if (owner == nullptr) {
+    tutti_tensor_release(tensor);
+    return false;
+  }
+  return PyArray_SetBaseObject(reinterpret_cast<PyArrayObject *>(array), owner) == 0;
+}
+
 enum class Rank0 { kScalar, kArray };
 
 // What Python sees of `tensor` (borrowed).
@@ -195,32 +212,79 @@ inline PyObject *ObjectOfTensor(const tutti_tensor *tensor, Rank0 rank0) {
       reinterpret_cast<npy_intp *>(const_cast<int64_t *>(dims)), byte_strides, data, flags,
       nullptr);
   if (array == nullptr) return nullptr;
-  tutti_tensor_retain(tensor);
-  PyObject *owner =
-      PyCapsule_New(const_cast<tutti_tensor *>(tensor), "tutti_tensor", &ReleaseTensorCapsule);
-  if (owner == nullptr) {
-    tutti_tensor_release(tensor);
-    Py_DECREF(array);
-    return nullptr;
-  }
-  if (PyArray_SetBaseObject(reinterpret_cast<PyArrayObject *>(array), owner) != 0) {
+  if (!SetTensorBehind(array, tensor)) {
     Py_DECREF(array);
     return nullptr;
   }
   return array;
 }
 
+// Leaves of any value, or of a step, which come back to run as what they are.
+enum class Leaves { kPlain, kOfStep };
+
 // As above for a tensor that stands in a value and is shared: the array is read-only.
-inline PyObject *ObjectOfSharedTensor(const tutti_tensor *tensor) {
-  PyObject *object = ObjectOfTensor(tensor, Rank0::kScalar);
-  if (object != nullptr && PyArray_CheckExact(object)) {
-    auto *array = reinterpret_cast<PyArrayObject *>(object);
-    if (PyArray_BASE(array) != nullptr) PyArray_CLEARFLAGS(array, NPY_ARRAY_WRITEABLE);
+inline PyObject *ObjectOfSharedTensor(const tutti_tensor *tensor, Leaves leaves) {
+  const bool of_step = leaves == Leaves::kOfStep;
+  PyObject *object = ObjectOfTensor(tensor, of_step ? Rank0::kArray : Rank0::kScalar);
+  if (object == nullptr || !PyArray_CheckExact(object)) return object;
+  auto *array = reinterpret_cast<PyArrayObject *>(object);
+  if (PyArray_BASE(array) != nullptr) {
+    PyArray_CLEARFLAGS(array, NPY_ARRAY_WRITEABLE);
+  } else if (of_step && !SetTensorBehind(object, tensor)) {
+    Py_DECREF(object);
+    return nullptr;
   }
   return object;
 }
 
 // ---- in
+
+// The tensor that `array` came from, borrowed, when it still shows just that: the same elements of
+// the same memory, or of byte strings the same ones. Null for any other array; no exception.
+inline const tutti_tensor *TensorBehind(const PyArrayObject *array) {
+  PyObject *base = PyArray_BASE(array);
+  if (base == nullptr || !PyCapsule_IsValid(base, "tutti_tensor")) return nullptr;
+  const auto *tensor =
+      static_cast<const tutti_tensor *>(PyCapsule_GetPointer(base, "tutti_tensor"));
+  const tutti_dtype dtype = tutti_tensor_get_dtype(tensor);
+  const size_t rank = tutti_tensor_get_rank(tensor);
+  const int64_t *dims = tutti_tensor_get_dims(tensor);
+  const int64_t *strides = tutti_tensor_get_strides(tensor);
+  if (rank != static_cast<size_t>(PyArray_NDIM(array))) return nullptr;
+  for (size_t axis = 0; axis < rank; ++axis) {
+    if (PyArray_DIM(array, static_cast<int>(axis)) != dims[axis]) return nullptr;
+  }
+  const auto *data = static_cast<const char *>(tutti_tensor_get_data(tensor));
+  PyArray_Descr *descr = PyArray_DESCR(array);
+  if (dtype != TUTTI_DTYPE_BYTES) {
+    if (DtypeOf(descr) != dtype || !PyArray_ISNOTSWAPPED(array) || PyArray_DATA(array) != data) {
+      return nullptr;
+    }
+    const npy_intp item = PyDataType_ELSIZE(descr);
+    for (size_t axis = 0; axis < rank; ++axis) {
+      if (PyArray_STRIDE(array, static_cast<int>(axis)) != strides[axis] * item) return nullptr;
+    }
+    return tensor;
+  }
+  if (descr->type_num != NPY_OBJECT || !PyArray_IS_C_CONTIGUOUS(array)) return nullptr;
+  auto **items = static_cast<PyObject **>(PyArray_DATA(array));
+  int64_t index[NPY_MAXDIMS] = {0};
+  for (int64_t i = 0; i < tutti_tensor_get_element_count(tensor); ++i) {
+    int64_t offset = 0;
+    for (size_t axis = 0; axis < rank; ++axis) offset += index[axis] * strides[axis];
+    const tutti_string_view view = reinterpret_cast<const tutti_string_view *>(data)[offset];
+    if (items[i] == nullptr || !PyBytes_CheckExact(items[i]) ||
+        static_cast<size_t>(PyBytes_GET_SIZE(items[i])) != view.size ||
+        (view.size > 0 && memcmp(PyBytes_AS_STRING(items[i]), view.data, view.size) != 0)) {
+      return nullptr;
+    }
+    for (size_t axis = rank; axis-- > 0;) {
+      if (++index[axis] < dims[axis]) break;
+      index[axis] = 0;
+    }
+  }
+  return tensor;
+}
 
 // Byte strings of an array of objects or of text.
 inline bool TensorOfTexts(PyArrayObject *array, tutti_tensor **out) {

@@ -98,15 +98,7 @@ PyObject *_tensor_bits(const tutti_tensor *tensor) {
       NPY_USHORT, strides, const_cast<void *>(tutti_tensor_get_data(tensor)), 0,
       NPY_ARRAY_ALIGNED | (tutti_tensor_is_read_only(tensor) ? 0 : NPY_ARRAY_WRITEABLE), nullptr);
   if (array == nullptr) return nullptr;
-  tutti_tensor_retain(tensor);
-  PyObject *owner = PyCapsule_New(const_cast<tutti_tensor *>(tensor), "tutti_tensor",
-                                  &tutti_python::ReleaseTensorCapsule);
-  if (owner == nullptr) {
-    tutti_tensor_release(tensor);
-    Py_DECREF(array);
-    return nullptr;
-  }
-  if (PyArray_SetBaseObject(reinterpret_cast<PyArrayObject *>(array), owner) != 0) {
+  if (!tutti_python::SetTensorBehind(array, tensor)) {
     Py_DECREF(array);
     return nullptr;
   }

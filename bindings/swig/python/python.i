@@ -81,19 +81,33 @@
 }
 %typemap(freearg) tutti_value **out_value "tutti_value_release(*$1);"
 
-/* An element, or StopIteration at the end. */
-%typemap(in, numinputs=0) tutti_value **out_element (tutti_value *value = nullptr) "$1 = &value;";
-%typemap(argout) tutti_value **out_element {
+/* An element, or the batch of a step, or StopIteration at the end. */
+%define OUT_ELEMENT(NAME, LEAVES)
+%typemap(in, numinputs=0) tutti_value **NAME (tutti_value *value = nullptr) "$1 = &value;";
+%typemap(argout) tutti_value **NAME {
   Py_DECREF($result);
   $result = nullptr;
   if (*$1 == nullptr) {
     PyErr_SetNone(PyExc_StopIteration);
     SWIG_fail;
   }
-  $result = tutti_python::ObjectOf(*$1);
+  $result = tutti_python::ObjectOf(*$1, tutti_python::Leaves::LEAVES);
   if ($result == nullptr) SWIG_fail;
 }
-%typemap(freearg) tutti_value **out_element "tutti_value_release(*$1);"
+%typemap(freearg) tutti_value **NAME "tutti_value_release(*$1);"
+%enddef
+OUT_ELEMENT(out_element, kPlain)
+OUT_ELEMENT(out_step, kOfStep)
+
+/* The batch of a step in an optional. */
+%typemap(in, numinputs=0) tutti_value **out_optional_step (tutti_value *value = nullptr)
+  "$1 = &value;";
+%typemap(argout) tutti_value **out_optional_step {
+  Py_DECREF($result);
+  $result = tutti_python::ObjectOf(*$1, tutti_python::Leaves::kOfStep);
+  if ($result == nullptr) SWIG_fail;
+}
+%typemap(freearg) tutti_value **out_optional_step "tutti_value_release(*$1);"
 
 %typemap(in, numinputs=0) tutti_spec **out_spec (tutti_spec *spec = nullptr) "$1 = &spec;";
 %typemap(argout) tutti_spec **out_spec {

@@ -2,7 +2,8 @@
 // back.
 //
 // What is no structure is a leaf. Which objects are tensors depends on where they stand:
-//   kArguments  run's arguments: arrays are tensors; numbers and unknown objects stay themselves
+//   kArguments  run's arguments: arrays are tensors, those that came out of tensors these again;
+//               numbers and unknown objects stay themselves
 //   kResult     what replica and merge functions return and exchange: numbers are tensors, too
 //   kData       elements of datasets: lists and texts are tensors, unknown objects an error
 //   kDeclared   the same under a declared spec, to whose dtypes the library converts the numbers
@@ -219,7 +220,13 @@ class ValueLeaf {
         copy_up_to_(copy_up_to) {}
 
   bool operator()(PyObject *object, tutti_value **out) const {
-    if (PyArray_Check(object)) return TensorLeaf(object, copy_up_to_, literals_, out);
+    if (PyArray_Check(object)) {
+      const tutti_tensor *behind =
+          role_ == Role::kArguments ? TensorBehind(reinterpret_cast<PyArrayObject *>(object))
+                                    : nullptr;
+      return behind != nullptr ? Check(tutti_value_create_tensor(behind, out))
+                               : TensorLeaf(object, copy_up_to_, literals_, out);
+    }
     if (object == Py_None) return Check(tutti_value_create_none(out));
     if (IsA(object, hooks.per_replica)) {
       auto *value = HandleOf<tutti_value>(object, SWIGTYPE_p_tutti_value);
@@ -296,12 +303,12 @@ inline bool ValueOf(PyObject *object, Role role, npy_intp copy_up_to, tutti_valu
 
 // ---- out
 
-inline PyObject *ObjectOf(const tutti_value *value);
+inline PyObject *ObjectOf(const tutti_value *value, Leaves leaves = Leaves::kPlain);
 
-inline PyObject *ObjectOfLeaf(const tutti_value *value, size_t leaf) {
+inline PyObject *ObjectOfLeaf(const tutti_value *value, size_t leaf, Leaves leaves) {
   switch (tutti_value_get_leaf_kind(value, leaf)) {
     case TUTTI_LEAF_TENSOR:
-      return ObjectOfSharedTensor(tutti_value_get_leaf_tensor(value, leaf));
+      return ObjectOfSharedTensor(tutti_value_get_leaf_tensor(value, leaf), leaves);
     case TUTTI_LEAF_DISTRIBUTED: {
       tutti_value *own = nullptr;
       if (!Check(tutti_value_leaf(value, leaf, &own))) return nullptr;
@@ -344,7 +351,7 @@ inline PyObject *ObjectOfLeaf(const tutti_value *value, size_t leaf) {
       if (held == nullptr) {
         return PyObject_CallFunctionObjArgs(hooks.wrap_optional, Py_False, Py_None, nullptr);
       }
-      Owned object(ObjectOf(held));
+      Owned object(ObjectOf(held, leaves));
       if (!object) return nullptr;
       return PyObject_CallFunctionObjArgs(hooks.wrap_optional, Py_True, object.get(), nullptr);
     }
@@ -397,10 +404,10 @@ PyObject *Rebuild(const tutti_treespec *spec, size_t *next_leaf, Leaf &leaf) {
 }
 
 // New reference to the Python object of `value` (borrowed).
-inline PyObject *ObjectOf(const tutti_value *value) {
+inline PyObject *ObjectOf(const tutti_value *value, Leaves leaves) {
   if (value == nullptr) Py_RETURN_NONE;
   size_t next_leaf = 0;
-  auto leaf = [value](size_t index) { return ObjectOfLeaf(value, index); };
+  auto leaf = [value, leaves](size_t index) { return ObjectOfLeaf(value, index, leaves); };
   return Rebuild(tutti_value_get_treespec(value), &next_leaf, leaf);
 }
 

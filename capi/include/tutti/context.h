@@ -44,9 +44,10 @@ TUTTI_API int64_t tutti_context_get_replica_id(const tutti_context *context);
  * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API int64_t tutti_context_get_replica_count(const tutti_context *context);
 
-/* Rows of this step over all replicas of all workers, when `args` came from a distributed iterator;
- * else -1. Scale a loss by 1 / global_rows and sum: the mean of means is wrong when batches are
- * uneven.
+/* Rows of this step over all replicas of all workers, when run's `args` hold a batch of a
+ * distributed iterator, or leaves or tensors of one; else -1, as for tensors that were computed of
+ * a batch, for views and copies, and for batches of different steps. Scale a loss by
+ * 1 / global_rows and sum: the mean of means is wrong when batches are uneven.
  * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API int64_t tutti_context_get_global_rows(const tutti_context *context);
 

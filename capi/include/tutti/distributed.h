@@ -4,8 +4,11 @@
  * rows, trailing slices empty, never across batches (TUTTI_REBATCH_EVEN: slices of static, nearly
  * equal sizes, across batches). Several workers share the data by the option
  * experimental_distribute.auto_shard_policy: by files, by slices, or not at all. When replicas run
- * out at different steps, those without data get batches of 0 rows, until none has data. A batch
- * that comes from here tells tutti_strategy_run how many rows the step has over all replicas. */
+ * out at different steps, those without data get batches of 0 rows, until none has data.
+ *
+ * The leaves of a batch are distributed, or, where this process has one replica, its plain leaves.
+ * A batch tells tutti_strategy_run how many rows the step has over all replicas: it, its leaves and
+ * its tensors, in whatever value they are passed on, but nothing that is made of their elements. */
 #ifndef TUTTI_DISTRIBUTED_H_
 #define TUTTI_DISTRIBUTED_H_
 
@@ -72,7 +75,8 @@ TUTTI_API tutti_status *tutti_distributed_iterator_create(
     const tutti_distributed_dataset *dataset, const tutti_call_options *call,
     tutti_distributed_iterator **out_iterator);
 
-/* The next step's batch, its leaves distributed; *out_value = NULL at the end.
+/* The next step's batch, its leaves distributed, or plain where this process has one replica;
+ * *out_value = NULL at the end.
  * Context: cross-replica. Threads: one at a time. Since: 0.1. */
 TUTTI_API tutti_status *tutti_distributed_iterator_next(tutti_distributed_iterator *iterator,
                                                         const tutti_call_options *call,

@@ -58,9 +58,14 @@ class ReplicaContext(_native.Context):
 
     @property
     def global_rows(self) -> int:
-        """Rows of this step over all replicas of all workers, when run's arguments came from a
-        distributed iterator; else -1. Scale a loss by 1 / global_rows and sum: the mean of means is
-        wrong when batches are uneven."""
+        """Rows of this step over all replicas of all workers, when run was given a batch of a
+        distributed iterator or a part of one; else -1. Scale a loss by 1 / global_rows and sum: the
+        mean of means is wrong when batches are uneven.
+
+        An array of a batch carries the number as long as it is that array: what is computed of it,
+        a view, and a single byte string are no batch, and batches of different steps have no
+        number in common: -1, which is no scale. So compute inside the replica function, or give
+        run one array of the batch as it came beside what was made of it."""
         return _native.context_global_rows(self)
 
     @property

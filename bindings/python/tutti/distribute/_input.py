@@ -76,7 +76,10 @@ class ValueContext:
 
 
 class DistributedIterator:
-    """One walk over the steps of `dataset`. Threads: one at a time, in cross-replica context."""
+    """One walk over the steps of `dataset`. The leaves of a step's batch are PerReplica, or, where
+    this process has one replica, its arrays: read-only views, numbers as arrays of rank 0. Give
+    them to strategy.run as they are, whole or in parts: they tell it the rows of the step
+    (ReplicaContext.global_rows). Threads: one at a time, in cross-replica context."""
 
     __slots__ = ("_handle", "__weakref__")
 
@@ -92,7 +95,8 @@ class DistributedIterator:
         return _native.distributed_iterator_next(self._handle, None)
 
     def next(self, timeout: Optional[float] = None) -> Any:
-        """The next step's batch, whose leaves are PerReplica; StopIteration at the end."""
+        """The next step's batch, whose leaves are PerReplica, or with one replica in this process
+        plain arrays; StopIteration at the end."""
         return _native.distributed_iterator_next(self._handle, timeout)
 
     def get_next(self, timeout: Optional[float] = None) -> Any:

@@ -167,7 +167,8 @@ class Strategy:
                            timeout: Optional[float] = None) -> DistributedDataset:
         """Cuts every batch of `dataset` over the replicas: b rows into slices of
         ceil(b / replicas), trailing slices empty, never across batches (or as options.rebatch
-        says). The elements must be batches (ValueError).
+        says). The elements must be batches (ValueError). A step's leaves are PerReplica, with one
+        replica in this process plain arrays.
 
         Several workers share the data by the dataset's option
         experimental_distribute.auto_shard_policy: FILE, each reads files of its own, and fewer

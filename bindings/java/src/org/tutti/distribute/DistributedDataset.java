@@ -8,7 +8,10 @@ import org.tutti.internal.Bridge;
 import org.tutti.internal.Native;
 import org.tutti.internal.NativeObject;
 
-/** A dataset over the replicas of a strategy; its elements are distributed values. */
+/**
+ * A dataset over the replicas of a strategy. Its elements are steps, whose leaves are distributed
+ * values, or, where this process has one replica, tensors.
+ */
 public final class DistributedDataset extends NativeObject
     implements Iterable<Value>, AutoCloseable {
   DistributedDataset(Box box) {

@@ -4,7 +4,11 @@ import org.tutti.internal.Box;
 import org.tutti.internal.ElementIterator;
 import org.tutti.internal.Native;
 
-/** One walk over a distributed dataset. Threads: one at a time. */
+/**
+ * One walk over a distributed dataset. Give its batches to run as they are, whole or in parts:
+ * their values and tensors tell it the rows of the step (ReplicaContext.globalRows). Threads: one
+ * at a time.
+ */
 public final class DistributedIterator extends ElementIterator {
   DistributedIterator(Box box) {
     super(box);

@@ -64,9 +64,10 @@ public sealed class ReplicaContext permits DefaultReplicaContext {
   }
 
   /**
-   * Rows of this step over all replicas of all workers, when run's argument came from a distributed
-   * iterator; else -1. Scale a loss by 1 / globalRows and sum: the mean of means is wrong when
-   * batches are uneven.
+   * Rows of this step over all replicas of all workers, when run was given a batch of a distributed
+   * iterator or values and tensors of one; else -1, as for what was computed of a batch, for
+   * buffers and copies, and for batches of different steps. Scale a loss by 1 / globalRows and sum:
+   * the mean of means is wrong when batches are uneven.
    */
   public long globalRows() {
     return Native.context_global_rows(context());
