@@ -92,10 +92,12 @@ Iterator::Iterator(Ref<const Dataset> dataset, std::string name)
     : Closable(dataset->environment()->environment_ref(), name),
       dataset_(std::move(dataset)),
       account_(MakeRef<MemoryAccount>(std::move(name),
-                                      Ref<MemoryAccount>::Retain(&environment().memory()))) {
+                                      Ref<MemoryAccount>::Retain(&environment().memory()))),
+      permits_(dataset_->options().private_threadpool_size()) {
   context_.environment = dataset_->environment().get();
   context_.account = account_.get();
   context_.options = &dataset_->options();
+  context_.permits = &permits_;
 }
 
 Iterator::~Iterator() = default;

@@ -26,6 +26,7 @@
 #include "core/base/memory_account.h"
 #include "core/base/ref.h"
 #include "core/base/status.h"
+#include "core/dataset/exec/call_permits.h"
 #include "core/dataset/exec/input_rows.h"
 #include "core/dataset/exec/slab.h"
 #include "core/dataset/exec/stage.h"
@@ -89,6 +90,7 @@ class Iterator final : public Closable {
 
   const Ref<const Dataset> dataset_;
   const Ref<MemoryAccount> account_;
+  CallPermits permits_;
   ExecContext context_;
   // Used by whoever is inside.
   int64_t delivered_ = 0;    // elements, failed ones included

@@ -37,6 +37,7 @@
 
 namespace tutti {
 
+class CallPermits;
 class DatasetEnvironment;
 class DatasetOptions;
 class MemoryAccount;
@@ -64,6 +65,8 @@ struct ExecContext {
   bool restoring = false;
   // Null: the definition numbers its iterations.
   IterationNumbers* numbers = nullptr;
+  // For calls on threads of the stages; null: any number.
+  CallPermits* permits = nullptr;
 
   // The number of this iteration of `node`, for a stage that draws anew for each.
   int64_t DrawIteration(const Node& node) const {

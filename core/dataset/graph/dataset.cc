@@ -136,7 +136,7 @@ Result<Ref<Dataset>> Dataset::WithOptions(const DatasetOptions& options) const {
 
 std::string Dataset::Explain() const {
   std::string text = ExplainGraph(*node_);
-  if (!options_.empty()) text += Format("options: {}\n", options_.ToString());
+  if (!options_.empty()) text += Format("options: {}\n", options_.Explain());
   return text;
 }
 

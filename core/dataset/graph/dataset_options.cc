@@ -14,19 +14,20 @@ struct KeyRecord {
   int64_t low;
   int64_t high;
   int64_t otherwise;  // the default
+  bool acts = true;   // else it is kept, and nothing asks for it yet
 };
 
 constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
 // In the order of DatasetOptions::Key.
 constexpr KeyRecord kKeys[DatasetOptions::kNumKeys] = {
     {"deterministic", true, 0, 1, 1},
-    {"experimental_slack", true, 0, 1, 0},
-    {"experimental_optimization.apply_default_optimizations", true, 0, 1, 1},
+    {"experimental_slack", true, 0, 1, 0, false},
+    {"experimental_optimization.apply_default_optimizations", true, 0, 1, 1, false},
     {"threading.private_threadpool_size", false, 0, kMax, 0},
     {"threading.max_intra_op_parallelism", false, 0, kMax, 0},
-    {"autotune.ram_budget", false, 0, kMax, 0},
+    {"autotune.ram_budget", false, 0, kMax, 0, false},
     {"experimental_distribute.auto_shard_policy", false, -1, 3, 0},
-    {"experimental_distribute.num_devices", false, 0, kMax, 0},
+    {"experimental_distribute.num_devices", false, 0, kMax, 0, false},
 };
 
 Result<size_t> FindKey(std::string_view key) {
@@ -109,12 +110,17 @@ std::vector<std::string> DatasetOptions::Conflicts(const DatasetOptions& other) 
 
 std::string_view DatasetOptions::KeyName(Key key) { return kKeys[static_cast<size_t>(key)].name; }
 
-std::string DatasetOptions::ToString() const {
+std::string DatasetOptions::ToString() const { return Text(false); }
+
+std::string DatasetOptions::Explain() const { return Text(true); }
+
+std::string DatasetOptions::Text(bool explains) const {
   std::vector<std::string> parts;
   for (size_t i = 0; i < values_.size(); ++i) {
     if (!values_[i]) continue;
     parts.push_back(kKeys[i].is_bool ? Format("{}={}", kKeys[i].name, *values_[i] != 0)
                                      : Format("{}={}", kKeys[i].name, *values_[i]));
+    if (explains && !kKeys[i].acts) parts.back() += " (without effect yet)";
   }
   return Join(parts, ", ");
 }

@@ -1,14 +1,16 @@
 // DatasetOptions: what a user may ask of a dataset beside its elements; typed values by key, each
 // of which knows whether it was set. A value type; C's tutti_data_options holds one.
 //
-//   deterministic                                        bool, true
-//   experimental_slack                                   bool, false
-//   experimental_optimization.apply_default_optimizations  bool, true
-//   threading.private_threadpool_size                    0 or more
-//   threading.max_intra_op_parallelism                   0 or more
-//   autotune.ram_budget                                  bytes, 0 or more
+//   deterministic                                        bool, true; parallel maps keep the order
+//   experimental_slack                                   bool, false; without effect yet
+//   experimental_optimization.apply_default_optimizations  bool, true; without effect yet
+//   threading.private_threadpool_size                    0 or more; calls that the parallel maps of
+//                                                        one iterator make at once, in all; 0: any
+//   threading.max_intra_op_parallelism                   0 or more; calls that one operation makes
+//                                                        at once; 0: as many as it says itself
+//   autotune.ram_budget                                  bytes, 0 or more; without effect yet
 //   experimental_distribute.auto_shard_policy            -1 .. 3, see AutoShardPolicy
-//   experimental_distribute.num_devices                  0 or more
+//   experimental_distribute.num_devices                  0 or more; without effect yet
 #ifndef TUTTI_CORE_DATASET_GRAPH_DATASET_OPTIONS_H_
 #define TUTTI_CORE_DATASET_GRAPH_DATASET_OPTIONS_H_
 
@@ -52,6 +54,7 @@ class DatasetOptions {
     return static_cast<AutoShardPolicy>(Value(Key::kAutoShardPolicy, 0));
   }
   int64_t private_threadpool_size() const { return Value(Key::kPrivateThreadpoolSize, 0); }
+  int64_t max_intra_op_parallelism() const { return Value(Key::kMaxIntraOpParallelism, 0); }
   std::optional<int64_t> Get(Key key) const { return values_[static_cast<size_t>(key)]; }
   bool empty() const;
 
@@ -63,10 +66,13 @@ class DatasetOptions {
   static std::string_view KeyName(Key key);
   // "deterministic=false, threading.private_threadpool_size=2": what was set.
   std::string ToString() const;
+  // The same, and which of them have no effect yet.
+  std::string Explain() const;
 
   friend bool operator==(const DatasetOptions&, const DatasetOptions&) = default;
 
  private:
+  std::string Text(bool explains) const;
   int64_t Value(Key key, int64_t otherwise) const { return Get(key).value_or(otherwise); }
 
   std::array<std::optional<int64_t>, kNumKeys> values_;

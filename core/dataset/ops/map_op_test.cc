@@ -238,16 +238,6 @@ TEST_F(Map, OfSlabsDemandsARowPerRow) {
               AllOf(HasSubstr("got 4 rows"), HasSubstr("leaf 0 is int64[]")));
 }
 
-TEST_F(Map, InParallelKeepsOrderErrorsAndTheDemand) {
-  const Ref<TestFunction> times = MakeFunction(FailAtThree, {.spec = Int64Scalar()});
-  const Ref<Dataset> mapped = Ok(Range(100)->Map(times, Parallel(4)));
-  const Ref<Iterator> iterator = Iterate(Ok(mapped->Batch(5)));
-  EXPECT_THAT(Next(*iterator), HasSubstr("element 3: three is bad"));
-  EXPECT_EQ(Next(*iterator), "[0 10 20 40 50]");
-  EXPECT_EQ(Next(*iterator), "[60 70 80 90 100]");
-  EXPECT_EQ(times->calls, 11);
-}
-
 TEST_F(Map, RefusesParallelismBelowAutotune) {
   EXPECT_THAT(std::string(Range(3)->Map(AddOne(), Parallel(-2)).status().message()),
               HasSubstr("num_parallel_calls must be 0 or more, or -1 (AUTOTUNE), got -2"));

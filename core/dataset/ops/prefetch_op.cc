@@ -15,6 +15,7 @@
 #include <deque>
 #include <limits>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "core/base/environment.h"
@@ -147,8 +148,10 @@ class PrefetchStage final : public Stage {
       if (stopped_) return Closed();
       TUTTI_RETURN_IF_ERROR(broken_);
       cancellation_ = MakeRef<Cancellation>();
-      NotePosition(0);
     }
+    StateWriter writer;
+    note_status_ = Stage::Save(&writer);
+    notes_.push_back(Note{0, std::move(writer).TakeBytes()});
     Result<Thread> thread = environment_->StartThread("tutti-prefetch", [this] { Run(); });
     if (thread.ok()) {
       thread_ = std::move(thread).value();
@@ -206,34 +209,40 @@ class PrefetchStage final : public Stage {
       lock.unlock();
       Slab slab;
       input().Next(Demand{wanted, false, horizon}, options, &slab);
+      const bool failed = !slab.status.ok();
+      // Nothing is passed over that failed, as it need not fail again: the position behind it is
+      // there before it is.
+      std::optional<Note> note;
+      if (failed) note = MakeNote(produced_ + slab.rows + 1);
       lock.lock();
       if (IsInterruption(slab.status)) {
         if (stopped_ || pass_over_ || cancellation_->cancelled()) return;
       }
-      const bool failed = !slab.status.ok();
       const bool end = std::exchange(slab.end, false);
       produced_ += slab.rows + (failed ? 1 : 0);
       buffered_ += slab.rows;
       rows_made_ += slab.rows;
       if (slab.rows > 0 || failed) queue_.push_back(std::move(slab));
+      if (note) notes_.push_back(*std::move(note));
       ended_ = end;
       changed_.notify_all();
       if (end) return;
       const int64_t interval =
           std::max<int64_t>(kNoteInterval, static_cast<int64_t>(notes_.back().state.size() / 16));
-      // Nothing is passed over that failed: it need not fail again.
-      if (failed || produced_ - notes_.back().position >= interval) NotePosition(produced_);
+      if (produced_ - notes_.back().position < interval) continue;
+      lock.unlock();
+      note = MakeNote(produced_);
+      lock.lock();
+      if (note) notes_.push_back(*std::move(note));
     }
   }
 
-  // With the mutex held. The input is this thread's alone, and writes a few bytes.
-  void NotePosition(int64_t position) {
+  // Without the mutex: an input with threads of its own may have to wait for one of them. None when
+  // the input cannot be saved now.
+  std::optional<Note> MakeNote(int64_t position) {
     StateWriter writer;
-    const Status saved = Stage::Save(&writer);
-    if (saved.ok() || notes_.empty()) {
-      notes_.push_back(Note{position, std::move(writer).TakeBytes()});
-      if (!saved.ok()) note_status_ = saved;
-    }
+    if (!Stage::Save(&writer).ok()) return std::nullopt;
+    return Note{position, std::move(writer).TakeBytes()};
   }
 
   const Ref<Environment> environment_;

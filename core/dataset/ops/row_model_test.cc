@@ -96,7 +96,6 @@ class RowModel : public DatasetTest {
     std::map<const Step*, Ref<Dataset>> datasets;
     std::map<const Step*, int> components;
     bool caches = false;      // then nothing reads ahead, and passes are equal
-    bool parallel = false;    // then nothing is passed over: what stands behind a failure is made
     bool specs_known = true;  // or learnt from the first element
     std::string text;
 
@@ -191,13 +190,15 @@ class RowModel : public DatasetTest {
                       Op::kTake,   Op::kSkip,  Op::kShard,   Op::kShard,       Op::kEnumerate,
                       Op::kShard,  Op::kZip,   Op::kZip,     Op::kConcatenate, Op::kPrefetch,
                       Op::kUnique, Op::kCache};
+    // Of a map at once; 0 stands for most, and starts no threads.
+    const int64_t calls[] = {0, 0, 0, 1, 2, 4};
     Step step;
     step.op = ops[Below(random, std::size(ops))];
     const StepRef input = pipeline.last();
     step.inputs = {input};
     switch (step.op) {
       case Op::kMap:
-        step.b = pipeline.parallel ? Below(random, 4) : 0;
+        step.b = pipeline.caches ? 0 : calls[Below(random, std::size(calls))];
         [[fallthrough]];
       case Op::kFilter:
       case Op::kTakeWhile:
@@ -219,10 +220,10 @@ class RowModel : public DatasetTest {
         step.a = Below(random, 20);
         break;
       case Op::kSkip:
-        step.a = pipeline.parallel ? 0 : Below(random, 5);
+        step.a = Below(random, 5);
         break;
       case Op::kShard:
-        step.a = pipeline.parallel ? 1 : Below(random, 4) + 1;
+        step.a = Below(random, 4) + 1;
         step.b = Below(random, step.a);
         break;
       case Op::kEnumerate:
@@ -301,7 +302,6 @@ class RowModel : public DatasetTest {
     Random random(seed);
     Pipeline pipeline;
     pipeline.caches = Below(random, 4) == 0;
-    pipeline.parallel = Below(random, 6) == 0;
     pipeline.specs_known = pipeline.caches || Below(random, 2) == 0;
     AddSource(random, pipeline);
     for (int64_t more = Below(random, 6) + 1; more > 0; --more) AddStep(random, pipeline);

@@ -1,0 +1,391 @@
+#include "core/dataset/exec/calls_ahead.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/exception.h"
+#include "core/base/wait.h"
+#include "core/dataset/graph/dataset_environment.h"
+
+namespace tutti {
+
+CallsAhead::CallsAhead(const Node& node, const ExecContext& context, int64_t calls,
+                       bool keeps_order, NumberedRows* rows, FunctionRows* function)
+    : node_(node),
+      environment_(context.environment->environment_ref()),
+      permits_(context.permits),
+      calls_(calls),
+      keeps_order_(keeps_order),
+      rows_(*rows),
+      function_(*function),
+      calls_cancellation_(MakeRef<Cancellation>()) {}
+
+Status CallsAhead::Closed() const {
+  return Cancelled("{}: the iterator was closed", node_.label());
+}
+
+bool CallsAhead::Start() {
+  if (started_) return !threads_.empty();
+  started_ = true;
+  while (static_cast<int64_t>(threads_.size()) < calls_ + 1) {
+    // A thread that runs has its place, whatever memory there is.
+    threads_.reserve(threads_.size() + 1);
+    Result<Thread> thread = environment_->StartThread("tutti-map", [this] { Run(); });
+    // Fewer threads than asked for do the same, later; a simulation has none.
+    if (!thread.ok()) break;
+    threads_.push_back(std::move(thread).value());
+  }
+  return !threads_.empty();
+}
+
+int64_t CallsAhead::RowsAllowed() const {
+  const int64_t window = std::max(calls_, demanded_);
+  return std::min(window - static_cast<int64_t>(items_.size()), HorizonPlus(wanted_, -row_items_));
+}
+
+bool CallsAhead::MayPull() const {
+  return !pulling_ && claims_ == 0 && !ended_ && interruption_.ok() && broken_.ok() &&
+         RowsAllowed() > 0;
+}
+
+bool CallsAhead::HasOutcome() const {
+  return keeps_order_ ? !items_.empty() && items_.front()->done : done_items_ > 0;
+}
+
+void CallsAhead::Next(const Demand& demand, const CallOptions& options, Slab* slab) {
+  // Rows, and what they hold of the host's, end without the lock.
+  std::vector<std::shared_ptr<Item>> given;
+  Lock lock(mutex_);
+  demanded_ = demand.count_only ? 0 : std::min(demand.max_rows, kMaxSlabRows);
+  wanted_ = demand.count_only ? 0 : demand.Horizon();
+  if (demand.count_only) return Count(demand, options, lock, slab);
+  if (MayPull()) work_.notify_one();
+  slab->status = WaitUntil(
+      lock, ready_, environment_->clock(), options,
+      [this] {
+        return HasOutcome() || (items_.empty() && ended_) || !interruption_.ok() ||
+               !broken_.ok() || stopped_;
+      },
+      node_.label());
+  if (!slab->status.ok()) return;
+  if (stopped_) {
+    slab->status = Closed();
+  } else if (HasOutcome()) {
+    Give(demanded_, &given, slab);
+    demanded_ -= slab->rows;
+    wanted_ = HorizonPlus(wanted_, -slab->rows);
+    slab->end = slab->status.ok() && items_.empty() && ended_;
+    if (MayPull()) work_.notify_one();
+  } else if (!broken_.ok()) {
+    slab->status = broken_;
+  } else if (!interruption_.ok()) {
+    slab->status = std::exchange(interruption_, OkStatus());
+  } else {
+    slab->end = true;
+  }
+}
+
+// The results that are ready, up to one that failed.
+void CallsAhead::Give(int64_t max_rows, std::vector<std::shared_ptr<Item>>* given, Slab* slab) {
+  std::vector<Ref<Value>> values;
+  Status failure;
+  for (size_t i = 0; i < items_.size() && static_cast<int64_t>(values.size()) < max_rows; ++i) {
+    Item& item = *items_[i];
+    if (!item.done) {
+      if (keeps_order_) break;
+      continue;
+    }
+    given->push_back(items_[i]);
+    item.dropped = true;
+    failure = std::move(item.status);
+    if (!failure.ok()) break;
+    Result<Ref<Value>> fitted = function_.Fit(std::move(item.value), item.number);
+    failure = fitted.status();
+    if (!failure.ok()) break;
+    values.push_back(std::move(fitted).value());
+  }
+  for (const std::shared_ptr<Item>& item : *given) row_items_ -= item->in ? 1 : 0;
+  done_items_ -= static_cast<int64_t>(given->size());
+  if (keeps_order_) {
+    items_.erase(items_.begin(), items_.begin() + static_cast<ptrdiff_t>(given->size()));
+  } else {
+    std::erase_if(items_, [](const std::shared_ptr<Item>& item) { return item->dropped; });
+  }
+  *slab = function_.Collect(std::move(values));
+  slab->status = std::move(failure);
+}
+
+// Passes over rows, those of the window first. What their calls give is nobody's.
+void CallsAhead::Count(const Demand& demand, const CallOptions& options, Lock& lock, Slab* slab) {
+  std::vector<std::shared_ptr<Item>> passed;
+  if (items_.empty()) {
+    // What is being pulled comes into the window.
+    slab->status = TakeInput(options, lock);
+    if (!slab->status.ok()) return;
+    if (items_.empty() && !ended_ && broken_.ok() && !stopped_) {
+      NumberedRows::Run run;
+      lock.unlock();
+      Status thrown = CatchExceptions(node_.label(), [&] {
+        rows_.Pull(demand, options, &run);
+        return OkStatus();
+      });
+      lock.lock();
+      slab->rows = run.slab.rows;
+      slab->status = std::move(run.slab.status);
+      slab->end = run.slab.end;
+      ended_ = slab->end;
+      if (!thrown.ok()) broken_ = thrown;
+      if (!thrown.ok()) slab->status = std::move(thrown);
+      ReturnInput();
+      lock.unlock();
+      return;
+    }
+    ReturnInput();
+  }
+  while (!items_.empty() && slab->rows < demand.max_rows && slab->status.ok()) {
+    passed.push_back(std::move(items_.front()));
+    items_.pop_front();
+    Item& item = *passed.back();
+    item.dropped = true;
+    done_items_ -= item.done ? 1 : 0;
+    if (item.in) {
+      ++slab->rows;
+      --row_items_;
+    } else {
+      slab->status = std::move(item.status);
+    }
+  }
+  slab->end = items_.empty() && ended_ && slab->status.ok();
+  if (slab->rows == 0 && slab->status.ok() && !slab->end) {
+    slab->status = stopped_ ? Closed() : broken_;
+  }
+  lock.unlock();
+}
+
+Status CallsAhead::TakeInput(const CallOptions& options, Lock& lock) {
+  ++claims_;
+  if (pulling_) {
+    const Ref<Cancellation> cancellation = pull_cancellation_;
+    lock.unlock();
+    cancellation->Cancel();
+    lock.lock();
+  }
+  Status status = WaitUntil(
+      lock, ready_, environment_->clock(), options, [this] { return !pulling_; }, node_.label());
+  if (status.ok()) {
+    pulling_ = true;
+  } else {
+    --claims_;
+    work_.notify_all();
+  }
+  return status;
+}
+
+void CallsAhead::ReturnInput() {
+  pulling_ = false;
+  --claims_;
+  work_.notify_all();
+}
+
+Status CallsAhead::InputTurn::Take(const CallOptions& options) {
+  if (calls_ == nullptr) return OkStatus();
+  Lock lock(calls_->mutex_);
+  TUTTI_RETURN_IF_ERROR(calls_->TakeInput(options, lock));
+  taken_ = true;
+  return OkStatus();
+}
+
+CallsAhead::InputTurn::~InputTurn() {
+  if (!taken_) return;
+  const Lock lock(calls_->mutex_);
+  calls_->ReturnInput();
+}
+
+Status CallsAhead::Held(std::vector<NumberedRows::Run>* held) {
+  std::vector<std::shared_ptr<Item>> items;
+  {
+    const Lock lock(mutex_);
+    TUTTI_RETURN_IF_ERROR(broken_);
+    items.assign(items_.begin(), items_.end());
+  }
+  for (size_t i = 0; i < items.size();) {
+    const Item& first = *items[i];
+    NumberedRows::Run run;
+    run.first = first.number;
+    size_t next = i;
+    while (next < items.size() && items[next]->in && items[next]->in == first.in &&
+           items[next]->row == first.row + static_cast<int64_t>(next - i)) {
+      ++next;
+    }
+    if (next > i) run.slab = first.in->Slice(first.row, items[next - 1]->row + 1);
+    if (next < items.size() && !items[next]->in &&
+        items[next]->number == first.number + static_cast<int64_t>(next - i)) {
+      run.slab.status = items[next++]->status;
+    }
+    held->push_back(std::move(run));
+    i = next;
+  }
+  return OkStatus();
+}
+
+void CallsAhead::Forget() {
+  std::deque<std::shared_ptr<Item>> items;
+  std::deque<std::shared_ptr<Item>> waiting;
+  Ref<Cancellation> cancellation = MakeRef<Cancellation>();
+  {
+    const Lock lock(mutex_);
+    for (const std::shared_ptr<Item>& item : items_) item->dropped = true;
+    items.swap(items_);
+    waiting.swap(waiting_);
+    std::swap(cancellation, calls_cancellation_);
+    demanded_ = wanted_ = row_items_ = done_items_ = 0;
+    ended_ = false;
+    interruption_ = OkStatus();
+  }
+  cancellation->Cancel();
+}
+
+void CallsAhead::Stop() {
+  Ref<Cancellation> calls;
+  Ref<Cancellation> pull;
+  {
+    const Lock lock(mutex_);
+    stopped_ = true;
+    calls = calls_cancellation_;
+    pull = pull_cancellation_;
+  }
+  work_.notify_all();
+  ready_.notify_all();
+  calls->Cancel();
+  if (pull) pull->Cancel();
+}
+
+Status CallsAhead::Join(const CallOptions& options) {
+  for (Thread& thread : threads_) TUTTI_RETURN_IF_ERROR(thread.Join(options));
+  return OkStatus();
+}
+
+// ---- The threads. ----
+
+void CallsAhead::Run() {
+  Status thrown = CatchExceptions(node_.label(), [this] {
+    Serve();
+    return OkStatus();
+  });
+  if (thrown.ok()) return;
+  {
+    const Lock lock(mutex_);
+    broken_ = std::move(thrown);
+  }
+  ready_.notify_all();
+}
+
+void CallsAhead::Serve() {
+  Lock lock(mutex_);
+  while (true) {
+    work_.wait(lock, [this] { return stopped_ || MayPull() || MayCall(); });
+    if (stopped_) return;
+    if (MayPull()) {
+      Pull(lock);
+    } else {
+      Call(lock);
+    }
+  }
+}
+
+void CallsAhead::Pull(Lock& lock) {
+  // One after the other at first, so that a slow input's first row is called at once.
+  const int64_t rows = std::min(std::max<int64_t>(row_items_, 1), RowsAllowed());
+  const Demand demand{rows, false, HorizonPlus(wanted_, -row_items_)};
+  pulling_ = true;
+  Ref<Cancellation> cancellation;
+  NumberedRows::Run run;
+  Status thrown = CatchExceptions(node_.label(), [&] {
+    cancellation = MakeRef<Cancellation>();
+    pull_cancellation_ = cancellation;
+    lock.unlock();
+    rows_.Pull(demand, CallOptions{Deadline::Infinite(), cancellation.get()}, &run);
+    return OkStatus();
+  });
+  if (!lock.owns_lock()) lock.lock();
+  pulling_ = false;
+  if (IsInterruption(run.slab.status)) {
+    if (!cancellation->cancelled() && !stopped_) interruption_ = run.slab.status;
+    run.slab.status = OkStatus();
+  }
+  if (thrown.ok()) {
+    thrown = CatchExceptions(node_.label(), [&] {
+      Queue(std::move(run));
+      return OkStatus();
+    });
+  }
+  if (!thrown.ok()) broken_ = std::move(thrown);
+  work_.notify_all();
+  ready_.notify_all();
+}
+
+void CallsAhead::Queue(NumberedRows::Run run) {
+  Status failure = std::exchange(run.slab.status, OkStatus());
+  ended_ = std::exchange(run.slab.end, false);
+  const auto make = [&](int64_t row) {
+    auto item = std::make_shared<Item>();
+    item->row = row;
+    item->number = run.first + row;
+    item->cancellation = calls_cancellation_;
+    return item;
+  };
+  const int64_t rows = run.slab.rows;
+  std::shared_ptr<const Slab> in;
+  if (rows > 0) in = std::make_shared<Slab>(std::move(run.slab));
+  for (int64_t row = 0; row < rows; ++row) {
+    std::shared_ptr<Item> item = make(row);
+    item->in = in;
+    items_.push_back(item);
+    ++row_items_;
+    waiting_.push_back(std::move(item));
+  }
+  if (failure.ok()) return;
+  std::shared_ptr<Item> item = make(rows);
+  item->status = std::move(failure);
+  item->done = true;
+  items_.push_back(std::move(item));
+  ++done_items_;
+}
+
+void CallsAhead::Call(Lock& lock) {
+  std::shared_ptr<Item> item = std::move(waiting_.front());
+  waiting_.pop_front();
+  Ref<Value> value;
+  Status status;
+  if (!item->dropped) {
+    ++calling_;
+    lock.unlock();
+    status = CatchExceptions(node_.label(), [&]() -> Status {
+      std::optional<CallPermits::Holder> permit;
+      if (permits_ != nullptr) permit.emplace(*permits_);
+      const CallOptions options{Deadline::Infinite(), item->cancellation.get()};
+      TUTTI_RETURN_IF_ERROR(CheckCallOptions(options, environment_->clock(), node_.label()));
+      TUTTI_ASSIGN_OR_RETURN(value, function_.CallRow(*item->in, item->row, item->number, options));
+      return OkStatus();
+    });
+    lock.lock();
+    --calling_;
+  }
+  if (!item->dropped) {
+    item->value = std::move(value);
+    item->status = std::move(status);
+    item->done = true;
+    ++done_items_;
+    if (!keeps_order_ || items_.front() == item) ready_.notify_all();
+  }
+  if (MayCall()) work_.notify_one();
+  // What nobody wants any more ends without the lock.
+  lock.unlock();
+  value.reset();
+  item.reset();
+  lock.lock();
+}
+
+}  // namespace tutti
