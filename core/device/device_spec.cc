@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "core/base/error.h"
+#include "core/base/text.h"
 
 namespace tutti {
 namespace {
@@ -18,6 +19,13 @@ Status Malformed(std::string_view text, std::string_view part, std::string_view 
              "any of the parts, or TYPE:N",
              Quote(text), part.empty() ? "an empty part" : Quote(part), reason)
       .With("device", text);
+}
+
+// Words that are a device type without "device:" before them.
+bool IsKnownType(std::string_view word) {
+  std::string upper(word);
+  for (char& c : upper) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  return upper == "CPU" || upper == "GPU" || upper == "TPU" || upper == "*";
 }
 
 // Fields that were written once; `any` is an index given as "*", which counts as written.
@@ -89,7 +97,13 @@ struct Parser {
       return Index(part, rest, &spec.task);
     }
     if (key == "device") return Device(part, rest);
-    return Device(part, part);
+    if (part.empty() || IsKnownType(key)) return Device(part, part);
+    const std::string nearest = NearestName(key, {"job", "replica", "task", "device", "CPU", "GPU",
+                                                  "TPU", "cpu", "gpu", "tpu"});
+    return Malformed(text, part,
+                     nearest.empty() ? std::string("is no part of a device")
+                                     : Format("is no part of a device, did you mean '{}'?",
+                                              nearest));
   }
 };
 

@@ -25,8 +25,9 @@ struct DeviceSpec {
   std::optional<int> device_index;
 
   // Reads "/job:J/replica:R/task:T/device:TYPE:I", any of the parts, in any order, "*" for an index
-  // that may be any; the short forms "/TYPE:I", "TYPE:I" and "/TYPE"; and "" for nothing at all.
-  // INVALID_ARGUMENT names the part that is wrong, and a part that comes twice.
+  // that may be any; the short forms "/TYPE:I", "TYPE:I" and "/TYPE" of CPU, GPU and TPU; and ""
+  // for nothing at all. INVALID_ARGUMENT names the part that is wrong, with the nearest word, and a
+  // part that comes twice.
   static Result<DeviceSpec> Parse(std::string_view text);
 
   // Specs of nested scopes, outermost first: inner fields win.

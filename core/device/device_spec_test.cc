@@ -35,6 +35,19 @@ TEST(DeviceSpec, ReadsShortForms) {
   EXPECT_EQ(Spec(""), DeviceSpec());
 }
 
+TEST(DeviceSpec, AWordThatIsNoPartIsRefusedWithTheNearest) {
+  const auto refusal = [](std::string_view text) {
+    const Status refused = DeviceSpec::Parse(text).status();
+    EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument) << text;
+    return std::string(refused.message());
+  };
+  EXPECT_THAT(refusal("/job:worker/tsk:1"), HasSubstr("\"tsk:1\" is no part of a device, did you "
+                                                      "mean 'task'?"));
+  EXPECT_THAT(refusal("foo"), HasSubstr("\"foo\" is no part of a device;"));
+  EXPECT_THAT(refusal("/gpo:0"), HasSubstr("did you mean 'gpu'?"));
+  EXPECT_EQ(Spec("/device:FPGA:0").device_type, "FPGA");
+}
+
 TEST(DeviceSpec, LeavesOutWhatMayBeAny) {
   const DeviceSpec spec = Spec("/job:ps/task:*/device:GPU:*");
   EXPECT_FALSE(spec.task.has_value());

@@ -15,8 +15,10 @@ func TestDeviceSpecsAreParsedAndMerged(t *testing.T) {
 	if again := must[*DeviceSpec](t)(NewDeviceSpec(fields)); !again.Equal(spec) {
 		t.Fatal(again, spec)
 	}
-	_, err := ParseDeviceSpec("/device:")
-	wants(t, err, ErrInvalidArgument)
+	for _, text := range []string{"/device:", "/job:worker/tsk:1", "foo"} {
+		_, err := ParseDeviceSpec(text)
+		wants(t, err, ErrInvalidArgument)
+	}
 }
 
 func TestDeviceScopesNest(t *testing.T) {

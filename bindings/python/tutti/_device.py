@@ -5,18 +5,21 @@ from __future__ import annotations
 import contextlib
 from typing import Any, Iterator, Optional, Union
 
-from tutti import _arguments, _native, _scope
+from tutti import _arguments, _native, _scope, errors
 
 
 class DeviceSpec:
     """A device name, /job:worker/replica:0/task:1/device:GPU:0, with every part optional: job,
-    replica, task, device_type ("CPU", "GPU"), device_index. Immutable."""
+    replica, task, device_type ("CPU", "GPU"), device_index. A job that is a number is taken as its
+    text. Immutable."""
 
     __slots__ = ("_handle",)
 
-    def __init__(self, job: Optional[str] = None, replica: Optional[int] = None,
+    def __init__(self, job: Union[str, int, None] = None, replica: Optional[int] = None,
                  task: Optional[int] = None, device_type: Optional[str] = None,
                  device_index: Optional[int] = None):
+        if isinstance(job, int):
+            job = str(job)
         self._handle = _native.device_spec_create(job, replica, task, device_type, device_index)
 
     @classmethod
@@ -26,18 +29,24 @@ class DeviceSpec:
         return spec
 
     @classmethod
-    def from_string(cls, text: str) -> "DeviceSpec":
+    def from_string(cls, spec: Optional[str] = None, *,
+                    text: Optional[str] = None) -> "DeviceSpec":
         """The spec of a text: "/job:ps/device:GPU:0", "/GPU:0" or "CPU:1"; ValueError names the
-        part that does not read."""
-        return cls._of(_native.device_spec_parse(text))
+        part that does not read, and the nearest that would. `text` is another name of the
+        argument."""
+        return cls._of(_native.device_spec_parse(spec if text is None else text))
 
     parse = from_string
+    parse_from_string = from_string
 
-    def merge(self, inner: Union["DeviceSpec", str]) -> "DeviceSpec":
-        """`inner` where it says something, else this one: how nested scopes combine."""
-        if isinstance(inner, str):
-            inner = DeviceSpec.from_string(inner)
-        given = _arguments.handle_of("merge: inner", inner, DeviceSpec)
+    def merge(self, dev: Union["DeviceSpec", str, None] = None, *,
+              inner: Union["DeviceSpec", str, None] = None) -> "DeviceSpec":
+        """`dev` where it says something, else this one: how nested scopes combine. `inner` is
+        another name of the argument."""
+        dev = dev if inner is None else inner
+        if isinstance(dev, str):
+            dev = DeviceSpec.from_string(dev)
+        given = _arguments.handle_of("make_merged_spec: dev", dev, DeviceSpec)
         return self._of(_native.device_spec_merge(self._handle, given))
 
     make_merged_spec = merge
@@ -91,15 +100,26 @@ class DeviceSpec:
         return f"DeviceSpec({self.to_string()!r})"
 
 
+# Tells `device()` from `device(None)`.
+_NOT_GIVEN: Any = object()
+
+
 @contextlib.contextmanager
-def device(name: Union[str, DeviceSpec, None]) -> Iterator[Optional[DeviceSpec]]:
-    """A device scope: `with tutti.device("/job:ps"):`. Nested scopes merge, the inner one wins;
-    None clears. Belongs to the thread of control (contextvars)."""
+def device(device_name: Union[str, DeviceSpec, None] = _NOT_GIVEN, *,
+           name: Union[str, DeviceSpec, None] = None) -> Iterator[Optional[DeviceSpec]]:
+    """A device scope: `with tutti.device("/job:ps"):`. Nested scopes merge, the inner one wins.
+    device_name, also as `name`: a text, a DeviceSpec, or None, which clears; a function is a
+    RuntimeError. Belongs to the thread of control (contextvars)."""
+    if device_name is not _NOT_GIVEN:
+        name = device_name
+    if callable(name):
+        raise errors.UnsupportedTypeError(
+            "device: a name or a DeviceSpec is needed, not a function")
     if name is None:
         spec = None
     else:
         spec = DeviceSpec.from_string(name) if isinstance(name, str) else name
-        _arguments.check("device: name", spec, DeviceSpec)
+        _arguments.check("device: device_name", spec, DeviceSpec)
         outer = _scope.device.get()
         if outer is not None:
             spec = outer.merge(spec)

@@ -65,6 +65,10 @@ class InvalidTypeError(InvalidArgumentError, TypeError):
     """An argument's dtype or structure is wrong."""
 
 
+class UnknownOptionError(InvalidArgumentError, AttributeError):
+    """An option of that name does not exist."""
+
+
 class DeadlineExceededError(Error, TimeoutError):
     """The call's timeout has passed."""
 
@@ -107,6 +111,11 @@ class FailedPreconditionError(Error, RuntimeError):
     """The call cannot be made in this state, or from here."""
 
     code, code_name = 9, "FAILED_PRECONDITION"
+
+
+class UnsupportedTypeError(FailedPreconditionError, TypeError):
+    """The call cannot be made with an object of this kind: len() of a dataset whose length is not
+    known, say."""
 
 
 class AbortedError(Error, RuntimeError):

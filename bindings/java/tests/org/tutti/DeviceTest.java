@@ -32,7 +32,8 @@ class DeviceTest {
 
   @Test
   void whatIsNoDeviceIsRefused() {
-    for (final String text : new String[] {"/device:", "/job:worker/job:ps", "/task:x"}) {
+    for (final String text : new String[] {
+             "/device:", "/job:worker/job:ps", "/task:x", "/job:worker/tsk:1", "foo"}) {
       final TuttiException refused =
           assertThrows(TuttiException.InvalidArgument.class, () -> DeviceSpec.parse(text));
       assertTrue(refused.getMessage().contains(text.substring(text.lastIndexOf('/') + 1)),
