@@ -37,6 +37,27 @@ Result<InputOptions> ReadInputOptions(Call call, const tutti_input_options *opti
   }
   TUTTI_ASSIGN_OR_RETURN(input.prefetch_to_device,
                          ReadTristate(call, set.prefetch_to_device, true, "prefetch_to_device"));
+  TUTTI_ASSIGN_OR_RETURN(
+      const bool on_device,
+      ReadTristate(call, set.place_dataset_on_device, false, "place_dataset_on_device"));
+  if (set.replication_mode < TUTTI_UNSET || set.replication_mode > TUTTI_INPUT_PER_REPLICA) {
+    return InvalidArgument(
+        "{}: the option replication_mode is {}; expected TUTTI_INPUT_PER_WORKER (1) or "
+        "TUTTI_INPUT_PER_REPLICA (2)",
+        call.function, set.replication_mode);
+  }
+  if (set.replication_mode == TUTTI_INPUT_PER_REPLICA) {
+    return Unimplemented(
+        "{}: an input pipeline for each replica (PER_REPLICA) is not built; use PER_WORKER, whose "
+        "pipeline feeds all replicas of the worker",
+        call.function);
+  }
+  if (on_device) {
+    return InvalidArgument(
+        "{}: place_dataset_on_device needs the replication mode PER_REPLICA; leave it out, and the "
+        "dataset stays on the host",
+        call.function);
+  }
   return input;
 }
 

@@ -44,12 +44,12 @@ Result<Ref<Strategy>> CreateMultiWorkerMirrored(Runtime& runtime, const ClusterR
   MultiWorkerOptions multi;
   multi.strategy = options;
   multi.communication = communication;
+  multi.resolver = Ref<const ClusterResolver>::Retain(&resolver);
   TUTTI_ASSIGN_OR_RETURN(multi.num_replicas, CountReplicas(runtime, resolver, devices));
   multi.devices = std::move(devices);
   if (order.num_workers() > 1) {
     TUTTI_ASSIGN_OR_RETURN(const Ref<Cluster> cluster,
                            runtime.JoinCluster(resolver, multi.num_replicas, call));
-    multi.resolver = Ref<const ClusterResolver>::Retain(&resolver);
     TUTTI_ASSIGN_OR_RETURN(multi.team, runtime.seat().Team(*cluster, runtime.transport(),
                                                               runtime.collective_table()));
   }

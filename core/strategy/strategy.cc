@@ -26,7 +26,6 @@ Strategy::Strategy(Ref<Environment> environment, const char* type_name, bool is_
                options.name.empty() ? std::string(type_name) : options.name),
       type_name_(type_name),
       is_mirrored_(is_mirrored),
-      cross_device_ops_(options.cross_device_ops),
       devices_(std::move(devices)),
       team_(std::move(team)),
       worker_(team_ ? team_->worker() : 0),
@@ -45,6 +44,12 @@ Result<Ref<Strategy>> Strategy::Make(Ref<Environment> environment, const char* t
       options.cross_device_ops != CrossDeviceOps::kReductionToOneDevice) {
     return InvalidArgument("{}: {} is no kind of cross-device ops", type_name,
                            static_cast<int32_t>(options.cross_device_ops));
+  }
+  if (options.cross_device_ops != CrossDeviceOps::kAuto) {
+    environment->log().Warning(
+        Format("{}: cross_device_ops REDUCTION_TO_ONE_DEVICE has no effect: replicas reduce as "
+               "with AUTO",
+               type_name));
   }
   Ref<Strategy> strategy =
       MakeRef<Strategy>(std::move(environment), type_name, is_mirrored, std::move(devices), options,
@@ -189,6 +194,7 @@ Result<Ref<Strategy>> Strategy::CreateMultiWorkerMirrored(Ref<Environment> envir
                            Make(std::move(environment), kMultiWorker, true,
                                 std::move(found).value(), options.strategy));
     alone->bytes_per_pack_ = options.communication.bytes_per_pack;
+    alone->resolver_ = options.resolver;
     return alone;
   }
   WorkerTeam& team = *options.team;

@@ -49,7 +49,8 @@ class Function;
 class ReplicaRunner;
 class TeamChannel;
 
-// How a Mirrored strategy reduces; a hint. The same numbers as TUTTI_CROSS_DEVICE_*.
+// How a Mirrored strategy reduces. The same numbers as TUTTI_CROSS_DEVICE_*. Without effect so far:
+// what is not kAuto is a warning.
 enum class CrossDeviceOps : int32_t {
   kAuto = 1,
   kReductionToOneDevice = 2,
@@ -63,7 +64,7 @@ struct StrategyOptions {
 struct MultiWorkerOptions {
   StrategyOptions strategy;
   Ref<WorkerTeam> team;                 // null: this worker is alone
-  Ref<const ClusterResolver> resolver;  // what found the team, for users
+  Ref<const ClusterResolver> resolver;  // whom it asked for the team, for users
   CommunicationOptions communication;   // the same on all workers
   std::vector<std::string> devices;     // one replica each; empty: as num_replicas says
   // Of this worker, on as many devices, GPUs where there are enough; 0: as Mirrored does.
@@ -111,7 +112,7 @@ class Strategy final : public Closable {
   TeamChannel* team_channel() const { return team_channel_.get(); }
   // Of the packs in which one worker's replicas reduce many tensors; 0: as large as it goes.
   int64_t bytes_per_pack() const { return bytes_per_pack_; }
-  // What found the team; null with one worker.
+  // Whom MultiWorkerMirrored asked for the workers; null of others.
   const ClusterResolver* cluster_resolver() const { return resolver_.get(); }
   // Of a local replica.
   const Device& device(size_t replica) const { return *devices_[replica]; }
@@ -185,7 +186,6 @@ class Strategy final : public Closable {
 
   const char* const type_name_;
   const bool is_mirrored_;
-  const CrossDeviceOps cross_device_ops_;
   const std::vector<Ref<Device>> devices_;
   const Ref<WorkerTeam> team_;
   const int64_t worker_;

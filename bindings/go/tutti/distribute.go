@@ -21,6 +21,27 @@ type InputOptions struct {
 	Rebatch Rebatch
 	// NoPrefetch makes no step ahead.
 	NoPrefetch bool
+	// ReplicationMode says how many input pipelines there are; InputPerWorker by default.
+	ReplicationMode InputReplicationMode
+	// PlaceDatasetOnDevice needs InputPerReplica, else it is INVALID_ARGUMENT.
+	PlaceDatasetOnDevice bool
+}
+
+// InputReplicationMode says how many input pipelines there are.
+type InputReplicationMode int
+
+// The modes: one for each worker, which feeds all its replicas; or one for each replica, which is
+// UNIMPLEMENTED so far.
+const (
+	InputPerWorker  InputReplicationMode = 1
+	InputPerReplica InputReplicationMode = 2
+)
+
+func (o InputOptions) place() int {
+	if o.PlaceDatasetOnDevice {
+		return 1
+	}
+	return 0
 }
 
 func (o InputOptions) prefetch() int {
@@ -67,7 +88,7 @@ func (s *Strategy) DistributeDataset(ctx context.Context, dataset *Dataset,
 	defer dataset.o.done()
 	return s.distribute(ctx, func(strategy uintptr, call *native.CallOptions, made *uintptr) uintptr {
 		return native.Strategy_distribute_dataset(strategy, pointer, int(options.Rebatch),
-			options.prefetch(), call, made)
+			options.prefetch(), int(options.ReplicationMode), options.place(), call, made)
 	})
 }
 
@@ -114,7 +135,7 @@ func (s *Strategy) DistributeFromFunction(ctx context.Context,
 	defer handle.Delete()
 	return s.distribute(ctx, func(strategy uintptr, call *native.CallOptions, made *uintptr) uintptr {
 		return native.Strategy_distribute_datasets_from_function(strategy, uintptr(handle),
-			options.prefetch(), call, made)
+			options.prefetch(), int(options.ReplicationMode), options.place(), call, made)
 	})
 }
 

@@ -215,7 +215,7 @@ func (s *Strategy) TypeName() string {
 	return ask(s, "", native.Strategy_type_name)
 }
 
-// ClusterResolver is what found the workers; nil when there is one only.
+// ClusterResolver is what found the workers of a multi-worker strategy; nil of others.
 func (s *Strategy) ClusterResolver() (*ClusterResolver, error) {
 	made, err := readOut(s, native.Strategy_cluster_resolver)
 	if err != nil || made == 0 {

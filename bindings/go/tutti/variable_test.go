@@ -256,7 +256,13 @@ func TestAWorkerAloneIsAMultiWorkerStrategy(t *testing.T) {
 	if strategy.NumWorkers() != 1 || strategy.NumReplicasInSync() != 2 {
 		t.Fatal(strategy.NumWorkers(), strategy.NumReplicasInSync())
 	}
-	if resolver, err := strategy.ClusterResolver(); resolver != nil || err != nil {
-		t.Fatal(resolver, err)
+	resolver := must[*ClusterResolver](t)(strategy.ClusterResolver())
+	if spec := must[*ClusterSpec](t)(resolver.ClusterSpec()); len(spec.Jobs()) != 0 {
+		t.Fatal(spec.Jobs())
+	}
+	mirrored := must[*Strategy](t)(NewMirroredStrategy("CPU:0"))
+	defer mirrored.Close()
+	if none, err := mirrored.ClusterResolver(); none != nil || err != nil {
+		t.Fatal(none, err)
 	}
 }

@@ -408,6 +408,12 @@ func TestAPanicOnAThreadOfTheLibraryIsAnErrorWithItsStack(t *testing.T) {
 		return nil
 	}, InputOptions{})
 	wants(t, err, ErrInvalidArgument)
+	_, err = strategy.DistributeDataset(nil, Range(0, 4, 1).Batch(2),
+		InputOptions{ReplicationMode: InputPerReplica})
+	wants(t, err, ErrUnimplemented)
+	_, err = strategy.DistributeDataset(nil, Range(0, 4, 1).Batch(2),
+		InputOptions{ReplicationMode: InputPerWorker, PlaceDatasetOnDevice: true})
+	wants(t, err, ErrInvalidArgument)
 	// One that is only told something has nobody to tell: it goes to standard error.
 	future := must[*Future](t)(NewFuture())
 	defer future.Close()

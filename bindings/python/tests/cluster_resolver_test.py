@@ -147,7 +147,7 @@ class AloneTest(unittest.TestCase):
         strategy = distribute.MultiWorkerMirroredStrategy(devices=["CPU:0", "CPU:1"])
         self.assertEqual((strategy.worker, strategy.num_workers), (0, 1))
         self.assertEqual(strategy.num_replicas_in_sync, 2)
-        self.assertIsNone(strategy.cluster_resolver)
+        self.assertIsInstance(strategy.cluster_resolver, TFConfigClusterResolver)
         self.assertIsInstance(strategy, distribute.Strategy)
         with strategy.scope():
             total = tutti.Variable(0.0, aggregation="sum")

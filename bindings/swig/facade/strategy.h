@@ -101,9 +101,12 @@ inline tutti_status *variable_copy(const tutti_variable *variable, size_t copy,
 
 inline tutti_status *strategy_distribute_datasets_from_function(
     tutti_strategy *strategy, tutti_host_handle input_fn, tutti_tristate prefetch_to_device,
+    int32_t replication_mode, tutti_tristate place_dataset_on_device,
     const tutti_call_options *call, tutti_distributed_dataset **out_distributed) {
   tutti_input_options options = TUTTI_INPUT_OPTIONS_INIT;
   options.prefetch_to_device = prefetch_to_device;
+  options.replication_mode = replication_mode;
+  options.place_dataset_on_device = place_dataset_on_device;
   return tutti_strategy_distribute_datasets_from_function(
       strategy, StoreHost(input_fn, TUTTI_HOST_INPUT), &options, call, out_distributed);
 }

@@ -21,13 +21,21 @@ TUTTI_BEGIN_DECLS
 typedef int32_t tutti_rebatch;
 enum { TUTTI_REBATCH_CEIL = 1, TUTTI_REBATCH_EVEN = 2 };
 
+/* How many input pipelines there are: one for each worker, or one for each replica. PER_REPLICA is
+ * UNIMPLEMENTED so far. */
+typedef int32_t tutti_input_replication;
+enum { TUTTI_INPUT_PER_WORKER = 1, TUTTI_INPUT_PER_REPLICA = 2 };
+
 typedef struct tutti_input_options {
   size_t struct_size;
   tutti_rebatch rebatch;             /* default CEIL */
   tutti_tristate prefetch_to_device; /* default true: a step is made ahead by a thread */
+  tutti_input_replication replication_mode; /* default PER_WORKER */
+  tutti_tristate place_dataset_on_device;   /* default false; true needs PER_REPLICA, else it is
+                                               INVALID_ARGUMENT */
 } tutti_input_options;
 #define TUTTI_INPUT_OPTIONS_INIT \
-  { sizeof(tutti_input_options), 0, 0 }
+  { sizeof(tutti_input_options), 0, 0, 0, 0 }
 
 /* Cuts the batches of `dataset`, whose elements must be batches: every leaf a tensor of rank >= 1
  * (INVALID_ARGUMENT tells to call batch first).

@@ -13,7 +13,8 @@
 
 TUTTI_BEGIN_DECLS
 
-/* How a Mirrored strategy reduces; a hint. */
+/* How a Mirrored strategy reduces. REDUCTION_TO_ONE_DEVICE has no effect so far and gives a
+ * warning. */
 typedef int32_t tutti_cross_device_ops;
 enum { TUTTI_CROSS_DEVICE_AUTO = 1, TUTTI_CROSS_DEVICE_REDUCTION_TO_ONE_DEVICE = 2 };
 
@@ -90,7 +91,8 @@ TUTTI_API int64_t tutti_strategy_get_worker(const tutti_strategy *strategy);
  * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API int64_t tutti_strategy_get_worker_count(const tutti_strategy *strategy);
 
-/* The resolver of a strategy of several workers; NULL for one worker. Borrowed.
+/* The resolver of a MultiWorkerMirrored strategy, with one worker, too: that which was given, else
+ * the one that reads TF_CONFIG; NULL for other strategies. Borrowed.
  * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API const tutti_cluster_resolver *tutti_strategy_get_cluster_resolver(
     const tutti_strategy *strategy);

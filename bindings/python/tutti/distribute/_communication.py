@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import enum
 import math
+import warnings
 import weakref
-from typing import Any, Optional, Tuple
+from typing import Any, Optional, Set, Tuple
 
 from tutti import _arguments
 
@@ -28,7 +29,7 @@ class CommunicationOptions:
     timeout_seconds: how long a collective may take (DeadlineExceededError); 0: no limit; None: the
     runtime's default. Of a strategy of several workers: bytes_per_pack, tensors of one reduction
     travel in packs of at most so many bytes, the same on all workers; 0: as large as it goes; and
-    the implementation.
+    the implementation. Given to one call these two have no effect, which a RuntimeWarning says.
     """
 
     __slots__ = ("bytes_per_pack", "timeout_seconds", "implementation")
@@ -70,12 +71,37 @@ def remember(strategy: Any, options: Optional[CommunicationOptions]) -> None:
         _of_strategies[strategy] = options
 
 
+# What one call asked for and was told of.
+_told: Set[str] = set()
+
+
+def hints_of(options: Optional[CommunicationOptions],
+             hints: Optional[CommunicationOptions]) -> Optional[CommunicationOptions]:
+    """What a call was given as options or as experimental_hints; what cannot count for one call
+    gives a warning, once."""
+    if hints is not None:
+        if options is not None:
+            raise TypeError("options and experimental_hints are two names of one argument; give "
+                            "one of them")
+        options = hints
+    if options is None:
+        return None
+    _arguments.check("options", options, CommunicationOptions)
+    asked = {"bytes_per_pack": options.bytes_per_pack != 0,
+             "implementation": options.implementation is not CommunicationImplementation.AUTO}
+    for name, said in asked.items():
+        if said and name not in _told:
+            _told.add(name)
+            warnings.warn(f"{name} has no effect on one call, of which timeout_seconds alone "
+                          f"counts; give it to the strategy, as communication_options",
+                          RuntimeWarning, stacklevel=3)
+    return options
+
+
 def timeout_in(context: Any, options: Optional[CommunicationOptions],
                timeout: Optional[float]) -> Optional[float]:
     """The timeout of a collective in a replica context: the call's own, that of its options, that
     of its strategy's."""
-    if options is not None:
-        _arguments.check("options", options, CommunicationOptions)
     if timeout is not None or (options is None and not _of_strategies):
         return timeout
     if options is None or options.timeout_seconds is None:
@@ -83,8 +109,11 @@ def timeout_in(context: Any, options: Optional[CommunicationOptions],
     return options.timeout_seconds or math.inf
 
 
-def timeout_of(strategy: Any, timeout: Optional[float]) -> Optional[float]:
+def timeout_of(strategy: Any, timeout: Optional[float],
+               hints: Optional[CommunicationOptions] = None) -> Optional[float]:
     """The same for a call of a strategy."""
+    if timeout is None and hints is not None and hints.timeout_seconds is not None:
+        return hints.timeout_seconds or math.inf
     if timeout is not None or not _of_strategies:
         return timeout
     options = _of_strategies.get(strategy)

@@ -9,7 +9,7 @@ from tutti import _arguments, _native, _scope, errors
 from tutti._reduce_op import ReduceOp
 from tutti._values import PerReplica
 from tutti._variable import member
-from tutti.distribute._communication import CommunicationOptions, timeout_in
+from tutti.distribute._communication import CommunicationOptions, hints_of, timeout_in
 
 if TYPE_CHECKING:
     from tutti.distribute._strategy import Strategy
@@ -94,18 +94,24 @@ class ReplicaContext(_native.Context):
 
     def all_reduce(self, reduce_op: Union[ReduceOp, str, int], value: Any,
                    options: Optional[CommunicationOptions] = None,
-                   timeout: Optional[float] = None) -> Any:
+                   timeout: Optional[float] = None, *,
+                   experimental_hints: Optional[CommunicationOptions] = None) -> Any:
         """Reduces every tensor of `value` over all replicas by reduce_op, a ReduceOp or its name;
         each gets the same bits. All replicas must call it with the same structure, dtypes and
         shapes; else all get an InvalidArgumentError that names both sides. AbortedError when
-        another replica failed. options: CommunicationOptions."""
+        another replica failed. options, also as experimental_hints: CommunicationOptions."""
+        if options is not None or experimental_hints is not None:
+            options = hints_of(options, experimental_hints)
         return _native.context_all_reduce(self, member(ReduceOp, reduce_op, "reduce_op"), value,
                                           timeout_in(self, options, timeout))
 
     def all_gather(self, value: Any, axis: int, options: Optional[CommunicationOptions] = None,
-                   timeout: Optional[float] = None) -> Any:
-        """Joins every tensor of `value` of all replicas along `axis`, in replica order. options:
-        CommunicationOptions."""
+                   timeout: Optional[float] = None, *,
+                   experimental_hints: Optional[CommunicationOptions] = None) -> Any:
+        """Joins every tensor of `value` of all replicas along `axis`, in replica order. options,
+        also as experimental_hints: CommunicationOptions."""
+        if options is not None or experimental_hints is not None:
+            options = hints_of(options, experimental_hints)
         return _native.context_all_gather(self, value, axis, timeout_in(self, options, timeout))
 
     def merge_call(self, merge_fn: Callable[..., Any], args: Sequence[Any] = (),
@@ -152,12 +158,16 @@ class DefaultReplicaContext:
 
     def all_reduce(self, reduce_op: Union[ReduceOp, str, int], value: Any,
                    options: Optional[CommunicationOptions] = None,
-                   timeout: Optional[float] = None) -> Any:
+                   timeout: Optional[float] = None, *,
+                   experimental_hints: Optional[CommunicationOptions] = None) -> Any:
         member(ReduceOp, reduce_op, "reduce_op")
+        hints_of(options, experimental_hints)
         return value
 
     def all_gather(self, value: Any, axis: int, options: Optional[CommunicationOptions] = None,
-                   timeout: Optional[float] = None) -> Any:
+                   timeout: Optional[float] = None, *,
+                   experimental_hints: Optional[CommunicationOptions] = None) -> Any:
+        hints_of(options, experimental_hints)
         return value
 
     def merge_call(self, merge_fn: Callable[..., Any], args: Sequence[Any] = (),

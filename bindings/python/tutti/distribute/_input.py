@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+import enum
+from typing import Any, Optional, Tuple
 
 from tutti import _arguments, _native, _values, errors
 
@@ -10,28 +11,63 @@ from tutti import _arguments, _native, _values, errors
 _REBATCH = {None: 0, "ceil": 1, "even": 2}
 
 
+class InputReplicationMode(enum.Enum):
+    """How many input pipelines there are: PER_WORKER, one for each worker; PER_REPLICA, one for
+    each replica (UnimplementedError so far)."""
+
+    PER_WORKER = "PER_WORKER"
+    PER_REPLICA = "PER_REPLICA"
+
+
 class InputOptions:
     """How a dataset is distributed.
 
-    experimental_fetch_to_device, also as prefetch_to_device: a step is made ahead by a thread (True
-    by default). rebatch: how a
-    batch of b rows is cut over n replicas: "ceil" (the default), slices of ceil(b / n) rows,
-    trailing slices empty, never across batches; or "even", slices of static, nearly equal sizes,
-    across batches.
+    experimental_prefetch_to_device, also as experimental_fetch_to_device and prefetch_to_device: a
+    step is made ahead by a thread; with False it is made when it is asked for.
+    experimental_replication_mode: InputReplicationMode. experimental_place_dataset_on_device: True
+    needs PER_REPLICA, else it is a ValueError. rebatch: how a batch of b rows is cut over n
+    replicas: "ceil" (the default), slices of ceil(b / n) rows, trailing slices empty, never across
+    batches; or "even", slices of static, nearly equal sizes, across batches.
     """
 
-    __slots__ = ("experimental_fetch_to_device", "rebatch")
+    __slots__ = ("experimental_prefetch_to_device", "experimental_replication_mode",
+                 "experimental_place_dataset_on_device", "rebatch")
 
-    def __init__(self, experimental_fetch_to_device: Optional[bool] = None,
+    def __init__(self, experimental_prefetch_to_device: Optional[bool] = True,
+                 experimental_replication_mode: InputReplicationMode = (
+                     InputReplicationMode.PER_WORKER),
+                 experimental_place_dataset_on_device: bool = False, *,
+                 experimental_fetch_to_device: Optional[bool] = None,
                  prefetch_to_device: Optional[bool] = None, rebatch: Optional[str] = None):
-        self.experimental_fetch_to_device = (
-            experimental_fetch_to_device if prefetch_to_device is None else prefetch_to_device)
+        for other in (experimental_fetch_to_device, prefetch_to_device):
+            if other is not None:
+                experimental_prefetch_to_device = other
+        self.experimental_prefetch_to_device = experimental_prefetch_to_device
+        _arguments.check("experimental_replication_mode", experimental_replication_mode,
+                         InputReplicationMode)
+        self.experimental_replication_mode = experimental_replication_mode
+        self.experimental_place_dataset_on_device = experimental_place_dataset_on_device
         if rebatch not in _REBATCH:
             raise ValueError(f"rebatch: {rebatch!r} is none of 'ceil', 'even'")
         self.rebatch = rebatch
 
+    @property
+    def experimental_fetch_to_device(self) -> Optional[bool]:
+        """Another name of experimental_prefetch_to_device."""
+        return self.experimental_prefetch_to_device
+
+    @experimental_fetch_to_device.setter
+    def experimental_fetch_to_device(self, value: Optional[bool]) -> None:
+        self.experimental_prefetch_to_device = value
+
     def _rebatch_number(self) -> int:
         return _REBATCH[self.rebatch]
+
+    def _numbers(self) -> Tuple[Optional[bool], int, bool]:
+        """prefetch_to_device, replication_mode, place_dataset_on_device."""
+        mode = list(InputReplicationMode).index(self.experimental_replication_mode) + 1
+        return (self.experimental_prefetch_to_device, mode,
+                self.experimental_place_dataset_on_device)
 
 
 class InputContext:
@@ -109,6 +145,7 @@ class DistributedIterator:
     def get_next_as_optional(self, timeout: Optional[float] = None) -> _values.Optional:
         """The next step's batch as a tutti.data.Optional, which is empty at the end."""
         batch: _values.Optional = _native.distributed_iterator_next_optional(self._handle, timeout)
+        batch._source = self
         return batch
 
     @property

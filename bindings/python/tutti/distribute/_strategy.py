@@ -86,7 +86,7 @@ class Strategy:
 
     @property
     def cluster_resolver(self) -> Optional[resolvers.ClusterResolver]:
-        """What found the workers of this strategy; None when there is one only."""
+        """What found the workers of a MultiWorkerMirroredStrategy; None for other strategies."""
         handle = _native.strategy_cluster_resolver(self._handle)
         return None if handle is None else resolvers._LibraryResolver._of(handle)
 
@@ -122,22 +122,30 @@ class Strategy:
     # ---- values
 
     def reduce(self, reduce_op: Union[ReduceOp, str, int], value: Any, axis: Optional[int] = None,
-               timeout: Optional[float] = None) -> Any:
+               timeout: Optional[float] = None, *,
+               options: Optional[CommunicationOptions] = None,
+               experimental_hints: Optional[CommunicationOptions] = None) -> Any:
         """Reduces every leaf of `value` over all replicas, on the host. reduce_op: SUM or MEAN.
 
         axis None: across replicas only, equal shapes (the ValueError names both). With an axis also
         along it inside each replica; MEAN then divides by the number of elements of all replicas. A
         value that is not distributed: MEAN gives it back, SUM is a ValueError with several
-        replicas.
+        replicas. options, also as experimental_hints: CommunicationOptions, of which
+        timeout_seconds counts for one call.
         """
+        hints = _communication.hints_of(options, experimental_hints)
         return _native.strategy_reduce(self._handle, member(ReduceOp, reduce_op, "reduce_op"),
-                                       value, axis, _communication.timeout_of(self, timeout))
+                                       value, axis,
+                                       _communication.timeout_of(self, timeout, hints))
 
-    def gather(self, value: Any, axis: int, timeout: Optional[float] = None) -> Any:
+    def gather(self, value: Any, axis: int, timeout: Optional[float] = None, *,
+               options: Optional[CommunicationOptions] = None,
+               experimental_hints: Optional[CommunicationOptions] = None) -> Any:
         """Joins every distributed leaf of `value` along `axis`, in replica order: rank >= 1, equal
-        sizes on all other axes."""
+        sizes on all other axes. options, experimental_hints: as in reduce."""
+        hints = _communication.hints_of(options, experimental_hints)
         return _native.strategy_gather(self._handle, value, axis,
-                                       _communication.timeout_of(self, timeout))
+                                       _communication.timeout_of(self, timeout, hints))
 
     def local_results(self, value: Any) -> Tuple[Any, ...]:
         """The values of this process's replicas, in order; of a value that is not distributed a
@@ -179,7 +187,7 @@ class Strategy:
         _arguments.check("distribute_dataset: options", options, InputOptions)
         return DistributedDataset._of(_native.strategy_distribute_dataset(
             self._handle, dataset._handle, options._rebatch_number(),
-            options.experimental_fetch_to_device, timeout))
+            *options._numbers(), timeout))
 
     experimental_distribute_dataset = distribute_dataset
 
@@ -191,9 +199,9 @@ class Strategy:
         made ahead."""
         options = InputOptions() if options is None else options
         _arguments.check("distribute_datasets_from_function: options", options, InputOptions)
-        prefetch = options.experimental_fetch_to_device
         return DistributedDataset._of(_native.strategy_distribute_datasets_from_function(
-            self._handle, lambda given: dataset_fn(InputContext(**given)), prefetch, timeout))
+            self._handle, lambda given: dataset_fn(InputContext(**given)),
+            *options._numbers(), timeout))
 
     experimental_distribute_datasets_from_function = distribute_datasets_from_function
 
@@ -211,25 +219,27 @@ class Strategy:
 
     def __repr__(self) -> str:
         seat = f", worker {self.worker} of {self.num_workers}" if self.num_workers > 1 else ""
-        return (f"<{_native.strategy_type_name(self._handle)} of {self.num_replicas_in_sync} "
-                f"replicas on {', '.join(self.worker_devices)}{seat}>")
+        count = self.num_replicas_in_sync
+        return (f"<{_native.strategy_type_name(self._handle)} of {count} "
+                f"replica{'' if count == 1 else 's'} on {', '.join(self.worker_devices)}{seat}>")
 
 
 class MirroredStrategy(Strategy):
     """One replica per device, variables mirrored on all.
 
     devices: names such as "CPU:0", "CPU:1" (logical devices, as many as are named); None: all GPUs,
-    else the CPU. cross_device_ops: "auto" or "reduction_to_one_device", a hint. A device twice or
-    unknown is a ValueError.
+    else the CPU. cross_device_ops: None or "auto"; "reduction_to_one_device" has no effect so far
+    and gives a warning. A device twice or unknown is a ValueError.
     """
 
     __slots__ = ()
 
-    def __init__(self, devices: Optional[Sequence[str]] = None, cross_device_ops: str = "auto",
-                 name: Optional[str] = None, timeout: Optional[float] = None):
-        ops = {"auto": 1, "reduction_to_one_device": 2}.get(cross_device_ops)
+    def __init__(self, devices: Optional[Sequence[str]] = None,
+                 cross_device_ops: Optional[str] = None, name: Optional[str] = None,
+                 timeout: Optional[float] = None):
+        ops = {None: 1, "auto": 1, "reduction_to_one_device": 2}.get(cross_device_ops)
         if ops is None:
-            raise ValueError(f"cross_device_ops: {cross_device_ops!r} is none of 'auto', "
+            raise ValueError(f"cross_device_ops: {cross_device_ops!r} is none of None, 'auto', "
                              f"'reduction_to_one_device'")
         if isinstance(devices, str):
             devices = [devices]
@@ -265,17 +275,18 @@ class MultiWorkerMirroredStrategy(Strategy):
         if isinstance(devices, str):
             devices = [devices]
         names = [str(device) for device in devices or ()]
-        self._resolver = cluster_resolver
         self._adopt(_native.strategy_multi_worker_mirrored(
             resolvers.handle_of(cluster_resolver), names, name,
             *_communication.of_workers(communication_options), timeout))
+        if cluster_resolver is None:
+            cluster_resolver = resolvers.TFConfigClusterResolver()
+        self._resolver = cluster_resolver
         _communication.remember(self, communication_options)
 
     @property
     def cluster_resolver(self) -> Optional[resolvers.ClusterResolver]:
-        """What found the workers of this strategy; None when there is one only."""
-        found = super().cluster_resolver
-        return found if found is None else getattr(self, "_resolver", None) or found
+        """What was given, else a TFConfigClusterResolver."""
+        return getattr(self, "_resolver", None) or super().cluster_resolver
 
 
 class OneDeviceStrategy(Strategy):
@@ -287,14 +298,35 @@ class OneDeviceStrategy(Strategy):
         self._adopt(_native.strategy_one_device(str(device), name, timeout))
 
 
+class _DefaultScope:
+    """What `with get_strategy().scope():` enters where there is no strategy: nothing."""
+
+    __slots__ = ("_strategy",)
+
+    def __init__(self, strategy: "DefaultStrategy"):
+        self._strategy = strategy
+
+    def __enter__(self) -> "DefaultStrategy":
+        scope = _scope.scope.get()
+        if scope is not None:
+            raise errors.FailedPreconditionError(
+                f"the scope of the default strategy cannot be entered inside that of "
+                f"{scope.strategy!r}: leave that one first")
+        return self._strategy
+
+    def __exit__(self, *_: Any) -> None:
+        pass
+
+
 class DefaultStrategy(Strategy):
     """The strategy outside of every scope: one replica, nothing distributed."""
 
     __slots__ = ()
 
     def scope(self) -> Any:
-        raise errors.FailedPreconditionError(
-            "the default strategy has no scope: it is where no scope is")
+        """Where no scope is already: what is done inside is done as outside, in the default replica
+        context. Inside another strategy's scope it is a FailedPreconditionError."""
+        return _DefaultScope(self)
 
 
 _default: Optional[DefaultStrategy] = None

@@ -20,9 +20,14 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.tutti.data.Dataset;
 import org.tutti.data.DatasetIterator;
+import org.tutti.distribute.ClusterResolver;
+import org.tutti.distribute.ClusterSpec;
+import org.tutti.distribute.CommunicationOptions;
 import org.tutti.distribute.DistributedDataset;
 import org.tutti.distribute.DistributedIterator;
+import org.tutti.distribute.InputOptions;
 import org.tutti.distribute.MirroredStrategy;
+import org.tutti.distribute.MultiWorkerMirroredStrategy;
 import org.tutti.distribute.OneDeviceStrategy;
 import org.tutti.distribute.ReplicaContext;
 import org.tutti.distribute.Strategy;
@@ -82,6 +87,71 @@ class StrategyTest {
       assertNull(ReplicaContext.current());
     }
     assertSame(alone, ReplicaContext.current());
+  }
+
+  @Test
+  void theDefaultStrategysScopeChangesNothing() {
+    final Strategy current = Strategy.current();
+    try (Strategy.InScope scope = current.scope(); Strategy.InScope again = current.scope()) {
+      assertFalse(Strategy.hasCurrent());
+      assertFalse(Strategy.inCrossReplicaContext());
+    }
+    try (Strategy.InScope scope = strategy.scope()) {
+      assertThrows(TuttiException.FailedPrecondition.class, current::scope);
+    }
+  }
+
+  @Test
+  void inputOptionsHaveTheDocumentedDefaults() {
+    try (Dataset dataset = Dataset.range(4).batch(2)) {
+      final InputOptions worker = new InputOptions(
+          null, false, InputOptions.InputReplicationMode.PER_WORKER, false);
+      strategy.distribute(dataset, worker, null).close();
+      strategy.distribute(dataset, new InputOptions(InputOptions.Rebatch.EVEN, true), null).close();
+      final InputOptions replica = new InputOptions(
+          null, null, InputOptions.InputReplicationMode.PER_REPLICA, null);
+      assertThrows(TuttiException.Unimplemented.class,
+          () -> strategy.distribute(dataset, replica, null));
+      assertThrows(TuttiException.Unimplemented.class,
+          () -> strategy.distributeFromFunction(input -> dataset, replica, null));
+      final InputOptions placed = new InputOptions(null, null, null, true);
+      assertThrows(TuttiException.InvalidArgument.class,
+          () -> strategy.distribute(dataset, placed, null));
+    }
+  }
+
+  @Test
+  void callsOfAStrategyTakeOptionsForCollectives() {
+    final CommunicationOptions hints = new CommunicationOptions(
+        8, Duration.ofSeconds(60), CommunicationOptions.Implementation.RING);
+    final Value values = strategy.run((replica, none) -> new float[] {replica.replicaId()});
+    assertArrayEquals(new float[] {1},
+        strategy.reduce(ReduceOp.SUM, values, null, hints, null).asTensor().toFloatArray());
+    assertArrayEquals(new float[] {0, 1},
+        strategy.gather(values, 0, hints, null).asTensor().toFloatArray());
+    assertArrayEquals(new float[] {0, 1},
+        strategy.gather(values, 0, null, Duration.ofSeconds(60)).asTensor().toFloatArray());
+  }
+
+  @Test
+  void crossDeviceOpsMayBeNull() {
+    try (MirroredStrategy mirrored = MirroredStrategy.create(null, null, "CPU:0", "CPU:1")) {
+      assertEquals(2, mirrored.replicaCount());
+      assertNull(mirrored.clusterResolver());
+    }
+  }
+
+  @Test
+  void aWorkerAloneHasItsResolver() {
+    final ClusterResolver given = ClusterResolver.simple(
+        ClusterSpec.of(Map.of("worker", List.of("localhost:1234"))), "worker", 0L);
+    try (MultiWorkerMirroredStrategy alone =
+             MultiWorkerMirroredStrategy.create(given, null, "CPU:0")) {
+      assertSame(given, alone.clusterResolver());
+    }
+    try (MultiWorkerMirroredStrategy alone = MultiWorkerMirroredStrategy.of("CPU:0")) {
+      assertEquals("", alone.clusterResolver().master());
+    }
   }
 
   @Test

@@ -9,7 +9,7 @@ import org.tutti.TuttiException;
 import org.tutti.internal.Bridge;
 
 /**
- * Hints for collectives, of a strategy or of one call.
+ * Hints for collectives, of a strategy or of one call, for which the timeout alone counts.
  *
  * @param bytesPerPack of a strategy of several workers: tensors are reduced in packs of at most
  *     so many bytes, the same on all workers; 0: as large as it goes
@@ -41,6 +41,7 @@ public record CommunicationOptions(
   // What was given to strategies, for calls that say nothing. Wrappers of one strategy are equal.
   private static final Map<Strategy, CommunicationOptions> OF_STRATEGIES = new WeakHashMap<>();
   private static volatile boolean anyOfStrategies;
+  private static volatile boolean told; // of options that have no effect on one call
 
   /** INVALID_ARGUMENT for what is negative. */
   public CommunicationOptions {
@@ -76,10 +77,30 @@ public record CommunicationOptions(
 
   /** The time of a collective: that of the call's options, that of its strategy's. */
   static long nanosIn(ReplicaContext replica, CommunicationOptions options) {
+    tellOf(options);
     if (options != null && options.timeout != null) {
       return limit(options.timeout);
     }
     return anyOfStrategies ? nanosOf(replica.strategy(), null) : Bridge.UNSET;
+  }
+
+  /** What cannot count for one call gives a warning, once. */
+  private static void tellOf(CommunicationOptions options) {
+    if (options != null && !told
+        && (options.bytesPerPack != 0 || options.implementation != Implementation.AUTO)) {
+      told = true;
+      System.getLogger("org.tutti").log(System.Logger.Level.WARNING,
+          "bytesPerPack and implementation have no effect on one call, of which the timeout alone "
+              + "counts; give them to the strategy");
+    }
+  }
+
+  /** The time of a call of a strategy with options of its own. */
+  static long nanosOf(Strategy strategy, CommunicationOptions options, Duration timeout) {
+    tellOf(options);
+    return timeout == null && options != null && options.timeout != null
+        ? limit(options.timeout)
+        : nanosOf(strategy, timeout);
   }
 
   /** The time of a call of a strategy. */

@@ -2,8 +2,16 @@ package org.tutti.distribute;
 
 import org.tutti.internal.Bridge;
 
-/** How a dataset is distributed; null: the default. */
-public record InputOptions(Rebatch rebatch, Boolean prefetchToDevice) {
+/**
+ * How a dataset is distributed; null: the default.
+ *
+ * @param rebatch how b rows are cut over n replicas
+ * @param prefetchToDevice whether a step is made ahead by a thread: true by default
+ * @param replicationMode how many input pipelines there are: PER_WORKER by default
+ * @param placeDatasetOnDevice needs PER_REPLICA, else it is INVALID_ARGUMENT: false by default
+ */
+public record InputOptions(Rebatch rebatch, Boolean prefetchToDevice,
+    InputReplicationMode replicationMode, Boolean placeDatasetOnDevice) {
   /** How b rows are cut over n replicas. */
   public enum Rebatch {
     /** Slices of ceil(b / n), trailing ones smaller or empty: the default. */
@@ -12,9 +20,22 @@ public record InputOptions(Rebatch rebatch, Boolean prefetchToDevice) {
     EVEN
   }
 
+  /** How many input pipelines there are. */
+  public enum InputReplicationMode {
+    /** One for each worker, which feeds all its replicas: the default. */
+    PER_WORKER,
+    /** One for each replica; UNIMPLEMENTED so far. */
+    PER_REPLICA
+  }
+
   /** The defaults. */
   public InputOptions() {
     this(null, null);
+  }
+
+  /** The defaults but for these two. */
+  public InputOptions(Rebatch rebatch, Boolean prefetchToDevice) {
+    this(rebatch, prefetchToDevice, null, null);
   }
 
   int rebatchNumber() {
@@ -23,5 +44,13 @@ public record InputOptions(Rebatch rebatch, Boolean prefetchToDevice) {
 
   int prefetchNumber() {
     return Bridge.tristate(prefetchToDevice);
+  }
+
+  int modeNumber() {
+    return replicationMode == null ? 0 : replicationMode.ordinal() + 1;
+  }
+
+  int placeNumber() {
+    return Bridge.tristate(placeDatasetOnDevice);
   }
 }

@@ -7,11 +7,11 @@ import org.tutti.internal.Native;
 
 /** One replica per device, variables mirrored on all. */
 public final class MirroredStrategy extends Strategy {
-  /** How gradients are brought together; a hint. */
+  /** How gradients are brought together. */
   public enum CrossDeviceOps {
     /** The library chooses. */
     AUTO,
-    /** All to one device and back. */
+    /** All to one device and back: without effect so far, which is logged as a warning. */
     REDUCTION_TO_ONE_DEVICE
   }
 
@@ -24,7 +24,7 @@ public final class MirroredStrategy extends Strategy {
     return create(null, CrossDeviceOps.AUTO, devices);
   }
 
-  /** As of, with a name for messages. */
+  /** As of, with a name for messages; ops: null for AUTO. */
   public static MirroredStrategy create(String name, CrossDeviceOps ops, String... devices) {
     return create(name, ops, null, devices);
   }
@@ -33,6 +33,7 @@ public final class MirroredStrategy extends Strategy {
   public static MirroredStrategy create(
       String name, CrossDeviceOps ops, Duration timeout, String... devices) {
     return new MirroredStrategy(
-        Box.at(Native.strategy_mirrored(devices, ops.ordinal() + 1, name, Bridge.nanos(timeout))));
+        Box.at(Native.strategy_mirrored(
+            devices, ops == null ? 1 : ops.ordinal() + 1, name, Bridge.nanos(timeout))));
   }
 }

@@ -44,10 +44,9 @@ public final class MultiWorkerMirroredStrategy extends Strategy {
     return strategy;
   }
 
-  /** What was given, else what found the workers; null when there is one only. */
+  /** What was given, else the resolver that reads TF_CONFIG. */
   @Override
   public ClusterResolver clusterResolver() {
-    final ClusterResolver found = super.clusterResolver();
-    return found == null || resolver == null ? found : resolver;
+    return resolver == null ? super.clusterResolver() : resolver;
   }
 }

@@ -87,7 +87,7 @@ public class Strategy extends NativeObject implements AutoCloseable {
     return (int) Native.strategy_worker_count(this);
   }
 
-  /** What found the workers; null when there is one only. */
+  /** What found the workers of a MultiWorkerMirroredStrategy; null for other strategies. */
   public ClusterResolver clusterResolver() {
     final long box = Native.strategy_cluster_resolver(this);
     return box == 0 ? null : new LibraryResolver(Box.at(box));
@@ -102,7 +102,8 @@ public class Strategy extends NativeObject implements AutoCloseable {
   /**
    * Cross-replica context with this as the current strategy of the thread, until the scope is
    * closed: variables that are made there have a copy per replica. Inside a replica function or
-   * another strategy's scope it is FAILED_PRECONDITION.
+   * another strategy's scope it is FAILED_PRECONDITION. That of the default strategy changes
+   * nothing: its context holds outside of all scopes.
    */
   public InScope scope() {
     final Object before = Scope.current();
@@ -110,9 +111,8 @@ public class Strategy extends NativeObject implements AutoCloseable {
       throw TuttiException.of(Code.FAILED_PRECONDITION,
           "a strategy's scope cannot be entered inside a replica function");
     }
-    if (Native.strategy_type_name(this).equals("DefaultStrategy")) {
-      throw TuttiException.of(Code.FAILED_PRECONDITION,
-          "the default strategy has no scope: it is where no scope is");
+    if (before == null && Native.strategy_type_name(this).equals("DefaultStrategy")) {
+      return () -> { }; // it holds where no scope is
     }
     if (before != null && !before.equals(this)) {
       throw TuttiException.of(Code.FAILED_PRECONDITION, "the scope of " + this
@@ -168,9 +168,16 @@ public class Strategy extends NativeObject implements AutoCloseable {
 
   /** As reduce; also along `axis` inside each replica. */
   public Value reduce(ReduceOp op, Object value, Integer axis, Duration timeout) {
+    return reduce(op, value, axis, null, timeout);
+  }
+
+  /** As above, with options (null: the strategy's), of which the timeout counts for one call. */
+  public Value reduce(ReduceOp op, Object value, Integer axis, CommunicationOptions options,
+      Duration timeout) {
+    final long nanos = CommunicationOptions.nanosOf(this, options, timeout);
     try (Value given = Value.of(value)) {
-      return valueOf(Native.strategy_reduce(this, op.number(), given,
-          axis == null ? null : Long.valueOf(axis), CommunicationOptions.nanosOf(this, timeout)));
+      return valueOf(Native.strategy_reduce(
+          this, op.number(), given, axis == null ? null : Long.valueOf(axis), nanos));
     }
   }
 
@@ -181,9 +188,14 @@ public class Strategy extends NativeObject implements AutoCloseable {
 
   /** As gather, waiting for at most `timeout`. */
   public Value gather(Object value, int axis, Duration timeout) {
+    return gather(value, axis, null, timeout);
+  }
+
+  /** As above, with options (null: the strategy's), of which the timeout counts for one call. */
+  public Value gather(Object value, int axis, CommunicationOptions options, Duration timeout) {
+    final long nanos = CommunicationOptions.nanosOf(this, options, timeout);
     try (Value given = Value.of(value)) {
-      return valueOf(Native.strategy_gather(
-          this, given, axis, CommunicationOptions.nanosOf(this, timeout)));
+      return valueOf(Native.strategy_gather(this, given, axis, nanos));
     }
   }
 
@@ -230,7 +242,8 @@ public class Strategy extends NativeObject implements AutoCloseable {
   /** As distribute, otherwise. */
   public DistributedDataset distribute(Dataset dataset, InputOptions options, Duration timeout) {
     return new DistributedDataset(Box.at(Native.strategy_distribute_dataset(this, dataset,
-        options.rebatchNumber(), options.prefetchNumber(), Bridge.nanos(timeout))));
+        options.rebatchNumber(), options.prefetchNumber(), options.modeNumber(),
+        options.placeNumber(), Bridge.nanos(timeout))));
   }
 
   /** One dataset per input pipeline; its elements go to the replicas one each, in turn. */
@@ -244,7 +257,8 @@ public class Strategy extends NativeObject implements AutoCloseable {
     Objects.requireNonNull(function, "a function is needed, not null");
     return new DistributedDataset(Box.at(Native.strategy_distribute_datasets_from_function(this,
         new Functions.Cross((strategy, given) -> function.apply(new InputContext(given))),
-        options.prefetchNumber(), Bridge.nanos(timeout))));
+        options.prefetchNumber(), options.modeNumber(), options.placeNumber(),
+        Bridge.nanos(timeout))));
   }
 
   // ---- the end
@@ -280,7 +294,8 @@ public class Strategy extends NativeObject implements AutoCloseable {
   @Override
   public String toString() {
     return isClosed() ? "Strategy (closed)" : Native.strategy_type_name(this) + " of "
-        + replicaCount() + " replicas on " + String.join(", ", devices())
+        + replicaCount() + (replicaCount() == 1 ? " replica on " : " replicas on ")
+        + String.join(", ", devices())
         + (workerCount() > 1 ? ", worker " + worker() + " of " + workerCount() : "");
   }
 }
