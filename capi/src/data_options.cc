@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "capi/src/bytes.h"
 #include "capi/src/guard.h"
 #include "capi/src/roots.h"
 #include "core/base/log.h"
@@ -38,6 +39,13 @@ tutti_status *tutti_data_options_set_bool(tutti_data_options *options, const cha
   });
 }
 
+tutti_status *tutti_data_options_clear(tutti_data_options *options, const char *key) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, options, key);
+    return FromHandle(options)->options.Clear(key);
+  });
+}
+
 tutti_status *tutti_data_options_read(const tutti_data_options *options, const char *key,
                                       tutti_optional_int64 *out_value) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
@@ -61,6 +69,20 @@ tutti_status *tutti_data_options_merge(const tutti_data_options *options,
       root->log().Warning(Format("merging dataset options changes {}", JoinAll(changed, ", ")));
     }
     *out_options = Give(std::move(merged));
+    return OkStatus();
+  });
+}
+
+int32_t tutti_data_options_equal(const tutti_data_options *left, const tutti_data_options *right) {
+  if (left == nullptr || right == nullptr) return left == right;
+  return FromHandle(left)->options == FromHandle(right)->options;
+}
+
+tutti_status *tutti_data_options_to_string(const tutti_data_options *options,
+                                           tutti_bytes **out_text) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, options, out_text);
+    *out_text = GiveBytes(FromHandle(options)->options.ToString());
     return OkStatus();
   });
 }

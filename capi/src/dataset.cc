@@ -60,6 +60,16 @@ tutti_status *tutti_dataset_with_options(tutti_dataset **dataset,
                    });
 }
 
+tutti_status *tutti_dataset_replace_options(tutti_dataset **dataset,
+                                            const tutti_data_options *options) {
+  const tutti_transform_options *none = nullptr;
+  return Transform(__func__, dataset, none,
+                   [&](Call call, const Dataset &input, const auto &) -> DatasetResult {
+                     TUTTI_REQUIRE(call, options);
+                     return input.ReplaceOptions(FromHandle(options)->options);
+                   });
+}
+
 int64_t tutti_dataset_get_cardinality(const tutti_dataset *dataset) {
   return dataset == nullptr ? 0 : FromHandle(dataset)->cardinality();
 }

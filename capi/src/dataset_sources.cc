@@ -118,6 +118,7 @@ Result<TfRecordOptions> ReadTfRecordOptions(Call call, const tutti_tf_record_opt
   TfRecordOptions read;
   read.name = TextOr(set.name, "");
   read.buffer_bytes = set.buffer_size;
+  read.num_parallel_reads = set.num_parallel_reads;
   TUTTI_ASSIGN_OR_RETURN(read.compression, ReadCompression(set.compression, "tf_record"));
   return read;
 }
@@ -167,6 +168,7 @@ tutti_status *tutti_dataset_create_fixed_length_record(
     FixedLengthRecordOptions read;
     read.name = TextOr(set.name, "");
     read.buffer_bytes = set.buffer_size;
+    read.num_parallel_reads = set.num_parallel_reads;
     TUTTI_ASSIGN_OR_RETURN(read.compression,
                            ReadCompression(set.compression, "fixed_length_record"));
     TUTTI_ASSIGN_OR_RETURN(

@@ -170,6 +170,83 @@ TEST_F(LifeTest, AnUnknownKeyInDatasetOptionsIsNamed) {
                "deterministic");
 }
 
+TEST_F(LifeTest, DatasetOptionsAreComparedClearedAndPutIntoADataset) {
+  DataOptions one, other;
+  ASSERT_OK(tutti_data_options_create(&one));
+  ASSERT_OK(tutti_data_options_create(&other));
+  EXPECT_TRUE(tutti_data_options_equal(one, other));
+  ASSERT_OK(tutti_data_options_set_bool(one, "experimental_deterministic", 0));
+  EXPECT_FALSE(tutti_data_options_equal(one, other));
+  EXPECT_FALSE(tutti_data_options_equal(one, nullptr));
+  Bytes text;
+  ASSERT_OK(tutti_data_options_to_string(one, &text));
+  EXPECT_STREQ(tutti_bytes_get_view(text).data, "deterministic=false");
+  Dataset dataset = RangeOf(4);
+  ASSERT_OK(tutti_dataset_replace_options(&dataset, one));
+  ASSERT_OK(tutti_data_options_clear(one, "deterministic"));
+  EXPECT_TRUE(tutti_data_options_equal(one, other));
+  DataOptions found;
+  ASSERT_OK(tutti_dataset_options(dataset, &found));
+  tutti_optional_int64 value = {0, 0};
+  ASSERT_OK(tutti_data_options_read(found, "deterministic", &value));
+  EXPECT_EQ(value.present, 1);
+  ASSERT_OK(tutti_data_options_clear(found, "deterministic"));
+  DataOptions again;
+  ASSERT_OK(tutti_dataset_options(dataset, &again));
+  EXPECT_FALSE(tutti_data_options_equal(found, again)) << "a copy changed the dataset";
+  ASSERT_OK(tutti_dataset_replace_options(&dataset, other));
+  DataOptions none;
+  ASSERT_OK(tutti_dataset_options(dataset, &none));
+  EXPECT_TRUE(tutti_data_options_equal(none, other));
+  EXPECT_FAILS(tutti_data_options_clear(one, "deterministc"), TUTTI_INVALID_ARGUMENT,
+               "did you mean 'deterministic'?");
+}
+
+TEST_F(LifeTest, ReadersTakeANumberOfParallelReads) {
+  const char *const files[] = {"a"};
+  tutti_tf_record_options records = TUTTI_TF_RECORD_OPTIONS_INIT;
+  records.num_parallel_reads = TUTTI_AUTOTUNE;
+  Dataset dataset;
+  ASSERT_OK(tutti_dataset_create_tf_record_from_paths(nullptr, 1, files, &records, &dataset));
+  records.num_parallel_reads = -2;
+  Dataset refused;
+  EXPECT_FAILS(tutti_dataset_create_tf_record_from_paths(nullptr, 1, files, &records, &refused),
+               TUTTI_INVALID_ARGUMENT, "num_parallel_reads must be a number of files");
+  Dataset names;
+  ASSERT_OK(tutti_dataset_create_tf_record_from_paths(nullptr, 0, nullptr, nullptr, &names));
+  tutti_fixed_length_record_options fixed = TUTTI_FIXED_LENGTH_RECORD_OPTIONS_INIT;
+  fixed.num_parallel_reads = 2;
+  ASSERT_OK(tutti_dataset_create_fixed_length_record(nullptr, names, 2, &fixed, &refused));
+  fixed.num_parallel_reads = -3;
+  Dataset none;
+  EXPECT_FAILS(tutti_dataset_create_fixed_length_record(nullptr, names, 2, &fixed, &none),
+               TUTTI_INVALID_ARGUMENT, "num_parallel_reads must be a number of files");
+}
+
+TEST_F(LifeTest, InputOptionsThatAreNotBuiltAreRefused) {
+  Strategy strategy = MirroredOver(2);
+  Dataset dataset = RangeOf(4);
+  ASSERT_OK(tutti_dataset_batch(&dataset, 2, nullptr));
+  tutti_input_options options = TUTTI_INPUT_OPTIONS_INIT;
+  Handle<tutti_distributed_dataset, tutti_distributed_dataset_release> distributed;
+  options.replication_mode = TUTTI_INPUT_PER_REPLICA;
+  EXPECT_FAILS(
+      tutti_strategy_distribute_dataset(strategy, dataset, &options, nullptr, &distributed),
+      TUTTI_UNIMPLEMENTED, "use PER_WORKER");
+  options.replication_mode = TUTTI_INPUT_PER_WORKER;
+  options.place_dataset_on_device = TUTTI_TRUE;
+  EXPECT_FAILS(
+      tutti_strategy_distribute_dataset(strategy, dataset, &options, nullptr, &distributed),
+      TUTTI_INVALID_ARGUMENT, "needs the replication mode PER_REPLICA");
+  options.replication_mode = 3;
+  EXPECT_FAILS(
+      tutti_strategy_distribute_dataset(strategy, dataset, &options, nullptr, &distributed),
+      TUTTI_INVALID_ARGUMENT, "the option replication_mode is 3");
+  options.replication_mode = TUTTI_INPUT_PER_WORKER;
+  options.place_dataset_on_device = TUTTI_FALSE;
+  EXPECT_OK(tutti_strategy_distribute_dataset(strategy, dataset, &options, nullptr, &distributed));
+}
+
 TEST_F(LifeTest, AFailedTransformationLeavesTheDatasetAsItWas) {
   Dataset dataset = RangeOf(4);
   tutti_dataset *const before = dataset;

@@ -22,7 +22,8 @@ Status WriteElement(TfRecordWriter &writer, const Value &element) {
     return InvalidArgument("{}: record {} is {}; expected a scalar of byte strings", writer.path(),
                            writer.count(), element.ToString())
         .With("file", writer.path())
-        .With("index", writer.count());
+        .With("index", writer.count())
+        .With("expected_dtype", "bytes");
   }
   return writer.Write(record->item<BytesView>().text());
 }

@@ -75,8 +75,9 @@ func replicaCallback(ctx context.Context, timeout time.Duration, fn ReplicaFunc)
 func mergeCallback(timeout time.Duration, fn MergeFunc) cgo.Handle {
 	return borrowed(func(_ int32, pointer, in uintptr) (uintptr, error) {
 		// It ends here in any case: a finalizer would be work for nothing.
-		strategy := &Strategy{timeout: timeout, o: &object{pointer: pointer, what: "strategy",
-			release: native.Tutti_strategy_release}}
+		strategy := &Strategy{timeout: timeout,
+			o: &object{what: "strategy", release: native.Tutti_strategy_release}}
+		strategy.o.pointer.Store(pointer)
 		defer strategy.o.close()
 		args, end := lent(in)
 		defer end()

@@ -143,7 +143,7 @@ func resolverOf(resolver Resolver) (pointer uintptr, end func(), err error) {
 	if err != nil {
 		return 0, nothing, err
 	}
-	return simple.o.pointer, simple.o.close, nil
+	return simple.o.pointer.Load(), simple.o.close, nil
 }
 
 // ClusterResolver says who the workers are and which of them this process is.

@@ -2,6 +2,7 @@ package tutti
 
 import (
 	"context"
+	"strconv"
 
 	"tutti.dev/tutti/internal/native"
 )
@@ -117,18 +118,39 @@ func (d *Dataset) Serialize() ([]byte, error) {
 	return takeBytes(made), err
 }
 
-// Options of the dataset.
+// Options of the dataset; what is set in them counts for it.
 func (d *Dataset) Options() (*DataOptions, error) {
-	return as(ownDataOptions)(readOut(d, native.Dataset_options))
+	options, err := as(ownDataOptions)(readOut(d, native.Dataset_options))
+	if err == nil {
+		options.dataset = d
+	}
+	return options, err
+}
+
+// String is "Dataset of 3 elements".
+func (d *Dataset) String() string {
+	if d == nil || d.err != nil || d.o.isClosed() {
+		return "Dataset (unusable)"
+	}
+	switch count := d.Cardinality(); count {
+	case InfiniteCardinality:
+		return "Dataset of infinitely many elements"
+	case UnknownCardinality:
+		return "Dataset of an unknown number of elements"
+	case 1:
+		return "Dataset of 1 element"
+	default:
+		return "Dataset of " + strconv.FormatInt(count, 10) + " elements"
+	}
 }
 
 // WithOptions merges options into those of the dataset.
 func (d *Dataset) WithOptions(options *DataOptions) *Dataset {
-	pointer, err := options.object().use()
+	pointer, done, err := options.now()
 	if err != nil {
 		return datasetOf(0, err)
 	}
-	defer options.object().done()
+	defer done()
 	return d.transform(func(dataset uintptr, made *uintptr) uintptr {
 		return native.Dataset_with_options(dataset, pointer, made)
 	})

@@ -184,8 +184,9 @@ func TestAReplicaKnowsItsStrategyAndRuntime(t *testing.T) {
 		if err != nil {
 			return Value{}, err
 		}
-		if mine.o.pointer != strategy.o.pointer || same.o.pointer != strategy.o.pointer ||
-			runtime.o.pointer != own.o.pointer {
+		if mine.o.pointer.Load() != strategy.o.pointer.Load() ||
+			same.o.pointer.Load() != strategy.o.pointer.Load() ||
+			runtime.o.pointer.Load() != own.o.pointer.Load() {
 			t.Error("another one")
 		}
 		tensor, err := TensorIn(runtime, []float32{1})

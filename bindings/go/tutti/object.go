@@ -12,13 +12,16 @@ import (
 // object is one reference to something of the library. Uses are counted, so that a Close beside a
 // running call releases only when the call has returned.
 type object struct {
-	pointer uintptr
+	pointer atomic.Uintptr
 	release func(uintptr)
 	what    string
 	ended   string       // why it cannot be used any more, where that is not Close
 	net     *safetyNet   // releases what nobody closes; nil for what ends anyway
 	state   atomic.Int64 // uses, and closedBit
+	former  *object      // what it was before become: a call under way may use it; guarded by becoming
 }
+
+var becoming sync.Mutex
 
 const closedBit = 1 << 62
 
@@ -48,13 +51,41 @@ func own(pointer uintptr, what string, release func(uintptr)) *object {
 	n := idleNets.Get().(*safetyNet)
 	n.release = release
 	n.pointer.Store(pointer)
-	return &object{pointer: pointer, release: release, what: what, net: n}
+	o := &object{release: release, what: what, net: n}
+	o.pointer.Store(pointer)
+	return o
 }
 
 // lend is for a reference that ends by end.
 func lend(pointer uintptr, what string) *object {
-	return &object{pointer: pointer, what: what, release: leave,
+	o := &object{what: what, release: leave,
 		ended: " has ended: it lives as long as the function that it was passed to runs; Keep it there"}
+	o.pointer.Store(pointer)
+	return o
+}
+
+// become changes what it stands for to what change makes of that, which takes over neither. What it
+// stood for goes with it.
+func (o *object) become(change func(pointer uintptr, made *uintptr) error) error {
+	pointer, err := o.use()
+	if err != nil {
+		return err
+	}
+	defer o.done()
+	becoming.Lock()
+	defer becoming.Unlock()
+	pointer = o.pointer.Load() // another one may have been faster
+	var made uintptr
+	if err := change(pointer, &made); err != nil {
+		return err
+	}
+	before := own(pointer, o.what, o.release)
+	before.former, o.former = o.former, before
+	o.pointer.Store(made)
+	if o.net != nil {
+		o.net.pointer.Store(made)
+	}
+	return nil
 }
 
 func leave(uintptr) {}
@@ -71,7 +102,7 @@ func (o *object) use() (uintptr, error) {
 		}
 		return 0, failedPrecondition("the " + o.what + " is closed")
 	}
-	return o.pointer, nil
+	return o.pointer.Load(), nil
 }
 
 func (o *object) done() {
@@ -88,7 +119,8 @@ func (o *object) free() {
 			n.pointer.Store(0)
 			idleNets.Put(n)
 		}
-		o.release(o.pointer)
+		o.release(o.pointer.Load())
+		o.former.close()
 	}
 }
 

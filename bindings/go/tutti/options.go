@@ -16,6 +16,7 @@ type operation struct {
 	compression   int
 	level         []int64
 	bufferSize    int64
+	parallelReads int64
 	header        int64
 	footer        int64
 	dtype         DType
@@ -83,6 +84,12 @@ func WithCompressionLevel(level int) Option {
 
 // WithBufferSize is that of reading files, in bytes.
 func WithBufferSize(bytes int64) Option { return func(op *operation) { op.bufferSize = bytes } }
+
+// WithParallelReads is how many record files are read at a time, or Autotune. So far they are read
+// one after another, whatever it says.
+func WithParallelReads(n int) Option {
+	return func(op *operation) { op.parallelReads = int64(n) }
+}
 
 // WithHeader and footer bytes of each file are no records.
 func WithHeader(header, footer int64) Option {

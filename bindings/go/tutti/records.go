@@ -53,7 +53,8 @@ func (r *Runtime) TFRecordsOf(files *Dataset, options ...Option) *Dataset {
 	}
 	defer files.o.done()
 	return r.dataset(r.make(func(runtime uintptr, made *uintptr) uintptr {
-		return native.Dataset_tf_record(runtime, pointer, op.compression, op.bufferSize, op.name, made)
+		return native.Dataset_tf_record(runtime, pointer, op.compression, op.bufferSize,
+			op.parallelReads, op.name, made)
 	}))
 }
 
@@ -73,7 +74,7 @@ func (r *Runtime) FixedLengthRecords(files *Dataset, recordBytes int64,
 	defer files.o.done()
 	return r.dataset(r.make(func(runtime uintptr, made *uintptr) uintptr {
 		return native.Dataset_fixed_length_record(runtime, pointer, recordBytes, op.compression,
-			op.header, op.footer, op.bufferSize, op.name, made)
+			op.header, op.footer, op.bufferSize, op.parallelReads, op.name, made)
 	}))
 }
 

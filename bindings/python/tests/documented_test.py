@@ -1,12 +1,16 @@
 """What the documentation of tf.data and tf.distribute shows and promises, as far as no other test
 here tries it."""
 
+import os
+import tempfile
 import unittest
+import warnings
 
 import numpy as np
 
 import tutti
-from tutti.data import Dataset, TensorSpec
+from tutti import distribute
+from tutti.data import Dataset, Options, TensorSpec, experimental
 
 
 def two_replicas():
@@ -24,6 +28,302 @@ class DatasetTest(unittest.TestCase):
     def test_an_iterator_tells_the_spec_of_its_elements(self):
         spec = TensorSpec((2,), np.int64)
         self.assertEqual(iter(Dataset.range(4).batch(2, drop_remainder=True)).element_spec, spec)
+
+    def test_what_is_no_array_cannot_come_out_of_a_numpy_iterator(self):
+        inner = Dataset.from_tensors((Dataset.range(3), 1))
+        with self.assertRaisesRegex(TypeError, "tutti.data.Dataset"):
+            list(inner.as_numpy_iterator())
+        with self.assertRaisesRegex(TypeError, "tutti.data.Dataset"):
+            inner.as_numpy_iterator().get_next()
+        optional = Dataset.from_tensors(tutti.data.Optional.from_value(np.int64(1)))
+        with self.assertRaisesRegex(TypeError, "Optional"):
+            optional.as_numpy_iterator().next()
+        self.assertEqual(len(list(inner)), 1)
+
+    def test_a_length_that_is_not_known_is_a_runtime_error(self):
+        unknown = Dataset.range(4).filter(lambda x: x > 1)
+        for dataset, word in ((unknown, "unknown"), (Dataset.range(1).repeat(), "infinite")):
+            for kind in (RuntimeError, TypeError):
+                with self.assertRaisesRegex(kind, word):
+                    len(dataset)
+        self.assertEqual(list(unknown), [2, 3])
+        self.assertEqual(len(Dataset.range(4)), 4)
+
+    def test_wrong_structures_and_arguments_are_of_the_documented_classes(self):
+        for other in (Dataset.from_tensor_slices(["a"]), Dataset.zip((Dataset.range(1),) * 2)):
+            for kind in (TypeError, ValueError):
+                with self.assertRaises(kind):
+                    Dataset.range(3).concatenate(other)
+        for kind in (TypeError, ValueError):
+            with self.assertRaisesRegex(kind, "1 to 3 numbers"):
+                Dataset.range()
+
+    def test_a_dataset_says_how_many_elements_it_has(self):
+        some = Dataset.range(3)
+        self.assertEqual(repr(some), "<Dataset of 3 elements>")
+        self.assertEqual(repr(some.take(1)), "<Dataset of 1 element>")
+        self.assertEqual(repr(some.repeat()), "<Dataset of infinitely many elements>")
+        self.assertEqual(repr(some.filter(lambda x: x > 1)),
+                         "<Dataset of an unknown number of elements>")
+
+
+class OptionalTest(unittest.TestCase):
+    def test_an_optional_tells_the_spec_of_its_value(self):
+        spec = TensorSpec((), np.int64)
+        iterator = iter(Dataset.range(1))
+        full, empty = iterator.get_next_as_optional(), iterator.get_next_as_optional()
+        self.assertTrue(full.has_value() and not empty.has_value())
+        self.assertEqual((full.element_spec, empty.element_spec), (spec, spec))
+        self.assertEqual(tutti.data.Optional.empty(spec).element_spec, spec)
+        self.assertEqual(tutti.data.Optional.empty(element_spec=spec).element_spec, spec)
+        self.assertEqual(tutti.data.Optional.from_value((np.int64(3),)).element_spec, (spec,))
+        self.assertIsNone(tutti.data.Optional.empty().element_spec)
+
+
+class OptionsTest(unittest.TestCase):
+    def test_options_are_set_through_a_dataset(self):
+        dataset = Dataset.range(42)
+        options = dataset.options()
+        dataset.options().experimental_deterministic = False
+        self.assertIs(dataset.options().experimental_deterministic, False)
+        self.assertIs(options.deterministic, False)
+        options.experimental_threading.private_threadpool_size = 2
+        options.experimental_threading.private_threadpool_size = 3
+        self.assertEqual(dataset.options().threading.private_threadpool_size, 3)
+        dataset.options().experimental_deterministic = None
+        self.assertIsNone(options.experimental_deterministic)
+        self.assertEqual(list(dataset.take(2)), [0, 1])
+
+    def test_options_are_set_by_with_options(self):
+        options = Options()
+        options.experimental_deterministic = False
+        dataset = Dataset.range(42).with_options(options)
+        self.assertIs(dataset.options().experimental_deterministic, False)
+
+    def test_none_is_what_was_never_set(self):
+        options = Options()
+        for name, value in (("experimental_deterministic", False), ("experimental_slack", True),
+                            ("experimental_external_state_policy",
+                             experimental.ExternalStatePolicy.IGNORE)):
+            setattr(options, name, value)
+            self.assertEqual(getattr(options, name), value)
+            self.assertNotEqual(options, Options())
+            setattr(options, name, None)
+            self.assertIsNone(getattr(options, name))
+            self.assertEqual(options, Options())
+
+    def test_equal_options_have_the_same_set(self):
+        one, two = Options(), Options()
+        self.assertTrue(one == two and not one != two)
+        one.experimental_threading.max_intra_op_parallelism = 2
+        self.assertTrue(one != two and not one == two)
+        two.experimental_threading.max_intra_op_parallelism = 2
+        self.assertEqual(one, two)
+        self.assertNotEqual(one, "options")
+        self.assertEqual((str(one), repr(one)), (
+            "threading.max_intra_op_parallelism=2", "Options(threading.max_intra_op_parallelism=2)"))
+        with self.assertRaises(TypeError):
+            hash(one)
+
+    def test_groups_are_objects_of_their_own(self):
+        threading = experimental.ThreadingOptions()
+        threading.private_threadpool_size = 10
+        options = Options()
+        options.experimental_threading = threading
+        self.assertIsInstance(options.experimental_threading, experimental.ThreadingOptions)
+        self.assertEqual(options.experimental_threading, threading)
+        self.assertNotEqual(threading, experimental.ThreadingOptions())
+        self.assertEqual(options.threading.private_threadpool_size, 10)
+        options.experimental_threading = experimental.ThreadingOptions()
+        self.assertEqual(options, Options())
+        optimization = experimental.OptimizationOptions()
+        optimization.map_fusion = True
+        optimization.autotune_cpu_budget = 4
+        optimization.map_vectorization.enabled = True
+        options.experimental_optimization = optimization
+        self.assertIs(options.experimental_optimization.map_vectorization.enabled, True)
+        self.assertIsNone(options.experimental_optimization.noop_elimination)
+        self.assertEqual(repr(options.experimental_optimization),
+                         "OptimizationOptions(map_fusion=True, map_vectorization.enabled=True, "
+                         "autotune_cpu_budget=4)")
+        with self.assertRaisesRegex(AttributeError, "ThreadingOptions"):
+            options.experimental_threading = optimization
+
+    def test_an_unknown_option_is_absent_and_cannot_be_set(self):
+        options = Options()
+        self.assertFalse(hasattr(options, "x"))
+        self.assertFalse(hasattr(options.experimental_threading, "x"))
+        for kind in (AttributeError, ValueError, tutti.errors.InvalidArgumentError):
+            with self.assertRaisesRegex(kind, "did you mean 'experimental_deterministic'"):
+                options.experimental_determinstic = False
+            with self.assertRaisesRegex(kind, "did you mean 'experimental_deterministic'"):
+                options.experimental_determinstic = None
+
+    def test_every_option_of_the_library_has_its_kind(self):
+        with self.assertRaises(AttributeError) as caught:
+            Options().x
+        keys = str(caught.exception).partition("the keys are ")[2].split(", ")
+        self.assertEqual(sorted(keys), sorted(tutti.data._options._KINDS))
+
+
+class RecordsTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.path = os.path.join(self.folder.name, "records")
+
+    def test_a_dataset_is_written_as_a_whole_file(self):
+        for name in ("filename", "path"):
+            writer = experimental.TFRecordWriter(**{name: self.path}, compression_type="GZIP")
+            writer.write(Dataset.from_tensor_slices(["a", "b"]))
+            self.assertEqual(list(tutti.data.TFRecordDataset(self.path, "GZIP")), [b"a", b"b"])
+        with tutti.data.TFRecordWriter(self.path) as writer:
+            writer.write(b"bytes")
+        self.assertEqual(list(tutti.data.TFRecordDataset(self.path)), [b"bytes"])
+
+    def test_what_is_no_record_is_a_type_error_and_leaves_the_file(self):
+        experimental.TFRecordWriter(self.path).write(Dataset.from_tensor_slices(["old"]))
+        for wrong in (Dataset.range(2), Dataset.from_tensor_slices(["a"]).batch(1)):
+            for kind in (TypeError, ValueError):
+                with self.assertRaises(kind):
+                    experimental.TFRecordWriter(self.path).write(wrong)
+        self.assertEqual(list(tutti.data.TFRecordDataset(self.path)), [b"old"])
+        self.assertEqual(os.listdir(self.folder.name), ["records"])
+
+    def test_readers_take_a_number_of_parallel_reads(self):
+        experimental.TFRecordWriter(self.path).write(Dataset.from_tensor_slices(["a", "b"]))
+        files = [self.path, self.path]
+        for number in (None, 2, tutti.data.AUTOTUNE):
+            records = tutti.data.TFRecordDataset(files, num_parallel_reads=number)
+            self.assertEqual(sorted(records), [b"a", b"a", b"b", b"b"])
+        with open(self.path, "wb") as file:
+            file.write(b"abcd")
+        fixed = tutti.data.FixedLengthRecordDataset([self.path], 2, num_parallel_reads=2)
+        self.assertEqual(list(fixed), [b"ab", b"cd"])
+        for wrong in (lambda: tutti.data.TFRecordDataset(files, num_parallel_reads=-2),
+                      lambda: tutti.data.FixedLengthRecordDataset(files, 2, num_parallel_reads=-2)):
+            with self.assertRaisesRegex(ValueError, "num_parallel_reads"):
+                wrong()
+
+    def test_no_file_is_an_empty_dataset(self):
+        for dataset in (tutti.data.TFRecordDataset([]),
+                        tutti.data.FixedLengthRecordDataset([], 2)):
+            self.assertEqual(list(dataset), [])
+            self.assertEqual(dataset.element_spec, TensorSpec((), bytes))
+
+
+class StrategyTest(unittest.TestCase):
+    def test_the_default_strategys_scope_changes_nothing(self):
+        with distribute.get_strategy().scope() as strategy:
+            self.assertIs(strategy, distribute.get_strategy())
+            self.assertFalse(distribute.in_cross_replica_context())
+            self.assertFalse(distribute.has_strategy())
+            with strategy.scope():
+                self.assertIsNotNone(distribute.get_replica_context())
+        default = distribute.get_strategy()
+        with two_replicas().scope():
+            with self.assertRaises(RuntimeError):
+                default.scope().__enter__()
+
+    def test_cross_device_ops_may_be_none(self):
+        strategy = distribute.MirroredStrategy(["CPU:0", "CPU:1"], cross_device_ops=None)
+        self.assertEqual(strategy.num_replicas_in_sync, 2)
+        with self.assertRaisesRegex(ValueError, "'reduction_to_one_device'"):
+            distribute.MirroredStrategy(["CPU:0"], cross_device_ops="magic")
+
+    def test_hints_are_taken_by_every_collective(self):
+        strategy = two_replicas()
+        options = distribute.experimental.CommunicationOptions(timeout_seconds=60)
+
+        def step():
+            context = distribute.get_replica_context()
+            total = context.all_reduce("sum", np.float32(1), experimental_hints=options)
+            return context.all_gather(total.reshape(1), 0, experimental_hints=options)
+
+        values = strategy.run(step)
+        self.assertEqual(strategy.reduce("sum", values, axis=None, experimental_hints=options)
+                         .tolist(), [4, 4])
+        self.assertEqual(strategy.gather(values, 0, options=options).tolist(), [2, 2, 2, 2])
+        for name in ("options", "experimental_hints"):
+            with self.assertRaises(TypeError):
+                strategy.reduce("sum", values, axis=None, **{name: 3})
+        with self.assertRaisesRegex(TypeError, "two names of one argument"):
+            strategy.reduce("sum", values, options=options, experimental_hints=options)
+
+    def test_a_hint_without_effect_on_one_call_is_told_once(self):
+        values = two_replicas().run(lambda: np.float32(1))
+        hints = distribute.experimental.CommunicationOptions(bytes_per_pack=8,
+                                                             implementation="RING")
+        distribute._communication._told.clear()
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            for _ in range(2):
+                two_replicas().reduce("sum", values, experimental_hints=hints)
+        self.assertEqual([str(one.message).partition(" ")[0] for one in told],
+                         ["bytes_per_pack", "implementation"])
+
+    def test_input_options_have_the_documented_names(self):
+        mode = distribute.InputReplicationMode
+        options = distribute.InputOptions()
+        self.assertIs(options.experimental_prefetch_to_device, True)
+        self.assertIs(options.experimental_replication_mode, mode.PER_WORKER)
+        self.assertIs(options.experimental_place_dataset_on_device, False)
+        for name in ("experimental_prefetch_to_device", "experimental_fetch_to_device",
+                     "prefetch_to_device"):
+            options = distribute.InputOptions(**{name: False})
+            self.assertIs(options.experimental_prefetch_to_device, False)
+            self.assertIs(options.experimental_fetch_to_device, False)
+        dataset, strategy = Dataset.range(4).batch(2), two_replicas()
+        steps = strategy.experimental_distribute_dataset(dataset, distribute.InputOptions(
+            experimental_prefetch_to_device=False,
+            experimental_replication_mode=mode.PER_WORKER,
+            experimental_place_dataset_on_device=False))
+        self.assertEqual(len(list(steps)), 2)
+        per_replica = distribute.InputOptions(experimental_replication_mode=mode.PER_REPLICA)
+        on_device = distribute.InputOptions(experimental_place_dataset_on_device=True)
+        for wrong, kind, text in ((per_replica, NotImplementedError, "use PER_WORKER"),
+                                  (on_device, ValueError, "PER_REPLICA")):
+            with self.assertRaisesRegex(kind, text):
+                strategy.experimental_distribute_dataset(dataset, wrong)
+            with self.assertRaisesRegex(kind, text):
+                strategy.distribute_datasets_from_function(lambda _: dataset, wrong)
+        with self.assertRaises(TypeError):
+            distribute.InputOptions(experimental_replication_mode="PER_WORKER")
+
+    def test_a_worker_alone_has_its_resolver(self):
+        given = distribute.cluster_resolver.SimpleClusterResolver(
+            tutti.train.ClusterSpec({"worker": ["localhost:1234"]}), task_type="worker", task_id=0)
+        alone = distribute.MultiWorkerMirroredStrategy(given)
+        self.assertIs(alone.cluster_resolver, given)
+        self.assertIsInstance(distribute.MultiWorkerMirroredStrategy().cluster_resolver,
+                              distribute.cluster_resolver.TFConfigClusterResolver)
+        self.assertIsNone(two_replicas().cluster_resolver)
+
+
+class DeviceTest(unittest.TestCase):
+    def test_device_specs_have_the_documented_names(self):
+        first = tutti.DeviceSpec(job=0, device_type="CPU")
+        second = tutti.DeviceSpec(device_type="GPU")
+        combined = tutti.DeviceSpec(job=0, device_type="GPU")
+        self.assertEqual(first.make_merged_spec(second), combined)
+        self.assertEqual(first.make_merged_spec(dev=second), combined)
+        self.assertEqual(first.merge(inner=second), combined)
+        gpu = tutti.DeviceSpec.from_string(spec="/GPU:0")
+        self.assertEqual(tutti.DeviceSpec.parse_from_string("/GPU:0"), gpu)
+        self.assertEqual(tutti.DeviceSpec.from_string("/CPU:0").parse_from_string("/GPU:0"), gpu)
+        self.assertEqual(tutti.DeviceSpec.from_string(text="/GPU:0"), gpu)
+        for name in ("device_name", "name"):
+            with tutti.device(**{name: "/GPU:0"}) as scope:
+                self.assertEqual(scope, gpu)
+        for kind in (RuntimeError, TypeError):
+            with self.assertRaisesRegex(kind, "not a function"):
+                tutti.device(lambda op: "/CPU:0").__enter__()
+
+    def test_a_word_that_is_no_part_is_a_value_error(self):
+        with self.assertRaisesRegex(ValueError, "\"tsk:1\".*did you mean 'task'"):
+            tutti.DeviceSpec.from_string("/job:worker/tsk:1")
+        with self.assertRaisesRegex(ValueError, "foo"):
+            tutti.DeviceSpec.from_string("foo")
 
 
 class GuideTest(unittest.TestCase):

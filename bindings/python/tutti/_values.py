@@ -38,13 +38,16 @@ class PerReplica(DistributedValues):
 
 
 class Optional:
-    """A value that may be absent (has_value): what get_next_as_optional() of an iterator gives."""
+    """A value that may be absent (has_value): what get_next_as_optional() of an iterator gives.
+    element_spec: what the value is or would be, where somebody says it."""
 
-    __slots__ = ("_has_value", "_value")
+    __slots__ = ("_has_value", "_value", "_spec", "_source")
 
-    def __init__(self, has_value: bool, value: Any):
+    def __init__(self, has_value: bool, value: Any, element_spec: Any = None):
         self._has_value = has_value
         self._value = value
+        self._spec = element_spec
+        self._source: Any = None  # whoever gave it, and knows the spec
 
     @classmethod
     def from_value(cls, value: Any) -> "Optional":
@@ -52,9 +55,20 @@ class Optional:
         return cls(True, value)
 
     @classmethod
-    def empty(cls) -> "Optional":
-        """An optional that holds nothing."""
-        return cls(False, None)
+    def empty(cls, element_spec: Any = None) -> "Optional":
+        """An optional that holds nothing, where a value of `element_spec` could be."""
+        return cls(False, None, element_spec)
+
+    @property
+    def element_spec(self) -> Any:
+        """Structure, dtypes and shapes of the value: as the iterator that it came from, or whoever
+        made it empty, says; else of the value that it holds. None of an empty one that nobody said
+        it of."""
+        if self._spec is None and self._source is not None:
+            self._spec, self._source = self._source.element_spec, None
+        if self._spec is None and self._has_value:
+            self._spec = _native.spec_from_value(self._value)
+        return self._spec
 
     def has_value(self) -> bool:
         """Whether it holds a value."""

@@ -16,6 +16,9 @@ inline int64_t box_close(int64_t box) { return CloseBox(box); }
 // 0 when it is closed.
 inline int64_t box_address(int64_t box) { return BoxAddress(box); }
 
+// Of two open boxes with objects of one kind.
+inline void box_exchange(int64_t box, int64_t other) { ExchangeBoxes(box, other); }
+
 inline int64_t off_heap_bytes() { return off_heap.bytes.load(std::memory_order_relaxed); }
 
 // The runtime that the thread's calls belong to; null goes back. Returns what it was.

@@ -210,6 +210,16 @@ inline int64_t BoxAddress(int64_t handle) {
   return held;
 }
 
+// What is in each comes into the other one. Neither is closed, and whoever has pinned one of them
+// uses what was in it then: it must be kept in the other one meanwhile.
+inline void ExchangeBoxes(int64_t handle, int64_t other) {
+  Box *one = boxes.At(handle);
+  Box *two = boxes.At(other);
+  two->object.store(one->object.exchange(two->object.load(std::memory_order_acquire),
+                                         std::memory_order_acq_rel),
+                    std::memory_order_release);
+}
+
 // Takes the reference over; 0 for null, and short of memory, with an exception pending.
 template <class T, void (*kRelease)(const T *)>
 jlong Boxed(JNIEnv *env, T *object) {

@@ -104,9 +104,11 @@ typedef struct tutti_tf_record_options {
   const char *name;
   tutti_compression compression; /* default none */
   int64_t buffer_size;           /* bytes read at once; default 256 KiB */
+  int64_t num_parallel_reads;    /* files; TUTTI_AUTOTUNE; default 0. Files are read one after
+                                    another so far, whatever it says */
 } tutti_tf_record_options;
 #define TUTTI_TF_RECORD_OPTIONS_INIT \
-  { sizeof(tutti_tf_record_options), NULL, 0, 0 }
+  { sizeof(tutti_tf_record_options), NULL, 0, 0, 0 }
 
 /* The records of the TFRecord files that `files` names (scalars or vectors of byte strings), in
  * order. `runtime` is that of `files`, or NULL. Errors name file, offset and record index:
@@ -129,9 +131,10 @@ typedef struct tutti_fixed_length_record_options {
   int64_t header_bytes;          /* skipped at the start of each file */
   int64_t footer_bytes;          /* ignored at the end of each file */
   int64_t buffer_size;           /* default 256 KiB */
+  int64_t num_parallel_reads;    /* as in tutti_tf_record_options */
 } tutti_fixed_length_record_options;
 #define TUTTI_FIXED_LENGTH_RECORD_OPTIONS_INIT \
-  { sizeof(tutti_fixed_length_record_options), NULL, 0, 0, 0, 0 }
+  { sizeof(tutti_fixed_length_record_options), NULL, 0, 0, 0, 0, 0 }
 
 /* Records of `record_bytes` bytes each from the files that `files` names; a rest that is no whole
  * record is INVALID_ARGUMENT naming file and sizes. `runtime` is that of `files`, or NULL.
@@ -271,6 +274,12 @@ TUTTI_API tutti_status *tutti_dataset_cache(tutti_dataset **dataset, const char 
 TUTTI_API tutti_status *tutti_dataset_with_options(tutti_dataset **dataset,
                                                    const tutti_data_options *options);
 
+/* The same dataset with `options` in the place of its own: what tutti_dataset_options gave, then
+ * changed.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_replace_options(tutti_dataset **dataset,
+                                                      const tutti_data_options *options);
+
 /* ---- reading a definition. */
 
 /* The number of elements, TUTTI_CARDINALITY_INFINITE or _UNKNOWN.
@@ -284,7 +293,8 @@ TUTTI_API tutti_status *tutti_dataset_element_spec(const tutti_dataset *dataset,
                                                    const tutti_call_options *call,
                                                    tutti_spec **out_spec);
 
-/* A copy of the dataset's options.
+/* A copy of the dataset's options: what is set in it does not count for the dataset before
+ * tutti_dataset_replace_options has it.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_options(const tutti_dataset *dataset,
                                               tutti_data_options **out_options);
@@ -314,17 +324,27 @@ TUTTI_API void tutti_dataset_retain(const tutti_dataset *dataset);
 TUTTI_API void tutti_dataset_release(const tutti_dataset *dataset);
 
 /* ---- options of datasets: typed values by name, each of which knows whether it was set.
- * Booleans: deterministic (true), experimental_slack (false),
- * experimental_optimization.apply_default_optimizations (true). Integers:
+ * Booleans: deterministic (true), experimental_slack (false). Integers:
+ * experimental_external_state_policy (WARN 0, the default, IGNORE 1, FAIL 2),
  * threading.private_threadpool_size, threading.max_intra_op_parallelism, autotune.ram_budget,
  * experimental_distribute.auto_shard_policy (OFF -1, AUTO 0, FILE 1, DATA 2, HINT 3),
+ * experimental_distribute.num_devices. Under experimental_optimization booleans:
+ * apply_default_optimizations, autotune, map_and_batch_fusion, map_parallelization,
+ * noop_elimination, shuffle_and_repeat_fusion (true), autotune_buffers, filter_fusion,
+ * filter_with_random_uniform_fusion, hoist_random_uniform, map_and_filter_fusion, map_fusion,
+ * map_vectorization.enabled, map_vectorization.use_choose_fastest, parallel_batch,
+ * reorder_data_discarding_ops (false), and the integer autotune_cpu_budget.
+ *
+ * experimental_deterministic and experimental_threading.* are other names of deterministic and of
+ * threading.*. Kept, merged and saved, and without effect: experimental_slack,
+ * experimental_external_state_policy, autotune.*, experimental_optimization.* and
  * experimental_distribute.num_devices. */
 
 /* Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_data_options_create(tutti_data_options **out_options);
 
-/* INVALID_ARGUMENT for an unknown key, naming the known ones, or for a value out of range or of
- * another type.
+/* INVALID_ARGUMENT for an unknown key, naming the nearest and all known ones, or for a value out of
+ * range or of another type.
  * Context: building. Threads: one at a time. Since: 0.1. */
 TUTTI_API tutti_status *tutti_data_options_set_int64(tutti_data_options *options, const char *key,
                                                      int64_t value);
@@ -333,6 +353,10 @@ TUTTI_API tutti_status *tutti_data_options_set_int64(tutti_data_options *options
  * Context: building. Threads: one at a time. Since: 0.1. */
 TUTTI_API tutti_status *tutti_data_options_set_bool(tutti_data_options *options, const char *key,
                                                     int32_t value);
+
+/* As if `key` had never been set.
+ * Context: building. Threads: one at a time. Since: 0.1. */
+TUTTI_API tutti_status *tutti_data_options_clear(tutti_data_options *options, const char *key);
 
 /* present = 0 when it was not set; booleans read as 0 and 1.
  * Context: building. Threads: any. Since: 0.1. */
@@ -344,6 +368,16 @@ TUTTI_API tutti_status *tutti_data_options_read(const tutti_data_options *option
 TUTTI_API tutti_status *tutti_data_options_merge(const tutti_data_options *options,
                                                  const tutti_data_options *other,
                                                  tutti_data_options **out_options);
+
+/* Whether the same options are set, to the same values.
+ * Context: any. Threads: any. Since: 0.1. */
+TUTTI_API int32_t tutti_data_options_equal(const tutti_data_options *left,
+                                           const tutti_data_options *right);
+
+/* "deterministic=false, threading.private_threadpool_size=2": what is set.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_data_options_to_string(const tutti_data_options *options,
+                                                     tutti_bytes **out_text);
 
 /* Context: any. Threads: any. Since: 0.1. */
 TUTTI_API void tutti_data_options_retain(const tutti_data_options *options);

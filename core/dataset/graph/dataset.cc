@@ -10,10 +10,11 @@
 namespace tutti {
 namespace {
 
-std::string CardinalityText(int64_t cardinality) {
-  if (cardinality == kInfiniteCardinality) return "infinitely many";
-  if (cardinality == kUnknownCardinality) return "unknown number";
-  return Format("{}", cardinality);
+// "3 elements", "1 element", as people say it.
+std::string CountText(int64_t cardinality) {
+  if (cardinality == kInfiniteCardinality) return "infinitely many elements";
+  if (cardinality == kUnknownCardinality) return "an unknown number of elements";
+  return Format("{} element{}", cardinality, cardinality == 1 ? "" : "s");
 }
 
 std::string AttributeText(const Attribute& attribute) {
@@ -45,8 +46,8 @@ std::string ExplainNode(const Node& node, int32_t depth) {
   }
   const Ref<const ElementSpec> spec = node.element_spec();
   std::string line =
-      Format("{}{}({}): {} elements of {}", std::string(static_cast<size_t>(depth) * 2, ' '),
-             node.label(), arguments, CardinalityText(node.cardinality()),
+      Format("{}{}({}): {} of {}", std::string(static_cast<size_t>(depth) * 2, ' '),
+             node.label(), arguments, CountText(node.cardinality()),
              spec ? spec->ToString() : "a spec that the first element tells");
   if (node.num_parts() > 2) line += Format(", {} parts", node.num_parts());
   return line;
@@ -132,6 +133,10 @@ Result<Ref<Dataset>> Dataset::WithOptions(const DatasetOptions& options) const {
         .With("key", conflicts[0]);
   }
   return OfNode(environment_, node_, options_.Merge(options, nullptr));
+}
+
+Ref<Dataset> Dataset::ReplaceOptions(const DatasetOptions& options) const {
+  return OfNode(environment_, node_, options);
 }
 
 std::string Dataset::Explain() const {

@@ -77,6 +77,8 @@ class Dataset final : public DatasetLeaf {
   // Merges into the dataset's own options. INVALID_ARGUMENT for an option that has another value
   // already, when neither is the default.
   Result<Ptr> WithOptions(const DatasetOptions& options) const;
+  // With `options` in the place of its own.
+  Ptr ReplaceOptions(const DatasetOptions& options) const;
 
   // ---- Reading. ----
 

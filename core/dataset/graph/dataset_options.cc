@@ -28,15 +28,48 @@ constexpr KeyRecord kKeys[DatasetOptions::kNumKeys] = {
     {"autotune.ram_budget", false, 0, kMax, 0, false},
     {"experimental_distribute.auto_shard_policy", false, -1, 3, 0},
     {"experimental_distribute.num_devices", false, 0, kMax, 0, false},
+    {"experimental_external_state_policy", false, 0, 2, 0, false},
+    {"experimental_optimization.autotune", true, 0, 1, 1, false},
+    {"experimental_optimization.autotune_buffers", true, 0, 1, 0, false},
+    {"experimental_optimization.autotune_cpu_budget", false, 0, kMax, 0, false},
+    {"experimental_optimization.filter_fusion", true, 0, 1, 0, false},
+    {"experimental_optimization.filter_with_random_uniform_fusion", true, 0, 1, 0, false},
+    {"experimental_optimization.hoist_random_uniform", true, 0, 1, 0, false},
+    {"experimental_optimization.map_and_batch_fusion", true, 0, 1, 1, false},
+    {"experimental_optimization.map_and_filter_fusion", true, 0, 1, 0, false},
+    {"experimental_optimization.map_fusion", true, 0, 1, 0, false},
+    {"experimental_optimization.map_parallelization", true, 0, 1, 1, false},
+    {"experimental_optimization.map_vectorization.enabled", true, 0, 1, 0, false},
+    {"experimental_optimization.map_vectorization.use_choose_fastest", true, 0, 1, 0, false},
+    {"experimental_optimization.noop_elimination", true, 0, 1, 1, false},
+    {"experimental_optimization.parallel_batch", true, 0, 1, 0, false},
+    {"experimental_optimization.reorder_data_discarding_ops", true, 0, 1, 0, false},
+    {"experimental_optimization.shuffle_and_repeat_fusion", true, 0, 1, 1, false},
 };
+
+// Other names that keys have.
+std::string_view OtherName(std::string_view name) {
+  if (name == "deterministic") return "experimental_deterministic";
+  if (name == "threading.private_threadpool_size") {
+    return "experimental_threading.private_threadpool_size";
+  }
+  if (name == "threading.max_intra_op_parallelism") {
+    return "experimental_threading.max_intra_op_parallelism";
+  }
+  return {};
+}
 
 Result<size_t> FindKey(std::string_view key) {
   std::vector<std::string> names;
+  std::vector<std::string> all;
   for (size_t i = 0; i < std::size(kKeys); ++i) {
-    if (kKeys[i].name == key) return i;
+    const std::string_view other = OtherName(kKeys[i].name);
+    if (kKeys[i].name == key || (!other.empty() && other == key)) return i;
     names.emplace_back(kKeys[i].name);
+    all.emplace_back(kKeys[i].name);
+    if (!other.empty()) all.emplace_back(other);
   }
-  const std::string nearest = NearestName(key, names);
+  const std::string nearest = NearestName(key, all);
   return InvalidArgument("dataset options: unknown key '{}'{}; the keys are {}", key,
                          nearest.empty() ? std::string() : Format(", did you mean '{}'?", nearest),
                          Join(names, ", "))
@@ -70,6 +103,12 @@ Status DatasetOptions::SetBool(std::string_view key, bool value) {
         .With("key", key);
   }
   values_[i] = value ? 1 : 0;
+  return OkStatus();
+}
+
+Status DatasetOptions::Clear(std::string_view key) {
+  TUTTI_ASSIGN_OR_RETURN(const size_t i, FindKey(key));
+  values_[i].reset();
   return OkStatus();
 }
 

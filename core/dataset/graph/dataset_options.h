@@ -3,7 +3,8 @@
 //
 //   deterministic                                        bool, true; parallel maps keep the order
 //   experimental_slack                                   bool, false; without effect yet
-//   experimental_optimization.apply_default_optimizations  bool, true; without effect yet
+//   experimental_external_state_policy                   0 .. 2, see ExternalStatePolicy; without
+//                                                        effect yet
 //   threading.private_threadpool_size                    0 or more; calls that the parallel maps of
 //                                                        one iterator make at once, in all; 0: any
 //   threading.max_intra_op_parallelism                   0 or more; calls that one operation makes
@@ -11,6 +12,10 @@
 //   autotune.ram_budget                                  bytes, 0 or more; without effect yet
 //   experimental_distribute.auto_shard_policy            -1 .. 3, see AutoShardPolicy
 //   experimental_distribute.num_devices                  0 or more; without effect yet
+//   experimental_optimization.<switch>                   see kKeys; without effect yet
+//
+// experimental_deterministic and experimental_threading.<key> are other names of deterministic and
+// of threading.<key>. What does not act is kept, merged and saved like the rest.
 #ifndef TUTTI_CORE_DATASET_GRAPH_DATASET_OPTIONS_H_
 #define TUTTI_CORE_DATASET_GRAPH_DATASET_OPTIONS_H_
 
@@ -26,9 +31,11 @@
 namespace tutti {
 
 enum class AutoShardPolicy : int64_t { kOff = -1, kAuto = 0, kFile = 1, kData = 2, kHint = 3 };
+enum class ExternalStatePolicy : int64_t { kWarn = 0, kIgnore = 1, kFail = 2 };
 
 class DatasetOptions {
  public:
+  // In the order in which definitions have them: new ones come last.
   enum class Key : int32_t {
     kDeterministic,
     kSlack,
@@ -38,13 +45,32 @@ class DatasetOptions {
     kRamBudget,
     kAutoShardPolicy,
     kNumDevices,
+    kExternalStatePolicy,
+    kAutotune,
+    kAutotuneBuffers,
+    kAutotuneCpuBudget,
+    kFilterFusion,
+    kFilterWithRandomUniformFusion,
+    kHoistRandomUniform,
+    kMapAndBatchFusion,
+    kMapAndFilterFusion,
+    kMapFusion,
+    kMapParallelization,
+    kMapVectorization,
+    kMapVectorizationChooseFastest,
+    kNoopElimination,
+    kParallelBatch,
+    kReorderDataDiscardingOps,
+    kShuffleAndRepeatFusion,
   };
-  static constexpr int kNumKeys = 8;
+  static constexpr int kNumKeys = 25;
 
-  // INVALID_ARGUMENT for an unknown key, naming the known ones, or for a value of another type or
-  // out of range.
+  // INVALID_ARGUMENT for an unknown key, naming the nearest and all known ones, or for a value of
+  // another type or out of range.
   Status SetInt(std::string_view key, int64_t value);
   Status SetBool(std::string_view key, bool value);
+  // As if it had never been set. INVALID_ARGUMENT for an unknown key.
+  Status Clear(std::string_view key);
   // The value where it was set; booleans are 0 and 1. INVALID_ARGUMENT for an unknown key.
   Result<std::optional<int64_t>> Read(std::string_view key) const;
 

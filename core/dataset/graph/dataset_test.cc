@@ -6,6 +6,7 @@
 
 #include "core/dataset/graph/envelope.h"
 #include "core/dataset/graph/graph_fingerprint.h"
+#include "core/dataset/records/tf_record.h"
 #include "core/dataset/testing/dataset_testing.h"
 #include "tutti/v1/dataset.pb.h"
 
@@ -79,6 +80,71 @@ TEST_F(Definition, OptionsRefuseUnknownKeysAndValuesOutOfPlace) {
               HasSubstr("must be -1 .. 3, got 4"));
   EXPECT_THAT(refusal(options.SetInt("autotune.ram_budget", -1)), HasSubstr("must be 0 or more"));
   EXPECT_TRUE(options.empty());
+}
+
+TEST_F(Definition, OptionsHaveOtherNamesAndCanBeCleared) {
+  DatasetOptions options;
+  ASSERT_TRUE(options.SetBool("experimental_deterministic", false).ok());
+  ASSERT_TRUE(options.SetInt("experimental_threading.private_threadpool_size", 3).ok());
+  ASSERT_TRUE(options.SetInt("experimental_threading.max_intra_op_parallelism", 2).ok());
+  ASSERT_TRUE(options.SetInt("experimental_external_state_policy", 2).ok());
+  ASSERT_TRUE(options.SetBool("experimental_optimization.map_vectorization.enabled", true).ok());
+  EXPECT_EQ(options.Read("deterministic").value(), 0);
+  EXPECT_EQ(options.Read("experimental_deterministic").value(), 0);
+  EXPECT_EQ(options.private_threadpool_size(), 3);
+  EXPECT_EQ(options.ToString(),
+            "deterministic=false, threading.private_threadpool_size=3, "
+            "threading.max_intra_op_parallelism=2, experimental_external_state_policy=2, "
+            "experimental_optimization.map_vectorization.enabled=true");
+  EXPECT_FALSE(options.SetInt("experimental_external_state_policy", 3).ok());
+  DatasetOptions same;
+  EXPECT_NE(options, same);
+  for (const char* key :
+       {"experimental_deterministic", "experimental_threading.private_threadpool_size",
+        "threading.max_intra_op_parallelism", "experimental_external_state_policy",
+        "experimental_optimization.map_vectorization.enabled"}) {
+    ASSERT_TRUE(options.Clear(key).ok()) << key;
+  }
+  EXPECT_EQ(options, same);
+  EXPECT_TRUE(options.deterministic());
+  EXPECT_THAT(std::string(options.Clear("experimental_determinstic").message()),
+              HasSubstr("did you mean 'experimental_deterministic'?"));
+}
+
+TEST_F(Definition, ReplacedOptionsAreThoseAndNoOthers) {
+  DatasetOptions first;
+  DatasetOptions second;
+  ASSERT_TRUE(first.SetInt("threading.private_threadpool_size", 2).ok());
+  ASSERT_TRUE(second.SetInt("threading.private_threadpool_size", 3).ok());
+  const Ref<Dataset> dataset = Ok(Range(3)->WithOptions(first));
+  EXPECT_FALSE(dataset->WithOptions(second).ok());
+  EXPECT_EQ(dataset->ReplaceOptions(second)->options(), second);
+  EXPECT_TRUE(dataset->ReplaceOptions({})->options().empty());
+  EXPECT_EQ(dataset->options(), first);
+}
+
+TEST_F(Definition, ZipAndConcatenateUniteTheOptionsOfTheirInputs) {
+  DatasetOptions first;
+  DatasetOptions second;
+  ASSERT_TRUE(first.SetInt("threading.private_threadpool_size", 2).ok());
+  ASSERT_TRUE(second.SetBool("deterministic", false).ok());
+  const Ref<Dataset> one = Ok(Range(3)->WithOptions(first));
+  const Ref<Dataset> two = Ok(Range(3)->WithOptions(second));
+  const Ref<Value> pair = Value::Tuple(
+      {Value::OfLeaf(Leaf(LeafKind::kDataset, one)), Value::OfLeaf(Leaf(LeafKind::kDataset, two))});
+  for (const Ref<Dataset>& both :
+       {Ok(Dataset::Zip(datasets_, *pair)), Ok(one->Concatenate(*two))}) {
+    EXPECT_EQ(both->options().private_threadpool_size(), 2);
+    EXPECT_FALSE(both->options().deterministic());
+  }
+}
+
+TEST_F(Definition, APlanCountsElementsAsPeopleDo) {
+  EXPECT_THAT(Range(1)->Explain(), HasSubstr(": 1 element of int64[]"));
+  EXPECT_THAT(Range(2)->Explain(), HasSubstr(": 2 elements of int64[]"));
+  EXPECT_THAT(Ok(Range(2)->Repeat(-1))->Explain(), HasSubstr(": infinitely many elements of "));
+  EXPECT_THAT(Ok(MakeTfRecordDataset(datasets_, {}, {}))->Explain(),
+              HasSubstr(": an unknown number of elements of bytes[]"));
 }
 
 TEST_F(Definition, MergedOptionsTakeTheLaterValueAndTellWhatChanged) {

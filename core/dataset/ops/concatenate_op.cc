@@ -197,7 +197,9 @@ Result<Ref<const ElementSpec>> ConcatenateSpec(const Node& node) {
   if (!first) return first;
   const Ref<const ElementSpec> second = node.input(1).element_spec();
   if (!second) return second;
-  return first->Relax(*second, node.label());
+  Result<Ref<const ElementSpec>> both = first->Relax(*second, node.label());
+  if (!both.ok()) return std::move(both).status().With("structure", second->ToString());
+  return both;
 }
 
 Status CheckConcatenate(const Node& node) { return ConcatenateSpec(node).status(); }

@@ -36,7 +36,8 @@ constinit const OpTraits kFixedLengthRecordOp = {
                    {"header_bytes", 0},
                    {"footer_bytes", 0},
                    {"compression", static_cast<int64_t>(RecordCompression::kNone)},
-                   {"buffer_size", 0, AttributeRole::kTuning}},
+                   {"buffer_size", 0, AttributeRole::kTuning},
+                   {"num_parallel_reads", 0}},
     .num_inputs = 1,
     .row_ratio = RowRatio::kExpanding,
     .can_seek = true,
@@ -64,6 +65,7 @@ Result<Ref<Dataset>> MakeFixedLengthRecordDataset(const Dataset& files,
   attributes.Set("footer_bytes", format.footer_bytes);
   attributes.Set("compression", static_cast<int64_t>(options.compression));
   attributes.Set("buffer_size", options.buffer_bytes);
+  attributes.Set("num_parallel_reads", options.num_parallel_reads);
   return Dataset::Make(files.environment(), kFixedLengthRecordOp.name, std::move(options.name),
                        std::move(attributes), {Ref<Dataset>::Retain(const_cast<Dataset*>(&files))});
 }

@@ -7,6 +7,7 @@
 #include "core/base/disk.h"
 #include "core/base/environment.h"
 #include "core/base/error.h"
+#include "core/dataset/graph/dataset.h"
 #include "core/dataset/graph/dataset_environment.h"
 #include "core/tensor/tensor.h"
 
@@ -195,6 +196,14 @@ Status CheckRecordFileNode(const Node& node) {
                "{}), got {}",
                node.label(), kDefaultRecordBufferBytes, buffer_bytes)
         .With("buffer_size", buffer_bytes);
+  }
+  const int64_t parallel = node.attributes().Int("num_parallel_reads");
+  if (parallel < kAutotune) {
+    return InvalidArgument(
+               "{}: num_parallel_reads must be a number of files, 0 for one after another or {} "
+               "for AUTOTUNE, got {}",
+               node.label(), kAutotune, parallel)
+        .With("num_parallel_reads", parallel);
   }
   const Ref<const ElementSpec> files = node.input().element_spec();
   if (files == nullptr) return OkStatus();

@@ -61,8 +61,8 @@ class RecordFileSource : public Stage {
 
 // ---- What the formats' ops share. ----
 
-// The attributes "compression" and "buffer_size" in order: INVALID_ARGUMENT otherwise; and an input
-// whose elements, as far as they are known, are names of files.
+// The attributes "compression", "buffer_size" and "num_parallel_reads" in order: INVALID_ARGUMENT
+// otherwise; and an input whose elements, as far as they are known, are names of files.
 Status CheckRecordFileNode(const Node& node);
 RecordFileOptions RecordFileOptionsOf(const Node& node);
 // A scalar byte string.

@@ -28,7 +28,8 @@ class TfRecordSource final : public RecordFileSource {
 constinit const OpTraits kTfRecordOp = {
     .name = "tf_record",
     .attributes = {{"compression", static_cast<int64_t>(RecordCompression::kNone)},
-                   {"buffer_size", 0, AttributeRole::kTuning}},
+                   {"buffer_size", 0, AttributeRole::kTuning},
+                   {"num_parallel_reads", 0}},
     .num_inputs = 1,
     .row_ratio = RowRatio::kExpanding,
     .can_seek = true,
@@ -47,6 +48,7 @@ Result<Ref<Dataset>> MakeTfRecordDataset(const Dataset& files, TfRecordOptions o
   Attributes attributes;
   attributes.Set("compression", static_cast<int64_t>(options.compression));
   attributes.Set("buffer_size", options.buffer_bytes);
+  attributes.Set("num_parallel_reads", options.num_parallel_reads);
   return Dataset::Make(files.environment(), kTfRecordOp.name, std::move(options.name),
                        std::move(attributes), {Ref<Dataset>::Retain(const_cast<Dataset*>(&files))});
 }

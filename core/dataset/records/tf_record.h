@@ -27,6 +27,8 @@ struct TfRecordOptions {
   std::string name;
   RecordCompression compression = RecordCompression::kNone;
   int64_t buffer_bytes = 0;  // read at once; 0: kDefaultRecordBufferBytes
+  // How many files at a time; kAutotune: chosen. Kept: files are read one after another so far.
+  int64_t num_parallel_reads = 0;
 };
 
 // `files` has elements bytes[] or bytes[n].

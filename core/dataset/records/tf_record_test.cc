@@ -38,6 +38,21 @@ TEST_F(TfRecordDataset, GivesTheRecordsOfAllFilesInOrder) {
 
 TEST_F(TfRecordDataset, NoFilesHaveNoRecords) { EXPECT_THAT(All(Read({})), ElementsAre()); }
 
+TEST_F(TfRecordDataset, TakesANumberOfParallelReadsThatIsNoLessThanAutotune) {
+  const std::vector<std::string> files = {File("a", {"one"}), File("b", {"two"})};
+  TfRecordOptions options;
+  for (const int64_t number : {int64_t{2}, kAutotune}) {
+    options.num_parallel_reads = number;
+    EXPECT_THAT(All(Read(files, options)), ElementsAre("one", "two"));
+  }
+  EXPECT_THAT(Read(files, options)->Explain(), HasSubstr("num_parallel_reads=-1"));
+  EXPECT_THAT(Read(files)->Explain(), HasSubstr("num_parallel_reads=0"));
+  options.num_parallel_reads = -2;
+  const Status refused = MakeTfRecordDataset(datasets_, files, options).status();
+  EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("num_parallel_reads must be a number"));
+}
+
 TEST_F(TfRecordDataset, TakesVectorsOfFileNames) {
   const std::string a = File("a", {"one"});
   const std::string b = File("b", {"two"});

@@ -96,7 +96,7 @@ Status TfRecordWriter::Write(const Dataset& dataset, const CallOptions& call) {
     return InvalidArgument(
         "tf_record_writer: the elements of the dataset should be scalars of byte "
         "strings (bytes[]) and are {}; map them to serialised messages first",
-        spec->ToString());
+        spec->ToString()).With("expected_dtype", "bytes");
   }
   TUTTI_ASSIGN_OR_RETURN(
       const Ref<Iterator> iterator,
@@ -120,7 +120,8 @@ Status TfRecordWriter::WriteRows(const Slab& slab) {
       return InvalidArgument(
           "tf_record_writer: an element should be a scalar byte string and is {}; map the dataset "
           "to serialised messages first",
-          leaf.is_tensor() ? leaf.tensor().SpecString() : std::string(LeafKindName(leaf.kind())));
+          leaf.is_tensor() ? leaf.tensor().SpecString() : std::string(LeafKindName(leaf.kind())))
+          .With("expected_dtype", "bytes");
     }
     TUTTI_RETURN_IF_ERROR(Write(leaf.tensor().item<BytesView>().text()));
   }

@@ -6,6 +6,7 @@
 
 #include "case_folder.h"
 #include "cases.h"
+#include "data_options.h"
 #include "datasets.h"
 #include "walks.h"
 
@@ -123,8 +124,23 @@ void CheckCardinality(const Dataset &dataset, const Json &expected) {
   if (found != wanted) throw Mismatch("the cardinality is " + std::to_string(found));
 }
 
+// What the dataset has, or what the first options are once the second are merged into them.
+void RunOptions(const Json &tree, const Json &expect) {
+  DataOptions found;
+  if (tree.at("op") == "options") {
+    CheckKeys(tree, {"op", "input", "names"});
+    Check(tutti_dataset_options(BuildDataset(tree.at("input")).get(), found.out()));
+  } else {
+    CheckKeys(tree, {"op", "first", "second", "names"});
+    Check(tutti_data_options_merge(OptionsOf(tree.at("first")).get(),
+                                   OptionsOf(tree.at("second")).get(), found.out()));
+  }
+  CompareOptions(tree.at("names"), expect, found);
+}
+
 void RunTerminal(const Json &tree, const Json &expect) {
   const std::string op = tree.at("op");
+  if (op == "options" || op == "merge_options") return RunOptions(tree, expect);
   if (op != "cardinality" && op != "element_spec") throw NotCovered("the op " + op);
   CheckKeys(tree, {"op", "input"});
   const Dataset dataset = BuildDataset(tree.at("input"));

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "data_options.h"
 #include "functions.h"
 #include "plain_ops.h"
 #include "record_files.h"
@@ -181,6 +182,11 @@ void Shuffle(const Json &op, Dataset *dataset) {
                               op.contains("seed") ? &seed : nullptr, &options));
 }
 
+void WithOptions(const Json &op, Dataset *dataset) {
+  CheckKeys(op, {"op", "input", "options"});
+  Check(tutti_dataset_with_options(dataset->out(), OptionsOf(op.at("options")).get()));
+}
+
 }  // namespace
 
 Dataset BuildDataset(const Json &op) {
@@ -196,7 +202,10 @@ Dataset BuildDataset(const Json &op) {
     transformation["input"] = op.at("input");
     return BuildDataset(transformation);
   }
-  Transform transform = name == "map" ? Map : name == "shuffle" ? Shuffle : nullptr;
+  Transform transform = name == "map"            ? Map
+                        : name == "shuffle"      ? Shuffle
+                        : name == "with_options" ? WithOptions
+                                                 : nullptr;
   if (transform == nullptr) {
     const auto found = PlainTransforms().find(name);
     if (found == PlainTransforms().end()) throw NotCovered("the op " + name);

@@ -45,6 +45,9 @@ def transform(dataset, node, op):
         names = ("buffer_size", "seed", "reshuffle_each_iteration")
         known(node, ("op", "input", *names))
         return dataset.shuffle(**{name: node[name] for name in names if name in node})
+    if op == "with_options":
+        known(node, ("op", "input", "options"))
+        return dataset.with_options(options_of(node["options"]))
     if op not in PLAIN_OPS:
         raise NotCovered(f"op {op}")
     names, given = ["op", "input"], {}
@@ -108,7 +111,39 @@ def cardinality(dataset):
     return names.get(dataset.cardinality(), dataset.cardinality())
 
 
+POLICIES = {"experimental_external_state_policy": tutti.data.experimental.ExternalStatePolicy,
+            "experimental_distribute.auto_shard_policy": tutti.data.AutoShardPolicy}
+
+
+def options_of(described):
+    options = tutti.data.Options()
+    for key, item in described.items():
+        group, _, name = key.rpartition(".")
+        setattr(getattr(options, group) if group else options, name,
+                member(POLICIES[key], item) if isinstance(item, str) else item)
+    return options
+
+
+def compare_options(node, expected):
+    """What the dataset has, or what the first options are once the second are merged into them."""
+    if node["op"] == "options":
+        known(node, ("op", "input", "names"))
+        options = build(node["input"]).options()
+    else:
+        known(node, ("op", "first", "second", "names"))
+        options = options_of(node["first"]).merge(options_of(node["second"]))
+    for key in node["names"]:
+        found = options
+        for name in key.split("."):
+            found = getattr(found, name)
+        found = getattr(found, "name", found)  # of a policy
+        need(found == expected[key] and type(found) is type(expected[key]), "expected", key, "=",
+             expected[key], "found", found)
+
+
 def terminal(node, expected):
+    if node["op"] in ("options", "merge_options"):
+        return compare_options(node, expected)
     if node["op"] not in ("cardinality", "element_spec"):
         raise NotCovered(f"op {node['op']}")
     known(node, ("op", "input"))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any, Callable, Iterable, List, Optional, Sequence, Union
 
+import numpy as np
+
 from tutti import _arguments, _dtypes, _native, _values, errors
 from tutti._specs import TensorSpec
 from tutti.data._function import Function, function_of
@@ -54,6 +56,7 @@ class Iterator:
     def get_next_as_optional(self, timeout: Optional[float] = None) -> _values.Optional:
         """The next element as a tutti.data.Optional, which is empty at the end."""
         element: _values.Optional = _native.iterator_next_optional(self._handle, timeout)
+        element._source = self
         return element
 
     @property
@@ -81,6 +84,45 @@ class Iterator:
 
     def __exit__(self, *_: Any) -> None:
         self.close()
+
+
+def _check_arrays(element: Any) -> None:
+    if isinstance(element, (tuple, list)):
+        for part in element:
+            _check_arrays(part)
+    elif isinstance(element, dict):
+        for part in element.values():
+            _check_arrays(part)
+    elif isinstance(element, (Dataset, _values.Optional)):
+        raise errors.InvalidTypeError(
+            f"as_numpy_iterator: an element holds a {_arguments.name_of(type(element))}, which is "
+            f"no array; iterate the dataset itself")
+
+
+class _NumpyIterator(Iterator):
+    """An iterator whose elements are arrays and structures of them. Elements of one dataset are of
+    one structure, so that the first tells."""
+
+    __slots__ = ("_checked",)
+
+    def __init__(self, dataset: "Dataset"):
+        super().__init__(dataset)
+        self._checked = False
+
+    def _check(self, element: Any) -> Any:
+        if not self._checked:
+            _check_arrays(element)
+            self._checked = True
+        return element
+
+    def __next__(self) -> Any:
+        return self._check(super().__next__())
+
+    def next(self, timeout: Optional[float] = None) -> Any:
+        return self._check(super().next(timeout))
+
+    def get_next(self, timeout: Optional[float] = None) -> Any:
+        return self._check(super().get_next(timeout))
 
 
 class Dataset(Transformations):
@@ -112,7 +154,7 @@ class Dataset(Transformations):
         range(start, stop, step), as scalars of `output_type`
         (int64 by default)."""
         if not 1 <= len(args) <= 3:
-            raise TypeError(f"range takes 1 to 3 numbers, not {len(args)}")
+            raise errors.InvalidTypeError(f"range takes 1 to 3 numbers, not {len(args)}")
         start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
         dtype = 0 if output_type is None else _dtypes.number_of(output_type)
         return Dataset._of(_native.dataset_range(start, stop, step, dtype, name))
@@ -220,7 +262,8 @@ class Dataset(Transformations):
 
     def options(self) -> Options:
         """The options of this dataset; what is set through them counts for it."""
-        return Options._of(_native.dataset_options(self._handle), self)
+        options: Options = Options._of(None, self)
+        return options
 
     def cardinality(self) -> int:
         """The number of elements, INFINITE_CARDINALITY or UNKNOWN_CARDINALITY."""
@@ -230,7 +273,8 @@ class Dataset(Transformations):
         count = self.cardinality()
         if count < 0:
             kind = "infinite" if count == INFINITE_CARDINALITY else "unknown"
-            raise TypeError(f"the length of this dataset is {kind}")
+            raise errors.UnsupportedTypeError(
+                f"the length of this dataset is {kind}; cardinality() says {count} of it")
         return count
 
     def __bool__(self) -> bool:
@@ -260,20 +304,25 @@ class Dataset(Transformations):
         return Iterator(self)
 
     def as_numpy_iterator(self) -> Iterator:
-        """The same as iter(): elements are NumPy already."""
-        return Iterator(self)
+        """The same as iter(), because elements are NumPy already; TypeError at the first element
+        when there are datasets or optionals in it."""
+        return _NumpyIterator(self)
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self.cardinality()} elements>"
+        count = self.cardinality()
+        number = {INFINITE_CARDINALITY: "infinitely many",
+                  UNKNOWN_CARDINALITY: "an unknown number of"}.get(count, str(count))
+        return f"<{type(self).__name__} of {number} element{'' if count == 1 else 's'}>"
 
 
 class TFRecordDataset(Dataset):
     """The records of TFRecord files, in order, as bytes.
 
     filenames: a name, a list of names, or a dataset of them. compression_type: None, "GZIP" or
-    "ZLIB". buffer_size: bytes read at once. num_parallel_reads: taken for the reference's callers,
-    files are read one after another. Errors at iteration name file, offset and record index:
-    NotFoundError (a FileNotFoundError), DataLossError.
+    "ZLIB". buffer_size: bytes read at once. num_parallel_reads: a number of files, or AUTOTUNE; so
+    far files are read one after another, whatever it says. No file at all: an empty dataset. Errors
+    at iteration name file, offset and record index: NotFoundError (a FileNotFoundError),
+    DataLossError.
     """
 
     __slots__ = ()
@@ -282,24 +331,24 @@ class TFRecordDataset(Dataset):
                  buffer_size: Optional[int] = None, num_parallel_reads: Optional[int] = None,
                  name: Optional[str] = None):
         self._handle = _native.dataset_tf_record(
-            _files(filenames)._handle, compression_number(compression_type), buffer_size or 0, name)
+            _files(filenames)._handle, compression_number(compression_type), buffer_size or 0,
+            num_parallel_reads or 0, name)
 
 
 class FixedLengthRecordDataset(Dataset):
-    """Records of `record_bytes` bytes each. filenames, compression_type, buffer_size: as in
-    TFRecordDataset. header_bytes are
-    skipped at the start, footer_bytes ignored at the end of each file; a rest that is no whole
-    record is a ValueError at iteration."""
+    """Records of `record_bytes` bytes each. filenames, compression_type, buffer_size,
+    num_parallel_reads: as in TFRecordDataset. header_bytes are skipped at the start, footer_bytes
+    ignored at the end of each file; a rest that is no whole record is a ValueError at iteration."""
 
     __slots__ = ()
 
     def __init__(self, filenames: Union[_Paths, "Dataset"], record_bytes: int,
                  header_bytes: Optional[int] = None, footer_bytes: Optional[int] = None,
-                 buffer_size: Optional[int] = None,
-                 compression_type: Optional[str] = None, name: Optional[str] = None):
+                 buffer_size: Optional[int] = None, compression_type: Optional[str] = None,
+                 num_parallel_reads: Optional[int] = None, name: Optional[str] = None):
         self._handle = _native.dataset_fixed_length_record(
             _files(filenames)._handle, record_bytes, compression_number(compression_type),
-            header_bytes or 0, footer_bytes or 0, buffer_size or 0, name)
+            header_bytes or 0, footer_bytes or 0, buffer_size or 0, num_parallel_reads or 0, name)
 
 
 def _paths(given: _Paths) -> List[str]:
@@ -312,9 +361,7 @@ def _files(filenames: Union[_Paths, Dataset]) -> Dataset:
     if isinstance(filenames, Dataset):
         return filenames
     paths = [os.fsencode(path) for path in _paths(filenames)]
-    if not paths:
-        raise ValueError("no file is named")
-    return Dataset.from_tensor_slices(paths)
+    return Dataset.from_tensor_slices(np.array(paths, dtype=object))
 
 
 def _signature(types: Any, shapes: Any) -> Any:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import enum
-from typing import Any, List, Tuple
+from typing import Any, ClassVar, Dict, List, Optional, Type
 
-from tutti import _arguments, _native
+from tutti import _arguments, _native, errors
 
 
 class AutoShardPolicy(enum.IntEnum):
@@ -18,106 +18,225 @@ class AutoShardPolicy(enum.IntEnum):
     HINT = 3
 
 
-_BOOLEANS = frozenset(("deterministic", "experimental_slack",
-                       "experimental_optimization.apply_default_optimizations"))
-_INTEGERS = frozenset(("threading.private_threadpool_size",
-                       "threading.max_intra_op_parallelism", "autotune.ram_budget",
-                       "experimental_distribute.auto_shard_policy",
-                       "experimental_distribute.num_devices"))
-_GROUPS = frozenset(key.partition(".")[0] for key in _BOOLEANS | _INTEGERS if "." in key)
+class ExternalStatePolicy(enum.IntEnum):
+    """What becomes of state outside of a dataset that is saved: it is thrown away with a warning or
+    without one, or to save it is an error. Kept with the options, without effect so far: such state
+    is always an error."""
+
+    WARN = 0
+    IGNORE = 1
+    FAIL = 2
 
 
-def _set(handle: Any, key: str, value: Any) -> None:
-    if isinstance(value, bool) or key in _BOOLEANS:
-        _native.data_options_set_bool(handle, key, bool(value))
-    else:
-        _native.data_options_set_int64(handle, key, value)
+_OPTIMIZATIONS = (
+    "apply_default_optimizations", "autotune", "autotune_buffers", "filter_fusion",
+    "filter_with_random_uniform_fusion", "hoist_random_uniform", "map_and_batch_fusion",
+    "map_and_filter_fusion", "map_fusion", "map_parallelization", "map_vectorization.enabled",
+    "map_vectorization.use_choose_fastest", "noop_elimination", "parallel_batch",
+    "reorder_data_discarding_ops", "shuffle_and_repeat_fusion")
+
+# What a value of each option is.
+_KINDS: Dict[str, type] = {
+    "deterministic": bool,
+    "experimental_slack": bool,
+    "experimental_external_state_policy": ExternalStatePolicy,
+    "threading.private_threadpool_size": int,
+    "threading.max_intra_op_parallelism": int,
+    "autotune.ram_budget": int,
+    "experimental_distribute.auto_shard_policy": AutoShardPolicy,
+    "experimental_distribute.num_devices": int,
+    **{f"experimental_optimization.{name}": bool for name in _OPTIMIZATIONS},
+    "experimental_optimization.autotune_cpu_budget": int,
+}
+# Other names, of options and of groups.
+_ALIASES = {"experimental_deterministic": "deterministic", "experimental_threading": "threading"}
 
 
 class _Group:
-    """The options under one prefix, as attributes."""
+    """The options under the prefix _PREFIX, as attributes: those of `dataset`, else its own."""
 
-    __slots__ = ("_handle", "_prefix", "_dataset")
+    __slots__ = ("_own", "_dataset")
 
-    def __init__(self, handle: Any, prefix: str, dataset: Any = None):
-        object.__setattr__(self, "_handle", handle)
-        object.__setattr__(self, "_prefix", prefix)
-        object.__setattr__(self, "_dataset", dataset)
+    _PREFIX: ClassVar[str] = ""
+    _own: Any
+    _dataset: Any
+
+    def __init__(self) -> None:
+        object.__setattr__(self, "_own", _native.data_options_create())
+        object.__setattr__(self, "_dataset", None)
+
+    @classmethod
+    def _of(cls, own: Any, dataset: Any = None) -> Any:
+        """Options with a handle; those of a dataset change the dataset when they are set."""
+        group = cls.__new__(cls)
+        object.__setattr__(group, "_own", own)
+        object.__setattr__(group, "_dataset", dataset)
+        return group
+
+    @property
+    def _handle(self) -> Any:
+        """The library's object: of a dataset, its options as they are now."""
+        if self._dataset is None:
+            return self._own
+        return _native.dataset_options(self._dataset._handle)
+
+    def _key(self, name: str) -> str:
+        return self._PREFIX + (name if self._PREFIX else _ALIASES.get(name, name))
+
+    def _names(self) -> List[str]:
+        return [key[len(self._PREFIX):] for key in _KINDS if key.startswith(self._PREFIX)]
+
+    def _read(self, key: str) -> Any:
+        try:
+            number = _native.data_options_read(self._handle, key)
+        except errors.InvalidArgumentError as error:
+            raise errors.UnknownOptionError(error.message, error.details) from None
+        return None if number is None else _KINDS[key](number)
+
+    def _write(self, values: Dict[str, Any]) -> None:
+        """Sets options by key; None takes one away."""
+        handle = self._handle
+        for key, value in values.items():
+            kind = _KINDS.get(key)
+            try:
+                if value is None:
+                    _native.data_options_clear(handle, key)
+                elif kind is bool or isinstance(value, bool):
+                    _native.data_options_set_bool(handle, key, bool(value))
+                else:
+                    _native.data_options_set_int64(handle, key, value)
+            except errors.InvalidArgumentError as error:
+                if kind is not None:
+                    raise
+                raise errors.UnknownOptionError(error.message, error.details) from None
+        if self._dataset is not None:
+            self._dataset._handle = _native.dataset_replace_options(self._dataset._handle, handle)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
+        if name.startswith("_"):  # of protocols that ask whether it is there
             raise AttributeError(name)
-        key = self._prefix + name
+        key = self._key(name)
         if key in _GROUPS:
-            return _Group(self._handle, key + ".", self._dataset)
-        number = _native.data_options_read(self._handle, key)
-        if number is None:
-            return None
-        if key in _BOOLEANS:
-            return bool(number)
-        return AutoShardPolicy(number) if name == "auto_shard_policy" else number
+            return _GROUPS[key]._of(self._own, self._dataset)
+        return self._read(key)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        key = self._prefix + name
-        if key in _GROUPS:
-            if key != "experimental_distribute" or not isinstance(value, DistributeOptions):
-                raise AttributeError(f"{key} is a group of options; set the options in it")
-            for name, number in value._set_options():
-                setattr(getattr(self, key), name, number)
-            return
-        _set(self._handle, key, value)
-        if self._dataset is not None:
-            change = _native.data_options_create()
-            _set(change, key, value)
-            self._dataset._handle = _native.dataset_with_options(self._dataset._handle, change)
+        key = self._key(name)
+        if key not in _GROUPS:
+            self._write({key: value})
+        elif isinstance(value, _GROUPS[key]):
+            self._write({f"{key}.{part}": value._read(f"{key}.{part}") for part in value._names()})
+        else:
+            raise AttributeError(f"{key} is a group of options; set the options in it, or assign a "
+                                 f"{_arguments.name_of(_GROUPS[key])}")
+
+    def __dir__(self) -> List[str]:
+        names = {name.partition(".")[0] for name in self._names()}
+        return sorted({*super().__dir__(), *names, *(() if self._PREFIX else _ALIASES)})
+
+    def _values(self) -> Dict[str, Any]:
+        values = {name: self._read(self._PREFIX + name) for name in self._names()}
+        return {name: value for name, value in values.items() if value is not None}
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, type(self)):
+            return NotImplemented
+        return self._values() == other._values()
+
+    __hash__ = None  # type: ignore[assignment]  # they change
+
+    def __repr__(self) -> str:
+        def shown(value: Any) -> str:
+            return value.name if isinstance(value, enum.Enum) else repr(value)
+
+        values = ", ".join(f"{name}={shown(value)}" for name, value in self._values().items())
+        return f"{type(self).__name__}({values})"
 
 
 class Options(_Group):
-    """Options of a dataset: `options.deterministic = False`,
+    """Options of a dataset: `options.experimental_deterministic = False`,
     `options.experimental_distribute.auto_shard_policy = AutoShardPolicy.DATA`.
 
-    deterministic, experimental_slack, experimental_optimization.apply_default_optimizations: bool.
-    threading.private_threadpool_size, threading.max_intra_op_parallelism, autotune.ram_budget,
-    experimental_distribute.auto_shard_policy, experimental_distribute.num_devices: int. An option
-    that was not set reads as None; an unknown one is an InvalidArgumentError that names the known.
+    experimental_deterministic (also deterministic; unset is True), experimental_slack (unset is
+    False): bool. experimental_external_state_policy: ExternalStatePolicy. experimental_threading
+    (also threading): ThreadingOptions. experimental_optimization: OptimizationOptions.
+    experimental_distribute: DistributeOptions. autotune.ram_budget: int. An option that was not set
+    reads as None, and to assign None takes it away. An unknown one is an AttributeError that names
+    the nearest. Options are equal when the same ones are set, to the same values.
+
+    Without effect so far, but kept: experimental_slack, experimental_external_state_policy,
+    experimental_optimization, autotune, experimental_distribute.num_devices.
     """
 
     __slots__ = ()
 
-    def __init__(self) -> None:
-        super().__init__(_native.data_options_create(), "")
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Options):
+            return NotImplemented
+        return _native.data_options_equal(self._handle, other._handle)
 
-    @classmethod
-    def _of(cls, handle: Any, dataset: Any = None) -> "Options":
-        """Options with a handle; those of a dataset change the dataset when they are set."""
-        options = cls.__new__(cls)
-        _Group.__init__(options, handle, "", dataset)
-        return options
+    __hash__ = None  # type: ignore[assignment]
 
-    def merge(self, other: "Options") -> "Options":
-        """`other` where it was set, else this one."""
-        given = _arguments.handle_of("merge: other", other, Options)
-        return self._of(_native.data_options_merge(self._handle, given))
+    def __str__(self) -> str:
+        return _native.data_options_to_string(self._handle)
 
-    def __repr__(self) -> str:
-        values = {key: _native.data_options_read(self._handle, key)
-                  for key in sorted(_BOOLEANS | _INTEGERS)}
-        shown = ", ".join(f"{key}={value}" for key, value in values.items() if value is not None)
-        return f"Options({shown})"
+    def merge(self, options: Optional["Options"] = None, *,
+              other: Optional["Options"] = None) -> "Options":
+        """`options` where it was set, else this one; a value that changes is logged as a
+        warning. `other` is another name of the argument."""
+        given = other if options is None else options
+        merged: Options = Options._of(_native.data_options_merge(
+            self._handle, _arguments.handle_of("merge: options", given, Options)))
+        return merged
 
 
 class DistributeOptions(_Group):
-    """The options under experimental_distribute on their own:
-    `options.experimental_distribute = DistributeOptions()` sets those that are set."""
+    """The options under experimental_distribute: auto_shard_policy (AutoShardPolicy) and
+    num_devices (int, without effect). `options.experimental_distribute = DistributeOptions()`
+    takes its place."""
 
     __slots__ = ()
 
     _PREFIX = "experimental_distribute."
 
-    def __init__(self) -> None:
-        super().__init__(_native.data_options_create(), self._PREFIX)
 
-    def _set_options(self) -> List[Tuple[str, Any]]:
-        names = [key[len(self._PREFIX):] for key in sorted(_INTEGERS | _BOOLEANS)
-                 if key.startswith(self._PREFIX)]
-        return [(name, getattr(self, name)) for name in names if getattr(self, name) is not None]
+class ThreadingOptions(_Group):
+    """The options under experimental_threading: max_intra_op_parallelism and
+    private_threadpool_size, 0 (the library chooses) or more."""
+
+    __slots__ = ()
+
+    _PREFIX = "threading."
+
+
+class OptimizationOptions(_Group):
+    """The options under experimental_optimization, without effect so far: the library makes none of
+    these rewritings, or makes them always. autotune_cpu_budget is a number, map_vectorization a
+    MapVectorizationOptions, all others are booleans."""
+
+    __slots__ = ()
+
+    _PREFIX = "experimental_optimization."
+
+
+class MapVectorizationOptions(_Group):
+    """The options under experimental_optimization.map_vectorization: enabled and
+    use_choose_fastest, booleans without effect so far."""
+
+    __slots__ = ()
+
+    _PREFIX = "experimental_optimization.map_vectorization."
+
+
+class _AutotuneOptions(_Group):
+    """The options under autotune."""
+
+    __slots__ = ()
+
+    _PREFIX = "autotune."
+
+
+_GROUPS: Dict[str, Type[_Group]] = {
+    group._PREFIX[:-1]: group
+    for group in (DistributeOptions, ThreadingOptions, OptimizationOptions,
+                  MapVectorizationOptions, _AutotuneOptions)}

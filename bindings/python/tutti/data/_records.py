@@ -21,22 +21,39 @@ def compression_number(compression: Optional[str]) -> int:
 
 
 class TFRecordWriter:
-    """Writes a TFRecord file; overwrites `path`. A context manager: after an exception in its body
-    the file that is being written is abandoned, and what stood there before stays.
+    """Writes a TFRecord file; overwrites `filename`. A context manager: after an exception in its
+    body the file that is being written is abandoned, and what stood there before stays.
 
-    compression_type: None, "GZIP" or "ZLIB". compression_level: 0 to 9. Threads: one at a time.
+        tutti.data.TFRecordWriter("all.tfrecord").write(dataset)   # the whole file
+
+    filename: also as `path`. compression_type: None, "GZIP" or "ZLIB". compression_level: 0 to 9.
+    Threads: one at a time.
     """
 
     __slots__ = ("_handle",)
 
-    def __init__(self, path: Union[str, "os.PathLike[str]"], compression_type: Optional[str] = None,
-                 compression_level: Optional[int] = None):
+    def __init__(self, filename: Union[str, "os.PathLike[str]", None] = None,
+                 compression_type: Optional[str] = None, compression_level: Optional[int] = None, *,
+                 path: Union[str, "os.PathLike[str]", None] = None):
+        name: Any = filename if path is None else path
         self._handle = _native.record_writer_create(
-            os.fspath(path), compression_number(compression_type), compression_level)
+            os.fspath(name), compression_number(compression_type), compression_level)
 
-    def write(self, record: Any) -> None:
-        """Writes one record: bytes, or whatever has a contiguous buffer."""
-        _native.record_writer_write(self._handle, record)
+    def write(self, record: Any, timeout: Optional[float] = None) -> None:
+        """Of a dataset: writes every element, which is a scalar byte string (TypeError), and closes
+        the file, which is whole then. Of bytes, or whatever has a contiguous buffer: writes one
+        record."""
+        from tutti.data._dataset import Dataset
+
+        if not isinstance(record, Dataset):
+            _native.record_writer_write(self._handle, record)
+            return
+        try:
+            self.write_dataset(record, timeout)
+        except BaseException:
+            self.abandon()
+            raise
+        self.close()
 
     def write_dataset(self, dataset: "Dataset", timeout: Optional[float] = None) -> None:
         """Writes every element of a dataset of byte-string scalars."""

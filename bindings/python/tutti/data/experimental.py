@@ -1,8 +1,12 @@
 """What the reference has under this name."""
 
-from tutti.data._options import AutoShardPolicy, DistributeOptions
+from tutti.data._options import (AutoShardPolicy, DistributeOptions, ExternalStatePolicy,
+                                 MapVectorizationOptions, OptimizationOptions, ThreadingOptions)
+from tutti.data._records import TFRecordWriter
 
 # shard's "the workers decide", for both numbers.
 SHARD_HINT = -1
 
-__all__ = ["AutoShardPolicy", "DistributeOptions", "SHARD_HINT"]
+__all__ = ["AutoShardPolicy", "DistributeOptions", "ExternalStatePolicy",
+           "MapVectorizationOptions", "OptimizationOptions", "SHARD_HINT", "TFRecordWriter",
+           "ThreadingOptions"]

@@ -129,6 +129,9 @@ func expectCardinality(dataset *tutti.Dataset, expected any) error {
 
 func runTerminal(node fields, expected any) error {
 	op := fmt.Sprint(node["op"])
+	if op == "options" || op == "merge_options" {
+		return compareOptions(node, expected.(fields))
+	}
 	if op != "cardinality" && op != "element_spec" {
 		return notCovered("op " + op)
 	}

@@ -60,6 +60,16 @@ func transform(r *tutti.Runtime, dataset *tutti.Dataset, node fields) (*tutti.Da
 		return dataset.Shuffle(integer(node, "buffer_size", 0),
 			integer(node, "seed", tutti.RandomSeed), options...), nil
 	}
+	if op == "with_options" {
+		if err := known(node, "op", "input", "options"); err != nil {
+			return nil, err
+		}
+		options, err := optionsOf(node["options"].(fields))
+		if err != nil {
+			return nil, err
+		}
+		return dataset.WithOptions(options), nil
+	}
 	made, found, err := plainOp(r, dataset, node)
 	if !found {
 		return nil, notCovered("op " + op)

@@ -1,10 +1,12 @@
 package conformance;
 
 import java.util.List;
+import java.util.Objects;
 import java.util.stream.LongStream;
 import org.tutti.Spec;
 import org.tutti.Value;
 import org.tutti.data.Dataset;
+import org.tutti.data.Options;
 
 /** The cases of dataset.json and dataset_ops.json. */
 final class DatasetCases {
@@ -80,8 +82,25 @@ final class DatasetCases {
     Mismatch.check(found.equals(expected), expected, found);
   }
 
+  // What the dataset has, or what the first options are once the second are merged into them.
+  private static void compareOptions(Fields node, Fields expected) {
+    final Options found = node.text("op").equals("options")
+        ? Datasets.build(node.known("op", "input", "names").fields("input")).options()
+        : Datasets.options(node.known("op", "first", "second", "names").fields("first"))
+              .merge(Datasets.options(node.fields("second")));
+    for (final Object name : node.list("names")) {
+      final String key = (String) name;
+      final Long wanted = Datasets.number(key, expected.get(key));
+      Mismatch.check(Objects.equals(found.get(key), wanted), wanted, found.get(key));
+    }
+  }
+
   private static void runTerminal(Fields node, Object expected) {
     final String op = node.text("op");
+    if (op.equals("options") || op.equals("merge_options")) {
+      compareOptions(node, (Fields) expected);
+      return;
+    }
     if (!op.equals("cardinality") && !op.equals("element_spec")) {
       throw new NotCovered("op " + op);
     }

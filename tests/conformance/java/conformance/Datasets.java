@@ -8,6 +8,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import org.tutti.DType;
 import org.tutti.Spec;
 import org.tutti.data.Dataset;
+import org.tutti.data.Options;
 import org.tutti.data.TFRecordDataset;
 
 /** The datasets that trees of ops describe. */
@@ -73,6 +74,38 @@ final class Datasets {
     return build(described);
   }
 
+  private static final Map<String, Long> AUTO_SHARD =
+      Map.of("OFF", -1L, "AUTO", 0L, "FILE", 1L, "DATA", 2L, "HINT", 3L);
+  private static final Map<String, Long> EXTERNAL_STATE =
+      Map.of("WARN", 0L, "IGNORE", 1L, "FAIL", 2L);
+
+  /** The number of an option's value, which is a policy's name, a boolean or a number. */
+  static Long number(String key, Object value) {
+    if (value instanceof String name) {
+      final Long number = key.equals("experimental_external_state_policy")
+          ? EXTERNAL_STATE.get(name)
+          : AUTO_SHARD.get(name);
+      if (number == null) {
+        throw new NotCovered("policy " + name);
+      }
+      return number;
+    }
+    return value instanceof Boolean flag ? (Long) (flag ? 1L : 0L) : (Long) value;
+  }
+
+  /** Options by name. */
+  static Options options(Fields described) {
+    final Options options = new Options();
+    described.all().forEach((key, value) -> {
+      if (value instanceof Boolean flag) {
+        options.set(key, flag);
+      } else {
+        options.set(key, number(key, value));
+      }
+    });
+    return options;
+  }
+
   /** One op with an `input`, which is `dataset`. */
   private static Dataset transform(Dataset dataset, Fields node) {
     final String op = node.text("op");
@@ -87,6 +120,9 @@ final class Datasets {
         node.known("op", "input", "buffer_size", "seed", "reshuffle_each_iteration");
         return dataset.shuffle(node.integer("buffer_size"), (Long) node.get("seed"),
             (Boolean) node.get("reshuffle_each_iteration"));
+      case "with_options":
+        return dataset.withOptions(
+            options(node.known("op", "input", "options").fields("options")));
       default:
         final Dataset made = PlainOps.transform(dataset, node);
         if (made == null) {

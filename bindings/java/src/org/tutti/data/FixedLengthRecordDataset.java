@@ -23,7 +23,15 @@ public final class FixedLengthRecordDataset extends Dataset {
   /** As above, with a name for messages. */
   public static FixedLengthRecordDataset of(Dataset files, long recordBytes, long headerBytes,
       long footerBytes, Compression compression, long bufferSize, String name) {
-    return new FixedLengthRecordDataset(Box.at(Native.dataset_fixed_length_record(files,
-        recordBytes, compression.number(), headerBytes, footerBytes, bufferSize, name)));
+    return of(files, recordBytes, headerBytes, footerBytes, compression, bufferSize, 0, name);
+  }
+
+  /** As above. parallelReads: as in TFRecordDataset. */
+  public static FixedLengthRecordDataset of(Dataset files, long recordBytes, long headerBytes,
+      long footerBytes, Compression compression, long bufferSize, long parallelReads,
+      String name) {
+    return new FixedLengthRecordDataset(
+        Box.at(Native.dataset_fixed_length_record(files, recordBytes, compression.number(),
+            headerBytes, footerBytes, bufferSize, parallelReads, name)));
   }
 }

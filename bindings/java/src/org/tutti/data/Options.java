@@ -1,5 +1,7 @@
 package org.tutti.data;
 
+import java.util.function.Consumer;
+import java.util.function.Function;
 import org.tutti.internal.Box;
 import org.tutti.internal.Bridge;
 import org.tutti.internal.Native;
@@ -8,10 +10,17 @@ import org.tutti.internal.NativeObject;
 /**
  * Options of a dataset, by name, each of which knows whether it was set.
  *
- * <p>deterministic, experimental_slack, experimental_optimization.apply_default_optimizations:
- * booleans. threading.private_threadpool_size, threading.max_intra_op_parallelism,
- * autotune.ram_budget, experimental_distribute.auto_shard_policy,
- * experimental_distribute.num_devices: numbers. An unknown name is INVALID_ARGUMENT.
+ * <p>deterministic, experimental_slack and most of experimental_optimization.*: booleans.
+ * experimental_external_state_policy, threading.private_threadpool_size,
+ * threading.max_intra_op_parallelism, autotune.ram_budget,
+ * experimental_distribute.auto_shard_policy, experimental_distribute.num_devices,
+ * experimental_optimization.autotune_cpu_budget: numbers. experimental_deterministic and
+ * experimental_threading.* are other names of deterministic and threading.*. An unknown name is
+ * INVALID_ARGUMENT, which names the nearest. Without effect so far, but kept: experimental_slack,
+ * experimental_external_state_policy, experimental_optimization.*, autotune.*,
+ * experimental_distribute.num_devices.
+ *
+ * <p>Those of {@link Dataset#options()} are the dataset's: what is set in them counts for it.
  */
 public final class Options extends NativeObject implements AutoCloseable {
   /** How a dataset is divided between workers. */
@@ -34,25 +43,83 @@ public final class Options extends NativeObject implements AutoCloseable {
     }
   }
 
-  /** None set. */
-  public Options() {
-    super(Box.at(Native.data_options_create()));
+  /**
+   * What becomes of state outside of a dataset that is saved. Kept, without effect so far: such
+   * state is always an error.
+   */
+  public enum ExternalStatePolicy {
+    /** It is thrown away, with a warning: the default. */
+    WARN(0),
+    /** It is thrown away. */
+    IGNORE(1),
+    /** To save it is an error. */
+    FAIL(2);
+
+    private final int number;
+
+    ExternalStatePolicy(int number) {
+      this.number = number;
+    }
   }
 
-  Options(Box box) {
+  private final Dataset dataset; // whose options these are; null: nobody's
+
+  /** None set. */
+  public Options() {
+    this(Box.at(Native.data_options_create()), null);
+  }
+
+  Options(Box box, Dataset dataset) {
     super(box);
+    this.dataset = dataset;
+  }
+
+  private Options change(Consumer<Options> change) {
+    change.accept(this); // which throws when it is closed, or the change is wrong
+    if (dataset != null) {
+      dataset.changeOptions(change);
+    }
+    return this;
+  }
+
+  /** What `reader` reads of these: a dataset's may have changed since they were asked for. */
+  <T> T read(Function<Options, T> reader) {
+    if (dataset == null || isClosed()) {
+      return reader.apply(this);
+    }
+    try (Options now = dataset.copyOfOptions()) {
+      return reader.apply(now);
+    }
   }
 
   /** Sets a number. */
   public Options set(String key, long number) {
-    Native.data_options_set_int64(this, key, number);
-    return this;
+    return change(these -> Native.data_options_set_int64(these, key, number));
   }
 
   /** Sets a boolean. */
   public Options set(String key, boolean flag) {
-    Native.data_options_set_bool(this, key, flag);
-    return this;
+    return change(these -> Native.data_options_set_bool(these, key, flag));
+  }
+
+  /** As if it had never been set. */
+  public Options clear(String key) {
+    return change(these -> Native.data_options_clear(these, key));
+  }
+
+  /** Sets experimental_external_state_policy. */
+  public Options externalStatePolicy(ExternalStatePolicy policy) {
+    return set("experimental_external_state_policy", policy.number);
+  }
+
+  /** Sets threading.private_threadpool_size; 0: the library chooses. */
+  public Options privateThreadpoolSize(long size) {
+    return set("threading.private_threadpool_size", size);
+  }
+
+  /** Sets threading.max_intra_op_parallelism; 0: the library chooses. */
+  public Options maxIntraOpParallelism(long threads) {
+    return set("threading.max_intra_op_parallelism", threads);
   }
 
   /** Sets experimental_distribute.auto_shard_policy. */
@@ -67,12 +134,34 @@ public final class Options extends NativeObject implements AutoCloseable {
 
   /** The value, booleans as 0 and 1; null when it was not set. */
   public Long get(String key) {
-    return Bridge.optional(Native.data_options_read(this, key));
+    return read(these -> Bridge.optional(Native.data_options_read(these, key)));
   }
 
   /** What the other has set, else what this has; a value that changes is logged as a warning. */
   public Options merge(Options other) {
-    return new Options(Box.at(Native.data_options_merge(this, other)));
+    return read(these -> other.read(those ->
+        new Options(Box.at(Native.data_options_merge(these, those)), null)));
+  }
+
+  /** Whether the same options are set, to the same values. */
+  @Override
+  public boolean equals(Object other) {
+    return other == this
+        || (other instanceof Options options
+            && read(these -> options.read(those -> Native.data_options_equal(these, those))));
+  }
+
+  /** Of what is set now. */
+  @Override
+  public int hashCode() {
+    return toString().hashCode();
+  }
+
+  /** "deterministic=false, threading.private_threadpool_size=2": what is set. */
+  @Override
+  public String toString() {
+    return isClosed() ? "Options (closed)"
+                      : read(these -> Bridge.text(Native.data_options_to_string(these)));
   }
 
   @Override

@@ -32,7 +32,16 @@ public final class TFRecordDataset extends Dataset {
   /** As above, with a name for messages. */
   public static TFRecordDataset of(
       Dataset files, Compression compression, long bufferSize, String name) {
-    return new TFRecordDataset(
-        Box.at(Native.dataset_tf_record(files, compression.number(), bufferSize, name)));
+    return of(files, compression, bufferSize, 0, name);
+  }
+
+  /**
+   * As above. parallelReads: how many files at a time, or AUTOTUNE; so far they are read one after
+   * another, whatever it says.
+   */
+  public static TFRecordDataset of(Dataset files, Compression compression, long bufferSize,
+      long parallelReads, String name) {
+    return new TFRecordDataset(Box.at(Native.dataset_tf_record(
+        files, compression.number(), bufferSize, parallelReads, name)));
   }
 }

@@ -27,6 +27,14 @@ public abstract class NativeObject {
     }
   }
 
+  /**
+   * Each becomes what the other one is. Both are open, and a call under way uses what this one was:
+   * who asks for this keeps the other one, which is that now, as long as this one.
+   */
+  protected final void exchange(NativeObject other) {
+    Native.box_exchange(box, other.box);
+  }
+
   /** Whether close() has been called. */
   public final boolean isClosed() {
     return net.isRemoved();
