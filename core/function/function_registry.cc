@@ -105,8 +105,12 @@ Result<Ref<Function>> FunctionRegistry::Make(const FunctionDefinition& definitio
     std::lock_guard<std::mutex> lock(mutex_);
     const auto entry = readers_.find(definition.kind);
     if (entry == readers_.end()) {
-      return Unimplemented("functions of kind {} cannot be read here; known are {}, {}",
-                           Quote(definition.kind), kRegisteredKind, Join(KeysOf(readers_), ", "));
+      std::vector<std::string> kinds = KeysOf(readers_);
+      kinds.emplace_back(kRegisteredKind);
+      return Unimplemented(
+          "functions of kind {} cannot be read here; known are {}; a newer release may have "
+          "written this definition: read it with that one",
+          Quote(definition.kind), Join(kinds, ", "));
     }
     reader = entry->second;
   }

@@ -119,7 +119,14 @@ Result<Ref<Function>> MakeParseExample(std::vector<ExampleFeature> features) {
 Result<Ref<Function>> ReadParseExample(std::string_view payload) {
   StateReader reader(payload);
   reader.Section(kKind);
-  reader.IntIn(kFormatVersion, kFormatVersion);
+  const int64_t version = reader.Int();
+  if (reader.ok() && version != kFormatVersion) {
+    return InvalidArgument(
+               "deserialize: this definition has parse_example in version {}, and version {} is "
+               "known here; read it with the release that wrote it",
+               version, kFormatVersion)
+        .With("version", version);
+  }
   const int64_t count = reader.IntIn(1, INT64_MAX);
   std::vector<ExampleFeature> features;
   for (int64_t i = 0; i < count && reader.ok(); ++i) {

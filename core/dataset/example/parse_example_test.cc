@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "core/dataset/exec/iterator_state.h"
 #include "core/dataset/records/tf_record.h"
 #include "core/dataset/testing/example_testing.h"
 #include "core/dataset/testing/record_file_dataset_testing.h"
@@ -145,6 +146,23 @@ TEST_F(ParseExample, IsSerialisedWithADataset) {
   ASSERT_TRUE(again.ok()) << again.status().ToString();
   const Ref<Value> element = Iterate(again.value())->Next(CallOptions()).value();
   EXPECT_EQ(element->Find("label").value()->AsTensor()->item<int64_t>(), 5);
+}
+
+TEST_F(ParseExample, RefusesAnotherVersionOfItsDefinition) {
+  std::string definition = MakeParseExample(Features()).value()->Define().value().payload;
+  StateWriter now;
+  now.Section("parse_example");
+  const size_t head = now.bytes().size();
+  now.Int(1);
+  ASSERT_EQ(definition.substr(0, now.bytes().size()), now.bytes());
+  StateWriter later;
+  later.Int(2);
+  definition.replace(head, later.bytes().size(), later.bytes());
+  const Status refused = ReadParseExample(definition).status();
+  EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(refused.message(),
+            "deserialize: this definition has parse_example in version 2, and version 1 is known "
+            "here; read it with the release that wrote it");
 }
 
 TEST_F(ParseExample, TakesTensorsOnly) {

@@ -90,6 +90,19 @@ TEST_F(TfRecordDataset, BatchesOfRecordsKeepTheirBlocksAlive) {
   EXPECT_EQ(i, written.size());
 }
 
+TEST_F(TfRecordDataset, ResumesWithAnotherBuffer) {
+  const std::vector<std::string> files = {File("a", {"one", "two", "three"}), File("b", {"four"})};
+  TfRecordOptions small;
+  small.buffer_bytes = 20;
+  const Ref<Iterator> iterator = Iterate(Read(files, small));
+  EXPECT_EQ(Next(*iterator), "one");
+  const std::string state = iterator->Save(CallOptions()).value();
+  const Ref<Iterator> other = Iterate(Read(files));
+  const Status restored = other->Restore(state, CallOptions());
+  ASSERT_TRUE(restored.ok()) << restored.ToString();
+  EXPECT_THAT(Rest(*other), ElementsAre("two", "three", "four"));
+}
+
 TEST_F(TfRecordDataset, ResumesAtAnyRecordBySeeking) {
   std::vector<std::string> records;
   for (int i = 0; i < 40; ++i) records.push_back("record " + std::to_string(i));
