@@ -50,7 +50,8 @@ Result<Ref<const Node>> NodeOnInputs(const Node& node, Node::Inputs inputs) {
 Result<Ref<const Node>> NodeWith(const Node& node, Attributes attributes, Node::Inputs inputs) {
   TUTTI_ASSIGN_OR_RETURN(Ref<const Node> made,
                          Node::Create(node.op(), node.name(), std::move(attributes),
-                                      std::move(inputs), node.functions()));
+                                      std::move(inputs), node.functions(),
+                                      kMaxDepth + kMaxAddedDepth));
   if (Ref<const ElementSpec> spec = node.element_spec()) made->LearnSpec(std::move(spec));
   return made;
 }

@@ -136,7 +136,8 @@ void Node::Measure() {
 }
 
 Result<Ref<const Node>> Node::Create(const OpTraits& op, std::string name, Attributes attributes,
-                                     Inputs inputs, Functions functions) {
+                                     Inputs inputs, Functions functions,
+                                     int32_t max_depth) {
   TUTTI_ASSIGN_OR_RETURN(Attributes complete, Complete(op, LabelOf(op.name, name), attributes));
   Ref<Node> node = MakeRef<Node>(op, std::move(name), std::move(complete), std::move(inputs),
                                  std::move(functions));
@@ -146,15 +147,15 @@ Result<Ref<const Node>> Node::Create(const OpTraits& op, std::string name, Attri
                            op.num_inputs >= 0 ? Format("{}", op.num_inputs) : "1 or more", count);
   }
   node->Measure();
-  if (node->depth_ > kMaxDepth) {
+  if (node->depth_ > max_depth) {
     return InvalidArgument(
                "{}: this dataset would be {} operations deep, and at most {} may stand one on "
                "another; let one operation do what a loop adds one by one (concatenate counts as "
                "one however often it follows on itself)",
-               node->label_, node->depth_, kMaxDepth)
+               node->label_, node->depth_, max_depth)
         .With("node", node->label_)
         .With("depth", node->depth_)
-        .With("limit", kMaxDepth);
+        .With("limit", max_depth);
   }
   if (op.check != nullptr) TUTTI_RETURN_IF_ERROR(op.check(*node));
   node->cardinality_ = op.cardinality(*node);

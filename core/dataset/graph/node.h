@@ -32,6 +32,8 @@ inline constexpr int64_t kUnknownCardinality = -2;
 // So many ops stand one on another at most: stages call their inputs' on one stack, and a thread of
 // the host may have little of it.
 inline constexpr int32_t kMaxDepth = 1000;
+// What rewriting may add to that: shards.
+inline constexpr int32_t kMaxAddedDepth = 8;
 
 // In the place of a shard's numbers: the policy HINT puts the workers' there; else it keeps all.
 inline constexpr int64_t kShardHint = -1;
@@ -133,7 +135,8 @@ class Node final : public RefCounted {
   // Checked by the op. `name` is the user's, for messages, and may be empty. Attributes that are
   // missing get what the op's traits say; others than those named there are INVALID_ARGUMENT.
   static Result<Ref<const Node>> Create(const OpTraits& op, std::string name, Attributes attributes,
-                                        Inputs inputs, Functions functions = {});
+                                        Inputs inputs, Functions functions = {},
+                                        int32_t max_depth = kMaxDepth);
 
   const OpTraits& op() const { return op_; }
   const std::string& name() const { return name_; }

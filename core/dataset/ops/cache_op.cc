@@ -10,8 +10,9 @@
 // Iterators that make their first passes at the same time each give what their own input gives; the
 // first that completes decides what is kept. A file has one definition that writes it: others are
 // refused with ALREADY_EXISTS until it is complete or given up. Workers that read parts of the data
-// (auto-sharding by FILE) keep their parts: each needs a filename of its own where they share a
-// disk.
+// (auto-sharding by FILE, or a shard below) keep their parts: the file says of which shards its
+// elements are, and is INVALID_ARGUMENT for a dataset of others, so that workers that share a disk
+// are told to use a filename each.
 //
 // The state of an iterator is the position, and from where in the input the pass began that is
 // kept, or is to be kept. Restore reads on in what is kept where that is the same pass (a file
@@ -24,12 +25,14 @@
 #include <string_view>
 #include <utility>
 
+#include "core/base/crc32c.h"
 #include "core/base/environment.h"
 #include "core/base/error.h"
 #include "core/dataset/exec/input_rows.h"
 #include "core/dataset/exec/stage.h"
 #include "core/dataset/graph/dataset.h"
 #include "core/dataset/graph/dataset_environment.h"
+#include "core/dataset/graph/graph_walk.h"
 #include "core/dataset/ops/builtin_ops.h"
 #include "core/dataset/ops/cache_store.h"
 #include "core/dataset/ops/op_parts.h"
@@ -43,11 +46,28 @@ const std::string& FilenameOf(const Node& node) {
   return *node.attributes().Get<std::string>("filename");
 }
 
+// "shard 0 of 2": which part of the data comes in; empty for all of it.
+std::string ShardsBelow(const Node& node) {
+  constexpr size_t kMostBytes = 1024;
+  std::string text;
+  for (const Node* one : InputsFirst(node)) {
+    if (!one->op().is_shard && &one->op() != &kShardNamesOp) continue;
+    const int64_t num_shards = one->attributes().Int("num_shards");
+    if (num_shards == 1 || num_shards == kShardHint) continue;
+    const std::string shard = Format("shard {} of {}", one->attributes().Int("index"), num_shards);
+    // Many equal ones are those of a chain of concatenate.
+    if (!text.ends_with(shard)) text += (text.empty() ? "" : ", ") + shard;
+  }
+  if (text.size() <= kMostBytes) return text;
+  return Format("{} (and more, crc32c {:08x})", text.substr(0, kMostBytes),
+                Crc32c(text.data(), text.size()));
+}
+
 Ref<CacheStore> StoreOf(const Node& node, const ExecContext& context) {
   const std::string& filename = FilenameOf(node);
   Ref<RefCounted> shared = node.ShareAmongIterations(
       filename.empty() ? MakeMemoryCache(*context.environment, node.label())
-                       : MakeFileCache(*context.environment, filename));
+                       : MakeFileCache(*context.environment, filename, ShardsBelow(node)));
   return Ref<CacheStore>::Retain(static_cast<CacheStore*>(shared.get()));
 }
 

@@ -2,6 +2,7 @@
 // checksum.
 //
 //   "TUTTI-C1" and the spec of the elements (SpecDef; nothing when it was not known)
+//   2 and of which shards they are                           once, unless they are of all
 //   1 and some rows, as they came                            any number of times
 //   0 and the number of all rows                             once, at the end
 //
@@ -13,6 +14,7 @@
 #include <array>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -34,6 +36,7 @@ namespace {
 constexpr std::string_view kMagic = "TUTTI-C1";
 constexpr int64_t kEndRecord = 0;
 constexpr int64_t kRowsRecord = 1;
+constexpr int64_t kShardsRecord = 2;
 
 // Small records are collected up to here, so that the disk sees few large writes.
 constexpr size_t kBufferBytes = 256 * 1024;
@@ -67,32 +70,9 @@ class FileCacheReader final : public CacheReader {
   FileCacheReader(std::unique_ptr<RecordFileReader> file, const ElementSpec* spec)
       : file_(std::move(file)), spec_(Ref<const ElementSpec>::Retain(spec)) {}
 
-  Status Open() {
-    BytesView record{};
-    bool found = false;
-    TUTTI_RETURN_IF_ERROR(ReadRecord(&record, &found));
-    if (!found) return Damaged("it is empty");
-    std::string_view text = record.text();
-    if (!text.starts_with(kMagic)) {
-      return InvalidArgument(
-                 "file {} is no cache that this version can read: it should begin with {}; give "
-                 "another filename, or remove the file",
-                 Quote(file_->path()), Quote(kMagic))
-          .With("file", file_->path());
-    }
-    text.remove_prefix(kMagic.size());
-    if (spec_ == nullptr) return OkStatus();
-    must_check_ = true;
-    if (text.empty()) return OkStatus();
-    v1::SpecDef def;
-    if (!def.ParseFromArray(text.data(), static_cast<int>(text.size()))) {
-      return Damaged("its spec does not parse");
-    }
-    Result<Ref<const ElementSpec>> kept = ReadSpec(def);
-    if (!kept.ok()) return Damaged(kept.status().message());
-    must_check_ = !spec_->IsMoreGeneralThan(**kept);
-    if (AreCompatible(*spec_, **kept)) return OkStatus();
-    return OfAnotherSpec((*kept)->ToString());
+  Status Open(const std::string& shards) {
+    TUTTI_RETURN_IF_ERROR(ReadHead());
+    return ReadShards(shards);
   }
 
   void Next(const Demand& demand, Slab* slab) override {
@@ -133,14 +113,76 @@ class FileCacheReader final : public CacheReader {
   const CacheOrigin* origin() const override { return nullptr; }
 
  private:
+  Status ReadHead() {
+    BytesView record{};
+    bool found = false;
+    TUTTI_RETURN_IF_ERROR(ReadRecord(&record, &found));
+    if (!found) return Damaged("it is empty");
+    std::string_view text = record.text();
+    if (!text.starts_with(kMagic)) {
+      return InvalidArgument(
+                 "file {} is no cache that this version can read: it should begin with {}; give "
+                 "another filename, or remove the file",
+                 Quote(file_->path()), Quote(kMagic))
+          .With("file", file_->path());
+    }
+    text.remove_prefix(kMagic.size());
+    if (spec_ == nullptr) return OkStatus();
+    must_check_ = true;
+    if (text.empty()) return OkStatus();
+    v1::SpecDef def;
+    if (!def.ParseFromArray(text.data(), static_cast<int>(text.size()))) {
+      return Damaged("its spec does not parse");
+    }
+    Result<Ref<const ElementSpec>> kept = ReadSpec(def);
+    if (!kept.ok()) return Damaged(kept.status().message());
+    must_check_ = !spec_->IsMoreGeneralThan(**kept);
+    if (AreCompatible(*spec_, **kept)) return OkStatus();
+    return OfAnotherSpec((*kept)->ToString());
+  }
+
+  // The record behind the head, if it is about shards; else it is kept for Load.
+  Status ReadShards(const std::string& expected) {
+    first_ = FirstRecord{file_->position(), OkStatus()};
+    first_->status = ReadRecord(&first_->record, &first_->found);
+    std::string found;
+    if (first_->status.ok() && first_->found) {
+      StateReader reader(first_->record.text());
+      if (reader.IntIn(kEndRecord, kShardsRecord) == kShardsRecord) {
+        found = reader.Bytes();
+        if (!reader.ok() || !reader.at_end() || found.empty()) {
+          return Damaged("a record does not parse", first_->at);
+        }
+        first_.reset();
+      }
+    }
+    if (found == expected) return OkStatus();
+    const auto name = [](const std::string& shards) {
+      return shards.empty() ? std::string("all shards") : shards;
+    };
+    return InvalidArgument(
+               "file {} keeps the elements of {}, and this dataset has those of {}; give each "
+               "worker a filename of its own, or remove the file to have the elements made again",
+               Quote(file_->path()), name(found), name(expected))
+        .With("file", file_->path());
+  }
+
   // The next rows, at least one, or the end.
   Status Load() {
     rows_.Clear();
     row_ = 0;
     BytesView record{};
     bool found = false;
-    const RecordFilePosition at = file_->position();
-    TUTTI_RETURN_IF_ERROR(ReadRecord(&record, &found));
+    const RecordFilePosition at = first_.has_value() ? first_->at : file_->position();
+    if (first_.has_value()) {
+      // It has been read, to see whether it says of which shards the elements are.
+      const FirstRecord first = *std::exchange(first_, std::nullopt);
+      TUTTI_RETURN_IF_ERROR(first.status);
+      found = first.found;
+      record = first.record;
+    } else {
+      TUTTI_RETURN_IF_ERROR(ReadRecord(&record, &found));
+    }
     if (!found) return Damaged("it ends without its last record");
     StateReader reader(record.text());
     const int64_t kind = reader.IntIn(kEndRecord, kRowsRecord);
@@ -200,8 +242,17 @@ class FileCacheReader final : public CacheReader {
         .With("file", file_->path());
   }
 
+  // What stands behind the head, unless it was about shards.
+  struct FirstRecord {
+    RecordFilePosition at;
+    Status status;
+    bool found = false;
+    BytesView record{};  // good until the next one is read
+  };
+
   const std::unique_ptr<RecordFileReader> file_;
   const Ref<const ElementSpec> spec_;
+  std::optional<FirstRecord> first_;
   bool must_check_ = false;  // the file does not say enough about its elements
   std::vector<BytesView> records_;
   Slab rows_;
@@ -215,7 +266,7 @@ class FileCacheWriter final : public CacheWriter {
   FileCacheWriter(Disk& disk, std::unique_ptr<WritableFile> file, std::shared_ptr<FileLock> lock)
       : disk_(disk), lock_(std::move(lock)), file_(std::move(file)) {}
 
-  Status Begin(const ElementSpec* spec) {
+  Status Begin(const ElementSpec* spec, const std::string& shards) {
     std::string head(kMagic);
     if (spec != nullptr) {
       TUTTI_RETURN_IF_ERROR(CheckLevels(*spec));
@@ -223,7 +274,12 @@ class FileCacheWriter final : public CacheWriter {
       WriteSpec(*spec, &def);
       head += def.SerializeAsString();
     }
-    return AppendRecord(head);
+    TUTTI_RETURN_IF_ERROR(AppendRecord(head));
+    if (shards.empty()) return OkStatus();
+    StateWriter record;
+    record.Int(kShardsRecord);
+    record.Bytes(shards);
+    return AppendRecord(record.bytes());
   }
 
   Status Append(const Slab& rows) override {
@@ -280,10 +336,11 @@ class FileCacheWriter final : public CacheWriter {
 
 class FileCache final : public CacheStore {
  public:
-  FileCache(Ref<Environment> environment, const std::string& filename)
+  FileCache(Ref<Environment> environment, const std::string& filename, std::string shards)
       : environment_(std::move(environment)),
         path_(filename + ".cache"),
-        lock_path_(filename + ".lock") {}
+        lock_path_(filename + ".lock"),
+        shards_(std::move(shards)) {}
 
   Result<std::unique_ptr<CacheReader>> OpenReader(const ExecContext& context,
                                                   const ElementSpec* spec) override {
@@ -293,7 +350,7 @@ class FileCache final : public CacheStore {
     if (file.status().code() == StatusCode::kNotFound) return std::unique_ptr<CacheReader>();
     TUTTI_RETURN_IF_ERROR(file.status());
     auto reader = std::make_unique<FileCacheReader>(std::move(file).value(), spec);
-    TUTTI_RETURN_IF_ERROR(reader->Open());
+    TUTTI_RETURN_IF_ERROR(reader->Open(shards_));
     return std::unique_ptr<CacheReader>(std::move(reader));
   }
 
@@ -304,7 +361,7 @@ class FileCache final : public CacheStore {
     if (disk().Exists(path_)) return std::unique_ptr<CacheWriter>();
     TUTTI_ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, disk().Create(path_));
     auto writer = std::make_unique<FileCacheWriter>(disk(), std::move(file), std::move(lock));
-    TUTTI_RETURN_IF_ERROR(writer->Begin(spec));
+    TUTTI_RETURN_IF_ERROR(writer->Begin(spec, shards_));
     return std::unique_ptr<CacheWriter>(std::move(writer));
   }
 
@@ -357,14 +414,16 @@ class FileCache final : public CacheStore {
   const Ref<Environment> environment_;
   const std::string path_;
   const std::string lock_path_;
+  const std::string shards_;
   std::mutex mutex_;               // guards lock_
   std::weak_ptr<FileLock> lock_;   // what the writers of this definition share
 };
 
 }  // namespace
 
-Ref<CacheStore> MakeFileCache(DatasetEnvironment& environment, const std::string& filename) {
-  return MakeRef<FileCache>(environment.environment_ref(), filename);
+Ref<CacheStore> MakeFileCache(DatasetEnvironment& environment, const std::string& filename,
+                              std::string shards) {
+  return MakeRef<FileCache>(environment.environment_ref(), filename, std::move(shards));
 }
 
 Status CheckFileCacheSpec(const ElementSpec& spec) {

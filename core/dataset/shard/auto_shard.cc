@@ -112,7 +112,8 @@ class FileRewrite final : public TeamRewrite {
     Attributes attributes;
     attributes.Set("num_shards", team_.num_workers).Set("index", team_.worker);
     const OpTraits& op = HoldsOneName(names) ? kShardOp : kShardNamesOp;
-    return Node::Create(op, "", std::move(attributes), {std::move(input)});
+    return Node::Create(op, "", std::move(attributes), {std::move(input)}, {},
+                        kMaxDepth + kMaxAddedDepth);
   }
 
   // What lies below the shard: files that are read there are read by everybody.

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/disk.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/dataset/graph/graph_fingerprint.h"
@@ -113,6 +114,61 @@ TEST_F(AutoShardTest, FilesAreDealtOutOnceAndCompletelyForAnyNumberOfWorkers) {
       ExpectDealtOut(dataset, AutoShardPolicy::kAuto, workers);
     }
   }
+}
+
+TEST_F(AutoShardTest, ADatasetOfAsManyOpsAsAreAllowedCanBeSharded) {
+  WriteFiles(4);
+  Ref<Dataset> dataset = Read(ListFiles());
+  for (Result<Ref<Dataset>> next = dataset; next.ok(); next = dataset->Take(-1)) dataset = *next;
+  ASSERT_EQ(dataset->node().depth(), kMaxDepth);
+  ExpectDealtOut(dataset, AutoShardPolicy::kFile, 2);
+  ExpectDealtOut(dataset, AutoShardPolicy::kAuto, 2);
+  const ShardedDataset part = Part(dataset, AutoShardPolicy::kData, 2, 0);
+  EXPECT_TRUE(WithSeed(*part.dataset, 7).ok());
+}
+
+// What the first worker has kept of its files is nothing for the second.
+TEST_F(AutoShardTest, WorkersThatCacheInOneFileAreToldSo) {
+  WriteFiles(4);
+  const Ref<Dataset> dataset =
+      Ok(Read(ListFiles("part", Unshuffled()))->Cache(folder_.Path("kept")));
+  const auto of_worker = [&](int64_t worker, int64_t workers) {
+    return Part(dataset, AutoShardPolicy::kFile, workers, worker).dataset;
+  };
+  const Strings first = All(of_worker(0, 2));
+  EXPECT_EQ(first.size(), 4u);
+  EXPECT_EQ(All(of_worker(0, 2)), first);
+  // A second worker, another number of workers, and one alone.
+  for (const Ref<Dataset>& other : {of_worker(1, 2), of_worker(0, 4), of_worker(0, 1)}) {
+    const Ref<Iterator> iterator = Iterate(other);
+    for (int i = 0; i < 2; ++i) {
+      const Status refused = iterator->Next(CallOptions()).status();
+      EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+      EXPECT_NE(refused.message().find("kept.cache\" keeps the elements of shard 0 of 2, and this "
+                                       "dataset has those of "),
+                std::string_view::npos)
+          << refused.ToString();
+      EXPECT_NE(refused.message().find("give each worker a filename of its own"),
+                std::string_view::npos)
+          << refused.ToString();
+    }
+  }
+  ASSERT_TRUE(environment_->disk().Remove(folder_.Path("kept.cache")).ok());
+  EXPECT_EQ(All(of_worker(0, 1)).size(), 8u);
+  const Status refused = Iterate(of_worker(1, 2))->Next(CallOptions()).status();
+  EXPECT_NE(refused.message().find("keeps the elements of all shards, and this dataset has those "
+                                   "of shard 1 of 2"),
+            std::string_view::npos)
+      << refused.ToString();
+}
+
+TEST_F(AutoShardTest, WorkersThatReadEverythingShareACacheInAFile) {
+  WriteFiles(4);
+  const Ref<Dataset> dataset =
+      Ok(Read(ListFiles("part", Unshuffled()))->Cache(folder_.Path("kept")));
+  const Strings all = All(Part(dataset, AutoShardPolicy::kData, 2, 0).dataset);
+  EXPECT_EQ(all.size(), 8u);
+  EXPECT_EQ(All(Part(dataset, AutoShardPolicy::kData, 2, 1).dataset), all);
 }
 
 TEST_F(AutoShardTest, OtherReadersAreShardedByTheSameTraits) {
