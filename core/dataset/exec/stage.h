@@ -15,6 +15,8 @@
 //   - After the end it says so again, until Restart.
 //   - Calls that pass over rows (demand.count_only) and calls that do not may follow each other as
 //     they please, also behind a failure or an interruption.
+//   - Failures come in the order of their elements, each once, and an element that failed keeps its
+//     place among the others.
 // Save writes the position behind what Next has returned; Restore, on a stage that is new or not,
 // goes there. What was returned then and what is returned after Restore are the same.
 //

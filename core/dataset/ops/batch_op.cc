@@ -225,6 +225,8 @@ class BatchStage final : public Stage {
       const bool end = std::exchange(slab.end, false);
       part.Drop(slab.rows);
       if (slab.rows > 0) made->push_back(std::move(slab));
+      // What comes behind the last row has come already.
+      if (part.rows() == 0) break;
       if (!status.ok()) {
         if (!IsInterruption(status)) {
           part.Drop(1);

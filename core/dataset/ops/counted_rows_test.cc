@@ -111,6 +111,18 @@ TEST_F(CountedRows, OfABatchFailWhereTheirFunctionFails) {
   EXPECT_THAT(Outcomes(Ok(batches->Shard(2, 0))), ElementsAre("!", "!", "[60 70 80]"));
 }
 
+// The 3 behind them has failed already when they are had again.
+TEST_F(CountedRows, OfABatchDoNotBringTheFailureBehindThemAgain) {
+  fails_ = {1, 3};
+  const Ref<TestFunction> all = MakeFunction(
+      [](Context&, const Value&, void*) -> Result<Ref<Value>> {
+        return Value::OfTensor(Tensor::Scalar(true));
+      });
+  const Ref<Dataset> batches = Ok(Ok(Ten()->Filter(all))->Batch(3));
+  EXPECT_THAT(Outcomes(batches), ElementsAre("!", "!", "[0 2 4]", "[5 6 7]", "[8 9]"));
+  EXPECT_THAT(Outcomes(Ok(batches->Shard(3, 2))), ElementsAre("[0 2 4]"));
+}
+
 TEST_F(CountedRows, OfBatchesOfBatchesAndOfNumberedOnesAreMade) {
   fails_ = {1, 3};
   const Ref<Dataset> nested = Ok(Ok(Ok(Ten()->Map(TimesTen()))->Batch(1))->Batch(3));
