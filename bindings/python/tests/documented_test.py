@@ -120,8 +120,8 @@ class OptionsTest(unittest.TestCase):
         two.experimental_threading.max_intra_op_parallelism = 2
         self.assertEqual(one, two)
         self.assertNotEqual(one, "options")
-        self.assertEqual((str(one), repr(one)), (
-            "threading.max_intra_op_parallelism=2", "Options(threading.max_intra_op_parallelism=2)"))
+        self.assertEqual(str(one), "threading.max_intra_op_parallelism=2")
+        self.assertEqual(repr(one), "Options(threading.max_intra_op_parallelism=2)")
         with self.assertRaises(TypeError):
             hash(one)
 
