@@ -252,9 +252,9 @@ class DatasetTest {
       assertNull(batches.poll(null));
       assertThrows(NoSuchElementException.class, batches::next);
     }
-    assertEquals("{'x': float32[2], 'y': int64[]}", rows.elementSpec().toString());
+    assertEquals("{'x': float32[2], 'y': int32[]}", rows.elementSpec().toString());
     assertEquals(Spec.dict(Map.of("x", Spec.tensor(DType.FLOAT32, 2), "y",
-        Spec.tensor(DType.INT64))), rows.elementSpec());
+        Spec.tensor(DType.INT32))), rows.elementSpec());
     final Value pair = Dataset.zip(Dataset.range(2), Dataset.range(5, 9, 1)).iterator().next();
     assertEquals(5, pair.get(1).longValue());
     assertEquals(3, Dataset.range(1).enumerate(3).iterator().next().get(0).longValue());
