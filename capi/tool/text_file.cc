@@ -132,8 +132,17 @@ std::string WriteInPlace(const Destination& destination, const std::string& cont
 }  // namespace
 
 std::string ReadTextFile(const std::string& path, std::string* contents) {
-  const OwnedFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // Opening a FIFO, or reading from a device, may wait for ever.
+  const OwnedFd file(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   if (!file.valid()) return Failure("read", path, errno);
+  struct stat info = {};
+  if (fstat(file.get(), &info) != 0) return Failure("read", path, errno);
+  if (S_ISDIR(info.st_mode)) return Failure("read", path, EISDIR);
+  if (!S_ISREG(info.st_mode)) {
+    return fmt::format("cannot read {}: it is {}, and a regular file is needed; copy what it gives "
+                       "into one",
+                       path, S_ISFIFO(info.st_mode) ? "a FIFO" : "a device or a socket");
+  }
   contents->clear();
   char bytes[64 << 10];
   while (true) {

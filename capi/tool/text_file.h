@@ -8,6 +8,7 @@
 namespace tutti::tool {
 
 // These give what went wrong, "cannot read x.json: No such file or directory"; "" when all is well.
+// Of a regular file; others, of which some could be waited for for ever, are refused.
 std::string ReadTextFile(const std::string& path, std::string* contents);
 // Under another name first: who reads it sees the former contents or all of the new ones. Symbolic
 // links are followed. What is no regular file (/dev/null, a FIFO), and what standard output goes to

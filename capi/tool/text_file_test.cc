@@ -110,6 +110,20 @@ TEST_F(TextFile, GoesIntoAFifoThatStaysOne) {
   EXPECT_EQ(NumFiles(), 1u);
 }
 
+TEST_F(TextFile, IsReadFromARegularFileOnly) {
+  ASSERT_EQ(mkfifo(In("fifo").c_str(), 0600), 0);
+  std::string text = "before";
+  // Nobody writes to it: opening it would wait for ever.
+  EXPECT_EQ(ReadTextFile(In("fifo"), &text),
+            "cannot read " + In("fifo") + ": it is a FIFO, and a regular file is needed; copy what "
+            "it gives into one");
+  EXPECT_THAT(ReadTextFile("/dev/zero", &text), HasSubstr("it is a device or a socket"));
+  EXPECT_THAT(ReadTextFile(folder_, &text), HasSubstr("directory"));
+  EXPECT_THAT(ReadTextFile(In("none"), &text), HasSubstr("No such file"));
+  EXPECT_EQ(text, "before");
+  EXPECT_EQ(Contents("/proc/self/comm").empty(), false);
+}
+
 TEST_F(TextFile, SaysThatNobodyReadsAFifo) {
   ASSERT_EQ(mkfifo(In("fifo").c_str(), 0600), 0);
   EXPECT_THAT(WriteTextFile(In("fifo"), "text"), HasSubstr("nobody has opened this FIFO"));
