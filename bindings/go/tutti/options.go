@@ -42,10 +42,11 @@ func tristate(flag bool) int {
 // WithName names the operation in messages.
 func WithName(name string) Option { return func(op *operation) { op.name = name } }
 
-// WithParallelCalls maps on n threads, or Autotune.
+// WithParallelCalls maps up to n elements at once and ahead, though none beyond what a take leaves,
+// on threads of the iterator's; or Autotune. Zero is the iterating one.
 func WithParallelCalls(n int) Option { return func(op *operation) { op.parallel = int64(n) } }
 
-// WithDeterministic says whether a parallel map keeps the order.
+// WithDeterministic says whether a parallel map keeps the order; without it results may overtake.
 func WithDeterministic(flag bool) Option {
 	return func(op *operation) { op.deterministic = tristate(flag) }
 }

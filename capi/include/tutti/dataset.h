@@ -156,14 +156,16 @@ TUTTI_API tutti_status *tutti_dataset_create_zip(tutti_runtime *runtime,
 typedef struct tutti_map_options {
   size_t struct_size;
   const char *name;
-  int64_t num_parallel_calls;   /* 0: on the iterating thread; n threads; TUTTI_AUTOTUNE */
-  tutti_tristate deterministic; /* default: the dataset's options */
+  int64_t num_parallel_calls;   /* 0: on the iterating thread; calls at once; TUTTI_AUTOTUNE */
+  tutti_tristate deterministic; /* false: results may overtake; default: the dataset's options */
 } tutti_map_options;
 #define TUTTI_MAP_OPTIONS_INIT \
   { sizeof(tutti_map_options), NULL, 0, 0 }
 
 /* Every element replaced by what `function` makes of it. A row function is called once per element,
- * in order, and never beyond what the consumer asked for.
+ * in order, and never beyond what the consumer asked for. With num_parallel_calls it is called on
+ * threads, for so many elements at once and as many ahead, though for none beyond what a take
+ * leaves; what has not been delivered at a save is called again after a restore.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_map(tutti_dataset **dataset, tutti_function *function,
                                           const tutti_map_options *options);
@@ -323,7 +325,11 @@ TUTTI_API void tutti_dataset_retain(const tutti_dataset *dataset);
 /* Context: any. Threads: any. Since: 0.1. */
 TUTTI_API void tutti_dataset_release(const tutti_dataset *dataset);
 
-/* ---- options of datasets: typed values by name, each of which knows whether it was set.
+/* ---- options of datasets: typed values by name, each of which knows whether it was set. What
+ * has no effect yet is named by tutti_dataset_explain. threading.private_threadpool_size bounds the
+ * calls that all parallel maps of an iterator make at once, and
+ * threading.max_intra_op_parallelism those of each of them (0: no bound); a native function runs on
+ * one thread.
  * Booleans: deterministic (true), experimental_slack (false). Integers:
  * experimental_external_state_policy (WARN 0, the default, IGNORE 1, FAIL 2),
  * threading.private_threadpool_size, threading.max_intra_op_parallelism, autotune.ram_budget,

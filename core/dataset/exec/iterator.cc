@@ -132,7 +132,7 @@ Status Iterator::MakeFirstElement(const CallOptions& call) {
   if (fresh.ok()) fresh_state_ = std::move(fresh).value();
   return Move([&]() -> Status {
     Slab first;
-    root_->Next(Demand{1, false}, call, &first);
+    root_->Next(Demand{1, false, kNoHorizon}, call, &first);
     if (IsInterruption(first.status)) return first.status;
     spec_ = dataset_->known_element_spec();
     if (!spec_ && first.rows > 0) {

@@ -100,6 +100,7 @@ class ParallelMap : public DatasetTest {
   CallOptions Expired() const { return CallOptions{Deadline::At(0), nullptr}; }
 
   Meeting meeting_;
+  Ref<TestFunction> function_;
 };
 
 TEST_F(ParallelMap, CallsSeveralRowsAtOnceWhoeverAsks) {
@@ -114,6 +115,19 @@ TEST_F(ParallelMap, CallsSeveralRowsAtOnceWhoeverAsks) {
   EXPECT_EQ(Drained(Ok(Ok(Times(4, Parallel(4))->Take(4))->Repeat(2))).size(), 8u);
   meeting_.most_inside = 0;
   EXPECT_EQ(Drained(Times(5, Unordered(4))).size(), 5u);
+}
+
+TEST_F(ParallelMap, CallsSeveralRowsAtOnceForTheElementThatTellsTheSpec) {
+  meeting_.meet = 4;
+  const auto first = MakeFunction(
+      [](Context& context, const Value& in, void* data) -> Result<Ref<Value>> {
+        Ref<Value> out;
+        TUTTI_RETURN_IF_ERROR((*static_cast<Ref<TestFunction>*>(data))->Call(context, in, &out));
+        return out;
+      },
+      {.data = &(function_ = Meets(&meeting_))});
+  EXPECT_EQ(Drained(Ok(Range(5)->Map(first, Parallel(4)))).size(), 5u);
+  EXPECT_EQ(meeting_.most_inside, 4);
 }
 
 TEST_F(ParallelMap, RunsAheadByAsManyRowsAsItMayCallAndNoFurther) {

@@ -228,8 +228,10 @@ class Dataset(Transformations):
         output_signature: the spec of one row's result, to which results are converted as by
         Tensor.convert; without it the first row decides, which a dataset without rows has not, and
         Python's own numbers are int32 and float32 as in a Tensor. num_parallel_calls: 0 or None on
-        the iterating thread, n threads, or AUTOTUNE; deterministic=False lets them overtake each
-        other. An exception of the function comes out of the iterator as itself.
+        the iterating thread; n calls at once and ahead, though none beyond what a take leaves, on
+        threads of the iterator's; or AUTOTUNE. deterministic=False lets results overtake each
+        other. With slab=True calls stay on the iterating thread. An exception of the function
+        comes out of the iterator as itself.
         Inside it only building calls are allowed, no iteration.
         """
         function = function_of(map_func, slab, output_signature, name)
