@@ -54,6 +54,44 @@ TEST(TeamDatasets, DataGivesEachWorkerItsSlicesOfEachBatch) {
   }
 }
 
+TEST(TeamDatasets, WhatFunctionsShuffleIsTheSameOnAllWorkersUnderData) {
+  // Two workers get all numbers once, whatever was drawn where: in the function, outside of it, and
+  // anew for each pass.
+  for (const int64_t threads : {0, 2}) {
+    const auto steps = StepsOfJob(2, 1, [&](TestWorker& worker) {
+      const Ref<Dataset> outside = Range(worker, 6)->Shuffle(6).value();
+      const Ref<Function> function = Fn([&worker, outside](Context&, const Value& in)
+                                            -> Result<Ref<Value>> {
+        // Another number of draws on each worker must not matter.
+        for (int i = 0; i < worker.index; ++i) worker.environment->DrawSeed();
+        const int64_t x = in.leaf(0).tensor().item<int64_t>();
+        TUTTI_ASSIGN_OR_RETURN(Ref<Dataset> own,
+                               Dataset::Range(worker.datasets, 10 * x, 10 * x + 6, 1));
+        if (x == 0) own = outside;
+        TUTTI_ASSIGN_OR_RETURN(own, own->Shuffle(6));
+        return Value::OfLeaf(Leaf(LeafKind::kDataset, std::move(own)));
+      });
+      Ref<Dataset> all = Range(worker, 4)->Interleave(function, 2, 1, threads).value();
+      if (threads == 0) all = Range(worker, 4)->FlatMap(function).value();
+      return WithPolicy(all->Repeat(2).value()->Batch(6).value(), AutoShardPolicy::kData);
+    });
+    std::multiset<std::string> numbers;
+    for (const std::vector<std::string>& own : steps) {
+      for (const std::string& step : own) {
+        if (step == "end") continue;
+        std::string text = step.substr(1, step.find(']') - 1);
+        for (size_t at = 0; at <= text.size();) {
+          const size_t space = std::min(text.find(' ', at), text.size());
+          numbers.insert(text.substr(at, space - at));
+          at = space + 1;
+        }
+      }
+    }
+    EXPECT_EQ(numbers.size(), 48u);
+    for (const std::string& number : numbers) EXPECT_EQ(numbers.count(number), 2u) << number;
+  }
+}
+
 TEST(TeamDatasets, HintPutsTheShardWhereTheUserSaid) {
   EXPECT_THAT(
       StepsOfJob(2, 1,

@@ -72,11 +72,16 @@ Status FunctionRows::Call(Context& context, const Value& in, Ref<Value>* out) {
 Result<Ref<Value>> FunctionRows::CallRow(const Slab& rows, int64_t row, int64_t index,
                                          const CallOptions& options) {
   TUTTI_ASSIGN_OR_RETURN(const Ref<Value> in, rows.Row(row));
+  return CallValue(*in, index, options);
+}
+
+Result<Ref<Value>> FunctionRows::CallValue(const Value& element, int64_t index,
+                                           const CallOptions& options) {
   ContextFields fields;
   fields.options = options;
   Context context(environment_, fields);
   Ref<Value> out;
-  const Status status = Call(context, *in, &out);
+  const Status status = Call(context, element, &out);
   if (!status.ok()) return Fail(status, index, options);
   return out;
 }

@@ -27,6 +27,7 @@ class FunctionRows {
   // The result for one row. `index` is the element's, for messages. Threads: any, several at once.
   Result<Ref<Value>> CallRow(const Slab& rows, int64_t row, int64_t index,
                              const CallOptions& options);
+  Result<Ref<Value>> CallValue(const Value& element, int64_t index, const CallOptions& options);
   // The results for all rows of a slab. When the function says which row failed (the detail "row"),
   // *failed_row is that.
   Result<Slab> CallSlab(const Slab& rows, int64_t index, const CallOptions& options,
@@ -39,10 +40,11 @@ class FunctionRows {
   const Ref<const ElementSpec>& learnt_spec() const { return learnt_; }
   // The result as an element of the spec. Of results in order; not from several threads.
   Result<Ref<Value>> Fit(Ref<Value> result, int64_t index);
+  // `status` as the failure of element `index`.
+  Status Fail(const Status& status, int64_t index, const CallOptions& options) const;
 
  private:
   Status Call(Context& context, const Value& in, Ref<Value>* out);
-  Status Fail(const Status& status, int64_t index, const CallOptions& options) const;
   Result<Ref<Value>> FitSlab(Ref<Value> result, int64_t rows);
 
   const Node& node_;

@@ -98,6 +98,7 @@ Iterator::Iterator(Ref<const Dataset> dataset, std::string name)
   context_.account = account_.get();
   context_.options = &dataset_->options();
   context_.permits = &permits_;
+  context_.depth_around = dataset_->node().depth();
 }
 
 Iterator::~Iterator() = default;

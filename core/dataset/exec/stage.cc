@@ -1,6 +1,8 @@
 #include "core/dataset/exec/stage.h"
 
+#include "core/base/environment.h"
 #include "core/base/error.h"
+#include "core/dataset/graph/dataset_environment.h"
 
 namespace tutti {
 namespace {
@@ -8,6 +10,36 @@ namespace {
 constexpr int64_t kMostStages = int64_t{1} << 20;
 
 }  // namespace
+
+uint64_t KeyOf(std::initializer_list<uint64_t> values) {
+  uint64_t key = 0;
+  for (uint64_t value : values) key = SplitMix64(key ^ value).Next();
+  return key;
+}
+
+IterationNumbers IterationNumbers::OfElement(uint64_t key, uint64_t op_key, uint64_t element_key) {
+  IterationNumbers numbers(key);
+  numbers.gives_seeds_ = true;
+  numbers.op_key_ = op_key;
+  numbers.element_key_ = element_key;
+  numbers.op_seeds_ = SplitMix64(op_key);
+  numbers.element_seeds_ = SplitMix64(element_key);
+  return numbers;
+}
+
+IterationNumbers IterationNumbers::OfPart(uint64_t key, uint64_t index) const {
+  if (!gives_seeds_) return IterationNumbers(key);
+  return OfElement(key, KeyOf({op_key_, index}), KeyOf({element_key_, index}));
+}
+
+int64_t ExecContext::SeedOf(const Node& node) const {
+  const int64_t seed = node.attributes().Int("seed");
+  if (node.attributes().Bool("seed_given") || probe || restoring) return seed;
+  const bool by_element = node.attributes().Bool("seed_by_element");
+  if (numbers != nullptr && numbers->gives_seeds()) return numbers->DrawSeed(by_element);
+  // Built in a function, and read by somebody else than the op that called it.
+  return by_element ? static_cast<int64_t>(environment->environment().DrawSeed()) : seed;
+}
 
 Stage::~Stage() = default;
 

@@ -25,6 +25,7 @@
 #define TUTTI_CORE_DATASET_EXEC_STAGE_H_
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -44,15 +45,35 @@ class DatasetEnvironment;
 class DatasetOptions;
 class MemoryAccount;
 
+// A key for random numbers that depends on all of `values`.
+uint64_t KeyOf(std::initializer_list<uint64_t> values);
+
 // The numbers of iterations for stages that are made late, or made again: what they are depends on
 // `key` only, and not on when they are drawn or on what else is iterated over.
+//
+// A dataset that a function gave for an element gets its seeds here, too, wherever nobody gave one:
+// what was drawn when it was built is another number in every process. What was built in the
+// function has a seed for each element, what the function only hands on has the same for all.
 class IterationNumbers {
  public:
   explicit IterationNumbers(uint64_t key) : numbers_(key) {}
+  static IterationNumbers OfElement(uint64_t key, uint64_t op_key, uint64_t element_key);
+  // Of a part, made late, of what has these numbers.
+  IterationNumbers OfPart(uint64_t key, uint64_t index) const;
+
   int64_t Draw() { return static_cast<int64_t>(numbers_.Next() >> 2); }
+  bool gives_seeds() const { return gives_seeds_; }
+  int64_t DrawSeed(bool by_element) {
+    return static_cast<int64_t>(by_element ? element_seeds_.Next() : op_seeds_.Next());
+  }
 
  private:
   SplitMix64 numbers_;
+  bool gives_seeds_ = false;
+  uint64_t op_key_ = 0;
+  uint64_t element_key_ = 0;
+  SplitMix64 op_seeds_{0};
+  SplitMix64 element_seeds_{0};
 };
 
 // What the stages of one iterator share; outlives them.
@@ -69,12 +90,16 @@ struct ExecContext {
   IterationNumbers* numbers = nullptr;
   // For calls on threads of the stages; null: any number.
   CallPermits* permits = nullptr;
+  // Of datasets that functions gave: the depth of those around them, which stand on the same stack.
+  int32_t depth_around = 0;
 
   // The number of this iteration of `node`, for a stage that draws anew for each.
   int64_t DrawIteration(const Node& node) const {
     if (probe || restoring) return 0;
     return numbers != nullptr ? numbers->Draw() : node.DrawIteration();
   }
+  // The seed of a seeded `node`.
+  int64_t SeedOf(const Node& node) const;
 };
 
 class Stage;

@@ -3,6 +3,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "core/base/callback_scope.h"
+#include "core/base/environment.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/function/function.h"
@@ -85,6 +87,13 @@ std::string ExplainGraph(const Node& root) {
 
 }  // namespace
 
+void SetDrawnSeed(Environment& environment, Attributes* attributes) {
+  const bool in_function = CurrentCallbackClass() == CallbackClass::kDataset;
+  attributes->Set("seed", in_function ? int64_t{0} : static_cast<int64_t>(environment.DrawSeed()));
+  attributes->Set("seed_given", false);
+  if (in_function) attributes->Set("seed_by_element", true);
+}
+
 Dataset::Dataset(Ref<DatasetEnvironment> environment, Ref<const Node> node, DatasetOptions options)
     : environment_(std::move(environment)), node_(std::move(node)), options_(options) {}
 
@@ -100,6 +109,9 @@ Result<Ref<Dataset>> Dataset::Make(Environments environment, std::string_view op
                                    std::vector<Ref<Function>> functions) {
   TUTTI_RETURN_IF_ERROR(environment->environment().CheckUsable(op));
   TUTTI_ASSIGN_OR_RETURN(const OpTraits* traits, environment->ops().Find(op));
+  if (traits->determinism == Determinism::kSeeded && attributes.Find("seed") == nullptr) {
+    SetDrawnSeed(environment->environment(), &attributes);
+  }
   Node::Inputs nodes;
   DatasetOptions options;
   std::vector<std::string> changed;

@@ -44,6 +44,11 @@ struct ShuffleOptions {
   bool reshuffle_each_iteration = true;
 };
 
+// The attributes of a seeded op for which nobody gave a seed: "seed", drawn here, and "seed_given".
+// In a dataset function nothing is drawn: there the op that calls it gives a seed for each element,
+// which "seed_by_element" asks for.
+void SetDrawnSeed(Environment& environment, Attributes* attributes);
+
 class Dataset final : public DatasetLeaf {
  public:
   using Ptr = Ref<Dataset>;
@@ -65,7 +70,8 @@ class Dataset final : public DatasetLeaf {
   // `datasets`: a value whose leaves are datasets.
   static Result<Ptr> Zip(Environments environment, const Value& datasets, std::string name = {});
 
-  // Any op: what the makers of other files and rooms call. Options are merged from the inputs.
+  // Any op: what the makers of other files and rooms call. Options are merged from the inputs; a
+  // seeded op without a seed gets a drawn one.
   static Result<Ptr> Make(Environments environment, std::string_view op, std::string name,
                           Attributes attributes, const std::vector<Ptr>& inputs,
                           std::vector<Ref<Function>> functions = {});
@@ -74,6 +80,13 @@ class Dataset final : public DatasetLeaf {
 
   Result<Ptr> Map(Ref<Function> function, MapOptions options = {}) const;
   Result<Ptr> Shuffle(int64_t buffer_size, ShuffleOptions options = {}) const;
+  // The elements of the datasets that `function` gives, one dataset after the other.
+  Result<Ptr> FlatMap(Ref<Function> function, std::string name = {}) const;
+  // Those of `cycle_length` datasets in turn, `block_length` a visit. Without a cycle length: 10, or
+  // num_parallel_calls where that is more.
+  Result<Ptr> Interleave(Ref<Function> function, std::optional<int64_t> cycle_length = {},
+                         int64_t block_length = 1, int64_t num_parallel_calls = 0,
+                         std::optional<bool> deterministic = {}, std::string name = {}) const;
   // Merges into the dataset's own options. INVALID_ARGUMENT for an option that has another value
   // already, when neither is the default.
   Result<Ptr> WithOptions(const DatasetOptions& options) const;

@@ -105,6 +105,8 @@ struct OpTraits {
   // Yields names of files; reads the files that its input names.
   bool is_file_source = false;
   bool is_reader = false;
+  // What comes out are elements of the datasets that the first function gives for the input's.
+  bool gives_datasets = false;
   // The elements of the first input, then those of the second, and so on. A chain of such ops, to
   // whichever side it grows, is one op on many inputs, its parts: one level of depth, and walked
   // without recursion.

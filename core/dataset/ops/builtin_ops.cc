@@ -16,7 +16,8 @@ void AddBuiltinOps(OpRegistry* ops) {
   };
   for (const OpTraits* op : kPlainOps) add(op);
   for (const OpTraits* op : {&kFromTensorSlicesOp, &kFromGeneratorOp, &kListFilesOp, &kTfRecordOp,
-                             &kFixedLengthRecordOp, &kShardNamesOp, &kZipOp}) {
+                             &kFixedLengthRecordOp, &kShardNamesOp, &kZipOp, &kFlatMapOp,
+                             &kInterleaveOp}) {
     add(op);
   }
 }

@@ -4,13 +4,11 @@
 // walks over the parts: it makes a part's stages when its turn comes and ends them behind it, so
 // that neither the stack nor memory grows with the number of parts. What a part draws anew for each
 // iteration follows from this stage's own number, from the pass and from the part's place.
-#include <limits>
-#include <mutex>
 #include <utility>
 
 #include "core/base/environment.h"
 #include "core/base/error.h"
-#include "core/base/random.h"
+#include "core/dataset/exec/inner_stages.h"
 #include "core/dataset/exec/stage.h"
 #include "core/dataset/graph/dataset.h"
 #include "core/dataset/graph/dataset_environment.h"
@@ -61,28 +59,26 @@ class LateConcatenateStage final : public Stage {
  public:
   LateConcatenateStage(const Node& node, const ExecContext& context)
       : Stage(node, {}),
-        context_(context),
-        iteration_(context.DrawIteration(node)),
-        parts_(node) {
-    context_.restoring = false;
-  }
+        clock_(context.environment->environment().clock()),
+        inners_(this->node(), context),
+        parts_(this->node()) {}
 
   void Next(const Demand& demand, const CallOptions& options, Slab* slab) override {
     for (bool first = true;; first = false) {
-      slab->status = EndPassed(options);
+      slab->status = inners_.JoinEnded(options);
       if (slab->status.ok() && !first) {
         // Many parts without elements may follow each other.
-        slab->status = CheckCallOptions(options, clock(), node().label());
+        slab->status = CheckCallOptions(options, clock_, node().label());
       }
-      if (slab->status.ok()) slab->status = MakeCurrent();
+      if (slab->status.ok()) slab->status = MakeCurrent(false);
       if (!slab->status.ok()) return;
-      if (!current_) {
+      if (current_ == nullptr) {
         slab->end = true;
         return;
       }
-      current_->Next(demand, options, slab);
+      current_->stage().Next(demand, options, slab);
       if (!slab->end) return;
-      PassCurrent();
+      inners_.End(std::exchange(current_, nullptr));
       parts_.Advance();
       slab->end = parts_.part() == nullptr;
       if (slab->end || slab->rows > 0) return;
@@ -91,104 +87,54 @@ class LateConcatenateStage final : public Stage {
   }
 
   Status Restart(const CallOptions& options) override {
-    TUTTI_RETURN_IF_ERROR(EndAll(options));
+    current_ = nullptr;
+    TUTTI_RETURN_IF_ERROR(inners_.EndAll(options));
     parts_.Seek(0);
-    ++pass_;
+    inners_.BeginPass();
     return OkStatus();
   }
 
   Status Save(StateWriter* writer) override {
     writer->Section("concatenate parts");
-    writer->Int(iteration_);
-    writer->Int(pass_);
+    inners_.Save(writer);
     writer->Int(parts_.index());
-    writer->Int(current_ ? 1 : 0);
-    return current_ ? current_->Save(writer) : OkStatus();
+    writer->Int(current_ != nullptr ? 1 : 0);
+    return current_ != nullptr ? current_->stage().Save(writer) : OkStatus();
   }
 
   Status Restore(StateReader* reader, const CallOptions& options) override {
-    constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
-    TUTTI_RETURN_IF_ERROR(EndAll(options));
+    current_ = nullptr;
+    TUTTI_RETURN_IF_ERROR(inners_.EndAll(options));
     reader->Section("concatenate parts");
-    iteration_ = reader->IntIn(0, kMax);
-    pass_ = reader->IntIn(0, kMax);
+    inners_.Restore(reader);
     const int64_t index = reader->IntIn(0, node().num_parts());
     const bool has_current = reader->IntIn(0, 1) != 0;
     if (has_current && index == node().num_parts()) reader->Fail("a part behind the last one");
     TUTTI_RETURN_IF_ERROR(reader->status());
     parts_.Seek(index);
     if (!has_current) return OkStatus();
-    context_.restoring = true;
-    Status made = MakeCurrent();
-    context_.restoring = false;
-    TUTTI_RETURN_IF_ERROR(made);
-    return current_->Restore(reader, options);
+    TUTTI_RETURN_IF_ERROR(MakeCurrent(true));
+    return current_->stage().Restore(reader, options);
   }
 
-  void Stop() override {
-    std::lock_guard lock(mutex_);
-    stopped_ = true;
-    if (current_) current_->Stop();
+  void Stop() override { inners_.Stop(); }
+  Status Join(const CallOptions& options) override {
+    current_ = nullptr;
+    return inners_.Join(options);
   }
-
-  Status Join(const CallOptions& options) override { return EndAll(options); }
 
  private:
-  Clock& clock() const { return context_.environment->environment().clock(); }
-
   // Where there is none; null behind the last part.
-  Status MakeCurrent() {
-    if (current_ || parts_.part() == nullptr) return OkStatus();
-    numbers_ = IterationNumbers(KeyOfPart());
-    context_.numbers = &numbers_;
-    TUTTI_ASSIGN_OR_RETURN(std::unique_ptr<Stage> made, MakeStage(*parts_.part(), context_));
-    std::lock_guard lock(mutex_);
-    // It has not started anything yet, and goes without having been told to stop.
-    if (stopped_) return Cancelled("{}: the iterator was closed", node().label());
-    current_ = std::move(made);
+  Status MakeCurrent(bool restoring) {
+    if (current_ != nullptr || parts_.part() == nullptr) return OkStatus();
+    TUTTI_ASSIGN_OR_RETURN(current_, inners_.MakePart(*parts_.part(), parts_.index(), restoring));
     return OkStatus();
   }
 
-  uint64_t KeyOfPart() const {
-    uint64_t key = 0;
-    for (int64_t value : {iteration_, pass_, parts_.index()}) {
-      key = SplitMix64(key ^ static_cast<uint64_t>(value)).Next();
-    }
-    return key;
-  }
-
-  void PassCurrent() {
-    current_->Stop();
-    std::lock_guard lock(mutex_);
-    passed_ = std::move(current_);
-  }
-
-  // Joins the threads of the part before. An interruption leaves them to the next call.
-  Status EndPassed(const CallOptions& options) {
-    if (!passed_) return OkStatus();
-    TUTTI_RETURN_IF_ERROR(passed_->Join(options));
-    passed_.reset();
-    return OkStatus();
-  }
-
-  Status EndAll(const CallOptions& options) {
-    TUTTI_RETURN_IF_ERROR(EndPassed(options));
-    if (current_) PassCurrent();
-    return EndPassed(options);
-  }
-
-  // The parts' stages refer to it.
-  ExecContext context_;
-  IterationNumbers numbers_{0};
-  int64_t iteration_;
-  int64_t pass_ = 0;
+  Clock& clock_;
+  InnerStages inners_;
   ConcatenatedParts parts_;
-  // Ended by Stop already; used by whoever has this stage for itself.
-  std::unique_ptr<Stage> passed_;
-
-  std::mutex mutex_;  // guards all below; who has this stage for itself reads current_ without
-  bool stopped_ = false;
-  std::unique_ptr<Stage> current_;  // of parts_.part()
+  InnerStages::Inner* current_ = nullptr;  // of parts_.part()
 };
 
 // The spec that both inputs fit; null when one is not known.

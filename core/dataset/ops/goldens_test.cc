@@ -109,6 +109,19 @@ class GoldenPipelines : public DatasetTest {
     };
     add("add_one", AddOne());
     add("add_one_later_known", AddOne(nullptr));
+    add("shuffled_from",
+        MakeFunction(
+            [](Context&, const Value& in, void* data) -> Result<Ref<Value>> {
+              const int64_t first = 10 * NumberIn(in);
+              TUTTI_ASSIGN_OR_RETURN(
+                  Ref<Dataset> made,
+                  Dataset::Range(*static_cast<const Ref<DatasetEnvironment>*>(data), first,
+                                 first + 3, 1));
+              TUTTI_ASSIGN_OR_RETURN(made, made->Shuffle(3));
+              return Value::OfLeaf(Leaf(LeafKind::kDataset, std::move(made)));
+            },
+            {.data = const_cast<Ref<DatasetEnvironment>*>(&datasets_),
+             .spec = ElementSpec::Dataset(Int64Scalar())}));
     add("is_small", MakeFunction(
                         [](Context&, const Value& in, void*) -> Result<Ref<Value>> {
                           return Value::OfTensor(Tensor::Scalar(NumberIn(in) % 10 < 6));
@@ -201,6 +214,11 @@ class GoldenPipelines : public DatasetTest {
                .record_bytes = 3, .header_bytes = 2, .footer_bytes = 1};
            return Case{Ok(MakeFixedLengthRecordDataset(datasets_, paths, format, {})), 4};
          }},
+        {"flat_map",
+         [this] {
+           environment_->SetDefaultSeed(5);
+           return Case{Ok(Range(4)->FlatMap(Registered("shuffled_from"))), 4};
+         }},
         {"from_generator", [this] { return Case{Generated(), 2}; }},
         {"from_tensor_slices", [this] { return Case{Slices(), 1}; }},
         {"from_tensors",
@@ -208,6 +226,11 @@ class GoldenPipelines : public DatasetTest {
            return Case{Ok(Dataset::FromTensors(
                            datasets_, Value::Tuple({Number(1), Texts({"x"}, Shape({}))}))),
                        0};
+         }},
+        {"interleave",
+         [this] {
+           environment_->SetDefaultSeed(6);
+           return Case{Ok(Range(4)->Interleave(Registered("shuffled_from"), 2)), 4};
          }},
         {"list_files",
          [this] {

@@ -53,6 +53,12 @@ Status CheckSpec(const Node& node, std::string_view attribute) {
   return CheckType<Ref<const ElementSpec>>(node, attribute, "a spec");
 }
 
+Status CheckSeed(const Node& node) {
+  TUTTI_RETURN_IF_ERROR(CheckInt(node, "seed"));
+  TUTTI_RETURN_IF_ERROR(CheckBool(node, "seed_given"));
+  return CheckBool(node, "seed_by_element");
+}
+
 Status CheckFunctions(const Node& node, size_t count) {
   if (node.functions().size() == count) return OkStatus();
   return InvalidArgument("{}: expected {} functions, got {}", node.label(), count,

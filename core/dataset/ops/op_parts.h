@@ -25,6 +25,8 @@ Status CheckText(const Node& node, std::string_view attribute);
 Status CheckValue(const Node& node, std::string_view attribute);
 Status CheckTree(const Node& node, std::string_view attribute);
 Status CheckSpec(const Node& node, std::string_view attribute);
+// Of a seeded op: as SetDrawnSeed and a seed of the user's write it.
+Status CheckSeed(const Node& node);
 // INVALID_ARGUMENT unless the node has `count` functions.
 Status CheckFunctions(const Node& node, size_t count);
 

@@ -9,6 +9,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <deque>
 #include <optional>
 #include <random>
 
@@ -85,6 +86,30 @@ Result<Ref<Value>> CallNext(Context&, const Value& state, void* data) {
   return Number(number);
 }
 
+struct Giver {
+  const Step* step;
+  Ref<DatasetEnvironment> datasets;
+};
+
+Result<Ref<Value>> CallInner(Context&, const Value& in, void* data) {
+  const int64_t number = NumberIn(in);
+  if (ModelFails(*static_cast<const Step*>(data), number)) return Bad(number);
+  return Number(number);
+}
+Result<Ref<Value>> CallGiver(Context&, const Value& in, void* data) {
+  const auto& [step, datasets] = *static_cast<const Giver*>(data);
+  const int64_t sum = ModelSum(ElementOf(in));
+  if (ModelCallFails(*step, sum)) return Bad(sum);
+  TUTTI_ASSIGN_OR_RETURN(
+      const Ref<Dataset> numbers,
+      Dataset::Range(datasets, 10 * sum, 10 * sum + ModelLength(*step, sum), 1));
+  TUTTI_ASSIGN_OR_RETURN(
+      Ref<Dataset> made,
+      numbers->Map(MakeFunction(CallInner, {.data = const_cast<Step*>(step),
+                                            .spec = Int64Scalar()})));
+  return Value::OfLeaf(Leaf(LeafKind::kDataset, std::move(made)));
+}
+
 class RowModel : public DatasetTest {
  protected:
   using Op = Step::Op;
@@ -97,6 +122,7 @@ class RowModel : public DatasetTest {
     std::map<const Step*, int> components;
     bool caches = false;      // then nothing reads ahead, and passes are equal
     bool specs_known = true;  // or learnt from the first element
+    std::deque<Giver> givers;  // of functions that give datasets
     std::string text;
 
     const StepRef& last() const { return steps.back(); }
@@ -157,6 +183,16 @@ class RowModel : public DatasetTest {
         return Ok(in(0)->Unique());
       case Op::kCache:
         return Ok(in(0)->Cache());
+      case Op::kFlatMap:
+      case Op::kInterleave: {
+        pipeline.givers.push_back({&step, datasets_});
+        Ref<const ElementSpec> spec;
+        if (pipeline.specs_known) spec = ElementSpec::Dataset(Int64Scalar());
+        const Ref<Function> giver =
+            MakeFunction(CallGiver, {.data = &pipeline.givers.back(), .spec = std::move(spec)});
+        if (step.op == Op::kFlatMap) return Ok(in(0)->FlatMap(giver));
+        return Ok(in(0)->Interleave(giver, step.a, step.b, step.c));
+      }
     }
     return nullptr;
   }
@@ -165,7 +201,9 @@ class RowModel : public DatasetTest {
     const auto added = std::make_shared<Step>(std::move(step));
     int components = added->op == Op::kEnumerate ? 1 : 0;
     if (added->op == Op::kZip) components = pipeline.components[added->inputs[1].get()];
-    components += added->inputs.empty() ? 1 : pipeline.components[added->inputs[0].get()];
+    const bool is_new = added->inputs.empty() || added->op == Op::kFlatMap ||
+                        added->op == Op::kInterleave;
+    components += is_new ? 1 : pipeline.components[added->inputs[0].get()];
     pipeline.components[added.get()] = components;
     if (!added->inputs.empty()) {
       added->input_cardinality = pipeline.datasets.at(added->inputs[0].get())->cardinality();
@@ -189,7 +227,7 @@ class RowModel : public DatasetTest {
                       Op::kBatch,  Op::kBatch, Op::kBatch,   Op::kRepeat,      Op::kShuffle,
                       Op::kTake,   Op::kSkip,  Op::kShard,   Op::kShard,       Op::kEnumerate,
                       Op::kShard,  Op::kZip,   Op::kZip,     Op::kConcatenate, Op::kPrefetch,
-                      Op::kUnique, Op::kCache};
+                      Op::kUnique, Op::kCache, Op::kFlatMap, Op::kInterleave, Op::kInterleave};
     // Of a map at once; 0 stands for most, and starts no threads.
     const int64_t calls[] = {0, 0, 0, 1, 2, 4};
     Step step;
@@ -197,6 +235,16 @@ class RowModel : public DatasetTest {
     const StepRef input = pipeline.last();
     step.inputs = {input};
     switch (step.op) {
+      case Op::kFlatMap:
+      case Op::kInterleave:
+        step.a = step.op == Op::kFlatMap ? 1 : Below(random, 4) + 1;
+        step.b = step.op == Op::kFlatMap ? 1 : Below(random, 3) + 1;
+        if (step.op == Op::kInterleave && !pipeline.caches) {
+          step.c = std::min(calls[Below(random, std::size(calls))], step.a);
+        }
+        step.failing = std::max<int64_t>(Below(random, 9) - 2, 0);
+        step.salt = Below(random, 7);
+        break;
       case Op::kMap:
         step.b = pipeline.caches ? 0 : calls[Below(random, std::size(calls))];
         [[fallthrough]];

@@ -36,7 +36,7 @@ class ShuffleStage final : public Stage, private ReplayPoints::Taker {
       : Stage(node, std::move(inputs)),
         buffer_size_(node.attributes().Int("buffer_size")),
         reshuffles_(node.attributes().Bool("reshuffle_each_iteration")),
-        seed_(node.attributes().Int("seed")),
+        seed_(context.SeedOf(node)),
         iteration_(reshuffles_ ? context.DrawIteration(node) : 0),
         order_(seed_, iteration_, 0),
         store_(context.account) {}
@@ -280,8 +280,7 @@ Status ShuffleStage::Restore(StateReader* reader, const CallOptions& options) {
 
 Status CheckShuffle(const Node& node) {
   TUTTI_RETURN_IF_ERROR(CheckInt(node, "buffer_size", 1, kMaxInt));
-  TUTTI_RETURN_IF_ERROR(CheckInt(node, "seed"));
-  TUTTI_RETURN_IF_ERROR(CheckBool(node, "seed_given"));
+  TUTTI_RETURN_IF_ERROR(CheckSeed(node));
   return CheckBool(node, "reshuffle_each_iteration");
 }
 
@@ -297,7 +296,8 @@ constinit const OpTraits kShuffleOp = {
     .attributes = {{"buffer_size"},
                    {"seed"},
                    {"seed_given", true},
-                   {"reshuffle_each_iteration", true}},
+                   {"reshuffle_each_iteration", true},
+                   {"seed_by_element", false}},
     .row_ratio = RowRatio::kPermuted,
     .can_seek = true,
     .passes_elements = true,
@@ -311,10 +311,12 @@ constinit const OpTraits kShuffleOp = {
 Result<Ref<Dataset>> Dataset::Shuffle(int64_t buffer_size, ShuffleOptions options) const {
   Attributes attributes;
   attributes.Set("buffer_size", buffer_size);
-  attributes.Set("seed", options.seed.has_value()
-                             ? *options.seed
-                             : static_cast<int64_t>(environment_->environment().DrawSeed()));
-  attributes.Set("seed_given", options.seed.has_value());
+  if (options.seed.has_value()) {
+    attributes.Set("seed", *options.seed);
+    attributes.Set("seed_given", true);
+  } else {
+    SetDrawnSeed(environment_->environment(), &attributes);
+  }
   attributes.Set("reshuffle_each_iteration", options.reshuffle_each_iteration);
   return Derive("shuffle", std::move(options.name), std::move(attributes));
 }

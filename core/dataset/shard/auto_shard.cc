@@ -1,6 +1,7 @@
 #include "core/dataset/shard/auto_shard.h"
 
 #include <algorithm>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/base/random.h"
+#include "core/dataset/exec/inner_stages.h"
 #include "core/dataset/graph/graph_rewrite.h"
 #include "core/dataset/graph/graph_walk.h"
 #include "core/dataset/ops/builtin_ops.h"
@@ -47,20 +49,53 @@ bool IsNames(const Node& node) {
   return maker->op().is_file_source;
 }
 
-// The first source of which no part can be read by file; null when there is none.
-const Node* FindSourceWithoutFiles(const Node& root) {
-  std::vector<const Node*> to_visit = {&root};
-  std::unordered_set<const Node*> seen;
-  while (!to_visit.empty()) {
-    const Node& node = *to_visit.back();
-    to_visit.pop_back();
-    if (!seen.insert(&node).second) continue;
-    if (node.op().is_reader || IsNames(node)) continue;
-    if (node.inputs().empty()) return &node;
-    for (size_t i = node.inputs().size(); i-- > 0;) to_visit.push_back(&node.input(i));
+// What reads files in a dataset.
+class FileReaders {
+ public:
+  FileReaders(const Dataset& dataset, const CallOptions& call) : dataset_(dataset), call_(call) {}
+
+  // Whether `node` reads what its input's elements name: a reader, or an op whose function gives
+  // datasets that are read from files, as the one for the first element is.
+  Result<bool> IsReader(const Node& node) {
+    if (node.op().is_reader || !node.op().gives_datasets) return node.op().is_reader;
+    const auto known = known_.find(&node);
+    if (known != known_.end()) return known->second;
+    const ExecContext context{dataset_.environment().get(),
+                              &dataset_.environment()->environment().memory(), &dataset_.options(),
+                              true};
+    const Result<Ref<const Dataset>> inner = FirstInnerDataset(node, context, call_);
+    if (!inner.ok() && IsInterruption(inner.status())) return inner.status();
+    bool reads = false;
+    if (inner.ok() && *inner) {
+      FileReaders readers(**inner, call_);
+      TUTTI_ASSIGN_OR_RETURN(const Node* other, readers.FindOtherSource((*inner)->node()));
+      reads = other == nullptr;
+    }
+    known_.emplace(&node, reads);
+    return reads;
   }
-  return nullptr;
-}
+
+  // The first source of which no part can be read by file; null when there is none.
+  Result<const Node*> FindOtherSource(const Node& root) {
+    std::vector<const Node*> to_visit = {&root};
+    std::unordered_set<const Node*> seen;
+    while (!to_visit.empty()) {
+      const Node& node = *to_visit.back();
+      to_visit.pop_back();
+      if (!seen.insert(&node).second) continue;
+      TUTTI_ASSIGN_OR_RETURN(const bool is_reader, IsReader(node));
+      if (is_reader || IsNames(node)) continue;
+      if (node.inputs().empty()) return &node;
+      for (size_t i = node.inputs().size(); i-- > 0;) to_visit.push_back(&node.input(i));
+    }
+    return nullptr;
+  }
+
+ private:
+  const Dataset& dataset_;
+  const CallOptions& call_;
+  std::unordered_map<const Node*, bool> known_;  // of ops whose functions give datasets
+};
 
 // What rewriting for several workers has in common: ops that draw an order get iteration numbers
 // that start at 0 in every process, however often the graph that came in was iterated over here.
@@ -81,37 +116,42 @@ class FileRewrite final : public TeamRewrite {
     std::optional<int64_t> num_files;
   };
 
-  FileRewrite(const Dataset& dataset, const Team& team, const CallOptions& call)
-      : dataset_(dataset), team_(team), call_(call) {}
+  FileRewrite(const Dataset& dataset, const Team& team, const CallOptions& call,
+              FileReaders* readers)
+      : dataset_(dataset), team_(team), call_(call), readers_(*readers) {}
 
   const std::vector<Place>& places() const { return places_; }
   bool needs_agreed_seed() const { return needs_agreed_seed_; }
 
  protected:
   Result<Ref<const Node>> Replace(const Node& node) override {
-    if (node.op().is_reader) {
-      TUTTI_ASSIGN_OR_RETURN(Ref<const Node> names, DealOut(node.input(), node.label()));
+    TUTTI_ASSIGN_OR_RETURN(const bool is_reader, readers_.IsReader(node));
+    if (is_reader) {
+      // What a function is given is dealt out whole.
+      const bool by_name = node.op().is_reader;
+      TUTTI_ASSIGN_OR_RETURN(Ref<const Node> names, DealOut(node.input(), node.label(), by_name));
       return NodeOnInputs(node, {std::move(names)});
     }
-    if (IsNames(node)) return DealOut(node, node.label());
+    if (IsNames(node)) return DealOut(node, node.label(), true);
     return TeamRewrite::Replace(node);
   }
 
  private:
   // `names`, of which this worker's part is left.
-  Result<Ref<const Node>> DealOut(const Node& names, const std::string& label) {
+  Result<Ref<const Node>> DealOut(const Node& names, const std::string& label, bool by_name) {
     if (ComesInAnyOrder(names)) {
-      TUTTI_ASSIGN_OR_RETURN(Ref<const Node> input, DealOut(names.input(), label));
+      TUTTI_ASSIGN_OR_RETURN(Ref<const Node> input, DealOut(names.input(), label, by_name));
       return NodeOnInputs(names, {std::move(input)});
     }
     TUTTI_ASSIGN_OR_RETURN(const std::optional<int64_t> count,
-                           CountFileNames(dataset_, names, call_));
+                           by_name ? CountFileNames(dataset_, names, call_)
+                                   : CountElements(dataset_, names, call_));
     places_.push_back({label, count});
     needs_agreed_seed_ = needs_agreed_seed_ || DrawsASeed(names);
     TUTTI_ASSIGN_OR_RETURN(Ref<const Node> input, TeamNames(names));
     Attributes attributes;
     attributes.Set("num_shards", team_.num_workers).Set("index", team_.worker);
-    const OpTraits& op = HoldsOneName(names) ? kShardOp : kShardNamesOp;
+    const OpTraits& op = !by_name || HoldsOneName(names) ? kShardOp : kShardNamesOp;
     return Node::Create(op, "", std::move(attributes), {std::move(input)}, {},
                         kMaxDepth + kMaxAddedDepth);
   }
@@ -130,6 +170,7 @@ class FileRewrite final : public TeamRewrite {
   const Dataset& dataset_;
   const Team team_;
   const CallOptions& call_;
+  FileReaders& readers_;
   TeamRewrite names_;
   std::vector<Place> places_;
   bool needs_agreed_seed_ = false;
@@ -169,7 +210,9 @@ class SeedRewrite final : public GraphRewrite {
     // Drawn on the way down, so that equal graphs get equal seeds.
     const auto seed = static_cast<int64_t>(seeds_.Next());
     TUTTI_ASSIGN_OR_RETURN(Ref<const Node> input, Rewrite(node.input()));
-    return NodeWith(node, WithAttribute(node.attributes(), "seed", seed), {std::move(input)});
+    Attributes attributes = WithAttribute(node.attributes(), "seed", seed);
+    attributes = WithAttribute(attributes, "seed_by_element", false);
+    return NodeWith(node, std::move(attributes), {std::move(input)});
   }
 
  private:
@@ -197,8 +240,8 @@ Status TooFewFiles(const FileRewrite::Place& place, AutoShardPolicy policy, cons
 }
 
 Result<ShardedDataset> ShardByFile(const Dataset& dataset, AutoShardPolicy policy, const Team& team,
-                                   const CallOptions& call) {
-  FileRewrite rewrite(dataset, team, call);
+                                   const CallOptions& call, FileReaders* readers) {
+  FileRewrite rewrite(dataset, team, call, readers);
   TUTTI_ASSIGN_OR_RETURN(Ref<const Node> node, rewrite.Rewrite(dataset.node()));
   ShardedDataset result;
   result.policy = AutoShardPolicy::kFile;
@@ -290,8 +333,9 @@ Result<ShardedDataset> AutoShard(const Dataset& dataset, AutoShardPolicy policy,
   }
   if (policy == AutoShardPolicy::kData) return ShardByData(dataset, team, "the policy is DATA");
   if (policy == AutoShardPolicy::kHint) return ShardByHint(dataset, team);
-  const Node* without_files = FindSourceWithoutFiles(dataset.node());
-  if (without_files == nullptr) return ShardByFile(dataset, policy, team, call);
+  FileReaders readers(dataset, call);
+  TUTTI_ASSIGN_OR_RETURN(const Node* without_files, readers.FindOtherSource(dataset.node()));
+  if (without_files == nullptr) return ShardByFile(dataset, policy, team, call, &readers);
   if (policy == AutoShardPolicy::kFile) {
     return InvalidArgument(
                "auto-sharding with the policy FILE: {} reads no files; read the data from files "

@@ -14,7 +14,11 @@
 // own) and above whatever picks some of them (take, filter) or makes them (map). Where an element
 // holds several names, the names are dealt out and not the elements.
 //
-// The files are counted here and now, without calling functions of the user: names that a function
+// A function that gives datasets (flat_map, interleave) is called for the first element: where the
+// dataset that comes is read from files, the op is a reader of all its elements, and they are dealt
+// out.
+//
+// The files are counted here and now, without calling other functions of the user: names that a function
 // picks or generates are of unknown number, which is not held against them. The shards of all
 // workers then are disjoint and complete provided that every worker sees the same files and that
 // the functions which make names do the same everywhere.

@@ -547,5 +547,84 @@ TEST_F(AutoShardTest, AShardedDatasetCanBeSerialised) {
   }
 }
 
+// ---- Functions that give datasets.
+
+Result<Ref<Value>> ReadFile(Context&, const Value& in, void* data) {
+  const std::string path(in.leaf(0).tensor().item<BytesView>().text());
+  TUTTI_ASSIGN_OR_RETURN(
+      Ref<Dataset> records,
+      MakeTfRecordDataset(*static_cast<const Ref<DatasetEnvironment>*>(data), {&path, 1}, {}));
+  return Value::OfLeaf(Leaf(LeafKind::kDataset, std::move(records)));
+}
+Result<Ref<Value>> GiveName(Context&, const Value& in, void* data) {
+  TUTTI_ASSIGN_OR_RETURN(
+      Ref<Dataset> name,
+      Dataset::FromTensors(*static_cast<const Ref<DatasetEnvironment>*>(data),
+                           Value::OfTensor(in.leaf(0).tensor_ref())));
+  return Value::OfLeaf(Leaf(LeafKind::kDataset, std::move(name)));
+}
+
+TEST_F(AutoShardTest, WhatAFunctionReadsFromFilesIsDealtOutByFile) {
+  const Strings paths = WriteFiles(5);
+  const Ref<Dataset> names = Ok(OneVector(paths)->FlatMap(MakeFunction(
+      [](Context&, const Value& in, void* data) -> Result<Ref<Value>> {
+        TUTTI_ASSIGN_OR_RETURN(
+            Ref<Dataset> slices,
+            Dataset::FromTensorSlices(*static_cast<const Ref<DatasetEnvironment>*>(data),
+                                      Value::OfTensor(in.leaf(0).tensor_ref())));
+        return Value::OfLeaf(Leaf(LeafKind::kDataset, std::move(slices)));
+      },
+      {.data = const_cast<Ref<DatasetEnvironment>*>(&datasets_)})));
+  std::vector<BytesView> views;
+  for (const std::string& path : paths) views.push_back({path.data(), path.size()});
+  const Ref<Dataset> slices = Ok(Dataset::FromTensorSlices(
+      datasets_, Value::OfTensor(Tensor::FromStrings(Shape({5}), views).value())));
+  const auto read = [&] {
+    return MakeFunction(ReadFile, {.data = const_cast<Ref<DatasetEnvironment>*>(&datasets_)});
+  };
+  const Ref<Dataset> interleaved = Ok(slices->Interleave(read(), 2));
+  ExpectDealtOut(interleaved, AutoShardPolicy::kFile, 2);
+  ExpectDealtOut(interleaved, AutoShardPolicy::kAuto, 5);
+  ExpectDealtOut(Ok(slices->Interleave(read(), 2, 1, 2)), AutoShardPolicy::kAuto, 3);
+  ExpectDealtOut(Ok(Ok(slices->Repeat(2))->FlatMap(read())), AutoShardPolicy::kFile, 2);
+  ExpectDealtOut(Ok(ListFiles("part", Unshuffled())->FlatMap(read())), AutoShardPolicy::kFile, 2);
+  // Elements that come from a function are dealt out, and their number is not known.
+  ExpectDealtOut(Ok(names->FlatMap(read())), AutoShardPolicy::kFile, 2);
+  const ShardedDataset part = Part(interleaved, AutoShardPolicy::kAuto, 2, 1);
+  EXPECT_EQ(part.policy, AutoShardPolicy::kFile);
+  EXPECT_EQ(part.num_files, 5);
+  EXPECT_NE(part.explanation.find("2 of 5 files (interleave)"), std::string::npos)
+      << part.explanation;
+  EXPECT_EQ(All(part.dataset), (Strings{"part1.0", "part3.0", "part1.1", "part3.1"}));
+  EXPECT_NE(std::string(Failure(interleaved, AutoShardPolicy::kFile, 6, 0).message())
+                .find("interleave reads 5 files and there are 6 workers"),
+            std::string::npos);
+}
+
+TEST_F(AutoShardTest, WhatAFunctionMakesOfOtherThingsIsShardedByData) {
+  const Strings paths = WriteFiles(4);
+  std::vector<BytesView> views;
+  for (const std::string& path : paths) views.push_back({path.data(), path.size()});
+  const Ref<Dataset> slices = Ok(Dataset::FromTensorSlices(
+      datasets_, Value::OfTensor(Tensor::FromStrings(Shape({4}), views).value())));
+  const Ref<Dataset> names = Ok(slices->FlatMap(
+      MakeFunction(GiveName, {.data = const_cast<Ref<DatasetEnvironment>*>(&datasets_)})));
+  EXPECT_EQ(Part(names, AutoShardPolicy::kAuto, 2, 0).policy, AutoShardPolicy::kData);
+  EXPECT_EQ(Failure(names, AutoShardPolicy::kFile, 2, 0).code(), StatusCode::kInvalidArgument);
+  // Where the elements are names of files, a function of the user's reads them.
+  const Ref<Dataset> listed = Ok(ListFiles("part", Unshuffled())
+                                     ->FlatMap(MakeFunction(
+                                         GiveName, {.data = const_cast<Ref<DatasetEnvironment>*>(
+                                                        &datasets_)})));
+  EXPECT_EQ(Part(listed, AutoShardPolicy::kAuto, 2, 0).policy, AutoShardPolicy::kFile);
+  ExpectDealtOut(listed, AutoShardPolicy::kFile, 2);
+  // A function that fails reads nothing.
+  const Ref<Dataset> failing = Ok(slices->FlatMap(
+      MakeFunction([](Context&, const Value&, void*) -> Result<Ref<Value>> {
+        return Status(StatusCode::kDataLoss, "bad call");
+      })));
+  EXPECT_EQ(Part(failing, AutoShardPolicy::kAuto, 2, 0).policy, AutoShardPolicy::kData);
+}
+
 }  // namespace
 }  // namespace tutti

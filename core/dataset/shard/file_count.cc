@@ -28,8 +28,9 @@ int64_t NamesIn(const Slab& slab) {
 Result<std::optional<int64_t>> Compute(const Dataset& dataset, const Node& node, bool count_rows,
                                        const CallOptions& call) {
   Environment& environment = dataset.environment()->environment();
-  const ExecContext context{dataset.environment().get(), &environment.memory(), &dataset.options(),
-                            true};
+  ExecContext context{dataset.environment().get(), &environment.memory(), &dataset.options(),
+                      true};
+  context.depth_around = node.depth();
   TUTTI_ASSIGN_OR_RETURN(const std::unique_ptr<Stage> stage, MakeStage(node, context));
   int64_t count = 0;
   while (count <= kMostNames) {
@@ -43,19 +44,19 @@ Result<std::optional<int64_t>> Compute(const Dataset& dataset, const Node& node,
   return std::optional<int64_t>();
 }
 
-Result<std::optional<int64_t>> CountRows(const Dataset& dataset, const Node& node,
-                                         const CallOptions& call) {
+}  // namespace
+
+Result<std::optional<int64_t>> CountElements(const Dataset& dataset, const Node& node,
+                                             const CallOptions& call) {
   if (node.cardinality() >= 0) return std::optional<int64_t>(node.cardinality());
   if (node.cardinality() == kInfiniteCardinality) return std::optional<int64_t>();
   const RowRatio ratio = node.op().row_ratio;
   if (ratio == RowRatio::kOneToOne || ratio == RowRatio::kPermuted) {
-    return CountRows(dataset, node.input(), call);
+    return CountElements(dataset, node.input(), call);
   }
   if (HasHostFunctions(node)) return std::optional<int64_t>();
   return Compute(dataset, node, true, call);
 }
-
-}  // namespace
 
 bool HoldsOneName(const Node& names) {
   const Ref<const ElementSpec> spec = names.element_spec();
@@ -65,7 +66,7 @@ bool HoldsOneName(const Node& names) {
 
 Result<std::optional<int64_t>> CountFileNames(const Dataset& dataset, const Node& names,
                                               const CallOptions& call) {
-  if (HoldsOneName(names)) return CountRows(dataset, names, call);
+  if (HoldsOneName(names)) return CountElements(dataset, names, call);
   if (names.cardinality() == kInfiniteCardinality || HasHostFunctions(names)) {
     return std::optional<int64_t>();
   }

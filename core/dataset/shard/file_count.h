@@ -17,6 +17,10 @@ class Node;
 // Whether each element of `names` is known to be one name (bytes[]).
 bool HoldsOneName(const Node& names);
 
+// The elements of `node`, counted as below.
+Result<std::optional<int64_t>> CountElements(const Dataset& dataset, const Node& node,
+                                             const CallOptions& call);
+
 // The names in the elements of `names`, a node of `dataset`. Computes them, but without calling
 // functions of the user; none where that is impossible, and for more names than anybody has files.
 // An error of computing them (no file matches) is returned.

@@ -55,11 +55,13 @@ struct Step {
   enum class Op {
     kRange, kSlices, kGenerator, kMap, kFilter, kTakeWhile, kBatch, kRepeat, kShuffle, kTake, kSkip,
     kShard, kConcatenate, kEnumerate, kPrefetch, kZip, kUnique, kCache,
+    kFlatMap, kInterleave,
   };
   Op op = Op::kRange;
   std::vector<std::shared_ptr<Step>> inputs = {};
   int64_t a = 0;  // the first argument, or the number of elements of a source
   int64_t b = 0;  // the second
+  int64_t c = 0;  // the third
   int64_t failing = 0;  // one of so many elements fails in its function or generator; 0: none
   int64_t salt = 0;
   int64_t input_cardinality = 0;  // as the dataset says
@@ -87,6 +89,13 @@ inline ModelRow ModelMapped(const Step& step, ModelElement element) {
   return ModelRow::Of(std::move(element));
 }
 inline bool ModelKeeps(const Step& step, int64_t sum) { return (sum / 2 + step.salt) % 3 != 0; }
+
+// What the function of flat_map and interleave gives: so many numbers from 10 * sum on, of which
+// some fail when they are made; or it fails itself.
+inline bool ModelCallFails(const Step& step, int64_t sum) {
+  return step.failing > 0 && (sum + 2 * step.salt) % 5 == 0;
+}
+inline int64_t ModelLength(const Step& step, int64_t sum) { return (sum / 3 + step.salt) % 4; }
 
 class Model {
  public:
@@ -487,6 +496,66 @@ class ModelUnique final : public Model {
   std::set<std::pair<std::vector<int64_t>, std::vector<int64_t>>> seen_;
 };
 
+// flat_map and interleave. a: the slots, b: the block, c: the threads; with threads all elements are
+// made.
+class ModelInterleave final : public Model {
+ public:
+  ModelInterleave(const Step& step, Shared* shared)
+      : Model(step, shared), slots_(static_cast<size_t>(step.a)) {}
+  ModelRow Next(bool counted) override {
+    while (true) {
+      std::optional<Slot>& slot = slots_[current_];
+      if (!slot.has_value() && !ended_) {
+        const ModelRow row = input().Next(false);
+        ended_ = row.end;
+        if (row.end) continue;
+        if (row.failed()) return row;
+        const int64_t sum = ModelSum(*row.element);
+        if (ModelCallFails(step_, sum)) return ModelRow::Failure(ModelFailure(sum));
+        slot = Slot{10 * sum, 10 * sum + ModelLength(step_, sum)};
+      }
+      if (slot.has_value() && slot->next < slot->end) {
+        const int64_t number = slot->next++;
+        if (++given_ == step_.b) GoOn();
+        const auto make = [step = &step_, number] {
+          return ModelFails(*step, number) ? ModelRow::Failure(ModelFailure(number))
+                                           : ModelRow::Of({{{}, {number}}});
+        };
+        return counted && step_.c == 0 ? ModelRow{.make = make} : make();
+      }
+      const bool had_one = slot.has_value();
+      slot.reset();
+      GoOn();
+      const auto is_open = [](const std::optional<Slot>& one) { return one.has_value(); };
+      if (ended_ && !had_one && std::none_of(slots_.begin(), slots_.end(), is_open)) {
+        return ModelRow::End();
+      }
+    }
+  }
+  void Restart() override {
+    slots_.assign(slots_.size(), std::nullopt);
+    current_ = 0;
+    given_ = 0;
+    ended_ = false;
+    Model::Restart();
+  }
+
+ private:
+  struct Slot {
+    int64_t next;
+    int64_t end;
+  };
+  void GoOn() {
+    given_ = 0;
+    current_ = (current_ + 1) % slots_.size();
+  }
+
+  std::vector<std::optional<Slot>> slots_;
+  size_t current_ = 0;
+  int64_t given_ = 0;  // in this visit
+  bool ended_ = false;
+};
+
 // A pass in which nothing fails is kept once it is complete.
 class ModelCache final : public Model {
  public:
@@ -565,6 +634,9 @@ inline std::unique_ptr<Model> Model::Make(const Step& step, Shared* shared) {
       return std::make_unique<ModelUnique>(step, shared);
     case Step::Op::kCache:
       return std::make_unique<ModelCache>(step, shared);
+    case Step::Op::kFlatMap:
+    case Step::Op::kInterleave:
+      return std::make_unique<ModelInterleave>(step, shared);
   }
   return nullptr;
 }

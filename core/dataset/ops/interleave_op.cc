@@ -1,0 +1,111 @@
+// interleave: elements of several of the datasets that a function gives, in turn.
+//
+// interleave_stage.h says in which order they come; with num_parallel_calls the datasets are made
+// ahead by threads, and the order is the same unless it need not be deterministic.
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/dataset/exec/stage.h"
+#include "core/dataset/graph/dataset.h"
+#include "core/dataset/graph/dataset_options.h"
+#include "core/dataset/ops/builtin_ops.h"
+#include "core/dataset/ops/inner_spec.h"
+#include "core/dataset/ops/interleave_stage.h"
+#include "core/dataset/ops/op_parts.h"
+
+namespace tutti {
+namespace {
+
+// The order must not depend on the machine.
+constexpr int64_t kCycleLength = 10;
+// More threads than this are asked for by number, not chosen.
+constexpr int64_t kMostChosen = 16;
+
+int64_t CycleLengthOf(const Node& node) {
+  const int64_t given = node.attributes().Int("cycle_length");
+  if (given != kAutotune) return given;
+  return std::max(kCycleLength, node.attributes().Int("num_parallel_calls"));
+}
+
+Status CheckInterleave(const Node& node) {
+  const int64_t length = node.attributes().Int("cycle_length");
+  if (length < 1 && length != kAutotune) {
+    return InvalidArgument("{}: cycle_length must be positive, or -1 (AUTOTUNE), got {}",
+                           node.label(), length);
+  }
+  TUTTI_RETURN_IF_ERROR(
+      CheckInt(node, "block_length", 1, std::numeric_limits<int64_t>::max()));
+  const int64_t calls = node.attributes().Int("num_parallel_calls");
+  if (calls < kAutotune) {
+    return InvalidArgument("{}: num_parallel_calls must be 0 or more, or -1 (AUTOTUNE), got {}",
+                           node.label(), calls);
+  }
+  if (calls > CycleLengthOf(node)) {
+    return InvalidArgument(
+        "{}: num_parallel_calls must not be more than cycle_length, got {} and {}; the others "
+        "would have nothing to do",
+        node.label(), calls, CycleLengthOf(node));
+  }
+  if (node.attributes().Find("deterministic") != nullptr) {
+    TUTTI_RETURN_IF_ERROR(CheckBool(node, "deterministic"));
+  }
+  TUTTI_RETURN_IF_ERROR(CheckSeed(node));
+  return CheckGivesDatasets(node);
+}
+
+int64_t InterleaveCardinality(const Node& node) {
+  return node.input().cardinality() == kInfiniteCardinality ? kInfiniteCardinality
+                                                            : kUnknownCardinality;
+}
+
+Result<std::unique_ptr<Stage>> MakeInterleave(const Node& node, const ExecContext& context,
+                                              StageInputs inputs) {
+  const Cycle cycle{CycleLengthOf(node), node.attributes().Int("block_length")};
+  const int64_t calls = node.attributes().Int("num_parallel_calls");
+  if (calls == 0 || context.probe) {
+    return MakeInterleaveStage(node, context, std::move(inputs), cycle);
+  }
+  const Parallelism parallelism{
+      calls == kAutotune ? std::min(cycle.length, kMostChosen) : calls,
+      node.attributes().Bool("deterministic", context.options->deterministic())};
+  return MakeParallelInterleaveStage(node, context, std::move(inputs), cycle, parallelism);
+}
+
+}  // namespace
+
+constinit const OpTraits kInterleaveOp = {
+    .name = "interleave",
+    // As long as cycle_length is not given, the order depends on num_parallel_calls.
+    .attributes = {{"cycle_length", kAutotune},
+                   {"block_length", 1},
+                   {"num_parallel_calls", 0},
+                   {"deterministic"},
+                   {"seed"},
+                   {"seed_given", true},
+                   {"seed_by_element", false}},
+    .row_ratio = RowRatio::kExpanding,
+    .gives_datasets = true,
+    .determinism = Determinism::kSeeded,
+    .serializability = Serializability::kWithFunctions,
+    .check = CheckInterleave,
+    .cardinality = InterleaveCardinality,
+    .element_spec = PromisedInnerSpec,
+    .make_stage = MakeInterleave,
+};
+
+Result<Ref<Dataset>> Dataset::Interleave(Ref<Function> function,
+                                         std::optional<int64_t> cycle_length, int64_t block_length,
+                                         int64_t num_parallel_calls,
+                                         std::optional<bool> deterministic,
+                                         std::string name) const {
+  Attributes attributes;
+  if (cycle_length) attributes.Set("cycle_length", *cycle_length);
+  attributes.Set("block_length", block_length);
+  attributes.Set("num_parallel_calls", num_parallel_calls);
+  if (deterministic) attributes.Set("deterministic", *deterministic);
+  return Derive("interleave", std::move(name), std::move(attributes), {std::move(function)});
+}
+
+}  // namespace tutti
