@@ -29,7 +29,7 @@ Result<std::unique_ptr<Stage>> MakeFlatMap(const Node& node, const ExecContext& 
 
 constinit const OpTraits kFlatMapOp = {
     .name = "flat_map",
-    .attributes = {{"seed"}, {"seed_given", true}, {"seed_by_element", false}},
+    .attributes = {{"seed"}, {"seed_given", true}, {"seed_by_element"}},
     .row_ratio = RowRatio::kExpanding,
     .gives_datasets = true,
     .determinism = Determinism::kSeeded,

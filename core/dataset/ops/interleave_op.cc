@@ -84,7 +84,7 @@ constinit const OpTraits kInterleaveOp = {
                    {"deterministic"},
                    {"seed"},
                    {"seed_given", true},
-                   {"seed_by_element", false}},
+                   {"seed_by_element"}},
     .row_ratio = RowRatio::kExpanding,
     .gives_datasets = true,
     .determinism = Determinism::kSeeded,

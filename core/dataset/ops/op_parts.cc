@@ -56,6 +56,7 @@ Status CheckSpec(const Node& node, std::string_view attribute) {
 Status CheckSeed(const Node& node) {
   TUTTI_RETURN_IF_ERROR(CheckInt(node, "seed"));
   TUTTI_RETURN_IF_ERROR(CheckBool(node, "seed_given"));
+  if (node.attributes().Find("seed_by_element") == nullptr) return OkStatus();
   return CheckBool(node, "seed_by_element");
 }
 

@@ -297,7 +297,7 @@ constinit const OpTraits kShuffleOp = {
                    {"seed"},
                    {"seed_given", true},
                    {"reshuffle_each_iteration", true},
-                   {"seed_by_element", false}},
+                   {"seed_by_element"}},
     .row_ratio = RowRatio::kPermuted,
     .can_seek = true,
     .passes_elements = true,
