@@ -123,6 +123,28 @@ TEST_F(CountedRows, OfABatchDoNotBringTheFailureBehindThemAgain) {
   EXPECT_THAT(Outcomes(Ok(batches->Shard(3, 2))), ElementsAre("[0 2 4]"));
 }
 
+// 1 and 2 fail in the first map, 0, 4 and 8 in the second. Places: !0; [1 2], which is passed over
+// and for which nothing fails; !4, behind 3; [3 5], passed over; [6 7].
+TEST_F(CountedRows, DoNotFailInAMapBelowAnotherThatFailed) {
+  const Ref<TestFunction> small = MakeFunction(
+      [](Context&, const Value& in, void*) -> Result<Ref<Value>> {
+        const int64_t number = NumberIn(in);
+        if (number == 1 || number == 2) return Status(StatusCode::kDataLoss, "small");
+        return Number(number);
+      },
+      {.spec = Int64Scalar()});
+  const Ref<TestFunction> fours = MakeFunction(
+      [](Context&, const Value& in, void*) -> Result<Ref<Value>> {
+        if (NumberIn(in) % 4 == 0) return Status(StatusCode::kDataLoss, "fours");
+        return Number(NumberIn(in));
+      },
+      {.spec = Int64Scalar()});
+  const Ref<Dataset> batches = Ok(Ok(Ok(Range(10)->Map(small))->Map(fours))->Batch(2));
+  EXPECT_THAT(Outcomes(batches),
+              ElementsAre("!", "!", "!", "!", "[3 5]", "[6 7]", "!", "[9]"));
+  EXPECT_THAT(Outcomes(Ok(batches->Shard(2, 0))), ElementsAre("!", "!", "[6 7]"));
+}
+
 TEST_F(CountedRows, OfBatchesOfBatchesAndOfNumberedOnesAreMade) {
   fails_ = {1, 3};
   const Ref<Dataset> nested = Ok(Ok(Ok(Ten()->Map(TimesTen()))->Batch(1))->Batch(3));

@@ -1,6 +1,7 @@
 // map: every element replaced by what a function makes of it.
 //
-// By row the function is called once per element, in order; by slab once per slab, and when it
+// By row the function is called once per element, in order, and where another map's function stands
+// below, the next element is made when that has been done; by slab once per slab, and when it
 // names the row that failed, again for the rows before it and later for those behind it. With
 // num_parallel_calls a function by row is called for several rows at once and ahead of the demand,
 // within its horizon (exec/calls_ahead.h); a function by slab stays on the thread that asks.
@@ -69,7 +70,8 @@ class MapStage final : public Stage {
       : Stage(node, std::move(inputs)),
         clock_(context.environment->environment().clock()),
         rows_(input()),
-        function_(this->node(), context, PromisedSpec(node)) {
+        function_(this->node(), context, PromisedSpec(node)),
+        most_rows_(!function_.takes_slabs() && HasHostMaps(node.input()) ? 1 : kMaxSlabRows) {
     const int64_t calls = CallsAtOnce(node, context);
     if (calls == 0 || function_.takes_slabs()) return;
     ahead_ = std::make_unique<CallsAhead>(this->node(), context, calls, KeepsOrder(node, context),
@@ -143,7 +145,7 @@ class MapStage final : public Stage {
       slab->columns.clear();
       return;
     }
-    rows_.Pull(Demand{std::min(demand.max_rows, kMaxSlabRows), false, demand.Horizon()}, options,
+    rows_.Pull(Demand{std::min(demand.max_rows, most_rows_), false, demand.Horizon()}, options,
                &in);
     if (in.slab.rows == 0) {
       *slab = std::move(in.slab);
@@ -215,6 +217,9 @@ class MapStage final : public Stage {
   Clock& clock_;
   NumberedRows rows_;
   FunctionRows function_;
+  // That are taken at once by calls in turn. With another function below, that one must not fail
+  // for an element that is passed over after all because one before it has failed here.
+  const int64_t most_rows_;
   std::unique_ptr<CallsAhead> ahead_;  // null: calls are made in turn
   bool told_ = false;
 };

@@ -66,11 +66,27 @@ Status CheckFunctions(const Node& node, size_t count) {
                          node.functions().size());
 }
 
+namespace {
+
+bool CallsHost(const Node& node) {
+  for (const Ref<Function>& function : node.functions()) {
+    if (function->calls_host()) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 bool HasHostFunctions(const Node& node) {
   for (const Node* one : InputsFirst(node)) {
-    for (const Ref<Function>& function : one->functions()) {
-      if (function->calls_host()) return true;
-    }
+    if (CallsHost(*one)) return true;
+  }
+  return false;
+}
+
+bool HasHostMaps(const Node& node) {
+  for (const Node* one : InputsFirst(node)) {
+    if (one->op().row_ratio == RowRatio::kOneToOne && CallsHost(*one)) return true;
   }
   return false;
 }

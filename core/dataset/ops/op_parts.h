@@ -32,6 +32,9 @@ Status CheckFunctions(const Node& node, size_t count);
 
 // Whether a function of the host stands in this node or anywhere below it.
 bool HasHostFunctions(const Node& node);
+// Whether one of them makes each element of another: where an element is passed over it is not
+// called, and cannot fail.
+bool HasHostMaps(const Node& node);
 
 }  // namespace tutti
 
