@@ -4,7 +4,9 @@
 // shows a certificate that verifies knows the secret, and nothing is ever written to disk.
 //
 // A certificate's subject carries the secret's fingerprint: a process of another job can be told
-// which job it has met. They are valid from 2020 to 2120: clocks do not matter.
+// which job it has met. A stranger learns from it, as from the signature, whether a guess at the
+// secret is right, which is why guesses at short ones are dear (job_secret.h). They are valid from
+// 2020 to 2120: clocks do not matter.
 
 #ifndef TUTTI_CORE_CLUSTER_AUTH_JOB_CERTIFICATE_H_
 #define TUTTI_CORE_CLUSTER_AUTH_JOB_CERTIFICATE_H_

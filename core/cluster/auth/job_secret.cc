@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <openssl/core_names.h>
+#include <openssl/evp.h>
 #include <openssl/kdf.h>
 #include <openssl/params.h>
 #include <sys/stat.h>
@@ -26,6 +27,10 @@ constexpr std::string_view kHowToMakeOne =
     "TUTTI_JOB_SECRET_FILE=FILE` and give the same file to every worker, or start the workers "
     "with `tutti run`, which makes one for each job";
 constexpr std::string_view kHashSalt = "tutti job secret";
+constexpr std::string_view kStretchSalt = "tutti job secret, stretched";
+constexpr uint64_t kScryptCost = 1 << 15;  // N, of blocks of 1 KiB (r = 8, p = 1): 32 MiB
+constexpr uint64_t kScryptMaxBytes = 64 << 20;
+constexpr size_t kStretchedBytes = 32;
 constexpr char kHexDigits[] = "0123456789abcdef";
 
 std::string Hexadecimal(const uint8_t* bytes, size_t count) {
@@ -181,6 +186,18 @@ Result<JobSecret> JobSecret::FromText(std::string_view text) {
   }
   JobSecret secret;
   secret.text_ = std::string(trimmed);
+  secret.key_ = secret.text_;
+  if (trimmed.size() >= kMinStrongBytes) return secret;
+  unsigned char stretched[kStretchedBytes];
+  if (EVP_PBE_scrypt(trimmed.data(), trimmed.size(),
+                     reinterpret_cast<const unsigned char*>(kStretchSalt.data()),
+                     kStretchSalt.size(), kScryptCost, 8, 1, kScryptMaxBytes, stretched,
+                     sizeof(stretched)) != 1) {
+    return ResourceExhausted("a job secret of fewer than {} bytes is stretched, and OpenSSL cannot "
+                             "do that (scrypt, with 32 MiB); use a longer one: {}",
+                             kMinStrongBytes, kHowToMakeOne);
+  }
+  secret.key_.assign(reinterpret_cast<const char*>(stretched), sizeof(stretched));
   return secret;
 }
 
@@ -227,7 +244,7 @@ JobSecret::Key JobSecret::DeriveKey(std::string_view purpose) const {
   };
   const OSSL_PARAM parameters[] = {
       OSSL_PARAM_construct_utf8_string(OSSL_KDF_PARAM_DIGEST, digest, 0),
-      octets(OSSL_KDF_PARAM_KEY, text_), octets(OSSL_KDF_PARAM_SALT, kHashSalt),
+      octets(OSSL_KDF_PARAM_KEY, key_), octets(OSSL_KDF_PARAM_SALT, kHashSalt),
       octets(OSSL_KDF_PARAM_INFO, purpose), OSSL_PARAM_construct_end()};
   // Without a key nothing may go on: an all-zero one would let everybody in.
   if (context == nullptr ||

@@ -24,13 +24,17 @@ class JobSecret {
  public:
   static constexpr size_t kMinBytes = 16;
   static constexpr size_t kMaxBytes = 4096;
+  // A shorter one may be a sentence of somebody's, which can be guessed: what strangers get to see
+  // (a fingerprint, a signature) would tell whether a guess is right. So all keys come from what
+  // scrypt makes of it, which takes 32 MiB and some 50 ms for each guess, and for a process once.
+  static constexpr size_t kMinStrongBytes = 32;
   using Key = std::array<uint8_t, 32>;
   // Null for a variable that is not set.
   using Variables = const char* (*)(const char* name);
 
   JobSecret() = default;
-  // White space at the ends does not count. INVALID_ARGUMENT when it is too short or too long; no
-  // message ever shows it.
+  // White space at the ends does not count. INVALID_ARGUMENT when it is too short or too long,
+  // RESOURCE_EXHAUSTED when there is no memory for scrypt; no message ever shows it.
   static Result<JobSecret> FromText(std::string_view text);
   // As described above. `loopback_only`: every address of the cluster is a loopback one.
   // FAILED_PRECONDITION for a file that others can read, and when there is no secret.
@@ -40,13 +44,15 @@ class JobSecret {
 
   bool empty() const { return text_.empty(); }
   const std::string& text() const { return text_; }
-  // HKDF-SHA256 (RFC 5869) of the secret for one purpose: different purposes give independent keys.
+  // HKDF-SHA256 (RFC 5869) of the secret, a short one stretched, for one purpose: different
+  // purposes give independent keys.
   Key DeriveKey(std::string_view purpose) const;
   // 16 hexadecimal digits that tell secrets apart and do not give them away, for messages.
   std::string Fingerprint() const;
 
  private:
   std::string text_;
+  std::string key_;  // what keys are derived from
 };
 
 }  // namespace tutti

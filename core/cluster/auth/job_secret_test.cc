@@ -65,8 +65,15 @@ TEST_F(JobSecretTest, DerivesIndependentKeysForPurposes) {
 
 TEST_F(JobSecretTest, DerivesWhatRfc5869Says) {
   // Computed with Python's hmac from the two steps of the RFC.
+  const JobSecret secret = *JobSecret::FromText("0123456789abcdef0123456789abcdef");
+  EXPECT_EQ(secret.Fingerprint(), "250b1c4eb0579a24");
+}
+
+TEST_F(JobSecretTest, AShortOneIsStretchedSoThatItIsDearToGuess) {
+  // The same of what Python's hashlib.scrypt makes of it (n = 2^15, r = 8, p = 1).
   const JobSecret secret = *JobSecret::FromText("0123456789abcdef");
-  EXPECT_EQ(secret.Fingerprint(), "ad7d1342b5ad9f27");
+  EXPECT_EQ(secret.text(), "0123456789abcdef");
+  EXPECT_EQ(secret.Fingerprint(), "fc4c580360d62adf");
 }
 
 TEST_F(JobSecretTest, IgnoresWhiteSpaceAtTheEndsOnly) {

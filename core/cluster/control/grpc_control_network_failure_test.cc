@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/cluster/auth/job_certificate.h"
+#include "core/cluster/control/grpc_library.h"
 #include "core/cluster/sockets/socket_address.h"
 #include "core/cluster/testing/grpc_control_network_testing.h"
 
@@ -163,6 +164,21 @@ TEST_F(GrpcControlNetworkFailureTest, StrangersGetNothingAndDisturbNobody) {
   EXPECT_TRUE(accepted_.Await([&] { return pair.other->messages.size() == 1; }));
   ConnectTo(Make(), address);
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+}
+
+// Something in the place of gRPC's own class. All other tests show that this one's connections are
+// served.
+class NoTakerOfGrpc final : public GrpcConnectionTaker {
+ public:
+  void Take(int, int, grpc_byte_buffer*) override {}
+};
+
+TEST_F(GrpcControlNetworkFailureTest, AnUnknownClassOfGrpcIsAnErrorBeforeAnythingIsHandedToIt) {
+  const NoTakerOfGrpc other;
+  const Status status = GrpcLibrary::CheckTaker(&other);
+  EXPECT_EQ(status.code(), StatusCode::kInternal);
+  EXPECT_THAT(Text(status), AllOf(HasSubstr("NoTakerOfGrpc"),
+                                  HasSubstr("expected ExternalConnectionHandler")));
 }
 
 TEST_F(GrpcControlNetworkFailureTest, SaysWhenThePortIsInUse) {

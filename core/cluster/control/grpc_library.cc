@@ -18,6 +18,8 @@
 #include <functional>
 #include <limits>
 #include <mutex>
+#include <string_view>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -209,7 +211,26 @@ Result<GrpcLibrary::Server> GrpcLibrary::MakeServer() {
                     "a version that does (1.27 and later)",
                     grpc_version_string());
   }
+  if (Status known = CheckTaker(made.taker); !known.ok()) {
+    grpc_server_destroy(made.server);
+    return known;
+  }
   return made;
+}
+
+Status GrpcLibrary::CheckTaker(const GrpcConnectionTaker* taker) {
+  // As gRPC has named it since 1.27.
+  constexpr std::string_view kKnown = "ExternalConnectionHandler";
+  // The Itanium C++ ABI has the type before the first function; null without run-time types.
+  const auto* const table = *reinterpret_cast<const std::type_info* const* const*>(taker);
+  const std::type_info* const type = table[-1];
+  if (type == nullptr || std::string_view(type->name()).find(kKnown) != std::string_view::npos) {
+    return OkStatus();
+  }
+  return Internal("gRPC {} takes connections that were accepted for it by a class that this "
+                  "version of Tutti does not know ({}; expected {}); use a version of gRPC that "
+                  "Tutti was tested with, or a newer Tutti",
+                  grpc_version_string(), type->name(), kKnown);
 }
 
 // The object is of a class in gRPC's library, of which this one is a copy.

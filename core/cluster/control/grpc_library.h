@@ -62,6 +62,10 @@ class GrpcLibrary {
     GrpcConnectionTaker* taker = nullptr;  // the server's
   };
   Result<Server> MakeServer();
+  // Whether the object behind a taker is of gRPC's class that has this interface, as far as its
+  // run-time type says so: INTERNAL for another, which would take what it is given for something
+  // else.
+  static Status CheckTaker(const GrpcConnectionTaker* taker);
   // Gives an accepted TCP connection to a server.
   static void GiveTo(GrpcConnectionTaker* taker, FileDescriptor socket);
 
