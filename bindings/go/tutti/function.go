@@ -121,6 +121,9 @@ func (r *Runtime) ParseExample(features map[string]Feature) *Function {
 		keys = append(keys, key)
 	}
 	sort.Strings(keys)
+	if _, err := joined(keys); err != nil {
+		return functionOf(0, err)
+	}
 	var described []uintptr
 	defer func() {
 		for _, feature := range described {

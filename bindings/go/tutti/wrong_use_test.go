@@ -3,6 +3,7 @@ package tutti
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -285,6 +286,44 @@ func TestWhatLivesInARuntimeEndsWithItsShutdown(t *testing.T) {
 	// What needs no thread of the runtime stays.
 	if got := must[[]float64](t)(Slice[float64](all.tensor)); got[1] != 2 {
 		t.Fatal(got)
+	}
+}
+
+// C would read each of them up to the NUL, and write another file or find another function.
+func TestATextWithANulIsAnErrorAndNotCutOff(t *testing.T) {
+	folder := t.TempDir()
+	strategy := must[*Strategy](t)(NewOneDeviceStrategy("CPU:0"))
+	defer strategy.Close()
+	checkpoint := must[*Checkpoint](t)(strategy.NewCheckpoint())
+	defer checkpoint.Close()
+	_, writer := NewRecordWriter(folder + "/a\x00b")
+	_, spec := ParseClusterSpec("{}\x00")
+	_, device := ParseDeviceSpec("/device:CPU:0\x00")
+	_, registered := RegisteredFunction("a\x00b")
+	ctx := context.Background()
+	_, cached := Range(0, 3, 1).Cache(folder + "/a\x00b").Iterator(ctx)
+	_, named := Range(0, 3, 1).Take(1, WithName("a\x00b")).Iterator(ctx)
+	parsed := ParseExample(map[string]Feature{"a\x00b": {DType: Int64}})
+	defer parsed.Close()
+	_, mapped := Range(0, 3, 1).MapWith(parsed).Iterator(ctx)
+	failures := map[string]error{
+		"a path of a writer":     writer,
+		"a path of a checkpoint": checkpoint.Write(ctx, folder+"/a\x00b"),
+		"a cluster spec":         spec,
+		"a device":               device,
+		"a registered function":  registered,
+		"a setting":              Set("log_level", "error\x00"),
+		"a file of a cache":      cached,
+		"a name of an operation": named,
+		"a feature":              mapped,
+	}
+	for what, err := range failures {
+		if !errors.Is(err, ErrInvalidArgument) || !strings.Contains(err.Error(), "NUL") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if files, err := os.ReadDir(folder); err != nil || len(files) != 0 {
+		t.Errorf("files were made: %v, %v", files, err)
 	}
 }
 

@@ -42,18 +42,27 @@ struct tutti_call_options;
   if ($input.len > 0) $1 = {1, *static_cast<const int64_t *>($input.array)};
 }
 
-/* Go's empty string is the absent one. */
+/* Go's empty string is the absent one. C would read a text up to its first NUL: a function that
+ * can say so refuses it. */
 %typemap(gotype) const char * "string"
 %typemap(in) const char * (std::string text) {
   text.assign($input.p == nullptr ? "" : $input.p, static_cast<size_t>($input.n));
+  if (tutti_go::IsRefused(text, &_swig_go_result)) return _swig_go_result;
   $1 = text.empty() ? nullptr : const_cast<char *>(text.c_str());
 }
 %typemap(freearg) const char * ""
 /* A setting may be set to nothing. */
 %typemap(in) const char *value_text (std::string text) {
   text.assign($input.p == nullptr ? "" : $input.p, static_cast<size_t>($input.n));
+  if (tutti_go::IsRefused(text, &_swig_go_result)) return _swig_go_result;
   $1 = const_cast<char *>(text.c_str());
 }
+/* What an error says goes as far as it can. */
+%typemap(in) const char *message (std::string text) {
+  text.assign($input.p == nullptr ? "" : $input.p, static_cast<size_t>($input.n));
+  $1 = text.empty() ? nullptr : const_cast<char *>(text.c_str());
+}
+%apply const char *message { const char *detail_key, const char *detail_text };
 
 %define GO_TEXTS(COUNT, TEXTS)
 %typemap(gotype) (size_t COUNT, const char *const *TEXTS) "string"
@@ -135,6 +144,7 @@ GO_TEXTS(value_count, values)
 %ignore tutti_go::Detail;
 %ignore tutti_go::LeafOf;
 %ignore tutti_go::Nested;
+%ignore tutti_go::IsRefused;
 %ignore TuttiDlTensor;
 %ignore DLManagedTensor;
 %ignore DLManagedTensorVersioned;

@@ -54,11 +54,26 @@ inline tutti_status *status_of_go_error(int32_t code, const char *message, uintp
   return tutti_status_create_with_host_object(code, message == nullptr ? "" : message, &host_tag,
                                               reinterpret_cast<void *>(error), &ReleaseHostObject);
 }
-inline void status_add_int64(tutti_status *status, const char *key, int64_t number) {
-  tutti_status_release(tutti_status_add_int64(status, key, number));
+// Whether C would read only a part of a text; then *result says so, where it is a status.
+inline bool IsRefused(const std::string &text, tutti_status **result) {
+  if (text.find('\0') == std::string::npos) return false;
+  std::string shown;
+  for (const char c : text) shown += c == '\0' ? std::string("\\x00") : std::string(1, c);
+  const std::string message = "\"" + shown + "\": a text with a NUL in it cannot be a name";
+  *result = tutti_status_create(TUTTI_INVALID_ARGUMENT, message.c_str());
+  return true;
 }
-inline void status_add_text(tutti_status *status, const char *key, const char *text) {
-  tutti_status_release(tutti_status_add_string(status, key, text == nullptr ? "" : text));
+template <typename Other>
+bool IsRefused(const std::string &, Other *) {
+  return false;
+}
+inline void status_add_int64(tutti_status *status, const char *detail_key, int64_t number) {
+  tutti_status_release(tutti_status_add_int64(status, detail_key, number));
+}
+inline void status_add_text(tutti_status *status, const char *detail_key,
+                            const char *detail_text) {
+  tutti_status_release(
+      tutti_status_add_string(status, detail_key, detail_text == nullptr ? "" : detail_text));
 }
 
 // ---- byte buffers and waiting
