@@ -2,7 +2,11 @@
 // results come back.
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <cstdio>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -206,6 +210,50 @@ TEST_F(SurfaceTest, ResultsAreConvertedToTheDeclaredDType) {
                 first + step * static_cast<float>(i));
     }
   }
+}
+
+// Which comes back when four calls are inside, or a minute has passed.
+struct Meeting {
+  std::mutex mutex;
+  std::condition_variable changed;
+  int inside = 0;
+  int most = 0;
+
+  bool Meet() {
+    std::unique_lock lock(mutex);
+    most = std::max(most, ++inside);
+    changed.notify_all();
+    const bool met =
+        changed.wait_for(lock, std::chrono::minutes(1), [this] { return most >= 4; });
+    --inside;
+    return met;
+  }
+};
+
+TEST_F(SurfaceTest, AParallelMapCallsForSeveralElementsAtOnce) {
+  Meeting meeting;
+  const auto meet = [](tutti_context *, const tutti_value *in, tutti_value **out,
+                       void *user_data) -> tutti_status * {
+    if (!static_cast<Meeting *>(user_data)->Meet()) {
+      return tutti_status_create(TUTTI_ABORTED, "no four calls at once");
+    }
+    return tutti_value_create_int64(10 * NumberIn(in), out);
+  };
+  Function function;
+  ASSERT_OK(tutti_function_create(nullptr, {meet, &meeting, nullptr}, nullptr, &function));
+  Dataset dataset = RangeOf(8);
+  tutti_map_options options = TUTTI_MAP_OPTIONS_INIT;
+  options.num_parallel_calls = 4;
+  ASSERT_OK(tutti_dataset_map(&dataset, function, &options));
+  Iterator iterator;
+  ASSERT_OK(tutti_iterator_create(dataset, nullptr, nullptr, &iterator));
+  for (int64_t i = 0; i < 8; ++i) {
+    Value value;
+    ASSERT_OK(tutti_iterator_next(iterator, nullptr, &value));
+    EXPECT_EQ(NumberIn(value), 10 * i);
+  }
+  EXPECT_EQ(meeting.most, 4);
+  ASSERT_OK(tutti_iterator_close(iterator, nullptr));
 }
 
 TEST_F(SurfaceTest, ADefinitionIsSerialisedWithTheNamesOfItsFunctions) {

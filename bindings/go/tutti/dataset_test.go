@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 func integers(t *testing.T, dataset *Dataset) (numbers []int64) {
@@ -374,6 +375,61 @@ func TestReadersTakeANumberOfParallelReads(t *testing.T) {
 	}
 	wants(t, TFRecordsOf(none, WithParallelReads(-2)).Err(), ErrInvalidArgument)
 	wants(t, FixedLengthRecords(none, 2, WithParallelReads(-2)).Err(), ErrInvalidArgument)
+}
+
+func TestCallsOfAParallelMapAreMadeAtOnceAndMayOvertake(t *testing.T) {
+	entered, leave := make(chan struct{}), make(chan struct{})
+	go func() { // lets them go in fours
+		for {
+			for i := 0; i < 4; i++ {
+				if _, more := <-entered; !more {
+					return
+				}
+			}
+			for i := 0; i < 4; i++ {
+				leave <- struct{}{}
+			}
+		}
+	}()
+	meet := func(element Value) (Value, error) {
+		entered <- struct{}{}
+		select {
+		case <-leave:
+			return element, nil
+		case <-time.After(time.Minute):
+			return Value{}, errors.New("no four calls at once")
+		}
+	}
+	met := Range(0, 8, 1).Map(meet, WithParallelCalls(4))
+	if got := integers(t, met); !reflect.DeepEqual(got, []int64{0, 1, 2, 3, 4, 5, 6, 7}) {
+		t.Error(got)
+	}
+	close(entered)
+	second := make(chan struct{})
+	hold := func(element Value) (Value, error) {
+		if number, _ := element.Int64(); number == 0 {
+			<-second
+		}
+		return element, nil
+	}
+	iterator := must[*Iterator](t)(Range(0, 4, 1).Map(hold, WithParallelCalls(2),
+		WithDeterministic(false)).Iterator(nil))
+	defer iterator.Close()
+	if !iterator.Next() {
+		t.Fatal(iterator.Err())
+	}
+	if number, _ := iterator.Value().Int64(); number != 1 {
+		t.Error(number)
+	}
+	close(second)
+	left := int64(0)
+	for iterator.Next() {
+		number, _ := iterator.Value().Int64()
+		left += 1 + number
+	}
+	if left != 8 || iterator.Err() != nil {
+		t.Error(left, iterator.Err())
+	}
 }
 
 func TestRegisteredFunctionsAreFoundAgain(t *testing.T) {

@@ -124,6 +124,57 @@ class TransformationTest(unittest.TestCase):
         dataset = Dataset.range(200).map(lambda x: x * x, num_parallel_calls=4)
         self.assertEqual(list(dataset), [i * i for i in range(200)])
 
+    def test_calls_of_a_parallel_map_are_made_at_once_whoever_asks(self):
+        def meeting(**arguments):
+            four = threading.Barrier(4)
+
+            def meet(number):
+                four.wait(60)
+                return number
+
+            return Dataset.range(8).map(meet, num_parallel_calls=4, **arguments)
+
+        signature = TensorSpec((), np.int64)
+        for numbers in (meeting(), meeting(output_signature=signature), meeting().prefetch(2)):
+            self.assertEqual(list(numbers), list(range(8)))
+
+    def test_a_parallel_map_makes_nothing_beyond_what_take_leaves(self):
+        called = []
+        signature = TensorSpec((), np.int64)
+        numbers = Dataset.range(100).map(lambda x: called.append(int(x)) or x,
+                                         num_parallel_calls=4, output_signature=signature)
+        self.assertEqual(list(numbers.take(3)), [0, 1, 2])
+        self.assertEqual(sorted(called), [0, 1, 2])
+
+    def test_results_overtake_each_other_where_that_is_allowed(self):
+        def first_comes_late(deterministic):
+            second = threading.Event()
+
+            def hold(number):
+                if number == 0:
+                    second.wait(60)
+                return number
+
+            numbers = Dataset.range(4).map(hold, num_parallel_calls=2, deterministic=deterministic,
+                                           output_signature=TensorSpec((), np.int64))
+            return numbers, second
+
+        numbers, second = first_comes_late(False)
+        walk = iter(numbers)
+        self.assertEqual(next(walk), 1)
+        second.set()
+        self.assertEqual(sorted(walk), [0, 2, 3])
+        numbers, second = first_comes_late(None)
+        options = tutti.data.Options()
+        options.deterministic = False
+        walk = iter(numbers.with_options(options))
+        self.assertEqual(next(walk), 1)
+        second.set()
+        self.assertEqual(sorted(walk), [0, 2, 3])
+        numbers, second = first_comes_late(True)  # the argument wins
+        second.set()
+        self.assertEqual(list(numbers.with_options(options)), [0, 1, 2, 3])
+
     def test_filter_shuffle_shard_and_the_rest_chain(self):
         numbers = Dataset.range(20)
         self.assertEqual(list(numbers.filter(lambda x: x % 5 == 0)), [0, 5, 10, 15])

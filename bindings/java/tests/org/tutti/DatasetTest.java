@@ -21,6 +21,9 @@ import java.util.List;
 import java.util.Map;
 import java.util.NoSuchElementException;
 import java.util.Optional;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.CyclicBarrier;
+import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.tutti.data.Compression;
@@ -336,6 +339,34 @@ class DatasetTest {
         Spec.tensor(DType.INT8), true);
     assertEquals(List.of(0L, 1L), numbers(Dataset.range(2).map(bytes)));
     assertEquals(Spec.tensor(DType.INT8), Dataset.range(2).map(bytes).elementSpec());
+  }
+
+  @Test
+  void callsOfAParallelMapAreMadeAtOnceAndMayOvertake() {
+    final Spec signature = Spec.tensor(DType.INT64);
+    final CyclicBarrier four = new CyclicBarrier(4);
+    final Function meet = Function.of(x -> {
+      four.await(60, TimeUnit.SECONDS);
+      return x;
+    }, "meet", signature, false);
+    assertEquals(List.of(0L, 1L, 2L, 3L, 4L, 5L, 6L, 7L),
+        numbers(Dataset.range(8).map(meet, 4, null)));
+    final CountDownLatch second = new CountDownLatch(1);
+    final Function hold = Function.of(x -> {
+      if (x.longValue() == 0) {
+        second.await(60, TimeUnit.SECONDS);
+      }
+      return x;
+    }, "hold", signature, false);
+    try (DatasetIterator elements = Dataset.range(4).map(hold, 2, false).iterator()) {
+      assertEquals(1, elements.getNext().longValue());
+      second.countDown();
+      long left = 0;
+      while (elements.hasNext()) {
+        left += 1 + elements.next().longValue();
+      }
+      assertEquals(8, left);
+    }
   }
 
   @Test
