@@ -1,14 +1,14 @@
 // CallsAhead: a row function called for several rows at once, on threads, ahead of who asks for the
 // results: what a parallel map is made of.
 //
-// There is a window of the input's rows: those of the demand, or as many as there may be calls where
-// that is more, and none beyond the demand's horizon. Its threads pull rows into the window, one
-// thread at a time, and call the function for them; a result leaves the window when Next gives it,
-// in the order of the rows or, when it need not be kept, as results come. The thread that calls Next
-// only waits: a result that is ready never waits for the input, nor for another call.
+// There is a window of the input's rows: those of the demand, or as many as there may be calls
+// where that is more, and none beyond the demand's horizon. Its threads pull rows into the window,
+// one thread at a time, and call the function for them; a result leaves the window when Next gives
+// it, in the order of the rows or, when it need not be kept, as results come. The thread that calls
+// Next only waits: a result that is ready never waits for the input, nor for another call.
 //
-// A position is the input's with the rows of the window before it, whatever has become of them: they
-// are called again after a restore. So saving waits for no call.
+// A position is the input's with the rows of the window before it, whatever has become of them:
+// they are called again after a restore. So saving waits for no call.
 //
 // One thread more than there may be calls: a slow input costs none of them.
 #ifndef TUTTI_CORE_DATASET_EXEC_CALLS_AHEAD_H_
@@ -40,8 +40,8 @@ class CallsAhead {
   CallsAhead(const Node& node, const ExecContext& context, int64_t calls, bool keeps_order,
              NumberedRows* rows, FunctionRows* function);
 
-  // Starts the threads, once. False when there are none to be had: then nothing here may be used but
-  // Stop and Join.
+  // Starts the threads, once. False when there are none to be had: then nothing here may be used
+  // but Stop and Join.
   bool Start();
   bool started() const { return started_; }
 

@@ -1,5 +1,5 @@
-// NumberedRows: an input whose elements are numbered in their order, for messages, and whose rows can
-// be put back: what a stage took and has not used yet.
+// NumberedRows: an input whose elements are numbered in their order, for messages, and whose rows
+// can be put back: what a stage took and has not used yet.
 #ifndef TUTTI_CORE_DATASET_EXEC_NUMBERED_ROWS_H_
 #define TUTTI_CORE_DATASET_EXEC_NUMBERED_ROWS_H_
 

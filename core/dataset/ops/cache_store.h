@@ -66,8 +66,8 @@ class CacheStore : public RefCounted {
 // Charged to an account of its own below `environment`'s.
 Ref<CacheStore> MakeMemoryCache(DatasetEnvironment& environment, const std::string& label);
 
-// In the file `filename`.cache. `shards` says which part of the data its elements are, empty for all
-// of it: a file of another part is INVALID_ARGUMENT.
+// In the file `filename`.cache. `shards` says which part of the data its elements are, empty for
+// all of it: a file of another part is INVALID_ARGUMENT.
 Ref<CacheStore> MakeFileCache(DatasetEnvironment& environment, const std::string& filename,
                               std::string shards);
 

@@ -206,9 +206,10 @@ TEST_F(LongConcatenation, ANewPassWaitsForThreadsOfTheLastOneWithTheCallersDeadl
   gate.first = 1;
   const Ref<Dataset> part = Ok(Ok(Range(3)->Map(Gated(&gate)))->Prefetch(2));
   // A take that stood on the chain would keep the thread from making an element too many.
-  const Ref<TestFunction> all = MakeFunction([](Context&, const Value&, void*) -> Result<Ref<Value>> {
-    return Value::OfTensor(Tensor::Scalar(true));
-  });
+  const Ref<TestFunction> all = MakeFunction(
+      [](Context&, const Value&, void*) -> Result<Ref<Value>> {
+        return Value::OfTensor(Tensor::Scalar(true));
+      });
   const Ref<Iterator> iterator =
       Iterate(Ok(Ok(Ok(InLongChain(part)->Filter(all))->Take(1))->Repeat(2)));
   EXPECT_EQ(Next(*iterator), "0");

@@ -1,5 +1,5 @@
-// prefetch: a thread makes elements ahead, up to `buffer_size` of them, and none that nobody can want
-// (the demand's horizon).
+// prefetch: a thread makes elements ahead, up to `buffer_size` of them, and none that nobody can
+// want (the demand's horizon).
 //
 // The thread lives for one pass over the input and asks for as many elements as are buffered
 // already, at least one: so the first comes at once, and a fast consumer is served in slabs.
