@@ -8,9 +8,10 @@
 //   TUTTI_RETURN_IF_ERROR(inners_.JoinEnded(options));              // with whose deadline ever
 //
 // Saved is what the function was given and where the stage stands; to restore, the function is
-// called again, and must give an equal dataset. What is drawn at random in a dataset that a function gave follows from the seed of
-// the outer op, from the pass over it and from the element's index, and never from when or where it
-// was built: so all workers have the same, and a restored iterator has what the saved one had.
+// called again, and must give an equal dataset. What is drawn at random in a dataset that a
+// function gave follows from the seed of the outer op, from the pass over it and from the element's
+// index, and never from when or where it was built: so all workers have the same, and a restored
+// iterator has what the saved one had.
 //
 // Threads: Make, MakePart and Stop from any; all others by who has the outer stage for itself.
 #ifndef TUTTI_CORE_DATASET_EXEC_INNER_STAGES_H_

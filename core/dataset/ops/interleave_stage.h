@@ -3,9 +3,9 @@
 // A cycle goes over `cycle_length` slots. A slot takes the next element of the input when the cycle
 // reaches it, calls the function for it, and gives up to `block_length` elements of that dataset a
 // visit. A dataset's end is found when it is asked for more: then the cycle goes on, and the slot
-// takes another element when it comes back. Elements of the input and calls of the function that fail are reported where the slot would
-// have given its first element, and the slot takes the next one; an inner element that fails counts
-// as one of its block. flat_map is the cycle over one slot.
+// takes another element when it comes back. Elements of the input and calls of the function that
+// fail are reported where the slot would have given its first element, and the slot takes the next
+// one; an inner element that fails counts as one of its block. flat_map is the cycle over one slot.
 #ifndef TUTTI_CORE_DATASET_OPS_INTERLEAVE_STAGE_H_
 #define TUTTI_CORE_DATASET_OPS_INTERLEAVE_STAGE_H_
 

@@ -455,7 +455,8 @@ class ParallelInterleaveStage final : public Stage {
   // What is wanted soonest, marked as being worked on. With the mutex held.
   //
   // No more elements are made than can be wanted, but for what the consumer may be waiting for: in
-  // order that is the current slot, or what will fill it; in any order each slot with nothing ready.
+  // order that is the current slot, or what will fill it; in any order each slot with nothing
+  // ready.
   Job Choose() {
     const bool awaits_input = deterministic_ && SlotIsEmpty();
     const bool has_room = num_ready_ + num_busy_ < horizon_;

@@ -18,10 +18,10 @@
 // dataset that comes is read from files, the op is a reader of all its elements, and they are dealt
 // out.
 //
-// The files are counted here and now, without calling other functions of the user: names that a function
-// picks or generates are of unknown number, which is not held against them. The shards of all
-// workers then are disjoint and complete provided that every worker sees the same files and that
-// the functions which make names do the same everywhere.
+// The files are counted here and now, without calling other functions of the user: names that a
+// function picks or generates are of unknown number, which is not held against them. The shards of
+// all workers then are disjoint and complete provided that every worker sees the same files and
+// that the functions which make names do the same everywhere.
 //
 // DATA leaves the dataset as it is, for the shard belongs behind the cutting of its batches.
 #ifndef TUTTI_CORE_DATASET_SHARD_AUTO_SHARD_H_

@@ -496,8 +496,8 @@ class ModelUnique final : public Model {
   std::set<std::pair<std::vector<int64_t>, std::vector<int64_t>>> seen_;
 };
 
-// flat_map and interleave. a: the slots, b: the block, c: the threads; with threads all elements are
-// made.
+// flat_map and interleave. a: the slots, b: the block, c: the threads; with threads all elements
+// are made.
 class ModelInterleave final : public Model {
  public:
   ModelInterleave(const Step& step, Shared* shared)
