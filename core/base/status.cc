@@ -63,14 +63,24 @@ std::string_view Status::message() const noexcept {
   return ok() ? std::string_view("") : rep_->message();
 }
 
+namespace {
+
+// Takes no memory, which may have run out, and nothing destroys it at exit.
+template <typename T>
+const std::vector<T>& Nothing() noexcept {
+  alignas(std::vector<T>) static unsigned char storage[sizeof(std::vector<T>)];
+  static const std::vector<T>* const none = new (storage) std::vector<T>();
+  return *none;
+}
+
+}  // namespace
+
 const std::vector<StatusDetail>& Status::details() const noexcept {
-  static const std::vector<StatusDetail>* const none = new std::vector<StatusDetail>();
-  return ok() ? *none : rep_->details();
+  return ok() ? Nothing<StatusDetail>() : rep_->details();
 }
 
 const std::vector<Status>& Status::causes() const noexcept {
-  static const std::vector<Status>* const none = new std::vector<Status>();
-  return ok() ? *none : rep_->causes();
+  return ok() ? Nothing<Status>() : rep_->causes();
 }
 
 const HostData* Status::host_object() const noexcept {

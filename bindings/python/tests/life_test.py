@@ -149,7 +149,7 @@ def after_the_end():
 atexit.register(after_the_end)  # later than the package's own: the last comes first
 import tutti
 from tutti.data import Dataset
-print(list(Dataset.range(3)))
+print([int(number) for number in Dataset.range(3)])
 """)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual(done.stdout, "[0, 1, 2]\nTrue\nTrue\nTrue\n")

@@ -130,8 +130,7 @@ class TensorTest(unittest.TestCase):
                       np.zeros(2, [("a", "i4")])):
             with self.subTest(wrong=repr(wrong)), self.assertRaises(TypeError):
                 tutti.Tensor(wrong)
-        # NumPy 1.23 makes an array of objects of it, with a warning; later ones refuse.
-        with self.assertRaises(TypeError if OBJECTS_OF_LISTS else ValueError):
+        with self.assertRaises(ValueError):
             tutti.Tensor([[1, 2], [3]])
 
     def test_a_list_in_itself_is_a_value_error(self):

@@ -65,8 +65,8 @@ void CallsAhead::Next(const Demand& demand, const CallOptions& options, Slab* sl
   slab->status = WaitUntil(
       lock, ready_, environment_->clock(), options,
       [this] {
-        return HasOutcome() || (items_.empty() && ended_) || !interruption_.ok() ||
-               !broken_.ok() || stopped_;
+        return HasOutcome() || (items_.empty() && ended_) || !interruption_.ok() || IsBroken() ||
+               stopped_;
       },
       node_.label());
   if (!slab->status.ok()) return;
@@ -78,7 +78,7 @@ void CallsAhead::Next(const Demand& demand, const CallOptions& options, Slab* sl
     wanted_ = HorizonPlus(wanted_, -slab->rows);
     slab->end = slab->status.ok() && items_.empty() && ended_;
     if (MayPull()) work_.notify_one();
-  } else if (!broken_.ok()) {
+  } else if (IsBroken()) {
     slab->status = broken_;
   } else if (!interruption_.ok()) {
     slab->status = std::exchange(interruption_, OkStatus());
@@ -278,6 +278,7 @@ void CallsAhead::Run() {
   {
     const Lock lock(mutex_);
     broken_ = std::move(thrown);
+    lost_ = true;
   }
   ready_.notify_all();
 }

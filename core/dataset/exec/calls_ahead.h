@@ -90,6 +90,8 @@ class CallsAhead {
   bool MayPull() const;
   bool MayCall() const { return !waiting_.empty() && calling_ < calls_; }
   bool HasOutcome() const;
+  // What came before the exception comes first, where there is a thread to make it.
+  bool IsBroken() const { return !broken_.ok() && (items_.empty() || lost_); }
   void Count(const Demand& demand, const CallOptions& options, Lock& lock, Slab* slab);
   void Give(int64_t max_rows, std::vector<std::shared_ptr<Item>>* given, Slab* slab);
   void Queue(NumberedRows::Run run);
@@ -130,6 +132,7 @@ class CallsAhead {
   bool ended_ = false;    // the input, behind the window
   Status interruption_;   // an interruption of the input that nobody here made
   Status broken_;         // an exception after which nobody knows where the input is
+  bool lost_ = false;     // it has ended a thread
   bool stopped_ = false;
 };
 

@@ -175,7 +175,7 @@ class Options(_Group):
             return NotImplemented
         return _native.data_options_equal(self._handle, other._handle)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     def __str__(self) -> str:
         return _native.data_options_to_string(self._handle)
