@@ -256,6 +256,60 @@ TEST_F(SurfaceTest, AParallelMapCallsForSeveralElementsAtOnce) {
   ASSERT_OK(tutti_iterator_close(iterator, nullptr));
 }
 
+TEST_F(SurfaceTest, DatasetsOfAFunctionComeInTheirOrder) {
+  const auto give = [](tutti_context *, const tutti_value *in, tutti_value **out,
+                       void *) -> tutti_status * {
+    const int64_t first = 10 * NumberIn(in);
+    Dataset made;
+    if (tutti_status *status =
+            tutti_dataset_create_range(nullptr, first, first + 3, 1, nullptr, &made)) {
+      return status;
+    }
+    return tutti_value_create_dataset(made, out);
+  };
+  const auto negate = [](tutti_context *, const tutti_value *in, tutti_value **out,
+                         void *) -> tutti_status * {
+    return tutti_value_create_int64(-NumberIn(in), out);
+  };
+  Function function, number;
+  ASSERT_OK(tutti_function_create(nullptr, {give, nullptr, nullptr}, nullptr, &function));
+  ASSERT_OK(tutti_function_create(nullptr, {negate, nullptr, nullptr}, nullptr, &number));
+  tutti_interleave_options options = TUTTI_INTERLEAVE_OPTIONS_INIT;
+  options.cycle_length = {1, 2};
+  options.block_length = 2;
+  Dataset flat = RangeOf(3), turns = RangeOf(3), ahead = RangeOf(3), wrong = RangeOf(3);
+  ASSERT_OK(tutti_dataset_flat_map(&flat, function, nullptr));
+  ASSERT_OK(tutti_dataset_interleave(&turns, function, &options));
+  options.num_parallel_calls = 2;
+  ASSERT_OK(tutti_dataset_interleave(&ahead, function, &options));
+  const auto numbers = [](tutti_dataset *dataset) {
+    std::vector<int64_t> all;
+    Iterator iterator;
+    EXPECT_OK(tutti_iterator_create(dataset, nullptr, nullptr, &iterator));
+    for (;;) {
+      Value value;
+      EXPECT_OK(tutti_iterator_next(iterator, nullptr, &value));
+      if (!value) break;
+      all.push_back(NumberIn(value));
+    }
+    EXPECT_OK(tutti_iterator_close(iterator, nullptr));
+    return all;
+  };
+  EXPECT_EQ(numbers(flat), (std::vector<int64_t>{0, 1, 2, 10, 11, 12, 20, 21, 22}));
+  const std::vector<int64_t> in_turn = {0, 1, 10, 11, 2, 12, 20, 21, 22};
+  EXPECT_EQ(numbers(turns), in_turn);
+  EXPECT_EQ(numbers(ahead), in_turn);
+  options.num_parallel_calls = 3;
+  EXPECT_FAILS(tutti_dataset_interleave(&wrong, function, &options), TUTTI_INVALID_ARGUMENT,
+               "num_parallel_calls must not be more than cycle_length, got 3 and 2");
+  ASSERT_OK(tutti_dataset_flat_map(&wrong, number, nullptr));
+  Iterator iterator;
+  Value value;
+  ASSERT_OK(tutti_iterator_create(wrong, nullptr, nullptr, &iterator));
+  EXPECT_FAILS(tutti_iterator_next(iterator, nullptr, &value), TUTTI_INVALID_ARGUMENT, "dataset");
+  ASSERT_OK(tutti_iterator_close(iterator, nullptr));
+}
+
 TEST_F(SurfaceTest, ADefinitionIsSerialisedWithTheNamesOfItsFunctions) {
   const auto negate = [](tutti_context *, const tutti_value *in, tutti_value **out,
                          void *) -> tutti_status * {

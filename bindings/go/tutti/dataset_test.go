@@ -176,6 +176,46 @@ func TestWhatIsGeneratedTakesTheDeclaredDType(t *testing.T) {
 	}
 }
 
+func TestDatasetsOfAFunctionComeInTheirOrder(t *testing.T) {
+	count := func(element Value) (*Dataset, error) {
+		number, err := element.Int64()
+		return Range(10*number, 10*number+3, 1), err
+	}
+	upTo := func(element Value) (*Dataset, error) {
+		number, err := element.Int64()
+		return Range(0, number, 1), err
+	}
+	three, cycle, block := Range(0, 3, 1), WithCycleLength(2), WithBlockLength(2)
+	want := []int64{0, 1, 10, 11, 2, 12, 20, 21, 22}
+	for name, c := range map[string]struct {
+		dataset *Dataset
+		want    []int64
+	}{
+		"flat_map":   {Range(0, 4, 1).FlatMap(upTo), []int64{0, 0, 1, 0, 1, 2}},
+		"interleave": {three.Interleave(count, cycle, block), want},
+		"parallel":   {three.Interleave(count, cycle, block, WithParallelCalls(2)), want},
+		"by itself":  {three.Interleave(count), []int64{0, 10, 20, 1, 11, 21, 2, 12, 22}},
+	} {
+		if got := integers(t, c.dataset); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	wants(t, three.Interleave(count, WithCycleLength(0)).Err(), ErrInvalidArgument)
+	wants(t, three.Interleave(count, cycle, WithParallelCalls(3)).Err(), ErrInvalidArgument)
+	wants(t, three.FlatMap(nil).Err(), ErrInvalidArgument)
+	function := NewFunction(plusOne, FunctionOptions{})
+	defer function.Close()
+	for _, dataset := range []*Dataset{three.FlatMapWith(function),
+		three.InterleaveWith(function, cycle)} {
+		iterator := must[*Iterator](t)(dataset.Iterator(nil))
+		defer iterator.Close()
+		if iterator.Next() {
+			t.Fatal(iterator.Value())
+		}
+		wants(t, iterator.Err(), ErrInvalidArgument)
+	}
+}
+
 func TestErrorsOfDatasetsComeOut(t *testing.T) {
 	original := errors.New("not this one")
 	mapped := Range(0, 3, 1).Map(func(element Value) (Value, error) {

@@ -20,10 +20,12 @@ type operation struct {
 	header        int64
 	footer        int64
 	dtype         DType
+	cycleLength   []int64
+	blockLength   int64
 }
 
 func operationOf(options []Option) operation {
-	op := operation{seed: RandomSeed}
+	op := operation{seed: RandomSeed, blockLength: 1}
 	for _, option := range options {
 		if option != nil {
 			option(&op)
@@ -50,6 +52,15 @@ func WithParallelCalls(n int) Option { return func(op *operation) { op.parallel 
 func WithDeterministic(flag bool) Option {
 	return func(op *operation) { op.deterministic = tristate(flag) }
 }
+
+// WithCycleLength is how many datasets Interleave takes in turn. Without it: 10, or that of
+// WithParallelCalls where it is more.
+func WithCycleLength(n int64) Option {
+	return func(op *operation) { op.cycleLength = []int64{n} }
+}
+
+// WithBlockLength is how many elements Interleave takes of a dataset a visit. Without it: 1.
+func WithBlockLength(n int64) Option { return func(op *operation) { op.blockLength = n } }
 
 // WithDropRemainder leaves out a last batch that is not full.
 func WithDropRemainder(flag bool) Option {

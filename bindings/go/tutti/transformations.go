@@ -37,6 +37,65 @@ func (d *Dataset) MapWith(function *Function, options ...Option) *Dataset {
 	})
 }
 
+// giver is the function that gives the dataset of fn for each element.
+func (d *Dataset) giver(op string, fn func(element Value) (*Dataset, error), options []Option,
+	with func(*Dataset, *Function, ...Option) *Dataset) *Dataset {
+	if fn == nil {
+		return datasetOf(0, invalidArgument("%s: a function is needed, not nil", op))
+	}
+	function := d.of().NewFunction(func(element Value) (Value, error) {
+		made, err := fn(element)
+		if err != nil {
+			return Value{}, err
+		}
+		return OfDataset(made)
+	}, FunctionOptions{Name: operationOf(options).name})
+	defer function.Close()
+	return with(d, function, options...)
+}
+
+// FlatMap gives the elements of the datasets that fn gives, one dataset after the other.
+func (d *Dataset) FlatMap(fn func(element Value) (*Dataset, error), options ...Option) *Dataset {
+	return d.giver("flat_map", fn, options, (*Dataset).FlatMapWith)
+}
+
+// FlatMapWith is FlatMap with a function. If it gives anything but a dataset, that is an
+// ErrInvalidArgument.
+func (d *Dataset) FlatMapWith(function *Function, options ...Option) *Dataset {
+	op := operationOf(options)
+	pointer, err := function.use()
+	if err != nil {
+		return datasetOf(0, err)
+	}
+	defer function.o.done()
+	return d.transform(func(dataset uintptr, made *uintptr) uintptr {
+		return native.Dataset_flat_map(dataset, pointer, op.name, made)
+	})
+}
+
+// Interleave gives the elements of the datasets that fn gives, of several of them in turn
+// (WithCycleLength, WithBlockLength). WithParallelCalls: so many threads, at most the cycle length,
+// call fn and make the elements ahead, in the same order unless WithDeterministic(false).
+func (d *Dataset) Interleave(fn func(element Value) (*Dataset, error),
+	options ...Option) *Dataset {
+	return d.giver("interleave", fn, options, (*Dataset).InterleaveWith)
+}
+
+// InterleaveWith is Interleave with a function. If it gives anything but a dataset, that is an
+// ErrInvalidArgument.
+func (d *Dataset) InterleaveWith(function *Function, options ...Option) *Dataset {
+	op := operationOf(options)
+	pointer, err := function.use()
+	if err != nil {
+		return datasetOf(0, err)
+	}
+	defer function.o.done()
+	return d.transform(func(dataset uintptr, made *uintptr) uintptr {
+		return native.Dataset_interleave(dataset, pointer, op.cycleLength, op.blockLength,
+			op.parallel, op.deterministic, op.name, made)
+	})
+}
+
 // judged is an operation whose function says true or false of each element.
 func (d *Dataset) judged(op string, fn func(element Value) (bool, error), options []Option,
 	with func(*Dataset, *Function, ...Option) *Dataset) *Dataset {

@@ -192,6 +192,49 @@ class TransformationTest(unittest.TestCase):
         self.assertEqual(list(numbers.take_while(lambda x: x < 5)), [1, 2])
         self.assertEqual(list(numbers.take_while(lambda x: x < 5, slab=True)), [1, 2])
 
+    def test_flat_map_gives_one_dataset_after_the_other(self):
+        self.assertEqual(list(Dataset.range(4).flat_map(Dataset.range)), [0, 0, 1, 0, 1, 2])
+        self.assertEqual(list(Dataset.range(2).flat_map(lambda x: Dataset.range(x + 1), name="n")),
+                         [0, 0, 1])
+
+    def test_interleave_takes_the_datasets_in_turn(self):
+        def count(x):
+            return Dataset.range(10 * x, 10 * x + 3)
+        want = [0, 1, 10, 11, 2, 12, 20, 21, 22]
+        for calls in (None, 2, tutti.data.AUTOTUNE):
+            self.assertEqual(list(Dataset.range(3).interleave(
+                count, cycle_length=2, block_length=2, num_parallel_calls=calls)), want)
+        self.assertEqual(sorted(Dataset.range(3).interleave(
+            count, cycle_length=2, num_parallel_calls=2, deterministic=False)), sorted(want))
+        self.assertEqual(list(Dataset.range(3).interleave(count)),
+                         [0, 10, 20, 1, 11, 21, 2, 12, 22])
+        for wrong in ({"cycle_length": 0}, {"block_length": 0},
+                      {"cycle_length": 2, "num_parallel_calls": 3}):
+            with self.assertRaises(errors.InvalidArgumentError):
+                Dataset.range(3).interleave(count, **wrong)
+
+    def test_a_function_that_gives_no_dataset_is_an_error(self):
+        for dataset in (Dataset.range(2).flat_map(lambda x: x),
+                        Dataset.range(2).interleave(lambda x: x, cycle_length=2)):
+            with self.assertRaisesRegex(errors.InvalidArgumentError, "dataset"):
+                list(dataset)
+
+    def test_datasets_of_a_function_are_saved_in_the_middle(self):
+        def count(x):
+            return Dataset.range(10 * x, 10 * x + 3)
+        outer = Dataset.range(4)
+        for dataset in (outer.flat_map(count), outer.interleave(count, 2, 2),
+                        outer.interleave(count, 2, 2, 2)):
+            iterator = iter(dataset)
+            for _ in range(5):
+                next(iterator)
+            state = iterator.save()
+            rest = list(iterator)
+            self.assertEqual(len(rest), 7)
+            again = iter(dataset)
+            again.restore(state)
+            self.assertEqual(list(again), rest)
+
     def test_unique_keeps_the_first_of_equal_elements(self):
         self.assertEqual(list(Dataset.from_tensor_slices(np.array([3, 1, 3, 2, 1])).unique()),
                          [3, 1, 2])

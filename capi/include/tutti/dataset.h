@@ -255,6 +255,35 @@ TUTTI_API tutti_status *tutti_dataset_prefetch(tutti_dataset **dataset, int64_t 
 TUTTI_API tutti_status *tutti_dataset_take_while(tutti_dataset **dataset, tutti_function *predicate,
                                                  const tutti_transform_options *options);
 
+/* The elements of the datasets that `function` gives, one dataset after the other: it gives a
+ * dataset for each element, and anything else is INVALID_ARGUMENT. An element for which it fails is one
+ * failed element. What is drawn at random in such a dataset follows from the outer one's seed and
+ * from the element's place, so that all workers draw the same.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_flat_map(tutti_dataset **dataset, tutti_function *function,
+                                               const tutti_transform_options *options);
+
+typedef struct tutti_interleave_options {
+  size_t struct_size;
+  const char *name;
+  tutti_optional_int64 cycle_length; /* slots; not set: 10, or num_parallel_calls if more */
+  int64_t block_length;              /* elements of a visit */
+  int64_t num_parallel_calls;        /* 0: on the iterating thread; n threads; TUTTI_AUTOTUNE */
+  tutti_tristate deterministic;      /* default: the dataset's options */
+} tutti_interleave_options;
+#define TUTTI_INTERLEAVE_OPTIONS_INIT \
+  { sizeof(tutti_interleave_options), NULL, { 0, 0 }, 1, 0, 0 }
+
+/* The elements of the datasets that `function` gives, of `cycle_length` of them in turn: a slot
+ * takes the next element when the cycle comes to it, gives up to `block_length` elements of its
+ * dataset a visit, and another when the cycle comes back behind that dataset's end. With
+ * `num_parallel_calls`, at most `cycle_length`, so many threads call the function and make the
+ * elements ahead; the order is the same, unless it is not `deterministic`: then whatever is ready
+ * comes first.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_interleave(tutti_dataset **dataset, tutti_function *function,
+                                                 const tutti_interleave_options *options);
+
 /* Of equal elements the first. Elements are single tensors of int32, int64 or byte strings, and
  * equal when dtype, shape and contents are; others are INVALID_ARGUMENT. What has been seen is kept
  * in memory.

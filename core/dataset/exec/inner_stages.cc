@@ -87,7 +87,8 @@ Result<InnerStages::Inner*> InnerStages::MakeFrom(Ref<const Value> element, int6
   inner->element_ = std::move(element);
   inner->index_ = index;
   inner->dataset_ = std::move(dataset).value();
-  if (inner->dataset_->environment().get() != context_.environment) {
+  // Datasets of one runtime need not have one dataset environment.
+  if (&inner->dataset_->environment()->environment() != &context_.environment->environment()) {
     return function_->Fail(
         InvalidArgument("the function gave a dataset of another runtime; make it in the one that "
                         "the outer dataset is of"),

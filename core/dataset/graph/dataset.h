@@ -80,13 +80,6 @@ class Dataset final : public DatasetLeaf {
 
   Result<Ptr> Map(Ref<Function> function, MapOptions options = {}) const;
   Result<Ptr> Shuffle(int64_t buffer_size, ShuffleOptions options = {}) const;
-  // The elements of the datasets that `function` gives, one dataset after the other.
-  Result<Ptr> FlatMap(Ref<Function> function, std::string name = {}) const;
-  // Those of `cycle_length` datasets in turn, `block_length` a visit. Without a cycle length: 10,
-  // or num_parallel_calls where that is more.
-  Result<Ptr> Interleave(Ref<Function> function, std::optional<int64_t> cycle_length = {},
-                         int64_t block_length = 1, int64_t num_parallel_calls = 0,
-                         std::optional<bool> deterministic = {}, std::string name = {}) const;
   // Merges into the dataset's own options. INVALID_ARGUMENT for an option that has another value
   // already, when neither is the default.
   Result<Ptr> WithOptions(const DatasetOptions& options) const;

@@ -16,8 +16,7 @@ void AddBuiltinOps(OpRegistry* ops) {
   };
   for (const OpTraits* op : kPlainOps) add(op);
   for (const OpTraits* op : {&kFromTensorSlicesOp, &kFromGeneratorOp, &kListFilesOp, &kTfRecordOp,
-                             &kFixedLengthRecordOp, &kShardNamesOp, &kZipOp, &kFlatMapOp,
-                             &kInterleaveOp}) {
+                             &kFixedLengthRecordOp, &kShardNamesOp, &kZipOp}) {
     add(op);
   }
 }

@@ -10,10 +10,8 @@ namespace tutti {
 
 #include "generated/core/dataset/plain_ops.inc"
 
-extern const OpTraits kFlatMapOp;
 extern const OpTraits kFromTensorSlicesOp;
 extern const OpTraits kFromGeneratorOp;
-extern const OpTraits kInterleaveOp;
 extern const OpTraits kShardNamesOp;
 extern const OpTraits kZipOp;
 

@@ -40,8 +40,4 @@ constinit const OpTraits kFlatMapOp = {
     .make_stage = MakeFlatMap,
 };
 
-Result<Ref<Dataset>> Dataset::FlatMap(Ref<Function> function, std::string name) const {
-  return Derive("flat_map", std::move(name), Attributes(), {std::move(function)});
-}
-
 }  // namespace tutti

@@ -95,17 +95,4 @@ constinit const OpTraits kInterleaveOp = {
     .make_stage = MakeInterleave,
 };
 
-Result<Ref<Dataset>> Dataset::Interleave(Ref<Function> function,
-                                         std::optional<int64_t> cycle_length, int64_t block_length,
-                                         int64_t num_parallel_calls,
-                                         std::optional<bool> deterministic,
-                                         std::string name) const {
-  Attributes attributes;
-  if (cycle_length) attributes.Set("cycle_length", *cycle_length);
-  attributes.Set("block_length", block_length);
-  attributes.Set("num_parallel_calls", num_parallel_calls);
-  if (deterministic) attributes.Set("deterministic", *deterministic);
-  return Derive("interleave", std::move(name), std::move(attributes), {std::move(function)});
-}
-
 }  // namespace tutti

@@ -238,6 +238,35 @@ class Dataset(Transformations):
         return self._of(_native.dataset_map(self._handle, function._handle,
                                             num_parallel_calls or 0, deterministic, name))
 
+    def flat_map(self, map_func: Union[Callable[..., Any], Function],
+                 name: Optional[str] = None) -> "Dataset":
+        """The elements of the datasets that `map_func` gives, one dataset after the other.
+
+        It gives a dataset for each element; anything else is an InvalidArgumentError. What is drawn
+        at random in such a dataset follows from the outer one's seed and from the element's place.
+        """
+        function = function_of(map_func, False, None, name)
+        return self._of(_native.dataset_flat_map(self._handle, function._handle, name))
+
+    def interleave(self, map_func: Union[Callable[..., Any], Function],
+                   cycle_length: Optional[int] = None, block_length: Optional[int] = None,
+                   num_parallel_calls: Optional[int] = None,
+                   deterministic: Optional[bool] = None, name: Optional[str] = None) -> "Dataset":
+        """The elements of the datasets that `map_func` gives, of `cycle_length` of them in turn,
+        `block_length` a visit.
+
+        It gives a dataset for each element; anything else is an InvalidArgumentError. cycle_length:
+        None is 10, or num_parallel_calls where that is more. block_length: None is 1.
+        num_parallel_calls: 0 or None on the iterating thread; n threads, at most cycle_length, that
+        call the function and make the elements ahead; or AUTOTUNE. The order is the same, unless
+        deterministic=False: then whatever is ready comes first.
+        """
+        function = function_of(map_func, False, None, name)
+        return self._of(_native.dataset_interleave(
+            self._handle, function._handle, cycle_length,
+            1 if block_length is None else block_length, num_parallel_calls or 0, deterministic,
+            name))
+
     def shuffle(self, buffer_size: int, seed: Optional[int] = None,
                 reshuffle_each_iteration: Optional[bool] = None,
                 name: Optional[str] = None) -> "Dataset":

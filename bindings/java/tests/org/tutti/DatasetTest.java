@@ -29,6 +29,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.tutti.data.Compression;
 import org.tutti.data.Dataset;
 import org.tutti.data.DatasetIterator;
+import org.tutti.data.ElementFunction;
 import org.tutti.data.FixedLengthRecordDataset;
 import org.tutti.data.Function;
 import org.tutti.data.Options;
@@ -208,6 +209,30 @@ class DatasetTest {
       assertTrue(refused.getMessage().contains("1001 operations deep, and at most 1000"),
           refused.getMessage());
     });
+  }
+
+  @Test
+  void datasetsOfAFunctionComeInTheirOrder() {
+    assertEquals(List.of(0L, 0L, 1L, 0L, 1L, 2L),
+        numbers(Dataset.range(4).flatMap(x -> Dataset.range(x.longValue()))));
+    final List<Long> want = List.of(0L, 1L, 10L, 11L, 2L, 12L, 20L, 21L, 22L);
+    final ElementFunction count = x -> {
+      final long first = 10 * x.longValue();
+      return Dataset.range(first, first + 3, 1);
+    };
+    final Dataset three = Dataset.range(3);
+    assertEquals(want, numbers(three.interleave(count, 2L, 2)));
+    assertEquals(List.of(0L, 10L, 20L, 1L, 11L, 21L, 2L, 12L, 22L),
+        numbers(three.interleave(count)));
+    try (Function made = Function.of(count, null, null, false)) {
+      assertEquals(want, numbers(three.interleave(made, 2L, 2, 2, true)));
+      assertThrows(TuttiException.class, () -> three.interleave(made, 2L, 1, 3, null));
+    }
+    final TuttiException refused = assertThrows(
+        TuttiException.class, () -> numbers(three.flatMap(x -> x.longValue())));
+    assertTrue(refused.getMessage().contains("dataset"), refused.getMessage());
+    assertThrows(
+        TuttiException.class, () -> numbers(three.interleave(x -> x.longValue(), 2L, 2)));
   }
 
   @Test
