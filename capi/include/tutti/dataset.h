@@ -256,9 +256,9 @@ TUTTI_API tutti_status *tutti_dataset_take_while(tutti_dataset **dataset, tutti_
                                                  const tutti_transform_options *options);
 
 /* The elements of the datasets that `function` gives, one dataset after the other: it gives a
- * dataset for each element, and anything else is INVALID_ARGUMENT. An element for which it fails is one
- * failed element. What is drawn at random in such a dataset follows from the outer one's seed and
- * from the element's place, so that all workers draw the same.
+ * dataset for each element, and anything else is INVALID_ARGUMENT. An element for which it fails is
+ * one failed element. What is drawn at random in such a dataset follows from the outer one's seed
+ * and from the element's place, so that all workers draw the same.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_flat_map(tutti_dataset **dataset, tutti_function *function,
                                                const tutti_transform_options *options);
