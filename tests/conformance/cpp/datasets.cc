@@ -170,6 +170,28 @@ void Map(const Json &op, Dataset *dataset) {
       tutti_dataset_map(dataset->out(), NamedFunction(op, ElementSpecOf(*dataset)).get(), nullptr));
 }
 
+void FlatMap(const Json &op, Dataset *dataset) {
+  CheckKeys(op, {"op", "input", "fn", "arg"});
+  Check(tutti_dataset_flat_map(dataset->out(), NamedFunction(op, ElementSpecOf(*dataset)).get(),
+                               nullptr));
+}
+
+void Interleave(const Json &op, Dataset *dataset) {
+  CheckKeys(op, {"op", "input", "fn", "arg", "cycle_length", "block_length", "num_parallel_calls",
+                 "deterministic"});
+  tutti_interleave_options options = TUTTI_INTERLEAVE_OPTIONS_INIT;
+  if (op.contains("cycle_length")) {
+    options.cycle_length = {1, op.at("cycle_length").get<int64_t>()};
+  }
+  options.block_length = op.value("block_length", int64_t{1});
+  options.num_parallel_calls = op.value("num_parallel_calls", int64_t{0});
+  if (op.contains("deterministic")) {
+    options.deterministic = op.at("deterministic").get<bool>() ? TUTTI_TRUE : TUTTI_FALSE;
+  }
+  Check(tutti_dataset_interleave(
+      dataset->out(), NamedFunction(op, ElementSpecOf(*dataset)).get(), &options));
+}
+
 void Shuffle(const Json &op, Dataset *dataset) {
   CheckKeys(op, {"op", "input", "buffer_size", "seed", "reshuffle_each_iteration"});
   tutti_shuffle_options options = TUTTI_SHUFFLE_OPTIONS_INIT;
@@ -203,6 +225,8 @@ Dataset BuildDataset(const Json &op) {
     return BuildDataset(transformation);
   }
   Transform transform = name == "map"            ? Map
+                        : name == "flat_map"     ? FlatMap
+                        : name == "interleave"   ? Interleave
                         : name == "shuffle"      ? Shuffle
                         : name == "with_options" ? WithOptions
                                                  : nullptr;

@@ -106,9 +106,43 @@ Value AddComponents(tutti_context *, const Value &in) {
   return Like(TensorIn(first), sums);
 }
 
+Value DatasetValue(const Dataset &dataset) {
+  Value value;
+  Check(tutti_value_create_dataset(dataset.get(), value.out()));
+  return value;
+}
+
+// `count` numbers from the element on; null: those below it.
+Body CountFrom(const Json &count) {
+  return [count](tutti_context *, const Value &in) {
+    const auto x = static_cast<int64_t>(Numbers(TensorIn(in)).at(0));
+    const int64_t start = count.is_null() ? 0 : x;
+    const int64_t stop = count.is_null() ? x : x + count.get<int64_t>();
+    Dataset dataset;
+    Check(tutti_dataset_create_range(CurrentRuntime(), start, stop, 1, nullptr, dataset.out()));
+    return DatasetValue(dataset);
+  };
+}
+
+Value Slices(tutti_context *, const Value &in) {
+  Dataset dataset;
+  Check(tutti_dataset_create_from_tensor_slices(CurrentRuntime(), in.get(), nullptr,
+                                                dataset.out()));
+  return DatasetValue(dataset);
+}
+
+Body Repeated(int64_t count) {
+  return [count](tutti_context *, const Value &in) {
+    Dataset dataset;
+    Check(tutti_dataset_create_from_tensors(CurrentRuntime(), in.get(), nullptr, dataset.out()));
+    Check(tutti_dataset_repeat(dataset.out(), count, nullptr));
+    return DatasetValue(dataset);
+  };
+}
+
 struct Named {
   Body body;
-  Spec output;  // none: a predicate
+  Spec output;  // none: a predicate, or the function gives datasets
 };
 
 Named FindPredicate(const std::string &name, const Json &arg) {
@@ -157,6 +191,16 @@ Named Find(const Json &op, const Spec &input) {
     Spec spec;
     Check(tutti_spec_create_from_value(constant.get(), spec.out()));
     return {[constant](tutti_context *, const Value &) { return constant; }, spec};
+  }
+  if (name == "range") return {CountFrom(Json()), {}};
+  if (name == "count_from") return {CountFrom(arg), {}};
+  if (name == "from_tensor_slices") return {Slices, {}};
+  if (name == "from_tensors_repeat") return {Repeated(arg), {}};
+  if (name == "fill_self_slices") {
+    return {[](tutti_context *context, const Value &in) {
+              return Slices(context, FillSelf(context, in));
+            },
+            {}};
   }
   return FindPredicate(name, arg);
 }

@@ -5,7 +5,7 @@ import operator
 import numpy as np
 
 import tutti
-from tutti.data import TensorSpec
+from tutti.data import Dataset, TensorSpec
 from vector_values import NotCovered, spec_of, value
 
 PREDICATES = ("less", "greater", "equal", "even", "always_true")
@@ -40,6 +40,12 @@ def function(name, arg):
         "add_components": operator.add,
         "component": lambda *parts: (parts[0] if isinstance(arg, str) else parts)[arg],
         "constant": lambda *_: value(arg),
+        "range": Dataset.range,
+        "count_from": lambda x: Dataset.range(x, x + arg),
+        "from_tensor_slices": lambda *parts: Dataset.from_tensor_slices(
+            parts[0] if len(parts) == 1 else parts),
+        "from_tensors_repeat": lambda x: Dataset.from_tensors(x).repeat(arg),
+        "fill_self_slices": lambda x: Dataset.from_tensor_slices(np.full(int(x), x)),
     }
     if name not in functions:
         raise NotCovered(f"function {name}")

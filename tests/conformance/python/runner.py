@@ -37,6 +37,12 @@ def transform(dataset, node, op):
         known(node, ("op", "input", "fn", "arg"))
         name, arg = node["fn"], node.get("arg")
         return dataset.map(function(name, arg), output_signature=signature(name, arg, dataset))
+    if op in ("flat_map", "interleave"):
+        names = {"flat_map": (), "interleave": ("cycle_length", "block_length",
+                                                "num_parallel_calls", "deterministic")}[op]
+        known(node, ("op", "input", "fn", "arg", *names))
+        return getattr(dataset, op)(function(node["fn"], node.get("arg")),
+                                    **{name: node[name] for name in names if name in node})
     if op == "apply":
         known(node, ("op", "input", "transformation"))
         inner = node["transformation"]

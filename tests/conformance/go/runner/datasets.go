@@ -37,6 +37,8 @@ func transform(r *tutti.Runtime, dataset *tutti.Dataset, node fields) (*tutti.Da
 			return nil, err
 		}
 		return dataset.Map(fn, options...), nil
+	case "flat_map", "interleave":
+		return flattened(r, dataset, node)
 	case "apply":
 		if err := known(node, "op", "input", "transformation"); err != nil {
 			return nil, err
@@ -75,6 +77,37 @@ func transform(r *tutti.Runtime, dataset *tutti.Dataset, node fields) (*tutti.Da
 		return nil, notCovered("op " + op)
 	}
 	return made, err
+}
+
+// flattened is flat_map or interleave.
+func flattened(r *tutti.Runtime, dataset *tutti.Dataset, node fields) (*tutti.Dataset, error) {
+	names := []string{"op", "input", "fn", "arg"}
+	interleaves := node["op"] == "interleave"
+	if interleaves {
+		names = append(names, "cycle_length", "block_length", "num_parallel_calls", "deterministic")
+	}
+	if err := known(node, names...); err != nil {
+		return nil, err
+	}
+	name := fmt.Sprint(node["fn"])
+	fn, err := datasetFunction(r, name, node["arg"])
+	if err != nil {
+		return nil, err
+	}
+	made := r.NewFunction(fn, tutti.FunctionOptions{Name: name})
+	defer made.Close()
+	if !interleaves {
+		return dataset.FlatMapWith(made), nil
+	}
+	options := []tutti.Option{tutti.WithBlockLength(integer(node, "block_length", 1)),
+		tutti.WithParallelCalls(int(integer(node, "num_parallel_calls", 0)))}
+	if _, ok := node["cycle_length"]; ok {
+		options = append(options, tutti.WithCycleLength(integer(node, "cycle_length", 0)))
+	}
+	if flag, ok := node["deterministic"].(bool); ok {
+		options = append(options, tutti.WithDeterministic(flag))
+	}
+	return dataset.InterleaveWith(made, options...), nil
 }
 
 // structure of datasets.

@@ -122,6 +122,45 @@ func function(name string, arg any) (tutti.MapFunc, error) {
 	return nil, notCovered("function " + name)
 }
 
+// datasetFunction is one that gives datasets, or else one of the others.
+func datasetFunction(r *tutti.Runtime, name string, arg any) (tutti.MapFunc, error) {
+	count := integer(fields{"arg": arg}, "arg", 0)
+	give := map[string]func(element tutti.Value) (*tutti.Dataset, error){
+		"range": func(element tutti.Value) (*tutti.Dataset, error) {
+			x, err := element.Int64()
+			return r.Range(0, x, 1), err
+		},
+		"count_from": func(element tutti.Value) (*tutti.Dataset, error) {
+			x, err := element.Int64()
+			return r.Range(x, x+count, 1), err
+		},
+		"from_tensor_slices": func(element tutti.Value) (*tutti.Dataset, error) {
+			return r.FromTensorSlices(element), nil
+		},
+		"from_tensors_repeat": func(element tutti.Value) (*tutti.Dataset, error) {
+			return r.FromTensors(element).Repeat(count), nil
+		},
+		"fill_self_slices": func(element tutti.Value) (*tutti.Dataset, error) {
+			filled, err := ofDescribed(structures["fill_self"])(element)
+			if err != nil {
+				return nil, err
+			}
+			defer filled.Close()
+			return r.FromTensorSlices(filled), nil
+		},
+	}[name]
+	if give == nil {
+		return function(name, arg)
+	}
+	return func(element tutti.Value) (tutti.Value, error) {
+		made, err := give(element)
+		if err != nil {
+			return tutti.Value{}, err
+		}
+		return tutti.OfDataset(made)
+	}, nil
+}
+
 func ofDescribed(fn func(element any) (any, error)) tutti.MapFunc {
 	return func(element tutti.Value) (tutti.Value, error) {
 		described, err := describe(element)

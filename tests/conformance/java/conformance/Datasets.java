@@ -8,6 +8,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import org.tutti.DType;
 import org.tutti.Spec;
 import org.tutti.data.Dataset;
+import org.tutti.data.Function;
 import org.tutti.data.Options;
 import org.tutti.data.TFRecordDataset;
 
@@ -113,6 +114,17 @@ final class Datasets {
       case "map":
         node.known("op", "input", "fn", "arg");
         return dataset.map(Functions.of(node), Functions.signature(node, dataset));
+      case "flat_map":
+        node.known("op", "input", "fn", "arg");
+        return dataset.flatMap(Functions.of(node));
+      case "interleave":
+        node.known("op", "input", "fn", "arg", "cycle_length", "block_length",
+            "num_parallel_calls", "deterministic");
+        try (Function made = Function.of(Functions.of(node), null, null, false)) {
+          return dataset.interleave(made, (Long) node.get("cycle_length"),
+              node.integer("block_length", 1), node.integer("num_parallel_calls", 0),
+              (Boolean) node.get("deterministic"));
+        }
       case "apply":
         final Fields inner = node.known("op", "input", "transformation").fields("transformation");
         return dataset.apply(given -> transform(given, inner));

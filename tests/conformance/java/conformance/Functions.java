@@ -41,12 +41,7 @@ final class Functions {
       case "fail_at":
         return failAt(((Number) arg).doubleValue());
       case "fill_self":
-        return element -> {
-          final Tensor x = element.asTensor();
-          try (Tensor zeros = Tensor.zeros(x.dtype(), x.longValue())) {
-            return Values.elementwise(zeros, x.dtype(), x.doubleValue(), (zero, y) -> y);
-          }
-        };
+        return element -> fillSelf(element);
       case "upper":
         return element -> element.stringValue().toUpperCase(Locale.ROOT);
       case "length":
@@ -65,6 +60,17 @@ final class Functions {
       case "constant":
         final Object constant = Values.data(arg);
         return element -> constant;
+      case "range":
+        return element -> Dataset.range(element.longValue());
+      case "count_from":
+        return element -> Dataset.range(
+            element.longValue(), element.longValue() + ((Long) arg), 1);
+      case "from_tensor_slices":
+        return element -> Dataset.fromTensorSlices(element);
+      case "from_tensors_repeat":
+        return element -> Dataset.fromTensors(element).repeat((Long) arg);
+      case "fill_self_slices":
+        return element -> Dataset.fromTensorSlices(fillSelf(element));
       default:
         throw new NotCovered("function " + name);
     }
@@ -83,6 +89,13 @@ final class Functions {
   private static Tensor square(Value element) {
     final Tensor x = element.asTensor();
     return Values.elementwise(x, x.dtype(), 0, (number, unused) -> number * number);
+  }
+
+  private static Tensor fillSelf(Value element) {
+    final Tensor x = element.asTensor();
+    try (Tensor zeros = Tensor.zeros(x.dtype(), x.longValue())) {
+      return Values.elementwise(zeros, x.dtype(), x.doubleValue(), (zero, y) -> y);
+    }
   }
 
   private static ElementFunction failAt(double wrong) {
