@@ -14,7 +14,7 @@
 namespace tutti {
 namespace {
 
-constexpr int64_t kMaxInt = std::numeric_limits<int64_t>::max();
+constexpr int64_t kMostRows = std::numeric_limits<int64_t>::max();
 
 class InterleaveStage final : public Stage {
  public:
@@ -23,7 +23,7 @@ class InterleaveStage final : public Stage {
       : Stage(node, std::move(inputs)),
         clock_(context.environment->environment().clock()),
         // With one slot the cycle always comes back to it at once.
-        block_length_(cycle.length == 1 ? kMaxInt : cycle.block_length),
+        block_length_(cycle.length == 1 ? kMostRows : cycle.block_length),
         rows_(input()),
         inners_(this->node(), context),
         spec_(this->node()),
@@ -82,7 +82,7 @@ class InterleaveStage final : public Stage {
     TUTTI_RETURN_IF_ERROR(Empty(options));
     reader->Section("interleave");
     inners_.Restore(reader);
-    index_ = reader->IntIn(0, kMaxInt);
+    index_ = reader->IntIn(0, kMostRows);
     input_ended_ = reader->IntIn(0, 1) != 0;
     current_ = static_cast<size_t>(reader->IntIn(0, cycle_length_ - 1));
     given_ = reader->IntIn(0, block_length_ - 1);
@@ -197,7 +197,7 @@ class InterleaveStage final : public Stage {
       slot.held.Prepend(later, 0);
       failed = false;
     }
-    if (block_length_ != kMaxInt) given_ += slab->rows + (failed ? 1 : 0);
+    if (block_length_ != kMostRows) given_ += slab->rows + (failed ? 1 : 0);
     if (std::exchange(slab->end, false)) {
       inners_.End(slot.inner);
       slot = Slot();
