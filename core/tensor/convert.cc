@@ -21,7 +21,7 @@ const void* ItemAt(const Tensor& dense, int64_t i) {
   return static_cast<const char*>(dense.data()) + static_cast<size_t>(i) * dense.item_size();
 }
 
-std::string ItemText(const Tensor& dense, int64_t i) {
+std::string NumberText(const Tensor& dense, int64_t i) {
   const void* item = ItemAt(dense, i);
   const Result<Ref<Tensor>> scalar =
       dense.dtype() == DType::kBytes
@@ -131,7 +131,7 @@ std::string_view WayOut(DType from, DType to) {
 Status DoesNotFit(const Tensor& dense, int64_t i, DType to) {
   const std::string_view way_out = WayOut(dense.dtype(), to);
   Status status = InvalidArgument("{} does not fit into {}; {} holds it (in Python np.{})",
-                                  ItemText(dense, i), DTypeName(to), way_out, way_out);
+                                  NumberText(dense, i), DTypeName(to), way_out, way_out);
   if (dense.rank() == 0) return status;
   return std::move(status).With("row", i / (dense.num_elements() / dense.dim(0)));
 }
@@ -147,7 +147,7 @@ Result<Ref<Tensor>> Convert(Ref<Tensor> tensor, DType to, const TensorOptions& o
   const Kind to_kind = KindOf(to);
   if (!MayBecome(from_kind, to_kind)) {
     return InvalidArgument("{} is {}, which never becomes {}; give {}, or declare {}",
-                           ItemText(*dense, from_kind == Kind::kFloat ? LeastWhole(*dense) : 0),
+                           NumberText(*dense, from_kind == Kind::kFloat ? LeastWhole(*dense) : 0),
                            KindName(from_kind), KindName(to_kind), DTypeName(to),
                            DTypeName(tensor->dtype()));
   }

@@ -14,7 +14,7 @@
 namespace tutti {
 namespace {
 
-constexpr int64_t kMaxInt = std::numeric_limits<int64_t>::max();
+constexpr int64_t kLastNumber = std::numeric_limits<int64_t>::max();
 
 uint64_t Bits(int64_t value) { return static_cast<uint64_t>(value); }
 
@@ -177,8 +177,8 @@ void InnerStages::Save(StateWriter* writer) const {
 }
 
 void InnerStages::Restore(StateReader* reader) {
-  iteration_ = reader->IntIn(0, kMaxInt);
-  pass_ = reader->IntIn(0, kMaxInt);
+  iteration_ = reader->IntIn(0, kLastNumber);
+  pass_ = reader->IntIn(0, kLastNumber);
   if (function_) seed_ = reader->Int();
 }
 
@@ -198,7 +198,7 @@ Status InnerStages::SaveElement(const Inner& inner, StateWriter* writer) const {
 Result<InnerStages::Inner*> InnerStages::RestoreElement(StateReader* reader,
                                                         const CallOptions& options) {
   const std::string_view header = reader->Bytes();
-  const int64_t index = reader->IntIn(0, kMaxInt);
+  const int64_t index = reader->IntIn(0, kLastNumber);
   TUTTI_ASSIGN_OR_RETURN(Ref<const Value> element, ReadElement(reader));
   TUTTI_ASSIGN_OR_RETURN(Inner* const inner, MakeFrom(std::move(element), index, true, options));
   TUTTI_RETURN_IF_ERROR(MakeHeader(*inner));

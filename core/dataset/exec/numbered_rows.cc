@@ -7,7 +7,7 @@ namespace tutti {
 namespace {
 
 // What is left from row `from` on.
-NumberedRows::Run Rest(const NumberedRows::Run& run, int64_t from) {
+NumberedRows::Run RestOf(const NumberedRows::Run& run, int64_t from) {
   NumberedRows::Run rest{run.slab.Slice(from, run.slab.rows), run.first + from};
   rest.slab.status = run.slab.status;
   rest.slab.end = run.slab.end;
@@ -37,7 +37,7 @@ void NumberedRows::Pull(const Demand& demand, const CallOptions& options, Run* r
     held_.pop_front();
     return;
   }
-  Run rest = Rest(front, demand.max_rows);
+  Run rest = RestOf(front, demand.max_rows);
   run->slab = front.slab.Slice(0, demand.max_rows);
   run->first = front.first;
   front = std::move(rest);
@@ -45,7 +45,7 @@ void NumberedRows::Pull(const Demand& demand, const CallOptions& options, Run* r
 
 void NumberedRows::PutBack(const Run& run, int64_t from) {
   if (from == run.slab.rows && run.slab.status.ok() && !run.slab.end) return;
-  held_.push_front(Rest(run, from));
+  held_.push_front(RestOf(run, from));
 }
 
 Status NumberedRows::Save(StateWriter* writer, std::span<const Run> taken) const {

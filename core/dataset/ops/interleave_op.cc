@@ -21,7 +21,7 @@ namespace {
 // The order must not depend on the machine.
 constexpr int64_t kCycleLength = 10;
 // More threads than this are asked for by number, not chosen.
-constexpr int64_t kMostChosen = 16;
+constexpr int64_t kMostChosenCalls = 16;
 
 int64_t CycleLengthOf(const Node& node) {
   const int64_t given = node.attributes().Int("cycle_length");
@@ -68,7 +68,7 @@ Result<std::unique_ptr<Stage>> MakeInterleave(const Node& node, const ExecContex
     return MakeInterleaveStage(node, context, std::move(inputs), cycle);
   }
   const Parallelism parallelism{
-      calls == kAutotune ? std::min(cycle.length, kMostChosen) : calls,
+      calls == kAutotune ? std::min(cycle.length, kMostChosenCalls) : calls,
       node.attributes().Bool("deterministic", context.options->deterministic())};
   return MakeParallelInterleaveStage(node, context, std::move(inputs), cycle, parallelism);
 }

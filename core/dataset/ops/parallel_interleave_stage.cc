@@ -33,12 +33,12 @@
 namespace tutti {
 namespace {
 
-constexpr int64_t kMaxInt = std::numeric_limits<int64_t>::max();
+constexpr int64_t kLargest = std::numeric_limits<int64_t>::max();
 // Elements that a dataset has ready, at least and at most.
 constexpr int64_t kFewestReady = 16;
 constexpr int64_t kMostReady = 1024;
 // Elements between two notes of a position, at least.
-constexpr int64_t kNoteInterval = 64;
+constexpr int64_t kElementsBetweenNotes = 64;
 
 // Saved positions of a stage along the way, of which the last before what was delivered counts.
 class Notes {
@@ -47,7 +47,7 @@ class Notes {
   bool IsDue(int64_t position, bool failed) const {
     if (notes_.empty() || failed) return true;
     const int64_t bytes = static_cast<int64_t>(notes_.back().state.size());
-    return position - notes_.back().position >= std::max(kNoteInterval, bytes / 16);
+    return position - notes_.back().position >= std::max(kElementsBetweenNotes, bytes / 16);
   }
   // A later one that cannot be made is left out.
   void Add(int64_t position, Result<std::string> state) {
@@ -86,7 +86,7 @@ class ParallelInterleaveStage final : public Stage {
       : Stage(node, std::move(inputs)),
         environment_(context.environment->environment_ref()),
         cycle_length_(cycle.length),
-        block_length_(cycle.length == 1 ? kMaxInt : cycle.block_length),
+        block_length_(cycle.length == 1 ? kLargest : cycle.block_length),
         num_threads_(parallelism.threads),
         deterministic_(parallelism.deterministic),
         ready_(std::clamp(std::min(cycle.block_length, kMostReady) * 2, kFewestReady, kMostReady)),
@@ -140,8 +140,8 @@ class ParallelInterleaveStage final : public Stage {
     reader->Section("parallel interleave");
     inners_.Restore(reader);
     StateReader input_state(reader->Bytes());
-    const int64_t passed_since = reader->IntIn(0, kMaxInt);
-    pulled_ = reader->IntIn(0, kMaxInt);
+    const int64_t passed_since = reader->IntIn(0, kLargest);
+    pulled_ = reader->IntIn(0, kLargest);
     input_ended_ = reader->IntIn(0, 1) != 0;
     current_ = static_cast<size_t>(reader->IntIn(0, cycle_length_ - 1));
     given_ = reader->IntIn(0, block_length_ - 1);
@@ -153,7 +153,7 @@ class ParallelInterleaveStage final : public Stage {
       if (!slots_.back()->opened) reader->Fail("a slot without a dataset");
       ++open_;
     }
-    const int64_t ahead = reader->IntIn(0, kMaxInt);
+    const int64_t ahead = reader->IntIn(0, kLargest);
     for (int64_t i = 0; i < ahead && reader->ok(); ++i) {
       ahead_.emplace_back();
       TUTTI_RETURN_IF_ERROR(RestoreItem(reader, options, &ahead_.back()));
@@ -341,7 +341,7 @@ class ParallelInterleaveStage final : public Stage {
     item.num_ready -= taken;
     num_ready_ -= taken;
     item.notes.Forget(item.produced - item.num_ready);
-    if (block_length_ != kMaxInt) given_ += taken;
+    if (block_length_ != kLargest) given_ += taken;
     if (had_enough && item.num_ready <= ready_ / 2) wanted_.notify_one();
     if (given_ >= block_length_) GoOn();
   }
@@ -638,14 +638,14 @@ class ParallelInterleaveStage final : public Stage {
     if (IsFailed(item)) return reader->status();
     item.opened = reader->IntIn(0, 1) != 0;
     if (!item.opened) {
-      item.index = reader->IntIn(0, kMaxInt);
+      item.index = reader->IntIn(0, kLargest);
       TUTTI_ASSIGN_OR_RETURN(item.element, ReadElement(reader));
       return OkStatus();
     }
     TUTTI_ASSIGN_OR_RETURN(item.inner, inners_.RestoreElement(reader, options));
     item.index = item.inner->index();
     StateReader state(reader->Bytes());
-    const int64_t passed_since = reader->IntIn(0, kMaxInt);
+    const int64_t passed_since = reader->IntIn(0, kLargest);
     TUTTI_RETURN_IF_ERROR(reader->status());
     TUTTI_RETURN_IF_ERROR(item.inner->stage().Restore(&state, options));
     int64_t passed = 0;
