@@ -42,8 +42,13 @@ constexpr const char* kFingerprint = "fingerprint";
 constexpr const char* kState = "state";
 constexpr const char* kRest = "elements behind it";
 
+// Beside this file.
+std::filesystem::path Folder() {
+  return std::filesystem::path(__FILE__).parent_path() / "goldens";
+}
+
 std::filesystem::path PathOf(std::string_view name) {
-  return std::filesystem::path(TUTTI_GOLDENS) / Format("{}.txt", name);
+  return Folder() / Format("{}.txt", name);
 }
 
 Golden ReadGolden(std::string_view name) {
@@ -366,7 +371,7 @@ TEST_F(Goldens, EveryOperationHasOne) {
         << "the operation " << op->name
         << " has no golden: add a case to Cases(), and write its file with TUTTI_UPDATE_GOLDENS=1";
   }
-  for (const auto& entry : std::filesystem::directory_iterator(TUTTI_GOLDENS)) {
+  for (const auto& entry : std::filesystem::directory_iterator(Folder())) {
     EXPECT_TRUE(names.contains(entry.path().stem().string()))
         << entry.path() << " is of no case";
   }
