@@ -18,8 +18,8 @@ thread_local int num_refused = 0;
 
 }  // namespace
 
-// ThreadSanitizer knows what a library without instruments has freed by its own operator delete, and
-// LeakSanitizer reports what an exception in the middle of a call leaves behind.
+// ThreadSanitizer knows what a library without instruments has freed by its own operator delete,
+// and LeakSanitizer reports what an exception in the middle of a call leaves behind.
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 constexpr bool kMemoryCanBeScarce = false;
 #else
