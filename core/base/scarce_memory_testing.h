@@ -18,9 +18,8 @@ thread_local int num_refused = 0;
 
 }  // namespace
 
-// ThreadSanitizer knows what a library without instruments has freed by its own operator delete,
-// and LeakSanitizer reports what an exception in the middle of a call leaves behind.
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+// ThreadSanitizer knows what a library without instruments has freed by its own operator delete.
+#if defined(__SANITIZE_THREAD__)
 constexpr bool kMemoryCanBeScarce = false;
 #else
 constexpr bool kMemoryCanBeScarce = true;
@@ -69,7 +68,7 @@ class ScarceMemory {
 // However little memory there is, up to where it is enough.
 template <typename Body>
 void ForEachShortage(const Body& body) {
-  if (!kMemoryCanBeScarce) GTEST_SKIP() << "sanitizers keep their own operator new";
+  if (!kMemoryCanBeScarce) GTEST_SKIP() << "ThreadSanitizer keeps its own operator new";
   constexpr int kMost = 1000;
   int allocations = 0;
   while (allocations < kMost && body(allocations)) ++allocations;

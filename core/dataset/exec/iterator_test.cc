@@ -418,9 +418,6 @@ TEST_F(Exceptions, InRestoreEndTheThreadsOfTheNewStages) {
 // ThreadSanitizer does not follow a thread that is cancelled.
 #ifndef __SANITIZE_THREAD__
 TEST_F(Exceptions, AThreadThatIsCancelledLeavesAnIteratorThatSaysSoAndCloses) {
-#ifdef __SANITIZE_ADDRESS__
-  GTEST_SKIP() << "LeakSanitizer reports what is left for the end of the process";
-#endif
   const Ref<Iterator> iterator = Iterate(Ok(Range(3)->Map(MakeFunction(
       [](Context&, const Value& in, void*) -> Result<Ref<Value>> {
         if (NumberIn(in) == 1) {
@@ -498,18 +495,12 @@ class ShutdownWhileMaking : public DatasetTest {
 };
 
 TEST_F(ShutdownWhileMaking, StartsNoThreadsOfAMapBehindIt) {
-#ifdef __SANITIZE_ADDRESS__
-  GTEST_SKIP() << "LeakSanitizer reports what is left for the end of the process";
-#endif
   Latch latch;
   const Ref<Dataset> rows = Ok(Range(8)->Filter(Waiting(&latch)));
   ExpectAnErrorAndNoThread(Ok(Ok(rows->Map(AddOne(nullptr), Parallel(3)))->Batch(4)), &latch);
 }
 
 TEST_F(ShutdownWhileMaking, JoinsAPrefetchThatHasBegun) {
-#ifdef __SANITIZE_ADDRESS__
-  GTEST_SKIP() << "LeakSanitizer reports what is left for the end of the process";
-#endif
   Latch latch;
   const Ref<Dataset> rows = Ok(Ok(Range(8)->Filter(Waiting(&latch)))->Prefetch(2));
   ExpectAnErrorAndNoThread(Ok(rows->Map(AddOne(nullptr))), &latch);

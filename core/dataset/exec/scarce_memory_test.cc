@@ -219,7 +219,7 @@ TEST_F(ScarceMemoryTest, ReleasedIteratorsAreClosedAllTheSame) {
 }
 
 TEST_F(ScarceMemoryTest, AThreadOfPrefetchHandsItOn) {
-  if (!kMemoryCanBeScarce) GTEST_SKIP() << "sanitizers keep their own operator new";
+  if (!kMemoryCanBeScarce) GTEST_SKIP() << "ThreadSanitizer keeps its own operator new";
   Shortage shortage{3, 0};
   for (; shortage.allocations < 60; ++shortage.allocations) {
     const Ref<Iterator> iterator =
@@ -232,7 +232,7 @@ TEST_F(ScarceMemoryTest, AThreadOfPrefetchHandsItOn) {
 }
 
 TEST_F(ScarceMemoryTest, AThreadOfAParallelMapHandsItOn) {
-  if (!kMemoryCanBeScarce) GTEST_SKIP() << "sanitizers keep their own operator new";
+  if (!kMemoryCanBeScarce) GTEST_SKIP() << "ThreadSanitizer keeps its own operator new";
   Shortage shortage{3, 0};
   for (; shortage.allocations < 20; ++shortage.allocations) {
     // On the thread of a prefetch, so that this one keeps its memory.
