@@ -83,8 +83,10 @@ Result<std::unique_ptr<Stage>> MakeStage(const Node& node, const ExecContext& co
   return node.op().make_stage(node, context, std::move(inputs));
 }
 
-Status PassOver(Stage& stage, int64_t count, const CallOptions& options, int64_t* passed) {
+Status PassOver(Stage& stage, int64_t count, const CallOptions& options, int64_t* passed,
+                Status* behind) {
   *passed = 0;
+  *behind = OkStatus();
   while (*passed < count) {
     Slab slab;
     stage.Next(Demand{count - *passed, true}, options, &slab);
@@ -92,7 +94,11 @@ Status PassOver(Stage& stage, int64_t count, const CallOptions& options, int64_t
     if (slab.end) break;
     if (slab.status.ok()) continue;
     if (IsInterruption(slab.status)) return slab.status;
-    ++*passed;
+    if (*passed == count) {
+      *behind = std::move(slab.status);
+    } else {
+      ++*passed;
+    }
   }
   return OkStatus();
 }

@@ -147,7 +147,10 @@ class Stage {
 Result<std::unique_ptr<Stage>> MakeStage(const Node& node, const ExecContext& context);
 
 // Passes over `count` rows and failed elements; sets *passed to how many there were before the end.
-Status PassOver(Stage& stage, int64_t count, const CallOptions& options, int64_t* passed);
+// The failure of the element behind them may come with the last of them: then it is in *behind, and
+// the stage will not give it again.
+Status PassOver(Stage& stage, int64_t count, const CallOptions& options, int64_t* passed,
+                Status* behind);
 
 // DEADLINE_EXCEEDED and CANCELLED: the call ended, not the element.
 bool IsInterruption(const Status& status);

@@ -210,7 +210,9 @@ class BatchStage final : public Stage {
     TUTTI_RETURN_IF_ERROR(Stage::Restore(&reader, options));
     TUTTI_RETURN_IF_ERROR(reader.status());
     int64_t passed = 0;
-    return PassOver(input(), part.behind_mark, options, &passed);
+    Status behind;
+    TUTTI_RETURN_IF_ERROR(PassOver(input(), part.behind_mark, options, &passed, &behind));
+    return behind;  // where a row was that is to be had again
   }
 
   // Takes from `part` what comes into `made`, and a row that fails; all of it when it cannot be had

@@ -161,7 +161,13 @@ class ParallelInterleaveStage final : public Stage {
     TUTTI_RETURN_IF_ERROR(reader->status());
     TUTTI_RETURN_IF_ERROR(Stage::Restore(&input_state, options));
     int64_t passed = 0;
-    return PassOver(input(), passed_since, options, &passed);
+    Status behind;
+    TUTTI_RETURN_IF_ERROR(PassOver(input(), passed_since, options, &passed, &behind));
+    if (behind.ok()) return OkStatus();
+    ahead_.push_back(std::make_unique<Item>());
+    ahead_.back()->index = pulled_++;
+    ahead_.back()->failure = std::move(behind);
+    return OkStatus();
   }
 
   void Stop() override {
@@ -644,13 +650,24 @@ class ParallelInterleaveStage final : public Stage {
     }
     TUTTI_ASSIGN_OR_RETURN(item.inner, inners_.RestoreElement(reader, options));
     item.index = item.inner->index();
-    StateReader state(reader->Bytes());
+    const std::string_view bytes = reader->Bytes();
+    StateReader state(bytes);
     const int64_t passed_since = reader->IntIn(0, kLargest);
     TUTTI_RETURN_IF_ERROR(reader->status());
-    TUTTI_RETURN_IF_ERROR(item.inner->stage().Restore(&state, options));
+    Stage& stage = item.inner->stage();
+    TUTTI_RETURN_IF_ERROR(stage.Restore(&state, options));
     int64_t passed = 0;
-    TUTTI_RETURN_IF_ERROR(PassOver(item.inner->stage(), passed_since, options, &passed));
-    item.notes.Add(0, StateOf(item.inner->stage()));
+    Slab behind;
+    TUTTI_RETURN_IF_ERROR(PassOver(stage, passed_since, options, &passed, &behind.status));
+    if (!behind.status.ok()) {
+      // It is ready, and the stage stands behind it.
+      item.notes.Add(-passed_since, std::string(bytes));
+      item.ready.Append(std::move(behind));
+      ++item.num_ready;
+      ++item.produced;
+      ++num_ready_;
+    }
+    item.notes.Add(item.produced, StateOf(stage));
     item.checked = true;
     return spec_.CheckDataset(*item.inner->dataset(), &item.known);
   }

@@ -50,6 +50,10 @@ class PrefetchStage final : public Stage {
   ~PrefetchStage() override = default;
 
   void Next(const Demand& demand, const CallOptions& options, Slab* slab) override {
+    if (!behind_.ok()) {
+      slab->status = std::exchange(behind_, OkStatus());
+      return;
+    }
     if (!inline_ && !thread_.joinable()) slab->status = Start();
     if (!slab->status.ok()) return;
     if (inline_) return input().Next(demand, options, slab);
@@ -93,6 +97,11 @@ class PrefetchStage final : public Stage {
   Status Save(StateWriter* writer) override {
     writer->Section("prefetch");
     std::unique_lock lock(mutex_);
+    if (!behind_.ok()) {
+      writer->Bytes(restored_.state);
+      writer->Int(-restored_.position);
+      return OkStatus();
+    }
     if (!thread_.joinable()) {
       lock.unlock();
       StateWriter state;
@@ -110,12 +119,15 @@ class PrefetchStage final : public Stage {
   Status Restore(StateReader* reader, const CallOptions& options) override {
     TUTTI_RETURN_IF_ERROR(EndPass(options));
     reader->Section("prefetch");
-    StateReader state(reader->Bytes());
+    const std::string_view bytes = reader->Bytes();
+    StateReader state(bytes);
     const int64_t passed_since = reader->IntIn(0, std::numeric_limits<int64_t>::max());
     TUTTI_RETURN_IF_ERROR(reader->status());
     TUTTI_RETURN_IF_ERROR(Stage::Restore(&state, options));
     int64_t passed = 0;
-    return PassOver(input(), passed_since, options, &passed);
+    TUTTI_RETURN_IF_ERROR(PassOver(input(), passed_since, options, &passed, &behind_));
+    if (!behind_.ok()) restored_ = Note{-passed_since, std::string(bytes)};
+    return OkStatus();
   }
 
   void Stop() override {
@@ -136,8 +148,8 @@ class PrefetchStage final : public Stage {
  private:
   // The input's position before outcome `position` of this pass; a row or a failed element is one.
   struct Note {
-    int64_t position;
-    std::string state;
+    int64_t position = 0;
+    std::string state = {};
   };
 
   Status Closed() const { return Cancelled("{}: the iterator was closed", node().label()); }
@@ -176,7 +188,7 @@ class PrefetchStage final : public Stage {
     std::lock_guard lock(mutex_);
     queue_.clear();
     notes_.clear();
-    note_status_ = OkStatus();
+    note_status_ = behind_ = OkStatus();
     buffered_ = delivered_ = produced_ = rows_made_ = limit_ = 0;
     ended_ = pass_over_ = false;
     return OkStatus();
@@ -249,6 +261,10 @@ class PrefetchStage final : public Stage {
   const int64_t capacity_;
   bool inline_;
   Thread thread_;  // of the consumer; runs for one pass
+  // Of a restore, until the next element is asked for, which has failed: how, and the position that
+  // was gone to, less what was passed over.
+  Status behind_;
+  Note restored_;
 
   std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
