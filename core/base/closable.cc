@@ -30,10 +30,21 @@ Status Closable::Close(const CallOptions& options) {
   {
     const Exclusive exclusive{this};
     TUTTI_RETURN_IF_ERROR(OnClose(options));
-    closed_.store(true, std::memory_order_release);
+    closed_.store(true);
   }
   environment_->UnregisterClosable(this);
+  TakeReferenceLeft();  // the caller has one of its own
   return OkStatus();
+}
+
+// In one order for all: of a close and of this one at least sees what the other has said.
+void Closable::LeaveReferenceToClose() const noexcept {
+  reference_left_.store(true);
+  if (closed_.load()) TakeReferenceLeft();
+}
+
+void Closable::TakeReferenceLeft() const noexcept {
+  if (reference_left_.exchange(false)) Release();
 }
 
 Status Closable::BeginStart() {

@@ -36,6 +36,10 @@ class Closable : public RefCounted {
   Status Close(const CallOptions& options);
   bool closed() const noexcept { return closed_.load(std::memory_order_acquire); }
 
+  // The reaper could not take the reference that the last release gave it, for lack of memory or
+  // because it has stopped: whoever closes the object gives that reference up.
+  void LeaveReferenceToClose() const noexcept;
+
   // Makes the object known to shutdown, which may close it from then on.
   Status Register();
 
@@ -67,6 +71,7 @@ class Closable : public RefCounted {
   const Ref<Environment> environment_;
   const std::string name_;
   std::atomic<bool> closed_{false};
+  mutable std::atomic<bool> reference_left_{false};
   std::atomic<bool> registered_{false};
   // The environment's list of registered objects, guarded by its mutex.
   Closable* previous_ = nullptr;
@@ -79,6 +84,7 @@ class Closable : public RefCounted {
     ~Exclusive() { closable->EndExclusive(); }
   };
 
+  void TakeReferenceLeft() const noexcept;
   Status BeginStart();
   void EndExclusive();
 

@@ -15,7 +15,7 @@ class Reaper {
  public:
   virtual ~Reaper() = default;
   // Any thread; never blocks. After shutdown, or when no thread can be started, an object that is
-  // not closed is left alone (leaked): a release must not join.
+  // not closed is left to a later shutdown, which closes and deletes it: a release must not join.
   virtual void Take(Closable* object) noexcept = 0;
   // For the closing of `self`: waits until what was taken before is closed: all that has been
   // taken, but of what was taken before `self` if it was taken itself. On the reaper's own thread,

@@ -103,11 +103,11 @@ ReaperThread::ReaperThread(Log* log) : thread_("tutti-reaper", log) {}
 ReaperThread::~ReaperThread() = default;
 
 void ReaperThread::Take(Closable* object) noexcept {
-  // On its way here a shutdown may have closed it, and stopped the thread: it only has to go.
-  if (!Post(object) && object->closed()) object->Release();
+  // On its way here a shutdown may have closed it, and stopped the thread: then it only has to go.
+  if (!Post(object)) object->LeaveReferenceToClose();
 }
 
-// Without memory for it the object keeps the reference, and is closed by the shutdown.
+// Without memory for it the object keeps the reference, until a shutdown closes it.
 bool ReaperThread::Post(Closable* object) noexcept {
   std::lock_guard<std::mutex> lock(mutex_);
   bool posted = false;

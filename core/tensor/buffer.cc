@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <memory>
 #include <utility>
 
 #include "core/base/error.h"
@@ -61,16 +62,28 @@ Status CheckMachineHas(size_t bytes) {
 Result<Ref<Buffer>> Buffer::Create(size_t bytes, bool zeroed, MemoryAccount* account) {
   TUTTI_RETURN_IF_ERROR(CheckMachineHas(bytes));
   if (account != nullptr) TUTTI_RETURN_IF_ERROR(account->Reserve(bytes));
+  // Until the buffer has both; memory may run out for the buffer itself.
+  struct Reserved {
+    MemoryAccount* account;
+    size_t bytes;
+    ~Reserved() {
+      if (account != nullptr) account->Unreserve(bytes);
+    }
+  } reserved{account, bytes};
   // Whole cache lines: what one thread writes into its tensor takes no neighbour's from another.
   const size_t block_bytes =
       (bytes + 2 * kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
-  void* block = zeroed ? std::calloc(1, block_bytes) : std::malloc(block_bytes);
-  if (block == nullptr) {
-    if (account != nullptr) account->Unreserve(bytes);
+  std::unique_ptr<void, void (*)(void*)> block(
+      zeroed ? std::calloc(1, block_bytes) : std::malloc(block_bytes), &std::free);
+  if (!block) {
     return ResourceExhausted("memory: the system refused {}", HumanBytes(bytes))
         .With("bytes", bytes);
   }
-  return Ref<Buffer>(MakeRef<HeapBuffer>(block, bytes, Ref<MemoryAccount>::Retain(account)));
+  Ref<Buffer> buffer =
+      MakeRef<HeapBuffer>(block.get(), bytes, Ref<MemoryAccount>::Retain(account));
+  (void)block.release();
+  reserved.account = nullptr;
+  return buffer;
 }
 
 Ref<Buffer> Buffer::Wrap(void* data, size_t bytes, Ref<const RefCounted> keeper) {

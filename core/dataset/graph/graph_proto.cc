@@ -1,4 +1,5 @@
 // Datasets as bytes: Dataset::Serialize, Dataset::Deserialize and GraphFingerprint.
+#include <google/protobuf/arena.h>
 #include <openssl/sha.h>
 
 #include <limits>
@@ -218,10 +219,17 @@ Result<Ref<const Node>> ReadNode(DatasetEnvironment& environment, const v1::Node
                       std::move(functions));
 }
 
+// A message in an arena leaves nothing behind when memory runs out while it is filled.
+using google::protobuf::Arena;
+v1::DatasetDef& NewDefinition(Arena* arena) {
+  return *Arena::CreateMessage<v1::DatasetDef>(arena);
+}
+
 }  // namespace
 
 Result<std::string> Dataset::Serialize() const {
-  v1::DatasetDef def;
+  Arena arena;
+  v1::DatasetDef& def = NewDefinition(&arena);
   def.set_version(kVersion);
   TUTTI_RETURN_IF_ERROR(GraphWriter(false, &def).Write(*node_));
   for (int32_t key = 0; key < DatasetOptions::kNumKeys; ++key) {
@@ -248,7 +256,8 @@ Result<Ref<Dataset>> Dataset::Deserialize(Environments environment, std::string_
         other, kMagic);
   }
   if (const char* why = OpenEnvelope(kMagic, bytes, &content)) return Malformed(why);
-  v1::DatasetDef def;
+  Arena arena;
+  v1::DatasetDef& def = NewDefinition(&arena);
   if (content.size() > static_cast<size_t>(std::numeric_limits<int>::max()) ||
       !def.ParseFromArray(content.data(), static_cast<int>(content.size())) ||
       def.nodes().empty()) {
@@ -280,7 +289,8 @@ Result<Ref<Dataset>> Dataset::Deserialize(Environments environment, std::string_
 }
 
 Result<std::string> GraphFingerprint(const Node& node) {
-  v1::DatasetDef def;
+  Arena arena;
+  v1::DatasetDef& def = NewDefinition(&arena);
   def.set_version(kVersion);
   TUTTI_RETURN_IF_ERROR(GraphWriter(true, &def).Write(node));
   const std::string bytes = def.SerializeAsString();
