@@ -24,9 +24,17 @@ namespace tutti {
 // work.
 Status StatusOfException(std::string_view where) noexcept;
 
+#ifdef __SANITIZE_ADDRESS__
+// What unwinds a cancelled thread is caught by a reference to no object, and checked for that when
+// UndefinedBehaviorSanitizer is there, too; it needs the whole function to know that this is meant.
+#define TUTTI_CATCHES_FORCED_UNWINDING [[gnu::noinline, gnu::no_sanitize("null")]]
+#else
+#define TUTTI_CATCHES_FORCED_UNWINDING
+#endif
+
 // What `body`, which returns a Status, returns, or the status of its exception.
 template <typename Body>
-Status CatchExceptions(std::string_view where, Body&& body) {
+TUTTI_CATCHES_FORCED_UNWINDING Status CatchExceptions(std::string_view where, Body&& body) {
   try {
     return std::forward<Body>(body)();
   } catch (abi::__forced_unwind&) {

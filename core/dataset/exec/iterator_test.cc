@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <pthread.h>
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
 
 #include <condition_variable>
 #include <mutex>

@@ -121,10 +121,15 @@ void Node::OnLastRelease() const noexcept {
 
 void Node::Measure() {
   if (op_.appends_inputs) num_parts_ = part_stages_ = 0;
+  has_host_functions_ = std::ranges::any_of(
+      functions_, [](const Ref<Function>& function) { return function->calls_host(); });
+  has_host_maps_ = has_host_functions_ && op_.row_ratio == RowRatio::kOneToOne;
   for (const Ref<const Node>& input : inputs_) {
     const bool continues = op_.appends_inputs && input->op_.appends_inputs;
     depth_ = std::max(depth_, input->depth_ + (continues ? 0 : 1));
     num_stages_ = SaturatingSum(num_stages_, input->num_stages_);
+    has_host_functions_ = has_host_functions_ || input->has_host_functions_;
+    has_host_maps_ = has_host_maps_ || input->has_host_maps_;
     if (!op_.appends_inputs) continue;
     num_parts_ = SaturatingSum(num_parts_, input->num_parts_);
     part_stages_ =

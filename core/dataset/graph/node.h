@@ -161,6 +161,11 @@ class Node final : public RefCounted {
   int64_t num_stages() const { return num_stages_; }
   // The stages of the parts of an appending op are made when their turn comes, not with its own.
   bool makes_parts_late() const { return makes_parts_late_; }
+  // Whether a function of the host stands in this op or anywhere below it.
+  bool has_host_functions() const { return has_host_functions_; }
+  // Whether one of them makes each element of another: where an element is passed over it is not
+  // called, and cannot fail.
+  bool has_host_maps() const { return has_host_maps_; }
   // What is known of the elements: the op's spec, or what LearnSpec was given; null when neither.
   Ref<const ElementSpec> element_spec() const;
   // An element was seen. The first one decides.
@@ -199,6 +204,8 @@ class Node final : public RefCounted {
   int64_t num_stages_ = 1;
   int64_t part_stages_ = 1;  // of the part that has most
   bool makes_parts_late_ = false;
+  bool has_host_functions_ = false;
+  bool has_host_maps_ = false;
   mutable const Node* next_released_ = nullptr;  // of the thread that ends them
   mutable std::atomic<int64_t> iterations_{0};
   mutable std::mutex mutex_;  // guards all below

@@ -33,7 +33,7 @@ class BatchStage final : public Stage {
       : Stage(node, std::move(inputs)),
         batch_size_(node.attributes().Int("batch_size")),
         drop_remainder_(node.attributes().Bool("drop_remainder")),
-        saves_calls_(HasHostFunctions(node)),
+        saves_calls_(node.has_host_functions()),
         account_(context.account) {}
 
   void Next(const Demand& demand, const CallOptions& options, Slab* slab) override {

@@ -482,8 +482,9 @@ TEST_F(Interleave, ThreadsMakeNothingBeyondWhatCanBeWanted) {
   for (const bool deterministic : {true, false}) {
     const Ref<TestFunction> function = Counts([](int64_t) { return 30; });
     const Ref<TestFunction> add_one = AddOne();
+    // Threads of an iterator that was released may still call for a moment.
     const Ref<Dataset> dataset = Ok(Ok(Range(100)->Interleave(
-        Gives([&](int64_t) -> Result<Ref<Value>> {
+        Gives([this, function, add_one](int64_t) -> Result<Ref<Value>> {
           ++function->calls;
           return ValueOf(Ok(Range(30)->Map(add_one)));
         }, ElementSpec::Dataset(Int64Scalar())),

@@ -71,7 +71,7 @@ class MapStage final : public Stage {
         clock_(context.environment->environment().clock()),
         rows_(input()),
         function_(this->node(), context, PromisedSpec(node)),
-        most_rows_(!function_.takes_slabs() && HasHostMaps(node.input()) ? 1 : kMaxSlabRows) {
+        most_rows_(!function_.takes_slabs() && node.input().has_host_maps() ? 1 : kMaxSlabRows) {
     const int64_t calls = CallsAtOnce(node, context);
     if (calls == 0 || function_.takes_slabs()) return;
     ahead_ = std::make_unique<CallsAhead>(this->node(), context, calls, KeepsOrder(node, context),

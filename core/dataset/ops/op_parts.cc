@@ -3,8 +3,6 @@
 #include <limits>
 
 #include "core/base/error.h"
-#include "core/dataset/graph/graph_walk.h"
-#include "core/function/function.h"
 
 namespace tutti {
 namespace {
@@ -64,31 +62,6 @@ Status CheckFunctions(const Node& node, size_t count) {
   if (node.functions().size() == count) return OkStatus();
   return InvalidArgument("{}: expected {} functions, got {}", node.label(), count,
                          node.functions().size());
-}
-
-namespace {
-
-bool CallsHost(const Node& node) {
-  for (const Ref<Function>& function : node.functions()) {
-    if (function->calls_host()) return true;
-  }
-  return false;
-}
-
-}  // namespace
-
-bool HasHostFunctions(const Node& node) {
-  for (const Node* one : InputsFirst(node)) {
-    if (CallsHost(*one)) return true;
-  }
-  return false;
-}
-
-bool HasHostMaps(const Node& node) {
-  for (const Node* one : InputsFirst(node)) {
-    if (one->op().row_ratio == RowRatio::kOneToOne && CallsHost(*one)) return true;
-  }
-  return false;
 }
 
 }  // namespace tutti

@@ -30,12 +30,6 @@ Status CheckSeed(const Node& node);
 // INVALID_ARGUMENT unless the node has `count` functions.
 Status CheckFunctions(const Node& node, size_t count);
 
-// Whether a function of the host stands in this node or anywhere below it.
-bool HasHostFunctions(const Node& node);
-// Whether one of them makes each element of another: where an element is passed over it is not
-// called, and cannot fail.
-bool HasHostMaps(const Node& node);
-
 }  // namespace tutti
 
 #endif  // TUTTI_CORE_DATASET_OPS_OP_PARTS_H_

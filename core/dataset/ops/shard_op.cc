@@ -28,7 +28,7 @@ class ShardStage final : public Stage {
       : Stage(node, std::move(inputs)),
         num_shards_(node.attributes().Int("num_shards")),
         index_(node.attributes().Int("index")),
-        reads_blocks_(!HasHostFunctions(node) && num_shards_ <= kMaxSlabRows / 16),
+        reads_blocks_(!node.has_host_functions() && num_shards_ <= kMaxSlabRows / 16),
         account_(context.account) {}
 
   void Next(const Demand& demand, const CallOptions& options, Slab* slab) override {

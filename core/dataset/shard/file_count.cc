@@ -54,7 +54,7 @@ Result<std::optional<int64_t>> CountElements(const Dataset& dataset, const Node&
   if (ratio == RowRatio::kOneToOne || ratio == RowRatio::kPermuted) {
     return CountElements(dataset, node.input(), call);
   }
-  if (HasHostFunctions(node)) return std::optional<int64_t>();
+  if (node.has_host_functions()) return std::optional<int64_t>();
   return Compute(dataset, node, true, call);
 }
 
@@ -67,7 +67,7 @@ bool HoldsOneName(const Node& names) {
 Result<std::optional<int64_t>> CountFileNames(const Dataset& dataset, const Node& names,
                                               const CallOptions& call) {
   if (HoldsOneName(names)) return CountElements(dataset, names, call);
-  if (names.cardinality() == kInfiniteCardinality || HasHostFunctions(names)) {
+  if (names.cardinality() == kInfiniteCardinality || names.has_host_functions()) {
     return std::optional<int64_t>();
   }
   return Compute(dataset, names, false, call);
