@@ -79,8 +79,14 @@ class InterleaveTest : public DatasetTest {
     std::sort(texts.begin(), texts.end());
     return texts;
   }
-  static void Resume(const Ref<Iterator>& iterator, Ref<Iterator>* other,
-                     const Ref<Dataset>& dataset) {
+  // Closed before the functions end that their threads call ahead.
+  Ref<Iterator> Iterate(const Ref<Dataset>& dataset) {
+    return iterators_.emplace_back(DatasetTest::Iterate(dataset));
+  }
+  void TearDown() override {
+    for (const Ref<Iterator>& iterator : iterators_) Close(*iterator);
+  }
+  void Resume(const Ref<Iterator>& iterator, Ref<Iterator>* other, const Ref<Dataset>& dataset) {
     const Result<std::string> state = iterator->Save(CallOptions());
     ASSERT_TRUE(state.ok()) << state.status().ToString();
     *other = Iterate(dataset);
@@ -89,6 +95,7 @@ class InterleaveTest : public DatasetTest {
   }
 
   std::deque<Give> functions_data_;
+  std::vector<Ref<Iterator>> iterators_;
 };
 
 class AllForms : public InterleaveTest, public ::testing::WithParamInterface<Form> {
@@ -482,7 +489,6 @@ TEST_F(Interleave, ThreadsMakeNothingBeyondWhatCanBeWanted) {
   for (const bool deterministic : {true, false}) {
     const Ref<TestFunction> function = Counts([](int64_t) { return 30; });
     const Ref<TestFunction> add_one = AddOne();
-    // Threads of an iterator that was released may still call for a moment.
     const Ref<Dataset> dataset = Ok(Ok(Range(100)->Interleave(
         Gives([this, function, add_one](int64_t) -> Result<Ref<Value>> {
           ++function->calls;

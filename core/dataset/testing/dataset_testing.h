@@ -121,6 +121,13 @@ class DatasetTest : public ::testing::Test {
     return std::move(iterator).value();
   }
 
+  // From then on none of its threads calls a function, as one may for a moment of an iterator that
+  // was only released.
+  static void Close(Iterator& iterator) {
+    const Status closed = iterator.Close(CallOptions());
+    EXPECT_TRUE(closed.ok()) << closed.ToString();
+  }
+
   // The next element as text, "!" and the message when it fails, "." at the end.
   static std::string Next(Iterator& iterator, const CallOptions& call = CallOptions()) {
     const Result<Ref<Value>> element = iterator.Next(call);
@@ -141,7 +148,10 @@ class DatasetTest : public ::testing::Test {
   }
   static std::vector<std::string> All(Iterator& iterator) { return Take(iterator, 100'000); }
   static std::vector<std::string> All(const Ref<Dataset>& dataset) {
-    return All(*Iterate(dataset));
+    const Ref<Iterator> iterator = Iterate(dataset);
+    std::vector<std::string> all = All(*iterator);
+    Close(*iterator);
+    return all;
   }
   // Scalars of int64 as numbers.
   static std::vector<int64_t> Numbers(const Ref<Dataset>& dataset, int64_t most = 100'000) {
@@ -153,6 +163,7 @@ class DatasetTest : public ::testing::Test {
       if (!element.ok() || !element.value()) break;
       numbers.push_back(NumberIn(**element));
     }
+    Close(*iterator);
     return numbers;
   }
   static std::string SpecText(const Ref<Dataset>& dataset) {
