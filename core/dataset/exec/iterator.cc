@@ -173,8 +173,11 @@ Status Iterator::Pull(int64_t max_rows, const CallOptions& call, Slab* slab) {
     root_->Next(Demand{max_rows, false, kNoHorizon}, call, slab);
   }
   if (IsInterruption(slab->status)) {
-    // With rows the call was not interrupted.
-    if (slab->rows == 0) return slab->status;
+    // With rows the call was not interrupted. A shutdown closes iterators, and is what is told.
+    if (slab->rows == 0) {
+      TUTTI_RETURN_IF_ERROR(environment().CheckUsable("next"));
+      return slab->status;
+    }
     slab->status = OkStatus();
   }
   delivered_ += slab->rows;
