@@ -80,9 +80,15 @@ def definition(op: Op) -> str:
         opening = ("  return Source(__func__, runtime, out_dataset, [&](Call call, const "
                    "Ref<DatasetEnvironment> &environment) -> DatasetResult {\n")
     else:
+        given = "options"
+        # Where zero is not what stands for nothing.
+        if any(a.option and a.kind == "int" and a.default for a in op.arguments):
+            given = "options != nullptr ? options : &kOtherwise"
+            head += (f"  static constexpr {op.options} kOtherwise = "
+                     f"{op.options.upper()}_INIT;\n")
         lines = [*before, f"return input.{op.pascal}({', '.join(arguments)});"]
-        opening = ("  return Transform(__func__, dataset, options, [&]([[maybe_unused]] Call call, "
-                   "const Dataset &input, const auto &set) -> DatasetResult {\n")
+        opening = (f"  return Transform(__func__, dataset, {given}, [&]([[maybe_unused]] "
+                   "Call call, const Dataset &input, const auto &set) -> DatasetResult {\n")
     return head + opening + "".join(f"    {line}\n" for line in lines) + "  });\n}\n\n"
 
 

@@ -296,6 +296,9 @@ TEST_F(SurfaceTest, DatasetsOfAFunctionComeInTheirOrder) {
     return all;
   };
   EXPECT_EQ(numbers(flat), (std::vector<int64_t>{0, 1, 2, 10, 11, 12, 20, 21, 22}));
+  Dataset otherwise = RangeOf(3);
+  ASSERT_OK(tutti_dataset_interleave(&otherwise, function, nullptr));
+  EXPECT_EQ(numbers(otherwise), (std::vector<int64_t>{0, 10, 20, 1, 11, 21, 2, 12, 22}));
   const std::vector<int64_t> in_turn = {0, 1, 10, 11, 2, 12, 20, 21, 22};
   EXPECT_EQ(numbers(turns), in_turn);
   EXPECT_EQ(numbers(ahead), in_turn);

@@ -25,8 +25,8 @@ namespace tutti {
 Status StatusOfException(std::string_view where) noexcept;
 
 #ifdef __SANITIZE_ADDRESS__
-// What unwinds a cancelled thread is caught by a reference to no object, and checked for that when
-// UndefinedBehaviorSanitizer is there, too; it needs the whole function to know that this is meant.
+// There is no object behind the reference by which what unwinds a cancelled thread is caught.
+// UndefinedBehaviorSanitizer would report that, and leaves out whole functions only.
 #define TUTTI_CATCHES_FORCED_UNWINDING [[gnu::noinline, gnu::no_sanitize("null")]]
 #else
 #define TUTTI_CATCHES_FORCED_UNWINDING
@@ -43,6 +43,8 @@ TUTTI_CATCHES_FORCED_UNWINDING Status CatchExceptions(std::string_view where, Bo
     return StatusOfException(where);
   }
 }
+
+#undef TUTTI_CATCHES_FORCED_UNWINDING
 
 }  // namespace tutti
 

@@ -2,6 +2,7 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <thread>
 
 #include "core/base/simulated_environment.h"
 #include "core/base/thread.h"
@@ -139,6 +140,19 @@ TEST_F(Prefetch, CloseEndsACallThatWaits) {
   ASSERT_TRUE(waiting->Join(CallOptions()).ok());
   EXPECT_EQ(status.code(), StatusCode::kCancelled);
   EXPECT_EQ(status.message(), "prefetch: the iterator was closed");
+}
+
+TEST_F(Prefetch, ShutdownIsWhatACallThatWaitsIsTold) {
+  Gate gate;
+  gate.Set(false);
+  const Ref<Iterator> iterator = Iterate(Ok(Ok(Range(3)->Map(Gated(&gate)))->Prefetch(1)));
+  Status status;
+  std::thread waiting([&] { status = iterator->Next(CallOptions()).status(); });
+  gate.AwaitCalls(1);
+  EXPECT_TRUE(environment_->Shutdown(CallOptions()).ok());
+  waiting.join();
+  EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("next: the runtime has been shut down"));
 }
 
 TEST_F(Prefetch, IteratorThatIsReleasedUnclosedGoesToTheReaper) {
