@@ -291,6 +291,14 @@ TUTTI_API tutti_status *tutti_dataset_interleave(tutti_dataset **dataset, tutti_
 TUTTI_API tutti_status *tutti_dataset_unique(tutti_dataset **dataset,
                                              const tutti_transform_options *options);
 
+/* The rows of the elements along axis 0, element after element; structures are kept. All components
+ * of an element have the same size along axis 0, and none is a scalar: INVALID_ARGUMENT where the
+ * specs say so, else of that element alone. The cardinality is known where the input's and that
+ * size are.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_unbatch(tutti_dataset **dataset,
+                                              const tutti_transform_options *options);
+
 /* The elements of the first complete pass, which later ones read: kept in memory, for all iterators
  * of this definition, or under `filename` in a file, which is used from then on by whoever names
  * it, whatever the input is. A pass that is given up, or in which an element fails, counts for

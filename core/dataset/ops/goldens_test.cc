@@ -271,6 +271,7 @@ class GoldenPipelines : public DatasetTest {
          [this] { return Case{Ok(Range(9)->TakeWhile(Registered("is_small"))), 3}; }},
         {"tf_record", [this] { return Case{Records("*.records", RecordCompression::kNone), 4}; }},
         {"tf_record.gzip", [this] { return Case{Records("*.gz", RecordCompression::kGzip), 1}; }},
+        {"unbatch", [this] { return Case{Ok(Ok(Range(9)->Batch(4))->Unbatch()), 5}; }},
         {"unique",
          [this] {
            const Ref<Value> values = Value::OfTensor(Tensor::Vector<int64_t>({3, 1, 3, 2, 1, 4}));

@@ -181,6 +181,8 @@ class RowModel : public DatasetTest {
                                           })));
       case Op::kUnique:
         return Ok(in(0)->Unique());
+      case Op::kUnbatch:
+        return Ok(in(0)->Unbatch());
       case Op::kCache:
         return Ok(in(0)->Cache());
       case Op::kFlatMap:
@@ -227,7 +229,8 @@ class RowModel : public DatasetTest {
                       Op::kBatch,  Op::kBatch, Op::kBatch,   Op::kRepeat,      Op::kShuffle,
                       Op::kTake,   Op::kSkip,  Op::kShard,   Op::kShard,       Op::kEnumerate,
                       Op::kShard,  Op::kZip,   Op::kZip,     Op::kConcatenate, Op::kPrefetch,
-                      Op::kUnique, Op::kCache, Op::kFlatMap, Op::kInterleave, Op::kInterleave};
+                      Op::kUnique, Op::kCache, Op::kFlatMap, Op::kInterleave,  Op::kInterleave,
+                      Op::kUnbatch, Op::kUnbatch};
     // Of a map at once; 0 stands for most, and starts no threads.
     const int64_t calls[] = {0, 0, 0, 1, 2, 4};
     Step step;
@@ -282,6 +285,16 @@ class RowModel : public DatasetTest {
         break;
       case Op::kUnique:
         if (pipeline.components[input.get()] != 1) return;
+        break;
+      case Op::kUnbatch:
+        if (Below(random, 2) == 0) {
+          Step batch = {.op = Op::kBatch, .inputs = {input}, .a = Below(random, 4) + 1};
+          batch.b = Below(random, 2);
+          Add(batch, pipeline);
+          step.inputs = {pipeline.last()};
+        }
+        // Where its spec says that it has no rows.
+        if (!pipeline.datasets.at(step.inputs[0].get())->Unbatch().ok()) return;
         break;
       case Op::kCache:
         if (!pipeline.caches) return;

@@ -55,7 +55,7 @@ struct Step {
   enum class Op {
     kRange, kSlices, kGenerator, kMap, kFilter, kTakeWhile, kBatch, kRepeat, kShuffle, kTake, kSkip,
     kShard, kConcatenate, kEnumerate, kPrefetch, kZip, kUnique, kCache,
-    kFlatMap, kInterleave,
+    kFlatMap, kInterleave, kUnbatch,
   };
   Op op = Op::kRange;
   std::vector<std::shared_ptr<Step>> inputs = {};
@@ -556,6 +556,43 @@ class ModelInterleave final : public Model {
   bool ended_ = false;
 };
 
+// The batches say how many rows there are, so that they are made even where rows are passed over.
+class ModelUnbatch final : public Model {
+ public:
+  using Model::Model;
+  ModelRow Next(bool) override {
+    while (at_ == size_) {
+      const ModelRow row = input().Next(false);
+      if (!row.is_row()) return row;
+      at_ = size_ = 0;
+      for (const ModelTensor& tensor : *row.element) {
+        if (tensor.dims.empty()) return ModelRow::Failure("expected tensors of rank 1 or more");
+        if (tensor.dims[0] != (*row.element)[0].dims[0]) return ModelRow::Failure("the same size");
+      }
+      batch_ = *row.element;
+      size_ = batch_[0].dims[0];
+    }
+    ModelElement element;
+    for (const ModelTensor& tensor : batch_) {
+      const auto each = static_cast<ptrdiff_t>(tensor.items.size()) / size_;
+      const auto first = tensor.items.begin() + at_ * each;
+      element.push_back({.dims = {tensor.dims.begin() + 1, tensor.dims.end()},
+                         .items = {first, first + each}});
+    }
+    ++at_;
+    return ModelRow::Of(std::move(element));
+  }
+  void Restart() override {
+    at_ = size_ = 0;
+    Model::Restart();
+  }
+
+ private:
+  ModelElement batch_;
+  int64_t size_ = 0;
+  int64_t at_ = 0;
+};
+
 // A pass in which nothing fails is kept once it is complete.
 class ModelCache final : public Model {
  public:
@@ -616,6 +653,8 @@ inline std::unique_ptr<Model> Model::Make(const Step& step, Shared* shared) {
       return std::make_unique<ModelRepeat>(step, shared);
     case Step::Op::kShuffle:
       return std::make_unique<ModelShuffle>(step, shared);
+    case Step::Op::kUnbatch:
+      return std::make_unique<ModelUnbatch>(step, shared);
     case Step::Op::kTake:
       return std::make_unique<ModelTake>(step, shared);
     case Step::Op::kSkip:
