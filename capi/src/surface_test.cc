@@ -313,6 +313,24 @@ TEST_F(SurfaceTest, DatasetsOfAFunctionComeInTheirOrder) {
   ASSERT_OK(tutti_iterator_close(iterator, nullptr));
 }
 
+TEST_F(SurfaceTest, BatchesAreTakenApartIntoTheirRows) {
+  Dataset rows = RangeOf(7), scalars = RangeOf(7);
+  tutti_batch_options whole = TUTTI_BATCH_OPTIONS_INIT;
+  whole.drop_remainder = TUTTI_TRUE;
+  ASSERT_OK(tutti_dataset_batch(&rows, 3, &whole));
+  ASSERT_OK(tutti_dataset_unbatch(&rows, nullptr));
+  EXPECT_EQ(tutti_dataset_get_cardinality(rows), 6);
+  Iterator iterator;
+  ASSERT_OK(tutti_iterator_create(rows, nullptr, nullptr, &iterator));
+  for (int64_t i = 0; i < 6; ++i) {
+    Value value;
+    ASSERT_OK(tutti_iterator_next(iterator, nullptr, &value));
+    EXPECT_EQ(NumberIn(value), i);
+  }
+  EXPECT_FAILS(tutti_dataset_unbatch(&scalars, nullptr), TUTTI_INVALID_ARGUMENT,
+               "unbatch: expected tensors of rank 1 or more");
+}
+
 TEST_F(SurfaceTest, ADefinitionIsSerialisedWithTheNamesOfItsFunctions) {
   const auto negate = [](tutti_context *, const tutti_value *in, tutti_value **out,
                          void *) -> tutti_status * {

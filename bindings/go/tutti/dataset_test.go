@@ -63,12 +63,19 @@ func TestDatasetsAreTransformed(t *testing.T) {
 		"take_while": {Range(0, 9, 2).TakeWhile(even).Concatenate(Range(1, 9, 1).TakeWhile(even)),
 			[]int64{0, 2, 4, 6, 8}},
 		"unique":   {Range(0, 3, 1).Repeat(2).Unique(), []int64{0, 1, 2}},
+		"unbatch":  {Range(0, 5, 1).Batch(2).Unbatch(), []int64{0, 1, 2, 3, 4}},
 		"cache":    {Range(0, 3, 1).Cache("").Repeat(2), []int64{0, 1, 2, 0, 1, 2}},
 		"prefetch": {Range(0, 3, 1).Prefetch(Autotune), []int64{0, 1, 2}},
 	} {
 		if got := integers(t, c.dataset); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: %v", name, got)
 		}
+	}
+	if n := Range(0, 5, 1).Batch(2, WithDropRemainder(true)).Unbatch().Cardinality(); n != 4 {
+		t.Fatal(n)
+	}
+	if err := Range(0, 5, 1).Unbatch().Err(); !errors.Is(err, ErrInvalidArgument) {
+		t.Fatal(err)
 	}
 	first := integers(t, Range(0, 20, 1).Shuffle(8, 3))
 	second := integers(t, Range(0, 20, 1).Shuffle(8, 3))

@@ -241,6 +241,24 @@ class TransformationTest(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "unique"):
             Dataset.zip((Dataset.range(2), Dataset.range(2))).unique()
 
+    def test_unbatch_gives_the_rows_of_the_elements(self):
+        rows = {"x": np.arange(6).reshape(3, 2), "y": np.array([b"a", b"b", b"c"])}
+        dataset = Dataset.from_tensors(rows).unbatch()
+        self.assertEqual(dataset.cardinality(), 3)
+        self.assertEqual(dataset.element_spec["x"].shape, (2,))
+        self.assertEqual([(row["x"].tolist(), row["y"]) for row in dataset.as_numpy_iterator()],
+                         [([0, 1], b"a"), ([2, 3], b"b"), ([4, 5], b"c")])
+        batches = Dataset.range(5).batch(2)
+        self.assertEqual(list(batches.unbatch()), list(range(5)))
+        self.assertEqual(list(batches.apply(tutti.data.experimental.unbatch())), list(range(5)))
+        with self.assertRaisesRegex(ValueError, "unbatch: expected tensors of rank 1 or more"):
+            Dataset.range(3).unbatch()
+        iterator = iter(batches.unbatch())
+        self.assertEqual([int(next(iterator)) for _ in range(3)], [0, 1, 2])
+        again = iter(batches.unbatch())
+        again.restore(iterator.save())
+        self.assertEqual(list(again), [3, 4])
+
     def test_a_cache_is_filled_by_the_first_complete_pass(self):
         calls = []
         cached = Dataset.range(3).map(lambda x: calls.append(x) or x).cache()

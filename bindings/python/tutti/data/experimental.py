@@ -9,4 +9,9 @@ SHARD_HINT = -1
 
 __all__ = ["AutoShardPolicy", "DistributeOptions", "ExternalStatePolicy",
            "MapVectorizationOptions", "OptimizationOptions", "SHARD_HINT", "TFRecordWriter",
-           "ThreadingOptions"]
+           "ThreadingOptions", "unbatch"]
+
+
+def unbatch():
+    """Dataset.unbatch as a function from a dataset to a dataset, for Dataset.apply."""
+    return lambda dataset: dataset.unbatch()

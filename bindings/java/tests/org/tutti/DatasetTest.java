@@ -243,6 +243,15 @@ class DatasetTest {
   }
 
   @Test
+  void batchesAreTakenApartIntoTheirRows() {
+    assertEquals(List.of(0L, 1L, 2L, 3L, 4L), numbers(Dataset.range(5).batch(2).unbatch()));
+    assertEquals(4, Dataset.range(5).batch(2, true).unbatch().cardinality());
+    final TuttiException refused =
+        assertThrows(TuttiException.class, () -> Dataset.range(3).unbatch());
+    assertTrue(refused.getMessage().contains("rank 1 or more"), refused.getMessage());
+  }
+
+  @Test
   void aCacheIsFilledByTheFirstCompletePass(@TempDir Path folder) {
     final int[] calls = {0};
     final Dataset cached = Dataset.range(3).map(x -> {
