@@ -299,6 +299,26 @@ TUTTI_API tutti_status *tutti_dataset_unique(tutti_dataset **dataset,
 TUTTI_API tutti_status *tutti_dataset_unbatch(tutti_dataset **dataset,
                                               const tutti_transform_options *options);
 
+typedef struct tutti_window_options {
+  size_t struct_size;
+  const char *name;
+  tutti_optional_int64 shift;    /* from one window's first element to the next; not set: size */
+  int64_t stride;                /* from one element of a window to the next */
+  tutti_tristate drop_remainder; /* default false: the last windows may be smaller */
+} tutti_window_options;
+#define TUTTI_WINDOW_OPTIONS_INIT \
+  { sizeof(tutti_window_options), NULL, { 0, 0 }, 1, 0 }
+
+/* Windows of `size` elements, `stride` apart; each begins `shift` elements behind the one before,
+ * or `size` where no shift is given. The last ones are smaller, down to one element, or left out
+ * with `drop_remainder`. An element has a dataset in the place of each component, which holds that
+ * component of the window's elements: of pairs it is a pair of datasets. These datasets are in
+ * memory, and good for as long as anybody has them. An element of the input that failed fails each
+ * window that it would stand in, once. `size`, `shift` and `stride` are positive: INVALID_ARGUMENT.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_window(tutti_dataset **dataset, int64_t size,
+                                             const tutti_window_options *options);
+
 /* The elements of the first complete pass, which later ones read: kept in memory, for all iterators
  * of this definition, or under `filename` in a file, which is used from then on by whoever names
  * it, whatever the input is. A pass that is given up, or in which an element fails, counts for

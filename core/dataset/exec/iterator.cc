@@ -271,7 +271,7 @@ Status Iterator::RestoreFrom(std::string_view state, const CallOptions& call) {
   }
   std::string_view content;
   if (const char* why = OpenEnvelope(kStateMagic, state, &content)) return NoState(why);
-  StateReader reader(content);
+  StateReader reader(content, context_.environment);
   const std::string_view header = reader.Bytes();
   TUTTI_RETURN_IF_ERROR(reader.status());
   TUTTI_RETURN_IF_ERROR(CheckGraphHeader(header_, header));

@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/dataset/graph/dataset.h"
+#include "core/dataset/graph/dataset_environment.h"
 
 namespace tutti {
 namespace {
@@ -20,6 +22,8 @@ constexpr int64_t kLossUnit = 1 << 8;
 
 // Structures below this many others are not read again.
 constexpr int kMaxTreeDepth = 64;
+// Datasets whose elements are datasets: windows of windows.
+constexpr int kMaxDatasetDepth = 16;
 
 bool IsDeeper(const TreeSpec& tree, int levels) {
   if (tree.is_leaf()) return false;
@@ -135,6 +139,8 @@ Status StateWriter::Rows(const Slab& slab) {
       } else if (leaf.kind() == LeafKind::kString) {
         Tag('u');
         Text(leaf.string());
+      } else if (leaf.kind() == LeafKind::kDataset) {
+        TUTTI_RETURN_IF_ERROR(WriteDataset(*leaf.object_as<const Dataset>()));
       } else {
         return FailedPrecondition(
             "save: an element in flight holds {}, which has no saved form; save between elements "
@@ -144,6 +150,35 @@ Status StateWriter::Rows(const Slab& slab) {
     }
   }
   return OkStatus();
+}
+
+Status StateWriter::WriteDataset(const Dataset& dataset) {
+  const Node& node = dataset.node();
+  const auto* value = node.attributes().Get<Ref<const Value>>("value");
+  if (!node.op().is_value || value == nullptr || !dataset.options().empty()) {
+    return FailedPrecondition(
+        "save: an element in flight holds a dataset that {}, which has no saved form; only windows "
+        "and other datasets that are values of their own have one; save between such elements, or "
+        "take the datasets apart (flat_map) before elements are kept",
+        dataset.options().empty() ? Format("'{}' gives", node.label()) : "has options");
+  }
+  if (dataset_depth_ == kMaxDatasetDepth) {
+    return FailedPrecondition(
+        "save: an element in flight holds datasets of datasets more than {} levels deep, and a "
+        "state holds no more",
+        kMaxDatasetDepth);
+  }
+  Tag('w');
+  Text(node.op().name);
+  Text(node.name());
+  Slab row;
+  row.rows = 1;
+  row.tree = (*value)->spec_ref();
+  for (const Leaf& leaf : (*value)->leaves()) row.columns.push_back(Column::Rows({leaf}));
+  ++dataset_depth_;
+  const Status written = Rows(row);
+  --dataset_depth_;
+  return written;
 }
 
 void StateWriter::Failure(const Status& status) {
@@ -310,6 +345,48 @@ Ref<Tensor> StateReader::ReadTensor() {
   return std::move(tensor).value();
 }
 
+Ref<Dataset> StateReader::ReadDataset() {
+  if (!Tag('w')) return nullptr;
+  const std::string_view op_name = Text();
+  const std::string_view name = Text();
+  if (!status_.ok()) return nullptr;
+  if (environment_ == nullptr || dataset_depth_ == kMaxDatasetDepth) {
+    Fail("a dataset stands where none can");
+    return nullptr;
+  }
+  const Result<const OpTraits*> op = environment_->ops().Find(op_name);
+  if (!op.ok() || !(*op)->is_value) {
+    Fail("a dataset is of an operation that has no such form");
+    return nullptr;
+  }
+  Slab row;
+  ++dataset_depth_;
+  Rows(&row);
+  --dataset_depth_;
+  if (!status_.ok()) return nullptr;
+  if (row.rows != 1 || !row.tree) {
+    Fail("a dataset has no value");
+    return nullptr;
+  }
+  std::vector<Leaf> leaves;
+  for (const Column& column : row.columns) leaves.push_back(column.Row(0));
+  Result<Ref<Value>> value = Value::FromLeaves(row.tree, std::move(leaves));
+  if (!value.ok()) {
+    Fail("a dataset has no value");
+    return nullptr;
+  }
+  Attributes attributes;
+  attributes.Set("value", Ref<const Value>(std::move(value).value()));
+  Result<Ref<const Node>> node =
+      Node::Create(**op, std::string(name), std::move(attributes), {});
+  if (!node.ok()) {
+    Fail(node.status().message());
+    return nullptr;
+  }
+  return Dataset::OfNode(Ref<DatasetEnvironment>::Retain(environment_), std::move(node).value(),
+                         {});
+}
+
 Status StateReader::Failure() {
   const int64_t number = IntIn(0, kLossUnit * (static_cast<int64_t>(Loss::kMany) + 1) - 1);
   const int64_t code = number % kLossUnit;
@@ -355,6 +432,9 @@ void StateReader::Rows(Slab* slab) {
       } else if (tag == 'u') {
         rest_.remove_prefix(1);
         leaves.push_back(Leaf::OfString(Text()));
+      } else if (tag == 'w') {
+        Ref<Dataset> dataset = ReadDataset();
+        if (dataset) leaves.push_back(Leaf(LeafKind::kDataset, std::move(dataset)));
       } else {
         Ref<Tensor> tensor = ReadTensor();
         if (tensor) leaves.push_back(Leaf::OfTensor(std::move(tensor)));

@@ -17,6 +17,9 @@
 
 namespace tutti {
 
+class Dataset;
+class DatasetEnvironment;
+
 // INVALID_ARGUMENT: a state has `what` ("shuffle") in version `saved`, and `known` is read here.
 Status OtherStateVersion(std::string_view what, int64_t saved, int64_t known);
 
@@ -28,8 +31,9 @@ class StateWriter {
   // Marks where a stage begins; StateReader checks the same name there.
   void Section(std::string_view name);
   void Tree(const TreeSpec& tree);
-  // The rows and their structure. FAILED_PRECONDITION for leaves that cannot be written (datasets,
-  // host objects).
+  // The rows and their structure. A dataset in them is written with all its elements where it is a
+  // value of its own (OpTraits::is_value, as windows are). FAILED_PRECONDITION for leaves that
+  // cannot be written: other datasets, host objects.
   Status Rows(const Slab& slab);
   // Code, message and loss; OK, too.
   void Failure(const Status& status);
@@ -42,15 +46,21 @@ class StateWriter {
   void Number(uint64_t value);
   void Text(std::string_view value);
   Status WriteTensor(const Tensor& tensor);
+  Status WriteDataset(const Dataset& dataset);
 
   std::string bytes_;
+  int dataset_depth_ = 0;  // datasets in datasets
 };
 
 // After the first thing that does not fit all reads give zeros, and status() says what it was.
 class StateReader {
  public:
-  // The bytes must outlive the reader.
-  explicit StateReader(std::string_view bytes) : rest_(bytes) {}
+  // The bytes must outlive the reader. Datasets that stand in rows are made in `environment`, and
+  // cannot be read without one.
+  explicit StateReader(std::string_view bytes, DatasetEnvironment* environment = nullptr)
+      : rest_(bytes), environment_(environment) {}
+  // For states within this one.
+  DatasetEnvironment* environment() const { return environment_; }
 
   int64_t Int();
   // An Int that must lie in [low, high].
@@ -78,8 +88,11 @@ class StateReader {
   std::string_view Text();
   Ref<Tensor> ReadTensor();
   Ref<const TreeSpec> ReadTree(int depth);
+  Ref<Dataset> ReadDataset();
 
   std::string_view rest_;
+  DatasetEnvironment* environment_;
+  int dataset_depth_ = 0;
   Status status_;
 };
 

@@ -77,7 +77,8 @@ void ReplayPoints::Restore(StateReader* reader) {
 }
 
 Status ReplayPoints::Replay(Stage& input, std::span<const int64_t> positions,
-                            const CallOptions& options, Taker* taker) const {
+                            DatasetEnvironment* environment, const CallOptions& options,
+                            Taker* taker) const {
   size_t next = 0;
   for (size_t p = 0; p < points_.size() && next < positions.size(); ++p) {
     const int64_t limit =
@@ -85,7 +86,7 @@ Status ReplayPoints::Replay(Stage& input, std::span<const int64_t> positions,
     int64_t at = points_[p].position;
     if (positions[next] < at) break;
     if (positions[next] >= limit) continue;
-    StateReader reader(points_[p].state);
+    StateReader reader(points_[p].state, environment);
     TUTTI_RETURN_IF_ERROR(input.Restore(&reader, options));
     TUTTI_RETURN_IF_ERROR(reader.status());
     while (next < positions.size() && positions[next] < limit) {

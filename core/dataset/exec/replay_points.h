@@ -39,8 +39,8 @@ class ReplayPoints {
    protected:
     ~Taker() = default;
   };
-  Status Replay(Stage& input, std::span<const int64_t> positions, const CallOptions& options,
-                Taker* taker) const;
+  Status Replay(Stage& input, std::span<const int64_t> positions,
+                DatasetEnvironment* environment, const CallOptions& options, Taker* taker) const;
 
  private:
   struct Point {

@@ -105,6 +105,9 @@ struct OpTraits {
   // Yields names of files; reads the files that its input names.
   bool is_file_source = false;
   bool is_reader = false;
+  // A source of what its only attribute, "value", holds. Where such a dataset stands in an element,
+  // a state has it with all that it holds.
+  bool is_value = false;
   // What comes out are elements of the datasets that the first function gives for the input's.
   bool gives_datasets = false;
   // The elements of the first input, then those of the second, and so on. A chain of such ops, to

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/dataset/graph/dataset.h"
+#include "core/dataset/graph/graph_fingerprint.h"
 #include "tutti/v1/dataset.pb.h"
 
 namespace tutti {
@@ -183,6 +185,10 @@ Status WriteValue(const Value& value, bool digest, v1::ValueDef* def) {
       if (const Value* inner = leaf.optional_value()) {
         TUTTI_RETURN_IF_ERROR(WriteValue(*inner, digest, leaf_def->mutable_optional()));
       }
+    } else if (leaf.kind() == LeafKind::kDataset && digest) {
+      TUTTI_ASSIGN_OR_RETURN(std::string fingerprint,
+                             GraphFingerprint(leaf.object_as<const Dataset>()->node()));
+      leaf_def->set_text(std::move(fingerprint));
     } else if (!leaf.is_none() && !digest) {
       return FailedPrecondition("a value holds {}, which lives in this process only",
                                 LeafKindName(leaf.kind()));

@@ -29,7 +29,7 @@ void WriteSpec(const ElementSpec& spec, v1::SpecDef* def);
 Result<Ref<const ElementSpec>> ReadSpec(const v1::SpecDef& def, int depth = 0);
 
 // FAILED_PRECONDITION for leaves that live in this process only. With `digest` a tensor's contents
-// are replaced by their SHA-256: for fingerprints.
+// are replaced by their SHA-256, and a dataset is its fingerprint: for fingerprints.
 Status WriteValue(const Value& value, bool digest, v1::ValueDef* def);
 Result<Ref<const Value>> ReadValue(const v1::ValueDef& def, int depth = 0);
 

@@ -34,6 +34,7 @@ class BatchStage final : public Stage {
         batch_size_(node.attributes().Int("batch_size")),
         drop_remainder_(node.attributes().Bool("drop_remainder")),
         saves_calls_(node.has_host_functions()),
+        environment_(context.environment),
         account_(context.account) {}
 
   void Next(const Demand& demand, const CallOptions& options, Slab* slab) override {
@@ -206,7 +207,7 @@ class BatchStage final : public Stage {
   }
 
   Status GoBack(const Part& part, const CallOptions& options) {
-    StateReader reader(part.mark);
+    StateReader reader(part.mark, environment_);
     TUTTI_RETURN_IF_ERROR(Stage::Restore(&reader, options));
     TUTTI_RETURN_IF_ERROR(reader.status());
     int64_t passed = 0;
@@ -250,7 +251,7 @@ class BatchStage final : public Stage {
   // Puts the input back to where it was before a recall.
   Status Resume(const CallOptions& options) {
     if (resume_.empty()) return OkStatus();
-    StateReader reader(resume_);
+    StateReader reader(resume_, environment_);
     TUTTI_RETURN_IF_ERROR(Stage::Restore(&reader, options));
     TUTTI_RETURN_IF_ERROR(reader.status());
     resume_.clear();
@@ -347,6 +348,7 @@ class BatchStage final : public Stage {
   const int64_t batch_size_;
   const bool drop_remainder_;
   const bool saves_calls_;  // passing over rows does not call functions
+  DatasetEnvironment* const environment_;
   MemoryAccount* const account_;
   std::vector<Part> pending_;
   int64_t pending_rows_ = 0;

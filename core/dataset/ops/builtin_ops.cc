@@ -15,8 +15,9 @@ void AddBuiltinOps(OpRegistry* ops) {
     assert(added.ok());
   };
   for (const OpTraits* op : kPlainOps) add(op);
-  for (const OpTraits* op : {&kFromTensorSlicesOp, &kFromGeneratorOp, &kListFilesOp, &kTfRecordOp,
-                             &kFixedLengthRecordOp, &kShardNamesOp, &kZipOp}) {
+  for (const OpTraits* op : {&kFromElementsOp, &kFromTensorSlicesOp, &kFromGeneratorOp,
+                             &kListFilesOp, &kTfRecordOp, &kFixedLengthRecordOp, &kShardNamesOp,
+                             &kZipOp}) {
     add(op);
   }
 }

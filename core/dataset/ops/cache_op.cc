@@ -268,7 +268,7 @@ Status CacheStage::Restore(StateReader* reader, const CallOptions& options) {
                node().label(), FilenameOf(node()))
         .With("file", FilenameOf(node()) + ".cache");
   }
-  StateReader origin(origin_.state);
+  StateReader origin(origin_.state, context_.environment);
   TUTTI_RETURN_IF_ERROR(Stage::Restore(&origin, options));
   TUTTI_RETURN_IF_ERROR(origin.status());
   input_used_ = true;

@@ -1,4 +1,6 @@
 // from_tensors: one element, a value. from_tensor_slices: its slices along axis 0, without a copy.
+// from_elements: the elements of a list, whatever they are; what a window holds whose elements are
+// not all tensors of one shape.
 #include <algorithm>
 
 #include "core/base/error.h"
@@ -75,6 +77,26 @@ class FromTensorSlicesStage final : public CountedSource {
   }
 };
 
+// The values of a list lie one after the other, leaf by leaf.
+class FromElementsStage final : public CountedSource {
+ public:
+  explicit FromElementsStage(const Node& node) : CountedSource(node, node.cardinality()) {}
+
+ private:
+  void Fill(int64_t position, Slab* slab) override {
+    const Value& list = ValueOf(node());
+    slab->tree = list.Child(0)->spec_ref();
+    const size_t leaves = slab->tree->num_leaves();
+    for (size_t i = 0; i < leaves; ++i) {
+      std::vector<Leaf> rows;
+      for (int64_t row = position; row < position + slab->rows; ++row) {
+        rows.push_back(list.leaf(static_cast<size_t>(row) * leaves + i));
+      }
+      slab->columns.push_back(Column::Rows(std::move(rows)));
+    }
+  }
+};
+
 Status CheckFromTensors(const Node& node) { return CheckValue(node, "value"); }
 int64_t OneElement(const Node&) { return 1; }
 
@@ -126,7 +148,53 @@ Result<std::unique_ptr<Stage>> MakeFromTensorSlices(const Node& node, const Exec
   return std::unique_ptr<Stage>(std::make_unique<FromTensorSlicesStage>(node));
 }
 
+Status CheckFromElements(const Node& node) {
+  TUTTI_RETURN_IF_ERROR(CheckValue(node, "value"));
+  const Value& list = ValueOf(node);
+  if (list.spec().kind() != NodeKind::kList || list.num_children() == 0) {
+    return InvalidArgument("{}: expected a list of one element or more, found {}", node.label(),
+                           list.spec().ToString());
+  }
+  for (size_t i = 1; i < list.num_children(); ++i) {
+    TUTTI_RETURN_IF_ERROR(
+        CheckSameStructure(list.spec().child(0), list.spec().child(i), node.label()));
+  }
+  return OkStatus();
+}
+
+int64_t CountOfElements(const Node& node) {
+  return static_cast<int64_t>(ValueOf(node).num_children());
+}
+
+// What all of them fit.
+Result<Ref<const ElementSpec>> SpecOfElements(const Node& node) {
+  const Value& list = ValueOf(node);
+  Ref<const ElementSpec> spec = ElementSpec::OfValue(*list.Child(0));
+  for (size_t i = 1; i < list.num_children(); ++i) {
+    TUTTI_ASSIGN_OR_RETURN(spec,
+                           spec->Relax(*ElementSpec::OfValue(*list.Child(i)), node.label()));
+  }
+  return spec;
+}
+
+Result<std::unique_ptr<Stage>> MakeFromElements(const Node& node, const ExecContext&, StageInputs) {
+  return std::unique_ptr<Stage>(std::make_unique<FromElementsStage>(node));
+}
+
 }  // namespace
+
+constinit const OpTraits kFromElementsOp = {
+    .name = "from_elements",
+    .attributes = {{"value"}},
+    .num_inputs = 0,
+    .row_ratio = RowRatio::kSource,
+    .can_seek = true,
+    .is_value = true,
+    .check = CheckFromElements,
+    .cardinality = CountOfElements,
+    .element_spec = SpecOfElements,
+    .make_stage = MakeFromElements,
+};
 
 constinit const OpTraits kFromTensorsOp = {
     .name = "from_tensors",
@@ -134,6 +202,7 @@ constinit const OpTraits kFromTensorsOp = {
     .num_inputs = 0,
     .row_ratio = RowRatio::kSource,
     .can_seek = true,
+    .is_value = true,
     .check = CheckFromTensors,
     .cardinality = OneElement,
     .element_spec = SpecOfFromTensors,
@@ -147,6 +216,7 @@ constinit const OpTraits kFromTensorSlicesOp = {
     .row_ratio = RowRatio::kSource,
     .can_seek = true,
     .can_split = true,
+    .is_value = true,
     .check = CheckFromTensorSlices,
     .cardinality = RowsOfSlices,
     .element_spec = SpecOfSlices,

@@ -127,6 +127,9 @@ class GoldenPipelines : public DatasetTest {
             },
             {.data = const_cast<Ref<DatasetEnvironment>*>(&datasets_),
              .spec = ElementSpec::Dataset(Int64Scalar())}));
+    add("itself", MakeFunction([](Context&, const Value& in, void*) -> Result<Ref<Value>> {
+          return Value::OfLeaf(in.leaf(0));
+        }));
     add("is_small", MakeFunction(
                         [](Context&, const Value& in, void*) -> Result<Ref<Value>> {
                           return Value::OfTensor(Tensor::Scalar(NumberIn(in) % 10 < 6));
@@ -224,6 +227,14 @@ class GoldenPipelines : public DatasetTest {
            environment_->SetDefaultSeed(5);
            return Case{Ok(Range(4)->FlatMap(Registered("shuffled_from"))), 4};
          }},
+        {"from_elements",
+         [this] {
+           Attributes attributes;
+           attributes.Set("value", Ref<const Value>(Value::List(
+                                       {Value::OfTensor(Tensor::Vector<int64_t>({1, 2})),
+                                        Number(3)})));
+           return Case{Ok(Dataset::Make(datasets_, "from_elements", "", attributes, {})), 1};
+         }},
         {"from_generator", [this] { return Case{Generated(), 2}; }},
         {"from_tensor_slices", [this] { return Case{Slices(), 1}; }},
         {"from_tensors",
@@ -276,6 +287,17 @@ class GoldenPipelines : public DatasetTest {
          [this] {
            const Ref<Value> values = Value::OfTensor(Tensor::Vector<int64_t>({3, 1, 3, 2, 1, 4}));
            return Case{Ok(Ok(Dataset::FromTensorSlices(datasets_, values))->Unique()), 2};
+         }},
+        {"window",
+         [this] {
+           environment_->SetDefaultSeed(5);
+           return Case{Ok(Ok(Range(8)->Window(3, 2))->FlatMap(Registered("itself"))), 4};
+         }},
+        {"window.kept",
+         [this] {
+           environment_->SetDefaultSeed(5);
+           return Case{Ok(Ok(Ok(Range(8)->Window(2))->Prefetch(2))->FlatMap(Registered("itself"))),
+                       3};
          }},
         {"zip",
          [this] {

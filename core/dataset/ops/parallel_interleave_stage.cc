@@ -139,7 +139,7 @@ class ParallelInterleaveStage final : public Stage {
     TUTTI_RETURN_IF_ERROR(EndPass(options));
     reader->Section("parallel interleave");
     inners_.Restore(reader);
-    StateReader input_state(reader->Bytes());
+    StateReader input_state(reader->Bytes(), reader->environment());
     const int64_t passed_since = reader->IntIn(0, kLargest);
     pulled_ = reader->IntIn(0, kLargest);
     input_ended_ = reader->IntIn(0, 1) != 0;
@@ -651,7 +651,7 @@ class ParallelInterleaveStage final : public Stage {
     TUTTI_ASSIGN_OR_RETURN(item.inner, inners_.RestoreElement(reader, options));
     item.index = item.inner->index();
     const std::string_view bytes = reader->Bytes();
-    StateReader state(bytes);
+    StateReader state(bytes, reader->environment());
     const int64_t passed_since = reader->IntIn(0, kLargest);
     TUTTI_RETURN_IF_ERROR(reader->status());
     Stage& stage = item.inner->stage();

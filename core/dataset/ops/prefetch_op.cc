@@ -120,7 +120,7 @@ class PrefetchStage final : public Stage {
     TUTTI_RETURN_IF_ERROR(EndPass(options));
     reader->Section("prefetch");
     const std::string_view bytes = reader->Bytes();
-    StateReader state(bytes);
+    StateReader state(bytes, reader->environment());
     const int64_t passed_since = reader->IntIn(0, std::numeric_limits<int64_t>::max());
     TUTTI_RETURN_IF_ERROR(reader->status());
     TUTTI_RETURN_IF_ERROR(Stage::Restore(&state, options));

@@ -110,6 +110,14 @@ Result<Ref<Value>> CallGiver(Context&, const Value& in, void* data) {
   return Value::OfLeaf(Leaf(LeafKind::kDataset, std::move(made)));
 }
 
+// The elements of a window: its components together again.
+Result<Ref<Value>> CallZip(Context&, const Value& in, void* data) {
+  if (in.is_leaf()) return Value::OfLeaf(in.leaf());
+  TUTTI_ASSIGN_OR_RETURN(Ref<Dataset> rows,
+                         Dataset::Zip(*static_cast<const Ref<DatasetEnvironment>*>(data), in));
+  return Value::OfLeaf(Leaf(LeafKind::kDataset, std::move(rows)));
+}
+
 class RowModel : public DatasetTest {
  protected:
   using Op = Step::Op;
@@ -183,6 +191,15 @@ class RowModel : public DatasetTest {
         return Ok(in(0)->Unique());
       case Op::kUnbatch:
         return Ok(in(0)->Unbatch());
+      case Op::kWindow: {
+        Ref<const ElementSpec> spec;
+        if (pipeline.specs_known) spec = ElementSpec::Dataset(in(0)->known_element_spec());
+        const Ref<Function> zip =
+            MakeFunction(CallZip, {.data = const_cast<Ref<DatasetEnvironment>*>(&datasets_),
+                                   .spec = std::move(spec)});
+        const Ref<Dataset> windows = Ok(in(0)->Window(step.a, step.b, step.c, step.d != 0));
+        return Ok((step.salt == 0 ? windows : Ok(windows->Prefetch(step.salt)))->FlatMap(zip));
+      }
       case Op::kCache:
         return Ok(in(0)->Cache());
       case Op::kFlatMap:
@@ -230,7 +247,8 @@ class RowModel : public DatasetTest {
                       Op::kTake,   Op::kSkip,  Op::kShard,   Op::kShard,       Op::kEnumerate,
                       Op::kShard,  Op::kZip,   Op::kZip,     Op::kConcatenate, Op::kPrefetch,
                       Op::kUnique, Op::kCache, Op::kFlatMap, Op::kInterleave,  Op::kInterleave,
-                      Op::kUnbatch, Op::kUnbatch};
+                      Op::kUnbatch, Op::kUnbatch,    Op::kWindow,
+                      Op::kWindow};
     // Of a map at once; 0 stands for most, and starts no threads.
     const int64_t calls[] = {0, 0, 0, 1, 2, 4};
     Step step;
@@ -285,6 +303,13 @@ class RowModel : public DatasetTest {
         break;
       case Op::kUnique:
         if (pipeline.components[input.get()] != 1) return;
+        break;
+      case Op::kWindow:
+        step.a = Below(random, 4) + 1;
+        step.b = Below(random, 5) + 1;
+        step.c = Below(random, 3) + 1;
+        step.d = Below(random, 3) == 0;
+        step.salt = pipeline.caches ? 0 : std::max<int64_t>(Below(random, 4) - 1, 0);
         break;
       case Op::kUnbatch:
         if (Below(random, 2) == 0) {

@@ -274,7 +274,7 @@ Status ShuffleStage::Restore(StateReader* reader, const CallOptions& options) {
     }
   }
   store_.Begin(count);
-  TUTTI_RETURN_IF_ERROR(points_.Replay(input(), held, options, this));
+  TUTTI_RETURN_IF_ERROR(points_.Replay(input(), held, reader->environment(), options, this));
   return Stage::Restore(reader, options);
 }
 

@@ -20,8 +20,9 @@ namespace tutti {
 struct OpWalk {
   std::string name;
   std::function<Ref<Dataset>()> build;  // equal each time
-  // As DatasetTest::Next has them; of a failure, behind its "!", a part of the message. Of a
-  // dataset without an end the first ones.
+  // As DatasetTest::Next has them, but for datasets in them, which are "<0 1 2>", one component's
+  // after the other; of a failure, behind its "!", a part of the message. Of a dataset without an
+  // end the first ones.
   std::vector<std::string> elements;
   bool endless = false;
   bool saves = true;
@@ -44,16 +45,33 @@ class OpWalksTest : public DatasetTest {
  private:
   using Texts = std::vector<std::string>;
 
+  // Of a dataset in it all elements: "<0 1 2>".
+  static std::string TextOf(const Value& value) {
+    std::string text;
+    for (const Leaf& leaf : value.leaves()) {
+      if (leaf.kind() != LeafKind::kDataset) return value.ToString();
+      text += text.empty() ? "<" : ", <";
+      const Ref<Iterator> inner =
+          Iterate(Ref<Dataset>::Retain(const_cast<Dataset*>(leaf.object_as<const Dataset>())));
+      for (bool first = true;; first = false) {
+        const std::string element = TextOf(inner->Next(CallOptions()));
+        if (element == ".") break;
+        text += (first ? "" : " ") + element;
+      }
+      text += ">";
+    }
+    return text;
+  }
   static std::string TextOf(const Result<Ref<Value>>& element) {
     if (!element.ok()) return "!" + std::string(element.status().message());
-    return *element ? (*element)->ToString() : ".";
+    return *element ? TextOf(**element) : ".";
   }
   static bool Fits(const std::string& found, const std::string& expected) {
     if (!expected.starts_with("!")) return found == expected;
     return found.starts_with("!") && found.find(expected.substr(1)) != std::string::npos;
   }
   static void ExpectNext(const OpWalk& walk, Iterator& iterator, size_t place) {
-    const std::string found = Next(iterator);
+    const std::string found = TextOf(iterator.Next(CallOptions()));
     const std::string expected = place < walk.elements.size() ? walk.elements[place] : ".";
     EXPECT_TRUE(Fits(found, expected)) << "element " << place << " is " << found << " and not "
                                        << expected;
@@ -76,7 +94,7 @@ class OpWalksTest : public DatasetTest {
         ASSERT_TRUE(iterator->NextSlab(most, CallOptions(), &slab).ok());
         ASSERT_LE(slab.rows, most);
         ASSERT_TRUE(slab.rows > 0 || !slab.status.ok() || slab.end);
-        for (int64_t i = 0; i < slab.rows; ++i) found.push_back(slab.Row(i).value()->ToString());
+        for (int64_t i = 0; i < slab.rows; ++i) found.push_back(TextOf(*slab.Row(i).value()));
         if (!slab.status.ok()) found.push_back("!" + std::string(slab.status.message()));
         if (slab.end) break;
       }

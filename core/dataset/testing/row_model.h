@@ -55,13 +55,14 @@ struct Step {
   enum class Op {
     kRange, kSlices, kGenerator, kMap, kFilter, kTakeWhile, kBatch, kRepeat, kShuffle, kTake, kSkip,
     kShard, kConcatenate, kEnumerate, kPrefetch, kZip, kUnique, kCache,
-    kFlatMap, kInterleave, kUnbatch,
+    kFlatMap, kInterleave, kUnbatch, kWindow,
   };
   Op op = Op::kRange;
   std::vector<std::shared_ptr<Step>> inputs = {};
   int64_t a = 0;  // the first argument, or the number of elements of a source
   int64_t b = 0;  // the second
   int64_t c = 0;  // the third
+  int64_t d = 0;  // the fourth
   int64_t failing = 0;  // one of so many elements fails in its function or generator; 0: none
   int64_t salt = 0;
   int64_t input_cardinality = 0;  // as the dataset says
@@ -593,6 +594,78 @@ class ModelUnbatch final : public Model {
   int64_t at_ = 0;
 };
 
+// The elements of the windows of a: size, b: shift, c: stride, d: whether the remainder is dropped,
+// one window after the other. A failed element fails each window that it would stand in.
+class ModelWindow final : public Model {
+ public:
+  using Model::Model;
+  ModelRow Next(bool) override {
+    while (window_.empty()) {
+      const int64_t span = (step_.a - 1) * step_.c + 1;
+      while (!ended_ && begin_ + size() < next_ + span) Read(span);
+      const int64_t left = begin_ + size() - next_;
+      if (left <= 0 || (step_.d != 0 && left < span)) {
+        for (; !rows_.empty(); Forget()) continue;
+        return std::exchange(broken_off_, ModelRow::End());
+      }
+      ModelRow failure;
+      for (int64_t i = 0; i < step_.a && i * step_.c < left; ++i) {
+        Place& place = rows_[static_cast<size_t>(next_ - begin_ + i * step_.c)];
+        place.used = true;
+        if (place.row.failed() && !failure.failed()) failure = place.row;
+        window_.push_back(place.row);
+      }
+      for (next_ += step_.b; begin_ < next_ && !rows_.empty();) Forget();
+      if (!failure.failed()) continue;
+      window_.clear();
+      return failure;
+    }
+    const ModelRow row = window_.front();
+    window_.pop_front();
+    return row;
+  }
+  void Restart() override {
+    rows_.clear();
+    window_.clear();
+    begin_ = next_ = 0;
+    ended_ = false;
+    broken_off_ = ModelRow::End();
+    Model::Restart();
+  }
+
+ private:
+  struct Place {
+    ModelRow row;
+    bool used = false;
+  };
+  int64_t size() const { return static_cast<int64_t>(rows_.size()); }
+
+  // Rows between windows are passed over.
+  void Read(int64_t span) {
+    const bool between = step_.b > span && (begin_ + size()) % step_.b >= span;
+    const ModelRow row = input().Next(between);
+    ended_ = row.end;
+    if (row.end) return;
+    rows_.push_back({row});
+    if (rows_.size() > 1) broken_off_ = ModelRow::End();
+    if (between) Forget();
+  }
+  void Forget() {
+    const Place place = rows_.front();
+    rows_.pop_front();
+    ++begin_;
+    const bool may_be_last = !place.used && place.row.failed() && place.row.may_be_last;
+    broken_off_ = may_be_last && rows_.empty() ? place.row : ModelRow::End();
+  }
+
+  std::deque<Place> rows_;  // from begin_ on
+  std::deque<ModelRow> window_;
+  int64_t begin_ = 0;
+  int64_t next_ = 0;  // the first of the next window
+  bool ended_ = false;
+  ModelRow broken_off_ = ModelRow::End();
+};
+
 // A pass in which nothing fails is kept once it is complete.
 class ModelCache final : public Model {
  public:
@@ -655,6 +728,8 @@ inline std::unique_ptr<Model> Model::Make(const Step& step, Shared* shared) {
       return std::make_unique<ModelShuffle>(step, shared);
     case Step::Op::kUnbatch:
       return std::make_unique<ModelUnbatch>(step, shared);
+    case Step::Op::kWindow:
+      return std::make_unique<ModelWindow>(step, shared);
     case Step::Op::kTake:
       return std::make_unique<ModelTake>(step, shared);
     case Step::Op::kSkip:
