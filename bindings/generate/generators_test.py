@@ -35,6 +35,20 @@ typedef struct tutti_pick_options {
 TUTTI_API tutti_status *tutti_dataset_pick(tutti_dataset **dataset, int64_t count,
                                            const tutti_pick_options *options);
 
+typedef struct tutti_near_options {
+  size_t struct_size;
+  const char *name;
+  tutti_optional_int64 most; /* not set: all */
+  int64_t step;
+} tutti_near_options;
+#define TUTTI_NEAR_OPTIONS_INIT \\
+  { sizeof(tutti_near_options), NULL, { 0, 0 }, 1 }
+
+/* Those near one another.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_near(tutti_dataset **dataset,
+                                           const tutti_near_options *options);
+
 /* The elements that `judge` likes.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_keep_if(tutti_dataset **dataset, tutti_function *judge,
@@ -81,6 +95,7 @@ EXCEPTIONS = {
     "sources": {"plain": ["count"]},
     "dataset": {
         "pick": {"default": {"keep_order": True, "count": -1}},
+        "near": {"default": {"step": 1}},
         "keep_if": {"default": {"keep_order": "unset"}, "function": "predicate",
                     "hand": ["python", "java", "go", "runners"]},
         "store": {"default": {"keep_order": False},
@@ -152,7 +167,8 @@ class Written(unittest.TestCase):
             'attributes.Set("folder", std::move(folder));',
             'return Make(environment, "count", std::move(name), std::move(attributes), {});')
         self.expect(written("core_ops", "registry"), "extern const OpTraits kKeepIfOp;",
-                    "kPlainOps[] = {&kCountOp, &kKeepIfOp, &kPickOp, &kStoreOp}")
+                    "kPlainOps[] = {&kCountOp, &kKeepIfOp, &kNearOp, "
+                    "&kPickOp, &kStoreOp}")
 
     def test_c(self):
         self.expect(
@@ -162,6 +178,9 @@ class Written(unittest.TestCase):
             "TUTTI_ASSIGN_OR_RETURN(const bool keep_order, "
             'ReadTristate(call, set.keep_order, true, "keep_order"));',
             "return input.Pick(count, keep_order, Name(set.name));",
+            "static constexpr tutti_near_options kOtherwise = TUTTI_NEAR_OPTIONS_INIT;\n  return "
+            "Transform(__func__, dataset, options != nullptr ? options : &kOtherwise, ",
+            "return input.Near(ReadOptional(set.most), set.step, Name(set.name));",
             "TUTTI_REQUIRE(call, judge);", "TUTTI_REQUIRE(call, folder);",
             'return input.Store(std::string(TextOr(folder, "")), *FromHandle(other), keep_order, ',
             "return Dataset::Count(environment, start, keep_order, Name(set.name));")
@@ -172,6 +191,7 @@ class Written(unittest.TestCase):
             text,
             "    def pick(self, count: int = -1, keep_order: Optional[bool] = None,",
             '"""The `count` best elements."""',
+            "def near(self, most: Optional[int] = None, step: int = 1,",
             "return self._of(_native.dataset_pick(self._handle, count, keep_order, name))",
             '_arguments.handle_of("store: dataset", dataset, _dataset_class())')
         compile(text, "_transformations.py", "exec")
@@ -184,21 +204,32 @@ class Written(unittest.TestCase):
                     "public Dataset pick(long count, boolean keepOrder) {\n    return of("
                     "Native.dataset_pick(this, count, Bridge.tristate(keepOrder), nextName));")
 
+        self.expect(text, "public Dataset near() {\n    return near(null, 1);",
+                    "public Dataset near(Long most, long step) {")
+
     def test_go(self):
         with_words = written("go_datasets", "source")
         self.expect(with_words,
                     "// Pick gives the count best elements.\n"
                     "func (d *Dataset) Pick(count int64, options ...Option) *Dataset {",
                     "return native.Dataset_pick(dataset, count, op.keepOrder, op.name, made)",
+                    "return native.Dataset_near(dataset, op.most, op.step, op.name, made)",
                     "pointer, err := other.use()")
 
     def test_runners(self):
         self.expect(written("runner_cpp", "source"),
                     'CheckKeys(op, {"op", "input", "count", "keep_order"});',
                     'Check(tutti_dataset_pick(dataset->out(), op.value("count", int64_t{-1}), '
-                    "&options));", '{"pick", Pick},')
+                    "&options));", '{"pick", Pick},',
+                    'if (op.contains("most")) options.most = {1, op.at("most").get<int64_t>()};',
+                    'options.step = op.value("step", int64_t{1});')
         self.expect(written("runner_go", "source"), 'case "pick":',
-                    'tutti.WithKeepOrder(flag)', 'integer(node, "count", -1)')
+                    'tutti.WithKeepOrder(flag)', 'integer(node, "count", -1)',
+                    'if _, ok := node["most"]; ok {',
+                    'tutti.WithMost(integer(node, "most", 0))')
+        made = importlib.import_module("runner_java")
+        self.expect(made.case(next(op for op in table_of().dataset_ops() if op.name == "near")),
+                    'dataset.near((Long) node.get("most"), node.integer("step", 1));')
         self.expect(written("runner_python", "module"),
                     '"store": {"folder": ("text", "folder"), "other": ("dataset", "dataset")')
 

@@ -49,7 +49,7 @@ def native_call(op: Op) -> str:
     arguments = ["dataset"]
     for a in op.arguments:
         if a.option:
-            if a.kind not in ("flag", "int", "text"):
+            if a.kind not in ("flag", "int", "optional_int", "text"):
                 raise TableError(f"{op.function.where}: {op.function.name}: Go has no option for "
                                  f"'{a.name}' of the kind {a.kind}; write the method by hand")
             arguments.append(f"op.{camel(a.name)}")

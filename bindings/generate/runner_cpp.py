@@ -38,6 +38,9 @@ def transform(op: Op) -> str:
         elif a.kind == "flag" and a.option:
             options += [f'if (op.contains("{a.name}")) {{',
                         f"  options.{a.name} = {at}.get<bool>() ? TUTTI_TRUE : TUTTI_FALSE;", "}"]
+        elif a.kind == "optional_int" and a.option:
+            options.append(f'if (op.contains("{a.name}")) options.{a.name} = '
+                           f"{{1, {at}.get<int64_t>()}};")
         elif a.kind == "int" and a.option:
             options.append(f'options.{a.name} = op.value("{a.name}", int64_t{{{a.default}}});')
         elif a.kind == "int":

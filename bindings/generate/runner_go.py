@@ -49,6 +49,11 @@ def case(op: Op) -> str:
             option = "".join(word.capitalize() for word in a.name.split("_"))
             lines += [f'if flag, ok := node["{a.name}"].(bool); ok {{',
                       f"\toptions = append(options, tutti.With{option}(flag))", "}"]
+        elif a.kind in ("int", "optional_int") and a.option:
+            option = "".join(word.capitalize() for word in a.name.split("_"))
+            lines += [f'if _, ok := node["{a.name}"]; ok {{',
+                      f'\toptions = append(options, tutti.With{option}('
+                      f'integer(node, "{a.name}", 0)))', "}"]
         elif a.kind == "text" and not a.option:
             lines.append(f'{a.name}, _ := node["{a.name}"].(string)')
             arguments.append(a.name)

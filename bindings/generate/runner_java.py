@@ -40,6 +40,8 @@ def case(op: Op) -> str:
         elif a.kind == "int":
             default = "" if a.default is None else f", {a.default}"
             arguments.append(f'node.integer("{a.name}"{default})')
+        elif a.kind == "optional_int":
+            arguments.append(f'(Long) node.get("{a.name}")')
         elif a.kind == "flag" and a.default is False:
             arguments.append(f'node.flag("{a.name}")')
         elif a.kind == "text":

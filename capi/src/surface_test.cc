@@ -331,6 +331,44 @@ TEST_F(SurfaceTest, BatchesAreTakenApartIntoTheirRows) {
                "unbatch: expected tensors of rank 1 or more");
 }
 
+TEST_F(SurfaceTest, WindowsAreDatasetsOfTheirOwn) {
+  tutti_window_options options = TUTTI_WINDOW_OPTIONS_INIT;
+  options.shift = {1, 2};
+  options.stride = 2;
+  options.drop_remainder = TUTTI_TRUE;
+  Dataset windows = RangeOf(9), plain = RangeOf(7), wrong = RangeOf(7);
+  ASSERT_OK(tutti_dataset_window(&windows, 3, &options));
+  ASSERT_OK(tutti_dataset_window(&plain, 3, nullptr));
+  EXPECT_EQ(tutti_dataset_get_cardinality(windows), 3);
+  EXPECT_EQ(tutti_dataset_get_cardinality(plain), 3);
+  std::vector<Value> elements(3);
+  {
+    Iterator iterator;
+    ASSERT_OK(tutti_iterator_create(windows, nullptr, nullptr, &iterator));
+    for (Value &element : elements) ASSERT_OK(tutti_iterator_next(iterator, nullptr, &element));
+    ASSERT_OK(tutti_iterator_close(iterator, nullptr));
+  }
+  // The iterator is gone.
+  for (int64_t i = 0; i < 3; ++i) {
+    ASSERT_EQ(tutti_value_get_leaf_kind(elements[i], 0), TUTTI_LEAF_DATASET);
+    tutti_dataset *window = tutti_value_get_leaf_dataset(elements[i], 0);
+    EXPECT_EQ(tutti_dataset_get_cardinality(window), 3);
+    for (int pass = 0; pass < 2; ++pass) {
+      Iterator inner;
+      ASSERT_OK(tutti_iterator_create(window, nullptr, nullptr, &inner));
+      for (int64_t k = 0; k < 3; ++k) {
+        Value number;
+        ASSERT_OK(tutti_iterator_next(inner, nullptr, &number));
+        EXPECT_EQ(NumberIn(number), 2 * i + 2 * k);
+      }
+      ASSERT_OK(tutti_iterator_close(inner, nullptr));
+    }
+  }
+  options.stride = 0;
+  EXPECT_FAILS(tutti_dataset_window(&wrong, 3, &options), TUTTI_INVALID_ARGUMENT,
+               "window: stride must be positive, got 0");
+}
+
 TEST_F(SurfaceTest, ADefinitionIsSerialisedWithTheNamesOfItsFunctions) {
   const auto negate = [](tutti_context *, const tutti_value *in, tutti_value **out,
                          void *) -> tutti_status * {

@@ -89,6 +89,42 @@ func TestDatasetsAreTransformed(t *testing.T) {
 	}
 }
 
+func TestWindowsAreDatasetsOfTheirOwn(t *testing.T) {
+	itself := func(window Value) (*Dataset, error) { return window.Dataset() }
+	for _, c := range []struct {
+		dataset *Dataset
+		want    []int64
+	}{
+		{Range(0, 5, 1).Window(2), []int64{0, 1, 2, 3, 4}},
+		{Range(0, 7, 1).Window(3, WithShift(2), WithDropRemainder(true)),
+			[]int64{0, 1, 2, 2, 3, 4, 4, 5, 6}},
+		{Range(0, 7, 1).Window(3, WithStride(2), WithDropRemainder(true)), []int64{0, 2, 4}},
+	} {
+		if got := integers(t, c.dataset.FlatMap(itself)); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%v, wanted %v", got, c.want)
+		}
+	}
+	iterator := must[*Iterator](t)(Range(0, 5, 1).Window(2).Iterator(nil))
+	var kept []*Dataset
+	for iterator.Next() {
+		kept = append(kept, must[*Dataset](t)(iterator.Value().Dataset()))
+	}
+	if err := iterator.Close(); err != nil || len(kept) != 3 {
+		t.Fatal(err, len(kept))
+	}
+	for pass := 0; pass < 2; pass++ {
+		if got := integers(t, kept[1]); !reflect.DeepEqual(got, []int64{2, 3}) {
+			t.Fatal(got)
+		}
+	}
+	for _, wrong := range []*Dataset{Range(0, 3, 1).Window(0),
+		Range(0, 3, 1).Window(2, WithShift(0)), Range(0, 3, 1).Window(2, WithStride(0))} {
+		if err := wrong.Err(); !errors.Is(err, ErrInvalidArgument) {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestDatasetsFromValuesAndGenerators(t *testing.T) {
 	x := must[Value](t)(Of([]int64{1, 2, 3, 4}, 2, 2))
 	rows := FromTensorSlices(x)

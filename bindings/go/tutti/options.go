@@ -22,10 +22,12 @@ type operation struct {
 	dtype         DType
 	cycleLength   []int64
 	blockLength   int64
+	shift         []int64
+	stride        int64
 }
 
 func operationOf(options []Option) operation {
-	op := operation{seed: RandomSeed, blockLength: 1}
+	op := operation{seed: RandomSeed, blockLength: 1, stride: 1}
 	for _, option := range options {
 		if option != nil {
 			option(&op)
@@ -62,7 +64,14 @@ func WithCycleLength(n int64) Option {
 // WithBlockLength is how many elements Interleave takes of a dataset a visit. Without it: 1.
 func WithBlockLength(n int64) Option { return func(op *operation) { op.blockLength = n } }
 
-// WithDropRemainder leaves out a last batch that is not full.
+// WithShift is how many elements behind the one before a window of Window begins. Without it: as many
+// as a window has.
+func WithShift(n int64) Option { return func(op *operation) { op.shift = []int64{n} } }
+
+// WithStride is how far apart the elements of a window lie. Without it: 1, one behind the other.
+func WithStride(n int64) Option { return func(op *operation) { op.stride = n } }
+
+// WithDropRemainder leaves out a last batch that is not full, and such windows.
 func WithDropRemainder(flag bool) Option {
 	return func(op *operation) { op.dropRemainder = tristate(flag) }
 }

@@ -259,6 +259,49 @@ class TransformationTest(unittest.TestCase):
         again.restore(iterator.save())
         self.assertEqual(list(again), [3, 4])
 
+    def test_window_gives_datasets(self):
+        def lists(dataset):
+            return [[int(x) for x in window] for window in dataset]
+
+        self.assertEqual(lists(Dataset.range(7).window(3)), [[0, 1, 2], [3, 4, 5], [6]])
+        self.assertEqual(lists(Dataset.range(7).window(3, 2, 1, True)),
+                         [[0, 1, 2], [2, 3, 4], [4, 5, 6]])
+        self.assertEqual(lists(Dataset.range(7).window(3, stride=2, drop_remainder=True)),
+                         [[0, 2, 4]])
+        self.assertEqual(Dataset.range(7).window(size=3, shift=1).cardinality(), 7)
+        self.assertEqual(Dataset.range(7).window(2).element_spec,
+                         tutti.data.DatasetSpec(tutti.data.TensorSpec((), np.int64)))
+        for wrong in ((0,), (2, 0), (2, 1, 0)):
+            with self.assertRaisesRegex(ValueError, "must be positive, got 0"):
+                Dataset.range(3).window(*wrong)
+
+    def test_windows_have_a_dataset_for_each_component(self):
+        nested = Dataset.from_tensor_slices(({"a": np.arange(4)}, np.arange(4) * 10))
+        first, second = list(nested.window(2))[0]  # its iterator is gone
+        self.assertEqual(list(first["a"]), [0, 1])
+        for _ in range(2):
+            self.assertEqual(list(second), [0, 10])
+        self.assertEqual(len(second), 2)
+        batches = nested.window(3, 1, drop_remainder=True).flat_map(
+            lambda x, y: Dataset.zip((x["a"], y)).batch(3))
+        self.assertEqual([(x.tolist(), y.tolist()) for x, y in batches],
+                         [([0, 1, 2], [0, 10, 20]), ([1, 2, 3], [10, 20, 30])])
+
+    def test_kept_windows_are_saved(self):
+        dataset = Dataset.range(20).window(3).prefetch(2).window(2, 1)
+        iterator = iter(dataset)
+        next(iterator)
+        state = iterator.save()
+        again = iter(dataset)
+        again.restore(state)
+
+        def lists(windows):
+            return [[list(window) for window in outer] for outer in windows]
+
+        rest = lists(iterator)
+        self.assertEqual(rest[0], [[3, 4, 5], [6, 7, 8]])
+        self.assertEqual(lists(again), rest)
+
     def test_a_cache_is_filled_by_the_first_complete_pass(self):
         calls = []
         cached = Dataset.range(3).map(lambda x: calls.append(x) or x).cache()

@@ -72,7 +72,9 @@ void CheckProperties(const Json &tree, const Json &expect) {
   }
 }
 
-// The leaves of {"shape": [...], "dtype": D} and structures of it, in the order of the library,
+Spec SpecOf(const Json &expected);
+
+// The leaves of {"shape": [...], "dtype": D} or {"ds": SPEC} and structures of it, in the order of the library,
 // which sorts the keys of a dict; null is an unknown dimension or, as the shape, an unknown rank.
 // Gives the JSON of a value of the same structure.
 Json AddLeaves(const Json &expected, std::vector<Spec> *leaves) {
@@ -88,6 +90,12 @@ Json AddLeaves(const Json &expected, std::vector<Spec> *leaves) {
     }
     return Json{{"d", parts}};
   }
+  if (expected.contains("ds")) {
+    CheckKeys(expected, {"ds"});
+    leaves->emplace_back();
+    Check(tutti_spec_create_dataset(SpecOf(expected.at("ds")).get(), leaves->back().out()));
+    return 0;
+  }
   CheckKeys(expected, {"shape", "dtype"});
   std::vector<int64_t> dims;
   for (const Json &size : expected.at("shape")) {
@@ -101,7 +109,7 @@ Json AddLeaves(const Json &expected, std::vector<Spec> *leaves) {
   return 0;
 }
 
-void CompareSpec(const Json &expected, const Spec &found) {
+Spec SpecOf(const Json &expected) {
   std::vector<Spec> leaves;
   const Value structure = ValueOf(AddLeaves(expected, &leaves));
   std::vector<const tutti_spec *> handles;
@@ -110,6 +118,11 @@ void CompareSpec(const Json &expected, const Spec &found) {
   Check(tutti_spec_create_from_value(structure.get(), like.out()));
   Check(tutti_spec_create_from_leaves(tutti_spec_get_treespec(like.get()), handles.size(),
                                       handles.data(), wanted.out()));
+  return wanted;
+}
+
+void CompareSpec(const Json &expected, const Spec &found) {
+  const Spec wanted = SpecOf(expected);
   if (tutti_spec_equal(wanted.get(), found.get())) return;
   Bytes text;
   Check(tutti_spec_to_string(found.get(), text.out()));

@@ -140,6 +140,22 @@ Body Repeated(int64_t count) {
   };
 }
 
+Dataset DatasetIn(const Value &in) {
+  return Dataset::Share(tutti_value_get_leaf_dataset(in.get(), 0));
+}
+
+// The elements of a structure of windows.
+Dataset Zipped(const Value &in) {
+  Dataset dataset;
+  Check(tutti_dataset_create_zip(CurrentRuntime(), in.get(), nullptr, dataset.out()));
+  return dataset;
+}
+
+Value InBatches(Dataset dataset, int64_t size) {
+  Check(tutti_dataset_batch(dataset.out(), size, nullptr));
+  return DatasetValue(dataset);
+}
+
 struct Named {
   Body body;
   Spec output;  // none: a predicate, or the function gives datasets
@@ -192,10 +208,28 @@ Named Find(const Json &op, const Spec &input) {
     Check(tutti_spec_create_from_value(constant.get(), spec.out()));
     return {[constant](tutti_context *, const Value &) { return constant; }, spec};
   }
-  if (name == "range") return {CountFrom(Json()), {}};
-  if (name == "count_from") return {CountFrom(arg), {}};
+  if (name == "range" || name == "count_from") {
+    Spec numbers;
+    Check(tutti_spec_create_dataset(SpecOfTensor(TUTTI_DTYPE_INT64, {}).get(), numbers.out()));
+    return {CountFrom(name == "range" ? Json() : arg), numbers};
+  }
   if (name == "from_tensor_slices") return {Slices, {}};
   if (name == "from_tensors_repeat") return {Repeated(arg), {}};
+  if (name == "batch") {
+    return {[size = arg.get<int64_t>()](tutti_context *, const Value &in) {
+              return InBatches(DatasetIn(in), size);
+            },
+            {}};
+  }
+  if (name == "zip") {
+    return {[](tutti_context *, const Value &in) { return DatasetValue(Zipped(in)); }, {}};
+  }
+  if (name == "zip_batch") {
+    return {[size = arg.get<int64_t>()](tutti_context *, const Value &in) {
+              return InBatches(Zipped(in), size);
+            },
+            {}};
+  }
   if (name == "fill_self_slices") {
     return {[](tutti_context *context, const Value &in) {
               return Slices(context, FillSelf(context, in));

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <string_view>
 
+#include "datasets.h"
+
 namespace conformance {
 namespace {
 
@@ -103,6 +105,21 @@ void CompareTensor(const Json &expected, const Value &found, double tolerance, t
   }
 }
 
+// A dataset that stands in an element, with its elements.
+void CompareDataset(const Json &expected, const Value &found, double tolerance, tutti_dtype dtype) {
+  if (tutti_value_get_kind(found.get()) != TUTTI_NODE_LEAF ||
+      tutti_value_get_leaf_kind(found.get(), 0) != TUTTI_LEAF_DATASET) {
+    throw Mismatch("expected the dataset " + expected.dump() + ", got " + ToText(found));
+  }
+  const std::vector<Value> elements =
+      Elements(Dataset::Share(tutti_value_get_leaf_dataset(found.get(), 0)));
+  if (elements.size() != expected.size()) {
+    throw Mismatch("expected the dataset " + expected.dump() + ", got " +
+                   std::to_string(elements.size()) + " elements");
+  }
+  for (size_t i = 0; i < elements.size(); ++i) Compare(expected[i], elements[i], tolerance, dtype);
+}
+
 }  // namespace
 
 tutti_dtype DTypeOf(const std::string &name) {
@@ -177,7 +194,8 @@ void Compare(const Json &expected, const Value &found, double tolerance, tutti_d
   if (!expected.is_object() || IsBytes(expected)) {
     return CompareTensor(expected, found, tolerance, dtype);
   }
-  CheckKeys(expected, {"t", "d", "dtype", "v"});
+  CheckKeys(expected, {"t", "d", "ds", "dtype", "v"});
+  if (expected.contains("ds")) return CompareDataset(expected.at("ds"), found, tolerance, dtype);
   if (expected.contains("dtype")) {
     return CompareTensor(expected.at("v"), found, tolerance, DTypeOf(expected.at("dtype")));
   }

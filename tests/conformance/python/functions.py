@@ -5,10 +5,15 @@ import operator
 import numpy as np
 
 import tutti
-from tutti.data import Dataset, TensorSpec
+from tutti.data import Dataset, DatasetSpec, Function, TensorSpec
 from vector_values import NotCovered, spec_of, value
 
 PREDICATES = ("less", "greater", "equal", "even", "always_true")
+
+
+def zipped(*parts):
+    """The elements of a structure of windows."""
+    return Dataset.zip(parts[0] if len(parts) == 1 else parts)
 
 
 def function(name, arg):
@@ -45,11 +50,24 @@ def function(name, arg):
         "from_tensor_slices": lambda *parts: Dataset.from_tensor_slices(
             parts[0] if len(parts) == 1 else parts),
         "from_tensors_repeat": lambda x: Dataset.from_tensors(x).repeat(arg),
+        "batch": lambda window: window.batch(arg),
+        "zip": zipped,
+        "zip_batch": lambda *parts: zipped(*parts).batch(arg),
         "fill_self_slices": lambda x: Dataset.from_tensor_slices(np.full(int(x), x)),
     }
     if name not in functions:
         raise NotCovered(f"function {name}")
     return functions[name]
+
+
+def dataset_function(name, arg, dataset):
+    """A function that gives datasets, with its output spec where that is known."""
+    output = None
+    if name == "identity":
+        output = dataset.element_spec
+    elif name in ("range", "count_from"):
+        output = DatasetSpec(TensorSpec((), np.int64))
+    return Function(function(name, arg), output_signature=output)
 
 
 def signature(name, arg, dataset):

@@ -22,7 +22,7 @@ from tutti.data import Dataset, TensorSpec
 from tutti.distribute import VariableAggregation, VariableSynchronization
 from device_cases import run_device_spec
 from files import CaseFolder, record_files
-from functions import function, signature
+from functions import dataset_function, function, signature
 from plain_ops import PLAIN_OPS  # generated: the build puts it on the path
 from vector_values import NotCovered, compare, compare_spec, known, need, spec_of, value
 from walks import Walks, expect_error, is_error
@@ -41,7 +41,7 @@ def transform(dataset, node, op):
         names = {"flat_map": (), "interleave": ("cycle_length", "block_length",
                                                 "num_parallel_calls", "deterministic")}[op]
         known(node, ("op", "input", "fn", "arg", *names))
-        return getattr(dataset, op)(function(node["fn"], node.get("arg")),
+        return getattr(dataset, op)(dataset_function(node["fn"], node.get("arg"), dataset),
                                     **{name: node[name] for name in names if name in node})
     if op == "apply":
         known(node, ("op", "input", "transformation"))

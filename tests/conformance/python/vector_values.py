@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tutti.data import TensorSpec
+from tutti.data import Dataset, DatasetSpec, TensorSpec
 
 
 class NotCovered(Exception):
@@ -77,6 +77,12 @@ def compare(actual, expected, dtype=None, tolerance=0.0, where=""):
              where, "expected a dict", expected, "found", actual)
         for key, item in expected["d"].items():
             compare(actual[key], item, dtype, tolerance, f"{where}/{key}")
+    elif isinstance(expected, dict) and "ds" in expected:
+        need(isinstance(actual, Dataset), where, "expected a dataset, found", actual)
+        elements = list(actual)
+        need(len(elements) == len(expected["ds"]), where, "expected", expected, "found", elements)
+        for i, item in enumerate(expected["ds"]):
+            compare(elements[i], item, dtype, tolerance, f"{where}/{i}")
     elif isinstance(expected, dict) and "bytes" in expected:
         need(actual == expected["bytes"].encode(), where, "expected", expected, "found", actual)
     else:
@@ -115,6 +121,9 @@ def compare_spec(actual, expected):
         need(actual.keys() == expected["d"].keys(), "expected", expected, "found", actual)
         for key, item in expected["d"].items():
             compare_spec(actual[key], item)
+    elif "ds" in expected:
+        need(isinstance(actual, DatasetSpec), "expected", expected, "found", actual)
+        compare_spec(actual.element_spec, expected["ds"])
     else:
         known(expected, ("shape", "dtype"))
         shape = None if expected["shape"] is None else tuple(expected["shape"])

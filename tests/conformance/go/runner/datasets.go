@@ -94,7 +94,11 @@ func flattened(r *tutti.Runtime, dataset *tutti.Dataset, node fields) (*tutti.Da
 	if err != nil {
 		return nil, err
 	}
-	made := r.NewFunction(fn, tutti.FunctionOptions{Name: name})
+	output, err := datasetSignature(name, dataset)
+	if err != nil {
+		return nil, err
+	}
+	made := r.NewFunction(fn, tutti.FunctionOptions{Name: name, Output: output})
 	defer made.Close()
 	if !interleaves {
 		return dataset.FlatMapWith(made), nil

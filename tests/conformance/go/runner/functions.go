@@ -140,6 +140,17 @@ func datasetFunction(r *tutti.Runtime, name string, arg any) (tutti.MapFunc, err
 		"from_tensors_repeat": func(element tutti.Value) (*tutti.Dataset, error) {
 			return r.FromTensors(element).Repeat(count), nil
 		},
+		"batch": func(element tutti.Value) (*tutti.Dataset, error) {
+			window, err := element.Dataset()
+			if err != nil {
+				return nil, err
+			}
+			return window.Batch(count), nil
+		},
+		"zip": func(element tutti.Value) (*tutti.Dataset, error) { return r.Zip(element), nil },
+		"zip_batch": func(element tutti.Value) (*tutti.Dataset, error) {
+			return r.Zip(element).Batch(count), nil
+		},
 		"fill_self_slices": func(element tutti.Value) (*tutti.Dataset, error) {
 			filled, err := ofDescribed(structures["fill_self"])(element)
 			if err != nil {
@@ -159,6 +170,22 @@ func datasetFunction(r *tutti.Runtime, name string, arg any) (tutti.MapFunc, err
 		}
 		return tutti.OfDataset(made)
 	}, nil
+}
+
+// datasetSignature is the output spec of a function that gives datasets; nil where the first one
+// tells it.
+func datasetSignature(name string, dataset *tutti.Dataset) (*tutti.Spec, error) {
+	switch name {
+	case "identity":
+		return dataset.ElementSpec(nil)
+	case "range", "count_from":
+		number, err := tutti.TensorSpec(tutti.Int64)
+		if err != nil {
+			return nil, err
+		}
+		return tutti.DatasetSpec(number)
+	}
+	return nil, nil
 }
 
 func ofDescribed(fn func(element any) (any, error)) tutti.MapFunc {

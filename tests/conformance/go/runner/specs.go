@@ -81,6 +81,13 @@ func describedSpec(v map[string]any) (*tutti.Spec, error) {
 		}
 		return tutti.DictSpec(specs)
 	}
+	if inner, ok := v["ds"].(map[string]any); ok {
+		spec, err := describedSpec(inner)
+		if err != nil {
+			return nil, err
+		}
+		return tutti.DatasetSpec(spec)
+	}
 	if err := known(v, "shape", "dtype"); err != nil {
 		return nil, err
 	}

@@ -36,8 +36,9 @@ type array struct {
 	texts   []string
 }
 
-// What a value is here: *array, tuple or dict.
+// What a value is here: *array, tuple, dict, or the elements of a dataset that stands in it.
 type tuple []any
+type window []any
 type dict map[string]any
 
 var dtypes = map[string]tutti.DType{}
@@ -285,7 +286,33 @@ func describe(value tutti.Value) (any, error) {
 		}
 		return made, nil
 	}
+	if value.Kind() == tutti.KindDataset {
+		return elementsOf(value)
+	}
 	return nil, fmt.Errorf("found a %v", value.Kind())
+}
+
+// elementsOf reads a dataset that stands in an element.
+func elementsOf(value tutti.Value) (any, error) {
+	dataset, err := value.Dataset()
+	if err != nil {
+		return nil, err
+	}
+	defer dataset.Close()
+	iterator, err := dataset.Iterator(nil)
+	if err != nil {
+		return nil, err
+	}
+	defer iterator.Close()
+	made := window{}
+	for iterator.Next() {
+		item, err := describe(iterator.Value())
+		if err != nil {
+			return nil, err
+		}
+		made = append(made, item)
+	}
+	return made, iterator.Err()
 }
 
 func show(v any) string {
@@ -333,6 +360,18 @@ func compareParts(found, expected any, dtype string, tolerance float64) error {
 			for key, part := range parts {
 				if err := compareParts(items[key], part, dtype, tolerance); err != nil {
 					return fmt.Errorf("%s: %w", key, err)
+				}
+			}
+			return nil
+		}
+		if parts, ok := fields["ds"].([]any); ok {
+			items, ok := found.(window)
+			if !ok || len(items) != len(parts) {
+				return fmt.Errorf("expected %v, found %s", expected, show(found))
+			}
+			for i, part := range parts {
+				if err := compareParts(items[i], part, dtype, tolerance); err != nil {
+					return err
 				}
 			}
 			return nil

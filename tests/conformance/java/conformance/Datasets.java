@@ -116,11 +116,15 @@ final class Datasets {
         return dataset.map(Functions.of(node), Functions.signature(node, dataset));
       case "flat_map":
         node.known("op", "input", "fn", "arg");
-        return dataset.flatMap(Functions.of(node));
+        try (Function made = Function.of(
+                 Functions.of(node), null, Functions.ofDatasets(node, dataset), false)) {
+          return dataset.flatMap(made);
+        }
       case "interleave":
         node.known("op", "input", "fn", "arg", "cycle_length", "block_length",
             "num_parallel_calls", "deterministic");
-        try (Function made = Function.of(Functions.of(node), null, null, false)) {
+        try (Function made = Function.of(
+                 Functions.of(node), null, Functions.ofDatasets(node, dataset), false)) {
           return dataset.interleave(made, (Long) node.get("cycle_length"),
               node.integer("block_length", 1), node.integer("num_parallel_calls", 0),
               (Boolean) node.get("deterministic"));

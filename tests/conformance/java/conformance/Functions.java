@@ -69,6 +69,12 @@ final class Functions {
         return element -> Dataset.fromTensorSlices(element);
       case "from_tensors_repeat":
         return element -> Dataset.fromTensors(element).repeat((Long) arg);
+      case "batch":
+        return element -> element.asDataset().batch((Long) arg);
+      case "zip":
+        return element -> Dataset.zip(element);
+      case "zip_batch":
+        return element -> Dataset.zip(element).batch((Long) arg);
       case "fill_self_slices":
         return element -> Dataset.fromTensorSlices(fillSelf(element));
       default:
@@ -116,6 +122,19 @@ final class Functions {
     }
     try (Tensor flat = Tensor.of(numbers); Tensor wide = flat.reshape(x.shape())) {
       return wide.cast(x.dtype());
+    }
+  }
+
+  /** The output spec of a function that gives datasets; null where the first one tells it. */
+  static Spec ofDatasets(Fields node, Dataset dataset) {
+    switch (node.text("fn")) {
+      case "identity":
+        return dataset.elementSpec();
+      case "range":
+      case "count_from":
+        return Spec.dataset(Spec.tensor(DType.INT64));
+      default:
+        return null;
     }
   }
 

@@ -3,6 +3,7 @@ package conformance;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Iterator;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -161,6 +162,14 @@ final class Values {
       Mismatch.check(found.kind() == Value.Kind.DICT && found.size() == parts.size()
           && parts.keySet().containsAll(found.keys()), expected, found);
       parts.forEach((key, part) -> compare(found.get(key), part, dtype, tolerance));
+    } else if (expected instanceof Fields fields && fields.has("ds")) {
+      Mismatch.check(found.kind() == Value.Kind.DATASET, expected, found);
+      final Iterator<?> parts = fields.list("ds").iterator();
+      for (final Value element : found.asDataset()) {
+        Mismatch.check(parts.hasNext(), expected, element);
+        compare(element, parts.next(), dtype, tolerance);
+      }
+      Mismatch.check(!parts.hasNext(), expected, found);
     } else {
       Mismatch.check(found.kind() == Value.Kind.TENSOR, expected, found);
       compare(found.asTensor(), expected, dtype, tolerance);
@@ -217,6 +226,9 @@ final class Values {
       final Map<String, Spec> parts = new TreeMap<>();
       described.fields("d").all().forEach((key, part) -> parts.put(key, spec((Fields) part)));
       return Spec.dict(parts);
+    }
+    if (described.has("ds")) {
+      return Spec.dataset(spec(described.known("ds").fields("ds")));
     }
     final DType dtype = dtype(described.known("shape", "dtype").text("dtype"));
     return !described.has("shape") ? Spec.tensorOfAnyShape(dtype)

@@ -252,6 +252,28 @@ class DatasetTest {
   }
 
   @Test
+  void windowsAreDatasetsOfTheirOwn() {
+    assertEquals(3, Dataset.range(7).window(3).cardinality());
+    assertEquals(List.of(0L, 1L, 2L, 2L, 3L, 4L, 4L, 5L, 6L),
+        numbers(Dataset.range(7).window(3, 2L, 1, true).flatMap(Value::asDataset)));
+    assertEquals(List.of(0L, 2L, 4L),
+        numbers(Dataset.range(7).window(3, null, 2, true).flatMap(Value::asDataset)));
+    final List<Dataset> kept = new ArrayList<>();
+    for (final Value window : Dataset.range(5).window(2)) {
+      kept.add(window.asDataset());
+    }
+    for (int pass = 0; pass < 2; ++pass) {
+      assertEquals(List.of(2L, 3L), numbers(kept.get(1)));
+      assertEquals(List.of(4L), numbers(kept.get(2)));
+    }
+    assertEquals(Spec.dataset(Spec.tensor(DType.INT64)), Dataset.range(5).window(2).elementSpec());
+    final TuttiException refused =
+        assertThrows(TuttiException.class, () -> Dataset.range(3).window(2, 0L, 1, false));
+    assertTrue(refused.getMessage().contains("shift must be positive, got 0"),
+        refused.getMessage());
+  }
+
+  @Test
   void aCacheIsFilledByTheFirstCompletePass(@TempDir Path folder) {
     final int[] calls = {0};
     final Dataset cached = Dataset.range(3).map(x -> {
