@@ -64,8 +64,8 @@ func WithCycleLength(n int64) Option {
 // WithBlockLength is how many elements Interleave takes of a dataset a visit. Without it: 1.
 func WithBlockLength(n int64) Option { return func(op *operation) { op.blockLength = n } }
 
-// WithShift is how many elements behind the one before a window of Window begins. Without it: as many
-// as a window has.
+// WithShift is how many elements behind the one before a window of Window begins. Without it: as
+// many as a window has.
 func WithShift(n int64) Option { return func(op *operation) { op.shift = []int64{n} } }
 
 // WithStride is how far apart the elements of a window lie. Without it: 1, one behind the other.

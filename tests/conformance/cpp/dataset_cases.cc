@@ -74,9 +74,9 @@ void CheckProperties(const Json &tree, const Json &expect) {
 
 Spec SpecOf(const Json &expected);
 
-// The leaves of {"shape": [...], "dtype": D} or {"ds": SPEC} and structures of it, in the order of the library,
-// which sorts the keys of a dict; null is an unknown dimension or, as the shape, an unknown rank.
-// Gives the JSON of a value of the same structure.
+// The leaves of {"shape": [...], "dtype": D} or {"ds": SPEC} and structures of it, in the order of
+// the library, which sorts the keys of a dict; null is an unknown dimension or, as the shape, an
+// unknown rank. Gives the JSON of a value of the same structure.
 Json AddLeaves(const Json &expected, std::vector<Spec> *leaves) {
   if (expected.contains("t")) {
     Json parts = Json::array();

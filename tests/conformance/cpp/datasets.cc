@@ -224,6 +224,12 @@ Dataset BuildDataset(const Json &op) {
     transformation["input"] = op.at("input");
     return BuildDataset(transformation);
   }
+  if (name == "window_lists") {  // each window as one batch
+    Json windows = op;
+    windows["op"] = "window";
+    return BuildDataset(Json{{"op", "flat_map"}, {"input", windows}, {"fn", "zip_batch"},
+                             {"arg", op.at("size")}});
+  }
   Transform transform = name == "map"            ? Map
                         : name == "flat_map"     ? FlatMap
                         : name == "interleave"   ? Interleave

@@ -43,6 +43,9 @@ def transform(dataset, node, op):
         known(node, ("op", "input", "fn", "arg", *names))
         return getattr(dataset, op)(dataset_function(node["fn"], node.get("arg"), dataset),
                                     **{name: node[name] for name in names if name in node})
+    if op == "window_lists":  # each window as one batch
+        windows = transform(dataset, {**node, "op": "window"}, "window")
+        return windows.flat_map(function("zip_batch", node["size"]))
     if op == "apply":
         known(node, ("op", "input", "transformation"))
         inner = node["transformation"]

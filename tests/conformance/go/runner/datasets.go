@@ -72,6 +72,18 @@ func transform(r *tutti.Runtime, dataset *tutti.Dataset, node fields) (*tutti.Da
 		}
 		return dataset.WithOptions(options), nil
 	}
+	if op == "window_lists" { // each window as one batch
+		windows := fields{}
+		for name, value := range node {
+			windows[name] = value
+		}
+		windows["op"] = "window"
+		made, err := transform(r, dataset, windows)
+		if err != nil {
+			return nil, err
+		}
+		return flattened(r, made, fields{"op": "flat_map", "fn": "zip_batch", "arg": node["size"]})
+	}
 	made, found, err := plainOp(r, dataset, node)
 	if !found {
 		return nil, notCovered("op " + op)

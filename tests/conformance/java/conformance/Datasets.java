@@ -136,6 +136,12 @@ final class Datasets {
         node.known("op", "input", "buffer_size", "seed", "reshuffle_each_iteration");
         return dataset.shuffle(node.integer("buffer_size"), (Long) node.get("seed"),
             (Boolean) node.get("reshuffle_each_iteration"));
+      case "window_lists": // each window as one batch
+        final Map<String, Object> windows = new TreeMap<>(node.all());
+        windows.put("op", "window");
+        return transform(
+            transform(dataset, new Fields(windows)),
+            new Fields(Map.of("op", "flat_map", "fn", "zip_batch", "arg", node.get("size"))));
       case "with_options":
         return dataset.withOptions(
             options(node.known("op", "input", "options").fields("options")));
