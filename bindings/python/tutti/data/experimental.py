@@ -1,5 +1,8 @@
 """What the reference has under this name."""
 
+from typing import Callable
+
+from tutti.data._dataset import Dataset
 from tutti.data._options import (AutoShardPolicy, DistributeOptions, ExternalStatePolicy,
                                  MapVectorizationOptions, OptimizationOptions, ThreadingOptions)
 from tutti.data._records import TFRecordWriter
@@ -12,6 +15,6 @@ __all__ = ["AutoShardPolicy", "DistributeOptions", "ExternalStatePolicy",
            "ThreadingOptions", "unbatch"]
 
 
-def unbatch():
+def unbatch() -> Callable[[Dataset], Dataset]:
     """Dataset.unbatch as a function from a dataset to a dataset, for Dataset.apply."""
     return lambda dataset: dataset.unbatch()
