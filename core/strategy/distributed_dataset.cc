@@ -62,16 +62,6 @@ int64_t FixedRows(const ElementSpec& spec) {
   return PartialShape::kUnknownDim;
 }
 
-// Whether every op promises what its elements are like, so that the spec holds for all of them and
-// is not what the first element happened to show.
-bool PromisesSpec(const Node& node) {
-  const std::vector<const Node*> nodes = InputsFirst(node);
-  return std::all_of(nodes.begin(), nodes.end(), [](const Node* one) {
-    const Result<Ref<const ElementSpec>> spec = one->op().element_spec(*one);
-    return spec.ok() && *spec;
-  });
-}
-
 bool HasFixedRows(const ElementSpec& spec) { return FixedRows(spec) != PartialShape::kUnknownDim; }
 
 Result<StepPlan> MakePlan(const Strategy& strategy, AutoShardPolicy policy, const Dataset& source,

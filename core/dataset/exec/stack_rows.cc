@@ -1,7 +1,11 @@
 #include "core/dataset/exec/stack_rows.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "core/base/error.h"
 #include "core/tensor/concat.h"
+#include "core/tensor/copy.h"
 #include "core/tensor/gather.h"
 
 namespace tutti {
@@ -131,6 +135,156 @@ Result<Column> OwnLeaves(std::span<const Slab> parts, size_t column, MemoryAccou
   return Column::Rows(std::move(leaves));
 }
 
+std::string PlaceOf(const TreeSpec& tree, size_t leaf) {
+  return tree.is_leaf() ? "" : Format(" at {}", PathToString(tree.LeafPath(leaf)));
+}
+
+// One piece as it is, or all in one.
+Result<Column> JoinColumn(std::span<const Slab> parts, size_t column, MemoryAccount* account) {
+  if (parts.size() == 1 && parts[0].columns[column].is_dense()) return parts[0].columns[column];
+  TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> rows, Join(parts, column, account));
+  return Column::Dense(std::move(rows));
+}
+
+// The dense rows as batches.
+Result<Column> Batched(const Column& rows, int64_t batches, int64_t rows_each) {
+  std::vector<int64_t> dims = {batches, rows_each};
+  const std::span<const int64_t> row_dims = rows.dense()->shape().dims().subspan(1);
+  dims.insert(dims.end(), row_dims.begin(), row_dims.end());
+  TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> batched, rows.dense()->Reshape(dims));
+  return rows.is_borrowed() ? Column::Borrowed(std::move(batched))
+                            : Column::Dense(std::move(batched));
+}
+
+// How many batches the parts make, and of what structure.
+Result<Slab> NewBatches(std::span<const Slab> parts, int64_t rows_each) {
+  TUTTI_RETURN_IF_ERROR(CheckOneStructure(parts));
+  Slab out;
+  out.tree = parts[0].tree;
+  for (const Slab& part : parts) out.rows += part.rows;
+  out.rows /= rows_each;
+  return out;
+}
+
+Status CheckPaddable(const RowSpec& row, const RowSpec& first, int64_t element,
+                     std::string_view where, const RowPadding& padding) {
+  if (!row.is_tensor) {
+    return InvalidArgument(
+        "element {}{} is no tensor, and only tensors can be padded; map it to tensors first",
+        element, where);
+  }
+  if (row.dtype != first.dtype) {
+    return InvalidArgument("element {}{} is {}, element 0 is {}; cast them to one dtype first",
+                           element, where, DTypeName(row.dtype), DTypeName(first.dtype));
+  }
+  if (padding.dims && padding.dims->size() != row.dims.size()) {
+    return InvalidArgument(
+        "element {}{} has shape {}, and is padded to {}; padded_shapes needs as many sizes as the "
+        "element has axes",
+        element, where, DimsToString(row.dims), DimsToString(*padding.dims));
+  }
+  if (row.dims.size() != first.dims.size()) {
+    return InvalidArgument(
+        "element {}{} has shape {}, element 0 has {}; only elements with as many axes can be "
+        "padded to one shape",
+        element, where, DimsToString(row.dims), DimsToString(first.dims));
+  }
+  for (size_t axis = 0; padding.dims && axis < row.dims.size(); ++axis) {
+    const int64_t size = (*padding.dims)[axis];
+    if (size < 0 || row.dims[axis] <= size) continue;
+    return InvalidArgument(
+        "element {}{} has shape {}, and is padded to {}; let padded_shapes hold the largest "
+        "element, or be null (-1) for that axis",
+        element, where, DimsToString(row.dims), DimsToString(*padding.dims));
+  }
+  return OkStatus();
+}
+
+// What all rows of a column are padded to.
+Status FindPaddedDims(std::span<const Slab> parts, size_t column, std::string_view where,
+                      const RowPadding& padding, std::vector<int64_t>* dims) {
+  Status status;
+  RowSpec first;
+  VisitRows(parts, column, [&](int64_t element, const RowSpec& row) {
+    if (element == 0) {
+      first = row;
+      dims->assign(row.dims.begin(), row.dims.end());
+    }
+    status = CheckPaddable(row, first, element, where, padding);
+    if (!status.ok()) return false;
+    for (size_t axis = 0; axis < dims->size(); ++axis) {
+      const int64_t fixed = padding.dims ? (*padding.dims)[axis] : -1;
+      (*dims)[axis] = fixed >= 0 ? fixed : std::max((*dims)[axis], row.dims[axis]);
+    }
+    return true;
+  });
+  TUTTI_RETURN_IF_ERROR(status);
+  if (padding.value && padding.value->dtype() != first.dtype) {
+    return InvalidArgument("the elements{} are {}, and the padding value is {}; give it that dtype",
+                           where, DTypeName(first.dtype), DTypeName(padding.value->dtype()));
+  }
+  return OkStatus();
+}
+
+bool RowsHave(std::span<const Slab> parts, size_t column, std::span<const int64_t> dims) {
+  bool all = true;
+  VisitRows(parts, column, [&](int64_t, const RowSpec& row) {
+    return all = std::equal(row.dims.begin(), row.dims.end(), dims.begin(), dims.end());
+  });
+  return all;
+}
+
+// The rows of one column, each in the first corner of a row of shape `dims`.
+Result<Column> PadColumn(std::span<const Slab> parts, size_t column,
+                         const std::vector<int64_t>& dims, int64_t rows,
+                         const Ref<const Tensor>& value, MemoryAccount* account) {
+  std::vector<int64_t> all = {rows};
+  all.insert(all.end(), dims.begin(), dims.end());
+  TUTTI_ASSIGN_OR_RETURN(const Shape shape, Shape::Create(all.data(), all.size()));
+  const Column& some = parts[0].columns[column];
+  const DType dtype = some.is_dense() ? some.dense()->dtype() : some.leaves()[0].tensor().dtype();
+  const size_t item_size = ItemSize(dtype);
+  // Of byte strings the views are put together first; FromStrings then gathers their payload.
+  const bool is_bytes = dtype == DType::kBytes;
+  std::vector<BytesView> views;
+  Ref<Tensor> padded;
+  char* place = nullptr;
+  if (is_bytes) {
+    views.resize(static_cast<size_t>(shape.num_elements()),
+                 value ? value->item<BytesView>() : BytesView{});
+    place = reinterpret_cast<char*>(views.data());
+  } else {
+    TensorOptions options;
+    options.zeroed = !value;
+    options.account = account;
+    TUTTI_ASSIGN_OR_RETURN(padded, Tensor::Create(dtype, shape, options));
+    place = static_cast<char*>(padded->mutable_data());
+    if (value) FillElements(item_size, value->data(), place, shape.num_elements());
+  }
+  const Dims strides = shape.RowMajorStrides();
+  const size_t row_bytes = static_cast<size_t>(strides[0]) * item_size;
+  for (const Slab& part : parts) {
+    const Column& given = part.columns[column];
+    if (given.is_dense()) {
+      const Tensor& dense = *given.dense();
+      CopyStrided(item_size, dense.shape().dims(), dense.data(), dense.strides(), place,
+                  strides.span());
+      place += static_cast<size_t>(part.rows) * row_bytes;
+      continue;
+    }
+    for (const Leaf& leaf : given.leaves()) {
+      const Tensor& row = leaf.tensor();
+      CopyStrided(item_size, row.shape().dims(), row.data(), row.strides(), place,
+                  strides.span().subspan(1));
+      place += row_bytes;
+    }
+  }
+  if (is_bytes) {
+    TUTTI_ASSIGN_OR_RETURN(padded, Tensor::FromStrings(shape, views, account));
+  }
+  return Column::Dense(std::move(padded));
+}
+
 }  // namespace
 
 bool RowsAreUniform(std::span<const Slab> parts) {
@@ -144,29 +298,34 @@ bool RowsAreUniform(std::span<const Slab> parts) {
 }
 
 Result<Slab> StackRows(std::vector<Slab> parts, int64_t rows_each, MemoryAccount* account) {
-  Slab out;
-  out.tree = parts[0].tree;
-  TUTTI_RETURN_IF_ERROR(CheckOneStructure(parts));
-  for (const Slab& part : parts) out.rows += part.rows;
-  out.rows /= rows_each;
+  TUTTI_ASSIGN_OR_RETURN(Slab out, NewBatches(parts, rows_each));
   for (size_t i = 0; i < parts[0].columns.size(); ++i) {
-    Ref<Tensor> rows;
-    bool borrowed = false;
-    if (parts.size() == 1 && parts[0].columns[i].is_dense()) {
-      rows = parts[0].columns[i].dense();
-      borrowed = parts[0].columns[i].is_borrowed();
-    } else {
-      const std::string where =
-          out.tree->is_leaf() ? "" : Format(" at {}", PathToString(out.tree->LeafPath(i)));
-      TUTTI_RETURN_IF_ERROR(CheckEqual(parts, i, where));
-      TUTTI_ASSIGN_OR_RETURN(rows, Join(parts, i, account));
+    if (parts.size() > 1 || !parts[0].columns[i].is_dense()) {
+      TUTTI_RETURN_IF_ERROR(CheckEqual(parts, i, PlaceOf(*out.tree, i)));
     }
-    std::vector<int64_t> dims = {out.rows, rows_each};
-    const std::span<const int64_t> row_dims = rows->shape().dims().subspan(1);
-    dims.insert(dims.end(), row_dims.begin(), row_dims.end());
-    TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> stacked, rows->Reshape(dims));
-    out.columns.push_back(borrowed ? Column::Borrowed(std::move(stacked))
-                                   : Column::Dense(std::move(stacked)));
+    TUTTI_ASSIGN_OR_RETURN(const Column rows, JoinColumn(parts, i, account));
+    TUTTI_ASSIGN_OR_RETURN(Column batches, Batched(rows, out.rows, rows_each));
+    out.columns.push_back(std::move(batches));
+  }
+  return out;
+}
+
+Result<Slab> PadRows(std::vector<Slab> parts, int64_t rows_each,
+                     std::span<const RowPadding> paddings, MemoryAccount* account) {
+  TUTTI_ASSIGN_OR_RETURN(Slab out, NewBatches(parts, rows_each));
+  for (size_t i = 0; i < parts[0].columns.size(); ++i) {
+    const std::string where = PlaceOf(*out.tree, i);
+    std::vector<int64_t> dims;
+    TUTTI_RETURN_IF_ERROR(FindPaddedDims(parts, i, where, paddings[i], &dims));
+    Column rows;
+    if (RowsHave(parts, i, dims)) {
+      TUTTI_ASSIGN_OR_RETURN(rows, JoinColumn(parts, i, account));
+    } else {
+      TUTTI_ASSIGN_OR_RETURN(
+          rows, PadColumn(parts, i, dims, out.rows * rows_each, paddings[i].value, account));
+    }
+    TUTTI_ASSIGN_OR_RETURN(Column batches, Batched(rows, out.rows, rows_each));
+    out.columns.push_back(std::move(batches));
   }
   return out;
 }

@@ -1,8 +1,9 @@
-// Stacking rows: what batch makes its elements with.
+// Stacking rows: what batch and padded_batch make their elements with.
 #ifndef TUTTI_CORE_DATASET_EXEC_STACK_ROWS_H_
 #define TUTTI_CORE_DATASET_EXEC_STACK_ROWS_H_
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -21,6 +22,19 @@ bool RowsAreUniform(std::span<const Slab> parts);
 // are, once. INVALID_ARGUMENT "element 1 has shape [2], element 0 has [3]; ..." when the rows
 // cannot be stacked.
 Result<Slab> StackRows(std::vector<Slab> parts, int64_t rows_each, MemoryAccount* account);
+
+// What the rows of one column are padded to, and with what.
+struct RowPadding {
+  std::optional<std::vector<int64_t>> dims;  // -1: the largest size of the batch; none: all are -1
+  Ref<const Tensor> value;                   // a scalar; null: 0, false or an empty byte string
+};
+
+// As StackRows, with the rows of each batch padded behind their last elements; one padding per
+// column. The parts have as many batches as rows of one shape, or one batch. INVALID_ARGUMENT
+// "element 1 has shape [5], and is padded to [4]; ..." for a row that is larger, naming both shapes
+// for rows of other ranks, and both dtypes for a padding value of another dtype.
+Result<Slab> PadRows(std::vector<Slab> parts, int64_t rows_each,
+                     std::span<const RowPadding> paddings, MemoryAccount* account);
 
 // All rows of all parts, of which there is at least one, as one slab in memory of its own. A column
 // is dense where its rows have one dtype and shape. INVALID_ARGUMENT for rows of other structures.

@@ -1,5 +1,6 @@
 #include "core/dataset/graph/graph_walk.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <unordered_set>
 
@@ -30,6 +31,14 @@ std::vector<const Node*> InputsFirst(const Node& root, bool (*leaves_out)(const 
     enter(&visit.node->input(visit.next_input++));
   }
   return nodes;
+}
+
+bool PromisesSpec(const Node& root) {
+  const std::vector<const Node*> nodes = InputsFirst(root);
+  return std::all_of(nodes.begin(), nodes.end(), [](const Node* one) {
+    const Result<Ref<const ElementSpec>> spec = one->op().element_spec(*one);
+    return spec.ok() && *spec;
+  });
 }
 
 }  // namespace tutti

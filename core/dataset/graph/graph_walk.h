@@ -15,6 +15,10 @@ class Node;
 std::vector<const Node*> InputsFirst(const Node& root,
                                      bool (*leaves_out)(const Node& node) = nullptr);
 
+// Whether every op promises what its elements are like, so that the spec holds for all of them and
+// is not what the first element happened to show.
+bool PromisesSpec(const Node& root);
+
 }  // namespace tutti
 
 #endif  // TUTTI_CORE_DATASET_GRAPH_GRAPH_WALK_H_
