@@ -64,6 +64,9 @@ def expression(a: Argument) -> str:
         return f"Ref<Function>::Retain(FromHandle({given}))"
     if a.kind == "dataset":
         return f"*FromHandle({given})"
+    if a.kind == "optional_value":
+        return (f"{given} == nullptr ? nullptr : "
+                f"Ref<const Value>::Retain(FromHandle({given}))")
     if a.kind == "value":
         return f"Ref<const Value>::Retain(FromHandle({given}))"
     return given

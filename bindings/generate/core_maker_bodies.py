@@ -33,6 +33,8 @@ def body(op: Op) -> str:
             inputs.append(f"Ref<Dataset>::Retain(const_cast<Dataset*>(&{a.name}))")
         elif core_makers.is_optional(a) or a.kind == "optional_int":
             lines.append(f'  if ({a.name}) attributes.Set("{a.name}", *{a.name});')
+        elif a.kind == "optional_value":
+            lines.append(f'  if ({a.name}) attributes.Set("{a.name}", std::move({a.name}));')
         elif a.kind == "dtype":
             lines.append(f'  attributes.Set("{a.name}", static_cast<int64_t>({a.name}));')
         elif a.kind in ("text", "value"):

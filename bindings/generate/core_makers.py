@@ -20,6 +20,7 @@ PARAMETERS = {
     "function": "Ref<Function> {}",
     "dataset": "const Dataset& {}",
     "value": "Ref<const Value> {}",
+    "optional_value": "Ref<const Value> {}",
 }
 
 
@@ -41,7 +42,7 @@ def parameter(argument: Argument, with_default: bool) -> str:
 def default_of(argument: Argument):
     if is_optional(argument):
         return "{}"
-    if argument.kind == "optional_int":
+    if argument.kind in ("optional_int", "optional_value"):
         return "{}" if argument.option else None
     if argument.default is None:
         return None

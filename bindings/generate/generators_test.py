@@ -30,6 +30,18 @@ typedef struct tutti_pick_options {
 #define TUTTI_PICK_OPTIONS_INIT \\
   { sizeof(tutti_pick_options), NULL, 0 }
 
+typedef struct tutti_fill_options {
+  size_t struct_size;
+  const char *name;
+  const tutti_value *filling;
+} tutti_fill_options;
+#define TUTTI_FILL_OPTIONS_INIT \\
+  { sizeof(tutti_fill_options), NULL, NULL }
+
+/* Fills gaps. Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_fill(tutti_dataset **dataset,
+                                           const tutti_fill_options *options);
+
 /* The `count` best elements.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_pick(tutti_dataset **dataset, int64_t count,
@@ -96,6 +108,7 @@ EXCEPTIONS = {
     "dataset": {
         "pick": {"default": {"keep_order": True, "count": -1}},
         "near": {"default": {"step": 1}},
+        "fill": {"hand": ["python", "java", "go", "runners"]},
         "keep_if": {"default": {"keep_order": "unset"}, "function": "predicate",
                     "hand": ["python", "java", "go", "runners"]},
         "store": {"default": {"keep_order": False},
@@ -158,16 +171,18 @@ class Written(unittest.TestCase):
             "Result<Ptr> KeepIf(Ref<Function> judge, std::optional<bool> keep_order = {}, "
             "std::string name = {}) const;",
             "Result<Ptr> Store(std::string folder, const Dataset& other, bool keep_order = false,",
-            "static Result<Ptr> Count(Environments environment, int64_t start, ")
+            "static Result<Ptr> Count(Environments environment, int64_t start, ",
+            "Result<Ptr> Fill(Ref<const Value> filling = {}, std::string name = {}) const;")
         self.expect(
             written("core_maker_bodies", "definitions"),
             'attributes.Set("count", count);',
             'if (keep_order) attributes.Set("keep_order", *keep_order);',
             'return Derive("keep_if", std::move(name), std::move(attributes), {std::move(judge)});',
             'attributes.Set("folder", std::move(folder));',
+            'if (filling) attributes.Set("filling", std::move(filling));',
             'return Make(environment, "count", std::move(name), std::move(attributes), {});')
         self.expect(written("core_ops", "registry"), "extern const OpTraits kKeepIfOp;",
-                    "kPlainOps[] = {&kCountOp, &kKeepIfOp, &kNearOp, "
+                    "kPlainOps[] = {&kCountOp, &kFillOp, &kKeepIfOp, &kNearOp, "
                     "&kPickOp, &kStoreOp}")
 
     def test_c(self):
@@ -183,7 +198,9 @@ class Written(unittest.TestCase):
             "return input.Near(ReadOptional(set.most), set.step, Name(set.name));",
             "TUTTI_REQUIRE(call, judge);", "TUTTI_REQUIRE(call, folder);",
             'return input.Store(std::string(TextOr(folder, "")), *FromHandle(other), keep_order, ',
-            "return Dataset::Count(environment, start, keep_order, Name(set.name));")
+            "return Dataset::Count(environment, start, keep_order, Name(set.name));",
+            "return input.Fill(set.filling == nullptr ? nullptr : "
+            "Ref<const Value>::Retain(FromHandle(set.filling)), Name(set.name));")
 
     def test_python(self):
         text = written("python_datasets", "module")

@@ -49,7 +49,7 @@ class Argument(NamedTuple):
     """An argument of a dataset operation besides its dataset and its name."""
 
     name: str
-    kind: str  # int, optional_int, flag, text, dtype, function, dataset, value
+    kind: str  # int, optional_int, flag, text, dtype, function, dataset, value, optional_value
     option: bool  # a field of the option struct
     default: Any  # what stands where nothing is given; None: it must be given
 
@@ -104,7 +104,7 @@ KINDS = {
     "const tutti_value *": "value",
 }
 # What stands where an option is not given and api.toml says nothing.
-UNSET = {"int": 0, "optional_int": None, "text": "", "dtype": 0}
+UNSET = {"int": 0, "optional_int": None, "optional_value": None, "text": "", "dtype": 0}
 
 
 def takes_call_options(function: Function) -> bool:
@@ -227,6 +227,8 @@ class Table:
     def _argument(self, f: Function, p: Parameter, option: bool,
                   defaults: Dict[str, Any]) -> Argument:
         kind = KINDS.get(p.type)
+        if kind == "value" and option:
+            kind = "optional_value"
         if kind is None:
             raise TableError(
                 f"{f.where}: {f.name}: expected a parameter of a kind that operations of datasets "

@@ -256,6 +256,78 @@ TEST_F(SurfaceTest, AParallelMapCallsForSeveralElementsAtOnce) {
   ASSERT_OK(tutti_iterator_close(iterator, nullptr));
 }
 
+TEST_F(SurfaceTest, PaddedBatchesHaveTheirShapesAndValues) {
+  // 1, 2, ... as vectors of so many zeros.
+  const auto zeros = [](tutti_context *, const tutti_value *in, tutti_value **out,
+                        void *) -> tutti_status * {
+    const int64_t dims[] = {NumberIn(in)};
+    Tensor made;
+    if (tutti_status *status =
+            tutti_tensor_create(nullptr, TUTTI_DTYPE_INT64, 1, dims, nullptr, &made)) {
+      return status;
+    }
+    return tutti_value_create_tensor(made, out);
+  };
+  const int64_t any[] = {TUTTI_UNKNOWN_DIMENSION}, sizes[] = {3}, one[] = {1};
+  Spec vector;
+  ASSERT_OK(tutti_spec_create_tensor(TUTTI_DTYPE_INT64, 1, any, &vector));
+  tutti_function_options of_vectors = TUTTI_FUNCTION_OPTIONS_INIT;
+  of_vectors.output_spec = vector;
+  Function function;
+  ASSERT_OK(tutti_function_create(nullptr, {zeros, nullptr, nullptr}, &of_vectors, &function));
+  Dataset rows;
+  ASSERT_OK(tutti_dataset_create_range(nullptr, 1, 4, 1, nullptr, &rows));
+  ASSERT_OK(tutti_dataset_map(&rows, function, nullptr));
+  const auto text = [](tutti_dataset *dataset) {
+    std::string all;
+    Iterator iterator;
+    EXPECT_OK(tutti_iterator_create(dataset, nullptr, nullptr, &iterator));
+    for (;;) {
+      Value value;
+      EXPECT_OK(tutti_iterator_next(iterator, nullptr, &value));
+      if (!value) break;
+      Bytes written;
+      EXPECT_OK(tutti_value_to_string(value, &written));
+      all += tutti_bytes_get_view(written).data;
+    }
+    EXPECT_OK(tutti_iterator_close(iterator, nullptr));
+    return all;
+  };
+  const auto again = [&] {
+    tutti_dataset_retain(rows);
+    return static_cast<tutti_dataset *>(rows);
+  };
+  Tensor shape;
+  ASSERT_OK(tutti_tensor_create_from_data(nullptr, TUTTI_DTYPE_INT64, 1, one, sizes, sizeof sizes,
+                                          &shape));
+  Value shapes, value, other;
+  ASSERT_OK(tutti_value_create_tensor(shape, &shapes));
+  ASSERT_OK(tutti_value_create_int64(-1, &value));
+  ASSERT_OK(tutti_value_create_none(&other));
+  tutti_dataset *made = again();
+  ASSERT_OK(tutti_dataset_padded_batch(&made, 2, nullptr));
+  EXPECT_EQ(text(made), "[[0 0] [0 0]][[0 0 0]]");
+  tutti_dataset_release(made);
+  tutti_padded_batch_options options = TUTTI_PADDED_BATCH_OPTIONS_INIT;
+  options.padded_shapes = shapes;
+  options.padding_values = value;
+  options.drop_remainder = TUTTI_TRUE;
+  made = again();
+  ASSERT_OK(tutti_dataset_padded_batch(&made, 2, &options));
+  EXPECT_EQ(text(made), "[[0 -1 -1] [0 0 -1]]");
+  tutti_dataset_release(made);
+  options.padding_values = other;
+  made = again();
+  ASSERT_OK(tutti_dataset_padded_batch(&made, 2, &options));
+  EXPECT_EQ(text(made), "[[0 0 0] [0 0 0]]");
+  tutti_dataset_release(made);
+  options.padding_values = shapes;
+  made = again();
+  EXPECT_FAILS(tutti_dataset_padded_batch(&made, 2, &options), TUTTI_INVALID_ARGUMENT,
+               "padding_values must be a scalar");
+  tutti_dataset_release(made);
+}
+
 TEST_F(SurfaceTest, DatasetsOfAFunctionComeInTheirOrder) {
   const auto give = [](tutti_context *, const tutti_value *in, tutti_value **out,
                        void *) -> tutti_status * {

@@ -219,6 +219,58 @@ func TestWhatIsGeneratedTakesTheDeclaredDType(t *testing.T) {
 	}
 }
 
+func TestPaddedBatchesHaveTheirShapesAndValues(t *testing.T) {
+	vector := must[*Spec](t)(TensorSpec(Int64, UnknownDimension))
+	fill := func(element Value) (Value, error) {
+		number, err := element.Int64()
+		if err != nil {
+			return Value{}, err
+		}
+		copies := make([]int64, number)
+		for i := range copies {
+			copies[i] = number
+		}
+		return Of(copies)
+	}
+	filled := Range(1, 4, 1).Map(fill, WithOutput(vector))
+	four, three := must[Value](t)(Of([]int64{4})), must[Value](t)(Of([]int64{3}))
+	minus := must[Value](t)(OfInt64(-1))
+	half := must[Value](t)(Of([]float32{0.5}, []int64{}...))
+	pairs := Zip(must[Value](t)(Tuple(must[Value](t)(OfDataset(filled)),
+		must[Value](t)(OfDataset(Range(1, 4, 1))))))
+	for name, c := range map[string]struct {
+		dataset *Dataset
+		want    string
+	}{
+		"largest": {filled.PaddedBatch(2), "[[1 0] [2 2]] [[3 3 3]] "},
+		"fixed": {filled.PaddedBatch(2, WithPaddedShapes(four), WithPaddingValues(minus),
+			WithDropRemainder(true)), "[[1 -1 -1 -1] [2 2 -1 -1]] "},
+		"each component": {pairs.PaddedBatch(2,
+			WithPaddedShapes(must[Value](t)(Tuple(three, Value{}))),
+			WithPaddingValues(must[Value](t)(Tuple(minus, Value{})))),
+			"([[1 -1 -1] [2 2 -1]], [1 2]) ([[3 3 3]], [3]) "},
+	} {
+		iterator := must[*Iterator](t)(c.dataset.Iterator(nil))
+		got := ""
+		for iterator.Next() {
+			got += iterator.Value().String() + " "
+		}
+		if err := iterator.Err(); err != nil || got != c.want {
+			t.Errorf("%s: %s %v", name, got, err)
+		}
+		iterator.Close()
+	}
+	wants(t, filled.PaddedBatch(0).Err(), ErrInvalidArgument)
+	wants(t, filled.PaddedBatch(2, WithPaddingValues(half)).Err(), ErrInvalidArgument)
+	iterator := must[*Iterator](t)(
+		filled.PaddedBatch(3, WithPaddedShapes(must[Value](t)(Of([]int64{2})))).Iterator(nil))
+	defer iterator.Close()
+	if iterator.Next() {
+		t.Fatal(iterator.Value())
+	}
+	wants(t, iterator.Err(), ErrInvalidArgument)
+}
+
 func TestDatasetsOfAFunctionComeInTheirOrder(t *testing.T) {
 	count := func(element Value) (*Dataset, error) {
 		number, err := element.Int64()

@@ -24,6 +24,8 @@ type operation struct {
 	blockLength   int64
 	shift         []int64
 	stride        int64
+	paddedShapes  Value
+	paddingValues Value
 }
 
 func operationOf(options []Option) operation {
@@ -74,6 +76,22 @@ func WithStride(n int64) Option { return func(op *operation) { op.stride = n } }
 // WithDropRemainder leaves out a last batch that is not full, and such windows.
 func WithDropRemainder(flag bool) Option {
 	return func(op *operation) { op.dropRemainder = tristate(flag) }
+}
+
+// WithPaddedShapes is what PaddedBatch pads to: in the structure of an element, and in the place of
+// each component its sizes, a vector of int64. A size of -1 is the largest of the batch, and a
+// component in whose place there is no value has -1 for all. An element that is larger is an
+// ErrInvalidArgument at iteration that names both shapes. It must be given where a number of axes
+// is unknown.
+func WithPaddedShapes(shapes Value) Option {
+	return func(op *operation) { op.paddedShapes = shapes }
+}
+
+// WithPaddingValues is what PaddedBatch pads with: a scalar for all components of its dtype, or, in
+// the structure of an element, a scalar of each component's dtype, or no value for 0, false or an
+// empty byte string.
+func WithPaddingValues(values Value) Option {
+	return func(op *operation) { op.paddingValues = values }
 }
 
 // WithReshuffle says whether every iteration has an order of its own.

@@ -96,6 +96,28 @@ func (d *Dataset) InterleaveWith(function *Function, options ...Option) *Dataset
 	})
 }
 
+// PaddedBatch gives batchSize > 0 consecutive elements stacked along a new axis 0, each padded
+// behind its last elements to one shape: to the largest of the batch, or as WithPaddedShapes says,
+// with zeros, or what WithPaddingValues says. The last batch may be smaller, unless
+// WithDropRemainder.
+func (d *Dataset) PaddedBatch(batchSize int64, options ...Option) *Dataset {
+	op := operationOf(options)
+	shapes, err := op.paddedShapes.use()
+	if err != nil {
+		return datasetOf(0, err)
+	}
+	defer op.paddedShapes.done()
+	values, err := op.paddingValues.use()
+	if err != nil {
+		return datasetOf(0, err)
+	}
+	defer op.paddingValues.done()
+	return d.transform(func(dataset uintptr, made *uintptr) uintptr {
+		return native.Dataset_padded_batch(
+			dataset, batchSize, shapes, values, op.dropRemainder, op.name, made)
+	})
+}
+
 // judged is an operation whose function says true or false of each element.
 func (d *Dataset) judged(op string, fn func(element Value) (bool, error), options []Option,
 	with func(*Dataset, *Function, ...Option) *Dataset) *Dataset {

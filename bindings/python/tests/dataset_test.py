@@ -192,6 +192,92 @@ class TransformationTest(unittest.TestCase):
         self.assertEqual(list(numbers.take_while(lambda x: x < 5)), [1, 2])
         self.assertEqual(list(numbers.take_while(lambda x: x < 5, slab=True)), [1, 2])
 
+    def test_padded_batch_pads_to_one_shape(self):
+        vector = TensorSpec((None,), np.int32)
+        filled = Dataset.range(1, 4, output_type=np.int32).map(
+            lambda x: np.full(x, x, np.int32), output_signature=vector)
+        def of(*args, **kwargs):
+            return [batch.tolist() for batch in filled.padded_batch(*args, **kwargs)]
+        self.assertEqual(of(2), [[[1, 0], [2, 2]], [[3, 3, 3]]])
+        self.assertEqual(of(2, drop_remainder=True), [[[1, 0], [2, 2]]])
+        padded = [[[1, 9, 9, 9], [2, 2, 9, 9]], [[3, 3, 3, 9]]]
+        for shape in ([4], (4,), 4, np.array([4])):
+            self.assertEqual(of(2, padded_shapes=shape, padding_values=9), padded, shape)
+        for shape in (None, [None], (None,), [-1], TensorSpec((None,))):
+            self.assertEqual(of(3, shape, np.int32(-1)), [[[1, -1, -1], [2, 2, -1], [3, 3, 3]]])
+        self.assertEqual(filled.padded_batch(2).element_spec, TensorSpec((None, None), np.int32))
+        self.assertEqual(filled.padded_batch(2, [4], drop_remainder=True).element_spec,
+                         TensorSpec((2, 4), np.int32))
+        self.assertEqual(filled.padded_batch(2).cardinality(), 2)
+
+    def test_padded_batch_pads_each_component(self):
+        def row(x):
+            return {"n": x, "v": np.full(x, x, np.float64), "t": np.array([b"ab"] * int(x), object)}
+        spec = {"n": TensorSpec((), np.int64), "v": TensorSpec((None,), np.float64),
+                "t": TensorSpec((None,), bytes)}
+        rows = Dataset.range(1, 3).map(row, output_signature=spec)
+        def of(**kwargs):
+            (batch,) = rows.padded_batch(2, **kwargs)
+            return batch["n"].tolist(), batch["v"].tolist(), batch["t"].tolist()
+        self.assertEqual(of(), ([1, 2], [[1, 0], [2, 2]], [[b"ab", b""], [b"ab", b"ab"]]))
+        # One number of Python's for all that hold it.
+        self.assertEqual(of(padding_values=-1),
+                         ([1, 2], [[1, -1], [2, 2]], [[b"ab", b""], [b"ab", b"ab"]]))
+        self.assertEqual(of(padding_values=b"-")[2], [[b"ab", b"-"], [b"ab", b"ab"]])
+        self.assertEqual(
+            of(padding_values={"n": None, "v": -1, "t": "x"},
+               padded_shapes={"n": [], "v": [3], "t": [None]}),
+            ([1, 2], [[1, -1, -1], [2, 2, -1]], [[b"ab", b"x"], [b"ab", b"ab"]]))
+        pairs = Dataset.zip((rows.map(lambda row: row["v"], output_signature=spec["v"]),
+                             Dataset.range(2)))
+        (vectors, numbers), = pairs.padded_batch(2, padded_shapes=([3], []),
+                                                 padding_values=(0.5, None))
+        self.assertEqual(vectors.tolist(), [[1, 0.5, 0.5], [2, 2, 0.5]])
+        self.assertEqual(numbers.tolist(), [0, 1])
+
+    def test_padded_batch_refuses_what_does_not_fit(self):
+        filled = Dataset.range(1, 4).map(lambda x: np.full(x, x),
+                                         output_signature=TensorSpec((None,), np.int64))
+        for wrong, message in (({"padding_values": 1.5}, "int64"),
+                               ({"padding_values": np.int32(1)}, "int64.*int32"),
+                               ({"padding_values": [1, 2]}, "padding_values"),
+                               ({"padded_shapes": [2, 2]}, r"\[\?\].*\[2,2\]"),
+                               ({"padded_shapes": ([2], [2])}, "padded_shapes"),
+                               ({"padded_shapes": [-2]}, "-2"),
+                               ({"batch_size": 0}, "batch_size")):
+            with self.assertRaisesRegex(errors.InvalidArgumentError, message):
+                filled.padded_batch(**{"batch_size": 2, **wrong})
+        iterator = iter(filled.padded_batch(1, [2], name="mine"))
+        self.assertEqual(next(iterator).tolist(), [[1, 0]])
+        self.assertEqual(next(iterator).tolist(), [[2, 2]])
+        with self.assertRaisesRegex(errors.InvalidArgumentError, r"mine.*shape \[3\].*\[2\]"):
+            next(iterator)
+        self.assertEqual(list(iterator), [])
+        anything = Dataset.range(2).map(lambda x: np.full(int(x), x),
+                                        output_signature=TensorSpec(None, np.int64))
+        with self.assertRaisesRegex(ValueError, "number of axes"):
+            anything.padded_batch(2)
+        self.assertEqual([batch.tolist() for batch in anything.padded_batch(2, [None])],
+                         [[[0], [1]]])
+
+    def test_padded_batch_of_what_the_first_row_shows(self):
+        learnt = Dataset.range(1, 5).map(lambda x: np.full(x, x))
+        self.assertEqual([batch.tolist() for batch in learnt.padded_batch(2, padding_values=-1)],
+                         [[[1, -1], [2, 2]], [[3, 3, 3, -1], [4, 4, 4, 4]]])
+        self.assertEqual(learnt.padded_batch(2).element_spec, TensorSpec((None, None), np.int64))
+
+    def test_padded_batch_is_saved_in_the_middle(self):
+        padded = Dataset.range(1, 8).map(
+            lambda x: np.full(x, x), output_signature=TensorSpec((None,), np.int64)).padded_batch(2)
+        iterator = iter(padded)
+        next(iterator)
+        state = iterator.save()
+        rest = [batch.tolist() for batch in iterator]
+        self.assertEqual(len(rest), 3)
+        again = iter(padded)
+        again.restore(state)
+        self.assertEqual([batch.tolist() for batch in again], rest)
+
     def test_flat_map_gives_one_dataset_after_the_other(self):
         self.assertEqual(list(Dataset.range(4).flat_map(Dataset.range)), [0, 0, 1, 0, 1, 2])
         self.assertEqual(list(Dataset.range(2).flat_map(lambda x: Dataset.range(x + 1), name="n")),

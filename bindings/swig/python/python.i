@@ -254,6 +254,9 @@ OUT_ELEMENT(out_step, kOfStep)
 IN_VALUE(args, kArguments, 0)
 IN_VALUE(value, kResult, 0)
 IN_VALUE(data, kData, 0)
+/* None is a leaf here, too: that of an argument that is not given. */
+IN_VALUE(padded_shapes, kData, 0)
+IN_VALUE(padding_values, kData, 0)
 /* What is read during the call only: a small array is copied, which nobody can tell. */
 IN_VALUE(operand, kResult, tutti_python::kCopiedOperandBytes)
 

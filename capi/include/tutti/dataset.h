@@ -196,6 +196,27 @@ typedef struct tutti_batch_options {
 TUTTI_API tutti_status *tutti_dataset_batch(tutti_dataset **dataset, int64_t batch_size,
                                             const tutti_batch_options *options);
 
+typedef struct tutti_padded_batch_options {
+  size_t struct_size;
+  const char *name;
+  const tutti_value *padded_shapes;  /* NULL, or none: every axis as long as its longest */
+  const tutti_value *padding_values; /* NULL, or none: 0, false, or an empty byte string */
+  tutti_tristate drop_remainder;     /* default false: a last, smaller batch is kept */
+} tutti_padded_batch_options;
+#define TUTTI_PADDED_BATCH_OPTIONS_INIT \
+  { sizeof(tutti_padded_batch_options), NULL, NULL, NULL, 0 }
+
+/* `batch_size` > 0 consecutive elements stacked along a new axis 0, each padded behind its last
+ * elements to one shape. `padded_shapes` has the structure of an element, and in the place of each
+ * component a vector of int64, its sizes; -1 is the longest of the batch, and a component in whose
+ * place there is none has -1 for all. An element that is larger fails at iteration with both shapes
+ * named. It must be given where a number of axes is unknown. `padding_values` is a scalar for all
+ * components of its dtype, or has the structure of an element, with a scalar of the component's
+ * dtype or none in each place.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_padded_batch(tutti_dataset **dataset, int64_t batch_size,
+                                                   const tutti_padded_batch_options *options);
+
 /* The sequence `count` times; -1 (or any negative number) = for ever.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_repeat(tutti_dataset **dataset, int64_t count,

@@ -44,7 +44,7 @@ enum class RowRatio : int32_t {
   kOneToOne,   // map, prefetch
   kSubset,     // take, skip, shard, filter: some of the rows, in order
   kPermuted,   // shuffle
-  kManyToOne,  // batch
+  kManyToOne,  // batch, padded_batch
   kRepeated,   // repeat: all of them, several times
   kCombined,   // zip, concatenate: several inputs
   kExpanding,  // readers: many per row, known when it has been read

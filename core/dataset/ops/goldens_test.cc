@@ -266,6 +266,17 @@ class GoldenPipelines : public DatasetTest {
         {"map.parallel",
          [this] { return Case{Ok(Range(6)->Map(Registered("add_one"), Parallel(3))), 2, true}; }},
         {"map.parse_example", [this] { return Case{Parsed(), 1}; }},
+        {"padded_batch", [this] { return Case{Ok(Ok(Range(10)->Batch(3))->PaddedBatch(3)), 1}; }},
+        {"padded_batch.shapes_and_values",
+         [this] {
+           const Ref<Value> shapes =
+               Value::Dict({{"number", Value::OfTensor(Tensor::Vector<int64_t>({}))},
+                            {"text", Value::None()}})
+                   .value();
+           return Case{Ok(Slices()->PaddedBatch(
+                           2, shapes, Value::OfTensor(Tensor::Scalar(0.5f)))),
+                       1};
+         }},
         {"prefetch", [this] { return Case{Ok(Range(9)->Prefetch(2)), 4}; }},
         {"range", [this] { return Case{Range(5), 2}; }},
         {"range.of_other_numbers",

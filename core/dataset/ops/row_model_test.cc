@@ -166,6 +166,9 @@ class RowModel : public DatasetTest {
         return Ok(in(0)->TakeWhile(MakeFunction(CallPredicate, {.data = data})));
       case Op::kBatch:
         return Ok(in(0)->Batch(step.a, step.b != 0));
+      case Op::kPaddedBatch:
+        return Ok(in(0)->PaddedBatch(step.a, nullptr, step.c == 0 ? nullptr : Number(step.c),
+                                     step.b != 0));
       case Op::kRepeat:
         return Ok(in(0)->Repeat(step.a));
       case Op::kShuffle:
@@ -246,9 +249,9 @@ class RowModel : public DatasetTest {
                       Op::kBatch,  Op::kBatch, Op::kBatch,   Op::kRepeat,      Op::kShuffle,
                       Op::kTake,   Op::kSkip,  Op::kShard,   Op::kShard,       Op::kEnumerate,
                       Op::kShard,  Op::kZip,   Op::kZip,     Op::kConcatenate, Op::kPrefetch,
-                      Op::kUnique, Op::kCache, Op::kFlatMap, Op::kInterleave,  Op::kInterleave,
-                      Op::kUnbatch, Op::kUnbatch,    Op::kWindow,
-                      Op::kWindow};
+                      Op::kUnique, Op::kCache, Op::kFlatMap, Op::kInterleave, Op::kInterleave,
+                      Op::kUnbatch, Op::kUnbatch, Op::kWindow, Op::kWindow,
+                      Op::kPaddedBatch, Op::kPaddedBatch};
     // Of a map at once; 0 stands for most, and starts no threads.
     const int64_t calls[] = {0, 0, 0, 1, 2, 4};
     Step step;
@@ -274,6 +277,9 @@ class RowModel : public DatasetTest {
         step.failing = std::max<int64_t>(Below(random, 9) - 2, 0);
         step.salt = Below(random, 7);
         break;
+      case Op::kPaddedBatch:
+        step.c = -Below(random, 3);
+        [[fallthrough]];
       case Op::kBatch:
         step.a = Below(random, 4) + 1;
         step.b = Below(random, 4) == 0;

@@ -55,7 +55,7 @@ struct Step {
   enum class Op {
     kRange, kSlices, kGenerator, kMap, kFilter, kTakeWhile, kBatch, kRepeat, kShuffle, kTake, kSkip,
     kShard, kConcatenate, kEnumerate, kPrefetch, kZip, kUnique, kCache,
-    kFlatMap, kInterleave, kUnbatch, kWindow,
+    kFlatMap, kInterleave, kUnbatch, kWindow, kPaddedBatch,
   };
   Op op = Op::kRange;
   std::vector<std::shared_ptr<Step>> inputs = {};
@@ -184,7 +184,7 @@ class ModelFilter final : public Model {
   bool done_ = false;
 };
 
-// a: the batch size, b: whether the remainder is dropped.
+// a: the batch size, b: whether the remainder is dropped; of padded_batch c: the padding value.
 class ModelBatch final : public Model {
  public:
   using Model::Model;
@@ -205,7 +205,9 @@ class ModelBatch final : public Model {
     }
     if (step_.b != 0 && static_cast<int64_t>(pending_.size()) < step_.a) pending_.clear();
     if (pending_.empty()) return ModelRow::End();
-    const auto make = [rows = std::exchange(pending_, {})] { return Stacked(rows); };
+    const auto make = [step = &step_, rows = std::exchange(pending_, {})] {
+      return step->op == Step::Op::kPaddedBatch ? Padded(rows, step->c) : Stacked(rows);
+    };
     return counted ? ModelRow{.make = make} : make();
   }
   void Restart() override {
@@ -232,6 +234,47 @@ class ModelBatch final : public Model {
       tensor.dims.insert(tensor.dims.begin(), static_cast<int64_t>(rows.size()));
     }
     return ModelRow::Of(std::move(batch));
+  }
+
+  // Every place of the largest shape, each from its row or with the value.
+  static ModelRow Padded(const std::vector<ModelRow>& counted, int64_t value) {
+    std::vector<ModelRow> rows;
+    for (const ModelRow& row : counted) {
+      rows.push_back(row.Made());
+      if (rows.back().failed()) return rows.back();
+    }
+    ModelElement batch = *rows[0].element;
+    for (size_t i = 0; i < batch.size(); ++i) {
+      std::vector<int64_t>& dims = batch[i].dims;
+      for (const ModelRow& row : rows) {
+        const std::vector<int64_t>& own = (*row.element)[i].dims;
+        if (own.size() != dims.size()) return ModelRow::Failure("has shape");
+        for (size_t axis = 0; axis < dims.size(); ++axis) {
+          dims[axis] = std::max(dims[axis], own[axis]);
+        }
+      }
+      batch[i].items.clear();
+      for (const ModelRow& row : rows) AddPadded((*row.element)[i], dims, value, &batch[i].items);
+      dims.insert(dims.begin(), static_cast<int64_t>(rows.size()));
+    }
+    return ModelRow::Of(std::move(batch));
+  }
+  static void AddPadded(const ModelTensor& tensor, const std::vector<int64_t>& dims, int64_t value,
+                        std::vector<int64_t>* items) {
+    int64_t places = 1;
+    for (const int64_t dim : dims) places *= dim;
+    for (int64_t place = 0; place < places; ++place) {
+      // The place as one number in the larger shape, and in the tensor's own.
+      int64_t rest = place, own = 0, own_stride = 1;
+      bool inside = true;
+      for (size_t axis = dims.size(); axis-- > 0; rest /= dims[axis]) {
+        const int64_t at = rest % dims[axis];
+        inside = inside && at < tensor.dims[axis];
+        own += at * own_stride;
+        own_stride *= tensor.dims[axis];
+      }
+      items->push_back(inside ? tensor.items[static_cast<size_t>(own)] : value);
+    }
   }
 
   std::vector<ModelRow> pending_;
@@ -721,6 +764,7 @@ inline std::unique_ptr<Model> Model::Make(const Step& step, Shared* shared) {
     case Step::Op::kTakeWhile:
       return std::make_unique<ModelFilter>(step, shared);
     case Step::Op::kBatch:
+    case Step::Op::kPaddedBatch:
       return std::make_unique<ModelBatch>(step, shared);
     case Step::Op::kRepeat:
       return std::make_unique<ModelRepeat>(step, shared);

@@ -8,6 +8,7 @@
 #include "cases.h"
 #include "data_options.h"
 #include "datasets.h"
+#include "specs.h"
 #include "walks.h"
 
 namespace conformance {
@@ -72,58 +73,8 @@ void CheckProperties(const Json &tree, const Json &expect) {
   }
 }
 
-Spec SpecOf(const Json &expected);
-
-// The leaves of {"shape": [...], "dtype": D} or {"ds": SPEC} and structures of it, in the order of
-// the library, which sorts the keys of a dict; null is an unknown dimension or, as the shape, an
-// unknown rank. Gives the JSON of a value of the same structure.
-Json AddLeaves(const Json &expected, std::vector<Spec> *leaves) {
-  if (expected.contains("t")) {
-    Json parts = Json::array();
-    for (const Json &part : expected.at("t")) parts.push_back(AddLeaves(part, leaves));
-    return Json{{"t", parts}};
-  }
-  if (expected.contains("d")) {
-    Json parts = Json::object();
-    for (const auto &[key, part] : expected.at("d").get<std::map<std::string, Json>>()) {
-      parts[key] = AddLeaves(part, leaves);
-    }
-    return Json{{"d", parts}};
-  }
-  if (expected.contains("ds")) {
-    CheckKeys(expected, {"ds"});
-    leaves->emplace_back();
-    Check(tutti_spec_create_dataset(SpecOf(expected.at("ds")).get(), leaves->back().out()));
-    return 0;
-  }
-  CheckKeys(expected, {"shape", "dtype"});
-  std::vector<int64_t> dims;
-  for (const Json &size : expected.at("shape")) {
-    dims.push_back(size.is_null() ? TUTTI_UNKNOWN_DIMENSION : size.get<int64_t>());
-  }
-  const int64_t rank =
-      expected.at("shape").is_null() ? TUTTI_UNKNOWN_RANK : static_cast<int64_t>(dims.size());
-  leaves->emplace_back();
-  Check(tutti_spec_create_tensor(DTypeOf(expected.at("dtype")), rank, dims.data(),
-                                 leaves->back().out()));
-  return 0;
-}
-
-Spec SpecOf(const Json &expected) {
-  std::vector<Spec> leaves;
-  const Value structure = ValueOf(AddLeaves(expected, &leaves));
-  std::vector<const tutti_spec *> handles;
-  for (const Spec &leaf : leaves) handles.push_back(leaf.get());
-  Spec like, wanted;
-  Check(tutti_spec_create_from_value(structure.get(), like.out()));
-  Check(tutti_spec_create_from_leaves(tutti_spec_get_treespec(like.get()), handles.size(),
-                                      handles.data(), wanted.out()));
-  return wanted;
-}
-
 void CompareSpec(const Json &expected, const Spec &found) {
-  const Spec wanted = SpecOf(expected);
-  if (tutti_spec_equal(wanted.get(), found.get())) return;
+  if (tutti_spec_equal(DescribedSpec(expected).get(), found.get())) return;
   Bytes text;
   Check(tutti_spec_to_string(found.get(), text.out()));
   throw Mismatch("expected " + expected.dump() + ", got " + tutti_bytes_get_view(text.get()).data);

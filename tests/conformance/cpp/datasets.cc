@@ -9,6 +9,7 @@
 #include "functions.h"
 #include "plain_ops.h"
 #include "record_files.h"
+#include "specs.h"
 #include "strategies.h"
 
 namespace conformance {
@@ -77,7 +78,7 @@ Value NextOfPass(tutti_context *, const Value &state) {
 
 Dataset FromGenerator(const Json &op) {
   const bool by_pass = op.contains("elements_by_pass");
-  CheckKeys(op, {"op", by_pass ? "elements_by_pass" : "elements"});
+  CheckKeys(op, {"op", by_pass ? "elements_by_pass" : "elements", "signature"});
   const Json lists = by_pass ? op.at("elements_by_pass") : Json::array({op.at("elements")});
   const auto passes = std::make_shared<Passes>();
   std::vector<Value> all;
@@ -86,8 +87,11 @@ Dataset FromGenerator(const Json &op) {
     for (const Json &element : list) pass.push_back(ValueOf(element));
     all.insert(all.end(), pass.begin(), pass.end());
   }
-  if (all.empty()) throw NotCovered("a generator of no elements, whose spec nothing tells");
-  const Spec spec = SpecOfAll(all);
+  if (all.empty() && !op.contains("signature")) {
+    throw NotCovered("a generator of no elements, whose spec nothing tells");
+  }
+  const Spec spec =
+      op.contains("signature") ? DescribedSpec(op.at("signature")) : SpecOfAll(all);
   const Body start = [passes](tutti_context *, const Value &) { return StartPass(passes); };
   Dataset dataset;
   Check(tutti_dataset_create_from_generator(CurrentRuntime(), StoredCallback(start),
@@ -192,6 +196,34 @@ void Interleave(const Json &op, Dataset *dataset) {
       dataset->out(), NamedFunction(op, ElementSpecOf(*dataset)).get(), &options));
 }
 
+// Shapes of padded_shapes: a list of sizes, null where one is not fixed, becomes a vector of int64.
+Json Sizes(const Json &shapes) {
+  if (shapes.is_array()) {
+    Json sizes = Json::array();
+    for (const Json &size : shapes) sizes.push_back(size.is_null() ? Json(-1) : size);
+    return Json{{"dtype", "int64"}, {"v", sizes}};
+  }
+  if (!shapes.is_object()) return shapes;
+  Json all = shapes;
+  for (auto &[key, parts] : all.items()) {
+    for (auto &[name, part] : parts.items()) part = Sizes(part);
+  }
+  return all;
+}
+
+void PaddedBatch(const Json &op, Dataset *dataset) {
+  CheckKeys(op, {"op", "input", "batch_size", "padded_shapes", "padding_values", "drop_remainder"});
+  const Value shapes = ValueOf(Sizes(op.value("padded_shapes", Json())));
+  const Value values = ValueOf(op.value("padding_values", Json()));
+  tutti_padded_batch_options options = TUTTI_PADDED_BATCH_OPTIONS_INIT;
+  options.padded_shapes = shapes.get();
+  options.padding_values = values.get();
+  if (op.contains("drop_remainder")) {
+    options.drop_remainder = op.at("drop_remainder").get<bool>() ? TUTTI_TRUE : TUTTI_FALSE;
+  }
+  Check(tutti_dataset_padded_batch(dataset->out(), op.at("batch_size"), &options));
+}
+
 void Shuffle(const Json &op, Dataset *dataset) {
   CheckKeys(op, {"op", "input", "buffer_size", "seed", "reshuffle_each_iteration"});
   tutti_shuffle_options options = TUTTI_SHUFFLE_OPTIONS_INIT;
@@ -233,6 +265,7 @@ Dataset BuildDataset(const Json &op) {
   Transform transform = name == "map"            ? Map
                         : name == "flat_map"     ? FlatMap
                         : name == "interleave"   ? Interleave
+                        : name == "padded_batch" ? PaddedBatch
                         : name == "shuffle"      ? Shuffle
                         : name == "with_options" ? WithOptions
                                                  : nullptr;

@@ -132,6 +132,10 @@ tutti_dtype DTypeOf(const std::string &name) {
 Value ValueOf(const Json &json, tutti_dtype dtype) {
   if (json.is_object()) CheckKeys(json, {"t", "d", "dtype", "v", "bytes"});
   Value value;
+  if (json.is_null()) {
+    Check(tutti_value_create_none(value.out()));
+    return value;
+  }
   if (json.is_object() && (json.contains("t") || json.contains("d"))) {
     const bool is_tuple = json.contains("t");
     std::vector<std::string> names;

@@ -34,6 +34,41 @@ struct Parts {
   std::vector<Spec> leaves;
 };
 
+// The leaves of {"shape": [...], "dtype": D} or {"ds": SPEC} and structures of it, in the order of
+// the library, which sorts the keys of a dict; null is an unknown dimension or, as the shape, an
+// unknown rank. Gives the JSON of a value of the same structure.
+Json AddDescribedLeaves(const Json &expected, std::vector<Spec> *leaves) {
+  if (expected.contains("t")) {
+    Json parts = Json::array();
+    for (const Json &part : expected.at("t")) parts.push_back(AddDescribedLeaves(part, leaves));
+    return Json{{"t", parts}};
+  }
+  if (expected.contains("d")) {
+    Json parts = Json::object();
+    for (const auto &[key, part] : expected.at("d").get<std::map<std::string, Json>>()) {
+      parts[key] = AddDescribedLeaves(part, leaves);
+    }
+    return Json{{"d", parts}};
+  }
+  if (expected.contains("ds")) {
+    CheckKeys(expected, {"ds"});
+    leaves->emplace_back();
+    Check(tutti_spec_create_dataset(DescribedSpec(expected.at("ds")).get(), leaves->back().out()));
+    return 0;
+  }
+  CheckKeys(expected, {"shape", "dtype"});
+  std::vector<int64_t> dims;
+  for (const Json &size : expected.at("shape")) {
+    dims.push_back(size.is_null() ? TUTTI_UNKNOWN_DIMENSION : size.get<int64_t>());
+  }
+  const int64_t rank =
+      expected.at("shape").is_null() ? TUTTI_UNKNOWN_RANK : static_cast<int64_t>(dims.size());
+  leaves->emplace_back();
+  Check(tutti_spec_create_tensor(DTypeOf(expected.at("dtype")), rank, dims.data(),
+                                 leaves->back().out()));
+  return 0;
+}
+
 }  // namespace
 
 Spec SpecOfTensor(tutti_dtype dtype, const std::vector<int64_t> &dims) {
@@ -80,6 +115,14 @@ Spec PartSpec(const Spec &spec, const Json &which) {
     begin += count;
   }
   throw std::invalid_argument("the elements have no part " + which.dump());
+}
+
+Spec DescribedSpec(const Json &described) {
+  std::vector<Spec> leaves;
+  const Value structure = ValueOf(AddDescribedLeaves(described, &leaves));
+  Spec like;
+  Check(tutti_spec_create_from_value(structure.get(), like.out()));
+  return FromLeaves(tutti_spec_get_treespec(like.get()), leaves);
 }
 
 }  // namespace conformance

@@ -1,4 +1,4 @@
-// Element specs put together and taken apart; their leaves are tensors.
+// Element specs put together and taken apart.
 #ifndef TESTS_CONFORMANCE_CPP_SPECS_H_
 #define TESTS_CONFORMANCE_CPP_SPECS_H_
 
@@ -17,6 +17,10 @@ Spec DictSpec(const std::map<std::string, Spec> &parts);
 
 // The spec of part `which` of a tuple (an index) or of a dict (a key).
 Spec PartSpec(const Spec &spec, const Json &which);
+
+// The spec of {"shape", "dtype"} or {"ds": SPEC} per leaf in tuples and dicts; null is an unknown
+// size or rank.
+Spec DescribedSpec(const Json &described);
 
 }  // namespace conformance
 

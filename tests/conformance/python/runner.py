@@ -24,7 +24,8 @@ from device_cases import run_device_spec
 from files import CaseFolder, record_files
 from functions import dataset_function, function, signature
 from plain_ops import PLAIN_OPS  # generated: the build puts it on the path
-from vector_values import NotCovered, compare, compare_spec, known, need, spec_of, value
+from vector_values import (NotCovered, compare, compare_spec, described_spec, known, need,
+                           padding_of, spec_of, value)
 from walks import Walks, expect_error, is_error
 from workers import mirrored, run_workers
 
@@ -46,6 +47,16 @@ def transform(dataset, node, op):
     if op == "window_lists":  # each window as one batch
         windows = transform(dataset, {**node, "op": "window"}, "window")
         return windows.flat_map(function("zip_batch", node["size"]))
+    if op == "padded_batch":
+        names = ("batch_size", "padded_shapes", "padding_values", "drop_remainder")
+        known(node, ("op", "input", *names))
+        given = {name: node[name] for name in names if name in node}
+        # Bare numbers are Python's own, as one writes them.
+        leaves = {"padded_shapes": lambda shape: shape,
+                  "padding_values": lambda v: value(v) if isinstance(v, dict) else v}
+        return dataset.padded_batch(**{
+            name: padding_of(v, leaves[name]) if name in leaves else v
+            for name, v in given.items()})
     if op == "apply":
         known(node, ("op", "input", "transformation"))
         inner = node["transformation"]
@@ -107,12 +118,14 @@ def build(node):
 def from_generator(node):
     """The i-th iteration gives list i, later ones the last."""
     by_pass = "elements_by_pass" in node
-    known(node, ("op", "elements_by_pass" if by_pass else "elements"))
+    known(node, ("op", "elements_by_pass" if by_pass else "elements", "signature"))
     passes = [[value(element) for element in elements]
               for elements in (node["elements_by_pass"] if by_pass else [node["elements"]])]
     started = itertools.count()
+    spec = (described_spec(node["signature"]) if "signature" in node
+            else spec_of(sum(passes, [])))
     return Dataset.from_generator(lambda: passes[min(next(started), len(passes) - 1)],
-                                  output_signature=spec_of(sum(passes, [])))
+                                  output_signature=spec)
 
 
 def cardinality(dataset):

@@ -66,6 +66,25 @@ def value(v, bare_int=np.int32, bare_real=np.float32):
     return np.array(numbers(v), bare_real if real else bare_int)
 
 
+def padding_of(v, leaf):
+    """Shapes or values of padded_batch: null is None, and what is no structure is a leaf."""
+    if isinstance(v, dict) and "t" in v:
+        return tuple(padding_of(part, leaf) for part in v["t"])
+    if isinstance(v, dict) and "d" in v:
+        return {key: padding_of(part, leaf) for key, part in v["d"].items()}
+    return None if v is None else leaf(v)
+
+
+def described_spec(v):
+    """The spec that a vector writes down."""
+    if "t" in v:
+        return tuple(described_spec(part) for part in v["t"])
+    if "d" in v:
+        return {key: described_spec(part) for key, part in v["d"].items()}
+    known(v, ("shape", "dtype"))
+    return TensorSpec(v["shape"], dtype_of(v["dtype"]))
+
+
 def compare(actual, expected, dtype=None, tolerance=0.0, where=""):
     if isinstance(expected, dict) and "t" in expected:
         need(isinstance(actual, tuple) and len(actual) == len(expected["t"]),
@@ -125,10 +144,7 @@ def compare_spec(actual, expected):
         need(isinstance(actual, DatasetSpec), "expected", expected, "found", actual)
         compare_spec(actual.element_spec, expected["ds"])
     else:
-        known(expected, ("shape", "dtype"))
-        shape = None if expected["shape"] is None else tuple(expected["shape"])
-        need(actual == TensorSpec(shape, dtype_of(expected["dtype"])), "expected", expected,
-             "found", actual)
+        need(actual == described_spec(expected), "expected", expected, "found", actual)
 
 
 def spec_of(elements):

@@ -9,6 +9,7 @@ import numpy as np
 
 from tutti import _arguments, _dtypes, _native, _values, errors
 from tutti._specs import TensorSpec
+from tutti.data import _padding
 from tutti.data._function import Function, function_of
 from tutti.data._options import Options
 from tutti.data._records import compression_number
@@ -266,6 +267,24 @@ class Dataset(Transformations):
             self._handle, function._handle, cycle_length,
             1 if block_length is None else block_length, num_parallel_calls or 0, deterministic,
             name))
+
+    def padded_batch(self, batch_size: int, padded_shapes: Any = None, padding_values: Any = None,
+                     drop_remainder: Optional[bool] = None,
+                     name: Optional[str] = None) -> "Dataset":
+        """`batch_size` > 0 consecutive elements stacked along a new axis 0, each padded behind its
+        last elements to one shape.
+
+        padded_shapes: of each component its sizes, in the structure of an element; None (or -1) for
+        a size that is the largest of the batch, and without padded_shapes all are. A larger element
+        is an InvalidArgumentError at iteration that names both shapes. It must be given where a
+        number of axes is unknown. padding_values: a scalar for all components of its dtype, or one
+        for each in the structure of an element, None for 0, False or b"". Python's own numbers are
+        converted to the component's dtype as by Tensor.convert, which needs the dataset's
+        element_spec; others must have it. The last batch may be smaller, unless drop_remainder.
+        """
+        values = _padding.values(padding_values, lambda: self.element_spec)
+        return self._of(_native.dataset_padded_batch(
+            self._handle, batch_size, _padding.shapes(padded_shapes), values, drop_remainder, name))
 
     def shuffle(self, buffer_size: int, seed: Optional[int] = None,
                 reshuffle_each_iteration: Optional[bool] = None,

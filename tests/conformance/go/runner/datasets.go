@@ -39,6 +39,8 @@ func transform(r *tutti.Runtime, dataset *tutti.Dataset, node fields) (*tutti.Da
 		return dataset.Map(fn, options...), nil
 	case "flat_map", "interleave":
 		return flattened(r, dataset, node)
+	case "padded_batch":
+		return paddedBatch(dataset, node)
 	case "apply":
 		if err := known(node, "op", "input", "transformation"); err != nil {
 			return nil, err
@@ -124,6 +126,68 @@ func flattened(r *tutti.Runtime, dataset *tutti.Dataset, node fields) (*tutti.Da
 		options = append(options, tutti.WithDeterministic(flag))
 	}
 	return dataset.InterleaveWith(made, options...), nil
+}
+
+// sizes are the shapes of padded_batch: a list becomes a vector of int64, -1 for null in it.
+func sizes(v any) any {
+	switch v := v.(type) {
+	case []any:
+		made := make([]any, len(v))
+		for i, size := range v {
+			made[i] = size
+			if size == nil {
+				made[i] = json.Number("-1")
+			}
+		}
+		return fields{"dtype": "int64", "v": made}
+	case fields:
+		made := fields{}
+		for key, parts := range v {
+			switch parts := parts.(type) {
+			case []any:
+				all := make([]any, len(parts))
+				for i, part := range parts {
+					all[i] = sizes(part)
+				}
+				made[key] = all
+			case fields:
+				all := fields{}
+				for name, part := range parts {
+					all[name] = sizes(part)
+				}
+				made[key] = all
+			}
+		}
+		return made
+	}
+	return v
+}
+
+func paddedBatch(dataset *tutti.Dataset, node fields) (*tutti.Dataset, error) {
+	if err := known(node, "op", "input", "batch_size", "padded_shapes", "padding_values",
+		"drop_remainder"); err != nil {
+		return nil, err
+	}
+	var options []tutti.Option
+	add := func(v any, option func(tutti.Value) tutti.Option) error {
+		described, err := read(v)
+		if err != nil {
+			return err
+		}
+		value, err := valueOf(described)
+		options = append(options, option(value))
+		return err
+	}
+	if err := add(sizes(node["padded_shapes"]), tutti.WithPaddedShapes); err != nil {
+		return nil, err
+	}
+	if err := add(node["padding_values"], tutti.WithPaddingValues); err != nil {
+		return nil, err
+	}
+	if flag, ok := node["drop_remainder"].(bool); ok {
+		options = append(options, tutti.WithDropRemainder(flag))
+	}
+	return dataset.PaddedBatch(integer(node, "batch_size", 0), options...), nil
 }
 
 // structure of datasets.
@@ -236,7 +300,7 @@ func fromGenerator(r *tutti.Runtime, node fields) (*tutti.Dataset, error) {
 	if byPass, ok := node["elements_by_pass"].([]any); ok {
 		name, lists = "elements_by_pass", byPass
 	}
-	if err := known(node, "op", name); err != nil {
+	if err := known(node, "op", name, "signature"); err != nil {
 		return nil, err
 	}
 	var all []any
@@ -251,7 +315,13 @@ func fromGenerator(r *tutti.Runtime, node fields) (*tutti.Dataset, error) {
 		}
 		all = append(all, passes[i]...)
 	}
-	spec, err := specOf(all)
+	var spec *tutti.Spec
+	var err error
+	if described, ok := node["signature"].(fields); ok {
+		spec, err = describedSpec(described)
+	} else {
+		spec, err = specOf(all)
+	}
 	if err != nil {
 		return nil, err
 	}

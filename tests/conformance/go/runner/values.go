@@ -57,8 +57,11 @@ func dtypeOf(name any) (tutti.DType, error) {
 	return dtype, nil
 }
 
-// read reads a value of the vectors. A bare integer is int32 and a bare real float32.
+// read reads a value of the vectors. A bare integer is int32 and a bare real float32; null is none.
 func read(v any) (any, error) {
+	if v == nil {
+		return nil, nil
+	}
 	if fields, ok := v.(map[string]any); ok {
 		if parts, ok := fields["t"].([]any); ok {
 			made := tuple{}
@@ -204,6 +207,8 @@ func valueOf(v any) (tutti.Value, error) {
 		return tutti.OfTensor(tensor)
 	case *tutti.Dataset:
 		return tutti.OfDataset(v)
+	case nil:
+		return tutti.Value{}, nil
 	case tuple:
 		var parts []tutti.Value
 		for _, item := range v {

@@ -45,7 +45,7 @@ final class Datasets {
   // The i-th iteration gives list i, later ones the last.
   private static Dataset fromGenerator(Fields node) {
     final boolean byPass = node.has("elements_by_pass");
-    node.known("op", byPass ? "elements_by_pass" : "elements");
+    node.known("op", byPass ? "elements_by_pass" : "elements", "signature");
     final List<?> lists =
         byPass ? node.list("elements_by_pass") : List.of(node.list("elements"));
     final List<List<Object>> passes = new ArrayList<>();
@@ -59,7 +59,7 @@ final class Datasets {
     final AtomicInteger started = new AtomicInteger();
     return Dataset.fromGenerator(
         () -> passes.get(Math.min(started.getAndIncrement(), passes.size() - 1)).iterator(),
-        Values.specOf(all));
+        node.has("signature") ? Values.spec(node.fields("signature")) : Values.specOf(all));
   }
 
   // Datasets, arrays for tuples and maps for dicts of them.
@@ -129,6 +129,12 @@ final class Datasets {
               node.integer("block_length", 1), node.integer("num_parallel_calls", 0),
               (Boolean) node.get("deterministic"));
         }
+      case "padded_batch":
+        node.known("op", "input", "batch_size", "padded_shapes", "padding_values",
+            "drop_remainder");
+        return dataset.paddedBatch(node.integer("batch_size"),
+            Values.sizes(node.get("padded_shapes")), Values.data(node.get("padding_values")),
+            node.flag("drop_remainder"));
       case "apply":
         final Fields inner = node.known("op", "input", "transformation").fields("transformation");
         return dataset.apply(given -> transform(given, inner));

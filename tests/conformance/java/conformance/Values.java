@@ -44,7 +44,23 @@ final class Values {
       fields.fields("d").all().forEach((key, part) -> parts.put(key, data(part)));
       return parts;
     }
-    return tensor(described);
+    return described == null ? null : tensor(described);
+  }
+
+  /** Shapes of padded_batch, as paddedBatch takes them: long[] for a list, -1 for null in it. */
+  static Object sizes(Object described) {
+    if (described instanceof Fields fields && fields.has("t")) {
+      return fields.list("t").stream().map(Values::sizes).toArray();
+    }
+    if (described instanceof Fields fields && fields.has("d")) {
+      final Map<String, Object> parts = new TreeMap<>();
+      fields.fields("d").all().forEach((key, part) -> parts.put(key, sizes(part)));
+      return parts;
+    }
+    return described == null ? null
+                             : ((List<?>) described).stream()
+                                   .mapToLong(size -> size == null ? -1 : (Long) size)
+                                   .toArray();
   }
 
   /** One tensor; a bare integer is int32 and a bare real float32. */

@@ -15,6 +15,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -209,6 +210,42 @@ class DatasetTest {
       assertTrue(refused.getMessage().contains("1001 operations deep, and at most 1000"),
           refused.getMessage());
     });
+  }
+
+  @Test
+  void paddedBatchesHaveTheirShapesAndValues() {
+    final Spec vector = Spec.tensor(DType.INT64, Spec.UNKNOWN);
+    final Dataset filled = Dataset.range(1, 4, 1).map(x -> {
+      final long[] copies = new long[(int) x.longValue()];
+      Arrays.fill(copies, x.longValue());
+      return copies;
+    }, vector);
+    assertEquals("[[1 0] [2 2]] [[3 3 3]] ", printed(filled.paddedBatch(2)));
+    assertEquals("[[1 -1 -1 -1] [2 2 -1 -1]] ",
+        printed(filled.paddedBatch(2, new long[] {4}, -1L, true)));
+    assertEquals("[[1 7 7] [2 2 7] [3 3 3]] ",
+        printed(filled.paddedBatch(3, new long[] {-1}, 7L, false)));
+    final Dataset pairs = Dataset.zip(filled, Dataset.range(1, 4, 1));
+    assertEquals("([[1 -1 -1] [2 2 -1]], [1 2]) ([[3 3 3]], [3]) ",
+        printed(pairs.paddedBatch(2, new Object[] {new long[] {3}, null},
+            new Object[] {-1L, null}, false)));
+    final TuttiException wrongType = assertThrows(
+        TuttiException.class, () -> filled.paddedBatch(2, null, 1.5, false));
+    assertEquals(Code.INVALID_ARGUMENT, wrongType.code());
+    assertThrows(TuttiException.class, () -> filled.paddedBatch(0));
+    final TuttiException tooLarge = assertThrows(TuttiException.class,
+        () -> printed(filled.named("mine").paddedBatch(3, new long[] {2}, null, false)));
+    assertTrue(tooLarge.getMessage().contains("mine")
+        && tooLarge.getMessage().contains("[3]") && tooLarge.getMessage().contains("[2]"),
+        tooLarge.getMessage());
+  }
+
+  private static String printed(Dataset dataset) {
+    final StringBuilder all = new StringBuilder();
+    for (final Value element : dataset) {
+      all.append(element).append(' ');
+    }
+    return all.toString();
   }
 
   @Test
