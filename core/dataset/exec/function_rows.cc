@@ -50,18 +50,21 @@ FunctionRows::FunctionRows(const Node& node, const ExecContext& context,
       account_(context.account),
       spec_(std::move(spec)) {}
 
-Status FunctionRows::Fail(const Status& status, int64_t index, const CallOptions& options) const {
-  Status failure = status.WithPrefix(Format("{}: element {}", node_.label(), index));
-  // A function may give up by itself: that is its element's failure, not the end of the call.
-  if (IsInterruption(failure) &&
-      CheckCallOptions(options, environment_.clock(), node_.label()).ok()) {
+Status FailureOfElement(const Status& status, std::string_view label, int64_t index,
+                        const CallOptions& options, const Clock& clock) {
+  Status failure = status.WithPrefix(Format("{}: element {}", label, index));
+  if (IsInterruption(failure) && CheckCallOptions(options, clock, label).ok()) {
     Status own(StatusCode::kAborted, std::string(failure.message()));
     if (failure.host_object() != nullptr) {
       own = std::move(own).WithHostObject(Ref<const HostData>::Retain(failure.host_object()));
     }
     failure = std::move(own).WithCause(status);
   }
-  return std::move(failure).With("node", node_.label()).With("index", index);
+  return std::move(failure).With("node", std::string(label)).With("index", index);
+}
+
+Status FunctionRows::Fail(const Status& status, int64_t index, const CallOptions& options) const {
+  return FailureOfElement(status, node_.label(), index, options, environment_.clock());
 }
 
 // An exception of the function's is its element's failure.

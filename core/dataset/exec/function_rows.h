@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "core/base/call_options.h"
@@ -15,6 +16,11 @@
 #include "core/tensor/element_spec.h"
 
 namespace tutti {
+
+// `status` as the failure of element `index` of the op `label`. Who gave up by themselves, and not
+// because their call was to end, failed for their element: ABORTED.
+Status FailureOfElement(const Status& status, std::string_view label, int64_t index,
+                        const CallOptions& options, const Clock& clock);
 
 class FunctionRows {
  public:

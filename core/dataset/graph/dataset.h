@@ -93,6 +93,11 @@ class Dataset final : public DatasetLeaf {
   // Learns it by computing one element of the map that has no output spec; FAILED_PRECONDITION when
   // there is no element. Blocks: refused in dataset callbacks when it would have to.
   Result<Ref<const ElementSpec>> GetElementSpec(const CallOptions& call) const;
+  // The last state: `initial`, then for each element what `function` gives for (state, element), of
+  // which an element that is a tuple is one part. Structure, kinds and dtypes of the state stay,
+  // INVALID_ARGUMENT naming both otherwise; its shapes may change. A failure, of an element or of
+  // the function, ends it, and names the element. Blocks: refused in dataset callbacks.
+  Result<Ref<Value>> Reduce(Ref<Value> initial, Function& function, const CallOptions& call) const;
   Ref<const ElementSpec> known_element_spec() const override { return node_->element_spec(); }
   // One line per op from the last to the sources, with cardinality and spec.
   std::string Explain() const;
