@@ -88,6 +88,23 @@ tutti_status *tutti_dataset_element_spec(const tutti_dataset *dataset,
   });
 }
 
+tutti_status *tutti_dataset_reduce(const tutti_dataset *dataset, const tutti_value *initial_state,
+                                   tutti_function *reduce_func,
+                                   const tutti_call_options *call_options,
+                                   tutti_value **out_value) {
+  return Guard(__func__, From::kComputing, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, dataset, initial_state, reduce_func, out_value);
+    const Dataset &object = *FromHandle(dataset);
+    TUTTI_ASSIGN_OR_RETURN(const CallOptions wait,
+                           ReadCall(call, object.environment()->environment(), call_options));
+    auto *initial = const_cast<Value *>(FromHandle(initial_state));
+    TUTTI_ASSIGN_OR_RETURN(auto state, object.Reduce(Ref<Value>::Retain(initial),
+                                                     *FromHandle(reduce_func), wait));
+    *out_value = Give(std::move(state));
+    return OkStatus();
+  });
+}
+
 tutti_status *tutti_dataset_options(const tutti_dataset *dataset,
                                     tutti_data_options **out_options) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {

@@ -256,6 +256,51 @@ TEST_F(SurfaceTest, AParallelMapCallsForSeveralElementsAtOnce) {
   ASSERT_OK(tutti_iterator_close(iterator, nullptr));
 }
 
+TEST_F(SurfaceTest, AStateIsReducedElementByElement) {
+  // (state, element) -> state + element; fails for elements from 4 on.
+  const auto add = [](tutti_context *, const tutti_value *in, tutti_value **out,
+                      void *) -> tutti_status * {
+    Value state, element;
+    if (tutti_status *status = tutti_value_child(in, 0, &state)) return status;
+    if (tutti_status *status = tutti_value_child(in, 1, &element)) return status;
+    if (NumberIn(element) >= 4) return tutti_status_create(TUTTI_NOT_FOUND, "too far");
+    return tutti_value_create_int64(NumberIn(state) + NumberIn(element), out);
+  };
+  const auto halve = [](tutti_context *, const tutti_value *, tutti_value **out,
+                        void *) -> tutti_status * { return tutti_value_create_float64(0.5, out); };
+  const auto keep = [](tutti_context *, const tutti_value *in, tutti_value **out,
+                       void *) -> tutti_status * { return tutti_value_child(in, 0, out); };
+  Function adding, halving, keeping;
+  ASSERT_OK(tutti_function_create(nullptr, {add, nullptr, nullptr}, nullptr, &adding));
+  ASSERT_OK(tutti_function_create(nullptr, {halve, nullptr, nullptr}, nullptr, &halving));
+  ASSERT_OK(tutti_function_create(nullptr, {keep, nullptr, nullptr}, nullptr, &keeping));
+  Dataset four = RangeOf(4), five = RangeOf(5), none = RangeOf(0), endless = RangeOf(3);
+  ASSERT_OK(tutti_dataset_repeat(&endless, -1, nullptr));
+  Value initial, state;
+  ASSERT_OK(tutti_value_create_int64(10, &initial));
+  ASSERT_OK(tutti_dataset_reduce(four, initial, adding, nullptr, &state));
+  EXPECT_EQ(NumberIn(state), 16);
+  ASSERT_OK(tutti_dataset_reduce(none, initial, adding, nullptr, &state));
+  EXPECT_EQ(NumberIn(state), 10);
+  EXPECT_FAILS(tutti_dataset_reduce(five, initial, adding, nullptr, &state), TUTTI_NOT_FOUND,
+               "reduce: element 4: too far");
+  EXPECT_FAILS(tutti_dataset_reduce(four, initial, halving, nullptr, &state),
+               TUTTI_INVALID_ARGUMENT, "the state float64[], and it was int64[]");
+  EXPECT_FAILS(tutti_dataset_reduce(four, nullptr, adding, nullptr, &state),
+               TUTTI_INVALID_ARGUMENT, "initial_state");
+  tutti_call_options soon = TUTTI_CALL_OPTIONS_INIT;
+  soon.timeout = 10'000'000;
+  EXPECT_FAILS(tutti_dataset_reduce(endless, initial, keeping, &soon, &state),
+               TUTTI_DEADLINE_EXCEEDED, "");
+  Cancellation cancellation;
+  ASSERT_OK(tutti_cancellation_create(&cancellation));
+  tutti_cancellation_cancel(cancellation, nullptr);
+  tutti_call_options cancelled = TUTTI_CALL_OPTIONS_INIT;
+  cancelled.cancellation = cancellation;
+  EXPECT_FAILS(tutti_dataset_reduce(endless, initial, keeping, &cancelled, &state),
+               TUTTI_CANCELLED, "");
+}
+
 TEST_F(SurfaceTest, PaddedBatchesHaveTheirShapesAndValues) {
   // 1, 2, ... as vectors of so many zeros.
   const auto zeros = [](tutti_context *, const tutti_value *in, tutti_value **out,

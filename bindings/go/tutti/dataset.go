@@ -107,6 +107,59 @@ func (d *Dataset) ElementSpec(ctx context.Context) (*Spec, error) {
 	return as(ownSpec)(waitOut(ctx, d, native.Dataset_element_spec))
 }
 
+// Reduce gives the last state: initial, then for each element what fn gives for state and element,
+// which end with it. Structure and dtypes of the state stay, or else it is an ErrInvalidArgument
+// that names both; its shapes may change. It iterates now.
+func (d *Dataset) Reduce(ctx context.Context, initial Value,
+	fn func(state, element Value) (Value, error)) (Value, error) {
+	if fn == nil {
+		return Value{}, invalidArgument("reduce: a function is needed, not nil")
+	}
+	function := d.of().NewFunction(func(in Value) (next Value, err error) {
+		state, err := in.At(0)
+		if err != nil {
+			return Value{}, err
+		}
+		element, err := in.At(1)
+		if err != nil {
+			return Value{}, err
+		}
+		defer func() {
+			// What it gives is still needed.
+			for _, part := range []Value{state, element} {
+				if part.o != next.o {
+					part.Close()
+				}
+			}
+		}()
+		return fn(state, element)
+	}, FunctionOptions{})
+	defer function.Close()
+	return d.ReduceWith(ctx, initial, function)
+}
+
+// ReduceWith is Reduce with a function of pairs of state and element.
+func (d *Dataset) ReduceWith(ctx context.Context, initial Value,
+	function *Function) (Value, error) {
+	state, err := initial.use()
+	if err != nil {
+		return Value{}, err
+	}
+	defer initial.done()
+	if state == 0 {
+		return Value{}, invalidArgument("reduce: an initial state is needed, not none")
+	}
+	pointer, err := function.use()
+	if err != nil {
+		return Value{}, err
+	}
+	defer function.o.done()
+	return as(ownValue)(waitOut(ctx, d,
+		func(dataset uintptr, call *native.CallOptions, made *uintptr) uintptr {
+			return native.Dataset_reduce(dataset, state, pointer, call, made)
+		}))
+}
+
 // Explain is the plan, for people.
 func (d *Dataset) Explain() (string, error) {
 	return readText(d, native.Dataset_explain)

@@ -1,6 +1,7 @@
 package tutti
 
 import (
+	"context"
 	"errors"
 	"path/filepath"
 	"reflect"
@@ -269,6 +270,60 @@ func TestPaddedBatchesHaveTheirShapesAndValues(t *testing.T) {
 		t.Fatal(iterator.Value())
 	}
 	wants(t, iterator.Err(), ErrInvalidArgument)
+}
+
+func TestAStateIsReducedElementByElement(t *testing.T) {
+	add := func(state, element Value) (Value, error) {
+		sum, err := state.Int64()
+		if err != nil {
+			return Value{}, err
+		}
+		number, err := element.Int64()
+		return must[Value](t)(OfInt64(sum + number)), err
+	}
+	last := func(_, element Value) (Value, error) { return element, nil }
+	ten := must[Value](t)(OfInt64(10))
+	for _, c := range []struct {
+		dataset *Dataset
+		fn      func(state, element Value) (Value, error)
+		want    int64
+	}{{Range(0, 5, 1), add, 20}, {Range(0, 0, 1), add, 10}, {Range(0, 4, 1), last, 3}} {
+		state := must[Value](t)(c.dataset.Reduce(nil, ten, c.fn))
+		if got := must[int64](t)(state.Int64()); got != c.want {
+			t.Error(got, c.want)
+		}
+		state.Close()
+	}
+	pair := func(state, element Value) (Value, error) {
+		if element.Kind() != KindTuple || element.Len() != 2 {
+			t.Error(element)
+		}
+		return state, nil
+	}
+	must[Value](t)(Range(0, 3, 1).Enumerate(10).Reduce(nil, ten, pair))
+	_, err := Range(0, 3, 1).Reduce(nil, ten, func(_, _ Value) (Value, error) {
+		return Of([]float32{0.5}, []int64{}...)
+	})
+	wants(t, err, ErrInvalidArgument)
+	own := errors.New("two")
+	_, err = Range(0, 3, 1).Reduce(nil, ten, func(state, element Value) (Value, error) {
+		if number, _ := element.Int64(); number == 2 {
+			return Value{}, own
+		}
+		return state, nil
+	})
+	if !errors.Is(err, own) {
+		t.Error(err)
+	}
+	keep := func(state, _ Value) (Value, error) { return state, nil }
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	_, err = Range(0, 3, 1).Repeat(-1).Reduce(ctx, ten, keep)
+	wants(t, err, ErrDeadlineExceeded)
+	_, err = Range(0, 3, 1).Reduce(nil, ten, nil)
+	wants(t, err, ErrInvalidArgument)
+	_, err = Range(0, 3, 1).Reduce(nil, Value{}, keep)
+	wants(t, err, ErrInvalidArgument)
 }
 
 func TestDatasetsOfAFunctionComeInTheirOrder(t *testing.T) {

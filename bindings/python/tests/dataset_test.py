@@ -278,6 +278,59 @@ class TransformationTest(unittest.TestCase):
         again.restore(state)
         self.assertEqual([batch.tolist() for batch in again], rest)
 
+    def test_reduce_hands_the_state_on(self):
+        self.assertEqual(Dataset.range(5).reduce(np.int64(0), lambda x, _: x + 1), 5)
+        self.assertEqual(Dataset.range(5).reduce(np.int64(0), lambda x, y: x + y), 10)
+        self.assertEqual(Dataset.range(0).reduce(np.int64(7), lambda x, y: x + y), 7)
+        pairs = Dataset.range(3).enumerate(start=10)
+        self.assertEqual(pairs.reduce(np.int64(0), lambda state, pair: state + pair[0] + pair[1]),
+                         36)
+        grown = Dataset.range(3).reduce(np.array([], np.int64), np.append)
+        self.assertEqual(grown.tolist(), [0, 1, 2])
+        self.assertEqual(grown.dtype, np.int64)
+        state = Dataset.range(4).reduce({"sum": np.int64(0), "count": 0},
+                                        lambda s, x: {"sum": s["sum"] + x, "count": s["count"] + 1})
+        self.assertEqual((int(state["sum"]), int(state["count"])), (6, 4))
+        self.assertEqual(state["count"].dtype, np.int32)
+        # Python's own numbers are of the dtype that the state has.
+        kept = Dataset.range(4).reduce((np.int64(0), np.float64(0)),
+                                       lambda s, x: (int(s[0]) + int(x), 1))
+        self.assertEqual([(int(kept[0]), kept[0].dtype), (float(kept[1]), kept[1].dtype)],
+                         [(6, np.int64), (1, np.float64)])
+        named = tutti.data.Function(lambda state, x: state + x)
+        self.assertEqual(Dataset.range(5).reduce(np.int64(1), named), 11)
+
+    def test_reduce_names_both_states(self):
+        for wrong, message in ((lambda s, _: (s, s), r"\(int64\[\], int64\[\]\), and it was int64"),
+                               (lambda s, _: np.float32(s), "float32.*, and it was int64"),
+                               (lambda s, _: 0.5, "float32.*, and it was int64"),
+                               (lambda s, _: np.int32(1), "int32.*, and it was int64")):
+            with self.assertRaisesRegex(errors.InvalidArgumentError, message):
+                Dataset.range(3).reduce(np.int64(0), wrong)
+        with self.assertRaises(TypeError):
+            Dataset.range(3).reduce(np.int64(0), 5)
+
+    def test_reduce_ends_with_what_fails(self):
+        class Own(Exception):
+            pass
+
+        def fail_at_two(state, x):
+            if x == 2:
+                raise Own("two")
+            return state
+        with self.assertRaises(Own):
+            Dataset.range(5).reduce(np.int64(0), fail_at_two)
+
+        def bad(x):
+            if x == 3:
+                raise errors.DataLossError("bad")
+            return x
+        failing = Dataset.range(5).map(bad, output_signature=TensorSpec((), np.int64))
+        with self.assertRaisesRegex(errors.DataLossError, "bad"):
+            failing.reduce(np.int64(0), lambda state, x: state + x)
+        with self.assertRaises(errors.DeadlineExceededError):
+            Dataset.range(5).repeat().reduce(np.int64(0), lambda state, _: state, timeout=0.02)
+
     def test_flat_map_gives_one_dataset_after_the_other(self):
         self.assertEqual(list(Dataset.range(4).flat_map(Dataset.range)), [0, 0, 1, 0, 1, 2])
         self.assertEqual(list(Dataset.range(2).flat_map(lambda x: Dataset.range(x + 1), name="n")),

@@ -375,6 +375,18 @@ TUTTI_API tutti_status *tutti_dataset_element_spec(const tutti_dataset *dataset,
                                                    const tutti_call_options *call,
                                                    tutti_spec **out_spec);
 
+/* The last state: `initial_state`, then for each element what `reduce_func` gives for the tuple of
+ * state and element; an element that is a tuple is one part of it. Structure and dtypes of the
+ * state stay, INVALID_ARGUMENT naming both otherwise; its shapes may change. A failure, of an
+ * element or of the function, ends it, and has the element's number as the detail "index". Of a
+ * dataset without end it ends with the call's deadline or cancellation.
+ * Context: computing. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_reduce(const tutti_dataset *dataset,
+                                             const tutti_value *initial_state,
+                                             tutti_function *reduce_func,
+                                             const tutti_call_options *call,
+                                             tutti_value **out_value);
+
 /* A copy of the dataset's options: what is set in it does not count for the dataset before
  * tutti_dataset_replace_options has it.
  * Context: building. Threads: any. Since: 0.1. */

@@ -8,6 +8,7 @@
 #include "cases.h"
 #include "data_options.h"
 #include "datasets.h"
+#include "functions.h"
 #include "specs.h"
 #include "walks.h"
 
@@ -102,9 +103,22 @@ void RunOptions(const Json &tree, const Json &expect) {
   CompareOptions(tree.at("names"), expect, found);
 }
 
-void RunTerminal(const Json &tree, const Json &expect) {
+void RunReduce(const Json &test, const Json &tree, const Json &expect) {
+  CheckKeys(tree, {"op", "input", "initial", "fn"});
+  const Dataset dataset = BuildDataset(tree.at("input"));
+  const Function function = Reducer(tree.at("fn"));
+  Value state;
+  Check(tutti_dataset_reduce(dataset.get(), ValueOf(tree.at("initial")).get(), function.get(),
+                             nullptr, state.out()));
+  if (IsError(expect)) return;
+  Compare(expect, state, test.value("tolerance", 0.0),
+          test.contains("dtype") ? DTypeOf(test.at("dtype")) : TUTTI_DTYPE_INVALID);
+}
+
+void RunTerminal(const Json &test, const Json &tree, const Json &expect) {
   const std::string op = tree.at("op");
   if (op == "options" || op == "merge_options") return RunOptions(tree, expect);
+  if (op == "reduce") return RunReduce(test, tree, expect);
   if (op != "cardinality" && op != "element_spec") throw NotCovered("the op " + op);
   CheckKeys(tree, {"op", "input"});
   const Dataset dataset = BuildDataset(tree.at("input"));
@@ -125,7 +139,7 @@ bool IsWalk(const Json &expect) {
 void CheckFields(const Json &test) {
   const Json &expect = test.at("expect");
   if (test.value("terminal", false)) {
-    CheckKeys(test, {"name", "before", "dataset", "expect", "terminal"});
+    CheckKeys(test, {"name", "before", "dataset", "expect", "terminal", "dtype", "tolerance"});
   } else if (IsWalk(expect)) {
     CheckKeys(test, {"name", "before", "dataset", "expect", "cardinality", "dtype", "tolerance",
                      "api", "iterate"});
@@ -168,7 +182,7 @@ void RunDatasetCase(const Json &test) {
   }
   FailsAsExpected(expect, [&] {
     if (test.value("terminal", false)) {
-      RunTerminal(tree, expect);
+      RunTerminal(test, tree, expect);
     } else {
       RunWalks(test, tree, expect);
     }

@@ -249,6 +249,80 @@ Body Elementwise(std::function<double(double)> fn) {
   };
 }
 
+namespace {
+
+Value ChildOf(const Value &value, size_t i) {
+  Value child;
+  Check(tutti_value_child(value.get(), i, child.out()));
+  return child;
+}
+
+// x + y, in the dtype of x.
+Value Sum(const Value &x, const Value &y) {
+  std::vector<double> numbers = Numbers(TensorIn(x));
+  const std::vector<double> others = Numbers(TensorIn(y));
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] += others[i];
+  return Like(TensorIn(x), numbers);
+}
+
+Value OneMore(const Value &x) {
+  return Elementwise([](double number) { return number + 1; })(nullptr, x);
+}
+
+Value Pair(const Value &first, const Value &second) {
+  const tutti_value *parts[] = {first.get(), second.get()};
+  Value pair;
+  Check(tutti_value_create_tuple(2, parts, pair.out()));
+  return pair;
+}
+
+Value Appended(const Value &state, const Value &x) {
+  std::vector<double> numbers = Numbers(TensorIn(state));
+  numbers.push_back(Numbers(TensorIn(x)).at(0));
+  return ValueOf(TensorOf(tutti_tensor_get_dtype(TensorIn(state)),
+                          {static_cast<int64_t>(numbers.size())}, numbers));
+}
+
+Value Larger(const Value &x, const Value &y) {
+  return Numbers(TensorIn(x)).at(0) < Numbers(TensorIn(y)).at(0) ? y : x;
+}
+
+Value AsFloat(const Value &x) {
+  return ValueOf(TensorOf(TUTTI_DTYPE_FLOAT32, {}, Numbers(TensorIn(x))));
+}
+
+}  // namespace
+
+Function Reducer(const std::string &name) {
+  using Step = Value (*)(const Value &state, const Value &x);
+  static const auto *const steps = new std::map<std::string, Step>{
+      {"count", [](const Value &state, const Value &) { return OneMore(state); }},
+      {"sum", Sum},
+      {"max", Larger},
+      {"last", [](const Value &, const Value &x) { return x; }},
+      {"append", Appended},
+      {"sum_and_count",
+       [](const Value &state, const Value &x) {
+         return Pair(Sum(ChildOf(state, 0), x), OneMore(ChildOf(state, 1)));
+       }},
+      {"sum_components",
+       [](const Value &state, const Value &pair) {
+         return Sum(Sum(state, ChildOf(pair, 0)), ChildOf(pair, 1));
+       }},
+      {"to_pair", [](const Value &state, const Value &) { return Pair(state, state); }},
+      {"to_float", [](const Value &state, const Value &) { return AsFloat(state); }}};
+  const auto found = steps->find(name);
+  if (found == steps->end()) throw NotCovered("the function " + name);
+  Function function;
+  Check(tutti_function_create(CurrentRuntime(),
+                              StoredCallback([step = found->second](tutti_context *,
+                                                                    const Value &in) {
+                                return step(ChildOf(in, 0), ChildOf(in, 1));
+                              }),
+                              nullptr, function.out()));
+  return function;
+}
+
 tutti_status *CallBody(tutti_context *context, const tutti_value *in, tutti_value **out,
                        void *body) noexcept {
   try {

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "handles.h"
 #include "json_values.h"
@@ -24,6 +25,9 @@ tutti_status *CallBody(tutti_context *context, const tutti_value *in, tutti_valu
 // The function that `op` names with "fn" and "arg", for elements of `input`. Throws NotCovered for
 // one that is not known.
 Function NamedFunction(const Json &op, const Spec &input);
+
+// The function of this name from a state and an element to the next state.
+Function Reducer(const std::string &name);
 
 // Makes an int64 of a record of 8 bytes.
 Function NumberOfRecord();

@@ -70,6 +70,24 @@ def dataset_function(name, arg, dataset):
     return Function(function(name, arg), output_signature=output)
 
 
+def reducer(name):
+    """A function of state and element."""
+    functions = {
+        "count": lambda state, _: state + 1,
+        "sum": lambda state, x: state + x,
+        "max": lambda state, x: max(state, x),
+        "last": lambda _, x: x,
+        "append": lambda state, x: np.append(state, x),
+        "sum_and_count": lambda state, x: (state[0] + x, state[1] + 1),
+        "sum_components": lambda state, pair: state + pair[0] + pair[1],
+        "to_pair": lambda state, _: (state, state),
+        "to_float": lambda state, _: np.float32(state),
+    }
+    if name not in functions:
+        raise NotCovered(f"function {name}")
+    return functions[name]
+
+
 def signature(name, arg, dataset):
     """The output spec of a map function; None where the first row decides."""
     if name in PREDICATES:

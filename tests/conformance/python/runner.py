@@ -22,7 +22,7 @@ from tutti.data import Dataset, TensorSpec
 from tutti.distribute import VariableAggregation, VariableSynchronization
 from device_cases import run_device_spec
 from files import CaseFolder, record_files
-from functions import dataset_function, function, signature
+from functions import dataset_function, function, reducer, signature
 from plain_ops import PLAIN_OPS  # generated: the build puts it on the path
 from vector_values import (NotCovered, compare, compare_spec, described_spec, known, need,
                            padding_of, spec_of, value)
@@ -163,9 +163,19 @@ def compare_options(node, expected):
              expected[key], "found", found)
 
 
-def terminal(node, expected):
+def reduce(node, expected, case):
+    known(node, ("op", "input", "initial", "fn"))
+    state = build(node["input"]).reduce(value(node["initial"]), reducer(node["fn"]))
+    if not is_error(expected):
+        compare(state, expected, case.get("dtype"), case.get("tolerance", 0.0))
+    return state
+
+
+def terminal(node, expected, case):
     if node["op"] in ("options", "merge_options"):
         return compare_options(node, expected)
+    if node["op"] == "reduce":
+        return reduce(node, expected, case)
     if node["op"] not in ("cardinality", "element_spec"):
         raise NotCovered(f"op {node['op']}")
     known(node, ("op", "input"))
@@ -212,7 +222,7 @@ def known_fields(case):
     """What `expect` says decides which fields the case may have besides."""
     fields = ("name", "before", "dataset", "expect")
     if case.get("terminal"):
-        known(case, (*fields, "terminal"))
+        known(case, (*fields, "terminal", "dtype", "tolerance"))
     elif is_walk(case["expect"]):
         known(case, (*fields, "cardinality", "dtype", "tolerance", "api", "iterate"))
     elif "passes" in case["expect"]:
@@ -247,7 +257,9 @@ def run_dataset(case):
             list(build(earlier))
 
         def run():
-            return terminal(node, expected) if case.get("terminal") else run_walks(case, node)
+            if case.get("terminal"):
+                return terminal(node, expected, case)
+            return run_walks(case, node)
 
         if is_error(expected):
             expect_error(expected, run)

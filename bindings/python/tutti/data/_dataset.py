@@ -9,7 +9,7 @@ import numpy as np
 
 from tutti import _arguments, _dtypes, _native, _values, errors
 from tutti._specs import TensorSpec
-from tutti.data import _padding
+from tutti.data import _padding, _state
 from tutti.data._function import Function, function_of
 from tutti.data._options import Options
 from tutti.data._records import compression_number
@@ -335,6 +335,26 @@ class Dataset(Transformations):
         """Structure, dtypes and shapes of an element. A map whose function has no output_signature
         computes one element here."""
         return _native.dataset_element_spec(self._handle, None)
+
+    def reduce(self, initial_state: Any, reduce_func: Union[Callable[[Any, Any], Any], Function],
+               name: Optional[str] = None, *, timeout: Optional[float] = None) -> Any:
+        """The last state: `initial_state`, then for each element reduce_func(state, element).
+
+        An element that is a tuple is one argument. Structure and dtypes of the state stay
+        (InvalidArgumentError that names both), its shapes may change; Python's own numbers, and the
+        int64 and float64 that NumPy makes with them, become the dtype that the state has in their
+        place, where it holds them; in `initial_state` they are int32 and float32 as in a Tensor. It
+        iterates now, waiting at most `timeout` seconds (DeadlineExceededError). An exception of the
+        function comes out as itself; other errors have the element's number.
+        """
+        function = reduce_func
+        if not isinstance(function, Function):
+            if not callable(function):
+                raise TypeError("reduce needs a function of a state and an element, not "
+                                f"an object of type {type(function).__name__}")
+            function = Function(_state.keeping(initial_state, function),
+                                name=name or getattr(function, "__name__", None))
+        return _native.dataset_reduce(self._handle, initial_state, function._handle, timeout)
 
     def explain(self) -> str:
         """The plan for people: one line per operation."""

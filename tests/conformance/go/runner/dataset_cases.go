@@ -29,7 +29,7 @@ func runDataset(test fields) error {
 		return err
 	}
 	if test["terminal"] == true {
-		err = runTerminal(node, expected)
+		err = runTerminal(test, node)
 	} else {
 		err = runWalks(test, node)
 	}
@@ -64,7 +64,7 @@ func isWalk(expected any) bool {
 func knownFields(test fields) error {
 	names := []string{"name", "before", "dataset", "expect"}
 	if test["terminal"] == true {
-		return known(test, append(names, "terminal")...)
+		return known(test, append(names, "terminal", "dtype", "tolerance")...)
 	}
 	names = append(names, "cardinality")
 	if expected := test["expect"]; isWalk(expected) {
@@ -127,8 +127,56 @@ func expectCardinality(dataset *tutti.Dataset, expected any) error {
 	return nil
 }
 
-func runTerminal(node fields, expected any) error {
-	op := fmt.Sprint(node["op"])
+func reduceDataset(test, node fields) error {
+	if err := known(node, "op", "input", "initial", "fn"); err != nil {
+		return err
+	}
+	name := fmt.Sprint(node["fn"])
+	step, ok := reducers[name]
+	if !ok {
+		return notCovered("function " + name)
+	}
+	dataset, err := build(nil, node["input"].(fields))
+	if err != nil {
+		return err
+	}
+	described, err := read(node["initial"])
+	if err != nil {
+		return err
+	}
+	initial, err := valueOf(described)
+	if err != nil {
+		return err
+	}
+	defer initial.Close()
+	state, err := dataset.Reduce(nil, initial, func(state, x tutti.Value) (tutti.Value, error) {
+		before, err := describe(state)
+		if err != nil {
+			return tutti.Value{}, err
+		}
+		element, err := describe(x)
+		if err != nil {
+			return tutti.Value{}, err
+		}
+		next, err := step(before, element)
+		if err != nil {
+			return tutti.Value{}, err
+		}
+		return valueOf(next)
+	})
+	if err != nil || isError(test["expect"]) {
+		return err
+	}
+	defer state.Close()
+	dtype, _ := test["dtype"].(string)
+	return compare(state, test["expect"], dtype, tolerance(test))
+}
+
+func runTerminal(test, node fields) error {
+	op, expected := fmt.Sprint(node["op"]), test["expect"]
+	if op == "reduce" {
+		return reduceDataset(test, node)
+	}
 	if op == "options" || op == "merge_options" {
 		return compareOptions(node, expected.(fields))
 	}

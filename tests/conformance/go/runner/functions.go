@@ -61,6 +61,50 @@ var structures = map[string]func(element any) (any, error){
 	},
 }
 
+// reducers are functions of what a state and an element were made of.
+var reducers = map[string]func(state, x any) (any, error){
+	"count": func(state, _ any) (any, error) { return plus(state, 1), nil },
+	"sum":   func(state, x any) (any, error) { return plus(state, x.(*array).numbers...), nil },
+	"max": func(state, x any) (any, error) {
+		if state.(*array).numbers[0] < x.(*array).numbers[0] {
+			return x, nil
+		}
+		return state, nil
+	},
+	"last": func(_, x any) (any, error) { return x, nil },
+	"append": func(state, x any) (any, error) {
+		made := *state.(*array)
+		made.numbers = append(append([]float64{}, made.numbers...), x.(*array).numbers...)
+		made.shape = []int64{int64(len(made.numbers))}
+		return &made, nil
+	},
+	"sum_and_count": func(state, x any) (any, error) {
+		pair := state.(tuple)
+		return tuple{plus(pair[0], x.(*array).numbers...), plus(pair[1], 1)}, nil
+	},
+	"sum_components": func(state, x any) (any, error) {
+		pair := x.(tuple)
+		first := plus(state, pair[0].(*array).numbers...)
+		return plus(first, pair[1].(*array).numbers...), nil
+	},
+	"to_pair": func(state, _ any) (any, error) { return tuple{state, state}, nil },
+	"to_float": func(state, _ any) (any, error) {
+		made := *state.(*array)
+		made.dtype = tutti.Float32
+		return &made, nil
+	},
+}
+
+// plus adds numbers, as many as there are, to those of an array.
+func plus(state any, numbers ...float64) *array {
+	made := *state.(*array)
+	made.numbers = append([]float64{}, made.numbers...)
+	for i := range made.numbers {
+		made.numbers[i] += numbers[i]
+	}
+	return &made
+}
+
 func squareOf(element any) *array {
 	square := *element.(*array)
 	square.numbers = append([]float64{}, square.numbers...)

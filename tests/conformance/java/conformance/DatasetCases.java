@@ -22,7 +22,7 @@ final class DatasetCases {
             .forEach(earlier -> Walks.elements(Datasets.build((Fields) earlier)));
       }
       final Runnable body =
-          test.flag("terminal") ? () -> runTerminal(node, expected) : () -> runWalks(test, node);
+          test.flag("terminal") ? () -> runTerminal(test, node) : () -> runWalks(test, node);
       if (Walks.isError(expected)) {
         Runner.expectError((Fields) expected, body);
       } else {
@@ -41,7 +41,7 @@ final class DatasetCases {
   private static void checkFields(Fields test) {
     final Object expected = test.get("expect");
     if (test.flag("terminal")) {
-      test.known("name", "before", "dataset", "expect", "terminal");
+      test.known("name", "before", "dataset", "expect", "terminal", "dtype", "tolerance");
     } else if (isWalk(expected)) {
       test.known("name", "before", "dataset", "expect", "cardinality", "dtype", "tolerance", "api",
           "iterate");
@@ -95,8 +95,25 @@ final class DatasetCases {
     }
   }
 
-  private static void runTerminal(Fields node, Object expected) {
+  private static void reduce(Fields test, Fields node) {
+    final Object expected = test.get("expect");
+    final Dataset dataset =
+        Datasets.build(node.known("op", "input", "initial", "fn").fields("input"));
+    try (Value state = dataset.reduce(
+             Values.data(node.get("initial")), Functions.reducer(node.text("fn")))) {
+      if (!Walks.isError(expected)) {
+        Values.compare(state, expected, Values.dtypeOf(test), test.number("tolerance", 0));
+      }
+    }
+  }
+
+  private static void runTerminal(Fields test, Fields node) {
+    final Object expected = test.get("expect");
     final String op = node.text("op");
+    if (op.equals("reduce")) {
+      reduce(test, node);
+      return;
+    }
     if (op.equals("options") || op.equals("merge_options")) {
       compareOptions(node, (Fields) expected);
       return;

@@ -1,5 +1,6 @@
 package conformance;
 
+import java.util.Arrays;
 import java.util.Locale;
 import java.util.Map;
 import java.util.function.DoubleBinaryOperator;
@@ -11,6 +12,7 @@ import org.tutti.TuttiException;
 import org.tutti.Value;
 import org.tutti.data.Dataset;
 import org.tutti.data.ElementFunction;
+import org.tutti.data.ReduceFunction;
 
 /** The functions that the vectors name with `fn` and `arg`. */
 final class Functions {
@@ -80,6 +82,50 @@ final class Functions {
       default:
         throw new NotCovered("function " + name);
     }
+  }
+
+  /** A function of state and element. */
+  static ReduceFunction reducer(String name) {
+    switch (name) {
+      case "count":
+        return (state, x) -> oneMore(state);
+      case "sum":
+        return (state, x) -> sum(state.asTensor(), x.asTensor());
+      case "max":
+        return (state, x) -> state.doubleValue() < x.doubleValue() ? x : state;
+      case "last":
+        return (state, x) -> x;
+      case "append":
+        return (state, x) -> {
+          final double[] numbers = state.asTensor().toDoubleArray();
+          final double[] all = Arrays.copyOf(numbers, numbers.length + 1);
+          all[numbers.length] = x.doubleValue();
+          try (Tensor wide = Tensor.of(all)) {
+            return wide.cast(state.asTensor().dtype());
+          }
+        };
+      case "sum_and_count":
+        return (state, x)
+                   -> new Object[] {
+                       sum(state.get(0).asTensor(), x.asTensor()), oneMore(state.get(1))};
+      case "sum_components":
+        return (state, pair) -> {
+          try (Tensor first = sum(state.asTensor(), pair.get(0).asTensor())) {
+            return sum(first, pair.get(1).asTensor());
+          }
+        };
+      case "to_pair":
+        return (state, x) -> new Object[] {state, state};
+      case "to_float":
+        return (state, x) -> state.asTensor().cast(DType.FLOAT32);
+      default:
+        throw new NotCovered("function " + name);
+    }
+  }
+
+  private static Tensor oneMore(Value value) {
+    final Tensor x = value.asTensor();
+    return Values.elementwise(x, x.dtype(), 1, (number, one) -> number + one);
   }
 
   // dtype: of the result, null: the element's.

@@ -240,6 +240,44 @@ class DatasetTest {
         tooLarge.getMessage());
   }
 
+  @Test
+  void aStateIsReducedElementByElement() {
+    try (Value sum = Dataset.range(5).reduce(10L, (state, x) -> state.longValue() + x.longValue());
+         Value initial = Dataset.range(0).reduce(7L, (state, x) -> x);
+         Value last = Dataset.range(4).reduce(-1L, (state, x) -> x)) {
+      assertEquals(20, sum.longValue());
+      assertEquals(7, initial.longValue());
+      assertEquals(3, last.longValue());
+    }
+    final Dataset pairs = Dataset.range(3).enumerate(10);
+    try (Value all = pairs.reduce(new Object[] {0L, 0L}, (state, pair) -> new Object[] {
+             state.get(0).longValue() + pair.get(0).longValue(),
+             state.get(1).longValue() + pair.get(1).longValue()})) {
+      assertEquals("(33, 3)", all.toString());
+    }
+    final TuttiException other = assertThrows(TuttiException.class,
+        () -> Dataset.range(3).reduce(0L, (state, x) -> 0.5));
+    assertEquals(Code.INVALID_ARGUMENT, other.code());
+    assertTrue(other.getMessage().contains("float64") && other.getMessage().contains("int64"),
+        other.getMessage());
+    final IllegalStateException own = new IllegalStateException("two");
+    final TuttiException thrown = assertThrows(TuttiException.class,
+        () -> Dataset.range(3).reduce(0L, (state, x) -> {
+          if (x.longValue() == 2) {
+            throw own;
+          }
+          return state;
+        }));
+    assertSame(own, thrown.getCause());
+    assertTrue(thrown.getMessage().contains("element 2"), thrown.getMessage());
+    final TuttiException late = assertThrows(TuttiException.class,
+        () -> Dataset.range(3).repeat().reduce(
+            0L, (state, x) -> state, Duration.ofMillis(20)));
+    assertEquals(Code.DEADLINE_EXCEEDED, late.code());
+    assertThrows(NullPointerException.class,
+        () -> Dataset.range(3).reduce(0L, (org.tutti.data.ReduceFunction) null));
+  }
+
   private static String printed(Dataset dataset) {
     final StringBuilder all = new StringBuilder();
     for (final Value element : dataset) {
