@@ -58,7 +58,7 @@ class Dataset final : public DatasetLeaf {
 
 #include "generated/core/dataset/dataset_makers.inc"
 
-  // ---- Other sources (record files: tf_record.h, fixed_length_record.h, list_files.h). ----
+  // ---- Other sources (record files: tf_record.h, fixed_length_record.h, text_line.h ...). ----
 
   static Result<Ptr> FromTensorSlices(Environments environment, Ref<const Value> value,
                                       std::string name = {});

@@ -25,6 +25,7 @@
 #include "core/dataset/graph/graph_walk.h"
 #include "core/dataset/records/fixed_length_record.h"
 #include "core/dataset/records/list_files.h"
+#include "core/dataset/records/text_line.h"
 #include "core/dataset/records/tf_record.h"
 #include "core/dataset/testing/dataset_testing.h"
 #include "core/dataset/testing/record_file_testing.h"
@@ -108,6 +109,7 @@ class GoldenPipelines : public DatasetTest {
       folder_.Write(name + ".records", TfRecordFrames({name + "0", name + "1", name + "2"}));
       folder_.Write(name + ".gz", Deflated(TfRecordFrames({name + "0", name + "1"}), true));
       folder_.Write(name + ".fixed", "HH" + name + "00" + name + "11" + name + "22F");
+      folder_.Write(name + ".txt", name + "0\r\n" + name + "1\n\n" + name + "2");
     }
     const auto add = [this](std::string name, Ref<Function> function) {
       EXPECT_TRUE(functions_->Register(std::move(name), std::move(function)).ok());
@@ -291,6 +293,11 @@ class GoldenPipelines : public DatasetTest {
         {"take", [this] { return Case{Ok(Range(9)->Take(5)), 3}; }},
         {"take_while",
          [this] { return Case{Ok(Range(9)->TakeWhile(Registered("is_small"))), 3}; }},
+        {"text_line",
+         [this] {
+           const std::string paths[] = {"a.txt", "b.txt"};
+           return Case{Ok(MakeTextLineDataset(datasets_, paths, {})), 2};
+         }},
         {"tf_record", [this] { return Case{Records("*.records", RecordCompression::kNone), 4}; }},
         {"tf_record.gzip", [this] { return Case{Records("*.gz", RecordCompression::kGzip), 1}; }},
         {"unbatch", [this] { return Case{Ok(Ok(Range(9)->Batch(4))->Unbatch()), 5}; }},

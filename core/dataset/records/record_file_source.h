@@ -1,5 +1,5 @@
 // RecordFileSource: the stage that reads the records of the files which its input names, one file
-// after the other; the formats (TFRecord, fixed length) are subclasses that open a reader.
+// after the other; the formats (TFRecord, fixed length, text) are subclasses that open a reader.
 //
 // A slab's rows are byte strings that lie in the blocks the file was read into; its tensor keeps
 // those alive. The state is the names of the files still to be read from the input's last element,

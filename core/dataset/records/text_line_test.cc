@@ -1,0 +1,124 @@
+#include "core/dataset/records/text_line.h"
+
+#include <gmock/gmock.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/memory_account.h"
+#include "core/dataset/testing/record_file_dataset_testing.h"
+
+namespace tutti {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Strings = std::vector<std::string>;
+
+class TextLineDataset : public RecordFileDatasetTest {
+ protected:
+  Ref<Dataset> Read(const Strings& paths, TextLineOptions options = {}) {
+    Result<Ref<Dataset>> dataset = MakeTextLineDataset(datasets_, paths, std::move(options));
+    EXPECT_TRUE(dataset.ok()) << dataset.status().ToString();
+    return std::move(dataset).value();
+  }
+};
+
+TEST_F(TextLineDataset, LinesEndWithOneLfAndOneCrBeforeItAndResumeAnywhere) {
+  const struct {
+    const char* what;
+    std::string content;
+    Strings lines;
+  } cases[] = {
+      {"empty", "", {}},
+      {"no final LF", "a\nb", {"a", "b"}},
+      {"a final LF", "a\nb\n", {"a", "b"}},
+      {"one LF", "\n", {""}},
+      {"empty lines", "\n\na\n\n", {"", "", "a", ""}},
+      {"CRLF", "a\r\n\r\nb\r\n", {"a", "", "b"}},
+      {"other CRs stay", "a\r\r\nb\rc\n\rd\n", {"a\r", "b\rc", "\rd"}},
+      {"a NUL", std::string("a\0b\n", 4), {std::string("a\0b", 3)}},
+      {"longer than blocks", std::string(50, 'x') + "\r\n" + std::string(33, 'y'),
+       {std::string(50, 'x'), std::string(33, 'y')}},
+  };
+  const Strings others = {folder_.Write("before", "1\n2"), folder_.Write("behind", "3\n")};
+  for (const auto& c : cases) {
+    for (const RecordCompression compression :
+         {RecordCompression::kNone, RecordCompression::kGzip, RecordCompression::kZlib}) {
+      for (const int64_t buffer : {1, 2, 3, 7, 0}) {
+        SCOPED_TRACE(std::string(c.what) + ", buffer " + std::to_string(buffer));
+        const bool plain = compression == RecordCompression::kNone;
+        const std::string path = folder_.Write(
+            "file", plain ? c.content
+                          : Deflated(c.content, compression == RecordCompression::kGzip));
+        TextLineOptions options;
+        options.compression = compression;
+        options.buffer_bytes = buffer;
+        const Ref<Dataset> dataset = Read({path}, options);
+        EXPECT_EQ(All(dataset), c.lines);
+        ExpectResumesEverywhere(dataset);
+        if (!plain) continue;
+        Strings all = {"1", "2"};
+        all.insert(all.end(), c.lines.begin(), c.lines.end());
+        all.emplace_back("3");
+        EXPECT_EQ(All(Read({others[0], path, others[1]}, options)), all);
+      }
+    }
+  }
+}
+
+TEST_F(TextLineDataset, AMissingFileIsOneErrorAndTheNextFileFollows) {
+  std::vector<Status> errors;
+  const Ref<Dataset> dataset =
+      Read({folder_.Write("a", "1\n2\n"), folder_.Path("none"), folder_.Write("b", "3")});
+  EXPECT_THAT(All(dataset, &errors), ElementsAre("1", "2", "!", "3"));
+  EXPECT_EQ(errors[0].code(), StatusCode::kNotFound);
+  EXPECT_THAT(std::string(errors[0].message()), HasSubstr(folder_.Path("none")));
+  ExpectResumesEverywhere(dataset);
+}
+
+TEST_F(TextLineDataset, ATruncatedCompressedFileIsDataLossBehindItsWholeLines) {
+  std::string lines;
+  for (int i = 0; i < 1000; ++i) lines += "line " + std::to_string(i * 7919) + "\n";
+  for (const bool gzip : {true, false}) {
+    const std::string whole = Deflated(lines, gzip);
+    TextLineOptions options;
+    options.compression = gzip ? RecordCompression::kGzip : RecordCompression::kZlib;
+    const std::string path = folder_.Write("cut", whole.substr(0, whole.size() / 2));
+    std::vector<Status> errors;
+    const Strings got = All(Read({path}, options), &errors);
+    ASSERT_EQ(errors.size(), 1);
+    EXPECT_EQ(errors[0].code(), StatusCode::kDataLoss) << errors[0].ToString();
+    EXPECT_EQ(got.back(), "!");
+    EXPECT_EQ(Detail<std::string>(errors[0], "file"), path);
+    EXPECT_EQ(Detail<int64_t>(errors[0], "index"), static_cast<int64_t>(got.size()) - 1);
+    size_t offset = 0;
+    for (size_t i = 0; i + 1 < got.size(); ++i) offset += got[i].size() + 1;
+    EXPECT_EQ(Detail<int64_t>(errors[0], "offset"), static_cast<int64_t>(offset));
+  }
+}
+
+TEST_F(TextLineDataset, ALineThatNoMemoryIsLeftForIsOneErrorAndTheNextLineFollows) {
+  environment_->memory().set_limit_bytes(1 << 20);
+  std::vector<Status> errors;
+  TextLineOptions options;
+  options.buffer_bytes = 4096;
+  const std::string path =
+      folder_.Write("long", "a\n" + std::string(3 << 20, 'x') + "\nb\n");
+  EXPECT_THAT(All(Read({path}, options), &errors), ElementsAre("a", "!", "b"));
+  EXPECT_EQ(errors[0].code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(errors[0].message()), HasSubstr("text_line: line 1 at byte 2"));
+  EXPECT_EQ(Detail<std::string>(errors[0], "file"), path);
+}
+
+TEST_F(TextLineDataset, IsSerialised) {
+  const Ref<Dataset> dataset = Read({folder_.Write("a", "1\r\n2")});
+  EXPECT_EQ(dataset->cardinality(), kUnknownCardinality);
+  const Result<Ref<Dataset>> again = Dataset::Deserialize(datasets_, dataset->Serialize().value());
+  ASSERT_TRUE(again.ok()) << again.status().ToString();
+  EXPECT_THAT(All(again.value()), ElementsAre("1", "2"));
+}
+
+}  // namespace
+}  // namespace tutti
