@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/dataset/testing/walks_testing.h"
+#include "core/dataset/testing/op_walks_testing.h"
 
 namespace tutti {
 namespace {
@@ -41,7 +41,7 @@ Ref<TestFunction> FillSelfBut3() {
       {.spec = AnyVector()});
 }
 
-class PaddedBatch : public WalksTest {
+class PaddedBatch : public OpWalksTest {
  protected:
   Ref<Dataset> Filled(int64_t start, int64_t stop) {
     return Ok(Range(start, stop)->Map(FillSelf()));
@@ -243,12 +243,6 @@ TEST_F(PaddedBatch, IsWrittenAndReadWithItsShapesAndValues) {
 }
 
 TEST_F(PaddedBatch, KeepsItsPlaceThroughSavesSkipsFailuresAndCancelledCalls) {
-  struct Case {
-    const char* name;
-    std::function<Ref<Dataset>()> build;
-    Outcomes expected;
-    bool fails = false;
-  };
   // Looks at whether its call was cancelled, as functions that take long do.
   const Ref<TestFunction> asks = MakeFunction(
       [](Context& context, const Value& in, void*) -> Result<Ref<Value>> {
@@ -257,39 +251,30 @@ TEST_F(PaddedBatch, KeepsItsPlaceThroughSavesSkipsFailuresAndCancelledCalls) {
       },
       {.spec = AnyVector()});
   const auto asked = [&] { return Ok(Ok(Range(1, 8)->Map(asks))->PaddedBatch(2)); };
-  const Outcomes asked_for = {"[[1 0] [2 2]]", "[[3 3 3 0] [4 4 4 4]]",
-                              "[[5 5 5 5 5 0] [6 6 6 6 6 6]]", "[[7 7 7 7 7 7 7]]", "."};
-  const Case cases[] = {
-      {"plain", asked, asked_for},
+  ExpectAllWalks({
+      {"plain", asked,
+       {"[[1 0] [2 2]]", "[[3 3 3 0] [4 4 4 4]]", "[[5 5 5 5 5 0] [6 6 6 6 6 6]]",
+        "[[7 7 7 7 7 7 7]]"}},
       {"failing in the middle",
        [&] { return Ok(Ok(Range(1, 6)->Map(FillSelfBut3()))->PaddedBatch(2)); },
-       {"[[1 0] [2 2]]", "!map: element 2: bad", "[[4 4 4 4 0] [5 5 5 5 5]]", "."},
-       true},
+       {"[[1 0] [2 2]]", "!map: element 2: bad", "[[4 4 4 4 0] [5 5 5 5 5]]"}},
       {"too large in the middle",
        [&] { return Ok(Filled(1, 6)->PaddedBatch(1, Vector({4}))); },
        {"[[1 0 0 0]]", "[[2 2 0 0]]", "[[3 3 3 0]]", "[[4 4 4 4]]",
         "!padded_batch: element 0 has shape [5], and is padded to [4]; let padded_shapes hold the "
-        "largest element, or be null (-1) for that axis",
-        "."},
-       true},
-      {"empty", [&] { return Ok(Filled(1, 1)->PaddedBatch(2)); }, {"."}},
+        "largest element, or be null (-1) for that axis"}},
+      {"empty", [&] { return Ok(Filled(1, 1)->PaddedBatch(2)); }, {}},
       {"nothing but a remainder",
        [&] { return Ok(Filled(1, 3)->PaddedBatch(3, nullptr, nullptr, true)); },
-       {"."}},
-      {"infinite",
-       [&] { return Ok(Ok(Filled(1, 4)->Repeat(-1))->PaddedBatch(2)); },
-       {"[[1 0] [2 2]]", "[[3 3 3] [1 0 0]]", "[[2 2 0] [3 3 3]]", "[[1 0] [2 2]]"}},
+       {}},
+      {.name = "infinite",
+       .build = [&] { return Ok(Ok(Filled(1, 4)->Repeat(-1))->PaddedBatch(2)); },
+       .elements = {"[[1 0] [2 2]]", "[[3 3 3] [1 0 0]]", "[[2 2 0] [3 3 3]]", "[[1 0] [2 2]]"},
+       .endless = true},
       {"several passes",
        [&] { return Ok(Ok(Filled(1, 4)->PaddedBatch(2))->Repeat(2)); },
-       {"[[1 0] [2 2]]", "[[3 3 3]]", "[[1 0] [2 2]]", "[[3 3 3]]", "."}},
-  };
-  for (const Case& one : cases) {
-    SCOPED_TRACE(one.name);
-    ExpectGoesOnFromWhereverItWasSaved(one.build, one.expected);
-    if (one.fails) continue;
-    ExpectSkips(one.build(), one.expected);
-  }
-  ExpectCancelledCallsLoseNothing(asked(), asked_for);
+       {"[[1 0] [2 2]]", "[[3 3 3]]", "[[1 0] [2 2]]", "[[3 3 3]]"}},
+  });
 }
 
 }  // namespace
