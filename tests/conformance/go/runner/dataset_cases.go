@@ -154,9 +154,11 @@ func reduceDataset(test, node fields) error {
 		if err != nil {
 			return tutti.Value{}, err
 		}
-		element, err := describe(x)
-		if err != nil {
-			return tutti.Value{}, err
+		var element any // a dataset, which cannot be read in a function, is only counted
+		if x.Kind() != tutti.KindDataset {
+			if element, err = describe(x); err != nil {
+				return tutti.Value{}, err
+			}
 		}
 		next, err := step(before, element)
 		if err != nil {
