@@ -1,12 +1,14 @@
 // Random pipelines beside the row-by-row model (testing/row_model.h): elements, failures and ends
-// are the same for whoever goes on behind failures, takes rows one by one or in slabs, or saves and
-// restores in between.
+// are the same for whoever goes on behind failures, takes rows one by one or in slabs, has no time
+// to wait for some, or saves and restores in between.
 //
-//   TUTTI_TEST_SEED=1234        repeats one pipeline, and prints it
+//   TUTTI_TEST_SEED=1234         repeats one pipeline, and prints it
+//   TUTTI_TEST_FIRST_SEED=1000   begins there, and anywhere otherwise; pipeline i has that seed + i
 #include "core/dataset/testing/row_model.h"
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
@@ -22,8 +24,6 @@ namespace tutti {
 namespace {
 
 constexpr uint64_t kPipelines = 2'000;
-// Every run tries the same ones, and TUTTI_TEST_SCALE more of them.
-constexpr uint64_t kFirstSeed = 1;
 
 ModelElement ElementOf(const Value& value) {
   ModelElement element;
@@ -316,17 +316,19 @@ class RowModel : public DatasetTest {
     Add(step, pipeline);
   }
 
-  // The rows that one call gives.
-  static std::vector<ModelRow> Call(Iterator& iterator, int64_t most) {
+  // The rows that one call gives; none when it was interrupted.
+  static std::vector<ModelRow> Call(Iterator& iterator, int64_t most, const CallOptions& options) {
     std::vector<ModelRow> rows;
     if (most == 0) {
-      const Result<Ref<Value>> element = iterator.Next(CallOptions());
+      const Result<Ref<Value>> element = iterator.Next(options);
+      if (!element.ok() && IsInterruption(element.status())) return rows;
       if (!element.ok()) return {ModelRow::Failure(std::string(element.status().message()))};
       if (!*element) return {ModelRow::End()};
       return {ModelRow::Of(ElementOf(**element))};
     }
     Slab slab;
-    const Status status = iterator.NextSlab(most, CallOptions(), &slab);
+    const Status status = iterator.NextSlab(most, options, &slab);
+    if (IsInterruption(status)) return rows;
     EXPECT_TRUE(status.ok()) << status.ToString();
     for (int64_t i = 0; i < slab.rows; ++i) {
       rows.push_back(ModelRow::Of(ElementOf(*slab.Row(i).value())));
@@ -364,7 +366,10 @@ class RowModel : public DatasetTest {
       ~Closer() { EXPECT_TRUE(open->Close(CallOptions()).ok()); }
     } const closer{iterator};
 
-    const int64_t in_slabs = Below(random, 2);
+    // 0 stands for one by one, -1 for now so many, now so many.
+    const int64_t sizes[] = {0, 0, 0, -1, -1, 1, 2, 7, 64, 1000};
+    const int64_t size = sizes[Below(random, std::size(sizes))];
+    const bool is_hurried = Below(random, 4) == 0;
     std::string so_far;
     int64_t after_the_end = 0;
     for (int outcomes = 0; outcomes < 150 && after_the_end < 2;) {
@@ -380,7 +385,10 @@ class RowModel : public DatasetTest {
           return false;
         }
       }
-      for (const ModelRow& row : Call(*iterator, in_slabs * (Below(random, 5) + 1))) {
+      const int64_t most = size < 0 ? Below(random, 5) + 1 : size;
+      CallOptions options;
+      if (is_hurried && Below(random, 3) == 0) options.deadline = Deadline::At(0);
+      for (const ModelRow& row : Call(*iterator, most, options)) {
         const ModelRow expected = model->Next(false);
         ++outcomes;
         after_the_end += row.end ? 1 : 0;
@@ -398,17 +406,25 @@ class RowModel : public DatasetTest {
 
 TEST_F(RowModel, SaysWhatPipelinesGive) {
   const std::optional<uint64_t> given = NumberOf(std::getenv("TUTTI_TEST_SEED"));
-  const uint64_t first = given.value_or(kFirstSeed);
+  const std::optional<uint64_t> given_first = NumberOf(std::getenv("TUTTI_TEST_FIRST_SEED"));
+  const uint64_t first = given_first ? *given_first : std::random_device()();
+  if (!given) {
+    std::printf("from seed %llu (TUTTI_TEST_FIRST_SEED=%llu repeats them)\n",
+                static_cast<unsigned long long>(first), static_cast<unsigned long long>(first));
+    std::fflush(stdout);
+  }
+  const auto begin = std::chrono::steady_clock::now();
   SeededRuns runs("pipelines", kPipelines);
   int failed = 0;
-  while (failed < 5 && runs.Next()) {
-    const uint64_t seed = first + runs.number();
+  while (failed < 5 && std::chrono::steady_clock::now() - begin < SeededRuns::kMostTime &&
+         runs.Next()) {
+    const uint64_t seed = given ? *given : first + runs.number();
     std::string why;
     if (!Agrees(seed, given.has_value(), &why)) {
-      ADD_FAILURE() << "TUTTI_TEST_SEED=" << seed << "\n" << why;
+      ADD_FAILURE() << "TUTTI_TEST_SEED=" << seed << " (the first was " << first << ")\n" << why;
       ++failed;
     }
-    if (given.has_value()) break;
+    if (given) break;
   }
 }
 
