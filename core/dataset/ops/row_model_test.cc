@@ -122,6 +122,7 @@ class RowModel : public DatasetTest {
     std::map<const Step*, int> components;
     bool caches = false;      // then nothing reads ahead, and passes are equal
     bool specs_known = true;  // or learnt from the first element
+    bool passes_over = false;
     std::deque<Giver> givers;  // of functions that give datasets
     std::string text;
 
@@ -228,10 +229,15 @@ class RowModel : public DatasetTest {
                       Op::kTake,   Op::kSkip,  Op::kShard,   Op::kShard,       Op::kEnumerate,
                       Op::kShard,  Op::kZip,   Op::kZip,     Op::kConcatenate, Op::kPrefetch,
                       Op::kUnique, Op::kCache, Op::kFlatMap, Op::kInterleave, Op::kInterleave};
+    // Rows that fail below those that pass over rows: what is hardest.
+    const Op passing[] = {Op::kMap,   Op::kMap,   Op::kMap,  Op::kFlatMap, Op::kInterleave,
+                          Op::kBatch, Op::kBatch, Op::kTake, Op::kShard,   Op::kShard,
+                          Op::kSkip,  Op::kRepeat};
     // Of a map at once; 0 stands for most, and starts no threads.
     const int64_t calls[] = {0, 0, 0, 1, 2, 4};
     Step step;
-    step.op = ops[Below(random, std::size(ops))];
+    step.op = pipeline.passes_over ? passing[Below(random, std::size(passing))]
+                                   : ops[Below(random, std::size(ops))];
     const StepRef input = pipeline.last();
     step.inputs = {input};
     switch (step.op) {
@@ -353,6 +359,7 @@ class RowModel : public DatasetTest {
     Pipeline pipeline;
     pipeline.caches = Below(random, 4) == 0;
     pipeline.specs_known = pipeline.caches || Below(random, 2) == 0;
+    pipeline.passes_over = Below(random, 3) == 0;
     AddSource(random, pipeline);
     for (int64_t more = Below(random, 6) + 1; more > 0; --more) AddStep(random, pipeline);
     const Ref<Dataset> dataset = pipeline.datasets.at(pipeline.last().get());
