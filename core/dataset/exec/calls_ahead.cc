@@ -46,8 +46,8 @@ int64_t CallsAhead::RowsAllowed() const {
 }
 
 bool CallsAhead::MayPull() const {
-  return !pulling_ && claims_ == 0 && !ended_ && interruption_.ok() && broken_.ok() &&
-         RowsAllowed() > 0;
+  return !pulling_ && claims_ == 0 && !ended_ && !undecided_ && interruption_.ok() &&
+         broken_.ok() && RowsAllowed() > 0;
 }
 
 bool CallsAhead::HasOutcome() const {
@@ -60,20 +60,26 @@ void CallsAhead::Next(const Demand& demand, const CallOptions& options, Slab* sl
   Lock lock(mutex_);
   demanded_ = demand.count_only ? 0 : std::min(demand.max_rows, kMaxSlabRows);
   wanted_ = demand.count_only ? 0 : demand.Horizon();
+  all_wanted_ = demand.all_wanted;
   if (demand.count_only) return Count(demand, options, lock, slab);
-  if (MayPull()) work_.notify_one();
-  slab->status = WaitUntil(
-      lock, ready_, environment_->clock(), options,
-      [this] {
-        return HasOutcome() || (items_.empty() && ended_) || !interruption_.ok() || IsBroken() ||
-               stopped_;
-      },
-      node_.label());
-  if (!slab->status.ok()) return;
+  const auto must_decide = [this] { return items_.empty() && undecided_; };
+  do {
+    if (must_decide() && !stopped_) slab->status = Decide(demand, options, lock);
+    if (!slab->status.ok()) return;
+    if (MayPull()) work_.notify_one();
+    slab->status = WaitUntil(
+        lock, ready_, environment_->clock(), options,
+        [&] {
+          return HasOutcome() || (items_.empty() && ended_) || !interruption_.ok() || IsBroken() ||
+                 stopped_ || must_decide();
+        },
+        node_.label());
+    if (!slab->status.ok()) return;
+  } while (must_decide() && !stopped_);
   if (stopped_) {
     slab->status = Closed();
   } else if (HasOutcome()) {
-    Give(demanded_, &given, slab);
+    Give(demand, &given, slab);
     demanded_ -= slab->rows;
     wanted_ = HorizonPlus(wanted_, -slab->rows);
     slab->end = slab->status.ok() && items_.empty() && ended_;
@@ -87,13 +93,23 @@ void CallsAhead::Next(const Demand& demand, const CallOptions& options, Slab* sl
   }
 }
 
-// The results that are ready, up to one that failed.
-void CallsAhead::Give(int64_t max_rows, std::vector<std::shared_ptr<Item>>* given, Slab* slab) {
+// The results that are ready, up to one that failed. To a tentative demand only rows, and failures
+// that whoever passes over rows meets, too.
+void CallsAhead::Give(const Demand& demand, std::vector<std::shared_ptr<Item>>* given, Slab* slab) {
   std::vector<Ref<Value>> values;
   Status failure;
-  for (size_t i = 0; i < items_.size() && static_cast<int64_t>(values.size()) < max_rows; ++i) {
+  for (size_t i = 0; i < items_.size() && static_cast<int64_t>(values.size()) < demanded_; ++i) {
     Item& item = *items_[i];
     if (!item.done) {
+      if (keeps_order_) break;
+      continue;
+    }
+    if (item.status.ok()) {
+      Result<Ref<Value>> fitted = function_.Fit(std::move(item.value), item.number);
+      if (fitted.ok()) values.push_back(std::move(fitted).value());
+      item.status = std::move(fitted).status();
+    }
+    if (!item.status.ok() && item.in && demand.tentative) {
       if (keeps_order_) break;
       continue;
     }
@@ -101,11 +117,8 @@ void CallsAhead::Give(int64_t max_rows, std::vector<std::shared_ptr<Item>>* give
     item.dropped = true;
     failure = std::move(item.status);
     if (!failure.ok()) break;
-    Result<Ref<Value>> fitted = function_.Fit(std::move(item.value), item.number);
-    failure = fitted.status();
-    if (!failure.ok()) break;
-    values.push_back(std::move(fitted).value());
   }
+  if (given->empty()) failure = Undecided(node_);
   for (const std::shared_ptr<Item>& item : *given) row_items_ -= item->in ? 1 : 0;
   done_items_ -= static_cast<int64_t>(given->size());
   if (keeps_order_) {
@@ -132,6 +145,7 @@ void CallsAhead::Count(const Demand& demand, const CallOptions& options, Lock& l
         return OkStatus();
       });
       lock.lock();
+      undecided_ = false;
       slab->rows = run.slab.rows;
       slab->status = std::move(run.slab.status);
       slab->end = run.slab.end;
@@ -189,6 +203,33 @@ void CallsAhead::ReturnInput() {
   work_.notify_all();
 }
 
+// With an empty window, and behind it an element of which nobody knew whether it is wanted: it is,
+// and its row or failure comes into the window.
+Status CallsAhead::Decide(const Demand& demand, const CallOptions& options, Lock& lock) {
+  if (demand.tentative) return Undecided(node_);
+  TUTTI_RETURN_IF_ERROR(TakeInput(options, lock));
+  NumberedRows::Run run;
+  lock.unlock();
+  Status thrown = CatchExceptions(node_.label(), [&] {
+    rows_.Pull(demand.OfInput(1, demand.Horizon()), options, &run);
+    return OkStatus();
+  });
+  lock.lock();
+  Status interruption;
+  if (thrown.ok() && IsInterruption(run.slab.status)) {
+    interruption = std::move(run.slab.status);
+  } else if (thrown.ok()) {
+    thrown = CatchExceptions(node_.label(), [&] {
+      Queue(std::move(run));
+      return OkStatus();
+    });
+  }
+  undecided_ = !interruption.ok();
+  if (!thrown.ok()) broken_ = std::move(thrown);
+  ReturnInput();
+  return interruption;
+}
+
 Status CallsAhead::InputTurn::Take(const CallOptions& options) {
   if (calls_ == nullptr) return OkStatus();
   Lock lock(calls_->mutex_);
@@ -241,7 +282,7 @@ void CallsAhead::Forget() {
     waiting.swap(waiting_);
     std::swap(cancellation, calls_cancellation_);
     demanded_ = wanted_ = row_items_ = done_items_ = 0;
-    ended_ = false;
+    ended_ = undecided_ = false;
     interruption_ = OkStatus();
   }
   cancellation->Cancel();
@@ -299,7 +340,7 @@ void CallsAhead::Serve() {
 void CallsAhead::Pull(Lock& lock) {
   // One after the other at first, so that a slow input's first row is called at once.
   const int64_t rows = std::min(std::max<int64_t>(row_items_, 1), RowsAllowed());
-  const Demand demand{rows, false, HorizonPlus(wanted_, -row_items_)};
+  const Demand demand{rows, false, HorizonPlus(wanted_, -row_items_), all_wanted_, !all_wanted_};
   pulling_ = true;
   Ref<Cancellation> cancellation;
   NumberedRows::Run run;
@@ -313,7 +354,11 @@ void CallsAhead::Pull(Lock& lock) {
   if (!lock.owns_lock()) lock.lock();
   pulling_ = false;
   if (IsInterruption(run.slab.status)) {
-    if (!cancellation->cancelled() && !stopped_) interruption_ = run.slab.status;
+    if (!cancellation->cancelled() && !stopped_) {
+      // Whatever it was is met again by whoever wants the element.
+      undecided_ = demand.tentative;
+      if (!undecided_) interruption_ = run.slab.status;
+    }
     run.slab.status = OkStatus();
   }
   if (thrown.ok()) {

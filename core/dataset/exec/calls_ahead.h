@@ -10,6 +10,10 @@
 // A position is the input's with the rows of the window before it, whatever has become of them:
 // they are called again after a restore. So saving waits for no call.
 //
+// Where rows may be passed over (no demand.all_wanted) they are pulled tentatively. At an element
+// that has failed if it is wanted the threads stop; when all rows before it are given, it is known
+// whether it is.
+//
 // One thread more than there may be calls: a slow input costs none of them.
 #ifndef TUTTI_CORE_DATASET_EXEC_CALLS_AHEAD_H_
 #define TUTTI_CORE_DATASET_EXEC_CALLS_AHEAD_H_
@@ -72,7 +76,8 @@ class CallsAhead {
   Status Join(const CallOptions& options);
 
  private:
-  // A row of the window, or the failure of an element of the input.
+  // A row of the window, or the failure of an element of the input, which whoever passes over it
+  // meets, too.
   struct Item {
     std::shared_ptr<const Slab> in;  // null of a failure
     int64_t row = 0;
@@ -93,11 +98,12 @@ class CallsAhead {
   // What came before the exception comes first, where there is a thread to make it.
   bool IsBroken() const { return !broken_.ok() && (items_.empty() || lost_); }
   void Count(const Demand& demand, const CallOptions& options, Lock& lock, Slab* slab);
-  void Give(int64_t max_rows, std::vector<std::shared_ptr<Item>>* given, Slab* slab);
+  void Give(const Demand& demand, std::vector<std::shared_ptr<Item>>* given, Slab* slab);
   void Queue(NumberedRows::Run run);
   // Release the lock in between.
   Status TakeInput(const CallOptions& options, Lock& lock);
   void ReturnInput();
+  Status Decide(const Demand& demand, const CallOptions& options, Lock& lock);
   void Pull(Lock& lock);
   void Call(Lock& lock);
 
@@ -129,7 +135,9 @@ class CallsAhead {
   int64_t calling_ = 0;
   int64_t claims_ = 0;  // of who waits for the input, or has it
   bool pulling_ = false;
-  bool ended_ = false;    // the input, behind the window
+  bool all_wanted_ = false;  // the last Next said so
+  bool ended_ = false;       // the input, behind the window
+  bool undecided_ = false;   // behind the window stands an element that fails if it is wanted
   Status interruption_;   // an interruption of the input that nobody here made
   Status broken_;         // an exception after which nobody knows where the input is
   bool lost_ = false;     // it has ended a thread

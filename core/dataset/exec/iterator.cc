@@ -133,7 +133,7 @@ Status Iterator::MakeFirstElement(const CallOptions& call) {
   if (fresh.ok()) fresh_state_ = std::move(fresh).value();
   return Move([&]() -> Status {
     Slab first;
-    root_->Next(Demand{1, false, kNoHorizon}, call, &first);
+    root_->Next(Demand::Made(1, kNoHorizon), call, &first);
     if (IsInterruption(first.status)) return first.status;
     spec_ = dataset_->known_element_spec();
     if (!spec_ && first.rows > 0) {
@@ -170,7 +170,7 @@ Status Iterator::Pull(int64_t max_rows, const CallOptions& call, Slab* slab) {
   if (!held_.empty()) {
     held_.Pop(max_rows, slab);
   } else {
-    root_->Next(Demand{max_rows, false, kNoHorizon}, call, slab);
+    root_->Next(Demand::Made(max_rows, kNoHorizon), call, slab);
   }
   if (IsInterruption(slab->status)) {
     // With rows the call was not interrupted. A shutdown closes iterators, and is what is told.

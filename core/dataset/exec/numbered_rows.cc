@@ -27,6 +27,8 @@ void NumberedRows::Pull(const Demand& demand, const CallOptions& options, Run* r
   if (held_.empty()) {
     input_.Next(demand, options, &run->slab);
     run->first = next_;
+    // A call that has rows was not interrupted.
+    if (run->slab.rows > 0 && IsInterruption(run->slab.status)) run->slab.status = OkStatus();
     const bool failed = !run->slab.status.ok() && !IsInterruption(run->slab.status);
     next_ += run->slab.rows + (failed ? 1 : 0);
     return;

@@ -107,8 +107,19 @@ struct Demand {
   // max_rows stands for max_rows. So far a stage may run ahead that does (a parallel map, prefetch)
   // until it is called again. A take lowers it; what cannot know says kNoHorizon.
   int64_t horizon = 0;
+  // No row from here on is passed over, until the stage is restarted or restored.
+  bool all_wanted = false;
+  // The rows are made ahead, and may be passed over instead. A failure that counting would not meet
+  // does not come now: its element stays where it is, and the call is interrupted (Undecided).
+  bool tentative = false;
 
   int64_t Horizon() const { return std::max(max_rows, horizon); }
+  // Of an input whose rows are passed over where these are.
+  Demand OfInput(int64_t rows, int64_t input_horizon) const {
+    return {rows, count_only, input_horizon, all_wanted, tentative};
+  }
+  // Of an input whose rows are made even where these are passed over.
+  static Demand Made(int64_t rows, int64_t horizon) { return {rows, false, horizon, true, false}; }
 };
 
 // Of horizons; kNoHorizon stays what it is, and stands for all that is too large.

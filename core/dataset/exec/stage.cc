@@ -107,4 +107,8 @@ bool IsInterruption(const Status& status) {
   return status.code() == StatusCode::kDeadlineExceeded || status.code() == StatusCode::kCancelled;
 }
 
+Status Undecided(const Node& node) {
+  return Cancelled("{}: whether the next element is wanted is not decided yet", node.label());
+}
+
 }  // namespace tutti

@@ -14,7 +14,11 @@
 //     for none: nothing is lost, and the next call goes on as if they had not been.
 //   - After the end it says so again, until Restart.
 //   - Calls that pass over rows (demand.count_only) and calls that do not may follow each other as
-//     they please, also behind a failure or an interruption.
+//     they please, also behind a failure or an interruption; unless demand.all_wanted said that
+//     there would be none that pass over.
+//   - An element may fail only because it is made, as one whose function fails does. Such a failure
+//     is nobody's who passes over the element. Who asks ahead of who may yet do that says so
+//     (demand.tentative): then the failed element stays where it is, and the call is interrupted.
 //   - Failures come in the order of their elements, each once, and an element that failed keeps its
 //     place among the others.
 // Save writes the position behind what Next has returned; Restore, on a stage that is new or not,
@@ -154,6 +158,8 @@ Status PassOver(Stage& stage, int64_t count, const CallOptions& options, int64_t
 
 // DEADLINE_EXCEEDED and CANCELLED: the call ended, not the element.
 bool IsInterruption(const Status& status);
+// The interruption of a tentative call, at an element that has failed if it is wanted.
+Status Undecided(const Node& node);
 
 }  // namespace tutti
 

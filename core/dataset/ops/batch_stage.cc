@@ -35,6 +35,11 @@ class BatchStage final : public Stage {
         stacker_(std::move(stacker)) {}
 
   void Next(const Demand& demand, const CallOptions& options, Slab* slab) override {
+    if (demand.tentative && HasCounted()) {
+      // Rows of theirs may fail.
+      slab->status = Undecided(node());
+      return;
+    }
     slab->status = demand.count_only ? Resume(options) : Recall(options);
     if (!slab->status.ok()) return;
     while (true) {
@@ -167,7 +172,9 @@ class BatchStage final : public Stage {
     Slab& slab = part.slab;
     const int64_t horizon =
         HorizonPlus(HorizonTimes(demand.Horizon(), batch_size_), -pending_rows_);
-    input().Next(Demand{Wanted(demand), part.counted, horizon}, options, &slab);
+    Demand rows = demand.OfInput(Wanted(demand), horizon);
+    rows.count_only = part.counted;
+    input().Next(rows, options, &slab);
     deferred_ = std::exchange(slab.status, OkStatus());
     ended_ = std::exchange(slab.end, false);
     if (slab.rows == 0) return;
@@ -177,6 +184,11 @@ class BatchStage final : public Stage {
       slab.columns.clear();
     }
     pending_.push_back(std::move(part));
+  }
+
+  bool HasCounted() const {
+    return std::any_of(pending_.begin(), pending_.end(),
+                       [](const Part& part) { return part.counted; });
   }
 
   // Makes rows that were only counted. The first that fails now counts no more, and its failure
@@ -285,9 +297,15 @@ class BatchStage final : public Stage {
         batches = 1;
         PutBack(rows_each, &parts);
       }
+      std::vector<Slab> kept;
+      if (demand.tentative) kept = parts;
       Result<Slab> stacked = stacker_->Stack(std::move(parts), rows_each, account_);
       if (stacked.ok()) {
         *slab = std::move(stacked).value();
+      } else if (demand.tentative) {
+        PutBack(0, &kept);
+        slab->status = Undecided(node());
+        return;
       } else {
         const Status& error = stacked.status();
         slab->status = Status(error.code(), Format("{}: {}", node().label(), error.message()))

@@ -91,8 +91,10 @@ class CacheStage final : public Stage {
       if (!slab->status.ok()) slab->status = About(std::move(slab->status));
       return;
     }
-    rows_.Pull(Demand{std::min(demand.max_rows, kMaxSlabRows), false, demand.Horizon()}, options,
-               slab);
+    // Until one fails. Then it depends on what is asked for.
+    rows_.Pull(Demand{std::min(demand.max_rows, kMaxSlabRows), false, demand.Horizon(),
+                      demand.all_wanted},
+               options, slab);
     // A call that has rows was not interrupted.
     if (slab->rows > 0 && IsInterruption(slab->status)) slab->status = OkStatus();
     Status status = Write(*slab);

@@ -2,6 +2,8 @@
 // taken for data, whatever stands between who counts and who makes.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "core/dataset/exec/stack_rows.h"
 #include "core/dataset/records/tf_record.h"
 #include "core/dataset/testing/dataset_testing.h"
@@ -143,6 +145,134 @@ TEST_F(CountedRows, DoNotFailInAMapBelowAnotherThatFailed) {
   EXPECT_THAT(Outcomes(batches),
               ElementsAre("!", "!", "!", "!", "[3 5]", "[6 7]", "!", "[9]"));
   EXPECT_THAT(Outcomes(Ok(batches->Shard(2, 0))), ElementsAre("!", "!", "[6 7]"));
+}
+
+// 2 fails in a dataset that a function gave, 0 in the map above. Places: !0; [1 2 3], which is
+// passed over; [4 5].
+TEST_F(CountedRows, DoNotFailInADatasetBelowAMapThatFailed) {
+  struct Inner {
+    Ref<DatasetEnvironment> datasets;
+    Ref<Function> function;
+  } inner{datasets_, FailsAtTwo()};
+  const Ref<TestFunction> gives = MakeFunction(
+      [](Context&, const Value& in, void* data) -> Result<Ref<Value>> {
+        const Inner& inner = *static_cast<Inner*>(data);
+        TUTTI_ASSIGN_OR_RETURN(
+            const Ref<Dataset> numbers,
+            Dataset::Range(inner.datasets, 3 * NumberIn(in), 3 * NumberIn(in) + 3, 1));
+        TUTTI_ASSIGN_OR_RETURN(Ref<Dataset> made, numbers->Map(inner.function));
+        return Value::OfLeaf(Leaf(LeafKind::kDataset, std::move(made)));
+      },
+      {.data = &inner, .spec = ElementSpec::Dataset(Int64Scalar())});
+  const Ref<TestFunction> nought = MakeFunction(
+      [](Context&, const Value& in, void*) -> Result<Ref<Value>> {
+        if (NumberIn(in) == 0) return Status(StatusCode::kDataLoss, "nought");
+        return Number(NumberIn(in) / 10);
+      },
+      {.spec = Int64Scalar()});
+  const Ref<Dataset> batches = Ok(Ok(Ok(Range(2)->FlatMap(gives))->Map(nought))->Batch(3));
+  EXPECT_THAT(Outcomes(batches), ElementsAre("!", "!", "[1 3 4]", "[5]"));
+  EXPECT_THAT(Outcomes(Ok(batches->Shard(2, 0))), ElementsAre("!", "[4 5]"));
+}
+
+// Ahead or not: where a row fails in a map below, whoever passes over it hears nothing of it.
+TEST_F(CountedRows, DoNotFailBelowAMapThatCallsAhead) {
+  const Ref<TestFunction> odd = MakeFunction(
+      [](Context&, const Value& in, void*) -> Result<Ref<Value>> {
+        if (NumberIn(in) % 4 == 1) return Status(StatusCode::kDataLoss, "odd");
+        return Number(NumberIn(in));
+      },
+      {.spec = Int64Scalar()});
+  for (const int64_t below : {0, 1, 4}) {
+    for (const int64_t above : {0, 1, 4}) {
+      const Ref<Dataset> rows =
+          Ok(Ok(Range(9)->Map(odd, Parallel(below)))->Map(TimesTen(), Parallel(above)));
+      const Ref<Dataset> batches = Ok(rows->Batch(2));
+      EXPECT_THAT(Outcomes(batches),
+                  ElementsAre("!", "[0 20]", "[30 40]", "!", "[60 70]", "[80]"));
+      // Places: !1; [0 2], passed over; [3 4]; [5 6], passed over; [7 8].
+      EXPECT_THAT(Outcomes(Ok(batches->Shard(2, 0))), ElementsAre("!", "[30 40]", "[70 80]"));
+      EXPECT_THAT(Outcomes(Ok(batches->Shard(2, 1))), ElementsAre("[20 30]", "[60 70]"));
+      EXPECT_THAT(Outcomes(Ok(rows->Shard(3, 0))), ElementsAre("0", "30", "60"));
+      EXPECT_THAT(Outcomes(Ok(Ok(rows->Take(5))->Shard(2, 0))), ElementsAre("0", "20", "40"));
+    }
+  }
+}
+
+TEST_F(CountedRows, BelowAMapThatCallsAheadAreCalledForOnce) {
+  const Ref<TestFunction> fails = FailsAtTwo();
+  const Ref<Dataset> rows = Ok(Ok(Range(9)->Map(fails))->Map(AddOne(), Parallel(4)));
+  // 2 has failed before anybody knows that it is wanted.
+  EXPECT_THAT(Outcomes(*Iterate(Ok(rows->Shard(2, 0)))),
+              ElementsAre("1", "!", "41", "61", "81"));
+  EXPECT_LE(fails->calls, 9);
+}
+
+// By slab, and where a batch's rows differ in shape or a dataset's row is none like the others.
+TEST_F(CountedRows, FailNowhereBelowAMapThatCallsAhead) {
+  const Ref<TestFunction> slabs = MakeFunction(
+      [](Context&, const Value& in, void*) -> Result<Ref<Value>> {
+        const std::span<const int64_t> numbers = in.leaf(0).tensor().span<int64_t>();
+        const auto bad = std::find_if(numbers.begin(), numbers.end(),
+                                      [](int64_t number) { return number % 4 == 1; });
+        if (bad == numbers.end()) return Ref<Value>::Retain(&const_cast<Value&>(in));
+        return Status(StatusCode::kDataLoss, "bad").With("row", bad - numbers.begin());
+      },
+      {.spec = Int64Scalar(), .granularity = Granularity::kSlab});
+  const Ref<TestFunction> same =
+      MakeFunction([](Context&, const Value& in, void*) -> Result<Ref<Value>> {
+        return Ref<Value>::Retain(&const_cast<Value&>(in));
+      });
+  const Ref<TestFunction> strange =
+      MakeFunction([](Context&, const Value& in, void*) -> Result<Ref<Value>> {
+        if (NumberIn(in) % 3 != 1) return Number(NumberIn(in));
+        return Value::OfTensor(Tensor::Scalar(true));
+      });
+  struct Inner {
+    Ref<DatasetEnvironment> datasets;
+    Ref<Function> function;
+  } inner{datasets_, strange};
+  const Ref<TestFunction> gives = MakeFunction(
+      [](Context&, const Value& in, void* data) -> Result<Ref<Value>> {
+        const Inner& inner = *static_cast<Inner*>(data);
+        TUTTI_ASSIGN_OR_RETURN(
+            const Ref<Dataset> numbers,
+            Dataset::Range(inner.datasets, 3 * NumberIn(in), 3 * NumberIn(in) + 3, 1));
+        TUTTI_ASSIGN_OR_RETURN(Ref<Dataset> made, numbers->Map(inner.function));
+        return Value::OfLeaf(Leaf(LeafKind::kDataset, std::move(made)));
+      },
+      {.data = &inner});
+  const Ref<Dataset> pairs = Ok(Ok(Ok(Range(7)->Batch(2))->Repeat(4))->Batch(3));
+  for (const Ref<Dataset>& below :
+       {Ok(Range(12)->Map(slabs)), pairs, Ok(Range(4)->FlatMap(gives))}) {
+    const auto places = [&](int64_t calls, int64_t index) {
+      return Outcomes(
+          Ok(Ok(Ok(below->Map(same, Parallel(calls)))->Batch(2))->Shard(2, index)));
+    };
+    for (const int64_t index : {0, 1}) {
+      const std::vector<std::string> in_turn = places(0, index);
+      EXPECT_GT(in_turn.size(), 1u);
+      EXPECT_EQ(places(1, index), in_turn);
+      EXPECT_EQ(places(4, index), in_turn);
+    }
+  }
+}
+
+// A shard that reads blocks passes over rows, too.
+TEST_F(CountedRows, DoNotFailInABlockOfAShard) {
+  // Of [0 1] [2 3] [4] [0 1] [2 3] [4] the second pair and the third have rows of two shapes.
+  const Ref<Dataset> pairs = Ok(Ok(Ok(Range(5)->Batch(2))->Repeat(2))->Batch(2));
+  const Ref<Dataset> shard = Ok(Ok(pairs->Batch(2))->Shard(2, 0));
+  // The second, and then two batches of which one is passed over.
+  EXPECT_THAT(Outcomes(shard), ElementsAre("!"));
+  Slab slab;
+  const Ref<Iterator> iterator = Iterate(shard);
+  ASSERT_TRUE(iterator->NextSlab(9, CallOptions(), &slab).ok());
+  EXPECT_EQ(slab.rows, 0);
+  EXPECT_FALSE(slab.status.ok());
+  ASSERT_TRUE(iterator->NextSlab(9, CallOptions(), &slab).ok());
+  EXPECT_EQ(slab.rows, 0);
+  EXPECT_TRUE(slab.status.ok() && slab.end) << slab.status.ToString();
 }
 
 TEST_F(CountedRows, OfBatchesOfBatchesAndOfNumberedOnesAreMade) {

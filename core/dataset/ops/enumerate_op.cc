@@ -24,9 +24,9 @@ class EnumerateStage final : public Stage {
     const int64_t first = next_;
     const int64_t most = std::min(demand.max_rows, NumbersLeft());
     // Behind the last number one element more is asked for, to be refused.
-    input().Next(Demand{most, demand.count_only,
-                        std::min(demand.Horizon(), HorizonPlus(NumbersLeft(), 1))},
-                 options, slab);
+    input().Next(
+        demand.OfInput(most, std::min(demand.Horizon(), HorizonPlus(NumbersLeft(), 1))), options,
+        slab);
     Advance(slab->rows);
     // A failed element has its number, too.
     if (!slab->status.ok() && !IsInterruption(slab->status)) Advance(1);
@@ -95,7 +95,7 @@ class EnumerateStage final : public Stage {
 
   // An element for which there is no number. What failed behind it has none either.
   void Refuse(const Demand& demand, const CallOptions& options, Slab* slab) {
-    input().Next(Demand{1, demand.count_only}, options, slab);
+    input().Next(demand.OfInput(1, 1), options, slab);
     if (slab->rows == 0) return;
     slab->Clear();
     slab->status = OutOfRange(

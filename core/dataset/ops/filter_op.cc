@@ -32,7 +32,7 @@ class FilterStage final : public Stage {
       if (!slab->status.ok()) return;
       Slab in;
       // Nobody knows how many rows it takes to find what is wanted.
-      rows_.Pull(Demand{std::min(demand.max_rows, kMaxSlabRows), false, kNoHorizon}, options, &in);
+      rows_.Pull(Demand::Made(std::min(demand.max_rows, kMaxSlabRows), kNoHorizon), options, &in);
       PredicateRows::Verdicts verdicts = predicate_.Judge(in, index_, false, options);
       std::vector<int64_t> kept;
       for (size_t i = 0; i < verdicts.flags.size(); ++i) {

@@ -2,6 +2,8 @@
 // a take leaves.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "core/dataset/testing/dataset_testing.h"
 
 namespace tutti {
@@ -154,6 +156,41 @@ TEST_F(Horizon, OfZipEndsWithTheShortestInput) {
   ASSERT_TRUE(restored->NextSlab(100, CallOptions(), &slab).ok());
   EXPECT_EQ(slab.rows, 5);
   EXPECT_EQ(asked_.demands[0].max_rows, 5);
+}
+
+TEST_F(Horizon, IsOfRowsOfWhichAShardPassesOverSome) {
+  // Whether the source is told of every call that nothing is passed over from there on.
+  const auto all_wanted = [this](const Ref<Dataset>& dataset) {
+    Told(dataset, 2);
+    return std::all_of(asked_.demands.begin(), asked_.demands.end(),
+                       [](const Demand& demand) { return demand.all_wanted; });
+  };
+  const std::vector<Ref<Dataset>> passing = {
+      Source(),
+      Ok(Source()->Map(AddOne())),
+      Ok(Source()->Map(AddOne(), Parallel(2))),
+      Ok(Source()->Batch(2)),
+      Ok(Source()->Enumerate(1)),
+      Ok(Source()->Take(9)),
+      Ok(Source()->Repeat(2)),
+      Ok(Source()->Skip(0)),
+      Ok(Source()->Prefetch(0)),
+      Ok(Source()->Shard(1, 0)),
+      Ok(Range(1)->Concatenate(*Source())),
+      Ok(Source()->Cache()),
+  };
+  for (const Ref<Dataset>& dataset : passing) {
+    EXPECT_TRUE(all_wanted(dataset)) << dataset->Explain();
+    EXPECT_FALSE(all_wanted(Ok(dataset->Shard(2, 0)))) << dataset->Explain();
+  }
+  const std::vector<Ref<Dataset>> making = {
+      Ok(Source()->Filter(Always(true))), Ok(Source()->TakeWhile(Always(true))),
+      Ok(Source()->Unique()),             Ok(Source()->Shuffle(2, Seed(1))),
+      Ok(Source()->Prefetch(2)),
+  };
+  for (const Ref<Dataset>& dataset : making) {
+    EXPECT_TRUE(all_wanted(Ok(dataset->Shard(2, 0)))) << dataset->Explain();
+  }
 }
 
 TEST_F(Horizon, EndsWhatPrefetchMakesAhead) {

@@ -144,7 +144,7 @@ class InterleaveStage final : public Stage {
   Status Fill(const CallOptions& options) {
     Slab in;
     // How many datasets have elements, nobody knows.
-    rows_.Pull(Demand{1, false, kNoHorizon}, options, &in);
+    rows_.Pull(Demand::Made(1, kNoHorizon), options, &in);
     if (in.rows == 0) {
       input_ended_ = in.end;
       if (!in.status.ok() && !IsInterruption(in.status)) ++index_;
@@ -178,16 +178,18 @@ class InterleaveStage final : public Stage {
   // Takes what is left of the slot's block, as far as it is wanted.
   void Visit(Slot& slot, const Demand& demand, const CallOptions& options, Slab* slab) {
     const int64_t left = block_length_ - given_;
-    const int64_t wanted = std::min(demand.max_rows, left);
+    // What comes behind a bad row may be passed over after all.
+    const bool one_by_one = !slot.known && !demand.count_only && !demand.all_wanted;
+    const int64_t wanted = one_by_one ? 1 : std::min(demand.max_rows, left);
     if (!slot.held.empty()) {
       slot.held.Pop(wanted, slab);
     } else {
       slot.inner->stage().Next(
-          Demand{demand.count_only ? wanted : std::min(wanted, kMaxSlabRows), demand.count_only,
-                 demand.Horizon()},
+          demand.OfInput(demand.count_only ? wanted : std::min(wanted, kMaxSlabRows),
+                         demand.Horizon()),
           options, slab);
     }
-    if (!slot.known && !demand.count_only) HoldBadRow(slot, slab);
+    if (!slot.known && !demand.count_only) HoldBadRow(slot, demand, slab);
     bool failed = !slab->status.ok() && !IsInterruption(slab->status);
     if ((failed || slab->end) && slab->rows == left) {
       // It belongs to the next visit: a dataset's end is found when it is asked for more.
@@ -209,13 +211,17 @@ class InterleaveStage final : public Stage {
   }
 
   // A row that is another than all others has failed; those behind it come later.
-  void HoldBadRow(Slot& slot, Slab* slab) {
+  void HoldBadRow(Slot& slot, const Demand& demand, Slab* slab) {
     Status status;
     const int64_t good = spec_.CheckRows(*slab, &status);
     if (good == slab->rows) return;
-    slot.held.Prepend(*slab, good + 1);
+    slot.held.Prepend(*slab, good + (demand.tentative ? 0 : 1));
     *slab = slab->Slice(0, good);
-    slab->status = std::move(status);
+    if (!demand.tentative) {
+      slab->status = std::move(status);
+    } else if (good == 0) {
+      slab->status = Undecided(node());
+    }
   }
 
   Clock& clock_;

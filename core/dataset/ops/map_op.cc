@@ -95,6 +95,7 @@ class MapStage final : public Stage {
     TUTTI_RETURN_IF_ERROR(turn.Take(options));
     if (ahead_) ahead_->Forget();
     rows_.Clear();
+    failed_ = Failed();
     return Stage::Restart(options);
   }
 
@@ -112,6 +113,7 @@ class MapStage final : public Stage {
     CallsAhead::InputTurn turn(ahead_.get());
     TUTTI_RETURN_IF_ERROR(turn.Take(options));
     if (ahead_) ahead_->Forget();
+    failed_ = Failed();
     reader->Section("map");
     rows_.Restore(reader);
     TUTTI_RETURN_IF_ERROR(reader->status());
@@ -138,6 +140,7 @@ class MapStage final : public Stage {
   void NextInTurn(const Demand& demand, const CallOptions& options, Slab* slab) {
     NumberedRows::Run in;
     if (demand.count_only) {
+      failed_ = Failed();
       rows_.Pull(demand, options, &in);
       *slab = std::move(in.slab);
       // The input's columns are not the result's.
@@ -145,16 +148,29 @@ class MapStage final : public Stage {
       slab->columns.clear();
       return;
     }
-    rows_.Pull(Demand{std::min(demand.max_rows, most_rows_), false, demand.Horizon()}, options,
-               &in);
+    PullRows(demand, options, &in);
     if (in.slab.rows == 0) {
       *slab = std::move(in.slab);
     } else if (function_.takes_slabs()) {
-      MapSlab(in, options, slab);
+      MapSlab(in, demand, options, slab);
     } else {
-      MapRows(in, options, slab);
+      MapRows(in, demand, options, slab);
     }
   }
+
+  void PullRows(const Demand& demand, const CallOptions& options, NumberedRows::Run* in) {
+    Demand rows = demand.OfInput(std::min(demand.max_rows, most_rows_), demand.Horizon());
+    // When one fails here, those behind it may be passed over.
+    if (rows.max_rows > 1 && !demand.all_wanted) rows.tentative = true;
+    rows_.Pull(rows, options, in);
+    if (rows.tentative == demand.tentative || in->slab.rows > 0) return;
+    if (!IsInterruption(in->slab.status)) return;
+    *in = NumberedRows::Run();
+    rows_.Pull(demand.OfInput(1, demand.Horizon()), options, in);
+  }
+
+  // The result for a row that has failed is known.
+  bool HasFailed(int64_t index) const { return !failed_.status.ok() && failed_.index == index; }
 
   bool Interrupted(const CallOptions& options, Status* status) const {
     if (options.deadline.is_infinite() && options.cancellation == nullptr) return false;
@@ -162,16 +178,26 @@ class MapStage final : public Stage {
     return !status->ok();
   }
 
-  void MapRows(const NumberedRows::Run& in, const CallOptions& options, Slab* slab) {
+  Result<Ref<Value>> ResultFor(const NumberedRows::Run& in, int64_t row,
+                               const CallOptions& options) {
+    const int64_t index = in.first + row;
+    if (HasFailed(index)) return std::exchange(failed_, Failed()).status;
+    TUTTI_ASSIGN_OR_RETURN(Ref<Value> result, function_.CallRow(in.slab, row, index, options));
+    return function_.Fit(std::move(result), index);
+  }
+
+  void MapRows(const NumberedRows::Run& in, const Demand& demand, const CallOptions& options,
+               Slab* slab) {
     std::vector<Ref<Value>> results;
     results.reserve(static_cast<size_t>(in.slab.rows));
     int64_t used = 0;
     Status status;
     while (used < in.slab.rows && status.ok() && !Interrupted(options, &status)) {
-      const int64_t index = in.first + used;
-      Result<Ref<Value>> result = function_.CallRow(in.slab, used, index, options);
-      if (result.ok()) result = function_.Fit(std::move(result).value(), index);
+      Result<Ref<Value>> result = ResultFor(in, used, options);
       status = result.status();
+      if (!status.ok() && !IsInterruption(status) && demand.tentative) {
+        failed_ = {in.first + used, 1, std::exchange(status, Undecided(node()))};
+      }
       // What the end of the call stopped is not lost.
       if (IsInterruption(status)) break;
       ++used;
@@ -187,7 +213,9 @@ class MapStage final : public Stage {
     if (!IsInterruption(status) || slab->rows == 0) slab->status = std::move(status);
   }
 
-  void MapSlab(const NumberedRows::Run& run, const CallOptions& options, Slab* slab) {
+  void MapSlab(const NumberedRows::Run& run, const Demand& demand, const CallOptions& options,
+               Slab* slab) {
+    if (HasFailed(run.first)) return GiveFailed(run, demand, slab);
     const Slab& in = run.slab;
     const bool ragged = in.rows > 1 && !RowsAreUniform({&in, 1});
     int64_t rows = ragged ? 1 : in.rows;
@@ -204,7 +232,12 @@ class MapStage final : public Stage {
       *slab = std::move(mapped).value();
     } else {
       slab->status = mapped.status();
-      if (IsInterruption(slab->status)) rows = 0;
+      if (IsInterruption(slab->status)) {
+        rows = 0;
+      } else if (demand.tentative) {
+        failed_ = {run.first, rows, std::move(slab->status)};
+        return GiveFailed(run, demand, slab);
+      }
     }
     if (rows == in.rows && slab->status.ok()) {
       slab->status = in.status;
@@ -214,6 +247,25 @@ class MapStage final : public Stage {
     }
   }
 
+  // What has failed in a slab before, with the rows that went with it.
+  void GiveFailed(const NumberedRows::Run& run, const Demand& demand, Slab* slab) {
+    if (demand.tentative) {
+      slab->status = Undecided(node());
+      return rows_.PutBack(run, 0);
+    }
+    const int64_t rows = std::min(failed_.rows, run.slab.rows);
+    slab->status = std::exchange(failed_, Failed()).status;
+    rows_.PutBack(run, rows);
+  }
+
+  // What the function made of rows for a tentative call: nothing. Whoever passes over them never
+  // hears of it, and nobody calls the function for them again.
+  struct Failed {
+    int64_t index = 0;
+    int64_t rows = 0;
+    Status status = {};
+  };
+
   Clock& clock_;
   NumberedRows rows_;
   FunctionRows function_;
@@ -221,6 +273,7 @@ class MapStage final : public Stage {
   // for an element that is passed over after all because one before it has failed here.
   const int64_t most_rows_;
   std::unique_ptr<CallsAhead> ahead_;  // null: calls are made in turn
+  Failed failed_;                      // of calls in turn
   bool told_ = false;
 };
 

@@ -530,7 +530,7 @@ class ParallelInterleaveStage final : public Stage {
 
   Status PullInput(const CallOptions& options) {
     Slab in;
-    input().Next(Demand{1, false, kNoHorizon}, options, &in);
+    input().Next(Demand::Made(1, kNoHorizon), options, &in);
     if (in.rows == 0 && IsInterruption(in.status)) return in.status;
     const bool failed = !in.status.ok() && !IsInterruption(in.status);
     std::vector<ItemRef> items;
@@ -585,7 +585,7 @@ class ParallelInterleaveStage final : public Stage {
       horizon = horizon_;
     }
     Slab slab;
-    item.inner->stage().Next(Demand{wanted, false, horizon}, options, &slab);
+    item.inner->stage().Next(Demand::Made(wanted, horizon), options, &slab);
     if (IsInterruption(slab.status)) {
       if (slab.rows == 0) return slab.status;
       slab.status = OkStatus();

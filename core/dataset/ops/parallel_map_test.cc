@@ -130,6 +130,29 @@ TEST_F(ParallelMap, CallsSeveralRowsAtOnceForTheElementThatTellsTheSpec) {
   EXPECT_EQ(meeting_.most_inside, 4);
 }
 
+TEST_F(ParallelMap, RunsAheadBeyondWhatFailsBelowWhereNothingIsPassedOver) {
+  const Ref<TestFunction> first_fails = MakeFunction(
+      [](Context&, const Value& in, void*) -> Result<Ref<Value>> {
+        if (NumberIn(in) == 1) return Status(StatusCode::kDataLoss, "one");
+        return Number(NumberIn(in));
+      },
+      {.spec = Int64Scalar()});
+  const Ref<Dataset> rows =
+      Ok(Ok(Range(100)->Map(first_fails))->Map(Meets(&meeting_), Parallel(4)));
+  // 0, and of the window 2, 3 and 4.
+  const Ref<Iterator> all = Iterate(Ok(Ok(rows->Batch(1))->Take(9)));
+  EXPECT_EQ(Next(*all), "[0]");
+  meeting_.AwaitCalls(4);
+  Close(all);
+  // Of a shard several at once, too, up to there and from there on.
+  meeting_.most_inside = 0;
+  meeting_.meet = 3;
+  const Ref<Iterator> shard = Iterate(Ok(Ok(rows->Skip(1))->Shard(5, 1)));
+  EXPECT_EQ(Next(*shard), "20");
+  EXPECT_EQ(Next(*shard), "70");
+  Close(shard);
+}
+
 TEST_F(ParallelMap, RunsAheadByAsManyRowsAsItMayCallAndNoFurther) {
   const Ref<Iterator> iterator = Iterate(Times(100, Parallel(4)));
   EXPECT_EQ(meeting_.calls, 0);

@@ -220,7 +220,7 @@ class PrefetchStage final : public Stage {
           std::min(std::clamp<int64_t>(buffered_, 1, capacity_ - buffered_), horizon);
       lock.unlock();
       Slab slab;
-      input().Next(Demand{wanted, false, horizon}, options, &slab);
+      input().Next(Demand::Made(wanted, horizon), options, &slab);
       const bool failed = !slab.status.ok();
       // Nothing is passed over that failed, as it need not fail again: the position behind it is
       // there before it is.

@@ -1,12 +1,14 @@
 // Random pipelines beside the row-by-row model (testing/row_model.h): elements, failures and ends
-// are the same for whoever goes on behind failures, takes rows one by one or in slabs, or saves and
-// restores in between.
+// are the same for whoever goes on behind failures, takes rows one by one or in slabs, has no time
+// to wait for some, or saves and restores in between.
 //
-//   TUTTI_TEST_SEED=1234        repeats one pipeline, and prints it
+//   TUTTI_TEST_SEED=1234         repeats one pipeline, and prints it
+//   TUTTI_TEST_FIRST_SEED=1000   begins there, and anywhere otherwise; pipeline i has that seed + i
 #include "core/dataset/testing/row_model.h"
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
@@ -22,8 +24,6 @@ namespace tutti {
 namespace {
 
 constexpr uint64_t kPipelines = 2'000;
-// Every run tries the same ones, and TUTTI_TEST_SCALE more of them.
-constexpr uint64_t kFirstSeed = 1;
 
 ModelElement ElementOf(const Value& value) {
   ModelElement element;
@@ -130,6 +130,7 @@ class RowModel : public DatasetTest {
     std::map<const Step*, int> components;
     bool caches = false;      // then nothing reads ahead, and passes are equal
     bool specs_known = true;  // or learnt from the first element
+    bool passes_over = false;
     std::deque<Giver> givers;  // of functions that give datasets
     std::string text;
 
@@ -249,13 +250,22 @@ class RowModel : public DatasetTest {
                       Op::kBatch,  Op::kBatch, Op::kBatch,   Op::kRepeat,      Op::kShuffle,
                       Op::kTake,   Op::kSkip,  Op::kShard,   Op::kShard,       Op::kEnumerate,
                       Op::kShard,  Op::kZip,   Op::kZip,     Op::kConcatenate, Op::kPrefetch,
+<<<<<<< HEAD
                       Op::kUnique, Op::kCache, Op::kFlatMap, Op::kInterleave, Op::kInterleave,
                       Op::kUnbatch, Op::kUnbatch, Op::kWindow, Op::kWindow,
                       Op::kPaddedBatch, Op::kPaddedBatch};
+=======
+                      Op::kUnique, Op::kCache, Op::kFlatMap, Op::kInterleave, Op::kInterleave};
+    // Rows that fail below those that pass over rows: what is hardest.
+    const Op passing[] = {Op::kMap,   Op::kMap,   Op::kMap,  Op::kFlatMap, Op::kInterleave,
+                          Op::kBatch, Op::kBatch, Op::kTake, Op::kShard,   Op::kShard,
+                          Op::kSkip,  Op::kRepeat};
+>>>>>>> hub/main
     // Of a map at once; 0 stands for most, and starts no threads.
     const int64_t calls[] = {0, 0, 0, 1, 2, 4};
     Step step;
-    step.op = ops[Below(random, std::size(ops))];
+    step.op = pipeline.passes_over ? passing[Below(random, std::size(passing))]
+                                   : ops[Below(random, std::size(ops))];
     const StepRef input = pipeline.last();
     step.inputs = {input};
     switch (step.op) {
@@ -360,17 +370,19 @@ class RowModel : public DatasetTest {
     Add(step, pipeline);
   }
 
-  // The rows that one call gives.
-  static std::vector<ModelRow> Call(Iterator& iterator, int64_t most) {
+  // The rows that one call gives; none when it was interrupted.
+  static std::vector<ModelRow> Call(Iterator& iterator, int64_t most, const CallOptions& options) {
     std::vector<ModelRow> rows;
     if (most == 0) {
-      const Result<Ref<Value>> element = iterator.Next(CallOptions());
+      const Result<Ref<Value>> element = iterator.Next(options);
+      if (!element.ok() && IsInterruption(element.status())) return rows;
       if (!element.ok()) return {ModelRow::Failure(std::string(element.status().message()))};
       if (!*element) return {ModelRow::End()};
       return {ModelRow::Of(ElementOf(**element))};
     }
     Slab slab;
-    const Status status = iterator.NextSlab(most, CallOptions(), &slab);
+    const Status status = iterator.NextSlab(most, options, &slab);
+    if (IsInterruption(status)) return rows;
     EXPECT_TRUE(status.ok()) << status.ToString();
     for (int64_t i = 0; i < slab.rows; ++i) {
       rows.push_back(ModelRow::Of(ElementOf(*slab.Row(i).value())));
@@ -395,6 +407,7 @@ class RowModel : public DatasetTest {
     Pipeline pipeline;
     pipeline.caches = Below(random, 4) == 0;
     pipeline.specs_known = pipeline.caches || Below(random, 2) == 0;
+    pipeline.passes_over = Below(random, 3) == 0;
     AddSource(random, pipeline);
     for (int64_t more = Below(random, 6) + 1; more > 0; --more) AddStep(random, pipeline);
     const Ref<Dataset> dataset = pipeline.datasets.at(pipeline.last().get());
@@ -408,7 +421,10 @@ class RowModel : public DatasetTest {
       ~Closer() { EXPECT_TRUE(open->Close(CallOptions()).ok()); }
     } const closer{iterator};
 
-    const int64_t in_slabs = Below(random, 2);
+    // 0 stands for one by one, -1 for now so many, now so many.
+    const int64_t sizes[] = {0, 0, 0, -1, -1, 1, 2, 7, 64, 1000};
+    const int64_t size = sizes[Below(random, std::size(sizes))];
+    const bool is_hurried = Below(random, 4) == 0;
     std::string so_far;
     int64_t after_the_end = 0;
     for (int outcomes = 0; outcomes < 150 && after_the_end < 2;) {
@@ -424,7 +440,10 @@ class RowModel : public DatasetTest {
           return false;
         }
       }
-      for (const ModelRow& row : Call(*iterator, in_slabs * (Below(random, 5) + 1))) {
+      const int64_t most = size < 0 ? Below(random, 5) + 1 : size;
+      CallOptions options;
+      if (is_hurried && Below(random, 3) == 0) options.deadline = Deadline::At(0);
+      for (const ModelRow& row : Call(*iterator, most, options)) {
         const ModelRow expected = model->Next(false);
         ++outcomes;
         after_the_end += row.end ? 1 : 0;
@@ -442,17 +461,25 @@ class RowModel : public DatasetTest {
 
 TEST_F(RowModel, SaysWhatPipelinesGive) {
   const std::optional<uint64_t> given = NumberOf(std::getenv("TUTTI_TEST_SEED"));
-  const uint64_t first = given.value_or(kFirstSeed);
+  const std::optional<uint64_t> given_first = NumberOf(std::getenv("TUTTI_TEST_FIRST_SEED"));
+  const uint64_t first = given_first ? *given_first : std::random_device()();
+  if (!given) {
+    std::printf("from seed %llu (TUTTI_TEST_FIRST_SEED=%llu repeats them)\n",
+                static_cast<unsigned long long>(first), static_cast<unsigned long long>(first));
+    std::fflush(stdout);
+  }
+  const auto begin = std::chrono::steady_clock::now();
   SeededRuns runs("pipelines", kPipelines);
   int failed = 0;
-  while (failed < 5 && runs.Next()) {
-    const uint64_t seed = first + runs.number();
+  while (failed < 5 && std::chrono::steady_clock::now() - begin < SeededRuns::kMostTime &&
+         runs.Next()) {
+    const uint64_t seed = given ? *given : first + runs.number();
     std::string why;
     if (!Agrees(seed, given.has_value(), &why)) {
-      ADD_FAILURE() << "TUTTI_TEST_SEED=" << seed << "\n" << why;
+      ADD_FAILURE() << "TUTTI_TEST_SEED=" << seed << " (the first was " << first << ")\n" << why;
       ++failed;
     }
-    if (given.has_value()) break;
+    if (given) break;
   }
 }
 

@@ -26,7 +26,7 @@ class ShardNamesStage final : public Stage {
   // Rows that are passed over are read all the same: their names count.
   void Next(const Demand& demand, const CallOptions& options, Slab* slab) override {
     Slab in;
-    input().Next(Demand{1, false, demand.Horizon()}, options, &in);
+    input().Next(Demand::Made(1, demand.Horizon()), options, &in);
     slab->end = in.end;
     slab->status = std::move(in.status);
     if (in.rows == 0) return;

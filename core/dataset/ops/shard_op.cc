@@ -96,7 +96,8 @@ class ShardStage final : public Stage {
     const int64_t gap = Gap();
     Slab read;
     const int64_t horizon = InputHorizon(demand, gap);
-    input().Next(gap > 0 ? Demand{gap, true, horizon} : Demand{1, demand.count_only, horizon},
+    input().Next(gap > 0 ? Demand{gap, true, horizon}
+                         : Demand{1, demand.count_only, horizon, false, demand.tentative},
                  options, &read);
     Advance(read, slab);
     if (gap > 0) return;
@@ -109,8 +110,14 @@ class ShardStage final : public Stage {
     const int64_t first = Gap();
     const int64_t most = first + (demand.max_rows - 1) * num_shards_ + 1;
     Slab block;
-    input().Next(Demand{std::min(most, kMaxSlabRows), false, InputHorizon(demand, first)}, options,
-                 &block);
+    // Most rows of it are passed over.
+    input().Next(Demand{std::min(most, kMaxSlabRows), false, InputHorizon(demand, first), false,
+                        true},
+                 options, &block);
+    if (IsInterruption(block.status)) {
+      if (block.rows == 0) return NextRow(demand, options, slab);
+      block.status = OkStatus();
+    }
     std::vector<int64_t> ours;
     for (int64_t row = first; row < block.rows; row += num_shards_) ours.push_back(row);
     Advance(block, slab);

@@ -55,8 +55,8 @@ class ShuffleStage final : public Stage, private ReplayPoints::Taker {
       const int64_t unneeded = hole_ < 0 ? 1 : 0;
       const int64_t wanted = draws - unneeded;
       if (wanted > 0) {
-        slab->status = Pull({wanted, false, HorizonPlus(demand.Horizon(), -unneeded)}, options,
-                            &refill);
+        slab->status = Pull(Demand::Made(wanted, HorizonPlus(demand.Horizon(), -unneeded)),
+                            options, &refill);
         // Rows come first; what followed them is seen again, or was an end in time.
         if (refill.rows < wanted && !input_ended_) draws = refill.rows + (hole_ < 0 ? 1 : 0);
         if (draws == 0) return;
@@ -123,9 +123,9 @@ class ShuffleStage final : public Stage, private ReplayPoints::Taker {
       const int64_t first_position = consumed_;
       const int64_t free = buffer_size_ - size();
       // Behind what fills the buffer, one for each draw but the last.
-      const Status status = Pull({std::min(free, kMaxSlabRows), false,
-                                  HorizonPlus(demand.Horizon(), free - 1)},
-                                 options, &rows);
+      const Status status =
+          Pull(Demand::Made(std::min(free, kMaxSlabRows), HorizonPlus(demand.Horizon(), free - 1)),
+               options, &rows);
       if (rows.rows > 0) {
         TUTTI_RETURN_IF_ERROR(store_.Append(rows, size()));
         for (int64_t i = 0; i < rows.rows; ++i) {

@@ -22,9 +22,9 @@ class TakeStage final : public Stage {
       return;
     }
     const int64_t left = count_ - taken_;
-    input().Next(Demand{std::min(demand.max_rows, left), demand.count_only,
-                        std::min(demand.Horizon(), left)},
-                 options, slab);
+    input().Next(
+        demand.OfInput(std::min(demand.max_rows, left), std::min(demand.Horizon(), left)), options,
+        slab);
     taken_ += slab->rows;
     if (taken_ < count_) return;
     // What comes behind the last row is nobody's.

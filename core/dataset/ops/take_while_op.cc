@@ -37,7 +37,7 @@ class TakeWhileStage final : public Stage {
     slab->status = CheckCallOptions(options, clock_, node().label());
     if (!slab->status.ok()) return;
     Slab in;
-    rows_.Pull(Demand{std::min(demand.max_rows, kMaxSlabRows), false, demand.Horizon()}, options,
+    rows_.Pull(Demand::Made(std::min(demand.max_rows, kMaxSlabRows), demand.Horizon()), options,
                &in);
     PredicateRows::Verdicts verdicts = predicate_.Judge(in, index_, true, options);
     index_ += verdicts.used;

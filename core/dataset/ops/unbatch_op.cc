@@ -182,7 +182,12 @@ class UnbatchStage final : public Stage {
   // Takes batches, and makes their rows, failures and the end ready. Fails when interrupted.
   Status Pull(const Demand& demand, const CallOptions& options) {
     Slab in;
-    input().Next(Demand{BatchesFor(demand), false, Horizon(demand)}, options, &in);
+    const bool all_made = has_functions_ || size_ == 0;  // also where rows are passed over
+    input().Next(Demand{BatchesFor(demand), false, Horizon(demand), all_made,
+                        !all_made && demand.tentative},
+                 options, &in);
+    // A call that has rows was not interrupted.
+    if (in.rows > 0 && IsInterruption(in.status)) in.status = OkStatus();
     if (in.rows > 0) Expand(in);
     ended_ = in.end;
     if (in.status.ok()) return OkStatus();

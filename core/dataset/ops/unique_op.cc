@@ -112,7 +112,7 @@ class UniqueStage final : public Stage {
       if (!slab->status.ok()) return;
       Slab in;
       // Nobody knows how many rows it takes to find what is wanted.
-      rows_.Pull(Demand{std::min(demand.max_rows, kMaxSlabRows), false, kNoHorizon}, options, &in);
+      rows_.Pull(Demand::Made(std::min(demand.max_rows, kMaxSlabRows), kNoHorizon), options, &in);
       std::vector<int64_t> kept;
       int64_t used = 0;
       Status status = Sift(in, &kept, &used);

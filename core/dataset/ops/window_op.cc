@@ -195,7 +195,9 @@ class WindowStage final : public Stage {
       const int64_t last = LastOf(std::min(demand.max_rows, kMaxSlabRows));
       const int64_t wanted = gap > 0 ? gap : std::min(last - end(), kMaxSlabRows);
       Slab in;
-      input().Next(Demand{wanted, gap > 0, Horizon(demand)}, options, &in);
+      // Rows of windows are made also where the windows are passed over.
+      const bool all_wanted = windows_.shift <= windows_.span;
+      input().Next(Demand{wanted, gap > 0, Horizon(demand), all_wanted, false}, options, &in);
       ended_ = in.end;
       if (in.rows > 0 || !in.status.ok()) HearOfMore(in.status);
       Status status = std::exchange(in.status, OkStatus());

@@ -36,7 +36,7 @@ class ZipStage final : public Stage {
     const int64_t horizon = std::min(demand.Horizon(), left);
     int64_t rows = std::min({demand.max_rows, left, kMaxSlabRows});
     for (size_t i = 0; i < parts.size(); ++i) {
-      rows_[i].Pull(Demand{rows, false, horizon}, options, &parts[i]);
+      rows_[i].Pull(Demand::Made(rows, horizon), options, &parts[i]);
       rows = std::min(rows, parts[i].rows);
       if (rows > 0) continue;
       return Fail(parts, i, slab);
@@ -110,7 +110,7 @@ class ZipStage final : public Stage {
       while (owed_[i] > 0) {
         Slab passed;
         // Made like all others: whether an element fails must not depend on its neighbours.
-        rows_[i].Pull(Demand{owed_[i], false}, options, &passed);
+        rows_[i].Pull(Demand::Made(owed_[i], owed_[i]), options, &passed);
         owed_[i] -= passed.rows;
         if (passed.end && owed_[i] > 0) {
           slab->end = true;

@@ -57,7 +57,7 @@ void RecordFileSource::Next(const Demand& demand, const CallOptions& options, Sl
 void RecordFileSource::NextNames(const Demand& demand, const CallOptions& options, Slab* slab) {
   Slab element;
   // So many records lie in so many files, or fewer.
-  files_.Pull(Demand{1, false, demand.Horizon()}, options, &element);
+  files_.Pull(Demand::Made(1, demand.Horizon()), options, &element);
   if (element.rows == 0) {
     slab->status = std::move(element.status);
     slab->end = element.end;

@@ -25,7 +25,7 @@ class ThrowingStage final : public Stage {
   }
   void Next(const Demand& demand, const CallOptions& options, Slab* slab) override {
     ThrowAt("next");
-    input().Next(Demand{1, demand.count_only}, options, slab);
+    input().Next(demand.OfInput(1, 1), options, slab);
   }
   Status Save(StateWriter* writer) override {
     ThrowAt("save");
