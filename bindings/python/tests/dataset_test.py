@@ -732,7 +732,8 @@ class FileTest(unittest.TestCase):
 
     def test_lines_of_text_files(self):
         cases = {b"": [], b"a\nb": [b"a", b"b"], b"a\r\n\n\rb\r\r\n": [b"a", b"", b"\rb\r"],
-                 "grüße\n".encode(): ["grüße".encode()], b"\0\n" + b"x" * 1000: [b"\0", b"x" * 1000]}
+                 "grüße\n".encode(): ["grüße".encode()],
+                 b"\0\n" + b"x" * 1000: [b"\0", b"x" * 1000]}
         for content, lines in cases.items():
             for compression, pack in ((None, bytes), ("GZIP", gzip.compress),
                                       ("ZLIB", zlib.compress)):

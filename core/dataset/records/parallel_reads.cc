@@ -89,10 +89,10 @@ Result<std::unique_ptr<Stage>> MakeParallelReadsStage(const Node& node, const Ex
   attributes.Set("cycle_length", node.attributes().Int("num_parallel_reads"));
   attributes.Set("num_parallel_calls", kAutotune);
   attributes.Set("seed", int64_t{0});
-  TUTTI_ASSIGN_OR_RETURN(
-      const Ref<const Node> cycle,
-      Node::Create(*interleave, node.name(), std::move(attributes), node.inputs(),
-                   {MakeRef<ReadFile>(Ref<DatasetEnvironment>::Retain(context.environment), node)}));
+  auto read = MakeRef<ReadFile>(Ref<DatasetEnvironment>::Retain(context.environment), node);
+  TUTTI_ASSIGN_OR_RETURN(const Ref<const Node> cycle,
+                         Node::Create(*interleave, node.name(), std::move(attributes),
+                                      node.inputs(), {std::move(read)}));
   StageInputs names;
   names.push_back(MakeFileNamesStage(node, context, std::move(inputs)));
   StageInputs made(1);

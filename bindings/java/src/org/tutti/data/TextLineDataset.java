@@ -5,8 +5,8 @@ import org.tutti.internal.Native;
 
 /**
  * The lines of text files, in order, as byte strings without their ends: LF, or CR and LF; the last
- * line needs none. A CR elsewhere is part of its line. Errors at iteration name the file: NOT_FOUND,
- * DATA_LOSS of a compressed file that is truncated or corrupt.
+ * line needs none. A CR elsewhere is part of its line. Errors at iteration name the file:
+ * NOT_FOUND, DATA_LOSS of a compressed file that is truncated or corrupt.
  */
 public final class TextLineDataset extends Dataset {
   private TextLineDataset(Box box) {
