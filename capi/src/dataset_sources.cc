@@ -14,6 +14,7 @@
 #include "core/dataset/graph/dataset.h"
 #include "core/dataset/records/fixed_length_record.h"
 #include "core/dataset/records/list_files.h"
+#include "core/dataset/records/text_line.h"
 #include "core/dataset/records/tf_record.h"
 
 using namespace tutti;
@@ -173,6 +174,24 @@ tutti_status *tutti_dataset_create_fixed_length_record(
                            ReadCompression(set.compression, "fixed_length_record"));
     TUTTI_ASSIGN_OR_RETURN(
         auto dataset, MakeFixedLengthRecordDataset(*FromHandle(files), format, std::move(read)));
+    *out_dataset = Give(std::move(dataset));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_dataset_create_text_line(tutti_runtime *runtime, const tutti_dataset *files,
+                                             const tutti_text_line_options *options,
+                                             tutti_dataset **out_dataset) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, files, out_dataset);
+    TUTTI_RETURN_IF_ERROR(CheckSameRuntime(call, runtime, *FromHandle(files)));
+    TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
+    TextLineOptions read;
+    read.name = TextOr(set.name, "");
+    read.buffer_bytes = set.buffer_size;
+    read.num_parallel_reads = set.num_parallel_reads;
+    TUTTI_ASSIGN_OR_RETURN(read.compression, ReadCompression(set.compression, "text_line"));
+    TUTTI_ASSIGN_OR_RETURN(auto dataset, MakeTextLineDataset(*FromHandle(files), std::move(read)));
     *out_dataset = Give(std::move(dataset));
     return OkStatus();
   });

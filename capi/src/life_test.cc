@@ -221,6 +221,13 @@ TEST_F(LifeTest, ReadersTakeANumberOfParallelReads) {
   Dataset none;
   EXPECT_FAILS(tutti_dataset_create_fixed_length_record(nullptr, names, 2, &fixed, &none),
                TUTTI_INVALID_ARGUMENT, "num_parallel_reads must be a number of files");
+  tutti_text_line_options lines = TUTTI_TEXT_LINE_OPTIONS_INIT;
+  lines.num_parallel_reads = TUTTI_AUTOTUNE;
+  Dataset text;
+  ASSERT_OK(tutti_dataset_create_text_line(nullptr, names, &lines, &text));
+  lines.num_parallel_reads = -2;
+  EXPECT_FAILS(tutti_dataset_create_text_line(nullptr, names, &lines, &none),
+               TUTTI_INVALID_ARGUMENT, "num_parallel_reads must be a number of files");
 }
 
 TEST_F(LifeTest, InputOptionsThatAreNotBuiltAreRefused) {

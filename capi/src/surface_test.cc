@@ -6,6 +6,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
+#include <fstream>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -99,6 +100,39 @@ TEST_F(SurfaceTest, RecordsAreWrittenCompressedAndReadBack) {
     EXPECT_EQ(std::string(view->data, view->size), expected);
   }
   std::remove(path.c_str());
+}
+
+TEST_F(SurfaceTest, LinesOfTextAreRead) {
+  const std::string path = testing::TempDir() + "tutti_lines" + std::to_string(getpid());
+  std::ofstream(path, std::ios::binary) << "first\r\n\nlast";
+  const tutti_string_view name = {path.data(), path.size()};
+  Tensor tensor;
+  Dataset names, lines;
+  ASSERT_OK(tutti_tensor_create_from_strings(nullptr, 0, nullptr, 1, &name, &tensor));
+  ASSERT_OK(tutti_dataset_create_from_tensors(nullptr, ValueOf(tensor), nullptr, &names));
+  tutti_text_line_options options = TUTTI_TEXT_LINE_OPTIONS_INIT;
+  options.name = "lines";
+  options.buffer_size = 2;
+  ASSERT_OK(tutti_dataset_create_text_line(nullptr, names, &options, &lines));
+  EXPECT_EQ(tutti_dataset_get_cardinality(lines), TUTTI_CARDINALITY_UNKNOWN);
+  Iterator iterator;
+  ASSERT_OK(tutti_iterator_create(lines, nullptr, nullptr, &iterator));
+  for (const std::string expected : {"first", "", "last"}) {
+    Value value;
+    ASSERT_OK(tutti_iterator_next(iterator, nullptr, &value));
+    const auto *view = static_cast<const tutti_string_view *>(
+        tutti_tensor_get_data(tutti_value_get_leaf_tensor(value, 0)));
+    EXPECT_EQ(std::string(view->data, view->size), expected);
+  }
+  std::remove(path.c_str());
+  Iterator gone;
+  ASSERT_OK(tutti_iterator_create(lines, nullptr, nullptr, &gone));
+  Value value;
+  EXPECT_FAILS(tutti_iterator_next(gone, nullptr, &value), TUTTI_NOT_FOUND, path.c_str());
+  options.compression = static_cast<tutti_compression>(9);
+  Dataset refused;
+  EXPECT_FAILS(tutti_dataset_create_text_line(nullptr, names, &options, &refused),
+               TUTTI_INVALID_ARGUMENT, "compression 9 is not known");
 }
 
 TEST_F(SurfaceTest, AnIteratorGoesOnFromItsSavedPosition) {

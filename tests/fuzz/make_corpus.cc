@@ -9,15 +9,20 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "core/base/crc32c.h"
+#include "core/base/disk.h"
 #include "core/base/error.h"
 #include "core/cluster/membership/membership_messages.h"
 #include "core/cluster/sockets/peer_handshake.h"
 #include "core/collective/call/call_header_wire.h"
 #include "core/collective/call/shared_header.h"
 #include "core/collective/stream/link_frame.h"
+#include "core/dataset/records/compressed_writer.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace tutti {
@@ -338,6 +343,58 @@ void MakeMessages(const std::filesystem::path& folder) {
   }
 }
 
+std::string Packed(const std::string& content, RecordCompression compression) {
+  const std::unique_ptr<Disk> disk = MakeMemoryDisk();
+  std::unique_ptr<WritableFile> file = disk->Create("/file").value();
+  if (compression != RecordCompression::kNone) {
+    file = MakeCompressedWriter(std::move(file), compression, kDefaultCompressionLevel).value();
+  }
+  const bool written = file->Append(content).ok() && file->Commit().ok();
+  Require(written, "a file is written");
+  return disk->ReadFile("/file").value();
+}
+
+std::string FramesOf(const std::vector<std::string>& records) {
+  std::string content;
+  for (const std::string& record : records) {
+    std::string length;
+    Put(&length, uint64_t{record.size()});
+    content += length;
+    Put(&content, MaskCrc32c(Crc32c(length.data(), length.size())));
+    content += record;
+    Put(&content, MaskCrc32c(Crc32c(record.data(), record.size())));
+  }
+  return content;
+}
+
+// As they are, and each packed in both ways, whole and cut off; read in blocks of several sizes.
+void AddFiles(const std::filesystem::path& folder, const char* target,
+              const std::vector<std::string>& contents) {
+  Corpus corpus(folder, target);
+  for (const std::string& content : contents) {
+    for (uint8_t compression = 0; compression < 3; ++compression) {
+      const std::string file = Packed(content, static_cast<RecordCompression>(compression + 1));
+      std::string head(1, static_cast<char>(compression));
+      head += static_cast<char>(7 * compression);
+      head += '\1';
+      corpus.Add(head + file);
+      corpus.Add(head + file.substr(0, file.size() - std::min<size_t>(3, file.size())));
+    }
+  }
+}
+
+void MakeRecordFiles(const std::filesystem::path& folder) {
+  AddFiles(folder, "text_line",
+           {"one\ntwo\r\n\nfour\r\r\nlast", "\r",
+            std::string(300, 'x') + "\n" + std::string(40, '\n')});
+  std::string corrupt = FramesOf({"one", "two", "three"});
+  corrupt[19 + 12] ^= 1;
+  std::string large = FramesOf({"one"});
+  large[7] = '\x7f';
+  AddFiles(folder, "tf_record",
+           {FramesOf({"one", "", "three"}), FramesOf({std::string(300, 'x')}), corrupt, large});
+}
+
 }  // namespace
 }  // namespace tutti
 
@@ -352,5 +409,6 @@ int main(int argc, char** argv) {
   tutti::MakeSharedHeaders(argv[1]);
   tutti::MakeWindows(argv[1]);
   tutti::MakeMessages(argv[1]);
+  tutti::MakeRecordFiles(argv[1]);
   return 0;
 }

@@ -3,6 +3,7 @@ package tutti
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"reflect"
 	"runtime"
@@ -565,6 +566,83 @@ func TestReadersTakeANumberOfParallelReads(t *testing.T) {
 	}
 	wants(t, TFRecordsOf(none, WithParallelReads(-2)).Err(), ErrInvalidArgument)
 	wants(t, FixedLengthRecords(none, 2, WithParallelReads(-2)).Err(), ErrInvalidArgument)
+	wants(t, TextLinesOf(none, WithParallelReads(-2)).Err(), ErrInvalidArgument)
+}
+
+func TestRecordsOfFilesThatAreReadAtATimeComeInTurn(t *testing.T) {
+	var paths []string
+	for i, content := range []string{"0a\n0b", "1a\n1b", "2a\n2b"} {
+		paths = append(paths, filepath.Join(t.TempDir(), "part"))
+		if err := os.WriteFile(paths[i], []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lines := TextLinesOf(defaultRuntime.names(paths), WithParallelReads(2))
+	iterator := must[*Iterator](t)(lines.Iterator(nil))
+	defer iterator.Close()
+	again := must[*Iterator](t)(lines.Iterator(nil))
+	defer again.Close()
+	for i, want := range []string{"0a", "1a", "0b", "1b", "2a", "2b"} {
+		if i > 0 { // from the position of the other one
+			if err := again.Restore(nil, must[[]byte](t)(iterator.Save(nil))); err != nil {
+				t.Fatal(err)
+			}
+			if !again.Next() || must[string](t)(again.Value().Text()) != want {
+				t.Fatal(i, again.Err())
+			}
+		}
+		if !iterator.Next() || must[string](t)(iterator.Value().Text()) != want {
+			t.Fatal(i, iterator.Err())
+		}
+	}
+	if iterator.Next() || iterator.Err() != nil {
+		t.Error(iterator.Err())
+	}
+}
+
+func TestLinesOfTextFiles(t *testing.T) {
+	folder := t.TempDir()
+	path := filepath.Join(folder, "lines.txt")
+	if err := os.WriteFile(path, []byte("one\r\n\nthree\r\r\nlast"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	lines := []string{"one", "", "three\r", "last"}
+	read := func(iterator *Iterator) []string {
+		var got []string
+		for iterator.Next() {
+			got = append(got, must[string](t)(iterator.Value().Text()))
+		}
+		return got
+	}
+	iterator := must[*Iterator](t)(TextLines(path).Iterator(nil))
+	if got := read(iterator); !reflect.DeepEqual(got, lines) || iterator.Err() != nil {
+		t.Fatal(got, iterator.Err())
+	}
+	iterator.Close()
+	names := defaultRuntime.names([]string{path, filepath.Join(folder, "none"), path})
+	dataset := TextLinesOf(names, WithBufferSize(2), WithName("lines"))
+	iterator = must[*Iterator](t)(dataset.Iterator(nil))
+	defer iterator.Close()
+	if got := read(iterator); !reflect.DeepEqual(got, lines) {
+		t.Fatal(got)
+	}
+	wants(t, iterator.Err(), ErrNotFound)
+	again := must[*Iterator](t)(dataset.Iterator(nil))
+	defer again.Close()
+	if err := again.Restore(nil, must[[]byte](t)(iterator.Save(nil))); err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range []*Iterator{iterator, again} {
+		if got := read(one); !reflect.DeepEqual(got, lines) || one.Err() != nil {
+			t.Fatal(got, one.Err())
+		}
+	}
+	packed := must[*Iterator](t)(TextLinesOf(names, WithCompression(Gzip)).Iterator(nil))
+	defer packed.Close()
+	if packed.Next() {
+		t.Error("a text is no gzip")
+	}
+	wants(t, packed.Err(), ErrDataLoss)
 }
 
 func TestCallsOfAParallelMapAreMadeAtOnceAndMayOvertake(t *testing.T) {

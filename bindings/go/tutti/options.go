@@ -124,8 +124,9 @@ func WithCompressionLevel(level int) Option {
 // WithBufferSize is that of reading files, in bytes.
 func WithBufferSize(bytes int64) Option { return func(op *operation) { op.bufferSize = bytes } }
 
-// WithParallelReads is how many record files are read at a time, or Autotune. So far they are read
-// one after another, whatever it says.
+// WithParallelReads reads n files at a time, ahead and on threads, and gives their records in turn,
+// as Interleave with that cycle length does over the files; Autotune: 10 files. 0 and 1, as without
+// it: one file after the other.
 func WithParallelReads(n int) Option {
 	return func(op *operation) { op.parallelReads = int64(n) }
 }

@@ -78,6 +78,33 @@ func (r *Runtime) FixedLengthRecords(files *Dataset, recordBytes int64,
 	}))
 }
 
+// TextLines are the lines of text files, without their ends: LF, or CR and LF.
+func TextLines(files ...string) *Dataset { return defaultRuntime.TextLines(files...) }
+
+// TextLines of this runtime.
+func (r *Runtime) TextLines(files ...string) *Dataset {
+	return r.TextLinesOf(r.names(files))
+}
+
+// TextLinesOf are the lines of the files that a dataset names.
+func TextLinesOf(files *Dataset, options ...Option) *Dataset {
+	return defaultRuntime.TextLinesOf(files, options...)
+}
+
+// TextLinesOf of this runtime.
+func (r *Runtime) TextLinesOf(files *Dataset, options ...Option) *Dataset {
+	op := operationOf(options)
+	pointer, err := files.use()
+	if err != nil {
+		return datasetOf(0, err)
+	}
+	defer files.o.done()
+	return r.dataset(r.make(func(runtime uintptr, made *uintptr) uintptr {
+		return native.Dataset_text_line(runtime, pointer, op.compression, op.bufferSize,
+			op.parallelReads, op.name, made)
+	}))
+}
+
 // RecordWriter writes a TFRecord file. Close gives the file its name, also where it is deferred and
 // the function returns an error: call Abandon first where the file must be whole or not be.
 type RecordWriter struct{ o *object }

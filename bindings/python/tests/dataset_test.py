@@ -1,11 +1,13 @@
 """Datasets: sources, transformations, iterators, files, and what goes wrong."""
 
+import gzip
 import os
 import pathlib
 import struct
 import tempfile
 import threading
 import unittest
+import zlib
 
 import numpy as np
 
@@ -727,6 +729,53 @@ class FileTest(unittest.TestCase):
             file.write(b"H" + struct.pack("<3i", 1, 2, 3) + b"FF")
         dataset = tutti.data.FixedLengthRecordDataset(self.path("fixed"), 4, 1, 2)
         self.assertEqual([struct.unpack("<i", r)[0] for r in dataset], [1, 2, 3])
+
+    def test_lines_of_text_files(self):
+        cases = {b"": [], b"a\nb": [b"a", b"b"], b"a\r\n\n\rb\r\r\n": [b"a", b"", b"\rb\r"],
+                 "grüße\n".encode(): ["grüße".encode()],
+                 b"\0\n" + b"x" * 1000: [b"\0", b"x" * 1000]}
+        for content, lines in cases.items():
+            for compression, pack in ((None, bytes), ("GZIP", gzip.compress),
+                                      ("ZLIB", zlib.compress)):
+                with self.subTest(content=content, compression=compression):
+                    with open(self.path("text"), "wb") as file:
+                        file.write(pack(content))
+                    dataset = tutti.data.TextLineDataset(self.path("text"), compression,
+                                                         buffer_size=3, name="lines")
+                    self.assertEqual(list(dataset), lines)
+                    self.assertEqual(dataset.element_spec, TensorSpec((), bytes))
+                    self.assertEqual(dataset.cardinality(), tutti.data.UNKNOWN_CARDINALITY)
+        with open(self.path("text"), "wb") as file:
+            file.write(b"1\n2\n")
+        for names in ([self.path("text")] * 2, Dataset.from_tensors([self.path("text")] * 2),
+                      Dataset.list_files(self.path("tex*")).repeat(2)):
+            self.assertEqual(list(tutti.data.TextLineDataset(names)), [b"1", b"2"] * 2)
+        self.assertEqual(list(tutti.data.TextLineDataset([])), [])
+
+    def test_an_iterator_over_lines_goes_on_behind_an_error_and_from_its_position(self):
+        for name, content in (("a", b"1\n2\n"), ("b", b"3")):
+            with open(self.path(name), "wb") as file:
+                file.write(content)
+        dataset = tutti.data.TextLineDataset([self.path(name) for name in ("a", "missing", "b")])
+        iterator = iter(dataset)
+        self.assertEqual(next(iterator), b"1")
+        again = iter(dataset)
+        again.restore(iterator.save())
+        for one in (iterator, again):
+            self.assertEqual(next(one), b"2")
+            with self.assertRaisesRegex(FileNotFoundError, "text_line.*missing"):
+                next(one)
+            self.assertEqual(list(one), [b"3"])
+
+    def test_a_truncated_compressed_text_is_data_loss(self):
+        with open(self.path("text"), "wb") as file:
+            file.write(gzip.compress(b"1\n2\n")[:-4])
+        iterator = iter(tutti.data.TextLineDataset(self.path("text"), "GZIP"))
+        self.assertEqual([next(iterator), next(iterator)], [b"1", b"2"])
+        with self.assertRaisesRegex(errors.DataLossError, "ends early"):
+            next(iterator)
+        with self.assertRaises(StopIteration):
+            next(iterator)
 
     def test_a_missing_file_is_named(self):
         with self.assertRaises(FileNotFoundError) as caught:

@@ -196,18 +196,34 @@ class RecordsTest(unittest.TestCase):
         for number in (None, 2, tutti.data.AUTOTUNE):
             records = tutti.data.TFRecordDataset(files, num_parallel_reads=number)
             self.assertEqual(sorted(records), [b"a", b"a", b"b", b"b"])
+        self.assertEqual(list(tutti.data.TFRecordDataset(files)), [b"a", b"b", b"a", b"b"])
+        self.assertEqual(list(tutti.data.TFRecordDataset(files, num_parallel_reads=2)),
+                         [b"a", b"a", b"b", b"b"])
         with open(self.path, "wb") as file:
-            file.write(b"abcd")
-        fixed = tutti.data.FixedLengthRecordDataset([self.path], 2, num_parallel_reads=2)
-        self.assertEqual(list(fixed), [b"ab", b"cd"])
+            file.write(b"a\nb\n")
+        fixed = tutti.data.FixedLengthRecordDataset(files, 2, num_parallel_reads=2)
+        self.assertEqual(list(fixed), [b"a\n", b"a\n", b"b\n", b"b\n"])
+        lines = tutti.data.TextLineDataset(files, num_parallel_reads=2)
+        self.assertEqual(list(lines), [b"a", b"a", b"b", b"b"])
+        iterator = iter(lines)
+        self.assertEqual([next(iterator) for _ in range(3)], [b"a", b"a", b"b"])
+        again = iter(lines)
+        again.restore(iterator.save())
+        self.assertEqual(list(again), [b"b"])
+        read = Dataset.from_tensor_slices([self.path] * 3).interleave(
+            tutti.data.TextLineDataset, cycle_length=2, block_length=1)
+        self.assertEqual(list(tutti.data.TextLineDataset([self.path] * 3, num_parallel_reads=2)),
+                         list(read))
         for wrong in (lambda: tutti.data.TFRecordDataset(files, num_parallel_reads=-2),
+                      lambda: tutti.data.TextLineDataset(files, num_parallel_reads=-2),
                       lambda: tutti.data.FixedLengthRecordDataset(files, 2, num_parallel_reads=-2)):
             with self.assertRaisesRegex(ValueError, "num_parallel_reads"):
                 wrong()
 
     def test_no_file_is_an_empty_dataset(self):
         for dataset in (tutti.data.TFRecordDataset([]),
-                        tutti.data.FixedLengthRecordDataset([], 2)):
+                        tutti.data.FixedLengthRecordDataset([], 2),
+                        tutti.data.TextLineDataset([])):
             self.assertEqual(list(dataset), [])
             self.assertEqual(dataset.element_spec, TensorSpec((), bytes))
 

@@ -53,6 +53,10 @@ def datasets(folder: pathlib.Path) -> None:
     records = data.TFRecordDataset([folder / "a.tfrecord"], compression_type="GZIP")
     assert_type(records.take(1), data.Dataset)
     assert list(records) == [b"record"]
+    (folder / "a.txt").write_bytes(b"line\n")
+    lines = data.TextLineDataset(folder / "a.txt", num_parallel_reads=data.AUTOTUNE)
+    assert_type(lines.take(1), data.Dataset)
+    assert list(lines) == [b"line"]
 
     def square(x: np.int64) -> np.int64:
         return x * x

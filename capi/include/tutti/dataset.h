@@ -104,8 +104,10 @@ typedef struct tutti_tf_record_options {
   const char *name;
   tutti_compression compression; /* default none */
   int64_t buffer_size;           /* bytes read at once; default 256 KiB */
-  int64_t num_parallel_reads;    /* files; TUTTI_AUTOTUNE; default 0. Files are read one after
-                                    another so far, whatever it says */
+  int64_t num_parallel_reads;    /* n > 1: so many files at a time, which threads read ahead; their
+                                    records come in turn, as those of tutti_dataset_interleave with
+                                    cycle_length n and block_length 1. TUTTI_AUTOTUNE: 10. 1 and 0,
+                                    the default: one file after the other */
 } tutti_tf_record_options;
 #define TUTTI_TF_RECORD_OPTIONS_INIT \
   { sizeof(tutti_tf_record_options), NULL, 0, 0, 0 }
@@ -142,6 +144,26 @@ typedef struct tutti_fixed_length_record_options {
 TUTTI_API tutti_status *tutti_dataset_create_fixed_length_record(
     tutti_runtime *runtime, const tutti_dataset *files, int64_t record_bytes,
     const tutti_fixed_length_record_options *options, tutti_dataset **out_dataset);
+
+typedef struct tutti_text_line_options {
+  size_t struct_size;
+  const char *name;
+  tutti_compression compression; /* default none */
+  int64_t buffer_size;           /* bytes read at once; default 256 KiB */
+  int64_t num_parallel_reads;    /* as in tutti_tf_record_options */
+} tutti_text_line_options;
+#define TUTTI_TEXT_LINE_OPTIONS_INIT \
+  { sizeof(tutti_text_line_options), NULL, 0, 0, 0 }
+
+/* The lines of the text files that `files` names (scalars or vectors of byte strings), in order, as
+ * byte strings. A line ends with LF; one CR before that belongs to the end, and the last line needs
+ * none. `runtime` is that of `files`, or NULL. Errors name the file: NOT_FOUND, DATA_LOSS of a
+ * compressed file that is truncated or corrupt.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_create_text_line(tutti_runtime *runtime,
+                                                       const tutti_dataset *files,
+                                                       const tutti_text_line_options *options,
+                                                       tutti_dataset **out_dataset);
 
 /* Elements with the structure of `datasets` (a value whose leaves are datasets), one element of
  * each; as long as the shortest. `runtime` is that of the datasets, or NULL.

@@ -298,6 +298,13 @@ class GoldenPipelines : public DatasetTest {
            const std::string paths[] = {"a.txt", "b.txt"};
            return Case{Ok(MakeTextLineDataset(datasets_, paths, {})), 2};
          }},
+        {"text_line.parallel",
+         [this] {
+           const std::string paths[] = {"a.txt", "b.txt", "a.txt"};
+           TextLineOptions options;
+           options.num_parallel_reads = 2;
+           return Case{Ok(MakeTextLineDataset(datasets_, paths, options)), 2, true};
+         }},
         {"tf_record", [this] { return Case{Records("*.records", RecordCompression::kNone), 4}; }},
         {"tf_record.gzip", [this] { return Case{Records("*.gz", RecordCompression::kGzip), 1}; }},
         {"unbatch", [this] { return Case{Ok(Ok(Range(9)->Batch(4))->Unbatch()), 5}; }},

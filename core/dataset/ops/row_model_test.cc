@@ -250,17 +250,13 @@ class RowModel : public DatasetTest {
                       Op::kBatch,  Op::kBatch, Op::kBatch,   Op::kRepeat,      Op::kShuffle,
                       Op::kTake,   Op::kSkip,  Op::kShard,   Op::kShard,       Op::kEnumerate,
                       Op::kShard,  Op::kZip,   Op::kZip,     Op::kConcatenate, Op::kPrefetch,
-<<<<<<< HEAD
                       Op::kUnique, Op::kCache, Op::kFlatMap, Op::kInterleave, Op::kInterleave,
                       Op::kUnbatch, Op::kUnbatch, Op::kWindow, Op::kWindow,
                       Op::kPaddedBatch, Op::kPaddedBatch};
-=======
-                      Op::kUnique, Op::kCache, Op::kFlatMap, Op::kInterleave, Op::kInterleave};
     // Rows that fail below those that pass over rows: what is hardest.
     const Op passing[] = {Op::kMap,   Op::kMap,   Op::kMap,  Op::kFlatMap, Op::kInterleave,
                           Op::kBatch, Op::kBatch, Op::kTake, Op::kShard,   Op::kShard,
                           Op::kSkip,  Op::kRepeat};
->>>>>>> hub/main
     // Of a map at once; 0 stands for most, and starts no threads.
     const int64_t calls[] = {0, 0, 0, 1, 2, 4};
     Step step;

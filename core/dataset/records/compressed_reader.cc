@@ -74,6 +74,7 @@ class InflatingStream final : public RecordFileStream {
  private:
   // One step: reads input when there is none left, decompresses, goes on to the next member.
   Status Advance() {
+    bool ends_early = false;
     if (zlib_.avail_in == 0) {
       TUTTI_RETURN_IF_ERROR(ReadInput());
       if (zlib_.avail_in == 0) {
@@ -81,7 +82,9 @@ class InflatingStream final : public RecordFileStream {
           at_end_ = true;
           return OkStatus();
         }
-        return Corrupt("ends early: the last bytes of the compressed stream are missing");
+        // What the input was for may be more than there was room for: where a truncated stream
+        // ends must not depend on how it is read.
+        ends_early = true;
       }
     }
     if (between_members_) {
@@ -92,8 +95,10 @@ class InflatingStream final : public RecordFileStream {
     const int result = inflate(&zlib_, Z_NO_FLUSH);
     switch (result) {
       case Z_OK:
-      case Z_BUF_ERROR:  // no progress without more input, which the next step reads
         return OkStatus();
+      case Z_BUF_ERROR:  // no progress without more input, which the next step reads
+        if (!ends_early) return OkStatus();
+        return Corrupt("ends early: the last bytes of the compressed stream are missing");
       case Z_STREAM_END:
         between_members_ = true;
         ++members_;

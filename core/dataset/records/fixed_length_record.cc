@@ -49,11 +49,7 @@ constinit const OpTraits kFixedLengthRecordOp = {
         },
     .cardinality = [](const Node&) { return kUnknownCardinality; },
     .element_spec = RecordElementSpec,
-    .make_stage = [](const Node& node, const ExecContext& context,
-                     StageInputs inputs) -> Result<std::unique_ptr<Stage>> {
-      return std::unique_ptr<Stage>(
-          std::make_unique<FixedLengthRecordSource>(node, context, std::move(inputs)));
-    },
+    .make_stage = MakeRecordFileStage<FixedLengthRecordSource>,
 };
 
 Result<Ref<Dataset>> MakeFixedLengthRecordDataset(const Dataset& files,

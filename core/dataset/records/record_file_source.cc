@@ -32,7 +32,7 @@ class BlockList final : public RefCounted {
 }  // namespace
 
 RecordFileSource::RecordFileSource(const Node& node, const ExecContext& context, StageInputs inputs)
-    : Stage(node, std::move(inputs)), context_(context), files_(input()) {}
+    : Stage(node, std::move(inputs)), context_(context), names_(this->node(), input()) {}
 
 RecordFileSource::~RecordFileSource() = default;
 
@@ -46,40 +46,11 @@ void RecordFileSource::Next(const Demand& demand, const CallOptions& options, Sl
     }
     slab->status = CheckCallOptions(options, clock, node().label());
     if (!slab->status.ok()) return;
-    if (next_name_ < names_.size()) {
-      slab->status = OpenFile(names_[next_name_++]);
+    if (names_.empty()) {
+      names_.Pull(demand, options, slab);
     } else {
-      NextNames(demand, options, slab);
+      slab->status = OpenFile(names_.Take());
     }
-  }
-}
-
-void RecordFileSource::NextNames(const Demand& demand, const CallOptions& options, Slab* slab) {
-  Slab element;
-  // So many records lie in so many files, or fewer.
-  files_.Pull(Demand::Made(1, demand.Horizon()), options, &element);
-  if (element.rows == 0) {
-    slab->status = std::move(element.status);
-    slab->end = element.end;
-    return;
-  }
-  // What follows the names comes after their records; an interruption need not come again.
-  if (IsInterruption(element.status)) element.status = OkStatus();
-  files_.PutBack(element, 1);
-  names_.clear();
-  next_name_ = 0;
-  const Leaf leaf = element.columns.size() == 1 ? element.columns[0].Row(0) : Leaf::None();
-  if (!leaf.is_tensor() || leaf.tensor().dtype() != DType::kBytes || leaf.tensor().rank() > 1) {
-    slab->status = InvalidArgument(
-        "{}: an element of its input should name files (bytes[] or bytes[n]) and is {}",
-        node().label(),
-        leaf.is_tensor() ? leaf.tensor().SpecString() : std::string(LeafKindName(leaf.kind())));
-    return;
-  }
-  const Tensor& names = leaf.tensor();
-  names_.reserve(static_cast<size_t>(names.num_elements()));
-  for (int64_t i = 0; i < names.num_elements(); ++i) {
-    names_.emplace_back(static_cast<const BytesView*>(names.ElementAt(i))->text());
   }
 }
 
@@ -134,9 +105,7 @@ Status RecordFileSource::Pack(std::vector<BytesView> records,
 }
 
 void RecordFileSource::Forget() {
-  files_.Clear();
-  names_.clear();
-  next_name_ = 0;
+  names_.Clear();
   reader_.reset();
 }
 
@@ -147,8 +116,7 @@ Status RecordFileSource::Restart(const CallOptions& options) {
 
 Status RecordFileSource::Save(StateWriter* writer) {
   writer->Section(node().op().name);
-  writer->Int(static_cast<int64_t>(names_.size() - next_name_));
-  for (size_t i = next_name_; i < names_.size(); ++i) writer->Bytes(names_[i]);
+  names_.SaveNames(writer);
   writer->Int(reader_ != nullptr);
   if (reader_ != nullptr) {
     const RecordFilePosition position = reader_->position();
@@ -157,16 +125,14 @@ Status RecordFileSource::Save(StateWriter* writer) {
     writer->Int(static_cast<int64_t>(position.index));
     writer->Int(reader_->gave_up());
   }
-  TUTTI_RETURN_IF_ERROR(files_.Save(writer));
+  TUTTI_RETURN_IF_ERROR(names_.SaveInput(writer));
   return Stage::Save(writer);
 }
 
 Status RecordFileSource::Restore(StateReader* reader, const CallOptions& options) {
   Forget();
   reader->Section(node().op().name);
-  for (int64_t left = reader->IntIn(0, INT64_MAX); left > 0 && reader->ok(); --left) {
-    names_.emplace_back(reader->Bytes());
-  }
+  names_.RestoreNames(reader);
   const bool has_file = reader->IntIn(0, 1) != 0;
   if (has_file) {
     const std::string path(reader->Bytes());
@@ -181,7 +147,7 @@ Status RecordFileSource::Restore(StateReader* reader, const CallOptions& options
       TUTTI_RETURN_IF_ERROR(reader_->Seek(position));
     }
   }
-  files_.Restore(reader);
+  names_.RestoreInput(reader);
   TUTTI_RETURN_IF_ERROR(reader->status());
   return Stage::Restore(reader, options);
 }

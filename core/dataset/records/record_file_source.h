@@ -1,5 +1,6 @@
 // RecordFileSource: the stage that reads the records of the files which its input names, one file
 // after the other; the formats (TFRecord, fixed length, text) are subclasses that open a reader.
+// parallel_reads.h has several such stages at a time.
 //
 // A slab's rows are byte strings that lie in the blocks the file was read into; its tensor keeps
 // those alive. The state is the names of the files still to be read from the input's last element,
@@ -10,15 +11,16 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/base/ref.h"
 #include "core/base/status.h"
-#include "core/dataset/exec/input_rows.h"
 #include "core/dataset/exec/slab.h"
 #include "core/dataset/exec/stage.h"
 #include "core/dataset/graph/node.h"
+#include "core/dataset/records/file_names.h"
+#include "core/dataset/records/parallel_reads.h"
 #include "core/dataset/records/record_file_reader.h"
 #include "core/tensor/dtype.h"
 #include "core/tensor/element_spec.h"
@@ -44,8 +46,6 @@ class RecordFileSource : public Stage {
 
  private:
   void Forget();
-  // The names in the input's next element; slab->status or slab->end when there is none.
-  void NextNames(const Demand& demand, const CallOptions& options, Slab* slab);
   Status OpenFile(const std::string& path);
   // The rows of one reader; none when it is at its end.
   void ReadRows(const Demand& demand, Slab* slab);
@@ -53,9 +53,7 @@ class RecordFileSource : public Stage {
               Slab* slab) const;
 
   const ExecContext& context_;
-  InputRows files_;
-  std::vector<std::string> names_;  // of the input's last element
-  size_t next_name_ = 0;            // the first of them that has not been opened
+  FileNames names_;  // of the files that have not been opened
   std::unique_ptr<RecordFileReader> reader_;
 };
 
@@ -65,6 +63,13 @@ class RecordFileSource : public Stage {
 // otherwise; and an input whose elements, as far as they are known, are names of files.
 Status CheckRecordFileNode(const Node& node);
 RecordFileOptions RecordFileOptionsOf(const Node& node);
+// The stage of a reader whose Source is a RecordFileSource.
+template <class Source>
+Result<std::unique_ptr<Stage>> MakeRecordFileStage(const Node& node, const ExecContext& context,
+                                                   StageInputs inputs) {
+  if (HasParallelReads(node)) return MakeParallelReadsStage(node, context, std::move(inputs));
+  return std::unique_ptr<Stage>(std::make_unique<Source>(node, context, std::move(inputs)));
+}
 // A scalar byte string.
 Result<Ref<const ElementSpec>> RecordElementSpec(const Node& node);
 

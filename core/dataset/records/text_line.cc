@@ -37,11 +37,7 @@ constinit const OpTraits kTextLineOp = {
     .check = CheckRecordFileNode,
     .cardinality = [](const Node&) { return kUnknownCardinality; },
     .element_spec = RecordElementSpec,
-    .make_stage = [](const Node& node, const ExecContext& context,
-                     StageInputs inputs) -> Result<std::unique_ptr<Stage>> {
-      return std::unique_ptr<Stage>(
-          std::make_unique<TextLineSource>(node, context, std::move(inputs)));
-    },
+    .make_stage = MakeRecordFileStage<TextLineSource>,
 };
 
 Result<Ref<Dataset>> MakeTextLineDataset(const Dataset& files, TextLineOptions options) {

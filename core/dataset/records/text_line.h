@@ -26,7 +26,8 @@ struct TextLineOptions {
   std::string name;
   RecordCompression compression = RecordCompression::kNone;
   int64_t buffer_bytes = 0;  // read at once; 0: kDefaultRecordBufferBytes
-  // How many files at a time; kAutotune: chosen. Kept: files are read one after another so far.
+  // How many files at a time, of which records come in turn; kAutotune: 10 (parallel_reads.h).
+  // 0 and 1: one file after the other.
   int64_t num_parallel_reads = 0;
 };
 

@@ -50,13 +50,14 @@ class TextLineReader final : public RecordFileReader {
     for (;;) {
       const size_t before = window_.available();
       // Twice as much each time, so that a long line is copied a few times only.
-      TUTTI_RETURN_IF_ERROR(Fill(std::max<uint64_t>(2 * uint64_t{before}, 1)));
-      const size_t available = window_.available();
-      if (available == before) break;
+      Status status = window_.Fill(std::max<uint64_t>(2 * uint64_t{before}, 1));
+      // Also where an error follows, which comes again.
       if (const char* feed = FindFeed(before)) {
         Append(feed, records);
         return OkStatus();
       }
+      if (!status.ok()) return Fail(std::move(status));
+      if (window_.available() == before) break;
     }
     if (window_.available() == 0) return OkStatus();
     records->push_back({window_.data(), window_.available()});
@@ -65,9 +66,8 @@ class TextLineReader final : public RecordFileReader {
     return OkStatus();
   }
 
-  Status Fill(uint64_t bytes) {
-    Status status = window_.Fill(bytes);
-    if (status.ok()) return status;
+  // The line at the window's begin cannot be had.
+  Status Fail(Status status) {
     status = About(std::move(status).WithPrefix(
                        Format("text_line: line {} at byte {}", index_, window_.offset())),
                    window_.offset());

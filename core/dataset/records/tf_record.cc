@@ -37,11 +37,7 @@ constinit const OpTraits kTfRecordOp = {
     .check = CheckRecordFileNode,
     .cardinality = [](const Node&) { return kUnknownCardinality; },
     .element_spec = RecordElementSpec,
-    .make_stage = [](const Node& node, const ExecContext& context,
-                     StageInputs inputs) -> Result<std::unique_ptr<Stage>> {
-      return std::unique_ptr<Stage>(
-          std::make_unique<TfRecordSource>(node, context, std::move(inputs)));
-    },
+    .make_stage = MakeRecordFileStage<TfRecordSource>,
 };
 
 Result<Ref<Dataset>> MakeTfRecordDataset(const Dataset& files, TfRecordOptions options) {

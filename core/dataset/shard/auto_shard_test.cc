@@ -14,6 +14,7 @@
 #include "core/dataset/graph/graph_fingerprint.h"
 #include "core/dataset/records/fixed_length_record.h"
 #include "core/dataset/records/list_files.h"
+#include "core/dataset/records/text_line.h"
 #include "core/dataset/records/tf_record.h"
 #include "core/dataset/testing/dataset_testing.h"
 #include "core/dataset/testing/record_file_dataset_testing.h"
@@ -113,6 +114,24 @@ TEST_F(AutoShardTest, FilesAreDealtOutOnceAndCompletelyForAnyNumberOfWorkers) {
       ExpectDealtOut(dataset, AutoShardPolicy::kFile, workers);
       ExpectDealtOut(dataset, AutoShardPolicy::kAuto, workers);
     }
+  }
+}
+
+TEST_F(AutoShardTest, TextFilesAreDealtOutAsOthersAre) {
+  Strings paths;
+  for (int i = 0; i < 5; ++i) {
+    paths.push_back(folder_.Write(Format("text-{}", i), Format("{}.0\r\n{}.1", i, i)));
+  }
+  const Ref<Dataset> given = Ok(MakeTextLineDataset(datasets_, paths, {}));
+  const Ref<Dataset> listed = Ok(MakeTextLineDataset(*ListFiles("text", Unshuffled()), {}));
+  for (const Ref<Dataset>& dataset : {given, listed}) {
+    for (int64_t workers = 1; workers <= 5; ++workers) {
+      ExpectDealtOut(dataset, AutoShardPolicy::kFile, workers);
+      ExpectDealtOut(dataset, AutoShardPolicy::kAuto, workers);
+    }
+    const ShardedDataset part = Part(dataset, AutoShardPolicy::kAuto, 2, 1);
+    EXPECT_EQ(part.policy, AutoShardPolicy::kFile);
+    EXPECT_EQ(All(part.dataset), (Strings{"1.0", "1.1", "3.0", "3.1"}));
   }
 }
 

@@ -16,13 +16,20 @@ class CaseFolder {
   CaseFolder(const CaseFolder &) = delete;
   CaseFolder &operator=(const CaseFolder &) = delete;
 
-  // A tree of ops with the paths of its files. `files` are contents, and stay as they are.
+  // A tree of ops with the paths of its files in the place of their contents. `records` says what
+  // numbers are in its files, which RecordFiles writes.
   Json WithPaths(const Json &tree);
 
  private:
   std::string PathOf(const std::string &name);
+  std::string NewPath();
+  // A file with these contents; "@/x" is a path.
+  std::string File(const Json &contents);
+  // Patterns in a folder of files by name.
+  Json Patterns(const Json &files, const Json &patterns);
 
   std::string folder_;
+  int count_ = 0;  // of files and folders that were made
 };
 
 }  // namespace conformance

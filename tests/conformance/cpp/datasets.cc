@@ -153,16 +153,94 @@ Dataset Zip(const Json &op) {
   return dataset;
 }
 
+// ---- files ----
+
+// A dataset of texts.
+Dataset Texts(const std::vector<std::string> &texts) {
+  std::vector<tutti_string_view> views;
+  for (const std::string &text : texts) views.push_back({text.data(), text.size()});
+  const int64_t count = static_cast<int64_t>(texts.size());
+  Tensor tensor;
+  Check(tutti_tensor_create_from_strings(CurrentRuntime(), 1, &count, views.size(), views.data(),
+                                         tensor.out()));
+  Dataset dataset;
+  Check(tutti_dataset_create_from_tensor_slices(CurrentRuntime(), ValueOf(tensor).get(),
+                                                nullptr, dataset.out()));
+  return dataset;
+}
+
+Dataset Paths(const Json &op) {
+  CheckKeys(op, {"op", "files"});
+  return Texts(op.at("files"));
+}
+
+Dataset ListFiles(const Json &op) {
+  CheckKeys(op, {"op", "file_pattern", "shuffle", "seed"});
+  std::vector<const char *> patterns;
+  for (const Json &pattern : op.at("file_pattern")) {
+    patterns.push_back(pattern.get_ref<const std::string &>().c_str());
+  }
+  tutti_list_files_options options = TUTTI_LIST_FILES_OPTIONS_INIT;
+  if (op.contains("shuffle")) {
+    options.shuffle = op.at("shuffle").get<bool>() ? TUTTI_TRUE : TUTTI_FALSE;
+  }
+  if (op.contains("seed")) options.seed = {1, op.at("seed").get<int64_t>()};
+  Dataset dataset;
+  Check(tutti_dataset_create_list_files(CurrentRuntime(), patterns.size(), patterns.data(),
+                                        &options, dataset.out()));
+  return dataset;
+}
+
+tutti_compression CompressionOf(const Json &op) {
+  if (!op.contains("compression_type")) return TUTTI_UNSET;
+  const std::string name = op.at("compression_type");
+  if (name == "GZIP") return TUTTI_COMPRESSION_GZIP;
+  if (name == "ZLIB") return TUTTI_COMPRESSION_ZLIB;
+  return static_cast<tutti_compression>(TUTTI_COMPRESSION_ZLIB + 1);  // one that there is not
+}
+
+// What all readers take.
+template <class Options>
+Options ReaderOptions(const Json &op, Options options) {
+  options.compression = CompressionOf(op);
+  options.buffer_size = op.value("buffer_size", int64_t{0});
+  options.num_parallel_reads = op.value("num_parallel_reads", int64_t{0});
+  return options;
+}
+
 // The numbers in TFRecord files.
 Dataset Records(const Json &op) {
-  CheckKeys(op, {"op", "files"});
+  CheckKeys(op, {"op", "files", "compression_type", "buffer_size", "num_parallel_reads"});
   const std::vector<std::string> paths = RecordFiles(op.at("files"));
   std::vector<const char *> texts;
   for (const std::string &path : paths) texts.push_back(path.c_str());
+  const auto options = ReaderOptions(op, tutti_tf_record_options TUTTI_TF_RECORD_OPTIONS_INIT);
   Dataset dataset;
   Check(tutti_dataset_create_tf_record_from_paths(CurrentRuntime(), texts.size(), texts.data(),
-                                                  nullptr, dataset.out()));
+                                                  &options, dataset.out()));
   Check(tutti_dataset_map(dataset.out(), NumberOfRecord().get(), nullptr));
+  return dataset;
+}
+
+Dataset TextLines(const Json &op) {
+  CheckKeys(op, {"op", "files", "compression_type", "buffer_size", "num_parallel_reads"});
+  const auto options = ReaderOptions(op, tutti_text_line_options TUTTI_TEXT_LINE_OPTIONS_INIT);
+  Dataset dataset;
+  Check(tutti_dataset_create_text_line(CurrentRuntime(), Texts(op.at("files")).get(), &options,
+                                       dataset.out()));
+  return dataset;
+}
+
+Dataset FixedLengthRecords(const Json &op) {
+  CheckKeys(op, {"op", "files", "record_bytes", "header_bytes", "footer_bytes",
+                 "compression_type", "buffer_size", "num_parallel_reads"});
+  auto options = ReaderOptions(
+      op, tutti_fixed_length_record_options TUTTI_FIXED_LENGTH_RECORD_OPTIONS_INIT);
+  options.header_bytes = op.value("header_bytes", int64_t{0});
+  options.footer_bytes = op.value("footer_bytes", int64_t{0});
+  Dataset dataset;
+  Check(tutti_dataset_create_fixed_length_record(CurrentRuntime(), Texts(op.at("files")).get(),
+                                                 op.at("record_bytes"), &options, dataset.out()));
   return dataset;
 }
 
@@ -250,6 +328,10 @@ Dataset BuildDataset(const Json &op) {
   if (name == "from_generator") return FromGenerator(op);
   if (name == "zip") return Zip(op);
   if (name == "records") return Records(op);
+  if (name == "text_lines") return TextLines(op);
+  if (name == "fixed_length_records") return FixedLengthRecords(op);
+  if (name == "paths") return Paths(op);
+  if (name == "list_files") return ListFiles(op);
   if (name == "apply") {  // a function from a dataset to a dataset: here, one transformation
     CheckKeys(op, {"op", "input", "transformation"});
     Json transformation = op.at("transformation");

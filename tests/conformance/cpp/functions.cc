@@ -156,6 +156,28 @@ Value InBatches(Dataset dataset, int64_t size) {
   return DatasetValue(dataset);
 }
 
+// A dataset of one name.
+Dataset NameIn(const Value &in) {
+  Dataset dataset;
+  Check(tutti_dataset_create_from_tensors(CurrentRuntime(), in.get(), nullptr, dataset.out()));
+  return dataset;
+}
+
+Value TextLinesOf(tutti_context *, const Value &path) {
+  Dataset dataset;
+  Check(tutti_dataset_create_text_line(CurrentRuntime(), NameIn(path).get(), nullptr,
+                                       dataset.out()));
+  return DatasetValue(dataset);
+}
+
+Value RecordsOf(tutti_context *, const Value &path) {
+  Dataset dataset;
+  Check(tutti_dataset_create_tf_record(CurrentRuntime(), NameIn(path).get(), nullptr,
+                                       dataset.out()));
+  Check(tutti_dataset_map(dataset.out(), NumberOfRecord().get(), nullptr));
+  return DatasetValue(dataset);
+}
+
 struct Named {
   Body body;
   Spec output;  // none: a predicate, or the function gives datasets
@@ -213,6 +235,8 @@ Named Find(const Json &op, const Spec &input) {
     Check(tutti_spec_create_dataset(SpecOfTensor(TUTTI_DTYPE_INT64, {}).get(), numbers.out()));
     return {CountFrom(name == "range" ? Json() : arg), numbers};
   }
+  if (name == "text_lines") return {TextLinesOf, {}};
+  if (name == "records") return {RecordsOf, {}};
   if (name == "from_tensor_slices") return {Slices, {}};
   if (name == "from_tensors_repeat") return {Repeated(arg), {}};
   if (name == "batch") {

@@ -16,6 +16,12 @@ def zipped(*parts):
     return Dataset.zip(parts[0] if len(parts) == 1 else parts)
 
 
+def numbers_of(records):
+    """The numbers that records hold."""
+    return records.map(lambda record: np.frombuffer(record, np.int64)[0],
+                       output_signature=TensorSpec((), np.int64))
+
+
 def function(name, arg):
     def like(x):
         return np.asarray(arg, np.asarray(x).dtype)[()]
@@ -54,6 +60,8 @@ def function(name, arg):
         "zip": zipped,
         "zip_batch": lambda *parts: zipped(*parts).batch(arg),
         "fill_self_slices": lambda x: Dataset.from_tensor_slices(np.full(int(x), x)),
+        "text_lines": lambda path: tutti.data.TextLineDataset(path),
+        "records": lambda path: numbers_of(tutti.data.TFRecordDataset(path)),
     }
     if name not in functions:
         raise NotCovered(f"function {name}")

@@ -18,11 +18,11 @@ import sys
 import numpy as np
 
 import tutti
-from tutti.data import Dataset, TensorSpec
+from tutti.data import Dataset
 from tutti.distribute import VariableAggregation, VariableSynchronization
 from device_cases import run_device_spec
 from files import CaseFolder, record_files
-from functions import dataset_function, function, reducer, signature
+from functions import dataset_function, function, numbers_of, reducer, signature
 from plain_ops import PLAIN_OPS  # generated: the build puts it on the path
 from vector_values import (NotCovered, compare, compare_spec, described_spec, known, need,
                            padding_of, spec_of, value)
@@ -102,17 +102,36 @@ def build(node):
         return getattr(Dataset, op)(value(node["value"]))
     if op == "from_generator":
         return from_generator(node)
-    if op == "records":
+    if op in READERS:
+        return read_files(node)
+    if op == "paths":
         known(node, ("op", "files"))
-        return (tutti.data.TFRecordDataset(record_files(node["files"]))
-                .map(lambda record: np.frombuffer(record, np.int64)[0],
-                     output_signature=TensorSpec((), np.int64)))
+        return Dataset.from_tensor_slices(np.array(node["files"], dtype=object))
+    if op == "list_files":
+        known(node, ("op", "file_pattern", "shuffle", "seed"))
+        return Dataset.list_files(**{key: item for key, item in node.items() if key != "op"})
     if op == "zip":
         known(node, ("op", "inputs"))
         return Dataset.zip(datasets(node["inputs"]))
     if "input" not in node:
         raise NotCovered(f"op {op}")
     return transform(build(node["input"]), node, op)
+
+
+READERS = {"records": tutti.data.TFRecordDataset, "text_lines": tutti.data.TextLineDataset,
+           "fixed_length_records": tutti.data.FixedLengthRecordDataset}
+
+
+def read_files(node):
+    op = node["op"]
+    options = ["compression_type", "buffer_size", "num_parallel_reads"]
+    if op == "fixed_length_records":
+        options += ["record_bytes", "header_bytes", "footer_bytes"]
+    known(node, ("op", "files", *options))
+    given = {name: node[name] for name in options if name in node}
+    if op == "records":
+        return numbers_of(READERS[op](record_files(node["files"]), **given))
+    return READERS[op](node["files"], **given)
 
 
 def from_generator(node):

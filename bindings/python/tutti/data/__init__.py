@@ -8,7 +8,8 @@ runtime's memory. A list of numbers is one tensor; use a tuple for a structure.
 from tutti._specs import DatasetSpec, NoneTensorSpec, OptionalSpec, TensorSpec
 from tutti._values import Optional
 from tutti.data._dataset import (AUTOTUNE, INFINITE_CARDINALITY, UNKNOWN_CARDINALITY, Dataset,
-                                 FixedLengthRecordDataset, Iterator, TFRecordDataset)
+                                 FixedLengthRecordDataset, Iterator, TextLineDataset,
+                                 TFRecordDataset)
 from tutti.data._function import (FixedLenFeature, Function, parse_example, register_function,
                                   registered_function, unregister_function)
 from tutti.data._options import AutoShardPolicy, Options
@@ -19,6 +20,6 @@ __all__ = [
     "AUTOTUNE", "AutoShardPolicy", "Dataset", "DatasetSpec", "FixedLenFeature",
     "FixedLengthRecordDataset", "Function", "INFINITE_CARDINALITY", "Iterator", "NoneTensorSpec",
     "Optional", "OptionalSpec", "Options", "TFRecordDataset", "TFRecordWriter", "TensorSpec",
-    "UNKNOWN_CARDINALITY", "experimental", "parse_example", "register_function",
+    "TextLineDataset", "UNKNOWN_CARDINALITY", "experimental", "parse_example", "register_function",
     "registered_function", "unregister_function",
 ]

@@ -389,9 +389,10 @@ class TFRecordDataset(Dataset):
     """The records of TFRecord files, in order, as bytes.
 
     filenames: a name, a list of names, or a dataset of them. compression_type: None, "GZIP" or
-    "ZLIB". buffer_size: bytes read at once. num_parallel_reads: a number of files, or AUTOTUNE; so
-    far files are read one after another, whatever it says. No file at all: an empty dataset. Errors
-    at iteration name file, offset and record index: NotFoundError (a FileNotFoundError),
+    "ZLIB". buffer_size: bytes read at once. num_parallel_reads: n > 1 reads so many files at a
+    time, ahead and on threads, and gives their records in turn, as interleave(cycle_length=n,
+    block_length=1) does over the files; AUTOTUNE: 10 files. No file at all: an empty dataset.
+    Errors at iteration name file, offset and record index: NotFoundError (a FileNotFoundError),
     DataLossError.
     """
 
@@ -419,6 +420,22 @@ class FixedLengthRecordDataset(Dataset):
         self._handle = _native.dataset_fixed_length_record(
             _files(filenames)._handle, record_bytes, compression_number(compression_type),
             header_bytes or 0, footer_bytes or 0, buffer_size or 0, num_parallel_reads or 0, name)
+
+
+class TextLineDataset(Dataset):
+    """The lines of text files, in order, as bytes without their ends: LF, or CR and LF; the last
+    line needs none. A CR elsewhere is part of its line. filenames, compression_type, buffer_size,
+    num_parallel_reads: as in TFRecordDataset. Errors at iteration name the file: NotFoundError (a
+    FileNotFoundError), DataLossError of a compressed file that is truncated or corrupt."""
+
+    __slots__ = ()
+
+    def __init__(self, filenames: Union[_Paths, "Dataset"], compression_type: Optional[str] = None,
+                 buffer_size: Optional[int] = None, num_parallel_reads: Optional[int] = None,
+                 name: Optional[str] = None):
+        self._handle = _native.dataset_text_line(
+            _files(filenames)._handle, compression_number(compression_type), buffer_size or 0,
+            num_parallel_reads or 0, name)
 
 
 def _paths(given: _Paths) -> List[str]:

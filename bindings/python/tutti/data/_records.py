@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Optional, Type, Union
 
-from tutti import _arguments, _native
+from tutti import _arguments, _native, errors
 
 if TYPE_CHECKING:
     from tutti.data._dataset import Dataset
@@ -16,7 +16,8 @@ COMPRESSIONS = {None: 0, "": 1, "NONE": 1, "GZIP": 2, "ZLIB": 3}
 def compression_number(compression: Optional[str]) -> int:
     key = compression.upper() if isinstance(compression, str) else compression
     if key not in COMPRESSIONS:
-        raise ValueError(f"compression_type: {compression!r} is none of None, 'GZIP', 'ZLIB'")
+        raise errors.InvalidArgumentError(
+            f"compression_type: {compression!r} is none of None, 'GZIP', 'ZLIB'")
     return COMPRESSIONS[key]
 
 

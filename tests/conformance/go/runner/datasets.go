@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"sync/atomic"
@@ -248,25 +247,15 @@ func build(r *tutti.Runtime, node fields) (*tutti.Dataset, error) {
 		return r.FromTensorSlices(value), nil
 	case "from_generator":
 		return fromGenerator(r, node)
-	case "records":
+	case "records", "text_lines", "fixed_length_records":
+		return readFiles(r, node)
+	case "paths":
 		if err := known(node, "op", "files"); err != nil {
 			return nil, err
 		}
-		paths, err := recordFiles(node["files"].([]any))
-		if err != nil {
-			return nil, err
-		}
-		scalar, err := tutti.TensorSpec(tutti.Int64)
-		if err != nil {
-			return nil, err
-		}
-		return r.TFRecords(paths...).Map(func(record tutti.Value) (tutti.Value, error) {
-			text, err := record.Text()
-			if err != nil {
-				return tutti.Value{}, err
-			}
-			return tutti.OfInt64(int64(binary.LittleEndian.Uint64([]byte(text))))
-		}, tutti.WithOutput(scalar)), nil
+		return namesOf(r, texts(node["files"]))
+	case "list_files":
+		return listFiles(r, node)
 	case "zip":
 		if err := known(node, "op", "inputs"); err != nil {
 			return nil, err
@@ -292,6 +281,20 @@ func build(r *tutti.Runtime, node fields) (*tutti.Dataset, error) {
 		}
 		return transform(r, dataset, node)
 	}
+}
+
+func listFiles(r *tutti.Runtime, node fields) (*tutti.Dataset, error) {
+	if err := known(node, "op", "file_pattern", "shuffle", "seed"); err != nil {
+		return nil, err
+	}
+	var options []tutti.Option
+	if flag, ok := node["shuffle"].(bool); ok {
+		options = append(options, tutti.WithShuffle(flag))
+	}
+	if _, ok := node["seed"]; ok {
+		options = append(options, tutti.WithSeed(integer(node, "seed", 0)))
+	}
+	return r.ListFiles(texts(node["file_pattern"]), options...), nil
 }
 
 // fromGenerator gives list i in its i-th iteration, the last one in later ones.

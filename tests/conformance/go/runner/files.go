@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -50,10 +51,13 @@ func recordFiles(lists []any) ([]string, error) {
 
 // caseFolder is the folder of one case: "@/x" in a case is the file x in it. It is made when the
 // first path in it is asked for, and removed with all that is in it.
-type caseFolder struct{ path string }
+type caseFolder struct {
+	path  string
+	count int // of files and folders that were made
+}
 
-// withPaths is a tree of ops with the paths of its files. `files` are contents, and stay as they
-// are.
+// withPaths is a tree of ops with the paths of its files in the place of their contents. `records`
+// says what numbers are in its files, which recordFiles writes.
 func (c *caseFolder) withPaths(tree any) (made any, err error) {
 	switch tree := tree.(type) {
 	case fields:
@@ -65,7 +69,16 @@ func (c *caseFolder) withPaths(tree any) (made any, err error) {
 				}
 			}
 		}
-		return parts, nil
+		switch contents := tree["files"].(type) {
+		case []any:
+			if tree["op"] != "records" {
+				parts["files"], err = c.files(contents)
+			}
+		case fields:
+			delete(parts, "files")
+			parts["file_pattern"], err = c.patterns(contents, tree["file_pattern"])
+		}
+		return parts, err
 	case []any:
 		items := make([]any, len(tree))
 		for i, item := range tree {
@@ -78,14 +91,159 @@ func (c *caseFolder) withPaths(tree any) (made any, err error) {
 		if !strings.HasPrefix(tree, "@/") {
 			return tree, nil
 		}
-		if c.path == "" {
-			if c.path, err = os.MkdirTemp("", "tutti-conformance-case-"); err != nil {
-				return nil, err
-			}
-		}
-		return filepath.Join(c.path, tree[2:]), nil
+		return c.pathOf(tree[2:])
 	}
 	return tree, nil
+}
+
+func (c *caseFolder) pathOf(name string) (path string, err error) {
+	if c.path == "" {
+		if c.path, err = os.MkdirTemp("", "tutti-conformance-case-"); err != nil {
+			return "", err
+		}
+	}
+	return filepath.Join(c.path, name), nil
+}
+
+func (c *caseFolder) newPath() (string, error) {
+	c.count++
+	return c.pathOf(fmt.Sprintf("made-%d", c.count))
+}
+
+// files have these contents; "@/x" is a path.
+func (c *caseFolder) files(contents []any) (paths []any, err error) {
+	for _, content := range contents {
+		var path string
+		if text, ok := content.(string); ok && strings.HasPrefix(text, "@/") {
+			path, err = c.pathOf(text[2:])
+		} else if path, err = c.newPath(); err == nil {
+			err = writeContents(path, content)
+		}
+		if err != nil {
+			return nil, err
+		}
+		paths = append(paths, path)
+	}
+	return paths, nil
+}
+
+// patterns in a folder of files by name.
+func (c *caseFolder) patterns(contents fields, patterns any) (made []any, err error) {
+	folder, err := c.newPath()
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		return nil, err
+	}
+	for name, content := range contents {
+		if err := writeContents(filepath.Join(folder, name), content); err != nil {
+			return nil, err
+		}
+	}
+	all, ok := patterns.([]any)
+	if !ok {
+		all = []any{patterns}
+	}
+	for _, pattern := range all {
+		made = append(made, filepath.Join(folder, pattern.(string)))
+	}
+	return made, nil
+}
+
+// writeContents writes a text, or {"hex": bytes}.
+func writeContents(path string, contents any) error {
+	bytes := []byte(nil)
+	switch contents := contents.(type) {
+	case string:
+		bytes = []byte(contents)
+	case fields:
+		decoded, err := hex.DecodeString(contents["hex"].(string))
+		if err != nil {
+			return err
+		}
+		bytes = decoded
+	}
+	return os.WriteFile(path, bytes, 0o600)
+}
+
+// strings of a list.
+func texts(list any) []string {
+	var made []string
+	for _, text := range list.([]any) {
+		made = append(made, text.(string))
+	}
+	return made
+}
+
+// readFiles is a reader of files that exist.
+func readFiles(r *tutti.Runtime, node fields) (*tutti.Dataset, error) {
+	if err := known(node, "op", "files", "record_bytes", "header_bytes", "footer_bytes",
+		"compression_type", "buffer_size", "num_parallel_reads"); err != nil {
+		return nil, err
+	}
+	options := []tutti.Option{tutti.WithBufferSize(integer(node, "buffer_size", 0)),
+		tutti.WithParallelReads(int(integer(node, "num_parallel_reads", 0)))}
+	if name, ok := node["compression_type"].(string); ok {
+		compression, known := map[string]tutti.Compression{
+			"GZIP": tutti.Gzip, "ZLIB": tutti.Zlib}[name]
+		if !known {
+			compression = tutti.Zlib + 1 // one that there is not
+		}
+		options = append(options, tutti.WithCompression(compression))
+	}
+	paths, err := pathsIn(node)
+	if err != nil {
+		return nil, err
+	}
+	names, err := namesOf(r, paths)
+	if err != nil {
+		return nil, err
+	}
+	defer names.Close()
+	switch node["op"] {
+	case "text_lines":
+		return r.TextLinesOf(names, options...), nil
+	case "fixed_length_records":
+		return r.FixedLengthRecords(names, integer(node, "record_bytes", 0),
+			append(options, tutti.WithHeader(integer(node, "header_bytes", 0),
+				integer(node, "footer_bytes", 0)))...), nil
+	}
+	return numbersOf(r.TFRecordsOf(names, options...))
+}
+
+// pathsIn are those of the node's files.
+func pathsIn(node fields) ([]string, error) {
+	if node["op"] == "records" {
+		return recordFiles(node["files"].([]any))
+	}
+	return texts(node["files"]), nil
+}
+
+// namesOf is a dataset of paths.
+func namesOf(r *tutti.Runtime, paths []string) (*tutti.Dataset, error) {
+	value, err := valueOf(&array{dtype: tutti.Bytes, shape: []int64{int64(len(paths))},
+		texts: paths})
+	if err != nil {
+		return nil, err
+	}
+	defer value.Close()
+	return r.FromTensorSlices(value), nil
+}
+
+// numbersOf are the numbers that records hold.
+func numbersOf(records *tutti.Dataset) (*tutti.Dataset, error) {
+	scalar, err := tutti.TensorSpec(tutti.Int64)
+	if err != nil {
+		return nil, err
+	}
+	return records.Map(func(record tutti.Value) (tutti.Value, error) {
+		text, err := record.Text()
+		if err != nil {
+			return tutti.Value{}, err
+		}
+		return tutti.OfInt64(int64(binary.LittleEndian.Uint64([]byte(text))))
+	}, tutti.WithOutput(scalar)), nil
 }
 
 func (c *caseFolder) remove() {

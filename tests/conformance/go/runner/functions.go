@@ -184,6 +184,20 @@ func datasetFunction(r *tutti.Runtime, name string, arg any) (tutti.MapFunc, err
 		"from_tensors_repeat": func(element tutti.Value) (*tutti.Dataset, error) {
 			return r.FromTensors(element).Repeat(count), nil
 		},
+		"text_lines": func(element tutti.Value) (*tutti.Dataset, error) {
+			path, err := element.Text()
+			if err != nil {
+				return nil, err
+			}
+			return r.TextLines(path), nil
+		},
+		"records": func(element tutti.Value) (*tutti.Dataset, error) {
+			path, err := element.Text()
+			if err != nil {
+				return nil, err
+			}
+			return numbersOf(r.TFRecords(path))
+		},
 		"batch": func(element tutti.Value) (*tutti.Dataset, error) {
 			window, err := element.Dataset()
 			if err != nil {

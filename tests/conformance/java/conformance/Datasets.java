@@ -5,12 +5,17 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.atomic.AtomicInteger;
+import org.tutti.Code;
 import org.tutti.DType;
 import org.tutti.Spec;
+import org.tutti.TuttiException;
+import org.tutti.data.Compression;
 import org.tutti.data.Dataset;
+import org.tutti.data.FixedLengthRecordDataset;
 import org.tutti.data.Function;
 import org.tutti.data.Options;
 import org.tutti.data.TFRecordDataset;
+import org.tutti.data.TextLineDataset;
 
 /** The datasets that trees of ops describe. */
 final class Datasets {
@@ -30,8 +35,18 @@ final class Datasets {
       case "from_generator":
         return fromGenerator(node);
       case "records":
-        return TFRecordDataset.of(RecordFiles.of(node.known("op", "files").list("files")))
-            .map(record -> RecordFiles.numberOf(record.bytesValue()), Spec.tensor(DType.INT64));
+        return records(node);
+      case "text_lines":
+        return textLines(node);
+      case "fixed_length_records":
+        return fixedLengthRecords(node);
+      case "paths":
+        return names(node.known("op", "files"));
+      case "list_files":
+        node.known("op", "file_pattern", "shuffle", "seed");
+        return Dataset.listFiles(
+            node.list("file_pattern").stream().map(pattern -> (String) pattern).toList(),
+            (Boolean) node.get("shuffle"), (Long) node.get("seed"));
       case "zip":
         return Dataset.zip(structure(node.known("op", "inputs").fields("inputs")));
       default:
@@ -39,6 +54,51 @@ final class Datasets {
           throw new NotCovered("op " + op);
         }
         return transform(build(node.fields("input")), node);
+    }
+  }
+
+  private static Dataset names(Fields node) {
+    return Dataset.fromTensorSlices(node.list("files").toArray(new String[0]));
+  }
+
+  // An unknown name is what Java has no constant for: its own word for INVALID_ARGUMENT.
+  private static Compression compression(Fields node) {
+    try {
+      return Compression.valueOf(node.text("compression_type", "NONE"));
+    } catch (IllegalArgumentException unknown) {
+      throw TuttiException.of(Code.INVALID_ARGUMENT, unknown.getMessage());
+    }
+  }
+
+  /** The numbers that records hold. */
+  static Dataset numbersOf(Dataset records) {
+    return records.map(
+        record -> RecordFiles.numberOf(record.bytesValue()), Spec.tensor(DType.INT64));
+  }
+
+  private static Dataset records(Fields node) {
+    node.known("op", "files", "compression_type", "buffer_size", "num_parallel_reads");
+    try (Dataset names = Dataset.fromTensorSlices(RecordFiles.of(node.list("files")))) {
+      return numbersOf(TFRecordDataset.of(names, compression(node), node.integer("buffer_size", 0),
+          node.integer("num_parallel_reads", 0), null));
+    }
+  }
+
+  private static Dataset textLines(Fields node) {
+    node.known("op", "files", "compression_type", "buffer_size", "num_parallel_reads");
+    try (Dataset names = names(node)) {
+      return TextLineDataset.of(names, compression(node), node.integer("buffer_size", 0),
+          node.integer("num_parallel_reads", 0), null);
+    }
+  }
+
+  private static Dataset fixedLengthRecords(Fields node) {
+    node.known("op", "files", "record_bytes", "header_bytes", "footer_bytes", "compression_type",
+        "buffer_size", "num_parallel_reads");
+    try (Dataset names = names(node)) {
+      return FixedLengthRecordDataset.of(names, node.integer("record_bytes"),
+          node.integer("header_bytes", 0), node.integer("footer_bytes", 0), compression(node),
+          node.integer("buffer_size", 0), node.integer("num_parallel_reads", 0), null);
     }
   }
 

@@ -13,6 +13,8 @@ import org.tutti.Value;
 import org.tutti.data.Dataset;
 import org.tutti.data.ElementFunction;
 import org.tutti.data.ReduceFunction;
+import org.tutti.data.TFRecordDataset;
+import org.tutti.data.TextLineDataset;
 
 /** The functions that the vectors name with `fn` and `arg`. */
 final class Functions {
@@ -67,6 +69,10 @@ final class Functions {
       case "count_from":
         return element -> Dataset.range(
             element.longValue(), element.longValue() + ((Long) arg), 1);
+      case "text_lines":
+        return element -> TextLineDataset.of(element.stringValue());
+      case "records":
+        return element -> Datasets.numbersOf(TFRecordDataset.of(element.stringValue()));
       case "from_tensor_slices":
         return element -> Dataset.fromTensorSlices(element);
       case "from_tensors_repeat":

@@ -36,6 +36,7 @@ import org.tutti.data.Function;
 import org.tutti.data.Options;
 import org.tutti.data.TFRecordDataset;
 import org.tutti.data.TFRecordWriter;
+import org.tutti.data.TextLineDataset;
 import org.tutti.distribute.ClusterResolver;
 import org.tutti.distribute.ClusterSpec;
 import org.tutti.distribute.MirroredStrategy;
@@ -676,6 +677,61 @@ class DatasetTest {
         TuttiException.NotFound.class, () -> texts(TFRecordDataset.of(folder + "/none")));
     assertTrue(missing.getMessage().contains("none"), missing.getMessage());
     assertEquals(List.of(path), texts(Dataset.listFiles(folder + "/*.tfrecord")));
+  }
+
+  @Test
+  void linesAreRead(@TempDir Path folder) throws IOException {
+    final String path = folder.resolve("grüße.txt").toString();
+    Files.writeString(Path.of(path), "one\r\n\ngrüße\r\r\nlast");
+    final List<String> lines = List.of("one", "", "grüße\r", "last");
+    assertEquals(lines, texts(TextLineDataset.of(path)));
+    try (Dataset names = Dataset.fromTensorSlices(new String[] {path, folder + "/none", path})) {
+      final Dataset dataset = TextLineDataset.of(names, Compression.NONE, 2, 0, "lines");
+      final DatasetIterator iterator = dataset.iterator();
+      for (final String line : lines) {
+        assertEquals(line, iterator.next().stringValue());
+      }
+      final TuttiException missing =
+          assertThrows(TuttiException.NotFound.class, iterator::next);
+      assertTrue(missing.getMessage().contains("text_line"), missing.getMessage());
+      final DatasetIterator again = dataset.iterator();
+      again.restore(iterator.save());
+      for (final String line : lines) {
+        assertEquals(line, iterator.next().stringValue());
+        assertEquals(line, again.next().stringValue());
+      }
+      assertFalse(again.hasNext());
+      assertThrows(TuttiException.DataLoss.class,
+          () -> texts(TextLineDataset.of(names, Compression.GZIP, 0)));
+    }
+    assertEquals(List.of(), texts(TextLineDataset.of()));
+  }
+
+  @Test
+  void recordsOfFilesThatAreReadAtATimeComeInTurn(@TempDir Path folder) throws IOException {
+    final String[] paths = new String[3];
+    for (int i = 0; i < 3; ++i) {
+      paths[i] = folder.resolve("part-" + i).toString();
+      Files.writeString(Path.of(paths[i]), i + "a" + i + "b");
+    }
+    final List<String> inTurn = List.of("0a", "1a", "0b", "1b", "2a", "2b");
+    try (Dataset names = Dataset.fromTensorSlices(paths)) {
+      final Dataset fixed =
+          FixedLengthRecordDataset.of(names, 2, 0, 0, Compression.NONE, 0, 2, null);
+      assertEquals(inTurn, texts(fixed));
+      try (DatasetIterator iterator = fixed.iterator(); DatasetIterator again = fixed.iterator()) {
+        iterator.next();
+        again.restore(iterator.save());
+        for (final String text : inTurn.subList(1, 6)) {
+          assertEquals(text, again.next().stringValue());
+        }
+      }
+      for (final String path : paths) {
+        Files.writeString(Path.of(path), Files.readString(Path.of(path)).replace("a", "a\n"));
+      }
+      assertEquals(List.of("0a", "1a", "0b", "1b", "2a", "2b"),
+          texts(TextLineDataset.of(names, Compression.NONE, 0, 2, null)));
+    }
   }
 
   @Test

@@ -36,8 +36,9 @@ public final class TFRecordDataset extends Dataset {
   }
 
   /**
-   * As above. parallelReads: how many files at a time, or AUTOTUNE; so far they are read one after
-   * another, whatever it says.
+   * As above. parallelReads: n &gt; 1 reads so many files at a time, ahead and on threads, and
+   * gives their records in turn, as interleave with that cycle length does over the files;
+   * AUTOTUNE: 10 files.
    */
   public static TFRecordDataset of(Dataset files, Compression compression, long bufferSize,
       long parallelReads, String name) {
