@@ -238,6 +238,15 @@ TUTTI_API tutti_status *tutti_dataset_shuffle(tutti_dataset **dataset, int64_t b
                                               const int64_t *seed,
                                               const tutti_shuffle_options *options);
 
+/* `count` random orders of the sequence, one behind the other; -1 (or any negative number) = for
+ * ever: shuffle, anew for each, then repeat. No element of an order comes before the last of the
+ * one before it.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_shuffle_and_repeat(tutti_dataset **dataset,
+                                                         int64_t buffer_size, int64_t count,
+                                                         const int64_t *seed,
+                                                         const tutti_transform_options *options);
+
 /* The first `count` elements; -1 = all.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_take(tutti_dataset **dataset, int64_t count,
