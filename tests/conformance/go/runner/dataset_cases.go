@@ -154,9 +154,12 @@ func reduceDataset(test, node fields) error {
 		if err != nil {
 			return tutti.Value{}, err
 		}
-		element, err := describe(x)
-		if err != nil {
-			return tutti.Value{}, err
+		// A window cannot be looked at here, where nothing is iterated.
+		var element any
+		if x.Kind() != tutti.KindDataset {
+			if element, err = describe(x); err != nil {
+				return tutti.Value{}, err
+			}
 		}
 		next, err := step(before, element)
 		if err != nil {
