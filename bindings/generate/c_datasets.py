@@ -62,6 +62,8 @@ def expression(a: Argument) -> str:
                 f"static_cast<DType>({given})")
     if a.kind == "function":
         return f"Ref<Function>::Retain(FromHandle({given}))"
+    if a.kind == "optional_function":
+        return f"{given} == nullptr ? nullptr : Ref<Function>::Retain(FromHandle({given}))"
     if a.kind == "dataset":
         return f"*FromHandle({given})"
     if a.kind == "optional_value":

@@ -15,6 +15,7 @@ HEAD = """\
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "{dataset_header}"
 
@@ -26,9 +27,12 @@ namespace tutti {{
 def body(op: Op) -> str:
     lines = ["  Attributes attributes;"]
     inputs, functions = [], []
+    optional_functions = [a.name for a in op.arguments if a.kind == "optional_function"]
     for a in op.arguments:
         if a.kind == "function":
             functions.append(f"std::move({a.name})")
+        elif a.kind == "optional_function":
+            continue
         elif a.kind == "dataset":
             inputs.append(f"Ref<Dataset>::Retain(const_cast<Dataset*>(&{a.name}))")
         elif core_makers.is_optional(a) or a.kind == "optional_int":
@@ -43,6 +47,12 @@ def body(op: Op) -> str:
             lines.append(f'  attributes.Set("{a.name}", {a.name});')
     given = f'"{op.name}", std::move(name), std::move(attributes)'
     functions_text = f", {{{', '.join(functions)}}}" if functions else ""
+    if optional_functions:
+        # Those that are given, behind the others.
+        lines.append(f"  std::vector<Ref<Function>> functions = {{{', '.join(functions)}}};")
+        lines += [f"  if ({name}) functions.push_back(std::move({name}));"
+                  for name in optional_functions]
+        functions_text = ", std::move(functions)"
     if op.source or inputs:
         if not op.source:
             inputs.insert(0, "Ref<Dataset>::Retain(const_cast<Dataset*>(this))")

@@ -18,6 +18,7 @@ PARAMETERS = {
     "text": "std::string {}",
     "dtype": "DType {}",
     "function": "Ref<Function> {}",
+    "optional_function": "Ref<Function> {}",
     "dataset": "const Dataset& {}",
     "value": "Ref<const Value> {}",
     "optional_value": "Ref<const Value> {}",
@@ -42,7 +43,7 @@ def parameter(argument: Argument, with_default: bool) -> str:
 def default_of(argument: Argument):
     if is_optional(argument):
         return "{}"
-    if argument.kind in ("optional_int", "optional_value"):
+    if argument.kind in ("optional_int", "optional_value", "optional_function"):
         return "{}" if argument.option else None
     if argument.default is None:
         return None

@@ -34,9 +34,10 @@ typedef struct tutti_fill_options {
   size_t struct_size;
   const char *name;
   const tutti_value *filling;
+  tutti_function *judge;
 } tutti_fill_options;
 #define TUTTI_FILL_OPTIONS_INIT \\
-  { sizeof(tutti_fill_options), NULL, NULL }
+  { sizeof(tutti_fill_options), NULL, NULL, NULL }
 
 /* Fills gaps. Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_fill(tutti_dataset **dataset,
@@ -172,7 +173,8 @@ class Written(unittest.TestCase):
             "std::string name = {}) const;",
             "Result<Ptr> Store(std::string folder, const Dataset& other, bool keep_order = false,",
             "static Result<Ptr> Count(Environments environment, int64_t start, ",
-            "Result<Ptr> Fill(Ref<const Value> filling = {}, std::string name = {}) const;")
+            "Result<Ptr> Fill(Ref<const Value> filling = {}, Ref<Function> judge = {}, "
+            "std::string name = {}) const;")
         self.expect(
             written("core_maker_bodies", "definitions"),
             'attributes.Set("count", count);',
@@ -180,6 +182,8 @@ class Written(unittest.TestCase):
             'return Derive("keep_if", std::move(name), std::move(attributes), {std::move(judge)});',
             'attributes.Set("folder", std::move(folder));',
             'if (filling) attributes.Set("filling", std::move(filling));',
+            "std::vector<Ref<Function>> functions = {};",
+            "if (judge) functions.push_back(std::move(judge));",
             'return Make(environment, "count", std::move(name), std::move(attributes), {});')
         self.expect(written("core_ops", "registry"), "extern const OpTraits kKeepIfOp;",
                     "kPlainOps[] = {&kCountOp, &kFillOp, &kKeepIfOp, &kNearOp, "
@@ -200,7 +204,8 @@ class Written(unittest.TestCase):
             'return input.Store(std::string(TextOr(folder, "")), *FromHandle(other), keep_order, ',
             "return Dataset::Count(environment, start, keep_order, Name(set.name));",
             "return input.Fill(set.filling == nullptr ? nullptr : "
-            "Ref<const Value>::Retain(FromHandle(set.filling)), Name(set.name));")
+            "Ref<const Value>::Retain(FromHandle(set.filling)), set.judge == nullptr ? nullptr : "
+            "Ref<Function>::Retain(FromHandle(set.judge)), Name(set.name));")
 
     def test_python(self):
         text = written("python_datasets", "module")

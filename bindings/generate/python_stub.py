@@ -97,8 +97,9 @@ KNOWN_RESULTS = {
     "device_spec_type": "Optional[str]",
     "strategy_cluster_resolver": "Optional[tutti_cluster_resolver]",
 }
-# Where a handle may be None: TF_CONFIG's resolver.
-OPTIONAL_HANDLES = {"cluster_join": "resolver", "strategy_multi_worker_mirrored": "resolver"}
+# Where a handle may be None: TF_CONFIG's resolver, one size for all windows.
+OPTIONAL_HANDLES = {"cluster_join": "resolver", "strategy_multi_worker_mirrored": "resolver",
+                    "dataset_group_by_window": "window_size_func"}
 # package.i: what only the Python package needs, whose results are PyObject *.
 PACKAGE = """
 def _install(parts: Dict[str, Any], /) -> None: ...

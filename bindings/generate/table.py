@@ -49,7 +49,9 @@ class Argument(NamedTuple):
     """An argument of a dataset operation besides its dataset and its name."""
 
     name: str
-    kind: str  # int, optional_int, flag, text, dtype, function, dataset, value, optional_value
+    # int, optional_int, flag, text, dtype, function, optional_function, dataset, value,
+    # optional_value
+    kind: str
     option: bool  # a field of the option struct
     default: Any  # what stands where nothing is given; None: it must be given
 
@@ -104,7 +106,8 @@ KINDS = {
     "const tutti_value *": "value",
 }
 # What stands where an option is not given and api.toml says nothing.
-UNSET = {"int": 0, "optional_int": None, "optional_value": None, "text": "", "dtype": 0}
+UNSET = {"int": 0, "optional_int": None, "optional_value": None, "optional_function": None,
+         "text": "", "dtype": 0}
 
 
 def takes_call_options(function: Function) -> bool:
@@ -227,8 +230,8 @@ class Table:
     def _argument(self, f: Function, p: Parameter, option: bool,
                   defaults: Dict[str, Any]) -> Argument:
         kind = KINDS.get(p.type)
-        if kind == "value" and option:
-            kind = "optional_value"
+        if kind in ("value", "function") and option:
+            kind = f"optional_{kind}"
         if kind is None:
             raise TableError(
                 f"{f.where}: {f.name}: expected a parameter of a kind that operations of datasets "

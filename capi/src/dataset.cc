@@ -50,6 +50,20 @@ tutti_status *tutti_dataset_shuffle(tutti_dataset **dataset, int64_t buffer_size
                    });
 }
 
+tutti_status *tutti_dataset_shuffle_and_repeat(tutti_dataset **dataset, int64_t buffer_size,
+                                               int64_t count, const int64_t *seed,
+                                               const tutti_transform_options *options) {
+  return Transform(__func__, dataset, options,
+                   [&](Call, const Dataset &input, const auto &set) -> DatasetResult {
+                     ShuffleOptions read;
+                     read.name = Name(set.name);
+                     if (seed != nullptr) read.seed = *seed;
+                     TUTTI_ASSIGN_OR_RETURN(const Ref<Dataset> shuffled,
+                                            input.Shuffle(buffer_size, std::move(read)));
+                     return shuffled->Repeat(count, Name(set.name));
+                   });
+}
+
 tutti_status *tutti_dataset_with_options(tutti_dataset **dataset,
                                          const tutti_data_options *options) {
   const tutti_transform_options *none = nullptr;

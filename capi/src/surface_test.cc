@@ -464,6 +464,109 @@ TEST_F(SurfaceTest, DatasetsOfAFunctionComeInTheirOrder) {
   ASSERT_OK(tutti_iterator_close(iterator, nullptr));
 }
 
+TEST_F(SurfaceTest, WindowsOfOneKeyAreGivenToAFunction) {
+  const auto mod = [](tutti_context *, const tutti_value *in, tutti_value **out,
+                      void *) -> tutti_status * {
+    return tutti_value_create_int64(NumberIn(in) % 2, out);
+  };
+  const auto one_more = [](tutti_context *, const tutti_value *in, tutti_value **out,
+                           void *) -> tutti_status * {
+    return tutti_value_create_int64(NumberIn(in) + 1, out);
+  };
+  // (key, window) -> the window without its first element; fails for the key in *data.
+  const auto rest = [](tutti_context *, const tutti_value *in, tutti_value **out,
+                       void *data) -> tutti_status * {
+    Value key, window;
+    if (tutti_status *status = tutti_value_child(in, 0, &key)) return status;
+    if (tutti_status *status = tutti_value_child(in, 1, &window)) return status;
+    if (data != nullptr && NumberIn(key) == *static_cast<int64_t *>(data)) {
+      return tutti_status_create(TUTTI_NOT_FOUND, "not this one");
+    }
+    tutti_dataset *dataset = tutti_value_get_leaf_dataset(window, 0);
+    tutti_dataset_retain(dataset);
+    tutti_status *status = tutti_dataset_skip(&dataset, 1, nullptr);
+    if (status == nullptr) status = tutti_value_create_dataset(dataset, out);
+    tutti_dataset_release(dataset);
+    return status;
+  };
+  int64_t failing = 1;
+  Function keys, sizes, all, some;
+  ASSERT_OK(tutti_function_create(nullptr, {mod, nullptr, nullptr}, nullptr, &keys));
+  ASSERT_OK(tutti_function_create(nullptr, {one_more, nullptr, nullptr}, nullptr, &sizes));
+  ASSERT_OK(tutti_function_create(nullptr, {rest, nullptr, nullptr}, nullptr, &all));
+  ASSERT_OK(tutti_function_create(nullptr, {rest, &failing, nullptr}, nullptr, &some));
+  tutti_group_by_window_options options = TUTTI_GROUP_BY_WINDOW_OPTIONS_INIT;
+  Dataset dataset = RangeOf(8), own = RangeOf(8), broken = RangeOf(4);
+  EXPECT_FAILS(tutti_dataset_group_by_window(&dataset, keys, all, nullptr),
+               TUTTI_INVALID_ARGUMENT, "exactly one of window_size and window_size_func");
+  options.window_size = {1, 0};
+  EXPECT_FAILS(tutti_dataset_group_by_window(&dataset, keys, all, &options),
+               TUTTI_INVALID_ARGUMENT, "window_size must be positive, got 0");
+  options.window_size = {1, 3};
+  EXPECT_FAILS(tutti_dataset_group_by_window(&dataset, nullptr, all, &options),
+               TUTTI_INVALID_ARGUMENT, "key_func");
+  EXPECT_FAILS(tutti_dataset_group_by_window(&dataset, keys, nullptr, &options),
+               TUTTI_INVALID_ARGUMENT, "reduce_func");
+  ASSERT_OK(tutti_dataset_group_by_window(&dataset, keys, all, &options));
+  ASSERT_OK(tutti_dataset_group_by_window(&broken, keys, some, &options));
+  EXPECT_EQ(tutti_dataset_get_cardinality(dataset), TUTTI_CARDINALITY_UNKNOWN);
+  options.window_size_func = sizes;
+  EXPECT_FAILS(tutti_dataset_group_by_window(&own, keys, all, &options), TUTTI_INVALID_ARGUMENT,
+               "both are");
+  options.window_size = {0, 0};
+  ASSERT_OK(tutti_dataset_group_by_window(&own, keys, all, &options));
+  const auto numbers = [](tutti_dataset *walked) {
+    std::vector<int64_t> found;
+    Iterator iterator;
+    EXPECT_OK(tutti_iterator_create(walked, nullptr, nullptr, &iterator));
+    for (;;) {
+      Value value;
+      EXPECT_OK(tutti_iterator_next(iterator, nullptr, &value));
+      if (!value) return found;
+      found.push_back(NumberIn(value));
+    }
+  };
+  EXPECT_EQ(numbers(dataset), (std::vector<int64_t>{2, 4, 3, 5}));
+  EXPECT_EQ(numbers(own), (std::vector<int64_t>{3, 7}));
+  Iterator iterator;
+  Value value;
+  ASSERT_OK(tutti_iterator_create(broken, nullptr, nullptr, &iterator));
+  ASSERT_OK(tutti_iterator_next(iterator, nullptr, &value));
+  EXPECT_EQ(NumberIn(value), 2);
+  EXPECT_FAILS(tutti_iterator_next(iterator, nullptr, &value), TUTTI_NOT_FOUND,
+               "group_by_window: the group of key 1: not this one");
+}
+
+TEST_F(SurfaceTest, RandomOrdersComeOneBehindTheOther) {
+  const int64_t seed = 5;
+  Dataset both = RangeOf(6), apart = RangeOf(6), wrong = RangeOf(6);
+  ASSERT_OK(tutti_dataset_shuffle_and_repeat(&both, 6, 3, &seed, nullptr));
+  ASSERT_OK(tutti_dataset_shuffle(&apart, 6, &seed, nullptr));
+  ASSERT_OK(tutti_dataset_repeat(&apart, 3, nullptr));
+  EXPECT_EQ(tutti_dataset_get_cardinality(both), 18);
+  Iterator iterator, other;
+  ASSERT_OK(tutti_iterator_create(both, nullptr, nullptr, &iterator));
+  ASSERT_OK(tutti_iterator_create(apart, nullptr, nullptr, &other));
+  std::vector<std::vector<int64_t>> orders(3);
+  for (std::vector<int64_t> &order : orders) {
+    for (int i = 0; i < 6; ++i) {
+      Value value, same;
+      ASSERT_OK(tutti_iterator_next(iterator, nullptr, &value));
+      ASSERT_OK(tutti_iterator_next(other, nullptr, &same));
+      EXPECT_EQ(NumberIn(value), NumberIn(same));
+      order.push_back(NumberIn(value));
+    }
+    std::vector<int64_t> sorted = order;
+    std::sort(sorted.begin(), sorted.end());
+    EXPECT_EQ(sorted, (std::vector<int64_t>{0, 1, 2, 3, 4, 5}));
+  }
+  EXPECT_NE(orders[0], orders[1]);
+  EXPECT_FAILS(tutti_dataset_shuffle_and_repeat(&wrong, 0, 1, nullptr, nullptr),
+               TUTTI_INVALID_ARGUMENT, "buffer_size");
+  ASSERT_OK(tutti_dataset_shuffle_and_repeat(&wrong, 2, -1, nullptr, nullptr));
+  EXPECT_EQ(tutti_dataset_get_cardinality(wrong), TUTTI_CARDINALITY_INFINITE);
+}
+
 TEST_F(SurfaceTest, BatchesAreTakenApartIntoTheirRows) {
   Dataset rows = RangeOf(7), scalars = RangeOf(7);
   tutti_batch_options whole = TUTTI_BATCH_OPTIONS_INIT;

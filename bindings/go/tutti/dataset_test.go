@@ -367,6 +367,81 @@ func TestDatasetsOfAFunctionComeInTheirOrder(t *testing.T) {
 	}
 }
 
+func TestWindowsOfOneKeyAreGivenToAFunction(t *testing.T) {
+	numbers := Range(0, 8, 1)
+	odd := func(x Value) (int64, error) {
+		number, err := x.Int64()
+		return number % 2, err
+	}
+	rest := func(key int64, window *Dataset) (*Dataset, error) { return window.Skip(key), nil }
+	if got := integers(t, numbers.GroupByWindow(odd, rest, 3)); !reflect.DeepEqual(
+		got, []int64{0, 2, 4, 3, 5, 6}) {
+		t.Error(got)
+	}
+	var asked []int64
+	sizes := func(key int64) (int64, error) {
+		asked = append(asked, key)
+		return key + 1, nil
+	}
+	if got := integers(t, numbers.GroupByWindowOfSizes(odd, rest, sizes)); !reflect.DeepEqual(
+		got, []int64{0, 2, 3, 4, 6, 7}) || !reflect.DeepEqual(asked, []int64{0, 1}) {
+		t.Error(got, asked)
+	}
+	wants(t, numbers.GroupByWindow(odd, rest, 0).Err(), ErrInvalidArgument)
+	wants(t, numbers.GroupByWindow(nil, rest, 1).Err(), ErrInvalidArgument)
+	wants(t, numbers.GroupByWindow(odd, nil, 1).Err(), ErrInvalidArgument)
+	wants(t, numbers.GroupByWindowOfSizes(odd, rest, nil).Err(), ErrInvalidArgument)
+	own := errors.New("not this one")
+	failing := Range(0, 4, 1).GroupByWindow(odd,
+		func(key int64, window *Dataset) (*Dataset, error) {
+			if key == 0 {
+				return nil, own
+			}
+			return window, nil
+		}, 2)
+	iterator := must[*Iterator](t)(failing.Iterator(nil))
+	defer iterator.Close()
+	if iterator.Next() || !errors.Is(iterator.Err(), own) {
+		t.Fatal(iterator.Err())
+	}
+	if !iterator.Next() || must[int64](t)(iterator.Value().Int64()) != 1 {
+		t.Fatal(iterator.Err())
+	}
+	// Functions of their own, and what is no dataset.
+	keys := NewFunction(plusOne, FunctionOptions{})
+	defer keys.Close()
+	second := NewFunction(func(in Value) (Value, error) { return in.At(1) }, FunctionOptions{})
+	defer second.Close()
+	if got := integers(t, Range(0, 3, 1).GroupByWindowWith(keys, second, 0, keys)); len(got) != 3 {
+		t.Error(got)
+	}
+	wants(t, numbers.GroupByWindowWith(keys, second, 2, keys).Err(), ErrInvalidArgument)
+	wants(t, numbers.GroupByWindowWith(keys, second, 0, nil).Err(), ErrInvalidArgument)
+	first := NewFunction(func(in Value) (Value, error) { return in.At(0) }, FunctionOptions{})
+	defer first.Close()
+	wrong := must[*Iterator](t)(numbers.GroupByWindowWith(keys, first, 1, nil).Iterator(nil))
+	defer wrong.Close()
+	if wrong.Next() {
+		t.Fatal(wrong.Value())
+	}
+	wants(t, wrong.Err(), ErrInvalidArgument)
+}
+
+func TestRandomOrdersComeOneBehindTheOther(t *testing.T) {
+	nine := Range(0, 9, 1)
+	both := integers(t, nine.ShuffleAndRepeat(9, 2, 5))
+	if apart := integers(t, nine.Shuffle(9, 5).Repeat(2)); !reflect.DeepEqual(both, apart) {
+		t.Error(both, apart)
+	}
+	if reflect.DeepEqual(both[:9], both[9:]) {
+		t.Error(both)
+	}
+	if count := nine.ShuffleAndRepeat(2, -1, RandomSeed).Cardinality(); count != InfiniteCardinality {
+		t.Error(count)
+	}
+	wants(t, nine.ShuffleAndRepeat(0, 1, RandomSeed).Err(), ErrInvalidArgument)
+}
+
 func TestErrorsOfDatasetsComeOut(t *testing.T) {
 	original := errors.New("not this one")
 	mapped := Range(0, 3, 1).Map(func(element Value) (Value, error) {

@@ -96,6 +96,117 @@ func (d *Dataset) InterleaveWith(function *Function, options ...Option) *Dataset
 	})
 }
 
+// GroupByWindow gives the elements of the datasets that reduce gives for windows of elements with
+// the same key. As soon as there are windowSize > 0 elements of one key, reduce gets the key and
+// these elements; what it gives comes out before more input is read. At the input's end come the
+// smaller windows, by ascending keys. An element for which key fails, a window for which reduce
+// does, is one failed element. What is drawn at random in such a dataset follows from this one's
+// seed and from the window's place. An iterator that is restored calls reduce again for the window
+// that was being read.
+func (d *Dataset) GroupByWindow(key func(element Value) (int64, error),
+	reduce func(key int64, window *Dataset) (*Dataset, error), windowSize int64,
+	options ...Option) *Dataset {
+	return d.grouped(key, reduce, windowSize, nil, options)
+}
+
+// GroupByWindowOfSizes is GroupByWindow with a window size for each key, which is asked for once.
+func (d *Dataset) GroupByWindowOfSizes(key func(element Value) (int64, error),
+	reduce func(key int64, window *Dataset) (*Dataset, error),
+	windowSize func(key int64) (int64, error), options ...Option) *Dataset {
+	if windowSize == nil {
+		return datasetOf(0, invalidArgument("group_by_window: a function is needed, not nil"))
+	}
+	sizes := d.numbering(func(key Value) (int64, error) {
+		number, err := key.Int64()
+		if err != nil {
+			return 0, err
+		}
+		return windowSize(number)
+	}, options)
+	defer sizes.Close()
+	return d.grouped(key, reduce, 0, sizes, options)
+}
+
+// GroupByWindowWith is GroupByWindow with functions; reduce is one of pairs of key, an int64 (of a
+// uint64 that), and window. Keys are integer scalars. Either windowSize is 0 or sizes nil.
+func (d *Dataset) GroupByWindowWith(key, reduce *Function, windowSize int64, sizes *Function,
+	options ...Option) *Dataset {
+	op := operationOf(options)
+	pointers := [3]uintptr{}
+	for i, function := range []*Function{key, reduce, sizes} {
+		if function == nil && i == 2 {
+			continue
+		}
+		pointer, err := function.use()
+		if err != nil {
+			return datasetOf(0, err)
+		}
+		defer function.o.done()
+		pointers[i] = pointer
+	}
+	var size []int64
+	if sizes == nil || windowSize != 0 {
+		size = []int64{windowSize}
+	}
+	return d.transform(func(dataset uintptr, made *uintptr) uintptr {
+		return native.Dataset_group_by_window(
+			dataset, pointers[0], pointers[1], size, pointers[2], op.name, made)
+	})
+}
+
+func (d *Dataset) grouped(key func(element Value) (int64, error),
+	reduce func(key int64, window *Dataset) (*Dataset, error), windowSize int64, sizes *Function,
+	options []Option) *Dataset {
+	if key == nil || reduce == nil {
+		return datasetOf(0, invalidArgument("group_by_window: a function is needed, not nil"))
+	}
+	keys := d.numbering(key, options)
+	defer keys.Close()
+	reducing := d.of().NewFunction(func(in Value) (Value, error) {
+		number, window, err := keyAndWindow(in)
+		if err != nil {
+			return Value{}, err
+		}
+		made, err := reduce(number, window)
+		if err != nil {
+			return Value{}, err
+		}
+		return OfDataset(made)
+	}, FunctionOptions{Name: operationOf(options).name})
+	defer reducing.Close()
+	return d.GroupByWindowWith(keys, reducing, windowSize, sizes, options...)
+}
+
+func keyAndWindow(in Value) (int64, *Dataset, error) {
+	key, err := in.At(0)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer key.Close()
+	number, err := key.Int64()
+	if err != nil {
+		return 0, nil, err
+	}
+	rows, err := in.At(1)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer rows.Close()
+	window, err := rows.Dataset()
+	return number, window, err
+}
+
+// numbering is a function that gives an int64 for each value.
+func (d *Dataset) numbering(fn func(value Value) (int64, error), options []Option) *Function {
+	return d.of().NewFunction(func(value Value) (Value, error) {
+		number, err := fn(value)
+		if err != nil {
+			return Value{}, err
+		}
+		return OfInt64(number)
+	}, FunctionOptions{Name: operationOf(options).name})
+}
+
 // PaddedBatch gives batchSize > 0 consecutive elements stacked along a new axis 0, each padded
 // behind its last elements to one shape: to the largest of the batch, or as WithPaddedShapes says,
 // with zeros, or what WithPaddingValues says. The last batch may be smaller, unless
@@ -140,6 +251,16 @@ func (d *Dataset) Shuffle(bufferSize, seed int64, options ...Option) *Dataset {
 	op := operationOf(options)
 	return d.transform(func(dataset uintptr, made *uintptr) uintptr {
 		return native.Dataset_shuffle(dataset, bufferSize, seedOf(seed), op.reshuffle, op.name, made)
+	})
+}
+
+// ShuffleAndRepeat is Shuffle, anew for each repetition, then Repeat: no element of a repetition
+// comes before the last of the one before it.
+func (d *Dataset) ShuffleAndRepeat(bufferSize, count, seed int64, options ...Option) *Dataset {
+	op := operationOf(options)
+	return d.transform(func(dataset uintptr, made *uintptr) uintptr {
+		return native.Dataset_shuffle_and_repeat(
+			dataset, bufferSize, count, seedOf(seed), op.name, made)
 	})
 }
 

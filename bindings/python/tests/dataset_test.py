@@ -376,6 +376,132 @@ class TransformationTest(unittest.TestCase):
             again.restore(state)
             self.assertEqual(list(again), rest)
 
+    def test_group_by_window_hands_out_what_has_one_key(self):
+        def lists(dataset):
+            return [batch.tolist() for batch in dataset]
+        numbers = Dataset.range(10)
+        grouped = numbers.group_by_window(lambda x: x % 3, lambda _, window: window.batch(10), 2)
+        self.assertEqual(lists(grouped), [[0, 3], [1, 4], [2, 5], [6, 9], [7], [8]])
+        self.assertEqual(grouped.cardinality(), tutti.data.UNKNOWN_CARDINALITY)
+        self.assertEqual(grouped.element_spec, TensorSpec((None,), np.int64))
+        endless = numbers.repeat().group_by_window(lambda x: x % 3, lambda _, d: d, window_size=2)
+        self.assertEqual(endless.cardinality(), tutti.data.INFINITE_CARDINALITY)
+        kinds = []
+
+        def keyed(key, window):
+            kinds.append((type(key), type(window)))
+            return Dataset.zip((Dataset.from_tensors(key).repeat(), window))
+        # Python's numbers are keys as well.
+        self.assertEqual([tuple(int(x) for x in pair) for pair in Dataset.range(5).group_by_window(
+            lambda x: int(x) % 2, keyed, 9)], [(0, 0), (0, 2), (0, 4), (1, 1), (1, 3)])
+        self.assertEqual(kinds, [(np.int64, Dataset)] * 2)
+        # The parts of a tuple are arguments of their own, a window has whole elements.
+        pairs = numbers.enumerate().group_by_window(
+            lambda i, x: i % 2, lambda _, window: window.map(lambda _, x: x).batch(5), 5)
+        self.assertEqual(lists(pairs), [[0, 2, 4, 6, 8], [1, 3, 5, 7, 9]])
+        calls = []
+        sized = numbers.group_by_window(
+            key_func=lambda x: x % 2, reduce_func=lambda _, window: window.batch(10),
+            window_size_func=lambda key: calls.append(int(key)) or key + 2)
+        self.assertEqual(lists(sized), [[0, 2], [1, 3, 5], [4, 6], [8], [7, 9]])
+        self.assertEqual(calls, [0, 1])
+        applied = numbers.apply(tutti.data.experimental.group_by_window(
+            lambda x: x % 2, lambda _, window: window.batch(10), window_size=5))
+        self.assertEqual(lists(applied), [[0, 2, 4, 6, 8], [1, 3, 5, 7, 9]])
+
+    def test_group_by_window_reports_what_fails(self):
+        numbers = Dataset.range(4)
+        for wrong in ({}, {"window_size": 0}, {"window_size": 2, "window_size_func": lambda _: 2}):
+            with self.assertRaisesRegex(errors.InvalidArgumentError, "window_size"):
+                numbers.group_by_window(lambda x: x, lambda _, window: window, **wrong)
+
+        class Own(Exception):
+            pass
+
+        def fail(_, window):
+            if fails:
+                raise Own
+            return window
+        fails = True
+        iterator = iter(numbers.group_by_window(lambda x: x % 2, fail, 2))
+        with self.assertRaises(Own):
+            next(iterator)
+        fails = False
+        self.assertEqual(list(iterator), [1, 3])
+        for function, message in ((lambda _, window: 5, "the group of key 0: the function must "
+                                   "give a dataset, and gave int32"),
+                                  (lambda _, window: list(window), "")):
+            with self.assertRaisesRegex(Exception, message):
+                list(numbers.group_by_window(lambda _: 0, function, 2))
+        for key in (0.5, b"x", True, np.arange(2)):
+            with self.assertRaisesRegex(errors.InvalidArgumentError,
+                                        "element 0: key_func must give an integer scalar"):
+                list(numbers.group_by_window(lambda _: key, lambda _, window: window, 2))
+
+    def test_group_by_window_is_saved_in_the_middle(self):
+        named = "reduced %d" % id(self)
+        tutti.data.register_function(named, lambda _, window: window.shuffle(9))
+        tutti.data.register_function(named + " key", lambda x: x % 3)
+        try:
+            dataset = Dataset.range(30).group_by_window(
+                tutti.data.registered_function(named + " key"),
+                tutti.data.registered_function(named), 5)
+            self.assertEqual(list(Dataset.deserialize(dataset.serialize())), list(dataset))
+        finally:
+            tutti.data.unregister_function(named)
+            tutti.data.unregister_function(named + " key")
+        for count in (0, 3, 7, 30):
+            iterator = iter(dataset)
+            for _ in range(count):
+                next(iterator)
+            again = iter(dataset)
+            again.restore(iterator.save())
+            rest = list(iterator)
+            self.assertEqual(len(rest), 30 - count)
+            self.assertEqual(list(again), rest)
+
+    def test_records_are_sharded_by_group_by_window(self):
+        # The documentation's example, but for the writing: nothing is iterated within a function.
+        words = [b"word %d" % i for i in range(7)]
+        dataset = Dataset.from_tensor_slices(np.array(words, object))
+        with tempfile.TemporaryDirectory() as folder:
+            def reduce_func(key, dataset):
+                filename = str(pathlib.Path(folder) / str(key))
+                texts = dataset.map(lambda _, x: x, output_signature=TensorSpec((), bytes))
+                return Dataset.zip((Dataset.from_tensors(filename), texts.batch(100)))
+            dataset = dataset.enumerate()
+            dataset = dataset.apply(tutti.data.experimental.group_by_window(
+                lambda i, _: i % 3, reduce_func, np.iinfo(np.int64).max))
+            for filename, texts in dataset:
+                with tutti.data.experimental.TFRecordWriter(filename.decode()) as writer:
+                    writer.write(Dataset.from_tensor_slices(texts))
+            for shard in range(3):
+                path = pathlib.Path(folder) / str(shard)
+                self.assertEqual(list(tutti.data.TFRecordDataset(path)), words[shard::3])
+
+            def writing(key, dataset):
+                with tutti.data.experimental.TFRecordWriter(str(pathlib.Path(folder) / "x")) as own:
+                    own.write(dataset)
+                return Dataset.from_tensors(key)
+            with self.assertRaises(errors.FailedPreconditionError):
+                list(Dataset.range(2).group_by_window(lambda x: 0, writing, 2))
+
+    def test_shuffle_and_repeat_gives_one_order_after_the_other(self):
+        # The documentation's example.
+        d = Dataset.from_tensor_slices([1, 2, 3])
+        d = d.apply(tutti.data.experimental.shuffle_and_repeat(2, count=2))
+        numbers = [int(elem) for elem in d]
+        self.assertEqual([sorted(numbers[:3]), sorted(numbers[3:])], [[1, 2, 3]] * 2)
+        nine = Dataset.range(9)
+        both = list(nine.shuffle_and_repeat(9, 3, 5))
+        self.assertEqual(both, list(nine.shuffle(9, seed=5).repeat(3)))
+        self.assertNotEqual(both[:9], both[9:18])
+        for count in (None, -1):
+            self.assertEqual(nine.shuffle_and_repeat(2, count).cardinality(),
+                             tutti.data.INFINITE_CARDINALITY)
+        with self.assertRaisesRegex(errors.InvalidArgumentError, "buffer_size"):
+            nine.shuffle_and_repeat(0)
+
     def test_unique_keeps_the_first_of_equal_elements(self):
         self.assertEqual(list(Dataset.from_tensor_slices(np.array([3, 1, 3, 2, 1])).unique()),
                          [3, 1, 2])

@@ -260,6 +260,15 @@ TUTTI_API tutti_status *tutti_dataset_shuffle(tutti_dataset **dataset, int64_t b
                                               const int64_t *seed,
                                               const tutti_shuffle_options *options);
 
+/* `count` random orders of the sequence, one behind the other; -1 (or any negative number) = for
+ * ever: shuffle, anew for each, then repeat. No element of an order comes before the last of the
+ * one before it.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_shuffle_and_repeat(tutti_dataset **dataset,
+                                                         int64_t buffer_size, int64_t count,
+                                                         const int64_t *seed,
+                                                         const tutti_transform_options *options);
+
 /* The first `count` elements; -1 = all.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_take(tutti_dataset **dataset, int64_t count,
@@ -361,6 +370,32 @@ typedef struct tutti_window_options {
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_window(tutti_dataset **dataset, int64_t size,
                                              const tutti_window_options *options);
+
+typedef struct tutti_group_by_window_options {
+  size_t struct_size;
+  const char *name;
+  tutti_optional_int64 window_size;  /* of all windows */
+  tutti_function *window_size_func;  /* NULL, or from a key to the size of its windows */
+} tutti_group_by_window_options;
+#define TUTTI_GROUP_BY_WINDOW_OPTIONS_INIT \
+  { sizeof(tutti_group_by_window_options), NULL, { 0, 0 }, NULL }
+
+/* Windows of elements with the same key, an integer scalar, which `key_func` gives for each
+ * element. As soon as there are `window_size` of one key, `reduce_func` gets the tuple of the key,
+ * as an int64 (of a uint64 as that), and of a dataset of these elements, which is in memory and
+ * good for as long as anybody has it; the elements of the dataset that it gives come out before
+ * more input is read. At the input's end come the smaller windows, by ascending keys. Exactly one
+ * of `window_size` and `window_size_func` is given, which is asked once for each new key; sizes are
+ * positive: INVALID_ARGUMENT. An element for which `key_func` fails, a window for which
+ * `reduce_func` does, or gives anything but a dataset, is one failed element. What is drawn at
+ * random in such a dataset follows from the outer one's seed and from the window's place, so that
+ * all workers draw the same. An iterator that is restored calls `reduce_func` again for the window
+ * that was being read.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_group_by_window(tutti_dataset **dataset,
+                                                      tutti_function *key_func,
+                                                      tutti_function *reduce_func,
+                                                      const tutti_group_by_window_options *options);
 
 /* The elements of the first complete pass, which later ones read: kept in memory, for all iterators
  * of this definition, or under `filename` in a file, which is used from then on by whoever names

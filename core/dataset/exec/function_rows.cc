@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/base/exception.h"
+#include "core/dataset/exec/stack_rows.h"
 #include "core/dataset/graph/dataset_environment.h"
 #include "core/tensor/convert.h"
 
@@ -43,16 +44,19 @@ Result<Ref<Value>> FitLikeFirst(const ElementSpec& first, Ref<Value> value, std:
 }  // namespace
 
 FunctionRows::FunctionRows(const Node& node, const ExecContext& context,
-                           Ref<const ElementSpec> spec)
+                           Ref<const ElementSpec> spec, FunctionUse use)
     : node_(node),
-      function_(node.function()),
+      use_(use),
+      function_(node.function(use.function)),
       environment_(context.environment->environment()),
       account_(context.account),
       spec_(std::move(spec)) {}
 
-Status FailureOfElement(const Status& status, std::string_view label, int64_t index,
-                        const CallOptions& options, const Clock& clock) {
-  Status failure = status.WithPrefix(Format("{}: element {}", label, index));
+namespace {
+
+Status FailureOf(std::string_view what, const Status& status, std::string_view label, int64_t index,
+                 const CallOptions& options, const Clock& clock) {
+  Status failure = status.WithPrefix(Format("{}: {}", label, what));
   if (IsInterruption(failure) && CheckCallOptions(options, clock, label).ok()) {
     Status own(StatusCode::kAborted, std::string(failure.message()));
     if (failure.host_object() != nullptr) {
@@ -63,8 +67,22 @@ Status FailureOfElement(const Status& status, std::string_view label, int64_t in
   return std::move(failure).With("node", std::string(label)).With("index", index);
 }
 
+}  // namespace
+
+Status FailureOfElement(const Status& status, std::string_view label, int64_t index,
+                        const CallOptions& options, const Clock& clock) {
+  return FailureOf(Format("element {}", index), status, label, index, options, clock);
+}
+
 Status FunctionRows::Fail(const Status& status, int64_t index, const CallOptions& options) const {
   return FailureOfElement(status, node_.label(), index, options, environment_.clock());
+}
+
+Status FunctionRows::FailOf(const Value& argument, const Status& status, int64_t index,
+                            const CallOptions& options) const {
+  if (use_.name == nullptr) return Fail(status, index, options);
+  return FailureOf(use_.name(argument), status, node_.label(), index, options,
+                   environment_.clock());
 }
 
 // An exception of the function's is its element's failure.
@@ -85,7 +103,7 @@ Result<Ref<Value>> FunctionRows::CallValue(const Value& element, int64_t index,
   Context context(environment_, fields);
   Ref<Value> out;
   const Status status = Call(context, element, &out);
-  if (!status.ok()) return Fail(status, index, options);
+  if (!status.ok()) return FailOf(element, status, index, options);
   return out;
 }
 
@@ -163,6 +181,22 @@ Result<Slab> FunctionRows::CallSlab(const Slab& rows, int64_t index, const CallO
     result.columns.push_back(Column::Dense(std::move(tensor)));
   }
   return result;
+}
+
+Result<Slab> FunctionRows::CallFirstRows(const Slab& rows, int64_t index,
+                                         const CallOptions& options, int64_t* used) {
+  int64_t count = rows.rows > 1 && !RowsAreUniform({&rows, 1}) ? 1 : rows.rows;
+  std::optional<int64_t> failed_row;
+  Result<Slab> results = CallSlab(rows.Slice(0, count), index, options, &failed_row);
+  if (!results.ok() && failed_row.value_or(0) > 0) {
+    // The rows before the failed one are good; it comes again as the first of the rest.
+    count = *failed_row;
+    results = CallSlab(rows.Slice(0, count), index, options, &failed_row);
+  } else if (!results.ok() && failed_row.has_value()) {
+    count = 1;
+  }
+  *used = !results.ok() && IsInterruption(results.status()) ? 0 : count;
+  return results;
 }
 
 Slab FunctionRows::Collect(std::vector<Ref<Value>> values) const {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -22,11 +23,19 @@ namespace tutti {
 Status FailureOfElement(const Status& status, std::string_view label, int64_t index,
                         const CallOptions& options, const Clock& clock);
 
+// Which function of a node is called, and what for.
+struct FunctionUse {
+  size_t function = 0;
+  // What messages call that which it is given; null: "element 7".
+  std::string (*name)(const Value& argument) = nullptr;
+};
+
 class FunctionRows {
  public:
   // `spec` is what the results are converted to and must fit; null: what the first result has,
   // shapes aside, whose integers later ones are converted to.
-  FunctionRows(const Node& node, const ExecContext& context, Ref<const ElementSpec> spec);
+  FunctionRows(const Node& node, const ExecContext& context, Ref<const ElementSpec> spec,
+               FunctionUse use = {});
 
   bool takes_slabs() const { return function_.takes_slabs(); }
 
@@ -38,6 +47,10 @@ class FunctionRows {
   // *failed_row is that.
   Result<Slab> CallSlab(const Slab& rows, int64_t index, const CallOptions& options,
                         std::optional<int64_t>* failed_row);
+  // The results for the first rows of a slab, for all where none fails; *used says for how many, or
+  // how many have failed. An interruption uses up none.
+  Result<Slab> CallFirstRows(const Slab& rows, int64_t index, const CallOptions& options,
+                             int64_t* used);
 
   // Rows from values of one structure.
   Slab Collect(std::vector<Ref<Value>> values) const;
@@ -48,12 +61,16 @@ class FunctionRows {
   Result<Ref<Value>> Fit(Ref<Value> result, int64_t index);
   // `status` as the failure of element `index`.
   Status Fail(const Status& status, int64_t index, const CallOptions& options) const;
+  // The same of what the function was given.
+  Status FailOf(const Value& argument, const Status& status, int64_t index,
+                const CallOptions& options) const;
 
  private:
   Status Call(Context& context, const Value& in, Ref<Value>* out);
   Result<Ref<Value>> FitSlab(Ref<Value> result, int64_t rows);
 
   const Node& node_;
+  const FunctionUse use_;
   Function& function_;
   Environment& environment_;
   MemoryAccount* const account_;

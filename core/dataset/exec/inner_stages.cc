@@ -46,25 +46,31 @@ Result<Ref<const Value>> ReadElement(StateReader* reader) {
   return Ref<const Value>(std::move(element));
 }
 
-Result<Ref<const Dataset>> FirstInnerDataset(const Node& node, const ExecContext& context,
-                                             const CallOptions& options) {
+Result<Ref<Value>> FirstInputElement(const Node& node, const ExecContext& context,
+                                     const CallOptions& options) {
   TUTTI_ASSIGN_OR_RETURN(const std::unique_ptr<Stage> input, MakeStage(node.input(), context));
   Slab first;
   input->Next(Demand{1, false}, options, &first);
   if (first.rows == 0) {
     if (!first.status.ok()) return first.status;
-    return Ref<const Dataset>();
+    return Ref<Value>();
   }
-  TUTTI_ASSIGN_OR_RETURN(const Ref<Value> element, first.Row(0));
+  return first.Row(0);
+}
+
+Result<Ref<const Dataset>> FirstInnerDataset(const Node& node, const ExecContext& context,
+                                             const CallOptions& options) {
+  TUTTI_ASSIGN_OR_RETURN(const Ref<Value> element, FirstInputElement(node, context, options));
+  if (!element) return Ref<const Dataset>();
   FunctionRows function(node, context, nullptr);
   const CallbackScope scope(CallbackClass::kDataset);
   TUTTI_ASSIGN_OR_RETURN(const Ref<Value> result, function.CallValue(*element, 0, options));
   return DatasetOfResult(*result);
 }
 
-InnerStages::InnerStages(const Node& node, const ExecContext& context)
-    : node_(node), context_(context), iteration_(context.DrawIteration(node)) {
-  if (!node.functions().empty()) function_.emplace(node, context, nullptr);
+InnerStages::InnerStages(const Node& node, const ExecContext& context, FunctionUse use)
+    : node_(node), use_(use), context_(context), iteration_(context.DrawIteration(node)) {
+  if (!node.functions().empty()) function_.emplace(node, context, nullptr, use);
   if (node.op().determinism == Determinism::kSeeded) seed_ = context.SeedOf(node);
   context_.restoring = false;
 }
@@ -82,14 +88,15 @@ Result<InnerStages::Inner*> InnerStages::MakeFrom(Ref<const Value> element, int6
     TUTTI_ASSIGN_OR_RETURN(result, function_->CallValue(*element, index, options));
   }
   Result<Ref<const Dataset>> dataset = DatasetOfResult(*result);
-  if (!dataset.ok()) return function_->Fail(dataset.status(), index, CallOptions());
+  if (!dataset.ok()) return function_->FailOf(*element, dataset.status(), index, CallOptions());
   auto inner = std::make_unique<Inner>();
   inner->element_ = std::move(element);
   inner->index_ = index;
   inner->dataset_ = std::move(dataset).value();
   // Datasets of one runtime need not have one dataset environment.
   if (&inner->dataset_->environment()->environment() != &context_.environment->environment()) {
-    return function_->Fail(
+    return function_->FailOf(
+        *inner->element_,
         InvalidArgument("the function gave a dataset of another runtime; make it in the one that "
                         "the outer dataset is of"),
         index, CallOptions());
@@ -101,7 +108,8 @@ Result<InnerStages::Inner*> InnerStages::MakeFrom(Ref<const Value> element, int6
   inner->context_ = context_;
   inner->context_.depth_around = context_.depth_around + node.depth();
   if (inner->context_.depth_around > kMaxDepth) {
-    return function_->Fail(
+    return function_->FailOf(
+        *inner->element_,
         InvalidArgument("the datasets that functions give inside of one another are more than {} "
                         "operations deep together; let one operation do what several do",
                         kMaxDepth),
@@ -204,8 +212,9 @@ Result<InnerStages::Inner*> InnerStages::RestoreElement(StateReader* reader,
   TUTTI_RETURN_IF_ERROR(MakeHeader(*inner));
   const Status same = CheckGraphHeader(inner->header_, header);
   if (same.ok()) return inner;
-  return same.WithPrefix(Format("{}: the dataset that the function gives for element {}",
-                                node_.label(), index));
+  return same.WithPrefix(Format(
+      "{}: the dataset that the function gives for {}", node_.label(),
+      use_.name != nullptr ? use_.name(*inner->element_) : Format("element {}", index)));
 }
 
 void InnerStages::Stop() {

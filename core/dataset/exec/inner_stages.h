@@ -41,8 +41,12 @@ Result<Ref<const Dataset>> DatasetOfResult(const Value& result);
 Status WriteElement(const Value& element, StateWriter* writer);
 Result<Ref<const Value>> ReadElement(StateReader* reader);
 
-// What the function of `node` gives for the first element of its input that has come without
-// failing, without making its stages; null where there is no element. Looks, and leaves no trace.
+// The first element of the node's input, which has come without failing; null where there is none.
+// Looks, and leaves no trace.
+Result<Ref<Value>> FirstInputElement(const Node& node, const ExecContext& context,
+                                     const CallOptions& options);
+// What the function of `node` gives for that element, without making its stages; null where there
+// is none.
 Result<Ref<const Dataset>> FirstInnerDataset(const Node& node, const ExecContext& context,
                                              const CallOptions& options);
 
@@ -67,10 +71,12 @@ class InnerStages {
     std::unique_ptr<Stage> stage_;
   };
 
-  InnerStages(const Node& node, const ExecContext& context);
+  // `use`: the node's function that gives the datasets; its first one for elements of the input.
+  InnerStages(const Node& node, const ExecContext& context, FunctionUse use = {});
 
-  // The dataset that the node's function gives for `element`, the input's element `index` of this
-  // pass. A failure is that element's; an interruption leaves everything as it is.
+  // The dataset that the function gives for `element`, number `index` in this pass of those that it
+  // is given: elements of the input, or what the stage makes of them. A failure is that element's;
+  // an interruption leaves everything as it is.
   Result<Inner*> Make(Ref<const Value> element, int64_t index, const CallOptions& options);
   // `part` of the node, its part `index`.
   Result<Inner*> MakePart(const Node& part, int64_t index, bool restoring = false);
@@ -103,6 +109,7 @@ class InnerStages {
   Result<Inner*> Add(std::unique_ptr<Inner> inner, const Node& node, bool restoring);
 
   const Node& node_;
+  const FunctionUse use_;
   ExecContext context_;
   std::optional<FunctionRows> function_;
   int64_t seed_ = 0;

@@ -7,7 +7,6 @@
 #include "core/base/environment.h"
 #include "core/base/error.h"
 #include "core/base/memory_account.h"
-#include "core/dataset/exec/inner_stages.h"
 #include "core/dataset/exec/stage.h"
 #include "core/dataset/graph/dataset.h"
 #include "core/dataset/graph/graph_walk.h"
@@ -18,7 +17,8 @@ namespace {
 // Of an op whose elements are those of datasets that a function gives: what the first of them says,
 // or has in it, without reading it where it says so.
 Status LearnFromDataset(const Node& node, const ExecContext& context, const CallOptions& call) {
-  TUTTI_ASSIGN_OR_RETURN(const Ref<const Dataset> inner, FirstInnerDataset(node, context, call));
+  TUTTI_ASSIGN_OR_RETURN(const Ref<const Dataset> inner,
+                         node.op().first_dataset(node, context, call));
   if (!inner) {
     return FailedPrecondition(
         "element_spec: {} has no output spec, and no element to learn it from; give its function "
@@ -32,7 +32,7 @@ Status LearnFromDataset(const Node& node, const ExecContext& context, const Call
 
 // Computes one element of `node`, whose inputs' specs are known, and notes what it looks like.
 Status LearnFromElement(const Node& node, const ExecContext& context, const CallOptions& call) {
-  if (node.op().gives_datasets) return LearnFromDataset(node, context, call);
+  if (node.op().first_dataset != nullptr) return LearnFromDataset(node, context, call);
   TUTTI_ASSIGN_OR_RETURN(const std::unique_ptr<Stage> stage, MakeStage(node, context));
   Slab slab;
   stage->Next(Demand{1, false}, call, &slab);

@@ -21,9 +21,11 @@
 
 namespace tutti {
 
+class Dataset;
 class Function;
 class Node;
 class Stage;
+struct CallOptions;
 struct ExecContext;
 
 inline constexpr int64_t kInfiniteCardinality = -1;
@@ -123,6 +125,11 @@ struct OpTraits {
   int64_t (*cardinality)(const Node& node) = nullptr;
   // Null (with success) when it can only be learnt from an element.
   Result<Ref<const ElementSpec>> (*element_spec)(const Node& node) = nullptr;
+  // Of an op whose elements are those of datasets that a function gives: the first of these, from
+  // which its spec is learnt; null where there is none. Looks, and leaves no trace. Null for other
+  // ops.
+  Result<Ref<const Dataset>> (*first_dataset)(const Node& node, const ExecContext& context,
+                                              const CallOptions& options) = nullptr;
   Result<std::unique_ptr<Stage>> (*make_stage)(const Node& node, const ExecContext& context,
                                                std::vector<std::unique_ptr<Stage>> inputs) =
       nullptr;

@@ -3,6 +3,7 @@
 // It is the interleave over one slot (interleave_stage.h).
 #include <utility>
 
+#include "core/dataset/exec/inner_stages.h"
 #include "core/dataset/exec/stage.h"
 #include "core/dataset/graph/dataset.h"
 #include "core/dataset/ops/builtin_ops.h"
@@ -37,6 +38,7 @@ constinit const OpTraits kFlatMapOp = {
     .check = CheckFlatMap,
     .cardinality = FlatMapCardinality,
     .element_spec = PromisedInnerSpec,
+    .first_dataset = FirstInnerDataset,
     .make_stage = MakeFlatMap,
 };
 

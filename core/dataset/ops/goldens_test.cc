@@ -132,6 +132,14 @@ class GoldenPipelines : public DatasetTest {
     add("itself", MakeFunction([](Context&, const Value& in, void*) -> Result<Ref<Value>> {
           return Value::OfLeaf(in.leaf(0));
         }));
+    add("mod_three", MakeFunction([](Context&, const Value& in, void*) -> Result<Ref<Value>> {
+          return Number(NumberIn(in) % 3);
+        }));
+    add("one_more", AddOne());
+    add("batches_of_two", MakeFunction([](Context&, const Value& in, void*) -> Result<Ref<Value>> {
+          TUTTI_ASSIGN_OR_RETURN(Ref<Dataset> made, in.leaf(1).object_as<Dataset>()->Batch(2));
+          return Value::OfLeaf(Leaf(LeafKind::kDataset, std::move(made)));
+        }));
     add("is_small", MakeFunction(
                         [](Context&, const Value& in, void*) -> Result<Ref<Value>> {
                           return Value::OfTensor(Tensor::Scalar(NumberIn(in) % 10 < 6));
@@ -307,6 +315,21 @@ class GoldenPipelines : public DatasetTest {
          }},
         {"tf_record", [this] { return Case{Records("*.records", RecordCompression::kNone), 4}; }},
         {"tf_record.gzip", [this] { return Case{Records("*.gz", RecordCompression::kGzip), 1}; }},
+        {"group_by_window",
+         [this] {
+           environment_->SetDefaultSeed(5);
+           return Case{Ok(Range(14)->GroupByWindow(Registered("mod_three"),
+                                                   Registered("batches_of_two"), 4)),
+                       3};
+         }},
+        {"group_by_window.own_sizes",
+         [this] {
+           environment_->SetDefaultSeed(5);
+           return Case{Ok(Range(14)->GroupByWindow(Registered("mod_three"),
+                                                   Registered("batches_of_two"), {},
+                                                   Registered("one_more"))),
+                       4};
+         }},
         {"unbatch", [this] { return Case{Ok(Ok(Range(9)->Batch(4))->Unbatch()), 5}; }},
         {"unique",
          [this] {

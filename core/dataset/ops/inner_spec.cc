@@ -26,9 +26,13 @@ Ref<const ElementSpec> WithoutShapes(const ElementSpec& spec) {
 }  // namespace
 
 Result<Ref<const ElementSpec>> PromisedInnerSpec(const Node& node) {
-  const Ref<const ElementSpec> input = node.input().element_spec();
+  return PromisedInnerSpec(node, 0, node.input().element_spec().get());
+}
+
+Result<Ref<const ElementSpec>> PromisedInnerSpec(const Node& node, size_t function,
+                                                 const ElementSpec* input) {
   TUTTI_ASSIGN_OR_RETURN(const Ref<const ElementSpec> output,
-                         node.function().OutputSpec(input.get()));
+                         node.function(function).OutputSpec(input));
   if (!output) return Ref<const ElementSpec>();
   if (!output->tree().is_leaf() || output->leaf(0).kind != LeafKind::kDataset) {
     return InvalidArgument(
@@ -49,6 +53,9 @@ InnerSpec::InnerSpec(const Node& node) : node_(node) {
   Result<Ref<const ElementSpec>> promised = PromisedInnerSpec(node);
   if (promised.ok()) expected_ = std::move(promised).value();
 }
+
+InnerSpec::InnerSpec(const Node& node, Ref<const ElementSpec> promised)
+    : node_(node), expected_(std::move(promised)) {}
 
 Status InnerSpec::Fail(const Status& status) const {
   return status.WithPrefix(node_.label()).With("node", node_.label());

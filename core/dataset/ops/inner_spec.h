@@ -4,6 +4,7 @@
 #ifndef TUTTI_CORE_DATASET_OPS_INNER_SPEC_H_
 #define TUTTI_CORE_DATASET_OPS_INNER_SPEC_H_
 
+#include <cstddef>
 #include <cstdint>
 
 #include "core/base/status.h"
@@ -22,9 +23,15 @@ Result<Ref<const ElementSpec>> PromisedInnerSpec(const Node& node);
 // INVALID_ARGUMENT unless the node has one function, which gives a dataset as far as that is known.
 Status CheckGivesDatasets(const Node& node);
 
+// Of any function of the node's, for what `input` describes (null: it is not known).
+Result<Ref<const ElementSpec>> PromisedInnerSpec(const Node& node, size_t function,
+                                                 const ElementSpec* input);
+
 class InnerSpec {
  public:
   explicit InnerSpec(const Node& node);
+  // `promised`: what a function that is not the first one promises; null: nothing.
+  InnerSpec(const Node& node, Ref<const ElementSpec> promised);
 
   // INVALID_ARGUMENT for a dataset whose elements are others than those before. *known tells
   // whether all its elements are known to be right.

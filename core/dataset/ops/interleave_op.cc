@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/dataset/exec/inner_stages.h"
 #include "core/dataset/exec/stage.h"
 #include "core/dataset/graph/dataset.h"
 #include "core/dataset/graph/dataset_options.h"
@@ -92,6 +93,7 @@ constinit const OpTraits kInterleaveOp = {
     .check = CheckInterleave,
     .cardinality = InterleaveCardinality,
     .element_spec = PromisedInnerSpec,
+    .first_dataset = FirstInnerDataset,
     .make_stage = MakeInterleave,
 };
 

@@ -1,11 +1,9 @@
 #include "core/dataset/ops/predicate_rows.h"
 
-#include <optional>
 #include <span>
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/dataset/exec/stack_rows.h"
 #include "core/dataset/ops/op_parts.h"
 #include "core/function/function.h"
 
@@ -66,22 +64,11 @@ void PredicateRows::JudgeRows(const Slab& rows, int64_t index, bool until_false,
 
 void PredicateRows::JudgeSlab(const Slab& in, int64_t index, const CallOptions& options,
                               Verdicts* verdicts) {
-  int64_t rows = in.rows > 1 && !RowsAreUniform({&in, 1}) ? 1 : in.rows;
-  std::optional<int64_t> failed_row;
-  Result<Slab> results = function_.CallSlab(in.Slice(0, rows), index, options, &failed_row);
-  if (!results.ok() && failed_row.value_or(0) > 0) {
-    // The rows before the failed one are good; it comes again as the first of the rest.
-    rows = *failed_row;
-    results = function_.CallSlab(in.Slice(0, rows), index, options, &failed_row);
-  } else if (!results.ok() && failed_row.has_value()) {
-    rows = 1;
-  }
+  const Result<Slab> results = function_.CallFirstRows(in, index, options, &verdicts->used);
   if (!results.ok()) {
-    if (!IsInterruption(results.status())) verdicts->used = rows;
     verdicts->status = results.status();
     return;
   }
-  verdicts->used = rows;
   const std::span<const bool> flags = results->columns[0].dense()->span<bool>();
   verdicts->flags.assign(flags.begin(), flags.end());
 }

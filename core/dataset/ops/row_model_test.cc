@@ -118,6 +118,24 @@ Result<Ref<Value>> CallZip(Context&, const Value& in, void* data) {
   return Value::OfLeaf(Leaf(LeafKind::kDataset, std::move(rows)));
 }
 
+// group_by_window's functions.
+Result<Ref<Value>> CallKey(Context&, const Value& in, void* data) {
+  const int64_t sum = ModelSum(ElementOf(in));
+  if (ModelFails(*static_cast<const Step*>(data), sum)) return Bad(sum);
+  return Number(ModelKey(sum));
+}
+Result<Ref<Value>> CallGroup(Context&, const Value& in, void* data) {
+  const Step& step = *static_cast<const Step*>(data);
+  const int64_t key = NumberIn(in);
+  if (ModelCallFails(step, key)) return Bad(key);
+  TUTTI_ASSIGN_OR_RETURN(Ref<Dataset> rows,
+                         in.leaf(1).object_as<Dataset>()->Take(step.c == 0 ? -1 : step.c));
+  return Value::OfLeaf(Leaf(LeafKind::kDataset, std::move(rows)));
+}
+Result<Ref<Value>> CallGroupSize(Context&, const Value& in, void* data) {
+  return Number(ModelGroupSize(*static_cast<const Step*>(data), NumberIn(in)));
+}
+
 class RowModel : public DatasetTest {
  protected:
   using Op = Step::Op;
@@ -204,6 +222,16 @@ class RowModel : public DatasetTest {
         const Ref<Dataset> windows = Ok(in(0)->Window(step.a, step.b, step.c, step.d != 0));
         return Ok((step.salt == 0 ? windows : Ok(windows->Prefetch(step.salt)))->FlatMap(zip));
       }
+      case Op::kGroupByWindow: {
+        Ref<const ElementSpec> spec;
+        if (pipeline.specs_known) spec = ElementSpec::Dataset(in(0)->known_element_spec());
+        const Ref<Function> sizes =
+            step.b != 0 ? MakeFunction(CallGroupSize, {.data = data}) : nullptr;
+        return Ok(in(0)->GroupByWindow(
+            MakeFunction(CallKey, {.data = data}),
+            MakeFunction(CallGroup, {.data = data, .spec = std::move(spec)}),
+            sizes ? std::nullopt : std::optional(step.a), sizes));
+      }
       case Op::kCache:
         return Ok(in(0)->Cache());
       case Op::kFlatMap:
@@ -252,7 +280,8 @@ class RowModel : public DatasetTest {
                       Op::kShard,  Op::kZip,   Op::kZip,     Op::kConcatenate, Op::kPrefetch,
                       Op::kUnique, Op::kCache, Op::kFlatMap, Op::kInterleave, Op::kInterleave,
                       Op::kUnbatch, Op::kUnbatch, Op::kWindow, Op::kWindow,
-                      Op::kPaddedBatch, Op::kPaddedBatch};
+                      Op::kPaddedBatch, Op::kPaddedBatch, Op::kGroupByWindow,
+                      Op::kGroupByWindow};
     // Rows that fail below those that pass over rows: what is hardest.
     const Op passing[] = {Op::kMap,   Op::kMap,   Op::kMap,  Op::kFlatMap, Op::kInterleave,
                           Op::kBatch, Op::kBatch, Op::kTake, Op::kShard,   Op::kShard,
@@ -322,6 +351,13 @@ class RowModel : public DatasetTest {
         step.c = Below(random, 3) + 1;
         step.d = Below(random, 3) == 0;
         step.salt = pipeline.caches ? 0 : std::max<int64_t>(Below(random, 4) - 1, 0);
+        break;
+      case Op::kGroupByWindow:
+        step.a = Below(random, 4) + 1;
+        step.b = Below(random, 2);
+        step.c = Below(random, 3);
+        step.failing = std::max<int64_t>(Below(random, 9) - 2, 0);
+        step.salt = Below(random, 7);
         break;
       case Op::kUnbatch:
         if (Below(random, 2) == 0) {

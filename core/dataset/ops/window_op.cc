@@ -18,11 +18,11 @@
 #include "core/base/error.h"
 #include "core/dataset/exec/input_rows.h"
 #include "core/dataset/exec/pick_rows.h"
-#include "core/dataset/exec/stack_rows.h"
 #include "core/dataset/exec/stage.h"
 #include "core/dataset/graph/dataset.h"
 #include "core/dataset/graph/dataset_environment.h"
 #include "core/dataset/ops/builtin_ops.h"
+#include "core/dataset/ops/dataset_of_rows.h"
 #include "core/dataset/ops/op_parts.h"
 
 namespace tutti {
@@ -315,37 +315,11 @@ class WindowStage final : public Stage {
         column[k].tree = Ref<const TreeSpec>::Retain(&TreeSpec::Leaf());
         column[k].columns = {std::move(parts[k].columns[i])};
       }
-      TUTTI_ASSIGN_OR_RETURN(Ref<Dataset> dataset, DatasetOf(column));
+      TUTTI_ASSIGN_OR_RETURN(Ref<Dataset> dataset,
+                             DatasetOfRows(environment_, column, account_));
       window->columns.push_back(Column::Rows({Leaf(LeafKind::kDataset, std::move(dataset))}));
     }
     return OkStatus();
-  }
-
-  // All rows of one component.
-  Result<Ref<Dataset>> DatasetOf(std::span<const Slab> parts) const {
-    Column rows = parts[0].columns[0];
-    if (parts.size() > 1 || !rows.is_dense()) {
-      TUTTI_ASSIGN_OR_RETURN(const Slab joined, JoinRows(parts, account_));
-      rows = joined.columns[0];
-    } else if (!rows.is_borrowed()) {
-      TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> own, rows.dense()->Unpinned(4));
-      rows = Column::Dense(std::move(own));
-    }
-    const bool dense = rows.is_dense();
-    Attributes attributes;
-    attributes.Set("value", dense ? Ref<const Value>(Value::OfTensor(rows.dense()))
-                                  : Ref<const Value>(ListOf(rows)));
-    TUTTI_ASSIGN_OR_RETURN(Ref<const Node> node,
-                           Node::Create(dense ? kFromTensorSlicesOp : kFromElementsOp, "",
-                                        std::move(attributes), {}));
-    return Dataset::OfNode(environment_, std::move(node), {});
-  }
-
-  static Ref<Value> ListOf(const Column& rows) {
-    std::vector<Ref<Value>> all;
-    all.reserve(rows.leaves().size());
-    for (const Leaf& leaf : rows.leaves()) all.push_back(Value::OfLeaf(leaf));
-    return Value::List(all);
   }
 
   Clock& clock_;

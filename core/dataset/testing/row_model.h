@@ -55,7 +55,7 @@ struct Step {
   enum class Op {
     kRange, kSlices, kGenerator, kMap, kFilter, kTakeWhile, kBatch, kRepeat, kShuffle, kTake, kSkip,
     kShard, kConcatenate, kEnumerate, kPrefetch, kZip, kUnique, kCache,
-    kFlatMap, kInterleave, kUnbatch, kWindow, kPaddedBatch,
+    kFlatMap, kInterleave, kUnbatch, kWindow, kPaddedBatch, kGroupByWindow,
   };
   Op op = Op::kRange;
   std::vector<std::shared_ptr<Step>> inputs = {};
@@ -97,6 +97,12 @@ inline bool ModelCallFails(const Step& step, int64_t sum) {
   return step.failing > 0 && (sum + 2 * step.salt) % 5 == 0;
 }
 inline int64_t ModelLength(const Step& step, int64_t sum) { return (sum / 3 + step.salt) % 4; }
+
+// group_by_window's keys, and how many rows make a group.
+inline int64_t ModelKey(int64_t sum) { return sum % 3; }
+inline int64_t ModelGroupSize(const Step& step, int64_t key) {
+  return step.b == 0 ? step.a : step.a + key;
+}
 
 class Model {
  public:
@@ -709,6 +715,53 @@ class ModelWindow final : public Model {
   ModelRow broken_off_ = ModelRow::End();
 };
 
+// a: the size of windows, b: whether it is one more for each key, c: how many rows the function
+// gives of a window; 0: all.
+class ModelGroupByWindow final : public Model {
+ public:
+  using Model::Model;
+  ModelRow Next(bool) override {
+    while (given_.empty()) {
+      int64_t key = 0;
+      if (ended_) {
+        if (groups_.empty()) return ModelRow::End();
+        key = groups_.begin()->first;
+      } else {
+        const ModelRow row = input().Next(false);
+        ended_ = row.end;
+        if (row.end) continue;
+        if (row.failed()) return row;
+        const int64_t sum = ModelSum(*row.element);
+        if (ModelFails(step_, sum)) return ModelRow::Failure(ModelFailure(sum));
+        key = ModelKey(sum);
+        groups_[key].push_back(row);
+        if (static_cast<int64_t>(groups_[key].size()) < ModelGroupSize(step_, key)) continue;
+      }
+      given_ = std::move(groups_[key]);
+      groups_.erase(key);
+      if (ModelCallFails(step_, key)) {
+        given_.clear();
+        return ModelRow::Failure(ModelFailure(key));
+      }
+      while (step_.c > 0 && static_cast<int64_t>(given_.size()) > step_.c) given_.pop_back();
+    }
+    const ModelRow row = given_.front();
+    given_.pop_front();
+    return row;
+  }
+  void Restart() override {
+    groups_.clear();
+    given_.clear();
+    ended_ = false;
+    Model::Restart();
+  }
+
+ private:
+  std::map<int64_t, std::deque<ModelRow>> groups_;
+  std::deque<ModelRow> given_;
+  bool ended_ = false;
+};
+
 // A pass in which nothing fails is kept once it is complete.
 class ModelCache final : public Model {
  public:
@@ -758,6 +811,8 @@ inline std::unique_ptr<Model> Model::Make(const Step& step, Shared* shared) {
     case Step::Op::kSlices:
     case Step::Op::kGenerator:
       return std::make_unique<ModelSource>(step, shared);
+    case Step::Op::kGroupByWindow:
+      return std::make_unique<ModelGroupByWindow>(step, shared);
     case Step::Op::kMap:
       return std::make_unique<ModelMap>(step, shared);
     case Step::Op::kFilter:

@@ -274,6 +274,15 @@ void Interleave(const Json &op, Dataset *dataset) {
       dataset->out(), NamedFunction(op, ElementSpecOf(*dataset)).get(), &options));
 }
 
+void GroupByWindow(const Json &op, Dataset *dataset) {
+  CheckKeys(op, {"op", "input", "key_func", "key_arg", "reduce_func", "reduce_arg", "window_size"});
+  tutti_group_by_window_options options = TUTTI_GROUP_BY_WINDOW_OPTIONS_INIT;
+  options.window_size = {1, op.at("window_size").get<int64_t>()};
+  Check(tutti_dataset_group_by_window(dataset->out(),
+                                      KeyFunction(op, ElementSpecOf(*dataset)).get(),
+                                      WindowFunction(op).get(), &options));
+}
+
 // Shapes of padded_shapes: a list of sizes, null where one is not fixed, becomes a vector of int64.
 Json Sizes(const Json &shapes) {
   if (shapes.is_array()) {
@@ -314,6 +323,14 @@ void Shuffle(const Json &op, Dataset *dataset) {
                               op.contains("seed") ? &seed : nullptr, &options));
 }
 
+void ShuffleAndRepeat(const Json &op, Dataset *dataset) {
+  CheckKeys(op, {"op", "input", "buffer_size", "count", "seed"});
+  const int64_t seed = op.value("seed", int64_t{0});
+  Check(tutti_dataset_shuffle_and_repeat(dataset->out(), op.at("buffer_size"),
+                                         op.value("count", int64_t{-1}),
+                                         op.contains("seed") ? &seed : nullptr, nullptr));
+}
+
 void WithOptions(const Json &op, Dataset *dataset) {
   CheckKeys(op, {"op", "input", "options"});
   Check(tutti_dataset_with_options(dataset->out(), OptionsOf(op.at("options")).get()));
@@ -344,13 +361,15 @@ Dataset BuildDataset(const Json &op) {
     return BuildDataset(Json{{"op", "flat_map"}, {"input", windows}, {"fn", "zip_batch"},
                              {"arg", op.at("size")}});
   }
-  Transform transform = name == "map"            ? Map
-                        : name == "flat_map"     ? FlatMap
-                        : name == "interleave"   ? Interleave
-                        : name == "padded_batch" ? PaddedBatch
-                        : name == "shuffle"      ? Shuffle
-                        : name == "with_options" ? WithOptions
-                                                 : nullptr;
+  Transform transform = name == "map"                  ? Map
+                        : name == "flat_map"           ? FlatMap
+                        : name == "interleave"         ? Interleave
+                        : name == "group_by_window"    ? GroupByWindow
+                        : name == "padded_batch"       ? PaddedBatch
+                        : name == "shuffle"            ? Shuffle
+                        : name == "shuffle_and_repeat" ? ShuffleAndRepeat
+                        : name == "with_options"       ? WithOptions
+                                                       : nullptr;
   if (transform == nullptr) {
     const auto found = PlainTransforms().find(name);
     if (found == PlainTransforms().end()) throw NotCovered("the op " + name);

@@ -300,6 +300,27 @@ Value Pair(const Value &first, const Value &second) {
   return pair;
 }
 
+// Pairs of the key and an element of `dataset`.
+Dataset WithKey(const Value &key, const Dataset &dataset) {
+  Dataset keys, pairs;
+  Check(tutti_dataset_create_from_tensors(CurrentRuntime(), key.get(), nullptr, keys.out()));
+  Check(tutti_dataset_repeat(keys.out(), -1, nullptr));
+  const Value both = Pair(DatasetValue(keys), DatasetValue(dataset));
+  Check(tutti_dataset_create_zip(CurrentRuntime(), both.get(), nullptr, pairs.out()));
+  return pairs;
+}
+
+Dataset OfWindow(const std::string &name, int64_t arg, const Value &key, Dataset window) {
+  if (name == "window_take") {
+    Check(tutti_dataset_take(window.out(), arg, nullptr));
+  } else if (name == "window_padded_batch") {
+    Check(tutti_dataset_padded_batch(window.out(), arg, nullptr));
+  } else {
+    Check(tutti_dataset_batch(window.out(), arg, nullptr));
+  }
+  return name == "key_and_batch" ? WithKey(key, window) : window;
+}
+
 Value Appended(const Value &state, const Value &x) {
   std::vector<double> numbers = Numbers(TensorIn(state));
   numbers.push_back(Numbers(TensorIn(x)).at(0));
@@ -316,6 +337,39 @@ Value AsFloat(const Value &x) {
 }
 
 }  // namespace
+
+Function KeyFunction(const Json &op, const Spec &input) {
+  const std::string name = op.at("key_func");
+  const Json arg = op.value("key_arg", Json());
+  if (name != "index_mod") return NamedFunction(Json{{"fn", name}, {"arg", arg}}, input);
+  const Body mod = Find(Json{{"fn", "mod"}, {"arg", arg}}, input).body;
+  Function function;
+  Check(tutti_function_create(CurrentRuntime(),
+                              StoredCallback([mod](tutti_context *context, const Value &in) {
+                                return mod(context, ChildOf(in, 0));
+                              }),
+                              nullptr, function.out()));
+  return function;
+}
+
+Function WindowFunction(const Json &op) {
+  const std::string name = op.at("reduce_func");
+  for (const char *known : {"window_batch", "window_take", "window_padded_batch",
+                            "key_and_batch"}) {
+    if (name != known) continue;
+    Function function;
+    Check(tutti_function_create(
+        CurrentRuntime(),
+        StoredCallback([name, arg = op.at("reduce_arg").get<int64_t>()](tutti_context *,
+                                                                        const Value &in) {
+          return DatasetValue(
+              OfWindow(name, arg, ChildOf(in, 0), DatasetIn(ChildOf(in, 1))));
+        }),
+        nullptr, function.out()));
+    return function;
+  }
+  throw NotCovered("the function " + name);
+}
 
 Function Reducer(const std::string &name) {
   using Step = Value (*)(const Value &state, const Value &x);

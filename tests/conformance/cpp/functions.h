@@ -26,6 +26,11 @@ tutti_status *CallBody(tutti_context *context, const tutti_value *in, tutti_valu
 // one that is not known.
 Function NamedFunction(const Json &op, const Spec &input);
 
+// The functions of group_by_window: `key_func` of elements of the spec `input`, and `reduce_func`
+// of a key and a window.
+Function KeyFunction(const Json &op, const Spec &input);
+Function WindowFunction(const Json &op);
+
 // The function of this name from a state and an element to the next state.
 Function Reducer(const std::string &name);
 

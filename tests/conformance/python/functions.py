@@ -78,6 +78,27 @@ def dataset_function(name, arg, dataset):
     return Function(function(name, arg), output_signature=output)
 
 
+def key_function(name, arg):
+    """The key of an element."""
+    if name == "index_mod":
+        return lambda index, *_: index % arg
+    return function(name, arg)
+
+
+def window_function(name, arg):
+    """A function of a key and a window."""
+    functions = {
+        "window_batch": lambda _, window: window.batch(arg),
+        "window_take": lambda _, window: window.take(arg),
+        "window_padded_batch": lambda _, window: window.padded_batch(arg),
+        "key_and_batch": lambda key, window: Dataset.zip(
+            (Dataset.from_tensors(key).repeat(), window.batch(arg))),
+    }
+    if name not in functions:
+        raise NotCovered(f"function {name}")
+    return functions[name]
+
+
 def reducer(name):
     """A function of state and element."""
     functions = {

@@ -22,7 +22,8 @@ from tutti.data import Dataset
 from tutti.distribute import VariableAggregation, VariableSynchronization
 from device_cases import run_device_spec
 from files import CaseFolder, record_files
-from functions import dataset_function, function, numbers_of, reducer, signature
+from functions import (dataset_function, function, key_function, numbers_of, reducer, signature,
+                       window_function)
 from plain_ops import PLAIN_OPS  # generated: the build puts it on the path
 from vector_values import (NotCovered, compare, compare_spec, described_spec, known, need,
                            padding_of, spec_of, value)
@@ -47,6 +48,12 @@ def transform(dataset, node, op):
     if op == "window_lists":  # each window as one batch
         windows = transform(dataset, {**node, "op": "window"}, "window")
         return windows.flat_map(function("zip_batch", node["size"]))
+    if op == "group_by_window":
+        known(node, ("op", "input", "key_func", "key_arg", "reduce_func", "reduce_arg",
+                     "window_size"))
+        return dataset.group_by_window(
+            key_function(node["key_func"], node.get("key_arg")),
+            window_function(node["reduce_func"], node.get("reduce_arg")), node["window_size"])
     if op == "padded_batch":
         names = ("batch_size", "padded_shapes", "padding_values", "drop_remainder")
         known(node, ("op", "input", *names))
@@ -65,6 +72,10 @@ def transform(dataset, node, op):
         names = ("buffer_size", "seed", "reshuffle_each_iteration")
         known(node, ("op", "input", *names))
         return dataset.shuffle(**{name: node[name] for name in names if name in node})
+    if op == "shuffle_and_repeat":
+        known(node, ("op", "input", "buffer_size", "count", "seed"))
+        return dataset.apply(tutti.data.experimental.shuffle_and_repeat(
+            node["buffer_size"], node.get("count"), node.get("seed")))
     if op == "with_options":
         known(node, ("op", "input", "options"))
         return dataset.with_options(options_of(node["options"]))

@@ -268,6 +268,32 @@ class Dataset(Transformations):
             1 if block_length is None else block_length, num_parallel_calls or 0, deterministic,
             name))
 
+    def group_by_window(self, key_func: Union[Callable[..., Any], Function],
+                        reduce_func: Union[Callable[[Any, "Dataset"], "Dataset"], Function],
+                        window_size: Optional[int] = None,
+                        window_size_func: Union[Callable[[Any], int], Function, None] = None,
+                        name: Optional[str] = None) -> "Dataset":
+        """The elements of the datasets that `reduce_func(key, window)` gives for windows of
+        elements with the same key.
+
+        key_func: the key of an element, an integer scalar of any integer dtype; the parts of a
+        tuple are arguments of their own. As soon as there are window_size > 0 elements of one key,
+        reduce_func gets the key, as np.int64 (of a np.uint64 as that), and a dataset of these
+        elements, which is in memory; what it gives comes out before more input is read. At the
+        input's end come the smaller windows, by ascending keys. Exactly one of window_size and
+        window_size_func is given, which is asked once for each new key. An element for which
+        key_func fails, a window for which reduce_func does or gives no dataset, is one failed
+        element; exceptions come out of the iterator as themselves. What is drawn at random in such
+        a dataset follows from the outer one's seed and from the window's place. An iterator that is
+        restored calls reduce_func again for the window that was being read.
+        """
+        sizes = None
+        if window_size_func is not None:
+            sizes = function_of(window_size_func, False, None, name)._handle
+        return self._of(_native.dataset_group_by_window(
+            self._handle, function_of(key_func, False, None, name)._handle,
+            function_of(reduce_func, False, None, name)._handle, window_size, sizes, name))
+
     def padded_batch(self, batch_size: int, padded_shapes: Any = None, padding_values: Any = None,
                      drop_remainder: Optional[bool] = None,
                      name: Optional[str] = None) -> "Dataset":
@@ -294,6 +320,13 @@ class Dataset(Transformations):
         seed gives is a promise of compatibility."""
         return self._of(_native.dataset_shuffle(self._handle, buffer_size, seed,
                                                 reshuffle_each_iteration, name))
+
+    def shuffle_and_repeat(self, buffer_size: int, count: Optional[int] = None,
+                           seed: Optional[int] = None, name: Optional[str] = None) -> "Dataset":
+        """shuffle(buffer_size, seed), anew for each repetition, then repeat(count): no element of
+        a repetition comes before the last of the one before it."""
+        return self._of(_native.dataset_shuffle_and_repeat(
+            self._handle, buffer_size, -1 if count is None else count, seed, name))
 
     def apply(self, transformation_func: Callable[["Dataset"], "Dataset"]) -> "Dataset":
         """What transformation_func(self) gives, for chaining."""

@@ -1,8 +1,9 @@
 """What the reference has under this name."""
 
-from typing import Callable
+from typing import Any, Callable, Optional, Union
 
 from tutti.data._dataset import Dataset
+from tutti.data._function import Function
 from tutti.data._options import (AutoShardPolicy, DistributeOptions, ExternalStatePolicy,
                                  MapVectorizationOptions, OptimizationOptions, ThreadingOptions)
 from tutti.data._records import TFRecordWriter
@@ -12,7 +13,30 @@ SHARD_HINT = -1
 
 __all__ = ["AutoShardPolicy", "DistributeOptions", "ExternalStatePolicy",
            "MapVectorizationOptions", "OptimizationOptions", "SHARD_HINT", "TFRecordWriter",
-           "ThreadingOptions", "unbatch"]
+           "ThreadingOptions", "group_by_window", "shuffle_and_repeat", "unbatch"]
+
+
+def group_by_window(key_func: Union[Callable[..., Any], Function],
+                    reduce_func: Union[Callable[[Any, Dataset], Dataset], Function],
+                    window_size: Optional[int] = None,
+                    window_size_func: Union[Callable[[Any], int], Function, None] = None
+                    ) -> Callable[[Dataset], Dataset]:
+    """Dataset.group_by_window as a function from a dataset to a dataset, for Dataset.apply.
+
+    key_func, reduce_func, window_size, window_size_func: as there; exactly one of the last two is
+    given.
+    """
+    return lambda dataset: dataset.group_by_window(key_func, reduce_func, window_size,
+                                                   window_size_func)
+
+
+def shuffle_and_repeat(buffer_size: int, count: Optional[int] = None,
+                       seed: Optional[int] = None) -> Callable[[Dataset], Dataset]:
+    """Dataset.shuffle_and_repeat as a function from a dataset to a dataset, for Dataset.apply.
+
+    buffer_size, count (None or -1: for ever), seed: as there.
+    """
+    return lambda dataset: dataset.shuffle_and_repeat(buffer_size, count, seed)
 
 
 def unbatch() -> Callable[[Dataset], Dataset]:

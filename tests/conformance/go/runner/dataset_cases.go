@@ -154,7 +154,8 @@ func reduceDataset(test, node fields) error {
 		if err != nil {
 			return tutti.Value{}, err
 		}
-		var element any // a dataset, which cannot be read in a function, is only counted
+		// A window cannot be looked at here, where nothing is iterated.
+		var element any
 		if x.Kind() != tutti.KindDataset {
 			if element, err = describe(x); err != nil {
 				return tutti.Value{}, err

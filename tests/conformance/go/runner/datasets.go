@@ -40,6 +40,8 @@ func transform(r *tutti.Runtime, dataset *tutti.Dataset, node fields) (*tutti.Da
 		return flattened(r, dataset, node)
 	case "padded_batch":
 		return paddedBatch(dataset, node)
+	case "group_by_window":
+		return grouped(r, dataset, node)
 	case "apply":
 		if err := known(node, "op", "input", "transformation"); err != nil {
 			return nil, err
@@ -62,6 +64,13 @@ func transform(r *tutti.Runtime, dataset *tutti.Dataset, node fields) (*tutti.Da
 		}
 		return dataset.Shuffle(integer(node, "buffer_size", 0),
 			integer(node, "seed", tutti.RandomSeed), options...), nil
+	}
+	if op == "shuffle_and_repeat" {
+		if err := known(node, "op", "input", "buffer_size", "count", "seed"); err != nil {
+			return nil, err
+		}
+		return dataset.ShuffleAndRepeat(integer(node, "buffer_size", 0), integer(node, "count", -1),
+			integer(node, "seed", tutti.RandomSeed)), nil
 	}
 	if op == "with_options" {
 		if err := known(node, "op", "input", "options"); err != nil {
@@ -125,6 +134,24 @@ func flattened(r *tutti.Runtime, dataset *tutti.Dataset, node fields) (*tutti.Da
 		options = append(options, tutti.WithDeterministic(flag))
 	}
 	return dataset.InterleaveWith(made, options...), nil
+}
+
+// grouped is group_by_window.
+func grouped(r *tutti.Runtime, dataset *tutti.Dataset, node fields) (*tutti.Dataset, error) {
+	if err := known(node, "op", "input", "key_func", "key_arg", "reduce_func", "reduce_arg",
+		"window_size"); err != nil {
+		return nil, err
+	}
+	key, err := keyFunction(fmt.Sprint(node["key_func"]), node["key_arg"])
+	if err != nil {
+		return nil, err
+	}
+	reduce, err := windowFunction(
+		r, fmt.Sprint(node["reduce_func"]), integer(node, "reduce_arg", 0))
+	if err != nil {
+		return nil, err
+	}
+	return dataset.GroupByWindow(key, reduce, integer(node, "window_size", 0)), nil
 }
 
 // sizes are the shapes of padded_batch: a list becomes a vector of int64, -1 for null in it.

@@ -230,6 +230,60 @@ func datasetFunction(r *tutti.Runtime, name string, arg any) (tutti.MapFunc, err
 	}, nil
 }
 
+// keyFunction is a key_func of group_by_window.
+func keyFunction(name string, arg any) (func(tutti.Value) (int64, error), error) {
+	fn, err := function(map[bool]string{true: "mod", false: name}[name == "index_mod"], arg)
+	return func(element tutti.Value) (int64, error) {
+		if name == "index_mod" {
+			index, err := element.At(0)
+			if err != nil {
+				return 0, err
+			}
+			defer index.Close()
+			element = index
+		}
+		key, err := fn(element)
+		if err != nil {
+			return 0, err
+		}
+		defer key.Close()
+		return key.Int64()
+	}, err
+}
+
+// windowFunction is a reduce_func of group_by_window.
+func windowFunction(r *tutti.Runtime, name string, arg int64) (
+	func(int64, *tutti.Dataset) (*tutti.Dataset, error), error) {
+	made := map[string]func(int64, *tutti.Dataset) (*tutti.Dataset, error){
+		"window_batch": func(_ int64, window *tutti.Dataset) (*tutti.Dataset, error) {
+			return window.Batch(arg), nil
+		},
+		"window_take": func(_ int64, window *tutti.Dataset) (*tutti.Dataset, error) {
+			return window.Take(arg), nil
+		},
+		"window_padded_batch": func(_ int64, window *tutti.Dataset) (*tutti.Dataset, error) {
+			return window.PaddedBatch(arg), nil
+		},
+		"key_and_batch": func(key int64, window *tutti.Dataset) (*tutti.Dataset, error) {
+			number, err := tutti.OfInt64(key)
+			if err != nil {
+				return nil, err
+			}
+			defer number.Close()
+			pair, err := valueOf(tuple{r.FromTensors(number).Repeat(-1), window.Batch(arg)})
+			if err != nil {
+				return nil, err
+			}
+			defer pair.Close()
+			return r.Zip(pair), nil
+		},
+	}[name]
+	if made == nil {
+		return nil, notCovered("function " + name)
+	}
+	return made, nil
+}
+
 // datasetSignature is the output spec of a function that gives datasets; nil where the first one
 // tells it.
 func datasetSignature(name string, dataset *tutti.Dataset) (*tutti.Spec, error) {

@@ -189,6 +189,11 @@ final class Datasets {
               node.integer("block_length", 1), node.integer("num_parallel_calls", 0),
               (Boolean) node.get("deterministic"));
         }
+      case "group_by_window":
+        node.known("op", "input", "key_func", "key_arg", "reduce_func", "reduce_arg",
+            "window_size");
+        return dataset.groupByWindow(
+            Functions.key(node), Functions.ofWindow(node), node.integer("window_size"));
       case "padded_batch":
         node.known("op", "input", "batch_size", "padded_shapes", "padding_values",
             "drop_remainder");
@@ -202,6 +207,10 @@ final class Datasets {
         node.known("op", "input", "buffer_size", "seed", "reshuffle_each_iteration");
         return dataset.shuffle(node.integer("buffer_size"), (Long) node.get("seed"),
             (Boolean) node.get("reshuffle_each_iteration"));
+      case "shuffle_and_repeat":
+        node.known("op", "input", "buffer_size", "count", "seed");
+        return dataset.shuffleAndRepeat(
+            node.integer("buffer_size"), node.integer("count", -1), (Long) node.get("seed"));
       case "window_lists": // each window as one batch
         final Map<String, Object> windows = new TreeMap<>(node.all());
         windows.put("op", "window");

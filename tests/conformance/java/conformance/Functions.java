@@ -3,6 +3,7 @@ package conformance;
 import java.util.Arrays;
 import java.util.Locale;
 import java.util.Map;
+import java.util.TreeMap;
 import java.util.function.DoubleBinaryOperator;
 import org.tutti.Code;
 import org.tutti.DType;
@@ -15,6 +16,7 @@ import org.tutti.data.ElementFunction;
 import org.tutti.data.ReduceFunction;
 import org.tutti.data.TFRecordDataset;
 import org.tutti.data.TextLineDataset;
+import org.tutti.data.WindowFunction;
 
 /** The functions that the vectors name with `fn` and `arg`. */
 final class Functions {
@@ -87,6 +89,36 @@ final class Functions {
         return element -> Dataset.fromTensorSlices(fillSelf(element));
       default:
         throw new NotCovered("function " + name);
+    }
+  }
+
+  /** group_by_window's key of an element. */
+  static ElementFunction key(Fields node) {
+    final String name = node.text("key_func");
+    final Map<String, Object> named = new TreeMap<>();
+    named.put("fn", name.equals("index_mod") ? "mod" : name);
+    if (node.has("key_arg")) {
+      named.put("arg", node.get("key_arg"));
+    }
+    final ElementFunction key = of(new Fields(named));
+    return name.equals("index_mod") ? element -> key.apply(element.get(0)) : key;
+  }
+
+  /** A function of key and window. */
+  static WindowFunction ofWindow(Fields node) {
+    final long arg = node.integer("reduce_arg");
+    switch (node.text("reduce_func")) {
+      case "window_batch":
+        return (key, window) -> window.batch(arg);
+      case "window_take":
+        return (key, window) -> window.take(arg);
+      case "window_padded_batch":
+        return (key, window) -> window.paddedBatch(arg);
+      case "key_and_batch":
+        return (key, window) -> Dataset.zip(
+            new Object[] {Dataset.fromTensors(key).repeat(), window.batch(arg)});
+      default:
+        throw new NotCovered("function " + node.text("reduce_func"));
     }
   }
 

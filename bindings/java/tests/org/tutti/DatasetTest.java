@@ -214,6 +214,68 @@ class DatasetTest {
   }
 
   @Test
+  void windowsOfOneKeyAreGivenToAFunction() {
+    final Dataset numbers = Dataset.range(10);
+    assertEquals("[0 3] [1 4] [2 5] [6 9] [7] [8] ", printed(numbers.groupByWindow(
+        x -> x.longValue() % 3, (key, window) -> window.batch(10), 2)));
+    final List<Long> asked = new ArrayList<>();
+    assertEquals("[0 2] [1 3 5] [4 6] [8] [7 9] ", printed(numbers.groupByWindow(
+        x -> (int) x.longValue() % 2, (key, window) -> window.batch(10), key -> {
+          asked.add(key.longValue());
+          return key.longValue() + 2;
+        })));
+    assertEquals(List.of(0L, 1L), asked);
+    assertEquals("(0, 0) (0, 2) (1, 1) (1, 3) ", printed(Dataset.range(4).groupByWindow(
+        x -> x.longValue() % 2,
+        (key, window) -> Dataset.zip(Dataset.fromTensors(key).repeat(), window), 9)));
+    final TuttiException size = assertThrows(TuttiException.InvalidArgument.class,
+        () -> numbers.groupByWindow(x -> x, (key, window) -> window, 0));
+    assertTrue(size.getMessage().contains("window_size must be positive"), size.getMessage());
+    assertThrows(NullPointerException.class,
+        () -> numbers.groupByWindow(x -> x, null, 2));
+    final IllegalStateException own = new IllegalStateException("one");
+    final Dataset failing = Dataset.range(4).groupByWindow(x -> x.longValue() % 2,
+        (key, window) -> {
+          if (key.longValue() == 0) {
+            throw own;
+          }
+          return window;
+        }, 2);
+    try (DatasetIterator iterator = failing.iterator()) {
+      final TuttiException thrown = assertThrows(TuttiException.class, iterator::next);
+      assertSame(own, thrown.getCause());
+      assertTrue(thrown.getMessage().contains("the group of key 0"), thrown.getMessage());
+      assertEquals(1, iterator.next().longValue());
+      assertEquals(3, iterator.next().longValue());
+      assertFalse(iterator.hasNext());
+    }
+    try (Function keys = Function.of(x -> x.longValue() % 2, null, null, false);
+         Function reduce = Function.of(in -> in.get(1).asDataset().batch(9), null, null, false);
+         Function sizes = Function.of(key -> key.longValue() + 1, null, null, false)) {
+      assertEquals("[0 2] [1 3] ", printed(Dataset.range(4).groupByWindow(keys, reduce, 2L, null)));
+      assertEquals("[0] [2] [1 3] ",
+          printed(Dataset.range(4).groupByWindow(keys, reduce, null, sizes)));
+      assertThrows(TuttiException.InvalidArgument.class,
+          () -> Dataset.range(4).groupByWindow(keys, reduce, 2L, sizes));
+      assertThrows(TuttiException.InvalidArgument.class,
+          () -> Dataset.range(4).groupByWindow(keys, reduce, null, null));
+    }
+  }
+
+  @Test
+  void randomOrdersComeOneBehindTheOther() {
+    final Dataset nine = Dataset.range(9);
+    final List<Long> both = numbers(nine.shuffleAndRepeat(9, 2, 5L));
+    assertEquals(numbers(nine.shuffle(9, 5).repeat(2)), both);
+    final List<Long> first = new ArrayList<>(both.subList(0, 9));
+    assertFalse(first.equals(both.subList(9, 18)));
+    first.sort(null);
+    assertEquals(numbers(nine), first);
+    assertEquals(Dataset.INFINITE, nine.shuffleAndRepeat(2).cardinality());
+    assertThrows(TuttiException.InvalidArgument.class, () -> nine.shuffleAndRepeat(0));
+  }
+
+  @Test
   void paddedBatchesHaveTheirShapesAndValues() {
     final Spec vector = Spec.tensor(DType.INT64, Spec.UNKNOWN);
     final Dataset filled = Dataset.range(1, 4, 1).map(x -> {
