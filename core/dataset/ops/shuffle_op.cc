@@ -66,13 +66,15 @@ class ShuffleStage final : public Stage, private ReplayPoints::Taker {
   }
 
   Status Restart(const CallOptions& options) override {
+    // What is interrupted is restarted again, and that is one epoch.
+    TUTTI_RETURN_IF_ERROR(Stage::Restart(options));
     ++epoch_;
     if (reshuffles_)
       order_ = ShuffleOrder(seed_, iteration_, epoch_);
     else
       order_ = ShuffleOrder(seed_, 0, 0);
     Empty();
-    return Stage::Restart(options);
+    return OkStatus();
   }
 
   Status Save(StateWriter* writer) override;
