@@ -124,8 +124,10 @@ class GroupByWindowStage final : public Stage {
 
   Status Restart(const CallOptions& options) override {
     TUTTI_RETURN_IF_ERROR(Empty(options));
+    // What is interrupted is restarted again, and that is one pass.
+    TUTTI_RETURN_IF_ERROR(Stage::Restart(options));
     inners_.BeginPass();
-    return Stage::Restart(options);
+    return OkStatus();
   }
 
   Status Save(StateWriter* writer) override {
@@ -191,7 +193,7 @@ class GroupByWindowStage final : public Stage {
   Status Read(const CallOptions& options) {
     Slab in;
     // How many groups give what is wanted, nobody knows.
-    rows_.Pull(Demand{std::min(groups_.RowsUntilFull(), kMaxSlabRows), false, kNoHorizon}, options,
+    rows_.Pull(Demand::Made(std::min(groups_.RowsUntilFull(), kMaxSlabRows), kNoHorizon), options,
                &in);
     int64_t used = 0;
     while (used < in.rows) {
@@ -303,24 +305,31 @@ class GroupByWindowStage final : public Stage {
     if (!held_.empty()) {
       held_.Pop(demand.max_rows, slab);
     } else {
-      const int64_t wanted =
+      // What comes behind a bad row may be passed over after all.
+      const bool one_by_one = !known_ && !demand.count_only && !demand.all_wanted;
+      const int64_t most =
           demand.count_only ? demand.max_rows : std::min(demand.max_rows, kMaxSlabRows);
-      current_->stage().Next(Demand{wanted, demand.count_only, demand.Horizon()}, options, slab);
+      current_->stage().Next(demand.OfInput(one_by_one ? 1 : most, demand.Horizon()), options,
+                             slab);
     }
-    if (!known_ && !demand.count_only) HoldBadRow(slab);
+    if (!known_ && !demand.count_only) HoldBadRow(demand, slab);
     if (!std::exchange(slab->end, false)) return;
     inners_.End(std::exchange(current_, nullptr));
     held_.Clear();
   }
 
   // A row that is another than all others has failed; those behind it come later.
-  void HoldBadRow(Slab* slab) {
+  void HoldBadRow(const Demand& demand, Slab* slab) {
     Status status;
     const int64_t good = spec_.CheckRows(*slab, &status);
     if (good == slab->rows) return;
-    held_.Prepend(*slab, good + 1);
+    held_.Prepend(*slab, good + (demand.tentative ? 0 : 1));
     *slab = slab->Slice(0, good);
-    slab->status = std::move(status);
+    if (!demand.tentative) {
+      slab->status = std::move(status);
+    } else if (good == 0) {
+      slab->status = Undecided(node());
+    }
   }
 
   Clock& clock_;
