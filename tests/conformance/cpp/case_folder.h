@@ -16,13 +16,16 @@ class CaseFolder {
   CaseFolder(const CaseFolder &) = delete;
   CaseFolder &operator=(const CaseFolder &) = delete;
 
-  // A tree of ops with the paths of its files. `files` are contents, and stay as they are.
+  // A tree of ops with the paths of its files. `files` are contents, and stay as they are; a
+  // `database` is written, and becomes the path of that file.
   Json WithPaths(const Json &tree);
 
  private:
   std::string PathOf(const std::string &name);
+  std::string WriteDatabase(const Json &contents);
 
   std::string folder_;
+  int databases_ = 0;
 };
 
 }  // namespace conformance

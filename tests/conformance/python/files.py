@@ -36,6 +36,7 @@ class CaseFolder:
 
     def __init__(self):
         self._folder = None
+        self._databases = 0
 
     def __enter__(self):
         return self
@@ -45,14 +46,26 @@ class CaseFolder:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def with_paths(self, tree):
-        """A tree of ops with the paths of its files. `files` are contents, and stay as they are."""
+        """A tree of ops with the paths of its files. `files` are contents, and stay as they are; a
+        `database` is written, and becomes the path of that file."""
         if isinstance(tree, dict):
-            return {key: part if key == "files" else self.with_paths(part)
+            return {key: part if key == "files"
+                    else self._write_database(part) if key == "database"
+                    else self.with_paths(part)
                     for key, part in tree.items()}
         if isinstance(tree, list):
             return [self.with_paths(part) for part in tree]
         if isinstance(tree, str) and tree.startswith("@/"):
-            if self._folder is None:
-                self._folder = pathlib.Path(tempfile.mkdtemp(prefix="tutti-conformance-case-"))
-            return str(self._folder / tree[2:])
+            return str(self._path(tree[2:]))
         return tree
+
+    def _path(self, name):
+        if self._folder is None:
+            self._folder = pathlib.Path(tempfile.mkdtemp(prefix="tutti-conformance-case-"))
+        return self._folder / name
+
+    def _write_database(self, contents):
+        path = self._path(f"database-{self._databases}")
+        self._databases += 1
+        path.write_bytes(bytes.fromhex(contents["hex"]))
+        return str(path)

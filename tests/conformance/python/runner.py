@@ -107,6 +107,11 @@ def build(node):
         return (tutti.data.TFRecordDataset(record_files(node["files"]))
                 .map(lambda record: np.frombuffer(record, np.int64)[0],
                      output_signature=TensorSpec((), np.int64)))
+    if op == "sql":  # `database` is a file by now
+        known(node, ("op", "database", "query", "output_types", "driver_name"))
+        return tutti.data.experimental.SqlDataset(
+            node.get("driver_name", "sqlite"), node["database"], node["query"],
+            tuple(node["output_types"]))
     if op == "zip":
         known(node, ("op", "inputs"))
         return Dataset.zip(datasets(node["inputs"]))

@@ -2,7 +2,7 @@
 
 from typing import Callable
 
-from tutti.data._dataset import Dataset
+from tutti.data._dataset import Dataset, SqlDataset
 from tutti.data._options import (AutoShardPolicy, DistributeOptions, ExternalStatePolicy,
                                  MapVectorizationOptions, OptimizationOptions, ThreadingOptions)
 from tutti.data._records import TFRecordWriter
@@ -11,8 +11,8 @@ from tutti.data._records import TFRecordWriter
 SHARD_HINT = -1
 
 __all__ = ["AutoShardPolicy", "DistributeOptions", "ExternalStatePolicy",
-           "MapVectorizationOptions", "OptimizationOptions", "SHARD_HINT", "TFRecordWriter",
-           "ThreadingOptions", "unbatch"]
+           "MapVectorizationOptions", "OptimizationOptions", "SHARD_HINT", "SqlDataset",
+           "TFRecordWriter", "ThreadingOptions", "unbatch"]
 
 
 def unbatch() -> Callable[[Dataset], Dataset]:

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -50,19 +51,28 @@ func recordFiles(lists []any) ([]string, error) {
 
 // caseFolder is the folder of one case: "@/x" in a case is the file x in it. It is made when the
 // first path in it is asked for, and removed with all that is in it.
-type caseFolder struct{ path string }
+type caseFolder struct {
+	path      string
+	databases int
+}
 
 // withPaths is a tree of ops with the paths of its files. `files` are contents, and stay as they
-// are.
+// are; a `database` is written, and becomes the path of that file.
 func (c *caseFolder) withPaths(tree any) (made any, err error) {
 	switch tree := tree.(type) {
 	case fields:
 		parts := fields{}
 		for name, part := range tree {
-			if parts[name] = part; name != "files" {
-				if parts[name], err = c.withPaths(part); err != nil {
-					return nil, err
-				}
+			switch name {
+			case "files":
+				parts[name] = part
+			case "database":
+				parts[name], err = c.writeDatabase(part.(fields))
+			default:
+				parts[name], err = c.withPaths(part)
+			}
+			if err != nil {
+				return nil, err
 			}
 		}
 		return parts, nil
@@ -78,14 +88,30 @@ func (c *caseFolder) withPaths(tree any) (made any, err error) {
 		if !strings.HasPrefix(tree, "@/") {
 			return tree, nil
 		}
-		if c.path == "" {
-			if c.path, err = os.MkdirTemp("", "tutti-conformance-case-"); err != nil {
-				return nil, err
-			}
-		}
-		return filepath.Join(c.path, tree[2:]), nil
+		return c.pathOf(tree[2:])
 	}
 	return tree, nil
+}
+
+func (c *caseFolder) pathOf(name string) (string, error) {
+	var err error
+	if c.path == "" {
+		c.path, err = os.MkdirTemp("", "tutti-conformance-case-")
+	}
+	return filepath.Join(c.path, name), err
+}
+
+func (c *caseFolder) writeDatabase(contents fields) (string, error) {
+	bytes, err := hex.DecodeString(fmt.Sprint(contents["hex"]))
+	if err != nil {
+		return "", err
+	}
+	path, err := c.pathOf(fmt.Sprintf("database-%d", c.databases))
+	if err != nil {
+		return "", err
+	}
+	c.databases++
+	return path, os.WriteFile(path, bytes, 0o600)
 }
 
 func (c *caseFolder) remove() {

@@ -6,6 +6,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Comparator;
+import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -17,13 +18,20 @@ import java.util.stream.Stream;
  */
 final class CaseFolder implements AutoCloseable {
   private Path folder;
+  private int databases;
 
-  /** A tree of ops with the paths of its files. `files` are contents, and stay as they are. */
+  /**
+   * A tree of ops with the paths of its files. `files` are contents, and stay as they are; a
+   * `database` is written, and becomes the path of that file.
+   */
   Object withPaths(Object tree) {
     if (tree instanceof Fields fields) {
       final Map<String, Object> made = new LinkedHashMap<>();
-      fields.all().forEach(
-          (name, part) -> made.put(name, name.equals("files") ? part : withPaths(part)));
+      fields.all().forEach((name, part) -> made.put(name, switch (name) {
+        case "files" -> part;
+        case "database" -> writeDatabase((Fields) part);
+        default -> withPaths(part);
+      }));
       return new Fields(made);
     }
     if (tree instanceof List<?> list) {
@@ -43,6 +51,16 @@ final class CaseFolder implements AutoCloseable {
       throw new UncheckedIOException(failed);
     }
     return folder.resolve(name).toString();
+  }
+
+  private String writeDatabase(Fields contents) {
+    final Path path = Path.of(pathOf("database-" + databases++));
+    try {
+      Files.write(path, HexFormat.of().parseHex(contents.text("hex")));
+    } catch (IOException failed) {
+      throw new UncheckedIOException(failed);
+    }
+    return path.toString();
   }
 
   @Override

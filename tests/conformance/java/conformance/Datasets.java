@@ -10,6 +10,7 @@ import org.tutti.Spec;
 import org.tutti.data.Dataset;
 import org.tutti.data.Function;
 import org.tutti.data.Options;
+import org.tutti.data.SqlDataset;
 import org.tutti.data.TFRecordDataset;
 
 /** The datasets that trees of ops describe. */
@@ -32,6 +33,12 @@ final class Datasets {
       case "records":
         return TFRecordDataset.of(RecordFiles.of(node.known("op", "files").list("files")))
             .map(record -> RecordFiles.numberOf(record.bytesValue()), Spec.tensor(DType.INT64));
+      case "sql": // `database` is a file by now
+        node.known("op", "database", "query", "output_types", "driver_name");
+        return SqlDataset.of(node.text("driver_name", "sqlite"), node.text("database"),
+            node.text("query"), node.list("output_types").stream()
+                                    .map(type -> Values.dtype((String) type))
+                                    .toArray(DType[]::new));
       case "zip":
         return Dataset.zip(structure(node.known("op", "inputs").fields("inputs")));
       default:
