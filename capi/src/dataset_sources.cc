@@ -15,6 +15,7 @@
 #include "core/dataset/records/fixed_length_record.h"
 #include "core/dataset/records/list_files.h"
 #include "core/dataset/records/text_line.h"
+#include "core/dataset/records/sql.h"
 #include "core/dataset/records/tf_record.h"
 
 using namespace tutti;
@@ -192,6 +193,27 @@ tutti_status *tutti_dataset_create_text_line(tutti_runtime *runtime, const tutti
     read.num_parallel_reads = set.num_parallel_reads;
     TUTTI_ASSIGN_OR_RETURN(read.compression, ReadCompression(set.compression, "text_line"));
     TUTTI_ASSIGN_OR_RETURN(auto dataset, MakeTextLineDataset(*FromHandle(files), std::move(read)));
+    *out_dataset = Give(std::move(dataset));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_dataset_create_sql(tutti_runtime *runtime, const char *driver_name,
+                                       const char *data_source_name, const char *query,
+                                       size_t type_count, const tutti_dtype *output_types,
+                                       const tutti_source_options *options,
+                                       tutti_dataset **out_dataset) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, driver_name, data_source_name, query, out_dataset);
+    TUTTI_REQUIRE_ARRAY(call, type_count, output_types);
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
+    TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
+    SqlDatasetOptions read = {driver_name, data_source_name, query, {}, {}};
+    read.name = TextOr(set.name, "");
+    for (size_t i = 0; i < type_count; ++i) {
+      read.output_types.push_back(static_cast<DType>(output_types[i]));
+    }
+    TUTTI_ASSIGN_OR_RETURN(auto dataset, MakeSqlDataset(root->datasets(), std::move(read)));
     *out_dataset = Give(std::move(dataset));
     return OkStatus();
   });

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <tuple>
 #include <vector>
@@ -244,6 +245,44 @@ TEST_F(SurfaceTest, ResultsAreConvertedToTheDeclaredDType) {
                 first + step * static_cast<float>(i));
     }
   }
+}
+
+TEST_F(SurfaceTest, RowsOfADatabaseAreTuples) {
+  // An empty file is a database without tables.
+  const std::string path = testing::TempDir() + "/tutti_c_rows.db";
+  ASSERT_TRUE(std::ofstream(path).good());
+  const tutti_dtype types[] = {TUTTI_DTYPE_INT16, TUTTI_DTYPE_BYTES};
+  Dataset rows;
+  ASSERT_OK(tutti_dataset_create_sql(nullptr, "sqlite", path.c_str(),
+                                     "values (7, 'ada'), (70000, ''), (8, null)", 2, types, nullptr,
+                                     &rows));
+  Iterator iterator;
+  ASSERT_OK(tutti_iterator_create(rows, nullptr, nullptr, &iterator));
+  const auto expect_row = [&](int16_t number, std::string_view text) {
+    Value row;
+    ASSERT_OK(tutti_iterator_next(iterator, nullptr, &row));
+    const tutti_tensor *first = tutti_value_get_leaf_tensor(row, 0);
+    ASSERT_EQ(tutti_tensor_get_dtype(first), TUTTI_DTYPE_INT16);
+    EXPECT_EQ(*static_cast<const int16_t *>(tutti_tensor_get_data(first)), number);
+    const auto *found = static_cast<const tutti_string_view *>(
+        tutti_tensor_get_data(tutti_value_get_leaf_tensor(row, 1)));
+    EXPECT_EQ(std::string_view(found->data, found->size), text);
+  };
+  expect_row(7, "ada");
+  Value none;
+  EXPECT_FAILS(tutti_iterator_next(iterator, nullptr, &none), TUTTI_INVALID_ARGUMENT,
+               "70000 does not fit int16");
+  expect_row(8, "");
+  Dataset refused;
+  EXPECT_FAILS(tutti_dataset_create_sql(nullptr, "mysql", path.c_str(), "select 1", 2, types,
+                                        nullptr, &refused),
+               TUTTI_INVALID_ARGUMENT, "the only driver_name is \"sqlite\"");
+  EXPECT_FAILS(tutti_dataset_create_sql(nullptr, "sqlite", path.c_str(), nullptr, 2, types, nullptr,
+                                        &refused),
+               TUTTI_INVALID_ARGUMENT, "query");
+  EXPECT_FAILS(tutti_dataset_create_sql(nullptr, "sqlite", path.c_str(), "select 1", 2, nullptr,
+                                        nullptr, &refused),
+               TUTTI_INVALID_ARGUMENT, "output_types");
 }
 
 // Which comes back when four calls are inside, or a minute has passed.

@@ -395,6 +395,35 @@ void MakeRecordFiles(const std::filesystem::path& folder) {
            {FramesOf({"one", "", "three"}), FramesOf({std::string(300, 'x')}), corrupt, large});
 }
 
+// A byte for the columns' dtypes, then the query.
+void MakeQueries(const std::filesystem::path& folder) {
+  Corpus corpus(folder, "sql_query");
+  const std::pair<int, const char*> queries[] = {
+      {0, "select name from people"},
+      {4, "select id from people order by id"},
+      {8, "select id from people where id > 2 -- rest"},
+      {5, "select id, score from people"},
+      {3, "select data, id, id, score from people order by id limit 2 offset 1"},
+      {4, "with recursive n(i) as (select 0 union all select i + 1 from n) select i from n"},
+      {4, "with recursive n(i) as (select 0 union all select i + 1 from n) "
+          "select i from n where i < 0"},
+      {0, "select group_concat(a.name || b.name) from people a join people b group by a.id"},
+      {4, "select abs(-9223372036854775808)"},
+      {0, "select zeroblob(1000000000)"},
+      {0, "select printf('%1000000d', 7)"},
+      {1, "values (1, 2), (x'00', null)"},
+      {4, "insert into people values (4, '', 0, null) returning id"},
+      {4, "select 1; select 2"},
+      {0, "pragma table_info(people)"},
+      {0, "attach 'other.db' as other"},
+      {0, "select json_extract('{\"a\": [1, 2]}', '$.a[1]')"},
+      {0, "select sql from sqlite_master"},
+  };
+  for (const auto& [shape, query] : queries) {
+    corpus.Add(std::string(1, static_cast<char>(shape)) + query);
+  }
+}
+
 }  // namespace
 }  // namespace tutti
 
@@ -410,5 +439,6 @@ int main(int argc, char** argv) {
   tutti::MakeWindows(argv[1]);
   tutti::MakeMessages(argv[1]);
   tutti::MakeRecordFiles(argv[1]);
+  tutti::MakeQueries(argv[1]);
   return 0;
 }

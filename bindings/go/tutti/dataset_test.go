@@ -720,6 +720,46 @@ func TestLinesOfTextFiles(t *testing.T) {
 	wants(t, packed.Err(), ErrDataLoss)
 }
 
+func TestRowsOfADatabaseAreTuples(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rows.db")
+	if err := os.WriteFile(path, nil, 0o600); err != nil { // a database without tables
+		t.Fatal(err)
+	}
+	rows := SQLRows("sqlite", path, "values (7, 'ada'), (70000, ''), (8, null)",
+		[]DType{Int16, Bytes})
+	spec := must[*Spec](t)(rows.ElementSpec(nil))
+	if spec.String() != "(int16[], bytes[])" || must[int64](t)(rows.Cardinality()) !=
+		UnknownCardinality {
+		t.Fatal(spec)
+	}
+	iterator := must[*Iterator](t)(rows.Iterator(nil))
+	defer iterator.Close()
+	for _, want := range []string{"(7, \"ada\")", "", "(8, \"\")"} {
+		if want == "" {
+			if iterator.Next() {
+				t.Fatal("70000 fits no int16")
+			}
+			wants(t, iterator.Err(), ErrInvalidArgument)
+			continue
+		}
+		if !iterator.Next() || iterator.Value().String() != want {
+			t.Fatal(iterator.Err())
+		}
+	}
+	wants(t, SQLRows("mysql", path, "select 1", []DType{Int16}).Err(), ErrInvalidArgument)
+	wants(t, SQLRows("sqlite", path, "select 1", nil).Err(), ErrInvalidArgument)
+	for err, dataset := range map[error]*Dataset{
+		ErrNotFound:        SQLRows("sqlite", path+".none", "select 1", []DType{Int16}),
+		ErrInvalidArgument: SQLRows("sqlite", path, "selec 1", []DType{Int16})} {
+		broken := must[*Iterator](t)(dataset.Iterator(nil))
+		if broken.Next() {
+			t.Fatal("there is a row")
+		}
+		wants(t, broken.Err(), err)
+		broken.Close()
+	}
+}
+
 func TestCallsOfAParallelMapAreMadeAtOnceAndMayOvertake(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
 	go func() { // lets them go in fours

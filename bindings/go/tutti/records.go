@@ -105,6 +105,31 @@ func (r *Runtime) TextLinesOf(files *Dataset, options ...Option) *Dataset {
 	}))
 }
 
+// SQLRows are the rows that a query gives on a SQLite database, as tuples of scalars, in its order.
+// driverName is "sqlite", dataSourceName the database's file, which is opened to be read, and
+// outputTypes has a DType for each column; NULL is 0, false or empty. SQLite's library is loaded
+// when the first query runs. A row with a value that its DType cannot hold is an
+// ErrInvalidArgument, and the next one follows; a query that cannot be run is one, too, with
+// SQLite's text, and ends the dataset; without the file it is an ErrNotFound. Iterators resume by
+// asking again, so that a query should say "order by".
+func SQLRows(driverName, dataSourceName, query string, outputTypes []DType,
+	options ...Option) *Dataset {
+	return defaultRuntime.SQLRows(driverName, dataSourceName, query, outputTypes, options...)
+}
+
+// SQLRows of this runtime.
+func (r *Runtime) SQLRows(driverName, dataSourceName, query string, outputTypes []DType,
+	options ...Option) *Dataset {
+	op := operationOf(options)
+	dtypes := make([]int64, len(outputTypes))
+	for i, dtype := range outputTypes {
+		dtypes[i] = int64(dtype)
+	}
+	return r.dataset(r.make(func(runtime uintptr, made *uintptr) uintptr {
+		return native.Dataset_sql(runtime, driverName, dataSourceName, query, dtypes, op.name, made)
+	}))
+}
+
 // RecordWriter writes a TFRecord file. Close gives the file its name, also where it is deferred and
 // the function returns an error: call Abandon first where the file must be whole or not be.
 type RecordWriter struct{ o *object }

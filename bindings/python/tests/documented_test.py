@@ -1,7 +1,10 @@
 """What the documentation of tf.data and tf.distribute shows and promises, as far as no other test
 here tries it."""
 
+import contextlib
 import os
+import pathlib
+import sqlite3
 import tempfile
 import unittest
 import warnings
@@ -226,6 +229,73 @@ class RecordsTest(unittest.TestCase):
                         tutti.data.TextLineDataset([])):
             self.assertEqual(list(dataset), [])
             self.assertEqual(dataset.element_spec, TensorSpec((), bytes))
+
+
+class SqlDatasetTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.path = os.path.join(folder.name, "people.db")
+        with contextlib.closing(sqlite3.connect(self.path)) as database, database:
+            database.execute("create table people (id integer, name text, score real)")
+            database.executemany("insert into people values (?, ?, ?)",
+                                 [(1, "ada", 1.5), (2, "bo", None), (3, None, -2.0)])
+
+    def rows(self, query, *types, **more):
+        return experimental.SqlDataset("sqlite", self.path, query, types, **more)
+
+    def test_rows_are_tuples(self):
+        rows = self.rows("select id, name, score from people order by id",
+                         np.int32, str, np.float64)
+        self.assertEqual(rows.element_spec, (TensorSpec((), np.int32), TensorSpec((), bytes),
+                                             TensorSpec((), np.float64)))
+        self.assertEqual(rows.cardinality(), tutti.data.UNKNOWN_CARDINALITY)
+        expected = [(1, b"ada", 1.5), (2, b"bo", 0.0), (3, b"", -2.0)]
+        self.assertEqual(list(rows.as_numpy_iterator()), expected)
+        self.assertEqual([row[0].dtype for row in rows], [np.int32] * 3)
+        iterator = iter(rows)
+        next(iterator)
+        again = iter(rows)
+        again.restore(iterator.save())
+        self.assertEqual(list(again), expected[1:])
+        self.assertEqual(list(self.rows("select id from people where id = 2", np.uint8)), [(2,)])
+
+    def test_an_attribute_of_every_dataset(self):
+        # The page's methods are those of Dataset.
+        rows = self.rows("select id from people order by id", np.int64).map(lambda id: id * 10)
+        self.assertEqual(list(rows.batch(2).as_numpy_iterator())[0].tolist(), [10, 20])
+
+    def test_errors_say_what_sqlite_says(self):
+        for query, text in (("selec id from people", "syntax error"),
+                            ("select age from people", "no such column"),
+                            ("select id, name from people", "rows of 2 columns")):
+            with self.assertRaisesRegex(ValueError, text):
+                list(self.rows(query, np.int64))
+        with self.assertRaisesRegex(ValueError, "sql 'people'.*driver_name"):
+            experimental.SqlDataset("mysql", self.path, "select 1", (np.int64,), name="people")
+        for wrong in (np.int64, "int64", None):
+            with self.assertRaisesRegex(TypeError, "output_types"):
+                experimental.SqlDataset("sqlite", self.path, "select 1", wrong)
+        with self.assertRaises(FileNotFoundError):
+            list(experimental.SqlDataset("sqlite", self.path + ".none", "select 1", (np.int64,)))
+
+    def test_a_value_that_does_not_fit_is_an_error_of_its_row(self):
+        iterator = iter(self.rows("select id * 100 from people order by id", np.uint8))
+        self.assertEqual([next(iterator), next(iterator)], [(100,), (200,)])
+        with self.assertRaisesRegex(ValueError, "row 2.*300 does not fit uint8"):
+            next(iterator)
+        self.assertEqual(list(iterator), [])
+
+    def test_a_query_without_an_end_ends_with_its_deadline(self):
+        endless = ("with recursive n(i) as (select 0 union all select i + 1 from n) "
+                   "select i from n where i < 0")
+        with self.assertRaises(TimeoutError):
+            iter(self.rows(endless, np.int64)).next(timeout=0.02)
+
+    def test_a_path_may_be_a_path(self):
+        path = pathlib.Path(self.path)
+        self.assertEqual(list(experimental.SqlDataset("sqlite", path, "select 1", [np.int8])),
+                         [(1,)])
 
 
 class StrategyTest(unittest.TestCase):

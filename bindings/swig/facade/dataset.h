@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "callback.h"
 
@@ -50,6 +51,17 @@ inline tutti_status *dataset_from_generator(tutti_runtime *runtime, tutti_host_h
   return tutti_dataset_create_from_generator(
       runtime, StoreHost(start_fn, TUTTI_HOST_GENERATOR_START),
       StoreHost(start_fn, TUTTI_HOST_GENERATOR_NEXT), signature, &options, out_dataset);
+}
+
+inline tutti_status *dataset_sql(tutti_runtime *runtime, const char *driver_name,
+                                 const char *data_source_name, const char *query,
+                                 size_t dtype_count, const int64_t *dtypes, const char *name,
+                                 tutti_dataset **out_dataset) {
+  tutti_source_options options = TUTTI_SOURCE_OPTIONS_INIT;
+  options.name = name;
+  const std::vector<tutti_dtype> types(dtypes, dtypes + dtype_count);
+  return tutti_dataset_create_sql(runtime, driver_name, data_source_name, query, types.size(),
+                                  types.data(), &options, out_dataset);
 }
 
 // ---- iterators

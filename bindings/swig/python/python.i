@@ -457,6 +457,8 @@ IN_VALUE(operand, kResult, tutti_python::kCopiedOperandBytes)
   $2 = dims.data();
 }
 
+%apply (size_t rank, const int64_t *dims) { (size_t dtype_count, const int64_t *dtypes) };
+
 %typemap(in) (size_t rank_count, const int64_t *send_rows) (std::vector<int64_t> rows) {
   if (!tutti_python::EachItem($input, [&](PyObject *item) {
         rows.push_back(0);

@@ -164,6 +164,20 @@ TUTTI_API tutti_status *tutti_dataset_create_text_line(tutti_runtime *runtime,
                                                        const tutti_dataset *files,
                                                        const tutti_text_line_options *options,
                                                        tutti_dataset **out_dataset);
+/* The rows that `query` gives on a SQLite database, as tuples of scalars, in its order.
+ * `driver_name` is "sqlite" and `data_source_name` the database's file, which is opened to be read;
+ * SQLite's library is loaded when the first query runs (Debian: libsqlite3-0), FAILED_PRECONDITION
+ * at iteration where there is none. `output_types` has a dtype for each column: bytes, bool, int8
+ * to int64, uint8 to uint64, float32 or float64. NULL is 0, false or "". A row with a value that
+ * its dtype cannot hold is an element that fails (INVALID_ARGUMENT), and the next one follows. A
+ * query that cannot be run fails once and ends the dataset: INVALID_ARGUMENT with SQLite's text,
+ * also for another number of columns; NOT_FOUND without the file, DATA_LOSS for a damaged one.
+ * Iterators resume by asking again: a query should say "order by".
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_create_sql(
+    tutti_runtime *runtime, const char *driver_name, const char *data_source_name,
+    const char *query, size_t type_count, const tutti_dtype *output_types,
+    const tutti_source_options *options, tutti_dataset **out_dataset);
 
 /* Elements with the structure of `datasets` (a value whose leaves are datasets), one element of
  * each; as long as the shortest. `runtime` is that of the datasets, or NULL.

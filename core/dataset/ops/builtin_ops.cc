@@ -5,6 +5,7 @@
 #include "core/dataset/graph/dataset_environment.h"
 #include "core/dataset/records/fixed_length_record.h"
 #include "core/dataset/records/list_files.h"
+#include "core/dataset/records/sql.h"
 #include "core/dataset/records/text_line.h"
 #include "core/dataset/records/tf_record.h"
 
@@ -18,7 +19,7 @@ void AddBuiltinOps(OpRegistry* ops) {
   for (const OpTraits* op : kPlainOps) add(op);
   for (const OpTraits* op : {&kFromElementsOp, &kFromTensorSlicesOp, &kFromGeneratorOp,
                              &kListFilesOp, &kTfRecordOp, &kFixedLengthRecordOp, &kTextLineOp,
-                             &kShardNamesOp, &kZipOp}) {
+                             &kSqlOp, &kShardNamesOp, &kZipOp}) {
     add(op);
   }
 }

@@ -25,10 +25,12 @@
 #include "core/dataset/graph/graph_walk.h"
 #include "core/dataset/records/fixed_length_record.h"
 #include "core/dataset/records/list_files.h"
+#include "core/dataset/records/sql.h"
 #include "core/dataset/records/text_line.h"
 #include "core/dataset/records/tf_record.h"
 #include "core/dataset/testing/dataset_testing.h"
 #include "core/dataset/testing/record_file_testing.h"
+#include "core/dataset/testing/sqlite_testing.h"
 
 namespace tutti {
 namespace {
@@ -111,6 +113,9 @@ class GoldenPipelines : public DatasetTest {
       folder_.Write(name + ".fixed", "HH" + name + "00" + name + "11" + name + "22F");
       folder_.Write(name + ".txt", name + "0\r\n" + name + "1\n\n" + name + "2");
     }
+    const TestDatabase people("people.db", {"create table people (id integer, name text)",
+                                            "insert into people values (1, 'ada'), (2, 'bo'), "
+                                            "(3, null), (4, 'cy')"});
     const auto add = [this](std::string name, Ref<Function> function) {
       EXPECT_TRUE(functions_->Register(std::move(name), std::move(function)).ok());
     };
@@ -298,6 +303,14 @@ class GoldenPipelines : public DatasetTest {
         {"shuffle.second_epoch",
          [this] { return Case{Ok(Ok(Range(5)->Shuffle(3, Seed(7)))->Repeat(2)), 7}; }},
         {"skip", [this] { return Case{Ok(Range(6)->Skip(2)), 1}; }},
+        {"sql",
+         [this] {
+           return Case{Ok(MakeSqlDataset(datasets_,
+                                         {"sqlite", "people.db",
+                                          "select id, name from people order by id",
+                                          {DType::kInt64, DType::kBytes}})),
+                       2};
+         }},
         {"take", [this] { return Case{Ok(Range(9)->Take(5)), 3}; }},
         {"take_while",
          [this] { return Case{Ok(Range(9)->TakeWhile(Registered("is_small"))), 3}; }},

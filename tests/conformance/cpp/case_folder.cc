@@ -52,7 +52,9 @@ Json CaseFolder::WithPaths(const Json &tree) {
   if (!tree.is_structured()) return tree;
   Json made = tree;
   for (auto part = made.begin(); part != made.end(); ++part) {
-    if (!made.is_object() || part.key() != "files") *part = WithPaths(*part);
+    if (made.is_object() && part.key() == "files") continue;
+    const bool is_database = made.is_object() && part.key() == "database";
+    *part = is_database ? Json(File(*part)) : WithPaths(*part);
   }
   if (!made.is_object() || !made.contains("files")) return made;
   if (made.at("op") == "list_files") {

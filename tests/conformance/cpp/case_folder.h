@@ -16,8 +16,8 @@ class CaseFolder {
   CaseFolder(const CaseFolder &) = delete;
   CaseFolder &operator=(const CaseFolder &) = delete;
 
-  // A tree of ops with the paths of its files in the place of their contents. `records` says what
-  // numbers are in its files, which RecordFiles writes.
+  // A tree of ops with the paths of its files in the place of their contents, a `database` being a
+  // file, too. `records` says what numbers are in its files, which RecordFiles writes.
   Json WithPaths(const Json &tree);
 
  private:

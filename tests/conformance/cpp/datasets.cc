@@ -244,6 +244,19 @@ Dataset FixedLengthRecords(const Json &op) {
   return dataset;
 }
 
+// `database` is a file by now.
+Dataset Sql(const Json &op) {
+  CheckKeys(op, {"op", "database", "query", "output_types", "driver_name"});
+  std::vector<tutti_dtype> types;
+  for (const Json &type : op.at("output_types")) types.push_back(DTypeOf(type));
+  Dataset dataset;
+  Check(tutti_dataset_create_sql(
+      CurrentRuntime(), op.value("driver_name", "sqlite").c_str(),
+      op.at("database").get<std::string>().c_str(), op.at("query").get<std::string>().c_str(),
+      types.size(), types.data(), nullptr, dataset.out()));
+  return dataset;
+}
+
 // ---- transformations that are more than their arguments; the plain ones are generated ----
 
 void Map(const Json &op, Dataset *dataset) {
@@ -349,6 +362,7 @@ Dataset BuildDataset(const Json &op) {
   if (name == "fixed_length_records") return FixedLengthRecords(op);
   if (name == "paths") return Paths(op);
   if (name == "list_files") return ListFiles(op);
+  if (name == "sql") return Sql(op);
   if (name == "apply") {  // a function from a dataset to a dataset: here, one transformation
     CheckKeys(op, {"op", "input", "transformation"});
     Json transformation = op.at("transformation");

@@ -46,10 +46,12 @@ class CaseFolder:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def with_paths(self, tree):
-        """A tree of ops with the paths of its files in the place of their contents. `records` says
-        what numbers are in its files, which record_files() writes."""
+        """A tree of ops with the paths of its files in the place of their contents, a `database` being
+        a file, too. `records` says what numbers are in its files, which record_files() writes."""
         if isinstance(tree, dict):
-            made = {key: part if key == "files" else self.with_paths(part)
+            made = {key: part if key == "files"
+                    else self._file(part) if key == "database"
+                    else self.with_paths(part)
                     for key, part in tree.items()}
             if "files" in tree and tree["op"] == "list_files":
                 made["file_pattern"] = self._patterns(made.pop("files"), tree["file_pattern"])

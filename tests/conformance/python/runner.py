@@ -121,6 +121,11 @@ def build(node):
     if op == "list_files":
         known(node, ("op", "file_pattern", "shuffle", "seed"))
         return Dataset.list_files(**{key: item for key, item in node.items() if key != "op"})
+    if op == "sql":  # `database` is a file by now
+        known(node, ("op", "database", "query", "output_types", "driver_name"))
+        return tutti.data.experimental.SqlDataset(
+            node.get("driver_name", "sqlite"), node["database"], node["query"],
+            tuple(node["output_types"]))
     if op == "zip":
         known(node, ("op", "inputs"))
         return Dataset.zip(datasets(node["inputs"]))

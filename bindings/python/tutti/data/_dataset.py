@@ -469,6 +469,28 @@ class TextLineDataset(Dataset):
         self._handle = _native.dataset_text_line(
             _files(filenames)._handle, compression_number(compression_type), buffer_size or 0,
             num_parallel_reads or 0, name)
+class SqlDataset(Dataset):
+    """The rows that `query` gives on a SQLite database, as tuples, in its order.
+
+    driver_name: "sqlite". data_source_name: the database's file, which is opened to be read.
+    output_types: a dtype for each column, `bytes` or str for text; NULL is 0, False or b"". SQLite's
+    library is loaded when the first query runs. A row with a value that its dtype cannot hold is a
+    ValueError at iteration, and the next one follows; a query that cannot be run is one, with
+    SQLite's text, and ends the dataset; NotFoundError (a FileNotFoundError) without the file.
+    Iterators resume by asking again, so that a query should say "order by".
+    """
+
+    __slots__ = ()
+
+    def __init__(self, driver_name: str, data_source_name: _Path, query: str,
+                 output_types: Sequence[Any], name: Optional[str] = None):
+        if isinstance(output_types, (str, bytes)) or not isinstance(output_types, Sequence):
+            raise errors.InvalidTypeError(
+                "SqlDataset: output_types is a tuple with a dtype for each column, not "
+                f"{output_types!r}; write (np.int64,) say for one column")
+        self._handle = _native.dataset_sql(
+            driver_name, os.fsdecode(data_source_name), query,
+            [_dtypes.number_of(dtype) for dtype in output_types], name)
 
 
 def _paths(given: _Paths) -> List[str]:

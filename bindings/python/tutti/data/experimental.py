@@ -2,7 +2,7 @@
 
 from typing import Any, Callable, Optional, Union
 
-from tutti.data._dataset import Dataset
+from tutti.data._dataset import Dataset, SqlDataset
 from tutti.data._function import Function
 from tutti.data._options import (AutoShardPolicy, DistributeOptions, ExternalStatePolicy,
                                  MapVectorizationOptions, OptimizationOptions, ThreadingOptions)
@@ -12,8 +12,8 @@ from tutti.data._records import TFRecordWriter
 SHARD_HINT = -1
 
 __all__ = ["AutoShardPolicy", "DistributeOptions", "ExternalStatePolicy",
-           "MapVectorizationOptions", "OptimizationOptions", "SHARD_HINT", "TFRecordWriter",
-           "ThreadingOptions", "group_by_window", "shuffle_and_repeat", "unbatch"]
+           "MapVectorizationOptions", "OptimizationOptions", "SHARD_HINT", "SqlDataset",
+           "TFRecordWriter", "ThreadingOptions", "group_by_window", "shuffle_and_repeat", "unbatch"]
 
 
 def group_by_window(key_func: Union[Callable[..., Any], Function],

@@ -283,6 +283,8 @@ func build(r *tutti.Runtime, node fields) (*tutti.Dataset, error) {
 		return namesOf(r, texts(node["files"]))
 	case "list_files":
 		return listFiles(r, node)
+	case "sql":
+		return sqlRows(r, node)
 	case "zip":
 		if err := known(node, "op", "inputs"); err != nil {
 			return nil, err
@@ -322,6 +324,26 @@ func listFiles(r *tutti.Runtime, node fields) (*tutti.Dataset, error) {
 		options = append(options, tutti.WithSeed(integer(node, "seed", 0)))
 	}
 	return r.ListFiles(texts(node["file_pattern"]), options...), nil
+}
+
+// sqlRows are of a `database` that is a file by now.
+func sqlRows(r *tutti.Runtime, node fields) (*tutti.Dataset, error) {
+	if err := known(node, "op", "database", "query", "output_types", "driver_name"); err != nil {
+		return nil, err
+	}
+	var types []tutti.DType
+	for _, name := range node["output_types"].([]any) {
+		dtype, err := dtypeOf(name)
+		if err != nil {
+			return nil, err
+		}
+		types = append(types, dtype)
+	}
+	driver, ok := node["driver_name"].(string)
+	if !ok {
+		driver = "sqlite"
+	}
+	return r.SQLRows(driver, fmt.Sprint(node["database"]), fmt.Sprint(node["query"]), types), nil
 }
 
 // fromGenerator gives list i in its i-th iteration, the last one in later ones.

@@ -56,17 +56,24 @@ type caseFolder struct {
 	count int // of files and folders that were made
 }
 
-// withPaths is a tree of ops with the paths of its files in the place of their contents. `records`
-// says what numbers are in its files, which recordFiles writes.
+// withPaths is a tree of ops with the paths of its files in the place of their contents, a
+// `database` being a file, too. `records` says what numbers are in its files, which recordFiles
+// writes.
 func (c *caseFolder) withPaths(tree any) (made any, err error) {
 	switch tree := tree.(type) {
 	case fields:
 		parts := fields{}
 		for name, part := range tree {
-			if parts[name] = part; name != "files" {
-				if parts[name], err = c.withPaths(part); err != nil {
-					return nil, err
-				}
+			switch name {
+			case "files":
+				parts[name] = part
+			case "database":
+				parts[name], err = c.file(part)
+			default:
+				parts[name], err = c.withPaths(part)
+			}
+			if err != nil {
+				return nil, err
 			}
 		}
 		switch contents := tree["files"].(type) {
@@ -110,21 +117,28 @@ func (c *caseFolder) newPath() (string, error) {
 	return c.pathOf(fmt.Sprintf("made-%d", c.count))
 }
 
-// files have these contents; "@/x" is a path.
+// files have these contents, one each.
 func (c *caseFolder) files(contents []any) (paths []any, err error) {
 	for _, content := range contents {
-		var path string
-		if text, ok := content.(string); ok && strings.HasPrefix(text, "@/") {
-			path, err = c.pathOf(text[2:])
-		} else if path, err = c.newPath(); err == nil {
-			err = writeContents(path, content)
-		}
+		path, err := c.file(content)
 		if err != nil {
 			return nil, err
 		}
 		paths = append(paths, path)
 	}
 	return paths, nil
+}
+
+// file has these contents; "@/x" is a path.
+func (c *caseFolder) file(contents any) (string, error) {
+	if text, ok := contents.(string); ok && strings.HasPrefix(text, "@/") {
+		return c.pathOf(text[2:])
+	}
+	path, err := c.newPath()
+	if err != nil {
+		return "", err
+	}
+	return path, writeContents(path, contents)
 }
 
 // patterns in a folder of files by name.

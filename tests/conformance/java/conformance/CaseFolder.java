@@ -22,14 +22,17 @@ final class CaseFolder implements AutoCloseable {
   private int count; // of files and folders that were made
 
   /**
-   * A tree of ops with the paths of its files in the place of their contents. `records` says what
-   * numbers are in its files, which RecordFiles writes.
+   * A tree of ops with the paths of its files in the place of their contents, a `database` being a
+   * file, too. `records` says what numbers are in its files, which RecordFiles writes.
    */
   Object withPaths(Object tree) {
     if (tree instanceof Fields fields) {
       final Map<String, Object> made = new LinkedHashMap<>();
-      fields.all().forEach(
-          (name, part) -> made.put(name, name.equals("files") ? part : withPaths(part)));
+      fields.all().forEach((name, part) -> made.put(name, switch (name) {
+        case "files" -> part;
+        case "database" -> file(part);
+        default -> withPaths(part);
+      }));
       if (fields.has("files") && fields.get("op").equals("list_files")) {
         made.put("file_pattern",
             patterns((Fields) made.remove("files"), fields.get("file_pattern")));

@@ -14,6 +14,7 @@ import org.tutti.data.Dataset;
 import org.tutti.data.FixedLengthRecordDataset;
 import org.tutti.data.Function;
 import org.tutti.data.Options;
+import org.tutti.data.SqlDataset;
 import org.tutti.data.TFRecordDataset;
 import org.tutti.data.TextLineDataset;
 
@@ -47,6 +48,12 @@ final class Datasets {
         return Dataset.listFiles(
             node.list("file_pattern").stream().map(pattern -> (String) pattern).toList(),
             (Boolean) node.get("shuffle"), (Long) node.get("seed"));
+      case "sql": // `database` is a file by now
+        node.known("op", "database", "query", "output_types", "driver_name");
+        return SqlDataset.of(node.text("driver_name", "sqlite"), node.text("database"),
+            node.text("query"), node.list("output_types").stream()
+                                    .map(type -> Values.dtype((String) type))
+                                    .toArray(DType[]::new));
       case "zip":
         return Dataset.zip(structure(node.known("op", "inputs").fields("inputs")));
       default:

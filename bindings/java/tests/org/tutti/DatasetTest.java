@@ -34,6 +34,7 @@ import org.tutti.data.ElementFunction;
 import org.tutti.data.FixedLengthRecordDataset;
 import org.tutti.data.Function;
 import org.tutti.data.Options;
+import org.tutti.data.SqlDataset;
 import org.tutti.data.TFRecordDataset;
 import org.tutti.data.TFRecordWriter;
 import org.tutti.data.TextLineDataset;
@@ -719,6 +720,29 @@ class DatasetTest {
           () -> FixedLengthRecordDataset.of(none, 2, 0, 0, Compression.NONE, 0, -2, null));
     }
     assertEquals(List.of(), texts(TFRecordDataset.of()));
+  }
+
+  @Test
+  void rowsOfADatabaseAreTuples(@TempDir Path folder) throws IOException {
+    final String path = Files.createFile(folder.resolve("rows.db")).toString(); // has no tables
+    final Dataset rows = SqlDataset.of("sqlite", path,
+        "values (7, 'ada'), (70000, ''), (8, null)", DType.INT16, DType.BYTES);
+    assertEquals("(int16[], bytes[])", rows.elementSpec().toString());
+    assertEquals(Dataset.UNKNOWN, rows.cardinality());
+    try (DatasetIterator iterator = rows.iterator()) {
+      assertEquals("(7, \"ada\")", iterator.next().toString());
+      assertThrows(TuttiException.InvalidArgument.class, iterator::next);
+      assertEquals("(8, \"\")", iterator.next().toString());
+      assertFalse(iterator.hasNext());
+    }
+    final TuttiException refused = assertThrows(TuttiException.InvalidArgument.class,
+        () -> SqlDataset.of("mysql", path, "select 1", List.of(DType.INT16), "people"));
+    assertTrue(refused.getMessage().contains("sql 'people'"), refused.getMessage());
+    assertThrows(TuttiException.NotFound.class,
+        () -> SqlDataset.of("sqlite", path + ".none", "select 1", DType.INT16).iterator().next());
+    final TuttiException wrong = assertThrows(TuttiException.InvalidArgument.class,
+        () -> SqlDataset.of("sqlite", path, "selec 1", DType.INT16).iterator().next());
+    assertTrue(wrong.getMessage().contains("syntax error"), wrong.getMessage());
   }
 
   @Test
