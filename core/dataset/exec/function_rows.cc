@@ -43,9 +43,9 @@ Result<Ref<Value>> FitLikeFirst(const ElementSpec& first, Ref<Value> value, std:
 }  // namespace
 
 FunctionRows::FunctionRows(const Node& node, const ExecContext& context,
-                           Ref<const ElementSpec> spec)
+                           Ref<const ElementSpec> spec, size_t function)
     : node_(node),
-      function_(node.function()),
+      function_(node.function(function)),
       environment_(context.environment->environment()),
       account_(context.account),
       spec_(std::move(spec)) {}

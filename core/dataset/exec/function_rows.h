@@ -3,6 +3,7 @@
 #ifndef TUTTI_CORE_DATASET_EXEC_FUNCTION_ROWS_H_
 #define TUTTI_CORE_DATASET_EXEC_FUNCTION_ROWS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -25,8 +26,9 @@ Status FailureOfElement(const Status& status, std::string_view label, int64_t in
 class FunctionRows {
  public:
   // `spec` is what the results are converted to and must fit; null: what the first result has,
-  // shapes aside, whose integers later ones are converted to.
-  FunctionRows(const Node& node, const ExecContext& context, Ref<const ElementSpec> spec);
+  // shapes aside, whose integers later ones are converted to. `function` is which of the node's.
+  FunctionRows(const Node& node, const ExecContext& context, Ref<const ElementSpec> spec,
+               size_t function = 0);
 
   bool takes_slabs() const { return function_.takes_slabs(); }
 

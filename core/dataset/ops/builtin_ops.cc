@@ -18,7 +18,7 @@ void AddBuiltinOps(OpRegistry* ops) {
   for (const OpTraits* op : kPlainOps) add(op);
   for (const OpTraits* op : {&kFromElementsOp, &kFromTensorSlicesOp, &kFromGeneratorOp,
                              &kListFilesOp, &kTfRecordOp, &kFixedLengthRecordOp, &kTextLineOp,
-                             &kShardNamesOp, &kZipOp}) {
+                             &kShardNamesOp, &kZipOp, &kSnapshotShardOp}) {
     add(op);
   }
 }
