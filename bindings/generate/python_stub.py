@@ -39,6 +39,8 @@ PARAMETERS = {
     "tutti_status *failure": "Optional[BaseException]",
     "tutti_host_handle": "Callable[..., Any]",
     "tutti_host_handle log_sink": "Any",
+    "tutti_function *reader_func": "Optional[tutti_function]",
+    "tutti_function *shard_func": "Optional[tutti_function]",
     "tutti_runtime *given_runtime": "Optional[tutti_runtime]",
     "const tutti_runtime *given_runtime": "Optional[tutti_runtime]",
     "tutti_context *context": "Context",

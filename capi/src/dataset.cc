@@ -64,6 +64,20 @@ tutti_status *tutti_dataset_shuffle_and_repeat(tutti_dataset **dataset, int64_t 
                    });
 }
 
+tutti_status *tutti_dataset_snapshot(tutti_dataset **dataset, const char *path,
+                                     const tutti_snapshot_options *options) {
+  return Transform(__func__, dataset, options,
+                   [&](Call call, const Dataset &input, const auto &set) -> DatasetResult {
+                     TUTTI_REQUIRE(call, path);
+                     SnapshotOptions read;
+                     read.name = Name(set.name);
+                     read.compression = TextOr(set.compression, "AUTO");
+                     read.shard_func = Ref<Function>::Retain(FromHandle(set.shard_func));
+                     read.reader_func = Ref<Function>::Retain(FromHandle(set.reader_func));
+                     return input.Snapshot(path, std::move(read));
+                   });
+}
+
 tutti_status *tutti_dataset_with_options(tutti_dataset **dataset,
                                          const tutti_data_options *options) {
   const tutti_transform_options *none = nullptr;

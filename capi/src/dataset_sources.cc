@@ -72,17 +72,20 @@ tutti_status *tutti_dataset_create_from_tensor_slices(tutti_runtime *runtime,
 
 tutti_status *tutti_dataset_create_from_generator(tutti_runtime *runtime, tutti_callback start,
                                                   tutti_callback next, const tutti_spec *spec,
-                                                  const tutti_source_options *options,
+                                                  const tutti_generator_options *options,
                                                   tutti_dataset **out_dataset) {
   GivenCallback given_start(start);
   GivenCallback given_next(next);
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
     TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
     CallbackExecutor *executor = &root->callback_executor();
-    TUTTI_ASSIGN_OR_RETURN(auto start_function, given_start.Take(call, "start", executor));
-    TUTTI_ASSIGN_OR_RETURN(auto next_function, given_next.Take(call, "next", executor));
+    const Result<tutti_generator_options> read = ReadOptions(call, options);
+    StoredCallbackOptions stored;
+    if (read.ok()) stored.fingerprint = TextOr(read->fingerprint, "");
+    TUTTI_ASSIGN_OR_RETURN(auto start_function, given_start.Take(call, "start", executor, stored));
+    TUTTI_ASSIGN_OR_RETURN(auto next_function, given_next.Take(call, "next", executor, stored));
     TUTTI_REQUIRE(call, spec, out_dataset);
-    TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
+    TUTTI_ASSIGN_OR_RETURN(const auto set, read);
     TUTTI_ASSIGN_OR_RETURN(auto dataset,
                            Dataset::FromGenerator(root->datasets(), std::move(start_function),
                                                   std::move(next_function),

@@ -23,6 +23,7 @@ Result<StoredCallbackOptions> ReadFunctionOptions(Call call,
   TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
   StoredCallbackOptions read;
   read.name = TextOr(set.name, "");
+  read.fingerprint = TextOr(set.fingerprint, "");
   read.output_spec = Ref<const ElementSpec>::Retain(FromHandle(set.output_spec));
   TUTTI_ASSIGN_OR_RETURN(const bool slab, ReadTristate(call, set.slab, false, "slab"));
   read.granularity = slab ? Granularity::kSlab : Granularity::kRow;

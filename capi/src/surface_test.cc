@@ -3,10 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
 #include <fstream>
+#include <filesystem>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -444,6 +446,95 @@ TEST_F(SurfaceTest, PaddedBatchesHaveTheirShapesAndValues) {
   EXPECT_FAILS(tutti_dataset_padded_batch(&made, 2, &options), TUTTI_INVALID_ARGUMENT,
                "padding_values must be a scalar");
   tutti_dataset_release(made);
+}
+
+TEST_F(SurfaceTest, ASnapshotIsWrittenOnceAndReadFromThenOn) {
+  const std::string path = testing::TempDir() + "tutti_snapshot" + std::to_string(getpid());
+  std::filesystem::remove_all(path);
+  const auto numbers = [](tutti_dataset *dataset) {
+    std::vector<int64_t> all;
+    Iterator iterator;
+    EXPECT_OK(tutti_iterator_create(dataset, nullptr, nullptr, &iterator));
+    for (;;) {
+      Value value;
+      EXPECT_OK(tutti_iterator_next(iterator, nullptr, &value));
+      if (!value) break;
+      all.push_back(NumberIn(value));
+    }
+    EXPECT_OK(tutti_iterator_close(iterator, nullptr));
+    return all;
+  };
+  // As often as it makes an element, one more.
+  static std::atomic<int64_t> calls{0};
+  const auto plus_calls = [](tutti_context *, const tutti_value *in, tutti_value **out,
+                             void *) -> tutti_status * {
+    return tutti_value_create_int64(NumberIn(in) + 10 * calls++, out);
+  };
+  const auto parity = [](tutti_context *, const tutti_value *in, tutti_value **out,
+                         void *) -> tutti_status * {
+    return tutti_value_create_int64(NumberIn(in) % 2, out);
+  };
+  const auto itself = [](tutti_context *, const tutti_value *in, tutti_value **out,
+                         void *) -> tutti_status * {
+    tutti_value_retain(in);
+    *out = const_cast<tutti_value *>(in);
+    return nullptr;
+  };
+  const auto flat = [](tutti_context *, const tutti_value *in, tutti_value **out,
+                       void *) -> tutti_status * {
+    const tutti_dataset *shards = tutti_value_get_leaf_dataset(in, 0);
+    tutti_dataset_retain(shards);
+    auto *made = const_cast<tutti_dataset *>(shards);
+    Function each;
+    tutti_status *status = tutti_function_create_registered(nullptr, "snapshot.itself", &each);
+    if (!status) status = tutti_dataset_flat_map(&made, each, nullptr);
+    if (!status) status = tutti_value_create_dataset(made, out);
+    tutti_dataset_release(made);
+    return status;
+  };
+  ASSERT_OK(tutti_function_register(nullptr, "snapshot.itself", {itself, nullptr, nullptr},
+                                    nullptr));
+  ASSERT_OK(tutti_function_register(nullptr, "snapshot.parity", {parity, nullptr, nullptr},
+                                    nullptr));
+  Function unknown, known, sharder, reader;
+  tutti_function_options options = TUTTI_FUNCTION_OPTIONS_INIT;
+  options.name = "plus_calls";
+  ASSERT_OK(tutti_function_create(nullptr, {plus_calls, nullptr, nullptr}, &options, &unknown));
+  options.fingerprint = "plus calls, version 1";
+  ASSERT_OK(tutti_function_create(nullptr, {plus_calls, nullptr, nullptr}, &options, &known));
+  ASSERT_OK(tutti_function_create_registered(nullptr, "snapshot.parity", &sharder));
+  ASSERT_OK(tutti_function_create(nullptr, {flat, nullptr, nullptr}, nullptr, &reader));
+
+  Dataset refused = RangeOf(3);
+  ASSERT_OK(tutti_dataset_map(&refused, unknown, nullptr));
+  EXPECT_FAILS(tutti_dataset_snapshot(&refused, path.c_str(), nullptr), TUTTI_INVALID_ARGUMENT,
+               "of the function \"plus_calls\" in map nobody can tell that; register it");
+  Dataset kept = RangeOf(3), again = RangeOf(3);
+  ASSERT_OK(tutti_dataset_map(&kept, known, nullptr));
+  ASSERT_OK(tutti_dataset_snapshot(&kept, path.c_str(), nullptr));
+  EXPECT_EQ(tutti_dataset_get_cardinality(kept), 3);
+  EXPECT_EQ(numbers(kept), (std::vector<int64_t>{0, 11, 22}));
+  ASSERT_OK(tutti_dataset_map(&again, known, nullptr));
+  ASSERT_OK(tutti_dataset_snapshot(&again, path.c_str(), nullptr));
+  EXPECT_EQ(numbers(again), (std::vector<int64_t>{0, 11, 22}));
+  EXPECT_EQ(calls, 3);
+
+  tutti_snapshot_options how = TUTTI_SNAPSHOT_OPTIONS_INIT;
+  how.compression = "GZIP";
+  how.shard_func = sharder;
+  how.reader_func = reader;
+  Dataset shards = RangeOf(5), wrong = RangeOf(5);
+  ASSERT_OK(tutti_dataset_snapshot(&shards, path.c_str(), &how));
+  EXPECT_EQ(numbers(shards), (std::vector<int64_t>{0, 1, 2, 3, 4}));
+  EXPECT_EQ(numbers(shards), (std::vector<int64_t>{0, 2, 4, 1, 3}));
+  how.compression = "LZ4";
+  EXPECT_FAILS(tutti_dataset_snapshot(&wrong, path.c_str(), &how), TUTTI_INVALID_ARGUMENT,
+               "compression must be AUTO, GZIP, SNAPPY or none (NONE), got \"LZ4\"");
+  EXPECT_FAILS(tutti_dataset_snapshot(&wrong, nullptr, nullptr), TUTTI_INVALID_ARGUMENT, "path");
+  for (const char *name : {"snapshot.itself", "snapshot.parity"}) {
+    ASSERT_OK(tutti_function_unregister(nullptr, name));
+  }
+  std::filesystem::remove_all(path);
 }
 
 TEST_F(SurfaceTest, DatasetsOfAFunctionComeInTheirOrder) {

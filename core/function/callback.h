@@ -51,6 +51,7 @@ struct StoredCallbackOptions {
   std::string name;  // for messages
   Granularity granularity = Granularity::kRow;
   Ref<const ElementSpec> output_spec;  // of one row; null: the first call tells
+  std::string fingerprint;             // Function::fingerprint
 };
 
 class StoredCallback final : public Function {
@@ -65,6 +66,7 @@ class StoredCallback final : public Function {
   Granularity granularity() const override { return options_.granularity; }
   bool calls_host() const override { return true; }
   Result<Ref<const ElementSpec>> OutputSpec(const ElementSpec* input) const override;
+  std::string_view fingerprint() const override { return options_.fingerprint; }
 
  private:
   template <typename T, typename... Args>

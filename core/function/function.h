@@ -53,6 +53,10 @@ class Function : public RefCounted {
   // FAILED_PRECONDITION for what runs here only.
   virtual Result<FunctionDefinition> Define() const;
 
+  // Of a function that cannot be defined: what tells its code from other code, as its language's
+  // binding knows it; empty where nobody does. What is kept over processes (snapshots) goes by it.
+  virtual std::string_view fingerprint() const { return {}; }
+
   // For messages; may be empty.
   const std::string& name() const noexcept { return name_; }
 

@@ -7,11 +7,13 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
 #include <utility>
+#include <string_view>
 #include <vector>
 
 #include "core/base/crc32c.h"
@@ -23,6 +25,9 @@
 #include "core/collective/call/shared_header.h"
 #include "core/collective/stream/link_frame.h"
 #include "core/dataset/records/compressed_writer.h"
+#include "core/dataset/ops/snapshot_files.h"
+#include "core/dataset/records/snappy_block.h"
+#include "core/dataset/records/tf_record_reader.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace tutti {
@@ -72,6 +77,52 @@ std::vector<Status> Errors() {
               .With("seconds", 1.5)
               .WithCause(Internal("a cause")),
           InvalidArgument("{}", std::string(3000, 'x'))};
+}
+
+// Shards of every compression, as files and as their records; an index; blocks of Snappy's.
+void MakeSnapshots(const std::filesystem::path& folder) {
+  Corpus corpus(folder, "snapshot_shard");
+  Slab rows;
+  rows.rows = 20;
+  rows.tree = Ref<const TreeSpec>::Retain(&TreeSpec::Leaf());
+  const std::vector<int64_t> zeros(60);
+  rows.columns = {Column::Dense(Tensor::FromData(DType::kInt64, Shape({20, 3}), zeros.data(),
+                                                 zeros.size() * sizeof(int64_t))
+                                    .value())};
+  Slab text = rows.Slice(0, 1);
+  text.columns = {Column::Rows({Leaf::OfString("a text, a text, a text")})};
+  const auto with_kind = [](char kind, std::string_view bytes) {
+    return std::string(1, kind) + std::string(bytes);
+  };
+  const auto records_of = [](std::string_view file) {
+    std::string records;
+    while (!file.empty()) {
+      uint64_t length;
+      std::memcpy(&length, file.data(), sizeof(length));
+      Put(&records, static_cast<uint16_t>(length));
+      records += file.substr(kTfRecordHeaderBytes, length);
+      file.remove_prefix(kTfRecordHeaderBytes + length + kTfRecordFooterBytes);
+    }
+    return records;
+  };
+  for (const SnapshotCompression compression :
+       {SnapshotCompression::kNone, SnapshotCompression::kSnappy, SnapshotCompression::kGzip}) {
+    const std::unique_ptr<Disk> disk = MakeMemoryDisk();
+    const std::unique_ptr<SnapshotWriter> writer =
+        OpenSnapshotWriter(*disk, "/snapshot", compression).value();
+    const bool written = writer->Append(rows, {}, nullptr).ok() &&
+                         writer->Append(text, {}, nullptr).ok() && writer->Complete(nullptr).ok();
+    Require(written, "a snapshot is written");
+    const std::string shard = disk->ReadFile("/snapshot/00000.shard").value();
+    corpus.Add(with_kind(0, shard));
+    corpus.Add(with_kind(0, std::string_view(shard).substr(0, shard.size() / 2)));
+    corpus.Add(with_kind(1, records_of(shard)));
+    corpus.Add(with_kind(2, std::string_view(records_of(disk->ReadFile("/snapshot/index").value()))
+                                .substr(sizeof(uint16_t))));
+  }
+  for (const char* content : {"", "abcabcabcabc", "a text of few repetitions"}) {
+    corpus.Add(with_kind(3, SnappyCompress(content).value()));
+  }
 }
 
 void MakeHandshakes(const std::filesystem::path& folder) {
@@ -433,6 +484,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   tutti::MakeHandshakes(argv[1]);
+  tutti::MakeSnapshots(argv[1]);
   tutti::MakeFrames(argv[1]);
   tutti::MakePeers(argv[1]);
   tutti::MakeSharedHeaders(argv[1]);

@@ -327,6 +327,60 @@ func TestAStateIsReducedElementByElement(t *testing.T) {
 	wants(t, err, ErrInvalidArgument)
 }
 
+func TestASnapshotIsWrittenOnceAndReadFromThenOn(t *testing.T) {
+	calls := int64(0)
+	register := func(name string, fn MapFunc) *Function {
+		t.Helper()
+		if err := RegisterFunction(name, fn, FunctionOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		return must[*Function](t)(RegisteredFunction(name))
+	}
+	plusCalls := register("dataset_test.plus_calls", func(element Value) (Value, error) {
+		number, err := element.Int64()
+		calls++
+		return sure(OfInt64(number + 10*(calls-1))), err
+	})
+	defer UnregisterFunction("dataset_test.plus_calls")
+	parity := register("dataset_test.parity", func(element Value) (Value, error) {
+		number, err := element.Int64()
+		return sure(OfInt64(number % 2)), err
+	})
+	defer UnregisterFunction("dataset_test.parity")
+	flat := NewFunction(func(shards Value) (Value, error) {
+		return OfDataset(sure(shards.Dataset()).FlatMap(Value.Dataset))
+	}, FunctionOptions{})
+	for _, function := range []*Function{plusCalls, parity, flat} {
+		defer function.Close()
+	}
+	path := filepath.Join(t.TempDir(), "snap")
+	shards := Range(0, 5, 1).Snapshot(path, WithShardFunc(parity), WithReaderFunc(flat),
+		WithSnapshotCompression("GZIP"))
+	for i, c := range []struct {
+		dataset *Dataset
+		want    []int64
+	}{
+		{Range(0, 3, 1).MapWith(plusCalls).Snapshot(path), []int64{0, 11, 22}},
+		{Range(0, 3, 1).MapWith(plusCalls).Snapshot(path), []int64{0, 11, 22}},
+		{shards, []int64{0, 1, 2, 3, 4}},
+		{shards, []int64{0, 2, 4, 1, 3}},
+		{Range(0, 5, 1).Snapshot(path, WithShardFunc(parity)), []int64{0, 1, 2, 3, 4}},
+	} {
+		if got := integers(t, c.dataset); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%d: %v", i, got)
+		}
+	}
+	if calls != 3 {
+		t.Error(calls)
+	}
+	wants(t, Range(0, 3, 1).Map(plusOne).Snapshot(path).Err(), ErrInvalidArgument)
+	wants(t, Range(0, 3, 1).Snapshot(path, WithSnapshotCompression("LZ4")).Err(),
+		ErrInvalidArgument)
+	closed := NewFunction(plusOne, FunctionOptions{})
+	closed.Close()
+	wants(t, Range(0, 3, 1).Snapshot(path, WithShardFunc(closed)).Err(), ErrFailedPrecondition)
+}
+
 func TestDatasetsOfAFunctionComeInTheirOrder(t *testing.T) {
 	count := func(element Value) (*Dataset, error) {
 		number, err := element.Int64()

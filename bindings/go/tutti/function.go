@@ -43,7 +43,8 @@ func NewFunction(fn MapFunc, options FunctionOptions) *Function {
 func (r *Runtime) NewFunction(fn MapFunc, options FunctionOptions) *Function {
 	var made uintptr
 	err := r.withFunction(fn, options, func(runtime, handle, output uintptr) uintptr {
-		return native.Function_create(runtime, handle, options.Name, output, options.Slab, &made)
+		return native.Function_create(runtime, handle, options.Name, "", output, options.Slab,
+			&made)
 	})
 	return functionOf(made, err)
 }

@@ -26,10 +26,13 @@ type operation struct {
 	stride        int64
 	paddedShapes  Value
 	paddingValues Value
+	packed        string
+	shardFunc     *Function
+	readerFunc    *Function
 }
 
 func operationOf(options []Option) operation {
-	op := operation{seed: RandomSeed, blockLength: 1, stride: 1}
+	op := operation{seed: RandomSeed, blockLength: 1, stride: 1, packed: "AUTO"}
 	for _, option := range options {
 		if option != nil {
 			option(&op)
@@ -92,6 +95,24 @@ func WithPaddedShapes(shapes Value) Option {
 // empty byte string.
 func WithPaddingValues(values Value) Option {
 	return func(op *operation) { op.paddingValues = values }
+}
+
+// WithSnapshotCompression is how Snapshot compresses: "AUTO", which is SNAPPY, "GZIP", "SNAPPY" or
+// "NONE".
+func WithSnapshotCompression(name string) Option {
+	return func(op *operation) { op.packed = name }
+}
+
+// WithShardFunc gives for each element the number of its shard of a Snapshot, an integer scalar of
+// 0 or more. It counts as a function of the pipeline does.
+func WithShardFunc(function *Function) Option {
+	return func(op *operation) { op.shardFunc = function }
+}
+
+// WithReaderFunc makes of a dataset of datasets, one of each shard, the dataset that is read of a
+// Snapshot. It may be any function.
+func WithReaderFunc(function *Function) Option {
+	return func(op *operation) { op.readerFunc = function }
 }
 
 // WithReshuffle says whether every iteration has an order of its own.

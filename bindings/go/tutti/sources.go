@@ -106,7 +106,7 @@ func (r *Runtime) FromGenerator(start func() (Generator, error), spec *Spec,
 	})
 	defer handle.Delete()
 	return r.dataset(r.make(func(runtime uintptr, made *uintptr) uintptr {
-		return native.Dataset_from_generator(runtime, uintptr(handle), signature, op.name, made)
+		return native.Dataset_from_generator(runtime, uintptr(handle), signature, op.name, "", made)
 	}))
 }
 

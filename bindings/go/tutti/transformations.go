@@ -229,6 +229,32 @@ func (d *Dataset) PaddedBatch(batchSize int64, options ...Option) *Dataset {
 	})
 }
 
+// Snapshot gives the elements of the first complete pass, in this process or another one, which is
+// written to a folder and read from then on. The folder stands below path and goes by what the
+// pipeline computes: another pipeline has another one. Go's functions in it cannot be told apart,
+// and are an ErrInvalidArgument: register them (RegisterFunction); a generator needs a name. A pass
+// that is given up, or in which an element fails, leaves nothing, and who finds another writer
+// passes the elements through. Options: WithSnapshotCompression, WithShardFunc, WithReaderFunc.
+func (d *Dataset) Snapshot(path string, options ...Option) *Dataset {
+	op := operationOf(options)
+	var pointers [2]uintptr
+	for i, function := range []*Function{op.shardFunc, op.readerFunc} {
+		if function == nil {
+			continue
+		}
+		pointer, err := function.use()
+		if err != nil {
+			return datasetOf(0, err)
+		}
+		defer function.o.done()
+		pointers[i] = pointer
+	}
+	return d.transform(func(dataset uintptr, made *uintptr) uintptr {
+		return native.Dataset_snapshot(dataset, path, op.packed, pointers[0], pointers[1], op.name,
+			made)
+	})
+}
+
 // judged is an operation whose function says true or false of each element.
 func (d *Dataset) judged(op string, fn func(element Value) (bool, error), options []Option,
 	with func(*Dataset, *Function, ...Option) *Dataset) *Dataset {

@@ -20,10 +20,12 @@ inline tutti_callback StoreElementHost(tutti_host_handle element_fn, const tutti
 }
 
 inline tutti_status *function_create(tutti_runtime *runtime, tutti_host_handle element_fn,
-                                     const char *name, const tutti_spec *signature, bool slab,
+                                     const char *name, const char *fingerprint,
+                                     const tutti_spec *signature, bool slab,
                                      tutti_function **out_function) {
   tutti_function_options options = TUTTI_FUNCTION_OPTIONS_INIT;
   options.name = name;
+  options.fingerprint = fingerprint;
   options.output_spec = signature;
   options.slab = slab ? TUTTI_TRUE : TUTTI_FALSE;
   return tutti_function_create(runtime, StoreElementHost(element_fn, signature), &options,
@@ -45,9 +47,10 @@ inline tutti_status *function_register(tutti_runtime *runtime, const char *name,
 
 inline tutti_status *dataset_from_generator(tutti_runtime *runtime, tutti_host_handle start_fn,
                                             const tutti_spec *signature, const char *name,
-                                            tutti_dataset **out_dataset) {
-  tutti_source_options options = TUTTI_SOURCE_OPTIONS_INIT;
+                                            const char *fingerprint, tutti_dataset **out_dataset) {
+  tutti_generator_options options = TUTTI_GENERATOR_OPTIONS_INIT;
   options.name = name;
+  options.fingerprint = fingerprint;
   return tutti_dataset_create_from_generator(
       runtime, StoreHost(start_fn, TUTTI_HOST_GENERATOR_START),
       StoreHost(start_fn, TUTTI_HOST_GENERATOR_NEXT), signature, &options, out_dataset);

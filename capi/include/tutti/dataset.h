@@ -69,6 +69,14 @@ TUTTI_API tutti_status *tutti_dataset_create_from_tensor_slices(tutti_runtime *r
                                                                 const tutti_source_options *options,
                                                                 tutti_dataset **out_dataset);
 
+typedef struct tutti_generator_options {
+  size_t struct_size;
+  const char *name;
+  const char *fingerprint; /* as in tutti_function_options, of what both make; NULL: nobody knows */
+} tutti_generator_options;
+#define TUTTI_GENERATOR_OPTIONS_INIT \
+  { sizeof(tutti_generator_options), NULL, NULL }
+
 /* Elements that the host makes. For each iterator `start` is called once (in: none; out: any value,
  * the generator's state, a host object say), then `next` for each element with that state as `in`;
  * it ends the sequence by leaving *out NULL. The state is released when the iterator ends. Both are
@@ -77,7 +85,7 @@ TUTTI_API tutti_status *tutti_dataset_create_from_tensor_slices(tutti_runtime *r
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_create_from_generator(
     tutti_runtime *runtime, tutti_callback start, tutti_callback next, const tutti_spec *spec,
-    const tutti_source_options *options, tutti_dataset **out_dataset);
+    const tutti_generator_options *options, tutti_dataset **out_dataset);
 
 typedef struct tutti_list_files_options {
   size_t struct_size;
@@ -432,6 +440,34 @@ TUTTI_API tutti_status *tutti_dataset_with_options(tutti_dataset **dataset,
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_replace_options(tutti_dataset **dataset,
                                                       const tutti_data_options *options);
+
+typedef struct tutti_snapshot_options {
+  size_t struct_size;
+  const char *name;
+  const char *compression;     /* "AUTO" (SNAPPY), "GZIP", "SNAPPY" or "NONE"; NULL: "AUTO" */
+  tutti_function *shard_func;  /* NULL: all elements are in shard 0 */
+  tutti_function *reader_func; /* NULL: one element of each shard in turn, read by threads */
+} tutti_snapshot_options;
+#define TUTTI_SNAPSHOT_OPTIONS_INIT \
+  { sizeof(tutti_snapshot_options), NULL, NULL, NULL, NULL }
+
+/* The elements of the first complete pass, in this process or another one, which is written to a
+ * folder and read from then on. The folder stands below `path` and goes by what the pipeline
+ * computes: another pipeline has another one. Its functions must be registered, be native, or have
+ * a fingerprint, and a generator a name: INVALID_ARGUMENT otherwise. Drawn seeds do not count.
+ *
+ * While a pass is written its elements come in order. One that is given up, in which an element
+ * fails, or that cannot be written, which is said once, leaves nothing; who finds another writer
+ * passes the elements through. `shard_func` gives for each element the number of its shard, an
+ * integer scalar of 0 or more; `reader_func` makes of a dataset of datasets, one of each shard by
+ * number, the dataset that is read. A damaged file is DATA_LOSS naming it and the offset. Looking
+ * at the spec or the cardinality, which are the input's, writes nothing.
+ *
+ * A saved iterator that was reading goes on as long as that snapshot is there
+ * (FAILED_PRECONDITION); one that was writing passes the rest of its input through.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_snapshot(tutti_dataset **dataset, const char *path,
+                                               const tutti_snapshot_options *options);
 
 /* ---- reading a definition. */
 

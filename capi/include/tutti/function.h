@@ -37,9 +37,12 @@ typedef struct tutti_function_options {
   /* True: `in` and *out hold many rows at once, every leaf with one more leading dimension. A slab
    * function that fails may name the row by the status detail "row". */
   tutti_tristate slab;
+  /* What tells the code of this function from that of others, in other processes, too: a hash of
+   * it, for instance. NULL: nobody knows; tutti_dataset_snapshot wants a registered function. */
+  const char *fingerprint;
 } tutti_function_options;
 #define TUTTI_FUNCTION_OPTIONS_INIT \
-  { sizeof(tutti_function_options), NULL, NULL, 0 }
+  { sizeof(tutti_function_options), NULL, NULL, 0, NULL }
 
 /* A function from a callback.
  * Context: building. Threads: any. Since: 0.1. */

@@ -3,6 +3,7 @@
 #ifndef TUTTI_CORE_DATASET_EXEC_FUNCTION_ROWS_H_
 #define TUTTI_CORE_DATASET_EXEC_FUNCTION_ROWS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>

@@ -78,6 +78,8 @@ class StateReader {
 
   bool ok() const { return status_.ok(); }
   bool at_end() const { return rest_.empty(); }
+  // What has not been read yet.
+  std::string_view rest() const { return rest_; }
   // INVALID_ARGUMENT once something did not fit.
   const Status& status() const { return status_; }
   void Fail(std::string_view why);

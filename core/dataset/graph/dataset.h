@@ -44,6 +44,15 @@ struct ShuffleOptions {
   bool reshuffle_each_iteration = true;
 };
 
+struct SnapshotOptions {
+  std::string name;
+  std::string compression = "AUTO";  // GZIP, SNAPPY, NONE
+  // From a dataset of datasets, one per shard, to a dataset of elements; null: their interleave.
+  Ref<Function> reader_func = nullptr;
+  // From an element to the number of its shard, an integer scalar; null: all are in shard 0.
+  Ref<Function> shard_func = nullptr;
+};
+
 // The attributes of a seeded op for which nobody gave a seed: "seed", drawn here, and "seed_given".
 // In a dataset function nothing is drawn: there the op that calls it gives a seed for each element,
 // which "seed_by_element" asks for.
@@ -80,6 +89,10 @@ class Dataset final : public DatasetLeaf {
 
   Result<Ptr> Map(Ref<Function> function, MapOptions options = {}) const;
   Result<Ptr> Shuffle(int64_t buffer_size, ShuffleOptions options = {}) const;
+  // Writes the first complete pass to a folder below `path` and reads that from then on. The folder
+  // goes by what the pipeline computes: INVALID_ARGUMENT where a function does not say that
+  // (graph_fingerprint.h).
+  Result<Ptr> Snapshot(std::string path, SnapshotOptions options = {}) const;
   // Merges into the dataset's own options. INVALID_ARGUMENT for an option that has another value
   // already, when neither is the default.
   Result<Ptr> WithOptions(const DatasetOptions& options) const;

@@ -3,6 +3,7 @@
 #include <openssl/sha.h>
 
 #include <limits>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -34,9 +35,44 @@ Status Malformed(std::string_view what) {
   return InvalidArgument("deserialize: these bytes are no dataset definition ({})", what);
 }
 
+enum class Purpose : int32_t {
+  kDefinition,          // to be read again
+  kFingerprint,         // to tell graphs apart in this process and its iterators' states
+  kContentFingerprint,  // to tell them apart for good
+};
+
+// How `function` counts where it is told apart for good; null: it cannot be.
+std::optional<FunctionDefinition> ContentOf(const Node& node, const Function& function) {
+  Result<FunctionDefinition> definition = function.Define();
+  if (definition.ok()) return std::move(definition).value();
+  if (!function.fingerprint().empty()) {
+    return FunctionDefinition{"content", std::string(function.fingerprint())};
+  }
+  // A generator cannot be registered.
+  if (node.op().num_inputs == 0 && !node.name().empty()) {
+    return FunctionDefinition{"named", node.name()};
+  }
+  return std::nullopt;
+}
+
+Status NoContent(const Node& of, const Node& node, const Function& function) {
+  const std::string which =
+      function.name().empty() ? std::string("a function without a name")
+                              : Format("the function {}", Quote(function.name()));
+  return InvalidArgument(
+             "{}: what is kept goes by what the pipeline computes, and of {} in {} nobody can tell "
+             "that; {}",
+             of.label(), which, node.label(),
+             node.op().num_inputs == 0
+                 ? "give this dataset a name, and another one when its elements change"
+                 : "register it under a name, and use it by that, or let a native function do it")
+      .With("node", node.label());
+}
+
 class GraphWriter {
  public:
-  GraphWriter(bool fingerprint, v1::DatasetDef* def) : fingerprint_(fingerprint), def_(def) {}
+  GraphWriter(Purpose purpose, v1::DatasetDef* def)
+      : purpose_(purpose), fingerprint_(purpose != Purpose::kDefinition), def_(def) {}
 
   // A node that several others use is written once.
   Status Write(const Node& root) {
@@ -66,6 +102,9 @@ class GraphWriter {
       v1::AttributeDef* attribute_def = node_def->add_attributes();
       attribute_def->set_name(name);
       TUTTI_RETURN_IF_ERROR(WriteAttribute(node, attribute, attribute_def));
+      if (purpose_ == Purpose::kContentFingerprint) {
+        TUTTI_RETURN_IF_ERROR(WriteContent(node, attribute, node_def));
+      }
     }
     for (const Ref<Function>& function : node.functions()) {
       TUTTI_RETURN_IF_ERROR(WriteFunction(node, *function, node_def->add_functions()));
@@ -112,7 +151,36 @@ class GraphWriter {
     return OkStatus();
   }
 
+  // Of the datasets in a value, whose functions count as this graph's do.
+  Status WriteContent(const Node& node, const Attribute& attribute, v1::NodeDef* def) {
+    const auto* value = std::get_if<Ref<const Value>>(&attribute);
+    if (value == nullptr) return OkStatus();
+    for (const Leaf& leaf : (*value)->leaves()) {
+      if (leaf.kind() == LeafKind::kHostObject) {
+        return InvalidArgument("{}: what is kept goes by what the pipeline computes, and a value "
+                               "holds a host object, of which nobody can tell it",
+                               node.label())
+            .With("node", node.label());
+      }
+      if (leaf.kind() != LeafKind::kDataset) continue;
+      TUTTI_ASSIGN_OR_RETURN(
+          std::string content,
+          ContentFingerprint(leaf.object_as<const Dataset>()->node(), node, {}));
+      v1::FunctionDef* inner = def->add_functions();
+      inner->set_kind("dataset");
+      inner->set_payload(std::move(content));
+    }
+    return OkStatus();
+  }
+
   Status WriteFunction(const Node& node, const Function& function, v1::FunctionDef* def) {
+    if (purpose_ == Purpose::kContentFingerprint) {
+      const std::optional<FunctionDefinition> content = ContentOf(node, function);
+      if (!content) return NoContent(node, node, function);
+      def->set_kind(content->kind);
+      def->set_payload(content->payload);
+      return OkStatus();
+    }
     const Result<FunctionDefinition> definition = function.Define();
     if (definition.ok()) {
       def->set_kind(definition->kind);
@@ -129,6 +197,7 @@ class GraphWriter {
         .With("node", node.label());
   }
 
+  const Purpose purpose_;
   const bool fingerprint_;
   v1::DatasetDef* const def_;
   std::unordered_map<const Node*, int32_t> written_;
@@ -231,7 +300,7 @@ Result<std::string> Dataset::Serialize() const {
   Arena arena;
   v1::DatasetDef& def = NewDefinition(&arena);
   def.set_version(kVersion);
-  TUTTI_RETURN_IF_ERROR(GraphWriter(false, &def).Write(*node_));
+  TUTTI_RETURN_IF_ERROR(GraphWriter(Purpose::kDefinition, &def).Write(*node_));
   for (int32_t key = 0; key < DatasetOptions::kNumKeys; ++key) {
     const std::optional<int64_t> value = options_.Get(static_cast<DatasetOptions::Key>(key));
     if (!value) continue;
@@ -288,16 +357,57 @@ Result<Ref<Dataset>> Dataset::Deserialize(Environments environment, std::string_
   return OfNode(environment, std::move(nodes.back()), options);
 }
 
-Result<std::string> GraphFingerprint(const Node& node) {
-  Arena arena;
-  v1::DatasetDef& def = NewDefinition(&arena);
-  def.set_version(kVersion);
-  TUTTI_RETURN_IF_ERROR(GraphWriter(true, &def).Write(node));
+namespace {
+
+std::string HashOf(const v1::DatasetDef& def) {
   const std::string bytes = def.SerializeAsString();
   std::string hash(SHA256_DIGEST_LENGTH, '\0');
   SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(),
          reinterpret_cast<unsigned char*>(hash.data()));
   return hash;
+}
+
+}  // namespace
+
+Result<std::string> GraphFingerprint(const Node& node) {
+  Arena arena;
+  v1::DatasetDef& def = NewDefinition(&arena);
+  def.set_version(kVersion);
+  TUTTI_RETURN_IF_ERROR(GraphWriter(Purpose::kFingerprint, &def).Write(node));
+  return HashOf(def);
+}
+
+Status CheckContentFingerprint(const Node& node, const Node& of,
+                               std::span<const Ref<Function>> more) {
+  for (const Node* one : InputsFirst(node)) {
+    for (const Ref<Function>& function : one->functions()) {
+      if (!ContentOf(*one, *function)) return NoContent(of, *one, *function);
+    }
+  }
+  for (const Ref<Function>& function : more) {
+    if (!ContentOf(of, *function)) return NoContent(of, of, *function);
+  }
+  return OkStatus();
+}
+
+Result<std::string> ContentFingerprint(const Node& node, const Node& of,
+                                       std::span<const Ref<Function>> more) {
+  TUTTI_RETURN_IF_ERROR(CheckContentFingerprint(node, of, more));
+  Arena arena;
+  v1::DatasetDef& def = NewDefinition(&arena);
+  def.set_version(kVersion);
+  TUTTI_RETURN_IF_ERROR(GraphWriter(Purpose::kContentFingerprint, &def).Write(node));
+  if (!more.empty()) {
+    v1::NodeDef* last = def.add_nodes();
+    last->set_op(std::string(of.op().name));
+    for (const Ref<Function>& function : more) {
+      const std::optional<FunctionDefinition> content = ContentOf(of, *function);
+      v1::FunctionDef* function_def = last->add_functions();
+      function_def->set_kind(content->kind);
+      function_def->set_payload(content->payload);
+    }
+  }
+  return HashOf(def);
 }
 
 }  // namespace tutti

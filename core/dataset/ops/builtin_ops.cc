@@ -19,7 +19,7 @@ void AddBuiltinOps(OpRegistry* ops) {
   for (const OpTraits* op : kPlainOps) add(op);
   for (const OpTraits* op : {&kFromElementsOp, &kFromTensorSlicesOp, &kFromGeneratorOp,
                              &kListFilesOp, &kTfRecordOp, &kFixedLengthRecordOp, &kTextLineOp,
-                             &kSqlOp, &kShardNamesOp, &kZipOp}) {
+                             &kSqlOp, &kShardNamesOp, &kZipOp, &kSnapshotShardOp}) {
     add(op);
   }
 }

@@ -14,6 +14,7 @@ extern const OpTraits kFromElementsOp;
 extern const OpTraits kFromTensorSlicesOp;
 extern const OpTraits kFromGeneratorOp;
 extern const OpTraits kShardNamesOp;
+extern const OpTraits kSnapshotShardOp;
 extern const OpTraits kZipOp;
 
 }  // namespace tutti

@@ -23,6 +23,7 @@
 #include "core/dataset/example/parse_example.h"
 #include "core/dataset/graph/graph_fingerprint.h"
 #include "core/dataset/graph/graph_walk.h"
+#include "core/dataset/ops/snapshot_files.h"
 #include "core/dataset/records/fixed_length_record.h"
 #include "core/dataset/records/list_files.h"
 #include "core/dataset/records/sql.h"
@@ -145,6 +146,18 @@ class GoldenPipelines : public DatasetTest {
           TUTTI_ASSIGN_OR_RETURN(Ref<Dataset> made, in.leaf(1).object_as<Dataset>()->Batch(2));
           return Value::OfLeaf(Leaf(LeafKind::kDataset, std::move(made)));
         }));
+    add("remainder", MakeFunction([](Context&, const Value& in, void*) -> Result<Ref<Value>> {
+          return Number(NumberIn(in) % 2);
+        }));
+    add("flat", MakeFunction(
+                    [](Context&, const Value& in, void* self) -> Result<Ref<Value>> {
+                      TUTTI_ASSIGN_OR_RETURN(
+                          Ref<Dataset> made,
+                          in.leaf(0).object_as<const Dataset>()->FlatMap(
+                              static_cast<GoldenPipelines*>(self)->Registered("itself")));
+                      return Value::OfLeaf(Leaf(LeafKind::kDataset, std::move(made)));
+                    },
+                    {.data = this}));
     add("is_small", MakeFunction(
                         [](Context&, const Value& in, void*) -> Result<Ref<Value>> {
                           return Value::OfTensor(Tensor::Scalar(NumberIn(in) % 10 < 6));
@@ -203,6 +216,11 @@ class GoldenPipelines : public DatasetTest {
     attributes.Set("num_shards", int64_t{2}).Set("index", int64_t{0});
     return Ok(Dataset::Make(datasets_, "shard_names", "", std::move(attributes),
                             {Ok(Dataset::FromTensorSlices(datasets_, names))}));
+  }
+  // It is there from now on.
+  static Ref<Dataset> Written(const Ref<Dataset>& snapshot) {
+    All(snapshot);
+    return snapshot;
   }
   // More parts than have stages at once.
   Ref<Dataset> ManyParts() {
@@ -310,6 +328,39 @@ class GoldenPipelines : public DatasetTest {
                                           "select id, name from people order by id",
                                           {DType::kInt64, DType::kBytes}})),
                        2};
+         }},
+
+        {"snapshot.writing", [this] { return Case{Ok(Range(6)->Snapshot("snap")), 3}; }},
+        {"snapshot.reading", [this] { return Case{Written(Ok(Range(6)->Snapshot("snap"))), 3}; }},
+        {"snapshot.reader_func",
+         [this] {
+           SnapshotOptions options;
+           options.compression = "GZIP";
+           options.shard_func = Registered("remainder");
+           options.reader_func = Registered("flat");
+           environment_->SetDefaultSeed(5);
+           return Case{Written(Ok(Range(6)->Snapshot("snap", options))), 3};
+         }},
+        {"snapshot.shards",
+         [this] {
+           SnapshotOptions options;
+           options.shard_func = Registered("remainder");
+           return Case{Written(Ok(Range(6)->Snapshot("snap", options))), 3, true};
+         }},
+        {"snapshot_shard",
+         [this] {
+           Written(Ok(Range(6)->Snapshot("only")));
+           const std::string key =
+               std::filesystem::directory_iterator("only")->path().filename().string();
+           const std::optional<SnapshotIndex> index =
+               SnapshotFolder(environment_, "only", key).ReadIndex().value();
+           const SnapshotShard& shard = index->shards.at(0);
+           Attributes attributes;
+           attributes.Set("value", Ref<const Value>(Value::Tuple(
+                                       {Value::OfString(shard.path), Value::OfString(index->spec),
+                                        Value::OfTensor(Tensor::Vector<int64_t>(
+                                            {shard.number, shard.rows, shard.checksum}))})));
+           return Case{Ok(Dataset::Make(datasets_, "snapshot_shard", "", attributes, {})), 4};
          }},
         {"take", [this] { return Case{Ok(Range(9)->Take(5)), 3}; }},
         {"take_while",

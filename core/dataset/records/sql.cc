@@ -202,6 +202,13 @@ class SqlSource final : public Stage {
       ++position_;
       if (!demand.count_only) {
         Status converted = AppendRow(static_cast<size_t>(slab->rows), columns);
+        if (!converted.ok() && demand.tentative) {
+          // Whether it is wanted is not decided: it is asked for anew.
+          query_.reset();
+          --position_;
+          if (slab->rows == 0) slab->status = Undecided(node());
+          return;
+        }
         if (!converted.ok()) {
           slab->status = std::move(converted);
           return;

@@ -93,9 +93,12 @@ Dataset FromGenerator(const Json &op) {
   const Spec spec =
       op.contains("signature") ? DescribedSpec(op.at("signature")) : SpecOfAll(all);
   const Body start = [passes](tutti_context *, const Value &) { return StartPass(passes); };
+  const std::string fingerprint = lists.dump();
+  tutti_generator_options options = TUTTI_GENERATOR_OPTIONS_INIT;
+  options.fingerprint = fingerprint.c_str();
   Dataset dataset;
   Check(tutti_dataset_create_from_generator(CurrentRuntime(), StoredCallback(start),
-                                            StoredCallback(NextOfPass), spec.get(), nullptr,
+                                            StoredCallback(NextOfPass), spec.get(), &options,
                                             dataset.out()));
   return dataset;
 }
@@ -324,6 +327,26 @@ void PaddedBatch(const Json &op, Dataset *dataset) {
   Check(tutti_dataset_padded_batch(dataset->out(), op.at("batch_size"), &options));
 }
 
+void Snapshot(const Json &op, Dataset *dataset) {
+  CheckKeys(op, {"op", "input", "path", "compression", "shard_func", "shard_arg", "reader_func",
+                 "reader_arg"});
+  tutti_snapshot_options options = TUTTI_SNAPSHOT_OPTIONS_INIT;
+  const Json compression = op.value("compression", Json("AUTO"));
+  const std::string name = compression.is_null() ? "NONE" : compression.get<std::string>();
+  options.compression = name.c_str();
+  const auto function = [&op](const std::string &which) {
+    if (!op.contains(which + "_func")) return Function();
+    return NamedFunction(Json{{"fn", op.at(which + "_func")},
+                              {"arg", op.value(which + "_arg", Json())}},
+                         Spec());
+  };
+  const Function sharder = function("shard"), reader = function("reader");
+  options.shard_func = sharder.get();
+  options.reader_func = reader.get();
+  Check(tutti_dataset_snapshot(dataset->out(), op.at("path").get<std::string>().c_str(),
+                               &options));
+}
+
 void Shuffle(const Json &op, Dataset *dataset) {
   CheckKeys(op, {"op", "input", "buffer_size", "seed", "reshuffle_each_iteration"});
   tutti_shuffle_options options = TUTTI_SHUFFLE_OPTIONS_INIT;
@@ -382,6 +405,7 @@ Dataset BuildDataset(const Json &op) {
                         : name == "padded_batch"       ? PaddedBatch
                         : name == "shuffle"            ? Shuffle
                         : name == "shuffle_and_repeat" ? ShuffleAndRepeat
+                        : name == "snapshot"           ? Snapshot
                         : name == "with_options"       ? WithOptions
                                                        : nullptr;
   if (transform == nullptr) {

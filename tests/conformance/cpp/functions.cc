@@ -178,6 +178,25 @@ Value RecordsOf(tutti_context *, const Value &path) {
   return DatasetValue(dataset);
 }
 
+// The elements of the datasets that a snapshot's shards are, of `cycle_length` of them in turn;
+// null: one after the other.
+Body ReadShards(const Json &cycle_length) {
+  return [cycle_length](tutti_context *, const Value &in) {
+    const Body each = [](tutti_context *, const Value &shard) { return shard; };
+    Function itself;
+    Check(tutti_function_create(CurrentRuntime(), StoredCallback(each), nullptr, itself.out()));
+    Dataset shards = DatasetIn(in);
+    if (cycle_length.is_null()) {
+      Check(tutti_dataset_flat_map(shards.out(), itself.get(), nullptr));
+    } else {
+      tutti_interleave_options options = TUTTI_INTERLEAVE_OPTIONS_INIT;
+      options.cycle_length = {1, cycle_length.get<int64_t>()};
+      Check(tutti_dataset_interleave(shards.out(), itself.get(), &options));
+    }
+    return DatasetValue(shards);
+  };
+}
+
 struct Named {
   Body body;
   Spec output;  // none: a predicate, or the function gives datasets
@@ -254,6 +273,11 @@ Named Find(const Json &op, const Spec &input) {
             },
             {}};
   }
+  if (name == "shard_mod") {
+    return {Elementwise([by = arg.get<double>()](double x) { return std::fmod(x, by); }),
+            SpecOfTensor(TUTTI_DTYPE_INT64, {})};
+  }
+  if (name == "flat" || name == "interleaved") return {ReadShards(arg), {}};
   if (name == "fill_self_slices") {
     return {[](tutti_context *context, const Value &in) {
               return Slices(context, FillSelf(context, in));
@@ -420,8 +444,11 @@ tutti_callback StoredCallback(Body body) {
 
 Function NamedFunction(const Json &op, const Spec &input) {
   Named named = Find(op, input);
+  const std::string fingerprint =
+      op.at("fn").get<std::string>() + " " + op.value("arg", Json()).dump();
   tutti_function_options options = TUTTI_FUNCTION_OPTIONS_INIT;
   options.output_spec = named.output.get();
+  options.fingerprint = fingerprint.c_str();
   Function function;
   Check(tutti_function_create(CurrentRuntime(), StoredCallback(std::move(named.body)), &options,
                               function.out()));

@@ -99,6 +99,18 @@ def window_function(name, arg):
     return functions[name]
 
 
+def snapshot_function(name, arg):
+    """One that gives the shard of an element, or reads the shards."""
+    functions = {
+        "shard_mod": lambda x: x % arg,
+        "flat": lambda shards: shards.flat_map(lambda shard: shard),
+        "interleaved": lambda shards: shards.interleave(lambda shard: shard, cycle_length=arg),
+    }
+    if name not in functions:
+        raise NotCovered(f"function {name}")
+    return functions[name]
+
+
 def reducer(name):
     """A function of state and element."""
     functions = {

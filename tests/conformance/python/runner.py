@@ -23,7 +23,7 @@ from tutti.distribute import VariableAggregation, VariableSynchronization
 from device_cases import run_device_spec
 from files import CaseFolder, record_files
 from functions import (dataset_function, function, key_function, numbers_of, reducer, signature,
-                       window_function)
+                       snapshot_function, window_function)
 from plain_ops import PLAIN_OPS  # generated: the build puts it on the path
 from vector_values import (NotCovered, compare, compare_spec, described_spec, known, need,
                            padding_of, spec_of, value)
@@ -64,6 +64,15 @@ def transform(dataset, node, op):
         return dataset.padded_batch(**{
             name: padding_of(v, leaves[name]) if name in leaves else v
             for name, v in given.items()})
+    if op == "snapshot":
+        known(node, ("op", "input", "path", "compression", "shard_func", "shard_arg",
+                     "reader_func", "reader_arg"))
+        given = {name: node[name] for name in ("path", "compression") if name in node}
+        for which in ("shard", "reader"):
+            if f"{which}_func" in node:
+                given[f"{which}_func"] = snapshot_function(node[f"{which}_func"],
+                                                           node.get(f"{which}_arg"))
+        return dataset.snapshot(**given)
     if op == "apply":
         known(node, ("op", "input", "transformation"))
         inner = node["transformation"]
@@ -160,7 +169,7 @@ def from_generator(node):
     spec = (described_spec(node["signature"]) if "signature" in node
             else spec_of(sum(passes, [])))
     return Dataset.from_generator(lambda: passes[min(next(started), len(passes) - 1)],
-                                  output_signature=spec)
+                                  output_signature=spec, name=json.dumps(node, default=str))
 
 
 def cardinality(dataset):

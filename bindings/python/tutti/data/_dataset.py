@@ -9,7 +9,7 @@ import numpy as np
 
 from tutti import _arguments, _dtypes, _native, _values, errors
 from tutti._specs import TensorSpec
-from tutti.data import _padding, _state
+from tutti.data import _code, _padding, _state
 from tutti.data._function import Function, function_of
 from tutti.data._options import Options
 from tutti.data._records import compression_number
@@ -195,7 +195,8 @@ class Dataset(Transformations):
         if args:
             made, given = generator, tuple(args)
             generator = lambda: made(*given)  # noqa: E731
-        return Dataset._of(_native.dataset_from_generator(generator, output_signature, name))
+        return Dataset._of(_native.dataset_from_generator(
+            generator, output_signature, name, _code.fingerprint(generator)))
 
     @staticmethod
     def list_files(file_pattern: _Paths, shuffle: Optional[bool] = None, seed: Optional[int] = None,
@@ -311,6 +312,37 @@ class Dataset(Transformations):
         values = _padding.values(padding_values, lambda: self.element_spec)
         return self._of(_native.dataset_padded_batch(
             self._handle, batch_size, _padding.shapes(padded_shapes), values, drop_remainder, name))
+
+    def snapshot(self, path: _Path, compression: Optional[str] = "AUTO",
+                 reader_func: Optional[Union[Callable[["Dataset"], "Dataset"], Function]] = None,
+                 shard_func: Optional[Union[Callable[..., Any], Function]] = None,
+                 name: Optional[str] = None) -> "Dataset":
+        """The elements of the first complete pass, in this process or another one, which is written
+        to a folder and read from then on.
+
+        The folder stands below `path` and goes by what the pipeline computes: another pipeline has
+        another one. A Python function in it counts by its code, its defaults and what it has
+        captured; names in it that are global count as names only. One that has captured what cannot
+        be told apart is an InvalidArgumentError: register it (register_function), or give the
+        from_generator a name. Drawn seeds do not count.
+
+        compression: "AUTO", which is SNAPPY, "GZIP", "SNAPPY" or None. shard_func gives for each
+        element the number of its shard, an integer of 0 or more; it counts as a function of the
+        pipeline does. reader_func makes of a dataset of datasets, one of each shard, the dataset
+        that is read; without it one element of each shard comes in turn.
+
+        A pass that is given up, in which an element fails, or that cannot be written, which is said
+        once, leaves nothing; who finds another writer passes the elements through. A damaged file
+        is a DataLossError that names it. A saved iterator that was reading goes on as long as that
+        snapshot is there (FailedPreconditionError); one that was writing passes the rest of its
+        input through.
+        """
+        shard = None if shard_func is None else function_of(shard_func, False, None, name)
+        reader = None if reader_func is None else function_of(reader_func, False, None, name)
+        return self._of(_native.dataset_snapshot(
+            self._handle, os.fsdecode(path), "NONE" if compression is None else compression,
+            None if shard is None else shard._handle, None if reader is None else reader._handle,
+            name))
 
     def shuffle(self, buffer_size: int, seed: Optional[int] = None,
                 reshuffle_each_iteration: Optional[bool] = None,

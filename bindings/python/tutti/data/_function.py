@@ -9,6 +9,7 @@ import numpy as np
 
 from tutti import _arguments, _dtypes, _native
 from tutti._tensor import Tensor
+from tutti.data import _code
 
 
 class Function:
@@ -26,7 +27,8 @@ class Function:
     def __init__(self, function: Callable[..., Any], *, slab: bool = False,
                  output_signature: Any = None, name: Optional[str] = None):
         self._handle = _native.function_create(
-            function, name or getattr(function, "__name__", None), output_signature, slab)
+            function, name or getattr(function, "__name__", None), _code.fingerprint(function),
+            output_signature, slab)
 
     @classmethod
     def _of(cls, handle: Any) -> "Function":

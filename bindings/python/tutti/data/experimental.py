@@ -2,7 +2,7 @@
 
 from typing import Any, Callable, Optional, Union
 
-from tutti.data._dataset import Dataset, SqlDataset
+from tutti.data._dataset import Dataset, SqlDataset, _Path
 from tutti.data._function import Function
 from tutti.data._options import (AutoShardPolicy, DistributeOptions, ExternalStatePolicy,
                                  MapVectorizationOptions, OptimizationOptions, ThreadingOptions)
@@ -13,7 +13,7 @@ SHARD_HINT = -1
 
 __all__ = ["AutoShardPolicy", "DistributeOptions", "ExternalStatePolicy",
            "MapVectorizationOptions", "OptimizationOptions", "SHARD_HINT", "SqlDataset",
-           "TFRecordWriter", "ThreadingOptions", "group_by_window", "shuffle_and_repeat", "unbatch"]
+           "TFRecordWriter", "ThreadingOptions", "group_by_window", "shuffle_and_repeat", "snapshot", "unbatch"]
 
 
 def group_by_window(key_func: Union[Callable[..., Any], Function],
@@ -37,6 +37,15 @@ def shuffle_and_repeat(buffer_size: int, count: Optional[int] = None,
     buffer_size, count (None or -1: for ever), seed: as there.
     """
     return lambda dataset: dataset.shuffle_and_repeat(buffer_size, count, seed)
+
+
+def snapshot(path: _Path, compression: Optional[str] = "AUTO",
+             reader_func: Optional[Union[Callable[[Dataset], Dataset], Function]] = None,
+             shard_func: Optional[Union[Callable[..., Any], Function]] = None
+             ) -> Callable[[Dataset], Dataset]:
+    """Dataset.snapshot, with its path, compression, reader_func and shard_func, as a function from
+    a dataset to a dataset, for Dataset.apply."""
+    return lambda dataset: dataset.snapshot(path, compression, reader_func, shard_func)
 
 
 def unbatch() -> Callable[[Dataset], Dataset]:

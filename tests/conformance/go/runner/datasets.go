@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -23,7 +24,7 @@ func transform(r *tutti.Runtime, dataset *tutti.Dataset, node fields) (*tutti.Da
 	op := fmt.Sprint(node["op"])
 	switch op {
 	case "map":
-		if err := known(node, "op", "input", "fn", "arg"); err != nil {
+		if err := known(node, "op", "input", "fn", "arg", "registered"); err != nil {
 			return nil, err
 		}
 		name := fmt.Sprint(node["fn"])
@@ -31,11 +32,16 @@ func transform(r *tutti.Runtime, dataset *tutti.Dataset, node fields) (*tutti.Da
 		if err != nil {
 			return nil, err
 		}
+		if node["registered"] == true {
+			return mapRegistered(r, dataset, node, fn)
+		}
 		options, err := signature(name, dataset)
 		if err != nil {
 			return nil, err
 		}
 		return dataset.Map(fn, options...), nil
+	case "snapshot":
+		return snapshot(r, dataset, node)
 	case "flat_map", "interleave":
 		return flattened(r, dataset, node)
 	case "padded_batch":
@@ -152,6 +158,82 @@ func grouped(r *tutti.Runtime, dataset *tutti.Dataset, node fields) (*tutti.Data
 		return nil, err
 	}
 	return dataset.GroupByWindow(key, reduce, integer(node, "window_size", 0)), nil
+}
+
+// kept is the same, with functions that are registered: what is kept goes by their names.
+func kept(node fields) fields {
+	all := fields{}
+	for name, value := range node {
+		all[name] = value
+	}
+	if input, ok := node["input"].(fields); ok {
+		all["input"] = kept(input)
+	}
+	if node["op"] == "map" {
+		all["registered"] = true
+	}
+	return all
+}
+
+func registered(r *tutti.Runtime, fn, arg any, run tutti.MapFunc, output *tutti.Spec) (
+	*tutti.Function, error) {
+	name := fmt.Sprintf("%v %v", fn, arg)
+	if output != nil {
+		name += " gives " + output.String()
+	}
+	err := r.RegisterFunction(name, run, tutti.FunctionOptions{Output: output})
+	if err != nil && !errors.Is(err, tutti.ErrAlreadyExists) {
+		return nil, err
+	}
+	return r.RegisteredFunction(name)
+}
+
+func mapRegistered(r *tutti.Runtime, dataset *tutti.Dataset, node fields, fn tutti.MapFunc) (
+	*tutti.Dataset, error) {
+	output, err := outputOf(fmt.Sprint(node["fn"]), dataset)
+	if err != nil {
+		return nil, err
+	}
+	made, err := registered(r, node["fn"], node["arg"], fn, output)
+	if err != nil {
+		return nil, err
+	}
+	defer made.Close()
+	return dataset.MapWith(made), nil
+}
+
+func snapshot(r *tutti.Runtime, dataset *tutti.Dataset, node fields) (*tutti.Dataset, error) {
+	if err := known(node, "op", "input", "path", "compression", "shard_func", "shard_arg",
+		"reader_func", "reader_arg"); err != nil {
+		return nil, err
+	}
+	var options []tutti.Option
+	if compression, ok := node["compression"]; ok {
+		name, _ := compression.(string)
+		if compression == nil {
+			name = "NONE"
+		}
+		options = append(options, tutti.WithSnapshotCompression(name))
+	}
+	for which, option := range map[string]func(*tutti.Function) tutti.Option{
+		"shard": tutti.WithShardFunc, "reader": tutti.WithReaderFunc} {
+		name, ok := node[which+"_func"].(string)
+		if !ok {
+			continue
+		}
+		arg := node[which+"_arg"]
+		fn, err := datasetFunction(r, name, arg)
+		if err != nil {
+			return nil, err
+		}
+		made, err := registered(r, name, arg, fn, nil)
+		if err != nil {
+			return nil, err
+		}
+		defer made.Close()
+		options = append(options, option(made))
+	}
+	return dataset.Snapshot(fmt.Sprint(node["path"]), options...), nil
 }
 
 // sizes are the shapes of padded_batch: a list becomes a vector of int64, -1 for null in it.
@@ -304,6 +386,9 @@ func build(r *tutti.Runtime, node fields) (*tutti.Dataset, error) {
 		if !ok {
 			return nil, notCovered("op " + op)
 		}
+		if op == "snapshot" {
+			input = kept(input)
+		}
 		dataset, err := build(r, input)
 		if err != nil {
 			return nil, err
@@ -393,5 +478,5 @@ func fromGenerator(r *tutti.Runtime, node fields) (*tutti.Dataset, error) {
 			value, err := valueOf(element)
 			return value, true, err
 		}, nil
-	}, spec), nil
+	}, spec, tutti.WithName(fmt.Sprint(lists))), nil
 }

@@ -12,6 +12,8 @@ var arithmetic = map[string]func(x, y float64) float64{
 	"add":    func(x, y float64) float64 { return x + y },
 	"square": func(x, _ float64) float64 { return x * x },
 	"mod":    func(x, y float64) float64 { return x - math.Floor(x/y)*y },
+
+	"shard_mod": math.Mod,
 }
 
 // predicates give a boolean for each.
@@ -209,6 +211,20 @@ func datasetFunction(r *tutti.Runtime, name string, arg any) (tutti.MapFunc, err
 		"zip_batch": func(element tutti.Value) (*tutti.Dataset, error) {
 			return r.Zip(element).Batch(count), nil
 		},
+		"flat": func(element tutti.Value) (*tutti.Dataset, error) {
+			shards, err := element.Dataset()
+			if err != nil {
+				return nil, err
+			}
+			return shards.FlatMap(tutti.Value.Dataset), nil
+		},
+		"interleaved": func(element tutti.Value) (*tutti.Dataset, error) {
+			shards, err := element.Dataset()
+			if err != nil {
+				return nil, err
+			}
+			return shards.Interleave(tutti.Value.Dataset, tutti.WithCycleLength(count)), nil
+		},
 		"fill_self_slices": func(element tutti.Value) (*tutti.Dataset, error) {
 			filled, err := ofDescribed(structures["fill_self"])(element)
 			if err != nil {
@@ -332,6 +348,15 @@ func elementwise(dtype tutti.DType, arg any, compute func(x, y float64) float64)
 
 // signature is the output spec of a map function, where the first row need not tell it.
 func signature(name string, dataset *tutti.Dataset) ([]tutti.Option, error) {
+	spec, err := outputOf(name, dataset)
+	if spec == nil || err != nil {
+		return nil, err
+	}
+	return []tutti.Option{tutti.WithOutput(spec)}, nil
+}
+
+// outputOf is the same as a spec; nil where the first row tells it.
+func outputOf(name string, dataset *tutti.Dataset) (*tutti.Spec, error) {
 	makes, ok := signatures[name]
 	if !ok {
 		return nil, nil
@@ -344,11 +369,7 @@ func signature(name string, dataset *tutti.Dataset) ([]tutti.Option, error) {
 	if err != nil {
 		return nil, err
 	}
-	spec, err := makes(input, leaves)
-	if spec == nil || err != nil {
-		return nil, err
-	}
-	return []tutti.Option{tutti.WithOutput(spec)}, nil
+	return makes(input, leaves)
 }
 
 // signatures are made of the spec of the elements and of its leaves; those of pairs, where the

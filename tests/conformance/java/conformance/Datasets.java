@@ -60,7 +60,8 @@ final class Datasets {
         if (!node.has("input")) {
           throw new NotCovered("op " + op);
         }
-        return transform(build(node.fields("input")), node);
+        final Fields input = node.fields("input");
+        return transform(build(op.equals("snapshot") ? kept(input) : input), node);
     }
   }
 
@@ -109,6 +110,52 @@ final class Datasets {
     }
   }
 
+  // The same, with functions that are registered: what is kept goes by their names.
+  private static Fields kept(Fields node) {
+    final Map<String, Object> all = new TreeMap<>(node.all());
+    if (node.has("input")) {
+      all.put("input", kept(node.fields("input")));
+    }
+    if (node.text("op").equals("map")) {
+      all.put("registered", true);
+    }
+    return new Fields(all);
+  }
+
+  private static Function registered(Fields node, String fn, Object arg, Spec signature) {
+    final String name = fn + " " + arg + " gives " + signature;
+    try {
+      Function.register(name, Functions.of(node), signature, false);
+    } catch (TuttiException error) {
+      if (error.code() != Code.ALREADY_EXISTS) {
+        throw error;
+      }
+    }
+    return Function.registered(name);
+  }
+
+  private static Dataset snapshot(Dataset dataset, Fields node) {
+    node.known("op", "input", "path", "compression", "shard_func", "shard_arg", "reader_func",
+        "reader_arg");
+    final String compression =
+        node.all().containsKey("compression") ? (String) node.get("compression") : "AUTO";
+    try (Function reader = ofSnapshot(node, "reader"); Function shard = ofSnapshot(node, "shard")) {
+      return dataset.snapshot(node.text("path"), compression, reader, shard);
+    }
+  }
+
+  // Null where there is none.
+  private static Function ofSnapshot(Fields node, String which) {
+    if (!node.has(which + "_func")) {
+      return null;
+    }
+    final Map<String, Object> all = new TreeMap<>();
+    all.put("fn", node.get(which + "_func"));
+    all.put("arg", node.get(which + "_arg"));
+    final Fields described = new Fields(all);
+    return registered(described, described.text("fn"), described.get("arg"), null);
+  }
+
   // The i-th iteration gives list i, later ones the last.
   private static Dataset fromGenerator(Fields node) {
     final boolean byPass = node.has("elements_by_pass");
@@ -126,7 +173,8 @@ final class Datasets {
     final AtomicInteger started = new AtomicInteger();
     return Dataset.fromGenerator(
         () -> passes.get(Math.min(started.getAndIncrement(), passes.size() - 1)).iterator(),
-        node.has("signature") ? Values.spec(node.fields("signature")) : Values.specOf(all));
+        node.has("signature") ? Values.spec(node.fields("signature")) : Values.specOf(all),
+        lists.toString());
   }
 
   // Datasets, arrays for tuples and maps for dicts of them.
@@ -179,7 +227,13 @@ final class Datasets {
     final String op = node.text("op");
     switch (op) {
       case "map":
-        node.known("op", "input", "fn", "arg");
+        node.known("op", "input", "fn", "arg", "registered");
+        if (node.flag("registered")) {
+          try (Function made = registered(node, node.text("fn"), node.get("arg"),
+                   Functions.signature(node, dataset))) {
+            return dataset.map(made);
+          }
+        }
         return dataset.map(Functions.of(node), Functions.signature(node, dataset));
       case "flat_map":
         node.known("op", "input", "fn", "arg");
@@ -207,6 +261,8 @@ final class Datasets {
         return dataset.paddedBatch(node.integer("batch_size"),
             Values.sizes(node.get("padded_shapes")), Values.data(node.get("padding_values")),
             node.flag("drop_remainder"));
+      case "snapshot":
+        return snapshot(dataset, node);
       case "apply":
         final Fields inner = node.known("op", "input", "transformation").fields("transformation");
         return dataset.apply(given -> transform(given, inner));

@@ -85,6 +85,12 @@ final class Functions {
         return element -> Dataset.zip(element);
       case "zip_batch":
         return element -> Dataset.zip(element).batch((Long) arg);
+      case "shard_mod":
+        return elementwise(null, arg, (x, y) -> x % y);
+      case "flat":
+        return element -> element.asDataset().flatMap(shard -> shard);
+      case "interleaved":
+        return element -> element.asDataset().interleave(shard -> shard, (Long) arg, 1);
       case "fill_self_slices":
         return element -> Dataset.fromTensorSlices(fillSelf(element));
       default:

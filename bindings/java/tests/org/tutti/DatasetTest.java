@@ -25,6 +25,7 @@ import java.util.Optional;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.tutti.data.Compression;
@@ -388,6 +389,45 @@ class DatasetTest {
     final TuttiException refused =
         assertThrows(TuttiException.class, () -> Dataset.range(3).unbatch());
     assertTrue(refused.getMessage().contains("rank 1 or more"), refused.getMessage());
+  }
+
+  @Test
+  void aSnapshotIsWrittenOnceAndReadFromThenOn(@TempDir Path folder) {
+    final AtomicLong calls = new AtomicLong();
+    Function.register("DatasetTest.plusCalls",
+        x -> x.longValue() + 10 * calls.getAndIncrement(), Spec.tensor(DType.INT64), false);
+    Function.register("DatasetTest.parity", x -> x.longValue() % 2, null, false);
+    final String path = folder.resolve("snap").toString();
+    try (Function plusCalls = Function.registered("DatasetTest.plusCalls");
+         Function parity = Function.registered("DatasetTest.parity");
+         Function flat = Function.of(
+             shards -> shards.asDataset().flatMap(shard -> shard), "flat", null, false)) {
+      final List<Long> first = List.of(0L, 11L, 22L);
+      assertEquals(first, numbers(Dataset.range(3).map(plusCalls).snapshot(path)));
+      assertEquals(first, numbers(Dataset.range(3).map(plusCalls).snapshot(path)));
+      assertEquals(3, calls.get());
+      final Dataset shards = Dataset.range(5).snapshot(path, "GZIP", flat, parity);
+      assertEquals(List.of(0L, 1L, 2L, 3L, 4L), numbers(shards));
+      assertEquals(List.of(0L, 2L, 4L, 1L, 3L), numbers(shards));
+      assertEquals(List.of(0L, 1L, 2L, 3L, 4L),
+          numbers(Dataset.range(5).snapshot(path, null, null, parity)));
+    } finally {
+      Function.unregister("DatasetTest.plusCalls");
+      Function.unregister("DatasetTest.parity");
+    }
+    final TuttiException lambda = assertThrows(TuttiException.class,
+        () -> Dataset.range(3).map(x -> x.longValue() + 1).snapshot(path));
+    assertTrue(lambda.getMessage().contains("register it"), lambda.getMessage());
+    final TuttiException generator = assertThrows(TuttiException.class,
+        () -> Dataset.fromGenerator(List.of(1L), Spec.tensor(DType.INT64)).snapshot(path));
+    assertTrue(generator.getMessage().contains("a name"), generator.getMessage());
+    assertEquals(List.of(1L),
+        numbers(Dataset.fromGenerator(List.of(1L), Spec.tensor(DType.INT64), "one")
+                    .snapshot(path)));
+    final TuttiException wrong = assertThrows(
+        TuttiException.class, () -> Dataset.range(3).snapshot(path, "LZ4", null, null));
+    assertEquals(Code.INVALID_ARGUMENT, wrong.code());
+    assertThrows(NullPointerException.class, () -> Dataset.range(3).snapshot(null));
   }
 
   @Test

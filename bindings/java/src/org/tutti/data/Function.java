@@ -23,7 +23,7 @@ public final class Function extends NativeObject implements AutoCloseable {
    */
   public static Function of(ElementFunction function, String name, Spec signature, boolean slab) {
     return new Function(
-        Box.at(Native.function_create(new ElementCallback(function), name, signature, slab)));
+        Box.at(Native.function_create(new ElementCallback(function), name, null, signature, slab)));
   }
 
   /** Makes `name` mean the function, so that a serialised dataset finds it again. */
