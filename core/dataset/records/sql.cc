@@ -15,7 +15,6 @@
 #include "core/dataset/exec/stage.h"
 #include "core/dataset/graph/dataset.h"
 #include "core/dataset/graph/dataset_environment.h"
-#include "core/dataset/ops/op_parts.h"
 #include "core/dataset/records/sql_column.h"
 #include "core/dataset/records/sql_query.h"
 #include "core/function/function.h"
@@ -33,8 +32,13 @@ constexpr size_t kMaxQueryBytes = 1 << 20;
 std::span<const int64_t> TypesOf(const Node& node) {
   return *node.attributes().Get<std::vector<int64_t>>("output_types");
 }
-const std::string& TextOf(const Node& node, std::string_view attribute) {
-  return *node.attributes().Get<std::string>(attribute);
+// Of attributes that the op's check has seen, or empty.
+std::string_view GivenText(const Node& node, std::string_view attribute) {
+  const auto* text = node.attributes().Get<std::string>(attribute);
+  return text != nullptr ? std::string_view(*text) : std::string_view();
+}
+std::string TextOf(const Node& node, std::string_view attribute) {
+  return std::string(GivenText(node, attribute));
 }
 
 Ref<const ElementSpec> RowSpecOf(const Node& node) {
@@ -283,10 +287,9 @@ class SqlSource final : public Stage {
 };
 
 Status CheckSqlText(const Node& node, std::string_view attribute, size_t most) {
-  TUTTI_RETURN_IF_ERROR(CheckText(node, attribute));
-  const std::string& text = TextOf(node, attribute);
+  const std::string_view text = GivenText(node, attribute);
   if (text.empty()) return InvalidArgument("{}: {} is empty", node.label(), attribute);
-  if (text.find('\0') != std::string::npos) {
+  if (text.find('\0') != std::string_view::npos) {
     return InvalidArgument("{}: {} has a byte 0 in it", node.label(), attribute);
   }
   if (text.size() > most) {
@@ -297,8 +300,7 @@ Status CheckSqlText(const Node& node, std::string_view attribute, size_t most) {
 }
 
 Status CheckSql(const Node& node) {
-  TUTTI_RETURN_IF_ERROR(CheckText(node, "driver_name"));
-  if (const std::string& driver = TextOf(node, "driver_name"); driver != "sqlite") {
+  if (const std::string_view driver = GivenText(node, "driver_name"); driver != "sqlite") {
     return InvalidArgument("{}: the only driver_name is \"sqlite\", got {}", node.label(),
                            Quote(driver));
   }
