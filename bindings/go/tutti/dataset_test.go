@@ -782,8 +782,7 @@ func TestRowsOfADatabaseAreTuples(t *testing.T) {
 	rows := SQLRows("sqlite", path, "values (7, 'ada'), (70000, ''), (8, null)",
 		[]DType{Int16, Bytes})
 	spec := must[*Spec](t)(rows.ElementSpec(nil))
-	if spec.String() != "(int16[], bytes[])" || must[int64](t)(rows.Cardinality()) !=
-		UnknownCardinality {
+	if spec.String() != "(int16[], bytes[])" || rows.Cardinality() != UnknownCardinality {
 		t.Fatal(spec)
 	}
 	iterator := must[*Iterator](t)(rows.Iterator(nil))
@@ -802,7 +801,7 @@ func TestRowsOfADatabaseAreTuples(t *testing.T) {
 	}
 	wants(t, SQLRows("mysql", path, "select 1", []DType{Int16}).Err(), ErrInvalidArgument)
 	wants(t, SQLRows("sqlite", path, "select 1", nil).Err(), ErrInvalidArgument)
-	for err, dataset := range map[error]*Dataset{
+	for err, dataset := range map[Code]*Dataset{
 		ErrNotFound:        SQLRows("sqlite", path+".none", "select 1", []DType{Int16}),
 		ErrInvalidArgument: SQLRows("sqlite", path, "selec 1", []DType{Int16})} {
 		broken := must[*Iterator](t)(dataset.Iterator(nil))

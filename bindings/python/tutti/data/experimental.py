@@ -13,7 +13,8 @@ SHARD_HINT = -1
 
 __all__ = ["AutoShardPolicy", "DistributeOptions", "ExternalStatePolicy",
            "MapVectorizationOptions", "OptimizationOptions", "SHARD_HINT", "SqlDataset",
-           "TFRecordWriter", "ThreadingOptions", "group_by_window", "shuffle_and_repeat", "snapshot", "unbatch"]
+           "TFRecordWriter", "ThreadingOptions", "group_by_window", "shuffle_and_repeat",
+           "snapshot", "unbatch"]
 
 
 def group_by_window(key_func: Union[Callable[..., Any], Function],
