@@ -47,7 +47,8 @@ class CaseFolder:
 
     def with_paths(self, tree):
         """A tree of ops with the paths of its files in the place of their contents, a `database`
-        being a file, too. `records` says what numbers are in its files, which record_files() writes."""
+        being a file, too. `records` says what numbers are in its files, which record_files()
+        writes."""
         if isinstance(tree, dict):
             made = {key: part if key == "files"
                     else self._file(part) if key == "database"

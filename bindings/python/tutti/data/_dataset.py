@@ -507,8 +507,8 @@ class SqlDataset(Dataset):
     driver_name: "sqlite". data_source_name: the database's file, which is opened to be read.
     output_types: a dtype for each column, `bytes` or str for text; NULL is 0, False or b"". The
     library of SQLite is loaded when the first query runs. A row with a value that its dtype cannot
-    hold is a ValueError at iteration, and the next one follows; a query that cannot be run is one, with
-    SQLite's text, and ends the dataset; NotFoundError (a FileNotFoundError) without the file.
+    hold is a ValueError at iteration, and the next one follows; a query that cannot be run is one,
+    with SQLite's text, and ends the dataset; NotFoundError (a FileNotFoundError) without the file.
     Iterators resume by asking again, so that a query should say "order by".
     """
 
