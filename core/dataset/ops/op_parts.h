@@ -16,6 +16,9 @@ Result<Ref<const ElementSpec>> SpecOfInput(const Node& node);
 // The cardinality of the only input.
 int64_t CardinalityOfInput(const Node& node);
 
+// How many groups of `each` hold `rows`, the last one perhaps not full.
+inline int64_t CeilOf(int64_t rows, int64_t each) { return rows / each + (rows % each != 0); }
+
 // INVALID_ARGUMENT unless the attribute is there and an integer in [low, high].
 Status CheckInt(const Node& node, std::string_view attribute, int64_t low, int64_t high);
 Status CheckInt(const Node& node, std::string_view attribute);

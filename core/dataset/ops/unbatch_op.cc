@@ -75,8 +75,6 @@ Status DifferentSizes(const TreeSpec& tree, size_t i, int64_t size, size_t first
       ComponentText(tree, i), size, first, first_size);
 }
 
-int64_t CeilOf(int64_t rows, int64_t size) { return rows / size + (rows % size != 0 ? 1 : 0); }
-
 class UnbatchStage final : public Stage {
  public:
   UnbatchStage(const Node& node, const ExecContext& context, StageInputs inputs)

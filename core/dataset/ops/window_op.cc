@@ -50,8 +50,6 @@ struct Windows {
   }
 };
 
-int64_t CeilOf(int64_t places, int64_t step) { return places / step + (places % step != 0); }
-
 class WindowStage final : public Stage {
  public:
   WindowStage(const Node& node, const ExecContext& context, StageInputs inputs)
