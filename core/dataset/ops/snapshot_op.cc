@@ -355,13 +355,14 @@ Status SnapshotStage::Begin(const CallOptions& options) {
   }
   TUTTI_ASSIGN_OR_RETURN(const SnapshotFolder* const folder, Folder());
   for (bool again = false;; again = true) {
-    Result<std::optional<SnapshotIndex>> index = std::optional<SnapshotIndex>();
-    if (!from_input_) index = folder->ReadIndex();
-    if (!index.ok()) return About(index.status());
-    if (index->has_value()) {
-      TUTTI_RETURN_IF_ERROR(OpenInner(**index, options));
-      phase_ = Phase::kReading;
-      return OkStatus();
+    if (!from_input_) {
+      const Result<std::optional<SnapshotIndex>> index = folder->ReadIndex();
+      if (!index.ok()) return About(index.status());
+      if (index->has_value()) {
+        TUTTI_RETURN_IF_ERROR(OpenInner(**index, options));
+        phase_ = Phase::kReading;
+        return OkStatus();
+      }
     }
     if (input_used_) {
       TUTTI_RETURN_IF_ERROR(Stage::Restart(options));
