@@ -51,6 +51,24 @@ Ref<TestFunction> FailsAtTwo() {
       {.spec = Int64Scalar()});
 }
 
+// What `function` gives for 3 x, 3 x + 1 and 3 x + 2, as a dataset.
+struct InnerOf {
+  Ref<DatasetEnvironment> datasets;
+  Ref<Function> function;
+};
+Ref<TestFunction> Threes(InnerOf* inner, Ref<const ElementSpec> spec = nullptr) {
+  return MakeFunction(
+      [](Context&, const Value& in, void* data) -> Result<Ref<Value>> {
+        const InnerOf& inner = *static_cast<const InnerOf*>(data);
+        TUTTI_ASSIGN_OR_RETURN(
+            const Ref<Dataset> numbers,
+            Dataset::Range(inner.datasets, 3 * NumberIn(in), 3 * NumberIn(in) + 3, 1));
+        TUTTI_ASSIGN_OR_RETURN(Ref<Dataset> made, numbers->Map(inner.function));
+        return Value::OfLeaf(Leaf(LeafKind::kDataset, std::move(made)));
+      },
+      {.data = inner, .spec = std::move(spec)});
+}
+
 class CountedRows : public DatasetTest {
  protected:
   Ref<Dataset> Ten() {
@@ -150,20 +168,8 @@ TEST_F(CountedRows, DoNotFailInAMapBelowAnotherThatFailed) {
 // 2 fails in a dataset that a function gave, 0 in the map above. Places: !0; [1 2 3], which is
 // passed over; [4 5].
 TEST_F(CountedRows, DoNotFailInADatasetBelowAMapThatFailed) {
-  struct Inner {
-    Ref<DatasetEnvironment> datasets;
-    Ref<Function> function;
-  } inner{datasets_, FailsAtTwo()};
-  const Ref<TestFunction> gives = MakeFunction(
-      [](Context&, const Value& in, void* data) -> Result<Ref<Value>> {
-        const Inner& inner = *static_cast<Inner*>(data);
-        TUTTI_ASSIGN_OR_RETURN(
-            const Ref<Dataset> numbers,
-            Dataset::Range(inner.datasets, 3 * NumberIn(in), 3 * NumberIn(in) + 3, 1));
-        TUTTI_ASSIGN_OR_RETURN(Ref<Dataset> made, numbers->Map(inner.function));
-        return Value::OfLeaf(Leaf(LeafKind::kDataset, std::move(made)));
-      },
-      {.data = &inner, .spec = ElementSpec::Dataset(Int64Scalar())});
+  InnerOf inner{datasets_, FailsAtTwo()};
+  const Ref<TestFunction> gives = Threes(&inner, ElementSpec::Dataset(Int64Scalar()));
   const Ref<TestFunction> nought = MakeFunction(
       [](Context&, const Value& in, void*) -> Result<Ref<Value>> {
         if (NumberIn(in) == 0) return Status(StatusCode::kDataLoss, "nought");
@@ -228,20 +234,8 @@ TEST_F(CountedRows, FailNowhereBelowAMapThatCallsAhead) {
         if (NumberIn(in) % 3 != 1) return Number(NumberIn(in));
         return Value::OfTensor(Tensor::Scalar(true));
       });
-  struct Inner {
-    Ref<DatasetEnvironment> datasets;
-    Ref<Function> function;
-  } inner{datasets_, strange};
-  const Ref<TestFunction> gives = MakeFunction(
-      [](Context&, const Value& in, void* data) -> Result<Ref<Value>> {
-        const Inner& inner = *static_cast<Inner*>(data);
-        TUTTI_ASSIGN_OR_RETURN(
-            const Ref<Dataset> numbers,
-            Dataset::Range(inner.datasets, 3 * NumberIn(in), 3 * NumberIn(in) + 3, 1));
-        TUTTI_ASSIGN_OR_RETURN(Ref<Dataset> made, numbers->Map(inner.function));
-        return Value::OfLeaf(Leaf(LeafKind::kDataset, std::move(made)));
-      },
-      {.data = &inner});
+  InnerOf inner{datasets_, strange};
+  const Ref<TestFunction> gives = Threes(&inner);
   const Ref<Dataset> pairs = Ok(Ok(Ok(Range(7)->Batch(2))->Repeat(4))->Batch(3));
   for (const Ref<Dataset>& below :
        {Ok(Range(12)->Map(slabs)), pairs, Ok(Range(4)->FlatMap(gives))}) {

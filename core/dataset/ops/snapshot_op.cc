@@ -8,6 +8,10 @@
 // one that cannot be written (a full disk), which says so once and goes on. Who finds somebody else
 // writing passes the elements through.
 //
+// Workers who share a disk share a snapshot, also where each of them keeps its part of the elements
+// (DATA): one writes, and who begins a pass when it is complete reads. With shard_func that pass
+// comes in another order than one that passes the input through.
+//
 // A shard is a file of its own, shard_func says which one an element belongs to. A snapshot is read
 // as what reader_func makes of a dataset with one dataset per shard, by number; without it, as
 // their interleave, one element of each in turn, of several by threads.
@@ -263,8 +267,10 @@ class SnapshotStage final : public Stage {
   Status Restart(const CallOptions& options) override {
     // The input is restarted when it is needed again.
     Forget();
+    // What is interrupted is restarted again, and that is one pass.
+    TUTTI_RETURN_IF_ERROR(inners_.EndAll(options));
     inners_.BeginPass();
-    return inners_.EndAll(options);
+    return OkStatus();
   }
 
   Status Save(StateWriter* writer) override;

@@ -185,6 +185,30 @@ TEST_F(SqlDataset, ARowFailsAsAWholeAndOthersStay) {
   EXPECT_EQ(Detail<std::string>(status, "file"), path_);
 }
 
+// Every fourth row fails when it is made. In a batch that is passed over none is made.
+TEST_F(SqlDataset, RowsThatArePassedOverDoNotFailBelowAMapThatCallsAhead) {
+  const Ref<Dataset> rows = Read(
+      "with recursive n(i) as (select 0 union all select i + 1 from n where i < 15) "
+      "select i + 300 * (i % 4 = 1) from n",
+      {DType::kUint8});
+  const Ref<TestFunction> first = MakeFunction(
+      [](Context&, const Value& in, void*) -> Result<Ref<Value>> {
+        return Value::OfTensor(in.leaf(0).tensor_ref());
+      });
+  const auto outcomes = [&](int64_t calls, int64_t index) {
+    std::vector<std::string> all =
+        All(Ok(Ok(Ok(rows->Map(first, Parallel(calls)))->Batch(2))->Shard(2, index)));
+    for (std::string& text : all) text = text.starts_with('!') ? "!" : text;
+    return all;
+  };
+  for (const int64_t index : {0, 1}) {
+    const std::vector<std::string> in_turn = outcomes(0, index);
+    EXPECT_GT(in_turn.size(), 2u);
+    EXPECT_EQ(outcomes(1, index), in_turn);
+    EXPECT_EQ(outcomes(4, index), in_turn);
+  }
+}
+
 TEST_F(SqlDataset, WrongArgumentsAreRefusedWhenItIsBuilt) {
   const struct {
     SqlDatasetOptions options;
