@@ -35,15 +35,6 @@ bool HasFunctions(const Node& root) {
                              [](const Node* node) { return !node->functions().empty(); });
 }
 
-// Whether the spec holds for every element: what was learnt from the first one need not.
-bool SpecIsPromised(const Node& root) {
-  return std::ranges::all_of(InputsFirst(root), [](const Node* node) {
-    if (node->functions().empty()) return true;
-    const Result<Ref<const ElementSpec>> spec = node->op().element_spec(*node);
-    return spec.ok() && *spec != nullptr;
-  });
-}
-
 // "component 1 at ['a']".
 std::string ComponentText(const TreeSpec& tree, size_t i) {
   return tree.is_leaf() ? Format("component {}", i)
@@ -62,7 +53,7 @@ int64_t PromisedSize(const Node& node) {
   const auto known = std::ranges::find_if(spec->leaves(), [](const LeafSpec& leaf) {
     return DimOf(leaf) != PartialShape::kUnknownDim;
   });
-  if (known == spec->leaves().end() || !SpecIsPromised(node.input())) {
+  if (known == spec->leaves().end() || !PromisesSpec(node.input())) {
     return PartialShape::kUnknownDim;
   }
   return DimOf(*known);
