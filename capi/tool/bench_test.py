@@ -379,7 +379,7 @@ class TraceTest(BenchTest):
             self.assertEqual(path.stat().st_mode & 0o777, 0o600)
         self.assertEqual(records.stat().st_mode & 0o777, 0o700)
         self.assertEqual(self.flights.stat().st_mode & 0o777, 0o700)
-        out, events = self.trace(records)
+        out, events = self.trace(self.flights)  # looks into the folder of the one job
         self.assertRegex(out, r'first divergence: communicator "bench", epoch 1: the ranks made '
                               r'different calls as #2: rank 0 all_reduce \(float32, 8 bytes, SUM\);'
                               r' rank 1 broadcast \(float32, 8 bytes, root 0\)\n')
@@ -420,6 +420,11 @@ class TraceTest(BenchTest):
         self.assertIn("No such file or directory", said(self.folder / "none.json"))
         (self.folder / "empty").mkdir()
         self.assertIn("there is no flight-*.json in", said(self.folder / "empty"))
+        (self.flights / "job-another").mkdir()
+        several = said(self.flights)
+        self.assertIn("there are records of 2 jobs in", several)
+        self.assertIn(str(records), several)
+        self.assertIn("there is no flight-*.json in", said(self.flights / "job-another"))
         self.assertIn("cannot write no/trace.json", said(records, "-o", "no/trace.json"))
         self.assertFalse((self.folder / "trace.json").exists())
         self.run_words("trace", status=2)

@@ -19,6 +19,7 @@ void Console::Flush() {
 }
 
 void Console::Say(std::string_view text) {
+  err()->EndOpenLine();
   err()->Append(command_ + ": " + std::string(text) + "\n");
 }
 

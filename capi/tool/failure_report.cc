@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cassert>
+#include <csignal>
 
+#include "capi/tool/error_tail.h"
 #include "capi/tool/signal_inlet.h"
 
 namespace tutti::tool {
@@ -31,13 +33,25 @@ std::string NameWorkers(std::vector<int> workers) {
   return text;
 }
 
+// What the command ends did not fail of itself, whatever it said.
+bool FailedOfItself(const WorkerStory& story) {
+  return story.end.failed() && !story.asked_to_end && !story.killed && !IsAboutAPeer(story.error);
+}
+
+// A signal from outside has nothing to do with what the worker said last; SIGABRT has.
+bool ExplainsItself(const WorkerStory& story) {
+  return !story.error.empty() && (!story.end.by_signal || story.end.value == SIGABRT);
+}
+
 }  // namespace
 
 const WorkerStory* FirstFailure(const std::vector<WorkerStory>& in_order_of_death) {
+  const WorkerStory* first = nullptr;
   for (const WorkerStory& story : in_order_of_death) {
-    if (story.end.failed()) return &story;
+    if (FailedOfItself(story)) return &story;
+    if (story.end.failed() && first == nullptr) first = &story;
   }
-  return nullptr;
+  return first;
 }
 
 std::string DescribeFailure(const std::vector<WorkerStory>& in_order_of_death) {
@@ -45,6 +59,7 @@ std::string DescribeFailure(const std::vector<WorkerStory>& in_order_of_death) {
   assert(first != nullptr && "somebody failed");
   std::string text = fmt::format("worker {} (pid {}) {} after {}", first->worker, first->pid,
                                  DescribeEnd(*first), FormatDuration(first->lifetime));
+  if (ExplainsItself(*first)) text += ": " + first->error;
 
   // The others, those with the same fate together.
   struct Group {
@@ -55,7 +70,9 @@ std::string DescribeFailure(const std::vector<WorkerStory>& in_order_of_death) {
   for (const WorkerStory& story : in_order_of_death) {
     if (&story == first) continue;
     const std::string end = DescribeEnd(story);
-    const std::string fate = &story < first                     ? "had " + end + " before"
+    const bool lost_a_peer = story.end.failed() && IsAboutAPeer(story.error);
+    const std::string fate = &story < first ? "had " + end + " before" +
+                                                  (lost_a_peer ? ", for want of a peer" : "")
                              : story.asked_to_end || story.killed ? end
                                                                   : "then " + end;
     const auto same = std::find_if(groups.begin(), groups.end(),

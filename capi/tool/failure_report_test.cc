@@ -10,11 +10,11 @@ namespace {
 using std::chrono::milliseconds;
 
 WorkerStory Exited(int worker, int code) {
-  return {worker, 4710 + worker, milliseconds(12'340), {false, code, false}, false, false};
+  return {worker, 4710 + worker, milliseconds(12'340), {false, code, false}, false, false, ""};
 }
 
 WorkerStory Killed(int worker, int signal) {
-  return {worker, 4710 + worker, milliseconds(12'340), {true, signal, false}, false, false};
+  return {worker, 4710 + worker, milliseconds(12'340), {true, signal, false}, false, false, ""};
 }
 
 TEST(FailureReport, NamesTheFirstToDieAndTheOthersByFate) {
@@ -45,6 +45,29 @@ TEST(FailureReport, TellsWhatTheCommandDidFromWhatHappened) {
             "worker 0 (pid 4710) exited with 9 after 12.3 s; worker 1 was ended by SIGTERM; worker "
             "3 was killed by SIGSEGV (11) and dumped core; worker 2 did not end when asked to and "
             "was killed");
+}
+
+TEST(FailureReport, AWorkerThatLostAPeerIsNotToBlameThoughItDiedFirst) {
+  WorkerStory lost = Exited(0, 1), cause = Exited(1, 3), also_lost = Exited(2, 1);
+  lost.error = also_lost.error = "tutti.errors.UnavailableError: all_reduce #3 needs rank 1";
+  cause.error = "ValueError: no rows";
+  const std::vector<WorkerStory> stories = {lost, cause, also_lost};
+  EXPECT_EQ(FirstFailure(stories), &stories[1]);
+  EXPECT_EQ(DescribeFailure(stories),
+            "worker 1 (pid 4711) exited with 3 after 12.3 s: ValueError: no rows; worker 0 had "
+            "exited with 1 before, for want of a peer; worker 2 then exited with 1");
+  // Nor is who is killed for it by the command; then the first one stands for all.
+  cause.asked_to_end = true;
+  const std::vector<WorkerStory> ended = {lost, cause};
+  EXPECT_EQ(FirstFailure(ended), &ended[0]);
+}
+
+TEST(FailureReport, QuotesWhatAWorkerSaidUnlessASignalCameFromOutside) {
+  WorkerStory killed = Killed(1, SIGKILL), aborted = Killed(0, SIGABRT);
+  killed.error = aborted.error = "INTERNAL: a message";
+  EXPECT_EQ(DescribeFailure({killed}), "worker 1 (pid 4711) was killed by SIGKILL (9) after 12.3 s");
+  EXPECT_EQ(DescribeFailure({aborted}),
+            "worker 0 (pid 4710) was killed by SIGABRT (6) after 12.3 s: INTERNAL: a message");
 }
 
 TEST(FailureReport, SaysThatTheFirstDumpedCore) {

@@ -1,6 +1,7 @@
 #include "capi/tool/flight_record.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -23,24 +24,43 @@ FlightEvent::Phase PhaseOf(const std::string& name) {
   return FlightEvent::Phase::kInstant;
 }
 
-// The files that a path stands for.
+// The records and the folders of jobs that lie in a folder, in the order of their names.
+std::string List(const std::string& folder, std::vector<std::string>* records,
+                 std::vector<std::string>* jobs) {
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (name.starts_with("flight-") && name.ends_with(".json")) {
+      records->push_back(entry->path().string());
+    } else if (name.starts_with("job-") && entry->is_directory(error)) {
+      jobs->push_back(entry->path().string());
+    }
+  }
+  if (error) return fmt::format("cannot list {}: {}", folder, error.message());
+  std::sort(records->begin(), records->end());
+  std::sort(jobs->begin(), jobs->end());
+  return "";
+}
+
+// The files that a path stands for: itself, the records in a folder, or those in the folder of the
+// one job that lies in it.
 std::string Expand(const std::string& path, std::vector<std::string>* files) {
   std::error_code error;
   if (!std::filesystem::is_directory(path, error)) {
     files->push_back(path);
     return "";
   }
-  std::vector<std::string> found;
-  for (std::filesystem::directory_iterator entry(path, error), end; !error && entry != end;
-       entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
-    if (name.starts_with("flight-") && name.ends_with(".json")) {
-      found.push_back(entry->path().string());
-    }
+  std::vector<std::string> found, jobs;
+  if (std::string failure = List(path, &found, &jobs); !failure.empty()) return failure;
+  if (found.empty() && jobs.size() > 1) {
+    return fmt::format("there are records of {} jobs in {}; give one of {}", jobs.size(), path,
+                       fmt::join(jobs, ", "));
   }
-  if (error) return fmt::format("cannot list {}: {}", path, error.message());
-  if (found.empty()) return fmt::format("there is no flight-*.json in {}", path);
-  std::sort(found.begin(), found.end());
+  if (found.empty() && jobs.size() == 1) return Expand(jobs[0], files);
+  if (found.empty()) {
+    return fmt::format("there is no flight-*.json in {}, nor the folder job-* of a job", path);
+  }
   files->insert(files->end(), found.begin(), found.end());
   return "";
 }

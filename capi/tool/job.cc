@@ -18,6 +18,8 @@ constexpr Clock::duration kGraceAfterTerm = std::chrono::seconds(1);
 constexpr Clock::duration kGraceOfLeftovers = std::chrono::milliseconds(500);
 constexpr Clock::duration kJobUnkillable = std::chrono::seconds(5);
 constexpr Clock::duration kTick = std::chrono::milliseconds(20);
+// How long the begin of a line waits for its end before people see it.
+constexpr Clock::duration kLineWait = std::chrono::milliseconds(200);
 
 }  // namespace
 
@@ -62,8 +64,21 @@ std::optional<SpawnFailure> Job::Start(size_t index) {
     return SpawnFailure{1, fmt::format("cannot watch a worker: {}", std::strerror(errno))};
   }
   const std::string prefix = options_.prefix ? fmt::format("[worker {}] ", index) : "";
-  streams_.emplace_back(std::move(process.standard_output()), prefix, console_->out());
-  streams_.emplace_back(std::move(process.standard_error()), prefix, console_->err());
+  const auto errors = std::make_shared<ErrorTail>();
+  workers_[index].errors = errors;
+  LineCutter::Listener said, complained = [errors](std::string_view text) { errors->Add(text); };
+  if (!options_.log_folder.empty()) {
+    const auto log = std::make_shared<WorkerLog>();
+    std::string error = log->Open(options_.log_folder, static_cast<int>(index), *restart_);
+    if (!error.empty()) console_->Say(error);
+    said = [log](std::string_view text) { log->Write(text); };
+    complained = [log, errors](std::string_view text) {
+      log->Write(text);
+      errors->Add(text);
+    };
+  }
+  streams_.emplace_back(std::move(process.standard_output()), prefix, said, console_->out());
+  streams_.emplace_back(std::move(process.standard_error()), prefix, complained, console_->err());
   ++num_running_;
   return std::nullopt;
 }
@@ -82,7 +97,8 @@ bool Job::Replace(size_t index, const WorkerStory& story) {
   // What it said last comes before what is said about it.
   ReadStreams(false);
   console_->Say(fmt::format("{}; starting another in its place ({} of {})",
-                            DescribeFailure({story}), *restart_, options_.max_restarts));
+                            DescribeFailure({WithError(story)}), *restart_,
+                            options_.max_restarts));
   Worker former = std::exchange(workers_[index], Worker());
   const std::optional<SpawnFailure> failure = Start(index);
   if (!failure) {
@@ -100,6 +116,10 @@ std::optional<TimePoint> Job::NextWake() const {
 }
 
 void Job::Turn(std::optional<TimePoint> wake) {
+  for (const Stream& stream : streams_) {
+    if (!stream.lines.has_partial() || stream.sink->full()) continue;
+    wake = wake ? std::min(*wake, stream.pass_on_at) : stream.pass_on_at;
+  }
   polled_.clear();
   polled_.push_back({signals_->fd(), POLLIN, 0});
   polled_.push_back({deaths_.get(), POLLIN, 0});
@@ -119,6 +139,7 @@ void Job::Turn(std::optional<TimePoint> wake) {
     return Kill();
   }
   ReadStreams(false);
+  PassOnPartialLines();
   console_->Flush();
   OnDeaths();
   while (const std::optional<int> signal = signals_->Next()) OnSignal(*signal);
@@ -132,6 +153,7 @@ void Job::ReadStreams(bool to_the_end) {
       const ssize_t count = read(stream->fd.get(), bytes, sizeof(bytes));
       if (count > 0) {
         stream->lines.Feed({bytes, static_cast<size_t>(count)}, stream->sink);
+        stream->pass_on_at = Clock::now() + kLineWait;
         if (!to_the_end) break;  // the others' turn
       } else if (count == 0 || errno != EINTR) {
         // With no process left, whoever still holds the other end is none of the job's.
@@ -148,6 +170,20 @@ void Job::ReadStreams(bool to_the_end) {
   }
 }
 
+void Job::PassOnPartialLines() {
+  const TimePoint now = Clock::now();
+  for (Stream& stream : streams_) {
+    if (!stream.lines.has_partial() || stream.sink->full() || now < stream.pass_on_at) continue;
+    stream.lines.PassOn(stream.sink);
+  }
+}
+
+WorkerStory Job::WithError(const WorkerStory& story) const {
+  WorkerStory told = story;
+  told.error = workers_[static_cast<size_t>(story.worker)].errors->LastError();
+  return told;
+}
+
 void Job::OnDeaths() {
   epoll_event events[64];
   const int count = epoll_wait(deaths_.get(), events, std::size(events), 0);
@@ -159,10 +195,10 @@ void Job::OnDeaths() {
     --num_running_;
     const WorkerStory story{static_cast<int>(index), worker.process.pid(),
                             worker.process.lifetime(), *worker.process.end(),
-                            worker.asked_to_end, worker.killed};
+                            worker.asked_to_end, worker.killed, ""};
     if (story.end.failed() && Replace(index, story)) continue;
     if (story.end.failed() && worker.came_later && LeaderIsDone()) {
-      console_->Say(DescribeFailure({story}) + ", too late for the job: worker 0 had ended");
+      console_->Say(DescribeFailure({WithError(story)}) + ", too late for the job: worker 0 had ended");
       continue;
     }
     stories_.push_back(story);
@@ -285,6 +321,7 @@ void Job::DrainOutput() {
 JobOutcome Job::Conclude() {
   // What the workers said last comes before what is said about them.
   ReadStreams(true);
+  for (WorkerStory& story : stories_) story = WithError(story);
   const WorkerStory* first = FirstFailure(stories_);
   if (timed_out_) {
     console_->Say(fmt::format("the time limit of {} is over{}", FormatDuration(*options_.timeout),

@@ -23,16 +23,19 @@
 
 #include <functional>
 #include <list>
+#include <memory>
 #include <optional>
 #include <set>
 #include <vector>
 
 #include "capi/tool/console.h"
 #include "capi/tool/duration.h"
+#include "capi/tool/error_tail.h"
 #include "capi/tool/failure_report.h"
 #include "capi/tool/line_output.h"
 #include "capi/tool/run_options.h"
 #include "capi/tool/signal_inlet.h"
+#include "capi/tool/worker_log.h"
 #include "capi/tool/worker_process.h"
 
 namespace tutti::tool {
@@ -58,11 +61,13 @@ class Job {
   enum class Stage { kRunning, kLingering, kTerminating, kKilled };
 
   struct Stream {
-    Stream(OwnedFd opened, const std::string& prefix, OutputSink* to)
-        : fd(std::move(opened)), lines(prefix), sink(to) {}
+    Stream(OwnedFd opened, const std::string& prefix, LineCutter::Listener listener,
+           OutputSink* to)
+        : fd(std::move(opened)), lines(prefix, std::move(listener)), sink(to) {}
     OwnedFd fd;
     LineCutter lines;
     OutputSink* sink;
+    TimePoint pass_on_at = {};  // what waits for the end of its line
   };
 
   struct Worker {
@@ -70,6 +75,7 @@ class Job {
     bool asked_to_end = false;
     bool killed = false;
     bool came_later = false;  // in the place of one that failed
+    std::shared_ptr<ErrorTail> errors;
   };
 
   std::optional<SpawnFailure> Start(size_t index);
@@ -83,7 +89,11 @@ class Job {
   bool Replace(size_t index, const WorkerStory& story);
   bool LeaderIsDone() const;
   void ReadStreams(bool to_the_end);
+  // What has waited too long for the end of its line.
+  void PassOnPartialLines();
   void ReapAdopted();
+  // With what the worker has said of an error so far.
+  WorkerStory WithError(const WorkerStory& story) const;
 
   void SignalWorkers(int signal);
   void Terminate(Clock::duration grace);

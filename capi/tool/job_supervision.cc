@@ -15,6 +15,7 @@
 #include "capi/tool/port_reservation.h"
 #include "capi/tool/signal_inlet.h"
 #include "capi/tool/worker_environment.h"
+#include "capi/tool/worker_log.h"
 
 namespace tutti::tool {
 namespace {
@@ -32,6 +33,13 @@ void AllowOpenFiles(int workers, const rlimit& before) {
 int Supervise(const std::string& command, const RunOptions& options, const std::string& path,
               SignalInlet* signals) {
   Console console(command);
+  if (!options.log_folder.empty()) {
+    if (const std::string error = MakeLogFolder(options.log_folder); !error.empty()) {
+      console.Say(error);
+      console.Flush();
+      return 1;
+    }
+  }
   const Environment base(environ);
   const MachineCores cores = ReadMachineCores();
   rlimit open_files = {};

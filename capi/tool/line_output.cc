@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 namespace tutti::tool {
 
@@ -19,6 +20,10 @@ void OutputSink::Append(std::string_view bytes) {
     begin_ = 0;
   }
   bytes_.append(bytes);
+}
+
+void OutputSink::EndOpenLine() {
+  if (std::exchange(open_line_of_, nullptr) != nullptr) Append("\n");
 }
 
 void OutputSink::Flush() {
@@ -62,15 +67,42 @@ void LineCutter::Feed(std::string_view bytes, OutputSink* sink) {
 }
 
 void LineCutter::Emit(std::string_view line, bool cut, OutputSink* sink) {
-  sink->Append(prefix_);
-  sink->Append(line);
-  if (cut && !prefix_.empty()) sink->Append("\n");
+  if (listener_) listener_(line);
+  if (prefix_.empty()) return sink->Append(line);
+  if (sink->IsOpenLineOf(this)) {
+    sink->SetOpenLine(nullptr);
+  } else {
+    sink->EndOpenLine();
+    sink->Append(prefix_);
+    returned_ = false;
+  }
+  AppendWithReturns(line, sink);
+  if (cut) sink->Append("\n");
+}
+
+void LineCutter::AppendWithReturns(std::string_view text, OutputSink* sink) {
+  while (!text.empty()) {
+    if (returned_ && text.front() != '\n') sink->Append(prefix_);
+    const size_t end = std::min(text.find('\r'), text.size() - 1) + 1;
+    returned_ = text[end - 1] == '\r';
+    sink->Append(text.substr(0, end));
+    text.remove_prefix(end);
+  }
+}
+
+void LineCutter::PassOn(OutputSink* sink) {
+  if (partial_.empty()) return;
+  Emit(std::exchange(partial_, {}), false, sink);
+  if (!prefix_.empty()) sink->SetOpenLine(this);
 }
 
 void LineCutter::Finish(OutputSink* sink) {
-  if (partial_.empty()) return;
-  Emit(partial_, true, sink);
-  partial_.clear();
+  if (!partial_.empty()) {
+    Emit(partial_, true, sink);
+    partial_.clear();
+  } else if (sink->IsOpenLineOf(this)) {
+    sink->EndOpenLine();
+  }
 }
 
 }  // namespace tutti::tool

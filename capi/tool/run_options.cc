@@ -62,6 +62,9 @@ std::optional<int> ReadRunOptions(const std::vector<std::string>& words, RunOpti
                  "SIGTERM (default 5s)")
       ->type_name("TIME")
       ->check(CheckDuration);
+  app.add_option("--log-dir", options->log_folder,
+                 "Also write what each worker prints into DIR/worker-N.log")
+      ->type_name("DIR");
   app.add_flag("--no-prefix", no_prefix, "Leave out the \"[worker 1] \" before each line");
   app.add_option("stray", stray)->group("");
   if (const std::optional<int> status = ReadWords(app, kRunUsage, own)) return status;

@@ -27,6 +27,7 @@ struct RunOptions {
   Milliseconds grace_after_failure = std::chrono::seconds(2);
   Milliseconds grace_after_signal = std::chrono::seconds(5);
   bool prefix = true;
+  std::string log_folder;  // where each worker's output goes, too; "": nowhere
   std::vector<std::string> program;  // with its arguments
 };
 

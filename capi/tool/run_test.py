@@ -132,6 +132,68 @@ say("two of", index)
         self.assertEqual(sorted(outcome.raw_out.splitlines(True)),
                          [b"[worker 0] cut off\n", b"[worker 1] cut off\n"])
 
+    def test_what_has_no_line_end_arrives_while_its_worker_runs(self):
+        process = self.start(["--workers", "2"], """
+if index == 0:
+    os.write(1, b"epoch 1 ")
+    marked("dots")
+    os.write(1, b"...")
+    marked("other")
+    os.write(1, b" done\\n")
+else:
+    marked("other")
+    say("another")
+    mark("said")
+    marked("over")
+""")
+        def read(text):
+            self.assertEqual(process.stdout.read(len(text)), text)
+        read(b"[worker 0] epoch 1 ")
+        (self.folder / "dots").touch()
+        read(b"...")  # the same line goes on
+        (self.folder / "other").touch()
+        (self.folder / "over").touch()
+        outcome = self.finish(process)
+        self.assertEqual(outcome.status, 0, outcome.err)
+        # Who comes second begins a line of its own.
+        self.assertIn(outcome.raw_out, (b" done\n[worker 1] another\n",
+                                        b"\n[worker 1] another\n[worker 0]  done\n"))
+
+    def test_a_progress_bar_keeps_its_name(self):
+        process = self.start([], """
+os.write(1, b"10%\\r")
+marked("seen")
+os.write(1, b"20%\\rdone\\n")
+""")
+        self.assertEqual(process.stdout.read(15), b"[worker 0] 10%\r")
+        (self.folder / "seen").touch()
+        outcome = self.finish(process)
+        self.assertEqual(outcome.raw_out, b"[worker 0] 20%\r[worker 0] done\n")
+
+    def test_a_folder_of_logs_has_what_each_worker_printed(self):
+        logs = self.folder / "deep" / "logs"
+        outcome = self.run_job(["--workers", "2", "--log-dir", str(logs), "--max-restarts", "1"],
+                               """
+say("out of", index)
+os.write(2, b"error of %d\\n" % index)
+if os.environ["TUTTI_RESTART"] == "0":
+    marked("go") if index == 0 else mark("go")
+    sys.exit(index)
+""")
+        self.assertEqual(outcome.status, 0, outcome.err)
+        for worker in range(2):
+            log = (logs / f"worker-{worker}.log").read_text()
+            again = log.split("--- start 2 ---\n")
+            for start in again:
+                self.assertEqual(sorted(start.splitlines()),
+                                 [f"error of {worker}", f"out of {worker}"])
+            self.assertEqual(len(again), 2)
+        self.assertIn("[worker 1] out of 1\n", outcome.out)
+        (self.folder / "file").touch()
+        outcome = self.run_job(["--log-dir", str(self.folder / "file" / "logs")], "pass")
+        self.assertEqual(outcome.status, 1)
+        self.said_once(outcome, "tutti run: cannot make the folder .*/file/logs: .*")
+
     def test_a_line_arrives_while_its_worker_runs(self):
         process = self.start([], 'print("early"); marked("seen")')
         self.assertEqual(process.stdout.readline(), b"[worker 0] early\n")
@@ -244,6 +306,23 @@ sys.exit(3)
         self.assertEqual(outcome.status, 7)
         self.said_once(outcome, r"tutti run: worker 1 \(pid \d+\) exited with 7 after [\d.]+ s; "
                                 r"worker 0 then exited with 3")
+
+    def test_a_worker_that_lost_a_peer_is_not_to_blame_though_it_ends_first(self):
+        outcome = self.run_job(["--workers", "3", "--grace", "1h"], """
+if index == 1:
+    for other in (0, 2):
+        marked("pid %d" % other)
+        pid = (folder / ("pid %d" % other)).read_text()
+        until(lambda: not pathlib.Path("/proc", pid).exists())
+    raise ValueError("no rows in the file")
+mark("pid %d" % index, os.getpid())
+os.write(2, b"tutti.errors.UnavailableError: all_reduce #3 needs rank 1: worker 1 has left\\n")
+sys.exit(1)
+""")
+        self.assertEqual(outcome.status, 1)
+        self.said_once(outcome, r"tutti run: worker 1 \(pid \d+\) exited with 1 after [\d.]+ s: "
+                                r"ValueError: no rows in the file; workers 0 and 2 had exited with "
+                                r"1 before, for want of a peer")
 
     def test_a_killed_worker_is_named_with_its_signal(self):
         process = self.start(["--workers", "3", "--grace", "1h"], """
