@@ -67,13 +67,12 @@ tutti_status *tutti_cluster_check(const tutti_cluster *cluster) {
 
 void tutti_cluster_abort(tutti_cluster *cluster, const char *message) {
   if (cluster == nullptr) return;
-  // A failure to make the reason must not lose the abort itself.
-  Status reason;
-  const Status made = GuardedStatus(__func__, From::kAny, [&](Call) -> Status {
-    reason = Aborted("{}", TextOr(message, "the job was aborted"));
-    return OkStatus();
-  });
-  FromHandle(cluster)->Abort(made.ok() ? std::move(reason) : made);
+  FromHandle(cluster)->Abort(AbortReason(__func__, message));
+}
+
+void tutti_cluster_fail(tutti_cluster *cluster, const char *message) {
+  if (cluster == nullptr) return;
+  FromHandle(cluster)->Fail(AbortReason(__func__, message));
 }
 
 tutti_status *tutti_cluster_close(tutti_cluster *cluster, const tutti_call_options *call_options) {

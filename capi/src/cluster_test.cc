@@ -432,6 +432,7 @@ TEST_F(ClusterTest, NullIsNamedAndHarmlessWhereNothingCanFail) {
   EXPECT_EQ(tutti_strategy_get_cluster_resolver(nullptr), nullptr);
   EXPECT_STREQ(tutti_communicator_get_transport(nullptr), "");
   tutti_cluster_abort(nullptr, nullptr);
+  tutti_cluster_fail(nullptr, nullptr);
   tutti_cluster_release(nullptr);
 }
 
@@ -520,6 +521,31 @@ TEST_F(ClusterTest, AnAbortEndsTheJobOnEveryWorker) {
     EXPECT_FAILS(FirstFailure([&] { return tutti_cluster_check(cluster); }), TUTTI_ABORTED,
                  "enough for today");
   });
+}
+
+TEST_F(ClusterTest, AWorkerThatGoesByAnErrorOfItsOwnSaysWhy) {
+  RunWorkers(2, [](tutti_runtime *runtime, const tutti_cluster_resolver *resolver, int worker) {
+    const Cluster cluster = JoinOf(runtime, resolver);
+    Communicator communicator;
+    ASSERT_OK(tutti_communicator_create(cluster, nullptr, nullptr, &communicator));
+    if (worker == 1) {
+      tutti_runtime_fail(runtime, "no rows in shard 7");
+      return;
+    }
+    EXPECT_FAILS(FirstFailure([&] { return tutti_communicator_barrier(communicator, nullptr); }),
+                 TUTTI_ABORTED, "no rows in shard 7");
+    // What ended the job stays.
+    tutti_cluster_fail(cluster, "another reason");
+    EXPECT_FAILS(tutti_cluster_check(cluster), TUTTI_ABORTED, "no rows in shard 7");
+  });
+}
+
+TEST_F(ClusterTest, AnErrorOfOnesOwnWithoutAJobIsNobodysBusiness) {
+  tutti_runtime_fail(nullptr, "no job");
+  Runtime runtime;
+  ASSERT_OK(tutti_runtime_create(nullptr, &runtime));
+  tutti_runtime_fail(runtime, nullptr);
+  EXPECT_EQ(tutti_runtime_is_running(runtime), 1);
 }
 
 TEST_F(ClusterTest, AWorkerThatLeavesIsToldFromOneThatDied) {

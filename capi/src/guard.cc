@@ -39,4 +39,13 @@ Status NullArgument(const char *function, const char *names, int index) {
   return InvalidArgument("{}: the argument {} is NULL", function, name).With("argument", name);
 }
 
+Status AbortReason(const char *function, const char *message) {
+  Status reason;
+  const Status made = GuardedStatus(function, From::kAny, [&](Call) -> Status {
+    reason = Aborted("{}", message != nullptr ? message : "the job was aborted");
+    return OkStatus();
+  });
+  return made.ok() ? reason : made;
+}
+
 }  // namespace tutti::capi

@@ -58,6 +58,10 @@ Status GuardedStatus(const char *function, From from, Body &&body) {
   });
 }
 
+// ABORTED with a message of the host's; without memory for it the status says so, since the abort
+// itself must not be lost.
+Status AbortReason(const char *function, const char *message);
+
 template <class Body>
 tutti_status *Guard(const char *function, From from, Body &&body) {
   return GiveStatus(GuardedStatus(function, from, std::forward<Body>(body)));

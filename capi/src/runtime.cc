@@ -61,6 +61,16 @@ tutti_status *tutti_runtime_get_or_start_default(tutti_runtime **out_runtime) {
   });
 }
 
+void tutti_runtime_fail(tutti_runtime *runtime, const char *message) {
+  Ref<Runtime> root;
+  if (runtime == nullptr) {
+    root = Runtime::DefaultIfRunning();
+  } else {
+    root = Ref<Runtime>::Retain(&Runtime::Of(*FromHandle(runtime)));
+  }
+  if (root && !root->LeftBehindByFork()) root->seat().Fail(AbortReason(__func__, message));
+}
+
 tutti_status *tutti_runtime_shutdown(tutti_runtime *runtime,
                                      const tutti_call_options *call_options) {
   return Guard(__func__, From::kHost, [&](Call call) -> Status {

@@ -14,9 +14,11 @@ int DoctorCommand(const std::vector<std::string>& words) {
   CLI::App app("Says what this machine offers, what Tutti chooses for it, and what will hurt.",
                "tutti doctor");
   app.footer("The status is 0 unless Tutti cannot be used; problems that only hurt leave it 0.");
-  bool as_json = false;
+  bool as_json = false, with_collectives = false;
   std::string coordinator;
   app.add_flag("--json", as_json, "One JSON object instead of text");
+  app.add_flag("--collectives", with_collectives,
+               "With the table by which collectives choose their algorithms");
   app.add_option("--coordinator", coordinator,
                  "Say which address this machine is reached at from there")
       ->type_name("HOST:PORT");
@@ -28,7 +30,9 @@ int DoctorCommand(const std::vector<std::string>& words) {
   CheckNetwork(coordinator, &report);
   CheckVariables(settings, &report);
   CheckTfConfig(&report);
-  fmt::print("{}", as_json ? report.ToJson() : report.ToText());
+  fmt::print("{}", as_json            ? report.ToJson()
+                   : with_collectives ? report.ToText({})
+                                      : report.ToText({"collectives"}));
   return report.usable() ? 0 : 1;
 }
 

@@ -19,21 +19,26 @@ void DoctorReport::AddFatalProblem(const std::string& what, const std::string& n
   usable_ = false;
 }
 
-std::string DoctorReport::ToText() const {
+std::string DoctorReport::ToText(const std::set<std::string>& left_out) const {
   std::string text;
+  if (problems_.empty()) {
+    text = "no problems found\n";
+  } else {
+    text = problems_.size() == 1 ? "1 problem:\n" : fmt::format("{} problems:\n",
+                                                                problems_.size());
+  }
+  for (const Problem& problem : problems_) {
+    text += fmt::format("- {}{}:\n  {}\n", problem.fatal ? "Tutti cannot be used: " : "",
+                        problem.what, problem.next_step);
+  }
+  text += "\n";
   for (const Subject& subject : subjects_) {
+    if (left_out.contains(subject.name)) continue;
     std::string label = subject.name;
     for (const std::string& line : subject.lines) {
       text += fmt::format("{:<14} {}\n", label, line);
       label.clear();
     }
-  }
-  if (problems_.empty()) return text + "\nno problems found\n";
-  text += problems_.size() == 1 ? "\n1 problem:\n" : fmt::format("\n{} problems:\n",
-                                                                  problems_.size());
-  for (const Problem& problem : problems_) {
-    text += fmt::format("- {}{}:\n  {}\n", problem.fatal ? "Tutti cannot be used: " : "",
-                        problem.what, problem.next_step);
   }
   return text;
 }

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,8 @@ class DoctorReport {
   void AddFatalProblem(const std::string& what, const std::string& next_step);
 
   bool usable() const { return usable_; }
-  std::string ToText() const;
+  // The problems first; subjects may be left out.
+  std::string ToText(const std::set<std::string>& left_out) const;
   std::string ToJson() const;
 
  private:

@@ -73,6 +73,9 @@ class DoctorTest(unittest.TestCase):
     def test_the_text_says_the_same(self):
         facts = self.facts()
         result = self.doctor()
+        self.assertRegex(result.stdout, r"\A(no problems found|\d+ problems?:)\n")
+        self.assertNotIn("flat_fold", result.stdout)
+        result = self.doctor("--collectives")
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         for piece in (facts["library"]["file"], f"{facts['cores']['usable']} usable",
                       "memfd_create works", "pidfd_open works", "127.0.0.1 (loopback)",

@@ -87,6 +87,15 @@ Result<int64_t> ClusterSeat::NextEpoch(const Cluster& cluster, const std::string
   return ++epochs_[name];
 }
 
+void ClusterSeat::Fail(Status reason) {
+  Ref<Cluster> cluster;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    cluster = cluster_;
+  }
+  if (cluster) cluster->Fail(std::move(reason));
+}
+
 void ClusterSeat::Clear() {
   // Given up after the lock.
   Ref<Cluster> former;

@@ -37,6 +37,8 @@ class ClusterSeat {
                                 std::shared_ptr<const SelectorTable> table);
   // 1, 2, ...: how often the host has asked for a communicator of this name. The same errors.
   Result<int64_t> NextEpoch(const Cluster& cluster, const std::string& name);
+  // Cluster::Fail of the seat, if there is one.
+  void Fail(Status reason);
   // Forgets the seat, which shutdown has closed.
   void Clear();
 

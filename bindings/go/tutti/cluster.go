@@ -3,6 +3,8 @@ package tutti
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 
 	"tutti.dev/tutti/internal/native"
 )
@@ -325,5 +327,35 @@ func (c *Cluster) Abort(message string) {
 	native.Cluster_abort(pointer, message)
 }
 
-// Close leaves.
-func (c *Cluster) Close() error { return closeWith(c.object(), native.Cluster_close) }
+// Fail is for a worker that goes because of an error of its own: the job ends as by Abort, so that
+// the others hear why; an elastic job, which goes on without it, does not.
+func (c *Cluster) Fail(message string) {
+	pointer, err := c.object().use()
+	if err != nil {
+		return
+	}
+	defer c.object().done()
+	native.Cluster_fail(pointer, message)
+}
+
+// Close leaves. Where it is deferred and a panic goes by, the others hear of the panic, as by Fail.
+func (c *Cluster) Close() error {
+	if cause := recover(); cause != nil {
+		if message := whyPanicked(cause); message != "" {
+			c.Fail(fmt.Sprintf("worker %d has left by %s", c.Worker(), message))
+		}
+		_ = closeWith(c.object(), native.Cluster_close)
+		panic(cause)
+	}
+	return closeWith(c.object(), native.Cluster_close)
+}
+
+// What a panic tells the others; "" for an error that is about a peer itself, which they know.
+func whyPanicked(cause any) string {
+	if err, ok := cause.(error); ok {
+		if errors.Is(err, ErrUnavailable) || errors.Is(err, ErrAborted) {
+			return ""
+		}
+	}
+	return fmt.Sprintf("a panic: %v", cause)
+}

@@ -3,6 +3,7 @@ package tutti
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"sync"
@@ -128,6 +129,41 @@ func TestAnAbortReachesAllWorkers(t *testing.T) {
 		err = communicator.Barrier(nil)
 		if !errors.Is(err, ErrAborted) || !strings.Contains(err.Error(), "part of a test") {
 			return errors.New("no abort: " + err.Error())
+		}
+		return nil
+	})
+}
+
+func TestAPanicThatLeavesABlockIsToldToTheOthers(t *testing.T) {
+	together(t, 2, nil, func(r *Runtime, resolver Resolver, worker int) (err error) {
+		defer func() {
+			if cause := recover(); cause != nil {
+				if worker != 1 || cause != "no rows" {
+					err = fmt.Errorf("worker %d: another panic: %v", worker, cause)
+				}
+			}
+		}()
+		cluster, err := r.Join(nil, resolver, 1)
+		if err != nil {
+			return err
+		}
+		defer cluster.Close()
+		communicator, err := cluster.NewCommunicator(nil, "")
+		if err != nil {
+			return err
+		}
+		defer communicator.Close()
+		if err := communicator.Barrier(nil); err != nil {
+			return err
+		}
+		if worker == 1 {
+			panic("no rows")
+		}
+		for err == nil {
+			err = communicator.Barrier(nil)
+		}
+		if !errors.Is(err, ErrAborted) || !strings.Contains(err.Error(), "left by a panic: no rows") {
+			return fmt.Errorf("another error: %w", err)
 		}
 		return nil
 	})

@@ -2,6 +2,7 @@ package tutti
 
 import (
 	"context"
+	"fmt"
 
 	"tutti.dev/tutti/internal/native"
 )
@@ -138,5 +139,15 @@ func (c *Communicator) Grow(ctx context.Context, least int) (*Communicator, erro
 		}))
 }
 
-// Close leaves; peers that need this rank fail with ErrUnavailable.
-func (c *Communicator) Close() error { return closeWith(c.object(), native.Communicator_close) }
+// Close leaves; peers that need this rank fail with ErrUnavailable. Where it is deferred and a panic
+// goes by, they hear of the panic, as by Abort.
+func (c *Communicator) Close() error {
+	if cause := recover(); cause != nil {
+		if message := whyPanicked(cause); message != "" {
+			c.Abort(fmt.Sprintf("rank %d has left by %s", c.Rank(), message))
+		}
+		_ = closeWith(c.object(), native.Communicator_close)
+		panic(cause)
+	}
+	return closeWith(c.object(), native.Communicator_close)
+}

@@ -447,6 +447,35 @@ class FailureTest(unittest.TestCase):
             (message,), = job.end(0)
         self.assertIn("left", message)
 
+    def test_peers_hear_of_the_exception_that_a_worker_leaves_by(self):
+        # Leaving the block of a communicator, of a cluster, and the program itself.
+        for program in ('''
+                with tutti.Cluster.join() as cluster:
+                    with tutti.Communicator.create(cluster) as ranks:
+                        work(ranks.barrier)
+                ''', '''
+                with tutti.Cluster.join() as cluster:
+                    work(tutti.Communicator.create(cluster).barrier)
+                ''', '''
+                strategy = distribute.MultiWorkerMirroredStrategy()
+                work(lambda: strategy.run(lambda: context().all_reduce("sum", 1.0)))
+                '''):
+            with self.subTest(program), Job(textwrap.dedent('''
+                def work(step):
+                    step()
+                    if me == 1:
+                        raise LookupError("no rows in shard 7")
+                    try:
+                        while True:
+                            step()
+                    except (errors.AbortedError, errors.UnavailableError) as error:
+                        say(type(error).__name__, str(error))
+                ''') + textwrap.dedent(program)) as job:
+                job[1].wait(HANG_S)
+                (kind, message), = job.end(0)
+                self.assertEqual(kind, "AbortedError", message)
+                self.assertIn("LookupError: no rows in shard 7", message)
+
     def test_an_abort_ends_the_job_on_all_workers(self):
         first, second = run("""
             cluster = tutti.Cluster.join()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Optional
 
-from tutti import _native
+from tutti import _leaving, _native, errors
 
 if TYPE_CHECKING:
     from tutti.distribute.cluster_resolver import ClusterResolver
@@ -68,7 +68,15 @@ class Cluster:
     def __enter__(self) -> "Cluster":
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, _: Any, error: Optional[BaseException], __: Any) -> None:
+        """Closes. The other workers hear of an exception that leaves the block: it ends the job, if
+        that is not elastic."""
+        why = _leaving.reason(error)
+        if why is not None:
+            try:
+                _native.cluster_fail(self._handle, f"{self.describe(self.worker)} has left by {why}")
+            except errors.Error:  # it is closed already
+                pass
         self.close()
 
     def __repr__(self) -> str:

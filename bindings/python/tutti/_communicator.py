@@ -6,7 +6,7 @@ from typing import Any, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from tutti import _arguments, _dtypes, _native
+from tutti import _arguments, _dtypes, _leaving, _native, errors
 from tutti._cluster import Cluster
 from tutti._reduce_op import ReduceOp
 from tutti._tensor import Tensor, literals_as
@@ -351,5 +351,12 @@ class Communicator:
     def __enter__(self) -> "Communicator":
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, _: Any, error: Optional[BaseException], __: Any) -> None:
+        """Closes. The other ranks hear of an exception that leaves the block, as by `abort`."""
+        why = _leaving.reason(error)
+        if why is not None:
+            try:
+                self.abort(f"rank {self.rank} has left by {why}")
+            except errors.Error:  # it is closed already
+                pass
         self.close()

@@ -5,11 +5,12 @@ from __future__ import annotations
 import atexit
 import contextlib
 import json
+import sys
 import weakref
 from types import SimpleNamespace
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional
 
-from tutti import _native, _scope
+from tutti import _leaving, _native, _scope
 
 _runtimes: "weakref.WeakSet[Runtime]" = weakref.WeakSet()
 _default_sink = SimpleNamespace(function=None)
@@ -173,9 +174,13 @@ def _shut_down_at_exit() -> None:
         else:
             _native.runtime_shutdown(runtime, _EXIT_TIMEOUT_S)
 
+    # Set where an exception that nobody has caught ended the program.
+    why = _leaving.reason(getattr(sys, "last_value", None)) if not hasattr(sys, "ps1") else None
     try:
         for runtime in [None, *(r._handle for r in list(_runtimes))]:
             try:
+                if why is not None:
+                    _native.runtime_fail(runtime, f"the program of a worker has ended by {why}")
                 end(runtime)
             except Exception:  # a forked child, or a callback that does not return: leave it
                 pass

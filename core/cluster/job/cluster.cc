@@ -346,6 +346,10 @@ void Cluster::Abort(Status reason) {
       [&state, reason = std::move(reason)] { state.member->Abort(reason); });
 }
 
+void Cluster::Fail(Status reason) {
+  if (!elastic()) Abort(std::move(reason));
+}
+
 uint64_t Cluster::AddListener(Listener listener) {
   if (environment().LeftBehindByFork()) return 0;
   State& state = *state_;

@@ -152,6 +152,9 @@ class Cluster final : public Closable {
   // Ends the job on all workers. The coordinator decides which reason was the first: failure()
   // tells it a moment later, also here.
   void Abort(Status reason);
+  // Of a worker that goes because of an error of its own: the same, but in an elastic job, which
+  // goes on without it.
+  void Fail(Status reason);
 
   // Called once per event, on a thread of the cluster's: a worker has left, or the job has failed.
   // At once for what has happened already. It must not block, and must not call back into

@@ -54,6 +54,30 @@ public final class Cluster extends NativeObject implements AutoCloseable {
   }
 
   /**
+   * For a worker that goes because of an error of its own: the job ends as by {@link #abort}, so
+   * that the others hear why; in an elastic job, which goes on without it, nothing happens. A
+   * try-with-resources block does not tell close() of its exception:
+   *
+   * <pre>{@code
+   * try (Cluster cluster = Cluster.join()) {
+   *   try {
+   *     train(cluster);
+   *   } catch (RuntimeException e) {
+   *     cluster.fail(e);
+   *     throw e;
+   *   }
+   * }
+   * }</pre>
+   */
+  public void fail(Throwable cause) {
+    Objects.requireNonNull(cause, "a cause is needed, not null");
+    if (Bridge.isAboutAPeer(cause)) {
+      return; // the others know of it
+    }
+    Native.cluster_fail(this, describe(worker()) + " has left by " + cause);
+  }
+
+  /**
    * Says goodbye to the others. An interrupted thread does so all the same, and its flag stays set.
    */
   @Override

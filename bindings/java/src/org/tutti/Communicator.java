@@ -311,6 +311,18 @@ public final class Communicator extends NativeObject implements AutoCloseable {
 
   // ---- the epoch
 
+  /**
+   * For a rank that goes because of an error of its own: ends the epoch with what it says, as
+   * {@link #abort}, so that the others do not only hear that it has left. Not for errors that are
+   * themselves about a peer, which the others know.
+   */
+  public void fail(Throwable cause) {
+    Objects.requireNonNull(cause, "a cause is needed, not null");
+    if (!Bridge.isAboutAPeer(cause)) {
+      abort("rank " + rank() + " has left by " + cause);
+    }
+  }
+
   /** Ends the epoch: calls in flight and later ones fail on every rank with ABORTED. */
   public void abort(String message) {
     Objects.requireNonNull(message, "a message is needed, not null");

@@ -295,6 +295,22 @@ class CommunicatorTest {
   }
 
   @Test
+  void peersHearOfTheExceptionThatARankFailsBy() throws Exception {
+    Ranks.run(2, (ranks, rank) -> {
+      if (rank == 1) {
+        ranks.fail(TuttiException.of(Code.UNAVAILABLE, "what all know"));
+        ranks.barrier(LONG);
+        ranks.fail(new IllegalStateException("no rows in shard 7"));
+        return;
+      }
+      ranks.barrier(LONG);
+      assertTrue(assertThrows(TuttiException.Aborted.class, () -> ranks.barrier(LONG))
+                     .getMessage()
+                     .contains("rank 1 has left by java.lang.IllegalStateException: no rows"));
+    });
+  }
+
+  @Test
   void aRevokedEpochBeginsNoMoreCalls() throws Exception {
     final CountDownLatch revoked = new CountDownLatch(1);
     Ranks.run(3, (ranks, rank) -> {

@@ -174,6 +174,12 @@ public final class Bridge {
     return status;
   }
 
+  /** Whether an exception tells of a peer that is gone, which the others know themselves. */
+  public static boolean isAboutAPeer(Throwable exception) {
+    return exception instanceof TuttiException.Unavailable
+        || exception instanceof TuttiException.Aborted;
+  }
+
   /** What kind of error an exception of a callback is. */
   public static Code codeOf(Throwable exception) {
     if (exception instanceof TuttiException ours) {
