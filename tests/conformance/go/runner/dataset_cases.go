@@ -175,8 +175,8 @@ func reduceDataset(test, node fields) error {
 	return compare(state, test["expect"], dtype, tolerance(test))
 }
 
-// iteratorSpecs compares two specs of iterators: whether they are compatible, or what values of both
-// fit.
+// iteratorSpecs compares two specs of iterators: whether they are compatible, or what values of
+// both fit.
 func iteratorSpecs(node fields, expected any) error {
 	if err := known(node, "op", "spec", "with"); err != nil {
 		return err
