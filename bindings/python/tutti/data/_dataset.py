@@ -94,6 +94,7 @@ class Variant:
     itself, and comes out as that. Immutable. Threads: any."""
 
     __slots__ = ("_handle",)
+    _handle: _native.tutti_dataset
 
     def __init__(self) -> None:
         raise TypeError("make a variant with tutti.data.experimental.to_variant(dataset)")

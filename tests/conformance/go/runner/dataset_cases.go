@@ -223,9 +223,12 @@ func variant(node, expected fields) error {
 	if err := known(node, "op", "input"); err != nil {
 		return err
 	}
+	if err := known(expected, "shape", "dtype"); err != nil {
+		return err
+	}
 	if shape, ok := expected["shape"].([]any); !ok || len(shape) > 0 ||
 		expected["dtype"] != "variant" {
-		return notCovered(fmt.Sprint("a variant that is ", expected))
+		return fmt.Errorf("expected %v, found a variant", expected)
 	}
 	dataset, err := build(nil, node["input"].(fields))
 	if err != nil {
