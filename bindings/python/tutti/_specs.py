@@ -157,7 +157,9 @@ class OptionalSpec(_Holder):
         """The spec of `value`, an Optional."""
         from tutti._values import Optional as OptionalValue
 
-        _arguments.check("OptionalSpec.from_value: value", value, OptionalValue)
+        if not isinstance(value, OptionalValue):
+            raise TypeError(f"OptionalSpec.from_value: value: a tutti.data.Optional is needed, not "
+                            f"an object of type {type(value).__name__}")
         return OptionalSpec(value.element_spec)
 
     @property
