@@ -116,6 +116,24 @@ tutti_status *tutti_dataset_element_spec(const tutti_dataset *dataset,
   });
 }
 
+tutti_status *tutti_dataset_create_from_variant(const tutti_value *variant,
+                                                const tutti_spec *element_spec,
+                                                const tutti_call_options *call_options,
+                                                tutti_dataset **out_dataset) {
+  return Guard(__func__, From::kComputing, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, variant, element_spec, out_dataset);
+    CallOptions wait;
+    if (const tutti_dataset *dataset = tutti_value_get_leaf_dataset(variant, 0)) {
+      TUTTI_ASSIGN_OR_RETURN(wait, ReadCall(call, FromHandle(dataset)->environment()->environment(),
+                                            call_options));
+    }
+    TUTTI_ASSIGN_OR_RETURN(
+        auto dataset, Dataset::FromVariant(*FromHandle(variant), *FromHandle(element_spec), wait));
+    *out_dataset = Give(std::move(dataset));
+    return OkStatus();
+  });
+}
+
 tutti_status *tutti_dataset_reduce(const tutti_dataset *dataset, const tutti_value *initial_state,
                                    tutti_function *reduce_func,
                                    const tutti_call_options *call_options,

@@ -21,6 +21,20 @@ const LeafSpec *FindLeaf(const tutti_spec *spec, size_t leaf) {
   return &FromHandle(spec)->leaf(leaf);
 }
 
+Ref<const ElementSpec> Known(const tutti_spec *inner) {
+  return Ref<const ElementSpec>::Retain(FromHandle(inner));
+}
+
+Result<PartialShape> ReadShape(Call call, int64_t rank, const int64_t *dims) {
+  if (rank < TUTTI_UNKNOWN_RANK) {
+    return InvalidArgument("{}: rank is {}; expected 0 or more, or TUTTI_UNKNOWN_RANK (-1)",
+                           call.function, rank);
+  }
+  if (rank == TUTTI_UNKNOWN_RANK) return PartialShape();
+  TUTTI_REQUIRE_ARRAY(call, rank, dims);
+  return PartialShape::Create(dims, static_cast<size_t>(rank));
+}
+
 }  // namespace
 
 tutti_status *tutti_spec_create_tensor(tutti_dtype dtype, int64_t rank, const int64_t *dims,
@@ -30,15 +44,7 @@ tutti_status *tutti_spec_create_tensor(tutti_dtype dtype, int64_t rank, const in
     if (!IsValid(static_cast<DType>(dtype))) {
       return InvalidArgument("{}: {} is no dtype", call.function, dtype);
     }
-    if (rank < TUTTI_UNKNOWN_RANK) {
-      return InvalidArgument("{}: rank is {}; expected 0 or more, or TUTTI_UNKNOWN_RANK (-1)",
-                             call.function, rank);
-    }
-    PartialShape shape;
-    if (rank != TUTTI_UNKNOWN_RANK) {
-      TUTTI_REQUIRE_ARRAY(call, rank, dims);
-      TUTTI_ASSIGN_OR_RETURN(shape, PartialShape::Create(dims, static_cast<size_t>(rank)));
-    }
+    TUTTI_ASSIGN_OR_RETURN(PartialShape shape, ReadShape(call, rank, dims));
     *out_spec = Give(ElementSpec::OfTensor(static_cast<DType>(dtype), std::move(shape)));
     return OkStatus();
   });
@@ -54,16 +60,34 @@ tutti_status *tutti_spec_create_none(tutti_spec **out_spec) {
 
 tutti_status *tutti_spec_create_optional(const tutti_spec *inner, tutti_spec **out_spec) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, inner, out_spec);
-    *out_spec = Give(ElementSpec::Optional(Ref<const ElementSpec>::Retain(FromHandle(inner))));
+    TUTTI_REQUIRE(call, out_spec);
+    *out_spec = Give(ElementSpec::Optional(Known(inner)));
     return OkStatus();
   });
 }
 
 tutti_status *tutti_spec_create_dataset(const tutti_spec *inner, tutti_spec **out_spec) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, inner, out_spec);
-    *out_spec = Give(ElementSpec::Dataset(Ref<const ElementSpec>::Retain(FromHandle(inner))));
+    TUTTI_REQUIRE(call, out_spec);
+    *out_spec = Give(ElementSpec::Dataset(Known(inner)));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_spec_create_dataset_of_shape(const tutti_spec *inner, int64_t rank,
+                                                 const int64_t *dims, tutti_spec **out_spec) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, out_spec);
+    TUTTI_ASSIGN_OR_RETURN(PartialShape shape, ReadShape(call, rank, dims));
+    *out_spec = Give(ElementSpec::Dataset(Known(inner), std::move(shape)));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_spec_create_iterator(const tutti_spec *inner, tutti_spec **out_spec) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, out_spec);
+    *out_spec = Give(ElementSpec::Iterator(Known(inner)));
     return OkStatus();
   });
 }
@@ -141,9 +165,20 @@ int32_t tutti_spec_equal(const tutti_spec *left, const tutti_spec *right) {
   return *FromHandle(left) == *FromHandle(right);
 }
 
-int32_t tutti_spec_is_compatible(const tutti_spec *general, const tutti_spec *specific) {
-  if (general == nullptr || specific == nullptr) return 0;
-  return FromHandle(general)->IsMoreGeneralThan(*FromHandle(specific));
+int32_t tutti_spec_is_compatible(const tutti_spec *left, const tutti_spec *right) {
+  if (left == nullptr || right == nullptr) return 0;
+  return FromHandle(left)->IsCompatibleWith(*FromHandle(right));
+}
+
+tutti_status *tutti_spec_most_specific(const tutti_spec *left, const tutti_spec *right,
+                                       tutti_spec **out_spec) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, left, right, out_spec);
+    TUTTI_ASSIGN_OR_RETURN(
+        auto spec, FromHandle(left)->Relax(*FromHandle(right), "most_specific_compatible_type"));
+    *out_spec = Give(std::move(spec));
+    return OkStatus();
+  });
 }
 
 tutti_status *tutti_spec_to_string(const tutti_spec *spec, tutti_bytes **out_text) {

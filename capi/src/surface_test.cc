@@ -846,9 +846,79 @@ TEST_F(SurfaceTest, SpecsDescribeElements) {
   ASSERT_OK(tutti_dataset_element_spec(dataset, nullptr, &found));
   EXPECT_EQ(tutti_spec_get_leaf_dtype(found, 0), TUTTI_DTYPE_INT64);
   EXPECT_TRUE(tutti_spec_is_compatible(labels, found));
-  EXPECT_FALSE(tutti_spec_is_compatible(found, labels));
+  EXPECT_TRUE(tutti_spec_is_compatible(found, labels));
+  EXPECT_FALSE(tutti_spec_is_compatible(images, labels));
+  EXPECT_FALSE(tutti_spec_is_compatible(images, nullptr));
   ASSERT_OK(tutti_spec_create_optional(found, &optional));
   EXPECT_TRUE(tutti_spec_equal(tutti_spec_get_leaf_inner(optional, 0), found));
+}
+
+TEST_F(SurfaceTest, SpecsOfWhatHoldsElementsAreComparedAndUnited) {
+  const int64_t three[] = {3}, four[] = {4}, unknown[] = {TUTTI_UNKNOWN_DIMENSION};
+  Spec threes, fours, any, text;
+  ASSERT_OK(tutti_spec_create_tensor(TUTTI_DTYPE_INT32, 1, three, &threes));
+  ASSERT_OK(tutti_spec_create_tensor(TUTTI_DTYPE_INT32, 1, four, &fours));
+  ASSERT_OK(tutti_spec_create_tensor(TUTTI_DTYPE_INT32, 1, unknown, &any));
+  ASSERT_OK(tutti_spec_create_tensor(TUTTI_DTYPE_BYTES, 0, nullptr, &text));
+  for (const auto create : {&tutti_spec_create_iterator, &tutti_spec_create_dataset,
+                            &tutti_spec_create_optional}) {
+    Spec of_threes, of_fours, of_any, of_text, of_unknown, common, none;
+    ASSERT_OK(create(threes, &of_threes));
+    ASSERT_OK(create(fours, &of_fours));
+    ASSERT_OK(create(any, &of_any));
+    ASSERT_OK(create(text, &of_text));
+    ASSERT_OK(create(nullptr, &of_unknown));
+    EXPECT_EQ(tutti_spec_get_leaf_inner(of_unknown, 0), nullptr);
+    EXPECT_TRUE(tutti_spec_is_compatible(of_unknown, of_text));
+    EXPECT_TRUE(tutti_spec_is_compatible(of_threes, of_any));
+    EXPECT_FALSE(tutti_spec_is_compatible(of_threes, of_fours));
+    ASSERT_OK(tutti_spec_most_specific(of_threes, of_fours, &common));
+    EXPECT_TRUE(tutti_spec_equal(common, of_any));
+    EXPECT_FAILS(tutti_spec_most_specific(of_threes, of_text, &none), TUTTI_INVALID_ARGUMENT,
+                 "most_specific_compatible_type: expected int32[3], found bytes[]");
+    EXPECT_FAILS(tutti_spec_most_specific(of_threes, nullptr, &none), TUTTI_INVALID_ARGUMENT, "");
+  }
+  Spec scalar, grid;
+  ASSERT_OK(tutti_spec_create_dataset(threes, &scalar));
+  ASSERT_OK(tutti_spec_create_dataset_of_shape(threes, 1, four, &grid));
+  EXPECT_EQ(tutti_spec_get_leaf_rank(scalar, 0), 0);
+  EXPECT_EQ(tutti_spec_get_leaf_dims(grid, 0)[0], 4);
+  EXPECT_FALSE(tutti_spec_equal(scalar, grid));
+  EXPECT_FAILS(tutti_spec_create_dataset_of_shape(threes, -2, nullptr, &grid),
+               TUTTI_INVALID_ARGUMENT, "rank is -2");
+}
+
+TEST_F(SurfaceTest, AnEmptyOptionalSaysWhatItWouldHold) {
+  Spec number, found;
+  Value empty;
+  ASSERT_OK(tutti_spec_create_tensor(TUTTI_DTYPE_INT64, 0, nullptr, &number));
+  ASSERT_OK(tutti_value_create_empty_optional(number, &empty));
+  EXPECT_EQ(tutti_value_get_leaf_kind(empty, 0), TUTTI_LEAF_OPTIONAL);
+  EXPECT_EQ(tutti_value_get_leaf_optional(empty, 0), nullptr);
+  ASSERT_OK(tutti_spec_create_from_value(empty, &found));
+  EXPECT_TRUE(tutti_spec_equal(tutti_spec_get_leaf_inner(found, 0), number));
+  EXPECT_FAILS(tutti_value_create_empty_optional(nullptr, &empty), TUTTI_INVALID_ARGUMENT, "");
+}
+
+TEST_F(SurfaceTest, ADatasetComesBackFromItsVariant) {
+  Dataset dataset = RangeOf(3), back;
+  Spec number, text, variant, found;
+  Value value, none;
+  ASSERT_OK(tutti_spec_create_tensor(TUTTI_DTYPE_INT64, 0, nullptr, &number));
+  ASSERT_OK(tutti_spec_create_tensor(TUTTI_DTYPE_BYTES, 0, nullptr, &text));
+  ASSERT_OK(tutti_spec_create_dataset(nullptr, &variant));
+  ASSERT_OK(tutti_value_create_dataset(dataset, &value));
+  ASSERT_OK(tutti_spec_create_from_value(value, &found));
+  EXPECT_TRUE(tutti_spec_is_compatible(variant, found));
+  ASSERT_OK(tutti_dataset_create_from_variant(value, number, nullptr, &back));
+  EXPECT_EQ(tutti_dataset_get_cardinality(back), 3);
+  EXPECT_FAILS(tutti_dataset_create_from_variant(value, text, nullptr, &back),
+               TUTTI_INVALID_ARGUMENT, "expected a dataset of bytes[], found one of int64[]");
+  ASSERT_OK(tutti_value_create_none(&none));
+  EXPECT_FAILS(tutti_dataset_create_from_variant(none, number, nullptr, &back),
+               TUTTI_INVALID_ARGUMENT, "found none");
+  EXPECT_FAILS(tutti_dataset_create_from_variant(value, nullptr, nullptr, &back),
+               TUTTI_INVALID_ARGUMENT, "");
 }
 
 TEST_F(SurfaceTest, DeviceSpecsAreReadMergedAndListed) {

@@ -11,6 +11,7 @@
 #include "core/dataset/graph/dataset.h"
 #include "core/strategy/distributed_value.h"
 #include "core/strategy/variable.h"
+#include "core/tensor/element_spec.h"
 #include "core/tensor/leaf.h"
 #include "core/tensor/value.h"
 
@@ -78,6 +79,16 @@ tutti_status *tutti_value_create_optional(const tutti_value *value, tutti_value 
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, out_value);
     *out_value = Give(Value::OfLeaf(Leaf::OfOptional(Share(FromHandle(value)))));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_value_create_empty_optional(const tutti_spec *element_spec,
+                                                tutti_value **out_value) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, element_spec, out_value);
+    auto spec = Ref<const ElementSpec>::Retain(FromHandle(element_spec));
+    *out_value = Give(Value::OfLeaf(Leaf::OfEmptyOptional(std::move(spec))));
     return OkStatus();
   });
 }

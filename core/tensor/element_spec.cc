@@ -45,9 +45,14 @@ LeafSpec LeafSpec::Of(const Leaf& leaf) {
       spec.shape = PartialShape(leaf.tensor().shape());
       break;
     case LeafKind::kOptional:
-      if (const Value* value = leaf.optional_value()) spec.inner = ElementSpec::OfValue(*value);
+      if (const Value* value = leaf.optional_value()) {
+        spec.inner = ElementSpec::OfValue(*value);
+      } else {
+        spec.inner = leaf.empty_optional_spec();
+      }
       break;
     case LeafKind::kDataset:
+      spec.shape = PartialShape::Scalar();
       spec.inner = leaf.object_as<DatasetLeaf>()->known_element_spec();
       break;
     default:
@@ -57,16 +62,25 @@ LeafSpec LeafSpec::Of(const Leaf& leaf) {
 }
 
 bool LeafSpec::IsMoreGeneralThan(const LeafSpec& other) const {
-  if (kind != other.kind) return false;
-  if (is_tensor()) return dtype == other.dtype && shape.IsMoreGeneralThan(other.shape);
+  if (kind != other.kind || dtype != other.dtype || !shape.IsMoreGeneralThan(other.shape)) {
+    return false;
+  }
   // An empty optional fits every optional.
   if (!inner || !other.inner) return !inner || kind == LeafKind::kOptional;
   return inner->IsMoreGeneralThan(*other.inner);
 }
 
+bool LeafSpec::IsCompatibleWith(const LeafSpec& other) const {
+  if (kind != other.kind || dtype != other.dtype || !shape.IsCompatibleWith(other.shape)) {
+    return false;
+  }
+  return !inner || !other.inner || inner->IsCompatibleWith(*other.inner);
+}
+
 std::string LeafSpec::ToString() const {
   if (is_tensor()) return TensorSpec{dtype, shape}.ToString();
   std::string text(LeafKindName(kind));
+  if (kind == LeafKind::kDataset && !(shape == PartialShape::Scalar())) text += shape.ToString();
   if (inner) text += "(" + inner->ToString() + ")";
   return text;
 }
@@ -99,9 +113,17 @@ Ref<const ElementSpec> ElementSpec::Optional(Ref<const ElementSpec> inner) {
   return OfLeaf(std::move(leaf));
 }
 
-Ref<const ElementSpec> ElementSpec::Dataset(Ref<const ElementSpec> inner) {
+Ref<const ElementSpec> ElementSpec::Dataset(Ref<const ElementSpec> inner, PartialShape shape) {
   LeafSpec leaf;
   leaf.kind = LeafKind::kDataset;
+  leaf.shape = std::move(shape);
+  leaf.inner = std::move(inner);
+  return OfLeaf(std::move(leaf));
+}
+
+Ref<const ElementSpec> ElementSpec::Iterator(Ref<const ElementSpec> inner) {
+  LeafSpec leaf;
+  leaf.kind = LeafKind::kIterator;
   leaf.inner = std::move(inner);
   return OfLeaf(std::move(leaf));
 }
@@ -183,6 +205,14 @@ bool ElementSpec::IsMoreGeneralThan(const ElementSpec& other) const {
   if (!(*tree_ == *other.tree_)) return false;
   for (size_t i = 0; i < leaves_.size(); ++i) {
     if (!leaves_[i].IsMoreGeneralThan(other.leaves_[i])) return false;
+  }
+  return true;
+}
+
+bool ElementSpec::IsCompatibleWith(const ElementSpec& other) const {
+  if (!(*tree_ == *other.tree_)) return false;
+  for (size_t i = 0; i < leaves_.size(); ++i) {
+    if (!leaves_[i].IsCompatibleWith(other.leaves_[i])) return false;
   }
   return true;
 }

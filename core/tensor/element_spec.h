@@ -7,6 +7,9 @@
 //   spec->Check(*value, "map");        // OK, or which leaf does not fit, and how
 //   spec->Fit(value, "map");           // the value in the dtypes of the spec, or the same error
 //
+// Two specs compare in three ways: as equal, as one that is more general than the other, and as
+// compatible, which is when some value could fit both.
+//
 // Immutable; C's tutti_spec* is a pointer to one. Threads: any.
 #ifndef TUTTI_CORE_TENSOR_ELEMENT_SPEC_H_
 #define TUTTI_CORE_TENSOR_ELEMENT_SPEC_H_
@@ -28,8 +31,11 @@ namespace tutti {
 class ElementSpec;
 class Value;
 
-// What is known of one leaf. dtype and shape are those of tensor leaves; `inner` is what an
-// optional or a dataset holds (null when that is not known, and for all other kinds).
+// What is known of one leaf. dtype is that of tensor leaves. shape is theirs, too, and how many
+// datasets stand in a dataset leaf, which is one (a scalar) in every value; of unknown rank for all
+// other kinds. `inner` is what an optional holds, or the elements of a dataset or an iterator (null
+// when that is not known, and for all other kinds). A dataset of elements that are not known is
+// what others call a variant.
 struct LeafSpec {
   LeafKind kind = LeafKind::kNone;
   DType dtype = DType::kInvalid;
@@ -44,7 +50,9 @@ struct LeafSpec {
   bool is_tensor() const { return kind == LeafKind::kTensor; }
   // Whether every leaf that fits `other` fits this.
   bool IsMoreGeneralThan(const LeafSpec& other) const;
-  // "float32[?,64]", "optional(int64[])", "none".
+  // Whether some leaf could fit both; what is not known, on either side, fits.
+  bool IsCompatibleWith(const LeafSpec& other) const;
+  // "float32[?,64]", "optional(int64[])", "dataset[3](int64[])", "none".
   std::string ToString() const;
 
   friend bool operator==(const LeafSpec& a, const LeafSpec& b);
@@ -54,8 +62,11 @@ class ElementSpec final : public RefCounted {
  public:
   static Ref<const ElementSpec> OfTensor(DType dtype, PartialShape shape);
   static Ref<const ElementSpec> None();
+  // `inner` null: what it holds is not known.
   static Ref<const ElementSpec> Optional(Ref<const ElementSpec> inner);
-  static Ref<const ElementSpec> Dataset(Ref<const ElementSpec> inner);
+  static Ref<const ElementSpec> Dataset(Ref<const ElementSpec> inner,
+                                        PartialShape shape = PartialShape::Scalar());
+  static Ref<const ElementSpec> Iterator(Ref<const ElementSpec> inner);
   static Ref<const ElementSpec> OfLeaf(LeafSpec leaf);
   // INVALID_ARGUMENT when the number of leaves is not the structure's.
   static Result<Ref<const ElementSpec>> Create(Ref<const TreeSpec> tree,
@@ -83,8 +94,12 @@ class ElementSpec final : public RefCounted {
 
   // Whether every value that fits `other` fits this.
   bool IsMoreGeneralThan(const ElementSpec& other) const;
-  // The most specific spec that both fit: shapes that differ are relaxed. INVALID_ARGUMENT naming
-  // `what` and both sides when structure, kinds or dtypes differ.
+  // Whether some value could fit both: the same structure, kinds and dtypes, and no two sizes that
+  // are known and differ.
+  bool IsCompatibleWith(const ElementSpec& other) const;
+  // The most specific spec that both fit: sizes that differ are not known in it, nor is a rank, or
+  // the elements of a dataset or an iterator that one of the two does not know. INVALID_ARGUMENT
+  // naming `what` and both sides when structure, kinds or dtypes differ.
   Result<Ref<const ElementSpec>> Relax(const ElementSpec& other, std::string_view what) const;
   // OK when the value fits; INVALID_ARGUMENT naming `what`, the path of the leaf, what was expected
   // and what was found.

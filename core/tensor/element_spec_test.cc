@@ -68,6 +68,76 @@ TEST(ElementSpec, ComparesGenerality) {
   EXPECT_FALSE(Digits()->IsMoreGeneralThan(*Images()));
 }
 
+Ref<const ElementSpec> Ints(PartialShape shape) {
+  return ElementSpec::OfTensor(DType::kInt32, std::move(shape));
+}
+
+TEST(ElementSpec, WhatIsNotKnownOnEitherSideIsCompatible) {
+  EXPECT_TRUE(Ints({-1})->IsCompatibleWith(*Ints({3})));
+  EXPECT_TRUE(Ints({3})->IsCompatibleWith(*Ints({-1})));
+  EXPECT_TRUE(Ints(PartialShape::Unknown())->IsCompatibleWith(*Ints({3})));
+  EXPECT_TRUE(Ints({-1, 4})->IsCompatibleWith(*Ints({3, -1})));
+  EXPECT_FALSE(Ints({3})->IsCompatibleWith(*Ints({4})));
+  EXPECT_FALSE(Ints({3})->IsCompatibleWith(*Ints({3, 1})));
+  EXPECT_FALSE(
+      Ints({3})->IsCompatibleWith(*ElementSpec::OfTensor(DType::kInt64, PartialShape({3}))));
+  EXPECT_FALSE(Digits()->IsCompatibleWith(*Images()));
+  EXPECT_FALSE(Ints({3})->IsCompatibleWith(*ElementSpec::Optional(Ints({3}))));
+}
+
+TEST(ElementSpec, WhatIsHeldIsComparedLikeTheRest) {
+  using Inner = Ref<const ElementSpec>;
+  for (const auto make : {+[](Inner inner) { return ElementSpec::Iterator(std::move(inner)); },
+                          +[](Inner inner) { return ElementSpec::Optional(std::move(inner)); },
+                          +[](Inner inner) { return ElementSpec::Dataset(std::move(inner)); }}) {
+    SCOPED_TRACE(make(nullptr)->ToString());
+    EXPECT_TRUE(make(Ints({3}))->IsCompatibleWith(*make(Ints({-1}))));
+    EXPECT_TRUE(make(nullptr)->IsCompatibleWith(*make(Ints({3}))));
+    EXPECT_TRUE(make(Ints({3}))->IsCompatibleWith(*make(nullptr)));
+    EXPECT_FALSE(make(Ints({3}))->IsCompatibleWith(*make(Ints({4}))));
+    EXPECT_TRUE(*make(Ints({3})) == *make(Ints({3})));
+    EXPECT_FALSE(*make(Ints({3})) == *make(nullptr));
+    EXPECT_TRUE(*make(Ints({3}))->Relax(*make(Ints({4})), "x").value() == *make(Ints({-1})));
+    EXPECT_EQ(make(Ints({3}))->Relax(*make(Images()), "x").status().code(),
+              StatusCode::kInvalidArgument);
+  }
+  EXPECT_FALSE(
+      ElementSpec::Iterator(Ints({3}))->IsCompatibleWith(*ElementSpec::Dataset(Ints({3}))));
+  EXPECT_EQ(ElementSpec::Iterator(Ints({3}))->ToString(), "iterator(int32[3])");
+}
+
+TEST(ElementSpec, TheMostSpecificOfTwoKnowsWhatTheyAgreeOn) {
+  EXPECT_TRUE(*Ints({3, 5})->Relax(*Ints({4, 5}), "x").value() == *Ints({-1, 5}));
+  EXPECT_TRUE(*Ints({3})->Relax(*Ints({4, 5}), "x").value() == *Ints(PartialShape::Unknown()));
+  EXPECT_TRUE(*ElementSpec::Iterator(nullptr)
+                   ->Relax(*ElementSpec::Iterator(Ints({3})), "x")
+                   .value() == *ElementSpec::Iterator(nullptr));
+}
+
+TEST(ElementSpec, TheShapeOfADatasetIsKeptAndCompared) {
+  const Ref<const ElementSpec> one = ElementSpec::Dataset(Ints({3}));
+  const Ref<const ElementSpec> four = ElementSpec::Dataset(Ints({3}), PartialShape({4}));
+  const Ref<const ElementSpec> any = ElementSpec::Dataset(Ints({3}), PartialShape::Unknown());
+  EXPECT_EQ(one->ToString(), "dataset(int32[3])");
+  EXPECT_EQ(four->ToString(), "dataset[4](int32[3])");
+  EXPECT_EQ(one->leaf(0).shape, PartialShape::Scalar());
+  EXPECT_FALSE(*one == *four);
+  EXPECT_FALSE(one->IsCompatibleWith(*four));
+  EXPECT_TRUE(any->IsCompatibleWith(*four));
+  EXPECT_TRUE(any->IsMoreGeneralThan(*one));
+  EXPECT_TRUE(*one->Relax(*four, "x").value() == *any);
+}
+
+TEST(ElementSpec, AnEmptyOptionalMaySayWhatItWouldHold) {
+  const Ref<Value> empty = Value::OfLeaf(Leaf::OfEmptyOptional(Ints({3})));
+  EXPECT_EQ(empty->leaf().optional_value(), nullptr);
+  EXPECT_TRUE(*ElementSpec::OfValue(*empty) == *ElementSpec::Optional(Ints({3})));
+  EXPECT_TRUE(ElementSpec::Optional(Ints({-1}))->Check(*empty, "x").ok());
+  EXPECT_EQ(ElementSpec::Optional(Images())->Check(*empty, "x").message(),
+            "x: expected optional(float32[?,64]), found optional(int32[3])");
+  EXPECT_TRUE(empty->ContentsEqual(*Value::OfLeaf(Leaf::OfOptional(nullptr))));
+}
+
 TEST(ElementSpec, FitsAValueByConvertingItsTensors) {
   const Ref<const ElementSpec> spec = Digits();
   const Ref<Value> right = Digit(64);

@@ -2,6 +2,7 @@
 #include "core/tensor/leaf.h"
 
 #include "core/base/text.h"
+#include "core/tensor/element_spec.h"
 #include "core/tensor/value.h"
 
 namespace tutti {
@@ -16,11 +17,13 @@ std::string_view LeafKindName(LeafKind kind) {
     case LeafKind::kOptional: return "optional";
     case LeafKind::kNone: return "none";
     case LeafKind::kHostObject: return "host object";
+    case LeafKind::kIterator: return "iterator";
   }
   return "unknown";
 }
 
-OptionalLeaf::OptionalLeaf(Ref<Value> value) : value_(std::move(value)) {}
+OptionalLeaf::OptionalLeaf(Ref<Value> value, Ref<const ElementSpec> spec)
+    : value_(std::move(value)), spec_(std::move(spec)) {}
 OptionalLeaf::~OptionalLeaf() = default;
 
 Leaf Leaf::OfString(std::string_view text) {
@@ -28,7 +31,11 @@ Leaf Leaf::OfString(std::string_view text) {
 }
 
 Leaf Leaf::OfOptional(Ref<Value> value) {
-  return Leaf(LeafKind::kOptional, MakeRef<OptionalLeaf>(std::move(value)));
+  return Leaf(LeafKind::kOptional, MakeRef<OptionalLeaf>(std::move(value), nullptr));
+}
+
+Leaf Leaf::OfEmptyOptional(Ref<const ElementSpec> spec) {
+  return Leaf(LeafKind::kOptional, MakeRef<OptionalLeaf>(nullptr, std::move(spec)));
 }
 
 const std::string& Leaf::string() const {
@@ -44,6 +51,11 @@ const Value* Leaf::optional_value() const {
 Ref<Value> Leaf::optional_value_ref() const {
   assert(kind_ == LeafKind::kOptional);
   return static_cast<const OptionalLeaf*>(object_.get())->value();
+}
+
+const Ref<const ElementSpec>& Leaf::empty_optional_spec() const {
+  assert(kind_ == LeafKind::kOptional);
+  return static_cast<const OptionalLeaf*>(object_.get())->spec();
 }
 
 bool Leaf::ContentsEqual(const Leaf& other) const {

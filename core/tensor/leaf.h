@@ -2,7 +2,7 @@
 //
 // Kinds are append-only. The tensor room knows tensor, string, optional, none and host object; the
 // objects of the other kinds belong to rooms above, which cast `object()` after looking at the
-// kind.
+// kind. An iterator is a kind of specs only: no value holds one.
 #ifndef TUTTI_CORE_TENSOR_LEAF_H_
 #define TUTTI_CORE_TENSOR_LEAF_H_
 
@@ -18,6 +18,7 @@
 
 namespace tutti {
 
+class ElementSpec;
 class Value;
 
 // The same numbers as TUTTI_LEAF_* of the C interface.
@@ -30,9 +31,10 @@ enum class LeafKind : int32_t {
   kOptional = 6,
   kNone = 7,
   kHostObject = 8,
+  kIterator = 9,
 };
 
-// "tensor", "string", ..., "host object"; static.
+// "tensor", "string", ..., "iterator"; static.
 std::string_view LeafKindName(LeafKind kind);
 
 // For objects of rooms above that say how they are printed inside a value ("PerReplica:{0: ...}").
@@ -54,6 +56,8 @@ class Leaf {
   static Leaf OfString(std::string_view text);
   // An empty optional when `value` is null.
   static Leaf OfOptional(Ref<Value> value);
+  // An optional without a value, of which `spec` says what it would be; null where nobody does.
+  static Leaf OfEmptyOptional(Ref<const ElementSpec> spec);
   // An object of the host's, which only the binding with the same tag unwraps.
   static Leaf OfHostObject(Ref<HostData> object) {
     return Leaf(LeafKind::kHostObject, std::move(object));
@@ -88,6 +92,7 @@ class Leaf {
   }
   const Value* optional_value() const;  // null when empty
   Ref<Value> optional_value_ref() const;
+  const Ref<const ElementSpec>& empty_optional_spec() const;
 
   // The same kind and the same object (for none: both none). Not a comparison of contents.
   bool SameObject(const Leaf& other) const {
@@ -114,13 +119,16 @@ class StringLeaf final : public RefCounted {
 
 class OptionalLeaf final : public RefCounted {
  public:
-  explicit OptionalLeaf(Ref<Value> value);
+  OptionalLeaf(Ref<Value> value, Ref<const ElementSpec> spec);
   ~OptionalLeaf() override;
   bool has_value() const { return value_.get() != nullptr; }
   const Ref<Value>& value() const { return value_; }
+  // What the value of an empty one would be; null where it is not known, and where there is one.
+  const Ref<const ElementSpec>& spec() const { return spec_; }
 
  private:
   const Ref<Value> value_;
+  const Ref<const ElementSpec> spec_;
 };
 
 }  // namespace tutti

@@ -2,6 +2,7 @@ package tutti
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 
 	"tutti.dev/tutti/internal/native"
@@ -93,6 +94,27 @@ func (v Value) Dataset() (*Dataset, error) {
 	dataset := native.Value_dataset(pointer)
 	native.Tutti_dataset_retain(dataset)
 	return datasetOf(dataset, nil), nil
+}
+
+// ToVariant is the dataset as a value, one leaf, that FromVariant takes.
+func (d *Dataset) ToVariant() (Value, error) { return OfDataset(d) }
+
+// FromVariant is the dataset that a variant is, whose elements must be compatible with the spec:
+// ErrInvalidArgument names both. A dataset that does not say what its elements are computes one of
+// them here.
+func FromVariant(ctx context.Context, variant Value, elements *Spec) *Dataset {
+	if elements == nil {
+		return datasetOf(0, invalidArgument("from_variant: a spec is needed, not nil"))
+	}
+	value, err := variant.leaf(KindDataset)
+	if err != nil {
+		return datasetOf(0, fmt.Errorf("from_variant: %w", err))
+	}
+	defer variant.done()
+	return datasetOf(waitOut(ctx, elements.o,
+		func(spec uintptr, call *native.CallOptions, made *uintptr) uintptr {
+			return native.Dataset_from_variant(value, spec, call, made)
+		}))
 }
 
 // ---- reading

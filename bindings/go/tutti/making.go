@@ -86,6 +86,15 @@ func Empty() (Value, error) {
 	return makeValue(func(made *uintptr) uintptr { return native.Value_of_optional(0, made) })
 }
 
+// EmptyOf is an optional that holds nothing, where a value of the spec could be: its own spec is an
+// OptionalSpec of that.
+func EmptyOf(spec *Spec) (Value, error) {
+	if spec == nil {
+		return Value{}, invalidArgument("a spec is needed, not nil; Empty has none")
+	}
+	return as(ownValue)(readOut(spec.o, native.Value_of_empty_optional))
+}
+
 // pointers uses all of values; end gives them back.
 func pointers(values []Value) (used []uintptr, end func(), err error) {
 	used = make([]uintptr, 0, len(values))

@@ -1,6 +1,8 @@
 package tutti
 
 import (
+	"fmt"
+
 	"tutti.dev/tutti/internal/native"
 )
 
@@ -62,6 +64,52 @@ type Generator func() (element Value, ok bool, err error)
 // fit the spec and is converted to its dtypes as by Tensor.Convert.
 func FromGenerator(start func() (Generator, error), spec *Spec, options ...Option) *Dataset {
 	return defaultRuntime.FromGenerator(start, spec, options...)
+}
+
+// FromGeneratorWithArgs is FromGenerator with args, which are tensors or structures of them and
+// stay the caller's: each call of start gets values of its own of them.
+func FromGeneratorWithArgs(start func(args []Value) (Generator, error), args []Value, spec *Spec,
+	options ...Option) *Dataset {
+	return defaultRuntime.FromGeneratorWithArgs(start, args, spec, options...)
+}
+
+// FromGeneratorWithArgs of this runtime.
+func (r *Runtime) FromGeneratorWithArgs(start func(args []Value) (Generator, error), args []Value,
+	spec *Spec, options ...Option) *Dataset {
+	if start == nil {
+		return datasetOf(0, invalidArgument("from_generator: a function is needed, not nil"))
+	}
+	kept := make([]Value, len(args))
+	for i, arg := range args {
+		leaves, err := arg.Leaves()
+		if err != nil {
+			return datasetOf(0, fmt.Errorf("from_generator: args[%d]: %w", i, err))
+		}
+		for _, leaf := range leaves {
+			kind := leaf.Kind()
+			leaf.Close()
+			if kind != KindTensor {
+				err = invalidArgument("from_generator: args[%d] holds a %v; expected tensors and "+
+					"structures of them, others are the function's own to capture", i, kind)
+			}
+		}
+		if err == nil {
+			kept[i], err = arg.Keep()
+		}
+		if err != nil {
+			return datasetOf(0, err)
+		}
+	}
+	return r.FromGenerator(func() (Generator, error) {
+		own := make([]Value, len(kept))
+		for i, arg := range kept {
+			var err error
+			if own[i], err = arg.Keep(); err != nil {
+				return nil, err
+			}
+		}
+		return start(own)
+	}, spec, options...)
 }
 
 // FromGenerator of this runtime.

@@ -132,9 +132,98 @@ func NoneSpec() (*Spec, error) { return makeSpec(native.Spec_of_none) }
 // OptionalSpec is the spec of an optional.
 func OptionalSpec(held *Spec) (*Spec, error) { return specOver(held, native.Spec_of_optional) }
 
-// DatasetSpec is the spec of a dataset with such elements.
-func DatasetSpec(elements *Spec) (*Spec, error) {
-	return specOver(elements, native.Spec_of_dataset)
+// DatasetSpec is the spec of a dataset with such elements. dims are those of an array of datasets,
+// which no value is, so that only none fit one; they are kept and compared.
+func DatasetSpec(elements *Spec, dims ...int64) (*Spec, error) {
+	return specOver(elements, func(inner uintptr, made *uintptr) uintptr {
+		return native.Spec_of_dataset(inner, dims, made)
+	})
+}
+
+// VariantSpec is the spec of a dataset of any elements, which is what a variant is (ToVariant).
+func VariantSpec() (*Spec, error) { return makeSpec(native.Spec_of_variant) }
+
+// IteratorSpec is the spec of an iterator over such elements. It is for comparing: no value holds
+// an iterator.
+func IteratorSpec(elements *Spec) (*Spec, error) {
+	return specOver(elements, native.Spec_of_iterator)
+}
+
+// SpecOfIterator is the IteratorSpec that describes an iterator.
+func SpecOfIterator(iterator *Iterator) (*Spec, error) {
+	elements, err := iterator.ElementSpec()
+	if err != nil {
+		return nil, err
+	}
+	defer elements.Close()
+	return IteratorSpec(elements)
+}
+
+// SpecOfTypes is the spec of tensors of types: a DType, a []any for a tuple or a map[string]any of
+// them. shapes has the same structure, with an []int64 or nil, which is a rank that is not known,
+// in the place of each DType; nil altogether: none is known.
+func SpecOfTypes(types, shapes any) (*Spec, error) {
+	switch types := types.(type) {
+	case DType:
+		switch shape := shapes.(type) {
+		case nil:
+			return TensorSpecOfUnknownRank(types)
+		case []int64:
+			if shape == nil {
+				return TensorSpecOfUnknownRank(types)
+			}
+			return TensorSpec(types, shape...)
+		}
+		return nil, invalidArgument("the shape of a %v: an []int64 or nil is needed, not a %T", types,
+			shapes)
+	case []any:
+		parts, ok := shapes.([]any)
+		if shapes != nil && (!ok || len(parts) != len(types)) {
+			return nil, invalidArgument("the shapes of a tuple of %d types: a []any of as many is "+
+				"needed, not %v", len(types), shapes)
+		}
+		specs := make([]*Spec, len(types))
+		defer closeSpecs(specs)
+		for i, part := range types {
+			var shape any
+			if parts != nil {
+				shape = parts[i]
+			}
+			var err error
+			if specs[i], err = SpecOfTypes(part, shape); err != nil {
+				return nil, err
+			}
+		}
+		return TupleSpec(specs...)
+	case map[string]any:
+		parts, ok := shapes.(map[string]any)
+		if shapes != nil && (!ok || len(parts) != len(types)) {
+			return nil, invalidArgument("the shapes of a dict of %d types: a map[string]any of as many "+
+				"is needed, not %v", len(types), shapes)
+		}
+		specs := make(map[string]*Spec, len(types))
+		for key, part := range types {
+			shape, ok := parts[key]
+			if parts != nil && !ok {
+				return nil, invalidArgument("the shapes of a dict have none for %q", key)
+			}
+			spec, err := SpecOfTypes(part, shape)
+			if err != nil {
+				return nil, err
+			}
+			defer spec.Close()
+			specs[key] = spec
+		}
+		return DictSpec(specs)
+	}
+	return nil, invalidArgument("a DType, a []any or a map[string]any of them is needed, not a %T",
+		types)
+}
+
+func closeSpecs(specs []*Spec) {
+	for _, spec := range specs {
+		spec.Close()
+	}
 }
 
 func specOver(inner *Spec, make func(inner uintptr, made *uintptr) uintptr) (*Spec, error) {
@@ -147,11 +236,12 @@ func specOver(inner *Spec, make func(inner uintptr, made *uintptr) uintptr) (*Sp
 // LeafSpec is one leaf of a Spec.
 type LeafSpec struct {
 	Kind Kind
-	// DType and Dims are those of a tensor. Dims has UnknownDimension for sizes that are not known,
-	// and is nil where the rank is not.
+	// DType and Dims are those of a tensor, and Dims also a dataset's, which are none as a rule. Dims
+	// has UnknownDimension for sizes that are not known, and is nil where the rank is not.
 	DType DType
 	Dims  []int64
-	// Inner is what an optional or a dataset holds; the caller's, to close.
+	// Inner is what an optional holds, or the elements of a dataset or an iterator; nil where that is
+	// not known. The caller's, to close.
 	Inner *Spec
 }
 
@@ -202,9 +292,25 @@ func (s *Spec) done() {
 // Equal compares structure, dtypes and shapes.
 func (s *Spec) Equal(other *Spec) bool { return s.compare(other, native.Spec_equal) }
 
-// IsCompatible says that every value of specific also fits s.
-func (s *Spec) IsCompatible(specific *Spec) bool {
-	return s.compare(specific, native.Spec_is_compatible)
+// IsCompatible says that a value could fit both: structure, kinds and dtypes are equal, and no two
+// sizes that are known differ. What is not known, on either side, fits. SpecOf makes the spec of a
+// value to ask about.
+func (s *Spec) IsCompatible(other *Spec) bool {
+	return s.compare(other, native.Spec_is_compatible)
+}
+
+// MostSpecific is the most specific spec that every value of s and of other fits: sizes that differ
+// are not known in it, nor are ranks. ErrInvalidArgument, naming both, where structure, kinds or
+// dtypes differ.
+func (s *Spec) MostSpecific(other *Spec) (*Spec, error) {
+	used, end, err := specPointers([]*Spec{s, other})
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	return makeSpec(func(made *uintptr) uintptr {
+		return native.Spec_most_specific(used[0], used[1], made)
+	})
 }
 
 func (s *Spec) compare(other *Spec, compare func(left, right uintptr) bool) bool {

@@ -235,4 +235,23 @@ func TestValuesOfGoAndOptionals(t *testing.T) {
 	if _, ok, err := empty.Optional(); ok || err != nil {
 		t.Fatal(ok, err)
 	}
+	// Of which nobody says what it would hold, and one of which somebody does.
+	if leaves := must[[]LeafSpec](t)(must[*Spec](t)(SpecOf(empty)).Leaves()); leaves[0].Inner != nil {
+		t.Fatal(leaves)
+	}
+	numbers := must[*Spec](t)(TensorSpec(Int64, UnknownDimension))
+	told := must[Value](t)(EmptyOf(numbers))
+	defer told.Close()
+	if _, ok, err := told.Optional(); ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	if spec := must[*Spec](t)(SpecOf(told)); !spec.Equal(must[*Spec](t)(OptionalSpec(numbers))) {
+		t.Fatal(spec)
+	}
+	element := must[*Spec](t)(FromTensors(told).ElementSpec(nil))
+	if element.String() != "optional(int64[?])" {
+		t.Fatal(element)
+	}
+	_, err = EmptyOf(nil)
+	wants(t, err, ErrInvalidArgument)
 }

@@ -27,11 +27,12 @@ const (
 	KindVariable
 	KindDataset
 	KindOptional
-	KindGo // any Go value, by Any
+	KindGo       // any Go value, by Any
+	KindIterator // of a spec only: no value holds one
 )
 
 var kindNames = [...]string{"none", "tuple", "list", "dict", "named tuple", "tensor", "string",
-	"per-replica value", "variable", "dataset", "optional", "Go value"}
+	"per-replica value", "variable", "dataset", "optional", "Go value", "iterator"}
 
 // String is for people, "named tuple".
 func (k Kind) String() string {
@@ -43,7 +44,7 @@ func (k Kind) String() string {
 
 var nodeKinds = [...]Kind{KindNone, KindNone, KindTuple, KindList, KindDict, KindNamedTuple}
 var leafKinds = [...]Kind{KindNone, KindTensor, KindString, KindPerReplica, KindVariable,
-	KindDataset, KindOptional, KindNone, KindGo}
+	KindDataset, KindOptional, KindNone, KindGo, KindIterator}
 
 func ownValue(pointer uintptr) Value {
 	if pointer == 0 {

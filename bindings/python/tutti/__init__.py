@@ -62,6 +62,7 @@ _native._install({
     "tensor": Tensor,
     "variable": Variable,
     "dataset": data.Dataset,
+    "variant": data.Variant,
     "optional": _Optional,
     "variable_of": _variable_of,
     "wrap_dataset": data.Dataset._of,

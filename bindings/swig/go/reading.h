@@ -186,6 +186,9 @@ inline tutti_status *value_of_none(tutti_value **out_value) {
 inline tutti_status *value_of_optional(const tutti_value *value, tutti_value **out_value) {
   return tutti_value_create_optional(value, out_value);
 }
+inline tutti_status *value_of_empty_optional(const tutti_spec *spec, tutti_value **out_value) {
+  return tutti_value_create_empty_optional(spec, out_value);
+}
 // Takes over the handle.
 inline tutti_status *value_of_go_object(uintptr_t object, tutti_value **out_value) {
   return tutti_value_create_host_object(&host_tag, reinterpret_cast<void *>(object),

@@ -17,7 +17,11 @@ inline tutti_status *LeafOf(const tutti_spec *spec, size_t leaf, tutti_spec **ou
     case TUTTI_LEAF_OPTIONAL:
       return tutti_spec_create_optional(tutti_spec_get_leaf_inner(spec, leaf), out_spec);
     case TUTTI_LEAF_DATASET:
-      return tutti_spec_create_dataset(tutti_spec_get_leaf_inner(spec, leaf), out_spec);
+      return tutti_spec_create_dataset_of_shape(
+          tutti_spec_get_leaf_inner(spec, leaf), tutti_spec_get_leaf_rank(spec, leaf),
+          tutti_spec_get_leaf_dims(spec, leaf), out_spec);
+    case TUTTI_LEAF_ITERATOR:
+      return tutti_spec_create_iterator(tutti_spec_get_leaf_inner(spec, leaf), out_spec);
     case TUTTI_LEAF_NONE:
       return tutti_spec_create_none(out_spec);
     default:
@@ -94,8 +98,15 @@ inline tutti_status *spec_of_none(tutti_spec **out_spec) {
 inline tutti_status *spec_of_optional(const tutti_spec *inner, tutti_spec **out_spec) {
   return tutti_spec_create_optional(inner, out_spec);
 }
-inline tutti_status *spec_of_dataset(const tutti_spec *inner, tutti_spec **out_spec) {
-  return tutti_spec_create_dataset(inner, out_spec);
+inline tutti_status *spec_of_variant(tutti_spec **out_spec) {
+  return tutti_spec_create_dataset(nullptr, out_spec);
+}
+inline tutti_status *spec_of_dataset(const tutti_spec *inner, size_t rank, const int64_t *dims,
+                                     tutti_spec **out_spec) {
+  return tutti_spec_create_dataset_of_shape(inner, static_cast<int64_t>(rank), dims, out_spec);
+}
+inline tutti_status *spec_of_iterator(const tutti_spec *inner, tutti_spec **out_spec) {
+  return tutti_spec_create_iterator(inner, out_spec);
 }
 
 // ---- the leaves of a spec

@@ -356,6 +356,9 @@ inline tutti_status *value_of_none(tutti_value **out_value) {
 inline tutti_status *value_of_optional(const tutti_value *held, tutti_value **out_value) {
   return tutti_value_create_optional(held, out_value);
 }
+inline tutti_status *value_of_empty_optional(const tutti_spec *spec, tutti_value **out_value) {
+  return tutti_value_create_empty_optional(spec, out_value);
+}
 // `number` stands for an object in Bridge's table: the library tells objects apart by address, and
 // references to one Java object have several.
 inline void ReleaseObject(void *number) {
@@ -422,15 +425,25 @@ inline tutti_status *spec_of_none(tutti_spec **out_spec) {
 inline tutti_status *spec_of_optional(const tutti_spec *inner, tutti_spec **out_spec) {
   return tutti_spec_create_optional(inner, out_spec);
 }
-inline tutti_status *spec_of_dataset(const tutti_spec *inner, tutti_spec **out_spec) {
-  return tutti_spec_create_dataset(inner, out_spec);
+inline tutti_status *spec_of_variant(tutti_spec **out_spec) {
+  return tutti_spec_create_dataset(nullptr, out_spec);
+}
+inline tutti_status *spec_of_dataset(const tutti_spec *inner, size_t rank, const int64_t *dims,
+                                     tutti_spec **out_spec) {
+  return tutti_spec_create_dataset_of_shape(inner, static_cast<int64_t>(rank), dims, out_spec);
+}
+inline tutti_status *spec_of_iterator(const tutti_spec *inner, tutti_spec **out_spec) {
+  return tutti_spec_create_iterator(inner, out_spec);
 }
 // Leaf `leaf` as a spec of its own.
 inline tutti_status *LeafOf(const tutti_spec *spec, size_t leaf, tutti_spec **out_spec) {
   const tutti_spec *inner = tutti_spec_get_leaf_inner(spec, leaf);
   switch (tutti_spec_get_leaf_kind(spec, leaf)) {
     case TUTTI_LEAF_DATASET:
-      return tutti_spec_create_dataset(inner, out_spec);
+      return tutti_spec_create_dataset_of_shape(inner, tutti_spec_get_leaf_rank(spec, leaf),
+                                                tutti_spec_get_leaf_dims(spec, leaf), out_spec);
+    case TUTTI_LEAF_ITERATOR:
+      return tutti_spec_create_iterator(inner, out_spec);
     case TUTTI_LEAF_OPTIONAL:
       return tutti_spec_create_optional(inner, out_spec);
     case TUTTI_LEAF_NONE:
@@ -517,7 +530,7 @@ inline tutti_status *spec_child(const tutti_spec *spec, int64_t index, tutti_spe
   }
   return all.Under(child, out_spec);
 }
-// What an optional or a dataset holds.
+// What an optional, a dataset or an iterator holds; null where it is not known.
 inline tutti_status *spec_inner(const tutti_spec *spec, tutti_spec **out_spec) {
   const tutti_spec *inner = tutti_spec_get_leaf_inner(spec, 0);
   tutti_spec_retain(inner);

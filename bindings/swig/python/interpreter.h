@@ -37,14 +37,15 @@ struct Hooks {
   PyObject *replica_context = nullptr;   // class ReplicaContext(Context)
   PyObject *cross_replica = nullptr;     // (strategy) -> the scope inside a merge function
   PyObject *strategy_of = nullptr;       // (address, handle) -> Strategy
-  PyObject *per_replica = nullptr;       // class with a slot _handle; so are the next four
+  PyObject *per_replica = nullptr;       // class with a slot _handle; so are the next five
   PyObject *tensor = nullptr;
   PyObject *variable = nullptr;
   PyObject *dataset = nullptr;
+  PyObject *variant = nullptr;
   PyObject *optional = nullptr;
   PyObject *variable_of = nullptr;       // (address, handle) -> Variable
   PyObject *wrap_dataset = nullptr;      // (handle) -> Dataset
-  PyObject *wrap_optional = nullptr;     // (has_value, value) -> Optional
+  PyObject *wrap_optional = nullptr;     // (has_value, value[, spec]) -> Optional
   PyObject *make_spec = nullptr;         // (kind, dtype, shape, inner) -> a spec of one leaf
   PyObject *read_spec = nullptr;         // (spec) -> (kind, dtype, shape, inner), or None
   PyObject *named_tuple_type = nullptr;  // (type name, fields) -> class

@@ -21,6 +21,7 @@ PyObject *_install(PyObject *parts) {
                 {"tensor", &hooks.tensor},
                 {"variable", &hooks.variable},
                 {"dataset", &hooks.dataset},
+                {"variant", &hooks.variant},
                 {"optional", &hooks.optional},
                 {"variable_of", &hooks.variable_of},
                 {"wrap_dataset", &hooks.wrap_dataset},

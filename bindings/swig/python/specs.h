@@ -20,25 +20,28 @@ inline bool SpecOfLeaf(PyObject *object, tutti_spec **out) {
   PyObject *shape = nullptr, *inner = nullptr;
   if (!PyArg_ParseTuple(fields.get(), "iiOO", &kind, &dtype, &shape, &inner)) return false;
   if (kind == TUTTI_LEAF_NONE) return Check(tutti_spec_create_none(out));
-  if (kind == TUTTI_LEAF_OPTIONAL || kind == TUTTI_LEAF_DATASET) {
-    tutti_spec *held = nullptr;
-    if (!SpecOf(inner, &held)) return false;
-    const bool made = Check(kind == TUTTI_LEAF_OPTIONAL ? tutti_spec_create_optional(held, out)
-                                                        : tutti_spec_create_dataset(held, out));
-    tutti_spec_release(held);
-    return made;
-  }
-  if (shape == Py_None) {
-    return Check(tutti_spec_create_tensor(dtype, TUTTI_UNKNOWN_RANK, nullptr, out));
-  }
+  int64_t rank = TUTTI_UNKNOWN_RANK;
   std::vector<int64_t> dims;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(shape); ++i) {
-    PyObject *dim = PyTuple_GET_ITEM(shape, i);
-    dims.push_back(dim == Py_None ? TUTTI_UNKNOWN_DIMENSION : PyLong_AsLongLong(dim));
+  if (shape != Py_None) {
+    rank = PyTuple_GET_SIZE(shape);
+    for (Py_ssize_t i = 0; i < rank; ++i) {
+      PyObject *dim = PyTuple_GET_ITEM(shape, i);
+      dims.push_back(dim == Py_None ? TUTTI_UNKNOWN_DIMENSION : PyLong_AsLongLong(dim));
+    }
+    if (PyErr_Occurred()) return false;
   }
-  if (PyErr_Occurred()) return false;
-  return Check(
-      tutti_spec_create_tensor(dtype, static_cast<int64_t>(dims.size()), dims.data(), out));
+  if (kind == TUTTI_LEAF_TENSOR) {
+    return Check(tutti_spec_create_tensor(dtype, rank, dims.data(), out));
+  }
+  tutti_spec *held = nullptr;  // None: not known
+  if (inner != Py_None && !SpecOf(inner, &held)) return false;
+  const bool made = Check(
+      kind == TUTTI_LEAF_OPTIONAL   ? tutti_spec_create_optional(held, out)
+      : kind == TUTTI_LEAF_ITERATOR ? tutti_spec_create_iterator(held, out)
+      : rank == 0                   ? tutti_spec_create_dataset(held, out)
+                          : tutti_spec_create_dataset_of_shape(held, rank, dims.data(), out));
+  tutti_spec_release(held);
+  return made;
 }
 
 inline bool SpecOf(PyObject *object, tutti_spec **out) {
@@ -109,7 +112,7 @@ inline PyObject *ObjectOfSpec(const tutti_spec *spec) {
     const int64_t rank = tutti_spec_get_leaf_rank(spec, index);
     const int64_t *dims = tutti_spec_get_leaf_dims(spec, index);
     Owned shape;
-    if (kind == TUTTI_LEAF_TENSOR && rank >= 0) {
+    if ((kind == TUTTI_LEAF_TENSOR || kind == TUTTI_LEAF_DATASET) && rank >= 0) {
       shape.reset(PyTuple_New(rank));
       for (int64_t i = 0; shape && i < rank; ++i) {
         PyObject *dim = Py_None;

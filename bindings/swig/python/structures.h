@@ -30,6 +30,10 @@ inline bool IsA(PyObject *object, PyObject *type) {
   return PyObject_TypeCheck(object, reinterpret_cast<PyTypeObject *>(type));
 }
 
+// Of specs.h, for optionals that are empty.
+inline bool SpecOf(PyObject *object, tutti_spec **out);
+inline PyObject *ObjectOfSpec(const tutti_spec *spec);
+
 inline bool IsNamedTuple(PyObject *object) {
   static PyObject *fields = PyUnicode_InternFromString("_fields");
   return !PyTuple_CheckExact(object) &&
@@ -252,7 +256,7 @@ class ValueLeaf {
       auto *variable = HandleOf<tutti_variable>(object, SWIGTYPE_p_tutti_variable);
       return variable != nullptr && Check(tutti_value_create_variable(variable, out));
     }
-    if (IsA(object, hooks.dataset)) {
+    if (IsA(object, hooks.dataset) || IsA(object, hooks.variant)) {
       auto *dataset = HandleOf<tutti_dataset>(object, SWIGTYPE_p_tutti_dataset);
       return dataset != nullptr && Check(tutti_value_create_dataset(dataset, out));
     }
@@ -282,7 +286,16 @@ class ValueLeaf {
     Owned held(PyObject_GetAttrString(object, "_value"));
     Owned has(PyObject_GetAttrString(object, "_has_value"));
     if (!held || !has) return false;
-    if (has.get() != Py_True) return Check(tutti_value_create_optional(nullptr, out));
+    if (has.get() != Py_True) {
+      Owned said(PyObject_GetAttrString(object, "_spec"));
+      if (!said) return false;
+      if (said.get() == Py_None) return Check(tutti_value_create_optional(nullptr, out));
+      tutti_spec *spec = nullptr;
+      if (!SpecOf(said.get(), &spec)) return false;
+      const bool made = Check(tutti_value_create_empty_optional(spec, out));
+      tutti_spec_release(spec);
+      return made;
+    }
     tutti_value *inner = nullptr;
     if (!Build<ValueParts>(held.get(), !IsData(role_), *this, &inner)) return false;
     const bool made = Check(tutti_value_create_optional(inner, out));
@@ -349,7 +362,18 @@ inline PyObject *ObjectOfLeaf(const tutti_value *value, size_t leaf, Leaves leav
     case TUTTI_LEAF_OPTIONAL: {
       const tutti_value *held = tutti_value_get_leaf_optional(value, leaf);
       if (held == nullptr) {
-        return PyObject_CallFunctionObjArgs(hooks.wrap_optional, Py_False, Py_None, nullptr);
+        tutti_value *own = nullptr;
+        tutti_spec *spec = nullptr;
+        if (!Check(tutti_value_leaf(value, leaf, &own))) return nullptr;
+        const bool described = Check(tutti_spec_create_from_value(own, &spec));
+        tutti_value_release(own);
+        if (!described) return nullptr;
+        const tutti_spec *inner = tutti_spec_get_leaf_inner(spec, 0);
+        Owned said(inner == nullptr ? Py_NewRef(Py_None) : ObjectOfSpec(inner));
+        tutti_spec_release(spec);
+        if (!said) return nullptr;
+        return PyObject_CallFunctionObjArgs(hooks.wrap_optional, Py_False, Py_None, said.get(),
+                                            nullptr);
       }
       Owned object(ObjectOf(held, leaves));
       if (!object) return nullptr;

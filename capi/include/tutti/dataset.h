@@ -195,6 +195,15 @@ TUTTI_API tutti_status *tutti_dataset_create_zip(tutti_runtime *runtime,
                                                  const tutti_source_options *options,
                                                  tutti_dataset **out_dataset);
 
+/* The dataset that `variant` is, a value of one dataset (tutti_value_create_dataset), whose
+ * elements must be compatible with `element_spec`: INVALID_ARGUMENT names both. A dataset that does
+ * not say what its elements are computes one of them here.
+ * Context: computing. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_create_from_variant(const tutti_value *variant,
+                                                          const tutti_spec *element_spec,
+                                                          const tutti_call_options *call,
+                                                          tutti_dataset **out_dataset);
+
 /* ---- transformations. */
 
 typedef struct tutti_map_options {

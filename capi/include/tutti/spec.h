@@ -20,13 +20,26 @@ TUTTI_API tutti_status *tutti_spec_create_tensor(tutti_dtype dtype, int64_t rank
 /* Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_spec_create_none(tutti_spec **out_spec);
 
-/* The spec of an optional of `inner`.
+/* The spec of an optional of `inner`; NULL: what it holds is not known.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_spec_create_optional(const tutti_spec *inner, tutti_spec **out_spec);
 
-/* The spec of a dataset whose elements are `inner`.
+/* The spec of a dataset whose elements are `inner`; NULL: they are not known, which is what others
+ * call a variant.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_spec_create_dataset(const tutti_spec *inner, tutti_spec **out_spec);
+
+/* The same of an array of datasets. Values have single ones only (rank 0), so that none fits
+ * another shape: it is kept and compared.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_spec_create_dataset_of_shape(const tutti_spec *inner, int64_t rank,
+                                                           const int64_t *dims,
+                                                           tutti_spec **out_spec);
+
+/* The spec of an iterator over elements of `inner`; NULL: they are not known. It is for comparing:
+ * no value holds an iterator.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_spec_create_iterator(const tutti_spec *inner, tutti_spec **out_spec);
 
 /* The structure `treespec` with `count` specs of one leaf each.
  * Context: building. Threads: any. Since: 0.1. */
@@ -51,7 +64,7 @@ TUTTI_API tutti_leaf_kind tutti_spec_get_leaf_kind(const tutti_spec *spec, size_
 /* Context: any. Threads: any. Since: 0.1. */
 TUTTI_API tutti_dtype tutti_spec_get_leaf_dtype(const tutti_spec *spec, size_t leaf);
 
-/* TUTTI_UNKNOWN_RANK when it is not known.
+/* Of a tensor or a dataset, whose rank is 0 as a rule; TUTTI_UNKNOWN_RANK when it is not known.
  * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API int64_t tutti_spec_get_leaf_rank(const tutti_spec *spec, size_t leaf);
 
@@ -59,16 +72,25 @@ TUTTI_API int64_t tutti_spec_get_leaf_rank(const tutti_spec *spec, size_t leaf);
  * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API const int64_t *tutti_spec_get_leaf_dims(const tutti_spec *spec, size_t leaf);
 
-/* What an optional or dataset leaf holds; NULL for others.
+/* What an optional leaf holds, or the elements of a dataset or an iterator; NULL when that is not
+ * known, and for others.
  * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API const tutti_spec *tutti_spec_get_leaf_inner(const tutti_spec *spec, size_t leaf);
 
 /* Context: any. Threads: any. Since: 0.1. */
 TUTTI_API int32_t tutti_spec_equal(const tutti_spec *left, const tutti_spec *right);
 
-/* 1 when every value of `specific` also fits `general`.
+/* 1 when a value could fit both: structure, kinds and dtypes are equal, and no two sizes that are
+ * known differ. What is not known, on either side, fits.
  * Context: any. Threads: any. Since: 0.1. */
-TUTTI_API int32_t tutti_spec_is_compatible(const tutti_spec *general, const tutti_spec *specific);
+TUTTI_API int32_t tutti_spec_is_compatible(const tutti_spec *left, const tutti_spec *right);
+
+/* The most specific spec that every value of `left` and every value of `right` fits: a size in
+ * which they differ is not known in it, a rank in which they differ neither. INVALID_ARGUMENT,
+ * which names both sides and the place, where structure, kinds or dtypes differ.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_spec_most_specific(const tutti_spec *left, const tutti_spec *right,
+                                                 tutti_spec **out_spec);
 
 /* "{'image': float32[?,64], 'label': int64[?]}".
  * Context: building. Threads: any. Since: 0.1. */

@@ -31,7 +31,8 @@ enum {
   TUTTI_LEAF_DATASET = 5,
   TUTTI_LEAF_OPTIONAL = 6,
   TUTTI_LEAF_NONE = 7,
-  TUTTI_LEAF_HOST_OBJECT = 8
+  TUTTI_LEAF_HOST_OBJECT = 8,
+  TUTTI_LEAF_ITERATOR = 9 /* of specs only: no value holds one */
 };
 
 /* ---- leaves. Each retains what it is made of. */
@@ -60,6 +61,12 @@ TUTTI_API tutti_status *tutti_value_create_none(tutti_value **out_value);
 TUTTI_API tutti_status *tutti_value_create_optional(const tutti_value *value,
                                                     tutti_value **out_value);
 
+/* An optional that holds nothing, where a value of `element_spec` could be: what
+ * tutti_spec_create_from_value says of it is an optional of that.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_value_create_empty_optional(const tutti_spec *element_spec,
+                                                          tutti_value **out_value);
+
 /* An object of the host, told apart by `tag`; `destroy` runs once, also on failure, on the default
  * runtime's callback thread, or on the releasing thread while that runtime is not running.
  * Context: building. Threads: any. Since: 0.1. */
@@ -71,7 +78,9 @@ TUTTI_API tutti_status *tutti_value_create_host_object(const void *tag, void *ob
 TUTTI_API tutti_status *tutti_value_create_variable(const tutti_variable *variable,
                                                     tutti_value **out_value);
 
-/* Context: building. Threads: any. Since: 0.1. */
+/* A dataset as a value, which others call a variant: it stands in elements, arguments and results,
+ * and is taken out with tutti_value_get_leaf_dataset or tutti_dataset_create_from_variant.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_value_create_dataset(const tutti_dataset *dataset,
                                                    tutti_value **out_value);
 

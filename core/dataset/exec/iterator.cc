@@ -210,7 +210,9 @@ Result<Ref<Value>> Iterator::Next(const CallOptions& call) {
 
 Result<Ref<Value>> Iterator::NextOptional(const CallOptions& call) {
   TUTTI_ASSIGN_OR_RETURN(Ref<Value> element, Next(call));
-  return Value::OfLeaf(Leaf::OfOptional(std::move(element)));
+  if (element) return Value::OfLeaf(Leaf::OfOptional(std::move(element)));
+  std::lock_guard lock(mutex_);
+  return Value::OfLeaf(Leaf::OfEmptyOptional(spec_));
 }
 
 Status Iterator::NextSlab(int64_t max_rows, const CallOptions& call, Slab* slab) {

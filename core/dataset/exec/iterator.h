@@ -48,7 +48,7 @@ class Iterator final : public Closable {
   // The next element; null at the end, then and ever after. A failure belongs to one element: the
   // next call goes on behind it where the source can. DEADLINE_EXCEEDED and CANCELLED lose nothing.
   Result<Ref<Value>> Next(const CallOptions& call);
-  // The same as an optional leaf, empty at the end.
+  // The same as an optional leaf, empty at the end, when its spec is that of the elements.
   Result<Ref<Value>> NextOptional(const CallOptions& call);
   // Up to max_rows > 0 elements at once, as stages make them (slab.h); `slab->status` is not an
   // error of this call.

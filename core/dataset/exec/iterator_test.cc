@@ -83,6 +83,7 @@ TEST_F(Iteration, OptionalIsEmptyAtTheEnd) {
   const Ref<Value> empty = iterator->NextOptional(CallOptions()).value();
   EXPECT_EQ(empty->leaf().kind(), LeafKind::kOptional);
   EXPECT_EQ(empty->leaf().optional_value(), nullptr);
+  EXPECT_EQ(ElementSpec::OfValue(*empty)->ToString(), "optional(int64[])");
 }
 
 TEST_F(Iteration, SlabsGiveUpToWhatIsAskedFor) {

@@ -79,6 +79,12 @@ class Dataset final : public DatasetLeaf {
   // `datasets`: a value whose leaves are datasets.
   static Result<Ptr> Zip(Environments environment, const Value& datasets, std::string name = {});
 
+  // The dataset in `variant`, a value of that one leaf. INVALID_ARGUMENT naming both specs where
+  // its elements are not compatible with `element_spec`. Learns what they are where it is not
+  // known, as GetElementSpec does.
+  static Result<Ptr> FromVariant(const Value& variant, const ElementSpec& element_spec,
+                                 const CallOptions& call);
+
   // Any op: what the makers of other files and rooms call. Options are merged from the inputs; a
   // seeded op without a seed gets a drawn one.
   static Result<Ptr> Make(Environments environment, std::string_view op, std::string name,

@@ -371,6 +371,56 @@ TEST_F(Definition, StructuresAreWrittenAsDeepAsTheyAreRead) {
   }
 }
 
+TEST_F(Definition, AnEmptyOptionalKeepsItsSpecInTheBytes) {
+  const auto of = [this](const Leaf& leaf) {
+    return Ok(Dataset::FromTensors(datasets_, Value::OfLeaf(leaf)));
+  };
+  const Ref<const ElementSpec> spec =
+      ElementSpec::Dataset(ElementSpec::OfTensor(DType::kInt64, PartialShape({-1, 3})),
+                           PartialShape::Unknown());
+  const Ref<Dataset> dataset = of(Leaf::OfEmptyOptional(spec));
+  EXPECT_EQ(Again(dataset)->known_element_spec()->ToString(),
+            "optional(dataset<unknown>(int64[?,3]))");
+  EXPECT_TRUE(*Again(dataset)->known_element_spec() == *ElementSpec::Optional(spec));
+  const Ref<Dataset> plain = of(Leaf::OfEmptyOptional(ElementSpec::Dataset(nullptr)));
+  EXPECT_TRUE(*Again(plain)->known_element_spec() ==
+              *ElementSpec::Optional(ElementSpec::Dataset(nullptr)));
+  EXPECT_NE(Fingerprint(dataset), Fingerprint(plain));
+  EXPECT_EQ(Again(of(Leaf::OfOptional(nullptr)))->known_element_spec()->ToString(), "optional");
+}
+
+TEST_F(Definition, ComesBackFromAVariantOfTheSameElements) {
+  const auto of = [](const Ref<Dataset>& dataset) {
+    return Value::OfLeaf(Leaf(LeafKind::kDataset, dataset));
+  };
+  const Ref<Dataset> batches = Ok(Range(5)->Batch(2));
+  const auto ints = [](PartialShape shape) {
+    return ElementSpec::OfTensor(DType::kInt64, std::move(shape));
+  };
+  const CallOptions call;
+  EXPECT_EQ(Ok(Dataset::FromVariant(*of(batches), *ints({-1}), call)).get(), batches.get());
+  EXPECT_EQ(Ok(Dataset::FromVariant(*of(batches), *ints({2}), call)).get(), batches.get());
+  const Status misfit = Dataset::FromVariant(*of(batches), *ints({2, 2}), call).status();
+  EXPECT_EQ(misfit.code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(misfit.message(),
+            "from_variant: expected a dataset of int64[2,2], found one of int64[?]; give the "
+            "structure that the dataset has (its element_spec)");
+  const Status none = Dataset::FromVariant(*Number(1), *ints({-1}), call).status();
+  EXPECT_EQ(none.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(none.message()), HasSubstr("expected a dataset as a value, found int64"));
+  EXPECT_EQ(Dataset::FromVariant(*Value::Tuple({of(batches)}), *ints({-1}), call).status().code(),
+            StatusCode::kInvalidArgument);
+  // What its elements are is learnt from one of them.
+  const Ref<Dataset> mapped = Ok(Range(3)->Map(MakeFunction(
+      [](Context&, const Value& in, void*) -> Result<Ref<Value>> {
+        return in.WithLeaves(std::vector<Leaf>(in.leaves().begin(), in.leaves().end()));
+      })));
+  EXPECT_EQ(mapped->known_element_spec(), nullptr);
+  EXPECT_EQ(Dataset::FromVariant(*of(mapped), *ints({7}), call).status().code(),
+            StatusCode::kInvalidArgument);
+  EXPECT_EQ(All(Ok(Dataset::FromVariant(*of(mapped), *ints({}), call))), All(Range(3)));
+}
+
 TEST_F(Definition, RefusesBytesThatAreNone) {
   const auto code = [this](std::string_view bytes) {
     return Dataset::Deserialize(datasets_, bytes).status().code();

@@ -85,8 +85,12 @@ int LevelsOf(const ElementSpec& spec) {
 int LevelsOf(const Value& value) {
   int levels = LevelsOf(value.spec());
   for (const Leaf& leaf : value.leaves()) {
-    if (leaf.kind() != LeafKind::kOptional || leaf.optional_value() == nullptr) continue;
-    levels = std::max(levels, 1 + LevelsOf(*leaf.optional_value()));
+    if (leaf.kind() != LeafKind::kOptional) continue;
+    if (const Value* inner = leaf.optional_value()) {
+      levels = std::max(levels, 1 + LevelsOf(*inner));
+    } else if (leaf.empty_optional_spec()) {
+      levels = std::max(levels, 1 + LevelsOf(*leaf.empty_optional_spec()));
+    }
   }
   return levels;
 }
@@ -141,7 +145,11 @@ void WriteSpec(const ElementSpec& spec, v1::SpecDef* def) {
     v1::LeafSpecDef* leaf_def = def->add_leaves();
     leaf_def->set_kind(static_cast<int32_t>(leaf.kind));
     leaf_def->set_dtype(static_cast<int32_t>(leaf.dtype));
-    leaf_def->set_has_rank(leaf.shape.has_rank());
+    const bool dataset = leaf.kind == LeafKind::kDataset;
+    if (!dataset || !(leaf.shape == PartialShape::Scalar())) {
+      leaf_def->set_has_rank(leaf.shape.has_rank());
+      leaf_def->set_unknown_rank(dataset && !leaf.shape.has_rank());
+    }
     for (int64_t dim : leaf.shape.dims()) leaf_def->add_dims(dim);
     if (leaf.inner) WriteSpec(*leaf.inner, leaf_def->mutable_inner());
   }
@@ -155,7 +163,7 @@ Result<Ref<const ElementSpec>> ReadSpec(const v1::SpecDef& def, int depth) {
     LeafSpec leaf;
     leaf.kind = static_cast<LeafKind>(leaf_def.kind());
     leaf.dtype = static_cast<DType>(leaf_def.dtype());
-    if (leaf.kind < LeafKind::kTensor || leaf.kind > LeafKind::kHostObject ||
+    if (leaf.kind < LeafKind::kTensor || leaf.kind > LeafKind::kIterator ||
         (leaf.is_tensor() && !IsValid(leaf.dtype))) {
       return MalformedValue("a leaf has an unknown kind or dtype");
     }
@@ -163,6 +171,8 @@ Result<Ref<const ElementSpec>> ReadSpec(const v1::SpecDef& def, int depth) {
       TUTTI_ASSIGN_OR_RETURN(
           leaf.shape,
           PartialShape::Create(leaf_def.dims().data(), static_cast<size_t>(leaf_def.dims_size())));
+    } else if (leaf.kind == LeafKind::kDataset && !leaf_def.unknown_rank()) {
+      leaf.shape = PartialShape::Scalar();
     }
     if (leaf_def.has_inner()) {
       TUTTI_ASSIGN_OR_RETURN(leaf.inner, ReadSpec(leaf_def.inner(), depth + 1));
@@ -184,6 +194,8 @@ Status WriteValue(const Value& value, bool digest, v1::ValueDef* def) {
     } else if (leaf.kind() == LeafKind::kOptional) {
       if (const Value* inner = leaf.optional_value()) {
         TUTTI_RETURN_IF_ERROR(WriteValue(*inner, digest, leaf_def->mutable_optional()));
+      } else if (leaf.empty_optional_spec()) {
+        WriteSpec(*leaf.empty_optional_spec(), leaf_def->mutable_optional_spec());
       }
     } else if (leaf.kind() == LeafKind::kDataset && digest) {
       TUTTI_ASSIGN_OR_RETURN(std::string fingerprint,
@@ -215,6 +227,12 @@ Result<Ref<const Value>> ReadValue(const v1::ValueDef& def, int depth) {
         leaves.push_back(Leaf::None());
         break;
       case LeafKind::kOptional: {
+        if (leaf_def.has_optional_spec() && !leaf_def.has_optional()) {
+          TUTTI_ASSIGN_OR_RETURN(Ref<const ElementSpec> spec,
+                                 ReadSpec(leaf_def.optional_spec(), depth + 1));
+          leaves.push_back(Leaf::OfEmptyOptional(std::move(spec)));
+          break;
+        }
         Ref<const Value> inner;
         if (leaf_def.has_optional()) {
           TUTTI_ASSIGN_OR_RETURN(inner, ReadValue(leaf_def.optional(), depth + 1));

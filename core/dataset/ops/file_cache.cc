@@ -53,18 +53,6 @@ Status CheckKind(LeafKind kind) {
       LeafKindName(kind));
 }
 
-// Structure, kinds and dtypes are equal and the shapes do not contradict each other.
-bool AreCompatible(const ElementSpec& a, const ElementSpec& b) {
-  if (!(a.tree() == b.tree())) return false;
-  for (size_t i = 0; i < a.num_leaves(); ++i) {
-    const LeafSpec& one = a.leaf(i);
-    const LeafSpec& other = b.leaf(i);
-    if (one.kind != other.kind || one.dtype != other.dtype) return false;
-    if (one.is_tensor() && !one.shape.IsCompatibleWith(other.shape)) return false;
-  }
-  return true;
-}
-
 class FileCacheReader final : public CacheReader {
  public:
   FileCacheReader(std::unique_ptr<RecordFileReader> file, const ElementSpec* spec)
@@ -137,7 +125,7 @@ class FileCacheReader final : public CacheReader {
     Result<Ref<const ElementSpec>> kept = ReadSpec(def);
     if (!kept.ok()) return Damaged(kept.status().message());
     must_check_ = !spec_->IsMoreGeneralThan(**kept);
-    if (AreCompatible(*spec_, **kept)) return OkStatus();
+    if (spec_->IsCompatibleWith(**kept)) return OkStatus();
     return OfAnotherSpec((*kept)->ToString());
   }
 

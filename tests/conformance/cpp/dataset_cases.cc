@@ -115,15 +115,67 @@ void RunReduce(const Json &test, const Json &tree, const Json &expect) {
           test.contains("dtype") ? DTypeOf(test.at("dtype")) : TUTTI_DTYPE_INVALID);
 }
 
+Spec IteratorSpecOf(const Json &element) {
+  Spec spec;
+  Check(tutti_spec_create_iterator(DescribedSpec(element).get(), spec.out()));
+  return spec;
+}
+
+// Two specs of iterators: whether they are compatible, or the spec that values of both fit.
+void RunIteratorSpecs(const Json &tree, const Json &expect) {
+  CheckKeys(tree, {"op", "spec", "with"});
+  const Spec left = IteratorSpecOf(tree.at("spec")), right = IteratorSpecOf(tree.at("with"));
+  if (tree.at("op") == "iterator_spec_is_compatible") {
+    const bool found = tutti_spec_is_compatible(left.get(), right.get()) != 0;
+    if (found != expect.get<bool>()) throw Mismatch(found ? "compatible" : "not compatible");
+    return;
+  }
+  Spec common;
+  Check(tutti_spec_most_specific(left.get(), right.get(), common.out()));
+  if (IsError(expect)) return;
+  CompareSpec(expect, Spec::Share(tutti_spec_get_leaf_inner(common.get(), 0)));
+}
+
+// A variant is a scalar, one leaf, which fits the spec of a dataset of any elements and is the
+// dataset again.
+void RunVariant(const Json &tree, const Json &expect) {
+  CheckKeys(tree, {"op", "input"});
+  CheckKeys(expect, {"shape", "dtype"});
+  CheckThat(expect.at("shape").empty() && expect.at("dtype") == "variant", "a variant is that");
+  const Dataset dataset = BuildDataset(tree.at("input"));
+  Value variant;
+  Spec any, found;
+  Dataset back;
+  Check(tutti_value_create_dataset(dataset.get(), variant.out()));
+  Check(tutti_spec_create_dataset(nullptr, any.out()));
+  Check(tutti_spec_create_from_value(variant.get(), found.out()));
+  CheckThat(tutti_spec_is_compatible(any.get(), found.get()) != 0, "a variant fits its spec");
+  CheckThat(tutti_spec_get_leaf_rank(found.get(), 0) == 0, "a variant is a scalar");
+  Check(tutti_dataset_create_from_variant(variant.get(), ElementSpecOf(dataset).get(), nullptr,
+                                          back.out()));
+  CheckThat(NumbersOf(Elements(back)) == NumbersOf(Elements(dataset)), "it comes back");
+}
+
 void RunTerminal(const Json &test, const Json &tree, const Json &expect) {
   const std::string op = tree.at("op");
   if (op == "options" || op == "merge_options") return RunOptions(tree, expect);
   if (op == "reduce") return RunReduce(test, tree, expect);
-  if (op != "cardinality" && op != "element_spec") throw NotCovered("the op " + op);
+  if (op == "iterator_spec_is_compatible" || op == "iterator_spec_most_specific") {
+    return RunIteratorSpecs(tree, expect);
+  }
+  if (op == "to_variant") return RunVariant(tree, expect);
+  if (op != "cardinality" && op != "element_spec" && op != "iterator_element_spec") {
+    throw NotCovered("the op " + op);
+  }
   CheckKeys(tree, {"op", "input"});
   const Dataset dataset = BuildDataset(tree.at("input"));
   if (op == "cardinality") {
     if (!IsError(expect)) CheckCardinality(dataset, expect);
+  } else if (op == "iterator_element_spec") {
+    Iterator iterator;
+    Check(tutti_iterator_create(dataset.get(), nullptr, nullptr, iterator.out()));
+    const Spec found = Spec::Share(tutti_iterator_get_element_spec(iterator.get()));
+    if (!IsError(expect)) CompareSpec(expect, found);
   } else {
     const Spec found = ElementSpecOf(dataset);
     if (!IsError(expect)) CompareSpec(expect, found);

@@ -18,7 +18,7 @@ import sys
 import numpy as np
 
 import tutti
-from tutti.data import Dataset
+from tutti.data import Dataset, IteratorSpec
 from tutti.distribute import VariableAggregation, VariableSynchronization
 from device_cases import run_device_spec
 from files import CaseFolder, record_files
@@ -215,22 +215,57 @@ def reduce(node, expected, case):
     return state
 
 
+def iterator_specs(node, expected):
+    """Two specs of iterators: whether they are compatible, or the spec that values of both fit."""
+    known(node, ("op", "spec", "with"))
+    left, right = (IteratorSpec(described_spec(node[key])) for key in ("spec", "with"))
+    if node["op"] == "iterator_spec_is_compatible":
+        found = left.is_compatible_with(right)
+        need(found is expected, "expected", expected, "found", found)
+        return found
+    found = left.most_specific_compatible_type(right)
+    if not is_error(expected):
+        need(isinstance(found, IteratorSpec), "expected the spec of an iterator, found", found)
+        compare_spec(found.element_spec, expected)
+    return found
+
+
+def variant(node, expected):
+    """A variant is a scalar of its own dtype, and the dataset again."""
+    known(node, ("op", "input"))
+    known(expected, ("shape", "dtype"))
+    dataset = build(node["input"])
+    made = tutti.data.experimental.to_variant(dataset)
+    need(made.shape == tuple(expected["shape"]) and made.dtype == expected["dtype"], "expected",
+         expected, "found", made)
+    back = tutti.data.experimental.from_variant(made, dataset.element_spec)
+    need(list(back) == list(dataset), "another dataset came back", list(back))
+    return made
+
+
 def terminal(node, expected, case):
     if node["op"] in ("options", "merge_options"):
         return compare_options(node, expected)
     if node["op"] == "reduce":
         return reduce(node, expected, case)
-    if node["op"] not in ("cardinality", "element_spec"):
+    if node["op"] in ("iterator_spec_is_compatible", "iterator_spec_most_specific"):
+        return iterator_specs(node, expected)
+    if node["op"] == "to_variant":
+        return variant(node, expected)
+    if node["op"] not in ("cardinality", "element_spec", "iterator_element_spec"):
         raise NotCovered(f"op {node['op']}")
     known(node, ("op", "input"))
     dataset = build(node["input"])
-    result = cardinality(dataset) if node["op"] == "cardinality" else dataset.element_spec
+    if node["op"] == "iterator_element_spec":
+        result = iter(dataset).element_spec
+    else:
+        result = cardinality(dataset) if node["op"] == "cardinality" else dataset.element_spec
     if is_error(expected):
         return result
-    if node["op"] == "element_spec":
-        compare_spec(result, expected)
-    else:
+    if node["op"] == "cardinality":
         need(result == expected, "expected", expected, "found", result)
+    else:
+        compare_spec(result, expected)
     return result
 
 

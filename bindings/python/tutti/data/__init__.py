@@ -5,11 +5,12 @@ tuples, dicts and lists. Arrays that an iterator or a callback hands out are rea
 runtime's memory. A list of numbers is one tensor; use a tuple for a structure.
 """
 
-from tutti._specs import DatasetSpec, NoneTensorSpec, OptionalSpec, TensorSpec
+from tutti._specs import (DatasetSpec, IteratorSpec, NoneTensorSpec, OptionalSpec, TensorSpec,
+                          VariantSpec)
 from tutti._values import Optional
 from tutti.data._dataset import (AUTOTUNE, INFINITE_CARDINALITY, UNKNOWN_CARDINALITY, Dataset,
                                  FixedLengthRecordDataset, Iterator, TextLineDataset,
-                                 TFRecordDataset)
+                                 TFRecordDataset, Variant)
 from tutti.data._function import (FixedLenFeature, Function, parse_example, register_function,
                                   registered_function, unregister_function)
 from tutti.data._options import AutoShardPolicy, Options
@@ -18,8 +19,9 @@ from tutti.data import experimental
 
 __all__ = [
     "AUTOTUNE", "AutoShardPolicy", "Dataset", "DatasetSpec", "FixedLenFeature",
-    "FixedLengthRecordDataset", "Function", "INFINITE_CARDINALITY", "Iterator", "NoneTensorSpec",
-    "Optional", "OptionalSpec", "Options", "TFRecordDataset", "TFRecordWriter", "TensorSpec",
-    "TextLineDataset", "UNKNOWN_CARDINALITY", "experimental", "parse_example", "register_function",
-    "registered_function", "unregister_function",
+    "FixedLengthRecordDataset", "Function", "INFINITE_CARDINALITY", "Iterator", "IteratorSpec",
+    "NoneTensorSpec", "Optional", "OptionalSpec", "Options", "TFRecordDataset", "TFRecordWriter",
+    "TensorSpec", "TextLineDataset", "UNKNOWN_CARDINALITY", "Variant", "VariantSpec",
+    "experimental", "parse_example", "register_function", "registered_function",
+    "unregister_function",
 ]

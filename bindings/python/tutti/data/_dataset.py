@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Iterable, List, Optional, Sequence, Union
+from typing import Any, Callable, Iterable, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
 from tutti import _arguments, _dtypes, _native, _values, errors
 from tutti._specs import TensorSpec
+from tutti._tensor import Tensor
 from tutti.data import _code, _padding, _state
 from tutti.data._function import Function, function_of
 from tutti.data._options import Options
@@ -87,6 +88,31 @@ class Iterator:
         self.close()
 
 
+class Variant:
+    """A dataset as a scalar that says nothing of its elements: what experimental.to_variant makes,
+    and experimental.from_variant takes. In an element or a result of a function it is the dataset
+    itself, and comes out as that. Immutable. Threads: any."""
+
+    __slots__ = ("_handle",)
+    _handle: _native.tutti_dataset
+
+    def __init__(self) -> None:
+        raise TypeError("make a variant with tutti.data.experimental.to_variant(dataset)")
+
+    @property
+    def shape(self) -> Tuple[int, ...]:
+        """(), the shape of a scalar."""
+        return ()
+
+    @property
+    def dtype(self) -> str:
+        """"variant", which is a name and no dtype of tensors."""
+        return "variant"
+
+    def __repr__(self) -> str:
+        return "<Variant of a dataset>"
+
+
 def _check_arrays(element: Any) -> None:
     if isinstance(element, (tuple, list)):
         for part in element:
@@ -94,7 +120,7 @@ def _check_arrays(element: Any) -> None:
     elif isinstance(element, dict):
         for part in element.values():
             _check_arrays(part)
-    elif isinstance(element, (Dataset, _values.Optional)):
+    elif isinstance(element, (Dataset, Variant, _values.Optional)):
         raise errors.InvalidTypeError(
             f"as_numpy_iterator: an element holds a {_arguments.name_of(type(element))}, which is "
             f"no array; iterate the dataset itself")
@@ -178,6 +204,9 @@ class Dataset(Transformations):
                        output_signature: Any = None, name: Optional[str] = None) -> "Dataset":
         """What `generator(*args)` yields, which is called for each iteration.
 
+        args: tensors, or structures of them, which it gets as elements are: NumPy arrays, read-only
+        and its own, or NumPy scalars and bytes of rank 0; Python's own numbers become int32 and
+        float32 as in a Tensor.
         output_signature: the spec of an element (a structure of TensorSpec); or output_types, a
         structure of dtypes, with output_shapes of the same structure (unknown by default). What it
         yields is converted to these dtypes as by Tensor.convert; what they do not hold is an
@@ -193,7 +222,7 @@ class Dataset(Transformations):
                 raise TypeError("from_generator needs output_signature (or output_types)")
             output_signature = _signature(output_types, output_shapes)
         if args:
-            made, given = generator, tuple(args)
+            made, given = generator, tuple(_argument(value) for value in args)
             generator = lambda: made(*given)  # noqa: E731
         return Dataset._of(_native.dataset_from_generator(
             generator, output_signature, name, _code.fingerprint(generator)))
@@ -536,6 +565,22 @@ def _files(filenames: Union[_Paths, Dataset]) -> Dataset:
         return filenames
     paths = [os.fsencode(path) for path in _paths(filenames)]
     return Dataset.from_tensor_slices(np.array(paths, dtype=object))
+
+
+def _argument(value: Any) -> Any:
+    """One of a generator's args as an element has it, and not to be changed by anybody."""
+    if isinstance(value, tuple):
+        return tuple(_argument(part) for part in value)
+    if isinstance(value, dict):
+        return {key: _argument(part) for key, part in value.items()}
+    tensor = Tensor(value.encode() if isinstance(value, str) else value).copy()
+    if not isinstance(tensor.dtype, np.dtype) and tensor.dtype is not bytes:
+        return tensor  # of bfloat16, where NumPy has none
+    array = tensor.numpy()
+    if not isinstance(array, np.ndarray):
+        return array
+    array.flags.writeable = False
+    return array if array.ndim else array[()]
 
 
 def _signature(types: Any, shapes: Any) -> Any:

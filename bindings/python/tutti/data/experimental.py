@@ -2,7 +2,8 @@
 
 from typing import Any, Callable, Optional, Union
 
-from tutti.data._dataset import Dataset, SqlDataset, _Path
+from tutti import _arguments, _native, errors
+from tutti.data._dataset import Dataset, SqlDataset, Variant, _Path
 from tutti.data._function import Function
 from tutti.data._options import (AutoShardPolicy, DistributeOptions, ExternalStatePolicy,
                                  MapVectorizationOptions, OptimizationOptions, ThreadingOptions)
@@ -13,8 +14,23 @@ SHARD_HINT = -1
 
 __all__ = ["AutoShardPolicy", "DistributeOptions", "ExternalStatePolicy",
            "MapVectorizationOptions", "OptimizationOptions", "SHARD_HINT", "SqlDataset",
-           "TFRecordWriter", "ThreadingOptions", "group_by_window", "shuffle_and_repeat",
-           "snapshot", "unbatch"]
+           "TFRecordWriter", "ThreadingOptions", "from_variant", "group_by_window",
+           "shuffle_and_repeat", "snapshot", "to_variant", "unbatch"]
+
+
+def from_variant(variant: Any, structure: Any, *, timeout: Optional[float] = None) -> Dataset:
+    """The dataset that `variant` is: a tutti.data.Variant, or the dataset that one has become in an
+    element.
+
+    structure: the spec of an element. InvalidArgumentError that names both, unless the dataset's
+    own is compatible with it; a dataset that does not say what its elements are computes one here,
+    waiting at most `timeout` seconds (DeadlineExceededError).
+    """
+    if not isinstance(variant, (Variant, Dataset)):
+        raise errors.InvalidTypeError(
+            "from_variant: a tutti.data.Variant is needed, not an object of type "
+            f"{type(variant).__name__}; make one with to_variant")
+    return Dataset._of(_native.dataset_from_variant(variant, structure, timeout))
 
 
 def group_by_window(key_func: Union[Callable[..., Any], Function],
@@ -47,6 +63,13 @@ def snapshot(path: _Path, compression: Optional[str] = "AUTO",
     """Dataset.snapshot, with its path, compression, reader_func and shard_func, as a function from
     a dataset to a dataset, for Dataset.apply."""
     return lambda dataset: dataset.snapshot(path, compression, reader_func, shard_func)
+
+
+def to_variant(dataset: Dataset) -> Variant:
+    """`dataset` as a scalar, a tutti.data.Variant; from_variant gives it back."""
+    variant = Variant.__new__(Variant)
+    variant._handle = _arguments.handle_of("to_variant: dataset", dataset, Dataset)
+    return variant
 
 
 def unbatch() -> Callable[[Dataset], Dataset]:

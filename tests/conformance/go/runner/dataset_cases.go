@@ -175,6 +175,97 @@ func reduceDataset(test, node fields) error {
 	return compare(state, test["expect"], dtype, tolerance(test))
 }
 
+// iteratorSpecs compares two specs of iterators: whether they are compatible, or what values of
+// both fit.
+func iteratorSpecs(node fields, expected any) error {
+	if err := known(node, "op", "spec", "with"); err != nil {
+		return err
+	}
+	left, err := iteratorSpec(node["spec"])
+	if err != nil {
+		return err
+	}
+	right, err := iteratorSpec(node["with"])
+	if err != nil {
+		return err
+	}
+	if node["op"] == "iterator_spec_is_compatible" {
+		if found := left.IsCompatible(right); found != expected {
+			return fmt.Errorf("expected %v, found %v", expected, found)
+		}
+		return nil
+	}
+	common, err := left.MostSpecific(right)
+	if err != nil || isError(expected) {
+		return err
+	}
+	wanted, err := iteratorSpec(expected)
+	if err != nil {
+		return err
+	}
+	if !wanted.Equal(common) {
+		return fmt.Errorf("expected %v, found %v", wanted, common)
+	}
+	return nil
+}
+
+func iteratorSpec(described any) (*tutti.Spec, error) {
+	elements, err := describedSpec(described.(fields))
+	if err != nil {
+		return nil, err
+	}
+	return tutti.IteratorSpec(elements)
+}
+
+// variant: a scalar, one leaf, which fits the spec of a dataset of any elements and is the dataset
+// again.
+func variant(node, expected fields) error {
+	if err := known(node, "op", "input"); err != nil {
+		return err
+	}
+	if err := known(expected, "shape", "dtype"); err != nil {
+		return err
+	}
+	if shape, ok := expected["shape"].([]any); !ok || len(shape) > 0 ||
+		expected["dtype"] != "variant" {
+		return fmt.Errorf("expected %v, found a variant", expected)
+	}
+	dataset, err := build(nil, node["input"].(fields))
+	if err != nil {
+		return err
+	}
+	made, err := dataset.ToVariant()
+	if err != nil {
+		return err
+	}
+	defer made.Close()
+	found, err := tutti.SpecOf(made)
+	if err != nil {
+		return err
+	}
+	leaves, err := found.Leaves()
+	if err != nil {
+		return err
+	}
+	any, err := tutti.VariantSpec()
+	if err != nil || !any.IsCompatible(found) || leaves[0].Dims == nil || len(leaves[0].Dims) > 0 {
+		return fmt.Errorf("expected a variant, found %v (%v)", found, err)
+	}
+	spec, err := dataset.ElementSpec(nil)
+	if err != nil {
+		return err
+	}
+	back, err := elements(tutti.FromVariant(nil, made, spec))
+	if err != nil {
+		return err
+	}
+	given, err := elements(dataset)
+	if err != nil || fmt.Sprint(back) != fmt.Sprint(given) {
+		return fmt.Errorf("expected %v, found %v (%v)", given, back, err)
+	}
+	return nil
+}
+
 func runTerminal(test, node fields) error {
 	op, expected := fmt.Sprint(node["op"]), test["expect"]
 	if op == "reduce" {
@@ -183,7 +274,13 @@ func runTerminal(test, node fields) error {
 	if op == "options" || op == "merge_options" {
 		return compareOptions(node, expected.(fields))
 	}
-	if op != "cardinality" && op != "element_spec" {
+	if op == "iterator_spec_is_compatible" || op == "iterator_spec_most_specific" {
+		return iteratorSpecs(node, expected)
+	}
+	if op == "to_variant" {
+		return variant(node, expected.(fields))
+	}
+	if op != "cardinality" && op != "element_spec" && op != "iterator_element_spec" {
 		return notCovered("op " + op)
 	}
 	if err := known(node, "op", "input"); err != nil {
@@ -197,6 +294,14 @@ func runTerminal(test, node fields) error {
 		return expectCardinality(dataset, expected)
 	}
 	found, err := dataset.ElementSpec(nil)
+	if op == "iterator_element_spec" && err == nil {
+		iterator, failure := dataset.Iterator(nil)
+		if failure != nil {
+			return failure
+		}
+		defer iterator.Close()
+		found, err = iterator.ElementSpec()
+	}
 	if err != nil || isError(expected) {
 		return err
 	}

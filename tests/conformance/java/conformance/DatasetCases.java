@@ -6,6 +6,7 @@ import java.util.stream.LongStream;
 import org.tutti.Spec;
 import org.tutti.Value;
 import org.tutti.data.Dataset;
+import org.tutti.data.DatasetIterator;
 import org.tutti.data.Options;
 
 /** The cases of dataset.json and dataset_ops.json. */
@@ -107,6 +108,39 @@ final class DatasetCases {
     }
   }
 
+  // Two specs of iterators: whether they are compatible, or the spec that values of both fit.
+  private static void iteratorSpecs(Fields node, Object expected) {
+    final Spec left =
+        Spec.iterator(Values.spec(node.known("op", "spec", "with").fields("spec")));
+    final Spec right = Spec.iterator(Values.spec(node.fields("with")));
+    if (node.text("op").equals("iterator_spec_is_compatible")) {
+      final Object found = left.isCompatibleWith(right);
+      Mismatch.check(found.equals(expected), expected, found);
+      return;
+    }
+    final Spec common = left.mostSpecificCompatibleType(right);
+    if (!Walks.isError(expected)) {
+      final Spec wanted = Spec.iterator(Values.spec((Fields) expected));
+      Mismatch.check(common.equals(wanted), wanted, common);
+    }
+  }
+
+  // A variant is a scalar, one leaf, which fits the spec of a dataset of any elements and is the
+  // dataset again.
+  private static void variant(Fields node, Fields expected) {
+    final Dataset dataset = Datasets.build(node.known("op", "input").fields("input"));
+    Mismatch.check(expected.known("shape", "dtype").text("dtype").equals("variant")
+        && expected.list("shape").isEmpty(), expected, "a variant");
+    try (Value variant = dataset.toVariant()) {
+      Mismatch.check(Spec.variant().isCompatibleWith(variant), "a variant", variant);
+      Mismatch.check(variant.spec().shape(0).length == 0, "a scalar", variant.spec());
+      final List<Long> back = Walks.elements(Dataset.fromVariant(variant, dataset.elementSpec()))
+          .stream().map(Value::longValue).toList();
+      final List<Long> given = numbers(node.fields("input"));
+      Mismatch.check(back.equals(given), given, back);
+    }
+  }
+
   private static void runTerminal(Fields test, Fields node) {
     final Object expected = test.get("expect");
     final String op = node.text("op");
@@ -118,7 +152,15 @@ final class DatasetCases {
       compareOptions(node, (Fields) expected);
       return;
     }
-    if (!op.equals("cardinality") && !op.equals("element_spec")) {
+    if (op.equals("iterator_spec_is_compatible") || op.equals("iterator_spec_most_specific")) {
+      iteratorSpecs(node, expected);
+      return;
+    }
+    if (op.equals("to_variant")) {
+      variant(node, (Fields) expected);
+      return;
+    }
+    if (!List.of("cardinality", "element_spec", "iterator_element_spec").contains(op)) {
       throw new NotCovered("op " + op);
     }
     final Dataset dataset = Datasets.build(node.known("op", "input").fields("input"));
@@ -126,7 +168,14 @@ final class DatasetCases {
       checkCardinality(dataset, expected);
       return;
     }
-    final Spec found = dataset.elementSpec();
+    final Spec found;
+    if (op.equals("iterator_element_spec")) {
+      try (DatasetIterator iterator = dataset.iterator()) {
+        found = iterator.elementSpec();
+      }
+    } else {
+      found = dataset.elementSpec();
+    }
     if (!Walks.isError(expected)) {
       final Spec wanted = Values.spec((Fields) expected);
       Mismatch.check(found.equals(wanted), wanted, found);

@@ -5,7 +5,10 @@ import java.util.Arrays;
 import java.util.Collection;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.TreeMap;
+import org.tutti.data.Dataset;
+import org.tutti.data.DatasetIterator;
 import org.tutti.internal.Box;
 import org.tutti.internal.Bridge;
 import org.tutti.internal.Native;
@@ -26,6 +29,8 @@ public final class Spec extends NativeObject implements AutoCloseable {
     OPTIONAL,
     /** What null becomes. */
     NONE,
+    /** Over elements of inner(); no value is one. */
+    ITERATOR,
     /** Parts by index, of any kind each. */
     TUPLE,
     /** Parts by index. */
@@ -44,6 +49,7 @@ public final class Spec extends NativeObject implements AutoCloseable {
   private static final int LEAF_DATASET = 5;
   private static final int LEAF_OPTIONAL = 6;
   private static final int LEAF_NONE = 7;
+  private static final int LEAF_ITERATOR = 9;
 
   /** For the package itself. */
   public Spec(Box box) {
@@ -65,9 +71,96 @@ public final class Spec extends NativeObject implements AutoCloseable {
     return new Spec(Box.at(Native.spec_of_optional(held)));
   }
 
-  /** A dataset of such elements. */
-  public static Spec dataset(Spec element) {
-    return new Spec(Box.at(Native.spec_of_dataset(element)));
+  /**
+   * A dataset of such elements. `shape` is that of an array of datasets, which no value is, so that
+   * only none fits one; it is kept and compared.
+   */
+  public static Spec dataset(Spec element, long... shape) {
+    return new Spec(Box.at(Native.spec_of_dataset(element, shape)));
+  }
+
+  /** A dataset of any elements, which is what a variant is (Dataset.toVariant). */
+  public static Spec variant() {
+    return new Spec(Box.at(Native.spec_of_variant()));
+  }
+
+  /** An iterator over such elements. It is for comparing: no value holds an iterator. */
+  public static Spec iterator(Spec element) {
+    return new Spec(Box.at(Native.spec_of_iterator(element)));
+  }
+
+  /**
+   * The spec that exactly describes an iterator, a dataset, or what Value.of makes of anything
+   * else. A dataset whose map has no signature computes one element here.
+   */
+  public static Spec of(Object value) {
+    if (value instanceof DatasetIterator iterator) {
+      try (Spec element = iterator.elementSpec()) {
+        return iterator(element);
+      }
+    }
+    if (value instanceof Dataset dataset) {
+      try (Spec element = dataset.elementSpec()) {
+        return dataset(element);
+      }
+    }
+    try (Value made = Value.of(value)) {
+      return made.spec();
+    }
+  }
+
+  /** As ofTypes(types, null). */
+  public static Spec ofTypes(Object types) {
+    return ofTypes(types, null);
+  }
+
+  /**
+   * The spec of tensors of some types: a DType, an array for a tuple, a List, or a Map of them.
+   * `shapes` has the same structure, with a long[] or null, which is a rank that is not known, in
+   * the place of each DType; null altogether: none is known.
+   */
+  public static Spec ofTypes(Object types, Object shapes) {
+    if (types instanceof DType dtype) {
+      if (shapes == null) {
+        return tensorOfAnyShape(dtype);
+      }
+      if (shapes instanceof long[] shape) {
+        return tensor(dtype, shape);
+      }
+      throw misfit(dtype, "a long[] or null", shapes);
+    }
+    if (types instanceof Map<?, ?> map) {
+      if (shapes != null
+          && !(shapes instanceof Map<?, ?> given && given.keySet().equals(map.keySet()))) {
+        throw misfit(types, "a Map of the same keys", shapes);
+      }
+      final Map<String, Spec> parts = new TreeMap<>(Bridge.BY_BYTES);
+      map.forEach((key, type) -> parts.put(
+          (String) key, ofTypes(type, shapes == null ? null : ((Map<?, ?>) shapes).get(key))));
+      return dict(parts);
+    }
+    if (!(types instanceof Object[]) && !(types instanceof List<?>)) {
+      throw TuttiException.of(Code.INVALID_ARGUMENT,
+          "the types of a spec: a DType, or an array, a List or a Map of them is needed, not "
+              + types);
+    }
+    final List<?> all = types instanceof Object[] array ? Arrays.asList(array) : (List<?>) types;
+    final List<?> given = shapes instanceof Object[] array ? Arrays.asList(array)
+        : shapes instanceof List<?> list ? list : null;
+    if (shapes != null && (given == null || given.size() != all.size())) {
+      throw misfit(types, "an array or a List of " + all.size(), shapes);
+    }
+    final List<Spec> parts = new ArrayList<>();
+    for (int i = 0; i < all.size(); ++i) {
+      parts.add(ofTypes(all.get(i), given == null ? null : given.get(i)));
+    }
+    return types instanceof Object[] ? tuple(parts.toArray(new Spec[0])) : list(parts);
+  }
+
+  private static TuttiException misfit(Object types, String wanted, Object shapes) {
+    final Object shown = types instanceof Object[] array ? Arrays.asList(array) : types;
+    return TuttiException.of(Code.INVALID_ARGUMENT, "the shapes of " + shown + ": " + wanted
+        + " is needed, not a " + shapes.getClass().getSimpleName());
   }
 
   /** None, which is what null becomes. */
@@ -116,6 +209,7 @@ public final class Spec extends NativeObject implements AutoCloseable {
         case LEAF_DATASET -> Kind.DATASET;
         case LEAF_OPTIONAL -> Kind.OPTIONAL;
         case LEAF_NONE -> Kind.NONE;
+        case LEAF_ITERATOR -> Kind.ITERATOR;
         default -> Kind.TENSOR;
       };
     };
@@ -159,15 +253,31 @@ public final class Spec extends NativeObject implements AutoCloseable {
     return get(index);
   }
 
-  /** What an optional holds, or what a dataset's elements are. */
+  /**
+   * What an optional holds, or what the elements of a dataset or an iterator are; null where that
+   * is not known.
+   */
   public Spec inner() {
     final Kind kind = kind();
-    if (kind != Kind.DATASET && kind != Kind.OPTIONAL) {
+    if (kind != Kind.DATASET && kind != Kind.OPTIONAL && kind != Kind.ITERATOR) {
       throw TuttiException.of(Code.INVALID_ARGUMENT,
-          "only an optional or a dataset holds something; this spec is of kind " + kind + ": "
-              + this);
+          "only an optional, a dataset or an iterator holds something; this spec is of kind " + kind
+              + ": " + this);
     }
-    return new Spec(Box.at(Native.spec_inner(this)));
+    final long inner = Native.spec_inner(this);
+    return inner == 0 ? null : new Spec(Box.at(inner));
+  }
+
+  /** The class of what it describes, as a Value gives it; Value itself of a structure. */
+  public Class<?> valueType() {
+    return switch (kind()) {
+      case TENSOR -> Tensor.class;
+      case DATASET -> Dataset.class;
+      case OPTIONAL -> Optional.class;
+      case ITERATOR -> DatasetIterator.class;
+      case NONE -> Void.class;
+      default -> Value.class;
+    };
   }
 
   /** The leaves of the whole structure. */
@@ -180,7 +290,10 @@ public final class Spec extends NativeObject implements AutoCloseable {
     return DType.of(Native.spec_leaf_dtype(this, checked(leaf)));
   }
 
-  /** The shape of a leaf, sizes UNKNOWN where not known; null when the rank is not known. */
+  /**
+   * The shape of a leaf, a tensor or a dataset, sizes UNKNOWN where not known; null when the rank
+   * is not known.
+   */
   public long[] shape(int leaf) {
     final long rank = Native.spec_leaf_rank(this, checked(leaf));
     if (rank < 0) {
@@ -200,9 +313,28 @@ public final class Spec extends NativeObject implements AutoCloseable {
     return leaf;
   }
 
-  /** Whether every value of `specific` also fits this spec. */
-  public boolean isCompatibleWith(Spec specific) {
-    return Native.spec_is_compatible(this, specific);
+  /**
+   * Whether a value could fit both: structure, kinds and dtypes are equal, and no two sizes that
+   * are known differ. What is not known, on either side, fits.
+   */
+  public boolean isCompatibleWith(Spec other) {
+    return Native.spec_is_compatible(this, other);
+  }
+
+  /** Whether a value, of which Spec.of makes the spec, fits this one. */
+  public boolean isCompatibleWith(Object value) {
+    try (Spec other = of(value)) {
+      return isCompatibleWith(other);
+    }
+  }
+
+  /**
+   * The most specific spec that every value of this and of `other` fits: sizes that differ are not
+   * known in it, nor are ranks. INVALID_ARGUMENT, naming both, where structure, kinds or dtypes
+   * differ.
+   */
+  public Spec mostSpecificCompatibleType(Spec other) {
+    return new Spec(Box.at(Native.spec_most_specific(this, other)));
   }
 
   @Override

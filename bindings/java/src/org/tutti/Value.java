@@ -96,6 +96,14 @@ public final class Value extends NativeObject implements AutoCloseable {
     return sequence(Arrays.asList(parts), false, true);
   }
 
+  /**
+   * An optional that holds nothing, where a value of the spec `held` could be: its own spec is an
+   * optional of that. Optional.empty() becomes one of which that is not known.
+   */
+  public static Value emptyOptional(Spec held) {
+    return new Value(Box.at(Native.value_of_empty_optional(held)));
+  }
+
   private static Value make(Object object, boolean data) {
     if (object instanceof Value value) {
       return new Value(Box.at(Native.value_again(value)));

@@ -26,7 +26,10 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.UnaryOperator;
+import java.util.stream.LongStream;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.api.io.TempDir;
 import org.tutti.data.Compression;
 import org.tutti.data.Dataset;
@@ -111,6 +114,102 @@ class DatasetTest {
               Spec.dict(Map.of("b", Spec.tensor(DType.FLOAT32, 2)))),
           "c", Spec.tensor(DType.FLOAT64))));
     }
+  }
+
+  @Test
+  void specsAreCompatibleEitherWayAndUnited() {
+    final Spec three = Spec.tensor(DType.INT32, 3);
+    final Spec four = Spec.tensor(DType.INT32, 4);
+    final Spec some = Spec.tensor(DType.INT32, Spec.UNKNOWN);
+    final Spec text = Spec.tensor(DType.BYTES);
+    for (final UnaryOperator<Spec> over : List.<UnaryOperator<Spec>>of(
+             Spec::iterator, Spec::optional, Spec::dataset, spec -> Spec.tuple(spec))) {
+      assertTrue(over.apply(three).isCompatibleWith(over.apply(some)));
+      assertTrue(over.apply(some).isCompatibleWith(over.apply(three)));
+      assertFalse(over.apply(three).isCompatibleWith(over.apply(four)));
+      assertFalse(over.apply(three).isCompatibleWith(over.apply(text)));
+      assertEquals(
+          over.apply(some), over.apply(three).mostSpecificCompatibleType(over.apply(four)));
+      assertThrows(TuttiException.InvalidArgument.class,
+          () -> over.apply(three).mostSpecificCompatibleType(over.apply(text)));
+      assertThrows(NullPointerException.class,
+          () -> over.apply(three).mostSpecificCompatibleType(null));
+    }
+    assertEquals(Spec.tensorOfAnyShape(DType.INT32),
+        three.mostSpecificCompatibleType(Spec.tensor(DType.INT32, 4, 5)));
+    assertTrue(three.isCompatibleWith(new int[3]));
+    assertFalse(three.isCompatibleWith(new int[4]));
+    final Spec grid = Spec.dataset(three, 2, Spec.UNKNOWN);
+    assertNotEquals(Spec.dataset(three), grid);
+    assertFalse(Spec.dataset(three).isCompatibleWith(grid));
+    assertArrayEquals(new long[] {2, Spec.UNKNOWN}, Spec.tuple(grid).get(0).shape(0));
+    assertArrayEquals(new long[0], Spec.dataset(three).shape(0));
+    assertEquals(Spec.Kind.ITERATOR, Spec.tuple(Spec.iterator(three)).get(0).kind());
+    assertThrows(NullPointerException.class, () -> Spec.iterator(null));
+    assertThrows(NullPointerException.class, () -> Spec.dataset(null));
+  }
+
+  @Test
+  void specsComeFromValuesAndTypes() {
+    try (DatasetIterator iterator = Dataset.range(3).iterator()) {
+      final Spec spec = Spec.of(iterator);
+      assertEquals(Spec.iterator(Spec.tensor(DType.INT64)), spec);
+      assertEquals(Spec.tensor(DType.INT64), spec.inner());
+      assertTrue(spec.isCompatibleWith(iterator));
+      assertFalse(spec.isCompatibleWith(Dataset.range(3)));
+    }
+    assertEquals(
+        Spec.dataset(Spec.tensor(DType.INT64, Spec.UNKNOWN)), Spec.of(Dataset.range(3).batch(2)));
+    assertEquals(Spec.optional(Spec.tensor(DType.FLOAT64)), Spec.of(Optional.of(2.5)));
+    assertEquals(Spec.none(), Spec.of(null));
+    assertNull(Spec.of(Optional.empty()).inner());
+    try (Value empty = Value.emptyOptional(Spec.tensor(DType.INT64, 3))) {
+      assertTrue(empty.asOptional().isEmpty());
+      assertEquals(Spec.optional(Spec.tensor(DType.INT64, 3)), empty.spec());
+      assertEquals(empty.spec(), Dataset.fromTensors(empty).elementSpec());
+    }
+    assertEquals(List.of(Tensor.class, Dataset.class, Optional.class, DatasetIterator.class,
+                     Void.class, Value.class, Value.class),
+        List.of(Spec.tensor(DType.INT8), Spec.variant(), Spec.optional(Spec.none()),
+                Spec.iterator(Spec.none()), Spec.none(), Spec.tuple(), Spec.dict(Map.of()))
+            .stream().map(Spec::valueType).toList());
+    assertEquals(Spec.tensor(DType.INT8, 2), Spec.ofTypes(DType.INT8, new long[] {2}));
+    assertEquals(Spec.tuple(Spec.tensorOfAnyShape(DType.INT8), Spec.list(List.of(
+                     Spec.tensorOfAnyShape(DType.BYTES)))),
+        Spec.ofTypes(new Object[] {DType.INT8, List.of(DType.BYTES)}));
+    assertEquals(Spec.dict(Map.of("a", Spec.tensor(DType.BOOL),
+                     "b", Spec.tuple(Spec.tensor(DType.INT64, 1)))),
+        Spec.ofTypes(Map.of("a", DType.BOOL, "b", new Object[] {DType.INT64}),
+            Map.of("a", new long[0], "b", List.of(new long[] {1}))));
+    for (final Executable wrong : List.<Executable>of(() -> Spec.ofTypes("int8"),
+             () -> Spec.ofTypes(null), () -> Spec.ofTypes(DType.INT8, "[2]"),
+             () -> Spec.ofTypes(new Object[] {DType.INT8}, List.of()),
+             () -> Spec.ofTypes(Map.of("a", DType.INT8), Map.of("b", new long[0])),
+             () -> Spec.ofTypes(List.of(DType.INT8), new long[0]))) {
+      assertThrows(TuttiException.InvalidArgument.class, wrong);
+    }
+  }
+
+  @Test
+  void aDatasetComesBackFromItsVariant() {
+    try (Value variant = Dataset.range(3).toVariant()) {
+      assertTrue(Spec.variant().isCompatibleWith(variant));
+      assertNull(Spec.variant().inner());
+      assertEquals(
+          List.of(0L, 1L, 2L), numbers(Dataset.fromVariant(variant, Spec.tensor(DType.INT64))));
+      final var other = assertThrows(TuttiException.InvalidArgument.class,
+          () -> Dataset.fromVariant(variant, Spec.tensor(DType.BYTES)));
+      assertTrue(
+          other.getMessage().contains("expected a dataset of bytes[], found one of int64[]"),
+          other.getMessage());
+      assertThrows(NullPointerException.class, () -> Dataset.fromVariant(variant, null));
+    }
+    try (Value number = Value.of(1L)) {
+      assertThrows(TuttiException.InvalidArgument.class,
+          () -> Dataset.fromVariant(number, Spec.tensor(DType.INT64)));
+    }
+    assertThrows(
+        NullPointerException.class, () -> Dataset.fromVariant(null, Spec.tensor(DType.INT64)));
   }
 
   // Java's own order of strings puts the surrogates of the second name before the first.
@@ -534,6 +633,31 @@ class DatasetTest {
     assertEquals(List.of(1L, 2L, 1L, 2L), numbers(generated));
     assertThrows(TuttiException.InvalidArgument.class,
         () -> numbers(Dataset.fromGenerator(List.of("x"), Spec.tensor(DType.INT64))));
+  }
+
+  @Test
+  void aGeneratorGetsItsArguments() {
+    final Spec number = Spec.ofTypes(DType.INT64, new long[0]);
+    final Dataset counted = Dataset.fromGenerator(args -> {
+      try (Value stop = args.get(0)) { // each iteration's own
+        return LongStream.range(0, stop.longValue()).boxed().toList();
+      }
+    }, List.of(3L), number).repeat(2);
+    assertEquals(List.of(0L, 1L, 2L, 0L, 1L, 2L), numbers(counted));
+    final List<String> kinds = new ArrayList<>();
+    numbers(Dataset.fromGenerator(args -> {
+      args.forEach(arg -> kinds.add(arg.spec().toString()));
+      return List.of(1L);
+    }, List.of(new float[2], "text", new Object[] {1, List.of(2L)}), number, "named"));
+    assertEquals(List.of("float32[2]", "bytes[]", "(int32[], int64[1])"), kinds);
+    for (final Object wrong :
+         List.of(Dataset.range(1), Optional.empty(), new Object(), new Object[] {null})) {
+      assertThrows(TuttiException.InvalidArgument.class,
+          () -> Dataset.fromGenerator(args -> List.of(1L), List.of(wrong), number));
+    }
+    assertThrows(NullPointerException.class,
+        () -> Dataset.fromGenerator(args -> List.of(1L), List.of(), null));
+    assertThrows(NullPointerException.class, () -> Dataset.fromGenerator(null, List.of(), number));
   }
 
   @Test
