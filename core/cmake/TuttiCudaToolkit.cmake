@@ -64,9 +64,9 @@ if(TUTTI_NVCC)
     message(STATUS "CUDA: ${TUTTI_NVCC} does not run")
     set(TUTTI_NVCC "")
   endif()
-  # cvt.rn.bf16 and C++20.
-  if(TUTTI_NVCC_VERSION AND TUTTI_NVCC_VERSION VERSION_LESS 12.0)
-    message(STATUS "CUDA: ${TUTTI_NVCC} is ${TUTTI_NVCC_VERSION}; 12.0 or later is needed")
+  # C++20, and kernels with more than 4 KiB of parameters.
+  if(TUTTI_NVCC_VERSION AND TUTTI_NVCC_VERSION VERSION_LESS 12.1)
+    message(STATUS "CUDA: ${TUTTI_NVCC} is ${TUTTI_NVCC_VERSION}; 12.1 or later is needed")
     set(TUTTI_NVCC "")
   endif()
 endif()

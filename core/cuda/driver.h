@@ -26,7 +26,6 @@ inline constexpr Outcome kSuccess = 0;
 inline constexpr Outcome kOutOfMemory = 2;
 inline constexpr Outcome kNoDevice = 100;
 inline constexpr Outcome kNoBinaryForDevice = 209;
-inline constexpr Outcome kNotFound = 500;
 inline constexpr Outcome kNotReady = 600;
 // From here to kLastPoison a kernel has failed, and the process can use the device no more.
 inline constexpr Outcome kFirstPoison = 700;

@@ -1,5 +1,5 @@
-// The machine code of the kernels, as nvcc wrote it (TUTTI_CUDA_IMAGES names the files), inside this
-// library. Built without a toolkit there is none.
+// The machine code of the kernels, as nvcc wrote it (TUTTI_CUDA_IMAGES names the folder), inside
+// this library. Built without a toolkit there is none.
 #include "core/cuda/plugin.h"
 
 #if defined(TUTTI_CUDA_IMAGES)

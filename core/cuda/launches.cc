@@ -1,5 +1,5 @@
-// Kernels: which one a call takes, what it is given, and in how many blocks. Whatever a kernel could
-// only answer with a fault, an address that is not aligned for one, is refused here.
+// Kernels: which one a call takes, what it is given, and in how many blocks. Whatever a kernel
+// could only answer with a fault, an address that is not aligned for one, is refused here.
 #include <algorithm>
 #include <iterator>
 #include <limits>
@@ -84,6 +84,7 @@ tutti_status* LoadKernels(tutti_plugin* plugin, int32_t index, Device* device) {
                       DeviceName(index) + ": there are no kernels for it: " + device->no_kernels);
 }
 
+// By the name, which says in which image it is.
 tutti_status* FindKernel(tutti_plugin* plugin, int32_t index, std::string_view name,
                          Function* out) {
   Device& device = *plugin->devices[static_cast<size_t>(index)];
@@ -94,16 +95,16 @@ tutti_status* FindKernel(tutti_plugin* plugin, int32_t index, std::string_view n
     return nullptr;
   }
   TUTTI_CUDA_RETURN_IF(LoadKernels(plugin, index, &device));
+  const auto begins = [&](std::string_view with) { return name.starts_with(with); };
+  const size_t image =
+      begins("tutti_pack") || begins("tutti_unpack") || begins("tutti_strided")  ? kMoveImage
+      : begins("tutti_cast") || begins("tutti_scale") || begins("tutti_check") ? kConvertImage
+                                                                                 : kReduceImage;
   const std::string text(name);
-  for (const Module module : device.modules) {
-    const Outcome outcome = plugin->driver.ModuleGetFunction(out, module, text.c_str());
-    if (outcome == kSuccess) {
-      device.functions.emplace(text, *out);
-      return nullptr;
-    }
-    if (outcome != kNotFound) return plugin->FailAs(outcome, index, text);
-  }
-  return plugin->Fail(TUTTI_INTERNAL, DeviceName(index) + ": no kernel is called " + text);
+  TUTTI_CUDA_CALL(plugin, index,
+                  plugin->driver.ModuleGetFunction(out, device.modules[image], text.c_str()), text);
+  device.functions.emplace(text, *out);
+  return nullptr;
 }
 
 // One kernel over `work` threads, or as many as keep the device busy.
@@ -117,11 +118,11 @@ tutti_status* LaunchBlocks(tutti_plugin_stream* stream, std::string_view name, P
   TUTTI_CUDA_RETURN_IF(FindKernel(plugin, stream->device, name, &function));
   const Device& device = *plugin->devices[static_cast<size_t>(stream->device)];
   const uint64_t most = static_cast<uint64_t>(device.multiprocessors) * 32;
+  const auto grid = static_cast<uint32_t>(std::min(blocks, most));
   void* arguments[] = {params};
   TUTTI_CUDA_CALL(plugin, stream->device,
-                  plugin->driver.LaunchKernel(function, static_cast<uint32_t>(std::min(blocks, most)),
-                                              1, 1, kThreads, 1, 1, 0, stream->stream, arguments,
-                                              nullptr),
+                  plugin->driver.LaunchKernel(function, grid, 1, 1, kThreads, 1, 1, 0,
+                                              stream->stream, arguments, nullptr),
                   std::string(name));
   return nullptr;
 }
@@ -191,8 +192,9 @@ bool HasKernels(const Driver& driver, const Device& device, std::string* reason)
     for (const int32_t major : kMajors) *reason += " " + std::to_string(major) + ".x";
     return false;
   }
-  // A driver loads what toolkits of its own major version made, and older ones.
-  if (driver.version / 1000 < KernelToolkit() / 1000) {
+  // A driver loads what toolkits of its own major version made, and older ones; before 12.1 none
+  // takes as many parameters as pack has.
+  if (driver.version / 1000 < KernelToolkit() / 1000 || driver.version < 12010) {
     *reason = "the driver serves CUDA " + DriverVersionText(driver.version) +
               ", and the plugin was built with CUDA " + DriverVersionText(KernelToolkit()) +
               "; install a newer driver";

@@ -9,7 +9,8 @@ namespace tutti::cuda {
 
 std::string DeviceName(int32_t device) { return "GPU:" + std::to_string(device); }
 
-Current::Current(tutti_plugin* plugin, int32_t device) : host_(plugin->host), driver_(plugin->driver) {
+Current::Current(tutti_plugin* plugin, int32_t device)
+    : host_(plugin->host), driver_(plugin->driver) {
   error_ = plugin->CheckDevice(device);
   if (error_ != nullptr) return;
   Device& used = *plugin->devices[static_cast<size_t>(device)];
@@ -186,11 +187,11 @@ tutti_status* tutti_plugin::FailAs(tutti::cuda::Outcome outcome, int32_t device,
 
 tutti_status* tutti_plugin::CheckDevice(int32_t device) const {
   if (device >= 0 && static_cast<size_t>(device) < devices.size()) return nullptr;
+  const std::string none = "there is no " + tutti::cuda::DeviceName(device);
   return Fail(TUTTI_NOT_FOUND,
-              devices.empty()
-                  ? "there is no GPU:" + std::to_string(device) + ": " + why_no_device
-                  : "there is no GPU:" + std::to_string(device) + "; this machine has GPU:0 to GPU:" +
-                        std::to_string(devices.size() - 1));
+              devices.empty() ? none + ": " + why_no_device
+                              : none + "; this machine has GPU:0 to GPU:" +
+                                    std::to_string(devices.size() - 1));
 }
 
 extern "C" {

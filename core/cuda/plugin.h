@@ -131,6 +131,7 @@ struct KernelImage {
   const void* data;
   size_t size;
 };
+inline constexpr size_t kReduceImage = 0, kMoveImage = 1, kConvertImage = 2;
 std::vector<KernelImage> KernelImages();
 // The version of the toolkit that made it, as a driver's: 13000.
 int32_t KernelToolkit();

@@ -1,5 +1,5 @@
-// A device plugin as the core sees it: the library that speaks to a kind of device, opened, with the
-// host's half of the interface behind it (tutti/plugin.h has both halves).
+// A device plugin as the core sees it: the library that speaks to a kind of device, opened, with
+// the host's half of the interface behind it (tutti/plugin.h has both halves).
 //
 //   TUTTI_ASSIGN_OR_RETURN(Ref<DevicePlugin> plugin, DevicePlugin::Open(path, options));
 //   for (int i = 0; i < plugin->num_devices(); ++i) { ... plugin->Properties(i) ... }
@@ -38,7 +38,7 @@ class DevicePlugin final : public RefCounted {
   static std::string DefaultPath();
 
   // Opens the library at `path`; it stays loaded for ever. NOT_FOUND where there is no such file,
-  // FAILED_PRECONDITION for one that does not load, is no plugin, or is one of another major version.
+  // FAILED_PRECONDITION for one that does not load, is no plugin, or is of another major version.
   static Result<Ref<DevicePlugin>> Open(const std::string& path,
                                         const DevicePluginOptions& options = {});
 

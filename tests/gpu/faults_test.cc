@@ -1,5 +1,5 @@
-// What goes wrong with drivers, devices and plugins, each with the sentence that says so. Against the
-// fake driver only: a real one does not fail on demand.
+// What goes wrong with drivers, devices and plugins, each with the sentence that says so. Against
+// the fake driver only: a real one does not fail on demand.
 #include "tests/gpu/gpu_testing.h"
 
 namespace tutti::gpu {
@@ -177,7 +177,8 @@ TEST_F(GpuFaults, PluginsThatAreNoneAreRefused) {
   EXPECT_THAT(not_one.ToString(), HasSubstr("it is no plugin: it has no tutti_plugin_abi_version"));
   const Status foreign = DevicePlugin::Open(TUTTI_GPU_FOREIGN_PLUGIN).status();
   EXPECT_EQ(foreign.code(), StatusCode::kFailedPrecondition);
-  EXPECT_THAT(foreign.ToString(), HasSubstr("speaks version 2.0 of the interface, this library 1.0"));
+  EXPECT_THAT(foreign.ToString(),
+              HasSubstr("speaks version 2.0 of the interface, this library 1.0"));
   EXPECT_THAT(DevicePlugin::Open("/dev/null").status().ToString(), HasSubstr("does not load"));
 }
 

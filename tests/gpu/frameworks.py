@@ -2,8 +2,8 @@
 
     frameworks.py LIBTUTTI_CUDA PLUGIN_H
 
-Needs a GPU, and PyTorch, CuPy and JAX as far as they are there. Speaks to the plugin through ctypes,
-as a host of the smallest kind; the order of the table's functions is read from the header.
+Needs a GPU, and PyTorch, CuPy and JAX as far as they are there. Speaks to the plugin through
+ctypes, as a host of the smallest kind; the order of the table's functions is read from the header.
 """
 
 import ctypes

@@ -1,5 +1,5 @@
-// What the tests of the plugin share: the plugin, opened with the fake driver (or with the machine's
-// own where TUTTI_GPU_REAL=1), and owners of what it makes.
+// What the tests of the plugin share: the plugin, opened with the fake driver (or with the
+// machine's own where TUTTI_GPU_REAL=1), and owners of what it makes.
 #ifndef TUTTI_TESTS_GPU_GPU_TESTING_H_
 #define TUTTI_TESTS_GPU_GPU_TESTING_H_
 

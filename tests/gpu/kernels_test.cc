@@ -1,5 +1,5 @@
-// Every kernel against the CPU's, bit for bit, for each dtype: aligned and not, with NaNs, infinities
-// and subnormals, and sizes on both sides of what a thread takes at once.
+// Every kernel against the CPU's, bit for bit, for each dtype: aligned and not, with NaNs,
+// infinities and subnormals, and sizes on both sides of what a thread takes at once.
 #include <algorithm>
 #include <cmath>
 #include <random>
@@ -70,8 +70,8 @@ class Numbers {
   std::mt19937_64 random_;
 };
 
-// `count` inputs of n elements. In an element at most one input is special in a way that may be NaN:
-// which of two NaNs a sum takes over, compilers of CPUs choose.
+// `count` inputs of n elements. In an element at most one input is special in a way that may be
+// NaN: which of two NaNs a sum takes over, compilers of CPUs choose.
 template <class T>
 std::vector<std::vector<T>> DrawInputs(size_t count, size_t n, uint64_t seed) {
   Numbers numbers(seed);
@@ -347,7 +347,8 @@ TEST_F(GpuKernels, CopiesArraysWhoseElementsDoNotLieSideBySide) {
       void* const out = Memory(expected.size() + 16);
       GPU_OK(api().copy_strided(stream_, item, static_cast<int32_t>(dense.size()),
                                 test.shape.data(),
-                                static_cast<const char*>(in) + test.first * static_cast<int64_t>(item),
+                                static_cast<const char*>(in) +
+                                    test.first * static_cast<int64_t>(item),
                                 test.strides.data(), out, dense.data()));
       ASSERT_EQ(FirstDifference(expected, Read(out, expected.size()), item), "") << item;
     }

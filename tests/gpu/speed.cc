@@ -1,5 +1,5 @@
-// How fast the kernels are beside a copy within the device, of the same bytes: read and written ones
-// are counted. Of a real device only; prints, and asserts nothing on time.
+// How fast the kernels are beside a copy within the device, of the same bytes: read and written
+// ones are counted. Of a real device only; prints, and asserts nothing on time.
 #include <algorithm>
 
 #include "core/tensor/dtype.h"

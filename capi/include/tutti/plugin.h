@@ -4,20 +4,20 @@
  * with RTLD_NOW | RTLD_LOCAL, once; it is never unloaded. The library looks up two functions:
  *
  *   uint32_t tutti_plugin_abi_version(void);
- *   tutti_status *tutti_plugin_open(const tutti_plugin_host *host, const tutti_plugin_api **out_api,
- *                                   tutti_plugin **out_plugin);
+ *   tutti_status *tutti_plugin_open(const tutti_plugin_host *host,
+ *                                   const tutti_plugin_api **out_api, tutti_plugin **out_plugin);
  *
  * Conventions:
- *  1. The major number (abi_version >> 16) must be equal on both sides. Within a major number tables
- *     and structs only grow at their end, and what one side does not know stands behind the
+ *  1. The major number (abi_version >> 16) must be equal on both sides. Within a major number
+ *     tables and structs only grow at their end, and what one side does not know stands behind the
  *     struct_size of the other: whoever reads a table compares first.
  *  2. A function that can fail returns NULL or a tutti_status, which its caller owns. The plugin
  *     makes statuses through the host's table. Nothing throws.
  *  3. Every function may be called by any thread. What is done on a stream is done in the order of
  *     the calls on that stream, later than the call returns; errors of such work are returned by a
  *     later call, on any stream of the device.
- *  4. Devices are numbered from 0. A stream and an event belong to one device; memory of a device is
- *     an address that only work on streams may touch. Element types are TUTTI_DTYPE_* and
+ *  4. Devices are numbered from 0. A stream and an event belong to one device; memory of a device
+ *     is an address that only work on streams may touch. Element types are TUTTI_DTYPE_* and
  *     reductions TUTTI_REDUCE_*.
  *  5. Sizes are in bytes unless a name says otherwise.
  * Since: 0.1. */
@@ -54,8 +54,8 @@ typedef struct tutti_plugin_host {
   void (*unreserve_memory)(void *context, int32_t device, uint64_t bytes);
 } tutti_plugin_host;
 
-/* Ends a wait: asked again and again while something is waited for. A status other than NULL is what
- * the wait returns. NULL in place of the struct: until it is done. */
+/* Ends a wait: asked again and again while something is waited for. A status other than NULL is
+ * what the wait returns. NULL in place of the struct: until it is done. */
 typedef struct tutti_plugin_wait {
   size_t struct_size;
   tutti_status *(*stop)(void *user_data);
@@ -66,7 +66,7 @@ typedef struct tutti_plugin_device_properties {
   size_t struct_size;
   char name[256];        /* "NVIDIA H100 80GB HBM3" */
   char bus_id[32];       /* of the PCI bus, "0000:1b:00.0" */
-  unsigned char uuid[16];
+  uint8_t uuid[16];
   int32_t compute_major; /* the compute capability */
   int32_t compute_minor;
   int32_t multiprocessors;

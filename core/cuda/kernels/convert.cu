@@ -41,6 +41,24 @@ TUTTI_DEVICE double ToDoubleOdd(T value) {
   return static_cast<double>(fits ? value : static_cast<T>((value & ~kLost) | (kLost + 1)));
 }
 
+// out[i] = convert(in[i]), a few at a time: their loads come before the first store.
+template <class From, class To, class Function>
+TUTTI_DEVICE void ForEach(const void* from, void* to, uint64_t n, Function convert) {
+  constexpr int kAtOnce = 4;
+  const From* in = Memory<From>(from);
+  To* out = Memory<To>(to);
+  const uint64_t step = AllThreads();
+  uint64_t i = GlobalThread();
+  for (; i + (kAtOnce - 1) * step < n; i += kAtOnce * step) {
+    From items[kAtOnce];
+    TUTTI_UNROLL
+    for (int j = 0; j < kAtOnce; ++j) items[j] = in[i + j * step];
+    TUTTI_UNROLL
+    for (int j = 0; j < kAtOnce; ++j) out[i + j * step] = convert(items[j]);
+  }
+  for (; i < n; i += step) out[i] = convert(in[i]);
+}
+
 // What is then rounded to 16 bits, so that this second rounding alone counts.
 template <class From>
 TUTTI_DEVICE float ToFloatForHalf(From value) {
@@ -101,9 +119,7 @@ TUTTI_DEVICE To Convert(From value) {
 
 template <class From, class To>
 TUTTI_DEVICE void CastTo(const CastParams& p) {
-  const From* in = Memory<From>(p.in);
-  To* out = Memory<To>(p.out);
-  for (uint64_t i = GlobalThread(); i < p.n; i += AllThreads()) out[i] = Convert<To>(in[i]);
+  ForEach<From, To>(p.in, p.out, p.n, [](From item) { return Convert<To>(item); });
 }
 
 template <class From>
@@ -130,19 +146,18 @@ TUTTI_DEVICE void Cast(const CastParams& p) {
 
 template <class T>
 TUTTI_DEVICE void Scale(const ScaleParams& p) {
-  const T* in = Memory<T>(p.in);
-  T* out = Memory<T>(p.out);
-  for (uint64_t i = GlobalThread(); i < p.n; i += AllThreads()) {
+  const double factor = p.factor;
+  ForEach<T, T>(p.in, p.out, p.n, [factor](T item) {
     if constexpr (kHalf<T>) {
-      out[i] = Convert<T>(Mul(ToFloat(in[i]), Narrow(p.factor)));
+      return Convert<T>(Mul(ToFloat(item), Narrow(factor)));
     } else if constexpr (kSame<T, float>) {
-      out[i] = Mul(in[i], Narrow(p.factor));
+      return Mul(item, Narrow(factor));
     } else if constexpr (kSame<T, double>) {
-      out[i] = Mul(in[i], p.factor);
+      return Mul(item, factor);
     } else {
-      out[i] = Truncated<T>(static_cast<double>(in[i]) * p.factor);
+      return Truncated<T>(static_cast<double>(item) * factor);
     }
-  }
+  });
 }
 
 template <class Bits>
@@ -150,11 +165,22 @@ TUTTI_DEVICE void Check(const CheckParams& p, Bits infinity) {
   const Bits* in = Memory<Bits>(p.in);
   const Bits magnitude = static_cast<Bits>(~(Bits{1} << (8 * sizeof(Bits) - 1)));
   uint64_t nans = 0, infinities = 0;
-  for (uint64_t i = GlobalThread(); i < p.n; i += AllThreads()) {
-    const Bits bits = static_cast<Bits>(in[i] & magnitude);
+  const auto count = [&](Bits item) {
+    const Bits bits = static_cast<Bits>(item & magnitude);
     nans += bits > infinity;
     infinities += bits == infinity;
+  };
+  constexpr int kAtOnce = 8;
+  const uint64_t step = AllThreads();
+  uint64_t i = GlobalThread();
+  for (; i + (kAtOnce - 1) * step < p.n; i += kAtOnce * step) {
+    Bits items[kAtOnce];
+    TUTTI_UNROLL
+    for (int j = 0; j < kAtOnce; ++j) items[j] = in[i + j * step];
+    TUTTI_UNROLL
+    for (int j = 0; j < kAtOnce; ++j) count(items[j]);
   }
+  for (; i < p.n; i += step) count(in[i]);
   uint64_t* const counts = Memory<uint64_t>(static_cast<void*>(p.counts));
   if (nans != 0) AddAtomically(counts, nans);
   if (infinities != 0) AddAtomically(counts + 1, infinities);

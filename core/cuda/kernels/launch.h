@@ -59,7 +59,7 @@ struct StridedParams {
 
 // Pieces are cut into chunks, a block takes one chunk at a time. first_chunk[i] is the number of
 // chunks of the pieces before piece i.
-inline constexpr int kMostPieces = 128;
+inline constexpr int kMostPieces = 1024;
 inline constexpr uint64_t kChunkBytes = 32768;
 struct PackParams {
   void* memory[kMostPieces];
@@ -71,8 +71,9 @@ struct PackParams {
   uint32_t chunks;
 };
 
-static_assert(sizeof(ReduceParams) <= 4096 && sizeof(PackParams) <= 4096,
-              "what a launch may pass on every device");
+// What a launch may pass: 4 KiB everywhere, and 32764 bytes from CUDA 12.1 on, which the build asks
+// for.
+static_assert(sizeof(ReduceParams) <= 4096 && sizeof(PackParams) <= 32764);
 
 }  // namespace tutti::cuda
 

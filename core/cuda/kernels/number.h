@@ -88,13 +88,18 @@ TUTTI_DEVICE float ToFloat(F16 value) {
   const uint32_t magnitude = static_cast<uint32_t>(value.bits & 0x7fffu) << 13;
   const uint32_t sign = static_cast<uint32_t>(value.bits & 0x8000u) << 16;
   if (magnitude > 0x0f800000u) return BitsAs<float>(sign | magnitude | 0x7fc00000u);
+  if (magnitude == 0x0f800000u) return BitsAs<float>(sign | 0x7f800000u);
+  return BitsAs<float>(sign | BitsAs<uint32_t>(BitsAs<float>(magnitude) * 0x1p112f));
+}
+
+// The same number, and some NaN of a NaN.
+TUTTI_DEVICE float PlainToFloat(F16 value) {
 #if defined(__CUDA_ARCH__)
   float number;
   asm("cvt.f32.f16 %0, %1;" : "=f"(number) : "h"(value.bits));
   return number;
 #else
-  if (magnitude == 0x0f800000u) return BitsAs<float>(sign | 0x7f800000u);
-  return BitsAs<float>(sign | BitsAs<uint32_t>(BitsAs<float>(magnitude) * 0x1p112f));
+  return ToFloat(value);
 #endif
 }
 

@@ -1,6 +1,7 @@
 // Sums, means, products and extremes of k inputs, in the order of the inputs. A thread takes 16
 // bytes of every input, four inputs at a time, so that four loads are on their way before the first
-// is used; what is left over, and memory that is not aligned, goes element by element.
+// is used; what is left over, and memory that is not aligned, goes element by element. It adds as the
+// machine does; an element that comes out as NaN is folded once more, with the NaNs of the CPU.
 #include "core/cuda/kernels/launch.h"
 #include "core/cuda/kernels/number.h"
 #include "core/cuda/kernels/portable.h"
@@ -13,24 +14,52 @@ template <class T>
 struct Accumulated {
   using Type = T;
   static TUTTI_DEVICE T From(T value) { return value; }
+  static TUTTI_DEVICE T Plain(T value) { return value; }
   static TUTTI_DEVICE T Back(T value) { return value; }
 };
 template <>
 struct Accumulated<F16> {
   using Type = float;
   static TUTTI_DEVICE float From(F16 value) { return ToFloat(value); }
+  static TUTTI_DEVICE float Plain(F16 value) { return PlainToFloat(value); }
   static TUTTI_DEVICE F16 Back(float value) { return ToF16(value); }
 };
 template <>
 struct Accumulated<Bf16> {
   using Type = float;
   static TUTTI_DEVICE float From(Bf16 value) { return ToFloat(value); }
+  static TUTTI_DEVICE float Plain(Bf16 value) { return ToFloat(value); }
   static TUTTI_DEVICE Bf16 Back(float value) { return ToBf16(value); }
+};
+// What a number consists of.
+template <class T>
+struct Parts {
+  using Type = T;
+};
+template <>
+struct Parts<C64> {
+  using Type = float;
+};
+template <>
+struct Parts<C128> {
+  using Type = double;
 };
 template <class T>
 using Accumulator = typename Accumulated<T>::Type;
 
+template <class T>
+TUTTI_DEVICE bool IsNan(T value) {
+  return value != value;
+}
+TUTTI_DEVICE bool IsNan(C64 value) { return IsNan(value.real) || IsNan(value.imag); }
+TUTTI_DEVICE bool IsNan(C128 value) { return IsNan(value.real) || IsNan(value.imag); }
+
+// Apply is what the CPU does; Plain gives the same number, and some NaN where that gives one.
 struct SumOp {
+  template <class T>
+  static TUTTI_DEVICE T Plain(T a, T b) {
+    return static_cast<T>(a + b);
+  }
   template <class T>
   static TUTTI_DEVICE T Apply(T a, T b) {
     if constexpr (NumberOf<T>::kInteger) {
@@ -43,6 +72,10 @@ struct SumOp {
   static TUTTI_DEVICE T Finish(T sum, uint32_t) {
     return sum;
   }
+  template <class T>
+  static TUTTI_DEVICE T PlainFinish(T sum, uint32_t) {
+    return sum;
+  }
 };
 
 struct MeanOp : SumOp {
@@ -50,9 +83,23 @@ struct MeanOp : SumOp {
   static TUTTI_DEVICE T Finish(T sum, uint32_t count) {
     return Div(sum, static_cast<T>(count));
   }
+  template <class T>
+  static TUTTI_DEVICE T PlainFinish(T sum, uint32_t count) {
+    return sum / static_cast<T>(count);
+  }
 };
 
 struct ProdOp {
+  template <class T>
+  static TUTTI_DEVICE T Plain(T a, T b) {
+    if constexpr (NumberOf<T>::kInteger) {
+      return Apply(a, b);
+    } else {
+      return a * b;
+    }
+  }
+  static TUTTI_DEVICE C64 Plain(C64 a, C64 b) { return Complex(a, b); }
+  static TUTTI_DEVICE C128 Plain(C128 a, C128 b) { return Complex(a, b); }
   template <class T>
   static TUTTI_DEVICE T Apply(T a, T b) {
     if constexpr (NumberOf<T>::kInteger) {
@@ -66,6 +113,10 @@ struct ProdOp {
   static TUTTI_DEVICE C128 Apply(C128 a, C128 b) { return Complex(a, b); }
   template <class T>
   static TUTTI_DEVICE T Finish(T product, uint32_t) {
+    return product;
+  }
+  template <class T>
+  static TUTTI_DEVICE T PlainFinish(T product, uint32_t) {
     return product;
   }
 
@@ -91,6 +142,10 @@ TUTTI_DEVICE Bits ExtremeBits(Bits a, Bits b) {
 template <bool kMin>
 struct ExtremeOp {
   template <class T>
+  static TUTTI_DEVICE T Plain(T a, T b) {
+    return Apply(a, b);
+  }
+  template <class T>
   static TUTTI_DEVICE T Apply(T a, T b) {
     return kMin ? (b < a ? b : a) : (a < b ? b : a);
   }
@@ -106,9 +161,17 @@ struct ExtremeOp {
   static TUTTI_DEVICE T Finish(T extreme, uint32_t) {
     return extreme;
   }
+  template <class T>
+  static TUTTI_DEVICE T PlainFinish(T extreme, uint32_t) {
+    return extreme;
+  }
 };
 
 struct BandOp {
+  template <class T>
+  static TUTTI_DEVICE T Plain(T a, T b) {
+    return static_cast<T>(a & b);
+  }
   template <class T>
   static TUTTI_DEVICE T Apply(T a, T b) {
     return static_cast<T>(a & b);
@@ -117,14 +180,26 @@ struct BandOp {
   static TUTTI_DEVICE T Finish(T bits, uint32_t) {
     return bits;
   }
+  template <class T>
+  static TUTTI_DEVICE T PlainFinish(T bits, uint32_t) {
+    return bits;
+  }
 };
 struct BorOp : BandOp {
+  template <class T>
+  static TUTTI_DEVICE T Plain(T a, T b) {
+    return static_cast<T>(a | b);
+  }
   template <class T>
   static TUTTI_DEVICE T Apply(T a, T b) {
     return static_cast<T>(a | b);
   }
 };
 struct BxorOp : BandOp {
+  template <class T>
+  static TUTTI_DEVICE T Plain(T a, T b) {
+    return static_cast<T>(a ^ b);
+  }
   template <class T>
   static TUTTI_DEVICE T Apply(T a, T b) {
     return static_cast<T>(a ^ b);
@@ -134,10 +209,18 @@ struct BxorOp : BandOp {
 constexpr int kAtOnce = 4;
 
 template <class T, class Op>
-TUTTI_DEVICE void Fold(const ReduceParams& p) {
+TUTTI_DEVICE T FoldElement(const ReduceParams& p, uint64_t i) {
+  Accumulator<T> sum = Accumulated<T>::From(Memory<T>(p.inputs[0])[i]);
+  for (uint32_t r = 1; r < p.count; ++r) {
+    sum = Op::Apply(sum, Accumulated<T>::From(Memory<T>(p.inputs[r])[i]));
+  }
+  return Accumulated<T>::Back(Op::Finish(sum, p.count));
+}
+
+template <class T, class Op>
+TUTTI_DEVICE void FoldWhole(const ReduceParams& p, uint64_t whole) {
   using A = Accumulator<T>;
   constexpr int kPer = 16 / sizeof(T);
-  const uint64_t whole = p.aligned != 0 ? p.n / kPer : 0;
   for (uint64_t i = GlobalThread(); i < whole; i += AllThreads()) {
     A sums[kPer];
     for (uint32_t first = 0; first < p.count; first += kAtOnce) {
@@ -153,26 +236,39 @@ TUTTI_DEVICE void Fold(const ReduceParams& p) {
         memcpy(items, &loaded[r], sizeof(items));
         TUTTI_UNROLL
         for (int j = 0; j < kPer; ++j) {
-          const A item = Accumulated<T>::From(items[j]);
-          sums[j] = first + r == 0 ? item : Op::Apply(sums[j], item);
+          const A item = Accumulated<T>::Plain(items[j]);
+          sums[j] = first + r == 0 ? item : Op::Plain(sums[j], item);
         }
       }
     }
     T items[kPer];
     TUTTI_UNROLL
     for (int j = 0; j < kPer; ++j) {
-      items[j] = Accumulated<T>::Back(Op::Finish(sums[j], p.count));
+      const A sum = Op::PlainFinish(sums[j], p.count);
+      // Before anything is written, because the output may be an input.
+      if (IsNan(sum)) {
+        items[j] = FoldElement<T, Op>(p, i * kPer + j);
+      } else {
+        items[j] = Accumulated<T>::Back(sum);
+      }
     }
     Sixteen folded;
     memcpy(&folded, items, sizeof(folded));
     Memory<Sixteen>(p.out)[i] = folded;
   }
-  for (uint64_t i = whole * kPer + GlobalThread(); i < p.n; i += AllThreads()) {
-    A sum = Accumulated<T>::From(Memory<T>(p.inputs[0])[i]);
-    for (uint32_t r = 1; r < p.count; ++r) {
-      sum = Op::Apply(sum, Accumulated<T>::From(Memory<T>(p.inputs[r])[i]));
-    }
-    Memory<T>(p.out)[i] = Accumulated<T>::Back(Op::Finish(sum, p.count));
+}
+
+template <class T, class Op>
+TUTTI_DEVICE void Fold(const ReduceParams& p) {
+  uint64_t folded = 0;
+  // Products of complex numbers are rare, and GCC 12 breaks down over 16 bytes of them.
+  if constexpr (sizeof(T) == sizeof(typename Parts<T>::Type)) {
+    const uint64_t whole = p.aligned != 0 ? p.n / (16 / sizeof(T)) : 0;
+    FoldWhole<T, Op>(p, whole);
+    folded = whole * (16 / sizeof(T));
+  }
+  for (uint64_t i = folded + GlobalThread(); i < p.n; i += AllThreads()) {
+    Memory<T>(p.out)[i] = FoldElement<T, Op>(p, i);
   }
 }
 

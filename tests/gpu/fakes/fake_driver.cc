@@ -1,8 +1,8 @@
 // A driver without a device, under the same names as libcuda.so.1. Streams are threads. Device
-// memory lies at addresses that nobody may touch: the pages there have no rights, and the fake works
-// on a second mapping of the same memory. So host code that reads a device tensor dies, as it would
-// with a real device; under AddressSanitizer kernels that reach outside an allocation do, too.
-// Launches run the kernels of the plugin, compiled as C++, on the stream's thread.
+// memory lies at addresses that nobody may touch: the pages there have no rights, and the fake
+// works on a second mapping of the same memory. So host code that reads a device tensor dies, as it
+// would with a real device; under AddressSanitizer kernels that reach outside an allocation do,
+// too. Launches run the kernels of the plugin, compiled as C++, on the stream's thread.
 #include "tests/gpu/fakes/fake_driver.h"
 
 #include <sys/mman.h>
@@ -48,7 +48,7 @@ using cuda::Address;
 using cuda::Context;
 using cuda::Outcome;
 
-constexpr Outcome kInvalidValue = 1, kInvalidDevice = 101, kInvalidContext = 201,
+constexpr Outcome kInvalidValue = 1, kInvalidDevice = 101, kInvalidContext = 201, kNotFound = 500,
                   kIllegalAddress = 700;
 constexpr size_t kAlignment = 256;
 
@@ -370,7 +370,6 @@ void* Translate(const void* address) {
 }  // namespace tutti::fake
 
 using namespace tutti::fake;  // NOLINT
-using tutti::cuda::kNotFound;
 using tutti::cuda::kNotReady;
 using tutti::cuda::kOutOfMemory;
 using Address = tutti::cuda::Address;

@@ -1,5 +1,5 @@
-// The kernels as plain C++: stands before a kernel source and defines what CUDA would. A kernel is a
-// function of its parameters; the fake driver calls it once for each thread of each block.
+// The kernels as plain C++: stands before a kernel source and defines what CUDA would. A kernel is
+// a function of its parameters; the fake driver calls it once for each thread of each block.
 #ifndef TUTTI_TESTS_GPU_FAKES_KERNELS_ON_CPU_H_
 #define TUTTI_TESTS_GPU_FAKES_KERNELS_ON_CPU_H_
 
@@ -22,8 +22,8 @@ struct KernelEntry {
   const KernelEntry* const next;
 };
 
-// Where the bytes of device memory lie that the host sees at `address`; other addresses stay as they
-// are. Device memory that nobody has allocated fails the launch.
+// Where the bytes of device memory lie that the host sees at `address`; other addresses stay as
+// they are. Device memory that nobody has allocated fails the launch.
 void* Translate(const void* address);
 
 }  // namespace tutti::fake
