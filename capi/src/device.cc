@@ -129,12 +129,32 @@ tutti_status *tutti_device_list(tutti_runtime *runtime, const char *device_type,
     TUTTI_REQUIRE(call, out_names);
     TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
     std::string names;
-    for (const Ref<Device> &device : root->devices().ListDevices()) {
-      if (device_type != nullptr && DeviceTypeName(device->type()) != device_type) continue;
+    for (const std::string &name :
+         root->devices().ListNames(device_type == nullptr ? "" : device_type)) {
       if (!names.empty()) names += '\n';
-      names += device->short_name();
+      names += name;
     }
     *out_names = GiveBytes(std::move(names));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_device_describe(tutti_runtime *runtime, const char *name,
+                                    tutti_bytes **out_json) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, name, out_json);
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
+    TUTTI_ASSIGN_OR_RETURN(std::string json, root->devices().Describe(name));
+    *out_json = GiveBytes(std::move(json));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_device_describe_plugins(tutti_runtime *runtime, tutti_bytes **out_json) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, out_json);
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
+    *out_json = GiveBytes(root->devices().DescribePlugins());
     return OkStatus();
   });
 }

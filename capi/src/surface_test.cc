@@ -938,6 +938,27 @@ TEST_F(SurfaceTest, DeviceSpecsAreReadMergedAndListed) {
   EXPECT_STREQ(tutti_bytes_get_view(names).data, "CPU:0");
 }
 
+TEST_F(SurfaceTest, DevicesAndPluginsDescribeThemselves) {
+  setenv("TUTTI_CUDA_DRIVER", "/nowhere/libcuda.so.1", 1);
+  const auto text = [](const Bytes &bytes) {
+    return std::string(tutti_bytes_get_view(bytes).data);
+  };
+  Bytes names, cpu, plugins, none;
+  ASSERT_OK(tutti_device_list(nullptr, "GPU", &names));
+  EXPECT_EQ(text(names), "");
+  ASSERT_OK(tutti_device_describe(nullptr, "/device:CPU:0", &cpu));
+  EXPECT_THAT(text(cpu), testing::HasSubstr("{\"name\": \"CPU:0\", \"type\": \"CPU\", \"memory\""));
+  ASSERT_OK(tutti_device_describe_plugins(nullptr, &plugins));
+  EXPECT_THAT(text(plugins), testing::HasSubstr("{\"name\": \"cuda\", \"file\": \""));
+  EXPECT_THAT(text(plugins), testing::HasSubstr("\"devices\": 0"));
+  EXPECT_FAILS(tutti_device_describe(nullptr, "GPU:0", &none), TUTTI_NOT_FOUND,
+               "this machine has no GPU:0");
+  EXPECT_FAILS(tutti_device_describe(nullptr, "GPU:0", &none), TUTTI_NOT_FOUND,
+               "there is no NVIDIA driver");
+  EXPECT_FAILS(tutti_device_describe(nullptr, "XPU", &none), TUTTI_INVALID_ARGUMENT, "");
+  unsetenv("TUTTI_CUDA_DRIVER");
+}
+
 TEST_F(SurfaceTest, TensorsTravelThroughDlpackWithoutACopy) {
   Tensor tensor = Floats({1, 2, 3}), back;
   DLManagedTensorVersioned *managed = nullptr;

@@ -21,8 +21,8 @@ namespace {
 
 // The variables that are no settings of a runtime; the last ones are for working on Tutti.
 constexpr const char* kOtherVariables[] = {
-    "TUTTI_CONFIG_FILE",   "TUTTI_JOB_SECRET", "TUTTI_JOB_SECRET_FILE", "TUTTI_RESTART",
-    "TUTTI_SKIP_PACKAGES", "TUTTI_TEST_SEED",  "TUTTI_TEST_SCALE",
+    "TUTTI_CONFIG_FILE",   "TUTTI_CUDA_DRIVER", "TUTTI_JOB_SECRET", "TUTTI_JOB_SECRET_FILE",
+    "TUTTI_RESTART",       "TUTTI_SKIP_PACKAGES", "TUTTI_TEST_SEED",  "TUTTI_TEST_SCALE",
     "TUTTI_CONFORMANCE_DIR"};
 
 std::string LibraryFile() {
@@ -60,10 +60,20 @@ std::string VariableOf(const std::string& setting) {
   return name;
 }
 
+// "GPU:0: NVIDIA H100 80GB HBM3, compute capability 9.0, 79 GiB, driver 13.0".
+std::string Line(const Json& gpu) {
+  const Json compute = gpu.value("compute_capability", Json::array({0, 0}));
+  return fmt::format("{}: {}, compute capability {}.{}, {} GiB, driver for CUDA {}{}",
+                     gpu.value("name", ""), gpu.value("device_name", ""), compute[0].get<int>(),
+                     compute[1].get<int>(), gpu.value("memory_bytes", int64_t{0}) >> 30,
+                     gpu.value("driver_version", ""),
+                     gpu.value("kernels", false) ? "" : ", no kernels for it");
+}
+
 // The settings of a runtime with the variables as they are, {key: {"value", "source"}}; starts one
 // for the purpose.
 Json Settings(DoctorReport* report, std::vector<std::string>* devices,
-              std::vector<std::string>* collectives) {
+              std::vector<std::string>* collectives, std::vector<Json>* described, Json* plugins) {
   CRuntime runtime;
   CStatus status(tutti_runtime_create(nullptr, Out(&runtime)));
   Json settings = Json::object();
@@ -81,6 +91,21 @@ Json Settings(DoctorReport* report, std::vector<std::string>* devices,
     });
     status = std::move(failure);
     *devices = Lines(text);
+  }
+  for (const std::string& device : *devices) {
+    if (status) break;
+    auto [text, failure] = Ask([&](tutti_bytes** out) {
+      return tutti_device_describe(runtime.get(), device.c_str(), out);
+    });
+    status = std::move(failure);
+    described->push_back(Json::parse(text, nullptr, false));
+  }
+  if (!status) {
+    auto [text, failure] = Ask([&](tutti_bytes** out) {
+      return tutti_device_describe_plugins(runtime.get(), out);
+    });
+    status = std::move(failure);
+    *plugins = Json::parse(text, nullptr, false);
   }
   if (!status) {
     auto [text, failure] = Ask([&](tutti_bytes** out) {
@@ -116,7 +141,9 @@ std::vector<std::string> CheckLibrary(DoctorReport* report) {
                                             TUTTI_VERSION_PATCH);
   const std::string version = tutti_api_version_string();
   std::vector<std::string> devices, collectives;
-  const Json settings = Settings(report, &devices, &collectives);
+  std::vector<Json> described;
+  Json plugins = Json::array();
+  const Json settings = Settings(report, &devices, &collectives, &described, &plugins);
   std::vector<std::string> lines = {fmt::format("{} from {}", version, file)};
   if (version != built_for) {
     lines.push_back(fmt::format("this command was built for {}", built_for));
@@ -131,9 +158,23 @@ std::vector<std::string> CheckLibrary(DoctorReport* report) {
                     built_for),
         "install both from the same build; LD_LIBRARY_PATH may lead to another one");
   }
-  report->Add("devices", Json(devices),
-              {devices.empty() ? "unknown" : fmt::format("{}", fmt::join(devices, ", "))});
-  report->Add("plugins", Json::array(), {"none: this library has everything built in"});
+  std::vector<std::string> device_lines = {
+      devices.empty() ? "unknown" : fmt::format("{}", fmt::join(devices, ", "))};
+  for (const Json& device : described) {
+    if (!device.is_object() || device.value("type", "") != "GPU") continue;
+    device_lines.push_back(Line(device));
+  }
+  report->Add("devices", Json(devices), std::move(device_lines));
+  std::vector<std::string> plugin_lines;
+  for (const Json& plugin : plugins) {
+    const Json& reason = plugin["reason"];
+    plugin_lines.push_back(fmt::format(
+        "{}: {}", plugin.value("name", ""),
+        reason.is_string() ? "no GPUs: " + reason.get<std::string>()
+                           : fmt::format("{} GPUs by {}; tensors and strategies use none",
+                                         plugin.value("devices", 0), plugin.value("file", ""))));
+  }
+  report->Add("plugins", std::move(plugins), std::move(plugin_lines));
 
   Json chosen = Json::object();
   std::vector<std::string> keys, setting_lines;

@@ -51,7 +51,9 @@ class DoctorTest(unittest.TestCase):
         self.assertTrue(facts["processes"]["pidfd_open"])
         self.assertTrue(os.path.samefile(facts["library"]["file"], self.loaded_library()))
         self.assertEqual(facts["devices"], ["CPU:0"])
-        self.assertEqual(facts["plugins"], [])
+        cuda, = facts["plugins"]
+        self.assertEqual(cuda["name"], "cuda")
+        self.assertEqual(cuda["devices"], sum(d.startswith("GPU:") for d in facts["devices"]))
         self.assertEqual(facts["settings"]["log_level"], {"value": "warning", "source": "default"})
         self.assertTrue(any("flat_fold" in row for row in facts["collectives"]))
         self.assertFalse(any(row.startswith("#") for row in facts["collectives"]))
@@ -69,6 +71,17 @@ class DoctorTest(unittest.TestCase):
             if "libtutti.so" in line:
                 return line.split("=>")[1].split()[0]
         raise AssertionError("the command is not linked with libtutti")
+
+    def test_it_says_why_there_are_no_gpus(self):
+        nowhere = {"TUTTI_CUDA_DRIVER": "/nowhere/libcuda.so.1"}
+        cuda, = self.facts(variables=nowhere)["plugins"]
+        self.assertEqual((cuda["devices"], cuda["version"]), (0, "0.1.0"))
+        self.assertIn("there is no NVIDIA driver: /nowhere/libcuda.so.1", cuda["reason"])
+        self.assertIn("cuda: no GPUs: there is no NVIDIA driver",
+                      self.doctor(variables=nowhere).stdout)
+        cuda, = self.facts(variables={"TUTTI_CUDA_PLUGIN": "/nowhere/plugin.so"})["plugins"]
+        self.assertEqual(cuda["version"], None)
+        self.assertIn("/nowhere/plugin.so: there is no such file", cuda["reason"])
 
     def test_the_text_says_the_same(self):
         facts = self.facts()

@@ -1,4 +1,4 @@
-// The devices of one environment: today its logical CPUs.
+// The devices of one environment: its logical CPUs, and the GPUs that the plugin lists.
 #include "core/device/device.h"
 
 #include <utility>
@@ -6,6 +6,7 @@
 #include "core/base/error.h"
 #include "core/base/memory_account.h"
 #include "core/device/device_spec.h"
+#include "core/device/plugin.h"
 
 namespace tutti {
 
@@ -15,16 +16,75 @@ Device::Device(DeviceId id, Ref<BufferAllocator> allocator)
       short_name_(id.ToString()),
       allocator_(std::move(allocator)) {}
 
-DeviceSet::DeviceSet(int num_logical_cpus, Ref<BufferAllocator> cpu_allocator)
-    : num_logical_cpus_(num_logical_cpus), cpu_allocator_(std::move(cpu_allocator)) {}
+DeviceSet::DeviceSet(int num_logical_cpus, Ref<BufferAllocator> cpu_allocator,
+                     Ref<MemoryAccount> account, const DeviceSetOptions& options)
+    : num_logical_cpus_(num_logical_cpus),
+      cpu_allocator_(std::move(cpu_allocator)),
+      account_(std::move(account)),
+      options_(options) {}
 
-Result<Ref<DeviceSet>> DeviceSet::Create(int num_logical_cpus, MemoryAccount* account) {
+DeviceSet::~DeviceSet() = default;
+
+Result<Ref<DeviceSet>> DeviceSet::Create(int num_logical_cpus, MemoryAccount* account,
+                                         const DeviceSetOptions& options) {
   if (num_logical_cpus < 1 || num_logical_cpus > kMaxLogicalCpus) {
     return InvalidArgument("devices: {} logical CPUs; from 1 to {} are possible", num_logical_cpus,
                            kMaxLogicalCpus);
   }
-  return Ref<DeviceSet>::Adopt(
-      new DeviceSet(num_logical_cpus, MakeRef<CpuAllocator>(account)));
+  return Ref<DeviceSet>::Adopt(new DeviceSet(num_logical_cpus, MakeRef<CpuAllocator>(account),
+                                             Ref<MemoryAccount>::Retain(account), options));
+}
+
+std::string DeviceSet::CudaFile() const {
+  return options_.cuda_plugin.empty() ? DevicePlugin::DefaultPath() : options_.cuda_plugin;
+}
+
+const DevicePlugin* DeviceSet::cuda() const {
+  std::call_once(opened_, [this] {
+    if (options_.cuda_plugin == "none") {
+      why_no_cuda_ = FailedPrecondition("the setting cuda_plugin says that no GPUs are used");
+      return;
+    }
+    DevicePluginOptions options;
+    options.log = options_.log;
+    options.host_account = account_;
+    Result<Ref<DevicePlugin>> opened = DevicePlugin::Open(CudaFile(), options);
+    if (!opened.ok()) {
+      why_no_cuda_ = opened.status();
+      return;
+    }
+    cuda_ = *std::move(opened);
+    if (cuda_->num_devices() == 0) {
+      why_no_cuda_ = FailedPrecondition("{}", cuda_->why_no_device());
+    }
+  });
+  return cuda_.get();
+}
+
+const Status& DeviceSet::why_no_cuda() const {
+  cuda();
+  return why_no_cuda_;
+}
+
+int DeviceSet::num_gpus() const {
+  const DevicePlugin* const plugin = cuda();
+  return plugin == nullptr ? 0 : plugin->num_devices();
+}
+
+Status DeviceSet::CheckThere(const DeviceSpec& spec) const {
+  const std::string type = spec.device_type.value_or("CPU");
+  const int index = spec.device_index.value_or(0);
+  if (type == "CPU" && index >= 0 && index < kMaxLogicalCpus) return OkStatus();
+  std::string gpus;
+  if (type == "GPU") {
+    const int count = num_gpus();
+    if (index >= 0 && index < count) return OkStatus();
+    gpus = count == 0 ? Format(" ({})", why_no_cuda_.message())
+                      : Format(" and GPU:0 to GPU:{}", count - 1);
+  }
+  return NotFound("device {}: this machine has no {}:{}; it has CPU:0 to CPU:{}{}",
+                  spec.ToString(), type, index, kMaxLogicalCpus - 1, gpus)
+      .With("device", spec.ToString());
 }
 
 Result<Ref<Device>> DeviceSet::Find(std::string_view name) const {
@@ -33,11 +93,13 @@ Result<Ref<Device>> DeviceSet::Find(std::string_view name) const {
 }
 
 Result<Ref<Device>> DeviceSet::Find(const DeviceSpec& spec) const {
-  const std::string type = spec.device_type.value_or("CPU");
+  TUTTI_RETURN_IF_ERROR(CheckThere(spec));
   const int index = spec.device_index.value_or(0);
-  if (type != "CPU" || index < 0 || index >= kMaxLogicalCpus) {
-    return NotFound("device {}: this machine has no {}:{}; it has CPU:0 to CPU:{}",
-                    spec.ToString(), type, index, kMaxLogicalCpus - 1)
+  if (spec.device_type.value_or("CPU") == "GPU") {
+    return Unimplemented(
+               "device {}: this machine has it, but tensors, variables and strategies are on CPUs "
+               "only; name CPU:{}, and move data to the GPU in your own framework",
+               spec.ToString(), index)
         .With("device", spec.ToString());
   }
   return MakeRef<Device>(DeviceId{DeviceType::kCpu, index}, cpu_allocator_);
@@ -52,6 +114,17 @@ std::vector<Ref<Device>> DeviceSet::ListDevices(DeviceType type) const {
     devices.push_back(MakeRef<Device>(DeviceId{type, index}, cpu_allocator_));
   }
   return devices;
+}
+
+std::vector<std::string> DeviceSet::ListNames(std::string_view type) const {
+  std::vector<std::string> names;
+  if (type.empty() || type == "CPU") {
+    for (int i = 0; i < num_logical_cpus_; ++i) names.push_back(Format("CPU:{}", i));
+  }
+  if (type.empty() || type == "GPU") {
+    for (int i = 0; i < num_gpus(); ++i) names.push_back(Format("GPU:{}", i));
+  }
+  return names;
 }
 
 }  // namespace tutti

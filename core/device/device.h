@@ -3,13 +3,19 @@
 // A machine with one CPU presents any number of logical devices CPU:0, CPU:1, ..., so that several
 // replicas can be tried anywhere: every CPU:i with i < kMaxLogicalCpus may be used; `ListDevices`
 // names as many as are configured.
+//
+// GPUs are what the CUDA plugin lists (plugin.h): they can be named and described. Tensors and
+// strategies do not use them, so that `Find` gives none, and says so.
 #ifndef TUTTI_CORE_DEVICE_DEVICE_H_
 #define TUTTI_CORE_DEVICE_DEVICE_H_
 
+#include <functional>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/base/log.h"
 #include "core/base/ref.h"
 #include "core/base/status.h"
 #include "core/device/allocator.h"
@@ -17,6 +23,7 @@
 
 namespace tutti {
 
+class DevicePlugin;
 struct DeviceSpec;
 
 inline constexpr int kMaxLogicalCpus = 1024;
@@ -39,28 +46,68 @@ class Device final : public RefCounted {
   const Ref<BufferAllocator> allocator_;
 };
 
+struct DeviceSetOptions {
+  // The CUDA plugin: a path, "" for the one beside the library, "none" for no GPUs. It is opened
+  // when somebody asks for GPUs first.
+  std::string cuda_plugin = "none";
+  // Lines of plugins; none: nowhere.
+  std::function<void(LogLevel, std::string_view)> log;
+};
+
 // The devices of one environment.
 class DeviceSet final : public RefCounted {
  public:
   // `num_logical_cpus` is what ListDevices names (1 to kMaxLogicalCpus); `account` (may be null) is
   // charged by the CPUs.
-  static Result<Ref<DeviceSet>> Create(int num_logical_cpus, MemoryAccount* account);
+  static Result<Ref<DeviceSet>> Create(int num_logical_cpus, MemoryAccount* account,
+                                       const DeviceSetOptions& options = {});
 
   // The device that a name ("CPU:1", "/device:CPU:1", "/job:worker/task:0/device:CPU:1") or a spec
   // means. No type means CPU, no index means 0. INVALID_ARGUMENT for malformed names, NOT_FOUND for
-  // a device that this machine does not have, naming those that it has.
+  // a device that this machine does not have, naming those that it has, and UNIMPLEMENTED for a GPU
+  // that it has.
   Result<Ref<Device>> Find(std::string_view name) const;
   Result<Ref<Device>> Find(const DeviceSpec& spec) const;
 
-  // All devices, or those of a type, in the order of their indices.
+  // The devices that `Find` gives, all or those of a type, in the order of their indices.
   std::vector<Ref<Device>> ListDevices() const;
   std::vector<Ref<Device>> ListDevices(DeviceType type) const;
 
+  // "CPU:0", ..., "GPU:0", ...: of a type ("CPU", "GPU"), or all ("").
+  std::vector<std::string> ListNames(std::string_view type) const;
+
+  // What is known of a device, as a JSON object: name, type and memory (bytes; of a CPU those of
+  // the environment's account, limit_bytes null where there is none); of a GPU also device_name,
+  // compute_capability [major, minor], multiprocessors, memory_bytes, l2_bytes, bus_id, uuid,
+  // integrated, driver_version and kernels (whether the plugin has machine code for it). free_bytes
+  // of a GPU that this process has not used is null. Errors as of `Find`.
+  Result<std::string> Describe(std::string_view name) const;
+
+  // The plugins that this environment would use, as a JSON list of objects: name, file, devices,
+  // version (null when it is not opened) and reason (why it has no devices; null when it has).
+  std::string DescribePlugins() const;
+
+  // Null where no plugin is opened; then `why_no_cuda` says why.
+  const DevicePlugin* cuda() const;
+  const Status& why_no_cuda() const;
+
  private:
-  DeviceSet(int num_logical_cpus, Ref<BufferAllocator> cpu_allocator);
+  DeviceSet(int num_logical_cpus, Ref<BufferAllocator> cpu_allocator, Ref<MemoryAccount> account,
+            const DeviceSetOptions& options);
+  ~DeviceSet() override;
+  int num_gpus() const;
+  std::string CudaFile() const;
+  // NOT_FOUND for what this machine does not have, else OK.
+  Status CheckThere(const DeviceSpec& spec) const;
 
   const int num_logical_cpus_;
   const Ref<BufferAllocator> cpu_allocator_;
+  const Ref<MemoryAccount> account_;
+  const DeviceSetOptions options_;
+  // The plugin is opened once, when it is asked for first.
+  mutable std::once_flag opened_;
+  mutable Ref<DevicePlugin> cuda_;
+  mutable Status why_no_cuda_;
 };
 
 }  // namespace tutti

@@ -70,7 +70,13 @@ Result<Ref<Runtime>> Runtime::Create(const RuntimeOptions& options) {
 Status Runtime::Start(const RuntimeOptions& options) {
   TUTTI_RETURN_IF_ERROR(settings_.Load(options.settings, &VariableOfProcess, disk()));
   const auto devices = static_cast<int>(settings_.Number("logical_cpu_devices"));
-  TUTTI_ASSIGN_OR_RETURN(devices_, DeviceSet::Create(devices, &memory()));
+  DeviceSetOptions device_options;
+  TUTTI_ASSIGN_OR_RETURN(device_options.cuda_plugin, settings_.Text("cuda_plugin"));
+  // The log is the world's, which outlives the devices.
+  device_options.log = [log = &log()](LogLevel level, std::string_view line) {
+    log->Write(level, line);
+  };
+  TUTTI_ASSIGN_OR_RETURN(devices_, DeviceSet::Create(devices, &memory(), device_options));
   TUTTI_ASSIGN_OR_RETURN(const std::string table, settings_.Text(kTableSetting));
   TUTTI_ASSIGN_OR_RETURN(table_, ReadTable(table));
   ApplySettings();

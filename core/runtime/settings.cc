@@ -16,6 +16,8 @@ constexpr SettingInfo kSettings[] = {
      "semicolons between; they come before the built-in ones (tutti doctor prints them)"},
     {"compute_threads", SettingKind::kCount, "0", 0, 65536, false,
      "threads that the host's arithmetic may use in all; 0: as many as there are usable cores"},
+    {"cuda_plugin", SettingKind::kText, "", 0, 0, true,
+     "the plugin for NVIDIA's GPUs: its path, or none; empty: libtutti_cuda.so beside the library"},
     {"default_timeout", SettingKind::kDuration, "none", 0, 0, false,
      "how long a blocking call may take that was given no timeout"},
     {"elastic", SettingKind::kCount, "0", 0, 1, false,

@@ -48,6 +48,7 @@ TEST(Settings, PreferArgumentToVariableToFileToDefault) {
   EXPECT_EQ(settings.ToJson(),
             "{\"collective_table\": {\"value\": \"\", \"source\": \"default\"}, "
             "\"compute_threads\": {\"value\": \"0\", \"source\": \"default\"}, "
+            "\"cuda_plugin\": {\"value\": \"\", \"source\": \"default\"}, "
             "\"default_timeout\": {\"value\": \"none\", \"source\": \"default\"}, "
             "\"elastic\": {\"value\": \"0\", \"source\": \"default\"}, "
             "\"flight_recorder_dir\": {\"value\": \"\", \"source\": \"default\"}, "
@@ -67,7 +68,7 @@ TEST(Settings, RefuseAnUnknownKeyAndNameTheNearestAndAllOthers) {
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()),
               AllOf(HasSubstr("unknown setting \"log_levle\""), HasSubstr("\"log_level\"?"),
-                    HasSubstr("compute_threads, default_timeout")));
+                    HasSubstr("compute_threads, cuda_plugin")));
   EXPECT_EQ(settings.Text("nonsense").status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(settings.Load({{"nonsense", "1"}}, &NoVariables, *MakeMemoryDisk()).code(),
             StatusCode::kInvalidArgument);

@@ -20,7 +20,7 @@ import sys
 ROOMS = {
     "base": [],
     "tensor": ["base"],
-    "device": ["tensor"],
+    "device": ["tensor", "plugin-abi"],
     "function": ["device"],
     "cluster": ["base"],
     "collective": ["device", "cluster"],
@@ -88,16 +88,22 @@ VISITORS = {
 }
 
 # What stands outside the core. "c-api" is the installed C headers: all that the command, the
-# bindings and the examples may see of the library.
+# bindings and the examples may see of the library; "plugin-abi" those of them that say what a
+# plugin and the library are to each other. The plugin cuda stands in core/cuda and is no room: it
+# sees installed headers alone.
 OUTSIDE = {
-    "c-api": [],
+    "plugin-abi": [],
+    "c-api": ["plugin-abi"],
+    "cuda": ["c-api"],
     "capi": ["runtime", "c-api"],
     "tool": ["c-api"],
     "bindings": ["c-api"],
     "examples": ["c-api"],
 }
 
-SOURCES = {".h", ".hh", ".hpp", ".inc", ".c", ".cc", ".cpp", ".i"}
+PLUGIN_ABI = {"capi/include/tutti/plugin.h", "capi/include/tutti/abi.h"}
+PLUGINS = {"cuda"}
+SOURCES = {".h", ".hh", ".hpp", ".inc", ".c", ".cc", ".cpp", ".cu", ".i"}
 HEADERS = {".h", ".hh", ".hpp", ".inc"}
 SCANNED = ("core", "capi", "bindings", "examples")
 INCLUDE = re.compile(r'^[ \t]*[#%][ \t]*(?:include|import)[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
@@ -130,6 +136,10 @@ SUB_ARROWS = {room: closure(direct) for room, direct in SUB_ROOMS.items()}
 def part_of(path):
     """The part that a path relative to the root belongs to; None for a path outside all parts."""
     pieces = path.split("/")
+    if path in PLUGIN_ABI:
+        return "plugin-abi"
+    if pieces[0] == "core" and pieces[1] in PLUGINS and len(pieces) > 2:
+        return pieces[1]
     if pieces[0] == "core":
         return "core/" + pieces[1] if len(pieces) < 3 or pieces[1] not in ROOMS else pieces[1]
     if pieces[0] == "capi":

@@ -186,6 +186,24 @@ class IncludeDirections(unittest.TestCase):
                 if part in include_directions.SUB_ROOMS:
                     self.assertIn(folder, include_directions.SUB_ROOMS[part])
 
+    def test_a_plugin_sees_the_installed_headers_alone(self):
+        headers = {"capi/include/tutti/plugin.h": "#include <tutti/abi.h>\n",
+                   "capi/include/tutti/abi.h": "", "capi/include/tutti/status.h": ""}
+        self.assertEqual(self.violations({
+            **headers,
+            "core/cuda/plugin.cc": "#include <tutti/plugin.h>\n#include <tutti/status.h>\n",
+            "core/cuda/kernels/sum.cu": '#include "core/cuda/kernels/number.h"\n',
+            "core/cuda/kernels/number.h": "",
+            "core/device/plugin.h": "#include <tutti/plugin.h>\n"}), [])
+        self.assert_one({"core/cuda/kernels/sum.cu": '#include "core/tensor/half.h"\n'},
+                        "core/cuda/kernels/sum.cu:1", "cuda may not include")
+        self.assert_one({**headers, "core/device/plugin.h": "#include <tutti/status.h>\n"},
+                        "device may not include tutti/status.h")
+        self.assert_one({**headers, "core/tensor/tensor.h": "#include <tutti/plugin.h>\n"},
+                        "tensor may not include tutti/plugin.h")
+        self.assert_one({"core/device/device.h": '#include "core/cuda/plugin.h"\n'},
+                        "device may not include")
+
     def test_a_circle_in_the_table_is_an_error(self):
         with self.assertRaisesRegex(ValueError, "a -> b -> a"):
             include_directions.closure({"a": ["b"], "b": ["a"]})

@@ -223,6 +223,23 @@ func (r *Runtime) FlightRecorder() (string, error) {
 	})
 }
 
+// DescribeDevice is what is known of a device ("GPU:0"), as a JSON object: name, type and memory
+// (bytes); of a GPU also device_name, compute_capability, multiprocessors, memory_bytes, l2_bytes,
+// bus_id, uuid, integrated, driver_version and kernels. NotFound for a device that is not there.
+func (r *Runtime) DescribeDevice(name string) (string, error) {
+	return r.text(func(runtime uintptr, made *uintptr) uintptr {
+		return native.Device_describe(runtime, name, made)
+	})
+}
+
+// DescribePlugins are the plugins for devices, as a JSON list: of each name, file, devices (how
+// many), version (null: not opened) and reason, why there are no devices (null: there are).
+func (r *Runtime) DescribePlugins() (string, error) {
+	return r.text(func(runtime uintptr, made *uintptr) uintptr {
+		return native.Device_describe_plugins(runtime, made)
+	})
+}
+
 // Devices are the names of the devices of a type ("CPU", "GPU"; "" for all).
 func (r *Runtime) Devices(deviceType string) ([]string, error) {
 	text, err := r.text(func(runtime uintptr, made *uintptr) uintptr {

@@ -19,12 +19,22 @@ func TestSettingsAreDescribed(t *testing.T) {
 	if len(devices) != 3 || !strings.HasSuffix(devices[2], "CPU:2") {
 		t.Fatal(devices)
 	}
+	cpu := must[string](t)(own.DescribeDevice("CPU:2"))
+	if !strings.HasPrefix(cpu, `{"name": "CPU:2", "type": "CPU"`) {
+		t.Fatal(cpu)
+	}
+	_, err := own.DescribeDevice("GPU:99")
+	wants(t, err, ErrNotFound)
+	plugins := must[string](t)(own.DescribePlugins())
+	if !strings.HasPrefix(plugins, `[{"name": "cuda", "file": "`) {
+		t.Fatal(plugins)
+	}
 	wants(t, own.Set("no_such_setting", "1"), ErrInvalidArgument)
-	if err := own.SetRandomSeed(5); err != nil {
+	if err = own.SetRandomSeed(5); err != nil {
 		t.Fatal(err)
 	}
 	first := integers(t, own.Range(0, 99, 1).Shuffle(99, RandomSeed))
-	if err := own.SetRandomSeed(5); err != nil { // starts the seeds again
+	if err = own.SetRandomSeed(5); err != nil { // starts the seeds again
 		t.Fatal(err)
 	}
 	second := integers(t, own.Range(0, 99, 1).Shuffle(99, RandomSeed))

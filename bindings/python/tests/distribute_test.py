@@ -548,6 +548,10 @@ class DeviceTest(unittest.TestCase):
                 self.assertIsNone(tutti.current_device())
         self.assertIsNone(tutti.current_device())
         self.assertIn("CPU:0", " ".join(tutti.config.list_devices("CPU")))
+        self.assertEqual(tutti.config.describe_device("CPU:0")["type"], "CPU")
+        with self.assertRaisesRegex(tutti.errors.NotFoundError, "no GPU:99"):
+            tutti.config.describe_device("GPU:99")
+        self.assertEqual(tutti.config.describe_plugins()[0]["name"], "cuda")
 
 
 if __name__ == "__main__":

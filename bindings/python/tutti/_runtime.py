@@ -144,6 +144,25 @@ class _Config(_Settings):
         """The names of this process's devices of a type ("CPU", "GPU"; None: all)."""
         return _native.device_list(device_type).split()
 
+    def describe_device(self, name: str) -> Dict[str, Any]:
+        """What is known of a device ("GPU:0"): name, type and memory.
+
+        Of a GPU also device_name, compute_capability (a pair), multiprocessors, memory_bytes,
+        l2_bytes, bus_id, uuid, integrated, driver_version, and kernels: whether the plugin has
+        machine code for it. Sizes are in bytes. NotFoundError for a device that is not there.
+        """
+        device = json.loads(_native.device_describe(name))
+        if "compute_capability" in device:
+            device["compute_capability"] = tuple(device["compute_capability"])
+        return device
+
+    def describe_plugins(self) -> List[Dict[str, Any]]:
+        """The plugins for devices: of each name, file, devices (how many), version, and reason.
+
+        version is None where it is not opened; reason says why there are no devices, else None.
+        """
+        return json.loads(_native.device_describe_plugins())
+
 
 config = _Config()
 

@@ -56,10 +56,26 @@ TUTTI_API void tutti_device_spec_release(const tutti_device_spec *spec);
 
 /* The names of this process's devices of `device_type` ("CPU", "GPU"; NULL = all), one a line.
  * Logical CPUs are as many as the setting logical_cpu_devices says (1 by default); a strategy may
- * name more, up to CPU:1023.
+ * name more, up to CPU:1023. GPUs are those that the CUDA plugin finds; strategies take none.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_device_list(tutti_runtime *runtime, const char *device_type,
                                           tutti_bytes **out_names);
+
+/* What is known of the device `name` ("GPU:0"), as a JSON object: name, type and memory
+ * (used_bytes and peak_bytes of the library's; of a CPU limit_bytes, of a GPU total_bytes and
+ * free_bytes, null where it does not apply); of a GPU also device_name, compute_capability
+ * [major, minor], multiprocessors, memory_bytes, l2_bytes, bus_id, uuid, integrated, driver_version
+ * and kernels, whether the plugin has machine code for it. NOT_FOUND names the devices that there
+ * are, and why there are no GPUs.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_device_describe(tutti_runtime *runtime, const char *name,
+                                              tutti_bytes **out_json);
+
+/* The plugins for devices, as a JSON list of objects: name ("cuda"), file, devices (how many),
+ * version (null: it is not opened) and reason, why there are no devices (null: there are).
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_device_describe_plugins(tutti_runtime *runtime,
+                                                      tutti_bytes **out_json);
 
 TUTTI_END_DECLS
 

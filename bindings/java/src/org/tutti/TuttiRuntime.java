@@ -163,6 +163,23 @@ public final class TuttiRuntime extends NativeObject implements AutoCloseable {
   }
 
   /**
+   * What is known of a device ("GPU:0"), as a JSON object: name, type and memory (bytes); of a GPU
+   * also device_name, compute_capability, multiprocessors, memory_bytes, l2_bytes, bus_id, uuid,
+   * integrated, driver_version and kernels. NOT_FOUND for a device that is not there.
+   */
+  public static String describeDevice(String name) {
+    return Bridge.text(Native.device_describe(name));
+  }
+
+  /**
+   * The plugins for devices, as a JSON list: of each name, file, devices (how many), version (null:
+   * not opened) and reason, why there are no devices (null: there are).
+   */
+  public static String describePlugins() {
+    return Bridge.text(Native.device_describe_plugins());
+  }
+
+  /**
    * Sends the lines of the default runtime's log to sink(level, line) instead of standard error;
    * null goes back. It must not call the library; what it throws goes to standard error.
    */

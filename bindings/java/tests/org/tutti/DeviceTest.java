@@ -44,6 +44,18 @@ class DeviceTest {
   }
 
   @Test
+  void devicesAndPluginsDescribeThemselves() {
+    assertEquals("CPU:0", TuttiRuntime.devices("CPU").get(0));
+    final String cpu = TuttiRuntime.describeDevice("CPU:0");
+    assertTrue(cpu.startsWith("{\"name\": \"CPU:0\", \"type\": \"CPU\""), cpu);
+    final String plugins = TuttiRuntime.describePlugins();
+    assertTrue(plugins.startsWith("[{\"name\": \"cuda\", \"file\": \""), plugins);
+    final TuttiException absent = assertThrows(TuttiException.NotFound.class,
+        () -> TuttiRuntime.describeDevice("GPU:99"));
+    assertTrue(absent.getMessage().contains("no GPU:99"), absent.getMessage());
+  }
+
+  @Test
   void scopesNest() {
     assertNull(DeviceSpec.current());
     try (DeviceSpec.Scope outer = DeviceSpec.scope("/job:train")) {

@@ -1,0 +1,80 @@
+// What host and device say to each other about kernels: their names and the one struct that each
+// takes. Every launch is of one dimension, in blocks of kThreads; kernels walk over their elements
+// in strides of the grid, so that any number of blocks is right. They use neither barriers nor
+// shared memory, because the tests run them as plain C++, one thread after the other.
+#ifndef TUTTI_CORE_CUDA_KERNELS_LAUNCH_H_
+#define TUTTI_CORE_CUDA_KERNELS_LAUNCH_H_
+
+#include <stdint.h>
+
+namespace tutti::cuda {
+
+inline constexpr unsigned kThreads = 256;
+
+// Element types as kernels are named for them. Not all kernels are there for all of them: sums and
+// products of integers wrap, so that those of signed ones are those of unsigned ones.
+//   tutti_sum_f32(ReduceParams), tutti_prod_c64, tutti_min_i8, tutti_mean_bf16, tutti_band_u32
+//   tutti_scale_f16(ScaleParams), tutti_cast_i64(CastParams), tutti_check_f64(CheckParams)
+//   tutti_strided_4(StridedParams), tutti_pack, tutti_unpack(PackParams)
+
+inline constexpr int kMostInputs = 256;
+struct ReduceParams {
+  const void* inputs[kMostInputs];
+  void* out;
+  uint64_t n;
+  uint32_t count;
+  uint32_t aligned;  // 1: all addresses are multiples of 16
+};
+
+struct ScaleParams {
+  const void* in;
+  void* out;
+  uint64_t n;
+  double factor;
+};
+
+struct CastParams {
+  const void* in;
+  void* out;
+  uint64_t n;
+  int32_t to;  // a dtype
+};
+
+struct CheckParams {
+  const void* in;
+  uint64_t n;
+  uint64_t* counts;
+};
+
+inline constexpr int kMostDimensions = 16;
+struct StridedParams {
+  const void* in;
+  void* out;
+  uint64_t n;
+  int32_t rank;
+  uint64_t shape[kMostDimensions];
+  int64_t in_strides[kMostDimensions];
+  int64_t out_strides[kMostDimensions];
+};
+
+// Pieces are cut into chunks, a block takes one chunk at a time. first_chunk[i] is the number of
+// chunks of the pieces before piece i.
+inline constexpr int kMostPieces = 1024;
+inline constexpr uint64_t kChunkBytes = 32768;
+struct PackParams {
+  void* memory[kMostPieces];
+  uint64_t bytes[kMostPieces];
+  uint64_t offset[kMostPieces];
+  uint32_t first_chunk[kMostPieces];
+  void* packed;
+  uint32_t pieces;
+  uint32_t chunks;
+};
+
+// What a launch may pass: 4 KiB everywhere, and 32764 bytes from CUDA 12.1 on, which the build asks
+// for.
+static_assert(sizeof(ReduceParams) <= 4096 && sizeof(PackParams) <= 32764);
+
+}  // namespace tutti::cuda
+
+#endif  // TUTTI_CORE_CUDA_KERNELS_LAUNCH_H_

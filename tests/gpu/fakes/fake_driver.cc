@@ -1,0 +1,750 @@
+// A driver without a device, under the same names as libcuda.so.1. Streams are threads. Device
+// memory lies at addresses that nobody may touch: the pages there have no rights, and the fake
+// works on a second mapping of the same memory. So host code that reads a device tensor dies, as it
+// would with a real device; under AddressSanitizer kernels that reach outside an allocation do,
+// too. Launches run the kernels of the plugin, compiled as C++, on the stream's thread.
+#include "tests/gpu/fakes/fake_driver.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "core/cuda/driver.h"
+#include "tests/gpu/fakes/kernels_on_cpu.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#define TUTTI_FORBID(memory, bytes) ASAN_POISON_MEMORY_REGION(memory, bytes)
+#define TUTTI_ALLOW(memory, bytes) ASAN_UNPOISON_MEMORY_REGION(memory, bytes)
+#else
+#define TUTTI_FORBID(memory, bytes) (void)(memory)
+#define TUTTI_ALLOW(memory, bytes) (void)(memory)
+#endif
+
+namespace tutti::cuda {
+struct ContextOfDriver {
+  int32_t device;
+};
+}  // namespace tutti::cuda
+
+namespace tutti::fake {
+namespace {
+
+using cuda::Address;
+using cuda::Context;
+using cuda::Outcome;
+
+constexpr Outcome kInvalidValue = 1, kInvalidDevice = 101, kInvalidContext = 201, kNotFound = 500,
+                  kIllegalAddress = 700;
+constexpr size_t kAlignment = 256;
+
+// Reached when `done`.
+struct Mark {
+  bool done = false;  // guarded by the mutex of the machine's work
+  std::chrono::steady_clock::time_point time;
+};
+
+std::mutex work_mutex;  // guards marks, queues and errors of devices
+std::condition_variable work_changed;
+
+class Arena {
+ public:
+  explicit Arena(size_t bytes) : bytes_(bytes) {
+    const int file = memfd_create("fake-device-memory", MFD_CLOEXEC);
+    if (file < 0 || ftruncate(file, static_cast<off_t>(bytes)) != 0) std::abort();
+    visible_ = static_cast<char*>(mmap(nullptr, bytes, PROT_NONE, MAP_SHARED, file, 0));
+    real_ = static_cast<char*>(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
+    close(file);
+    if (visible_ == MAP_FAILED || real_ == MAP_FAILED) std::abort();
+    TUTTI_FORBID(real_, bytes_);
+  }
+  ~Arena() {
+    TUTTI_ALLOW(real_, bytes_);
+    munmap(visible_, bytes_);
+    munmap(real_, bytes_);
+  }
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  Address Allocate(size_t bytes) {
+    size_t at = 0;
+    for (const auto& [begin, size] : used_) {
+      if (begin - at >= bytes) break;
+      at = (begin + size + kAlignment - 1) / kAlignment * kAlignment;
+    }
+    if (bytes > bytes_ || at > bytes_ - bytes) return 0;
+    used_[at] = bytes;
+    used_bytes_ += bytes;
+    TUTTI_ALLOW(real_ + at, bytes);
+    std::memset(real_ + at, 0xdb, bytes);  // nobody may rely on zeros
+    return reinterpret_cast<Address>(visible_ + at);
+  }
+
+  bool Free(Address address) {
+    const auto found = used_.find(address - reinterpret_cast<Address>(visible_));
+    if (found == used_.end()) return false;
+    std::memset(real_ + found->first, 0xdd, found->second);
+    TUTTI_FORBID(real_ + found->first, found->second);
+    used_bytes_ -= found->second;
+    used_.erase(found);
+    return true;
+  }
+
+  bool Holds(Address address) const {
+    const auto begin = reinterpret_cast<Address>(visible_);
+    return address >= begin && address < begin + bytes_;
+  }
+  // Null for memory that nobody has.
+  void* Real(Address address) const {
+    const size_t at = address - reinterpret_cast<Address>(visible_);
+    auto after = used_.upper_bound(at);
+    if (after == used_.begin()) return nullptr;
+    --after;
+    return at < after->first + after->second ? real_ + at : nullptr;
+  }
+  size_t bytes() const { return bytes_; }
+  size_t used_bytes() const { return used_bytes_; }
+  size_t allocations() const { return used_.size(); }
+
+ private:
+  const size_t bytes_;
+  size_t used_bytes_ = 0;
+  char* visible_;
+  char* real_;
+  std::map<size_t, size_t> used_;  // offset -> bytes
+};
+
+class WorkStream {
+ public:
+  explicit WorkStream(int32_t device) : device_(device), thread_([this] { Run(); }) {}
+  ~WorkStream() {
+    {
+      const std::lock_guard lock(work_mutex);
+      ending_ = true;
+    }
+    work_changed.notify_all();
+    thread_.join();
+  }
+  WorkStream(const WorkStream&) = delete;
+  WorkStream& operator=(const WorkStream&) = delete;
+
+  int32_t device() const { return device_; }
+  void Add(std::function<Outcome()> work) {
+    {
+      const std::lock_guard lock(work_mutex);
+      queue_.push_back(std::move(work));
+      ++unfinished_;
+    }
+    work_changed.notify_all();
+  }
+  // With the mutex held.
+  bool idle() const { return unfinished_ == 0; }
+
+  std::atomic<bool> destroyed{false};
+
+ private:
+  void Run();
+
+  const int32_t device_;
+  std::deque<std::function<Outcome()>> queue_;
+  size_t unfinished_ = 0;
+  bool ending_ = false;
+  std::thread thread_;
+};
+
+struct DeviceState {
+  explicit DeviceState(int32_t index, size_t bytes) : arena(bytes), context{index} {}
+  Arena arena;  // guarded by memory_mutex
+  cuda::ContextOfDriver context;
+  int32_t retained = 0;
+  Outcome error = 0;  // guarded by work_mutex
+  std::unique_ptr<WorkStream> default_stream;
+};
+
+struct State {
+  Machine machine;
+  std::vector<std::unique_ptr<DeviceState>> devices;
+  std::vector<std::unique_ptr<WorkStream>> streams;
+  std::map<void*, size_t> pinned;
+  std::atomic<int32_t> events{0}, allocations_made{0}, work_done{0}, not_ready{0};
+};
+
+std::mutex memory_mutex;  // guards arenas, pinned memory and the list of streams
+State* state = nullptr;
+thread_local std::vector<Context> contexts;
+thread_local bool touched_nothing = false;  // a kernel's address was nobody's
+
+void Build(const Machine& machine) {
+  state = new State;
+  state->machine = machine;
+  state->not_ready = machine.not_ready;
+  for (int32_t i = 0; i < machine.devices; ++i) {
+    state->devices.push_back(std::make_unique<DeviceState>(i, machine.memory_bytes));
+  }
+}
+
+void Demolish() {
+  if (state == nullptr) return;
+  state->streams.clear();
+  for (auto& device : state->devices) device->default_stream.reset();
+  for (const auto& [memory, bytes] : state->pinned) std::free(memory);
+  delete state;
+  state = nullptr;
+}
+
+struct AtUnload {
+  ~AtUnload() { Demolish(); }
+} at_unload;
+
+State& Now() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    if (state == nullptr) Build(Machine());
+  });
+  return *state;
+}
+
+void WorkStream::Run() {
+  std::unique_lock lock(work_mutex);
+  for (;;) {
+    work_changed.wait(lock, [&] { return !queue_.empty() || ending_; });
+    if (queue_.empty()) return;
+    std::function<Outcome()> work = std::move(queue_.front());
+    queue_.pop_front();
+    DeviceState& device = *state->devices[static_cast<size_t>(device_)];
+    const bool fails = ++state->work_done == state->machine.fail_work;
+    if (fails) device.error = kIllegalAddress;
+    lock.unlock();
+    // What comes after an error is not done; marks are set all the same.
+    const Outcome outcome = work();
+    lock.lock();
+    if (outcome != 0 && device.error == 0) device.error = outcome;
+    --unfinished_;
+    work_changed.notify_all();
+  }
+}
+
+DeviceState* CurrentDevice() {
+  if (contexts.empty()) return nullptr;
+  return Now().devices[static_cast<size_t>(contexts.back()->device)].get();
+}
+
+WorkStream* StreamOf(cuda::Stream handle) {
+  if (reinterpret_cast<uint64_t>(handle) > 2) return reinterpret_cast<WorkStream*>(handle);
+  DeviceState* const device = CurrentDevice();
+  if (device == nullptr) return nullptr;
+  const std::lock_guard lock(memory_mutex);
+  if (!device->default_stream) {
+    device->default_stream = std::make_unique<WorkStream>(device->context.device);
+  }
+  return device->default_stream.get();
+}
+
+Outcome ErrorOf(int32_t device) {
+  const std::lock_guard lock(work_mutex);
+  return Now().devices[static_cast<size_t>(device)]->error;
+}
+
+// A device's bytes, or host memory as it is; null for device memory that nobody has.
+void* RealAddress(Address address) {
+  const std::lock_guard lock(memory_mutex);
+  for (const auto& device : state->devices) {
+    if (device->arena.Holds(address)) return device->arena.Real(address);
+  }
+  return reinterpret_cast<void*>(address);
+}
+
+bool IsDevice(Address address) {
+  const std::lock_guard lock(memory_mutex);
+  for (const auto& device : state->devices) {
+    if (device->arena.Holds(address)) return true;
+  }
+  return false;
+}
+
+bool IsPinned(const void* memory) {
+  const std::lock_guard lock(memory_mutex);
+  auto after = state->pinned.upper_bound(const_cast<void*>(memory));
+  if (after == state->pinned.begin()) return false;
+  --after;
+  return static_cast<const char*>(memory) < static_cast<const char*>(after->first) + after->second;
+}
+
+// Adds work that fails with the device's error where there is one.
+Outcome AddWork(cuda::Stream handle, std::function<Outcome()> work) {
+  WorkStream* const stream = StreamOf(handle);
+  if (stream == nullptr) return kInvalidContext;
+  if (const Outcome error = ErrorOf(stream->device())) return error;
+  const int32_t device = stream->device();
+  stream->Add([work = std::move(work), device]() -> Outcome {
+    if (const Outcome error = ErrorOf(device)) return error;
+    return work();
+  });
+  return 0;
+}
+
+void WaitUntilIdle(WorkStream* stream) {
+  std::unique_lock lock(work_mutex);
+  work_changed.wait(lock, [&] { return stream->idle(); });
+}
+
+void WaitForDevice(int32_t device) {
+  std::vector<WorkStream*> streams;
+  {
+    const std::lock_guard lock(memory_mutex);
+    for (const auto& stream : state->streams) {
+      if (stream->device() == device) streams.push_back(stream.get());
+    }
+    auto& own = state->devices[static_cast<size_t>(device)]->default_stream;
+    if (own) streams.push_back(own.get());
+  }
+  for (WorkStream* stream : streams) WaitUntilIdle(stream);
+}
+
+Outcome AllocateFrom(DeviceState* device, Address* memory, size_t bytes) {
+  if (device == nullptr) return kInvalidContext;
+  if (bytes == 0) return kInvalidValue;
+  if (const Outcome error = ErrorOf(device->context.device)) return error;
+  if (++state->allocations_made == state->machine.fail_allocation) return cuda::kOutOfMemory;
+  const std::lock_guard lock(memory_mutex);
+  *memory = device->arena.Allocate(bytes);
+  return *memory == 0 ? cuda::kOutOfMemory : 0;
+}
+
+Outcome FreeOf(Address memory) {
+  const std::lock_guard lock(memory_mutex);
+  for (const auto& device : state->devices) {
+    if (device->arena.Holds(memory)) return device->arena.Free(memory) ? 0 : kInvalidValue;
+  }
+  return kInvalidValue;
+}
+
+bool SaysNotReady() {
+  return state->not_ready.load() > 0 && state->not_ready.fetch_sub(1) > 0;
+}
+
+struct FakeEvent {
+  std::shared_ptr<Mark> mark;  // of the last record
+  int32_t device = 0;
+  bool timed = false;
+};
+
+const KernelEntry*& Kernels() {
+  static const KernelEntry* first = nullptr;
+  return first;
+}
+
+}  // namespace
+
+KernelEntry::KernelEntry(const char* kernel_name, size_t parameter_bytes,
+                         void (*function)(const void*))
+    : name(kernel_name),
+      bytes(parameter_bytes),
+      run(function),
+      next(std::exchange(Kernels(), this)) {}
+
+void* Translate(const void* address) {
+  void* const real = RealAddress(reinterpret_cast<Address>(address));
+  if (real == nullptr) {
+    touched_nothing = true;
+    static thread_local char nowhere[4096];
+    return nowhere;
+  }
+  return real;
+}
+
+}  // namespace tutti::fake
+
+using namespace tutti::fake;  // NOLINT
+using tutti::cuda::kNotReady;
+using tutti::cuda::kOutOfMemory;
+using Address = tutti::cuda::Address;
+using Context = tutti::cuda::Context;
+using Event = tutti::cuda::Event;
+using Function = tutti::cuda::Function;
+using Module = tutti::cuda::Module;
+using Outcome = tutti::cuda::Outcome;
+using Stream = tutti::cuda::Stream;
+using Ordinal = tutti::cuda::DeviceOrdinal;
+
+#define TUTTI_FAKE extern "C" __attribute__((visibility("default")))
+
+TUTTI_FAKE void tutti_fake_set_machine(const Machine* machine) {
+  Now();
+  Demolish();
+  Build(*machine);
+}
+
+TUTTI_FAKE int32_t tutti_fake_count_things() {
+  const std::lock_guard lock(memory_mutex);
+  int32_t count = state->events + static_cast<int32_t>(state->pinned.size());
+  for (const auto& device : state->devices) {
+    count += static_cast<int32_t>(device->arena.allocations()) + device->retained;
+  }
+  for (const auto& stream : state->streams) count += stream->destroyed ? 0 : 1;
+  return count;
+}
+
+TUTTI_FAKE Outcome cuInit(uint32_t) { return Now().machine.init_outcome; }
+
+TUTTI_FAKE Outcome cuDriverGetVersion(int32_t* version) {
+  *version = Now().machine.driver_version;
+  return 0;
+}
+
+TUTTI_FAKE Outcome cuGetErrorName(Outcome outcome, const char** name) {
+  *name = outcome == 2     ? "CUDA_ERROR_OUT_OF_MEMORY"
+          : outcome == 700 ? "CUDA_ERROR_ILLEGAL_ADDRESS"
+                           : "CUDA_ERROR_OF_THE_FAKE";
+  return 0;
+}
+
+TUTTI_FAKE Outcome cuGetErrorString(Outcome outcome, const char** text) {
+  *text = outcome == 2     ? "out of memory"
+          : outcome == 700 ? "an illegal memory access was encountered"
+                           : "of the fake driver";
+  return 0;
+}
+
+TUTTI_FAKE Outcome cuDeviceGetCount(int32_t* count) {
+  *count = static_cast<int32_t>(Now().devices.size());
+  return 0;
+}
+
+TUTTI_FAKE Outcome cuDeviceGet(Ordinal* device, int32_t index) {
+  if (index < 0 || static_cast<size_t>(index) >= Now().devices.size()) return kInvalidDevice;
+  *device = index;
+  return 0;
+}
+
+TUTTI_FAKE Outcome cuDeviceGetName(char* name, int32_t size, Ordinal device) {
+  std::snprintf(name, static_cast<size_t>(size), "Fake device %d", device);
+  return 0;
+}
+
+TUTTI_FAKE Outcome cuDeviceGetUuid(void* uuid, Ordinal device) {
+  std::memset(uuid, device + 1, 16);
+  return 0;
+}
+
+TUTTI_FAKE Outcome cuDeviceGetPCIBusId(char* id, int32_t size, Ordinal device) {
+  std::snprintf(id, static_cast<size_t>(size), "0000:%02x:00.0", device + 1);
+  return 0;
+}
+
+TUTTI_FAKE Outcome cuDeviceTotalMem_v2(size_t* bytes, Ordinal device) {
+  *bytes = Now().devices[static_cast<size_t>(device)]->arena.bytes();
+  return 0;
+}
+
+TUTTI_FAKE Outcome cuDeviceGetAttribute(int32_t* value, int32_t attribute, Ordinal) {
+  *value = attribute == tutti::cuda::kMultiprocessorCount ? 1
+           : attribute == tutti::cuda::kComputeMajor      ? Now().machine.compute_major
+                                                          : 0;
+  return 0;
+}
+
+TUTTI_FAKE Outcome cuDevicePrimaryCtxRetain(Context* context, Ordinal device) {
+  const std::lock_guard lock(memory_mutex);
+  DeviceState& used = *state->devices[static_cast<size_t>(device)];
+  ++used.retained;
+  *context = &used.context;
+  return 0;
+}
+
+TUTTI_FAKE Outcome cuDevicePrimaryCtxRelease_v2(Ordinal device) {
+  const std::lock_guard lock(memory_mutex);
+  --state->devices[static_cast<size_t>(device)]->retained;
+  return 0;
+}
+
+TUTTI_FAKE Outcome cuCtxPushCurrent_v2(Context context) {
+  contexts.push_back(context);
+  return 0;
+}
+
+TUTTI_FAKE Outcome cuCtxPopCurrent_v2(Context* context) {
+  if (contexts.empty()) return kInvalidContext;
+  *context = contexts.back();
+  contexts.pop_back();
+  return 0;
+}
+
+TUTTI_FAKE Outcome cuMemGetInfo_v2(size_t* free, size_t* total) {
+  const DeviceState* const device = CurrentDevice();
+  if (device == nullptr) return kInvalidContext;
+  const std::lock_guard lock(memory_mutex);
+  *total = device->arena.bytes();
+  *free = *total - device->arena.used_bytes();
+  return 0;
+}
+
+TUTTI_FAKE Outcome cuMemAlloc_v2(Address* memory, size_t bytes) {
+  return AllocateFrom(CurrentDevice(), memory, bytes);
+}
+
+TUTTI_FAKE Outcome cuMemAllocAsync(Address* memory, size_t bytes, Stream handle) {
+  WorkStream* const stream = StreamOf(handle);
+  if (stream == nullptr) return kInvalidContext;
+  return AllocateFrom(state->devices[static_cast<size_t>(stream->device())].get(), memory, bytes);
+}
+
+TUTTI_FAKE Outcome cuMemFree_v2(Address memory) {
+  DeviceState* const device = CurrentDevice();
+  if (device == nullptr) return kInvalidContext;
+  WaitForDevice(device->context.device);
+  return FreeOf(memory);
+}
+
+TUTTI_FAKE Outcome cuMemFreeAsync(Address memory, Stream handle) {
+  WorkStream* const stream = StreamOf(handle);
+  if (stream == nullptr) return kInvalidContext;
+  // Also after an error, so that nothing is lost.
+  stream->Add([memory] { return FreeOf(memory); });
+  return 0;
+}
+
+TUTTI_FAKE Outcome cuMemHostAlloc(void** memory, size_t bytes, uint32_t) {
+  *memory = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+  if (*memory == nullptr) return kOutOfMemory;
+  const std::lock_guard lock(memory_mutex);
+  state->pinned[*memory] = bytes;
+  return 0;
+}
+
+TUTTI_FAKE Outcome cuMemFreeHost(void* memory) {
+  if (CurrentDevice() == nullptr) return kInvalidContext;
+  for (size_t i = 0; i < state->devices.size(); ++i) WaitForDevice(static_cast<int32_t>(i));
+  const std::lock_guard lock(memory_mutex);
+  if (state->pinned.erase(memory) == 0) return kInvalidValue;
+  std::free(memory);
+  return 0;
+}
+
+TUTTI_FAKE Outcome cuMemcpyHtoDAsync_v2(Address to, const void* from, size_t bytes,
+                                        Stream stream) {
+  if (!IsDevice(to)) return kInvalidValue;
+  // Memory that is not pinned is read before the call returns.
+  std::shared_ptr<char[]> staged;
+  if (!IsPinned(from)) {
+    staged = std::shared_ptr<char[]>(new char[bytes]);
+    std::memcpy(staged.get(), from, bytes);
+  }
+  return AddWork(stream, [=]() -> Outcome {
+    void* const real = RealAddress(to);
+    if (real == nullptr) return kIllegalAddress;
+    std::memcpy(real, staged ? staged.get() : from, bytes);
+    return 0;
+  });
+}
+
+TUTTI_FAKE Outcome cuMemcpyDtoHAsync_v2(void* to, Address from, size_t bytes, Stream handle) {
+  if (!IsDevice(from)) return kInvalidValue;
+  const Outcome outcome = AddWork(handle, [=]() -> Outcome {
+    void* const real = RealAddress(from);
+    if (real == nullptr) return kIllegalAddress;
+    std::memcpy(to, real, bytes);
+    return 0;
+  });
+  if (outcome != 0 || IsPinned(to)) return outcome;
+  WorkStream* const stream = StreamOf(handle);
+  WaitUntilIdle(stream);
+  return ErrorOf(stream->device());
+}
+
+TUTTI_FAKE Outcome cuMemcpyAsync(Address to, Address from, size_t bytes, Stream stream) {
+  return AddWork(stream, [=]() -> Outcome {
+    void* const target = RealAddress(to);
+    const void* const source = RealAddress(from);
+    if (target == nullptr || source == nullptr) return kIllegalAddress;
+    std::memmove(target, source, bytes);
+    return 0;
+  });
+}
+
+TUTTI_FAKE Outcome cuMemsetD8Async(Address memory, unsigned char byte, size_t bytes,
+                                   Stream stream) {
+  return AddWork(stream, [=]() -> Outcome {
+    void* const real = RealAddress(memory);
+    if (real == nullptr) return kIllegalAddress;
+    std::memset(real, byte, bytes);
+    return 0;
+  });
+}
+
+TUTTI_FAKE Outcome cuStreamCreate(Stream* out, uint32_t) {
+  const DeviceState* const device = CurrentDevice();
+  if (device == nullptr) return kInvalidContext;
+  auto stream = std::make_unique<WorkStream>(device->context.device);
+  *out = reinterpret_cast<Stream>(stream.get());
+  const std::lock_guard lock(memory_mutex);
+  state->streams.push_back(std::move(stream));
+  return 0;
+}
+
+// Its thread goes on with what is to be done, and ends with the machine.
+TUTTI_FAKE Outcome cuStreamDestroy_v2(Stream stream) {
+  reinterpret_cast<WorkStream*>(stream)->destroyed = true;
+  return 0;
+}
+
+TUTTI_FAKE Outcome cuStreamQuery(Stream handle) {
+  WorkStream* const stream = StreamOf(handle);
+  if (stream == nullptr) return kInvalidContext;
+  if (SaysNotReady()) return kNotReady;
+  const std::lock_guard lock(work_mutex);
+  if (const Outcome error = state->devices[static_cast<size_t>(stream->device())]->error) {
+    return error;
+  }
+  return stream->idle() ? 0 : kNotReady;
+}
+
+TUTTI_FAKE Outcome cuStreamSynchronize(Stream handle) {
+  WorkStream* const stream = StreamOf(handle);
+  if (stream == nullptr) return kInvalidContext;
+  WaitUntilIdle(stream);
+  return ErrorOf(stream->device());
+}
+
+TUTTI_FAKE Outcome cuStreamGetCtx(Stream handle, Context* context) {
+  WorkStream* const stream = StreamOf(handle);
+  if (stream == nullptr) return kInvalidContext;
+  *context = &state->devices[static_cast<size_t>(stream->device())]->context;
+  return 0;
+}
+
+TUTTI_FAKE Outcome cuEventCreate(Event* out, uint32_t flags) {
+  const DeviceState* const device = CurrentDevice();
+  if (device == nullptr) return kInvalidContext;
+  auto* const event = new FakeEvent;
+  event->device = device->context.device;
+  event->timed = (flags & tutti::cuda::kEventWithoutTime) == 0;
+  ++state->events;
+  *out = reinterpret_cast<Event>(event);
+  return 0;
+}
+
+TUTTI_FAKE Outcome cuEventDestroy_v2(Event event) {
+  delete reinterpret_cast<FakeEvent*>(event);
+  --state->events;
+  return 0;
+}
+
+TUTTI_FAKE Outcome cuEventRecord(Event handle, Stream stream_handle) {
+  auto* const event = reinterpret_cast<FakeEvent*>(handle);
+  WorkStream* const stream = StreamOf(stream_handle);
+  if (stream == nullptr) return kInvalidContext;
+  if (stream->device() != event->device) return kInvalidValue;
+  if (const Outcome error = ErrorOf(stream->device())) return error;
+  auto mark = std::make_shared<Mark>();
+  {
+    const std::lock_guard lock(work_mutex);
+    event->mark = mark;
+  }
+  stream->Add([mark]() -> Outcome {
+    const std::lock_guard lock(work_mutex);
+    mark->done = true;
+    mark->time = std::chrono::steady_clock::now();
+    return 0;
+  });
+  return 0;
+}
+
+TUTTI_FAKE Outcome cuStreamWaitEvent(Stream stream, Event handle, uint32_t) {
+  std::shared_ptr<Mark> mark;
+  {
+    const std::lock_guard lock(work_mutex);
+    mark = reinterpret_cast<FakeEvent*>(handle)->mark;
+  }
+  if (!mark) return 0;
+  WorkStream* const waiting = StreamOf(stream);
+  if (waiting == nullptr) return kInvalidContext;
+  waiting->Add([mark]() -> Outcome {
+    std::unique_lock lock(work_mutex);
+    work_changed.wait(lock, [&] { return mark->done; });
+    return 0;
+  });
+  return 0;
+}
+
+TUTTI_FAKE Outcome cuEventQuery(Event handle) {
+  const auto* const event = reinterpret_cast<FakeEvent*>(handle);
+  if (SaysNotReady()) return kNotReady;
+  const std::lock_guard lock(work_mutex);
+  if (const Outcome error = state->devices[static_cast<size_t>(event->device)]->error) {
+    return error;
+  }
+  return !event->mark || event->mark->done ? 0 : kNotReady;
+}
+
+TUTTI_FAKE Outcome cuEventSynchronize(Event handle) {
+  const auto* const event = reinterpret_cast<FakeEvent*>(handle);
+  std::unique_lock lock(work_mutex);
+  work_changed.wait(lock, [&] { return !event->mark || event->mark->done; });
+  return state->devices[static_cast<size_t>(event->device)]->error;
+}
+
+TUTTI_FAKE Outcome cuEventElapsedTime(float* ms, Event begin, Event end) {
+  const std::lock_guard lock(work_mutex);
+  const auto& first = reinterpret_cast<FakeEvent*>(begin)->mark;
+  const auto& second = reinterpret_cast<FakeEvent*>(end)->mark;
+  if (!first || !second) return kInvalidValue;
+  if (!first->done || !second->done) return kNotReady;
+  *ms = std::chrono::duration<float, std::milli>(second->time - first->time).count();
+  return 0;
+}
+
+// Every image is a module with all kernels.
+TUTTI_FAKE Outcome cuModuleLoadData(Module* module, const void*) {
+  if (CurrentDevice() == nullptr) return kInvalidContext;
+  *module = reinterpret_cast<Module>(&Kernels());
+  return 0;
+}
+
+TUTTI_FAKE Outcome cuModuleUnload(Module) { return 0; }
+
+TUTTI_FAKE Outcome cuModuleGetFunction(Function* function, Module, const char* name) {
+  for (const KernelEntry* kernel = Kernels(); kernel != nullptr; kernel = kernel->next) {
+    if (std::strcmp(kernel->name, name) != 0) continue;
+    *function = reinterpret_cast<Function>(const_cast<KernelEntry*>(kernel));
+    return 0;
+  }
+  return kNotFound;
+}
+
+TUTTI_FAKE Outcome cuLaunchKernel(Function function, uint32_t blocks, uint32_t grid_y,
+                                  uint32_t grid_z, uint32_t threads, uint32_t block_y,
+                                  uint32_t block_z, uint32_t, Stream stream, void** parameters,
+                                  void**) {
+  if (blocks == 0 || threads == 0 || grid_y != 1 || grid_z != 1 || block_y != 1 || block_z != 1) {
+    return kInvalidValue;
+  }
+  const auto* const kernel = reinterpret_cast<const KernelEntry*>(function);
+  // As max_align_t, because the parameters are read where they lie.
+  auto copy = std::shared_ptr<std::max_align_t[]>(
+      new std::max_align_t[kernel->bytes / sizeof(std::max_align_t) + 1]);
+  std::memcpy(copy.get(), parameters[0], kernel->bytes);
+  return AddWork(stream, [=]() -> Outcome {
+    touched_nothing = false;
+    gridDim.x = blocks;
+    blockDim.x = threads;
+    for (blockIdx.x = 0; blockIdx.x < blocks; ++blockIdx.x) {
+      for (threadIdx.x = 0; threadIdx.x < threads; ++threadIdx.x) kernel->run(copy.get());
+    }
+    return touched_nothing ? kIllegalAddress : 0;
+  });
+}

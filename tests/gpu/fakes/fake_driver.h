@@ -1,0 +1,35 @@
+// What a test says to the fake driver, beside the driver's own functions: which machine it is, and
+// what goes wrong. Found by dlsym in the library that the plugin is given as its driver.
+#ifndef TUTTI_TESTS_GPU_FAKES_FAKE_DRIVER_H_
+#define TUTTI_TESTS_GPU_FAKES_FAKE_DRIVER_H_
+
+#include <cstdint>
+
+namespace tutti::fake {
+
+struct Machine {
+  int32_t devices = 2;
+  uint64_t memory_bytes = 64 << 20;  // of each device
+  int32_t driver_version = 13000;
+  int32_t compute_major = 9;
+  int32_t init_outcome = 0;  // of cuInit
+
+  // Faults. Counted from 1, from the moment that the machine is set; 0: never.
+  int32_t fail_allocation = 0;  // this allocation of device memory finds no memory
+  int32_t fail_work = 0;        // this piece of work on any stream fails on the device (700)
+  int32_t not_ready = 0;        // so many queries say "not ready" though all is done
+};
+
+// Ends what runs, forgets all memory, streams and contexts, and is another machine. Nothing of the
+// one before may be in use.
+using SetMachine = void (*)(const Machine* machine);
+inline constexpr const char* kSetMachine = "tutti_fake_set_machine";
+
+// Allocations, streams, events and retained contexts that are there: 0 after a test that gives back
+// what it took.
+using CountThings = int32_t (*)();
+inline constexpr const char* kCountThings = "tutti_fake_count_things";
+
+}  // namespace tutti::fake
+
+#endif  // TUTTI_TESTS_GPU_FAKES_FAKE_DRIVER_H_

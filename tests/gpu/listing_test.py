@@ -1,0 +1,68 @@
+"""What Python and the command see of GPUs, with a fake driver that has two.
+
+    listing_test.py FAKE_DRIVER TUTTI       (PYTHONPATH leads to the package)
+"""
+
+import json
+import os
+import subprocess
+import sys
+import unittest
+
+FAKE, TUTTI = sys.argv.pop(1), sys.argv.pop(1)
+os.environ["TUTTI_CUDA_DRIVER"] = FAKE
+
+import tutti  # noqa: E402, after the variable is set
+
+
+class ListingTest(unittest.TestCase):
+    def test_gpus_stand_behind_cpus(self):
+        self.assertEqual(tutti.config.list_devices(), ["CPU:0", "GPU:0", "GPU:1"])
+        self.assertEqual(tutti.config.list_devices("GPU"), ["GPU:0", "GPU:1"])
+        self.assertEqual(tutti.config.list_devices("CPU"), ["CPU:0"])
+
+    def test_a_gpu_is_described(self):
+        gpu = tutti.config.describe_device("/device:GPU:1")
+        self.assertEqual((gpu["name"], gpu["type"], gpu["device_name"]),
+                         ("GPU:1", "GPU", "Fake device 1"))
+        self.assertEqual(gpu["compute_capability"], (9, 0))
+        self.assertEqual(gpu["memory"], {"total_bytes": 64 << 20, "free_bytes": None,
+                                         "used_bytes": 0, "peak_bytes": 0})
+        self.assertEqual(gpu["uuid"], "02" * 16)
+        cuda, = tutti.config.describe_plugins()
+        self.assertEqual((cuda["name"], cuda["devices"], cuda["reason"]), ("cuda", 2, None))
+
+    def test_a_gpu_that_is_not_there_is_not_found(self):
+        with self.assertRaisesRegex(tutti.errors.NotFoundError,
+                                    "no GPU:9; it has CPU:0 to CPU:1023 and GPU:0 to GPU:1"):
+            tutti.config.describe_device("GPU:9")
+
+    def test_strategies_refuse_gpus(self):
+        for make in (lambda: tutti.distribute.MirroredStrategy(["GPU:0", "GPU:1"]),
+                     lambda: tutti.distribute.OneDeviceStrategy("/gpu:0")):
+            with self.assertRaisesRegex(tutti.errors.UnimplementedError,
+                                        "GPU:0: this machine has it, but tensors"):
+                make()
+        # Without devices: the CPUs, as on a machine without GPUs.
+        self.assertEqual(tutti.distribute.MirroredStrategy().num_replicas_in_sync, 1)
+
+    def test_a_runtime_may_do_without(self):
+        with tutti.Runtime(cuda_plugin="none") as runtime, runtime.as_default():
+            self.assertEqual(tutti.config.list_devices(), ["CPU:0"])
+            with self.assertRaisesRegex(tutti.errors.NotFoundError, "says that no GPUs are used"):
+                tutti.config.describe_device("GPU:0")
+
+    def test_the_doctor_names_them(self):
+        facts = json.loads(self.doctor("--json"))
+        self.assertEqual(facts["devices"], ["CPU:0", "GPU:0", "GPU:1"])
+        self.assertEqual(facts["plugins"][0]["devices"], 2)
+        self.assertIn("GPU:1: Fake device 1, compute capability 9.0", self.doctor())
+
+    @staticmethod
+    def doctor(*words):
+        return subprocess.run([TUTTI, "doctor", *words], capture_output=True, text=True,
+                              check=True).stdout
+
+
+if __name__ == "__main__":
+    unittest.main()
