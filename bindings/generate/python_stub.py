@@ -28,9 +28,9 @@ PARAMETERS = {
     "tutti_optional_int64": "Optional[SupportsIndex]",
     "tutti_tristate": "Optional[object]",
     "const char *": "Optional[str]",
-    "const tutti_call_options *call": "Optional[float]",
-    "const tutti_call_options *issue": "Optional[float]",
-    "const tutti_call_options *leaving": "Optional[float]",
+    "const tutti_call_options *call": "Waits",
+    "const tutti_call_options *issue": "Waits",
+    "const tutti_call_options *leaving": "Waits",
     "const tutti_value *": "Any",
     "const tutti_tensor *": "Any",
     "tutti_tensor *mutable_tensor": "Any",
@@ -119,9 +119,13 @@ def _value_components(value: Any, /) -> Tuple[Any, ...]: ...
 """
 HEADER = '''"""The native module, as the package calls it. Generated from the facade; not public."""
 
-from typing import Any, Callable, Dict, List, Optional, Sequence, SupportsIndex, Tuple, final
+from typing import (Any, Callable, Dict, List, Optional, Sequence, SupportsIndex, Tuple, Union,
+                    final)
 
 from numpy.typing import NDArray
+
+# Seconds, or these with the bytes of a pack and the number of an implementation.
+Waits = Union[None, float, Tuple[Optional[float], int, int]]
 '''
 
 FUNCTION = re.compile(r"^inline\s+([\w\s*]+?[\s*])(\w+)\(([^)]*)\)\s*\{", re.M)

@@ -292,6 +292,17 @@ TEST_F(ClassTest, ASecondRunWhileOneIsRunningIsRefused) {
   gates.finish.Open();
   first.join();
   EXPECT_OK(tutti_strategy_run(strategy, GiveNone, nullptr, nullptr, nullptr, &value));
+  Value again;
+  tutti_run_options options = TUTTI_RUN_OPTIONS_INIT;
+  options.bucketizing_dynamic_shape = TUTTI_TRUE;
+  EXPECT_OK(tutti_strategy_run_with_options(strategy, GiveNone, nullptr, nullptr, &options, nullptr,
+                                            &again));
+  EXPECT_OK(tutti_strategy_run_with_options(strategy, GiveNone, nullptr, nullptr, nullptr, nullptr,
+                                            &again));
+  options.enable_dynamic_batch_size = 7;
+  EXPECT_FAILS(tutti_strategy_run_with_options(strategy, GiveNone, nullptr, nullptr, &options,
+                                               nullptr, &again),
+               TUTTI_INVALID_ARGUMENT, "enable_dynamic_batch_size");
 }
 
 TEST_F(ClassTest, ARunReturnsOnlyWhenNoCallbackIsRunningAlsoWhenCancelled) {

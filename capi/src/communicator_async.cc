@@ -16,7 +16,7 @@ tutti_status *tutti_communicator_all_reduce_async(tutti_communicator *communicat
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, communicator, input, output, out_future);
     return AsyncCollective(call, communicator, options, out_future,
-                           [&](Communicator &self, CallOptions wait) {
+                           [&](Communicator &self, CollectiveOptions wait) {
                              return self.AllReduceAsync(*FromHandle(input),
                                                         static_cast<ReduceOp>(op), wait,
                                                         FromHandle(output));
@@ -36,7 +36,7 @@ tutti_status *tutti_communicator_all_reduce_many_async(tutti_communicator *commu
     TUTTI_REQUIRE_ARRAY(call, count, inputs);
     TUTTI_REQUIRE_ARRAY(call, count, outputs);
     return AsyncCollective(call, communicator, options, out_future,
-                           [&](Communicator &self, CallOptions wait) {
+                           [&](Communicator &self, CollectiveOptions wait) {
                              return self.AllReduceAsync(TensorsOf<const Tensor>(count, inputs),
                                                         static_cast<ReduceOp>(op), wait,
                                                         TensorsOf<Tensor>(count, outputs));
@@ -51,7 +51,7 @@ tutti_status *tutti_communicator_reduce_async(tutti_communicator *communicator,
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, communicator, input, out_future);
     return AsyncCollective(call, communicator, options, out_future,
-                           [&](Communicator &self, CallOptions wait) {
+                           [&](Communicator &self, CollectiveOptions wait) {
                              return self.ReduceAsync(*FromHandle(input), static_cast<ReduceOp>(op),
                                                      root, wait, FromHandle(output));
                            });
@@ -64,7 +64,7 @@ tutti_status *tutti_communicator_broadcast_async(tutti_communicator *communicato
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, communicator, tensor, out_future);
     return AsyncCollective(call, communicator, options, out_future,
-                           [&](Communicator &self, CallOptions wait) {
+                           [&](Communicator &self, CollectiveOptions wait) {
                              return self.BroadcastAsync(root, wait, FromHandle(tensor));
                            });
   });
@@ -78,7 +78,7 @@ tutti_status *tutti_communicator_reduce_scatter_async(tutti_communicator *commun
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, communicator, input, output, out_future);
     return AsyncCollective(call, communicator, options, out_future,
-                           [&](Communicator &self, CallOptions wait) {
+                           [&](Communicator &self, CollectiveOptions wait) {
                              return self.ReduceScatterAsync(*FromHandle(input),
                                                             static_cast<ReduceOp>(op), wait,
                                                             FromHandle(output));
@@ -93,7 +93,7 @@ tutti_status *tutti_communicator_all_gather_async(tutti_communicator *communicat
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, communicator, input, out_future);
     return AsyncCollective(call, communicator, options, out_future,
-                           [&](Communicator &self, CallOptions wait) {
+                           [&](Communicator &self, CollectiveOptions wait) {
                              return self.AllGatherAsync(*FromHandle(input), 0, wait);
                            });
   });
@@ -107,7 +107,7 @@ tutti_status *tutti_communicator_all_gather_into_async(tutti_communicator *commu
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, communicator, input, output, out_future);
     return AsyncCollective(call, communicator, options, out_future,
-                           [&](Communicator &self, CallOptions wait) {
+                           [&](Communicator &self, CollectiveOptions wait) {
                              return self.AllGatherIntoAsync(*FromHandle(input), wait,
                                                             FromHandle(output));
                            });
@@ -121,7 +121,7 @@ tutti_status *tutti_communicator_gather_async(tutti_communicator *communicator,
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, communicator, input, out_future);
     return AsyncCollective(call, communicator, options, out_future,
-                           [&](Communicator &self, CallOptions wait) {
+                           [&](Communicator &self, CollectiveOptions wait) {
                              return self.GatherAsync(*FromHandle(input), root, 0, wait);
                            });
   });
@@ -134,7 +134,7 @@ tutti_status *tutti_communicator_scatter_async(tutti_communicator *communicator,
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, communicator, output, out_future);
     return AsyncCollective(call, communicator, options, out_future,
-                           [&](Communicator &self, CallOptions wait) {
+                           [&](Communicator &self, CollectiveOptions wait) {
                              return self.ScatterAsync(FromHandle(input), root, wait,
                                                       FromHandle(output));
                            });
@@ -148,7 +148,7 @@ tutti_status *tutti_communicator_all_to_all_async(tutti_communicator *communicat
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, communicator, input, output, out_future);
     return AsyncCollective(call, communicator, options, out_future,
-                           [&](Communicator &self, CallOptions wait) {
+                           [&](Communicator &self, CollectiveOptions wait) {
                              return self.AllToAllAsync(*FromHandle(input), wait,
                                                        FromHandle(output));
                            });
@@ -161,7 +161,7 @@ tutti_status *tutti_communicator_barrier_async(tutti_communicator *communicator,
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, communicator, out_future);
     return AsyncCollective(call, communicator, options, out_future,
-                           [&](Communicator &self, CallOptions wait) {
+                           [&](Communicator &self, CollectiveOptions wait) {
                              return self.BarrierAsync(wait);
                            });
   });
@@ -174,7 +174,7 @@ tutti_status *tutti_communicator_send_async(tutti_communicator *communicator,
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, communicator, tensor, out_future);
     return AsyncCollective(call, communicator, options, out_future,
-                           [&](Communicator &self, CallOptions wait) {
+                           [&](Communicator &self, CollectiveOptions wait) {
                              return self.SendAsync(*FromHandle(tensor), to, wait);
                            });
   });
@@ -186,7 +186,7 @@ tutti_status *tutti_communicator_receive_async(tutti_communicator *communicator,
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, communicator, tensor, out_future);
     return AsyncCollective(call, communicator, options, out_future,
-                           [&](Communicator &self, CallOptions wait) {
+                           [&](Communicator &self, CollectiveOptions wait) {
                              return self.ReceiveAsync(from, wait, FromHandle(tensor));
                            });
   });

@@ -20,7 +20,8 @@ template <class Body>
 Status Collective(Call call, tutti_communicator *communicator, const tutti_call_options *options,
                   Body &&body) {
   Communicator &self = *FromHandle(communicator);
-  TUTTI_ASSIGN_OR_RETURN(const CallOptions wait, ReadCall(call, self.environment(), options));
+  TUTTI_ASSIGN_OR_RETURN(const CollectiveOptions wait,
+                         ReadCollective(call, self.environment(), options));
   return body(self, wait);
 }
 
@@ -29,7 +30,8 @@ template <class Body>
 Status AsyncCollective(Call call, tutti_communicator *communicator,
                        const tutti_call_options *options, tutti_future **out_future, Body &&body) {
   Communicator &self = *FromHandle(communicator);
-  TUTTI_ASSIGN_OR_RETURN(const CallOptions wait, ReadCall(call, self.environment(), options));
+  TUTTI_ASSIGN_OR_RETURN(const CollectiveOptions wait,
+                         ReadCollective(call, self.environment(), options));
   TUTTI_ASSIGN_OR_RETURN(Ref<Future> future, body(self, wait));
   *out_future = Give(std::move(future));
   return OkStatus();

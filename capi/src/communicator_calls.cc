@@ -19,7 +19,7 @@ tutti_status *tutti_communicator_all_reduce(tutti_communicator *communicator,
                                             tutti_tensor *output) {
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, communicator, input, output);
-    return Collective(call, communicator, options, [&](Communicator &self, CallOptions wait) {
+    return Collective(call, communicator, options, [&](Communicator &self, CollectiveOptions wait) {
       return self.AllReduce(*FromHandle(input), static_cast<ReduceOp>(op), wait,
                             FromHandle(output));
     });
@@ -37,7 +37,7 @@ tutti_status *tutti_communicator_all_reduce_many(tutti_communicator *communicato
     TUTTI_REQUIRE_ARRAY(call, count, outputs);
     const auto from = TensorsOf<const Tensor>(count, inputs);
     const auto to = TensorsOf<Tensor>(count, outputs);
-    return Collective(call, communicator, options, [&](Communicator &self, CallOptions wait) {
+    return Collective(call, communicator, options, [&](Communicator &self, CollectiveOptions wait) {
       return self.AllReduce(from, static_cast<ReduceOp>(op), wait, to);
     });
   });
@@ -49,7 +49,7 @@ tutti_status *tutti_communicator_reduce(tutti_communicator *communicator,
                                         tutti_tensor *output) {
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, communicator, input);
-    return Collective(call, communicator, options, [&](Communicator &self, CallOptions wait) {
+    return Collective(call, communicator, options, [&](Communicator &self, CollectiveOptions wait) {
       return self.Reduce(*FromHandle(input), static_cast<ReduceOp>(op), root, wait,
                          FromHandle(output));
     });
@@ -62,7 +62,7 @@ tutti_status *tutti_communicator_reduce_scatter(tutti_communicator *communicator
                                                 tutti_tensor *output) {
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, communicator, input, output);
-    return Collective(call, communicator, options, [&](Communicator &self, CallOptions wait) {
+    return Collective(call, communicator, options, [&](Communicator &self, CollectiveOptions wait) {
       return self.ReduceScatter(*FromHandle(input), static_cast<ReduceOp>(op), wait,
                                 FromHandle(output));
     });
@@ -74,7 +74,7 @@ tutti_status *tutti_communicator_broadcast(tutti_communicator *communicator, int
                                            tutti_tensor *tensor) {
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, communicator, tensor);
-    return Collective(call, communicator, options, [&](Communicator &self, CallOptions wait) {
+    return Collective(call, communicator, options, [&](Communicator &self, CollectiveOptions wait) {
       return self.Broadcast(root, wait, FromHandle(tensor));
     });
   });
@@ -88,7 +88,7 @@ tutti_status *tutti_communicator_all_gather(tutti_communicator *communicator,
     TUTTI_REQUIRE(call, communicator, input, out_tensor);
     Ref<Tensor> joined;
     TUTTI_RETURN_IF_ERROR(Collective(
-        call, communicator, options, [&](Communicator &self, CallOptions wait) {
+        call, communicator, options, [&](Communicator &self, CollectiveOptions wait) {
           return self.AllGather(*FromHandle(input), 0, wait, &joined);
         }));
     *out_tensor = Give(std::move(joined));
@@ -102,7 +102,7 @@ tutti_status *tutti_communicator_all_gather_into(tutti_communicator *communicato
                                                  tutti_tensor *output) {
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, communicator, input, output);
-    return Collective(call, communicator, options, [&](Communicator &self, CallOptions wait) {
+    return Collective(call, communicator, options, [&](Communicator &self, CollectiveOptions wait) {
       return self.AllGatherInto(*FromHandle(input), wait, FromHandle(output));
     });
   });
@@ -116,7 +116,7 @@ tutti_status *tutti_communicator_gather(tutti_communicator *communicator,
     TUTTI_REQUIRE(call, communicator, input, out_tensor);
     Ref<Tensor> joined;
     TUTTI_RETURN_IF_ERROR(Collective(
-        call, communicator, options, [&](Communicator &self, CallOptions wait) {
+        call, communicator, options, [&](Communicator &self, CollectiveOptions wait) {
           return self.Gather(*FromHandle(input), root, 0, wait, &joined);
         }));
     *out_tensor = Give(std::move(joined));
@@ -129,7 +129,7 @@ tutti_status *tutti_communicator_scatter(tutti_communicator *communicator,
                                          const tutti_call_options *options, tutti_tensor *output) {
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, communicator, output);
-    return Collective(call, communicator, options, [&](Communicator &self, CallOptions wait) {
+    return Collective(call, communicator, options, [&](Communicator &self, CollectiveOptions wait) {
       return self.Scatter(FromHandle(input), root, wait, FromHandle(output));
     });
   });
@@ -141,7 +141,7 @@ tutti_status *tutti_communicator_all_to_all(tutti_communicator *communicator,
                                             tutti_tensor *output) {
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, communicator, input, output);
-    return Collective(call, communicator, options, [&](Communicator &self, CallOptions wait) {
+    return Collective(call, communicator, options, [&](Communicator &self, CollectiveOptions wait) {
       return self.AllToAll(*FromHandle(input), wait, FromHandle(output));
     });
   });
@@ -159,7 +159,7 @@ tutti_status *tutti_communicator_all_to_all_uneven(tutti_communicator *communica
     Ref<Tensor> joined;
     std::vector<int64_t> rows;
     TUTTI_RETURN_IF_ERROR(Collective(
-        call, communicator, options, [&](Communicator &self, CallOptions wait) {
+        call, communicator, options, [&](Communicator &self, CollectiveOptions wait) {
           return self.AllToAllUneven(*FromHandle(input), std::span(send_rows, num_ranks), wait,
                                      &joined, &rows);
         }));
@@ -173,7 +173,7 @@ tutti_status *tutti_communicator_send(tutti_communicator *communicator, const tu
                                       int64_t to, const tutti_call_options *options) {
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, communicator, tensor);
-    return Collective(call, communicator, options, [&](Communicator &self, CallOptions wait) {
+    return Collective(call, communicator, options, [&](Communicator &self, CollectiveOptions wait) {
       return self.Send(*FromHandle(tensor), to, wait);
     });
   });
@@ -183,7 +183,7 @@ tutti_status *tutti_communicator_receive(tutti_communicator *communicator, int64
                                          const tutti_call_options *options, tutti_tensor *tensor) {
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, communicator, tensor);
-    return Collective(call, communicator, options, [&](Communicator &self, CallOptions wait) {
+    return Collective(call, communicator, options, [&](Communicator &self, CollectiveOptions wait) {
       return self.Receive(from, wait, FromHandle(tensor));
     });
   });
@@ -193,7 +193,7 @@ tutti_status *tutti_communicator_barrier(tutti_communicator *communicator,
                                          const tutti_call_options *options) {
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, communicator);
-    return Collective(call, communicator, options, [&](Communicator &self, CallOptions wait) {
+    return Collective(call, communicator, options, [&](Communicator &self, CollectiveOptions wait) {
       return self.Barrier(wait);
     });
   });

@@ -226,6 +226,50 @@ TEST_F(CommunicatorTest, AFailureOfAQueuedCallIsTheFutures) {
   }
 }
 
+TEST_F(CommunicatorTest, CommunicationOptionsOfACallDecideHowManyCallsAreMade) {
+  OnBoth([](int64_t rank, tutti_communicator *self) {
+    tutti_communication_options hints = TUTTI_COMMUNICATION_OPTIONS_INIT;
+    tutti_call_options call = TUTTI_CALL_OPTIONS_INIT;
+    call.communication = &hints;
+    hints.bytes_per_pack = 16;
+    hints.implementation = TUTTI_COMMUNICATION_AUTO;
+    const Tensor first = Ints({rank, 1}), second = Ints({2}), third = Ints({3});
+    const tutti_tensor *inputs[] = {first, second, third};
+    tutti_tensor *outputs[] = {first, second, third};
+    EXPECT_OK(
+        tutti_communicator_all_reduce_many(self, 3, inputs, TUTTI_REDUCE_SUM, &call, outputs));
+    EXPECT_EQ(Elements(first), (std::vector<int64_t>{1, 2}));
+    EXPECT_EQ(Elements(third), (std::vector<int64_t>{6}));
+    {
+      // They are read at once.
+      tutti_communication_options gone = hints;
+      gone.bytes_per_pack = 1;
+      tutti_call_options issue = call;
+      issue.communication = &gone;
+      Future future;
+      EXPECT_OK(tutti_communicator_all_reduce_many_async(self, 3, inputs, TUTTI_REDUCE_SUM, &issue,
+                                                         outputs, &future));
+      gone.bytes_per_pack = -1;
+      ExpectDone(future);
+    }
+    EXPECT_EQ(Elements(third), (std::vector<int64_t>{12}));
+
+    hints.bytes_per_pack = -1;
+    Tensor joined;
+    EXPECT_FAILS(tutti_communicator_all_gather(self, first, &call, &joined),
+                  TUTTI_INVALID_ARGUMENT, "bytes_per_pack is -1");
+    hints.bytes_per_pack = 0;
+    hints.implementation = 9;
+    EXPECT_FAILS(tutti_communicator_gather(self, first, 0, &call, &joined),
+                  TUTTI_INVALID_ARGUMENT, "the option implementation is 9; expected AUTO (1)");
+    // Where the ranks disagree, the next call fails on both: after two and three calls.
+    hints.implementation = rank == 0 ? TUTTI_UNSET : TUTTI_COMMUNICATION_RING;
+    EXPECT_FAILS(tutti_communicator_reduce(self, second, TUTTI_REDUCE_SUM, 0, &call, second),
+                 TUTTI_INVALID_ARGUMENT,
+                 "rank 1: reduce #6 asks for the communication RING, rank 0 for AUTO");
+  });
+}
+
 TEST_F(CommunicatorTest, MakesTensorsThatOutliveIt) {
   const int64_t dims[] = {2, 3};
   Tensor tensor;

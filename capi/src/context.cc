@@ -67,8 +67,8 @@ tutti_status *tutti_context_all_reduce(tutti_context *context, tutti_reduce_op o
   return Guard(__func__, From::kReplica, [&](Call call) -> Status {
     TUTTI_ASSIGN_OR_RETURN(ReplicaContext *const replica, FindReplica(call, context));
     TUTTI_REQUIRE(call, value, out_value);
-    TUTTI_ASSIGN_OR_RETURN(const CallOptions wait,
-                           ReadCall(call, replica->environment(), call_options));
+    TUTTI_ASSIGN_OR_RETURN(const CollectiveOptions wait,
+                           ReadCollective(call, replica->environment(), call_options));
     TUTTI_ASSIGN_OR_RETURN(auto reduced,
                            replica->AllReduce(static_cast<ReduceOp>(op), *FromHandle(value), wait));
     *out_value = Give(std::move(reduced));
@@ -82,8 +82,8 @@ tutti_status *tutti_context_all_gather(tutti_context *context, const tutti_value
   return Guard(__func__, From::kReplica, [&](Call call) -> Status {
     TUTTI_ASSIGN_OR_RETURN(ReplicaContext *const replica, FindReplica(call, context));
     TUTTI_REQUIRE(call, value, out_value);
-    TUTTI_ASSIGN_OR_RETURN(const CallOptions wait,
-                           ReadCall(call, replica->environment(), call_options));
+    TUTTI_ASSIGN_OR_RETURN(const CollectiveOptions wait,
+                           ReadCollective(call, replica->environment(), call_options));
     TUTTI_ASSIGN_OR_RETURN(auto joined, replica->AllGather(*FromHandle(value), axis, wait));
     *out_value = Give(std::move(joined));
     return OkStatus();

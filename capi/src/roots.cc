@@ -12,6 +12,17 @@ Result<Ref<Runtime>> UseRuntime(Call call, tutti_runtime *runtime) {
   return Ref<Runtime>::Retain(&Runtime::Of(*environment));
 }
 
+Result<CommunicationImplementation> ReadImplementation(Call call, tutti_communication number) {
+  if (number == TUTTI_UNSET) return CommunicationImplementation::kAuto;
+  if (number < TUTTI_COMMUNICATION_AUTO || number > TUTTI_COMMUNICATION_TCP) {
+    return InvalidArgument(
+        "{}: the option implementation is {}; expected AUTO (1), RING (2), NCCL (3), "
+        "SHARED_MEMORY (4) or TCP (5)",
+        call.function, number);
+  }
+  return static_cast<CommunicationImplementation>(number - TUTTI_COMMUNICATION_AUTO);
+}
+
 Result<CallOptions> ReadCallAlways(Call call, const Clock &clock, int64_t default_timeout_ns,
                                    const tutti_call_options *options) {
   TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
@@ -43,6 +54,20 @@ Result<CallOptions> ReadCall(Call call, const Environment &environment,
                              const tutti_call_options *options) {
   TUTTI_RETURN_IF_ERROR(environment.CheckUsable(call.function));
   return ReadCallAlways(call, environment.clock(), environment.default_timeout_ns(), options);
+}
+
+Result<CollectiveOptions> ReadCollective(Call call, const Environment &environment,
+                                         const tutti_call_options *options) {
+  TUTTI_ASSIGN_OR_RETURN(const CallOptions wait, ReadCall(call, environment, options));
+  TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
+  CollectiveOptions read = wait;
+  if (set.communication == nullptr) return read;
+  TUTTI_ASSIGN_OR_RETURN(const auto hints, ReadOptions(call, set.communication));
+  read.hints.bytes_per_pack = hints.bytes_per_pack;
+  TUTTI_ASSIGN_OR_RETURN(read.hints.implementation,
+                         ReadImplementation(call, hints.implementation));
+  TUTTI_RETURN_IF_ERROR(CheckHints(read.hints, call.function));
+  return read;
 }
 
 Result<CallOptions> ReadCallToClose(Call call, const Environment &environment,

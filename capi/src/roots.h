@@ -12,6 +12,7 @@
 #include "core/base/executor.h"
 #include "core/base/ref.h"
 #include "core/base/status.h"
+#include "core/collective/communicator/communication_options.h"
 #include "core/runtime/runtime.h"
 
 namespace tutti::capi {
@@ -20,12 +21,18 @@ namespace tutti::capi {
 // FAILED_PRECONDITION after its shutdown.
 Result<Ref<Runtime>> UseRuntime(Call call, tutti_runtime *runtime);
 
+// INVALID_ARGUMENT for a number that is none of them; unset is AUTO.
+Result<CommunicationImplementation> ReadImplementation(Call call, tutti_communication number);
+
 // The deadline and cancellation of a blocking call on an object of `environment`; without a timeout
 // the runtime's default_timeout. FAILED_PRECONDITION after shutdown, INVALID_ARGUMENT for a
 // negative number that is no constant.
 Result<CallOptions> ReadCall(Call call, const Environment &environment,
                              const tutti_call_options *options);
-// The same where shutdown does not matter: for closing, and for shutdown itself.
+// The same of a collective, with its hints. INVALID_ARGUMENT names what is wrong with them.
+Result<CollectiveOptions> ReadCollective(Call call, const Environment &environment,
+                                         const tutti_call_options *options);
+// As ReadCall where shutdown does not matter: for closing, and for shutdown itself.
 Result<CallOptions> ReadCallToClose(Call call, const Environment &environment,
                                     const tutti_call_options *options);
 Result<CallOptions> ReadCallAlways(Call call, const Clock &clock, int64_t default_timeout_ns,

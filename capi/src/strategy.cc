@@ -42,15 +42,7 @@ Result<StrategyOptions> ReadStrategyOptions(Call call, const tutti_strategy_opti
 Result<CommunicationOptions> ReadCommunication(Call call, const tutti_multi_worker_options &set) {
   CommunicationOptions read;
   read.bytes_per_pack = set.bytes_per_pack;
-  if (set.implementation < TUTTI_UNSET || set.implementation > TUTTI_COMMUNICATION_TCP) {
-    return InvalidArgument(
-        "{}: the option implementation is {}; expected AUTO (1), RING (2), NCCL (3), "
-        "SHARED_MEMORY (4) or TCP (5)",
-        call.function, set.implementation);
-  }
-  if (set.implementation != TUTTI_UNSET) {
-    read.implementation = static_cast<CommunicationImplementation>(set.implementation - 1);
-  }
+  TUTTI_ASSIGN_OR_RETURN(read.implementation, ReadImplementation(call, set.implementation));
   return read;
 }
 
@@ -160,18 +152,45 @@ const char *tutti_strategy_get_type_name(const tutti_strategy *strategy) {
   return strategy == nullptr ? "" : FromHandle(strategy)->type_name();
 }
 
+namespace {
+
+Status RunStrategy(Call call, tutti_strategy *strategy, tutti_fn fn, void *user_data,
+                   const tutti_value *args, const tutti_call_options *call_options,
+                   tutti_value **out_value) {
+  TUTTI_REQUIRE(call, strategy, fn, out_value);
+  Strategy &object = *FromHandle(strategy);
+  TUTTI_ASSIGN_OR_RETURN(const CallOptions wait,
+                         ReadCall(call, object.environment(), call_options));
+  BorrowedCallback callback(ToCallbackFn(fn), user_data);
+  TUTTI_ASSIGN_OR_RETURN(auto value, object.Run(callback, FromHandle(args), wait));
+  *out_value = Give(std::move(value));
+  return OkStatus();
+}
+
+}  // namespace
+
 tutti_status *tutti_strategy_run(tutti_strategy *strategy, tutti_fn fn, void *user_data,
                                  const tutti_value *args, const tutti_call_options *call_options,
                                  tutti_value **out_value) {
+  return Guard(__func__, From::kCrossReplica, [&](Call call) {
+    return RunStrategy(call, strategy, fn, user_data, args, call_options, out_value);
+  });
+}
+
+tutti_status *tutti_strategy_run_with_options(tutti_strategy *strategy, tutti_fn fn,
+                                              void *user_data, const tutti_value *args,
+                                              const tutti_run_options *options,
+                                              const tutti_call_options *call_options,
+                                              tutti_value **out_value) {
   return Guard(__func__, From::kCrossReplica, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, strategy, fn, out_value);
-    Strategy &object = *FromHandle(strategy);
-    TUTTI_ASSIGN_OR_RETURN(const CallOptions wait,
-                           ReadCall(call, object.environment(), call_options));
-    BorrowedCallback callback(ToCallbackFn(fn), user_data);
-    TUTTI_ASSIGN_OR_RETURN(auto value, object.Run(callback, FromHandle(args), wait));
-    *out_value = Give(std::move(value));
-    return OkStatus();
+    TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
+    TUTTI_RETURN_IF_ERROR(ReadTristate(call, set.enable_dynamic_batch_size, true,
+                                       "enable_dynamic_batch_size")
+                              .status());
+    TUTTI_RETURN_IF_ERROR(ReadTristate(call, set.bucketizing_dynamic_shape, false,
+                                       "bucketizing_dynamic_shape")
+                              .status());
+    return RunStrategy(call, strategy, fn, user_data, args, call_options, out_value);
   });
 }
 
@@ -182,8 +201,8 @@ tutti_status *tutti_strategy_reduce(tutti_strategy *strategy, tutti_reduce_op op
   return Guard(__func__, From::kCrossReplica, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, strategy, value, out_value);
     Strategy &object = *FromHandle(strategy);
-    TUTTI_ASSIGN_OR_RETURN(const CallOptions wait,
-                           ReadCall(call, object.environment(), call_options));
+    TUTTI_ASSIGN_OR_RETURN(const CollectiveOptions wait,
+                           ReadCollective(call, object.environment(), call_options));
     std::optional<int64_t> along;
     if (axis != nullptr) along = *axis;
     TUTTI_ASSIGN_OR_RETURN(
@@ -199,8 +218,8 @@ tutti_status *tutti_strategy_gather(tutti_strategy *strategy, const tutti_value 
   return Guard(__func__, From::kCrossReplica, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, strategy, value, out_value);
     Strategy &object = *FromHandle(strategy);
-    TUTTI_ASSIGN_OR_RETURN(const CallOptions wait,
-                           ReadCall(call, object.environment(), call_options));
+    TUTTI_ASSIGN_OR_RETURN(const CollectiveOptions wait,
+                           ReadCollective(call, object.environment(), call_options));
     TUTTI_ASSIGN_OR_RETURN(auto joined, object.Gather(*FromHandle(value), axis, wait));
     *out_value = Give(std::move(joined));
     return OkStatus();

@@ -74,8 +74,12 @@ CallOptions ReplicaContext::Combine(const CallOptions& call) const {
   return combined;
 }
 
+CollectiveOptions ReplicaContext::Hinted(const CollectiveOptions& call) const {
+  return CollectiveOptions(Combine(call), call.hints.Or(strategy()->hints()));
+}
+
 Result<Ref<Value>> ReplicaContext::AllReduce(ReduceOp op, const Value& value,
-                                             const CallOptions& options) {
+                                             const CollectiveOptions& options) {
   TUTTI_RETURN_IF_ERROR(CheckInside(CallbackClass::kReplica, "all_reduce"));
   TUTTI_ASSIGN_OR_RETURN(const std::vector<size_t> numbers, TensorLeaves(value, "all_reduce"));
   std::vector<Leaf> leaves(value.leaves().begin(), value.leaves().end());
@@ -94,19 +98,20 @@ Result<Ref<Value>> ReplicaContext::AllReduce(ReduceOp op, const Value& value,
     leaves[i] = Leaf::OfTensor(std::move(output));
   }
   if (strategy()->team_channel() != nullptr) {
-    TeamAllReduce part(*strategy(), op, StructureOf(value), inputs, outputs, Combine(options));
+    TeamAllReduce part(*strategy(), op, StructureOf(value), inputs, outputs,
+                       Hinted(options));
     TUTTI_RETURN_IF_ERROR(Merge(&part, options));
     return value.WithLeaves(std::move(leaves));
   }
   TUTTI_RETURN_IF_ERROR(lockstep_.EnterCollective(replica_, "all_reduce"));
-  Status status = AllReduceInPacks(lockstep_.communicator(replica_), inputs, op,
-                                   strategy()->bytes_per_pack(), Combine(options), outputs);
+  Status status = AllReduceInPacks(lockstep_.communicator(replica_), inputs, op, 0,
+                                   Hinted(options), outputs);
   TUTTI_RETURN_IF_ERROR(lockstep_.LeaveCollective(replica_, std::move(status)));
   return value.WithLeaves(std::move(leaves));
 }
 
 Result<Ref<Value>> ReplicaContext::AllGather(const Value& value, int64_t axis,
-                                             const CallOptions& options) {
+                                             const CollectiveOptions& options) {
   TUTTI_RETURN_IF_ERROR(CheckInside(CallbackClass::kReplica, "all_gather"));
   TUTTI_ASSIGN_OR_RETURN(const std::vector<size_t> numbers, TensorLeaves(value, "all_gather"));
   for (const size_t i : numbers) {
@@ -121,7 +126,7 @@ Result<Ref<Value>> ReplicaContext::AllGather(const Value& value, int64_t axis,
     std::vector<const Tensor*> inputs;
     for (const size_t i : numbers) inputs.push_back(&value.leaf(i).tensor());
     TeamAllGather part(*strategy(), static_cast<size_t>(axis), StructureOf(value), inputs,
-                       Combine(options));
+                       Hinted(options));
     TUTTI_RETURN_IF_ERROR(Merge(&part, options));
     std::vector<Ref<Tensor>> outputs = part.TakeOutputs();
     for (size_t k = 0; k < numbers.size(); ++k) {
@@ -134,7 +139,7 @@ Result<Ref<Value>> ReplicaContext::AllGather(const Value& value, int64_t axis,
   for (const size_t i : numbers) {
     Ref<Tensor> output;
     status = lockstep_.communicator(replica_).AllGather(
-        value.leaf(i).tensor(), static_cast<size_t>(axis), Combine(options), &output);
+        value.leaf(i).tensor(), static_cast<size_t>(axis), Hinted(options), &output);
     if (!status.ok()) break;
     leaves[i] = Leaf::OfTensor(std::move(output));
   }

@@ -12,6 +12,7 @@
 #include "core/base/call_options.h"
 #include "core/base/ref.h"
 #include "core/base/status.h"
+#include "core/collective/communicator/communication_options.h"
 #include "core/function/context.h"
 #include "core/tensor/reduce.h"
 #include "core/tensor/value.h"
@@ -35,10 +36,10 @@ class ReplicaContext final : public Context {
 
   // Folds every tensor of `value` over all replicas; each gets the same bits. None and strings stay
   // as they are. INVALID_ARGUMENT on all replicas when operation, structure, dtypes or shapes
-  // differ; ABORTED when another replica has failed.
-  Result<Ref<Value>> AllReduce(ReduceOp op, const Value& value, const CallOptions& options);
+  // differ; ABORTED when another replica has failed. Hints go before the strategy's.
+  Result<Ref<Value>> AllReduce(ReduceOp op, const Value& value, const CollectiveOptions& options);
   // Joins every tensor of `value` along `axis`, in replica order.
-  Result<Ref<Value>> AllGather(const Value& value, int64_t axis, const CallOptions& options);
+  Result<Ref<Value>> AllGather(const Value& value, int64_t axis, const CollectiveOptions& options);
   // Calls `fn` once for all replicas, on replica 0's thread, in cross-replica context, with the
   // regrouped `args` (null: a none); its result is split again. `identity` is what makes equal
   // functions of different replicas equal, a function pointer, say.
@@ -55,6 +56,9 @@ class ReplicaContext final : public Context {
   CallOptions Combine(const CallOptions& options) const;
 
  private:
+  // Of a collective of one worker's replicas: with the strategy's hints where the call has none.
+  CollectiveOptions Hinted(const CollectiveOptions& options) const;
+
   Lockstep& lockstep_;
   const size_t replica_;
 };

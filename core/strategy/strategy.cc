@@ -130,19 +130,14 @@ Result<std::vector<Ref<Device>>> FindDevices(const DeviceSet& devices,
   return FindDevices(devices, names, kMultiWorker);
 }
 
-// A program that asks for NCCL should run where there is none: on a laptop, in a test. RING is what
-// the library does on the host's memory, whatever carries it: nothing takes its place.
+// Of RING each call says whether it can be.
 Status CheckCommunication(const CommunicationOptions& options, const WorkerTeam* team, Log& log) {
-  if (options.bytes_per_pack < 0) {
-    return InvalidArgument("{}: bytes_per_pack is {}; pass the bytes of a pack, or 0", kMultiWorker,
-                           options.bytes_per_pack);
-  }
+  TUTTI_RETURN_IF_ERROR(CheckHints(options, kMultiWorker));
   if (options.implementation == CommunicationImplementation::kNccl) {
-    log.Warning(Format(
-        "{}: {} asks for the communication NCCL, which this build has not; it reduces by the "
-        "library's own collectives instead, to the same results. Ask for AUTO to say that this is "
-        "meant",
-        kMultiWorker, team == nullptr ? "the program" : Format("worker {}", team->worker())));
+    const std::string who =
+        team == nullptr ? "the program" : Format("worker {}", team->worker());
+    log.Warning(
+        OtherwiseThanAsked(Format("{}: {}", kMultiWorker, who), options.implementation, ""));
   }
   return OkStatus();
 }
@@ -193,7 +188,7 @@ Result<Ref<Strategy>> Strategy::CreateMultiWorkerMirrored(Ref<Environment> envir
     TUTTI_ASSIGN_OR_RETURN(Ref<Strategy> alone,
                            Make(std::move(environment), kMultiWorker, true,
                                 std::move(found).value(), options.strategy));
-    alone->bytes_per_pack_ = options.communication.bytes_per_pack;
+    alone->hints_ = options.communication.of_calls();
     alone->resolver_ = options.resolver;
     return alone;
   }
@@ -294,14 +289,24 @@ std::string StructureOfLocal(const Value& value) {
 
 }  // namespace
 
+void Strategy::TellOfImplementation(const CommunicationHints& hints, std::string_view what) {
+  if (hints.implementation == CommunicationImplementation::kAuto) return;
+  const uint32_t bit = uint32_t{1} << static_cast<uint32_t>(hints.implementation);
+  if ((told_of_.fetch_or(bit, std::memory_order_relaxed) & bit) != 0) return;
+  environment().log().Warning(
+      OtherwiseThanAsked(Format("strategy {}: {}", name(), what), hints.implementation,
+                         "the replicas are all in this process, where nothing is passed on"));
+}
+
 Status Strategy::CheckReduction(const Value& value, std::string_view what,
-                                const CallOptions& options) const {
+                                const CollectiveOptions& options) const {
   TUTTI_RETURN_IF_ERROR(CheckCallOptions(options, environment().clock(), what));
+  TUTTI_RETURN_IF_ERROR(CheckHints(options.hints, what));
   return CheckComponents(value, num_local_replicas(), what);
 }
 
 Result<Ref<Value>> Strategy::Reduce(ReduceOp op, const Value& value, std::optional<int64_t> axis,
-                                    const CallOptions& options) {
+                                    const CollectiveOptions& options) {
   TUTTI_RETURN_IF_ERROR(CheckCrossReplicaAllowed("reduce"));
   TUTTI_RETURN_IF_ERROR(CheckOpen("reduce"));
   Status asked = CheckReduction(value, "reduce", options);
@@ -316,6 +321,7 @@ Result<Ref<Value>> Strategy::Reduce(ReduceOp op, const Value& value, std::option
     // The other workers must not wait for a call that does not come.
     return result.ok() ? std::move(result) : team_channel_->Abort(std::move(result).status());
   }
+  TellOfImplementation(options.hints, "reduce");
   std::vector<Leaf> leaves;
   leaves.reserve(value.num_leaves());
   for (size_t i = 0; i < value.num_leaves(); ++i) {
@@ -348,20 +354,25 @@ Status Strategy::CheckPlainReduce(ReduceOp op, const Leaf& leaf, std::string_vie
       label, num_replicas_in_sync(), leaf.tensor().SpecString());
 }
 
-Result<Ref<Value>> Strategy::Gather(const Value& value, int64_t axis, const CallOptions& options) {
+Result<Ref<Value>> Strategy::Gather(const Value& value, int64_t axis,
+                                    const CollectiveOptions& options) {
   TUTTI_RETURN_IF_ERROR(CheckCrossReplicaAllowed("gather"));
   TUTTI_RETURN_IF_ERROR(CheckOpen("gather"));
   Status asked = CheckReduction(value, "gather", options);
   const bool over_workers = team_channel_ && IsSpreadOverWorkers(value);
   if (!asked.ok()) return over_workers ? team_channel_->Refuse(std::move(asked), options) : asked;
-  if (over_workers) TUTTI_RETURN_IF_ERROR(team_channel_->Renew(options));
+  if (over_workers) {
+    TUTTI_RETURN_IF_ERROR(team_channel_->Renew(options));
+  } else {
+    TellOfImplementation(options.hints, "gather");
+  }
   Result<Ref<Value>> result = GatherLeaves(value, axis, over_workers, options);
   if (over_workers && !result.ok()) return team_channel_->Abort(std::move(result).status());
   return result;
 }
 
 Result<Ref<Value>> Strategy::GatherLeaves(const Value& value, int64_t axis, bool over_workers,
-                                          const CallOptions& options) {
+                                          const CollectiveOptions& options) {
   std::vector<Leaf> leaves(value.leaves().begin(), value.leaves().end());
   std::vector<size_t> numbers;  // of the leaves that are gathered
   std::vector<Ref<Tensor>> joined;
@@ -409,7 +420,7 @@ bool Strategy::IsSpreadOverWorkers(const Value& value) const {
 
 Result<Ref<Value>> Strategy::TeamReduceValue(ReduceOp op, const Value& value,
                                              std::optional<int64_t> axis,
-                                             const CallOptions& options) {
+                                             const CollectiveOptions& options) {
   std::vector<Leaf> leaves(value.leaves().begin(), value.leaves().end());
   std::vector<size_t> numbers;  // of the leaves that are reduced over the workers
   std::vector<std::vector<Ref<Tensor>>> tensors;

@@ -22,6 +22,7 @@
 #ifndef TUTTI_CORE_STRATEGY_STRATEGY_H_
 #define TUTTI_CORE_STRATEGY_STRATEGY_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -110,8 +111,8 @@ class Strategy final : public Closable {
   // Null with one worker, as the channel to the others is.
   WorkerTeam* team() const { return team_.get(); }
   TeamChannel* team_channel() const { return team_channel_.get(); }
-  // Of the packs in which one worker's replicas reduce many tensors; 0: as large as it goes.
-  int64_t bytes_per_pack() const { return bytes_per_pack_; }
+  // For the collectives of replicas whose own hints ask for nothing.
+  const CommunicationHints& hints() const { return hints_; }
   // Whom MultiWorkerMirrored asked for the workers; null of others.
   const ClusterResolver* cluster_resolver() const { return resolver_.get(); }
   // Of a local replica.
@@ -138,10 +139,10 @@ class Strategy final : public Closable {
   // elements. Of a leaf that is not distributed MEAN gives the leaf, SUM INVALID_ARGUMENT when
   // there are several replicas. None stays none.
   Result<Ref<Value>> Reduce(ReduceOp op, const Value& value, std::optional<int64_t> axis,
-                            const CallOptions& options);
+                            const CollectiveOptions& options);
   // Joins the components of every distributed leaf along `axis`, in replica order. Collective when
   // a leaf is distributed.
-  Result<Ref<Value>> Gather(const Value& value, int64_t axis, const CallOptions& options);
+  Result<Ref<Value>> Gather(const Value& value, int64_t axis, const CollectiveOptions& options);
   // A tuple of what each local replica holds; of a value that is not distributed a tuple of one.
   Result<Ref<Value>> LocalResults(const Value& value) const;
   // A distributed value from one call of `fn` per local replica, in order, in cross-replica
@@ -172,17 +173,19 @@ class Strategy final : public Closable {
                                     std::unique_ptr<TeamChannel> team_channel = nullptr);
 
   // OK when a leaf that is not distributed can be reduced: `label` names it.
+  // One warning for each implementation that is asked for where no worker is to be reached.
+  void TellOfImplementation(const CommunicationHints& hints, std::string_view what);
   // What can be wrong with a reduce or gather before it begins.
   Status CheckReduction(const Value& value, std::string_view what,
-                        const CallOptions& options) const;
+                        const CollectiveOptions& options) const;
   Status CheckPlainReduce(ReduceOp op, const Leaf& leaf, std::string_view label) const;
   Result<Ref<Value>> GatherLeaves(const Value& value, int64_t axis, bool over_workers,
-                                  const CallOptions& options);
+                                  const CollectiveOptions& options);
   // A plain tensor under several workers with one replica each is that replica's: what run gave.
   bool IsComponent(const Leaf& leaf) const;
   bool IsSpreadOverWorkers(const Value& value) const;
   Result<Ref<Value>> TeamReduceValue(ReduceOp op, const Value& value, std::optional<int64_t> axis,
-                                     const CallOptions& options);
+                                     const CollectiveOptions& options);
 
   const char* const type_name_;
   const bool is_mirrored_;
@@ -192,7 +195,8 @@ class Strategy final : public Closable {
   const int64_t num_workers_;
   const std::unique_ptr<TeamChannel> team_channel_;
   Ref<const ClusterResolver> resolver_;  // set once, when it is made
-  int64_t bytes_per_pack_ = 0;           // likewise
+  CommunicationHints hints_;             // likewise
+  std::atomic<uint32_t> told_of_{0};     // a bit per CommunicationImplementation
   const std::unique_ptr<ReplicaRunner> runner_;
 };
 

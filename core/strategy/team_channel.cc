@@ -169,8 +169,8 @@ Status TeamChannel::status() {
 }
 
 Status TeamChannel::AllReduceOn(Communicator& communicator, const TeamLabel& label, ReduceOp op,
-                                std::span<const Tensor* const> inputs, const CallOptions& call,
-                                std::span<Tensor* const> outputs) {
+                                std::span<const Tensor* const> inputs,
+                                const CollectiveOptions& call, std::span<Tensor* const> outputs) {
   const auto hash = static_cast<int64_t>(label.Hash());
   auto* mine = static_cast<int64_t*>(my_label_->mutable_data());
   const auto w = static_cast<size_t>(worker());
@@ -180,13 +180,16 @@ Status TeamChannel::AllReduceOn(Communicator& communicator, const TeamLabel& lab
   std::vector<Tensor*> out = {all_labels_.get()};
   in.insert(in.end(), inputs.begin(), inputs.end());
   out.insert(out.end(), outputs.begin(), outputs.end());
-  TUTTI_RETURN_IF_ERROR(
-      AllReduceInPacks(communicator, in, op, communication_.bytes_per_pack, call, out));
+  TUTTI_RETURN_IF_ERROR(AllReduceInPacks(communicator, in, op, 0, call, out));
   const auto* all = static_cast<const int64_t*>(all_labels_->data());
   for (size_t i = 0; i < n; ++i) {
     if (all[i] != all[0]) return Mismatch(communicator, label, call);
   }
   return OkStatus();
+}
+
+CollectiveOptions TeamChannel::Hinted(const CollectiveOptions& call) const {
+  return CollectiveOptions(call, call.hints.Or(communication_.of_calls()));
 }
 
 Status TeamChannel::Compare(Communicator& communicator, const TeamLabel& label,
@@ -233,15 +236,17 @@ Result<std::vector<std::string>> TeamChannel::ExchangeOn(Communicator& communica
 }
 
 Status TeamChannel::Agree(const TeamLabel& label, const CallOptions& call) {
-  return AllReduce(label, ReduceOp::kSum, {}, call, {});
+  Turn turn(*this);
+  TUTTI_RETURN_IF_ERROR(turn.Begin(label, call));
+  return turn.End(Compare(turn.communicator(), label, call));
 }
 
 Status TeamChannel::AllReduce(const TeamLabel& label, ReduceOp op,
-                              std::span<const Tensor* const> inputs, const CallOptions& call,
-                              std::span<Tensor* const> outputs) {
+                              std::span<const Tensor* const> inputs,
+                              const CollectiveOptions& call, std::span<Tensor* const> outputs) {
   Turn turn(*this);
   TUTTI_RETURN_IF_ERROR(turn.Begin(label, call));
-  return turn.End(AllReduceOn(turn.communicator(), label, op, inputs, call, outputs));
+  return turn.End(AllReduceOn(turn.communicator(), label, op, inputs, Hinted(call), outputs));
 }
 
 Status TeamChannel::FoldReplicas(const TeamLabel& label, ReduceOp op,
@@ -256,14 +261,15 @@ Status TeamChannel::FoldReplicas(const TeamLabel& label, ReduceOp op,
 
 Result<std::vector<Ref<Tensor>>> TeamChannel::AllGather(const TeamLabel& label,
                                                         std::span<const Tensor* const> inputs,
-                                                        size_t axis, const CallOptions& call) {
+                                                        size_t axis,
+                                                        const CollectiveOptions& call) {
   Turn turn(*this);
   TUTTI_RETURN_IF_ERROR(turn.Begin(label, call));
   TUTTI_RETURN_IF_ERROR(turn.End(Compare(turn.communicator(), label, call)));
   std::vector<Ref<Tensor>> outputs(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     TUTTI_RETURN_IF_ERROR(
-        turn.End(turn.communicator().AllGather(*inputs[i], axis, call, &outputs[i])));
+        turn.End(turn.communicator().AllGather(*inputs[i], axis, Hinted(call), &outputs[i])));
   }
   return outputs;
 }

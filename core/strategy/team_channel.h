@@ -76,16 +76,18 @@ class TeamChannel {
 
   // Only compares labels.
   Status Agree(const TeamLabel& label, const CallOptions& call);
-  // Communicator::AllReduce over the workers; `op` is not MEAN.
+  // Communicator::AllReduce over the workers; `op` is not MEAN. It and AllGather are made by
+  // call.hints and, where these ask for nothing, as the strategy's options say; what else the
+  // channel says to the others is not.
   Status AllReduce(const TeamLabel& label, ReduceOp op, std::span<const Tensor* const> inputs,
-                   const CallOptions& call, std::span<Tensor* const> outputs);
+                   const CollectiveOptions& call, std::span<Tensor* const> outputs);
   // FoldInReplicaOrder over the workers, whose labels say what they bring.
   Status FoldReplicas(const TeamLabel& label, ReduceOp op,
                       std::span<const ReplicaOrderOperand> operands, const CallOptions& call);
   // Joins each input along `axis`, in the order of the workers.
   Result<std::vector<Ref<Tensor>>> AllGather(const TeamLabel& label,
                                              std::span<const Tensor* const> inputs, size_t axis,
-                                             const CallOptions& call);
+                                             const CollectiveOptions& call);
   // Copies worker 0's tensor into everybody's.
   Status Broadcast(const TeamLabel& label, const CallOptions& call, Tensor* tensor);
   // What every worker brought. When one brought a failure, that of the first such worker is the
@@ -107,9 +109,10 @@ class TeamChannel {
  private:
   class Turn;
 
+  CollectiveOptions Hinted(const CollectiveOptions& call) const;
   Status Compare(Communicator& communicator, const TeamLabel& label, const CallOptions& call);
   Status AllReduceOn(Communicator& communicator, const TeamLabel& label, ReduceOp op,
-                     std::span<const Tensor* const> inputs, const CallOptions& call,
+                     std::span<const Tensor* const> inputs, const CollectiveOptions& call,
                      std::span<Tensor* const> outputs);
   Result<std::vector<std::string>> ExchangeOn(Communicator& communicator, const std::string& bytes,
                                               const CallOptions& call);

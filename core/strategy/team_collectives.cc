@@ -37,6 +37,26 @@ Result<std::vector<std::vector<const Tensor*>>> Transpose(std::span<MergePart* c
   return tensors;
 }
 
+// The workers compare what replica 0 of each asks for.
+template <class Part, class HintsOf>
+Status CheckSameHints(std::span<MergePart* const> parts, int64_t first_replica, const char* what,
+                      const HintsOf& hints_of) {
+  const CommunicationHints& first = hints_of(static_cast<Part*>(parts[0]));
+  for (size_t r = 1; r < parts.size(); ++r) {
+    const CommunicationHints& hints = hints_of(static_cast<Part*>(parts[r]));
+    if (hints == first) continue;
+    const int64_t replica = first_replica + static_cast<int64_t>(r);
+    return InvalidArgument(
+               "{}: replica {} asks for the communication {} and a bytes_per_pack of {}, replica "
+               "{} for {} and {}; pass the same communication options on all replicas",
+               what, first_replica, CommunicationImplementationName(first.implementation),
+               first.bytes_per_pack, replica,
+               CommunicationImplementationName(hints.implementation), hints.bytes_per_pack)
+        .With("replica", replica);
+  }
+  return OkStatus();
+}
+
 }  // namespace
 
 // ---- all_reduce. ----
@@ -50,6 +70,9 @@ std::string TeamAllReduce::Describe() const {
 }
 
 Status TeamAllReduce::Execute(std::span<MergePart* const> parts) {
+  TUTTI_RETURN_IF_ERROR(CheckSameHints<TeamAllReduce>(
+      parts, strategy_.first_replica(), "all_reduce",
+      [](TeamAllReduce* part) -> const CommunicationHints& { return part->options_.hints; }));
   const auto inputs_of = [](TeamAllReduce* part) { return part->inputs_; };
   TUTTI_ASSIGN_OR_RETURN(
       const std::vector<std::vector<const Tensor*>> tensors,
@@ -81,6 +104,9 @@ const void* TeamAllGather::identity() const { return &kAllGatherIdentity; }
 std::string TeamAllGather::Describe() const { return Format("all_gather along axis {}", axis_); }
 
 Status TeamAllGather::Execute(std::span<MergePart* const> parts) {
+  TUTTI_RETURN_IF_ERROR(CheckSameHints<TeamAllGather>(
+      parts, strategy_.first_replica(), "all_gather",
+      [](TeamAllGather* part) -> const CommunicationHints& { return part->options_.hints; }));
   const auto inputs_of = [](TeamAllGather* part) { return part->inputs_; };
   TUTTI_ASSIGN_OR_RETURN(
       const std::vector<std::vector<const Tensor*>> tensors,

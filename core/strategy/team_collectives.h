@@ -33,7 +33,7 @@ class TeamAllReduce final : public MergePart {
   // Outputs are this replica's own, of the inputs' dtypes and shapes. All outlive the part.
   TeamAllReduce(const Strategy& strategy, ReduceOp op, std::string structure,
                 std::span<const Tensor* const> inputs, std::span<Tensor* const> outputs,
-                const CallOptions& options)
+                const CollectiveOptions& options)
       : strategy_(strategy),
         op_(op),
         structure_(std::move(structure)),
@@ -53,7 +53,7 @@ class TeamAllReduce final : public MergePart {
   const std::string structure_;
   const std::span<const Tensor* const> inputs_;
   const std::span<Tensor* const> outputs_;
-  const CallOptions options_;
+  const CollectiveOptions options_;
   bool has_shares_ = false;
   std::vector<TeamFold> own_folds_;               // replica 0's
   const std::vector<TeamFold>* folds_ = nullptr;  // set in every part before the shares
@@ -63,7 +63,7 @@ class TeamAllReduce final : public MergePart {
 class TeamAllGather final : public MergePart {
  public:
   TeamAllGather(const Strategy& strategy, size_t axis, std::string structure,
-                std::span<const Tensor* const> inputs, const CallOptions& options)
+                std::span<const Tensor* const> inputs, const CollectiveOptions& options)
       : strategy_(strategy),
         axis_(axis),
         structure_(std::move(structure)),
@@ -83,7 +83,7 @@ class TeamAllGather final : public MergePart {
   const size_t axis_;
   const std::string structure_;
   const std::span<const Tensor* const> inputs_;
-  const CallOptions options_;
+  const CollectiveOptions options_;
   std::vector<Ref<Tensor>> outputs_;
 };
 

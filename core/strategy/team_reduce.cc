@@ -176,7 +176,7 @@ namespace {
 // the calls between the workers do not compare.
 Status FoldReplicas(TeamChannel& channel, const TeamLabel& label, ReduceOp op,
                     std::span<const std::vector<const Tensor*>* const> tensors,
-                    std::span<Tensor* const> folded, const CallOptions& call) {
+                    std::span<Tensor* const> folded, const CollectiveOptions& call) {
   std::vector<ReplicaOrderOperand> operands(tensors.size());
   std::string specs(label.structure);
   if (!specs.empty()) specs += " with ";
@@ -198,7 +198,7 @@ Result<std::vector<TeamFold>> ReduceOverTeam(TeamChannel& channel, const TeamLab
                                              ReduceOp op,
                                              std::span<const std::vector<const Tensor*>> tensors,
                                              std::span<Tensor* const> targets,
-                                             const CallOptions& call) {
+                                             const CollectiveOptions& call) {
   std::vector<TeamFold> folds(tensors.size());
   std::vector<Ref<Tensor>> own(tensors.size());
   std::vector<const Tensor*> inputs;
@@ -263,7 +263,8 @@ std::vector<const Tensor*> PointersTo(std::span<const Ref<Tensor>> tensors) {
 Result<std::vector<Ref<Tensor>>> ReduceOverTeam(TeamChannel& channel, const TeamLabel& label,
                                                 ReduceOp op,
                                                 std::span<const std::vector<Ref<Tensor>>> tensors,
-                                                int64_t first_replica, const CallOptions& call) {
+                                                int64_t first_replica,
+                                                const CollectiveOptions& call) {
   std::vector<std::vector<const Tensor*>> pointers;
   for (const std::vector<Ref<Tensor>>& replicas : tensors) {
     pointers.push_back(PointersTo(replicas));
@@ -285,7 +286,7 @@ namespace {
 Result<std::vector<Ref<Tensor>>> ReduceAxisInReplicaOrder(
     TeamChannel& channel, const TeamLabel& label, ReduceOp op,
     std::span<const std::vector<Ref<Tensor>>> tensors, int64_t axis, int64_t first_replica,
-    const CallOptions& call) {
+    const CollectiveOptions& call) {
   std::vector<std::vector<Ref<Tensor>>> sums(tensors.size());
   TUTTI_ASSIGN_OR_RETURN(
       const Ref<Tensor> counts,
@@ -316,7 +317,7 @@ Result<std::vector<Ref<Tensor>>> ReduceAxisInReplicaOrder(
 Result<std::vector<Ref<Tensor>>> ReduceAxisOverTeam(
     TeamChannel& channel, const TeamLabel& label, ReduceOp op,
     std::span<const std::vector<Ref<Tensor>>> tensors, int64_t axis, int64_t first_replica,
-    const CallOptions& call) {
+    const CollectiveOptions& call) {
   if (channel.in_replica_order()) {
     return ReduceAxisInReplicaOrder(channel, label, op, tensors, axis, first_replica, call);
   }

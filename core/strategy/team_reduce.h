@@ -54,20 +54,21 @@ Result<std::vector<TeamFold>> ReduceOverTeam(TeamChannel& channel, const TeamLab
                                              ReduceOp op,
                                              std::span<const std::vector<const Tensor*>> tensors,
                                              std::span<Tensor* const> targets,
-                                             const CallOptions& call);
+                                             const CollectiveOptions& call);
 
 // The results themselves, with the check of CheckSameTensors.
 Result<std::vector<Ref<Tensor>>> ReduceOverTeam(TeamChannel& channel, const TeamLabel& label,
                                                 ReduceOp op,
                                                 std::span<const std::vector<Ref<Tensor>>> tensors,
-                                                int64_t first_replica, const CallOptions& call);
+                                                int64_t first_replica,
+                                                const CollectiveOptions& call);
 
 // The same with an axis, as ReduceAcrossReplicas has it: SUM or MEAN also along it inside each
 // replica, MEAN over the true number of elements of all workers.
 Result<std::vector<Ref<Tensor>>> ReduceAxisOverTeam(
     TeamChannel& channel, const TeamLabel& label, ReduceOp op,
     std::span<const std::vector<Ref<Tensor>>> tensors, int64_t axis, int64_t first_replica,
-    const CallOptions& call);
+    const CollectiveOptions& call);
 
 }  // namespace tutti
 

@@ -390,6 +390,86 @@ TEST(MakeTeamStrategy, OneWorkerReducesInPacksToo) {
   }
 }
 
+// The all_reduces that this process has begun.
+int AllReducesOf(const TestWorker& worker) {
+  int calls = 0;
+  for (const FlightEvent& event : worker.environment->recorder().Snapshot()) {
+    calls += event.phase == FlightPhase::kBegin && event.type->name == std::string("all_reduce");
+  }
+  return calls;
+}
+
+TEST(TeamHints, ThoseOfACallGoBeforeTheStrategys) {
+  for (const size_t num_workers : {1u, 2u}) {
+    CommunicationOptions communication;
+    communication.bytes_per_pack = 1 << 20;
+    TestJob job(num_workers, 2, /*reproducible=*/-1, communication);
+    job.OnWorkers([&](TestWorker& worker) {
+      const Ref<Value> three = Value::Tuple({ScalarOf(1), ScalarOf(2), ScalarOf(3)});
+      const auto calls_with = [&](int64_t bytes_per_pack) {
+        const int before = AllReducesOf(worker);
+        CollectiveOptions call;
+        call.hints.bytes_per_pack = bytes_per_pack;
+        EXPECT_TRUE(worker
+                        .Run(ReplicaFn([&](ReplicaContext& replica, const Value&) {
+                          return replica.AllReduce(ReduceOp::kSum, *three, call);
+                        }))
+                        .ok());
+        return AllReducesOf(worker) - before;
+      };
+      const int together = calls_with(0);
+      // Of four bytes each; over workers the labels are a tensor more, and the run begins alike.
+      EXPECT_GE(calls_with(1) - together, 2) << num_workers;
+      EXPECT_EQ(calls_with(0), together);
+    });
+  }
+}
+
+TEST(TeamHints, ReplicasAndWorkersThatDisagreeAreNamed) {
+  for (const bool workers : {false, true}) {
+    TestJob job(2, 2);
+    job.OnWorkers([&](TestWorker& worker) {
+      const Result<Ref<Value>> result =
+          worker.Run(ReplicaFn([&](ReplicaContext& replica, const Value&) {
+            const int64_t number = workers ? worker.index : replica.replica_id() % 2;
+            CollectiveOptions call;
+            call.hints.bytes_per_pack = 8 * number;
+            return replica.AllReduce(ReduceOp::kSum, *ScalarOf(1), call);
+          }));
+      EXPECT_FALSE(result.ok());
+      EXPECT_THAT(std::string(result.status().message()),
+                  testing::HasSubstr("pass the same communication options on all "));
+    });
+  }
+}
+
+TEST(TeamHints, AReductionInOneProcessSaysOnceThatNothingIsPassedOn) {
+  class Lines final : public LogSink {
+   public:
+    void Write(const LogRecord& record) override { warnings.emplace_back(record.message); }
+    std::vector<std::string> warnings;
+  };
+  TestJob job(1, 2);
+  const Ref<Lines> lines = MakeRef<Lines>();
+  ASSERT_TRUE(job[0].environment->log().SetSink(lines).ok());
+  const Ref<Value> values = job[0]
+                                .Run(ReplicaFn([&](ReplicaContext&, const Value&) {
+                                  return Result<Ref<Value>>(ScalarOf(1));
+                                }))
+                                .value();
+  CollectiveOptions call;
+  call.hints.implementation = CommunicationImplementation::kRing;
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_TRUE(job[0].strategy->Reduce(ReduceOp::kSum, *values, std::nullopt, call).ok());
+  }
+  EXPECT_THAT(lines->warnings, ElementsAre(testing::AllOf(testing::HasSubstr("reduce asks for the"),
+                                                          testing::HasSubstr("RING"))));
+  call.hints.bytes_per_pack = -1;
+  EXPECT_TRUE(Fails(job[0].strategy->Reduce(ReduceOp::kSum, *values, std::nullopt, call).status(),
+                    StatusCode::kInvalidArgument, {"reduce: bytes_per_pack is -1"}));
+  ASSERT_TRUE(job[0].environment->log().SetSink(nullptr).ok());
+}
+
 TEST(MakeTeamStrategy, WhoAsksForNcclIsToldOnceWhatTakesItsPlace) {
   class Lines final : public LogSink {
    public:

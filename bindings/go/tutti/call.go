@@ -23,13 +23,17 @@ func callOf(ctx context.Context) (call *native.CallOptions, end func(), err erro
 	}
 	done := ctx.Done()
 	deadline, timed := ctx.Deadline()
-	if done == nil && !timed {
+	hints, hinted := ctx.Value(communicationKey{}).(CommunicationOptions)
+	if done == nil && !timed && !hinted {
 		return nil, nothing, nil
 	}
 	if cause := ctx.Err(); cause != nil {
 		return nil, nothing, contextError(cause)
 	}
 	call = &native.CallOptions{StructSize: unsafe.Sizeof(native.CallOptions{})}
+	if hinted {
+		call = hints.call()
+	}
 	if timed {
 		call.Timeout = int64(time.Until(deadline))
 		if call.Timeout <= 0 {
@@ -62,6 +66,14 @@ func callOf(ctx context.Context) (call *native.CallOptions, end func(), err erro
 	}, nil
 }
 
+// limited is a timeout as the library takes it: 0 is no limit.
+func limited(timeout time.Duration) int64 {
+	if timeout == 0 {
+		return math.MaxInt64
+	}
+	return int64(timeout)
+}
+
 func contextError(cause error) error {
 	code := ErrCancelled
 	if errors.Is(cause, context.DeadlineExceeded) {
@@ -71,8 +83,8 @@ func contextError(cause error) error {
 }
 
 // blocking is one call on an object that may wait and makes a value; limit is for a context without
-// a deadline, 0 for none.
-func blocking(ctx context.Context, limit time.Duration, o user, operand Value,
+// a deadline, nil for none and 0 for as long as it takes.
+func blocking(ctx context.Context, limit *time.Duration, o user, operand Value,
 	call func(pointer, operand uintptr, call *native.CallOptions,
 		made *uintptr) uintptr) (Value, error) {
 	pointer, err := o.use()
@@ -90,11 +102,11 @@ func blocking(ctx context.Context, limit time.Duration, o user, operand Value,
 		return Value{}, err
 	}
 	defer end()
-	if limit > 0 && options == nil {
+	if limit != nil && options == nil {
 		options = &native.CallOptions{StructSize: unsafe.Sizeof(native.CallOptions{})}
 	}
-	if limit > 0 && options.Timeout == 0 {
-		options.Timeout = int64(limit)
+	if limit != nil && options.Timeout == 0 {
+		options.Timeout = limited(*limit)
 	}
 	var made uintptr
 	if err := check(call(pointer, in, options, &made)); err != nil {

@@ -58,7 +58,7 @@ func borrowed(run func(kind int32, context, in uintptr) (uintptr, error)) cgo.Ha
 	return cgo.NewHandle(native.Callback(&callback{run}))
 }
 
-func replicaCallback(ctx context.Context, timeout time.Duration, fn ReplicaFunc) cgo.Handle {
+func replicaCallback(ctx context.Context, timeout *time.Duration, fn ReplicaFunc) cgo.Handle {
 	if ctx == nil {
 		ctx = context.Background()
 	}
@@ -72,7 +72,7 @@ func replicaCallback(ctx context.Context, timeout time.Duration, fn ReplicaFunc)
 	})
 }
 
-func mergeCallback(timeout time.Duration, fn MergeFunc) cgo.Handle {
+func mergeCallback(timeout *time.Duration, fn MergeFunc) cgo.Handle {
 	return borrowed(func(_ int32, pointer, in uintptr) (uintptr, error) {
 		// It ends here in any case: a finalizer would be work for nothing.
 		strategy := &Strategy{timeout: timeout,

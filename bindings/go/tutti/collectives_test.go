@@ -528,3 +528,106 @@ func TestRanksOfOneProcessGoOnWithoutOneThatHasClosed(t *testing.T) {
 	next.Close()
 	ranks[0].Close()
 }
+
+func TestCommunicationOptionsOfACallDecideHowManyCallsAreMade(t *testing.T) {
+	for bytes, calls := range map[int]int{0: 1, 24: 1, 16: 2, 1: 3} {
+		onRanks(t, 2, func(ctx context.Context, c *Communicator) error {
+			hinted, err := WithCommunication(ctx, CommunicationOptions{BytesPerPack: bytes})
+			if err != nil {
+				return err
+			}
+			three := []*Tensor{numbers(1), numbers(2), numbers(3)}
+			if err := c.AllReduceMany(hinted, Sum, three, three); err != nil {
+				return err
+			}
+			if err := holds(three[2], 6); err != nil {
+				return err
+			}
+			future, err := c.AllReduceManyAsync(hinted, Sum, three, three)
+			if err != nil {
+				return err
+			}
+			if err := future.Wait(ctx); err != nil {
+				return err
+			}
+			if err := holds(three[2], 12); err != nil {
+				return err
+			}
+			// Ranks that disagree get an error, whose number counts the calls before it.
+			disagrees, err := WithCommunication(nil, CommunicationOptions{BytesPerPack: 1 + c.Rank()})
+			if err != nil {
+				return err
+			}
+			err = c.AllReduce(disagrees, Sum, three[0], three[0])
+			want := fmt.Sprintf("all_reduce #%d has a bytes_per_pack of 2, rank 0 one of 1", 2*calls+1)
+			if err == nil || !strings.Contains(err.Error(), want) {
+				return fmt.Errorf("%v, wanted %s", err, want)
+			}
+			return nil
+		})
+	}
+}
+
+func TestReplicasAndStrategiesTakeCommunicationOptions(t *testing.T) {
+	r := must[*Runtime](t)(NewRuntime(nil))
+	defer r.Close()
+	var lines []string
+	var guard sync.Mutex
+	if err := r.SetLog(func(level, line string) {
+		guard.Lock()
+		defer guard.Unlock()
+		lines = append(lines, line)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	strategy := must[*Strategy](t)(r.NewMirroredStrategy(nil,
+		StrategyOptions{Devices: []string{"CPU:0", "CPU:1"},
+			Communication: CommunicationOptions{Timeout: Limit(0)}}))
+	defer strategy.Close()
+	ring := must[context.Context](t)(WithCommunication(soon(t),
+		CommunicationOptions{Implementation: CommunicationRing, Timeout: Limit(0)}))
+	values := must[Value](t)(strategy.Run(nil, func(r *ReplicaContext, _ Value) (Value, error) {
+		return r.With(ring).AllReduce(Sum, sure(OfFloat64(float64(r.ReplicaID()))))
+	}, Value{}))
+	for i := 0; i < 2; i++ {
+		sum := must[Value](t)(strategy.Reduce(ring, Sum, values))
+		if got, err := sum.Float64(); err != nil || got != 2 {
+			t.Errorf("%v (%v), wanted 2", got, err)
+		}
+	}
+	guard.Lock()
+	defer guard.Unlock()
+	if len(lines) != 2 || !strings.Contains(lines[0], "all_reduce asks for the communication RING") ||
+		!strings.Contains(lines[1], "reduce asks for the communication RING") {
+		t.Errorf("the log is %q", lines)
+	}
+}
+
+func TestWrongCommunicationOptionsAreRefusedByName(t *testing.T) {
+	for name, options := range map[string]CommunicationOptions{
+		"Timeout is -1":       {Timeout: Limit(-1)},
+		"BytesPerPack is -8":  {BytesPerPack: -8},
+		"Implementation is 5": {Implementation: 5},
+	} {
+		if _, err := WithCommunication(nil, options); err == nil ||
+			!errors.Is(err, ErrInvalidArgument) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%v, wanted %q", err, name)
+		}
+	}
+}
+
+func TestRunTakesOptions(t *testing.T) {
+	strategy := must[*Strategy](t)(NewMirroredStrategy("CPU:0", "CPU:1"))
+	defer strategy.Close()
+	number := func(r *ReplicaContext, _ Value) (Value, error) {
+		return OfFloat64(float64(r.ReplicaID()))
+	}
+	ids := must[Value](t)(strategy.RunWithOptions(nil, number, Value{},
+		RunOptions{NoDynamicBatchSize: true, BucketizingDynamicShape: true}))
+	sum := must[Value](t)(strategy.Reduce(nil, Sum, ids))
+	if got, err := sum.Float64(); err != nil || got != 1 {
+		t.Errorf("%v (%v), wanted 1", got, err)
+	}
+	_, err := strategy.RunWithOptions(nil, nil, Value{}, RunOptions{})
+	wants(t, err, ErrInvalidArgument)
+}

@@ -15,7 +15,7 @@ type ReplicaContext struct {
 	context.Context
 	o       *object
 	within  context.Context // of With
-	timeout time.Duration   // of the strategy's collectives
+	timeout *time.Duration  // of the strategy's collectives
 }
 
 // With is r for calls that end with ctx, too, when its deadline comes or it is cancelled:

@@ -3,6 +3,7 @@ package tutti
 import (
 	"context"
 	"time"
+	"unsafe"
 
 	"tutti.dev/tutti/internal/native"
 )
@@ -26,7 +27,7 @@ const (
 // Strategy is a number of replicas: what runs on them, and what is shared by them.
 type Strategy struct {
 	o       *object
-	timeout time.Duration // of its collectives, 0 for the runtime's
+	timeout *time.Duration // of its collectives, nil for the runtime's
 }
 
 func (s *Strategy) object() *object {
@@ -65,12 +66,14 @@ type StrategyOptions struct {
 	Communication CommunicationOptions
 }
 
-// CommunicationImplementation says how the workers of a strategy reduce; all of them ask for the
-// same.
+// CommunicationImplementation says how ranks move the bytes of a collective; all of them ask for
+// the same.
 type CommunicationImplementation int
 
-// Auto and Ring: the library's own collectives, over what the setting transport says. NCCL: what is
-// there takes its place, with a warning. SharedMemory and TCP go before the setting transport.
+// Auto: as the strategy says, else as the table of algorithms does. Ring: from neighbour to
+// neighbour, where ranks are linked by byte streams and the operation has such an algorithm. NCCL:
+// NVIDIA's library. SharedMemory and TCP, of a strategy: these go before the setting transport.
+// What cannot be as it is asked goes as Auto, with one line of warning in the log that says why.
 const (
 	CommunicationAuto CommunicationImplementation = iota
 	CommunicationRing
@@ -79,22 +82,73 @@ const (
 	CommunicationTCP
 )
 
-// CommunicationOptions are hints for the collectives of a strategy.
+// CommunicationOptions are hints for the collectives of a strategy, or of one call
+// (WithCommunication), whose own go before the strategy's. All ranks give the same BytesPerPack and
+// Implementation; else all get ErrInvalidArgument that names both sides. Results do not depend on
+// them.
 type CommunicationOptions struct {
 	// Timeout is how long Reduce, Gather, AllReduce, AllGather and MergeCall may take whose context
-	// has no deadline of its own (ErrDeadlineExceeded); 0: as long as the setting default_timeout
-	// says.
-	Timeout time.Duration
-	// BytesPerPack and Implementation are of a strategy of several workers. Tensors of one reduction
-	// travel in packs of at most BytesPerPack, the same on all workers; 0: as large as it goes.
+	// has no deadline of its own (ErrDeadlineExceeded): Limit(d), or Limit(0) for no limit; nil: as
+	// the strategy says, else the setting default_timeout.
+	Timeout *time.Duration
+	// BytesPerPack: many tensors are reduced in calls of at most so many bytes each; 0: as the
+	// strategy says, else in one call.
 	BytesPerPack   int
 	Implementation CommunicationImplementation
 }
 
+// Limit is a timeout that is given; 0 is no limit.
+func Limit(timeout time.Duration) *time.Duration { return &timeout }
+
+type communicationKey struct{}
+
+// WithCommunication is ctx with hints for the collectives that it is given to: those of a
+// Communicator but transfers, Reduce and Gather of a Strategy, and those of a replica by its With:
+//
+//	hinted, err := tutti.WithCommunication(replica,
+//		tutti.CommunicationOptions{BytesPerPack: 1 << 20})
+//	sum, err := replica.With(hinted).AllReduce(tutti.Sum, gradients)
+//
+// A deadline of ctx goes before options.Timeout. ErrInvalidArgument names what is wrong.
+func WithCommunication(ctx context.Context, options CommunicationOptions) (context.Context, error) {
+	if err := options.check(); err != nil {
+		return nil, err
+	}
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	return context.WithValue(ctx, communicationKey{}, options), nil
+}
+
+// call is what a call with these options is given.
+func (o CommunicationOptions) call() *native.CallOptions {
+	// The hints live as long as the call's options, as they are one object.
+	hinted := &struct {
+		native.CallOptions
+		hints native.CommunicationOptions
+	}{hints: native.CommunicationOptions{
+		StructSize:     unsafe.Sizeof(native.CommunicationOptions{}),
+		BytesPerPack:   int64(o.BytesPerPack),
+		Implementation: int32(o.Implementation) + 1,
+	}}
+	hinted.StructSize = unsafe.Sizeof(native.CallOptions{})
+	hinted.Communication = uintptr(unsafe.Pointer(&hinted.hints))
+	if o.Timeout != nil {
+		hinted.Timeout = limited(*o.Timeout)
+	}
+	return &hinted.CallOptions
+}
+
 func (o CommunicationOptions) check() error {
-	if o.Timeout < 0 || o.BytesPerPack < 0 || o.Implementation < CommunicationAuto ||
-		o.Implementation > CommunicationTCP {
-		return invalidArgument("communication options %+v: a negative number, or no implementation", o)
+	switch {
+	case o.Timeout != nil && *o.Timeout < 0:
+		return invalidArgument("communication options: Timeout is %v; expected 0 or more", *o.Timeout)
+	case o.BytesPerPack < 0:
+		return invalidArgument("communication options: BytesPerPack is %d; expected 0 or more",
+			o.BytesPerPack)
+	case o.Implementation < CommunicationAuto || o.Implementation > CommunicationTCP:
+		return invalidArgument("communication options: Implementation is %d; expected %d to %d",
+			o.Implementation, CommunicationAuto, CommunicationTCP)
 	}
 	return nil
 }
@@ -224,19 +278,44 @@ func (s *Strategy) ClusterResolver() (*ClusterResolver, error) {
 	return ownClusterResolver(made), nil
 }
 
+// RunOptions say how a step is compiled. Nothing is compiled here: replicas run functions of the
+// program, for which these have no effect, as in the reference outside of TPUs.
+type RunOptions struct {
+	// NoDynamicBatchSize: of TPUs, batches are never partial.
+	NoDynamicBatchSize bool
+	// BucketizingDynamicShape: of TPUs, shapes are padded to few.
+	BucketizingDynamicShape bool
+}
+
 // Run calls fn once per replica, concurrently, and returns when no call is running any more.
 // Replica i gets component i of every per-replica leaf of args, and every other leaf as it is.
 // Results are joined leaf by leaf: tensors become per-replica, with one replica they stay what they
 // are. An error or a panic of a replica stops the others.
 func (s *Strategy) Run(ctx context.Context, fn ReplicaFunc, args Value) (Value, error) {
+	return s.run(ctx, fn, args, native.Strategy_run)
+}
+
+// RunWithOptions is Run with options.
+func (s *Strategy) RunWithOptions(ctx context.Context, fn ReplicaFunc, args Value,
+	options RunOptions) (Value, error) {
+	return s.run(ctx, fn, args, func(pointer, callback, args uintptr, call *native.CallOptions,
+		made *uintptr) uintptr {
+		return native.Strategy_run_with_options(pointer, callback, args,
+			tristate(!options.NoDynamicBatchSize), tristate(options.BucketizingDynamicShape), call, made)
+	})
+}
+
+func (s *Strategy) run(ctx context.Context, fn ReplicaFunc, args Value,
+	run func(pointer, callback, args uintptr, call *native.CallOptions,
+		made *uintptr) uintptr) (Value, error) {
 	if s == nil || fn == nil {
 		return Value{}, invalidArgument("run: a strategy and a function are needed, not nil")
 	}
 	handle := replicaCallback(ctx, s.timeout, fn)
 	defer handle.Delete()
-	return blocking(ctx, 0, s, args,
+	return blocking(ctx, nil, s, args,
 		func(pointer, args uintptr, call *native.CallOptions, made *uintptr) uintptr {
-			return native.Strategy_run(pointer, uintptr(handle), args, call, made)
+			return run(pointer, uintptr(handle), args, call, made)
 		})
 }
 
@@ -265,9 +344,9 @@ func (s *Strategy) reduce(ctx context.Context, op ReduceOp, value Value,
 		})
 }
 
-func (s *Strategy) limit() time.Duration {
+func (s *Strategy) limit() *time.Duration {
 	if s == nil {
-		return 0
+		return nil
 	}
 	return s.timeout
 }
@@ -301,7 +380,7 @@ func (s *Strategy) LocalResults(value Value) ([]Value, error) {
 		return nil, err
 	}
 	defer end()
-	all, err := blocking(nil, 0, s, value,
+	all, err := blocking(nil, nil, s, value,
 		func(pointer, value uintptr, _ *native.CallOptions, made *uintptr) uintptr {
 			return native.Strategy_local_results(pointer, value, made)
 		})
@@ -342,7 +421,7 @@ func (s *Strategy) DistributeValues(ctx context.Context,
 		return result(fn(given))
 	})
 	defer handle.Delete()
-	return blocking(ctx, 0, s, Value{},
+	return blocking(ctx, nil, s, Value{},
 		func(pointer, _ uintptr, call *native.CallOptions, made *uintptr) uintptr {
 			return native.Strategy_create_values(pointer, uintptr(handle), call, made)
 		})

@@ -616,7 +616,7 @@ func TestACloseEndsWhatWaits(t *testing.T) {
 }
 
 func TestACollectiveEndsWithAContextOfItsOwnOrTheStrategysTimeout(t *testing.T) {
-	for _, options := range []CommunicationOptions{{}, {Timeout: 30 * time.Millisecond}} {
+	for _, options := range []CommunicationOptions{{}, {Timeout: Limit(30 * time.Millisecond)}} {
 		strategy := must[*Strategy](t)(defaultRuntime.NewMirroredStrategy(nil,
 			StrategyOptions{Devices: []string{"CPU:0", "CPU:1"}, Communication: options}))
 		leave := make(chan struct{})
@@ -626,7 +626,7 @@ func TestACollectiveEndsWithAContextOfItsOwnOrTheStrategysTimeout(t *testing.T) 
 				return Value{}, nil
 			}
 			defer close(leave)
-			if options.Timeout == 0 {
+			if options.Timeout == nil {
 				limited, end := context.WithTimeout(r, 30*time.Millisecond)
 				defer end()
 				r = r.With(limited)
@@ -637,6 +637,6 @@ func TestACollectiveEndsWithAContextOfItsOwnOrTheStrategysTimeout(t *testing.T) 
 		strategy.Close()
 	}
 	_, err := defaultRuntime.NewMirroredStrategy(nil,
-		StrategyOptions{Communication: CommunicationOptions{Timeout: -1}})
+		StrategyOptions{Communication: CommunicationOptions{Timeout: Limit(-1)}})
 	wants(t, err, ErrInvalidArgument)
 }

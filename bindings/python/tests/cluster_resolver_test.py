@@ -179,6 +179,8 @@ class AloneTest(unittest.TestCase):
 class CommunicationOptionsTest(unittest.TestCase):
     def test_wrong_ones_are_value_errors(self):
         options = distribute.experimental.CommunicationOptions
+        with self.assertRaises(TypeError):
+            options(bytes_per_pack="8")
         for wrong in ({"bytes_per_pack": -1}, {"timeout_seconds": -1}, {"implementation": "TELEX"}):
             with self.assertRaises(ValueError):
                 options(**wrong)

@@ -336,17 +336,67 @@ class StrategyTest(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "two names of one argument"):
             strategy.reduce("sum", values, options=options, experimental_hints=options)
 
-    def test_a_hint_without_effect_on_one_call_is_told_once(self):
-        values = two_replicas().run(lambda: np.float32(1))
-        hints = distribute.experimental.CommunicationOptions(bytes_per_pack=8,
-                                                             implementation="RING")
-        distribute._communication._told.clear()
-        with warnings.catch_warnings(record=True) as told:
-            warnings.simplefilter("always")
-            for _ in range(2):
-                two_replicas().reduce("sum", values, experimental_hints=hints)
-        self.assertEqual([str(one.message).partition(" ")[0] for one in told],
-                         ["bytes_per_pack", "implementation"])
+    def test_a_hint_that_cannot_be_followed_is_told_once(self):
+        told = []
+        with tutti.Runtime() as runtime, runtime.as_default():
+            runtime.set_log_sink(lambda level, line: told.append((level, line)))
+            strategy = two_replicas()
+            values = strategy.run(lambda: np.float32(1))
+            for asked in ("RING", "NCCL", "RING"):
+                hints = distribute.experimental.CommunicationOptions(8, implementation=asked)
+                self.assertEqual(float(strategy.reduce("sum", values, experimental_hints=hints)), 2)
+            runtime.set_log_sink(None)
+        self.assertEqual([level for level, _ in told], ["warning"] * 2)
+        self.assertIn("asks for the communication RING", told[0][1])
+        self.assertIn("asks for the communication NCCL", told[1][1])
+
+    def test_run_has_its_older_names_and_its_options(self):
+        strategy = two_replicas()
+        options = distribute.RunOptions(experimental_bucketizing_dynamic_shape=True)
+        self.assertIs(options.experimental_enable_dynamic_batch_size, True)
+        self.assertEqual(options, distribute.RunOptions(True, True))
+        self.assertEqual(repr(distribute.RunOptions()),
+                         "RunOptions(experimental_enable_dynamic_batch_size=True, "
+                         "experimental_bucketizing_dynamic_shape=False)")
+
+        def add(a, b=1):
+            return a + b
+
+        for call in (lambda: strategy.experimental_run_v2(add, (2,), {"b": 3}),
+                     lambda: strategy.call_for_each_replica(add, (2,), {"b": 3}),
+                     lambda: strategy.run(add, (2,), {"b": 3}, options)):
+            self.assertEqual([int(value) for value in call().values], [5, 5])
+        steps = iter(strategy.distribute_dataset(tutti.data.Dataset.range(4).batch(4)))
+        self.assertEqual([value.tolist() for value in
+                          strategy.experimental_run(lambda rows: rows * 2, steps).values],
+                         [[0, 2], [4, 6]])
+        self.assertEqual([int(value) for value in strategy.experimental_run(lambda: 7).values],
+                         [7, 7])
+        with self.assertRaises(StopIteration):
+            strategy.experimental_run(lambda rows: rows, steps)
+        for wrong in ({"options": 3}, {"options": {"experimental_enable_dynamic_batch_size": 1}}):
+            with self.assertRaisesRegex(TypeError, "run: options: a tutti.distribute.RunOptions"):
+                strategy.run(add, (2,), **wrong)
+        for name in ("experimental_enable_dynamic_batch_size",
+                     "experimental_bucketizing_dynamic_shape"):
+            with self.assertRaisesRegex(TypeError, f"{name}: a bool is needed"):
+                distribute.RunOptions(**{name: "yes"})
+
+    def test_the_bytes_of_a_pack_of_one_call_decide_how_many_calls_are_made(self):
+        options = distribute.experimental.CommunicationOptions
+
+        def step(bytes_per_pack):
+            context = distribute.get_replica_context()
+            three = [np.ones(2, np.float32), np.float32(1), np.float32(1)]
+            sums = context.all_reduce("sum", three, options(bytes_per_pack))
+            assert [float(np.sum(part)) for part in sums] == [4, 2, 2], sums
+            # Replicas that disagree get an error, whose number counts the calls before it.
+            context.all_reduce("sum", 1.0, options(1 + context.replica_id_in_sync_group))
+
+        for bytes_per_pack, calls in ((0, 1), (16, 1), (8, 2), (1, 3)):
+            with self.assertRaisesRegex(ValueError, f"all_reduce #{calls + 1} has a bytes_per_pack "
+                                        "of 2, rank 0 one of 1"):
+                two_replicas().run(step, args=(bytes_per_pack,))
 
     def test_input_options_have_the_documented_names(self):
         mode = distribute.InputReplicationMode

@@ -205,6 +205,34 @@ class StrategyTest(unittest.TestCase):
         for (text,), in run(program, ASKED=lambda worker: ("TCP", "SHARED_MEMORY")[worker]):
             self.assertIn("the transport of worker 0 is tcp, of worker 1 shared_memory", text)
 
+    def test_the_implementation_of_one_call_chooses_its_algorithm(self):
+        program = """
+            from tutti.distribute.experimental import CommunicationOptions
+            ring = CommunicationOptions(implementation="RING", timeout_seconds=60)
+            cluster = tutti.Cluster.join()
+            communicator = tutti.Communicator.create(cluster)
+            sums = [communicator.all_reduce(np.arange(5) / (1 + me), options=options).tolist()
+                    for options in (None, ring, None)]
+            communicator.all_gather([me], options=ring)
+            try:
+                communicator.all_reduce_many([np.ones(1)], options=ring if me == 1 else None)
+            except errors.InvalidArgumentError as error:
+                with open(error.details["flight_record"]) as record:
+                    events = json.load(record)["events"]
+                say(sums[0] == sums[1] == sums[2], str(error),
+                    [event["arguments"]["algorithm"] for event in events
+                     if event["phase"] == "end" and event["arguments"].get("code") == 0
+                     and event["name"] in ("all_reduce", "all_gather")])
+            """
+        with tempfile.TemporaryDirectory() as folder:
+            lines = run(program, TUTTI_TRANSPORT="tcp", TUTTI_FLIGHT_RECORDER_DIR=folder)
+        for (same, text, algorithms), in lines:
+            self.assertTrue(same)
+            self.assertIn("rank 1: all_reduce #5 asks for the communication RING, rank 0 for AUTO",
+                          text)
+            # The numbers of flat_fold, chain and ring.
+            self.assertEqual(algorithms, [0, 9, 0, 10])
+
     def test_communicators_have_a_rank_per_worker(self):
         lines = run("""
             cluster = tutti.Cluster.join()

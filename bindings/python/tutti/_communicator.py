@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -13,7 +13,19 @@ from tutti._tensor import Tensor, literals_as
 from tutti._values import Future
 from tutti._variable import member
 
+if TYPE_CHECKING:
+    from tutti.distribute._communication import CommunicationOptions, Waits
+
 Op = Union[ReduceOp, str, int]
+Options = Optional["CommunicationOptions"]
+
+
+def _waits(timeout: Optional[float], options: Options, hints: Options) -> "Waits":
+    if options is None and hints is None:
+        return timeout
+    from tutti.distribute._communication import waits_of
+
+    return waits_of(timeout, options, hints)
 
 
 def _op(op: Op) -> int:
@@ -43,7 +55,9 @@ class Communicator:
     (int32, float32) or with that of `out`; of the same dtype and shape on all ranks unless it is
     said otherwise. out: the array that is written, which may be `value` where it
     has its shape (in place); None: a new one. op: a ReduceOp or its name; float16 and bfloat16
-    accumulate in float32. root: the rank that gives or gets.
+    accumulate in float32. root: the rank that gives or gets. options, also as experimental_hints:
+    tutti.distribute.experimental.CommunicationOptions, whose timeout_seconds counts where there is
+    no timeout.
 
     Methods that end in _async return at once with a Future of the same result. Their calls run one
     after the other in the order of issue; a call without _async takes its turn behind them. Until
@@ -118,34 +132,43 @@ class Communicator:
     # ---- sums
 
     def all_reduce(self, value: Any, op: Op = ReduceOp.SUM, out: Any = None,
-                   timeout: Optional[float] = None) -> Any:
+                   timeout: Optional[float] = None, *,
+                   options: Options = None, experimental_hints: Options = None) -> Any:
         """Folds `value` of all ranks into `out` of every rank."""
+        waits = _waits(timeout, options, experimental_hints)
         value, out = _like(value, out)
-        _native.communicator_all_reduce(self._handle, value, _op(op), timeout, out)
+        _native.communicator_all_reduce(self._handle, value, _op(op), waits, out)
         return out
 
     def all_reduce_async(self, value: Any, op: Op = ReduceOp.SUM, out: Any = None,
-                         timeout: Optional[float] = None) -> Future:
+                         timeout: Optional[float] = None, *,
+                         options: Options = None, experimental_hints: Options = None) -> Future:
         """The same at once."""
+        waits = _waits(timeout, options, experimental_hints)
         value, out = _like(value, out)
         return Future._of(_native.communicator_all_reduce_async(
-            self._handle, value, _op(op), timeout, out), out)
+            self._handle, value, _op(op), waits, out), out)
 
     def all_reduce_many(self, values: Sequence[Any], op: Op = ReduceOp.SUM,
                         out: Optional[Sequence[Any]] = None,
-                        timeout: Optional[float] = None) -> List[Any]:
+                        timeout: Optional[float] = None, *,
+                        options: Options = None, experimental_hints: Options = None) -> List[Any]:
         """Several `values`, of any dtypes and shapes, in one call; `out` has an array for each."""
+        waits = _waits(timeout, options, experimental_hints)
         values, outs = self._many(values, out)
-        _native.communicator_all_reduce_many(self._handle, values, _op(op), timeout, outs)
+        _native.communicator_all_reduce_many(self._handle, values, _op(op), waits, outs)
         return outs
 
     def all_reduce_many_async(self, values: Sequence[Any], op: Op = ReduceOp.SUM,
                               out: Optional[Sequence[Any]] = None,
-                              timeout: Optional[float] = None) -> Future:
+                              timeout: Optional[float] = None, *,
+                              options: Options = None,
+                              experimental_hints: Options = None) -> Future:
         """Several `values` at once; `out` has an array for each."""
+        waits = _waits(timeout, options, experimental_hints)
         values, outs = self._many(values, out)
         return Future._of(_native.communicator_all_reduce_many_async(
-            self._handle, values, _op(op), timeout, outs), outs)
+            self._handle, values, _op(op), waits, outs), outs)
 
     @staticmethod
     def _many(values: Sequence[Any], out: Optional[Sequence[Any]]) -> Tuple[List[Any], List[Any]]:
@@ -156,36 +179,44 @@ class Communicator:
         return [value for value, _ in pairs], [made for _, made in pairs]
 
     def reduce(self, value: Any, op: Op = ReduceOp.SUM, root: int = 0, out: Any = None,
-               timeout: Optional[float] = None) -> Any:
+               timeout: Optional[float] = None, *,
+               options: Options = None, experimental_hints: Options = None) -> Any:
         """Folds `value` of all ranks into `out` of rank `root`; None on the others."""
+        waits = _waits(timeout, options, experimental_hints)
         value, out = self._at_root(value, root, out)
-        _native.communicator_reduce(self._handle, value, _op(op), root, timeout, out)
+        _native.communicator_reduce(self._handle, value, _op(op), root, waits, out)
         return out
 
     def reduce_async(self, value: Any, op: Op = ReduceOp.SUM, root: int = 0, out: Any = None,
-                     timeout: Optional[float] = None) -> Future:
+                     timeout: Optional[float] = None, *,
+                     options: Options = None, experimental_hints: Options = None) -> Future:
         """The same at once."""
+        waits = _waits(timeout, options, experimental_hints)
         value, out = self._at_root(value, root, out)
         return Future._of(_native.communicator_reduce_async(
-            self._handle, value, _op(op), root, timeout, out), out)
+            self._handle, value, _op(op), root, waits, out), out)
 
     def _at_root(self, value: Any, root: int, out: Any) -> Tuple[Any, Any]:
         return _like(value, out) if self.rank == root else (value, None)
 
     def reduce_scatter(self, value: Any, op: Op = ReduceOp.SUM, out: Any = None,
-                       timeout: Optional[float] = None) -> Any:
+                       timeout: Optional[float] = None, *,
+                       options: Options = None, experimental_hints: Options = None) -> Any:
         """Folds `value` [size * m, ...] of all ranks; rank r gets rows r * m to (r + 1) * m of the
         result in `out` [m, ...], which may be that part of its own value."""
+        waits = _waits(timeout, options, experimental_hints)
         value, out = self._part(value, out)
-        _native.communicator_reduce_scatter(self._handle, value, _op(op), timeout, out)
+        _native.communicator_reduce_scatter(self._handle, value, _op(op), waits, out)
         return out
 
     def reduce_scatter_async(self, value: Any, op: Op = ReduceOp.SUM, out: Any = None,
-                             timeout: Optional[float] = None) -> Future:
+                             timeout: Optional[float] = None, *,
+                             options: Options = None, experimental_hints: Options = None) -> Future:
         """The same at once."""
+        waits = _waits(timeout, options, experimental_hints)
         value, out = self._part(value, out)
         return Future._of(_native.communicator_reduce_scatter_async(
-            self._handle, value, _op(op), timeout, out), out)
+            self._handle, value, _op(op), waits, out), out)
 
     def _part(self, value: Any, out: Any) -> Tuple[Any, Any]:
         """The value, and room for one rank's rows of it."""
@@ -208,31 +239,39 @@ class Communicator:
         return Future._of(_native.communicator_broadcast_async(
             self._handle, root, timeout, array), array)
 
-    def all_gather(self, value: Any, out: Any = None, timeout: Optional[float] = None) -> Any:
+    def all_gather(self, value: Any, out: Any = None, timeout: Optional[float] = None, *,
+                   options: Options = None, experimental_hints: Options = None) -> Any:
         """Joins `value` [n, ...] of all ranks along axis 0; n may differ between ranks, unless
         there is an `out` [size * n, ...], of which `value` may be this rank's own part."""
+        waits = _waits(timeout, options, experimental_hints)
         if out is None:
-            return _native.communicator_all_gather(self._handle, value, timeout)
+            return _native.communicator_all_gather(self._handle, value, waits)
         value, out = _like(value, out)
-        _native.communicator_all_gather_into(self._handle, value, timeout, out)
+        _native.communicator_all_gather_into(self._handle, value, waits, out)
         return out
 
     def all_gather_async(self, value: Any, out: Any = None,
-                         timeout: Optional[float] = None) -> Future:
+                         timeout: Optional[float] = None, *,
+                         options: Options = None, experimental_hints: Options = None) -> Future:
         """The same at once. Without `out` the result is read-only."""
+        waits = _waits(timeout, options, experimental_hints)
         if out is None:
-            return Future._of(_native.communicator_all_gather_async(self._handle, value, timeout))
+            return Future._of(_native.communicator_all_gather_async(self._handle, value, waits))
         value, out = _like(value, out)
         return Future._of(_native.communicator_all_gather_into_async(
-            self._handle, value, timeout, out), out)
+            self._handle, value, waits, out), out)
 
-    def gather(self, value: Any, root: int = 0, timeout: Optional[float] = None) -> Any:
+    def gather(self, value: Any, root: int = 0, timeout: Optional[float] = None, *,
+               options: Options = None, experimental_hints: Options = None) -> Any:
         """Joins as all_gather does, at rank `root` only: None on the others."""
-        return _native.communicator_gather(self._handle, value, root, timeout)
+        waits = _waits(timeout, options, experimental_hints)
+        return _native.communicator_gather(self._handle, value, root, waits)
 
-    def gather_async(self, value: Any, root: int = 0, timeout: Optional[float] = None) -> Future:
+    def gather_async(self, value: Any, root: int = 0, timeout: Optional[float] = None, *,
+                     options: Options = None, experimental_hints: Options = None) -> Future:
         """The same at once. The result is read-only."""
-        return Future._of(_native.communicator_gather_async(self._handle, value, root, timeout))
+        waits = _waits(timeout, options, experimental_hints)
+        return Future._of(_native.communicator_gather_async(self._handle, value, root, waits))
 
     def scatter(self, value: Any = None, root: int = 0, out: Any = None,
                 timeout: Optional[float] = None) -> Any:

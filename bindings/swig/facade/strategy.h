@@ -42,6 +42,18 @@ inline tutti_status *strategy_run(tutti_strategy *strategy, tutti_host_handle re
   return tutti_strategy_run(strategy, &CallHost, &callback, args, call, out_value);
 }
 
+inline tutti_status *strategy_run_with_options(
+    tutti_strategy *strategy, tutti_host_handle replica_fn, const tutti_value *args,
+    tutti_tristate enable_dynamic_batch_size, tutti_tristate bucketizing_dynamic_shape,
+    const tutti_call_options *call, tutti_value **out_value) {
+  HostCallback callback{replica_fn, TUTTI_HOST_REPLICA};
+  tutti_run_options options = TUTTI_RUN_OPTIONS_INIT;
+  options.enable_dynamic_batch_size = enable_dynamic_batch_size;
+  options.bucketizing_dynamic_shape = bucketizing_dynamic_shape;
+  return tutti_strategy_run_with_options(strategy, &CallHost, &callback, args, &options, call,
+                                         out_value);
+}
+
 inline tutti_status *strategy_create_values(tutti_strategy *strategy, tutti_host_handle values_fn,
                                             const tutti_call_options *call,
                                             tutti_value **out_value) {

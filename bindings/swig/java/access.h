@@ -406,6 +406,12 @@ inline tutti_status *value_of_named_tuple(const char *type_name, size_t value_co
 
 // ---- contexts
 
+// Hints for the next call of this thread; both 0 take them back.
+inline void hint_call(int64_t bytes_per_pack, int32_t implementation) {
+  next_hints.given = bytes_per_pack != 0 || implementation != 0;
+  next_hints.options.bytes_per_pack = bytes_per_pack;
+  next_hints.options.implementation = implementation;
+}
 inline tutti_status *merge_call(tutti_context *context, tutti_host_handle merge_fn,
                                 const char *name, const tutti_value *args,
                                 const tutti_call_options *call, tutti_value **out_value) {

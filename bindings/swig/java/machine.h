@@ -399,6 +399,13 @@ class Interrupt {
   int depth_ = 0;
 };
 
+// Hints that the thread's next call takes along; set by the package right before it.
+struct NextHints {
+  bool given = false;
+  tutti_communication_options options = TUTTI_COMMUNICATION_OPTIONS_INIT;
+};
+inline thread_local NextHints next_hints;
+
 class Call {
  public:
   Call() = default;
@@ -408,17 +415,25 @@ class Call {
   // For a call that only begins something: an interrupt ends waits.
   const tutti_call_options *SetTimeout(jlong timeout) {
     options_.timeout = timeout;
+    if (next_hints.given) TakeHints();
     return &options_;
   }
   const tutti_call_options *Set(jlong timeout) {
-    options_.timeout = timeout;
+    SetTimeout(timeout);
     options_.cancellation = Interrupt::OfThread().Enter();
     entered_ = true;
     return &options_;
   }
 
  private:
+  void TakeHints() {
+    communication_ = next_hints.options;
+    options_.communication = &communication_;
+    next_hints.given = false;
+  }
+
   tutti_call_options options_ = TUTTI_CALL_OPTIONS_INIT;
+  tutti_communication_options communication_ = TUTTI_COMMUNICATION_OPTIONS_INIT;
   bool entered_ = false;
 };
 

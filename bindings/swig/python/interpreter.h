@@ -363,9 +363,10 @@ class Call {
   Call(const Call &) = delete;
   Call &operator=(const Call &) = delete;
 
-  // Null with a Python exception set when `timeout` is not one.
-  const tutti_call_options *Set(PyObject *timeout) {
-    if (SetTimeout(timeout) == nullptr) return nullptr;
+  // Null with a Python exception set when `given` is neither a timeout nor a tuple of a timeout,
+  // bytes per pack and the number of an implementation.
+  const tutti_call_options *Set(PyObject *given) {
+    if (SetTimeout(given) == nullptr) return nullptr;
     if (Interpreter::OnMainThread()) {
       options_.cancellation = Interrupt::cancellation();
       Interrupt::Enter();
@@ -374,8 +375,19 @@ class Call {
     return &options_;
   }
   // The same for a call that only begins something: Ctrl-C ends waits.
-  const tutti_call_options *SetTimeout(PyObject *timeout) {
+  const tutti_call_options *SetTimeout(PyObject *given) {
     Garbage::Drain();
+    PyObject *timeout = given;
+    if (PyTuple_CheckExact(given)) {
+      long long bytes_per_pack = 0;
+      int implementation = 0;
+      if (!PyArg_ParseTuple(given, "OLi", &timeout, &bytes_per_pack, &implementation)) {
+        return nullptr;
+      }
+      communication_.bytes_per_pack = bytes_per_pack;
+      communication_.implementation = implementation;
+      options_.communication = &communication_;
+    }
     if (timeout != Py_None) {
       const double seconds = PyFloat_AsDouble(timeout);
       if (seconds == -1.0 && PyErr_Occurred()) return nullptr;
@@ -396,6 +408,7 @@ class Call {
 
  private:
   tutti_call_options options_ = TUTTI_CALL_OPTIONS_INIT;
+  tutti_communication_options communication_ = TUTTI_COMMUNICATION_OPTIONS_INIT;
   bool entered_ = false;
 };
 

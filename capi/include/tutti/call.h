@@ -11,6 +11,33 @@ TUTTI_BEGIN_DECLS
 /* Already expired: the call succeeds only if it need not wait. */
 #define TUTTI_TIMEOUT_EXPIRED INT64_MIN
 
+/* How ranks move a collective's bytes. RING: from neighbour to neighbour, where they are linked by
+ * byte streams and the operation has such an algorithm. NCCL: NVIDIA's library. SHARED_MEMORY and
+ * TCP are chosen when a strategy is made, where they go before the setting transport; all workers
+ * ask for the same. */
+typedef int32_t tutti_communication;
+enum {
+  TUTTI_COMMUNICATION_AUTO = 1,
+  TUTTI_COMMUNICATION_RING = 2,
+  TUTTI_COMMUNICATION_NCCL = 3,
+  TUTTI_COMMUNICATION_SHARED_MEMORY = 4,
+  TUTTI_COMMUNICATION_TCP = 5
+};
+
+/* Hints for one collective, the same on all ranks, which compare them (INVALID_ARGUMENT on all of
+ * them that names both sides); results do not depend on them. */
+typedef struct tutti_communication_options {
+  size_t struct_size;
+  /* Many tensors are reduced in calls of at most so many bytes each; 0 = as the strategy says, else
+   * in one call. Negative: INVALID_ARGUMENT. */
+  int64_t bytes_per_pack;
+  /* 0 and AUTO = as the strategy says, else as the table of algorithms does. What cannot be as it
+   * is asked goes as AUTO, with a warning that says why, one for each communicator. */
+  tutti_communication implementation;
+} tutti_communication_options;
+#define TUTTI_COMMUNICATION_OPTIONS_INIT \
+  { sizeof(tutti_communication_options), 0, 0 }
+
 /* Options of one blocking call. NULL where one is taken means TUTTI_CALL_OPTIONS_INIT. */
 struct tutti_call_options {
   size_t struct_size;
@@ -21,9 +48,13 @@ struct tutti_call_options {
   /* Borrowed for the call; NULL = cannot be cancelled. Once cancelled the call fails with
    * CANCELLED. */
   tutti_cancellation *cancellation;
+  /* Of a collective: all those of communicators but transfers, all_reduce and all_gather of
+   * contexts, reduce and gather of strategies. Borrowed while the function runs, not longer where
+   * the call goes on; NULL = no hints. */
+  const tutti_communication_options *communication;
 };
 #define TUTTI_CALL_OPTIONS_INIT \
-  { sizeof(tutti_call_options), 0, NULL }
+  { sizeof(tutti_call_options), 0, NULL, NULL }
 
 /* Asked about every 50 ms by a thread that waits; non-zero ends the wait with CANCELLED. Runs on
  * the waiting thread with no lock of the library held. A notification. */

@@ -47,18 +47,6 @@ TUTTI_API tutti_status *tutti_strategy_create_mirrored(tutti_runtime *runtime, s
                                                        const tutti_call_options *call,
                                                        tutti_strategy **out_strategy);
 
-/* How workers reduce. RING: the library's own collectives, as AUTO. NCCL: what is there takes its
- * place, with a warning. SHARED_MEMORY and TCP go before the setting transport; all workers ask for
- * the same. */
-typedef int32_t tutti_communication;
-enum {
-  TUTTI_COMMUNICATION_AUTO = 1,
-  TUTTI_COMMUNICATION_RING = 2,
-  TUTTI_COMMUNICATION_NCCL = 3,
-  TUTTI_COMMUNICATION_SHARED_MEMORY = 4,
-  TUTTI_COMMUNICATION_TCP = 5
-};
-
 typedef struct tutti_multi_worker_options {
   size_t struct_size;
   const char *name;
@@ -68,7 +56,8 @@ typedef struct tutti_multi_worker_options {
   const char *const *devices;
   tutti_communication implementation; /* default auto */
   int64_t bytes_per_pack; /* tensors of one reduction travel in packs of at most so many bytes, the
-                             same on all workers; default 0: as large as it goes */
+                             same on all workers; default 0: as large as it goes. Both hold for
+                             calls whose own communication options say nothing else */
 } tutti_multi_worker_options;
 #define TUTTI_MULTI_WORKER_OPTIONS_INIT \
   { sizeof(tutti_multi_worker_options), NULL, NULL, 0, NULL, 0, 0 }
@@ -124,6 +113,23 @@ TUTTI_API const char *tutti_strategy_get_type_name(const tutti_strategy *strateg
 TUTTI_API tutti_status *tutti_strategy_run(tutti_strategy *strategy, tutti_fn fn, void *user_data,
                                            const tutti_value *args, const tutti_call_options *call,
                                            tutti_value **out_value);
+
+/* How a step is compiled. Nothing is compiled here: replicas run functions of the program, for
+ * which both have no effect. */
+typedef struct tutti_run_options {
+  size_t struct_size;
+  tutti_tristate enable_dynamic_batch_size;  /* default true; of TPUs: batches may be partial */
+  tutti_tristate bucketizing_dynamic_shape;  /* default false; of TPUs: shapes are padded to few */
+} tutti_run_options;
+#define TUTTI_RUN_OPTIONS_INIT \
+  { sizeof(tutti_run_options), 0, 0 }
+
+/* tutti_strategy_run with options, which are checked: INVALID_ARGUMENT for a number that is neither
+ * unset nor true nor false. NULL: the defaults.
+ * Context: cross-replica. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_strategy_run_with_options(
+    tutti_strategy *strategy, tutti_fn fn, void *user_data, const tutti_value *args,
+    const tutti_run_options *options, const tutti_call_options *call, tutti_value **out_value);
 
 /* Reduces every leaf of `value` over all replicas; the result is on the host of each worker. `axis`
  * NULL: across replicas only, equal shapes. Otherwise also along *axis inside each replica, MEAN

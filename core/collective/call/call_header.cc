@@ -52,6 +52,19 @@ Status DescribeDifference(const CallHeader& mine, int64_t rank, const CallHeader
         rank, name, sequence, mine.uneven ? "different" : "equal", peer,
         other.uneven ? "different" : "equal");
   }
+  if (mine.hints.implementation != other.hints.implementation) {
+    return InvalidArgument(
+        "rank {}: {} #{} asks for the communication {}, rank {} for {}; pass the same "
+        "communication options on all ranks",
+        rank, name, sequence, CommunicationImplementationName(mine.hints.implementation), peer,
+        CommunicationImplementationName(other.hints.implementation));
+  }
+  if (mine.hints.bytes_per_pack != other.hints.bytes_per_pack) {
+    return InvalidArgument(
+        "rank {}: {} #{} has a bytes_per_pack of {}, rank {} one of {}; pass the same "
+        "communication options on all ranks",
+        rank, name, sequence, mine.hints.bytes_per_pack, peer, other.hints.bytes_per_pack);
+  }
   if (mine.num_tensors != other.num_tensors) {
     return InvalidArgument(
         "rank {}: {} #{} got {} tensors, rank {} sent {}; pass as many on all ranks", rank, name,
@@ -116,7 +129,7 @@ std::string TensorSignature::ToString() const {
 
 bool SameCall(const CallHeader& a, const CallHeader& b) {
   if (a.op != b.op || a.num_tensors != b.num_tensors || a.reduction != b.reduction ||
-      a.root != b.root || a.axis != b.axis || a.uneven != b.uneven) {
+      a.root != b.root || a.axis != b.axis || a.uneven != b.uneven || a.hints != b.hints) {
     return false;
   }
   for (size_t i = 0; i < a.num_tensors; ++i) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/collective/call/communication_hints.h"
 #include "core/base/status.h"
 #include "core/tensor/dtype.h"
 #include "core/tensor/reduce.h"
@@ -61,6 +62,7 @@ struct CallHeader {
   // gather, unless the joined tensor is given, and an all_to_all whose ranks say themselves how
   // many rows go where (its axis is 0).
   bool uneven = false;
+  CommunicationHints hints;  // an algorithm may be chosen by them
   size_t num_tensors = 0;
   TensorSignature first;              // of one tensor or more
   std::vector<TensorSignature> rest;  // of the others; num_tensors - 1 of them count

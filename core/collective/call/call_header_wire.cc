@@ -18,6 +18,9 @@ constexpr size_t kMaxTextBytes = 512;
 constexpr size_t kMaxCauses = 2;
 // A signature takes two bytes or more, which bounds what a header can claim to hold.
 constexpr size_t kLeastSignatureBytes = 2;
+// Flags of a header. Hints follow them where there are any.
+constexpr int kUnevenFlag = 1;
+constexpr int kHintedFlag = 2;
 
 enum class DetailKind : uint8_t { kInteger = 0, kDouble = 1, kText = 2 };
 
@@ -78,7 +81,12 @@ void AppendCallHeader(const CallHeader& header, std::string* out) {
   writer.Put(static_cast<uint8_t>(header.reduction));
   writer.Put(header.root);
   writer.Put(header.axis);
-  writer.Put(static_cast<uint8_t>(header.uneven ? 1 : 0));
+  const bool hinted = header.hints.any();
+  writer.Put(static_cast<uint8_t>((header.uneven ? kUnevenFlag : 0) | (hinted ? kHintedFlag : 0)));
+  if (hinted) {
+    writer.Put(static_cast<uint8_t>(header.hints.implementation));
+    writer.Put(header.hints.bytes_per_pack);
+  }
   writer.Put(static_cast<uint32_t>(header.num_tensors));
   for (size_t i = 0; i < header.num_tensors; ++i) AppendSignature(header.tensor(i), &writer);
 }
@@ -90,13 +98,24 @@ Result<CallHeader> ParseCallHeader(std::string_view bytes) {
   header.reduction = static_cast<ReduceOp>(reader.Take<uint8_t>());
   header.root = reader.Take<int64_t>();
   header.axis = reader.Take<int64_t>();
-  const int uneven = reader.Take<uint8_t>();
-  header.uneven = uneven != 0;
+  const int flags = reader.Take<uint8_t>();
+  header.uneven = (flags & kUnevenFlag) != 0;
+  if ((flags & kHintedFlag) != 0) {
+    header.hints.implementation =
+        static_cast<CommunicationImplementation>(reader.Take<uint8_t>());
+    header.hints.bytes_per_pack = reader.Take<int64_t>();
+    if (!CheckHints(header.hints, "a call").ok() || !header.hints.any()) {
+      return DataLoss("a call of implementation {} and {} bytes per pack",
+                      static_cast<int>(header.hints.implementation),
+                      header.hints.bytes_per_pack);
+    }
+  }
   header.num_tensors = reader.Take<uint32_t>();
   if (header.op <= CollectiveOp::kNone || header.op > kLastCollectiveOp ||
-      header.reduction < ReduceOp::kSum || header.reduction > kLastReduceOp || uneven > 1) {
-    return DataLoss("a call of operation {}, reduction {} and unevenness {}",
-                    static_cast<int>(header.op), static_cast<int>(header.reduction), uneven);
+      header.reduction < ReduceOp::kSum || header.reduction > kLastReduceOp ||
+      (flags & ~(kUnevenFlag | kHintedFlag)) != 0) {
+    return DataLoss("a call of operation {}, reduction {} and flags {}",
+                    static_cast<int>(header.op), static_cast<int>(header.reduction), flags);
   }
   if (header.num_tensors > reader.remaining() / kLeastSignatureBytes) {
     return DataLoss("a call of {} tensors in {} bytes", header.num_tensors, bytes.size());

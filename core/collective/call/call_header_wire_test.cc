@@ -35,6 +35,13 @@ TEST(CallHeaderWireTest, AHeaderComesBackAsItWas) {
   bytes.clear();
   AppendCallHeader(broadcast, &bytes);
   EXPECT_TRUE(SameCall(ParseCallHeader(bytes).value(), broadcast));
+
+  CallHeader hinted = Example();
+  hinted.hints = {CommunicationImplementation::kRing, 12};
+  bytes.clear();
+  AppendCallHeader(hinted, &bytes);
+  EXPECT_TRUE(SameCall(ParseCallHeader(bytes).value(), hinted));
+  EXPECT_FALSE(SameCall(hinted, Example()));
 }
 
 TEST(CallHeaderWireTest, ATruncatedHeaderIsDataLoss) {

@@ -16,10 +16,11 @@ namespace tutti {
 namespace {
 
 using FlightNames = std::array<const char*, kFlightArguments>;
-// `call` is a hash of what must be equal on all ranks: the tensors' dtypes and dims, the axis.
+// `call` is a hash of what must be equal on all ranks: dtypes and dims, the axis, the hints.
 constexpr FlightNames kCallNames = {"subject", "sequence",  "bytes", "dtype",
                                     "root",    "reduction", "call"};
-constexpr FlightNames kEndNames = {"subject", "sequence", "code"};
+// `algorithm` is a CollectiveAlgorithm, or -1.
+constexpr FlightNames kEndNames = {"subject", "sequence", "code", "algorithm"};
 // Transfers have numbers of their own, which must not be taken for the group's sequence.
 constexpr FlightNames kTransferNames = {"subject", "number", "bytes", "dtype", "peer"};
 constexpr FlightNames kTransferEndNames = {"subject", "number", "code", "peer"};
@@ -58,6 +59,10 @@ uint64_t Mix(uint64_t hash, uint64_t word) { return (hash ^ word) * 0x100000001b
 int64_t HashOfCall(const CallHeader& header) {
   uint64_t hash = Mix(0xcbf29ce484222325, static_cast<uint64_t>(header.axis));
   hash = Mix(hash, header.uneven ? 1 : 0);
+  if (header.hints.any()) {
+    hash = Mix(hash, static_cast<uint64_t>(header.hints.implementation));
+    hash = Mix(hash, static_cast<uint64_t>(header.hints.bytes_per_pack));
+  }
   for (size_t i = 0; i < header.num_tensors; ++i) {
     const TensorSignature& tensor = header.tensor(i);
     hash = Mix(hash, static_cast<uint64_t>(tensor.dtype));
@@ -130,7 +135,8 @@ void RecordCallBegin(Recorder* recorder, int64_t subject, const CollectiveCall& 
 void RecordCallEnd(Recorder* recorder, int64_t subject, const CollectiveCall& call,
                    StatusCode code) {
   recorder->Record(kFlightEvents[static_cast<int>(call.header.op)].end, FlightPhase::kEnd,
-                   FlightArguments{subject, call.sequence, static_cast<int64_t>(code), call.peer});
+                   FlightArguments{subject, call.sequence, static_cast<int64_t>(code),
+                                   call.peer >= 0 ? call.peer : call.algorithm});
 }
 
 Status WithFlightRecord(Environment* environment, Transport* transport,

@@ -1,6 +1,7 @@
 // Numbers lie in groups of 7 bits, lowest first; the highest bit says that more follow:
 //
-//   reduction | root | axis << 1 | uneven | number of tensors | tensor...
+//   reduction | root | axis << 2 | hinted << 1 | uneven | number of tensors | tensor...
+//   where hinted, behind these: implementation | bytes per pack
 //   tensor: dtype | rank | dim...
 
 #include "core/collective/call/shared_header.h"
@@ -17,7 +18,10 @@ namespace {
 
 constexpr size_t kMostNumberBytes = 10;
 // The header of a tensor of several axes.
-constexpr size_t kFewBytes = 128;
+constexpr size_t kFewBytes = 160;
+// Flags beside the axis.
+constexpr int64_t kUnevenBit = 1;
+constexpr int64_t kHintedBit = 2;
 
 std::byte* PutNumber(uint64_t number, std::byte* at) {
   for (; number >= 0x80; number >>= 7) *at++ = static_cast<std::byte>(number | 0x80);
@@ -66,7 +70,7 @@ bool ReadSignature(NumberReader& reader, TensorSignature* signature) {
 
 void EncodeSharedHeader(const CallHeader& header, std::vector<std::byte>* bytes) {
   // Room for all first: every small call comes through here.
-  size_t most = 4;
+  size_t most = 6;
   for (size_t i = 0; i < header.num_tensors; ++i) most += 2 + header.tensor(i).dims.size();
   most *= kMostNumberBytes;
   std::byte few[kFewBytes];
@@ -75,7 +79,13 @@ void EncodeSharedHeader(const CallHeader& header, std::vector<std::byte>* bytes)
   std::byte* at = begin;
   at = PutNumber(static_cast<uint64_t>(header.reduction), at);
   at = PutNumber(static_cast<uint64_t>(header.root), at);
-  at = PutNumber(static_cast<uint64_t>(header.axis) << 1 | (header.uneven ? 1 : 0), at);
+  const bool hinted = header.hints.any();
+  const int64_t flags = (hinted ? kHintedBit : 0) | (header.uneven ? kUnevenBit : 0);
+  at = PutNumber(static_cast<uint64_t>(header.axis << 2 | flags), at);
+  if (hinted) {
+    at = PutNumber(static_cast<uint64_t>(header.hints.implementation), at);
+    at = PutNumber(static_cast<uint64_t>(header.hints.bytes_per_pack), at);
+  }
   at = PutNumber(header.num_tensors, at);
   for (size_t i = 0; i < header.num_tensors; ++i) {
     const TensorSignature& signature = header.tensor(i);
@@ -99,15 +109,22 @@ Result<CallHeader> DecodeSharedHeader(CollectiveOp op, std::span<const std::byte
   CallHeader header;
   header.op = op;
   int64_t reduction = 0;
-  int64_t axis_and_uneven = 0;
+  int64_t axis_and_flags = 0;
+  int64_t implementation = 0;
   int64_t num_tensors = 0;
   bool good = reader.Read(static_cast<int64_t>(kLastReduceOp), &reduction) &&
               reader.Read(INT64_MAX, &header.root) &&
-              reader.Read(static_cast<int64_t>(Shape::kMaxRank) << 1 | 1, &axis_and_uneven) &&
-              reader.Read(INT64_MAX, &num_tensors);
+              reader.Read(static_cast<int64_t>(Shape::kMaxRank) << 2 | kHintedBit | kUnevenBit,
+                          &axis_and_flags);
+  if (good && (axis_and_flags & kHintedBit) != 0) {
+    good = reader.Read(static_cast<int64_t>(kLastCommunicationImplementation), &implementation) &&
+           reader.Read(INT64_MAX, &header.hints.bytes_per_pack);
+  }
+  good = good && reader.Read(INT64_MAX, &num_tensors);
   header.reduction = static_cast<ReduceOp>(reduction);
-  header.axis = axis_and_uneven >> 1;
-  header.uneven = (axis_and_uneven & 1) != 0;
+  header.axis = axis_and_flags >> 2;
+  header.uneven = (axis_and_flags & kUnevenBit) != 0;
+  header.hints.implementation = static_cast<CommunicationImplementation>(implementation);
   while (good && header.num_tensors < static_cast<size_t>(num_tensors)) {
     TensorSignature signature;
     if (!ReadSignature(reader, &signature)) {

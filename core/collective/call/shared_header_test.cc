@@ -33,7 +33,12 @@ std::vector<std::byte> Encode(const CallHeader& header) {
 
 TEST(SharedHeader, ComesBackAsItWas) {
   const int64_t big = INT64_MAX;
+  CallHeader hinted = AllReduceOf({{DType::kFloat32, {2}}});
+  hinted.hints = {CommunicationImplementation::kRing, big};
+  hinted.axis = 7;
+  hinted.uneven = true;
   const CallHeader headers[] = {
+      hinted,
       AllReduceOf({}),
       AllReduceOf({{DType::kFloat32, {2}}}),
       AllReduceOf({{DType::kFloat32, {2, 3, 0, 127, 128, 1'000'000, 5, 6}},

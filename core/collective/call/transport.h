@@ -70,6 +70,9 @@ struct CollectiveCall {
   // Of a known call that has not been recorded yet: what RecordKnownCall records, and where.
   Recorder* recorder = nullptr;
   const FlightArguments* begin_record = nullptr;
+  // The CollectiveAlgorithm that the transport has taken (select/selector.h), for the flight
+  // recorder; -1: none, or it was never asked.
+  int32_t algorithm = -1;
   // The call of the group that this one is a part of, by which peers compare it and messages name
   // it; null: itself.
   const CollectiveCall* whole = nullptr;
@@ -128,6 +131,11 @@ class Transport {
 
   // Runs the call with the peers; the first error of any rank ends the epoch for all.
   virtual Status Execute(CollectiveCall* call) = 0;
+  // Why no call of `op` goes from neighbour to neighbour here, whoever asks for it; null: it does
+  // when its hints ask for RING. Static.
+  virtual const char* WhyNoRing(CollectiveOp /*op*/) const {
+    return "ranks that reach each other's memory pass nothing on";
+  }
   // Whether Execute itself records that a known call begins (RecordKnownCall). It can do so when
   // this rank has said that it has arrived, and before it waits for the others, where it costs
   // nothing.

@@ -7,14 +7,19 @@
 #include "core/base/callback_scope.h"
 #include "core/base/environment.h"
 #include "core/base/error.h"
+#include "core/base/log.h"
 #include "core/base/recorder.h"
 #include "core/base/text.h"
 #include "core/collective/call/call_record.h"
+#include "core/collective/communicator/communication_options.h"
 
 namespace tutti {
 
-Status Communicator::CallScope::Enter(const CallOptions& options) {
+Status Communicator::CallScope::Enter(const CollectiveOptions& options) {
   options_ = &options;
+  if (options.hints.any()) {
+    TUTTI_RETURN_IF_ERROR(CheckHints(options.hints, CollectiveOpName(op_)));
+  }
   const Environment& environment = self_->environment();
   if (CurrentCallbackClass() != CallbackClass::kNone || environment.is_shut_down() ||
       environment.LeftBehindByFork()) {
@@ -31,7 +36,7 @@ Status Communicator::CallScope::Enter(const CallOptions& options) {
   return OkStatus();
 }
 
-Status Communicator::CallScope::EnterBehindQueued(const CallOptions& options) {
+Status Communicator::CallScope::EnterBehindQueued(const CollectiveOptions& options) {
   const char* what = CollectiveOpName(op_);
   if (self_->calls_->RunsHere()) {
     queued_ = true;
@@ -65,7 +70,7 @@ Status Communicator::CallScope::EnterBehindQueued(const CallOptions& options) {
   }
 }
 
-Status Communicator::CallScope::Begin(const CallOptions& options) {
+Status Communicator::CallScope::Begin(const CollectiveOptions& options) {
   TUTTI_RETURN_IF_ERROR(Enter(options));
   sequence_ = self_->sequence_.load(std::memory_order_relaxed) + 1;
   if (!queued_) {
@@ -78,7 +83,7 @@ Status Communicator::CallScope::Begin(const CallOptions& options) {
   return OkStatus();
 }
 
-Status Communicator::CallScope::BeginTransfer(int64_t peer, const CallOptions& options) {
+Status Communicator::CallScope::BeginTransfer(int64_t peer, const CollectiveOptions& options) {
   TUTTI_RETURN_IF_ERROR(Enter(options));
   auto& counts = op_ == CollectiveOp::kSend ? self_->num_sent_ : self_->num_received_;
   peer_ = peer;
@@ -93,7 +98,29 @@ void Communicator::CallScope::MakeCall() {
   call.sequence = sequence_;
   call.peer = peer_;
   call.account = &self_->environment().memory();
-  if (options_ != nullptr) call.options = *options_;
+  if (options_ == nullptr) return;
+  call.options = *options_;
+  if (peer_ >= 0 || !options_->hints.any()) return;
+  call.header.hints = options_->hints;
+  if (options_->hints.implementation != CommunicationImplementation::kAuto) {
+    self_->TellOfImplementation(call.header);
+  }
+}
+
+void Communicator::TellOfImplementation(const CallHeader& header) {
+  const CommunicationImplementation asked = header.hints.implementation;
+  const char* why_no_ring = "";
+  if (asked == CommunicationImplementation::kRing) {
+    why_no_ring = size_ == 1 ? nullptr : transport_->WhyNoRing(header.op);
+    if (why_no_ring == nullptr) return;
+  }
+  // Ranks of one process share its log.
+  if (rank_ != 0 && transport_->name() == std::string_view("in_process")) return;
+  const uint32_t bit = uint32_t{1} << static_cast<uint32_t>(asked);
+  if ((told_of_.fetch_or(bit, std::memory_order_relaxed) & bit) != 0) return;
+  environment().log().Warning(OtherwiseThanAsked(
+      Format("communicator {}, rank {}: {}", group_name_, rank_, CollectiveOpName(header.op)),
+      asked, why_no_ring));
 }
 
 Status Communicator::CallScope::Run(int64_t bytes) {

@@ -29,9 +29,9 @@ class Communicator::CallScope {
   CallScope& operator=(const CallScope&) = delete;
 
   // Whether the call becomes part of the sequence. A refusal leaves the epoch alone.
-  Status Begin(const CallOptions& options);
+  Status Begin(const CollectiveOptions& options);
   // The same for a transfer, which is counted with those to or from the same peer.
-  Status BeginTransfer(int64_t peer, const CallOptions& options);
+  Status BeginTransfer(int64_t peer, const CollectiveOptions& options);
 
   // After either: what the transport gets.
   CollectiveCall& call() {
@@ -49,15 +49,15 @@ class Communicator::CallScope {
   Status RefuseToQueue(int64_t peer, Status status);
 
  private:
-  Status Enter(const CallOptions& options);
-  Status EnterBehindQueued(const CallOptions& options);
+  Status Enter(const CollectiveOptions& options);
+  Status EnterBehindQueued(const CollectiveOptions& options);
   void MakeCall();
   // Records the end; the status then says where the flight record of a failure is.
   Status End(const CollectiveCall& call, Status status);
 
   Communicator* const self_;
   const CollectiveOp op_;
-  const CallOptions* options_ = nullptr;
+  const CollectiveOptions* options_ = nullptr;
   int64_t sequence_ = 0;
   int64_t peer_ = -1;
   bool begun_ = false;

@@ -90,15 +90,15 @@ Result<Ref<Tensor>> Communicator::CreateTensor(DType dtype, const Shape& shape) 
   return Tensor::Create(dtype, shape, options);
 }
 
-Status Communicator::Barrier(const CallOptions& options) {
+Status Communicator::Barrier(const CollectiveOptions& options) {
   CallScope scope(this, CollectiveOp::kBarrier);
   TUTTI_RETURN_IF_ERROR(scope.Begin(options));
   return scope.Run(0);
 }
 
-Result<Ref<Future>> Communicator::BarrierAsync(const CallOptions& options) {
+Result<Ref<Future>> Communicator::BarrierAsync(const CollectiveOptions& options) {
   return Issue(CollectiveOp::kBarrier, -1, options, OkStatus(),
-               [this](const CallOptions& call, Ref<Value>*) { return Barrier(call); });
+               [this](const CollectiveOptions& call, Ref<Value>*) { return Barrier(call); });
 }
 
 void Communicator::Abort(Status reason) {

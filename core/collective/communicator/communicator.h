@@ -11,6 +11,9 @@
 // Receive concern two ranks, and are counted for each pair and direction.) A call carries its
 // operation, dtypes, dims, root or axis and reduction: when they differ, it fails on all ranks
 // with the same INVALID_ARGUMENT that names both sides (details rank, peer, op, sequence, epoch).
+// CollectiveOptions::hints are compared as well, but for transfers. RING takes the algorithm that
+// goes from neighbour to neighbour, where the transport has one for the operation; what cannot be
+// as it is asked is one warning, and no error.
 // Results are bit-identical on all ranks and from run to run: operands fold in rank order, element
 // by element, by the rules of tensor/reduce.h.
 //
@@ -56,6 +59,7 @@
 #include "core/base/status.h"
 #include "core/base/thread.h"
 #include "core/collective/call/call_header.h"
+#include "core/collective/call/communication_hints.h"
 #include "core/collective/communicator/call_queue.h"
 #include "core/collective/communicator/collective_transport.h"
 #include "core/tensor/reduce.h"
@@ -67,6 +71,7 @@ class Cluster;
 class Environment;
 class Future;
 class KnownCalls;
+struct Pack;
 class SelectorTable;
 class Transport;
 class Value;
@@ -115,49 +120,55 @@ class Communicator final : public Closable {
 
   // Folds `input` of all ranks into `output` of every rank. `output` has the same dtype and shape
   // and may be `input`; both may be strided. What CheckReducible allows.
-  Status AllReduce(const Tensor& input, ReduceOp op, const CallOptions& options, Tensor* output);
+  Status AllReduce(const Tensor& input, ReduceOp op, const CollectiveOptions& options,
+                   Tensor* output);
   // Several tensors, of any dtypes and shapes, in one call: outputs[i], which may be inputs[i],
-  // from inputs[i]. Otherwise no output overlaps another tensor of the call.
-  Status AllReduce(std::span<const Tensor* const> inputs, ReduceOp op, const CallOptions& options,
-                   std::span<Tensor* const> outputs);
+  // from inputs[i]. Otherwise no output overlaps another tensor of the call. With
+  // options.hints.bytes_per_pack in a call per pack (packing.h).
+  Status AllReduce(std::span<const Tensor* const> inputs, ReduceOp op,
+                   const CollectiveOptions& options, std::span<Tensor* const> outputs);
+  // The same in one call, whatever the hints say.
+  Status AllReduceTogether(std::span<const Tensor* const> inputs, ReduceOp op,
+                           const CollectiveOptions& options, std::span<Tensor* const> outputs);
 
   // Copies `tensor` of rank `root` into `tensor` of every other rank. Every dtype but bytes.
-  Status Broadcast(int64_t root, const CallOptions& options, Tensor* tensor);
+  Status Broadcast(int64_t root, const CollectiveOptions& options, Tensor* tensor);
 
   // Joins `input` of all ranks along `axis`, in rank order, into a new tensor of this rank. The
   // sizes along `axis` may differ between ranks, the others may not. Every dtype.
-  Status AllGather(const Tensor& input, size_t axis, const CallOptions& options,
+  Status AllGather(const Tensor& input, size_t axis, const CollectiveOptions& options,
                    Ref<Tensor>* output);
 
   // The same into a tensor that the caller has: every rank brings the same shape [m, ...], `output`
   // is [size * m, ...]. `input` may be this rank's own part of it (in place). Every dtype but
   // bytes.
-  Status AllGatherInto(const Tensor& input, const CallOptions& options, Tensor* output);
+  Status AllGatherInto(const Tensor& input, const CollectiveOptions& options, Tensor* output);
   // Joins them as AllGather does, at rank `root` only; `output` of the others is untouched and may
   // be null. Every dtype.
-  Status Gather(const Tensor& input, int64_t root, size_t axis, const CallOptions& options,
+  Status Gather(const Tensor& input, int64_t root, size_t axis, const CollectiveOptions& options,
                 Ref<Tensor>* output);
 
   // Folds `input` of all ranks into `output` of rank `root`, which may be its `input`; the others'
   // `output` is not looked at.
-  Status Reduce(const Tensor& input, ReduceOp op, int64_t root, const CallOptions& options,
+  Status Reduce(const Tensor& input, ReduceOp op, int64_t root, const CollectiveOptions& options,
                 Tensor* output);
   // Folds `input` [size * m, ...] of all ranks; rank r gets rows [r * m, (r + 1) * m) of the result
   // in `output` [m, ...], which may be that part of its own input.
-  Status ReduceScatter(const Tensor& input, ReduceOp op, const CallOptions& options,
+  Status ReduceScatter(const Tensor& input, ReduceOp op, const CollectiveOptions& options,
                        Tensor* output);
   // Rank r gets rows [r * m, (r + 1) * m) of the root's `input` [size * m, ...]; only the root's is
   // looked at, and may be null elsewhere. `output` [m, ...] may be the root's own part of it. Every
   // dtype but bytes.
-  Status Scatter(const Tensor* input, int64_t root, const CallOptions& options, Tensor* output);
+  Status Scatter(const Tensor* input, int64_t root, const CollectiveOptions& options,
+                 Tensor* output);
   // Rows [p * m, (p + 1) * m) of `input` [size * m, ...] go to rank p; `output` of the same shape
   // gets rank p's rows for this rank at [p * m, (p + 1) * m). Every dtype but bytes.
-  Status AllToAll(const Tensor& input, const CallOptions& options, Tensor* output);
+  Status AllToAll(const Tensor& input, const CollectiveOptions& options, Tensor* output);
   // The first send_rows[0] rows of `input` go to rank 0, the next send_rows[1] to rank 1 and so on;
   // together they are all of its rows. A new tensor holds what came, in rank order, and
   // `received_rows` (may be null) how many rows came from each. Every dtype but bytes.
   Status AllToAllUneven(const Tensor& input, std::span<const int64_t> send_rows,
-                        const CallOptions& options, Ref<Tensor>* output,
+                        const CollectiveOptions& options, Ref<Tensor>* output,
                         std::vector<int64_t>* received_rows);
 
   // One tensor from this rank to rank `to`, which calls Receive with the same dtype and shape (else
@@ -165,39 +176,42 @@ class Communicator final : public Closable {
   // have moved. Transfers of a pair match in order, and no other rank takes part in them. Two ranks
   // that send to each other at once wait for each other: let one of them receive first. Every
   // dtype but bytes.
-  Status Send(const Tensor& tensor, int64_t to, const CallOptions& options);
-  Status Receive(int64_t from, const CallOptions& options, Tensor* tensor);
+  Status Send(const Tensor& tensor, int64_t to, const CollectiveOptions& options);
+  Status Receive(int64_t from, const CollectiveOptions& options, Tensor* tensor);
 
   // Returns when every rank has called it.
-  Status Barrier(const CallOptions& options);
+  Status Barrier(const CollectiveOptions& options);
 
   // ---- The same at once, with a future ----
 
   // Failures are those of arguments and refusals; all others are the future's, whose value is the
   // new tensor where there is one.
-  Result<Ref<Future>> AllReduceAsync(const Tensor& input, ReduceOp op, const CallOptions& options,
-                                     Tensor* output);
+  Result<Ref<Future>> AllReduceAsync(const Tensor& input, ReduceOp op,
+                                     const CollectiveOptions& options, Tensor* output);
+  // Packs are calls of their own, and the future is the last one's: an error of one ends all.
   Result<Ref<Future>> AllReduceAsync(std::span<const Tensor* const> inputs, ReduceOp op,
-                                     const CallOptions& options,
+                                     const CollectiveOptions& options,
                                      std::span<Tensor* const> outputs);
-  Result<Ref<Future>> BroadcastAsync(int64_t root, const CallOptions& options, Tensor* tensor);
-  Result<Ref<Future>> AllGatherAsync(const Tensor& input, size_t axis, const CallOptions& options);
-  Result<Ref<Future>> AllGatherIntoAsync(const Tensor& input, const CallOptions& options,
+  Result<Ref<Future>> BroadcastAsync(int64_t root, const CollectiveOptions& options,
+                                     Tensor* tensor);
+  Result<Ref<Future>> AllGatherAsync(const Tensor& input, size_t axis,
+                                     const CollectiveOptions& options);
+  Result<Ref<Future>> AllGatherIntoAsync(const Tensor& input, const CollectiveOptions& options,
                                          Tensor* output);
   // No value but at the root.
   Result<Ref<Future>> GatherAsync(const Tensor& input, int64_t root, size_t axis,
-                                  const CallOptions& options);
+                                  const CollectiveOptions& options);
   Result<Ref<Future>> ReduceAsync(const Tensor& input, ReduceOp op, int64_t root,
-                                  const CallOptions& options, Tensor* output);
+                                  const CollectiveOptions& options, Tensor* output);
   Result<Ref<Future>> ReduceScatterAsync(const Tensor& input, ReduceOp op,
-                                         const CallOptions& options, Tensor* output);
-  Result<Ref<Future>> ScatterAsync(const Tensor* input, int64_t root, const CallOptions& options,
-                                   Tensor* output);
-  Result<Ref<Future>> AllToAllAsync(const Tensor& input, const CallOptions& options,
+                                         const CollectiveOptions& options, Tensor* output);
+  Result<Ref<Future>> ScatterAsync(const Tensor* input, int64_t root,
+                                   const CollectiveOptions& options, Tensor* output);
+  Result<Ref<Future>> AllToAllAsync(const Tensor& input, const CollectiveOptions& options,
                                     Tensor* output);
-  Result<Ref<Future>> SendAsync(const Tensor& tensor, int64_t to, const CallOptions& options);
-  Result<Ref<Future>> ReceiveAsync(int64_t from, const CallOptions& options, Tensor* tensor);
-  Result<Ref<Future>> BarrierAsync(const CallOptions& options);
+  Result<Ref<Future>> SendAsync(const Tensor& tensor, int64_t to, const CollectiveOptions& options);
+  Result<Ref<Future>> ReceiveAsync(int64_t from, const CollectiveOptions& options, Tensor* tensor);
+  Result<Ref<Future>> BarrierAsync(const CollectiveOptions& options);
 
   // ---- Groups ----
 
@@ -249,7 +263,7 @@ class Communicator final : public Closable {
   class AsyncCall;
   class CallScope;
   // What an asynchronous call does in its turn; it holds what it needs. `value` is the future's.
-  using AsyncBody = std::function<Status(const CallOptions& options, Ref<Value>* value)>;
+  using AsyncBody = std::function<Status(const CollectiveOptions& options, Ref<Value>* value)>;
 
   // Which part of another communicator it is, for the flight recorder: parts may have one name.
   struct Part {
@@ -271,11 +285,17 @@ class Communicator final : public Closable {
   Status OnClose(const CallOptions& options) override;
 
   // Queues a call, unless its arguments were found wrong. `peer` of a transfer, else -1.
-  Result<Ref<Future>> Issue(CollectiveOp op, int64_t peer, const CallOptions& options,
+  Result<Ref<Future>> Issue(CollectiveOp op, int64_t peer, const CollectiveOptions& options,
                             Status arguments, AsyncBody body);
   Status StartWorker();
   // Ends the epoch, so that no peer waits for a call that an exception has left; gives its error.
   Status FailForException(CollectiveOp op) noexcept;
+  Result<Ref<Future>> IssuePacks(std::span<const Pack> packs,
+                                 std::span<const Tensor* const> inputs, ReduceOp op,
+                                 const CollectiveOptions& options,
+                                 std::span<Tensor* const> outputs);
+  // One warning for each implementation that the calls are not made by.
+  void TellOfImplementation(const CallHeader& header);
   // An all_reduce that has begun.
   Status AllReduceIn(CallScope* begun, std::span<const Tensor* const> inputs, ReduceOp op,
                      std::span<Tensor* const> outputs);
@@ -293,6 +313,7 @@ class Communicator final : public Closable {
   const int64_t flight_subject_;  // of the flight recorder: this rank of this group
   std::atomic<int64_t> sequence_{0};
   std::atomic<int64_t> num_splits_{0};
+  std::atomic<uint32_t> told_of_{0};  // a bit per CommunicationImplementation
   const Ref<CallQueue> calls_;
   std::atomic<bool> in_transfer_{false};  // while a call runs: it is a send or receive
   // Both of the call that has its turn. Sends to and receives from each peer that there was one

@@ -28,7 +28,7 @@ namespace tutti {
 
 class Communicator::AsyncCall final : public CallQueue::Call {
  public:
-  AsyncCall(Communicator* self, CollectiveOp op, bool is_transfer, const CallOptions& options,
+  AsyncCall(Communicator* self, CollectiveOp op, bool is_transfer, const CollectiveOptions& options,
             AsyncBody body, Ref<Future> future)
       : self_(self),
         op_(op),
@@ -153,7 +153,7 @@ class Communicator::AsyncCall final : public CallQueue::Call {
   Communicator* const self_;  // waits for its calls before it goes
   const CollectiveOp op_;
   const bool is_transfer_;
-  const CallOptions options_;
+  const CollectiveOptions options_;
   const Ref<Cancellation> cancellation_;
   AsyncBody body_;
   const Ref<Future> future_;
@@ -166,12 +166,14 @@ class Communicator::AsyncCall final : public CallQueue::Call {
   Ref<Value> value_;
 };
 
-Result<Ref<Future>> Communicator::Issue(CollectiveOp op, int64_t peer, const CallOptions& options,
-                                        Status arguments, AsyncBody body) {
+Result<Ref<Future>> Communicator::Issue(CollectiveOp op, int64_t peer,
+                                        const CollectiveOptions& options, Status arguments,
+                                        AsyncBody body) {
   const char* what = CollectiveOpName(op);
   TUTTI_RETURN_IF_ERROR(CheckComputingAllowed(what));
   TUTTI_RETURN_IF_ERROR(environment().CheckUsable(what));
   TUTTI_RETURN_IF_ERROR(CheckNotClosing(what));
+  TUTTI_RETURN_IF_ERROR(CheckHints(options.hints, what));
   const bool is_transfer = op == CollectiveOp::kSend || op == CollectiveOp::kReceive;
   if (!arguments.ok()) {
     return CallScope(this, op).RefuseToQueue(is_transfer ? peer : -1, std::move(arguments));

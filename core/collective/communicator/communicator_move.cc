@@ -109,7 +109,7 @@ Result<TensorSignature> CheckScatterArguments(const Tensor* input, int64_t root,
 
 }  // namespace
 
-Status Communicator::Broadcast(int64_t root, const CallOptions& options, Tensor* tensor) {
+Status Communicator::Broadcast(int64_t root, const CollectiveOptions& options, Tensor* tensor) {
   CallScope scope(this, CollectiveOp::kBroadcast);
   TUTTI_RETURN_IF_ERROR(scope.Begin(options));
   Status status = CheckBroadcastArguments(root, rank_, size_, tensor);
@@ -132,7 +132,7 @@ Status Communicator::Broadcast(int64_t root, const CallOptions& options, Tensor*
   return OkStatus();
 }
 
-Status Communicator::Scatter(const Tensor* input, int64_t root, const CallOptions& options,
+Status Communicator::Scatter(const Tensor* input, int64_t root, const CollectiveOptions& options,
                              Tensor* output) {
   CallScope scope(this, CollectiveOp::kScatter);
   TUTTI_RETURN_IF_ERROR(scope.Begin(options));
@@ -153,7 +153,7 @@ Status Communicator::Scatter(const Tensor* input, int64_t root, const CallOption
   return Unstage(staging, output);
 }
 
-Status Communicator::AllGather(const Tensor& input, size_t axis, const CallOptions& options,
+Status Communicator::AllGather(const Tensor& input, size_t axis, const CollectiveOptions& options,
                                Ref<Tensor>* output) {
   CallScope scope(this, CollectiveOp::kAllGather);
   TUTTI_RETURN_IF_ERROR(scope.Begin(options));
@@ -170,7 +170,7 @@ Status Communicator::AllGather(const Tensor& input, size_t axis, const CallOptio
   return OkStatus();
 }
 
-Status Communicator::AllGatherInto(const Tensor& input, const CallOptions& options,
+Status Communicator::AllGatherInto(const Tensor& input, const CollectiveOptions& options,
                                    Tensor* output) {
   CallScope scope(this, CollectiveOp::kAllGather);
   TUTTI_RETURN_IF_ERROR(scope.Begin(options));
@@ -191,7 +191,7 @@ Status Communicator::AllGatherInto(const Tensor& input, const CallOptions& optio
 }
 
 Status Communicator::Gather(const Tensor& input, int64_t root, size_t axis,
-                            const CallOptions& options, Ref<Tensor>* output) {
+                            const CollectiveOptions& options, Ref<Tensor>* output) {
   CallScope scope(this, CollectiveOp::kGather);
   TUTTI_RETURN_IF_ERROR(scope.Begin(options));
   Status status = CheckGatherArguments(input, root, size_, axis);
@@ -211,7 +211,8 @@ Status Communicator::Gather(const Tensor& input, int64_t root, size_t axis,
   return OkStatus();
 }
 
-Status Communicator::AllToAll(const Tensor& input, const CallOptions& options, Tensor* output) {
+Status Communicator::AllToAll(const Tensor& input, const CollectiveOptions& options,
+                              Tensor* output) {
   CallScope scope(this, CollectiveOp::kAllToAll);
   TUTTI_RETURN_IF_ERROR(scope.Begin(options));
   CollectiveMemory memory;
@@ -228,7 +229,7 @@ Status Communicator::AllToAll(const Tensor& input, const CallOptions& options, T
 }
 
 Status Communicator::AllToAllUneven(const Tensor& input, std::span<const int64_t> send_rows,
-                                    const CallOptions& options, Ref<Tensor>* output,
+                                    const CollectiveOptions& options, Ref<Tensor>* output,
                                     std::vector<int64_t>* received_rows) {
   CallScope scope(this, CollectiveOp::kAllToAll);
   TUTTI_RETURN_IF_ERROR(scope.Begin(options));
@@ -249,32 +250,32 @@ Status Communicator::AllToAllUneven(const Tensor& input, std::span<const int64_t
   return OkStatus();
 }
 
-Result<Ref<Future>> Communicator::BroadcastAsync(int64_t root, const CallOptions& options,
+Result<Ref<Future>> Communicator::BroadcastAsync(int64_t root, const CollectiveOptions& options,
                                                  Tensor* tensor) {
   return Issue(CollectiveOp::kBroadcast, -1, options,
                CheckBroadcastArguments(root, rank_, size_, tensor),
                [this, root, tensor = Ref<Tensor>::Retain(tensor)](
-                   const CallOptions& call, Ref<Value>*) {
+                   const CollectiveOptions& call, Ref<Value>*) {
                  return Broadcast(root, call, tensor.get());
                });
 }
 
 Result<Ref<Future>> Communicator::ScatterAsync(const Tensor* input, int64_t root,
-                                               const CallOptions& options, Tensor* output) {
+                                               const CollectiveOptions& options, Tensor* output) {
   if (rank_ != root) input = nullptr;
   return Issue(CollectiveOp::kScatter, -1, options,
                CheckScatterArguments(input, root, rank_, size_, output).status(),
                [this, root, input = Ref<const Tensor>::Retain(input),
-                output = Ref<Tensor>::Retain(output)](const CallOptions& call, Ref<Value>*) {
+                output = Ref<Tensor>::Retain(output)](const CollectiveOptions& call, Ref<Value>*) {
                  return Scatter(input.get(), root, call, output.get());
                });
 }
 
 Result<Ref<Future>> Communicator::AllGatherAsync(const Tensor& input, size_t axis,
-                                                 const CallOptions& options) {
+                                                 const CollectiveOptions& options) {
   return Issue(CollectiveOp::kAllGather, -1, options, CheckAxis(input, axis),
                [this, axis, input = Ref<const Tensor>::Retain(&input)](
-                   const CallOptions& call, Ref<Value>* value) -> Status {
+                   const CollectiveOptions& call, Ref<Value>* value) -> Status {
                  Ref<Tensor> joined;
                  TUTTI_RETURN_IF_ERROR(AllGather(*input, axis, call, &joined));
                  *value = Value::OfTensor(std::move(joined));
@@ -283,20 +284,21 @@ Result<Ref<Future>> Communicator::AllGatherAsync(const Tensor& input, size_t axi
 }
 
 Result<Ref<Future>> Communicator::AllGatherIntoAsync(const Tensor& input,
-                                                     const CallOptions& options, Tensor* output) {
+                                                     const CollectiveOptions& options,
+                                                     Tensor* output) {
   return Issue(CollectiveOp::kAllGather, -1, options,
                CheckAllGatherIntoArguments(input, size_, output),
                [this, input = Ref<const Tensor>::Retain(&input),
-                output = Ref<Tensor>::Retain(output)](const CallOptions& call, Ref<Value>*) {
+                output = Ref<Tensor>::Retain(output)](const CollectiveOptions& call, Ref<Value>*) {
                  return AllGatherInto(*input, call, output.get());
                });
 }
 
 Result<Ref<Future>> Communicator::GatherAsync(const Tensor& input, int64_t root, size_t axis,
-                                              const CallOptions& options) {
+                                              const CollectiveOptions& options) {
   return Issue(CollectiveOp::kGather, -1, options, CheckGatherArguments(input, root, size_, axis),
                [this, root, axis, input = Ref<const Tensor>::Retain(&input)](
-                   const CallOptions& call, Ref<Value>* value) -> Status {
+                   const CollectiveOptions& call, Ref<Value>* value) -> Status {
                  Ref<Tensor> joined;
                  TUTTI_RETURN_IF_ERROR(Gather(*input, root, axis, call, &joined));
                  if (joined) *value = Value::OfTensor(std::move(joined));
@@ -304,11 +306,11 @@ Result<Ref<Future>> Communicator::GatherAsync(const Tensor& input, int64_t root,
                });
 }
 
-Result<Ref<Future>> Communicator::AllToAllAsync(const Tensor& input, const CallOptions& options,
-                                                Tensor* output) {
+Result<Ref<Future>> Communicator::AllToAllAsync(const Tensor& input,
+                                                const CollectiveOptions& options, Tensor* output) {
   return Issue(CollectiveOp::kAllToAll, -1, options, CheckAllToAllArguments(input, size_, output),
                [this, input = Ref<const Tensor>::Retain(&input),
-                output = Ref<Tensor>::Retain(output)](const CallOptions& call, Ref<Value>*) {
+                output = Ref<Tensor>::Retain(output)](const CollectiveOptions& call, Ref<Value>*) {
                  return AllToAll(*input, call, output.get());
                });
 }

@@ -11,6 +11,7 @@
 #include "core/collective/communicator/call_scope.h"
 #include "core/collective/communicator/communicator.h"
 #include "core/collective/communicator/future.h"
+#include "core/collective/communicator/packing.h"
 
 namespace tutti {
 namespace {
@@ -53,22 +54,30 @@ Status CheckReduceScatterArguments(const Tensor& input, ReduceOp op, int64_t siz
 
 }  // namespace
 
-Status Communicator::AllReduce(const Tensor& input, ReduceOp op, const CallOptions& options,
+Status Communicator::AllReduce(const Tensor& input, ReduceOp op, const CollectiveOptions& options,
                                Tensor* output) {
   CallScope scope(this, CollectiveOp::kAllReduce);
   TUTTI_RETURN_IF_ERROR(scope.Begin(options));
+  const bool hinted = options.hints.any();
   KnownCalls::Entry* const known =
-      output != nullptr ? known_calls_->Find(input, op, *output) : nullptr;
+      output != nullptr && !hinted ? known_calls_->Find(input, op, *output) : nullptr;
   if (known != nullptr) return scope.RunKnown(known, input.data(), output->mutable_data());
   const Tensor* inputs[] = {&input};
   Tensor* outputs[] = {output};
   TUTTI_RETURN_IF_ERROR(AllReduceIn(&scope, inputs, op, outputs));
-  known_calls_->Learn(flight_subject_, input, scope.call().header);
+  if (!hinted) known_calls_->Learn(flight_subject_, input, scope.call().header);
   return OkStatus();
 }
 
 Status Communicator::AllReduce(std::span<const Tensor* const> inputs, ReduceOp op,
-                               const CallOptions& options, std::span<Tensor* const> outputs) {
+                               const CollectiveOptions& options, std::span<Tensor* const> outputs) {
+  if (options.hints.bytes_per_pack == 0) return AllReduceTogether(inputs, op, options, outputs);
+  return AllReduceInPacks(*this, inputs, op, 0, options, outputs);
+}
+
+Status Communicator::AllReduceTogether(std::span<const Tensor* const> inputs, ReduceOp op,
+                                       const CollectiveOptions& options,
+                                       std::span<Tensor* const> outputs) {
   CallScope scope(this, CollectiveOp::kAllReduce);
   TUTTI_RETURN_IF_ERROR(scope.Begin(options));
   return AllReduceIn(&scope, inputs, op, outputs);
@@ -114,7 +123,7 @@ Status Communicator::AllReduceIn(CallScope* begun, std::span<const Tensor* const
 }
 
 Status Communicator::Reduce(const Tensor& input, ReduceOp op, int64_t root,
-                            const CallOptions& options, Tensor* output) {
+                            const CollectiveOptions& options, Tensor* output) {
   CallScope scope(this, CollectiveOp::kReduce);
   TUTTI_RETURN_IF_ERROR(scope.Begin(options));
   if (rank_ != root) output = nullptr;
@@ -133,8 +142,8 @@ Status Communicator::Reduce(const Tensor& input, ReduceOp op, int64_t root,
   return Unstage(staging, output);
 }
 
-Status Communicator::ReduceScatter(const Tensor& input, ReduceOp op, const CallOptions& options,
-                                   Tensor* output) {
+Status Communicator::ReduceScatter(const Tensor& input, ReduceOp op,
+                                   const CollectiveOptions& options, Tensor* output) {
   CallScope scope(this, CollectiveOp::kReduceScatter);
   TUTTI_RETURN_IF_ERROR(scope.Begin(options));
   CollectiveMemory memory;
@@ -155,16 +164,16 @@ Status Communicator::ReduceScatter(const Tensor& input, ReduceOp op, const CallO
 }
 
 Result<Ref<Future>> Communicator::AllReduceAsync(const Tensor& input, ReduceOp op,
-                                                 const CallOptions& options, Tensor* output) {
+                                                 const CollectiveOptions& options, Tensor* output) {
   return Issue(CollectiveOp::kAllReduce, -1, options, CheckAllReduceArgument(&input, op, output),
                [this, op, input = Ref<const Tensor>::Retain(&input),
-                output = Ref<Tensor>::Retain(output)](const CallOptions& call, Ref<Value>*) {
+                output = Ref<Tensor>::Retain(output)](const CollectiveOptions& call, Ref<Value>*) {
                  return AllReduce(*input, op, call, output.get());
                });
 }
 
 Result<Ref<Future>> Communicator::AllReduceAsync(std::span<const Tensor* const> inputs,
-                                                 ReduceOp op, const CallOptions& options,
+                                                 ReduceOp op, const CollectiveOptions& options,
                                                  std::span<Tensor* const> outputs) {
   const size_t count = inputs.size();
   Status arguments = CheckCount(count, outputs.size());
@@ -174,31 +183,50 @@ Result<Ref<Future>> Communicator::AllReduceAsync(std::span<const Tensor* const> 
     held.push_back(Ref<const Tensor>::Retain(inputs[i]));
     held.push_back(Ref<const Tensor>::Retain(outputs[i]));
   }
+  if (arguments.ok() && options.hints.bytes_per_pack > 0) {
+    const std::vector<Pack> packs = PackTensors(inputs, options.hints.bytes_per_pack);
+    if (packs.size() > 1) return IssuePacks(packs, inputs, op, options, outputs);
+  }
   return Issue(CollectiveOp::kAllReduce, -1, options, std::move(arguments),
                [this, op, held = std::move(held), given = std::vector(inputs.begin(), inputs.end()),
                 wanted = std::vector(outputs.begin(), outputs.end())](
-                   const CallOptions& call, Ref<Value>*) {
-                 return AllReduce(given, op, call, wanted);
+                   const CollectiveOptions& call, Ref<Value>*) {
+                 return AllReduceTogether(given, op, call, wanted);
                });
 }
 
+// Every pack is a list of its own, which is one pack.
+Result<Ref<Future>> Communicator::IssuePacks(std::span<const Pack> packs,
+                                             std::span<const Tensor* const> inputs, ReduceOp op,
+                                             const CollectiveOptions& options,
+                                             std::span<Tensor* const> outputs) {
+  Ref<Future> last;
+  for (const Pack& pack : packs) {
+    const size_t count = pack.last - pack.first;
+    TUTTI_ASSIGN_OR_RETURN(last, AllReduceAsync(inputs.subspan(pack.first, count), op, options,
+                                                outputs.subspan(pack.first, count)));
+  }
+  return last;
+}
+
 Result<Ref<Future>> Communicator::ReduceAsync(const Tensor& input, ReduceOp op, int64_t root,
-                                              const CallOptions& options, Tensor* output) {
+                                              const CollectiveOptions& options, Tensor* output) {
   if (rank_ != root) output = nullptr;
   return Issue(CollectiveOp::kReduce, -1, options,
                CheckReduceArguments(input, op, root, rank_, size_, output),
                [this, op, root, input = Ref<const Tensor>::Retain(&input),
-                output = Ref<Tensor>::Retain(output)](const CallOptions& call, Ref<Value>*) {
+                output = Ref<Tensor>::Retain(output)](const CollectiveOptions& call, Ref<Value>*) {
                  return Reduce(*input, op, root, call, output.get());
                });
 }
 
 Result<Ref<Future>> Communicator::ReduceScatterAsync(const Tensor& input, ReduceOp op,
-                                                     const CallOptions& options, Tensor* output) {
+                                                     const CollectiveOptions& options,
+                                                     Tensor* output) {
   return Issue(CollectiveOp::kReduceScatter, -1, options,
                CheckReduceScatterArguments(input, op, size_, output),
                [this, op, input = Ref<const Tensor>::Retain(&input),
-                output = Ref<Tensor>::Retain(output)](const CallOptions& call, Ref<Value>*) {
+                output = Ref<Tensor>::Retain(output)](const CollectiveOptions& call, Ref<Value>*) {
                  return ReduceScatter(*input, op, call, output.get());
                });
 }

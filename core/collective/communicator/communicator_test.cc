@@ -487,9 +487,9 @@ TEST(Communicator, RecordsEveryCallWithItsEnd) {
   EXPECT_THAT(lines, testing::ElementsAre(
                          "all_reduce begin subject 0 sequence 1 bytes 16 dtype 12 root -1 "
                          "reduction 1",
-                         "all_reduce end subject 0 sequence 1 code 0",
+                         "all_reduce end subject 0 sequence 1 code 0 algorithm 0",
                          "barrier begin subject 0 sequence 2 bytes 0 dtype 0 root -1 reduction 0",
-                         "barrier end subject 0 sequence 2 code 10"));
+                         "barrier end subject 0 sequence 2 code 10 algorithm -1"));
   EXPECT_THAT(group.environment().recorder().ToJson(),
               HasSubstr("\"kind\":\"communicator\",\"name\":\"communicator\",\"rank\":0,\"size\":1,"
                         "\"epoch\":1}"));

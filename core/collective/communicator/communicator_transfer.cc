@@ -39,7 +39,7 @@ Status CheckReceiveArguments(int64_t from, int64_t rank, int64_t size, const Ten
 
 }  // namespace
 
-Status Communicator::Send(const Tensor& tensor, int64_t to, const CallOptions& options) {
+Status Communicator::Send(const Tensor& tensor, int64_t to, const CollectiveOptions& options) {
   CallScope scope(this, CollectiveOp::kSend);
   TUTTI_RETURN_IF_ERROR(scope.BeginTransfer(to, options));
   CollectiveMemory memory;
@@ -54,7 +54,7 @@ Status Communicator::Send(const Tensor& tensor, int64_t to, const CallOptions& o
   return scope.Run(static_cast<int64_t>(tensor.byte_size()));
 }
 
-Status Communicator::Receive(int64_t from, const CallOptions& options, Tensor* tensor) {
+Status Communicator::Receive(int64_t from, const CollectiveOptions& options, Tensor* tensor) {
   CallScope scope(this, CollectiveOp::kReceive);
   TUTTI_RETURN_IF_ERROR(scope.BeginTransfer(from, options));
   CollectiveMemory memory;
@@ -71,18 +71,18 @@ Status Communicator::Receive(int64_t from, const CallOptions& options, Tensor* t
 }
 
 Result<Ref<Future>> Communicator::SendAsync(const Tensor& tensor, int64_t to,
-                                            const CallOptions& options) {
+                                            const CollectiveOptions& options) {
   return Issue(CollectiveOp::kSend, to, options, CheckSendArguments(tensor, to, rank_, size_),
                [this, to, tensor = Ref<const Tensor>::Retain(&tensor)](
-                   const CallOptions& call, Ref<Value>*) { return Send(*tensor, to, call); });
+                   const CollectiveOptions& call, Ref<Value>*) { return Send(*tensor, to, call); });
 }
 
-Result<Ref<Future>> Communicator::ReceiveAsync(int64_t from, const CallOptions& options,
+Result<Ref<Future>> Communicator::ReceiveAsync(int64_t from, const CollectiveOptions& options,
                                                Tensor* tensor) {
   return Issue(CollectiveOp::kReceive, from, options,
                CheckReceiveArguments(from, rank_, size_, tensor),
                [this, from, tensor = Ref<Tensor>::Retain(tensor)](
-                   const CallOptions& call, Ref<Value>*) {
+                   const CollectiveOptions& call, Ref<Value>*) {
                  return Receive(from, call, tensor.get());
                });
 }

@@ -1,6 +1,5 @@
 #include "core/collective/communicator/packing.h"
 
-#include "core/base/error.h"
 #include "core/collective/communicator/communicator.h"
 
 namespace tutti {
@@ -29,24 +28,24 @@ std::vector<Pack> PackTensors(std::span<const Tensor* const> tensors, int64_t by
 }
 
 Status AllReduceInPacks(Communicator& communicator, std::span<const Tensor* const> inputs,
-                        ReduceOp op, int64_t bytes_per_pack, const CallOptions& options,
+                        ReduceOp op, int64_t bytes_per_pack, const CollectiveOptions& options,
                         std::span<Tensor* const> outputs) {
-  if (bytes_per_pack < 0) {
-    return InvalidArgument("all_reduce: bytes_per_pack is {}; pass the bytes of a pack, or 0",
-                           bytes_per_pack);
-  }
+  CollectiveOptions call = options;
+  if (call.hints.bytes_per_pack == 0) call.hints.bytes_per_pack = bytes_per_pack;
+  TUTTI_RETURN_IF_ERROR(CheckHints(call.hints, "all_reduce"));
+  bytes_per_pack = call.hints.bytes_per_pack;
   // Lists that are empty or unequal are the communicator's to judge.
   const bool is_one_pack = bytes_per_pack == 0 && inputs.size() <= kMostPackTensors;
   if (is_one_pack || inputs.size() != outputs.size()) {
-    return communicator.AllReduce(inputs, op, options, outputs);
+    return communicator.AllReduceTogether(inputs, op, call, outputs);
   }
   const std::vector<Pack> packs =
       PackTensors(inputs, bytes_per_pack == 0 ? kUnlimitedPackBytes : bytes_per_pack);
-  if (packs.size() <= 1) return communicator.AllReduce(inputs, op, options, outputs);
+  if (packs.size() <= 1) return communicator.AllReduceTogether(inputs, op, call, outputs);
   for (const Pack& pack : packs) {
     const size_t count = pack.last - pack.first;
-    TUTTI_RETURN_IF_ERROR(communicator.AllReduce(inputs.subspan(pack.first, count), op, options,
-                                                 outputs.subspan(pack.first, count)));
+    TUTTI_RETURN_IF_ERROR(communicator.AllReduceTogether(
+        inputs.subspan(pack.first, count), op, call, outputs.subspan(pack.first, count)));
   }
   return OkStatus();
 }

@@ -9,8 +9,8 @@
 #include <span>
 #include <vector>
 
-#include "core/base/call_options.h"
 #include "core/base/status.h"
+#include "core/collective/call/communication_hints.h"
 #include "core/tensor/reduce.h"
 #include "core/tensor/tensor.h"
 
@@ -36,11 +36,11 @@ struct Pack {
 std::vector<Pack> PackTensors(std::span<const int64_t> bytes, int64_t bytes_per_pack);
 std::vector<Pack> PackTensors(std::span<const Tensor* const> tensors, int64_t bytes_per_pack);
 
-// Communicator::AllReduce of many tensors, in a call per pack; `bytes_per_pack` is the same on all
-// ranks, and 0 is kUnlimitedPackBytes. Results do not depend on it. INVALID_ARGUMENT for a negative
-// one, as a refusal: the epoch goes on.
+// Communicator::AllReduce of many tensors, in a call per pack: of the bytes that options.hints say,
+// or else `bytes_per_pack`, which are the same on all ranks; 0 is kUnlimitedPackBytes. Results do
+// not depend on it. INVALID_ARGUMENT for a negative one, as a refusal: the epoch goes on.
 Status AllReduceInPacks(Communicator& communicator, std::span<const Tensor* const> inputs,
-                        ReduceOp op, int64_t bytes_per_pack, const CallOptions& options,
+                        ReduceOp op, int64_t bytes_per_pack, const CollectiveOptions& options,
                         std::span<Tensor* const> outputs);
 
 }  // namespace tutti

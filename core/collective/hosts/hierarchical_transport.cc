@@ -91,6 +91,9 @@ Selector::Choice HierarchicalTransport::Choose(const CallHeader& header) const {
   constexpr Selector::Choice kOverFlatLinks{CollectiveAlgorithm::kFlat, 0};
   const CollectiveOp op = header.op;
   const bool equal = options_.layout.equal();
+  if (header.hints.implementation == CommunicationImplementation::kRing && !flat_->WhyNoRing(op)) {
+    return kOverFlatLinks;
+  }
   if (header.uneven || (!equal && (op == CollectiveOp::kReduceScatter ||
                                    op == CollectiveOp::kAllGather))) {
     return kOverFlatLinks;
@@ -129,6 +132,7 @@ Status HierarchicalTransport::Run(CollectiveCall* call) {
   if (call->header.op == CollectiveOp::kBarrier) return Barrier(*call);
   const Selector::Choice choice = Choose(call->header);
   if (choice.algorithm != CollectiveAlgorithm::kHierarchical) return RunFlat(call);
+  call->algorithm = static_cast<int32_t>(choice.algorithm);
   chunk_bytes_ = choice.chunk_bytes;
   switch (call->header.op) {
     case CollectiveOp::kAllReduce: return AllReduce(*call);
@@ -150,7 +154,9 @@ Status HierarchicalTransport::RunFlat(CollectiveCall* call) {
   // The leaders come when they have met.
   part.options =
       CallOptions{DeadlineFor(*call, Waits::kForRelay), call->options.cancellation};
-  TUTTI_RETURN_IF_ERROR(flat_->Execute(&part));
+  const Status status = flat_->Execute(&part);
+  call->algorithm = part.algorithm;
+  TUTTI_RETURN_IF_ERROR(status);
   call->gathered = std::move(part.gathered);
   call->received_rows = std::move(part.received_rows);
   return OkStatus();

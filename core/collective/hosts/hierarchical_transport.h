@@ -77,6 +77,8 @@ class HierarchicalTransport final : public Transport {
   ~HierarchicalTransport() override;
 
   const char* name() const override { return flat_->name(); }
+  // What asks for it goes over the flat links.
+  const char* WhyNoRing(CollectiveOp op) const override { return flat_->WhyNoRing(op); }
   Status Execute(CollectiveCall* call) override;
   Status Fail(Status error) override;
   Status failure() const override;

@@ -13,6 +13,10 @@
 namespace tutti {
 namespace {
 
+void Took(CollectiveAlgorithm algorithm, CollectiveCall* call) {
+  call->algorithm = static_cast<int32_t>(algorithm);
+}
+
 // What rows of the table go by; of an uneven call, whose header does not say it, the most.
 int64_t TableBytes(const CallHeader& header) {
   if (header.uneven) return SelectorRow::kAny;
@@ -63,13 +67,19 @@ Status SharedTransport::Execute(CollectiveCall* call) {
   if (call->known_as != 0 && call->whole == nullptr && !group_->HasFailed() &&
       !direct_.Concerns(*call)) {
     const KnownFlatFold* const known = Known(*call);
-    if (known != nullptr) return SharedFlatFoldAgain(*group_, *known, call);
+    if (known != nullptr) {
+      Took(CollectiveAlgorithm::kFlatFold, call);
+      return SharedFlatFoldAgain(*group_, *known, call);
+    }
   }
   RecordKnownCall(call);
   TUTTI_RETURN_IF_ERROR(group_->failure());
   bool done = false;
   TUTTI_RETURN_IF_ERROR(direct_.Execute(*call, &done));
-  if (done) return OkStatus();
+  if (done) {
+    Took(CollectiveAlgorithm::kDirect, call);
+    return OkStatus();
+  }
   switch (call->header.op) {
     case CollectiveOp::kBarrier:
       group_->Begin(*call, 0);
@@ -82,31 +92,38 @@ Status SharedTransport::Execute(CollectiveCall* call) {
       const SharedPayload payload(call->header);
       const Selector::Choice choice =
           selector_.Choose(CollectiveOp::kAllReduce, payload.folded_bytes());
+      Took(choice.algorithm, call);
       return choice.algorithm == CollectiveAlgorithm::kFlatFold
                  ? SharedFlatFold(*group_, payload, *call)
                  : SharedSliceAndShare(*group_, payload, choice.chunk_bytes, *call);
     }
     case CollectiveOp::kBroadcast:
+      Took(CollectiveAlgorithm::kSegments, call);
       return SharedBroadcast(
           *group_, selector_.Choose(call->header.op, TableBytes(call->header)).chunk_bytes, *call);
     case CollectiveOp::kReduce: {
       const SharedPayload payload(call->header);
       const Selector::Choice choice = selector_.Choose(CollectiveOp::kReduce, payload.bytes());
+      Took(choice.algorithm, call);
       return choice.algorithm == CollectiveAlgorithm::kSliceFold
                  ? SharedSliceFold(*group_, choice.chunk_bytes, *call)
                  : SharedSliceAndShare(*group_, payload, choice.chunk_bytes, *call);
     }
     case CollectiveOp::kReduceScatter:
+      Took(CollectiveAlgorithm::kSliceFold, call);
       return SharedSliceFold(
           *group_, selector_.Choose(call->header.op, TableBytes(call->header)).chunk_bytes, *call);
     case CollectiveOp::kAllGather:
+      Took(CollectiveAlgorithm::kSegments, call);
       if (call->header.uneven) return SharedAllGather(*group_, call);
       [[fallthrough]];
     case CollectiveOp::kScatter:
     case CollectiveOp::kAllToAll:
+      Took(CollectiveAlgorithm::kSegments, call);
       return SharedMove(
           *group_, selector_.Choose(call->header.op, TableBytes(call->header)).chunk_bytes, call);
     case CollectiveOp::kGather:
+      Took(CollectiveAlgorithm::kSegments, call);
       return SharedAllGather(*group_, call);
     case CollectiveOp::kSend:
     case CollectiveOp::kReceive:

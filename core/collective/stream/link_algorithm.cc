@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdlib>
+#include <optional>
 #include <vector>
 
 #include "core/collective/stream/algorithms/link_exchange.h"
 #include "core/collective/stream/link_frame.h"
+#include "core/collective/stream/link_transport.h"
 
 namespace tutti {
 namespace {
@@ -16,6 +18,16 @@ constexpr size_t kEagerBudget = size_t{64} << 10;
 constexpr size_t kLeastEagerBytes = size_t{4} << 10;
 constexpr int64_t kChunkInsteadOfTree = 32 << 10;
 
+// What a call that asks for RING takes; chunks as in the table's own rows of the chain.
+std::optional<Selector::Choice> ChooseRing(const CallHeader& header, int64_t bytes) {
+  if (LinkRingOf(header.op) == CollectiveAlgorithm::kRing) {
+    return Selector::Choice{CollectiveAlgorithm::kRing, 0};
+  }
+  if (LinkRingOf(header.op) != CollectiveAlgorithm::kChain) return std::nullopt;
+  const int64_t chunk = bytes <= (128 << 10) ? 16 << 10 : bytes <= (1 << 20) ? 32 << 10 : 64 << 10;
+  return Selector::Choice{CollectiveAlgorithm::kChain, chunk};
+}
+
 }  // namespace
 
 size_t LinkEagerBytes(int64_t size) {
@@ -23,10 +35,30 @@ size_t LinkEagerBytes(int64_t size) {
   return std::max(kEagerBudget / peers, kLeastEagerBytes);
 }
 
+std::optional<CollectiveAlgorithm> LinkRingOf(CollectiveOp op) {
+  switch (op) {
+    case CollectiveOp::kAllGather:
+      return CollectiveAlgorithm::kRing;
+    case CollectiveOp::kAllReduce:
+    case CollectiveOp::kReduce:
+    case CollectiveOp::kReduceScatter:
+      return CollectiveAlgorithm::kChain;
+    default:
+      return std::nullopt;
+  }
+}
+
+const char* LinkTransport::WhyNoRing(CollectiveOp op) const {
+  return LinkRingOf(op) ? nullptr : "this operation has no algorithm that does";
+}
+
 Selector::Choice ChooseLinkAlgorithm(const LinkCallContext& context) {
   const CallHeader& header = context.call->header;
   const bool is_all_gather = header.op == CollectiveOp::kAllGather;
   const auto bytes = static_cast<int64_t>(LinkFoldBytes(header, context.size));
+  if (header.hints.implementation == CommunicationImplementation::kRing && context.size > 1) {
+    if (const auto ring = ChooseRing(header, bytes)) return *ring;
+  }
   // Where ranks bring different numbers of rows, no choice depends on how many.
   const Selector::Choice choice = context.selector->Choose(
       header.op, is_all_gather && header.uneven ? SelectorRow::kAny : bytes);

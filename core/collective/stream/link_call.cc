@@ -42,9 +42,11 @@ Status LinkTransport::State::RunCollective(CollectiveCall* call, LinkWait* wait)
   sequence_ = call->sequence;
   data_kind_ = FrameKind::kData;
   data_sequence_ = call->sequence;
-  data_over_tree_ =
-      connector_ != nullptr && call->header.op == CollectiveOp::kBroadcast &&
-      ChooseLinkAlgorithm(Context(*call)).algorithm == CollectiveAlgorithm::kTree;
+  if (call->header.op != CollectiveOp::kBarrier) {
+    call->algorithm = static_cast<int32_t>(ChooseLinkAlgorithm(Context(*call)).algorithm);
+  }
+  data_over_tree_ = connector_ != nullptr && call->header.op == CollectiveOp::kBroadcast &&
+                    call->algorithm == static_cast<int32_t>(CollectiveAlgorithm::kTree);
   named_before_ = std::exchange(named_sequence_, call->named().sequence);
   TUTTI_RETURN_IF_ERROR(WriteHeader(*call));
   if (connector_) {

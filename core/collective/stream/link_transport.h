@@ -81,6 +81,7 @@ class LinkTransport final : public Transport {
   ~LinkTransport() override;
 
   const char* name() const override { return name_; }
+  const char* WhyNoRing(CollectiveOp op) const override;
   Status Execute(CollectiveCall* call) override;
   Status Fail(Status error) override;
   Status failure() const override;

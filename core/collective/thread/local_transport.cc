@@ -84,10 +84,31 @@ const std::optional<KnownLocalFold>& LocalTransport::Known(const CollectiveCall&
   return known->fold;
 }
 
+namespace {
+
+CollectiveAlgorithm LocalAlgorithm(const LocalGroup& group, const CallHeader& header) {
+  switch (header.op) {
+    case CollectiveOp::kAllReduce:
+      return ChoosesFlatFold(group, header) ? CollectiveAlgorithm::kFlatFold
+                                            : CollectiveAlgorithm::kSliceAndShare;
+    case CollectiveOp::kReduce:
+    case CollectiveOp::kReduceScatter:
+      return ChoosesFlatFold(group, header) ? CollectiveAlgorithm::kFlatFold
+                                            : CollectiveAlgorithm::kSliceFold;
+    default:
+      return CollectiveAlgorithm::kDirect;
+  }
+}
+
+}  // namespace
+
 Status LocalTransport::Execute(CollectiveCall* call) {
   if (call->known_as != 0 && !group_->HasFailed()) {
     const std::optional<KnownLocalFold>& known = Known(*call);
-    if (known) return FlatFoldAgain(*group_, rank_, *known, call);
+    if (known) {
+      call->algorithm = static_cast<int32_t>(CollectiveAlgorithm::kFlatFold);
+      return FlatFoldAgain(*group_, rank_, *known, call);
+    }
   }
   RecordKnownCall(call);
   TUTTI_RETURN_IF_ERROR(group_->failure());
@@ -96,16 +117,19 @@ Status LocalTransport::Execute(CollectiveCall* call) {
     return group_->Transfer(rank_, *call);
   }
   group_->Begin(rank_, *call);
+  if (op == CollectiveOp::kBarrier) {
+    return group_->Meet(rank_, *call, LocalGroup::Access::kOwnMemory);
+  }
+  const CollectiveAlgorithm algorithm = LocalAlgorithm(*group_, call->header);
+  call->algorithm = static_cast<int32_t>(algorithm);
   switch (op) {
-    case CollectiveOp::kBarrier:
-      return group_->Meet(rank_, *call, LocalGroup::Access::kOwnMemory);
     case CollectiveOp::kAllReduce:
-      return ChoosesFlatFold(*group_, call->header)
+      return algorithm == CollectiveAlgorithm::kFlatFold
                  ? FlatFold(*group_, rank_, *call)
                  : SliceAndShareAllReduce(*group_, rank_, *call, &stage_);
     case CollectiveOp::kReduce:
     case CollectiveOp::kReduceScatter:
-      return ChoosesFlatFold(*group_, call->header)
+      return algorithm == CollectiveAlgorithm::kFlatFold
                  ? FlatFold(*group_, rank_, *call)
                  : SliceFold(*group_, rank_, *call);
     case CollectiveOp::kAllGather:
@@ -119,6 +143,7 @@ Status LocalTransport::Execute(CollectiveCall* call) {
       return Pull(*group_, rank_, *call);
     case CollectiveOp::kGather:
       return ConcatGather(*group_, rank_, call);
+    case CollectiveOp::kBarrier:
     case CollectiveOp::kSend:
     case CollectiveOp::kReceive:
     case CollectiveOp::kNone:

@@ -16,6 +16,7 @@ from tutti.distribute._context import (ReplicaContext, experimental_set_strategy
                                        in_cross_replica_context)
 from tutti.distribute._input import (DistributedDataset, DistributedIterator, InputContext,
                                      InputOptions, InputReplicationMode, ValueContext)
+from tutti.distribute._run_options import RunOptions
 from tutti.distribute._strategy import (MirroredStrategy, MultiWorkerMirroredStrategy,
                                         OneDeviceStrategy, Strategy, _strategy_of)
 from tutti.distribute import experimental
@@ -23,8 +24,8 @@ from tutti.distribute import experimental
 __all__ = [
     "DistributedDataset", "DistributedIterator", "DistributedValues", "InputContext",
     "InputOptions", "InputReplicationMode", "MirroredStrategy", "MultiWorkerMirroredStrategy",
-    "OneDeviceStrategy", "PerReplica", "ReduceOp", "ReplicaContext", "Strategy", "ValueContext",
-    "VariableAggregation", "VariableSynchronization", "cluster_resolver", "experimental",
-    "experimental_set_strategy",
-    "get_replica_context", "get_strategy", "has_strategy", "in_cross_replica_context",
+    "OneDeviceStrategy", "PerReplica", "ReduceOp", "ReplicaContext", "RunOptions", "Strategy",
+    "ValueContext", "VariableAggregation", "VariableSynchronization", "cluster_resolver",
+    "experimental", "experimental_set_strategy", "get_replica_context", "get_strategy",
+    "has_strategy", "in_cross_replica_context",
 ]

@@ -15,6 +15,7 @@ from tutti.distribute import _communication
 from tutti.distribute._communication import CommunicationOptions
 from tutti.distribute._context import with_keywords
 from tutti.distribute._input import DistributedDataset, InputContext, InputOptions, ValueContext
+from tutti.distribute._run_options import RunOptions
 
 # Live strategies by address, so that a strategy that comes out of the library is the same object.
 _wrappers: "weakref.WeakValueDictionary[int, Strategy]" = weakref.WeakValueDictionary()
@@ -99,7 +100,7 @@ class Strategy:
     # ---- running
 
     def run(self, fn: Callable[..., Any], args: Sequence[Any] = (),
-            kwargs: Optional[Mapping[str, Any]] = None, options: Any = None,
+            kwargs: Optional[Mapping[str, Any]] = None, options: Optional[RunOptions] = None,
             timeout: Optional[float] = None) -> Any:
         """Calls `fn(*args, **kwargs)` once per replica, concurrently, and returns when no call is
         running any more.
@@ -110,14 +111,33 @@ class Strategy:
         and int32 as in a Tensor, and tensors become PerReplica (with one replica they stay what
         they are).
 
-        An exception of a replica stops the others and comes out as itself. options: taken for the
-        reference's callers. timeout: seconds (DeadlineExceededError).
+        An exception of a replica stops the others and comes out as itself. options: RunOptions.
+        timeout: seconds (DeadlineExceededError).
         """
         if kwargs:
             fn, args = with_keywords(fn, args, kwargs)
         elif args.__class__ is not tuple:
             args = tuple(args)
-        return _native.strategy_run(self._handle, fn, args, timeout)
+        if options is None:
+            return _native.strategy_run(self._handle, fn, args, timeout)
+        _arguments.check("run: options", options, RunOptions)
+        return _native.strategy_run_with_options(
+            self._handle, fn, args, options.experimental_enable_dynamic_batch_size,
+            options.experimental_bucketizing_dynamic_shape, timeout)
+
+    experimental_run_v2 = run
+
+    def experimental_run(self, fn: Callable[..., Any], input_iterator: Any = None,
+                         timeout: Optional[float] = None) -> Any:
+        """run under an older name: fn gets the next step of input_iterator, or no argument."""
+        args = () if input_iterator is None else (next(input_iterator),)
+        return self.run(fn, args, timeout=timeout)
+
+    def call_for_each_replica(self, fn: Callable[..., Any], args: Sequence[Any] = (),
+                              kwargs: Optional[Mapping[str, Any]] = None,
+                              timeout: Optional[float] = None) -> Any:
+        """run without options."""
+        return self.run(fn, args, kwargs, timeout=timeout)
 
     # ---- values
 
@@ -130,8 +150,7 @@ class Strategy:
         axis None: across replicas only, equal shapes (the ValueError names both). With an axis also
         along it inside each replica; MEAN then divides by the number of elements of all replicas. A
         value that is not distributed: MEAN gives it back, SUM is a ValueError with several
-        replicas. options, also as experimental_hints: CommunicationOptions, of which
-        timeout_seconds counts for one call.
+        replicas. options, also as experimental_hints: CommunicationOptions.
         """
         hints = _communication.hints_of(options, experimental_hints)
         return _native.strategy_reduce(self._handle, member(ReduceOp, reduce_op, "reduce_op"),

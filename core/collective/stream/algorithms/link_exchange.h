@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -97,7 +98,11 @@ constexpr int64_t LinkSegmentBytes(int64_t chunk_bytes) {
 // Up to so many bytes of payload go along with the header to a peer; of folds the selector says.
 size_t LinkEagerBytes(int64_t size);
 
-// What the selector says to a call, which is no barrier. What is too much for a frame of the tree
+// The algorithm of `op` that goes from neighbour to neighbour, if it has one.
+std::optional<CollectiveAlgorithm> LinkRingOf(CollectiveOp op);
+
+// What the selector says to a call, which is no barrier, or LinkRingOf when its hints ask for RING.
+// What is too much for a frame of the tree
 // goes along the chain, or around the ring.
 Selector::Choice ChooseLinkAlgorithm(const LinkCallContext& context);
 

@@ -9,9 +9,18 @@ import "C"
 
 // CallOptions has the layout of tutti_call_options.
 type CallOptions struct {
-	StructSize   uintptr
-	Timeout      int64
-	Cancellation uintptr
+	StructSize    uintptr
+	Timeout       int64
+	Cancellation  uintptr
+	Communication uintptr // of CommunicationOptions
+}
+
+// CommunicationOptions has the layout of tutti_communication_options.
+type CommunicationOptions struct {
+	StructSize     uintptr
+	BytesPerPack   int64
+	Implementation int32
+	_              int32
 }
 
 // OptionalInt64 has the layout of tutti_optional_int64.

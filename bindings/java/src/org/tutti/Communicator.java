@@ -4,6 +4,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
+import org.tutti.distribute.CommunicationOptions;
 import org.tutti.internal.Box;
 import org.tutti.internal.Bridge;
 import org.tutti.internal.Native;
@@ -124,12 +125,43 @@ public final class Communicator extends NativeObject implements AutoCloseable {
         this, array(values), op.number(), Bridge.nanos(timeout), array(results));
   }
 
+  /** As above, with options (null: none), whose timeout counts where `timeout` is null. */
+  public void allReduce(Tensor value, ReduceOp op, Tensor result, CommunicationOptions options,
+      Duration timeout) {
+    final long nanos = Bridge.nanos(options, timeout);
+    Bridge.hinted(options, () -> {
+      Native.communicator_all_reduce(this, value, op.number(), nanos, result);
+      return 0;
+    });
+  }
+
+  /** As above, with options (null: none): bytesPerPack makes a call per pack. */
+  public void allReduce(List<Tensor> values, ReduceOp op, List<Tensor> results,
+      CommunicationOptions options, Duration timeout) {
+    final long nanos = Bridge.nanos(options, timeout);
+    Bridge.hinted(options, () -> {
+      Native.communicator_all_reduce_many(
+          this, array(values), op.number(), nanos, array(results));
+      return 0;
+    });
+  }
+
   /**
    * Folds `value` of all ranks into `result` of rank `root`, which may be its `value`; the others
    * may give null for `result`.
    */
   public void reduce(Tensor value, ReduceOp op, int root, Tensor result, Duration timeout) {
     Native.communicator_reduce(this, value, op.number(), root, Bridge.nanos(timeout), result);
+  }
+
+  /** As above, with options (null: none), whose timeout counts where `timeout` is null. */
+  public void reduce(Tensor value, ReduceOp op, int root, Tensor result,
+      CommunicationOptions options, Duration timeout) {
+    final long nanos = Bridge.nanos(options, timeout);
+    Bridge.hinted(options, () -> {
+      Native.communicator_reduce(this, value, op.number(), root, nanos, result);
+      return 0;
+    });
   }
 
   /**
@@ -151,6 +183,13 @@ public final class Communicator extends NativeObject implements AutoCloseable {
         Box.at(Native.communicator_all_gather(this, value, Bridge.nanos(timeout))));
   }
 
+  /** As above, with options (null: none), whose timeout counts where `timeout` is null. */
+  public Tensor allGather(Tensor value, CommunicationOptions options, Duration timeout) {
+    final long nanos = Bridge.nanos(options, timeout);
+    return new Tensor(Box.at(Bridge.hinted(
+        options, () -> Native.communicator_all_gather(this, value, nanos))));
+  }
+
   /** Joins `value` [m, ...], equal on all ranks, into `result` [size * m, ...] in rank order. */
   public void allGatherInto(Tensor value, Tensor result, Duration timeout) {
     Native.communicator_all_gather_into(this, value, Bridge.nanos(timeout), result);
@@ -159,6 +198,14 @@ public final class Communicator extends NativeObject implements AutoCloseable {
   /** Joins as allGather does, at rank `root` only: the others get null. */
   public Tensor gather(Tensor value, int root, Duration timeout) {
     final Box box = Box.at(Native.communicator_gather(this, value, root, Bridge.nanos(timeout)));
+    return box == null ? null : new Tensor(box);
+  }
+
+  /** As above, with options (null: none), whose timeout counts where `timeout` is null. */
+  public Tensor gather(Tensor value, int root, CommunicationOptions options, Duration timeout) {
+    final long nanos = Bridge.nanos(options, timeout);
+    final Box box = Box.at(Bridge.hinted(
+        options, () -> Native.communicator_gather(this, value, root, nanos)));
     return box == null ? null : new Tensor(box);
   }
 
@@ -235,6 +282,14 @@ public final class Communicator extends NativeObject implements AutoCloseable {
       List<Tensor> values, ReduceOp op, List<Tensor> results, Duration timeout) {
     return future(Native.communicator_all_reduce_many_async(
         this, array(values), op.number(), Bridge.nanos(timeout), array(results)));
+  }
+
+  /** As above, with options (null: none); of several packs it is the future of the last. */
+  public Future allReduceAsync(List<Tensor> values, ReduceOp op, List<Tensor> results,
+      CommunicationOptions options, Duration timeout) {
+    final long nanos = Bridge.nanos(options, timeout);
+    return future(Bridge.hinted(options, () -> Native.communicator_all_reduce_many_async(
+        this, array(values), op.number(), nanos, array(results))));
   }
 
   /** As reduce; the future's value is none. */

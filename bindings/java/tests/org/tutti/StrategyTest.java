@@ -12,6 +12,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicReference;
@@ -30,6 +31,7 @@ import org.tutti.distribute.MirroredStrategy;
 import org.tutti.distribute.MultiWorkerMirroredStrategy;
 import org.tutti.distribute.OneDeviceStrategy;
 import org.tutti.distribute.ReplicaContext;
+import org.tutti.distribute.RunOptions;
 import org.tutti.distribute.Strategy;
 
 class StrategyTest {
@@ -131,6 +133,92 @@ class StrategyTest {
         strategy.gather(values, 0, hints, null).asTensor().toFloatArray());
     assertArrayEquals(new float[] {0, 1},
         strategy.gather(values, 0, null, Duration.ofSeconds(60)).asTensor().toFloatArray());
+  }
+
+  @Test
+  void bytesPerPackOfOneCallDecideHowManyCallsAreMade() {
+    for (final int[] packs : new int[][] {{0, 1}, {8, 2}, {1, 3}}) {
+      final CommunicationOptions hints =
+          new CommunicationOptions(packs[0], null, CommunicationOptions.Implementation.AUTO);
+      // Replicas that disagree get an error, whose number counts the calls before it.
+      final TuttiException failed = assertThrows(TuttiException.InvalidArgument.class,
+          () -> strategy.run((replica, none) -> {
+            replica.allReduce(
+                ReduceOp.SUM, List.of(new float[] {1, 2}, 3f, 4f), hints).close();
+            return replica.allReduce(ReduceOp.SUM, 1f, new CommunicationOptions(
+                1 + replica.replicaId(), null, CommunicationOptions.Implementation.AUTO));
+          }));
+      assertTrue(failed.getMessage().contains("all_reduce #" + (packs[1] + 1)
+          + " has a bytes_per_pack of 2, rank 0 one of 1"), failed.getMessage());
+    }
+  }
+
+  @Test
+  void aStrategyMayBeSetForTheThread() {
+    try {
+      Strategy.setCurrent(strategy);
+      assertEquals(strategy, Strategy.current());
+      assertTrue(Strategy.hasCurrent());
+      assertNull(ReplicaContext.current());
+      try (Strategy.InScope again = strategy.scope()) {
+        assertThrows(
+            TuttiException.FailedPrecondition.class, () -> Strategy.setCurrent(null));
+      }
+      try (MirroredStrategy other = MirroredStrategy.of("CPU:0")) {
+        assertThrows(TuttiException.FailedPrecondition.class, other::scope);
+        Strategy.setCurrent(other);
+        assertEquals(other, Strategy.current());
+      }
+      Strategy.setCurrent(strategy);
+      strategy.run((replica, none) -> {
+        assertThrows(
+            TuttiException.FailedPrecondition.class, () -> Strategy.setCurrent(null));
+        return null;
+      });
+      assertEquals(strategy, Strategy.current());
+    } finally {
+      Strategy.setCurrent(null);
+    }
+    assertFalse(Strategy.hasCurrent());
+    assertNotNull(ReplicaContext.current());
+  }
+
+  @Test
+  void runTakesOptions() {
+    assertEquals(new RunOptions(true, false), new RunOptions());
+    final Value ids = strategy.run(
+        (replica, given) -> given.longValue() + replica.replicaId(), 5, new RunOptions(false, true),
+        null);
+    assertEquals(List.of(5L, 6L),
+        strategy.localResults(ids).stream().map(Value::longValue).toList());
+  }
+
+  @Test
+  void callsOfACommunicatorTakeOptions() throws Exception {
+    final List<String> lines = Collections.synchronizedList(new ArrayList<>());
+    TuttiRuntime.setLogSink((level, line) -> lines.add(level + " " + line));
+    try (Communicator alone = Communicator.createLocal(1, "alone").get(0)) {
+      final CommunicationOptions hints =
+          new CommunicationOptions(1, Duration.ZERO, CommunicationOptions.Implementation.NCCL);
+      final Tensor value = Tensor.of(new float[] {1, 2});
+      final List<Tensor> two = List.of(value, Tensor.of(new float[] {3}));
+      alone.allReduce(value, ReduceOp.SUM, value, hints, null);
+      alone.allReduce(two, ReduceOp.SUM, two, hints, null);
+      alone.allReduceAsync(two, ReduceOp.SUM, two, hints, null).get();
+      alone.reduce(value, ReduceOp.SUM, 0, value, hints, null);
+      assertArrayEquals(new float[] {1, 2}, alone.allGather(value, hints, null).toFloatArray());
+      assertArrayEquals(new float[] {1, 2}, alone.gather(value, 0, hints, null).toFloatArray());
+      assertThrows(NullPointerException.class,
+          () -> alone.allReduce(null, ReduceOp.SUM, two, hints, null));
+      // The hints of a call that never began are nobody's, so that these are one call.
+      alone.allReduce(two, ReduceOp.SUM, two, null);
+      // 1 + 2 + 2 + 1 + 1 + 1 + 1 calls were made before.
+      assertEquals(10L, assertThrows(TuttiException.InvalidArgument.class,
+          () -> alone.reduce(value, ReduceOp.SUM, 5, value, null)).details().get("sequence"));
+    } finally {
+      TuttiRuntime.setLogSink(null);
+    }
+    assertEquals(1, lines.stream().filter(line -> line.contains("NCCL")).count(), lines.toString());
   }
 
   @Test

@@ -9,27 +9,30 @@ import org.tutti.TuttiException;
 import org.tutti.internal.Bridge;
 
 /**
- * Hints for collectives, of a strategy or of one call, for which the timeout alone counts.
+ * Hints for collectives, of a strategy or of one call, whose own go before the strategy's. All
+ * ranks give the same bytesPerPack and implementation; else all get INVALID_ARGUMENT that names
+ * both sides. Results do not depend on them.
  *
- * @param bytesPerPack of a strategy of several workers: tensors are reduced in packs of at most
- *     so many bytes, the same on all workers; 0: as large as it goes
+ * @param bytesPerPack many tensors are reduced in calls of at most so many bytes each; 0: as the
+ *     strategy says, else in one call
  * @param timeout how long a collective may take (DEADLINE_EXCEEDED); zero: no limit; null: what the
  *     strategy's options say, else the setting default_timeout
- * @param implementation of a strategy of several workers: how they reduce
+ * @param implementation how ranks move the bytes; what cannot be as it is asked goes as AUTO, with
+ *     one line of warning in the log that says why
  */
 public record CommunicationOptions(
     long bytesPerPack, Duration timeout, Implementation implementation) {
-  /** How workers reduce; all of them ask for the same. */
+  /** How ranks move the bytes of a collective; all of them ask for the same. */
   public enum Implementation {
-    /** As the setting transport says. */
+    /** As the strategy says, else as the table of algorithms does. */
     AUTO,
-    /** The library's own collectives, as AUTO. */
+    /** From neighbour to neighbour, where ranks are linked by byte streams. */
     RING,
-    /** NVIDIA's library; what is there takes its place, with a warning. */
+    /** NVIDIA's library. */
     NCCL,
-    /** Through memory that they share, whatever the setting transport says. */
+    /** Of a strategy: through memory that they share, whatever the setting transport says. */
     SHARED_MEMORY,
-    /** Over TCP, whatever the setting transport says. */
+    /** Of a strategy: over TCP, whatever the setting transport says. */
     TCP;
 
     /** The number of the C interface. */
@@ -41,7 +44,6 @@ public record CommunicationOptions(
   // What was given to strategies, for calls that say nothing. Wrappers of one strategy are equal.
   private static final Map<Strategy, CommunicationOptions> OF_STRATEGIES = new WeakHashMap<>();
   private static volatile boolean anyOfStrategies;
-  private static volatile boolean told; // of options that have no effect on one call
 
   /** INVALID_ARGUMENT for what is negative. */
   public CommunicationOptions {
@@ -77,27 +79,14 @@ public record CommunicationOptions(
 
   /** The time of a collective: that of the call's options, that of its strategy's. */
   static long nanosIn(ReplicaContext replica, CommunicationOptions options) {
-    tellOf(options);
     if (options != null && options.timeout != null) {
       return limit(options.timeout);
     }
     return anyOfStrategies ? nanosOf(replica.strategy(), null) : Bridge.UNSET;
   }
 
-  /** What cannot count for one call gives a warning, once. */
-  private static void tellOf(CommunicationOptions options) {
-    if (options != null && !told
-        && (options.bytesPerPack != 0 || options.implementation != Implementation.AUTO)) {
-      told = true;
-      System.getLogger("org.tutti").log(System.Logger.Level.WARNING,
-          "bytesPerPack and implementation have no effect on one call, of which the timeout alone "
-              + "counts; give them to the strategy");
-    }
-  }
-
   /** The time of a call of a strategy with options of its own. */
   static long nanosOf(Strategy strategy, CommunicationOptions options, Duration timeout) {
-    tellOf(options);
     return timeout == null && options != null && options.timeout != null
         ? limit(options.timeout)
         : nanosOf(strategy, timeout);

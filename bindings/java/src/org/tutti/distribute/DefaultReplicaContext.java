@@ -41,12 +41,12 @@ final class DefaultReplicaContext extends ReplicaContext {
   }
 
   @Override
-  Value reduced(ReduceOp op, Object value, long nanos) {
+  Value reduced(ReduceOp op, Object value, long nanos, CommunicationOptions options) {
     return Value.of(value);
   }
 
   @Override
-  Value gathered(Object value, int axis, long nanos) {
+  Value gathered(Object value, int axis, long nanos, CommunicationOptions options) {
     return Value.of(value);
   }
 

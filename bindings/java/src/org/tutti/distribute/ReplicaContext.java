@@ -99,18 +99,19 @@ public sealed class ReplicaContext permits DefaultReplicaContext {
 
   /** As allReduce, waiting for at most `timeout`. */
   public Value allReduce(ReduceOp op, Object value, Duration timeout) {
-    return reduced(op, value, nanos(timeout));
+    return reduced(op, value, nanos(timeout), null);
   }
 
   /** As allReduce, with options of the call. */
   public Value allReduce(ReduceOp op, Object value, CommunicationOptions options) {
-    return reduced(op, value, CommunicationOptions.nanosIn(this, options));
+    return reduced(op, value, CommunicationOptions.nanosIn(this, options), options);
   }
 
-  Value reduced(ReduceOp op, Object value, long nanos) {
+  Value reduced(ReduceOp op, Object value, long nanos, CommunicationOptions options) {
     final long address = context();
     try (Value operand = Value.of(value)) {
-      return new Value(Box.at(Native.context_all_reduce(address, op.number(), operand, nanos)));
+      return new Value(Box.at(Bridge.hinted(options,
+          () -> Native.context_all_reduce(address, op.number(), operand, nanos))));
     }
   }
 
@@ -125,18 +126,19 @@ public sealed class ReplicaContext permits DefaultReplicaContext {
 
   /** As allGather, waiting for at most `timeout`. */
   public Value allGather(Object value, int axis, Duration timeout) {
-    return gathered(value, axis, nanos(timeout));
+    return gathered(value, axis, nanos(timeout), null);
   }
 
   /** As allGather, with options of the call. */
   public Value allGather(Object value, int axis, CommunicationOptions options) {
-    return gathered(value, axis, CommunicationOptions.nanosIn(this, options));
+    return gathered(value, axis, CommunicationOptions.nanosIn(this, options), options);
   }
 
-  Value gathered(Object value, int axis, long nanos) {
+  Value gathered(Object value, int axis, long nanos, CommunicationOptions options) {
     final long address = context();
     try (Value operand = Value.of(value)) {
-      return new Value(Box.at(Native.context_all_gather(address, operand, axis, nanos)));
+      return new Value(Box.at(Bridge.hinted(options,
+          () -> Native.context_all_gather(address, operand, axis, nanos))));
     }
   }
 

@@ -4,12 +4,26 @@ package org.tutti.distribute;
 final class Scope {
   private static final ThreadLocal<Object> CURRENT = new ThreadLocal<>();
 
+  // A strategy whose scope nobody leaves: Strategy.setCurrent.
+  private record Pinned(Strategy strategy) { }
+
   private Scope() {}
 
   static Object current() {
-    return CURRENT.get();
+    final Object scope = CURRENT.get();
+    return scope instanceof Pinned pinned ? pinned.strategy() : scope;
   }
 
+  // Whether there is a scope or a function that will be left.
+  static boolean isEntered() {
+    return CURRENT.get() != null && !(CURRENT.get() instanceof Pinned);
+  }
+
+  static void pin(Strategy strategy) {
+    leave(strategy == null ? null : new Pinned(strategy));
+  }
+
+  // What it gives is for leave.
   static Object enter(Object scope) {
     final Object before = CURRENT.get();
     CURRENT.set(scope);

@@ -118,8 +118,20 @@ public class Strategy extends NativeObject implements AutoCloseable {
       throw TuttiException.of(Code.FAILED_PRECONDITION, "the scope of " + this
           + " cannot be entered inside that of " + before + ": leave that one first");
     }
-    Scope.enter(this);
-    return () -> Scope.leave(before);
+    final Object left = Scope.enter(this);
+    return () -> Scope.leave(left);
+  }
+
+  /**
+   * Enters the scope of a strategy for good, for this thread; null goes back to the default. Inside
+   * a scope, a replica function or a merge function it is FAILED_PRECONDITION.
+   */
+  public static void setCurrent(Strategy strategy) {
+    if (Scope.isEntered()) {
+      throw TuttiException.of(Code.FAILED_PRECONDITION,
+          "setCurrent must not be called inside a strategy's scope");
+    }
+    Scope.pin(strategy);
   }
 
   // ---- running
@@ -143,16 +155,30 @@ public class Strategy extends NativeObject implements AutoCloseable {
 
   /** As run, for at most `timeout` (DEADLINE_EXCEEDED). */
   public Value run(ReplicaFunction function, Object argument, Duration timeout) {
+    return run(function, argument, null, timeout);
+  }
+
+  /** As above, with options (null: the defaults). */
+  public Value run(
+      ReplicaFunction function, Object argument, RunOptions options, Duration timeout) {
     final Functions.Replica callback = new Functions.Replica(function);
     final long result;
     if (argument == null || argument instanceof Value) {
-      result = Native.strategy_run(this, callback, (Value) argument, Bridge.nanos(timeout));
+      result = run(callback, (Value) argument, options, Bridge.nanos(timeout));
     } else {
       try (Value given = Value.of(argument)) {
-        result = Native.strategy_run(this, callback, given, Bridge.nanos(timeout));
+        result = run(callback, given, options, Bridge.nanos(timeout));
       }
     }
     return valueOf(result);
+  }
+
+  private long run(Functions.Replica callback, Value given, RunOptions options, long nanos) {
+    return options == null
+        ? Native.strategy_run(this, callback, given, nanos)
+        : Native.strategy_run_with_options(this, callback, given,
+            Bridge.tristate(options.enableDynamicBatchSize()),
+            Bridge.tristate(options.bucketizingDynamicShape()), nanos);
   }
 
   private static Value valueOf(long box) {
@@ -171,13 +197,13 @@ public class Strategy extends NativeObject implements AutoCloseable {
     return reduce(op, value, axis, null, timeout);
   }
 
-  /** As above, with options (null: the strategy's), of which the timeout counts for one call. */
+  /** As above, with options (null: the strategy's). */
   public Value reduce(ReduceOp op, Object value, Integer axis, CommunicationOptions options,
       Duration timeout) {
     final long nanos = CommunicationOptions.nanosOf(this, options, timeout);
     try (Value given = Value.of(value)) {
-      return valueOf(Native.strategy_reduce(
-          this, op.number(), given, axis == null ? null : Long.valueOf(axis), nanos));
+      return valueOf(Bridge.hinted(options, () -> Native.strategy_reduce(
+          this, op.number(), given, axis == null ? null : Long.valueOf(axis), nanos)));
     }
   }
 
@@ -191,11 +217,12 @@ public class Strategy extends NativeObject implements AutoCloseable {
     return gather(value, axis, null, timeout);
   }
 
-  /** As above, with options (null: the strategy's), of which the timeout counts for one call. */
+  /** As above, with options (null: the strategy's). */
   public Value gather(Object value, int axis, CommunicationOptions options, Duration timeout) {
     final long nanos = CommunicationOptions.nanosOf(this, options, timeout);
     try (Value given = Value.of(value)) {
-      return valueOf(Native.strategy_gather(this, given, axis, nanos));
+      return valueOf(Bridge.hinted(
+          options, () -> Native.strategy_gather(this, given, axis, nanos)));
     }
   }
 

@@ -19,8 +19,10 @@ import java.util.Map;
 import java.util.NoSuchElementException;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.TimeoutException;
+import java.util.function.LongSupplier;
 import org.tutti.Code;
 import org.tutti.TuttiException;
+import org.tutti.distribute.CommunicationOptions;
 
 /** What both sides of the border need: text, times, errors, objects of Java's inside values. */
 public final class Bridge {
@@ -94,6 +96,28 @@ public final class Bridge {
       return timeout.toNanos();
     } catch (ArithmeticException tooLong) {
       return Long.MAX_VALUE;
+    }
+  }
+
+  /** The same of a call with options (null: none), whose timeout counts where there is none. */
+  public static long nanos(CommunicationOptions options, Duration timeout) {
+    if (timeout != null || options == null || options.timeout() == null) {
+      return nanos(timeout);
+    }
+    return options.timeout().isZero() ? Long.MAX_VALUE : nanos(options.timeout());
+  }
+
+  /** Makes a native call, the next of the thread, with hints where `options` has any. */
+  public static long hinted(CommunicationOptions options, LongSupplier call) {
+    if (options == null || (options.bytesPerPack() == 0
+        && options.implementation() == CommunicationOptions.Implementation.AUTO)) {
+      return call.getAsLong();
+    }
+    Native.hint_call(options.bytesPerPack(), options.implementation().number());
+    try {
+      return call.getAsLong();
+    } finally {
+      Native.hint_call(0, 0);
     }
   }
 
