@@ -91,6 +91,37 @@ func TestDatasetsAreTransformed(t *testing.T) {
 	}
 }
 
+func TestFailedElementsAreSkipped(t *testing.T) {
+	bad := Range(0, 8, 1).Map(func(element Value) (any, error) {
+		number, err := element.Int64()
+		if number%3 == 2 {
+			return nil, fmt.Errorf("%d is bad", number)
+		}
+		return element, err
+	})
+	if got := integers(t, bad.OnError("skip")); !reflect.DeepEqual(got, []int64{0, 1, 3, 4, 6, 7}) {
+		t.Fatal(got)
+	}
+	one := must[*Iterator](t)(bad.OnError("skip", WithMaxSkipped(1)).Iterator(nil))
+	defer one.Close()
+	for _, want := range []int64{0, 1, 3, 4} {
+		if got, err := one.Value().Int64(); !one.Next() {
+			t.Fatal(want, got, err)
+		}
+	}
+	if one.Next() || one.Err() == nil || !strings.Contains(one.Err().Error(), "5 is bad") ||
+		!strings.Contains(one.Err().Error(), "1 element that failed was skipped") {
+		t.Fatal(one.Err())
+	}
+	for _, wrong := range []*Dataset{Range(0, 3, 1).OnError("ignore"),
+		Range(0, 3, 1).OnError("skip", WithMaxSkipped(-2)),
+		Range(0, 3, 1).OnError("fail", WithMaxSkipped(1))} {
+		if err := wrong.Err(); !errors.Is(err, ErrInvalidArgument) {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestWindowsAreDatasetsOfTheirOwn(t *testing.T) {
 	itself := func(window Value) (*Dataset, error) { return window.Dataset() }
 	for _, c := range []struct {

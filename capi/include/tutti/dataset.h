@@ -429,6 +429,33 @@ TUTTI_API tutti_status *tutti_dataset_group_by_window(tutti_dataset **dataset,
 TUTTI_API tutti_status *tutti_dataset_cache(tutti_dataset **dataset, const char *filename,
                                             const tutti_transform_options *options);
 
+typedef struct tutti_on_error_options {
+  size_t struct_size;
+  const char *name;
+  int64_t max_skipped; /* of "skip": in one pass at most; -1: any number */
+} tutti_on_error_options;
+#define TUTTI_ON_ERROR_OPTIONS_INIT \
+  { sizeof(tutti_on_error_options), NULL, -1 }
+
+/* The elements, and of those that failed in any operation before this one what `policy` says: with
+ * "fail" they are reported in their places, as without this operation; with "skip" they are left
+ * out, in one pass at most `max_skipped` of them, -1 for any number. One beyond is reported as the
+ * error it is, which then says how many were skipped, and has their number as the detail "skipped".
+ * The log has a warning at the first and at most every ten seconds, with their number and the last
+ * error.
+ *
+ * Never skipped are a deadline and a cancellation, lack of memory (RESOURCE_EXHAUSTED), and what
+ * takes an unknown number of elements along, such as a missing file, the unreadable rest of one, or
+ * a generator that raised and has no more to give: what is lost with it would not be missed. Failed
+ * or not is known of an element that is made, so that those that are passed over are made, too. The
+ * cardinality is that of the input where it is infinite or 0, and unknown otherwise.
+ *
+ * The number is part of a saved position. Each worker of a distributed dataset counts its own.
+ * INVALID_ARGUMENT for another policy, for a number below -1, and for a number with "fail".
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_on_error(tutti_dataset **dataset, const char *policy,
+                                               const tutti_on_error_options *options);
+
 /* The same dataset with `options` merged into its own. Twice with different values of one option is
  * INVALID_ARGUMENT.
  * Context: building. Threads: any. Since: 0.1. */

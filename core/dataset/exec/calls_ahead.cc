@@ -10,6 +10,12 @@
 #include "core/dataset/graph/dataset_environment.h"
 
 namespace tutti {
+namespace {
+
+// An exception has taken all elements with it that were to come.
+Status Broken(Status thrown) { return WithLoss(std::move(thrown), Loss::kMany); }
+
+}  // namespace
 
 CallsAhead::CallsAhead(const Node& node, const ExecContext& context, int64_t calls,
                        bool keeps_order, NumberedRows* rows, FunctionRows* function)
@@ -150,8 +156,7 @@ void CallsAhead::Count(const Demand& demand, const CallOptions& options, Lock& l
       slab->status = std::move(run.slab.status);
       slab->end = run.slab.end;
       ended_ = slab->end;
-      if (!thrown.ok()) broken_ = thrown;
-      if (!thrown.ok()) slab->status = std::move(thrown);
+      if (!thrown.ok()) slab->status = broken_ = Broken(std::move(thrown));
       ReturnInput();
       lock.unlock();
       return;
@@ -225,7 +230,7 @@ Status CallsAhead::Decide(const Demand& demand, const CallOptions& options, Lock
     });
   }
   undecided_ = !interruption.ok();
-  if (!thrown.ok()) broken_ = std::move(thrown);
+  if (!thrown.ok()) broken_ = Broken(std::move(thrown));
   ReturnInput();
   return interruption;
 }
@@ -318,7 +323,7 @@ void CallsAhead::Run() {
   if (thrown.ok()) return;
   {
     const Lock lock(mutex_);
-    broken_ = std::move(thrown);
+    broken_ = Broken(std::move(thrown));
     lost_ = true;
   }
   ready_.notify_all();
@@ -367,7 +372,7 @@ void CallsAhead::Pull(Lock& lock) {
       return OkStatus();
     });
   }
-  if (!thrown.ok()) broken_ = std::move(thrown);
+  if (!thrown.ok()) broken_ = Broken(std::move(thrown));
   work_.notify_all();
   ready_.notify_all();
 }

@@ -82,13 +82,18 @@ class CacheStage final : public Stage {
   void Next(const Demand& demand, const CallOptions& options, Slab* slab) override {
     if (phase_ == Phase::kFresh) {
       slab->status = Begin(options);
+      if (!slab->status.ok() && !IsInterruption(slab->status)) {
+        slab->status = WithLoss(std::move(slab->status), Loss::kMany);
+      }
       if (!slab->status.ok()) return;
     }
     if (phase_ == Phase::kPassing) return rows_.Pull(demand, options, slab);
     if (phase_ == Phase::kReading) {
       reader_->Next(demand, slab);
       position_ += slab->rows;
-      if (!slab->status.ok()) slab->status = About(std::move(slab->status));
+      if (!slab->status.ok() && !IsInterruption(slab->status)) {
+        slab->status = WithLoss(About(std::move(slab->status)), Loss::kMany);
+      }
       return;
     }
     // Until one fails. Then it depends on what is asked for.

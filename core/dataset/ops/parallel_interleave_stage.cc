@@ -430,7 +430,7 @@ class ParallelInterleaveStage final : public Stage {
     if (status.ok()) return;
     {
       std::lock_guard lock(mutex_);
-      if (broken_.ok()) broken_ = std::move(status);
+      if (broken_.ok()) broken_ = WithLoss(std::move(status), Loss::kMany);
     }
     wanted_.notify_all();
     made_.notify_all();

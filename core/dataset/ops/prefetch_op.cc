@@ -202,7 +202,7 @@ class PrefetchStage final : public Stage {
     if (status.ok()) return;
     {
       std::lock_guard lock(mutex_);
-      broken_ = std::move(status);
+      broken_ = WithLoss(std::move(status), Loss::kMany);
     }
     changed_.notify_all();
   }
