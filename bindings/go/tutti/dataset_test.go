@@ -3,6 +3,7 @@ package tutti
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -92,12 +93,12 @@ func TestDatasetsAreTransformed(t *testing.T) {
 }
 
 func TestFailedElementsAreSkipped(t *testing.T) {
-	bad := Range(0, 8, 1).Map(func(element Value) (any, error) {
+	bad := Range(0, 8, 1).Map(func(element Value) (Value, error) {
 		number, err := element.Int64()
 		if number%3 == 2 {
-			return nil, fmt.Errorf("%d is bad", number)
+			return Value{}, fmt.Errorf("%d is bad", number)
 		}
-		return element, err
+		return OfInt64(number), err
 	})
 	if got := integers(t, bad.OnError("skip")); !reflect.DeepEqual(got, []int64{0, 1, 3, 4, 6, 7}) {
 		t.Fatal(got)
@@ -105,8 +106,8 @@ func TestFailedElementsAreSkipped(t *testing.T) {
 	one := must[*Iterator](t)(bad.OnError("skip", WithMaxSkipped(1)).Iterator(nil))
 	defer one.Close()
 	for _, want := range []int64{0, 1, 3, 4} {
-		if got, err := one.Value().Int64(); !one.Next() {
-			t.Fatal(want, got, err)
+		if !one.Next() || must[int64](t)(one.Value().Int64()) != want {
+			t.Fatal(want, one.Err())
 		}
 	}
 	if one.Next() || one.Err() == nil || !strings.Contains(one.Err().Error(), "5 is bad") ||
@@ -630,6 +631,29 @@ func TestSpecsAndOptions(t *testing.T) {
 	}
 	if _, present, _ := read.Read("experimental_slack"); present {
 		t.Fatal("it was not set")
+	}
+}
+
+func TestABudgetBoundsWhatBuffersHold(t *testing.T) {
+	within := func(dataset *Dataset, bytes int64) *Dataset {
+		options := must[*DataOptions](t)(NewDataOptions())
+		if err := options.SetInt("autotune.ram_budget", bytes); err != nil {
+			t.Fatal(err)
+		}
+		return dataset.WithOptions(options)
+	}
+	shuffled := Range(0, 1000, 1).Shuffle(1000, 3)
+	few := must[*Iterator](t)(within(shuffled, 4000).Iterator(nil))
+	defer few.Close()
+	if few.Next() || !errors.Is(few.Err(), ErrResourceExhausted) ||
+		!strings.Contains(few.Err().Error(), "shuffle holds most") {
+		t.Fatal(few.Err())
+	}
+	if got := integers(t, within(shuffled, 8000)); len(got) != 1000 {
+		t.Fatal(len(got))
+	}
+	if got := integers(t, within(Range(0, 3, 1).Prefetch(2), 1)); len(got) != 3 {
+		t.Fatal(got)
 	}
 }
 

@@ -238,6 +238,20 @@ class TransformationTest(unittest.TestCase):
         with self.assertRaisesRegex(tutti.errors.NotFoundError, "a.records"):
             list(missing.on_error("skip"))
 
+    def test_a_budget_bounds_what_buffers_hold(self):
+        options = tutti.data.Options()
+        options.autotune.ram_budget = 4000
+        shuffled = Dataset.range(1000).shuffle(1000, seed=3, name="all")
+        with self.assertRaisesRegex(tutti.errors.ResourceExhaustedError,
+                                    "ram_budget is 3.906 KiB; shuffle 'all' holds most"):
+            next(iter(shuffled.with_options(options)))
+        options.autotune.ram_budget = 8000
+        self.assertEqual(sorted(shuffled.with_options(options)), list(range(1000)))
+        # What can wait waits.
+        options.autotune.ram_budget = 1
+        ahead = Dataset.range(50).map(lambda x: x + 1, num_parallel_calls=4).prefetch(20)
+        self.assertEqual(list(ahead.with_options(options)), list(range(1, 51)))
+
     def test_padded_batch_pads_to_one_shape(self):
         vector = TensorSpec((None,), np.int32)
         filled = Dataset.range(1, 4, output_type=np.int32).map(

@@ -556,6 +556,15 @@ TUTTI_API void tutti_dataset_release(const tutti_dataset *dataset);
  * calls that all parallel maps of an iterator make at once, and
  * threading.max_intra_op_parallelism those of each of them (0: no bound); a native function runs on
  * one thread.
+ *
+ * autotune.ram_budget is how many bytes of elements the buffers of one iterator may hold in all (0,
+ * the default: any number). Where there is no more room prefetch, parallel maps and parallel
+ * interleaves wait, and make one element at a time. What has to keep elements (shuffle, batches,
+ * windows, the groups of group_by_window, the keys of unique) is RESOURCE_EXHAUSTED when as much is
+ * kept, which names the operation that keeps most, as the details "node", "node_bytes",
+ * "held_bytes" and "budget_bytes" do; a saved position goes on under a larger budget. A cache in
+ * memory reports the same once and passes its elements through, and what it has kept counts while
+ * it is read. Not counted are elements that were given out, and what readers have of their files.
  * Booleans: deterministic (true), experimental_slack (false). Integers:
  * experimental_external_state_policy (WARN 0, the default, IGNORE 1, FAIL 2),
  * threading.private_threadpool_size, threading.max_intra_op_parallelism, autotune.ram_budget,
@@ -569,7 +578,7 @@ TUTTI_API void tutti_dataset_release(const tutti_dataset *dataset);
  *
  * experimental_deterministic and experimental_threading.* are other names of deterministic and of
  * threading.*. Kept, merged and saved, and without effect: experimental_slack,
- * experimental_external_state_policy, autotune.*, experimental_optimization.* and
+ * experimental_external_state_policy, experimental_optimization.* and
  * experimental_distribute.num_devices. */
 
 /* Context: building. Threads: any. Since: 0.1. */

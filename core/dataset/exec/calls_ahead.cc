@@ -25,6 +25,7 @@ CallsAhead::CallsAhead(const Node& node, const ExecContext& context, int64_t cal
       calls_(calls),
       keeps_order_(keeps_order),
       rows_(*rows),
+      ahead_(context, node, HeldBytes::Kind::kAhead),
       function_(*function),
       calls_cancellation_(MakeRef<Cancellation>()) {}
 
@@ -48,7 +49,11 @@ bool CallsAhead::Start() {
 
 int64_t CallsAhead::RowsAllowed() const {
   const int64_t window = std::max(calls_, demanded_);
-  return std::min(window - static_cast<int64_t>(items_.size()), HorizonPlus(wanted_, -row_items_));
+  const int64_t rows =
+      std::min(window - static_cast<int64_t>(items_.size()), HorizonPlus(wanted_, -row_items_));
+  if (!ahead_.counts() || rows <= 0) return rows;
+  // The consumer may wait for the only one that there is.
+  return items_.empty() || ahead_.HasRoom() ? ahead_.RowsThatFit(rows) : 0;
 }
 
 bool CallsAhead::MayPull() const {
@@ -125,7 +130,10 @@ void CallsAhead::Give(const Demand& demand, std::vector<std::shared_ptr<Item>>* 
     if (!failure.ok()) break;
   }
   if (given->empty()) failure = Undecided(node_);
-  for (const std::shared_ptr<Item>& item : *given) row_items_ -= item->in ? 1 : 0;
+  for (const std::shared_ptr<Item>& item : *given) {
+    row_items_ -= item->in ? 1 : 0;
+    Uncount(*item);
+  }
   done_items_ -= static_cast<int64_t>(given->size());
   if (keeps_order_) {
     items_.erase(items_.begin(), items_.begin() + static_cast<ptrdiff_t>(given->size()));
@@ -168,6 +176,7 @@ void CallsAhead::Count(const Demand& demand, const CallOptions& options, Lock& l
     items_.pop_front();
     Item& item = *passed.back();
     item.dropped = true;
+    Uncount(item);
     done_items_ -= item.done ? 1 : 0;
     if (item.in) {
       ++slab->rows;
@@ -283,6 +292,7 @@ void CallsAhead::Forget() {
   {
     const Lock lock(mutex_);
     for (const std::shared_ptr<Item>& item : items_) item->dropped = true;
+    ahead_.Clear();
     items.swap(items_);
     waiting.swap(waiting_);
     std::swap(cancellation, calls_cancellation_);
@@ -389,10 +399,16 @@ void CallsAhead::Queue(NumberedRows::Run run) {
   };
   const int64_t rows = run.slab.rows;
   std::shared_ptr<const Slab> in;
-  if (rows > 0) in = std::make_shared<Slab>(std::move(run.slab));
+  int64_t bytes_each = 0;
+  if (rows > 0) {
+    if (ahead_.counts()) bytes_each = ElementBytes(run.slab) / rows;
+    ahead_.AddBytes(0, bytes_each * rows);
+    in = std::make_shared<Slab>(std::move(run.slab));
+  }
   for (int64_t row = 0; row < rows; ++row) {
     std::shared_ptr<Item> item = make(row);
     item->in = in;
+    item->bytes = bytes_each;
     items_.push_back(item);
     ++row_items_;
     waiting_.push_back(std::move(item));
@@ -425,6 +441,13 @@ void CallsAhead::Call(Lock& lock) {
     --calling_;
   }
   if (!item->dropped) {
+    if (ahead_.counts()) {
+      // What a row takes from here on is its result, too.
+      const int64_t bytes = value ? ElementBytes(*value) : 0;
+      item->bytes += bytes;
+      ahead_.AddBytes(1, item->bytes);
+      ahead_.AddBytes(0, bytes - item->bytes);
+    }
     item->value = std::move(value);
     item->status = std::move(status);
     item->done = true;

@@ -28,6 +28,7 @@
 #include "core/base/status.h"
 #include "core/dataset/exec/call_permits.h"
 #include "core/dataset/exec/input_rows.h"
+#include "core/dataset/exec/ram_budget.h"
 #include "core/dataset/exec/slab.h"
 #include "core/dataset/exec/stage.h"
 #include "core/dataset/graph/dataset.h"
@@ -75,6 +76,8 @@ class Iterator final : public Closable {
 
   class Turn;
 
+  // A budget for stages that are yet to be made; null where there is none.
+  std::unique_ptr<RamBudget> MakeBudget() const;
   Status MakeRoot(std::unique_ptr<Stage>* root);
   Status MakeFirstElement(const CallOptions& call);
   // Whether the stages are in a position that is known.
@@ -91,6 +94,7 @@ class Iterator final : public Closable {
   const Ref<const Dataset> dataset_;
   const Ref<MemoryAccount> account_;
   CallPermits permits_;
+  std::unique_ptr<RamBudget> budget_;  // of root_, which it outlives
   ExecContext context_;
   // Used by whoever is inside.
   int64_t delivered_ = 0;    // elements, failed ones included

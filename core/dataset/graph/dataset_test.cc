@@ -208,7 +208,7 @@ TEST_F(Definition, ComesBackFromItsBytes) {
           .value();
   DatasetOptions options;
   ASSERT_TRUE(options.SetBool("deterministic", false).ok());
-  ASSERT_TRUE(options.SetInt("autotune.ram_budget", 5).ok());
+  ASSERT_TRUE(options.SetInt("autotune.ram_budget", 5'000'000).ok());
   ASSERT_TRUE(
       functions_
           ->Register(

@@ -686,6 +686,18 @@ class DatasetTest {
   }
 
   @Test
+  void aBudgetBoundsWhatBuffersHold() {
+    final Dataset shuffled = Dataset.range(1000).shuffle(1000, 3L);
+    final TuttiException more = assertThrows(TuttiException.class, () -> numbers(
+        shuffled.withOptions(new Options().set("autotune.ram_budget", 4000))));
+    assertTrue(more.getMessage().contains("shuffle holds most"), more.getMessage());
+    assertEquals(1000, numbers(
+        shuffled.withOptions(new Options().set("autotune.ram_budget", 8000))).size());
+    assertEquals(List.of(0L, 1L, 2L), numbers(Dataset.range(3).prefetch(2)
+        .withOptions(new Options().set("autotune.ram_budget", 1))));
+  }
+
+  @Test
   void optionsKnowWhetherTheyWereSet() {
     final Options options = new Options().deterministic(false)
                                 .autoShardPolicy(Options.AutoShardPolicy.DATA);
