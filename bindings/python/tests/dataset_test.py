@@ -238,6 +238,11 @@ class TransformationTest(unittest.TestCase):
         with self.assertRaisesRegex(tutti.errors.NotFoundError, "a.records"):
             list(missing.on_error("skip"))
 
+    def test_a_window_of_windows_is_serialised(self):
+        window = next(iter(Dataset.range(8).window(2).window(2)))
+        again = Dataset.deserialize(window.serialize())
+        self.assertEqual([list(inner) for inner in again], [[0, 1], [2, 3]])
+
     def test_a_budget_bounds_what_buffers_hold(self):
         options = tutti.data.Options()
         options.autotune.ram_budget = 4000

@@ -532,8 +532,9 @@ TUTTI_API tutti_status *tutti_dataset_options(const tutti_dataset *dataset,
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_explain(const tutti_dataset *dataset, tutti_bytes **out_text);
 
-/* The definition as bytes. FAILED_PRECONDITION names an operation that holds a callback without a
- * registered name.
+/* The definition as bytes, with those of datasets in its values, such as the windows of a window of
+ * windows. FAILED_PRECONDITION names an operation that holds a callback without a registered name,
+ * and values that are nested more than 32 levels deep.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_serialize(const tutti_dataset *dataset,
                                                 tutti_bytes **out_bytes);
