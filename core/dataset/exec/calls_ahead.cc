@@ -52,8 +52,9 @@ int64_t CallsAhead::RowsAllowed() const {
   const int64_t rows =
       std::min(window - static_cast<int64_t>(items_.size()), HorizonPlus(wanted_, -row_items_));
   if (!ahead_.counts() || rows <= 0) return rows;
-  // The consumer may wait for the only one that there is.
-  return items_.empty() || ahead_.HasRoom() ? ahead_.RowsThatFit(rows) : 0;
+  // The consumer may wait for the only one that there is. What results take the first one tells.
+  if (items_.empty()) return ahead_.RowsThatFit(rows);
+  return ahead_.HasRoom() && ahead_.BytesEach() >= 0 ? ahead_.RowsThatFit(rows) : 0;
 }
 
 bool CallsAhead::MayPull() const {
@@ -399,16 +400,22 @@ void CallsAhead::Queue(NumberedRows::Run run) {
   };
   const int64_t rows = run.slab.rows;
   std::shared_ptr<const Slab> in;
-  int64_t bytes_each = 0;
+  int64_t row_bytes = 0;
+  int64_t bytes = 0;
   if (rows > 0) {
-    if (ahead_.counts()) bytes_each = ElementBytes(run.slab) / rows;
-    ahead_.AddBytes(0, bytes_each * rows);
+    if (ahead_.counts()) {
+      // Results that are not there yet are counted as those before.
+      row_bytes = ElementBytes(run.slab) / rows;
+      bytes = std::max(row_bytes, ahead_.BytesEach());
+      ahead_.AddBytes(0, bytes * rows);
+    }
     in = std::make_shared<Slab>(std::move(run.slab));
   }
   for (int64_t row = 0; row < rows; ++row) {
     std::shared_ptr<Item> item = make(row);
     item->in = in;
-    item->bytes = bytes_each;
+    item->row_bytes = row_bytes;
+    item->bytes = bytes;
     items_.push_back(item);
     ++row_items_;
     waiting_.push_back(std::move(item));
@@ -442,11 +449,10 @@ void CallsAhead::Call(Lock& lock) {
   }
   if (!item->dropped) {
     if (ahead_.counts()) {
-      // What a row takes from here on is its result, too.
-      const int64_t bytes = value ? ElementBytes(*value) : 0;
-      item->bytes += bytes;
+      Uncount(*item);
+      item->bytes = item->row_bytes + (value ? ElementBytes(*value) : 0);
       ahead_.AddBytes(1, item->bytes);
-      ahead_.AddBytes(0, bytes - item->bytes);
+      if (MayPull()) work_.notify_one();
     }
     item->value = std::move(value);
     item->status = std::move(status);

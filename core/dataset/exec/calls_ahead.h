@@ -87,7 +87,9 @@ class CallsAhead {
     Ref<Cancellation> cancellation;  // of the position that it belongs to
     bool done = false;
     bool dropped = false;  // nobody wants the result
-    int64_t bytes = 0;     // of row and result, where there is a budget
+    // Where there is a budget: of the row, and what is counted for it and its result.
+    int64_t row_bytes = 0;
+    int64_t bytes = 0;
     Ref<Value> value;
     Status status;
   };

@@ -8,6 +8,7 @@
 #include "core/base/exception.h"
 #include "core/base/wait.h"
 #include "core/dataset/exec/graph_header.h"
+#include "core/dataset/exec/ram_budget.h"
 #include "core/dataset/graph/envelope.h"
 
 namespace tutti {

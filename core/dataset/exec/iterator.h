@@ -28,12 +28,13 @@
 #include "core/base/status.h"
 #include "core/dataset/exec/call_permits.h"
 #include "core/dataset/exec/input_rows.h"
-#include "core/dataset/exec/ram_budget.h"
 #include "core/dataset/exec/slab.h"
 #include "core/dataset/exec/stage.h"
 #include "core/dataset/graph/dataset.h"
 
 namespace tutti {
+
+class RamBudget;
 
 struct IteratorOptions {
   std::string name;  // for messages

@@ -109,6 +109,11 @@ void HeldBytes::Set(int64_t bytes) {
   AddBytes(0, bytes - bytes_.load(std::memory_order_relaxed));
 }
 
+int64_t HeldBytes::BytesEach() const {
+  const int64_t rows = seen_rows_.load(std::memory_order_relaxed);
+  return rows == 0 ? -1 : seen_bytes_.load(std::memory_order_relaxed) / rows;
+}
+
 Status HeldBytes::CheckRoom() const {
   if (!counts() || budget_->kept_bytes() < budget_->limit_) return OkStatus();
   return budget_->NoRoom(*node_);
@@ -121,13 +126,11 @@ Status HeldBytes::CheckWithin() const {
 
 int64_t HeldBytes::RowsThatFit(int64_t rows) const {
   if (!counts()) return rows;
-  const int64_t seen_rows = seen_rows_.load(std::memory_order_relaxed);
-  if (seen_rows == 0) return std::min<int64_t>(rows, 1);
+  const int64_t each = BytesEach();
+  if (each < 0) return std::min<int64_t>(rows, 1);
   const int64_t held = kind_ == Kind::kKept ? budget_->kept_bytes() : budget_->held_bytes();
   const int64_t room = budget_->limit_ - held;
-  const int64_t each =
-      std::max<int64_t>(seen_bytes_.load(std::memory_order_relaxed) / seen_rows, 1);
-  return std::min(rows, std::max<int64_t>(room / each, 1));
+  return std::min(rows, std::max<int64_t>(room / std::max<int64_t>(each, 1), 1));
 }
 
 }  // namespace tutti

@@ -92,6 +92,8 @@ class HeldBytes {
   void Set(int64_t bytes);
   void Clear() { Set(0); }
 
+  // Of a row, going by those that there were; -1 when there were none.
+  int64_t BytesEach() const;
   // Whether more may be made ahead.
   bool HasRoom() const { return !counts() || budget_->held_bytes() < budget_->limit_; }
   // Before more is kept: RESOURCE_EXHAUSTED when as much is kept as may be.

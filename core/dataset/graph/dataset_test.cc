@@ -395,8 +395,9 @@ TEST_F(Definition, DatasetsInValuesAreAsDeepAsTheyAreRead) {
     SCOPED_TRACE(levels);
     const Result<std::string> bytes = dataset->Serialize();
     EXPECT_EQ(bytes.ok(), levels <= 32);
-    if (bytes.ok()) EXPECT_EQ(Bytes(Ok(Dataset::Deserialize(datasets_, *bytes))), *bytes);
-    if (!bytes.ok()) {
+    if (bytes.ok()) {
+      EXPECT_EQ(Bytes(Ok(Dataset::Deserialize(datasets_, *bytes))), *bytes);
+    } else {
       EXPECT_THAT(std::string(bytes.status().message()), HasSubstr("levels deep"));
     }
     dataset = Ok(Dataset::FromTensors(datasets_, Value::OfLeaf(Leaf(LeafKind::kDataset, dataset))));

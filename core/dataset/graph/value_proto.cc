@@ -84,11 +84,10 @@ int LevelsOf(const ElementSpec& spec) {
   return levels;
 }
 
-// Of datasets in it those in the values of all their operations. Looks no deeper than it takes to
-// say that it is too deep.
+// Of datasets in it those in the values of all their operations, no deeper than it takes to say
+// that they are too deep.
 int LevelsOf(const Value& value, int above = 0) {
   int levels = LevelsOf(value.spec());
-  if (above > kMaxLevels) return levels;
   const auto look = [&](const Value& inner) {
     levels = std::max(levels, 1 + LevelsOf(inner, above + 1));
   };
@@ -98,6 +97,7 @@ int LevelsOf(const Value& value, int above = 0) {
     }
     if (leaf.kind() != LeafKind::kDataset) continue;
     levels = std::max(levels, 1);
+    if (above > kMaxLevels) continue;
     for (const Node* node : InputsFirst(leaf.object_as<const Dataset>()->node())) {
       for (const auto& [name, attribute] : node->attributes().items()) {
         const auto* const inner = std::get_if<Ref<const Value>>(&attribute);
