@@ -12,7 +12,12 @@ import (
 // experimental_optimization.autotune_cpu_budget. experimental_deterministic and
 // experimental_threading.* are other names of deterministic and threading.*. Without effect so far,
 // but kept: experimental_slack, experimental_external_state_policy, experimental_optimization.*,
-// autotune.*, experimental_distribute.num_devices.
+// experimental_distribute.num_devices.
+//
+// autotune.ram_budget is how many bytes of elements the buffers of one iterator may hold in all (0:
+// any number). Beyond it prefetch, parallel maps and parallel interleaves wait; what has to keep
+// elements, as Shuffle and Batch do, is ErrResourceExhausted and names the operation that keeps
+// most, and a cache in memory is given up.
 //
 // Those of Dataset.Options are the dataset's: what is set in them counts for it.
 type DataOptions struct {

@@ -3,6 +3,7 @@ package tutti
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -88,6 +89,37 @@ func TestDatasetsAreTransformed(t *testing.T) {
 	defer pairs.Close()
 	if !pairs.Next() || pairs.Value().String() == "" || pairs.Value().Len() != 2 || pairs.Next() {
 		t.Fatal(pairs.Value(), pairs.Err())
+	}
+}
+
+func TestFailedElementsAreSkipped(t *testing.T) {
+	bad := Range(0, 8, 1).Map(func(element Value) (Value, error) {
+		number, err := element.Int64()
+		if number%3 == 2 {
+			return Value{}, fmt.Errorf("%d is bad", number)
+		}
+		return OfInt64(number), err
+	})
+	if got := integers(t, bad.OnError("skip")); !reflect.DeepEqual(got, []int64{0, 1, 3, 4, 6, 7}) {
+		t.Fatal(got)
+	}
+	one := must[*Iterator](t)(bad.OnError("skip", WithMaxSkipped(1)).Iterator(nil))
+	defer one.Close()
+	for _, want := range []int64{0, 1, 3, 4} {
+		if !one.Next() || must[int64](t)(one.Value().Int64()) != want {
+			t.Fatal(want, one.Err())
+		}
+	}
+	if one.Next() || one.Err() == nil || !strings.Contains(one.Err().Error(), "5 is bad") ||
+		!strings.Contains(one.Err().Error(), "1 element that failed was skipped") {
+		t.Fatal(one.Err())
+	}
+	for _, wrong := range []*Dataset{Range(0, 3, 1).OnError("ignore"),
+		Range(0, 3, 1).OnError("skip", WithMaxSkipped(-2)),
+		Range(0, 3, 1).OnError("fail", WithMaxSkipped(1))} {
+		if err := wrong.Err(); !errors.Is(err, ErrInvalidArgument) {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -737,6 +769,29 @@ func TestAGeneratorGetsItsArguments(t *testing.T) {
 	wants(t, FromGeneratorWithArgs(count, []Value{stop}, spec).Err(), ErrFailedPrecondition)
 	wants(t, FromGeneratorWithArgs(nil, nil, spec).Err(), ErrInvalidArgument)
 	wants(t, FromGeneratorWithArgs(count, nil, nil).Err(), ErrInvalidArgument)
+}
+
+func TestABudgetBoundsWhatBuffersHold(t *testing.T) {
+	within := func(dataset *Dataset, bytes int64) *Dataset {
+		options := must[*DataOptions](t)(NewDataOptions())
+		if err := options.SetInt("autotune.ram_budget", bytes); err != nil {
+			t.Fatal(err)
+		}
+		return dataset.WithOptions(options)
+	}
+	shuffled := Range(0, 1000, 1).Shuffle(1000, 3)
+	few := must[*Iterator](t)(within(shuffled, 4000).Iterator(nil))
+	defer few.Close()
+	if few.Next() || !errors.Is(few.Err(), ErrResourceExhausted) ||
+		!strings.Contains(few.Err().Error(), "shuffle holds most") {
+		t.Fatal(few.Err())
+	}
+	if got := integers(t, within(shuffled, 8000)); len(got) != 1000 {
+		t.Fatal(len(got))
+	}
+	if got := integers(t, within(Range(0, 3, 1).Prefetch(2), 1)); len(got) != 3 {
+		t.Fatal(got)
+	}
 }
 
 func TestOptionsAreEqualWhenTheSameAreSet(t *testing.T) {

@@ -24,6 +24,7 @@ type operation struct {
 	blockLength   int64
 	shift         []int64
 	stride        int64
+	maxSkipped    int64
 	paddedShapes  Value
 	paddingValues Value
 	packed        string
@@ -32,7 +33,7 @@ type operation struct {
 }
 
 func operationOf(options []Option) operation {
-	op := operation{seed: RandomSeed, blockLength: 1, stride: 1, packed: "AUTO"}
+	op := operation{seed: RandomSeed, blockLength: 1, stride: 1, maxSkipped: -1, packed: "AUTO"}
 	for _, option := range options {
 		if option != nil {
 			option(&op)
@@ -75,6 +76,10 @@ func WithShift(n int64) Option { return func(op *operation) { op.shift = []int64
 
 // WithStride is how far apart the elements of a window lie. Without it: 1, one behind the other.
 func WithStride(n int64) Option { return func(op *operation) { op.stride = n } }
+
+// WithMaxSkipped is how many failed elements OnError skips in one pass at most. Without it, or with
+// -1: any number.
+func WithMaxSkipped(n int64) Option { return func(op *operation) { op.maxSkipped = n } }
 
 // WithDropRemainder leaves out a last batch that is not full, and such windows.
 func WithDropRemainder(flag bool) Option {

@@ -207,6 +207,56 @@ class TransformationTest(unittest.TestCase):
         self.assertEqual(list(numbers.take_while(lambda x: x < 5)), [1, 2])
         self.assertEqual(list(numbers.take_while(lambda x: x < 5, slab=True)), [1, 2])
 
+    def test_on_error_skips_failed_elements_as_many_as_may_be(self):
+        def check(x):
+            if x % 3 == 2:
+                raise ValueError(f"{x} is bad")
+            return x
+        bad = Dataset.range(9).map(check)
+        self.assertEqual(list(bad.on_error("skip")), [0, 1, 3, 4, 6, 7])
+        with self.assertRaisesRegex(ValueError, "2 is bad"):
+            list(bad.on_error("fail"))
+        one = iter(bad.on_error("skip", max_skipped=1))
+        self.assertEqual([next(one) for _ in range(4)], [0, 1, 3, 4])
+        with self.assertRaisesRegex(ValueError, "1 element that failed was skipped.*5 is bad"):
+            next(one)
+        # Goes on behind it, and counts on where it is restored.
+        again = iter(bad.on_error("skip", max_skipped=1))
+        again.restore(one.save())
+        for iterator in (one, again):
+            self.assertEqual([next(iterator) for _ in range(2)], [6, 7])
+            with self.assertRaisesRegex(ValueError, "8 is bad"):
+                next(iterator)
+        self.assertEqual(list(bad.on_error("skip", 3).repeat(2)), [0, 1, 3, 4, 6, 7] * 2)
+        for policy, most, why in (("ignore", -1, "'fail'.*'skip'"), ("skip", -2, "-1 .any number"),
+                                  ("fail", 3, "skips nothing")):
+            with self.assertRaisesRegex(ValueError, why):
+                bad.on_error(policy, most)
+        # A file that is missing is no element.
+        missing = Dataset.range(3).concatenate(
+            tutti.data.TFRecordDataset("/nowhere/a.records").map(len))
+        with self.assertRaisesRegex(tutti.errors.NotFoundError, "a.records"):
+            list(missing.on_error("skip"))
+
+    def test_a_window_of_windows_is_serialised(self):
+        window = next(iter(Dataset.range(8).window(2).window(2)))
+        again = Dataset.deserialize(window.serialize())
+        self.assertEqual([list(inner) for inner in again], [[0, 1], [2, 3]])
+
+    def test_a_budget_bounds_what_buffers_hold(self):
+        options = tutti.data.Options()
+        options.autotune.ram_budget = 4000
+        shuffled = Dataset.range(1000).shuffle(1000, seed=3, name="all")
+        with self.assertRaisesRegex(tutti.errors.ResourceExhaustedError,
+                                    "ram_budget is 3.906 KiB; shuffle 'all' holds most"):
+            next(iter(shuffled.with_options(options)))
+        options.autotune.ram_budget = 8000
+        self.assertEqual(sorted(shuffled.with_options(options)), list(range(1000)))
+        # What can wait waits.
+        options.autotune.ram_budget = 1
+        ahead = Dataset.range(50).map(lambda x: x + 1, num_parallel_calls=4).prefetch(20)
+        self.assertEqual(list(ahead.with_options(options)), list(range(1, 51)))
+
     def test_padded_batch_pads_to_one_shape(self):
         vector = TensorSpec((None,), np.int32)
         filled = Dataset.range(1, 4, output_type=np.int32).map(

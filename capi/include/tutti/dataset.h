@@ -438,6 +438,33 @@ TUTTI_API tutti_status *tutti_dataset_group_by_window(tutti_dataset **dataset,
 TUTTI_API tutti_status *tutti_dataset_cache(tutti_dataset **dataset, const char *filename,
                                             const tutti_transform_options *options);
 
+typedef struct tutti_on_error_options {
+  size_t struct_size;
+  const char *name;
+  int64_t max_skipped; /* of "skip": in one pass at most; -1: any number */
+} tutti_on_error_options;
+#define TUTTI_ON_ERROR_OPTIONS_INIT \
+  { sizeof(tutti_on_error_options), NULL, -1 }
+
+/* The elements, and of those that failed in any operation before this one what `policy` says: with
+ * "fail" they are reported in their places, as without this operation; with "skip" they are left
+ * out, in one pass at most `max_skipped` of them, -1 for any number. One beyond is reported as the
+ * error it is, which then says how many were skipped, and has their number as the detail "skipped".
+ * The log has a warning at the first and at most every ten seconds, with their number and the last
+ * error.
+ *
+ * Never skipped are a deadline and a cancellation, lack of memory (RESOURCE_EXHAUSTED), and what
+ * takes an unknown number of elements along, such as a missing file, the unreadable rest of one, or
+ * a generator that raised and has no more to give: what is lost with it would not be missed. Failed
+ * or not is known of an element that is made, so that those that are passed over are made, too. The
+ * cardinality is that of the input where it is infinite or 0, and unknown otherwise.
+ *
+ * The number is part of a saved position. Each worker of a distributed dataset counts its own.
+ * INVALID_ARGUMENT for another policy, for a number below -1, and for a number with "fail".
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_on_error(tutti_dataset **dataset, const char *policy,
+                                               const tutti_on_error_options *options);
+
 /* The same dataset with `options` merged into its own. Twice with different values of one option is
  * INVALID_ARGUMENT.
  * Context: building. Threads: any. Since: 0.1. */
@@ -514,8 +541,9 @@ TUTTI_API tutti_status *tutti_dataset_options(const tutti_dataset *dataset,
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_explain(const tutti_dataset *dataset, tutti_bytes **out_text);
 
-/* The definition as bytes. FAILED_PRECONDITION names an operation that holds a callback without a
- * registered name.
+/* The definition as bytes, with those of datasets in its values, such as the windows of a window of
+ * windows. FAILED_PRECONDITION names an operation that holds a callback without a registered name,
+ * and values that are nested more than 32 levels deep.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_serialize(const tutti_dataset *dataset,
                                                 tutti_bytes **out_bytes);
@@ -538,6 +566,15 @@ TUTTI_API void tutti_dataset_release(const tutti_dataset *dataset);
  * calls that all parallel maps of an iterator make at once, and
  * threading.max_intra_op_parallelism those of each of them (0: no bound); a native function runs on
  * one thread.
+ *
+ * autotune.ram_budget is how many bytes of elements the buffers of one iterator may hold in all (0,
+ * the default: any number). Where there is no more room prefetch, parallel maps and parallel
+ * interleaves wait, and make one element at a time. What has to keep elements (shuffle, batches,
+ * windows, the groups of group_by_window, the keys of unique) is RESOURCE_EXHAUSTED when as much is
+ * kept, which names the operation that keeps most, as the details "node", "node_bytes",
+ * "held_bytes" and "budget_bytes" do; a saved position goes on under a larger budget. A cache in
+ * memory reports the same once and passes its elements through, and what it has kept counts while
+ * it is read. Not counted are elements that were given out, and what readers have of their files.
  * Booleans: deterministic (true), experimental_slack (false). Integers:
  * experimental_external_state_policy (WARN 0, the default, IGNORE 1, FAIL 2),
  * threading.private_threadpool_size, threading.max_intra_op_parallelism, autotune.ram_budget,
@@ -551,7 +588,7 @@ TUTTI_API void tutti_dataset_release(const tutti_dataset *dataset);
  *
  * experimental_deterministic and experimental_threading.* are other names of deterministic and of
  * threading.*. Kept, merged and saved, and without effect: experimental_slack,
- * experimental_external_state_policy, autotune.*, experimental_optimization.* and
+ * experimental_external_state_policy, experimental_optimization.* and
  * experimental_distribute.num_devices. */
 
 /* Context: building. Threads: any. Since: 0.1. */

@@ -10,6 +10,12 @@
 #include "core/dataset/graph/dataset_environment.h"
 
 namespace tutti {
+namespace {
+
+// An exception has taken all elements with it that were to come.
+Status Broken(Status thrown) { return WithLoss(std::move(thrown), Loss::kMany); }
+
+}  // namespace
 
 CallsAhead::CallsAhead(const Node& node, const ExecContext& context, int64_t calls,
                        bool keeps_order, NumberedRows* rows, FunctionRows* function)
@@ -19,6 +25,7 @@ CallsAhead::CallsAhead(const Node& node, const ExecContext& context, int64_t cal
       calls_(calls),
       keeps_order_(keeps_order),
       rows_(*rows),
+      ahead_(context, node, HeldBytes::Kind::kAhead),
       function_(*function),
       calls_cancellation_(MakeRef<Cancellation>()) {}
 
@@ -42,7 +49,12 @@ bool CallsAhead::Start() {
 
 int64_t CallsAhead::RowsAllowed() const {
   const int64_t window = std::max(calls_, demanded_);
-  return std::min(window - static_cast<int64_t>(items_.size()), HorizonPlus(wanted_, -row_items_));
+  const int64_t rows =
+      std::min(window - static_cast<int64_t>(items_.size()), HorizonPlus(wanted_, -row_items_));
+  if (!ahead_.counts() || rows <= 0) return rows;
+  // The consumer may wait for the only one that there is. What results take the first one tells.
+  if (items_.empty()) return ahead_.RowsThatFit(rows);
+  return ahead_.HasRoom() && ahead_.BytesEach() >= 0 ? ahead_.RowsThatFit(rows) : 0;
 }
 
 bool CallsAhead::MayPull() const {
@@ -119,7 +131,10 @@ void CallsAhead::Give(const Demand& demand, std::vector<std::shared_ptr<Item>>* 
     if (!failure.ok()) break;
   }
   if (given->empty()) failure = Undecided(node_);
-  for (const std::shared_ptr<Item>& item : *given) row_items_ -= item->in ? 1 : 0;
+  for (const std::shared_ptr<Item>& item : *given) {
+    row_items_ -= item->in ? 1 : 0;
+    Uncount(*item);
+  }
   done_items_ -= static_cast<int64_t>(given->size());
   if (keeps_order_) {
     items_.erase(items_.begin(), items_.begin() + static_cast<ptrdiff_t>(given->size()));
@@ -150,8 +165,7 @@ void CallsAhead::Count(const Demand& demand, const CallOptions& options, Lock& l
       slab->status = std::move(run.slab.status);
       slab->end = run.slab.end;
       ended_ = slab->end;
-      if (!thrown.ok()) broken_ = thrown;
-      if (!thrown.ok()) slab->status = std::move(thrown);
+      if (!thrown.ok()) slab->status = broken_ = Broken(std::move(thrown));
       ReturnInput();
       lock.unlock();
       return;
@@ -163,6 +177,7 @@ void CallsAhead::Count(const Demand& demand, const CallOptions& options, Lock& l
     items_.pop_front();
     Item& item = *passed.back();
     item.dropped = true;
+    Uncount(item);
     done_items_ -= item.done ? 1 : 0;
     if (item.in) {
       ++slab->rows;
@@ -225,7 +240,7 @@ Status CallsAhead::Decide(const Demand& demand, const CallOptions& options, Lock
     });
   }
   undecided_ = !interruption.ok();
-  if (!thrown.ok()) broken_ = std::move(thrown);
+  if (!thrown.ok()) broken_ = Broken(std::move(thrown));
   ReturnInput();
   return interruption;
 }
@@ -278,6 +293,7 @@ void CallsAhead::Forget() {
   {
     const Lock lock(mutex_);
     for (const std::shared_ptr<Item>& item : items_) item->dropped = true;
+    ahead_.Clear();
     items.swap(items_);
     waiting.swap(waiting_);
     std::swap(cancellation, calls_cancellation_);
@@ -318,7 +334,7 @@ void CallsAhead::Run() {
   if (thrown.ok()) return;
   {
     const Lock lock(mutex_);
-    broken_ = std::move(thrown);
+    broken_ = Broken(std::move(thrown));
     lost_ = true;
   }
   ready_.notify_all();
@@ -367,7 +383,7 @@ void CallsAhead::Pull(Lock& lock) {
       return OkStatus();
     });
   }
-  if (!thrown.ok()) broken_ = std::move(thrown);
+  if (!thrown.ok()) broken_ = Broken(std::move(thrown));
   work_.notify_all();
   ready_.notify_all();
 }
@@ -384,10 +400,22 @@ void CallsAhead::Queue(NumberedRows::Run run) {
   };
   const int64_t rows = run.slab.rows;
   std::shared_ptr<const Slab> in;
-  if (rows > 0) in = std::make_shared<Slab>(std::move(run.slab));
+  int64_t row_bytes = 0;
+  int64_t bytes = 0;
+  if (rows > 0) {
+    if (ahead_.counts()) {
+      // Results that are not there yet are counted as those before.
+      row_bytes = ElementBytes(run.slab) / rows;
+      bytes = std::max(row_bytes, ahead_.BytesEach());
+      ahead_.AddBytes(0, bytes * rows);
+    }
+    in = std::make_shared<Slab>(std::move(run.slab));
+  }
   for (int64_t row = 0; row < rows; ++row) {
     std::shared_ptr<Item> item = make(row);
     item->in = in;
+    item->row_bytes = row_bytes;
+    item->bytes = bytes;
     items_.push_back(item);
     ++row_items_;
     waiting_.push_back(std::move(item));
@@ -420,6 +448,12 @@ void CallsAhead::Call(Lock& lock) {
     --calling_;
   }
   if (!item->dropped) {
+    if (ahead_.counts()) {
+      Uncount(*item);
+      item->bytes = item->row_bytes + (value ? ElementBytes(*value) : 0);
+      ahead_.AddBytes(1, item->bytes);
+      if (MayPull()) work_.notify_one();
+    }
     item->value = std::move(value);
     item->status = std::move(status);
     item->done = true;

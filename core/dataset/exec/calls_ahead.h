@@ -23,6 +23,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "core/base/call_options.h"
@@ -33,6 +34,7 @@
 #include "core/dataset/exec/call_permits.h"
 #include "core/dataset/exec/function_rows.h"
 #include "core/dataset/exec/numbered_rows.h"
+#include "core/dataset/exec/ram_budget.h"
 #include "core/dataset/exec/stage.h"
 #include "core/tensor/value.h"
 
@@ -85,6 +87,9 @@ class CallsAhead {
     Ref<Cancellation> cancellation;  // of the position that it belongs to
     bool done = false;
     bool dropped = false;  // nobody wants the result
+    // Where there is a budget: of the row, and what is counted for it and its result.
+    int64_t row_bytes = 0;
+    int64_t bytes = 0;
     Ref<Value> value;
     Status status;
   };
@@ -100,6 +105,8 @@ class CallsAhead {
   void Count(const Demand& demand, const CallOptions& options, Lock& lock, Slab* slab);
   void Give(const Demand& demand, std::vector<std::shared_ptr<Item>>* given, Slab* slab);
   void Queue(NumberedRows::Run run);
+  // The item has left the window.
+  void Uncount(Item& item) { ahead_.AddBytes(0, -std::exchange(item.bytes, 0)); }
   // Release the lock in between.
   Status TakeInput(const CallOptions& options, Lock& lock);
   void ReturnInput();
@@ -117,6 +124,7 @@ class CallsAhead {
   const int64_t calls_;
   const bool keeps_order_;
   NumberedRows& rows_;
+  HeldBytes ahead_;
   FunctionRows& function_;  // CallRow any thread's, all else who calls Next
   std::vector<Thread> threads_;  // of who calls Next
   bool started_ = false;

@@ -8,6 +8,7 @@
 #include "core/base/exception.h"
 #include "core/base/wait.h"
 #include "core/dataset/exec/graph_header.h"
+#include "core/dataset/exec/ram_budget.h"
 #include "core/dataset/graph/envelope.h"
 
 namespace tutti {
@@ -42,6 +43,7 @@ Status OtherStateFormat(std::string_view format) {
 
 // Ends what may have threads, however long that takes: they have been told to stop.
 struct Discarded {
+  std::unique_ptr<RamBudget> budget;  // of the stage, which goes first
   std::unique_ptr<Stage> stage;
   ~Discarded() {
     if (!stage) return;
@@ -93,11 +95,13 @@ Iterator::Iterator(Ref<const Dataset> dataset, std::string name)
       dataset_(std::move(dataset)),
       account_(MakeRef<MemoryAccount>(std::move(name),
                                       Ref<MemoryAccount>::Retain(&environment().memory()))),
-      permits_(dataset_->options().private_threadpool_size()) {
+      permits_(dataset_->options().private_threadpool_size()),
+      budget_(MakeBudget()) {
   context_.environment = dataset_->environment().get();
   context_.account = account_.get();
   context_.options = &dataset_->options();
   context_.permits = &permits_;
+  context_.budget = budget_.get();
   context_.depth_around = dataset_->node().depth();
 }
 
@@ -120,6 +124,11 @@ Result<Ref<Iterator>> Iterator::Create(Ref<const Dataset> dataset, IteratorOptio
   TUTTI_RETURN_IF_ERROR(iterator->environment().CheckUsable(kMaking));
   TUTTI_RETURN_IF_ERROR(first);
   return iterator;
+}
+
+std::unique_ptr<RamBudget> Iterator::MakeBudget() const {
+  const int64_t bytes = dataset_->options().ram_budget();
+  return bytes > 0 ? std::make_unique<RamBudget>(bytes) : nullptr;
 }
 
 Status Iterator::MakeRoot(std::unique_ptr<Stage>* root) {
@@ -282,6 +291,15 @@ Status Iterator::RestoreFrom(std::string_view state, const CallOptions& call) {
   held.Restore(&reader);
   TUTTI_RETURN_IF_ERROR(reader.status());
   Discarded other;  // the new stages, then the former ones
+  other.budget = MakeBudget();
+  // Stages look at the context while they restore, too.
+  struct Budgets {
+    Iterator& self;
+    explicit Budgets(Iterator& iterator, RamBudget* budget) : self(iterator) {
+      self.context_.budget = budget;
+    }
+    ~Budgets() { self.context_.budget = self.budget_.get(); }
+  } const budgets(*this, other.budget.get());
   const Status made = [&] {
     const struct Restoring {
       bool& flag;
@@ -296,6 +314,7 @@ Status Iterator::RestoreFrom(std::string_view state, const CallOptions& call) {
   {
     std::lock_guard lock(mutex_);
     std::swap(root_, other.stage);
+    std::swap(budget_, other.budget);
     if (closing_) root_->Stop();
   }
   held_ = std::move(held);

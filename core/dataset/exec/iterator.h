@@ -34,6 +34,8 @@
 
 namespace tutti {
 
+class RamBudget;
+
 struct IteratorOptions {
   std::string name;  // for messages
 };
@@ -75,6 +77,8 @@ class Iterator final : public Closable {
 
   class Turn;
 
+  // A budget for stages that are yet to be made; null where there is none.
+  std::unique_ptr<RamBudget> MakeBudget() const;
   Status MakeRoot(std::unique_ptr<Stage>* root);
   Status MakeFirstElement(const CallOptions& call);
   // Whether the stages are in a position that is known.
@@ -91,6 +95,7 @@ class Iterator final : public Closable {
   const Ref<const Dataset> dataset_;
   const Ref<MemoryAccount> account_;
   CallPermits permits_;
+  std::unique_ptr<RamBudget> budget_;  // of root_, which it outlives
   ExecContext context_;
   // Used by whoever is inside.
   int64_t delivered_ = 0;    // elements, failed ones included

@@ -48,6 +48,7 @@ class CallPermits;
 class DatasetEnvironment;
 class DatasetOptions;
 class MemoryAccount;
+class RamBudget;
 
 // A key for random numbers that depends on all of `values`.
 uint64_t KeyOf(std::initializer_list<uint64_t> values);
@@ -94,6 +95,8 @@ struct ExecContext {
   IterationNumbers* numbers = nullptr;
   // For calls on threads of the stages; null: any number.
   CallPermits* permits = nullptr;
+  // Of what buffers hold; null: any number of bytes.
+  RamBudget* budget = nullptr;
   // Of datasets that functions gave: the depth of those around them, which stand on the same stack.
   int32_t depth_around = 0;
 

@@ -25,7 +25,7 @@ constexpr KeyRecord kKeys[DatasetOptions::kNumKeys] = {
     {"experimental_optimization.apply_default_optimizations", true, 0, 1, 1, false},
     {"threading.private_threadpool_size", false, 0, kMax, 0},
     {"threading.max_intra_op_parallelism", false, 0, kMax, 0},
-    {"autotune.ram_budget", false, 0, kMax, 0, false},
+    {"autotune.ram_budget", false, 0, kMax, 0},
     {"experimental_distribute.auto_shard_policy", false, -1, 3, 0},
     {"experimental_distribute.num_devices", false, 0, kMax, 0, false},
     {"experimental_external_state_policy", false, 0, 2, 0, false},

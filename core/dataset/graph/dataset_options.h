@@ -9,7 +9,8 @@
 //                                                        one iterator make at once, in all; 0: any
 //   threading.max_intra_op_parallelism                   0 or more; calls that one operation makes
 //                                                        at once; 0: as many as it says itself
-//   autotune.ram_budget                                  bytes, 0 or more; without effect yet
+//   autotune.ram_budget                                  bytes of elements that the buffers of one
+//                                                        iterator hold in all; 0: any
 //   experimental_distribute.auto_shard_policy            -1 .. 3, see AutoShardPolicy
 //   experimental_distribute.num_devices                  0 or more; without effect yet
 //   experimental_optimization.<switch>                   see kKeys; without effect yet
@@ -81,6 +82,7 @@ class DatasetOptions {
   }
   int64_t private_threadpool_size() const { return Value(Key::kPrivateThreadpoolSize, 0); }
   int64_t max_intra_op_parallelism() const { return Value(Key::kMaxIntraOpParallelism, 0); }
+  int64_t ram_budget() const { return Value(Key::kRamBudget, 0); }
   std::optional<int64_t> Get(Key key) const { return values_[static_cast<size_t>(key)]; }
   bool empty() const;
 

@@ -208,7 +208,7 @@ TEST_F(Definition, ComesBackFromItsBytes) {
           .value();
   DatasetOptions options;
   ASSERT_TRUE(options.SetBool("deterministic", false).ok());
-  ASSERT_TRUE(options.SetInt("autotune.ram_budget", 5).ok());
+  ASSERT_TRUE(options.SetInt("autotune.ram_budget", 5'000'000).ok());
   ASSERT_TRUE(
       functions_
           ->Register(
@@ -335,9 +335,73 @@ TEST_F(Definition, FunctionWithoutANameIsNamedByTheRefusal) {
       Ok(Dataset::FromGenerator(datasets_, AddOne(), AddOne(), Int64Scalar()));
   EXPECT_THAT(std::string(generated->Serialize().status().message()),
               HasSubstr("from_generator lives in this process only"));
-  const Ref<Dataset> object =
-      Ok(Dataset::FromTensors(datasets_, Value::OfLeaf(Leaf(LeafKind::kDataset, Range(1)))));
-  EXPECT_EQ(object->Serialize().status().code(), StatusCode::kFailedPrecondition);
+  const Ref<Dataset> object = Ok(Dataset::FromTensors(
+      datasets_,
+      Value::OfLeaf(Leaf(LeafKind::kDataset, Ok(Range(3)->Map(AddOne(), Named("plus")))))));
+  const Status within = object->Serialize().status();
+  EXPECT_EQ(within.code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(within.message()),
+              AllOf(HasSubstr("serialize: from_tensors: "), HasSubstr("map 'plus'")));
+}
+
+// The elements of the dataset that each element is.
+std::vector<std::string> Inside(const Ref<Dataset>& outer) {
+  const Result<Ref<Iterator>> iterator = Iterator::Create(outer, {}, CallOptions());
+  std::vector<std::string> all;
+  while (true) {
+    const Result<Ref<Value>> element = (*iterator)->Next(CallOptions());
+    if (!element.ok() || !*element) break;
+    const Leaf& leaf = (*element)->leaf();
+    if (leaf.kind() != LeafKind::kDataset) {
+      all.push_back((*element)->ToString());
+      continue;
+    }
+    all.push_back("<");
+    for (std::string& text : Inside(Ref<Dataset>::Retain(
+             const_cast<Dataset*>(leaf.object_as<const Dataset>())))) {
+      all.push_back(std::move(text));
+    }
+    all.push_back(">");
+  }
+  return all;
+}
+
+TEST_F(Definition, DatasetsInValuesComeBackWithIt) {
+  // A window of windows.
+  const Ref<Iterator> iterator = Iterate(Ok(Ok(Range(8)->Window(2))->Window(3)));
+  const Ref<Value> element = iterator->Next(CallOptions()).value();
+  const Ref<Dataset> window =
+      Ref<Dataset>::Retain(const_cast<Dataset*>(element->leaf().object_as<const Dataset>()));
+  const std::vector<std::string> texts = Inside(window);
+  EXPECT_THAT(texts, ElementsAre("<", "0", "1", ">", "<", "2", "3", ">", "<", "4", "5", ">"));
+  EXPECT_EQ(Inside(Again(window)), texts);
+  EXPECT_EQ(Fingerprint(Again(window)), Fingerprint(window));
+  // Of any operations, with their options.
+  DatasetOptions options;
+  ASSERT_TRUE(options.SetBool("deterministic", false).ok());
+  const Ref<Dataset> inner = Ok(Ok(Ok(Range(9)->Shuffle(4, Seed(7, false)))->Batch(2))
+                                    ->WithOptions(options));
+  const Ref<Dataset> outer =
+      Ok(Dataset::FromTensors(datasets_, Value::OfLeaf(Leaf(LeafKind::kDataset, inner))));
+  const Ref<Dataset> again = Again(outer);
+  EXPECT_EQ(Inside(again), Inside(outer));
+  const Ref<Value> found = Iterate(again)->Next(CallOptions()).value();
+  EXPECT_EQ(found->leaf().object_as<const Dataset>()->options(), options);
+}
+
+TEST_F(Definition, DatasetsInValuesAreAsDeepAsTheyAreRead) {
+  Ref<Dataset> dataset = Range(2);
+  for (int levels = 0; levels < 40; ++levels) {
+    SCOPED_TRACE(levels);
+    const Result<std::string> bytes = dataset->Serialize();
+    EXPECT_EQ(bytes.ok(), levels <= 32);
+    if (bytes.ok()) {
+      EXPECT_EQ(Bytes(Ok(Dataset::Deserialize(datasets_, *bytes))), *bytes);
+    } else {
+      EXPECT_THAT(std::string(bytes.status().message()), HasSubstr("levels deep"));
+    }
+    dataset = Ok(Dataset::FromTensors(datasets_, Value::OfLeaf(Leaf(LeafKind::kDataset, dataset))));
+  }
 }
 
 TEST_F(Definition, StructuresAreWrittenAsDeepAsTheyAreRead) {

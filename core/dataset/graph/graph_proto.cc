@@ -208,7 +208,8 @@ std::string LabelOf(const v1::NodeDef& def) {
   return def.name().empty() ? Quote(def.op()) : Format("{} {}", Quote(def.op()), Quote(def.name()));
 }
 
-Result<Attribute> ReadAttribute(const v1::NodeDef& node, const v1::AttributeDef& def) {
+Result<Attribute> ReadAttribute(const Ref<DatasetEnvironment>& environment,
+                                const v1::NodeDef& node, const v1::AttributeDef& def, int depth) {
   switch (def.content_case()) {
     case v1::AttributeDef::kNumber:
       return Attribute(static_cast<int64_t>(def.number()));
@@ -223,7 +224,7 @@ Result<Attribute> ReadAttribute(const v1::NodeDef& node, const v1::AttributeDef&
       return Attribute(
           std::vector<std::string>(def.texts().texts().begin(), def.texts().texts().end()));
     case v1::AttributeDef::kElement: {
-      TUTTI_ASSIGN_OR_RETURN(Ref<const Value> value, ReadValue(def.element()));
+      TUTTI_ASSIGN_OR_RETURN(Ref<const Value> value, ReadValue(def.element(), environment, depth));
       return Attribute(std::move(value));
     }
     case v1::AttributeDef::kSpec: {
@@ -243,9 +244,10 @@ Result<Attribute> ReadAttribute(const v1::NodeDef& node, const v1::AttributeDef&
       Quote(def.name()), LabelOf(node), kNewer);
 }
 
-Result<Ref<const Node>> ReadNode(DatasetEnvironment& environment, const v1::NodeDef& def,
-                                 const std::vector<Ref<const Node>>& nodes) {
-  const Result<const OpTraits*> found = environment.ops().Find(def.op());
+Result<Ref<const Node>> ReadNode(const Ref<DatasetEnvironment>& environment,
+                                 const v1::NodeDef& def,
+                                 const std::vector<Ref<const Node>>& nodes, int depth) {
+  const Result<const OpTraits*> found = environment->ops().Find(def.op());
   if (!found.ok()) {
     return NotFound("deserialize: the operation {} is not known here; {}", LabelOf(def), kNewer)
         .With("op", def.op());
@@ -263,7 +265,8 @@ Result<Ref<const Node>> ReadNode(DatasetEnvironment& environment, const v1::Node
           .With("op", def.op())
           .With("attribute", attribute_def.name());
     }
-    TUTTI_ASSIGN_OR_RETURN(Attribute attribute, ReadAttribute(def, attribute_def));
+    TUTTI_ASSIGN_OR_RETURN(Attribute attribute,
+                           ReadAttribute(environment, def, attribute_def, depth));
     attributes.Set(attribute_def.name(), std::move(attribute));
   }
   Node::Inputs inputs;
@@ -275,12 +278,12 @@ Result<Ref<const Node>> ReadNode(DatasetEnvironment& environment, const v1::Node
   }
   Node::Functions functions;
   for (const v1::FunctionDef& function_def : def.functions()) {
-    if (environment.functions() == nullptr) {
+    if (environment->functions() == nullptr) {
       return NotFound("deserialize: {} needs the function '{}', and this environment has none",
                       def.op(), function_def.payload());
     }
     TUTTI_ASSIGN_OR_RETURN(Ref<Function> function,
-                           environment.functions()->Make(
+                           environment->functions()->Make(
                                FunctionDefinition{function_def.kind(), function_def.payload()}));
     functions.push_back(std::move(function));
   }
@@ -317,6 +320,11 @@ Result<std::string> Dataset::Serialize() const {
 
 Result<Ref<Dataset>> Dataset::Deserialize(Environments environment, std::string_view bytes) {
   TUTTI_RETURN_IF_ERROR(environment->environment().CheckUsable("deserialize"));
+  return ReadDefinition(environment, bytes, 0);
+}
+
+Result<Ref<Dataset>> ReadDefinition(const Ref<DatasetEnvironment>& environment,
+                                    std::string_view bytes, int depth) {
   std::string_view content;
   if (const std::string_view other = OtherFormat(kMagic, bytes); !other.empty()) {
     return InvalidArgument(
@@ -341,7 +349,7 @@ Result<Ref<Dataset>> Dataset::Deserialize(Environments environment, std::string_
   }
   std::vector<Ref<const Node>> nodes;
   for (const v1::NodeDef& node_def : def.nodes()) {
-    TUTTI_ASSIGN_OR_RETURN(Ref<const Node> node, ReadNode(*environment, node_def, nodes));
+    TUTTI_ASSIGN_OR_RETURN(Ref<const Node> node, ReadNode(environment, node_def, nodes, depth));
     nodes.push_back(std::move(node));
   }
   DatasetOptions options;
@@ -354,7 +362,7 @@ Result<Ref<Dataset>> Dataset::Deserialize(Environments environment, std::string_
     const Status as_integer = options.SetInt(option.key(), option.value());
     if (!as_integer.ok()) TUTTI_RETURN_IF_ERROR(options.SetBool(option.key(), option.value() != 0));
   }
-  return OfNode(environment, std::move(nodes.back()), options);
+  return Dataset::OfNode(environment, std::move(nodes.back()), options);
 }
 
 namespace {

@@ -6,11 +6,13 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "core/base/error.h"
 #include "core/dataset/graph/dataset.h"
 #include "core/dataset/graph/graph_fingerprint.h"
+#include "core/dataset/graph/graph_walk.h"
 #include "tutti/v1/dataset.pb.h"
 
 namespace tutti {
@@ -82,14 +84,29 @@ int LevelsOf(const ElementSpec& spec) {
   return levels;
 }
 
-int LevelsOf(const Value& value) {
+// Of datasets in it those in the values of all their operations, no deeper than it takes to say
+// that they are too deep.
+int LevelsOf(const Value& value, int above = 0) {
   int levels = LevelsOf(value.spec());
+  const auto look = [&](const Value& inner) {
+    levels = std::max(levels, 1 + LevelsOf(inner, above + 1));
+  };
   for (const Leaf& leaf : value.leaves()) {
-    if (leaf.kind() != LeafKind::kOptional) continue;
-    if (const Value* inner = leaf.optional_value()) {
-      levels = std::max(levels, 1 + LevelsOf(*inner));
-    } else if (leaf.empty_optional_spec()) {
-      levels = std::max(levels, 1 + LevelsOf(*leaf.empty_optional_spec()));
+    if (leaf.kind() == LeafKind::kOptional) {
+      if (leaf.optional_value() != nullptr) {
+        look(*leaf.optional_value());
+      } else if (leaf.empty_optional_spec()) {
+        levels = std::max(levels, 1 + LevelsOf(*leaf.empty_optional_spec()));
+      }
+    }
+    if (leaf.kind() != LeafKind::kDataset) continue;
+    levels = std::max(levels, 1);
+    if (above > kMaxLevels) continue;
+    for (const Node* node : InputsFirst(leaf.object_as<const Dataset>()->node())) {
+      for (const auto& [name, attribute] : node->attributes().items()) {
+        const auto* const inner = std::get_if<Ref<const Value>>(&attribute);
+        if (inner != nullptr) look(**inner);
+      }
     }
   }
   return levels;
@@ -201,6 +218,10 @@ Status WriteValue(const Value& value, bool digest, v1::ValueDef* def) {
       TUTTI_ASSIGN_OR_RETURN(std::string fingerprint,
                              GraphFingerprint(leaf.object_as<const Dataset>()->node()));
       leaf_def->set_text(std::move(fingerprint));
+    } else if (leaf.kind() == LeafKind::kDataset) {
+      TUTTI_ASSIGN_OR_RETURN(std::string definition,
+                             leaf.object_as<const Dataset>()->Serialize());
+      leaf_def->set_text(std::move(definition));
     } else if (!leaf.is_none() && !digest) {
       return FailedPrecondition("a value holds {}, which lives in this process only",
                                 LeafKindName(leaf.kind()));
@@ -209,7 +230,8 @@ Status WriteValue(const Value& value, bool digest, v1::ValueDef* def) {
   return OkStatus();
 }
 
-Result<Ref<const Value>> ReadValue(const v1::ValueDef& def, int depth) {
+Result<Ref<const Value>> ReadValue(const v1::ValueDef& def,
+                                   const Ref<DatasetEnvironment>& environment, int depth) {
   if (depth > kMaxLevels) return MalformedValue("a value is too deep");
   TUTTI_ASSIGN_OR_RETURN(Ref<const TreeSpec> tree, ReadTree(def.tree(), depth));
   std::vector<Leaf> leaves;
@@ -235,9 +257,15 @@ Result<Ref<const Value>> ReadValue(const v1::ValueDef& def, int depth) {
         }
         Ref<const Value> inner;
         if (leaf_def.has_optional()) {
-          TUTTI_ASSIGN_OR_RETURN(inner, ReadValue(leaf_def.optional(), depth + 1));
+          TUTTI_ASSIGN_OR_RETURN(inner, ReadValue(leaf_def.optional(), environment, depth + 1));
         }
         leaves.push_back(Leaf::OfOptional(Ref<Value>::Retain(const_cast<Value*>(inner.get()))));
+        break;
+      }
+      case LeafKind::kDataset: {
+        TUTTI_ASSIGN_OR_RETURN(Ref<Dataset> dataset,
+                               ReadDefinition(environment, leaf_def.text(), depth + 1));
+        leaves.push_back(Leaf(LeafKind::kDataset, std::move(dataset)));
         break;
       }
       default:

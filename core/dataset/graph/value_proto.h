@@ -2,6 +2,8 @@
 #ifndef TUTTI_CORE_DATASET_GRAPH_VALUE_PROTO_H_
 #define TUTTI_CORE_DATASET_GRAPH_VALUE_PROTO_H_
 
+#include <string_view>
+
 #include "core/base/ref.h"
 #include "core/base/status.h"
 #include "core/tensor/element_spec.h"
@@ -10,6 +12,9 @@
 
 namespace tutti {
 
+class Dataset;
+class DatasetEnvironment;
+
 namespace v1 {
 class SpecDef;
 class TreeDef;
@@ -17,7 +22,8 @@ class ValueDef;
 }  // namespace v1
 
 // Whether what Write* makes of it can be read again: FAILED_PRECONDITION for structures that are
-// nested deeper than 32 levels, those of optionals' values and specs counted from outside.
+// nested deeper than 32 levels, those of optionals' values, of values of datasets in it, and of
+// specs counted from outside.
 Status CheckLevels(const TreeSpec& tree);
 Status CheckLevels(const ElementSpec& spec);
 Status CheckLevels(const Value& value);
@@ -29,9 +35,16 @@ void WriteSpec(const ElementSpec& spec, v1::SpecDef* def);
 Result<Ref<const ElementSpec>> ReadSpec(const v1::SpecDef& def, int depth = 0);
 
 // FAILED_PRECONDITION for leaves that live in this process only. With `digest` a tensor's contents
-// are replaced by their SHA-256, and a dataset is its fingerprint: for fingerprints.
+// are replaced by their SHA-256, and a dataset is its fingerprint: for fingerprints. Otherwise a
+// dataset is its definition.
 Status WriteValue(const Value& value, bool digest, v1::ValueDef* def);
-Result<Ref<const Value>> ReadValue(const v1::ValueDef& def, int depth = 0);
+// `depth` levels of values and definitions stand around it.
+Result<Ref<const Value>> ReadValue(const v1::ValueDef& def,
+                                   const Ref<DatasetEnvironment>& environment, int depth = 0);
+
+// Dataset::Deserialize of what stands in the value of another definition (graph_proto.cc).
+Result<Ref<Dataset>> ReadDefinition(const Ref<DatasetEnvironment>& environment,
+                                    std::string_view bytes, int depth);
 
 }  // namespace tutti
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/dataset/exec/ram_budget.h"
 #include "core/dataset/ops/op_parts.h"
 
 namespace tutti {
@@ -32,32 +33,12 @@ class BatchStage final : public Stage {
         saves_calls_(node.has_host_functions()),
         environment_(context.environment),
         account_(context.account),
-        stacker_(std::move(stacker)) {}
+        stacker_(std::move(stacker)),
+        kept_(context, node, HeldBytes::Kind::kKept) {}
 
   void Next(const Demand& demand, const CallOptions& options, Slab* slab) override {
-    if (demand.tentative && HasCounted()) {
-      // Rows of theirs may fail.
-      slab->status = Undecided(node());
-      return;
-    }
-    slab->status = demand.count_only ? Resume(options) : Recall(options);
-    if (!slab->status.ok()) return;
-    while (true) {
-      if (pending_rows_ >= batch_size_ || (ended_ && pending_rows_ > 0)) {
-        Emit(demand, slab);
-        return;
-      }
-      if (!deferred_.ok()) {
-        slab->status = std::exchange(deferred_, OkStatus());
-        return;
-      }
-      if (ended_) {
-        slab->end = true;
-        return;
-      }
-      Pull(demand, options);
-      if (ended_ && drop_remainder_) DropRemainder();
-    }
+    MakeBatches(demand, options, slab);
+    if (kept_.counts()) CountKept();
   }
 
   Status Restart(const CallOptions& options) override {
@@ -141,11 +122,46 @@ class BatchStage final : public Stage {
 
   void Forget() {
     pending_.clear();
+    kept_.Clear();
     pending_rows_ = 0;
     deferred_ = OkStatus();
     index_ = 0;
     ended_ = false;
     resume_.clear();
+  }
+
+  void CountKept() {
+    int64_t bytes = 0;
+    for (const Part& part : pending_) bytes += part.counted ? 0 : ElementBytes(part.slab);
+    kept_.Set(bytes);
+  }
+
+  void MakeBatches(const Demand& demand, const CallOptions& options, Slab* slab) {
+    if (demand.tentative && HasCounted()) {
+      // Rows of theirs may fail.
+      slab->status = Undecided(node());
+      return;
+    }
+    slab->status = demand.count_only ? Resume(options) : Recall(options);
+    if (!slab->status.ok()) return;
+    while (true) {
+      if (pending_rows_ >= batch_size_ || (ended_ && pending_rows_ > 0)) {
+        Emit(demand, slab);
+        return;
+      }
+      if (!deferred_.ok()) {
+        slab->status = std::exchange(deferred_, OkStatus());
+        return;
+      }
+      if (ended_) {
+        slab->end = true;
+        return;
+      }
+      if (!demand.count_only) slab->status = kept_.CheckRoom();
+      if (!slab->status.ok()) return;
+      Pull(demand, options);
+      if (ended_ && drop_remainder_) DropRemainder();
+    }
   }
 
   // Rows of the input that complete what is demanded. Large batches come in several slabs anyway.
@@ -174,6 +190,7 @@ class BatchStage final : public Stage {
         HorizonPlus(HorizonTimes(demand.Horizon(), batch_size_), -pending_rows_);
     Demand rows = demand.OfInput(Wanted(demand), horizon);
     rows.count_only = part.counted;
+    if (!part.counted) rows.max_rows = kept_.RowsThatFit(rows.max_rows);
     input().Next(rows, options, &slab);
     deferred_ = std::exchange(slab.status, OkStatus());
     ended_ = std::exchange(slab.end, false);
@@ -182,6 +199,8 @@ class BatchStage final : public Stage {
     if (part.counted) {
       slab.tree.reset();
       slab.columns.clear();
+    } else {
+      kept_.Add(slab);
     }
     pending_.push_back(std::move(part));
   }
@@ -365,6 +384,7 @@ class BatchStage final : public Stage {
   DatasetEnvironment* const environment_;
   MemoryAccount* const account_;
   const std::unique_ptr<RowStacker> stacker_;
+  HeldBytes kept_;
   std::vector<Part> pending_;
   int64_t pending_rows_ = 0;
   Status deferred_;      // came after the pending rows

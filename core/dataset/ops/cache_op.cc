@@ -29,6 +29,7 @@
 #include "core/base/environment.h"
 #include "core/base/error.h"
 #include "core/dataset/exec/input_rows.h"
+#include "core/dataset/exec/ram_budget.h"
 #include "core/dataset/exec/stage.h"
 #include "core/dataset/graph/dataset.h"
 #include "core/dataset/graph/dataset_environment.h"
@@ -77,18 +78,25 @@ class CacheStage final : public Stage {
       : Stage(node, std::move(inputs)),
         context_(context),
         store_(StoreOf(node, context)),
-        rows_(input()) {}
+        in_memory_(FilenameOf(node).empty()),
+        rows_(input()),
+        kept_(context, node, HeldBytes::Kind::kKept) {}
 
   void Next(const Demand& demand, const CallOptions& options, Slab* slab) override {
     if (phase_ == Phase::kFresh) {
       slab->status = Begin(options);
+      if (!slab->status.ok() && !IsInterruption(slab->status)) {
+        slab->status = WithLoss(std::move(slab->status), Loss::kMany);
+      }
       if (!slab->status.ok()) return;
     }
     if (phase_ == Phase::kPassing) return rows_.Pull(demand, options, slab);
     if (phase_ == Phase::kReading) {
       reader_->Next(demand, slab);
       position_ += slab->rows;
-      if (!slab->status.ok()) slab->status = About(std::move(slab->status));
+      if (!slab->status.ok() && !IsInterruption(slab->status)) {
+        slab->status = WithLoss(About(std::move(slab->status)), Loss::kMany);
+      }
       return;
     }
     // Until one fails. Then it depends on what is asked for.
@@ -135,6 +143,7 @@ class CacheStage final : public Stage {
     reader_.reset();
     writer_.reset();
     rows_.Clear();
+    kept_.Clear();
   }
 
   Status About(Status status) const {
@@ -146,6 +155,7 @@ class CacheStage final : public Stage {
     Result<std::unique_ptr<CacheReader>> reader = store_->OpenReader(context_, spec.get());
     if (!reader.ok()) return About(std::move(reader).status());
     reader_ = std::move(reader).value();
+    if (reader_ != nullptr && kept_.counts()) kept_.Set(reader_->bytes());
     return OkStatus();
   }
 
@@ -184,7 +194,9 @@ class CacheStage final : public Stage {
   Status Write(const Slab& rows) {
     position_ += rows.rows;
     if (writer_ == nullptr) return OkStatus();
-    Status status = writer_->Append(rows);
+    Status status = in_memory_ ? kept_.CheckRoom() : OkStatus();
+    if (status.ok()) status = writer_->Append(rows);
+    if (in_memory_) kept_.Add(rows);
     const bool failed = !rows.status.ok() && !IsInterruption(rows.status);
     const bool complete = rows.end || position_ == node().input().cardinality();
     if (status.ok() && complete && !failed) {
@@ -194,6 +206,7 @@ class CacheStage final : public Stage {
     }
     if (!status.ok() || failed) {
       writer_.reset();
+      kept_.Clear();
       phase_ = Phase::kPassing;
     }
     return status;
@@ -203,7 +216,9 @@ class CacheStage final : public Stage {
 
   const ExecContext& context_;
   const Ref<CacheStore> store_;
+  const bool in_memory_;
   InputRows rows_;
+  HeldBytes kept_;
   Phase phase_ = Phase::kFresh;
   int64_t position_ = 0;  // rows of this pass, while reading or writing
   std::unique_ptr<CacheReader> reader_;

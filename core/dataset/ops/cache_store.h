@@ -41,6 +41,8 @@ class CacheReader {
   virtual Status Skip(int64_t rows) = 0;
   // Of the pass that is kept. Null when what is kept stands for itself, as a file does.
   virtual const CacheOrigin* origin() const = 0;
+  // Of the elements that are kept in memory (exec/ram_budget.h).
+  virtual int64_t bytes() const { return 0; }
 };
 
 class CacheWriter {

@@ -126,7 +126,8 @@ class GeneratorStage final : public Stage {
     if (!state_) {
       const Ref<Value> none = Value::None();
       const Status started = Call(0, context, *none, &state_);
-      if (!started.ok()) return Raised(started, options);
+      // The next element meets it again.
+      if (!started.ok()) return WithLoss(Fail(started, options), Loss::kMany);
     }
     Ref<Value> made;
     const Status status = Call(1, context, *state_, &made);

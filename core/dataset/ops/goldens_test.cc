@@ -205,10 +205,11 @@ class GoldenPipelines : public DatasetTest {
         {.data = &generated_, .name = "next"});
     return Ok(Dataset::FromGenerator(datasets_, start, next, Int64Scalar()));
   }
-  Ref<Dataset> Parsed() {
+  Ref<Dataset> Parsed(const std::vector<std::string>& examples = {"", ""}) {
     const Ref<Tensor> none = Tensor::Vector<int64_t>({4, 5});
     const Ref<Function> parse = MakeParseExample({{"x", DType::kInt64, Shape({2}), none}}).value();
-    return Ok(Ok(Dataset::FromTensorSlices(datasets_, Texts({"", ""}, Shape({2}))))->Map(parse));
+    const Shape shape({static_cast<int64_t>(examples.size())});
+    return Ok(Ok(Dataset::FromTensorSlices(datasets_, Texts(examples, shape)))->Map(parse));
   }
   Ref<Dataset> ShardedNames() {
     const Ref<Value> names = Texts({"a", "b", "c", "d", "e", "f"}, Shape({2, 3}));
@@ -299,6 +300,8 @@ class GoldenPipelines : public DatasetTest {
         {"map.parallel",
          [this] { return Case{Ok(Range(6)->Map(Registered("add_one"), Parallel(3))), 2, true}; }},
         {"map.parse_example", [this] { return Case{Parsed(), 1}; }},
+        {"on_error",
+         [this] { return Case{Ok(Parsed({"", "none", "", ""})->OnError("skip", 2)), 2}; }},
         {"padded_batch", [this] { return Case{Ok(Ok(Range(10)->Batch(3))->PaddedBatch(3)), 1}; }},
         {"padded_batch.shapes_and_values",
          [this] {

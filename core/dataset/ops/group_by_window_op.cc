@@ -22,6 +22,7 @@
 #include "core/dataset/exec/function_rows.h"
 #include "core/dataset/exec/inner_stages.h"
 #include "core/dataset/exec/input_rows.h"
+#include "core/dataset/exec/ram_budget.h"
 #include "core/dataset/exec/stage.h"
 #include "core/dataset/graph/dataset.h"
 #include "core/dataset/graph/dataset_environment.h"
@@ -86,7 +87,8 @@ class GroupByWindowStage final : public Stage {
         keys_(this->node(), context, nullptr),
         inners_(this->node(), context, {kReduceFunc, NameOfGroup}),
         spec_(this->node(), PromiseOf(this->node())),
-        groups_(WindowSizeOf(this->node())) {
+        groups_(WindowSizeOf(this->node())),
+        kept_(context, node, HeldBytes::Kind::kKept) {
     if (WindowSizeOf(this->node()) == 0) {
       sizes_.emplace(this->node(), context, nullptr, FunctionUse{kWindowSizeFunc, NameOfKey});
     }
@@ -155,6 +157,7 @@ class GroupByWindowStage final : public Stage {
     number_ = reader->IntIn(0, kLastIndex);
     ended_ = reader->IntIn(0, 1) != 0;
     groups_.Restore(reader);
+    kept_.Set(kept_.counts() ? groups_.ElementBytes() : 0);
     if (reader->IntIn(0, 1) != 0) {
       TUTTI_ASSIGN_OR_RETURN(current_, inners_.RestoreElement(reader, options));
       TUTTI_RETURN_IF_ERROR(spec_.CheckDataset(*current_->dataset(), &known_));
@@ -183,6 +186,7 @@ class GroupByWindowStage final : public Stage {
     current_ = nullptr;
     held_.Clear();
     groups_.Clear();
+    kept_.Clear();
     rows_.Clear();
     index_ = number_ = 0;
     ended_ = false;
@@ -191,10 +195,11 @@ class GroupByWindowStage final : public Stage {
 
   // Some rows into their groups, up to one that is full; a row that cannot get there has failed.
   Status Read(const CallOptions& options) {
+    TUTTI_RETURN_IF_ERROR(kept_.CheckRoom());
     Slab in;
+    const int64_t wanted = kept_.RowsThatFit(std::min(groups_.RowsUntilFull(), kMaxSlabRows));
     // How many groups give what is wanted, nobody knows.
-    rows_.Pull(Demand::Made(std::min(groups_.RowsUntilFull(), kMaxSlabRows), kNoHorizon), options,
-               &in);
+    rows_.Pull(Demand::Made(wanted, kNoHorizon), options, &in);
     int64_t used = 0;
     while (used < in.rows) {
       const int64_t before = used;
@@ -247,7 +252,9 @@ class GroupByWindowStage final : public Stage {
     if (IsInterruption(status)) return status;
     if (status.ok()) {
       Result<Ref<Value>> row = in.Row(*used);
+      const int64_t bytes = kept_.counts() && row.ok() ? ElementBytes(**row) : 0;
       status = failed(row.ok() ? groups_.Add(key, std::move(row).value()) : row.status());
+      if (status.ok()) kept_.AddBytes(1, bytes);
     }
     ++*used;
     return status;
@@ -275,6 +282,9 @@ class GroupByWindowStage final : public Stage {
     const GroupKey key = group.first;
     Result<InnerStages::Inner*> made = Make(group, options);
     if (!made.ok() && IsInterruption(made.status())) return made.status();
+    if (kept_.counts()) {
+      for (const Ref<const Value>& row : group.second.rows) kept_.AddBytes(0, -ElementBytes(*row));
+    }
     groups_.Remove(group);
     ++number_;
     if (!made.ok()) return made.status().With("key", key.value);
@@ -341,6 +351,7 @@ class GroupByWindowStage final : public Stage {
   InnerStages inners_;
   InnerSpec spec_;
   KeyGroups groups_;
+  HeldBytes kept_;
   InnerStages::Inner* current_ = nullptr;  // of the group that is read out
   bool known_ = false;                     // its elements need not be looked at
   HeldRows held_;                          // what has been made of them and comes next

@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/dataset/exec/input_rows.h"
+#include "core/dataset/exec/ram_budget.h"
 #include "core/tensor/convert.h"
 #include "core/tensor/element_spec.h"
 
@@ -103,6 +104,14 @@ void KeyGroups::Remove(const Entry& entry) {
   } else {
     place->second.rows = {};
   }
+}
+
+int64_t KeyGroups::ElementBytes() const {
+  int64_t bytes = 0;
+  for (const auto& [key, group] : groups_) {
+    for (const Ref<const Value>& row : group.rows) bytes += tutti::ElementBytes(*row);
+  }
+  return bytes;
 }
 
 void KeyGroups::Clear() {

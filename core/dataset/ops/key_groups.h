@@ -68,6 +68,9 @@ class KeyGroups {
   // The rows are gone. A size that is the key's own stays.
   void Remove(const Entry& group);
 
+  // Of all rows (exec/ram_budget.h).
+  int64_t ElementBytes() const;
+
   void Clear();
   Status Save(StateWriter* writer) const;
   void Restore(StateReader* reader);

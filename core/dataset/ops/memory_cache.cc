@@ -10,6 +10,7 @@
 #include "core/base/environment.h"
 #include "core/base/error.h"
 #include "core/base/memory_account.h"
+#include "core/dataset/exec/ram_budget.h"
 #include "core/dataset/exec/stack_rows.h"
 #include "core/dataset/graph/dataset_environment.h"
 #include "core/dataset/ops/cache_store.h"
@@ -89,6 +90,11 @@ class MemoryCacheReader final : public CacheReader {
   }
 
   const CacheOrigin* origin() const override { return &pass_->origin; }
+  int64_t bytes() const override {
+    int64_t bytes = 0;
+    for (const Slab& chunk : pass_->chunks) bytes += ElementBytes(chunk);
+    return bytes;
+  }
 
  private:
   void Advance(int64_t rows) {

@@ -26,6 +26,7 @@
 #include "core/base/wait.h"
 #include "core/dataset/exec/inner_stages.h"
 #include "core/dataset/exec/input_rows.h"
+#include "core/dataset/exec/ram_budget.h"
 #include "core/dataset/graph/dataset_environment.h"
 #include "core/dataset/ops/inner_spec.h"
 #include "core/dataset/ops/interleave_stage.h"
@@ -91,7 +92,8 @@ class ParallelInterleaveStage final : public Stage {
         deterministic_(parallelism.deterministic),
         ready_(std::clamp(std::min(cycle.block_length, kMostReady) * 2, kFewestReady, kMostReady)),
         inners_(this->node(), context),
-        spec_(this->node()) {}
+        spec_(this->node()),
+        ahead_bytes_(context, node, HeldBytes::Kind::kAhead) {}
 
   void Next(const Demand& demand, const CallOptions& options, Slab* slab) override {
     slab->status = inners_.JoinEnded(options);
@@ -203,6 +205,7 @@ class ParallelInterleaveStage final : public Stage {
     bool known = false;    // its elements need not be looked at
     HeldRows ready;
     int64_t num_ready = 0;  // elements in `ready`, failed ones, too
+    int64_t bytes = 0;      // of those, where there is a budget
     int64_t produced = 0;
     bool ended = false;  // nothing follows what is ready
     Notes notes;
@@ -295,6 +298,7 @@ class ParallelInterleaveStage final : public Stage {
     wanted_.notify_one();
     if (IsFailed(*item)) {
       num_ready_ -= item->num_ready;
+      ahead_bytes_.AddBytes(0, -item->bytes);
       if (item->inner != nullptr) inners_.End(item->inner);
       slab->status = std::move(item->failure);
       return true;
@@ -348,10 +352,21 @@ class ParallelInterleaveStage final : public Stage {
     const bool had_enough = item.num_ready > ready_ / 2;
     item.num_ready -= taken;
     num_ready_ -= taken;
+    if (ahead_bytes_.counts()) CountTaken(item, *slab);
     item.notes.Forget(item.produced - item.num_ready);
     if (block_length_ != kLargest) given_ += taken;
-    if (had_enough && item.num_ready <= ready_ / 2) wanted_.notify_one();
+    if (ahead_bytes_.counts() || (had_enough && item.num_ready <= ready_ / 2)) {
+      wanted_.notify_one();
+    }
     if (given_ >= block_length_) GoOn();
+  }
+
+  void CountTaken(Item& item, const Slab& taken) {
+    // Of what is ready no more, also where a bad row has gone with it.
+    const int64_t bytes = item.num_ready == 0 ? item.bytes
+                                              : std::min(item.bytes, ElementBytes(taken));
+    item.bytes -= bytes;
+    ahead_bytes_.AddBytes(0, -bytes);
   }
 
   void HoldBadRow(Item& item, Slab* slab) {
@@ -413,6 +428,7 @@ class ParallelInterleaveStage final : public Stage {
     threads_.clear();
     slots_.clear();
     ahead_.clear();
+    ahead_bytes_.Clear();
     TUTTI_RETURN_IF_ERROR(inners_.EndAll(options));
     std::lock_guard lock(mutex_);
     input_notes_.Clear();
@@ -430,7 +446,7 @@ class ParallelInterleaveStage final : public Stage {
     if (status.ok()) return;
     {
       std::lock_guard lock(mutex_);
-      if (broken_.ok()) broken_ = std::move(status);
+      if (broken_.ok()) broken_ = WithLoss(std::move(status), Loss::kMany);
     }
     wanted_.notify_all();
     made_.notify_all();
@@ -467,7 +483,7 @@ class ParallelInterleaveStage final : public Stage {
   // ready.
   Job Choose() {
     const bool awaits_input = deterministic_ && SlotIsEmpty();
-    const bool has_room = num_ready_ + num_busy_ < horizon_;
+    const bool has_room = num_ready_ + num_busy_ < horizon_ && ahead_bytes_.HasRoom();
     for (size_t i = 0; i < slots_.size(); ++i) {
       const size_t slot = (current_ + i) % slots_.size();
       Item* item = slots_[slot].get();
@@ -481,7 +497,8 @@ class ParallelInterleaveStage final : public Stage {
     }
     if (pulling_ || input_ended_ || static_cast<int64_t>(ahead_.size()) >= num_threads_) return {};
     // Each dataset may have an element.
-    const bool wants_more = open_ + static_cast<int64_t>(ahead_.size()) < horizon_;
+    const bool wants_more = open_ + static_cast<int64_t>(ahead_.size()) < horizon_ &&
+                            ahead_bytes_.HasRoom();
     if (!wants_more && !(awaits_input && ahead_.empty())) return {};
     pulling_ = true;
     return {Job::Kind::kInput, nullptr};
@@ -583,7 +600,7 @@ class ParallelInterleaveStage final : public Stage {
     {
       std::lock_guard lock(mutex_);
       wanted = std::clamp<int64_t>(item.num_ready, 1, ready_ - item.num_ready);
-      wanted = std::clamp<int64_t>(horizon_ - num_ready_, 1, wanted);
+      wanted = ahead_bytes_.RowsThatFit(std::clamp<int64_t>(horizon_ - num_ready_, 1, wanted));
       horizon = horizon_;
     }
     Slab slab;
@@ -604,7 +621,10 @@ class ParallelInterleaveStage final : public Stage {
     }
     Result<std::string> state = std::string();
     if (due) state = StateOf(item.inner->stage());
+    const int64_t bytes = ahead_bytes_.counts() ? ElementBytes(slab) : 0;
     std::lock_guard lock(mutex_);
+    item.bytes += bytes;
+    ahead_bytes_.AddBytes(slab.rows, bytes);
     if (elements > 0) item.ready.Append(std::move(slab));
     item.num_ready += elements;
     num_ready_ += elements;
@@ -682,6 +702,7 @@ class ParallelInterleaveStage final : public Stage {
   const int64_t ready_;  // elements that a dataset has ready at most
   InnerStages inners_;
   InnerSpec spec_;               // of the consumer
+  HeldBytes ahead_bytes_;
   std::vector<Thread> threads_;  // of the consumer; run for one pass
   bool started_ = false;
 

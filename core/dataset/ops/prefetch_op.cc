@@ -23,6 +23,7 @@
 #include "core/base/exception.h"
 #include "core/base/thread.h"
 #include "core/base/wait.h"
+#include "core/dataset/exec/ram_budget.h"
 #include "core/dataset/exec/stage.h"
 #include "core/dataset/graph/dataset.h"
 #include "core/dataset/graph/dataset_environment.h"
@@ -45,7 +46,8 @@ class PrefetchStage final : public Stage {
         capacity_(node.attributes().Int("buffer_size") == kAutotune
                       ? kAutotunedElements
                       : node.attributes().Int("buffer_size")),
-        inline_(capacity_ == 0 || context.probe) {}
+        inline_(capacity_ == 0 || context.probe),
+        ahead_(context, node, HeldBytes::Kind::kAhead) {}
 
   ~PrefetchStage() override = default;
 
@@ -81,6 +83,7 @@ class PrefetchStage final : public Stage {
       rest.status = std::move(front.status);
       front = std::move(rest);
     }
+    ahead_.Remove(*slab);
     buffered_ -= rows;
     delivered_ += rows + (slab->status.ok() ? 0 : 1);
     while (notes_.size() > 1 && notes_[1].position <= delivered_) notes_.pop_front();
@@ -187,6 +190,7 @@ class PrefetchStage final : public Stage {
     thread_ = Thread();
     std::lock_guard lock(mutex_);
     queue_.clear();
+    ahead_.Clear();
     notes_.clear();
     note_status_ = behind_ = OkStatus();
     buffered_ = delivered_ = produced_ = rows_made_ = limit_ = 0;
@@ -202,7 +206,7 @@ class PrefetchStage final : public Stage {
     if (status.ok()) return;
     {
       std::lock_guard lock(mutex_);
-      broken_ = std::move(status);
+      broken_ = WithLoss(std::move(status), Loss::kMany);
     }
     changed_.notify_all();
   }
@@ -213,11 +217,15 @@ class PrefetchStage final : public Stage {
     while (true) {
       const Status waited = WaitUntil(
           lock, changed_, environment_->clock(), options,
-          [this] { return buffered_ < capacity_ && rows_made_ < limit_; }, node().label());
+          [this] {
+            return buffered_ < capacity_ && rows_made_ < limit_ &&
+                   (buffered_ == 0 || ahead_.HasRoom());
+          },
+          node().label());
       if (!waited.ok() || stopped_ || pass_over_) return;
       const int64_t horizon = HorizonPlus(limit_, -rows_made_);
-      const int64_t wanted =
-          std::min(std::clamp<int64_t>(buffered_, 1, capacity_ - buffered_), horizon);
+      const int64_t wanted = ahead_.RowsThatFit(
+          std::min(std::clamp<int64_t>(buffered_, 1, capacity_ - buffered_), horizon));
       lock.unlock();
       Slab slab;
       input().Next(Demand::Made(wanted, horizon), options, &slab);
@@ -231,6 +239,7 @@ class PrefetchStage final : public Stage {
         if (stopped_ || pass_over_ || cancellation_->cancelled()) return;
       }
       const bool end = std::exchange(slab.end, false);
+      ahead_.Add(slab);
       produced_ += slab.rows + (failed ? 1 : 0);
       buffered_ += slab.rows;
       rows_made_ += slab.rows;
@@ -260,6 +269,7 @@ class PrefetchStage final : public Stage {
   const Ref<Environment> environment_;
   const int64_t capacity_;
   bool inline_;
+  HeldBytes ahead_;
   Thread thread_;  // of the consumer; runs for one pass
   // Of a restore, until the next element is asked for, which has failed: how, and the position that
   // was gone to, less what was passed over.

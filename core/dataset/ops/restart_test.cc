@@ -12,6 +12,7 @@
 #include "core/dataset/exec/stage.h"
 #include "core/dataset/ops/op_parts.h"
 #include "core/dataset/testing/dataset_testing.h"
+#include "core/dataset/testing/record_file_testing.h"
 
 namespace tutti {
 namespace {
@@ -45,6 +46,37 @@ constinit const OpTraits kHesitatingOp = {
     .make_stage = [](const Node& node, const ExecContext&,
                      StageInputs inputs) -> Result<std::unique_ptr<Stage>> {
       return std::unique_ptr<Stage>(std::make_unique<HesitatingStage>(node, std::move(inputs)));
+    },
+};
+
+// Passes its input's elements on; the first `joins_refused` times it is joined it does not end.
+int64_t joins_refused = 0;
+
+class LingeringStage final : public Stage {
+ public:
+  LingeringStage(const Node& node, StageInputs inputs) : Stage(node, std::move(inputs)) {}
+
+  void Next(const Demand& demand, const CallOptions& options, Slab* slab) override {
+    input().Next(demand, options, slab);
+  }
+  Status Join(const CallOptions& options) override {
+    if (joins_refused > 0) {
+      --joins_refused;
+      return Cancelled("not now");
+    }
+    return Stage::Join(options);
+  }
+};
+
+constinit const OpTraits kLingeringOp = {
+    .name = "lingering",
+    .can_seek = true,
+    .passes_elements = true,
+    .cardinality = CardinalityOfInput,
+    .element_spec = SpecOfInput,
+    .make_stage = [](const Node& node, const ExecContext&,
+                     StageInputs inputs) -> Result<std::unique_ptr<Stage>> {
+      return std::unique_ptr<Stage>(std::make_unique<LingeringStage>(node, std::move(inputs)));
     },
 };
 
@@ -126,6 +158,65 @@ TEST_F(Restart, OfGroupByWindowIsOnePass) {
       });
   ExpectOnePassEach(
       [&](const Dataset& numbers) { return numbers.GroupByWindow(odd, shuffled, 6); });
+}
+
+// What is read is restarted; what writes has nothing to join.
+TEST_F(Restart, OfASnapshotThatIsReadIsOnePass) {
+  ASSERT_TRUE(
+      functions_
+          ->Register("itself", MakeFunction([](Context&, const Value& in, void*) {
+                       return Result<Ref<Value>>(Value::OfLeaf(in.leaf()));
+                     }))
+          .ok());
+  // All shards in a random order.
+  ASSERT_TRUE(
+      functions_
+          ->Register("read",
+                     MakeFunction(
+                         [](Context&, const Value& in, void* data) -> Result<Ref<Value>> {
+                           const auto& functions = *static_cast<Ref<FunctionRegistry>*>(data);
+                           TUTTI_ASSIGN_OR_RETURN(const Ref<Function> itself,
+                                                  functions->Find("itself"));
+                           TUTTI_ASSIGN_OR_RETURN(
+                               const Ref<Dataset> flat,
+                               in.leaf().object_as<Dataset>()->FlatMap(itself));
+                           TUTTI_ASSIGN_OR_RETURN(const Ref<Dataset> mixed, flat->Shuffle(12));
+                           TUTTI_ASSIGN_OR_RETURN(
+                               Ref<const Node> node,
+                               Node::Create(kLingeringOp, "", Attributes(), {mixed->node_ref()}));
+                           return Value::OfLeaf(
+                               Leaf(LeafKind::kDataset,
+                                    Dataset::OfNode(mixed->environment(), std::move(node), {})));
+                         },
+                         {.data = const_cast<Ref<FunctionRegistry>*>(&functions_)}))
+          .ok());
+  const auto three_passes = [&](int64_t times) {
+    const TempFolder folder;
+    environment_->SetDefaultSeed(11);
+    SnapshotOptions options;
+    options.reader_func = functions_->Find("read").value();
+    const Ref<Iterator> iterator =
+        Iterate(Ok(Ok(Range(12)->Snapshot(folder.path(), options))->Repeat(3)));
+    joins_refused = times;
+    std::vector<std::string> all;
+    int64_t interruptions = 0;
+    for (std::string next = Next(*iterator); next != "."; next = Next(*iterator)) {
+      if (next.find("not now") != std::string::npos) {
+        ++interruptions;
+        continue;
+      }
+      all.push_back(std::move(next));
+    }
+    Close(*iterator);
+    EXPECT_EQ(interruptions, times);
+    return all;
+  };
+  const std::vector<std::string> calm = three_passes(0);
+  ASSERT_EQ(calm.size(), 36u);
+  EXPECT_NE(std::vector(calm.begin() + 12, calm.begin() + 24),
+            std::vector(calm.begin() + 24, calm.end()));
+  EXPECT_EQ(three_passes(1), calm);
+  EXPECT_EQ(three_passes(3), calm);
 }
 
 }  // namespace

@@ -232,6 +232,8 @@ class RowModel : public DatasetTest {
             MakeFunction(CallGroup, {.data = data, .spec = std::move(spec)}),
             sizes ? std::nullopt : std::optional(step.a), sizes));
       }
+      case Op::kOnError:
+        return Ok(in(0)->OnError(step.b != 0 ? "fail" : "skip", step.b != 0 ? -1 : step.a));
       case Op::kCache:
         return Ok(in(0)->Cache());
       case Op::kFlatMap:
@@ -281,11 +283,11 @@ class RowModel : public DatasetTest {
                       Op::kUnique, Op::kCache, Op::kFlatMap, Op::kInterleave, Op::kInterleave,
                       Op::kUnbatch, Op::kUnbatch, Op::kWindow, Op::kWindow,
                       Op::kPaddedBatch, Op::kPaddedBatch, Op::kGroupByWindow,
-                      Op::kGroupByWindow};
+                      Op::kGroupByWindow, Op::kOnError, Op::kOnError};
     // Rows that fail below those that pass over rows: what is hardest.
     const Op passing[] = {Op::kMap,   Op::kMap,   Op::kMap,  Op::kFlatMap, Op::kInterleave,
                           Op::kBatch, Op::kBatch, Op::kTake, Op::kShard,   Op::kShard,
-                          Op::kSkip,  Op::kRepeat};
+                          Op::kSkip,  Op::kRepeat, Op::kOnError};
     // Of a map at once; 0 stands for most, and starts no threads.
     const int64_t calls[] = {0, 0, 0, 1, 2, 4};
     Step step;
@@ -358,6 +360,12 @@ class RowModel : public DatasetTest {
         step.c = Below(random, 3);
         step.failing = std::max<int64_t>(Below(random, 9) - 2, 0);
         step.salt = Below(random, 7);
+        break;
+      case Op::kOnError:
+        step.a = Below(random, 5) - 1;
+        // "fail" is as if none may be skipped.
+        step.b = Below(random, 4) == 0;
+        if (step.b != 0) step.a = 0;
         break;
       case Op::kUnbatch:
         if (Below(random, 2) == 0) {

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/dataset/exec/ram_budget.h"
 #include "core/dataset/exec/replay_points.h"
 #include "core/dataset/exec/row_store.h"
 #include "core/dataset/exec/stage.h"
@@ -39,7 +40,8 @@ class ShuffleStage final : public Stage, private ReplayPoints::Taker {
         seed_(context.SeedOf(node)),
         iteration_(reshuffles_ ? context.DrawIteration(node) : 0),
         order_(seed_, iteration_, 0),
-        store_(context.account) {}
+        store_(context.account),
+        kept_(context, node, HeldBytes::Kind::kKept) {}
 
   void Next(const Demand& demand, const CallOptions& options, Slab* slab) override {
     slab->status = Fill(demand, options);
@@ -48,6 +50,8 @@ class ShuffleStage final : public Stage, private ReplayPoints::Taker {
       slab->end = true;
       return;
     }
+    slab->status = kept_.CheckWithin();
+    if (!slab->status.ok()) return;
     Slab refill;
     int64_t draws = std::min(demand.max_rows, kMaxSlabRows);
     if (!input_ended_) {
@@ -85,6 +89,7 @@ class ShuffleStage final : public Stage, private ReplayPoints::Taker {
 
   void Empty() {
     store_.Clear();
+    kept_.Clear();
     points_.Clear();
     points_status_ = OkStatus();
     slots_.clear();
@@ -121,15 +126,17 @@ class ShuffleStage final : public Stage, private ReplayPoints::Taker {
   // The first filling of the buffer.
   Status Fill(const Demand& demand, const CallOptions& options) {
     while (!input_ended_ && size() < buffer_size_) {
+      TUTTI_RETURN_IF_ERROR(kept_.CheckRoom());
       Slab rows;
       const int64_t first_position = consumed_;
       const int64_t free = buffer_size_ - size();
+      const int64_t wanted = kept_.RowsThatFit(std::min(free, kMaxSlabRows));
       // Behind what fills the buffer, one for each draw but the last.
-      const Status status =
-          Pull(Demand::Made(std::min(free, kMaxSlabRows), HorizonPlus(demand.Horizon(), free - 1)),
-               options, &rows);
+      const Status status = Pull(
+          Demand::Made(wanted, HorizonPlus(demand.Horizon(), free - 1)), options, &rows);
       if (rows.rows > 0) {
         TUTTI_RETURN_IF_ERROR(store_.Append(rows, size()));
+        kept_.Add(rows);
         for (int64_t i = 0; i < rows.rows; ++i) {
           slots_.push_back(size());
           positions_.push_back(first_position + i);
@@ -150,7 +157,9 @@ class ShuffleStage final : public Stage, private ReplayPoints::Taker {
     if (hole_ >= 0 && refill.rows > 0) {
       const int64_t slot = slots_[static_cast<size_t>(hole_)];
       positions_[static_cast<size_t>(slot)] = position++;
-      slab->status = store_.Exchange({&slot, 1}, refill.Slice(0, 1), nullptr);
+      const Slab first = refill.Slice(0, 1);
+      slab->status = store_.Exchange({&slot, 1}, first, nullptr);
+      kept_.Add(first);
       refill = refill.Slice(1, refill.rows);
     }
     hole_ = -1;
@@ -175,9 +184,12 @@ class ShuffleStage final : public Stage, private ReplayPoints::Taker {
     order_ = order;
     Slab drawn;
     if (slab->status.ok()) {
-      slab->status = store_.Exchange(drawn_, refill, demand.count_only ? nullptr : &drawn);
+      const bool makes = !demand.count_only || kept_.counts();
+      slab->status = store_.Exchange(drawn_, refill, makes ? &drawn : nullptr);
     }
     if (!slab->status.ok()) return;
+    kept_.Add(refill);
+    kept_.Remove(drawn);
     *slab = std::move(drawn);
     slab->rows = static_cast<int64_t>(drawn_.size());
     slab->status = std::move(status);
@@ -190,7 +202,10 @@ class ShuffleStage final : public Stage, private ReplayPoints::Taker {
   }
 
   // Of Restore: the rows at sorted_[first], ... go to their slots.
-  Status Take(const Slab& rows, int64_t first) override { return store_.Append(rows, first); }
+  Status Take(const Slab& rows, int64_t first) override {
+    kept_.Add(rows);
+    return store_.Append(rows, first);
+  }
 
   const int64_t buffer_size_;
   const bool reshuffles_;
@@ -199,6 +214,7 @@ class ShuffleStage final : public Stage, private ReplayPoints::Taker {
   int64_t epoch_ = 0;
   ShuffleOrder order_;
   RowStore store_;
+  HeldBytes kept_;
   ReplayPoints points_;
   Status points_status_;            // why there is no replay point
   std::vector<int64_t> slots_;      // the buffer, as slots of the store

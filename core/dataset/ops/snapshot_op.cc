@@ -244,7 +244,13 @@ class SnapshotStage final : public Stage {
 
   void Next(const Demand& demand, const CallOptions& options, Slab* slab) override {
     slab->status = inners_.JoinEnded(options);
-    if (slab->status.ok() && phase_ == Phase::kFresh) slab->status = Begin(options);
+    if (slab->status.ok() && phase_ == Phase::kFresh) {
+      slab->status = Begin(options);
+      if (!IsInterruption(slab->status)) {
+        // All elements are lost with it.
+        slab->status = WithLoss(std::move(slab->status), Loss::kMany);
+      }
+    }
     if (!slab->status.ok()) return;
     if (phase_ == Phase::kReading) return Read(demand, options, slab);
     if (phase_ == Phase::kPassing || writer_ == nullptr) return rows_.Pull(demand, options, slab);

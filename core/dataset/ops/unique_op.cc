@@ -19,6 +19,7 @@
 #include "core/base/memory_account.h"
 #include "core/dataset/exec/input_rows.h"
 #include "core/dataset/exec/pick_rows.h"
+#include "core/dataset/exec/ram_budget.h"
 #include "core/dataset/exec/stage.h"
 #include "core/dataset/graph/dataset.h"
 #include "core/dataset/graph/dataset_environment.h"
@@ -85,6 +86,7 @@ class SeenKeys {
   }
 
   const std::deque<std::string>& keys() const { return keys_; }
+  int64_t bytes() const { return static_cast<int64_t>(charged_); }
 
  private:
   // The string, and its node and part of the table in the set.
@@ -104,11 +106,13 @@ class UniqueStage final : public Stage {
         clock_(context.environment->environment().clock()),
         account_(context.account),
         rows_(input()),
-        seen_(context.account) {}
+        seen_(context.account),
+        kept_(context, node, HeldBytes::Kind::kKept) {}
 
   void Next(const Demand& demand, const CallOptions& options, Slab* slab) override {
     while (slab->rows == 0 && !slab->end && slab->status.ok()) {
       slab->status = CheckCallOptions(options, clock_, node().label());
+      if (slab->status.ok()) slab->status = kept_.CheckRoom();
       if (!slab->status.ok()) return;
       Slab in;
       // Nobody knows how many rows it takes to find what is wanted.
@@ -116,6 +120,7 @@ class UniqueStage final : public Stage {
       std::vector<int64_t> kept;
       int64_t used = 0;
       Status status = Sift(in, &kept, &used);
+      kept_.Set(seen_.bytes());
       index_ += used;
       bool end = false;
       if (used == in.rows && status.ok()) {
@@ -161,6 +166,7 @@ class UniqueStage final : public Stage {
       bool added = false;
       TUTTI_RETURN_IF_ERROR(seen_.Add(std::string(reader->Bytes()), &added));
     }
+    kept_.Set(seen_.bytes());
     rows_.Restore(reader);
     TUTTI_RETURN_IF_ERROR(reader->status());
     return Stage::Restore(reader, options);
@@ -170,6 +176,7 @@ class UniqueStage final : public Stage {
   void Empty() {
     rows_.Clear();
     seen_.Clear();
+    kept_.Clear();
     index_ = 0;
   }
 
@@ -215,6 +222,7 @@ class UniqueStage final : public Stage {
   MemoryAccount* const account_;
   InputRows rows_;
   SeenKeys seen_;
+  HeldBytes kept_;
   int64_t index_ = 0;  // of the next element of the input
   std::string key_;
 };

@@ -18,6 +18,7 @@
 #include "core/base/error.h"
 #include "core/dataset/exec/input_rows.h"
 #include "core/dataset/exec/pick_rows.h"
+#include "core/dataset/exec/ram_budget.h"
 #include "core/dataset/exec/stage.h"
 #include "core/dataset/graph/dataset.h"
 #include "core/dataset/graph/dataset_environment.h"
@@ -57,48 +58,12 @@ class WindowStage final : public Stage {
         clock_(context.environment->environment().clock()),
         environment_(Ref<DatasetEnvironment>::Retain(context.environment)),
         account_(context.account),
-        windows_(Windows::Of(node)) {}
+        windows_(Windows::Of(node)),
+        kept_(context, node, HeldBytes::Kind::kKept) {}
 
   void Next(const Demand& demand, const CallOptions& options, Slab* slab) override {
-    const int64_t wanted = std::min(demand.max_rows, kMaxSlabRows);
-    std::vector<std::vector<Leaf>> columns;
-    while (slab->rows < wanted && slab->status.ok() && !slab->end) {
-      if (LossOf(lost_) == Loss::kMany) {
-        slab->status = std::exchange(lost_, OkStatus());
-        break;
-      }
-      if (!IsReady()) {
-        // Once there is a window nobody waits.
-        if (slab->rows > 0) break;
-        slab->status = Read(demand, options);
-        if (!slab->status.ok()) break;
-      }
-      if (IsOver()) {
-        ForgetUntil(end());
-        next_ = std::max(next_, end());
-        slab->status = std::exchange(lost_, OkStatus());
-        slab->end = slab->status.ok();
-        break;
-      }
-      Result<Slab> window = Make(demand.count_only);
-      if (window.ok() && slab->rows > 0 && !demand.count_only && !(*slab->tree == *window->tree)) {
-        break;
-      }
-      next_ = HorizonPlus(next_, windows_.shift);
-      ForgetUntil(std::min(next_, end()));
-      if (!window.ok()) {
-        slab->status = window.status();
-        break;
-      }
-      ++slab->rows;
-      if (demand.count_only) continue;
-      slab->tree = window->tree;
-      columns.resize(window->columns.size());
-      for (size_t i = 0; i < columns.size(); ++i) columns[i].push_back(window->columns[i].Row(0));
-    }
-    for (std::vector<Leaf>& column : columns) {
-      slab->columns.push_back(Column::Rows(std::move(column)));
-    }
+    MakeWindows(demand, options, slab);
+    if (kept_.counts()) CountKept();
   }
 
   Status Restart(const CallOptions& options) override {
@@ -164,6 +129,7 @@ class WindowStage final : public Stage {
 
   void Clear() {
     parts_.clear();
+    kept_.Clear();
     first_ = places_ = next_ = 0;
     ended_ = false;
     lost_ = OkStatus();
@@ -172,6 +138,54 @@ class WindowStage final : public Stage {
   void Append(Part part) {
     places_ += part.places();
     parts_.push_back(std::move(part));
+  }
+
+  void CountKept() {
+    int64_t bytes = 0;
+    for (const Part& part : parts_) bytes += ElementBytes(part.rows);
+    kept_.Set(bytes);
+  }
+
+  void MakeWindows(const Demand& demand, const CallOptions& options, Slab* slab) {
+    const int64_t wanted = std::min(demand.max_rows, kMaxSlabRows);
+    std::vector<std::vector<Leaf>> columns;
+    while (slab->rows < wanted && slab->status.ok() && !slab->end) {
+      if (LossOf(lost_) == Loss::kMany) {
+        slab->status = std::exchange(lost_, OkStatus());
+        break;
+      }
+      if (!IsReady()) {
+        // Once there is a window nobody waits.
+        if (slab->rows > 0) break;
+        slab->status = Read(demand, options);
+        if (!slab->status.ok()) break;
+      }
+      if (IsOver()) {
+        ForgetUntil(end());
+        next_ = std::max(next_, end());
+        slab->status = std::exchange(lost_, OkStatus());
+        slab->end = slab->status.ok();
+        break;
+      }
+      Result<Slab> window = Make(demand.count_only);
+      if (window.ok() && slab->rows > 0 && !demand.count_only && !(*slab->tree == *window->tree)) {
+        break;
+      }
+      next_ = HorizonPlus(next_, windows_.shift);
+      ForgetUntil(std::min(next_, end()));
+      if (!window.ok()) {
+        slab->status = window.status();
+        break;
+      }
+      ++slab->rows;
+      if (demand.count_only) continue;
+      slab->tree = window->tree;
+      columns.resize(window->columns.size());
+      for (size_t i = 0; i < columns.size(); ++i) columns[i].push_back(window->columns[i].Row(0));
+    }
+    for (std::vector<Leaf>& column : columns) {
+      slab->columns.push_back(Column::Rows(std::move(column)));
+    }
   }
 
   // Whether the next window is complete, or as complete as it gets.
@@ -191,7 +205,9 @@ class WindowStage final : public Stage {
       if (!first) TUTTI_RETURN_IF_ERROR(CheckCallOptions(options, clock_, node().label()));
       const int64_t gap = next_ - end();
       const int64_t last = LastOf(std::min(demand.max_rows, kMaxSlabRows));
-      const int64_t wanted = gap > 0 ? gap : std::min(last - end(), kMaxSlabRows);
+      if (gap <= 0) TUTTI_RETURN_IF_ERROR(kept_.CheckRoom());
+      const int64_t wanted =
+          gap > 0 ? gap : kept_.RowsThatFit(std::min(last - end(), kMaxSlabRows));
       Slab in;
       // Rows of windows are made also where the windows are passed over.
       const bool all_wanted = windows_.shift <= windows_.span;
@@ -203,6 +219,7 @@ class WindowStage final : public Stage {
       if (gap > 0) {
         first_ += in.rows;
       } else if (in.rows > 0) {
+        kept_.Add(in);
         Append({std::move(in)});
       }
       if (status.ok()) continue;
@@ -324,6 +341,7 @@ class WindowStage final : public Stage {
   const Ref<DatasetEnvironment> environment_;
   MemoryAccount* const account_;
   const Windows windows_;
+  HeldBytes kept_;
   std::deque<Part> parts_;  // the elements [first_, first_ + places_) of the input
   int64_t first_ = 0;
   int64_t places_ = 0;

@@ -56,7 +56,8 @@ class ListFilesSource final : public Stage {
 
   void Next(const Demand& demand, const CallOptions&, Slab* slab) override {
     if (!looked_up_) {
-      slab->status = LookUp();
+      // All files are lost with it.
+      slab->status = WithLoss(LookUp(), Loss::kMany);
       if (!slab->status.ok()) return;
     }
     const size_t count = static_cast<size_t>(std::min<int64_t>(

@@ -55,7 +55,7 @@ struct Step {
   enum class Op {
     kRange, kSlices, kGenerator, kMap, kFilter, kTakeWhile, kBatch, kRepeat, kShuffle, kTake, kSkip,
     kShard, kConcatenate, kEnumerate, kPrefetch, kZip, kUnique, kCache,
-    kFlatMap, kInterleave, kUnbatch, kWindow, kPaddedBatch, kGroupByWindow,
+    kFlatMap, kInterleave, kUnbatch, kWindow, kPaddedBatch, kGroupByWindow, kOnError,
   };
   Op op = Op::kRange;
   std::vector<std::shared_ptr<Step>> inputs = {};
@@ -762,6 +762,37 @@ class ModelGroupByWindow final : public Model {
   bool ended_ = false;
 };
 
+// a: how many failed elements of a pass are skipped; -1: any number. One behind which the input may
+// be over is not, where it is.
+class ModelOnError final : public Model {
+ public:
+  using Model::Model;
+  ModelRow Next(bool counted) override {
+    if (step_.a == 0) return input().Next(counted);
+    while (true) {
+      ModelRow row = input().Next(false);
+      const ModelRow held = std::exchange(held_, ModelRow::End());
+      if (row.end) return held;
+      skipped_ += held.end ? 0 : 1;
+      if (!row.failed() || skipped_ == step_.a) return row;
+      if (row.may_be_last) {
+        held_ = std::move(row);
+      } else {
+        ++skipped_;
+      }
+    }
+  }
+  void Restart() override {
+    skipped_ = 0;
+    held_ = ModelRow::End();
+    Model::Restart();
+  }
+
+ private:
+  int64_t skipped_ = 0;
+  ModelRow held_ = ModelRow::End();
+};
+
 // A pass in which nothing fails is kept once it is complete.
 class ModelCache final : public Model {
  public:
@@ -845,6 +876,8 @@ inline std::unique_ptr<Model> Model::Make(const Step& step, Shared* shared) {
       return std::make_unique<ModelZip>(step, shared);
     case Step::Op::kUnique:
       return std::make_unique<ModelUnique>(step, shared);
+    case Step::Op::kOnError:
+      return std::make_unique<ModelOnError>(step, shared);
     case Step::Op::kCache:
       return std::make_unique<ModelCache>(step, shared);
     case Step::Op::kFlatMap:

@@ -164,8 +164,13 @@ class Options(_Group):
     reads as None, and to assign None takes it away. An unknown one is an AttributeError that names
     the nearest. Options are equal when the same ones are set, to the same values.
 
+    autotune.ram_budget is how many bytes of elements the buffers of one iterator may hold in all
+    (unset or 0: any number). Beyond it prefetch, parallel maps and parallel interleaves wait; what
+    has to keep elements, as shuffle and batch do, is a ResourceExhaustedError that names the
+    operation that keeps most, and a cache in memory is given up.
+
     Without effect so far, but kept: experimental_slack, experimental_external_state_policy,
-    experimental_optimization, autotune, experimental_distribute.num_devices.
+    experimental_optimization, experimental_distribute.num_devices.
     """
 
     __slots__ = ()

@@ -482,6 +482,25 @@ class DatasetTest {
   }
 
   @Test
+  void failedElementsAreSkippedAsManyAsMayBe() {
+    final Dataset bad = Dataset.range(8).map(x -> {
+      if (x.longValue() % 3 == 2) {
+        throw new IllegalStateException(x.longValue() + " is bad");
+      }
+      return x;
+    });
+    assertEquals(List.of(0L, 1L, 3L, 4L, 6L, 7L), numbers(bad.onError("skip")));
+    final TuttiException more =
+        assertThrows(TuttiException.class, () -> numbers(bad.onError("skip", 1)));
+    assertTrue(more.getMessage().contains("1 element that failed was skipped"), more.getMessage());
+    assertTrue(more.getMessage().contains("5 is bad"), more.getMessage());
+    assertThrows(TuttiException.class, () -> numbers(bad.onError("fail")));
+    final TuttiException refused =
+        assertThrows(TuttiException.class, () -> bad.onError("ignore"));
+    assertTrue(refused.getMessage().contains("'fail'"), refused.getMessage());
+  }
+
+  @Test
   void batchesAreTakenApartIntoTheirRows() {
     assertEquals(List.of(0L, 1L, 2L, 3L, 4L), numbers(Dataset.range(5).batch(2).unbatch()));
     assertEquals(4, Dataset.range(5).batch(2, true).unbatch().cardinality());
@@ -788,6 +807,18 @@ class DatasetTest {
           + "read here: an earlier release saved it; start the iterator afresh"), message);
       assertEquals(3, second.next().longValue());
     }
+  }
+
+  @Test
+  void aBudgetBoundsWhatBuffersHold() {
+    final Dataset shuffled = Dataset.range(1000).shuffle(1000, 3L);
+    final TuttiException more = assertThrows(TuttiException.class, () -> numbers(
+        shuffled.withOptions(new Options().set("autotune.ram_budget", 4000))));
+    assertTrue(more.getMessage().contains("shuffle holds most"), more.getMessage());
+    assertEquals(1000, numbers(
+        shuffled.withOptions(new Options().set("autotune.ram_budget", 8000))).size());
+    assertEquals(List.of(0L, 1L, 2L), numbers(Dataset.range(3).prefetch(2)
+        .withOptions(new Options().set("autotune.ram_budget", 1))));
   }
 
   @Test

@@ -17,8 +17,13 @@ import org.tutti.internal.NativeObject;
  * experimental_optimization.autotune_cpu_budget: numbers. experimental_deterministic and
  * experimental_threading.* are other names of deterministic and threading.*. An unknown name is
  * INVALID_ARGUMENT, which names the nearest. Without effect so far, but kept: experimental_slack,
- * experimental_external_state_policy, experimental_optimization.*, autotune.*,
+ * experimental_external_state_policy, experimental_optimization.*,
  * experimental_distribute.num_devices.
+ *
+ * <p>autotune.ram_budget is how many bytes of elements the buffers of one iterator may hold in all
+ * (0: any number). Beyond it prefetch, parallel maps and parallel interleaves wait; what has to
+ * keep elements, as shuffle and batch do, is RESOURCE_EXHAUSTED and names the operation that keeps
+ * most, and a cache in memory is given up.
  *
  * <p>Those of {@link Dataset#options()} are the dataset's: what is set in them counts for it.
  */
