@@ -5,6 +5,8 @@ import functools
 import os
 import pathlib
 import struct
+import subprocess
+import sys
 import tempfile
 import threading
 import unittest
@@ -705,6 +707,29 @@ class TransformationTest(unittest.TestCase):
             self.assertEqual(list(Dataset.range(9).cache(str(path))), [0, 1])
         with self.assertRaises(TypeError):
             Dataset.range(2).cache(7)
+
+    def test_who_finds_a_cache_being_written_passes_through_and_writes_when_that_one_is_dead(self):
+        program = '''
+import sys, tutti
+iterator = iter(tutti.data.Dataset.range(5).cache(sys.argv[1]))
+print(next(iterator), flush=True)
+sys.stdin.read()
+'''
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "kept")
+            with subprocess.Popen([sys.executable, "-c", program, path], stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE) as writer:
+                try:
+                    self.assertEqual(writer.stdout.readline(), b"0\n")
+                    self.assertTrue(os.path.exists(path + ".lock"))
+                    dataset = Dataset.range(10, 13).cache(path)
+                    self.assertEqual(list(dataset), [10, 11, 12])
+                    self.assertFalse(os.path.exists(path + ".cache"))
+                finally:
+                    writer.kill()
+            self.assertEqual(list(dataset), [10, 11, 12])
+            self.assertEqual(os.listdir(folder), ["kept.cache"])
+            self.assertEqual(list(Dataset.range(5).cache(path)), [10, 11, 12])
 
     def test_cardinalities(self):
         numbers = Dataset.range(5)
