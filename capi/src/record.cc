@@ -28,12 +28,17 @@ Status WriteElement(TfRecordWriter &writer, const Value &element) {
   return writer.Write(record->item<BytesView>().text());
 }
 
+// A writer of a file waits for the disk; one that only notes what is to be written does not.
+Status CheckMayWait(Call call, const TfRecordWriter &writer) {
+  return writer.is_recorded() ? OkStatus() : CheckEntry(call.function, From::kComputing);
+}
+
 }  // namespace
 
 tutti_status *tutti_tf_record_writer_create(tutti_runtime *runtime, const char *path,
                                             const tutti_tf_record_writer_options *options,
                                             tutti_tf_record_writer **out_writer) {
-  return Guard(__func__, From::kComputing, [&](Call call) -> Status {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, path, out_writer);
     TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
     TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
@@ -67,9 +72,11 @@ tutti_status *tutti_tf_record_writer_write(tutti_tf_record_writer *writer, const
 tutti_status *tutti_tf_record_writer_write_dataset(tutti_tf_record_writer *writer,
                                                    const tutti_dataset *dataset,
                                                    const tutti_call_options *call_options) {
-  return Guard(__func__, From::kComputing, [&](Call call) -> Status {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, writer, dataset);
     TfRecordWriter &object = *FromHandle(writer);
+    if (object.is_recorded()) return object.Write(*FromHandle(dataset), CallOptions());
+    TUTTI_RETURN_IF_ERROR(CheckMayWait(call, object));
     TUTTI_ASSIGN_OR_RETURN(const CallOptions wait,
                            ReadCall(call, object.environment(), call_options));
     TUTTI_ASSIGN_OR_RETURN(
@@ -88,15 +95,17 @@ tutti_status *tutti_tf_record_writer_write_dataset(tutti_tf_record_writer *write
 }
 
 tutti_status *tutti_tf_record_writer_close(tutti_tf_record_writer *writer) {
-  return Guard(__func__, From::kComputing, [&](Call call) -> Status {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, writer);
+    TUTTI_RETURN_IF_ERROR(CheckMayWait(call, *FromHandle(writer)));
     return FromHandle(writer)->Finish();
   });
 }
 
 tutti_status *tutti_tf_record_writer_abandon(tutti_tf_record_writer *writer) {
-  return Guard(__func__, From::kComputing, [&](Call call) -> Status {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, writer);
+    TUTTI_RETURN_IF_ERROR(CheckMayWait(call, *FromHandle(writer)));
     return FromHandle(writer)->Abandon();
   });
 }

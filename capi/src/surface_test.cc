@@ -667,6 +667,115 @@ TEST_F(SurfaceTest, WindowsOfOneKeyAreGivenToAFunction) {
                "group_by_window: the group of key 1: not this one");
 }
 
+// (key, window) -> the window's elements as bytes in the file of its key; gives the file's name.
+tutti_status *WriteWindow(tutti_context *, const tutti_value *in, tutti_value **out, void *data) {
+  const auto *prefix = static_cast<const std::string *>(data);
+  const tutti_string_view text = {prefix->data(), prefix->size()};
+  const auto serialize = [](tutti_context *, const tutti_value *x, tutti_value **made,
+                            void *) -> tutti_status * {
+    Tensor bytes;
+    tutti_status *status = tutti_tensor_serialize(tutti_value_get_leaf_tensor(x, 0), &bytes);
+    return status != nullptr ? status : tutti_value_create_tensor(bytes, made);
+  };
+  Value key, window;
+  EXPECT_OK(tutti_value_child(in, 0, &key));
+  EXPECT_OK(tutti_value_child(in, 1, &window));
+  Tensor begin, number, joined;
+  EXPECT_OK(tutti_tensor_create_from_strings(nullptr, 0, nullptr, 1, &text, &begin));
+  EXPECT_OK(tutti_tensor_as_string(tutti_value_get_leaf_tensor(key, 0), nullptr, &number));
+  const tutti_tensor *parts[] = {begin, number};
+  EXPECT_OK(tutti_tensor_join_strings(2, parts, "-", &joined));
+  const auto *view = static_cast<const tutti_string_view *>(tutti_tensor_get_data(joined));
+  const std::string path(view->data, view->size);
+  Function function;
+  EXPECT_OK(tutti_function_create(nullptr, {serialize, nullptr, nullptr}, nullptr, &function));
+  tutti_dataset *dataset = tutti_value_get_leaf_dataset(window, 0);
+  tutti_dataset_retain(dataset);
+  EXPECT_OK(tutti_dataset_map(&dataset, function, nullptr));
+  Handle<tutti_tf_record_writer, tutti_tf_record_writer_release> writer;
+  EXPECT_OK(tutti_tf_record_writer_create(nullptr, path.c_str(), nullptr, &writer));
+  EXPECT_FAILS(tutti_tf_record_writer_write(writer, "record", 6), TUTTI_FAILED_PRECONDITION, "");
+  EXPECT_OK(tutti_tf_record_writer_write_dataset(writer, dataset, nullptr));
+  EXPECT_OK(tutti_tf_record_writer_close(writer));
+  tutti_dataset_release(dataset);
+  Value name;
+  EXPECT_OK(tutti_value_create_tensor(joined, &name));
+  Dataset names;
+  EXPECT_OK(tutti_dataset_create_from_tensors(nullptr, name, nullptr, &names));
+  return tutti_value_create_dataset(names, out);
+}
+
+TEST_F(SurfaceTest, FunctionsThatGiveDatasetsWriteFilesBeforeTheirFirstElements) {
+  std::string prefix = testing::TempDir() + "tutti_windows" + std::to_string(getpid());
+  const auto odd = [](tutti_context *, const tutti_value *in, tutti_value **out,
+                      void *) -> tutti_status * {
+    return tutti_value_create_int64(NumberIn(in) % 2, out);
+  };
+  Function keys, windows;
+  ASSERT_OK(tutti_function_create(nullptr, {odd, nullptr, nullptr}, nullptr, &keys));
+  ASSERT_OK(tutti_function_create(nullptr, {WriteWindow, &prefix, nullptr}, nullptr, &windows));
+  tutti_group_by_window_options options = TUTTI_GROUP_BY_WINDOW_OPTIONS_INIT;
+  options.window_size = {1, INT64_MAX};
+  Dataset dataset = RangeOf(5);
+  ASSERT_OK(tutti_dataset_group_by_window(&dataset, keys, windows, &options));
+  Spec spec;
+  ASSERT_OK(tutti_dataset_element_spec(dataset, nullptr, &spec));
+  EXPECT_NE(access((prefix + "-0").c_str(), F_OK), 0);
+  Iterator iterator;
+  ASSERT_OK(tutti_iterator_create(dataset, nullptr, nullptr, &iterator));
+  for (const int64_t key : {0, 1}) {
+    Value name;
+    ASSERT_OK(tutti_iterator_next(iterator, nullptr, &name));
+    const std::string path = prefix + "-" + std::to_string(key);
+    const char *paths[] = {path.c_str()};
+    Dataset records;
+    ASSERT_OK(tutti_dataset_create_tf_record_from_paths(nullptr, 1, paths, nullptr, &records));
+    Iterator reading;
+    ASSERT_OK(tutti_iterator_create(records, nullptr, nullptr, &reading));
+    for (int64_t number = key; number < 5; number += 2) {
+      Value record;
+      ASSERT_OK(tutti_iterator_next(reading, nullptr, &record));
+      Tensor parsed;
+      ASSERT_OK(tutti_tensor_parse(tutti_value_get_leaf_tensor(record, 0), TUTTI_DTYPE_INT64,
+                                   &parsed));
+      EXPECT_EQ(*static_cast<const int64_t *>(tutti_tensor_get_data(parsed)), number);
+    }
+    Value end;
+    ASSERT_OK(tutti_iterator_next(reading, nullptr, &end));
+    EXPECT_FALSE(end);
+    unlink(path.c_str());
+  }
+}
+
+TEST_F(SurfaceTest, TextsAreMadeOfNumbersAndJoined) {
+  const float numbers[] = {1.5f, -2.0f};
+  const int64_t dims[] = {2};
+  Tensor floats, texts, joined, bytes, wrong;
+  ASSERT_OK(tutti_tensor_create_from_data(nullptr, TUTTI_DTYPE_FLOAT32, 1, dims, numbers,
+                                          sizeof(numbers), &floats));
+  tutti_tensor_as_string_options options = TUTTI_TENSOR_AS_STRING_OPTIONS_INIT;
+  options.precision = {1, 1};
+  options.width = {1, 5};
+  options.fill = "0";
+  ASSERT_OK(tutti_tensor_as_string(floats, &options, &texts));
+  const tutti_tensor *both[] = {texts, texts};
+  ASSERT_OK(tutti_tensor_join_strings(2, both, " ", &joined));
+  const auto *views = static_cast<const tutti_string_view *>(tutti_tensor_get_data(joined));
+  EXPECT_EQ(std::string(views[0].data, views[0].size), "001.5 001.5");
+  EXPECT_EQ(std::string(views[1].data, views[1].size), "-02.0 -02.0");
+  options.fill = "x";
+  EXPECT_FAILS(tutti_tensor_as_string(floats, &options, &wrong), TUTTI_INVALID_ARGUMENT, "fill");
+  EXPECT_FAILS(tutti_tensor_join_strings(0, nullptr, nullptr, &wrong), TUTTI_INVALID_ARGUMENT,
+               "no inputs");
+  const tutti_tensor *none[] = {texts, nullptr};
+  EXPECT_FAILS(tutti_tensor_join_strings(2, none, nullptr, &wrong), TUTTI_INVALID_ARGUMENT,
+               "tensors");
+  ASSERT_OK(tutti_tensor_serialize(floats, &bytes));
+  EXPECT_FAILS(tutti_tensor_parse(bytes, TUTTI_DTYPE_INT64, &wrong), TUTTI_INVALID_ARGUMENT,
+               "out_type is int64");
+  EXPECT_FAILS(tutti_tensor_parse(bytes, 99, &wrong), TUTTI_INVALID_ARGUMENT, "dtype");
+}
+
 TEST_F(SurfaceTest, RandomOrdersComeOneBehindTheOther) {
   const int64_t seed = 5;
   Dataset both = RangeOf(6), apart = RangeOf(6), wrong = RangeOf(6);

@@ -4,6 +4,8 @@
 #include <tutti/tensor.h>
 
 #include <cstring>
+#include <utility>
+#include <vector>
 
 #include "capi/src/bytes.h"
 #include "capi/src/guard.h"
@@ -12,9 +14,12 @@
 #include "capi/src/roots.h"
 #include "capi/src/tensor_arguments.h"
 #include "core/base/error.h"
+#include "core/dataset/example/tensor_proto.h"
+#include "core/tensor/as_string.h"
 #include "core/tensor/cast.h"
 #include "core/tensor/convert.h"
 #include "core/tensor/copy.h"
+#include "core/tensor/join_strings.h"
 
 using namespace tutti;
 using namespace tutti::capi;
@@ -212,6 +217,61 @@ tutti_status *tutti_tensor_convert(const tutti_tensor *tensor, tutti_dtype dtype
     auto given = Ref<Tensor>::Retain(const_cast<Tensor *>(FromHandle(tensor)));
     TUTTI_ASSIGN_OR_RETURN(auto converted, Convert(std::move(given), known_dtype));
     *out_tensor = Give(std::move(converted));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_tensor_join_strings(size_t count, const tutti_tensor *const *tensors,
+                                        const char *separator, tutti_tensor **out_tensor) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, out_tensor);
+    TUTTI_REQUIRE_ARRAY(call, count, tensors);
+    std::vector<const Tensor *> inputs;
+    for (size_t i = 0; i < count; ++i) {
+      if (tensors[i] == nullptr) return NullArgument(call.function, "tensors", 0);
+      inputs.push_back(FromHandle(tensors[i]));
+    }
+    TUTTI_ASSIGN_OR_RETURN(auto joined, JoinStrings(inputs, separator == nullptr ? "" : separator));
+    *out_tensor = Give(std::move(joined));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_tensor_as_string(const tutti_tensor *tensor,
+                                     const tutti_tensor_as_string_options *options,
+                                     tutti_tensor **out_tensor) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, tensor, out_tensor);
+    TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
+    AsStringOptions read;
+    TUTTI_ASSIGN_OR_RETURN(read.scientific,
+                           ReadTristate(call, set.scientific, false, "scientific"));
+    TUTTI_ASSIGN_OR_RETURN(read.shortest, ReadTristate(call, set.shortest, false, "shortest"));
+    if (set.precision.present != 0) read.precision = set.precision.value;
+    if (set.width.present != 0) read.width = set.width.value;
+    if (set.fill != nullptr) read.fill = set.fill;
+    TUTTI_ASSIGN_OR_RETURN(auto texts, AsString(*FromHandle(tensor), read));
+    *out_tensor = Give(std::move(texts));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_tensor_serialize(const tutti_tensor *tensor, tutti_tensor **out_tensor) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, tensor, out_tensor);
+    TUTTI_ASSIGN_OR_RETURN(auto bytes, SerializeTensor(*FromHandle(tensor)));
+    *out_tensor = Give(std::move(bytes));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_tensor_parse(const tutti_tensor *tensor, tutti_dtype dtype,
+                                 tutti_tensor **out_tensor) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, tensor, out_tensor);
+    TUTTI_ASSIGN_OR_RETURN(const DType known_dtype, ReadDType(call, dtype));
+    TUTTI_ASSIGN_OR_RETURN(auto parsed, ParseTensor(*FromHandle(tensor), known_dtype));
+    *out_tensor = Give(std::move(parsed));
     return OkStatus();
   });
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -511,6 +512,138 @@ func TestWindowsOfOneKeyAreGivenToAFunction(t *testing.T) {
 		t.Fatal(wrong.Value())
 	}
 	wants(t, wrong.Err(), ErrInvalidArgument)
+}
+
+// The example of the reference's page.
+func TestRecordsAreShardedByGroupByWindow(t *testing.T) {
+	folder := t.TempDir()
+	words := []string{"word 0", "word 1", "word 2", "word 3", "word 4", "word 5", "word 6"}
+	texts := must[*Tensor](t)(StringTensor(words))
+	defer texts.Close()
+	slices := must[Value](t)(OfTensor(texts))
+	defer slices.Close()
+	third := func(element Value) (int64, error) {
+		index, err := element.At(0)
+		if err != nil {
+			return 0, err
+		}
+		number, err := index.Int64()
+		return number % 3, err
+	}
+	write := func(key int64, window *Dataset) (*Dataset, error) {
+		prefix := must[*Tensor](t)(StringTensor([]string{folder + "/part-"}))
+		defer prefix.Close()
+		number := must[*Tensor](t)(TensorOf([]int64{key}))
+		defer number.Close()
+		text := must[*Tensor](t)(number.AsStrings(TextFormat{}))
+		defer text.Close()
+		filename := must[*Tensor](t)(JoinStrings("", prefix, text))
+		defer filename.Close()
+		writer, err := NewRecordWriter(must[[]string](t)(filename.Strings())[0])
+		if err != nil {
+			return nil, err
+		}
+		defer writer.Close()
+		second := func(element Value) (Value, error) { return element.At(1) }
+		if err := writer.WriteDataset(nil, window.Map(second)); err != nil {
+			return nil, err
+		}
+		name := must[Value](t)(OfTensor(filename))
+		defer name.Close()
+		return FromTensors(name), nil
+	}
+	dataset := FromTensorSlices(slices).Enumerate(0).GroupByWindow(third, write, math.MaxInt64)
+	must[*Spec](t)(dataset.ElementSpec(nil))
+	if files := must[[]os.DirEntry](t)(os.ReadDir(folder)); len(files) != 0 {
+		t.Fatal(files)
+	}
+	iterator := must[*Iterator](t)(dataset.Iterator(nil))
+	defer iterator.Close()
+	for shard := 0; shard < 3; shard++ {
+		if !iterator.Next() {
+			t.Fatal(iterator.Err())
+		}
+		path := fmt.Sprintf("%s/part-%d", folder, shard)
+		names := must[[]string](t)(must[*Tensor](t)(iterator.Value().Tensor()).Strings())
+		if names[0] != path {
+			t.Error(names)
+		}
+		records := must[*Iterator](t)(TFRecords(path).Iterator(nil))
+		var found []string
+		for records.Next() {
+			found = append(found, must[string](t)(records.Value().Text()))
+		}
+		records.Close()
+		var expected []string
+		for i := shard; i < len(words); i += 3 {
+			expected = append(expected, words[i])
+		}
+		if !reflect.DeepEqual(found, expected) {
+			t.Error(found, records.Err())
+		}
+	}
+	if iterator.Next() || iterator.Err() != nil {
+		t.Error(iterator.Err())
+	}
+	nowhere := Range(0, 1, 1).FlatMap(func(Value) (*Dataset, error) {
+		writer, err := NewRecordWriter(folder + "/none/file")
+		if err != nil {
+			return nil, err
+		}
+		defer writer.Close()
+		return Range(0, 2, 1), writer.WriteDataset(nil, FromTensorSlices(slices))
+	})
+	failing := must[*Iterator](t)(nowhere.Iterator(nil))
+	defer failing.Close()
+	if failing.Next() {
+		t.Error(failing.Value())
+	}
+	wants(t, failing.Err(), ErrNotFound)
+	if !failing.Next() || must[int64](t)(failing.Value().Int64()) != 1 || failing.Next() {
+		t.Error(failing.Err())
+	}
+	mapped := must[*Iterator](t)(Range(0, 1, 1).Map(func(element Value) (Value, error) {
+		_, err := NewRecordWriter(folder + "/x")
+		return element, err
+	}).Iterator(nil))
+	defer mapped.Close()
+	if mapped.Next() {
+		t.Error(mapped.Value())
+	}
+	wants(t, mapped.Err(), ErrFailedPrecondition)
+}
+
+func TestTextsAreMadeOfNumbersAndTensorsOfBytes(t *testing.T) {
+	floats := must[*Tensor](t)(TensorOf([]float32{1.5, -2}))
+	defer floats.Close()
+	one := 1
+	formed := must[*Tensor](t)(floats.AsStrings(TextFormat{Precision: &one, Width: 5, Fill: "0"}))
+	defer formed.Close()
+	shortest := must[*Tensor](t)(floats.AsStrings(TextFormat{Shortest: true}))
+	defer shortest.Close()
+	joined := must[*Tensor](t)(JoinStrings(" ", formed, shortest))
+	defer joined.Close()
+	if got := must[[]string](t)(joined.Strings()); !reflect.DeepEqual(
+		got, []string{"001.5 1.5", "-02.0 -2"}) {
+		t.Error(got)
+	}
+	bytes := must[*Tensor](t)(floats.Serialize())
+	defer bytes.Close()
+	again := must[*Tensor](t)(ParseTensor(bytes, Float32))
+	defer again.Close()
+	if !again.Equal(floats) {
+		t.Error(again)
+	}
+	_, err := ParseTensor(bytes, Int64)
+	wants(t, err, ErrInvalidArgument)
+	_, err = JoinStrings("")
+	wants(t, err, ErrInvalidArgument)
+	_, err = JoinStrings("", floats)
+	wants(t, err, ErrInvalidArgument)
+	_, err = JoinStrings("", nil)
+	wants(t, err, ErrInvalidArgument)
+	_, err = floats.AsStrings(TextFormat{Scientific: true, Shortest: true})
+	wants(t, err, ErrInvalidArgument)
 }
 
 func TestRandomOrdersComeOneBehindTheOther(t *testing.T) {

@@ -132,6 +132,13 @@ func (r *Runtime) SQLRows(driverName, dataSourceName, query string, outputTypes 
 
 // RecordWriter writes a TFRecord file. Close gives the file its name, also where it is deferred and
 // the function returns an error: call Abandon first where the file must be whole or not be.
+//
+// In a function that gives a dataset to FlatMap, Interleave or GroupByWindow nothing is written
+// yet: a writer that is made there notes the datasets that it is given, and the files are written,
+// each whole or not at all, before the dataset that the function gives has its first element; where
+// one cannot be written, that element has failed. ElementSpec writes nothing. An iterator that is
+// restored behind the first element writes nothing either, one from before it the same files again.
+// In other functions of datasets it is an ErrFailedPrecondition.
 type RecordWriter struct{ o *object }
 
 func (w *RecordWriter) object() *object {

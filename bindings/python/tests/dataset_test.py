@@ -5,6 +5,8 @@ import functools
 import os
 import pathlib
 import struct
+import subprocess
+import sys
 import tempfile
 import threading
 import unittest
@@ -524,30 +526,95 @@ class TransformationTest(unittest.TestCase):
             self.assertEqual(list(again), rest)
 
     def test_records_are_sharded_by_group_by_window(self):
-        # The documentation's example, but for the writing: nothing is iterated within a function.
+        # The documentation's example.
         words = [b"word %d" % i for i in range(7)]
-        dataset = Dataset.from_tensor_slices(np.array(words, object))
         with tempfile.TemporaryDirectory() as folder:
+            PATH_PREFIX, NUM_SHARDS = folder + "/part-", 3
+            dataset = Dataset.from_tensor_slices(np.array(words, object))
+
             def reduce_func(key, dataset):
-                filename = str(pathlib.Path(folder) / str(key))
-                texts = dataset.map(lambda _, x: x, output_signature=TensorSpec((), bytes))
-                return Dataset.zip((Dataset.from_tensors(filename), texts.batch(100)))
+                filename = tutti.strings.join([PATH_PREFIX, tutti.strings.as_string(key)])
+                writer = tutti.data.experimental.TFRecordWriter(filename)
+                writer.write(dataset.map(lambda _, x: x))
+                return Dataset.from_tensors(filename)
+
             dataset = dataset.enumerate()
             dataset = dataset.apply(tutti.data.experimental.group_by_window(
-                lambda i, _: i % 3, reduce_func, np.iinfo(np.int64).max))
-            for filename, texts in dataset:
-                with tutti.data.experimental.TFRecordWriter(filename.decode()) as writer:
-                    writer.write(Dataset.from_tensor_slices(texts))
-            for shard in range(3):
-                path = pathlib.Path(folder) / str(shard)
-                self.assertEqual(list(tutti.data.TFRecordDataset(path)), words[shard::3])
+                lambda i, _: i % NUM_SHARDS, reduce_func, np.iinfo(np.int64).max))
+            self.assertEqual(dataset.element_spec, TensorSpec((), bytes))
+            self.assertEqual(os.listdir(folder), [])
+            iterator = iter(dataset)
+            first = next(iterator)
+            self.assertEqual(first, os.fsencode(folder + "/part-0"))
+            self.assertEqual(list(tutti.data.TFRecordDataset(first.decode())), words[0::3])
+            names = [first, *iterator]
+            self.assertEqual(names, [b"%s/part-%d" % (os.fsencode(folder), i) for i in range(3)])
+            for shard, name in enumerate(names):
+                self.assertEqual(list(tutti.data.TFRecordDataset(name.decode())), words[shard::3])
 
-            def writing(key, dataset):
-                with tutti.data.experimental.TFRecordWriter(str(pathlib.Path(folder) / "x")) as own:
-                    own.write(dataset)
-                return Dataset.from_tensors(key)
-            with self.assertRaises(errors.FailedPreconditionError):
-                list(Dataset.range(2).group_by_window(lambda x: 0, writing, 2))
+    def test_tensors_are_written_and_read_back(self):
+        # The documentation's example.
+        with tempfile.TemporaryDirectory() as folder:
+            path = folder + "/file.tfrecord"
+            dataset = Dataset.range(3)
+            dataset = dataset.map(tutti.io.serialize_tensor)
+            writer = tutti.data.experimental.TFRecordWriter(path)
+            writer.write(dataset)
+            dataset = tutti.data.TFRecordDataset(path)
+            dataset = dataset.map(lambda x: tutti.io.parse_tensor(x, np.int64))
+            self.assertEqual(list(dataset), [0, 1, 2])
+
+    def test_a_file_that_cannot_be_written_is_its_elements_error(self):
+        with tempfile.TemporaryDirectory() as folder:
+            def writing(x):
+                writer = tutti.data.TFRecordWriter(f"{folder}/none/{x}")
+                writer.write(Dataset.from_tensors(b"text"))
+                return Dataset.range(2)
+
+            iterator = iter(Dataset.range(1).flat_map(writing))
+            with self.assertRaisesRegex(FileNotFoundError, "none/0.*before the first element"):
+                next(iterator)
+            self.assertEqual(list(iterator), [1])
+
+    def test_writers_belong_to_functions_that_give_datasets(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "x"
+
+            def expect(function, message, error=errors.FailedPreconditionError):
+                with self.assertRaisesRegex(error, message):
+                    list(Dataset.range(1).flat_map(function))
+                self.assertFalse(path.exists())
+
+            def numbers(x):
+                tutti.data.TFRecordWriter(path).write(Dataset.range(1))
+                return Dataset.range(1)
+
+            def record(x):
+                with tutti.data.TFRecordWriter(path) as writer:
+                    writer.write(b"a record")
+                return Dataset.range(1)
+
+            outside = tutti.data.TFRecordWriter(path)
+
+            def late(x):
+                outside.write_dataset(Dataset.from_tensors(b"text"))
+                return Dataset.range(1)
+
+            expect(numbers, "scalars of byte strings", TypeError)
+            expect(record, "takes datasets only|dataset callback")
+            expect(late, "write_dataset")
+            outside.abandon()
+            with self.assertRaisesRegex(errors.FailedPreconditionError, "gives no dataset"):
+                list(Dataset.range(1).map(lambda x: tutti.data.TFRecordWriter(path) and x))
+
+            def abandoned(x):
+                with tutti.data.TFRecordWriter(path) as writer:
+                    writer.write_dataset(Dataset.from_tensors(b"text"))
+                    writer.abandon()
+                return Dataset.range(1)
+
+            self.assertEqual(list(Dataset.range(1).flat_map(abandoned)), [0])
+            self.assertFalse(path.exists())
 
     def test_shuffle_and_repeat_gives_one_order_after_the_other(self):
         # The documentation's example.
@@ -755,6 +822,29 @@ class TransformationTest(unittest.TestCase):
             self.assertEqual(list(Dataset.range(9).cache(str(path))), [0, 1])
         with self.assertRaises(TypeError):
             Dataset.range(2).cache(7)
+
+    def test_who_finds_a_cache_being_written_passes_through_and_writes_when_that_one_is_dead(self):
+        program = '''
+import sys, tutti
+iterator = iter(tutti.data.Dataset.range(5).cache(sys.argv[1]))
+print(next(iterator), flush=True)
+sys.stdin.read()
+'''
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "kept")
+            with subprocess.Popen([sys.executable, "-c", program, path], stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE) as writer:
+                try:
+                    self.assertEqual(writer.stdout.readline(), b"0\n")
+                    self.assertTrue(os.path.exists(path + ".lock"))
+                    dataset = Dataset.range(10, 13).cache(path)
+                    self.assertEqual(list(dataset), [10, 11, 12])
+                    self.assertFalse(os.path.exists(path + ".cache"))
+                finally:
+                    writer.kill()
+            self.assertEqual(list(dataset), [10, 11, 12])
+            self.assertEqual(os.listdir(folder), ["kept.cache"])
+            self.assertEqual(list(Dataset.range(5).cache(path)), [10, 11, 12])
 
     def test_cardinalities(self):
         numbers = Dataset.range(5)
@@ -1133,6 +1223,50 @@ class FileTest(unittest.TestCase):
             tutti.data.parse_example({"label": ([], np.int64)}))
         with self.assertRaises(ValueError):
             list(dataset)
+
+
+class TextTest(unittest.TestCase):
+    def test_texts_are_joined_place_by_place(self):
+        join = tutti.strings.join
+        self.assertEqual(join(["abc", "def"]), b"abcdef")
+        self.assertEqual(join([b"a", np.array(b"b", object), "\u00e9"], separator="-"),
+                         "a-b-\u00e9".encode())
+        joined = join([["abc", "123"], ["def", "456"], ["ghi", "789"]], separator=" ")
+        self.assertEqual(joined.tolist(), [b"abc def ghi", b"123 456 789"])
+        self.assertEqual(join(["part-", ["a", "b"]]).tolist(), [b"part-a", b"part-b"])
+        with self.assertRaisesRegex(ValueError, "shape"):
+            join([["a", "b"], ["c"]])
+        with self.assertRaisesRegex(ValueError, "no inputs"):
+            join([])
+        with self.assertRaisesRegex(TypeError, "as_string"):
+            join(["a", 7])
+
+    def test_numbers_become_texts(self):
+        as_string = tutti.strings.as_string
+        self.assertEqual(as_string([3, 2]).tolist(), [b"3", b"2"])
+        self.assertEqual(as_string([3.1415926, 2.71828], precision=2).tolist(), [b"3.14", b"2.72"])
+        self.assertEqual(as_string(np.int64(7), width=3, fill="0"), b"007")
+        self.assertEqual(as_string(0.5), b"0.500000")
+        self.assertEqual(as_string(0.5, shortest=True), b"0.5")
+        self.assertEqual(as_string(0.5, scientific=True, precision=1), b"5.0e-01")
+        self.assertEqual(as_string(True), b"true")
+        self.assertEqual(as_string(1 + 2j, precision=0), b"(1,2)")
+        with self.assertRaisesRegex(ValueError, "precision is for floats"):
+            as_string(7, precision=2)
+
+    def test_tensors_become_bytes_and_tensors_again(self):
+        serialize, parse = tutti.io.serialize_tensor, tutti.io.parse_tensor
+        self.assertEqual(serialize(np.int64(0)), b'\x08\t\x12\x00"\x08' + bytes(8))
+        for array in (np.arange(6.0).reshape(2, 3), np.array([True, False]), np.uint16(7),
+                      np.zeros((0, 2), np.complex64), np.array([[b"a", b""]], object)):
+            again = parse(serialize(array), array.dtype if array.dtype != object else bytes)
+            np.testing.assert_array_equal(again, array)
+        self.assertIsInstance(parse(serialize(np.int64(5)), np.int64), np.int64)
+        self.assertEqual(parse(serialize("text"), str), b"text")
+        with self.assertRaisesRegex(ValueError, "is of int64, and out_type is float32"):
+            parse(serialize(np.int64(5)), np.float32)
+        with self.assertRaisesRegex(ValueError, "no tensor"):
+            parse(b"\xff", np.float32)
 
 
 if __name__ == "__main__":

@@ -38,6 +38,8 @@ from tutti import distribute
 from tutti._cluster import Cluster
 from tutti._communicator import Communicator
 from tutti._bucket_plan import BucketPlan
+from tutti import io
+from tutti import strings
 from tutti import train
 from tutti.distribute._context import ReplicaContext as _ReplicaContext
 from tutti.distribute._strategy import _strategy_of
@@ -47,7 +49,7 @@ __version__ = _native.api_version()
 __all__ = [
     "BucketPlan", "Cluster", "Communicator", "DeviceSpec", "Future", "ReduceOp", "Runtime",
     "Tensor", "TensorSpec", "Variable", "bfloat16", "config", "current_device", "data", "device",
-    "distribute", "errors", "shutdown", "train",
+    "distribute", "errors", "io", "shutdown", "strings", "train",
 ]
 
 _native._install({

@@ -431,9 +431,10 @@ TUTTI_API tutti_status *tutti_dataset_group_by_window(tutti_dataset **dataset,
 /* The elements of the first complete pass, which later ones read: kept in memory, for all iterators
  * of this definition, or under `filename` in a file, which is used from then on by whoever names
  * it, whatever the input is. A pass that is given up, or in which an element fails, counts for
- * nothing. A file has one writer at a time: others are ALREADY_EXISTS; a damaged one is DATA_LOSS,
- * one of the elements of other shards INVALID_ARGUMENT: workers that read their parts of the data
- * need a filename each.
+ * nothing. A file has one writer at a time: who finds another writer, also in another process,
+ * hands the elements on, and looks again at its next pass; one that died is none. A damaged file is
+ * DATA_LOSS, one of the elements of other shards INVALID_ARGUMENT, also while it is written:
+ * workers that read their parts of the data need a filename each.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_cache(tutti_dataset **dataset, const char *filename,
                                             const tutti_transform_options *options);

@@ -19,30 +19,40 @@ typedef struct tutti_tf_record_writer_options {
   }
 
 /* Overwrites `path`: the new file stands there, whole, after tutti_tf_record_writer_close.
- * Context: computing. Threads: any. Since: 0.1. */
+ *
+ * In a function that gives a dataset to flat_map, interleave or group_by_window nothing is written
+ * yet: a writer that is made there notes the datasets that it is given until the function returns,
+ * and the files are written, each whole or not at all, before the dataset that the function gives
+ * has its first element; where one cannot be written, that element has failed. Whoever looks at an
+ * element only, to learn its spec, writes nothing. A state that was saved behind the first element
+ * is gone on from without writing, one from before it writes the same files again. In other dataset
+ * functions it is FAILED_PRECONDITION.
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_tf_record_writer_create(tutti_runtime *runtime, const char *path,
                                                       const tutti_tf_record_writer_options *options,
                                                       tutti_tf_record_writer **out_writer);
 
-/* One record.
+/* One record. FAILED_PRECONDITION for a writer that was made in a dataset function.
  * Context: computing. Threads: one at a time. Since: 0.1. */
 TUTTI_API tutti_status *tutti_tf_record_writer_write(tutti_tf_record_writer *writer,
                                                      const void *data, size_t size);
 
-/* Every element of `dataset`, which must be byte-string scalars.
- * Context: computing. Threads: one at a time. Since: 0.1. */
+/* Every element of `dataset`, which must be byte-string scalars. In a dataset function that is noted,
+ * for a writer that was made in it; for others it is FAILED_PRECONDITION.
+ * Context: building. Threads: one at a time. Since: 0.1. */
 TUTTI_API tutti_status *tutti_tf_record_writer_write_dataset(tutti_tf_record_writer *writer,
                                                              const tutti_dataset *dataset,
                                                              const tutti_call_options *call);
 
 /* Flushes, syncs and closes; after an error what stood there before stays. A writer released
- * without close is flushed without a report.
- * Context: computing. Threads: one at a time. Since: 0.1. */
+ * without close is flushed without a report. In a dataset function only for one that was made in it.
+ * Context: building. Threads: one at a time. Since: 0.1. */
 TUTTI_API tutti_status *tutti_tf_record_writer_close(tutti_tf_record_writer *writer);
 
 /* Closes without the new file, of which not everything has been written: what stood under its path
- * before stays, whole, or nothing. Without effect on a writer that is closed.
- * Context: computing. Threads: one at a time. Since: 0.1. */
+ * before stays, whole, or nothing. Without effect on a writer that is closed. In a dataset function
+ * only for one that was made in it, which is not written then.
+ * Context: building. Threads: one at a time. Since: 0.1. */
 TUTTI_API tutti_status *tutti_tf_record_writer_abandon(tutti_tf_record_writer *writer);
 
 /* Context: any. Threads: any. Since: 0.1. */

@@ -162,6 +162,52 @@ TUTTI_API tutti_status *tutti_tensor_cast(const tutti_tensor *tensor, tutti_dtyp
 TUTTI_API tutti_status *tutti_tensor_convert(const tutti_tensor *tensor, tutti_dtype dtype,
                                              tutti_tensor **out_tensor);
 
+/* Byte strings put together: those of one place, in the order of `tensors`, with `separator` (NULL:
+ * nothing) between them. Scalars stand in every place, all other tensors must have the same dims,
+ * which are the result's. INVALID_ARGUMENT without a tensor, for other dtypes, and for other dims.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_tensor_join_strings(size_t count,
+                                                  const tutti_tensor *const *tensors,
+                                                  const char *separator,
+                                                  tutti_tensor **out_tensor);
+
+typedef struct tutti_tensor_as_string_options {
+  size_t struct_size;
+  tutti_optional_int64 precision; /* of floats: digits behind the point; default 6; -1: not set */
+  tutti_tristate scientific;      /* of floats: 1.5e+00; default false */
+  tutti_tristate shortest;        /* of floats: the shorter of both, without zeros at its end */
+  tutti_optional_int64 width;     /* characters at least; default and -1: as many as it takes */
+  const char *fill;               /* with a width: what stands before a number; NULL, "" and " " are
+                                     blanks, "0" zeros; "-" puts the blanks behind it, "+" says each
+                                     number's sign */
+} tutti_tensor_as_string_options;
+#define TUTTI_TENSOR_AS_STRING_OPTIONS_INIT                                   \
+  {                                                                           \
+    sizeof(tutti_tensor_as_string_options), { 0, 0 }, 0, 0, { 0, 0 }, NULL    \
+  }
+
+/* The elements as byte strings, as C's printf writes them, in every locale alike: integers by %d,
+ * floats by %f (scientific: %e, shortest: %g), booleans as true and false, complex numbers as
+ * (1.5,-2.5); byte strings stay what they are. INVALID_ARGUMENT for scientific together with
+ * shortest, for another fill, for a precision or width beyond 1000, and where what is said of floats
+ * is said of other numbers.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_tensor_as_string(const tutti_tensor *tensor,
+                                               const tutti_tensor_as_string_options *options,
+                                               tutti_tensor **out_tensor);
+
+/* The tensor as one byte string, a scalar: TensorFlow's message TensorProto, with the same bytes
+ * that tf.io.serialize_tensor gives.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_tensor_serialize(const tutti_tensor *tensor,
+                                               tutti_tensor **out_tensor);
+
+/* The tensor that a byte string, a scalar, is: what tutti_tensor_serialize gave, or TensorFlow.
+ * INVALID_ARGUMENT for a tensor of another dtype than `dtype`, and for bytes that are none.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_tensor_parse(const tutti_tensor *tensor, tutti_dtype dtype,
+                                           tutti_tensor **out_tensor);
+
 /* A contiguous copy in memory of its own.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_tensor_copy(const tutti_tensor *tensor, tutti_tensor **out_tensor);

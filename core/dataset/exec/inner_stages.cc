@@ -8,6 +8,7 @@
 #include "core/base/environment.h"
 #include "core/base/error.h"
 #include "core/dataset/exec/graph_header.h"
+#include "core/dataset/exec/recorded_writes.h"
 #include "core/dataset/graph/dataset.h"
 #include "core/dataset/graph/dataset_environment.h"
 
@@ -63,8 +64,14 @@ Result<Ref<const Dataset>> FirstInnerDataset(const Node& node, const ExecContext
   TUTTI_ASSIGN_OR_RETURN(const Ref<Value> element, FirstInputElement(node, context, options));
   if (!element) return Ref<const Dataset>();
   FunctionRows function(node, context, nullptr);
+  return LookAtDataset(&function, *element, options);
+}
+
+Result<Ref<const Dataset>> LookAtDataset(FunctionRows* function, const Value& argument,
+                                         const CallOptions& options) {
   const CallbackScope scope(CallbackClass::kDataset);
-  TUTTI_ASSIGN_OR_RETURN(const Ref<Value> result, function.CallValue(*element, 0, options));
+  const RecordedWrites nobody_writes_them;
+  TUTTI_ASSIGN_OR_RETURN(const Ref<Value> result, function->CallValue(argument, 0, options));
   return DatasetOfResult(*result);
 }
 
@@ -83,11 +90,13 @@ Result<InnerStages::Inner*> InnerStages::Make(Ref<const Value> element, int64_t 
 Result<InnerStages::Inner*> InnerStages::MakeFrom(Ref<const Value> element, int64_t index,
                                                   bool restoring, const CallOptions& options) {
   Ref<Value> result;
+  RecordedWrites writes;
   {
     const CallbackScope scope(CallbackClass::kDataset);
     TUTTI_ASSIGN_OR_RETURN(result, function_->CallValue(*element, index, options));
   }
   Result<Ref<const Dataset>> dataset = DatasetOfResult(*result);
+  if (dataset.ok()) dataset = std::move(writes).Before(std::move(dataset).value());
   if (!dataset.ok()) return function_->FailOf(*element, dataset.status(), index, CallOptions());
   auto inner = std::make_unique<Inner>();
   inner->element_ = std::move(element);

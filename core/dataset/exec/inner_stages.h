@@ -13,6 +13,9 @@
 // index, and never from when or where it was built: so all workers have the same, and a restored
 // iterator has what the saved one had.
 //
+// Files that the function wants written (recorded_writes.h) are a part of the dataset: its stage
+// writes them before its first element, and its state says whether they have been.
+//
 // Threads: Make, MakePart and Stop from any; all others by who has the outer stage for itself.
 #ifndef TUTTI_CORE_DATASET_EXEC_INNER_STAGES_H_
 #define TUTTI_CORE_DATASET_EXEC_INNER_STAGES_H_
@@ -45,6 +48,9 @@ Result<Ref<const Value>> ReadElement(StateReader* reader);
 // Looks, and leaves no trace.
 Result<Ref<Value>> FirstInputElement(const Node& node, const ExecContext& context,
                                      const CallOptions& options);
+// What the function gives for `argument`, to be looked at: files that it wants written are not.
+Result<Ref<const Dataset>> LookAtDataset(FunctionRows* function, const Value& argument,
+                                         const CallOptions& options);
 // What the function of `node` gives for that element, without making its stages; null where there
 // is none.
 Result<Ref<const Dataset>> FirstInnerDataset(const Node& node, const ExecContext& context,

@@ -19,7 +19,8 @@ void AddBuiltinOps(OpRegistry* ops) {
   for (const OpTraits* op : kPlainOps) add(op);
   for (const OpTraits* op : {&kFromElementsOp, &kFromTensorSlicesOp, &kFromGeneratorOp,
                              &kListFilesOp, &kTfRecordOp, &kFixedLengthRecordOp, &kTextLineOp,
-                             &kSqlOp, &kShardNamesOp, &kZipOp, &kSnapshotShardOp}) {
+                             &kSqlOp, &kShardNamesOp, &kZipOp, &kSnapshotShardOp,
+                             &kAfterWritesOp}) {
     add(op);
   }
 }

@@ -10,6 +10,7 @@ namespace tutti {
 
 #include "generated/core/dataset/plain_ops.inc"
 
+extern const OpTraits kAfterWritesOp;
 extern const OpTraits kFromElementsOp;
 extern const OpTraits kFromTensorSlicesOp;
 extern const OpTraits kFromGeneratorOp;

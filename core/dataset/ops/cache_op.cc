@@ -8,16 +8,20 @@
 // used by whoever names it, whatever the input is.
 //
 // Iterators that make their first passes at the same time each give what their own input gives; the
-// first that completes decides what is kept. A file has one definition that writes it: others are
-// refused with ALREADY_EXISTS until it is complete or given up. Workers that read parts of the data
-// (auto-sharding by FILE, or a shard below) keep their parts: the file says of which shards its
-// elements are, and is INVALID_ARGUMENT for a dataset of others, so that workers that share a disk
-// are told to use a filename each.
+// first that completes decides what is kept. A file has one definition that writes it: who finds
+// another one writing, in this process or elsewhere, passes its input's elements through, and looks
+// again when its next pass begins: then it reads what has been completed, or writes where the other
+// has given up or died. Workers that read parts of the data (auto-sharding by FILE, or a shard
+// below) keep their parts: a file says of which shards its elements are, and is INVALID_ARGUMENT
+// for a dataset of others, also while it is being written, so that workers that share a disk are
+// told to use a filename each.
 //
 // The state of an iterator is the position, and from where in the input the pass began that is
 // kept, or is to be kept. Restore reads on in what is kept where that is the same pass (a file
 // always is). Elsewhere, in another process for one, it makes the pass again up to the position and
-// keeps it, so that later passes, too, give what they would have given.
+// keeps it, so that later passes, too, give what they would have given; where another definition is
+// writing the file by then, it passes the rest through. A pass that passes through goes on from the
+// input's own position, whatever has been completed in the meantime.
 #include <algorithm>
 #include <limits>
 #include <memory>
@@ -180,7 +184,7 @@ class CacheStage final : public Stage {
       origin_.status = Stage::Save(&origin);
       origin_.state = std::move(origin).TakeBytes();
       TUTTI_RETURN_IF_ERROR(OpenWriter());
-      // Without a writer somebody else has just completed.
+      // Without a writer somebody else has just completed, or is writing.
       if (writer_ == nullptr) TUTTI_RETURN_IF_ERROR(OpenReader());
     }
     phase_ = reader_ != nullptr   ? Phase::kReading
@@ -290,11 +294,12 @@ Status CacheStage::Restore(StateReader* reader, const CallOptions& options) {
   TUTTI_RETURN_IF_ERROR(origin.status());
   input_used_ = true;
   TUTTI_RETURN_IF_ERROR(OpenWriter());
-  phase_ = Phase::kWriting;
+  // Somebody else keeps what there will be.
+  phase_ = writer_ != nullptr ? Phase::kWriting : Phase::kPassing;
   return Replay(position, options);
 }
 
-// Makes the first `count` rows again.
+// Makes the first `count` rows again, and writes them where this pass is to be kept.
 Status CacheStage::Replay(int64_t count, const CallOptions& options) {
   Clock& clock = context_.environment->environment().clock();
   while (position_ < count) {

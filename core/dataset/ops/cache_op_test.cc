@@ -367,19 +367,79 @@ TEST_F(FileCache, APassThatIsGivenUpLeavesNothingBehind) {
   EXPECT_THAT(Numbers(cached), ElementsAre(10, 11, 12));
 }
 
-TEST_F(FileCache, RefusesASecondDatasetThatWritesItAndGoesOnOnceItMay) {
-  const Ref<Dataset> cached = Ok(PassesOfTens()->Cache(At("kept")));
-  const Ref<Iterator> writer = Iterate(cached);
+TEST_F(FileCache, ASecondDatasetPassesThroughWhileAnotherWritesItAndReadsItFromThenOn) {
+  const Ref<Iterator> writer = Iterate(Ok(PassesOfTens()->Cache(At("kept"))));
   EXPECT_EQ(Next(*writer), "0");
-  const Ref<Iterator> second = Iterate(Ok(PassesOfTens()->Cache(At("kept"))));
-  const Status refused = second->Next(CallOptions()).status();
-  EXPECT_EQ(refused.code(), StatusCode::kAlreadyExists);
-  const std::string message(refused.message());
-  EXPECT_THAT(message, HasSubstr("kept.cache\" is being written by process"));
-  EXPECT_THAT(message, HasSubstr("give each its own filename"));
+  const std::vector<std::string> files = Files();
+  EXPECT_EQ(files.size(), 2u);
+  const Ref<Dataset> other = Ok(PassesOfTens()->Cache(At("kept")));
+  EXPECT_THAT(Numbers(other), ElementsAre(10, 11, 12));
+  const Ref<Iterator> second = Iterate(Ok(other->Repeat(2)));
+  EXPECT_EQ(Next(*second), "20");
+  EXPECT_EQ(Files(), files);
   EXPECT_THAT(All(*writer), ElementsAre("1", "2"));
-  EXPECT_THAT(All(*second), ElementsAre("0", "1", "2"));
-  EXPECT_EQ(tens_.starts, 1);
+  // A pass that has begun is not changed in its middle.
+  EXPECT_THAT(All(*second), ElementsAre("21", "22", "0", "1", "2"));
+  EXPECT_THAT(Numbers(other), ElementsAre(0, 1, 2));
+  EXPECT_THAT(Files(), ElementsAre("kept.cache"));
+  EXPECT_EQ(tens_.starts, 3);
+}
+
+TEST_F(FileCache, WhoPassedThroughWritesWhenTheWriterHasGivenUp) {
+  const Ref<Iterator> writer = Iterate(Ok(PassesOfTens()->Cache(At("kept"))));
+  EXPECT_EQ(Next(*writer), "0");
+  const Ref<Iterator> second = Iterate(Ok(Ok(PassesOfTens()->Cache(At("kept")))->Repeat(3)));
+  EXPECT_EQ(Next(*second), "10");
+  ASSERT_TRUE(writer->Close(CallOptions()).ok());
+  EXPECT_THAT(Files(), IsEmpty());
+  EXPECT_THAT(All(*second), ElementsAre("11", "12", "20", "21", "22", "20", "21", "22"));
+  EXPECT_THAT(Files(), ElementsAre("kept.cache"));
+}
+
+TEST_F(FileCache, GoesOnFromAStateThatWasSavedWhilePassingThrough) {
+  const auto build = [this] {
+    return Ok(Ok(Ok(Range(5)->Shuffle(5, Seed(3)))->Cache(At("kept")))->Repeat(2));
+  };
+  const Ref<Iterator> writer = Iterate(Ok(Range(100, 103)->Cache(At("kept"))));
+  EXPECT_EQ(Next(*writer), "100");
+  const Ref<Iterator> passing = Iterate(build());
+  Take(*passing, 2);
+  const std::string state = Saved(*passing);
+  const std::vector<std::string> rest = Take(*passing, 3);
+  // While the other one still writes, and when it is complete: this pass goes on as it began.
+  const Ref<Iterator> early = Iterate(build());
+  RestoreInto(*early, state);
+  EXPECT_EQ(Take(*early, 3), rest);
+  EXPECT_THAT(All(*writer), ElementsAre("101", "102"));
+  const Ref<Iterator> late = Iterate(build());
+  RestoreInto(*late, state);
+  EXPECT_EQ(Take(*late, 3), rest);
+  for (const Ref<Iterator>& iterator : {passing, early, late}) {
+    EXPECT_THAT(All(*iterator), ElementsAre("100", "101", "102"));
+  }
+}
+
+TEST_F(FileCache, AStateSavedWhileWritingPassesThroughWhereAnotherWritesByNow) {
+  const auto build = [this] { return Ok(Range(5)->Cache(At("kept"))); };
+  std::string state;
+  {
+    const Ref<Iterator> writer = Iterate(build());
+    Take(*writer, 2);
+    state = Saved(*writer);
+    ASSERT_TRUE(writer->Close(CallOptions()).ok());
+  }
+  const Ref<Iterator> other = Iterate(build());
+  EXPECT_EQ(Next(*other), "0");
+  const Ref<Iterator> restored = Iterate(build());
+  RestoreInto(*restored, state);
+  EXPECT_EQ(Next(*restored), "2");
+  const Ref<Iterator> again = Iterate(build());
+  RestoreInto(*again, Saved(*restored));
+  EXPECT_THAT(All(*restored), ElementsAre("3", "4"));
+  EXPECT_THAT(All(*again), ElementsAre("3", "4"));
+  EXPECT_FALSE(disk().Exists(At("kept.cache")));
+  EXPECT_THAT(All(*other), ElementsAre("1", "2", "3", "4"));
+  EXPECT_THAT(Files(), ElementsAre("kept.cache"));
 }
 
 TEST_F(FileCache, IteratorsOfOneDatasetMayWriteItAtOnce) {

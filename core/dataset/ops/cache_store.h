@@ -4,8 +4,9 @@
 //   reader = store->OpenReader(...)          null: nothing is complete yet
 //   writer = store->OpenWriter(...)          writer->Append(rows); ... writer->Complete();
 //
-// A writer that goes away before Complete leaves nothing behind. Several may write at once; the
-// first that completes decides what is kept, and for the others Complete does nothing.
+// A writer that goes away before Complete leaves nothing behind. Several of one store may write at
+// once; the first that completes decides what is kept, and for the others Complete does nothing. A
+// file that another store writes, in this process or elsewhere, has no second writer.
 //
 // Threads: a store any; a reader or a writer one at a time.
 #ifndef TUTTI_CORE_DATASET_OPS_CACHE_STORE_H_
@@ -60,7 +61,8 @@ class CacheStore : public RefCounted {
   // `context` is the reading iterator's, `spec` what its elements must fit, null for any.
   virtual Result<std::unique_ptr<CacheReader>> OpenReader(const ExecContext& context,
                                                           const ElementSpec* spec) = 0;
-  // `spec` is that of the elements to come, null when it is not known.
+  // `spec` is that of the elements to come, null when it is not known. No writer, with success,
+  // when a pass is complete by now, or is being written by somebody else.
   virtual Result<std::unique_ptr<CacheWriter>> OpenWriter(const ElementSpec* spec,
                                                           const CacheOrigin& origin) = 0;
 };
@@ -69,7 +71,7 @@ class CacheStore : public RefCounted {
 Ref<CacheStore> MakeMemoryCache(DatasetEnvironment& environment, const std::string& label);
 
 // In the file `filename`.cache. `shards` says which part of the data its elements are, empty for
-// all of it: a file of another part is INVALID_ARGUMENT.
+// all of it: a file of another part, or one that is being written, is INVALID_ARGUMENT.
 Ref<CacheStore> MakeFileCache(DatasetEnvironment& environment, const std::string& filename,
                               std::string shards);
 

@@ -7,9 +7,10 @@
 //   0 and the number of all rows                             once, at the end
 //
 // It is written under a temporary name and gets its own when the pass is complete (disk.h), so that
-// nobody sees half of one. Whoever writes holds the lock `filename`.lock; the iterations of one
-// definition share it, each with a temporary file of its own. Temporary files that a dead writer
-// left are removed by the next.
+// nobody sees half of one. Whoever writes holds the lock `filename`.lock, which ends with its owner;
+// the iterations of one definition share it, each with a temporary file of its own. Temporary files
+// that a dead writer left are removed by the next. Who finds the lock taken looks at the temporary
+// file's head only: it says of which shards the file is going to be.
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -263,11 +264,14 @@ class FileCacheWriter final : public CacheWriter {
       head += def.SerializeAsString();
     }
     TUTTI_RETURN_IF_ERROR(AppendRecord(head));
-    if (shards.empty()) return OkStatus();
-    StateWriter record;
-    record.Int(kShardsRecord);
-    record.Bytes(shards);
-    return AppendRecord(record.bytes());
+    if (!shards.empty()) {
+      StateWriter record;
+      record.Int(kShardsRecord);
+      record.Bytes(shards);
+      TUTTI_RETURN_IF_ERROR(AppendRecord(record.bytes()));
+    }
+    // Others look at it while the rows are to come.
+    return Flush();
   }
 
   Status Append(const Slab& rows) override {
@@ -345,6 +349,10 @@ class FileCache final : public CacheStore {
   Result<std::unique_ptr<CacheWriter>> OpenWriter(const ElementSpec* spec,
                                                   const CacheOrigin&) override {
     TUTTI_ASSIGN_OR_RETURN(std::shared_ptr<FileLock> lock, Lock());
+    if (lock == nullptr) {
+      TUTTI_RETURN_IF_ERROR(CheckUnfinished());
+      return std::unique_ptr<CacheWriter>();
+    }
     // Who had the lock before may have completed the file.
     if (disk().Exists(path_)) return std::unique_ptr<CacheWriter>();
     TUTTI_ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, disk().Create(path_));
@@ -356,47 +364,57 @@ class FileCache final : public CacheStore {
  private:
   Disk& disk() const { return environment_->disk(); }
 
+  // Null when somebody else has it.
   Result<std::shared_ptr<FileLock>> Lock() {
     std::lock_guard guard(mutex_);
     if (std::shared_ptr<FileLock> held = lock_.lock()) return held;
     Result<std::unique_ptr<FileLock>> taken = disk().Lock(lock_path_);
-    if (!taken.ok()) return Refused(taken.status());
+    if (taken.status().code() == StatusCode::kAlreadyExists) return std::shared_ptr<FileLock>();
+    if (taken.status().code() == StatusCode::kNotFound) {
+      return NotFound("cannot write file {}: its folder does not exist; make the folder first",
+                      Quote(path_))
+          .With("file", path_);
+    }
+    TUTTI_RETURN_IF_ERROR(taken.status());
     std::shared_ptr<FileLock> lock = std::move(taken).value();
     lock_ = lock;
     RemoveLeftovers();
     return lock;
   }
 
-  Status Refused(const Status& status) const {
-    if (status.code() == StatusCode::kNotFound) {
-      return NotFound("cannot write file {}: its folder does not exist; make the folder first",
-                      Quote(path_))
-          .With("file", path_);
+  // INVALID_ARGUMENT when what somebody else is writing is going to be of other shards. A head that
+  // is not there yet, or not any more, says nothing.
+  Status CheckUnfinished() const {
+    for (const std::string& path : Unfinished()) {
+      Result<std::unique_ptr<RecordFileReader>> file = OpenTfRecordReader(disk(), path, {});
+      if (!file.ok()) continue;
+      FileCacheReader reader(std::move(file).value(), nullptr);
+      const Status fits = reader.Open(shards_);
+      if (fits.code() != StatusCode::kInvalidArgument) continue;
+      return fits.WithPrefix(Format("file {} is being written", Quote(path_)));
     }
-    if (status.code() != StatusCode::kAlreadyExists) return status;
-    const StatusDetail* holder = status.FindDetail("holder");
-    return AlreadyExists(
-               "file {} is being written by {}; wait until that has read its dataset to the end, "
-               "close its iterator, or give each its own filename (if nobody writes it, remove {})",
-               Quote(path_),
-               holder != nullptr ? std::get<std::string>(holder->value) : "another iterator",
-               Quote(lock_path_))
-        .With("file", path_)
-        .WithCause(status);
+    return OkStatus();
   }
 
   // With the lock: nobody else writes, so temporary files are of dead writers.
   void RemoveLeftovers() const {
-    const size_t slash = path_.rfind('/');
-    const std::string folder = slash == std::string::npos ? "." : path_.substr(0, slash + 1);
-    const std::string prefix = path_.substr(slash == std::string::npos ? 0 : slash + 1) + ".";
-    const Result<std::vector<std::string>> names = disk().List(folder);
-    if (!names.ok()) return;
-    for (const std::string& name : *names) {
-      if (!name.starts_with(prefix) || !name.ends_with(".tmp")) continue;
-      [[maybe_unused]] const Status removed =
-          disk().Remove(slash == std::string::npos ? name : folder + name);
+    for (const std::string& path : Unfinished()) {
+      [[maybe_unused]] const Status removed = disk().Remove(path);
     }
+  }
+
+  // The temporary files of this one.
+  std::vector<std::string> Unfinished() const {
+    const size_t slash = path_.rfind('/');
+    const std::string folder = slash == std::string::npos ? "" : path_.substr(0, slash + 1);
+    const std::string prefix = path_.substr(folder.size()) + ".";
+    std::vector<std::string> paths;
+    const Result<std::vector<std::string>> names = disk().List(folder.empty() ? "." : folder);
+    if (!names.ok()) return paths;
+    for (const std::string& name : *names) {
+      if (name.starts_with(prefix) && name.ends_with(".tmp")) paths.push_back(folder + name);
+    }
+    return paths;
   }
 
   const Ref<Environment> environment_;

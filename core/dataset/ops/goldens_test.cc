@@ -230,6 +230,19 @@ class GoldenPipelines : public DatasetTest {
     return Ok(dataset->Take(5));
   }
 
+  // Five numbers, which two files of texts come before.
+  Ref<Dataset> AfterWrites() {
+    Attributes attributes;
+    attributes.Set("paths", std::vector<std::string>{"w.records", "w.gz"})
+        .Set("compressions", std::vector<int64_t>{1, 2})
+        .Set("levels", std::vector<int64_t>{6, 9})
+        .Set("counts", std::vector<int64_t>{1, 2});
+    const std::string paths[] = {"a.txt", "b.txt"};
+    const Ref<Dataset> texts = Ok(MakeTextLineDataset(datasets_, paths, {}));
+    return Ok(Dataset::Make(datasets_, "after_writes", "", std::move(attributes),
+                            {Range(5), texts, Ok(texts->Take(1)), texts}));
+  }
+
   struct Case {
     Ref<Dataset> dataset;
     int64_t position;  // elements before the state is saved
@@ -240,6 +253,8 @@ class GoldenPipelines : public DatasetTest {
   // apart.
   std::map<std::string, std::function<Case()>> Cases() {
     return {
+        {"after_writes", [this] { return Case{AfterWrites(), 2}; }},
+        {"after_writes.fresh", [this] { return Case{AfterWrites(), 0}; }},
         {"batch", [this] { return Case{Ok(Range(10)->Batch(3)), 2}; }},
         {"batch.dropping", [this] { return Case{Ok(Range(10)->Batch(3, true)), 1}; }},
         {"cache", [this] { return Case{Ok(Range(6)->Cache()), 3}; }},

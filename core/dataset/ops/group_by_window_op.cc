@@ -16,7 +16,6 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/callback_scope.h"
 #include "core/base/environment.h"
 #include "core/base/error.h"
 #include "core/dataset/exec/function_rows.h"
@@ -444,9 +443,7 @@ Result<Ref<const Dataset>> FirstGroup(const Node& node, const ExecContext& conte
       key, Dataset::OfNode(Ref<DatasetEnvironment>::Retain(context.environment), std::move(row),
                            {}));
   FunctionRows function(node, context, nullptr, {kReduceFunc, NameOfGroup});
-  const CallbackScope scope(CallbackClass::kDataset);
-  TUTTI_ASSIGN_OR_RETURN(const Ref<Value> result, function.CallValue(*group, 0, options));
-  return DatasetOfResult(*result);
+  return LookAtDataset(&function, *group, options);
 }
 
 Result<std::unique_ptr<Stage>> MakeGroupByWindow(const Node& node, const ExecContext& context,

@@ -3,11 +3,13 @@
 #include <cstring>
 #include <utility>
 
+#include "core/base/callback_scope.h"
 #include "core/base/crc32c.h"
 #include "core/base/disk.h"
 #include "core/base/environment.h"
 #include "core/base/error.h"
 #include "core/dataset/exec/iterator.h"
+#include "core/dataset/exec/recorded_writes.h"
 #include "core/dataset/graph/dataset.h"
 #include "core/function/function.h"
 
@@ -45,6 +47,9 @@ Result<Ref<TfRecordWriter>> TfRecordWriter::Create(Ref<Environment> environment,
                                                    const TfRecordWriterOptions& options) {
   TUTTI_RETURN_IF_ERROR(environment->CheckUsable("tf_record_writer"));
   TUTTI_RETURN_IF_ERROR(CheckRecordCompression(options.compression, "tf_record_writer"));
+  if (CurrentCallbackClass() == CallbackClass::kDataset) {
+    return Record(std::move(environment), path, options);
+  }
   Result<std::unique_ptr<WritableFile>> created = environment->disk().Create(path);
   if (!created.ok()) return std::move(created).status().WithPrefix("tf_record_writer");
   std::unique_ptr<WritableFile> file = std::move(created).value();
@@ -54,22 +59,51 @@ Result<Ref<TfRecordWriter>> TfRecordWriter::Create(Ref<Environment> environment,
     if (!compressed.ok()) return std::move(compressed).status().WithPrefix("tf_record_writer");
     file = std::move(compressed).value();
   }
-  Ref<TfRecordWriter> writer =
-      Ref<TfRecordWriter>::Adopt(new TfRecordWriter(std::move(environment), path, std::move(file)));
+  Ref<TfRecordWriter> writer = Ref<TfRecordWriter>::Adopt(new TfRecordWriter(
+      std::move(environment), path, std::move(file), nullptr, options.by_finish_only));
   TUTTI_RETURN_IF_ERROR(writer->Register());
   return writer;
 }
 
+Result<Ref<TfRecordWriter>> TfRecordWriter::Record(Ref<Environment> environment,
+                                                   const std::string& path,
+                                                   const TfRecordWriterOptions& options) {
+  RecordedWrites* const writes = RecordedWrites::Current();
+  if (writes == nullptr) {
+    return FailedPrecondition(
+               "tf_record_writer: file {} cannot be written in this function, which gives no "
+               "dataset: write outside of it, or in the function of flat_map, interleave or "
+               "group_by_window",
+               Quote(path))
+        .With("file", path);
+  }
+  Ref<RecordedWrite> record = MakeRef<RecordedWrite>(
+      path, static_cast<int64_t>(options.compression), int64_t{options.compression_level});
+  writes->Add(record);
+  return Ref<TfRecordWriter>::Adopt(
+      new TfRecordWriter(std::move(environment), path, nullptr, std::move(record), false));
+}
+
 TfRecordWriter::TfRecordWriter(Ref<Environment> environment, std::string path,
-                               std::unique_ptr<WritableFile> file)
+                               std::unique_ptr<WritableFile> file, Ref<RecordedWrite> record,
+                               bool by_finish_only)
     : Closable(std::move(environment), "tf_record_writer " + path),
       path_(std::move(path)),
+      record_(std::move(record)),
+      by_finish_only_(by_finish_only),
       file_(std::move(file)) {}
 
 TfRecordWriter::~TfRecordWriter() = default;
 
 Status TfRecordWriter::Write(std::string_view record) {
   TUTTI_RETURN_IF_ERROR(environment().CheckUsable("tf_record_writer"));
+  if (record_) {
+    return FailedPrecondition(
+               "tf_record_writer: file {}: a writer that was made in a dataset function takes "
+               "datasets only; make one of the records with from_tensor_slices",
+               Quote(path_))
+        .With("file", path_);
+  }
   const std::lock_guard lock(mutex_);
   if (!error_.ok()) return error_;
   if (file_ == nullptr) {
@@ -97,6 +131,14 @@ Status TfRecordWriter::Write(const Dataset& dataset, const CallOptions& call) {
         "tf_record_writer: the elements of the dataset should be scalars of byte "
         "strings (bytes[]) and are {}; map them to serialised messages first",
         spec->ToString()).With("expected_dtype", "bytes");
+  }
+  if (record_) return record_->Add(Ref<const Dataset>::Retain(&dataset));
+  if (CurrentCallbackClass() == CallbackClass::kDataset) {
+    return FailedPrecondition(
+               "tf_record_writer: file {} cannot be written in a dataset function; make the writer "
+               "in the function, which then notes what is to be written",
+               Quote(path_))
+        .With("file", path_);
   }
   TUTTI_ASSIGN_OR_RETURN(
       const Ref<Iterator> iterator,
@@ -158,6 +200,10 @@ Status TfRecordWriter::Remember(Status status) {
 }
 
 Status TfRecordWriter::Finish() {
+  {
+    const std::lock_guard lock(mutex_);
+    finished_ = true;
+  }
   Status status = Close(CallOptions());
   {
     const std::lock_guard lock(mutex_);
@@ -170,6 +216,7 @@ Status TfRecordWriter::Finish() {
 }
 
 Status TfRecordWriter::Abandon() {
+  if (record_) record_->Abandon();
   {
     const std::lock_guard lock(mutex_);
     file_.reset();
@@ -180,12 +227,17 @@ Status TfRecordWriter::Abandon() {
 }
 
 Status TfRecordWriter::OnClose(const CallOptions&) {
+  if (record_) record_->Close();
   const std::lock_guard lock(mutex_);
   if (!error_.ok()) {
     file_.reset();
     return told_ ? OkStatus() : error_;
   }
   if (file_ == nullptr) return OkStatus();
+  if (by_finish_only_ && !finished_) {
+    file_.reset();
+    return OkStatus();
+  }
   Status status = Flush();
   if (status.ok()) status = Remember(file_->Commit());
   file_.reset();

@@ -12,6 +12,11 @@
 //
 // Threads: calls are ordered by a lock; the order of records from several threads is theirs to
 // settle.
+//
+// In a dataset function nothing is written: a writer that is made there notes the datasets that it
+// is given, and the file is written, whole or not at all, before the dataset that the function gives
+// has its first element (exec/recorded_writes.h). Such a writer belongs to that call of the
+// function. A function that gives no dataset, as a map's, has no writers: FAILED_PRECONDITION.
 #ifndef TUTTI_CORE_DATASET_RECORDS_TF_RECORD_WRITER_H_
 #define TUTTI_CORE_DATASET_RECORDS_TF_RECORD_WRITER_H_
 
@@ -33,12 +38,15 @@ namespace tutti {
 
 class Dataset;
 class Environment;
+class RecordedWrite;
 struct Slab;
 class WritableFile;
 
 struct TfRecordWriterOptions {
   RecordCompression compression = RecordCompression::kNone;
   int compression_level = kDefaultCompressionLevel;  // 0 to 9
+  // The file appears by Finish only: whatever else closes the writer leaves what stood there.
+  bool by_finish_only = false;
 };
 
 // What stands before and behind a record.
@@ -57,12 +65,16 @@ class TfRecordWriter final : public Closable {
   // Every element of `dataset`, which must be scalars of byte strings: INVALID_ARGUMENT otherwise.
   // An error of an element ends it; what came before is written.
   Status Write(const Dataset& dataset, const CallOptions& call);
+  // The rows of a slab, each a scalar of byte strings; its status and end are not looked at.
+  Status WriteRows(const Slab& slab);
 
   // Close, and afterwards the same error once more for who asks again. A writer whose error has
   // been said is closed: nobody logs it a second time.
   Status Finish();
   // Closes without the new file: what stood there before stays. OK on a writer that is closed.
   Status Abandon();
+  // Made in a dataset function.
+  bool is_recorded() const { return static_cast<bool>(record_); }
 
   const std::string& path() const { return path_; }
   // Records written so far.
@@ -74,17 +86,22 @@ class TfRecordWriter final : public Closable {
 
  private:
   TfRecordWriter(Ref<Environment> environment, std::string path,
-                 std::unique_ptr<WritableFile> file);
-  Status WriteRows(const Slab& slab);
+                 std::unique_ptr<WritableFile> file, Ref<RecordedWrite> record,
+                 bool by_finish_only);
+  static Result<Ref<TfRecordWriter>> Record(Ref<Environment> environment, const std::string& path,
+                                            const TfRecordWriterOptions& options);
   Status Append(std::string_view bytes);
   Status Flush();
   Status Remember(Status status);
 
   const std::string path_;
+  const Ref<RecordedWrite> record_;  // of a dataset function; null of a file that is written
+  const bool by_finish_only_;
   mutable std::mutex mutex_;            // guards all below
   std::unique_ptr<WritableFile> file_;  // null once it is closed
   std::string buffer_;                  // not yet given to file_
   uint64_t count_ = 0;
+  bool finished_ = false;
   bool told_ = false;  // whoever closes the writer has heard of its error
   Status error_;
 };

@@ -181,6 +181,27 @@ TEST_F(AutoShardTest, WorkersThatCacheInOneFileAreToldSo) {
       << refused.ToString();
 }
 
+// Also while it is being written: in its second pass the second worker would read the first one's.
+TEST_F(AutoShardTest, WorkersThatCacheInOneFileAtOnceAreToldSo) {
+  WriteFiles(4);
+  const Ref<Dataset> dataset =
+      Ok(Read(ListFiles("part", Unshuffled()))->Cache(folder_.Path("kept")));
+  const Ref<Iterator> first = Iterate(Part(dataset, AutoShardPolicy::kFile, 2, 0).dataset);
+  ASSERT_TRUE(first->Next(CallOptions()).ok());
+  const Ref<Iterator> second = Iterate(Part(dataset, AutoShardPolicy::kFile, 2, 1).dataset);
+  const Status refused = second->Next(CallOptions()).status();
+  EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(refused.message().find("kept.cache\" is being written: file "),
+            std::string_view::npos)
+      << refused.ToString();
+  EXPECT_NE(refused.message().find("keeps the elements of shard 0 of 2, and this dataset has those "
+                                   "of shard 1 of 2; give each worker a filename of its own"),
+            std::string_view::npos)
+      << refused.ToString();
+  ASSERT_TRUE(first->Close(CallOptions()).ok());
+  EXPECT_TRUE(second->Next(CallOptions()).ok());
+}
+
 TEST_F(AutoShardTest, WorkersThatReadEverythingShareACacheInAFile) {
   WriteFiles(4);
   const Ref<Dataset> dataset =

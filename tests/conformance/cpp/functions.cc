@@ -345,6 +345,51 @@ Dataset OfWindow(const std::string &name, int64_t arg, const Value &key, Dataset
   return name == "key_and_batch" ? WithKey(key, window) : window;
 }
 
+// `dataset` mapped by one call of the library on tensors.
+template <class Change>
+void MapTensors(Change change, tutti_dtype dtype, Dataset *dataset) {
+  Spec spec;
+  Check(tutti_spec_create_tensor(dtype, 0, nullptr, spec.out()));
+  tutti_function_options options = TUTTI_FUNCTION_OPTIONS_INIT;
+  options.output_spec = spec.get();
+  Function function;
+  Check(tutti_function_create(CurrentRuntime(),
+                              StoredCallback([change](tutti_context *, const Value &in) {
+                                Tensor made;
+                                Check(change(TensorIn(in), made.out()));
+                                return ValueOf(made);
+                              }),
+                              &options, function.out()));
+  Check(tutti_dataset_map(dataset->out(), function.get(), nullptr));
+}
+
+// The window's elements, written to a file of their key and read from it.
+Dataset WrittenAndRead(const std::string &prefix, const Value &key, Dataset window) {
+  const tutti_string_view text = {prefix.data(), prefix.size()};
+  Tensor begin, number, joined;
+  Check(tutti_tensor_create_from_strings(CurrentRuntime(), 0, nullptr, 1, &text, begin.out()));
+  Check(tutti_tensor_as_string(TensorIn(key), nullptr, number.out()));
+  const tutti_tensor *parts[] = {begin.get(), number.get()};
+  Check(tutti_tensor_join_strings(2, parts, nullptr, joined.out()));
+  const auto *view = static_cast<const tutti_string_view *>(tutti_tensor_get_data(joined.get()));
+  const std::string path(view->data, view->size);
+  MapTensors(tutti_tensor_serialize, TUTTI_DTYPE_BYTES, &window);
+  RecordWriter writer;
+  Check(tutti_tf_record_writer_create(CurrentRuntime(), path.c_str(), nullptr, writer.out()));
+  Check(tutti_tf_record_writer_write_dataset(writer.get(), window.get(), nullptr));
+  Check(tutti_tf_record_writer_close(writer.get()));
+  Dataset read;
+  const char *paths[] = {path.c_str()};
+  Check(tutti_dataset_create_tf_record_from_paths(CurrentRuntime(), 1, paths, nullptr,
+                                                  read.out()));
+  MapTensors(
+      [](const tutti_tensor *bytes, tutti_tensor **out) {
+        return tutti_tensor_parse(bytes, TUTTI_DTYPE_INT64, out);
+      },
+      TUTTI_DTYPE_INT64, &read);
+  return read;
+}
+
 Value Appended(const Value &state, const Value &x) {
   std::vector<double> numbers = Numbers(TensorIn(state));
   numbers.push_back(Numbers(TensorIn(x)).at(0));
@@ -378,6 +423,17 @@ Function KeyFunction(const Json &op, const Spec &input) {
 
 Function WindowFunction(const Json &op) {
   const std::string name = op.at("reduce_func");
+  if (name == "write_and_read") {
+    Function function;
+    Check(tutti_function_create(
+        CurrentRuntime(),
+        StoredCallback([prefix = op.at("reduce_arg").get<std::string>()](tutti_context *,
+                                                                         const Value &in) {
+          return DatasetValue(WrittenAndRead(prefix, ChildOf(in, 0), DatasetIn(ChildOf(in, 1))));
+        }),
+        nullptr, function.out()));
+    return function;
+  }
   for (const char *known : {"window_batch", "window_take", "window_padded_batch",
                             "key_and_batch"}) {
     if (name != known) continue;

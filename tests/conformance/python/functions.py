@@ -85,6 +85,13 @@ def key_function(name, arg):
     return function(name, arg)
 
 
+def written_and_read(prefix, key, window):
+    """The window's elements, written to a file of their key and read from it."""
+    path = tutti.strings.join([prefix, tutti.strings.as_string(key)]).decode()
+    tutti.data.TFRecordWriter(path).write(window.map(tutti.io.serialize_tensor))
+    return tutti.data.TFRecordDataset(path).map(lambda x: tutti.io.parse_tensor(x, np.int64))
+
+
 def window_function(name, arg):
     """A function of a key and a window."""
     functions = {
@@ -93,6 +100,7 @@ def window_function(name, arg):
         "window_padded_batch": lambda _, window: window.padded_batch(arg),
         "key_and_batch": lambda key, window: Dataset.zip(
             (Dataset.from_tensors(key).repeat(), window.batch(arg))),
+        "write_and_read": lambda key, window: written_and_read(arg, key, window),
     }
     if name not in functions:
         raise NotCovered(f"function {name}")

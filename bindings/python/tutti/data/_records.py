@@ -27,23 +27,30 @@ class TFRecordWriter:
 
         tutti.data.TFRecordWriter("all.tfrecord").write(dataset)   # the whole file
 
-    filename: also as `path`. compression_type: None, "GZIP" or "ZLIB". compression_level: 0 to 9.
-    Threads: one at a time.
+    In a function that gives a dataset to flat_map, interleave or group_by_window nothing is written
+    yet: a writer that is made there notes the datasets that it is given, and the files are written,
+    each whole or not at all, before the dataset that the function gives has its first element;
+    where one cannot be written, that element has failed. element_spec writes nothing. An iterator
+    that is restored behind the first element writes nothing either, one from before it the same
+    files again. In other functions of datasets it is a FailedPreconditionError.
+
+    filename: also as `path`; a text, a path, or bytes as tutti.strings.join gives them.
+    compression_type: None, "GZIP" or "ZLIB". compression_level: 0 to 9. Threads: one at a time.
     """
 
     __slots__ = ("_handle",)
 
-    def __init__(self, filename: Union[str, "os.PathLike[str]", None] = None,
+    def __init__(self, filename: Union[str, bytes, "os.PathLike[str]", None] = None,
                  compression_type: Optional[str] = None, compression_level: Optional[int] = None, *,
-                 path: Union[str, "os.PathLike[str]", None] = None):
+                 path: Union[str, bytes, "os.PathLike[str]", None] = None):
         name: Any = filename if path is None else path
         self._handle = _native.record_writer_create(
-            os.fspath(name), compression_number(compression_type), compression_level)
+            os.fsdecode(name), compression_number(compression_type), compression_level)
 
     def write(self, record: Any, timeout: Optional[float] = None) -> None:
         """Of a dataset: writes every element, which is a scalar byte string (TypeError), and closes
         the file, which is whole then. Of bytes, or whatever has a contiguous buffer: writes one
-        record."""
+        record, which needs a file that is being written."""
         from tutti.data._dataset import Dataset
 
         if not isinstance(record, Dataset):

@@ -152,6 +152,10 @@ func grouped(r *tutti.Runtime, dataset *tutti.Dataset, node fields) (*tutti.Data
 	if err != nil {
 		return nil, err
 	}
+	if node["reduce_func"] == "write_and_read" {
+		return dataset.GroupByWindow(key, writtenAndRead(r, fmt.Sprint(node["reduce_arg"])),
+			integer(node, "window_size", 0)), nil
+	}
 	reduce, err := windowFunction(
 		r, fmt.Sprint(node["reduce_func"]), integer(node, "reduce_arg", 0))
 	if err != nil {

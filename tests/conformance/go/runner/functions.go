@@ -267,6 +267,68 @@ func keyFunction(name string, arg any) (func(tutti.Value) (int64, error), error)
 	}, err
 }
 
+// writtenAndRead writes the window's elements to a file of their key, and reads them from it.
+func writtenAndRead(r *tutti.Runtime, prefix string) func(int64, *tutti.Dataset) (
+	*tutti.Dataset, error) {
+	return func(key int64, window *tutti.Dataset) (*tutti.Dataset, error) {
+		begin, err := r.StringTensor([]string{prefix})
+		if err != nil {
+			return nil, err
+		}
+		defer begin.Close()
+		number, err := tutti.TensorIn(r, []int64{key})
+		if err != nil {
+			return nil, err
+		}
+		defer number.Close()
+		text, err := number.AsStrings(tutti.TextFormat{})
+		if err != nil {
+			return nil, err
+		}
+		defer text.Close()
+		joined, err := tutti.JoinStrings("", begin, text)
+		if err != nil {
+			return nil, err
+		}
+		defer joined.Close()
+		paths, err := joined.Strings()
+		if err != nil {
+			return nil, err
+		}
+		writer, err := r.NewRecordWriter(paths[0])
+		if err != nil {
+			return nil, err
+		}
+		defer writer.Close()
+		err = writer.WriteDataset(nil, window.Map(func(x tutti.Value) (tutti.Value, error) {
+			return changed(x, (*tutti.Tensor).Serialize)
+		}))
+		if err != nil {
+			return nil, err
+		}
+		return r.TFRecords(paths[0]).Map(func(x tutti.Value) (tutti.Value, error) {
+			return changed(x, func(bytes *tutti.Tensor) (*tutti.Tensor, error) {
+				return tutti.ParseTensor(bytes, tutti.Int64)
+			})
+		}), nil
+	}
+}
+
+// changed is another tensor made of the one that a value is.
+func changed(x tutti.Value, change func(*tutti.Tensor) (*tutti.Tensor, error)) (
+	tutti.Value, error) {
+	tensor, err := x.Tensor()
+	if err != nil {
+		return tutti.Value{}, err
+	}
+	made, err := change(tensor)
+	if err != nil {
+		return tutti.Value{}, err
+	}
+	defer made.Close()
+	return tutti.OfTensor(made)
+}
+
 // windowFunction is a reduce_func of group_by_window.
 func windowFunction(r *tutti.Runtime, name string, arg int64) (
 	func(int64, *tutti.Dataset) (*tutti.Dataset, error), error) {

@@ -15,6 +15,7 @@ import org.tutti.data.Dataset;
 import org.tutti.data.ElementFunction;
 import org.tutti.data.ReduceFunction;
 import org.tutti.data.TFRecordDataset;
+import org.tutti.data.TFRecordWriter;
 import org.tutti.data.TextLineDataset;
 import org.tutti.data.WindowFunction;
 
@@ -112,6 +113,10 @@ final class Functions {
 
   /** A function of key and window. */
   static WindowFunction ofWindow(Fields node) {
+    if (node.text("reduce_func").equals("write_and_read")) {
+      final String prefix = node.text("reduce_arg");
+      return (key, window) -> writtenAndRead(prefix, key, window);
+    }
     final long arg = node.integer("reduce_arg");
     switch (node.text("reduce_func")) {
       case "window_batch":
@@ -126,6 +131,22 @@ final class Functions {
       default:
         throw new NotCovered("function " + node.text("reduce_func"));
     }
+  }
+
+  /** The window's elements, written to a file of their key and read from it. */
+  private static Dataset writtenAndRead(String prefix, Value key, Dataset window) {
+    final String path;
+    try (Tensor begin = Tensor.of(new String[] {prefix}, new long[] {});
+         Tensor number = key.asTensor().asStrings();
+         Tensor joined = Tensor.joinStrings("", begin, number);
+         Value text = Value.of(joined)) {
+      path = text.stringValue();
+    }
+    try (TFRecordWriter writer = new TFRecordWriter(path)) {
+      writer.write(window.map(x -> x.asTensor().serialize(), Spec.tensor(DType.BYTES)));
+    }
+    return TFRecordDataset.of(path).map(
+        x -> Tensor.parse(x.asTensor(), DType.INT64), Spec.tensor(DType.INT64));
   }
 
   /** A function of state and element. */

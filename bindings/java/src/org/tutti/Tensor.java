@@ -505,6 +505,85 @@ public final class Tensor extends NativeObject implements AutoCloseable {
     return new Tensor(Box.at(Native.tensor_convert(this, dtype.number())));
   }
 
+  // ---- texts
+
+  /**
+   * The byte strings of one place put together, in the order of `tensors`, with a separator between
+   * them. Scalars stand in every place; all other tensors must have one shape, which is the
+   * result's.
+   */
+  public static Tensor joinStrings(String separator, Tensor... tensors) {
+    return new Tensor(Box.at(Native.tensor_join_strings(tensors, separator)));
+  }
+
+  /** The elements as byte strings: 7, 3.140000, true, (1.000000,2.000000). */
+  public Tensor asStrings() {
+    return asStrings(new TextFormat());
+  }
+
+  /** The same in another format. INVALID_ARGUMENT for what this dtype does not have. */
+  public Tensor asStrings(TextFormat format) {
+    return new Tensor(Box.at(Native.tensor_as_string(this, format.precision,
+        Bridge.tristate(format.scientific), Bridge.tristate(format.shortest), format.width,
+        format.fill)));
+  }
+
+  /** How asStrings writes numbers; each call changes this object, and returns it. */
+  public static final class TextFormat {
+    private Long precision;
+    private boolean scientific;
+    private boolean shortest;
+    private Long width;
+    private String fill = "";
+
+    /** As integers and floats are written where nobody says anything. */
+    public TextFormat() {}
+
+    /** Digits behind the point, of floats. */
+    public TextFormat precision(long digits) {
+      precision = digits;
+      return this;
+    }
+
+    /** 3.14e+00, of floats. */
+    public TextFormat scientific() {
+      scientific = true;
+      return this;
+    }
+
+    /** The shorter one of both forms, of floats. */
+    public TextFormat shortest() {
+      shortest = true;
+      return this;
+    }
+
+    /**
+     * At least so many characters, filled up before the number: with blanks ("" or " ") or zeros
+     * ("0"); "-" puts the blanks behind it, and "+" gives each number its sign.
+     */
+    public TextFormat width(long characters, String fill) {
+      width = characters;
+      this.fill = Objects.requireNonNull(fill, "fill");
+      return this;
+    }
+  }
+
+  /**
+   * This tensor as one byte string, a scalar: the message TensorProto, byte for byte what
+   * TensorFlow's serialize_tensor gives.
+   */
+  public Tensor serialize() {
+    return new Tensor(Box.at(Native.tensor_serialize(this)));
+  }
+
+  /**
+   * The tensor that a byte string is, a scalar that serialize() gave, or TensorFlow.
+   * INVALID_ARGUMENT for a tensor of another dtype, and for bytes that are none.
+   */
+  public static Tensor parse(Tensor serialized, DType dtype) {
+    return new Tensor(Box.at(Native.tensor_parse(serialized, dtype.number())));
+  }
+
   /** A contiguous copy in memory of its own, which can be written. */
   public Tensor copy() {
     return new Tensor(Box.at(Native.tensor_copy(this)));

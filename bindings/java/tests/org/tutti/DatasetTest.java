@@ -548,6 +548,86 @@ class DatasetTest {
     assertThrows(NullPointerException.class, () -> Dataset.range(3).snapshot(null));
   }
 
+  // The example of the reference's page.
+  @Test
+  void recordsAreShardedByGroupByWindow(@TempDir Path folder) throws IOException {
+    final String[] words = {"word 0", "word 1", "word 2", "word 3", "word 4", "word 5", "word 6"};
+    final Dataset dataset = Dataset.fromTensorSlices(words).enumerate().groupByWindow(
+        x -> x.get(0).longValue() % 3,
+        (key, window) -> {
+          try (Tensor prefix = Tensor.of(new String[] {folder + "/part-"});
+               Tensor number = key.asTensor().asStrings();
+               Tensor filename = Tensor.joinStrings("", prefix, number)) {
+            try (TFRecordWriter writer = new TFRecordWriter(textOf(filename))) {
+              writer.write(window.map(x -> x.get(1)));
+            }
+            return Dataset.fromTensors(filename);
+          }
+        }, Long.MAX_VALUE);
+    assertEquals(Spec.tensor(DType.BYTES, 1), dataset.elementSpec());
+    try (var files = Files.list(folder)) {
+      assertEquals(0, files.count());
+    }
+    long shard = 0;
+    for (final Value filename : dataset) {
+      final String path = textOf(filename.asTensor());
+      assertEquals(folder + "/part-" + shard, path);
+      final List<String> expected = new ArrayList<>();
+      for (int i = (int) shard; i < words.length; i += 3) {
+        expected.add(words[i]);
+      }
+      assertEquals(expected, texts(TFRecordDataset.of(path)));
+      ++shard;
+    }
+    assertEquals(3, shard);
+    final Dataset nowhere = Dataset.range(1).flatMap(x -> {
+      try (TFRecordWriter writer = new TFRecordWriter(folder + "/none/file")) {
+        writer.write(Dataset.fromTensorSlices(words));
+      }
+      return Dataset.range(2);
+    });
+    try (DatasetIterator iterator = nowhere.iterator()) {
+      final TuttiException failed =
+          assertThrows(TuttiException.NotFound.class, iterator::next);
+      assertTrue(failed.getMessage().contains("before the first element"), failed.getMessage());
+      assertEquals(1, iterator.next().longValue());
+      assertFalse(iterator.hasNext());
+    }
+    assertThrows(TuttiException.FailedPrecondition.class, () -> numbers(Dataset.range(1).map(x -> {
+      try (TFRecordWriter writer = new TFRecordWriter(folder + "/x")) {
+        writer.write(Dataset.fromTensorSlices(words));
+      }
+      return x;
+    })));
+  }
+
+  private static String textOf(Tensor texts) {
+    try (Value value = Value.of(texts.reshape())) {
+      return value.stringValue();
+    }
+  }
+
+  @Test
+  void textsAreMadeOfNumbersAndTensorsOfBytes() {
+    try (Tensor floats = Tensor.of(new float[] {1.5f});
+         Tensor plain = floats.asStrings();
+         Tensor formed = floats.asStrings(
+             new Tensor.TextFormat().precision(1).scientific().width(9, "0"));
+         Tensor shortest = floats.asStrings(new Tensor.TextFormat().shortest());
+         Tensor joined = Tensor.joinStrings(" ", plain, formed, shortest);
+         Tensor bytes = floats.serialize();
+         Tensor again = Tensor.parse(bytes, DType.FLOAT32)) {
+      assertEquals("1.500000 001.5e+00 1.5", textOf(joined));
+      assertArrayEquals(new float[] {1.5f}, again.toFloatArray());
+      final TuttiException other = assertThrows(
+          TuttiException.InvalidArgument.class, () -> Tensor.parse(bytes, DType.INT64));
+      assertTrue(other.getMessage().contains("out_type is int64"), other.getMessage());
+      assertThrows(TuttiException.InvalidArgument.class, () -> Tensor.joinStrings(""));
+      assertThrows(TuttiException.InvalidArgument.class,
+          () -> floats.asStrings(new Tensor.TextFormat().width(4, "x")));
+    }
+  }
+
   @Test
   void windowsAreDatasetsOfTheirOwn() {
     assertEquals(3, Dataset.range(7).window(3).cardinality());

@@ -10,6 +10,13 @@ import org.tutti.internal.NativeObject;
  * Writes a TFRecord file; overwrites it. close() gives the file its name, also behind a
  * try-with-resources that an exception leaves: call abandon() where the file must be whole or not
  * be. Threads: one at a time.
+ *
+ * <p>In a function that gives a dataset to flatMap, interleave or groupByWindow nothing is written
+ * yet: a writer that is made there notes the datasets that it is given, and the files are written,
+ * each whole or not at all, before the dataset that the function gives has its first element; where
+ * one cannot be written, that element has failed. elementSpec writes nothing. An iterator that is
+ * restored behind the first element writes nothing either, one from before it the same files again.
+ * In other functions of datasets it is FAILED_PRECONDITION.
  */
 public final class TFRecordWriter extends NativeObject implements AutoCloseable {
   /** A file without compression. */

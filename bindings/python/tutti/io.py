@@ -1,0 +1,33 @@
+"""Tensors as byte strings: what the reference has under this name, as far as record files need it.
+
+    texts = dataset.map(tutti.io.serialize_tensor)
+    dataset = texts.map(lambda x: tutti.io.parse_tensor(x, numpy.int64))
+"""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+from tutti import _dtypes, _native
+from tutti.strings import _plain
+
+__all__ = ["parse_tensor", "serialize_tensor"]
+
+
+def serialize_tensor(tensor: Any, name: Optional[str] = None) -> bytes:
+    """A tensor, of any shape and dtype, as bytes: the message TensorProto, byte for byte what
+    TensorFlow's function of this name gives.
+
+    tensor: a number, an array, a Tensor. name: taken for the reference's callers. Threads: any.
+    """
+    return bytes(_plain(_native.tensor_serialize(tensor)))
+
+
+def parse_tensor(serialized: Any, out_type: Any, name: Optional[str] = None) -> Any:
+    """The tensor that serialize_tensor, or TensorFlow's, made bytes of: an array, a number where it
+    has no shape, bytes for byte strings.
+
+    out_type: its dtype; ValueError where it is another one, and for bytes that are no tensor. name:
+    taken for the reference's callers. Threads: any.
+    """
+    return _plain(_native.tensor_parse(serialized, _dtypes.number_of(out_type)))
