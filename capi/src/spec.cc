@@ -8,6 +8,7 @@
 #include "capi/src/bytes.h"
 #include "capi/src/guard.h"
 #include "core/base/error.h"
+#include "core/tensor/composite.h"
 #include "core/tensor/element_spec.h"
 #include "core/tensor/value.h"
 
@@ -21,24 +22,27 @@ const LeafSpec *FindLeaf(const tutti_spec *spec, size_t leaf) {
   return &FromHandle(spec)->leaf(leaf);
 }
 
+// The shape, next to a dtype that is one.
+Result<PartialShape> ReadPartialShape(Call call, tutti_dtype dtype, int64_t rank, const int64_t *dims) {
+  if (!IsValid(static_cast<DType>(dtype))) {
+    return InvalidArgument("{}: {} is no dtype", call.function, dtype);
+  }
+  if (rank < TUTTI_UNKNOWN_RANK) {
+    return InvalidArgument("{}: rank is {}; expected 0 or more, or TUTTI_UNKNOWN_RANK (-1)",
+                           call.function, rank);
+  }
+  if (rank == TUTTI_UNKNOWN_RANK) return PartialShape();
+  TUTTI_REQUIRE_ARRAY(call, rank, dims);
+  return PartialShape::Create(dims, static_cast<size_t>(rank));
+}
+
 }  // namespace
 
 tutti_status *tutti_spec_create_tensor(tutti_dtype dtype, int64_t rank, const int64_t *dims,
                                        tutti_spec **out_spec) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, out_spec);
-    if (!IsValid(static_cast<DType>(dtype))) {
-      return InvalidArgument("{}: {} is no dtype", call.function, dtype);
-    }
-    if (rank < TUTTI_UNKNOWN_RANK) {
-      return InvalidArgument("{}: rank is {}; expected 0 or more, or TUTTI_UNKNOWN_RANK (-1)",
-                             call.function, rank);
-    }
-    PartialShape shape;
-    if (rank != TUTTI_UNKNOWN_RANK) {
-      TUTTI_REQUIRE_ARRAY(call, rank, dims);
-      TUTTI_ASSIGN_OR_RETURN(shape, PartialShape::Create(dims, static_cast<size_t>(rank)));
-    }
+    TUTTI_ASSIGN_OR_RETURN(PartialShape shape, ReadPartialShape(call, dtype, rank, dims));
     *out_spec = Give(ElementSpec::OfTensor(static_cast<DType>(dtype), std::move(shape)));
     return OkStatus();
   });
@@ -64,6 +68,29 @@ tutti_status *tutti_spec_create_dataset(const tutti_spec *inner, tutti_spec **ou
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, inner, out_spec);
     *out_spec = Give(ElementSpec::Dataset(Ref<const ElementSpec>::Retain(FromHandle(inner))));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_spec_create_sparse(tutti_dtype dtype, int64_t rank, const int64_t *dims,
+                                       tutti_spec **out_spec) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, out_spec);
+    TUTTI_ASSIGN_OR_RETURN(const PartialShape shape, ReadPartialShape(call, dtype, rank, dims));
+    *out_spec = Give(SparseSpec(static_cast<DType>(dtype), shape));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_spec_create_ragged(tutti_dtype dtype, int64_t rank, const int64_t *dims,
+                                       int64_t ragged_rank, tutti_dtype row_splits_dtype,
+                                       tutti_spec **out_spec) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, out_spec);
+    TUTTI_ASSIGN_OR_RETURN(const PartialShape shape, ReadPartialShape(call, dtype, rank, dims));
+    TUTTI_ASSIGN_OR_RETURN(auto spec, RaggedSpec(static_cast<DType>(dtype), shape, ragged_rank,
+                                                 static_cast<DType>(row_splits_dtype)));
+    *out_spec = Give(std::move(spec));
     return OkStatus();
   });
 }
@@ -98,6 +125,19 @@ tutti_status *tutti_spec_create_from_value(const tutti_value *value, tutti_spec 
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, value, out_spec);
     *out_spec = Give(ElementSpec::OfValue(*FromHandle(value)));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_spec_leaf(const tutti_spec *spec, size_t leaf, tutti_spec **out_leaf) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, spec, out_leaf);
+    const LeafSpec *found = FindLeaf(spec, leaf);
+    if (found == nullptr) {
+      return OutOfRange("{}: there is no leaf {}, the spec has {}", call.function, leaf,
+                        FromHandle(spec)->num_leaves());
+    }
+    *out_leaf = Give(ElementSpec::OfLeaf(*found));
     return OkStatus();
   });
 }

@@ -29,7 +29,8 @@ class ElementSpec;
 class Value;
 
 // What is known of one leaf. dtype and shape are those of tensor leaves; `inner` is what an
-// optional or a dataset holds (null when that is not known, and for all other kinds).
+// optional or a dataset holds (null when that is not known, and for all other kinds but one leaf of
+// each sparse or ragged tensor, where it is what the whole is: composite.h).
 struct LeafSpec {
   LeafKind kind = LeafKind::kNone;
   DType dtype = DType::kInvalid;
@@ -76,9 +77,10 @@ class ElementSpec final : public RefCounted {
   // The same structure with other leaves, as many as there are.
   Ref<const ElementSpec> WithLeaves(std::vector<LeafSpec> leaves) const;
   // Every tensor's shape with a dim in front; INVALID_ARGUMENT naming `what` for leaves that cannot
-  // be stacked.
+  // be stacked, and for sparse and ragged tensors (StackedSpec of composite.h takes them).
   Result<Ref<const ElementSpec>> Prepend(int64_t size, std::string_view what) const;
-  // Every tensor's shape without its first dim; INVALID_ARGUMENT naming `what` where there is none.
+  // Every tensor's shape without its first dim; INVALID_ARGUMENT naming `what` where there is none,
+  // and for sparse and ragged tensors (RowSpecOf takes them).
   Result<Ref<const ElementSpec>> RowSpec(std::string_view what) const;
 
   // Whether every value that fits `other` fits this.
@@ -103,6 +105,7 @@ class ElementSpec final : public RefCounted {
  private:
   template <typename T, typename... Args>
   friend Ref<T> MakeRef(Args&&... args);
+  bool FitsWhole(size_t i, const Tensor& sizes) const;
   ElementSpec(Ref<const TreeSpec> tree, std::vector<LeafSpec> leaves);
   ~ElementSpec() override = default;
 
@@ -114,6 +117,9 @@ class ElementSpec final : public RefCounted {
 // there are leaves.
 Result<Ref<const TreeSpec>> ComposeTrees(const TreeSpec& tree,
                                          std::span<const Ref<const TreeSpec>> parts);
+
+// The node `tree` with other children, as many as there are.
+Result<Ref<const TreeSpec>> WithChildren(const TreeSpec& tree, TreeSpec::Children children);
 
 // The base of what stands in a leaf of kind dataset, so that a value can be described here, below
 // the room that knows datasets.

@@ -13,8 +13,14 @@ SHARD_HINT = -1
 
 __all__ = ["AutoShardPolicy", "DistributeOptions", "ExternalStatePolicy",
            "MapVectorizationOptions", "OptimizationOptions", "SHARD_HINT", "SqlDataset",
-           "TFRecordWriter", "ThreadingOptions", "group_by_window", "shuffle_and_repeat",
-           "snapshot", "unbatch"]
+           "TFRecordWriter", "ThreadingOptions", "dense_to_sparse_batch", "group_by_window",
+           "shuffle_and_repeat", "snapshot", "unbatch"]
+
+
+def dense_to_sparse_batch(batch_size: int, row_shape: Any) -> Callable[[Dataset], Dataset]:
+    """Dataset.dense_to_sparse_batch, with its batch_size and row_shape, as a function from a
+    dataset to a dataset, for Dataset.apply."""
+    return lambda dataset: dataset.dense_to_sparse_batch(batch_size, row_shape)
 
 
 def group_by_window(key_func: Union[Callable[..., Any], Function],
