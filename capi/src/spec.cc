@@ -23,7 +23,8 @@ const LeafSpec *FindLeaf(const tutti_spec *spec, size_t leaf) {
 }
 
 // The shape, next to a dtype that is one.
-Result<PartialShape> ReadPartialShape(Call call, tutti_dtype dtype, int64_t rank, const int64_t *dims) {
+Result<PartialShape> ReadPartialShape(Call call, tutti_dtype dtype, int64_t rank,
+                                      const int64_t *dims) {
   if (!IsValid(static_cast<DType>(dtype))) {
     return InvalidArgument("{}: {} is no dtype", call.function, dtype);
   }

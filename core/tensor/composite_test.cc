@@ -93,7 +93,8 @@ TEST(Composite, RefusesWhatDoesNotBecomeDense) {
             "int64");
   const Ref<Value> twice = MakeSparse(Made<int64_t>({2, 2}, {1, 1, 1, 1}), Numbers({5, 6}),
                                       Numbers({3, 2})).value();
-  EXPECT_EQ(Refusal(CompositeToDense(*twice, nullptr)), "sparse tensor: the index [1,1] comes twice");
+  EXPECT_EQ(Refusal(CompositeToDense(*twice, nullptr)),
+            "sparse tensor: the index [1,1] comes twice");
   const Ref<Value> huge =
       MakeSparse(Made<int64_t>({0, 2}, {}), Numbers({}),
                  Numbers({int64_t{1} << 40, int64_t{1} << 40})).value();

@@ -234,7 +234,8 @@ func (d *Dataset) PaddedBatch(batchSize int64, options ...Option) *Dataset {
 // rowShape has the sizes of its dense_shape behind the first; -1 is the largest of the batch. An
 // element of another number of axes, or that is larger, is an ErrInvalidArgument at iteration that
 // names both shapes. The last batch may be of fewer elements.
-func (d *Dataset) DenseToSparseBatch(batchSize int64, rowShape []int64, options ...Option) *Dataset {
+func (d *Dataset) DenseToSparseBatch(batchSize int64, rowShape []int64,
+	options ...Option) *Dataset {
 	sizes, err := Of(rowShape, int64(len(rowShape)))
 	if err != nil {
 		return datasetOf(0, err)

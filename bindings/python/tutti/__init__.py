@@ -49,7 +49,8 @@ __version__ = _native.api_version()
 
 __all__ = [
     "BucketPlan", "Cluster", "Communicator", "DeviceSpec", "Future", "RaggedTensor",
-    "RaggedTensorSpec", "ReduceOp", "Runtime", "SparseTensor", "SparseTensorSpec", "Tensor", "TensorSpec", "Variable", "bfloat16", "config", "current_device", "data", "device",
+    "RaggedTensorSpec", "ReduceOp", "Runtime", "SparseTensor", "SparseTensorSpec", "Tensor",
+    "TensorSpec", "Variable", "bfloat16", "config", "current_device", "data", "device",
     "distribute", "errors", "ragged", "shutdown", "train",
 ]
 

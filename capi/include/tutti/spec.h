@@ -78,8 +78,8 @@ TUTTI_API const int64_t *tutti_spec_get_leaf_dims(const tutti_spec *spec, size_t
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_spec_leaf(const tutti_spec *spec, size_t leaf, tutti_spec **out_leaf);
 
-/* What an optional or dataset leaf holds; of a sparse or ragged tensor's last leaf the dtype and the
- * shape of the whole. NULL for others.
+/* What an optional or dataset leaf holds; of a sparse or ragged tensor's last leaf the dtype and
+ * the shape of the whole. NULL for others.
  * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API const tutti_spec *tutti_spec_get_leaf_inner(const tutti_spec *spec, size_t leaf);
 

@@ -101,8 +101,8 @@ TUTTI_API tutti_status *tutti_value_create_named_tuple(const char *type_name, si
 /* ---- sparse and ragged tensors: named tuples of these two names, which no others may have.
  *   tutti.SparseTensor  indices int64[n, axes], values [n], dense_shape int64[axes]: values[i]
  *                       stands at indices[i] of a tensor of that shape, 0 everywhere else
- *   tutti.RaggedTensor  values, a tensor or ragged itself, row_splits int64 or int32 [rows + 1]: row
- *                       i is values[row_splits[i]] up to, but not with, values[row_splits[i + 1]]
+ *   tutti.RaggedTensor  values, a tensor or ragged itself, row_splits int64 or int32 [rows + 1]:
+ *                       row i is values[row_splits[i]] up to, not with, values[row_splits[i + 1]]
  */
 
 #define TUTTI_SPARSE_TYPE_NAME "tutti.SparseTensor"
@@ -116,16 +116,17 @@ TUTTI_API tutti_status *tutti_value_create_sparse(const tutti_tensor *indices,
                                                   const tutti_tensor *dense_shape,
                                                   tutti_value **out_value);
 
-/* INVALID_ARGUMENT unless `row_splits` begin with 0, never become smaller and end with the number of
- * rows of `values`.
+/* INVALID_ARGUMENT unless `row_splits` begin with 0, never become smaller and end with the number
+ * of rows of `values`.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_value_create_ragged(const tutti_value *values,
                                                   const tutti_tensor *row_splits,
                                                   tutti_value **out_value);
 
-/* The tensor that a sparse or ragged one stands for, with `default_value`, a scalar of its dtype, in
- * the places without a value; NULL is 0, false or an empty byte string. A ragged one's axes are as
- * long as their longest. INVALID_ARGUMENT for any other value, and for an index that comes twice.
+/* The tensor that a sparse or ragged one stands for, with `default_value`, a scalar of its dtype,
+ * in the places without a value; NULL is 0, false or an empty byte string. A ragged one's axes are
+ * as long as their longest. INVALID_ARGUMENT for any other value, and for an index that comes
+ * twice.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_value_to_dense(const tutti_value *value,
                                              const tutti_tensor *default_value,

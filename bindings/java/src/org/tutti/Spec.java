@@ -71,8 +71,8 @@ public final class Spec extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * A ragged tensor (Value.ragged) with row splits of INT64. Axes 1 to `raggedRank` of the shape are
-   * ragged, 1 or more and fewer than it has; their sizes, and others, may be UNKNOWN.
+   * A ragged tensor (Value.ragged) with row splits of INT64. Axes 1 to `raggedRank` of the shape
+   * are ragged, 1 or more and fewer than it has; their sizes, and others, may be UNKNOWN.
    */
   public static Spec ragged(DType dtype, int raggedRank, long... shape) {
     return ragged(dtype, DType.INT64, raggedRank, shape);

@@ -97,10 +97,10 @@ public final class Value extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * A sparse tensor: a record of the parts indices, values and dense_shape. values, a vector, has at
-   * i what stands at indices[i], int64 of shape [values, axes], of a tensor of denseShape; all else
-   * is 0, false or an empty string. Each is a Tensor or what ofData makes one of. INVALID_ARGUMENT
-   * where they do not fit each other, and for an index that is outside.
+   * A sparse tensor: a record of the parts indices, values and dense_shape. values, a vector, has
+   * at i what stands at indices[i], int64 of shape [values, axes], of a tensor of denseShape; all
+   * else is 0, false or an empty string. Each is a Tensor or what ofData makes one of.
+   * INVALID_ARGUMENT where they do not fit each other, and for an index that is outside.
    */
   public static Value sparse(Object indices, Object values, Object denseShape) {
     try (Value places = make(indices, true); Value items = make(values, true);
@@ -576,8 +576,8 @@ public final class Value extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * The rows of a sparse or ragged tensor along axis 0: sparse tensors; ragged ones, or tensors where
-   * it is ragged once. They are closed with this value. INVALID_ARGUMENT for other values.
+   * The rows of a sparse or ragged tensor along axis 0: sparse tensors; ragged ones, or tensors
+   * where it is ragged once. They are closed with this value. INVALID_ARGUMENT for other values.
    */
   public List<Value> rows() {
     return part(Native.value_to_rows(this)).asList();
