@@ -8,6 +8,7 @@
 #include "capi/src/bytes.h"
 #include "capi/src/guard.h"
 #include "core/base/error.h"
+#include "core/tensor/composite.h"
 #include "core/tensor/element_spec.h"
 #include "core/tensor/value.h"
 
@@ -35,16 +36,22 @@ Result<PartialShape> ReadShape(Call call, int64_t rank, const int64_t *dims) {
   return PartialShape::Create(dims, static_cast<size_t>(rank));
 }
 
+// The shape, next to a dtype that is one.
+Result<PartialShape> ReadPartialShape(Call call, tutti_dtype dtype, int64_t rank,
+                                      const int64_t *dims) {
+  if (!IsValid(static_cast<DType>(dtype))) {
+    return InvalidArgument("{}: {} is no dtype", call.function, dtype);
+  }
+  return ReadShape(call, rank, dims);
+}
+
 }  // namespace
 
 tutti_status *tutti_spec_create_tensor(tutti_dtype dtype, int64_t rank, const int64_t *dims,
                                        tutti_spec **out_spec) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, out_spec);
-    if (!IsValid(static_cast<DType>(dtype))) {
-      return InvalidArgument("{}: {} is no dtype", call.function, dtype);
-    }
-    TUTTI_ASSIGN_OR_RETURN(PartialShape shape, ReadShape(call, rank, dims));
+    TUTTI_ASSIGN_OR_RETURN(PartialShape shape, ReadPartialShape(call, dtype, rank, dims));
     *out_spec = Give(ElementSpec::OfTensor(static_cast<DType>(dtype), std::move(shape)));
     return OkStatus();
   });
@@ -92,6 +99,29 @@ tutti_status *tutti_spec_create_iterator(const tutti_spec *inner, tutti_spec **o
   });
 }
 
+tutti_status *tutti_spec_create_sparse(tutti_dtype dtype, int64_t rank, const int64_t *dims,
+                                       tutti_spec **out_spec) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, out_spec);
+    TUTTI_ASSIGN_OR_RETURN(const PartialShape shape, ReadPartialShape(call, dtype, rank, dims));
+    *out_spec = Give(SparseSpec(static_cast<DType>(dtype), shape));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_spec_create_ragged(tutti_dtype dtype, int64_t rank, const int64_t *dims,
+                                       int64_t ragged_rank, tutti_dtype row_splits_dtype,
+                                       tutti_spec **out_spec) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, out_spec);
+    TUTTI_ASSIGN_OR_RETURN(const PartialShape shape, ReadPartialShape(call, dtype, rank, dims));
+    TUTTI_ASSIGN_OR_RETURN(auto spec, RaggedSpec(static_cast<DType>(dtype), shape, ragged_rank,
+                                                 static_cast<DType>(row_splits_dtype)));
+    *out_spec = Give(std::move(spec));
+    return OkStatus();
+  });
+}
+
 tutti_status *tutti_spec_create_from_leaves(const tutti_treespec *treespec, size_t count,
                                             const tutti_spec *const *leaves,
                                             tutti_spec **out_spec) {
@@ -122,6 +152,19 @@ tutti_status *tutti_spec_create_from_value(const tutti_value *value, tutti_spec 
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, value, out_spec);
     *out_spec = Give(ElementSpec::OfValue(*FromHandle(value)));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_spec_leaf(const tutti_spec *spec, size_t leaf, tutti_spec **out_leaf) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, spec, out_leaf);
+    const LeafSpec *found = FindLeaf(spec, leaf);
+    if (found == nullptr) {
+      return OutOfRange("{}: there is no leaf {}, the spec has {}", call.function, leaf,
+                        FromHandle(spec)->num_leaves());
+    }
+    *out_leaf = Give(ElementSpec::OfLeaf(*found));
     return OkStatus();
   });
 }

@@ -12,6 +12,7 @@
 #include "capi/src/guard.h"
 #include "core/base/error.h"
 #include "core/strategy/distributed_value.h"
+#include "core/tensor/composite.h"
 #include "core/tensor/leaf.h"
 
 using namespace tutti;
@@ -28,6 +29,10 @@ Result<Value::Children> ReadChildren(Call call, size_t count, const tutti_value 
     read.push_back(Ref<Value>::Retain(const_cast<Value *>(FromHandle(children[i]))));
   }
   return read;
+}
+
+Ref<Tensor> RetainTensor(const tutti_tensor *tensor) {
+  return Ref<Tensor>::Retain(const_cast<Tensor *>(FromHandle(tensor)));
 }
 
 Status CheckNames(Call call, size_t count, const char *const *names, const char *parameter) {
@@ -87,6 +92,50 @@ tutti_status *tutti_value_create_named_tuple(const char *type_name, size_t count
     std::vector<std::string> names(fields, fields + count);
     TUTTI_ASSIGN_OR_RETURN(auto value, Value::NamedTuple(type_name, std::move(names), read));
     *out_value = Give(std::move(value));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_value_create_sparse(const tutti_tensor *indices, const tutti_tensor *values,
+                                        const tutti_tensor *dense_shape, tutti_value **out_value) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, indices, values, dense_shape, out_value);
+    TUTTI_ASSIGN_OR_RETURN(auto value,
+                           MakeSparse(RetainTensor(indices), RetainTensor(values),
+                                      RetainTensor(dense_shape)));
+    *out_value = Give(std::move(value));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_value_create_ragged(const tutti_value *values, const tutti_tensor *row_splits,
+                                        tutti_value **out_value) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, values, row_splits, out_value);
+    TUTTI_ASSIGN_OR_RETURN(
+        auto value, MakeRagged(Ref<Value>::Retain(const_cast<Value *>(FromHandle(values))),
+                               RetainTensor(row_splits)));
+    *out_value = Give(std::move(value));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_value_to_dense(const tutti_value *value, const tutti_tensor *default_value,
+                                   tutti_tensor **out_tensor) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, value, out_tensor);
+    TUTTI_ASSIGN_OR_RETURN(auto tensor,
+                           CompositeToDense(*FromHandle(value), FromHandle(default_value)));
+    *out_tensor = Give(std::move(tensor));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_value_to_rows(const tutti_value *value, tutti_value **out_value) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, value, out_value);
+    TUTTI_ASSIGN_OR_RETURN(const auto rows, RowsOfComposite(*FromHandle(value)));
+    *out_value = Give(Value::List(rows));
     return OkStatus();
   });
 }

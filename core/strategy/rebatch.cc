@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/tensor/composite.h"
 #include "core/tensor/concat.h"
 
 namespace tutti {
@@ -28,6 +29,7 @@ Status NoBatch(std::string_view what, const TreeSpec& tree, size_t leaf, std::st
 }  // namespace
 
 Result<int64_t> BatchRows(const Value& batch, std::string_view what) {
+  TUTTI_RETURN_IF_ERROR(CheckNoComposites(batch.spec(), what));
   int64_t rows = -1;
   size_t first = 0;
   for (size_t i = 0; i < batch.num_leaves(); ++i) {
@@ -113,6 +115,7 @@ Result<Ref<Value>> EmptyBatchOf(const ElementSpec& spec, std::string_view what) 
 }
 
 Status CheckBatchSpec(const ElementSpec& spec, std::string_view what) {
+  TUTTI_RETURN_IF_ERROR(CheckNoComposites(spec.tree(), what));
   for (size_t i = 0; i < spec.num_leaves(); ++i) {
     const LeafSpec& leaf = spec.leaf(i);
     if (!leaf.is_tensor() || (leaf.shape.has_rank() && leaf.shape.rank() == 0)) {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/tensor/composite.h"
 #include "core/tensor/convert.h"
 #include "core/tensor/value.h"
 
@@ -15,6 +16,12 @@ void AppendTree(const TreeSpec& tree, std::span<const LeafSpec> leaves, std::str
     return;
   }
   const NodeKind kind = tree.kind();
+  if (CompositeOf(tree) != Composite::kNone && leaves.back().inner) {
+    // All that there is to know of it.
+    *out += CompositeOf(tree) == Composite::kSparse ? "sparse(" : "ragged(";
+    *out += leaves.back().inner->ToString() + ")";
+    return;
+  }
   if (kind == NodeKind::kNamedTuple) *out += tree.name();
   *out += kind == NodeKind::kDict ? "{" : kind == NodeKind::kList ? "[" : "(";
   for (size_t i = 0; i < tree.num_children(); ++i) {
@@ -134,6 +141,7 @@ Result<Ref<const ElementSpec>> ElementSpec::Create(Ref<const TreeSpec> tree,
     return InvalidArgument("spec: the structure {} has {} leaves, but {} leaf specs were given",
                            tree->ToString(), tree->num_leaves(), leaves.size());
   }
+  TUTTI_RETURN_IF_ERROR(CompleteComposites(*tree, leaves));
   return Ref<const ElementSpec>(MakeRef<ElementSpec>(std::move(tree), std::move(leaves)));
 }
 
@@ -167,6 +175,7 @@ Ref<const ElementSpec> ElementSpec::OfValue(const Value& value) {
   std::vector<LeafSpec> leaves;
   leaves.reserve(value.num_leaves());
   for (const Leaf& leaf : value.leaves()) leaves.push_back(LeafSpec::Of(leaf));
+  DescribeComposites(value, leaves);
   return MakeRef<ElementSpec>(value.spec_ref(), std::move(leaves));
 }
 
@@ -176,6 +185,7 @@ Ref<const ElementSpec> ElementSpec::WithLeaves(std::vector<LeafSpec> leaves) con
 }
 
 Result<Ref<const ElementSpec>> ElementSpec::Prepend(int64_t size, std::string_view what) const {
+  TUTTI_RETURN_IF_ERROR(CheckNoComposites(*tree_, what));
   std::vector<LeafSpec> leaves;
   for (size_t i = 0; i < leaves_.size(); ++i) {
     const LeafSpec& leaf = leaves_[i];
@@ -189,6 +199,7 @@ Result<Ref<const ElementSpec>> ElementSpec::Prepend(int64_t size, std::string_vi
 }
 
 Result<Ref<const ElementSpec>> ElementSpec::RowSpec(std::string_view what) const {
+  TUTTI_RETURN_IF_ERROR(CheckNoComposites(*tree_, what));
   std::vector<LeafSpec> leaves;
   for (size_t i = 0; i < leaves_.size(); ++i) {
     const LeafSpec& leaf = leaves_[i];
@@ -241,11 +252,18 @@ Result<Ref<const ElementSpec>> ElementSpec::Relax(const ElementSpec& other,
   return WithLeaves(std::move(leaves));
 }
 
+// The sizes of a sparse tensor; the rows of a ragged one are those of the leaf's shape.
+bool ElementSpec::FitsWhole(size_t i, const Tensor& sizes) const {
+  const Path path = tree_->LeafPath(i);
+  return path.empty() || path.back().key() != "dense_shape" || FitsDenseShape(leaves_[i], sizes);
+}
+
 Status ElementSpec::CheckLeaf(size_t i, const Leaf& leaf, std::string_view what) const {
   const LeafSpec& expected = leaves_[i];
   if (expected.is_tensor() && leaf.is_tensor()) {
     const Tensor& tensor = leaf.tensor();
-    if (tensor.dtype() == expected.dtype && expected.shape.IsCompatibleWith(tensor.shape())) {
+    if (tensor.dtype() == expected.dtype && expected.shape.IsCompatibleWith(tensor.shape()) &&
+        (!expected.inner || FitsWhole(i, tensor))) {
       return OkStatus();
     }
   } else if (expected.IsMoreGeneralThan(LeafSpec::Of(leaf))) {
@@ -310,6 +328,10 @@ Result<Ref<const TreeSpec>> ComposeTrees(const TreeSpec& tree,
         ComposeTrees(child, parts.subspan(tree.first_leaf(i), child.num_leaves())));
     children.push_back(std::move(composed));
   }
+  return WithChildren(tree, std::move(children));
+}
+
+Result<Ref<const TreeSpec>> WithChildren(const TreeSpec& tree, TreeSpec::Children children) {
   const std::vector<std::string> keys(tree.keys().begin(), tree.keys().end());
   switch (tree.kind()) {
     case NodeKind::kTuple:

@@ -34,8 +34,9 @@ class Value;
 // What is known of one leaf. dtype is that of tensor leaves. shape is theirs, too, and how many
 // datasets stand in a dataset leaf, which is one (a scalar) in every value; of unknown rank for all
 // other kinds. `inner` is what an optional holds, or the elements of a dataset or an iterator (null
-// when that is not known, and for all other kinds). A dataset of elements that are not known is
-// what others call a variant.
+// when that is not known, and for all other kinds but one leaf of each sparse or ragged tensor,
+// where it is what the whole is: composite.h). A dataset of elements that are not known is what
+// others call a variant.
 struct LeafSpec {
   LeafKind kind = LeafKind::kNone;
   DType dtype = DType::kInvalid;
@@ -87,9 +88,10 @@ class ElementSpec final : public RefCounted {
   // The same structure with other leaves, as many as there are.
   Ref<const ElementSpec> WithLeaves(std::vector<LeafSpec> leaves) const;
   // Every tensor's shape with a dim in front; INVALID_ARGUMENT naming `what` for leaves that cannot
-  // be stacked.
+  // be stacked, and for sparse and ragged tensors (StackedSpec of composite.h takes them).
   Result<Ref<const ElementSpec>> Prepend(int64_t size, std::string_view what) const;
-  // Every tensor's shape without its first dim; INVALID_ARGUMENT naming `what` where there is none.
+  // Every tensor's shape without its first dim; INVALID_ARGUMENT naming `what` where there is none,
+  // and for sparse and ragged tensors (RowSpecOf takes them).
   Result<Ref<const ElementSpec>> RowSpec(std::string_view what) const;
 
   // Whether every value that fits `other` fits this.
@@ -118,6 +120,7 @@ class ElementSpec final : public RefCounted {
  private:
   template <typename T, typename... Args>
   friend Ref<T> MakeRef(Args&&... args);
+  bool FitsWhole(size_t i, const Tensor& sizes) const;
   ElementSpec(Ref<const TreeSpec> tree, std::vector<LeafSpec> leaves);
   ~ElementSpec() override = default;
 
@@ -129,6 +132,9 @@ class ElementSpec final : public RefCounted {
 // there are leaves.
 Result<Ref<const TreeSpec>> ComposeTrees(const TreeSpec& tree,
                                          std::span<const Ref<const TreeSpec>> parts);
+
+// The node `tree` with other children, as many as there are.
+Result<Ref<const TreeSpec>> WithChildren(const TreeSpec& tree, TreeSpec::Children children);
 
 // The base of what stands in a leaf of kind dataset, so that a value can be described here, below
 // the room that knows datasets.

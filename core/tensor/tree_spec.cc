@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "core/base/error.h"
+#include "core/tensor/composite.h"
 
 namespace tutti {
 namespace {
@@ -98,10 +99,12 @@ TreeSpec::TreeSpec(NodeKind kind, Children children, std::vector<std::string> ke
   for (const Ref<const TreeSpec>& child : children_) {
     first_leaves_.push_back(num_leaves_);
     num_leaves_ += child->num_leaves_;
+    has_composites_ = has_composites_ || child->has_composites_;
     hash_ = MixHash(hash_, child->hash_);
   }
   for (const std::string& key : keys_) hash_ = MixHash(hash_, std::hash<std::string>()(key));
   if (kind_ == NodeKind::kLeaf) num_leaves_ = 1;
+  if (CompositeOf(*this) != Composite::kNone) has_composites_ = true;
 }
 
 const TreeSpec& TreeSpec::Leaf() {
@@ -153,6 +156,7 @@ Result<Ref<const TreeSpec>> TreeSpec::Dict(std::vector<std::string> keys, Childr
 Result<Ref<const TreeSpec>> TreeSpec::NamedTuple(std::string name, std::vector<std::string> fields,
                                                  Children children) {
   TUTTI_RETURN_IF_ERROR(CheckKeys(NodeKind::kNamedTuple, fields, children.size()));
+  TUTTI_RETURN_IF_ERROR(CheckReservedName(name, fields, children));
   return Ref<const TreeSpec>::Adopt(new TreeSpec(NodeKind::kNamedTuple, std::move(children),
                                                  std::move(fields), std::move(name)));
 }

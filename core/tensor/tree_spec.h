@@ -70,7 +70,8 @@ class TreeSpec final : public RefCounted {
   // Keys in any order, children in the order of the keys; INVALID_ARGUMENT for a key that comes
   // twice or unequal counts.
   static Result<Ref<const TreeSpec>> Dict(std::vector<std::string> keys, Children children);
-  // `name` is the type's name. Fields keep their order; INVALID_ARGUMENT as above.
+  // `name` is the type's name. Fields keep their order; INVALID_ARGUMENT as above, and for a name
+  // that is reserved (composite.h) with other fields than it has.
   static Result<Ref<const TreeSpec>> NamedTuple(std::string name, std::vector<std::string> fields,
                                                 Children children);
 
@@ -80,6 +81,8 @@ class TreeSpec final : public RefCounted {
   const TreeSpec& child(size_t i) const { return *children_[i]; }
   Ref<const TreeSpec> child_ref(size_t i) const { return children_[i]; }
   size_t num_leaves() const { return num_leaves_; }
+  // Whether a sparse or a ragged tensor (composite.h) stands here or anywhere below.
+  bool has_composites() const { return has_composites_; }
   // The number of the first leaf under child `i`, relative to this node.
   size_t first_leaf(size_t i) const { return first_leaves_[i]; }
   // Keys of a dict (sorted) or fields of a named tuple; empty otherwise.
@@ -121,6 +124,7 @@ class TreeSpec final : public RefCounted {
   const std::string name_;
   std::vector<size_t> first_leaves_;
   size_t num_leaves_ = 0;
+  bool has_composites_ = false;
   uint64_t hash_ = 0;
 };
 

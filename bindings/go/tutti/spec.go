@@ -38,6 +38,36 @@ func TensorSpecOfUnknownRank(dtype DType) (*Spec, error) {
 	})
 }
 
+// SparseSpec is the spec of a sparse tensor (Sparse) of such a shape.
+func SparseSpec(dtype DType, dims ...int64) (*Spec, error) {
+	return makeSpec(func(made *uintptr) uintptr {
+		return native.Spec_of_sparse(int(dtype), int64(len(dims)), dims, made)
+	})
+}
+
+// SparseSpecOfUnknownRank is the spec of a sparse tensor of which the dtype is known.
+func SparseSpecOfUnknownRank(dtype DType) (*Spec, error) {
+	return makeSpec(func(made *uintptr) uintptr {
+		return native.Spec_of_sparse(int(dtype), -1, nil, made)
+	})
+}
+
+// RaggedSpec is the spec of a ragged tensor (Ragged) whose row splits are of a dtype, Int64 or
+// Int32, and of whose shape axes 1 to raggedRank are ragged: 1 or more, and fewer than it has.
+func RaggedSpec(dtype, rowSplits DType, raggedRank int64, dims ...int64) (*Spec, error) {
+	return makeSpec(func(made *uintptr) uintptr {
+		return native.Spec_of_ragged(int(dtype), raggedRank, int(rowSplits), int64(len(dims)), dims,
+			made)
+	})
+}
+
+// RaggedSpecOfUnknownRank is RaggedSpec without a shape.
+func RaggedSpecOfUnknownRank(dtype, rowSplits DType, raggedRank int64) (*Spec, error) {
+	return makeSpec(func(made *uintptr) uintptr {
+		return native.Spec_of_ragged(int(dtype), raggedRank, int(rowSplits), -1, nil, made)
+	})
+}
+
 // SpecOf describes one value exactly.
 func SpecOf(value Value) (*Spec, error) {
 	value, end, err := given(value)
@@ -240,8 +270,9 @@ type LeafSpec struct {
 	// has UnknownDimension for sizes that are not known, and is nil where the rank is not.
 	DType DType
 	Dims  []int64
-	// Inner is what an optional holds, or the elements of a dataset or an iterator; nil where that is
-	// not known. The caller's, to close.
+	// Inner is what an optional holds, the elements of a dataset or an iterator, and of the last leaf
+	// of a sparse or ragged tensor the dtype and the shape of the whole; nil where that is not known.
+	// The caller's, to close.
 	Inner *Spec
 }
 

@@ -229,6 +229,29 @@ func (d *Dataset) PaddedBatch(batchSize int64, options ...Option) *Dataset {
 	})
 }
 
+// DenseToSparseBatch gives batchSize > 0 consecutive elements, each one tensor, as a sparse tensor
+// (Value.IsSparse) with a new axis 0, which has every item of each element as a value, zeros, too.
+// rowShape has the sizes of its dense_shape behind the first; -1 is the largest of the batch. An
+// element of another number of axes, or that is larger, is an ErrInvalidArgument at iteration that
+// names both shapes. The last batch may be of fewer elements.
+func (d *Dataset) DenseToSparseBatch(batchSize int64, rowShape []int64,
+	options ...Option) *Dataset {
+	sizes, err := Of(rowShape, int64(len(rowShape)))
+	if err != nil {
+		return datasetOf(0, err)
+	}
+	defer sizes.Close()
+	pointer, err := sizes.use()
+	if err != nil {
+		return datasetOf(0, err)
+	}
+	defer sizes.done()
+	return d.transform(func(dataset uintptr, made *uintptr) uintptr {
+		return native.Dataset_dense_to_sparse_batch(
+			dataset, batchSize, pointer, operationOf(options).name, made)
+	})
+}
+
 // Snapshot gives the elements of the first complete pass, in this process or another one, which is
 // written to a folder and read from then on. The folder stands below path and goes by what the
 // pipeline computes: another pipeline has another one. Go's functions in it cannot be told apart,

@@ -28,12 +28,15 @@ from tutti import _scope, _specs, errors
 from tutti._dtypes import bfloat16, numpy_bfloat16 as _numpy_bfloat16
 from tutti._tensor import Tensor
 from tutti._specs import TensorSpec
+from tutti._composites import (RaggedTensor, RaggedTensorSpec, SparseTensor, SparseTensorSpec,
+                               _Composite, _CompositeSpec)
 from tutti._values import Future, Optional as _Optional, PerReplica as _PerReplica
 from tutti._device import DeviceSpec, current_device, device
 from tutti._runtime import Runtime, config, shutdown
 from tutti._variable import Variable, variable_of as _variable_of
 from tutti._reduce_op import ReduceOp
 from tutti import data
+from tutti import ragged
 from tutti import distribute
 from tutti._cluster import Cluster
 from tutti._communicator import Communicator
@@ -47,9 +50,10 @@ from tutti.distribute._strategy import _strategy_of
 __version__ = _native.api_version()
 
 __all__ = [
-    "BucketPlan", "Cluster", "Communicator", "DeviceSpec", "Future", "ReduceOp", "Runtime",
-    "Tensor", "TensorSpec", "Variable", "bfloat16", "config", "current_device", "data", "device",
-    "distribute", "errors", "io", "shutdown", "strings", "train",
+    "BucketPlan", "Cluster", "Communicator", "DeviceSpec", "Future", "RaggedTensor",
+    "RaggedTensorSpec", "ReduceOp", "Runtime", "SparseTensor", "SparseTensorSpec", "Tensor",
+    "TensorSpec", "Variable", "bfloat16", "config", "current_device", "data", "device",
+    "distribute", "errors", "io", "ragged", "shutdown", "strings", "train",
 ]
 
 _native._install({
@@ -69,6 +73,8 @@ _native._install({
     "variable_of": _variable_of,
     "wrap_dataset": data.Dataset._of,
     "wrap_optional": _Optional,
+    "composite": _Composite,
+    "composite_spec": _CompositeSpec,
     "make_spec": _specs.make,
     "read_spec": _specs.read,
     "named_tuple_type": _specs.named_tuple_type,

@@ -334,6 +334,21 @@ def spec_of(value: Any) -> Any:
 
 # ---- for the extension
 
+class Whole:
+    """What the last part of a sparse or ragged tensor's spec is: the part's dtype, and the spec of
+    the whole."""
+
+    __slots__ = ("spec", "dtype")
+
+    def __init__(self, spec: TensorSpec, dtype: Any):
+        self.spec = spec
+        self.dtype = dtype
+
+
+# By the names that the library has for them.
+composite_makers: Dict[str, Any] = {}
+
+
 def make(kind: int, dtype: int, shape: _Shape, inner: Any) -> Any:
     if kind == _DATASET:
         return VariantSpec() if inner is None and shape == () else DatasetSpec(inner, shape)
@@ -343,6 +358,8 @@ def make(kind: int, dtype: int, shape: _Shape, inner: Any) -> Any:
         return IteratorSpec(inner)
     if kind == _NONE:
         return NoneTensorSpec()
+    if inner is not None:
+        return Whole(inner, _dtypes.dtype_of(dtype))
     return TensorSpec(shape, _dtypes.dtype_of(dtype))
 
 
@@ -376,6 +393,8 @@ def named_tuple_name(cls: Any) -> str:
 
 
 def named_tuple_type(name: str, fields: Tuple[str, ...]) -> Any:
+    if name in composite_makers:
+        return composite_makers[name]
     cls = _named_tuples.get(name)
     if cls is None or cls._fields != fields:
         module, _, simple = name.partition("/")[0].rpartition(".")

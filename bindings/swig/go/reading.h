@@ -171,6 +171,14 @@ inline bool value_same_structure(const tutti_value *left, const tutti_value *rig
 inline tutti_status *value_of_tensor(const tutti_tensor *tensor, tutti_value **out_value) {
   return tutti_value_create_tensor(tensor, out_value);
 }
+inline tutti_status *value_of_sparse(const tutti_tensor *tensor, const tutti_tensor *input,
+                                     const tutti_tensor *other, tutti_value **out_value) {
+  return tutti_value_create_sparse(tensor, input, other, out_value);
+}
+inline tutti_status *value_of_ragged(const tutti_value *value, const tutti_tensor *tensor,
+                                     tutti_value **out_value) {
+  return tutti_value_create_ragged(value, tensor, out_value);
+}
 inline tutti_status *value_of_float64(double number, tutti_value **out_value) {
   return tutti_value_create_float64(number, out_value);
 }

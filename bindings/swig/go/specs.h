@@ -11,24 +11,21 @@ inline tutti_status *spec_of_tensor(int32_t dtype, int64_t known_rank, size_t ra
                                   dims, out_spec);
 }
 
+inline tutti_status *spec_of_sparse(int32_t dtype, int64_t known_rank, size_t rank,
+                                    const int64_t *dims, tutti_spec **out_spec) {
+  return tutti_spec_create_sparse(dtype, known_rank < 0 ? known_rank : static_cast<int64_t>(rank),
+                                  dims, out_spec);
+}
+inline tutti_status *spec_of_ragged(int32_t dtype, int64_t ragged_rank, int32_t splits,
+                                    int64_t known_rank, size_t rank, const int64_t *dims,
+                                    tutti_spec **out_spec) {
+  return tutti_spec_create_ragged(dtype, known_rank < 0 ? known_rank : static_cast<int64_t>(rank),
+                                  dims, ragged_rank, splits, out_spec);
+}
+
 // Leaf `leaf` of `spec` as a spec of its own.
 inline tutti_status *LeafOf(const tutti_spec *spec, size_t leaf, tutti_spec **out_spec) {
-  switch (tutti_spec_get_leaf_kind(spec, leaf)) {
-    case TUTTI_LEAF_OPTIONAL:
-      return tutti_spec_create_optional(tutti_spec_get_leaf_inner(spec, leaf), out_spec);
-    case TUTTI_LEAF_DATASET:
-      return tutti_spec_create_dataset_of_shape(
-          tutti_spec_get_leaf_inner(spec, leaf), tutti_spec_get_leaf_rank(spec, leaf),
-          tutti_spec_get_leaf_dims(spec, leaf), out_spec);
-    case TUTTI_LEAF_ITERATOR:
-      return tutti_spec_create_iterator(tutti_spec_get_leaf_inner(spec, leaf), out_spec);
-    case TUTTI_LEAF_NONE:
-      return tutti_spec_create_none(out_spec);
-    default:
-      return tutti_spec_create_tensor(tutti_spec_get_leaf_dtype(spec, leaf),
-                                      tutti_spec_get_leaf_rank(spec, leaf),
-                                      tutti_spec_get_leaf_dims(spec, leaf), out_spec);
-  }
+  return tutti_spec_leaf(spec, leaf, out_spec);
 }
 // A spec over the specs of its children: `make` makes the structure from those of the children.
 template <class Make>

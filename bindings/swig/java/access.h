@@ -340,6 +340,14 @@ inline int64_t value_host_object(const tutti_value *value) {
 inline tutti_status *value_of_tensor(const tutti_tensor *tensor, tutti_value **out_value) {
   return tutti_value_create_tensor(tensor, out_value);
 }
+inline tutti_status *value_of_sparse(const tutti_tensor *tensor, const tutti_tensor *input,
+                                     const tutti_tensor *other, tutti_value **out_value) {
+  return tutti_value_create_sparse(tensor, input, other, out_value);
+}
+inline tutti_status *value_of_ragged(const tutti_value *value, const tutti_tensor *tensor,
+                                     tutti_value **out_value) {
+  return tutti_value_create_ragged(value, tensor, out_value);
+}
 inline tutti_status *value_of_float64(double number, tutti_value **out_value) {
   return tutti_value_create_float64(number, out_value);
 }
@@ -425,6 +433,18 @@ inline tutti_status *spec_of_tensor(int32_t dtype, bool rank_known, size_t rank,
   return tutti_spec_create_tensor(
       dtype, rank_known ? static_cast<int64_t>(rank) : TUTTI_UNKNOWN_RANK, dims, out_spec);
 }
+inline tutti_status *spec_of_sparse(int32_t dtype, bool rank_known, size_t rank,
+                                    const int64_t *dims, tutti_spec **out_spec) {
+  return tutti_spec_create_sparse(
+      dtype, rank_known ? static_cast<int64_t>(rank) : TUTTI_UNKNOWN_RANK, dims, out_spec);
+}
+inline tutti_status *spec_of_ragged(int32_t dtype, int64_t ragged_rank, int32_t splits,
+                                    bool rank_known, size_t rank, const int64_t *dims,
+                                    tutti_spec **out_spec) {
+  return tutti_spec_create_ragged(
+      dtype, rank_known ? static_cast<int64_t>(rank) : TUTTI_UNKNOWN_RANK, dims, ragged_rank,
+      splits, out_spec);
+}
 inline tutti_status *spec_of_none(tutti_spec **out_spec) {
   return tutti_spec_create_none(out_spec);
 }
@@ -443,22 +463,7 @@ inline tutti_status *spec_of_iterator(const tutti_spec *inner, tutti_spec **out_
 }
 // Leaf `leaf` as a spec of its own.
 inline tutti_status *LeafOf(const tutti_spec *spec, size_t leaf, tutti_spec **out_spec) {
-  const tutti_spec *inner = tutti_spec_get_leaf_inner(spec, leaf);
-  switch (tutti_spec_get_leaf_kind(spec, leaf)) {
-    case TUTTI_LEAF_DATASET:
-      return tutti_spec_create_dataset_of_shape(inner, tutti_spec_get_leaf_rank(spec, leaf),
-                                                tutti_spec_get_leaf_dims(spec, leaf), out_spec);
-    case TUTTI_LEAF_ITERATOR:
-      return tutti_spec_create_iterator(inner, out_spec);
-    case TUTTI_LEAF_OPTIONAL:
-      return tutti_spec_create_optional(inner, out_spec);
-    case TUTTI_LEAF_NONE:
-      return tutti_spec_create_none(out_spec);
-    default:
-      return tutti_spec_create_tensor(tutti_spec_get_leaf_dtype(spec, leaf),
-                                      tutti_spec_get_leaf_rank(spec, leaf),
-                                      tutti_spec_get_leaf_dims(spec, leaf), out_spec);
-  }
+  return tutti_spec_leaf(spec, leaf, out_spec);
 }
 
 // What a structure of specs is put together from, released at the end.

@@ -46,6 +46,8 @@ struct Hooks {
   PyObject *variable_of = nullptr;       // (address, handle) -> Variable
   PyObject *wrap_dataset = nullptr;      // (handle) -> Dataset
   PyObject *wrap_optional = nullptr;     // (has_value, value[, spec]) -> Optional
+  PyObject *composite = nullptr;         // class of sparse and ragged tensors
+  PyObject *composite_spec = nullptr;    // class of their specs
   PyObject *make_spec = nullptr;         // (kind, dtype, shape, inner) -> a spec of one leaf
   PyObject *read_spec = nullptr;         // (spec) -> (kind, dtype, shape, inner), or None
   PyObject *named_tuple_type = nullptr;  // (type name, fields) -> class

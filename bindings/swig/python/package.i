@@ -26,6 +26,8 @@ PyObject *_install(PyObject *parts) {
                 {"variable_of", &hooks.variable_of},
                 {"wrap_dataset", &hooks.wrap_dataset},
                 {"wrap_optional", &hooks.wrap_optional},
+                {"composite", &hooks.composite},
+                {"composite_spec", &hooks.composite_spec},
                 {"make_spec", &hooks.make_spec},
                 {"read_spec", &hooks.read_spec},
                 {"named_tuple_type", &hooks.named_tuple_type},
@@ -104,6 +106,26 @@ PyObject *_tensor_bits(const tutti_tensor *tensor) {
     return nullptr;
   }
   return array;
+}
+/* INVALID_ARGUMENT where the parts of a sparse or ragged tensor do not fit each other. */
+tutti_status *_check_composite(const tutti_value *data) {
+  tutti_value *made = nullptr;
+  tutti_status *status = nullptr;
+  if (tutti_python::IsSparse(tutti_value_get_treespec(data))) {
+    status = tutti_value_create_sparse(tutti_value_get_leaf_tensor(data, 0),
+                                       tutti_value_get_leaf_tensor(data, 1),
+                                       tutti_value_get_leaf_tensor(data, 2), &made);
+  } else {
+    tutti_value *values = nullptr;
+    status = tutti_value_child(data, 0, &values);
+    if (status == nullptr) {
+      const size_t last = tutti_value_get_leaf_count(data) - 1;
+      status = tutti_value_create_ragged(values, tutti_value_get_leaf_tensor(data, last), &made);
+    }
+    tutti_value_release(values);
+  }
+  tutti_value_release(made);
+  return status;
 }
 /* The tuple of the components of a distributed value. */
 PyObject *_value_components(const tutti_value *value) {

@@ -13,6 +13,14 @@ namespace tutti_python {
 
 inline bool SpecOf(PyObject *object, tutti_spec **out);
 
+inline bool DimsOf(PyObject *shape, std::vector<int64_t> *dims) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(shape); ++i) {
+    PyObject *dim = PyTuple_GET_ITEM(shape, i);
+    dims->push_back(dim == Py_None ? TUTTI_UNKNOWN_DIMENSION : PyLong_AsLongLong(dim));
+  }
+  return PyErr_Occurred() == nullptr;
+}
+
 inline bool SpecOfLeaf(PyObject *object, tutti_spec **out) {
   Owned fields(PyObject_CallOneArg(hooks.read_spec, object));
   if (!fields) return false;
@@ -24,11 +32,7 @@ inline bool SpecOfLeaf(PyObject *object, tutti_spec **out) {
   std::vector<int64_t> dims;
   if (shape != Py_None) {
     rank = PyTuple_GET_SIZE(shape);
-    for (Py_ssize_t i = 0; i < rank; ++i) {
-      PyObject *dim = PyTuple_GET_ITEM(shape, i);
-      dims.push_back(dim == Py_None ? TUTTI_UNKNOWN_DIMENSION : PyLong_AsLongLong(dim));
-    }
-    if (PyErr_Occurred()) return false;
+    if (!DimsOf(shape, &dims)) return false;
   }
   if (kind == TUTTI_LEAF_TENSOR) {
     return Check(tutti_spec_create_tensor(dtype, rank, dims.data(), out));
@@ -42,6 +46,23 @@ inline bool SpecOfLeaf(PyObject *object, tutti_spec **out) {
                           : tutti_spec_create_dataset_of_shape(held, rank, dims.data(), out));
   tutti_spec_release(held);
   return made;
+}
+
+// The spec of a sparse or ragged tensor.
+inline bool SpecOfComposite(PyObject *object, tutti_spec **out) {
+  Owned fields(PyObject_CallMethod(object, "_parts", nullptr));
+  if (!fields) return false;
+  long long ragged_rank = 0;
+  int dtype = 0, splits = 0;
+  PyObject *shape = nullptr;
+  if (!PyArg_ParseTuple(fields.get(), "LiOi", &ragged_rank, &dtype, &shape, &splits)) return false;
+  std::vector<int64_t> dims;
+  const bool ranked = shape != Py_None;
+  if (ranked && !DimsOf(shape, &dims)) return false;
+  const int64_t rank = ranked ? static_cast<int64_t>(dims.size()) : TUTTI_UNKNOWN_RANK;
+  return Check(ragged_rank == 0
+                   ? tutti_spec_create_sparse(dtype, rank, dims.data(), out)
+                   : tutti_spec_create_ragged(dtype, rank, dims.data(), ragged_rank, splits, out));
 }
 
 inline bool SpecOf(PyObject *object, tutti_spec **out) {
@@ -89,6 +110,21 @@ inline bool SpecOf(PyObject *object, tutti_spec **out) {
   if (!sorted) return false;
   auto leaf = [&leaves](PyObject *item, tutti_treespec **node) {
     tutti_spec *spec = nullptr;
+    if (IsA(item, hooks.composite_spec)) {
+      if (!SpecOfComposite(item, &spec)) return false;
+      const size_t count = tutti_spec_get_leaf_count(spec);
+      bool made = true;
+      for (size_t i = 0; made && i < count; ++i) {
+        tutti_spec *part = nullptr;
+        made = Check(tutti_spec_leaf(spec, i, &part));
+        if (made) leaves.all.push_back(part);
+      }
+      const tutti_treespec *tree = tutti_spec_get_treespec(spec);
+      tutti_treespec_retain(tree);
+      *node = const_cast<tutti_treespec *>(tree);
+      tutti_spec_release(spec);
+      return made;
+    }
     if (!SpecOfLeaf(item, &spec)) return false;
     leaves.all.push_back(spec);
     return Check(tutti_treespec_create_leaf(node));

@@ -10,6 +10,7 @@
 #ifndef TUTTI_BINDINGS_SWIG_PYTHON_STRUCTURES_H_
 #define TUTTI_BINDINGS_SWIG_PYTHON_STRUCTURES_H_
 
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -138,13 +139,50 @@ bool EachItem(PyObject *sequence, Take &&take) {
   return true;
 }
 
+inline bool IsSparse(const tutti_treespec *spec) {
+  return std::strcmp(tutti_treespec_get_type_name(spec), TUTTI_SPARSE_TYPE_NAME) == 0;
+}
+
+template <class Parts, class Leaf>
+bool Build(PyObject *object, bool list_is_node, Leaf &leaf, typename Parts::Node **out);
+
+// A sparse or ragged tensor, which says its own name, fields and parts.
+template <class Parts, class Leaf>
+bool BuildComposite(PyObject *object, bool list_is_node, Leaf &leaf, typename Parts::Node **out) {
+  Owned name(PyObject_GetAttrString(object, "_type_name"));
+  Owned fields(PyObject_GetAttrString(object, "_fields"));
+  Owned parts(PyObject_GetAttrString(object, "_parts"));
+  if (!name || !fields || !parts) return false;
+  const char *type_name = PyUnicode_AsUTF8(name.get());
+  if (type_name == nullptr) return false;
+  if (!PyTuple_Check(parts.get()) || !PyTuple_Check(fields.get()) ||
+      PyTuple_GET_SIZE(parts.get()) != PyTuple_GET_SIZE(fields.get())) {
+    PyErr_Format(PyExc_TypeError, "this %s was not made by tutti", Py_TYPE(object)->tp_name);
+    return false;
+  }
+  Children<Parts> children;
+  std::vector<const char *> names;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(parts.get()); ++i) {
+    typename Parts::Node *child = nullptr;
+    if (!Build<Parts>(PyTuple_GET_ITEM(parts.get(), i), list_is_node, leaf, &child)) return false;
+    children.Add(child);
+    names.push_back(PyUnicode_AsUTF8(PyTuple_GET_ITEM(fields.get(), i)));
+    if (names.back() == nullptr) return false;
+  }
+  return Check(
+      Parts::NamedTuple(type_name, children.size(), names.data(), children.data(), out));
+}
+
 // `list_is_node`: a list is a structure, not a leaf. `leaf(object, &node)` makes a leaf.
 template <class Parts, class Leaf>
 bool Build(PyObject *object, bool list_is_node, Leaf &leaf, typename Parts::Node **out) {
   const bool tuple = PyTuple_Check(object);
   const bool list = list_is_node && PyList_Check(object);
   const bool dict = PyDict_Check(object);
-  if (!tuple && !list && !dict) return leaf(object, out);
+  if (!tuple && !list && !dict) {
+    if (!IsA(object, hooks.composite)) return leaf(object, out);
+    return BuildComposite<Parts>(object, list_is_node, leaf, out);
+  }
   if (Py_EnterRecursiveCall(" while reading a nested structure")) return false;
   struct Leave {
     ~Leave() { Py_LeaveRecursiveCall(); }

@@ -270,6 +270,16 @@ typedef struct tutti_padded_batch_options {
 TUTTI_API tutti_status *tutti_dataset_padded_batch(tutti_dataset **dataset, int64_t batch_size,
                                                    const tutti_padded_batch_options *options);
 
+/* `batch_size` > 0 consecutive elements, each one tensor, as a sparse tensor (value.h) with a new
+ * axis 0: it has every item of each element as a value, zeros, too. `row_shape` is a vector of
+ * int64, the sizes behind the first of its dense_shape; -1 is the largest of the batch. An element
+ * of another number of axes, or that is larger, fails at iteration with both shapes named. The last
+ * batch may be of fewer elements.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_dense_to_sparse_batch(
+    tutti_dataset **dataset, int64_t batch_size, const tutti_value *row_shape,
+    const tutti_transform_options *options);
+
 /* The sequence `count` times; -1 (or any negative number) = for ever.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_repeat(tutti_dataset **dataset, int64_t count,

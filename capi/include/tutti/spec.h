@@ -41,6 +41,21 @@ TUTTI_API tutti_status *tutti_spec_create_dataset_of_shape(const tutti_spec *inn
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_spec_create_iterator(const tutti_spec *inner, tutti_spec **out_spec);
 
+/* The spec of a sparse tensor of this shape; rank and dims as above. Its structure is that of the
+ * value, and the spec of `dense_shape` has the whole as its inner.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_spec_create_sparse(tutti_dtype dtype, int64_t rank,
+                                                 const int64_t *dims, tutti_spec **out_spec);
+
+/* The spec of a ragged tensor of this shape, whose axes 1 to `ragged_rank` are ragged; ragged_rank
+ * is 1 or more, and less than the rank. row_splits are TUTTI_DTYPE_INT64 or TUTTI_DTYPE_INT32. The
+ * spec of the outermost `row_splits` has the whole as its inner.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_spec_create_ragged(tutti_dtype dtype, int64_t rank,
+                                                 const int64_t *dims, int64_t ragged_rank,
+                                                 tutti_dtype row_splits_dtype,
+                                                 tutti_spec **out_spec);
+
 /* The structure `treespec` with `count` specs of one leaf each.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_spec_create_from_leaves(const tutti_treespec *treespec, size_t count,
@@ -72,8 +87,13 @@ TUTTI_API int64_t tutti_spec_get_leaf_rank(const tutti_spec *spec, size_t leaf);
  * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API const int64_t *tutti_spec_get_leaf_dims(const tutti_spec *spec, size_t leaf);
 
-/* What an optional leaf holds, or the elements of a dataset or an iterator; NULL when that is not
- * known, and for others.
+/* Leaf `leaf` as a spec of its own, with its inner. OUT_OF_RANGE past the last one.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_spec_leaf(const tutti_spec *spec, size_t leaf, tutti_spec **out_leaf);
+
+/* What an optional leaf holds, or the elements of a dataset or an iterator; of a sparse or ragged
+ * tensor's last leaf the dtype and the shape of the whole. NULL when that is not known, and for
+ * others.
  * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API const tutti_spec *tutti_spec_get_leaf_inner(const tutti_spec *spec, size_t leaf);
 

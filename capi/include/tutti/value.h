@@ -107,6 +107,45 @@ TUTTI_API tutti_status *tutti_value_create_named_tuple(const char *type_name, si
                                                        const tutti_value *const *children,
                                                        tutti_value **out_value);
 
+/* ---- sparse and ragged tensors: named tuples of these two names, which no others may have.
+ *   tutti.SparseTensor  indices int64[n, axes], values [n], dense_shape int64[axes]: values[i]
+ *                       stands at indices[i] of a tensor of that shape, 0 everywhere else
+ *   tutti.RaggedTensor  values, a tensor or ragged itself, row_splits int64 or int32 [rows + 1]:
+ *                       row i is values[row_splits[i]] up to, not with, values[row_splits[i + 1]]
+ */
+
+#define TUTTI_SPARSE_TYPE_NAME "tutti.SparseTensor"
+#define TUTTI_RAGGED_TYPE_NAME "tutti.RaggedTensor"
+
+/* INVALID_ARGUMENT where dtypes, ranks or sizes do not fit each other, and for an index outside
+ * `dense_shape`. Indices may come in any order.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_value_create_sparse(const tutti_tensor *indices,
+                                                  const tutti_tensor *values,
+                                                  const tutti_tensor *dense_shape,
+                                                  tutti_value **out_value);
+
+/* INVALID_ARGUMENT unless `row_splits` begin with 0, never become smaller and end with the number
+ * of rows of `values`.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_value_create_ragged(const tutti_value *values,
+                                                  const tutti_tensor *row_splits,
+                                                  tutti_value **out_value);
+
+/* The tensor that a sparse or ragged one stands for, with `default_value`, a scalar of its dtype,
+ * in the places without a value; NULL is 0, false or an empty byte string. A ragged one's axes are
+ * as long as their longest. INVALID_ARGUMENT for any other value, and for an index that comes
+ * twice.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_value_to_dense(const tutti_value *value,
+                                             const tutti_tensor *default_value,
+                                             tutti_tensor **out_tensor);
+
+/* The rows of a sparse or ragged tensor along axis 0, as a list: sparse tensors; ragged ones, or
+ * tensors where it is ragged once. INVALID_ARGUMENT for any other value.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_value_to_rows(const tutti_value *value, tutti_value **out_value);
+
 /* The structure `treespec` with `count` leaves (each a value that is one leaf).
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_value_create_from_leaves(const tutti_treespec *treespec, size_t count,

@@ -7,6 +7,7 @@
 #include "core/base/exception.h"
 #include "core/dataset/exec/stack_rows.h"
 #include "core/dataset/graph/dataset_environment.h"
+#include "core/tensor/composite.h"
 #include "core/tensor/convert.h"
 
 namespace tutti {
@@ -146,6 +147,8 @@ Result<Ref<Value>> FunctionRows::FitSlab(Ref<Value> result, int64_t rows) {
 Result<Slab> FunctionRows::CallSlab(const Slab& rows, int64_t index, const CallOptions& options,
                                     std::optional<int64_t>* failed_row) {
   std::vector<Leaf> leaves;
+  const Status taken = CheckNoComposites(*rows.tree, "a function of slabs");
+  if (!taken.ok()) return Fail(taken, index, CallOptions());
   for (const Column& column : rows.columns) {
     Result<Ref<Tensor>> dense = column.ToDense(account_);
     if (!dense.ok()) return Fail(dense.status(), index, CallOptions());

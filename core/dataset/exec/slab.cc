@@ -85,6 +85,19 @@ Result<Ref<Tensor>> Column::ToDense(MemoryAccount* account) const {
   return Stack(tensors, options);
 }
 
+Slab SlabOfValues(std::span<const Ref<Value>> values) {
+  Slab slab;
+  if (values.empty()) return slab;
+  slab.rows = static_cast<int64_t>(values.size());
+  slab.tree = values[0]->spec_ref();
+  for (size_t i = 0; i < values[0]->num_leaves(); ++i) {
+    std::vector<Leaf> leaves;
+    for (const Ref<Value>& value : values) leaves.push_back(value->leaf(i));
+    slab.columns.push_back(Column::Rows(std::move(leaves)));
+  }
+  return slab;
+}
+
 Status WithLoss(Status status, Loss loss) {
   return std::move(status).With(kLossDetail, static_cast<int64_t>(loss));
 }

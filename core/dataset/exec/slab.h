@@ -23,6 +23,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "core/base/ref.h"
@@ -84,6 +85,9 @@ struct Slab {
   // Rows [begin, end) without status and end.
   Slab Slice(int64_t begin, int64_t end) const;
 };
+
+// Values of one structure as the rows of a slab; of none, an empty slab.
+Slab SlabOfValues(std::span<const Ref<Value>> values);
 
 // What a failure stands for.
 enum class Loss : uint8_t {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/tensor/composite.h"
 #include "core/tensor/concat.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/gather.h"
@@ -166,6 +167,49 @@ Result<Slab> NewBatches(std::span<const Slab> parts, int64_t rows_each) {
   return out;
 }
 
+// Adds the columns of one batch of all rows, of the part of their structure at `node`, and gives
+// the part's structure in the batch: a ragged tensor gets one more level.
+Result<Ref<const TreeSpec>> StackNode(std::span<const Slab> parts, const TreeSpec& node,
+                                      size_t first_leaf, MemoryAccount* account,
+                                      std::vector<Column>* columns) {
+  const TreeSpec& tree = *parts[0].tree;
+  if (node.is_leaf()) {
+    int64_t rows = 0;
+    for (const Slab& part : parts) rows += part.rows;
+    TUTTI_RETURN_IF_ERROR(CheckEqual(parts, first_leaf, PlaceOf(tree, first_leaf)));
+    TUTTI_ASSIGN_OR_RETURN(const Column joined, JoinColumn(parts, first_leaf, account));
+    TUTTI_ASSIGN_OR_RETURN(Column batch, Batched(joined, 1, rows));
+    columns->push_back(std::move(batch));
+    return Ref<const TreeSpec>::Retain(&TreeSpec::Leaf());
+  }
+  if (CompositeOf(node) == Composite::kNone) {
+    TreeSpec::Children children;
+    for (size_t i = 0; i < node.num_children(); ++i) {
+      TUTTI_ASSIGN_OR_RETURN(
+          Ref<const TreeSpec> child,
+          StackNode(parts, node.child(i), first_leaf + node.first_leaf(i), account, columns));
+      children.push_back(std::move(child));
+    }
+    return WithChildren(node, std::move(children));
+  }
+  std::vector<Ref<Value>> rows;
+  for (const Slab& part : parts) {
+    for (int64_t row = 0; row < part.rows; ++row) {
+      std::vector<Leaf> leaves;
+      for (size_t i = 0; i < node.num_leaves(); ++i) {
+        leaves.push_back(part.columns[first_leaf + i].Row(row));
+      }
+      TUTTI_ASSIGN_OR_RETURN(
+          Ref<Value> value,
+          Value::FromLeaves(Ref<const TreeSpec>::Retain(&node), std::move(leaves)));
+      rows.push_back(std::move(value));
+    }
+  }
+  TUTTI_ASSIGN_OR_RETURN(const Ref<Value> stacked, StackComposites(rows));
+  for (const Leaf& leaf : stacked->leaves()) columns->push_back(Column::Rows({leaf}));
+  return stacked->spec_ref();
+}
+
 Status CheckPaddable(const RowSpec& row, const RowSpec& first, int64_t element,
                      std::string_view where, const RowPadding& padding) {
   if (!row.is_tensor) {
@@ -289,7 +333,7 @@ Result<Column> PadColumn(std::span<const Slab> parts, size_t column,
 
 bool RowsAreUniform(std::span<const Slab> parts) {
   for (const Slab& part : parts) {
-    if (part.columns.size() != parts[0].columns.size()) return false;
+    if (part.columns.size() != parts[0].columns.size() || part.tree->has_composites()) return false;
   }
   for (size_t column = 0; column < parts[0].columns.size(); ++column) {
     if (!IsUniform(parts, column)) return false;
@@ -299,6 +343,12 @@ bool RowsAreUniform(std::span<const Slab> parts) {
 
 Result<Slab> StackRows(std::vector<Slab> parts, int64_t rows_each, MemoryAccount* account) {
   TUTTI_ASSIGN_OR_RETURN(Slab out, NewBatches(parts, rows_each));
+  if (out.tree->has_composites()) {
+    out.columns.clear();
+    TUTTI_ASSIGN_OR_RETURN(out.tree, StackNode(parts, *parts[0].tree, 0, account, &out.columns));
+    out.rows = 1;
+    return out;
+  }
   for (size_t i = 0; i < parts[0].columns.size(); ++i) {
     if (parts.size() > 1 || !parts[0].columns[i].is_dense()) {
       TUTTI_RETURN_IF_ERROR(CheckEqual(parts, i, PlaceOf(*out.tree, i)));
@@ -313,6 +363,7 @@ Result<Slab> StackRows(std::vector<Slab> parts, int64_t rows_each, MemoryAccount
 Result<Slab> PadRows(std::vector<Slab> parts, int64_t rows_each,
                      std::span<const RowPadding> paddings, MemoryAccount* account) {
   TUTTI_ASSIGN_OR_RETURN(Slab out, NewBatches(parts, rows_each));
+  TUTTI_RETURN_IF_ERROR(CheckNoComposites(*out.tree, "padding"));
   for (size_t i = 0; i < parts[0].columns.size(); ++i) {
     const std::string where = PlaceOf(*out.tree, i);
     std::vector<int64_t> dims;

@@ -14,12 +14,14 @@ namespace tutti {
 
 class MemoryAccount;
 
-// Whether all rows of all slabs have the same dtypes and shapes, column by column.
+// Whether all rows of all slabs have the same dtypes and shapes, column by column. Of elements with
+// sparse or ragged tensors, whose rows make one batch at a time, never.
 bool RowsAreUniform(std::span<const Slab> parts);
 
 // A slab whose row k is the rows [k * rows_each, (k + 1) * rows_each) of the parts, of which there
 // are a multiple of rows_each, stacked along a new axis 0. One dense part is not copied, several
-// are, once. INVALID_ARGUMENT "element 1 has shape [2], element 0 has [3]; ..." when the rows
+// are, once. Sparse and ragged tensors are stacked as StackComposites of tensor/composite.h says.
+// INVALID_ARGUMENT "element 1 has shape [2], element 0 has [3]; ..." when the rows
 // cannot be stacked.
 Result<Slab> StackRows(std::vector<Slab> parts, int64_t rows_each, MemoryAccount* account);
 

@@ -7,6 +7,7 @@
 #include "core/dataset/exec/stack_rows.h"
 #include "core/dataset/ops/batch_stage.h"
 #include "core/dataset/ops/builtin_ops.h"
+#include "core/tensor/composite.h"
 
 namespace tutti {
 namespace {
@@ -24,7 +25,7 @@ class EqualRows final : public RowStacker {
 Status CheckBatch(const Node& node) {
   TUTTI_RETURN_IF_ERROR(CheckBatchArguments(node));
   const Ref<const ElementSpec> element = node.input().element_spec();
-  return element ? element->Prepend(1, node.label()).status() : OkStatus();
+  return element ? StackedSpec(*element, 1, node.label()).status() : OkStatus();
 }
 
 Result<Ref<const ElementSpec>> BatchSpec(const Node& node) {

@@ -16,9 +16,16 @@
 #include "core/base/error.h"
 #include "core/dataset/exec/ram_budget.h"
 #include "core/dataset/ops/op_parts.h"
+#include "core/tensor/composite.h"
+#include "core/tensor/convert.h"
 
 namespace tutti {
 namespace {
+
+bool DropsRemainder(const Node& node) {
+  return node.op().FindAttribute("drop_remainder") != nullptr &&
+         node.attributes().Bool("drop_remainder");
+}
 
 // A position of the input that takes more bytes is kept only where it saves calls of functions.
 constexpr size_t kMaxMarkBytes = 64 * 1024;
@@ -29,7 +36,7 @@ class BatchStage final : public Stage {
              std::unique_ptr<RowStacker> stacker)
       : Stage(node, std::move(inputs)),
         batch_size_(node.attributes().Int("batch_size")),
-        drop_remainder_(node.attributes().Bool("drop_remainder")),
+        drop_remainder_(DropsRemainder(node)),
         saves_calls_(node.has_host_functions()),
         environment_(context.environment),
         account_(context.account),
@@ -398,21 +405,39 @@ class BatchStage final : public Stage {
 
 Status CheckBatchArguments(const Node& node) {
   TUTTI_RETURN_IF_ERROR(CheckInt(node, "batch_size", 1, std::numeric_limits<int64_t>::max()));
-  return CheckBool(node, "drop_remainder");
+  return node.op().FindAttribute("drop_remainder") ? CheckBool(node, "drop_remainder") : OkStatus();
+}
+
+Result<std::vector<int64_t>> ReadSizes(const Leaf& leaf, const std::string& what) {
+  if (!leaf.is_tensor() || leaf.tensor().rank() > 1) {
+    return InvalidArgument("{} must be the sizes of a shape, a vector of int64, and is {}", what,
+                           LeafSpec::Of(leaf).ToString());
+  }
+  Result<Ref<Tensor>> sizes = Convert(leaf.tensor_ref(), DType::kInt64);
+  if (sizes.ok()) sizes = (*sizes)->Contiguous();
+  if (!sizes.ok()) return sizes.status().WithPrefix(what);
+  const std::span<const int64_t> items = (*sizes)->span<int64_t>();
+  const Result<PartialShape> shape = PartialShape::Create(items.data(), items.size());
+  if (!shape.ok()) {
+    return InvalidArgument("{} must be sizes of 0 or more, or null (-1) for the largest of a "
+                           "batch, got {}",
+                           what, (*sizes)->ContentsToString());
+  }
+  return std::vector<int64_t>(items.begin(), items.end());
 }
 
 int64_t BatchCardinality(const Node& node) {
   const int64_t n = node.input().cardinality();
   if (n < 0) return n;
   const int64_t size = node.attributes().Int("batch_size");
-  return n / size + (n % size != 0 && !node.attributes().Bool("drop_remainder") ? 1 : 0);
+  return n / size + (n % size != 0 && !DropsRemainder(node) ? 1 : 0);
 }
 
 Result<Ref<const ElementSpec>> SpecOfBatches(const Node& node, const ElementSpec& rows) {
-  return rows.Prepend(node.attributes().Bool("drop_remainder")
-                          ? node.attributes().Int("batch_size")
-                          : PartialShape::kUnknownDim,
-                      node.label());
+  return StackedSpec(rows,
+                     DropsRemainder(node) ? node.attributes().Int("batch_size")
+                                          : PartialShape::kUnknownDim,
+                     node.label());
 }
 
 std::unique_ptr<Stage> MakeBatchStage(const Node& node, const ExecContext& context,

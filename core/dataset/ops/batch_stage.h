@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/base/status.h"
@@ -26,13 +27,16 @@ class RowStacker {
                              MemoryAccount* account) = 0;
 };
 
-// Of a node with the attributes "batch_size" and "drop_remainder".
+// Of a node with the attribute "batch_size", and "drop_remainder" where the op has it.
 std::unique_ptr<Stage> MakeBatchStage(const Node& node, const ExecContext& context,
                                       StageInputs inputs,
                                       std::unique_ptr<RowStacker> stacker);
 
-// INVALID_ARGUMENT unless these two attributes are what they must be.
+// INVALID_ARGUMENT unless these attributes are what they must be.
 Status CheckBatchArguments(const Node& node);
+// The sizes of the shape that rows of a batch are given, -1 for the largest of a batch.
+// INVALID_ARGUMENT naming `what` unless the leaf is a vector of integers that are no less than -1.
+Result<std::vector<int64_t>> ReadSizes(const Leaf& leaf, const std::string& what);
 int64_t BatchCardinality(const Node& node);
 // The spec of batches of rows of this one.
 Result<Ref<const ElementSpec>> SpecOfBatches(const Node& node, const ElementSpec& rows);

@@ -12,8 +12,9 @@
 namespace tutti {
 namespace {
 
+// Sparse and ragged tensors do not lie row by row in the rows of their parts.
 bool IsDense(const Slab& rows) {
-  return !rows.columns.empty() &&
+  return !rows.columns.empty() && !rows.tree->has_composites() &&
          std::ranges::all_of(rows.columns, [](const Column& one) { return one.is_dense(); });
 }
 

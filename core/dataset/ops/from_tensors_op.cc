@@ -8,6 +8,7 @@
 #include "core/dataset/graph/dataset.h"
 #include "core/dataset/ops/builtin_ops.h"
 #include "core/dataset/ops/op_parts.h"
+#include "core/tensor/composite.h"
 
 namespace tutti {
 namespace {
@@ -111,6 +112,7 @@ Result<std::unique_ptr<Stage>> MakeFromTensors(const Node& node, const ExecConte
 Status CheckFromTensorSlices(const Node& node) {
   TUTTI_RETURN_IF_ERROR(CheckValue(node, "value"));
   const Value& value = ValueOf(node);
+  TUTTI_RETURN_IF_ERROR(CheckNoComposites(value.spec(), node.label()));
   if (value.num_leaves() == 0) {
     return InvalidArgument("{}: the value holds no tensors to slice", node.label());
   }
@@ -181,6 +183,25 @@ Result<std::unique_ptr<Stage>> MakeFromElements(const Node& node, const ExecCont
   return std::unique_ptr<Stage>(std::make_unique<FromElementsStage>(node));
 }
 
+// Rows of sparse and ragged tensors are no views of theirs: they are made now, and each is an
+// element of a list.
+Result<Ref<Dataset>> FromCompositeSlices(Dataset::Environments environment, const Value& value,
+                                         std::string name) {
+  TUTTI_ASSIGN_OR_RETURN(const std::vector<Ref<Value>> rows,
+                         RowsOfStructure(value, "from_tensor_slices"));
+  if (rows.empty()) {
+    // A list has the structure of its elements from one of them.
+    TUTTI_ASSIGN_OR_RETURN(
+        const Ref<Dataset> whole,
+        Dataset::FromTensors(environment, Ref<const Value>::Retain(&value)));
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Dataset> none, whole->Unbatch());
+    return none->Take(0, std::move(name));
+  }
+  Attributes attributes;
+  attributes.Set("value", Ref<const Value>(Value::List(rows)));
+  return Dataset::Make(environment, "from_elements", std::move(name), std::move(attributes), {});
+}
+
 }  // namespace
 
 constinit const OpTraits kFromElementsOp = {
@@ -225,6 +246,9 @@ constinit const OpTraits kFromTensorSlicesOp = {
 
 Result<Ref<Dataset>> Dataset::FromTensorSlices(Environments environment, Ref<const Value> value,
                                                std::string name) {
+  if (value->spec().has_composites()) {
+    return FromCompositeSlices(environment, *value, std::move(name));
+  }
   TUTTI_ASSIGN_OR_RETURN(Ref<const Value> contiguous,
                          value->MapLeaves([](const Leaf& leaf) -> Result<Leaf> {
                            if (!leaf.is_tensor()) return leaf;

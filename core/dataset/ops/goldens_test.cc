@@ -262,6 +262,12 @@ class GoldenPipelines : public DatasetTest {
          [this] { return Case{Ok(Ok(Ok(Range(4)->Shuffle(4, Seed(1)))->Cache())->Repeat(2)), 6}; }},
         {"concatenate", [this] { return Case{Ok(Range(4)->Concatenate(*Range(7, 10))), 5}; }},
         {"concatenate.many_parts", [this] { return Case{ManyParts(), 3}; }},
+        {"dense_to_sparse_batch",
+         [this] {
+           return Case{Ok(Ok(Range(10)->Batch(3))->DenseToSparseBatch(
+                           3, Value::OfTensor(Tensor::Vector<int64_t>({4})))),
+                       1};
+         }},
         {"enumerate", [this] { return Case{Ok(Range(5)->Enumerate(7)), 2}; }},
         {"filter", [this] { return Case{Ok(Range(20)->Filter(Registered("is_small"))), 4}; }},
         {"fixed_length_record",

@@ -12,7 +12,6 @@
 #include "core/dataset/ops/batch_stage.h"
 #include "core/dataset/ops/builtin_ops.h"
 #include "core/dataset/ops/op_parts.h"
-#include "core/tensor/convert.h"
 
 namespace tutti {
 namespace {
@@ -36,25 +35,9 @@ Result<std::optional<std::vector<int64_t>>> ReadShape(const Node& node, const Va
                                                       size_t leaf) {
   std::optional<std::vector<int64_t>> dims;
   if (shapes.leaf(leaf).is_none()) return dims;
-  const std::string where = PlaceIn(shapes.spec(), leaf);
-  if (!shapes.leaf(leaf).is_tensor() || shapes.leaf(leaf).tensor().rank() > 1) {
-    return InvalidArgument("{}: padded_shapes{} must be the sizes of a shape, a vector of int64, "
-                           "and is {}",
-                           node.label(), where, LeafSpec::Of(shapes.leaf(leaf)).ToString());
-  }
-  Result<Ref<Tensor>> sizes = Convert(shapes.leaf(leaf).tensor_ref(), DType::kInt64);
-  if (sizes.ok()) sizes = (*sizes)->Contiguous();
-  if (!sizes.ok()) {
-    return sizes.status().WithPrefix(Format("{}: padded_shapes{}", node.label(), where));
-  }
-  const std::span<const int64_t> items = (*sizes)->span<int64_t>();
-  const Result<PartialShape> shape = PartialShape::Create(items.data(), items.size());
-  if (!shape.ok()) {
-    return InvalidArgument("{}: padded_shapes{} must be sizes of 0 or more, or null (-1) for the "
-                           "largest of a batch, got {}",
-                           node.label(), where, (*sizes)->ContentsToString());
-  }
-  dims.emplace(items.begin(), items.end());
+  TUTTI_ASSIGN_OR_RETURN(dims, ReadSizes(shapes.leaf(leaf), Format("{}: padded_shapes{}",
+                                                                   node.label(),
+                                                                   PlaceIn(shapes.spec(), leaf))));
   return dims;
 }
 

@@ -23,6 +23,7 @@
 #include "core/dataset/graph/graph_walk.h"
 #include "core/dataset/ops/builtin_ops.h"
 #include "core/dataset/ops/op_parts.h"
+#include "core/tensor/composite.h"
 
 namespace tutti {
 namespace {
@@ -49,7 +50,8 @@ int64_t DimOf(const LeafSpec& leaf) {
 // What is known of the input's size along axis 0, kUnknownDim when nothing.
 int64_t PromisedSize(const Node& node) {
   const Ref<const ElementSpec> spec = node.input().element_spec();
-  if (!spec) return PartialShape::kUnknownDim;
+  // The sizes of a sparse or ragged tensor's parts are not its own.
+  if (!spec || spec->tree().has_composites()) return PartialShape::kUnknownDim;
   const auto known = std::ranges::find_if(spec->leaves(), [](const LeafSpec& leaf) {
     return DimOf(leaf) != PartialShape::kUnknownDim;
   });
@@ -188,6 +190,7 @@ class UnbatchStage final : public Stage {
 
   void Expand(const Slab& in) {
     const bool dense =
+        !(in.tree && in.tree->has_composites()) &&
         std::ranges::all_of(in.columns, [](const Column& column) { return column.is_dense(); });
     const int64_t step = dense ? in.rows : 1;
     for (int64_t begin = 0; begin < in.rows; begin += step) {
@@ -213,6 +216,7 @@ class UnbatchStage final : public Stage {
     if (in.columns.empty()) {
       return InvalidArgument("expected tensors of rank 1 or more, but there are no components");
     }
+    if (in.tree->has_composites()) return RowsOfComposites(in, begin);
     Slab out;
     out.tree = in.tree;
     int64_t first_size = 0;
@@ -226,6 +230,14 @@ class UnbatchStage final : public Stage {
     }
     out.rows = (end - begin) * first_size;
     return out;
+  }
+
+  // The rows of one element with sparse or ragged tensors, each of which is a leaf by itself.
+  static Result<Slab> RowsOfComposites(const Slab& in, int64_t index) {
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Value> element, in.Row(index));
+    TUTTI_ASSIGN_OR_RETURN(const std::vector<Ref<Value>> rows,
+                           RowsOfStructure(*element, "its rows"));
+    return SlabOfValues(rows);
   }
 
   static Result<Column> RowsOfColumn(const TreeSpec& tree, size_t i, const Column& column,
@@ -291,7 +303,7 @@ Status CheckUnbatch(const Node& node) {
     return InvalidArgument("{}: expected tensors of rank 1 or more, but the elements are {}",
                            node.label(), spec->ToString());
   }
-  TUTTI_RETURN_IF_ERROR(spec->RowSpec(node.label()).status());
+  TUTTI_RETURN_IF_ERROR(RowSpecOf(*spec, node.label()).status());
   const int64_t size = PromisedSize(node);
   if (size == PartialShape::kUnknownDim) return OkStatus();
   size_t first = 0;
@@ -318,7 +330,7 @@ int64_t UnbatchCardinality(const Node& node) {
 Result<Ref<const ElementSpec>> UnbatchSpec(const Node& node) {
   const Ref<const ElementSpec> spec = node.input().element_spec();
   if (!spec) return spec;
-  return spec->RowSpec(node.label());
+  return RowSpecOf(*spec, node.label());
 }
 
 Result<std::unique_ptr<Stage>> MakeUnbatch(const Node& node, const ExecContext& context,

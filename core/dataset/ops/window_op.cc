@@ -25,6 +25,7 @@
 #include "core/dataset/ops/builtin_ops.h"
 #include "core/dataset/ops/dataset_of_rows.h"
 #include "core/dataset/ops/op_parts.h"
+#include "core/tensor/composite.h"
 
 namespace tutti {
 namespace {
@@ -320,6 +321,7 @@ class WindowStage final : public Stage {
 
   Status MakeDatasets(std::vector<Slab> parts, Slab* window) const {
     window->tree = parts[0].tree;
+    TUTTI_RETURN_IF_ERROR(CheckNoComposites(*window->tree, "an element"));
     for (const Slab& part : parts) {
       TUTTI_RETURN_IF_ERROR(CheckSameStructure(*window->tree, *part.tree, "an element"));
     }
@@ -356,6 +358,8 @@ Status CheckWindow(const Node& node) {
     TUTTI_RETURN_IF_ERROR(CheckInt(node, "shift", 1, kMostPlaces));
   }
   TUTTI_RETURN_IF_ERROR(CheckInt(node, "stride", 1, kMostPlaces));
+  const Ref<const ElementSpec> element = node.input().element_spec();
+  if (element) TUTTI_RETURN_IF_ERROR(CheckNoComposites(element->tree(), node.label()));
   return CheckBool(node, "drop_remainder");
 }
 

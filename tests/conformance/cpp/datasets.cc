@@ -327,6 +327,13 @@ void PaddedBatch(const Json &op, Dataset *dataset) {
   Check(tutti_dataset_padded_batch(dataset->out(), op.at("batch_size"), &options));
 }
 
+void DenseToSparseBatch(const Json &op, Dataset *dataset) {
+  CheckKeys(op, {"op", "input", "batch_size", "row_shape"});
+  const Value row_shape = ValueOf(Sizes(op.at("row_shape")));
+  Check(tutti_dataset_dense_to_sparse_batch(dataset->out(), op.at("batch_size"), row_shape.get(),
+                                            nullptr));
+}
+
 void Snapshot(const Json &op, Dataset *dataset) {
   CheckKeys(op, {"op", "input", "path", "compression", "shard_func", "shard_arg", "reader_func",
                  "reader_arg"});
@@ -403,6 +410,7 @@ Dataset BuildDataset(const Json &op) {
                         : name == "interleave"         ? Interleave
                         : name == "group_by_window"    ? GroupByWindow
                         : name == "padded_batch"       ? PaddedBatch
+                        : name == "dense_to_sparse_batch" ? DenseToSparseBatch
                         : name == "shuffle"            ? Shuffle
                         : name == "shuffle_and_repeat" ? ShuffleAndRepeat
                         : name == "snapshot"           ? Snapshot

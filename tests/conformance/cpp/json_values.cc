@@ -120,6 +120,92 @@ void CompareDataset(const Json &expected, const Value &found, double tolerance, 
   for (size_t i = 0; i < elements.size(); ++i) Compare(expected[i], elements[i], tolerance, dtype);
 }
 
+// ---- sparse and ragged tensors
+
+Tensor Integers(const std::vector<int64_t> &dims, const Json &json) {
+  std::vector<double> numbers;
+  for (const Json &scalar : Flatten(json).scalars) numbers.push_back(scalar.get<double>());
+  return TensorOf(TUTTI_DTYPE_INT64, dims, numbers);
+}
+
+Value SparseOf(const Json &json, tutti_dtype dtype) {
+  CheckKeys(json, {"indices", "values", "dense_shape"});
+  const auto count = static_cast<int64_t>(json.at("values").size());
+  const auto rank = static_cast<int64_t>(json.at("dense_shape").size());
+  const Tensor indices = Integers({count, rank}, json.at("indices"));
+  const Tensor values = TensorOfJson(json.at("values"), dtype);
+  const Tensor dense_shape = Integers({rank}, json.at("dense_shape"));
+  Value value;
+  Check(tutti_value_create_sparse(indices.get(), values.get(), dense_shape.get(), value.out()));
+  return value;
+}
+
+// Nested lists as the row_splits of each level, the outermost first, and the items of them all.
+struct RaggedLists {
+  explicit RaggedLists(const Json &lists) : items(lists) {
+    while (std::any_of(items.begin(), items.end(), [](const Json &item) {
+      return item.is_array();
+    })) {
+      Json next = Json::array();
+      Json &own = splits.emplace_back(Json::array({0}));
+      for (const Json &list : items) {
+        for (const Json &item : list) next.push_back(item);
+        own.push_back(next.size());
+      }
+      items = std::move(next);
+    }
+  }
+  std::vector<Json> splits;
+  Json items;
+};
+
+Value RaggedOf(const Json &json, tutti_dtype dtype) {
+  const RaggedLists lists(json);
+  Value value = ValueOf(TensorOfJson(lists.items, dtype));
+  for (size_t level = lists.splits.size(); level-- > 0;) {
+    const Json &own = lists.splits[level];
+    Value outer;
+    Check(tutti_value_create_ragged(
+        value.get(), Integers({static_cast<int64_t>(own.size())}, own).get(), outer.out()));
+    value = std::move(outer);
+  }
+  return value;
+}
+
+Value Part(const Value &value, const char *key) {
+  Value part;
+  Check(tutti_value_find(value.get(), key, part.out()));
+  return part;
+}
+
+bool IsNamed(const Value &value, std::string_view name) {
+  return tutti_value_get_kind(value.get()) == TUTTI_NODE_NAMED_TUPLE &&
+         name == tutti_treespec_get_type_name(tutti_value_get_treespec(value.get()));
+}
+
+void CompareSparse(const Json &expected, const Value &found, double tolerance, tutti_dtype dtype) {
+  CheckKeys(expected, {"indices", "values", "dense_shape"});
+  if (!IsNamed(found, TUTTI_SPARSE_TYPE_NAME)) {
+    throw Mismatch("expected the sparse tensor " + expected.dump() + ", got " + ToText(found));
+  }
+  CompareTensor(expected.at("indices"), Part(found, "indices"), 0.0, TUTTI_DTYPE_INT64);
+  CompareTensor(expected.at("values"), Part(found, "values"), tolerance, dtype);
+  CompareTensor(expected.at("dense_shape"), Part(found, "dense_shape"), 0.0, TUTTI_DTYPE_INT64);
+}
+
+void CompareRagged(const Json &expected, const Value &found, double tolerance, tutti_dtype dtype) {
+  const RaggedLists lists(expected);
+  Value level = Part(found, "");
+  for (const Json &splits : lists.splits) {
+    if (!IsNamed(level, TUTTI_RAGGED_TYPE_NAME)) {
+      throw Mismatch("expected the ragged tensor " + expected.dump() + ", got " + ToText(found));
+    }
+    CompareTensor(splits, Part(level, "row_splits"), 0.0, TUTTI_DTYPE_INVALID);
+    level = Part(level, "values");
+  }
+  CompareTensor(lists.items, level, tolerance, dtype);
+}
+
 }  // namespace
 
 tutti_dtype DTypeOf(const std::string &name) {
@@ -130,7 +216,7 @@ tutti_dtype DTypeOf(const std::string &name) {
 }
 
 Value ValueOf(const Json &json, tutti_dtype dtype) {
-  if (json.is_object()) CheckKeys(json, {"t", "d", "dtype", "v", "bytes"});
+  if (json.is_object()) CheckKeys(json, {"t", "d", "dtype", "v", "bytes", "sparse", "ragged"});
   Value value;
   if (json.is_null()) {
     Check(tutti_value_create_none(value.out()));
@@ -153,6 +239,8 @@ Value ValueOf(const Json &json, tutti_dtype dtype) {
               : tutti_value_create_dict(handles.size(), keys.data(), handles.data(), value.out()));
     return value;
   }
+  if (json.is_object() && json.contains("sparse")) return SparseOf(json.at("sparse"), dtype);
+  if (json.is_object() && json.contains("ragged")) return RaggedOf(json.at("ragged"), dtype);
   if (json.is_object() && json.contains("dtype")) {
     return ValueOf(TensorOfJson(json.at("v"), DTypeOf(json.at("dtype"))));
   }
@@ -198,7 +286,13 @@ void Compare(const Json &expected, const Value &found, double tolerance, tutti_d
   if (!expected.is_object() || IsBytes(expected)) {
     return CompareTensor(expected, found, tolerance, dtype);
   }
-  CheckKeys(expected, {"t", "d", "ds", "dtype", "v"});
+  CheckKeys(expected, {"t", "d", "ds", "dtype", "v", "sparse", "ragged"});
+  if (expected.contains("sparse")) {
+    return CompareSparse(expected.at("sparse"), found, tolerance, dtype);
+  }
+  if (expected.contains("ragged")) {
+    return CompareRagged(expected.at("ragged"), found, tolerance, dtype);
+  }
   if (expected.contains("ds")) return CompareDataset(expected.at("ds"), found, tolerance, dtype);
   if (expected.contains("dtype")) {
     return CompareTensor(expected.at("v"), found, tolerance, DTypeOf(expected.at("dtype")));

@@ -15,7 +15,8 @@ namespace conformance {
 using Json = nlohmann::ordered_json;
 
 // A number or nested array is a tensor (int32, float32 with a real, bool, or `dtype`), {"dtype",
-// "v"} one of that dtype, {"bytes"} a byte string, {"t"} a tuple, {"d"} a dict, null none.
+// "v"} one of that dtype, {"bytes"} a byte string, {"t"} a tuple, {"d"} a dict, {"sparse"} and
+// {"ragged"} tensors of these kinds, null none.
 Value ValueOf(const Json &json, tutti_dtype dtype = TUTTI_DTYPE_INVALID);
 Value ValueOf(const Tensor &tensor);
 tutti_dtype DTypeOf(const std::string &name);

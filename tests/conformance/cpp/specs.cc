@@ -9,9 +9,7 @@ namespace {
 void AddLeaves(const Spec &spec, size_t begin, size_t count, std::vector<Spec> *leaves) {
   for (size_t leaf = begin; leaf < begin + count; ++leaf) {
     leaves->emplace_back();
-    Check(tutti_spec_create_tensor(
-        tutti_spec_get_leaf_dtype(spec.get(), leaf), tutti_spec_get_leaf_rank(spec.get(), leaf),
-        tutti_spec_get_leaf_dims(spec.get(), leaf), leaves->back().out()));
+    Check(tutti_spec_leaf(spec.get(), leaf, leaves->back().out()));
   }
 }
 
@@ -33,6 +31,44 @@ struct Parts {
   std::vector<const tutti_treespec *> structures;
   std::vector<Spec> leaves;
 };
+
+// A shape; null is an unknown size or, as the shape, an unknown rank.
+struct Dims {
+  explicit Dims(const Json &shape) {
+    for (const Json &size : shape) {
+      sizes.push_back(size.is_null() ? TUTTI_UNKNOWN_DIMENSION : size.get<int64_t>());
+    }
+    if (!shape.is_null()) rank = static_cast<int64_t>(sizes.size());
+  }
+  std::vector<int64_t> sizes;
+  int64_t rank = TUTTI_UNKNOWN_RANK;
+};
+
+// Of {"sparse": {"shape", "dtype"}} and {"ragged": {"shape", "dtype"}}, all of whose axes but the
+// first are ragged.
+Json AddCompositeLeaves(const Json &expected, std::vector<Spec> *leaves) {
+  const bool sparse = expected.contains("sparse");
+  CheckKeys(expected, {sparse ? "sparse" : "ragged"});
+  const Json &whole = expected.at(sparse ? "sparse" : "ragged");
+  CheckKeys(whole, {"shape", "dtype"});
+  const Dims dims(whole.at("shape"));
+  const tutti_dtype dtype = DTypeOf(whole.at("dtype"));
+  Spec spec;
+  if (sparse) {
+    Check(tutti_spec_create_sparse(dtype, dims.rank, dims.sizes.data(), spec.out()));
+  } else {
+    Check(tutti_spec_create_ragged(dtype, dims.rank, dims.sizes.data(), dims.rank - 1,
+                                   TUTTI_DTYPE_INT64, spec.out()));
+  }
+  AddLeaves(spec, 0, tutti_spec_get_leaf_count(spec.get()), leaves);
+  if (sparse) {
+    const Json none = Json::array();
+    return Json{{"sparse", {{"indices", none}, {"values", none}, {"dense_shape", none}}}};
+  }
+  Json lists = 0;
+  for (int64_t axis = 0; axis < dims.rank; ++axis) lists = Json::array({lists});
+  return Json{{"ragged", lists}};
+}
 
 // The leaves of {"shape": [...], "dtype": D} or {"ds": SPEC} and structures of it, in the order of
 // the library, which sorts the keys of a dict; null is an unknown dimension or, as the shape, an
@@ -56,15 +92,13 @@ Json AddDescribedLeaves(const Json &expected, std::vector<Spec> *leaves) {
     Check(tutti_spec_create_dataset(DescribedSpec(expected.at("ds")).get(), leaves->back().out()));
     return 0;
   }
-  CheckKeys(expected, {"shape", "dtype"});
-  std::vector<int64_t> dims;
-  for (const Json &size : expected.at("shape")) {
-    dims.push_back(size.is_null() ? TUTTI_UNKNOWN_DIMENSION : size.get<int64_t>());
+  if (expected.contains("sparse") || expected.contains("ragged")) {
+    return AddCompositeLeaves(expected, leaves);
   }
-  const int64_t rank =
-      expected.at("shape").is_null() ? TUTTI_UNKNOWN_RANK : static_cast<int64_t>(dims.size());
+  CheckKeys(expected, {"shape", "dtype"});
+  const Dims dims(expected.at("shape"));
   leaves->emplace_back();
-  Check(tutti_spec_create_tensor(DTypeOf(expected.at("dtype")), rank, dims.data(),
+  Check(tutti_spec_create_tensor(DTypeOf(expected.at("dtype")), dims.rank, dims.sizes.data(),
                                  leaves->back().out()));
   return 0;
 }

@@ -64,6 +64,9 @@ def transform(dataset, node, op):
         return dataset.padded_batch(**{
             name: padding_of(v, leaves[name]) if name in leaves else v
             for name, v in given.items()})
+    if op == "dense_to_sparse_batch":
+        known(node, ("op", "input", "batch_size", "row_shape"))
+        return dataset.dense_to_sparse_batch(node["batch_size"], node["row_shape"])
     if op == "snapshot":
         known(node, ("op", "input", "path", "compression", "shard_func", "shard_arg",
                      "reader_func", "reader_arg"))

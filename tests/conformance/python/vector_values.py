@@ -2,6 +2,7 @@
 
 import numpy as np
 
+import tutti
 from tutti.data import Dataset, DatasetSpec, TensorSpec
 
 
@@ -22,6 +23,7 @@ def known(case, fields):
     unknown = set(case) - set(fields)
     if unknown:
         raise NotCovered(", ".join(sorted(unknown)))
+    return case
 
 
 def numbers(v):
@@ -55,6 +57,12 @@ def value(v, bare_int=np.int32, bare_real=np.float32):
             return {key: value(item) for key, item in v["d"].items()}
         if "bytes" in v:
             return v["bytes"].encode()
+        if "sparse" in v:
+            known(v["sparse"], ("indices", "values", "dense_shape"))
+            return tutti.SparseTensor(v["sparse"]["indices"], value(v["sparse"]["values"]),
+                                      v["sparse"]["dense_shape"])
+        if "ragged" in v:
+            return tutti.ragged.constant(numbers(v["ragged"]))
         known(v, ("dtype", "v"))
         return np.array(numbers(v["v"]), dtype_of(v["dtype"]))
     leaves = flat(numbers(v))
@@ -81,6 +89,11 @@ def described_spec(v):
         return tuple(described_spec(part) for part in v["t"])
     if "d" in v:
         return {key: described_spec(part) for key, part in v["d"].items()}
+    for name, cls in (("sparse", tutti.SparseTensorSpec), ("ragged", tutti.RaggedTensorSpec)):
+        if name in v:
+            known(v, (name,))
+            known(v[name], ("shape", "dtype"))
+            return cls(v[name]["shape"], dtype_of(v[name]["dtype"]))
     known(v, ("shape", "dtype"))
     return TensorSpec(v["shape"], dtype_of(v["dtype"]))
 
@@ -102,6 +115,18 @@ def compare(actual, expected, dtype=None, tolerance=0.0, where=""):
         need(len(elements) == len(expected["ds"]), where, "expected", expected, "found", elements)
         for i, item in enumerate(expected["ds"]):
             compare(elements[i], item, dtype, tolerance, f"{where}/{i}")
+    elif isinstance(expected, dict) and "sparse" in expected:
+        need(isinstance(actual, tutti.SparseTensor), where, "expected", expected, "found", actual)
+        parts = known(expected["sparse"], ("indices", "values", "dense_shape"))
+        compare(actual.indices, parts["indices"], where=f"{where}/indices")
+        compare(actual.values, parts["values"], dtype, tolerance, f"{where}/values")
+        compare(actual.dense_shape, parts["dense_shape"], where=f"{where}/dense_shape")
+    elif isinstance(expected, dict) and "ragged" in expected:
+        need(isinstance(actual, tutti.RaggedTensor), where, "expected", expected, "found", actual)
+        need(actual.to_list() == numbers(expected["ragged"]), where, "expected", expected, "found",
+             actual)
+        need(dtype is None or actual.dtype == dtype, where, "expected", dtype, "found",
+             actual.dtype)
     elif isinstance(expected, dict) and "bytes" in expected:
         need(actual == expected["bytes"].encode(), where, "expected", expected, "found", actual)
     else:

@@ -342,6 +342,19 @@ class Dataset(Transformations):
         return self._of(_native.dataset_padded_batch(
             self._handle, batch_size, _padding.shapes(padded_shapes), values, drop_remainder, name))
 
+    def dense_to_sparse_batch(self, batch_size: int, row_shape: Any,
+                              name: Optional[str] = None) -> "Dataset":
+        """`batch_size` > 0 consecutive elements, each one tensor, as a tutti.SparseTensor with a
+        new axis 0, which has every item of each element as a value, zeros, too.
+
+        row_shape: the sizes of its dense_shape behind the first; None (or -1) for the largest of
+        the batch. An element of another number of axes, or that is larger, is an
+        InvalidArgumentError at iteration that names both shapes. The last batch may be of fewer
+        elements.
+        """
+        return self._of(_native.dataset_dense_to_sparse_batch(
+            self._handle, batch_size, _padding.row_shape(row_shape), name))
+
     def snapshot(self, path: _Path, compression: Optional[str] = "AUTO",
                  reader_func: Optional[Union[Callable[["Dataset"], "Dataset"], Function]] = None,
                  shard_func: Optional[Union[Callable[..., Any], Function]] = None,

@@ -39,6 +39,13 @@ def shapes(given: Any) -> Any:
     return given
 
 
+def row_shape(given: Any) -> Any:
+    """One shape: sizes, None for one that is not fixed."""
+    if not isinstance(given, (list, tuple)) and not _is_size(given) or given is None:
+        return given
+    return shapes(list(given) if isinstance(given, (list, tuple)) else given)
+
+
 def _is_literal(value: Any) -> bool:
     """Python's own numbers say nothing of a dtype; NumPy's do, some of which are also Python's."""
     return isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic)

@@ -14,8 +14,8 @@ SHARD_HINT = -1
 
 __all__ = ["AutoShardPolicy", "DistributeOptions", "ExternalStatePolicy",
            "MapVectorizationOptions", "OptimizationOptions", "SHARD_HINT", "SqlDataset",
-           "TFRecordWriter", "ThreadingOptions", "from_variant", "group_by_window",
-           "shuffle_and_repeat", "snapshot", "to_variant", "unbatch"]
+           "TFRecordWriter", "ThreadingOptions", "dense_to_sparse_batch", "from_variant",
+           "group_by_window", "shuffle_and_repeat", "snapshot", "to_variant", "unbatch"]
 
 
 def from_variant(variant: Any, structure: Any, *, timeout: Optional[float] = None) -> Dataset:
@@ -31,6 +31,12 @@ def from_variant(variant: Any, structure: Any, *, timeout: Optional[float] = Non
             "from_variant: a tutti.data.Variant is needed, not an object of type "
             f"{type(variant).__name__}; make one with to_variant")
     return Dataset._of(_native.dataset_from_variant(variant, structure, timeout))
+
+
+def dense_to_sparse_batch(batch_size: int, row_shape: Any) -> Callable[[Dataset], Dataset]:
+    """Dataset.dense_to_sparse_batch, with its batch_size and row_shape, as a function from a
+    dataset to a dataset, for Dataset.apply."""
+    return lambda dataset: dataset.dense_to_sparse_batch(batch_size, row_shape)
 
 
 def group_by_window(key_func: Union[Callable[..., Any], Function],

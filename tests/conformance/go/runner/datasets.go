@@ -46,6 +46,8 @@ func transform(r *tutti.Runtime, dataset *tutti.Dataset, node fields) (*tutti.Da
 		return flattened(r, dataset, node)
 	case "padded_batch":
 		return paddedBatch(dataset, node)
+	case "dense_to_sparse_batch":
+		return denseToSparseBatch(dataset, node)
 	case "group_by_window":
 		return grouped(r, dataset, node)
 	case "apply":
@@ -273,6 +275,17 @@ func sizes(v any) any {
 		return made
 	}
 	return v
+}
+
+func denseToSparseBatch(dataset *tutti.Dataset, node fields) (*tutti.Dataset, error) {
+	if err := known(node, "op", "input", "batch_size", "row_shape"); err != nil {
+		return nil, err
+	}
+	rowShape, err := dimsOf(node["row_shape"])
+	if err != nil {
+		return nil, err
+	}
+	return dataset.DenseToSparseBatch(integer(node, "batch_size", 0), rowShape), nil
 }
 
 func paddedBatch(dataset *tutti.Dataset, node fields) (*tutti.Dataset, error) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 
 	"tutti.dev/tutti"
 )
@@ -88,16 +89,42 @@ func describedSpec(v map[string]any) (*tutti.Spec, error) {
 		}
 		return tutti.DatasetSpec(spec)
 	}
-	if err := known(v, "shape", "dtype"); err != nil {
-		return nil, err
+	for _, kind := range []string{"sparse", "ragged"} {
+		if whole, ok := v[kind].(map[string]any); ok {
+			if err := known(v, kind); err != nil {
+				return nil, err
+			}
+			return describedComposite(kind, whole)
+		}
 	}
-	dtype, err := dtypeOf(v["dtype"])
+	dtype, shape, err := describedShape(v)
 	if err != nil {
 		return nil, err
 	}
-	sizes, ok := v["shape"].([]any)
-	if !ok {
+	if shape == nil {
 		return tutti.TensorSpecOfUnknownRank(dtype)
+	}
+	return tutti.TensorSpec(dtype, shape...)
+}
+
+// describedShape is the dtype and the shape of a tensor's spec; nil for an unknown rank.
+func describedShape(v map[string]any) (tutti.DType, []int64, error) {
+	if err := known(v, "shape", "dtype"); err != nil {
+		return 0, nil, err
+	}
+	dtype, err := dtypeOf(v["dtype"])
+	if err != nil || v["shape"] == nil {
+		return dtype, nil, err
+	}
+	shape, err := dimsOf(v["shape"])
+	return dtype, shape, err
+}
+
+// dimsOf are sizes, UnknownDimension for null.
+func dimsOf(v any) ([]int64, error) {
+	sizes, ok := v.([]any)
+	if !ok {
+		return nil, fmt.Errorf("%v is no shape", v)
 	}
 	shape := []int64{}
 	for _, size := range sizes {
@@ -108,5 +135,21 @@ func describedSpec(v map[string]any) (*tutti.Spec, error) {
 			shape = append(shape, tutti.UnknownDimension)
 		}
 	}
-	return tutti.TensorSpec(dtype, shape...)
+	return shape, nil
+}
+
+// describedComposite is the spec of a sparse tensor, or of a ragged one, all of whose axes but the
+// first are ragged.
+func describedComposite(kind string, v map[string]any) (*tutti.Spec, error) {
+	dtype, shape, err := describedShape(v)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case shape == nil:
+		return nil, notCovered("a " + kind + " tensor of unknown rank")
+	case kind == "sparse":
+		return tutti.SparseSpec(dtype, shape...)
+	}
+	return tutti.RaggedSpec(dtype, tutti.Int64, int64(len(shape)-1), shape...)
 }

@@ -85,6 +85,12 @@ func read(v any) (any, error) {
 			}
 			return made, nil
 		}
+		if parts, ok := fields["sparse"].(map[string]any); ok {
+			return readSparse(parts)
+		}
+		if lists, ok := fields["ragged"]; ok {
+			return readRagged(lists)
+		}
 		if _, ok := fields["bytes"]; !ok {
 			if err := known(fields, "dtype", "v"); err != nil {
 				return nil, err
@@ -205,6 +211,10 @@ func valueOf(v any) (tutti.Value, error) {
 		}
 		defer tensor.Close()
 		return tutti.OfTensor(tensor)
+	case *sparse:
+		return v.value()
+	case *ragged:
+		return v.value()
 	case *tutti.Dataset:
 		return tutti.OfDataset(v)
 	case nil:
@@ -291,8 +301,13 @@ func describe(value tutti.Value) (any, error) {
 		}
 		return made, nil
 	}
-	if value.Kind() == tutti.KindDataset {
+	switch {
+	case value.Kind() == tutti.KindDataset:
 		return elementsOf(value)
+	case value.IsSparse():
+		return describeSparse(value)
+	case value.IsRagged():
+		return describeRagged(value)
 	}
 	return nil, fmt.Errorf("found a %v", value.Kind())
 }
@@ -389,7 +404,16 @@ func compareParts(found, expected any, dtype string, tolerance float64) error {
 	if err != nil {
 		return err
 	}
-	w := wanted.(*array)
+	switch wanted := wanted.(type) {
+	case *sparse:
+		return wanted.compare(found, dtype, tolerance)
+	case *ragged:
+		return wanted.compare(found, dtype, tolerance)
+	}
+	return compareArrays(wanted.(*array), found, dtype, tolerance)
+}
+
+func compareArrays(w *array, found any, dtype string, tolerance float64) error {
 	f, ok := found.(*array)
 	failure := fmt.Errorf("expected %s, found %s", show(w), show(found))
 	if !ok || dtype != "" && f.dtype.String() != dtype {

@@ -255,6 +255,10 @@ final class Datasets {
             "window_size");
         return dataset.groupByWindow(
             Functions.key(node), Functions.ofWindow(node), node.integer("window_size"));
+      case "dense_to_sparse_batch":
+        node.known("op", "input", "batch_size", "row_shape");
+        return dataset.denseToSparseBatch(
+            node.integer("batch_size"), (long[]) Values.sizes(node.get("row_shape")));
       case "padded_batch":
         node.known("op", "input", "batch_size", "padded_shapes", "padding_values",
             "drop_remainder");

@@ -44,7 +44,52 @@ final class Values {
       fields.fields("d").all().forEach((key, part) -> parts.put(key, data(part)));
       return parts;
     }
+    if (described instanceof Fields fields && fields.has("sparse")) {
+      final Fields parts = sparse(fields);
+      final List<?> sizes = parts.list("dense_shape");
+      try (Tensor indices = integers(parts.get("indices"));
+           Tensor places = indices.reshape(parts.list("values").size(), sizes.size());
+           Tensor values = tensor(parts.get("values")); Tensor shape = integers(sizes)) {
+        return Value.sparse(places, values, shape);
+      }
+    }
+    if (described instanceof Fields fields && fields.has("ragged")) {
+      final Ragged ragged = new Ragged(fields.known("ragged").list("ragged"));
+      Value value = Value.of(tensor(ragged.items));
+      for (int level = ragged.splits.size() - 1; level >= 0; --level) {
+        value = Value.ragged(value, integers(ragged.splits.get(level)));
+      }
+      return value;
+    }
     return described == null ? null : tensor(described);
+  }
+
+  private static Fields sparse(Fields described) {
+    return described.known("sparse").fields("sparse").known("indices", "values", "dense_shape");
+  }
+
+  private static Tensor integers(Object described) {
+    return new Leaf(described).tensor(DType.INT64);
+  }
+
+  /** Nested lists as the row splits of each level, the outermost first, and the items of all. */
+  private static final class Ragged {
+    final List<List<Long>> splits = new ArrayList<>();
+    List<?> items;
+
+    Ragged(List<?> lists) {
+      items = lists;
+      while (items.stream().anyMatch(item -> item instanceof List<?>)) {
+        final List<Object> next = new ArrayList<>();
+        final List<Long> own = new ArrayList<>(List.of(0L));
+        for (final Object list : items) {
+          next.addAll((List<?>) list);
+          own.add((long) next.size());
+        }
+        splits.add(own);
+        items = next;
+      }
+    }
   }
 
   /** Shapes of padded_batch, as paddedBatch takes them: long[] for a list, -1 for null in it. */
@@ -186,6 +231,21 @@ final class Values {
         compare(element, parts.next(), dtype, tolerance);
       }
       Mismatch.check(!parts.hasNext(), expected, found);
+    } else if (expected instanceof Fields fields && fields.has("sparse")) {
+      final Fields parts = sparse(fields);
+      Mismatch.check(found.isSparse(), expected, found);
+      compare(found.get("indices"), parts.get("indices"), DType.INT64, 0);
+      compare(found.get("values"), parts.get("values"), dtype, tolerance);
+      compare(found.get("dense_shape"), parts.get("dense_shape"), DType.INT64, 0);
+    } else if (expected instanceof Fields fields && fields.has("ragged")) {
+      final Ragged wanted = new Ragged(fields.list("ragged"));
+      Value level = found;
+      for (final List<Long> splits : wanted.splits) {
+        Mismatch.check(level.isRagged(), expected, found);
+        compare(level.get("row_splits"), splits, null, 0);
+        level = level.get("values");
+      }
+      compare(level, wanted.items, dtype, tolerance);
     } else {
       Mismatch.check(found.kind() == Value.Kind.TENSOR, expected, found);
       compare(found.asTensor(), expected, dtype, tolerance);
@@ -245,6 +305,15 @@ final class Values {
     }
     if (described.has("ds")) {
       return Spec.dataset(spec(described.known("ds").fields("ds")));
+    }
+    if (described.has("sparse")) {
+      final Fields whole = described.known("sparse").fields("sparse").known("shape", "dtype");
+      return Spec.sparse(dtype(whole.text("dtype")), (long[]) sizes(whole.get("shape")));
+    }
+    if (described.has("ragged")) {
+      final Fields whole = described.known("ragged").fields("ragged").known("shape", "dtype");
+      final long[] shape = (long[]) sizes(whole.get("shape"));
+      return Spec.ragged(dtype(whole.text("dtype")), shape.length - 1, shape);
     }
     final DType dtype = dtype(described.known("shape", "dtype").text("dtype"));
     return !described.has("shape") ? Spec.tensorOfAnyShape(dtype)

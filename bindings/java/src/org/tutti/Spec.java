@@ -66,6 +66,36 @@ public final class Spec extends NativeObject implements AutoCloseable {
     return new Spec(Box.at(Native.spec_of_tensor(dtype.number(), false, new long[0])));
   }
 
+  /** A sparse tensor (Value.sparse) of such a shape; sizes may be UNKNOWN. */
+  public static Spec sparse(DType dtype, long... shape) {
+    return new Spec(Box.at(Native.spec_of_sparse(dtype.number(), true, shape)));
+  }
+
+  /** A sparse tensor of any rank. */
+  public static Spec sparseOfAnyShape(DType dtype) {
+    return new Spec(Box.at(Native.spec_of_sparse(dtype.number(), false, new long[0])));
+  }
+
+  /**
+   * A ragged tensor (Value.ragged) with row splits of INT64. Axes 1 to `raggedRank` of the shape
+   * are ragged, 1 or more and fewer than it has; their sizes, and others, may be UNKNOWN.
+   */
+  public static Spec ragged(DType dtype, int raggedRank, long... shape) {
+    return ragged(dtype, DType.INT64, raggedRank, shape);
+  }
+
+  /** As above, with row splits of INT64 or INT32. */
+  public static Spec ragged(DType dtype, DType rowSplits, int raggedRank, long... shape) {
+    return new Spec(Box.at(Native.spec_of_ragged(
+        dtype.number(), raggedRank, rowSplits.number(), true, shape)));
+  }
+
+  /** A ragged tensor of any rank above `raggedRank`. */
+  public static Spec raggedOfAnyShape(DType dtype, DType rowSplits, int raggedRank) {
+    return new Spec(Box.at(Native.spec_of_ragged(
+        dtype.number(), raggedRank, rowSplits.number(), false, new long[0])));
+  }
+
   /** An optional. */
   public static Spec optional(Spec held) {
     return new Spec(Box.at(Native.spec_of_optional(held)));

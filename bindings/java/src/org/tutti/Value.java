@@ -104,6 +104,32 @@ public final class Value extends NativeObject implements AutoCloseable {
     return new Value(Box.at(Native.value_of_empty_optional(held)));
   }
 
+  /**
+   * A sparse tensor: a record of the parts indices, values and dense_shape. values, a vector, has
+   * at i what stands at indices[i], int64 of shape [values, axes], of a tensor of denseShape; all
+   * else is 0, false or an empty string. Each is a Tensor or what ofData makes one of.
+   * INVALID_ARGUMENT where they do not fit each other, and for an index that is outside.
+   */
+  public static Value sparse(Object indices, Object values, Object denseShape) {
+    try (Value places = make(indices, true); Value items = make(values, true);
+         Value sizes = make(denseShape, true)) {
+      return new Value(Box.at(Native.value_of_sparse(
+          places.asTensor(), items.asTensor(), sizes.asTensor())));
+    }
+  }
+
+  /**
+   * A ragged tensor: a record of the parts values and row_splits. Row i is values[rowSplits[i]] up
+   * to, but not with, values[rowSplits[i + 1]]. values is a Tensor, what ofData makes one of, or a
+   * ragged Value; rowSplits are int64 or int32. INVALID_ARGUMENT unless they begin with 0, never
+   * become smaller and end with the number of values.
+   */
+  public static Value ragged(Object values, Object rowSplits) {
+    try (Value items = make(values, true); Value splits = make(rowSplits, true)) {
+      return new Value(Box.at(Native.value_of_ragged(items, splits.asTensor())));
+    }
+  }
+
   private static Value make(Object object, boolean data) {
     if (object instanceof Value value) {
       return new Value(Box.at(Native.value_again(value)));
@@ -527,6 +553,42 @@ public final class Value extends NativeObject implements AutoCloseable {
       throw wrong("a dataset");
     }
     return new Dataset(Box.at(Native.value_dataset(this)));
+  }
+
+  /** Whether it is a sparse tensor, whose parts have the keys indices, values and dense_shape. */
+  public boolean isSparse() {
+    return kind() == Kind.RECORD && typeName().equals("tutti.SparseTensor");
+  }
+
+  /** Whether it is a ragged tensor, whose parts have the keys values and row_splits. */
+  public boolean isRagged() {
+    return kind() == Kind.RECORD && typeName().equals("tutti.RaggedTensor");
+  }
+
+  /**
+   * The tensor that a sparse or ragged one stands for, 0, false or empty strings in the places
+   * without a value; ragged axes are as long as their longest. INVALID_ARGUMENT for other values.
+   */
+  public Tensor toDense() {
+    return toDense(null);
+  }
+
+  /** As above, with a scalar of the values' dtype, as ofData takes it, in those places. */
+  public Tensor toDense(Object defaultValue) {
+    if (defaultValue == null) {
+      return new Tensor(Box.at(Native.value_to_dense(this, null)));
+    }
+    try (Value filler = make(defaultValue, true)) {
+      return new Tensor(Box.at(Native.value_to_dense(this, filler.asTensor())));
+    }
+  }
+
+  /**
+   * The rows of a sparse or ragged tensor along axis 0: sparse tensors; ragged ones, or tensors
+   * where it is ragged once. They are closed with this value. INVALID_ARGUMENT for other values.
+   */
+  public List<Value> rows() {
+    return part(Native.value_to_rows(this)).asList();
   }
 
   private TuttiException wrong(String wanted) {
