@@ -273,6 +273,9 @@ class GeneratorArgumentTest(unittest.TestCase):
         self.assertEqual((tensor.dtype, tensor.tolist()), (np.float32, [[1.5]]))
         self.assertEqual(texts.tolist(), [b"a", b"b"])
         self.assertEqual((type(nested), held["x"].tolist()), (np.int8, [2]))
+        half, = self.given(tutti.Tensor([1.5, 2], tutti.bfloat16))
+        self.assertEqual((half.dtype, np.asarray(tutti.Tensor(half).cast(np.float32)).tolist()),
+                         (tutti.bfloat16, [1.5, 2]))
 
     def test_they_are_the_same_in_each_iteration_whatever_becomes_of_them(self):
         array = np.arange(3)

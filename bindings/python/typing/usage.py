@@ -71,8 +71,14 @@ def datasets(folder: pathlib.Path) -> None:
         assert_type(iterator, data.Iterator)
         assert_type(iterator.get_next_as_optional().has_value(), bool)
         assert_type(iterator.save(), bytes)
+        assert_type(data.IteratorSpec.from_value(iterator), data.IteratorSpec)
+        assert_type(data.IteratorSpec(None).is_compatible_with(iterator), bool)
         batch: NDArray[np.int64] = next(iterator)
         assert batch.tolist() == [16, 25, 36, 49]
+    variant = data.experimental.to_variant(squares)
+    assert_type(variant, data.Variant)
+    assert_type(data.experimental.from_variant(variant, squares.element_spec), data.Dataset)
+    assert_type(data.DatasetSpec(None, (2,)).dataset_shape, Optional[Tuple[Optional[int], ...]])
     signature = {"x": tutti.TensorSpec((None,), np.float32)}
     assert_type(signature["x"].shape, Optional[Tuple[Optional[int], ...]])
     generated = data.Dataset.from_generator(lambda: iter([{"x": [1.0]}]),

@@ -30,7 +30,7 @@ TUTTI_API tutti_status *tutti_iterator_next(tutti_iterator *iterator,
                                             const tutti_call_options *call,
                                             tutti_value **out_value);
 
-/* The next element as an optional leaf; empty at the end.
+/* The next element as an optional leaf; empty at the end, of the iterator's element spec.
  * Context: computing. Threads: one at a time. Since: 0.1. */
 TUTTI_API tutti_status *tutti_iterator_next_optional(tutti_iterator *iterator,
                                                      const tutti_call_options *call,

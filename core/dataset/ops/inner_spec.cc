@@ -17,7 +17,7 @@ constexpr const char* kElement = "an element of the function's dataset";
 Ref<const ElementSpec> WithoutShapes(const ElementSpec& spec) {
   std::vector<LeafSpec> leaves(spec.leaves().begin(), spec.leaves().end());
   for (LeafSpec& leaf : leaves) {
-    leaf.shape = PartialShape::Unknown();
+    if (leaf.is_tensor()) leaf.shape = PartialShape::Unknown();
     leaf.inner = nullptr;
   }
   return spec.WithLeaves(std::move(leaves));

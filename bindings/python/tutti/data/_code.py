@@ -51,7 +51,8 @@ class _Hash:
 
     def _add_object(self, value: Any) -> None:
         if isinstance(value, Tensor):
-            value = value.numpy()
+            numpy_has = isinstance(value.dtype, np.dtype) or value.dtype is bytes
+            value = value.numpy() if numpy_has else value.bits()
         if isinstance(value, types.CodeType):
             self._code(value)
         elif isinstance(value, types.FunctionType):

@@ -351,8 +351,11 @@ public final class Spec extends NativeObject implements AutoCloseable {
     return Native.spec_is_compatible(this, other);
   }
 
-  /** Whether a value, of which Spec.of makes the spec, fits this one. */
+  /** The same of a value, of which Spec.of makes the spec. */
   public boolean isCompatibleWith(Object value) {
+    if (value instanceof Spec other) {
+      return isCompatibleWith(other);
+    }
     try (Spec other = of(value)) {
       return isCompatibleWith(other);
     }

@@ -139,6 +139,7 @@ class DatasetTest {
         three.mostSpecificCompatibleType(Spec.tensor(DType.INT32, 4, 5)));
     assertTrue(three.isCompatibleWith(new int[3]));
     assertFalse(three.isCompatibleWith(new int[4]));
+    assertTrue(three.isCompatibleWith((Object) some));
     final Spec grid = Spec.dataset(three, 2, Spec.UNKNOWN);
     assertNotEquals(Spec.dataset(three), grid);
     assertFalse(Spec.dataset(three).isCompatibleWith(grid));
