@@ -5,6 +5,7 @@ tuples, dicts and lists. Arrays that an iterator or a callback hands out are rea
 runtime's memory. A list of numbers is one tensor; use a tuple for a structure.
 """
 
+from tutti._composites import RaggedTensorSpec, SparseTensorSpec
 from tutti._specs import DatasetSpec, NoneTensorSpec, OptionalSpec, TensorSpec
 from tutti._values import Optional
 from tutti.data._dataset import (AUTOTUNE, INFINITE_CARDINALITY, UNKNOWN_CARDINALITY, Dataset,
@@ -19,7 +20,8 @@ from tutti.data import experimental
 __all__ = [
     "AUTOTUNE", "AutoShardPolicy", "Dataset", "DatasetSpec", "FixedLenFeature",
     "FixedLengthRecordDataset", "Function", "INFINITE_CARDINALITY", "Iterator", "NoneTensorSpec",
-    "Optional", "OptionalSpec", "Options", "TFRecordDataset", "TFRecordWriter", "TensorSpec",
-    "TextLineDataset", "UNKNOWN_CARDINALITY", "experimental", "parse_example", "register_function",
-    "registered_function", "unregister_function",
+    "Optional", "OptionalSpec", "Options", "RaggedTensorSpec", "SparseTensorSpec",
+    "TFRecordDataset", "TFRecordWriter", "TensorSpec", "TextLineDataset", "UNKNOWN_CARDINALITY",
+    "experimental", "parse_example", "register_function", "registered_function",
+    "unregister_function",
 ]
