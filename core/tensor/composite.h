@@ -80,6 +80,7 @@ Result<Ref<Tensor>> CompositeToDense(const Value& value, const Tensor* filler,
 // long as its longest, ranks must be equal; ragged ones get one more ragged axis.
 Result<Ref<Value>> StackComposites(std::span<const Ref<Value>> rows);
 // Its rows along axis 0: sparse tensors; ragged ones, or tensors where it is ragged once.
+// RESOURCE_EXHAUSTED for more rows of a sparse one than can be made at once, some millions.
 Result<std::vector<Ref<Value>>> RowsOfComposite(const Value& value);
 // How many; INVALID_ARGUMENT as of CheckComposite, and for a sparse one of rank 0.
 Result<int64_t> NumRowsOfComposite(const Value& value);

@@ -10,6 +10,9 @@
 namespace tutti {
 namespace {
 
+// A dense_shape says how many rows there are, however few of them have values.
+constexpr int64_t kMostSparseRows = int64_t{1} << 24;
+
 // Rows [begin, end), and what of the deeper levels is theirs.
 RaggedParts SliceOf(const RaggedParts& parts, int64_t begin, int64_t end) {
   RaggedParts slice;
@@ -168,6 +171,11 @@ Result<std::vector<Ref<Value>>> RowsOfComposite(const Value& value) {
       rows.push_back(std::move(made));
     }
     return rows;
+  }
+  if (count > kMostSparseRows) {
+    return ResourceExhausted("the {} rows of a sparse tensor are made at once, and {} are the "
+                             "most; cut it, or make it dense",
+                             count, kMostSparseRows);
   }
   TUTTI_ASSIGN_OR_RETURN(const SparseParts parts, ReadSparse(value));
   std::vector<std::vector<int64_t>> own(static_cast<size_t>(count));

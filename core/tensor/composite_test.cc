@@ -208,6 +208,9 @@ TEST(Composite, RowsNeedNoOrderAndNoValues) {
   const Ref<Value> scalar =
       MakeSparse(Made<int64_t>({1, 0}, {}), Numbers({7}), Numbers({})).value();
   EXPECT_THAT(Refusal(RowsOfComposite(*scalar)), HasSubstr("rank 0 has no rows"));
+  const Ref<Value> tall = MakeSparse(Made<int64_t>({0, 1}, {}), Numbers({}),
+                                     Numbers({int64_t{1} << 40})).value();
+  EXPECT_EQ(RowsOfComposite(*tall).status().code(), StatusCode::kResourceExhausted);
   EXPECT_THAT(Refusal(StackComposites(std::vector<Ref<Value>>{sparse, scalar})),
               HasSubstr("element 1 is a sparse tensor of int64 with dense_shape []"));
   EXPECT_THAT(Refusal(RowsOfStructure(*Value::Tuple({sparse, Value::OfTensor(Numbers({1, 2}))}),

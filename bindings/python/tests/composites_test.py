@@ -1,6 +1,8 @@
 """Sparse and ragged tensors: making them, what they become, and as elements of datasets."""
 
+import os
 import pickle
+import tempfile
 import unittest
 
 import numpy as np
@@ -36,6 +38,12 @@ class SparseTest(unittest.TestCase):
         self.assertEqual(SparseTensor([], [], [2, 2]).to_dense().tolist(), [[0, 0], [0, 0]])
         with self.assertRaisesRegex(tutti.errors.InvalidArgumentError, "comes twice"):
             SparseTensor([[1], [1]], [1, 2], [2]).to_dense()
+
+    def test_has_rows(self):
+        rows = SparseTensor([[2, 1], [0, 0], [2, 0]], [5, 6, 7], [3, 2]).rows()
+        self.assertEqual([row.to_dense().tolist() for row in rows], [[6, 0], [0, 0], [7, 5]])
+        with self.assertRaises(tutti.errors.ResourceExhaustedError):
+            SparseTensor([], [], [1 << 40]).rows()
 
     def test_refuses_parts_that_do_not_fit(self):
         for indices, values, dense_shape, message in (
@@ -213,6 +221,38 @@ class ElementsTest(unittest.TestCase):
         with tutti.distribute.MirroredStrategy(["CPU:0", "CPU:1"]) as strategy:
             with self.assertRaisesRegex(ValueError, "sparse tensors are not taken"):
                 strategy.distribute_dataset(Dataset.range(4).dense_to_sparse_batch(2, []))
+
+    def test_are_results_of_replicas(self):
+        ragged = tutti.ragged.constant([[1, 2], [3]])
+        with tutti.distribute.MirroredStrategy(["CPU:0", "CPU:1"]) as strategy:
+            result = strategy.run(lambda given: given, args=(ragged,))
+            self.assertIn("PerReplica:{0: [1 2 3]", repr(result))
+            self.assertEqual([part.to_list() for part in strategy.local_results(result)],
+                             [[[1, 2], [3]]] * 2)
+
+    def test_are_kept_and_passed_on(self):
+        ragged = tutti.ragged.constant([[[1], [2, 3]], [], [[4]], [[5, 6]]])
+        sparse = SparseTensor([[0, 1], [2, 0], [3, 1]], [5.0, 6.0, 7.0], [4, 2])
+        slices = Dataset.from_tensor_slices((ragged, sparse))
+
+        def shown(dataset):
+            return [(r.to_list(), s.to_dense().tolist()) for r, s in dataset]
+
+        wanted = shown(slices)
+        self.assertEqual(wanted[2], ([[4]], [6.0, 0.0]))
+        with tempfile.TemporaryDirectory() as folder:
+            cached = slices.cache(os.path.join(folder, "cache"))
+            snapshot = slices.snapshot(os.path.join(folder, "snapshot"))
+            for kept in (cached, cached, snapshot, snapshot, slices.prefetch(2),
+                         slices.interleave(lambda r, s: Dataset.from_tensors((r, s)))):
+                self.assertEqual(shown(kept), wanted)
+        self.assertEqual(shown(slices.concatenate(slices)), wanted + wanted)
+        shuffled = slices.shuffle(3, seed=2)
+        iterator = iter(shuffled)
+        next(iterator)
+        again = iter(shuffled)
+        again.restore(iterator.save())
+        self.assertEqual(shown(again), shown(iterator))
 
     def test_are_pickled(self):
         sparse = pickle.loads(pickle.dumps(SparseTensor([[1]], [5], [2])))

@@ -102,9 +102,14 @@ class SparseTensor(_Composite):
         comes twice, or of a dense_shape that no array has."""
         return _native.value_to_dense(self, _filler(default_value, self.dtype))
 
+    def rows(self) -> List["SparseTensor"]:
+        """Its rows along the first axis, of one axis less. InvalidArgumentError where it has no
+        axes, ResourceExhaustedError where dense_shape says that there are some millions."""
+        return _native.value_to_rows(self)
+
     def __repr__(self) -> str:
-        return (f"SparseTensor(indices={self.indices.tolist()}, values={_listed(self.values)}, "
-                f"dense_shape={self.dense_shape.tolist()})")
+        return (f"SparseTensor(indices={_shown(self.indices)}, values={_shown(self.values)}, "
+                f"dense_shape={_shown(self.dense_shape)})")
 
 
 class RaggedTensor(_Composite):
@@ -221,7 +226,9 @@ class RaggedTensor(_Composite):
         return (self[i] for i in range(len(self)))
 
     def __repr__(self) -> str:
-        return f"<tutti.RaggedTensor {self.to_list()}>"
+        if isinstance(self.row_splits, np.ndarray):
+            return f"<tutti.RaggedTensor {self.to_list()}>"
+        return f"RaggedTensor(values={_shown(self.values)}, row_splits={self.row_splits})"
 
 
 def _rows(values: Any, begin: int, end: int) -> Any:
@@ -232,8 +239,13 @@ def _rows(values: Any, begin: int, end: int) -> Any:
                             splits - splits[0])
 
 
-def _listed(values: Any) -> List[Any]:
+def _listed(values: Any) -> Any:
     return values.tolist() if hasattr(values, "tolist") else values.numpy().tolist()
+
+
+def _shown(part: Any) -> Any:
+    """A part for people: that of a result of replicas is no array."""
+    return part.tolist() if isinstance(part, np.ndarray) else part
 
 
 def _filler(given: Any, dtype: Any) -> Any:

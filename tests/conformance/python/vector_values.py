@@ -116,8 +116,8 @@ def compare(actual, expected, dtype=None, tolerance=0.0, where=""):
         for i, item in enumerate(expected["ds"]):
             compare(elements[i], item, dtype, tolerance, f"{where}/{i}")
     elif isinstance(expected, dict) and "sparse" in expected:
-        need(isinstance(actual, tutti.SparseTensor), where, "expected", expected, "found", actual)
         parts = known(expected["sparse"], ("indices", "values", "dense_shape"))
+        need(isinstance(actual, tutti.SparseTensor), where, "expected", expected, "found", actual)
         compare(actual.indices, parts["indices"], where=f"{where}/indices")
         compare(actual.values, parts["values"], dtype, tolerance, f"{where}/values")
         compare(actual.dense_shape, parts["dense_shape"], where=f"{where}/dense_shape")

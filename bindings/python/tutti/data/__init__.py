@@ -5,6 +5,7 @@ tuples, dicts and lists. Arrays that an iterator or a callback hands out are rea
 runtime's memory. A list of numbers is one tensor; use a tuple for a structure.
 """
 
+from tutti._composites import RaggedTensorSpec, SparseTensorSpec
 from tutti._specs import (DatasetSpec, IteratorSpec, NoneTensorSpec, OptionalSpec, TensorSpec,
                           VariantSpec)
 from tutti._values import Optional
@@ -20,8 +21,9 @@ from tutti.data import experimental
 __all__ = [
     "AUTOTUNE", "AutoShardPolicy", "Dataset", "DatasetSpec", "FixedLenFeature",
     "FixedLengthRecordDataset", "Function", "INFINITE_CARDINALITY", "Iterator", "IteratorSpec",
-    "NoneTensorSpec", "Optional", "OptionalSpec", "Options", "TFRecordDataset", "TFRecordWriter",
-    "TensorSpec", "TextLineDataset", "UNKNOWN_CARDINALITY", "Variant", "VariantSpec",
+    "NoneTensorSpec", "Optional", "OptionalSpec", "Options", "RaggedTensorSpec",
+    "SparseTensorSpec", "TFRecordDataset", "TFRecordWriter", "TensorSpec", "TextLineDataset",
+    "UNKNOWN_CARDINALITY", "Variant", "VariantSpec",
     "experimental", "parse_example", "register_function", "registered_function",
     "unregister_function",
 ]

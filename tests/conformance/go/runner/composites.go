@@ -17,13 +17,13 @@ type ragged struct {
 	flat   *array
 }
 
-// integers reads an array of int64.
-func integers(v any) (*array, error) {
+// int64Array reads an array of int64.
+func int64Array(v any) (*array, error) {
 	made := &array{dtype: tutti.Int64}
 	return made, made.fill(v, 0)
 }
 
-func items(v any) (*array, error) {
+func itemsOf(v any) (*array, error) {
 	made, err := read(v)
 	if err != nil {
 		return nil, err
@@ -41,13 +41,13 @@ func readSparse(parts map[string]any) (any, error) {
 	}
 	made := &sparse{}
 	var err error
-	if made.indices, err = integers(parts["indices"]); err != nil {
+	if made.indices, err = int64Array(parts["indices"]); err != nil {
 		return nil, err
 	}
-	if made.values, err = items(parts["values"]); err != nil {
+	if made.values, err = itemsOf(parts["values"]); err != nil {
 		return nil, err
 	}
-	made.denseShape, err = integers(parts["dense_shape"])
+	made.denseShape, err = int64Array(parts["dense_shape"])
 	return made, err
 }
 
@@ -71,7 +71,7 @@ func readRagged(lists any) (any, error) {
 		if !isList {
 			break
 		}
-		read, err := integers(splits)
+		read, err := int64Array(splits)
 		if err != nil {
 			return nil, err
 		}
@@ -79,7 +79,7 @@ func readRagged(lists any) (any, error) {
 		level = next
 	}
 	var err error
-	made.flat, err = items(append([]any{}, level...))
+	made.flat, err = itemsOf(append([]any{}, level...))
 	return made, err
 }
 
