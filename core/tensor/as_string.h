@@ -17,8 +17,9 @@ struct AsStringOptions {
   bool scientific = false;  // of floats: %e
   bool shortest = false;    // of floats: %g
   int64_t width = -1;       // at least so many characters
-  std::string fill = {};    // before the number, with a width: "" and " " are blanks, "0" zeros; "-"
-                            // puts the blanks behind it, "+" says every sign, "#" is printf's
+  // Before the number, with a width: "" and " " are blanks, "0" zeros; "-" puts the blanks behind
+  // it, "+" says every sign, "#" is printf's.
+  std::string fill = {};
 };
 
 // Byte strings of the same shape. Booleans are "true" and "false", complex numbers "(1.5,-2)" with

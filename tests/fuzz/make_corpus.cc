@@ -24,6 +24,7 @@
 #include "core/collective/call/call_header_wire.h"
 #include "core/collective/call/shared_header.h"
 #include "core/collective/stream/link_frame.h"
+#include "core/dataset/example/tensor_proto.h"
 #include "core/dataset/records/compressed_writer.h"
 #include "core/dataset/ops/snapshot_files.h"
 #include "core/dataset/records/snappy_block.h"
@@ -475,6 +476,32 @@ void MakeQueries(const std::filesystem::path& folder) {
   }
 }
 
+// A byte for the dtype that is asked for, then the tensor.
+void MakeTensors(const std::filesystem::path& folder) {
+  Corpus corpus(folder, "tensor_proto");
+  const std::string_view texts[] = {"one", "", "three"};
+  std::vector<BytesView> views;
+  for (const std::string_view text : texts) views.push_back(BytesView{text.data(), text.size()});
+  for (const Ref<Tensor>& tensor :
+       {Tensor::Scalar<int64_t>(7), Tensor::Vector<float>({1.5f, -2.0f}),
+        Tensor::Vector<bool>({true, false}), Tensor::Scalar(Complex64{1, 2}),
+        Tensor::FromStrings(Shape({3, 1}), views).value(),
+        Tensor::Create(DType::kUint16, Shape({2, 0})).value()}) {
+    const Ref<Tensor> serialized = SerializeTensor(*tensor).value();
+    const auto dtype = static_cast<char>(static_cast<int32_t>(tensor->dtype()) - 1);
+    corpus.Add(dtype + std::string(serialized->item<BytesView>().text()));
+  }
+  // Elements one by one, the last of which stands for the rest; byte strings as content.
+  using std::string_literals::operator""s;
+  for (const auto& [dtype, bytes] :
+       {std::pair{DType::kInt64, "\x08\x09\x12\x04\x12\x02\x08\x03\x52\x02\x05\x07"s},
+        std::pair{DType::kFloat64, "\x08\x02\x12\x00\x31\0\0\0\0\0\0\xf8\x3f"s},
+        std::pair{DType::kFloat16, "\x08\x13\x12\x04\x12\x02\x08\x02\x6a\x03\x80\xf8\x00"s},
+        std::pair{DType::kBytes, "\x08\x07\x12\x04\x12\x02\x08\x02\x22\x05\x02\x01xyz"s}}) {
+    corpus.Add(static_cast<char>(static_cast<int32_t>(dtype) - 1) + bytes);
+  }
+}
+
 }  // namespace
 }  // namespace tutti
 
@@ -492,5 +519,6 @@ int main(int argc, char** argv) {
   tutti::MakeMessages(argv[1]);
   tutti::MakeRecordFiles(argv[1]);
   tutti::MakeQueries(argv[1]);
+  tutti::MakeTensors(argv[1]);
   return 0;
 }

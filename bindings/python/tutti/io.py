@@ -27,7 +27,7 @@ def parse_tensor(serialized: Any, out_type: Any, name: Optional[str] = None) -> 
     """The tensor that serialize_tensor, or TensorFlow's, made bytes of: an array, a number where it
     has no shape, bytes for byte strings.
 
-    out_type: its dtype; ValueError where it is another one, and for bytes that are no tensor. name:
-    taken for the reference's callers. Threads: any.
+    serialized: these bytes. out_type: its dtype; ValueError where it is another one, and for bytes
+    that are no tensor. name: taken for the reference's callers. Threads: any.
     """
     return _plain(_native.tensor_parse(serialized, _dtypes.number_of(out_type)))

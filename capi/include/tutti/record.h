@@ -37,15 +37,16 @@ TUTTI_API tutti_status *tutti_tf_record_writer_create(tutti_runtime *runtime, co
 TUTTI_API tutti_status *tutti_tf_record_writer_write(tutti_tf_record_writer *writer,
                                                      const void *data, size_t size);
 
-/* Every element of `dataset`, which must be byte-string scalars. In a dataset function that is noted,
- * for a writer that was made in it; for others it is FAILED_PRECONDITION.
+/* Every element of `dataset`, which must be byte-string scalars. In a dataset function that is
+ * noted, for a writer that was made in it; for others it is FAILED_PRECONDITION.
  * Context: building. Threads: one at a time. Since: 0.1. */
 TUTTI_API tutti_status *tutti_tf_record_writer_write_dataset(tutti_tf_record_writer *writer,
                                                              const tutti_dataset *dataset,
                                                              const tutti_call_options *call);
 
 /* Flushes, syncs and closes; after an error what stood there before stays. A writer released
- * without close is flushed without a report. In a dataset function only for one that was made in it.
+ * without close is flushed without a report. In a dataset function only for one that was made in
+ * it.
  * Context: building. Threads: one at a time. Since: 0.1. */
 TUTTI_API tutti_status *tutti_tf_record_writer_close(tutti_tf_record_writer *writer);
 

@@ -188,9 +188,9 @@ typedef struct tutti_tensor_as_string_options {
 
 /* The elements as byte strings, as C's printf writes them, in every locale alike: integers by %d,
  * floats by %f (scientific: %e, shortest: %g), booleans as true and false, complex numbers as
- * (1.5,-2.5); byte strings stay what they are. INVALID_ARGUMENT for scientific together with
- * shortest, for another fill, for a precision or width beyond 1000, and where what is said of floats
- * is said of other numbers.
+ * (1.500000,-2.500000); byte strings stay what they are. INVALID_ARGUMENT for scientific together
+ * with shortest, for another fill, for a precision or width beyond 1000, and where what is for
+ * floats is said of other numbers.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_tensor_as_string(const tutti_tensor *tensor,
                                                const tutti_tensor_as_string_options *options,

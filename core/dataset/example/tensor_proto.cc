@@ -19,7 +19,7 @@ enum ShapeField : uint32_t { kDimField = 2, kUnknownRankField = 3 };
 constexpr uint32_t kDimSizeField = 1;
 
 // So much may stand for few bytes, where one element is that of many places.
-constexpr uint64_t kMostRepeatedBytes = uint64_t{1} << 30;
+constexpr uint64_t kMostRepeatedBytes = uint64_t{1} << 28;
 
 struct WireDType {
   DType dtype;

@@ -50,7 +50,8 @@ TEST(TensorProto, WhatWasSerializedIsParsed) {
   for (int32_t number = 1; number <= 16; ++number) {
     const auto dtype = static_cast<DType>(number);
     SCOPED_TRACE(DTypeName(dtype));
-    Ref<Tensor> tensor = Strings(Shape({2, 3}), {"a", "", "ccc", "\x80", "e", std::string(300, 'f')});
+    Ref<Tensor> tensor =
+        Strings(Shape({2, 3}), {"a", "", "ccc", "\x80", "e", std::string(300, 'f')});
     if (dtype != DType::kBytes) {
       tensor = Tensor::Create(dtype, Shape({3, 4})).value();
       auto* bytes = static_cast<unsigned char*>(tensor->mutable_data());
@@ -84,7 +85,7 @@ TEST(TensorProto, ReadsElementsOneByOne) {
             "float64[] 1.5");
   EXPECT_EQ(Parsed("\x08\x13\x12\x00\x6a\x03\x80\xf8\x00"s, DType::kFloat16),
             "float16[] 1");
-  EXPECT_EQ(Parsed("\x08\x0a\x12\x00\x5a\x01\x05"s, DType::kBool), "bool[] true");
+  EXPECT_EQ(Parsed("\x08\x0a\x12\x00\x5a\x01\x05"s, DType::kBool), "bool[] True");
   EXPECT_EQ(Parsed("\x08\x08\x12\x00\x4a\x08\0\0\x80\x3f\0\0\0\x40"s, DType::kComplex64),
             Tensor::Scalar(Complex64{1, 2})->ToString());
   EXPECT_EQ(Parsed("\x08\x07\x12\x04\x12\x02\x08\x02\x42\x01x"s, DType::kBytes),

@@ -2,11 +2,11 @@
 // written, each with all elements of some of the other inputs. It is what a dataset becomes whose
 // function had writers (exec/recorded_writes.h); users have no such operation of their own.
 //
-// All files are written when anything is asked for that the first input has, its end, too: one after
-// the other, in the order in which their writers were made. A file appears when it is whole. Where
-// one cannot be written, that is the first element's failure: the element is gone, the files after
-// that one are not written, and the next call goes on with the second element. An interruption
-// loses nothing: the next call goes on with the file that was being written.
+// All files are written when anything is asked for that the first input has, its end, too: one
+// after the other, in the order in which their writers were made. A file appears when it is whole.
+// Where one cannot be written, that is the first element's failure: the element is gone, the files
+// after that one are not written, and the next call goes on with the second element. An
+// interruption loses nothing: the next call goes on with the file that was being written.
 //
 // The state says how many files there are. Restored behind the first element nothing is written, be
 // the files still there or not; before it, what is missing is written, a file that was begun from
@@ -136,7 +136,9 @@ class AfterWritesStage final : public Stage {
   };
 
   size_t num_files() const { return PathsOf(node()).size(); }
-  size_t CountOf(size_t file) const { return static_cast<size_t>(NumberOf(node(), "counts", file)); }
+  size_t CountOf(size_t file) const {
+    return static_cast<size_t>(NumberOf(node(), "counts", file));
+  }
   size_t FirstInputOf(size_t file) const {
     size_t first = 1;
     for (size_t i = 0; i < file; ++i) first += CountOf(i);

@@ -117,6 +117,7 @@ TEST_F(AfterWrites, AFileIsThereWithTheFirstElementAndNotBefore) {
 
 TEST_F(AfterWrites, EveryWayToWalkWritesTheSameFiles) {
   const std::vector<std::string> elements = {"0", "1", "10", "11", "20", "21"};
+  const std::vector<std::string> in_turn = {"0", "10", "1", "11", "20", "21"};
   for (const bool shuffled : {false, true}) {
     for (const int64_t threads : {0, 2}) {
       plan_.shuffled = shuffled;
@@ -124,9 +125,9 @@ TEST_F(AfterWrites, EveryWayToWalkWritesTheSameFiles) {
       ExpectAllWalks({{"flat_map", [&] { return Written(3); }, elements},
                       {"interleave",
                        [&] {
-                         return Ok(Range(3)->Interleave(Writing(), 1, 1, threads));
+                         return Ok(Range(3)->Interleave(Writing(), 2, 1, threads));
                        },
-                       elements}});
+                       in_turn}});
       EXPECT_THAT(Files(), ElementsAre("0", "1", "2"));
       EXPECT_EQ(Records("1").size(), 2000u);
     }

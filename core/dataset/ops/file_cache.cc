@@ -7,10 +7,10 @@
 //   0 and the number of all rows                             once, at the end
 //
 // It is written under a temporary name and gets its own when the pass is complete (disk.h), so that
-// nobody sees half of one. Whoever writes holds the lock `filename`.lock, which ends with its owner;
-// the iterations of one definition share it, each with a temporary file of its own. Temporary files
-// that a dead writer left are removed by the next. Who finds the lock taken looks at the temporary
-// file's head only: it says of which shards the file is going to be.
+// nobody sees half of one. Whoever writes holds the lock `filename`.lock, which ends with its
+// owner; the iterations of one definition share it, each with a temporary file of its own.
+// Temporary files that a dead writer left are removed by the next. Who finds the lock taken looks
+// at the temporary file's head only: it says of which shards the file is going to be.
 #include <algorithm>
 #include <array>
 #include <memory>

@@ -233,7 +233,7 @@ class GoldenPipelines : public DatasetTest {
   // Five numbers, which two files of texts come before.
   Ref<Dataset> AfterWrites() {
     Attributes attributes;
-    attributes.Set("paths", std::vector<std::string>{"w.records", "w.gz"})
+    attributes.Set("paths", std::vector<std::string>{"w.first", "w.second"})
         .Set("compressions", std::vector<int64_t>{1, 2})
         .Set("levels", std::vector<int64_t>{6, 9})
         .Set("counts", std::vector<int64_t>{1, 2});

@@ -14,8 +14,8 @@
 // settle.
 //
 // In a dataset function nothing is written: a writer that is made there notes the datasets that it
-// is given, and the file is written, whole or not at all, before the dataset that the function gives
-// has its first element (exec/recorded_writes.h). Such a writer belongs to that call of the
+// is given, and the file is written, whole or not at all, before the dataset that the function
+// gives has its first element (exec/recorded_writes.h). Such a writer belongs to that call of the
 // function. A function that gives no dataset, as a map's, has no writers: FAILED_PRECONDITION.
 #ifndef TUTTI_CORE_DATASET_RECORDS_TF_RECORD_WRITER_H_
 #define TUTTI_CORE_DATASET_RECORDS_TF_RECORD_WRITER_H_

@@ -553,7 +553,7 @@ class DatasetTest {
   @Test
   void recordsAreShardedByGroupByWindow(@TempDir Path folder) throws IOException {
     final String[] words = {"word 0", "word 1", "word 2", "word 3", "word 4", "word 5", "word 6"};
-    final Dataset dataset = Dataset.fromTensorSlices(words).enumerate().groupByWindow(
+    final Dataset dataset = Dataset.fromTensorSlices(words).enumerate(0).groupByWindow(
         x -> x.get(0).longValue() % 3,
         (key, window) -> {
           try (Tensor prefix = Tensor.of(new String[] {folder + "/part-"});
