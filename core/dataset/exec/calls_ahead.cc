@@ -7,15 +7,10 @@
 #include "core/base/error.h"
 #include "core/base/exception.h"
 #include "core/base/wait.h"
+#include "core/dataset/exec/broken_input.h"
 #include "core/dataset/graph/dataset_environment.h"
 
 namespace tutti {
-namespace {
-
-// An exception has taken all elements with it that were to come.
-Status Broken(Status thrown) { return WithLoss(std::move(thrown), Loss::kMany); }
-
-}  // namespace
 
 CallsAhead::CallsAhead(const Node& node, const ExecContext& context, int64_t calls,
                        bool keeps_order, NumberedRows* rows, FunctionRows* function)
@@ -165,7 +160,7 @@ void CallsAhead::Count(const Demand& demand, const CallOptions& options, Lock& l
       slab->status = std::move(run.slab.status);
       slab->end = run.slab.end;
       ended_ = slab->end;
-      if (!thrown.ok()) slab->status = broken_ = Broken(std::move(thrown));
+      if (!thrown.ok()) slab->status = broken_ = BrokenInput(std::move(thrown));
       ReturnInput();
       lock.unlock();
       return;
@@ -240,7 +235,7 @@ Status CallsAhead::Decide(const Demand& demand, const CallOptions& options, Lock
     });
   }
   undecided_ = !interruption.ok();
-  if (!thrown.ok()) broken_ = Broken(std::move(thrown));
+  if (!thrown.ok()) broken_ = BrokenInput(std::move(thrown));
   ReturnInput();
   return interruption;
 }
@@ -334,7 +329,7 @@ void CallsAhead::Run() {
   if (thrown.ok()) return;
   {
     const Lock lock(mutex_);
-    broken_ = Broken(std::move(thrown));
+    broken_ = BrokenInput(std::move(thrown));
     lost_ = true;
   }
   ready_.notify_all();
@@ -383,7 +378,7 @@ void CallsAhead::Pull(Lock& lock) {
       return OkStatus();
     });
   }
-  if (!thrown.ok()) broken_ = Broken(std::move(thrown));
+  if (!thrown.ok()) broken_ = BrokenInput(std::move(thrown));
   work_.notify_all();
   ready_.notify_all();
 }

@@ -24,6 +24,7 @@
 #include "core/base/exception.h"
 #include "core/base/thread.h"
 #include "core/base/wait.h"
+#include "core/dataset/exec/broken_input.h"
 #include "core/dataset/exec/inner_stages.h"
 #include "core/dataset/exec/input_rows.h"
 #include "core/dataset/exec/ram_budget.h"
@@ -446,7 +447,7 @@ class ParallelInterleaveStage final : public Stage {
     if (status.ok()) return;
     {
       std::lock_guard lock(mutex_);
-      if (broken_.ok()) broken_ = WithLoss(std::move(status), Loss::kMany);
+      if (broken_.ok()) broken_ = BrokenInput(std::move(status));
     }
     wanted_.notify_all();
     made_.notify_all();

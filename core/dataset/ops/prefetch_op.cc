@@ -23,6 +23,7 @@
 #include "core/base/exception.h"
 #include "core/base/thread.h"
 #include "core/base/wait.h"
+#include "core/dataset/exec/broken_input.h"
 #include "core/dataset/exec/ram_budget.h"
 #include "core/dataset/exec/stage.h"
 #include "core/dataset/graph/dataset.h"
@@ -206,7 +207,7 @@ class PrefetchStage final : public Stage {
     if (status.ok()) return;
     {
       std::lock_guard lock(mutex_);
-      broken_ = WithLoss(std::move(status), Loss::kMany);
+      broken_ = BrokenInput(std::move(status));
     }
     changed_.notify_all();
   }
