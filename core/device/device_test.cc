@@ -46,6 +46,33 @@ TEST(DeviceSet, NamesADeviceThatIsNotThere) {
   EXPECT_EQ(DeviceSet::Create(1025, nullptr).status().code(), StatusCode::kInvalidArgument);
 }
 
+TEST(DeviceSet, SaysWhyThereAreNoGpus) {
+  const Ref<DeviceSet> without = DeviceSet::Create(2, nullptr).value();
+  EXPECT_EQ(without->cuda(), nullptr);
+  EXPECT_EQ(without->ListNames(""), (std::vector<std::string>{"CPU:0", "CPU:1"}));
+  EXPECT_THAT(without->ListNames("GPU"), ::testing::IsEmpty());
+  EXPECT_THAT(without->DescribePlugins(), HasSubstr("cuda_plugin says that no GPUs are used"));
+  DeviceSetOptions options;
+  options.cuda_plugin = "/nowhere/plugin.so";
+  const Ref<DeviceSet> lost = DeviceSet::Create(1, nullptr, options).value();
+  EXPECT_EQ(lost->why_no_cuda().code(), StatusCode::kNotFound);
+  const Status gpu = lost->Describe("/gpu:0").status();
+  EXPECT_EQ(gpu.code(), StatusCode::kNotFound);
+  EXPECT_THAT(std::string(gpu.message()),
+              HasSubstr("(plugin /nowhere/plugin.so: there is no such file)"));
+}
+
+TEST(DeviceSet, DescribesTheMemoryOfTheCpu) {
+  const auto account = MakeRef<MemoryAccount>("test", nullptr, 4096);
+  const Ref<DeviceSet> devices = DeviceSet::Create(1, account.get()).value();
+  ASSERT_TRUE(account->Reserve(100).ok());
+  EXPECT_EQ(devices->Describe("CPU:0").value(),
+            "{\"name\": \"CPU:0\", \"type\": \"CPU\", \"memory\": {\"used_bytes\": 100, "
+            "\"peak_bytes\": 100, \"limit_bytes\": 4096}}");
+  account->Unreserve(100);
+  EXPECT_EQ(devices->Describe("CPU:2000").status().code(), StatusCode::kNotFound);
+}
+
 TEST(CpuAllocator, ChargesItsAccountAndRefusesWhatIsTooMuch) {
   const auto account = MakeRef<MemoryAccount>("test", nullptr, 4096);
   const Ref<DeviceSet> devices = DeviceSet::Create(1, account.get()).value();

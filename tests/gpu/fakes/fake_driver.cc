@@ -361,7 +361,7 @@ void* Translate(const void* address) {
   void* const real = RealAddress(reinterpret_cast<Address>(address));
   if (real == nullptr) {
     touched_nothing = true;
-    static thread_local char nowhere[4096];
+    alignas(64) static thread_local char nowhere[4096];
     return nowhere;
   }
   return real;
