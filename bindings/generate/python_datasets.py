@@ -115,6 +115,9 @@ def method(op: Op) -> str:
         doc += " With slab=True the function gets many rows at once and gives a vector of booleans."
     quoted = textwrap.wrap(f'"""{doc}"""', 91, break_long_words=False)
     text += "".join(f"        {line}\n" for line in quoted)
+    for name, kind in op.of("python").get("accept", {}).items():
+        check = {"Optional[int]": "check_calls", "Optional[bool]": "check_flag"}[kind]
+        text += f"        _arguments.{check}(\"{op.name}: {name}\", {name})\n"
     arguments = []
     for a in op.arguments:
         given = name_of(op, a)

@@ -263,7 +263,7 @@ TEST_F(CommunicatorTest, CommunicationOptionsOfACallDecideHowManyCallsAreMade) {
     EXPECT_FAILS(tutti_communicator_gather(self, first, 0, &call, &joined),
                   TUTTI_INVALID_ARGUMENT, "the option implementation is 9; expected AUTO (1)");
     // Where the ranks disagree, the next call fails on both: after two and three calls.
-    hints.implementation = rank == 0 ? TUTTI_UNSET : TUTTI_COMMUNICATION_RING;
+    hints.implementation = rank == 0 ? TUTTI_COMMUNICATION_AUTO : TUTTI_COMMUNICATION_RING;
     EXPECT_FAILS(tutti_communicator_reduce(self, second, TUTTI_REDUCE_SUM, 0, &call, second),
                  TUTTI_INVALID_ARGUMENT,
                  "rank 1: reduce #6 asks for the communication RING, rank 0 for AUTO");

@@ -631,3 +631,30 @@ func TestRunTakesOptions(t *testing.T) {
 	_, err := strategy.RunWithOptions(nil, nil, Value{}, RunOptions{})
 	wants(t, err, ErrInvalidArgument)
 }
+
+func TestATimeoutOfZeroSwitchesTheLimitOff(t *testing.T) {
+	r := must[*Runtime](t)(NewRuntime(nil))
+	defer r.Close()
+	strategy := must[*Strategy](t)(r.NewMirroredStrategy(nil,
+		StrategyOptions{Devices: []string{"CPU:0", "CPU:1"},
+			Communication: CommunicationOptions{Timeout: Limit(time.Nanosecond)}}))
+	defer strategy.Close()
+	unlimited := must[context.Context](t)(WithCommunication(nil,
+		CommunicationOptions{Timeout: Limit(0)}))
+	for _, hinted := range []bool{true, false} {
+		_, err := strategy.Run(soon(t), func(r *ReplicaContext, _ Value) (Value, error) {
+			if r.ReplicaID() == 1 {
+				time.Sleep(10 * time.Millisecond)
+			}
+			if hinted {
+				r = r.With(unlimited)
+			}
+			return r.AllReduce(Sum, sure(OfFloat64(1)))
+		}, Value{})
+		if hinted && err != nil {
+			t.Error(err)
+		} else if !hinted {
+			wants(t, err, ErrDeadlineExceeded)
+		}
+	}
+}

@@ -72,6 +72,12 @@ class ResolverTest(unittest.TestCase):
         self.assertEqual((resolver.task_type, resolver.task_id), ("worker", 1))
         self.assertEqual((resolver.rpc_layer, resolver.environment), ("grpc", "google"))
         self.assertEqual(resolver.num_accelerators(), {"GPU": 8})
+        # Those of other tasks are not known: the arguments are documented as without effect.
+        self.assertEqual(resolver.num_accelerators("worker", 1, None), {"GPU": 8})
+        with self.assertRaisesRegex(TypeError, "task_type: a str is needed"):
+            resolver.num_accelerators(3)
+        with self.assertRaisesRegex(ValueError, "task_id is -1"):
+            resolver.num_accelerators("worker", -1)
         self.assertEqual(resolver.master(), "grpc://a:9")
         self.assertEqual(resolver.master("worker", 0), "grpc://b:2")
         resolver.task_type, resolver.task_id = "chief", 0

@@ -350,6 +350,18 @@ class StrategyTest(unittest.TestCase):
         self.assertIn("asks for the communication RING", told[0][1])
         self.assertIn("asks for the communication NCCL", told[1][1])
 
+    def test_batch_checks_what_has_no_effect(self):
+        numbers = tutti.data.Dataset.range(3)
+        for calls in (None, 0, 4, tutti.data.AUTOTUNE):
+            batches = numbers.batch(2, num_parallel_calls=calls, deterministic=False)
+            self.assertEqual([batch.tolist() for batch in batches], [[0, 1], [2]])
+        with self.assertRaisesRegex(ValueError, "batch: num_parallel_calls is -2"):
+            numbers.batch(2, num_parallel_calls=-2)
+        with self.assertRaises(TypeError):
+            numbers.batch(2, num_parallel_calls="4")
+        with self.assertRaisesRegex(TypeError, "batch: deterministic: a bool or None is needed"):
+            numbers.batch(2, deterministic=1)
+
     def test_run_has_its_older_names_and_its_options(self):
         strategy = two_replicas()
         options = distribute.RunOptions(experimental_bucketizing_dynamic_shape=True)

@@ -3,6 +3,7 @@ where it was given and what is needed there."""
 
 from __future__ import annotations
 
+import operator
 from typing import Any, Type
 
 
@@ -18,6 +19,20 @@ def check(what: str, given: Any, cls: Type[Any]) -> None:
     if not isinstance(given, cls):
         kind = "None" if given is None else f"an object of type {type(given).__name__}"
         raise TypeError(f"{what}: a {name_of(cls)} is needed, not {kind}")
+
+
+def check_calls(what: str, given: Any) -> None:
+    """Raises TypeError unless `given` is None or an integer, ValueError unless that is a number of
+    calls or AUTOTUNE."""
+    if given is not None and operator.index(given) < -1:
+        raise ValueError(f"{what} is {given}; expected 0 or more, -1 (AUTOTUNE) or None")
+
+
+def check_flag(what: str, given: Any) -> None:
+    """Raises TypeError unless `given` is None or a bool."""
+    if given is not None and not isinstance(given, bool):
+        raise TypeError(f"{what}: a bool or None is needed, not an object of type "
+                        f"{type(given).__name__}")
 
 
 def handle_of(what: str, given: Any, cls: Type[Any]) -> Any:

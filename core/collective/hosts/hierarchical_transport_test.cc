@@ -389,7 +389,7 @@ TEST(HierarchicalTransportTest, WhoWaitsForARankThatWaitsItselfGivesUpLater) {
           }
           while (!waits.load() && group.epoch_status().ok()) std::this_thread::yield();
           const int64_t deadline_ns = RealClock().NowNs() + 20 * kMillisecondNs;
-          const Status status = group.Barrier({Deadline::At(deadline_ns), nullptr});
+          const Status status = group.Barrier(CallOptions{Deadline::At(deadline_ns), nullptr});
           EXPECT_GE(RealClock().NowNs(), deadline_ns + grace_ns);
           return status;
         });

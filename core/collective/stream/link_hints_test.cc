@@ -199,6 +199,8 @@ std::vector<Status> ReduceThree(Group& group, bool async,
       TUTTI_ASSIGN_OR_RETURN(const Ref<Future> future,
                              self.AllReduceAsync(inputs, ReduceOp::kSum, call, outputs));
       TUTTI_RETURN_IF_ERROR(future->Wait(group.Hang()));
+      Ref<Value> nothing;
+      TUTTI_RETURN_IF_ERROR(future->GetResult(&nothing));
     } else {
       TUTTI_RETURN_IF_ERROR(self.AllReduce(inputs, ReduceOp::kSum, call, outputs));
     }

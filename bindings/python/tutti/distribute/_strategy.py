@@ -136,7 +136,7 @@ class Strategy:
     def call_for_each_replica(self, fn: Callable[..., Any], args: Sequence[Any] = (),
                               kwargs: Optional[Mapping[str, Any]] = None,
                               timeout: Optional[float] = None) -> Any:
-        """run without options."""
+        """run without options: fn(*args, **kwargs) once per replica."""
         return self.run(fn, args, kwargs, timeout=timeout)
 
     # ---- values

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import operator
 from typing import Any, Dict, Mapping, Optional, Union
 
 from tutti import _arguments, _native, _runtime
@@ -27,8 +28,10 @@ class ClusterResolver(abc.ABC):
 
     def num_accelerators(self, task_type: Optional[str] = None, task_id: Optional[int] = None,
                          config_proto: Any = None) -> Dict[str, int]:
-        """The accelerators of this task, {"GPU": 8}; none: {}. By default those of this machine.
-        task_type, task_id, config_proto: taken for the reference's callers."""
+        """The accelerators of a task, {"GPU": 8}; none: {}. By default those of this machine, for
+        every task: a resolver of another kind may tell tasks (task_type, task_id) apart.
+        config_proto: taken, and without effect."""
+        _check_task(task_type, task_id)
         count = len(_runtime.config.list_devices("GPU"))
         return {"GPU": count} if count else {}
 
@@ -98,8 +101,9 @@ class _LibraryResolver(ClusterResolver):
 
     def num_accelerators(self, task_type: Optional[str] = None, task_id: Optional[int] = None,
                          config_proto: Any = None) -> Dict[str, int]:
-        """The accelerators of this task, {"GPU": 8}; none: {}. task_type, task_id, config_proto:
-        taken for the reference's callers."""
+        """The accelerators of this task, {"GPU": 8}; none: {}. Nothing is known of another one's:
+        task_type, task_id and config_proto are without effect, as is documented."""
+        _check_task(task_type, task_id)
         count = _native.cluster_resolver_num_accelerators(self._handle)
         return {"GPU": count} if count else {}
 
@@ -159,8 +163,9 @@ class SimpleClusterResolver(_LibraryResolver):
 
     def num_accelerators(self, task_type: Optional[str] = None, task_id: Optional[int] = None,
                          config_proto: Any = None) -> Dict[str, int]:
-        """What it was given; by default what the machine has, {"GPU": 8}. task_type, task_id,
-        config_proto: taken for the reference's callers."""
+        """What it was given, whatever the task; by default what the machine has, {"GPU": 8}.
+        task_type, task_id, config_proto: without effect, as is documented."""
+        _check_task(task_type, task_id)
         given = self._options["num_accelerators"]
         return dict(given) if isinstance(given, Mapping) else super().num_accelerators()
 
@@ -183,6 +188,14 @@ class TFConfigClusterResolver(_LibraryResolver):
     def _make(self, **options: Any) -> Any:
         return _native.cluster_resolver_tf_config(options["task_type"], options["task_id"],
                                                   options["rpc_layer"], options["environment"])
+
+
+def _check_task(task_type: Optional[str], task_id: Optional[int]) -> None:
+    if task_type is not None and not isinstance(task_type, str):
+        raise TypeError(f"task_type: a str is needed, not an object of type "
+                        f"{type(task_type).__name__}")
+    if task_id is not None and operator.index(task_id) < 0:
+        raise ValueError(f"task_id is {task_id}; expected 0 or more, or None")
 
 
 def _count(accelerators: Union[Mapping[str, int], int, None]) -> Optional[int]:

@@ -194,7 +194,7 @@ class StrategyTest {
   }
 
   @Test
-  void callsOfACommunicatorTakeOptions() throws Exception {
+  void callsOfACommunicatorTakeOptions() {
     final List<String> lines = Collections.synchronizedList(new ArrayList<>());
     TuttiRuntime.setLogSink((level, line) -> lines.add(level + " " + line));
     try (Communicator alone = Communicator.createLocal(1, "alone").get(0)) {
@@ -204,7 +204,7 @@ class StrategyTest {
       final List<Tensor> two = List.of(value, Tensor.of(new float[] {3}));
       alone.allReduce(value, ReduceOp.SUM, value, hints, null);
       alone.allReduce(two, ReduceOp.SUM, two, hints, null);
-      alone.allReduceAsync(two, ReduceOp.SUM, two, hints, null).get();
+      alone.allReduceAsync(two, ReduceOp.SUM, two, hints, null).get(null);
       alone.reduce(value, ReduceOp.SUM, 0, value, hints, null);
       assertArrayEquals(new float[] {1, 2}, alone.allGather(value, hints, null).toFloatArray());
       assertArrayEquals(new float[] {1, 2}, alone.gather(value, 0, hints, null).toFloatArray());
