@@ -96,10 +96,13 @@ func TestDatasetsAreTransformed(t *testing.T) {
 func TestFailedElementsAreSkipped(t *testing.T) {
 	bad := Range(0, 8, 1).Map(func(element Value) (Value, error) {
 		number, err := element.Int64()
-		if number%3 == 2 {
-			return Value{}, fmt.Errorf("%d is bad", number)
+		if err == nil && number%3 == 2 {
+			err = fmt.Errorf("%d is bad", number)
 		}
-		return OfInt64(number), err
+		if err != nil {
+			return Value{}, err
+		}
+		return OfInt64(number)
 	})
 	if got := integers(t, bad.OnError("skip")); !reflect.DeepEqual(got, []int64{0, 1, 3, 4, 6, 7}) {
 		t.Fatal(got)

@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -16,6 +17,7 @@
 #include <random>
 
 #include "core/base/error.h"
+#include "core/base/log.h"
 #include "core/base/random.h"
 #include "core/base/seeded_runs_testing.h"
 #include "core/dataset/testing/dataset_testing.h"
@@ -138,6 +140,8 @@ Result<Ref<Value>> CallGroupSize(Context&, const Value& in, void* data) {
 
 class RowModel : public DatasetTest {
  protected:
+  RowModel() { environment_->log().set_level(LogLevel::kError); }
+
   using Op = Step::Op;
   using StepRef = std::shared_ptr<Step>;
   using Random = std::mt19937_64;
@@ -410,6 +414,18 @@ class RowModel : public DatasetTest {
     Add(step, pipeline);
   }
 
+  // One in which nothing fails: what has to keep elements may, and what runs ahead has no room.
+  static Ref<Dataset> WithinABudget(const Ref<Dataset>& dataset, const Pipeline& pipeline) {
+    const bool keeps = std::ranges::any_of(pipeline.steps, [](const StepRef& step) {
+      return step->op == Op::kBatch || step->op == Op::kPaddedBatch || step->op == Op::kShuffle ||
+             step->op == Op::kWindow || step->op == Op::kGroupByWindow ||
+             step->op == Op::kUnique || step->op == Op::kCache;
+    });
+    DatasetOptions options;
+    EXPECT_TRUE(options.SetInt("autotune.ram_budget", keeps ? int64_t{1} << 40 : 1).ok());
+    return Ok(dataset->WithOptions(options));
+  }
+
   // The rows that one call gives; none when it was interrupted.
   static std::vector<ModelRow> Call(Iterator& iterator, int64_t most, const CallOptions& options) {
     std::vector<ModelRow> rows;
@@ -450,7 +466,8 @@ class RowModel : public DatasetTest {
     pipeline.passes_over = Below(random, 3) == 0;
     AddSource(random, pipeline);
     for (int64_t more = Below(random, 6) + 1; more > 0; --more) AddStep(random, pipeline);
-    const Ref<Dataset> dataset = pipeline.datasets.at(pipeline.last().get());
+    Ref<Dataset> dataset = pipeline.datasets.at(pipeline.last().get());
+    if (Below(random, 4) == 0) dataset = WithinABudget(dataset, pipeline);
     if (print) std::fputs(dataset->Explain().c_str(), stderr);
     Model::Shared shared;
     const std::unique_ptr<Model> model = Model::Make(*pipeline.last(), &shared);
