@@ -137,7 +137,7 @@ TEST_F(OnError, GivesTheSameHoweverItIsWalked) {
 }
 
 TEST_F(OnError, KeepsAHeldFailureInItsState) {
-  static Raises raises{4, {3}};
+  Raises raises{4, {3}};
   const Ref<Dataset> dataset = Ok(Generated(&raises)->OnError("skip"));
   // A slab of three has met the failure behind it.
   const Ref<Iterator> iterator = Iterate(dataset);
