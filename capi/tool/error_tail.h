@@ -19,12 +19,12 @@ class ErrorTail {
   void Add(std::string_view text);
 
   // The last line that looks like an error, of a program in any of the languages: an exception with
-  // its text, the end of a Java chain of causes, a panic, or a status code with its message. "" when
-  // there is none among the last lines. Cut to a sensible length.
+  // its text, the end of a Java chain of causes, a panic, or a status code with its message. ""
+  // when there is none among the last lines. Cut to a sensible length.
   std::string LastError() const;
 
  private:
-  static constexpr size_t kMostLines = 200;      // a long stack stands behind Go's and Java's errors
+  static constexpr size_t kMostLines = 200;      // long stacks stand behind Go's and Java's errors
   static constexpr size_t kMostLineBytes = 400;  // of one that is kept
 
   std::deque<std::string> lines_;

@@ -24,14 +24,14 @@ struct WorkerStory {
   std::string error;          // what it said last of an error; "" when nothing
 };
 
-// Whose failure the job's is, in a list in the order of deaths: the first that failed of itself, for
-// one that had lost a peer may die before that peer; else the first that failed. Null when all
+// Whose failure the job's is, in a list in the order of deaths: the first that failed of itself,
+// for one that had lost a peer may die before that peer; else the first that failed. Null when all
 // succeeded.
 const WorkerStory* FirstFailure(const std::vector<WorkerStory>& in_order_of_death);
 
 // "worker 1 (pid 4711) was killed by SIGKILL (9) after 12.3 s; workers 0 and 2 then exited with 1",
-// or "worker 1 (pid 4711) exited with 1 after 12.3 s: ValueError: no rows; worker 0 had exited with 1
-// before, for want of a peer".
+// or "worker 1 (pid 4711) exited with 1 after 12.3 s: ValueError: no rows; worker 0 had exited with
+// 1 before, for want of a peer".
 // At least one has failed.
 std::string DescribeFailure(const std::vector<WorkerStory>& in_order_of_death);
 

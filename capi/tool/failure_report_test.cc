@@ -65,7 +65,8 @@ TEST(FailureReport, AWorkerThatLostAPeerIsNotToBlameThoughItDiedFirst) {
 TEST(FailureReport, QuotesWhatAWorkerSaidUnlessASignalCameFromOutside) {
   WorkerStory killed = Killed(1, SIGKILL), aborted = Killed(0, SIGABRT);
   killed.error = aborted.error = "INTERNAL: a message";
-  EXPECT_EQ(DescribeFailure({killed}), "worker 1 (pid 4711) was killed by SIGKILL (9) after 12.3 s");
+  EXPECT_EQ(DescribeFailure({killed}),
+            "worker 1 (pid 4711) was killed by SIGKILL (9) after 12.3 s");
   EXPECT_EQ(DescribeFailure({aborted}),
             "worker 0 (pid 4710) was killed by SIGABRT (6) after 12.3 s: INTERNAL: a message");
 }

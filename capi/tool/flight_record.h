@@ -60,8 +60,8 @@ struct FlightRecord {
 // What is wrong with the text of `record->file`, or "" when the record is filled.
 std::string ParseFlightRecord(const std::string& text, FlightRecord* record);
 
-// The records of one job, by worker. `paths` are files, or directories with flight-*.json in them, or with
-// the directory job-* of one job.
+// The records of one job, by worker. `paths` are files, or directories with flight-*.json in them,
+// or with the directory job-* of one job.
 // Gives what is wrong: a file that cannot be read, is none, or is of another job or the same worker
 // as another one.
 std::string ReadFlightRecords(const std::vector<std::string>& paths,

@@ -198,7 +198,8 @@ void Job::OnDeaths() {
                             worker.asked_to_end, worker.killed, ""};
     if (story.end.failed() && Replace(index, story)) continue;
     if (story.end.failed() && worker.came_later && LeaderIsDone()) {
-      console_->Say(DescribeFailure({WithError(story)}) + ", too late for the job: worker 0 had ended");
+      console_->Say(DescribeFailure({WithError(story)}) +
+                    ", too late for the job: worker 0 had ended");
       continue;
     }
     stories_.push_back(story);

@@ -1,7 +1,7 @@
 // What the workers print, on its way to our stdout and stderr: whole lines, each with its worker's
 // name before it, that never mix with another worker's. What has waited for its line's end for a
-// while (a prompt, a progress bar) is passed on without it; the line goes on when more comes, unless
-// somebody else had something to say.
+// while (a prompt, a progress bar) is passed on without it; the line goes on when more comes,
+// unless somebody else had something to say.
 //
 // Nothing here waits. A reader of our output that is slow makes the sink full; the workers' pipes
 // are then not read, and they wait, as they would for a slow reader of their own. A reader that

@@ -20,7 +20,8 @@ constexpr const char* kTraceUsage = "tutti trace FILE... [-o trace.json]";
 constexpr const char* kTraceFooter = R"(
 With TUTTI_FLIGHT_RECORDER_DIR=DIR each worker whose collective fails writes what it did last into
 DIR/job-.../flight-WORKER.json; the error's message names the file. Give all files of one job,
-their directory, or DIR where only one job has failed. ui.perfetto.dev and chrome://tracing show what this command writes.
+their directory, or DIR where only one job has failed. ui.perfetto.dev and chrome://tracing show
+what this command writes.
 
 The first divergence is the first call of a communicator that its ranks made differently, that some
 of them never came to, or that failed. The status is 0 also when there is one.

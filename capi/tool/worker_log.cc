@@ -34,7 +34,9 @@ void WorkerLog::Write(std::string_view text) {
 std::string MakeLogFolder(const std::string& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  if (!error && !std::filesystem::is_directory(folder)) error.assign(ENOTDIR, std::system_category());
+  if (!error && !std::filesystem::is_directory(folder)) {
+    error = std::make_error_code(std::errc::not_a_directory);
+  }
   return error ? fmt::format("cannot make the folder {}: {}", folder, error.message()) : "";
 }
 

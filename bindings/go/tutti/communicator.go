@@ -139,8 +139,8 @@ func (c *Communicator) Grow(ctx context.Context, least int) (*Communicator, erro
 		}))
 }
 
-// Close leaves; peers that need this rank fail with ErrUnavailable. Where it is deferred and a panic
-// goes by, they hear of the panic, as by Abort.
+// Close leaves; peers that need this rank fail with ErrUnavailable. Where it is deferred and a
+// panic goes by, they hear of the panic, as by Abort.
 func (c *Communicator) Close() error {
 	if cause := recover(); cause != nil {
 		if message := whyPanicked(cause); message != "" {

@@ -74,7 +74,8 @@ class Cluster:
         why = _leaving.reason(error)
         if why is not None:
             try:
-                _native.cluster_fail(self._handle, f"{self.describe(self.worker)} has left by {why}")
+                _native.cluster_fail(self._handle,
+                                     f"{self.describe(self.worker)} has left by {why}")
             except errors.Error:  # it is closed already
                 pass
         self.close()

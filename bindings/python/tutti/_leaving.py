@@ -1,4 +1,5 @@
-"""Why a process leaves its job: what its peers are told when an exception ends a block or a program."""
+"""Why a process leaves its job: what its peers are told of an exception that ends a block or a
+program."""
 
 from typing import Optional
 
@@ -8,8 +9,8 @@ _MOST_CHARACTERS = 500
 
 
 def reason(error: Optional[BaseException]) -> Optional[str]:
-    """"ValueError: no rows"; None where nothing went wrong, and for what the peers know already: that
-    somebody else is gone."""
+    """"ValueError: no rows"; None where nothing went wrong, and for what the peers know already:
+    that somebody else is gone."""
     if error is None or isinstance(error, (errors.UnavailableError, errors.AbortedError)):
         return None
     if isinstance(error, SystemExit) and error.code in (None, 0):

@@ -54,9 +54,9 @@ TUTTI_API tutti_status *tutti_runtime_get_or_start_default(tutti_runtime **out_r
 TUTTI_API tutti_status *tutti_runtime_shutdown(tutti_runtime *runtime,
                                                const tutti_call_options *call);
 
-/* For a process that goes because of an error of its own, before it shuts down: tells the workers of
- * its job why (tutti_cluster_fail). NULL is the default runtime, if it is running. Nothing happens
- * without a job.
+/* For a process that goes because of an error of its own, before it shuts down: tells the workers
+ * of its job why (tutti_cluster_fail). NULL is the default runtime, if it is running. Nothing
+ * happens without a job.
  * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API void tutti_runtime_fail(tutti_runtime *runtime, const char *message);
 
