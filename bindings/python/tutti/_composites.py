@@ -105,7 +105,8 @@ class SparseTensor(_Composite):
     def rows(self) -> List["SparseTensor"]:
         """Its rows along the first axis, of one axis less. InvalidArgumentError where it has no
         axes, ResourceExhaustedError where dense_shape says that there are some millions."""
-        return _native.value_to_rows(self)
+        rows: List["SparseTensor"] = _native.value_to_rows(self)
+        return rows
 
     def __repr__(self) -> str:
         return (f"SparseTensor(indices={_shown(self.indices)}, values={_shown(self.values)}, "
@@ -290,9 +291,9 @@ def ragged_constant(pylist: Any, dtype: Any = None, ragged_rank: Optional[int] =
 
         flat = Tensor(_native._array_of(flat, True)).convert(dtype).numpy()
     made: Any = flat
-    for splits in reversed(levels):
+    for splits in reversed(levels[1:]):
         made = RaggedTensor.from_row_splits(made, np.array(splits, row_splits_dtype))
-    return made
+    return RaggedTensor.from_row_splits(made, np.array(levels[0], row_splits_dtype))
 
 
 class _CompositeSpec:

@@ -151,7 +151,7 @@ class _Config(_Settings):
         l2_bytes, bus_id, uuid, integrated, driver_version, and kernels: whether the plugin has
         machine code for it. Sizes are in bytes. NotFoundError for a device that is not there.
         """
-        device = json.loads(_native.device_describe(name))
+        device: Dict[str, Any] = json.loads(_native.device_describe(name))
         if "compute_capability" in device:
             device["compute_capability"] = tuple(device["compute_capability"])
         return device
@@ -161,7 +161,8 @@ class _Config(_Settings):
 
         version is None where it is not opened; reason says why there are no devices, else None.
         """
-        return json.loads(_native.device_describe_plugins())
+        plugins: List[Dict[str, Any]] = json.loads(_native.device_describe_plugins())
+        return plugins
 
 
 config = _Config()
