@@ -169,6 +169,32 @@ func TestAPanicThatLeavesABlockIsToldToTheOthers(t *testing.T) {
 	})
 }
 
+func TestAProcessThatFailsSaysWhy(t *testing.T) {
+	together(t, 2, nil, func(r *Runtime, resolver Resolver, worker int) error {
+		cluster, err := r.Join(nil, resolver, 1)
+		if err != nil {
+			return err
+		}
+		defer cluster.Close()
+		communicator, err := cluster.NewCommunicator(nil, "")
+		if err != nil {
+			return err
+		}
+		defer communicator.Close()
+		if worker == 1 {
+			r.Fail("no rows in shard 7")
+			return nil
+		}
+		for err == nil {
+			err = communicator.Barrier(nil)
+		}
+		if !errors.Is(err, ErrAborted) || !strings.Contains(err.Error(), "no rows in shard 7") {
+			return fmt.Errorf("another error: %w", err)
+		}
+		return nil
+	})
+}
+
 func TestAStrategyTakesAResolverOfOnesOwn(t *testing.T) {
 	together(t, 2, nil, func(r *Runtime, resolver Resolver, worker int) error {
 		strategy, err := r.NewMultiWorkerMirroredStrategy(nil,

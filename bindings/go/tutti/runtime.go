@@ -87,6 +87,17 @@ func (r *Runtime) Shutdown(ctx context.Context) error {
 	return err
 }
 
+// Fail is for a process that goes because of an error of its own, before it shuts down: the workers
+// of its job hear why, as by Cluster.Fail. Nothing happens without a job.
+func (r *Runtime) Fail(message string) {
+	pointer, err := r.use()
+	if err != nil {
+		return
+	}
+	defer r.done()
+	native.Runtime_fail(pointer, message)
+}
+
 // Close is Shutdown without a limit, and ends the reference.
 func (r *Runtime) Close() error {
 	if r != nil && r.o.isClosed() {
@@ -264,6 +275,13 @@ var defaultRuntime *Runtime
 // nothing of ours at exit): it says goodbye to the others, who else take the end of the process for
 // its death.
 func Shutdown(ctx context.Context) error { return defaultRuntime.Shutdown(ctx) }
+
+// Fail tells the workers of the default runtime's job why this process goes: Runtime.Fail.
+func Fail(message string) {
+	if IsRunning() {
+		defaultRuntime.Fail(message)
+	}
+}
 
 // IsRunning says that the default runtime runs.
 func IsRunning() bool { return defaultRuntime.IsRunning() }

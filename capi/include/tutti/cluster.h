@@ -172,7 +172,8 @@ TUTTI_API void tutti_cluster_abort(tutti_cluster *cluster, const char *message);
 
 /* For a worker that goes because of an error of its own, before it closes: the job ends as by
  * tutti_cluster_abort, so that the others hear why. Nothing happens in an elastic job, which goes
- * on without it, nor when the job has ended before.
+ * on without it, nor when the job has ended before. Waits for the worker that the others listen
+ * to, some seconds at most.
  * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API void tutti_cluster_fail(tutti_cluster *cluster, const char *message);
 

@@ -347,7 +347,21 @@ void Cluster::Abort(Status reason) {
 }
 
 void Cluster::Fail(Status reason) {
-  if (!elastic()) Abort(std::move(reason));
+  if (elastic() || environment().LeftBehindByFork()) return;
+  Abort(std::move(reason));
+  State& state = *state_;
+  const auto all_know = [&] {
+    if (state.closed) return true;
+    if (!state.has_failed.load(std::memory_order_relaxed)) return false;
+    return std::all_of(state.subscribers.begin(), state.subscribers.end(), [&](const auto& one) {
+      return !one.second->running && one.second->next == state.events.size();
+    });
+  };
+  Clock& clock = environment().clock();
+  std::unique_lock<std::mutex> lock(state.mutex);
+  // In vain where the others are gone: then there is nobody to tell.
+  const CallOptions limit = CallOptions::WithTimeout(clock, Member::kAnswerNs);
+  WaitUntil(lock, state.changed, clock, limit, all_know, "the end of the job").rep();
 }
 
 uint64_t Cluster::AddListener(Listener listener) {

@@ -153,7 +153,8 @@ class Cluster final : public Closable {
   // tells it a moment later, also here.
   void Abort(Status reason);
   // Of a worker that goes because of an error of its own: the same, but in an elastic job, which
-  // goes on without it.
+  // goes on without it. Waits until the communicators of this process have heard of it and passed
+  // it on, so that who closes them then does not only say that it has left; 5 s at most.
   void Fail(Status reason);
 
   // Called once per event, on a thread of the cluster's: a worker has left, or the job has failed.

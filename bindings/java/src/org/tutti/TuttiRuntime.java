@@ -102,6 +102,24 @@ public final class TuttiRuntime extends NativeObject implements AutoCloseable {
     return Bridge.text(Native.runtime_read_setting(this, key));
   }
 
+  /**
+   * For a process that goes because of an error of its own, before it shuts down: the workers of
+   * its job hear why, as by {@link Cluster#fail}. Nothing happens without a job, nor for errors
+   * that are about a peer, which the others know.
+   */
+  public void fail(Throwable cause) {
+    if (!Bridge.isAboutAPeer(cause)) {
+      Native.runtime_fail(this, "the program of a worker has ended by " + cause);
+    }
+  }
+
+  /** The same for the process's default runtime, if it is running. */
+  public static void failDefault(Throwable cause) {
+    if (!Bridge.isAboutAPeer(cause)) {
+      Native.runtime_fail(null, "the program of a worker has ended by " + cause);
+    }
+  }
+
   /** Closes all that belongs to the runtime and joins its threads. */
   public void shutdown(Duration timeout) {
     Native.runtime_shutdown(this, Bridge.nanos(timeout));

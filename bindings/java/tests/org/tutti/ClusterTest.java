@@ -64,6 +64,24 @@ class ClusterTest {
   }
 
   @Test
+  void whoGoesByAnErrorOfItsOwnSaysWhy() throws Exception {
+    final ClusterResolver own =
+        new Scheduler(ClusterSpec.of(Map.of("worker", List.of(freeAddress()))), "worker", 0L);
+    try (Cluster cluster = Cluster.join(own, 1, LONG)) {
+      cluster.fail(TuttiException.of(Code.UNAVAILABLE, "a peer is gone"));
+      cluster.check(); // the others know of that
+      cluster.fail(new IllegalStateException("no rows in shard 7"));
+      assertTrue(assertThrows(TuttiException.Aborted.class, cluster::check)
+                     .getMessage().contains("IllegalStateException: no rows in shard 7"));
+    }
+    try (Cluster cluster = Cluster.join(own, 1, LONG)) {
+      TuttiRuntime.failDefault(new IllegalStateException("no rows in shard 8"));
+      assertTrue(assertThrows(TuttiException.Aborted.class, cluster::check)
+                     .getMessage().contains("no rows in shard 8"));
+    }
+  }
+
+  @Test
   void aLambdaIsAResolver() {
     final ClusterResolver own =
         () -> ClusterSpec.of(Map.of("worker", List.of("10.0.0.1:2222", "10.0.0.2:2222")));
