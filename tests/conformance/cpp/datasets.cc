@@ -263,9 +263,14 @@ Dataset Sql(const Json &op) {
 // ---- transformations that are more than their arguments; the plain ones are generated ----
 
 void Map(const Json &op, Dataset *dataset) {
-  CheckKeys(op, {"op", "input", "fn", "arg"});
-  Check(
-      tutti_dataset_map(dataset->out(), NamedFunction(op, ElementSpecOf(*dataset)).get(), nullptr));
+  CheckKeys(op, {"op", "input", "fn", "arg", "num_parallel_calls", "deterministic"});
+  tutti_map_options options = TUTTI_MAP_OPTIONS_INIT;
+  options.num_parallel_calls = op.value("num_parallel_calls", int64_t{0});
+  if (op.contains("deterministic")) {
+    options.deterministic = op.at("deterministic").get<bool>() ? TUTTI_TRUE : TUTTI_FALSE;
+  }
+  Check(tutti_dataset_map(
+      dataset->out(), NamedFunction(op, ElementSpecOf(*dataset)).get(), &options));
 }
 
 void FlatMap(const Json &op, Dataset *dataset) {

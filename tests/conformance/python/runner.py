@@ -36,9 +36,11 @@ from workers import mirrored, run_workers
 def transform(dataset, node, op):
     """One op with an `input`, which is `dataset`."""
     if op == "map":
-        known(node, ("op", "input", "fn", "arg"))
+        names = ("num_parallel_calls", "deterministic")
+        known(node, ("op", "input", "fn", "arg", *names))
         name, arg = node["fn"], node.get("arg")
-        return dataset.map(function(name, arg), output_signature=signature(name, arg, dataset))
+        return dataset.map(function(name, arg), output_signature=signature(name, arg, dataset),
+                           **{name: node[name] for name in names if name in node})
     if op in ("flat_map", "interleave"):
         names = {"flat_map": (), "interleave": ("cycle_length", "block_length",
                                                 "num_parallel_calls", "deterministic")}[op]

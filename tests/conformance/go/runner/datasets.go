@@ -24,7 +24,8 @@ func transform(r *tutti.Runtime, dataset *tutti.Dataset, node fields) (*tutti.Da
 	op := fmt.Sprint(node["op"])
 	switch op {
 	case "map":
-		if err := known(node, "op", "input", "fn", "arg", "registered"); err != nil {
+		if err := known(node, "op", "input", "fn", "arg", "registered", "num_parallel_calls",
+			"deterministic"); err != nil {
 			return nil, err
 		}
 		name := fmt.Sprint(node["fn"])
@@ -39,7 +40,7 @@ func transform(r *tutti.Runtime, dataset *tutti.Dataset, node fields) (*tutti.Da
 		if err != nil {
 			return nil, err
 		}
-		return dataset.Map(fn, options...), nil
+		return dataset.Map(fn, append(options, parallel(node)...)...), nil
 	case "snapshot":
 		return snapshot(r, dataset, node)
 	case "flat_map", "interleave":
@@ -109,6 +110,15 @@ func transform(r *tutti.Runtime, dataset *tutti.Dataset, node fields) (*tutti.Da
 	return made, err
 }
 
+// parallel is how many calls there are at once, and in which order their results come.
+func parallel(node fields) []tutti.Option {
+	options := []tutti.Option{tutti.WithParallelCalls(int(integer(node, "num_parallel_calls", 0)))}
+	if flag, ok := node["deterministic"].(bool); ok {
+		options = append(options, tutti.WithDeterministic(flag))
+	}
+	return options
+}
+
 // flattened is flat_map or interleave.
 func flattened(r *tutti.Runtime, dataset *tutti.Dataset, node fields) (*tutti.Dataset, error) {
 	names := []string{"op", "input", "fn", "arg"}
@@ -133,13 +143,9 @@ func flattened(r *tutti.Runtime, dataset *tutti.Dataset, node fields) (*tutti.Da
 	if !interleaves {
 		return dataset.FlatMapWith(made), nil
 	}
-	options := []tutti.Option{tutti.WithBlockLength(integer(node, "block_length", 1)),
-		tutti.WithParallelCalls(int(integer(node, "num_parallel_calls", 0)))}
+	options := append(parallel(node), tutti.WithBlockLength(integer(node, "block_length", 1)))
 	if _, ok := node["cycle_length"]; ok {
 		options = append(options, tutti.WithCycleLength(integer(node, "cycle_length", 0)))
-	}
-	if flag, ok := node["deterministic"].(bool); ok {
-		options = append(options, tutti.WithDeterministic(flag))
 	}
 	return dataset.InterleaveWith(made, options...), nil
 }
@@ -205,7 +211,7 @@ func mapRegistered(r *tutti.Runtime, dataset *tutti.Dataset, node fields, fn tut
 		return nil, err
 	}
 	defer made.Close()
-	return dataset.MapWith(made), nil
+	return dataset.MapWith(made, parallel(node)...), nil
 }
 
 func snapshot(r *tutti.Runtime, dataset *tutti.Dataset, node fields) (*tutti.Dataset, error) {

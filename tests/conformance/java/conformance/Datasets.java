@@ -227,14 +227,15 @@ final class Datasets {
     final String op = node.text("op");
     switch (op) {
       case "map":
-        node.known("op", "input", "fn", "arg", "registered");
-        if (node.flag("registered")) {
-          try (Function made = registered(node, node.text("fn"), node.get("arg"),
-                   Functions.signature(node, dataset))) {
-            return dataset.map(made);
-          }
+        node.known("op", "input", "fn", "arg", "registered", "num_parallel_calls",
+            "deterministic");
+        final Spec signature = Functions.signature(node, dataset);
+        try (Function made = node.flag("registered")
+                 ? registered(node, node.text("fn"), node.get("arg"), signature)
+                 : Function.of(Functions.of(node), null, signature, false)) {
+          return dataset.map(made, node.integer("num_parallel_calls", 0),
+              (Boolean) node.get("deterministic"));
         }
-        return dataset.map(Functions.of(node), Functions.signature(node, dataset));
       case "flat_map":
         node.known("op", "input", "fn", "arg");
         try (Function made = Function.of(
