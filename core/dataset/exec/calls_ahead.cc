@@ -338,9 +338,14 @@ void CallsAhead::Run() {
 void CallsAhead::Serve() {
   Lock lock(mutex_);
   while (true) {
-    work_.wait(lock, [this] { return stopped_ || MayPull() || MayCall(); });
+    // Asked once: what other stages hold of a budget changes without this lock.
+    bool pulls = false;
+    work_.wait(lock, [&] {
+      pulls = MayPull();
+      return stopped_ || pulls || MayCall();
+    });
     if (stopped_) return;
-    if (MayPull()) {
+    if (pulls) {
       Pull(lock);
     } else {
       Call(lock);
@@ -350,7 +355,8 @@ void CallsAhead::Serve() {
 
 void CallsAhead::Pull(Lock& lock) {
   // One after the other at first, so that a slow input's first row is called at once.
-  const int64_t rows = std::min(std::max<int64_t>(row_items_, 1), RowsAllowed());
+  const int64_t rows =
+      std::max<int64_t>(1, std::min(std::max<int64_t>(row_items_, 1), RowsAllowed()));
   const Demand demand{rows, false, HorizonPlus(wanted_, -row_items_), all_wanted_, !all_wanted_};
   pulling_ = true;
   Ref<Cancellation> cancellation;

@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <deque>
 #include <string>
 #include <utility>
@@ -28,7 +29,7 @@ struct Plan {
   int64_t given = 2;              // elements of the dataset that is given: 10 x, 10 x + 1 ...
   bool shuffled = false;          // what is written
   RecordCompression compression = RecordCompression::kNone;
-  int calls = 0;
+  std::atomic<int> calls = 0;
   Ref<TfRecordWriter> last;       // what the function let go open
 };
 
