@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 
-#include <atomic>
 #include <deque>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,7 +29,9 @@ struct Plan {
   int64_t given = 2;              // elements of the dataset that is given: 10 x, 10 x + 1 ...
   bool shuffled = false;          // what is written
   RecordCompression compression = RecordCompression::kNone;
-  std::atomic<int> calls = 0;
+  // Calls come from several threads at once.
+  std::mutex mutex = {};          // guards what follows
+  int calls = 0;
   Ref<TfRecordWriter> last;       // what the function let go open
 };
 
@@ -58,7 +60,6 @@ Result<Ref<Dataset>> TextsFrom(const Plan& plan, int64_t first) {
 
 Result<Ref<Value>> WritesAndGives(Context&, const Value& in, void* data) {
   Plan& plan = *static_cast<Plan*>(data);
-  ++plan.calls;
   const int64_t x = NumberIn(in);
   TUTTI_ASSIGN_OR_RETURN(
       Ref<TfRecordWriter> writer,
@@ -66,7 +67,12 @@ Result<Ref<Value>> WritesAndGives(Context&, const Value& in, void* data) {
                              {.compression = plan.compression}));
   TUTTI_ASSIGN_OR_RETURN(const Ref<Dataset> texts, TextsFrom(plan, 100 * x));
   TUTTI_RETURN_IF_ERROR(writer->Write(*texts, CallOptions()));
-  plan.last = std::move(writer);
+  {
+    // The former one ends without the lock.
+    const std::lock_guard<std::mutex> lock(plan.mutex);
+    ++plan.calls;
+    std::swap(plan.last, writer);
+  }
   return DatasetValue(Dataset::Range(plan.datasets, 10 * x, 10 * x + plan.given, 1));
 }
 
