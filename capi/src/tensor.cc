@@ -228,7 +228,9 @@ tutti_status *tutti_tensor_join_strings(size_t count, const tutti_tensor *const 
     TUTTI_REQUIRE_ARRAY(call, count, tensors);
     std::vector<const Tensor *> inputs;
     for (size_t i = 0; i < count; ++i) {
-      if (tensors[i] == nullptr) return NullArgument(call.function, "tensors", 0);
+      if (tensors[i] == nullptr) {
+        return NullArgument(call.function, "tensors", 0).With("index", i);
+      }
       inputs.push_back(FromHandle(tensors[i]));
     }
     TUTTI_ASSIGN_OR_RETURN(auto joined, JoinStrings(inputs, separator == nullptr ? "" : separator));

@@ -108,89 +108,70 @@ func TestRuntimesOfOneProcessJoinByAResolverOfOnesOwn(t *testing.T) {
 		})
 }
 
-func TestAnAbortReachesAllWorkers(t *testing.T) {
+// withRanks are two workers, each with its rank of a communicator.
+func withRanks(t *testing.T, run func(r *Runtime, ranks *Communicator, worker int) error) {
+	t.Helper()
 	together(t, 2, nil, func(r *Runtime, resolver Resolver, worker int) error {
 		cluster, err := r.Join(nil, resolver, 1)
 		if err != nil {
 			return err
 		}
 		defer cluster.Close()
-		communicator, err := cluster.NewCommunicator(nil, "")
+		ranks, err := cluster.NewCommunicator(nil, "")
 		if err != nil {
 			return err
 		}
-		defer communicator.Close()
-		if err := communicator.Barrier(nil); err != nil {
+		defer ranks.Close()
+		if err := ranks.Barrier(nil); err != nil {
 			return err
 		}
+		return run(r, ranks, worker)
+	})
+}
+
+// aborted is nil when calls end with ErrAborted that says `why`, at once or after some more.
+func aborted(ranks *Communicator, why string) error {
+	var err error
+	for err == nil {
+		err = ranks.Barrier(nil)
+	}
+	if !errors.Is(err, ErrAborted) || !strings.Contains(err.Error(), why) {
+		return fmt.Errorf("no abort that says %q: %w", why, err)
+	}
+	return nil
+}
+
+func TestAnAbortReachesAllWorkers(t *testing.T) {
+	withRanks(t, func(_ *Runtime, ranks *Communicator, worker int) error {
 		if worker == 0 {
-			communicator.Abort("this is part of a test")
+			ranks.Abort("this is part of a test")
 		}
-		err = communicator.Barrier(nil)
-		if !errors.Is(err, ErrAborted) || !strings.Contains(err.Error(), "part of a test") {
-			return errors.New("no abort: " + err.Error())
-		}
-		return nil
+		return aborted(ranks, "this is part of a test")
 	})
 }
 
 func TestAPanicThatLeavesABlockIsToldToTheOthers(t *testing.T) {
-	together(t, 2, nil, func(r *Runtime, resolver Resolver, worker int) (err error) {
+	withRanks(t, func(_ *Runtime, ranks *Communicator, worker int) error {
+		if worker == 0 {
+			return aborted(ranks, "left by a panic: no rows")
+		}
+		// The panic goes on behind Close.
 		defer func() {
-			if cause := recover(); cause != nil {
-				if worker != 1 || cause != "no rows" {
-					err = fmt.Errorf("worker %d: another panic: %v", worker, cause)
-				}
+			if cause := recover(); cause != "no rows" {
+				t.Errorf("another panic: %v", cause)
 			}
 		}()
-		cluster, err := r.Join(nil, resolver, 1)
-		if err != nil {
-			return err
-		}
-		defer cluster.Close()
-		communicator, err := cluster.NewCommunicator(nil, "")
-		if err != nil {
-			return err
-		}
-		defer communicator.Close()
-		if err := communicator.Barrier(nil); err != nil {
-			return err
-		}
-		if worker == 1 {
-			panic("no rows")
-		}
-		for err == nil {
-			err = communicator.Barrier(nil)
-		}
-		if !errors.Is(err, ErrAborted) || !strings.Contains(err.Error(), "left by a panic: no rows") {
-			return fmt.Errorf("another error: %w", err)
-		}
-		return nil
+		defer ranks.Close()
+		panic("no rows")
 	})
 }
 
 func TestAProcessThatFailsSaysWhy(t *testing.T) {
-	together(t, 2, nil, func(r *Runtime, resolver Resolver, worker int) error {
-		cluster, err := r.Join(nil, resolver, 1)
-		if err != nil {
-			return err
+	withRanks(t, func(r *Runtime, ranks *Communicator, worker int) error {
+		if worker == 0 {
+			return aborted(ranks, "no rows in shard 7")
 		}
-		defer cluster.Close()
-		communicator, err := cluster.NewCommunicator(nil, "")
-		if err != nil {
-			return err
-		}
-		defer communicator.Close()
-		if worker == 1 {
-			r.Fail("no rows in shard 7")
-			return nil
-		}
-		for err == nil {
-			err = communicator.Barrier(nil)
-		}
-		if !errors.Is(err, ErrAborted) || !strings.Contains(err.Error(), "no rows in shard 7") {
-			return fmt.Errorf("another error: %w", err)
-		}
+		r.Fail("no rows in shard 7")
 		return nil
 	})
 }

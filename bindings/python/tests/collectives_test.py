@@ -492,13 +492,18 @@ class ProcessesTest(unittest.TestCase):
                         [[0.5] * 2, [0.5] * 3], 1])
 
     def test_an_elastic_job_shrinks_and_grows(self):
+        for last_words in ("os._exit(0)", "with cluster, first: raise LookupError('no rows')"):
+            with self.subTest(last_words):
+                self.shrinks_and_grows(last_words)
+
+    def shrinks_and_grows(self, last_words):
         life = 1
         with Job("""
             cluster = tutti.Cluster.join()
             first = tutti.Communicator.create(cluster, name="job")
             if me == 2 and os.environ["LIFE"] == "1":
                 first.barrier()
-                os._exit(0)
+                """ + last_words + """
             now = first
             if me != 2:
                 first.barrier()

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "core/collective/call/communication_hints.h"
 #include "core/base/status.h"
+#include "core/collective/call/communication_hints.h"
 #include "core/tensor/dtype.h"
 #include "core/tensor/reduce.h"
 #include "core/tensor/shape.h"

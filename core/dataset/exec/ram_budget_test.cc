@@ -166,6 +166,19 @@ TEST_F(RamBudgets, LetParallelMapsWait) {
   }
 }
 
+// Whether there is room for more changes under a stage that looks: others take and free some.
+TEST_F(RamBudgets, AreSharedByStagesThatCallAtOnce) {
+  const Ref<TestFunction> same = MakeFunction(
+      [](Context&, const Value& in, void*) -> Result<Ref<Value>> { return Number(NumberIn(in)); });
+  std::vector<std::string> numbers;
+  for (int64_t i = 0; i < 3000; ++i) numbers.push_back(std::to_string(i));
+  for (const int64_t budget : {16, 48, 100}) {
+    Ref<Dataset> dataset = Range(3000);
+    for (int i = 0; i < 4; ++i) dataset = Ok(dataset->Map(same, Parallel(4)));
+    EXPECT_EQ(All(Within(dataset, budget)), numbers) << budget;
+  }
+}
+
 TEST_F(RamBudgets, LetParallelInterleavesWait) {
   Made made;
   struct Data {

@@ -17,14 +17,26 @@
 namespace tutti {
 namespace {
 
-// Passes its input's elements on; every restart is interrupted `times` times.
-class HesitatingStage final : public Stage {
+class PassingStage : public Stage {
  public:
-  HesitatingStage(const Node& node, StageInputs inputs) : Stage(node, std::move(inputs)) {}
+  PassingStage(const Node& node, StageInputs inputs) : Stage(node, std::move(inputs)) {}
 
   void Next(const Demand& demand, const CallOptions& options, Slab* slab) override {
     input().Next(demand, options, slab);
   }
+};
+
+template <typename S>
+Result<std::unique_ptr<Stage>> MakePassing(const Node& node, const ExecContext&,
+                                           StageInputs inputs) {
+  return std::unique_ptr<Stage>(std::make_unique<S>(node, std::move(inputs)));
+}
+
+// Every restart is interrupted `times` times.
+class HesitatingStage final : public PassingStage {
+ public:
+  using PassingStage::PassingStage;
+
   Status Restart(const CallOptions& options) override {
     TUTTI_RETURN_IF_ERROR(Stage::Restart(options));
     if (interrupted_++ < node().attributes().Int("times")) return Cancelled("not now");
@@ -43,22 +55,16 @@ constinit const OpTraits kHesitatingOp = {
     .passes_elements = true,
     .cardinality = CardinalityOfInput,
     .element_spec = SpecOfInput,
-    .make_stage = [](const Node& node, const ExecContext&,
-                     StageInputs inputs) -> Result<std::unique_ptr<Stage>> {
-      return std::unique_ptr<Stage>(std::make_unique<HesitatingStage>(node, std::move(inputs)));
-    },
+    .make_stage = MakePassing<HesitatingStage>,
 };
 
-// Passes its input's elements on; the first `joins_refused` times it is joined it does not end.
+// The first `joins_refused` times it is joined it does not end.
 int64_t joins_refused = 0;
 
-class LingeringStage final : public Stage {
+class LingeringStage final : public PassingStage {
  public:
-  LingeringStage(const Node& node, StageInputs inputs) : Stage(node, std::move(inputs)) {}
+  using PassingStage::PassingStage;
 
-  void Next(const Demand& demand, const CallOptions& options, Slab* slab) override {
-    input().Next(demand, options, slab);
-  }
   Status Join(const CallOptions& options) override {
     if (joins_refused > 0) {
       --joins_refused;
@@ -74,10 +80,7 @@ constinit const OpTraits kLingeringOp = {
     .passes_elements = true,
     .cardinality = CardinalityOfInput,
     .element_spec = SpecOfInput,
-    .make_stage = [](const Node& node, const ExecContext&,
-                     StageInputs inputs) -> Result<std::unique_ptr<Stage>> {
-      return std::unique_ptr<Stage>(std::make_unique<LingeringStage>(node, std::move(inputs)));
-    },
+    .make_stage = MakePassing<LingeringStage>,
 };
 
 class Restart : public DatasetTest {

@@ -1,4 +1,4 @@
-// The cases of dataset.json and dataset_ops.json.
+// The cases of dataset.json, dataset_ops.json and dataset_own.json.
 #include <algorithm>
 #include <map>
 #include <string>

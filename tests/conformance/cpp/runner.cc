@@ -36,6 +36,7 @@ int RunAll(const std::filesystem::path &folder) {
   MakeJobSecret();
   const std::map<std::string, RunCase> files = {{"dataset", RunDatasetCase},
                                                 {"dataset_ops", RunDatasetCase},
+                                                {"dataset_own", RunDatasetCase},
                                                 {"device_spec", RunDeviceSpecCase},
                                                 {"distribute", RunDistributeCase},
                                                 {"reduce", RunReduceCase},

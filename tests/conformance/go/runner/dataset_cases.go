@@ -9,7 +9,7 @@ import (
 	"tutti.dev/tutti"
 )
 
-// runDataset runs a case of dataset.json or dataset_ops.json.
+// runDataset runs a case of dataset.json, dataset_ops.json or dataset_own.json.
 func runDataset(test fields) error {
 	if err := knownFields(test); err != nil {
 		return err

@@ -9,7 +9,7 @@ import org.tutti.data.Dataset;
 import org.tutti.data.DatasetIterator;
 import org.tutti.data.Options;
 
-/** The cases of dataset.json and dataset_ops.json. */
+/** The cases of dataset.json, dataset_ops.json and dataset_own.json. */
 final class DatasetCases {
   private DatasetCases() {}
 
