@@ -8,13 +8,15 @@
 
 namespace tutti {
 
-DistributedValue::DistributedValue(std::vector<Ref<Value>> components, int64_t global_rows)
-    : components_(std::move(components)), global_rows_(global_rows) {}
+DistributedValue::DistributedValue(std::vector<Ref<Value>> components, int64_t global_rows,
+                                   Distribution distribution)
+    : components_(std::move(components)), global_rows_(global_rows), distribution_(distribution) {}
 
 DistributedValue::~DistributedValue() = default;
 
 std::string DistributedValue::ToString() const {
-  std::string text = "PerReplica:{";
+  std::string text =
+      distribution_ == Distribution::kMirrored ? "Mirrored:{" : "PerReplica:{";
   for (size_t i = 0; i < components_.size(); ++i) {
     text += Format("{}{}: {}", i == 0 ? "" : ", ", i, components_[i]->ToString());
   }
@@ -24,6 +26,12 @@ std::string DistributedValue::ToString() const {
 Leaf DistributedLeaf(std::vector<Ref<Value>> components, int64_t global_rows) {
   return Leaf(LeafKind::kDistributed,
               MakeRef<DistributedValue>(std::move(components), global_rows));
+}
+
+Leaf MirroredLeaf(std::vector<Ref<Value>> components) {
+  return Leaf(LeafKind::kDistributed,
+              MakeRef<DistributedValue>(std::move(components), DistributedValue::kNoRows,
+                                        Distribution::kMirrored));
 }
 
 bool HasDistributedLeaf(const Value& value) {

@@ -1,5 +1,5 @@
-// DistributedValue: the leaf of a value that differs between replicas (PerReplica), and the moves
-// around it: Regroup makes one value of the replicas' results, JoinStep one of their parts of a
+// DistributedValue: the leaf of a value that has a component per replica, which may differ
+// (PerReplica) or are equal by construction (Mirrored), and the moves around it: Regroup makes one value of the replicas' results, JoinStep one of their parts of a
 // batch, Select takes one replica's part out again.
 //
 //   replica 0: {'loss': 0.5, 'name': "a"}      Regroup      {'loss': PerReplica:{0: 0.5, 1: 0.25},
@@ -33,6 +33,13 @@
 
 namespace tutti {
 
+// What is known of the components of a distributed value. The same numbers as TUTTI_DISTRIBUTION_*.
+enum class Distribution : int32_t {
+  kPerReplica = 1,  // each replica's own
+  kMirrored = 2,    // equal, because one operation made them all: outside of replicas component 0
+                    // may be read as the value
+};
+
 class DistributedValue final : public RefCounted, public Printable {
  public:
   static constexpr int64_t kNoRows = -1;
@@ -40,20 +47,23 @@ class DistributedValue final : public RefCounted, public Printable {
   // One component per replica of this process, in order; each is a single leaf that is not
   // distributed itself. `global_rows` is what a batch knows of its step: the rows over all replicas
   // of all workers, kNoRows for values that are no batch.
-  explicit DistributedValue(std::vector<Ref<Value>> components, int64_t global_rows = kNoRows);
+  explicit DistributedValue(std::vector<Ref<Value>> components, int64_t global_rows = kNoRows,
+                            Distribution distribution = Distribution::kPerReplica);
 
   size_t num_components() const { return components_.size(); }
   const Value& component(size_t replica) const { return *components_[replica]; }
   std::span<const Ref<Value>> components() const { return components_; }
   int64_t global_rows() const { return global_rows_; }
+  Distribution distribution() const { return distribution_; }
 
-  std::string ToString() const override;  // "PerReplica:{0: 0.5, 1: 0.25}"
+  std::string ToString() const override;  // "PerReplica:{0: 0.5, 1: 0.25}", "Mirrored:{0: ...}"
 
  private:
   ~DistributedValue() override;
 
   const std::vector<Ref<Value>> components_;
   const int64_t global_rows_;
+  const Distribution distribution_;
 };
 
 // The leaf as a distributed one, null when it is of another kind.
@@ -62,6 +72,8 @@ inline const DistributedValue* AsDistributed(const Leaf& leaf) {
 }
 Leaf DistributedLeaf(std::vector<Ref<Value>> components,
                      int64_t global_rows = DistributedValue::kNoRows);
+// Of components that are equal.
+Leaf MirroredLeaf(std::vector<Ref<Value>> components);
 
 bool HasDistributedLeaf(const Value& value);
 

@@ -22,6 +22,14 @@ TEST(Regroup, MakesEqualTensorsDistributedBecauseStructureMustNotDependOnData) {
   EXPECT_EQ(joined->ToString(), "PerReplica:{0: 1.5, 1: 1.5}");
 }
 
+TEST(Mirrored, SaysThatItsComponentsAreEqualAndIsSelectedAsAnyDistributedLeaf) {
+  const Ref<Value> mirrored = Value::OfLeaf(MirroredLeaf({ScalarOf(1.5f), ScalarOf(1.5f)}));
+  EXPECT_EQ(AsDistributed(mirrored->leaf())->distribution(), Distribution::kMirrored);
+  EXPECT_EQ(mirrored->ToString(), "Mirrored:{0: 1.5, 1: 1.5}");
+  EXPECT_EQ(Select(*mirrored, 1, 2, "test").value()->ToString(), "1.5");
+  EXPECT_FALSE(Select(*mirrored, 0, 3, "test").ok());
+}
+
 TEST(Regroup, KeepsNoneAndEqualStringsAndDistributesDifferentStrings) {
   const Ref<Value> first =
       Value::Tuple({Value::None(), Value::OfString("a"), Value::OfString("b")});
