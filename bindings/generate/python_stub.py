@@ -55,6 +55,8 @@ GROUPS = [
     ("size_t count, tutti_tensor *const *mutable_tensors", "mutable_tensors: Sequence[Any]", None),
     ("size_t output_count, tutti_tensor *const *mutable_tensors", "mutable_tensors: Sequence[Any]",
      None),
+    ("size_t count, const tutti_cluster_resolver *const *resolvers",
+     "resolvers: Sequence[tutti_cluster_resolver]", None),
     ("size_t rank_count, const int64_t *send_rows", "send_rows: Sequence[SupportsIndex]", None),
     ("size_t received_count, int64_t *received_rows", "received_rows: Any", None),
     ("size_t count, const char *const *texts", "texts: Sequence[str]", None),

@@ -14,10 +14,13 @@
 #include "capi/src/options.h"
 #include "capi/src/roots.h"
 #include "core/base/error.h"
+#include "core/base/text.h"
 #include "core/cluster/resolve/cluster_resolver.h"
 #include "core/cluster/resolve/cluster_spec.h"
 #include "core/cluster/resolve/simple_cluster_resolver.h"
+#include "core/cluster/resolve/slurm_cluster_resolver.h"
 #include "core/cluster/resolve/tf_config_cluster_resolver.h"
+#include "core/cluster/resolve/union_cluster_resolver.h"
 #include "core/device/device.h"
 
 using namespace tutti;
@@ -193,6 +196,71 @@ tutti_status *tutti_cluster_resolver_create_tf_config(const tutti_cluster_resolv
     read.environment = OptionalText(set.environment);
     TUTTI_ASSIGN_OR_RETURN(read.num_accelerators, ReadAccelerators(call, set.num_accelerators));
     *out_resolver = Give(Ref<ClusterResolver>(MakeRef<TFConfigClusterResolver>(std::move(read))));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_cluster_resolver_create_slurm(const tutti_slurm_resolver_options *options,
+                                                  tutti_cluster_resolver **out_resolver) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, out_resolver);
+    TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
+    SlurmClusterResolver::Options read;
+    const auto named = [&](const char *option) {
+      return Format("{}: the option {}", call.function, option);
+    };
+    TUTTI_ASSIGN_OR_RETURN(read.jobs, SlurmClusterResolver::ParseCounts(TextOr(set.jobs, ""),
+                                                                        named("jobs")));
+    const std::string_view tasks = TextOr(set.tasks_per_node, "");
+    if (const auto number = ParseInt64(Trim(tasks))) {
+      read.tasks_per_node = *number;
+    } else {
+      TUTTI_ASSIGN_OR_RETURN(const auto counts,
+                             SlurmClusterResolver::ParseCounts(tasks, named("tasks_per_node")));
+      read.tasks_of_node.insert(counts.begin(), counts.end());
+    }
+    read.port_base = ReadOptional(set.port_base).value_or(SlurmClusterResolver::kPortBase);
+    read.gpus_per_node = ReadOptional(set.gpus_per_node);
+    read.gpus_per_task = ReadOptional(set.gpus_per_task);
+    TUTTI_ASSIGN_OR_RETURN(read.auto_set_gpu,
+                           ReadTristate(call, set.auto_set_gpu, true, "auto_set_gpu"));
+    read.rpc_layer = std::string(TextOr(set.rpc_layer, "grpc"));
+    read.task_type = OptionalText(set.task_type);
+    TUTTI_ASSIGN_OR_RETURN(read.task_id, ReadTaskId(call, set.task_id));
+    TUTTI_ASSIGN_OR_RETURN(auto resolver, SlurmClusterResolver::Create(std::move(read)));
+    *out_resolver = Give(Ref<ClusterResolver>(std::move(resolver)));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_cluster_resolver_create_union(size_t count,
+                                                  const tutti_cluster_resolver *const *resolvers,
+                                                  const tutti_cluster_resolver_options *options,
+                                                  tutti_cluster_resolver **out_resolver) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, out_resolver);
+    TUTTI_REQUIRE_ARRAY(call, count, resolvers);
+    TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
+    if (set.master != nullptr || set.environment != nullptr || set.num_accelerators.present != 0) {
+      return InvalidArgument("{}: of a union the options task_type, task_id and rpc_layer can be "
+                             "set; the rest is what its first resolver says",
+                             call.function);
+    }
+    std::vector<Ref<ClusterResolver>> parts;
+    for (size_t i = 0; i < count; ++i) {
+      if (resolvers[i] == nullptr) {
+        return NullArgument(call.function, "resolvers", 0).With("index", i);
+      }
+      parts.push_back(Ref<ClusterResolver>::Retain(
+          const_cast<ClusterResolver *>(FromHandle(resolvers[i]))));
+    }
+    UnionClusterResolver::Options read;
+    read.task_type = OptionalText(set.task_type);
+    TUTTI_ASSIGN_OR_RETURN(read.task_id, ReadTaskId(call, set.task_id));
+    read.rpc_layer = OptionalText(set.rpc_layer);
+    TUTTI_ASSIGN_OR_RETURN(auto made,
+                           UnionClusterResolver::Create(std::move(parts), std::move(read)));
+    *out_resolver = Give(Ref<ClusterResolver>(std::move(made)));
     return OkStatus();
   });
 }

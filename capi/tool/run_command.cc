@@ -8,6 +8,7 @@
 #include "capi/tool/job_supervision.h"
 #include "capi/tool/program_path.h"
 #include "capi/tool/run_options.h"
+#include "capi/tool/slurm_task.h"
 
 namespace tutti::tool {
 
@@ -21,6 +22,7 @@ int RunCommand(const std::vector<std::string>& words) {
     fmt::print(stderr, "tutti run: {}\n", program.error);
     return program.exit_status;
   }
+  if (IsSlurmTask(options)) return BecomeSlurmTask(options, program.path);
   return RunJob("tutti run", options, program.path);
 }
 

@@ -23,7 +23,11 @@ when it has ended nobody is waited for who came late. Other statuses: 2 these wo
 the time limit is over, 126 and 127 the program cannot be executed or is not there. Nothing that a
 worker has started outlives the job.
 
-  tutti run --workers 2 --replicas 2 -- python3 train.py --epochs 3)";
+Under Slurm, srun starts the processes, and this command in each of them becomes the program, with a
+TF_CONFIG of Slurm's tasks; TUTTI_JOB_SECRET_FILE names a file that all nodes see.
+
+  tutti run --workers 2 --replicas 2 -- python3 train.py --epochs 3
+  srun --nodes 2 tutti run -- python3 train.py --epochs 3)";
 
 std::string CheckDuration(const std::string& text) {
   if (ParseDuration(text)) return "";
@@ -42,9 +46,10 @@ std::optional<int> ReadRunOptions(const std::vector<std::string>& words, RunOpti
   std::string timeout, grace;
   bool no_prefix = false;
   std::vector<std::string> stray;
-  app.add_option("--workers", options->workers, "How many processes (default 1)")
-      ->type_name("N")
-      ->check(CLI::Range(1, RunOptions::kMaxWorkers));
+  const CLI::Option* workers =
+      app.add_option("--workers", options->workers, "How many processes (default 1)")
+          ->type_name("N")
+          ->check(CLI::Range(1, RunOptions::kMaxWorkers));
   app.add_option("--replicas", options->replicas, "How many replicas each of them has (default 1)")
       ->type_name("N")
       ->check(CLI::Range(1, RunOptions::kMaxReplicas));
@@ -69,6 +74,7 @@ std::optional<int> ReadRunOptions(const std::vector<std::string>& words, RunOpti
   app.add_option("stray", stray)->group("");
   if (const std::optional<int> status = ReadWords(app, kRunUsage, own)) return status;
 
+  options->workers_given = workers->count() > 0;
   if (!stray.empty()) {
     fmt::print(stderr,
                "tutti run: found {} before \"--\"; the program and its arguments stand behind it: "

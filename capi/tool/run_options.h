@@ -18,6 +18,7 @@ struct RunOptions {
   static constexpr int kMaxReplicas = 1024;
 
   int workers = 1;
+  bool workers_given = false;
   std::optional<int> replicas;          // per worker
   std::optional<Milliseconds> timeout;  // of all starts together
   int max_restarts = 0;

@@ -1,6 +1,7 @@
 // DistributedValue: the leaf of a value that has a component per replica, which may differ
-// (PerReplica) or are equal by construction (Mirrored), and the moves around it: Regroup makes one value of the replicas' results, JoinStep one of their parts of a
-// batch, Select takes one replica's part out again.
+// (PerReplica) or are equal by construction (Mirrored), and the moves around it: Regroup makes one
+// value of the replicas' results, JoinStep one of their parts of a batch, Select takes one
+// replica's part out again.
 //
 //   replica 0: {'loss': 0.5, 'name': "a"}      Regroup      {'loss': PerReplica:{0: 0.5, 1: 0.25},
 //   replica 1: {'loss': 0.25, 'name': "a"}  ------------>    'name': "a"}

@@ -8,8 +8,8 @@
 // through memory inside and from host to host once) or chain (tcp as large groups have it: pairs
 // connect at first use, and what can goes from neighbour to neighbour). A run takes N cells that
 // cover all pairs, drawn from the seed, which is printed; without --cells it takes a quarter of
-// 800, which TUTTI_TEST_SCALE scales, and begins no new one after a minute. --all takes every cell
-// there is, or every one of a dtype. A cell that fails is named, and --cell repeats it alone.
+// 800, which TUTTI_TEST_SCALE scales, and begins no new one after half a minute. --all takes every
+// cell there is, or every one of a dtype. A cell that fails is named, and --cell repeats it alone.
 //
 // Of all large cells, those of a dtype share their inputs, and those of a reduction and number of
 // ranks what it makes of them. No call has the inputs of the one before, whose results may still

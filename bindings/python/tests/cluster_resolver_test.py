@@ -3,14 +3,19 @@ process."""
 
 import json
 import os
+import subprocess
+import sys
+import tempfile
 import unittest
+import unittest.mock
 
 import numpy as np
 
 import tutti
 from tutti import distribute, errors
 from tutti.distribute.cluster_resolver import (ClusterResolver, SimpleClusterResolver,
-                                               TFConfigClusterResolver)
+                                               SlurmClusterResolver, TFConfigClusterResolver,
+                                               UnionResolver)
 from tutti.train import ClusterSpec
 
 
@@ -144,6 +149,154 @@ class ResolverTest(unittest.TestCase):
             distribute.MultiWorkerMirroredStrategy(mine)
         with self.assertRaises(TypeError):
             distribute.MultiWorkerMirroredStrategy("worker:0")
+
+
+class SlurmTest(unittest.TestCase):
+    """What srun tells task 3 of 4 on two nodes."""
+    STEP = {"SLURM_JOB_ID": "7", "SLURM_STEP_NODELIST": "n[1-2]",
+            "SLURM_STEP_TASKS_PER_NODE": "2(x2)", "SLURM_STEP_NUM_TASKS": "4", "SLURM_PROCID": "3"}
+
+    def setUp(self):
+        clean = {name: value for name, value in os.environ.items()
+                 if not name.startswith("SLURM_") and name != "CUDA_VISIBLE_DEVICES"}
+        patch = unittest.mock.patch.dict(os.environ, {**clean, **self.STEP}, clear=True)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def test_every_task_is_a_worker(self):
+        resolver = SlurmClusterResolver(gpus_per_node=0)
+        self.assertEqual(resolver.cluster_spec().as_dict(),
+                         {"worker": ["n1:8888", "n1:8889", "n2:8888", "n2:8889"]})
+        self.assertEqual(resolver.get_task_info(), ("worker", 3))
+        self.assertEqual((resolver.task_type, resolver.task_id), ("worker", 3))
+        self.assertEqual((resolver.rpc_layer, resolver.environment), ("grpc", ""))
+        self.assertEqual(resolver.master(), "grpc://n2:8889")
+        self.assertEqual(resolver.master("worker", 0, "http"), "http://n1:8888")
+        self.assertEqual(resolver.num_accelerators(), {})
+
+    def test_jobs_take_the_tasks_in_their_order(self):
+        resolver = SlurmClusterResolver({"ps": 1, "worker": 2}, port_base=9000, gpus_per_node=0,
+                                        tasks_per_node={"n1": 1, "n2": 3})
+        self.assertEqual(resolver.cluster_spec().as_dict(),
+                         {"ps": ["n1:9000"], "worker": ["n2:9000", "n2:9001"]})
+        self.assertEqual(resolver.get_task_info(), (None, None))
+        resolver.task_type, resolver.task_id = "worker", 0
+        self.assertEqual(resolver.get_task_info(), ("worker", 0))
+
+    def test_the_gpus_of_a_node_are_split_through_the_visible_ones(self):
+        # The library sees the process's environment, and os.environ does not see what it sets.
+        program = """
+import ctypes, tutti
+from tutti.distribute.cluster_resolver import SlurmClusterResolver
+resolver = SlurmClusterResolver()
+get = ctypes.CDLL(None).getenv
+get.restype = ctypes.c_char_p
+for _ in range(2):
+    resolver.cluster_spec()
+    print(get(b"CUDA_VISIBLE_DEVICES").decode(), resolver.num_accelerators())
+"""
+        with tempfile.TemporaryDirectory() as folder:
+            fake = os.path.join(folder, "nvidia-smi")
+            with open(fake, "w") as file:
+                file.write("#!/bin/sh\nfor i in 0 1 2 3; do echo \"GPU $i: of a test\"; done\n")
+            os.chmod(fake, 0o755)
+            environment = {**os.environ, "PATH": folder + ":" + os.environ["PATH"],
+                           "CUDA_VISIBLE_DEVICES": "4,5,6,7"}
+            self.assertEqual(
+                subprocess.run([sys.executable, "-B", "-c", program], env=environment, check=True,
+                               stdout=subprocess.PIPE, text=True).stdout,
+                "6,7 {'GPU': 2}\n" * 2)
+            del environment["CUDA_VISIBLE_DEVICES"]
+            self.assertEqual(
+                subprocess.run([sys.executable, "-B", "-c", program], env=environment, check=True,
+                               stdout=subprocess.PIPE, text=True).stdout,
+                "2,3 {'GPU': 2}\n" * 2)
+
+    def test_what_lacks_or_is_too_much_is_a_runtime_error(self):
+        for options, said in (
+                ({"jobs": {"worker": 5}}, "5 tasks together, and Slurm has started 4"),
+                ({"gpus_per_node": 4, "gpus_per_task": 3}, "2 tasks on one node with 3 GPUs each"),
+                ({"tasks_per_node": {"n1": 2}}, "does not tell of the node \"n2\""),
+                ({"tasks_per_node": 1}, "take 2 by their tasks per node"),
+                ({"port_base": 65535, "gpus_per_node": 0}, "a smaller port_base than 65535")):
+            with self.subTest(options=options), self.assertRaisesRegex(RuntimeError, said):
+                SlurmClusterResolver(**options).cluster_spec()
+        for name in ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE"):
+            with self.subTest(name), unittest.mock.patch.dict(os.environ):
+                del os.environ[name]
+                with self.assertRaisesRegex(RuntimeError, name + ".*start it with srun"):
+                    SlurmClusterResolver(gpus_per_node=0).cluster_spec()
+        os.environ["SLURM_NODEID"] = "0"
+        with self.assertRaisesRegex(RuntimeError, "--distribution=block"):
+            SlurmClusterResolver(gpus_per_node=0).cluster_spec()
+
+    def test_wrong_lists_are_value_errors_that_say_where(self):
+        for nodes, said in (("n[0-999999999]", "more than 65536 hosts"), ("n[1-", "position 4"),
+                            ("n[3-1]", "ends before it begins"), ("a,,b", "the name of a host")):
+            os.environ["SLURM_STEP_NODELIST"] = nodes
+            with self.subTest(nodes), self.assertRaisesRegex(ValueError, said):
+                SlurmClusterResolver(gpus_per_node=0).cluster_spec()
+        with self.assertRaisesRegex(ValueError, "port_base is 0"):
+            SlurmClusterResolver(port_base=0)
+
+
+class UnionTest(unittest.TestCase):
+    def test_it_has_the_jobs_of_all(self):
+        workers = {"worker": ["worker0.example.com:2222", "worker1.example.com:2222"]}
+        servers = {"ps": ["ps0.example.com:2222", "ps1.example.com:2222"]}
+        resolver = UnionResolver(
+            SimpleClusterResolver(workers, task_type="worker", task_id=0, rpc_layer="grpc"),
+            SimpleClusterResolver(servers, task_type="ps", task_id=0, rpc_layer="grpc"))
+        self.assertEqual(resolver.cluster_spec().as_dict(), {**workers, **servers})
+        self.assertEqual((resolver.task_type, resolver.task_id), ("worker", 0))
+        self.assertEqual(resolver.master("ps", 1), "grpc://ps1.example.com:2222")
+        resolver.task_type, resolver.task_id, resolver.rpc_layer = "ps", 1, "http"
+        self.assertEqual((resolver.task_type, resolver.task_id, resolver.rpc_layer),
+                         ("ps", 1, "http"))
+        other = UnionResolver(SimpleClusterResolver(workers), rpc_layer="grpc", task_type="worker",
+                              task_id=1)
+        self.assertEqual((other.task_type, other.task_id, other.rpc_layer), ("worker", 1, "grpc"))
+
+    def test_the_first_one_overrides_accelerators(self):
+        tf_config = TFConfigClusterResolver()
+        override = SimpleClusterResolver(tf_config.cluster_spec(), num_accelerators={"GPU": 1})
+        self.assertEqual(UnionResolver(override, tf_config).num_accelerators(), {"GPU": 1})
+
+    def test_lists_are_joined_and_indices_that_two_have_are_a_key_error(self):
+        def joined(*clusters):
+            return UnionResolver(
+                *(SimpleClusterResolver(cluster) for cluster in clusters)).cluster_spec().as_dict()
+        self.assertEqual(joined({"worker": ["a:1"]}, {"worker": ["b:2"]}, {}),
+                         {"worker": ["a:1", "b:2"]})
+        self.assertEqual(joined({"worker": {0: "a:1", 7: "b:2"}}, {"worker": {3: "c:3"}}),
+                         {"worker": {0: "a:1", 3: "c:3", 7: "b:2"}})
+        with self.assertRaisesRegex(KeyError, "worker:0"):
+            joined({"worker": {0: "a:1", 7: "b:2"}}, {"worker": ["c:3"]})
+
+    def test_one_of_your_own_is_asked_anew(self):
+        class Mine(ClusterResolver):
+            tasks = ["a:1"]
+
+            def cluster_spec(self):
+                return ClusterSpec({"worker": self.tasks})
+
+            def master(self, task_type=None, task_id=None, rpc_layer=None):
+                return "mine"
+
+        mine = Mine()
+        resolver = UnionResolver(mine, SimpleClusterResolver({"ps": ["p:1"]}))
+        self.assertEqual(resolver.cluster_spec().num_tasks("worker"), 1)
+        mine.tasks = ["a:1", "b:2"]
+        self.assertEqual(resolver.cluster_spec().num_tasks("worker"), 2)
+        self.assertEqual((resolver.master(), resolver.environment), ("mine", ""))
+
+    def test_what_is_no_resolver_is_refused(self):
+        with self.assertRaises(TypeError):
+            UnionResolver({"worker": ["a:1"]})
+        with self.assertRaises(ValueError):
+            UnionResolver()
+        with self.assertRaisesRegex(TypeError, "task_index"):
+            UnionResolver(SimpleClusterResolver({}), task_index=3)
 
 
 class AloneTest(unittest.TestCase):

@@ -120,6 +120,11 @@ GO_TEXTS(value_count, values)
   $1 = static_cast<size_t>($input.len);
   $2 = static_cast<tutti_spec **>($input.array);
 }
+%typemap(gotype) (size_t count, const tutti_cluster_resolver *const *resolvers) "[]uintptr"
+%typemap(in) (size_t count, const tutti_cluster_resolver *const *resolvers) {
+  $1 = static_cast<size_t>($input.len);
+  $2 = static_cast<tutti_cluster_resolver **>($input.array);
+}
 %typemap(gotype) (size_t count, const tutti_feature *const *features) "[]uintptr"
 %typemap(in) (size_t count, const tutti_feature *const *features) {
   $1 = static_cast<size_t>($input.len);

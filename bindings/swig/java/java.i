@@ -70,6 +70,7 @@ struct NAME;
 TUTTI_HANDLES(tutti_value, values)
 TUTTI_HANDLES(tutti_spec, parts)
 TUTTI_HANDLES(tutti_tensor, tensors)
+TUTTI_HANDLES(tutti_cluster_resolver, resolvers)
 %apply (size_t count, const tutti_tensor *const *tensors) {
   (size_t count, tutti_tensor *const *mutable_tensors),
   (size_t output_count, tutti_tensor *const *mutable_tensors)

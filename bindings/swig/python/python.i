@@ -313,6 +313,23 @@ IN_VALUE(operand, kResult, tutti_python::kCopiedOperandBytes)
   $2 = parts.data();
 }
 
+%typemap(in) (size_t count, const tutti_cluster_resolver *const *resolvers)
+    (std::vector<tutti_cluster_resolver *> parts) {
+  if (!tutti_python::EachItem($input, [&](PyObject *item) {
+        void *part = nullptr;
+        if (SWIG_ConvertPtr(item, &part, SWIGTYPE_p_tutti_cluster_resolver, 0) != 0) {
+          PyErr_SetString(PyExc_TypeError, "a cluster resolver is needed");
+          return false;
+        }
+        parts.push_back(static_cast<tutti_cluster_resolver *>(part));
+        return true;
+      })) {
+    SWIG_fail;
+  }
+  $1 = parts.size();
+  $2 = parts.data();
+}
+
 /* The caller's array is written. */
 %typemap(in) tutti_tensor *mutable_tensor {
   $1 = nullptr;

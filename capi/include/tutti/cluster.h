@@ -79,6 +79,45 @@ TUTTI_API tutti_status *tutti_cluster_resolver_create_simple(
 TUTTI_API tutti_status *tutti_cluster_resolver_create_tf_config(
     const tutti_cluster_resolver_options *options, tutti_cluster_resolver **out_resolver);
 
+typedef struct tutti_slurm_resolver_options {
+  size_t struct_size;
+  const char *jobs;                    /* "ps:1, worker:3", in the order of Slurm's tasks; default:
+                                          every task is a worker */
+  const char *tasks_per_node;          /* "2", or "n1:2, n2:1"; default: as Slurm says */
+  tutti_optional_int64 port_base;      /* the first port on each node; default 8888 */
+  tutti_optional_int64 gpus_per_node;  /* default: those that nvidia-smi lists, else 0 */
+  tutti_optional_int64 gpus_per_task;  /* default: those of a node by its tasks */
+  tutti_tristate auto_set_gpu;         /* default true: CUDA_VISIBLE_DEVICES is set */
+  const char *rpc_layer;               /* default "grpc" */
+  const char *task_type;               /* beats what Slurm says */
+  tutti_optional_int64 task_id;        /* the same */
+} tutti_slurm_resolver_options;
+#define TUTTI_SLURM_RESOLVER_OPTIONS_INIT                                                \
+  {                                                                                      \
+    sizeof(tutti_slurm_resolver_options), NULL, NULL, {0, 0}, {0, 0}, {0, 0}, 0, NULL, NULL, \
+    { 0, 0 }                                                                             \
+  }
+
+/* Reads what srun tells each task of a step, anew at each question: SLURM_STEP_NODELIST,
+ * SLURM_STEP_TASKS_PER_NODE, SLURM_STEP_NUM_TASKS, SLURM_PROCID. Tasks are dealt to nodes in
+ * blocks; the i-th of a node listens at port_base + i. Reading the cluster puts this task's part of
+ * the node's GPUs, out of those that CUDA_VISIBLE_DEVICES names, into that variable; no other
+ * thread may use the environment meanwhile. What it is asked fails with FAILED_PRECONDITION where
+ * Slurm has not started this process, or started fewer tasks or has fewer GPUs than are asked for.
+ * INVALID_ARGUMENT for options that do not read.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_cluster_resolver_create_slurm(
+    const tutti_slurm_resolver_options *options, tutti_cluster_resolver **out_resolver);
+
+/* `count` resolvers as one, each asked anew at each question: the jobs of all of them; whatever
+ * else it is asked, `options` (task_type, task_id and rpc_layer only) answer, else the first one.
+ * Lists of one job are joined in order; where one of them has gaps all keep their indices, and a
+ * task that comes twice is NOT_FOUND with the detail "job" when the cluster is read.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_cluster_resolver_create_union(
+    size_t count, const tutti_cluster_resolver *const *resolvers,
+    const tutti_cluster_resolver_options *options, tutti_cluster_resolver **out_resolver);
+
 /* The tasks of the cluster. INVALID_ARGUMENT for a TF_CONFIG that is wrong, saying where.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_cluster_resolver_read_cluster_spec(

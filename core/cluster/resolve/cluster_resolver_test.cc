@@ -5,9 +5,12 @@
 
 #include <cstdlib>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "core/cluster/resolve/simple_cluster_resolver.h"
 #include "core/cluster/resolve/tf_config_cluster_resolver.h"
+#include "core/cluster/resolve/union_cluster_resolver.h"
 
 namespace tutti {
 namespace {
@@ -177,6 +180,59 @@ TEST(SimpleClusterResolver, WithoutATaskThereIsNoPlaceInTheOrder) {
   const auto resolver = MakeRef<SimpleClusterResolver>(options);
   EXPECT_THAT(Refusal(OrderWorkers(*resolver)), HasSubstr("and no task type"));
   EXPECT_EQ(*resolver->master({}, {}, {}), "");
+}
+
+Ref<ClusterResolver> SimpleOf(const char* json) {
+  SimpleClusterResolver::Options options;
+  options.cluster_spec = ClusterSpec::FromJson(json).value();
+  return MakeRef<SimpleClusterResolver>(std::move(options));
+}
+Result<std::string> UnionOf(std::vector<const char*> clusters) {
+  std::vector<Ref<ClusterResolver>> parts;
+  for (const char* json : clusters) parts.push_back(SimpleOf(json));
+  TUTTI_ASSIGN_OR_RETURN(const auto joined, UnionClusterResolver::Create(std::move(parts), {}));
+  TUTTI_ASSIGN_OR_RETURN(const ClusterSpec spec, joined->cluster_spec());
+  return spec.ToJson();
+}
+
+TEST(UnionClusterResolver, JoinsListsAndKeepsIndicesWhereThereAreGaps) {
+  EXPECT_EQ(UnionOf({R"({"worker": ["a:1"]})", R"({"ps": ["p:1"]})"}).value(),
+            R"({"ps": ["p:1"], "worker": ["a:1"]})");
+  EXPECT_EQ(UnionOf({R"({"worker": ["a:1"]})", R"({"worker": ["b:2", "c:3"]})"}).value(),
+            R"({"worker": ["a:1", "b:2", "c:3"]})");
+  EXPECT_EQ(UnionOf({R"({"worker": {"0": "a:1", "7": "b:2"}})", R"({"worker": {"3": "c:3"}})"})
+                .value(),
+            R"({"worker": {"0": "a:1", "3": "c:3", "7": "b:2"}})");
+  const auto conflict =
+      UnionOf({R"({"worker": {"0": "a:1", "7": "b:2"}})", R"({"worker": ["c:3"]})"});
+  EXPECT_EQ(conflict.status().code(), StatusCode::kNotFound);
+  EXPECT_THAT(std::string(conflict.status().message()), HasSubstr("worker:0"));
+  EXPECT_EQ(UnionOf({}).status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST(UnionClusterResolver, TheFirstOneAnswersWhatItsOptionsDoNot) {
+  SimpleClusterResolver::Options first;
+  first.cluster_spec = ClusterSpec::FromJson(R"({"worker": ["a:1"]})").value();
+  first.task_type = "worker";
+  first.task_id = 0;
+  first.rpc_layer = "grpc";
+  first.master = "m:1";
+  first.environment = "somewhere";
+  first.num_accelerators = {{"GPU", 2}};
+  const std::vector<Ref<ClusterResolver>> parts = {MakeRef<SimpleClusterResolver>(first),
+                                                   SimpleOf(R"({"ps": ["p:1"]})")};
+  const auto joined = UnionClusterResolver::Create(parts, {}).value();
+  EXPECT_EQ(**joined->task_type(), "worker");
+  EXPECT_EQ(**joined->task_id(), 0);
+  EXPECT_EQ(*joined->rpc_layer(), "grpc");
+  EXPECT_EQ(*joined->environment(), "somewhere");
+  EXPECT_EQ(joined->num_accelerators({}, {})->at("GPU"), 2);
+  EXPECT_EQ(*joined->master({}, {}, {}), "grpc://m:1");
+  EXPECT_EQ(*joined->master("ps", 0, {}), "grpc://p:1");
+  const auto other = UnionClusterResolver::Create(parts, {"ps", 3, "http"}).value();
+  EXPECT_EQ(**other->task_type(), "ps");
+  EXPECT_EQ(**other->task_id(), 3);
+  EXPECT_EQ(*other->master({}, {}, {}), "http://m:1");
 }
 
 }  // namespace

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import abc
 import operator
-from typing import Any, Dict, Mapping, Optional, Union
+from typing import Any, Dict, Mapping, Optional, Tuple, Union
 
 from tutti import _arguments, _native, _runtime
 from tutti._cluster_spec import ClusterSpec
 
-__all__ = ["ClusterResolver", "SimpleClusterResolver", "TFConfigClusterResolver"]
+__all__ = ["ClusterResolver", "SimpleClusterResolver", "SlurmClusterResolver",
+           "TFConfigClusterResolver", "UnionResolver"]
 
 
 class ClusterResolver(abc.ABC):
@@ -188,6 +189,127 @@ class TFConfigClusterResolver(_LibraryResolver):
     def _make(self, **options: Any) -> Any:
         return _native.cluster_resolver_tf_config(options["task_type"], options["task_id"],
                                                   options["rpc_layer"], options["environment"])
+
+
+class SlurmClusterResolver(_LibraryResolver):
+    """Reads what srun tells each task of a step, anew at each question.
+
+    jobs: {"ps": 1, "worker": 3}, in the order in which they take Slurm's tasks; None: every task is
+    a worker. port_base: the first port on each node. gpus_per_node: None: those that nvidia-smi
+    lists, else 0. gpus_per_task: None: those of a node by its tasks. tasks_per_node: a number, or
+    {"n1": 2, "n2": 1}; None: as Slurm says. auto_set_gpu: cluster_spec() puts this task's part of
+    the node's GPUs into CUDA_VISIBLE_DEVICES. Tasks are dealt to nodes in blocks, srun's default.
+    RuntimeError where Slurm has not started this process, or has fewer tasks or GPUs than are asked
+    for.
+    """
+
+    def __init__(self, jobs: Optional[Mapping[str, int]] = None, port_base: int = 8888,
+                 gpus_per_node: Optional[int] = None, gpus_per_task: Optional[int] = None,
+                 tasks_per_node: Union[Mapping[str, int], int, None] = None,
+                 auto_set_gpu: bool = True, rpc_layer: str = "grpc"):
+        super().__init__(jobs=_counts(jobs), port_base=port_base, gpus_per_node=gpus_per_node,
+                         gpus_per_task=gpus_per_task, tasks_per_node=_counts(tasks_per_node),
+                         auto_set_gpu=auto_set_gpu, rpc_layer=rpc_layer, task_type=None,
+                         task_id=None)
+
+    def _make(self, **options: Any) -> Any:
+        return _native.cluster_resolver_slurm(
+            options["jobs"], options["tasks_per_node"], options["port_base"],
+            options["gpus_per_node"], options["gpus_per_task"], options["auto_set_gpu"],
+            options["rpc_layer"], options["task_type"], options["task_id"])
+
+    def get_task_info(self) -> Tuple[Optional[str], Optional[int]]:
+        """The job of this process and its index there; None and None for a task of no job."""
+        return self.task_type, self.task_id
+
+
+class UnionResolver(ClusterResolver):
+    """Several resolvers as one, each asked anew at each question: its cluster has the jobs of all
+    of them. task_type, task_id, rpc_layer: beat what the first of them says, which answers
+    everything else.
+
+    TypeError for what is no resolver, ValueError without any. Lists of one job are joined in order;
+    where one has gaps all keep their indices, and a task that comes twice is a KeyError when the
+    cluster is read.
+    """
+
+    def __init__(self, *args: ClusterResolver, **kwargs: Any):
+        if not args:
+            raise ValueError("UnionResolver: no cluster resolver is given; expected at least one")
+        for resolver in args:
+            _arguments.check("UnionResolver: each argument", resolver, ClusterResolver)
+        for name in kwargs:
+            if name not in ("rpc_layer", "task_type", "task_id"):
+                raise TypeError(f"UnionResolver: there is no argument {name!r}; expected "
+                                "rpc_layer, task_type or task_id")
+        self._resolvers = args
+        self._given = kwargs
+
+    def _handle_now(self) -> Any:
+        return _native.cluster_resolver_union(
+            [handle_of(resolver) for resolver in self._resolvers], self._given.get("task_type"),
+            self._given.get("task_id"), self._given.get("rpc_layer"))
+
+    def cluster_spec(self) -> ClusterSpec:
+        """The tasks of all clusters as they are now."""
+        return ClusterSpec._of(_native.cluster_resolver_cluster_spec(self._handle_now()))
+
+    def master(self, task_type: Optional[str] = None, task_id: Optional[int] = None,
+               rpc_layer: Optional[str] = None) -> str:
+        """The address of the task (task_type, task_id), else the first resolver's master."""
+        if task_type is None or task_id is None:
+            layer = self.rpc_layer if rpc_layer is None else rpc_layer
+            return self._resolvers[0].master(rpc_layer=layer)
+        return _native.cluster_resolver_master(self._handle_now(), task_type, task_id, rpc_layer)
+
+    def num_accelerators(self, task_type: Optional[str] = None, task_id: Optional[int] = None,
+                         config_proto: Any = None) -> Dict[str, int]:
+        """What the first resolver says."""
+        return self._resolvers[0].num_accelerators(task_type, task_id, config_proto)
+
+    @property
+    def environment(self) -> str:
+        """What the first resolver says."""
+        return self._resolvers[0].environment
+
+    @property
+    def task_type(self) -> Optional[str]:
+        """The job of this process: as given, else as the first resolver says."""
+        given: Optional[str] = self._given.get("task_type")
+        return self._resolvers[0].task_type if given is None else given
+
+    @task_type.setter
+    def task_type(self, task_type: Optional[str]) -> None:
+        self._given["task_type"] = task_type
+
+    @property
+    def task_id(self) -> Optional[int]:
+        """The index of this process within its job: as given, else as the first resolver says."""
+        given: Optional[int] = self._given.get("task_id")
+        return self._resolvers[0].task_id if given is None else given
+
+    @task_id.setter
+    def task_id(self, task_id: Optional[int]) -> None:
+        self._given["task_id"] = task_id
+
+    @property
+    def rpc_layer(self) -> Optional[str]:
+        """How processes speak: as given, else as the first resolver says."""
+        given: Optional[str] = self._given.get("rpc_layer")
+        return self._resolvers[0].rpc_layer if given is None else given
+
+    @rpc_layer.setter
+    def rpc_layer(self, rpc_layer: Optional[str]) -> None:
+        self._given["rpc_layer"] = rpc_layer
+
+
+def _counts(counts: Union[Mapping[str, int], int, None]) -> Optional[str]:
+    """A number or numbers by name as the library reads them."""
+    if counts is None:
+        return None
+    if not isinstance(counts, Mapping):
+        return str(operator.index(counts))
+    return ", ".join(f"{name}:{operator.index(count)}" for name, count in counts.items())
 
 
 def _check_task(task_type: Optional[str], task_id: Optional[int]) -> None:

@@ -20,6 +20,7 @@ import org.tutti.distribute.ClusterSpec;
 import org.tutti.distribute.CommunicationOptions;
 import org.tutti.distribute.MultiWorkerMirroredStrategy;
 import org.tutti.distribute.ReplicaContext;
+import org.tutti.distribute.SlurmOptions;
 import org.tutti.distribute.Strategy;
 
 class ClusterTest {
@@ -79,6 +80,44 @@ class ClusterTest {
       assertTrue(assertThrows(TuttiException.Aborted.class, cluster::check)
                      .getMessage().contains("no rows in shard 8"));
     }
+  }
+
+  @Test
+  void aUnionHasTheJobsOfAll() {
+    final ClusterResolver own = new Scheduler(
+        ClusterSpec.of(Map.of("worker", List.of("a:1", "b:2"))), "worker", 1L);
+    try (ClusterResolver other = ClusterResolver.simple(
+             ClusterSpec.of(Map.of("ps", List.of("p:1"), "worker", List.of("c:3"))), "ps", 0L);
+        ClusterResolver union = ClusterResolver.union(own, other)) {
+      assertEquals(Map.of("ps", Map.of(0L, "p:1"), //
+                       "worker", Map.of(0L, "a:1", 1L, "b:2", 2L, "c:3")),
+          union.clusterSpec().jobs());
+      assertEquals("worker", union.taskType());
+      assertEquals(1L, union.taskId());
+      assertEquals("grpc", union.rpcLayer());
+      assertEquals("grpc://p:1", union.master("ps", 0L, null));
+      assertEquals("", union.environment());
+      assertEquals(own.numAccelerators(), union.numAccelerators());
+      assertEquals("ps", ClusterResolver.union("ps", 0L, null, own).taskType());
+    }
+    assertThrows(NullPointerException.class, () -> ClusterResolver.union(null));
+  }
+
+  @Test
+  void slurmIsAskedOfWhatSrunStarted() {
+    // Tests are not started by Slurm, and Java does not change its environment.
+    try (ClusterResolver resolver = ClusterResolver.slurm(
+             new SlurmOptions().job("ps", 1).job("worker", 3).portBase(9000).gpus(0, null))) {
+      if (System.getenv("SLURM_STEP_NODELIST") == null) {
+        assertTrue(assertThrows(TuttiException.FailedPrecondition.class, resolver::clusterSpec)
+                       .getMessage().contains("SLURM_STEP_NODELIST"));
+      }
+    }
+    assertTrue(assertThrows(TuttiException.InvalidArgument.class,
+                   () -> ClusterResolver.slurm(new SlurmOptions().portBase(99999)))
+                   .getMessage().contains("port_base is 99999"));
+    ClusterResolver.slurm(new SlurmOptions().tasksPerNode("n1", 2).keepVisibleDevices()).close();
+    ClusterResolver.slurm().close();
   }
 
   @Test

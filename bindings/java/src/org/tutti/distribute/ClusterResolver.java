@@ -2,6 +2,7 @@ package org.tutti.distribute;
 
 import org.tutti.TuttiRuntime;
 import org.tutti.internal.Box;
+import org.tutti.internal.Bridge;
 import org.tutti.internal.LibraryResolver;
 import org.tutti.internal.Native;
 
@@ -36,6 +37,40 @@ public interface ClusterResolver extends AutoCloseable {
       String environment, Long numAccelerators, String rpcLayer) {
     return new LibraryResolver(Box.at(Native.cluster_resolver_simple(
         spec, master, taskType, taskId, environment, numAccelerators, rpcLayer)));
+  }
+
+  /** What srun tells each task of a step, read anew at each question; every task is a worker. */
+  static ClusterResolver slurm() {
+    return slurm(new SlurmOptions());
+  }
+
+  /**
+   * What srun tells each task of a step, read anew at each question. Reading the cluster puts this
+   * task's part of the node's GPUs into CUDA_VISIBLE_DEVICES. What it is asked fails with
+   * FAILED_PRECONDITION where Slurm has not started this process, or started fewer tasks or has
+   * fewer GPUs than are asked for.
+   */
+  static ClusterResolver slurm(SlurmOptions options) {
+    return new LibraryResolver(Box.at(Native.cluster_resolver_slurm(
+        SlurmOptions.text(options.jobs()), options.tasksPerNodeText(), options.portBase(),
+        options.gpusPerNode(), options.gpusPerTask(), Bridge.tristate(options.autoSetGpu()),
+        options.rpcLayer(), null, null)));
+  }
+
+  /**
+   * Several resolvers as one, each asked anew at each question: its cluster has the jobs of all of
+   * them, and whatever else it is asked the first one answers. Lists of one job are joined in
+   * order; where one has gaps all keep their indices, and a task that comes twice is NOT_FOUND when
+   * the cluster is read.
+   */
+  static ClusterResolver union(ClusterResolver first, ClusterResolver... others) {
+    return union(null, null, null, first, others);
+  }
+
+  /** As union; what is not null beats what the first resolver says. */
+  static ClusterResolver union(String taskType, Long taskId, String rpcLayer,
+      ClusterResolver first, ClusterResolver... others) {
+    return new UnionResolver(taskType, taskId, rpcLayer, first, others);
   }
 
   /** The tasks of the cluster as they are now. */

@@ -1,0 +1,152 @@
+package tutti
+
+import (
+	"strconv"
+	"strings"
+
+	"tutti.dev/tutti/internal/native"
+)
+
+// SlurmOptions of NewSlurmClusterResolver; the zero value takes everything from Slurm.
+type SlurmOptions struct {
+	// Jobs in the order in which they take Slurm's tasks; none: every task is a worker.
+	Jobs []SlurmJob
+	// TasksPerNode is the same for all nodes, TasksOfNode by their names; neither: as Slurm says.
+	TasksPerNode int
+	TasksOfNode  map[string]int
+	// PortBase is the first port on each node; 0: 8888.
+	PortBase int
+	// GPUsPerNode; nil: those that nvidia-smi lists, else 0. GPUsPerTask; nil: those of a node by
+	// its tasks.
+	GPUsPerNode, GPUsPerTask *int64
+	// KeepVisibleDevices leaves CUDA_VISIBLE_DEVICES as it is.
+	KeepVisibleDevices bool
+	RPCLayer           string
+	// TaskType and TaskID beat what Slurm says.
+	TaskType string
+	TaskID   *int64
+}
+
+// SlurmJob is a job of the cluster and the number of its tasks.
+type SlurmJob struct {
+	Name  string
+	Tasks int
+}
+
+// NewSlurmClusterResolver reads what srun tells each task of a step, anew at each question. Reading
+// the cluster puts this task's part of the node's GPUs into CUDA_VISIBLE_DEVICES. What it is asked
+// fails with FailedPrecondition where Slurm has not started this process, or started fewer tasks or
+// has fewer GPUs than are asked for.
+func NewSlurmClusterResolver(options SlurmOptions) (*ClusterResolver, error) {
+	var jobs, nodes []string
+	for _, job := range options.Jobs {
+		jobs = append(jobs, job.Name+":"+strconv.Itoa(job.Tasks))
+	}
+	for node, tasks := range options.TasksOfNode {
+		nodes = append(nodes, node+":"+strconv.Itoa(tasks))
+	}
+	if options.TasksPerNode != 0 {
+		nodes = append(nodes, strconv.Itoa(options.TasksPerNode))
+	}
+	var port []int64
+	if options.PortBase != 0 {
+		port = []int64{int64(options.PortBase)}
+	}
+	var made uintptr
+	if err := check(native.Cluster_resolver_slurm(strings.Join(jobs, ","), strings.Join(nodes, ","),
+		port, optional(options.GPUsPerNode), optional(options.GPUsPerTask),
+		tristate(!options.KeepVisibleDevices), options.RPCLayer, options.TaskType,
+		optional(options.TaskID), &made)); err != nil {
+		return nil, err
+	}
+	return ownClusterResolver(made), nil
+}
+
+// UnionResolver is several resolvers as one, each asked anew at each question.
+type UnionResolver struct {
+	resolvers []Resolver
+	options   ResolverOptions
+}
+
+// NewUnionResolver joins the clusters of the resolvers: lists of one job in order; where one has
+// gaps all keep their indices, and a task that comes twice is NotFound when the cluster is read.
+// TaskType, TaskID and RPCLayer of the options beat what the first resolver says, which answers
+// everything else.
+func NewUnionResolver(options ResolverOptions, resolvers ...Resolver) (*UnionResolver, error) {
+	union := &UnionResolver{resolvers, options}
+	made, err := union.now()
+	if err != nil {
+		return nil, err
+	}
+	return union, made.Close()
+}
+
+// now is the library's resolver of what all say now.
+func (u *UnionResolver) now() (*ClusterResolver, error) {
+	var pointers []uintptr
+	for _, resolver := range u.resolvers {
+		pointer, end, err := resolverOf(resolver)
+		if err != nil {
+			return nil, err
+		}
+		defer end()
+		pointers = append(pointers, pointer)
+	}
+	var made uintptr
+	if err := check(native.Cluster_resolver_union(pointers, u.options.TaskType,
+		optional(u.options.TaskID), u.options.RPCLayer, &made)); err != nil {
+		return nil, err
+	}
+	return ownClusterResolver(made), nil
+}
+
+func askUnion[T any](u *UnionResolver, ask func(c *ClusterResolver) (T, error)) (T, error) {
+	made, err := u.now()
+	if err != nil {
+		var nothing T
+		return nothing, err
+	}
+	defer made.Close()
+	return ask(made)
+}
+
+// ClusterSpec has the jobs of all.
+func (u *UnionResolver) ClusterSpec() (*ClusterSpec, error) {
+	return askUnion(u, (*ClusterResolver).ClusterSpec)
+}
+
+// TaskType of this process; "" where there is none.
+func (u *UnionResolver) TaskType() (string, error) {
+	return askUnion(u, (*ClusterResolver).TaskType)
+}
+
+// TaskID of this process, and whether there is one.
+func (u *UnionResolver) TaskID() (id int64, known bool, err error) {
+	id, err = askUnion(u, func(c *ClusterResolver) (int64, error) {
+		var id int64
+		var err error
+		id, known, err = c.TaskID()
+		return id, err
+	})
+	return id, known, err
+}
+
+// RPCLayer is "grpc", say; "" where there is none.
+func (u *UnionResolver) RPCLayer() (string, error) {
+	return askUnion(u, (*ClusterResolver).RPCLayer)
+}
+
+// Environment is the platform's name; "" where there is none.
+func (u *UnionResolver) Environment() (string, error) {
+	return askUnion(u, (*ClusterResolver).Environment)
+}
+
+// Master is the address of a task; without both of its parts the first resolver's.
+func (u *UnionResolver) Master(options ResolverOptions) (string, error) {
+	return askUnion(u, func(c *ClusterResolver) (string, error) { return c.Master(options) })
+}
+
+// NumAccelerators of this worker.
+func (u *UnionResolver) NumAccelerators() (int64, error) {
+	return askUnion(u, (*ClusterResolver).NumAccelerators)
+}
