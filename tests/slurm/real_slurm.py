@@ -55,8 +55,8 @@ def enter_namespace():
             skip(f"there is no {name} (Debian: apt-get install slurm-wlm)")
     if os.geteuid() != 0:
         skip("only root can start Slurm's daemons so")
-    if os.environ.get("TUTTI_TEST_IN_NAMESPACE") != "1":
-        os.environ["TUTTI_TEST_IN_NAMESPACE"] = "1"
+    if os.environ.get("SLURM_TEST_IN_NAMESPACE") != "1":
+        os.environ["SLURM_TEST_IN_NAMESPACE"] = "1"
         if subprocess.run(["unshare", "--mount", "true"], stderr=subprocess.DEVNULL,
                           check=False).returncode != 0:
             skip("mount namespaces are not allowed here")

@@ -54,8 +54,8 @@ class ResolverTest(SlurmTest):
         self.assertEqual(said.count("sum 6.0\n"), 3, said)
 
     def test_tasks_are_dealt_in_turn_or_refused(self):
-        words = ["--nodes=2", "--ntasks-per-node=2", "--kill-on-bad-exit=1", sys.executable, "-B", "-c",
-                 PROGRAM.format(port=21820)]
+        words = ["--nodes=2", "--ntasks-per-node=2", "--kill-on-bad-exit=1", sys.executable,
+                 "-B", "-c", PROGRAM.format(port=21820)]
         status, said = self.slurm.srun("--distribution=cyclic", *words, **self.secret)
         self.assertEqual(status, 0, said)
         self.assertEqual(said.count("sum 10.0\n"), 4, said)

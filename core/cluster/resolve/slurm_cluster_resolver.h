@@ -6,10 +6,10 @@
 //   SLURM_PROCID               3          which of them this one is
 //   SLURM_DISTRIBUTION         block      how they are numbered: node by node, or cyclic
 //
-// In blocks, srun's default, task 3 above is the second one of n2; dealt in turn, too, and task 1 is
-// the first one of n2. The jobs' tasks follow each other in that order, and listen at port_base and
-// up on each node. A process whose own SLURM_NODEID and SLURM_LOCALID say something else was dealt
-// otherwise: FAILED_PRECONDITION, as for what lacks in the environment.
+// In blocks, srun's default, task 3 above is the second one of n2; dealt in turn, too, and task 1
+// is the first one of n2. The jobs' tasks follow each other in that order, and listen at port_base
+// and up on each node. A process whose own SLURM_NODEID and SLURM_LOCALID say something else was
+// dealt otherwise: FAILED_PRECONDITION, as for what lacks in the environment.
 //
 // The GPUs of a node are split evenly among its tasks, through the CUDA_VISIBLE_DEVICES that is
 // there: a task's own part is put into that variable when the cluster is read, unless auto_set_gpu

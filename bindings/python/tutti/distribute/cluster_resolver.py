@@ -198,9 +198,9 @@ class SlurmClusterResolver(_LibraryResolver):
     a worker. port_base: the first port on each node. gpus_per_node: None: those that nvidia-smi
     lists, else 0. gpus_per_task: None: those of a node by its tasks. tasks_per_node: a number, or
     {"n1": 2, "n2": 1}; None: as Slurm says. auto_set_gpu: cluster_spec() puts this task's part of
-    the node's GPUs into CUDA_VISIBLE_DEVICES. Tasks are dealt to nodes in blocks, srun's default.
-    RuntimeError where Slurm has not started this process, or has fewer tasks or GPUs than are asked
-    for.
+    the node's GPUs into CUDA_VISIBLE_DEVICES. rpc_layer: what addresses begin with. RuntimeError
+    where Slurm has not started this process, or has fewer tasks or GPUs than are asked for, and
+    where tasks are dealt to nodes neither in blocks, srun's default, nor in turn.
     """
 
     def __init__(self, jobs: Optional[Mapping[str, int]] = None, port_base: int = 8888,
@@ -224,9 +224,9 @@ class SlurmClusterResolver(_LibraryResolver):
 
 
 class UnionResolver(ClusterResolver):
-    """Several resolvers as one, each asked anew at each question: its cluster has the jobs of all
-    of them. task_type, task_id, rpc_layer: beat what the first of them says, which answers
-    everything else.
+    """Several resolvers (args) as one, each asked anew at each question: its cluster has the jobs
+    of all of them. kwargs: task_type, task_id and rpc_layer, which beat what the first of them
+    says, who answers everything else.
 
     TypeError for what is no resolver, ValueError without any. Lists of one job are joined in order;
     where one has gaps all keep their indices, and a task that comes twice is a KeyError when the
@@ -264,7 +264,8 @@ class UnionResolver(ClusterResolver):
 
     def num_accelerators(self, task_type: Optional[str] = None, task_id: Optional[int] = None,
                          config_proto: Any = None) -> Dict[str, int]:
-        """What the first resolver says."""
+        """What the first resolver says of the task (task_type, task_id); config_proto is passed
+        on to it."""
         return self._resolvers[0].num_accelerators(task_type, task_id, config_proto)
 
     @property
