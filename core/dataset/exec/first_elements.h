@@ -4,8 +4,8 @@
 // An element that fails keeps its place in the dataset, and decides nothing: the next one is looked
 // at, until kMostFailedLooks have failed. That is a bound for datasets without end.
 //
-// Looking leaves no trace: the stages are of a context with `probe`, which draw no numbers, start no
-// threads and write no files.
+// Looking leaves no trace: the stages are of a context with `probe`, which draw no numbers, start
+// no threads and write no files.
 #ifndef TUTTI_CORE_DATASET_EXEC_FIRST_ELEMENTS_H_
 #define TUTTI_CORE_DATASET_EXEC_FIRST_ELEMENTS_H_
 

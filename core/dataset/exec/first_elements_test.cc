@@ -95,7 +95,7 @@ TEST_F(FirstElements, ThatFailDoNotDecideAboutWhatDatasetsOfAFunctionHave) {
   EXPECT_EQ(SpecText(Ok(Range(5)->Interleave(DatasetsFrom(3), 2))), "int64[]");
   EXPECT_EQ(SpecText(Ok(Ok(Range(5)->Map(From(3)))->Interleave(DatasetsFrom(0), 2, 1, 2))),
             "int64[]");
-  // Elements of the dataset that the function gives: of the first one all fail, the second is empty.
+  // Elements of the dataset that it gives: of the first one all fail, the second is empty.
   const Ref<TestFunction> inner = Gives([this](const Value& in) -> Result<Ref<Value>> {
     const int64_t x = NumberIn(in);
     return ValueOf(Ok(Range(x == 1 ? 0 : 3)->Map(From(x == 0 ? 10 : 0))));

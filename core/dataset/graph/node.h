@@ -127,8 +127,8 @@ struct OpTraits {
   // Null (with success) when it can only be learnt from an element.
   Result<Ref<const ElementSpec>> (*element_spec)(const Node& node) = nullptr;
   // Of an op whose elements are those of datasets that a function gives: the one that it gives for
-  // `element` of the input, from which the op's spec may be learnt. Looks, and leaves no trace. Null
-  // for other ops.
+  // `element` of the input, from which the op's spec may be learnt. Looks, and leaves no trace.
+  // Null for other ops.
   Result<Ref<const Dataset>> (*look_at_dataset)(const Node& node, const ExecContext& context,
                                                 const Ref<Value>& element,
                                                 const CallOptions& options) = nullptr;
