@@ -70,15 +70,21 @@ static tutti_status *ink(tutti_context *context, const tutti_value *digit, tutti
 static void register_functions(void) {
   const int64_t any[] = {-1};
   tutti_spec *parts[2] = {NULL, NULL}, *both = NULL;
+  tutti_treespec *leaf = NULL, *pair = NULL;
   check(tutti_spec_create_tensor(TUTTI_DTYPE_INT64, 1, any, &parts[0]));
   check(tutti_spec_create_tensor(TUTTI_DTYPE_INT64, 0, NULL, &parts[1]));
-  check(tutti_spec_create_tuple(2, (const tutti_spec *const *)parts, &both));
+  check(tutti_treespec_create_leaf(&leaf));
+  const tutti_treespec *leaves[] = {leaf, leaf};
+  check(tutti_treespec_create_sequence(TUTTI_NODE_TUPLE, 2, leaves, &pair));
+  check(tutti_spec_create_from_leaves(pair, 2, (const tutti_spec *const *)parts, &both));
   tutti_function_options options = TUTTI_FUNCTION_OPTIONS_INIT;
   const tutti_callback shard = {read_shard, NULL, NULL}, inked = {ink, NULL, NULL};
   check(tutti_function_register(NULL, "input_pipeline.read_shard", shard, &options));
   options.output_spec = both;
   check(tutti_function_register(NULL, "input_pipeline.ink", inked, &options));
   tutti_spec_release(both);
+  tutti_treespec_release(pair);
+  tutti_treespec_release(leaf);
   tutti_spec_release(parts[1]);
   tutti_spec_release(parts[0]);
 }
@@ -106,8 +112,8 @@ static tutti_dataset *pipeline(const char *data, const char *snapshot) {
   tutti_list_files_options in_order = TUTTI_LIST_FILES_OPTIONS_INIT;
   in_order.shuffle = TUTTI_FALSE;
   tutti_function *shard = NULL, *parser = create_parser(), *inked = NULL;
-  check(tutti_function_find(NULL, "input_pipeline.read_shard", &shard));
-  check(tutti_function_find(NULL, "input_pipeline.ink", &inked));
+  check(tutti_function_create_registered(NULL, "input_pipeline.read_shard", &shard));
+  check(tutti_function_create_registered(NULL, "input_pipeline.ink", &inked));
 
   tutti_dataset *digits = NULL;
   check(tutti_dataset_create_list_files(NULL, 1, patterns, &in_order, &digits));
