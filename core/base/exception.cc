@@ -22,6 +22,17 @@ Status Unexpected(std::string_view where, std::string_view what) noexcept {
 
 }  // namespace
 
+Status StatusOfThreadsEnd(std::string_view where) noexcept {
+  try {
+    return Aborted(
+        "{}: a thread of the library was ended (pthread_exit) in a function that it called; return "
+        "from the function instead",
+        where);
+  } catch (...) {
+    return Status::OutOfMemory();
+  }
+}
+
 Status StatusOfException(std::string_view where) noexcept {
   try {
     throw;

@@ -4,8 +4,9 @@
 //
 //   Status status = CatchExceptions("map", [&] { return function.Call(context, in, &out); });
 //
-// A thread that is being cancelled (pthread_cancel) unwinds as if by an exception; that one goes
-// on, since the process would be aborted otherwise.
+// A thread that is being cancelled (pthread_cancel), or ends itself (pthread_exit), unwinds as if
+// by an exception; that one goes on, since the process would be aborted otherwise. Whoever would be
+// waited for then says so by an IfThreadEnds.
 
 #ifndef TUTTI_CORE_BASE_EXCEPTION_H_
 #define TUTTI_CORE_BASE_EXCEPTION_H_
@@ -45,6 +46,31 @@ TUTTI_CATCHES_FORCED_UNWINDING Status CatchExceptions(std::string_view where, Bo
 }
 
 #undef TUTTI_CATCHES_FORCED_UNWINDING
+
+// ABORTED, of a thread that ends itself in a function of the program's.
+Status StatusOfThreadsEnd(std::string_view where) noexcept;
+
+// Calls `left` with StatusOfThreadsEnd when its scope is left in any other way than behind Stays:
+//
+//   IfThreadEnds ends("map", [&](Status why) { ... });  // throws nothing
+//   ... function.Call(...) ...
+//   ends.Stays();
+template <typename Left>
+class IfThreadEnds {
+ public:
+  IfThreadEnds(std::string_view where, Left left) : where_(where), left_(std::move(left)) {}
+  ~IfThreadEnds() {
+    if (!stays_) left_(StatusOfThreadsEnd(where_));
+  }
+  IfThreadEnds(const IfThreadEnds&) = delete;
+  IfThreadEnds& operator=(const IfThreadEnds&) = delete;
+  void Stays() { stays_ = true; }
+
+ private:
+  const std::string_view where_;
+  const Left left_;
+  bool stays_ = false;
+};
 
 }  // namespace tutti
 

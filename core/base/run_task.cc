@@ -6,8 +6,8 @@
 
 namespace tutti {
 
-void RunTask(Task* task, std::string_view who, Log* log) {
-  const Status status = CatchExceptions(who, [&] {
+Status RunTask(Task* task, std::string_view who, Log* log) {
+  Status status = CatchExceptions(who, [&] {
     const struct Destroyed {
       Task* task;
       ~Destroyed() { *task = Task(); }
@@ -15,11 +15,12 @@ void RunTask(Task* task, std::string_view who, Log* log) {
     (*task)();
     return OkStatus();
   });
-  if (status.ok()) return;
+  if (status.ok()) return status;
   (void)CatchExceptions(who, [&] {
     log->Error(Format("{}: a task was given up: {}", who, status.ToString()));
     return OkStatus();
   });
+  return status;
 }
 
 }  // namespace tutti

@@ -5,6 +5,7 @@
 
 #include <string_view>
 
+#include "core/base/status.h"
 #include "core/base/task.h"
 
 namespace tutti {
@@ -12,8 +13,8 @@ namespace tutti {
 class Log;
 
 // Runs and destroys a task that has nobody to throw to: an exception is a line in the log, which
-// `who` begins.
-void RunTask(Task* task, std::string_view who, Log* log);
+// `who` begins, and the status.
+Status RunTask(Task* task, std::string_view who, Log* log);
 
 }  // namespace tutti
 

@@ -48,7 +48,7 @@ void SerialThread::Work() {
     Task task = std::move(queue_.front());
     queue_.pop_front();
     lock.unlock();
-    RunTask(&task, name_, log_);
+    (void)RunTask(&task, name_, log_);
     lock.lock();
   }
 }

@@ -78,7 +78,7 @@ void ThreadPool::Work() {
         wake_.notify_one();
       }
       lock.unlock();
-      RunTask(&task, "executor", log_);
+      (void)RunTask(&task, "executor", log_);
       lock.lock();
       continue;
     }

@@ -432,7 +432,9 @@ Result<Manifest> Checkpoint::Restore(const std::string& prefix, const CallOption
   TUTTI_RETURN_IF_ERROR(Replace(
       entries, call,
       [&](const Values& now, Values* values) -> Status {
-        TUTTI_ASSIGN_OR_RETURN(manifest, ReadManifest(environment_->disk(), prefix));
+        TUTTI_ASSIGN_OR_RETURN(manifest, ReadManifest(environment_->disk(), prefix, [&] {
+          return CheckCallOptions(call, environment_->clock(), "restoring a checkpoint");
+        }));
         return LoadCheckpoint(prefix, manifest, now, call, values);
       },
       [&] {

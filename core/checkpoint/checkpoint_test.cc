@@ -261,6 +261,28 @@ TEST_F(CheckpointCoreTest, AManifestOfVeryManyFilesIsReadInOnePass) {
   EXPECT_NE(twice.message().find("worker 17 has two files"), std::string::npos);
 }
 
+TEST_F(CheckpointCoreTest, ALongManifestIsReadForAsLongAsTheCallMayTake) {
+  Manifest manifest;
+  manifest.files.push_back({"x.safetensors", -1, 0, 0});
+  for (int i = 0; i < 20'000; ++i) manifest.names.push_back(Format("a rather long name {}", i));
+  const std::string text = EncodeManifest(manifest);
+  int asked = 0;
+  const auto check = [&](int most) {
+    return [&asked, most] {
+      return ++asked > most ? DeadlineExceeded("it took too long") : OkStatus();
+    };
+  };
+  EXPECT_EQ(DecodeManifest(text, "x.json", check(1'000'000)).value().names, manifest.names);
+  EXPECT_GT(asked, 5);
+  asked = 0;
+  EXPECT_EQ(DecodeManifest(text, "x.json", check(3)).status().code(),
+            StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(asked, 4);
+  asked = 0;
+  EXPECT_EQ(DecodeManifest(text, "x.json", check(0)).status().code(),
+            StatusCode::kDeadlineExceeded);
+}
+
 TEST_F(CheckpointCoreTest, ANewerVersionIsRefusedAsSuch) {
   const std::string text = R"({"format":"tutti-checkpoint","version":2})";
   EXPECT_EQ(DecodeManifest(text, "x.json").status().code(), StatusCode::kUnimplemented);

@@ -7,6 +7,7 @@
 
 #include "core/base/disk.h"
 #include "core/base/error.h"
+#include "core/checkpoint/watched_text.h"
 
 namespace tutti {
 namespace {
@@ -144,12 +145,16 @@ std::string EncodeManifest(const Manifest& manifest) {
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-Result<Manifest> DecodeManifest(std::string_view text, const std::string& path) {
+Result<Manifest> DecodeManifest(std::string_view text, const std::string& path,
+                                const std::function<Status()>& check) {
   const auto damaged = [&](std::string_view why) {
     return DataLoss("{} is no manifest of a checkpoint, or a damaged one: {}", Quote(path), why)
         .With("file", path);
   };
-  const Json json = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
+  WatchedText watched(text, check);
+  const Json json =
+      Json::parse(watched.begin(), watched.end(), nullptr, /*allow_exceptions=*/false);
+  TUTTI_RETURN_IF_ERROR(watched.status());
   if (json.is_discarded()) return damaged("it is no JSON");
   std::string why;
   Members members(json, &why);
@@ -183,6 +188,7 @@ Result<Manifest> DecodeManifest(std::string_view text, const std::string& path) 
     }
     manifest.files.push_back(std::move(read));
   }
+  if (check) TUTTI_RETURN_IF_ERROR(check());
   for (const Json& name : members.List("names")) {
     if (!name.is_string()) {
       why = why.empty() ? "a name is no text" : why;
@@ -194,7 +200,8 @@ Result<Manifest> DecodeManifest(std::string_view text, const std::string& path) 
   return manifest;
 }
 
-Result<Manifest> ReadManifest(Disk& disk, const std::string& prefix) {
+Result<Manifest> ReadManifest(Disk& disk, const std::string& prefix,
+                              const std::function<Status()>& check) {
   const std::string path = prefix + std::string(kManifestSuffix);
   const Result<FileInfo> info = disk.Stat(path);
   if (!info.ok()) {
@@ -208,7 +215,7 @@ Result<Manifest> ReadManifest(Disk& disk, const std::string& prefix) {
         .With("file", path);
   }
   TUTTI_ASSIGN_OR_RETURN(const std::string text, disk.ReadFile(path));
-  return DecodeManifest(text, path);
+  return DecodeManifest(text, path, check);
 }
 
 std::string DataFileName(std::string_view base, int64_t generation, int64_t worker,

@@ -14,6 +14,7 @@
 #define TUTTI_CORE_CHECKPOINT_MANIFEST_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -49,10 +50,12 @@ struct Manifest {
 
 std::string EncodeManifest(const Manifest& manifest);
 // Trusts nothing. DATA_LOSS, naming `path`, for what is no manifest of ours, UNIMPLEMENTED for one
-// of a newer version.
-Result<Manifest> DecodeManifest(std::string_view json, const std::string& path);
+// of a newer version. `check` is asked again and again whether to go on; its failure is what comes.
+Result<Manifest> DecodeManifest(std::string_view json, const std::string& path,
+                                const std::function<Status()>& check = {});
 // NOT_FOUND when there is no checkpoint of that prefix.
-Result<Manifest> ReadManifest(Disk& disk, const std::string& prefix);
+Result<Manifest> ReadManifest(Disk& disk, const std::string& prefix,
+                              const std::function<Status()>& check = {});
 
 // "ckpt-7.g1.worker-0-of-2.safetensors" of a prefix's last part.
 std::string DataFileName(std::string_view base, int64_t generation, int64_t worker,

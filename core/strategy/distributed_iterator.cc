@@ -148,7 +148,20 @@ Result<Ref<Value>> DistributedIterator::NextOptional(const CallOptions& call) {
 
 // ---- A step ahead. ----
 
+// Another one takes its place: what it had begun is lost, and said to be.
+Status DistributedIterator::JoinThreadThatEnded() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (!thread_ended_) return OkStatus();
+  }
+  TUTTI_RETURN_IF_ERROR(thread_.Join(CallOptions::Default()));
+  std::lock_guard<std::mutex> lock(mutex_);
+  thread_ended_ = false;
+  return OkStatus();
+}
+
 Status DistributedIterator::TakeStep(const CallOptions& call, Step* step) {
+  TUTTI_RETURN_IF_ERROR(JoinThreadThatEnded());
   if (!thread_.joinable()) {
     TUTTI_ASSIGN_OR_RETURN(thread_,
                            environment().StartThread("tutti-prefetch", [this] { RunAhead(); }));
@@ -167,6 +180,25 @@ Status DistributedIterator::TakeStep(const CallOptions& call, Step* step) {
 }
 
 void DistributedIterator::RunAhead() {
+  // A function of the dataset may end the thread (pthread_exit).
+  IfThreadEnds ends(kWhat, [this](Status why) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    thread_ended_ = true;
+    step_ = Step();
+    step_.failure = std::move(why);
+    ahead_ = Ahead::kReady;
+    changed_.notify_all();
+  });
+  // The other workers would wait for this one.
+  IfThreadEnds team_ends(kWhat, [this](const Status& why) {
+    (void)CatchExceptions(kWhat, [&] { return team_ ? team_->Abort(why) : OkStatus(); });
+  });
+  MakeStepsAhead();
+  team_ends.Stays();
+  ends.Stays();
+}
+
+void DistributedIterator::MakeStepsAhead() {
   const CallOptions call{Deadline::Infinite(), closing_.get()};
   std::unique_lock<std::mutex> lock(mutex_);
   while (true) {

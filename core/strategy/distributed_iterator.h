@@ -89,6 +89,8 @@ class DistributedIterator final : public Closable {
                        const char* what);
   Status TakeStep(const CallOptions& call, Step* step);
   void RunAhead();
+  void MakeStepsAhead();
+  Status JoinThreadThatEnded();
 
   // Makes the next step. An interruption (deadline, cancellation) is the returned status and loses
   // nothing; everything else is in the step.
@@ -124,6 +126,7 @@ class DistributedIterator final : public Closable {
   bool inside_ = false;
   bool stopping_ = false;
   Ahead ahead_ = Ahead::kNothing;
+  bool thread_ended_ = false;  // in a function of the dataset's
   Step step_;      // when kReady
   Thread thread_;  // written by the caller that is inside, and by OnClose
 };

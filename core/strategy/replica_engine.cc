@@ -23,9 +23,24 @@ Status ReplicaEngine::StartThreads() {
     const size_t replica = num_started_ + 1;
     TUTTI_ASSIGN_OR_RETURN(workers_[num_started_].thread,
                            environment_.StartThread(Format("tutti-replica-{}", replica),
-                                                    [this, replica] { Work(replica); }));
+                                                    [this, replica] { Work(replica, 0); }));
     ++num_started_;
   }
+  for (size_t i = 0; i < num_started_; ++i) {
+    if (workers_[i].ended.load()) TUTTI_RETURN_IF_ERROR(Restart(i + 1));
+  }
+  return OkStatus();
+}
+
+// A thread for a replica whose function has ended the one before.
+Status ReplicaEngine::Restart(size_t replica) {
+  Worker& worker = workers_[replica - 1];
+  TUTTI_RETURN_IF_ERROR(worker.thread.Join(CallOptions::Default()));
+  const uint64_t done = worker.posted.load();
+  TUTTI_ASSIGN_OR_RETURN(worker.thread, environment_.StartThread(
+                                            Format("tutti-replica-{}", replica),
+                                            [this, replica, done] { Work(replica, done); }));
+  worker.ended.store(false);
   return OkStatus();
 }
 
@@ -73,13 +88,21 @@ void ReplicaEngine::RunOnThread(size_t replica) {
   });
 }
 
-void ReplicaEngine::Work(size_t replica) {
+void ReplicaEngine::Work(size_t replica, uint64_t done) {
   Worker& worker = workers_[replica - 1];
-  for (uint64_t done = 0;; ++done) {
+  IfThreadEnds ends("run: the function", [&](const Status& why) {
+    (void)CatchExceptions("run", [&] {
+      job_->Interrupt(why);
+      return OkStatus();
+    });
+    worker.ended.store(true);
+    if (running_.fetch_sub(1) == 1) finished_.Wake();
+  });
+  for (;; ++done) {
     (void)worker.spot.Wait(
         environment_.clock(), CallOptions(), spin_, [&] { return worker.posted.load() != done; },
         "replica thread: waiting for a run");
-    if (stopping_.load()) return;
+    if (stopping_.load()) return ends.Stays();
     RunOnThread(replica);
     if (running_.fetch_sub(1) == 1) finished_.Wake();
   }

@@ -58,10 +58,13 @@ class ReplicaEngine {
     std::atomic<uint64_t> posted{0};  // jobs handed to it
     ParkingSpot spot;
     Thread thread;
+    std::atomic<bool> ended{false};  // by the replica's function (pthread_exit)
   };
 
   Status StartThreads();
-  void Work(size_t replica);
+  Status Restart(size_t replica);
+  // After `done` jobs.
+  void Work(size_t replica, uint64_t done);
   void RunOnThread(size_t replica);
 
   Environment& environment_;

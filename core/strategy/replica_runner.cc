@@ -37,9 +37,16 @@ class ReplicaRunner::RunJob final : public ReplicaEngine::Job {
 
   // Replica 0 runs on the caller's thread, and its exception is the caller's.
   void RunReplica(size_t replica) override {
-    Status status = replica == 0 ? Call(0) : CatchExceptions("run: the function", [&] {
-      return Call(replica);
+    if (replica == 0) return runner_.lockstep_.Return(0, Call(0));
+    // The others need not wait for a function that ends its thread (pthread_exit).
+    IfThreadEnds ends("run: the function", [&](const Status& why) {
+      (void)CatchExceptions("run", [&] {
+        runner_.lockstep_.Return(replica, why);
+        return OkStatus();
+      });
     });
+    Status status = CatchExceptions("run: the function", [&] { return Call(replica); });
+    ends.Stays();
     runner_.lockstep_.Return(replica, std::move(status));
   }
   void Interrupt(Status reason) override { runner_.lockstep_.Stop(std::move(reason)); }

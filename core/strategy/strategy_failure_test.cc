@@ -1,6 +1,11 @@
 // What happens when replicas fail or go different ways: always an error that says why, never a wait
 // without end.
 
+#include <pthread.h>
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
+
 #include <atomic>
 #include <new>
 #include <stdexcept>
@@ -62,6 +67,28 @@ TEST_F(StrategyFailureTest, AnExceptionOnAReplicasThreadIsItsError) {
     ExpectStillWorks(strategy);
   }
 }
+
+// ThreadSanitizer does not follow a thread that ends so.
+#ifndef __SANITIZE_THREAD__
+TEST_F(StrategyFailureTest, AFunctionThatEndsAReplicasThreadIsAnErrorAndTheNextRunWorks) {
+  const Ref<Strategy> strategy = Mirrored(3);
+  for (int round = 0; round < 2; ++round) {
+    const Status status = RunStatus(
+        strategy, ReplicaFn([&](ReplicaContext& replica, const Value&) -> Result<Ref<Value>> {
+          if (replica.replica_id() == 1) {
+#ifdef __SANITIZE_ADDRESS__
+            __asan_handle_no_return();
+#endif
+            pthread_exit(nullptr);
+          }
+          return Sum(replica);
+        }));
+    EXPECT_TRUE(Fails(status, StatusCode::kAborted,
+                      {"run: the function", "was ended (pthread_exit) in a function"}));
+    ExpectStillWorks(strategy);
+  }
+}
+#endif
 
 TEST_F(StrategyFailureTest, AnErrorOfOneReplicaEndsAnothersMergeCall) {
   for (const int64_t failing : {0, 2}) {

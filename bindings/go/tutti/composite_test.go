@@ -155,3 +155,67 @@ func TestRowsOfARaggedTensorAreElements(t *testing.T) {
 		t.Fatal(got)
 	}
 }
+
+func TestCompositesAreMadeOfNestedSlices(t *testing.T) {
+	sparse := must[Value](t)(SparseOf([][]int64{{0, 1}, {2, 0}}, []int64{5, 6}, 3, 2))
+	if got := dense(t, sparse, nil); got != "[[0 5] [0 0] [6 0]]" {
+		t.Fatal(got)
+	}
+	_, err := SparseOf([][]int64{{0, 1}, {2}}, []int64{5, 6}, 3, 2)
+	wants(t, err, ErrInvalidArgument)
+	_, err = SparseOf([][]int64{{0}}, "no slice", 3)
+	wants(t, err, ErrInvalidArgument)
+	for text, nested := range map[string]any{
+		"tutti.RaggedTensor(values=[1 2 3], row_splits=[0 2 2 3])": [][]int32{{1, 2}, {}, {3}},
+		"tutti.RaggedTensor(values=[1 2], row_splits=[0 1 2])":     []any{[]int{1}, []int{2}},
+		"tutti.RaggedTensor(values=tutti.RaggedTensor(values=[\"a\" \"b\" \"c\"], " +
+			"row_splits=[0 1 3]), row_splits=[0 2 2])": [][][]string{{{"a"}, {"b", "c"}}, {}},
+		"tutti.RaggedTensor(values=[], row_splits=[0])": [][]float32{},
+		"tutti.RaggedTensor(values=tutti.RaggedTensor(values=[], row_splits=[0]), " +
+			"row_splits=[0 0])": [][][]float32{{}},
+	} {
+		if got := must[Value](t)(RaggedConstant(nested)).String(); got != text {
+			t.Error(got, text)
+		}
+	}
+	ragged := must[*Spec](t)(SpecOf(must[Value](t)(RaggedConstant([][]int16{{}, {1}}))))
+	if !ragged.Equal(must[*Spec](t)(RaggedSpec(Int16, Int64, 1, 2, UnknownDimension))) {
+		t.Fatal(ragged)
+	}
+	for _, wrong := range []any{nil, 5, []int64{1}, []any{[]int64{1}, int64(2)}, []any{},
+		[]any{[]int64{1}, []int32{2}}, [][]uintptr{{1}}, []any{nil}} {
+		_, err := RaggedConstant(wrong)
+		wants(t, err, ErrInvalidArgument)
+	}
+}
+
+func TestSpecsOfCompositesAreUnited(t *testing.T) {
+	sparse := func(dtype DType, dims ...int64) *Spec {
+		return must[*Spec](t)(SparseSpec(dtype, dims...))
+	}
+	ragged := func(dtype, splits DType, rank int64, dims ...int64) *Spec {
+		return must[*Spec](t)(RaggedSpec(dtype, splits, rank, dims...))
+	}
+	for _, c := range []struct{ left, right, want *Spec }{
+		{sparse(Int64, 3, 2), sparse(Int64, 4, 2), sparse(Int64, UnknownDimension, 2)},
+		{sparse(Int64, 3, 2), sparse(Int64, 4), must[*Spec](t)(SparseSpecOfUnknownRank(Int64))},
+		{ragged(Int32, Int64, 1, 2, -1, 5), ragged(Int32, Int64, 1, 4, -1, 5),
+			ragged(Int32, Int64, 1, -1, -1, 5)},
+		{ragged(Int32, Int64, 1, 2, -1, 5), ragged(Int32, Int64, 1, 2, -1),
+			must[*Spec](t)(RaggedSpecOfUnknownRank(Int32, Int64, 1))},
+	} {
+		if got := must[*Spec](t)(c.left.MostSpecific(c.right)); !got.Equal(c.want) {
+			t.Error(got, c.want)
+		}
+	}
+	for _, other := range []*Spec{sparse(Int32, 3, 2), must[*Spec](t)(TensorSpec(Int64, 3, 2)),
+		ragged(Int64, Int64, 1, 3, 2)} {
+		_, err := sparse(Int64, 3, 2).MostSpecific(other)
+		wants(t, err, ErrInvalidArgument)
+	}
+	for _, other := range []*Spec{ragged(Int64, Int64, 1, 2, -1, 5),
+		ragged(Int32, Int32, 1, 2, -1, 5), ragged(Int32, Int64, 2, 2, -1, 5)} {
+		_, err := ragged(Int32, Int64, 1, 2, -1, 5).MostSpecific(other)
+		wants(t, err, ErrInvalidArgument)
+	}
+}

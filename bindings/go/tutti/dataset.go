@@ -124,7 +124,8 @@ func (d *Dataset) Cardinality() int64 {
 	return ask(d, UnknownCardinality, native.Dataset_cardinality)
 }
 
-// ElementSpec describes the elements; a map without WithOutput computes one here.
+// ElementSpec describes the elements; a map without WithOutput computes one here, the first that
+// does not fail. Where the first 100 fail, the first failure comes.
 func (d *Dataset) ElementSpec(ctx context.Context) (*Spec, error) {
 	return as(ownSpec)(waitOut(ctx, d, native.Dataset_element_spec))
 }

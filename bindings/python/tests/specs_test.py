@@ -186,6 +186,31 @@ class HolderTest(unittest.TestCase):
             NoneTensorSpec.from_value(0)
 
 
+class LearntSpecTest(unittest.TestCase):
+    def test_an_element_that_fails_does_not_decide(self):
+        def good_from(least):
+            def function(x):
+                if x < least:
+                    raise ValueError(f"{x} is bad")
+                return x
+            return function
+
+        scalar = TensorSpec((), np.int64)
+        numbers = Dataset.range(5)
+        self.assertEqual(numbers.map(good_from(2)).element_spec, scalar)
+        self.assertEqual(numbers.map(good_from(2)).skip(2).map(good_from(0)).element_spec, scalar)
+        self.assertEqual(numbers.map(good_from(3)).interleave(Dataset.range).element_spec, scalar)
+        with self.assertRaisesRegex(ValueError, "0 is bad"):
+            numbers.map(good_from(9)).element_spec  # pylint: disable=pointless-statement
+
+        def generated():
+            yield from (1, 2)
+            raise KeyError("the third")
+
+        ended = Dataset.from_generator(generated, output_signature=TensorSpec((), np.int64))
+        self.assertEqual(ended.map(good_from(2)).element_spec, scalar)
+
+
 class VariantTest(unittest.TestCase):
     def test_a_variant_is_a_scalar_and_the_dataset_again(self):
         dataset = Dataset.range(3)

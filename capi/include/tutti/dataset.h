@@ -523,7 +523,9 @@ TUTTI_API tutti_status *tutti_dataset_snapshot(tutti_dataset **dataset, const ch
 TUTTI_API int64_t tutti_dataset_get_cardinality(const tutti_dataset *dataset);
 
 /* Structure, dtypes and shapes of an element. A map whose function has no output spec learns it by
- * computing one element here.
+ * computing one element here. An element that fails tells nothing: the next one is computed, until
+ * 100 have failed; then the first one's failure comes, and says to give an output spec. Nothing is
+ * written for it, and no position moves.
  * Context: computing. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_element_spec(const tutti_dataset *dataset,
                                                    const tutti_call_options *call,

@@ -16,7 +16,9 @@ TUTTI_BEGIN_DECLS
 /* Computes *out from `in`, both of a structure the callee's documentation states. `context` and
  * `in` are borrowed and end with the call. Success: NULL, and *out is a reference that the library
  * takes over (left NULL it means none). Failure: a status that the library takes over. Must not
- * throw or longjmp through the library. */
+ * throw or longjmp through the library. Nor should it end its thread (pthread_exit): in a function
+ * of a dataset or of replicas on a thread of the library that is ABORTED for whoever waits; a
+ * notification (a destroy or on_ready callback) that does so leaves those behind it uncalled. */
 typedef tutti_status *(*tutti_fn)(tutti_context *context, const tutti_value *in, tutti_value **out,
                                   void *user_data);
 

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <cerrno>
 #include <map>
@@ -16,6 +17,7 @@
 #include "core/base/call_options.h"
 #include "core/base/environment.h"
 #include "core/base/error.h"
+#include "core/base/round_guard.h"
 #include "core/base/text.h"
 #include "core/base/thread.h"
 #include "core/cluster/sockets/refusal_log.h"
@@ -107,7 +109,8 @@ Status ControlPort::State::Start() {
 }
 
 void ControlPort::State::Work() {
-  std::vector<epoll_event> events(64);
+  RoundGuard guard(options.name + ", the control port", environment);
+  std::array<epoll_event, 64> events;
   for (;;) {
     const int count = epoll_wait(poll.get(), events.data(), static_cast<int>(events.size()),
                                  MillisecondsToWait());
@@ -115,7 +118,8 @@ void ControlPort::State::Work() {
       const uint64_t id = events[static_cast<size_t>(i)].data.u64;
       if (id == kStopId) return;
       if (id < kFirstListeningId + listening.size()) {
-        AcceptSome(listening[id - kFirstListeningId]);
+        // Without memory what came is closed, and its peer tries again.
+        (void)guard.Run([&] { AcceptSome(listening[id - kFirstListeningId]); });
       } else {
         // It has ended, in both directions: nothing else of it is asked for.
         FileDescriptor ended;
@@ -123,9 +127,11 @@ void ControlPort::State::Work() {
         ended = Forget(id);
       }
     }
-    if (environment.clock().NowNs() >= accept_again_ns) PauseAccepting(false);
-    ForgetOld();
-    refusals.Tick();
+    (void)guard.Run([&] {
+      if (environment.clock().NowNs() >= accept_again_ns) PauseAccepting(false);
+      ForgetOld();
+      refusals.Tick();
+    });
   }
 }
 
@@ -188,9 +194,18 @@ void ControlPort::State::Begin(FileDescriptor socket, const SocketAddress& from)
   bool is_cut_off = false;  // this one
   {
     std::lock_guard<std::mutex> lock(mutex);
-    unproved.Add(id, from);
-    by_peer[connection.peer] = id;
+    const std::string peer = connection.peer;
     connections.emplace(id, std::move(connection));
+    struct Undo {
+      State* state;
+      uint64_t id;
+      ~Undo() {
+        if (state != nullptr) (void)state->Forget(id);
+      }
+    } undo{this, id};
+    unproved.Add(id, from);
+    by_peer[peer] = id;
+    undo.state = nullptr;
     if (connections.size() > options.max_unproved) {
       const uint64_t dropped = unproved.ChooseOneToDrop(environment.random());
       is_cut_off = dropped == id;
@@ -221,6 +236,7 @@ void ControlPort::State::ForgetOld() {
   std::vector<FileDescriptor> old;
   std::lock_guard<std::mutex> lock(mutex);
   while (!connections.empty() && connections.begin()->second.until_ns <= now_ns) {
+    old.reserve(old.size() + 1);
     old.push_back(Forget(connections.begin()->first));
   }
 }

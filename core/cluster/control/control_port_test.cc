@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <thread>
 #include <utility>
@@ -32,6 +33,10 @@ class ControlPortTest : public ::testing::Test {
     port_ = *ControlPort::Open(*environment_, options, std::move(listening),
                                [this](FileDescriptor taken) {
                                  std::lock_guard<std::mutex> lock(mutex_);
+                                 if (failures_ > 0) {
+                                   --failures_;
+                                   throw std::bad_alloc();
+                                 }
                                  taken_.push_back(std::move(taken));
                                });
   }
@@ -70,6 +75,7 @@ class ControlPortTest : public ::testing::Test {
   Ref<RealEnvironment> environment_ = MakeRef<RealEnvironment>();
   SocketAddress to_;
   std::mutex mutex_;  // guards all below
+  int failures_ = 0;  // of the taker
   std::vector<FileDescriptor> taken_ = Reserved();
   std::unique_ptr<ControlPort> port_;
 
@@ -114,6 +120,20 @@ TEST_F(ControlPortTest, WhatHasEndedTakesNoRoom) {
   while (port_->num_unproved() > 0) std::this_thread::yield();
   EXPECT_FALSE(IsOpen(ended));
   EXPECT_EQ(port_->num_cut_off(), 0);
+}
+
+TEST_F(ControlPortTest, WhatCannotBeTakenForLackOfMemoryEndsAndThePortGoesOn) {
+  environment_->log().set_level(LogLevel::kOff);
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    failures_ = 1;
+  }
+  const FileDescriptor lost = Connect("127.0.0.1");
+  const FileDescriptor next = Connect("127.0.0.1");
+  EXPECT_TRUE(IsOpen(First()));
+  std::lock_guard<std::mutex> lock(mutex_);
+  EXPECT_EQ(failures_, 0);
+  EXPECT_EQ(taken_.size(), 1u);
 }
 
 TEST_F(ControlPortTest, NobodyListensAfterClose) {

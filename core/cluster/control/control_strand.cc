@@ -4,11 +4,14 @@
 #include <vector>
 
 #include "core/base/call_options.h"
+#include "core/base/exception.h"
 #include "core/base/fork.h"
+#include "core/base/run_task.h"
 
 namespace tutti {
 
-ControlStrand::ControlStrand(Clock& clock) : clock_(clock), fork_generation_(ForkGeneration()) {}
+ControlStrand::ControlStrand(Clock& clock, Log* log)
+    : clock_(clock), log_(log), fork_generation_(ForkGeneration()) {}
 
 bool ControlStrand::Post(Task&& task) {
   if (ForkGeneration() != fork_generation_) return false;
@@ -103,6 +106,15 @@ bool ControlStrand::TakeNext(Task* task) {
   return true;
 }
 
+void ControlStrand::RunOne(Task* task) {
+  const Status status = RunTask(task, "control", log_);
+  if (status.ok() || !on_exception_) return;
+  (void)CatchExceptions("control", [&] {
+    on_exception_(status);
+    return OkStatus();
+  });
+}
+
 void ControlStrand::Run() {
   std::unique_lock<std::mutex> lock(mutex_);
   thread_ = std::this_thread::get_id();
@@ -110,8 +122,7 @@ void ControlStrand::Run() {
     Task task;
     if (TakeNext(&task)) {
       lock.unlock();
-      task();
-      task = Task();
+      RunOne(&task);
       lock.lock();
     } else {
       const int64_t until_ns = timers_.empty() ? kNeverNs : timers_.begin()->first.first;

@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -14,13 +15,18 @@
 #include <utility>
 
 #include "core/base/clock.h"
+#include "core/base/status.h"
 #include "core/base/task.h"
 
 namespace tutti {
 
+class Log;
+
 class ControlStrand {
  public:
-  explicit ControlStrand(Clock& clock);
+  // What a task throws, as for lack of memory, ends that task, and goes to `log`, which outlives
+  // the strand, and to whom OnException names.
+  ControlStrand(Clock& clock, Log* log);
   ControlStrand(const ControlStrand&) = delete;
   ControlStrand& operator=(const ControlStrand&) = delete;
 
@@ -38,6 +44,8 @@ class ControlStrand {
   // they would use is about to go. True for the first call.
   bool CloseDoor();
 
+  // Before Run. `told` is called on the strand, behind a task that has thrown.
+  void OnException(std::function<void(const Status&)> told) { on_exception_ = std::move(told); }
   // Works until Stop. What is left then is destroyed unrun.
   void Run();
   // From the strand.
@@ -56,7 +64,11 @@ class ControlStrand {
   uint64_t AddTimer(int64_t delay_ns, Task&& task, Whose whose);
   bool TakeNext(Task* task);
 
+  void RunOne(Task* task);
+
   Clock& clock_;
+  Log* const log_;
+  std::function<void(const Status&)> on_exception_;
   const uint64_t fork_generation_;
 
   mutable std::mutex mutex_;  // guards all below

@@ -6,10 +6,13 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <new>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "core/base/log.h"
 #include "core/base/real_environment.h"
 
 namespace tutti {
@@ -27,7 +30,7 @@ class ControlStrandTest : public testing::Test {
   }
 
   const Ref<RealEnvironment> environment_ = MakeRef<RealEnvironment>();
-  ControlStrand strand_{environment_->clock()};
+  ControlStrand strand_{environment_->clock(), &environment_->log()};
   std::vector<std::string> ran_;
 };
 
@@ -55,6 +58,19 @@ TEST_F(ControlStrandTest, ATimerThatIsDroppedLetsGoOfWhatItHolds) {
   EXPECT_EQ(held.use_count(), 2);
   EXPECT_TRUE(strand_.CloseDoor());
   EXPECT_EQ(held.use_count(), 1);
+}
+
+TEST_F(ControlStrandTest, WhatATaskThrowsIsToldAndTheStrandWorksOn) {
+  environment_->log().set_level(LogLevel::kOff);
+  std::vector<StatusCode> told;
+  strand_.OnException([&](const Status& status) { told.push_back(status.code()); });
+  EXPECT_TRUE(strand_.Post(Task([] { throw std::bad_alloc(); })));
+  EXPECT_TRUE(strand_.Post(Ran("the next one")));
+  EXPECT_NE(strand_.PostAfter(1, Task([] { throw std::runtime_error("a timer's"); })), 0u);
+  EXPECT_NE(strand_.PostEventAfter(5 * kMillisecondNs, Task([this] { strand_.Stop(); })), 0u);
+  strand_.Run();
+  EXPECT_THAT(ran_, UnorderedElementsAre("the next one"));
+  EXPECT_THAT(told, UnorderedElementsAre(StatusCode::kResourceExhausted, StatusCode::kInternal));
 }
 
 }  // namespace

@@ -67,7 +67,7 @@ class MemberTag final : public GrpcTag {
 // The network, as its connections see it.
 class GrpcSite {
  public:
-  explicit GrpcSite(Clock& clock) : strand(clock) {}
+  GrpcSite(Clock& clock, Log* log) : strand(clock, log) {}
   virtual ~GrpcSite() = default;
   // On the strand. The connection has ended: the network gives up its reference.
   virtual void Forget(GrpcConnection* connection) = 0;

@@ -21,6 +21,7 @@
 
 #include "core/base/environment.h"
 #include "core/base/error.h"
+#include "core/base/round_guard.h"
 #include "core/base/text.h"
 #include "core/base/thread.h"
 #include "core/base/wait.h"
@@ -92,7 +93,8 @@ struct GrpcControlNetwork::State final : public GrpcSite,
     Ref<Cancellation> cancellation;
   };
 
-  State(Ref<Environment> env, Options o) : GrpcSite(env->clock()), environment(env), options(o) {}
+  State(Ref<Environment> env, Options o)
+      : GrpcSite(env->clock(), &env->log()), environment(env), options(o) {}
 
   Status EnsureLibrary();
   Status OpenServer(std::vector<FileDescriptor> listening,
@@ -104,7 +106,9 @@ struct GrpcControlNetwork::State final : public GrpcSite,
   void OnProbed(const Ref<GrpcConnection>& connection, const Result<std::string>& found);
   void Forget(GrpcConnection* connection) override;
   void CancelProbe(GrpcConnection* connection) override;
-  void BeginShutdown(const Status& reason);
+  // `tell`: handlers learn it.
+  void BeginShutdown(const Status& reason, bool tell);
+  void GiveUp(const Status& why);
   void StopServer();
   void OnServerDown(bool ok);
   void EndWhenAllHasEnded();
@@ -214,16 +218,31 @@ Status GrpcControlNetwork::State::StartProbe(const Ref<GrpcConnection>& connecti
   probe.cancellation = MakeRef<Cancellation>();
   int64_t limit_ns = timeout_ns;
   if (limit_ns != kNeverNs) limit_ns -= std::min(kProbeMarginNs, limit_ns / 10);
-  auto search = [self = shared_from_this(), connection, cancellation = probe.cancellation,
-                 deadline = Deadline::After(environment->clock(), limit_ns)]() mutable {
-    const CallOptions call{deadline, cancellation.get()};
-    Result<std::string> found =
-        FindJobPort(*self->environment, self->options.secret, self->certificate.authority_pem,
-                    connection->peer_address(), call);
+  struct Search {
+    std::shared_ptr<State> self;
+    Ref<GrpcConnection> connection;
+    Result<std::string> found;
+  };
+  const auto begun =
+      std::make_shared<Search>(Search{shared_from_this(), connection, Status::OutOfMemory()});
+  auto search = [search = begun, cancellation = probe.cancellation,
+                 deadline = Deadline::After(environment->clock(), limit_ns)] {
+    State& state = *search->self;
+    RoundGuard guard(state.options.name, *state.environment);
+    (void)guard.Run([&] {
+      search->found =
+          FindJobPort(*state.environment, state.options.secret, state.certificate.authority_pem,
+                      search->connection->peer_address(),
+                      CallOptions{deadline, cancellation.get()});
+    });
     // Nothing is left on this thread: the strand joins it.
-    State& state = *self;
-    state.strand.PostEvent([self = std::move(self), connection = std::move(connection),
-                            found = std::move(found)] { self->OnProbed(connection, found); });
+    while (!guard.Run([&] {
+      state.strand.PostEvent([search] {
+        const std::shared_ptr<State> self = std::move(search->self);
+        self->OnProbed(std::exchange(search->connection, nullptr), search->found);
+      });
+    })) {
+    }
   };
   TUTTI_ASSIGN_OR_RETURN(probe.thread,
                          environment->StartThread("tutti-probe", Task(std::move(search))));
@@ -264,17 +283,24 @@ void GrpcControlNetwork::State::Forget(GrpcConnection* connection) {
   EndWhenAllHasEnded();
 }
 
-void GrpcControlNetwork::State::BeginShutdown(const Status& reason) {
+void GrpcControlNetwork::State::BeginShutdown(const Status& reason, bool tell) {
   ending = true;
   std::vector<Ref<GrpcConnection>> all;
   for (const auto& [raw, connection] : connections) all.push_back(connection);
-  for (const Ref<GrpcConnection>& connection : all) connection->CloseNow(reason, false);
+  for (const Ref<GrpcConnection>& connection : all) connection->CloseNow(reason, tell);
   StopServer();
   strand.PostEventAfter(kShutdownLingerNs, [this] {
     for (const auto& [raw, connection] : connections) connection->Cancel();
     if (server_runs) grpc_server_cancel_all_calls(server);
   });
   EndWhenAllHasEnded();
+}
+
+// After a task that has thrown nobody knows what was left out: half a protocol would keep others
+// waiting, a connection that ends is an error at both ends.
+void GrpcControlNetwork::State::GiveUp(const Status& why) {
+  strand.CloseDoor();
+  BeginShutdown(why.WithPrefix(options.name + ": the control channel was given up"), true);
 }
 
 void GrpcControlNetwork::State::StopServer() {
@@ -316,6 +342,7 @@ Result<Ref<GrpcControlNetwork>> GrpcControlNetwork::Create(Ref<Environment> envi
   TUTTI_RETURN_IF_ERROR(environment->CheckUsable(options.name));
   auto state = std::make_shared<State>(environment, std::move(options));
   TUTTI_ASSIGN_OR_RETURN(state->certificate, JobCertificate::Create(state->options.secret));
+  state->strand.OnException([raw = state.get()](const Status& why) { raw->GiveUp(why); });
   // The thread keeps the state: what a connection posts finds its strand.
   TUTTI_ASSIGN_OR_RETURN(state->thread, environment->StartThread(
                                             "tutti-control", [state] { state->strand.Run(); }));
@@ -389,7 +416,7 @@ Status GrpcControlNetwork::Shutdown(Status reason, const CallOptions& options) {
   }
   if (state_->strand.CloseDoor()) {
     state_->strand.PostEvent(
-        [state = state_.get(), why = std::move(reason)] { state->BeginShutdown(why); });
+        [state = state_.get(), why = std::move(reason)] { state->BeginShutdown(why, false); });
   }
   return state_->thread.Join(options);
 }

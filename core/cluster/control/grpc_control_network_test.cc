@@ -10,12 +10,14 @@
 #include <filesystem>
 #include <fstream>
 #include <mutex>
+#include <new>
 #include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/base/wait.h"
 #include "core/cluster/sockets/socket_address.h"
@@ -245,6 +247,23 @@ TEST_F(GrpcControlNetworkTest, ShutdownTellsThePeersAndCallsNoHandler) {
   EXPECT_FALSE(network->Listen("127.0.0.1:0", nullptr).ok());
   EXPECT_TRUE(network->Shutdown(OkStatus(), Bounded()).ok());
   EXPECT_FALSE(late->closed);
+}
+
+TEST_F(GrpcControlNetworkTest, ATaskThatThrowsEndsTheChannelAtBothEndsAndNotTheProcess) {
+  environment_->log().set_level(LogLevel::kOff);
+  const Ref<GrpcControlNetwork> server = Make();
+  const Ref<GrpcControlNetwork> network = Make();
+  const Pair pair = ConnectTo(network, Listen(server));
+  EXPECT_TRUE(network->Post([] { throw std::bad_alloc(); }));
+  ASSERT_TRUE(connected_.Await([&] { return pair.entry->closed; }));
+  EXPECT_EQ(pair.entry->reason.code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(Text(pair.entry->reason), HasSubstr("worker 7: the control channel was given up"));
+  ASSERT_TRUE(accepted_.Await([&] { return pair.other->closed; }));
+  EXPECT_THAT(Text(pair.other->reason), HasSubstr("worker 7: the control channel was given up"));
+  EXPECT_FALSE(network->Post([] {}));
+  EXPECT_TRUE(network->Shutdown(OkStatus(), Bounded()).ok());
+  // Another one of the process works on.
+  EXPECT_TRUE(server->Post([] {}));
 }
 
 TEST_F(GrpcControlNetworkTest, ShutdownEndsAttemptsToConnect) {

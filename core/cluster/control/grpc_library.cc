@@ -28,6 +28,7 @@
 #include "core/base/control_channel.h"
 #include "core/base/environment.h"
 #include "core/base/error.h"
+#include "core/base/round_guard.h"
 #include "core/cluster/control/control_strand.h"
 #include "core/cluster/control/grpc_connection.h"
 
@@ -109,14 +110,19 @@ Result<std::unique_ptr<GrpcLibrary>> GrpcLibrary::Start(Environment& environment
       certificate.authority_pem.c_str(), &pair, 1,
       GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY, nullptr);
   // What gRPC has done becomes an event on the strand.
-  Result<Thread> thread = environment.StartThread("tutti-grpc", [queue, &strand] {
+  Result<Thread> thread = environment.StartThread("tutti-grpc", [queue, &strand, &environment] {
+    RoundGuard guard("control", environment);
     for (;;) {
       const grpc_event event =
           grpc_completion_queue_next(queue, gpr_inf_future(GPR_CLOCK_REALTIME), nullptr);
       if (event.type == GRPC_QUEUE_SHUTDOWN) return;
       if (event.type != GRPC_OP_COMPLETE) continue;
       GrpcTag* const tag = GrpcTag::TakeBack(event.tag);
-      strand.PostEvent([tag, ok = event.success != 0] { tag->OnDone(ok); });
+      // Whoever waits for it would wait in vain.
+      while (!guard.Run([&] {
+        strand.PostEvent([tag, ok = event.success != 0] { tag->OnDone(ok); });
+      })) {
+      }
     }
   });
   if (!thread.ok()) {

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <condition_variable>
 #include <deque>
@@ -26,6 +27,7 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/base/random.h"
+#include "core/base/round_guard.h"
 #include "core/base/text.h"
 #include "core/base/thread.h"
 #include "core/base/wait.h"
@@ -117,6 +119,7 @@ struct PeerListener::State {
 
   Status Start(Environment& env, PeerListener& listener);
   void Work();
+  void OnEvent(uint64_t id);
   void AcceptSome(const FileDescriptor& listening, bool is_local);
   void Begin(FileDescriptor socket, const SocketAddress& from, bool is_local);
   void Serve(uint64_t id);
@@ -145,6 +148,7 @@ struct PeerListener::State {
   UnprovedConnections unproved;  // the same ones
   SpareDescriptor spare;
   std::optional<RefusalLog> refusals;
+  std::optional<RoundGuard> guard;
   uint64_t next_id = kFirstConnectionId;
   int64_t accept_again_ns = kNeverNs;  // set while accepting pauses
 
@@ -167,6 +171,7 @@ Status PeerListener::State::Start(Environment& env, PeerListener& listener) {
   environment = &env;
   refusals.emplace(env.log(), env.clock(),
                    Format("worker {}, the port for tensors", options.worker));
+  guard.emplace(Format("worker {}, the port for tensors", options.worker), env);
   TUTTI_RETURN_IF_ERROR(spare.Open());
   poll = FileDescriptor(epoll_create1(EPOLL_CLOEXEC));
   if (!poll) return ErrnoStatus(errno, "epoll_create1");
@@ -194,25 +199,32 @@ Status PeerListener::State::Start(Environment& env, PeerListener& listener) {
 }
 
 void PeerListener::State::Work() {
-  std::vector<epoll_event> events(64);
+  std::array<epoll_event, 64> events;
   for (;;) {
     const int count = epoll_wait(poll.get(), events.data(), static_cast<int>(events.size()),
                                  MillisecondsToWait());
     for (int i = 0; i < count; ++i) {
       const uint64_t id = events[static_cast<size_t>(i)].data.u64;
       if (id == kStopId) return;
-      if (id == kTcpId) {
-        AcceptSome(tcp, false);
-      } else if (id == kLocalId) {
-        AcceptSome(local, true);
-      } else {
-        Serve(id);
-      }
+      // Without memory a connection ends, and its peer tries again.
+      if (!guard->Run([&] { OnEvent(id); }) && connections.erase(id) > 0) unproved.Remove(id);
     }
     // After what has come is served: a process that was stopped for a while cuts nobody off who has
     // answered meanwhile.
-    Expire();
-    refusals->Tick();
+    (void)guard->Run([&] {
+      Expire();
+      refusals->Tick();
+    });
+  }
+}
+
+void PeerListener::State::OnEvent(uint64_t id) {
+  if (id == kTcpId) {
+    AcceptSome(tcp, false);
+  } else if (id == kLocalId) {
+    AcceptSome(local, true);
+  } else {
+    Serve(id);
   }
 }
 
@@ -342,7 +354,11 @@ void PeerListener::State::Serve(uint64_t id) {
   }
   // Done with while it was about to say that it is ready.
   if (is_done_with) SayLastWords(socket, last_words);
-  if (arrived) (*arrived)();
+  // Whoever watches would wait in vain, were it not told.
+  while (arrived && !guard->Run([&] { (*arrived)(); })) {
+    std::lock_guard<std::mutex> lock(mutex);
+    if (closing) return;
+  }
 }
 
 bool PeerListener::State::Advance(Connection& connection, Status* failure) {

@@ -17,6 +17,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <new>
 #include <string>
 #include <thread>
 #include <utility>
@@ -182,6 +183,24 @@ TEST_F(PeerListenerTest, AWatcherIsToldOfConnectionsAndTakesThemAndLaterOnesAreR
   EXPECT_TRUE(Connect(address, {"watched", 5, 0}).ok());
   listener->Unwatch("watched", again);
   EXPECT_TRUE(listener->Accept("something else", 2, Bounded()).ok());
+  EXPECT_TRUE(listener->Close(CallOptions::Default()).ok());
+}
+
+TEST_F(PeerListenerTest, AWatcherWithoutMemoryIsToldAgainAndThePortGoesOn) {
+  environment_->log().set_level(LogLevel::kOff);
+  const Ref<PeerListener> listener = Listen();
+  std::atomic<int> told{0};
+  const uint64_t watch = listener->Watch("watched", [&] {
+    if (++told < 3) throw std::bad_alloc();
+  });
+  const Result<FileDescriptor> first = Connect(listener->local_address(), {"watched", 1, 0});
+  ASSERT_TRUE(first.ok()) << first.status().ToString();
+  const Result<FileDescriptor> second = Connect(listener->local_address(), {"another", 1, 0});
+  ASSERT_TRUE(second.ok()) << second.status().ToString();
+  EXPECT_TRUE(listener->Accept("another", 1, Bounded()).ok());
+  EXPECT_EQ(told, 3);
+  EXPECT_EQ(listener->TakeAll("watched").size(), 1u);
+  listener->Unwatch("watched", watch);
   EXPECT_TRUE(listener->Close(CallOptions::Default()).ok());
 }
 

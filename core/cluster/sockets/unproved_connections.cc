@@ -18,8 +18,10 @@ std::string UnprovedConnections::OriginOf(const SocketAddress& from) {
 
 void UnprovedConnections::Add(uint64_t id, const SocketAddress& from) {
   std::string origin = OriginOf(from);
-  by_origin_[origin].push_back(id);
+  std::vector<uint64_t>& group = by_origin_[origin];
+  group.reserve(group.size() + 1);  // without memory for both it is in neither
   origins_.emplace(id, std::move(origin));
+  group.push_back(id);
 }
 
 void UnprovedConnections::Remove(uint64_t id) {

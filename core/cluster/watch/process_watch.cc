@@ -11,6 +11,7 @@
 
 #include "core/base/environment.h"
 #include "core/base/error.h"
+#include "core/base/round_guard.h"
 #include "core/cluster/watch/process_facts.h"
 
 namespace tutti {
@@ -85,37 +86,52 @@ void ProcessWatch::Wake() {
 }
 
 void ProcessWatch::Work() {
-  std::vector<pollfd> polled;
-  std::vector<MemberId> ended;
-  std::unique_lock<std::mutex> lock(mutex_);
+  RoundGuard guard("process watch", environment_);
   for (bool last = false; !last;) {
-    last = stopping_;  // what has ended by then is told
-    bool waits = !last;
-    polled.assign(1, {wake_.get(), POLLIN, 0});
-    for (const Watched& watched : watched_) {
-      polled.push_back({watched.process.get(), POLLIN, 0});
-      if (!watched.process) waits = false;
+    if (guard.Run([&] { last = Round(); })) continue;
+    // It cannot be told any more, for lack of memory, and somebody waits for this thread.
+    std::lock_guard<std::mutex> lock(mutex_);
+    last = stopping_;
+  }
+}
+
+// Whether it was the last one. What a round that threw owes comes with the next.
+bool ProcessWatch::Round() {
+  TellEnded();
+  std::unique_lock<std::mutex> lock(mutex_);
+  bool last = stopping_;  // what has ended by then is told
+  bool waits = !last;
+  polled_.assign(1, {wake_.get(), POLLIN, 0});
+  for (const Watched& watched : watched_) {
+    polled_.push_back({watched.process.get(), POLLIN, 0});
+    if (!watched.process) waits = false;
+  }
+  ended_.reserve(polled_.size());
+  lock.unlock();
+  const bool failed =
+      ::poll(polled_.data(), polled_.size(), waits ? -1 : 0) < 0 && errno != EINTR;
+  uint64_t count = 0;
+  if (polled_[0].revents != 0) (void)!::read(wake_.get(), &count, sizeof(count));
+  lock.lock();
+  if (failed) last = true;
+  // More may have been added behind those that were polled.
+  for (size_t i = 1, at = 0; i < polled_.size(); ++i) {
+    if (watched_[at].process && (failed || polled_[i].revents == 0)) {
+      ++at;
+      continue;
     }
-    lock.unlock();
-    const bool failed =
-        ::poll(polled.data(), polled.size(), waits ? -1 : 0) < 0 && errno != EINTR;
-    uint64_t count = 0;
-    if (polled[0].revents != 0) (void)!::read(wake_.get(), &count, sizeof(count));
-    lock.lock();
-    if (failed) last = true;
-    // More may have been added behind those that were polled.
-    ended.clear();
-    for (size_t i = 1, at = 0; i < polled.size(); ++i) {
-      if (watched_[at].process && (failed || polled[i].revents == 0)) {
-        ++at;
-        continue;
-      }
-      ended.push_back(watched_[at].member);
-      watched_.erase(watched_.begin() + static_cast<ptrdiff_t>(at));
-    }
-    lock.unlock();
-    for (const MemberId& member : ended) on_end_(member, "its process has ended");
-    lock.lock();
+    ended_.push_back(watched_[at].member);
+    watched_.erase(watched_.begin() + static_cast<ptrdiff_t>(at));
+  }
+  lock.unlock();
+  TellEnded();
+  return last;
+}
+
+void ProcessWatch::TellEnded() {
+  while (!ended_.empty()) {
+    on_end_(ended_.front(), "its process has ended");
+    ended_.erase(ended_.begin());
   }
 }
 

@@ -8,6 +8,8 @@
 #ifndef TUTTI_CORE_CLUSTER_WATCH_PROCESS_WATCH_H_
 #define TUTTI_CORE_CLUSTER_WATCH_PROCESS_WATCH_H_
 
+#include <poll.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -55,11 +57,17 @@ class ProcessWatch {
   };
   ProcessWatch(Environment& environment, const WorkerInfo& self, OnEnd on_end);
   void Work();
+  bool Round();
+  void TellEnded();
   void Wake();
 
   Environment& environment_;
   const WorkerInfo self_;
   const OnEnd on_end_;
+  // Of the thread alone.
+  std::vector<pollfd> polled_;
+  std::vector<MemberId> ended_;  // and not told yet
+
   mutable std::mutex mutex_;    // guards all below; of watched_, the thread alone removes
   bool stopping_ = false;
   size_t num_watched_ = 0;

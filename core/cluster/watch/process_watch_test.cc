@@ -6,12 +6,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "core/base/log.h"
 #include "core/base/real_environment.h"
 #include "core/base/wait.h"
 #include "core/cluster/watch/process_facts.h"
@@ -74,6 +77,10 @@ class ProcessWatchTest : public ::testing::Test {
         *environment_, workers, InfoOf(0, ReadProcessFacts()),
         [this](const MemberId& member, const std::string& what) {
           EXPECT_EQ(what, "its process has ended");
+          if (failures_ > 0) {
+            --failures_;
+            throw std::bad_alloc();
+          }
           std::lock_guard<std::mutex> lock(mutex_);
           ended_.push_back(member.worker);
           changed_.notify_all();
@@ -92,6 +99,7 @@ class ProcessWatchTest : public ::testing::Test {
 
   Ref<RealEnvironment> environment_;
   std::unique_ptr<ProcessWatch> watch_;
+  std::atomic<int> failures_{0};
   std::mutex mutex_;  // guards ended_
   std::condition_variable changed_;
   std::vector<int64_t> ended_;
@@ -122,6 +130,17 @@ TEST_F(ProcessWatchTest, EndsThatCameBeforeItStoppedAreTold) {
     ASSERT_TRUE(watch_->Stop(CallOptions::Default()).ok());
     ASSERT_THAT(ended_, UnorderedElementsAre(1));
   }
+}
+
+TEST_F(ProcessWatchTest, AnEndThatCannotBeToldForLackOfMemoryIsToldAgain) {
+  environment_->log().set_level(LogLevel::kOff);
+  Sleeper one;
+  failures_ = 3;
+  Start({InfoOf(1, one)});
+  if (watch_->num_watched() == 0) GTEST_SKIP() << "this kernel gives no pidfd";
+  one.Kill();
+  EXPECT_THAT(AwaitEnded(1), UnorderedElementsAre(1));
+  EXPECT_EQ(failures_, 0);
 }
 
 TEST_F(ProcessWatchTest, ANumberThatAnotherProcessHasNowIsAnEnd) {

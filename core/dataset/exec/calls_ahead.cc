@@ -322,17 +322,21 @@ Status CallsAhead::Join(const CallOptions& options) {
 // ---- The threads. ----
 
 void CallsAhead::Run() {
+  const auto lose = [this](Status why) {
+    {
+      const Lock lock(mutex_);
+      broken_ = BrokenInput(std::move(why));
+      lost_ = true;
+    }
+    ready_.notify_all();
+  };
+  IfThreadEnds ends(node_.label(), lose);
   Status thrown = CatchExceptions(node_.label(), [this] {
     Serve();
     return OkStatus();
   });
-  if (thrown.ok()) return;
-  {
-    const Lock lock(mutex_);
-    broken_ = BrokenInput(std::move(thrown));
-    lost_ = true;
-  }
-  ready_.notify_all();
+  ends.Stays();
+  if (!thrown.ok()) lose(std::move(thrown));
 }
 
 void CallsAhead::Serve() {
@@ -359,6 +363,15 @@ void CallsAhead::Pull(Lock& lock) {
       std::max<int64_t>(1, std::min(std::max<int64_t>(row_items_, 1), RowsAllowed()));
   const Demand demand{rows, false, HorizonPlus(wanted_, -row_items_), all_wanted_, !all_wanted_};
   pulling_ = true;
+  // Also when a function of the input ends the thread: the input is nobody's then.
+  const struct Pulling {
+    CallsAhead& self;
+    Lock& lock;
+    ~Pulling() {
+      if (!lock.owns_lock()) lock.lock();
+      self.pulling_ = false;
+    }
+  } at_end{*this, lock};
   Ref<Cancellation> cancellation;
   NumberedRows::Run run;
   Status thrown = CatchExceptions(node_.label(), [&] {

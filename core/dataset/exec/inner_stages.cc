@@ -47,32 +47,19 @@ Result<Ref<const Value>> ReadElement(StateReader* reader) {
   return Ref<const Value>(std::move(element));
 }
 
-Result<Ref<Value>> FirstInputElement(const Node& node, const ExecContext& context,
-                                     const CallOptions& options) {
-  TUTTI_ASSIGN_OR_RETURN(const std::unique_ptr<Stage> input, MakeStage(node.input(), context));
-  Slab first;
-  input->Next(Demand{1, false}, options, &first);
-  if (first.rows == 0) {
-    if (!first.status.ok()) return first.status;
-    return Ref<Value>();
-  }
-  return first.Row(0);
-}
-
-Result<Ref<const Dataset>> FirstInnerDataset(const Node& node, const ExecContext& context,
-                                             const CallOptions& options) {
-  TUTTI_ASSIGN_OR_RETURN(const Ref<Value> element, FirstInputElement(node, context, options));
-  if (!element) return Ref<const Dataset>();
-  FunctionRows function(node, context, nullptr);
-  return LookAtDataset(&function, *element, options);
-}
-
 Result<Ref<const Dataset>> LookAtDataset(FunctionRows* function, const Value& argument,
                                          const CallOptions& options) {
   const CallbackScope scope(CallbackClass::kDataset);
   const RecordedWrites nobody_writes_them;
   TUTTI_ASSIGN_OR_RETURN(const Ref<Value> result, function->CallValue(argument, 0, options));
   return DatasetOfResult(*result);
+}
+
+Result<Ref<const Dataset>> LookAtInnerDataset(const Node& node, const ExecContext& context,
+                                              const Ref<Value>& element,
+                                              const CallOptions& options) {
+  FunctionRows function(node, context, nullptr);
+  return LookAtDataset(&function, *element, options);
 }
 
 InnerStages::InnerStages(const Node& node, const ExecContext& context, FunctionUse use)

@@ -44,17 +44,13 @@ Result<Ref<const Dataset>> DatasetOfResult(const Value& result);
 Status WriteElement(const Value& element, StateWriter* writer);
 Result<Ref<const Value>> ReadElement(StateReader* reader);
 
-// The first element of the node's input, which has come without failing; null where there is none.
-// Looks, and leaves no trace.
-Result<Ref<Value>> FirstInputElement(const Node& node, const ExecContext& context,
-                                     const CallOptions& options);
 // What the function gives for `argument`, to be looked at: files that it wants written are not.
 Result<Ref<const Dataset>> LookAtDataset(FunctionRows* function, const Value& argument,
                                          const CallOptions& options);
-// What the function of `node` gives for that element, without making its stages; null where there
-// is none.
-Result<Ref<const Dataset>> FirstInnerDataset(const Node& node, const ExecContext& context,
-                                             const CallOptions& options);
+// The same of the first function of `node`, for an element of its input.
+Result<Ref<const Dataset>> LookAtInnerDataset(const Node& node, const ExecContext& context,
+                                              const Ref<Value>& element,
+                                              const CallOptions& options);
 
 class InnerStages {
  public:

@@ -453,6 +453,47 @@ TEST_F(Exceptions, AThreadThatIsCancelledLeavesAnIteratorThatSaysSoAndCloses) {
 }
 #endif
 
+#ifndef __SANITIZE_THREAD__
+Result<Ref<Value>> EndThreadAtFour(Context&, const Value& in, void*) {
+  if (NumberIn(in) == 4) {
+#ifdef __SANITIZE_ADDRESS__
+    __asan_handle_no_return();
+#endif
+    pthread_exit(nullptr);
+  }
+  return Number(NumberIn(in));
+}
+
+TEST_F(Exceptions, AFunctionThatEndsAThreadOfTheLibraryIsAnErrorAtOnce) {
+  const auto ends = [](Ref<const ElementSpec> spec = Int64Scalar()) {
+    return MakeFunction(EndThreadAtFour, {.spec = std::move(spec)});
+  };
+  const auto gives = MakeFunction(
+      [](Context& context, const Value& in, void* data) -> Result<Ref<Value>> {
+        TUTTI_ASSIGN_OR_RETURN(const Ref<Value> number, EndThreadAtFour(context, in, data));
+        TUTTI_ASSIGN_OR_RETURN(
+            Ref<Dataset> made,
+            Dataset::FromTensors(*static_cast<const Ref<DatasetEnvironment>*>(data), number));
+        return Value::OfLeaf(Leaf(LeafKind::kDataset, std::move(made)));
+      },
+      {.data = const_cast<Ref<DatasetEnvironment>*>(&datasets_),
+       .spec = ElementSpec::Dataset(Int64Scalar())});
+  const CallOptions call = CallOptions::WithTimeout(environment_->clock(), 60 * kSecondNs);
+  for (const Ref<Dataset>& dataset :
+       {Ok(Range(9)->Map(ends(), Parallel(2))), Ok(Ok(Range(9)->Map(ends()))->Prefetch(2)),
+        Ok(Ok(Ok(Range(9)->Map(ends()))->Map(AddOne(), Parallel(2)))->Prefetch(1)),
+        Ok(Range(9)->Interleave(gives, 2, 1, 2))}) {
+    SCOPED_TRACE(dataset->Explain());
+    const Ref<Iterator> iterator = Iterate(dataset);
+    Status status;
+    for (int i = 0; i < 9 && status.ok(); ++i) status = iterator->Next(call).status();
+    EXPECT_EQ(status.code(), StatusCode::kAborted) << status.ToString();
+    EXPECT_THAT(std::string(status.message()), HasSubstr("was ended (pthread_exit) in a function"));
+    EXPECT_TRUE(iterator->Close(call).ok());
+  }
+}
+#endif
+
 // ---- Shutdown while an iterator is being made. ----
 
 // A predicate that waits inside its first call until it is let go.

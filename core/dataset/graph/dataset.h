@@ -109,8 +109,10 @@ class Dataset final : public DatasetLeaf {
 
   int64_t cardinality() const { return node_->cardinality(); }
   const DatasetOptions& options() const { return options_; }
-  // Learns it by computing one element of the map that has no output spec; FAILED_PRECONDITION when
-  // there is no element. Blocks: refused in dataset callbacks when it would have to.
+  // Learns it by computing one element of the map that has no output spec. Where an element fails,
+  // the next one is computed, until kMostFailedLooks have failed (exec/first_elements.h): then the
+  // first one's failure comes. FAILED_PRECONDITION when there is no element. Blocks: refused in
+  // dataset callbacks when it would have to.
   Result<Ref<const ElementSpec>> GetElementSpec(const CallOptions& call) const;
   // The last state: `initial`, then for each element what `function` gives for (state, element), of
   // which an element that is a tuple is one part. Structure, kinds and dtypes of the state stay,

@@ -25,6 +25,7 @@ class Dataset;
 class Function;
 class Node;
 class Stage;
+class Value;
 struct CallOptions;
 struct ExecContext;
 
@@ -125,11 +126,12 @@ struct OpTraits {
   int64_t (*cardinality)(const Node& node) = nullptr;
   // Null (with success) when it can only be learnt from an element.
   Result<Ref<const ElementSpec>> (*element_spec)(const Node& node) = nullptr;
-  // Of an op whose elements are those of datasets that a function gives: the first of these, from
-  // which its spec is learnt; null where there is none. Looks, and leaves no trace. Null for other
-  // ops.
-  Result<Ref<const Dataset>> (*first_dataset)(const Node& node, const ExecContext& context,
-                                              const CallOptions& options) = nullptr;
+  // Of an op whose elements are those of datasets that a function gives: the one that it gives for
+  // `element` of the input, from which the op's spec may be learnt. Looks, and leaves no trace.
+  // Null for other ops.
+  Result<Ref<const Dataset>> (*look_at_dataset)(const Node& node, const ExecContext& context,
+                                                const Ref<Value>& element,
+                                                const CallOptions& options) = nullptr;
   Result<std::unique_ptr<Stage>> (*make_stage)(const Node& node, const ExecContext& context,
                                                std::vector<std::unique_ptr<Stage>> inputs) =
       nullptr;

@@ -38,7 +38,7 @@ constinit const OpTraits kFlatMapOp = {
     .check = CheckFlatMap,
     .cardinality = FlatMapCardinality,
     .element_spec = PromisedInnerSpec,
-    .first_dataset = FirstInnerDataset,
+    .look_at_dataset = LookAtInnerDataset,
     .make_stage = MakeFlatMap,
 };
 

@@ -424,11 +424,9 @@ constinit const OpTraits kFirstRowOp = {
     },
 };
 
-// What reduce_func gives for the first element alone.
-Result<Ref<const Dataset>> FirstGroup(const Node& node, const ExecContext& context,
-                                      const CallOptions& options) {
-  TUTTI_ASSIGN_OR_RETURN(const Ref<Value> element, FirstInputElement(node, context, options));
-  if (!element) return Ref<const Dataset>();
+// What reduce_func gives for a group of this element alone.
+Result<Ref<const Dataset>> LookAtGroup(const Node& node, const ExecContext& context,
+                                       const Ref<Value>& element, const CallOptions& options) {
   FunctionRows keys(node, context, nullptr);
   TUTTI_ASSIGN_OR_RETURN(const Ref<Value> given, keys.CallValue(*element, 0, options));
   GroupKey key;
@@ -463,7 +461,7 @@ constinit const OpTraits kGroupByWindowOp = {
     .check = CheckGroupByWindow,
     .cardinality = GroupByWindowCardinality,
     .element_spec = GroupByWindowSpec,
-    .first_dataset = FirstGroup,
+    .look_at_dataset = LookAtGroup,
     .make_stage = MakeGroupByWindow,
 };
 

@@ -93,7 +93,7 @@ constinit const OpTraits kInterleaveOp = {
     .check = CheckInterleave,
     .cardinality = InterleaveCardinality,
     .element_spec = PromisedInnerSpec,
-    .first_dataset = FirstInnerDataset,
+    .look_at_dataset = LookAtInnerDataset,
     .make_stage = MakeInterleave,
 };
 

@@ -440,17 +440,21 @@ class ParallelInterleaveStage final : public Stage {
   }
 
   void Serve() {
+    const auto lose = [this](Status why) {
+      {
+        std::lock_guard lock(mutex_);
+        if (broken_.ok()) broken_ = BrokenInput(std::move(why));
+      }
+      wanted_.notify_all();
+      made_.notify_all();
+    };
+    IfThreadEnds ends(node().label(), lose);
     Status status = CatchExceptions(node().label(), [this] {
       MakeAhead();
       return OkStatus();
     });
-    if (status.ok()) return;
-    {
-      std::lock_guard lock(mutex_);
-      if (broken_.ok()) broken_ = BrokenInput(std::move(status));
-    }
-    wanted_.notify_all();
-    made_.notify_all();
+    ends.Stays();
+    if (!status.ok()) lose(std::move(status));
   }
 
   void MakeAhead() {

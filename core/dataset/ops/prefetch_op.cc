@@ -200,16 +200,20 @@ class PrefetchStage final : public Stage {
   }
 
   void Run() {
+    const auto lose = [this](Status why) {
+      {
+        std::lock_guard lock(mutex_);
+        broken_ = BrokenInput(std::move(why));
+      }
+      changed_.notify_all();
+    };
+    IfThreadEnds ends(node().label(), lose);
     Status status = CatchExceptions(node().label(), [this] {
       MakeAhead();
       return OkStatus();
     });
-    if (status.ok()) return;
-    {
-      std::lock_guard lock(mutex_);
-      broken_ = BrokenInput(std::move(status));
-    }
-    changed_.notify_all();
+    ends.Stays();
+    if (!status.ok()) lose(std::move(status));
   }
 
   void MakeAhead() {

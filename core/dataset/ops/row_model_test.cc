@@ -1,11 +1,9 @@
-// Random pipelines beside the row-by-row model (testing/row_model.h): elements, failures and ends
-// are the same for whoever goes on behind failures, takes rows one by one or in slabs, has no time
-// to wait for some, or saves and restores in between.
+// Random pipelines beside the row-by-row model (testing/row_model_pipeline.h): elements, failures
+// and ends are the same for whoever goes on behind failures, takes rows one by one or in slabs, has
+// no time to wait for some, or saves and restores in between.
 //
 //   TUTTI_TEST_SEED=1234         repeats one pipeline, and prints it
 //   TUTTI_TEST_FIRST_SEED=1000   begins there, and anywhere otherwise; pipeline i has that seed + i
-#include "core/dataset/testing/row_model.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,6 +19,8 @@
 #include "core/base/random.h"
 #include "core/base/seeded_runs_testing.h"
 #include "core/dataset/testing/dataset_testing.h"
+#include "core/dataset/testing/record_file_testing.h"
+#include "core/dataset/testing/row_model_pipeline.h"
 
 namespace tutti {
 namespace {
@@ -61,6 +61,12 @@ std::string TextOf(const ModelRow& row) {
     text += " ]";
   }
   return text;
+}
+
+// A function that a snapshot may go by: whatever its code is, no other one has this one's folder.
+Ref<TestFunction> Known(TestFunction::Body body, FunctionParts parts = {}) {
+  parts.fingerprint = "of the model";
+  return MakeFunction(body, std::move(parts));
 }
 
 Status Bad(int64_t number) { return Status(StatusCode::kDataLoss, ModelFailure(number)); }
@@ -107,7 +113,7 @@ Result<Ref<Value>> CallGiver(Context&, const Value& in, void* data) {
       Dataset::Range(datasets, 10 * sum, 10 * sum + ModelLength(*step, sum), 1));
   TUTTI_ASSIGN_OR_RETURN(
       Ref<Dataset> made,
-      numbers->Map(MakeFunction(CallInner, {.data = const_cast<Step*>(step),
+      numbers->Map(Known(CallInner, {.data = const_cast<Step*>(step),
                                             .spec = Int64Scalar()})));
   return Value::OfLeaf(Leaf(LeafKind::kDataset, std::move(made)));
 }
@@ -134,6 +140,9 @@ Result<Ref<Value>> CallGroup(Context&, const Value& in, void* data) {
                          in.leaf(1).object_as<Dataset>()->Take(step.c == 0 ? -1 : step.c));
   return Value::OfLeaf(Leaf(LeafKind::kDataset, std::move(rows)));
 }
+Result<Ref<Value>> CallShard(Context&, const Value& in, void* data) {
+  return Number(ModelShardOf(*static_cast<const Step*>(data), ElementOf(in)));
+}
 Result<Ref<Value>> CallGroupSize(Context&, const Value& in, void* data) {
   return Number(ModelGroupSize(*static_cast<const Step*>(data), NumberIn(in)));
 }
@@ -151,6 +160,9 @@ class RowModel : public DatasetTest {
     std::map<const Step*, Ref<Dataset>> datasets;
     std::map<const Step*, int> components;
     bool caches = false;      // then nothing reads ahead, and passes are equal
+    bool snapshots = false;   // then nothing is read twice
+    bool sharded = false;     // then a kept pass has another order
+    std::string folder;       // of snapshots
     bool specs_known = true;  // or learnt from the first element
     bool passes_over = false;
     std::deque<Giver> givers;  // of functions that give datasets
@@ -176,17 +188,18 @@ class RowModel : public DatasetTest {
         return Ok(Dataset::FromTensorSlices(datasets_, Value::OfTensor(std::move(rows))));
       }
       case Op::kGenerator:
-        return Ok(Dataset::FromGenerator(datasets_, MakeFunction(CallStart),
-                                         MakeFunction(CallNext, {.data = data}), Int64Scalar()));
+        return Ok(Dataset::FromGenerator(datasets_, Known(CallStart),
+                                         Known(CallNext, {.data = data}), Int64Scalar(),
+                                         "generated"));
       case Op::kMap: {
         Ref<const ElementSpec> spec = pipeline.specs_known ? in(0)->known_element_spec() : nullptr;
-        return Ok(in(0)->Map(MakeFunction(CallMap, {.data = data, .spec = std::move(spec)}),
+        return Ok(in(0)->Map(Known(CallMap, {.data = data, .spec = std::move(spec)}),
                              Parallel(step.b)));
       }
       case Op::kFilter:
-        return Ok(in(0)->Filter(MakeFunction(CallPredicate, {.data = data})));
+        return Ok(in(0)->Filter(Known(CallPredicate, {.data = data})));
       case Op::kTakeWhile:
-        return Ok(in(0)->TakeWhile(MakeFunction(CallPredicate, {.data = data})));
+        return Ok(in(0)->TakeWhile(Known(CallPredicate, {.data = data})));
       case Op::kBatch:
         return Ok(in(0)->Batch(step.a, step.b != 0));
       case Op::kPaddedBatch:
@@ -221,7 +234,7 @@ class RowModel : public DatasetTest {
         Ref<const ElementSpec> spec;
         if (pipeline.specs_known) spec = ElementSpec::Dataset(in(0)->known_element_spec());
         const Ref<Function> zip =
-            MakeFunction(CallZip, {.data = const_cast<Ref<DatasetEnvironment>*>(&datasets_),
+            Known(CallZip, {.data = const_cast<Ref<DatasetEnvironment>*>(&datasets_),
                                    .spec = std::move(spec)});
         const Ref<Dataset> windows = Ok(in(0)->Window(step.a, step.b, step.c, step.d != 0));
         return Ok((step.salt == 0 ? windows : Ok(windows->Prefetch(step.salt)))->FlatMap(zip));
@@ -230,23 +243,29 @@ class RowModel : public DatasetTest {
         Ref<const ElementSpec> spec;
         if (pipeline.specs_known) spec = ElementSpec::Dataset(in(0)->known_element_spec());
         const Ref<Function> sizes =
-            step.b != 0 ? MakeFunction(CallGroupSize, {.data = data}) : nullptr;
+            step.b != 0 ? Known(CallGroupSize, {.data = data}) : nullptr;
         return Ok(in(0)->GroupByWindow(
-            MakeFunction(CallKey, {.data = data}),
-            MakeFunction(CallGroup, {.data = data, .spec = std::move(spec)}),
+            Known(CallKey, {.data = data}),
+            Known(CallGroup, {.data = data, .spec = std::move(spec)}),
             sizes ? std::nullopt : std::optional(step.a), sizes));
       }
       case Op::kOnError:
         return Ok(in(0)->OnError(step.b != 0 ? "fail" : "skip", step.b != 0 ? -1 : step.a));
       case Op::kCache:
         return Ok(in(0)->Cache());
+      case Op::kSnapshot: {
+        SnapshotOptions options;
+        if (step.a > 1) options.shard_func = Known(CallShard, {.data = data});
+        return Ok(in(0)->Snapshot(Format("{}/{}", pipeline.folder, pipeline.steps.size()),
+                                  std::move(options)));
+      }
       case Op::kFlatMap:
       case Op::kInterleave: {
         pipeline.givers.push_back({&step, datasets_});
         Ref<const ElementSpec> spec;
         if (pipeline.specs_known) spec = ElementSpec::Dataset(Int64Scalar());
         const Ref<Function> giver =
-            MakeFunction(CallGiver, {.data = &pipeline.givers.back(), .spec = std::move(spec)});
+            Known(CallGiver, {.data = &pipeline.givers.back(), .spec = std::move(spec)});
         if (step.op == Op::kFlatMap) return Ok(in(0)->FlatMap(giver));
         return Ok(in(0)->Interleave(giver, step.a, step.b, step.c));
       }
@@ -287,16 +306,20 @@ class RowModel : public DatasetTest {
                       Op::kUnique, Op::kCache, Op::kFlatMap, Op::kInterleave, Op::kInterleave,
                       Op::kUnbatch, Op::kUnbatch, Op::kWindow, Op::kWindow,
                       Op::kPaddedBatch, Op::kPaddedBatch, Op::kGroupByWindow,
-                      Op::kGroupByWindow, Op::kOnError, Op::kOnError};
+                      Op::kGroupByWindow, Op::kOnError, Op::kOnError, Op::kSnapshot,
+                      Op::kSnapshot, Op::kSnapshot};
     // Rows that fail below those that pass over rows: what is hardest.
     const Op passing[] = {Op::kMap,   Op::kMap,   Op::kMap,  Op::kFlatMap, Op::kInterleave,
                           Op::kBatch, Op::kBatch, Op::kTake, Op::kShard,   Op::kShard,
-                          Op::kSkip,  Op::kRepeat, Op::kOnError};
+                          Op::kSkip,  Op::kRepeat, Op::kOnError, Op::kSnapshot};
+    // Those that take no row which they do not give: a pass that is kept is as long for the model.
+    const Op exact[] = {Op::kBatch, Op::kTake, Op::kSkip, Op::kEnumerate, Op::kRepeat};
     // Of a map at once; 0 stands for most, and starts no threads.
     const int64_t calls[] = {0, 0, 0, 1, 2, 4};
     Step step;
     step.op = pipeline.passes_over ? passing[Below(random, std::size(passing))]
                                    : ops[Below(random, std::size(ops))];
+    if (pipeline.sharded) step.op = exact[Below(random, std::size(exact))];
     const StepRef input = pipeline.last();
     step.inputs = {input};
     switch (step.op) {
@@ -384,7 +407,14 @@ class RowModel : public DatasetTest {
       case Op::kCache:
         if (!pipeline.caches) return;
         break;
+      case Op::kSnapshot:
+        if (!pipeline.caches) return;
+        step.a = Below(random, 3) + 1;
+        pipeline.snapshots = true;
+        pipeline.sharded = step.a > 1;
+        break;
       case Op::kConcatenate:
+        if (pipeline.snapshots) return;
         // With itself, or what was made of it.
         if (Below(random, 2) == 0) {
           Step part = {.op = Op::kMap, .inputs = {input}, .failing = 4, .salt = Below(random, 7)};
@@ -394,7 +424,7 @@ class RowModel : public DatasetTest {
         break;
       case Op::kZip:
         // With something else, on either side.
-        if (Below(random, 3) != 0) {
+        if (Below(random, 3) != 0 || pipeline.snapshots) {
           AddSource(random, pipeline);
           for (int64_t more = Below(random, 3); more > 0; --more) {
             Step part = {.op = more == 2 ? Op::kMap : Op::kBatch,
@@ -464,6 +494,8 @@ class RowModel : public DatasetTest {
     pipeline.caches = Below(random, 4) == 0;
     pipeline.specs_known = pipeline.caches || Below(random, 2) == 0;
     pipeline.passes_over = Below(random, 3) == 0;
+    const TempFolder folder;
+    pipeline.folder = folder.path();
     AddSource(random, pipeline);
     for (int64_t more = Below(random, 6) + 1; more > 0; --more) AddStep(random, pipeline);
     Ref<Dataset> dataset = pipeline.datasets.at(pipeline.last().get());
@@ -492,6 +524,7 @@ class RowModel : public DatasetTest {
         const Status status =
             state.ok() ? iterator->Restore(*state, CallOptions()) : state.status();
         so_far += "(restored) ";
+        model->GoOnElsewhere();
         if (!status.ok()) {
           *why = so_far + status.ToString() + "\n" + dataset->Explain();
           return false;

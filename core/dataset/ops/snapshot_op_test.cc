@@ -284,6 +284,12 @@ TEST_F(Snapshot, LookingWritesNothing) {
   EXPECT_EQ(kept->cardinality(), 6);
   EXPECT_EQ(SpecText(kept), "int64[]");
   EXPECT_EQ(SpecText(Ok(kept->Map(AddOne(nullptr)))), "int64[]");
+  // To the end, where every element fails.
+  EXPECT_THAT(SpecText(Ok(kept->Map(
+                  MakeFunction([](Context&, const Value&, void*) -> Result<Ref<Value>> {
+                    return Status(StatusCode::kDataLoss, "it is bad");
+                  })))),
+              HasSubstr("each of the first 6 elements"));
   const Ref<Iterator> unused = Iterate(kept);
   EXPECT_EQ(Saved(*unused).empty(), false);
   EXPECT_FALSE(disk().Exists(At("snap")));

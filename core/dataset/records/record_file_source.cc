@@ -68,6 +68,7 @@ Status RecordFileSource::OpenFile(const std::string& path) {
 void RecordFileSource::ReadRows(const Demand& demand, Slab* slab) {
   const auto max_rows = static_cast<size_t>(std::min(demand.max_rows, kMaxSlabRows));
   std::vector<BytesView> records;
+  records.reserve(max_rows);
   std::vector<Ref<const RefCounted>> blocks;
   size_t block_bytes = 0;
   while (records.size() < max_rows && block_bytes < kSlabBytes) {

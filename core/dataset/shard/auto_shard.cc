@@ -10,7 +10,7 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/base/random.h"
-#include "core/dataset/exec/inner_stages.h"
+#include "core/dataset/exec/first_elements.h"
 #include "core/dataset/graph/graph_rewrite.h"
 #include "core/dataset/graph/graph_walk.h"
 #include "core/dataset/ops/builtin_ops.h"
@@ -55,7 +55,7 @@ class FileReaders {
   FileReaders(const Dataset& dataset, const CallOptions& call) : dataset_(dataset), call_(call) {}
 
   // Whether `node` reads what its input's elements name: a reader, or an op whose function gives
-  // datasets that are read from files, as the one for the first element is.
+  // datasets that are read from files, as the first one that it gives is.
   Result<bool> IsReader(const Node& node) {
     if (node.op().is_reader || !node.op().gives_datasets) return node.op().is_reader;
     const auto known = known_.find(&node);
@@ -63,14 +63,16 @@ class FileReaders {
     const ExecContext context{dataset_.environment().get(),
                               &dataset_.environment()->environment().memory(), &dataset_.options(),
                               true};
-    const Result<Ref<const Dataset>> inner = FirstInnerDataset(node, context, call_);
-    if (!inner.ok() && IsInterruption(inner.status())) return inner.status();
     bool reads = false;
-    if (inner.ok() && *inner) {
-      FileReaders readers(**inner, call_);
-      TUTTI_ASSIGN_OR_RETURN(const Node* other, readers.FindOtherSource((*inner)->node()));
-      reads = other == nullptr;
-    }
+    const Result<FirstLook> look =
+        LookAtDatasets(node, context, call_, [&](const Dataset& inner) -> Status {
+          FileReaders readers(inner, call_);
+          TUTTI_ASSIGN_OR_RETURN(const Node* other, readers.FindOtherSource(inner.node()));
+          reads = other == nullptr;
+          return OkStatus();
+        });
+    // A source whose stages cannot be made is found to be so by who iterates.
+    if (!look.ok() && IsInterruption(look.status())) return look.status();
     known_.emplace(&node, reads);
     return reads;
   }

@@ -628,6 +628,19 @@ TEST_F(AutoShardTest, WhatAFunctionReadsFromFilesIsDealtOutByFile) {
   ExpectDealtOut(Ok(slices->Interleave(read(), 2, 1, 2)), AutoShardPolicy::kAuto, 3);
   ExpectDealtOut(Ok(Ok(slices->Repeat(2))->FlatMap(read())), AutoShardPolicy::kFile, 2);
   ExpectDealtOut(Ok(ListFiles("part", Unshuffled())->FlatMap(read())), AutoShardPolicy::kFile, 2);
+  // The first one fails, and does not decide how the others are dealt out.
+  const auto read_but_first = [&] {
+    return MakeFunction(
+        [](Context& context, const Value& in, void* data) -> Result<Ref<Value>> {
+          if (in.leaf(0).tensor().item<BytesView>().text().ends_with("part0")) {
+            return Status(StatusCode::kDataLoss, "not this one");
+          }
+          return ReadFile(context, in, data);
+        },
+        {.data = const_cast<Ref<DatasetEnvironment>*>(&datasets_)});
+  };
+  EXPECT_EQ(Part(Ok(slices->FlatMap(read_but_first())), AutoShardPolicy::kAuto, 2, 0).policy,
+            AutoShardPolicy::kFile);
   // Elements that come from a function are dealt out, and their number is not known.
   ExpectDealtOut(Ok(names->FlatMap(read())), AutoShardPolicy::kFile, 2);
   const ShardedDataset part = Part(interleaved, AutoShardPolicy::kAuto, 2, 1);

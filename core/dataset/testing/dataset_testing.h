@@ -26,12 +26,13 @@ class TestFunction final : public Function {
   using Body = Result<Ref<Value>> (*)(Context&, const Value&, void* data);
 
   TestFunction(Body body, void* data, Ref<const ElementSpec> spec, Granularity granularity,
-               std::string name)
+               std::string name, std::string fingerprint)
       : Function(std::move(name)),
         body_(body),
         data_(data),
         spec_(std::move(spec)),
-        granularity_(granularity) {}
+        granularity_(granularity),
+        fingerprint_(std::move(fingerprint)) {}
 
   Status Call(Context& context, const Value& in, Ref<Value>* out) override {
     ++calls;
@@ -43,6 +44,8 @@ class TestFunction final : public Function {
   bool calls_host() const override { return true; }
   Result<Ref<const ElementSpec>> OutputSpec(const ElementSpec*) const override { return spec_; }
 
+  std::string_view fingerprint() const override { return fingerprint_; }
+
   std::atomic<int64_t> calls{0};
 
  private:
@@ -50,6 +53,7 @@ class TestFunction final : public Function {
   void* const data_;
   const Ref<const ElementSpec> spec_;
   const Granularity granularity_;
+  const std::string fingerprint_;
 };
 
 struct FunctionParts {
@@ -57,11 +61,12 @@ struct FunctionParts {
   Ref<const ElementSpec> spec = nullptr;
   Granularity granularity = Granularity::kRow;
   std::string name = {};
+  std::string fingerprint = {};
 };
 
 inline Ref<TestFunction> MakeFunction(TestFunction::Body body, FunctionParts parts = {}) {
   return MakeRef<TestFunction>(body, parts.data, std::move(parts.spec), parts.granularity,
-                               std::move(parts.name));
+                               std::move(parts.name), std::move(parts.fingerprint));
 }
 
 inline ShuffleOptions Seed(int64_t seed, bool reshuffle_each_iteration = true) {

@@ -440,7 +440,8 @@ class Dataset(Transformations):
     @property
     def element_spec(self) -> Any:
         """Structure, dtypes and shapes of an element. A map whose function has no output_signature
-        computes one element here."""
+        computes one element here, the first that does not fail; where the first 100 fail, the
+        first failure is raised."""
         return _native.dataset_element_spec(self._handle, None)
 
     def reduce(self, initial_state: Any, reduce_func: Union[Callable[[Any, Any], Any], Function],

@@ -107,14 +107,24 @@ public final class Value extends NativeObject implements AutoCloseable {
   /**
    * A sparse tensor: a record of the parts indices, values and dense_shape. values, a vector, has
    * at i what stands at indices[i], int64 of shape [values, axes], of a tensor of denseShape; all
-   * else is 0, false or an empty string. Each is a Tensor or what ofData makes one of.
-   * INVALID_ARGUMENT where they do not fit each other, and for an index that is outside.
+   * else is 0, false or an empty string. Each is a Tensor or what ofData makes one of, and indices
+   * may be a long[][], of which each row is a place. INVALID_ARGUMENT where they do not fit each
+   * other, and for an index that is outside.
    */
   public static Value sparse(Object indices, Object values, Object denseShape) {
-    try (Value places = make(indices, true); Value items = make(values, true);
-         Value sizes = make(denseShape, true)) {
+    try (Value items = make(values, true); Value sizes = make(denseShape, true);
+         Value places = placesOf(indices, sizes)) {
       return new Value(Box.at(Native.value_of_sparse(
           places.asTensor(), items.asTensor(), sizes.asTensor())));
+    }
+  }
+
+  private static Value placesOf(Object indices, Value sizes) {
+    if (!(indices instanceof long[][] rows) || sizes.asTensor().rank() != 1) {
+      return make(indices, true);
+    }
+    try (Tensor places = NestedLists.matrixOf(rows, (int) sizes.asTensor().shape()[0])) {
+      return of(places);
     }
   }
 
@@ -128,6 +138,20 @@ public final class Value extends NativeObject implements AutoCloseable {
     try (Value items = make(values, true); Value splits = make(rowSplits, true)) {
       return new Value(Box.at(Native.value_of_ragged(items, splits.asTensor())));
     }
+  }
+
+  /** As below, of the dtype that the items have; where there are none, float32. */
+  public static Value raggedConstant(Object nested) {
+    return raggedConstant(nested, null);
+  }
+
+  /**
+   * The ragged tensor of lists in a list, List or array, all as deep: of numbers or of strings,
+   * which are converted to `dtype`. Every axis but the first is ragged; row splits are int64.
+   * INVALID_ARGUMENT for lists that are not all as deep.
+   */
+  public static Value raggedConstant(Object nested, DType dtype) {
+    return NestedLists.ragged(nested, dtype);
   }
 
   private static Value make(Object object, boolean data) {
@@ -151,7 +175,7 @@ public final class Value extends NativeObject implements AutoCloseable {
     }
     if (object instanceof List<?> list) {
       if (data) {
-        try (Tensor vector = vectorOf(list)) {
+        try (Tensor vector = NestedLists.vectorOf(list)) {
           return new Value(Box.at(Native.value_of_tensor(vector)));
         }
       }
@@ -247,36 +271,6 @@ public final class Value extends NativeObject implements AutoCloseable {
       return Tensor.wrap(elements, DType.UINT8);
     }
     return null;
-  }
-
-  private static Tensor vectorOf(List<?> list) {
-    if (list.stream().allMatch(item -> item instanceof String)) {
-      return Tensor.of(list.toArray(new String[0]));
-    }
-    if (!list.stream().allMatch(item -> item instanceof Number)) {
-      throw TuttiException.of(Code.INVALID_ARGUMENT,
-          "a list in a dataset is a vector, of numbers or of strings; a structure is a map, a "
-              + "record or an array (Object[])");
-    }
-    if (holds(list, Double.class)) {
-      return Tensor.of(list.stream().mapToDouble(item -> ((Number) item).doubleValue()).toArray());
-    }
-    if (holds(list, Float.class)) {
-      final float[] elements = new float[list.size()];
-      for (int i = 0; i < elements.length; ++i) {
-        elements[i] = ((Number) list.get(i)).floatValue();
-      }
-      return Tensor.of(elements);
-    }
-    if (list.stream().allMatch(item -> item instanceof Integer || item instanceof Short
-        || item instanceof Byte)) {
-      return Tensor.of(list.stream().mapToInt(item -> ((Number) item).intValue()).toArray());
-    }
-    return Tensor.of(list.stream().mapToLong(item -> ((Number) item).longValue()).toArray());
-  }
-
-  private static boolean holds(List<?> list, Class<? extends Number> type) {
-    return list.stream().anyMatch(type::isInstance);
   }
 
   private static Value[] made(List<?> objects, boolean data) {

@@ -97,6 +97,66 @@ class CompositesTest {
   }
 
   @Test
+  void theyAreMadeOfNestedLists() {
+    try (Value sparse = Value.sparse(
+             new long[][] {{0, 1}, {2, 0}}, new long[] {5, 6}, new long[] {3, 2});
+         Value empty = Value.sparse(new long[0][], new float[0], new long[] {1, 2})) {
+      assertEquals("[[0 5] [0 0] [6 0]]", dense(sparse, null));
+      assertEquals("[[0 0]]", dense(empty, null));
+    }
+    refused("index 1 has 1 axes, and the dense_shape 2", () -> Value.sparse(
+        new long[][] {{0, 1}, {2}}, new long[] {5, 6}, new long[] {3, 2}));
+    try (Value ragged = Value.raggedConstant(new int[][] {{1, 2}, {}, {3}});
+         Value lists = Value.raggedConstant(List.of(List.of(1, 2), List.of(), List.of(3)))) {
+      assertEquals(Spec.ragged(DType.INT32, 1, 3, Spec.UNKNOWN), ragged.spec());
+      assertEquals(List.of("[1 2]", "[]", "[3]"),
+          ragged.rows().stream().map(Value::toString).toList());
+      assertEquals(ragged.toString(), lists.toString());
+      assertEquals(ragged.spec(), lists.spec());
+    }
+    final List<List<List<String>>> texts =
+        List.of(List.of(List.of("a"), List.of("b", "c")), List.of());
+    try (Value twice = Value.raggedConstant(texts);
+         Value numbers = Value.raggedConstant(List.of(List.of(1), List.of(2)), DType.FLOAT64);
+         Value shorts = Value.raggedConstant(new short[][] {{}, {}});
+         Value none = Value.raggedConstant(List.of(List.of()))) {
+      assertEquals(Spec.ragged(DType.BYTES, 2, 2, Spec.UNKNOWN, Spec.UNKNOWN), twice.spec());
+      assertEquals("[\"a\" \"b\" \"c\"]", twice.get("values").get("values").toString());
+      assertEquals("[0 2 2]", twice.get("row_splits").toString());
+      assertEquals(DType.FLOAT64, numbers.get("values").asTensor().dtype());
+      assertEquals(DType.INT16, shorts.get("values").asTensor().dtype());
+      assertEquals(DType.FLOAT32, none.get("values").asTensor().dtype());
+    }
+    refused("of 2 items at depth 1 only 1 are lists",
+        () -> Value.raggedConstant(List.of(List.of(1), 2)));
+    refused("what has one axis is a tensor", () -> Value.raggedConstant(new long[] {1, 2}));
+    refused("not of a java.lang.Integer", () -> Value.raggedConstant(5));
+  }
+
+  @Test
+  void theirSpecsAreUnited() {
+    final Spec sparse = Spec.sparse(DType.INT64, 3, 2);
+    assertEquals(Spec.sparse(DType.INT64, Spec.UNKNOWN, 2),
+        sparse.mostSpecificCompatibleType(Spec.sparse(DType.INT64, 4, 2)));
+    assertEquals(Spec.sparseOfAnyShape(DType.INT64),
+        sparse.mostSpecificCompatibleType(Spec.sparse(DType.INT64, 4)));
+    final Spec ragged = Spec.ragged(DType.INT32, 1, 2, Spec.UNKNOWN, 5);
+    assertEquals(Spec.ragged(DType.INT32, 1, Spec.UNKNOWN, Spec.UNKNOWN, 5),
+        ragged.mostSpecificCompatibleType(Spec.ragged(DType.INT32, 1, 4, Spec.UNKNOWN, 5)));
+    assertEquals(Spec.raggedOfAnyShape(DType.INT32, DType.INT64, 1),
+        ragged.mostSpecificCompatibleType(Spec.ragged(DType.INT32, 1, 2, Spec.UNKNOWN)));
+    for (final Spec other : List.of(Spec.sparse(DType.INT32, 3, 2), Spec.tensor(DType.INT64, 3, 2),
+             ragged)) {
+      refused("", () -> sparse.mostSpecificCompatibleType(other));
+    }
+    for (final Spec other : List.of(Spec.ragged(DType.INT64, 1, 2, Spec.UNKNOWN, 5),
+             Spec.ragged(DType.INT32, DType.INT32, 1, 2, Spec.UNKNOWN, 5),
+             Spec.ragged(DType.INT32, 2, 2, Spec.UNKNOWN, 5))) {
+      refused("", () -> ragged.mostSpecificCompatibleType(other));
+    }
+  }
+
+  @Test
   void elementsAreOfThem() {
     final Spec spec = Spec.tuple(Spec.tensor(DType.INT32), Spec.ragged(DType.INT32, 1, 2, -1));
     final Dataset generated = Dataset.fromGenerator(
