@@ -1,5 +1,7 @@
 #include "core/strategy/replica_runner.h"
 
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "core/base/error.h"
@@ -10,6 +12,7 @@
 #include "core/strategy/replica_context.h"
 #include "core/strategy/strategy.h"
 #include "core/strategy/team_channel.h"
+#include "core/tensor/tensor_observer.h"
 
 namespace tutti {
 
@@ -33,7 +36,9 @@ class ReplicaRunner::RunJob final : public ReplicaEngine::Job {
         args_(args),
         global_rows_(GlobalRows(args, results->size())),
         options_(options),
-        results_(*results) {}
+        results_(*results),
+        observed_(TensorsAreObserved()),
+        step_(++runner.num_runs_) {}
 
   // Replica 0 runs on the caller's thread, and its exception is the caller's.
   void RunReplica(size_t replica) override {
@@ -48,8 +53,24 @@ class ReplicaRunner::RunJob final : public ReplicaEngine::Job {
   Status Call(size_t replica) {
     TUTTI_ASSIGN_OR_RETURN(const Ref<Value> in, Select(args_, replica, results_.size(), "run"));
     ReplicaContext context(runner_.strategy_, runner_.lockstep_, replica, global_rows_, options_);
-    CallbackScope scope(CallbackClass::kReplica);
-    return fn_.Call(context, *in, &results_[replica]);
+    std::optional<ObservedScope> observed;
+    if (observed_) observed.emplace(true, step_);
+    {
+      CallbackScope scope(CallbackClass::kReplica);
+      TUTTI_RETURN_IF_ERROR(fn_.Call(context, *in, &results_[replica]));
+    }
+    return observed_ && results_[replica] ? ObserveResult(context.replica_id(), *results_[replica])
+                                          : OkStatus();
+  }
+
+  static Status ObserveResult(int64_t replica, const Value& result) {
+    for (size_t i = 0; i < result.num_leaves(); ++i) {
+      if (!result.leaf(i).is_tensor()) continue;
+      const std::string name = Format("the result{}", PathToString(result.spec().LeafPath(i)));
+      TUTTI_RETURN_IF_ERROR(ObserveTensor({.op = "run", .name = name, .replica = replica},
+                                          result.leaf(i).tensor()));
+    }
+    return OkStatus();
   }
 
   ReplicaRunner& runner_;
@@ -58,6 +79,8 @@ class ReplicaRunner::RunJob final : public ReplicaEngine::Job {
   const int64_t global_rows_;
   const CallOptions& options_;
   std::vector<Ref<Value>>& results_;
+  const bool observed_;  // the caller's tensors are, and so are those of all replicas
+  const int64_t step_;
 };
 
 namespace {

@@ -27,6 +27,7 @@
 #include "core/tensor/arithmetic.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/reduce.h"
+#include "core/tensor/tensor_observer.h"
 
 namespace tutti {
 
@@ -326,11 +327,18 @@ Status Variable::UpdateCopy(Write write, size_t i, const Tensor& tensor) {
     case Write::kAssign:
       return CopyInto(*operand, storage);
     case Write::kAdd:
-      return BinaryInPlace(BinaryOp::kAdd, storage, *operand);
+      TUTTI_RETURN_IF_ERROR(BinaryInPlace(BinaryOp::kAdd, storage, *operand));
+      break;
     case Write::kSub:
-      return BinaryInPlace(BinaryOp::kSub, storage, *operand);
+      TUTTI_RETURN_IF_ERROR(BinaryInPlace(BinaryOp::kSub, storage, *operand));
+      break;
   }
-  return OkStatus();
+  return TensorsAreObserved() ? ObserveCopy(write, i) : OkStatus();
+}
+
+Status Variable::ObserveCopy(Write write, size_t i) const {
+  const std::string what = Format("the new value of variable '{}'", copies_[i]->name);
+  return ObserveTensor({.op = WriteName(write), .name = what}, *copies_[i]->storage);
 }
 
 Status Variable::UpdateAllCopies(Write write, const Tensor& tensor) {
@@ -348,6 +356,13 @@ Status Variable::Update(Write write, Context* context, const Tensor& tensor,
   TUTTI_ASSIGN_OR_RETURN(ReplicaContext * replica, FindReplica(context, what));
   TUTTI_RETURN_IF_ERROR(CheckTensor(write, tensor));
   const bool on_read = synchronization_ == Synchronization::kOnRead;
+  // What goes into a merge is looked at there, for all replicas.
+  if (TensorsAreObserved() && (replica == nullptr || on_read || !strategy_->is_mirrored())) {
+    const std::string what_is = Format("the value for variable '{}'", name());
+    TUTTI_RETURN_IF_ERROR(ObserveTensor(
+        {.op = what, .name = what_is, .replica = replica == nullptr ? -1 : replica->replica_id()},
+        tensor));
+  }
   if (replica != nullptr) {
     // A merge function that used a replica's context would wait for itself.
     TUTTI_RETURN_IF_ERROR(CheckInside(CallbackClass::kReplica, what));
