@@ -14,6 +14,7 @@
 #include "capi/src/options.h"
 #include "capi/src/tensor_arguments.h"
 #include "core/base/error.h"
+#include "core/base/placement_log.h"
 #include "core/debugging/assertion.h"
 #include "core/strategy/distributed_value.h"
 #include "core/strategy/variable.h"
@@ -212,6 +213,12 @@ void tutti_debugging_disable_check_numerics(void) {
 }
 
 int32_t tutti_debugging_is_checking_numerics(void) { return TensorsAreObserved(); }
+
+void tutti_debugging_set_log_device_placement(int32_t enabled) {
+  SetPlacementsLogged(enabled != 0);
+}
+
+int32_t tutti_debugging_is_logging_device_placement(void) { return PlacementsAreLogged(); }
 
 int32_t tutti_debugging_is_numeric(const tutti_value *x) {
   if (x == nullptr || !FromHandle(x)->is_leaf()) return 0;

@@ -6,9 +6,11 @@
 
 #include "core/base/error.h"
 #include "core/base/exception.h"
+#include "core/base/placement_log.h"
 #include "core/collective/communicator/communicator.h"
 #include "core/function/function.h"
 #include "core/strategy/distributed_value.h"
+#include "core/strategy/placements.h"
 #include "core/strategy/replica_context.h"
 #include "core/strategy/strategy.h"
 #include "core/strategy/team_channel.h"
@@ -142,6 +144,10 @@ Status ReplicaRunner::PrepareCommunicators(const CallOptions& options) {
 Status ReplicaRunner::RunAll(Function& fn, const Value& args, const CallOptions& options,
                              std::vector<Ref<Value>>* results) {
   TUTTI_RETURN_IF_ERROR(PrepareCommunicators(options));
+  if (PlacementsAreLogged()) {
+    const std::string what = Format("run #{}", num_runs_ + 1);
+    LogStrategyPlacement(strategy_, what, "a call for each replica");
+  }
   lockstep_.Begin(engine_.spin());
   // A Close before Begin has set this, one after it stops the round.
   if (closing_.load()) return strategy_.CheckOpen("run");

@@ -19,7 +19,9 @@
 #include "core/base/callback_scope.h"
 #include "core/base/environment.h"
 #include "core/base/error.h"
+#include "core/base/placement_log.h"
 #include "core/function/context.h"
+#include "core/strategy/placements.h"
 #include "core/strategy/replica_context.h"
 #include "core/strategy/team_channel.h"
 #include "core/strategy/team_reduce.h"
@@ -145,6 +147,10 @@ Result<Ref<Variable>> Variable::Create(Ref<Strategy> strategy, const Tensor& ini
     for (size_t i = 1; i < n; ++i) {
       TUTTI_RETURN_IF_ERROR(CopyInto(*first, variable->copies_[i]->storage.get()));
     }
+  }
+  if (PlacementsAreLogged()) {
+    const std::string what = Format("variable '{}' {}", options.name, initial.SpecString());
+    LogStrategyPlacement(*variable->strategy_, what, "a copy for each replica");
   }
   return variable;
 }

@@ -150,6 +150,19 @@ TUTTI_API void tutti_debugging_disable_check_numerics(void);
  * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API int32_t tutti_debugging_is_checking_numerics(void);
 
+/* ---- where things are */
+
+/* Whether a line of the log says of each variable, per-replica value, run, dataset and collective
+ * from now on which devices it is on, and why: "placement: WHAT: DEVICES (REASON)". For the whole
+ * process; false at first. Under a log level that leaves out INFO the lines come with the lowest
+ * that it does not.
+ * Context: any. Threads: any. Since: 0.1. */
+TUTTI_API void tutti_debugging_set_log_device_placement(int32_t enabled);
+
+/* Whether it does.
+ * Context: any. Threads: any. Since: 0.1. */
+TUTTI_API int32_t tutti_debugging_is_logging_device_placement(void);
+
 TUTTI_END_DECLS
 
 #endif /* TUTTI_DEBUGGING_H_ */

@@ -8,6 +8,7 @@
 #include "core/base/environment.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
+#include "core/base/placement_log.h"
 #include "core/base/recorder.h"
 #include "core/base/text.h"
 #include "core/collective/call/call_record.h"
@@ -131,6 +132,7 @@ Status Communicator::CallScope::Run(int64_t bytes) {
     Status inputs = ObserveInputs(call);
     if (!inputs.ok()) return Refuse(std::move(inputs));
   }
+  if (PlacementsAreLogged()) [[unlikely]] self_->LogCallPlacement(call);
   RecordCallBegin(&self_->environment().recorder(), self_->flight_subject_, call, bytes);
   Status status = self_->transport_->Execute(&call);
   if (observed && status.ok()) [[unlikely]] status = ObserveResults(call);
@@ -152,6 +154,7 @@ Status Communicator::CallScope::RunKnown(KnownCalls::Entry* known, const void* i
     Status inputs = ObserveInputs(call);
     if (!inputs.ok()) return Refuse(std::move(inputs));
   }
+  if (PlacementsAreLogged()) [[unlikely]] self_->LogCallPlacement(call);
   if (!self_->transport_->RecordsKnownCalls()) RecordKnownCall(&call);
   Status status = self_->transport_->Execute(&call);
   if (observed && status.ok()) [[unlikely]] status = ObserveResults(call);

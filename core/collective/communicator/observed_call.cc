@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "core/base/environment.h"
+#include "core/base/placement_log.h"
 #include "core/base/text.h"
 #include "core/collective/communicator/call_scope.h"
 #include "core/tensor/tensor_observer.h"
@@ -29,6 +31,17 @@ std::string NameOf(const char* what, size_t i, size_t count) {
 }
 
 }  // namespace
+
+void Communicator::LogCallPlacement(const CollectiveCall& call) const {
+  const std::string what =
+      Format("rank {} of {}: {} #{}{}", rank_, group_name_, CollectiveOpName(call.header.op),
+             call.sequence,
+             call.header.num_tensors == 0
+                 ? std::string()
+                 : Format(" of {}", call.header.tensor(0).ToString()));
+  LogPlacement(environment().log(), what, "CPU:0",
+               Format("through {}, as its ranks reach each other", transport_name()));
+}
 
 Status Communicator::CallScope::ObserveInputs(const CollectiveCall& call) const {
   const CollectiveOp op = call.header.op;

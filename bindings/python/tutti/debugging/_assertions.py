@@ -25,7 +25,7 @@ def _shown(summarize: Optional[int]) -> int:
 
 def _like(literal: Any, other: Any) -> Any:
     """Python's own numbers in the dtype of the other side, where that changes no value."""
-    dtype = getattr(other, "dtype", None)
+    dtype = _dtype_of(other)
     if not _dtypes.is_literal(literal) or not isinstance(dtype, np.dtype):
         return literal
     if not isinstance(literal, (bool, int, float, complex)) and _holds_tensors(literal):
@@ -41,6 +41,15 @@ def _like(literal: Any, other: Any) -> Any:
         return literal
     exact = made.dtype.kind in "fc" or bool(np.array_equal(made, converted))
     return converted if exact and made.dtype.kind != "b" or dtype.kind == "b" else literal
+
+
+def _dtype_of(structure: Any) -> Any:
+    """The one dtype of a tensor or of all in a structure, None where there is none."""
+    if isinstance(structure, (dict, tuple)):
+        parts = structure.values() if isinstance(structure, dict) else structure
+        dtypes = [_dtype_of(part) for part in parts]
+        return dtypes[0] if dtypes and all(dtype == dtypes[0] for dtype in dtypes) else None
+    return getattr(structure, "dtype", None)
 
 
 def _holds_tensors(structure: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Checks of what training computes, as it passes by."""
+"""What is said while training: checks of what passes by, and lines about placement."""
 
 from __future__ import annotations
 
@@ -36,3 +36,18 @@ def disable_check_numerics() -> None:
     """Ends what enable_check_numerics began on this thread; without it nothing happens.
     Threads: any."""
     _native.debugging_disable_check_numerics()
+
+
+def set_log_device_placement(enabled: bool) -> None:
+    """Whether a line of the log says of each variable, per-replica value, run, dataset and
+    collective from now on which devices it is on, and why; false at first.
+
+    enabled: true or false, for the whole process. Under a log level that leaves out "info" the
+    lines come with the lowest that it does not. Threads: any.
+    """
+    _native.debugging_set_log_device_placement(bool(enabled))
+
+
+def get_log_device_placement() -> bool:
+    """Whether placements are logged. Threads: any."""
+    return _native.debugging_is_logging_device_placement()
