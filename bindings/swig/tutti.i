@@ -73,6 +73,7 @@ typedef uintptr_t tutti_host_handle;
 #include "facade/cluster.h"
 #include "facade/communicator.h"
 #include "facade/checkpoint.h"
+#include "facade/debugging.h"
 %}
 %include "facade/forwards.h"
 %include "facade/runtime.h"
@@ -82,6 +83,7 @@ typedef uintptr_t tutti_host_handle;
 %include "facade/cluster.h"
 %include "facade/communicator.h"
 %include "facade/checkpoint.h"
+%include "facade/debugging.h"
 #ifdef SWIGJAVA
 %include "java/package.i"
 #endif

@@ -6,6 +6,8 @@
 
 #include "core/base/disk.h"
 #include "core/base/error.h"
+#include "core/base/text.h"
+#include "core/tensor/tensor_observer.h"
 
 namespace tutti {
 namespace {
@@ -217,6 +219,10 @@ Result<Ref<Tensor>> SafetensorsReader::GetTensor(std::string_view name) {
   TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> tensor,
                          Tensor::Create(item->dtype, item->shape, options));
   TUTTI_RETURN_IF_ERROR(ReadData(*item->entry, tensor->mutable_data()));
+  if (TensorsAreObserved()) {
+    const std::string what = Format("the value of {}", Quote(name));
+    TUTTI_RETURN_IF_ERROR(ObserveTensor({.op = "restoring a checkpoint", .name = what}, *tensor));
+  }
   return tensor;
 }
 

@@ -11,8 +11,10 @@
 #include "core/base/crc32c.h"
 #include "core/base/disk.h"
 #include "core/base/error.h"
+#include "core/base/text.h"
 #include "core/checkpoint/safetensors.h"
 #include "core/tensor/copy.h"
+#include "core/tensor/tensor_observer.h"
 
 namespace tutti {
 namespace {
@@ -136,6 +138,10 @@ Status SafetensorsWriter::CheckName(std::string_view name) const {
 
 Status SafetensorsWriter::PutTensor(std::string_view name, Ref<Tensor> tensor) {
   TUTTI_RETURN_IF_ERROR(CheckName(name));
+  if (TensorsAreObserved()) {
+    const std::string what = Format("the value of {}", Quote(name));
+    TUTTI_RETURN_IF_ERROR(ObserveTensor({.op = "saving a checkpoint", .name = what}, *tensor));
+  }
   if (!tensors_.emplace(std::string(name), Held{std::move(tensor), 0}).second) {
     return AlreadyExists("saving: there are two tensors of the name {}; name objects differently",
                          Quote(name))

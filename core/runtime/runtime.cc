@@ -18,6 +18,8 @@
 #include "core/cluster/resolve/cluster_resolver.h"
 #include "core/cluster/sockets/local_address.h"
 #include "core/dataset/graph/dataset_environment.h"
+#include "core/debugging/numerics_observer.h"
+#include "core/tensor/tensor_observer.h"
 
 namespace tutti {
 namespace {
@@ -80,6 +82,8 @@ Status Runtime::Start(const RuntimeOptions& options) {
   TUTTI_ASSIGN_OR_RETURN(const std::string table, settings_.Text(kTableSetting));
   TUTTI_ASSIGN_OR_RETURN(table_, ReadTable(table));
   ApplySettings();
+  // It looks at nothing until somebody says so.
+  InstallTensorObserver(MakeRef<NumericsObserver>());
   return OkStatus();
 }
 

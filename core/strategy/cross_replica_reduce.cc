@@ -8,6 +8,7 @@
 #include "core/tensor/cast.h"
 #include "core/tensor/concat.h"
 #include "core/tensor/copy.h"
+#include "core/tensor/tensor_observer.h"
 
 namespace tutti {
 
@@ -63,6 +64,24 @@ Result<size_t> NormalAxis(const Tensor& tensor, int64_t axis, size_t replica,
   return static_cast<size_t>(normal);
 }
 
+// What passes through a reduction outside of replicas; `what` names it and the part of the value.
+Status ObserveReplicas(std::span<const Tensor* const> tensors, std::string_view what) {
+  if (!TensorsAreObserved()) return OkStatus();
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    TUTTI_RETURN_IF_ERROR(ObserveTensor(
+        {.op = what, .name = "the input", .replica = static_cast<int64_t>(i)}, *tensors[i]));
+  }
+  return OkStatus();
+}
+
+Result<Ref<Tensor>> Observed(Result<Ref<Tensor>> result, std::string_view what) {
+  if (result.ok() && TensorsAreObserved()) {
+    TUTTI_RETURN_IF_ERROR(
+        ObserveTensor({.op = what, .name = "the result of finite inputs"}, **result));
+  }
+  return result;
+}
+
 }  // namespace
 
 Result<AxisSums> SumEachAlongAxis(std::span<const Tensor* const> tensors, int64_t axis,
@@ -114,20 +133,22 @@ Result<Ref<Tensor>> FinishAxisSum(ReduceOp op, const AxisSum& sum, DType dtype,
 Result<Ref<Tensor>> ReduceAcrossReplicas(ReduceOp op, std::span<const Tensor* const> tensors,
                                          std::optional<int64_t> axis, std::string_view what) {
   TUTTI_RETURN_IF_ERROR(CheckDTypes(tensors, what));
+  TUTTI_RETURN_IF_ERROR(ObserveReplicas(tensors, what));
   Status reducible = CheckReducible(op, tensors[0]->dtype());
   if (!reducible.ok()) return std::move(reducible).WithPrefix(what);
   if (axis.has_value()) {
     TUTTI_ASSIGN_OR_RETURN(const AxisSum sum, SumAlongAxis(tensors, *axis, what));
-    return FinishAxisSum(op, sum, tensors[0]->dtype(), what);
+    return Observed(FinishAxisSum(op, sum, tensors[0]->dtype(), what), what);
   }
   TUTTI_RETURN_IF_ERROR(CheckShapes(tensors, what));
   if (tensors.size() == 1) return tensors[0]->OfNoStep();
-  return Reduce(op, tensors);
+  return Observed(Reduce(op, tensors), what);
 }
 
 Result<Ref<Tensor>> GatherAcrossReplicas(std::span<const Tensor* const> tensors, int64_t axis,
                                          std::string_view what) {
   TUTTI_RETURN_IF_ERROR(CheckDTypes(tensors, what));
+  TUTTI_RETURN_IF_ERROR(ObserveReplicas(tensors, what));
   const Tensor& first = *tensors[0];
   for (size_t i = 0; i < tensors.size(); ++i) {
     const Tensor& tensor = *tensors[i];

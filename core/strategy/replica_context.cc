@@ -1,5 +1,6 @@
 #include "core/strategy/replica_context.h"
 
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "core/strategy/strategy.h"
 #include "core/strategy/team_channel.h"
 #include "core/strategy/team_collectives.h"
+#include "core/tensor/tensor_observer.h"
 
 namespace tutti {
 
@@ -104,8 +106,18 @@ Result<Ref<Value>> ReplicaContext::AllReduce(ReduceOp op, const Value& value,
     return value.WithLeaves(std::move(leaves));
   }
   TUTTI_RETURN_IF_ERROR(lockstep_.EnterCollective(replica_, "all_reduce"));
-  Status status = AllReduceInPacks(lockstep_.communicator(replica_), inputs, op, 0,
-                                   Hinted(options), outputs);
+  const bool observed = TensorsAreObserved();
+  Status status = observed ? ObserveLeaves("all_reduce", value) : OkStatus();
+  if (status.ok()) {
+    const ObservedScope once(false);
+    status = AllReduceInPacks(lockstep_.communicator(replica_), inputs, op, 0, Hinted(options),
+                              outputs);
+  }
+  for (size_t i = 0; observed && status.ok() && i < numbers.size(); ++i) {
+    const std::string name =
+        Format("the result{} of finite inputs", PathToString(value.spec().LeafPath(numbers[i])));
+    status = ObserveTensor({.op = "all_reduce", .name = name}, *outputs[i]);
+  }
   TUTTI_RETURN_IF_ERROR(lockstep_.LeaveCollective(replica_, std::move(status)));
   return value.WithLeaves(std::move(leaves));
 }
@@ -135,8 +147,10 @@ Result<Ref<Value>> ReplicaContext::AllGather(const Value& value, int64_t axis,
     return value.WithLeaves(std::move(leaves));
   }
   TUTTI_RETURN_IF_ERROR(lockstep_.EnterCollective(replica_, "all_gather"));
-  Status status;
+  Status status = TensorsAreObserved() ? ObserveLeaves("all_gather", value) : OkStatus();
+  const ObservedScope once(false);
   for (const size_t i : numbers) {
+    if (!status.ok()) break;
     Ref<Tensor> output;
     status = lockstep_.communicator(replica_).AllGather(
         value.leaf(i).tensor(), static_cast<size_t>(axis), Hinted(options), &output);
@@ -145,6 +159,20 @@ Result<Ref<Value>> ReplicaContext::AllGather(const Value& value, int64_t axis,
   }
   TUTTI_RETURN_IF_ERROR(lockstep_.LeaveCollective(replica_, std::move(status)));
   return value.WithLeaves(std::move(leaves));
+}
+
+Status ReplicaContext::ObserveLeaves(const char* op, const Value& value) {
+  for (size_t i = 0; i < value.num_leaves(); ++i) {
+    if (!value.leaf(i).is_tensor()) continue;
+    const std::string name = Format("the input{}", PathToString(value.spec().LeafPath(i)));
+    Status status = ObserveTensor({.op = op, .name = name, .replica = replica_id()},
+                                  value.leaf(i).tensor());
+    if (status.ok()) continue;
+    // The other replicas fail with the same.
+    lockstep_.communicator(replica_).Abort(status);
+    return status;
+  }
+  return OkStatus();
 }
 
 Status ReplicaContext::Merge(MergePart* part, const CallOptions& options) {

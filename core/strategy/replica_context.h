@@ -56,6 +56,9 @@ class ReplicaContext final : public Context {
   CallOptions Combine(const CallOptions& options) const;
 
  private:
+  // Shows the tensors that this replica brings to the observer; what it refuses ends the epoch.
+  Status ObserveLeaves(const char* op, const Value& value);
+
   // Of a collective of one worker's replicas: with the strategy's hints where the call has none.
   CollectiveOptions Hinted(const CollectiveOptions& options) const;
 

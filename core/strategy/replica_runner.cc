@@ -1,15 +1,20 @@
 #include "core/strategy/replica_runner.h"
 
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "core/base/error.h"
 #include "core/base/exception.h"
+#include "core/base/placement_log.h"
 #include "core/collective/communicator/communicator.h"
 #include "core/function/function.h"
 #include "core/strategy/distributed_value.h"
+#include "core/strategy/placements.h"
 #include "core/strategy/replica_context.h"
 #include "core/strategy/strategy.h"
 #include "core/strategy/team_channel.h"
+#include "core/tensor/tensor_observer.h"
 
 namespace tutti {
 
@@ -33,7 +38,9 @@ class ReplicaRunner::RunJob final : public ReplicaEngine::Job {
         args_(args),
         global_rows_(GlobalRows(args, results->size())),
         options_(options),
-        results_(*results) {}
+        results_(*results),
+        observed_(TensorsAreObserved()),
+        step_(++runner.num_runs_) {}
 
   // Replica 0 runs on the caller's thread, and its exception is the caller's.
   void RunReplica(size_t replica) override {
@@ -55,8 +62,24 @@ class ReplicaRunner::RunJob final : public ReplicaEngine::Job {
   Status Call(size_t replica) {
     TUTTI_ASSIGN_OR_RETURN(const Ref<Value> in, Select(args_, replica, results_.size(), "run"));
     ReplicaContext context(runner_.strategy_, runner_.lockstep_, replica, global_rows_, options_);
-    CallbackScope scope(CallbackClass::kReplica);
-    return fn_.Call(context, *in, &results_[replica]);
+    std::optional<ObservedScope> observed;
+    if (observed_) observed.emplace(true, step_);
+    {
+      CallbackScope scope(CallbackClass::kReplica);
+      TUTTI_RETURN_IF_ERROR(fn_.Call(context, *in, &results_[replica]));
+    }
+    return observed_ && results_[replica] ? ObserveResult(context.replica_id(), *results_[replica])
+                                          : OkStatus();
+  }
+
+  static Status ObserveResult(int64_t replica, const Value& result) {
+    for (size_t i = 0; i < result.num_leaves(); ++i) {
+      if (!result.leaf(i).is_tensor()) continue;
+      const std::string name = Format("the result{}", PathToString(result.spec().LeafPath(i)));
+      TUTTI_RETURN_IF_ERROR(ObserveTensor({.op = "run", .name = name, .replica = replica},
+                                          result.leaf(i).tensor()));
+    }
+    return OkStatus();
   }
 
   ReplicaRunner& runner_;
@@ -65,6 +88,8 @@ class ReplicaRunner::RunJob final : public ReplicaEngine::Job {
   const int64_t global_rows_;
   const CallOptions& options_;
   std::vector<Ref<Value>>& results_;
+  const bool observed_;  // the caller's tensors are, and so are those of all replicas
+  const int64_t step_;
 };
 
 namespace {
@@ -126,6 +151,10 @@ Status ReplicaRunner::PrepareCommunicators(const CallOptions& options) {
 Status ReplicaRunner::RunAll(Function& fn, const Value& args, const CallOptions& options,
                              std::vector<Ref<Value>>* results) {
   TUTTI_RETURN_IF_ERROR(PrepareCommunicators(options));
+  if (PlacementsAreLogged()) {
+    const std::string what = Format("run #{}", num_runs_ + 1);
+    LogStrategyPlacement(strategy_, what, "a call for each replica");
+  }
   lockstep_.Begin(engine_.spin());
   // A Close before Begin has set this, one after it stops the round.
   if (closing_.load()) return strategy_.CheckOpen("run");

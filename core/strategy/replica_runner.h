@@ -58,6 +58,7 @@ class ReplicaRunner {
   ReplicaEngine engine_;
   Lockstep lockstep_;
   int64_t epoch_ = 0;  // of the communicators; used by the caller that runs
+  int64_t num_runs_ = 0;  // that have begun; likewise
 
   std::atomic<bool> busy_{false};
   std::atomic<std::thread::id> running_thread_{};

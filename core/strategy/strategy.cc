@@ -6,9 +6,11 @@
 #include "core/base/environment.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
+#include "core/base/placement_log.h"
 #include "core/function/function.h"
 #include "core/strategy/cross_replica_reduce.h"
 #include "core/strategy/distributed_value.h"
+#include "core/strategy/placements.h"
 #include "core/strategy/replica_context.h"
 #include "core/strategy/replica_runner.h"
 #include "core/strategy/team_channel.h"
@@ -505,6 +507,9 @@ Result<Ref<Value>> Strategy::CreateValues(Function& fn, const CallOptions& optio
     Status status = fn.Call(context, *in, &values[i]);
     if (!status.ok()) return std::move(status).With("replica", replica);
   }
+  if (PlacementsAreLogged()) {
+    LogStrategyPlacement(*this, "per-replica value", "a component for each replica");
+  }
   return Regroup(values, Wrap::kAlways, "create_values");
 }
 
@@ -514,6 +519,9 @@ Result<Ref<Value>> Strategy::CreatePerReplica(std::span<const Ref<Value>> compon
     return InvalidArgument(
         "create_per_replica: got {} values for the {} replicas of this process; give one for each",
         components.size(), num_local_replicas());
+  }
+  if (PlacementsAreLogged()) {
+    LogStrategyPlacement(*this, "per-replica value", "a component for each replica");
   }
   return Regroup(components, Wrap::kAlways, "create_per_replica");
 }

@@ -14,6 +14,7 @@
 #include "core/collective/communicator/packing.h"
 #include "core/dataset/exec/iterator_state.h"
 #include "core/strategy/replica_order_fold.h"
+#include "core/tensor/tensor_observer.h"
 
 namespace tutti {
 
@@ -171,7 +172,9 @@ Status TeamChannel::status() {
 Status TeamChannel::AllReduceOn(Communicator& communicator, const TeamLabel& label, ReduceOp op,
                                 std::span<const Tensor* const> inputs,
                                 const CollectiveOptions& call, std::span<Tensor* const> outputs) {
-  const auto hash = static_cast<int64_t>(label.Hash());
+  // The lowest bit says whether this worker wants tensors to be observed.
+  const auto hash = static_cast<int64_t>((label.Hash() & ~uint64_t{1}) |
+                                         static_cast<uint64_t>(TensorsAreObserved()));
   auto* mine = static_cast<int64_t*>(my_label_->mutable_data());
   const auto w = static_cast<size_t>(worker());
   const auto n = static_cast<size_t>(num_workers());
@@ -180,11 +183,18 @@ Status TeamChannel::AllReduceOn(Communicator& communicator, const TeamLabel& lab
   std::vector<Tensor*> out = {all_labels_.get()};
   in.insert(in.end(), inputs.begin(), inputs.end());
   out.insert(out.end(), outputs.begin(), outputs.end());
-  TUTTI_RETURN_IF_ERROR(AllReduceInPacks(communicator, in, op, 0, call, out));
+  {
+    // Looked at by who made the call, and can say whose they are.
+    const ObservedScope elsewhere(false);
+    TUTTI_RETURN_IF_ERROR(AllReduceInPacks(communicator, in, op, 0, call, out));
+  }
   const auto* all = static_cast<const int64_t*>(all_labels_->data());
   for (size_t i = 0; i < n; ++i) {
-    if (all[i] != all[0]) return Mismatch(communicator, label, call);
+    if (((all[i] ^ all[0]) & ~int64_t{1}) != 0) return Mismatch(communicator, label, call);
   }
+  bool observed = false;
+  for (size_t i = 0; i < n; ++i) observed = observed || (all[i] & 1) != 0;
+  observed_.store(observed, std::memory_order_relaxed);
   return OkStatus();
 }
 
@@ -255,6 +265,7 @@ Status TeamChannel::FoldReplicas(const TeamLabel& label, ReduceOp op,
   Turn turn(*this);
   TUTTI_RETURN_IF_ERROR(turn.Begin(label, call));
   TUTTI_RETURN_IF_ERROR(turn.End(Compare(turn.communicator(), label, call)));
+  const ObservedScope elsewhere(false);
   return turn.End(FoldInReplicaOrder(turn.communicator(), op, operands, kReplicaOrderSliceBytes,
                                      call));
 }
@@ -267,6 +278,7 @@ Result<std::vector<Ref<Tensor>>> TeamChannel::AllGather(const TeamLabel& label,
   TUTTI_RETURN_IF_ERROR(turn.Begin(label, call));
   TUTTI_RETURN_IF_ERROR(turn.End(Compare(turn.communicator(), label, call)));
   std::vector<Ref<Tensor>> outputs(inputs.size());
+  const ObservedScope elsewhere(false);
   for (size_t i = 0; i < inputs.size(); ++i) {
     TUTTI_RETURN_IF_ERROR(
         turn.End(turn.communicator().AllGather(*inputs[i], axis, Hinted(call), &outputs[i])));
@@ -278,6 +290,7 @@ Status TeamChannel::Broadcast(const TeamLabel& label, const CallOptions& call, T
   Turn turn(*this);
   TUTTI_RETURN_IF_ERROR(turn.Begin(label, call));
   TUTTI_RETURN_IF_ERROR(turn.End(Compare(turn.communicator(), label, call)));
+  const ObservedScope elsewhere(false);
   return turn.End(turn.communicator().Broadcast(0, call, tensor));
 }
 

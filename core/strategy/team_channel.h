@@ -15,6 +15,7 @@
 #ifndef TUTTI_CORE_STRATEGY_TEAM_CHANNEL_H_
 #define TUTTI_CORE_STRATEGY_TEAM_CHANNEL_H_
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
@@ -63,6 +64,10 @@ class TeamChannel {
   // Set before the channel is shared.
   bool in_replica_order() const { return in_replica_order_; }
   void set_in_replica_order(bool ordered) { in_replica_order_ = ordered; }
+
+  // Whether tensors of the last call that was made are looked at (tensor/tensor_observer.h): a
+  // worker wants it. The same on all workers.
+  bool observed() const { return observed_.load(std::memory_order_relaxed); }
 
   // OK when calls can be made, by forming a communicator where it must; collective then. A failure
   // that this worker has not been told of yet is returned instead. Inside callbacks it only looks:
@@ -128,6 +133,7 @@ class TeamChannel {
   const Ref<Tensor> my_label_;  // int64[workers]: the hash in this worker's place
   const Ref<Tensor> all_labels_;
   int64_t epoch_ = 0;
+  std::atomic<bool> observed_{false};
 
   std::mutex mutex_;  // guards all below
   std::condition_variable changed_;

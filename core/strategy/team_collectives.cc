@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/strategy/cross_replica_reduce.h"
+#include "core/strategy/observed_team.h"
 #include "core/strategy/strategy.h"
 
 namespace tutti {
@@ -123,6 +124,12 @@ Status TeamAllGather::Execute(std::span<MergePart* const> parts) {
   const TeamLabel label{"all_gather", {}, structure_};
   TUTTI_ASSIGN_OR_RETURN(std::vector<Ref<Tensor>> gathered,
                          strategy_.team_channel()->AllGather(label, pointers, axis_, options_));
+  if (strategy_.team_channel()->observed()) {
+    std::vector<const Tensor*> results;
+    for (const Ref<Tensor>& tensor : gathered) results.push_back(tensor.get());
+    TUTTI_RETURN_IF_ERROR(ObserveOverTeam(*strategy_.team_channel(), label, tensors, results,
+                                          /*hides=*/false, options_));
+  }
   for (size_t r = 1; r < parts.size(); ++r) {
     std::vector<Ref<Tensor>>& outputs = static_cast<TeamAllGather*>(parts[r])->outputs_;
     for (const Ref<Tensor>& tensor : gathered) {

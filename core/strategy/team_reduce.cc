@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/strategy/cross_replica_reduce.h"
+#include "core/strategy/observed_team.h"
 #include "core/strategy/replica_order_fold.h"
 #include "core/tensor/arithmetic.h"
 #include "core/tensor/cast.h"
@@ -241,6 +242,12 @@ Result<std::vector<TeamFold>> ReduceOverTeam(TeamChannel& channel, const TeamLab
   }
   if (!inputs.empty() || ordered.empty()) {
     TUTTI_RETURN_IF_ERROR(channel.AllReduce(label, FormOp(op), inputs, call, outputs));
+  }
+  if (channel.observed()) {
+    std::vector<const Tensor*> results;
+    for (const TeamFold& fold : folds) results.push_back(fold.folded.get());
+    const bool hides = op == ReduceOp::kMin || op == ReduceOp::kMax;
+    TUTTI_RETURN_IF_ERROR(ObserveOverTeam(channel, label, tensors, results, hides, call));
   }
   for (TeamFold& fold : folds) {
     if (op != ReduceOp::kMean || !fold.is_result) continue;

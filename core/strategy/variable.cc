@@ -19,7 +19,9 @@
 #include "core/base/callback_scope.h"
 #include "core/base/environment.h"
 #include "core/base/error.h"
+#include "core/base/placement_log.h"
 #include "core/function/context.h"
+#include "core/strategy/placements.h"
 #include "core/strategy/replica_context.h"
 #include "core/strategy/team_channel.h"
 #include "core/strategy/team_reduce.h"
@@ -27,6 +29,7 @@
 #include "core/tensor/arithmetic.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/reduce.h"
+#include "core/tensor/tensor_observer.h"
 
 namespace tutti {
 
@@ -144,6 +147,10 @@ Result<Ref<Variable>> Variable::Create(Ref<Strategy> strategy, const Tensor& ini
     for (size_t i = 1; i < n; ++i) {
       TUTTI_RETURN_IF_ERROR(CopyInto(*first, variable->copies_[i]->storage.get()));
     }
+  }
+  if (PlacementsAreLogged()) {
+    const std::string what = Format("variable '{}' {}", options.name, initial.SpecString());
+    LogStrategyPlacement(*variable->strategy_, what, "a copy for each replica");
   }
   return variable;
 }
@@ -326,11 +333,18 @@ Status Variable::UpdateCopy(Write write, size_t i, const Tensor& tensor) {
     case Write::kAssign:
       return CopyInto(*operand, storage);
     case Write::kAdd:
-      return BinaryInPlace(BinaryOp::kAdd, storage, *operand);
+      TUTTI_RETURN_IF_ERROR(BinaryInPlace(BinaryOp::kAdd, storage, *operand));
+      break;
     case Write::kSub:
-      return BinaryInPlace(BinaryOp::kSub, storage, *operand);
+      TUTTI_RETURN_IF_ERROR(BinaryInPlace(BinaryOp::kSub, storage, *operand));
+      break;
   }
-  return OkStatus();
+  return TensorsAreObserved() ? ObserveCopy(write, i) : OkStatus();
+}
+
+Status Variable::ObserveCopy(Write write, size_t i) const {
+  const std::string what = Format("the new value of variable '{}'", copies_[i]->name);
+  return ObserveTensor({.op = WriteName(write), .name = what}, *copies_[i]->storage);
 }
 
 Status Variable::UpdateAllCopies(Write write, const Tensor& tensor) {
@@ -348,6 +362,13 @@ Status Variable::Update(Write write, Context* context, const Tensor& tensor,
   TUTTI_ASSIGN_OR_RETURN(ReplicaContext * replica, FindReplica(context, what));
   TUTTI_RETURN_IF_ERROR(CheckTensor(write, tensor));
   const bool on_read = synchronization_ == Synchronization::kOnRead;
+  // What goes into a merge is looked at there, for all replicas.
+  if (TensorsAreObserved() && (replica == nullptr || on_read || !strategy_->is_mirrored())) {
+    const std::string what_is = Format("the value for variable '{}'", name());
+    TUTTI_RETURN_IF_ERROR(ObserveTensor(
+        {.op = what, .name = what_is, .replica = replica == nullptr ? -1 : replica->replica_id()},
+        tensor));
+  }
   if (replica != nullptr) {
     // A merge function that used a replica's context would wait for itself.
     TUTTI_RETURN_IF_ERROR(CheckInside(CallbackClass::kReplica, what));

@@ -98,6 +98,8 @@ class Variable final : public RefCounted, public Printable, public Saveable {
   const Tensor& copy(size_t i) const { return *copies_[i]->view; }
   Ref<Tensor> copy_ref(size_t i) const { return copies_[i]->view; }
   const std::string& copy_name(size_t i) const { return copies_[i]->name; }
+  // What copy `i` holds now, copied under its lock.
+  Result<Ref<Tensor>> ReadCopy(size_t i) const;
 
   // "MirroredVariable:{0: <Variable 'v' float32[2] [1 2]>, 1: <Variable 'v/replica_1' ...>}",
   // "SyncOnReadVariable:{...}"; without the braces for a plain variable.
@@ -129,7 +131,8 @@ class Variable final : public RefCounted, public Printable, public Saveable {
   Result<Ref<Tensor>> Detached(const Tensor& tensor) const;
   Status UpdateAllCopies(Write write, const Tensor& tensor);
   Status UpdateCopy(Write write, size_t i, const Tensor& tensor);
-  Result<Ref<Tensor>> ReadCopy(size_t i) const;
+  // Shows what copy `i` holds after a write to the observer; the caller has the copy's lock.
+  Status ObserveCopy(Write write, size_t i) const;
   Result<Ref<Tensor>> ReadAggregated(const CallOptions& options) const;
   Result<Ref<Tensor>> ReadOverTeam(const CallOptions& options) const;
   // Makes all workers' variables the same: compares them and takes over worker 0's value. `status`

@@ -5,10 +5,12 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/strategy/observed_team.h"
 #include "core/strategy/team_channel.h"
 #include "core/strategy/team_reduce.h"
 #include "core/tensor/arithmetic.h"
 #include "core/tensor/reduce.h"
+#include "core/tensor/tensor_observer.h"
 
 namespace tutti {
 
@@ -32,7 +34,8 @@ Status VariableUpdate::FoldOverTeam(TeamChannel& team) {
       TUTTI_ASSIGN_OR_RETURN(own_plan_.operands[0],
                              Tensor::Create(variable_.dtype_, variable_.shape_));
     }
-    return team.Broadcast(label, options_, own_plan_.operands[0].get());
+    TUTTI_RETURN_IF_ERROR(team.Broadcast(label, options_, own_plan_.operands[0].get()));
+    return ObserveOfWorker0(team, label, *own_plan_.operands[0]);
   }
   const ReduceOp op =
       variable_.aggregation_ == Aggregation::kMean ? ReduceOp::kMean : ReduceOp::kSum;
@@ -55,16 +58,34 @@ Status VariableUpdate::Execute(std::span<MergePart* const> parts) {
     TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> contiguous, operand->Contiguous());
     own_plan_.operands.push_back(std::move(contiguous));
   }
-  if (TeamChannel* team = variable_.strategy_->team_channel()) {
+  TeamChannel* const team = variable_.strategy_->team_channel();
+  if (team != nullptr) {
     TUTTI_RETURN_IF_ERROR(FoldOverTeam(*team));
+  } else if (TensorsAreObserved()) {
+    TUTTI_RETURN_IF_ERROR(ObserveOperands());
   }
+  const bool observed = TensorsAreObserved() || (team != nullptr && team->observed());
   for (const auto& copy : variable_.copies_) own_plan_.locks.emplace_back(copy->mutex);
-  has_shares_ = parts.size() > 1 && tensor_.byte_size() >= static_cast<size_t>(kShareBytes);
+  has_shares_ = parts.size() > 1 && !observed && tensor_.byte_size() >= static_cast<size_t>(kShareBytes);
   if (has_shares_) {
     for (MergePart* part : parts) static_cast<VariableUpdate*>(part)->plan_ = &own_plan_;
   } else {
     UpdateRange(own_plan_, 0, tensor_.num_elements());
+    if (observed) {
+      const ObservedScope all(true);
+      TUTTI_RETURN_IF_ERROR(variable_.ObserveCopy(write_, 0));
+    }
     own_plan_.locks.clear();
+  }
+  return OkStatus();
+}
+
+Status VariableUpdate::ObserveOperands() const {
+  const std::string what = Format("the value for variable '{}'", variable_.name());
+  for (size_t i = 0; i < own_plan_.operands.size(); ++i) {
+    TUTTI_RETURN_IF_ERROR(ObserveTensor(
+        {.op = Variable::WriteName(write_), .name = what, .replica = static_cast<int64_t>(i)},
+        *own_plan_.operands[i]));
   }
   return OkStatus();
 }

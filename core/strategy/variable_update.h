@@ -57,6 +57,8 @@ class VariableUpdate final : public MergePart {
 
   // Puts the fold over all workers in the place of the operands.
   Status FoldOverTeam(TeamChannel& team);
+  // Shows the replicas' tensors to the observer, where there is one worker.
+  Status ObserveOperands() const;
   // Folds and writes elements [begin, end).
   void UpdateRange(const Plan& plan, int64_t begin, int64_t end) const;
 

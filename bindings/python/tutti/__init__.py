@@ -36,6 +36,7 @@ from tutti._runtime import Runtime, config, shutdown
 from tutti._variable import Variable, variable_of as _variable_of
 from tutti._reduce_op import ReduceOp
 from tutti import data
+from tutti import debugging
 from tutti import ragged
 from tutti import distribute
 from tutti._cluster import Cluster
@@ -44,16 +45,18 @@ from tutti._bucket_plan import BucketPlan
 from tutti import io
 from tutti import strings
 from tutti import train
+from tutti.debugging import Assert, assert_equal, assert_greater, assert_less, assert_rank
 from tutti.distribute._context import ReplicaContext as _ReplicaContext
 from tutti.distribute._strategy import _strategy_of
 
 __version__ = _native.api_version()
 
 __all__ = [
-    "BucketPlan", "Cluster", "Communicator", "DeviceSpec", "Future", "RaggedTensor",
+    "Assert", "BucketPlan", "Cluster", "Communicator", "DeviceSpec", "Future", "RaggedTensor",
     "RaggedTensorSpec", "ReduceOp", "Runtime", "SparseTensor", "SparseTensorSpec", "Tensor",
-    "TensorSpec", "Variable", "bfloat16", "config", "current_device", "data", "device",
-    "distribute", "errors", "io", "ragged", "shutdown", "strings", "train",
+    "TensorSpec", "Variable", "assert_equal", "assert_greater", "assert_less", "assert_rank",
+    "bfloat16", "config", "current_device", "data", "debugging", "device", "distribute", "errors",
+    "io", "ragged", "shutdown", "strings", "train",
 ]
 
 _native._install({

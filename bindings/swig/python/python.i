@@ -259,6 +259,10 @@ IN_VALUE(padded_shapes, kData, 0)
 IN_VALUE(padding_values, kData, 0)
 /* What is read during the call only: a small array is copied, which nobody can tell. */
 IN_VALUE(operand, kResult, tutti_python::kCopiedOperandBytes)
+/* What an assertion is about. */
+IN_VALUE(x, kData, tutti_python::kCopiedOperandBytes)
+IN_VALUE(y, kData, tutti_python::kCopiedOperandBytes)
+IN_VALUE(shown, kData, tutti_python::kCopiedOperandBytes)
 
 %typemap(in) (size_t count, const tutti_value *const *values)
     (tutti_python::Children<tutti_python::ValueParts> parts) {
@@ -298,6 +302,7 @@ IN_VALUE(operand, kResult, tutti_python::kCopiedOperandBytes)
   $1 = made;
 }
 %typemap(freearg) const tutti_tensor *root_tensor "tutti_tensor_release($1);";
+%apply const tutti_tensor *root_tensor { const tutti_tensor *rtol, const tutti_tensor *atol };
 
 %typemap(in) (size_t count, const tutti_tensor *const *tensors)
     (tutti_python::Children<tutti_python::TensorParts> parts) {

@@ -47,6 +47,7 @@
 #include <tutti/communicator.h>
 #include <tutti/context.h>
 #include <tutti/dataset.h>
+#include <tutti/debugging.h>
 #include <tutti/device.h>
 #include <tutti/distributed.h>
 #include <tutti/function.h>

@@ -8,10 +8,12 @@
 #include "core/base/environment.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
+#include "core/base/placement_log.h"
 #include "core/base/recorder.h"
 #include "core/base/text.h"
 #include "core/collective/call/call_record.h"
 #include "core/collective/communicator/communication_options.h"
+#include "core/tensor/tensor_observer.h"
 
 namespace tutti {
 
@@ -125,8 +127,16 @@ void Communicator::TellOfImplementation(const CallHeader& header) {
 
 Status Communicator::CallScope::Run(int64_t bytes) {
   CollectiveCall& call = this->call();
+  const bool observed = TensorsAreObserved();
+  if (observed) [[unlikely]] {
+    Status inputs = ObserveInputs(call);
+    if (!inputs.ok()) return Refuse(std::move(inputs));
+  }
+  if (PlacementsAreLogged()) [[unlikely]] self_->LogCallPlacement(call);
   RecordCallBegin(&self_->environment().recorder(), self_->flight_subject_, call, bytes);
-  return End(call, self_->transport_->Execute(&call));
+  Status status = self_->transport_->Execute(&call);
+  if (observed && status.ok()) [[unlikely]] status = ObserveResults(call);
+  return End(call, std::move(status));
 }
 
 Status Communicator::CallScope::RunKnown(KnownCalls::Entry* known, const void* input,
@@ -139,8 +149,16 @@ Status Communicator::CallScope::RunKnown(KnownCalls::Entry* known, const void* i
   known->begin_record[kFlightSequence] = sequence_;
   call.recorder = &self_->environment().recorder();
   call.begin_record = &known->begin_record;
+  const bool observed = TensorsAreObserved();
+  if (observed) [[unlikely]] {
+    Status inputs = ObserveInputs(call);
+    if (!inputs.ok()) return Refuse(std::move(inputs));
+  }
+  if (PlacementsAreLogged()) [[unlikely]] self_->LogCallPlacement(call);
   if (!self_->transport_->RecordsKnownCalls()) RecordKnownCall(&call);
-  return End(call, self_->transport_->Execute(&call));
+  Status status = self_->transport_->Execute(&call);
+  if (observed && status.ok()) [[unlikely]] status = ObserveResults(call);
+  return End(call, std::move(status));
 }
 
 Status Communicator::CallScope::Refuse(Status status) {

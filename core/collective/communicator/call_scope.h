@@ -52,6 +52,10 @@ class Communicator::CallScope {
   Status Enter(const CollectiveOptions& options);
   Status EnterBehindQueued(const CollectiveOptions& options);
   void MakeCall();
+  // What is observed of a call (tensor/tensor_observer.h): the tensors that this rank brings, and
+  // those that a fold gives.
+  Status ObserveInputs(const CollectiveCall& call) const;
+  Status ObserveResults(const CollectiveCall& call) const;
   // Records the end; the status then says where the flight record of a failure is.
   Status End(const CollectiveCall& call, Status status);
 

@@ -6,6 +6,8 @@
 #include "core/base/callback_scope.h"
 #include "core/base/error.h"
 #include "core/base/exception.h"
+#include "core/base/log.h"
+#include "core/base/placement_log.h"
 #include "core/base/wait.h"
 #include "core/dataset/exec/graph_header.h"
 #include "core/dataset/exec/ram_budget.h"
@@ -112,6 +114,10 @@ Result<Ref<Iterator>> Iterator::Create(Ref<const Dataset> dataset, IteratorOptio
   TUTTI_RETURN_IF_ERROR(CheckComputingAllowed(kMaking));
   TUTTI_RETURN_IF_ERROR(dataset->environment()->environment().CheckUsable(kMaking));
   std::string name = NameOf(options, *dataset);
+  if (PlacementsAreLogged()) {
+    LogPlacement(dataset->environment()->environment().log(), name, "CPU:0",
+                 "elements of datasets are made on the host");
+  }
   Ref<Iterator> iterator = MakeRef<Iterator>(std::move(dataset), std::move(name));
   TUTTI_RETURN_IF_ERROR(iterator->MakeRoot(&iterator->root_));
   // A shutdown may close it from Register on: its close waits for what runs here.

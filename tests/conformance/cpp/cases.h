@@ -12,6 +12,7 @@ void RunDistributeCase(const Json &test);
 void RunReduceCase(const Json &test);
 void RunValuesCase(const Json &test);
 void RunDeviceSpecCase(const Json &test);
+void RunDebuggingCase(const Json &test);
 
 }  // namespace conformance
 

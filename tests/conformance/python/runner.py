@@ -20,6 +20,7 @@ import numpy as np
 import tutti
 from tutti.data import Dataset, IteratorSpec
 from tutti.distribute import VariableAggregation, VariableSynchronization
+from debugging_cases import run_debugging
 from device_cases import run_device_spec
 from files import CaseFolder, record_files
 from functions import (dataset_function, function, key_function, numbers_of, reducer, signature,
@@ -497,7 +498,8 @@ def run_variable(case, strategy):
 
 FILES = {"dataset.json": run_dataset, "dataset_ops.json": run_dataset,
          "dataset_own.json": run_dataset, "distribute.json": run_distribute,
-         "reduce.json": run_reduce, "values.json": run_values, "device_spec.json": run_device_spec}
+         "reduce.json": run_reduce, "values.json": run_values, "device_spec.json": run_device_spec,
+         "debugging.json": run_debugging}
 
 
 def main():

@@ -1,0 +1,169 @@
+package tutti
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+)
+
+func says(t *testing.T, err error, parts ...string) {
+	t.Helper()
+	wants(t, err, ErrInvalidArgument)
+	for _, part := range parts {
+		if !strings.Contains(err.Error(), part) {
+			t.Fatalf("%q does not say %q", err, part)
+		}
+	}
+}
+
+func holds(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestComparisonsSayWhereTheyDoNotHold(t *testing.T) {
+	x := must[Value](t)(Of([]int32{1, 5, 3}))
+	y := must[Value](t)(Of([]int32{2, 4, 9}))
+	one := must[Value](t)(OfScalar(int32(1)))
+	defer x.Close()
+	defer y.Close()
+	defer one.Close()
+	says(t, AssertLess(x, y, Assertion{Message: "layer 1", Summarize: 1}),
+		"layer 1: assert_less: x < y does not hold at [1], where x is 5 and y is 4", "[1 ...]")
+	holds(t, AssertEqual(x, x))
+	holds(t, AssertNoneEqual(x, y))
+	holds(t, AssertGreaterEqual(x, one))
+	says(t, AssertGreater(x, one), "at [0]")
+	says(t, AssertLessEqual(x, one), "at [1]")
+	says(t, AssertNear(x, y), "expected floats")
+	floats := must[Value](t)(Of([]float32{1, 2}))
+	defer floats.Close()
+	near := must[Value](t)(Of([]float32{1.5, 2.5}))
+	defer near.Close()
+	atol := must[*Tensor](t)(Scalar(float32(1)))
+	defer atol.Close()
+	says(t, AssertNear(floats, near), "with rtol")
+	holds(t, AssertNear(floats, near, Assertion{Atol: atol}))
+}
+
+func TestConditionsRanksAndDTypesAreAsserted(t *testing.T) {
+	x := must[Value](t)(Of([]float32{1, 0}))
+	defer x.Close()
+	says(t, AssertPositive(x), "assert_positive", "at [1]")
+	says(t, AssertNegative(x), "at [0]")
+	says(t, AssertNonPositive(x), "at [0]")
+	holds(t, AssertNonNegative(x))
+	_, err := AssertAllFinite(x)
+	holds(t, err)
+	bad := must[Value](t)(Of([]float32{0, float32(math.NaN()), float32(math.Inf(1))}))
+	defer bad.Close()
+	_, err = CheckNumerics(bad, Assertion{Message: "the loss"})
+	says(t, err, "the loss: check_numerics", "1 NaN, 1 +Inf and 0 -Inf")
+	says(t, AssertInteger(x), "float32[2]")
+	says(t, AssertScalar(x), "rank 1")
+	holds(t, AssertRank(x, 1))
+	says(t, AssertRankAtLeast(x, 2), "rank 2 or more")
+	says(t, AssertRankIn(x, []int64{0, 2}), "one of 0, 2")
+	says(t, AssertType(x, Int32), "expected dtype int32")
+	if dtype, err := AssertSameFloatDType([]Value{x, {}}, 0); err != nil || dtype != Float32 {
+		t.Fatal(dtype, err)
+	}
+	_, err = AssertSameFloatDType([]Value{x}, Float64)
+	says(t, err, "expected float64")
+	if !IsNumericTensor(x) || IsNumericTensor(Value{}) {
+		t.Fatal("is x numeric?")
+	}
+}
+
+func TestShapesFitEachOther(t *testing.T) {
+	wide := must[Value](t)(Of(make([]float32, 30), 10, 3))
+	long := must[Value](t)(Of(make([]float32, 70), 10, 7))
+	scalar := must[Value](t)(OfScalar(float32(1)))
+	defer wide.Close()
+	defer long.Close()
+	defer scalar.Close()
+	holds(t, AssertShapes([]Shaped{{wide, "N,Q"}, {long, "N,D"}, {scalar, ""}}, Value{}))
+	says(t, AssertShapes([]Shaped{{wide, "N,D"}, {long, "N,D"}}, scalar, Assertion{Message: "m"}),
+		"m: assert_shapes: tensor 1 of shape [10,7]", "\"D\"", "data float32[]: [1]")
+	truth := must[Value](t)(Of([]bool{true, false}))
+	defer truth.Close()
+	says(t, AssertTrue(truth, scalar), "at [1]", "data float32[]")
+}
+
+func TestAnAssertionEndsADatasetsFunction(t *testing.T) {
+	limit := must[Value](t)(OfScalar(int64(2)))
+	defer limit.Close()
+	dataset := Range(0, 4, 1).Map(func(x Value) (Value, error) {
+		return x, AssertLess(x, limit)
+	})
+	defer dataset.Close()
+	iterator := must[*Iterator](t)(dataset.Iterator(context.Background()))
+	defer iterator.Close()
+	count := 0
+	for iterator.Next() {
+		count++
+	}
+	if count != 2 {
+		t.Fatal(count)
+	}
+	says(t, iterator.Err(), "assert_less", "x is 2")
+}
+
+func TestANanOfOneReplicaIsNamed(t *testing.T) {
+	holds(t, EnableCheckNumerics())
+	holds(t, EnableCheckNumerics())
+	defer DisableCheckNumerics()
+	strategy := must[*Strategy](t)(NewMirroredStrategy("CPU:0", "CPU:1"))
+	defer strategy.Close()
+	step := func(replica *ReplicaContext, _ Value) (Value, error) {
+		gradient := []float64{1, 2}
+		if replica.ReplicaID() == 1 {
+			gradient[1] = math.NaN()
+		}
+		value, err := Of(gradient)
+		if err != nil {
+			return Value{}, err
+		}
+		defer value.Close()
+		return replica.AllReduce(Sum, value)
+	}
+	_, err := strategy.Run(context.Background(), step, Value{})
+	says(t, err, "all_reduce: the input of replica 1 in step 1, float64[2]", "is nan at [1]")
+	DisableCheckNumerics()
+	result, err := strategy.Run(context.Background(), step, Value{})
+	if err != nil {
+		t.Fatal(errors.Unwrap(err))
+	}
+	result.Close()
+}
+
+func TestPlacementsAreLoggedWhereAskedFor(t *testing.T) {
+	SetLogDevicePlacement(true)
+	defer SetLogDevicePlacement(false)
+	if !LogDevicePlacement() {
+		t.Fatal("they are not")
+	}
+	var mutex sync.Mutex
+	var lines []string
+	holds(t, DefaultRuntime().SetLogSink(context.Background(), func(_, line string) {
+		mutex.Lock()
+		defer mutex.Unlock()
+		lines = append(lines, line)
+	}))
+	defer DefaultRuntime().SetLogSink(context.Background(), nil)
+	strategy := must[*Strategy](t)(NewMirroredStrategy("CPU:0", "CPU:1"))
+	defer strategy.Close()
+	step := func(*ReplicaContext, Value) (Value, error) { return Value{}, nil }
+	result := must[Value](t)(strategy.Run(context.Background(), step, Value{}))
+	defer result.Close()
+	mutex.Lock()
+	defer mutex.Unlock()
+	if all := strings.Join(lines, "\n"); !strings.Contains(all, "run #1: replica 0 on CPU:0") {
+		t.Fatal(all)
+	}
+}

@@ -1,0 +1,320 @@
+package org.tutti;
+
+import java.util.List;
+import org.tutti.internal.Native;
+
+/**
+ * Assertions about tensors, and checks that no NaN or infinity goes unseen.
+ *
+ * <p>What is asserted about is anything that {@link Value#ofData} takes: tensors, numbers, arrays,
+ * variables (every copy), per-replica values (every component) and structures of them. An assertion
+ * that does not hold is INVALID_ARGUMENT: `message` (null: none) comes first, then what does not
+ * hold at which index, then the first `summarize` elements of the tensors (0: three, negative:
+ * all). Assertions about elements compare by broadcasting and hold where there are none. They may
+ * be called in functions of datasets and of replicas. Threads: any.
+ */
+public final class Debugging {
+  // The numbers of the library.
+  private static final int EQUAL = 1;
+  private static final int NONE_EQUAL = 2;
+  private static final int LESS = 3;
+  private static final int LESS_EQUAL = 4;
+  private static final int GREATER = 5;
+  private static final int GREATER_EQUAL = 6;
+  private static final int NEAR = 7;
+  private static final int POSITIVE = 1;
+  private static final int NEGATIVE = 2;
+  private static final int NON_POSITIVE = 3;
+  private static final int NON_NEGATIVE = 4;
+  private static final int ALL_FINITE = 5;
+  private static final int NUMERICS = 6;
+  private static final int INTEGER = 7;
+  private static final int SCALAR = 8;
+  private static final int RANK_EQUAL = 1;
+  private static final int RANK_AT_LEAST = 2;
+  private static final int RANK_IN = 3;
+
+  private Debugging() {}
+
+  private static void compare(
+      int comparison, Object x, Object y, String message, int summarize, Object rtol, Object atol) {
+    try (Value left = Value.ofData(x); Value right = Value.ofData(y);
+         Value relative = rtol == null ? null : Value.ofData(rtol);
+         Value absolute = atol == null ? null : Value.ofData(atol)) {
+      Native.debugging_assert_compare(comparison, left, right, message, summarize,
+          relative == null ? null : relative.asTensor(),
+          absolute == null ? null : absolute.asTensor());
+    }
+  }
+
+  private static void condition(int condition, Object x, String message, int summarize) {
+    try (Value value = Value.ofData(x)) {
+      Native.debugging_assert_condition(condition, value, message, summarize);
+    }
+  }
+
+  private static void rank(int relation, Object x, String message, long... ranks) {
+    try (Value value = Value.ofData(x)) {
+      Native.debugging_assert_rank(relation, value, ranks, message, 0);
+    }
+  }
+
+  /** x == y at every element; a NaN is equal to nothing. Any dtype, the same of both. */
+  public static void assertEqual(Object x, Object y) {
+    assertEqual(x, y, null, 0);
+  }
+
+  /** As assertEqual, with what its error says first and shows. */
+  public static void assertEqual(Object x, Object y, String message, int summarize) {
+    compare(EQUAL, x, y, message, summarize, null, null);
+  }
+
+  /** x != y at every element. Any dtype, the same of both. */
+  public static void assertNoneEqual(Object x, Object y) {
+    assertNoneEqual(x, y, null, 0);
+  }
+
+  /** As assertNoneEqual, with what its error says first and shows. */
+  public static void assertNoneEqual(Object x, Object y, String message, int summarize) {
+    compare(NONE_EQUAL, x, y, message, summarize, null, null);
+  }
+
+  /** x &lt; y at every element, of integers or floats of one dtype. */
+  public static void assertLess(Object x, Object y) {
+    assertLess(x, y, null, 0);
+  }
+
+  /** As assertLess, with what its error says first and shows. */
+  public static void assertLess(Object x, Object y, String message, int summarize) {
+    compare(LESS, x, y, message, summarize, null, null);
+  }
+
+  /** x &lt;= y at every element, of integers or floats of one dtype. */
+  public static void assertLessEqual(Object x, Object y) {
+    assertLessEqual(x, y, null, 0);
+  }
+
+  /** As assertLessEqual, with what its error says first and shows. */
+  public static void assertLessEqual(Object x, Object y, String message, int summarize) {
+    compare(LESS_EQUAL, x, y, message, summarize, null, null);
+  }
+
+  /** x &gt; y at every element, of integers or floats of one dtype. */
+  public static void assertGreater(Object x, Object y) {
+    assertGreater(x, y, null, 0);
+  }
+
+  /** As assertGreater, with what its error says first and shows. */
+  public static void assertGreater(Object x, Object y, String message, int summarize) {
+    compare(GREATER, x, y, message, summarize, null, null);
+  }
+
+  /** x &gt;= y at every element, of integers or floats of one dtype. */
+  public static void assertGreaterEqual(Object x, Object y) {
+    assertGreaterEqual(x, y, null, 0);
+  }
+
+  /** As assertGreaterEqual, with what its error says first and shows. */
+  public static void assertGreaterEqual(Object x, Object y, String message, int summarize) {
+    compare(GREATER_EQUAL, x, y, message, summarize, null, null);
+  }
+
+  /**
+   * |x - y| &lt; atol + rtol * |y| at every element, of floats or complex numbers of one dtype; both
+   * tolerances are 10 times the distance from 1 to the next number of that dtype.
+   */
+  public static void assertNear(Object x, Object y) {
+    assertNear(x, y, null, null, null, 0);
+  }
+
+  /**
+   * As assertNear, with tolerances that broadcast to the shape of x and y (null: as there), and what
+   * its error says first and shows.
+   */
+  public static void assertNear(
+      Object x, Object y, Object rtol, Object atol, String message, int summarize) {
+    compare(NEAR, x, y, message, summarize, rtol, atol);
+  }
+
+  /** Every element, an integer or a float, is above 0. */
+  public static void assertPositive(Object x) {
+    assertPositive(x, null, 0);
+  }
+
+  /** As assertPositive, with what its error says first and shows. */
+  public static void assertPositive(Object x, String message, int summarize) {
+    condition(POSITIVE, x, message, summarize);
+  }
+
+  /** Every element, an integer or a float, is below 0. */
+  public static void assertNegative(Object x) {
+    assertNegative(x, null, 0);
+  }
+
+  /** As assertNegative, with what its error says first and shows. */
+  public static void assertNegative(Object x, String message, int summarize) {
+    condition(NEGATIVE, x, message, summarize);
+  }
+
+  /** Every element, an integer or a float, is 0 or below. */
+  public static void assertNonPositive(Object x) {
+    assertNonPositive(x, null, 0);
+  }
+
+  /** As assertNonPositive, with what its error says first and shows. */
+  public static void assertNonPositive(Object x, String message, int summarize) {
+    condition(NON_POSITIVE, x, message, summarize);
+  }
+
+  /** Every element, an integer or a float, is 0 or above. */
+  public static void assertNonNegative(Object x) {
+    assertNonNegative(x, null, 0);
+  }
+
+  /** As assertNonNegative, with what its error says first and shows. */
+  public static void assertNonNegative(Object x, String message, int summarize) {
+    condition(NON_NEGATIVE, x, message, summarize);
+  }
+
+  /** No element is NaN or infinite; gives x back. */
+  public static <T> T assertAllFinite(T x, String message) {
+    condition(ALL_FINITE, x, message, 0);
+    return x;
+  }
+
+  /** No element is NaN or infinite, of floats or complex numbers only; gives the tensor back. */
+  public static <T> T checkNumerics(T tensor, String message) {
+    condition(NUMERICS, tensor, message, 0);
+    return tensor;
+  }
+
+  /** The dtype of x is an integer's. */
+  public static void assertInteger(Object x, String message) {
+    condition(INTEGER, x, message, 0);
+  }
+
+  /** The tensor has no axes. */
+  public static void assertScalar(Object tensor, String message) {
+    condition(SCALAR, tensor, message, 0);
+  }
+
+  /** The tensor has `rank` axes. */
+  public static void assertRank(Object x, long rank, String message) {
+    rank(RANK_EQUAL, x, message, rank);
+  }
+
+  /** The tensor has `rank` axes or more. */
+  public static void assertRankAtLeast(Object x, long rank, String message) {
+    rank(RANK_AT_LEAST, x, message, rank);
+  }
+
+  /** The tensor has as many axes as one of `ranks` says. */
+  public static void assertRankIn(Object x, long[] ranks, String message) {
+    rank(RANK_IN, x, message, ranks);
+  }
+
+  /** The tensor is of `dtype`; of a sparse or ragged one its values are. */
+  public static void assertType(Object tensor, DType dtype, String message) {
+    try (Value value = Value.ofData(tensor)) {
+      Native.debugging_assert_type(value, dtype.number(), message, 0);
+    }
+  }
+
+  /**
+   * The dtype of all `tensors` (null ones are passed over), which must be one of floats and, where
+   * it is not null, `dtype`; FLOAT32 where neither is given.
+   */
+  public static DType assertSameFloatDType(List<?> tensors, DType dtype) {
+    try (Value all = Value.ofData(tensors.toArray())) {
+      return DType.of((int) Native.debugging_assert_same_float_dtype(
+          all, dtype == null ? 0 : dtype.number()));
+    }
+  }
+
+  /**
+   * A tensor and what is said of its shape.
+   *
+   * @param tensor what ofData takes
+   * @param shape its axes by commas: sizes, symbols that stand for one size wherever they are, and
+   *     "." for any size; "..." or "*" in front stands for any number of axes. A scalar counts as
+   *     one axis of size 1, and so does an empty text
+   */
+  public record Shaped(Object tensor, String shape) {}
+
+  /** The shapes of tensors fit what is said of them, and each other. */
+  public static void assertShapes(Shaped... shapes) {
+    assertShapes(List.of(shapes), null, null, 0);
+  }
+
+  /**
+   * As assertShapes, with what its error says first and shows: `data`, unless it is null, in place
+   * of the tensor that does not fit.
+   */
+  public static void assertShapes(
+      List<Shaped> shapes, Object data, String message, int summarize) {
+    final Object[] tensors = new Object[shapes.size()];
+    final String[] texts = new String[shapes.size()];
+    for (int i = 0; i < texts.length; ++i) {
+      tensors[i] = shapes.get(i).tensor();
+      texts[i] = shapes.get(i).shape();
+    }
+    try (Value all = Value.ofData(tensors); Value shown = data == null ? null : Value.ofData(data)) {
+      Native.debugging_assert_shapes(all, texts, shown, message, summarize);
+    }
+  }
+
+  /** The condition, a boolean or a tensor of them, is true at every element; else `data` is shown. */
+  public static void assertTrue(Object condition, Object data, int summarize) {
+    try (Value value = Value.ofData(condition);
+         Value shown = data == null ? null : Value.ofData(data)) {
+      Native.debugging_assert_true(value, shown, null, summarize);
+    }
+  }
+
+  /**
+   * Whether `tensor` is one, a variable or a per-replica value, and its elements are numbers:
+   * neither booleans nor byte strings.
+   */
+  public static boolean isNumericTensor(Object tensor) {
+    if (!(tensor instanceof Tensor || tensor instanceof Variable || tensor instanceof Value)) {
+      return false;
+    }
+    try (Value value = Value.of(tensor)) {
+      return Native.debugging_is_numeric(value);
+    }
+  }
+
+  /**
+   * From now on a NaN or an infinity is INVALID_ARGUMENT where it enters or leaves a collective, a
+   * reduction over replicas, the update of a variable or a checkpoint, or is returned by a replica's
+   * function. The error names the operation, the variable or the path in the structure, replica and
+   * worker or rank, dtype and shape, how many elements are NaN, +Inf and -Inf, and the first of
+   * them; where workers or ranks take part it is the error of all of them. It holds for calls of
+   * this thread and of the replicas that it runs; between the workers of a strategy it is enough
+   * that one has enabled it. Calling it twice is as calling it once.
+   */
+  public static void enableCheckNumerics() {
+    if (!Native.debugging_is_checking_numerics()) {
+      Native.debugging_enable_check_numerics(0);
+    }
+  }
+
+  /** Ends what enableCheckNumerics began on this thread. */
+  public static void disableCheckNumerics() {
+    Native.debugging_disable_check_numerics();
+  }
+
+  /**
+   * Whether a line of the log says of each variable, per-replica value, run, dataset and collective
+   * from now on which devices it is on, and why; false at first. For the whole process. Under a log
+   * level that leaves out "info" the lines come with the lowest that it does not.
+   */
+  public static void setLogDevicePlacement(boolean enabled) {
+    Native.debugging_set_log_device_placement(enabled);
+  }
+
+  /** Whether placements are logged. */
+  public static boolean getLogDevicePlacement() {
+    return Native.debugging_is_logging_device_placement();
+  }
+}

@@ -1,0 +1,138 @@
+package org.tutti;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.List;
+import java.util.Map;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
+import org.tutti.data.Dataset;
+import org.tutti.data.DatasetIterator;
+import org.tutti.distribute.MirroredStrategy;
+
+class DebuggingTest {
+  private static String refused(Executable assertion) {
+    return assertThrows(TuttiException.InvalidArgument.class, assertion).getMessage();
+  }
+
+  private static void says(Executable assertion, String... parts) {
+    final String message = refused(assertion);
+    for (final String part : parts) {
+      assertTrue(message.contains(part), message + " does not say " + part);
+    }
+  }
+
+  @Test
+  void comparisonsSayWhereTheyDoNotHold() {
+    final int[] x = {1, 5, 3};
+    final int[] y = {2, 4, 9};
+    says(() -> Debugging.assertLess(x, y, "layer 1", 1),
+        "layer 1: assert_less: x < y does not hold at [1], where x is 5 and y is 4", "[1 ...]");
+    Debugging.assertEqual(x, x);
+    Debugging.assertNoneEqual(x, y);
+    Debugging.assertGreaterEqual(x, 1);
+    says(() -> Debugging.assertGreater(x, 1), "at [0]");
+    says(() -> Debugging.assertLessEqual(x, 1), "at [1]");
+    says(() -> Debugging.assertEqual(x, 1L), "x is int32[3] and y is int64[]");
+    says(() -> Debugging.assertEqual(Map.of("a", x, "b", 2), 2), "x[\"a\"] is 1");
+    Debugging.assertNear(1.0f, 1.0000005f);
+    says(() -> Debugging.assertNear(1.0, 1.0000005), "with rtol");
+    Debugging.assertNear(new float[] {1, 2}, new float[] {1.5f, 2.5f}, null, 1.0f, null, 0);
+  }
+
+  @Test
+  void conditionsRanksAndDTypesAreAsserted() {
+    final float[] x = {1, 0};
+    says(() -> Debugging.assertPositive(x), "assert_positive", "at [1]");
+    says(() -> Debugging.assertNegative(x), "at [0]");
+    says(() -> Debugging.assertNonPositive(x, "m", -1), "m: ", "at [0]");
+    Debugging.assertNonNegative(x);
+    assertSame(x, Debugging.assertAllFinite(x, null));
+    says(() -> Debugging.checkNumerics(new float[] {0, Float.NaN, Float.POSITIVE_INFINITY}, "loss"),
+        "loss: check_numerics", "1 NaN, 1 +Inf and 0 -Inf");
+    says(() -> Debugging.assertInteger(x, null), "float32[2]");
+    says(() -> Debugging.assertScalar(x, null), "rank 1");
+    Debugging.assertRank(x, 1, null);
+    says(() -> Debugging.assertRankAtLeast(x, 2, null), "rank 2 or more");
+    says(() -> Debugging.assertRankIn(x, new long[] {0, 2}, null), "one of 0, 2");
+    says(() -> Debugging.assertType(x, DType.INT32, "m"), "m: ", "expected dtype int32");
+    assertEquals(DType.FLOAT32, Debugging.assertSameFloatDType(Arrays.asList(x, null), null));
+    says(() -> Debugging.assertSameFloatDType(List.of(x), DType.FLOAT64), "expected float64");
+    try (Tensor tensor = Tensor.of(x)) {
+      assertTrue(Debugging.isNumericTensor(tensor));
+    }
+    assertFalse(Debugging.isNumericTensor(x));
+    assertFalse(Debugging.isNumericTensor(null));
+  }
+
+  @Test
+  void shapesFitEachOther() {
+    try (Tensor wide = Tensor.zeros(DType.FLOAT32, 10, 3);
+         Tensor high = Tensor.zeros(DType.FLOAT32, 10, 7)) {
+      Debugging.assertShapes(new Debugging.Shaped(wide, "N,Q"), new Debugging.Shaped(high, "N,D"),
+          new Debugging.Shaped(1.0f, ""));
+      says(()
+              -> Debugging.assertShapes(List.of(new Debugging.Shaped(wide, "N,D"),
+                                            new Debugging.Shaped(high, "N,D")),
+                  1.0f, "m", 0),
+          "m: assert_shapes: tensor 1 of shape [10,7]", "\"D\"", "data float32[]: [1]");
+    }
+    says(() -> Debugging.assertTrue(new boolean[] {true, false}, 3, 0), "at [1]", "data int32[]");
+    Debugging.assertTrue(true, null, 0);
+  }
+
+  @Test
+  void anAssertionEndsADatasetsFunction() {
+    try (Dataset dataset = Dataset.range(4).map(x -> {
+      Debugging.assertLess(x, 2L);
+      return x;
+    });
+         DatasetIterator elements = dataset.iterator()) {
+      assertEquals(0L, elements.next().longValue());
+      assertEquals(1L, elements.next().longValue());
+      final TuttiException error = assertThrows(TuttiException.class, elements::next);
+      assertTrue(error.getMessage().contains("x is 2"), error.getMessage());
+    }
+  }
+
+  @Test
+  void placementsAreLoggedWhereAskedFor() {
+    final List<String> lines = Collections.synchronizedList(new ArrayList<>());
+    TuttiRuntime.setLogSink((level, line) -> lines.add(line));
+    Debugging.setLogDevicePlacement(true);
+    assertTrue(Debugging.getLogDevicePlacement());
+    try (MirroredStrategy strategy = MirroredStrategy.of("CPU:0", "CPU:1")) {
+      strategy.run((replica, none) -> null);
+    } finally {
+      Debugging.setLogDevicePlacement(false);
+      TuttiRuntime.setLogSink(null);
+    }
+    assertFalse(Debugging.getLogDevicePlacement());
+    assertTrue(lines.stream().anyMatch(
+                   line -> line.contains("run #1: replica 0 on CPU:0, replica 1 on CPU:1")),
+        lines.toString());
+  }
+
+  @Test
+  void aNanOfOneReplicaIsNamed() {
+    Debugging.enableCheckNumerics();
+    Debugging.enableCheckNumerics();
+    try (MirroredStrategy strategy = MirroredStrategy.of("CPU:0", "CPU:1")) {
+      says(() -> strategy.run((replica, none) -> replica.allReduce(ReduceOp.SUM,
+               new double[] {1, replica.replicaId() == 1 ? Double.NaN : 2})),
+          "all_reduce: the input of replica 1 in step 1, float64[2]", "is nan at [1]");
+      Debugging.disableCheckNumerics();
+      strategy.run((replica, none) -> replica.allReduce(ReduceOp.SUM,
+          new double[] {1, replica.replicaId() == 1 ? Double.NaN : 2}));
+    } finally {
+      Debugging.disableCheckNumerics();
+    }
+  }
+}

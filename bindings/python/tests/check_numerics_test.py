@@ -1,0 +1,234 @@
+"""enable_check_numerics: where a NaN is found, and what is said of it."""
+
+import os
+import tempfile
+import threading
+import unittest
+
+import numpy as np
+
+import tutti
+from tutti import debugging, errors
+from tutti.distribute import MirroredStrategy, VariableAggregation, VariableSynchronization
+
+import multi_worker_test
+
+BAD = np.array([1, np.nan, np.inf], np.float32)
+
+
+def context():
+    return tutti.distribute.get_replica_context()
+
+
+def of_replica_1():
+    """What replica 1 alone brings that is not finite."""
+    return BAD if context().replica_id_in_sync_group == 1 else np.ones(3, np.float32)
+
+
+class CheckNumericsTest(unittest.TestCase):
+    def setUp(self):
+        debugging.enable_check_numerics()
+        debugging.enable_check_numerics()
+        self.addCleanup(debugging.disable_check_numerics)
+        self.strategy = MirroredStrategy(["CPU:0", "CPU:1"])
+
+    def variable(self, **options):
+        with self.strategy.scope():
+            return tutti.Variable(np.zeros(3, np.float32), name="w", **options)
+
+    def refused(self, parts, function, *args, **kwargs):
+        with self.assertRaises(errors.InvalidArgumentError) as raised:
+            function(*args, **kwargs)
+        for part in (*parts, "float32[3]", "is not finite"):
+            self.assertIn(part, str(raised.exception))
+        return raised.exception
+
+    def test_collectives_of_replicas(self):
+        for op in ("sum", "mean", "min", "max"):
+            error = self.refused(
+                ["all_reduce: the input[\"g\"] of replica 1 in step", "1 NaN, 1 +Inf and 0 -Inf",
+                 "nan at [1]"],
+                self.strategy.run, lambda: context().all_reduce(op, {"g": of_replica_1()}))
+            self.assertEqual(error.details["replica"], 1)
+            self.assertEqual((error.details["nan"], error.details["index"]), (1, 1))
+        self.refused(["all_gather: the input of replica 1"], self.strategy.run,
+                     lambda: context().all_gather(of_replica_1(), 0))
+        self.refused(["all_reduce: the result of finite inputs"], self.strategy.run,
+                     lambda: context().all_reduce("sum", np.full(3, 3e38, np.float32)))
+
+    def test_updates_of_variables(self):
+        for name in ("assign", "assign_add", "assign_sub"):
+            variable = self.variable(aggregation=VariableAggregation.SUM)
+            self.refused([f"{name}: the value for variable 'w' of replica 1 in step"],
+                         self.strategy.run, lambda: getattr(variable, name)(of_replica_1()))
+            np.testing.assert_array_equal(variable.numpy(), 0)
+        self.refused(["assign: the value for variable 'w'"], variable.assign, BAD)
+        variable.assign(np.full(3, 3e38, np.float32))
+        self.refused(["assign_add: the new value of variable 'w'"], variable.assign_add,
+                     np.full(3, 3e38, np.float32))
+        own = self.variable(synchronization=VariableSynchronization.ON_READ,
+                            aggregation=VariableAggregation.SUM)
+        self.refused(["assign_add: the value for variable 'w' of replica 1"], self.strategy.run,
+                     lambda: own.assign_add(of_replica_1()))
+
+    def test_results_and_reductions(self):
+        self.refused(["run: the result[\"loss\"] of replica 1 in step 1"], self.strategy.run,
+                     lambda: {"loss": of_replica_1()})
+        debugging.disable_check_numerics()
+        values = self.strategy.run(of_replica_1)
+        debugging.enable_check_numerics()
+        self.refused(["reduce: the input of replica 1"], self.strategy.reduce, "sum", values)
+        self.refused(["gather: the input of replica 1"], self.strategy.gather, values, axis=0)
+
+    def test_steps_are_counted(self):
+        for _ in range(3):
+            self.strategy.run(lambda: None)
+        error = self.refused(["in step 4"], self.strategy.run, of_replica_1)
+        self.assertEqual(error.details["step"], 4)
+
+    def test_checkpoints(self):
+        variable = self.variable()
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "ckpt")
+            debugging.disable_check_numerics()
+            variable.assign(BAD)
+            debugging.enable_check_numerics()
+            saved = tutti.train.Checkpoint(w=variable)
+            self.refused(["saving a checkpoint: the value of \"w\""], saved.save, path)
+            debugging.disable_check_numerics()
+            path = saved.save(path)
+            debugging.enable_check_numerics()
+            self.refused(["restoring a checkpoint: the value of \"w\""], saved.restore, path)
+
+    def test_ranks_that_are_threads(self):
+        ranks = tutti.Communicator.create_local(2)
+        found = [None, None]
+
+        def work(rank):
+            debugging.enable_check_numerics()
+            try:
+                ranks[rank].all_reduce(BAD if rank else np.ones(3, np.float32))
+            except errors.Error as error:
+                found[rank] = error
+            finally:
+                debugging.disable_check_numerics()
+
+        threads = [threading.Thread(target=work, args=(rank,)) for rank in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for error in found:
+            self.assertIn("rank 1: all_reduce #1: all_reduce: the input, float32[3], is not finite",
+                          str(error))
+        for communicator in ranks:
+            communicator.close()
+
+    def test_it_holds_for_the_thread_alone(self):
+        found = []
+
+        def work():
+            strategy = MirroredStrategy(["CPU:0", "CPU:1"])
+            found.append(strategy.run(of_replica_1))
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        self.assertEqual(len(found), 1)
+
+    def test_disabled_it_looks_at_nothing(self):
+        debugging.disable_check_numerics()
+        debugging.disable_check_numerics()
+        variable = self.variable(aggregation=VariableAggregation.SUM)
+        self.strategy.run(lambda: variable.assign_add(of_replica_1()))
+        self.assertTrue(np.isnan(variable.numpy()[1]))
+
+    def test_limits_are_positive(self):
+        for limits in ({"stack_height_limit": 0}, {"path_length_limit": -1}):
+            with self.assertRaisesRegex(ValueError, "expected 1 or more"):
+                debugging.enable_check_numerics(**limits)
+
+
+class PlacementTest(unittest.TestCase):
+    def test_placements_are_logged_while_asked_for(self):
+        lines = []
+        tutti.config.set_log_sink(lambda level, line: lines.append(line))
+        self.addCleanup(tutti.config.set_log_sink, None)
+        self.addCleanup(debugging.set_log_device_placement, False)
+        self.assertFalse(debugging.get_log_device_placement())
+        debugging.set_log_device_placement(True)
+        self.assertTrue(debugging.get_log_device_placement())
+        strategy = MirroredStrategy(["CPU:0", "CPU:1"])
+        with strategy.scope():
+            tutti.Variable(np.zeros(3, np.float32), name="w")
+        list(tutti.data.Dataset.range(2))
+        strategy.run(lambda: context().all_reduce("sum", np.float32(1)))
+        both = "replica 0 on CPU:0, replica 1 on CPU:1 (a "
+        for part in (f"placement: variable 'w' float32[3]: {both}copy for each replica of",
+                     f"placement: run #1: {both}call for each replica of",
+                     "CPU:0 (elements of datasets are made on the host)",
+                     "all_reduce #1 of float32[]: CPU:0 (through in_process"):
+            self.assertTrue(any(part in line for line in lines), (part, lines))
+        debugging.set_log_device_placement(False)
+        del lines[:]
+        strategy.run(lambda: None)
+        self.assertEqual(lines, [])
+
+
+PROGRAM = """
+from tutti import debugging
+if ENABLED(me):
+    debugging.enable_check_numerics()
+strategy = distribute.MultiWorkerMirroredStrategy()
+with strategy.scope():
+    weights = tutti.Variable(np.zeros(4, np.float32), aggregation="sum", name="weights")
+
+def step(bad, what):
+    id = context().replica_id_in_sync_group
+    gradient = np.full(4, id, np.float32)
+    if bad and id == 5:
+        gradient[2] = np.nan
+    if what == "update":
+        weights.assign_add(gradient)
+    elif what == "result":
+        return {"loss": gradient}
+    else:
+        return context().all_reduce(what, {"g": gradient})
+
+for what in ("sum", "mean", "min", "update"):
+    strategy.run(step, args=(False, what))
+    try:
+        strategy.run(step, args=(True, what))
+        say(what, None)
+    except errors.Error as error:
+        say(what, type(error).__name__, str(error), error.details.get("worker"))
+say("end", weights.numpy().tolist())
+"""
+
+
+class FourWorkersTest(unittest.TestCase):
+    """Two replicas each; replica 5 is the second of worker 2."""
+
+    def expect_named(self, enabled):
+        workers = multi_worker_test.run(PROGRAM.replace("ENABLED", enabled), workers=4, replicas=2)
+        for lines in workers:
+            self.assertEqual([line[0] for line in lines], ["sum", "mean", "min", "update", "end"])
+            for what, kind, message, worker in lines[:-1]:
+                self.assertEqual((kind, worker), ("InvalidArgumentError", 2), (what, message))
+                for part in ("worker 2: ", "of replica 5", "in step", "float32[4]",
+                             "1 NaN, 0 +Inf and 0 -Inf", "nan at [2]"):
+                    self.assertIn(part, message)
+                self.assertIn("'weights'" if what == "update" else "all_reduce", message)
+            self.assertEqual(lines[-1][1], [28.0] * 4)
+        for lines in zip(*workers):
+            self.assertEqual(len({str(line[:3]) for line in lines}), 1, lines)
+
+    def test_a_nan_of_one_replica_is_named_by_all(self):
+        self.expect_named("(lambda me: True)")
+
+    def test_it_is_enough_that_one_worker_looks(self):
+        self.expect_named("(lambda me: me == 3)")
+
+
+if __name__ == "__main__":
+    unittest.main()

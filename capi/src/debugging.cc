@@ -1,0 +1,232 @@
+// Assertions about values.
+#include <tutti/debugging.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "capi/src/asserted_values.h"
+#include "capi/src/guard.h"
+#include "capi/src/options.h"
+#include "capi/src/tensor_arguments.h"
+#include "core/base/error.h"
+#include "core/base/placement_log.h"
+#include "core/debugging/assertion.h"
+#include "core/strategy/distributed_value.h"
+#include "core/strategy/variable.h"
+#include "core/tensor/tensor_observer.h"
+
+using namespace tutti;
+using namespace tutti::capi;
+
+namespace {
+
+constexpr int64_t kShownByDefault = 3;
+
+template <class Options>
+AssertOptions OptionsOf(const Options &set) {
+  AssertOptions options;
+  options.message = TextOr(set.message, "");
+  options.summarize = set.summarize == 0 ? kShownByDefault : set.summarize;
+  return options;
+}
+
+template <class Enum>
+Result<Enum> ReadNumber(Call call, int32_t number, Enum last, const char *name) {
+  if (number >= 1 && number <= static_cast<int32_t>(last)) return static_cast<Enum>(number);
+  return InvalidArgument("{}: {} is {}; expected 1 to {}", call.function, name, number,
+                         static_cast<int32_t>(last));
+}
+
+Status CheckAny(Call call, const std::vector<NamedTensor> &tensors, const char *what) {
+  if (!tensors.empty()) return OkStatus();
+  return InvalidArgument("{}: {} holds no tensor", call.function, what).With("structure", "none");
+}
+
+// assertion(tensor) of every tensor in x.
+template <class Assertion>
+Status OfEach(Call call, const tutti_value *x, Assertion &&assertion) {
+  TUTTI_ASSIGN_OR_RETURN(const std::vector<NamedTensor> tensors,
+                         AssertedTensors(call, *FromHandle(x), "x"));
+  TUTTI_RETURN_IF_ERROR(CheckAny(call, tensors, "x"));
+  for (const NamedTensor &tensor : tensors) TUTTI_RETURN_IF_ERROR(assertion(tensor));
+  return OkStatus();
+}
+
+Result<std::vector<NamedTensor>> DataOf(Call call, const tutti_value *data) {
+  if (data == nullptr) return std::vector<NamedTensor>();
+  return AssertedTensors(call, *FromHandle(data), "data");
+}
+
+}  // namespace
+
+tutti_status *tutti_debugging_assert_compare(tutti_comparison comparison, const tutti_value *x,
+                                             const tutti_value *y,
+                                             const tutti_compare_options *options) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, x, y);
+    TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
+    TUTTI_ASSIGN_OR_RETURN(const auto kind,
+                           ReadNumber(call, comparison, Comparison::kNear, "comparison"));
+    const Tolerances tolerances{FromHandle(set.rtol), FromHandle(set.atol)};
+    TUTTI_ASSIGN_OR_RETURN(const std::vector<AssertedPair> pairs,
+                           AssertedPairs(call, *FromHandle(x), *FromHandle(y)));
+    for (const AssertedPair &pair : pairs) {
+      TUTTI_RETURN_IF_ERROR(AssertCompare(kind, pair.x, pair.y, tolerances, OptionsOf(set)));
+    }
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_debugging_assert_condition(tutti_condition condition, const tutti_value *x,
+                                               const tutti_assert_options *options) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, x);
+    TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
+    TUTTI_ASSIGN_OR_RETURN(const auto kind,
+                           ReadNumber(call, condition, Condition::kScalar, "condition"));
+    return OfEach(call, x, [&](const NamedTensor &tensor) {
+      return AssertCondition(kind, tensor, OptionsOf(set));
+    });
+  });
+}
+
+tutti_status *tutti_debugging_assert_rank(tutti_rank_relation relation, const tutti_value *x,
+                                          size_t count, const int64_t *ranks,
+                                          const tutti_assert_options *options) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, x);
+    TUTTI_REQUIRE_ARRAY(call, count, ranks);
+    TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
+    TUTTI_ASSIGN_OR_RETURN(const auto kind,
+                           ReadNumber(call, relation, RankRelation::kIn, "relation"));
+    return OfEach(call, x, [&](const NamedTensor &tensor) {
+      return AssertRank(kind, tensor, std::span(ranks, count), OptionsOf(set));
+    });
+  });
+}
+
+tutti_status *tutti_debugging_assert_type(const tutti_value *x, tutti_dtype dtype,
+                                          const tutti_assert_options *options) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, x);
+    TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
+    TUTTI_ASSIGN_OR_RETURN(const DType wanted, ReadDType(call, dtype));
+    return OfEach(call, x, [&](const NamedTensor &tensor) {
+      return AssertType(tensor, wanted, OptionsOf(set));
+    });
+  });
+}
+
+tutti_status *tutti_debugging_assert_same_float_dtype(const tutti_value *x, tutti_dtype dtype,
+                                                      tutti_dtype *out_dtype) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, out_dtype);
+    std::optional<DType> wanted;
+    if (dtype != TUTTI_DTYPE_INVALID) {
+      TUTTI_ASSIGN_OR_RETURN(wanted, ReadDType(call, dtype));
+    }
+    std::vector<NamedTensor> tensors;
+    if (x != nullptr) {
+      TUTTI_ASSIGN_OR_RETURN(tensors, AssertedTensors(call, *FromHandle(x), "x"));
+    }
+    TUTTI_ASSIGN_OR_RETURN(const DType common, AssertSameFloatDType(tensors, wanted));
+    *out_dtype = static_cast<tutti_dtype>(common);
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_debugging_assert_shapes(const tutti_value *x, size_t count,
+                                            const char *const *shapes, const tutti_value *data,
+                                            const tutti_assert_options *options) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, x);
+    TUTTI_REQUIRE_ARRAY(call, count, shapes);
+    TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
+    const Value &value = *FromHandle(x);
+    if (value.is_leaf() || value.num_children() != count) {
+      return InvalidArgument("{}: x is {} and there are {} shapes; expected a list of as many",
+                             call.function, value.spec().ToString(), count);
+    }
+    TUTTI_ASSIGN_OR_RETURN(const std::vector<NamedTensor> shown, DataOf(call, data));
+    // Of one replica after the other.
+    size_t num_replicas = 1;
+    std::vector<AssertedLeaf> leaves;
+    for (size_t i = 0; i < count; ++i) {
+      TUTTI_REQUIRE(call, shapes[i]);
+      TUTTI_ASSIGN_OR_RETURN(std::vector<AssertedLeaf> each,
+                             AssertedLeaves(call, *value.Child(i), "x"));
+      if (each.size() != 1 || each[0].tensors.empty()) {
+        return InvalidArgument("{}: child {} of x is {}; expected a tensor", call.function, i,
+                               value.Child(i)->spec().ToString())
+            .With("structure", "child");
+      }
+      num_replicas = std::max(num_replicas, each[0].tensors.size());
+      leaves.push_back(std::move(each[0]));
+    }
+    for (size_t replica = 0; replica < num_replicas; ++replica) {
+      std::vector<ShapeConstraint> constraints;
+      for (size_t i = 0; i < count; ++i) {
+        const std::vector<NamedTensor> &tensors = leaves[i].tensors;
+        constraints.push_back({tensors[std::min(replica, tensors.size() - 1)], shapes[i]});
+      }
+      TUTTI_RETURN_IF_ERROR(AssertShapes(constraints, shown, OptionsOf(set)));
+    }
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_debugging_assert_true(const tutti_value *x, const tutti_value *data,
+                                          const tutti_assert_options *options) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, x);
+    TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
+    TUTTI_ASSIGN_OR_RETURN(const std::vector<NamedTensor> shown, DataOf(call, data));
+    return OfEach(call, x, [&](const NamedTensor &condition) {
+      return AssertTrue(condition, shown, OptionsOf(set));
+    });
+  });
+}
+
+tutti_status *tutti_debugging_enable_check_numerics(
+    const tutti_check_numerics_options *options) {
+  return Guard(__func__, From::kAny, [&](Call call) -> Status {
+    TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
+    TUTTI_ASSIGN_OR_RETURN(const bool whole_process,
+                           ReadTristate(call, set.whole_process, false, "whole_process"));
+    if (whole_process) {
+      SetProcessObserved(true);
+    } else {
+      SetThreadObserved(true);
+    }
+    return OkStatus();
+  });
+}
+
+void tutti_debugging_disable_check_numerics(void) {
+  SetThreadObserved(false);
+  SetProcessObserved(false);
+}
+
+int32_t tutti_debugging_is_checking_numerics(void) { return TensorsAreObserved(); }
+
+void tutti_debugging_set_log_device_placement(int32_t enabled) {
+  SetPlacementsLogged(enabled != 0);
+}
+
+int32_t tutti_debugging_is_logging_device_placement(void) { return PlacementsAreLogged(); }
+
+int32_t tutti_debugging_is_numeric(const tutti_value *x) {
+  if (x == nullptr || !FromHandle(x)->is_leaf()) return 0;
+  const Leaf *leaf = &FromHandle(x)->leaf();
+  if (const DistributedValue *distributed = AsDistributed(*leaf)) {
+    if (distributed->num_components() == 0) return 0;
+    leaf = &distributed->component(0).leaf();
+  }
+  if (leaf->kind() == LeafKind::kVariable) return IsNumeric(leaf->object_as<Variable>()->dtype());
+  return leaf->is_tensor() && IsNumericTensor(leaf->tensor());
+}

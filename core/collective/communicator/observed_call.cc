@@ -1,0 +1,87 @@
+// What observers see of a collective: tensors as they lie in memory when the transport gets them.
+//
+// A rank that brings what the observer refuses does not take part, which ends the epoch: every rank
+// fails with that rank's error. A result is the same on all ranks of a fold, so that all that look
+// at it find the same.
+#include <string>
+#include <utility>
+
+#include "core/base/environment.h"
+#include "core/base/placement_log.h"
+#include "core/base/text.h"
+#include "core/collective/communicator/call_scope.h"
+#include "core/tensor/tensor_observer.h"
+
+namespace tutti {
+
+namespace {
+
+bool IsFold(CollectiveOp op) {
+  return op == CollectiveOp::kAllReduce || op == CollectiveOp::kReduce ||
+         op == CollectiveOp::kReduceScatter;
+}
+
+Ref<Tensor> ViewOf(const TensorSignature& signature, const void* memory) {
+  return Tensor::View(const_cast<void*>(memory), signature.dtype,
+                      Shape(signature.dims.data(), signature.dims.size()), {}, true, nullptr);
+}
+
+std::string NameOf(const char* what, size_t i, size_t count) {
+  return count == 1 ? std::string(what) : Format("{} {}", what, i);
+}
+
+}  // namespace
+
+void Communicator::LogCallPlacement(const CollectiveCall& call) const {
+  const std::string what =
+      Format("rank {} of {}: {} #{}{}", rank_, group_name_, CollectiveOpName(call.header.op),
+             call.sequence,
+             call.header.num_tensors == 0
+                 ? std::string()
+                 : Format(" of {}", call.header.tensor(0).ToString()));
+  LogPlacement(environment().log(), what, "CPU:0",
+               Format("through {}, as its ranks reach each other", transport_name()));
+}
+
+Status Communicator::CallScope::ObserveInputs(const CollectiveCall& call) const {
+  const CollectiveOp op = call.header.op;
+  const char* what = CollectiveOpName(op);
+  if (op == CollectiveOp::kReceive) return OkStatus();
+  // Only the root brings something.
+  if ((op == CollectiveOp::kBroadcast || op == CollectiveOp::kScatter) &&
+      call.header.root != self_->rank_) {
+    return OkStatus();
+  }
+  if (call.gather_input != nullptr) {
+    return ObserveTensor({.op = what, .name = "the input"}, *call.gather_input);
+  }
+  for (size_t i = 0; i < call.memory.size() && i < call.header.num_tensors; ++i) {
+    if (call.memory[i].input == nullptr) continue;
+    const std::string name = NameOf("the input", i, call.memory.size());
+    TUTTI_RETURN_IF_ERROR(ObserveTensor({.op = what, .name = name},
+                                        *ViewOf(call.header.tensor(i), call.memory[i].input)));
+  }
+  return OkStatus();
+}
+
+Status Communicator::CallScope::ObserveResults(const CollectiveCall& call) const {
+  if (!IsFold(call.header.op)) return OkStatus();
+  const char* what = CollectiveOpName(call.header.op);
+  for (size_t i = 0; i < call.memory.size() && i < call.header.num_tensors; ++i) {
+    if (call.memory[i].output == nullptr) continue;
+    TensorSignature signature = call.header.tensor(i);
+    if (call.header.op == CollectiveOp::kReduceScatter) signature.dims[0] /= self_->size_;
+    const std::string name = NameOf("the result", i, call.memory.size());
+    Status status = ObserveTensor({.op = what, .name = name},
+                                  *ViewOf(signature, call.memory[i].output));
+    if (status.ok()) continue;
+    const CallLabel label{sequence_, self_->epoch_, &self_->group_name_};
+    status = std::move(status).WithPrefix(
+        Format("{} #{} of finite inputs, as far as they were looked at", what, sequence_));
+    return self_->transport_->Fail(
+        WithCallDetails(std::move(status), self_->rank_, call.header.op, label));
+  }
+  return OkStatus();
+}
+
+}  // namespace tutti
