@@ -35,11 +35,12 @@ Result<InputOptions> ReadInputOptions(Call call, const tutti_input_options *opti
           "{}: the option rebatch is {}; expected TUTTI_REBATCH_CEIL (1) or TUTTI_REBATCH_EVEN (2)",
           call.function, set.rebatch);
   }
-  TUTTI_ASSIGN_OR_RETURN(input.prefetch_to_device,
-                         ReadTristate(call, set.prefetch_to_device, true, "prefetch_to_device"));
   TUTTI_ASSIGN_OR_RETURN(
-      const bool on_device,
+      input.place_dataset_on_device,
       ReadTristate(call, set.place_dataset_on_device, false, "place_dataset_on_device"));
+  TUTTI_ASSIGN_OR_RETURN(input.prefetch_to_device,
+                         ReadTristate(call, set.prefetch_to_device, !input.place_dataset_on_device,
+                                      "prefetch_to_device"));
   if (set.replication_mode < TUTTI_UNSET || set.replication_mode > TUTTI_INPUT_PER_REPLICA) {
     return InvalidArgument(
         "{}: the option replication_mode is {}; expected TUTTI_INPUT_PER_WORKER (1) or "
@@ -47,16 +48,7 @@ Result<InputOptions> ReadInputOptions(Call call, const tutti_input_options *opti
         call.function, set.replication_mode);
   }
   if (set.replication_mode == TUTTI_INPUT_PER_REPLICA) {
-    return Unimplemented(
-        "{}: an input pipeline for each replica (PER_REPLICA) is not built; use PER_WORKER, whose "
-        "pipeline feeds all replicas of the worker",
-        call.function);
-  }
-  if (on_device) {
-    return InvalidArgument(
-        "{}: place_dataset_on_device needs the replication mode PER_REPLICA; leave it out, and the "
-        "dataset stays on the host",
-        call.function);
+    input.replication = InputReplication::kPerReplica;
   }
   return input;
 }
@@ -103,7 +95,7 @@ tutti_status *tutti_strategy_distribute_datasets_from_function(
 
 const tutti_spec *tutti_distributed_dataset_get_element_spec(
     const tutti_distributed_dataset *dataset) {
-  return dataset == nullptr ? nullptr : ToHandle(&FromHandle(dataset)->element_spec());
+  return dataset == nullptr ? nullptr : ToHandle(&FromHandle(dataset)->step_spec());
 }
 
 int64_t tutti_distributed_dataset_get_cardinality(const tutti_distributed_dataset *dataset) {
@@ -170,7 +162,7 @@ tutti_status *tutti_distributed_iterator_next_optional(tutti_distributed_iterato
 
 const tutti_spec *tutti_distributed_iterator_get_element_spec(
     const tutti_distributed_iterator *iterator) {
-  return iterator == nullptr ? nullptr : ToHandle(&FromHandle(iterator)->element_spec());
+  return iterator == nullptr ? nullptr : ToHandle(&FromHandle(iterator)->step_spec());
 }
 
 tutti_status *tutti_distributed_iterator_save(tutti_distributed_iterator *iterator,

@@ -230,30 +230,6 @@ TEST_F(LifeTest, ReadersTakeANumberOfParallelReads) {
                TUTTI_INVALID_ARGUMENT, "num_parallel_reads must be a number of files");
 }
 
-TEST_F(LifeTest, InputOptionsThatAreNotBuiltAreRefused) {
-  Strategy strategy = MirroredOver(2);
-  Dataset dataset = RangeOf(4);
-  ASSERT_OK(tutti_dataset_batch(&dataset, 2, nullptr));
-  tutti_input_options options = TUTTI_INPUT_OPTIONS_INIT;
-  Handle<tutti_distributed_dataset, tutti_distributed_dataset_release> distributed;
-  options.replication_mode = TUTTI_INPUT_PER_REPLICA;
-  EXPECT_FAILS(
-      tutti_strategy_distribute_dataset(strategy, dataset, &options, nullptr, &distributed),
-      TUTTI_UNIMPLEMENTED, "use PER_WORKER");
-  options.replication_mode = TUTTI_INPUT_PER_WORKER;
-  options.place_dataset_on_device = TUTTI_TRUE;
-  EXPECT_FAILS(
-      tutti_strategy_distribute_dataset(strategy, dataset, &options, nullptr, &distributed),
-      TUTTI_INVALID_ARGUMENT, "needs the replication mode PER_REPLICA");
-  options.replication_mode = 3;
-  EXPECT_FAILS(
-      tutti_strategy_distribute_dataset(strategy, dataset, &options, nullptr, &distributed),
-      TUTTI_INVALID_ARGUMENT, "the option replication_mode is 3");
-  options.replication_mode = TUTTI_INPUT_PER_WORKER;
-  options.place_dataset_on_device = TUTTI_FALSE;
-  EXPECT_OK(tutti_strategy_distribute_dataset(strategy, dataset, &options, nullptr, &distributed));
-}
-
 TEST_F(LifeTest, AFailedTransformationLeavesTheDatasetAsItWas) {
   Dataset dataset = RangeOf(4);
   tutti_dataset *const before = dataset;

@@ -99,6 +99,24 @@ tutti_status *tutti_spec_create_iterator(const tutti_spec *inner, tutti_spec **o
   });
 }
 
+tutti_status *tutti_spec_create_per_replica(size_t count, const tutti_spec *const *components,
+                                            tutti_spec **out_spec) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, out_spec);
+    TUTTI_REQUIRE_ARRAY(call, count, components);
+    std::vector<Ref<const ElementSpec>> parts;
+    for (size_t i = 0; i < count; ++i) {
+      if (components[i] == nullptr) {
+        return NullArgument(call.function, "components", 0).With("index", i);
+      }
+      parts.push_back(Ref<const ElementSpec>::Retain(FromHandle(components[i])));
+    }
+    TUTTI_ASSIGN_OR_RETURN(auto spec, ElementSpec::PerReplica(parts));
+    *out_spec = Give(std::move(spec));
+    return OkStatus();
+  });
+}
+
 tutti_status *tutti_spec_create_sparse(tutti_dtype dtype, int64_t rank, const int64_t *dims,
                                        tutti_spec **out_spec) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {

@@ -40,10 +40,33 @@ const char* PolicyName(AutoShardPolicy policy) {
 
 int64_t CeilDiv(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
-Status CheckInputOptions(const InputOptions& options, const char* what) {
-  if (options.rebatch == Rebatch::kCeil || options.rebatch == Rebatch::kEven) return OkStatus();
-  return InvalidArgument("{}: {} is no kind of rebatch; choose CEIL or EVEN", what,
-                         static_cast<int32_t>(options.rebatch));
+Status CheckInputOptions(const Strategy& strategy, const InputOptions& options, const char* what) {
+  if (options.rebatch != Rebatch::kCeil && options.rebatch != Rebatch::kEven) {
+    return InvalidArgument("{}: {} is no kind of rebatch; choose CEIL or EVEN", what,
+                           static_cast<int32_t>(options.rebatch));
+  }
+  if (options.replication == InputReplication::kPerWorker) {
+    if (!options.place_dataset_on_device) return OkStatus();
+    return InvalidArgument(
+        "{}: place_dataset_on_device needs the replication mode PER_REPLICA, and this one is "
+        "PER_WORKER; leave it out, and the dataset stays on the host",
+        what);
+  }
+  if (std::string_view(strategy.type_name()) != "MirroredStrategy" ||
+      std::string_view(what) != kFromFunction) {
+    return Unimplemented(
+        "{}: {} has no input pipeline for each replica; PER_REPLICA is for "
+        "distribute_datasets_from_function of a MirroredStrategy, elsewhere use PER_WORKER, whose "
+        "pipeline feeds all replicas of the worker",
+        what, strategy.name());
+  }
+  if (options.place_dataset_on_device && options.prefetch_to_device) {
+    return InvalidArgument(
+        "{}: a dataset that is placed on its device is not prefetched to it; with "
+        "place_dataset_on_device set prefetch_to_device to false",
+        what);
+  }
+  return OkStatus();
 }
 
 // The rows of every batch but perhaps the last, as far as the definition tells.
@@ -104,20 +127,47 @@ int64_t StepsOf(const StepPlan& plan, const Dataset& source, const ElementSpec* 
   return elements * static_cast<int64_t>(plan.num_blocks);
 }
 
+// The steps until the longer one of two replicas' sources ends.
+int64_t LongerSource(int64_t a, int64_t b) {
+  if (a == kInfiniteCardinality || b == kInfiniteCardinality) return kInfiniteCardinality;
+  if (a == kUnknownCardinality || b == kUnknownCardinality) return kUnknownCardinality;
+  return std::max(a, b);
+}
+
+Ref<const ElementSpec> StepSpec(const Ref<const ElementSpec>& part, size_t num_replicas) {
+  if (num_replicas == 1) return part;
+  std::vector<LeafSpec> leaves;
+  for (const LeafSpec& leaf : part->leaves()) {
+    const std::vector<Ref<const ElementSpec>> components(num_replicas, ElementSpec::OfLeaf(leaf));
+    LeafSpec distributed;
+    distributed.kind = LeafKind::kDistributed;
+    distributed.inner = ElementSpec::Tuple(components);
+    leaves.push_back(std::move(distributed));
+  }
+  return part->WithLeaves(std::move(leaves));
+}
+
 }  // namespace
 
 DistributedDataset::DistributedDataset(Ref<Strategy> strategy, InputOptions options, Parts parts)
     : strategy_(std::move(strategy)),
-      source_(std::move(parts.source)),
+      sources_(std::move(parts.sources)),
       options_(options),
       plan_(std::move(parts.plan)),
       policy_(parts.policy),
       explanation_(std::move(parts.explanation)),
       whole_steps_(parts.whole_steps),
       cardinality_(parts.cardinality),
-      element_spec_(std::move(parts.element_spec)) {}
+      element_spec_(std::move(parts.element_spec)),
+      step_spec_(StepSpec(element_spec_, strategy_->num_local_replicas())) {}
 
 DistributedDataset::~DistributedDataset() = default;
+
+size_t DistributedDataset::steps_ahead() const {
+  if (options_.steps_ahead) return *options_.steps_ahead;
+  if (options_.place_dataset_on_device) return 0;
+  return options_.prefetch_to_device && plan_.cut != StepPlan::Cut::kNone ? 2 : 1;
+}
 
 // ---- Agreement between workers. ----
 
@@ -149,8 +199,8 @@ Status DistributedDataset::Agree(const Strategy& strategy, const char* what, Res
   mine.whole_steps = agreed.whole_steps;
   mine.element_spec = std::move(agreed.spec);
   if (agreed.needs_seed) {
-    TUTTI_ASSIGN_OR_RETURN(Ref<Dataset> seeded, WithSeed(*mine.source, agreed.seed));
-    mine.source = std::move(seeded);
+    TUTTI_ASSIGN_OR_RETURN(Ref<Dataset> seeded, WithSeed(*mine.sources[0], agreed.seed));
+    mine.sources[0] = std::move(seeded);
   }
   return OkStatus();
 }
@@ -163,12 +213,12 @@ Result<DistributedDataset::Parts> DistributedDataset::Divide(const Strategy& str
                                                              const CallOptions& call) {
   Parts parts;
   if (strategy.team_channel() == nullptr) {
-    parts.source = Ref<const Dataset>::Retain(&dataset);
+    parts.sources.push_back(Ref<const Dataset>::Retain(&dataset));
   } else {
     TUTTI_ASSIGN_OR_RETURN(ShardedDataset shard,
                            AutoShard(dataset, dataset.options().auto_shard_policy(),
                                      strategy.num_workers(), strategy.worker(), call));
-    parts.source = std::move(shard.dataset);
+    parts.sources.push_back(std::move(shard.dataset));
     parts.policy = shard.policy;
     parts.explanation = std::move(shard.explanation);
     if (parts.policy == AutoShardPolicy::kData) {
@@ -179,7 +229,8 @@ Result<DistributedDataset::Parts> DistributedDataset::Divide(const Strategy& str
     }
     parts.needs_seed = shard.needs_agreed_seed;
   }
-  Result<Ref<const ElementSpec>> spec = parts.source->GetElementSpec(call);
+  const Dataset& source = *parts.sources[0];
+  Result<Ref<const ElementSpec>> spec = source.GetElementSpec(call);
   // A worker without an element hears from the others what elements are like.
   const bool has_no_element = strategy.team_channel() != nullptr && !spec.ok() &&
                               spec.status().code() == StatusCode::kFailedPrecondition;
@@ -187,8 +238,8 @@ Result<DistributedDataset::Parts> DistributedDataset::Divide(const Strategy& str
   const ElementSpec* batch = spec.ok() ? spec->get() : nullptr;
   if (batch != nullptr) TUTTI_RETURN_IF_ERROR(CheckBatchSpec(*batch, kDistribute));
   TUTTI_ASSIGN_OR_RETURN(parts.plan,
-                         MakePlan(strategy, parts.policy, *parts.source, batch, options.rebatch));
-  parts.cardinality = StepsOf(parts.plan, *parts.source, batch);
+                         MakePlan(strategy, parts.policy, source, batch, options.rebatch));
+  parts.cardinality = StepsOf(parts.plan, source, batch);
   if (batch != nullptr) {
     parts.element_spec = SliceSpec(*batch, parts.plan.num_slices);
     const bool cuts_batches = parts.plan.sizes.empty() || [&] {
@@ -198,7 +249,7 @@ Result<DistributedDataset::Parts> DistributedDataset::Divide(const Strategy& str
     }();
     if (!cuts_batches) parts.element_spec = AnyRowsSpec(*parts.element_spec);
     parts.whole_steps = parts.cardinality != kUnknownCardinality &&
-                        HasFixedRows(*parts.element_spec) && PromisesSpec(parts.source->node());
+                        HasFixedRows(*parts.element_spec) && PromisesSpec(source.node());
   }
   return parts;
 }
@@ -209,7 +260,7 @@ Result<Ref<DistributedDataset>> DistributedDataset::Create(Ref<Strategy> strateg
                                                            const CallOptions& call) {
   TUTTI_RETURN_IF_ERROR(CheckCrossReplicaAllowed(kDistribute));
   TUTTI_RETURN_IF_ERROR(strategy->CheckOpen(kDistribute));
-  TUTTI_RETURN_IF_ERROR(CheckInputOptions(options, kDistribute));
+  TUTTI_RETURN_IF_ERROR(CheckInputOptions(*strategy, options, kDistribute));
   if (TeamChannel* team = strategy->team_channel()) TUTTI_RETURN_IF_ERROR(team->Renew(call));
   Result<Parts> parts = Divide(*strategy, dataset, options, call);
   TUTTI_RETURN_IF_ERROR(Agree(*strategy, kDistribute, &parts, call));
@@ -218,13 +269,16 @@ Result<Ref<DistributedDataset>> DistributedDataset::Create(Ref<Strategy> strateg
 
 // ---- From a function. ----
 
-Result<DistributedDataset::Parts> DistributedDataset::CallFunction(Strategy& strategy, Function& fn,
-                                                                   const CallOptions& call) {
+namespace {
+
+// The dataset of one input pipeline.
+Result<Ref<const Dataset>> CallInputFunction(Strategy& strategy, Function& fn, int64_t pipeline,
+                                             int64_t num_pipelines, const CallOptions& call) {
   const auto number = [](int64_t value) { return Value::OfTensor(Tensor::Scalar<int64_t>(value)); };
   TUTTI_ASSIGN_OR_RETURN(
       const Ref<Value> in,
-      Value::Dict({{"input_pipeline_id", number(strategy.worker())},
-                   {"num_input_pipelines", number(strategy.num_workers())},
+      Value::Dict({{"input_pipeline_id", number(pipeline)},
+                   {"num_input_pipelines", number(num_pipelines)},
                    {"num_replicas_in_sync", number(strategy.num_replicas_in_sync())}}));
   Ref<Value> out;
   {
@@ -236,21 +290,52 @@ Result<DistributedDataset::Parts> DistributedDataset::CallFunction(Strategy& str
     return InvalidArgument("{}: the function must return a dataset, it returned {}", kFromFunction,
                            out->ToString());
   }
+  return Ref<const Dataset>::Retain(out->leaf().object_as<Dataset>());
+}
+
+}  // namespace
+
+Result<DistributedDataset::Parts> DistributedDataset::CallFunction(Strategy& strategy, Function& fn,
+                                                                   const InputOptions& options,
+                                                                   const CallOptions& call) {
   Parts parts;
-  parts.source = Ref<const Dataset>::Retain(out->leaf().object_as<Dataset>());
   parts.plan.num_replicas = strategy.num_local_replicas();
-  Result<Ref<const ElementSpec>> spec = parts.source->GetElementSpec(call);
-  const bool has_no_element = strategy.team_channel() != nullptr && !spec.ok() &&
-                              spec.status().code() == StatusCode::kFailedPrecondition;
-  if (!spec.ok() && !has_no_element) return std::move(spec).status();
-  if (spec.ok()) parts.element_spec = std::move(spec).value();
-  const int64_t elements = parts.source->cardinality();
-  parts.cardinality = StepsOf(parts.plan, *parts.source, parts.element_spec.get());
-  const bool whole =
-      elements == kInfiniteCardinality ||
-      (elements >= 0 && elements % static_cast<int64_t>(parts.plan.num_replicas) == 0);
-  if (!whole && parts.element_spec) parts.element_spec = AnyRowsSpec(*parts.element_spec);
-  parts.whole_steps = whole && PromisesSpec(parts.source->node());
+  const bool per_replica = options.replication == InputReplication::kPerReplica;
+  const size_t num_sources = per_replica ? strategy.num_local_replicas() : 1;
+  bool ends_even = true;  // all replicas' data ends with the same step
+  bool promises = true;
+  for (size_t i = 0; i < num_sources; ++i) {
+    const int64_t pipeline = per_replica ? static_cast<int64_t>(i) : strategy.worker();
+    TUTTI_ASSIGN_OR_RETURN(
+        Ref<const Dataset> source,
+        CallInputFunction(strategy, fn, pipeline,
+                          per_replica ? static_cast<int64_t>(num_sources) : strategy.num_workers(),
+                          call));
+    Result<Ref<const ElementSpec>> spec = source->GetElementSpec(call);
+    const bool has_no_element = strategy.team_channel() != nullptr && !spec.ok() &&
+                                spec.status().code() == StatusCode::kFailedPrecondition;
+    if (!spec.ok() && !has_no_element) return std::move(spec).status();
+    if (parts.element_spec) {
+      spec = parts.element_spec->Relax(
+          **spec, Format("{}: the dataset of replica {} beside those before", kFromFunction, i));
+      TUTTI_RETURN_IF_ERROR(spec.status());
+    }
+    if (spec.ok()) parts.element_spec = std::move(spec).value();
+    promises = promises && PromisesSpec(source->node());
+    const int64_t elements = source->cardinality();
+    if (per_replica) {
+      ends_even = ends_even && elements != kUnknownCardinality &&
+                  (i == 0 || elements == parts.cardinality);
+      parts.cardinality = i == 0 ? elements : LongerSource(parts.cardinality, elements);
+    } else {
+      ends_even = elements == kInfiniteCardinality ||
+                  (elements >= 0 && elements % static_cast<int64_t>(parts.plan.num_replicas) == 0);
+      parts.cardinality = StepsOf(parts.plan, *source, parts.element_spec.get());
+    }
+    parts.sources.push_back(std::move(source));
+  }
+  if (!ends_even && parts.element_spec) parts.element_spec = AnyRowsSpec(*parts.element_spec);
+  parts.whole_steps = ends_even && promises;
   return parts;
 }
 
@@ -260,9 +345,9 @@ Result<Ref<DistributedDataset>> DistributedDataset::CreateFromFunction(Ref<Strat
                                                                        const CallOptions& call) {
   TUTTI_RETURN_IF_ERROR(CheckCrossReplicaAllowed(kFromFunction));
   TUTTI_RETURN_IF_ERROR(strategy->CheckOpen(kFromFunction));
-  TUTTI_RETURN_IF_ERROR(CheckInputOptions(options, kFromFunction));
+  TUTTI_RETURN_IF_ERROR(CheckInputOptions(*strategy, options, kFromFunction));
   if (TeamChannel* team = strategy->team_channel()) TUTTI_RETURN_IF_ERROR(team->Renew(call));
-  Result<Parts> parts = CallFunction(*strategy, fn, call);
+  Result<Parts> parts = CallFunction(*strategy, fn, options, call);
   TUTTI_RETURN_IF_ERROR(Agree(*strategy, kFromFunction, &parts, call));
   return MakeRef<DistributedDataset>(std::move(strategy), options, std::move(parts).value());
 }
@@ -278,7 +363,11 @@ std::string DistributedDataset::Explain() const {
                 ? "steps: equally many and whole on all workers, nothing is exchanged\n"
                 : "steps: the workers exchange in each how many replicas have data, and the rows\n";
   }
-  return text + Format("each replica: {}\n", element_spec_->ToString()) + source_->Explain();
+  if (options_.replication == InputReplication::kPerReplica) {
+    text += Format("{} input pipelines, one for each replica; that of replica 0 follows\n",
+                   sources_.size());
+  }
+  return text + Format("each replica: {}\n", element_spec_->ToString()) + sources_[0]->Explain();
 }
 
 }  // namespace tutti

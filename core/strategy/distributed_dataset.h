@@ -11,8 +11,9 @@
 //   }
 //
 // Create cuts every batch over the replicas (step_plan.h); CreateFromFunction deals out the
-// elements of a dataset that a function makes, one per replica in turn. When the data ends in the
-// middle of a step, the replicas without any get batches of 0 rows. The leaves of a step are
+// elements of a dataset that a function makes, one per replica in turn, or has a dataset for each
+// replica. When the data ends in the middle of a step, the replicas without any get batches of 0
+// rows, and zeros for elements of rank 0, which CreateFromFunction may deal out. The leaves of a step are
 // distributed, or, where this process has one replica, the plain ones of its part; either way its
 // tensors know the rows of the whole step (distributed_value.h). What replicas get are views on the
 // source's elements.
@@ -24,8 +25,12 @@
 #ifndef TUTTI_CORE_STRATEGY_DISTRIBUTED_DATASET_H_
 #define TUTTI_CORE_STRATEGY_DISTRIBUTED_DATASET_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "core/base/call_options.h"
 #include "core/base/ref.h"
@@ -44,9 +49,21 @@ class Function;
 // that is known beforehand.
 enum class Rebatch : int32_t { kCeil = 1, kEven = 2 };
 
+// How many input pipelines there are. The same numbers as TUTTI_INPUT_*.
+enum class InputReplication : int32_t { kPerWorker = 1, kPerReplica = 2 };
+
+// A thread makes steps ahead, from the first Next on: the buffer of one element for each replica,
+// and behind a rebatch the N slices (one step) that it adds. The buffers of CPUs lie in the memory
+// of the host either way, so that without prefetch_to_device only the first of the two is left. A
+// dataset on its device has no buffer.
 struct InputOptions {
   Rebatch rebatch = Rebatch::kCeil;
-  bool prefetch_to_device = true;  // a step is made ahead by a thread
+  bool prefetch_to_device = true;
+  // kPerReplica, of a Mirrored strategy's CreateFromFunction only.
+  InputReplication replication = InputReplication::kPerWorker;
+  // Of kPerReplica without prefetch_to_device only.
+  bool place_dataset_on_device = false;
+  std::optional<size_t> steps_ahead;  // in the place of what the above says
 };
 
 class DistributedDataset final : public RefCounted {
@@ -55,24 +72,28 @@ class DistributedDataset final : public RefCounted {
   static Result<Ref<DistributedDataset>> Create(Ref<Strategy> strategy, const Dataset& dataset,
                                                 const InputOptions& options,
                                                 const CallOptions& call);
-  // Calls `fn` once per input pipeline, now, in cross-replica context, with the dict
-  // {"input_pipeline_id", "num_input_pipelines", "num_replicas_in_sync"} of int64 scalars; it gives
-  // a dataset, which is neither rebatched nor sharded.
+  // Calls `fn` once per input pipeline of this process, now, in cross-replica context, with the
+  // dict {"input_pipeline_id", "num_input_pipelines", "num_replicas_in_sync"} of int64 scalars; it
+  // gives a dataset, which is neither rebatched nor sharded.
   static Result<Ref<DistributedDataset>> CreateFromFunction(Ref<Strategy> strategy, Function& fn,
                                                             const InputOptions& options,
                                                             const CallOptions& call);
 
   // Of one replica's part; the first dimension is unknown where a partial batch can occur.
   const ElementSpec& element_spec() const { return *element_spec_; }
-  const Ref<const ElementSpec>& element_spec_ref() const { return element_spec_; }
+  // Of a step: of every leaf those of all replicas of this process, or, where it has one, the plain
+  // leaf.
+  const ElementSpec& step_spec() const { return *step_spec_; }
   // Steps, kInfiniteCardinality or kUnknownCardinality.
   int64_t cardinality() const { return cardinality_; }
 
   const Ref<Strategy>& strategy() const { return strategy_; }
-  const Dataset& source() const { return *source_; }
-  Ref<const Dataset> source_ref() const { return source_; }
+  // One, or one for each replica of this process.
+  std::span<const Ref<const Dataset>> sources() const { return sources_; }
   const InputOptions& options() const { return options_; }
   const StepPlan& plan() const { return plan_; }
+  // How many steps an iterator makes before they are asked for.
+  size_t steps_ahead() const;
   // What each worker reads: never kAuto, kOff with one worker and for CreateFromFunction.
   AutoShardPolicy shard_policy() const { return policy_; }
   // Every step of every worker has data for all of its replicas, so that nothing is exchanged.
@@ -84,7 +105,7 @@ class DistributedDataset final : public RefCounted {
   template <typename T, typename... Args>
   friend Ref<T> MakeRef(Args&&... args);
   struct Parts {
-    Ref<const Dataset> source;
+    std::vector<Ref<const Dataset>> sources;
     StepPlan plan;
     AutoShardPolicy policy = AutoShardPolicy::kOff;
     std::string explanation;
@@ -98,13 +119,14 @@ class DistributedDataset final : public RefCounted {
 
   static Result<Parts> Divide(const Strategy& strategy, const Dataset& dataset,
                               const InputOptions& options, const CallOptions& call);
-  static Result<Parts> CallFunction(Strategy& strategy, Function& fn, const CallOptions& call);
+  static Result<Parts> CallFunction(Strategy& strategy, Function& fn, const InputOptions& options,
+                                    const CallOptions& call);
   // Makes one dataset of all workers' parts; `parts` is this worker's, or why it has none.
   static Status Agree(const Strategy& strategy, const char* what, Result<Parts>* parts,
                       const CallOptions& call);
 
   const Ref<Strategy> strategy_;
-  const Ref<const Dataset> source_;
+  const std::vector<Ref<const Dataset>> sources_;
   const InputOptions options_;
   const StepPlan plan_;
   const AutoShardPolicy policy_;
@@ -112,6 +134,7 @@ class DistributedDataset final : public RefCounted {
   const bool whole_steps_;
   const int64_t cardinality_;
   const Ref<const ElementSpec> element_spec_;
+  const Ref<const ElementSpec> step_spec_;
 };
 
 }  // namespace tutti

@@ -16,13 +16,13 @@ namespace {
 
 using testing::ElementsAre;
 
-// With and without the thread that makes a step ahead.
+// With and without the thread that makes steps ahead.
 class DistributedDatasetTest : public StrategyTest, public testing::WithParamInterface<bool> {
  protected:
   void SetUp() override {
     StrategyTest::SetUp();
     datasets_ = DatasetEnvironment::Create(environment_, nullptr);
-    options_.prefetch_to_device = GetParam();
+    if (!GetParam()) options_.steps_ahead = 0;
   }
 
   Ref<Dataset> Range(int64_t stop) {
@@ -133,6 +133,13 @@ TEST_P(DistributedDatasetTest, KnowsItsSpecAndItsSteps) {
   EXPECT_EQ(FromFunction(strategy, Batches(12, 4, true))->element_spec().ToString(), "int64[?]");
   EXPECT_EQ(FromFunction(strategy, Batches(16, 4, true))->element_spec().ToString(), "int64[4]");
   EXPECT_EQ(FromFunction(strategy, Batches(12, 4, true))->cardinality(), 2);
+  // A step has the parts of both replicas; where there is one, its part is the step.
+  EXPECT_EQ(partial->step_spec().ToString(), "PerReplica(int64[?], int64[?])");
+  EXPECT_TRUE(partial->step_spec()
+                  .Check(*Iterate(partial)->Next(WithinReason()).value(), "the step")
+                  .ok());
+  EXPECT_FALSE(partial->step_spec().Check(*ScalarOf(int64_t{1}), "a scalar").ok());
+  EXPECT_EQ(Distribute(Mirrored(1), Batches(6, 4))->step_spec().ToString(), "int64[?]");
 }
 
 // ---- One replica. ----
@@ -304,11 +311,26 @@ TEST_P(DistributedDatasetTest, FillsUpTheStepInWhichAFunctionsDatasetEnds) {
   EXPECT_EQ(GlobalRows(*iterator->Next(WithinReason()).value(), 3), 2);
 }
 
-TEST_P(DistributedDatasetTest, CannotFillUpAStepOfElementsThatAreNoBatches) {
-  const Ref<DistributedIterator> iterator = Iterate(FromFunction(Mirrored(2), Range(3)));
-  EXPECT_EQ(NextText(iterator), "PerReplica:{0: 0, 1: 1}");
+TEST_P(DistributedDatasetTest, FillsUpAStepOfElementsThatAreNoBatchesWithZeros) {
+  const Ref<Strategy> strategy = Mirrored(2);
+  const Ref<DistributedDataset> dataset = FromFunction(strategy, Range(3));
+  EXPECT_THAT(AllSteps(dataset),
+              ElementsAre("PerReplica:{0: 0, 1: 1}", "PerReplica:{0: 2, 1: 0}", "end"));
+  // The replica that has none adds nothing to a sum, and no row to those that it is divided by.
+  const Ref<DistributedIterator> iterator = Iterate(dataset);
+  EXPECT_EQ(GlobalRows(*iterator->Next(WithinReason()).value(), 2), 2);
+  EXPECT_EQ(GlobalRows(*iterator->Next(WithinReason()).value(), 2), 1);
+}
+
+TEST_P(DistributedDatasetTest, CannotFillUpAStepOfElementsThatAreNoTensors) {
+  const Ref<Function> name = Fn([](Context&, const Value& in) -> Result<Ref<Value>> {
+    return Value::Tuple({Ref<Value>::Retain(const_cast<Value*>(&in)), Value::None()});
+  });
+  const Ref<DistributedIterator> iterator =
+      Iterate(FromFunction(Mirrored(2), Range(3)->Map(name).value()));
+  EXPECT_TRUE(iterator->Next(WithinReason()).ok());
   EXPECT_TRUE(Fails(iterator->Next(WithinReason()).status(), StatusCode::kInvalidArgument,
-                    {"the data ends", "call batch first"}));
+                    {"the data ends", "[1]", "none"}));
 }
 
 TEST_P(DistributedDatasetTest, TellsTheFunctionWhichPipelineItMakes) {
@@ -393,11 +415,11 @@ TEST_P(DistributedDatasetTest, RefusesAnotherVersionOfItsPositionAndOfAnOp) {
   };
   EXPECT_TRUE(Fails(iterator->Restore(with(version + 1, checksum, position), WithinReason()),
                     StatusCode::kInvalidArgument,
-                    {"this state has the position of a distributed iterator in version 3, and "
-                     "version 2 is read here: a later release saved it; start the iterator afresh, "
+                    {"this state has the position of a distributed iterator in version 4, and "
+                     "version 3 is read here: a later release saved it; start the iterator afresh, "
                      "or restore with the release that saved it"}));
   EXPECT_TRUE(Fails(iterator->Restore(with(version - 1, checksum, position), WithinReason()),
-                    StatusCode::kInvalidArgument, {"version 1", "an earlier release"}));
+                    StatusCode::kInvalidArgument, {"version 2", "an earlier release"}));
   std::string old = position;
   const size_t format = old.find("TUTTI-I2");
   ASSERT_NE(format, std::string::npos);
@@ -484,26 +506,55 @@ TEST_P(PrefetchTest, ADeadlineLosesNothing) {
   EXPECT_EQ(NextText(iterator), "end");
 }
 
-TEST_P(PrefetchTest, OneStepIsMadeAheadAndNoMore) {
-  std::mutex mutex;
-  std::condition_variable changed;
-  int made = 0;
-  const Ref<Function> count = MakeRef<LambdaFunction>(
-      [&](Context&, const Value& in) -> Result<Ref<Value>> {
-        std::lock_guard<std::mutex> lock(mutex);
-        ++made;
-        changed.notify_all();
-        return Ref<Value>::Retain(const_cast<Value*>(&in));
-      },
-      "count", ElementSpec::OfTensor(DType::kInt64, PartialShape({-1})));
-  const Ref<Dataset> dataset = Batches(20, 2)->Map(count).value();
-  const Ref<DistributedIterator> iterator = Iterate(Distribute(Mirrored(2), dataset));
-  EXPECT_EQ(made, 0) << "nothing is made before the first step is asked for";
-  EXPECT_EQ(NextText(iterator), "PerReplica:{0: [0], 1: [1]}");
-  // Save waits until the step ahead has been made.
-  ASSERT_TRUE(iterator->Save(WithinReason()).ok());
-  std::lock_guard<std::mutex> lock(mutex);
-  EXPECT_EQ(made, 2);
+// How many elements the source has made.
+class ElementCount {
+ public:
+  Ref<Function> function() {
+    return MakeRef<LambdaFunction>(
+        [this](Context&, const Value& in) -> Result<Ref<Value>> {
+          std::lock_guard<std::mutex> lock(mutex_);
+          ++made_;
+          return Ref<Value>::Retain(const_cast<Value*>(&in));
+        },
+        "count", ElementSpec::OfTensor(DType::kInt64, PartialShape({-1})));
+  }
+  int made() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return made_;
+  }
+
+ private:
+  std::mutex mutex_;
+  int made_ = 0;
+};
+
+TEST_P(PrefetchTest, AsManyStepsAreMadeAheadAsThereAreBuffersAndNoMore) {
+  struct Case {
+    bool from_function;
+    bool prefetch_to_device;
+    int steps;
+  };
+  // The N slices behind the rebatch, and one element for each replica.
+  for (const Case& buffers :
+       {Case{false, true, 2}, Case{false, false, 1}, Case{true, true, 1}, Case{true, false, 1}}) {
+    ElementCount count;
+    options_.prefetch_to_device = buffers.prefetch_to_device;
+    const Ref<Dataset> dataset = Batches(40, 2)->Map(count.function()).value();
+    const Ref<DistributedDataset> distributed = buffers.from_function
+                                                    ? FromFunction(Mirrored(2), dataset)
+                                                    : Distribute(Mirrored(2), dataset);
+    const Ref<DistributedIterator> iterator = Iterate(distributed);
+    EXPECT_EQ(count.made(), 0) << "nothing is made before the first step is asked for";
+    const int elements_of_a_step = buffers.from_function ? 2 : 1;
+    for (int taken = 1; taken <= 3; ++taken) {
+      ASSERT_TRUE(iterator->Next(WithinReason()).ok());
+      // Save waits until the steps ahead have been made.
+      ASSERT_TRUE(iterator->Save(WithinReason()).ok());
+      EXPECT_EQ(count.made(), (taken + buffers.steps) * elements_of_a_step);
+    }
+    ASSERT_TRUE(iterator->Close(WithinReason()).ok());
+    EXPECT_EQ(count.made(), (3 + buffers.steps) * elements_of_a_step) << "after the thread's end";
+  }
 }
 
 }  // namespace

@@ -1,8 +1,9 @@
-// A step that is ready and not taken keeps its elements, so that Save can write them: the source
-// has moved past them.
+// Steps that are ready and not taken keep their elements, so that Save can write them: the sources
+// have moved past them.
 
 #include "core/strategy/distributed_iterator.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/base/callback_scope.h"
@@ -36,12 +37,14 @@ void NotTaken(LocalStep* local) {
 // ---- Life. ----
 
 DistributedIterator::DistributedIterator(Ref<const DistributedDataset> dataset,
-                                         Ref<Iterator> source, std::unique_ptr<TeamChannel> team)
+                                         std::vector<Ref<Iterator>> sources,
+                                         std::unique_ptr<TeamChannel> team)
     : Closable(Ref<Environment>::Retain(&dataset->strategy()->environment()), kWhat),
       dataset_(std::move(dataset)),
       team_(std::move(team)),
       closing_(MakeRef<Cancellation>()),
-      maker_(dataset_->plan(), std::move(source)) {}
+      steps_ahead_(dataset_->steps_ahead()),
+      maker_(dataset_->plan(), std::move(sources)) {}
 
 DistributedIterator::~DistributedIterator() = default;
 
@@ -52,19 +55,26 @@ Result<Ref<DistributedIterator>> DistributedIterator::Create(Ref<const Distribut
   TUTTI_RETURN_IF_ERROR(strategy.CheckOpen(kCreating.what));
   TeamChannel* workers = strategy.team_channel();
   if (workers != nullptr) TUTTI_RETURN_IF_ERROR(workers->Renew(call));
-  Result<Ref<Iterator>> source = Iterator::Create(dataset->source_ref(), {}, call);
+  std::vector<Ref<Iterator>> sources;
+  Status created;
+  for (const Ref<const Dataset>& dataset_of_pipeline : dataset->sources()) {
+    Result<Ref<Iterator>> source = Iterator::Create(dataset_of_pipeline, {}, call);
+    created = source.status();
+    if (!created.ok()) break;
+    sources.push_back(std::move(source).value());
+  }
   std::unique_ptr<TeamChannel> team;
   if (workers == nullptr) {
-    TUTTI_RETURN_IF_ERROR(source.status());
+    TUTTI_RETURN_IF_ERROR(created);
   } else {
-    TUTTI_RETURN_IF_ERROR(workers->Exchange(kCreating, source.status(), {}, call).status());
+    TUTTI_RETURN_IF_ERROR(workers->Exchange(kCreating, created, {}, call).status());
     team = std::make_unique<TeamChannel>(
         strategy.environment(), Ref<WorkerTeam>::Retain(strategy.team()),
         Format("{} iterator #{}", strategy.name(), strategy.team()->DrawNumber()));
     TUTTI_RETURN_IF_ERROR(team->Renew(call));
   }
   Ref<DistributedIterator> iterator =
-      MakeRef<DistributedIterator>(std::move(dataset), std::move(source).value(), std::move(team));
+      MakeRef<DistributedIterator>(std::move(dataset), std::move(sources), std::move(team));
   TUTTI_RETURN_IF_ERROR(iterator->Register());
   return iterator;
 }
@@ -76,7 +86,7 @@ Status DistributedIterator::OnClose(const CallOptions& options) {
   }
   changed_.notify_all();
   closing_->Cancel(Cancelled("the distributed iterator was closed"));
-  TUTTI_RETURN_IF_ERROR(maker_.source().Close(options));
+  TUTTI_RETURN_IF_ERROR(maker_.CloseSources(options));
   {
     std::unique_lock<std::mutex> lock(mutex_);
     TUTTI_RETURN_IF_ERROR(WaitUntil(
@@ -126,7 +136,7 @@ Status DistributedIterator::WaitForThread(std::unique_lock<std::mutex>& lock,
                                           const CallOptions& call, const char* what) {
   TUTTI_RETURN_IF_ERROR(WaitUntil(
       lock, changed_, environment().clock(), call,
-      [this] { return ahead_ != Ahead::kWanted || stopping_; }, what));
+      [this] { return stopping_ || (!running_ && !WantsStep()); }, what));
   if (stopping_) return FailedPrecondition("{}: the iterator was closed meanwhile", what);
   return OkStatus();
 }
@@ -135,7 +145,7 @@ Result<Ref<Value>> DistributedIterator::Next(const CallOptions& call) {
   Turn turn(*this);
   TUTTI_RETURN_IF_ERROR(turn.Enter(call, "next"));
   Step step;
-  const bool on_thread = dataset_->options().prefetch_to_device || team_ != nullptr;
+  const bool on_thread = steps_ahead_ > 0 || team_ != nullptr;
   TUTTI_RETURN_IF_ERROR(on_thread ? TakeStep(call, &step) : MakeStep(call, &step));
   TUTTI_RETURN_IF_ERROR(std::move(step.failure));
   return std::move(step.value);
@@ -146,7 +156,7 @@ Result<Ref<Value>> DistributedIterator::NextOptional(const CallOptions& call) {
   return Value::OfLeaf(Leaf::OfOptional(std::move(step)));
 }
 
-// ---- A step ahead. ----
+// ---- Steps ahead. ----
 
 // Another one takes its place: what it had begun is lost, and said to be.
 Status DistributedIterator::JoinThreadThatEnded() {
@@ -166,15 +176,18 @@ Status DistributedIterator::TakeStep(const CallOptions& call, Step* step) {
     TUTTI_ASSIGN_OR_RETURN(thread_,
                            environment().StartThread("tutti-prefetch", [this] { RunAhead(); }));
   }
-  std::unique_lock<std::mutex> lock(mutex_);
-  if (ahead_ == Ahead::kNothing) {
-    ahead_ = Ahead::kWanted;
+  {
+    std::unique_lock<std::mutex> lock(mutex_);
+    begun_ = true;
+    wanted_ = ready_.empty();
     changed_.notify_all();
+    TUTTI_RETURN_IF_ERROR(WaitUntil(
+        lock, changed_, environment().clock(), call,
+        [this] { return !ready_.empty() || stopping_; }, "next: waiting for the step"));
+    if (stopping_) return FailedPrecondition("next: the iterator was closed meanwhile");
+    *step = std::move(ready_.front());
+    ready_.pop_front();
   }
-  TUTTI_RETURN_IF_ERROR(WaitForThread(lock, call, "next: waiting for the step"));
-  *step = std::move(step_);
-  step_ = Step();
-  ahead_ = dataset_->options().prefetch_to_device ? Ahead::kWanted : Ahead::kNothing;
   changed_.notify_all();
   return OkStatus();
 }
@@ -184,9 +197,10 @@ void DistributedIterator::RunAhead() {
   IfThreadEnds ends(kWhat, [this](Status why) {
     std::lock_guard<std::mutex> lock(mutex_);
     thread_ended_ = true;
-    step_ = Step();
-    step_.failure = std::move(why);
-    ahead_ = Ahead::kReady;
+    Step step;
+    step.failure = std::move(why);
+    ready_.push_back(std::move(step));
+    running_ = wanted_ = false;
     changed_.notify_all();
   });
   // The other workers would wait for this one.
@@ -204,17 +218,18 @@ void DistributedIterator::MakeStepsAhead() {
   while (true) {
     Status status = WaitUntil(
         lock, changed_, environment().clock(), CallOptions(),
-        [this] { return stopping_ || ahead_ == Ahead::kWanted; },
+        [this] { return stopping_ || WantsStep(); },
         "prefetch thread: waiting for work");
     if (!status.ok() || stopping_) return;
+    running_ = true;
     lock.unlock();
     Step step;
     status = MakeStep(call, &step);
     // Interrupted: the iterator is being closed, or its source was.
     if (!status.ok()) step.failure = std::move(status);
     lock.lock();
-    step_ = std::move(step);
-    ahead_ = Ahead::kReady;
+    ready_.push_back(std::move(step));
+    running_ = wanted_ = false;
     changed_.notify_all();
   }
 }
@@ -308,8 +323,7 @@ Status DistributedIterator::CompleteWithTeam(const CallOptions& call, Step* step
   if (ended_) return OkStatus();
   if (replicas_with_data < dataset_->strategy()->num_replicas_in_sync()) {
     // Judged by the spec, on which all agree: either every worker can go on, or none.
-    step->failure =
-        EmptyBatchOf(dataset_->element_spec(), "a step in which the data ends").status();
+    step->failure = NothingOfSpec().status();
     if (!step->failure.ok()) return OkStatus();
   }
   Result<Ref<Value>> value = Assemble(std::move(local.parts), rows);
@@ -336,18 +350,31 @@ Status DistributedIterator::FailWithTeam(const CallOptions& call, Step* step) {
   return OkStatus();
 }
 
+Result<Ref<Value>> DistributedIterator::NothingOfSpec() const {
+  constexpr const char* kEnd = "a step in which the data ends";
+  const ElementSpec& spec = dataset_->element_spec();
+  return dataset_->plan().cut == StepPlan::Cut::kNone ? NoElementOf(spec, kEnd)
+                                                      : EmptyBatchOf(spec, kEnd);
+}
+
+Result<Ref<Value>> DistributedIterator::NothingLike(const Value& part) const {
+  constexpr const char* kEnd = "a step in which the data ends";
+  if (dataset_->plan().cut == StepPlan::Cut::kNone) return NoElementLike(part, kEnd);
+  TUTTI_RETURN_IF_ERROR(BatchRows(part, kEnd).status());
+  return EmptyBatchLike(part);
+}
+
 Result<Ref<Value>> DistributedIterator::Assemble(std::vector<Ref<Value>> parts,
                                                  int64_t global_rows) const {
-  const size_t n = dataset_->strategy()->num_local_replicas();
-  if (parts.size() < n) {
-    Ref<Value> empty;
-    if (parts.empty()) {
-      TUTTI_ASSIGN_OR_RETURN(empty, EmptyBatchOf(dataset_->element_spec(), kWhat));
-    } else {
-      TUTTI_RETURN_IF_ERROR(BatchRows(*parts.back(), "a step in which the data ends").status());
-      empty = EmptyBatchLike(*parts.back());
+  parts.resize(dataset_->strategy()->num_local_replicas());
+  const auto is_there = [](const Ref<Value>& part) { return part.get() != nullptr; };
+  if (!std::all_of(parts.begin(), parts.end(), is_there)) {
+    const auto last = std::find_if(parts.rbegin(), parts.rend(), is_there);
+    TUTTI_ASSIGN_OR_RETURN(Ref<Value> nothing,
+                           last == parts.rend() ? NothingOfSpec() : NothingLike(**last));
+    for (Ref<Value>& part : parts) {
+      if (!part) part = nothing;
     }
-    parts.resize(n, empty);
   }
   return JoinStep(parts, kWhat, global_rows);
 }
@@ -356,7 +383,7 @@ Result<Ref<Value>> DistributedIterator::Assemble(std::vector<Ref<Value>> parts,
 
 namespace {
 
-constexpr int64_t kStateVersion = 2;
+constexpr int64_t kStateVersion = 3;
 
 }  // namespace
 
@@ -375,15 +402,17 @@ Result<std::string> DistributedIterator::Save(const CallOptions& call) {
 
 Status DistributedIterator::SaveInto(StateWriter* writer, const CallOptions& call) {
   std::unique_lock<std::mutex> lock(mutex_);
-  TUTTI_RETURN_IF_ERROR(WaitForThread(lock, call, "save: waiting for the step being made"));
+  TUTTI_RETURN_IF_ERROR(WaitForThread(lock, call, "save: waiting for the steps being made"));
   lock.unlock();
-  // Nobody makes steps now: the caller is inside, and the thread has nothing to do.
+  // Nobody makes steps or takes any now: the caller is inside, and the thread has nothing to do.
   TUTTI_RETURN_IF_ERROR(CheckWhole());
+  std::vector<const LocalStep*> not_taken;
+  for (const Step& step : ready_) not_taken.push_back(&step.local);
   writer->Int(static_cast<int64_t>(dataset_->shard_policy()));
   writer->Int(dataset_->strategy()->num_workers());
   writer->Int(dataset_->strategy()->worker());
   writer->Int(static_cast<int64_t>(dataset_->strategy()->num_local_replicas()));
-  return maker_.Save(ahead_ == Ahead::kReady ? &step_.local : nullptr, writer, call);
+  return maker_.Save(not_taken, writer, call);
 }
 
 Status DistributedIterator::Restore(std::string_view state, const CallOptions& call) {
@@ -394,7 +423,7 @@ Status DistributedIterator::Restore(std::string_view state, const CallOptions& c
 
 Status DistributedIterator::RestoreFrom(std::string_view state, const CallOptions& call) {
   std::unique_lock<std::mutex> lock(mutex_);
-  TUTTI_RETURN_IF_ERROR(WaitForThread(lock, call, "restore: waiting for the step being made"));
+  TUTTI_RETURN_IF_ERROR(WaitForThread(lock, call, "restore: waiting for the steps being made"));
   lock.unlock();
   StateReader envelope(state);
   envelope.Section("distributed_iterator");
@@ -421,8 +450,8 @@ Status DistributedIterator::RestoreFrom(std::string_view state, const CallOption
   ended_ = making_ = false;
   exception_ = OkStatus();
   lock.lock();
-  step_ = Step();
-  ahead_ = Ahead::kNothing;
+  ready_.clear();
+  begun_ = wanted_ = false;
   return OkStatus();
 }
 

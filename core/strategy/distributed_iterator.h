@@ -1,6 +1,6 @@
 // DistributedIterator: one walk over the steps of a DistributedDataset.
 //
-// With prefetch_to_device a thread makes one step ahead, from the first Next on; what it has made
+// A thread makes so many steps ahead as the dataset says, from the first Next on; what it has made
 // and nobody has taken does not count for Save. Threads: Next, Save and Restore one at a time (a
 // second caller waits); Close from any thread.
 //
@@ -11,7 +11,7 @@
 // Under several workers making the iterator is collective, and every worker takes the same steps:
 // in each they exchange how many replicas have data, the rows, and whether an element failed, over
 // a channel of the iterator's own, so that it never mixes with the program's collectives. That is
-// done by the thread also without prefetch: a caller's deadline loses nothing. A failed element is
+// done by the thread also where no step is made ahead: a caller's deadline loses nothing. A failed element is
 // a failed step of all workers; a worker that dies or closes its iterator ends it for the others.
 // Every worker saves and restores its own position.
 
@@ -19,7 +19,9 @@
 #define TUTTI_CORE_STRATEGY_DISTRIBUTED_ITERATOR_H_
 
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -55,7 +57,8 @@ class DistributedIterator final : public Closable {
   // The same as an optional leaf, empty at the end.
   Result<Ref<Value>> NextOptional(const CallOptions& call);
 
-  const ElementSpec& element_spec() const { return dataset_->element_spec(); }
+  // Of a step.
+  const ElementSpec& step_spec() const { return dataset_->step_spec(); }
   const DistributedDataset& dataset() const { return *dataset_; }
 
   // The position behind the last step that Next gave.
@@ -75,16 +78,16 @@ class DistributedIterator final : public Closable {
     Status failure;
     LocalStep local;  // what it was made of, for Save
   };
-  enum class Ahead { kNothing, kWanted, kReady };
 
-  DistributedIterator(Ref<const DistributedDataset> dataset, Ref<Iterator> source,
+  DistributedIterator(Ref<const DistributedDataset> dataset, std::vector<Ref<Iterator>> sources,
                       std::unique_ptr<TeamChannel> team);
   ~DistributedIterator() override;
   Status OnClose(const CallOptions& options) override;
 
   class Turn;
 
-  // Until the thread is not making a step.
+  // Until the thread has made all steps that are wanted. Workers that save and restore between the
+  // same steps have made equally many exchanges then.
   Status WaitForThread(std::unique_lock<std::mutex>& lock, const CallOptions& call,
                        const char* what);
   Status TakeStep(const CallOptions& call, Step* step);
@@ -98,12 +101,19 @@ class DistributedIterator final : public Closable {
   Status MakeStepOrThrow(const CallOptions& call, Step* step);
   // Whether the position of what makes steps is known.
   Status CheckWhole() const;
+  // Whether the thread is to make a step.
+  bool WantsStep() const {
+    return (wanted_ && ready_.empty()) || (begun_ && ready_.size() < steps_ahead_);
+  }
   // The step of this worker alone; of all workers.
   Status CompleteAlone(Step* step);
   Status CompleteWithTeam(const CallOptions& call, Step* step);
   // The failure of an element on some worker, `step->local`'s or another's, as that of the step.
   Status FailWithTeam(const CallOptions& call, Step* step);
-  // One value of the replicas' parts, with empty batches where there are fewer than replicas.
+  // What a replica without data gets, by the spec, and by another's part.
+  Result<Ref<Value>> NothingOfSpec() const;
+  Result<Ref<Value>> NothingLike(const Value& part) const;
+  // One value of the replicas' parts, filled up where a replica has none.
   Result<Ref<Value>> Assemble(std::vector<Ref<Value>> parts, int64_t global_rows) const;
 
   Status SaveInto(StateWriter* writer, const CallOptions& call);
@@ -114,8 +124,9 @@ class DistributedIterator final : public Closable {
   const Ref<const DistributedDataset> dataset_;
   const std::unique_ptr<TeamChannel> team_;  // null: one worker
   const Ref<Cancellation> closing_;
+  const size_t steps_ahead_;
 
-  // Of whoever makes steps: the thread while a step is wanted, else the caller that is inside.
+  // Of whoever makes steps: the thread while one is wanted, else the caller that is inside.
   StepMaker maker_;
   bool ended_ = false;   // of all workers
   bool making_ = false;  // between two steps: an exception has left one half made
@@ -125,9 +136,11 @@ class DistributedIterator final : public Closable {
   std::condition_variable changed_;
   bool inside_ = false;
   bool stopping_ = false;
-  Ahead ahead_ = Ahead::kNothing;
   bool thread_ended_ = false;  // in a function of the dataset's
-  Step step_;      // when kReady
+  bool wanted_ = false;  // by a caller, who may have gone
+  bool begun_ = false;   // a step has been asked for since the iterator was made, or restored
+  bool running_ = false;  // the thread makes a step
+  std::deque<Step> ready_;
   Thread thread_;  // written by the caller that is inside, and by OnClose
 };
 

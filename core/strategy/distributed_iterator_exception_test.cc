@@ -49,7 +49,7 @@ class DistributedIteratorException : public StrategyTest {
                                      ->Batch(batch)
                                      .value();
     InputOptions options;
-    options.prefetch_to_device = ahead;
+    options.steps_ahead = ahead ? 1 : 0;
     const Ref<DistributedDataset> dataset =
         DistributedDataset::Create(Mirrored(2), *batches, options, WithinReason()).value();
     return DistributedIterator::Create(dataset, WithinReason()).value();

@@ -14,6 +14,13 @@ DistributedValue::DistributedValue(std::vector<Ref<Value>> components, int64_t g
 
 DistributedValue::~DistributedValue() = default;
 
+std::vector<Ref<const ElementSpec>> DistributedValue::component_specs() const {
+  std::vector<Ref<const ElementSpec>> specs;
+  specs.reserve(components_.size());
+  for (const Ref<Value>& component : components_) specs.push_back(ElementSpec::OfValue(*component));
+  return specs;
+}
+
 std::string DistributedValue::ToString() const {
   std::string text =
       distribution_ == Distribution::kMirrored ? "Mirrored:{" : "PerReplica:{";

@@ -29,6 +29,7 @@
 
 #include "core/base/ref.h"
 #include "core/base/status.h"
+#include "core/tensor/element_spec.h"
 #include "core/tensor/leaf.h"
 #include "core/tensor/value.h"
 
@@ -41,7 +42,7 @@ enum class Distribution : int32_t {
                     // may be read as the value
 };
 
-class DistributedValue final : public RefCounted, public Printable {
+class DistributedValue final : public PerReplicaLeaf, public Printable {
  public:
   static constexpr int64_t kNoRows = -1;
 
@@ -56,6 +57,7 @@ class DistributedValue final : public RefCounted, public Printable {
   std::span<const Ref<Value>> components() const { return components_; }
   int64_t global_rows() const { return global_rows_; }
   Distribution distribution() const { return distribution_; }
+  std::vector<Ref<const ElementSpec>> component_specs() const override;
 
   std::string ToString() const override;  // "PerReplica:{0: 0.5, 1: 0.25}", "Mirrored:{0: ...}"
 

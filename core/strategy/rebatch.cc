@@ -94,8 +94,10 @@ Ref<Value> EmptyBatchLike(const Value& batch) {
   return batch.WithLeaves(std::move(leaves));
 }
 
-Result<Ref<Value>> EmptyBatchOf(const ElementSpec& spec, std::string_view what) {
-  TUTTI_RETURN_IF_ERROR(CheckBatchSpec(spec, what));
+namespace {
+
+// Of 0 rows; unknown dims are 0, too.
+Result<Ref<Value>> WithoutRows(const ElementSpec& spec, std::string_view what) {
   std::vector<Leaf> leaves;
   for (size_t i = 0; i < spec.num_leaves(); ++i) {
     const LeafSpec& leaf = spec.leaf(i);
@@ -106,12 +108,33 @@ Result<Ref<Value>> EmptyBatchOf(const ElementSpec& spec, std::string_view what) 
           what, PathToString(spec.tree().LeafPath(i)), leaf.ToString());
     }
     std::vector<int64_t> dims(leaf.shape.dims().begin(), leaf.shape.dims().end());
-    dims[0] = 0;
+    if (!dims.empty()) dims[0] = 0;
     for (int64_t& dim : dims) dim = std::max<int64_t>(dim, 0);
     TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> tensor, Tensor::Create(leaf.dtype, Shape(dims)));
     leaves.push_back(Leaf::OfTensor(std::move(tensor)));
   }
   return Value::FromLeaves(spec.tree_ref(), std::move(leaves));
+}
+
+}  // namespace
+
+Result<Ref<Value>> EmptyBatchOf(const ElementSpec& spec, std::string_view what) {
+  TUTTI_RETURN_IF_ERROR(CheckBatchSpec(spec, what));
+  return WithoutRows(spec, what);
+}
+
+Result<Ref<Value>> NoElementOf(const ElementSpec& spec, std::string_view what) {
+  TUTTI_RETURN_IF_ERROR(CheckNoComposites(spec.tree(), what));
+  for (size_t i = 0; i < spec.num_leaves(); ++i) {
+    if (!spec.leaf(i).is_tensor()) {
+      return NoBatch(what, spec.tree(), i, spec.leaf(i).ToString());
+    }
+  }
+  return WithoutRows(spec, what);
+}
+
+Result<Ref<Value>> NoElementLike(const Value& element, std::string_view what) {
+  return NoElementOf(*ElementSpec::OfValue(element), what);
 }
 
 Status CheckBatchSpec(const ElementSpec& spec, std::string_view what) {

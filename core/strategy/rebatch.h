@@ -43,6 +43,12 @@ Ref<Value> EmptyBatchLike(const Value& batch);
 // elements are no batches, or a rank is unknown.
 Result<Ref<Value>> EmptyBatchOf(const ElementSpec& spec, std::string_view what);
 
+// What a replica gets of elements that are dealt out where it has none: as EmptyBatchLike and
+// EmptyBatchOf, and zero, false or an empty text in the place of a tensor of rank 0, which has no
+// rows to be without.
+Result<Ref<Value>> NoElementLike(const Value& element, std::string_view what);
+Result<Ref<Value>> NoElementOf(const ElementSpec& spec, std::string_view what);
+
 // OK when elements of this spec can be batches; what BatchRows would say otherwise. Unknown ranks
 // are fine until an element shows them.
 Status CheckBatchSpec(const ElementSpec& spec, std::string_view what);

@@ -1,6 +1,7 @@
 #include "core/strategy/step_maker.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <utility>
 
@@ -25,23 +26,40 @@ int64_t RowsOfElement(const Value& element) {
 
 }  // namespace
 
-StepMaker::StepMaker(StepPlan plan, Ref<Iterator> source)
-    : plan_(std::move(plan)), source_(std::move(source)) {}
+StepMaker::StepMaker(StepPlan plan, std::vector<Ref<Iterator>> sources)
+    : plan_(std::move(plan)), sources_(std::move(sources)) {}
 
 StepMaker::~StepMaker() = default;
 
+Status StepMaker::CloseSources(const CallOptions& options) {
+  Status first;
+  for (const Ref<Iterator>& source : sources_) {
+    Status status = source->Close(options);
+    if (first.ok()) first = std::move(status);
+  }
+  return first;
+}
+
+std::deque<LocalStep::Item>::iterator StepMaker::NextRestored(size_t source) {
+  return std::find_if(restored_.begin(), restored_.end(),
+                      [source](const Item& item) { return item.source == source; });
+}
+
 Status StepMaker::NextItem(const CallOptions& call, Item* item) {
-  if (!restored_.empty()) {
-    *item = std::move(restored_.front());
-    restored_.pop_front();
+  item->source = sources_.size() == 1 ? 0 : items_.size();
+  if (const auto restored = NextRestored(item->source); restored != restored_.end()) {
+    *item = std::move(*restored);
+    restored_.erase(restored);
+    item->number = ++taken_;
     return OkStatus();
   }
-  Result<Ref<Value>> element = source_->Next(call);
+  Result<Ref<Value>> element = sources_[item->source]->Next(call);
+  if (!element.ok() && IsInterruption(element.status())) return std::move(element).status();
+  item->number = ++taken_;
   if (element.ok()) {
     item->element = std::move(element).value();
     return OkStatus();
   }
-  if (IsInterruption(element.status())) return std::move(element).status();
   item->failure = std::move(element).status();
   return OkStatus();
 }
@@ -81,13 +99,19 @@ Status StepMaker::MakeDealt(const CallOptions& call, LocalStep* step) {
   while (items_.size() < plan_.num_replicas) {
     TUTTI_ASSIGN_OR_RETURN(const bool fetched, Fetch(call, step));
     if (!step->failure.ok()) return OkStatus();
-    if (!fetched) break;
+    if (fetched) continue;
+    if (sources_.size() == 1) break;
+    items_.emplace_back();  // this replica's own source has ended
   }
-  step->items.assign(items_.begin(), items_.end());
+  bool has_data = false;
   for (const Item& item : items_) {
-    step->rows += RowsOfElement(*item.element);
     step->parts.push_back(item.element);
+    if (!item.element) continue;
+    has_data = true;
+    step->items.push_back(item);
+    step->rows += RowsOfElement(*item.element);
   }
+  if (!has_data) step->parts.clear();
   return OkStatus();
 }
 
@@ -187,13 +211,16 @@ Slab SlabOf(const Value& element) {
 }
 
 Status WriteItem(const LocalStep::Item& item, StateWriter* writer) {
+  writer->Int(static_cast<int64_t>(item.source));
   writer->Int(static_cast<int64_t>(item.failure.code()));
   if (item.failure.ok()) return writer->Rows(SlabOf(*item.element));
   writer->Bytes(item.failure.message());
   return OkStatus();
 }
 
-Status ReadItem(StateReader* reader, const Ref<const TreeSpec>& tree, LocalStep::Item* item) {
+Status ReadItem(StateReader* reader, const Ref<const TreeSpec>& tree, size_t num_sources,
+                LocalStep::Item* item) {
+  item->source = static_cast<size_t>(reader->IntIn(0, static_cast<int64_t>(num_sources) - 1));
   const int64_t code = reader->IntIn(0, static_cast<int64_t>(StatusCode::kUnauthenticated));
   if (code != 0) {
     item->failure = Status(static_cast<StatusCode>(code), std::string(reader->Bytes()));
@@ -213,20 +240,25 @@ Status ReadItem(StateReader* reader, const Ref<const TreeSpec>& tree, LocalStep:
 
 }  // namespace
 
-Status StepMaker::Save(const LocalStep* step, StateWriter* writer, const CallOptions& call) {
-  TUTTI_ASSIGN_OR_RETURN(const std::string source, source_->Save(call));
-  std::vector<const Item*> items;
-  if (step != nullptr) {
-    for (const Item& item : step->items) items.push_back(&item);
+Status StepMaker::Save(std::span<const LocalStep* const> steps, StateWriter* writer,
+                       const CallOptions& call) {
+  writer->Int(static_cast<int64_t>(sources_.size()));
+  for (const Ref<Iterator>& source : sources_) {
+    TUTTI_ASSIGN_OR_RETURN(const std::string state, source->Save(call));
+    writer->Bytes(state);
+  }
+  // Steps share what one has left over of its last element with the next.
+  std::map<int64_t, const Item*> taken;
+  for (const LocalStep* step : steps) {
+    for (const Item& item : step->items) taken.emplace(item.number, &item);
   }
   for (const Item& item : items_) {
-    // What the step has left over of its last element.
-    if (!items.empty() && items.back()->element && items.back()->element == item.element) continue;
-    items.push_back(&item);
+    if (item.element || !item.failure.ok()) taken.emplace(item.number, &item);
   }
+  std::vector<const Item*> items;
+  for (const auto& [number, item] : taken) items.push_back(item);
   for (const Item& item : restored_) items.push_back(&item);
-  const LocalStep::Position& begin = step == nullptr ? position_ : step->begin;
-  writer->Bytes(source);
+  const LocalStep::Position& begin = steps.empty() ? position_ : steps.front()->begin;
   writer->Int(begin.block);
   writer->Int(begin.row);
   writer->Int(static_cast<int64_t>(items.size()));
@@ -234,9 +266,37 @@ Status StepMaker::Save(const LocalStep* step, StateWriter* writer, const CallOpt
   return OkStatus();
 }
 
+Status StepMaker::RestoreSources(std::span<const std::string_view> states,
+                                 const CallOptions& call) {
+  std::vector<std::string> before;  // of the first ones, which have gone to another position
+  for (size_t i = 0; i < sources_.size(); ++i) {
+    Result<std::string> here =
+        i + 1 < sources_.size() ? sources_[i]->Save(call) : Result<std::string>(std::string());
+    Status status = here.ok() ? sources_[i]->Restore(states[i], call) : std::move(here).status();
+    if (status.ok()) {
+      before.push_back(std::move(here).value());
+      continue;
+    }
+    for (size_t back = 0; back < before.size(); ++back) {
+      TUTTI_RETURN_IF_ERROR(sources_[back]->Restore(before[back], call));
+    }
+    return status;
+  }
+  return OkStatus();
+}
+
 Status StepMaker::Restore(StateReader* reader, const Ref<const TreeSpec>& tree,
                           bool same_cut, const CallOptions& call) {
-  const std::string_view source = reader->Bytes();
+  const int64_t num_sources = reader->IntIn(1, INT64_MAX);
+  TUTTI_RETURN_IF_ERROR(reader->status());
+  if (num_sources != static_cast<int64_t>(sources_.size())) {
+    return InvalidArgument(
+        "restore: the position is one of {} input pipelines, and this iterator has {}; restore "
+        "with the replication mode and the number of replicas that it was saved with",
+        num_sources, sources_.size());
+  }
+  std::vector<std::string_view> states;
+  for (size_t i = 0; i < sources_.size(); ++i) states.push_back(reader->Bytes());
   LocalStep::Position position;
   position.block = reader->IntIn(0, INT64_MAX);
   position.row = reader->IntIn(0, INT64_MAX);
@@ -244,7 +304,7 @@ Status StepMaker::Restore(StateReader* reader, const Ref<const TreeSpec>& tree,
   std::deque<Item> items;
   for (int64_t i = 0; i < count && reader->ok(); ++i) {
     Item item;
-    TUTTI_RETURN_IF_ERROR(ReadItem(reader, tree, &item));
+    TUTTI_RETURN_IF_ERROR(ReadItem(reader, tree, sources_.size(), &item));
     items.push_back(std::move(item));
   }
   if (reader->ok() && !reader->at_end()) reader->Fail("there are bytes behind the end");
@@ -255,7 +315,7 @@ Status StepMaker::Restore(StateReader* reader, const Ref<const TreeSpec>& tree,
         "restore: the position lies inside of a batch that was cut in another way; save between "
         "two batches, or restore with as many workers and replicas as it was saved with");
   }
-  TUTTI_RETURN_IF_ERROR(source_->Restore(source, call));
+  TUTTI_RETURN_IF_ERROR(RestoreSources(states, call));
   restored_ = std::move(items);
   items_.clear();
   rows_.clear();

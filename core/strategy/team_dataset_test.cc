@@ -200,7 +200,7 @@ TEST_P(TeamDatasetTest, DataGivesEachReplicaWhatItWouldGetInOneProcess) {
         for (const int64_t batch : {1, 5, 8, 18}) {
           InputOptions options;
           options.rebatch = rebatch;
-          options.prefetch_to_device = prefetch;
+          options.steps_ahead = prefetch ? 2 : 0;
           const MakeDataset make = [&](TestWorker& worker) {
             return WithPolicy(Range(worker, rows)->Batch(batch).value(), AutoShardPolicy::kData);
           };
@@ -423,7 +423,7 @@ TEST_P(TeamDatasetTest, AFunctionMakesTheDatasetOfEachInputPipeline) {
   });
 }
 
-TEST(TeamDatasets, ElementsThatAreNoBatchesEndWithTheSameErrorOnAllWorkers) {
+TEST(TeamDatasets, ElementsThatAreNoBatchesEndWithZerosWhereAWorkerHasNone) {
   TestJob job(2, 1);
   job.OnWorkers([](TestWorker& worker) {
     const Ref<Function> fn = Fn([&](Context&, const Value&) -> Result<Ref<Value>> {
@@ -433,8 +433,28 @@ TEST(TeamDatasets, ElementsThatAreNoBatchesEndWithTheSameErrorOnAllWorkers) {
         worker,
         DistributedDataset::CreateFromFunction(worker.strategy, *fn, {}, worker.Hang()).value());
     EXPECT_EQ(NextText(worker, *iterator), "0 of 2");
+    EXPECT_EQ(NextText(worker, *iterator), worker.index == 0 ? "0 of 1" : "1 of 1");
+    EXPECT_EQ(NextText(worker, *iterator), "end");
+    EXPECT_TRUE(iterator->Close(worker.Hang()).ok());
+  });
+}
+
+TEST(TeamDatasets, ElementsThatAreNoTensorsEndWithTheSameErrorOnAllWorkers) {
+  TestJob job(2, 1);
+  job.OnWorkers([](TestWorker& worker) {
+    const Ref<Function> fn = Fn([&](Context&, const Value&) -> Result<Ref<Value>> {
+      const Ref<Function> beside_none = Fn([](Context&, const Value& in) -> Result<Ref<Value>> {
+        return Value::Tuple({Ref<Value>::Retain(const_cast<Value*>(&in)), Value::None()});
+      });
+      return Value::OfLeaf(Leaf(LeafKind::kDataset,
+                                Range(worker, worker.index + 1)->Map(beside_none).value()));
+    });
+    const Ref<DistributedIterator> iterator = Iterate(
+        worker,
+        DistributedDataset::CreateFromFunction(worker.strategy, *fn, {}, worker.Hang()).value());
+    EXPECT_EQ(NextText(worker, *iterator), "(0, None) of 2");
     EXPECT_TRUE(Fails(iterator->Next(worker.Hang()).status(), StatusCode::kInvalidArgument,
-                      {"a step in which the data ends", "call batch first"}));
+                      {"a step in which the data ends", "leaf [1] is none"}));
     EXPECT_EQ(NextText(worker, *iterator), "end");
     EXPECT_TRUE(iterator->Close(worker.Hang()).ok());
   });
@@ -453,7 +473,7 @@ TEST(TeamDatasets, AWorkersOnlyReplicaIsToldTheRowsOfTheStepAlsoWithAnEmptyBatch
                  Range(worker, worker.index == 0 ? 2 : 5)->Batch(3).value()));
       });
       InputOptions options;
-      options.prefetch_to_device = prefetch;
+      options.steps_ahead = prefetch ? 2 : 0;
       const Ref<DistributedIterator> iterator =
           Iterate(worker, DistributedDataset::CreateFromFunction(worker.strategy, *fn, options,
                                                                  worker.Hang())
@@ -600,7 +620,7 @@ TEST(TeamDatasets, ACallersDeadlineLosesNothing) {
     std::atomic<bool> has_waited{false};
     job.OnWorkers([&](TestWorker& worker) {
       InputOptions options;
-      options.prefetch_to_device = prefetch;
+      options.steps_ahead = prefetch ? 2 : 0;
       const Ref<DistributedIterator> iterator = Iterate(
           worker,
           Distribute(worker,

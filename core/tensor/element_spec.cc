@@ -16,7 +16,7 @@ void AppendTree(const TreeSpec& tree, std::span<const LeafSpec> leaves, std::str
     return;
   }
   const NodeKind kind = tree.kind();
-  if (CompositeOf(tree) != Composite::kNone && leaves.back().inner) {
+  if (CompositeOf(tree) != Composite::kNone && leaves.back().inner && leaves.back().is_tensor()) {
     // All that there is to know of it.
     *out += CompositeOf(tree) == Composite::kSparse ? "sparse(" : "ragged(";
     *out += leaves.back().inner->ToString() + ")";
@@ -62,6 +62,11 @@ LeafSpec LeafSpec::Of(const Leaf& leaf) {
       spec.shape = PartialShape::Scalar();
       spec.inner = leaf.object_as<DatasetLeaf>()->known_element_spec();
       break;
+    case LeafKind::kDistributed:
+      if (const auto* components = dynamic_cast<const PerReplicaLeaf*>(leaf.object())) {
+        spec.inner = ElementSpec::Tuple(components->component_specs());
+      }
+      break;
     default:
       break;
   }
@@ -86,6 +91,7 @@ bool LeafSpec::IsCompatibleWith(const LeafSpec& other) const {
 
 std::string LeafSpec::ToString() const {
   if (is_tensor()) return TensorSpec{dtype, shape}.ToString();
+  if (kind == LeafKind::kDistributed && inner) return "PerReplica" + inner->ToString();
   std::string text(LeafKindName(kind));
   if (kind == LeafKind::kDataset && !(shape == PartialShape::Scalar())) text += shape.ToString();
   if (inner) text += "(" + inner->ToString() + ")";
@@ -132,6 +138,25 @@ Ref<const ElementSpec> ElementSpec::Iterator(Ref<const ElementSpec> inner) {
   LeafSpec leaf;
   leaf.kind = LeafKind::kIterator;
   leaf.inner = std::move(inner);
+  return OfLeaf(std::move(leaf));
+}
+
+Result<Ref<const ElementSpec>> ElementSpec::PerReplica(
+    std::span<const Ref<const ElementSpec>> components) {
+  if (components.empty()) {
+    return InvalidArgument("spec: a distributed value has a component for each replica, not none");
+  }
+  for (size_t i = 0; i < components.size(); ++i) {
+    const ElementSpec& component = *components[i];
+    if (component.tree().is_leaf() && component.leaf(0).kind != LeafKind::kDistributed) continue;
+    return InvalidArgument(
+        "spec: component {} of a distributed value is {}; each is one leaf that is not distributed "
+        "itself: distribute the leaves of a structure one by one",
+        i, component.ToString());
+  }
+  LeafSpec leaf;
+  leaf.kind = LeafKind::kDistributed;
+  leaf.inner = Tuple(components);
   return OfLeaf(std::move(leaf));
 }
 

@@ -33,9 +33,10 @@ class Value;
 
 // What is known of one leaf. dtype is that of tensor leaves. shape is theirs, too, and how many
 // datasets stand in a dataset leaf, which is one (a scalar) in every value; of unknown rank for all
-// other kinds. `inner` is what an optional holds, or the elements of a dataset or an iterator (null
-// when that is not known, and for all other kinds but one leaf of each sparse or ragged tensor,
-// where it is what the whole is: composite.h). A dataset of elements that are not known is what
+// other kinds. `inner` is what an optional holds, the elements of a dataset or an iterator, or a
+// tuple of what each replica of this process has of a distributed leaf (null when that is not
+// known, and for all other kinds but one leaf of each sparse or ragged tensor, where it is what the
+// whole is: composite.h). A dataset of elements that are not known is what
 // others call a variant.
 struct LeafSpec {
   LeafKind kind = LeafKind::kNone;
@@ -68,6 +69,10 @@ class ElementSpec final : public RefCounted {
   static Ref<const ElementSpec> Dataset(Ref<const ElementSpec> inner,
                                         PartialShape shape = PartialShape::Scalar());
   static Ref<const ElementSpec> Iterator(Ref<const ElementSpec> inner);
+  // A distributed leaf. INVALID_ARGUMENT unless there are components, each of one leaf that is not
+  // distributed itself.
+  static Result<Ref<const ElementSpec>> PerReplica(
+      std::span<const Ref<const ElementSpec>> components);
   static Ref<const ElementSpec> OfLeaf(LeafSpec leaf);
   // INVALID_ARGUMENT when the number of leaves is not the structure's.
   static Result<Ref<const ElementSpec>> Create(Ref<const TreeSpec> tree,
@@ -142,6 +147,13 @@ class DatasetLeaf : public RefCounted {
  public:
   // The spec of the dataset's elements; null when it is not known yet.
   virtual Ref<const ElementSpec> known_element_spec() const = 0;
+};
+
+// The base of what stands in a distributed leaf, for the same reason.
+class PerReplicaLeaf : public RefCounted {
+ public:
+  // Of each component, in the order of the replicas.
+  virtual std::vector<Ref<const ElementSpec>> component_specs() const = 0;
 };
 
 }  // namespace tutti

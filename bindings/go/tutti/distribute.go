@@ -19,19 +19,22 @@ const (
 // InputOptions say how a dataset is distributed.
 type InputOptions struct {
 	Rebatch Rebatch
-	// NoPrefetch makes no step ahead.
+	// NoPrefetch: of what a thread makes before it is asked for, the element that each replica gets
+	// next lies on the host instead of the replica's device (for CPUs that is the same memory), and
+	// no slices of one more step are kept where batches are cut.
 	NoPrefetch bool
 	// ReplicationMode says how many input pipelines there are; InputPerWorker by default.
 	ReplicationMode InputReplicationMode
-	// PlaceDatasetOnDevice needs InputPerReplica, else it is INVALID_ARGUMENT.
+	// PlaceDatasetOnDevice needs InputPerReplica, else it is INVALID_ARGUMENT, and makes nothing
+	// ahead.
 	PlaceDatasetOnDevice bool
 }
 
 // InputReplicationMode says how many input pipelines there are.
 type InputReplicationMode int
 
-// The modes: one for each worker, which feeds all its replicas; or one for each replica, which is
-// UNIMPLEMENTED so far.
+// The modes: one for each worker, which feeds all its replicas; or one for each replica, of
+// DistributeFromFunction of a mirrored strategy only.
 const (
 	InputPerWorker  InputReplicationMode = 1
 	InputPerReplica InputReplicationMode = 2
@@ -115,7 +118,9 @@ func (c InputContext) PerReplicaBatchSize(globalBatchSize int) (int, error) {
 }
 
 // DistributeFromFunction has one dataset per input pipeline, by fn; its elements go to the replicas
-// one each, in turn, and nothing is rebatched or sharded.
+// one each, in turn, or, with InputPerReplica, to the one whose pipeline it is, and nothing is
+// rebatched or sharded. Where the data ends in the middle of a step, replicas without any get batches
+// of 0 rows, and zeros for elements of rank 0.
 func (s *Strategy) DistributeFromFunction(ctx context.Context,
 	fn func(input InputContext) *Dataset, options InputOptions) (*DistributedDataset, error) {
 	if fn == nil {
@@ -150,7 +155,14 @@ func (d *DistributedDataset) Iterator(ctx context.Context) (*DistributedIterator
 		ctx: ctx, native: &distributedFunctions}, nil
 }
 
-// ElementSpec is that of one replica's part.
+// MakeNumpyDataset has the slices of tensors along axis 0, as FromTensorSlices, to batch and
+// distribute.
+func (s *Strategy) MakeNumpyDataset(tensors Value) *Dataset {
+	return FromTensorSlices(tensors)
+}
+
+// ElementSpec is that of a step: leaves of KindPerReplica, or, where this process has one replica,
+// plain ones.
 func (d *DistributedDataset) ElementSpec() (*Spec, error) {
 	return as(ownSpec)(readOut(d.object(), native.Distributed_dataset_element_spec))
 }

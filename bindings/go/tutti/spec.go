@@ -162,6 +162,17 @@ func NoneSpec() (*Spec, error) { return makeSpec(native.Spec_of_none) }
 // OptionalSpec is the spec of an optional.
 func OptionalSpec(held *Spec) (*Spec, error) { return specOver(held, native.Spec_of_optional) }
 
+// PerReplicaSpec is the spec of a distributed value of such components, one for each replica of this
+// process, each of one leaf that is not distributed itself.
+func PerReplicaSpec(components ...*Spec) (*Spec, error) {
+	used, end, err := specPointers(components)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	return makeSpec(func(made *uintptr) uintptr { return native.Spec_of_per_replica(used, made) })
+}
+
 // DatasetSpec is the spec of a dataset with such elements. dims are those of an array of datasets,
 // which no value is, so that only none fit one; they are kept and compared.
 func DatasetSpec(elements *Spec, dims ...int64) (*Spec, error) {
@@ -270,8 +281,9 @@ type LeafSpec struct {
 	// has UnknownDimension for sizes that are not known, and is nil where the rank is not.
 	DType DType
 	Dims  []int64
-	// Inner is what an optional holds, the elements of a dataset or an iterator, and of the last leaf
-	// of a sparse or ragged tensor the dtype and the shape of the whole; nil where that is not known.
+	// Inner is what an optional holds, the elements of a dataset or an iterator, a tuple of the
+	// components of a distributed value, and of the last leaf of a sparse or ragged tensor the dtype
+	// and the shape of the whole; nil where that is not known.
 	// The caller's, to close.
 	Inner *Spec
 }

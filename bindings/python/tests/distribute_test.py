@@ -268,7 +268,8 @@ class DistributedDatasetTest(unittest.TestCase):
         steps = [[v.tolist() for v in batch.values] for batch in dataset]
         self.assertEqual(steps, [[[0, 1], [2, 3], []], [[4, 5], [6, 7], []], [[8], [], []]])
         self.assertEqual(dataset.cardinality(), 3)
-        self.assertEqual(dataset.element_spec, tutti.TensorSpec((None,), np.int64))
+        spec = tutti.TensorSpec((None,), np.int64)
+        self.assertEqual(dataset.element_spec, distribute.PerReplicaSpec(spec, spec, spec))
 
     def test_a_batch_tells_run_the_rows_of_the_step(self):
         dataset = self.strategy.distribute_dataset(

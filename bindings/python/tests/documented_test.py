@@ -433,8 +433,6 @@ class StrategyTest(unittest.TestCase):
                                   (on_device, ValueError, "PER_REPLICA")):
             with self.assertRaisesRegex(kind, text):
                 strategy.experimental_distribute_dataset(dataset, wrong)
-            with self.assertRaisesRegex(kind, text):
-                strategy.distribute_datasets_from_function(lambda _: dataset, wrong)
         with self.assertRaises(TypeError):
             distribute.InputOptions(experimental_replication_mode="PER_WORKER")
 

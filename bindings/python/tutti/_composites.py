@@ -423,13 +423,23 @@ class RaggedTensorSpec(_CompositeSpec):
 
 # ---- for the extension
 
+def _of_each_replica(make: Any, parts: Any) -> Any:
+    """The spec whose parts are distributed, as one of composites that are."""
+    return _specs.PerReplicaSpec(*(make(*own) for own in zip(*(part.value_specs
+                                                               for part in parts))))
+
+
 def _made_sparse(indices: Any, values: Any, dense_shape: Any) -> Any:
+    if isinstance(dense_shape, _specs.PerReplicaSpec):
+        return _of_each_replica(_made_sparse, (indices, values, dense_shape))
     if isinstance(dense_shape, _specs.Whole):
         return SparseTensorSpec(dense_shape.spec.shape, dense_shape.spec.dtype)
     return SparseTensor._of(indices, values, dense_shape)
 
 
 def _made_ragged(values: Any, row_splits: Any) -> Any:
+    if isinstance(row_splits, _specs.PerReplicaSpec):
+        return _of_each_replica(_made_ragged, (values, row_splits))
     if isinstance(row_splits, _specs.Whole):
         inner = values.ragged_rank if isinstance(values, RaggedTensorSpec) else 0
         return RaggedTensorSpec(row_splits.spec.shape, row_splits.spec.dtype, inner + 1,

@@ -13,7 +13,7 @@ import numpy as np
 
 from tutti import _arguments, _dtypes, _native
 
-_TENSOR, _DATASET, _OPTIONAL, _NONE, _ITERATOR = 1, 5, 6, 7, 9
+_TENSOR, _PER_REPLICA, _DATASET, _OPTIONAL, _NONE, _ITERATOR = 1, 3, 5, 6, 7, 9
 
 _Shape = Optional[Tuple[Optional[int], ...]]
 
@@ -314,6 +314,48 @@ class NoneTensorSpec(_Spec):
         return "NoneTensorSpec()"
 
 
+class PerReplicaSpec(_Spec):
+    """The spec of a distributed value: value_specs, that of each replica of this process, in their
+    order."""
+
+    __slots__ = ("value_specs",)
+
+    def __init__(self, *value_specs: Any):
+        self.value_specs = value_specs
+
+    @staticmethod
+    def from_value(value: Any) -> "PerReplicaSpec":
+        """The spec of `value`, a distributed value."""
+        from tutti._values import DistributedValues
+
+        if not isinstance(value, DistributedValues):
+            raise TypeError(f"PerReplicaSpec.from_value: value: a distributed value is needed, not "
+                            f"an object of type {type(value).__name__}")
+        spec: PerReplicaSpec = _native.spec_from_value(value)
+        return spec
+
+    @property
+    def value_type(self) -> type:
+        """tutti.distribute.DistributedValues, the class of such values."""
+        from tutti._values import DistributedValues
+
+        return DistributedValues
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PerReplicaSpec):
+            return NotImplemented
+        return self.value_specs == other.value_specs
+
+    def __hash__(self) -> int:
+        return hash((_PER_REPLICA, _hashable(self.value_specs)))
+
+    def __repr__(self) -> str:
+        return f"PerReplicaSpec({', '.join(map(repr, self.value_specs))})"
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return PerReplicaSpec, self.value_specs
+
+
 def spec_of(value: Any) -> Any:
     """The spec that exactly describes a value or a structure of values."""
     from tutti._values import Optional as OptionalValue
@@ -356,6 +398,8 @@ def make(kind: int, dtype: int, shape: _Shape, inner: Any) -> Any:
         return OptionalSpec(inner)
     if kind == _ITERATOR:
         return IteratorSpec(inner)
+    if kind == _PER_REPLICA:
+        return PerReplicaSpec(*inner)
     if kind == _NONE:
         return NoneTensorSpec()
     if inner is not None:
@@ -370,6 +414,8 @@ def read(spec: Any) -> Tuple[int, int, _Shape, Any]:
         return _DATASET, 0, spec.dataset_shape, spec.element_spec
     if isinstance(spec, _Holder):
         return spec._kind, 0, None, spec.element_spec
+    if isinstance(spec, PerReplicaSpec):
+        return _PER_REPLICA, 0, None, spec.value_specs
     if spec is None or isinstance(spec, NoneTensorSpec):
         return _NONE, 0, None, None
     raise TypeError(f"a TensorSpec is needed, not an object of type {type(spec).__name__}")

@@ -95,6 +95,10 @@ inline tutti_status *spec_of_none(tutti_spec **out_spec) {
 inline tutti_status *spec_of_optional(const tutti_spec *inner, tutti_spec **out_spec) {
   return tutti_spec_create_optional(inner, out_spec);
 }
+inline tutti_status *spec_of_per_replica(size_t count, const tutti_spec *const *specs,
+                                         tutti_spec **out_spec) {
+  return tutti_spec_create_per_replica(count, specs, out_spec);
+}
 inline tutti_status *spec_of_variant(tutti_spec **out_spec) {
   return tutti_spec_create_dataset(nullptr, out_spec);
 }

@@ -461,6 +461,10 @@ inline tutti_status *spec_of_dataset(const tutti_spec *inner, size_t rank, const
 inline tutti_status *spec_of_iterator(const tutti_spec *inner, tutti_spec **out_spec) {
   return tutti_spec_create_iterator(inner, out_spec);
 }
+inline tutti_status *spec_of_per_replica(size_t count, const tutti_spec *const *parts,
+                                         tutti_spec **out_spec) {
+  return tutti_spec_create_per_replica(count, parts, out_spec);
+}
 // Leaf `leaf` as a spec of its own.
 inline tutti_status *LeafOf(const tutti_spec *spec, size_t leaf, tutti_spec **out_spec) {
   return tutti_spec_leaf(spec, leaf, out_spec);
@@ -541,7 +545,7 @@ inline tutti_status *spec_child(const tutti_spec *spec, int64_t index, tutti_spe
   }
   return all.Under(child, out_spec);
 }
-// What an optional, a dataset or an iterator holds; null where it is not known.
+// What an optional, a dataset, an iterator or a distributed leaf holds; null where it is not known.
 inline tutti_status *spec_inner(const tutti_spec *spec, tutti_spec **out_spec) {
   const tutti_spec *inner = tutti_spec_get_leaf_inner(spec, 0);
   tutti_spec_retain(inner);

@@ -21,6 +21,20 @@ inline bool DimsOf(PyObject *shape, std::vector<int64_t> *dims) {
   return PyErr_Occurred() == nullptr;
 }
 
+// The spec of a distributed value, of the tuple of its components' specs.
+inline bool SpecOfReplicas(PyObject *components, tutti_spec **out) {
+  std::vector<tutti_spec *> specs;
+  bool made = true;
+  for (Py_ssize_t i = 0; made && i < PyTuple_GET_SIZE(components); ++i) {
+    tutti_spec *spec = nullptr;
+    made = SpecOf(PyTuple_GET_ITEM(components, i), &spec);
+    if (made) specs.push_back(spec);
+  }
+  made = made && Check(tutti_spec_create_per_replica(specs.size(), specs.data(), out));
+  for (tutti_spec *spec : specs) tutti_spec_release(spec);
+  return made;
+}
+
 inline bool SpecOfLeaf(PyObject *object, tutti_spec **out) {
   Owned fields(PyObject_CallOneArg(hooks.read_spec, object));
   if (!fields) return false;
@@ -37,6 +51,7 @@ inline bool SpecOfLeaf(PyObject *object, tutti_spec **out) {
   if (kind == TUTTI_LEAF_TENSOR) {
     return Check(tutti_spec_create_tensor(dtype, rank, dims.data(), out));
   }
+  if (kind == TUTTI_LEAF_DISTRIBUTED) return SpecOfReplicas(inner, out);
   tutti_spec *held = nullptr;  // None: not known
   if (inner != Py_None && !SpecOf(inner, &held)) return false;
   const bool made = Check(

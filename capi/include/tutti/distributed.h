@@ -22,17 +22,22 @@ typedef int32_t tutti_rebatch;
 enum { TUTTI_REBATCH_CEIL = 1, TUTTI_REBATCH_EVEN = 2 };
 
 /* How many input pipelines there are: one for each worker, or one for each replica. PER_REPLICA is
- * UNIMPLEMENTED so far. */
+ * for tutti_strategy_distribute_datasets_from_function of a Mirrored strategy, and UNIMPLEMENTED
+ * elsewhere. */
 typedef int32_t tutti_input_replication;
 enum { TUTTI_INPUT_PER_WORKER = 1, TUTTI_INPUT_PER_REPLICA = 2 };
 
+/* A thread makes elements before they are asked for, from the first next on: the one that each
+ * replica gets next, on its device with prefetch_to_device, else on the host, which for a CPU is the
+ * same memory; and with prefetch_to_device the slices of one more step behind the cutting of batches.
+ * A dataset that is placed on its device makes none ahead. */
 typedef struct tutti_input_options {
   size_t struct_size;
   tutti_rebatch rebatch;             /* default CEIL */
-  tutti_tristate prefetch_to_device; /* default true: a step is made ahead by a thread */
+  tutti_tristate prefetch_to_device; /* default true, false with place_dataset_on_device */
   tutti_input_replication replication_mode; /* default PER_WORKER */
-  tutti_tristate place_dataset_on_device;   /* default false; true needs PER_REPLICA, else it is
-                                               INVALID_ARGUMENT */
+  tutti_tristate place_dataset_on_device;   /* default false; true needs PER_REPLICA, and no
+                                               prefetch_to_device, else it is INVALID_ARGUMENT */
 } tutti_input_options;
 #define TUTTI_INPUT_OPTIONS_INIT \
   { sizeof(tutti_input_options), 0, 0, 0, 0 }
@@ -49,14 +54,17 @@ TUTTI_API tutti_status *tutti_strategy_distribute_dataset(tutti_strategy *strate
 /* One dataset per input pipeline, made by `fn` (stored; called in cross-replica context when this
  * function runs), whose `in` is the dict {"input_pipeline_id", "num_input_pipelines",
  * "num_replicas_in_sync"} of int64 scalars and whose result is a dataset. Its elements go to the
- * replicas one each, in turn; nothing is rebatched, sharded or prefetched.
+ * replicas one each, in turn, or, with PER_REPLICA, to the one whose pipeline it is; nothing is
+ * rebatched or sharded. Elements need not be batches: a replica without data gets batches of 0 rows,
+ * and zeros for tensors of rank 0.
  * Context: cross-replica. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_strategy_distribute_datasets_from_function(
     tutti_strategy *strategy, tutti_callback fn, const tutti_input_options *options,
     const tutti_call_options *call, tutti_distributed_dataset **out_dataset);
 
-/* The spec of one replica's part; the first dimension is unknown where a partial batch can occur.
- * Borrowed.
+/* The spec of a step: distributed leaves with the spec of each replica's part (see
+ * tutti_spec_create_per_replica), or, where this process has one replica, its plain leaves. The
+ * first dimension is unknown where a partial batch can occur. Borrowed.
  * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API const tutti_spec *tutti_distributed_dataset_get_element_spec(
     const tutti_distributed_dataset *dataset);

@@ -41,6 +41,14 @@ TUTTI_API tutti_status *tutti_spec_create_dataset_of_shape(const tutti_spec *inn
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_spec_create_iterator(const tutti_spec *inner, tutti_spec **out_spec);
 
+/* The spec of a distributed leaf, a component for each replica of this process; its inner is a
+ * tuple of them. INVALID_ARGUMENT unless there are some, each of one leaf that is not distributed
+ * itself.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_spec_create_per_replica(size_t count,
+                                                      const tutti_spec *const *components,
+                                                      tutti_spec **out_spec);
+
 /* The spec of a sparse tensor of this shape; rank and dims as above. Its structure is that of the
  * value, and the spec of `dense_shape` has the whole as its inner.
  * Context: building. Threads: any. Since: 0.1. */
@@ -91,8 +99,9 @@ TUTTI_API const int64_t *tutti_spec_get_leaf_dims(const tutti_spec *spec, size_t
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_spec_leaf(const tutti_spec *spec, size_t leaf, tutti_spec **out_leaf);
 
-/* What an optional leaf holds, or the elements of a dataset or an iterator; of a sparse or ragged
- * tensor's last leaf the dtype and the shape of the whole. NULL when that is not known, and for
+/* What an optional leaf holds, the elements of a dataset or an iterator, or a tuple of the
+ * components of a distributed leaf; of a sparse or ragged tensor's last leaf the dtype and the
+ * shape of the whole. NULL when that is not known, and for
  * others.
  * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API const tutti_spec *tutti_spec_get_leaf_inner(const tutti_spec *spec, size_t leaf);

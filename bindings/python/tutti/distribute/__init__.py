@@ -8,6 +8,7 @@ thread of control (contextvars) and reaches the replicas' threads.
 """
 
 from tutti._reduce_op import ReduceOp
+from tutti._specs import PerReplicaSpec
 from tutti._values import DistributedValues, PerReplica
 from tutti._variable import VariableAggregation, VariableSynchronization
 from tutti.distribute import cluster_resolver
@@ -24,7 +25,7 @@ from tutti.distribute import experimental
 __all__ = [
     "DistributedDataset", "DistributedIterator", "DistributedValues", "InputContext",
     "InputOptions", "InputReplicationMode", "MirroredStrategy", "MultiWorkerMirroredStrategy",
-    "OneDeviceStrategy", "PerReplica", "ReduceOp", "ReplicaContext", "RunOptions", "Strategy",
+    "OneDeviceStrategy", "PerReplica", "PerReplicaSpec", "ReduceOp", "ReplicaContext", "RunOptions", "Strategy",
     "ValueContext", "VariableAggregation", "VariableSynchronization", "cluster_resolver",
     "experimental", "experimental_set_strategy", "get_replica_context", "get_strategy",
     "has_strategy", "in_cross_replica_context",

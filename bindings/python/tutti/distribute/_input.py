@@ -13,7 +13,8 @@ _REBATCH = {None: 0, "ceil": 1, "even": 2}
 
 class InputReplicationMode(enum.Enum):
     """How many input pipelines there are: PER_WORKER, one for each worker; PER_REPLICA, one for
-    each replica (UnimplementedError so far)."""
+    each replica, for distribute_datasets_from_function of a MirroredStrategy only (elsewhere an
+    UnimplementedError, which is a NotImplementedError)."""
 
     PER_WORKER = "PER_WORKER"
     PER_REPLICA = "PER_REPLICA"
@@ -22,10 +23,13 @@ class InputReplicationMode(enum.Enum):
 class InputOptions:
     """How a dataset is distributed.
 
-    experimental_prefetch_to_device, also as experimental_fetch_to_device and prefetch_to_device: a
-    step is made ahead by a thread; with False it is made when it is asked for.
+    experimental_prefetch_to_device, also as experimental_fetch_to_device and prefetch_to_device:
+    what a thread makes before it is asked for, the element that each replica gets next, lies on the
+    replica's device, and the slices of one more step lie on the host, where batches are cut; with
+    False only the former are made ahead, and on the host, which for CPUs is the same memory.
     experimental_replication_mode: InputReplicationMode. experimental_place_dataset_on_device: True
-    needs PER_REPLICA, else it is a ValueError. rebatch: how a batch of b rows is cut over n
+    needs PER_REPLICA without prefetching to the device, else it is a ValueError; such a dataset
+    makes nothing ahead. rebatch: how a batch of b rows is cut over n
     replicas: "ceil" (the default), slices of ceil(b / n) rows, trailing slices empty, never across
     batches; or "even", slices of static, nearly equal sizes, across batches.
     """
@@ -150,7 +154,7 @@ class DistributedIterator:
 
     @property
     def element_spec(self) -> Any:
-        """Structure, dtypes and shapes of one replica's part."""
+        """Structure, dtypes and shapes of a step, as DistributedDataset.element_spec."""
         return _native.distributed_iterator_element_spec(self._handle)
 
     def save(self, timeout: Optional[float] = None) -> bytes:
@@ -189,8 +193,8 @@ class DistributedDataset:
 
     @property
     def element_spec(self) -> Any:
-        """The spec of one replica's part; the first dimension is None where a partial batch can
-        occur."""
+        """The spec of a step, whose leaves are PerReplicaSpec, or, where this process has one
+        replica, plain; the first dimension is None where a partial batch can occur."""
         return _native.distributed_dataset_element_spec(self._handle)
 
     def cardinality(self) -> int:

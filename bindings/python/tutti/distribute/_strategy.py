@@ -6,6 +6,8 @@ import contextvars
 import weakref
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Type, Union
 
+import numpy as np
+
 from tutti import _arguments, _native, _runtime, _scope, errors
 from tutti._reduce_op import ReduceOp
 from tutti._variable import member
@@ -44,6 +46,19 @@ class _StrategyScope:
 
     def __exit__(self, *_: Any) -> None:
         _scope.scope.reset(self._tokens.pop())
+
+
+def _stacked(arrays: Any) -> Any:
+    """The same structure, with one array for each list."""
+    if isinstance(arrays, list):
+        return np.stack([np.asarray(_stacked(part)) for part in arrays]) if arrays else (
+            np.asarray(arrays))
+    if isinstance(arrays, dict):
+        return {key: _stacked(part) for key, part in arrays.items()}
+    if isinstance(arrays, tuple):
+        parts = [_stacked(part) for part in arrays]
+        return type(arrays)(*parts) if hasattr(arrays, "_fields") else tuple(parts)
+    return arrays
 
 
 class Strategy:
@@ -213,9 +228,11 @@ class Strategy:
     def distribute_datasets_from_function(self, dataset_fn: Callable[[InputContext], Dataset],
                                           options: Optional[InputOptions] = None,
                                           timeout: Optional[float] = None) -> DistributedDataset:
-        """One dataset per input pipeline, dataset_fn(InputContext); its elements go to the replicas
-        one each, in turn, and nothing is rebatched or sharded. options: whether steps are
-        made ahead."""
+        """One dataset per input pipeline, dataset_fn(InputContext), which is called here; its
+        elements go to the replicas one each, in turn, or, with InputReplicationMode.PER_REPLICA, to
+        the one whose pipeline it is, and nothing is rebatched or sharded. Where the data ends in
+        the middle of a step, replicas without any get batches of 0 rows, and zeros for elements of
+        rank 0. options: InputOptions."""
         options = InputOptions() if options is None else options
         _arguments.check("distribute_datasets_from_function: options", options, InputOptions)
         return DistributedDataset._of(_native.strategy_distribute_datasets_from_function(
@@ -223,6 +240,16 @@ class Strategy:
             *options._numbers(), timeout))
 
     experimental_distribute_datasets_from_function = distribute_datasets_from_function
+
+    def experimental_make_numpy_dataset(self, numpy_input: Any) -> Dataset:
+        """The slices of `numpy_input` along axis 0, as of Dataset.from_tensor_slices, to batch and
+        distribute: an array, or a tuple or dict of them, whose sizes along axis 0 are equal
+        (ValueError); a list of arrays is stacked. Arrays are not copied: do not write to them
+        afterwards. TypeError for None."""
+        if numpy_input is None:
+            raise TypeError("experimental_make_numpy_dataset: numpy_input: arrays are needed, not "
+                            "None")
+        return Dataset.from_tensor_slices(_stacked(numpy_input))
 
     # ---- the end
 

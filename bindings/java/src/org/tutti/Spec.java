@@ -31,6 +31,8 @@ public final class Spec extends NativeObject implements AutoCloseable {
     NONE,
     /** Over elements of inner(); no value is one. */
     ITERATOR,
+    /** Distributed: inner() is a tuple of what each replica of this process has. */
+    PER_REPLICA,
     /** Parts by index, of any kind each. */
     TUPLE,
     /** Parts by index. */
@@ -46,6 +48,7 @@ public final class Spec extends NativeObject implements AutoCloseable {
   private static final int NODE_LIST = 3;
   private static final int NODE_DICT = 4;
   private static final int NODE_RECORD = 5;
+  private static final int LEAF_DISTRIBUTED = 3;
   private static final int LEAF_DATASET = 5;
   private static final int LEAF_OPTIONAL = 6;
   private static final int LEAF_NONE = 7;
@@ -117,6 +120,14 @@ public final class Spec extends NativeObject implements AutoCloseable {
   /** An iterator over such elements. It is for comparing: no value holds an iterator. */
   public static Spec iterator(Spec element) {
     return new Spec(Box.at(Native.spec_of_iterator(element)));
+  }
+
+  /**
+   * A distributed value of such components, one for each replica of this process, each of one leaf
+   * that is not distributed itself.
+   */
+  public static Spec perReplica(Spec... components) {
+    return new Spec(Box.at(Native.spec_of_per_replica(components)));
   }
 
   /**
@@ -236,6 +247,7 @@ public final class Spec extends NativeObject implements AutoCloseable {
       case NODE_DICT -> Kind.DICT;
       case NODE_RECORD -> Kind.RECORD;
       default -> switch (Native.spec_leaf_kind(this, 0)) {
+        case LEAF_DISTRIBUTED -> Kind.PER_REPLICA;
         case LEAF_DATASET -> Kind.DATASET;
         case LEAF_OPTIONAL -> Kind.OPTIONAL;
         case LEAF_NONE -> Kind.NONE;
@@ -284,15 +296,16 @@ public final class Spec extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * What an optional holds, or what the elements of a dataset or an iterator are; null where that
-   * is not known.
+   * What an optional holds, what the elements of a dataset or an iterator are, or a tuple of the
+   * components of a distributed value; null where that is not known.
    */
   public Spec inner() {
     final Kind kind = kind();
-    if (kind != Kind.DATASET && kind != Kind.OPTIONAL && kind != Kind.ITERATOR) {
+    if (kind != Kind.DATASET && kind != Kind.OPTIONAL && kind != Kind.ITERATOR
+        && kind != Kind.PER_REPLICA) {
       throw TuttiException.of(Code.INVALID_ARGUMENT,
-          "only an optional, a dataset or an iterator holds something; this spec is of kind " + kind
-              + ": " + this);
+          "only an optional, a dataset, an iterator or a distributed value holds something; this "
+              + "spec is of kind " + kind + ": " + this);
     }
     final long inner = Native.spec_inner(this);
     return inner == 0 ? null : new Spec(Box.at(inner));

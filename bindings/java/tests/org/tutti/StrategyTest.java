@@ -114,8 +114,7 @@ class StrategyTest {
           null, null, InputOptions.InputReplicationMode.PER_REPLICA, null);
       assertThrows(TuttiException.Unimplemented.class,
           () -> strategy.distribute(dataset, replica, null));
-      assertThrows(TuttiException.Unimplemented.class,
-          () -> strategy.distributeFromFunction(input -> dataset, replica, null));
+      strategy.distributeFromFunction(input -> dataset, replica, null).close();
       final InputOptions placed = new InputOptions(null, null, null, true);
       assertThrows(TuttiException.InvalidArgument.class,
           () -> strategy.distribute(dataset, placed, null));

@@ -30,7 +30,9 @@ public final class DistributedDataset extends NativeObject
         Box.at(Native.distributed_iterator_create(this, Bridge.nanos(timeout))));
   }
 
-  /** What one replica sees. */
+  /**
+   * What a step is: leaves of kind PER_REPLICA, or, where this process has one replica, plain ones.
+   */
   public Spec elementSpec() {
     return new Spec(Box.at(Native.distributed_dataset_element_spec(this)));
   }

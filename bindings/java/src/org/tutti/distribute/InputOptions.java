@@ -6,9 +6,13 @@ import org.tutti.internal.Bridge;
  * How a dataset is distributed; null: the default.
  *
  * @param rebatch how b rows are cut over n replicas
- * @param prefetchToDevice whether a step is made ahead by a thread: true by default
+ * @param prefetchToDevice whether what a thread makes before it is asked for, the element that each
+ *     replica gets next, lies on the replica's device, and slices of one more step on the host, where
+ *     batches are cut; else only the former are made, on the host, which for CPUs is the same memory:
+ *     true by default, false with placeDatasetOnDevice
  * @param replicationMode how many input pipelines there are: PER_WORKER by default
- * @param placeDatasetOnDevice needs PER_REPLICA, else it is INVALID_ARGUMENT: false by default
+ * @param placeDatasetOnDevice makes nothing ahead; needs PER_REPLICA, and no prefetchToDevice, else
+ *     it is INVALID_ARGUMENT: false by default
  */
 public record InputOptions(Rebatch rebatch, Boolean prefetchToDevice,
     InputReplicationMode replicationMode, Boolean placeDatasetOnDevice) {
@@ -24,7 +28,7 @@ public record InputOptions(Rebatch rebatch, Boolean prefetchToDevice,
   public enum InputReplicationMode {
     /** One for each worker, which feeds all its replicas: the default. */
     PER_WORKER,
-    /** One for each replica; UNIMPLEMENTED so far. */
+    /** One for each replica: of distributeFromFunction of a mirrored strategy only. */
     PER_REPLICA
   }
 

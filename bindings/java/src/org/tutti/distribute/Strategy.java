@@ -278,7 +278,12 @@ public class Strategy extends NativeObject implements AutoCloseable {
     return distributeFromFunction(function, new InputOptions(), null);
   }
 
-  /** As distributeFromFunction, otherwise; nothing is rebatched. */
+  /**
+   * As distributeFromFunction, otherwise; nothing is rebatched. With PER_REPLICA the function is
+   * called for each replica of this process, which gets what its own dataset gives. Where the data
+   * ends in the middle of a step, replicas without any get batches of 0 rows, and zeros for elements
+   * of rank 0.
+   */
   public DistributedDataset distributeFromFunction(
       Function<InputContext, Dataset> function, InputOptions options, Duration timeout) {
     Objects.requireNonNull(function, "a function is needed, not null");
@@ -286,6 +291,15 @@ public class Strategy extends NativeObject implements AutoCloseable {
         new Functions.Cross((strategy, given) -> function.apply(new InputContext(given))),
         options.prefetchNumber(), options.modeNumber(), options.placeNumber(),
         Bridge.nanos(timeout))));
+  }
+
+  /**
+   * The slices of tensors along axis 0, as of Dataset.fromTensorSlices, to batch and distribute: what
+   * Value.of takes, of equal sizes along axis 0.
+   */
+  public Dataset makeNumpyDataset(Object tensors) {
+    Objects.requireNonNull(tensors, "tensors are needed, not null");
+    return Dataset.fromTensorSlices(tensors);
   }
 
   // ---- the end
