@@ -3,6 +3,7 @@
 
 #include <tutti/cluster.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,6 +18,8 @@
 #include "core/base/text.h"
 #include "core/cluster/resolve/cluster_resolver.h"
 #include "core/cluster/resolve/cluster_spec.h"
+#include "core/cluster/resolve/gce_cluster_resolver.h"
+#include "core/cluster/resolve/kubernetes_cluster_resolver.h"
 #include "core/cluster/resolve/simple_cluster_resolver.h"
 #include "core/cluster/resolve/slurm_cluster_resolver.h"
 #include "core/cluster/resolve/tf_config_cluster_resolver.h"
@@ -102,6 +105,14 @@ Result<std::optional<int64_t>> ReadTaskId(Call call, const tutti_optional_int64 
     return InvalidArgument("{}: task_id is {}; expected 0 or more", call.function, *read);
   }
   return read;
+}
+
+Result<int64_t> ReadMilliseconds(Call call, int64_t timeout_ns, int64_t otherwise) {
+  if (timeout_ns < 0) {
+    return InvalidArgument("{}: timeout_ns is {}; expected 0 or more", call.function, timeout_ns);
+  }
+  constexpr int64_t kNanosecondsOfMillisecond = 1'000'000;
+  return timeout_ns == 0 ? otherwise : std::max<int64_t>(1, timeout_ns / kNanosecondsOfMillisecond);
 }
 
 }  // namespace
@@ -228,6 +239,56 @@ tutti_status *tutti_cluster_resolver_create_slurm(const tutti_slurm_resolver_opt
     read.task_type = OptionalText(set.task_type);
     TUTTI_ASSIGN_OR_RETURN(read.task_id, ReadTaskId(call, set.task_id));
     TUTTI_ASSIGN_OR_RETURN(auto resolver, SlurmClusterResolver::Create(std::move(read)));
+    *out_resolver = Give(Ref<ClusterResolver>(std::move(resolver)));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_cluster_resolver_create_kubernetes(
+    const tutti_kubernetes_resolver_options *options, tutti_cluster_resolver **out_resolver) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, out_resolver);
+    TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
+    KubernetesClusterResolver::Options read;
+    TUTTI_ASSIGN_OR_RETURN(read.job_labels, KubernetesClusterResolver::ParseLabels(
+                                                TextOr(set.job_labels, ""),
+                                                Format("{}: job_labels", call.function)));
+    read.port = ReadOptional(set.port).value_or(read.port);
+    read.rpc_layer = std::string(TextOr(set.rpc_layer, read.rpc_layer));
+    read.task_type = OptionalText(set.task_type);
+    TUTTI_ASSIGN_OR_RETURN(read.task_id, ReadTaskId(call, set.task_id));
+    TUTTI_ASSIGN_OR_RETURN(read.host_ip, ReadTristate(call, set.host_ip, false, "host_ip"));
+    read.account_folder = std::string(TextOr(set.account_folder, read.account_folder));
+    read.name_space = std::string(TextOr(set.name_space, ""));
+    TUTTI_ASSIGN_OR_RETURN(read.timeout_ms, ReadMilliseconds(call, set.timeout_ns,
+                                                             read.timeout_ms));
+    TUTTI_ASSIGN_OR_RETURN(auto resolver, KubernetesClusterResolver::Create(std::move(read)));
+    *out_resolver = Give(Ref<ClusterResolver>(std::move(resolver)));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_cluster_resolver_create_gce(const char *instance_group,
+                                                const tutti_gce_resolver_options *options,
+                                                tutti_cluster_resolver **out_resolver) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, instance_group, out_resolver);
+    TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
+    GceClusterResolver::Options read;
+    read.instance_group = instance_group;
+    read.project = std::string(TextOr(set.project, ""));
+    read.zone = std::string(TextOr(set.zone, ""));
+    read.port = ReadOptional(set.port).value_or(read.port);
+    read.task_type = std::string(TextOr(set.task_type, read.task_type));
+    TUTTI_ASSIGN_OR_RETURN(const auto id, ReadTaskId(call, set.task_id));
+    read.task_id = id.value_or(0);
+    read.rpc_layer = std::string(TextOr(set.rpc_layer, read.rpc_layer));
+    read.token = std::string(TextOr(set.token, ""));
+    read.endpoint = std::string(TextOr(set.endpoint, read.endpoint));
+    read.ca_file = std::string(TextOr(set.ca_file, ""));
+    TUTTI_ASSIGN_OR_RETURN(read.timeout_ms, ReadMilliseconds(call, set.timeout_ns,
+                                                             read.timeout_ms));
+    TUTTI_ASSIGN_OR_RETURN(auto resolver, GceClusterResolver::Create(std::move(read)));
     *out_resolver = Give(Ref<ClusterResolver>(std::move(resolver)));
     return OkStatus();
   });

@@ -588,6 +588,34 @@ TEST(ResolverTest, AUnionHasTheJobsOfAll) {
                TUTTI_INVALID_ARGUMENT, "first resolver");
 }
 
+TEST(ResolverTest, ServicesAreAskedAtEachQuestion) {
+  tutti_kubernetes_resolver_options pods = TUTTI_KUBERNETES_RESOLVER_OPTIONS_INIT;
+  pods.job_labels = R"({"worker": ["job-name=a"]})";
+  pods.account_folder = "/nonexistent";
+  pods.task_type = "worker";
+  Resolver resolver, refused;
+  ASSERT_OK(tutti_cluster_resolver_create_kubernetes(&pods, &resolver));
+  ClusterSpec spec;
+  EXPECT_FAILS(tutti_cluster_resolver_read_cluster_spec(resolver, &spec),
+               TUTTI_FAILED_PRECONDITION, "KubernetesClusterResolver");
+  pods.job_labels = "worker";
+  EXPECT_FAILS(tutti_cluster_resolver_create_kubernetes(&pods, &refused), TUTTI_INVALID_ARGUMENT,
+               "job_labels is");
+  pods = TUTTI_KUBERNETES_RESOLVER_OPTIONS_INIT;
+  pods.timeout_ns = -1;
+  EXPECT_FAILS(tutti_cluster_resolver_create_kubernetes(&pods, &refused), TUTTI_INVALID_ARGUMENT,
+               "timeout_ns is -1");
+  tutti_gce_resolver_options instances = TUTTI_GCE_RESOLVER_OPTIONS_INIT;
+  instances.task_id = {1, 3};
+  Resolver group;
+  ASSERT_OK(tutti_cluster_resolver_create_gce("group", &instances, &group));
+  tutti_optional_int64 id;
+  ASSERT_OK(tutti_cluster_resolver_read_task_id(group, &id));
+  EXPECT_EQ(id.value, 3);
+  EXPECT_FAILS(tutti_cluster_resolver_create_gce("", &instances, &refused),
+               TUTTI_INVALID_ARGUMENT, "instance_group is empty");
+}
+
 TEST(ResolverTest, SlurmIsAskedAtEachQuestion) {
   const std::pair<const char *, const char *> step[] = {{"SLURM_STEP_NODELIST", "n[1-2]"},
                                                         {"SLURM_STEP_TASKS_PER_NODE", "2(x2)"},

@@ -1,8 +1,10 @@
 package tutti
 
 import (
+	"encoding/json"
 	"strconv"
 	"strings"
+	"time"
 
 	"tutti.dev/tutti/internal/native"
 )
@@ -48,18 +50,89 @@ func NewSlurmClusterResolver(options SlurmOptions) (*ClusterResolver, error) {
 	if options.TasksPerNode != 0 {
 		nodes = append(nodes, strconv.Itoa(options.TasksPerNode))
 	}
-	var port []int64
-	if options.PortBase != 0 {
-		port = []int64{int64(options.PortBase)}
-	}
 	var made uintptr
 	if err := check(native.Cluster_resolver_slurm(strings.Join(jobs, ","), strings.Join(nodes, ","),
-		port, optional(options.GPUsPerNode), optional(options.GPUsPerTask),
+		portOf(options.PortBase), optional(options.GPUsPerNode), optional(options.GPUsPerTask),
 		tristate(!options.KeepVisibleDevices), options.RPCLayer, options.TaskType,
 		optional(options.TaskID), &made)); err != nil {
 		return nil, err
 	}
 	return ownClusterResolver(made), nil
+}
+
+// KubernetesOptions of NewKubernetesClusterResolver; the zero value takes everything from the pod.
+type KubernetesOptions struct {
+	// JobLabels are the label selectors of each job's pods; none: worker has "job-name=tensorflow".
+	JobLabels map[string][]string
+	// Port of each task; 0: 8470.
+	Port     int
+	RPCLayer string
+	// TaskType and TaskID of this process; unset: those of the pod with this machine's name.
+	TaskType string
+	TaskID   *int64
+	// HostIP takes the addresses of the pods' nodes.
+	HostIP bool
+	// AccountFolder and Namespace of the service account; "": the pod's.
+	AccountFolder, Namespace string
+	// Timeout of a question with all its pages; 0: 30 s.
+	Timeout time.Duration
+}
+
+// NewKubernetesClusterResolver asks Kubernetes for the running pods of each job, in the natural
+// order of their names, anew at each question, as the pod's service account, which needs the right
+// to list pods.
+func NewKubernetesClusterResolver(options KubernetesOptions) (*ClusterResolver, error) {
+	labels := ""
+	if options.JobLabels != nil {
+		text, err := json.Marshal(options.JobLabels)
+		if err != nil {
+			return nil, err
+		}
+		labels = string(text)
+	}
+	var made uintptr
+	if err := check(native.Cluster_resolver_kubernetes(labels, portOf(options.Port),
+		options.RPCLayer, options.TaskType, optional(options.TaskID), tristate(options.HostIP),
+		options.AccountFolder, options.Namespace, int64(options.Timeout), &made)); err != nil {
+		return nil, err
+	}
+	return ownClusterResolver(made), nil
+}
+
+// GCEOptions of NewGCEClusterResolver; what is unset is this instance's.
+type GCEOptions struct {
+	Project, Zone string
+	// Port of each task; 0: 8470.
+	Port int
+	// TaskType of all instances, by default "worker", and TaskID of this one.
+	TaskType string
+	TaskID   int64
+	RPCLayer string
+	Token    string
+	// Endpoint is where the service is, and CAFile has its certificates.
+	Endpoint, CAFile string
+	// Timeout of a question with all its pages; 0: 30 s.
+	Timeout time.Duration
+}
+
+// NewGCEClusterResolver asks Google Compute Engine for the running instances of a group, in the
+// natural order of their names, anew at each question.
+func NewGCEClusterResolver(instanceGroup string, options GCEOptions) (*ClusterResolver, error) {
+	var made uintptr
+	if err := check(native.Cluster_resolver_gce(instanceGroup, options.Project, options.Zone,
+		portOf(options.Port), options.TaskType, []int64{options.TaskID}, options.RPCLayer,
+		options.Token, options.Endpoint, options.CAFile, int64(options.Timeout),
+		&made)); err != nil {
+		return nil, err
+	}
+	return ownClusterResolver(made), nil
+}
+
+func portOf(port int) []int64 {
+	if port == 0 {
+		return nil
+	}
+	return []int64{int64(port)}
 }
 
 // UnionResolver is several resolvers as one, each asked anew at each question.

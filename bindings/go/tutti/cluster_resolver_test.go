@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 )
 
 // slurmStep is what srun tells task 3 of 4 on two nodes.
@@ -115,6 +116,39 @@ func TestAUnionHasTheJobsOfAll(t *testing.T) {
 		t.Fatal(master, err)
 	}
 	if _, err := NewUnionResolver(ResolverOptions{}); !errors.Is(err, ErrInvalidArgument) {
+		t.Fatal(err)
+	}
+}
+
+func TestServicesAreAskedOnTheirMachinesAlone(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	pods, err := NewKubernetesClusterResolver(KubernetesOptions{
+		JobLabels: map[string][]string{"worker": {"job-name=a"}}, TaskType: "worker",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pods.Close()
+	if _, err := pods.ClusterSpec(); !errors.Is(err, ErrFailedPrecondition) {
+		t.Fatal(err)
+	}
+	if _, err := NewKubernetesClusterResolver(KubernetesOptions{Port: -1}); !errors.Is(err,
+		ErrInvalidArgument) {
+		t.Fatal(err)
+	}
+	t.Setenv("GCE_METADATA_HOST", "127.0.0.1:1")
+	instances, err := NewGCEClusterResolver("group", GCEOptions{TaskID: 2, Timeout: 20 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer instances.Close()
+	if id, known, err := instances.TaskID(); id != 2 || !known || err != nil {
+		t.Fatal(id, known, err)
+	}
+	if _, err := instances.ClusterSpec(); err == nil {
+		t.Fatal("the metadata server is not there")
+	}
+	if _, err := NewGCEClusterResolver("", GCEOptions{}); !errors.Is(err, ErrInvalidArgument) {
 		t.Fatal(err)
 	}
 }

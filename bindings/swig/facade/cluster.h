@@ -60,6 +60,40 @@ inline tutti_status *cluster_resolver_slurm(
   options.task_id = task_id;
   return tutti_cluster_resolver_create_slurm(&options, out_resolver);
 }
+inline tutti_status *cluster_resolver_kubernetes(
+    const char *job_labels, tutti_optional_int64 port, const char *rpc_layer, const char *task_type,
+    tutti_optional_int64 task_id, tutti_tristate host_ip, const char *account_folder,
+    const char *name_space, int64_t timeout_ns, tutti_cluster_resolver **out_resolver) {
+  tutti_kubernetes_resolver_options options = TUTTI_KUBERNETES_RESOLVER_OPTIONS_INIT;
+  options.job_labels = job_labels;
+  options.port = port;
+  options.rpc_layer = rpc_layer;
+  options.task_type = task_type;
+  options.task_id = task_id;
+  options.host_ip = host_ip;
+  options.account_folder = account_folder;
+  options.name_space = name_space;
+  options.timeout_ns = timeout_ns;
+  return tutti_cluster_resolver_create_kubernetes(&options, out_resolver);
+}
+inline tutti_status *cluster_resolver_gce(
+    const char *instance_group, const char *project, const char *zone, tutti_optional_int64 port,
+    const char *task_type, tutti_optional_int64 task_id, const char *rpc_layer, const char *token,
+    const char *endpoint, const char *ca_file, int64_t timeout_ns,
+    tutti_cluster_resolver **out_resolver) {
+  tutti_gce_resolver_options options = TUTTI_GCE_RESOLVER_OPTIONS_INIT;
+  options.project = project;
+  options.zone = zone;
+  options.port = port;
+  options.task_type = task_type;
+  options.task_id = task_id;
+  options.rpc_layer = rpc_layer;
+  options.token = token;
+  options.endpoint = endpoint;
+  options.ca_file = ca_file;
+  options.timeout_ns = timeout_ns;
+  return tutti_cluster_resolver_create_gce(instance_group, &options, out_resolver);
+}
 inline tutti_status *cluster_resolver_union(size_t count,
                                             const tutti_cluster_resolver *const *resolvers,
                                             const char *task_type, tutti_optional_int64 task_id,

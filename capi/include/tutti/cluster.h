@@ -92,10 +92,10 @@ typedef struct tutti_slurm_resolver_options {
   const char *task_type;               /* beats what Slurm says */
   tutti_optional_int64 task_id;        /* the same */
 } tutti_slurm_resolver_options;
-#define TUTTI_SLURM_RESOLVER_OPTIONS_INIT                                                \
-  {                                                                                      \
-    sizeof(tutti_slurm_resolver_options), NULL, NULL, {0, 0}, {0, 0}, {0, 0}, 0, NULL, NULL, \
-    { 0, 0 }                                                                             \
+#define TUTTI_SLURM_RESOLVER_OPTIONS_INIT                                                   \
+  {                                                                                         \
+    sizeof(tutti_slurm_resolver_options), NULL, NULL, {0, 0}, {0, 0}, {0, 0}, 0, NULL,      \
+        NULL, {0, 0}                                                                        \
   }
 
 /* Reads what srun tells each task of a step, anew at each question: SLURM_STEP_NODELIST,
@@ -108,6 +108,63 @@ typedef struct tutti_slurm_resolver_options {
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_cluster_resolver_create_slurm(
     const tutti_slurm_resolver_options *options, tutti_cluster_resolver **out_resolver);
+
+typedef struct tutti_kubernetes_resolver_options {
+  size_t struct_size;
+  const char *job_labels;       /* of each job the label selectors of its pods, as JSON: {"worker":
+                                   ["job-name=a", "job-name=b"]}; default: worker has
+                                   "job-name=tensorflow" */
+  tutti_optional_int64 port;    /* of each task; default 8470 */
+  const char *rpc_layer;        /* default "grpc" */
+  const char *task_type;        /* default: that of the pod with this machine's name */
+  tutti_optional_int64 task_id; /* the same */
+  tutti_tristate host_ip;       /* default false: true takes the addresses of the pods' nodes */
+  const char *account_folder;   /* of the service account: token, ca.crt, namespace; default: where
+                                   Kubernetes mounts it */
+  const char *name_space;       /* default: the account's */
+  int64_t timeout_ns;           /* of a question with all its pages; 0: 30 s */
+} tutti_kubernetes_resolver_options;
+#define TUTTI_KUBERNETES_RESOLVER_OPTIONS_INIT                                              \
+  {                                                                                         \
+    sizeof(tutti_kubernetes_resolver_options), NULL, {0, 0}, NULL, NULL, {0, 0}, 0, NULL,   \
+        NULL, 0                                                                             \
+  }
+
+/* Asks the API server for the running pods of each job, in the natural order of their names, anew
+ * at each question, as the pod's service account, which needs the right to list pods. What it is
+ * asked fails with FAILED_PRECONDITION outside of a pod and naming a pod that does not run,
+ * UNAUTHENTICATED, PERMISSION_DENIED, NOT_FOUND, RESOURCE_EXHAUSTED or UNAVAILABLE as the server
+ * says, DEADLINE_EXCEEDED. Redirects are not followed. The token is in no message.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_cluster_resolver_create_kubernetes(
+    const tutti_kubernetes_resolver_options *options, tutti_cluster_resolver **out_resolver);
+
+typedef struct tutti_gce_resolver_options {
+  size_t struct_size;
+  const char *project;          /* default: this instance's */
+  const char *zone;             /* the same */
+  tutti_optional_int64 port;    /* of each task; default 8470 */
+  const char *task_type;        /* of all instances; default "worker" */
+  tutti_optional_int64 task_id; /* of this one; default 0 */
+  const char *rpc_layer;        /* default "grpc" */
+  const char *token;            /* default: of this instance's account */
+  const char *endpoint;         /* default "https://compute.googleapis.com" */
+  const char *ca_file;          /* certificates of the endpoint; default: the system's */
+  int64_t timeout_ns;           /* of a question with all its pages; 0: 30 s */
+} tutti_gce_resolver_options;
+#define TUTTI_GCE_RESOLVER_OPTIONS_INIT                                                     \
+  {                                                                                         \
+    sizeof(tutti_gce_resolver_options), NULL, NULL, {0, 0}, NULL, {0, 0}, NULL, NULL, NULL, \
+        NULL, 0                                                                             \
+  }
+
+/* Asks Google Compute Engine for the running instances of a group, in the natural order of their
+ * names, anew at each question. On an instance project, zone and token are the metadata server's.
+ * Errors as of a Kubernetes resolver.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_cluster_resolver_create_gce(const char *instance_group,
+                                                          const tutti_gce_resolver_options *options,
+                                                          tutti_cluster_resolver **out_resolver);
 
 /* `count` resolvers as one, each asked anew at each question: the jobs of all of them; whatever
  * else it is asked, `options` (task_type, task_id and rpc_layer only) answer, else the first one.

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import abc
+import json
 import operator
-from typing import Any, Dict, Mapping, Optional, Tuple, Union
+import re
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple, Union
 
 from tutti import _arguments, _native, _runtime
 from tutti._cluster_spec import ClusterSpec
 
-__all__ = ["ClusterResolver", "SimpleClusterResolver", "SlurmClusterResolver",
-           "TFConfigClusterResolver", "UnionResolver"]
+__all__ = ["ClusterResolver", "GCEClusterResolver", "KubernetesClusterResolver",
+           "SimpleClusterResolver", "SlurmClusterResolver", "TFConfigClusterResolver",
+           "UnionResolver"]
 
 
 class ClusterResolver(abc.ABC):
@@ -223,6 +226,170 @@ class SlurmClusterResolver(_LibraryResolver):
         return self.task_type, self.task_id
 
 
+class _AskedResolver(_LibraryResolver):
+    """One that a user's own client may be asked instead of the library's."""
+
+    def cluster_spec(self) -> ClusterSpec:
+        """The tasks of the cluster as they are now."""
+        own = self._ask_client()
+        return super().cluster_spec() if own is None else own
+
+    def _ask_client(self) -> Optional[ClusterSpec]:
+        return None
+
+    def _handle_now(self) -> Any:
+        own = self._ask_client()
+        if own is None:
+            return self._handle
+        return _native.cluster_resolver_simple(own._handle, "", self.task_type, self.task_id, "",
+                                               None, self.rpc_layer)
+
+    def master(self, task_type: Optional[str] = None, task_id: Optional[int] = None,
+               rpc_layer: Optional[str] = None) -> str:
+        """The address to connect to, "grpc://10.0.0.1:8470", of the task (task_type, task_id), by
+        default this one; "" where neither says which. rpc_layer: instead of "grpc"."""
+        task_type = self.task_type if task_type is None else task_type
+        task_id = self.task_id if task_id is None else task_id
+        if task_type is None or task_id is None:
+            return ""
+        return _native.cluster_resolver_master(self._handle_now(), task_type, task_id, rpc_layer)
+
+    def num_accelerators(self, task_type: Optional[str] = None, task_id: Optional[int] = None,
+                         config_proto: Any = None) -> Dict[str, int]:
+        """The accelerators of this machine, {"GPU": 8}; none: {}. Nothing is known of another
+        one's: task_type, task_id and config_proto are without effect."""
+        return ClusterResolver.num_accelerators(self, task_type, task_id, config_proto)
+
+
+class KubernetesClusterResolver(_AskedResolver):
+    """Asks Kubernetes for the running pods of each job, in the natural order of their names, anew
+    at each question, as the pod's service account, which needs the right to list pods.
+
+    job_to_label_mapping: the label selectors of each job's pods, {"worker": ["job-name=a"]}; None:
+    worker has "job-name=tensorflow". tf_server_port: of each task. rpc_layer: what addresses begin
+    with. override_client: a client of the package kubernetes, or whatever has its
+    list_pod_for_all_namespaces(label_selector=...), which is asked instead. host_ip: the addresses
+    of the pods' nodes. account_folder, namespace: of the service account, by default the pod's.
+    timeout: seconds for a question, 30 by default. Unless they are set, task_type and task_id are
+    those of the pod with this machine's name. RuntimeError that names a pod that does not run, and
+    outside of pods; the classes of `errors` for what the server refuses.
+    """
+
+    def __init__(self, job_to_label_mapping: Optional[Mapping[str, Iterable[str]]] = None,
+                 tf_server_port: int = 8470, rpc_layer: str = "grpc", override_client: Any = None,
+                 *, host_ip: bool = False, account_folder: Optional[str] = None,
+                 namespace: Optional[str] = None, timeout: Optional[float] = None):
+        mapping = job_to_label_mapping or {"worker": ["job-name=tensorflow"]}
+        self._labels = {job: list(labels) for job, labels in mapping.items()}
+        self._client = override_client
+        super().__init__(port=tf_server_port, rpc_layer=rpc_layer, task_type=None, task_id=None,
+                         host_ip=host_ip, account_folder=account_folder, namespace=namespace,
+                         timeout=timeout)
+
+    def _make(self, **options: Any) -> Any:
+        return _native.cluster_resolver_kubernetes(
+            json.dumps(self._labels), options["port"], options["rpc_layer"], options["task_type"],
+            options["task_id"], options["host_ip"], options["account_folder"],
+            options["namespace"], _nanoseconds(options["timeout"]))
+
+    def _ask_client(self) -> Optional[ClusterSpec]:
+        if self._client is None:
+            return None
+        jobs: Dict[str, List[str]] = {}
+        for job, labels in self._labels.items():
+            jobs[job] = []
+            for label in labels:
+                pods = self._client.list_pod_for_all_namespaces(label_selector=label).items
+                for pod in sorted(pods, key=lambda pod: _natural(pod.metadata.name)):
+                    if pod.status.phase != "Running":
+                        raise RuntimeError(f"KubernetesClusterResolver: the pod "
+                                           f"{pod.metadata.name!r} is not running: its phase is "
+                                           f"{pod.status.phase!r}")
+                    address = pod.status.host_ip if self._options["host_ip"] else pod.status.pod_ip
+                    jobs[job].append(f"{address}:{self._options['port']}")
+        return ClusterSpec(jobs)
+
+    @property
+    def task_type(self) -> Optional[str]:
+        """The job of this process; None when it is not known."""
+        if self._client is not None:
+            given: Optional[str] = self._options["task_type"]
+            return given
+        return _native.cluster_resolver_task_type(self._handle)
+
+    @task_type.setter
+    def task_type(self, task_type: Optional[str]) -> None:
+        self._change(task_type=task_type)
+
+    @property
+    def task_id(self) -> Optional[int]:
+        """The index of this process within its job; None when it is not known."""
+        if self._client is not None:
+            given: Optional[int] = self._options["task_id"]
+            return given
+        return _native.cluster_resolver_task_id(self._handle)
+
+    @task_id.setter
+    def task_id(self, task_id: Optional[int]) -> None:
+        self._change(task_id=task_id)
+
+
+class GCEClusterResolver(_AskedResolver):
+    """Asks Google Compute Engine for the running instances of a group, in the natural order of
+    their names, anew at each question.
+
+    project, zone: of the group; None: this instance's. instance_group: its name. port: of each
+    task. task_type, task_id: of this process; all instances are of that job. rpc_layer: what
+    addresses begin with. credentials: "default" is this instance's account; a text is a token, an
+    object one with the attribute `token`. service: a client of the package googleapiclient, or
+    whatever has its instanceGroups().listInstances(...).execute() and
+    instances().get(...).execute(), which is asked instead; credentials are not looked at then.
+    endpoint, ca_file: where the service is, and whose certificates it has. timeout: seconds for a
+    question, 30 by default.
+    """
+
+    def __init__(self, project: Optional[str], zone: Optional[str], instance_group: str,
+                 port: int = 8470, task_type: str = "worker", task_id: int = 0,
+                 rpc_layer: str = "grpc", credentials: Any = "default", service: Any = None, *,
+                 endpoint: Optional[str] = None, ca_file: Optional[str] = None,
+                 timeout: Optional[float] = None):
+        self._service = service
+        super().__init__(project=project, zone=zone, instance_group=instance_group, port=port,
+                         task_type=task_type, task_id=task_id, rpc_layer=rpc_layer,
+                         credentials=credentials, endpoint=endpoint, ca_file=ca_file,
+                         timeout=timeout)
+
+    def _make(self, **options: Any) -> Any:
+        credentials = options["credentials"]
+        token = None
+        if self._service is None and credentials not in ("default", None):
+            token = credentials if isinstance(credentials, str) else credentials.token
+        return _native.cluster_resolver_gce(
+            options["instance_group"], options["project"], options["zone"], options["port"],
+            options["task_type"], options["task_id"], options["rpc_layer"], token,
+            options["endpoint"], options["ca_file"], _nanoseconds(options["timeout"]))
+
+    def _ask_client(self) -> Optional[ClusterSpec]:
+        if self._service is None:
+            return None
+        place = {"project": self._options["project"], "zone": self._options["zone"]}
+        request = self._service.instanceGroups().listInstances(
+            **place, instanceGroup=self._options["instance_group"],
+            body={"instanceState": "RUNNING"})
+        names: List[str] = []
+        while request is not None:
+            answer = request.execute()
+            names += [item["instance"].rsplit("/", 1)[-1] for item in answer.get("items", [])]
+            request = self._service.instanceGroups().listInstances_next(
+                previous_request=request, previous_response=answer)
+        tasks = []
+        for name in sorted(names, key=_natural):
+            instance = self._service.instances().get(**place, instance=name).execute()
+            address = instance["networkInterfaces"][0]["networkIP"]
+            tasks.append(f"{address}:{self._options['port']}")
+        return ClusterSpec({self._options["task_type"]: tasks})
+
+
 class UnionResolver(ClusterResolver):
     """Several resolvers (args) as one, each asked anew at each question: its cluster has the jobs
     of all of them. kwargs: task_type, task_id and rpc_layer, which beat what the first of them
@@ -313,6 +480,16 @@ def _counts(counts: Union[Mapping[str, int], int, None]) -> Optional[str]:
     return ", ".join(f"{name}:{operator.index(count)}" for name, count in counts.items())
 
 
+def _nanoseconds(seconds: Optional[float]) -> int:
+    return 0 if seconds is None else max(1, int(seconds * 1e9))
+
+
+def _natural(name: str) -> List[Any]:
+    """A key that sorts n9 before n10."""
+    return [(int(part), "") if part.isdigit() else (-1, part)
+            for part in re.split(r"(\d+)", name)]
+
+
 def _check_task(task_type: Optional[str], task_id: Optional[int]) -> None:
     if task_type is not None and not isinstance(task_type, str):
         raise TypeError(f"task_type: a str is needed, not an object of type "
@@ -329,6 +506,8 @@ def _count(accelerators: Union[Mapping[str, int], int, None]) -> Optional[int]:
 
 def handle_of(resolver: Optional[ClusterResolver]) -> Any:
     """The library's resolver for one of any class; None stays None, which means TF_CONFIG."""
+    if isinstance(resolver, _AskedResolver):
+        return resolver._handle_now()
     if resolver is None or isinstance(resolver, _LibraryResolver):
         return None if resolver is None else resolver._handle
     _arguments.check("cluster_resolver", resolver, ClusterResolver)

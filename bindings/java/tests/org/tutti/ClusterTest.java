@@ -18,6 +18,8 @@ import org.junit.jupiter.api.Test;
 import org.tutti.distribute.ClusterResolver;
 import org.tutti.distribute.ClusterSpec;
 import org.tutti.distribute.CommunicationOptions;
+import org.tutti.distribute.GceOptions;
+import org.tutti.distribute.KubernetesOptions;
 import org.tutti.distribute.MultiWorkerMirroredStrategy;
 import org.tutti.distribute.ReplicaContext;
 import org.tutti.distribute.SlurmOptions;
@@ -118,6 +120,28 @@ class ClusterTest {
                    .getMessage().contains("port_base is 99999"));
     ClusterResolver.slurm(new SlurmOptions().tasksPerNode("n1", 2).keepVisibleDevices()).close();
     ClusterResolver.slurm().close();
+  }
+
+  @Test
+  void servicesAreAskedOnTheirMachinesAlone() {
+    final KubernetesOptions pods =
+        new KubernetesOptions(Map.of("worker", List.of("job-name=\"a\"")));
+    try (ClusterResolver resolver =
+             ClusterResolver.kubernetes(pods.account("/nonexistent", "training"))) {
+      assertThrows(TuttiException.FailedPrecondition.class, resolver::clusterSpec);
+    }
+    try (ClusterResolver resolver = ClusterResolver.kubernetes(pods.task("worker", 2))) {
+      assertEquals("worker", resolver.taskType());
+      assertEquals(2L, resolver.taskId());
+    }
+    final GceOptions here =
+        new GceOptions(1).place("a-project", "a-zone").service("token", "https://127.0.0.1:1", null);
+    try (ClusterResolver resolver = ClusterResolver.gce("group", here)) {
+      assertEquals(1L, resolver.taskId());
+      assertThrows(TuttiException.class, resolver::clusterSpec);
+    }
+    assertThrows(TuttiException.InvalidArgument.class, () -> ClusterResolver.gce("", here));
+    ClusterResolver.kubernetes(new KubernetesOptions()).close();
   }
 
   @Test

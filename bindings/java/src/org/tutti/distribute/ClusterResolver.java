@@ -58,6 +58,27 @@ public interface ClusterResolver extends AutoCloseable {
   }
 
   /**
+   * The running pods of each job, in the natural order of their names, asked of Kubernetes anew at
+   * each question as the pod's service account, which needs the right to list pods.
+   */
+  static ClusterResolver kubernetes(KubernetesOptions options) {
+    return new LibraryResolver(Box.at(Native.cluster_resolver_kubernetes(options.labelsText(),
+        options.port(), options.rpcLayer(), options.taskType(), options.taskId(),
+        Bridge.tristate(options.hostIp()), options.accountFolder(), options.namespace(),
+        options.timeout().toNanos())));
+  }
+
+  /**
+   * The running instances of a group, in the natural order of their names, asked of Google Compute
+   * Engine anew at each question.
+   */
+  static ClusterResolver gce(String instanceGroup, GceOptions options) {
+    return new LibraryResolver(Box.at(Native.cluster_resolver_gce(instanceGroup, options.project(),
+        options.zone(), options.port(), options.taskType(), options.taskId(), options.rpcLayer(),
+        options.token(), options.endpoint(), options.caFile(), options.timeout().toNanos())));
+  }
+
+  /**
    * Several resolvers as one, each asked anew at each question: its cluster has the jobs of all of
    * them, and whatever else it is asked the first one answers. Lists of one job are joined in
    * order; where one has gaps all keep their indices, and a task that comes twice is NOT_FOUND when

@@ -1,0 +1,76 @@
+#include "core/cluster/resolve/http_client.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "core/cluster/resolve/gce_cluster_resolver.h"
+#include "core/cluster/resolve/kubernetes_cluster_resolver.h"
+
+namespace tutti {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+HttpDeadline InSeconds(int seconds) {
+  return std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
+}
+
+TEST(HttpClient, EscapesAndSortsAsPeopleDo) {
+  EXPECT_EQ(EscapeUrl("job-name=a b/c,~"), "job-name%3Da%20b%2Fc%2C~");
+  std::vector<std::string> names = {"n10", "n9", "n09", "m", "n", "n9-b2", "n9-b10", "n1"};
+  std::sort(names.begin(), names.end(), ComesBefore);
+  EXPECT_THAT(names, ElementsAre("m", "n", "n1", "n09", "n9", "n9-b2", "n9-b10", "n10"));
+}
+
+TEST(HttpClient, SaysWhomNobodyReachesAndWhatIsTooLate) {
+  HttpRequest request;
+  request.url = "http://127.0.0.1:1/secret-path";
+  request.no_proxy = true;
+  const Status unreached = AskService(request, InSeconds(20), "a test").status();
+  if (unreached.code() == StatusCode::kFailedPrecondition) GTEST_SKIP() << unreached.message();
+  EXPECT_EQ(unreached.code(), StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(unreached.message()), HasSubstr("http://127.0.0.1:1 cannot be asked"));
+  EXPECT_EQ(AskService(request, InSeconds(-1), "a test").status().code(),
+            StatusCode::kDeadlineExceeded);
+  request.url = "file:///etc/passwd";
+  EXPECT_EQ(AskService(request, InSeconds(20), "a test").status().code(),
+            StatusCode::kUnavailable);
+}
+
+TEST(KubernetesClusterResolver, ReadsLabelsAndRefusesOtherThings) {
+  const auto labels = KubernetesClusterResolver::ParseLabels(
+      R"({"ps": [], "worker": ["job-name=a", "job-name=b"]})", "labels");
+  EXPECT_THAT(labels.value().at("worker"), ElementsAre("job-name=a", "job-name=b"));
+  for (const char* text : {"3", "{", R"({"worker": "a"})", R"({"worker": [3]})"}) {
+    const auto refused = KubernetesClusterResolver::ParseLabels(text, "labels");
+    ASSERT_FALSE(refused.ok()) << text;
+    EXPECT_THAT(std::string(refused.status().message()), HasSubstr("labels is"));
+  }
+  KubernetesClusterResolver::Options options;
+  options.port = 0;
+  EXPECT_FALSE(KubernetesClusterResolver::Create(options).ok());
+  options.port = 1;
+  options.variables = [](const char*) -> const char* { return nullptr; };
+  const auto outside = KubernetesClusterResolver::Create(options).value()->cluster_spec();
+  EXPECT_EQ(outside.status().code(), StatusCode::kFailedPrecondition);
+}
+
+TEST(GceClusterResolver, NeedsAGroup) {
+  GceClusterResolver::Options options;
+  EXPECT_FALSE(GceClusterResolver::Create(options).ok());
+  options.instance_group = "group";
+  options.task_id = 3;
+  const auto resolver = GceClusterResolver::Create(options).value();
+  EXPECT_EQ(**resolver->task_type(), "worker");
+  EXPECT_EQ(**resolver->task_id(), 3);
+  options.port = 70'000;
+  EXPECT_FALSE(GceClusterResolver::Create(options).ok());
+}
+
+}  // namespace
+}  // namespace tutti
