@@ -27,7 +27,7 @@ def calls_of(*command):
     found = [re.fullmatch(line, said) for line, said in zip(LINES, done.stdout.splitlines())]
     if len(done.stdout.splitlines()) != len(LINES) or None in found:
         sys.exit(f"the lines are\n{done.stdout}")
-    if {match[1] for match in found} != {"30557"}:
+    if {match[1] for match in found} != {"37151"}:
         sys.exit(f"epochs differ, or have other digits:\n{done.stdout}")
     return [int(match[2]) for match in found]
 

@@ -218,5 +218,27 @@ TEST(Composite, RowsNeedNoOrderAndNoValues) {
               HasSubstr("component[1] has 2 and component 0 has 3"));
 }
 
+TEST(Composite, TheMostSpecificOfTwoSpecsFollowsFromTheWhole) {
+  constexpr int64_t kAny = PartialShape::kUnknownDim;
+  const auto ragged = [](const PartialShape& shape) {
+    return RaggedSpec(DType::kInt32, shape, 1).value();
+  };
+  const auto relaxed = [](const Ref<const ElementSpec>& left,
+                          const Ref<const ElementSpec>& right) {
+    return left->Relax(*right, "spec").value();
+  };
+  EXPECT_EQ(*relaxed(ragged(PartialShape({2, kAny, 5})), ragged(PartialShape({4, kAny, 5}))),
+            *ragged(PartialShape({kAny, kAny, 5})));
+  EXPECT_EQ(*relaxed(ragged(PartialShape({2, kAny, 5})), ragged(PartialShape({2, kAny}))),
+            *ragged(PartialShape::Unknown()));
+  EXPECT_EQ(*relaxed(SparseSpec(DType::kInt64, PartialShape({3, 2})),
+                     SparseSpec(DType::kInt64, PartialShape({3}))),
+            *SparseSpec(DType::kInt64, PartialShape::Unknown()));
+  EXPECT_FALSE(ragged(PartialShape({2, kAny}))
+                   ->Relax(*RaggedSpec(DType::kInt32, PartialShape({2, kAny, kAny}), 2).value(),
+                           "spec")
+                   .ok());
+}
+
 }  // namespace
 }  // namespace tutti

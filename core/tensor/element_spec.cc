@@ -274,6 +274,8 @@ Result<Ref<const ElementSpec>> ElementSpec::Relax(const ElementSpec& other,
     }
     leaves.push_back(std::move(leaf));
   }
+  // Of sparse and ragged tensors the leaves are what follows from the whole.
+  if (tree_->has_composites()) return Create(tree_, std::move(leaves));
   return WithLeaves(std::move(leaves));
 }
 

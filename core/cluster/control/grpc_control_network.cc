@@ -42,6 +42,8 @@ constexpr int64_t kShutdownLingerNs = kSecondNs;
 // The search for a peer ends that much before the time for connecting does, so that it is the one
 // that tells what is wrong.
 constexpr int64_t kProbeMarginNs = 100 * kMillisecondNs;
+// To give up when memory has run out: two seconds.
+constexpr int kMostTries = 100;
 
 // "127.0.0.1:4711" of gRPC's "ipv4:127.0.0.1:4711" and "ipv6:%5B::1%5D:4711".
 std::string PlainAddress(std::string_view uri) {
@@ -94,7 +96,10 @@ struct GrpcControlNetwork::State final : public GrpcSite,
   };
 
   State(Ref<Environment> env, Options o)
-      : GrpcSite(env->clock(), &env->log()), environment(env), options(o) {}
+      : GrpcSite(env->clock(), &env->log()),
+        environment(env),
+        options(o),
+        rounds(options.name, *environment) {}
 
   Status EnsureLibrary();
   Status OpenServer(std::vector<FileDescriptor> listening,
@@ -115,6 +120,7 @@ struct GrpcControlNetwork::State final : public GrpcSite,
 
   const Ref<Environment> environment;
   const Options options;
+  RoundGuard rounds;  // of the strand
   JobCertificate certificate;
   Thread thread;  // of whoever calls Shutdown
 
@@ -299,8 +305,13 @@ void GrpcControlNetwork::State::BeginShutdown(const Status& reason, bool tell) {
 // After a task that has thrown nobody knows what was left out: half a protocol would keep others
 // waiting, a connection that ends is an error at both ends.
 void GrpcControlNetwork::State::GiveUp(const Status& why) {
-  strand.CloseDoor();
-  BeginShutdown(why.WithPrefix(options.name + ": the control channel was given up"), true);
+  for (int i = 0; i < kMostTries; ++i) {
+    const bool begun = rounds.Run([&] {
+      strand.CloseDoor();
+      BeginShutdown(why.WithPrefix(options.name + ": the control channel was given up"), true);
+    });
+    if (begun) return;
+  }
 }
 
 void GrpcControlNetwork::State::StopServer() {

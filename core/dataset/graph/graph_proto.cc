@@ -143,7 +143,7 @@ class GraphWriter {
     } else if (const auto* tree = std::get_if<Ref<const TreeSpec>>(&attribute)) {
       WriteTree(**tree, def->mutable_tree());
     } else if (const auto* value = std::get_if<Ref<const Value>>(&attribute)) {
-      const Status written = WriteValue(**value, fingerprint_, def->mutable_element());
+      const Status written = WriteValue(**value, fingerprint_, &datasets_, def->mutable_element());
       if (!written.ok()) {
         return written.WithPrefix(Format("serialize: {}", node.label())).With("node", node.label());
       }
@@ -163,12 +163,14 @@ class GraphWriter {
             .With("node", node.label());
       }
       if (leaf.kind() != LeafKind::kDataset) continue;
-      TUTTI_ASSIGN_OR_RETURN(
-          std::string content,
-          ContentFingerprint(leaf.object_as<const Dataset>()->node(), node, {}));
+      const auto* const dataset = leaf.object_as<const Dataset>();
+      std::string& content = contents_[dataset];
+      if (content.empty()) {
+        TUTTI_ASSIGN_OR_RETURN(content, ContentFingerprint(dataset->node(), node, {}));
+      }
       v1::FunctionDef* inner = def->add_functions();
       inner->set_kind("dataset");
-      inner->set_payload(std::move(content));
+      inner->set_payload(content);
     }
     return OkStatus();
   }
@@ -201,6 +203,8 @@ class GraphWriter {
   const bool fingerprint_;
   v1::DatasetDef* const def_;
   std::unordered_map<const Node*, int32_t> written_;
+  WrittenDatasets datasets_;  // in values
+  std::unordered_map<const Dataset*, std::string> contents_;
 };
 
 // For messages.
@@ -209,7 +213,8 @@ std::string LabelOf(const v1::NodeDef& def) {
 }
 
 Result<Attribute> ReadAttribute(const Ref<DatasetEnvironment>& environment,
-                                const v1::NodeDef& node, const v1::AttributeDef& def, int depth) {
+                                const v1::NodeDef& node, const v1::AttributeDef& def, int depth,
+                                std::vector<Ref<Dataset>>* datasets) {
   switch (def.content_case()) {
     case v1::AttributeDef::kNumber:
       return Attribute(static_cast<int64_t>(def.number()));
@@ -224,7 +229,8 @@ Result<Attribute> ReadAttribute(const Ref<DatasetEnvironment>& environment,
       return Attribute(
           std::vector<std::string>(def.texts().texts().begin(), def.texts().texts().end()));
     case v1::AttributeDef::kElement: {
-      TUTTI_ASSIGN_OR_RETURN(Ref<const Value> value, ReadValue(def.element(), environment, depth));
+      TUTTI_ASSIGN_OR_RETURN(Ref<const Value> value,
+                             ReadValue(def.element(), environment, depth, datasets));
       return Attribute(std::move(value));
     }
     case v1::AttributeDef::kSpec: {
@@ -246,7 +252,8 @@ Result<Attribute> ReadAttribute(const Ref<DatasetEnvironment>& environment,
 
 Result<Ref<const Node>> ReadNode(const Ref<DatasetEnvironment>& environment,
                                  const v1::NodeDef& def,
-                                 const std::vector<Ref<const Node>>& nodes, int depth) {
+                                 const std::vector<Ref<const Node>>& nodes, int depth,
+                                 std::vector<Ref<Dataset>>* datasets) {
   const Result<const OpTraits*> found = environment->ops().Find(def.op());
   if (!found.ok()) {
     return NotFound("deserialize: the operation {} is not known here; {}", LabelOf(def), kNewer)
@@ -266,7 +273,7 @@ Result<Ref<const Node>> ReadNode(const Ref<DatasetEnvironment>& environment,
           .With("attribute", attribute_def.name());
     }
     TUTTI_ASSIGN_OR_RETURN(Attribute attribute,
-                           ReadAttribute(environment, def, attribute_def, depth));
+                           ReadAttribute(environment, def, attribute_def, depth, datasets));
     attributes.Set(attribute_def.name(), std::move(attribute));
   }
   Node::Inputs inputs;
@@ -348,8 +355,10 @@ Result<Ref<Dataset>> ReadDefinition(const Ref<DatasetEnvironment>& environment,
         .With("version", def.version());
   }
   std::vector<Ref<const Node>> nodes;
+  std::vector<Ref<Dataset>> datasets;  // in values
   for (const v1::NodeDef& node_def : def.nodes()) {
-    TUTTI_ASSIGN_OR_RETURN(Ref<const Node> node, ReadNode(environment, node_def, nodes, depth));
+    TUTTI_ASSIGN_OR_RETURN(Ref<const Node> node,
+                           ReadNode(environment, node_def, nodes, depth, &datasets));
     nodes.push_back(std::move(node));
   }
   DatasetOptions options;

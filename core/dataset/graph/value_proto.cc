@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -84,17 +85,17 @@ int LevelsOf(const ElementSpec& spec) {
   return levels;
 }
 
+using DatasetLevels = std::unordered_map<const Dataset*, int>;
+int LevelsOf(const Dataset& dataset, int above, DatasetLevels* known);
+
 // Of datasets in it those in the values of all their operations, no deeper than it takes to say
-// that they are too deep.
-int LevelsOf(const Value& value, int above = 0) {
+// that they are too deep. Where that was the case for one, it is for all.
+int LevelsOf(const Value& value, int above, DatasetLevels* known) {
   int levels = LevelsOf(value.spec());
-  const auto look = [&](const Value& inner) {
-    levels = std::max(levels, 1 + LevelsOf(inner, above + 1));
-  };
   for (const Leaf& leaf : value.leaves()) {
     if (leaf.kind() == LeafKind::kOptional) {
       if (leaf.optional_value() != nullptr) {
-        look(*leaf.optional_value());
+        levels = std::max(levels, 1 + LevelsOf(*leaf.optional_value(), above + 1, known));
       } else if (leaf.empty_optional_spec()) {
         levels = std::max(levels, 1 + LevelsOf(*leaf.empty_optional_spec()));
       }
@@ -102,14 +103,44 @@ int LevelsOf(const Value& value, int above = 0) {
     if (leaf.kind() != LeafKind::kDataset) continue;
     levels = std::max(levels, 1);
     if (above > kMaxLevels) continue;
-    for (const Node* node : InputsFirst(leaf.object_as<const Dataset>()->node())) {
-      for (const auto& [name, attribute] : node->attributes().items()) {
-        const auto* const inner = std::get_if<Ref<const Value>>(&attribute);
-        if (inner != nullptr) look(**inner);
-      }
-    }
+    levels = std::max(levels, LevelsOf(*leaf.object_as<const Dataset>(), above, known));
   }
   return levels;
+}
+
+int LevelsOf(const Dataset& dataset, int above, DatasetLevels* known) {
+  const auto found = known->find(&dataset);
+  if (found != known->end()) return found->second;
+  int levels = 0;
+  for (const Node* node : InputsFirst(dataset.node())) {
+    for (const auto& [name, attribute] : node->attributes().items()) {
+      const auto* const inner = std::get_if<Ref<const Value>>(&attribute);
+      if (inner != nullptr) levels = std::max(levels, 1 + LevelsOf(**inner, above + 1, known));
+    }
+  }
+  known->emplace(&dataset, levels);
+  return levels;
+}
+
+Status WriteFingerprint(const Dataset& dataset, WrittenDatasets* written, v1::LeafDef* def) {
+  std::string& fingerprint = written->fingerprints[&dataset];
+  if (fingerprint.empty()) {
+    TUTTI_ASSIGN_OR_RETURN(fingerprint, GraphFingerprint(dataset.node()));
+  }
+  def->set_text(fingerprint);
+  return OkStatus();
+}
+
+Status WriteDefinition(const Dataset& dataset, WrittenDatasets* written, v1::LeafDef* def) {
+  const auto found = written->numbers.find(&dataset);
+  if (found != written->numbers.end()) {
+    def->set_same_as(found->second);
+    return OkStatus();
+  }
+  TUTTI_ASSIGN_OR_RETURN(std::string definition, dataset.Serialize());
+  def->set_text(std::move(definition));
+  written->numbers.emplace(&dataset, static_cast<int32_t>(written->numbers.size()) + 1);
+  return OkStatus();
 }
 
 Status CheckLevels(int levels) {
@@ -123,7 +154,10 @@ Status CheckLevels(int levels) {
 
 Status CheckLevels(const TreeSpec& tree) { return CheckLevels(LevelsOf(tree)); }
 Status CheckLevels(const ElementSpec& spec) { return CheckLevels(LevelsOf(spec)); }
-Status CheckLevels(const Value& value) { return CheckLevels(LevelsOf(value)); }
+Status CheckLevels(const Value& value) {
+  DatasetLevels known;
+  return CheckLevels(LevelsOf(value, 0, &known));
+}
 
 void WriteTree(const TreeSpec& tree, v1::TreeDef* def) {
   def->set_kind(static_cast<int32_t>(tree.kind()));
@@ -199,7 +233,7 @@ Result<Ref<const ElementSpec>> ReadSpec(const v1::SpecDef& def, int depth) {
   return ElementSpec::Create(std::move(tree), std::move(leaves));
 }
 
-Status WriteValue(const Value& value, bool digest, v1::ValueDef* def) {
+Status WriteValue(const Value& value, bool digest, WrittenDatasets* written, v1::ValueDef* def) {
   WriteTree(value.spec(), def->mutable_tree());
   for (const Leaf& leaf : value.leaves()) {
     v1::LeafDef* leaf_def = def->add_leaves();
@@ -210,18 +244,14 @@ Status WriteValue(const Value& value, bool digest, v1::ValueDef* def) {
       leaf_def->set_text(leaf.string());
     } else if (leaf.kind() == LeafKind::kOptional) {
       if (const Value* inner = leaf.optional_value()) {
-        TUTTI_RETURN_IF_ERROR(WriteValue(*inner, digest, leaf_def->mutable_optional()));
+        TUTTI_RETURN_IF_ERROR(WriteValue(*inner, digest, written, leaf_def->mutable_optional()));
       } else if (leaf.empty_optional_spec()) {
         WriteSpec(*leaf.empty_optional_spec(), leaf_def->mutable_optional_spec());
       }
-    } else if (leaf.kind() == LeafKind::kDataset && digest) {
-      TUTTI_ASSIGN_OR_RETURN(std::string fingerprint,
-                             GraphFingerprint(leaf.object_as<const Dataset>()->node()));
-      leaf_def->set_text(std::move(fingerprint));
     } else if (leaf.kind() == LeafKind::kDataset) {
-      TUTTI_ASSIGN_OR_RETURN(std::string definition,
-                             leaf.object_as<const Dataset>()->Serialize());
-      leaf_def->set_text(std::move(definition));
+      const auto* const dataset = leaf.object_as<const Dataset>();
+      TUTTI_RETURN_IF_ERROR(digest ? WriteFingerprint(*dataset, written, leaf_def)
+                                   : WriteDefinition(*dataset, written, leaf_def));
     } else if (!leaf.is_none() && !digest) {
       return FailedPrecondition("a value holds {}, which lives in this process only",
                                 LeafKindName(leaf.kind()));
@@ -231,7 +261,8 @@ Status WriteValue(const Value& value, bool digest, v1::ValueDef* def) {
 }
 
 Result<Ref<const Value>> ReadValue(const v1::ValueDef& def,
-                                   const Ref<DatasetEnvironment>& environment, int depth) {
+                                   const Ref<DatasetEnvironment>& environment, int depth,
+                                   std::vector<Ref<Dataset>>* read) {
   if (depth > kMaxLevels) return MalformedValue("a value is too deep");
   TUTTI_ASSIGN_OR_RETURN(Ref<const TreeSpec> tree, ReadTree(def.tree(), depth));
   std::vector<Leaf> leaves;
@@ -257,15 +288,24 @@ Result<Ref<const Value>> ReadValue(const v1::ValueDef& def,
         }
         Ref<const Value> inner;
         if (leaf_def.has_optional()) {
-          TUTTI_ASSIGN_OR_RETURN(inner, ReadValue(leaf_def.optional(), environment, depth + 1));
+          TUTTI_ASSIGN_OR_RETURN(inner,
+                                 ReadValue(leaf_def.optional(), environment, depth + 1, read));
         }
         leaves.push_back(Leaf::OfOptional(Ref<Value>::Retain(const_cast<Value*>(inner.get()))));
         break;
       }
       case LeafKind::kDataset: {
-        TUTTI_ASSIGN_OR_RETURN(Ref<Dataset> dataset,
-                               ReadDefinition(environment, leaf_def.text(), depth + 1));
-        leaves.push_back(Leaf(LeafKind::kDataset, std::move(dataset)));
+        if (leaf_def.same_as() == 0) {
+          TUTTI_ASSIGN_OR_RETURN(Ref<Dataset> dataset,
+                                 ReadDefinition(environment, leaf_def.text(), depth + 1));
+          read->push_back(std::move(dataset));
+        } else if (leaf_def.same_as() < 0 ||
+                   static_cast<size_t>(leaf_def.same_as()) > read->size()) {
+          return MalformedValue("a dataset is to be one that does not come before it");
+        }
+        const size_t number = leaf_def.same_as() == 0 ? read->size()
+                                                      : static_cast<size_t>(leaf_def.same_as());
+        leaves.push_back(Leaf(LeafKind::kDataset, (*read)[number - 1]));
         break;
       }
       default:

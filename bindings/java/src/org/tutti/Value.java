@@ -120,10 +120,11 @@ public final class Value extends NativeObject implements AutoCloseable {
   }
 
   private static Value placesOf(Object indices, Value sizes) {
-    if (!(indices instanceof long[][] rows) || sizes.asTensor().rank() != 1) {
+    final long[] shape = sizes.asTensor().shape();
+    if (!(indices instanceof long[][] rows) || shape.length != 1) {
       return make(indices, true);
     }
-    try (Tensor places = NestedLists.matrixOf(rows, (int) sizes.asTensor().shape()[0])) {
+    try (Tensor places = NestedLists.matrixOf(rows, (int) shape[0])) {
       return of(places);
     }
   }
