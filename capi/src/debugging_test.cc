@@ -116,5 +116,24 @@ TEST_F(DebuggingTest, PlacementsAreLoggedWhereAskedFor) {
               ::testing::HasSubstr("placement: run #1: replica 0 on CPU:0, replica 1 on CPU:1"));
 }
 
+TEST_F(DebuggingTest, WrongDumpsAreNamed) {
+  int64_t writer = 0;
+  tutti_dump_options options = TUTTI_DUMP_OPTIONS_INIT;
+  EXPECT_FAILS(tutti_debugging_enable_dump("", nullptr, &writer), TUTTI_INVALID_ARGUMENT,
+               "dump_root is empty");
+  EXPECT_FAILS(tutti_debugging_enable_dump("/proc/nothing", nullptr, &writer), TUTTI_NOT_FOUND,
+               "dump_root");
+  options.mode = 6;
+  EXPECT_FAILS(tutti_debugging_enable_dump("/tmp", &options, &writer), TUTTI_INVALID_ARGUMENT,
+               "mode is 6; expected 1 to 5");
+  EXPECT_FAILS(tutti_debugging_flush_execution_files(writer), TUTTI_FAILED_PRECONDITION,
+               "it has ended");
+  EXPECT_FAILS(tutti_debugging_flush_non_execution_files(writer), TUTTI_FAILED_PRECONDITION,
+               "it has ended");
+  tutti_debugging_disable_dump();
+  Bytes json;
+  EXPECT_FAILS(tutti_debugging_read_dumps("/nothing", &json), TUTTI_NOT_FOUND, "/nothing");
+}
+
 }  // namespace
 }  // namespace tutti::capi_test

@@ -72,7 +72,8 @@ Status VariableUpdate::Execute(std::span<MergePart* const> parts) {
   } else {
     UpdateRange(own_plan_, 0, tensor_.num_elements());
     if (observed) {
-      const ObservedScope all(true);
+      const ObservedScope all(team != nullptr && team->observed() ? Observed::kChecked
+                                                                  : Observed::kAsBefore);
       TUTTI_RETURN_IF_ERROR(variable_.ObserveCopy(write_, 0));
     }
     own_plan_.locks.clear();

@@ -207,3 +207,40 @@ func TestANanOfOneReplicaIsNamedByAllWorkers(t *testing.T) {
 		}
 	}
 }
+
+// ---- dumps
+
+func TestWhatPassesByIsDumpedAndRead(t *testing.T) {
+	root := t.TempDir()
+	writer := must[*DumpWriter](t)(EnableDumpDebugInfo(root, DumpOptions{Mode: DebugFullHealth,
+		OpRegex: "all_reduce", DTypes: func(dtype DType) bool { return dtype == Float64 }}))
+	defer DisableDumpDebugInfo()
+	_, err := EnableDumpDebugInfo(root, DumpOptions{Mode: DebugShape})
+	says(t, err, "the mode is FULL_HEALTH")
+	strategy := must[*Strategy](t)(NewMirroredStrategy("CPU:0", "CPU:1"))
+	defer strategy.Close()
+	result := must[Value](t)(strategy.Run(nil, func(replica *ReplicaContext, _ Value) (Value, error) {
+		gradient := []float64{1, 2}
+		if replica.ReplicaID() == 1 {
+			gradient[1] = math.NaN()
+		}
+		return replica.AllReduce(Sum, sure(Of(gradient)))
+	}, Value{}))
+	defer result.Close()
+	holds(t, writer.FlushExecutionFiles())
+	holds(t, writer.FlushNonExecutionFiles())
+	text := must[string](t)(ReadDumpDebugInfo(root))
+	for _, part := range []string{`"op":"all_reduce","name":"the input","replica":1`,
+		`"has_nan_or_infinity":true,"elements":2,"nan":1`} {
+		if !strings.Contains(text, part) {
+			t.Fatalf("no %s in %s", part, text)
+		}
+	}
+	if strings.Contains(text, `"op":"run"`) {
+		t.Fatal(text)
+	}
+	DisableDumpDebugInfo()
+	wants(t, writer.FlushExecutionFiles(), ErrFailedPrecondition)
+	_, err = ReadDumpDebugInfo(root + "/nothing")
+	wants(t, err, ErrNotFound)
+}

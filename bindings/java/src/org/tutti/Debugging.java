@@ -1,6 +1,8 @@
 package org.tutti;
 
 import java.util.List;
+import java.util.function.Predicate;
+import org.tutti.internal.Bridge;
 import org.tutti.internal.Native;
 
 /**
@@ -302,6 +304,98 @@ public final class Debugging {
   /** Ends what enableCheckNumerics began on this thread. */
   public static void disableCheckNumerics() {
     Native.debugging_disable_check_numerics();
+  }
+
+  // ---- dumps
+
+  /** What is kept of a tensor beside operation, name, replica, step and dtype. */
+  public enum Mode {
+    /** Nothing. */
+    NO_TENSOR,
+    /** Whether there is a NaN or an infinity. */
+    CURT_HEALTH,
+    /** How many elements, NaN, +Inf and -Inf there are. */
+    CONCISE_HEALTH,
+    /** And the rank, and how many finite ones are below 0, 0 and above 0. */
+    FULL_HEALTH,
+    /** The shape. */
+    SHAPE
+  }
+
+  /**
+   * How a dump is made.
+   *
+   * @param mode what is kept of a tensor
+   * @param circularBufferSize how many of the most recent events are kept until they are flushed; 0
+   *     or less: all are written, a thousand at a time
+   * @param opRegex matched at the beginning of an operation's name ("all_reduce"), in ECMAScript's
+   *     syntax; null: all operations
+   * @param dtypes says of a dtype whether it is taken; null: all are
+   */
+  public record DumpOptions(
+      Mode mode, long circularBufferSize, String opRegex, Predicate<DType> dtypes) {
+    /** Those of a mode: the last 1000 events, of all operations and dtypes. */
+    public static DumpOptions of(Mode mode) {
+      return new DumpOptions(mode, 1000, null, null);
+    }
+
+    private long mask() {
+      if (dtypes == null) {
+        return 0;
+      }
+      long mask = 1; // no dtype at all is a choice, too
+      for (final DType dtype : DType.values()) {
+        mask |= dtypes.test(dtype) ? 1L << dtype.number() : 0;
+      }
+      return mask;
+    }
+  }
+
+  /** What writes a dump's files. */
+  public static final class DumpWriter {
+    private final long number;
+
+    private DumpWriter(long number) {
+      this.number = number;
+    }
+
+    /**
+     * Writes the events that wait. FAILED_PRECONDITION when the dump has ended; the disk's error
+     * where it cannot be written.
+     */
+    public void flushExecutionFiles() {
+      Native.debugging_flush_execution_files(number);
+    }
+
+    /** Writes what is known of the process and of the dump; fails as flushExecutionFiles. */
+    public void flushNonExecutionFiles() {
+      Native.debugging_flush_non_execution_files(number);
+    }
+  }
+
+  /**
+   * From now on the tensors that enableCheckNumerics would look at, of all threads of the process,
+   * leave an event each in files under `dumpRoot`, a directory that is made where it is missing.
+   * Once more with the same root it goes on; another root ends the dump before. INVALID_ARGUMENT for
+   * another mode or buffer size than that of a dump that goes on, and for an expression that does
+   * not read. `tutti debug` shows what was dumped.
+   */
+  public static DumpWriter enableDumpDebugInfo(String dumpRoot, DumpOptions options) {
+    return new DumpWriter(Native.debugging_enable_dump(dumpRoot, options.mode().ordinal() + 1,
+        options.circularBufferSize(), options.opRegex(), options.mask()));
+  }
+
+  /** Ends the dump; what was not flushed is gone. Without one nothing happens. */
+  public static void disableDumpDebugInfo() {
+    Native.debugging_disable_dump();
+  }
+
+  /**
+   * The dumps of all processes in a directory, as a JSON object: processes, events in the order of
+   * time, first_not_finite and damaged. NOT_FOUND where there is no dump.
+   */
+  public static String readDumpDebugInfo(String dumpRoot) {
+    return Bridge.text(Native.debugging_read_dumps(dumpRoot));
   }
 
   /**
