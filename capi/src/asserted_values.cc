@@ -2,6 +2,7 @@
 
 #include <tutti/value.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "core/base/error.h"
@@ -67,8 +68,8 @@ class LeafWalk {
       const Value &held = *leaf.optional_value();
       if (held.is_leaf()) return TakeLeaf(held.leaf(), path);
     }
-    return InvalidArgument("{}: {}{} is a {}; expected a tensor, a variable, a per-replica value or "
-                           "a structure of them",
+    return InvalidArgument("{}: {}{} is a {}; expected a tensor, a variable, a per-replica value "
+                           "or a structure of them",
                            call_.function, what_, path, LeafKindName(leaf.kind()))
         .With("structure", LeafKindName(leaf.kind()));
   }

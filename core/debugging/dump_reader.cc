@@ -33,7 +33,9 @@ uint64_t ReadFixed(std::string_view bytes, size_t at, size_t size) {
   return value;
 }
 
-uint32_t MaskedCrc(std::string_view bytes) { return MaskCrc32c(Crc32c(bytes.data(), bytes.size())); }
+uint32_t MaskedCrc(std::string_view bytes) {
+  return MaskCrc32c(Crc32c(bytes.data(), bytes.size()));
+}
 
 // The messages of a file up to the first that does not read; *damage says why there are no more.
 std::vector<v1::DebugEvent> ReadRecords(std::string_view bytes, std::string* damage) {

@@ -10,8 +10,8 @@
 namespace tutti {
 
 // Begins a dump and gives the number of its writer; that of the one that is there where it has the
-// same root. Another root ends the dump before. INVALID_ARGUMENT for another mode or another size of
-// the buffer than that of the dump that is there.
+// same root. Another root ends the dump before. INVALID_ARGUMENT for another mode or another size
+// of the buffer than that of the dump that is there.
 Result<int64_t> EnableDump(const DumpOptions& options);
 
 // FAILED_PRECONDITION for the writer of a dump that has ended.

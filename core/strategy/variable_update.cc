@@ -66,7 +66,8 @@ Status VariableUpdate::Execute(std::span<MergePart* const> parts) {
   }
   const bool observed = TensorsAreObserved() || (team != nullptr && team->observed());
   for (const auto& copy : variable_.copies_) own_plan_.locks.emplace_back(copy->mutex);
-  has_shares_ = parts.size() > 1 && !observed && tensor_.byte_size() >= static_cast<size_t>(kShareBytes);
+  has_shares_ = parts.size() > 1 && !observed &&
+                tensor_.byte_size() >= static_cast<size_t>(kShareBytes);
   if (has_shares_) {
     for (MergePart* part : parts) static_cast<VariableUpdate*>(part)->plan_ = &own_plan_;
   } else {

@@ -8,8 +8,8 @@
 // There are two: the checker, which may refuse a tensor (debugging/numerics_observer.h; the runtime
 // installs it), and the recorder, which takes notes (debugging/dump_writer.h). Whether the checker
 // looks is said for a thread, and for the replicas that the thread runs, or for the process; the
-// recorder looks at everything while it is installed. While nobody looks TensorsAreObserved() is one
-// relaxed load. Threads: any.
+// recorder looks at everything while it is installed. While nobody looks TensorsAreObserved() is
+// one relaxed load. Threads: any.
 #ifndef TUTTI_CORE_TENSOR_TENSOR_OBSERVER_H_
 #define TUTTI_CORE_TENSOR_TENSOR_OBSERVER_H_
 

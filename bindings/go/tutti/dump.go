@@ -31,10 +31,10 @@ type DumpOptions struct {
 type DumpWriter struct{ number int64 }
 
 // EnableDumpDebugInfo makes the tensors that EnableCheckNumerics would look at leave an event each
-// from now on, in files under dumpRoot, a directory that is made where it is missing. Once more with
-// the same root it goes on; another root ends the dump before. ErrInvalidArgument for another mode
-// or buffer size than that of a dump that goes on, and for an expression that does not read. The
-// command "tutti debug" shows what was dumped.
+// from now on, in files under dumpRoot, a directory that is made where it is missing. Once more
+// with the same root it goes on; another root ends the dump before. ErrInvalidArgument for a mode
+// or buffer size other than that of a dump that goes on, and for an expression that does not read.
+// The command "tutti debug" shows what was dumped.
 func EnableDumpDebugInfo(dumpRoot string, options DumpOptions) (*DumpWriter, error) {
 	var mask int64
 	if options.DTypes != nil {

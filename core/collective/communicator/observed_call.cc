@@ -34,8 +34,8 @@ std::string NameOf(const char* what, size_t i, size_t count) {
 
 void Communicator::CallScope::LogPlacementOf(const CollectiveCall& call) const {
   const std::string what =
-      Format("rank {} of {}: {} #{}{}", self_->rank_, self_->group_name_, CollectiveOpName(call.header.op),
-             call.sequence,
+      Format("rank {} of {}: {} #{}{}", self_->rank_, self_->group_name_,
+             CollectiveOpName(call.header.op), call.sequence,
              call.header.num_tensors == 0
                  ? std::string()
                  : Format(" of {}", call.header.tensor(0).ToString()));

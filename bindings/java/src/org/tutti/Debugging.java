@@ -122,16 +122,16 @@ public final class Debugging {
   }
 
   /**
-   * |x - y| &lt; atol + rtol * |y| at every element, of floats or complex numbers of one dtype; both
-   * tolerances are 10 times the distance from 1 to the next number of that dtype.
+   * |x - y| &lt; atol + rtol * |y| at every element, of floats or complex numbers of one dtype;
+   * both tolerances are 10 times the distance from 1 to the next number of that dtype.
    */
   public static void assertNear(Object x, Object y) {
     assertNear(x, y, null, null, null, 0);
   }
 
   /**
-   * As assertNear, with tolerances that broadcast to the shape of x and y (null: as there), and what
-   * its error says first and shows.
+   * As assertNear, with tolerances that broadcast to the shape of x and y (null: as there), and
+   * what its error says first and shows.
    */
   public static void assertNear(
       Object x, Object y, Object rtol, Object atol, String message, int summarize) {
@@ -260,12 +260,13 @@ public final class Debugging {
       tensors[i] = shapes.get(i).tensor();
       texts[i] = shapes.get(i).shape();
     }
-    try (Value all = Value.ofData(tensors); Value shown = data == null ? null : Value.ofData(data)) {
+    try (Value all = Value.ofData(tensors);
+         Value shown = data == null ? null : Value.ofData(data)) {
       Native.debugging_assert_shapes(all, texts, shown, message, summarize);
     }
   }
 
-  /** The condition, a boolean or a tensor of them, is true at every element; else `data` is shown. */
+  /** The condition, booleans, is true at every element; else `data` (null: none) is shown. */
   public static void assertTrue(Object condition, Object data, int summarize) {
     try (Value value = Value.ofData(condition);
          Value shown = data == null ? null : Value.ofData(data)) {
@@ -288,9 +289,9 @@ public final class Debugging {
 
   /**
    * From now on a NaN or an infinity is INVALID_ARGUMENT where it enters or leaves a collective, a
-   * reduction over replicas, the update of a variable or a checkpoint, or is returned by a replica's
-   * function. The error names the operation, the variable or the path in the structure, replica and
-   * worker or rank, dtype and shape, how many elements are NaN, +Inf and -Inf, and the first of
+   * reduction over replicas, the update of a variable or a checkpoint, or is returned by a
+   * replica's function. The error names the operation, the variable or the path in the structure,
+   * replica and worker or rank, dtype and shape, how many elements are NaN, +Inf and -Inf, and the first of
    * them; where workers or ranks take part it is the error of all of them. It holds for calls of
    * this thread and of the replicas that it runs; between the workers of a strategy it is enough
    * that one has enabled it. Calling it twice is as calling it once.
@@ -376,9 +377,9 @@ public final class Debugging {
   /**
    * From now on the tensors that enableCheckNumerics would look at, of all threads of the process,
    * leave an event each in files under `dumpRoot`, a directory that is made where it is missing.
-   * Once more with the same root it goes on; another root ends the dump before. INVALID_ARGUMENT for
-   * another mode or buffer size than that of a dump that goes on, and for an expression that does
-   * not read. `tutti debug` shows what was dumped.
+   * Once more with the same root it goes on; another root ends the dump before. INVALID_ARGUMENT
+   * for another mode or buffer size than that of a dump that goes on, and for an expression that
+   * does not read. `tutti debug` shows what was dumped.
    */
   public static DumpWriter enableDumpDebugInfo(String dumpRoot, DumpOptions options) {
     return new DumpWriter(Native.debugging_enable_dump(dumpRoot, options.mode().ordinal() + 1,
