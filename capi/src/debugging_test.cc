@@ -50,6 +50,10 @@ TEST_F(DebuggingTest, WrongArgumentsAreNamed) {
                TUTTI_INVALID_ARGUMENT, "holds no tensor");
   EXPECT_FAILS(tutti_debugging_assert_condition(TUTTI_CONDITION_SCALAR, text, nullptr),
                TUTTI_INVALID_ARGUMENT, "x is a string");
+  EXPECT_FAILS(tutti_debugging_assert_compare(TUTTI_COMPARISON_EQUAL, none, x, nullptr),
+               TUTTI_INVALID_ARGUMENT, "leaf 0 of x is none");
+  EXPECT_FAILS(tutti_debugging_assert_compare(TUTTI_COMPARISON_EQUAL, x, none, nullptr),
+               TUTTI_INVALID_ARGUMENT, "leaf 0 of y is none");
   EXPECT_EQ(tutti_debugging_is_numeric(text), 0);
   EXPECT_EQ(tutti_debugging_is_numeric(nullptr), 0);
   EXPECT_EQ(tutti_debugging_is_numeric(x), 1);

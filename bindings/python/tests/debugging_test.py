@@ -168,6 +168,10 @@ class AssertionTest(unittest.TestCase):
             for wrong in (None, object()):
                 with self.assertRaises(TypeError):
                     function(wrong)
+        for x, y in ((None, 1), (1, None), (None, None), ((None, 1), (1, 1))):
+            with self.assertRaises(TypeError):
+                debugging.assert_equal(x, y)
+        debugging.assert_equal((None, 1), (None, 1))
         with self.assertRaises(TypeError):
             debugging.assert_equal((np.ones(1), np.ones(1)), {"a": np.ones(1)})
 

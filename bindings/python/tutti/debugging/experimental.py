@@ -11,6 +11,7 @@ One file set per process; several processes may share the directory.
 from __future__ import annotations
 
 import json
+import operator
 import os
 from typing import Any, Callable, Dict, Iterable, Optional, Union
 
@@ -25,12 +26,13 @@ _Path = Union[str, "os.PathLike[str]"]
 
 
 class DebugEventsWriter:
-    """What writes a dump's files; enable_dump_debug_info makes it."""
+    """What writes a dump's files; enable_dump_debug_info makes it.
+
+    number: of the dump, the library's own. dump_root: its directory."""
 
     def __init__(self, number: int, dump_root: str):
-        """number: the library's. dump_root: as it was given."""
-        self._number = number
-        self._dump_root = dump_root
+        self._number = operator.index(number)
+        self._dump_root = os.fspath(dump_root)
 
     @property
     def dump_root(self) -> str:

@@ -291,10 +291,10 @@ public final class Debugging {
    * From now on a NaN or an infinity is INVALID_ARGUMENT where it enters or leaves a collective, a
    * reduction over replicas, the update of a variable or a checkpoint, or is returned by a
    * replica's function. The error names the operation, the variable or the path in the structure,
-   * replica and worker or rank, dtype and shape, how many elements are NaN, +Inf and -Inf, and the first of
-   * them; where workers or ranks take part it is the error of all of them. It holds for calls of
-   * this thread and of the replicas that it runs; between the workers of a strategy it is enough
-   * that one has enabled it. Calling it twice is as calling it once.
+   * replica and worker or rank, dtype and shape, how many elements are NaN, +Inf and -Inf, and the
+   * first of them; where workers or ranks take part it is the error of all of them. It holds for
+   * calls of this thread and of the replicas that it runs; between the workers of a strategy it is
+   * enough that one has enabled it. Calling it twice is as calling it once.
    */
   public static void enableCheckNumerics() {
     if (!Native.debugging_is_checking_numerics()) {
