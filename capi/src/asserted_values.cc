@@ -2,6 +2,7 @@
 
 #include <tutti/value.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "core/base/error.h"
@@ -67,8 +68,8 @@ class LeafWalk {
       const Value &held = *leaf.optional_value();
       if (held.is_leaf()) return TakeLeaf(held.leaf(), path);
     }
-    return InvalidArgument("{}: {}{} is a {}; expected a tensor, a variable, a per-replica value or "
-                           "a structure of them",
+    return InvalidArgument("{}: {}{} is a {}; expected a tensor, a variable, a per-replica value "
+                           "or a structure of them",
                            call_.function, what_, path, LeafKindName(leaf.kind()))
         .With("structure", LeafKindName(leaf.kind()));
   }
@@ -112,6 +113,11 @@ Result<std::vector<AssertedPair>> AssertedPairs(Call call, const Value &x, const
   for (size_t i = 0; i < std::max(left.size(), right.size()); ++i) {
     const std::vector<NamedTensor> &a = left[PartnerOf(i, left.size())].tensors;
     const std::vector<NamedTensor> &b = right[PartnerOf(i, right.size())].tensors;
+    if (a.empty() != b.empty() || (a.empty() && (x.is_leaf() || y.is_leaf()))) {
+      return InvalidArgument("{}: leaf {} of {} is none; expected a tensor in both x and y",
+                             call.function, i, a.empty() ? "x" : "y")
+          .With("structure", "none");
+    }
     if (a.size() != b.size() && a.size() != 1 && b.size() != 1) {
       return InvalidArgument(
                  "{}: leaf {} has {} components in x and {} in y; expected as many in both, or one",

@@ -29,8 +29,8 @@ struct AssertedPair {
   NamedTensor x;
   NamedTensor y;
 };
-// Tensors of two values of one structure, or of which one is a single leaf that goes with all of the
-// other's; likewise for components. INVALID_ARGUMENT naming both where they do not fit.
+// Tensors of two values of one structure, or of which one is a single leaf that goes with all of
+// the other's; likewise for components. INVALID_ARGUMENT naming both where they do not fit.
 Result<std::vector<AssertedPair>> AssertedPairs(Call call, const Value &x, const Value &y);
 
 }  // namespace tutti::capi

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -284,6 +285,28 @@ TEST_F(ClusterTest, AStrategySpansTheReplicasOfAllWorkers) {
     ASSERT_OK(tutti_strategy_distribute_dataset(strategy, numbers, &input, nullptr, &steps));
     ASSERT_OK(tutti_distributed_dataset_explain(steps, &plan));
     EXPECT_THAT(TextIn(plan), testing::HasSubstr("DATA"));
+  });
+}
+
+// All workers name the one of four whose replica has brought a NaN, though only worker 3 looks.
+TEST_F(ClusterTest, ANanOfOneReplicaIsNamedByAllWorkers) {
+  RunWorkers(4, [](tutti_runtime *runtime, const tutti_cluster_resolver *resolver, int worker) {
+    if (worker == 3) EXPECT_OK(tutti_debugging_enable_check_numerics(nullptr));
+    tutti_multi_worker_options options = TUTTI_MULTI_WORKER_OPTIONS_INIT;
+    options.resolver = resolver;
+    const tutti_call_options call = Within(60);
+    Strategy strategy;
+    ASSERT_OK(tutti_strategy_create_multi_worker_mirrored(runtime, &options, &call, &strategy));
+    const auto step = [](tutti_context *replica, const tutti_value *, tutti_value **out,
+                         void *) -> tutti_status * {
+      const bool bad = tutti_context_get_replica_id(replica) == 2;
+      const Value gradient = ValueOf(Floats({1, bad ? std::nanf("") : 2}));
+      return tutti_context_all_reduce(replica, TUTTI_REDUCE_SUM, gradient, nullptr, out);
+    };
+    Value sum;
+    EXPECT_FAILS(tutti_strategy_run(strategy, step, nullptr, nullptr, &call, &sum),
+                 TUTTI_INVALID_ARGUMENT, "worker 2: all_reduce 'SUM': the input of replica 2");
+    tutti_debugging_disable_check_numerics();
   });
 }
 

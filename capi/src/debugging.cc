@@ -10,12 +10,16 @@
 #include <vector>
 
 #include "capi/src/asserted_values.h"
+#include "capi/src/bytes.h"
 #include "capi/src/guard.h"
 #include "capi/src/options.h"
 #include "capi/src/tensor_arguments.h"
+#include "core/base/disk.h"
 #include "core/base/error.h"
 #include "core/base/placement_log.h"
 #include "core/debugging/assertion.h"
+#include "core/debugging/dump_reader.h"
+#include "core/runtime/dumps.h"
 #include "core/strategy/distributed_value.h"
 #include "core/strategy/variable.h"
 #include "core/tensor/tensor_observer.h"
@@ -199,20 +203,60 @@ tutti_status *tutti_debugging_enable_check_numerics(
     TUTTI_ASSIGN_OR_RETURN(const bool whole_process,
                            ReadTristate(call, set.whole_process, false, "whole_process"));
     if (whole_process) {
-      SetProcessObserved(true);
+      SetProcessChecked(true);
     } else {
-      SetThreadObserved(true);
+      SetThreadChecked(true);
     }
     return OkStatus();
   });
 }
 
 void tutti_debugging_disable_check_numerics(void) {
-  SetThreadObserved(false);
-  SetProcessObserved(false);
+  SetThreadChecked(false);
+  SetProcessChecked(false);
 }
 
-int32_t tutti_debugging_is_checking_numerics(void) { return TensorsAreObserved(); }
+int32_t tutti_debugging_is_checking_numerics(void) { return NumericsAreChecked(); }
+
+tutti_status *tutti_debugging_enable_dump(const char *dump_root,
+                                          const tutti_dump_options *options,
+                                          int64_t *out_writer) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, dump_root, out_writer);
+    TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
+    DumpOptions dump;
+    dump.root = dump_root;
+    if (set.mode != 0) {
+      TUTTI_ASSIGN_OR_RETURN(dump.mode, ReadNumber(call, set.mode, DebugMode::kShape, "mode"));
+    }
+    dump.circular_buffer_size =
+        ReadOptional(set.circular_buffer_size).value_or(dump.circular_buffer_size);
+    dump.op_regex = TextOr(set.op_regex, "");
+    dump.dtypes = set.dtypes;
+    if (dump.root.empty()) return InvalidArgument("{}: dump_root is empty", call.function);
+    TUTTI_ASSIGN_OR_RETURN(*out_writer, EnableDump(dump));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_debugging_flush_execution_files(int64_t writer) {
+  return Guard(__func__, From::kBuilding, [&](Call) { return FlushDump(writer, true); });
+}
+
+tutti_status *tutti_debugging_flush_non_execution_files(int64_t writer) {
+  return Guard(__func__, From::kBuilding, [&](Call) { return FlushDump(writer, false); });
+}
+
+void tutti_debugging_disable_dump(void) { DisableDump(); }
+
+tutti_status *tutti_debugging_read_dumps(const char *directory, tutti_bytes **out_json) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, directory, out_json);
+    TUTTI_ASSIGN_OR_RETURN(std::string json, ReadDumps(RealDisk(), directory));
+    *out_json = GiveBytes(std::move(json));
+    return OkStatus();
+  });
+}
 
 void tutti_debugging_set_log_device_placement(int32_t enabled) {
   SetPlacementsLogged(enabled != 0);

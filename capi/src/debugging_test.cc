@@ -50,6 +50,10 @@ TEST_F(DebuggingTest, WrongArgumentsAreNamed) {
                TUTTI_INVALID_ARGUMENT, "holds no tensor");
   EXPECT_FAILS(tutti_debugging_assert_condition(TUTTI_CONDITION_SCALAR, text, nullptr),
                TUTTI_INVALID_ARGUMENT, "x is a string");
+  EXPECT_FAILS(tutti_debugging_assert_compare(TUTTI_COMPARISON_EQUAL, none, x, nullptr),
+               TUTTI_INVALID_ARGUMENT, "leaf 0 of x is none");
+  EXPECT_FAILS(tutti_debugging_assert_compare(TUTTI_COMPARISON_EQUAL, x, none, nullptr),
+               TUTTI_INVALID_ARGUMENT, "leaf 0 of y is none");
   EXPECT_EQ(tutti_debugging_is_numeric(text), 0);
   EXPECT_EQ(tutti_debugging_is_numeric(nullptr), 0);
   EXPECT_EQ(tutti_debugging_is_numeric(x), 1);
@@ -114,6 +118,25 @@ TEST_F(DebuggingTest, PlacementsAreLoggedWhereAskedFor) {
   tutti_debugging_set_log_device_placement(0);
   EXPECT_THAT(::testing::internal::GetCapturedStderr(),
               ::testing::HasSubstr("placement: run #1: replica 0 on CPU:0, replica 1 on CPU:1"));
+}
+
+TEST_F(DebuggingTest, WrongDumpsAreNamed) {
+  int64_t writer = 0;
+  tutti_dump_options options = TUTTI_DUMP_OPTIONS_INIT;
+  EXPECT_FAILS(tutti_debugging_enable_dump("", nullptr, &writer), TUTTI_INVALID_ARGUMENT,
+               "dump_root is empty");
+  EXPECT_FAILS(tutti_debugging_enable_dump("/proc/nothing", nullptr, &writer), TUTTI_NOT_FOUND,
+               "dump_root");
+  options.mode = 6;
+  EXPECT_FAILS(tutti_debugging_enable_dump("/tmp", &options, &writer), TUTTI_INVALID_ARGUMENT,
+               "mode is 6; expected 1 to 5");
+  EXPECT_FAILS(tutti_debugging_flush_execution_files(writer), TUTTI_FAILED_PRECONDITION,
+               "it has ended");
+  EXPECT_FAILS(tutti_debugging_flush_non_execution_files(writer), TUTTI_FAILED_PRECONDITION,
+               "it has ended");
+  tutti_debugging_disable_dump();
+  Bytes json;
+  EXPECT_FAILS(tutti_debugging_read_dumps("/nothing", &json), TUTTI_NOT_FOUND, "/nothing");
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "capi/tool/bench_command.h"
+#include "capi/tool/debug_command.h"
 #include "capi/tool/doctor_command.h"
 #include "capi/tool/run_command.h"
 #include "capi/tool/run_options.h"
@@ -24,6 +25,7 @@ constexpr const char* kUsage = R"(Usage: tutti COMMAND [OPTIONS]
 Commands:
   run      runs a program as several workers of one job on this machine
   trace    merges the flight records of a job that failed, and says where its ranks parted
+  debug    reads the dumps of tensors of all workers, and says where a NaN came from
   bench    measures a collective between workers on this machine
   doctor   says what this machine offers, what is chosen for it, and what will hurt
   help     this text; "tutti help COMMAND" is "tutti COMMAND --help"
@@ -41,6 +43,7 @@ constexpr Command kCommands[] = {{"run", RunCommand},
                                  {"doctor", DoctorCommand},
                                  {"bench", BenchCommand},
                                  {"trace", TraceCommand},
+                                 {"debug", DebugCommand},
                                  {"bench-worker", BenchWorkerCommand}};
 
 // A program that was started without stdin, stdout or stderr would get its first files as them.

@@ -77,7 +77,7 @@ Result<Ref<Tensor>> ToleranceOf(const char* name, const Tensor* given, DType dty
   }
   const Result<Shape> joined = BroadcastShape(shape, given->shape());
   if (!joined.ok() || !(joined.value() == shape)) {
-    return InvalidArgument("{}{} has shape {}, which does not broadcast to {}, the shape of x and y",
+    return InvalidArgument("{}{} has shape {}, which does not broadcast to {}, that of x and y",
                            Opening("assert_near", options), name, given->shape().ToString(),
                            shape.ToString());
   }

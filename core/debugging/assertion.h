@@ -3,8 +3,8 @@
 //   AssertOptions options;
 //   options.message = "after the first layer";
 //   AssertCompare(Comparison::kLess, {"", x}, {"", y}, {}, options)
-//     -> INVALID_ARGUMENT "after the first layer: assert_less: x < y does not hold at [2], where x is
-//        3 and y is 1 (8 elements were looked at ...); x float32[3]: [0 1 3], y float32[]: [1]"
+//     -> INVALID_ARGUMENT "after the first layer: assert_less: x < y does not hold at [2], where x
+//        is 3 and y is 1; x float32[3]: [0 0 3], y float32[]: [1]"
 //
 // Errors are INVALID_ARGUMENT, with details `index` (in row-major order, of the broadcast elements)
 // where it is about an element, and `dtype` where it is about a dtype. The assertions that look at

@@ -39,8 +39,8 @@ Result<Shape> BroadcastShape(const Shape& x, const Shape& y);
 // (ComparisonTakes) and broadcast to `shape`. A NaN is equal to nothing and not less or greater.
 int64_t FirstUnlike(Comparison comparison, const Tensor& x, const Tensor& y, const Shape& shape);
 
-// The same of |x - y| < atol + rtol * |y|, of floating or complex x and y. The tolerances are float64
-// and broadcast to `shape`, too.
+// The same of |x - y| < atol + rtol * |y|, of floating or complex x and y. The tolerances are
+// float64 and broadcast to `shape`, too.
 int64_t FirstFar(const Tensor& x, const Tensor& y, const Tensor& rtol, const Tensor& atol,
                  const Shape& shape);
 

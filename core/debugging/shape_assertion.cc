@@ -69,7 +69,10 @@ class ShapeCheck {
   Status Check() {
     for (size_t i = 0; i < constraints_.size(); ++i) {
       Result<ParsedShape> parsed = ParseShape(constraints_[i].shape, i);
-      if (!parsed.ok()) return parsed.status().WithPrefix(Opening("assert_shapes", options_) + "the");
+      if (!parsed.ok()) {
+        return InvalidArgument("{}{}", Opening("assert_shapes", options_),
+                               parsed.status().message());
+      }
       TUTTI_RETURN_IF_ERROR(CheckOne(i, parsed.value()));
     }
     return OkStatus();

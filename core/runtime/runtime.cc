@@ -83,7 +83,7 @@ Status Runtime::Start(const RuntimeOptions& options) {
   TUTTI_ASSIGN_OR_RETURN(table_, ReadTable(table));
   ApplySettings();
   // It looks at nothing until somebody says so.
-  InstallTensorObserver(MakeRef<NumericsObserver>());
+  InstallTensorChecker(MakeRef<NumericsObserver>());
   return OkStatus();
 }
 

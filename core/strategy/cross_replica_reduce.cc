@@ -1,5 +1,6 @@
 #include "core/strategy/cross_replica_reduce.h"
 
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -68,13 +69,13 @@ Result<size_t> NormalAxis(const Tensor& tensor, int64_t axis, size_t replica,
 Status ObserveReplicas(std::span<const Tensor* const> tensors, std::string_view what) {
   if (!TensorsAreObserved()) return OkStatus();
   for (size_t i = 0; i < tensors.size(); ++i) {
-    TUTTI_RETURN_IF_ERROR(ObserveTensor(
-        {.op = what, .name = "the input", .replica = static_cast<int64_t>(i)}, *tensors[i]));
+    const std::string name = Format("component {} of the input", i);
+    TUTTI_RETURN_IF_ERROR(ObserveTensor({.op = what, .name = name}, *tensors[i]));
   }
   return OkStatus();
 }
 
-Result<Ref<Tensor>> Observed(Result<Ref<Tensor>> result, std::string_view what) {
+Result<Ref<Tensor>> ObservedResult(Result<Ref<Tensor>> result, std::string_view what) {
   if (result.ok() && TensorsAreObserved()) {
     TUTTI_RETURN_IF_ERROR(
         ObserveTensor({.op = what, .name = "the result of finite inputs"}, **result));
@@ -138,11 +139,11 @@ Result<Ref<Tensor>> ReduceAcrossReplicas(ReduceOp op, std::span<const Tensor* co
   if (!reducible.ok()) return std::move(reducible).WithPrefix(what);
   if (axis.has_value()) {
     TUTTI_ASSIGN_OR_RETURN(const AxisSum sum, SumAlongAxis(tensors, *axis, what));
-    return Observed(FinishAxisSum(op, sum, tensors[0]->dtype(), what), what);
+    return ObservedResult(FinishAxisSum(op, sum, tensors[0]->dtype(), what), what);
   }
   TUTTI_RETURN_IF_ERROR(CheckShapes(tensors, what));
   if (tensors.size() == 1) return tensors[0]->OfNoStep();
-  return Observed(Reduce(op, tensors), what);
+  return ObservedResult(Reduce(op, tensors), what);
 }
 
 Result<Ref<Tensor>> GatherAcrossReplicas(std::span<const Tensor* const> tensors, int64_t axis,

@@ -18,9 +18,10 @@
 
 namespace tutti {
 
-// After a call over all workers that `channel.observed()`: OK, or the same error on all of them.
+// After a call over all workers: OK, or, where the channel is observed(), the same error on all of
+// them.
 // brought[i][replica] are this worker's parts of results[i]. `hides`: a result may be finite though
-// what was brought is not. Collective.
+// what was brought is not. Collective where the channel is observed().
 Status ObserveOverTeam(TeamChannel& channel, const TeamLabel& label,
                        std::span<const std::vector<const Tensor*>> brought,
                        std::span<const Tensor* const> results, bool hides,

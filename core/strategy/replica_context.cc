@@ -109,7 +109,7 @@ Result<Ref<Value>> ReplicaContext::AllReduce(ReduceOp op, const Value& value,
   const bool observed = TensorsAreObserved();
   Status status = observed ? ObserveLeaves("all_reduce", value) : OkStatus();
   if (status.ok()) {
-    const ObservedScope once(false);
+    const ObservedScope once(Observed::kNot);
     status = AllReduceInPacks(lockstep_.communicator(replica_), inputs, op, 0, Hinted(options),
                               outputs);
   }
@@ -148,7 +148,7 @@ Result<Ref<Value>> ReplicaContext::AllGather(const Value& value, int64_t axis,
   }
   TUTTI_RETURN_IF_ERROR(lockstep_.EnterCollective(replica_, "all_gather"));
   Status status = TensorsAreObserved() ? ObserveLeaves("all_gather", value) : OkStatus();
-  const ObservedScope once(false);
+  const ObservedScope once(Observed::kNot);
   for (const size_t i : numbers) {
     if (!status.ok()) break;
     Ref<Tensor> output;

@@ -40,7 +40,13 @@ class ReplicaRunner::RunJob final : public ReplicaEngine::Job {
         options_(options),
         results_(*results),
         observed_(TensorsAreObserved()),
-        step_(++runner.num_runs_) {}
+        checked_(NumericsAreChecked()),
+        step_(++runner.num_runs_) {
+    if (runner.team_ != nullptr) runner.team_->set_step(step_);
+  }
+  ~RunJob() {
+    if (runner_.team_ != nullptr) runner_.team_->set_step(-1);
+  }
 
   // Replica 0 runs on the caller's thread, and its exception is the caller's.
   void RunReplica(size_t replica) override {
@@ -63,7 +69,7 @@ class ReplicaRunner::RunJob final : public ReplicaEngine::Job {
     TUTTI_ASSIGN_OR_RETURN(const Ref<Value> in, Select(args_, replica, results_.size(), "run"));
     ReplicaContext context(runner_.strategy_, runner_.lockstep_, replica, global_rows_, options_);
     std::optional<ObservedScope> observed;
-    if (observed_) observed.emplace(true, step_);
+    if (observed_) observed.emplace(checked_ ? Observed::kChecked : Observed::kAsBefore, step_);
     {
       CallbackScope scope(CallbackClass::kReplica);
       TUTTI_RETURN_IF_ERROR(fn_.Call(context, *in, &results_[replica]));
@@ -89,6 +95,7 @@ class ReplicaRunner::RunJob final : public ReplicaEngine::Job {
   const CallOptions& options_;
   std::vector<Ref<Value>>& results_;
   const bool observed_;  // the caller's tensors are, and so are those of all replicas
+  const bool checked_;   // likewise
   const int64_t step_;
 };
 

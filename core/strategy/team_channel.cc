@@ -172,9 +172,9 @@ Status TeamChannel::status() {
 Status TeamChannel::AllReduceOn(Communicator& communicator, const TeamLabel& label, ReduceOp op,
                                 std::span<const Tensor* const> inputs,
                                 const CollectiveOptions& call, std::span<Tensor* const> outputs) {
-  // The lowest bit says whether this worker wants tensors to be observed.
+  // The lowest bit says whether this worker wants numerics to be checked.
   const auto hash = static_cast<int64_t>((label.Hash() & ~uint64_t{1}) |
-                                         static_cast<uint64_t>(TensorsAreObserved()));
+                                         static_cast<uint64_t>(NumericsAreChecked()));
   auto* mine = static_cast<int64_t*>(my_label_->mutable_data());
   const auto w = static_cast<size_t>(worker());
   const auto n = static_cast<size_t>(num_workers());
@@ -185,7 +185,7 @@ Status TeamChannel::AllReduceOn(Communicator& communicator, const TeamLabel& lab
   out.insert(out.end(), outputs.begin(), outputs.end());
   {
     // Looked at by who made the call, and can say whose they are.
-    const ObservedScope elsewhere(false);
+    const ObservedScope elsewhere(Observed::kNot);
     TUTTI_RETURN_IF_ERROR(AllReduceInPacks(communicator, in, op, 0, call, out));
   }
   const auto* all = static_cast<const int64_t*>(all_labels_->data());
@@ -265,7 +265,7 @@ Status TeamChannel::FoldReplicas(const TeamLabel& label, ReduceOp op,
   Turn turn(*this);
   TUTTI_RETURN_IF_ERROR(turn.Begin(label, call));
   TUTTI_RETURN_IF_ERROR(turn.End(Compare(turn.communicator(), label, call)));
-  const ObservedScope elsewhere(false);
+  const ObservedScope elsewhere(Observed::kNot);
   return turn.End(FoldInReplicaOrder(turn.communicator(), op, operands, kReplicaOrderSliceBytes,
                                      call));
 }
@@ -278,7 +278,7 @@ Result<std::vector<Ref<Tensor>>> TeamChannel::AllGather(const TeamLabel& label,
   TUTTI_RETURN_IF_ERROR(turn.Begin(label, call));
   TUTTI_RETURN_IF_ERROR(turn.End(Compare(turn.communicator(), label, call)));
   std::vector<Ref<Tensor>> outputs(inputs.size());
-  const ObservedScope elsewhere(false);
+  const ObservedScope elsewhere(Observed::kNot);
   for (size_t i = 0; i < inputs.size(); ++i) {
     TUTTI_RETURN_IF_ERROR(
         turn.End(turn.communicator().AllGather(*inputs[i], axis, Hinted(call), &outputs[i])));
@@ -290,7 +290,7 @@ Status TeamChannel::Broadcast(const TeamLabel& label, const CallOptions& call, T
   Turn turn(*this);
   TUTTI_RETURN_IF_ERROR(turn.Begin(label, call));
   TUTTI_RETURN_IF_ERROR(turn.End(Compare(turn.communicator(), label, call)));
-  const ObservedScope elsewhere(false);
+  const ObservedScope elsewhere(Observed::kNot);
   return turn.End(turn.communicator().Broadcast(0, call, tensor));
 }
 

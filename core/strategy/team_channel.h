@@ -68,6 +68,9 @@ class TeamChannel {
   // Whether tensors of the last call that was made are looked at (tensor/tensor_observer.h): a
   // worker wants it. The same on all workers.
   bool observed() const { return observed_.load(std::memory_order_relaxed); }
+  // The number of the run that calls are made in, for messages; -1 outside of runs.
+  int64_t step() const { return step_.load(std::memory_order_relaxed); }
+  void set_step(int64_t step) { step_.store(step, std::memory_order_relaxed); }
 
   // OK when calls can be made, by forming a communicator where it must; collective then. A failure
   // that this worker has not been told of yet is returned instead. Inside callbacks it only looks:
@@ -134,6 +137,7 @@ class TeamChannel {
   const Ref<Tensor> all_labels_;
   int64_t epoch_ = 0;
   std::atomic<bool> observed_{false};
+  std::atomic<int64_t> step_{-1};
 
   std::mutex mutex_;  // guards all below
   std::condition_variable changed_;

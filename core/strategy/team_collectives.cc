@@ -6,6 +6,7 @@
 #include "core/strategy/cross_replica_reduce.h"
 #include "core/strategy/observed_team.h"
 #include "core/strategy/strategy.h"
+#include "core/tensor/tensor_observer.h"
 
 namespace tutti {
 
@@ -124,7 +125,7 @@ Status TeamAllGather::Execute(std::span<MergePart* const> parts) {
   const TeamLabel label{"all_gather", {}, structure_};
   TUTTI_ASSIGN_OR_RETURN(std::vector<Ref<Tensor>> gathered,
                          strategy_.team_channel()->AllGather(label, pointers, axis_, options_));
-  if (strategy_.team_channel()->observed()) {
+  if (strategy_.team_channel()->observed() || TensorsAreObserved()) {
     std::vector<const Tensor*> results;
     for (const Ref<Tensor>& tensor : gathered) results.push_back(tensor.get());
     TUTTI_RETURN_IF_ERROR(ObserveOverTeam(*strategy_.team_channel(), label, tensors, results,

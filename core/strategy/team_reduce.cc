@@ -11,6 +11,7 @@
 #include "core/tensor/arithmetic.h"
 #include "core/tensor/cast.h"
 #include "core/tensor/float_mode.h"
+#include "core/tensor/tensor_observer.h"
 
 namespace tutti {
 
@@ -243,7 +244,7 @@ Result<std::vector<TeamFold>> ReduceOverTeam(TeamChannel& channel, const TeamLab
   if (!inputs.empty() || ordered.empty()) {
     TUTTI_RETURN_IF_ERROR(channel.AllReduce(label, FormOp(op), inputs, call, outputs));
   }
-  if (channel.observed()) {
+  if (channel.observed() || TensorsAreObserved()) {
     std::vector<const Tensor*> results;
     for (const TeamFold& fold : folds) results.push_back(fold.folded.get());
     const bool hides = op == ReduceOp::kMin || op == ReduceOp::kMax;

@@ -66,13 +66,15 @@ Status VariableUpdate::Execute(std::span<MergePart* const> parts) {
   }
   const bool observed = TensorsAreObserved() || (team != nullptr && team->observed());
   for (const auto& copy : variable_.copies_) own_plan_.locks.emplace_back(copy->mutex);
-  has_shares_ = parts.size() > 1 && !observed && tensor_.byte_size() >= static_cast<size_t>(kShareBytes);
+  has_shares_ = parts.size() > 1 && !observed &&
+                tensor_.byte_size() >= static_cast<size_t>(kShareBytes);
   if (has_shares_) {
     for (MergePart* part : parts) static_cast<VariableUpdate*>(part)->plan_ = &own_plan_;
   } else {
     UpdateRange(own_plan_, 0, tensor_.num_elements());
     if (observed) {
-      const ObservedScope all(true);
+      const ObservedScope all(team != nullptr && team->observed() ? Observed::kChecked
+                                                                  : Observed::kAsBefore);
       TUTTI_RETURN_IF_ERROR(variable_.ObserveCopy(write_, 0));
     }
     own_plan_.locks.clear();

@@ -5,9 +5,11 @@
 //     TUTTI_RETURN_IF_ERROR(ObserveTensor({.op = "all_reduce", .name = "the input"}, *input));
 //   }
 //
-// The runtime installs what checks numerics (debugging/numerics_observer.h). Whether it looks is
-// said for a thread, and for the replicas that the thread runs, or for the process; while nobody
-// has said so, TensorsAreObserved() is one relaxed load. Threads: any.
+// There are two: the checker, which may refuse a tensor (debugging/numerics_observer.h; the runtime
+// installs it), and the recorder, which takes notes (debugging/dump_writer.h). Whether the checker
+// looks is said for a thread, and for the replicas that the thread runs, or for the process; the
+// recorder looks at everything while it is installed. While nobody looks TensorsAreObserved() is
+// one relaxed load. Threads: any.
 #ifndef TUTTI_CORE_TENSOR_TENSOR_OBSERVER_H_
 #define TUTTI_CORE_TENSOR_TENSOR_OBSERVER_H_
 
@@ -36,41 +38,57 @@ class TensorObserver : public RefCounted {
 
 namespace tensor_internal {
 
-// How many threads, and whether the process, have said that tensors are to be observed.
+// How many threads, and whether the process, have said that tensors are to be checked, and whether
+// there is a recorder.
 inline std::atomic<int64_t> observing{0};
 bool ObservedHere();
+bool CheckedHere();
 
 }  // namespace tensor_internal
 
-// Whether tensors of this thread's operations are looked at.
+// Whether tensors of this thread's operations are looked at, by whomever; by the checker.
 inline bool TensorsAreObserved() {
   return tensor_internal::observing.load(std::memory_order_relaxed) != 0 &&
          tensor_internal::ObservedHere();
 }
+inline bool NumericsAreChecked() {
+  return tensor_internal::observing.load(std::memory_order_relaxed) != 0 &&
+         tensor_internal::CheckedHere();
+}
 
-// What the installed observer says; OK when there is none.
+// Shows it to the recorder, and to the checker where numerics are checked, whose answer it gives.
 Status ObserveTensor(const TensorSighting& sighting, const Tensor& tensor);
+// Shows it to the checker alone, whether numerics are checked here or not; to the recorder alone.
+Status CheckTensor(const TensorSighting& sighting, const Tensor& tensor);
+void RecordTensor(const TensorSighting& sighting, const Tensor& tensor);
 
-// Takes the place of the observer before. Of the process.
-void InstallTensorObserver(Ref<TensorObserver> observer);
+// Take the place of the ones before; null: nobody. Of the process.
+void InstallTensorChecker(Ref<TensorObserver> checker);
+void InstallTensorRecorder(Ref<TensorObserver> recorder);
 
-// From now on, until the opposite is said, for the calling thread or for all threads.
-void SetThreadObserved(bool observed);
-void SetProcessObserved(bool observed);
+// Whether the checker looks, until the opposite is said, for the calling thread or for all threads.
+void SetThreadChecked(bool checked);
+void SetProcessChecked(bool checked);
 
-// While it lives tensors of this thread are observed or not, whatever was said, and are those of
-// step `step` of a run (-1: as before).
+enum class Observed {
+  kAsBefore,
+  kChecked,  // numerics are checked
+  kNot,      // nobody looks
+};
+
+// While it lives tensors of this thread are observed so, whatever was said, and are those of step
+// `step` of a run (-1: as before).
 class ObservedScope {
  public:
-  explicit ObservedScope(bool observed, int64_t step = -1);
+  explicit ObservedScope(Observed observed, int64_t step = -1);
   ~ObservedScope();
   ObservedScope(const ObservedScope&) = delete;
   ObservedScope& operator=(const ObservedScope&) = delete;
 
  private:
-  const bool entered_;  // false: there was nothing to change
-  int forced_before_ = 0;
-  int64_t step_before_ = -1;
+  const bool counted_;
+  const Observed observed_before_;
+  const int64_t step_before_;
 };
 
 // The step of the scope that the thread is in; -1 in none.

@@ -3,6 +3,7 @@ package tutti
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"sync"
@@ -150,12 +151,12 @@ func TestPlacementsAreLoggedWhereAskedFor(t *testing.T) {
 	}
 	var mutex sync.Mutex
 	var lines []string
-	holds(t, DefaultRuntime().SetLogSink(context.Background(), func(_, line string) {
+	holds(t, (*Runtime)(nil).SetLog(func(_, line string) {
 		mutex.Lock()
 		defer mutex.Unlock()
 		lines = append(lines, line)
 	}))
-	defer DefaultRuntime().SetLogSink(context.Background(), nil)
+	defer (*Runtime)(nil).SetLog(nil)
 	strategy := must[*Strategy](t)(NewMirroredStrategy("CPU:0", "CPU:1"))
 	defer strategy.Close()
 	step := func(*ReplicaContext, Value) (Value, error) { return Value{}, nil }
@@ -166,4 +167,80 @@ func TestPlacementsAreLoggedWhereAskedFor(t *testing.T) {
 	if all := strings.Join(lines, "\n"); !strings.Contains(all, "run #1: replica 0 on CPU:0") {
 		t.Fatal(all)
 	}
+}
+
+// ---- one replica of one worker of four
+
+func init() {
+	roles["bring a NaN"] = func() error {
+		if err := EnableCheckNumerics(); err != nil {
+			return err
+		}
+		strategy, err := NewMultiWorkerMirroredStrategy(nil, "CPU:0", "CPU:1")
+		if err != nil {
+			return err
+		}
+		defer strategy.Close()
+		_, err = strategy.Run(nil, func(replica *ReplicaContext, _ Value) (Value, error) {
+			gradient := []float32{1, 2, 3}
+			if replica.ReplicaID() == 5 {
+				gradient[1] = float32(math.NaN())
+			}
+			return replica.AllReduce(Sum, sure(Of(gradient)))
+		}, Value{})
+		fmt.Println(err)
+		return nil
+	}
+}
+
+func TestANanOfOneReplicaIsNamedByAllWorkers(t *testing.T) {
+	job := workers(t, "bring a NaN", 4)
+	for i, worker := range job {
+		if err := worker.finish(); err != nil {
+			t.Fatalf("worker %d: %v\n%s", i, err, worker.err.String())
+		}
+		for _, part := range []string{"worker 2: ", "of replica 5 in step 1, float32[3]",
+			"1 NaN, 0 +Inf and 0 -Inf", "is nan at [1]"} {
+			if !strings.Contains(worker.out.String(), part) {
+				t.Fatalf("worker %d does not say %q: %s", i, part, worker.out.String())
+			}
+		}
+	}
+}
+
+// ---- dumps
+
+func TestWhatPassesByIsDumpedAndRead(t *testing.T) {
+	root := t.TempDir()
+	writer := must[*DumpWriter](t)(EnableDumpDebugInfo(root, DumpOptions{Mode: DebugFullHealth,
+		OpRegex: "all_reduce", DTypes: func(dtype DType) bool { return dtype == Float64 }}))
+	defer DisableDumpDebugInfo()
+	_, err := EnableDumpDebugInfo(root, DumpOptions{Mode: DebugShape})
+	says(t, err, "the mode is FULL_HEALTH")
+	strategy := must[*Strategy](t)(NewMirroredStrategy("CPU:0", "CPU:1"))
+	defer strategy.Close()
+	result := must[Value](t)(strategy.Run(nil, func(replica *ReplicaContext, _ Value) (Value, error) {
+		gradient := []float64{1, 2}
+		if replica.ReplicaID() == 1 {
+			gradient[1] = math.NaN()
+		}
+		return replica.AllReduce(Sum, sure(Of(gradient)))
+	}, Value{}))
+	defer result.Close()
+	holds(t, writer.FlushExecutionFiles())
+	holds(t, writer.FlushNonExecutionFiles())
+	text := must[string](t)(ReadDumpDebugInfo(root))
+	for _, part := range []string{`"op":"all_reduce","name":"the input","replica":1`,
+		`"has_nan_or_infinity":true,"elements":2,"nan":1`} {
+		if !strings.Contains(text, part) {
+			t.Fatalf("no %s in %s", part, text)
+		}
+	}
+	if strings.Contains(text, `"op":"run"`) {
+		t.Fatal(text)
+	}
+	DisableDumpDebugInfo()
+	wants(t, writer.FlushExecutionFiles(), ErrFailedPrecondition)
+	_, err = ReadDumpDebugInfo(root + "/nothing")
+	wants(t, err, ErrNotFound)
 }

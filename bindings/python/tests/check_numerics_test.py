@@ -9,6 +9,7 @@ import numpy as np
 
 import tutti
 from tutti import debugging, errors
+from tutti.debugging import experimental
 from tutti.distribute import MirroredStrategy, VariableAggregation, VariableSynchronization
 
 import multi_worker_test
@@ -77,8 +78,8 @@ class CheckNumericsTest(unittest.TestCase):
         debugging.disable_check_numerics()
         values = self.strategy.run(of_replica_1)
         debugging.enable_check_numerics()
-        self.refused(["reduce: the input of replica 1"], self.strategy.reduce, "sum", values)
-        self.refused(["gather: the input of replica 1"], self.strategy.gather, values, axis=0)
+        self.refused(["reduce: component 1 of the input"], self.strategy.reduce, "sum", values)
+        self.refused(["gather: component 1 of the input"], self.strategy.gather, values, axis=0)
 
     def test_steps_are_counted(self):
         for _ in range(3):
@@ -147,6 +148,94 @@ class CheckNumericsTest(unittest.TestCase):
         for limits in ({"stack_height_limit": 0}, {"path_length_limit": -1}):
             with self.assertRaisesRegex(ValueError, "expected 1 or more"):
                 debugging.enable_check_numerics(**limits)
+
+
+class DumpTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = os.path.join(folder.name, "dumps")
+        self.addCleanup(experimental.disable_dump_debug_info)
+        self.strategy = MirroredStrategy(["CPU:0", "CPU:1"])
+
+    def events(self, **options):
+        """What a run leaves behind."""
+        writer = experimental.enable_dump_debug_info(self.root, **options)
+        self.strategy.run(lambda: context().all_reduce("sum", {"g": of_replica_1()}))
+        writer.FlushExecutionFiles()
+        writer.FlushNonExecutionFiles()
+        experimental.disable_dump_debug_info()
+        return experimental.read_dump_debug_info(self.root)
+
+    def test_every_mode_keeps_what_it_says(self):
+        fields = {"NO_TENSOR": set(), "CURT_HEALTH": {"has_nan_or_infinity"},
+                  "CONCISE_HEALTH": {"has_nan_or_infinity", "elements", "nan", "positive_infinity",
+                                     "negative_infinity"},
+                  "FULL_HEALTH": {"has_nan_or_infinity", "elements", "nan", "positive_infinity",
+                                  "negative_infinity", "rank", "negative", "zero", "positive"},
+                  "SHAPE": {"shape"}}
+        always = {"process", "time_us", "sequence", "op", "name", "replica", "step", "dtype"}
+        for mode, kept in fields.items():
+            self.root += mode
+            dump = self.events(tensor_debug_mode=mode)
+            self.assertEqual(dump["processes"][0]["mode"], mode)
+            self.assertEqual(dump["processes"][0]["pid"], os.getpid())
+            self.assertEqual([event["op"] for event in dump["events"]].count("run"), 2)
+            for event in dump["events"]:
+                self.assertEqual(set(event), always | kept)
+            if "nan" in kept:
+                first = dump["first_not_finite"]
+                self.assertEqual((first["op"], first["name"], first["replica"], first["nan"]),
+                                 ("all_reduce", "the input[\"g\"]", 1, 1))
+
+    def test_operations_and_dtypes_are_filtered(self):
+        dump = self.events(op_regex="(?!^run$)", tensor_dtypes=[np.float32])
+        self.assertEqual({event["op"] for event in dump["events"]}, {"all_reduce"})
+        self.root += "2"
+        self.assertEqual(self.events(tensor_dtypes=lambda dtype: dtype == np.int32)["events"], [])
+        self.root += "3"
+        self.assertEqual(self.events(tensor_dtypes=())["events"], [])
+
+    def test_the_buffer_keeps_the_most_recent(self):
+        self.assertEqual(len(self.events(circular_buffer_size=2)["events"]), 2)
+        self.root += "2"
+        self.assertGreater(len(self.events(circular_buffer_size=0)["events"]), 4)
+
+    def test_one_dump_at_a_time(self):
+        writer = experimental.enable_dump_debug_info(self.root)
+        experimental.enable_dump_debug_info(self.root)
+        for options in ({"tensor_debug_mode": "SHAPE"}, {"circular_buffer_size": 7}):
+            with self.assertRaisesRegex(ValueError, "disable the dump first"):
+                experimental.enable_dump_debug_info(self.root, **options)
+        writer.FlushExecutionFiles()
+        other = experimental.enable_dump_debug_info(self.root + "2")
+        with self.assertRaisesRegex(RuntimeError, "it has ended"):
+            writer.FlushExecutionFiles()
+        other.FlushExecutionFiles()
+        experimental.disable_dump_debug_info()
+        experimental.disable_dump_debug_info()
+        with self.assertRaisesRegex(RuntimeError, "it has ended"):
+            other.FlushNonExecutionFiles()
+
+    def test_wrong_arguments_and_files_are_named(self):
+        enable = experimental.enable_dump_debug_info
+        for options, part in (({"tensor_debug_mode": "LOUD"}, "expected one of NO_TENSOR"),
+                              ({"op_regex": "("}, "does not read"),
+                              ({"op_regex": "a" * 2000}, "at most 1024"),
+                              ({"tensor_dtypes": 3}, "a list or tuple of dtypes")):
+            with self.assertRaisesRegex(ValueError, part):
+                enable(self.root, **options)
+        with self.assertRaises(OSError):
+            enable("/proc/nothing/dumps")
+        with self.assertRaises(FileNotFoundError):
+            experimental.read_dump_debug_info("/nothing")
+        self.events()
+        metadata, = (os.path.join(self.root, name) for name in os.listdir(self.root)
+                     if name.endswith(".metadata"))
+        with open(metadata, "wb") as file:
+            file.write(b"nonsense")
+        with self.assertRaises(errors.DataLossError):
+            experimental.read_dump_debug_info(self.root)
 
 
 class PlacementTest(unittest.TestCase):

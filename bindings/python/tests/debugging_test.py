@@ -134,7 +134,7 @@ class AssertionTest(unittest.TestCase):
         debugging.assert_shapes([(x, (one, other)), (y, (one, None)), (param, (other,))])
         self.refused(["tensor 1 of shape [10,7] does not fit (N,D)"], (ValueError,),
                      debugging.assert_shapes, [(x, ("N", "D")), (y, ("N", "D"))])
-        self.refused(["m: ", "data int32[]: [5]"], (ValueError,), debugging.assert_shapes,
+        self.refused(["m: ", "data[0] int32[]: [5]"], (ValueError,), debugging.assert_shapes,
                      [(x, (1, 2))], data=[5], message="m")
         self.refused(["comes first"], (ValueError,), debugging.assert_shapes, [(x, ("N", ...))])
         with self.assertRaisesRegex(ValueError, "a shape is an iterable"):
@@ -143,7 +143,7 @@ class AssertionTest(unittest.TestCase):
     def test_assert_shows_its_data(self):
         debugging.Assert(True, [1])
         debugging.Assert(np.array([True, True]), [1])
-        debugging.Assert([1], [1])
+        debugging.Assert(3, [1])
         self.refused(["the condition is false; data[0] int32[3]: [1 2 ...]", "\"text\""], (),
                      debugging.Assert, False, [np.int32([1, 2, 3]), "text"], summarize=2)
         self.refused(["at [1]"], (), debugging.Assert, np.array([True, False]), [])
@@ -168,6 +168,10 @@ class AssertionTest(unittest.TestCase):
             for wrong in (None, object()):
                 with self.assertRaises(TypeError):
                     function(wrong)
+        for x, y in ((None, 1), (1, None), (None, None), ((None, 1), (1, 1))):
+            with self.assertRaises(TypeError):
+                debugging.assert_equal(x, y)
+        debugging.assert_equal((None, 1), (None, 1))
         with self.assertRaises(TypeError):
             debugging.assert_equal((np.ones(1), np.ones(1)), {"a": np.ones(1)})
 

@@ -150,6 +150,67 @@ TUTTI_API void tutti_debugging_disable_check_numerics(void);
  * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API int32_t tutti_debugging_is_checking_numerics(void);
 
+/* ---- dumps: what has passed through operations, for people to look at */
+
+/* What is kept of a tensor beside operation, name, replica, step and dtype; append-only. */
+typedef int32_t tutti_debug_mode;
+enum {
+  TUTTI_DEBUG_NO_TENSOR = 1,
+  TUTTI_DEBUG_CURT_HEALTH = 2,    /* whether there is a NaN or an infinity */
+  TUTTI_DEBUG_CONCISE_HEALTH = 3, /* how many elements, NaN, +Inf and -Inf there are */
+  TUTTI_DEBUG_FULL_HEALTH = 4,    /* and the rank, and how many finite ones are < 0, 0, > 0 */
+  TUTTI_DEBUG_SHAPE = 5           /* the shape */
+};
+
+typedef struct tutti_dump_options {
+  size_t struct_size;
+  tutti_debug_mode mode; /* default TUTTI_DEBUG_NO_TENSOR */
+  /* The most recent events that are kept until they are flushed; default 1000. 0 or less: all are
+   * written, a thousand at a time. */
+  tutti_optional_int64 circular_buffer_size;
+  /* ECMAScript's syntax, matched at the beginning of an operation's name ("all_reduce"); NULL or
+   * empty: all operations. At most 1024 bytes. */
+  const char *op_regex;
+  int64_t dtypes; /* a bit for each dtype's number, 1 << TUTTI_DTYPE_FLOAT32; 0: all */
+} tutti_dump_options;
+#define TUTTI_DUMP_OPTIONS_INIT \
+  { sizeof(tutti_dump_options), 0, {0, 0}, NULL, 0 }
+
+/* From now on the tensors that tutti_debugging_enable_check_numerics would look at, of all threads
+ * of the process, leave an event each in files of their own under `dump_root`, a directory that is
+ * made where it is missing; several processes may share it. Files and format:
+ * proto/tutti/v1/debug_event.proto. *out_writer is what flushes.
+ *
+ * One dump at a time: with the same root it goes on, with another one it takes the place of the one
+ * before. INVALID_ARGUMENT for another mode or size of the buffer than that of a dump that goes on,
+ * and for an expression that does not read; the disk's errors where the root cannot be written.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_debugging_enable_dump(const char *dump_root,
+                                                    const tutti_dump_options *options,
+                                                    int64_t *out_writer);
+
+/* The events that wait go to the disk, in a file that appears whole. FAILED_PRECONDITION for the
+ * writer of a dump that has ended.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_debugging_flush_execution_files(int64_t writer);
+
+/* The same of what is known of the process and of the dump.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_debugging_flush_non_execution_files(int64_t writer);
+
+/* Ends the dump; what was not flushed is gone. Without one nothing happens.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API void tutti_debugging_disable_dump(void);
+
+/* The dumps of all processes in a directory, as a JSON object: processes; events in the order of
+ * time, of which the fields are those of the mode (process, time_us, sequence, op, name, replica,
+ * step, dtype and shape or has_nan_or_infinity, elements, nan, positive_infinity,
+ * negative_infinity, rank, negative, zero, positive); first_not_finite, the first event with a NaN
+ * or an infinity or null; damaged, the files that do not read to their end and why. NOT_FOUND where
+ * there is no dump, DATA_LOSS where what is known of a process does not read.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_debugging_read_dumps(const char *directory, tutti_bytes **out_json);
+
 /* ---- where things are */
 
 /* Whether a line of the log says of each variable, per-replica value, run, dataset and collective

@@ -132,7 +132,7 @@ Status Communicator::CallScope::Run(int64_t bytes) {
     Status inputs = ObserveInputs(call);
     if (!inputs.ok()) return Refuse(std::move(inputs));
   }
-  if (PlacementsAreLogged()) [[unlikely]] self_->LogCallPlacement(call);
+  if (PlacementsAreLogged()) [[unlikely]] LogPlacementOf(call);
   RecordCallBegin(&self_->environment().recorder(), self_->flight_subject_, call, bytes);
   Status status = self_->transport_->Execute(&call);
   if (observed && status.ok()) [[unlikely]] status = ObserveResults(call);
@@ -154,7 +154,7 @@ Status Communicator::CallScope::RunKnown(KnownCalls::Entry* known, const void* i
     Status inputs = ObserveInputs(call);
     if (!inputs.ok()) return Refuse(std::move(inputs));
   }
-  if (PlacementsAreLogged()) [[unlikely]] self_->LogCallPlacement(call);
+  if (PlacementsAreLogged()) [[unlikely]] LogPlacementOf(call);
   if (!self_->transport_->RecordsKnownCalls()) RecordKnownCall(&call);
   Status status = self_->transport_->Execute(&call);
   if (observed && status.ok()) [[unlikely]] status = ObserveResults(call);

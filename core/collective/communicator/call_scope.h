@@ -56,6 +56,7 @@ class Communicator::CallScope {
   // those that a fold gives.
   Status ObserveInputs(const CollectiveCall& call) const;
   Status ObserveResults(const CollectiveCall& call) const;
+  void LogPlacementOf(const CollectiveCall& call) const;
   // Records the end; the status then says where the flight record of a failure is.
   Status End(const CollectiveCall& call, Status status);
 

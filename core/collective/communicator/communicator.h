@@ -68,7 +68,6 @@
 namespace tutti {
 
 class Cluster;
-struct CollectiveCall;
 class Environment;
 class Future;
 class KnownCalls;
@@ -297,7 +296,6 @@ class Communicator final : public Closable {
                                  std::span<Tensor* const> outputs);
   // One warning for each implementation that the calls are not made by.
   void TellOfImplementation(const CallHeader& header);
-  void LogCallPlacement(const CollectiveCall& call) const;
   // An all_reduce that has begun.
   Status AllReduceIn(CallScope* begun, std::span<const Tensor* const> inputs, ReduceOp op,
                      std::span<Tensor* const> outputs);

@@ -32,15 +32,15 @@ std::string NameOf(const char* what, size_t i, size_t count) {
 
 }  // namespace
 
-void Communicator::LogCallPlacement(const CollectiveCall& call) const {
+void Communicator::CallScope::LogPlacementOf(const CollectiveCall& call) const {
   const std::string what =
-      Format("rank {} of {}: {} #{}{}", rank_, group_name_, CollectiveOpName(call.header.op),
-             call.sequence,
+      Format("rank {} of {}: {} #{}{}", self_->rank_, self_->group_name_,
+             CollectiveOpName(call.header.op), call.sequence,
              call.header.num_tensors == 0
                  ? std::string()
                  : Format(" of {}", call.header.tensor(0).ToString()));
-  LogPlacement(environment().log(), what, "CPU:0",
-               Format("through {}, as its ranks reach each other", transport_name()));
+  LogPlacement(self_->environment().log(), what, "CPU:0",
+               Format("through {}, as its ranks reach each other", self_->transport_name()));
 }
 
 Status Communicator::CallScope::ObserveInputs(const CollectiveCall& call) const {

@@ -309,8 +309,8 @@ def assert_shapes(shapes: ShapesOf, data: Any = None, summarize: Optional[int] =
     texts: List[str] = []
     for pair in pairs:
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise ValueError("assert_shapes: pairs of a tensor and a shape are needed, not an object"
-                             f" of type {type(pair).__name__}")
+            raise ValueError("assert_shapes: pairs of a tensor and a shape are needed, not an "
+                             f"object of type {type(pair).__name__}")
         tensor, shape = pair
         if not isinstance(shape, Iterable):
             raise ValueError("assert_shapes: a shape is an iterable of sizes and symbols, not of "

@@ -1,6 +1,8 @@
 package org.tutti;
 
 import java.util.List;
+import java.util.function.Predicate;
+import org.tutti.internal.Bridge;
 import org.tutti.internal.Native;
 
 /**
@@ -120,16 +122,16 @@ public final class Debugging {
   }
 
   /**
-   * |x - y| &lt; atol + rtol * |y| at every element, of floats or complex numbers of one dtype; both
-   * tolerances are 10 times the distance from 1 to the next number of that dtype.
+   * |x - y| &lt; atol + rtol * |y| at every element, of floats or complex numbers of one dtype;
+   * both tolerances are 10 times the distance from 1 to the next number of that dtype.
    */
   public static void assertNear(Object x, Object y) {
     assertNear(x, y, null, null, null, 0);
   }
 
   /**
-   * As assertNear, with tolerances that broadcast to the shape of x and y (null: as there), and what
-   * its error says first and shows.
+   * As assertNear, with tolerances that broadcast to the shape of x and y (null: as there), and
+   * what its error says first and shows.
    */
   public static void assertNear(
       Object x, Object y, Object rtol, Object atol, String message, int summarize) {
@@ -258,12 +260,13 @@ public final class Debugging {
       tensors[i] = shapes.get(i).tensor();
       texts[i] = shapes.get(i).shape();
     }
-    try (Value all = Value.ofData(tensors); Value shown = data == null ? null : Value.ofData(data)) {
+    try (Value all = Value.ofData(tensors);
+         Value shown = data == null ? null : Value.ofData(data)) {
       Native.debugging_assert_shapes(all, texts, shown, message, summarize);
     }
   }
 
-  /** The condition, a boolean or a tensor of them, is true at every element; else `data` is shown. */
+  /** The condition, booleans, is true at every element; else `data` (null: none) is shown. */
   public static void assertTrue(Object condition, Object data, int summarize) {
     try (Value value = Value.ofData(condition);
          Value shown = data == null ? null : Value.ofData(data)) {
@@ -286,12 +289,12 @@ public final class Debugging {
 
   /**
    * From now on a NaN or an infinity is INVALID_ARGUMENT where it enters or leaves a collective, a
-   * reduction over replicas, the update of a variable or a checkpoint, or is returned by a replica's
-   * function. The error names the operation, the variable or the path in the structure, replica and
-   * worker or rank, dtype and shape, how many elements are NaN, +Inf and -Inf, and the first of
-   * them; where workers or ranks take part it is the error of all of them. It holds for calls of
-   * this thread and of the replicas that it runs; between the workers of a strategy it is enough
-   * that one has enabled it. Calling it twice is as calling it once.
+   * reduction over replicas, the update of a variable or a checkpoint, or is returned by a
+   * replica's function. The error names the operation, the variable or the path in the structure,
+   * replica and worker or rank, dtype and shape, how many elements are NaN, +Inf and -Inf, and the
+   * first of them; where workers or ranks take part it is the error of all of them. It holds for
+   * calls of this thread and of the replicas that it runs; between the workers of a strategy it is
+   * enough that one has enabled it. Calling it twice is as calling it once.
    */
   public static void enableCheckNumerics() {
     if (!Native.debugging_is_checking_numerics()) {
@@ -302,6 +305,98 @@ public final class Debugging {
   /** Ends what enableCheckNumerics began on this thread. */
   public static void disableCheckNumerics() {
     Native.debugging_disable_check_numerics();
+  }
+
+  // ---- dumps
+
+  /** What is kept of a tensor beside operation, name, replica, step and dtype. */
+  public enum Mode {
+    /** Nothing. */
+    NO_TENSOR,
+    /** Whether there is a NaN or an infinity. */
+    CURT_HEALTH,
+    /** How many elements, NaN, +Inf and -Inf there are. */
+    CONCISE_HEALTH,
+    /** And the rank, and how many finite ones are below 0, 0 and above 0. */
+    FULL_HEALTH,
+    /** The shape. */
+    SHAPE
+  }
+
+  /**
+   * How a dump is made.
+   *
+   * @param mode what is kept of a tensor
+   * @param circularBufferSize how many of the most recent events are kept until they are flushed; 0
+   *     or less: all are written, a thousand at a time
+   * @param opRegex matched at the beginning of an operation's name ("all_reduce"), in ECMAScript's
+   *     syntax; null: all operations
+   * @param dtypes says of a dtype whether it is taken; null: all are
+   */
+  public record DumpOptions(
+      Mode mode, long circularBufferSize, String opRegex, Predicate<DType> dtypes) {
+    /** Those of a mode: the last 1000 events, of all operations and dtypes. */
+    public static DumpOptions of(Mode mode) {
+      return new DumpOptions(mode, 1000, null, null);
+    }
+
+    private long mask() {
+      if (dtypes == null) {
+        return 0;
+      }
+      long mask = 1; // no dtype at all is a choice, too
+      for (final DType dtype : DType.values()) {
+        mask |= dtypes.test(dtype) ? 1L << dtype.number() : 0;
+      }
+      return mask;
+    }
+  }
+
+  /** What writes a dump's files. */
+  public static final class DumpWriter {
+    private final long number;
+
+    private DumpWriter(long number) {
+      this.number = number;
+    }
+
+    /**
+     * Writes the events that wait. FAILED_PRECONDITION when the dump has ended; the disk's error
+     * where it cannot be written.
+     */
+    public void flushExecutionFiles() {
+      Native.debugging_flush_execution_files(number);
+    }
+
+    /** Writes what is known of the process and of the dump; fails as flushExecutionFiles. */
+    public void flushNonExecutionFiles() {
+      Native.debugging_flush_non_execution_files(number);
+    }
+  }
+
+  /**
+   * From now on the tensors that enableCheckNumerics would look at, of all threads of the process,
+   * leave an event each in files under `dumpRoot`, a directory that is made where it is missing.
+   * Once more with the same root it goes on; another root ends the dump before. INVALID_ARGUMENT
+   * for another mode or buffer size than that of a dump that goes on, and for an expression that
+   * does not read. `tutti debug` shows what was dumped.
+   */
+  public static DumpWriter enableDumpDebugInfo(String dumpRoot, DumpOptions options) {
+    return new DumpWriter(Native.debugging_enable_dump(dumpRoot, options.mode().ordinal() + 1,
+        options.circularBufferSize(), options.opRegex(), options.mask()));
+  }
+
+  /** Ends the dump; what was not flushed is gone. Without one nothing happens. */
+  public static void disableDumpDebugInfo() {
+    Native.debugging_disable_dump();
+  }
+
+  /**
+   * The dumps of all processes in a directory, as a JSON object: processes, events in the order of
+   * time, first_not_finite and damaged. NOT_FOUND where there is no dump.
+   */
+  public static String readDumpDebugInfo(String dumpRoot) {
+    return Bridge.text(Native.debugging_read_dumps(dumpRoot));
   }
 
   /**

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
@@ -13,6 +14,7 @@ import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
+import org.junit.jupiter.api.io.TempDir;
 import org.tutti.data.Dataset;
 import org.tutti.data.DatasetIterator;
 import org.tutti.distribute.MirroredStrategy;
@@ -118,6 +120,30 @@ class DebuggingTest {
     assertTrue(lines.stream().anyMatch(
                    line -> line.contains("run #1: replica 0 on CPU:0, replica 1 on CPU:1")),
         lines.toString());
+  }
+
+  @Test
+  void whatPassesByIsDumpedAndRead(@TempDir Path folder) {
+    final String root = folder.resolve("dumps").toString();
+    final Debugging.DumpWriter writer =
+        Debugging.enableDumpDebugInfo(root, new Debugging.DumpOptions(
+            Debugging.Mode.FULL_HEALTH, 1000, "all_reduce", dtype -> dtype == DType.FLOAT64));
+    try (MirroredStrategy strategy = MirroredStrategy.of("CPU:0", "CPU:1")) {
+      says(() -> Debugging.enableDumpDebugInfo(
+               root, Debugging.DumpOptions.of(Debugging.Mode.SHAPE)), "the mode is FULL_HEALTH");
+      strategy.run((replica, none) -> replica.allReduce(ReduceOp.SUM,
+          new double[] {1, replica.replicaId() == 1 ? Double.NaN : 2}));
+      writer.flushExecutionFiles();
+      writer.flushNonExecutionFiles();
+      final String json = Debugging.readDumpDebugInfo(root);
+      assertTrue(json.contains("\"op\":\"all_reduce\",\"name\":\"the input\",\"replica\":1"), json);
+      assertTrue(json.contains("\"has_nan_or_infinity\":true,\"elements\":2,\"nan\":1"), json);
+      assertFalse(json.contains("\"op\":\"run\""), json);
+    } finally {
+      Debugging.disableDumpDebugInfo();
+    }
+    assertThrows(TuttiException.FailedPrecondition.class, writer::flushExecutionFiles);
+    assertThrows(TuttiException.NotFound.class, () -> Debugging.readDumpDebugInfo("/nothing"));
   }
 
   @Test
