@@ -13,9 +13,9 @@
 // Create cuts every batch over the replicas (step_plan.h); CreateFromFunction deals out the
 // elements of a dataset that a function makes, one per replica in turn, or has a dataset for each
 // replica. When the data ends in the middle of a step, the replicas without any get batches of 0
-// rows, and zeros for elements of rank 0, which CreateFromFunction may deal out. The leaves of a step are
-// distributed, or, where this process has one replica, the plain ones of its part; either way its
-// tensors know the rows of the whole step (distributed_value.h). What replicas get are views on the
+// rows, and zeros for elements of rank 0, which CreateFromFunction may deal out. The leaves of a
+// step are distributed, or, where this process has one replica, the plain ones of its part; either
+// way its tensors know the rows of the whole step (distributed_value.h). What replicas get are views on the
 // source's elements.
 //
 // Under several workers both are collective. Create gives each worker its part by the dataset's
