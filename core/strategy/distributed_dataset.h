@@ -54,8 +54,8 @@ enum class InputReplication : int32_t { kPerWorker = 1, kPerReplica = 2 };
 
 // A thread makes steps ahead, from the first Next on: the buffer of one element for each replica,
 // and behind a rebatch the N slices (one step) that it adds. The buffers of CPUs lie in the memory
-// of the host either way, so that without prefetch_to_device only the first of the two is left. A
-// dataset on its device has no buffer.
+// of the host either way, so that without prefetch_to_device only the first of the two is left.
+// Pipelines of kPerReplica have a buffer and a thread each, and none for datasets on their devices.
 struct InputOptions {
   Rebatch rebatch = Rebatch::kCeil;
   bool prefetch_to_device = true;
