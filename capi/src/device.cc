@@ -6,7 +6,9 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "capi/src/bytes.h"
 #include "capi/src/guard.h"
@@ -14,6 +16,7 @@
 #include "capi/src/roots.h"
 #include "core/base/error.h"
 #include "core/device/device_spec.h"
+#include "core/tensor/tensor.h"
 
 using namespace tutti;
 using namespace tutti::capi;
@@ -123,18 +126,120 @@ int32_t tutti_device_spec_equal(const tutti_device_spec *left, const tutti_devic
 void tutti_device_spec_retain(const tutti_device_spec *spec) { RetainHandle(spec); }
 void tutti_device_spec_release(const tutti_device_spec *spec) { ReleaseHandle(spec); }
 
+namespace {
+
+// One a line.
+tutti_bytes *GiveNames(const std::vector<std::string> &names) {
+  std::string lines;
+  for (const std::string &name : names) {
+    if (!lines.empty()) lines += '\n';
+    lines += name;
+  }
+  return GiveBytes(std::move(lines));
+}
+
+std::string_view TypeOf(const char *device_type) {
+  return device_type == nullptr ? std::string_view() : std::string_view(device_type);
+}
+
+}  // namespace
+
 tutti_status *tutti_device_list(tutti_runtime *runtime, const char *device_type,
                                 tutti_bytes **out_names) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, out_names);
     TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
-    std::string names;
-    for (const std::string &name :
-         root->devices().ListNames(device_type == nullptr ? "" : device_type)) {
-      if (!names.empty()) names += '\n';
-      names += name;
+    *out_names = GiveNames(root->devices().ListNames(TypeOf(device_type)));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_device_place(tutti_runtime *runtime, const char *name, tutti_bytes **out_text) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, name, out_text);
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Device> device, root->devices().Place(name));
+    *out_text = GiveBytes(device->full_name());
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_device_place_tensor(tutti_runtime *runtime, const char *name,
+                                        const tutti_tensor *input, tutti_tensor **out_tensor) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, name, input, out_tensor);
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Device> device, root->devices().Place(name));
+    const Tensor &tensor = *FromHandle(input);
+    *out_tensor = Give(Tensor::View(const_cast<void *>(tensor.data()), tensor.dtype(),
+                                    tensor.shape(), tensor.strides(), tensor.read_only(),
+                                    Ref<const Tensor>::Retain(&tensor), device->id()));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_device_of_tensor(const tutti_tensor *tensor, tutti_bytes **out_text) {
+  return Guard(__func__, From::kAny, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, tensor, out_text);
+    *out_text = GiveBytes(MakeRef<Device>(FromHandle(tensor)->device(), nullptr)->full_name());
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_device_list_physical(tutti_runtime *runtime, const char *device_type,
+                                         tutti_bytes **out_names) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, out_names);
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
+    *out_names = GiveNames(root->devices().ListPhysicalNames(TypeOf(device_type)));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_device_set_logical(tutti_runtime *runtime, const char *name, size_t count,
+                                       const int64_t *memory_limits) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, name);
+    TUTTI_REQUIRE_ARRAY(call, count, memory_limits);
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
+    std::vector<LogicalDevice> logical;
+    for (size_t i = 0; i < count; ++i) logical.push_back(LogicalDevice{memory_limits[i]});
+    return root->devices().SetLogicalDevices(name, logical);
+  });
+}
+
+tutti_status *tutti_device_read_logical(tutti_runtime *runtime, const char *name,
+                                        tutti_optional_int64 *out_number) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, name, out_number);
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
+    TUTTI_ASSIGN_OR_RETURN(const std::optional<size_t> count,
+                           root->devices().NumLogicalDevices(name));
+    *out_number = {count.has_value(), static_cast<int64_t>(count.value_or(0))};
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_device_set_visible(tutti_runtime *runtime, const char *device_type,
+                                       size_t count, const char *const *names) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE_ARRAY(call, count, names);
+    std::vector<std::string> read;
+    for (size_t i = 0; i < count; ++i) {
+      if (names[i] == nullptr) return NullArgument(call.function, "names", 0).With("index", i);
+      read.emplace_back(names[i]);
     }
-    *out_names = GiveBytes(std::move(names));
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
+    return root->devices().SetVisible(TypeOf(device_type), read);
+  });
+}
+
+tutti_status *tutti_device_list_visible(tutti_runtime *runtime, const char *device_type,
+                                        tutti_bytes **out_names) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, out_names);
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
+    *out_names = GiveNames(root->devices().ListVisibleNames(TypeOf(device_type)));
     return OkStatus();
   });
 }

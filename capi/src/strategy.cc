@@ -12,6 +12,7 @@
 #include "capi/src/cluster_resolver.h"
 #include "capi/src/guard.h"
 #include "capi/src/options.h"
+#include "capi/src/placement.h"
 #include "capi/src/roots.h"
 #include "core/base/error.h"
 #include "core/runtime/multi_worker.h"
@@ -190,6 +191,9 @@ tutti_status *tutti_strategy_run_with_options(tutti_strategy *strategy, tutti_fn
     TUTTI_RETURN_IF_ERROR(ReadTristate(call, set.bucketizing_dynamic_shape, false,
                                        "bucketizing_dynamic_shape")
                               .status());
+    if (strategy != nullptr) {
+      TUTTI_RETURN_IF_ERROR(ReadDevice(call, *FromHandle(strategy), options).status());
+    }
     return RunStrategy(call, strategy, fn, user_data, args, call_options, out_value);
   });
 }

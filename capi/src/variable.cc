@@ -9,6 +9,7 @@
 #include "capi/src/bytes.h"
 #include "capi/src/guard.h"
 #include "capi/src/options.h"
+#include "capi/src/placement.h"
 #include "capi/src/roots.h"
 #include "core/base/error.h"
 
@@ -68,7 +69,8 @@ tutti_status *tutti_variable_create(tutti_strategy *strategy, const tutti_tensor
   return Guard(__func__, From::kCrossReplica, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, strategy, initial, out_variable);
     auto object = Ref<Strategy>::Retain(FromHandle(strategy));
-    TUTTI_ASSIGN_OR_RETURN(const VariableOptions read, ReadVariableOptions(call, options));
+    TUTTI_ASSIGN_OR_RETURN(VariableOptions read, ReadVariableOptions(call, options));
+    TUTTI_ASSIGN_OR_RETURN(read.device, ReadDevice(call, *object, options));
     TUTTI_ASSIGN_OR_RETURN(const CallOptions wait,
                            ReadCall(call, object->environment(), call_options));
     TUTTI_ASSIGN_OR_RETURN(auto variable,

@@ -40,8 +40,8 @@ Result<std::string> DeviceSet::Describe(std::string_view name) const {
   TUTTI_RETURN_IF_ERROR(CheckThere(spec));
   const int index = spec.device_index.value_or(0);
   if (spec.device_type.value_or("CPU") == "GPU") {
-    TUTTI_ASSIGN_OR_RETURN(const auto properties, cuda()->Properties(index));
-    TUTTI_ASSIGN_OR_RETURN(const auto memory, cuda()->Memory(index));
+    TUTTI_ASSIGN_OR_RETURN(const auto properties, cuda()->Properties(PhysicalGpu(index)));
+    TUTTI_ASSIGN_OR_RETURN(const auto memory, cuda()->Memory(PhysicalGpu(index)));
     return DescribeGpu(Format("GPU:{}", index), properties, memory);
   }
   const uint64_t limit = account_ ? account_->limit_bytes() : 0;

@@ -66,15 +66,11 @@ const Status& DeviceSet::why_no_cuda() const {
   return why_no_cuda_;
 }
 
-int DeviceSet::num_gpus() const {
-  const DevicePlugin* const plugin = cuda();
-  return plugin == nullptr ? 0 : plugin->num_devices();
-}
-
 Status DeviceSet::CheckThere(const DeviceSpec& spec) const {
   const std::string type = spec.device_type.value_or("CPU");
   const int index = spec.device_index.value_or(0);
-  if (type == "CPU" && index >= 0 && index < kMaxLogicalCpus) return OkStatus();
+  const int num_cpus_here = num_cpus();
+  if (type == "CPU" && index >= 0 && index < num_cpus_here) return OkStatus();
   std::string gpus;
   if (type == "GPU") {
     const int count = num_gpus();
@@ -82,8 +78,8 @@ Status DeviceSet::CheckThere(const DeviceSpec& spec) const {
     gpus = count == 0 ? Format(" ({})", why_no_cuda_.message())
                       : Format(" and GPU:0 to GPU:{}", count - 1);
   }
-  return NotFound("device {}: this machine has no {}:{}; it has CPU:0 to CPU:{}{}",
-                  spec.ToString(), type, index, kMaxLogicalCpus - 1, gpus)
+  return NotFound("device {}: this machine has no {}:{}; it has CPU:0{}{}", spec.ToString(), type,
+                  index, num_cpus_here == 1 ? "" : Format(" to CPU:{}", num_cpus_here - 1), gpus)
       .With("device", spec.ToString());
 }
 
@@ -93,6 +89,7 @@ Result<Ref<Device>> DeviceSet::Find(std::string_view name) const {
 }
 
 Result<Ref<Device>> DeviceSet::Find(const DeviceSpec& spec) const {
+  Start();
   TUTTI_RETURN_IF_ERROR(CheckThere(spec));
   const int index = spec.device_index.value_or(0);
   if (spec.device_type.value_or("CPU") == "GPU") {
@@ -109,17 +106,19 @@ std::vector<Ref<Device>> DeviceSet::ListDevices() const { return ListDevices(Dev
 
 std::vector<Ref<Device>> DeviceSet::ListDevices(DeviceType type) const {
   std::vector<Ref<Device>> devices;
+  Start();
   if (type != DeviceType::kCpu) return devices;
-  for (int index = 0; index < num_logical_cpus_; ++index) {
+  for (int index = 0; index < num_listed_cpus(); ++index) {
     devices.push_back(MakeRef<Device>(DeviceId{type, index}, cpu_allocator_));
   }
   return devices;
 }
 
 std::vector<std::string> DeviceSet::ListNames(std::string_view type) const {
+  Start();
   std::vector<std::string> names;
   if (type.empty() || type == "CPU") {
-    for (int i = 0; i < num_logical_cpus_; ++i) names.push_back(Format("CPU:{}", i));
+    for (int i = 0; i < num_listed_cpus(); ++i) names.push_back(Format("CPU:{}", i));
   }
   if (type.empty() || type == "GPU") {
     for (int i = 0; i < num_gpus(); ++i) names.push_back(Format("GPU:{}", i));

@@ -2,15 +2,21 @@
 //
 // A machine with one CPU presents any number of logical devices CPU:0, CPU:1, ..., so that several
 // replicas can be tried anywhere: every CPU:i with i < kMaxLogicalCpus may be used; `ListDevices`
-// names as many as are configured.
+// names as many as the environment was made with. Whoever wants exactly n of them says so with
+// SetLogicalDevices, before devices are used: then no others are there.
 //
 // GPUs are what the CUDA plugin lists (plugin.h): they can be named and described. Tensors and
 // strategies do not use them, so that `Find` gives none, and says so.
 #ifndef TUTTI_CORE_DEVICE_DEVICE_H_
 #define TUTTI_CORE_DEVICE_DEVICE_H_
 
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,6 +43,7 @@ class Device final : public RefCounted {
   DeviceId id() const { return id_; }
   const std::string& name() const { return name_; }              // "/device:CPU:0"
   const std::string& short_name() const { return short_name_; }  // "CPU:0"
+  std::string full_name() const { return "/job:localhost/replica:0/task:0" + name_; }
   BufferAllocator* allocator() const { return allocator_.get(); }
 
  private:
@@ -44,6 +51,11 @@ class Device final : public RefCounted {
   const std::string name_;
   const std::string short_name_;
   const Ref<BufferAllocator> allocator_;
+};
+
+// One of the logical devices that a physical one is presented as.
+struct LogicalDevice {
+  int64_t memory_limit_bytes = 0;  // 0: none
 };
 
 struct DeviceSetOptions {
@@ -68,6 +80,31 @@ class DeviceSet final : public RefCounted {
   // that it has.
   Result<Ref<Device>> Find(std::string_view name) const;
   Result<Ref<Device>> Find(const DeviceSpec& spec) const;
+
+  // The device on which what is made under the description `spec` of device scopes lies: as Find,
+  // and UNIMPLEMENTED for a device of another job or task. With soft placement a device that is not
+  // there, or cannot hold tensors, is CPU:0.
+  Result<Ref<Device>> Place(const DeviceSpec& spec) const;
+  Result<Ref<Device>> Place(std::string_view name) const;
+  void set_soft_placement(bool on) { soft_placement_ = on; }
+  // Which task of a job this process is ("worker", 1), for `Place`; "localhost", 0 before.
+  void SetTask(std::string job, int task);
+
+  // ---- Configuring: until devices have been found, placed or listed, which is FAILED_PRECONDITION
+  // where it changes something ----
+
+  // "/physical_device:CPU:0", ..., "/physical_device:GPU:0", ...: of a type, or all ("").
+  std::vector<std::string> ListPhysicalNames(std::string_view type) const;
+  // The physical device `name` ("CPU:0", "/physical_device:CPU:0") as exactly these logical ones.
+  // NOT_FOUND for one that is not there, INVALID_ARGUMENT for none or too many, and for a memory
+  // limit of a CPU, UNIMPLEMENTED for a GPU.
+  Status SetLogicalDevices(std::string_view name, std::span<const LogicalDevice> logical);
+  // As they were set; no value where they were not. Errors as above.
+  Result<std::optional<size_t>> NumLogicalDevices(std::string_view name) const;
+  // Which physical devices of `type` (all: "") are used. NOT_FOUND and INVALID_ARGUMENT for names
+  // that are not there or of another type, and for none of the CPUs: the host cannot be hidden.
+  Status SetVisible(std::string_view type, std::span<const std::string> names);
+  std::vector<std::string> ListVisibleNames(std::string_view type) const;
 
   // The devices that `Find` gives, all or those of a type, in the order of their indices.
   std::vector<Ref<Device>> ListDevices() const;
@@ -95,7 +132,16 @@ class DeviceSet final : public RefCounted {
   DeviceSet(int num_logical_cpus, Ref<BufferAllocator> cpu_allocator, Ref<MemoryAccount> account,
             const DeviceSetOptions& options);
   ~DeviceSet() override;
-  int num_gpus() const;
+  int num_gpus() const;  // that are visible
+  int num_physical_gpus() const;
+  // Logical CPUs that are listed, and that are there.
+  int num_listed_cpus() const;
+  int num_cpus() const;
+  // Of the visible GPU with this number.
+  int PhysicalGpu(int index) const;
+  // From now on the configuration is fixed.
+  void Start() const;
+  Status CheckNotStarted(std::string_view what) const;
   std::string CudaFile() const;
   // NOT_FOUND for what this machine does not have, else OK.
   Status CheckThere(const DeviceSpec& spec) const;
@@ -108,6 +154,14 @@ class DeviceSet final : public RefCounted {
   mutable std::once_flag opened_;
   mutable Ref<DevicePlugin> cuda_;
   mutable Status why_no_cuda_;
+  std::atomic<bool> soft_placement_{false};
+
+  mutable std::mutex mutex_;  // guards all below
+  mutable bool started_ = false;
+  std::string job_ = "localhost";
+  int task_ = 0;
+  std::optional<int> logical_cpus_;  // as they were set
+  std::optional<std::vector<int>> visible_gpus_;
 };
 
 }  // namespace tutti

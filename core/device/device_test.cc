@@ -73,6 +73,102 @@ TEST(DeviceSet, DescribesTheMemoryOfTheCpu) {
   EXPECT_EQ(devices->Describe("CPU:2000").status().code(), StatusCode::kNotFound);
 }
 
+// ---- Placing. ----
+
+TEST(DeviceSet, PlacesOnWhatTheScopesSayTogether) {
+  const Ref<DeviceSet> devices = DeviceSet::Create(1, nullptr).value();
+  EXPECT_EQ(devices->Place("CPU:3").value()->full_name(),
+            "/job:localhost/replica:0/task:0/device:CPU:3");
+  EXPECT_EQ(devices->Place("/job:localhost/task:0").value()->short_name(), "CPU:0");
+  const Status gpu = devices->Place("GPU:0").status();
+  EXPECT_EQ(gpu.code(), StatusCode::kNotFound);
+  EXPECT_THAT(std::string(gpu.message()), HasSubstr("it has CPU:0 to CPU:1023"));
+  for (const char* other : {"/job:worker/device:CPU:0", "/task:1", "/replica:2/device:CPU:0"}) {
+    const Status status = devices->Place(other).status();
+    EXPECT_EQ(status.code(), StatusCode::kUnimplemented) << other;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("another task"));
+  }
+}
+
+TEST(DeviceSet, PlacesOnTheTaskOfTheJobThatThisProcessIs) {
+  const Ref<DeviceSet> devices = DeviceSet::Create(1, nullptr).value();
+  devices->SetTask("worker", 1);
+  for (const char* here : {"/job:worker/task:1/device:CPU:2", "/job:worker/device:CPU:2",
+                           "/task:1/device:CPU:2", "/job:localhost/task:0/device:CPU:2", "CPU:2"}) {
+    ASSERT_TRUE(devices->Place(here).ok()) << here;
+    EXPECT_EQ(devices->Place(here).value()->short_name(), "CPU:2");
+  }
+  for (const char* other : {"/job:worker/task:0", "/task:0", "/job:ps/task:1"}) {
+    const Status status = devices->Place(other).status();
+    EXPECT_EQ(status.code(), StatusCode::kUnimplemented) << other;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("this process is /job:worker/replica:0/"));
+  }
+}
+
+TEST(DeviceSet, SoftPlacementFallsBackToTheCpu) {
+  const Ref<DeviceSet> devices = DeviceSet::Create(1, nullptr).value();
+  devices->set_soft_placement(true);
+  EXPECT_EQ(devices->Place("GPU:7").value()->short_name(), "CPU:0");
+  EXPECT_EQ(devices->Place("CPU:5000").value()->short_name(), "CPU:0");
+  EXPECT_EQ(devices->Place("CPU:2").value()->short_name(), "CPU:2");
+  EXPECT_EQ(devices->Place("/job:ps/device:CPU:0").status().code(), StatusCode::kUnimplemented);
+  devices->set_soft_placement(false);
+  EXPECT_EQ(devices->Place("GPU:7").status().code(), StatusCode::kNotFound);
+}
+
+// ---- Configuring. ----
+
+TEST(DeviceConfiguration, ACpuIsAsManyLogicalOnesAsAreSetAndNoMore) {
+  const Ref<DeviceSet> devices = DeviceSet::Create(1, nullptr).value();
+  EXPECT_EQ(devices->ListPhysicalNames(""), std::vector<std::string>{"/physical_device:CPU:0"});
+  EXPECT_EQ(devices->NumLogicalDevices("CPU:0").value(), std::nullopt);
+  const LogicalDevice two[2] = {};
+  ASSERT_TRUE(devices->SetLogicalDevices("/physical_device:CPU:0", two).ok());
+  EXPECT_EQ(devices->NumLogicalDevices("CPU:0").value(), 2u);
+  EXPECT_EQ(devices->ListNames("CPU"), (std::vector<std::string>{"CPU:0", "CPU:1"}));
+  const Status third = devices->Find("CPU:2").status();
+  EXPECT_EQ(third.code(), StatusCode::kNotFound);
+  EXPECT_THAT(std::string(third.message()), HasSubstr("it has CPU:0 to CPU:1"));
+  // Devices have been listed; the same again changes nothing.
+  EXPECT_TRUE(devices->SetLogicalDevices("CPU:0", two).ok());
+  const LogicalDevice three[3] = {};
+  const Status late = devices->SetLogicalDevices("CPU:0", three);
+  EXPECT_EQ(late.code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(late.message()), HasSubstr("in use already"));
+}
+
+TEST(DeviceConfiguration, RefusesWhatACpuCannotBe) {
+  const Ref<DeviceSet> devices = DeviceSet::Create(1, nullptr).value();
+  const LogicalDevice limited[] = {{.memory_limit_bytes = 1 << 20}};
+  const Status limit = devices->SetLogicalDevices("CPU:0", limited);
+  EXPECT_EQ(limit.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(limit.message()), HasSubstr("leave memory_limit out"));
+  const LogicalDevice negative[] = {{.memory_limit_bytes = -1}};
+  EXPECT_EQ(devices->SetLogicalDevices("CPU:0", negative).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(devices->SetLogicalDevices("CPU:0", {}).code(), StatusCode::kInvalidArgument);
+  const Status gpu = devices->SetLogicalDevices("GPU:0", limited);
+  EXPECT_EQ(gpu.code(), StatusCode::kNotFound);
+  EXPECT_THAT(std::string(gpu.message()), HasSubstr("this machine has CPU:0"));
+  EXPECT_EQ(devices->NumLogicalDevices("CPU:1").status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(devices->SetLogicalDevices("/what", limited).code(), StatusCode::kInvalidArgument);
+}
+
+TEST(DeviceConfiguration, TheHostStaysVisible) {
+  const Ref<DeviceSet> devices = DeviceSet::Create(1, nullptr).value();
+  const std::vector<std::string> none, cpu{"/physical_device:CPU:0"}, gpu{"GPU:0"};
+  EXPECT_TRUE(devices->SetVisible("GPU", none).ok());
+  EXPECT_TRUE(devices->SetVisible("CPU", cpu).ok());
+  EXPECT_EQ(devices->ListVisibleNames(""), cpu);
+  EXPECT_EQ(devices->ListVisibleNames("GPU"), none);
+  EXPECT_EQ(devices->SetVisible("CPU", none).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(devices->SetVisible("", none).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(devices->SetVisible("GPU", cpu).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(devices->SetVisible("GPU", gpu).code(), StatusCode::kNotFound);
+  EXPECT_EQ(devices->SetVisible("NPU", none).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(devices->SetVisible("CPU", std::vector<std::string>{"CPU:0", "CPU:0"}).code(),
+            StatusCode::kInvalidArgument);
+}
+
 TEST(CpuAllocator, ChargesItsAccountAndRefusesWhatIsTooMuch) {
   const auto account = MakeRef<MemoryAccount>("test", nullptr, 4096);
   const Ref<DeviceSet> devices = DeviceSet::Create(1, account.get()).value();

@@ -13,6 +13,7 @@
 #include "core/base/memory_account.h"
 #include "core/base/real_environment.h"
 #include "core/base/recorder.h"
+#include "core/base/text.h"
 #include "core/base/thread.h"
 #include "core/base/usable_cores.h"
 #include "core/cluster/resolve/cluster_resolver.h"
@@ -118,6 +119,7 @@ void Runtime::ApplySettings() {
   const int64_t timeout_ns = settings_.Number("default_timeout");
   set_default_timeout_ns(timeout_ns == 0 ? kNeverNs : timeout_ns);
   SetFlightRecordDirectory(*settings_.Text("flight_recorder_dir"));
+  devices_->set_soft_placement(settings_.Number("soft_device_placement") != 0);
 }
 
 Status Runtime::Set(std::string_view key, std::string_view value) {
@@ -163,6 +165,7 @@ Result<Ref<Cluster>> Runtime::JoinCluster(const ClusterResolver& resolver, int64
   options.usable_cores = static_cast<int64_t>(UsableCores());
   const bool loopback_only =
       std::all_of(order.addresses.begin(), order.addresses.end(), &IsLoopbackAddress);
+  const std::string task = order.tasks[static_cast<size_t>(order.worker)];  // "worker:1"
   options.tasks = std::move(order.tasks);
   options.addresses = std::move(order.addresses);
   if (options.tasks.size() > 1) {
@@ -180,6 +183,9 @@ Result<Ref<Cluster>> Runtime::JoinCluster(const ClusterResolver& resolver, int64
       Ref<Cluster> cluster,
       seat_.Take(Ref<Environment>::Retain(this), std::move(options), limits));
   recorder().SetProcess(cluster->job_id(), cluster->worker());
+  const size_t colon = task.rfind(':');
+  devices_->SetTask(task.substr(0, colon),
+                    static_cast<int>(ParseInt64(task.substr(colon + 1)).value_or(0)));
   return cluster;
 }
 

@@ -43,6 +43,8 @@ constexpr SettingInfo kSettings[] = {
     {"silence_limit", SettingKind::kDuration, "3s", 0, 0, false,
      "within what time all workers know of one that says nothing more, and counts as dead; none: "
      "never"},
+    {"soft_device_placement", SettingKind::kCount, "0", 0, 1, false,
+     "1: what is placed on a device that is not there, or cannot hold tensors, lies on CPU:0"},
     {"transport", SettingKind::kTransport, "auto", 0, 0, false,
      "how workers exchange tensors: auto (shared memory within a machine, TCP between), "
      "shared_memory or tcp"},

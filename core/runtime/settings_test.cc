@@ -59,6 +59,7 @@ TEST(Settings, PreferArgumentToVariableToFileToDefault) {
             "\"replicas\": {\"value\": \"0\", \"source\": \"default\"}, "
             "\"reproducible\": {\"value\": \"0\", \"source\": \"default\"}, "
             "\"silence_limit\": {\"value\": \"3s\", \"source\": \"default\"}, "
+            "\"soft_device_placement\": {\"value\": \"0\", \"source\": \"default\"}, "
             "\"transport\": {\"value\": \"auto\", \"source\": \"default\"}}");
 }
 

@@ -165,7 +165,8 @@ DistributedDataset::~DistributedDataset() = default;
 
 size_t DistributedDataset::steps_ahead() const {
   if (options_.steps_ahead) return *options_.steps_ahead;
-  if (options_.place_dataset_on_device) return 0;
+  // Each replica's own pipeline has its own buffer, if any.
+  if (options_.replication == InputReplication::kPerReplica) return 0;
   return options_.prefetch_to_device && plan_.cut != StepPlan::Cut::kNone ? 2 : 1;
 }
 
@@ -324,6 +325,10 @@ Result<DistributedDataset::Parts> DistributedDataset::CallFunction(Strategy& str
     promises = promises && PromisesSpec(source->node());
     const int64_t elements = source->cardinality();
     if (per_replica) {
+      if (!options.place_dataset_on_device) {
+        // With a thread of its own, so that the replicas' elements are made at the same time.
+        TUTTI_ASSIGN_OR_RETURN(source, source->Prefetch(1));
+      }
       ends_even = ends_even && elements != kUnknownCardinality &&
                   (i == 0 || elements == parts.cardinality);
       parts.cardinality = i == 0 ? elements : LongerSource(parts.cardinality, elements);

@@ -13,9 +13,9 @@
 // Create cuts every batch over the replicas (step_plan.h); CreateFromFunction deals out the
 // elements of a dataset that a function makes, one per replica in turn, or has a dataset for each
 // replica. When the data ends in the middle of a step, the replicas without any get batches of 0
-// rows, and zeros for elements of rank 0, which CreateFromFunction may deal out. The leaves of a step are
-// distributed, or, where this process has one replica, the plain ones of its part; either way its
-// tensors know the rows of the whole step (distributed_value.h). What replicas get are views on the
+// rows, and zeros for elements of rank 0, which CreateFromFunction may deal out. The leaves of a
+// step are distributed, or, where this process has one replica, the plain ones of its part; either
+// way its tensors know the rows of the whole step (distributed_value.h). What replicas get are views on the
 // source's elements.
 //
 // Under several workers both are collective. Create gives each worker its part by the dataset's
@@ -54,8 +54,8 @@ enum class InputReplication : int32_t { kPerWorker = 1, kPerReplica = 2 };
 
 // A thread makes steps ahead, from the first Next on: the buffer of one element for each replica,
 // and behind a rebatch the N slices (one step) that it adds. The buffers of CPUs lie in the memory
-// of the host either way, so that without prefetch_to_device only the first of the two is left. A
-// dataset on its device has no buffer.
+// of the host either way, so that without prefetch_to_device only the first of the two is left.
+// Pipelines of kPerReplica have a buffer and a thread each, and none for datasets on their devices.
 struct InputOptions {
   Rebatch rebatch = Rebatch::kCeil;
   bool prefetch_to_device = true;

@@ -1,4 +1,8 @@
 // An input pipeline for each replica, and that dealing batches out copies nothing.
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+
 #include "core/dataset/graph/dataset_environment.h"
 #include "core/function/function_registry.h"
 #include "core/strategy/distributed_dataset.h"
@@ -127,6 +131,45 @@ TEST_F(InputReplicationTest, AFailureOfOnePipelineIsOneStepsAndLosesNothing) {
     EXPECT_EQ(NextText(iterator), "PerReplica:{0: [4 5], 1: []}");
     EXPECT_EQ(NextText(iterator), "end");
     ASSERT_TRUE(iterator->Restore(state, WithinReason()).ok());
+  }
+}
+
+TEST_F(InputReplicationTest, EveryPipelineHasABufferOfOneElementWhichIsFilledAtTheSameTime) {
+  for (const bool on_device : {false, true}) {
+    options_.place_dataset_on_device = on_device;
+    options_.prefetch_to_device = false;
+    std::mutex mutex;
+    std::condition_variable changed;
+    int made[2] = {0, 0};
+    const auto counted = [&](int64_t id) {
+      return Batches(0, 40, 2)
+          ->Map(MakeRef<LambdaFunction>(
+              [&, id](Context&, const Value& in) -> Result<Ref<Value>> {
+                std::unique_lock<std::mutex> lock(mutex);
+                ++made[id];
+                changed.notify_all();
+                // Behind the first step nobody but the buffers asks for elements: each pipeline
+                // waits for the other's.
+                if (!on_device && made[id] == 2) {
+                  changed.wait(lock, [&] { return made[1 - id] >= 2; });
+                }
+                return Ref<Value>::Retain(const_cast<Value*>(&in));
+              },
+              "count", ElementSpec::OfTensor(DType::kInt64, PartialShape({-1}))))
+          .value();
+    };
+    const Ref<DistributedIterator> iterator = Iterate(FromFunction(Mirrored(2), counted).value());
+    const int ahead = on_device ? 0 : 1;
+    for (int taken = 1; taken <= 3; ++taken) {
+      ASSERT_TRUE(iterator->Next(WithinReason()).ok());
+      std::unique_lock<std::mutex> lock(mutex);
+      ASSERT_TRUE(changed.wait_for(lock, std::chrono::nanoseconds(kHangNs), [&] {
+        return made[0] >= taken + ahead && made[1] >= taken + ahead;
+      }));
+    }
+    ASSERT_TRUE(iterator->Close(WithinReason()).ok());
+    EXPECT_EQ(made[0], 3 + ahead) << "after the threads' end";
+    EXPECT_EQ(made[1], 3 + ahead);
   }
 }
 

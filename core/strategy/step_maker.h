@@ -1,6 +1,6 @@
 // StepMaker: takes elements from an iterator and makes of them this worker's part of one step after
-// the other (step_plan.h). Where every replica has an input pipeline of its own there is an iterator
-// for each, of which it gets one element in each step, as long as there are some.
+// the other (step_plan.h). Where every replica has an input pipeline of its own there is an
+// iterator for each, of which it gets one element in each step, as long as there are some.
 //
 // Elements come from what a restored position still holds, then from the source. An interrupted
 // step keeps the elements it has; a step that was made and not committed is made again by the next

@@ -60,10 +60,18 @@ Result<Ref<Strategy>> Strategy::Make(Ref<Environment> environment, const char* t
   return strategy;
 }
 
+namespace {
+
+constexpr const char* kDefaultStrategy = "DefaultStrategy";
+
+}  // namespace
+
+bool Strategy::is_default() const { return type_name_ == kDefaultStrategy; }
+
 Result<Ref<Strategy>> Strategy::CreateDefault(Ref<Environment> environment,
                                               const DeviceSet& devices) {
   TUTTI_ASSIGN_OR_RETURN(Ref<Device> cpu, devices.Find("CPU:0"));
-  return Make(std::move(environment), "DefaultStrategy", false, {std::move(cpu)}, {});
+  return Make(std::move(environment), kDefaultStrategy, false, {std::move(cpu)}, {});
 }
 
 Result<Ref<Strategy>> Strategy::CreateOneDevice(Ref<Environment> environment,

@@ -121,6 +121,7 @@ class Strategy final : public Closable {
   // static.
   const char* type_name() const { return type_name_; }
   const std::string& name() const { return closable_name(); }
+  bool is_default() const;
   // False for the default and the one-device strategy, whose variables are plain ones.
   bool is_mirrored() const { return is_mirrored_; }
 

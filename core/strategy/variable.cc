@@ -128,7 +128,10 @@ Result<Ref<Variable>> Variable::Create(Ref<Strategy> strategy, const Tensor& ini
     copy->name = i == 0 ? options.name : Format("{}/replica_{}", options.name, i);
     TensorOptions memory;
     memory.zeroed = false;
-    memory.allocator = variable->strategy_->device(i).allocator();
+    const bool placed = options.device && variable->strategy_->is_default();
+    const Device& device = placed ? *options.device : variable->strategy_->device(i);
+    memory.allocator = device.allocator();
+    memory.device = device.id();
     Result<Ref<Tensor>> storage = initial.Copy(memory);
     if (!storage.ok()) {
       // The other workers are waiting for the value.
@@ -137,7 +140,7 @@ Result<Ref<Variable>> Variable::Create(Ref<Strategy> strategy, const Tensor& ini
     }
     copy->storage = std::move(storage).value();
     copy->view = Tensor::View(copy->storage->mutable_data(), variable->dtype_, variable->shape_, {},
-                              /*read_only=*/true, copy->storage);
+                              /*read_only=*/true, copy->storage, device.id());
     variable->copies_.push_back(std::move(copy));
   }
   if (team != nullptr) {

@@ -55,6 +55,7 @@ struct VariableOptions {
   Synchronization synchronization = Synchronization::kAuto;
   Aggregation aggregation = Aggregation::kNone;
   std::optional<bool> trainable;  // unset: true, false for ON_READ
+  Ref<Device> device;  // of the default strategy's; null, and under others: the strategy's own
 };
 
 class Variable final : public RefCounted, public Printable, public Saveable {

@@ -52,6 +52,36 @@ class ListingTest(unittest.TestCase):
             with self.assertRaisesRegex(tutti.errors.NotFoundError, "says that no GPUs are used"):
                 tutti.config.describe_device("GPU:0")
 
+    def test_those_that_are_visible_are_listed_and_described(self):
+        with tutti.Runtime() as runtime, runtime.as_default():
+            config = tutti.config
+            first, second = config.list_physical_devices("GPU")
+            self.assertEqual(second, ("/physical_device:GPU:1", "GPU"))
+            with self.assertRaisesRegex(tutti.errors.UnimplementedError, "one logical device"):
+                config.set_logical_device_configuration(
+                    first, [config.LogicalDeviceConfiguration(memory_limit=16)])
+            self.assertIsNone(config.get_logical_device_configuration(first))
+            config.set_visible_devices([second], "GPU")
+            self.assertEqual(config.get_visible_devices("GPU"), [second])
+            self.assertEqual(config.list_physical_devices("GPU"), [first, second])
+            self.assertEqual(config.list_logical_devices("GPU"), [("/device:GPU:0", "GPU")])
+            self.assertEqual(config.describe_device("GPU:0")["device_name"], "Fake device 1")
+            with self.assertRaisesRegex(tutti.errors.NotFoundError, "and GPU:0 to GPU:0"):
+                config.describe_device("GPU:1")
+            config.set_visible_devices([second], "GPU")  # changes nothing
+            with self.assertRaisesRegex(RuntimeError, "in use already"):
+                config.set_visible_devices([first], "GPU")
+
+    def test_what_is_placed_on_a_gpu_falls_back_softly(self):
+        with tutti.device("GPU:0"):
+            with self.assertRaisesRegex(tutti.errors.UnimplementedError, "on CPUs only"):
+                tutti.Tensor(1)
+            tutti.config.set_soft_device_placement(True)
+            try:
+                self.assertTrue(tutti.Tensor(1).device.endswith("/device:CPU:0"))
+            finally:
+                tutti.config.set_soft_device_placement(False)
+
     def test_the_doctor_names_them(self):
         facts = json.loads(self.doctor("--json"))
         self.assertEqual(facts["devices"], ["CPU:0", "GPU:0", "GPU:1"])

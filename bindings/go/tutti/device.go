@@ -2,6 +2,7 @@ package tutti
 
 import (
 	"context"
+	"strings"
 
 	"tutti.dev/tutti/internal/native"
 )
@@ -107,7 +108,11 @@ func (d *DeviceSpec) Close() error {
 
 type deviceKey struct{}
 
-// WithDevice is ctx with a device scope: the device of ctx, with what text names in its place.
+// WithDevice is ctx with a device scope: the device of ctx, with what text names in its place. What
+// is made and run with it lies on that device: variables, runs and iterators, where no strategy
+// says otherwise, for a strategy has devices of its own. A device that is not there is no error
+// here, but NotFound of what is made on it first, which names the devices that there are
+// (Runtime.SetSoftDevicePlacement takes the CPU instead); a device of another job is Unimplemented.
 func WithDevice(ctx context.Context, text string) (context.Context, error) {
 	spec, err := ParseDeviceSpec(text)
 	if err != nil {
@@ -123,6 +128,129 @@ func WithDevice(ctx context.Context, text string) (context.Context, error) {
 
 // CurrentDevice is the device scope of ctx, nil without one.
 func CurrentDevice(ctx context.Context) *DeviceSpec {
+	if ctx == nil {
+		return nil
+	}
 	spec, _ := ctx.Value(deviceKey{}).(*DeviceSpec)
 	return spec
+}
+
+// deviceOf is the text of the device scope of ctx, "" without one.
+func deviceOf(ctx context.Context) string {
+	if spec := CurrentDevice(ctx); spec != nil {
+		return spec.String()
+	}
+	return ""
+}
+
+// Place is the full name of the device on which something is made with ctx, "" without a device
+// scope. NotFound for a device that is not there.
+func (r *Runtime) Place(ctx context.Context) (string, error) {
+	spec := CurrentDevice(ctx)
+	if spec == nil {
+		return "", nil
+	}
+	return r.text(func(runtime uintptr, made *uintptr) uintptr {
+		return native.Device_place(runtime, spec.String(), made)
+	})
+}
+
+// PlaceTensor is tensor on the device of ctx, itself without one; of a CPU it is the same memory.
+func (r *Runtime) PlaceTensor(ctx context.Context, tensor *Tensor) (*Tensor, error) {
+	spec := CurrentDevice(ctx)
+	if spec == nil {
+		return tensor, nil
+	}
+	pointer, err := tensor.use()
+	if err != nil {
+		return nil, err
+	}
+	defer tensor.o.done()
+	return as(ownTensor)(r.make(func(runtime uintptr, made *uintptr) uintptr {
+		return native.Device_place_tensor(runtime, spec.String(), pointer, made)
+	}))
+}
+
+// Device is the full name of the device on which the tensor lies.
+func (t *Tensor) Device() (string, error) {
+	return readText(t, native.Device_of_tensor)
+}
+
+// LogicalDeviceConfiguration is one of the logical devices that a physical one is presented as.
+type LogicalDeviceConfiguration struct {
+	// MemoryLimit in bytes; 0: none, which a CPU must have, whose logical devices share its memory.
+	MemoryLimit int64
+}
+
+// PhysicalDevices are the devices of this machine of a type ("CPU", "GPU"; "" for all),
+// "/physical_device:CPU:0" and so on.
+func (r *Runtime) PhysicalDevices(deviceType string) ([]string, error) {
+	text, err := r.text(func(runtime uintptr, made *uintptr) uintptr {
+		return native.Device_list_physical(runtime, deviceType, made)
+	})
+	return strings.Fields(text), err
+}
+
+// VisibleDevices are the physical devices of a type ("" for all) that are used.
+func (r *Runtime) VisibleDevices(deviceType string) ([]string, error) {
+	text, err := r.text(func(runtime uintptr, made *uintptr) uintptr {
+		return native.Device_list_visible(runtime, deviceType, made)
+	})
+	return strings.Fields(text), err
+}
+
+// SetVisibleDevices uses of a type ("" for all) these physical devices only. InvalidArgument where
+// no CPU is left: the host cannot be hidden. FailedPrecondition for a change when devices have been
+// used, by a strategy, a variable, a device scope or a list of devices.
+func (r *Runtime) SetVisibleDevices(deviceType string, devices ...string) error {
+	names, err := joined(devices)
+	if err != nil {
+		return err
+	}
+	return r.with(func(runtime uintptr) uintptr {
+		return native.Device_set_visible(runtime, deviceType, names)
+	})
+}
+
+// SetLogicalDeviceConfiguration presents a physical device as these logical ones, which are then
+// all that there are. InvalidArgument for a memory limit of a CPU, Unimplemented for a GPU,
+// FailedPrecondition as above.
+func (r *Runtime) SetLogicalDeviceConfiguration(device string,
+	logical ...LogicalDeviceConfiguration) error {
+	limits := make([]int64, len(logical))
+	for i, one := range logical {
+		limits[i] = one.MemoryLimit
+	}
+	return r.with(func(runtime uintptr) uintptr {
+		return native.Device_set_logical(runtime, device, limits)
+	})
+}
+
+// LogicalDeviceConfigurations are what a physical device was set to be presented as; nil where it
+// was not set.
+func (r *Runtime) LogicalDeviceConfigurations(device string) ([]LogicalDeviceConfiguration, error) {
+	var count native.OptionalInt64
+	err := r.with(func(runtime uintptr) uintptr {
+		return native.Device_read_logical(runtime, device, &count)
+	})
+	if err != nil || count.Present == 0 {
+		return nil, err
+	}
+	return make([]LogicalDeviceConfiguration, count.Value), nil
+}
+
+// SetSoftDevicePlacement says whether what is made on a device that is not there, or cannot hold
+// tensors, lies on CPU:0; else it is an error.
+func (r *Runtime) SetSoftDevicePlacement(enabled bool) error {
+	value := "0"
+	if enabled {
+		value = "1"
+	}
+	return r.Set("soft_device_placement", value)
+}
+
+// SoftDevicePlacement says whether that has been switched on.
+func (r *Runtime) SoftDevicePlacement() (bool, error) {
+	value, err := r.Setting("soft_device_placement")
+	return value == "1", err
 }

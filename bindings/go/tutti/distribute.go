@@ -119,8 +119,8 @@ func (c InputContext) PerReplicaBatchSize(globalBatchSize int) (int, error) {
 
 // DistributeFromFunction has one dataset per input pipeline, by fn; its elements go to the replicas
 // one each, in turn, or, with InputPerReplica, to the one whose pipeline it is, and nothing is
-// rebatched or sharded. Where the data ends in the middle of a step, replicas without any get batches
-// of 0 rows, and zeros for elements of rank 0.
+// rebatched or sharded. Where the data ends in the middle of a step, replicas without any get
+// batches of 0 rows, and zeros for elements of rank 0.
 func (s *Strategy) DistributeFromFunction(ctx context.Context,
 	fn func(input InputContext) *Dataset, options InputOptions) (*DistributedDataset, error) {
 	if fn == nil {

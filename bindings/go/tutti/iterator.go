@@ -54,6 +54,9 @@ var distributedFunctions = cursorFunctions{native.Distributed_iterator_next,
 
 // Iterator starts at the first element. ctx is that of every Next, too.
 func (d *Dataset) Iterator(ctx context.Context) (*Iterator, error) {
+	if _, err := defaultRuntime.Place(ctx); err != nil {
+		return nil, err
+	}
 	made, err := waitOut(ctx, d, native.Iterator_create)
 	if err != nil {
 		return nil, err

@@ -162,8 +162,8 @@ func NoneSpec() (*Spec, error) { return makeSpec(native.Spec_of_none) }
 // OptionalSpec is the spec of an optional.
 func OptionalSpec(held *Spec) (*Spec, error) { return specOver(held, native.Spec_of_optional) }
 
-// PerReplicaSpec is the spec of a distributed value of such components, one for each replica of this
-// process, each of one leaf that is not distributed itself.
+// PerReplicaSpec is the spec of a distributed value of such components, one for each replica of
+// this process, each of one leaf that is not distributed itself.
 func PerReplicaSpec(components ...*Spec) (*Spec, error) {
 	used, end, err := specPointers(components)
 	if err != nil {

@@ -292,6 +292,9 @@ type RunOptions struct {
 // Results are joined leaf by leaf: tensors become per-replica, with one replica they stay what they
 // are. An error or a panic of a replica stops the others.
 func (s *Strategy) Run(ctx context.Context, fn ReplicaFunc, args Value) (Value, error) {
+	if CurrentDevice(ctx) != nil {
+		return s.RunWithOptions(ctx, fn, args, RunOptions{})
+	}
 	return s.run(ctx, fn, args, native.Strategy_run)
 }
 
@@ -301,7 +304,8 @@ func (s *Strategy) RunWithOptions(ctx context.Context, fn ReplicaFunc, args Valu
 	return s.run(ctx, fn, args, func(pointer, callback, args uintptr, call *native.CallOptions,
 		made *uintptr) uintptr {
 		return native.Strategy_run_with_options(pointer, callback, args,
-			tristate(!options.NoDynamicBatchSize), tristate(options.BucketizingDynamicShape), call, made)
+			tristate(!options.NoDynamicBatchSize), tristate(options.BucketizingDynamicShape),
+			deviceOf(ctx), call, made)
 	})
 }
 

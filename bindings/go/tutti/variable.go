@@ -76,7 +76,7 @@ func (s *Strategy) NewVariable(ctx context.Context, initial *Tensor,
 	}
 	var made uintptr
 	if err := check(native.Variable_create(pointer, tensor, options.Name, int(options.Synchronization),
-		int(options.Aggregation), trainable, call, &made)); err != nil {
+		int(options.Aggregation), trainable, deviceOf(ctx), call, &made)); err != nil {
 		return nil, err
 	}
 	return ownVariable(made), nil

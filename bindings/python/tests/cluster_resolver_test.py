@@ -407,7 +407,8 @@ class OptionsTest(unittest.TestCase):
         self.assertEqual([[v.tolist() for v in step.values] for step in steps],
                          [[[0, 1], [2], [3]], [[4, 5], [6], [7]]])
         self.assertIn("even", steps.explain().lower())
-        self.assertEqual({spec.dtype for spec in steps.element_spec.value_specs}, {np.int64})
+        self.assertEqual({spec.dtype for spec in steps.element_spec.value_specs},
+                         {np.dtype(np.int64)})
 
 
 if __name__ == "__main__":

@@ -107,9 +107,15 @@ _NOT_GIVEN: Any = object()
 @contextlib.contextmanager
 def device(device_name: Union[str, DeviceSpec, None] = _NOT_GIVEN, *,
            name: Union[str, DeviceSpec, None] = None) -> Iterator[Optional[DeviceSpec]]:
-    """A device scope: `with tutti.device("/job:ps"):`. Nested scopes merge, the inner one wins.
+    """A device scope: `with tutti.device("CPU:1"):`. Nested scopes merge, the inner one wins.
     device_name, also as `name`: a text, a DeviceSpec, or None, which clears; a function is a
-    RuntimeError. Belongs to the thread of control (contextvars)."""
+    RuntimeError. Belongs to the thread of control (contextvars).
+
+    What is made inside lies on that device: tensors, variables and datasets, and what run runs,
+    where no strategy's scope says otherwise, for a strategy has devices of its own. A device that
+    is not there is no error here, but a NotFoundError of what is made on it first, which names the
+    devices that there are (config.set_soft_device_placement takes the CPU instead); a device of
+    another job is an UnimplementedError."""
     if device_name is not _NOT_GIVEN:
         name = device_name
     if callable(name):
@@ -128,6 +134,13 @@ def device(device_name: Union[str, DeviceSpec, None] = _NOT_GIVEN, *,
         yield spec
     finally:
         _scope.device.reset(token)
+
+
+def place() -> Optional[str]:
+    """The full name of the device on which something is made here, None outside of any scope.
+    NotFoundError for one that is not there."""
+    spec = _scope.device.get()
+    return None if spec is None else _native.device_place(spec.to_string())
 
 
 def current_device() -> Optional[DeviceSpec]:

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional
 
 from tutti import _leaving, _native, _scope
+from tutti._device_configuration import DeviceConfiguration
 
 _runtimes: "weakref.WeakSet[Runtime]" = weakref.WeakSet()
 _default_sink = SimpleNamespace(function=None)
@@ -39,11 +40,11 @@ class _Settings:
 
     def set(self, key: str, value: Any) -> None:
         """Changes a setting of the running runtime: log_level, compute_threads, memory_limit,
-        default_timeout, flight_recorder_dir; replicas, join_timeout, silence_limit, transport,
-        elastic, reproducible (1: sums of floats have the same bits however the ranks are spread
-        over hosts, and the replicas of a strategy over workers) and collective_table (see
-        describe_collectives) for what is made afterwards. An unknown key or a bad value is an
-        InvalidArgumentError, logical_cpu_devices, which is fixed at start, a
+        default_timeout, flight_recorder_dir, soft_device_placement; replicas, join_timeout,
+        silence_limit, transport, elastic, reproducible (1: sums of floats have the same bits
+        however the ranks are spread over hosts, and the replicas of a strategy over workers) and
+        collective_table (see describe_collectives) for what is made afterwards. An unknown key or a
+        bad value is an InvalidArgumentError, logical_cpu_devices, which is fixed at start, a
         FailedPreconditionError."""
         _native.runtime_set(self._pointer(), key, _text(value))
 
@@ -137,8 +138,8 @@ class Runtime(_Settings):
         self.shutdown()
 
 
-class _Config(_Settings):
-    """`tutti.config`: the settings of the ambient runtime."""
+class _Config(_Settings, DeviceConfiguration):
+    """`tutti.config`: the settings and the devices of the ambient runtime."""
 
     def list_devices(self, device_type: Optional[str] = None) -> List[str]:
         """The names of this process's devices of a type ("CPU", "GPU"; None: all)."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Optional, Sequence, Tuple
 
 import numpy as np
 
-from tutti import _dtypes, _native, errors
+from tutti import _dtypes, _native, _scope, errors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,13 +28,21 @@ class Tensor:
     def __init__(self, value: Any, dtype: Any = None):
         if dtype is None:
             self._handle = _native.tensor_from(value)
-            return
-        number = _dtypes.number_of(dtype)
-        if _dtypes.is_literal(value):
-            value = _native._array_of(value, True)
-        self._handle = _native.tensor_from(value)
-        if _native.tensor_dtype(self) != number:
-            self._handle = _native.tensor_cast(self, number)
+        else:
+            number = _dtypes.number_of(dtype)
+            if _dtypes.is_literal(value):
+                value = _native._array_of(value, True)
+            self._handle = _native.tensor_from(value)
+            if _native.tensor_dtype(self) != number:
+                self._handle = _native.tensor_cast(self, number)
+        self._place()
+
+    def _place(self) -> "Tensor":
+        # On the device that the scopes around say.
+        spec = _scope.device.get()
+        if spec is not None:
+            self._handle = _native.device_place_tensor(spec.to_string(), self)
+        return self
 
     @classmethod
     def _of(cls, handle: Any) -> "Tensor":
@@ -45,13 +53,13 @@ class Tensor:
     @classmethod
     def zeros(cls, shape: Sequence[int], dtype: Any = np.float32) -> "Tensor":
         """A tensor of that shape and dtype, all zeros, in 64-byte aligned memory."""
-        return cls._of(_native.tensor_create(_dtypes.number_of(dtype), list(shape), True))
+        return cls._of(_native.tensor_create(_dtypes.number_of(dtype), list(shape), True))._place()
 
     @classmethod
     def empty(cls, shape: Sequence[int], dtype: Any = np.float32) -> "Tensor":
         """A tensor of that shape and dtype whose elements are unspecified, in 64-byte aligned
         memory."""
-        return cls._of(_native.tensor_create(_dtypes.number_of(dtype), list(shape), False))
+        return cls._of(_native.tensor_create(_dtypes.number_of(dtype), list(shape), False))._place()
 
     @classmethod
     def from_bits(cls, bits: Any) -> "Tensor":
@@ -60,6 +68,11 @@ class Tensor:
         tensor = cls.empty(bits.shape, _dtypes.bfloat16)
         tensor.bits()[...] = bits
         return tensor
+
+    @property
+    def device(self) -> str:
+        """The full name of the device on which it lies."""
+        return _native.device_of_tensor(self)
 
     @property
     def shape(self) -> Tuple[int, ...]:

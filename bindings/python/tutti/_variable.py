@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable, Optional, Tuple, Type, Union
 
 import numpy as np
 
-from tutti import _dtypes, _native
+from tutti import _dtypes, _native, _scope
 from tutti._tensor import Tensor, literals_as
 
 if TYPE_CHECKING:
@@ -86,11 +86,12 @@ class Variable:
                 initial_value = Tensor(initial_value, dtype)
             else:
                 initial_value = np.asarray(initial_value, dtype)
-        strategy = distribute.get_strategy()
+        strategy, device = distribute.get_strategy(), _scope.device.get()
         self._handle = _native.variable_create(
             strategy._handle, initial_value, name,
             member(VariableSynchronization, synchronization, "synchronization"),
-            member(VariableAggregation, aggregation, "aggregation"), trainable, None)
+            member(VariableAggregation, aggregation, "aggregation"), trainable,
+            None if device is None else device.to_string(), None)
         _wrappers[_native._variable_address(self._handle)] = self
 
     # ---- reading

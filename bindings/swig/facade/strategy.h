@@ -45,11 +45,12 @@ inline tutti_status *strategy_run(tutti_strategy *strategy, tutti_host_handle re
 inline tutti_status *strategy_run_with_options(
     tutti_strategy *strategy, tutti_host_handle replica_fn, const tutti_value *args,
     tutti_tristate enable_dynamic_batch_size, tutti_tristate bucketizing_dynamic_shape,
-    const tutti_call_options *call, tutti_value **out_value) {
+    const char *device, const tutti_call_options *call, tutti_value **out_value) {
   HostCallback callback{replica_fn, TUTTI_HOST_REPLICA};
   tutti_run_options options = TUTTI_RUN_OPTIONS_INIT;
   options.enable_dynamic_batch_size = enable_dynamic_batch_size;
   options.bucketizing_dynamic_shape = bucketizing_dynamic_shape;
+  options.device = device;
   return tutti_strategy_run_with_options(strategy, &CallHost, &callback, args, &options, call,
                                          out_value);
 }
@@ -75,13 +76,14 @@ inline tutti_status *context_merge_call(tutti_context *context, tutti_host_handl
 inline tutti_status *variable_create(tutti_strategy *strategy, const tutti_tensor *tensor,
                                      const char *name, int32_t synchronization,
                                      int32_t aggregation, tutti_tristate trainable,
-                                     const tutti_call_options *call,
+                                     const char *device, const tutti_call_options *call,
                                      tutti_variable **out_variable) {
   tutti_variable_options options = TUTTI_VARIABLE_OPTIONS_INIT;
   options.name = name;
   options.synchronization = synchronization;
   options.aggregation = aggregation;
   options.trainable = trainable;
+  options.device = device;
   return tutti_variable_create(strategy, tensor, &options, call, out_variable);
 }
 

@@ -55,11 +55,64 @@ TUTTI_API void tutti_device_spec_retain(const tutti_device_spec *spec);
 TUTTI_API void tutti_device_spec_release(const tutti_device_spec *spec);
 
 /* The names of this process's devices of `device_type` ("CPU", "GPU"; NULL = all), one a line.
- * Logical CPUs are as many as the setting logical_cpu_devices says (1 by default); a strategy may
- * name more, up to CPU:1023. GPUs are those that the CUDA plugin finds; strategies take none.
+ * Logical CPUs are as many as tutti_device_set_logical says, else as the setting
+ * logical_cpu_devices (1 by default), where a strategy may name more, up to CPU:1023. GPUs are
+ * those that the CUDA plugin finds; strategies take none.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_device_list(tutti_runtime *runtime, const char *device_type,
                                           tutti_bytes **out_names);
+
+/* The full name of the device on which what is made under the device description `name` lies:
+ * "/job:localhost/replica:0/task:0/device:CPU:1". NOT_FOUND names the devices that there are,
+ * UNIMPLEMENTED: the device is another task's, or cannot hold tensors. With the setting
+ * soft_device_placement a device that is not there, or cannot hold tensors, is CPU:0.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_device_place(tutti_runtime *runtime, const char *name,
+                                           tutti_bytes **out_text);
+
+/* `input` as a tensor of the device where tutti_device_place says; of a CPU it is the same memory,
+ * which is not copied.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_device_place_tensor(tutti_runtime *runtime, const char *name,
+                                                  const tutti_tensor *input,
+                                                  tutti_tensor **out_tensor);
+
+/* The full name of the device on which a tensor lies.
+ * Context: any. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_device_of_tensor(const tutti_tensor *tensor, tutti_bytes **out_text);
+
+/* ---- physical devices, and what they are presented as
+ *
+ * Configuration holds until devices are used: before the first strategy, variable, placement or
+ * list of devices; what would change later is FAILED_PRECONDITION. */
+
+/* "/physical_device:CPU:0", "/physical_device:GPU:0", ... of a type (NULL = all), one a line.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_device_list_physical(tutti_runtime *runtime, const char *device_type,
+                                                   tutti_bytes **out_names);
+
+/* Presents a physical device as `count` logical ones, which are then all that there are; the limits
+ * are bytes, 0 for none. INVALID_ARGUMENT for a limit of a CPU, whose logical devices share its
+ * memory; NOT_FOUND names the physical devices; UNIMPLEMENTED for a GPU.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_device_set_logical(tutti_runtime *runtime, const char *name,
+                                                 size_t count, const int64_t *memory_limits);
+
+/* As how many logical devices a physical one was set to be presented; present = 0: it was not set.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_device_read_logical(tutti_runtime *runtime, const char *name,
+                                                  tutti_optional_int64 *out_number);
+
+/* Uses of a type (NULL = all) the physical devices `names` only. INVALID_ARGUMENT for none of the
+ * CPUs: the host cannot be hidden.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_device_set_visible(tutti_runtime *runtime, const char *device_type,
+                                                 size_t count, const char *const *names);
+
+/* The physical devices of a type (NULL = all) that are used, one a line.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_device_list_visible(tutti_runtime *runtime, const char *device_type,
+                                                  tutti_bytes **out_names);
 
 /* What is known of the device `name` ("GPU:0"), as a JSON object: name, type and memory
  * (used_bytes and peak_bytes of the library's; of a CPU limit_bytes, of a GPU total_bytes and

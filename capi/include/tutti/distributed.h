@@ -28,9 +28,9 @@ typedef int32_t tutti_input_replication;
 enum { TUTTI_INPUT_PER_WORKER = 1, TUTTI_INPUT_PER_REPLICA = 2 };
 
 /* A thread makes elements before they are asked for, from the first next on: the one that each
- * replica gets next, on its device with prefetch_to_device, else on the host, which for a CPU is the
- * same memory; and with prefetch_to_device the slices of one more step behind the cutting of batches.
- * A dataset that is placed on its device makes none ahead. */
+ * replica gets next, on its device with prefetch_to_device, else on the host, which for a CPU is
+ * the same memory; and with prefetch_to_device the slices of one more step, behind the cutting of
+ * batches. A dataset that is placed on its device makes none ahead. */
 typedef struct tutti_input_options {
   size_t struct_size;
   tutti_rebatch rebatch;             /* default CEIL */
@@ -55,8 +55,8 @@ TUTTI_API tutti_status *tutti_strategy_distribute_dataset(tutti_strategy *strate
  * function runs), whose `in` is the dict {"input_pipeline_id", "num_input_pipelines",
  * "num_replicas_in_sync"} of int64 scalars and whose result is a dataset. Its elements go to the
  * replicas one each, in turn, or, with PER_REPLICA, to the one whose pipeline it is; nothing is
- * rebatched or sharded. Elements need not be batches: a replica without data gets batches of 0 rows,
- * and zeros for tensors of rank 0.
+ * rebatched or sharded. Elements need not be batches: a replica without data gets batches of 0
+ * rows, and zeros for tensors of rank 0.
  * Context: cross-replica. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_strategy_distribute_datasets_from_function(
     tutti_strategy *strategy, tutti_callback fn, const tutti_input_options *options,

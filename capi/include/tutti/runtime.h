@@ -74,9 +74,10 @@ TUTTI_API int32_t tutti_runtime_is_running(const tutti_runtime *runtime);
 /* Changes a setting of a running runtime by its name; the value is text ("3", "2.5", "true",
  * "info", "500ms"). Keys (variable TUTTI_<KEY> in upper case): log_level, compute_threads,
  * memory_limit, default_timeout, flight_recorder_dir; replicas, join_timeout, silence_limit,
- * transport, elastic (0 or 1), reproducible (0 or 1) and collective_table (the path of a file of
- * rows, or "rows:" and rows with semicolons between: tutti_runtime_describe_collectives) for what
- * is made afterwards. Unknown key or bad value: INVALID_ARGUMENT; logical_cpu_devices, which is
+ * transport, elastic (0 or 1), reproducible (0 or 1), soft_device_placement (0 or 1: 1 places on
+ * CPU:0 what cannot be placed where it is said) and collective_table (the path of a file of rows,
+ * or "rows:" and rows with semicolons between: tutti_runtime_describe_collectives) for what is made
+ * afterwards. Unknown key or bad value: INVALID_ARGUMENT; logical_cpu_devices, which is
  * fixed at start: FAILED_PRECONDITION.
  *
  * reproducible: 1 makes every fold go in the order of the ranks, element by element, so that at a

@@ -120,9 +120,12 @@ typedef struct tutti_run_options {
   size_t struct_size;
   tutti_tristate enable_dynamic_batch_size;  /* default true; of TPUs: batches may be partial */
   tutti_tristate bucketizing_dynamic_shape;  /* default false; of TPUs: shapes are padded to few */
+  /* Where the default strategy runs the function, as of tutti_device_place, whose errors are those
+   * of the run; NULL, and under other strategies: on the strategy's devices. */
+  const char *device;
 } tutti_run_options;
 #define TUTTI_RUN_OPTIONS_INIT \
-  { sizeof(tutti_run_options), 0, 0 }
+  { sizeof(tutti_run_options), 0, 0, NULL }
 
 /* tutti_strategy_run with options, which are checked: INVALID_ARGUMENT for a number that is neither
  * unset nor true nor false. NULL: the defaults.

@@ -34,9 +34,12 @@ typedef struct tutti_variable_options {
   tutti_synchronization synchronization; /* default AUTO */
   tutti_aggregation aggregation;         /* default NONE */
   tutti_tristate trainable;              /* default true, false for ON_READ */
+  /* Where the default strategy's variable lies, as of tutti_device_place; NULL, and under other
+   * strategies: on the strategy's devices. */
+  const char *device;
 } tutti_variable_options;
 #define TUTTI_VARIABLE_OPTIONS_INIT \
-  { sizeof(tutti_variable_options), NULL, 0, 0, 0 }
+  { sizeof(tutti_variable_options), NULL, 0, 0, 0, NULL }
 
 /* A variable of `strategy` with a copy of `initial` on every replica.
  * Context: cross-replica. Threads: any. Since: 0.1. */

@@ -7,7 +7,8 @@ from typing import Any, Callable, Iterable, List, Optional, Sequence, Tuple, Uni
 
 import numpy as np
 
-from tutti import _arguments, _dtypes, _native, _values, errors
+from tutti import _arguments, _dtypes, _native, _scope, _values, errors
+from tutti._device import place
 from tutti._specs import TensorSpec
 from tutti._tensor import Tensor
 from tutti.data import _code, _padding, _state
@@ -169,6 +170,8 @@ class Dataset(Transformations):
 
     @staticmethod
     def _of(handle: Any) -> "Dataset":
+        if _scope.device.get() is not None:
+            place()
         dataset = Dataset.__new__(Dataset)
         dataset._handle = handle
         return dataset

@@ -25,7 +25,8 @@ from tutti.distribute import experimental
 __all__ = [
     "DistributedDataset", "DistributedIterator", "DistributedValues", "InputContext",
     "InputOptions", "InputReplicationMode", "MirroredStrategy", "MultiWorkerMirroredStrategy",
-    "OneDeviceStrategy", "PerReplica", "PerReplicaSpec", "ReduceOp", "ReplicaContext", "RunOptions", "Strategy",
+    "OneDeviceStrategy", "PerReplica", "PerReplicaSpec", "ReduceOp", "ReplicaContext",
+    "RunOptions", "Strategy",
     "ValueContext", "VariableAggregation", "VariableSynchronization", "cluster_resolver",
     "experimental", "experimental_set_strategy", "get_replica_context", "get_strategy",
     "has_strategy", "in_cross_replica_context",

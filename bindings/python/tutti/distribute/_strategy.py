@@ -133,12 +133,15 @@ class Strategy:
             fn, args = with_keywords(fn, args, kwargs)
         elif args.__class__ is not tuple:
             args = tuple(args)
-        if options is None:
+        device = _scope.device.get()
+        if options is None and device is None:
             return _native.strategy_run(self._handle, fn, args, timeout)
+        options = RunOptions() if options is None else options
         _arguments.check("run: options", options, RunOptions)
         return _native.strategy_run_with_options(
             self._handle, fn, args, options.experimental_enable_dynamic_batch_size,
-            options.experimental_bucketizing_dynamic_shape, timeout)
+            options.experimental_bucketizing_dynamic_shape,
+            None if device is None else device.to_string(), timeout)
 
     experimental_run_v2 = run
 

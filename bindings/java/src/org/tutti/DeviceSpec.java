@@ -1,6 +1,7 @@
 package org.tutti;
 
 import org.tutti.internal.Box;
+import org.tutti.internal.Bridge;
 import org.tutti.internal.Native;
 import org.tutti.internal.NativeObject;
 
@@ -122,8 +123,14 @@ public record DeviceSpec(
 
   /**
    * A device scope of the thread, until it is closed: `try (var scope =
-   * DeviceSpec.scope("/job:ps"))`. Nested scopes merge, the inner one wins; null clears. Replica
+   * DeviceSpec.scope("CPU:1"))`. Nested scopes merge, the inner one wins; null clears. Replica
    * functions see the scope of the thread that called run.
+   *
+   * <p>What is made inside lies on that device: tensors, variables and datasets, and what run runs,
+   * where no strategy's scope says otherwise, for a strategy has devices of its own. A device that
+   * is not there is no error here, but NOT_FOUND of what is made on it first, which names the
+   * devices that there are (TuttiRuntime.setSoftDevicePlacement takes the CPU instead); a device of
+   * another job is UNIMPLEMENTED.
    */
   public static Scope scope(String name) {
     return scope(name == null ? null : parse(name));
@@ -142,6 +149,15 @@ public record DeviceSpec(
     } else {
       CURRENT.set(spec);
     }
+  }
+
+  /**
+   * The full name of the device on which something is made here, null outside of any scope.
+   * NOT_FOUND for one that is not there.
+   */
+  public static String place() {
+    final DeviceSpec spec = CURRENT.get();
+    return spec == null ? null : Bridge.text(Native.device_place(spec.toString()));
   }
 
   /** What the device scopes around here say together; null outside of any. */

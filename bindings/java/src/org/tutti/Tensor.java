@@ -40,14 +40,26 @@ public final class Tensor extends NativeObject implements AutoCloseable {
 
   // ---- making
 
+  // On the device that the scopes around say.
+  private static Tensor placed(Box box) {
+    final Tensor made = new Tensor(box);
+    final DeviceSpec device = DeviceSpec.current();
+    if (device == null) {
+      return made;
+    }
+    try (made) {
+      return new Tensor(Box.at(Native.device_place_tensor(device.toString(), made)));
+    }
+  }
+
   /** Zeros. */
   public static Tensor zeros(DType dtype, long... shape) {
-    return new Tensor(Box.at(Native.tensor_create(dtype.number(), shape, Bridge.tristate(true))));
+    return placed(Box.at(Native.tensor_create(dtype.number(), shape, Bridge.tristate(true))));
   }
 
   /** Elements that are not specified, to be written. */
   public static Tensor empty(DType dtype, long... shape) {
-    return new Tensor(Box.at(Native.tensor_create(dtype.number(), shape, Bridge.tristate(false))));
+    return placed(Box.at(Native.tensor_create(dtype.number(), shape, Bridge.tristate(false))));
   }
 
   /** A copy of `elements`, in row-major order. */
@@ -91,8 +103,7 @@ public final class Tensor extends NativeObject implements AutoCloseable {
 
   /** Byte strings; without a shape a vector. */
   public static Tensor of(byte[][] strings, long... shape) {
-    return new Tensor(
-        Box.at(Native.tensor_from_strings(shapeOf(shape, strings.length), strings)));
+    return placed(Box.at(Native.tensor_from_strings(shapeOf(shape, strings.length), strings)));
   }
 
   /** Byte strings of UTF-8; without a shape a vector. */
@@ -106,31 +117,31 @@ public final class Tensor extends NativeObject implements AutoCloseable {
 
   /** A scalar of float64. */
   public static Tensor scalar(double number) {
-    return new Tensor(Box.at(
+    return placed(Box.at(
         Native.tensor_from_array(new double[] {number}, 8, DType.FLOAT64.number(), new long[0])));
   }
 
   /** A scalar of float32. */
   public static Tensor scalar(float number) {
-    return new Tensor(Box.at(
+    return placed(Box.at(
         Native.tensor_from_array(new float[] {number}, 4, DType.FLOAT32.number(), new long[0])));
   }
 
   /** A scalar of int32. */
   public static Tensor scalar(int number) {
-    return new Tensor(Box.at(
+    return placed(Box.at(
         Native.tensor_from_array(new int[] {number}, 4, DType.INT32.number(), new long[0])));
   }
 
   /** A scalar of int64. */
   public static Tensor scalar(long number) {
-    return new Tensor(Box.at(
+    return placed(Box.at(
         Native.tensor_from_array(new long[] {number}, 8, DType.INT64.number(), new long[0])));
   }
 
   /** A scalar of bool. */
   public static Tensor scalar(boolean flag) {
-    return new Tensor(Box.at(
+    return placed(Box.at(
         Native.tensor_from_array(new boolean[] {flag}, 1, DType.BOOL.number(), new long[0])));
   }
 
@@ -145,10 +156,10 @@ public final class Tensor extends NativeObject implements AutoCloseable {
     } else if (number instanceof Double) {
       return scalar(number.doubleValue());
     } else if (number instanceof Short) {
-      return new Tensor(Box.at(Native.tensor_from_array(
+      return placed(Box.at(Native.tensor_from_array(
           new short[] {number.shortValue()}, 2, DType.INT16.number(), new long[0])));
     } else if (number instanceof Byte) {
-      return new Tensor(Box.at(Native.tensor_from_array(
+      return placed(Box.at(Native.tensor_from_array(
           new byte[] {number.byteValue()}, 1, DType.INT8.number(), new long[0])));
     }
     return null;
@@ -204,14 +215,14 @@ public final class Tensor extends NativeObject implements AutoCloseable {
     }
     final int width = elements instanceof ByteBuffer ? 1 : dtype.byteSize();
     final long bytes = (long) elements.remaining() * width;
-    return new Tensor(Box.at(Native.tensor_wrap(elements, (long) elements.position() * width, bytes,
+    return placed(Box.at(Native.tensor_wrap(elements, (long) elements.position() * width, bytes,
         dtype.number(), shapeOf(shape, bytes / dtype.byteSize()), elements.isReadOnly())));
   }
 
   private static Tensor copied(Object elements, DType dtype, long[] shape) {
     final long count =
         Array.getLength(Objects.requireNonNull(elements, "an array is needed, not null"));
-    return new Tensor(Box.at(Native.tensor_from_array(
+    return placed(Box.at(Native.tensor_from_array(
         elements, count * dtype.byteSize(), dtype.number(), shapeOf(shape, count))));
   }
 
@@ -226,7 +237,7 @@ public final class Tensor extends NativeObject implements AutoCloseable {
    * without a copy; its deleter is called with the last use. On failure it stays the caller's.
    */
   public static Tensor fromDLPack(long address) {
-    return new Tensor(Box.at(Native.tensor_from_dlpack(address)));
+    return placed(Box.at(Native.tensor_from_dlpack(address)));
   }
 
   /**
@@ -254,6 +265,11 @@ public final class Tensor extends NativeObject implements AutoCloseable {
   /** What the elements are. */
   public DType dtype() {
     return DType.of(Native.tensor_dtype(this));
+  }
+
+  /** The full name of the device on which it lies. */
+  public String device() {
+    return Bridge.text(Native.device_of_tensor(this));
   }
 
   /** The size of every axis; empty for a scalar. */

@@ -1,6 +1,7 @@
 package org.tutti;
 
 import java.time.Duration;
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.function.BiConsumer;
@@ -174,10 +175,67 @@ public final class TuttiRuntime extends NativeObject implements AutoCloseable {
     return Bridge.text(Native.runtime_dump_recorder(CURRENT.get()));
   }
 
+  private static List<String> names(long lines) {
+    final String names = Bridge.text(lines).strip();
+    return names.isEmpty() ? List.of() : List.of(names.split("\\s+"));
+  }
+
   /** The devices of this process of a type, "CPU" or "GPU"; null: all. */
   public static List<String> devices(String type) {
-    final String names = Bridge.text(Native.device_list(type)).strip();
-    return names.isEmpty() ? List.of() : List.of(names.split("\\s+"));
+    return names(Native.device_list(type));
+  }
+
+  /** "/physical_device:CPU:0", ...: the devices of this machine of a type; null: all. */
+  public static List<String> physicalDevices(String type) {
+    return names(Native.device_list_physical(type));
+  }
+
+  /** The physical devices of a type that are used; null: all. */
+  public static List<String> visibleDevices(String type) {
+    return names(Native.device_list_visible(type));
+  }
+
+  /**
+   * Uses of a type (null: all) these physical devices only. INVALID_ARGUMENT where no CPU is left:
+   * the host cannot be hidden. FAILED_PRECONDITION for a change when devices have been used, by a
+   * strategy, a variable, a device scope or a list of devices.
+   */
+  public static void setVisibleDevices(String type, String... devices) {
+    Native.device_set_visible(type, devices);
+  }
+
+  /**
+   * Presents a physical device as these logical ones, which are then all that there are.
+   * INVALID_ARGUMENT for a memory limit of a CPU, UNIMPLEMENTED for a GPU; FAILED_PRECONDITION as
+   * above.
+   */
+  public static void setLogicalDeviceConfiguration(
+      String device, LogicalDeviceConfiguration... logical) {
+    final long[] limits = new long[logical.length];
+    for (int i = 0; i < limits.length; ++i) {
+      limits[i] = logical[i].memoryLimit();
+    }
+    Native.device_set_logical(device, limits);
+  }
+
+  /** As what a physical device was set to be presented; null where it was not set. */
+  public static List<LogicalDeviceConfiguration> getLogicalDeviceConfiguration(String device) {
+    final Long count = Bridge.optional(Native.device_read_logical(device));
+    return count == null
+        ? null : Collections.nCopies(count.intValue(), new LogicalDeviceConfiguration());
+  }
+
+  /**
+   * Whether what is made on a device that is not there, or cannot hold tensors, lies on CPU:0; else
+   * it is an error.
+   */
+  public static void setSoftDevicePlacement(boolean enabled) {
+    setDefault("soft_device_placement", enabled ? "1" : "0");
+  }
+
+  /** Whether that has been switched on. */
+  public static boolean getSoftDevicePlacement() {
+    return getDefault("soft_device_placement").equals("1");
   }
 
   /**

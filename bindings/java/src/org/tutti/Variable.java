@@ -111,10 +111,11 @@ public final class Variable extends NativeObject implements AutoCloseable {
     /** INVALID_ARGUMENT for a bad combination, FAILED_PRECONDITION in a replica function. */
     public Variable create() {
       final Strategy owner = strategy != null ? strategy : Strategy.current();
+      final DeviceSpec device = DeviceSpec.current();
       try (Operand given = new Operand(initial)) {
         return new Variable(Box.at(Native.variable_create(owner, given.tensor, name,
             synchronization.ordinal() + 1, aggregation.ordinal() + 1, Bridge.tristate(trainable),
-            Bridge.nanos(timeout))));
+            device == null ? null : device.toString(), Bridge.nanos(timeout))));
       }
     }
   }

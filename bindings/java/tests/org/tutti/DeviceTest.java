@@ -1,13 +1,20 @@
 package org.tutti;
 
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.util.List;
+import java.util.Map;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
+import org.tutti.data.Dataset;
 import org.tutti.distribute.MirroredStrategy;
+import org.tutti.distribute.Strategy;
 
 class DeviceTest {
   @Test
@@ -74,5 +81,83 @@ class DeviceTest {
       }
     }
     assertNull(DeviceSpec.current());
+  }
+
+  private static final String CPU_1 = "/job:localhost/replica:0/task:0/device:CPU:1";
+
+  private static List<Executable> thingsOnADevice() {
+    return List.of(() -> Tensor.of(new float[] {1}), () -> Tensor.zeros(DType.INT32, 2),
+        () -> Variable.of(1f), () -> Strategy.current().run((replica, none) -> null),
+        () -> Dataset.range(3));
+  }
+
+  @Test
+  void whatIsMadeInAScopeLiesThere() throws Throwable {
+    try (DeviceSpec.Scope scope = DeviceSpec.scope("CPU:1")) {
+      final Tensor tensor = Tensor.of(new float[] {1, 2});
+      assertEquals(CPU_1, tensor.device());
+      assertArrayEquals(new float[] {1, 2}, tensor.toFloatArray());
+      assertEquals(CPU_1, Tensor.scalar(3).device());
+      assertEquals(CPU_1, DeviceSpec.place());
+      for (final Executable make : thingsOnADevice()) {
+        make.execute();
+      }
+    }
+    assertTrue(Tensor.scalar(3).device().endsWith("/device:CPU:0"));
+    assertNull(DeviceSpec.place());
+  }
+
+  @Test
+  void whatIsNotThereIsAnErrorOfWhatIsPlacedThere() throws Throwable {
+    try (DeviceSpec.Scope scope = DeviceSpec.scope("GPU:77")) {
+      for (final Executable make : thingsOnADevice()) {
+        final TuttiException absent = assertThrows(TuttiException.NotFound.class, make);
+        assertTrue(absent.getMessage().contains("no GPU:77; it has CPU:0 to CPU:"),
+            absent.getMessage());
+      }
+      assertFalse(TuttiRuntime.getSoftDevicePlacement());
+      TuttiRuntime.setSoftDevicePlacement(true);
+      try {
+        assertTrue(TuttiRuntime.getSoftDevicePlacement());
+        for (final Executable make : thingsOnADevice()) {
+          make.execute();
+        }
+      } finally {
+        TuttiRuntime.setSoftDevicePlacement(false);
+      }
+    }
+    try (DeviceSpec.Scope scope = DeviceSpec.scope("/job:ps")) {
+      for (final Executable make : thingsOnADevice()) {
+        final TuttiException elsewhere = assertThrows(TuttiException.Unimplemented.class, make);
+        assertTrue(elsewhere.getMessage().contains("another task"), elsewhere.getMessage());
+      }
+    }
+  }
+
+  @Test
+  void physicalDevicesAreConfiguredUntilDevicesAreUsed() {
+    final LogicalDeviceConfiguration any = new LogicalDeviceConfiguration();
+    try (TuttiRuntime runtime = TuttiRuntime.create(Map.of());
+        TuttiRuntime.Scope scope = runtime.asDefault()) {
+      assertEquals(List.of("/physical_device:CPU:0"), TuttiRuntime.physicalDevices("CPU"));
+      assertNull(TuttiRuntime.getLogicalDeviceConfiguration("CPU:0"));
+      assertTrue(assertThrows(TuttiException.InvalidArgument.class,
+          () -> TuttiRuntime.setLogicalDeviceConfiguration(
+              "CPU:0", new LogicalDeviceConfiguration(1024)))
+                     .getMessage().contains("leave memory_limit out"));
+      assertThrows(TuttiException.NotFound.class,
+          () -> TuttiRuntime.setLogicalDeviceConfiguration("GPU:77", any));
+      TuttiRuntime.setLogicalDeviceConfiguration("/physical_device:CPU:0", any, any);
+      assertEquals(List.of(any, any), TuttiRuntime.getLogicalDeviceConfiguration("CPU:0"));
+      TuttiRuntime.setVisibleDevices("GPU");
+      assertTrue(assertThrows(TuttiException.InvalidArgument.class,
+          () -> TuttiRuntime.setVisibleDevices("CPU"))
+                     .getMessage().contains("cannot be hidden"));
+      assertEquals(List.of("/physical_device:CPU:0"), TuttiRuntime.visibleDevices(null));
+      assertEquals(List.of("CPU:0", "CPU:1"), TuttiRuntime.devices("CPU"));
+      assertTrue(assertThrows(TuttiException.FailedPrecondition.class,
+          () -> TuttiRuntime.setLogicalDeviceConfiguration("CPU:0", any))
+                     .getMessage().contains("in use already"));
+    }
   }
 }

@@ -69,7 +69,8 @@ class InputTest {
   void whatIsDocumentedAsRefusedIs() {
     final InputOptions replica =
         new InputOptions(null, null, InputReplicationMode.PER_REPLICA, null);
-    try (Dataset batches = Dataset.range(4).batch(2); Strategy one = OneDeviceStrategy.of("CPU:0")) {
+    try (Dataset batches = Dataset.range(4).batch(2);
+        Strategy one = OneDeviceStrategy.of("CPU:0")) {
       assertTrue(assertThrows(TuttiException.Unimplemented.class,
           () -> strategy.distribute(batches, replica, null))
                      .getMessage().contains("from_function of a MirroredStrategy"));

@@ -7,9 +7,9 @@ import org.tutti.internal.Bridge;
  *
  * @param rebatch how b rows are cut over n replicas
  * @param prefetchToDevice whether what a thread makes before it is asked for, the element that each
- *     replica gets next, lies on the replica's device, and slices of one more step on the host, where
- *     batches are cut; else only the former are made, on the host, which for CPUs is the same memory:
- *     true by default, false with placeDatasetOnDevice
+ *     replica gets next, lies on the replica's device, and slices of one more step on the host,
+ *     where batches are cut; else only the former are made, on the host, which for CPUs is the same
+ *     memory: true by default, false with placeDatasetOnDevice
  * @param replicationMode how many input pipelines there are: PER_WORKER by default
  * @param placeDatasetOnDevice makes nothing ahead; needs PER_REPLICA, and no prefetchToDevice, else
  *     it is INVALID_ARGUMENT: false by default

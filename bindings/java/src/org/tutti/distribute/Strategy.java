@@ -6,6 +6,7 @@ import java.util.List;
 import java.util.Objects;
 import java.util.function.Function;
 import org.tutti.Code;
+import org.tutti.DeviceSpec;
 import org.tutti.ReduceOp;
 import org.tutti.TuttiException;
 import org.tutti.Value;
@@ -174,11 +175,15 @@ public class Strategy extends NativeObject implements AutoCloseable {
   }
 
   private long run(Functions.Replica callback, Value given, RunOptions options, long nanos) {
-    return options == null
-        ? Native.strategy_run(this, callback, given, nanos)
-        : Native.strategy_run_with_options(this, callback, given,
-            Bridge.tristate(options.enableDynamicBatchSize()),
-            Bridge.tristate(options.bucketizingDynamicShape()), nanos);
+    final DeviceSpec device = DeviceSpec.current();
+    if (options == null && device == null) {
+      return Native.strategy_run(this, callback, given, nanos);
+    }
+    final RunOptions chosen = options == null ? new RunOptions() : options;
+    return Native.strategy_run_with_options(this, callback, given,
+        Bridge.tristate(chosen.enableDynamicBatchSize()),
+        Bridge.tristate(chosen.bucketizingDynamicShape()),
+        device == null ? null : device.toString(), nanos);
   }
 
   private static Value valueOf(long box) {
@@ -281,8 +286,8 @@ public class Strategy extends NativeObject implements AutoCloseable {
   /**
    * As distributeFromFunction, otherwise; nothing is rebatched. With PER_REPLICA the function is
    * called for each replica of this process, which gets what its own dataset gives. Where the data
-   * ends in the middle of a step, replicas without any get batches of 0 rows, and zeros for elements
-   * of rank 0.
+   * ends in the middle of a step, replicas without any get batches of 0 rows, and zeros for
+   * elements of rank 0.
    */
   public DistributedDataset distributeFromFunction(
       Function<InputContext, Dataset> function, InputOptions options, Duration timeout) {
@@ -294,8 +299,8 @@ public class Strategy extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * The slices of tensors along axis 0, as of Dataset.fromTensorSlices, to batch and distribute: what
-   * Value.of takes, of equal sizes along axis 0.
+   * The slices of tensors along axis 0, as of Dataset.fromTensorSlices, to batch and distribute:
+   * what Value.of takes, of equal sizes along axis 0.
    */
   public Dataset makeNumpyDataset(Object tensors) {
     Objects.requireNonNull(tensors, "tensors are needed, not null");
