@@ -65,6 +65,11 @@ Result<size_t> NormalAxis(const Tensor& tensor, int64_t axis, size_t replica,
 
 }  // namespace
 
+Status CheckSameAcrossReplicas(std::span<const Tensor* const> tensors, std::string_view what) {
+  TUTTI_RETURN_IF_ERROR(CheckDTypes(tensors, what));
+  return CheckShapes(tensors, what);
+}
+
 Result<AxisSums> SumEachAlongAxis(std::span<const Tensor* const> tensors, int64_t axis,
                                   std::string_view what) {
   TUTTI_RETURN_IF_ERROR(CheckDTypes(tensors, what));

@@ -27,6 +27,7 @@
 
 namespace tutti {
 
+class CrossDeviceOps;
 class TeamChannel;
 
 class VariableUpdate final : public MergePart {
@@ -57,6 +58,8 @@ class VariableUpdate final : public MergePart {
 
   // Puts the fold over all workers in the place of the operands.
   Status FoldOverTeam(TeamChannel& team);
+  // The same by the strategy's cross-device ops.
+  Status FoldByOps(CrossDeviceOps& ops);
   // Folds and writes elements [begin, end).
   void UpdateRange(const Plan& plan, int64_t begin, int64_t end) const;
 

@@ -45,6 +45,7 @@ from tutti import io
 from tutti import strings
 from tutti import train
 from tutti.distribute._context import ReplicaContext as _ReplicaContext
+from tutti.distribute._context import UpdateContext as _UpdateContext
 from tutti.distribute._strategy import _strategy_of
 
 __version__ = _native.api_version()
@@ -62,6 +63,7 @@ _native._install({
     "scope": _scope.scope,
     "runtime": _scope.runtime,
     "replica_context": _ReplicaContext,
+    "update_context": _UpdateContext,
     "cross_replica": _scope.CrossReplica,
     "strategy_of": _strategy_of,
     "per_replica": _PerReplica,

@@ -13,7 +13,10 @@ from tutti.data._dataset import Dataset
 from tutti.distribute import cluster_resolver as resolvers
 from tutti.distribute import _communication
 from tutti.distribute._communication import CommunicationOptions
-from tutti.distribute._context import with_keywords
+from tutti.distribute._context import UpdateContext, with_keywords
+from tutti.distribute import _cross_device_ops
+from tutti.distribute._cross_device_ops import CrossDeviceOps
+from tutti.distribute._extended import StrategyExtended
 from tutti.distribute._input import DistributedDataset, InputContext, InputOptions, ValueContext
 from tutti.distribute._run_options import RunOptions
 
@@ -32,7 +35,10 @@ class _StrategyScope:
 
     def __enter__(self) -> "Strategy":
         scope = _scope.scope.get()
-        if scope is not None and not isinstance(scope, _scope.CrossReplica):
+        if isinstance(scope, UpdateContext) and scope.strategy is self._strategy:
+            self._tokens.append(_scope.scope.set(scope))
+            return self._strategy
+        if scope is not None and not isinstance(scope, (_scope.CrossReplica, UpdateContext)):
             raise errors.FailedPreconditionError(
                 "a strategy's scope cannot be entered inside a replica function")
         if scope is not None and scope.strategy is not self._strategy:
@@ -90,6 +96,17 @@ class Strategy:
         """What found the workers of a MultiWorkerMirroredStrategy; None for other strategies."""
         handle = _native.strategy_cluster_resolver(self._handle)
         return None if handle is None else resolvers._LibraryResolver._of(handle)
+
+    @property
+    def extended(self) -> StrategyExtended:
+        """What a strategy does on devices."""
+        return StrategyExtended(self)
+
+    def explain(self) -> str:
+        """Lines that say where replicas and variables are, how the strategy reduces, and, where it
+        was given cross-device ops, how often these were used for tensors of which dtype and
+        shape."""
+        return _native.strategy_explain(self._handle)
 
     def scope(self) -> _StrategyScope:
         """Cross-replica context with this as the ambient strategy: variables that are made there
@@ -243,27 +260,56 @@ class Strategy:
                 f"replica{'' if count == 1 else 's'} on {', '.join(self.worker_devices)}{seat}>")
 
 
+def _names(devices: Optional[Sequence[str]]) -> List[str]:
+    if isinstance(devices, str):
+        devices = [devices]
+    return [str(device) for device in devices or ()]
+
+
 class MirroredStrategy(Strategy):
     """One replica per device, variables mirrored on all.
 
     devices: names such as "CPU:0", "CPU:1" (logical devices, as many as are named); None: all GPUs,
-    else the CPU. cross_device_ops: None or "auto"; "reduction_to_one_device" has no effect so far
-    and gives a warning. A device twice or unknown is a ValueError.
+    else the CPU. A device twice or unknown is a ValueError. cross_device_ops: a CrossDeviceOps, by
+    which reduce and reduce_to, writes of replicas into variables and their all_reduce of SUM and
+    MEAN go (explain says for which tensors); None or "auto": the library chooses;
+    "reduction_to_one_device": a ReductionToOneDevice().
     """
 
     __slots__ = ()
 
     def __init__(self, devices: Optional[Sequence[str]] = None,
-                 cross_device_ops: Optional[str] = None, name: Optional[str] = None,
+                 cross_device_ops: Union[CrossDeviceOps, str, None] = None,
+                 name: Optional[str] = None, timeout: Optional[float] = None):
+        number, reducer = 1, None
+        if isinstance(cross_device_ops, CrossDeviceOps):
+            reducer = _cross_device_ops.reducer_of(cross_device_ops)
+        else:
+            known = {None: 1, "auto": 1, "reduction_to_one_device": 2}.get(cross_device_ops)
+            if known is None:
+                raise ValueError(f"cross_device_ops: {cross_device_ops!r} is no CrossDeviceOps and "
+                                 f"none of None, 'auto', 'reduction_to_one_device'")
+            number = known
+        self._adopt(_native.strategy_mirrored(_names(devices), number, reducer, name, timeout))
+
+
+class CentralStorageStrategy(Strategy):
+    """One replica per device, variables on one device: each has one copy, for which the replicas'
+    writes are aggregated, and which is updated once. (tutti.distribute.experimental)
+
+    compute_devices: the replicas' ("CPU:0", "CPU:1"); None: all GPUs, else the CPU.
+    parameter_device: where variables are; None: the CPU. A device that is not there is a
+    ValueError. An ON_READ variable has a copy for each replica all the same, on that device.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, compute_devices: Optional[Sequence[str]] = None,
+                 parameter_device: Optional[str] = None, name: Optional[str] = None,
                  timeout: Optional[float] = None):
-        ops = {None: 1, "auto": 1, "reduction_to_one_device": 2}.get(cross_device_ops)
-        if ops is None:
-            raise ValueError(f"cross_device_ops: {cross_device_ops!r} is none of None, 'auto', "
-                             f"'reduction_to_one_device'")
-        if isinstance(devices, str):
-            devices = [devices]
-        names = [str(device) for device in devices or ()]
-        self._adopt(_native.strategy_mirrored(names, ops, name, timeout))
+        parameter = None if parameter_device is None else str(parameter_device)
+        self._adopt(_native.strategy_central_storage(_names(compute_devices), parameter, None,
+                                                     name, timeout))
 
 
 class MultiWorkerMirroredStrategy(Strategy):
@@ -373,7 +419,8 @@ def default_strategy() -> DefaultStrategy:
 
 _TYPES: Dict[str, Type[Strategy]] = {
     "MirroredStrategy": MirroredStrategy, "OneDeviceStrategy": OneDeviceStrategy,
-    "MultiWorkerMirroredStrategy": MultiWorkerMirroredStrategy, "DefaultStrategy": DefaultStrategy}
+    "MultiWorkerMirroredStrategy": MultiWorkerMirroredStrategy, "DefaultStrategy": DefaultStrategy,
+    "CentralStorageStrategy": CentralStorageStrategy}
 
 
 def _strategy_of(address: int, handle: Any) -> Strategy:

@@ -42,6 +42,9 @@ public class Strategy extends NativeObject implements AutoCloseable {
     if (scope instanceof Strategy strategy) {
       return strategy;
     }
+    if (scope instanceof UpdateContext update) {
+      return update.strategy();
+    }
     return scope instanceof ReplicaContext replica ? replica.strategy() : defaultStrategy();
   }
 
@@ -51,9 +54,12 @@ public class Strategy extends NativeObject implements AutoCloseable {
         && !Native.strategy_type_name(current()).equals("DefaultStrategy");
   }
 
-  /** Whether the thread is inside a strategy's scope or a merge function. */
+  /**
+   * Whether the thread is inside a strategy's scope, a merge function, an update function or
+   * cross-device ops.
+   */
   public static boolean inCrossReplicaContext() {
-    return Scope.current() instanceof Strategy;
+    return Scope.current() instanceof Strategy || Scope.current() instanceof UpdateContext;
   }
 
   // ---- what it is
@@ -93,6 +99,19 @@ public class Strategy extends NativeObject implements AutoCloseable {
     return box == 0 ? null : new LibraryResolver(Box.at(box));
   }
 
+  /** What the strategy does on devices. */
+  public StrategyExtended extended() {
+    return new StrategyExtended(this);
+  }
+
+  /**
+   * Lines that say where replicas and variables are, how the strategy reduces, and, where it was
+   * given cross-device ops, how often these were used for tensors of which dtype and shape.
+   */
+  public String explain() {
+    return Bridge.text(Native.strategy_explain(this));
+  }
+
   /** What ends scope. */
   public interface InScope extends AutoCloseable {
     @Override
@@ -113,6 +132,9 @@ public class Strategy extends NativeObject implements AutoCloseable {
     }
     if (before == null && Native.strategy_type_name(this).equals("DefaultStrategy")) {
       return () -> { }; // it holds where no scope is
+    }
+    if (before instanceof UpdateContext update && update.strategy().equals(this)) {
+      return () -> { };
     }
     if (before != null && !before.equals(this)) {
       throw TuttiException.of(Code.FAILED_PRECONDITION, "the scope of " + this
