@@ -85,7 +85,8 @@ tutti_status *tutti_strategy_create_one_device(tutti_runtime *runtime, const cha
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, device, out_strategy);
     TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
-    TUTTI_ASSIGN_OR_RETURN(const StrategyOptions read, ReadStrategyOptions(call, root->devices(), options));
+    TUTTI_ASSIGN_OR_RETURN(const StrategyOptions read,
+                           ReadStrategyOptions(call, root->devices(), options));
     TUTTI_RETURN_IF_ERROR(ReadCall(call, *root, call_options).status());
     TUTTI_ASSIGN_OR_RETURN(auto strategy,
                            Strategy::CreateOneDevice(root, root->devices(), device, read));
@@ -103,7 +104,8 @@ tutti_status *tutti_strategy_create_mirrored(tutti_runtime *runtime, size_t coun
     TUTTI_REQUIRE(call, out_strategy);
     TUTTI_ASSIGN_OR_RETURN(const auto names, ReadNames(call, count, devices));
     TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
-    TUTTI_ASSIGN_OR_RETURN(const StrategyOptions read, ReadStrategyOptions(call, root->devices(), options));
+    TUTTI_ASSIGN_OR_RETURN(const StrategyOptions read,
+                           ReadStrategyOptions(call, root->devices(), options));
     TUTTI_RETURN_IF_ERROR(ReadCall(call, *root, call_options).status());
     TUTTI_ASSIGN_OR_RETURN(auto strategy,
                            Strategy::CreateMirrored(root, root->devices(), names, read));

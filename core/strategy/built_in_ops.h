@@ -21,19 +21,19 @@ namespace tutti {
 Ref<CrossDeviceOps> MakeAllReduce();
 
 // "ReductionToOneDevice": all to one device, and from there to where they go. `device_name` "": the
-// first destination; NOT_FOUND and INVALID_ARGUMENT for one that is not there. `accumulation` (null:
-// addition) makes one tensor of a tuple of all replicas' tensors, of their dtype and shape; MEAN
+// first destination; NOT_FOUND and INVALID_ARGUMENT for one that is not there. `accumulation`
+// (null: addition) makes one tensor of a tuple of all replicas' tensors, of their dtype and shape; MEAN
 // divides what it gives by their number.
 Result<Ref<CrossDeviceOps>> MakeReductionToOneDevice(const DeviceSet& devices,
                                                      std::string_view device_name,
                                                      Ref<Function> accumulation);
 
-// "HierarchicalCopyAllReduce": the tensors of a batch are put into `num_packs` packs, one fold each;
-// 0: none is packed. INVALID_ARGUMENT for a negative number.
+// "HierarchicalCopyAllReduce": the tensors of a batch are put into `num_packs` packs, one fold
+// each; 0: none is packed. INVALID_ARGUMENT for a negative number.
 Result<Ref<CrossDeviceOps>> MakeHierarchicalCopyAllReduce(int64_t num_packs);
 
-// "NcclAllReduce": NVIDIA's library, of which this build has no plugin: the first use says so in one
-// warning, and the folds are those of AllReduce. num_packs: as above.
+// "NcclAllReduce": NVIDIA's library, of which this build has no plugin: the first use says so in
+// one warning, and the folds are those of AllReduce. num_packs: as above.
 Result<Ref<CrossDeviceOps>> MakeNcclAllReduce(int64_t num_packs);
 
 }  // namespace tutti

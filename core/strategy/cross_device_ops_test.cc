@@ -267,6 +267,25 @@ TEST_F(CrossDeviceOpsTest, WhatAStrategyIsGivenReducesEverywhere) {
   EXPECT_THAT(Mirrored(2)->Explain(), HasSubstr("AllReduce, for all tensors"));
 }
 
+TEST_F(CrossDeviceOpsTest, AReadThatAggregatesGoesByTheGivenOps) {
+  const auto ops = MakeRef<OwnOps>(&LastOne);
+  const Ref<Strategy> strategy = MirroredWith(ops);
+  VariableOptions options;
+  options.aggregation = Aggregation::kSum;
+  options.synchronization = Synchronization::kOnRead;
+  options.name = "r";
+  const Ref<Variable> variable =
+      Variable::Create(strategy, *Tensor::Scalar<float>(0), options).value();
+  MustRun(strategy, ReplicaFn([&](ReplicaContext& replica, const Value&) -> Result<Ref<Value>> {
+            TUTTI_RETURN_IF_ERROR(variable->Assign(
+                &replica, *Tensor::Scalar<float>(static_cast<float>(replica.replica_id() + 4)),
+                CallOptions()));
+            return Value::None();
+          }));
+  EXPECT_EQ(variable->Read(nullptr, {}).value()->ToString(), Tensor::Scalar<float>(5)->ToString());
+  EXPECT_THAT(strategy->Explain(), HasSubstr("read of variable 'r' SUM of float32[]: 1 time"));
+}
+
 TEST_F(CrossDeviceOpsTest, ReplicasGetTheSameBitsByAllTheLibrarysOps) {
   for (const Ref<CrossDeviceOps>& ops : All()) {
     const Ref<Strategy> strategy = MirroredWith(ops, 3);

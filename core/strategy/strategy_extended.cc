@@ -1,5 +1,5 @@
-// What a strategy does on devices: values reduced and copied to some, functions called on those that
-// a variable lies on. Source: the reference system's StrategyExtended.
+// What a strategy does on devices: values reduced and copied to some, functions called on those
+// that a variable lies on. Source: the reference system's StrategyExtended.
 
 #include <algorithm>
 #include <utility>

@@ -62,8 +62,8 @@ TEST_F(ExtendedTest, ReduceToPlacesTheResult) {
   const Ref<Value> value = strategy->CreatePerReplica(parts).value();
   EXPECT_EQ(Text(strategy->ReduceTo(ReduceOp::kSum, *value, *value, {}).value()),
             "Mirrored:{0: 3, 1: 3}");
-  EXPECT_EQ(Text(strategy->ReduceTo(ReduceOp::kMean, *value, *Value::OfString("CPU:1"), {}).value()),
-            "1.5");
+  const Ref<Value> there = Value::OfString("CPU:1");
+  EXPECT_EQ(Text(strategy->ReduceTo(ReduceOp::kMean, *value, *there, {}).value()), "1.5");
   const Ref<Value> pairs = Value::Tuple(
       {Value::Tuple({value, value}), Value::Tuple({value, Value::OfString("CPU:0")})});
   EXPECT_EQ(Text(strategy->BatchReduceTo(ReduceOp::kSum, *pairs, {}).value()),

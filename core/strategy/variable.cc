@@ -22,6 +22,7 @@
 #include "core/base/environment.h"
 #include "core/base/error.h"
 #include "core/function/context.h"
+#include "core/strategy/cross_device_ops.h"
 #include "core/strategy/replica_context.h"
 #include "core/strategy/team_channel.h"
 #include "core/strategy/team_reduce.h"
@@ -249,7 +250,18 @@ Result<Ref<Tensor>> Variable::ReadAggregated(const CallOptions& options) const {
     pointers.push_back(value.get());
     values.push_back(std::move(value));
   }
-  return Reduce(aggregation_ == Aggregation::kSum ? ReduceOp::kSum : ReduceOp::kMean, pointers);
+  const ReduceOp op = aggregation_ == Aggregation::kSum ? ReduceOp::kSum : ReduceOp::kMean;
+  CrossDeviceOps* ops = strategy_->given_ops();
+  // Ops that read such a variable themselves would ask themselves.
+  if (ops == nullptr || CurrentCallbackClass() == CallbackClass::kUpdate) {
+    return Reduce(op, pointers);
+  }
+  const std::string what = Format("read of variable '{}'", name());
+  const CollectiveOptions call(options);
+  TUTTI_ASSIGN_OR_RETURN(std::vector<Ref<Tensor>> reduced,
+                         ops->ReduceTensors({*strategy_, call, what}, op, {std::move(values)},
+                                            Value::OfString("CPU:0")));
+  return std::move(reduced[0]);
 }
 
 Result<Ref<Tensor>> Variable::ReadOverTeam(const CallOptions& options) const {

@@ -177,8 +177,10 @@ func callOps(ops CrossDeviceOps, strategy *Strategy, in uintptr) (uintptr, error
 		&bytesPerPack); err != nil {
 		return 0, err
 	}
-	options := CommunicationOptions{BytesPerPack: bytesPerPack,
-		Implementation: CommunicationImplementation(max(implementation-1, 0))}
+	options := CommunicationOptions{BytesPerPack: bytesPerPack}
+	if implementation > 0 {
+		options.Implementation = CommunicationImplementation(implementation - 1)
+	}
 	switch what {
 	case "broadcast":
 		if own, ok := ops.(CrossDeviceBroadcasts); ok {

@@ -59,12 +59,10 @@ func addTo(ctx context.Context, variable *Variable, value Value) error {
 	return variable.AssignAdd(ctx, tensor)
 }
 
-func copiesOf(t *testing.T, variable *Variable) []float64 {
+func copiesOf(t *testing.T, strategy *Strategy, variable *Variable) []float64 {
 	t.Helper()
 	value := must[Value](t)(OfVariable(variable))
 	defer value.Close()
-	strategy := must[*Strategy](t)(variable.Strategy())
-	defer strategy.Close()
 	return localFloats(t, strategy, value)
 }
 
@@ -104,6 +102,34 @@ func TestValuesAreReducedToDevices(t *testing.T) {
 	expectError(t, err, ErrInvalidArgument, "CPU:7000")
 }
 
+func TestSeveralArgumentsOfRunAreATuple(t *testing.T) {
+	strategy := twoReplicas(t)
+	ten := must[Value](t)(OfScalar(float32(10)))
+	defer ten.Close()
+	args := must[Value](t)(Tuple(perReplicaFloats(t, strategy, 1, 2), ten))
+	defer args.Close()
+	sums := must[Value](t)(strategy.Run(nil, func(r *ReplicaContext, args Value) (Value, error) {
+		var sum float64
+		for i := 0; i < args.Len(); i++ {
+			part, err := args.At(i)
+			if err != nil {
+				return Value{}, err
+			}
+			defer part.Close()
+			number, err := part.Float64()
+			if err != nil {
+				return Value{}, err
+			}
+			sum += number
+		}
+		return OfScalar(sum)
+	}, args))
+	defer sums.Close()
+	if got := localFloats(t, strategy, sums); !reflect.DeepEqual(got, []float64{11, 12}) {
+		t.Fatal(got)
+	}
+}
+
 func TestUpdatesRunOnEachDevice(t *testing.T) {
 	strategy := twoReplicas(t)
 	variable := newFloatVariable(t, strategy, 1, VariableOptions{})
@@ -133,7 +159,7 @@ func TestUpdatesRunOnEachDevice(t *testing.T) {
 	if got := localFloats(t, strategy, ids); !reflect.DeepEqual(got, []float64{0, 1}) {
 		t.Fatal(got)
 	}
-	if got := copiesOf(t, variable); !reflect.DeepEqual(got, []float64{11, 21}) {
+	if got := copiesOf(t, strategy, variable); !reflect.DeepEqual(got, []float64{11, 21}) {
 		t.Fatal(got)
 	}
 	if kept.UpdateReplicaID() != -1 || kept.Device() != "" {
@@ -251,7 +277,7 @@ func TestOpsOfAProgramReduceEverywhere(t *testing.T) {
 		return r.AllReduce(Sum, own)
 	}, Value{}))
 	defer sums.Close()
-	if got := append(localFloats(t, strategy, sums), copiesOf(t, variable)...); !reflect.DeepEqual(
+	if got := append(localFloats(t, strategy, sums), copiesOf(t, strategy, variable)...); !reflect.DeepEqual(
 		got, []float64{1, 1, 1, 1}) {
 		t.Fatal(got)
 	}
@@ -319,7 +345,7 @@ func TestCentralStorage(t *testing.T) {
 		return Value{}, addTo(r, variable, own)
 	}, Value{}))
 	defer done.Close()
-	if got := copiesOf(t, variable); !reflect.DeepEqual(got, []float64{4}) {
+	if got := copiesOf(t, strategy, variable); !reflect.DeepEqual(got, []float64{4}) {
 		t.Fatal(got)
 	}
 	if got := strategy.ParameterDevices(); !reflect.DeepEqual(got,

@@ -140,7 +140,7 @@ class ExtendedTest(unittest.TestCase):
 
     def test_run_and_collectives_are_refused_in_an_update(self):
         variable = self.variable()
-        communicator, = tutti.Communicator.local(1)
+        communicator, = tutti.Communicator.create_local(1)
         refused = []
 
         def update(v):
@@ -195,16 +195,31 @@ class ExtendedTest(unittest.TestCase):
         self.assertEqual(self.local(ids), [3, 4])
 
 
+class ScopeTest(unittest.TestCase):
+    def test_the_scope_of_several_workers_is_one_of_the_cpu(self):
+        strategy = distribute.MultiWorkerMirroredStrategy(devices=["CPU:1"])
+        with strategy.scope():
+            self.assertEqual(str(tutti.current_device()), "/device:CPU:0")
+            with strategy.scope(), tutti.device("/CPU:1"):
+                self.assertEqual(str(tutti.current_device()), "/device:CPU:1")
+            self.assertEqual(str(tutti.current_device()), "/device:CPU:0")
+        self.assertIsNone(tutti.current_device())
+        self.assertIsInstance(strategy.cluster_resolver,
+                              distribute.cluster_resolver.TFConfigClusterResolver)
+        with distribute.MirroredStrategy(["CPU:0"]).scope():
+            self.assertIsNone(tutti.current_device())
+
+
 class CrossDeviceOpsTest(unittest.TestCase):
     def local(self, strategy, value):
         return [np.asarray(part).tolist() for part in strategy.local_results(value)]
 
     def test_those_of_the_library(self):
         strategy = distribute.MirroredStrategy(["CPU:0", "CPU:1"])
-        value = strategy.per_replica([[1., 2.], [3., 4.]])
         value, other = strategy.per_replica([np.float32([1, 2]), np.float32([3, 4])]), (
             strategy.per_replica([np.float32(1), np.float32(2)]))
-        for ops in (distribute.ReductionToOneDevice(), distribute.ReductionToOneDevice("CPU:1"),
+        for ops in (distribute.AllReduce(), distribute.ReductionToOneDevice(),
+                    distribute.ReductionToOneDevice("CPU:1"),
                     distribute.HierarchicalCopyAllReduce(), distribute.NcclAllReduce(),
                     distribute.HierarchicalCopyAllReduce(num_packs=0),
                     distribute.NcclAllReduce(num_packs=2)):

@@ -14,8 +14,9 @@ from tutti.distribute import cluster_resolver
 from tutti.distribute._context import (ReplicaContext, UpdateContext, experimental_set_strategy,
                                        get_replica_context, get_strategy, get_update_replica_id,
                                        has_strategy, in_cross_replica_context)
-from tutti.distribute._cross_device_ops import (CrossDeviceOps, HierarchicalCopyAllReduce,
-                                                NcclAllReduce, ReductionToOneDevice)
+from tutti.distribute._cross_device_ops import (AllReduce, CrossDeviceOps,
+                                                HierarchicalCopyAllReduce, NcclAllReduce,
+                                                ReductionToOneDevice)
 from tutti.distribute._extended import StrategyExtended
 from tutti.distribute._input import (DistributedDataset, DistributedIterator, InputContext,
                                      InputOptions, InputReplicationMode, ValueContext)
@@ -25,12 +26,12 @@ from tutti.distribute._strategy import (MirroredStrategy, MultiWorkerMirroredStr
 from tutti.distribute import experimental
 
 __all__ = [
-    "CrossDeviceOps", "DistributedDataset", "DistributedIterator", "DistributedValues",
-    "HierarchicalCopyAllReduce", "InputContext", "InputOptions", "InputReplicationMode",
-    "MirroredStrategy", "MultiWorkerMirroredStrategy", "NcclAllReduce", "OneDeviceStrategy",
-    "PerReplica", "ReduceOp", "ReductionToOneDevice", "ReplicaContext", "RunOptions",
-    "Strategy", "StrategyExtended", "UpdateContext", "ValueContext", "VariableAggregation",
-    "VariableSynchronization", "cluster_resolver", "experimental", "experimental_set_strategy",
-    "get_replica_context", "get_strategy", "get_update_replica_id", "has_strategy",
-    "in_cross_replica_context",
+    "AllReduce", "CrossDeviceOps", "DistributedDataset", "DistributedIterator",
+    "DistributedValues", "HierarchicalCopyAllReduce", "InputContext", "InputOptions",
+    "InputReplicationMode", "MirroredStrategy", "MultiWorkerMirroredStrategy", "NcclAllReduce",
+    "OneDeviceStrategy", "PerReplica", "ReduceOp", "ReductionToOneDevice", "ReplicaContext",
+    "RunOptions", "Strategy", "StrategyExtended", "UpdateContext", "ValueContext",
+    "VariableAggregation", "VariableSynchronization", "cluster_resolver", "experimental",
+    "experimental_set_strategy", "get_replica_context", "get_strategy", "get_update_replica_id",
+    "has_strategy", "in_cross_replica_context",
 ]

@@ -118,6 +118,14 @@ class _BuiltIn(CrossDeviceOps):
         return f"<{_native.reducer_to_string(self._reducer)}>"
 
 
+class AllReduce(_BuiltIn):
+    """What a strategy does that was given no cross_device_ops: each element is read from all
+    replicas and written once, in the order of the replicas."""
+
+    def __init__(self) -> None:
+        self._reducer = _native.reducer_all_reduce()
+
+
 class ReductionToOneDevice(_BuiltIn):
     """All to one device, and from there to where they go.
 

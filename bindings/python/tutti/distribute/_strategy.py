@@ -7,6 +7,7 @@ import weakref
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Type, Union
 
 from tutti import _arguments, _native, _runtime, _scope, errors
+from tutti._device import device
 from tutti._reduce_op import ReduceOp
 from tutti._variable import member
 from tutti.data._dataset import Dataset
@@ -27,11 +28,15 @@ _wrappers: "weakref.WeakValueDictionary[int, Strategy]" = weakref.WeakValueDicti
 class _StrategyScope:
     """What `with strategy.scope():` enters and leaves; any number of times, also nested."""
 
-    __slots__ = ("_strategy", "_tokens")
+    __slots__ = ("_strategy", "_tokens", "_devices")
+
+    # What is done in a scope is done on this device, but for what replicas do; None: as outside.
+    _device: Optional[str] = None
 
     def __init__(self, strategy: "Strategy"):
         self._strategy = strategy
         self._tokens: List["contextvars.Token[Any]"] = []
+        self._devices: List[Any] = []
 
     def __enter__(self) -> "Strategy":
         scope = _scope.scope.get()
@@ -46,10 +51,22 @@ class _StrategyScope:
                 f"the scope of {self._strategy!r} cannot be entered inside that of "
                 f"{scope.strategy!r}: leave that one first")
         self._tokens.append(_scope.scope.set(_scope.CrossReplica(self._strategy)))
+        if self._device is not None:
+            self._devices.append(device(self._device))
+            self._devices[-1].__enter__()
         return self._strategy
 
     def __exit__(self, *_: Any) -> None:
+        if self._devices:
+            self._devices.pop().__exit__(None, None, None)
         _scope.scope.reset(self._tokens.pop())
+
+
+class _WorkerScope(_StrategyScope):
+    """That of several workers: on the worker's own CPU."""
+
+    __slots__ = ()
+    _device = "/CPU:0"
 
 
 class Strategy:
@@ -347,6 +364,10 @@ class MultiWorkerMirroredStrategy(Strategy):
             cluster_resolver = resolvers.TFConfigClusterResolver()
         self._resolver = cluster_resolver
         _communication.remember(self, communication_options)
+
+    def scope(self) -> _StrategyScope:
+        """As Strategy.scope, and in the device scope "/CPU:0" (tutti.current_device)."""
+        return _WorkerScope(self)
 
     @property
     def cluster_resolver(self) -> Optional[resolvers.ClusterResolver]:

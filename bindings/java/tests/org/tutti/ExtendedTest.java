@@ -13,11 +13,13 @@ import java.util.concurrent.CopyOnWriteArrayList;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.tutti.distribute.AllReduce;
 import org.tutti.distribute.CentralStorageStrategy;
 import org.tutti.distribute.CommunicationOptions;
 import org.tutti.distribute.CrossDeviceOps;
 import org.tutti.distribute.HierarchicalCopyAllReduce;
 import org.tutti.distribute.MirroredStrategy;
+import org.tutti.distribute.MultiWorkerMirroredStrategy;
 import org.tutti.distribute.NcclAllReduce;
 import org.tutti.distribute.ReductionToOneDevice;
 import org.tutti.distribute.ReplicaContext;
@@ -69,6 +71,27 @@ class ExtendedTest {
     assertEquals(full, extended.parameterDevices());
     assertEquals(full, extended.nonSlotDevices(List.of(variable(1))));
     assertFalse(extended.experimentalRequireStaticShapes());
+  }
+
+  @Test
+  void theScopeOfSeveralWorkersIsOneOfTheCpu() {
+    try (MultiWorkerMirroredStrategy alone = MultiWorkerMirroredStrategy.of("CPU:1")) {
+      try (Strategy.InScope scope = alone.scope()) {
+        assertEquals("/device:CPU:0", DeviceSpec.current().toString());
+      }
+      assertNull(DeviceSpec.current());
+      assertTrue(alone.clusterResolver().clusterSpec() != null);
+    }
+    try (Strategy.InScope scope = strategy.scope()) {
+      assertNull(DeviceSpec.current());
+    }
+  }
+
+  @Test
+  void severalArgumentsOfRunAreATuple() {
+    final Value sums = strategy.run((replica, given) -> given.get(0).floatValue()
+        + given.get(1).floatValue() + given.get(2).floatValue(), Value.tuple(value, 10.0f, 100.0f));
+    assertEquals(List.of(111f, 112f), local(strategy, sums));
   }
 
   @Test
@@ -164,7 +187,7 @@ class ExtendedTest {
 
   @Test
   void theLibrarysOpsReduce() {
-    for (CrossDeviceOps ops : List.of(new ReductionToOneDevice(),
+    for (CrossDeviceOps ops : List.of(new AllReduce(), new ReductionToOneDevice(),
              new ReductionToOneDevice("CPU:1"), new HierarchicalCopyAllReduce(),
              new HierarchicalCopyAllReduce(0), new NcclAllReduce(), new NcclAllReduce(2))) {
       assertFails(Code.FAILED_PRECONDITION, "cross-replica",

@@ -6,9 +6,9 @@ import org.tutti.internal.Bridge;
 import org.tutti.internal.Native;
 
 /**
- * One replica per device, variables on one device: each has one copy, for which the replicas' writes
- * are aggregated, and which is updated once. An ON_READ variable has a copy for each replica all the
- * same, on that device.
+ * One replica per device, variables on one device: each has one copy, for which the replicas'
+ * writes are aggregated, and which is updated once. An ON_READ variable has a copy for each replica
+ * all the same, on that device.
  */
 public final class CentralStorageStrategy extends Strategy {
   private CentralStorageStrategy(Box box) {

@@ -6,6 +6,7 @@ import java.util.List;
 import java.util.Objects;
 import java.util.function.Function;
 import org.tutti.Code;
+import org.tutti.DeviceSpec;
 import org.tutti.ReduceOp;
 import org.tutti.TuttiException;
 import org.tutti.Value;
@@ -122,7 +123,8 @@ public class Strategy extends NativeObject implements AutoCloseable {
    * Cross-replica context with this as the current strategy of the thread, until the scope is
    * closed: variables that are made there have a copy per replica. Inside a replica function or
    * another strategy's scope it is FAILED_PRECONDITION. That of the default strategy changes
-   * nothing: its context holds outside of all scopes.
+   * nothing: its context holds outside of all scopes. That of a MultiWorkerMirroredStrategy is a
+   * device scope, too: "/CPU:0".
    */
   public InScope scope() {
     final Object before = Scope.current();
@@ -141,7 +143,19 @@ public class Strategy extends NativeObject implements AutoCloseable {
           + " cannot be entered inside that of " + before + ": leave that one first");
     }
     final Object left = Scope.enter(this);
-    return () -> Scope.leave(left);
+    final String device = deviceOfScope();
+    final DeviceSpec.Scope devices = device == null ? null : DeviceSpec.scope(device);
+    return () -> {
+      if (devices != null) {
+        devices.close();
+      }
+      Scope.leave(left);
+    };
+  }
+
+  // What is done in a scope is done on this device, but for what replicas do; null: as outside.
+  String deviceOfScope() {
+    return null;
   }
 
   /**

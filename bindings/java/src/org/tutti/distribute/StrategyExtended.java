@@ -70,8 +70,8 @@ public final class StrategyExtended {
   /**
    * SUM or MEAN of what the replicas of all workers have in `value`, on the destinations: a tensor
    * on one device, mirrored on several. Of a value that is not distributed MEAN is the value, and
-   * SUM INVALID_ARGUMENT with several replicas; so are another number of components, other shapes or
-   * dtypes, a variable of another strategy, destinations that are none.
+   * SUM INVALID_ARGUMENT with several replicas; so are another number of components, other shapes
+   * or dtypes, a variable of another strategy, destinations that are none.
    */
   public Value reduceTo(ReduceOp op, Object value, Object destinations) {
     return reduceTo(op, value, destinations, null, null);
@@ -119,9 +119,9 @@ public final class StrategyExtended {
 
   /**
    * Calls `function` for each device of this process that the variable has a copy on, one after the
-   * other, in an update context: reads and writes of variables are those of the copy on that device,
-   * whatever their aggregation, and each device gets its component of what is distributed in the
-   * argument.
+   * other, in an update context: reads and writes of variables are those of the copy on that
+   * device, whatever their aggregation, and each device gets its component of what is distributed
+   * in the argument.
    *
    * <p>group: the results as one value, mirrored where no argument differs between devices; else a
    * tuple with one for each device. The first error ends it. INVALID_ARGUMENT for a variable of

@@ -6,8 +6,9 @@ import org.tutti.internal.Native;
 
 /**
  * Where an update function runs (StrategyExtended.update), for one device: reads and writes of
- * variables on its thread are those of the copy there. It is cross-replica context, in which run and
- * collectives are FAILED_PRECONDITION, and ends with the function. Threads: the function's own.
+ * variables on its thread are those of the copy there. It is cross-replica context, in which run
+ * and collectives are FAILED_PRECONDITION, and ends with the function. Threads: the function's
+ * own.
  */
 public final class UpdateContext {
   private final Thread thread = Thread.currentThread();
