@@ -43,6 +43,7 @@ PARAMETERS = {
     "tutti_function *shard_func": "Optional[tutti_function]",
     "tutti_runtime *given_runtime": "Optional[tutti_runtime]",
     "const tutti_runtime *given_runtime": "Optional[tutti_runtime]",
+    "tutti_reducer *given_reducer": "Optional[tutti_reducer]",
     "tutti_context *context": "Context",
     "const tutti_context *context": "Context",
 }

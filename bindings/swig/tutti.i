@@ -60,6 +60,10 @@ typedef uintptr_t tutti_host_handle;
 %ignore tutti_facade::NotifyHost;
 %ignore tutti_facade::StoreHostNotification;
 %ignore tutti_facade::LogToHost;
+%ignore tutti_facade::CallReducer;
+%ignore tutti_facade::ReduceByHost;
+%ignore tutti_facade::BatchReduceByHost;
+%ignore tutti_facade::BroadcastByHost;
 %ignore tutti_facade::DeviceFields;
 %ignore tutti_facade::ResolverOptions;
 
@@ -70,6 +74,7 @@ typedef uintptr_t tutti_host_handle;
 #include "facade/tensor.h"
 #include "facade/dataset.h"
 #include "facade/strategy.h"
+#include "facade/extended.h"
 #include "facade/cluster.h"
 #include "facade/communicator.h"
 #include "facade/checkpoint.h"
@@ -80,6 +85,7 @@ typedef uintptr_t tutti_host_handle;
 %include "facade/tensor.h"
 %include "facade/dataset.h"
 %include "facade/strategy.h"
+%include "facade/extended.h"
 %include "facade/cluster.h"
 %include "facade/communicator.h"
 %include "facade/checkpoint.h"

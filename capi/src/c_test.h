@@ -46,6 +46,7 @@ using Dataset = Handle<tutti_dataset, tutti_dataset_release>;
 using Function = Handle<tutti_function, tutti_function_release>;
 using Future = Handle<tutti_future, tutti_future_release>;
 using Iterator = Handle<tutti_iterator, tutti_iterator_release>;
+using Reducer = Handle<tutti_reducer, tutti_reducer_release>;
 using Runtime = Handle<tutti_runtime, tutti_runtime_release>;
 using Spec = Handle<tutti_spec, tutti_spec_release>;
 using Strategy = Handle<tutti_strategy, tutti_strategy_release>;

@@ -24,6 +24,7 @@ class Cluster;
 class ClusterResolver;
 class Communicator;
 class Context;
+class CrossDeviceOps;
 class Dataset;
 class DistributedDataset;
 class DistributedIterator;
@@ -76,6 +77,7 @@ TUTTI_DEFINE_HANDLE_(tutti_distributed_iterator, DistributedIterator)
 TUTTI_DEFINE_HANDLE_(tutti_function, Function)
 TUTTI_DEFINE_HANDLE_(tutti_future, Future)
 TUTTI_DEFINE_HANDLE_(tutti_iterator, Iterator)
+TUTTI_DEFINE_HANDLE_(tutti_reducer, CrossDeviceOps)
 TUTTI_DEFINE_HANDLE_(tutti_runtime, Environment)
 TUTTI_DEFINE_HANDLE_(tutti_spec, ElementSpec)
 TUTTI_DEFINE_HANDLE_(tutti_status, StatusRep)

@@ -1,6 +1,7 @@
 // Strategies.
 #include "core/strategy/strategy.h"
 
+#include <tutti/extended.h>
 #include <tutti/strategy.h>
 
 #include <optional>
@@ -16,28 +17,37 @@
 #include "capi/src/roots.h"
 #include "core/base/error.h"
 #include "core/runtime/multi_worker.h"
+#include "core/strategy/built_in_ops.h"
 
 using namespace tutti;
 using namespace tutti::capi;
 
 namespace {
 
-Result<StrategyOptions> ReadStrategyOptions(Call call, const tutti_strategy_options *options) {
+// `devices` are the runtime's.
+Result<StrategyOptions> ReadStrategyOptions(Call call, const DeviceSet &devices,
+                                            const tutti_strategy_options *options) {
   TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
   StrategyOptions read;
   read.name = TextOr(set.name, "");
   switch (set.cross_device_ops) {
     case TUTTI_UNSET:
     case TUTTI_CROSS_DEVICE_AUTO:
-      return read;
-    case TUTTI_CROSS_DEVICE_REDUCTION_TO_ONE_DEVICE:
-      read.cross_device_ops = CrossDeviceOps::kReductionToOneDevice;
-      return read;
+      break;
+    case TUTTI_CROSS_DEVICE_REDUCTION_TO_ONE_DEVICE: {
+      TUTTI_ASSIGN_OR_RETURN(read.cross_device_ops, MakeReductionToOneDevice(devices, "", nullptr));
+      break;
+    }
+    default:
+      return InvalidArgument(
+          "{}: the option cross_device_ops is {}; expected AUTO (1) or "
+          "REDUCTION_TO_ONE_DEVICE (2)",
+          call.function, set.cross_device_ops);
   }
-  return InvalidArgument(
-      "{}: the option cross_device_ops is {}; expected AUTO (1) or "
-      "REDUCTION_TO_ONE_DEVICE (2)",
-      call.function, set.cross_device_ops);
+  if (set.reducer != nullptr) {
+    read.cross_device_ops = Ref<CrossDeviceOps>::Retain(FromHandle(set.reducer));
+  }
+  return read;
 }
 
 Result<CommunicationOptions> ReadCommunication(Call call, const tutti_multi_worker_options &set) {
@@ -76,7 +86,8 @@ tutti_status *tutti_strategy_create_one_device(tutti_runtime *runtime, const cha
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, device, out_strategy);
     TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
-    TUTTI_ASSIGN_OR_RETURN(const StrategyOptions read, ReadStrategyOptions(call, options));
+    TUTTI_ASSIGN_OR_RETURN(const StrategyOptions read,
+                           ReadStrategyOptions(call, root->devices(), options));
     TUTTI_RETURN_IF_ERROR(ReadCall(call, *root, call_options).status());
     TUTTI_ASSIGN_OR_RETURN(auto strategy,
                            Strategy::CreateOneDevice(root, root->devices(), device, read));
@@ -94,10 +105,30 @@ tutti_status *tutti_strategy_create_mirrored(tutti_runtime *runtime, size_t coun
     TUTTI_REQUIRE(call, out_strategy);
     TUTTI_ASSIGN_OR_RETURN(const auto names, ReadNames(call, count, devices));
     TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
-    TUTTI_ASSIGN_OR_RETURN(const StrategyOptions read, ReadStrategyOptions(call, options));
+    TUTTI_ASSIGN_OR_RETURN(const StrategyOptions read,
+                           ReadStrategyOptions(call, root->devices(), options));
     TUTTI_RETURN_IF_ERROR(ReadCall(call, *root, call_options).status());
     TUTTI_ASSIGN_OR_RETURN(auto strategy,
                            Strategy::CreateMirrored(root, root->devices(), names, read));
+    *out_strategy = Give(std::move(strategy));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_strategy_create_central_storage(
+    tutti_runtime *runtime, size_t count, const char *const *devices, const char *parameter_device,
+    const tutti_strategy_options *options, const tutti_call_options *call_options,
+    tutti_strategy **out_strategy) {
+  return Guard(__func__, From::kComputing, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, out_strategy);
+    TUTTI_ASSIGN_OR_RETURN(const auto names, ReadNames(call, count, devices));
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
+    TUTTI_ASSIGN_OR_RETURN(const StrategyOptions read,
+                           ReadStrategyOptions(call, root->devices(), options));
+    TUTTI_RETURN_IF_ERROR(ReadCall(call, *root, call_options).status());
+    TUTTI_ASSIGN_OR_RETURN(
+        auto strategy, Strategy::CreateCentralStorage(root, root->devices(), names,
+                                                      TextOr(parameter_device, ""), read));
     *out_strategy = Give(std::move(strategy));
     return OkStatus();
   });

@@ -20,10 +20,11 @@ const char* CallbackClassName(CallbackClass callback_class) {
   switch (callback_class) {
     case CallbackClass::kNone: return "no callback";
     case CallbackClass::kReplica: return "a replica callback";
-    case CallbackClass::kCrossReplica: return "a cross-replica callback (merge, update)";
+    case CallbackClass::kCrossReplica: return "a cross-replica callback (merge)";
     case CallbackClass::kDataset: return "a dataset callback (map, filter, generator)";
     case CallbackClass::kNotification:
       return "a notification callback (on_ready, destroy, log sink)";
+    case CallbackClass::kUpdate: return "an update function or a cross-device op";
   }
   return "an unknown callback";
 }
@@ -60,6 +61,11 @@ Status CheckComputingAllowed(std::string_view what) {
   if (current_class != CallbackClass::kNotification && current_class != CallbackClass::kDataset) {
     return OkStatus();
   }
+  return Refuse(what, "outside of callbacks, or in a replica or cross-replica callback");
+}
+
+Status CheckCollectiveAllowed(std::string_view what) {
+  if (current_class != CallbackClass::kUpdate) return CheckComputingAllowed(what);
   return Refuse(what, "outside of callbacks, or in a replica or cross-replica callback");
 }
 

@@ -8,6 +8,7 @@
 //   Context: building       not in notifications                         CheckBuildingAllowed
 //   Context: computing      nor in dataset callbacks                     CheckComputingAllowed
 //   Context: cross-replica  outside callbacks, in cross-replica ones     CheckCrossReplicaAllowed
+//   Context: collective     computing, but not in updates                CheckCollectiveAllowed
 //   Context: replica        directly inside a replica callback           CheckInside(kReplica, ...)
 //   Context: host only      outside of callbacks                         CheckOutsideCallbacks
 
@@ -25,9 +26,10 @@ namespace tutti {
 enum class CallbackClass : int32_t {
   kNone = 0,          // the host's own code, outside of any callback
   kReplica = 1,       // a function given to run
-  kCrossReplica = 2,  // merge, update, value-from-function
+  kCrossReplica = 2,  // merge, value-from-function
   kDataset = 3,       // map, filter, generator ...: builds values and datasets, never iterates
   kNotification = 4,  // on_ready, destroy, log sink: only what never blocks
+  kUpdate = 5,        // update functions, cross-device ops: on one device, nobody else takes part
 };
 
 // "a replica callback", "a notification callback (on_ready, destroy or log sink)" ...; "no
@@ -56,7 +58,9 @@ Status CheckCallbackClass(std::initializer_list<CallbackClass> allowed, std::str
 Status CheckBuildingAllowed(std::string_view what);
 // Refused inside dataset and notification callbacks.
 Status CheckComputingAllowed(std::string_view what);
-// Refused inside replica, dataset and notification callbacks.
+// Refused where computing is, and inside updates, which no other replica or rank takes part in.
+Status CheckCollectiveAllowed(std::string_view what);
+// Refused inside replica, update, dataset and notification callbacks.
 Status CheckCrossReplicaAllowed(std::string_view what);
 // Refused inside every callback.
 Status CheckOutsideCallbacks(std::string_view what);

@@ -85,6 +85,11 @@ Result<Ref<Tensor>> ObservedResult(Result<Ref<Tensor>> result, std::string_view 
 
 }  // namespace
 
+Status CheckSameAcrossReplicas(std::span<const Tensor* const> tensors, std::string_view what) {
+  TUTTI_RETURN_IF_ERROR(CheckDTypes(tensors, what));
+  return CheckShapes(tensors, what);
+}
+
 Result<AxisSums> SumEachAlongAxis(std::span<const Tensor* const> tensors, int64_t axis,
                                   std::string_view what) {
   TUTTI_RETURN_IF_ERROR(CheckDTypes(tensors, what));

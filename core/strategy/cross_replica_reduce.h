@@ -27,6 +27,9 @@ namespace tutti {
 Result<Ref<Tensor>> ReduceAcrossReplicas(ReduceOp op, std::span<const Tensor* const> tensors,
                                          std::optional<int64_t> axis, std::string_view what);
 
+// OK when all tensors have the same dtype and shape; else INVALID_ARGUMENT as above.
+Status CheckSameAcrossReplicas(std::span<const Tensor* const> tensors, std::string_view what);
+
 // The two halves of a reduction with an axis, for sums that go on over several workers: what the
 // tensors sum up to along the axis, in 64 bits or float32 where that is wider, and how many
 // elements that was; and the result of it.

@@ -10,6 +10,7 @@
 #include "core/function/function.h"
 #include "core/strategy/distributed_value.h"
 #include "core/strategy/lockstep.h"
+#include "core/strategy/ops_all_reduce.h"
 #include "core/strategy/strategy.h"
 #include "core/strategy/team_channel.h"
 #include "core/strategy/team_collectives.h"
@@ -102,6 +103,11 @@ Result<Ref<Value>> ReplicaContext::AllReduce(ReduceOp op, const Value& value,
   if (strategy()->team_channel() != nullptr) {
     TeamAllReduce part(*strategy(), op, StructureOf(value), inputs, outputs,
                        Hinted(options));
+    TUTTI_RETURN_IF_ERROR(Merge(&part, options));
+    return value.WithLeaves(std::move(leaves));
+  }
+  if (strategy()->given_ops() != nullptr && (op == ReduceOp::kSum || op == ReduceOp::kMean)) {
+    OpsAllReduce part(*strategy(), op, inputs, outputs, Hinted(options));
     TUTTI_RETURN_IF_ERROR(Merge(&part, options));
     return value.WithLeaves(std::move(leaves));
   }
@@ -255,6 +261,27 @@ bool MergeContext::cancelled() const { return lockstep_.stopped() || Context::ca
 
 CrossReplicaContext::CrossReplicaContext(Strategy& strategy, const CallOptions& options)
     : Context(strategy.environment(), FieldsOf(strategy, CallbackClass::kCrossReplica, options)) {}
+
+namespace {
+
+ContextFields FieldsOfUpdate(Strategy& strategy, const Device* device,
+                             const CallOptions& options) {
+  ContextFields fields = FieldsOf(strategy, CallbackClass::kUpdate, options);
+  fields.device = device;
+  return fields;
+}
+
+}  // namespace
+
+UpdateContext::UpdateContext(Strategy& strategy, int64_t copy, const Device* device,
+                             const CallOptions& options)
+    : Context(strategy.environment(), FieldsOfUpdate(strategy, device, options)), copy_(copy) {}
+
+const UpdateContext* AsUpdateContext(const Context* context) {
+  return context != nullptr && context->callback_class() == CallbackClass::kUpdate
+             ? static_cast<const UpdateContext*>(context)
+             : nullptr;
+}
 
 ReplicaContext* AsReplicaContext(Context* context) {
   return context != nullptr && context->callback_class() == CallbackClass::kReplica

@@ -1,7 +1,7 @@
 // The contexts that a strategy hands to the functions it calls: ReplicaContext to a replica
 // function, with what replicas do together; MergeContext to a merge function; CrossReplicaContext
-// to one that makes values or datasets. C's tutti_context* points to one of them; callback_class()
-// tells which.
+// to one that makes values or datasets; UpdateContext to an update function, of one device, and to
+// cross-device ops. C's tutti_context* points to one of them; callback_class() tells which.
 
 #ifndef TUTTI_CORE_STRATEGY_REPLICA_CONTEXT_H_
 #define TUTTI_CORE_STRATEGY_REPLICA_CONTEXT_H_
@@ -81,6 +81,25 @@ class CrossReplicaContext final : public Context {
  public:
   CrossReplicaContext(Strategy& strategy, const CallOptions& options);
 };
+
+// While an update function runs for one device, or a cross-device op for none.
+class UpdateContext final : public Context {
+ public:
+  static constexpr int64_t kNoCopy = -1;
+
+  // `copy` is the number of the variables' copies that the function works on, `device` (may be
+  // null) theirs. `options` are those of the update.
+  UpdateContext(Strategy& strategy, int64_t copy, const Device* device,
+                const CallOptions& options);
+
+  int64_t copy() const { return copy_; }
+
+ private:
+  const int64_t copy_;
+};
+
+// The update context that `context` is; null for null and for others.
+const UpdateContext* AsUpdateContext(const Context* context);
 
 // The replica context that `context` is; null for null and for others.
 ReplicaContext* AsReplicaContext(Context* context);

@@ -3,6 +3,7 @@
 
 #include <benchmark/benchmark.h>
 
+#include <cstring>
 #include <string>
 #include <thread>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "core/strategy/replica_context.h"
 #include "core/strategy/strategy.h"
 #include "core/strategy/variable.h"
+#include "core/tensor/arithmetic.h"
 #include "core/tensor/value.h"
 
 namespace tutti {
@@ -84,7 +86,7 @@ void ReplicaAllReduce(benchmark::State& state) {
   for (auto _ : state) RunOnce(state, world, fn);
   state.SetItemsProcessed(state.iterations() * kStepsPerRun);
 }
-BENCHMARK(ReplicaAllReduce)->Arg(1)->Arg(1024)->UseRealTime();
+BENCHMARK(ReplicaAllReduce)->Arg(1)->Arg(256)->Arg(1024)->UseRealTime();
 
 struct Update {
   Ref<Variable> variable;
@@ -113,6 +115,78 @@ void ReplicaAssignAdd(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations() * kStepsPerRun);
 }
 BENCHMARK(ReplicaAssignAdd)->Arg(1)->Arg(1024)->Arg(262144)->UseRealTime();
+
+// ---- Central storage: an update of a large variable beside what it cannot do without. ----
+
+constexpr int64_t kLargeFloats = int64_t{16} << 20;  // 64 MiB
+
+const StatusRep* AssignOnce(Context* context, const Value*, Value**, void* data) {
+  auto* update = static_cast<Update*>(data);
+  return update->variable->AssignAdd(context, *update->delta, {}).release();
+}
+
+// One assign_add of 64 MiB from 2 replicas to the one copy.
+void CentralAssignAdd(benchmark::State& state) {
+  Ref<RealEnvironment> environment = MakeRef<RealEnvironment>();
+  const Ref<DeviceSet> devices = DeviceSet::Create(2, nullptr).value();
+  const std::vector<std::string> names = {"CPU:0", "CPU:1"};
+  const Ref<Strategy> strategy =
+      Strategy::CreateCentralStorage(environment, *devices, names, "CPU:0").value();
+  VariableOptions options;
+  options.aggregation = Aggregation::kSum;
+  Update update;
+  update.delta = Tensor::Create(DType::kFloat32, Shape({kLargeFloats})).value();
+  update.variable = Variable::Create(strategy, *update.delta, options).value();
+  BorrowedCallback fn(&AssignOnce, &update);
+  for (auto _ : state) {
+    const Status status = strategy->Run(fn, nullptr, {}).status();
+    if (!status.ok()) state.SkipWithError(status.ToString().c_str());
+  }
+  state.SetBytesProcessed(state.iterations() * kLargeFloats * 4);
+  (void)strategy->Close({});
+  (void)environment->Shutdown({});
+}
+BENCHMARK(CentralAssignAdd)->UseRealTime()->Unit(benchmark::kMillisecond);
+
+// One memcpy and one add of as many bytes, on one thread.
+void CopyAndAdd(benchmark::State& state) {
+  const Ref<Tensor> delta = Tensor::Create(DType::kFloat32, Shape({kLargeFloats})).value();
+  const Ref<Tensor> copy = Tensor::Create(DType::kFloat32, Shape({kLargeFloats})).value();
+  const Ref<Tensor> target = Tensor::Create(DType::kFloat32, Shape({kLargeFloats})).value();
+  for (auto _ : state) {
+    std::memcpy(copy->mutable_data(), delta->data(), copy->byte_size());
+    (void)BinaryElements(BinaryOp::kAdd, DType::kFloat32, target->data(), copy->data(),
+                         target->mutable_data(), kLargeFloats);
+  }
+  state.SetBytesProcessed(state.iterations() * kLargeFloats * 4);
+}
+BENCHMARK(CopyAndAdd)->UseRealTime()->Unit(benchmark::kMillisecond);
+
+// ---- merge_call. ----
+
+const StatusRep* MergeNothing(Context*, const Value*, Value**, void*) { return nullptr; }
+
+const StatusRep* MergeMany(Context* context, const Value*, Value**, void* data) {
+  ReplicaContext* replica = AsReplicaContext(context);
+  BorrowedCallback merge(&MergeNothing, nullptr);
+  for (int i = 0; i < kStepsPerRun; ++i) {
+    Status status =
+        replica->MergeCall(merge, data, static_cast<Value*>(data), {}).status();
+    if (!status.ok()) return status.release();
+  }
+  return nullptr;
+}
+
+// Argument: floats. One item is one merge_call inside a run.
+void ReplicaMergeCall(benchmark::State& state) {
+  World world(2);
+  const Ref<Value> value =
+      Value::OfTensor(Tensor::Create(DType::kFloat32, Shape({state.range(0)})).value());
+  BorrowedCallback fn(&MergeMany, value.get());
+  for (auto _ : state) RunOnce(state, world, fn);
+  state.SetItemsProcessed(state.iterations() * kStepsPerRun);
+}
+BENCHMARK(ReplicaMergeCall)->Arg(256)->UseRealTime();
 
 }  // namespace
 }  // namespace tutti

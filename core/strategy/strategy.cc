@@ -8,6 +8,8 @@
 #include "core/base/log.h"
 #include "core/base/placement_log.h"
 #include "core/function/function.h"
+#include "core/strategy/built_in_ops.h"
+#include "core/strategy/cross_device_ops.h"
 #include "core/strategy/cross_replica_reduce.h"
 #include "core/strategy/distributed_value.h"
 #include "core/strategy/placements.h"
@@ -23,39 +25,47 @@ namespace tutti {
 
 Strategy::Strategy(Ref<Environment> environment, const char* type_name, bool is_mirrored,
                    std::vector<Ref<Device>> devices, const StrategyOptions& options,
-                   Ref<WorkerTeam> team, std::unique_ptr<TeamChannel> team_channel)
+                   Ref<WorkerTeam> team, std::unique_ptr<TeamChannel> team_channel,
+                   const DeviceSet& device_set, Ref<Device> parameter_device)
     : Closable(std::move(environment),
                options.name.empty() ? std::string(type_name) : options.name),
       type_name_(type_name),
       is_mirrored_(is_mirrored),
       devices_(std::move(devices)),
+      device_set_(Ref<const DeviceSet>::Retain(&device_set)),
+      parameter_device_(std::move(parameter_device)),
+      given_ops_(options.cross_device_ops),
+      default_ops_(MakeAllReduce()),
+      uses_(std::make_unique<CrossDeviceUses>()),
       team_(std::move(team)),
       worker_(team_ ? team_->worker() : 0),
       num_workers_(team_ ? team_->num_workers() : 1),
       team_channel_(std::move(team_channel)),
-      runner_(std::make_unique<ReplicaRunner>(*this, devices_.size(), team_channel_.get())) {}
+      runner_(std::make_unique<ReplicaRunner>(*this, devices_.size(), team_channel_.get())) {
+  const std::string where = num_workers_ == 1
+                                ? std::string("/job:localhost/replica:0/task:0")
+                                : Format("/job:worker/replica:0/task:{}", worker_);
+  for (const Ref<Device>& device : devices_) {
+    full_worker_devices_.push_back(where + device->name());
+  }
+  for (size_t i = 0; i < num_parameter_devices(); ++i) {
+    full_parameter_devices_.push_back(where + this->parameter_device(i).name());
+  }
+}
 
 Strategy::~Strategy() = default;
 
-Result<Ref<Strategy>> Strategy::Make(Ref<Environment> environment, const char* type_name,
-                                     bool is_mirrored, std::vector<Ref<Device>> devices,
+Result<Ref<Strategy>> Strategy::Make(Ref<Environment> environment, const DeviceSet& device_set,
+                                     const char* type_name, bool is_mirrored,
+                                     std::vector<Ref<Device>> devices,
                                      const StrategyOptions& options, Ref<WorkerTeam> team,
-                                     std::unique_ptr<TeamChannel> team_channel) {
+                                     std::unique_ptr<TeamChannel> team_channel,
+                                     Ref<Device> parameter_device) {
   TUTTI_RETURN_IF_ERROR(environment->CheckUsable(type_name));
-  if (options.cross_device_ops != CrossDeviceOps::kAuto &&
-      options.cross_device_ops != CrossDeviceOps::kReductionToOneDevice) {
-    return InvalidArgument("{}: {} is no kind of cross-device ops", type_name,
-                           static_cast<int32_t>(options.cross_device_ops));
-  }
-  if (options.cross_device_ops != CrossDeviceOps::kAuto) {
-    environment->log().Warning(
-        Format("{}: cross_device_ops REDUCTION_TO_ONE_DEVICE has no effect: replicas reduce as "
-               "with AUTO",
-               type_name));
-  }
   Ref<Strategy> strategy =
       MakeRef<Strategy>(std::move(environment), type_name, is_mirrored, std::move(devices), options,
-                        std::move(team), std::move(team_channel));
+                        std::move(team), std::move(team_channel), device_set,
+                        std::move(parameter_device));
   TUTTI_RETURN_IF_ERROR(strategy->Register());
   return strategy;
 }
@@ -71,7 +81,7 @@ bool Strategy::is_default() const { return type_name_ == kDefaultStrategy; }
 Result<Ref<Strategy>> Strategy::CreateDefault(Ref<Environment> environment,
                                               const DeviceSet& devices) {
   TUTTI_ASSIGN_OR_RETURN(Ref<Device> cpu, devices.Find("CPU:0"));
-  return Make(std::move(environment), kDefaultStrategy, false, {std::move(cpu)}, {});
+  return Make(std::move(environment), devices, kDefaultStrategy, false, {std::move(cpu)}, {});
 }
 
 Result<Ref<Strategy>> Strategy::CreateOneDevice(Ref<Environment> environment,
@@ -79,8 +89,8 @@ Result<Ref<Strategy>> Strategy::CreateOneDevice(Ref<Environment> environment,
                                                 const StrategyOptions& options) {
   Result<Ref<Device>> found = devices.Find(device);
   if (!found.ok()) return std::move(found).status().WithPrefix("OneDeviceStrategy");
-  return Make(std::move(environment), "OneDeviceStrategy", false, {std::move(found).value()},
-              options);
+  return Make(std::move(environment), devices, "OneDeviceStrategy", false,
+              {std::move(found).value()}, options);
 }
 
 namespace {
@@ -181,7 +191,25 @@ Result<Ref<Strategy>> Strategy::CreateMirrored(Ref<Environment> environment,
                                                const StrategyOptions& options) {
   TUTTI_ASSIGN_OR_RETURN(std::vector<Ref<Device>> found,
                          FindDevices(devices, names, "MirroredStrategy"));
-  return Make(std::move(environment), "MirroredStrategy", true, std::move(found), options);
+  return Make(std::move(environment), devices, "MirroredStrategy", true, std::move(found), options);
+}
+
+Result<Ref<Strategy>> Strategy::CreateCentralStorage(Ref<Environment> environment,
+                                                     const DeviceSet& devices,
+                                                     std::span<const std::string> compute,
+                                                     std::string_view parameter,
+                                                     const StrategyOptions& options) {
+  constexpr const char* kType = "CentralStorageStrategy";
+  TUTTI_ASSIGN_OR_RETURN(std::vector<Ref<Device>> found, FindDevices(devices, compute, kType));
+  Result<Ref<Device>> storage = devices.Find(parameter.empty() ? "CPU:0" : parameter);
+  if (!storage.ok()) {
+    return InvalidArgument("{}: the parameter device {} cannot be used: {}", kType,
+                           Quote(parameter), storage.status().message())
+        .WithCause(storage.status());
+  }
+  const bool is_replicated = found.size() > 1;
+  return Make(std::move(environment), devices, kType, is_replicated, std::move(found), options,
+              nullptr, nullptr, std::move(storage).value());
 }
 
 Result<Ref<Strategy>> Strategy::CreateMultiWorkerMirrored(Ref<Environment> environment,
@@ -196,7 +224,7 @@ Result<Ref<Strategy>> Strategy::CreateMultiWorkerMirrored(Ref<Environment> envir
   if (!options.team || options.team->num_workers() == 1) {
     TUTTI_RETURN_IF_ERROR(found.status());
     TUTTI_ASSIGN_OR_RETURN(Ref<Strategy> alone,
-                           Make(std::move(environment), kMultiWorker, true,
+                           Make(std::move(environment), devices, kMultiWorker, true,
                                 std::move(found).value(), options.strategy));
     alone->hints_ = options.communication.of_calls();
     alone->resolver_ = options.resolver;
@@ -228,8 +256,9 @@ Result<Ref<Strategy>> Strategy::CreateMultiWorkerMirrored(Ref<Environment> envir
     return status;
   }
   TUTTI_ASSIGN_OR_RETURN(Ref<Strategy> strategy,
-                         Make(std::move(environment), kMultiWorker, true, std::move(found).value(),
-                              options.strategy, options.team, std::move(channel)));
+                         Make(std::move(environment), devices, kMultiWorker, true,
+                              std::move(found).value(), options.strategy, options.team,
+                              std::move(channel)));
   strategy->resolver_ = options.resolver;
   return strategy;
 }
@@ -315,10 +344,12 @@ Status Strategy::CheckReduction(const Value& value, std::string_view what,
   return CheckComponents(value, num_local_replicas(), what);
 }
 
-Result<Ref<Value>> Strategy::Reduce(ReduceOp op, const Value& value, std::optional<int64_t> axis,
+Result<Ref<Value>> Strategy::Reduce(ReduceOp op, const Value& given, std::optional<int64_t> axis,
                                     const CollectiveOptions& options) {
   TUTTI_RETURN_IF_ERROR(CheckCrossReplicaAllowed("reduce"));
   TUTTI_RETURN_IF_ERROR(CheckOpen("reduce"));
+  TUTTI_ASSIGN_OR_RETURN(const Ref<Value> with_values, WithCentralValues(given));
+  const Value& value = *with_values;
   Status asked = CheckReduction(value, "reduce", options);
   if (asked.ok() && op != ReduceOp::kSum && op != ReduceOp::kMean) {
     asked = InvalidArgument("reduce: SUM or MEAN is expected, got {}", ReduceOpName(op));
@@ -332,6 +363,7 @@ Result<Ref<Value>> Strategy::Reduce(ReduceOp op, const Value& value, std::option
     return result.ok() ? std::move(result) : team_channel_->Abort(std::move(result).status());
   }
   TellOfImplementation(options.hints, "reduce");
+  if (given_ops_) return ReduceByOps(op, value, axis, options);
   std::vector<Leaf> leaves;
   leaves.reserve(value.num_leaves());
   for (size_t i = 0; i < value.num_leaves(); ++i) {
@@ -357,17 +389,24 @@ Status Strategy::CheckPlainReduce(ReduceOp op, const Leaf& leaf, std::string_vie
   if (!leaf.is_tensor()) {
     return InvalidArgument("{} is a {}; a tensor is expected", label, LeafKindName(leaf.kind()));
   }
+  return CheckPlainReduce(op, leaf.tensor(), label);
+}
+
+Status Strategy::CheckPlainReduce(ReduceOp op, const Tensor& tensor,
+                                  std::string_view label) const {
   if (op != ReduceOp::kSum || num_replicas_in_sync() == 1) return OkStatus();
   return InvalidArgument(
       "{} is one value for all {} replicas, {}: its SUM is not defined; reduce what run "
       "returned, or use MEAN",
-      label, num_replicas_in_sync(), leaf.tensor().SpecString());
+      label, num_replicas_in_sync(), tensor.SpecString());
 }
 
-Result<Ref<Value>> Strategy::Gather(const Value& value, int64_t axis,
+Result<Ref<Value>> Strategy::Gather(const Value& given, int64_t axis,
                                     const CollectiveOptions& options) {
   TUTTI_RETURN_IF_ERROR(CheckCrossReplicaAllowed("gather"));
   TUTTI_RETURN_IF_ERROR(CheckOpen("gather"));
+  TUTTI_ASSIGN_OR_RETURN(const Ref<Value> with_values, WithCentralValues(given));
+  const Value& value = *with_values;
   Status asked = CheckReduction(value, "gather", options);
   const bool over_workers = team_channel_ && IsSpreadOverWorkers(value);
   if (!asked.ok()) return over_workers ? team_channel_->Refuse(std::move(asked), options) : asked;
@@ -464,8 +503,10 @@ Result<Ref<Value>> Strategy::TeamReduceValue(ReduceOp op, const Value& value,
   return value.WithLeaves(std::move(leaves));
 }
 
-Result<Ref<Value>> Strategy::LocalResults(const Value& value) const {
+Result<Ref<Value>> Strategy::LocalResults(const Value& given) const {
   TUTTI_RETURN_IF_ERROR(CheckBuildingAllowed("local_results"));
+  TUTTI_ASSIGN_OR_RETURN(const Ref<Value> with_values, WithCentralValues(given));
+  const Value& value = *with_values;
   const size_t n = num_local_replicas();
   TUTTI_RETURN_IF_ERROR(CheckComponents(value, n, "local_results"));
   bool distributed = false;

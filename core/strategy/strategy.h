@@ -40,6 +40,7 @@
 #include "core/collective/communicator/communication_options.h"
 #include "core/collective/group/worker_team.h"
 #include "core/device/device.h"
+#include "core/strategy/cross_device_ops.h"
 #include "core/tensor/reduce.h"
 #include "core/tensor/value.h"
 
@@ -49,17 +50,13 @@ class Environment;
 class Function;
 class ReplicaRunner;
 class TeamChannel;
-
-// How a Mirrored strategy reduces. The same numbers as TUTTI_CROSS_DEVICE_*. Without effect so far:
-// what is not kAuto is a warning.
-enum class CrossDeviceOps : int32_t {
-  kAuto = 1,
-  kReductionToOneDevice = 2,
-};
+class Variable;
 
 struct StrategyOptions {
   std::string name;  // for messages; empty: the type's name
-  CrossDeviceOps cross_device_ops = CrossDeviceOps::kAuto;
+  // How the replicas of a Mirrored strategy reduce (cross_device_ops.h): reduce, reduce_to, what
+  // replicas write into variables, and their all_reduce of SUM and MEAN. Null: the library chooses.
+  Ref<CrossDeviceOps> cross_device_ops;
 };
 
 struct MultiWorkerOptions {
@@ -90,6 +87,15 @@ class Strategy final : public Closable {
                                               std::span<const std::string> names,
                                               const StrategyOptions& options = {});
 
+  // Replicas on `compute` (none named: all GPUs, else the CPU), variables on the one device
+  // `parameter` (empty: the CPU), where replicas' updates are aggregated and happen once.
+  // INVALID_ARGUMENT as of CreateMirrored.
+  static Result<Ref<Strategy>> CreateCentralStorage(Ref<Environment> environment,
+                                                    const DeviceSet& devices,
+                                                    std::span<const std::string> compute,
+                                                    std::string_view parameter,
+                                                    const StrategyOptions& options = {});
+
   // Mirrored over the workers of a team; waits for all of them. INVALID_ARGUMENT on all workers
   // when one of them has other numbers of replicas or devices that it cannot use.
   static Result<Ref<Strategy>> CreateMultiWorkerMirrored(Ref<Environment> environment,
@@ -117,8 +123,22 @@ class Strategy final : public Closable {
   const ClusterResolver* cluster_resolver() const { return resolver_.get(); }
   // Of a local replica.
   const Device& device(size_t replica) const { return *devices_[replica]; }
-  // "DefaultStrategy", "OneDeviceStrategy", "MirroredStrategy", "MultiWorkerMirroredStrategy";
-  // static.
+  const DeviceSet& device_set() const { return *device_set_; }
+  // Where variables lie: the replicas' devices, or the one of a CentralStorage strategy.
+  size_t num_parameter_devices() const {
+    return parameter_device_ ? 1 : devices_.size();
+  }
+  const Device& parameter_device(size_t i) const {
+    return parameter_device_ ? *parameter_device_ : *devices_[i];
+  }
+  // Whether variables lie on one device, apart from the replicas'.
+  bool has_central_storage() const { return parameter_device_ != nullptr; }
+  // "/job:localhost/replica:0/task:0/device:CPU:0"; null past the last one. As long-lived as the
+  // strategy.
+  const std::string* full_worker_device(size_t replica) const;
+  const std::string* full_parameter_device(size_t i) const;
+  // "DefaultStrategy", "OneDeviceStrategy", "MirroredStrategy", "MultiWorkerMirroredStrategy",
+  // "CentralStorageStrategy"; static.
   const char* type_name() const { return type_name_; }
   const std::string& name() const { return closable_name(); }
   bool is_default() const;
@@ -153,6 +173,44 @@ class Strategy final : public Closable {
   // A distributed value from one value per local replica.
   Result<Ref<Value>> CreatePerReplica(std::span<const Ref<Value>> components) const;
 
+  // ---- On devices, in cross-replica context (strategy_extended.cc) ----
+
+  // One value (cross_device_ops.h says which) reduced to the devices that `destinations` stands
+  // for, over the replicas of all workers: a tensor on one device, a mirrored value on several.
+  Result<Ref<Value>> ReduceTo(ReduceOp op, const Value& value, const Value& destinations,
+                              const CollectiveOptions& options);
+  // `pairs`: a tuple or list of (value, destinations); a tuple of results.
+  Result<Ref<Value>> BatchReduceTo(ReduceOp op, const Value& pairs,
+                                   const CollectiveOptions& options);
+  Result<Ref<Value>> BroadcastTo(const Value& value, const Value& destinations,
+                                 const CollectiveOptions& options);
+  // Calls fn((variable, args...)) on this thread, once for each device of this process that the
+  // variable has a copy on, in an update context, in which reads and writes of variables are those
+  // of that copy. `args` (null: none) is a tuple, or one argument; replicas' components go to their
+  // devices. The results as one value, mirrored where no argument differs between devices, or with
+  // group false as a tuple of one each. The first error ends it. INVALID_ARGUMENT for a variable of
+  // another strategy, and for distributed arguments where the variable has one copy.
+  Result<Ref<Value>> Update(Variable& variable, Function& fn, const Value* args, bool group,
+                            const CallOptions& options);
+  // The same of fn(args...), on each device that `colocate_with` stands for: one value as for
+  // ReduceTo, or a tuple or list of names.
+  Result<Ref<Value>> UpdateNonSlot(const Value& colocate_with, Function& fn, const Value* args,
+                                   bool group, const CallOptions& options);
+  // OK for a variable of this strategy, else INVALID_ARGUMENT.
+  Status CheckOwns(const Variable& variable, std::string_view what) const;
+
+  // Cross-device ops that it was given; null: none.
+  CrossDeviceOps* given_ops() const { return given_ops_.get(); }
+  // What they were used for.
+  void NoteUse(std::string_view what, ReduceOp op, const Tensor& tensor);
+  void NoteUse(const Tensor& broadcast);
+  // Lines that say what it is, how it reduces and, where it was given cross-device ops, what these
+  // were used for.
+  std::string Explain() const;
+
+  // OK when one tensor for all replicas can be reduced: `label` names it.
+  Status CheckPlainReduce(ReduceOp op, const Tensor& tensor, std::string_view label) const;
+
   // FAILED_PRECONDITION after Close, after shutdown and in a forked child; `what` names the caller.
   Status CheckOpen(std::string_view what) const;
 
@@ -166,20 +224,37 @@ class Strategy final : public Closable {
 
   Strategy(Ref<Environment> environment, const char* type_name, bool is_mirrored,
            std::vector<Ref<Device>> devices, const StrategyOptions& options, Ref<WorkerTeam> team,
-           std::unique_ptr<TeamChannel> team_channel);
+           std::unique_ptr<TeamChannel> team_channel, const DeviceSet& device_set,
+           Ref<Device> parameter_device);
   ~Strategy() override;
-  static Result<Ref<Strategy>> Make(Ref<Environment> environment, const char* type_name,
-                                    bool is_mirrored, std::vector<Ref<Device>> devices,
+  static Result<Ref<Strategy>> Make(Ref<Environment> environment, const DeviceSet& device_set,
+                                    const char* type_name, bool is_mirrored,
+                                    std::vector<Ref<Device>> devices,
                                     const StrategyOptions& options, Ref<WorkerTeam> team = nullptr,
-                                    std::unique_ptr<TeamChannel> team_channel = nullptr);
+                                    std::unique_ptr<TeamChannel> team_channel = nullptr,
+                                    Ref<Device> parameter_device = nullptr);
 
-  // OK when a leaf that is not distributed can be reduced: `label` names it.
   // One warning for each implementation that is asked for where no worker is to be reached.
   void TellOfImplementation(const CommunicationHints& hints, std::string_view what);
   // What can be wrong with a reduce or gather before it begins.
   Status CheckReduction(const Value& value, std::string_view what,
                         const CollectiveOptions& options) const;
   Status CheckPlainReduce(ReduceOp op, const Leaf& leaf, std::string_view label) const;
+  // `value` with the tensors of variables that have one copy for several replicas in their place.
+  Result<Ref<Value>> WithCentralValues(const Value& value) const;
+  // Reduce by the given ops.
+  Result<Ref<Value>> ReduceByOps(ReduceOp op, const Value& value, std::optional<int64_t> axis,
+                                 const CollectiveOptions& options);
+  // What calls of ReduceTo and its like have in common.
+  Status CheckToDevices(std::string_view what, const CollectiveOptions& options) const;
+  CrossDeviceOps& ops() const { return given_ops_ ? *given_ops_ : *default_ops_; }
+  Result<std::vector<Ref<Value>>> ReduceEachTo(ReduceOp op, std::span<const Value* const> values,
+                                               std::span<const Value* const> destinations,
+                                               std::string_view what,
+                                               const CollectiveOptions& options);
+  Result<Ref<Value>> UpdateOn(std::span<const Ref<Device>> devices, const Ref<Value>& variable,
+                              Function& fn, const Value* args, bool group, std::string_view what,
+                              const CallOptions& options);
   Result<Ref<Value>> GatherLeaves(const Value& value, int64_t axis, bool over_workers,
                                   const CollectiveOptions& options);
   // A plain tensor under several workers with one replica each is that replica's: what run gave.
@@ -191,10 +266,17 @@ class Strategy final : public Closable {
   const char* const type_name_;
   const bool is_mirrored_;
   const std::vector<Ref<Device>> devices_;
+  const Ref<const DeviceSet> device_set_;
+  const Ref<Device> parameter_device_;  // of CentralStorage
+  const Ref<CrossDeviceOps> given_ops_;
+  const Ref<CrossDeviceOps> default_ops_;
+  const std::unique_ptr<CrossDeviceUses> uses_;
   const Ref<WorkerTeam> team_;
   const int64_t worker_;
   const int64_t num_workers_;
   const std::unique_ptr<TeamChannel> team_channel_;
+  std::vector<std::string> full_worker_devices_;     // set once, when it is made
+  std::vector<std::string> full_parameter_devices_;  // likewise
   Ref<const ClusterResolver> resolver_;  // set once, when it is made
   CommunicationHints hints_;             // likewise
   std::atomic<uint32_t> told_of_{0};     // a bit per CommunicationImplementation

@@ -46,26 +46,6 @@ TEST_F(CreateStrategyTest, WithoutDevicesAMirroredStrategyRunsOnTheCpu) {
   EXPECT_EQ(strategy->device(0).short_name(), "CPU:0");
 }
 
-TEST_F(CreateStrategyTest, ReductionToOneDeviceGivesAWarning) {
-  class Lines final : public LogSink {
-   public:
-    void Write(const LogRecord& record) override {
-      if (record.level == LogLevel::kWarning) warnings.emplace_back(record.message);
-    }
-    std::vector<std::string> warnings;
-  };
-  const Ref<Lines> lines = MakeRef<Lines>();
-  ASSERT_TRUE(environment_->log().SetSink(lines).ok());
-  StrategyOptions options;
-  EXPECT_TRUE(Strategy::CreateMirrored(environment_, *devices_, {}, options).ok());
-  EXPECT_THAT(lines->warnings, testing::IsEmpty());
-  options.cross_device_ops = CrossDeviceOps::kReductionToOneDevice;
-  EXPECT_TRUE(Strategy::CreateMirrored(environment_, *devices_, {}, options).ok());
-  EXPECT_THAT(lines->warnings,
-              ElementsAre(testing::HasSubstr("REDUCTION_TO_ONE_DEVICE has no effect")));
-  ASSERT_TRUE(environment_->log().SetSink(nullptr).ok());
-}
-
 TEST_F(CreateStrategyTest, RefusesADeviceThatComesTwice) {
   const std::string names[] = {"CPU:0", "CPU:1", "/device:CPU:0"};
   EXPECT_TRUE(Fails(Strategy::CreateMirrored(environment_, *devices_, names).status(),

@@ -8,6 +8,8 @@
 //                                                  assign_add and assign_sub are INVALID_ARGUMENT;
 //                                                  else every copy: copy op tensor
 //
+// Inside an update function: this device's copy op tensor.
+//
 // The variables of a strategy that is not mirrored are plain: one copy, written as it comes.
 // Source of the rules: the reference system's documentation of VariableAggregation and
 // VariableSynchronization.
@@ -21,6 +23,7 @@
 #include "core/base/error.h"
 #include "core/base/placement_log.h"
 #include "core/function/context.h"
+#include "core/strategy/cross_device_ops.h"
 #include "core/strategy/placements.h"
 #include "core/strategy/replica_context.h"
 #include "core/strategy/team_channel.h"
@@ -121,15 +124,20 @@ Result<Ref<Variable>> Variable::Create(Ref<Strategy> strategy, const Tensor& ini
     TUTTI_RETURN_IF_ERROR(AgreeOverTeam(*team, initial, options, valid, call));
   }
   TUTTI_RETURN_IF_ERROR(std::move(valid));
-  const size_t n = strategy->num_local_replicas();
+  const bool is_central = strategy->has_central_storage() &&
+                          options.synchronization != Synchronization::kOnRead;
+  const size_t n = is_central ? 1 : strategy->num_local_replicas();
   Ref<Variable> variable = MakeRef<Variable>(std::move(strategy), initial, options);
   for (size_t i = 0; i < n; ++i) {
     auto copy = std::make_unique<Copy>();
     copy->name = i == 0 ? options.name : Format("{}/replica_{}", options.name, i);
     TensorOptions memory;
     memory.zeroed = false;
-    const bool placed = options.device && variable->strategy_->is_default();
-    const Device& device = placed ? *options.device : variable->strategy_->device(i);
+    const Strategy& owner = *variable->strategy_;
+    const bool placed = options.device && owner.is_default();
+    const Device& device = placed                        ? *options.device
+                           : owner.has_central_storage() ? owner.parameter_device(0)
+                                                         : owner.device(i);
     memory.allocator = device.allocator();
     memory.device = device.id();
     Result<Ref<Tensor>> storage = initial.Copy(memory);
@@ -209,6 +217,21 @@ Result<ReplicaContext*> Variable::FindReplica(const Context* context, const char
   return const_cast<ReplicaContext*>(replica);
 }
 
+Result<std::optional<size_t>> Variable::FindUpdated(const Context* context,
+                                                    const char* what) const {
+  const UpdateContext* update = AsUpdateContext(context);
+  if (update == nullptr || update->copy() == UpdateContext::kNoCopy) {
+    return std::optional<size_t>();
+  }
+  if (update->strategy() != strategy_.get()) {
+    return FailedPrecondition(
+        "{}: variable '{}' belongs to strategy {}, and the update is one of strategy {}; update "
+        "each variable by its own strategy",
+        what, name(), strategy_->name(), update->strategy()->name());
+  }
+  return std::optional<size_t>(CopyOf(static_cast<size_t>(update->copy())));
+}
+
 // ---- Reading. ----
 
 Result<Ref<Tensor>> Variable::ReadCopy(size_t i) const {
@@ -238,7 +261,18 @@ Result<Ref<Tensor>> Variable::ReadAggregated(const CallOptions& options) const {
     pointers.push_back(value.get());
     values.push_back(std::move(value));
   }
-  return Reduce(aggregation_ == Aggregation::kSum ? ReduceOp::kSum : ReduceOp::kMean, pointers);
+  const ReduceOp op = aggregation_ == Aggregation::kSum ? ReduceOp::kSum : ReduceOp::kMean;
+  CrossDeviceOps* ops = strategy_->given_ops();
+  // Ops that read such a variable themselves would ask themselves.
+  if (ops == nullptr || CurrentCallbackClass() == CallbackClass::kUpdate) {
+    return Reduce(op, pointers);
+  }
+  const std::string what = Format("read of variable '{}'", name());
+  const CollectiveOptions call(options);
+  TUTTI_ASSIGN_OR_RETURN(std::vector<Ref<Tensor>> reduced,
+                         ops->ReduceTensors({*strategy_, call, what}, op, {std::move(values)},
+                                            Value::OfString("CPU:0")));
+  return std::move(reduced[0]);
 }
 
 Result<Ref<Tensor>> Variable::ReadOverTeam(const CallOptions& options) const {
@@ -267,14 +301,18 @@ Result<Ref<Tensor>> Variable::Read(const Context* context, const CallOptions& op
   TUTTI_RETURN_IF_ERROR(strategy_->environment().CheckUsable("reading a variable"));
   TUTTI_RETURN_IF_ERROR(
       CheckCallOptions(options, strategy_->environment().clock(), "reading a variable"));
+  TUTTI_ASSIGN_OR_RETURN(const std::optional<size_t> updated, FindUpdated(context, "read"));
+  if (updated.has_value()) return ReadCopy(*updated);
   TUTTI_ASSIGN_OR_RETURN(const ReplicaContext* replica, FindReplica(context, "read"));
-  if (replica != nullptr) return ReadCopy(replica->local_replica());
+  if (replica != nullptr) return ReadCopy(CopyOf(replica->local_replica()));
   return synchronization_ == Synchronization::kOnRead ? ReadAggregated(options) : ReadCopy(0);
 }
 
 Result<const Tensor*> Variable::Data(const Context* context) const {
+  TUTTI_ASSIGN_OR_RETURN(const std::optional<size_t> updated, FindUpdated(context, "data"));
+  if (updated.has_value()) return copies_[*updated]->view.get();
   TUTTI_ASSIGN_OR_RETURN(const ReplicaContext* replica, FindReplica(context, "data"));
-  return copies_[replica == nullptr ? 0 : replica->local_replica()]->view.get();
+  return copies_[replica == nullptr ? 0 : CopyOf(replica->local_replica())]->view.get();
 }
 
 // ---- Writing. ----
@@ -362,6 +400,11 @@ Status Variable::Update(Write write, Context* context, const Tensor& tensor,
                         const CallOptions& options) {
   const char* what = WriteName(write);
   TUTTI_RETURN_IF_ERROR(strategy_->environment().CheckUsable(what));
+  TUTTI_ASSIGN_OR_RETURN(const std::optional<size_t> updated, FindUpdated(context, what));
+  if (updated.has_value()) {
+    TUTTI_RETURN_IF_ERROR(CheckTensor(write, tensor));
+    return UpdateCopy(write, *updated, tensor);
+  }
   TUTTI_ASSIGN_OR_RETURN(ReplicaContext * replica, FindReplica(context, what));
   TUTTI_RETURN_IF_ERROR(CheckTensor(write, tensor));
   const bool on_read = synchronization_ == Synchronization::kOnRead;
@@ -425,7 +468,9 @@ std::string Variable::ToString() const {
     std::lock_guard<std::mutex> lock(copy->mutex);
     copies.push_back(Format("<Variable '{}' {}>", copy->name, copy->storage->ToString()));
   }
-  if (!strategy_->is_mirrored()) return copies[0];
+  if (!strategy_->is_mirrored() || (strategy_->has_central_storage() && copies.size() == 1)) {
+    return copies[0];
+  }
   std::string text =
       synchronization_ == Synchronization::kOnRead ? "SyncOnReadVariable:{" : "MirroredVariable:{";
   for (size_t i = 0; i < copies.size(); ++i) {

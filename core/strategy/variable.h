@@ -6,6 +6,11 @@
 // every copy gets the same bits. ON_READ: each replica writes its own copy; a read from outside
 // aggregates the copies. The table of what each write does stands in variable.cc.
 //
+// Where a strategy has central storage (CentralStorage) there is one copy, on its parameter device,
+// but for ON_READ: it is every replica's, and updated once. Inside an update function
+// (Strategy::Update) reads and writes are those of the copy on its device, whatever the
+// aggregation.
+//
 // Under several workers a merge is one over all of them, and so are the making of a variable and
 // the read of an ON_READ variable from outside: every worker makes these calls in the same order. A
 // write from outside concerns the own worker's copies only.
@@ -141,6 +146,11 @@ class Variable final : public RefCounted, public Printable, public Saveable {
   static Status AgreeOverTeam(TeamChannel& team, const Tensor& initial,
                               const VariableOptions& options, const Status& status,
                               const CallOptions& call);
+  // Whose copy `i` replica i reads and writes: its own, or the only one.
+  size_t CopyOf(size_t replica) const { return copies_.size() == 1 ? 0 : replica; }
+  // The copy that an update function works on, where `context` is its; FAILED_PRECONDITION for one
+  // of another strategy.
+  Result<std::optional<size_t>> FindUpdated(const Context* context, const char* what) const;
   // The replica context that `context` is, null for cross-replica. FAILED_PRECONDITION when the
   // call comes from another place than it says, or from another strategy's replica.
   Result<ReplicaContext*> FindReplica(const Context* context, const char* what) const;

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/strategy/cross_device_ops.h"
+#include "core/strategy/distributed_value.h"
 #include "core/strategy/observed_team.h"
 #include "core/strategy/team_channel.h"
 #include "core/strategy/team_reduce.h"
@@ -45,6 +47,32 @@ Status VariableUpdate::FoldOverTeam(TeamChannel& team) {
   return OkStatus();
 }
 
+Status VariableUpdate::FoldByOps(CrossDeviceOps& ops) {
+  const std::string what = Describe();
+  const CollectiveOptions options(options_);
+  const CrossDeviceCall call{*variable_.strategy_, options, what};
+  const Ref<Value> destinations =
+      Value::OfLeaf(Leaf(LeafKind::kVariable, Ref<Variable>::Retain(&variable_)));
+  Ref<Tensor> fold;
+  if (variable_.aggregation_ == Aggregation::kOnlyFirstReplica) {
+    TUTTI_ASSIGN_OR_RETURN(
+        const Ref<Value> copies,
+        ops.BroadcastOne(call, *Value::OfTensor(own_plan_.operands[0]), destinations));
+    const DistributedValue* several = AsDistributed(copies->leaf());
+    fold = (several == nullptr ? copies->leaf() : several->component(0).leaf()).tensor_ref();
+  } else {
+    const ReduceOp op =
+        variable_.aggregation_ == Aggregation::kMean ? ReduceOp::kMean : ReduceOp::kSum;
+    TUTTI_ASSIGN_OR_RETURN(
+        const std::vector<Ref<Tensor>> folds,
+        ops.ReduceTensors(call, op, {std::move(own_plan_.operands)}, destinations));
+    fold = folds[0];
+  }
+  TUTTI_ASSIGN_OR_RETURN(fold, fold->Contiguous());
+  own_plan_.operands = {std::move(fold)};
+  return OkStatus();
+}
+
 Status VariableUpdate::Execute(std::span<MergePart* const> parts) {
   const bool first_only = variable_.aggregation_ == Aggregation::kOnlyFirstReplica;
   const bool sum = variable_.aggregation_ == Aggregation::kSum;
@@ -61,8 +89,11 @@ Status VariableUpdate::Execute(std::span<MergePart* const> parts) {
   TeamChannel* const team = variable_.strategy_->team_channel();
   if (team != nullptr) {
     TUTTI_RETURN_IF_ERROR(FoldOverTeam(*team));
-  } else if (TensorsAreObserved()) {
-    TUTTI_RETURN_IF_ERROR(ObserveOperands());
+  } else {
+    if (TensorsAreObserved()) TUTTI_RETURN_IF_ERROR(ObserveOperands());
+    if (CrossDeviceOps* ops = variable_.strategy_->given_ops()) {
+      TUTTI_RETURN_IF_ERROR(FoldByOps(*ops));
+    }
   }
   const bool observed = TensorsAreObserved() || (team != nullptr && team->observed());
   for (const auto& copy : variable_.copies_) own_plan_.locks.emplace_back(copy->mutex);

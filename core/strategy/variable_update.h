@@ -27,6 +27,7 @@
 
 namespace tutti {
 
+class CrossDeviceOps;
 class TeamChannel;
 
 class VariableUpdate final : public MergePart {
@@ -59,6 +60,8 @@ class VariableUpdate final : public MergePart {
   Status FoldOverTeam(TeamChannel& team);
   // Shows the replicas' tensors to the observer, where there is one worker.
   Status ObserveOperands() const;
+  // The same by the strategy's cross-device ops.
+  Status FoldByOps(CrossDeviceOps& ops);
   // Folds and writes elements [begin, end).
   void UpdateRange(const Plan& plan, int64_t begin, int64_t end) const;
 

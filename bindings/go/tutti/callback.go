@@ -85,6 +85,19 @@ func mergeCallback(timeout *time.Duration, fn MergeFunc) cgo.Handle {
 	})
 }
 
+func updateCallback(ctx context.Context, fn UpdateFunc) cgo.Handle {
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	return borrowed(func(_ int32, pointer, in uintptr) (uintptr, error) {
+		update := &UpdateContext{Context: ctx, o: lend(pointer, "update context")}
+		defer update.o.close()
+		args, end := lent(in)
+		defer end()
+		return result(fn(update, args))
+	})
+}
+
 func elementCallback(fn func(element Value) (Value, error)) cgo.Handle {
 	return borrowed(func(_ int32, _, in uintptr) (uintptr, error) {
 		element, end := lent(in)

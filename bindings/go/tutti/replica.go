@@ -60,10 +60,14 @@ func (r *ReplicaContext) Value(key any) any {
 	return r.Context.Value(key)
 }
 
-// ambient is the context of the replica that ctx is of; null outside.
+// ambient is the context of the replica or the update that ctx is of; null outside.
 func ambient(ctx context.Context) (pointer uintptr, end func(), err error) {
 	if ctx == nil {
 		return 0, nothing, nil
+	}
+	if update, ok := ctx.Value(updateKey{}).(*UpdateContext); ok {
+		pointer, err = update.o.use()
+		return pointer, update.o.done, err
 	}
 	replica, ok := ctx.Value(replicaKey{}).(*ReplicaContext)
 	if !ok {

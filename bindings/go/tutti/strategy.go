@@ -45,20 +45,14 @@ func (s *Strategy) use() (uintptr, error) { return s.object().use() }
 
 func (s *Strategy) done() { s.o.done() }
 
-// CrossDeviceOps is a hint how values of devices meet.
-type CrossDeviceOps int
-
-// The hints.
-const (
-	AutoDeviceOps        CrossDeviceOps = 1
-	ReductionToOneDevice CrossDeviceOps = 2
-)
-
 // StrategyOptions are what a strategy can be given beside its devices.
 type StrategyOptions struct {
 	// Devices such as "CPU:0", "CPU:1"; none: all GPUs, else the CPU.
-	Devices        []string
-	Name           string
+	Devices []string
+	Name    string
+	// CrossDeviceOps of a Mirrored or CentralStorage strategy, by which Reduce and ReduceTo, writes
+	// of replicas into variables and their AllReduce of Sum and Mean go: Explain says for which
+	// tensors. nil: the library chooses.
 	CrossDeviceOps CrossDeviceOps
 	// Resolver of a MultiWorkerMirrored strategy; nil reads TF_CONFIG.
 	Resolver Resolver
@@ -180,8 +174,12 @@ func (r *Runtime) NewMirroredStrategy(ctx context.Context,
 	}
 	return r.newStrategy(ctx, options, func(runtime uintptr, call *native.CallOptions,
 		made *uintptr) uintptr {
-		return native.Strategy_mirrored(runtime, devices, int(options.CrossDeviceOps), options.Name, call,
-			made)
+		reducer, end, err := reducerOf(runtime, options.CrossDeviceOps)
+		if err != nil {
+			return statusOf(err)
+		}
+		defer end()
+		return native.Strategy_mirrored(runtime, devices, 0, reducer, options.Name, call, made)
 	})
 }
 

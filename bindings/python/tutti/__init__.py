@@ -47,6 +47,7 @@ from tutti import strings
 from tutti import train
 from tutti.debugging import Assert, assert_equal, assert_greater, assert_less, assert_rank
 from tutti.distribute._context import ReplicaContext as _ReplicaContext
+from tutti.distribute._context import UpdateContext as _UpdateContext
 from tutti.distribute._strategy import _strategy_of
 
 __version__ = _native.api_version()
@@ -65,6 +66,7 @@ _native._install({
     "scope": _scope.scope,
     "runtime": _scope.runtime,
     "replica_context": _ReplicaContext,
+    "update_context": _UpdateContext,
     "cross_replica": _scope.CrossReplica,
     "strategy_of": _strategy_of,
     "per_replica": _PerReplica,

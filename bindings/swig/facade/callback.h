@@ -19,12 +19,14 @@ enum tutti_host_kind : int32_t {
   TUTTI_HOST_REPLICA = 1,  // a replica function: (args...) -> result
   TUTTI_HOST_MERGE = 2,    // a merge function: (strategy, args...) -> result
   TUTTI_HOST_VALUES = 3,   // makes one replica's value: (dict) -> value
+  TUTTI_HOST_UPDATE = 10,  // an update function: (variable, args...) -> result, or (args...)
   // Stored.
   TUTTI_HOST_ELEMENT = 4,          // maps a row or a slab: (element) -> element
   TUTTI_HOST_GENERATOR_START = 5,  // () -> the state of one iteration
   TUTTI_HOST_GENERATOR_NEXT = 6,   // (state) -> element, or nothing at the end
   TUTTI_HOST_INPUT = 7,            // makes an input pipeline: (dict) -> dataset
   TUTTI_HOST_NOTIFICATION = 8,     // is told something: (); goes through tutti_host_notify
+  TUTTI_HOST_REDUCER = 11,         // cross-device ops: (strategy, parts...) -> value
   TUTTI_HOST_ELEMENT_OF_SPEC = 9,  // the same as ELEMENT, where the spec of the result is declared
 };
 

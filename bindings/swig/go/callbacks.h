@@ -31,10 +31,10 @@ inline void ReleaseHostObject(void *object) {
 tutti_status *tutti_host_call(tutti_host_handle handle, tutti_host_kind kind,
                               tutti_context *context, const tutti_value *in, tutti_value **out) {
   uintptr_t made = 0;
-  // A merge function wants the strategy of its context, with a reference, and nothing else: asking
-  // for it would be one more crossing.
+  // A merge function and cross-device ops want the strategy of their context, with a reference, and
+  // nothing else: asking for it would be one more crossing.
   const void *given = context;
-  if (kind == TUTTI_HOST_MERGE) {
+  if (kind == TUTTI_HOST_MERGE || kind == TUTTI_HOST_REDUCER) {
     given = tutti_context_get_strategy(context);
     tutti_strategy_retain(tutti_context_get_strategy(context));
   }

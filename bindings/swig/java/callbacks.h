@@ -38,7 +38,8 @@ class AmbientOfCallback {
   AmbientOfCallback(tutti_host_kind kind, tutti_context *context) : before_(ambient) {
     ambient.callback_runtime = tutti_context_get_runtime(context);
     ambient.scope_runtime = nullptr;
-    ambient.replica = kind == TUTTI_HOST_REPLICA ? context : nullptr;
+    ambient.replica =
+        kind == TUTTI_HOST_REPLICA || kind == TUTTI_HOST_UPDATE ? context : nullptr;
   }
   ~AmbientOfCallback() { ambient = before_; }
   AmbientOfCallback(const AmbientOfCallback &) = delete;

@@ -79,6 +79,7 @@ TUTTI_HANDLE(tutti_spec)
 /* Null means something here; elsewhere it is a NullPointerException. */
 TUTTI_NULLABLE_HANDLE(tutti_runtime, given_runtime)
 TUTTI_NULLABLE_HANDLE(tutti_cluster_resolver, resolver)
+TUTTI_NULLABLE_HANDLE(tutti_reducer, given_reducer)
 TUTTI_NULLABLE_HANDLE(tutti_value, args)
 TUTTI_NULLABLE_HANDLE(tutti_value, held)
 TUTTI_NULLABLE_HANDLE(tutti_value, padded_shapes)
@@ -183,10 +184,13 @@ TUTTI_NULLABLE_HANDLE(tutti_tensor, root_output)
 %typemap(in) tutti_host_handle replica_fn (tutti_java::BorrowedCallback borrowed) {
   $1 = borrowed.Set(jenv, $input);
 }
-%apply tutti_host_handle replica_fn { tutti_host_handle merge_fn, tutti_host_handle values_fn };
+%apply tutti_host_handle replica_fn {
+  tutti_host_handle merge_fn, tutti_host_handle values_fn, tutti_host_handle update_fn
+};
 %typemap(in) tutti_host_handle element_fn "$1 = reinterpret_cast<tutti_host_handle>($input);"
 %apply tutti_host_handle element_fn {
-  tutti_host_handle start_fn, tutti_host_handle input_fn, tutti_host_handle ready_fn
+  tutti_host_handle start_fn, tutti_host_handle input_fn, tutti_host_handle ready_fn,
+  tutti_host_handle reducer_fn
 };
 /* The package keeps the sink; the reference stays for good, because a sink is set a few times. */
 %typemap(in) tutti_host_handle log_sink {

@@ -61,8 +61,8 @@ class Scope {
 // What the callback reaches the library through; ends with the callback.
 class ContextWrapper {
  public:
-  explicit ContextWrapper(tutti_context *context) {
-    auto *type = reinterpret_cast<PyTypeObject *>(hooks.replica_context);
+  ContextWrapper(tutti_context *context, PyObject *of_class) {
+    auto *type = reinterpret_cast<PyTypeObject *>(of_class);
     object_.reset(type->tp_alloc(type, 0));
     if (object_) reinterpret_cast<ContextObject *>(object_.get())->context = context;
   }
@@ -107,9 +107,10 @@ inline PyObject *ArgumentsOf(const tutti_value *in, Py_ssize_t leading) {
 
 // The results below are new references, null with an exception set.
 
-inline PyObject *CallReplica(const BorrowedCall &call, tutti_context *context,
+// `of_class`: of the context, ReplicaContext or UpdateContext.
+inline PyObject *CallReplica(const BorrowedCall &call, PyObject *of_class, tutti_context *context,
                              const tutti_value *in) {
-  ContextWrapper wrapper(context);
+  ContextWrapper wrapper(context, of_class);
   if (wrapper.get() == nullptr) return nullptr;
   Scope scope(call.contextvars.get(), wrapper.get());
   if (!scope) return nullptr;
@@ -153,7 +154,15 @@ inline tutti_status *CallWithGil(tutti_host_handle handle, tutti_host_kind kind,
   switch (kind) {
     case TUTTI_HOST_REPLICA:
       role = Role::kResult;
-      result.reset(CallReplica(*borrowed, context, in));
+      result.reset(CallReplica(*borrowed, hooks.replica_context, context, in));
+      break;
+    case TUTTI_HOST_UPDATE:
+      role = Role::kResult;
+      result.reset(CallReplica(*borrowed, hooks.update_context, context, in));
+      break;
+    case TUTTI_HOST_REDUCER:
+      role = Role::kResult;
+      result.reset(CallCrossReplica(function, nullptr, true, context, in));
       break;
     case TUTTI_HOST_MERGE:
       role = Role::kResult;

@@ -35,6 +35,7 @@ struct Hooks {
   PyObject *scope = nullptr;             // ContextVar: the ambient scope
   PyObject *runtime = nullptr;           // ContextVar: the ambient runtime's handle
   PyObject *replica_context = nullptr;   // class ReplicaContext(Context)
+  PyObject *update_context = nullptr;    // class UpdateContext(Context)
   PyObject *cross_replica = nullptr;     // (strategy) -> the scope inside a merge function
   PyObject *strategy_of = nullptr;       // (address, handle) -> Strategy
   PyObject *per_replica = nullptr;       // class with a slot _handle; so are the next five

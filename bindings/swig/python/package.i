@@ -15,6 +15,7 @@ PyObject *_install(PyObject *parts) {
                 {"scope", &hooks.scope},
                 {"runtime", &hooks.runtime},
                 {"replica_context", &hooks.replica_context},
+                {"update_context", &hooks.update_context},
                 {"cross_replica", &hooks.cross_replica},
                 {"strategy_of", &hooks.strategy_of},
                 {"per_replica", &hooks.per_replica},

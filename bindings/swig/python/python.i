@@ -253,6 +253,9 @@ OUT_ELEMENT(out_step, kOfStep)
 %enddef
 IN_VALUE(args, kArguments, 0)
 IN_VALUE(value, kResult, 0)
+IN_VALUE(destinations, kResult, 0)
+IN_VALUE(pairs, kResult, 0)
+IN_VALUE(colocate_with, kResult, 0)
 IN_VALUE(data, kData, 0)
 /* None is a leaf here, too: that of an argument that is not given. */
 IN_VALUE(padded_shapes, kData, 0)
@@ -376,7 +379,9 @@ IN_VALUE(shown, kData, tutti_python::kCopiedOperandBytes)
   if (!borrowed.Set($input)) SWIG_fail;
   $1 = reinterpret_cast<tutti_host_handle>(&borrowed);
 }
-%apply tutti_host_handle replica_fn { tutti_host_handle merge_fn, tutti_host_handle values_fn };
+%apply tutti_host_handle replica_fn {
+  tutti_host_handle merge_fn, tutti_host_handle values_fn, tutti_host_handle update_fn
+};
 /* Stored ones: the facade retains the callable. */
 %typemap(in) tutti_host_handle element_fn {
   if (!PyCallable_Check($input)) {
@@ -386,7 +391,8 @@ IN_VALUE(shown, kData, tutti_python::kCopiedOperandBytes)
   $1 = reinterpret_cast<tutti_host_handle>($input);
 }
 %apply tutti_host_handle element_fn {
-  tutti_host_handle start_fn, tutti_host_handle input_fn, tutti_host_handle ready_fn
+  tutti_host_handle start_fn, tutti_host_handle input_fn, tutti_host_handle ready_fn,
+  tutti_host_handle reducer_fn
 };
 /* An object that the package keeps for ever, with an attribute `function`; or None. */
 %typemap(in) tutti_host_handle log_sink {

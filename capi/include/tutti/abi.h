@@ -45,6 +45,7 @@ typedef struct tutti_distributed_iterator tutti_distributed_iterator;
 typedef struct tutti_function tutti_function;
 typedef struct tutti_future tutti_future;
 typedef struct tutti_iterator tutti_iterator;
+typedef struct tutti_reducer tutti_reducer;
 typedef struct tutti_runtime tutti_runtime;
 typedef struct tutti_spec tutti_spec;
 typedef struct tutti_status tutti_status;

@@ -23,7 +23,12 @@ enum {
 
 /* The class of a callback. */
 typedef int32_t tutti_callback_class;
-enum { TUTTI_CALLBACK_REPLICA = 1, TUTTI_CALLBACK_CROSS_REPLICA = 2, TUTTI_CALLBACK_DATASET = 3 };
+enum {
+  TUTTI_CALLBACK_REPLICA = 1,
+  TUTTI_CALLBACK_CROSS_REPLICA = 2,
+  TUTTI_CALLBACK_DATASET = 3,
+  TUTTI_CALLBACK_UPDATE = 5 /* an update function, a function of a reducer */
+};
 
 /* Context: any. Threads: any. Since: 0.1. */
 TUTTI_API tutti_callback_class tutti_context_get_class(const tutti_context *context);

@@ -13,8 +13,8 @@
 
 TUTTI_BEGIN_DECLS
 
-/* How a Mirrored strategy reduces. REDUCTION_TO_ONE_DEVICE has no effect so far and gives a
- * warning. */
+/* How a Mirrored strategy reduces: as the library chooses, or as
+ * tutti_reducer_create_reduction_to_one_device with nothing else. */
 typedef int32_t tutti_cross_device_ops;
 enum { TUTTI_CROSS_DEVICE_AUTO = 1, TUTTI_CROSS_DEVICE_REDUCTION_TO_ONE_DEVICE = 2 };
 
@@ -22,9 +22,12 @@ typedef struct tutti_strategy_options {
   size_t struct_size;
   const char *name;
   tutti_cross_device_ops cross_device_ops; /* default auto */
+  tutti_reducer *reducer; /* how it reduces, instead of cross_device_ops: reduce, reduce_to, what
+                             replicas write into variables, their all_reduce of SUM and MEAN;
+                             retained; NULL: none */
 } tutti_strategy_options;
 #define TUTTI_STRATEGY_OPTIONS_INIT \
-  { sizeof(tutti_strategy_options), NULL, 0 }
+  { sizeof(tutti_strategy_options), NULL, 0, NULL }
 
 /* The strategy outside every scope: one replica, nothing distributed.
  * Context: building. Threads: any. Since: 0.1. */

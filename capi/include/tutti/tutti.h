@@ -50,10 +50,12 @@
 #include <tutti/debugging.h>
 #include <tutti/device.h>
 #include <tutti/distributed.h>
+#include <tutti/extended.h>
 #include <tutti/function.h>
 #include <tutti/future.h>
 #include <tutti/iterator.h>
 #include <tutti/record.h>
+#include <tutti/reducer.h>
 #include <tutti/runtime.h>
 #include <tutti/spec.h>
 #include <tutti/status.h>

@@ -229,7 +229,7 @@ std::string BucketPlan::DescribeUnready() const {
 }
 
 Status BucketPlan::Wait(const CallOptions& options) {
-  TUTTI_RETURN_IF_ERROR(CheckComputingAllowed("bucket plan"));
+  TUTTI_RETURN_IF_ERROR(CheckCollectiveAllowed("bucket plan"));
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (ended_) return failure_;

@@ -26,7 +26,7 @@ Status Communicator::CallScope::Enter(const CollectiveOptions& options) {
   if (CurrentCallbackClass() != CallbackClass::kNone || environment.is_shut_down() ||
       environment.LeftBehindByFork()) {
     const char* what = CollectiveOpName(op_);
-    TUTTI_RETURN_IF_ERROR(CheckComputingAllowed(what));
+    TUTTI_RETURN_IF_ERROR(CheckCollectiveAllowed(what));
     TUTTI_RETURN_IF_ERROR(environment.CheckUsable(what));
   }
   if (!self_->calls_->TryBegin()) TUTTI_RETURN_IF_ERROR(EnterBehindQueued(options));

@@ -170,7 +170,7 @@ Result<Ref<Future>> Communicator::Issue(CollectiveOp op, int64_t peer,
                                         const CollectiveOptions& options, Status arguments,
                                         AsyncBody body) {
   const char* what = CollectiveOpName(op);
-  TUTTI_RETURN_IF_ERROR(CheckComputingAllowed(what));
+  TUTTI_RETURN_IF_ERROR(CheckCollectiveAllowed(what));
   TUTTI_RETURN_IF_ERROR(environment().CheckUsable(what));
   TUTTI_RETURN_IF_ERROR(CheckNotClosing(what));
   TUTTI_RETURN_IF_ERROR(CheckHints(options.hints, what));

@@ -12,9 +12,13 @@ from tutti._specs import PerReplicaSpec
 from tutti._values import DistributedValues, PerReplica
 from tutti._variable import VariableAggregation, VariableSynchronization
 from tutti.distribute import cluster_resolver
-from tutti.distribute._context import (ReplicaContext, experimental_set_strategy,
-                                       get_replica_context, get_strategy, has_strategy,
-                                       in_cross_replica_context)
+from tutti.distribute._context import (ReplicaContext, UpdateContext, experimental_set_strategy,
+                                       get_replica_context, get_strategy, get_update_replica_id,
+                                       has_strategy, in_cross_replica_context)
+from tutti.distribute._cross_device_ops import (AllReduce, CrossDeviceOps,
+                                                HierarchicalCopyAllReduce, NcclAllReduce,
+                                                ReductionToOneDevice)
+from tutti.distribute._extended import StrategyExtended
 from tutti.distribute._input import (DistributedDataset, DistributedIterator, InputContext,
                                      InputOptions, InputReplicationMode, ValueContext)
 from tutti.distribute._run_options import RunOptions
@@ -23,11 +27,12 @@ from tutti.distribute._strategy import (MirroredStrategy, MultiWorkerMirroredStr
 from tutti.distribute import experimental
 
 __all__ = [
-    "DistributedDataset", "DistributedIterator", "DistributedValues", "InputContext",
-    "InputOptions", "InputReplicationMode", "MirroredStrategy", "MultiWorkerMirroredStrategy",
-    "OneDeviceStrategy", "PerReplica", "PerReplicaSpec", "ReduceOp", "ReplicaContext",
-    "RunOptions", "Strategy",
-    "ValueContext", "VariableAggregation", "VariableSynchronization", "cluster_resolver",
-    "experimental", "experimental_set_strategy", "get_replica_context", "get_strategy",
+    "AllReduce", "CrossDeviceOps", "DistributedDataset", "DistributedIterator", "DistributedValues",
+    "HierarchicalCopyAllReduce", "InputContext", "InputOptions", "InputReplicationMode",
+    "MirroredStrategy", "MultiWorkerMirroredStrategy", "NcclAllReduce", "OneDeviceStrategy",
+    "PerReplica", "PerReplicaSpec", "ReduceOp", "ReductionToOneDevice", "ReplicaContext",
+    "RunOptions", "Strategy", "StrategyExtended", "UpdateContext", "ValueContext",
+    "VariableAggregation", "VariableSynchronization", "cluster_resolver", "experimental",
+    "experimental_set_strategy", "get_replica_context", "get_strategy", "get_update_replica_id",
     "has_strategy", "in_cross_replica_context",
 ]

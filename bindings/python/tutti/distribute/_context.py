@@ -142,6 +142,38 @@ class ReplicaContext(_native.Context):
             return "<ReplicaContext that has ended>"
 
 
+class UpdateContext(_native.Context):
+    """Where an update function runs (strategy.extended.update), for one device: reads and writes of
+    variables are those of the copy there. It is cross-replica context, in which run and collectives
+    are a FailedPreconditionError, and ends with the function. Threads: the function's own."""
+
+    __slots__ = ()
+
+    @property
+    def update_replica_id(self) -> int:
+        """The number of the copy, 0 .. devices-1."""
+        return _native.context_update_replica_id(self)
+
+    @property
+    def device(self) -> str:
+        """The device of the copy."""
+        return _native.context_device(self)
+
+    @property
+    def strategy(self) -> "Strategy":
+        """The strategy whose update this is."""
+        from tutti.distribute import _strategy
+
+        handle = _native.context_strategy(self)
+        return _strategy._strategy_of(_native._strategy_address(handle), handle)
+
+    def __repr__(self) -> str:
+        try:
+            return f"<UpdateContext of copy {self.update_replica_id} on {self.device}>"
+        except errors.FailedPreconditionError:
+            return "<UpdateContext that has ended>"
+
+
 class DefaultReplicaContext:
     """The replica context outside of every strategy: one replica, on its own."""
 
@@ -213,12 +245,20 @@ def get_replica_context() -> Union[ReplicaContext, Any]:
     scope = _scope.scope.get()
     if scope is None:
         return _default_replica_context
-    return None if isinstance(scope, _scope.CrossReplica) else scope
+    return None if isinstance(scope, (_scope.CrossReplica, UpdateContext)) else scope
 
 
 def in_cross_replica_context() -> bool:
-    """Whether this is inside a strategy's scope or a merge function."""
-    return isinstance(_scope.scope.get(), _scope.CrossReplica)
+    """Whether this is inside a strategy's scope, a merge function, an update function or
+    cross-device ops."""
+    return isinstance(_scope.scope.get(), (_scope.CrossReplica, UpdateContext))
+
+
+def get_update_replica_id() -> Optional[int]:
+    """In an update function (strategy.extended.update) the number of the device that it is called
+    for, among those of the variable; None elsewhere."""
+    scope = _scope.scope.get()
+    return scope.update_replica_id if isinstance(scope, UpdateContext) else None
 
 
 def experimental_set_strategy(strategy: Optional["Strategy"]) -> None:

@@ -9,13 +9,17 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 import numpy as np
 
 from tutti import _arguments, _native, _runtime, _scope, errors
+from tutti._device import device
 from tutti._reduce_op import ReduceOp
 from tutti._variable import member
 from tutti.data._dataset import Dataset
 from tutti.distribute import cluster_resolver as resolvers
 from tutti.distribute import _communication
 from tutti.distribute._communication import CommunicationOptions
-from tutti.distribute._context import with_keywords
+from tutti.distribute._context import UpdateContext, with_keywords
+from tutti.distribute import _cross_device_ops
+from tutti.distribute._cross_device_ops import CrossDeviceOps
+from tutti.distribute._extended import StrategyExtended
 from tutti.distribute._input import DistributedDataset, InputContext, InputOptions, ValueContext
 from tutti.distribute._run_options import RunOptions
 
@@ -26,15 +30,22 @@ _wrappers: "weakref.WeakValueDictionary[int, Strategy]" = weakref.WeakValueDicti
 class _StrategyScope:
     """What `with strategy.scope():` enters and leaves; any number of times, also nested."""
 
-    __slots__ = ("_strategy", "_tokens")
+    __slots__ = ("_strategy", "_tokens", "_devices")
+
+    # What is done in a scope is done on this device, but for what replicas do; None: as outside.
+    _device: Optional[str] = None
 
     def __init__(self, strategy: "Strategy"):
         self._strategy = strategy
         self._tokens: List["contextvars.Token[Any]"] = []
+        self._devices: List[Any] = []
 
     def __enter__(self) -> "Strategy":
         scope = _scope.scope.get()
-        if scope is not None and not isinstance(scope, _scope.CrossReplica):
+        if isinstance(scope, UpdateContext) and scope.strategy is self._strategy:
+            self._tokens.append(_scope.scope.set(scope))
+            return self._strategy
+        if scope is not None and not isinstance(scope, (_scope.CrossReplica, UpdateContext)):
             raise errors.FailedPreconditionError(
                 "a strategy's scope cannot be entered inside a replica function")
         if scope is not None and scope.strategy is not self._strategy:
@@ -42,10 +53,22 @@ class _StrategyScope:
                 f"the scope of {self._strategy!r} cannot be entered inside that of "
                 f"{scope.strategy!r}: leave that one first")
         self._tokens.append(_scope.scope.set(_scope.CrossReplica(self._strategy)))
+        if self._device is not None:
+            self._devices.append(device(self._device))
+            self._devices[-1].__enter__()
         return self._strategy
 
     def __exit__(self, *_: Any) -> None:
+        if self._devices:
+            self._devices.pop().__exit__(None, None, None)
         _scope.scope.reset(self._tokens.pop())
+
+
+class _WorkerScope(_StrategyScope):
+    """That of several workers: on the worker's own CPU."""
+
+    __slots__ = ()
+    _device = "/CPU:0"
 
 
 def _stacked(arrays: Any) -> Any:
@@ -105,6 +128,17 @@ class Strategy:
         """What found the workers of a MultiWorkerMirroredStrategy; None for other strategies."""
         handle = _native.strategy_cluster_resolver(self._handle)
         return None if handle is None else resolvers._LibraryResolver._of(handle)
+
+    @property
+    def extended(self) -> StrategyExtended:
+        """What a strategy does on devices."""
+        return StrategyExtended(self)
+
+    def explain(self) -> str:
+        """Lines that say where replicas and variables are, how the strategy reduces, and, where it
+        was given cross-device ops, how often these were used for tensors of which dtype and
+        shape."""
+        return _native.strategy_explain(self._handle)
 
     def scope(self) -> _StrategyScope:
         """Cross-replica context with this as the ambient strategy: variables that are made there
@@ -273,27 +307,56 @@ class Strategy:
                 f"replica{'' if count == 1 else 's'} on {', '.join(self.worker_devices)}{seat}>")
 
 
+def _names(devices: Optional[Sequence[str]]) -> List[str]:
+    if isinstance(devices, str):
+        devices = [devices]
+    return [str(device) for device in devices or ()]
+
+
 class MirroredStrategy(Strategy):
     """One replica per device, variables mirrored on all.
 
     devices: names such as "CPU:0", "CPU:1" (logical devices, as many as are named); None: all GPUs,
-    else the CPU. cross_device_ops: None or "auto"; "reduction_to_one_device" has no effect so far
-    and gives a warning. A device twice or unknown is a ValueError.
+    else the CPU. A device twice or unknown is a ValueError. cross_device_ops: a CrossDeviceOps, by
+    which reduce and reduce_to, writes of replicas into variables and their all_reduce of SUM and
+    MEAN go (explain says for which tensors); None or "auto": the library chooses;
+    "reduction_to_one_device": a ReductionToOneDevice().
     """
 
     __slots__ = ()
 
     def __init__(self, devices: Optional[Sequence[str]] = None,
-                 cross_device_ops: Optional[str] = None, name: Optional[str] = None,
+                 cross_device_ops: Union[CrossDeviceOps, str, None] = None,
+                 name: Optional[str] = None, timeout: Optional[float] = None):
+        number, reducer = 1, None
+        if isinstance(cross_device_ops, CrossDeviceOps):
+            reducer = _cross_device_ops.reducer_of(cross_device_ops)
+        else:
+            known = {None: 1, "auto": 1, "reduction_to_one_device": 2}.get(cross_device_ops)
+            if known is None:
+                raise ValueError(f"cross_device_ops: {cross_device_ops!r} is no CrossDeviceOps and "
+                                 f"none of None, 'auto', 'reduction_to_one_device'")
+            number = known
+        self._adopt(_native.strategy_mirrored(_names(devices), number, reducer, name, timeout))
+
+
+class CentralStorageStrategy(Strategy):
+    """One replica per device, variables on one device: each has one copy, for which the replicas'
+    writes are aggregated, and which is updated once. (tutti.distribute.experimental)
+
+    compute_devices: the replicas' ("CPU:0", "CPU:1"); None: all GPUs, else the CPU.
+    parameter_device: where variables are; None: the CPU. A device that is not there is a
+    ValueError. An ON_READ variable has a copy for each replica all the same, on that device.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, compute_devices: Optional[Sequence[str]] = None,
+                 parameter_device: Optional[str] = None, name: Optional[str] = None,
                  timeout: Optional[float] = None):
-        ops = {None: 1, "auto": 1, "reduction_to_one_device": 2}.get(cross_device_ops)
-        if ops is None:
-            raise ValueError(f"cross_device_ops: {cross_device_ops!r} is none of None, 'auto', "
-                             f"'reduction_to_one_device'")
-        if isinstance(devices, str):
-            devices = [devices]
-        names = [str(device) for device in devices or ()]
-        self._adopt(_native.strategy_mirrored(names, ops, name, timeout))
+        parameter = None if parameter_device is None else str(parameter_device)
+        self._adopt(_native.strategy_central_storage(_names(compute_devices), parameter, None,
+                                                     name, timeout))
 
 
 class MultiWorkerMirroredStrategy(Strategy):
@@ -331,6 +394,10 @@ class MultiWorkerMirroredStrategy(Strategy):
             cluster_resolver = resolvers.TFConfigClusterResolver()
         self._resolver = cluster_resolver
         _communication.remember(self, communication_options)
+
+    def scope(self) -> _StrategyScope:
+        """As Strategy.scope, and in the device scope "/CPU:0" (tutti.current_device)."""
+        return _WorkerScope(self)
 
     @property
     def cluster_resolver(self) -> Optional[resolvers.ClusterResolver]:
@@ -403,7 +470,8 @@ def default_strategy() -> DefaultStrategy:
 
 _TYPES: Dict[str, Type[Strategy]] = {
     "MirroredStrategy": MirroredStrategy, "OneDeviceStrategy": OneDeviceStrategy,
-    "MultiWorkerMirroredStrategy": MultiWorkerMirroredStrategy, "DefaultStrategy": DefaultStrategy}
+    "MultiWorkerMirroredStrategy": MultiWorkerMirroredStrategy, "DefaultStrategy": DefaultStrategy,
+    "CentralStorageStrategy": CentralStorageStrategy}
 
 
 def _strategy_of(address: int, handle: Any) -> Strategy:

@@ -7,12 +7,14 @@ from typing import Any, Optional
 
 from tutti.distribute._communication import CommunicationImplementation, CommunicationOptions
 from tutti.distribute._input import ValueContext
+from tutti.distribute._strategy import CentralStorageStrategy
 from tutti.distribute._strategy import MultiWorkerMirroredStrategy as _MultiWorkerMirroredStrategy
 
 CollectiveCommunication = CommunicationImplementation
 
-__all__ = ["CollectiveCommunication", "CollectiveHints", "CommunicationImplementation",
-           "CommunicationOptions", "MultiWorkerMirroredStrategy", "ValueContext"]
+__all__ = ["CentralStorageStrategy", "CollectiveCommunication", "CollectiveHints",
+           "CommunicationImplementation", "CommunicationOptions", "MultiWorkerMirroredStrategy",
+           "ValueContext"]
 
 
 class CollectiveHints(CommunicationOptions):

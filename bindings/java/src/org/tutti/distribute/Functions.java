@@ -1,10 +1,14 @@
 package org.tutti.distribute;
 
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import org.tutti.DeviceSpec;
+import org.tutti.ReduceOp;
 import org.tutti.TuttiException;
 import org.tutti.Value;
+import org.tutti.Variable;
 import org.tutti.internal.Box;
 import org.tutti.internal.Bridge;
 import org.tutti.internal.Callback;
@@ -80,6 +84,70 @@ final class Functions {
       final Object before = Scope.enter(strategy);
       try (Value argument = argumentOf(in)) {
         return resultOf(function.call(strategy, argument));
+      } finally {
+        Scope.leave(before);
+      }
+    }
+  }
+
+  /** For one device of a variable, or with a null variable for a device. */
+  static final class Update extends Callback {
+    private final UpdateFunction function;
+    private final Variable variable;
+
+    Update(UpdateFunction function, Variable variable) {
+      this.function = Objects.requireNonNull(function, "an update function is needed, not null");
+      this.variable = variable;
+    }
+
+    @Override
+    public long call(int kind, long context, long in) throws Throwable {
+      final UpdateContext update =
+          new UpdateContext(Strategy.wrap(Native.context_strategy(context)), context);
+      final Object before = Scope.enter(update);
+      final int place = variable == null ? 0 : 1; // of the argument among those of the function
+      try (Value given = argumentOf(in);
+           Value argument = given != null && given.kind() == Value.Kind.TUPLE
+                   && given.size() > place ? given.get(place) : Value.of(null)) {
+        return resultOf(function.update(update, variable, argument));
+      } finally {
+        Scope.leave(before);
+        update.end();
+      }
+    }
+  }
+
+  /** Cross-device ops of a program; the library asks as facade/extended.h says. */
+  static final class Ops extends Callback {
+    private final CrossDeviceOps ops;
+
+    Ops(CrossDeviceOps ops) {
+      this.ops = ops;
+    }
+
+    @Override
+    public long call(int kind, long context, long in) throws Throwable {
+      final Object before = Scope.enter(Strategy.wrap(Native.context_strategy(context)));
+      try (Value given = argumentOf(in);
+           Value value = given.get(1);
+           Value destinations = given.get(2)) {
+        final String[] asked = given.get(0).stringValue().split(" ");
+        if (asked[0].equals("broadcast")) {
+          return resultOf(ops.broadcastImplementation(value, destinations));
+        }
+        final ReduceOp op = ReduceOp.values()[Integer.parseInt(asked[1]) - 1];
+        final int implementation = Math.max(Integer.parseInt(asked[2]) - 1, 0);
+        final CommunicationOptions options = new CommunicationOptions(Long.parseLong(asked[3]),
+            null, CommunicationOptions.Implementation.values()[implementation]);
+        if (asked[0].equals("reduce")) {
+          return resultOf(ops.reduceImplementation(op, value, destinations, options));
+        }
+        final List<CrossDeviceOps.Pair> pairs = new ArrayList<>();
+        for (Value pair : value.asList()) {
+          pairs.add(new CrossDeviceOps.Pair(pair.get(0), pair.get(1)));
+        }
+        return resultOf(
+            Value.tuple(ops.batchReduceImplementation(op, pairs, options).toArray()));
       } finally {
         Scope.leave(before);
       }

@@ -11,7 +11,7 @@ public final class MirroredStrategy extends Strategy {
   public enum CrossDeviceOps {
     /** The library chooses. */
     AUTO,
-    /** All to one device and back: without effect so far, which is logged as a warning. */
+    /** All to one device and back, as ReductionToOneDevice. */
     REDUCTION_TO_ONE_DEVICE
   }
 
@@ -34,6 +34,17 @@ public final class MirroredStrategy extends Strategy {
       String name, CrossDeviceOps ops, Duration timeout, String... devices) {
     return new MirroredStrategy(
         Box.at(Native.strategy_mirrored(
-            devices, ops == null ? 1 : ops.ordinal() + 1, name, Bridge.nanos(timeout))));
+            devices, ops == null ? 1 : ops.ordinal() + 1, null, name, Bridge.nanos(timeout))));
+  }
+
+  /**
+   * As of, with cross-device ops (null: the library chooses), by which reduce and reduceTo, writes
+   * of replicas into variables and their allReduce of SUM and MEAN go: explain says for which
+   * tensors.
+   */
+  public static MirroredStrategy with(
+      org.tutti.distribute.CrossDeviceOps ops, String... devices) {
+    return ops == null ? of(devices) : new MirroredStrategy(Box.at(ops.with(reducer ->
+        Native.strategy_mirrored(devices, 1, reducer, null, Bridge.UNSET))));
   }
 }

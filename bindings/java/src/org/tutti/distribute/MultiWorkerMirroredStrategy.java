@@ -44,6 +44,11 @@ public final class MultiWorkerMirroredStrategy extends Strategy {
     return strategy;
   }
 
+  @Override
+  String deviceOfScope() {
+    return "/CPU:0";
+  }
+
   /** What was given, else the resolver that reads TF_CONFIG. */
   @Override
   public ClusterResolver clusterResolver() {

@@ -43,6 +43,9 @@ public class Strategy extends NativeObject implements AutoCloseable {
     if (scope instanceof Strategy strategy) {
       return strategy;
     }
+    if (scope instanceof UpdateContext update) {
+      return update.strategy();
+    }
     return scope instanceof ReplicaContext replica ? replica.strategy() : defaultStrategy();
   }
 
@@ -52,9 +55,12 @@ public class Strategy extends NativeObject implements AutoCloseable {
         && !Native.strategy_type_name(current()).equals("DefaultStrategy");
   }
 
-  /** Whether the thread is inside a strategy's scope or a merge function. */
+  /**
+   * Whether the thread is inside a strategy's scope, a merge function, an update function or
+   * cross-device ops.
+   */
   public static boolean inCrossReplicaContext() {
-    return Scope.current() instanceof Strategy;
+    return Scope.current() instanceof Strategy || Scope.current() instanceof UpdateContext;
   }
 
   // ---- what it is
@@ -94,6 +100,19 @@ public class Strategy extends NativeObject implements AutoCloseable {
     return box == 0 ? null : new LibraryResolver(Box.at(box));
   }
 
+  /** What the strategy does on devices. */
+  public StrategyExtended extended() {
+    return new StrategyExtended(this);
+  }
+
+  /**
+   * Lines that say where replicas and variables are, how the strategy reduces, and, where it was
+   * given cross-device ops, how often these were used for tensors of which dtype and shape.
+   */
+  public String explain() {
+    return Bridge.text(Native.strategy_explain(this));
+  }
+
   /** What ends scope. */
   public interface InScope extends AutoCloseable {
     @Override
@@ -104,7 +123,8 @@ public class Strategy extends NativeObject implements AutoCloseable {
    * Cross-replica context with this as the current strategy of the thread, until the scope is
    * closed: variables that are made there have a copy per replica. Inside a replica function or
    * another strategy's scope it is FAILED_PRECONDITION. That of the default strategy changes
-   * nothing: its context holds outside of all scopes.
+   * nothing: its context holds outside of all scopes. That of a MultiWorkerMirroredStrategy is a
+   * device scope, too: "/CPU:0".
    */
   public InScope scope() {
     final Object before = Scope.current();
@@ -115,12 +135,27 @@ public class Strategy extends NativeObject implements AutoCloseable {
     if (before == null && Native.strategy_type_name(this).equals("DefaultStrategy")) {
       return () -> { }; // it holds where no scope is
     }
+    if (before instanceof UpdateContext update && update.strategy().equals(this)) {
+      return () -> { };
+    }
     if (before != null && !before.equals(this)) {
       throw TuttiException.of(Code.FAILED_PRECONDITION, "the scope of " + this
           + " cannot be entered inside that of " + before + ": leave that one first");
     }
     final Object left = Scope.enter(this);
-    return () -> Scope.leave(left);
+    final String device = deviceOfScope();
+    final DeviceSpec.Scope devices = device == null ? null : DeviceSpec.scope(device);
+    return () -> {
+      if (devices != null) {
+        devices.close();
+      }
+      Scope.leave(left);
+    };
+  }
+
+  // What is done in a scope is done on this device, but for what replicas do; null: as outside.
+  String deviceOfScope() {
+    return null;
   }
 
   /**

@@ -1,0 +1,261 @@
+#include "core/strategy/built_in_ops.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/environment.h"
+#include "core/base/error.h"
+#include "core/base/log.h"
+#include "core/strategy/replica_context.h"
+#include "core/strategy/strategy.h"
+#include "core/tensor/arithmetic.h"
+#include "core/tensor/concat.h"
+#include "core/tensor/copy.h"
+
+namespace tutti {
+
+namespace {
+
+Result<Ref<Tensor>> FoldReplicas(ReduceOp op, std::span<const Ref<Tensor>> tensors) {
+  if (tensors.size() == 1) return tensors[0]->OfNoStep();
+  std::vector<const Tensor*> pointers;
+  for (const Ref<Tensor>& tensor : tensors) pointers.push_back(tensor.get());
+  return tutti::Reduce(op, pointers);
+}
+
+class AllReduceOps final : public CrossDeviceOps {
+ public:
+  std::string Describe() const override { return "AllReduce"; }
+
+ protected:
+  Result<std::vector<Ref<Value>>> ReduceImplementation(
+      const CrossDeviceCall&, ReduceOp op, bool,
+      std::span<const Reduction> reductions) override {
+    std::vector<Ref<Value>> results;
+    for (const Reduction& reduction : reductions) {
+      TUTTI_ASSIGN_OR_RETURN(const Ref<Tensor> fold, FoldReplicas(op, reduction.tensors));
+      results.push_back(PlacedOn(fold, reduction.devices.size()));
+    }
+    return results;
+  }
+};
+
+// ---- To one device. ----
+
+class ToOneDevice final : public CrossDeviceOps {
+ public:
+  ToOneDevice(Ref<Device> device, Ref<Function> accumulation)
+      : device_(std::move(device)), accumulation_(std::move(accumulation)) {}
+
+  std::string Describe() const override {
+    std::string told = device_ ? "reduce_to_device=" + device_->short_name() : std::string();
+    if (accumulation_) told += told.empty() ? "accumulation_fn" : ", accumulation_fn";
+    return Format("ReductionToOneDevice({})", told);
+  }
+
+ protected:
+  Result<std::vector<Ref<Value>>> ReduceImplementation(
+      const CrossDeviceCall& call, ReduceOp op, bool,
+      std::span<const Reduction> reductions) override {
+    std::vector<Ref<Value>> results;
+    for (const Reduction& reduction : reductions) {
+      const Device& device = device_ ? *device_ : *reduction.devices[0];
+      TUTTI_ASSIGN_OR_RETURN(const Ref<Tensor> fold,
+                             Accumulate(call, op, reduction.tensors, device));
+      results.push_back(PlacedOn(fold, reduction.devices.size()));
+    }
+    return results;
+  }
+
+ private:
+  Result<Ref<Tensor>> Accumulate(const CrossDeviceCall& call, ReduceOp op,
+                                 std::span<const Ref<Tensor>> tensors, const Device& device) {
+    if (!accumulation_) {
+      if (tensors.size() == 1) return tensors[0]->OfNoStep();
+      std::vector<const Tensor*> pointers;
+      for (const Ref<Tensor>& tensor : tensors) pointers.push_back(tensor.get());
+      TensorOptions memory;
+      memory.zeroed = false;
+      memory.allocator = device.allocator();
+      return tutti::Reduce(op, pointers, memory);
+    }
+    std::vector<Ref<Value>> operands;
+    for (const Ref<Tensor>& tensor : tensors) operands.push_back(Value::OfTensor(tensor));
+    UpdateContext context(call.strategy, UpdateContext::kNoCopy, &device, call.options);
+    Ref<Value> sum;
+    TUTTI_RETURN_IF_ERROR(accumulation_->Call(context, *Value::Tuple(operands), &sum));
+    const Tensor& operand = *tensors[0];
+    if (!sum->is_leaf() || !sum->leaf().is_tensor() ||
+        sum->leaf().tensor().dtype() != operand.dtype() ||
+        sum->leaf().tensor().shape() != operand.shape()) {
+      return InvalidArgument("{}: the accumulation_fn of {} gave {}; expected {}", call.what,
+                             Describe(),
+                             sum->is_leaf() && sum->leaf().is_tensor()
+                                 ? sum->leaf().tensor().SpecString()
+                                 : sum->ToString(),
+                             operand.SpecString());
+    }
+    if (op == ReduceOp::kSum) return sum->leaf().tensor_ref();
+    TUTTI_ASSIGN_OR_RETURN(
+        const Ref<Tensor> count,
+        Full(operand.dtype(), Shape(), static_cast<double>(tensors.size())));
+    return Binary(BinaryOp::kDiv, sum->leaf().tensor(), *count);
+  }
+
+  const Ref<Device> device_;
+  const Ref<Function> accumulation_;
+};
+
+// ---- In packs. ----
+
+// Tensors of one dtype that travel as one.
+struct Pack {
+  std::vector<size_t> numbers;  // of the reductions
+};
+
+// The reductions in order, cut into so many packs of nearly equal counts, each of one dtype.
+std::vector<Pack> Packs(std::span<const Reduction> reductions, int64_t num_packs) {
+  const size_t count = reductions.size();
+  const size_t packs =
+      num_packs == 0 ? count : std::min(count, static_cast<size_t>(num_packs));
+  std::vector<Pack> made;
+  for (size_t p = 0; p < packs; ++p) {
+    made.emplace_back();
+    for (size_t i = count * p / packs; i < count * (p + 1) / packs; ++i) {
+      Pack& last = made.back();
+      if (!last.numbers.empty() && reductions[last.numbers[0]].tensors[0]->dtype() !=
+                                       reductions[i].tensors[0]->dtype()) {
+        made.emplace_back();
+      }
+      made.back().numbers.push_back(i);
+    }
+  }
+  return made;
+}
+
+Result<Ref<Tensor>> Flat(const Tensor& tensor) {
+  TUTTI_ASSIGN_OR_RETURN(const Ref<Tensor> contiguous, tensor.Contiguous());
+  const int64_t dims[] = {tensor.num_elements()};
+  return contiguous->Reshape(dims);
+}
+
+class PackedAllReduce : public CrossDeviceOps {
+ protected:
+  explicit PackedAllReduce(int64_t num_packs) : num_packs_(num_packs) {}
+  int64_t num_packs() const { return num_packs_; }
+
+  Result<std::vector<Ref<Value>>> ReduceImplementation(
+      const CrossDeviceCall&, ReduceOp op, bool,
+      std::span<const Reduction> reductions) override {
+    std::vector<Ref<Value>> results(reductions.size());
+    for (const Pack& pack : Packs(reductions, num_packs_)) {
+      TUTTI_RETURN_IF_ERROR(ReducePack(op, reductions, pack, &results));
+    }
+    return results;
+  }
+
+ private:
+  static Status ReducePack(ReduceOp op, std::span<const Reduction> reductions, const Pack& pack,
+                           std::vector<Ref<Value>>* results) {
+    const Reduction& first = reductions[pack.numbers[0]];
+    if (pack.numbers.size() == 1) {
+      TUTTI_ASSIGN_OR_RETURN(const Ref<Tensor> fold, FoldReplicas(op, first.tensors));
+      (*results)[pack.numbers[0]] = PlacedOn(fold, first.devices.size());
+      return OkStatus();
+    }
+    std::vector<Ref<Tensor>> packed;
+    for (size_t replica = 0; replica < first.tensors.size(); ++replica) {
+      std::vector<Ref<Tensor>> parts;
+      std::vector<const Tensor*> pointers;
+      for (const size_t i : pack.numbers) {
+        TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> flat, Flat(*reductions[i].tensors[replica]));
+        pointers.push_back(flat.get());
+        parts.push_back(std::move(flat));
+      }
+      TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> joined, Concat(pointers, 0));
+      packed.push_back(std::move(joined));
+    }
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Tensor> fold, FoldReplicas(op, packed));
+    int64_t at = 0;
+    for (const size_t i : pack.numbers) {
+      const Tensor& operand = *reductions[i].tensors[0];
+      TUTTI_ASSIGN_OR_RETURN(
+          const Ref<Tensor> part,
+          fold->Slice(at, at + operand.num_elements())->Reshape(operand.shape().dims()));
+      at += operand.num_elements();
+      (*results)[i] = PlacedOn(part, reductions[i].devices.size());
+    }
+    return OkStatus();
+  }
+
+  const int64_t num_packs_;
+};
+
+class HierarchicalCopy final : public PackedAllReduce {
+ public:
+  explicit HierarchicalCopy(int64_t num_packs) : PackedAllReduce(num_packs) {}
+  std::string Describe() const override {
+    return Format("HierarchicalCopyAllReduce(num_packs={})", num_packs());
+  }
+};
+
+class WithoutNccl final : public PackedAllReduce {
+ public:
+  explicit WithoutNccl(int64_t num_packs) : PackedAllReduce(num_packs) {}
+  std::string Describe() const override {
+    return Format("NcclAllReduce(num_packs={}), by AllReduce", num_packs());
+  }
+
+ protected:
+  Result<std::vector<Ref<Value>>> ReduceImplementation(
+      const CrossDeviceCall& call, ReduceOp op, bool batch,
+      std::span<const Reduction> reductions) override {
+    if (!told_.exchange(true)) {
+      call.strategy.environment().log().Warning(
+          Format("NcclAllReduce: {} of strategy {} goes through the CPU all-reduce, and so does "
+                 "what follows: the plugin for NCCL is not there",
+                 call.what, call.strategy.name()));
+    }
+    return PackedAllReduce::ReduceImplementation(call, op, batch, reductions);
+  }
+
+ private:
+  std::atomic<bool> told_{false};
+};
+
+Status CheckPacks(int64_t num_packs, const char* who) {
+  if (num_packs >= 0) return OkStatus();
+  return InvalidArgument("{}: num_packs is {}; expected 0 (no packing) or more", who, num_packs);
+}
+
+}  // namespace
+
+Ref<CrossDeviceOps> MakeAllReduce() { return MakeRef<AllReduceOps>(); }
+
+Result<Ref<CrossDeviceOps>> MakeReductionToOneDevice(const DeviceSet& devices,
+                                                     std::string_view device_name,
+                                                     Ref<Function> accumulation) {
+  Ref<Device> device;
+  if (!device_name.empty()) {
+    Result<Ref<Device>> found = devices.Find(device_name);
+    if (!found.ok()) return std::move(found).status().WithPrefix("ReductionToOneDevice");
+    device = std::move(found).value();
+  }
+  return Ref<CrossDeviceOps>(MakeRef<ToOneDevice>(std::move(device), std::move(accumulation)));
+}
+
+Result<Ref<CrossDeviceOps>> MakeHierarchicalCopyAllReduce(int64_t num_packs) {
+  TUTTI_RETURN_IF_ERROR(CheckPacks(num_packs, "HierarchicalCopyAllReduce"));
+  return Ref<CrossDeviceOps>(MakeRef<HierarchicalCopy>(num_packs));
+}
+
+Result<Ref<CrossDeviceOps>> MakeNcclAllReduce(int64_t num_packs) {
+  TUTTI_RETURN_IF_ERROR(CheckPacks(num_packs, "NcclAllReduce"));
+  return Ref<CrossDeviceOps>(MakeRef<WithoutNccl>(num_packs));
+}
+
+}  // namespace tutti
