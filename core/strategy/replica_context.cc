@@ -103,7 +103,7 @@ Result<Ref<Value>> ReplicaContext::AllReduce(ReduceOp op, const Value& value,
     TUTTI_RETURN_IF_ERROR(Merge(&part, options));
     return value.WithLeaves(std::move(leaves));
   }
-  TUTTI_RETURN_IF_ERROR(lockstep_.EnterCollective(replica_, "all_reduce"));
+  TUTTI_RETURN_IF_ERROR(lockstep_.EnterCollective(replica_, "all_reduce", Combine(options)));
   Status status = AllReduceInPacks(lockstep_.communicator(replica_), inputs, op, 0,
                                    Hinted(options), outputs);
   TUTTI_RETURN_IF_ERROR(lockstep_.LeaveCollective(replica_, std::move(status)));
@@ -134,7 +134,7 @@ Result<Ref<Value>> ReplicaContext::AllGather(const Value& value, int64_t axis,
     }
     return value.WithLeaves(std::move(leaves));
   }
-  TUTTI_RETURN_IF_ERROR(lockstep_.EnterCollective(replica_, "all_gather"));
+  TUTTI_RETURN_IF_ERROR(lockstep_.EnterCollective(replica_, "all_gather", Combine(options)));
   Status status;
   for (const size_t i : numbers) {
     Ref<Tensor> output;

@@ -4,6 +4,7 @@
 #define TUTTI_BINDINGS_SWIG_PYTHON_ERRORS_H_
 
 #include "interpreter.h"
+#include "public_names.h"
 
 namespace tutti_python {
 
@@ -56,8 +57,9 @@ inline PyObject *ExceptionOf(const tutti_status *status) {
     if (cause == nullptr) return nullptr;
     PyTuple_SET_ITEM(causes.get(), static_cast<Py_ssize_t>(i), cause);
   }
-  const char *text = tutti_status_get_message(status);
-  Owned message(PyUnicode_DecodeUTF8(text, static_cast<Py_ssize_t>(strlen(text)), "replace"));
+  const std::string text = PublicText(tutti_status_get_message(status));
+  Owned message(
+      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
   if (!message) return nullptr;
   return PyObject_CallFunction(hooks.make_error, "iOOO",
                                static_cast<int>(tutti_status_get_code(status)), message.get(),

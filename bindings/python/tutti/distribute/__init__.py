@@ -7,6 +7,9 @@ replica context; inside a merge function is cross-replica context again. Exactly
 thread of control (contextvars) and reaches the replicas' threads.
 """
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
+from tutti import _arguments
 from tutti._reduce_op import ReduceOp
 from tutti._values import DistributedValues, PerReplica
 from tutti._variable import VariableAggregation, VariableSynchronization
@@ -29,3 +32,7 @@ __all__ = [
     "experimental", "experimental_set_strategy", "get_replica_context", "get_strategy",
     "has_strategy", "in_cross_replica_context",
 ]
+
+if not _TYPE_CHECKING:
+    def __getattr__(name):
+        raise _arguments.missing("tutti.distribute", __all__, name)

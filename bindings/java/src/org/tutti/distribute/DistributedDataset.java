@@ -5,6 +5,7 @@ import org.tutti.Spec;
 import org.tutti.Value;
 import org.tutti.internal.Box;
 import org.tutti.internal.Bridge;
+import org.tutti.internal.Makers;
 import org.tutti.internal.Native;
 import org.tutti.internal.NativeObject;
 
@@ -32,7 +33,7 @@ public final class DistributedDataset extends NativeObject
 
   /** What one replica sees. */
   public Spec elementSpec() {
-    return new Spec(Box.at(Native.distributed_dataset_element_spec(this)));
+    return Makers.spec(Box.at(Native.distributed_dataset_element_spec(this)));
   }
 
   /** The number of elements; -1 infinite, -2 unknown. */
