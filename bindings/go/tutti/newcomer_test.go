@@ -251,7 +251,7 @@ func TestExamplesAreWritten(t *testing.T) {
 	if err := examples.Close(); err != nil {
 		t.Fatal(err)
 	}
-	parsed := TFRecords(path).Map(ParseExample(map[string]Feature{
+	parsed := TFRecords(path).MapWith(ParseExample(map[string]Feature{
 		"image": {DType: Float32, Dims: []int64{2}}, "label": {DType: Int64}}))
 	iterator := must[*Iterator](t)(parsed.Iterator(context.Background()))
 	defer iterator.Close()
