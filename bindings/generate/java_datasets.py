@@ -14,7 +14,7 @@ from table import ROOT, Argument, Op, Table, TableError
 TEMPLATE = ROOT / "bindings" / "java" / "src" / "org" / "tutti" / "data" / "Dataset.java.in"
 MARK = "  // @transformations@\n"
 TYPES = {"int": "long", "optional_int": "Long", "text": "String", "flag": "boolean",
-         "dataset": "Dataset", "function": "Function"}
+         "dataset": "Dataset", "function": "DatasetFunction"}
 
 
 def camel(name: str) -> str:
@@ -64,7 +64,7 @@ def methods(op: Op) -> str:
         text += f'''
 {comment(doc)}  public Dataset {op.camel}(ElementFunction predicate) {{
     try (Spec flag = Spec.tensor(DType.BOOL);
-         Function made = Function.of(predicate, null, flag, false)) {{
+         DatasetFunction made = DatasetFunction.of(predicate, null, flag, false)) {{
       return {op.camel}(made);
     }}
   }}

@@ -18,6 +18,7 @@ UNREACHED = {
     "tutti_context_get_class": "the type of a function says where it runs",
     "tutti_dataset_create_tf_record_from_paths": "TFRecords names its files by a dataset",
     "tutti_runtime_get_or_start_default": "a nil *Runtime is the default one",
+    "tutti_status_report": "an error prints itself",
     "tutti_tensor_make_mutable": "a tensor may have several holders in Go: Copy",
     "tutti_treespec_create_leaf":
         "values and specs are made and read level by level, and by leaves",

@@ -65,3 +65,20 @@ install(FILES "${sources_jar}" DESTINATION ${artifacts}
 install(FILES "${javadoc_jar}" DESTINATION ${artifacts}
         RENAME tutti-${PROJECT_VERSION}-javadoc.jar OPTIONAL)
 install(FILES pom.xml DESTINATION ${artifacts} RENAME tutti-${PROJECT_VERSION}.pom)
+# Without it a range of versions ("[0.1,)") finds none.
+file(CONFIGURE OUTPUT "${CMAKE_CURRENT_BINARY_DIR}/maven-metadata.xml" @ONLY CONTENT
+"<?xml version=\"1.0\" encoding=\"UTF-8\"?>
+<metadata>
+  <groupId>org.tutti</groupId>
+  <artifactId>tutti</artifactId>
+  <versioning>
+    <latest>@PROJECT_VERSION@</latest>
+    <release>@PROJECT_VERSION@</release>
+    <versions>
+      <version>@PROJECT_VERSION@</version>
+    </versions>
+  </versioning>
+</metadata>
+")
+install(FILES "${CMAKE_CURRENT_BINARY_DIR}/maven-metadata.xml"
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/maven-repo/org/tutti/tutti)

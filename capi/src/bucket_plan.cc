@@ -3,9 +3,11 @@
 
 #include <tutti/bucket_plan.h>
 
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "capi/src/bytes.h"
 #include "capi/src/guard.h"
 #include "capi/src/options.h"
 #include "capi/src/roots.h"
@@ -29,10 +31,17 @@ tutti_status *tutti_bucket_plan_create(tutti_communicator *communicator, size_t 
     const std::vector<const Tensor *> like(given.begin(), given.end());
     auto ranks = Ref<Communicator>::Retain(FromHandle(communicator));
     const auto reduction = static_cast<ReduceOp>(op);
+    TUTTI_REQUIRE_ARRAY(call, set.name_count, set.names);
+    std::vector<std::string> names;
+    for (size_t i = 0; i < set.name_count; ++i) {
+      names.emplace_back(set.names[i] == nullptr ? "" : set.names[i]);
+    }
     TUTTI_ASSIGN_OR_RETURN(
-        auto plan,
-        own ? BucketPlan::CreateLike(std::move(ranks), like, reduction, set.bytes_per_pack)
-            : BucketPlan::Create(std::move(ranks), given, reduction, set.bytes_per_pack));
+        auto plan, own ? BucketPlan::CreateLike(std::move(ranks), like, reduction,
+                                                set.bytes_per_pack, std::move(names))
+                       : BucketPlan::Create(std::move(ranks), given, reduction,
+                                            set.bytes_per_pack, std::move(names)));
+    plan->SetWaitWarning(Runtime::Of(plan->communicator().environment()).wait_warning_ns());
     *out_plan = Give(std::move(plan));
     return OkStatus();
   });
@@ -66,6 +75,14 @@ tutti_status *tutti_bucket_plan_wait(tutti_bucket_plan *plan, const tutti_call_o
     TUTTI_ASSIGN_OR_RETURN(const CallOptions wait,
                            ReadCall(call, object.communicator().environment(), options));
     return object.Wait(wait);
+  });
+}
+
+tutti_status *tutti_bucket_plan_to_string(const tutti_bucket_plan *plan, tutti_bytes **out_text) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, plan, out_text);
+    *out_text = GiveBytes(FromHandle(plan)->ToString());
+    return OkStatus();
   });
 }
 

@@ -14,6 +14,7 @@
 #include "capi/src/roots.h"
 #include "core/base/error.h"
 #include "core/checkpoint/checkpoint_manager.h"
+#include "core/collective/communicator/communicator.h"
 #include "core/dataset/exec/iterator.h"
 #include "core/runtime/strategy_checkpoint.h"
 #include "core/strategy/distributed_iterator.h"
@@ -46,7 +47,19 @@ tutti_status *tutti_checkpoint_create(tutti_strategy *strategy, tutti_checkpoint
     TUTTI_REQUIRE(call, strategy, out_checkpoint);
     Strategy *const object = FromHandle(strategy);
     TUTTI_RETURN_IF_ERROR(object->environment().CheckUsable(call.function));
-    *out_checkpoint = Give(MakeStrategyCheckpoint(Ref<Strategy>::Retain(object)));
+    *out_checkpoint = Give(MakeStrategyCheckpoint(Ref<Strategy>::Retain(object),
+                                                  &Runtime::Of(object->environment())));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_checkpoint_create_for_communicator(tutti_communicator *communicator,
+                                                       tutti_checkpoint **out_checkpoint) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, communicator, out_checkpoint);
+    Communicator *const object = FromHandle(communicator);
+    TUTTI_RETURN_IF_ERROR(object->environment().CheckUsable(call.function));
+    *out_checkpoint = Give(MakeCommunicatorCheckpoint(Ref<Communicator>::Retain(object)));
     return OkStatus();
   });
 }

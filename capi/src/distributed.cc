@@ -195,7 +195,7 @@ tutti_status *tutti_distributed_iterator_restore(tutti_distributed_iterator *ite
 tutti_status *tutti_distributed_iterator_close(tutti_distributed_iterator *iterator,
                                                const tutti_call_options *call_options) {
   return Guard(__func__, From::kCrossReplica, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, iterator);
+    if (iterator == nullptr) return OkStatus();
     DistributedIterator &object = *FromHandle(iterator);
     TUTTI_ASSIGN_OR_RETURN(const CallOptions wait,
                            ReadCallToClose(call, object.environment(), call_options));

@@ -93,7 +93,7 @@ tutti_status *tutti_iterator_restore(tutti_iterator *iterator, const void *state
 tutti_status *tutti_iterator_close(tutti_iterator *iterator,
                                    const tutti_call_options *call_options) {
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, iterator);
+    if (iterator == nullptr) return OkStatus();
     Iterator &object = *FromHandle(iterator);
     TUTTI_ASSIGN_OR_RETURN(const CallOptions wait,
                            ReadCallToClose(call, object.environment(), call_options));

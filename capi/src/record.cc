@@ -1,13 +1,16 @@
 // Writing TFRecord files.
 #include <tutti/record.h>
 
+#include <string>
 #include <string_view>
 #include <utility>
 
+#include "capi/src/bytes.h"
 #include "capi/src/guard.h"
 #include "capi/src/options.h"
 #include "capi/src/roots.h"
 #include "core/base/error.h"
+#include "core/dataset/example/make_example.h"
 #include "core/dataset/exec/iterator.h"
 #include "core/dataset/records/tf_record_writer.h"
 
@@ -69,6 +72,24 @@ tutti_status *tutti_tf_record_writer_write(tutti_tf_record_writer *writer, const
   });
 }
 
+tutti_status *tutti_example_create(const tutti_value *features, tutti_bytes **out_bytes) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, features, out_bytes);
+    TUTTI_ASSIGN_OR_RETURN(std::string example, MakeExample(*FromHandle(features)));
+    *out_bytes = GiveBytes(std::move(example));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_tf_record_writer_write_example(tutti_tf_record_writer *writer,
+                                                   const tutti_value *features) {
+  return Guard(__func__, From::kComputing, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, writer, features);
+    TUTTI_ASSIGN_OR_RETURN(const std::string example, MakeExample(*FromHandle(features)));
+    return FromHandle(writer)->Write(example);
+  });
+}
+
 tutti_status *tutti_tf_record_writer_write_dataset(tutti_tf_record_writer *writer,
                                                    const tutti_dataset *dataset,
                                                    const tutti_call_options *call_options) {
@@ -96,7 +117,7 @@ tutti_status *tutti_tf_record_writer_write_dataset(tutti_tf_record_writer *write
 
 tutti_status *tutti_tf_record_writer_close(tutti_tf_record_writer *writer) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, writer);
+    if (writer == nullptr) return OkStatus();
     TUTTI_RETURN_IF_ERROR(CheckMayWait(call, *FromHandle(writer)));
     return FromHandle(writer)->Finish();
   });

@@ -1,5 +1,6 @@
 // Statuses: reading what went wrong, and making one in a callback.
 #include <tutti/status.h>
+#include <unistd.h>
 
 #include <string>
 #include <variant>
@@ -11,6 +12,7 @@
 #include "capi/src/roots.h"
 #include "core/base/error.h"
 #include "core/base/host_data.h"
+#include "core/base/text.h"
 
 using namespace tutti;
 using namespace tutti::capi;
@@ -45,6 +47,16 @@ const HostData *FindHostObject(const StatusRep &status, const void *tag) {
     if (const HostData *found = FindHostObject(*cause.rep(), tag)) return found;
   }
   return nullptr;
+}
+
+// "INVALID_ARGUMENT: the message" and a line more for each cause.
+std::string DescribeAll(const StatusRep &status, const std::string &indent) {
+  std::string text = Format("{}{}: {}\n", indent, StatusCodeName(status.code()),
+                            status.message());
+  for (const Status &cause : status.causes()) {
+    if (!cause.ok()) text += DescribeAll(*cause.rep(), indent + "  because of ");
+  }
+  return text;
 }
 
 }  // namespace
@@ -132,6 +144,20 @@ void *tutti_status_get_host_object(const tutti_status *status, const void *tag) 
   if (status == nullptr) return nullptr;
   const HostData *host = FindHostObject(*FromHandle(status), tag);
   return host == nullptr ? nullptr : host->data();
+}
+
+tutti_code tutti_status_report(tutti_status *status, const char *what) {
+  if (status == nullptr) return TUTTI_OK;
+  const tutti_code code = tutti_status_get_code(status);
+  [[maybe_unused]] const Status told = GuardedStatus(__func__, From::kAny, [&](Call) -> Status {
+    std::string text;
+    if (what != nullptr && *what != '\0') text = Format("{}: ", what);
+    text += DescribeAll(*FromHandle(status), "");
+    [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
+    return OkStatus();
+  });
+  tutti_status_release(status);
+  return code;
 }
 
 void tutti_status_retain(const tutti_status *status) { RetainHandle(status); }

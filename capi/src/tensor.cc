@@ -187,6 +187,23 @@ tutti_status *tutti_tensor_slice(const tutti_tensor *tensor, size_t axis, int64_
   });
 }
 
+tutti_status *tutti_tensor_as_read_only(const tutti_tensor *tensor, tutti_tensor **out_tensor) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, tensor, out_tensor);
+    const Tensor &object = *FromHandle(tensor);
+    auto shared = Ref<const Tensor>::Retain(&object);
+    if (!object.read_only()) {
+      shared = Tensor::View(const_cast<void *>(object.data()), object.dtype(), object.shape(),
+                            object.is_contiguous() ? std::span<const int64_t>() : object.strides(),
+                            /*read_only=*/true, Ref<const RefCounted>(shared), object.device());
+      // It is still a part of the same step.
+      if (object.step_rows() != Tensor::kNoStep) shared = shared->OfStep(object.step_rows());
+    }
+    *out_tensor = Give(std::move(shared));
+    return OkStatus();
+  });
+}
+
 tutti_status *tutti_tensor_reshape(const tutti_tensor *tensor, size_t rank, const int64_t *dims,
                                    tutti_tensor **out_tensor) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {

@@ -10,7 +10,10 @@
 
 #include "capi/src/bytes.h"
 #include "capi/src/guard.h"
+#include "capi/src/roots.h"
 #include "core/base/error.h"
+#include "core/dataset/graph/dataset_environment.h"
+#include "core/dataset/graph/value_bytes.h"
 #include "core/strategy/distributed_value.h"
 #include "core/tensor/composite.h"
 #include "core/tensor/leaf.h"
@@ -244,6 +247,28 @@ tutti_status *tutti_value_to_string(const tutti_value *value, tutti_bytes **out_
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, value, out_text);
     *out_text = GiveBytes(FromHandle(value)->ToString());
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_value_serialize(const tutti_value *value, tutti_bytes **out_bytes) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, value, out_bytes);
+    TUTTI_ASSIGN_OR_RETURN(std::string bytes, SerializeValue(*FromHandle(value)));
+    *out_bytes = GiveBytes(std::move(bytes));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_value_parse(tutti_runtime *runtime, const void *data, size_t size,
+                                tutti_value **out_value) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, out_value);
+    TUTTI_REQUIRE_ARRAY(call, size, data);
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
+    TUTTI_ASSIGN_OR_RETURN(auto value,
+                           ParseValue(root->datasets(), {static_cast<const char *>(data), size}));
+    *out_value = Give(std::move(value));
     return OkStatus();
   });
 }

@@ -12,6 +12,7 @@
 #include "capi/tool/bench_command.h"
 #include "capi/tool/debug_command.h"
 #include "capi/tool/doctor_command.h"
+#include "capi/tool/near_name.h"
 #include "capi/tool/run_command.h"
 #include "capi/tool/run_options.h"
 #include "capi/tool/trace_command.h"
@@ -72,7 +73,11 @@ int Dispatch(std::vector<std::string> words) {
   for (const Command& command : kCommands) {
     if (words[0] == command.name) return command.run({words.begin() + 1, words.end()});
   }
-  fmt::print(stderr, "tutti: there is no command {}\n\n{}", words[0], kUsage);
+  std::vector<std::string> names = {"help", "--version", "--help"};
+  for (const Command& command : kCommands) names.emplace_back(command.name);
+  const std::string near = NearName(words[0], names);
+  fmt::print(stderr, "tutti: there is no command {}{}\n\n{}", words[0],
+             near.empty() ? "" : fmt::format("; did you mean {}?", near), kUsage);
   return kExitUsage;
 }
 

@@ -118,7 +118,7 @@ Status CheckCallOptions(const CallOptions& options, const Clock& clock, std::str
     return options.cancellation->reason().WithPrefix(what);
   }
   if (options.deadline.Expired(clock)) {
-    return DeadlineExceeded("{}: the deadline has passed; give a longer timeout, or none", what);
+    return DeadlineExceeded("{}: the deadline has passed; give a longer timeout", what);
   }
   return OkStatus();
 }

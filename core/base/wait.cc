@@ -33,7 +33,7 @@ Status WaitLoop::Step() {
   }
   const int64_t now = clock_.NowNs();
   if (!options_.deadline.is_infinite() && now >= options_.deadline.time_ns()) {
-    return DeadlineExceeded("{}: not done after {}; give a longer timeout, or none", what_,
+    return DeadlineExceeded("{}: not done after {}; give a longer timeout", what_,
                             HumanDuration(now - start_ns_))
         .With("waited_ns", now - start_ns_);
   }

@@ -259,6 +259,7 @@ Result<Manifest> Checkpoint::Save(const std::string& prefix, int64_t step, const
                                   const Prepare& prepare) {
   TUTTI_ASSIGN_OR_RETURN(const std::vector<Entry> entries, Enter("checkpoint save"));
   const Busy busy(*this);
+  if (team_.may_write) TUTTI_RETURN_IF_ERROR(team_.may_write());
   if (BaseOf(prefix).empty() || step < 0) {
     return InvalidArgument("checkpoint save: expected a path and a step from 0 on, got {} and {}",
                            Quote(prefix), step);
@@ -332,6 +333,7 @@ Result<Manifest> Checkpoint::Save(const std::string& prefix, int64_t step, const
 Status Checkpoint::WriteFile(const std::string& path, const CallOptions& call) {
   TUTTI_ASSIGN_OR_RETURN(const std::vector<Entry> entries, Enter("checkpoint write"));
   const Busy busy(*this);
+  if (team_.may_write) TUTTI_RETURN_IF_ERROR(team_.may_write());
   if (team_.num_workers > 1 && HasOwn(entries)) {
     return FailedPrecondition(
         "checkpoint write: one file cannot hold what each of {} workers has to itself; save to a "

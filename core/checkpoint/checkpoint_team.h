@@ -22,6 +22,9 @@ struct CheckpointTeam {
   std::function<Result<std::vector<std::string>>(std::string_view key, std::string bytes,
                                                  const CallOptions& call)>
       exchange = nullptr;
+  // Asked before anything is written: whether this process may write as the worker that it says it
+  // is. None: it may.
+  std::function<Status()> may_write = nullptr;
 };
 
 }  // namespace tutti

@@ -59,6 +59,7 @@ Result<Ref<Cluster>> ClusterSeat::Take(Ref<Environment> environment, ClusterOpti
   std::lock_guard<std::mutex> lock(mutex_);
   cluster_ = joined;
   team_.reset();
+  shared_.reset();
   epochs_.clear();
   addresses_ = std::move(addresses);
   num_replicas_ = num_replicas;
@@ -87,6 +88,29 @@ Result<int64_t> ClusterSeat::NextEpoch(const Cluster& cluster, const std::string
   return ++epochs_[name];
 }
 
+Ref<Cluster> ClusterSeat::current() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return cluster_ && !cluster_->closed() ? cluster_ : Ref<Cluster>();
+}
+
+Result<Ref<Communicator>> ClusterSeat::SharedCommunicator(
+    const Cluster& cluster,
+    const std::function<Result<Ref<Communicator>>(const Ref<Cluster>& cluster)>& create) {
+  Ref<Cluster> joined;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    TUTTI_RETURN_IF_ERROR(CheckCurrent(cluster));
+    if (shared_ && !shared_->closed() && shared_->epoch_status().ok()) return shared_;
+    joined = cluster_;
+  }
+  TUTTI_ASSIGN_OR_RETURN(Ref<Communicator> made, create(joined));
+  Ref<Communicator> former = made;  // given up after the lock
+  std::lock_guard<std::mutex> lock(mutex_);
+  TUTTI_RETURN_IF_ERROR(CheckCurrent(cluster));
+  std::swap(shared_, former);
+  return made;
+}
+
 void ClusterSeat::Fail(Status reason) {
   Ref<Cluster> cluster;
   {
@@ -100,9 +124,11 @@ void ClusterSeat::Clear() {
   // Given up after the lock.
   Ref<Cluster> former;
   Ref<ClusterTeam> former_team;
+  Ref<Communicator> former_shared;
   std::lock_guard<std::mutex> lock(mutex_);
   former = std::move(cluster_);
   former_team = std::move(team_);
+  former_shared = std::move(shared_);
 }
 
 }  // namespace tutti

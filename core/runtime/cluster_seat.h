@@ -7,6 +7,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
@@ -17,6 +18,7 @@
 #include "core/base/status.h"
 #include "core/cluster/job/cluster.h"
 #include "core/collective/communicator/collective_transport.h"
+#include "core/collective/communicator/communicator.h"
 #include "core/collective/group/cluster_team.h"
 
 namespace tutti {
@@ -37,6 +39,13 @@ class ClusterSeat {
                                 std::shared_ptr<const SelectorTable> table);
   // 1, 2, ...: how often the host has asked for a communicator of this name. The same errors.
   Result<int64_t> NextEpoch(const Cluster& cluster, const std::string& name);
+  // The cluster that this process sits in; null when there is none, or it is closed.
+  Ref<Cluster> current() const;
+  // The communicator of all workers that the host gets from its strategies: the same one until its
+  // epoch has ended, then the next. Every worker asks for it, for it forms with all of them.
+  Result<Ref<Communicator>> SharedCommunicator(
+      const Cluster& cluster,
+      const std::function<Result<Ref<Communicator>>(const Ref<Cluster>& cluster)>& create);
   // Cluster::Fail of the seat, if there is one.
   void Fail(Status reason);
   // Forgets the seat, which shutdown has closed.
@@ -45,11 +54,12 @@ class ClusterSeat {
  private:
   Status CheckCurrent(const Cluster& cluster) const;
 
-  std::mutex mutex_;  // guards all below
+  mutable std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
   bool joining_ = false;
   Ref<Cluster> cluster_;
   Ref<ClusterTeam> team_;
+  Ref<Communicator> shared_;
   std::map<std::string, int64_t> epochs_;
   std::vector<std::string> addresses_;
   int64_t num_replicas_ = 0;

@@ -1,5 +1,7 @@
 #include "core/runtime/runtime.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <mutex>
@@ -17,6 +19,7 @@
 #include "core/base/thread.h"
 #include "core/base/usable_cores.h"
 #include "core/cluster/resolve/cluster_resolver.h"
+#include "core/cluster/resolve/tf_config_cluster_resolver.h"
 #include "core/cluster/sockets/local_address.h"
 #include "core/dataset/graph/dataset_environment.h"
 #include "core/debugging/numerics_observer.h"
@@ -85,6 +88,11 @@ Status Runtime::Start(const RuntimeOptions& options) {
   ApplySettings();
   // It looks at nothing until somebody says so.
   InstallTensorChecker(MakeRef<NumericsObserver>());
+  // Of a process once: its variables are what they were for the next runtime.
+  static std::once_flag told;
+  std::call_once(told, [this] {
+    for (const std::string& misspelt : Settings::FindMisspelt(environ)) log().Warning(misspelt);
+  });
   return OkStatus();
 }
 
@@ -150,13 +158,10 @@ Result<Ref<Cluster>> Runtime::JoinCluster(const ClusterResolver& resolver, int64
                                           const CallOptions& call) {
   TUTTI_RETURN_IF_ERROR(CheckUsable("joining a cluster"));
   TUTTI_ASSIGN_OR_RETURN(WorkerOrder order, OrderWorkers(resolver));
-  if (order.num_workers() == 0) {
-    return InvalidArgument(
-        "joining a cluster: {} gives an empty one; set TF_CONFIG to {{\"cluster\": {{\"worker\": "
-        "[\"host:port\", ...]}}, \"task\": {{\"type\": \"worker\", \"index\": 0}}}}, start the "
-        "program "
-        "with 'tutti run', or give a resolver",
-        resolver.name());
+  if (order.num_workers() == 0) {  // the program runs by itself: a job of one
+    order.worker = 0;
+    order.tasks = {"worker:0"};
+    order.addresses = {"127.0.0.1:0"};
   }
   ClusterOptions options;
   options.worker = order.worker;
@@ -174,6 +179,8 @@ Result<Ref<Cluster>> Runtime::JoinCluster(const ClusterResolver& resolver, int64
   options.elastic = settings_.Number("elastic") != 0;
   const int64_t silence_ns = settings_.Number("silence_limit");
   options.silence_limit_ns = silence_ns == 0 ? kNeverNs : silence_ns;
+  const int64_t warning_ns = settings_.Number("join_warning");
+  options.join_warning_ns = warning_ns == 0 ? kNeverNs : warning_ns;
   CallOptions limits = call;
   const int64_t join_ns = settings_.Number("join_timeout");
   if (limits.deadline.is_infinite() && join_ns != 0) {
@@ -187,6 +194,21 @@ Result<Ref<Cluster>> Runtime::JoinCluster(const ClusterResolver& resolver, int64
   devices_->SetTask(task.substr(0, colon),
                     static_cast<int>(ParseInt64(task.substr(colon + 1)).value_or(0)));
   return cluster;
+}
+
+std::string Runtime::PlaceInJob() const {
+  const auto place = [](int64_t worker, int64_t num_workers, const char* why) {
+    return num_workers < 2
+               ? std::string()
+               : Format("worker {} of {} of a job{}", worker, num_workers, why);
+  };
+  if (const Ref<Cluster> cluster = seat_.current()) {
+    return place(cluster->worker(), cluster->num_workers(), "");
+  }
+  const Ref<TFConfigClusterResolver> resolver =
+      MakeRef<TFConfigClusterResolver>(TFConfigClusterResolver::Options());
+  const Result<WorkerOrder> order = OrderWorkers(*resolver);
+  return order.ok() ? place(order->worker, order->num_workers(), ", as TF_CONFIG says") : "";
 }
 
 Result<Thread> Runtime::StartThread(std::string_view name, Task task) {

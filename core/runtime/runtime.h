@@ -69,9 +69,14 @@ class Runtime final : public Environment {
 
   // This runtime's seat in the cluster that `resolver` describes, with so many replicas (0: the
   // setting replicas, else one); taken at the first call (cluster_seat.h) and kept until shutdown.
-  // Without a deadline the setting join_timeout is one. INVALID_ARGUMENT for an empty cluster.
+  // Without a deadline the setting join_timeout is one. An empty cluster is one of this process
+  // alone.
   Result<Ref<Cluster>> JoinCluster(const ClusterResolver& resolver, int64_t num_replicas,
                                    const CallOptions& call);
+
+  // "worker 1 of 3 of a job" for a process that sits in a cluster of several, or that TF_CONFIG says
+  // to be one of several; else empty.
+  std::string PlaceInJob() const;
 
   ClusterSeat& seat() { return seat_; }
   // How workers exchange tensors, as the setting transport says.
@@ -89,6 +94,11 @@ class Runtime final : public Environment {
   // Of a setting that is a count.
   int64_t ReadNumber(std::string_view key) const { return settings_.Number(key); }
   std::string DescribeSettings() const { return settings_.ToJson(); }
+  // The setting wait_warning; kNeverNs: never.
+  int64_t wait_warning_ns() const {
+    const int64_t warning_ns = settings_.Number("wait_warning");
+    return warning_ns == 0 ? kNeverNs : warning_ns;
+  }
   // Threads for the host's arithmetic in all: the setting compute_threads, or the usable cores.
   int64_t compute_threads() const;
 

@@ -1,5 +1,6 @@
 #include "core/runtime/settings.h"
 
+#include <algorithm>
 #include <cassert>
 #include <cctype>
 #include <optional>
@@ -27,6 +28,9 @@ constexpr SettingInfo kSettings[] = {
      "where flight records are written on errors; empty: nowhere"},
     {"join_timeout", SettingKind::kDuration, "5m", 0, 0, false,
      "how long a worker waits for the others of its cluster to come, where the call says nothing"},
+    {"join_warning", SettingKind::kDuration, "10s", 0, 0, false,
+     "after how long a worker that waits for others to come warns of who is missing, and again "
+     "after twice that; none: never"},
     {"log_level", SettingKind::kLogLevel, "warning", 0, 0, false,
      "debug, info, warning, error or off"},
     {"logical_cpu_devices", SettingKind::kCount, "1", 1, 1024, true,
@@ -48,6 +52,19 @@ constexpr SettingInfo kSettings[] = {
     {"transport", SettingKind::kTransport, "auto", 0, 0, false,
      "how workers exchange tensors: auto (shared memory within a machine, TCP between), "
      "shared_memory or tcp"},
+    {"wait_warning", SettingKind::kDuration, "30s", 0, 0, false,
+     "after how long the wait of a bucket plan warns of the tensors that are not ready, and again "
+     "after twice that; none: never"},
+};
+
+constexpr std::string_view kPrefix = "TUTTI_";
+// Variables that are no settings: of the library, of the command, of the tests.
+constexpr const char* kOtherVariables[] = {
+    "TUTTI_CONFIG_FILE",     "TUTTI_CONFORMANCE_DIR", "TUTTI_CUDA_DRIVER",
+    "TUTTI_GPU_PLUGIN_PATH", "TUTTI_GPU_REAL",        "TUTTI_JOB_SECRET",
+    "TUTTI_JOB_SECRET_FILE", "TUTTI_RESTART",         "TUTTI_SIMULATION_SEED",
+    "TUTTI_SKIP_PACKAGES",   "TUTTI_SOURCE_DIR",      "TUTTI_TEST_FIRST_SEED",
+    "TUTTI_TEST_SCALE",      "TUTTI_TEST_SEED",       "TUTTI_UPDATE_GOLDENS",
 };
 
 constexpr const char* kTransports[] = {"auto", "shared_memory", "tcp"};  // as CollectiveTransport
@@ -204,6 +221,23 @@ Status Settings::Load(const KeyValues& arguments, Variables variables, Disk& dis
     TUTTI_RETURN_IF_ERROR(Assign(key, value, SettingSource::kArgument, ""));
   }
   return OkStatus();
+}
+
+std::vector<std::string> Settings::FindMisspelt(const char* const* environment) {
+  std::vector<std::string> known(std::begin(kOtherVariables), std::end(kOtherVariables));
+  for (const SettingInfo& info : kSettings) known.push_back(VariableOf(info.key));
+  std::vector<std::string> warnings;
+  for (; environment != nullptr && *environment != nullptr; ++environment) {
+    const std::string_view text = *environment;
+    const std::string_view name = text.substr(0, text.find('='));
+    if (name.substr(0, kPrefix.size()) != kPrefix) continue;
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    const std::string nearest = NearestName(name, known);
+    if (nearest.empty()) continue;
+    warnings.push_back(
+        Format("the variable {} is not known; did you mean {}?", name, nearest));
+  }
+  return warnings;
 }
 
 Status Settings::Change(std::string_view key, std::string_view value) {

@@ -1,17 +1,23 @@
 #include "core/runtime/strategy_checkpoint.h"
 
+#include <cstddef>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "core/base/error.h"
 #include "core/checkpoint/checkpoint.h"
 #include "core/checkpoint/held_tensor.h"
 #include "core/checkpoint/opaque_state.h"
+#include "core/collective/communicator/communicator.h"
 #include "core/dataset/exec/iterator.h"
+#include "core/runtime/runtime.h"
 #include "core/strategy/distributed_iterator.h"
 #include "core/strategy/strategy.h"
 #include "core/strategy/team_channel.h"
 #include "core/strategy/variable.h"
+#include "core/tensor/tensor.h"
 
 namespace tutti {
 namespace {
@@ -22,11 +28,50 @@ Status AddState(Checkpoint& checkpoint, std::string_view name, Ref<T> object) {
   return checkpoint.Add(name, state.get(), state, Checkpoint::Part::kPerWorker);
 }
 
+// Each rank brings the key, too, for they must be in the same call.
+Result<std::vector<std::string>> ExchangeTexts(Communicator& communicator, std::string_view key,
+                                               std::string bytes, const CallOptions& call) {
+  std::string mine(key);
+  mine += '\0';
+  mine += bytes;
+  const BytesView view{mine.data(), mine.size()};
+  TUTTI_ASSIGN_OR_RETURN(const Ref<Tensor> text,
+                         Tensor::FromStrings(Shape({1}), std::span<const BytesView>(&view, 1)));
+  Ref<Tensor> all;
+  TUTTI_RETURN_IF_ERROR(communicator.AllGather(*text, 0, CollectiveOptions(call), &all));
+  std::vector<std::string> texts;
+  for (const BytesView& one : all->span<BytesView>()) {
+    const std::string_view whole = one.text();
+    const size_t end = whole.find('\0');
+    if (whole.substr(0, end) != key || end == std::string_view::npos) {
+      return InvalidArgument("rank {} is in the call {} of a checkpoint, and rank {} in {}: all "
+                             "ranks make the same calls in the same order",
+                             communicator.rank(), Quote(key), texts.size(),
+                             Quote(whole.substr(0, end)));
+    }
+    texts.emplace_back(whole.substr(end + 1));
+  }
+  return texts;
+}
+
 }  // namespace
 
-Ref<Checkpoint> MakeStrategyCheckpoint(Ref<Strategy> strategy) {
+Ref<Checkpoint> MakeStrategyCheckpoint(Ref<Strategy> strategy, const Runtime* runtime) {
   Ref<Environment> environment = Ref<Environment>::Retain(&strategy->environment());
   CheckpointTeam team;
+  if (strategy->team_channel() == nullptr && runtime != nullptr) {
+    // The checkpoint's environment is that runtime.
+    team.may_write = [runtime]() -> Status {
+      const std::string place = runtime->PlaceInJob();
+      if (place.empty()) return OkStatus();
+      return FailedPrecondition(
+          "checkpoint: this process is {}, and would save as if it were alone: the workers would "
+          "overwrite each other's files; give the checkpoint the communicator or the cluster of "
+          "the job, or a strategy over its workers. One that this worker keeps for itself takes a "
+          "communicator of its own (split) and a directory of its own",
+          place);
+    };
+  }
   if (strategy->team_channel() != nullptr) {
     team.worker = strategy->worker();
     team.num_workers = strategy->num_workers();
@@ -38,6 +83,19 @@ Ref<Checkpoint> MakeStrategyCheckpoint(Ref<Strategy> strategy) {
       return channel.Exchange(TeamLabel{key}, OkStatus(), std::move(bytes), call);
     };
   }
+  return Checkpoint::Create(std::move(environment), std::move(team));
+}
+
+Ref<Checkpoint> MakeCommunicatorCheckpoint(Ref<Communicator> communicator) {
+  Ref<Environment> environment = Ref<Environment>::Retain(&communicator->environment());
+  CheckpointTeam team;
+  team.worker = communicator->rank();
+  team.num_workers = communicator->size();
+  team.exchange = [communicator = std::move(communicator)](
+                      std::string_view key, std::string bytes,
+                      const CallOptions& call) -> Result<std::vector<std::string>> {
+    return ExchangeTexts(*communicator, key, std::move(bytes), call);
+  };
   return Checkpoint::Create(std::move(environment), std::move(team));
 }
 

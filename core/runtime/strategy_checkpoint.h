@@ -17,14 +17,21 @@
 namespace tutti {
 
 class Checkpoint;
+class Communicator;
 class DistributedIterator;
 class Iterator;
+class Runtime;
 class Strategy;
 class Tensor;
 class Variable;
 
-// Saving and restoring it is collective when the strategy spans several workers.
-Ref<Checkpoint> MakeStrategyCheckpoint(Ref<Strategy> strategy);
+// Saving and restoring it is collective when the strategy spans several workers. With a strategy of
+// this process alone it is not saved where `runtime`, which may be null and outlives it otherwise,
+// is one of the workers of a job (FAILED_PRECONDITION): all would write the same files.
+Ref<Checkpoint> MakeStrategyCheckpoint(Ref<Strategy> strategy, const Runtime* runtime = nullptr);
+// The ranks of a communicator save and restore it together. Every call is one of the communicator,
+// which must be free.
+Ref<Checkpoint> MakeCommunicatorCheckpoint(Ref<Communicator> communicator);
 
 // ALREADY_EXISTS for a name that is taken.
 Status AddToCheckpoint(Checkpoint& checkpoint, std::string_view name, Ref<Variable> variable);

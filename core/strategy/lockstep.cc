@@ -118,8 +118,9 @@ void Lockstep::StopWithContradiction(size_t replica, uint64_t mine, size_t other
             /*shared=*/true);
 }
 
-Status Lockstep::EnterCollective(size_t replica, const char* what) {
+Status Lockstep::EnterCollective(size_t replica, const char* what, const CallOptions& options) {
   if (stopped()) return StopStatus(replica, what);
+  TUTTI_RETURN_IF_ERROR(CheckTime(options, what));
   slots_[replica].what = what;
   ++slots_[replica].steps;
   Publish(replica, kCollective);
@@ -147,6 +148,7 @@ void Lockstep::Return(size_t replica, Status status) {
 
 Status Lockstep::Merge(size_t replica, MergePart* part, const CallOptions& options) {
   if (stopped()) return StopStatus(replica, "merge call");
+  TUTTI_RETURN_IF_ERROR(CheckTime(options, "merge call"));
   Slot& slot = slots_[replica];
   slot.what = "merge call";
   slot.part = part;
@@ -155,6 +157,12 @@ Status Lockstep::Merge(size_t replica, MergePart* part, const CallOptions& optio
   if (replica == 0) return LeadMerge(options);
   leader_.Wake();
   return FollowMerge(replica, options);
+}
+
+Status Lockstep::CheckTime(const CallOptions& options, const char* what) {
+  Status status = CheckCallOptions(options, clock_, what);
+  if (!status.ok()) StopRound(status, /*shared=*/false);
+  return status;
 }
 
 Status Lockstep::LeadMerge(const CallOptions& options) {

@@ -93,7 +93,7 @@ class Lockstep {
 
   // Before and after a collective; `what` is static. The second turns the communicator's ABORTED
   // into the reason when the round was stopped.
-  Status EnterCollective(size_t replica, const char* what);
+  Status EnterCollective(size_t replica, const char* what, const CallOptions& options);
   Status LeaveCollective(size_t replica, Status status);
   Status Merge(size_t replica, MergePart* part, const CallOptions& options);
   // The replica's function has returned.
@@ -135,6 +135,8 @@ class Lockstep {
   void StopRound(Status reason, bool shared);
   Status StopStatus(size_t replica, const char* what) const;
 
+  // Stops the round of a call that begins when its time is up, whether or not it would have to wait.
+  Status CheckTime(const CallOptions& options, const char* what);
   Status LeadMerge(const CallOptions& options);
   void ShareOut(MergePart* part, uint64_t step);
   Status FollowMerge(size_t replica, const CallOptions& options);

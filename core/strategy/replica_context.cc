@@ -111,7 +111,7 @@ Result<Ref<Value>> ReplicaContext::AllReduce(ReduceOp op, const Value& value,
     TUTTI_RETURN_IF_ERROR(Merge(&part, options));
     return value.WithLeaves(std::move(leaves));
   }
-  TUTTI_RETURN_IF_ERROR(lockstep_.EnterCollective(replica_, "all_reduce"));
+  TUTTI_RETURN_IF_ERROR(lockstep_.EnterCollective(replica_, "all_reduce", Combine(options)));
   const bool observed = TensorsAreObserved();
   Status status = observed ? ObserveLeaves("all_reduce", value) : OkStatus();
   if (status.ok()) {
@@ -152,7 +152,7 @@ Result<Ref<Value>> ReplicaContext::AllGather(const Value& value, int64_t axis,
     }
     return value.WithLeaves(std::move(leaves));
   }
-  TUTTI_RETURN_IF_ERROR(lockstep_.EnterCollective(replica_, "all_gather"));
+  TUTTI_RETURN_IF_ERROR(lockstep_.EnterCollective(replica_, "all_gather", Combine(options)));
   Status status = TensorsAreObserved() ? ObserveLeaves("all_gather", value) : OkStatus();
   const ObservedScope once(Observed::kNot);
   for (const size_t i : numbers) {

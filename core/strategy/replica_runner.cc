@@ -171,9 +171,13 @@ Status ReplicaRunner::RunAll(Function& fn, const Value& args, const CallOptions&
     TUTTI_RETURN_IF_ERROR(engine_.Run(job, options));
   }
   Status status = lockstep_.End();
-  if (status.ok() || (status.code() != StatusCode::kAborted && !lockstep_.contradicted())) {
-    return status;
+  if (status.ok()) {
+    // What has taken too long has, whether or not a replica had to wait for another one.
+    if (!options.deadline.Expired(strategy_.environment().clock())) return status;
+    return DeadlineExceeded(
+        "run: the replicas have returned after the deadline; give a longer timeout");
   }
+  if (status.code() != StatusCode::kAborted && !lockstep_.contradicted()) return status;
   // Replicas that gave up because context.cancelled() told them that time is up.
   TUTTI_RETURN_IF_ERROR(
       CheckCallOptions(options, strategy_.environment().clock(), "run").WithCause(status));

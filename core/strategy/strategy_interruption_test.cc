@@ -38,6 +38,29 @@ TEST_F(StrategyInterruptionTest, ADeadlineOfTheRunEndsItsWaits) {
   ExpectStillWorks(strategy);
 }
 
+// Whether or not a replica has to wait for another one.
+TEST_F(StrategyInterruptionTest, ADeadlineIsLookedAtWhenACollectiveIsEnteredAndAtTheEnd) {
+  const Ref<Strategy> alone = Mirrored(1);
+  Clock& clock = environment_->clock();
+  const CallOptions options = CallOptions::WithTimeout(clock, 20 * kMillisecondNs);
+  bool summed = false;
+  const Ref<Function> late = ReplicaFn([&](ReplicaContext& replica, const Value&) {
+    while (!options.deadline.Expired(clock)) std::this_thread::yield();
+    Result<Ref<Value>> sum = Sum(replica);
+    summed = sum.ok();
+    return sum;
+  });
+  EXPECT_TRUE(Fails(alone->Run(*late, nullptr, options).status(), StatusCode::kDeadlineExceeded));
+  EXPECT_FALSE(summed);
+  const CallOptions again = CallOptions::WithTimeout(clock, 20 * kMillisecondNs);
+  const Ref<Function> without = ReplicaFn([&](ReplicaContext&, const Value&) {
+    while (!again.deadline.Expired(clock)) std::this_thread::yield();
+    return ScalarOf<int64_t>(0);
+  });
+  EXPECT_TRUE(Fails(alone->Run(*without, nullptr, again).status(), StatusCode::kDeadlineExceeded));
+  ExpectStillWorks(alone);
+}
+
 TEST_F(StrategyInterruptionTest, AReplicaThatGivesUpInTimeDoesNotHideTheDeadline) {
   const Ref<Strategy> strategy = Mirrored(2);
   const Ref<Function> fn =

@@ -22,6 +22,22 @@ constexpr uint64_t kIsCopied = 2;
 
 enum TypeCode : uint8_t { kInt = 0, kUint = 1, kFloat = 2, kBfloat = 4, kComplex = 5, kBool = 6 };
 
+// As array libraries call the devices of DLPack's numbers.
+const char* DeviceName(int32_t type) {
+  switch (type) {
+    case 2: return "cuda";
+    case 3: return "cuda_host";
+    case 4: return "opencl";
+    case 7: return "vulkan";
+    case 8: return "metal";
+    case 10: return "rocm";
+    case 11: return "rocm_host";
+    case 13: return "cuda_managed";
+    case 14: return "oneapi";
+    default: return "other";
+  }
+}
+
 DType FromDlpackType(const DLDataType& type) {
   if (type.lanes != 1) return DType::kInvalid;
   const auto by_bits = [&](DType bits8, DType bits16, DType bits32, DType bits64) {
@@ -71,9 +87,10 @@ struct Described {
 Result<Described> Describe(const DLTensor& tensor) {
   if (tensor.device.device_type != kDlpackCpu) {
     return Unimplemented(
-        "DLPack: the tensor is on device type {}, index {}; only memory of the CPU (type 1) is "
+        "DLPack: the tensor is on device {}:{} (DLPack's type {}); only memory of the CPU is "
         "taken; copy it there first",
-        tensor.device.device_type, tensor.device.device_id);
+        DeviceName(tensor.device.device_type), tensor.device.device_id,
+        tensor.device.device_type);
   }
   Described described;
   described.dtype = FromDlpackType(tensor.dtype);

@@ -5,10 +5,8 @@
     make_digits.py digits.csv.gz      takes the file named
     make_digits.py --out FOLDER ...   writes there instead of beside this script
 
-The output depends on the input alone, byte for byte: SHA256SUMS lists it. Only Python's own library
-is needed. Formats: a TFRecord file frames each record as {uint64 length, uint32 crc of the length,
-bytes, uint32 crc of the bytes}, little-endian, the crc being CRC-32C rotated and offset ("masked");
-each record is a tf.train.Example message in protobuf's wire format.
+The output depends on the input alone, byte for byte: SHA256SUMS lists it. Each record is a
+tf.train.Example of an image, 64 floats, and its label. Needs Tutti's package and NumPy.
 """
 
 import argparse
@@ -16,62 +14,14 @@ import gzip
 import hashlib
 import importlib.util
 import pathlib
-import struct
+
+import numpy
+
+import tutti
 
 SHARDS = 8
 ROWS = 1797
 PIXELS = 64
-
-
-def crc32c_table():
-    table = []
-    for byte in range(256):
-        for _ in range(8):
-            byte = byte >> 1 ^ (0x82F63B78 if byte & 1 else 0)
-        table.append(byte)
-    return table
-
-
-CRC32C = crc32c_table()
-
-
-def masked_crc32c(data):
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc = CRC32C[(crc ^ byte) & 0xFF] ^ crc >> 8
-    crc ^= 0xFFFFFFFF
-    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
-
-
-def framed(record):
-    length = struct.pack("<Q", len(record))
-    return (length + struct.pack("<I", masked_crc32c(length)) +
-            record + struct.pack("<I", masked_crc32c(record)))
-
-
-def varint(value):
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def field(number, payload):
-    """A length-delimited field."""
-    return varint(number << 3 | 2) + varint(len(payload)) + payload
-
-
-def example(image, label):
-    """Example{features: Features{feature: map<string, Feature>}}, the map in key order."""
-    features = {
-        b"image": field(2, field(1, struct.pack(f"<{PIXELS}f", *image))),  # FloatList, packed
-        b"label": field(3, field(1, varint(label))),                       # Int64List, packed
-    }
-    entries = b"".join(field(1, field(1, key) + field(2, value))
-                       for key, value in sorted(features.items()))
-    return field(1, entries)
 
 
 def read_rows(path):
@@ -104,10 +54,12 @@ def main():
 
     rows = shuffled(read_rows(arguments.csv or installed_file()))
     for shard in range(SHARDS):
-        records = [framed(example(row[:PIXELS], row[PIXELS])) for row in rows[shard::SHARDS]]
         path = arguments.out / f"digits-{shard:05d}-of-{SHARDS:05d}.tfrecord"
-        path.write_bytes(b"".join(records))
-        print(f"{path}: {len(records)} examples")
+        with tutti.data.ExampleWriter(path) as examples:
+            for row in rows[shard::SHARDS]:
+                examples.write({"image": numpy.array(row[:PIXELS], numpy.float32),
+                                "label": row[PIXELS]})
+        print(f"{path}: {len(rows[shard::SHARDS])} examples")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import org.tutti.BucketPlan;
 import org.tutti.Cluster;
 import org.tutti.Communicator;
 import org.tutti.DType;
-import org.tutti.Future;
+import org.tutti.ValueFuture;
 import org.tutti.ReduceOp;
 import org.tutti.Tensor;
 import org.tutti.TuttiException;
@@ -165,7 +165,7 @@ public final class Collectives {
   /** Three calls under way, the last one waited for first. */
   private void futures() {
     final List<Tensor> tensors = new ArrayList<>();
-    final List<Future> futures = new ArrayList<>();
+    final List<ValueFuture> futures = new ArrayList<>();
     for (int factor = 1; factor <= 3; factor++) {
       final Tensor tensor = numbers(elements, rank * factor);
       tensors.add(tensor);
@@ -186,7 +186,7 @@ public final class Collectives {
    */
   private void backward() {
     final List<Tensor> layers = Collections.nCopies(LAYERS, numbers(elements, 0));
-    try (BucketPlan plan = BucketPlan.ofOwnTensors(communicator, layers, ReduceOp.SUM, 0)) {
+    try (BucketPlan plan = BucketPlan.ofOwnTensors(communicator, layers, ReduceOp.SUM)) {
       final List<Tensor> gradients = new ArrayList<>();
       for (int i = 0; i < LAYERS; i++) {
         gradients.add(plan.tensor(i));

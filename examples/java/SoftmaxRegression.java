@@ -15,7 +15,7 @@ import org.tutti.TuttiException;
 import org.tutti.Value;
 import org.tutti.Variable;
 import org.tutti.data.Dataset;
-import org.tutti.data.Function;
+import org.tutti.data.DatasetFunction;
 import org.tutti.data.TFRecordDataset;
 import org.tutti.distribute.DistributedDataset;
 import org.tutti.distribute.MultiWorkerMirroredStrategy;
@@ -59,9 +59,9 @@ public final class SoftmaxRegression {
 
   private static Dataset examples(String folder) {
     final Dataset files = Dataset.listFiles(List.of(folder + "/digits-*.tfrecord"), false, null);
-    return TFRecordDataset.of(files).map(Function.parseExample(Map.of(
-        "image", new Function.Feature(DType.FLOAT32, PIXELS),
-        "label", new Function.Feature(DType.INT64)))).cache(); // read and parsed once
+    return TFRecordDataset.of(files).map(DatasetFunction.parseExample(Map.of(
+        "image", new DatasetFunction.Feature(DType.FLOAT32, PIXELS),
+        "label", new DatasetFunction.Feature(DType.INT64)))).cache(); // read and parsed once
   }
 
   private static Dataset training(Dataset examples) {

@@ -22,7 +22,7 @@ import org.tutti.TuttiException;
 import org.tutti.Value;
 import org.tutti.Variable;
 import org.tutti.data.Dataset;
-import org.tutti.data.Function;
+import org.tutti.data.DatasetFunction;
 import org.tutti.data.Options;
 import org.tutti.data.TFRecordDataset;
 import org.tutti.distribute.DistributedDataset;
@@ -163,8 +163,8 @@ public final class TrainDigits {
     Dataset examples = TFRecordDataset.of(files).enumerate(0)
         .filter(numbered -> isHeldOut(numbered.get(0).longValue()) == heldOut)
         .map(numbered -> numbered.get(1), Spec.tensor(DType.BYTES))
-        .map(Function.parseExample(Map.of("image", new Function.Feature(DType.FLOAT32, 64),
-            "label", new Function.Feature(DType.INT64))));
+        .map(DatasetFunction.parseExample(Map.of("image", new DatasetFunction.Feature(DType.FLOAT32, 64),
+            "label", new DatasetFunction.Feature(DType.INT64))));
     if (!heldOut) {
       examples = examples.shuffle(2000, seed);
     }

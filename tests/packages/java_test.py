@@ -89,6 +89,12 @@ class JavaTest(outside.Outside):
         self.assertIn("org.tutti/org/tutti/distribute/Strategy.html", pages)
         self.assertFalse([page for page in pages if "/internal/" in page])
 
+    def test_a_range_of_versions_finds_this_one(self):
+        metadata = self.artifacts.parent / "maven-metadata.xml"
+        versioning = xml.etree.ElementTree.parse(metadata).getroot().find("versioning")
+        self.assertEqual([version.text for version in versioning.find("versions")], [self.version])
+        self.assertEqual(versioning.find("release").text, self.version)
+
     def test_maven_reads_the_pom(self):
         maven = shutil.which("mvn", path=outside.PATH)
         if maven is None:

@@ -28,6 +28,7 @@ WITHOUT = {
     "tutti_dataset_create_tf_record_from_paths":
         "a dataset of names, tutti_dataset_create_tf_record",
     "tutti_runtime_get_or_start_default": "no runtime means the default one",
+    "tutti_status_report": "exceptions and errors, which print themselves",
     "tutti_tensor_make_mutable": "tutti_tensor_copy: who else holds an object is not known there",
     "tutti_treespec_equal": "tutti_spec_equal",
     "tutti_treespec_to_string": "tutti_spec_to_string and the language's own",

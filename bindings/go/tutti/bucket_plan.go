@@ -18,6 +18,8 @@ type BucketPlanOptions struct {
 	// OwnTensors: the plan makes its gradients, see Tensor; those given only say of which dtypes and
 	// dims they are.
 	OwnTensors bool
+	// Names of the gradients, as many as there are, or none: for warnings and errors.
+	Names []string
 }
 
 // NewBucketPlan plans for gradients in the order in which the backward pass makes them, last layer
@@ -25,10 +27,14 @@ type BucketPlanOptions struct {
 // that is there twice or cannot be written is ErrInvalidArgument.
 func (c *Communicator) NewBucketPlan(op ReduceOp, gradients []*Tensor,
 	options BucketPlanOptions) (*BucketPlan, error) {
+	names, err := joined(options.Names)
+	if err != nil {
+		return nil, err
+	}
 	var made uintptr
-	err := c.with(gradients, func(pointer uintptr, used []uintptr) error {
+	err = c.with(gradients, func(pointer uintptr, used []uintptr) error {
 		return check(native.Bucket_plan_create(pointer, used, int(op), options.BytesPerPack,
-			options.OwnTensors, &made))
+			options.OwnTensors, names, &made))
 	})
 	if err != nil {
 		return nil, err
@@ -72,7 +78,17 @@ func (b *BucketPlan) Ready(index int) error {
 	})
 }
 
-// Wait returns when all gradients are ready and reduced, and begins the next step. Any failure, an
+// String is for people.
+func (b *BucketPlan) String() string {
+	text, err := readText(b.object(), native.Bucket_plan_to_string)
+	if err != nil {
+		return "<" + err.Error() + ">"
+	}
+	return text
+}
+
+// Wait returns when all gradients are ready and reduced, and begins the next step. Where one does
+// not become ready, the log warns of it, by its name, after the setting wait_warning (30 s). Any failure, an
 // end of the context meanwhile too, ends the epoch of the communicator for all ranks; a context
 // that has ended before is refused, and the step is still to be waited for.
 func (b *BucketPlan) Wait(ctx context.Context) error {

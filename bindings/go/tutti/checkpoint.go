@@ -25,6 +25,30 @@ func (s *Strategy) NewCheckpoint() (*Checkpoint, error) {
 	return as(ownCheckpoint)(readOut(s, native.Checkpoint_create))
 }
 
+// NewCheckpoint is one that the ranks of c save and restore together, without a strategy. Its calls
+// are calls of c, of which nothing else may be under way. In a process that is one of several
+// workers a checkpoint of a strategy of its own is not saved (ErrFailedPrecondition): the workers
+// would overwrite each other's files.
+func (c *Communicator) NewCheckpoint() (*Checkpoint, error) {
+	return as(ownCheckpoint)(readOut(c.object(), native.Checkpoint_create_for_communicator))
+}
+
+// NewCheckpoint is one that all workers save and restore together; each of them calls it.
+func (c *Cluster) NewCheckpoint(ctx context.Context) (*Checkpoint, error) {
+	ranks, err := c.NewCommunicator(ctx, "checkpoint")
+	if err != nil {
+		return nil, err
+	}
+	checkpoint, err := ranks.NewCheckpoint()
+	if err != nil {
+		_ = ranks.Close()
+		return nil, err
+	}
+	// It closes itself when the checkpoint, which holds it, is gone.
+	ranks.o.close()
+	return checkpoint, nil
+}
+
 func (c *Checkpoint) add(o user, name string,
 	add func(checkpoint uintptr, name string, thing uintptr) uintptr) error {
 	thing, err := o.use()
@@ -56,7 +80,14 @@ func (c *Checkpoint) AddDistributedIterator(name string, iterator *DistributedIt
 
 // AddTensor saves a tensor, and restores into its memory.
 func (c *Checkpoint) AddTensor(name string, tensor *Tensor) error {
-	return c.add(tensor, name, native.Checkpoint_add_tensor)
+	thing, end, err := tensor.shared()
+	if err != nil {
+		return err
+	}
+	defer end()
+	return wait(nil, c.object(), func(pointer uintptr, _ *native.CallOptions) uintptr {
+		return native.Checkpoint_add_tensor(pointer, name, thing)
+	})
 }
 
 // Save writes the checkpoint of a step.

@@ -78,6 +78,15 @@ func (c *ClusterSpec) Tasks(job string) map[int]string {
 	return tasks
 }
 
+// String is the JSON.
+func (c *ClusterSpec) String() string {
+	text, err := c.JSON()
+	if err != nil {
+		return "<" + err.Error() + ">"
+	}
+	return text
+}
+
 // Close ends the reference.
 func (c *ClusterSpec) Close() error {
 	c.object().close()
@@ -271,7 +280,9 @@ func (c *Cluster) object() *object {
 }
 
 // Join takes the seat and waits for all workers. numReplicas is what this worker brings; a nil
-// resolver reads TF_CONFIG.
+// resolver reads TF_CONFIG, and without that the cluster is one of this process alone, so that the
+// same program can be run by itself. After the setting join_warning (10 s) the log warns of who is
+// missing.
 func Join(ctx context.Context, resolver Resolver, numReplicas int) (*Cluster, error) {
 	return defaultRuntime.Join(ctx, resolver, numReplicas)
 }
@@ -295,6 +306,14 @@ func ownCluster(pointer uintptr) *Cluster {
 
 // Worker is this process's place, -1 when closed.
 func (c *Cluster) Worker() int { return c.number(native.Cluster_worker) }
+
+// String is for people: this worker, and of how many.
+func (c *Cluster) String() string {
+	if c.object().isClosed() {
+		return "closed cluster"
+	}
+	return fmt.Sprintf("cluster, worker %d of %d", c.Worker(), c.NumWorkers())
+}
 
 // NumWorkers counts the workers, -1 when closed.
 func (c *Cluster) NumWorkers() int { return c.number(native.Cluster_worker_count) }

@@ -30,11 +30,12 @@ func (c *Communicator) with(tensors []*Tensor,
 func withTensors(tensors []*Tensor, call func(tensors []uintptr) error) error {
 	used := make([]uintptr, len(tensors))
 	for i, tensor := range tensors {
-		var err error
-		if used[i], err = tensor.use(); err != nil {
+		pointer, end, err := tensor.shared()
+		if err != nil {
 			return err
 		}
-		defer tensor.done()
+		defer end()
+		used[i] = pointer
 	}
 	return call(used)
 }
@@ -200,4 +201,51 @@ func (c *Communicator) Barrier(ctx context.Context) error {
 		func(pointer uintptr, _ []uintptr, call *native.CallOptions) uintptr {
 			return native.Communicator_barrier(pointer, call)
 		})
+}
+
+// AllGatherValue is what every rank brings, in their order: any structure of tensors and texts,
+// another one on each rank. It travels as bytes that every language reads (Value.Serialize); large
+// tensors go better by AllGather. A value that cannot be sent is an error on all ranks, and the
+// epoch goes on.
+func (c *Communicator) AllGatherValue(ctx context.Context, value Value) ([]Value, error) {
+	all, err := c.valueCall(ctx, value, native.Communicator_all_gather_value)
+	if err != nil {
+		return nil, err
+	}
+	defer all.Close()
+	values := make([]Value, all.Len())
+	for i := range values {
+		if values[i], err = all.At(i); err != nil {
+			return nil, err
+		}
+	}
+	return values, nil
+}
+
+// BroadcastValue is what rank root brings, on every rank; the others may give the zero Value. Else
+// as AllGatherValue.
+func (c *Communicator) BroadcastValue(ctx context.Context, root int, value Value) (Value, error) {
+	return c.valueCall(ctx, value,
+		func(pointer, value uintptr, call *native.CallOptions, made *uintptr) uintptr {
+			return native.Communicator_broadcast_value(pointer, value, int64(root), call, made)
+		})
+}
+
+func (c *Communicator) valueCall(ctx context.Context, value Value,
+	call func(pointer, value uintptr, call *native.CallOptions, made *uintptr) uintptr) (Value, error) {
+	value, end, err := given(value)
+	if err != nil {
+		return Value{}, err
+	}
+	defer end()
+	used, err := value.use()
+	if err != nil {
+		return Value{}, err
+	}
+	defer value.done()
+	made, err := waitOut(ctx, c.object(),
+		func(pointer uintptr, options *native.CallOptions, made *uintptr) uintptr {
+			return call(pointer, used, options, made)
+		})
+	return ownValue(made), err
 }

@@ -103,6 +103,15 @@ func (c *Communicator) Transport() string {
 	return ask(c.object(), "", native.Communicator_transport)
 }
 
+// String is for people: the rank, of how many, and how they reach each other.
+func (c *Communicator) String() string {
+	if c.object().isClosed() {
+		return "closed communicator"
+	}
+	return fmt.Sprintf("communicator, rank %d of %d, epoch %d, %s", c.Rank(), c.Size(), c.Epoch(),
+		c.Transport())
+}
+
 // Abort makes all calls on all ranks fail with ErrAborted and the message.
 func (c *Communicator) Abort(message string) { c.tell(message, native.Communicator_abort) }
 

@@ -83,3 +83,14 @@ func (f *Future) Close() error {
 	f.object().close()
 	return nil
 }
+
+// String is for people: whether it is done.
+func (f *Future) String() string {
+	switch {
+	case f.object().isClosed():
+		return "closed future"
+	case f.IsDone():
+		return "future, done"
+	}
+	return "future, under way"
+}

@@ -69,9 +69,13 @@ const (
 // so where no library took it. With copied the memory is a fresh copy, else that of the tensor. A
 // read-only tensor cannot be given unversioned without a copy: ErrFailedPrecondition.
 func (d DLPack) Export(tensor *Tensor, copied bool) (unsafe.Pointer, error) {
-	made, err := readOut(tensor, func(pointer uintptr, made *uintptr) uintptr {
-		return native.Tensor_to_dlpack(pointer, bool(d), copied, made)
-	})
+	pointer, end, err := tensor.shared()
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	var made uintptr
+	err = check(native.Tensor_to_dlpack(pointer, bool(d), copied, &made))
 	return pointerAt(made), err
 }
 

@@ -178,6 +178,75 @@ func (w *RecordWriter) Write(record []byte) (int, error) {
 	return len(record), nil
 }
 
+// WriteExample writes a tf.train.Example of the features, as MakeExample makes it.
+func (w *RecordWriter) WriteExample(features Value) error {
+	return withExample(features, func(given uintptr) error {
+		return wait(nil, w.object(), func(pointer uintptr, _ *native.CallOptions) uintptr {
+			return native.Record_writer_write_example(pointer, given)
+		})
+	})
+}
+
+// MakeExample is a serialised tf.train.Example, which ParseExample reads and every other program that
+// knows the format: of a dict of tensors and texts. Integers and booleans become an int64_list,
+// floats a float_list, byte strings and texts a bytes_list, with the elements in row-major order.
+// Equal features give equal bytes. ErrInvalidArgument, with the detail "key", for anything else.
+func MakeExample(features Value) ([]byte, error) {
+	var made uintptr
+	err := withExample(features, func(given uintptr) error {
+		return check(native.Example_create(given, &made))
+	})
+	return takeBytes(made), err
+}
+
+func withExample(features Value, call func(given uintptr) error) error {
+	value, end, err := given(features)
+	if err != nil {
+		return err
+	}
+	defer end()
+	pointer, err := value.use()
+	if err != nil {
+		return err
+	}
+	defer value.done()
+	return call(pointer)
+}
+
+// ExampleWriter writes a TFRecord file of tf.train.Examples. It is a RecordWriter whose records are
+// the features that Write is given.
+type ExampleWriter struct{ records *RecordWriter }
+
+// NewExampleWriter overwrites path. Of the options WithCompression and WithCompressionLevel count.
+func NewExampleWriter(path string, options ...Option) (*ExampleWriter, error) {
+	return defaultRuntime.NewExampleWriter(path, options...)
+}
+
+// NewExampleWriter of this runtime.
+func (r *Runtime) NewExampleWriter(path string, options ...Option) (*ExampleWriter, error) {
+	records, err := r.NewRecordWriter(path, options...)
+	if err != nil {
+		return nil, err
+	}
+	return &ExampleWriter{records}, nil
+}
+
+// Write writes one example: a tensor, a number, a text, or a slice of these for each name.
+func (w *ExampleWriter) Write(features map[string]any) error {
+	value, err := From(features)
+	if err != nil {
+		return err
+	}
+	defer value.Close()
+	return w.records.WriteExample(value)
+}
+
+// Abandon closes without the new file: what stood there before stays.
+func (w *ExampleWriter) Abandon() error { return w.records.Abandon() }
+
+// Close flushes, syncs and closes; after an error what stood there before stays.
+func (w *ExampleWriter) Close() error { return w.records.Close() }
+
 // WriteDataset writes every element of a dataset of byte-string scalars.
 func (w *RecordWriter) WriteDataset(ctx context.Context, dataset *Dataset) error {
 	records, err := dataset.use()

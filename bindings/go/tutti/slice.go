@@ -21,9 +21,10 @@ func Slice[T Element](t *Tensor) ([]T, error) {
 	return sliceOf[T](pointer, native.Tensor_address(pointer))
 }
 
-// MutableSlice is Slice for writing; a read-only tensor is ErrFailedPrecondition.
+// MutableSlice is Slice for writing; a read-only tensor is ErrFailedPrecondition, and so is that of
+// a value, whose memory other passes and other replicas read: Copy gives one that can be written.
 func MutableSlice[T Element](t *Tensor) ([]T, error) {
-	pointer, err := t.use()
+	pointer, err := t.forWriting()
 	if err != nil {
 		return nil, err
 	}

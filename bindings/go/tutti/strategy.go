@@ -470,3 +470,20 @@ func (s *Strategy) Close() error {
 	}
 	return closeWith(s.object(), native.Strategy_close)
 }
+
+// Cluster is the one that the strategy's workers sit in; nil for a strategy of this process alone.
+func (s *Strategy) Cluster() (*Cluster, error) {
+	made, err := readOut(s, native.Strategy_cluster)
+	if err != nil || made == 0 {
+		return nil, err
+	}
+	return ownCluster(made), nil
+}
+
+// Communicator is one of the strategy's workers, a rank each, for collectives of the program's own
+// between runs. All strategies of a job give the same one, until its epoch has ended or it was
+// closed: then all workers ask again, and the next is formed with all of them. Of a strategy of this
+// process alone it has one rank.
+func (s *Strategy) Communicator(ctx context.Context) (*Communicator, error) {
+	return as(ownCommunicator)(waitOut(ctx, s, native.Strategy_communicator))
+}

@@ -29,6 +29,33 @@ func (t *Tensor) use() (uintptr, error) {
 
 func (t *Tensor) done() { t.o.done() }
 
+// shared is use for what may hand out the memory: that of a value cannot be written through it.
+func (t *Tensor) shared() (pointer uintptr, end func(), err error) {
+	pointer, err = t.use()
+	if err != nil || !t.part {
+		return pointer, t.done, err
+	}
+	var view uintptr
+	if err := check(native.Tensor_as_read_only(pointer, &view)); err != nil {
+		t.done()
+		return 0, nil, err
+	}
+	return view, func() {
+		native.Tutti_tensor_release(view)
+		t.done()
+	}, nil
+}
+
+// forWriting refuses a tensor that is a part of a value: other passes over a dataset, and other
+// replicas, read the same memory.
+func (t *Tensor) forWriting() (uintptr, error) {
+	if t != nil && t.part {
+		return 0, failedPrecondition("a tensor that is a part of a value is read-only; Copy gives " +
+			"one that can be written")
+	}
+	return t.use()
+}
+
 // NewTensor is a tensor of zeros. Fill it through MutableSlice.
 func NewTensor(dtype DType, dims ...int64) (*Tensor, error) {
 	return defaultRuntime.NewTensor(dtype, dims...)
@@ -131,7 +158,9 @@ func (t *Tensor) Len() int {
 
 // IsReadOnly says that MutableSlice refuses; Copy makes a tensor that does not.
 func (t *Tensor) IsReadOnly() bool {
-	return ask(t, true, native.Tensor_is_read_only)
+	return ask(t, true, func(pointer uintptr) bool {
+		return t.part || native.Tensor_is_read_only(pointer)
+	})
 }
 
 // IsContiguous says that the elements lie in row-major order without gaps, as Slice wants them.
@@ -177,16 +206,28 @@ func (t *Tensor) derive(make func(pointer uintptr, made *uintptr) uintptr) (*Ten
 	return as(ownTensor)(readOut(t, make))
 }
 
+// view is derive for what may be the same memory.
+func (t *Tensor) view(make func(pointer uintptr, made *uintptr) uintptr) (*Tensor, error) {
+	pointer, end, err := t.shared()
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	var made uintptr
+	err = check(make(pointer, &made))
+	return as(ownTensor)(made, err)
+}
+
 // Cut is a view of the elements [start, stop) along axis.
 func (t *Tensor) Cut(axis int, start, stop int64) (*Tensor, error) {
-	return t.derive(func(pointer uintptr, made *uintptr) uintptr {
+	return t.view(func(pointer uintptr, made *uintptr) uintptr {
 		return native.Tensor_slice(pointer, int64(axis), start, stop, made)
 	})
 }
 
 // Reshape is the same elements under other dims, of which one may be -1; a view where possible.
 func (t *Tensor) Reshape(dims ...int64) (*Tensor, error) {
-	return t.derive(func(pointer uintptr, made *uintptr) uintptr {
+	return t.view(func(pointer uintptr, made *uintptr) uintptr {
 		return native.Tensor_reshape(pointer, dims, made)
 	})
 }
@@ -202,10 +243,14 @@ func (t *Tensor) Cast(dtype DType) (*Tensor, error) {
 // to a declared one: integers in integers that hold each of them, numbers in floats (rounded), real
 // numbers in complex ones. ErrInvalidArgument names the first element that does not fit.
 func (t *Tensor) Convert(dtype DType) (*Tensor, error) {
-	return t.derive(func(pointer uintptr, made *uintptr) uintptr {
+	return t.view(func(pointer uintptr, made *uintptr) uintptr {
 		return native.Tensor_convert(pointer, int(dtype), made)
 	})
 }
+
+// ReadOnly is the same memory, which cannot be written through what this gives. The tensors of a
+// value are so.
+func (t *Tensor) ReadOnly() (*Tensor, error) { return t.derive(native.Tensor_as_read_only) }
 
 // Copy is a contiguous, writable copy.
 func (t *Tensor) Copy() (*Tensor, error) {
@@ -216,7 +261,7 @@ func (t *Tensor) Copy() (*Tensor, error) {
 
 // CopyTo copies the elements into destination, which has the same dtype and dims and is writable.
 func (t *Tensor) CopyTo(destination *Tensor) error {
-	to, err := destination.use()
+	to, err := destination.forWriting()
 	if err != nil {
 		return err
 	}
@@ -228,7 +273,7 @@ func (t *Tensor) CopyTo(destination *Tensor) error {
 
 // Keep is a second reference to the same memory, which outlives the value that t is a part of.
 func (t *Tensor) Keep() (*Tensor, error) {
-	return t.derive(func(pointer uintptr, made *uintptr) uintptr {
+	return t.view(func(pointer uintptr, made *uintptr) uintptr {
 		return native.Tensor_from(pointer, made)
 	})
 }

@@ -226,7 +226,7 @@ func (v Value) leaf(kind Kind) (uintptr, error) {
 	return pointer, nil
 }
 
-// Tensor is the tensor of a leaf; it lives as long as v.
+// Tensor is the tensor of a leaf, read-only, for its memory is shared; it lives as long as v.
 func (v Value) Tensor() (*Tensor, error) {
 	pointer, err := v.use()
 	if err != nil {
@@ -374,4 +374,30 @@ func (v Value) HasStructureOf(other Value) bool {
 	}
 	defer end()
 	return native.Value_same_structure(used[0], used[1])
+}
+
+// ---- bytes
+
+// Serialize is the value as bytes, for other processes and other languages: the protocol buffer
+// message tutti.v1.ValueDef. Go values (Any), variables and values per replica are
+// ErrFailedPrecondition.
+func (v Value) Serialize() ([]byte, error) {
+	given, end, err := given(v)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	made, err := readOut(given.o, native.Value_serialize)
+	return takeBytes(made), err
+}
+
+// ParseValue is the value that Serialize gave, in whatever language.
+func ParseValue(serialized []byte) (Value, error) { return defaultRuntime.ParseValue(serialized) }
+
+// ParseValue in this runtime.
+func (r *Runtime) ParseValue(serialized []byte) (Value, error) {
+	made, err := r.make(func(runtime uintptr, made *uintptr) uintptr {
+		return native.Value_parse(runtime, serialized, made)
+	})
+	return ownValue(made), err
 }

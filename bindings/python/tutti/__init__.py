@@ -21,10 +21,11 @@ the classes of tutti.errors.
 """
 
 import threading as _threading
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from tutti import _load  # before anything else that needs _native
 from tutti import _native
-from tutti import _scope, _specs, errors
+from tutti import _arguments, _scope, _specs, errors
 from tutti._dtypes import bfloat16, numpy_bfloat16 as _numpy_bfloat16
 from tutti._tensor import Tensor
 from tutti._specs import TensorSpec
@@ -87,3 +88,7 @@ _native._install({
     "bfloat16": _numpy_bfloat16,
     "main_thread": _threading.main_thread().ident,
 })
+
+if not _TYPE_CHECKING:
+    def __getattr__(name):
+        raise _arguments.missing("tutti", __all__, name)

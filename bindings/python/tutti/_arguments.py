@@ -3,8 +3,9 @@ where it was given and what is needed there."""
 
 from __future__ import annotations
 
+import difflib
 import operator
-from typing import Any, Type
+from typing import TYPE_CHECKING, Any, Iterable, Type
 
 
 def name_of(cls: type) -> str:
@@ -39,3 +40,23 @@ def handle_of(what: str, given: Any, cls: Type[Any]) -> Any:
     """The same, then the library's object behind it."""
     check(what, given, cls)
     return given._handle
+
+
+def missing(owner: str, names: Iterable[str], name: str) -> AttributeError:
+    """The error for `owner.name`, which names the nearest of `names`."""
+    if name.startswith("__"):  # asked for by Python itself
+        return AttributeError(f"{owner} has no {name!r}")
+    known = [one for one in names if not one.startswith("_")]
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return AttributeError(f"{owner} has no {name!r}{hint}")
+
+
+class NamesNearest:
+    """A base that makes an unknown name an AttributeError with the nearest one that there is."""
+
+    __slots__ = ()
+
+    if not TYPE_CHECKING:  # a type checker finds such names itself
+        def __getattr__(self, name: str) -> Any:
+            raise missing(f"a {name_of(type(self))}", dir(type(self)), name)

@@ -21,11 +21,13 @@ class BucketPlan:
             plan.wait()                # all of them are reduced
 
     arrays: the gradients in the order in which the backward pass makes them (last layer first):
-    writable NumPy arrays or Tensors, of the same dtypes and shapes in the same order on all ranks,
-    none of them twice. op: a ReduceOp or its name. bytes_per_bucket: how large a bucket grows
-    (None: 4 MiB), the same on all ranks. The ranks may report gradients in different orders:
-    buckets travel one after the other. Any failure ends the epoch of the communicator. Threads:
-    any; wait one at a time.
+    writable NumPy arrays, Tensors, or what has `__dlpack__` (tensors of PyTorch), of the same
+    dtypes and shapes in the same order on all ranks, none of them twice. op: a ReduceOp or its
+    name. bytes_per_bucket: how large a bucket grows (None: 4 MiB), the same on all ranks. names: of
+    each array, for messages. The ranks may report gradients in different orders: buckets travel one
+    after the other. Any failure ends the epoch of the communicator. A wait for an array that nobody
+    reports warns of it, by its name, after the setting wait_warning (30 s). Threads: any; wait one
+    at a time.
 
     own_tensors: `arrays` only say which dtypes and shapes there are, and may be read-only or of
     another library (DLPack); the gradients are `tensors`, zeros that the plan makes side by side in
@@ -39,7 +41,8 @@ class BucketPlan:
 
     def __init__(self, communicator: Communicator, arrays: Iterable[Any],
                  op: Union[ReduceOp, str, int] = ReduceOp.MEAN,
-                 bytes_per_bucket: Optional[int] = None, own_tensors: bool = False):
+                 bytes_per_bucket: Optional[int] = None, own_tensors: bool = False, *,
+                 names: Optional[Iterable[str]] = None):
         if bytes_per_bucket is not None and bytes_per_bucket < 1:
             raise ValueError(f"bytes_per_bucket is {bytes_per_bucket}; expected 1 or more, or None")
         rank = _arguments.handle_of("BucketPlan: communicator", communicator, Communicator)
@@ -47,7 +50,8 @@ class BucketPlan:
         if own_tensors:  # these are not written: read-only ones will do
             arrays = [Tensor(array) for array in arrays]
         self._handle = _native.bucket_plan_create(rank, arrays, member(ReduceOp, op, "op"),
-                                                  bytes_per_bucket or 0, bool(own_tensors))
+                                                  bytes_per_bucket or 0, bool(own_tensors),
+                                                  [] if names is None else list(names))
         self._count = len(arrays)
 
     @property
@@ -70,3 +74,6 @@ class BucketPlan:
     def wait(self, timeout: Optional[float] = None) -> None:
         """Waits until all arrays are ready and reduced, and begins the next step."""
         _native.bucket_plan_wait(self._handle, timeout)
+
+    def __repr__(self) -> str:
+        return f"<{_native.bucket_plan_to_string(self._handle)}>"

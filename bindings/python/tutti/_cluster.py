@@ -25,16 +25,23 @@ class Cluster:
              num_replicas: Optional[int] = None, timeout: Optional[float] = None) -> "Cluster":
         """Waits for all workers of `cluster_resolver` (None: TF_CONFIG), for `timeout` seconds,
         else as long as the setting join_timeout says. num_replicas: of this worker, equal on all.
+        Where there is no cluster (no TF_CONFIG) it is one of this process alone, so that the same
+        program can be run by itself. After the setting join_warning (10 s) it warns of who is
+        missing.
 
-        ValueError for a resolver that is wrong or empty and, on every worker, for workers that do
+        ValueError for a resolver that is wrong and, on every worker, for workers that do
         not fit together; UnavailableError when the first worker cannot be reached;
         UnauthenticatedError for another job secret; DeadlineExceededError names who has not come.
         """
         from tutti.distribute import cluster_resolver as resolvers
 
+        return cls._of(_native.cluster_join(resolvers.handle_of(cluster_resolver),
+                                            num_replicas or 0, timeout))
+
+    @classmethod
+    def _of(cls, handle: _native.tutti_cluster) -> "Cluster":
         cluster = cls.__new__(cls)
-        cluster._handle = _native.cluster_join(resolvers.handle_of(cluster_resolver),
-                                               num_replicas or 0, timeout)
+        cluster._handle = handle
         return cluster
 
     @property

@@ -8,6 +8,7 @@ import numpy as np
 
 from tutti import _arguments, _dtypes, _leaving, _native, errors
 from tutti._cluster import Cluster
+from tutti._dtypes import bfloat16
 from tutti._reduce_op import ReduceOp
 from tutti._tensor import Tensor, literals_as
 from tutti._values import Future
@@ -37,6 +38,11 @@ def _like(value: Any, out: Any) -> Tuple[Any, Any]:
     order of this machine. Numbers of Python get the dtype of `out`."""
     if out is not None:
         return literals_as("the value under `out`", value, getattr(out, "dtype", None)), out
+    if hasattr(value, "__dlpack__") and not isinstance(value, (np.ndarray, np.generic)):
+        tensor = value if isinstance(value, Tensor) else Tensor(value)
+        if tensor.dtype is bfloat16:  # NumPy has none: the result is a Tensor, too
+            return tensor, Tensor.empty(tensor.shape, bfloat16)
+        return tensor, np.empty(tensor.shape, tensor.dtype)
     value = _native._array_of(value, False)
     return value, np.empty(value.shape, _own_byte_order(value.dtype))
 
@@ -45,7 +51,7 @@ def _own_byte_order(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return dtype if dtype.isnative else dtype.newbyteorder("=")
 
 
-class Communicator:
+class Communicator(_arguments.NamesNearest):
     """One rank of a group. Every rank makes the same calls in the same order, each on a thread of
     its own; a call that differs between ranks is the same InvalidArgumentError on all of them.
     Results are bit-identical on all ranks. An error, a deadline and an abort end the epoch: later
@@ -111,6 +117,10 @@ class Communicator:
     def transport(self) -> str:
         """How the ranks reach each other: "in_process", "shared_memory", "tcp" or "mixed"."""
         return _native.communicator_transport(self._handle)
+
+    def __repr__(self) -> str:
+        return (f"<Communicator, rank {self.rank} of {self.size}, epoch {self.epoch}, "
+                f"{self.transport}>")
 
     def split(self, color: Optional[int], key: int = 0, name: Optional[str] = None,
               timeout: Optional[float] = None) -> Optional["Communicator"]:
@@ -382,6 +392,23 @@ class Communicator:
         name. Waits until there are `least` ranks (0: whoever is there). FailedPreconditionError
         within a process, and for a part of another communicator (split)."""
         return self._of(_native.communicator_grow(self._handle, least, timeout))
+
+    def all_gather_value(self, value: Any, timeout: Optional[float] = None, *,
+                         options: Options = None, experimental_hints: Options = None) -> List[Any]:
+        """What every rank brings, in their order: any structure of arrays, numbers and texts,
+        another one on each rank. It travels as bytes that every language reads (the message
+        tutti.v1.ValueDef); large arrays go better by all_gather. A value that cannot be sent is an
+        error on all ranks, and the epoch goes on."""
+        values: List[Any] = _native.communicator_all_gather_value(
+            self._handle, value, _waits(timeout, options, experimental_hints))
+        return values
+
+    def broadcast_value(self, value: Any = None, root: int = 0, timeout: Optional[float] = None, *,
+                        options: Options = None, experimental_hints: Options = None) -> Any:
+        """What rank `root` brings, on every rank; the others' value is not looked at. Else as
+        all_gather_value."""
+        return _native.communicator_broadcast_value(
+            self._handle, value, root, _waits(timeout, options, experimental_hints))
 
     def close(self, timeout: Optional[float] = None) -> None:
         """Leaves; peers that still need this rank fail with UnavailableError."""

@@ -115,6 +115,9 @@ class Runtime(_Settings):
         """Whether the runtime can be used."""
         return _native.runtime_is_running(self._handle)
 
+    def __repr__(self) -> str:
+        return f"<Runtime, {'running' if self.is_running else 'shut down'}>"
+
     @contextlib.contextmanager
     def as_default(self) -> Iterator["Runtime"]:
         """Makes this the ambient runtime of the thread of control."""

@@ -134,9 +134,18 @@ class Tensor:
         view: NDArray[Any] = _native._tensor_bits(self)
         return view
 
+    def __reduce__(self) -> Any:
+        """Pickled as its elements; the copy has memory of its own."""
+        return _unpickled, (bytes(_native.tensor_serialize(self)), _native.tensor_dtype(self))
+
     def copy(self) -> "Tensor":
         """A contiguous copy."""
         return self._of(_native.tensor_copy(self))
+
+    def as_read_only(self) -> "Tensor":
+        """The same memory, which cannot be written through what this gives; the tensor's own when
+        it is read-only."""
+        return self._of(_native.tensor_as_read_only(self))
 
     def cast(self, dtype: Any) -> "Tensor":
         """A contiguous copy converted to `dtype`, by the rules of C for numbers (float to integer
@@ -202,3 +211,7 @@ def literals_as(what: str, value: Any, dtype: Any) -> Any:
     except errors.InvalidArgumentError as refused:
         raise errors.InvalidArgumentError(f"{what}: {refused}") from None
     return tensor if tensor.dtype is _dtypes.bfloat16 else tensor.numpy()
+
+
+def _unpickled(serialized: bytes, dtype: int) -> Tensor:
+    return Tensor._of(_native.tensor_from(_native.tensor_parse(serialized, dtype)))

@@ -141,6 +141,9 @@ class Future:
         value = _native.future_result(self._handle)
         return value if self._given is None else self._given
 
+    def __repr__(self) -> str:
+        return f"<Future, {'done' if self.done() else 'under way'}>"
+
     def __await__(self) -> Generator[Any, None, Any]:
         if not self.done():
             import asyncio  # by who awaits, it is there already

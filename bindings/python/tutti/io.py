@@ -6,12 +6,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any, Dict, Optional
 
 from tutti import _dtypes, _native
 from tutti.strings import _plain
 
-__all__ = ["parse_tensor", "serialize_tensor"]
+__all__ = ["make_example", "parse_tensor", "serialize_tensor"]
 
 
 def serialize_tensor(tensor: Any, name: Optional[str] = None) -> bytes:
@@ -31,3 +31,16 @@ def parse_tensor(serialized: Any, out_type: Any, name: Optional[str] = None) -> 
     that are no tensor. name: taken for the reference's callers. Threads: any.
     """
     return _plain(_native.tensor_parse(serialized, _dtypes.number_of(out_type)))
+
+
+def make_example(features: Dict[str, Any]) -> bytes:
+    """A serialised tf.train.Example, which tutti.data.parse_example reads and every other program
+    that knows the format.
+
+    features: an array, a number, a text or bytes, or a list of these, for each name. Integers and
+    booleans become an int64_list, floats a float_list (of float32), byte strings and texts a
+    bytes_list, with the elements in row-major order: shapes are the reader's to know. Equal
+    features give equal bytes. InvalidArgumentError naming the feature for anything else. Threads:
+    any.
+    """
+    return _native.example_create(features)

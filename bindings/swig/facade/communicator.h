@@ -51,10 +51,13 @@ inline tutti_status *communicator_all_reduce_many_async(
 inline tutti_status *bucket_plan_create(tutti_communicator *communicator, size_t count,
                                         tutti_tensor *const *mutable_tensors, int32_t op,
                                         int64_t bytes_per_pack, bool own_tensors,
+                                        size_t value_count, const char *const *values,
                                         tutti_bucket_plan **out_plan) {
   tutti_bucket_plan_options options = TUTTI_BUCKET_PLAN_OPTIONS_INIT;
   options.bytes_per_pack = bytes_per_pack;
   options.own_tensors = own_tensors ? TUTTI_TRUE : TUTTI_FALSE;
+  options.name_count = value_count;
+  options.names = values;
   return tutti_bucket_plan_create(communicator, count, mutable_tensors, op, &options, out_plan);
 }
 

@@ -293,13 +293,10 @@ inline const char *value_key(const tutti_value *value, int64_t index) {
 inline const char *value_type_name(const tutti_value *value) {
   return tutti_treespec_get_type_name(tutti_value_get_treespec(value));
 }
-// Null when the value is something else.
+// Null when the value is something else. Whoever has the value shares the memory.
 inline tutti_status *value_tensor(const tutti_value *value, tutti_tensor **out_tensor) {
   if (value_kind(value) != TUTTI_LEAF_TENSOR) return nullptr;
-  const tutti_tensor *tensor = tutti_value_get_leaf_tensor(value, 0);
-  tutti_tensor_retain(tensor);
-  *out_tensor = const_cast<tutti_tensor *>(tensor);
-  return nullptr;
+  return tutti_tensor_as_read_only(tutti_value_get_leaf_tensor(value, 0), out_tensor);
 }
 inline tutti_string_view value_string(const tutti_value *value) {
   return tutti_value_get_leaf_string(value, 0);

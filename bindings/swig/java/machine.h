@@ -240,6 +240,24 @@ jlong Boxed(JNIEnv *env, T *object) {
   return static_cast<jlong>(generation << 32 | box->index);
 }
 
+// "Tensor"; "object" where that cannot be told.
+inline std::string SimpleNameOf(JNIEnv *env, jobject object) {
+  std::string name = "object";
+  const jclass kind = env->GetObjectClass(object);
+  const jclass of_kind = env->GetObjectClass(kind);
+  const jmethodID ask = env->GetMethodID(of_kind, "getSimpleName", "()Ljava/lang/String;");
+  auto *const text =
+      ask == nullptr ? nullptr : static_cast<jstring>(env->CallObjectMethod(kind, ask));
+  if (text != nullptr && !env->ExceptionCheck()) {
+    if (const char *utf8 = env->GetStringUTFChars(text, nullptr)) {
+      name = utf8;
+      env->ReleaseStringUTFChars(text, utf8);
+    }
+  }
+  env->ExceptionClear();
+  return name;
+}
+
 // Holds the object behind a NativeObject for the time of a call.
 class Pin {
  public:
@@ -257,8 +275,9 @@ class Pin {
     const jlong handle = env->GetLongField(object, machine.box);
     Box *box = boxes.At(handle);
     if (!box->Pin(static_cast<uint32_t>(handle >> 32))) {
-      Raise(env, tutti_status_create(TUTTI_FAILED_PRECONDITION,
-                                     "this object has been closed; use it before close()"));
+      const std::string text =
+          "this " + SimpleNameOf(env, object) + " has been closed; use it before close()";
+      Raise(env, tutti_status_create(TUTTI_FAILED_PRECONDITION, text.c_str()));
       return false;
     }
     box_ = box;

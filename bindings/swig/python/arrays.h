@@ -24,7 +24,8 @@ namespace tutti_python {
 // An argument of a kind that `function` cannot take: says where, what is needed, and what came.
 inline void RaiseWrongType(const char *function, const char *argument, const char *needed,
                            PyObject *given) {
-  PyErr_Format(PyExc_TypeError, "%s: %s: %s is needed, not %s%s", function, argument, needed,
+  PyErr_Format(PyExc_TypeError, "%s: %s: %s is needed, not %s%s", PublicName(function).c_str(),
+               argument, needed,
                given == Py_None ? "" : "an object of type ",
                given == Py_None ? "None" : Py_TYPE(given)->tp_name);
 }
@@ -50,8 +51,8 @@ inline bool Integer(const char *function, const char *argument, PyObject *given,
   int overflow = 0;
   *out = PyLong_AsLongLongAndOverflow(number.get(), &overflow);
   if (overflow == 0) return !PyErr_Occurred();
-  PyErr_Format(PyExc_OverflowError, "%s: %s: %R does not fit into 64 bits", function, argument,
-               number.get());
+  PyErr_Format(PyExc_OverflowError, "%s: %s: %R does not fit into 64 bits",
+               PublicName(function).c_str(), argument, number.get());
   return false;
 }
 
@@ -482,7 +483,9 @@ inline bool TensorOfScalar(PyObject *object, tutti_dtype dtype, tutti_tensor **o
                                              tutti_dtype_get_size(dtype), out));
 }
 
-bool TensorOfDlpack(PyObject *object, tutti_tensor **out);  // dlpack.h
+// Whether a tensor is made to be written: then it is the object's own memory, or an exception.
+enum class Writing { kNo, kYes };
+bool TensorOfDlpack(PyObject *object, Writing writing, tutti_tensor **out);  // dlpack.h
 
 // The tensor that `object` is or stands for; `out` gets a reference. TypeError for what is none.
 inline bool TensorOfObject(PyObject *object, npy_intp copy_up_to, tutti_tensor **out,
@@ -516,7 +519,7 @@ inline bool TensorOfObject(PyObject *object, npy_intp copy_up_to, tutti_tensor *
   }
   if (!is_scalar && PyObject_HasAttrString(object, "__dlpack__") &&
       !PyObject_HasAttrString(object, "__array_interface__")) {
-    return TensorOfDlpack(object, out);
+    return TensorOfDlpack(object, Writing::kNo, out);
   }
   Owned array(reinterpret_cast<PyObject *>(ArrayOf(object, literals)));
   if (!array) return false;
@@ -550,15 +553,19 @@ inline bool MutableTensorOf(const char *function, PyObject *object, tutti_tensor
                    "strides that are multiples of its element size (%zd bytes); this one has dtype "
                    "%R, strides %S and is %s: give an array of its own, such as np.zeros makes, "
                    "and copy the result from there",
-                   function, PyDataType_ELSIZE(PyArray_DESCR(array)),
+                   PublicName(function).c_str(), PyDataType_ELSIZE(PyArray_DESCR(array)),
                    PyArray_DESCR(array), strides.get(),
                    PyArray_ISALIGNED(array) ? "aligned" : "not aligned");
       return false;
     }
   } else if (!PyObject_TypeCheck(object, reinterpret_cast<PyTypeObject *>(hooks.tensor))) {
+    if (!PyArray_IsGenericScalar(object) && PyObject_HasAttrString(object, "__dlpack__")) {
+      return TensorOfDlpack(object, Writing::kYes, out);
+    }
     PyErr_Format(PyExc_TypeError,
-                 "%s: a NumPy array or a tutti.Tensor is needed to write to, not %s", function,
-                 Py_TYPE(object)->tp_name);
+                 "%s: a NumPy array, a tutti.Tensor or something with __dlpack__ is needed to "
+                 "write to, not %s",
+                 PublicName(function).c_str(), Py_TYPE(object)->tp_name);
     return false;
   }
   return TensorOfObject(object, 0, out);

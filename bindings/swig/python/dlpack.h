@@ -45,18 +45,54 @@ inline PyObject *DlpackOf(const tutti_tensor *tensor, bool versioned, bool copy)
   return capsule;
 }
 
-inline bool TensorOfDlpack(PyObject *object, tutti_tensor **out) {
+// What the object itself calls its device ("cuda:0"), else DLPack's numbers.
+inline bool RaiseElsewhere(PyObject *object, long device_type, long device_index) {
+  Owned device(PyObject_GetAttrString(object, "device"));
+  Owned text(device ? PyObject_Str(device.get()) : nullptr);
+  PyErr_Clear();
+  if (text) {
+    PyErr_Format(PyExc_BufferError,
+                 "an object of type %s lies on %U (DLPack's device type %ld, index %ld); only the "
+                 "CPU's memory can be used: copy it there first",
+                 Py_TYPE(object)->tp_name, text.get(), device_type, device_index);
+  } else {
+    PyErr_Format(PyExc_BufferError,
+                 "an object of type %s lies on DLPack device type %ld, index %ld; only the CPU's "
+                 "memory (1) can be used: copy it there first",
+                 Py_TYPE(object)->tp_name, device_type, device_index);
+  }
+  return false;
+}
+
+// A tensor of PyTorch that gradients are computed for gives its memory only without that history,
+// which is the same memory. New reference; null without an exception for all else.
+inline PyObject *WithoutHistory(PyObject *object) {
+  Owned tracked(PyObject_GetAttrString(object, "requires_grad"));
+  if (!tracked || PyObject_IsTrue(tracked.get()) != 1 ||
+      !PyObject_HasAttrString(object, "detach")) {
+    PyErr_Clear();
+    return nullptr;
+  }
+  return PyObject_CallMethod(object, "detach", nullptr);
+}
+
+inline bool RefuseReadOnly(PyObject *object, const char *what) {
+  PyErr_Format(PyExc_ValueError,
+               "the object of type %s that is written %s: give one that shares its memory and may "
+               "be written",
+               Py_TYPE(object)->tp_name, what);
+  return false;
+}
+
+inline bool TensorOfDlpack(PyObject *object, Writing writing, tutti_tensor **out) {
+  Owned plain(WithoutHistory(object));
+  if (PyErr_Occurred()) return false;
+  if (plain) object = plain.get();
   Owned device(PyObject_CallMethod(object, "__dlpack_device__", nullptr));
   if (!device) return false;
   long device_type = 0, device_index = 0;
   if (!PyArg_ParseTuple(device.get(), "ll", &device_type, &device_index)) return false;
-  if (device_type != 1) {
-    PyErr_Format(PyExc_BufferError,
-                 "an object of type %s lies on DLPack device type %ld; only the CPU's memory (1) "
-                 "can be used: copy it there first",
-                 Py_TYPE(object)->tp_name, device_type);
-    return false;
-  }
+  if (device_type != 1) return RaiseElsewhere(object, device_type, device_index);
   Owned method(PyObject_GetAttrString(object, "__dlpack__"));
   Owned none(PyTuple_New(0));
   Owned arguments(Py_BuildValue("{s(ii)}", "max_version", 1, 0));
@@ -70,6 +106,13 @@ inline bool TensorOfDlpack(PyObject *object, tutti_tensor **out) {
   if (PyCapsule_IsValid(capsule.get(), "dltensor_versioned")) {
     auto *managed = static_cast<DLManagedTensorVersioned *>(
         PyCapsule_GetPointer(capsule.get(), "dltensor_versioned"));
+    // Bit 0: read-only, bit 1: a copy, which would take the result with it.
+    if (writing == Writing::kYes && (managed->flags & 1) != 0) {
+      return RefuseReadOnly(object, "is read-only");
+    }
+    if (writing == Writing::kYes && (managed->flags & 2) != 0) {
+      return RefuseReadOnly(object, "gives a copy of itself");
+    }
     if (!Check(tutti_tensor_from_dlpack(CurrentRuntime(), managed, out))) return false;
     PyCapsule_SetName(capsule.get(), "used_dltensor_versioned");
     return true;

@@ -4,6 +4,7 @@
 #define TUTTI_BINDINGS_SWIG_PYTHON_ERRORS_H_
 
 #include "interpreter.h"
+#include "public_names.h"
 
 namespace tutti_python {
 
@@ -24,10 +25,34 @@ inline PyObject *CarriedBy(const tutti_status *status) {
   return number == tutti_status_get_code(status) ? exception : nullptr;
 }
 
+// What the library says of an exception of the host's besides the exception itself, "map: element 2",
+// stands below it in a traceback (from Python 3.11 on).
+inline void AddNote(PyObject *exception, const tutti_status *status) {
+  Owned text(PyObject_Str(exception));
+  const char *utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+  const std::string own =
+      std::string(Py_TYPE(exception)->tp_name) + ": " + (utf8 == nullptr ? "?" : utf8);
+  const std::string whole = PublicText(tutti_status_get_message(status));
+  const size_t at = whole.rfind(own);
+  if (utf8 != nullptr && at != std::string::npos && at > 2 &&
+      PyObject_HasAttrString(exception, "add_note")) {
+    const std::string where = whole.substr(0, at - 2);  // without ": "
+    Owned note(PyUnicode_FromFormat("in %s", where.c_str()));
+    Owned notes(PyObject_GetAttrString(exception, "__notes__"));
+    PyErr_Clear();
+    const bool is_there = notes && note && PySequence_Contains(notes.get(), note.get()) == 1;
+    if (note && !is_there) {
+      Owned done(PyObject_CallMethod(exception, "add_note", "O", note.get()));
+    }
+  }
+  PyErr_Clear();
+}
+
 // New reference to the exception that stands for `status`, null with an exception set.
 inline PyObject *ExceptionOf(const tutti_status *status) {
   if (PyObject *exception = CarriedBy(status)) {
     Py_INCREF(exception);
+    AddNote(exception, status);
     return exception;
   }
   Owned details(PyDict_New());
@@ -56,8 +81,9 @@ inline PyObject *ExceptionOf(const tutti_status *status) {
     if (cause == nullptr) return nullptr;
     PyTuple_SET_ITEM(causes.get(), static_cast<Py_ssize_t>(i), cause);
   }
-  const char *text = tutti_status_get_message(status);
-  Owned message(PyUnicode_DecodeUTF8(text, static_cast<Py_ssize_t>(strlen(text)), "replace"));
+  const std::string text = PublicText(tutti_status_get_message(status));
+  Owned message(
+      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
   if (!message) return nullptr;
   return PyObject_CallFunction(hooks.make_error, "iOOO",
                                static_cast<int>(tutti_status_get_code(status)), message.get(),

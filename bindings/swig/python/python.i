@@ -424,7 +424,8 @@ IN_VALUE(shown, kData, tutti_python::kCopiedOperandBytes)
 %typemap(in) size_t (int64_t number) {
   if (!tutti_python::Integer("$symname", "$1_name", $input, &number)) SWIG_fail;
   if (number < 0) {
-    PyErr_Format(PyExc_ValueError, "%s: %s: 0 or more is needed, not %lld", "$symname", "$1_name",
+    PyErr_Format(PyExc_ValueError, "%s: %s: 0 or more is needed, not %lld",
+                 tutti_python::PublicName("$symname").c_str(), "$1_name",
                  static_cast<long long>(number));
     SWIG_fail;
   }

@@ -16,9 +16,12 @@ typedef struct tutti_bucket_plan_options {
   int64_t bytes_per_pack; /* of a bucket; default 0: 4 MiB */
   /* TUTTI_TRUE: the plan reduces tensors of its own, see below. Default: those given. */
   tutti_tristate own_tensors;
+  /* Of each tensor, in UTF-8, for warnings and errors: `name_count` is 0, for none, or `count`. */
+  size_t name_count;
+  const char *const *names;
 } tutti_bucket_plan_options;
 #define TUTTI_BUCKET_PLAN_OPTIONS_INIT \
-  { sizeof(tutti_bucket_plan_options), 0, TUTTI_UNSET }
+  { sizeof(tutti_bucket_plan_options), 0, TUTTI_UNSET, 0, NULL }
 
 /* A plan for `tensors`, the gradients in the order in which the backward pass makes them (last
  * layer first); they are retained, and reduced in place. All ranks pass the same dtypes and shapes
@@ -51,10 +54,17 @@ TUTTI_API tutti_status *tutti_bucket_plan_get_tensor(const tutti_bucket_plan *pl
 TUTTI_API tutti_status *tutti_bucket_plan_ready(tutti_bucket_plan *plan, size_t index);
 
 /* Waits until all tensors are ready and reduced, and begins the next step. Any failure, a deadline
- * and a cancellation too, ends the epoch of the communicator for all ranks.
+ * and a cancellation too, ends the epoch of the communicator for all ranks. Where some tensor does
+ * not become ready the log warns of it after the setting wait_warning (30 s), and again after twice
+ * that.
  * Context: computing. Threads: one at a time. Since: 0.1. */
 TUTTI_API tutti_status *tutti_bucket_plan_wait(tutti_bucket_plan *plan,
                                                const tutti_call_options *call);
+
+/* For people: how many tensors, how they are reduced, in how many buckets, how many steps so far.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_bucket_plan_to_string(const tutti_bucket_plan *plan,
+                                                    tutti_bytes **out_text);
 
 /* Context: any. Threads: any. Since: 0.1. */
 TUTTI_API void tutti_bucket_plan_retain(const tutti_bucket_plan *plan);

@@ -12,15 +12,25 @@
 #ifndef TUTTI_CHECKPOINT_H_
 #define TUTTI_CHECKPOINT_H_
 
+#include <tutti/communicator.h>
 #include <tutti/distributed.h>
 #include <tutti/variable.h>
 
 TUTTI_BEGIN_DECLS
 
-/* A checkpoint without objects.
+/* A checkpoint without objects. With a strategy of this process alone, in a process that has joined a
+ * cluster of several workers or that TF_CONFIG says to be one of several, saving and writing are
+ * FAILED_PRECONDITION: the workers would overwrite each other's files.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_checkpoint_create(tutti_strategy *strategy,
                                                 tutti_checkpoint **out_checkpoint);
+
+/* One that the ranks of `communicator` save and restore together, without a strategy: rank i stands
+ * where worker i is said here. Its calls are calls of the communicator, of which nothing else may be
+ * under way.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_checkpoint_create_for_communicator(
+    tutti_communicator *communicator, tutti_checkpoint **out_checkpoint);
 
 /* Worker 0 saves its value under `name`; all workers restore it.
  * Context: building. Threads: any. Since: 0.1. */

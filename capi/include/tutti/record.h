@@ -37,6 +37,19 @@ TUTTI_API tutti_status *tutti_tf_record_writer_create(tutti_runtime *runtime, co
 TUTTI_API tutti_status *tutti_tf_record_writer_write(tutti_tf_record_writer *writer,
                                                      const void *data, size_t size);
 
+/* A serialised tf.train.Example: `features` is a dict (or a named tuple) of tensors and texts.
+ * Integers and booleans become an int64_list, floats a float_list, byte strings and texts a
+ * bytes_list, with the elements in row-major order; shapes are the reader's to know
+ * (tutti_function_create_parse_example). Equal features give equal bytes. INVALID_ARGUMENT, with the
+ * detail "key", for complex numbers, integers beyond int64, and what is no tensor or text.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_example_create(const tutti_value *features, tutti_bytes **out_bytes);
+
+/* tutti_example_create as one record.
+ * Context: computing. Threads: one at a time. Since: 0.1. */
+TUTTI_API tutti_status *tutti_tf_record_writer_write_example(tutti_tf_record_writer *writer,
+                                                             const tutti_value *features);
+
 /* Every element of `dataset`, which must be byte-string scalars. In a dataset function that is
  * noted, for a writer that was made in it; for others it is FAILED_PRECONDITION.
  * Context: building. Threads: one at a time. Since: 0.1. */

@@ -9,6 +9,7 @@
 
 #include <tutti/call.h>
 #include <tutti/cluster.h>
+#include <tutti/communicator.h>
 #include <tutti/context.h>
 
 TUTTI_BEGIN_DECLS
@@ -175,6 +176,20 @@ TUTTI_API tutti_status *tutti_strategy_create_values(tutti_strategy *strategy, t
 TUTTI_API tutti_status *tutti_strategy_create_per_replica(tutti_strategy *strategy, size_t count,
                                                           const tutti_value *const *components,
                                                           tutti_value **out_value);
+
+/* The cluster that the strategy's workers sit in; NULL for a strategy of this process alone.
+ * Context: any. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_strategy_get_cluster(const tutti_strategy *strategy,
+                                                   tutti_cluster **out_cluster);
+
+/* A communicator of the strategy's workers, for calls of the program's own between its runs: a rank
+ * per worker, whatever its replicas. All strategies of a job give the same one, until its epoch has
+ * ended or it was closed; then every worker asks again, and the next is formed. Of a strategy of
+ * this process alone it has one rank, and is another one each time.
+ * Context: cross-replica. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_strategy_communicator(tutti_strategy *strategy,
+                                                    const tutti_call_options *call,
+                                                    tutti_communicator **out_communicator);
 
 /* Stops and joins the replica threads; later calls are FAILED_PRECONDITION.
  * Context: cross-replica. Threads: any. Since: 0.1. */

@@ -139,6 +139,12 @@ TUTTI_API int32_t tutti_tensor_is_read_only(const tutti_tensor *tensor);
 TUTTI_API tutti_status *tutti_tensor_slice(const tutti_tensor *tensor, size_t axis, int64_t start,
                                            int64_t stop, tutti_tensor **out_tensor);
 
+/* The same elements, a view that cannot be written: what may be given to code that must not change
+ * the memory. The tensor itself when it is read-only.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_tensor_as_read_only(const tutti_tensor *tensor,
+                                                  tutti_tensor **out_tensor);
+
 /* The same elements under other dims (one may be -1, computed from the rest), a view; a tensor that
  * is not contiguous is copied first.
  * Context: building. Threads: any. Since: 0.1. */

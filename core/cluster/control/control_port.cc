@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <map>
 #include <mutex>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 
@@ -32,6 +33,24 @@ namespace {
 constexpr int kMaxAcceptsPerRound = 16;
 // After a new connection could be neither taken nor refused.
 constexpr int64_t kAcceptPauseNs = 100 * kMillisecondNs;
+// How long the first bytes of a connection may be on their way before it is given away unseen: gRPC
+// waits for them as well.
+constexpr int64_t kFirstBytesNs = 20 * kMillisecondNs;
+constexpr std::string_view kKnock = "TUTTI KNOCK ";
+constexpr size_t kFingerprintSize = 16;
+
+// The fingerprint that what has come of a connection knocks with, empty for anything else. It stays
+// to be read.
+std::string ReadKnock(const FileDescriptor& socket) {
+  char bytes[kKnock.size() + kFingerprintSize + 1];
+  const ssize_t size = recv(socket.get(), bytes, sizeof(bytes), MSG_PEEK | MSG_DONTWAIT);
+  if (size != static_cast<ssize_t>(sizeof(bytes)) || bytes[sizeof(bytes) - 1] != '\n') return "";
+  const std::string_view text(bytes, sizeof(bytes) - 1);
+  if (text.substr(0, kKnock.size()) != kKnock) return "";
+  const std::string_view fingerprint = text.substr(kKnock.size());
+  if (fingerprint.find_first_not_of("0123456789abcdef") != std::string_view::npos) return "";
+  return std::string(fingerprint);
+}
 
 }  // namespace
 
@@ -44,6 +63,8 @@ struct ControlPort::State {
     FileDescriptor socket;  // a duplicate: gRPC owns another
     std::string peer;
     int64_t until_ns;  // on the environment's clock
+    FileDescriptor untaken;  // what is given away; empty when it has been
+    int64_t take_ns = kNeverNs;
   };
 
   State(Environment& env, Options o, std::vector<FileDescriptor> sockets, Taker t)
@@ -59,6 +80,9 @@ struct ControlPort::State {
   void Work();
   void AcceptSome(const FileDescriptor& socket);
   void Begin(FileDescriptor socket, const SocketAddress& from);
+  // Gives a connection away, unless it knocks: then it ends.
+  void Take(uint64_t id);
+  void TakeUnseen();
   void PauseAccepting(bool pause);
   int MillisecondsToWait();
   void ForgetOld();
@@ -120,6 +144,8 @@ void ControlPort::State::Work() {
       if (id < kFirstListeningId + listening.size()) {
         // Without memory what came is closed, and its peer tries again.
         (void)guard.Run([&] { AcceptSome(listening[id - kFirstListeningId]); });
+      } else if ((events[static_cast<size_t>(i)].events & EPOLLIN) != 0) {
+        (void)guard.Run([&] { Take(id); });
       } else {
         // It has ended, in both directions: nothing else of it is asked for.
         FileDescriptor ended;
@@ -129,6 +155,7 @@ void ControlPort::State::Work() {
     }
     (void)guard.Run([&] {
       if (environment.clock().NowNs() >= accept_again_ns) PauseAccepting(false);
+      TakeUnseen();
       ForgetOld();
       refusals.Tick();
     });
@@ -140,6 +167,9 @@ int ControlPort::State::MillisecondsToWait() {
   {
     std::lock_guard<std::mutex> lock(mutex);
     if (!connections.empty()) next_ns = std::min(next_ns, connections.begin()->second.until_ns);
+    for (const auto& [id, connection] : connections) {
+      if (connection.untaken) next_ns = std::min(next_ns, connection.take_ns);
+    }
   }
   if (next_ns == kNeverNs) return -1;
   const int64_t wait_ns = std::max<int64_t>(0, next_ns - environment.clock().NowNs());
@@ -179,19 +209,20 @@ void ControlPort::State::AcceptSome(const FileDescriptor& socket) {
 
 void ControlPort::State::Begin(FileDescriptor socket, const SocketAddress& from) {
   Connection connection{FileDescriptor(fcntl(socket.get(), F_DUPFD_CLOEXEC, 0)), from.ToString(),
-                        environment.clock().NowNs() + options.watch_ns};
+                        environment.clock().NowNs() + options.watch_ns, FileDescriptor(),
+                        environment.clock().NowNs() + kFirstBytesNs};
   if (!connection.socket) {
     refusals.CountWithoutDescriptor(errno);
     return;
   }
   const uint64_t id = next_id++;
   // An end in both directions is always told.
-  if (const Status status = Watch(connection.socket, 0, id); !status.ok()) {
+  if (const Status status = Watch(connection.socket, EPOLLIN, id); !status.ok()) {
     refusals.CountWithoutDescriptor(errno);
     return;
   }
+  connection.untaken = std::move(socket);
   FileDescriptor cut_off;
-  bool is_cut_off = false;  // this one
   {
     std::lock_guard<std::mutex> lock(mutex);
     const std::string peer = connection.peer;
@@ -208,14 +239,49 @@ void ControlPort::State::Begin(FileDescriptor socket, const SocketAddress& from)
     undo.state = nullptr;
     if (connections.size() > options.max_unproved) {
       const uint64_t dropped = unproved.ChooseOneToDrop(environment.random());
-      is_cut_off = dropped == id;
       cut_off = Forget(dropped);
       shutdown(cut_off.get(), SHUT_RDWR);  // whoever has it in hand sees the end, too
       ++num_cut_off;
     }
   }
   if (cut_off) refusals.CountCrowded(options.max_unproved);
-  if (!is_cut_off) taker(std::move(socket));
+}
+
+void ControlPort::State::Take(uint64_t id) {
+  FileDescriptor taken;
+  FileDescriptor knocking;
+  std::string peer;
+  std::string fingerprint;
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    const auto found = connections.find(id);
+    if (found == connections.end() || !found->second.untaken) return;
+    Connection& connection = found->second;
+    fingerprint = ReadKnock(connection.socket);
+    taken = std::move(connection.untaken);
+    if (!fingerprint.empty()) {
+      peer = connection.peer;
+      knocking = Forget(id);
+    } else {
+      epoll_event event{};
+      event.data.u64 = id;
+      epoll_ctl(poll.get(), EPOLL_CTL_MOD, connection.socket.get(), &event);
+    }
+  }
+  if (fingerprint.empty()) return taker(std::move(taken));
+  refusals.CountOtherSecret(peer, fingerprint, options.fingerprint);
+}
+
+void ControlPort::State::TakeUnseen() {
+  std::vector<uint64_t> unseen;
+  const int64_t now_ns = environment.clock().NowNs();
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    for (const auto& [id, connection] : connections) {
+      if (connection.untaken && connection.take_ns <= now_ns) unseen.push_back(id);
+    }
+  }
+  for (const uint64_t id : unseen) Take(id);
 }
 
 FileDescriptor ControlPort::State::Forget(uint64_t id) {
@@ -239,6 +305,10 @@ void ControlPort::State::ForgetOld() {
     old.reserve(old.size() + 1);
     old.push_back(Forget(connections.begin()->first));
   }
+}
+
+std::string ControlPort::KnockOf(const std::string& fingerprint) {
+  return std::string(kKnock) + fingerprint + "\n";
 }
 
 ControlPort::ControlPort(std::unique_ptr<State> state) : state_(std::move(state)) {}

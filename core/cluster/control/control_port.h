@@ -5,6 +5,11 @@
 // What is accepted goes on to gRPC at once, which asks for the proof (TLS) within five seconds; the
 // port keeps a duplicate of the socket until the proof has come or the connection has ended. There
 // are only so many without a proof at a time: unproved_connections.h has who is cut off then.
+//
+// A worker that finds another secret at this address says so by a knock, so that both sides hear of
+// the mistake: a line in clear on a connection of its own, with its secret's fingerprint. Hence the
+// port looks at the first bytes of a connection before it gives it away, and waits for them for a
+// moment only. Whoever knocks gets no further than a line of the log in ten seconds.
 
 #ifndef TUTTI_CORE_CLUSTER_CONTROL_CONTROL_PORT_H_
 #define TUTTI_CORE_CLUSTER_CONTROL_CONTROL_PORT_H_
@@ -28,6 +33,7 @@ class ControlPort {
  public:
   struct Options {
     std::string name;  // for messages: "worker 0"
+    std::string fingerprint;  // of the job's secret
     size_t max_unproved = 128;
     // Who takes them ends, before that, those who have proved nothing: what has stayed so long is
     // nothing to watch any more.
@@ -35,6 +41,9 @@ class ControlPort {
   };
   // Takes the next connection over, on the port's thread.
   using Taker = std::function<void(FileDescriptor socket)>;
+
+  // What a worker with a secret of this fingerprint, 16 hexadecimal digits, knocks with.
+  static std::string KnockOf(const std::string& fingerprint);
 
   // `listening` are non-blocking.
   static Result<std::unique_ptr<ControlPort>> Open(Environment& environment, Options options,

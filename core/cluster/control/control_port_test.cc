@@ -27,7 +27,7 @@ class ControlPortTest : public ::testing::Test {
     to_ = *LocalSocketAddress(socket);
     std::vector<FileDescriptor> listening;
     listening.push_back(std::move(socket));
-    ControlPort::Options options{"worker 0"};
+    ControlPort::Options options{"worker 0", "ffeeddccbbaa9988"};
     options.max_unproved = 16;
     options.watch_ns = 600 * kSecondNs;
     port_ = *ControlPort::Open(*environment_, options, std::move(listening),
@@ -134,6 +134,48 @@ TEST_F(ControlPortTest, WhatCannotBeTakenForLackOfMemoryEndsAndThePortGoesOn) {
   std::lock_guard<std::mutex> lock(mutex_);
   EXPECT_EQ(failures_, 0);
   EXPECT_EQ(taken_.size(), 1u);
+}
+
+class KnockLines final : public LogSink {
+ public:
+  void Write(const LogRecord& record) override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    lines_.emplace_back(record.message);
+  }
+  std::vector<std::string> lines() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return lines_;
+  }
+
+ private:
+  std::mutex mutex_;  // guards lines_
+  std::vector<std::string> lines_;
+};
+
+TEST_F(ControlPortTest, AKnockIsLoggedAndGivenToNobody) {
+  const Ref<KnockLines> lines = MakeRef<KnockLines>();
+  environment_->log().set_level(LogLevel::kWarning);
+  ASSERT_TRUE(environment_->log().SetSink(lines).ok());
+  const auto send_text = [](const FileDescriptor& socket, const std::string& text) {
+    EXPECT_EQ(send(socket.get(), text.data(), text.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(text.size()));
+  };
+  const FileDescriptor knocking = Connect("127.0.0.1");
+  send_text(knocking, ControlPort::KnockOf("00112233445566aa"));
+  while (lines->lines().empty()) std::this_thread::yield();
+  EXPECT_NE(lines->lines()[0].find("00112233445566aa, this job's has ffeeddccbbaa9988"),
+            std::string::npos);
+  EXPECT_EQ(port_->num_unproved(), 0u);
+  // What only looks like one, and what says nothing, are a matter of whoever takes connections.
+  const FileDescriptor other = Connect("127.0.0.1");
+  send_text(other, "TUTTI KNOCK no fingerprint!\n");
+  First();
+  EXPECT_TRUE(IsOpen(other));
+  const FileDescriptor silent = Connect("127.0.0.1");
+  while (port_->num_unproved() < 2) std::this_thread::yield();
+  EXPECT_TRUE(IsOpen(silent));
+  EXPECT_EQ(lines->lines().size(), 1u);
+  ASSERT_TRUE(environment_->log().SetSink(nullptr).ok());
 }
 
 TEST_F(ControlPortTest, NobodyListensAfterClose) {

@@ -17,6 +17,7 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/cluster/auth/job_certificate.h"
+#include "core/cluster/control/control_port.h"
 #include "core/cluster/sockets/socket_address.h"
 #include "core/cluster/sockets/socket_connect.h"
 #include "core/cluster/sockets/socket_wait.h"
@@ -124,6 +125,16 @@ Result<ShownCertificate> ReadCertificate(Environment& environment, const FileDes
   return certificate;
 }
 
+// Tells whoever listens there that somebody with another secret has come. In vain where it has gone.
+void Knock(Environment& environment, const JobSecret& secret, const SocketAddress& address,
+           const CallOptions& call) {
+  const Result<FileDescriptor> socket = ConnectSocket(environment, address, call);
+  if (!socket.ok()) return;
+  const std::string knock = ControlPort::KnockOf(secret.Fingerprint());
+  [[maybe_unused]] const ssize_t sent =
+      send(socket->get(), knock.data(), knock.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 Status ProbeOne(Environment& environment, const JobSecret& secret,
                 const std::string& authority_pem, const SocketAddress& address,
                 const CallOptions& call) {
@@ -138,7 +149,9 @@ Status ProbeOne(Environment& environment, const JobSecret& secret,
   }
   TUTTI_ASSIGN_OR_RETURN(const ShownCertificate certificate,
                          ReadCertificate(environment, *socket, peer, call));
-  return CheckPeerCertificate(secret, authority_pem, certificate.get(), peer);
+  Status status = CheckPeerCertificate(secret, authority_pem, certificate.get(), peer);
+  if (status.code() == StatusCode::kUnauthenticated) Knock(environment, secret, address, call);
+  return status;
 }
 
 }  // namespace

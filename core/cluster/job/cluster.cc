@@ -124,6 +124,9 @@ Result<Ref<Cluster>> Cluster::Join(Ref<Environment> environment, ClusterOptions 
 Status Cluster::FindOwnAddress(const CallOptions& call) {
   State& state = *state_;
   Clock& clock = environment().clock();
+  int64_t warning_ns = state.options.join_warning_ns;
+  Deadline warning =
+      warning_ns == kNeverNs ? Deadline::Infinite() : Deadline::After(clock, warning_ns);
   for (;;) {
     const std::string& coordinator = state.options.addresses[0];
     Result<std::string> host = LocalAddressTowards(coordinator);
@@ -132,6 +135,13 @@ Status Cluster::FindOwnAddress(const CallOptions& call) {
       return OkStatus();
     }
     if (host.status().code() != StatusCode::kUnavailable) return host.status();
+    if (warning.Expired(clock)) {
+      environment().log().Warning(
+          Format("{}: worker {} looks for worker 0 ({}) and goes on looking: {}",
+                 state.options.name, worker_, state.options.tasks[0], host.status().message()));
+      warning_ns = warning_ns < kNeverNs / 4 ? 2 * warning_ns : kNeverNs;
+      warning = Deadline::After(clock, warning_ns);
+    }
     CallOptions pause = call;
     pause.deadline =
         Deadline::Earlier(call.deadline, Deadline::After(clock, kResolveRetryNs));
@@ -218,6 +228,28 @@ Status Cluster::Start() {
   return OkStatus();
 }
 
+Status Cluster::WaitWarning(std::unique_lock<std::mutex>& lock, const CallOptions& call,
+                            const std::function<bool()>& done,
+                            const std::function<void()>& warn) {
+  Clock& clock = environment().clock();
+  int64_t warning_ns = state_->options.join_warning_ns;
+  while (warning_ns != kNeverNs) {
+    CallOptions until_warning = call;
+    const Deadline warning = Deadline::After(clock, warning_ns);
+    until_warning.deadline = Deadline::Earlier(call.deadline, warning);
+    Status status = WaitUntil(lock, state_->changed, clock, until_warning, done, "join");
+    if (status.code() != StatusCode::kDeadlineExceeded || !warning.Expired(clock) ||
+        call.deadline.Expired(clock)) {
+      return status;
+    }
+    lock.unlock();
+    warn();
+    lock.lock();
+    warning_ns = warning_ns < kNeverNs / 4 ? 2 * warning_ns : kNeverNs;
+  }
+  return WaitUntil(lock, state_->changed, clock, call, done, "join");
+}
+
 Status Cluster::AwaitJoin(const CallOptions& call) {
   State& state = *state_;
   Clock& clock = environment().clock();
@@ -225,8 +257,19 @@ Status Cluster::AwaitJoin(const CallOptions& call) {
   const auto decided = [&] {
     return state.joined.has_value() || !state.not_joined.ok() || state.closed;
   };
+  const auto warn = [&] {
+    const int64_t waited_ns = clock.NowNs() - start_ns;
+    // The member knows who is missing.
+    (void)state.network->Post([this, &state, waited_ns] {
+      const std::string missing = state.member->DescribeJoining();
+      if (missing.empty()) return;
+      environment().log().Warning(
+          Format("{}: worker {} has waited for {} to join and goes on waiting: {}",
+                 state.options.name, worker_, HumanDuration(waited_ns), missing));
+    });
+  };
   std::unique_lock<std::mutex> lock(state.mutex);
-  Status status = WaitUntil(lock, state.changed, clock, call, decided, "join");
+  Status status = WaitWarning(lock, call, decided, warn);
   if (!status.ok()) {
     // The member knows what was missing.
     lock.unlock();

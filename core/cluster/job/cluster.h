@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,6 +53,8 @@ struct ClusterOptions {
   // It counts as silent a heartbeat or two before (silence.h). kNeverNs: it may be silent for ever.
   int64_t silence_limit_ns = 3 * kSecondNs;
   int64_t heartbeat_interval_ns = 250 * kMillisecondNs;  // at most an eighth of the limit
+  // After how long Join warns of who is missing, and again after twice that; kNeverNs: never.
+  int64_t join_warning_ns = 10 * kSecondNs;
   // For tests: null means gRPC, and a PeerListener of its own. With a network of the caller's there
   // is no PeerListener and no process watch.
   Ref<ControlNetwork> network;
@@ -85,7 +88,8 @@ struct ClusterEvent {
 
 class Cluster final : public Closable {
  public:
-  // Waits for all workers, as long as `call` allows. Fails on every worker with the same message
+  // Waits for all workers, as long as `call` allows, and warns of those that are long in coming.
+  // Fails on every worker with the same message
   // where workers do not fit together (INVALID_ARGUMENT: versions, numbers of replicas, cluster
   // specs); UNAUTHENTICATED for another job secret; DEADLINE_EXCEEDED names who has not come, and
   // UNAVAILABLE says why worker 0 could not be reached; ALREADY_EXISTS for a second process that
@@ -176,6 +180,9 @@ class Cluster final : public Closable {
   struct State;
   Status Start();
   Status AwaitJoin(const CallOptions& call);
+  // As WaitUntil: with a warning, by `warn`, when it takes long.
+  Status WaitWarning(std::unique_lock<std::mutex>& lock, const CallOptions& call,
+                     const std::function<bool()>& done, const std::function<void()>& warn);
   Status FindOwnAddress(const CallOptions& call);
   Status WatchProcesses();
 

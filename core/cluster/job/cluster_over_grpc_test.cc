@@ -7,6 +7,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -15,6 +19,7 @@
 #include "core/base/environment.h"
 #include "core/base/error.h"
 #include "core/base/file_descriptor.h"
+#include "core/base/log.h"
 #include "core/base/real_environment.h"
 #include "core/cluster/job/cluster.h"
 #include "core/cluster/sockets/peer_listener.h"
@@ -147,9 +152,63 @@ TEST(ClusterOverGrpc, AnAbortReachesEveryWorker) {
   });
 }
 
+// What is written to the log.
+class Warnings final : public LogSink {
+ public:
+  void Write(const LogRecord& record) override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    lines_.emplace_back(record.message);
+    come_.notify_all();
+  }
+  // A line that matches has come, or does.
+  void Await(const testing::Matcher<std::string>& matcher) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    EXPECT_TRUE(come_.wait_for(lock, std::chrono::seconds(60), [&] {
+      return std::any_of(lines_.begin(), lines_.end(),
+                         [&](const std::string& line) { return matcher.Matches(line); });
+    })) << testing::PrintToString(lines_);
+  }
+
+ private:
+  std::mutex mutex_;  // guards all below
+  std::condition_variable come_;
+  std::vector<std::string> lines_;
+};
+
+TEST(ClusterOverGrpc, AJoinThatTakesLongWarnsOfWhoIsMissingAndWhere) {
+  RealClusters job(3);
+  std::vector<Ref<Warnings>> warnings;
+  const auto cancellation = MakeRef<Cancellation>();
+  std::vector<std::thread> threads;
+  for (int64_t worker = 0; worker < 2; ++worker) {
+    warnings.push_back(MakeRef<Warnings>());
+    ASSERT_TRUE(job.environments[worker]->log().SetSink(warnings.back()).ok());
+    threads.emplace_back([&, worker] {
+      ClusterOptions options = OptionsOf(3, worker);
+      options.addresses = job.addresses;
+      options.secret = job.secret;
+      options.join_warning_ns = 50 * kMillisecondNs;
+      CallOptions call = RealClusters::Patience(*job.environments[worker]);
+      call.cancellation = cancellation.get();
+      job.statuses[worker] =
+          Cluster::Join(job.environments[worker], std::move(options), call).status();
+    });
+  }
+  const auto missing =
+      AllOf(HasSubstr("to join and goes on waiting: 1 of 3 workers have not come: worker 2 "),
+            HasSubstr(job.addresses[2]));
+  warnings[0]->Await(missing);
+  warnings[1]->Await(missing);
+  cancellation->Cancel();
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(job.statuses[0].code(), StatusCode::kCancelled) << job.statuses[0].ToString();
+}
+
 TEST(ClusterOverGrpc, AnotherSecretIsRefusedAndNotTriedAgain) {
   RealClusters job(2);
   const JobSecret right = job.secret;
+  const Ref<Warnings> warnings = MakeRef<Warnings>();
+  ASSERT_TRUE(job.environments[0]->log().SetSink(warnings).ok());
   const auto cancellation = MakeRef<Cancellation>();
   std::thread coordinator([&] {
     ClusterOptions options = OptionsOf(2, 0);
@@ -162,6 +221,9 @@ TEST(ClusterOverGrpc, AnotherSecretIsRefusedAndNotTriedAgain) {
   job.secret = *JobSecret::Generate();
   const Status status = job.Join(1);
   EXPECT_EQ(status.code(), StatusCode::kUnauthenticated) << status.ToString();
+  // Worker 0 hears of it, too.
+  warnings->Await(AllOf(HasSubstr("worker 0, the control port: 1 attempts to join"),
+                        HasSubstr(job.secret.Fingerprint()), HasSubstr(right.Fingerprint())));
   cancellation->Cancel();
   coordinator.join();
   EXPECT_EQ(job.statuses[0].code(), StatusCode::kCancelled) << job.statuses[0].ToString();

@@ -117,6 +117,22 @@ void Member::OnClosedWhileJoining(Status reason) {
   RetryLater(reason);
 }
 
+std::string Member::DescribeJoining() const {
+  if (phase_ != Phase::kJoining) return "";
+  if (was_heard_ && !gathering_.misfit.ok()) return std::string(gathering_.misfit.message());
+  if (was_heard_) return gathering_.waiting_for;
+  return options_.self.worker == 0 ? NobodyHasCome() : "it has not reached " + Unreached("");
+}
+
+std::string Member::Unreached(std::string_view why) const {
+  const std::string seen =
+      connected_ ? "it accepted the connection, and did not answer"
+      : last_attempt_.ok() ? "no attempt has ended yet"
+                           : Format("the last attempt: {}", last_attempt_.message());
+  return Format("{} in {} attempts{}; {}; is worker 0 running, and is this its address?",
+                DescribeSeat(0, options_.tasks, options_.addresses), attempts_, why, seen);
+}
+
 void Member::GiveUpJoining(const Status& why) {
   if (phase_ != Phase::kJoining) return;
   const std::string who = Format("worker {}", options_.self.worker);
@@ -124,20 +140,13 @@ void Member::GiveUpJoining(const Status& why) {
   if (connected_) Send(Goodbye{why});
   if (was_heard_ && !gathering_.misfit.ok()) return NotJoined(gathering_.misfit);
   if (was_heard_ || options_.self.worker == 0) {
-    const std::string missing = was_heard_ ? gathering_.waiting_for : NobodyHasCome();
-    return NotJoined(Status(
-        why.code(), Format("{} has given up waiting ({}); {}", who, why.message(), missing)));
+    return NotJoined(Status(why.code(), Format("{} has given up waiting ({}); {}", who,
+                                               why.message(), DescribeJoining())));
   }
-  const std::string coordinator = DescribeSeat(0, options_.tasks, options_.addresses);
-  const std::string seen =
-      connected_ ? "it accepted the connection, and did not answer"
-      : last_attempt_.ok() ? "no attempt has ended yet"
-                           : Format("the last attempt: {}", last_attempt_.message());
   const StatusCode code =
       why.code() == StatusCode::kDeadlineExceeded ? StatusCode::kUnavailable : why.code();
-  Status status(code, Format("{} has not reached {} in {} attempts ({}); {}; is worker 0 running, "
-                             "and is this its address?",
-                             who, coordinator, attempts_, why.message(), seen));
+  Status status(code, Format("{} has not reached {}", who,
+                             Unreached(Format(" ({})", why.message()))));
   if (!last_attempt_.ok()) status = std::move(status).WithCause(last_attempt_);
   NotJoined(std::move(status));
 }

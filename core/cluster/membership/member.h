@@ -95,6 +95,8 @@ class Member {
   // Ends joining, if it has not ended: OnNotJoined follows at once, saying what was missing. `why`
   // is DEADLINE_EXCEEDED or CANCELLED.
   void GiveUpJoining(const Status& why);
+  // While it joins, who has not come or what stands between this worker and worker 0; else empty.
+  std::string DescribeJoining() const;
 
   // `done` is called once, at once with FAILED_PRECONDITION where this worker is in an exchange of
   // this key already. Gives the number by which it can be withdrawn.
@@ -131,6 +133,8 @@ class Member {
     kEnded,
   };
 
+  // Worker 0 as it is out of reach; `why` stands behind the number of attempts.
+  std::string Unreached(std::string_view why) const;
   void TryToConnect();
   void RetryLater(const Status& reason);
   void OnConnected();

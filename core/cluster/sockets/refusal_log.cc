@@ -21,8 +21,15 @@ void RefusalLog::CountWithoutDescriptor(int error) {
   error_ = error;
 }
 
+void RefusalLog::CountOtherSecret(const std::string& peer, const std::string& fingerprint,
+                                  const std::string& own_fingerprint) {
+  ++other_secret_;
+  other_secret_last_ = Format("{}, whose secret has the fingerprint {}, this job's has {}", peer,
+                              fingerprint, own_fingerprint);
+}
+
 int64_t RefusalLog::due_ns() const {
-  return crowded_ + without_descriptor_ > 0 ? next_line_ns_ : kNeverNs;
+  return crowded_ + without_descriptor_ + other_secret_ > 0 ? next_line_ns_ : kNeverNs;
 }
 
 void RefusalLog::Tick() {
@@ -34,6 +41,12 @@ void RefusalLog::Tick() {
                         "proved yet that they belong to the job; workers try again by themselves; "
                         "if this goes on, see who else connects here (`ss -tn`)",
                         port_, std::exchange(crowded_, 0), limit_));
+  }
+  if (other_secret_ > 0) {
+    log_.Warning(Format("{}: {} attempts to join came from workers with another job secret, the "
+                        "last from {}; give all workers of a job the same TUTTI_JOB_SECRET or "
+                        "TUTTI_JOB_SECRET_FILE",
+                        port_, std::exchange(other_secret_, 0), other_secret_last_));
   }
   if (without_descriptor_ > 0) {
     log_.Warning(Format("{}: {} connections could not be taken: {}; workers try again by "

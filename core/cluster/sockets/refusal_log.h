@@ -25,6 +25,9 @@ class RefusalLog {
   void CountCrowded(size_t limit);
   // No file descriptor, or no memory, was left for one.
   void CountWithoutDescriptor(int error);
+  // A worker from `peer` told that it has a job secret of another fingerprint.
+  void CountOtherSecret(const std::string& peer, const std::string& fingerprint,
+                        const std::string& own_fingerprint);
   // Writes what has been counted when it is time to.
   void Tick();
   // When Tick has something to write; kNeverNs.
@@ -39,6 +42,8 @@ class RefusalLog {
   size_t limit_ = 0;
   int64_t without_descriptor_ = 0;
   int error_ = 0;
+  int64_t other_secret_ = 0;
+  std::string other_secret_last_;  // who, and both fingerprints
 };
 
 }  // namespace tutti

@@ -66,5 +66,20 @@ TEST(RefusalLog, WritesTheFirstAtOnceAndTheRestTogetherTenSecondsLater) {
   EXPECT_EQ(written->lines.size(), 3u);
 }
 
+TEST(RefusalLog, SaysWhoCameWithAnotherSecret) {
+  ManualClock clock;
+  Log log(clock);
+  const Ref<Lines> written = MakeRef<Lines>();
+  ASSERT_TRUE(log.SetSink(written).ok());
+  RefusalLog refusals(log, clock, "worker 0, the control port");
+  refusals.CountOtherSecret("10.0.0.7:4711", "00112233445566aa", "ffeeddccbbaa9988");
+  refusals.Tick();
+  ASSERT_EQ(written->lines.size(), 1u);
+  EXPECT_THAT(written->lines[0],
+              AllOf(HasSubstr("worker 0, the control port: 1 attempts to join"),
+                    HasSubstr("10.0.0.7:4711"), HasSubstr("00112233445566aa"),
+                    HasSubstr("this job's has ffeeddccbbaa9988"), HasSubstr("TUTTI_JOB_SECRET")));
+}
+
 }  // namespace
 }  // namespace tutti

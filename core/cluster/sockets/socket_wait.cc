@@ -40,7 +40,7 @@ Result<bool> PollUntil(Environment& environment, const FileDescriptor* socket, s
     if (clock.NowNs() >= until_ns) return false;
     if (call.deadline.Expired(clock)) {
       const int64_t waited_ns = clock.NowNs() - start_ns;
-      return DeadlineExceeded("{}: not done after {}; give a longer timeout, or none", what,
+      return DeadlineExceeded("{}: not done after {}; give a longer timeout", what,
                               HumanDuration(waited_ns))
           .With("waited_ns", waited_ns);
     }

@@ -8,6 +8,7 @@
 #include "core/base/callback_scope.h"
 #include "core/base/environment.h"
 #include "core/base/error.h"
+#include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/base/wait.h"
 #include "core/collective/communicator/call_arguments.h"
@@ -19,7 +20,13 @@ namespace {
 // So many tensors that are not ready are named.
 constexpr size_t kMostNamed = 4;
 
-Status CheckTensors(std::span<Tensor* const> tensors, ReduceOp op) {
+// "3", or "3 (layer2.bias)".
+std::string DescribeTensor(size_t index, std::span<const std::string> names) {
+  return index < names.size() ? Format("{} ({})", index, names[index]) : Format("{}", index);
+}
+
+Status CheckTensors(std::span<Tensor* const> tensors, ReduceOp op,
+                    std::span<const std::string> names) {
   std::unordered_set<const void*> seen;  // by memory: one array may stand in several tensors
   for (size_t i = 0; i < tensors.size(); ++i) {
     Status status = CheckGiven(tensors[i], "tensor");
@@ -29,7 +36,9 @@ Status CheckTensors(std::span<Tensor* const> tensors, ReduceOp op) {
       status = InvalidArgument("it is in the plan twice; each gradient is reduced once");
     }
     if (!status.ok()) {
-      return std::move(status).WithPrefix(Format("bucket plan: tensor {}", i)).With("index", i);
+      return std::move(status)
+          .WithPrefix(Format("bucket plan: tensor {}", DescribeTensor(i, names)))
+          .With("index", i);
     }
   }
   return OkStatus();
@@ -69,13 +78,18 @@ Result<std::vector<Ref<Tensor>>> MakeSideBySide(Communicator& communicator,
 
 Result<Ref<BucketPlan>> BucketPlan::Create(Ref<Communicator> communicator,
                                            std::span<Tensor* const> tensors, ReduceOp op,
-                                           int64_t bytes_per_pack) {
+                                           int64_t bytes_per_pack,
+                                           std::vector<std::string> names) {
   if (bytes_per_pack < 0) {
     return InvalidArgument("bucket plan: bytes_per_pack is {}; pass the bytes of a bucket, or 0 "
                            "for {}",
                            bytes_per_pack, HumanBytes(kAutoBucketBytes));
   }
-  TUTTI_RETURN_IF_ERROR(CheckTensors(tensors, op));
+  if (!names.empty() && names.size() != tensors.size()) {
+    return InvalidArgument("bucket plan: {} names for {} tensors; give each one a name, or none",
+                           names.size(), tensors.size());
+  }
+  TUTTI_RETURN_IF_ERROR(CheckTensors(tensors, op, names));
   std::vector<int64_t> bytes;
   std::vector<Ref<Tensor>> held;
   for (Tensor* tensor : tensors) {
@@ -84,25 +98,28 @@ Result<Ref<BucketPlan>> BucketPlan::Create(Ref<Communicator> communicator,
   }
   std::vector<Pack> buckets =
       PackTensors(bytes, bytes_per_pack == 0 ? kAutoBucketBytes : bytes_per_pack);
-  return MakeRef<BucketPlan>(std::move(communicator), std::move(held), op, std::move(buckets));
+  return MakeRef<BucketPlan>(std::move(communicator), std::move(held), op, std::move(buckets),
+                             std::move(names));
 }
 
 Result<Ref<BucketPlan>> BucketPlan::CreateLike(Ref<Communicator> communicator,
                                                std::span<const Tensor* const> like, ReduceOp op,
-                                               int64_t bytes_per_pack) {
+                                               int64_t bytes_per_pack,
+                                               std::vector<std::string> names) {
   TUTTI_ASSIGN_OR_RETURN(const std::vector<Ref<Tensor>> tensors,
                          MakeSideBySide(*communicator, like, op));
   std::vector<Tensor*> pointers;
   for (const Ref<Tensor>& tensor : tensors) pointers.push_back(tensor.get());
-  return Create(std::move(communicator), pointers, op, bytes_per_pack);
+  return Create(std::move(communicator), pointers, op, bytes_per_pack, std::move(names));
 }
 
 BucketPlan::BucketPlan(Ref<Communicator> communicator, std::vector<Ref<Tensor>> tensors,
-                       ReduceOp op, std::vector<Pack> buckets)
+                       ReduceOp op, std::vector<Pack> buckets, std::vector<std::string> names)
     : communicator_(std::move(communicator)),
       tensors_(std::move(tensors)),
       op_(op),
-      buckets_(std::move(buckets)) {
+      buckets_(std::move(buckets)),
+      names_(std::move(names)) {
   for (size_t b = 0; b < buckets_.size(); ++b) {
     bucket_of_.resize(buckets_[b].last, b);
   }
@@ -150,7 +167,7 @@ Status BucketPlan::Ready(size_t index) {
     return FailedPrecondition(
                "bucket plan: tensor {} is ready for the second time in step {}; wait for the plan "
                "at the end of each step",
-               index, num_steps_ + 1)
+               NameOf(index), num_steps_ + 1)
         .With("index", index);
   }
   is_ready_[index] = true;
@@ -217,12 +234,19 @@ Result<BucketPlan::Launched> BucketPlan::TryLaunch(const Pack& bucket) const noe
   }
 }
 
+std::string BucketPlan::NameOf(size_t index) const { return DescribeTensor(index, names_); }
+
+std::string BucketPlan::ToString() const {
+  return Format("bucket plan of {} tensors ({}) in {} buckets, {} steps", tensors_.size(),
+                ReduceOpName(op_), buckets_.size(), num_steps());
+}
+
 std::string BucketPlan::DescribeUnready() const {
   std::vector<std::string> named;
   size_t count = 0;
   for (size_t i = 0; i < is_ready_.size(); ++i) {
     if (is_ready_[i]) continue;
-    if (++count <= kMostNamed) named.push_back(Format("{}", i));
+    if (++count <= kMostNamed) named.push_back(NameOf(i));
   }
   if (count > kMostNamed) named.push_back(Format("{} more", count - kMostNamed));
   return Join(named, ", ");
@@ -268,14 +292,41 @@ void BucketPlan::EndLeftWait() {
   ended_ = true;
 }
 
+Status BucketPlan::AwaitReady(std::unique_lock<std::mutex>& lock, const CallOptions& options) {
+  Environment& environment = communicator_->environment();
+  Clock& clock = environment.clock();
+  const std::string what = Format("bucket plan: step {}", num_steps_ + 1);
+  const auto settled = [this] {
+    return !launching_ && (!failure_.ok() || launched_.size() == buckets_.size());
+  };
+  const int64_t start_ns = clock.NowNs();
+  int64_t warning_ns = wait_warning_ns_.load();
+  for (;;) {
+    if (warning_ns == kNeverNs) {
+      return WaitUntil(lock, changed_, clock, options, settled, what);
+    }
+    CallOptions until_warning = options;
+    const Deadline warning = Deadline::After(clock, warning_ns);
+    until_warning.deadline = Deadline::Earlier(options.deadline, warning);
+    Status status = WaitUntil(lock, changed_, clock, until_warning, settled, what);
+    if (status.code() != StatusCode::kDeadlineExceeded || !warning.Expired(clock)) return status;
+    if (options.deadline.Expired(clock)) return status;
+    const std::string unready = DescribeUnready();
+    const int64_t waited_ns = clock.NowNs() - start_ns;
+    if (warning_ns < kNeverNs / 4) warning_ns *= 2;
+    if (unready.empty()) continue;  // it waits for a launch, which says itself what it waits for
+    lock.unlock();
+    environment.log().Warning(
+        Format("{} has waited for {} and goes on waiting; tensors that are not ready: {}; say "
+               "ready of each tensor in each step, also of one that got no gradient",
+               what, HumanDuration(waited_ns), unready));
+    lock.lock();
+  }
+}
+
 Status BucketPlan::WaitForStep(const CallOptions& options) {
   std::unique_lock<std::mutex> lock(mutex_);
-  Status status = WaitUntil(
-      lock, changed_, communicator_->environment().clock(), options,
-      [this] {
-        return !launching_ && (!failure_.ok() || launched_.size() == buckets_.size());
-      },
-      Format("bucket plan: step {}", num_steps_ + 1));
+  Status status = AwaitReady(lock, options);
   const bool all_are_launched = status.ok() && failure_.ok();
   if (!status.ok()) {
     const std::string unready = DescribeUnready();

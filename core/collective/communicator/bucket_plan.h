@@ -24,11 +24,15 @@
 // ended, for the peers cannot go on without this rank; the plan then says that error for ever. A
 // plan that is dropped before leaves the calls that it has launched alone.
 //
+// A wait for tensors that nobody reports does not stay silent: after a while (SetWaitWarning) it warns
+// of those that are not ready, by their names where they have some, and again after twice that.
+//
 // Threads: Ready any; Wait one at a time.
 
 #ifndef TUTTI_CORE_COLLECTIVE_COMMUNICATOR_BUCKET_PLAN_H_
 #define TUTTI_CORE_COLLECTIVE_COMMUNICATOR_BUCKET_PLAN_H_
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -38,6 +42,7 @@
 #include <vector>
 
 #include "core/base/call_options.h"
+#include "core/base/clock.h"
 #include "core/base/ref.h"
 #include "core/base/status.h"
 #include "core/collective/communicator/communicator.h"
@@ -57,20 +62,27 @@ class BucketPlan final : public RefCounted {
 
   // All ranks pass tensors of the same dtypes and shapes in the same order, and the same
   // `bytes_per_pack` (0: kAutoBucketBytes). INVALID_ARGUMENT for a tensor that `op` cannot reduce
-  // in place, and for one that is there twice.
+  // in place, and for one that is there twice. `names`, for messages: as many as tensors, or none.
   static Result<Ref<BucketPlan>> Create(Ref<Communicator> communicator,
                                         std::span<Tensor* const> tensors, ReduceOp op,
-                                        int64_t bytes_per_pack);
+                                        int64_t bytes_per_pack,
+                                        std::vector<std::string> names = {});
 
   // A plan with tensors of its own: zeros of the dtypes and shapes of `like`, of which nothing else
   // is used, each at a multiple of kBufferAlignment of one Communicator::CreateTensor. The plan may
   // go before them.
   static Result<Ref<BucketPlan>> CreateLike(Ref<Communicator> communicator,
                                             std::span<const Tensor* const> like, ReduceOp op,
-                                            int64_t bytes_per_pack);
+                                            int64_t bytes_per_pack,
+                                            std::vector<std::string> names = {});
 
   Communicator& communicator() const { return *communicator_; }
+  // kNeverNs: no warning.
+  static constexpr int64_t kWaitWarningNs = 30 * kSecondNs;
+  void SetWaitWarning(int64_t warning_ns) { wait_warning_ns_.store(warning_ns); }
   size_t num_tensors() const { return tensors_.size(); }
+  // "bucket plan of 148 tensors (MEAN) in 7 buckets, 3 steps": for people.
+  std::string ToString() const;
   // What is reduced as gradient `index`. INVALID_ARGUMENT for an index that is none.
   Result<Ref<Tensor>> GetTensor(size_t index) const;
   // Which tensors go together, in the order of launching.
@@ -91,7 +103,7 @@ class BucketPlan final : public RefCounted {
   template <typename T, typename... Args>
   friend Ref<T> MakeRef(Args&&... args);
   BucketPlan(Ref<Communicator> communicator, std::vector<Ref<Tensor>> tensors, ReduceOp op,
-             std::vector<Pack> buckets);
+             std::vector<Pack> buckets, std::vector<std::string> names);
   ~BucketPlan() override;
   // In a forked child it stays: see Future.
   void OnLastRelease() const noexcept override;
@@ -112,13 +124,19 @@ class BucketPlan final : public RefCounted {
   // Waits for what was launched, until all of it has ended.
   static Status AwaitLaunched(std::span<const Launched> launched, const CallOptions& options);
   void BeginStep();
+  // "3", or "3 (layer2.bias)".
+  std::string NameOf(size_t index) const;
   std::string DescribeUnready() const;
+  // Waits until all is launched, or something has failed; warns of what it waits for.
+  Status AwaitReady(std::unique_lock<std::mutex>& lock, const CallOptions& options);
 
   const Ref<Communicator> communicator_;
   const std::vector<Ref<Tensor>> tensors_;
   const ReduceOp op_;
   const std::vector<Pack> buckets_;
+  const std::vector<std::string> names_;  // empty, or of each tensor
   std::vector<size_t> bucket_of_;  // of each tensor
+  std::atomic<int64_t> wait_warning_ns_{kWaitWarningNs};
 
   mutable std::mutex mutex_;  // guards all below
   std::condition_variable changed_;

@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <condition_variable>
 #include <cstdlib>
 #include <latch>
+#include <mutex>
 #include <numeric>
 #include <random>
 #include <string>
@@ -15,6 +17,7 @@
 #include "core/base/callback_scope.h"
 #include "core/base/closable.h"
 #include "core/base/environment.h"
+#include "core/base/log.h"
 #include "core/collective/communicator/future.h"
 #include "core/collective/testing/rank_threads.h"
 
@@ -430,6 +433,58 @@ TEST(BucketPlanTest, ADroppedPlanLeavesItsCallsAlone) {
     return OkStatus();
   });
   for (const Status& status : statuses) EXPECT_TRUE(status.ok()) << status.ToString();
+}
+
+class WarningLines final : public LogSink {
+ public:
+  void Write(const LogRecord& record) override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    lines_.emplace_back(record.message);
+    come_.notify_all();
+  }
+  std::string First() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    come_.wait(lock, [this] { return !lines_.empty(); });
+    return lines_.front();
+  }
+
+ private:
+  std::mutex mutex_;  // guards all below
+  std::condition_variable come_;
+  std::vector<std::string> lines_;
+};
+
+TEST(BucketPlan, AWaitForATensorThatNobodyReportsNamesIt) {
+  const Ref<WarningLines> lines = MakeRef<WarningLines>();
+  RankGroup group(1);
+  Communicator& rank = group[0];
+  ASSERT_TRUE(group.environment().log().SetSink(lines).ok());
+  const Gradients gradients(3);
+  const Ref<BucketPlan> plan =
+      BucketPlan::Create(Ref<Communicator>::Retain(&rank), gradients.pointers(), ReduceOp::kSum,
+                         1, {"layer2.weight", "layer2.bias", "layer1.weight"})
+          .value();
+  EXPECT_EQ(plan->ToString(), "bucket plan of 3 tensors (SUM) in 3 buckets, 0 steps");
+  plan->SetWaitWarning(kMillisecondNs);
+  ASSERT_TRUE(plan->Ready(0).ok());
+  ASSERT_TRUE(plan->Ready(2).ok());
+  std::thread late([&] {
+    EXPECT_THAT(lines->First(),
+                testing::AllOf(HasSubstr("bucket plan: step 1 has waited for"),
+                               HasSubstr("tensors that are not ready: 1 (layer2.bias);")));
+    EXPECT_TRUE(plan->Ready(1).ok());
+  });
+  const Status waited = plan->Wait(CallOptions());
+  late.join();
+  EXPECT_TRUE(waited.ok()) << waited.ToString();
+  EXPECT_EQ(plan->num_steps(), 1);
+  ASSERT_TRUE(plan->Ready(1).ok());
+  EXPECT_THAT(Message(plan->Ready(1)), HasSubstr("tensor 1 (layer2.bias) is ready for the second"));
+  EXPECT_THAT(Message(BucketPlan::Create(Ref<Communicator>::Retain(&rank), gradients.pointers(),
+                                         ReduceOp::kSum, 1, {"one"})
+                          .status()),
+              HasSubstr("1 names for 3 tensors"));
+  ASSERT_TRUE(group.environment().log().SetSink(nullptr).ok());
 }
 
 }  // namespace

@@ -18,10 +18,14 @@ namespace tutti {
 
 class Node;
 
-Result<std::string> GraphHeader(const Node& root);
+// kDescribed: with a line on each of the first operations, by which a state of another dataset can
+// say where that differs.
+enum class HeaderText { kNone, kDescribed };
+Result<std::string> GraphHeader(const Node& root, HeaderText text = HeaderText::kNone);
 
 // INVALID_ARGUMENT when the state that began with `saved` is of another graph than `own`, or has an
-// op in another version, which it names.
+// op in another version, which it names. Where both are described it says which operation differs,
+// and how.
 Status CheckGraphHeader(std::string_view own, std::string_view saved);
 
 }  // namespace tutti

@@ -277,7 +277,8 @@ Result<std::string> Iterator::Save(const CallOptions& call) {
 
 Status Iterator::MakeHeader() {
   if (!header_.empty()) return OkStatus();
-  TUTTI_ASSIGN_OR_RETURN(header_, GraphHeader(dataset_->node()));
+  TUTTI_ASSIGN_OR_RETURN(header_,
+                         GraphHeader(dataset_->node(), HeaderText::kDescribed));
   return OkStatus();
 }
 

@@ -249,6 +249,24 @@ TEST_F(Iteration, HeadersOfOtherGraphsAndTornOnesAreRefused) {
   EXPECT_EQ(CheckGraphHeader(own, strange.bytes()).code(), StatusCode::kInvalidArgument);
 }
 
+TEST_F(Iteration, AStateOfAnotherDatasetSaysWhichOperationDiffersAndHow) {
+  const auto saved = [&](const Ref<Dataset>& dataset) {
+    return Iterate(dataset)->Save(CallOptions()).value();
+  };
+  const auto refused = [&](const Ref<Dataset>& dataset, const std::string& state) {
+    return std::string(Iterate(dataset)->Restore(state, CallOptions()).message());
+  };
+  const Ref<Dataset> two = Ok(Ok(Range(9)->Skip(1))->Batch(2));
+  const Ref<Dataset> three = Ok(Ok(Range(9)->Skip(1))->Batch(3));
+  EXPECT_THAT(refused(three, saved(two)),
+              HasSubstr("of another dataset: operation 3, counted from the sources, was "
+                        "batch(batch_size=2) and is batch(batch_size=3) here"));
+  EXPECT_THAT(refused(two, saved(Ok(two->Repeat(2)))),
+              HasSubstr("behind operation 3 there was repeat(count=2), which is not here"));
+  EXPECT_THAT(refused(Ok(two->Repeat(2)), saved(two)),
+              HasSubstr("behind operation 3 there is repeat(count=2) here"));
+}
+
 // What only says how soon elements come may be another when a state is restored, and so may names.
 TEST_F(Iteration, RestoresUnderOtherTuningAndOtherNames) {
   struct Tuning {

@@ -5,6 +5,9 @@ tuples, dicts and lists. Arrays that an iterator or a callback hands out are rea
 runtime's memory. A list of numbers is one tensor; use a tuple for a structure.
 """
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
+from tutti import _arguments
 from tutti._composites import RaggedTensorSpec, SparseTensorSpec
 from tutti._specs import (DatasetSpec, IteratorSpec, NoneTensorSpec, OptionalSpec, TensorSpec,
                           VariantSpec)
@@ -15,11 +18,12 @@ from tutti.data._dataset import (AUTOTUNE, INFINITE_CARDINALITY, UNKNOWN_CARDINA
 from tutti.data._function import (FixedLenFeature, Function, parse_example, register_function,
                                   registered_function, unregister_function)
 from tutti.data._options import AutoShardPolicy, Options
-from tutti.data._records import TFRecordWriter
+from tutti.data._records import ExampleWriter, TFRecordWriter
 from tutti.data import experimental
 
 __all__ = [
-    "AUTOTUNE", "AutoShardPolicy", "Dataset", "DatasetSpec", "FixedLenFeature",
+    "AUTOTUNE", "AutoShardPolicy", "Dataset", "DatasetSpec", "ExampleWriter",
+    "FixedLenFeature",
     "FixedLengthRecordDataset", "Function", "INFINITE_CARDINALITY", "Iterator", "IteratorSpec",
     "NoneTensorSpec", "Optional", "OptionalSpec", "Options", "RaggedTensorSpec",
     "SparseTensorSpec", "TFRecordDataset", "TFRecordWriter", "TensorSpec", "TextLineDataset",
@@ -27,3 +31,7 @@ __all__ = [
     "experimental", "parse_example", "register_function", "registered_function",
     "unregister_function",
 ]
+
+if not _TYPE_CHECKING:
+    def __getattr__(name):
+        raise _arguments.missing("tutti.data", __all__, name)

@@ -127,21 +127,36 @@ def _check_arrays(element: Any) -> None:
             f"no array; iterate the dataset itself")
 
 
+def _copied(element: Any) -> Any:
+    """The element with arrays that may be written; numbers, texts and bytes are what they are."""
+    if isinstance(element, (np.ndarray, Tensor)):
+        return element.copy()
+    if isinstance(element, dict):
+        return {key: _copied(part) for key, part in element.items()}
+    if isinstance(element, tuple):
+        parts = [_copied(part) for part in element]
+        return type(element)(*parts) if hasattr(element, "_fields") else tuple(parts)
+    if isinstance(element, list):
+        return [_copied(part) for part in element]
+    return element
+
+
 class _NumpyIterator(Iterator):
     """An iterator whose elements are arrays and structures of them. Elements of one dataset are of
     one structure, so that the first tells."""
 
-    __slots__ = ("_checked",)
+    __slots__ = ("_checked", "_writable")
 
-    def __init__(self, dataset: "Dataset"):
+    def __init__(self, dataset: "Dataset", writable: bool = False):
         super().__init__(dataset)
         self._checked = False
+        self._writable = writable
 
     def _check(self, element: Any) -> Any:
         if not self._checked:
             _check_arrays(element)
             self._checked = True
-        return element
+        return _copied(element) if self._writable else element
 
     def __next__(self) -> Any:
         return self._check(super().__next__())
@@ -153,7 +168,7 @@ class _NumpyIterator(Iterator):
         return self._check(super().get_next(timeout))
 
 
-class Dataset(Transformations):
+class Dataset(Transformations, _arguments.NamesNearest):
     """A definition of a sequence of elements; nothing runs until it is iterated. Immutable, so that
     every method gives a new dataset.
 
@@ -481,13 +496,20 @@ class Dataset(Transformations):
         """The dataset whose serialize() gave `data`, in this release or an earlier one."""
         return Dataset._of(_native.dataset_deserialize(data))
 
+    def __reduce__(self) -> Any:
+        """Pickled as its definition, as serialize() gives it, so that a process of its own can have
+        it; FailedPreconditionError for a function without a registered name."""
+        return Dataset.deserialize, (self.serialize(),)
+
     def __iter__(self) -> Iterator:
         return Iterator(self)
 
-    def as_numpy_iterator(self) -> Iterator:
+    def as_numpy_iterator(self, *, writable: bool = False) -> Iterator:
         """The same as iter(), because elements are NumPy already; TypeError at the first element
-        when there are datasets or optionals in it."""
-        return _NumpyIterator(self)
+        when there are datasets or optionals in it. writable: each array is a copy of its own, for
+        who writes into it or hands it to a library that wants memory that may be written
+        (torch.from_numpy, torch.from_dlpack)."""
+        return _NumpyIterator(self, writable)
 
     def __repr__(self) -> str:
         count = self.cardinality()

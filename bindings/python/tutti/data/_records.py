@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Optional, Type, Union
+from typing import TYPE_CHECKING, Any, Dict, Optional, Type, Union
 
 from tutti import _arguments, _native, errors
 
@@ -79,6 +79,45 @@ class TFRecordWriter:
         _native.record_writer_abandon(self._handle)
 
     def __enter__(self) -> "TFRecordWriter":
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], *_: Any) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abandon()
+
+
+class ExampleWriter:
+    """Writes a TFRecord file of tf.train.Examples; overwrites `filename`. A context manager, as
+    TFRecordWriter.
+
+        with tutti.data.ExampleWriter("train.tfrecord") as examples:
+            for image, label in pairs:
+                examples.write({"image": image, "label": label})
+
+    filename, compression_type, compression_level: as of TFRecordWriter. Threads: one at a time.
+    """
+
+    __slots__ = ("_records",)
+
+    def __init__(self, filename: Union[str, bytes, "os.PathLike[str]"],
+                 compression_type: Optional[str] = None, compression_level: Optional[int] = None):
+        self._records = TFRecordWriter(filename, compression_type, compression_level)
+
+    def write(self, features: Dict[str, Any]) -> None:
+        """One example: what tutti.io.make_example makes of `features`."""
+        _native.record_writer_write_example(self._records._handle, features)
+
+    def close(self) -> None:
+        """Flushes, syncs and closes; after an error what stood there before stays."""
+        self._records.close()
+
+    def abandon(self) -> None:
+        """Closes without the new file: what stood there before stays."""
+        self._records.abandon()
+
+    def __enter__(self) -> "ExampleWriter":
         return self
 
     def __exit__(self, kind: Optional[Type[BaseException]], *_: Any) -> None:

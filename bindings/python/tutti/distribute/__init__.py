@@ -7,6 +7,9 @@ replica context; inside a merge function is cross-replica context again. Exactly
 thread of control (contextvars) and reaches the replicas' threads.
 """
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
+from tutti import _arguments
 from tutti._reduce_op import ReduceOp
 from tutti._specs import PerReplicaSpec
 from tutti._values import DistributedValues, PerReplica
@@ -36,3 +39,7 @@ __all__ = [
     "experimental_set_strategy", "get_replica_context", "get_strategy", "get_update_replica_id",
     "has_strategy", "in_cross_replica_context",
 ]
+
+if not _TYPE_CHECKING:
+    def __getattr__(name):
+        raise _arguments.missing("tutti.distribute", __all__, name)

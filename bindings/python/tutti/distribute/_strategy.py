@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextvars
 import weakref
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Type, Union
+from typing import (TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple,
+                    Type, Union)
 
 import numpy as np
 
@@ -22,6 +23,10 @@ from tutti.distribute._cross_device_ops import CrossDeviceOps
 from tutti.distribute._extended import StrategyExtended
 from tutti.distribute._input import DistributedDataset, InputContext, InputOptions, ValueContext
 from tutti.distribute._run_options import RunOptions
+
+if TYPE_CHECKING:
+    from tutti._cluster import Cluster
+    from tutti._communicator import Communicator
 
 # Live strategies by address, so that a strategy that comes out of the library is the same object.
 _wrappers: "weakref.WeakValueDictionary[int, Strategy]" = weakref.WeakValueDictionary()
@@ -84,7 +89,7 @@ def _stacked(arrays: Any) -> Any:
     return arrays
 
 
-class Strategy:
+class Strategy(_arguments.NamesNearest):
     """The same function on several replicas, concurrently: replica 0 on the thread that calls run,
     the others on threads of the strategy. Threads: any; of two concurrent runs the later one is a
     FailedPreconditionError."""
@@ -139,6 +144,25 @@ class Strategy:
         was given cross-device ops, how often these were used for tensors of which dtype and
         shape."""
         return _native.strategy_explain(self._handle)
+
+    @property
+    def cluster(self) -> "Optional[Cluster]":
+        """The cluster that the strategy's workers sit in, which Cluster.join gives as well; None
+        for a strategy of this process alone."""
+        from tutti._cluster import Cluster
+
+        handle = _native.strategy_cluster(self._handle)
+        return None if handle is None else Cluster._of(handle)
+
+    @property
+    def communicator(self) -> "Communicator":
+        """A communicator of the strategy's workers, a rank each, for collectives of the program's
+        own between runs. All strategies of a job give the same one, until its epoch has ended or it
+        was closed: then all workers ask again, and the next is formed with all of them. Of a
+        strategy of this process alone it has one rank."""
+        from tutti._communicator import Communicator
+
+        return Communicator._of(_native.strategy_communicator(self._handle, None))
 
     def scope(self) -> _StrategyScope:
         """Cross-replica context with this as the ambient strategy: variables that are made there

@@ -9,6 +9,9 @@ from typing import Any, Callable, Dict, Iterator as Iterable, List, Optional, Tu
 import numpy as np
 
 from tutti import _arguments, _native, distribute
+from tutti._cluster import Cluster
+from tutti._communicator import Communicator
+from tutti._tensor import Tensor
 from tutti._variable import Variable
 from tutti.data import Iterator
 from tutti.distribute import DistributedIterator
@@ -67,10 +70,14 @@ class Checkpoint:
         path = checkpoint.save("run/ckpt")      # "run/ckpt-1"
         checkpoint.restore(path)
 
-    Objects: tutti.Variable, iterators of distributed and of other datasets, NumPy arrays that can
-    be written to (a restore writes into them), other checkpoints, and dicts and lists of all
-    these. `root`, a dict, gives objects whose names are no keyword. strategy: by default that of
-    the first variable, else the current one.
+    Objects: tutti.Variable, iterators of distributed and of other datasets, NumPy arrays, Tensors
+    and what has `__dlpack__` (tensors of PyTorch) that can be written to (a restore writes into
+    them), other checkpoints, and dicts and lists of all these. `root`, a dict, gives objects whose
+    names are no keyword. strategy: by default that of the first variable, else the current one.
+    communicator: without a strategy, its ranks save and restore together. cluster: the same with
+    all workers, by a communicator that is made here, so that all of them make the checkpoint. In a
+    process that is one of several workers, saving with neither is a FailedPreconditionError: the
+    workers would overwrite each other's files.
 
     The files are safetensors, which other programs read; a manifest beside them, written last,
     makes the checkpoint exist. Under a strategy over several workers every worker makes the same
@@ -84,7 +91,9 @@ class Checkpoint:
     __slots__ = ("_handle", "_structure", "_names", "save_counter", "__weakref__")
 
     def __init__(self, root: Optional[Dict[str, Any]] = None, *,
-                 strategy: Optional[distribute.Strategy] = None, **objects: Any):
+                 strategy: Optional[distribute.Strategy] = None,
+                 communicator: Optional[Communicator] = None, cluster: Optional[Cluster] = None,
+                 **objects: Any):
         if isinstance(root, Checkpoint):
             root = root._structure
         both = set(root or ()) & set(objects)
@@ -93,14 +102,27 @@ class Checkpoint:
         self._structure: Dict[str, Any] = {**(root or {}), **objects}
         self.save_counter = 0
         named = list(_objects_in("", self._structure))
-        if strategy is None:
-            strategy = next((thing.distribute_strategy for _, thing in named
-                             if isinstance(thing, Variable)), None) or distribute.get_strategy()
-        self._handle = _native.checkpoint_create(
-            _arguments.handle_of("Checkpoint: strategy", strategy, distribute.Strategy))
+        self._handle = self._made(named, strategy, communicator, cluster)
         self._names = [name for name, _ in named]
         for name, thing in named:
             self._add(name, thing)
+
+    @staticmethod
+    def _made(named: List[Tuple[str, Any]], strategy: Optional[distribute.Strategy],
+              communicator: Optional[Communicator], cluster: Optional[Cluster]) -> Any:
+        if (strategy is not None) + (communicator is not None) + (cluster is not None) > 1:
+            raise ValueError("Checkpoint: strategy, communicator and cluster say the same: who "
+                             "saves together; give one of them")
+        if cluster is not None:
+            communicator = Communicator.create(cluster, name="checkpoint")
+        if communicator is not None:
+            return _native.checkpoint_create_for_communicator(
+                _arguments.handle_of("Checkpoint: communicator", communicator, Communicator))
+        if strategy is None:
+            strategy = next((thing.distribute_strategy for _, thing in named
+                             if isinstance(thing, Variable)), None) or distribute.get_strategy()
+        return _native.checkpoint_create(
+            _arguments.handle_of("Checkpoint: strategy", strategy, distribute.Strategy))
 
     def _add(self, name: str, thing: Any) -> None:
         if isinstance(thing, Variable):
@@ -109,11 +131,11 @@ class Checkpoint:
             _native.checkpoint_add_distributed_iterator(self._handle, name, thing._handle)
         elif isinstance(thing, Iterator):
             _native.checkpoint_add_iterator(self._handle, name, thing._handle)
-        elif isinstance(thing, np.ndarray):
+        elif isinstance(thing, (np.ndarray, Tensor)) or hasattr(thing, "__dlpack__"):
             _native.checkpoint_add_tensor(self._handle, name, thing)
         else:
             raise TypeError(f"{name}: a {type(thing).__name__} cannot be saved; give variables, "
-                            "iterators, NumPy arrays, or dicts and lists of them")
+                            "iterators, arrays that can be written to, or dicts and lists of them")
 
     def __getattr__(self, name: str) -> Any:
         try:

@@ -12,7 +12,7 @@ import org.tutti.TuttiException;
 import org.tutti.data.Compression;
 import org.tutti.data.Dataset;
 import org.tutti.data.FixedLengthRecordDataset;
-import org.tutti.data.Function;
+import org.tutti.data.DatasetFunction;
 import org.tutti.data.Options;
 import org.tutti.data.SqlDataset;
 import org.tutti.data.TFRecordDataset;
@@ -122,16 +122,16 @@ final class Datasets {
     return new Fields(all);
   }
 
-  private static Function registered(Fields node, String fn, Object arg, Spec signature) {
+  private static DatasetFunction registered(Fields node, String fn, Object arg, Spec signature) {
     final String name = fn + " " + arg + " gives " + signature;
     try {
-      Function.register(name, Functions.of(node), signature, false);
+      DatasetFunction.register(name, Functions.of(node), signature, false);
     } catch (TuttiException error) {
       if (error.code() != Code.ALREADY_EXISTS) {
         throw error;
       }
     }
-    return Function.registered(name);
+    return DatasetFunction.registered(name);
   }
 
   private static Dataset snapshot(Dataset dataset, Fields node) {
@@ -139,13 +139,13 @@ final class Datasets {
         "reader_arg");
     final String compression =
         node.all().containsKey("compression") ? (String) node.get("compression") : "AUTO";
-    try (Function reader = ofSnapshot(node, "reader"); Function shard = ofSnapshot(node, "shard")) {
+    try (DatasetFunction reader = ofSnapshot(node, "reader"); DatasetFunction shard = ofSnapshot(node, "shard")) {
       return dataset.snapshot(node.text("path"), compression, reader, shard);
     }
   }
 
   // Null where there is none.
-  private static Function ofSnapshot(Fields node, String which) {
+  private static DatasetFunction ofSnapshot(Fields node, String which) {
     if (!node.has(which + "_func")) {
       return null;
     }
@@ -230,22 +230,22 @@ final class Datasets {
         node.known("op", "input", "fn", "arg", "registered", "num_parallel_calls",
             "deterministic");
         final Spec signature = Functions.signature(node, dataset);
-        try (Function made = node.flag("registered")
+        try (DatasetFunction made = node.flag("registered")
                  ? registered(node, node.text("fn"), node.get("arg"), signature)
-                 : Function.of(Functions.of(node), null, signature, false)) {
+                 : DatasetFunction.of(Functions.of(node), null, signature, false)) {
           return dataset.map(made, node.integer("num_parallel_calls", 0),
               (Boolean) node.get("deterministic"));
         }
       case "flat_map":
         node.known("op", "input", "fn", "arg");
-        try (Function made = Function.of(
+        try (DatasetFunction made = DatasetFunction.of(
                  Functions.of(node), null, Functions.ofDatasets(node, dataset), false)) {
           return dataset.flatMap(made);
         }
       case "interleave":
         node.known("op", "input", "fn", "arg", "cycle_length", "block_length",
             "num_parallel_calls", "deterministic");
-        try (Function made = Function.of(
+        try (DatasetFunction made = DatasetFunction.of(
                  Functions.of(node), null, Functions.ofDatasets(node, dataset), false)) {
           return dataset.interleave(made, (Long) node.get("cycle_length"),
               node.integer("block_length", 1), node.integer("num_parallel_calls", 0),

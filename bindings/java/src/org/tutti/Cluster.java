@@ -6,6 +6,7 @@ import org.tutti.distribute.ClusterResolver;
 import org.tutti.internal.Box;
 import org.tutti.internal.Bridge;
 import org.tutti.internal.LibraryResolver;
+import org.tutti.internal.Makers;
 import org.tutti.internal.Native;
 import org.tutti.internal.NativeObject;
 
@@ -14,13 +15,32 @@ import org.tutti.internal.NativeObject;
  * runtime has one. Threads: any.
  */
 public final class Cluster extends NativeObject implements AutoCloseable {
+  static {
+    Makers.leave(Cluster.class, Cluster::new);
+  }
+
   private Cluster(Box box) {
     super(box);
   }
 
+
   /**
-   * Waits for all workers of the resolver's cluster (null: TF_CONFIG). numReplicas: of this worker,
-   * equal on all, 0 when it does not matter. timeout null: the setting join_timeout.
+   * Waits for all workers of TF_CONFIG's cluster, as long as the setting join_timeout says. Without
+   * TF_CONFIG it is one of this process alone, so that the same program can be run by itself. After
+   * the setting join_warning (10 s) the log warns of who is missing.
+   */
+  public static Cluster join() {
+    return join(null, 0, null);
+  }
+
+  /** As above, of the cluster that a resolver finds. */
+  public static Cluster join(ClusterResolver resolver) {
+    return join(resolver, 0, null);
+  }
+
+  /**
+   * As above. resolver null: TF_CONFIG. numReplicas: of this worker, equal on all, 0 when it does
+   * not matter. timeout null: the setting join_timeout.
    */
   public static Cluster join(ClusterResolver resolver, int numReplicas, Duration timeout) {
     return LibraryResolver.with(resolver, found -> new Cluster(
@@ -40,6 +60,12 @@ public final class Cluster extends NativeObject implements AutoCloseable {
   /** "worker 1 (pid 4711)". */
   public String describe(int worker) {
     return Bridge.text(Native.cluster_describe_worker(this, worker));
+  }
+
+  /** For people: this worker, and of how many. */
+  @Override
+  public String toString() {
+    return isClosed() ? "closed cluster" : "cluster, worker " + worker() + " of " + workerCount();
   }
 
   /** Throws what has ended the job: UNAVAILABLE with the details rank and worker, or ABORTED. */

@@ -7,6 +7,7 @@ import java.util.Objects;
 import org.tutti.distribute.CommunicationOptions;
 import org.tutti.internal.Box;
 import org.tutti.internal.Bridge;
+import org.tutti.internal.Makers;
 import org.tutti.internal.Native;
 import org.tutti.internal.NativeObject;
 
@@ -21,7 +22,7 @@ import org.tutti.internal.NativeObject;
  *
  * <p>A method that ends in Async returns at once. Its call runs on a thread of the communicator's
  * own, in the order of issue, and counts among the calls of the rank; one without Async waits for
- * its turn behind it. Wrong arguments are thrown at once, everything else by {@link Future#get}.
+ * its turn behind it. Wrong arguments are thrown at once, everything else by {@link ValueFuture#get}.
  * Until the call is done its tensors must not be written and its results not read; closing them is
  * fine. The timeout (null: the setting default_timeout) counts from the issue. Giving up the wait,
  * by a timeout or an interrupt of the waiting thread, or closing the future leaves the call alone.
@@ -29,8 +30,28 @@ import org.tutti.internal.NativeObject;
  * <p>Threads: any for Async, abort, revoke, shrink, grow and close; else one at a time.
  */
 public final class Communicator extends NativeObject implements AutoCloseable {
+  static {
+    Makers.leave(Communicator.class, Communicator::new);
+  }
+
   private Communicator(Box box) {
     super(box);
+  }
+
+
+  /** `size` ranks within this process. */
+  public static List<Communicator> createLocal(int size) {
+    return createLocal(size, null);
+  }
+
+  /** One rank per worker of the cluster; every worker makes the call. */
+  public static Communicator create(Cluster cluster) {
+    return create(cluster, null, null);
+  }
+
+  /** As above, under a name, which is the same on all workers. */
+  public static Communicator create(Cluster cluster, String name) {
+    return create(cluster, name, null);
   }
 
   /** `size` ranks within this process. */
@@ -93,7 +114,7 @@ public final class Communicator extends NativeObject implements AutoCloseable {
    * the communicator.
    */
   public Tensor createTensor(DType dtype, long... shape) {
-    return new Tensor(Box.at(Native.communicator_create_tensor(this, dtype.number(), shape)));
+    return Makers.tensor(Box.at(Native.communicator_create_tensor(this, dtype.number(), shape)));
   }
 
   // ---- collectives
@@ -179,14 +200,14 @@ public final class Communicator extends NativeObject implements AutoCloseable {
 
   /** Joins `value` of all ranks along axis 0, whose size may differ. */
   public Tensor allGather(Tensor value, Duration timeout) {
-    return new Tensor(
+    return Makers.tensor(
         Box.at(Native.communicator_all_gather(this, value, Bridge.nanos(timeout))));
   }
 
   /** As above, with options (null: none), whose timeout counts where `timeout` is null. */
   public Tensor allGather(Tensor value, CommunicationOptions options, Duration timeout) {
     final long nanos = Bridge.nanos(options, timeout);
-    return new Tensor(Box.at(Bridge.hinted(
+    return Makers.tensor(Box.at(Bridge.hinted(
         options, () -> Native.communicator_all_gather(this, value, nanos))));
   }
 
@@ -198,7 +219,7 @@ public final class Communicator extends NativeObject implements AutoCloseable {
   /** Joins as allGather does, at rank `root` only: the others get null. */
   public Tensor gather(Tensor value, int root, Duration timeout) {
     final Box box = Box.at(Native.communicator_gather(this, value, root, Bridge.nanos(timeout)));
-    return box == null ? null : new Tensor(box);
+    return box == null ? null : Makers.tensor(box);
   }
 
   /** As above, with options (null: none), whose timeout counts where `timeout` is null. */
@@ -206,7 +227,7 @@ public final class Communicator extends NativeObject implements AutoCloseable {
     final long nanos = Bridge.nanos(options, timeout);
     final Box box = Box.at(Bridge.hinted(
         options, () -> Native.communicator_gather(this, value, root, nanos)));
-    return box == null ? null : new Tensor(box);
+    return box == null ? null : Makers.tensor(box);
   }
 
   /**
@@ -234,7 +255,7 @@ public final class Communicator extends NativeObject implements AutoCloseable {
     final long[] rows = new long[sendRows.length];
     final Box box = Box.at(Native.communicator_all_to_all_uneven(
         this, value, sendRows, Bridge.nanos(timeout), rows));
-    return new Received(new Tensor(box), rows);
+    return new Received(Makers.tensor(box), rows);
   }
 
   /**
@@ -272,20 +293,20 @@ public final class Communicator extends NativeObject implements AutoCloseable {
   // ---- the same at once, with a future
 
   /** As allReduce; the future's value is none. */
-  public Future allReduceAsync(Tensor value, ReduceOp op, Tensor result, Duration timeout) {
+  public ValueFuture allReduceAsync(Tensor value, ReduceOp op, Tensor result, Duration timeout) {
     return future(Native.communicator_all_reduce_async(
         this, value, op.number(), Bridge.nanos(timeout), result));
   }
 
   /** As allReduce of several tensors; the future's value is none. */
-  public Future allReduceAsync(
+  public ValueFuture allReduceAsync(
       List<Tensor> values, ReduceOp op, List<Tensor> results, Duration timeout) {
     return future(Native.communicator_all_reduce_many_async(
         this, array(values), op.number(), Bridge.nanos(timeout), array(results)));
   }
 
   /** As above, with options (null: none); of several packs it is the future of the last. */
-  public Future allReduceAsync(List<Tensor> values, ReduceOp op, List<Tensor> results,
+  public ValueFuture allReduceAsync(List<Tensor> values, ReduceOp op, List<Tensor> results,
       CommunicationOptions options, Duration timeout) {
     final long nanos = Bridge.nanos(options, timeout);
     return future(Bridge.hinted(options, () -> Native.communicator_all_reduce_many_async(
@@ -293,70 +314,112 @@ public final class Communicator extends NativeObject implements AutoCloseable {
   }
 
   /** As reduce; the future's value is none. */
-  public Future reduceAsync(
+  public ValueFuture reduceAsync(
       Tensor value, ReduceOp op, int root, Tensor result, Duration timeout) {
     return future(Native.communicator_reduce_async(
         this, value, op.number(), root, Bridge.nanos(timeout), result));
   }
 
   /** As reduceScatter; the future's value is none. */
-  public Future reduceScatterAsync(
+  public ValueFuture reduceScatterAsync(
       Tensor value, ReduceOp op, Tensor result, Duration timeout) {
     return future(Native.communicator_reduce_scatter_async(
         this, value, op.number(), Bridge.nanos(timeout), result));
   }
 
   /** As broadcast; the future's value is none. */
-  public Future broadcastAsync(Tensor tensor, int root, Duration timeout) {
+  public ValueFuture broadcastAsync(Tensor tensor, int root, Duration timeout) {
     return future(
         Native.communicator_broadcast_async(this, root, Bridge.nanos(timeout), tensor));
   }
 
   /** As allGather; the future's value is the tensor. */
-  public Future allGatherAsync(Tensor value, Duration timeout) {
+  public ValueFuture allGatherAsync(Tensor value, Duration timeout) {
     return future(Native.communicator_all_gather_async(this, value, Bridge.nanos(timeout)));
   }
 
   /** As allGatherInto; the future's value is none. */
-  public Future allGatherIntoAsync(Tensor value, Tensor result, Duration timeout) {
+  public ValueFuture allGatherIntoAsync(Tensor value, Tensor result, Duration timeout) {
     return future(
         Native.communicator_all_gather_into_async(this, value, Bridge.nanos(timeout), result));
   }
 
   /** As gather; the future's value is the tensor at the root, none at the others. */
-  public Future gatherAsync(Tensor value, int root, Duration timeout) {
+  public ValueFuture gatherAsync(Tensor value, int root, Duration timeout) {
     return future(Native.communicator_gather_async(this, value, root, Bridge.nanos(timeout)));
   }
 
   /** As scatter; the future's value is none. */
-  public Future scatterAsync(Tensor value, int root, Tensor result, Duration timeout) {
+  public ValueFuture scatterAsync(Tensor value, int root, Tensor result, Duration timeout) {
     return future(
         Native.communicator_scatter_async(this, value, root, Bridge.nanos(timeout), result));
   }
 
   /** As allToAll of equal parts; the future's value is none. */
-  public Future allToAllAsync(Tensor value, Tensor result, Duration timeout) {
+  public ValueFuture allToAllAsync(Tensor value, Tensor result, Duration timeout) {
     return future(
         Native.communicator_all_to_all_async(this, value, Bridge.nanos(timeout), result));
   }
 
   /** As send; the future's value is none. */
-  public Future sendAsync(Tensor tensor, int to, Duration timeout) {
+  public ValueFuture sendAsync(Tensor tensor, int to, Duration timeout) {
     return future(Native.communicator_send_async(this, tensor, to, Bridge.nanos(timeout)));
   }
 
   /** As receive; the future's value is none. */
-  public Future receiveAsync(int from, Tensor tensor, Duration timeout) {
+  public ValueFuture receiveAsync(int from, Tensor tensor, Duration timeout) {
     return future(Native.communicator_receive_async(this, from, Bridge.nanos(timeout), tensor));
   }
 
   /** As barrier; the future's value is none. */
-  public Future barrierAsync(Duration timeout) {
+  public ValueFuture barrierAsync(Duration timeout) {
     return future(Native.communicator_barrier_async(this, Bridge.nanos(timeout)));
   }
 
-  private static Future future(long box) {
-    return new Future(Box.at(box));
+  private static ValueFuture future(long box) {
+    return new ValueFuture(Box.at(box));
+  }
+
+  // ---- whole values
+
+  /**
+   * What every rank brings, in their order: what Value.of makes a value of, another one on each
+   * rank. It travels as bytes that every language reads (Value.serialize); large tensors go better
+   * by allGather. A value that cannot be sent is an error on all ranks, and the epoch goes on.
+   */
+  public List<Value> allGatherValue(Object value) {
+    return allGatherValue(value, null);
+  }
+
+  /** As above, waiting for at most `timeout`. */
+  public List<Value> allGatherValue(Object value, Duration timeout) {
+    try (Value mine = Value.of(value)) {
+      return Makers.value(Box.at(
+          Native.communicator_all_gather_value(this, mine, Bridge.nanos(timeout)))).asList();
+    }
+  }
+
+  /**
+   * What rank `root` brings, on every rank; the others' value is not looked at. Else as
+   * allGatherValue.
+   */
+  public Value broadcastValue(Object value, int root) {
+    return broadcastValue(value, root, null);
+  }
+
+  /** As above, waiting for at most `timeout`. */
+  public Value broadcastValue(Object value, int root, Duration timeout) {
+    try (Value mine = Value.of(value)) {
+      return Makers.value(Box.at(
+          Native.communicator_broadcast_value(this, mine, root, Bridge.nanos(timeout))));
+    }
+  }
+
+  /** For people: the rank, of how many, and how they reach each other. */
+  @Override
+  public String toString() {
+    return isClosed() ? "closed communicator" : "communicator, rank " + rank() + " of " + size()
+        + ", epoch " + epoch() + ", " + transport();
   }
 
   static Tensor[] array(List<Tensor> tensors) {

@@ -11,6 +11,7 @@ import org.tutti.data.Dataset;
 import org.tutti.data.DatasetIterator;
 import org.tutti.internal.Box;
 import org.tutti.internal.Bridge;
+import org.tutti.internal.Makers;
 import org.tutti.internal.Native;
 import org.tutti.internal.NativeObject;
 
@@ -54,8 +55,11 @@ public final class Spec extends NativeObject implements AutoCloseable {
   private static final int LEAF_NONE = 7;
   private static final int LEAF_ITERATOR = 9;
 
-  /** For the package itself. */
-  public Spec(Box box) {
+  static {
+    Makers.leave(Spec.class, Spec::new);
+  }
+
+  private Spec(Box box) {
     super(box);
   }
 

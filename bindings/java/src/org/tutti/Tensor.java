@@ -10,11 +10,14 @@ import java.nio.IntBuffer;
 import java.nio.LongBuffer;
 import java.nio.ShortBuffer;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.List;
 import java.util.Objects;
 import org.tutti.internal.Box;
 import org.tutti.internal.Bridge;
 import org.tutti.internal.Loader;
+import org.tutti.internal.Makers;
 import org.tutti.internal.Native;
 import org.tutti.internal.NativeObject;
 
@@ -23,7 +26,9 @@ import org.tutti.internal.NativeObject;
  *
  * <p>Buffers over its memory are direct, in native byte order and without a copy; they keep the
  * memory alive by themselves, also after close(). A tensor that is shared (reached through a value,
- * a variable's data) gives read-only buffers. Threads: any to read, one at a time to write.
+ * a variable's data) is read-only, and so are its buffers: another pass over the dataset, another
+ * replica may read the same memory. copy() makes one that may be written. Threads: any to read, one
+ * at a time to write.
  *
  * <p>Memory that the library gives counts against the setting memory_limit, not against the heap:
  * beyond it is RESOURCE_EXHAUSTED with the details requested_bytes, used_bytes and limit_bytes.
@@ -33,8 +38,11 @@ import org.tutti.internal.NativeObject;
 public final class Tensor extends NativeObject implements AutoCloseable {
   private Bridge.Memory memory; // read once
 
-  /** For the package itself. */
-  public Tensor(Box box) {
+  static {
+    Makers.leave(Tensor.class, Tensor::new);
+  }
+
+  private Tensor(Box box) {
     super(box);
   }
 
@@ -90,6 +98,66 @@ public final class Tensor extends NativeObject implements AutoCloseable {
   /** A copy of `elements`, in row-major order. */
   public static Tensor of(boolean[] elements, long... shape) {
     return copied(elements, DType.BOOL, shape);
+  }
+
+  /** A matrix: a copy of rows of one length. */
+  public static Tensor of(float[][] rows) {
+    return ofNested(rows);
+  }
+
+  /** A matrix: a copy of rows of one length. */
+  public static Tensor of(double[][] rows) {
+    return ofNested(rows);
+  }
+
+  /** A matrix: a copy of rows of one length. */
+  public static Tensor of(int[][] rows) {
+    return ofNested(rows);
+  }
+
+  /** A matrix: a copy of rows of one length. */
+  public static Tensor of(long[][] rows) {
+    return ofNested(rows);
+  }
+
+  /** Arrays of arrays of primitives, of one length at each level, as a tensor of as many axes. */
+  static Tensor ofNested(Object nested) {
+    final List<Long> shape = new ArrayList<>();
+    Object first = nested;
+    Class<?> type = nested.getClass();
+    for (; type.isArray(); type = type.getComponentType()) {
+      final int length = first == null ? 0 : Array.getLength(first);
+      shape.add((long) length);
+      first = length == 0 || !type.getComponentType().isArray() ? null : Array.get(first, 0);
+    }
+    final long[] dims = shape.stream().mapToLong(Long::longValue).toArray();
+    long count = 1;
+    for (final long dim : dims) {
+      count *= dim;
+    }
+    final Object flat = Array.newInstance(type, Math.toIntExact(count));
+    flatten(nested, dims, 0, flat, 0);
+    try (Tensor vector = Value.tensorOf(flat)) {
+      return vector.reshape(dims);
+    }
+  }
+
+  private static int flatten(Object part, long[] dims, int level, Object flat, int at) {
+    Objects.requireNonNull(part, "a row is null");
+    if (Array.getLength(part) != dims[level]) {
+      throw TuttiException.of(Code.INVALID_ARGUMENT, "an array on level " + level + " has "
+          + Array.getLength(part) + " elements, the first one there has " + dims[level]
+          + ": a matrix has rows of one length");
+    }
+    if (level == dims.length - 1) {
+      System.arraycopy(part, 0, flat, at, (int) dims[level]);
+      return at + (int) dims[level];
+    }
+    int next = at;
+    for (int i = 0; i < dims[level]; ++i) {
+      next = flatten(Array.get(part, i), dims, level + 1, flat, next);
+    }
+    return next;
   }
 
   /** A copy of `elements`, in row-major order, as a dtype of their size (UINT8, FLOAT16 ...). */
@@ -500,6 +568,14 @@ public final class Tensor extends NativeObject implements AutoCloseable {
   /** The elements start .. stop - 1 along an axis, a view of the same memory. */
   public Tensor slice(int axis, long start, long stop) {
     return new Tensor(Box.at(Native.tensor_slice(this, axis, start, stop)));
+  }
+
+  /**
+   * The same elements, a view that cannot be written, nor through its buffers; a value's tensor is
+   * one.
+   */
+  public Tensor asReadOnly() {
+    return new Tensor(Box.at(Native.tensor_as_read_only(this)));
   }
 
   /** The same elements under another shape, in which one size may be -1. */

@@ -31,9 +31,10 @@ public class TuttiException extends RuntimeException {
     return details == null ? Map.of() : details;
   }
 
+  /** The class, which says the code, and the message. */
   @Override
   public String toString() {
-    return code + ": " + getMessage();
+    return getClass().getCanonicalName() + ": " + getMessage();
   }
 
   /** An exception of the code's class, for callbacks that fail with one. */

@@ -19,6 +19,7 @@ import java.util.Optional;
 import org.tutti.data.Dataset;
 import org.tutti.internal.Box;
 import org.tutti.internal.Bridge;
+import org.tutti.internal.Makers;
 import org.tutti.internal.Native;
 import org.tutti.internal.NativeObject;
 
@@ -65,8 +66,11 @@ public final class Value extends NativeObject implements AutoCloseable {
   private List<Value> parts;
   private Tensor tensor;
 
-  /** For the package itself. */
-  public Value(Box box) {
+  static {
+    Makers.leave(Value.class, Value::new);
+  }
+
+  private Value(Box box) {
     super(box);
   }
 
@@ -75,8 +79,8 @@ public final class Value extends NativeObject implements AutoCloseable {
   /**
    * The value of a Java object. Map: a dict; List: a list; record: a named tuple; see tuple() for
    * tuples. Numbers are scalars of their own dtype (an Integer is int32, a Long int64, a Float
-   * float32, a Double float64), booleans of bool; primitive arrays are vectors; byte[] is one byte
-   * string; null is none. Any other object is held as it is.
+   * float32, a Double float64), booleans of bool; primitive arrays are vectors, arrays of them (of one length)
+   * matrices; byte[] is one byte string; null is none. Any other object is held as it is.
    */
   public static Value of(Object object) {
     return make(object, false);
@@ -183,7 +187,7 @@ public final class Value extends NativeObject implements AutoCloseable {
       return sequence(list, data, false);
     }
     if (object instanceof Object[] array && !(object instanceof byte[][])
-        && !(object instanceof String[])) {
+        && !(object instanceof String[]) && !isNested(object.getClass())) {
       return sequence(Arrays.asList(array), data, true);
     }
     if (object instanceof Record fields) {
@@ -245,6 +249,8 @@ public final class Value extends NativeObject implements AutoCloseable {
       return scalarOf(text.getBytes(StandardCharsets.UTF_8));
     } else if (object instanceof byte[][] strings) {
       return Tensor.of(strings);
+    } else if (isNested(object.getClass())) {
+      return Tensor.ofNested(object);
     } else if (object instanceof String[] strings) {
       return Tensor.of(strings);
     } else if (object instanceof Buffer buffer) {
@@ -253,8 +259,18 @@ public final class Value extends NativeObject implements AutoCloseable {
     return null;
   }
 
+  /** Whether a class is of arrays of arrays of primitives: a matrix, or one of more axes. */
+  private static boolean isNested(Class<?> type) {
+    Class<?> part = type;
+    int depth = 0;
+    for (; part.isArray(); part = part.getComponentType()) {
+      ++depth;
+    }
+    return depth > 1 && part.isPrimitive() && part != byte.class && part != char.class;
+  }
+
   private static Tensor scalarOf(byte[] text) {
-    return new Tensor(Box.at(Native.tensor_from_strings(new long[0], new byte[][] {text})));
+    return Makers.tensor(Box.at(Native.tensor_from_strings(new long[0], new byte[][] {text})));
   }
 
   private static Tensor tensorOf(Buffer buffer) {
@@ -347,6 +363,22 @@ public final class Value extends NativeObject implements AutoCloseable {
     }
   }
 
+  // ---- bytes
+
+  /**
+   * The value as bytes, for other processes and other languages: the protocol buffer message
+   * tutti.v1.ValueDef. FAILED_PRECONDITION for what lives in this process only: objects of Java,
+   * variables, values per replica.
+   */
+  public byte[] serialize() {
+    return Bridge.bytes(Native.value_serialize(this));
+  }
+
+  /** The value that serialize gave, in whatever language. */
+  public static Value parse(byte[] serialized) {
+    return new Value(Box.at(Native.value_parse(serialized)));
+  }
+
   // ---- what it is
 
   /** What it is. */
@@ -437,14 +469,17 @@ public final class Value extends NativeObject implements AutoCloseable {
 
   // ---- leaves
 
-  /** The tensor; it is closed with this value. */
+  /**
+   * The tensor, read-only, for its memory is shared: Tensor.copy makes one that may be written. It
+   * is closed with this value.
+   */
   public synchronized Tensor asTensor() {
     if (tensor == null) {
       final long box = Native.value_tensor(this);
       if (box == 0) {
         throw wrong("a tensor");
       }
-      tensor = new Tensor(Box.at(box));
+      tensor = Makers.tensor(Box.at(box));
     }
     return tensor;
   }
@@ -539,7 +574,7 @@ public final class Value extends NativeObject implements AutoCloseable {
     if (kind() != Kind.VARIABLE) {
       throw wrong("a variable");
     }
-    return new Variable(Box.at(Native.value_variable(this)));
+    return Makers.variable(Box.at(Native.value_variable(this)));
   }
 
   /** The dataset. */
@@ -547,7 +582,7 @@ public final class Value extends NativeObject implements AutoCloseable {
     if (kind() != Kind.DATASET) {
       throw wrong("a dataset");
     }
-    return new Dataset(Box.at(Native.value_dataset(this)));
+    return Makers.dataset(Box.at(Native.value_dataset(this)));
   }
 
   /** Whether it is a sparse tensor, whose parts have the keys indices, values and dense_shape. */
@@ -571,10 +606,10 @@ public final class Value extends NativeObject implements AutoCloseable {
   /** As above, with a scalar of the values' dtype, as ofData takes it, in those places. */
   public Tensor toDense(Object defaultValue) {
     if (defaultValue == null) {
-      return new Tensor(Box.at(Native.value_to_dense(this, null)));
+      return Makers.tensor(Box.at(Native.value_to_dense(this, null)));
     }
     try (Value filler = make(defaultValue, true)) {
-      return new Tensor(Box.at(Native.value_to_dense(this, filler.asTensor())));
+      return Makers.tensor(Box.at(Native.value_to_dense(this, filler.asTensor())));
     }
   }
 
@@ -593,7 +628,7 @@ public final class Value extends NativeObject implements AutoCloseable {
 
   /** Structure, dtypes and shapes. */
   public Spec spec() {
-    return new Spec(Box.at(Native.spec_from_value(this)));
+    return Makers.spec(Box.at(Native.spec_from_value(this)));
   }
 
   /** For people. */

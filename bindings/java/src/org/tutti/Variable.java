@@ -6,6 +6,7 @@ import java.util.List;
 import org.tutti.distribute.Strategy;
 import org.tutti.internal.Box;
 import org.tutti.internal.Bridge;
+import org.tutti.internal.Makers;
 import org.tutti.internal.Native;
 import org.tutti.internal.NativeObject;
 
@@ -40,8 +41,11 @@ public final class Variable extends NativeObject implements AutoCloseable {
     ONLY_FIRST_REPLICA
   }
 
-  /** For the package itself. */
-  public Variable(Box box) {
+  static {
+    Makers.leave(Variable.class, Variable::new);
+  }
+
+  private Variable(Box box) {
     super(box);
   }
 
@@ -165,19 +169,19 @@ public final class Variable extends NativeObject implements AutoCloseable {
 
   /** As read, waiting for at most `timeout`. */
   public Tensor read(Duration timeout) {
-    return new Tensor(Box.at(Native.variable_read(this, Bridge.nanos(timeout))));
+    return Makers.tensor(Box.at(Native.variable_read(this, Bridge.nanos(timeout))));
   }
 
   /** The live memory of this replica's copy (outside: of the first), read-only. */
   public Tensor data() {
-    return new Tensor(Box.at(Native.variable_data(this)));
+    return Makers.tensor(Box.at(Native.variable_data(this)));
   }
 
   /** The live memory of all copies of this process. */
   public List<Tensor> copies() {
     final List<Tensor> copies = new ArrayList<>();
     for (long i = 0; i < Native.variable_copy_count(this); ++i) {
-      copies.add(new Tensor(Box.at(Native.variable_copy(this, i))));
+      copies.add(Makers.tensor(Box.at(Native.variable_copy(this, i))));
     }
     return copies;
   }

@@ -33,7 +33,8 @@ class BucketPlanTest {
         gradients.add(Tensor.zeros(DType.FLOAT32, 4));
         order.add(i);
       }
-      try (BucketPlan plan = new BucketPlan(ranks, gradients, ReduceOp.MEAN, 32)) {
+      try (BucketPlan plan = BucketPlan.of(ranks, gradients, ReduceOp.MEAN,
+            new BucketPlan.Options().bytesPerPack(32))) {
         assertEquals(3, plan.bucketCount()); // of two gradients, the last of one
         for (int step = 0; step < 4; ++step) {
           Collections.shuffle(order, random);
@@ -60,7 +61,7 @@ class BucketPlanTest {
     Ranks.run(3, (ranks, rank) -> {
       final Tensor like = Tensor.empty(DType.FLOAT32, 5);
       final BucketPlan plan =
-          BucketPlan.ofOwnTensors(ranks, List.of(like, like), ReduceOp.SUM, 0);
+          BucketPlan.ofOwnTensors(ranks, List.of(like, like), ReduceOp.SUM);
       final List<Tensor> gradients = List.of(plan.tensor(0), plan.tensor(1));
       for (int i = 0; i < 2; ++i) {
         assertEquals(0, gradients.get(i).asFloatBuffer().get(4));
@@ -85,7 +86,7 @@ class BucketPlanTest {
   void gradientsBecomeReadyOnOtherThreads() throws Exception {
     Ranks.run(3, (ranks, rank) -> {
       final List<Tensor> gradients = List.of(Ranks.ints(rank), Ranks.ints(10 * rank));
-      try (BucketPlan plan = new BucketPlan(ranks, gradients, ReduceOp.SUM, 0)) {
+      try (BucketPlan plan = BucketPlan.of(ranks, gradients, ReduceOp.SUM)) {
         assertEquals(1, plan.bucketCount());
         final Thread backward = new Thread(() -> {
           plan.ready(1);
@@ -116,22 +117,23 @@ class BucketPlanTest {
     final Tensor readOnly =
         Tensor.wrap(ByteBuffer.allocateDirect(16).asReadOnlyBuffer(), DType.INT64);
     refused(Code.INVALID_ARGUMENT,
-        () -> new BucketPlan(alone, List.of(gradient, gradient), ReduceOp.SUM, 0), "twice");
+        () -> BucketPlan.of(alone, List.of(gradient, gradient), ReduceOp.SUM), "twice");
     refused(Code.INVALID_ARGUMENT,
-        () -> new BucketPlan(alone, List.of(gradient), ReduceOp.SUM, -1), "-1");
-    refused(Code.INVALID_ARGUMENT, () -> new BucketPlan(
-        alone, List.of(Tensor.of(new String[] {"text"})), ReduceOp.SUM, 0), "bytes");
+        () -> BucketPlan.of(alone, List.of(gradient), ReduceOp.SUM,
+            new BucketPlan.Options().bytesPerPack(-1)), "-1");
+    refused(Code.INVALID_ARGUMENT, () -> BucketPlan.of(
+        alone, List.of(Tensor.of(new String[] {"text"})), ReduceOp.SUM), "bytes");
     refused(Code.FAILED_PRECONDITION,
-        () -> new BucketPlan(alone, List.of(readOnly), ReduceOp.SUM, 0), "read-only");
+        () -> BucketPlan.of(alone, List.of(readOnly), ReduceOp.SUM), "read-only");
     final List<Executable> withNull = List.of(
-        () -> new BucketPlan(null, List.of(gradient), ReduceOp.SUM, 0),
-        () -> new BucketPlan(alone, null, ReduceOp.SUM, 0),
-        () -> new BucketPlan(alone, Collections.singletonList(null), ReduceOp.SUM, 0),
-        () -> new BucketPlan(alone, List.of(gradient), null, 0));
+        () -> BucketPlan.of(null, List.of(gradient), ReduceOp.SUM),
+        () -> BucketPlan.of(alone, null, ReduceOp.SUM),
+        () -> BucketPlan.of(alone, Collections.singletonList(null), ReduceOp.SUM),
+        () -> BucketPlan.of(alone, List.of(gradient), null));
     for (final Executable use : withNull) {
       assertNotNull(assertThrows(NullPointerException.class, use).getMessage());
     }
-    final BucketPlan plan = new BucketPlan(alone, List.of(gradient), ReduceOp.SUM, 0);
+    final BucketPlan plan = BucketPlan.of(alone, List.of(gradient), ReduceOp.SUM);
     refused(Code.INVALID_ARGUMENT, () -> plan.ready(-1), "-1");
     refused(Code.INVALID_ARGUMENT, () -> plan.ready(1), "tensor 1");
     plan.ready(0);
@@ -146,7 +148,7 @@ class BucketPlanTest {
     }
     alone.close();
     refused(Code.FAILED_PRECONDITION,
-        () -> new BucketPlan(alone, List.of(gradient), ReduceOp.SUM, 0), "closed");
+        () -> BucketPlan.of(alone, List.of(gradient), ReduceOp.SUM), "closed");
   }
 
   @Test
@@ -154,7 +156,7 @@ class BucketPlanTest {
     final CountDownLatch over = new CountDownLatch(1);
     Ranks.run(3, (ranks, rank) -> {
       if (rank == 0) {
-        try (BucketPlan plan = new BucketPlan(ranks, List.of(zeros(1)), ReduceOp.SUM, 0)) {
+        try (BucketPlan plan = BucketPlan.of(ranks, List.of(zeros(1)), ReduceOp.SUM)) {
           assertThrows(
               TuttiException.DeadlineExceeded.class, () -> plan.await(Duration.ofMillis(5)));
         } finally {

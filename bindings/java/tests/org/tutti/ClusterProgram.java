@@ -15,10 +15,10 @@ public final class ClusterProgram {
     final int rank = ranks.rank();
     final Tensor gradient = Tensor.of(new long[] {rank, 5});
     final Tensor moved = Tensor.of(new long[] {rank});
-    try (BucketPlan plan = new BucketPlan(ranks, List.of(gradient), ReduceOp.SUM, 0);
-         Future move = rank == 0 ? ranks.sendAsync(moved, 1, LONG)
+    try (BucketPlan plan = BucketPlan.of(ranks, List.of(gradient), ReduceOp.SUM);
+         ValueFuture move = rank == 0 ? ranks.sendAsync(moved, 1, LONG)
                                  : ranks.receiveAsync(0, moved, LONG);
-         Future all = ranks.gatherAsync(moved, 1, LONG);
+         ValueFuture all = ranks.gatherAsync(moved, 1, LONG);
          Communicator turned = splitBehind(ranks, move, all)) {
       plan.ready(0);
       plan.await(LONG);
@@ -34,7 +34,7 @@ public final class ClusterProgram {
   }
 
   // In a split nothing else is under way.
-  private static Communicator splitBehind(Communicator ranks, Future move, Future all) {
+  private static Communicator splitBehind(Communicator ranks, ValueFuture move, ValueFuture all) {
     try (Value none = move.get(LONG); Value joined = all.get(LONG)) {
       if (!none.isNone() || joined.isNone() != (ranks.rank() == 0)) {
         throw new AssertionError("only rank 1 gets a tensor");

@@ -30,7 +30,7 @@ class CommunicatorTest {
     assertArrayEquals(elements, tensor.toLongArray());
   }
 
-  private static void resultHolds(Future call, long... elements) {
+  private static void resultHolds(ValueFuture call, long... elements) {
     try (call; Value value = call.get(LONG)) {
       holds(value.asTensor(), elements);
     }
@@ -228,7 +228,7 @@ class CommunicatorTest {
       if (rank == 0) {
         assertTrue(others.await(LONG.toSeconds(), TimeUnit.SECONDS));
       } else {
-        final Future barrier = ranks.barrierAsync(LONG);
+        final ValueFuture barrier = ranks.barrierAsync(LONG);
         assertFalse(barrier.isDone());
         others.countDown();
         done(barrier);
@@ -282,9 +282,9 @@ class CommunicatorTest {
         assertTrue(waiting.await(LONG.toSeconds(), TimeUnit.SECONDS));
         ranks.abort("enough");
       } else {
-        try (Future first = ranks.barrierAsync(LONG); Future second = ranks.barrierAsync(LONG)) {
+        try (ValueFuture first = ranks.barrierAsync(LONG); ValueFuture second = ranks.barrierAsync(LONG)) {
           waiting.countDown();
-          for (final Future future : List.of(second, first)) {
+          for (final ValueFuture future : List.of(second, first)) {
             assertTrue(assertThrows(TuttiException.Aborted.class, () -> future.get(LONG))
                            .getMessage().contains("enough"));
           }
@@ -348,7 +348,7 @@ class CommunicatorTest {
     Ranks.run(3, (ranks, rank) -> {
       final int count = 30;
       final List<Tensor> results = new ArrayList<>();
-      final List<Future> calls = new ArrayList<>();
+      final List<ValueFuture> calls = new ArrayList<>();
       final List<Integer> order = new ArrayList<>();
       for (int i = 0; i < count; ++i) {
         order.add(i);
@@ -364,7 +364,7 @@ class CommunicatorTest {
       }
       Collections.shuffle(order, new Random(seed + rank));
       for (final int i : order) {
-        try (Future call = calls.get(i); Value value = call.get(LONG)) {
+        try (ValueFuture call = calls.get(i); Value value = call.get(LONG)) {
           assertTrue(call.isDone());
           switch (i % 3) {
             case 0 -> holds(results.get(i), 3L * i, 3L * i + 3, 3L * i + 6);
@@ -380,7 +380,7 @@ class CommunicatorTest {
   void aCallWithoutAFutureComesBehindThoseThatWereIssued() throws Exception {
     Ranks.run(3, (ranks, rank) -> {
       final Tensor result = zeros(1);
-      final Future call = ranks.allReduceAsync(ints(rank), ReduceOp.SUM, result, LONG);
+      final ValueFuture call = ranks.allReduceAsync(ints(rank), ReduceOp.SUM, result, LONG);
       ranks.barrier(LONG);
       assertTrue(call.isDone());
       holds(result, 3);
@@ -402,8 +402,8 @@ class CommunicatorTest {
         return;
       }
       final Tensor result = zeros(1);
-      final Future call = ranks.allReduceAsync(ints(5), ReduceOp.SUM, result, LONG);
-      final Future forgotten = ranks.barrierAsync(LONG);
+      final ValueFuture call = ranks.allReduceAsync(ints(5), ReduceOp.SUM, result, LONG);
+      final ValueFuture forgotten = ranks.barrierAsync(LONG);
       assertThrows(TuttiException.DeadlineExceeded.class, () -> call.get(Duration.ofMillis(1)));
       Thread.currentThread().interrupt();
       try {
@@ -434,7 +434,7 @@ class CommunicatorTest {
   }
 
   // A call over the memory of buffers that nobody else holds when this has returned.
-  private static Future overBuffers(Communicator ranks, int rank) {
+  private static ValueFuture overBuffers(Communicator ranks, int rank) {
     final int count = 1 << 16;
     final LongBuffer mine =
         ByteBuffer.allocateDirect(8 * count).order(ByteOrder.nativeOrder()).asLongBuffer();
@@ -453,7 +453,7 @@ class CommunicatorTest {
       if (rank == 2) {
         assertTrue(collected.await(LONG.toSeconds(), TimeUnit.SECONDS));
       }
-      try (Future call = overBuffers(ranks, rank)) {
+      try (ValueFuture call = overBuffers(ranks, rank)) {
         if (rank == 0) {
           for (int i = 0; i < 3; ++i) {
             System.gc();
@@ -479,7 +479,7 @@ class CommunicatorTest {
     final CountDownLatch over = new CountDownLatch(1);
     Ranks.run(3, (ranks, rank) -> {
       if (rank == 0) {
-        try (Future call = ranks.barrierAsync(Duration.ofMillis(5))) {
+        try (ValueFuture call = ranks.barrierAsync(Duration.ofMillis(5))) {
           assertThrows(TuttiException.DeadlineExceeded.class, () -> call.get(LONG));
         } finally {
           over.countDown();
@@ -494,7 +494,7 @@ class CommunicatorTest {
   void aMismatchIsTheFuturesOnAllRanks() throws Exception {
     Ranks.run(3, (ranks, rank) -> {
       final Tensor mine = zeros(rank == 2 ? 4 : 3);
-      try (Future call = ranks.allReduceAsync(mine, ReduceOp.SUM, mine, LONG)) {
+      try (ValueFuture call = ranks.allReduceAsync(mine, ReduceOp.SUM, mine, LONG)) {
         assertThrows(TuttiException.InvalidArgument.class, () -> call.get(LONG));
       }
     });

@@ -36,7 +36,7 @@ import org.tutti.data.Dataset;
 import org.tutti.data.DatasetIterator;
 import org.tutti.data.ElementFunction;
 import org.tutti.data.FixedLengthRecordDataset;
-import org.tutti.data.Function;
+import org.tutti.data.DatasetFunction;
 import org.tutti.data.Options;
 import org.tutti.data.SqlDataset;
 import org.tutti.data.TFRecordDataset;
@@ -351,9 +351,9 @@ class DatasetTest {
       assertEquals(3, iterator.next().longValue());
       assertFalse(iterator.hasNext());
     }
-    try (Function keys = Function.of(x -> x.longValue() % 2, null, null, false);
-         Function reduce = Function.of(in -> in.get(1).asDataset().batch(9), null, null, false);
-         Function sizes = Function.of(key -> key.longValue() + 1, null, null, false)) {
+    try (DatasetFunction keys = DatasetFunction.of(x -> x.longValue() % 2, null, null, false);
+         DatasetFunction reduce = DatasetFunction.of(in -> in.get(1).asDataset().batch(9), null, null, false);
+         DatasetFunction sizes = DatasetFunction.of(key -> key.longValue() + 1, null, null, false)) {
       assertEquals("[0 2] [1 3] ", printed(Dataset.range(4).groupByWindow(keys, reduce, 2L, null)));
       assertEquals("[0] [2] [1 3] ",
           printed(Dataset.range(4).groupByWindow(keys, reduce, null, sizes)));
@@ -464,7 +464,7 @@ class DatasetTest {
     assertEquals(want, numbers(three.interleave(count, 2L, 2)));
     assertEquals(List.of(0L, 10L, 20L, 1L, 11L, 21L, 2L, 12L, 22L),
         numbers(three.interleave(count)));
-    try (Function made = Function.of(count, null, null, false)) {
+    try (DatasetFunction made = DatasetFunction.of(count, null, null, false)) {
       assertEquals(want, numbers(three.interleave(made, 2L, 2, 2, true)));
       assertThrows(TuttiException.class, () -> three.interleave(made, 2L, 1, 3, null));
     }
@@ -513,13 +513,13 @@ class DatasetTest {
   @Test
   void aSnapshotIsWrittenOnceAndReadFromThenOn(@TempDir Path folder) {
     final AtomicLong calls = new AtomicLong();
-    Function.register("DatasetTest.plusCalls",
+    DatasetFunction.register("DatasetTest.plusCalls",
         x -> x.longValue() + 10 * calls.getAndIncrement(), Spec.tensor(DType.INT64), false);
-    Function.register("DatasetTest.parity", x -> x.longValue() % 2, null, false);
+    DatasetFunction.register("DatasetTest.parity", x -> x.longValue() % 2, null, false);
     final String path = folder.resolve("snap").toString();
-    try (Function plusCalls = Function.registered("DatasetTest.plusCalls");
-         Function parity = Function.registered("DatasetTest.parity");
-         Function flat = Function.of(
+    try (DatasetFunction plusCalls = DatasetFunction.registered("DatasetTest.plusCalls");
+         DatasetFunction parity = DatasetFunction.registered("DatasetTest.parity");
+         DatasetFunction flat = DatasetFunction.of(
              shards -> shards.asDataset().flatMap(shard -> shard), "flat", null, false)) {
       final List<Long> first = List.of(0L, 11L, 22L);
       assertEquals(first, numbers(Dataset.range(3).map(plusCalls).snapshot(path)));
@@ -531,8 +531,8 @@ class DatasetTest {
       assertEquals(List.of(0L, 1L, 2L, 3L, 4L),
           numbers(Dataset.range(5).snapshot(path, null, null, parity)));
     } finally {
-      Function.unregister("DatasetTest.plusCalls");
-      Function.unregister("DatasetTest.parity");
+      DatasetFunction.unregister("DatasetTest.plusCalls");
+      DatasetFunction.unregister("DatasetTest.parity");
     }
     final TuttiException lambda = assertThrows(TuttiException.class,
         () -> Dataset.range(3).map(x -> x.longValue() + 1).snapshot(path));
@@ -789,12 +789,12 @@ class DatasetTest {
 
   @Test
   void resultsOfFunctionsTakeTheDeclaredDType() {
-    final Function half = Function.of(x -> 0.5 * x.longValue(), "half",
+    final DatasetFunction half = DatasetFunction.of(x -> 0.5 * x.longValue(), "half",
         Spec.tensor(DType.FLOAT32), false);
     for (final Value element : Dataset.range(2).map(half)) {
       assertEquals(DType.FLOAT32, element.asTensor().dtype());
     }
-    final Function bytes = Function.of(rows -> rows.asTensor().toLongArray(), "bytes",
+    final DatasetFunction bytes = DatasetFunction.of(rows -> rows.asTensor().toLongArray(), "bytes",
         Spec.tensor(DType.INT8), true);
     assertEquals(List.of(0L, 1L), numbers(Dataset.range(2).map(bytes)));
     assertEquals(Spec.tensor(DType.INT8), Dataset.range(2).map(bytes).elementSpec());
@@ -804,14 +804,14 @@ class DatasetTest {
   void callsOfAParallelMapAreMadeAtOnceAndMayOvertake() {
     final Spec signature = Spec.tensor(DType.INT64);
     final CyclicBarrier four = new CyclicBarrier(4);
-    final Function meet = Function.of(x -> {
+    final DatasetFunction meet = DatasetFunction.of(x -> {
       four.await(60, TimeUnit.SECONDS);
       return x;
     }, "meet", signature, false);
     assertEquals(List.of(0L, 1L, 2L, 3L, 4L, 5L, 6L, 7L),
         numbers(Dataset.range(8).map(meet, 4, null)));
     final CountDownLatch second = new CountDownLatch(1);
-    final Function hold = Function.of(x -> {
+    final DatasetFunction hold = DatasetFunction.of(x -> {
       if (x.longValue() == 0) {
         second.await(60, TimeUnit.SECONDS);
       }
@@ -830,7 +830,7 @@ class DatasetTest {
 
   @Test
   void slabFunctionsSeeManyRows() {
-    final Function twice = Function.of(rows -> {
+    final DatasetFunction twice = DatasetFunction.of(rows -> {
       final long[] numbers = rows.asTensor().toLongArray();
       for (int i = 0; i < numbers.length; ++i) {
         numbers[i] *= 2;
@@ -842,16 +842,16 @@ class DatasetTest {
 
   @Test
   void registeredFunctionsAreFoundInSerialisedDatasets() {
-    Function.register("java_test_plus_one", x -> x.longValue() + 1, Spec.tensor(DType.INT64),
+    DatasetFunction.register("java_test_plus_one", x -> x.longValue() + 1, Spec.tensor(DType.INT64),
         false);
     try {
       final byte[] definition =
-          Dataset.range(2).map(Function.registered("java_test_plus_one")).serialize();
+          Dataset.range(2).map(DatasetFunction.registered("java_test_plus_one")).serialize();
       assertEquals(List.of(1L, 2L), numbers(Dataset.deserialize(definition)));
     } finally {
-      Function.unregister("java_test_plus_one");
+      DatasetFunction.unregister("java_test_plus_one");
     }
-    assertThrows(TuttiException.NotFound.class, () -> Function.registered("java_test_plus_one"));
+    assertThrows(TuttiException.NotFound.class, () -> DatasetFunction.registered("java_test_plus_one"));
     assertThrows(TuttiException.FailedPrecondition.class,
         () -> Dataset.range(2).map(x -> x.longValue()).serialize());
   }
@@ -1024,7 +1024,7 @@ class DatasetTest {
   @Test
   void recordsAreWrittenAndRead(@TempDir Path folder) {
     final String path = folder.resolve("grüße.tfrecord").toString();
-    try (TFRecordWriter writer = new TFRecordWriter(path, Compression.GZIP, 9L)) {
+    try (TFRecordWriter writer = new TFRecordWriter(path, Compression.GZIP, 9)) {
       writer.write("one".getBytes());
       writer.write(Dataset.fromTensorSlices(new String[] {"two", ""}));
     }

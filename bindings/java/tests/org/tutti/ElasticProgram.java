@@ -22,7 +22,7 @@ public final class ElasticProgram {
       if (first.rank() == 1) {
         first.revoke("another epoch");
       }
-      try (Future never = first.barrierAsync(LONG)) {
+      try (ValueFuture never = first.barrierAsync(LONG)) {
         never.get(LONG);
       } catch (TuttiException.Aborted revoked) {
         story += revoked.getMessage().contains("another epoch");

@@ -59,7 +59,7 @@ final class Ranks {
   }
 
   /** Waits for a call that has no result. */
-  static void done(Future call) {
+  static void done(ValueFuture call) {
     try (call; Value none = call.get(LONG)) {
       assertEquals(Value.Kind.NONE, none.kind());
     }

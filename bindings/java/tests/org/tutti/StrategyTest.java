@@ -450,7 +450,7 @@ class StrategyTest {
   void anInterruptedThreadStopsWaiting() throws Exception {
     final AtomicReference<Throwable> caught = new AtomicReference<>();
     final Thread thread = new Thread(() -> {
-      try (Future never = new Future()) {
+      try (ValueFuture never = new ValueFuture()) {
         never.get(null);
       } catch (TuttiException failed) {
         caught.set(failed);
@@ -464,7 +464,7 @@ class StrategyTest {
 
   @Test
   void aFutureGivesTheOriginalExceptionAsCause() {
-    try (Future future = new Future(); Future failing = new Future()) {
+    try (ValueFuture future = new ValueFuture(); ValueFuture failing = new ValueFuture()) {
       future.complete(Map.of("a", 1));
       assertEquals(1, future.get(null).get("a").longValue());
       final IOException thrown = new IOException("no");

@@ -24,7 +24,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
 import org.tutti.data.Dataset;
 import org.tutti.data.DatasetIterator;
-import org.tutti.data.Function;
+import org.tutti.data.DatasetFunction;
 import org.tutti.data.TFRecordWriter;
 import org.tutti.distribute.ClusterResolver;
 import org.tutti.distribute.DistributedDataset;
@@ -89,7 +89,7 @@ class WrongUseTest {
     final DistributedIterator walk = steps.iterator();
     final Checkpoint checkpoint = new Checkpoint(Map.of("v", variable));
     final Communicator rank = Communicator.createLocal(1, "alone").get(0);
-    final Future future = new Future();
+    final ValueFuture future = new ValueFuture();
     final TuttiRuntime runtime = TuttiRuntime.create(Map.of());
     final ClusterResolver resolver = ClusterResolver.tfConfig();
     final List<Executable> uses = List.of(() -> tensor.shape(), () -> tensor.asFloatBuffer(),
@@ -287,13 +287,13 @@ class WrongUseTest {
     final Dataset dataset = Dataset.range(3);
     final Spec spec = Spec.none();
     final Tensor tensor = Tensor.zeros(DType.FLOAT32);
-    final Future future = new Future();
+    final ValueFuture future = new ValueFuture();
     final Map<String, Spec> keyless = new HashMap<>();
     keyless.put(null, spec);
-    final Map<String, Function.Feature> nameless = new HashMap<>();
+    final Map<String, DatasetFunction.Feature> nameless = new HashMap<>();
     final List<String> wrong = new ArrayList<>();
     int number = 0;
-    nameless.put(null, new Function.Feature(DType.INT64));
+    nameless.put(null, new DatasetFunction.Feature(DType.INT64));
     try (MirroredStrategy strategy = MirroredStrategy.of("CPU:0")) {
       for (final Executable use : List.<Executable>of(() -> Tensor.zeros(null),
                () -> Tensor.zeros(DType.INT8, (long[]) null), () -> Tensor.of((float[]) null),
@@ -303,12 +303,12 @@ class WrongUseTest {
                () -> Spec.dict(keyless), () -> spec.isCompatibleWith(null),
                () -> dataset.map((org.tutti.data.ElementFunction) null),
                () -> dataset.filter((org.tutti.data.ElementFunction) null),
-               () -> dataset.map((Function) null), () -> dataset.concatenate(null),
+               () -> dataset.map((DatasetFunction) null), () -> dataset.concatenate(null),
                () -> dataset.withOptions(null), () -> dataset.apply(null),
                () -> Dataset.deserialize(null), () -> Dataset.fromGenerator(null, spec),
                () -> Dataset.fromGenerator(List.of(), null),
                () -> Dataset.fromTensorSlices(new byte[][] {null}),
-               () -> Function.of(null, "name", null, false), () -> Function.parseExample(nameless),
+               () -> DatasetFunction.of(null, "name", null, false), () -> DatasetFunction.parseExample(nameless),
                () -> dataset.iterator().restore(null), () -> strategy.run(null),
                () -> strategy.distribute(null), () -> strategy.distribute(dataset, null, null),
                () -> strategy.distributeValues(null), () -> strategy.distributeFromFunction(null),

@@ -11,6 +11,7 @@ import org.tutti.Value;
 import org.tutti.internal.Box;
 import org.tutti.internal.Bridge;
 import org.tutti.internal.Callback;
+import org.tutti.internal.Makers;
 import org.tutti.internal.Native;
 
 /** The lambdas of this package as callbacks. */
@@ -25,7 +26,7 @@ final class ElementCallback extends Callback {
 
   @Override
   public long call(int kind, long context, long in) throws Throwable {
-    try (Value element = new Value(Box.at(in))) {
+    try (Value element = Makers.value(Box.at(in))) {
       return dataOf(function.apply(element));
     }
   }
@@ -85,11 +86,11 @@ final class ElementCallback extends Callback {
       if (kind == GENERATOR_START) {
         final Iterator<?> iterator = elements.iterator();
         try (Value state =
-                 new Value(Box.at(Native.value_of_object(Bridge.numberOf(iterator))))) {
+                 Makers.value(Box.at(Native.value_of_object(Bridge.numberOf(iterator))))) {
           return Native.value_retain(state);
         }
       }
-      try (Value state = new Value(Box.at(in))) {
+      try (Value state = Makers.value(Box.at(in))) {
         final Iterator<?> iterator = state.asObject(Iterator.class);
         return iterator.hasNext() ? dataOf(iterator.next()) : 0;
       }

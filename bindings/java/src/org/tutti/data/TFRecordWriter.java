@@ -24,8 +24,17 @@ public final class TFRecordWriter extends NativeObject implements AutoCloseable 
     this(path, Compression.NONE, null);
   }
 
-  /** A file; level null: the default. */
-  public TFRecordWriter(String path, Compression compression, Long level) {
+  /** A file with a compression, at its default level. */
+  public TFRecordWriter(String path, Compression compression) {
+    this(path, compression, null);
+  }
+
+  /** A file with a compression at a level from 0 to 9. */
+  public TFRecordWriter(String path, Compression compression, int level) {
+    this(path, compression, Long.valueOf(level));
+  }
+
+  private TFRecordWriter(String path, Compression compression, Long level) {
     super(Box.at(Native.record_writer_create(path, compression.number(), level)));
   }
 

@@ -9,13 +9,17 @@ import org.tutti.Code;
 import org.tutti.TuttiException;
 import org.tutti.internal.Box;
 import org.tutti.internal.Bridge;
+import org.tutti.internal.Makers;
 import org.tutti.internal.Native;
 import org.tutti.internal.NativeObject;
 
 /** The jobs of a cluster and the addresses of their tasks. Immutable. */
 public final class ClusterSpec extends NativeObject implements AutoCloseable {
-  /** For the package itself. */
-  public ClusterSpec(Box box) {
+  static {
+    Makers.leave(ClusterSpec.class, ClusterSpec::new);
+  }
+
+  private ClusterSpec(Box box) {
     super(box);
   }
 

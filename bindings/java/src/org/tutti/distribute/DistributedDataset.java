@@ -5,6 +5,7 @@ import org.tutti.Spec;
 import org.tutti.Value;
 import org.tutti.internal.Box;
 import org.tutti.internal.Bridge;
+import org.tutti.internal.Makers;
 import org.tutti.internal.Native;
 import org.tutti.internal.NativeObject;
 
@@ -34,7 +35,7 @@ public final class DistributedDataset extends NativeObject
    * What a step is: leaves of kind PER_REPLICA, or, where this process has one replica, plain ones.
    */
   public Spec elementSpec() {
-    return new Spec(Box.at(Native.distributed_dataset_element_spec(this)));
+    return Makers.spec(Box.at(Native.distributed_dataset_element_spec(this)));
   }
 
   /** The number of elements; -1 infinite, -2 unknown. */

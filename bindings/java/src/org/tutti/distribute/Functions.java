@@ -12,6 +12,7 @@ import org.tutti.Variable;
 import org.tutti.internal.Box;
 import org.tutti.internal.Bridge;
 import org.tutti.internal.Callback;
+import org.tutti.internal.Makers;
 import org.tutti.internal.Native;
 
 /** The lambdas of this package as callbacks, each with the scope that it runs in. */
@@ -19,7 +20,7 @@ final class Functions {
   private Functions() {}
 
   static Value argumentOf(long box) {
-    return box == 0 ? null : new Value(Box.at(box));
+    return box == 0 ? null : Makers.value(Box.at(box));
   }
 
   // The address of the value, with a reference for the library. What the function gave stays open:

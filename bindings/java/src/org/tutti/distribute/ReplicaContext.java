@@ -7,6 +7,7 @@ import org.tutti.TuttiException;
 import org.tutti.Value;
 import org.tutti.internal.Box;
 import org.tutti.internal.Bridge;
+import org.tutti.internal.Makers;
 import org.tutti.internal.Native;
 
 /**
@@ -110,7 +111,7 @@ public sealed class ReplicaContext permits DefaultReplicaContext {
   Value reduced(ReduceOp op, Object value, long nanos, CommunicationOptions options) {
     final long address = context();
     try (Value operand = Value.of(value)) {
-      return new Value(Box.at(Bridge.hinted(options,
+      return Makers.value(Box.at(Bridge.hinted(options,
           () -> Native.context_all_reduce(address, op.number(), operand, nanos))));
     }
   }
@@ -137,7 +138,7 @@ public sealed class ReplicaContext permits DefaultReplicaContext {
   Value gathered(Object value, int axis, long nanos, CommunicationOptions options) {
     final long address = context();
     try (Value operand = Value.of(value)) {
-      return new Value(Box.at(Bridge.hinted(options,
+      return Makers.value(Box.at(Bridge.hinted(options,
           () -> Native.context_all_gather(address, operand, axis, nanos))));
     }
   }
@@ -161,7 +162,7 @@ public sealed class ReplicaContext permits DefaultReplicaContext {
     try (Value given = argument == null ? null : Value.of(argument)) {
       final long result =
           Native.merge_call(address, merge, name, given, Bridge.nanos(timeout));
-      return result == 0 ? Value.of(null) : new Value(Box.at(result));
+      return result == 0 ? Value.of(null) : Makers.value(Box.at(result));
     }
   }
 

@@ -4,8 +4,11 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
+import java.util.Optional;
 import java.util.function.Function;
+import org.tutti.Cluster;
 import org.tutti.Code;
+import org.tutti.Communicator;
 import org.tutti.DeviceSpec;
 import org.tutti.ReduceOp;
 import org.tutti.TuttiException;
@@ -14,6 +17,7 @@ import org.tutti.data.Dataset;
 import org.tutti.internal.Box;
 import org.tutti.internal.Bridge;
 import org.tutti.internal.LibraryResolver;
+import org.tutti.internal.Makers;
 import org.tutti.internal.Native;
 import org.tutti.internal.NativeObject;
 
@@ -111,6 +115,27 @@ public class Strategy extends NativeObject implements AutoCloseable {
    */
   public String explain() {
     return Bridge.text(Native.strategy_explain(this));
+  }
+
+  /** The cluster that the strategy's workers sit in; empty for one of this process alone. */
+  public Optional<Cluster> cluster() {
+    return Optional.ofNullable(Box.at(Native.strategy_cluster(this))).map(Makers::cluster);
+  }
+
+  /**
+   * A communicator of the strategy's workers, a rank each, for collectives of the program's own
+   * between runs. All strategies of a job give the same one, until its epoch has ended or it was
+   * closed: then all workers ask again, and the next is formed with all of them. Of a strategy of
+   * this process alone it has one rank.
+   */
+  public Communicator communicator() {
+    return communicator(null);
+  }
+
+  /** As above, waiting for at most `timeout`. */
+  public Communicator communicator(Duration timeout) {
+    return Makers.communicator(
+        Box.at(Native.strategy_communicator(this, Bridge.nanos(timeout))));
   }
 
   /** What ends scope. */
@@ -222,7 +247,7 @@ public class Strategy extends NativeObject implements AutoCloseable {
   }
 
   private static Value valueOf(long box) {
-    return box == 0 ? Value.of(null) : new Value(Box.at(box));
+    return box == 0 ? Value.of(null) : Makers.value(Box.at(box));
   }
 
   // ---- values

@@ -84,7 +84,7 @@ public abstract class ElementIterator extends NativeObject
 
   private Value fetch(Duration timeout) {
     final long box = fetchNative(Bridge.nanos(timeout));
-    return box == 0 ? null : new Value(Box.at(box));
+    return box == 0 ? null : Makers.value(Box.at(box));
   }
 
   /**
@@ -98,12 +98,12 @@ public abstract class ElementIterator extends NativeObject
   /** As nextOptional, waiting for at most `timeout`. */
   public final Value nextOptional(Duration timeout) {
     checkNothingAhead("take it with next()");
-    return new Value(Box.at(fetchOptionalNative(Bridge.nanos(timeout))));
+    return Makers.value(Box.at(fetchOptionalNative(Bridge.nanos(timeout))));
   }
 
   /** Structure, dtypes and shapes of an element; of a distributed dataset of one replica's part. */
   public final Spec elementSpec() {
-    return new Spec(Box.at(elementSpecNative()));
+    return Makers.spec(Box.at(elementSpecNative()));
   }
 
   // ---- the position

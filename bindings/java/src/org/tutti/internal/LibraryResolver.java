@@ -31,7 +31,7 @@ public final class LibraryResolver extends NativeObject implements ClusterResolv
 
   @Override
   public ClusterSpec clusterSpec() {
-    return new ClusterSpec(Box.at(Native.cluster_resolver_cluster_spec(this)));
+    return Makers.clusterSpec(Box.at(Native.cluster_resolver_cluster_spec(this)));
   }
 
   @Override

@@ -7,7 +7,9 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
+import org.tutti.Cluster;
 import org.tutti.Code;
+import org.tutti.Communicator;
 import org.tutti.Tensor;
 import org.tutti.TuttiException;
 import org.tutti.Variable;
@@ -51,6 +53,27 @@ public final class Checkpoint extends NativeObject implements AutoCloseable {
       release();
       throw failed;
     }
+  }
+
+  /**
+   * As above, without a strategy: the ranks of the communicator save and restore together, by calls
+   * of it, of which nothing else may be under way. In a process that is one of several workers,
+   * saving with neither is FAILED_PRECONDITION: the workers would overwrite each other's files.
+   */
+  public Checkpoint(Communicator communicator, Map<String, ?> objects) {
+    super(Box.at(Native.checkpoint_create_for_communicator(communicator)));
+    this.objects = objects;
+    try {
+      add("", objects);
+    } catch (RuntimeException failed) {
+      release();
+      throw failed;
+    }
+  }
+
+  /** As above with all workers, by a communicator that is made here: all make the checkpoint. */
+  public Checkpoint(Cluster cluster, Map<String, ?> objects) {
+    this(Communicator.create(cluster, "checkpoint"), objects);
   }
 
   private static Strategy strategyOf(Object object) {

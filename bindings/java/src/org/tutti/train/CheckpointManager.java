@@ -10,6 +10,7 @@ import org.tutti.TuttiException;
 import org.tutti.Value;
 import org.tutti.internal.Box;
 import org.tutti.internal.Bridge;
+import org.tutti.internal.Makers;
 import org.tutti.internal.Native;
 import org.tutti.internal.NativeObject;
 
@@ -70,7 +71,7 @@ public final class CheckpointManager extends NativeObject implements AutoCloseab
   /** The paths of all that are there, the one saved last at the end. */
   public List<String> checkpoints() {
     final List<String> paths = new ArrayList<>();
-    try (Value all = new Value(Box.at(Native.checkpoint_manager_list(this)))) {
+    try (Value all = Makers.value(Box.at(Native.checkpoint_manager_list(this)))) {
       for (final Value path : all.asList()) {
         paths.add(path.stringValue());
       }

@@ -2,20 +2,28 @@ package org.tutti;
 
 import java.time.Duration;
 import java.util.Objects;
+import java.util.concurrent.CompletableFuture;
 import org.tutti.internal.Box;
 import org.tutti.internal.Bridge;
 import org.tutti.internal.Callback;
+import org.tutti.internal.Makers;
 import org.tutti.internal.Native;
-import org.tutti.internal.NativeObject;
+import org.tutti.internal.StageOfValue;
 
-/** A result that comes later. Threads: any. */
-public final class Future extends NativeObject implements AutoCloseable {
+/**
+ * A result that comes later. As a CompletionStage it goes with the JDK's own futures: what is hung
+ * on it runs on the JDK's threads, and each value belongs to the future, which stays open until
+ * then. Threads: any.
+ */
+public final class ValueFuture extends StageOfValue implements AutoCloseable {
+  private CompletableFuture<Value> stage; // made when it is asked for
+
   /** One that this program completes. */
-  public Future() {
+  public ValueFuture() {
     super(Box.at(Native.future_create()));
   }
 
-  Future(Box box) {
+  ValueFuture(Box box) {
     super(box);
   }
 
@@ -39,11 +47,26 @@ public final class Future extends NativeObject implements AutoCloseable {
     }
   }
 
+  @Override
+  protected synchronized CompletableFuture<Value> stage() {
+    if (stage == null) {
+      final CompletableFuture<Value> made = new CompletableFuture<>();
+      onReady(() -> made.completeAsync(this::get)); // not here, where nothing may wait
+      stage = made;
+    }
+    return stage;
+  }
+
+  /** Waits for the result. */
+  public Value get() {
+    return get(null);
+  }
+
   /** Waits for the result; a timeout (null: none) leaves the future as it is. */
   public Value get(Duration timeout) {
     Native.future_wait(this, Bridge.nanos(timeout));
     final long result = Native.future_result(this);
-    return result == 0 ? Value.of(null) : new Value(Box.at(result));
+    return result == 0 ? Value.of(null) : Makers.value(Box.at(result));
   }
 
   /** Calls `action` once it is done, on a thread of the library; it may only look, not wait. */
@@ -61,6 +84,12 @@ public final class Future extends NativeObject implements AutoCloseable {
         return 0;
       }
     });
+  }
+
+  /** For people: whether it is done. */
+  @Override
+  public String toString() {
+    return isClosed() ? "closed future" : isDone() ? "future, done" : "future, under way";
   }
 
   @Override

@@ -11,8 +11,8 @@ import org.tutti.internal.Native;
 import org.tutti.internal.NativeObject;
 
 /** A function for Dataset.map and filter: a lambda, one that is registered, or a native one. */
-public final class Function extends NativeObject implements AutoCloseable {
-  private Function(Box box) {
+public final class DatasetFunction extends NativeObject implements AutoCloseable {
+  private DatasetFunction(Box box) {
     super(box);
   }
 
@@ -21,8 +21,8 @@ public final class Function extends NativeObject implements AutoCloseable {
    * results are converted as by Tensor.convert, null: the first row decides; slab: it gets and
    * gives many rows at once, every leaf with one more leading dimension.
    */
-  public static Function of(ElementFunction function, String name, Spec signature, boolean slab) {
-    return new Function(
+  public static DatasetFunction of(ElementFunction function, String name, Spec signature, boolean slab) {
+    return new DatasetFunction(
         Box.at(Native.function_create(new ElementCallback(function), name, null, signature, slab)));
   }
 
@@ -39,8 +39,8 @@ public final class Function extends NativeObject implements AutoCloseable {
   }
 
   /** The function registered as `name`; NOT_FOUND names the nearest ones. */
-  public static Function registered(String name) {
-    return new Function(Box.at(Native.function_registered(name)));
+  public static DatasetFunction registered(String name) {
+    return new DatasetFunction(Box.at(Native.function_registered(name)));
   }
 
   /**
@@ -55,7 +55,7 @@ public final class Function extends NativeObject implements AutoCloseable {
   }
 
   /** From a serialised tf.train.Example to a dict of its features; runs without a callback. */
-  public static Function parseExample(Map<String, Feature> features) {
+  public static DatasetFunction parseExample(Map<String, Feature> features) {
     Loader.load();
     final long[] made = new long[features.size()];
     int count = 0;
@@ -66,7 +66,7 @@ public final class Function extends NativeObject implements AutoCloseable {
             Objects.requireNonNull(entry.getKey(), "a feature needs a name, not null"),
             feature.dtype().number(), feature.shape(), feature.defaultValue());
       }
-      return new Function(Box.at(Native.function_parse_example(made)));
+      return new DatasetFunction(Box.at(Native.function_parse_example(made)));
     } finally {
       for (final long feature : made) {
         if (feature != 0) {
