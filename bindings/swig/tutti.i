@@ -62,6 +62,7 @@ typedef uintptr_t tutti_host_handle;
 %ignore tutti_facade::LogToHost;
 %ignore tutti_facade::DeviceFields;
 %ignore tutti_facade::ResolverOptions;
+%ignore tutti_facade::VariableOptions;
 
 %{
 #include "facade/callback.h"

@@ -37,7 +37,8 @@ struct Hooks {
   PyObject *replica_context = nullptr;   // class ReplicaContext(Context)
   PyObject *cross_replica = nullptr;     // (strategy) -> the scope inside a merge function
   PyObject *strategy_of = nullptr;       // (address, handle) -> Strategy
-  PyObject *per_replica = nullptr;       // class with a slot _handle; so are the next five
+  PyObject *per_replica = nullptr;       // class with a slot _handle; so are the next six
+  PyObject *mirrored = nullptr;
   PyObject *tensor = nullptr;
   PyObject *variable = nullptr;
   PyObject *dataset = nullptr;

@@ -37,6 +37,7 @@ int RunAll(const std::filesystem::path &folder) {
   const std::map<std::string, RunCase> files = {{"dataset", RunDatasetCase},
                                                 {"dataset_ops", RunDatasetCase},
                                                 {"dataset_own", RunDatasetCase},
+                                                {"values_own", RunValuesCase},
                                                 {"device_spec", RunDeviceSpecCase},
                                                 {"distribute", RunDistributeCase},
                                                 {"reduce", RunReduceCase},

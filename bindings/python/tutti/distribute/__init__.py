@@ -8,8 +8,9 @@ thread of control (contextvars) and reaches the replicas' threads.
 """
 
 from tutti._reduce_op import ReduceOp
-from tutti._values import DistributedValues, PerReplica
-from tutti._variable import VariableAggregation, VariableSynchronization
+from tutti._values import DistributedValues, Mirrored, PerReplica
+from tutti._variable import (DistributedVariable, MirroredVariable, SyncOnReadVariable,
+                             VariableAggregation, VariableSynchronization)
 from tutti.distribute import cluster_resolver
 from tutti.distribute._context import (ReplicaContext, experimental_set_strategy,
                                        get_replica_context, get_strategy, has_strategy,
@@ -22,10 +23,11 @@ from tutti.distribute._strategy import (MirroredStrategy, MultiWorkerMirroredStr
 from tutti.distribute import experimental
 
 __all__ = [
-    "DistributedDataset", "DistributedIterator", "DistributedValues", "InputContext",
-    "InputOptions", "InputReplicationMode", "MirroredStrategy", "MultiWorkerMirroredStrategy",
-    "OneDeviceStrategy", "PerReplica", "ReduceOp", "ReplicaContext", "RunOptions", "Strategy",
-    "ValueContext", "VariableAggregation", "VariableSynchronization", "cluster_resolver",
-    "experimental", "experimental_set_strategy", "get_replica_context", "get_strategy",
-    "has_strategy", "in_cross_replica_context",
+    "DistributedDataset", "DistributedIterator", "DistributedValues", "DistributedVariable",
+    "InputContext", "InputOptions", "InputReplicationMode", "Mirrored", "MirroredStrategy",
+    "MirroredVariable", "MultiWorkerMirroredStrategy", "OneDeviceStrategy", "PerReplica",
+    "ReduceOp", "ReplicaContext", "RunOptions", "Strategy", "SyncOnReadVariable", "ValueContext",
+    "VariableAggregation", "VariableSynchronization", "cluster_resolver", "experimental",
+    "experimental_set_strategy", "get_replica_context", "get_strategy", "has_strategy",
+    "in_cross_replica_context",
 ]
