@@ -66,6 +66,7 @@ typedef uintptr_t tutti_host_handle;
 %ignore tutti_facade::BroadcastByHost;
 %ignore tutti_facade::DeviceFields;
 %ignore tutti_facade::ResolverOptions;
+%ignore tutti_facade::VariableOptions;
 
 %{
 #include "facade/callback.h"

@@ -305,6 +305,18 @@ tutti_status *tutti_strategy_create_per_replica(tutti_strategy *strategy, size_t
   });
 }
 
+tutti_status *tutti_strategy_create_mirrored_value(tutti_strategy *strategy,
+                                                   const tutti_value *value,
+                                                   tutti_value **out_value) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, strategy, value, out_value);
+    TUTTI_ASSIGN_OR_RETURN(auto made,
+                           FromHandle(strategy)->CreateMirroredValue(*FromHandle(value)));
+    *out_value = Give(std::move(made));
+    return OkStatus();
+  });
+}
+
 tutti_status *tutti_strategy_close(tutti_strategy *strategy,
                                    const tutti_call_options *call_options) {
   return Guard(__func__, From::kCrossReplica, [&](Call call) -> Status {

@@ -16,6 +16,7 @@
 #include "core/dataset/graph/value_bytes.h"
 #include "core/strategy/distributed_value.h"
 #include "core/tensor/composite.h"
+#include "core/tensor/indexed_slices.h"
 #include "core/tensor/leaf.h"
 
 using namespace tutti;
@@ -107,6 +108,21 @@ tutti_status *tutti_value_create_sparse(const tutti_tensor *indices, const tutti
                            MakeSparse(RetainTensor(indices), RetainTensor(values),
                                       RetainTensor(dense_shape)));
     *out_value = Give(std::move(value));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_value_create_indexed_slices(const tutti_tensor *values,
+                                                const tutti_tensor *indices,
+                                                const tutti_tensor *dense_shape,
+                                                tutti_value **out_value) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, values, indices, out_value);
+    TUTTI_ASSIGN_OR_RETURN(
+        auto made,
+        MakeIndexedSlices(RetainTensor(values), RetainTensor(indices),
+                          dense_shape == nullptr ? nullptr : RetainTensor(dense_shape)));
+    *out_value = Give(std::move(made));
     return OkStatus();
   });
 }

@@ -161,6 +161,11 @@ size_t tutti_value_get_leaf_component_count(const tutti_value *value, size_t lea
   return found == nullptr ? 0 : AsDistributed(*found)->num_components();
 }
 
+tutti_distribution tutti_value_get_leaf_distribution(const tutti_value *value, size_t leaf) {
+  const Leaf *found = FindLeaf(value, leaf, LeafKind::kDistributed);
+  return found == nullptr ? 0 : static_cast<tutti_distribution>(DistributionOf(*found));
+}
+
 const tutti_value *tutti_value_get_leaf_component(const tutti_value *value, size_t leaf,
                                                   size_t component) {
   if (component >= tutti_value_get_leaf_component_count(value, leaf)) return nullptr;

@@ -12,6 +12,7 @@
 #include "capi/src/placement.h"
 #include "capi/src/roots.h"
 #include "core/base/error.h"
+#include "core/function/context.h"
 
 using namespace tutti;
 using namespace tutti::capi;
@@ -40,6 +41,9 @@ Result<VariableOptions> ReadVariableOptions(Call call, const tutti_variable_opti
   if (set.aggregation != 0) read.aggregation = static_cast<Aggregation>(set.aggregation);
   if (set.trainable != TUTTI_UNSET) {
     TUTTI_ASSIGN_OR_RETURN(read.trainable, ReadTristate(call, set.trainable, true, "trainable"));
+  }
+  if (set.dims != nullptr) {
+    TUTTI_ASSIGN_OR_RETURN(read.shape, PartialShape::Create(set.dims, set.rank));
   }
   return read;
 }
@@ -75,6 +79,23 @@ tutti_status *tutti_variable_create(tutti_strategy *strategy, const tutti_tensor
                            ReadCall(call, object->environment(), call_options));
     TUTTI_ASSIGN_OR_RETURN(auto variable,
                            Variable::Create(std::move(object), *FromHandle(initial), read, wait));
+    *out_variable = Give(std::move(variable));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_variable_create_in_context(tutti_context *context, const tutti_tensor *initial,
+                                               const tutti_variable_options *options,
+                                               const tutti_call_options *call_options,
+                                               tutti_variable **out_variable) {
+  return Guard(__func__, From::kComputing, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, context, initial, out_variable);
+    Context &object = *FromHandle(context);
+    TUTTI_ASSIGN_OR_RETURN(const VariableOptions read, ReadVariableOptions(call, options));
+    TUTTI_ASSIGN_OR_RETURN(const CallOptions wait,
+                           ReadCall(call, object.environment(), call_options));
+    TUTTI_ASSIGN_OR_RETURN(auto variable,
+                           Variable::CreateIn(object, *FromHandle(initial), read, wait));
     *out_variable = Give(std::move(variable));
     return OkStatus();
   });
@@ -127,6 +148,25 @@ tutti_status *tutti_variable_assign_sub(tutti_variable *variable, tutti_context 
   });
 }
 
+tutti_status *tutti_variable_scatter(tutti_variable *variable, tutti_context *context,
+                                     tutti_scatter scatter, const tutti_value *sparse_delta,
+                                     const tutti_call_options *call_options) {
+  return Guard(__func__, From::kComputing, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, variable, sparse_delta);
+    if (scatter < TUTTI_SCATTER_ADD || scatter > TUTTI_SCATTER_DIV) {
+      return InvalidArgument("{}: {} is no sparse update; expected TUTTI_SCATTER_ADD (1) to "
+                             "TUTTI_SCATTER_DIV (7)",
+                             call.function, scatter);
+    }
+    Variable &object = *FromHandle(variable);
+    TUTTI_ASSIGN_OR_RETURN(const CallOptions wait, ReadVariableCall(call, object, call_options));
+    const auto op = static_cast<ScatterOp>(scatter);
+    TUTTI_ASSIGN_OR_RETURN(const IndexedSlices slices,
+                           ReadIndexedSlices(*FromHandle(sparse_delta), ScatterOpName(op)));
+    return object.Scatter(op, FromHandle(context), slices, wait);
+  });
+}
+
 const char *tutti_variable_get_name(const tutti_variable *variable) {
   return variable == nullptr ? "" : FromHandle(variable)->name().c_str();
 }
@@ -159,6 +199,12 @@ int32_t tutti_variable_is_trainable(const tutti_variable *variable) {
   return variable != nullptr && FromHandle(variable)->trainable();
 }
 
+tutti_distribution tutti_variable_get_distribution(const tutti_variable *variable) {
+  return variable == nullptr
+             ? 0
+             : static_cast<tutti_distribution>(FromHandle(variable)->distribution());
+}
+
 tutti_strategy *tutti_variable_get_strategy(const tutti_variable *variable) {
   return variable == nullptr ? nullptr : ToHandle(FromHandle(variable)->strategy().get());
 }
@@ -169,12 +215,18 @@ size_t tutti_variable_get_copy_count(const tutti_variable *variable) {
 
 const tutti_tensor *tutti_variable_get_copy(const tutti_variable *variable, size_t copy) {
   if (copy >= tutti_variable_get_copy_count(variable)) return nullptr;
+  if (FromHandle(variable)->dtype() == DType::kBytes) return nullptr;
   return ToHandle(&FromHandle(variable)->copy(copy));
 }
 
 const char *tutti_variable_get_copy_name(const tutti_variable *variable, size_t copy) {
   if (copy >= tutti_variable_get_copy_count(variable)) return nullptr;
   return FromHandle(variable)->copy_name(copy).c_str();
+}
+
+const char *tutti_variable_get_copy_device(const tutti_variable *variable, size_t copy) {
+  if (copy >= tutti_variable_get_copy_count(variable)) return nullptr;
+  return FromHandle(variable)->copy_device(copy).c_str();
 }
 
 tutti_status *tutti_variable_to_string(const tutti_variable *variable, tutti_bytes **out_text) {

@@ -22,8 +22,7 @@ std::vector<Ref<const ElementSpec>> DistributedValue::component_specs() const {
 }
 
 std::string DistributedValue::ToString() const {
-  std::string text =
-      distribution_ == Distribution::kMirrored ? "Mirrored:{" : "PerReplica:{";
+  std::string text = distribution_ == Distribution::kMirrored ? "Mirrored:{" : "PerReplica:{";
   for (size_t i = 0; i < components_.size(); ++i) {
     text += Format("{}{}: {}", i == 0 ? "" : ", ", i, components_[i]->ToString());
   }
@@ -121,6 +120,18 @@ Result<Ref<Value>> Regroup(std::span<const Ref<Value>> values, Wrap wrap, std::s
     leaves.push_back(DistributedLeaf(std::move(components), global_rows));
   }
   return first.WithLeaves(std::move(leaves));
+}
+
+Result<Ref<Value>> Mirror(const Value& value, size_t num_replicas, std::string_view what) {
+  return value.MapLeaves([num_replicas, what](const Leaf& leaf) -> Result<Leaf> {
+    if (leaf.kind() == LeafKind::kDistributed || leaf.kind() == LeafKind::kVariable) {
+      return InvalidArgument(
+          "{}: a {} has a component per replica already; pass the value that all replicas are to "
+          "have",
+          what, LeafKindName(leaf.kind()));
+    }
+    return MirroredLeaf(std::vector<Ref<Value>>(num_replicas, Value::OfLeaf(leaf)));
+  });
 }
 
 Result<Ref<Value>> JoinStep(std::span<const Ref<Value>> parts, std::string_view what,

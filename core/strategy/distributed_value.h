@@ -35,11 +35,14 @@
 
 namespace tutti {
 
-// What is known of the components of a distributed value. The same numbers as TUTTI_DISTRIBUTION_*.
+// What is known of the components of a distributed value, and of a variable's copies. The same
+// numbers as TUTTI_DISTRIBUTION_*.
 enum class Distribution : int32_t {
+  kNone = 0,        // it is neither: a plain value, the one copy of a plain variable
   kPerReplica = 1,  // each replica's own
   kMirrored = 2,    // equal, because one operation made them all: outside of replicas component 0
                     // may be read as the value
+  kSyncOnRead = 3,  // of variables alone: each replica's own, until a read aggregates them
 };
 
 class DistributedValue final : public PerReplicaLeaf, public Printable {
@@ -77,6 +80,11 @@ Leaf DistributedLeaf(std::vector<Ref<Value>> components,
                      int64_t global_rows = DistributedValue::kNoRows);
 // Of components that are equal.
 Leaf MirroredLeaf(std::vector<Ref<Value>> components);
+// kNone of a leaf that is not distributed.
+inline Distribution DistributionOf(const Leaf& leaf) {
+  const DistributedValue* distributed = AsDistributed(leaf);
+  return distributed == nullptr ? Distribution::kNone : distributed->distribution();
+}
 
 bool HasDistributedLeaf(const Value& value);
 
@@ -90,6 +98,10 @@ enum class Wrap {
 // structures differ, and for a distributed leaf under kAlways (components are not nested).
 Result<Ref<Value>> Regroup(std::span<const Ref<Value>> values, Wrap wrap, std::string_view what,
                            int64_t global_rows = DistributedValue::kNoRows);
+
+// `value` with a mirrored leaf of `num_replicas` equal components in the place of each of its
+// leaves. INVALID_ARGUMENT naming `what` for leaves that have components or copies already.
+Result<Ref<Value>> Mirror(const Value& value, size_t num_replicas, std::string_view what);
 
 // The batch of a step of so many rows in all, of the parts of all local replicas: distributed
 // leaves, or, of one replica, the part itself, whose tensors know the rows. Fails as Regroup.

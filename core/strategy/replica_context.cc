@@ -11,6 +11,7 @@
 #include "core/strategy/distributed_value.h"
 #include "core/strategy/lockstep.h"
 #include "core/strategy/ops_all_reduce.h"
+#include "core/strategy/slices_reduce.h"
 #include "core/strategy/strategy.h"
 #include "core/strategy/team_channel.h"
 #include "core/strategy/team_collectives.h"
@@ -84,6 +85,10 @@ CollectiveOptions ReplicaContext::Hinted(const CollectiveOptions& call) const {
 Result<Ref<Value>> ReplicaContext::AllReduce(ReduceOp op, const Value& value,
                                              const CollectiveOptions& options) {
   TUTTI_RETURN_IF_ERROR(CheckInside(CallbackClass::kReplica, "all_reduce"));
+  if (!value.is_leaf()) {
+    const std::vector<size_t> slices = FindIndexedSlices(value.spec());
+    if (!slices.empty()) return AllReduceSlices(op, value, slices, options);
+  }
   TUTTI_ASSIGN_OR_RETURN(const std::vector<size_t> numbers, TensorLeaves(value, "all_reduce"));
   std::vector<Leaf> leaves(value.leaves().begin(), value.leaves().end());
   std::vector<const Tensor*> inputs;
@@ -126,6 +131,38 @@ Result<Ref<Value>> ReplicaContext::AllReduce(ReduceOp op, const Value& value,
   }
   TUTTI_RETURN_IF_ERROR(lockstep_.LeaveCollective(replica_, std::move(status)));
   return value.WithLeaves(std::move(leaves));
+}
+
+Result<Ref<Value>> ReplicaContext::AllReduceSlices(ReduceOp op, const Value& value,
+                                                   std::span<const size_t> slices,
+                                                   const CollectiveOptions& options) {
+  TUTTI_RETURN_IF_ERROR(CheckSlicesOp(op, "all_reduce"));
+  std::vector<IndexedSlices> mine;
+  for (const size_t first : slices) {
+    TUTTI_ASSIGN_OR_RETURN(IndexedSlices read,
+                           ReadIndexedSlices(*SlicesAt(value, first), "all_reduce"));
+    TUTTI_RETURN_IF_ERROR(CheckReducible(op, read.values->dtype()).WithPrefix("all_reduce"));
+    mine.push_back(std::move(read));
+  }
+  Ref<Value> others = WithoutSlices(value, slices);
+  if (others->num_leaves() > 0) {
+    TUTTI_ASSIGN_OR_RETURN(others, AllReduce(op, *others, options));
+  }
+  std::vector<Ref<Value>> reduced;
+  for (IndexedSlices& own : mine) {
+    if (op == ReduceOp::kMean) {
+      TUTTI_ASSIGN_OR_RETURN(own.values, ShareOfMean(*own.values, num_replicas()));
+    }
+    TUTTI_ASSIGN_OR_RETURN(
+        const Ref<Value> joined,
+        AllGather(*Value::Tuple({Value::OfTensor(own.values), Value::OfTensor(own.indices)}), 0,
+                  options));
+    own.values = joined->leaf(0).tensor_ref();
+    own.indices = joined->leaf(1).tensor_ref();
+    TUTTI_ASSIGN_OR_RETURN(Ref<Value> whole, ValueOfSlices(own));
+    reduced.push_back(std::move(whole));
+  }
+  return WithSlices(value, slices, *others, reduced);
 }
 
 Result<Ref<Value>> ReplicaContext::AllGather(const Value& value, int64_t axis,

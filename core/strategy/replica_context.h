@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "core/base/call_options.h"
 #include "core/base/ref.h"
@@ -36,7 +37,8 @@ class ReplicaContext final : public Context {
 
   // Folds every tensor of `value` over all replicas; each gets the same bits. None and strings stay
   // as they are. INVALID_ARGUMENT on all replicas when operation, structure, dtypes or shapes
-  // differ; ABORTED when another replica has failed. Hints go before the strategy's.
+  // differ; ABORTED when another replica has failed. Hints go before the strategy's. Indexed slices
+  // are joined (slices_reduce.h): SUM and MEAN only.
   Result<Ref<Value>> AllReduce(ReduceOp op, const Value& value, const CollectiveOptions& options);
   // Joins every tensor of `value` along `axis`, in replica order.
   Result<Ref<Value>> AllGather(const Value& value, int64_t axis, const CollectiveOptions& options);
@@ -61,6 +63,10 @@ class ReplicaContext final : public Context {
 
   // Of a collective of one worker's replicas: with the strategy's hints where the call has none.
   CollectiveOptions Hinted(const CollectiveOptions& options) const;
+  // AllReduce of a structure with indexed slices.
+  Result<Ref<Value>> AllReduceSlices(ReduceOp op, const Value& value,
+                                     std::span<const size_t> slices,
+                                     const CollectiveOptions& options);
 
   Lockstep& lockstep_;
   const size_t replica_;

@@ -15,6 +15,7 @@
 #include "core/strategy/placements.h"
 #include "core/strategy/replica_context.h"
 #include "core/strategy/replica_runner.h"
+#include "core/strategy/slices_reduce.h"
 #include "core/strategy/team_channel.h"
 #include "core/strategy/team_reduce.h"
 #include "core/strategy/variable.h"
@@ -321,6 +322,12 @@ std::string LeafLabel(const char* what, const Value& value, size_t leaf) {
                          : Format("{}: leaf {}", what, PathToString(value.spec().LeafPath(leaf)));
 }
 
+// The value itself: a fold of equal components would be rounded.
+bool IsMeanOfMirrored(ReduceOp op, std::optional<int64_t> axis, const Leaf& leaf) {
+  return op == ReduceOp::kMean && !axis.has_value() &&
+         DistributionOf(leaf) == Distribution::kMirrored;
+}
+
 // For the comparison between workers.
 std::string StructureOfLocal(const Value& value) {
   return value.is_leaf() ? std::string() : value.spec().ToString();
@@ -354,6 +361,15 @@ Result<Ref<Value>> Strategy::Reduce(ReduceOp op, const Value& given, std::option
   if (asked.ok() && op != ReduceOp::kSum && op != ReduceOp::kMean) {
     asked = InvalidArgument("reduce: SUM or MEAN is expected, got {}", ReduceOpName(op));
   }
+  if (!value.is_leaf()) {
+    const std::vector<size_t> slices = FindIndexedSlices(value.spec());
+    if (asked.ok() && !slices.empty() && axis.has_value()) {
+      asked = InvalidArgument("reduce: indexed slices are reduced across replicas only, and axis "
+                              "{} was asked for; make them dense first",
+                              *axis);
+    }
+    if (asked.ok() && !slices.empty()) return ReduceSlices(op, value, slices, options);
+  }
   const bool over_workers = team_channel_ && IsSpreadOverWorkers(value);
   if (!asked.ok()) return over_workers ? team_channel_->Refuse(std::move(asked), options) : asked;
   if (over_workers) {
@@ -378,6 +394,7 @@ Result<Ref<Value>> Strategy::Reduce(ReduceOp op, const Value& given, std::option
       TUTTI_RETURN_IF_ERROR(CheckPlainReduce(op, leaf, label));
       tensors.push_back(leaf.tensor_ref());
     }
+    if (IsMeanOfMirrored(op, axis, leaf)) tensors.resize(1);
     TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> result,
                            ReduceAcrossReplicas(op, Pointers(tensors), axis, label));
     leaves.push_back(Leaf::OfTensor(std::move(result)));
@@ -498,7 +515,8 @@ Result<Ref<Value>> Strategy::TeamReduceValue(ReduceOp op, const Value& value,
           ? ReduceAxisOverTeam(*team_channel_, label, op, tensors, *axis, first_replica(), options)
           : ReduceOverTeam(*team_channel_, label, op, tensors, first_replica(), options));
   for (size_t k = 0; k < numbers.size(); ++k) {
-    leaves[numbers[k]] = Leaf::OfTensor(std::move(results[k]));
+    const bool known = IsMeanOfMirrored(op, axis, value.leaf(numbers[k]));
+    leaves[numbers[k]] = Leaf::OfTensor(known ? tensors[k][0] : std::move(results[k]));
   }
   return value.WithLeaves(std::move(leaves));
 }
@@ -573,6 +591,11 @@ Result<Ref<Value>> Strategy::CreatePerReplica(std::span<const Ref<Value>> compon
     LogStrategyPlacement(*this, "per-replica value", "a component for each replica");
   }
   return Regroup(components, Wrap::kAlways, "create_per_replica");
+}
+
+Result<Ref<Value>> Strategy::CreateMirroredValue(const Value& value) const {
+  TUTTI_RETURN_IF_ERROR(CheckBuildingAllowed("create_mirrored_value"));
+  return Mirror(value, num_local_replicas(), "create_mirrored_value");
 }
 
 }  // namespace tutti

@@ -158,7 +158,8 @@ class Strategy final : public Closable {
   // Reduces every leaf over all replicas; the result is on the host. Only SUM and MEAN. With `axis`
   // (negative counts from the end) also along it inside each replica, MEAN over the true number of
   // elements. Of a leaf that is not distributed MEAN gives the leaf, SUM INVALID_ARGUMENT when
-  // there are several replicas. None stays none.
+  // there are several replicas; of a mirrored one MEAN without an axis gives the value, SUM adds
+  // the components. Indexed slices are joined (slices_reduce.h), without an axis. None stays none.
   Result<Ref<Value>> Reduce(ReduceOp op, const Value& value, std::optional<int64_t> axis,
                             const CollectiveOptions& options);
   // Joins the components of every distributed leaf along `axis`, in replica order. Collective when
@@ -172,6 +173,8 @@ class Strategy final : public Closable {
   Result<Ref<Value>> CreateValues(Function& fn, const CallOptions& options);
   // A distributed value from one value per local replica.
   Result<Ref<Value>> CreatePerReplica(std::span<const Ref<Value>> components) const;
+  // `value` for every local replica: each leaf, none and texts too, as a mirrored one.
+  Result<Ref<Value>> CreateMirroredValue(const Value& value) const;
 
   // ---- On devices, in cross-replica context (strategy_extended.cc) ----
 
@@ -260,6 +263,9 @@ class Strategy final : public Closable {
   // A plain tensor under several workers with one replica each is that replica's: what run gave.
   bool IsComponent(const Leaf& leaf) const;
   bool IsSpreadOverWorkers(const Value& value) const;
+  // Reduce of a structure with indexed slices.
+  Result<Ref<Value>> ReduceSlices(ReduceOp op, const Value& value, std::span<const size_t> slices,
+                                  const CollectiveOptions& options);
   Result<Ref<Value>> TeamReduceValue(ReduceOp op, const Value& value, std::optional<int64_t> axis,
                                      const CollectiveOptions& options);
 

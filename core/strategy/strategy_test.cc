@@ -164,5 +164,21 @@ TEST_F(ValuesTest, RefusesToReduceAndGatherInsideReplicas) {
           }));
 }
 
+TEST_F(StrategyTest, AMirroredValueIsEqualOnAllReplicas) {
+  const Ref<Strategy> strategy = Mirrored(3);
+  const Ref<Value> value = strategy->CreateMirroredValue(*ScalarOf(0.1f)).value();
+  EXPECT_EQ(Text(value), "Mirrored:{0: 0.1, 1: 0.1, 2: 0.1}");
+  EXPECT_THAT(Local(strategy, value), testing::ElementsAre("0.1", "0.1", "0.1"));
+  // The mean is the value itself, and no sum that was rounded and divided.
+  const Ref<Value> mean =
+      strategy->Reduce(ReduceOp::kMean, *value, std::nullopt, CallOptions()).value();
+  EXPECT_EQ(mean->leaf().tensor().item<float>(), 0.1f);
+  const Ref<Value> sum =
+      strategy->Reduce(ReduceOp::kSum, *value, std::nullopt, CallOptions()).value();
+  EXPECT_FLOAT_EQ(sum->leaf().tensor().item<float>(), 0.3f);
+  EXPECT_TRUE(Fails(strategy->CreateMirroredValue(*value).status(), StatusCode::kInvalidArgument,
+                    {"distributed value", "component per replica already"}));
+}
+
 }  // namespace
 }  // namespace tutti

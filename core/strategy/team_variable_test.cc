@@ -142,7 +142,7 @@ TEST(TeamVariables, DifferentVariablesAreAnErrorOnAllWorkersThatNamesBoth) {
                       StatusCode::kInvalidArgument, {"SUM", "worker 2", "MEAN"}));
     // What one worker may not make, nobody makes.
     EXPECT_TRUE(Fails(create(odd ? Tensor::Bytes("x") : two, "w", Aggregation::kSum),
-                      StatusCode::kInvalidArgument, {"worker 2", "byte strings"}));
+                      StatusCode::kInvalidArgument, {"worker 2", "bytes[]"}));
     // The strategy goes on.
     EXPECT_TRUE(create(two, "w", Aggregation::kSum).ok());
   });
@@ -171,6 +171,109 @@ TEST(TeamVariables, TheCopiesOfAWorkerStayEqualWhenARunFails) {
       EXPECT_TRUE(variable->copy(0).ContentsEqual(variable->copy(1)));
       EXPECT_EQ(variable->copy(0).item<float>(), static_cast<float>(12 * (failing + 1)));
     }
+  });
+}
+
+TEST_P(TeamVariableTest, ReplicasOfAllWorkersMakeOneVariable) {
+  TestJob job(GetParam().workers, GetParam().replicas);
+  job.OnWorkers([&](TestWorker& worker) {
+    const Result<Ref<Value>> made =
+        worker.Run(ReplicaFn([&](ReplicaContext& replica, const Value&) -> Result<Ref<Value>> {
+          VariableOptions options;
+          options.aggregation = Aggregation::kSum;
+          const auto number = static_cast<float>(replica.replica_id() + 5);
+          TUTTI_ASSIGN_OR_RETURN(
+              const Ref<Variable> variable,
+              Variable::CreateIn(replica, *Tensor::Scalar(number), options, {}));
+          TUTTI_RETURN_IF_ERROR(variable->AssignAdd(&replica, *Tensor::Scalar(1.0f), {}));
+          EXPECT_EQ(variable->Read(&replica, {}).value()->item<float>(),
+                    5.0f + static_cast<float>(total()));
+          return Value::None();
+        }));
+    EXPECT_TRUE(made.ok()) << made.status().ToString();
+  });
+}
+
+TEST_P(TeamVariableTest, SparseUpdatesAreJoinedOverAllReplicas) {
+  const auto n = static_cast<float>(total());
+  for (const Aggregation aggregation :
+       {Aggregation::kSum, Aggregation::kMean, Aggregation::kOnlyFirstReplica}) {
+    TestJob job(GetParam().workers, GetParam().replicas);
+    job.OnWorkers([&](TestWorker& worker) {
+      const Ref<Variable> table = worker.MakeVariable(Filled(3, 0), aggregation);
+      const Result<Ref<Value>> result =
+          worker.Run(ReplicaFn([&](ReplicaContext& replica, const Value&) -> Result<Ref<Value>> {
+            // As many slices as the replica's number says, all for row 1, and one for row 2.
+            const int64_t count = replica.replica_id() + 1;
+            IndexedSlices mine;
+            mine.values = Filled(count, 1);
+            std::vector<int64_t> places(static_cast<size_t>(count), 1);
+            places[0] = 2;
+            mine.indices =
+                Tensor::FromSpan<int64_t>(Shape({count}), std::span<const int64_t>(places)).value();
+            TUTTI_RETURN_IF_ERROR(table->Scatter(ScatterOp::kAdd, &replica, mine, {}));
+            return Value::None();
+          }));
+      ASSERT_TRUE(result.ok()) << result.status().ToString();
+      const float rest = n * (n - 1) / 2;
+      const Ref<Tensor> expected = aggregation == Aggregation::kSum
+                                       ? Tensor::Vector<float>({0, rest, n})
+                                   : aggregation == Aggregation::kMean
+                                       ? Tensor::Vector<float>({0, rest / n, 1})
+                                       : Tensor::Vector<float>({0, 0, 1});
+      for (size_t i = 0; i < table->num_copies(); ++i) {
+        const auto found = table->copy(i).span<float>();
+        for (size_t k = 0; k < 3; ++k) EXPECT_NEAR(found[k], expected->span<float>()[k], 1e-5);
+      }
+    });
+  }
+}
+
+TEST_P(TeamVariableTest, ByteStringsAreThoseOfWorkerZero) {
+  TestJob job(GetParam().workers, GetParam().replicas);
+  job.OnWorkers([&](TestWorker& worker) {
+    const std::string own = Format("worker {}", worker.index);
+    const Ref<Variable> name =
+        worker.MakeVariable(Tensor::Bytes(own), Aggregation::kOnlyFirstReplica);
+    EXPECT_EQ(name->Read(nullptr, {}).value()->item<BytesView>().text(), "worker 0");
+    const Result<Ref<Value>> result =
+        worker.Run(ReplicaFn([&](ReplicaContext& replica, const Value&) -> Result<Ref<Value>> {
+          const std::string text = Format("replica {}", replica.replica_id());
+          TUTTI_RETURN_IF_ERROR(name->Assign(&replica, *Tensor::Bytes(text), {}));
+          return Value::None();
+        }));
+    ASSERT_TRUE(result.ok()) << result.status().ToString();
+    EXPECT_EQ(name->Read(nullptr, {}).value()->item<BytesView>().text(), "replica 0");
+  });
+}
+
+TEST_P(TeamVariableTest, SlicesAreReducedAndJoinedOverAllWorkers) {
+  TestJob job(GetParam().workers, GetParam().replicas);
+  job.OnWorkers([&](TestWorker& worker) {
+    const Result<Ref<Value>> gradients =
+        worker.Run(ReplicaFn([&](ReplicaContext& replica, const Value&) -> Result<Ref<Value>> {
+          const Ref<Value> mine =
+              MakeIndexedSlices(Filled(1, 1),
+                                Tensor::Vector<int64_t>({replica.replica_id()}), nullptr)
+                  .value();
+          TUTTI_ASSIGN_OR_RETURN(const Ref<Value> all,
+                                 replica.AllReduce(ReduceOp::kSum, *mine, {}));
+          EXPECT_EQ(all->leaf(1).tensor().num_elements(), total());
+          return mine;
+        }));
+    ASSERT_TRUE(gradients.ok()) << gradients.status().ToString();
+    const Result<Ref<Value>> sum = worker.strategy->Reduce(ReduceOp::kSum, **gradients,
+                                                           std::nullopt, CallOptions());
+    ASSERT_TRUE(sum.ok()) << sum.status().ToString();
+    for (int64_t i = 0; i < total(); ++i) {
+      EXPECT_EQ((*sum)->leaf(1).tensor().span<int64_t>()[static_cast<size_t>(i)], i);
+    }
+    const Ref<Value> mirrored =
+        worker.strategy->CreateMirroredValue(*Value::OfTensor(Filled(1, 0.1f))).value();
+    const Result<Ref<Value>> mean = worker.strategy->Reduce(ReduceOp::kMean, *mirrored,
+                                                            std::nullopt, CallOptions());
+    ASSERT_TRUE(mean.ok()) << mean.status().ToString();
+    EXPECT_EQ((*mean)->leaf().tensor().item<float>(), 0.1f);
   });
 }
 

@@ -28,6 +28,7 @@
 #include "core/strategy/replica_context.h"
 #include "core/strategy/team_channel.h"
 #include "core/strategy/team_reduce.h"
+#include "core/strategy/team_strings.h"
 #include "core/strategy/variable_update.h"
 #include "core/tensor/arithmetic.h"
 #include "core/tensor/copy.h"
@@ -62,134 +63,6 @@ const char* AggregationName(Aggregation aggregation) {
       return "ONLY_FIRST_REPLICA";
   }
   return "invalid";
-}
-
-// ---- Making. ----
-
-Variable::Variable(Ref<Strategy> strategy, const Tensor& initial, const VariableOptions& options)
-    : strategy_(std::move(strategy)),
-      dtype_(initial.dtype()),
-      shape_(initial.shape()),
-      synchronization_(options.synchronization == Synchronization::kAuto ? Synchronization::kOnWrite
-                                                                         : options.synchronization),
-      aggregation_(options.aggregation),
-      trainable_(options.trainable.value_or(synchronization_ != Synchronization::kOnRead)) {}
-
-Variable::~Variable() = default;
-
-namespace {
-
-Status CheckOptions(const Strategy& strategy, const Tensor& initial,
-                    const VariableOptions& options) {
-  if (SynchronizationName(options.synchronization) == std::string_view("invalid")) {
-    return InvalidArgument(
-        "variable '{}': {} is no synchronization; choose AUTO, NONE, ON_WRITE or "
-        "ON_READ",
-        options.name, static_cast<int32_t>(options.synchronization));
-  }
-  if (AggregationName(options.aggregation) == std::string_view("invalid")) {
-    return InvalidArgument(
-        "variable '{}': {} is no aggregation; choose NONE, SUM, MEAN or "
-        "ONLY_FIRST_REPLICA",
-        options.name, static_cast<int32_t>(options.aggregation));
-  }
-  if (options.synchronization == Synchronization::kNone && strategy.num_replicas_in_sync() > 1) {
-    return InvalidArgument(
-        "variable '{}': synchronization NONE means a single copy, and strategy {} has {} replicas; "
-        "choose ON_WRITE or ON_READ",
-        options.name, strategy.name(), strategy.num_replicas_in_sync());
-  }
-  if (options.synchronization == Synchronization::kOnRead && options.trainable.value_or(false)) {
-    return InvalidArgument(
-        "variable '{}': a trainable variable cannot be ON_READ; choose ON_WRITE, or "
-        "trainable=false",
-        options.name);
-  }
-  if (initial.dtype() == DType::kBytes) {
-    return InvalidArgument("variable '{}': a variable holds numbers or bool, not byte strings",
-                           options.name);
-  }
-  return OkStatus();
-}
-
-}  // namespace
-
-Result<Ref<Variable>> Variable::Create(Ref<Strategy> strategy, const Tensor& initial,
-                                       const VariableOptions& options, const CallOptions& call) {
-  TUTTI_RETURN_IF_ERROR(CheckCrossReplicaAllowed("creating a variable"));
-  TUTTI_RETURN_IF_ERROR(strategy->CheckOpen("creating a variable"));
-  Status valid = CheckOptions(*strategy, initial, options);
-  TeamChannel* team = strategy->team_channel();
-  if (team != nullptr) {
-    TUTTI_RETURN_IF_ERROR(AgreeOverTeam(*team, initial, options, valid, call));
-  }
-  TUTTI_RETURN_IF_ERROR(std::move(valid));
-  const bool is_central = strategy->has_central_storage() &&
-                          options.synchronization != Synchronization::kOnRead;
-  const size_t n = is_central ? 1 : strategy->num_local_replicas();
-  Ref<Variable> variable = MakeRef<Variable>(std::move(strategy), initial, options);
-  for (size_t i = 0; i < n; ++i) {
-    auto copy = std::make_unique<Copy>();
-    copy->name = i == 0 ? options.name : Format("{}/replica_{}", options.name, i);
-    TensorOptions memory;
-    memory.zeroed = false;
-    const Strategy& owner = *variable->strategy_;
-    const bool placed = options.device && owner.is_default();
-    const Device& device = placed                        ? *options.device
-                           : owner.has_central_storage() ? owner.parameter_device(0)
-                                                         : owner.device(i);
-    memory.allocator = device.allocator();
-    memory.device = device.id();
-    Result<Ref<Tensor>> storage = initial.Copy(memory);
-    if (!storage.ok()) {
-      // The other workers are waiting for the value.
-      return team == nullptr ? std::move(storage).status()
-                             : team->Abort(std::move(storage).status());
-    }
-    copy->storage = std::move(storage).value();
-    copy->view = Tensor::View(copy->storage->mutable_data(), variable->dtype_, variable->shape_, {},
-                              /*read_only=*/true, copy->storage, device.id());
-    variable->copies_.push_back(std::move(copy));
-  }
-  if (team != nullptr) {
-    Tensor* first = variable->copies_[0]->storage.get();
-    TUTTI_RETURN_IF_ERROR(
-        team->Broadcast(TeamLabel{"initial value of variable", options.name}, call, first));
-    for (size_t i = 1; i < n; ++i) {
-      TUTTI_RETURN_IF_ERROR(CopyInto(*first, variable->copies_[i]->storage.get()));
-    }
-  }
-  if (PlacementsAreLogged()) {
-    const std::string what = Format("variable '{}' {}", options.name, initial.SpecString());
-    LogStrategyPlacement(*variable->strategy_, what, "a copy for each replica");
-  }
-  return variable;
-}
-
-Status Variable::AgreeOverTeam(TeamChannel& team, const Tensor& initial,
-                               const VariableOptions& options, const Status& status,
-                               const CallOptions& call) {
-  TUTTI_RETURN_IF_ERROR(team.Renew(call));
-  const Synchronization synchronization = options.synchronization == Synchronization::kAuto
-                                              ? Synchronization::kOnWrite
-                                              : options.synchronization;
-  const bool trainable = options.trainable.value_or(synchronization != Synchronization::kOnRead);
-  std::string mine =
-      Format("'{}' {}, {}, aggregation {}{}", options.name, initial.SpecString(),
-             SynchronizationName(synchronization), AggregationName(options.aggregation),
-             trainable ? ", trainable" : ", not trainable");
-  TUTTI_ASSIGN_OR_RETURN(
-      const std::vector<std::string> all,
-      team.Exchange(TeamLabel{"creating a variable"}, status, std::move(mine), call));
-  for (size_t w = 1; w < all.size(); ++w) {
-    if (all[w] == all[0]) continue;
-    return InvalidArgument(
-               "creating a variable: worker 0 makes {}, worker {} makes {}; all workers must make "
-               "the same variables in the same order",
-               all[0], w, all[w])
-        .With("worker", w);
-  }
-  return OkStatus();
 }
 
 // ---- Where a call comes from. ----
@@ -237,6 +110,7 @@ Result<std::optional<size_t>> Variable::FindUpdated(const Context* context,
 Result<Ref<Tensor>> Variable::ReadCopy(size_t i) const {
   Copy& copy = *copies_[i];
   std::lock_guard<std::mutex> lock(copy.mutex);
+  if (dtype_ == DType::kBytes) return copy.view;
   TensorOptions memory;
   memory.zeroed = false;
   memory.account = &strategy_->environment().memory();
@@ -285,6 +159,7 @@ Result<Ref<Tensor>> Variable::ReadOverTeam(const CallOptions& options) const {
     values.push_back(std::move(value));
   }
   if (aggregation_ == Aggregation::kOnlyFirstReplica) {
+    if (dtype_ == DType::kBytes) return BroadcastStrings(team, label, options, *values[0]);
     TUTTI_RETURN_IF_ERROR(team.Broadcast(label, options, values[0].get()));
     return std::move(values[0]);
   }
@@ -312,7 +187,24 @@ Result<const Tensor*> Variable::Data(const Context* context) const {
   TUTTI_ASSIGN_OR_RETURN(const std::optional<size_t> updated, FindUpdated(context, "data"));
   if (updated.has_value()) return copies_[*updated]->view.get();
   TUTTI_ASSIGN_OR_RETURN(const ReplicaContext* replica, FindReplica(context, "data"));
+  if (dtype_ == DType::kBytes) {
+    return InvalidArgument(
+        "data: variable '{}' holds byte strings, which have no memory that stays; read it", name());
+  }
   return copies_[replica == nullptr ? 0 : CopyOf(replica->local_replica())]->view.get();
+}
+
+Ref<Tensor> Variable::copy_ref(size_t i) const {
+  if (dtype_ != DType::kBytes) return copies_[i]->view;
+  std::lock_guard<std::mutex> lock(copies_[i]->mutex);
+  return copies_[i]->view;
+}
+
+Distribution Variable::distribution() const {
+  const bool has_one = strategy_->has_central_storage() && copies_.size() == 1;
+  if (!strategy_->is_mirrored() || has_one) return Distribution::kNone;
+  return synchronization_ == Synchronization::kOnRead ? Distribution::kSyncOnRead
+                                                      : Distribution::kMirrored;
 }
 
 // ---- Writing. ----
@@ -336,8 +228,9 @@ Status Variable::CheckTensor(Write write, const Tensor& tensor) const {
         .With("dtype", DTypeName(dtype_));
   }
   if (tensor.shape() != shape_) {
-    return InvalidArgument("{}: variable '{}' has shape {}, the tensor {}", WriteName(write),
-                           name(), shape_.ToString(), tensor.shape().ToString());
+    return InvalidArgument("{}: variable '{}' has shape {}, the tensor {}; a variable keeps the "
+                           "shape of its initial value",
+                           WriteName(write), name(), shape_.ToString(), tensor.shape().ToString());
   }
   if (write != Write::kAssign && !IsNumeric(dtype_)) {
     return InvalidArgument("{}: variable '{}' is {}, which can be assigned only", WriteName(write),
@@ -359,13 +252,28 @@ bool LiesIn(const Tensor& tensor, const Tensor& storage) {
 }  // namespace
 
 Result<Ref<Tensor>> Variable::Detached(const Tensor& tensor) const {
+  // Byte strings are replaced, and nobody writes into those that somebody holds.
+  if (dtype_ == DType::kBytes) return Ref<Tensor>::Retain(const_cast<Tensor*>(&tensor));
   for (const std::unique_ptr<Copy>& copy : copies_) {
     if (LiesIn(tensor, *copy->storage)) return tensor.Copy();
   }
   return Ref<Tensor>::Retain(const_cast<Tensor*>(&tensor));
 }
 
+Status Variable::AssignStrings(size_t i, const Tensor& tensor) {
+  TensorOptions memory;
+  memory.account = &strategy_->environment().memory();
+  TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> strings, tensor.Copy(memory));
+  Ref<Tensor> view = ReadOnly(strings);
+  Copy& copy = *copies_[i];
+  std::lock_guard<std::mutex> lock(copy.mutex);
+  copy.storage = std::move(strings);
+  copy.view = std::move(view);
+  return OkStatus();
+}
+
 Status Variable::UpdateCopy(Write write, size_t i, const Tensor& tensor) {
+  if (dtype_ == DType::kBytes) return AssignStrings(i, tensor);
   TUTTI_ASSIGN_OR_RETURN(const Ref<Tensor> operand, Detached(tensor));
   Copy& copy = *copies_[i];
   std::lock_guard<std::mutex> lock(copy.mutex);
@@ -433,6 +341,12 @@ Status Variable::Update(Write write, Context* context, const Tensor& tensor,
   TUTTI_RETURN_IF_ERROR(CheckCallOptions(options, strategy_->environment().clock(), what));
   const int64_t num_replicas = strategy_->num_replicas_in_sync();
   if (on_read && aggregation_ == Aggregation::kSum && num_replicas > 1) {
+    if (dtype_ == DType::kBytes) {
+      return InvalidArgument(
+          "{}: variable '{}' is ON_READ with aggregation SUM, and byte strings are no sum of "
+          "parts; choose ONLY_FIRST_REPLICA",
+          what, name());
+    }
     if (write != Write::kAssign) {
       return InvalidArgument(
           "{}: variable '{}' is ON_READ with aggregation SUM; outside of replicas it can be "

@@ -34,10 +34,13 @@
 #include "core/base/call_options.h"
 #include "core/base/ref.h"
 #include "core/base/status.h"
+#include "core/strategy/distributed_value.h"
 #include "core/strategy/strategy.h"
 #include "core/tensor/dtype.h"
+#include "core/tensor/indexed_slices.h"
 #include "core/tensor/leaf.h"
 #include "core/tensor/saveable.h"
+#include "core/tensor/scatter.h"
 #include "core/tensor/shape.h"
 #include "core/tensor/tensor.h"
 
@@ -61,17 +64,25 @@ struct VariableOptions {
   Aggregation aggregation = Aggregation::kNone;
   std::optional<bool> trainable;  // unset: true, false for ON_READ
   Ref<Device> device;  // of the default strategy's; null, and under others: the strategy's own
+  PartialShape shape;             // what the initial value has to fit; unknown: anything does
 };
 
 class Variable final : public RefCounted, public Printable, public Saveable {
  public:
-  // A copy of `initial` on every local replica, in memory of its own. INVALID_ARGUMENT for bytes,
-  // for synchronization NONE with several replicas, and for a trainable variable that is ON_READ.
-  // Collective under several workers: all get worker 0's initial value; INVALID_ARGUMENT on all of
-  // them, naming both, when they make different variables.
+  // A copy of `initial` on every local replica, in memory of its own. INVALID_ARGUMENT for a value
+  // that options.shape does not fit, for synchronization NONE with several replicas, and for a
+  // trainable variable that is ON_READ. Collective under several workers: all get worker 0's
+  // initial value; INVALID_ARGUMENT on all of them, naming both, when they make different
+  // variables.
   static Result<Ref<Variable>> Create(Ref<Strategy> strategy, const Tensor& initial,
                                       const VariableOptions& options,
                                       const CallOptions& call = CallOptions());
+  // The same from a replica's function, which every replica gets the same variable from: the k-th
+  // that each makes meet as a merge, and replica 0's value is the initial one. INVALID_ARGUMENT
+  // naming both replicas when dtype, shape, name or options differ. From any other context of a
+  // strategy as above.
+  static Result<Ref<Variable>> CreateIn(Context& context, const Tensor& initial,
+                                        const VariableOptions& options, const CallOptions& call);
 
   // ---- Reading ----
 
@@ -80,7 +91,7 @@ class Variable final : public RefCounted, public Printable, public Saveable {
   // aggregation NONE and several replicas).
   Result<Ref<Tensor>> Read(const Context* context, const CallOptions& options) const;
   // The live memory of this replica's copy (outside: of the first), read-only; as long-lived as the
-  // variable.
+  // variable. INVALID_ARGUMENT for byte strings, which move when they are assigned.
   Result<const Tensor*> Data(const Context* context) const;
 
   // ---- Writing: `tensor` has the variable's dtype and shape ----
@@ -88,6 +99,14 @@ class Variable final : public RefCounted, public Printable, public Saveable {
   Status Assign(Context* context, const Tensor& tensor, const CallOptions& options);
   Status AssignAdd(Context* context, const Tensor& tensor, const CallOptions& options);
   Status AssignSub(Context* context, const Tensor& tensor, const CallOptions& options);
+
+  // Changes the rows that `slices` name (scatter.h); INVALID_ARGUMENT as of CheckScatter, before
+  // anything is written. In replica context ON_WRITE joins the replicas' slices in their order,
+  // divided by the number of replicas for MEAN, replica 0's alone for ONLY_FIRST_REPLICA; SUM and
+  // MEAN are for scatter_add and scatter_sub alone (UNIMPLEMENTED). ON_READ changes this copy.
+  // Outside every copy; ON_READ with SUM is INVALID_ARGUMENT.
+  Status Scatter(ScatterOp op, Context* context, const IndexedSlices& slices,
+                 const CallOptions& options);
 
   // ---- What it is ----
 
@@ -98,14 +117,20 @@ class Variable final : public RefCounted, public Printable, public Saveable {
   Aggregation aggregation() const { return aggregation_; }
   bool trainable() const { return trainable_; }
   const Ref<Strategy>& strategy() const { return strategy_; }
+  // Of the copies: kNone for a plain variable.
+  Distribution distribution() const;
 
   size_t num_copies() const { return copies_.size(); }
-  // The live memory of a copy, read-only.
+  // The live memory of a copy, read-only; not of byte strings, which move when they are assigned.
   const Tensor& copy(size_t i) const { return *copies_[i]->view; }
-  Ref<Tensor> copy_ref(size_t i) const { return copies_[i]->view; }
+  // The same; of byte strings those that it has now.
+  Ref<Tensor> copy_ref(size_t i) const;
   const std::string& copy_name(size_t i) const { return copies_[i]->name; }
   // What copy `i` holds now, copied under its lock.
   Result<Ref<Tensor>> ReadCopy(size_t i) const;
+  // "/job:localhost/replica:0/task:0/device:CPU:0", under several workers
+  // "/job:worker/replica:0/task:1/device:CPU:0".
+  const std::string& copy_device(size_t i) const { return copies_[i]->device; }
 
   // "MirroredVariable:{0: <Variable 'v' float32[2] [1 2]>, 1: <Variable 'v/replica_1' ...>}",
   // "SyncOnReadVariable:{...}"; without the braces for a plain variable.
@@ -118,12 +143,15 @@ class Variable final : public RefCounted, public Printable, public Saveable {
  private:
   template <typename T, typename... Args>
   friend Ref<T> MakeRef(Args&&... args);
+  friend class VariableCreation;
+  friend class VariableScatter;
   friend class VariableUpdate;
   enum class Write { kAssign, kAdd, kSub };
   struct alignas(64) Copy {
     std::string name;
+    std::string device;
     std::mutex mutex;     // guards the elements, but for readers of the live memory
-    Ref<Tensor> storage;  // of this copy alone
+    Ref<Tensor> storage;  // of this copy alone; byte strings come with one of their own each time
     Ref<Tensor> view;     // the same memory, read-only
   };
 
@@ -139,10 +167,22 @@ class Variable final : public RefCounted, public Printable, public Saveable {
   Status UpdateCopy(Write write, size_t i, const Tensor& tensor);
   // Shows what copy `i` holds after a write to the observer; the caller has the copy's lock.
   Status ObserveCopy(Write write, size_t i) const;
+  Status AssignStrings(size_t i, const Tensor& tensor);
+  // Slices that CheckScatter has passed.
+  Status ScatterCopies(ScatterOp op, const IndexedSlices& slices, size_t first, size_t last);
+  static Ref<Tensor> ReadOnly(const Ref<Tensor>& storage);
   Result<Ref<Tensor>> ReadAggregated(const CallOptions& options) const;
   Result<Ref<Tensor>> ReadOverTeam(const CallOptions& options) const;
-  // Makes all workers' variables the same: compares them and takes over worker 0's value. `status`
-  // is what this worker has found wrong with its own.
+  // What must be the same everywhere: "'w' float32[2], ON_WRITE, aggregation SUM, trainable".
+  static std::string Describe(const Tensor& initial, const VariableOptions& options);
+  // Create, inside or outside of a merge.
+  static Result<Ref<Variable>> Make(Ref<Strategy> strategy, const Tensor& initial,
+                                    const VariableOptions& options, const CallOptions& call);
+  static Result<Ref<Variable>> MakeAndAgree(Ref<Strategy> strategy, const Tensor& initial,
+                                            const VariableOptions& options,
+                                            const CallOptions& call);
+  Status MakeCopies(const Tensor& initial, const VariableOptions& options);
+  // Compares the workers' variables. `status` is what this worker has found wrong with its own.
   static Status AgreeOverTeam(TeamChannel& team, const Tensor& initial,
                               const VariableOptions& options, const Status& status,
                               const CallOptions& call);

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <thread>
 
@@ -338,8 +339,6 @@ TEST_F(VariableTest, RefusesOptionsThatCannotBe) {
   options.aggregation = static_cast<Aggregation>(9);
   EXPECT_TRUE(Fails(Variable::Create(strategy, *one, options).status(),
                     StatusCode::kInvalidArgument, {"9"}));
-  EXPECT_TRUE(Fails(Variable::Create(strategy, *Tensor::Bytes("x"), {}).status(),
-                    StatusCode::kInvalidArgument, {"byte strings"}));
 }
 
 TEST_F(VariableTest, AReplicaMustPassItsOwnContext) {
@@ -427,6 +426,133 @@ TEST_F(VariableTest, RestoresAnOnReadSumSoThatItsSumIsWhatWasSaved) {
   ASSERT_TRUE(variable->Restore("v", &store).ok());
   EXPECT_EQ(ReadOutside(*variable), 6);
   EXPECT_THAT(Copies(*variable), ElementsAre(3, 3));
+}
+
+// ---- Byte strings, shapes, places. ----
+
+Ref<Tensor> Strings(std::initializer_list<std::string_view> texts) {
+  std::vector<BytesView> views;
+  for (const std::string_view text : texts) views.push_back({text.data(), text.size()});
+  return Tensor::FromStrings(Shape({static_cast<int64_t>(views.size())}), views).value();
+}
+
+TEST_F(VariableTest, ByteStringsAreAssignedAndReadNotAdded) {
+  const Ref<Strategy> strategy = Mirrored(2);
+  const Ref<Variable> names = Make(strategy, Strings({"a", "bc"}), Synchronization::kAuto,
+                                   Aggregation::kOnlyFirstReplica, "names");
+  const Ref<Tensor> before = names->Read(nullptr, {}).value();
+  ASSERT_TRUE(names->Assign(nullptr, *Strings({"def", ""}), {}).ok());
+  EXPECT_EQ(before->ContentsToString(), Strings({"a", "bc"})->ContentsToString());
+  EXPECT_THAT(Local(strategy, Value::OfLeaf(Leaf(LeafKind::kVariable, names))),
+              testing::Each(Strings({"def", ""})->ContentsToString()));
+  const Status status = RunStatus(
+      strategy, ReplicaFn([&](ReplicaContext& replica, const Value&) -> Result<Ref<Value>> {
+        const Ref<Tensor> mine =
+            replica.replica_id() == 0 ? Strings({"x", "y"}) : Strings({"z", "z"});
+        TUTTI_RETURN_IF_ERROR(names->Assign(&replica, *mine, {}));
+        return Value::OfTensor(names->Read(&replica, {}).value());
+      }));
+  ASSERT_TRUE(status.ok()) << status.ToString();
+  EXPECT_EQ(names->Read(nullptr, {}).value()->ContentsToString(),
+            Strings({"x", "y"})->ContentsToString());
+  EXPECT_TRUE(Fails(names->AssignAdd(nullptr, *Strings({"x", "y"}), {}),
+                    StatusCode::kInvalidArgument, {"assign_add", "'names'", "assigned only"}));
+  EXPECT_TRUE(Fails(names->Data(nullptr).status(), StatusCode::kInvalidArgument, {"byte strings"}));
+  EXPECT_EQ(names->ToString().find("MirroredVariable:{0: <Variable 'names' bytes[2]"), 0U)
+      << names->ToString();
+}
+
+TEST_F(VariableTest, TheInitialValueFitsTheShapeThatIsGiven) {
+  VariableOptions options;
+  options.name = "w";
+  options.shape = PartialShape({-1, 2});
+  const Ref<Tensor> fits = Tensor::Create(DType::kFloat32, Shape({3, 2})).value();
+  const Ref<Variable> variable = Variable::Create(Mirrored(2), *fits, options).value();
+  EXPECT_EQ(variable->shape(), Shape({3, 2}));
+  const Ref<Tensor> other = Tensor::Create(DType::kFloat32, Shape({4, 2})).value();
+  EXPECT_TRUE(Fails(variable->Assign(nullptr, *other, {}), StatusCode::kInvalidArgument,
+                    {"[3,2]", "[4,2]", "keeps the shape"}));
+  EXPECT_TRUE(Fails(Variable::Create(Mirrored(2), *Tensor::Vector<float>({1}), options).status(),
+                    StatusCode::kInvalidArgument, {"'w'", "[1]", "[?,2]"}));
+}
+
+TEST_F(VariableTest, KnowsItsDistributionAndWhereItsCopiesArePlaced) {
+  const Ref<Variable> mirrored = Make(Mirrored(2), Tensor::Scalar(1.0f), Synchronization::kAuto,
+                                      Aggregation::kNone);
+  EXPECT_EQ(mirrored->distribution(), Distribution::kMirrored);
+  EXPECT_EQ(mirrored->copy_device(1), "/job:localhost/replica:0/task:0/device:CPU:1");
+  EXPECT_EQ(Make(Mirrored(2), Tensor::Scalar(1.0f), Synchronization::kOnRead, Aggregation::kSum)
+                ->distribution(),
+            Distribution::kSyncOnRead);
+  const Ref<Strategy> one = Strategy::CreateOneDevice(environment_, *devices_, "CPU:0").value();
+  EXPECT_EQ(
+      Make(one, Tensor::Scalar(1.0f), Synchronization::kAuto, Aggregation::kNone)->distribution(),
+      Distribution::kNone);
+}
+
+// ---- In replicas. ----
+
+TEST_F(VariableTest, ReplicasMakeOneVariableTogether) {
+  const Ref<Strategy> strategy = Mirrored(3);
+  const Ref<Value> made =
+      MustRun(strategy, ReplicaFn([&](ReplicaContext& replica, const Value&) -> Result<Ref<Value>> {
+                VariableOptions options;
+                options.aggregation = Aggregation::kSum;
+                const auto number = static_cast<float>(replica.replica_id() + 5);
+                TUTTI_ASSIGN_OR_RETURN(
+                    Ref<Variable> variable,
+                    Variable::CreateIn(replica, *Tensor::Scalar(number), options, {}));
+                TUTTI_RETURN_IF_ERROR(variable->AssignAdd(&replica, *Tensor::Scalar(1.0f), {}));
+                return Value::OfLeaf(Leaf(LeafKind::kVariable, std::move(variable)));
+              }));
+  ASSERT_EQ(made->leaf().kind(), LeafKind::kVariable);
+  EXPECT_THAT(Copies(*made->leaf().object_as<Variable>()), ElementsAre(8, 8, 8));
+}
+
+TEST_F(VariableTest, UnequalVariablesOfReplicasAreAnErrorThatNamesBoth) {
+  const Ref<Strategy> strategy = Mirrored(2);
+  const auto make = [&](const std::function<void(bool, VariableOptions*, Ref<Tensor>*)>& differ) {
+    return RunStatus(
+        strategy, ReplicaFn([&](ReplicaContext& replica, const Value&) -> Result<Ref<Value>> {
+          VariableOptions options;
+          options.name = "w";
+          Ref<Tensor> initial = Tensor::Vector<float>({1, 2});
+          differ(replica.replica_id() == 1, &options, &initial);
+          TUTTI_RETURN_IF_ERROR(Variable::CreateIn(replica, *initial, options, {}).status());
+          return Value::None();
+        }));
+  };
+  EXPECT_TRUE(make([](bool, VariableOptions*, Ref<Tensor>*) {}).ok());
+  EXPECT_TRUE(Fails(make([](bool second, VariableOptions*, Ref<Tensor>* initial) {
+                      if (second) *initial = Tensor::Vector<double>({1, 2});
+                    }),
+                    StatusCode::kInvalidArgument,
+                    {"replica 0 makes 'w' float32[2]", "replica 1 makes 'w' float64[2]"}));
+  EXPECT_TRUE(Fails(make([](bool second, VariableOptions*, Ref<Tensor>* initial) {
+                      if (second) *initial = Tensor::Vector<float>({1});
+                    }),
+                    StatusCode::kInvalidArgument, {"float32[2]", "float32[1]"}));
+  EXPECT_TRUE(Fails(make([](bool second, VariableOptions* options, Ref<Tensor>*) {
+                      if (second) options->name = "v";
+                    }),
+                    StatusCode::kInvalidArgument, {"'w'", "'v'"}));
+  EXPECT_TRUE(Fails(make([](bool second, VariableOptions* options, Ref<Tensor>*) {
+                      if (second) options->aggregation = Aggregation::kMean;
+                    }),
+                    StatusCode::kInvalidArgument, {"aggregation NONE", "aggregation MEAN"}));
+}
+
+TEST_F(VariableTest, AReplicaThatMakesNoneWhereOthersDoStopsTheRun) {
+  const Ref<Strategy> strategy = Mirrored(2);
+  EXPECT_TRUE(Fails(
+      RunStatus(strategy, ReplicaFn([&](ReplicaContext& replica, const Value&)
+                                        -> Result<Ref<Value>> {
+                  if (replica.replica_id() == 1) return Value::None();
+                  TUTTI_RETURN_IF_ERROR(
+                      Variable::CreateIn(replica, *Tensor::Scalar(1.0f), {}, {}).status());
+                  return Value::None();
+                })),
+      StatusCode::kFailedPrecondition, {"replica 1 returned after 0"}));
 }
 
 }  // namespace

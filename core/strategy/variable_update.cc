@@ -10,6 +10,7 @@
 #include "core/strategy/observed_team.h"
 #include "core/strategy/team_channel.h"
 #include "core/strategy/team_reduce.h"
+#include "core/strategy/team_strings.h"
 #include "core/tensor/arithmetic.h"
 #include "core/tensor/reduce.h"
 #include "core/tensor/tensor_observer.h"
@@ -32,6 +33,11 @@ Status VariableUpdate::FoldOverTeam(TeamChannel& team) {
   const TeamLabel label{what, variable_.name(), AggregationName(variable_.aggregation_)};
   if (variable_.aggregation_ == Aggregation::kOnlyFirstReplica) {
     // Only worker 0's counts; the others receive it in memory of their own.
+    if (variable_.dtype_ == DType::kBytes) {
+      TUTTI_ASSIGN_OR_RETURN(own_plan_.operands[0],
+                             BroadcastStrings(team, label, options_, *own_plan_.operands[0]));
+      return OkStatus();
+    }
     if (team.worker() != 0) {
       TUTTI_ASSIGN_OR_RETURN(own_plan_.operands[0],
                              Tensor::Create(variable_.dtype_, variable_.shape_));
@@ -94,6 +100,10 @@ Status VariableUpdate::Execute(std::span<MergePart* const> parts) {
     if (CrossDeviceOps* ops = variable_.strategy_->given_ops()) {
       TUTTI_RETURN_IF_ERROR(FoldByOps(*ops));
     }
+  }
+  if (variable_.dtype_ == DType::kBytes) {
+    // Nothing but to be assigned one replica's.
+    return variable_.UpdateAllCopies(write_, *own_plan_.operands[0]);
   }
   const bool observed = TensorsAreObserved() || (team != nullptr && team->observed());
   for (const auto& copy : variable_.copies_) own_plan_.locks.emplace_back(copy->mutex);

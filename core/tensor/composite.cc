@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/tensor/composite_parts.h"
+#include "core/tensor/indexed_slices.h"
 
 namespace tutti {
 namespace {
@@ -90,6 +91,7 @@ std::string_view CompositeName(Composite kind) {
 
 Status CheckReservedName(std::string_view name, std::span<const std::string> fields,
                          std::span<const Ref<const TreeSpec>> children) {
+  if (name == kIndexedSlicesTypeName) return CheckIndexedSlicesName(fields, children);
   if (name != kSparseTypeName && name != kRaggedTypeName) return OkStatus();
   const bool sparse = name == kSparseTypeName;
   bool fits = sparse ? std::ranges::equal(fields, kSparseFields)

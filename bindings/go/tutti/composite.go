@@ -2,10 +2,11 @@ package tutti
 
 import "tutti.dev/tutti/internal/native"
 
-// Names of the types of sparse and ragged tensors, which are named tuples.
+// Names of the types of sparse and ragged tensors and of indexed slices, which are named tuples.
 const (
 	sparseTypeName = "tutti.SparseTensor"
 	raggedTypeName = "tutti.RaggedTensor"
+	slicesTypeName = "tutti.IndexedSlices"
 )
 
 // Sparse is a sparse tensor, a named tuple of indices, values and dense_shape, which it retains:
@@ -45,6 +46,33 @@ func Ragged(values Value, rowSplits *Tensor) (Value, error) {
 	return makeValue(func(made *uintptr) uintptr {
 		return native.Value_of_ragged(used[0], splits, made)
 	})
+}
+
+// IndexedSlices are rows of a tensor, and which ones they are: a named tuple of values, indices and
+// dense_shape, which it retains. values has a row for each of the indices, a vector of Int64 or
+// Int32; denseShape, Int64, is the shape of the tensor, or nil. ErrInvalidArgument where they do
+// not fit each other, and for an index that is outside.
+func IndexedSlices(values, indices, denseShape *Tensor) (Value, error) {
+	var used [3]uintptr
+	for i, tensor := range []*Tensor{values, indices, denseShape} {
+		if i == 2 && tensor == nil {
+			continue
+		}
+		pointer, err := tensor.use()
+		if err != nil {
+			return Value{}, err
+		}
+		defer tensor.o.done()
+		used[i] = pointer
+	}
+	return makeValue(func(made *uintptr) uintptr {
+		return native.Value_of_indexed_slices(used[0], used[1], used[2], made)
+	})
+}
+
+// IsIndexedSlices says that v is indexed slices, with the fields values, indices and dense_shape.
+func (v Value) IsIndexedSlices() bool {
+	return v.Kind() == KindNamedTuple && v.TypeName() == slicesTypeName
 }
 
 // IsSparse says that v is a sparse tensor, which has the fields indices, values and dense_shape.

@@ -446,6 +446,24 @@ func readNumbers(dict Value, numbers map[string]*int) error {
 	return nil
 }
 
+// Mirrored is value on every replica of this process: a structure whose leaves are mirrored, and
+// are read as they are. ErrInvalidArgument for what has a component or a copy per replica already.
+func (s *Strategy) Mirrored(value Value) (Value, error) {
+	pointer, err := s.use()
+	if err != nil {
+		return Value{}, err
+	}
+	defer s.object().done()
+	used, end, err := pointers([]Value{value})
+	if err != nil {
+		return Value{}, err
+	}
+	defer end()
+	return makeValue(func(made *uintptr) uintptr {
+		return native.Strategy_create_mirrored_value(pointer, used[0], made)
+	})
+}
+
 // PerReplica is a per-replica value of one value per replica of this process.
 func (s *Strategy) PerReplica(values ...Value) (Value, error) {
 	pointer, err := s.use()

@@ -226,7 +226,29 @@ func (v Value) leaf(kind Kind) (uintptr, error) {
 	return pointer, nil
 }
 
-// Tensor is the tensor of a leaf, read-only, for its memory is shared; it lives as long as v.
+// Distribution is what is known of the components of a per-replica value, or of the copies of a
+// variable.
+type Distribution int
+
+// The ways; of other values it is 0.
+const (
+	DistributedPerReplica Distribution = 1 // each replica's own
+	DistributedMirrored   Distribution = 2 // equal on all: it is read as the value that it is
+	DistributedSyncOnRead Distribution = 3 // of variables alone: each one's own, until it is read
+)
+
+// Distribution of a value of the kind KindPerReplica; 0 of others.
+func (v Value) Distribution() Distribution {
+	pointer, err := v.use()
+	if err != nil || pointer == 0 {
+		return 0
+	}
+	defer v.done()
+	return Distribution(native.Value_distribution(pointer))
+}
+
+// Tensor is the tensor of a leaf, of a mirrored one that of replica 0, read-only, for its memory is
+// shared; it lives as long as v.
 func (v Value) Tensor() (*Tensor, error) {
 	pointer, err := v.use()
 	if err != nil {
@@ -234,6 +256,11 @@ func (v Value) Tensor() (*Tensor, error) {
 	}
 	defer v.done()
 	if pointer != 0 {
+		if Distribution(native.Value_distribution(pointer)) == DistributedMirrored {
+			if component := native.Value_component(pointer, 0); component != 0 {
+				pointer = component
+			}
+		}
 		if tensor := native.Value_tensor(pointer); tensor != 0 && native.Value_kind(pointer) == 1 {
 			return &Tensor{o: v.o, pointer: tensor, part: true}, nil
 		}

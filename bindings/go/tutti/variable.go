@@ -35,6 +35,9 @@ type VariableOptions struct {
 	Aggregation     Aggregation
 	// NotTrainable says that no optimizer changes it.
 	NotTrainable bool
+	// Shape is what the first value has to fit, -1 for a size that may be any; nil: anything does.
+	// The variable keeps the shape of its first value.
+	Shape []int64
 }
 
 // Variable is a tensor that lives as long as training, with one copy per replica. Its methods take
@@ -52,7 +55,9 @@ func ownVariable(pointer uintptr) *Variable {
 	return &Variable{own(pointer, "variable", native.Tutti_variable_release)}
 }
 
-// NewVariable has a copy of initial on every replica.
+// NewVariable has a copy of initial on every replica. In a replica all replicas must come here, and
+// get one variable, whose first value is replica 0's; ErrInvalidArgument naming both replicas where
+// dtype, shape, name or options differ.
 func (s *Strategy) NewVariable(ctx context.Context, initial *Tensor,
 	options VariableOptions) (*Variable, error) {
 	pointer, err := s.use()
@@ -65,6 +70,11 @@ func (s *Strategy) NewVariable(ctx context.Context, initial *Tensor,
 		return nil, err
 	}
 	defer initial.o.done()
+	replica, leave, err := ambient(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	call, end, err := callOf(ctx)
 	if err != nil {
 		return nil, err
@@ -75,8 +85,9 @@ func (s *Strategy) NewVariable(ctx context.Context, initial *Tensor,
 		trainable = 2
 	}
 	var made uintptr
-	if err := check(native.Variable_create(pointer, tensor, options.Name, int(options.Synchronization),
-		int(options.Aggregation), trainable, deviceOf(ctx), call, &made)); err != nil {
+	if err := check(native.Variable_create(pointer, replica, tensor, options.Name,
+		int(options.Synchronization), int(options.Aggregation), trainable, options.Shape != nil,
+		options.Shape, deviceOf(ctx), call, &made)); err != nil {
 		return nil, err
 	}
 	return ownVariable(made), nil
@@ -119,7 +130,7 @@ func (v *Variable) Read(ctx context.Context) (*Tensor, error) {
 }
 
 // Data is the memory of this replica's copy (outside: of the first), read-only and without a copy;
-// writes show through.
+// writes show through. ErrInvalidArgument for byte strings.
 func (v *Variable) Data(ctx context.Context) (*Tensor, error) {
 	var made uintptr
 	if err := v.in(ctx, func(pointer, ambient uintptr, _ *native.CallOptions) uintptr {
@@ -156,6 +167,38 @@ func (v *Variable) AssignAdd(ctx context.Context, tensor *Tensor) error {
 // AssignSub subtracts, as Assign.
 func (v *Variable) AssignSub(ctx context.Context, tensor *Tensor) error {
 	return v.write(ctx, tensor, native.Variable_assign_sub)
+}
+
+// Scatter is how a sparse update changes a row by a row of values.
+type Scatter int
+
+// The ways.
+const (
+	ScatterAdd    Scatter = 1
+	ScatterSub    Scatter = 2
+	ScatterUpdate Scatter = 3 // of an index that comes several times the last counts
+	ScatterMin    Scatter = 4
+	ScatterMax    Scatter = 5
+	ScatterMul    Scatter = 6
+	ScatterDiv    Scatter = 7 // by an integer 0 is ErrInvalidArgument
+)
+
+// Scatter changes the rows that sparseDelta names: IndexedSlices of the variable's dtype and row
+// shape, of which every one counts, in their order, also where an index comes several times.
+// ErrInvalidArgument naming an index that is outside, before anything is written. In a replica the
+// slices of all replicas are joined in their order, and all must come here: all for AggregateSum,
+// divided by the number of replicas for AggregateMean, replica 0's for AggregateOnlyFirstReplica;
+// the first two are for ScatterAdd and ScatterSub, else it is ErrUnimplemented. SyncOnRead changes
+// this copy. Outside every copy is changed; SyncOnRead with AggregateSum is ErrInvalidArgument.
+func (v *Variable) Scatter(ctx context.Context, how Scatter, sparseDelta Value) error {
+	used, end, err := pointers([]Value{sparseDelta})
+	if err != nil {
+		return err
+	}
+	defer end()
+	return v.in(ctx, func(pointer, ambient uintptr, options *native.CallOptions) uintptr {
+		return native.Variable_scatter(pointer, ambient, int(how), used[0], options)
+	})
 }
 
 // Name of the variable.
@@ -202,7 +245,28 @@ func (v *Variable) Strategy() (*Strategy, error) {
 	return as(ownStrategy)(readOut(v.object(), native.Variable_strategy))
 }
 
-// Copies are the memories of this process's replicas, read-only and without a copy, by name.
+// Distribution is DistributedMirrored or DistributedSyncOnRead, 0 where the strategy has no copies.
+func (v *Variable) Distribution() Distribution {
+	return Distribution(ask(v.object(), 0, native.Variable_distribution))
+}
+
+// CopyDevices are where the copies of this process are placed, in the order of their replicas:
+// "/job:localhost/replica:0/task:0/device:CPU:0".
+func (v *Variable) CopyDevices() []string {
+	pointer, err := v.object().use()
+	if err != nil {
+		return nil
+	}
+	defer v.object().done()
+	devices := make([]string, native.Variable_copy_count(pointer))
+	for i := range devices {
+		devices[i] = native.Variable_copy_device(pointer, int64(i))
+	}
+	return devices
+}
+
+// Copies are the memories of this process's replicas, read-only and without a copy, by name. Byte
+// strings have none (ErrOutOfRange): Strategy.LocalResults gives them.
 func (v *Variable) Copies() (names []string, copies []*Tensor, err error) {
 	pointer, err := v.object().use()
 	if err != nil {

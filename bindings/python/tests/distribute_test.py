@@ -239,10 +239,6 @@ class VariableTest(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, r"\[2\]"):
             variable.assign(np.zeros(2, np.float32))
 
-    def test_it_cannot_be_made_in_a_replica(self):
-        with self.assertRaises(errors.FailedPreconditionError):
-            self.strategy.run(lambda: tutti.Variable(1.0) and None)
-
     def test_it_can_be_made_outside_of_every_scope(self):
         variable = tutti.Variable(lambda: [1.0, 2.0], dtype=np.float32)
         variable.assign_sub([1.0, 1.0])

@@ -29,9 +29,10 @@ from tutti import _arguments, _scope, _specs, errors
 from tutti._dtypes import bfloat16, numpy_bfloat16 as _numpy_bfloat16
 from tutti._tensor import Tensor
 from tutti._specs import TensorSpec
-from tutti._composites import (RaggedTensor, RaggedTensorSpec, SparseTensor, SparseTensorSpec,
-                               _Composite, _CompositeSpec)
-from tutti._values import Future, Optional as _Optional, PerReplica as _PerReplica
+from tutti._composites import (IndexedSlices, RaggedTensor, RaggedTensorSpec, SparseTensor,
+                               SparseTensorSpec, _Composite, _CompositeSpec)
+from tutti._values import (Future, Mirrored as _Mirrored, Optional as _Optional,
+                           PerReplica as _PerReplica)
 from tutti._device import DeviceSpec, current_device, device
 from tutti._runtime import Runtime, config, shutdown
 from tutti._variable import Variable, variable_of as _variable_of
@@ -54,11 +55,11 @@ from tutti.distribute._strategy import _strategy_of
 __version__ = _native.api_version()
 
 __all__ = [
-    "Assert", "BucketPlan", "Cluster", "Communicator", "DeviceSpec", "Future", "RaggedTensor",
-    "RaggedTensorSpec", "ReduceOp", "Runtime", "SparseTensor", "SparseTensorSpec", "Tensor",
-    "TensorSpec", "Variable", "assert_equal", "assert_greater", "assert_less", "assert_rank",
-    "bfloat16", "config", "current_device", "data", "debugging", "device", "distribute", "errors",
-    "io", "ragged", "shutdown", "strings", "train",
+    "Assert", "BucketPlan", "Cluster", "Communicator", "DeviceSpec", "Future", "IndexedSlices",
+    "RaggedTensor", "RaggedTensorSpec", "ReduceOp", "Runtime", "SparseTensor", "SparseTensorSpec",
+    "Tensor", "TensorSpec", "Variable", "assert_equal", "assert_greater", "assert_less",
+    "assert_rank", "bfloat16", "config", "current_device", "data", "debugging", "device",
+    "distribute", "errors", "io", "ragged", "shutdown", "strings", "train",
 ]
 
 _native._install({
@@ -71,6 +72,7 @@ _native._install({
     "cross_replica": _scope.CrossReplica,
     "strategy_of": _strategy_of,
     "per_replica": _PerReplica,
+    "mirrored": _Mirrored,
     "tensor": Tensor,
     "variable": Variable,
     "dataset": data.Dataset,

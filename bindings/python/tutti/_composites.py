@@ -113,6 +113,52 @@ class SparseTensor(_Composite):
                 f"dense_shape={_shown(self.dense_shape)})")
 
 
+class IndexedSlices(_Composite):
+    """Rows of a tensor, and which ones they are: what changes some rows of a variable
+    (Variable.scatter_add), and what replicas may reduce: the slices of all, in the order of the
+    replicas, an index as often as they have it; for MEAN the values are divided by the number of
+    replicas.
+
+    values: an array, one row for each index. indices: a vector of integers. dense_shape: the sizes
+    of the tensor, or None. ValueError (InvalidArgumentError) where they do not fit each other, and
+    for an index that is outside of dense_shape. Threads: any.
+    """
+
+    __slots__ = ()
+    _type_name = "tutti.IndexedSlices"
+    _fields = ("values", "indices", "dense_shape")
+
+    def __init__(self, values: Any, indices: Any, dense_shape: Any = None):
+        sizes = None if dense_shape is None else _integers("dense_shape", dense_shape)
+        self._parts = (_native._array_of(values, False), _integers("indices", indices),
+                       None if sizes is None else sizes.astype(np.int64))
+        _native._check_composite(self)
+
+    @property
+    def values(self) -> Any:
+        """The rows."""
+        return self._parts[0]
+
+    @property
+    def indices(self) -> Any:
+        """Which rows they are: a vector of int64 or int32."""
+        return self._parts[1]
+
+    @property
+    def dense_shape(self) -> Any:
+        """The sizes of the tensor, a vector of int64, or None."""
+        return self._parts[2]
+
+    @property
+    def dtype(self) -> Any:
+        """That of the values."""
+        return np.asarray(self.values).dtype
+
+    def __repr__(self) -> str:
+        return (f"IndexedSlices(values={_shown(self.values)}, indices={_shown(self.indices)}, "
+                f"dense_shape={_shown(self.dense_shape)})")
+
+
 class RaggedTensor(_Composite):
     """A tensor with axes along which the rows are of different lengths.
 
@@ -447,5 +493,6 @@ def _made_ragged(values: Any, row_splits: Any) -> Any:
     return RaggedTensor._of(values, row_splits)
 
 
+_specs.composite_makers[IndexedSlices._type_name] = IndexedSlices._of
 _specs.composite_makers[SparseTensor._type_name] = _made_sparse
 _specs.composite_makers[RaggedTensor._type_name] = _made_ragged

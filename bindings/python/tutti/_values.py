@@ -1,4 +1,4 @@
-"""Values that differ between replicas, optional values, futures."""
+"""Values that have a component per replica, optional values, futures."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ import typing
 from typing import Any, Callable, Generator, Tuple
 
 from tutti import _native, errors
+from tutti._operators import ReadAsArray
 
 Timeout = typing.Optional[float]  # in seconds; the name Optional is taken below
 
 
 class DistributedValues:
-    """One value per replica. What differs between replicas: batches of a distributed dataset,
-    results of `strategy.run`."""
+    """One value per replica: PerReplica, Mirrored, and the variables of a strategy's scope. They go
+    into strategy.run, which gives each replica its own, strategy.reduce, and
+    strategy.local_results, which gives them all."""
 
-    __slots__ = ("_handle", "__weakref__")
+    __slots__ = ()
 
-    def __init__(self) -> None:
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         raise TypeError("distributed values come from strategy.run, from a distributed dataset, "
                         "or from strategy.distribute_values_from_function")
 
@@ -32,9 +34,31 @@ class DistributedValues:
 
 
 class PerReplica(DistributedValues):
-    """The class of all distributed values."""
+    """What differs between replicas: batches of a distributed dataset, results of
+    `strategy.run`."""
 
-    __slots__ = ()
+    __slots__ = ("_handle", "__weakref__")
+
+
+class Mirrored(ReadAsArray, DistributedValues):
+    """What is equal on all replicas because one operation made it: strategy.mirrored, say. It is
+    read as the value that it is, by numpy(), float(), operators and NumPy's functions."""
+
+    __slots__ = ("_handle", "__weakref__")
+
+    def numpy(self) -> Any:
+        """The value: an array, or a number where it has no axes."""
+        return self.values[0]
+
+    @property
+    def dtype(self) -> Any:
+        """A numpy.dtype; object for byte strings."""
+        return self.__array__().dtype
+
+    @property
+    def shape(self) -> Tuple[int, ...]:
+        """The sizes."""
+        return self.__array__().shape
 
 
 class Optional:

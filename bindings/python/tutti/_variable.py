@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import enum
+import threading
 import weakref
-from typing import TYPE_CHECKING, Any, Callable, Optional, Tuple, Type, Union
+from typing import TYPE_CHECKING, Any, Optional, Sequence, Tuple, Type, Union
 
 import numpy as np
 
-from tutti import _dtypes, _native, _scope
+from tutti import _arguments, _dtypes, _native, _scope
+from tutti._composites import IndexedSlices
+from tutti._operators import ReadAsArray
 from tutti._tensor import Tensor, literals_as
+from tutti._values import DistributedValues
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,48 +55,51 @@ def member(cls: Type[enum.IntEnum], value: Any, what: str) -> int:
     raise ValueError(f"{what}: {value!r} is none of {names}")
 
 
-# Wrappers of live variables by address, so that a variable that comes back is the same object.
+# Wrappers of live variables by address, so that a variable that comes back is the same object, also
+# for the replicas that made it together.
 _wrappers: "weakref.WeakValueDictionary[int, Variable]" = weakref.WeakValueDictionary()
+_wrappers_lock = threading.Lock()
 
 
-class Variable:
+class Variable(ReadAsArray):
     """A variable of the strategy whose scope it is made in, with a copy of `initial_value` on every
     replica.
 
-    initial_value: an array of any numeric dtype and shape, or what a Tensor is made of (of Python's
-    own numbers a float makes it float32, an int int32), or a function without arguments that gives
-    one. dtype: converts it; numbers of Python must fit (InvalidArgumentError). synchronization,
-    aggregation: members of VariableSynchronization and VariableAggregation, or their names
-    ("on_read", "sum"). trainable: True by default, False for ON_READ.
+    initial_value: an array of any dtype and shape, or what a Tensor is made of (of Python's own
+    numbers a float makes it float32, an int int32; a text makes it byte strings), or a function
+    without arguments that gives one. dtype: converts it; numbers of Python must fit
+    (InvalidArgumentError). synchronization, aggregation: members of VariableSynchronization and
+    VariableAggregation, or their names ("on_read", "sum"). trainable: True by default, False for
+    ON_READ. shape: what initial_value has to fit, None for a size that may be any; it decides
+    nothing else: a variable keeps the shape of its initial value.
 
-    ValueError for a bad combination, FailedPreconditionError inside a replica function. Threads:
-    any; in replica context a write to an ON_WRITE variable is a step that all replicas must take
-    together.
+    In a replica function all replicas must come here, and get one variable, whose value is that of
+    replica 0; InvalidArgumentError naming both replicas where dtype, shape, name or options differ.
+    Of a strategy with copies it is a MirroredVariable or a SyncOnReadVariable. ValueError for a bad
+    combination. Threads: any; in replica context a write to an ON_WRITE variable is a step that all
+    replicas must take together.
     """
 
     __slots__ = ("_handle", "__weakref__")
+    _handle: Any
 
-    def __init__(self, initial_value: Any, trainable: Optional[bool] = None,
-                 name: Optional[str] = None, dtype: Any = None,
-                 synchronization: Union[str, int] = VariableSynchronization.AUTO,
-                 aggregation: Union[str, int] = VariableAggregation.NONE):
+    def __new__(cls, initial_value: Any, trainable: Optional[bool] = None,
+                name: Optional[str] = None, dtype: Any = None,
+                synchronization: Union[str, int] = VariableSynchronization.AUTO,
+                aggregation: Union[str, int] = VariableAggregation.NONE,
+                shape: Optional[Sequence[Optional[int]]] = None) -> "Variable":
         from tutti import distribute
 
         if callable(initial_value) and not hasattr(initial_value, "__dlpack__"):
             initial_value = initial_value()
-        if dtype is not None:
-            initial_value = literals_as("Variable: initial_value", initial_value, dtype)
-            if _dtypes.number_of(dtype) == _dtypes.BFLOAT16:
-                initial_value = Tensor(initial_value, dtype)
-            else:
-                initial_value = np.asarray(initial_value, dtype)
         strategy, device = distribute.get_strategy(), _scope.device.get()
-        self._handle = _native.variable_create(
-            strategy._handle, initial_value, name,
+        sizes = [-1 if size is None else size for size in shape or ()]
+        handle = _native.variable_create(
+            strategy._handle, _initial(initial_value, dtype), name,
             member(VariableSynchronization, synchronization, "synchronization"),
             member(VariableAggregation, aggregation, "aggregation"), trainable,
-            None if device is None else device.to_string(), None)
-        _wrappers[_native._variable_address(self._handle)] = self
+            shape is not None, sizes, None if device is None else device.to_string(), None)
+        return variable_of(_native._variable_address(handle), handle)
 
     # ---- reading
 
@@ -101,6 +108,14 @@ class Variable:
         copy (ON_WRITE) or of the copies aggregated (ON_READ)."""
         array = _native.variable_read(self._handle, None)
         return array[()] if isinstance(array, np.ndarray) and array.ndim == 0 else array
+
+    @property
+    def values(self) -> Tuple[Any, ...]:
+        """What the copies of this process hold, in the order of their replicas: read-only arrays,
+        as copies() gives them."""
+        if self.dtype is not bytes:
+            return self.copies()
+        return self.distribute_strategy.local_results(self)
 
     def read_value(self) -> Any:
         """The same as numpy()."""
@@ -112,42 +127,107 @@ class Variable:
 
     def data(self) -> NDArray[Any]:
         """A read-only view of the live memory of this replica's copy (outside: of the first);
-        later writes show through."""
+        later writes show through. ValueError (InvalidArgumentError) for byte strings."""
         view: NDArray[Any] = _native.variable_data(self._handle)
         return view
 
     def copies(self) -> Tuple[NDArray[Any], ...]:
-        """Read-only views of the live memory of all copies of this process."""
+        """Read-only views of the live memory of all copies of this process. Byte strings have
+        none (OutOfRangeError): `values` reads them."""
         return tuple(_native.variable_copy(self._handle, i)
                      for i in range(_native.variable_copy_count(self._handle)))
 
     # ---- writing
 
-    def assign(self, value: Any, timeout: Optional[float] = None) -> "Variable":
+    def assign(self, value: Any, use_locking: bool = False, name: Optional[str] = None,
+               read_value: bool = True, timeout: Optional[float] = None) -> Any:
         """Sets the value, of the variable's dtype and shape; Python's own numbers and lists of them
         are converted where the dtype holds them (else InvalidArgumentError).
 
         In a replica function ON_WRITE aggregates the replicas' tensors, and all replicas must come
         here (ValueError with aggregation NONE); ON_READ writes this replica's copy. Outside, every
-        copy gets it; ON_READ with SUM gets value / replicas.
+        copy gets it; ON_READ with SUM gets value / replicas. The variable is the result, or None
+        where read_value is False. use_locking, name: taken, and without effect.
         """
         _native.variable_assign(self._handle, self._tensor(value), timeout)
-        return self
+        return self if read_value else None
 
-    def assign_add(self, delta: Any, timeout: Optional[float] = None) -> "Variable":
-        """Adds `delta`, as assign. Outside replicas ON_READ with SUM is a ValueError."""
+    def assign_add(self, delta: Any, use_locking: bool = False, name: Optional[str] = None,
+                   read_value: bool = True, timeout: Optional[float] = None) -> Any:
+        """Adds `delta`, as assign, with read_value and use_locking as there. Outside replicas
+        ON_READ with SUM is a ValueError, and so are byte strings everywhere."""
         _native.variable_assign_add(self._handle, self._tensor(delta), timeout)
-        return self
+        return self if read_value else None
 
-    def assign_sub(self, delta: Any, timeout: Optional[float] = None) -> "Variable":
-        """Subtracts `delta`, as assign_add."""
+    def assign_sub(self, delta: Any, use_locking: bool = False, name: Optional[str] = None,
+                   read_value: bool = True, timeout: Optional[float] = None) -> Any:
+        """Subtracts `delta`, as assign_add, with read_value and use_locking as there."""
         _native.variable_assign_sub(self._handle, self._tensor(delta), timeout)
+        return self if read_value else None
+
+    def scatter_add(self, sparse_delta: IndexedSlices, use_locking: bool = False,
+                    name: Optional[str] = None, timeout: Optional[float] = None) -> "Variable":
+        """Adds rows: row indices[i] gets values[i] added; of an index that comes several times all
+        are.
+
+        sparse_delta: IndexedSlices of the variable's dtype and row shape. ValueError
+        (InvalidArgumentError) that names an index which is outside, before anything is written. In
+        a replica function ON_WRITE joins the slices of all replicas in their order, and all must
+        come here: for MEAN they are divided by the number of replicas, for ONLY_FIRST_REPLICA they
+        are replica 0's, with NONE it is a ValueError; ON_READ changes this replica's copy. Outside
+        every copy is changed; ON_READ with SUM is a ValueError. use_locking, name: without effect.
+        """
+        return self._scatter("scatter_add", 1, sparse_delta, timeout)
+
+    def scatter_sub(self, sparse_delta: IndexedSlices, use_locking: bool = False,
+                    name: Optional[str] = None, timeout: Optional[float] = None) -> "Variable":
+        """Subtracts rows, as scatter_add, with sparse_delta and use_locking as there."""
+        return self._scatter("scatter_sub", 2, sparse_delta, timeout)
+
+    def scatter_update(self, sparse_delta: IndexedSlices, use_locking: bool = False,
+                       name: Optional[str] = None, timeout: Optional[float] = None) -> "Variable":
+        """Sets rows, as scatter_add adds them, with sparse_delta and use_locking as there; of an
+        index that comes several times the last counts. In a replica function SUM and MEAN are a
+        NotImplementedError: choose ONLY_FIRST_REPLICA."""
+        return self._scatter("scatter_update", 3, sparse_delta, timeout)
+
+    def scatter_min(self, sparse_delta: IndexedSlices, use_locking: bool = False,
+                    name: Optional[str] = None, timeout: Optional[float] = None) -> "Variable":
+        """Sets rows to the smaller of themselves and the values, as scatter_update, with
+        sparse_delta and use_locking as there."""
+        return self._scatter("scatter_min", 4, sparse_delta, timeout)
+
+    def scatter_max(self, sparse_delta: IndexedSlices, use_locking: bool = False,
+                    name: Optional[str] = None, timeout: Optional[float] = None) -> "Variable":
+        """Sets rows to the larger of themselves and the values, as scatter_update, with
+        sparse_delta and use_locking as there."""
+        return self._scatter("scatter_max", 5, sparse_delta, timeout)
+
+    def scatter_mul(self, sparse_delta: IndexedSlices, use_locking: bool = False,
+                    name: Optional[str] = None, timeout: Optional[float] = None) -> "Variable":
+        """Multiplies rows by the values, as scatter_update, with sparse_delta and use_locking as
+        there; an index may come several times."""
+        return self._scatter("scatter_mul", 6, sparse_delta, timeout)
+
+    def scatter_div(self, sparse_delta: IndexedSlices, use_locking: bool = False,
+                    name: Optional[str] = None, timeout: Optional[float] = None) -> "Variable":
+        """Divides rows by the values, as scatter_mul, with sparse_delta and use_locking as there;
+        by an integer 0 is a ValueError."""
+        return self._scatter("scatter_div", 7, sparse_delta, timeout)
+
+    def _scatter(self, what: str, number: int, sparse_delta: Any,
+                 timeout: Optional[float]) -> "Variable":
+        _arguments.check(f"{what}: sparse_delta", sparse_delta, IndexedSlices)
+        _native.variable_scatter(self._handle, number, sparse_delta, timeout)
         return self
 
     def _tensor(self, value: Any) -> Any:
-        if isinstance(value, Variable):
-            return value.data()
-        return literals_as(f"variable {self.name!r}", value, self.dtype)
+        if isinstance(value, ReadAsArray):
+            return value.numpy()
+        dtype = self.dtype
+        if dtype is bytes:
+            return _initial(value, bytes)
+        return literals_as(f"variable {self.name!r}", value, dtype)
 
     # ---- what it is
 
@@ -164,8 +244,21 @@ class Variable:
 
     @property
     def dtype(self) -> Any:
-        """A numpy.dtype, or tutti.bfloat16."""
+        """A numpy.dtype, `bytes` for byte strings, or tutti.bfloat16."""
         return _dtypes.dtype_of(_native.variable_dtype(self._handle))
+
+    @property
+    def device(self) -> str:
+        """Where this replica's copy (outside: the first) is placed:
+        "/job:localhost/replica:0/task:0/device:CPU:0"."""
+        replica = getattr(_scope.scope.get(), "replica_id_in_sync_group", 0)
+        return self.copy_devices[replica % len(self.copy_devices)]
+
+    @property
+    def copy_devices(self) -> Tuple[str, ...]:
+        """Where the copies of this process are placed."""
+        return tuple(_native.variable_copy_device(self._handle, i)
+                     for i in range(_native.variable_copy_count(self._handle)))
 
     @property
     def shape(self) -> Tuple[int, ...]:
@@ -196,18 +289,59 @@ class Variable:
         handle = _native.variable_strategy(self._handle)
         return _strategy._strategy_of(_native._strategy_address(handle), handle)
 
-    def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> NDArray[Any]:
-        return np.asarray(self.numpy(), dtype)
-
     def __repr__(self) -> str:
         return _native.variable_to_string(self._handle)
 
 
+class DistributedVariable(Variable, DistributedValues):
+    """A variable of a strategy's scope, with a copy per replica."""
+
+    __slots__ = ()
+
+
+class MirroredVariable(DistributedVariable):
+    """One whose copies are equal: ON_WRITE."""
+
+    __slots__ = ()
+
+
+class SyncOnReadVariable(DistributedVariable):
+    """One whose copies differ, until a read outside of replicas aggregates them: ON_READ."""
+
+    __slots__ = ()
+
+
+# By TUTTI_DISTRIBUTION_*.
+_CLASSES = {0: Variable, 2: MirroredVariable, 3: SyncOnReadVariable}
+
+
+def _initial(value: Any, dtype: Any) -> Any:
+    """What the extension makes the first tensor of."""
+    if isinstance(value, ReadAsArray):
+        value = value.numpy()
+    number = None if dtype is None else _dtypes.number_of(dtype)
+    if number == _dtypes.BYTES or dtype is None and _is_text(value):
+        return np.asarray(value, object)
+    if number is None:
+        return value
+    value = literals_as("Variable: initial_value", value, dtype)
+    if number == _dtypes.BFLOAT16:
+        return Tensor(value, dtype)
+    return np.asarray(value, dtype)
+
+
+def _is_text(value: Any) -> bool:
+    while isinstance(value, (list, tuple)) and value:
+        value = value[0]
+    return isinstance(value, (str, bytes))
+
+
 def variable_of(address: int, handle: Any) -> Variable:
     """The wrapper of a variable that comes out of the library."""
-    variable = _wrappers.get(address)
-    if variable is None:
-        variable = Variable.__new__(Variable)
-        variable._handle = handle
-        _wrappers[address] = variable
-    return variable
+    with _wrappers_lock:
+        variable = _wrappers.get(address)
+        if variable is None:
+            variable = object.__new__(_CLASSES[_native.variable_distribution(handle)])
+            variable._handle = handle
+            _wrappers[address] = variable
+        return variable

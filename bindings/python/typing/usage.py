@@ -95,6 +95,10 @@ def training(folder: pathlib.Path) -> None:
     assert_type(weights.distribute_strategy, distribute.Strategy)
     assert_type(weights.aggregation, distribute.VariableAggregation)
     assert weights.data().shape == (3,)
+    assert_type(weights.device, str)
+    assert_type(weights.scatter_add(tutti.IndexedSlices(np.ones(1), [2])), tutti.Variable)
+    assert isinstance(weights, distribute.DistributedValues)
+    assert float((2 * weights + 1)[0]) == 1.0
 
     def step(batch: NDArray[np.int64]) -> float:
         replica = distribute.get_replica_context()

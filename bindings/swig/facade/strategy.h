@@ -73,18 +73,37 @@ inline tutti_status *context_merge_call(tutti_context *context, tutti_host_handl
 
 // ---- variables; `ambient` is the context that the caller's thread is in
 
-inline tutti_status *variable_create(tutti_strategy *strategy, const tutti_tensor *tensor,
-                                     const char *name, int32_t synchronization,
-                                     int32_t aggregation, tutti_tristate trainable,
-                                     const char *device, const tutti_call_options *call,
+// `shaped`: the initial value has to fit the sizes.
+struct VariableOptions {
+  tutti_variable_options c = TUTTI_VARIABLE_OPTIONS_INIT;
+  VariableOptions(const char *name, int32_t synchronization, int32_t aggregation,
+                  tutti_tristate trainable, bool shaped, size_t rank, const int64_t *dims,
+                  const char *device) {
+    static const int64_t no_axes = 0;
+    c.name = name;
+    c.synchronization = synchronization;
+    c.aggregation = aggregation;
+    c.trainable = trainable;
+    if (shaped) c.dims = rank == 0 ? &no_axes : dims;
+    c.rank = rank;
+    c.device = device;
+  }
+};
+
+// Of the strategy that the replica runs under, where the thread is in its function.
+inline tutti_status *variable_create(tutti_strategy *strategy, tutti_context *ambient,
+                                     const tutti_tensor *tensor, const char *name,
+                                     int32_t synchronization, int32_t aggregation,
+                                     tutti_tristate trainable, bool shaped, size_t rank,
+                                     const int64_t *dims, const char *device,
+                                     const tutti_call_options *call,
                                      tutti_variable **out_variable) {
-  tutti_variable_options options = TUTTI_VARIABLE_OPTIONS_INIT;
-  options.name = name;
-  options.synchronization = synchronization;
-  options.aggregation = aggregation;
-  options.trainable = trainable;
-  options.device = device;
-  return tutti_variable_create(strategy, tensor, &options, call, out_variable);
+  const VariableOptions options(name, synchronization, aggregation, trainable, shaped, rank, dims,
+                                device);
+  if (ambient != nullptr && tutti_context_get_strategy(ambient) == strategy) {
+    return tutti_variable_create_in_context(ambient, tensor, &options.c, call, out_variable);
+  }
+  return tutti_variable_create(strategy, tensor, &options.c, call, out_variable);
 }
 
 inline tutti_status *variable_data(const tutti_variable *variable, tutti_context *ambient,

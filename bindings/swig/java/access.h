@@ -320,6 +320,9 @@ inline tutti_status *value_optional(const tutti_value *value, tutti_value **out_
 inline int64_t value_component_count(const tutti_value *value) {
   return static_cast<int64_t>(tutti_value_get_leaf_component_count(value, 0));
 }
+inline int32_t value_distribution(const tutti_value *value) {
+  return tutti_value_get_leaf_distribution(value, 0);
+}
 inline tutti_status *value_component(const tutti_value *value, int64_t component,
                                      tutti_value **out_component) {
   const tutti_value *held =
@@ -340,6 +343,11 @@ inline tutti_status *value_of_tensor(const tutti_tensor *tensor, tutti_value **o
 inline tutti_status *value_of_sparse(const tutti_tensor *tensor, const tutti_tensor *input,
                                      const tutti_tensor *other, tutti_value **out_value) {
   return tutti_value_create_sparse(tensor, input, other, out_value);
+}
+inline tutti_status *value_of_indexed_slices(const tutti_tensor *tensor, const tutti_tensor *input,
+                                             const tutti_tensor *root_tensor,
+                                             tutti_value **out_value) {
+  return tutti_value_create_indexed_slices(tensor, input, root_tensor, out_value);
 }
 inline tutti_status *value_of_ragged(const tutti_value *value, const tutti_tensor *tensor,
                                      tutti_value **out_value) {

@@ -38,7 +38,8 @@ struct Hooks {
   PyObject *update_context = nullptr;    // class UpdateContext(Context)
   PyObject *cross_replica = nullptr;     // (strategy) -> the scope inside a merge function
   PyObject *strategy_of = nullptr;       // (address, handle) -> Strategy
-  PyObject *per_replica = nullptr;       // class with a slot _handle; so are the next five
+  PyObject *per_replica = nullptr;       // class with a slot _handle; so are the next six
+  PyObject *mirrored = nullptr;
   PyObject *tensor = nullptr;
   PyObject *variable = nullptr;
   PyObject *dataset = nullptr;

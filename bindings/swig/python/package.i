@@ -19,6 +19,7 @@ PyObject *_install(PyObject *parts) {
                 {"cross_replica", &hooks.cross_replica},
                 {"strategy_of", &hooks.strategy_of},
                 {"per_replica", &hooks.per_replica},
+                {"mirrored", &hooks.mirrored},
                 {"tensor", &hooks.tensor},
                 {"variable", &hooks.variable},
                 {"dataset", &hooks.dataset},
@@ -108,11 +109,16 @@ PyObject *_tensor_bits(const tutti_tensor *tensor) {
   }
   return array;
 }
-/* INVALID_ARGUMENT where the parts of a sparse or ragged tensor do not fit each other. */
+/* INVALID_ARGUMENT where the parts of a sparse or ragged tensor, or of indexed slices, do not fit
+ * each other. */
 tutti_status *_check_composite(const tutti_value *data) {
   tutti_value *made = nullptr;
   tutti_status *status = nullptr;
-  if (tutti_python::IsSparse(tutti_value_get_treespec(data))) {
+  if (tutti_python::IsNamed(tutti_value_get_treespec(data), TUTTI_INDEXED_SLICES_TYPE_NAME)) {
+    status = tutti_value_create_indexed_slices(tutti_value_get_leaf_tensor(data, 0),
+                                               tutti_value_get_leaf_tensor(data, 1),
+                                               tutti_value_get_leaf_tensor(data, 2), &made);
+  } else if (tutti_python::IsNamed(tutti_value_get_treespec(data), TUTTI_SPARSE_TYPE_NAME)) {
     status = tutti_value_create_sparse(tutti_value_get_leaf_tensor(data, 0),
                                        tutti_value_get_leaf_tensor(data, 1),
                                        tutti_value_get_leaf_tensor(data, 2), &made);

@@ -139,14 +139,14 @@ bool EachItem(PyObject *sequence, Take &&take) {
   return true;
 }
 
-inline bool IsSparse(const tutti_treespec *spec) {
-  return std::strcmp(tutti_treespec_get_type_name(spec), TUTTI_SPARSE_TYPE_NAME) == 0;
+inline bool IsNamed(const tutti_treespec *spec, const char *type_name) {
+  return std::strcmp(tutti_treespec_get_type_name(spec), type_name) == 0;
 }
 
 template <class Parts, class Leaf>
 bool Build(PyObject *object, bool list_is_node, Leaf &leaf, typename Parts::Node **out);
 
-// A sparse or ragged tensor, which says its own name, fields and parts.
+// A sparse or ragged tensor, or indexed slices, which say its own name, fields and parts.
 template <class Parts, class Leaf>
 bool BuildComposite(PyObject *object, bool list_is_node, Leaf &leaf, typename Parts::Node **out) {
   Owned name(PyObject_GetAttrString(object, "_type_name"));
@@ -270,7 +270,7 @@ class ValueLeaf {
                                : TensorLeaf(object, copy_up_to_, literals_, out);
     }
     if (object == Py_None) return Check(tutti_value_create_none(out));
-    if (IsA(object, hooks.per_replica)) {
+    if (IsA(object, hooks.per_replica) || IsA(object, hooks.mirrored)) {
       auto *value = HandleOf<tutti_value>(object, SWIGTYPE_p_tutti_value);
       if (value == nullptr) return false;
       tutti_value_retain(value);
@@ -363,7 +363,9 @@ inline PyObject *ObjectOfLeaf(const tutti_value *value, size_t leaf, Leaves leav
     case TUTTI_LEAF_DISTRIBUTED: {
       tutti_value *own = nullptr;
       if (!Check(tutti_value_leaf(value, leaf, &own))) return nullptr;
-      return WrapHandle(hooks.per_replica, own, SWIGTYPE_p_tutti_value);
+      const bool mirrored =
+          tutti_value_get_leaf_distribution(value, leaf) == TUTTI_DISTRIBUTION_MIRRORED;
+      return WrapHandle(mirrored ? hooks.mirrored : hooks.per_replica, own, SWIGTYPE_p_tutti_value);
     }
     case TUTTI_LEAF_NONE:
       Py_RETURN_NONE;

@@ -191,6 +191,14 @@ TUTTI_API tutti_status *tutti_strategy_communicator(tutti_strategy *strategy,
                                                     const tutti_call_options *call,
                                                     tutti_communicator **out_communicator);
 
+/* A distributed value that has `value` as each of its components, one per local replica; its
+ * distribution is TUTTI_DISTRIBUTION_MIRRORED. INVALID_ARGUMENT for a value with distributed leaves
+ * or variables.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_strategy_create_mirrored_value(tutti_strategy *strategy,
+                                                             const tutti_value *value,
+                                                             tutti_value **out_value);
+
 /* Stops and joins the replica threads; later calls are FAILED_PRECONDITION.
  * Context: cross-replica. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_strategy_close(tutti_strategy *strategy,

@@ -35,6 +35,14 @@ enum {
   TUTTI_LEAF_ITERATOR = 9 /* of specs only: no value holds one */
 };
 
+/* What is known of the components of a distributed leaf, or of a variable's copies; append-only. */
+typedef int32_t tutti_distribution;
+enum {
+  TUTTI_DISTRIBUTION_PER_REPLICA = 1, /* each replica's own */
+  TUTTI_DISTRIBUTION_MIRRORED = 2,    /* equal: component 0 is the value */
+  TUTTI_DISTRIBUTION_SYNC_ON_READ = 3 /* of variables alone: each replica's own until it is read */
+};
+
 /* ---- leaves. Each retains what it is made of. */
 
 /* Context: building. Threads: any. Since: 0.1. */
@@ -132,6 +140,21 @@ TUTTI_API tutti_status *tutti_value_create_ragged(const tutti_value *values,
                                                   const tutti_tensor *row_splits,
                                                   tutti_value **out_value);
 
+/* ---- indexed slices: a named tuple of this name, which no other may have.
+ *   tutti.IndexedSlices  values [n, ...], indices int64 or int32 [n], dense_shape int64[rank] or
+ *                        none: values[i] belongs to row indices[i] of a tensor, whose shape is
+ *                        dense_shape where that is said. An index may come more than once. */
+
+#define TUTTI_INDEXED_SLICES_TYPE_NAME "tutti.IndexedSlices"
+
+/* `dense_shape` may be NULL. INVALID_ARGUMENT where dtypes, ranks or sizes do not fit each other,
+ * and for an index outside `dense_shape`. Indices become int64.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_value_create_indexed_slices(const tutti_tensor *values,
+                                                          const tutti_tensor *indices,
+                                                          const tutti_tensor *dense_shape,
+                                                          tutti_value **out_value);
+
 /* The tensor that a sparse or ragged one stands for, with `default_value`, a scalar of its dtype,
  * in the places without a value; NULL is 0, false or an empty byte string. A ragged one's axes are
  * as long as their longest. INVALID_ARGUMENT for any other value, and for an index that comes
@@ -221,13 +244,18 @@ TUTTI_API const tutti_value *tutti_value_get_leaf_optional(const tutti_value *va
  * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API size_t tutti_value_get_leaf_component_count(const tutti_value *value, size_t leaf);
 
+/* What is known of the components of a distributed leaf; 0 for others.
+ * Context: any. Threads: any. Since: 0.1. */
+TUTTI_API tutti_distribution tutti_value_get_leaf_distribution(const tutti_value *value,
+                                                               size_t leaf);
+
 /* Component `component` of a distributed leaf, borrowed; NULL past the last one.
  * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API const tutti_value *tutti_value_get_leaf_component(const tutti_value *value, size_t leaf,
                                                             size_t component);
 
 /* For people, with nested structure and shortened tensors; distributed leaves read PerReplica:{0:
- * ..., 1: ...}.
+ * ..., 1: ...} or Mirrored:{0: ..., 1: ...}.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_value_to_string(const tutti_value *value, tutti_bytes **out_text);
 

@@ -9,6 +9,7 @@
 
 #include <tutti/call.h>
 #include <tutti/context.h>
+#include <tutti/value.h>
 
 TUTTI_BEGIN_DECLS
 
@@ -34,19 +35,46 @@ typedef struct tutti_variable_options {
   tutti_synchronization synchronization; /* default AUTO */
   tutti_aggregation aggregation;         /* default NONE */
   tutti_tristate trainable;              /* default true, false for ON_READ */
+  const int64_t *dims;                   /* what the initial value has to fit, -1: any size; default
+                                            NULL: anything does */
+  size_t rank;                           /* of `dims` */
   /* Where the default strategy's variable lies, as of tutti_device_place; NULL, and under other
    * strategies: on the strategy's devices. */
   const char *device;
 } tutti_variable_options;
 #define TUTTI_VARIABLE_OPTIONS_INIT \
-  { sizeof(tutti_variable_options), NULL, 0, 0, 0, NULL }
+  { sizeof(tutti_variable_options), NULL, 0, 0, 0, NULL, 0, NULL }
 
-/* A variable of `strategy` with a copy of `initial` on every replica.
+/* How a sparse update changes a row; append-only. */
+typedef int32_t tutti_scatter;
+enum {
+  TUTTI_SCATTER_ADD = 1,
+  TUTTI_SCATTER_SUB = 2,
+  TUTTI_SCATTER_UPDATE = 3, /* of an index that comes several times the last counts */
+  TUTTI_SCATTER_MIN = 4,
+  TUTTI_SCATTER_MAX = 5,
+  TUTTI_SCATTER_MUL = 6,
+  TUTTI_SCATTER_DIV = 7
+};
+
+/* A variable of `strategy` with a copy of `initial` on every replica. It keeps the shape of
+ * `initial`, also where options->dims leave sizes open. Byte strings can be assigned, read and
+ * saved, not added.
  * Context: cross-replica. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_variable_create(tutti_strategy *strategy, const tutti_tensor *initial,
                                               const tutti_variable_options *options,
                                               const tutti_call_options *call,
                                               tutti_variable **out_variable);
+
+/* As tutti_variable_create, of the strategy of `context`, also in a replica's function: there all
+ * replicas must come here, each gets the same variable, and replica 0's `initial` is its value.
+ * INVALID_ARGUMENT naming both replicas where dtype, shape, name or options differ.
+ * Context: computing. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_variable_create_in_context(tutti_context *context,
+                                                         const tutti_tensor *initial,
+                                                         const tutti_variable_options *options,
+                                                         const tutti_call_options *call,
+                                                         tutti_variable **out_variable);
 
 /* A copy of the value: of this replica's copy in replica context; outside, of the first copy
  * (ON_WRITE) or of the copies aggregated (ON_READ).
@@ -56,7 +84,7 @@ TUTTI_API tutti_status *tutti_variable_read(const tutti_variable *variable, tutt
                                             tutti_tensor **out_tensor);
 
 /* The live memory of this replica's copy (outside: of the first), read-only and without a copy;
- * writes show through. Borrowed; lives as long as the variable.
+ * writes show through. Borrowed; lives as long as the variable. INVALID_ARGUMENT for byte strings.
  * Context: computing. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_variable_get_data(const tutti_variable *variable,
                                                 const tutti_context *context,
@@ -83,6 +111,19 @@ TUTTI_API tutti_status *tutti_variable_assign_sub(tutti_variable *variable, tutt
                                                   const tutti_tensor *tensor,
                                                   const tutti_call_options *call);
 
+/* Changes the rows that `sparse_delta` names: indexed slices (tutti/value.h) of the variable's
+ * dtype and row shape; of an index that comes several times each slice counts, in their order.
+ * INVALID_ARGUMENT naming index and rows for one that is outside, before anything is written. In
+ * replica context ON_WRITE joins the slices of the replicas in their order (all replicas must come
+ * here): all for aggregation SUM, divided by the number of replicas for MEAN, replica 0's alone for
+ * ONLY_FIRST_REPLICA; SUM and MEAN are for ADD and SUB, else it is UNIMPLEMENTED. ON_READ changes
+ * this copy. Outside every copy; ON_READ with SUM is INVALID_ARGUMENT.
+ * Context: computing. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_variable_scatter(tutti_variable *variable, tutti_context *context,
+                                               tutti_scatter scatter,
+                                               const tutti_value *sparse_delta,
+                                               const tutti_call_options *call);
+
 /* Context: any. Threads: any. Since: 0.1. */
 TUTTI_API const char *tutti_variable_get_name(const tutti_variable *variable);
 
@@ -105,6 +146,10 @@ TUTTI_API tutti_aggregation tutti_variable_get_aggregation(const tutti_variable 
 /* Context: any. Threads: any. Since: 0.1. */
 TUTTI_API int32_t tutti_variable_is_trainable(const tutti_variable *variable);
 
+/* Of its copies: MIRRORED or SYNC_ON_READ; 0 for a plain variable, whose strategy is not mirrored.
+ * Context: any. Threads: any. Since: 0.1. */
+TUTTI_API tutti_distribution tutti_variable_get_distribution(const tutti_variable *variable);
+
 /* The strategy it belongs to, borrowed.
  * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API tutti_strategy *tutti_variable_get_strategy(const tutti_variable *variable);
@@ -113,13 +158,19 @@ TUTTI_API tutti_strategy *tutti_variable_get_strategy(const tutti_variable *vari
  * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API size_t tutti_variable_get_copy_count(const tutti_variable *variable);
 
-/* The live memory of copy `copy`; NULL past the last one.
+/* The live memory of copy `copy`; NULL past the last one, and for byte strings, which local results
+ * of the strategy give.
  * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API const tutti_tensor *tutti_variable_get_copy(const tutti_variable *variable, size_t copy);
 
 /* "name", "name/replica_1", ...; NULL past the last one.
  * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API const char *tutti_variable_get_copy_name(const tutti_variable *variable, size_t copy);
+
+/* Where copy `copy` is placed, "/job:localhost/replica:0/task:0/device:CPU:0"; NULL past the last
+ * one.
+ * Context: any. Threads: any. Since: 0.1. */
+TUTTI_API const char *tutti_variable_get_copy_device(const tutti_variable *variable, size_t copy);
 
 /* "MirroredVariable:{0: ..., 1: ...}".
  * Context: computing. Threads: any. Since: 0.1. */

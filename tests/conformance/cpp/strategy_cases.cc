@@ -1,4 +1,5 @@
 // The cases of reduce.json and values.json.
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -93,8 +94,9 @@ Body ReplicaFunction(const std::string &name) {
   throw NotCovered("the replica function " + name);
 }
 
-Variable MakeVariable(const Strategy &strategy, const Json &how) {
-  CheckKeys(how, {"value", "synchronization", "aggregation"});
+// `context`: of the replica that makes it, or null.
+Variable MakeVariable(const Strategy &strategy, tutti_context *context, const Json &how) {
+  CheckKeys(how, {"value", "synchronization", "aggregation", "made_in_replicas"});
   static const std::vector<std::string> kSynchronizations = {"", "AUTO", "NONE", "ON_WRITE",
                                                              "ON_READ"};
   static const std::vector<std::string> kAggregations = {"", "NONE", "SUM", "MEAN",
@@ -110,28 +112,65 @@ Variable MakeVariable(const Strategy &strategy, const Json &how) {
   options.aggregation = number(kAggregations, how.at("aggregation"));
   Variable variable;
   const Value initial = ValueOf(how.at("value"));
-  Check(
-      tutti_variable_create(strategy.get(), TensorIn(initial), &options, nullptr, variable.out()));
+  if (context != nullptr) {
+    Check(tutti_variable_create_in_context(context, TensorIn(initial), &options, nullptr,
+                                           variable.out()));
+  } else {
+    Check(tutti_variable_create(strategy.get(), TensorIn(initial), &options, nullptr,
+                                variable.out()));
+  }
   return variable;
+}
+
+void Scatter(tutti_variable *variable, tutti_context *replica, const Json &how) {
+  CheckKeys(how, {"op", "values", "indices"});
+  static const std::vector<std::string> kOps = {"ADD", "SUB", "UPDATE", "MIN", "MAX", "MUL", "DIV"};
+  const auto op = std::find(kOps.begin(), kOps.end(), how.at("op").get<std::string>());
+  if (op == kOps.end()) throw NotCovered(how.at("op"));
+  const auto number = static_cast<size_t>(tutti_context_get_replica_id(replica));
+  const Value values = ValueOf(how.at("values")[number]);
+  const Value indices = ValueOf(how.at("indices")[number]);
+  Value delta;
+  Check(tutti_value_create_indexed_slices(TensorIn(values), TensorIn(indices), nullptr,
+                                          delta.out()));
+  Check(tutti_variable_scatter(variable, replica, static_cast<int32_t>(op - kOps.begin()) + 1,
+                               delta.get(), nullptr));
 }
 
 void RunVariableCase(const Json &test, const Strategy &strategy) {
   CheckKeys(test,
-            {"name", "replicas", "variable", "run_assign_add", "read", "copies_equal", "error"});
-  const Variable variable = MakeVariable(strategy, test.at("variable"));
-  const Value added = PerReplica(strategy, test.at("run_assign_add"));
-  const Body assign_add = [&](tutti_context *replica, const Value &in) {
-    Check(tutti_variable_assign_add(variable.get(), replica, TensorIn(in), nullptr));
-    return in;
+            {"name", "replicas", "variable", "run_assign_add", "run_scatter", "read",
+             "copies_equal", "error"});
+  const Json &described = test.at("variable");
+  const bool in_replicas = described.value("made_in_replicas", false);
+  Variable outside;
+  if (!in_replicas) outside = MakeVariable(strategy, nullptr, described);
+  const bool scatters = test.contains("run_scatter");
+  Value added;
+  if (!scatters) added = PerReplica(strategy, test.at("run_assign_add"));
+  const Body write = [&](tutti_context *replica, const Value &in) {
+    Variable made;
+    if (in_replicas) made = MakeVariable(strategy, replica, described);
+    tutti_variable *variable = in_replicas ? made.get() : outside.get();
+    if (scatters) {
+      Scatter(variable, replica, test.at("run_scatter"));
+    } else {
+      Check(tutti_variable_assign_add(variable, replica, TensorIn(in), nullptr));
+    }
+    Value out;
+    Check(tutti_value_create_variable(variable, out.out()));
+    return out;
   };
   const Json expected = test.contains("error") ? Json{{"error", test.at("error")}} : Json();
-  if (FailsAsExpected(expected, [&] { Run(strategy, assign_add, added); })) return;
+  Value written;
+  if (FailsAsExpected(expected, [&] { written = Run(strategy, write, added); })) return;
+  const tutti_variable *variable = tutti_value_get_leaf_variable(written.get(), 0);
   Tensor read;
-  Check(tutti_variable_read(variable.get(), nullptr, nullptr, read.out()));
+  Check(tutti_variable_read(variable, nullptr, nullptr, read.out()));
   Compare(test.at("read"), ValueOf(read));
   if (!test.value("copies_equal", false)) return;
-  for (size_t copy = 0; copy < tutti_variable_get_copy_count(variable.get()); ++copy) {
-    const tutti_tensor *tensor = tutti_variable_get_copy(variable.get(), copy);
+  for (size_t copy = 0; copy < tutti_variable_get_copy_count(variable); ++copy) {
+    const tutti_tensor *tensor = tutti_variable_get_copy(variable, copy);
     if (!tutti_tensor_equal(tensor, read.get())) throw Mismatch("the copies differ");
   }
 }
@@ -141,8 +180,16 @@ void RunVariableCase(const Json &test, const Strategy &strategy) {
 void RunValuesCase(const Json &test) {
   const Strategy strategy = Mirrored(test.at("replicas"));
   if (test.contains("variable")) return RunVariableCase(test, strategy);
-  CheckKeys(test, {"name", "replicas", "value_fn", "args", "run", "local", "reduce", "expect"});
+  CheckKeys(test, {"name", "replicas", "value_fn", "args", "run", "local", "reduce", "expect",
+                   "mirrored"});
   Value value;
+  if (test.contains("mirrored")) {
+    const Value given = ValueOf(test.at("mirrored"));
+    Check(tutti_strategy_create_mirrored_value(strategy.get(), given.get(), value.out()));
+    if (tutti_value_get_leaf_distribution(value.get(), 0) != TUTTI_DISTRIBUTION_MIRRORED) {
+      throw Mismatch("no mirrored value");
+    }
+  }
   if (test.contains("value_fn")) value = MakeValues(strategy, test.at("value_fn"));
   if (test.contains("args")) {
     if (test.at("args").size() != 1) throw NotCovered("several args");

@@ -442,7 +442,8 @@ def value_function(described):
 
 def run_values(case):
     known(case, ("name", "replicas", "value_fn", "args", "run", "local", "reduce", "expect",
-                 "variable", "run_assign_add", "read", "copies_equal", "error"))
+                 "variable", "run_assign_add", "run_scatter", "read", "copies_equal", "error",
+                 "mirrored"))
     functions = {
         None: lambda x: x,
         "double": lambda x: x * 2,
@@ -461,7 +462,13 @@ def run_values(case):
         args = tuple(value(arg) for arg in case.get("args", ()))
         if "value_fn" in case:
             args = (strategy.distribute_values_from_function(value_function(case["value_fn"])),)
-        result = strategy.run(functions[case.get("run")], args=args)
+        if "mirrored" in case:
+            args = (strategy.mirrored(value(case["mirrored"])),)
+            need(isinstance(args[0], tutti.distribute.Mirrored), "no Mirrored:", args[0])
+        if "mirrored" in case and "run" not in case:
+            result = args[0]  # run would give what differs
+        else:
+            result = strategy.run(functions[case.get("run")], args=args)
         if "local" in case:
             local = strategy.local_results(result)
             need(len(local) == len(case["local"]), "expected", case["local"], "found", local)
@@ -474,22 +481,33 @@ def run_values(case):
 
 def run_variable(case, strategy):
     described = case["variable"]
-    known(described, ("value", "synchronization", "aggregation"))
-    with strategy.scope():
-        variable = tutti.Variable(
+    known(described, ("value", "synchronization", "aggregation", "made_in_replicas"))
+
+    def make():
+        return tutti.Variable(
             value(described["value"]),
             synchronization=member(VariableSynchronization, described["synchronization"]),
             aggregation=member(VariableAggregation, described["aggregation"]))
-    deltas = [value(v) for v in case["run_assign_add"]]
+
+    in_replicas = described.get("made_in_replicas", False)
+    with strategy.scope():
+        variable = None if in_replicas else make()
+    scatter = case.get("run_scatter")
 
     def add():
         replica = tutti.distribute.get_replica_context().replica_id_in_sync_group
-        variable.assign_add(deltas[replica])
+        written = make() if in_replicas else variable
+        if scatter is None:
+            return written.assign_add(value(case["run_assign_add"][replica]))
+        known(scatter, ("op", "values", "indices"))
+        delta = tutti.IndexedSlices(value(scatter["values"][replica]),
+                                    value(scatter["indices"][replica]))
+        return getattr(written, "scatter_" + scatter["op"].lower())(delta)
 
     if "error" in case:
         expect_error({"error": case["error"]}, lambda: strategy.run(add))
         return
-    strategy.run(add)
+    variable = strategy.run(add)
     compare(variable.numpy(), case["read"])
     if case.get("copies_equal"):
         for copy in variable.copies():
@@ -498,8 +516,8 @@ def run_variable(case, strategy):
 
 FILES = {"dataset.json": run_dataset, "dataset_ops.json": run_dataset,
          "dataset_own.json": run_dataset, "distribute.json": run_distribute,
-         "reduce.json": run_reduce, "values.json": run_values, "device_spec.json": run_device_spec,
-         "debugging.json": run_debugging}
+         "reduce.json": run_reduce, "values.json": run_values, "values_own.json": run_values,
+         "device_spec.json": run_device_spec, "debugging.json": run_debugging}
 
 
 def main():

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from tutti import _arguments
 from tutti._reduce_op import ReduceOp
 from tutti._specs import PerReplicaSpec
-from tutti._values import DistributedValues, PerReplica
-from tutti._variable import VariableAggregation, VariableSynchronization
+from tutti._values import DistributedValues, Mirrored, PerReplica
+from tutti._variable import (DistributedVariable, MirroredVariable, SyncOnReadVariable,
+                             VariableAggregation, VariableSynchronization)
 from tutti.distribute import cluster_resolver
 from tutti.distribute._context import (ReplicaContext, UpdateContext, experimental_set_strategy,
                                        get_replica_context, get_strategy, get_update_replica_id,
@@ -31,10 +32,11 @@ from tutti.distribute import experimental
 
 __all__ = [
     "AllReduce", "CrossDeviceOps", "DistributedDataset", "DistributedIterator", "DistributedValues",
-    "HierarchicalCopyAllReduce", "InputContext", "InputOptions", "InputReplicationMode",
-    "MirroredStrategy", "MultiWorkerMirroredStrategy", "NcclAllReduce", "OneDeviceStrategy",
-    "PerReplica", "PerReplicaSpec", "ReduceOp", "ReductionToOneDevice", "ReplicaContext",
-    "RunOptions", "Strategy", "StrategyExtended", "UpdateContext", "ValueContext",
+    "DistributedVariable", "HierarchicalCopyAllReduce", "InputContext", "InputOptions",
+    "InputReplicationMode", "Mirrored", "MirroredStrategy", "MirroredVariable",
+    "MultiWorkerMirroredStrategy", "NcclAllReduce", "OneDeviceStrategy", "PerReplica",
+    "PerReplicaSpec", "ReduceOp", "ReductionToOneDevice", "ReplicaContext", "RunOptions",
+    "Strategy", "StrategyExtended", "SyncOnReadVariable", "UpdateContext", "ValueContext",
     "VariableAggregation", "VariableSynchronization", "cluster_resolver", "experimental",
     "experimental_set_strategy", "get_replica_context", "get_strategy", "get_update_replica_id",
     "has_strategy", "in_cross_replica_context",

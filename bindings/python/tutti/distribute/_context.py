@@ -99,7 +99,8 @@ class ReplicaContext(_native.Context):
         """Reduces every tensor of `value` over all replicas by reduce_op, a ReduceOp or its name;
         each gets the same bits. All replicas must call it with the same structure, dtypes and
         shapes; else all get an InvalidArgumentError that names both sides. AbortedError when
-        another replica failed. options, also as experimental_hints: CommunicationOptions."""
+        another replica failed. IndexedSlices of all replicas are joined, by SUM or MEAN. options,
+        also as experimental_hints: CommunicationOptions."""
         if options is not None or experimental_hints is not None:
             options = hints_of(options, experimental_hints)
         return _native.context_all_reduce(self, member(ReduceOp, reduce_op, "reduce_op"), value,

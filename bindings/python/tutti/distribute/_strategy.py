@@ -226,7 +226,8 @@ class Strategy(_arguments.NamesNearest):
         axis None: across replicas only, equal shapes (the ValueError names both). With an axis also
         along it inside each replica; MEAN then divides by the number of elements of all replicas. A
         value that is not distributed: MEAN gives it back, SUM is a ValueError with several
-        replicas. options, also as experimental_hints: CommunicationOptions.
+        replicas. Of a Mirrored value MEAN gives the value, SUM adds its components. IndexedSlices
+        are joined, without an axis. options, also as experimental_hints: CommunicationOptions.
         """
         hints = _communication.hints_of(options, experimental_hints)
         return _native.strategy_reduce(self._handle, member(ReduceOp, reduce_op, "reduce_op"),
@@ -263,6 +264,12 @@ class Strategy(_arguments.NamesNearest):
         """A distributed value of `values`, one per replica of this process, all of one
         structure."""
         return _native.strategy_create_per_replica(self._handle, list(values))
+
+    def mirrored(self, value: Any) -> Any:
+        """`value` on every replica of this process: a structure whose leaves are Mirrored, which
+        are read as they are. ValueError (InvalidArgumentError) for what has a component or a copy
+        per replica already."""
+        return _native.strategy_create_mirrored_value(self._handle, value)
 
     # ---- datasets
 

@@ -46,7 +46,7 @@ func expectError(expected fields, err error) error {
 
 var runners = map[string]func(test fields) error{"dataset": runDataset,
 	"dataset_ops": runDataset, "dataset_own": runDataset, "distribute": runDistribute,
-	"reduce": runReduce, "values": runValues, "device_spec": runDeviceSpec,
+	"values_own": runValues, "reduce": runReduce, "values": runValues, "device_spec": runDeviceSpec,
 	"debugging": runDebugging}
 
 // run does not let a case that fails in any way end the others.

@@ -321,7 +321,8 @@ func makeValues(strategy *tutti.Strategy, described fields) (tutti.Value, error)
 
 func runValues(test fields) error {
 	if err := known(test, "name", "replicas", "value_fn", "args", "run", "local", "reduce", "expect",
-		"variable", "run_assign_add", "read", "copies_equal", "error"); err != nil {
+		"variable", "run_assign_add", "run_scatter", "read", "copies_equal", "error",
+		"mirrored"); err != nil {
 		return err
 	}
 	run, ok := map[any]tutti.ReplicaFunc{
@@ -356,7 +357,18 @@ func runValues(test fields) error {
 		return runVariable(test, strategy)
 	}
 	var args tutti.Value
-	if described, ok := test["value_fn"].(fields); ok {
+	if test["mirrored"] != nil {
+		given, err := readValue(test["mirrored"])
+		if err != nil {
+			return err
+		}
+		if args, err = strategy.Mirrored(given); err != nil {
+			return err
+		}
+		if args.Distribution() != tutti.DistributedMirrored {
+			return fmt.Errorf("no mirrored value: %v", args)
+		}
+	} else if described, ok := test["value_fn"].(fields); ok {
 		args, err = makeValues(strategy, described)
 	} else if list, ok := test["args"].([]any); ok && len(list) == 1 {
 		args, err = readValue(list[0])
@@ -366,9 +378,11 @@ func runValues(test fields) error {
 	if err != nil {
 		return err
 	}
-	result, err := strategy.Run(nil, run, args)
-	if err != nil {
-		return err
+	result := args // run would give what differs
+	if test["mirrored"] == nil || test["run"] != nil {
+		if result, err = strategy.Run(nil, run, args); err != nil {
+			return err
+		}
 	}
 	if wanted, ok := test["local"].([]any); ok {
 		local, err := strategy.LocalResults(result)
@@ -395,7 +409,8 @@ func runValues(test fields) error {
 
 func runVariable(test fields, strategy *tutti.Strategy) error {
 	described := test["variable"].(fields)
-	if err := known(described, "value", "synchronization", "aggregation"); err != nil {
+	if err := known(described, "value", "synchronization", "aggregation",
+		"made_in_replicas"); err != nil {
 		return err
 	}
 	tensorOf := func(v any) (*tutti.Tensor, error) {
@@ -421,21 +436,46 @@ func runVariable(test fields, strategy *tutti.Strategy) error {
 	if err != nil {
 		return err
 	}
-	variable, err := strategy.NewVariable(nil, start, tutti.VariableOptions{
-		Synchronization: synchronization, Aggregation: aggregation})
-	if err != nil {
-		return err
+	options := tutti.VariableOptions{Synchronization: synchronization, Aggregation: aggregation}
+	inReplicas := described["made_in_replicas"] == true
+	var outside *tutti.Variable
+	if !inReplicas {
+		if outside, err = strategy.NewVariable(nil, start, options); err != nil {
+			return err
+		}
 	}
-	_, err = strategy.Run(nil, func(r *tutti.ReplicaContext, _ tutti.Value) (tutti.Value, error) {
+	written, err := strategy.Run(nil, func(r *tutti.ReplicaContext,
+		_ tutti.Value) (tutti.Value, error) {
+		variable := outside
+		if inReplicas {
+			made, err := strategy.NewVariable(r, start, options)
+			if err != nil {
+				return tutti.Value{}, err
+			}
+			variable = made
+		}
+		if how, ok := test["run_scatter"].(fields); ok {
+			if err := scatter(r, variable, how, tensorOf); err != nil {
+				return tutti.Value{}, err
+			}
+			return tutti.OfVariable(variable)
+		}
 		delta, err := tensorOf(test["run_assign_add"].([]any)[r.ReplicaID()])
 		if err != nil {
 			return tutti.Value{}, err
 		}
-		return tutti.Value{}, variable.AssignAdd(r, delta)
+		if err := variable.AssignAdd(r, delta); err != nil {
+			return tutti.Value{}, err
+		}
+		return tutti.OfVariable(variable)
 	}, tutti.Value{})
 	if test["error"] != nil {
 		return expectError(fields{"error": test["error"]}, err)
 	}
+	if err != nil {
+		return err
+	}
+	variable, err := written.Variable()
 	if err != nil {
 		return err
 	}
@@ -461,6 +501,33 @@ func runVariable(test fields, strategy *tutti.Strategy) error {
 		}
 	}
 	return nil
+}
+
+// scatter is this replica's part of a sparse update.
+func scatter(r *tutti.ReplicaContext, variable *tutti.Variable, how fields,
+	tensorOf func(any) (*tutti.Tensor, error)) error {
+	if err := known(how, "op", "values", "indices"); err != nil {
+		return err
+	}
+	op, err := named("op", map[string]tutti.Scatter{"ADD": tutti.ScatterAdd, "SUB": tutti.ScatterSub,
+		"UPDATE": tutti.ScatterUpdate, "MIN": tutti.ScatterMin, "MAX": tutti.ScatterMax,
+		"MUL": tutti.ScatterMul, "DIV": tutti.ScatterDiv}, how["op"])
+	if err != nil {
+		return err
+	}
+	values, err := tensorOf(how["values"].([]any)[r.ReplicaID()])
+	if err != nil {
+		return err
+	}
+	indices, err := tensorOf(how["indices"].([]any)[r.ReplicaID()])
+	if err != nil {
+		return err
+	}
+	delta, err := tutti.IndexedSlices(values, indices, nil)
+	if err != nil {
+		return err
+	}
+	return variable.Scatter(r, op, delta)
 }
 
 // deviceSpec is the spec of these fields.

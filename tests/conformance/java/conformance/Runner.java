@@ -23,8 +23,8 @@ public final class Runner {
   private static final Map<String, Consumer<Fields>> FILES = Map.of("dataset", DatasetCases::run,
       "dataset_ops", DatasetCases::run, "dataset_own", DatasetCases::run, "distribute",
       StrategyCases::runDistribute, "reduce", StrategyCases::runReduce, "values",
-      StrategyCases::runValues, "device_spec", DeviceSpecCases::run, "debugging",
-      DebuggingCases::run);
+      StrategyCases::runValues, "values_own", StrategyCases::runValues, "device_spec",
+      DeviceSpecCases::run, "debugging", DebuggingCases::run);
 
   private final List<String> notCovered = new ArrayList<>();
   private int passed;

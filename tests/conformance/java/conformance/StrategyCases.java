@@ -119,14 +119,16 @@ final class StrategyCases {
 
   static void runValues(Fields test) {
     test.known("name", "replicas", "value_fn", "args", "run", "local", "reduce", "expect",
-        "variable", "run_assign_add", "read", "copies_equal", "error");
+        "variable", "run_assign_add", "run_scatter", "read", "copies_equal", "error", "mirrored");
     final ReplicaFunction function = replicaFunction(test.text("run", "identity"));
     try (Strategy strategy = Workers.mirrored((int) test.integer("replicas"))) {
       if (test.has("variable")) {
         runVariable(test, strategy);
         return;
       }
-      final Value result = strategy.run(function, argument(test, strategy));
+      final Object argument = argument(test, strategy);
+      final Value result = test.has("mirrored") && !test.has("run") ? (Value) argument
+          : strategy.run(function, argument);
       if (test.has("local")) {
         compareReplicas(strategy.localResults(result), test.list("local"));
       }
@@ -156,6 +158,12 @@ final class StrategyCases {
   private static Object argument(Fields test, Strategy strategy) {
     if (test.has("value_fn")) {
       return strategy.distributeValues(valueFunction(test.fields("value_fn")));
+    }
+    if (test.has("mirrored")) {
+      final Value mirrored = strategy.mirrored(Values.tensor(test.get("mirrored")));
+      Mismatch.check(mirrored.distribution() == Value.Distribution.MIRRORED,
+          Value.Distribution.MIRRORED, mirrored.distribution());
+      return mirrored;
     }
     if (!test.has("args")) {
       return null;
@@ -189,26 +197,33 @@ final class StrategyCases {
 
   private static void runVariable(Fields test, Strategy strategy) {
     final Fields described =
-        test.fields("variable").known("value", "synchronization", "aggregation");
-    final Variable variable;
-    try (Strategy.InScope inside = strategy.scope()) {
-      variable = Variable.builder(Values.tensor(described.get("value")))
-          .synchronization(constant(Variable.Synchronization.class, "synchronization",
-              described.text("synchronization")))
-          .aggregation(constant(
-              Variable.Aggregation.class, "aggregation", described.text("aggregation")))
-          .create();
-    }
-    final List<?> deltas = test.list("run_assign_add");
+        test.fields("variable").known("value", "synchronization", "aggregation",
+            "made_in_replicas");
+    final Variable.Builder builder =
+        Variable.builder(Values.tensor(described.get("value")))
+            .strategy(strategy)
+            .synchronization(constant(Variable.Synchronization.class, "synchronization",
+                described.text("synchronization")))
+            .aggregation(constant(
+                Variable.Aggregation.class, "aggregation", described.text("aggregation")));
+    final Variable outside = described.flag("made_in_replicas") ? null : builder.create();
     final ReplicaFunction add = (replica, none) -> {
-      variable.assignAdd(Values.tensor(deltas.get(replica.replicaId())));
-      return null;
+      final Variable written = outside == null ? builder.create() : outside;
+      if (test.has("run_scatter")) {
+        final Fields how = test.fields("run_scatter").known("op", "values", "indices");
+        written.scatter(constant(Variable.Scatter.class, "op", how.text("op")),
+            Value.indexedSlices(Values.tensor(how.list("values").get(replica.replicaId())),
+                Values.tensor(how.list("indices").get(replica.replicaId())), null));
+      } else {
+        written.assignAdd(Values.tensor(test.list("run_assign_add").get(replica.replicaId())));
+      }
+      return written;
     };
     if (test.has("error")) {
       Runner.expectError(new Fields(Map.of("error", test.text("error"))), () -> strategy.run(add));
       return;
     }
-    strategy.run(add);
+    final Variable variable = strategy.run(add).asVariable();
     Values.compare(variable.read(), test.get("read"), null, 0);
     if (test.flag("copies_equal")) {
       variable.copies().forEach(copy -> Values.compare(copy, test.get("read"), null, 0));

@@ -60,6 +60,22 @@ public final class Value extends NativeObject implements AutoCloseable {
     RECORD
   }
 
+  /** What is known of the components of a distributed value, or of a variable's copies. */
+  public enum Distribution {
+    /** Each replica's own. */
+    PER_REPLICA,
+    /** Equal on all: it is read as the value that it is. */
+    MIRRORED,
+    /** Of variables alone: each replica's own, until a read outside of replicas aggregates them. */
+    SYNC_ON_READ;
+
+    private static final Distribution[] ALL = values();
+
+    static Distribution of(int number) {
+      return number == 0 ? null : ALL[number - 1];
+    }
+  }
+
   private static final Kind[] KINDS = Kind.values();
 
   private Kind kind;
@@ -157,6 +173,20 @@ public final class Value extends NativeObject implements AutoCloseable {
    */
   public static Value raggedConstant(Object nested, DType dtype) {
     return NestedLists.ragged(nested, dtype);
+  }
+
+  /**
+   * Rows of a tensor, and which ones they are: a record of the parts values, indices and
+   * dense_shape. values has a row for each of the indices, a vector of int64 or int32; denseShape,
+   * int64, is the shape of the tensor, or null. Each is a Tensor or what ofData makes one of.
+   * INVALID_ARGUMENT where they do not fit each other, and for an index that is outside.
+   */
+  public static Value indexedSlices(Object values, Object indices, Object denseShape) {
+    try (Value rows = make(values, true); Value places = make(indices, true);
+         Value sizes = make(denseShape, true)) {
+      return new Value(Box.at(Native.value_of_indexed_slices(rows.asTensor(), places.asTensor(),
+          denseShape == null ? null : sizes.asTensor())));
+    }
   }
 
   private static Value make(Object object, boolean data) {
@@ -395,6 +425,11 @@ public final class Value extends NativeObject implements AutoCloseable {
         : Native.value_child_count(this));
   }
 
+  /** What is known of the components of a distributed value; null for others. */
+  public Distribution distribution() {
+    return Distribution.of(Native.value_distribution(this));
+  }
+
   /** The keys of a dict or the fields of a record, in order. */
   public List<String> keys() {
     if (kind() != Kind.DICT && kind() != Kind.RECORD) {
@@ -470,10 +505,13 @@ public final class Value extends NativeObject implements AutoCloseable {
   // ---- leaves
 
   /**
-   * The tensor, read-only, for its memory is shared: Tensor.copy makes one that may be written. It
-   * is closed with this value.
+   * The tensor, of a mirrored value that of replica 0; read-only, for its memory is shared:
+   * Tensor.copy makes one that may be written. It is closed with this value.
    */
   public synchronized Tensor asTensor() {
+    if (tensor == null && distribution() == Distribution.MIRRORED) {
+      return get(0).asTensor();
+    }
     if (tensor == null) {
       final long box = Native.value_tensor(this);
       if (box == 0) {
@@ -588,6 +626,11 @@ public final class Value extends NativeObject implements AutoCloseable {
   /** Whether it is a sparse tensor, whose parts have the keys indices, values and dense_shape. */
   public boolean isSparse() {
     return kind() == Kind.RECORD && typeName().equals("tutti.SparseTensor");
+  }
+
+  /** Whether it is indexed slices, whose parts have the keys values, indices and dense_shape. */
+  public boolean isIndexedSlices() {
+    return kind() == Kind.RECORD && typeName().equals("tutti.IndexedSlices");
   }
 
   /** Whether it is a ragged tensor, whose parts have the keys values and row_splits. */

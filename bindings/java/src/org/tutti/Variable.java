@@ -3,6 +3,7 @@ package org.tutti;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import org.tutti.distribute.ReplicaContext;
 import org.tutti.distribute.Strategy;
 import org.tutti.internal.Box;
 import org.tutti.internal.Bridge;
@@ -70,6 +71,7 @@ public final class Variable extends NativeObject implements AutoCloseable {
     private Synchronization synchronization = Synchronization.AUTO;
     private Aggregation aggregation = Aggregation.NONE;
     private Boolean trainable;
+    private long[] shape;
     private Duration timeout;
 
     private Builder(Object initial) {
@@ -106,19 +108,33 @@ public final class Variable extends NativeObject implements AutoCloseable {
       return this;
     }
 
-    /** How long create may wait for other workers. */
+    /**
+     * What the initial value has to fit, -1 for a size that may be any. The variable keeps the
+     * shape of its initial value.
+     */
+    public Builder shape(long... shape) {
+      this.shape = shape.clone();
+      return this;
+    }
+
+    /** How long create may wait for other workers and replicas. */
     public Builder timeout(Duration timeout) {
       this.timeout = timeout;
       return this;
     }
 
-    /** INVALID_ARGUMENT for a bad combination, FAILED_PRECONDITION in a replica function. */
+    /**
+     * The variable. In a replica function all replicas must come here, and get the same one, whose
+     * value is that of replica 0; INVALID_ARGUMENT naming both replicas where dtype, shape, name or
+     * options differ. INVALID_ARGUMENT for a bad combination.
+     */
     public Variable create() {
       final Strategy owner = strategy != null ? strategy : Strategy.current();
       final DeviceSpec device = DeviceSpec.current();
       try (Operand given = new Operand(initial)) {
         return new Variable(Box.at(Native.variable_create(owner, given.tensor, name,
             synchronization.ordinal() + 1, aggregation.ordinal() + 1, Bridge.tristate(trainable),
+            shape != null, shape == null ? new long[0] : shape,
             device == null ? null : device.toString(), Bridge.nanos(timeout))));
       }
     }
@@ -172,12 +188,18 @@ public final class Variable extends NativeObject implements AutoCloseable {
     return Makers.tensor(Box.at(Native.variable_read(this, Bridge.nanos(timeout))));
   }
 
-  /** The live memory of this replica's copy (outside: of the first), read-only. */
+  /**
+   * The live memory of this replica's copy (outside: of the first), read-only. INVALID_ARGUMENT for
+   * byte strings.
+   */
   public Tensor data() {
     return Makers.tensor(Box.at(Native.variable_data(this)));
   }
 
-  /** The live memory of all copies of this process. */
+  /**
+   * The live memory of all copies of this process. Byte strings have none (OUT_OF_RANGE):
+   * Strategy.localResults gives them.
+   */
   public List<Tensor> copies() {
     final List<Tensor> copies = new ArrayList<>();
     for (long i = 0; i < Native.variable_copy_count(this); ++i) {
@@ -231,6 +253,78 @@ public final class Variable extends NativeObject implements AutoCloseable {
     return this;
   }
 
+  /** How a sparse update changes a row by a row of values. */
+  public enum Scatter {
+    /** Added. */
+    ADD,
+    /** Subtracted. */
+    SUB,
+    /** Set; of an index that comes several times the last counts. */
+    UPDATE,
+    /** The smaller ones. */
+    MIN,
+    /** The larger ones. */
+    MAX,
+    /** Multiplied. */
+    MUL,
+    /** Divided; by an integer 0 is INVALID_ARGUMENT. */
+    DIV
+  }
+
+  /**
+   * Changes the rows that `sparseDelta` names: Value.indexedSlices of the variable's dtype and row
+   * shape, of which every one counts, in their order, also where an index comes several times.
+   * INVALID_ARGUMENT naming an index that is outside, before anything is written. In a replica
+   * function ON_WRITE joins the slices of all replicas in their order, and all must come here: all
+   * for SUM, divided by the number of replicas for MEAN, replica 0's for ONLY_FIRST_REPLICA; SUM
+   * and MEAN are for ADD and SUB, else it is UNIMPLEMENTED. ON_READ changes this replica's copy.
+   * Outside every copy is changed; ON_READ with SUM is INVALID_ARGUMENT.
+   */
+  public Variable scatter(Scatter how, Value sparseDelta) {
+    return scatter(how, sparseDelta, null);
+  }
+
+  /** As scatter, waiting for at most `timeout` for the other replicas. */
+  public Variable scatter(Scatter how, Value sparseDelta, Duration timeout) {
+    Native.variable_scatter(this, how.ordinal() + 1, sparseDelta, Bridge.nanos(timeout));
+    return this;
+  }
+
+  /** Adds rows, as scatter. */
+  public Variable scatterAdd(Value sparseDelta) {
+    return scatter(Scatter.ADD, sparseDelta);
+  }
+
+  /** Subtracts rows, as scatter. */
+  public Variable scatterSub(Value sparseDelta) {
+    return scatter(Scatter.SUB, sparseDelta);
+  }
+
+  /** Sets rows, as scatter. */
+  public Variable scatterUpdate(Value sparseDelta) {
+    return scatter(Scatter.UPDATE, sparseDelta);
+  }
+
+  /** Sets rows to the smaller ones, as scatter. */
+  public Variable scatterMin(Value sparseDelta) {
+    return scatter(Scatter.MIN, sparseDelta);
+  }
+
+  /** Sets rows to the larger ones, as scatter. */
+  public Variable scatterMax(Value sparseDelta) {
+    return scatter(Scatter.MAX, sparseDelta);
+  }
+
+  /** Multiplies rows, as scatter. */
+  public Variable scatterMul(Value sparseDelta) {
+    return scatter(Scatter.MUL, sparseDelta);
+  }
+
+  /** Divides rows, as scatter. */
+  public Variable scatterDiv(Value sparseDelta) {
+    return scatter(Scatter.DIV, sparseDelta);
+  }
+
   // A number takes the variable's dtype.
   private Operand converted(Object given) {
     final Operand operand = new Operand(given);
@@ -256,6 +350,27 @@ public final class Variable extends NativeObject implements AutoCloseable {
       names.add(Native.variable_copy_name(this, i));
     }
     return names;
+  }
+
+  /** Where this process's copies are placed: "/job:localhost/replica:0/task:0/device:CPU:0". */
+  public List<String> copyDevices() {
+    final List<String> devices = new ArrayList<>();
+    for (long i = 0; i < Native.variable_copy_count(this); ++i) {
+      devices.add(Native.variable_copy_device(this, i));
+    }
+    return devices;
+  }
+
+  /** Where this replica's copy (outside: the first) is placed. */
+  public String device() {
+    final ReplicaContext replica = ReplicaContext.current();
+    final List<String> devices = copyDevices();
+    return devices.get(replica == null ? 0 : replica.replicaId() % devices.size());
+  }
+
+  /** MIRRORED or SYNC_ON_READ; null where the strategy has no copies. */
+  public Value.Distribution distribution() {
+    return Value.Distribution.of(Native.variable_distribution(this));
   }
 
   /** What the elements are. */

@@ -307,6 +307,16 @@ public class Strategy extends NativeObject implements AutoCloseable {
     }
   }
 
+  /**
+   * `value` on every replica of this process: a structure whose leaves are mirrored, and are read
+   * as they are. INVALID_ARGUMENT for what has a component or a copy per replica already.
+   */
+  public Value mirrored(Object value) {
+    try (Value given = Value.of(value)) {
+      return valueOf(Native.strategy_create_mirrored_value(this, given));
+    }
+  }
+
   /** A distributed value from one call of `function` per replica of this process, in order. */
   public Value distributeValues(Function<ValueContext, Object> function) {
     return distributeValues(function, null);
