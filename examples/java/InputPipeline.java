@@ -9,7 +9,7 @@ import org.tutti.TuttiException;
 import org.tutti.Value;
 import org.tutti.data.Dataset;
 import org.tutti.data.DatasetIterator;
-import org.tutti.data.Function;
+import org.tutti.data.DatasetFunction;
 import org.tutti.data.TFRecordDataset;
 
 /**
@@ -39,19 +39,19 @@ public final class InputPipeline {
 
   /** A snapshot goes by the names of the functions that stand in its pipeline. */
   private static void registerFunctions() {
-    Function.register("input_pipeline.read_shard", name -> TFRecordDataset.of(name.stringValue()),
+    DatasetFunction.register("input_pipeline.read_shard", name -> TFRecordDataset.of(name.stringValue()),
         null, false);
-    Function.register("input_pipeline.ink", InputPipeline::ink,
+    DatasetFunction.register("input_pipeline.ink", InputPipeline::ink,
         Spec.tuple(Spec.tensor(DType.INT64, Spec.UNKNOWN), Spec.tensor(DType.INT64)), false);
   }
 
   /** Batches ([n, longest], [n]) of int64. */
   private static Dataset pipeline(String data, String snapshot) {
-    try (Function readShard = Function.registered("input_pipeline.read_shard");
-         Function parse = Function.parseExample(Map.of(
-             "image", new Function.Feature(DType.FLOAT32, 64),
-             "label", new Function.Feature(DType.INT64)));
-         Function ink = Function.registered("input_pipeline.ink")) {
+    try (DatasetFunction readShard = DatasetFunction.registered("input_pipeline.read_shard");
+         DatasetFunction parse = DatasetFunction.parseExample(Map.of(
+             "image", new DatasetFunction.Feature(DType.FLOAT32, 64),
+             "label", new DatasetFunction.Feature(DType.INT64)));
+         DatasetFunction ink = DatasetFunction.registered("input_pipeline.ink")) {
       return Dataset.listFiles(List.of(data + "/digits-*.tfrecord"), false, null)
           .interleave(readShard, 4L, 16, 4, null)
           .map(parse)

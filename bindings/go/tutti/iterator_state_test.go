@@ -3,8 +3,53 @@ package tutti
 import (
 	"reflect"
 	"sort"
+	"strings"
 	"testing"
 )
+
+func TestAPositionIsOfTheRowsAndNotOfHowSoonTheyAreMade(t *testing.T) {
+	first := must[*Iterator](t)(Range(0, 50, 1).Prefetch(2).Iterator(nil))
+	defer first.Close()
+	second := must[*Iterator](t)(Range(0, 50, 1).Prefetch(8).Iterator(nil))
+	defer second.Close()
+	for i := 0; i < 3; i++ {
+		first.Next()
+	}
+	state := must[[]byte](t)(first.Save(nil))
+	if err := second.Restore(nil, state); err != nil {
+		t.Fatal(err)
+	}
+	state[7] = '1'
+	err := second.Restore(nil, state)
+	wants(t, err, ErrInvalidArgument)
+	if !strings.Contains(err.Error(), "an iterator's state in the format TUTTI-I1, and TUTTI-I2 is "+
+		"read here: an earlier release saved it; start the iterator afresh") {
+		t.Fatal(err)
+	}
+	if !second.Next() || must[int64](t)(second.Value().Int64()) != 3 {
+		t.Fatal(second.Err())
+	}
+}
+
+func TestIteratorsAreSavedAndRestored(t *testing.T) {
+	iterator := must[*Iterator](t)(Range(0, 9, 1).Shuffle(4, 1).Iterator(nil))
+	defer iterator.Close()
+	iterator.Next()
+	state := must[[]byte](t)(iterator.Save(nil))
+	iterator.Next()
+	want := must[int64](t)(iterator.Value().Int64())
+	if err := iterator.Restore(nil, state); err != nil {
+		t.Fatal(err)
+	}
+	if !iterator.Next() || must[int64](t)(iterator.Value().Int64()) != want {
+		t.Fatal(iterator.Err())
+	}
+	wants(t, iterator.Restore(nil, []byte("nonsense")), ErrInvalidArgument)
+	optional := must[Value](t)(iterator.NextOptional(nil))
+	if _, ok, err := optional.Optional(); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+}
 
 func restOf(t *testing.T, iterator *Iterator, numbers []int64) []int64 {
 	t.Helper()

@@ -3,55 +3,37 @@ package org.tutti;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
-import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
-import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Iterator;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.NoSuchElementException;
 import java.util.Optional;
-import java.util.concurrent.CountDownLatch;
-import java.util.concurrent.CyclicBarrier;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
-import java.util.function.UnaryOperator;
 import java.util.stream.LongStream;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.api.io.TempDir;
-import org.tutti.data.Compression;
 import org.tutti.data.Dataset;
 import org.tutti.data.DatasetIterator;
 import org.tutti.data.ElementFunction;
-import org.tutti.data.FixedLengthRecordDataset;
 import org.tutti.data.DatasetFunction;
-import org.tutti.data.Options;
-import org.tutti.data.SqlDataset;
 import org.tutti.data.TFRecordDataset;
 import org.tutti.data.TFRecordWriter;
-import org.tutti.data.TextLineDataset;
 import org.tutti.distribute.ClusterResolver;
 import org.tutti.distribute.ClusterSpec;
-import org.tutti.distribute.MirroredStrategy;
 import org.tutti.distribute.MultiWorkerMirroredStrategy;
-import org.tutti.distribute.Strategy;
-import org.tutti.train.Checkpoint;
-import org.tutti.train.CheckpointManager;
 
 class DatasetTest {
-  private static List<Long> numbers(Dataset dataset) {
+  static List<Long> numbers(Dataset dataset) {
     final List<Long> numbers = new ArrayList<>();
     for (final Value element : dataset) {
       numbers.add(element.longValue());
@@ -59,7 +41,7 @@ class DatasetTest {
     return numbers;
   }
 
-  private static List<String> texts(Dataset dataset) {
+  static List<String> texts(Dataset dataset) {
     final List<String> texts = new ArrayList<>();
     for (final Value element : dataset) {
       texts.add(element.stringValue());
@@ -82,135 +64,6 @@ class DatasetTest {
       assertNull(elements.poll(null));
       assertTrue(elements.nextOptional().asOptional().isEmpty());
     }
-  }
-
-  @Test
-  void specsNestToAnyDepth() {
-    final Spec leaf = Spec.tensor(DType.FLOAT32, Spec.UNKNOWN, 3);
-    final Spec nested = Spec.dict(Map.of(
-        "z", Spec.tuple(leaf, Spec.list(List.of(Spec.none(), Spec.optional(leaf)))),
-        "a", Spec.dict(Map.of("inner", Spec.dataset(Spec.tuple(leaf, leaf))))));
-    assertEquals(List.of("a", "z"), nested.keys());
-    assertEquals(Spec.Kind.DICT, nested.kind());
-    assertEquals(4, nested.leafCount());
-    assertEquals(Spec.tuple(leaf, leaf), nested.get("a").get("inner").inner());
-    assertEquals(leaf, nested.get("z").get(0));
-    assertEquals(Spec.Kind.LIST, nested.get(1).get(1).kind());
-    assertEquals(Spec.Kind.NONE, nested.get(1).get(1).get(0).kind());
-    assertEquals(leaf, nested.get(1).get(1).get(1).inner());
-    assertEquals(Spec.Kind.TENSOR, leaf.kind());
-    assertThrows(TuttiException.NotFound.class, () -> nested.get("b"));
-    assertThrows(TuttiException.OutOfRange.class, () -> nested.get(2));
-    assertThrows(TuttiException.InvalidArgument.class, leaf::keys);
-    assertThrows(TuttiException.InvalidArgument.class, leaf::inner);
-    final Map<String, Spec> fields = new LinkedHashMap<>();
-    fields.put("second", leaf);
-    fields.put("first", Spec.tuple());
-    assertEquals(List.of("second", "first"), Spec.record("Pair", fields).keys());
-    try (Value value = Value.ofData(
-             Map.of("a", new Object[] {1L, Map.of("b", new float[2])}, "c", 2.0))) {
-      assertEquals(value.spec(), Spec.dict(Map.of(
-          "a", Spec.tuple(Spec.tensor(DType.INT64),
-              Spec.dict(Map.of("b", Spec.tensor(DType.FLOAT32, 2)))),
-          "c", Spec.tensor(DType.FLOAT64))));
-    }
-  }
-
-  @Test
-  void specsAreCompatibleEitherWayAndUnited() {
-    final Spec three = Spec.tensor(DType.INT32, 3);
-    final Spec four = Spec.tensor(DType.INT32, 4);
-    final Spec some = Spec.tensor(DType.INT32, Spec.UNKNOWN);
-    final Spec text = Spec.tensor(DType.BYTES);
-    for (final UnaryOperator<Spec> over : List.<UnaryOperator<Spec>>of(
-             Spec::iterator, Spec::optional, Spec::dataset, spec -> Spec.tuple(spec))) {
-      assertTrue(over.apply(three).isCompatibleWith(over.apply(some)));
-      assertTrue(over.apply(some).isCompatibleWith(over.apply(three)));
-      assertFalse(over.apply(three).isCompatibleWith(over.apply(four)));
-      assertFalse(over.apply(three).isCompatibleWith(over.apply(text)));
-      assertEquals(
-          over.apply(some), over.apply(three).mostSpecificCompatibleType(over.apply(four)));
-      assertThrows(TuttiException.InvalidArgument.class,
-          () -> over.apply(three).mostSpecificCompatibleType(over.apply(text)));
-      assertThrows(NullPointerException.class,
-          () -> over.apply(three).mostSpecificCompatibleType(null));
-    }
-    assertEquals(Spec.tensorOfAnyShape(DType.INT32),
-        three.mostSpecificCompatibleType(Spec.tensor(DType.INT32, 4, 5)));
-    assertTrue(three.isCompatibleWith(new int[3]));
-    assertFalse(three.isCompatibleWith(new int[4]));
-    assertTrue(three.isCompatibleWith((Object) some));
-    final Spec grid = Spec.dataset(three, 2, Spec.UNKNOWN);
-    assertNotEquals(Spec.dataset(three), grid);
-    assertFalse(Spec.dataset(three).isCompatibleWith(grid));
-    assertArrayEquals(new long[] {2, Spec.UNKNOWN}, Spec.tuple(grid).get(0).shape(0));
-    assertArrayEquals(new long[0], Spec.dataset(three).shape(0));
-    assertEquals(Spec.Kind.ITERATOR, Spec.tuple(Spec.iterator(three)).get(0).kind());
-    assertThrows(NullPointerException.class, () -> Spec.iterator(null));
-    assertThrows(NullPointerException.class, () -> Spec.dataset(null));
-  }
-
-  @Test
-  void specsComeFromValuesAndTypes() {
-    try (DatasetIterator iterator = Dataset.range(3).iterator()) {
-      final Spec spec = Spec.of(iterator);
-      assertEquals(Spec.iterator(Spec.tensor(DType.INT64)), spec);
-      assertEquals(Spec.tensor(DType.INT64), spec.inner());
-      assertTrue(spec.isCompatibleWith(iterator));
-      assertFalse(spec.isCompatibleWith(Dataset.range(3)));
-    }
-    assertEquals(
-        Spec.dataset(Spec.tensor(DType.INT64, Spec.UNKNOWN)), Spec.of(Dataset.range(3).batch(2)));
-    assertEquals(Spec.optional(Spec.tensor(DType.FLOAT64)), Spec.of(Optional.of(2.5)));
-    assertEquals(Spec.none(), Spec.of(null));
-    assertNull(Spec.of(Optional.empty()).inner());
-    try (Value empty = Value.emptyOptional(Spec.tensor(DType.INT64, 3))) {
-      assertTrue(empty.asOptional().isEmpty());
-      assertEquals(Spec.optional(Spec.tensor(DType.INT64, 3)), empty.spec());
-      assertEquals(empty.spec(), Dataset.fromTensors(empty).elementSpec());
-    }
-    assertEquals(List.of(Tensor.class, Dataset.class, Optional.class, DatasetIterator.class,
-                     Void.class, Value.class, Value.class),
-        List.of(Spec.tensor(DType.INT8), Spec.variant(), Spec.optional(Spec.none()),
-                Spec.iterator(Spec.none()), Spec.none(), Spec.tuple(), Spec.dict(Map.of()))
-            .stream().map(Spec::valueType).toList());
-    assertEquals(Spec.tensor(DType.INT8, 2), Spec.ofTypes(DType.INT8, new long[] {2}));
-    assertEquals(Spec.tuple(Spec.tensorOfAnyShape(DType.INT8), Spec.list(List.of(
-                     Spec.tensorOfAnyShape(DType.BYTES)))),
-        Spec.ofTypes(new Object[] {DType.INT8, List.of(DType.BYTES)}));
-    assertEquals(Spec.dict(Map.of("a", Spec.tensor(DType.BOOL),
-                     "b", Spec.tuple(Spec.tensor(DType.INT64, 1)))),
-        Spec.ofTypes(Map.of("a", DType.BOOL, "b", new Object[] {DType.INT64}),
-            Map.of("a", new long[0], "b", List.of(new long[] {1}))));
-    for (final Executable wrong : List.<Executable>of(() -> Spec.ofTypes("int8"),
-             () -> Spec.ofTypes(null), () -> Spec.ofTypes(DType.INT8, "[2]"),
-             () -> Spec.ofTypes(new Object[] {DType.INT8}, List.of()),
-             () -> Spec.ofTypes(Map.of("a", DType.INT8), Map.of("b", new long[0])),
-             () -> Spec.ofTypes(List.of(DType.INT8), new long[0]))) {
-      assertThrows(TuttiException.InvalidArgument.class, wrong);
-    }
-  }
-
-  @Test
-  void aDatasetComesBackFromItsVariant() {
-    try (Value variant = Dataset.range(3).toVariant()) {
-      assertTrue(Spec.variant().isCompatibleWith(variant));
-      assertNull(Spec.variant().inner());
-      assertEquals(
-          List.of(0L, 1L, 2L), numbers(Dataset.fromVariant(variant, Spec.tensor(DType.INT64))));
-      final var other = assertThrows(TuttiException.InvalidArgument.class,
-          () -> Dataset.fromVariant(variant, Spec.tensor(DType.BYTES)));
-      assertTrue(
-          other.getMessage().contains("expected a dataset of bytes[], found one of int64[]"),
-          other.getMessage());
-      assertThrows(NullPointerException.class, () -> Dataset.fromVariant(variant, null));
-    }
-    try (Value number = Value.of(1L)) {
-      assertThrows(TuttiException.InvalidArgument.class,
-          () -> Dataset.fromVariant(number, Spec.tensor(DType.INT64)));
-    }
-    assertThrows(
-        NullPointerException.class, () -> Dataset.fromVariant(null, Spec.tensor(DType.INT64)));
   }
 
   // Java's own order of strings puts the surrogates of the second name before the first.
@@ -443,7 +296,7 @@ class DatasetTest {
         () -> Dataset.range(3).reduce(0L, (org.tutti.data.ReduceFunction) null));
   }
 
-  private static String printed(Dataset dataset) {
+  static String printed(Dataset dataset) {
     final StringBuilder all = new StringBuilder();
     for (final Value element : dataset) {
       all.append(element).append(' ');
@@ -547,86 +400,6 @@ class DatasetTest {
         TuttiException.class, () -> Dataset.range(3).snapshot(path, "LZ4", null, null));
     assertEquals(Code.INVALID_ARGUMENT, wrong.code());
     assertThrows(NullPointerException.class, () -> Dataset.range(3).snapshot(null));
-  }
-
-  // The example of the reference's page.
-  @Test
-  void recordsAreShardedByGroupByWindow(@TempDir Path folder) throws IOException {
-    final String[] words = {"word 0", "word 1", "word 2", "word 3", "word 4", "word 5", "word 6"};
-    final Dataset dataset = Dataset.fromTensorSlices(words).enumerate(0).groupByWindow(
-        x -> x.get(0).longValue() % 3,
-        (key, window) -> {
-          try (Tensor prefix = Tensor.of(new String[] {folder + "/part-"});
-               Tensor number = key.asTensor().asStrings();
-               Tensor filename = Tensor.joinStrings("", prefix, number)) {
-            try (TFRecordWriter writer = new TFRecordWriter(textOf(filename))) {
-              writer.write(window.map(x -> x.get(1)));
-            }
-            return Dataset.fromTensors(filename);
-          }
-        }, Long.MAX_VALUE);
-    assertEquals(Spec.tensor(DType.BYTES, 1), dataset.elementSpec());
-    try (var files = Files.list(folder)) {
-      assertEquals(0, files.count());
-    }
-    long shard = 0;
-    for (final Value filename : dataset) {
-      final String path = textOf(filename.asTensor());
-      assertEquals(folder + "/part-" + shard, path);
-      final List<String> expected = new ArrayList<>();
-      for (int i = (int) shard; i < words.length; i += 3) {
-        expected.add(words[i]);
-      }
-      assertEquals(expected, texts(TFRecordDataset.of(path)));
-      ++shard;
-    }
-    assertEquals(3, shard);
-    final Dataset nowhere = Dataset.range(1).flatMap(x -> {
-      try (TFRecordWriter writer = new TFRecordWriter(folder + "/none/file")) {
-        writer.write(Dataset.fromTensorSlices(words));
-      }
-      return Dataset.range(2);
-    });
-    try (DatasetIterator iterator = nowhere.iterator()) {
-      final TuttiException failed =
-          assertThrows(TuttiException.NotFound.class, iterator::next);
-      assertTrue(failed.getMessage().contains("before the first element"), failed.getMessage());
-      assertEquals(1, iterator.next().longValue());
-      assertFalse(iterator.hasNext());
-    }
-    assertThrows(TuttiException.FailedPrecondition.class, () -> numbers(Dataset.range(1).map(x -> {
-      try (TFRecordWriter writer = new TFRecordWriter(folder + "/x")) {
-        writer.write(Dataset.fromTensorSlices(words));
-      }
-      return x;
-    })));
-  }
-
-  private static String textOf(Tensor texts) {
-    try (Value value = Value.of(texts.reshape())) {
-      return value.stringValue();
-    }
-  }
-
-  @Test
-  void textsAreMadeOfNumbersAndTensorsOfBytes() {
-    try (Tensor floats = Tensor.of(new float[] {1.5f});
-         Tensor plain = floats.asStrings();
-         Tensor formed = floats.asStrings(
-             new Tensor.TextFormat().precision(1).scientific().width(9, "0"));
-         Tensor shortest = floats.asStrings(new Tensor.TextFormat().shortest());
-         Tensor joined = Tensor.joinStrings(" ", plain, formed, shortest);
-         Tensor bytes = floats.serialize();
-         Tensor again = Tensor.parse(bytes, DType.FLOAT32)) {
-      assertEquals("1.500000 001.5e+00 1.5", textOf(joined));
-      assertArrayEquals(new float[] {1.5f}, again.toFloatArray());
-      final TuttiException other = assertThrows(
-          TuttiException.InvalidArgument.class, () -> Tensor.parse(bytes, DType.INT64));
-      assertTrue(other.getMessage().contains("out_type is int64"), other.getMessage());
-      assertThrows(TuttiException.InvalidArgument.class, () -> Tensor.joinStrings(""));
-      assertThrows(TuttiException.InvalidArgument.class,
-          () -> floats.asStrings(new Tensor.TextFormat().width(4, "x")));
-    }
   }
 
   @Test
@@ -788,75 +561,6 @@ class DatasetTest {
   }
 
   @Test
-  void resultsOfFunctionsTakeTheDeclaredDType() {
-    final DatasetFunction half = DatasetFunction.of(x -> 0.5 * x.longValue(), "half",
-        Spec.tensor(DType.FLOAT32), false);
-    for (final Value element : Dataset.range(2).map(half)) {
-      assertEquals(DType.FLOAT32, element.asTensor().dtype());
-    }
-    final DatasetFunction bytes = DatasetFunction.of(rows -> rows.asTensor().toLongArray(), "bytes",
-        Spec.tensor(DType.INT8), true);
-    assertEquals(List.of(0L, 1L), numbers(Dataset.range(2).map(bytes)));
-    assertEquals(Spec.tensor(DType.INT8), Dataset.range(2).map(bytes).elementSpec());
-  }
-
-  @Test
-  void callsOfAParallelMapAreMadeAtOnceAndMayOvertake() {
-    final Spec signature = Spec.tensor(DType.INT64);
-    final CyclicBarrier four = new CyclicBarrier(4);
-    final DatasetFunction meet = DatasetFunction.of(x -> {
-      four.await(60, TimeUnit.SECONDS);
-      return x;
-    }, "meet", signature, false);
-    assertEquals(List.of(0L, 1L, 2L, 3L, 4L, 5L, 6L, 7L),
-        numbers(Dataset.range(8).map(meet, 4, null)));
-    final CountDownLatch second = new CountDownLatch(1);
-    final DatasetFunction hold = DatasetFunction.of(x -> {
-      if (x.longValue() == 0) {
-        second.await(60, TimeUnit.SECONDS);
-      }
-      return x;
-    }, "hold", signature, false);
-    try (DatasetIterator elements = Dataset.range(4).map(hold, 2, false).iterator()) {
-      assertEquals(1, elements.getNext().longValue());
-      second.countDown();
-      long left = 0;
-      while (elements.hasNext()) {
-        left += 1 + elements.next().longValue();
-      }
-      assertEquals(8, left);
-    }
-  }
-
-  @Test
-  void slabFunctionsSeeManyRows() {
-    final DatasetFunction twice = DatasetFunction.of(rows -> {
-      final long[] numbers = rows.asTensor().toLongArray();
-      for (int i = 0; i < numbers.length; ++i) {
-        numbers[i] *= 2;
-      }
-      return numbers;
-    }, "twice", Spec.tensor(DType.INT64), true);
-    assertEquals(List.of(0L, 2L, 4L), numbers(Dataset.range(3).map(twice)));
-  }
-
-  @Test
-  void registeredFunctionsAreFoundInSerialisedDatasets() {
-    DatasetFunction.register("java_test_plus_one", x -> x.longValue() + 1, Spec.tensor(DType.INT64),
-        false);
-    try {
-      final byte[] definition =
-          Dataset.range(2).map(DatasetFunction.registered("java_test_plus_one")).serialize();
-      assertEquals(List.of(1L, 2L), numbers(Dataset.deserialize(definition)));
-    } finally {
-      DatasetFunction.unregister("java_test_plus_one");
-    }
-    assertThrows(TuttiException.NotFound.class, () -> DatasetFunction.registered("java_test_plus_one"));
-    assertThrows(TuttiException.FailedPrecondition.class,
-        () -> Dataset.range(2).map(x -> x.longValue()).serialize());
-  }
-
-  @Test
   void anIteratorGoesBackToASavedPosition() {
     final Dataset shuffled = Dataset.range(20).shuffle(20, 3);
     try (DatasetIterator first = shuffled.iterator();
@@ -891,91 +595,6 @@ class DatasetTest {
   }
 
   @Test
-  void aBudgetBoundsWhatBuffersHold() {
-    final Dataset shuffled = Dataset.range(1000).shuffle(1000, 3L);
-    final TuttiException more = assertThrows(TuttiException.class, () -> numbers(
-        shuffled.withOptions(new Options().set("autotune.ram_budget", 4000))));
-    assertTrue(more.getMessage().contains("shuffle holds most"), more.getMessage());
-    assertEquals(1000, numbers(
-        shuffled.withOptions(new Options().set("autotune.ram_budget", 8000))).size());
-    assertEquals(List.of(0L, 1L, 2L), numbers(Dataset.range(3).prefetch(2)
-        .withOptions(new Options().set("autotune.ram_budget", 1))));
-  }
-
-  @Test
-  void optionsKnowWhetherTheyWereSet() {
-    final Options options = new Options().deterministic(false)
-                                .autoShardPolicy(Options.AutoShardPolicy.DATA);
-    assertEquals(0L, options.get("deterministic"));
-    assertEquals(2L, options.get("experimental_distribute.auto_shard_policy"));
-    assertNull(options.get("autotune.ram_budget"));
-    assertThrows(TuttiException.InvalidArgument.class, () -> options.set("no_such", 1));
-    assertEquals(0L, Dataset.range(1).withOptions(options).options().get("deterministic"));
-    assertEquals(1L, new Options().merge(new Options().deterministic(true)).get("deterministic"));
-  }
-
-  @Test
-  void optionsAreEqualWhenTheSameAreSet() {
-    final Options one = new Options();
-    assertEquals(new Options(), one);
-    assertEquals("", one.toString());
-    one.set("experimental_deterministic", false).privateThreadpoolSize(2)
-        .maxIntraOpParallelism(3).externalStatePolicy(Options.ExternalStatePolicy.FAIL);
-    assertEquals("deterministic=false, threading.private_threadpool_size=2, "
-            + "threading.max_intra_op_parallelism=3, experimental_external_state_policy=2",
-        one.toString());
-    assertNotEquals(new Options(), one);
-    assertEquals(2L, one.get("experimental_threading.private_threadpool_size"));
-    final Options other = new Options().merge(one);
-    assertEquals(one, other);
-    assertEquals(one.hashCode(), other.hashCode());
-    assertNull(one.clear("deterministic").get("experimental_deterministic"));
-    assertNotEquals(one, other);
-    final TuttiException refused = assertThrows(TuttiException.InvalidArgument.class,
-        () -> one.clear("experimental_determinstic"));
-    assertTrue(refused.getMessage().contains("did you mean 'experimental_deterministic'?"),
-        refused.getMessage());
-  }
-
-  @Test
-  void whatIsSetThroughADatasetsOptionsCounts() {
-    final Dataset dataset = Dataset.range(3);
-    final Options options = dataset.options();
-    dataset.options().deterministic(false);
-    assertEquals(0L, dataset.options().get("deterministic"));
-    assertEquals(0L, options.get("deterministic"));
-    options.privateThreadpoolSize(2).privateThreadpoolSize(3);
-    assertEquals(3L, dataset.options().get("threading.private_threadpool_size"));
-    assertEquals(3L, dataset.batch(2).options().get("threading.private_threadpool_size"));
-    assertEquals(options, dataset.options());
-    assertEquals(options, Dataset.range(1).withOptions(options).options());
-    dataset.options().clear("deterministic");
-    assertNull(options.get("deterministic"));
-    assertEquals(3, dataset.cardinality());
-    assertEquals(3L, new Options().merge(options).get("threading.private_threadpool_size"));
-    dataset.close();
-    assertThrows(TuttiException.FailedPrecondition.class, () -> options.deterministic(true));
-    options.close();
-    assertThrows(TuttiException.FailedPrecondition.class, () -> options.get("deterministic"));
-  }
-
-  @Test
-  void optionsOfADatasetMayBeSetWhileItIsUsed() throws InterruptedException {
-    final Dataset dataset = Dataset.range(3);
-    final Thread user = new Thread(() -> {
-      for (int i = 0; i < 2000; ++i) {
-        dataset.batch(2).close();
-      }
-    });
-    user.start();
-    for (int i = 0; i < 500; ++i) {
-      dataset.options().privateThreadpoolSize(i);
-    }
-    user.join();
-    assertEquals(499L, dataset.options().get("threading.private_threadpool_size"));
-  }
-
-  @Test
   void aDatasetSaysHowManyElementsItHas() {
     assertEquals("Dataset of 1 element", Dataset.range(1).toString());
     assertEquals("Dataset of 3 elements", Dataset.range(3).toString());
@@ -985,207 +604,10 @@ class DatasetTest {
   }
 
   @Test
-  void readersTakeANumberOfParallelReads() {
-    try (Dataset none = Dataset.fromTensorSlices(new String[0])) {
-      assertEquals(List.of(), texts(TFRecordDataset.of(none, Compression.NONE, 0, 2, null)));
-      assertEquals(List.of(), texts(FixedLengthRecordDataset.of(
-          none, 2, 0, 0, Compression.NONE, 0, Dataset.AUTOTUNE, null)));
-      assertThrows(TuttiException.InvalidArgument.class,
-          () -> TFRecordDataset.of(none, Compression.NONE, 0, -2, null));
-      assertThrows(TuttiException.InvalidArgument.class,
-          () -> FixedLengthRecordDataset.of(none, 2, 0, 0, Compression.NONE, 0, -2, null));
-    }
-    assertEquals(List.of(), texts(TFRecordDataset.of()));
-  }
-
-  @Test
-  void rowsOfADatabaseAreTuples(@TempDir Path folder) throws IOException {
-    final String path = Files.createFile(folder.resolve("rows.db")).toString(); // has no tables
-    final Dataset rows = SqlDataset.of("sqlite", path,
-        "values (7, 'ada'), (70000, ''), (8, null)", DType.INT16, DType.BYTES);
-    assertEquals("(int16[], bytes[])", rows.elementSpec().toString());
-    assertEquals(Dataset.UNKNOWN, rows.cardinality());
-    try (DatasetIterator iterator = rows.iterator()) {
-      assertEquals("(7, \"ada\")", iterator.next().toString());
-      assertThrows(TuttiException.InvalidArgument.class, iterator::next);
-      assertEquals("(8, \"\")", iterator.next().toString());
-      assertFalse(iterator.hasNext());
-    }
-    final TuttiException refused = assertThrows(TuttiException.InvalidArgument.class,
-        () -> SqlDataset.of("mysql", path, "select 1", List.of(DType.INT16), "people"));
-    assertTrue(refused.getMessage().contains("sql 'people'"), refused.getMessage());
-    assertThrows(TuttiException.NotFound.class,
-        () -> SqlDataset.of("sqlite", path + ".none", "select 1", DType.INT16).iterator().next());
-    final TuttiException wrong = assertThrows(TuttiException.InvalidArgument.class,
-        () -> SqlDataset.of("sqlite", path, "selec 1", DType.INT16).iterator().next());
-    assertTrue(wrong.getMessage().contains("syntax error"), wrong.getMessage());
-  }
-
-  @Test
-  void recordsAreWrittenAndRead(@TempDir Path folder) {
-    final String path = folder.resolve("grüße.tfrecord").toString();
-    try (TFRecordWriter writer = new TFRecordWriter(path, Compression.GZIP, 9)) {
-      writer.write("one".getBytes());
-      writer.write(Dataset.fromTensorSlices(new String[] {"two", ""}));
-    }
-    try (Dataset names = Dataset.fromTensorSlices(new String[] {path})) {
-      assertEquals(List.of("one", "two", ""),
-          texts(TFRecordDataset.of(names, Compression.GZIP, 0)));
-      assertThrows(TuttiException.DataLoss.class, () -> texts(TFRecordDataset.of(names)));
-      assertEquals(1, FixedLengthRecordDataset.of(names, 4).take(1).iterator().next().asTensor()
-                          .elementCount());
-    }
-    final TuttiException missing = assertThrows(
-        TuttiException.NotFound.class, () -> texts(TFRecordDataset.of(folder + "/none")));
-    assertTrue(missing.getMessage().contains("none"), missing.getMessage());
-    assertEquals(List.of(path), texts(Dataset.listFiles(folder + "/*.tfrecord")));
-  }
-
-  @Test
-  void linesAreRead(@TempDir Path folder) throws IOException {
-    final String path = folder.resolve("grüße.txt").toString();
-    Files.writeString(Path.of(path), "one\r\n\ngrüße\r\r\nlast");
-    final List<String> lines = List.of("one", "", "grüße\r", "last");
-    assertEquals(lines, texts(TextLineDataset.of(path)));
-    try (Dataset names = Dataset.fromTensorSlices(new String[] {path, folder + "/none", path})) {
-      final Dataset dataset = TextLineDataset.of(names, Compression.NONE, 2, 0, "lines");
-      final DatasetIterator iterator = dataset.iterator();
-      for (final String line : lines) {
-        assertEquals(line, iterator.next().stringValue());
-      }
-      final TuttiException missing =
-          assertThrows(TuttiException.NotFound.class, iterator::next);
-      assertTrue(missing.getMessage().contains("text_line"), missing.getMessage());
-      final DatasetIterator again = dataset.iterator();
-      again.restore(iterator.save());
-      for (final String line : lines) {
-        assertEquals(line, iterator.next().stringValue());
-        assertEquals(line, again.next().stringValue());
-      }
-      assertFalse(again.hasNext());
-      assertThrows(TuttiException.DataLoss.class,
-          () -> texts(TextLineDataset.of(names, Compression.GZIP, 0)));
-    }
-    assertEquals(List.of(), texts(TextLineDataset.of()));
-  }
-
-  @Test
-  void recordsOfFilesThatAreReadAtATimeComeInTurn(@TempDir Path folder) throws IOException {
-    final String[] paths = new String[3];
-    for (int i = 0; i < 3; ++i) {
-      paths[i] = folder.resolve("part-" + i).toString();
-      Files.writeString(Path.of(paths[i]), i + "a" + i + "b");
-    }
-    final List<String> inTurn = List.of("0a", "1a", "0b", "1b", "2a", "2b");
-    try (Dataset names = Dataset.fromTensorSlices(paths)) {
-      final Dataset fixed =
-          FixedLengthRecordDataset.of(names, 2, 0, 0, Compression.NONE, 0, 2, null);
-      assertEquals(inTurn, texts(fixed));
-      try (DatasetIterator iterator = fixed.iterator(); DatasetIterator again = fixed.iterator()) {
-        iterator.next();
-        again.restore(iterator.save());
-        for (final String text : inTurn.subList(1, 6)) {
-          assertEquals(text, again.next().stringValue());
-        }
-      }
-      for (final String path : paths) {
-        Files.writeString(Path.of(path), Files.readString(Path.of(path)).replace("a", "a\n"));
-      }
-      assertEquals(List.of("0a", "1a", "0b", "1b", "2a", "2b"),
-          texts(TextLineDataset.of(names, Compression.NONE, 0, 2, null)));
-    }
-  }
-
-  @Test
-  void anAbandonedFileLeavesWhatWasThere(@TempDir Path folder) {
-    final String path = folder.resolve("a.tfrecord").toString();
-    try (TFRecordWriter writer = new TFRecordWriter(path)) {
-      writer.write("old".getBytes());
-    }
-    try (TFRecordWriter writer = new TFRecordWriter(path)) {
-      writer.write("new".getBytes());
-      writer.abandon();
-    }
-    assertEquals(List.of("old"), texts(TFRecordDataset.of(path)));
-    assertArrayEquals(new String[] {"a.tfrecord"}, folder.toFile().list());
-  }
-
-  @Test
   void aNameWithANulIsRefusedAndNotCutOff() {
     final Throwable refused =
         assertThrows(IllegalArgumentException.class, () -> new TFRecordWriter("/tmp/a\0b"));
     assertEquals("\"/tmp/a\\0b\": a text with a NUL in it cannot be a name", refused.getMessage());
-  }
-
-  @Test
-  void aCheckpointBringsEverythingBack(@TempDir Path folder) {
-    try (MirroredStrategy strategy = MirroredStrategy.of("CPU:0", "CPU:1");
-         Strategy.InScope scope = strategy.scope();
-         Variable weights = Variable.of(new float[] {1, 2});
-         Tensor counts = Tensor.of(new long[] {5});
-         DatasetIterator elements = Dataset.range(9).iterator();
-         Checkpoint checkpoint = new Checkpoint(
-             Map.of("layers", List.of(weights), "counts", counts, "elements", elements));
-         CheckpointManager manager =
-             new CheckpointManager(checkpoint, folder.toString(), 1, "run")) {
-      assertEquals(Optional.empty(), manager.restoreLatest());
-      elements.next();
-      manager.save();
-      final String path = manager.save();
-      assertEquals(List.of(path), manager.checkpoints());
-      elements.next();
-      weights.assign(new float[] {0, 0});
-      counts.asLongBuffer().put(0, 7);
-      assertEquals(Optional.of(path), manager.restoreLatest());
-      assertArrayEquals(new float[] {1, 2}, weights.read().toFloatArray());
-      assertEquals(5, counts.asLongBuffer().get(0));
-      assertEquals(1, elements.next().longValue());
-      assertEquals(2, checkpoint.saveCounter());
-      assertThrows(TuttiException.NotFound.class, () -> checkpoint.restore(folder + "/none-1"));
-      assertThrows(TuttiException.InvalidArgument.class,
-          () -> new Checkpoint(strategy, Map.of("text", "no")));
-    }
-  }
-
-  @Test
-  void theOrderOfACheckpointsObjectsDoesNotMatter(@TempDir Path folder) throws IOException {
-    final List<byte[]> files = new ArrayList<>();
-    for (final List<String> names : List.of(List.of("\ud83d\ude00", "\uffee", "a"),
-             List.of("a", "\uffee", "\ud83d\ude00"))) {
-      final Map<String, Object> objects = new LinkedHashMap<>();
-      for (final String name : names) {
-        objects.put(name, Tensor.of(new long[] {name.length()}));
-      }
-      try (Checkpoint inner = new Checkpoint(objects);
-           Checkpoint outer = new Checkpoint(Map.of("inner", inner))) {
-        final Path file = folder.resolve(files.size() + ".safetensors");
-        outer.write(file.toString());
-        outer.read(file.toString());
-        files.add(Files.readAllBytes(file));
-      }
-    }
-    assertArrayEquals(files.get(0), files.get(1));
-    assertTrue(new String(files.get(0), StandardCharsets.UTF_8).contains("inner/a"));
-  }
-
-  @Test
-  void aCheckpointIsFoundByItsDirectory(@TempDir Path folder) {
-    final Tensor counts = Tensor.of(new long[] {5});
-    final String path = folder.resolve("exactly").toString();
-    try (Checkpoint checkpoint = new Checkpoint(Map.of("counts", counts));
-         CheckpointManager manager = new CheckpointManager(checkpoint, folder.toString())) {
-      assertEquals(Optional.empty(), CheckpointManager.latest(folder.toString(), "ckpt"));
-      final String saved = manager.save();
-      assertEquals(Optional.of(saved), CheckpointManager.latest(folder.toString(), "ckpt"));
-      assertEquals(folder.toString(), manager.directory());
-      assertSame(checkpoint, manager.checkpoint());
-      checkpoint.write(path);
-      counts.asLongBuffer().put(0, 6);
-      checkpoint.read(path);
-      assertEquals(5, counts.longValue());
-      checkpoint.write(path, Duration.ofSeconds(60));
-      checkpoint.restore(saved, Duration.ofSeconds(60));
-    }
   }
 
   @Test

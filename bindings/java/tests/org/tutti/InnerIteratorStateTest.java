@@ -10,7 +10,7 @@ import org.junit.jupiter.api.Test;
 import org.tutti.data.Dataset;
 import org.tutti.data.DatasetIterator;
 import org.tutti.data.ElementFunction;
-import org.tutti.data.Function;
+import org.tutti.data.DatasetFunction;
 
 /** Positions of iterators over the datasets that functions give. */
 class InnerIteratorStateTest {
@@ -67,14 +67,14 @@ class InnerIteratorStateTest {
 
   @Test
   void ofAParallelInterleave() {
-    try (Function count = Function.of(COUNT, null, null, false)) {
+    try (DatasetFunction count = DatasetFunction.of(COUNT, null, null, false)) {
       resumesEverywhere(Dataset.range(6).interleave(count, 3L, 2, 2, true), true);
     }
   }
 
   @Test
   void ofAParallelInterleaveInAnyOrder() {
-    try (Function count = Function.of(COUNT, null, null, false)) {
+    try (DatasetFunction count = DatasetFunction.of(COUNT, null, null, false)) {
       resumesEverywhere(Dataset.range(6).interleave(count, 3L, 1, 3, false), false);
     }
   }

@@ -1,0 +1,100 @@
+package tutti
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+)
+
+func TestABudgetBoundsWhatBuffersHold(t *testing.T) {
+	within := func(dataset *Dataset, bytes int64) *Dataset {
+		options := must[*DataOptions](t)(NewDataOptions())
+		if err := options.SetInt("autotune.ram_budget", bytes); err != nil {
+			t.Fatal(err)
+		}
+		return dataset.WithOptions(options)
+	}
+	shuffled := Range(0, 1000, 1).Shuffle(1000, 3)
+	few := must[*Iterator](t)(within(shuffled, 4000).Iterator(nil))
+	defer few.Close()
+	if few.Next() || !errors.Is(few.Err(), ErrResourceExhausted) ||
+		!strings.Contains(few.Err().Error(), "shuffle holds most") {
+		t.Fatal(few.Err())
+	}
+	if got := integers(t, within(shuffled, 8000)); len(got) != 1000 {
+		t.Fatal(len(got))
+	}
+	if got := integers(t, within(Range(0, 3, 1).Prefetch(2), 1)); len(got) != 3 {
+		t.Fatal(got)
+	}
+}
+
+func TestOptionsAreEqualWhenTheSameAreSet(t *testing.T) {
+	one, other := must[*DataOptions](t)(NewDataOptions()), must[*DataOptions](t)(NewDataOptions())
+	if !one.Equal(other) || one.String() != "" || one.Equal(nil) {
+		t.Fatal(one, other)
+	}
+	for _, err := range []error{one.SetBool("experimental_deterministic", false),
+		one.SetInt("experimental_threading.private_threadpool_size", 2),
+		one.SetInt("experimental_external_state_policy", int64(ExternalStateFail))} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := one.String(); got != "deterministic=false, threading.private_threadpool_size=2, "+
+		"experimental_external_state_policy=2" || one.Equal(other) {
+		t.Fatal(got)
+	}
+	if merged := must[*DataOptions](t)(other.Merge(one)); !merged.Equal(one) {
+		t.Fatal(merged)
+	}
+	if err := one.Clear("deterministic"); err != nil {
+		t.Fatal(err)
+	}
+	if _, present, _ := one.Read("experimental_deterministic"); present {
+		t.Fatal("it was cleared")
+	}
+	wants(t, one.Clear("determinstic"), ErrInvalidArgument)
+}
+
+func TestWhatIsSetThroughADatasetsOptionsCounts(t *testing.T) {
+	dataset := Range(0, 3, 1)
+	options := must[*DataOptions](t)(dataset.Options())
+	if err := must[*DataOptions](t)(dataset.Options()).SetBool("deterministic", false); err != nil {
+		t.Fatal(err)
+	}
+	for size := int64(2); size < 4; size++ {
+		if err := options.SetInt("threading.private_threadpool_size", size); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const want = "deterministic=false, threading.private_threadpool_size=3"
+	for _, from := range []*Dataset{dataset, dataset.Batch(2), Range(0, 1, 1).WithOptions(options)} {
+		if got := must[*DataOptions](t)(from.Options()).String(); got != want {
+			t.Fatal(got)
+		}
+	}
+	if options.String() != want || !options.Equal(must[*DataOptions](t)(dataset.Options())) {
+		t.Fatal(options)
+	}
+	if err := options.Clear("deterministic"); err != nil || len(integers(t, dataset)) != 3 {
+		t.Fatal(err)
+	}
+	var users sync.WaitGroup
+	users.Add(1)
+	go func() {
+		defer users.Done()
+		for i := 0; i < 1000; i++ {
+			dataset.Batch(2).Close()
+		}
+	}()
+	for i := int64(0); i < 200; i++ {
+		if err := options.SetInt("threading.private_threadpool_size", i); err != nil {
+			t.Error(err)
+		}
+	}
+	users.Wait()
+	dataset.Close()
+	wants(t, options.SetBool("deterministic", true), ErrFailedPrecondition)
+}

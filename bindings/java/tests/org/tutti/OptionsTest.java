@@ -1,0 +1,101 @@
+package org.tutti;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.tutti.DatasetTest.numbers;
+
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.tutti.data.Dataset;
+import org.tutti.data.Options;
+
+/** Options of datasets. */
+class OptionsTest {
+  @Test
+  void aBudgetBoundsWhatBuffersHold() {
+    final Dataset shuffled = Dataset.range(1000).shuffle(1000, 3L);
+    final TuttiException more = assertThrows(TuttiException.class, () -> numbers(
+        shuffled.withOptions(new Options().set("autotune.ram_budget", 4000))));
+    assertTrue(more.getMessage().contains("shuffle holds most"), more.getMessage());
+    assertEquals(1000, numbers(
+        shuffled.withOptions(new Options().set("autotune.ram_budget", 8000))).size());
+    assertEquals(List.of(0L, 1L, 2L), numbers(Dataset.range(3).prefetch(2)
+        .withOptions(new Options().set("autotune.ram_budget", 1))));
+  }
+
+  @Test
+  void optionsKnowWhetherTheyWereSet() {
+    final Options options = new Options().deterministic(false)
+                                .autoShardPolicy(Options.AutoShardPolicy.DATA);
+    assertEquals(0L, options.get("deterministic"));
+    assertEquals(2L, options.get("experimental_distribute.auto_shard_policy"));
+    assertNull(options.get("autotune.ram_budget"));
+    assertThrows(TuttiException.InvalidArgument.class, () -> options.set("no_such", 1));
+    assertEquals(0L, Dataset.range(1).withOptions(options).options().get("deterministic"));
+    assertEquals(1L, new Options().merge(new Options().deterministic(true)).get("deterministic"));
+  }
+
+  @Test
+  void optionsAreEqualWhenTheSameAreSet() {
+    final Options one = new Options();
+    assertEquals(new Options(), one);
+    assertEquals("", one.toString());
+    one.set("experimental_deterministic", false).privateThreadpoolSize(2)
+        .maxIntraOpParallelism(3).externalStatePolicy(Options.ExternalStatePolicy.FAIL);
+    assertEquals("deterministic=false, threading.private_threadpool_size=2, "
+            + "threading.max_intra_op_parallelism=3, experimental_external_state_policy=2",
+        one.toString());
+    assertNotEquals(new Options(), one);
+    assertEquals(2L, one.get("experimental_threading.private_threadpool_size"));
+    final Options other = new Options().merge(one);
+    assertEquals(one, other);
+    assertEquals(one.hashCode(), other.hashCode());
+    assertNull(one.clear("deterministic").get("experimental_deterministic"));
+    assertNotEquals(one, other);
+    final TuttiException refused = assertThrows(TuttiException.InvalidArgument.class,
+        () -> one.clear("experimental_determinstic"));
+    assertTrue(refused.getMessage().contains("did you mean 'experimental_deterministic'?"),
+        refused.getMessage());
+  }
+
+  @Test
+  void whatIsSetThroughADatasetsOptionsCounts() {
+    final Dataset dataset = Dataset.range(3);
+    final Options options = dataset.options();
+    dataset.options().deterministic(false);
+    assertEquals(0L, dataset.options().get("deterministic"));
+    assertEquals(0L, options.get("deterministic"));
+    options.privateThreadpoolSize(2).privateThreadpoolSize(3);
+    assertEquals(3L, dataset.options().get("threading.private_threadpool_size"));
+    assertEquals(3L, dataset.batch(2).options().get("threading.private_threadpool_size"));
+    assertEquals(options, dataset.options());
+    assertEquals(options, Dataset.range(1).withOptions(options).options());
+    dataset.options().clear("deterministic");
+    assertNull(options.get("deterministic"));
+    assertEquals(3, dataset.cardinality());
+    assertEquals(3L, new Options().merge(options).get("threading.private_threadpool_size"));
+    dataset.close();
+    assertThrows(TuttiException.FailedPrecondition.class, () -> options.deterministic(true));
+    options.close();
+    assertThrows(TuttiException.FailedPrecondition.class, () -> options.get("deterministic"));
+  }
+
+  @Test
+  void optionsOfADatasetMayBeSetWhileItIsUsed() throws InterruptedException {
+    final Dataset dataset = Dataset.range(3);
+    final Thread user = new Thread(() -> {
+      for (int i = 0; i < 2000; ++i) {
+        dataset.batch(2).close();
+      }
+    });
+    user.start();
+    for (int i = 0; i < 500; ++i) {
+      dataset.options().privateThreadpoolSize(i);
+    }
+    user.join();
+    assertEquals(499L, dataset.options().get("threading.private_threadpool_size"));
+  }
+}
