@@ -19,16 +19,16 @@ using namespace tutti::capi;
 
 namespace {
 
-const char *TextOf(const std::string *text) { return text == nullptr ? nullptr : text->c_str(); }
+const char *NameOf(const std::string *text) { return text == nullptr ? nullptr : text->c_str(); }
 
 }  // namespace
 
 const char *tutti_strategy_get_full_worker_device(const tutti_strategy *strategy, size_t replica) {
-  return strategy == nullptr ? nullptr : TextOf(FromHandle(strategy)->full_worker_device(replica));
+  return strategy == nullptr ? nullptr : NameOf(FromHandle(strategy)->full_worker_device(replica));
 }
 
 const char *tutti_strategy_get_parameter_device(const tutti_strategy *strategy, size_t index) {
-  return strategy == nullptr ? nullptr : TextOf(FromHandle(strategy)->full_parameter_device(index));
+  return strategy == nullptr ? nullptr : NameOf(FromHandle(strategy)->full_parameter_device(index));
 }
 
 tutti_status *tutti_strategy_reduce_to(tutti_strategy *strategy, tutti_reduce_op op,

@@ -20,7 +20,7 @@ namespace tutti {
 
 namespace {
 
-Result<Ref<Tensor>> FoldReplicas(ReduceOp op, std::span<const Ref<Tensor>> tensors) {
+Result<Ref<Tensor>> FoldInOrder(ReduceOp op, std::span<const Ref<Tensor>> tensors) {
   if (tensors.size() == 1) return tensors[0]->OfNoStep();
   std::vector<const Tensor*> pointers;
   for (const Ref<Tensor>& tensor : tensors) pointers.push_back(tensor.get());
@@ -37,7 +37,7 @@ class AllReduceOps final : public CrossDeviceOps {
       std::span<const Reduction> reductions) override {
     std::vector<Ref<Value>> results;
     for (const Reduction& reduction : reductions) {
-      TUTTI_ASSIGN_OR_RETURN(const Ref<Tensor> fold, FoldReplicas(op, reduction.tensors));
+      TUTTI_ASSIGN_OR_RETURN(const Ref<Tensor> fold, FoldInOrder(op, reduction.tensors));
       results.push_back(PlacedOn(fold, reduction.devices.size()));
     }
     return results;
@@ -113,20 +113,20 @@ class ToOneDevice final : public CrossDeviceOps {
 // ---- In packs. ----
 
 // Tensors of one dtype that travel as one.
-struct Pack {
+struct OpsPack {
   std::vector<size_t> numbers;  // of the reductions
 };
 
 // The reductions in order, cut into so many packs of nearly equal counts, each of one dtype.
-std::vector<Pack> Packs(std::span<const Reduction> reductions, int64_t num_packs) {
+std::vector<OpsPack> OpsPacks(std::span<const Reduction> reductions, int64_t num_packs) {
   const size_t count = reductions.size();
   const size_t packs =
       num_packs == 0 ? count : std::min(count, static_cast<size_t>(num_packs));
-  std::vector<Pack> made;
+  std::vector<OpsPack> made;
   for (size_t p = 0; p < packs; ++p) {
     made.emplace_back();
     for (size_t i = count * p / packs; i < count * (p + 1) / packs; ++i) {
-      Pack& last = made.back();
+      OpsPack& last = made.back();
       if (!last.numbers.empty() && reductions[last.numbers[0]].tensors[0]->dtype() !=
                                        reductions[i].tensors[0]->dtype()) {
         made.emplace_back();
@@ -152,18 +152,18 @@ class PackedAllReduce : public CrossDeviceOps {
       const CrossDeviceCall&, ReduceOp op, bool,
       std::span<const Reduction> reductions) override {
     std::vector<Ref<Value>> results(reductions.size());
-    for (const Pack& pack : Packs(reductions, num_packs_)) {
+    for (const OpsPack& pack : OpsPacks(reductions, num_packs_)) {
       TUTTI_RETURN_IF_ERROR(ReducePack(op, reductions, pack, &results));
     }
     return results;
   }
 
  private:
-  static Status ReducePack(ReduceOp op, std::span<const Reduction> reductions, const Pack& pack,
+  static Status ReducePack(ReduceOp op, std::span<const Reduction> reductions, const OpsPack& pack,
                            std::vector<Ref<Value>>* results) {
     const Reduction& first = reductions[pack.numbers[0]];
     if (pack.numbers.size() == 1) {
-      TUTTI_ASSIGN_OR_RETURN(const Ref<Tensor> fold, FoldReplicas(op, first.tensors));
+      TUTTI_ASSIGN_OR_RETURN(const Ref<Tensor> fold, FoldInOrder(op, first.tensors));
       (*results)[pack.numbers[0]] = PlacedOn(fold, first.devices.size());
       return OkStatus();
     }
@@ -179,7 +179,7 @@ class PackedAllReduce : public CrossDeviceOps {
       TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> joined, Concat(pointers, 0));
       packed.push_back(std::move(joined));
     }
-    TUTTI_ASSIGN_OR_RETURN(const Ref<Tensor> fold, FoldReplicas(op, packed));
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Tensor> fold, FoldInOrder(op, packed));
     int64_t at = 0;
     for (const size_t i : pack.numbers) {
       const Tensor& operand = *reductions[i].tensors[0];

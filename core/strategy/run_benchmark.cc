@@ -16,6 +16,7 @@
 #include "core/strategy/strategy.h"
 #include "core/strategy/variable.h"
 #include "core/tensor/arithmetic.h"
+#include "core/tensor/copy.h"
 #include "core/tensor/value.h"
 
 namespace tutti {
@@ -135,7 +136,7 @@ void CentralAssignAdd(benchmark::State& state) {
   VariableOptions options;
   options.aggregation = Aggregation::kSum;
   Update update;
-  update.delta = Tensor::Create(DType::kFloat32, Shape({kLargeFloats})).value();
+  update.delta = Full(DType::kFloat32, Shape({kLargeFloats}), 1).value();
   update.variable = Variable::Create(strategy, *update.delta, options).value();
   BorrowedCallback fn(&AssignOnce, &update);
   for (auto _ : state) {
@@ -146,13 +147,16 @@ void CentralAssignAdd(benchmark::State& state) {
   (void)strategy->Close({});
   (void)environment->Shutdown({});
 }
-BENCHMARK(CentralAssignAdd)->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(CentralAssignAdd)
+    ->UseRealTime()
+    ->MeasureProcessCPUTime()
+    ->Unit(benchmark::kMillisecond);
 
 // One memcpy and one add of as many bytes, on one thread.
 void CopyAndAdd(benchmark::State& state) {
-  const Ref<Tensor> delta = Tensor::Create(DType::kFloat32, Shape({kLargeFloats})).value();
-  const Ref<Tensor> copy = Tensor::Create(DType::kFloat32, Shape({kLargeFloats})).value();
-  const Ref<Tensor> target = Tensor::Create(DType::kFloat32, Shape({kLargeFloats})).value();
+  const Ref<Tensor> delta = Full(DType::kFloat32, Shape({kLargeFloats}), 1).value();
+  const Ref<Tensor> copy = Full(DType::kFloat32, Shape({kLargeFloats}), 2).value();
+  const Ref<Tensor> target = Full(DType::kFloat32, Shape({kLargeFloats}), 3).value();
   for (auto _ : state) {
     std::memcpy(copy->mutable_data(), delta->data(), copy->byte_size());
     (void)BinaryElements(BinaryOp::kAdd, DType::kFloat32, target->data(), copy->data(),
@@ -160,7 +164,7 @@ void CopyAndAdd(benchmark::State& state) {
   }
   state.SetBytesProcessed(state.iterations() * kLargeFloats * 4);
 }
-BENCHMARK(CopyAndAdd)->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(CopyAndAdd)->UseRealTime()->MeasureProcessCPUTime()->Unit(benchmark::kMillisecond);
 
 // ---- merge_call. ----
 

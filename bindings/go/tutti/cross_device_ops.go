@@ -81,8 +81,8 @@ func newLibraryOps(make func(runtime uintptr, made *uintptr) uintptr) (CrossDevi
 }
 
 // NewReductionToOneDevice brings all to one device ("": the first destination) and from there to
-// where they go. accumulate makes one tensor of those of the replicas, of their dtype and shape, nil
-// is addition in their order; Mean divides what it gives by their number.
+// where they go. accumulate makes one tensor of those of the replicas, of their dtype and shape,
+// nil is addition in their order; Mean divides what it gives by their number.
 func NewReductionToOneDevice(device string,
 	accumulate func(tensors []Value) (Value, error)) (CrossDeviceOps, error) {
 	if accumulate == nil {
@@ -235,8 +235,8 @@ func reduceBatch(ops CrossDeviceOps, strategy *Strategy, op ReduceOp, pairs []Va
 }
 
 // Reduce is Sum or Mean by ops of what the replicas of a strategy have, on the destinations, of
-// which ReduceTo says what they are: a tensor on one device, mirrored on several. It is to be called
-// where Reduce of a Strategy is, or in an update.
+// which ReduceTo says what they are: a tensor on one device, mirrored on several. It is to be
+// called where Reduce of a Strategy is, or in an update.
 func Reduce(ctx context.Context, ops CrossDeviceOps, strategy *Strategy, op ReduceOp, value,
 	destinations Value) (Value, error) {
 	return byOps(ops, strategy, func(reducer uintptr) (Value, error) {
@@ -295,8 +295,8 @@ func byOps(ops CrossDeviceOps, strategy *Strategy,
 	return call(reducer)
 }
 
-// NewCentralStorageStrategy has one replica per device, and variables on the CPU: each has one copy,
-// for which the replicas' writes are aggregated, and which is updated once.
+// NewCentralStorageStrategy has one replica per device, and variables on the CPU: each has one
+// copy, for which the replicas' writes are aggregated, and which is updated once.
 func NewCentralStorageStrategy(devices ...string) (*Strategy, error) {
 	return defaultRuntime.NewCentralStorageStrategy(nil, "", StrategyOptions{Devices: devices})
 }

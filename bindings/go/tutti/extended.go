@@ -245,8 +245,8 @@ func (s *Strategy) UpdateNonSlot(ctx context.Context, colocateWith Value, fn Upd
 }
 
 // ColocateVariablesWith says whether what is made beside the variable would lie where it does: all
-// variables of a strategy lie on its parameter devices. ErrInvalidArgument for a variable of another
-// strategy.
+// variables of a strategy lie on its parameter devices. ErrInvalidArgument for a variable of
+// another strategy.
 func (s *Strategy) ColocateVariablesWith(variable *Variable) error {
 	_, err := s.withVariable(variable, func(pointer, variable uintptr) (int32, uintptr) {
 		return 0, native.Strategy_colocate_vars_with(pointer, variable)

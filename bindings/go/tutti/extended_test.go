@@ -277,8 +277,8 @@ func TestOpsOfAProgramReduceEverywhere(t *testing.T) {
 		return r.AllReduce(Sum, own)
 	}, Value{}))
 	defer sums.Close()
-	if got := append(localFloats(t, strategy, sums), copiesOf(t, strategy, variable)...); !reflect.DeepEqual(
-		got, []float64{1, 1, 1, 1}) {
+	got := append(localFloats(t, strategy, sums), copiesOf(t, strategy, variable)...)
+	if !reflect.DeepEqual(got, []float64{1, 1, 1, 1}) {
 		t.Fatal(got)
 	}
 	told := must[string](t)(strategy.Explain())
@@ -312,8 +312,8 @@ func TestTheLibrarysOpsReduce(t *testing.T) {
 		pair := must[[]Value](t)(BatchReduce(nil, ops, strategy, Mean,
 			[]ValueAndDestinations{{value, device(t, "CPU:0")}}))
 		copies := must[Value](t)(Broadcast(nil, ops, strategy, pair[0], value))
-		if got := append(localFloats(t, strategy, sum), localFloats(t, strategy, copies)...); !reflect.DeepEqual(
-			got, []float64{3, 3, 1.5, 1.5}) {
+		got := append(localFloats(t, strategy, sum), localFloats(t, strategy, copies)...)
+		if !reflect.DeepEqual(got, []float64{3, 3, 1.5, 1.5}) {
 			t.Fatal(ops, got)
 		}
 		sum.Close()

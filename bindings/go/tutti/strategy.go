@@ -286,7 +286,8 @@ type RunOptions struct {
 }
 
 // Run calls fn once per replica, concurrently, and returns when no call is running any more.
-// Replica i gets component i of every per-replica leaf of args, and every other leaf as it is.
+// Replica i gets component i of every per-replica leaf of args, and every other leaf as it is;
+// several arguments are a Tuple.
 // Results are joined leaf by leaf: tensors become per-replica, with one replica they stay what they
 // are. An error or a panic of a replica stops the others.
 func (s *Strategy) Run(ctx context.Context, fn ReplicaFunc, args Value) (Value, error) {

@@ -46,13 +46,13 @@ TUTTI_API tutti_status *tutti_strategy_broadcast_to(tutti_strategy *strategy,
                                                     tutti_value **out_value);
 
 /* Calls `fn` on this thread once for each device of this process that `variable` has a copy on;
- * `in` is the tuple (variable, args ...), where `args` (may be NULL) is a tuple or one argument, and
- * each device gets its component of what is distributed. The context is one of an update: variables that
- * are read and written with it are so on that device alone, whatever their aggregation; run and
- * collectives are FAILED_PRECONDITION. With `group` unset or true the results are joined, mirrored
- * where no argument differs between devices; false: a tuple of one for each device. The first error
- * ends it and has the detail "device". INVALID_ARGUMENT for a variable of another strategy, and for
- * distributed arguments where there is one copy.
+ * `in` is the tuple (variable, args ...), where `args` (may be NULL) is a tuple or one argument,
+ * and each device gets its component of what is distributed. The context is one of an update:
+ * variables that are read and written with it are so on that device alone, whatever their
+ * aggregation; run and collectives are FAILED_PRECONDITION. With `group` unset or true the results
+ * are joined, mirrored where no argument differs between devices; false: a tuple of one for each
+ * device. The first error ends it and has the detail "device". INVALID_ARGUMENT for a variable of
+ * another strategy, and for distributed arguments where there is one copy.
  * Context: cross-replica. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_strategy_update(tutti_strategy *strategy, tutti_variable *variable,
                                               tutti_fn fn, void *user_data,
@@ -94,8 +94,9 @@ TUTTI_API tutti_status *tutti_strategy_explain(const tutti_strategy *strategy,
                                                tutti_bytes **out_text);
 
 /* Replicas on `count` devices (none: all GPUs, else the CPU), variables on `parameter_device`
- * (NULL: the CPU) alone: one copy, which replicas' writes are aggregated for and which is updated once. Of
- * `options` a reducer is used as by a mirrored strategy. Errors: as tutti_strategy_create_mirrored.
+ * (NULL: the CPU) alone: one copy, which replicas' writes are aggregated for and which is updated
+ * once. Of `options` a reducer is used as by a mirrored strategy. Errors: as
+ * tutti_strategy_create_mirrored.
  * Context: computing. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_strategy_create_central_storage(
     tutti_runtime *runtime, size_t count, const char *const *devices, const char *parameter_device,

@@ -16,8 +16,8 @@ TUTTI_BEGIN_DECLS
 
 /* What a program brings. Each function runs in a cross-replica context, in which run and
  * collectives are FAILED_PRECONDITION, on the thread that asks, possibly on several at once;
- * `value` holds one tensor for each replica of this process, all of one dtype and shape; what it gives
- * belongs to the caller. The result has that dtype and shape, one tensor or, for several
+ * `value` holds one tensor for each replica of this process, all of one dtype and shape; what it
+ * gives belongs to the caller. The result has that dtype and shape, one tensor or, for several
  * destinations, a distributed value; another one is INVALID_ARGUMENT for who asked. The deadline of
  * the call is the context's: past it tutti_context_is_cancelled says 1, and whoever comes back
  * later has failed with DEADLINE_EXCEEDED. `options` is never NULL. */

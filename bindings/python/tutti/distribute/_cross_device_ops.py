@@ -44,9 +44,10 @@ class CrossDeviceOps:
 
     def reduce(self, reduce_op: Union[ReduceOp, str, int], per_replica_value: Any,
                destinations: Any, options: Optional[CommunicationOptions] = None) -> Any:
-        """SUM or MEAN of a PerReplica or a variable, on the destinations: an array on one device,
-        mirrored on several. In cross-replica context only. Of another value MEAN is the value, and
-        SUM a ValueError with several replicas; so are values and destinations that are none."""
+        """reduce_op, SUM or MEAN, of per_replica_value, a PerReplica or a variable, on the
+        destinations: an array on one device, mirrored on several. In cross-replica context only. Of
+        another value MEAN is the value, and SUM a ValueError with several replicas; so are values
+        and destinations that are none. options: CommunicationOptions."""
         strategy = _ambient_strategy("CrossDeviceOps.reduce")
         return _native.reducer_reduce(
             reducer_of(self), strategy._handle, member(ReduceOp, reduce_op, "reduce_op"),
@@ -55,33 +56,36 @@ class CrossDeviceOps:
     def batch_reduce(self, reduce_op: Union[ReduceOp, str, int],
                      value_destination_pairs: Iterable[Tuple[Any, Any]],
                      options: Optional[CommunicationOptions] = None) -> List[Any]:
-        """reduce of many pairs (value, destinations) at once: a list of results. ValueError for
-        what is no sequence of pairs."""
+        """reduce by reduce_op of many value_destination_pairs (value, destinations) at once: a list
+        of results. ValueError for what is no sequence of pairs. options: CommunicationOptions."""
         strategy = _ambient_strategy("CrossDeviceOps.batch_reduce")
         return list(_native.reducer_batch_reduce(
             reducer_of(self), strategy._handle, member(ReduceOp, reduce_op, "reduce_op"),
             pairs_of(value_destination_pairs), _waits(options)))
 
     def broadcast(self, tensor: Any, destinations: Any) -> Any:
-        """An array on the destinations. In cross-replica context only."""
+        """The array `tensor` on the destinations. In cross-replica context only."""
         strategy = _ambient_strategy("CrossDeviceOps.broadcast")
         return _native.reducer_broadcast(reducer_of(self), strategy._handle, tensor, destinations,
                                          None)
 
     def reduce_implementation(self, reduce_op: ReduceOp, per_replica_value: Any,
                               destinations: Any, options: CommunicationOptions) -> Any:
-        """What reduce does; of a class of one's own."""
+        """What reduce does, of a class of one's own: reduce_op of per_replica_value, which has an
+        array for each replica, on destinations. options: CommunicationOptions."""
         raise NotImplementedError(f"{type(self).__name__} has no reduce_implementation")
 
     def batch_reduce_implementation(self, reduce_op: ReduceOp,
                                     value_destination_pairs: Sequence[Tuple[Any, Any]],
                                     options: CommunicationOptions) -> Sequence[Any]:
-        """What batch_reduce does; by default reduce_implementation of each pair."""
+        """What batch_reduce does with reduce_op and value_destination_pairs; by default
+        reduce_implementation of each pair. options: CommunicationOptions."""
         return [self.reduce_implementation(reduce_op, value, destinations, options)
                 for value, destinations in value_destination_pairs]
 
     def broadcast_implementation(self, tensor: Any, destinations: Any) -> Any:
-        """What broadcast does; by default the array itself for each device."""
+        """What broadcast does with `tensor` and destinations; by default the array itself for each
+        device."""
         return tensor
 
     def __repr__(self) -> str:
@@ -95,6 +99,8 @@ class _BuiltIn(CrossDeviceOps):
 
     def reduce_implementation(self, reduce_op: ReduceOp, per_replica_value: Any,
                               destinations: Any, options: CommunicationOptions) -> Any:
+        """reduce_op of per_replica_value on destinations, as the library does it. options:
+        CommunicationOptions."""
         strategy = _ambient_strategy("reduce_implementation")
         return _native.reducer_reduce(
             self._reducer, strategy._handle, member(ReduceOp, reduce_op, "reduce_op"),
@@ -103,6 +109,8 @@ class _BuiltIn(CrossDeviceOps):
     def batch_reduce_implementation(self, reduce_op: ReduceOp,
                                     value_destination_pairs: Sequence[Tuple[Any, Any]],
                                     options: CommunicationOptions) -> Sequence[Any]:
+        """reduce_op of value_destination_pairs, as the library does it. options:
+        CommunicationOptions."""
         strategy = _ambient_strategy("batch_reduce_implementation")
         results: Sequence[Any] = _native.reducer_batch_reduce(
             self._reducer, strategy._handle, member(ReduceOp, reduce_op, "reduce_op"),
@@ -110,6 +118,7 @@ class _BuiltIn(CrossDeviceOps):
         return results
 
     def broadcast_implementation(self, tensor: Any, destinations: Any) -> Any:
+        """The array `tensor` on destinations, as the library does it."""
         strategy = _ambient_strategy("broadcast_implementation")
         return _native.reducer_broadcast(self._reducer, strategy._handle, tensor, destinations,
                                          None)

@@ -90,11 +90,11 @@ class StrategyExtended:
     def reduce_to(self, reduce_op: Union[ReduceOp, str, int], value: Any, destinations: Any,
                   options: Optional[CommunicationOptions] = None,
                   timeout: Optional[float] = None) -> Any:
-        """SUM or MEAN of what the replicas of all workers have in `value`, one PerReplica or
-        variable, on the destinations: an array on one device, mirrored on several. Of another
-        value MEAN is the value, and SUM a ValueError with several replicas. Also a ValueError:
-        another number of components, other shapes or dtypes, a variable of another strategy,
-        destinations that are none."""
+        """reduce_op, SUM or MEAN, of what the replicas of all workers have in `value`, one
+        PerReplica or variable, on the destinations: an array on one device, mirrored on several. Of
+        another value MEAN is the value, and SUM a ValueError with several replicas. Also a
+        ValueError: another number of components, other shapes or dtypes, a variable of another
+        strategy, destinations that are none. options: CommunicationOptions."""
         return _native.strategy_reduce_to(
             self._strategy._handle, member(ReduceOp, reduce_op, "reduce_op"), value, destinations,
             self._timeout(timeout, options))
@@ -103,14 +103,15 @@ class StrategyExtended:
                         value_destination_pairs: Iterable[Tuple[Any, Any]],
                         options: Optional[CommunicationOptions] = None,
                         timeout: Optional[float] = None) -> List[Any]:
-        """reduce_to of many pairs (value, destinations) at once: a list of results."""
+        """reduce_to by reduce_op of many value_destination_pairs (value, destinations) at once: a
+        list of results. options: CommunicationOptions."""
         return list(_native.strategy_batch_reduce_to(
             self._strategy._handle, member(ReduceOp, reduce_op, "reduce_op"),
             pairs_of(value_destination_pairs), self._timeout(timeout, options)))
 
     def broadcast_to(self, tensor: Any, destinations: Any,
                      timeout: Optional[float] = None) -> Any:
-        """An array on the destinations of this process."""
+        """The array `tensor` on the destinations of this process."""
         return _native.strategy_broadcast_to(self._strategy._handle, tensor, destinations,
                                              self._timeout(timeout, None))
 
@@ -146,7 +147,7 @@ class StrategyExtended:
                         args: Sequence[Any] = (), kwargs: Optional[Mapping[str, Any]] = None,
                         group: bool = True, timeout: Optional[float] = None) -> Any:
         """Calls fn(*args, **kwargs) for each device that colocate_with stands for, destinations or
-        what non_slot_devices gave; otherwise as update."""
+        what non_slot_devices gave; group and the rest as in update."""
         handle, given = self._strategy._handle, tuple(args)
         if kwargs:
             given = (given, dict(kwargs))
@@ -174,7 +175,7 @@ class StrategyExtended:
     def call_for_each_replica(self, fn: Callable[..., Any], args: Sequence[Any] = (),
                               kwargs: Optional[Mapping[str, Any]] = None,
                               timeout: Optional[float] = None) -> Any:
-        """strategy.run without options."""
+        """strategy.run of fn(*args, **kwargs) without options."""
         return self._strategy.run(fn, args, kwargs, timeout=timeout)
 
     def _timeout(self, timeout: Optional[float],

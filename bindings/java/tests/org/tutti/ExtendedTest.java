@@ -217,7 +217,7 @@ class ExtendedTest {
     volatile Object instead;
 
     @Override
-    protected Object reduceImplementation(
+    public Object reduceImplementation(
         ReduceOp op, Value value, Value destinations, CommunicationOptions options) {
       asked.add("reduce " + op);
       if (instead instanceof RuntimeException failure) {
@@ -227,7 +227,7 @@ class ExtendedTest {
     }
 
     @Override
-    protected List<?> batchReduceImplementation(
+    public List<?> batchReduceImplementation(
         ReduceOp op, List<Pair> pairs, CommunicationOptions options) throws Exception {
       asked.add("batch " + pairs.size());
       return super.batchReduceImplementation(op, pairs, options);

@@ -125,11 +125,11 @@ public abstract class CrossDeviceOps {
    * @return what Value.of takes
    * @throws Exception fails the call
    */
-  protected abstract Object reduceImplementation(ReduceOp op, Value value, Value destinations,
+  public abstract Object reduceImplementation(ReduceOp op, Value value, Value destinations,
       CommunicationOptions options) throws Exception;
 
   /** What batchReduce does; by default reduceImplementation of each pair of values. */
-  protected List<?> batchReduceImplementation(
+  public List<?> batchReduceImplementation(
       ReduceOp op, List<Pair> pairs, CommunicationOptions options) throws Exception {
     final List<Object> results = new ArrayList<>();
     for (Pair pair : pairs) {
@@ -140,7 +140,7 @@ public abstract class CrossDeviceOps {
   }
 
   /** What broadcast does; by default the tensor itself for each device. */
-  protected Object broadcastImplementation(Value tensor, Value destinations) throws Exception {
+  public Object broadcastImplementation(Value tensor, Value destinations) throws Exception {
     return tensor;
   }
 }

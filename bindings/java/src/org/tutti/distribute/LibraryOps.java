@@ -20,7 +20,7 @@ abstract class LibraryOps extends CrossDeviceOps {
   }
 
   @Override
-  protected final Object reduceImplementation(
+  public final Object reduceImplementation(
       ReduceOp op, Value value, Value destinations, CommunicationOptions options) {
     return reduce(op, value, destinations, options);
   }
