@@ -87,8 +87,8 @@ class DeviceSet final : public RefCounted {
   Result<Ref<Device>> Place(const DeviceSpec& spec) const;
   Result<Ref<Device>> Place(std::string_view name) const;
   void set_soft_placement(bool on) { soft_placement_ = on; }
-  // Which task of a job this process is ("worker", 1), for `Place`; "localhost", 0 before.
-  void SetTask(std::string job, int task);
+  // Which task of a job this process is ("worker:1"), for `Place`; "localhost:0" before.
+  void SetTask(std::string_view task);
 
   // ---- Configuring: until devices have been found, placed or listed, which is FAILED_PRECONDITION
   // where it changes something ----

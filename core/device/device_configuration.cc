@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/text.h"
 #include "core/device/device.h"
 #include "core/device/device_spec.h"
 #include "core/device/plugin.h"
@@ -72,10 +73,12 @@ Result<Ref<Device>> DeviceSet::Place(const DeviceSpec& spec) const {
   return MakeRef<Device>(DeviceId{DeviceType::kCpu, 0}, cpu_allocator_);
 }
 
-void DeviceSet::SetTask(std::string job, int task) {
+void DeviceSet::SetTask(std::string_view task) {
+  const size_t colon = std::min(task.rfind(':'), task.size());
+  const std::string_view number = task.substr(std::min(colon + 1, task.size()));
   std::lock_guard<std::mutex> lock(mutex_);
-  job_ = std::move(job);
-  task_ = task;
+  job_ = task.substr(0, colon);
+  task_ = static_cast<int>(ParseInt64(number).value_or(0));
 }
 
 // ---- Configuring. ----

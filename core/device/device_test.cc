@@ -92,7 +92,7 @@ TEST(DeviceSet, PlacesOnWhatTheScopesSayTogether) {
 
 TEST(DeviceSet, PlacesOnTheTaskOfTheJobThatThisProcessIs) {
   const Ref<DeviceSet> devices = DeviceSet::Create(1, nullptr).value();
-  devices->SetTask("worker", 1);
+  devices->SetTask("worker:1");
   for (const char* here : {"/job:worker/task:1/device:CPU:2", "/job:worker/device:CPU:2",
                            "/task:1/device:CPU:2", "/job:localhost/task:0/device:CPU:2", "CPU:2"}) {
     ASSERT_TRUE(devices->Place(here).ok()) << here;

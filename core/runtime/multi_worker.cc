@@ -52,6 +52,8 @@ Result<Ref<Strategy>> CreateMultiWorkerMirrored(Runtime& runtime, const ClusterR
                            runtime.JoinCluster(resolver, multi.num_replicas, call));
     TUTTI_ASSIGN_OR_RETURN(multi.team, runtime.seat().Team(*cluster, runtime.transport(),
                                                               runtime.collective_table()));
+  } else if (order.num_workers() == 1) {
+    runtime.devices().SetTask(order.tasks[0]);
   }
   return Strategy::CreateMultiWorkerMirrored(Ref<Environment>::Retain(&runtime), runtime.devices(),
                                              multi, call);

@@ -15,7 +15,6 @@
 #include "core/base/memory_account.h"
 #include "core/base/real_environment.h"
 #include "core/base/recorder.h"
-#include "core/base/text.h"
 #include "core/base/thread.h"
 #include "core/base/usable_cores.h"
 #include "core/cluster/resolve/cluster_resolver.h"
@@ -190,9 +189,7 @@ Result<Ref<Cluster>> Runtime::JoinCluster(const ClusterResolver& resolver, int64
       Ref<Cluster> cluster,
       seat_.Take(Ref<Environment>::Retain(this), std::move(options), limits));
   recorder().SetProcess(cluster->job_id(), cluster->worker());
-  const size_t colon = task.rfind(':');
-  devices_->SetTask(task.substr(0, colon),
-                    static_cast<int>(ParseInt64(task.substr(colon + 1)).value_or(0)));
+  devices_->SetTask(task);
   return cluster;
 }
 

@@ -15,8 +15,8 @@
 // replica. When the data ends in the middle of a step, the replicas without any get batches of 0
 // rows, and zeros for elements of rank 0, which CreateFromFunction may deal out. The leaves of a
 // step are distributed, or, where this process has one replica, the plain ones of its part; either
-// way its tensors know the rows of the whole step (distributed_value.h). What replicas get are views on the
-// source's elements.
+// way its tensors know the rows of the whole step (distributed_value.h). What replicas get are
+// views on the source's elements.
 //
 // Under several workers both are collective. Create gives each worker its part by the dataset's
 // option auto_shard_policy (dataset/shard/auto_shard.h), and all of them fail when one cannot have

@@ -12,8 +12,8 @@
 // in each they exchange how many replicas have data, the rows, and whether an element failed, over
 // a channel of the iterator's own, so that it never mixes with the program's collectives. That is
 // done by the thread also where no step is made ahead: a caller's deadline loses nothing. A failed
-// element is a failed step of all workers; a worker that dies or closes its iterator ends it for the
-// others. Every worker saves and restores its own position.
+// element is a failed step of all workers; a worker that dies or closes its iterator ends it for
+// the others. Every worker saves and restores its own position.
 
 #ifndef TUTTI_CORE_STRATEGY_DISTRIBUTED_ITERATOR_H_
 #define TUTTI_CORE_STRATEGY_DISTRIBUTED_ITERATOR_H_

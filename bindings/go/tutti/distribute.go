@@ -108,6 +108,11 @@ type InputContext struct {
 	NumReplicasInSync int
 }
 
+// NewInputContext is that of the only pipeline, for one replica.
+func NewInputContext() InputContext {
+	return InputContext{NumInputPipelines: 1, InputPipelineID: 0, NumReplicasInSync: 1}
+}
+
 // PerReplicaBatchSize is globalBatchSize / NumReplicasInSync, which must divide.
 func (c InputContext) PerReplicaBatchSize(globalBatchSize int) (int, error) {
 	if c.NumReplicasInSync < 1 || globalBatchSize%c.NumReplicasInSync != 0 {

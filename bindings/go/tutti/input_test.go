@@ -96,6 +96,16 @@ func TestTheSpecOfAStepHasThatOfEachReplica(t *testing.T) {
 	saysWrong(t, err, ErrInvalidArgument, "not distributed itself")
 }
 
+func TestInputContextsHaveTheDocumentedDefaults(t *testing.T) {
+	one := NewInputContext()
+	if got := must[int](t)(one.PerReplicaBatchSize(16)); got != 16 || one.NumInputPipelines != 1 {
+		t.Fatal(got, one)
+	}
+	one.NumReplicasInSync = 3
+	_, err := one.PerReplicaBatchSize(16)
+	saysWrong(t, err, ErrInvalidArgument, "cannot be divided by 3 replicas")
+}
+
 func TestNumbersFillUpTheLastStepWithZeros(t *testing.T) {
 	dataset := must[*DistributedDataset](t)(twoReplicas(t).DistributeFromFunction(nil,
 		func(InputContext) *Dataset { return Range(1, 4, 1) }, InputOptions{}))

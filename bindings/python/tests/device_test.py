@@ -77,6 +77,17 @@ class PlacementTest(unittest.TestCase):
         with tutti.device("/job:localhost"):
             tutti.Tensor(1)
 
+    def test_the_task_of_a_job_is_here(self):
+        cluster = distribute.cluster_resolver.SimpleClusterResolver(
+            tutti.train.ClusterSpec({"worker": ["localhost:12345"]}), task_type="worker", task_id=0)
+        with tutti.Runtime() as runtime, runtime.as_default():
+            with distribute.MultiWorkerMirroredStrategy(cluster):
+                with tutti.device("/job:worker/task:0/device:CPU:1"):
+                    self.assertEqual(tutti.Tensor(1).device, CPU1)
+                with tutti.device("/job:worker/task:1"), self.assertRaisesRegex(
+                        NotImplementedError, "this process is /job:worker/replica:0/task:0"):
+                    tutti.Tensor(1)
+
     def test_a_strategy_has_devices_of_its_own(self):
         strategy = distribute.MirroredStrategy(["CPU:0", "CPU:1"])
         with tutti.device("GPU:77"):

@@ -108,8 +108,8 @@ class DeviceConfiguration:
 
     def set_logical_device_configuration(self, device: _Physical,
                                          logical_devices: _Configurations) -> None:
-        """Presents `device`, as list_physical_devices gives it, as `logical_devices`, which are then
-        all that there are. ValueError for none, and for a memory_limit of a CPU;
+        """Presents `device`, as list_physical_devices gives it, as `logical_devices`, which are
+        then all that there are. ValueError for none, and for a memory_limit of a CPU;
         UnimplementedError for a GPU, NotFoundError for a device that is not there."""
         what = "set_logical_device_configuration: logical_devices"
         limits = []

@@ -13,6 +13,7 @@ import org.junit.jupiter.api.Test;
 import org.tutti.data.Dataset;
 import org.tutti.distribute.DistributedDataset;
 import org.tutti.distribute.DistributedIterator;
+import org.tutti.distribute.InputContext;
 import org.tutti.distribute.InputOptions;
 import org.tutti.distribute.InputOptions.InputReplicationMode;
 import org.tutti.distribute.MirroredStrategy;
@@ -103,6 +104,16 @@ class InputTest {
       assertTrue(assertThrows(TuttiException.InvalidArgument.class, () -> Spec.perReplica(spec))
                      .getMessage().contains("not distributed itself"));
     }
+  }
+
+  @Test
+  void contextsHaveTheDocumentedDefaults() {
+    final InputContext context = new InputContext();
+    assertEquals(new InputContext(0, 1, 1), context);
+    assertEquals(16, context.perReplicaBatchSize(16));
+    assertTrue(assertThrows(TuttiException.InvalidArgument.class,
+        () -> new InputContext(0, 1, 3).perReplicaBatchSize(16))
+                   .getMessage().contains("cannot be divided by 3 replicas"));
   }
 
   @Test

@@ -4,6 +4,11 @@ import org.tutti.Value;
 
 /** Which input pipeline a dataset is made for. */
 public record InputContext(int pipelineId, int pipelineCount, int replicaCount) {
+  /** The only pipeline, for one replica. */
+  public InputContext() {
+    this(0, 1, 1);
+  }
+
   InputContext(Value given) {
     this(given.get("input_pipeline_id").intValue(), given.get("num_input_pipelines").intValue(),
         given.get("num_replicas_in_sync").intValue());
