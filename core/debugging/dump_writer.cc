@@ -18,6 +18,8 @@ namespace tutti {
 namespace {
 
 constexpr int32_t kFormatVersion = 1;
+constexpr size_t kMaxMatchedBytes = 256;
+constexpr size_t kMaxKnownOps = 1000;
 constexpr const char* kWriterVersion = "0.1";
 
 void AppendFixed(uint64_t value, size_t bytes, std::string* out) {
@@ -117,9 +119,16 @@ bool DumpWriter::Takes(const TensorSighting& sighting, DType dtype) {
   if (!op_regex_.has_value()) return true;
   if (taken_.contains(sighting.op)) return true;
   if (refused_.contains(sighting.op)) return false;
-  const std::string op(sighting.op);
-  const bool takes = std::regex_search(op, *op_regex_, std::regex_constants::match_continuous);
-  (takes ? taken_ : refused_).insert(op);
+  // The library's matcher calls itself for each character: long names are looked at in part.
+  const std::string op(sighting.op.substr(0, kMaxMatchedBytes));
+  bool takes = false;
+  try {
+    takes = std::regex_search(op, *op_regex_, std::regex_constants::match_continuous);
+  } catch (const std::regex_error&) {
+    // Too complex for this name.
+  }
+  std::set<std::string, std::less<>>& known = takes ? taken_ : refused_;
+  if (known.size() < kMaxKnownOps) known.insert(std::string(sighting.op));
   return takes;
 }
 
