@@ -2,7 +2,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "core/base/crc32c.h"
@@ -254,8 +256,17 @@ Status DumpWriter::FlushExecution() {
     events.swap(events_);
     std::swap(failure, failure_);
   }
-  TUTTI_RETURN_IF_ERROR(failure);
-  return WriteEvents(events);
+  Status status = WriteEvents(events);
+  if (!status.ok()) {
+    // They wait for the next flush, as far as there is room.
+    const std::lock_guard<std::mutex> lock(mutex_);
+    events_.insert(events_.begin(), std::make_move_iterator(events.begin()),
+                   std::make_move_iterator(events.end()));
+    const auto room = static_cast<size_t>(std::max<int64_t>(options_.circular_buffer_size, 0));
+    while (options_.circular_buffer_size > 0 && events_.size() > room) events_.pop_front();
+    if (closed_) events_.clear();
+  }
+  return failure.ok() ? status : failure;
 }
 
 Status DumpWriter::FlushNonExecution() {
