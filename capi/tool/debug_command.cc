@@ -26,7 +26,7 @@ was not flushed is not there; a file that is cut off is read to its last whole r
 // How many events behind the first that is not finite are shown.
 constexpr size_t kShownBehind = 20;
 
-std::string CountsOf(const Json& event) {
+std::string HealthText(const Json& event) {
   if (!event.contains("nan")) return event.contains("has_nan_or_infinity") ? "not finite" : "";
   return fmt::format("{} NaN, {} +Inf, {} -Inf among {}", event["nan"].get<int64_t>(),
                      event["positive_infinity"].get<int64_t>(),
@@ -44,7 +44,7 @@ std::string DescribeDumped(const Json& dump, const Json& event) {
   const Json& process = dump["processes"][event["process"].get<size_t>()];
   text += fmt::format(", {}, pid {}", event["dtype"].get<std::string>(),
                       process["pid"].get<int64_t>());
-  const std::string counts = CountsOf(event);
+  const std::string counts = HealthText(event);
   return counts.empty() ? text : text + ": " + counts;
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "core/base/clock.h"
 #include "core/base/disk.h"
@@ -180,6 +181,55 @@ TEST_F(DumpTest, ADamagedFileIsReadToItsLastWholeRecord) {
   }
   ASSERT_TRUE(disk_->WriteFile(FileWith(".metadata"), "nonsense").ok());
   EXPECT_EQ(ReadDumps(*disk_, "/dumps").status().code(), StatusCode::kDataLoss);
+}
+
+// The memory disk, which may have no room for new files.
+class FullDisk final : public Disk {
+ public:
+  explicit FullDisk(Disk& disk) : disk_(disk) {}
+  bool is_full = false;
+
+  Result<std::unique_ptr<ReadableFile>> Open(const std::string& path) override {
+    return disk_.Open(path);
+  }
+  Result<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
+    if (!is_full) return disk_.Create(path);
+    return Status(StatusCode::kResourceExhausted, path + ": the disk is full");
+  }
+  Result<FileInfo> Stat(const std::string& path) override { return disk_.Stat(path); }
+  Result<std::vector<std::string>> List(const std::string& path) override {
+    return disk_.List(path);
+  }
+  Status Rename(const std::string& from, const std::string& to) override {
+    return disk_.Rename(from, to);
+  }
+  Status Remove(const std::string& path) override { return disk_.Remove(path); }
+  Status MakeDirectories(const std::string& path, uint32_t mode) override {
+    return disk_.MakeDirectories(path, mode);
+  }
+  Result<std::unique_ptr<FileLock>> Lock(const std::string& path) override {
+    return disk_.Lock(path);
+  }
+
+ private:
+  Disk& disk_;
+};
+
+TEST_F(DumpTest, AFullDiskIsTheFlushsErrorAndLosesNothing) {
+  FullDisk disk(*disk_);
+  options_.circular_buffer_size = 2;
+  const Ref<DumpWriter> writer = DumpWriter::Create(disk, RealClock(), options_).value();
+  See(*writer, "run", Mixed());
+  disk.is_full = true;
+  const Status status = writer->FlushExecution();
+  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(status.message(), HasSubstr("writing a dump: /dumps/tutti_debug."));
+  EXPECT_EQ(writer->FlushNonExecution().code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(DumpWriter::Create(disk, RealClock(), options_).status().code(),
+            StatusCode::kResourceExhausted);
+  disk.is_full = false;
+  ASSERT_TRUE(writer->FlushExecution().ok());
+  EXPECT_EQ(Read().at("events").size(), 1u);
 }
 
 TEST_F(DumpTest, AFolderWithoutADumpIsNotFound) {

@@ -2,7 +2,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "core/base/crc32c.h"
@@ -18,6 +20,8 @@ namespace tutti {
 namespace {
 
 constexpr int32_t kFormatVersion = 1;
+constexpr size_t kMaxMatchedBytes = 256;
+constexpr size_t kMaxKnownOps = 1000;
 constexpr const char* kWriterVersion = "0.1";
 
 void AppendFixed(uint64_t value, size_t bytes, std::string* out) {
@@ -117,9 +121,16 @@ bool DumpWriter::Takes(const TensorSighting& sighting, DType dtype) {
   if (!op_regex_.has_value()) return true;
   if (taken_.contains(sighting.op)) return true;
   if (refused_.contains(sighting.op)) return false;
-  const std::string op(sighting.op);
-  const bool takes = std::regex_search(op, *op_regex_, std::regex_constants::match_continuous);
-  (takes ? taken_ : refused_).insert(op);
+  // The library's matcher calls itself for each character: long names are looked at in part.
+  const std::string op(sighting.op.substr(0, kMaxMatchedBytes));
+  bool takes = false;
+  try {
+    takes = std::regex_search(op, *op_regex_, std::regex_constants::match_continuous);
+  } catch (const std::regex_error&) {
+    // Too complex for this name.
+  }
+  std::set<std::string, std::less<>>& known = takes ? taken_ : refused_;
+  if (known.size() < kMaxKnownOps) known.insert(std::string(sighting.op));
   return takes;
 }
 
@@ -245,8 +256,17 @@ Status DumpWriter::FlushExecution() {
     events.swap(events_);
     std::swap(failure, failure_);
   }
-  TUTTI_RETURN_IF_ERROR(failure);
-  return WriteEvents(events);
+  Status status = WriteEvents(events);
+  if (!status.ok()) {
+    // They wait for the next flush, as far as there is room.
+    const std::lock_guard<std::mutex> lock(mutex_);
+    events_.insert(events_.begin(), std::make_move_iterator(events.begin()),
+                   std::make_move_iterator(events.end()));
+    const auto room = static_cast<size_t>(std::max<int64_t>(options_.circular_buffer_size, 0));
+    while (options_.circular_buffer_size > 0 && events_.size() > room) events_.pop_front();
+    if (closed_) events_.clear();
+  }
+  return failure.ok() ? status : failure;
 }
 
 Status DumpWriter::FlushNonExecution() {

@@ -65,7 +65,8 @@ class DumpWriter final : public TensorObserver {
   // Always OK: what cannot be written is the next flush's error.
   Status Observe(const TensorSighting& sighting, const Tensor& tensor) override;
 
-  // Writes the events since the last flush, and the metadata.
+  // Writes the events since the last flush, and the metadata. Events that could not be written
+  // wait for the next flush.
   Status FlushExecution();
   Status FlushNonExecution();
   // What is left in the buffer is gone; later events are not taken.

@@ -20,7 +20,7 @@ func says(t *testing.T, err error, parts ...string) {
 	}
 }
 
-func holds(t *testing.T, err error) {
+func passes(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -36,9 +36,9 @@ func TestComparisonsSayWhereTheyDoNotHold(t *testing.T) {
 	defer one.Close()
 	says(t, AssertLess(x, y, Assertion{Message: "layer 1", Summarize: 1}),
 		"layer 1: assert_less: x < y does not hold at [1], where x is 5 and y is 4", "[1 ...]")
-	holds(t, AssertEqual(x, x))
-	holds(t, AssertNoneEqual(x, y))
-	holds(t, AssertGreaterEqual(x, one))
+	passes(t, AssertEqual(x, x))
+	passes(t, AssertNoneEqual(x, y))
+	passes(t, AssertGreaterEqual(x, one))
 	says(t, AssertGreater(x, one), "at [0]")
 	says(t, AssertLessEqual(x, one), "at [1]")
 	says(t, AssertNear(x, y), "expected floats")
@@ -49,7 +49,7 @@ func TestComparisonsSayWhereTheyDoNotHold(t *testing.T) {
 	atol := must[*Tensor](t)(Scalar(float32(1)))
 	defer atol.Close()
 	says(t, AssertNear(floats, near), "with rtol")
-	holds(t, AssertNear(floats, near, Assertion{Atol: atol}))
+	passes(t, AssertNear(floats, near, Assertion{Atol: atol}))
 }
 
 func TestConditionsRanksAndDTypesAreAsserted(t *testing.T) {
@@ -58,16 +58,16 @@ func TestConditionsRanksAndDTypesAreAsserted(t *testing.T) {
 	says(t, AssertPositive(x), "assert_positive", "at [1]")
 	says(t, AssertNegative(x), "at [0]")
 	says(t, AssertNonPositive(x), "at [0]")
-	holds(t, AssertNonNegative(x))
+	passes(t, AssertNonNegative(x))
 	_, err := AssertAllFinite(x)
-	holds(t, err)
+	passes(t, err)
 	bad := must[Value](t)(Of([]float32{0, float32(math.NaN()), float32(math.Inf(1))}))
 	defer bad.Close()
 	_, err = CheckNumerics(bad, Assertion{Message: "the loss"})
 	says(t, err, "the loss: check_numerics", "1 NaN, 1 +Inf and 0 -Inf")
 	says(t, AssertInteger(x), "float32[2]")
 	says(t, AssertScalar(x), "rank 1")
-	holds(t, AssertRank(x, 1))
+	passes(t, AssertRank(x, 1))
 	says(t, AssertRankAtLeast(x, 2), "rank 2 or more")
 	says(t, AssertRankIn(x, []int64{0, 2}), "one of 0, 2")
 	says(t, AssertType(x, Int32), "expected dtype int32")
@@ -88,7 +88,7 @@ func TestShapesFitEachOther(t *testing.T) {
 	defer wide.Close()
 	defer long.Close()
 	defer scalar.Close()
-	holds(t, AssertShapes([]Shaped{{wide, "N,Q"}, {long, "N,D"}, {scalar, ""}}, Value{}))
+	passes(t, AssertShapes([]Shaped{{wide, "N,Q"}, {long, "N,D"}, {scalar, ""}}, Value{}))
 	says(t, AssertShapes([]Shaped{{wide, "N,D"}, {long, "N,D"}}, scalar, Assertion{Message: "m"}),
 		"m: assert_shapes: tensor 1 of shape [10,7]", "\"D\"", "data float32[]: [1]")
 	truth := must[Value](t)(Of([]bool{true, false}))
@@ -116,8 +116,8 @@ func TestAnAssertionEndsADatasetsFunction(t *testing.T) {
 }
 
 func TestANanOfOneReplicaIsNamed(t *testing.T) {
-	holds(t, EnableCheckNumerics())
-	holds(t, EnableCheckNumerics())
+	passes(t, EnableCheckNumerics())
+	passes(t, EnableCheckNumerics())
 	defer DisableCheckNumerics()
 	strategy := must[*Strategy](t)(NewMirroredStrategy("CPU:0", "CPU:1"))
 	defer strategy.Close()
@@ -151,7 +151,7 @@ func TestPlacementsAreLoggedWhereAskedFor(t *testing.T) {
 	}
 	var mutex sync.Mutex
 	var lines []string
-	holds(t, (*Runtime)(nil).SetLog(func(_, line string) {
+	passes(t, (*Runtime)(nil).SetLog(func(_, line string) {
 		mutex.Lock()
 		defer mutex.Unlock()
 		lines = append(lines, line)
@@ -227,8 +227,8 @@ func TestWhatPassesByIsDumpedAndRead(t *testing.T) {
 		return replica.AllReduce(Sum, sure(Of(gradient)))
 	}, Value{}))
 	defer result.Close()
-	holds(t, writer.FlushExecutionFiles())
-	holds(t, writer.FlushNonExecutionFiles())
+	passes(t, writer.FlushExecutionFiles())
+	passes(t, writer.FlushNonExecutionFiles())
 	text := must[string](t)(ReadDumpDebugInfo(root))
 	for _, part := range []string{`"op":"all_reduce","name":"the input","replica":1`,
 		`"has_nan_or_infinity":true,"elements":2,"nan":1`} {

@@ -125,6 +125,17 @@ class CheckNumericsTest(unittest.TestCase):
         for communicator in ranks:
             communicator.close()
 
+    def test_futures_are_checked_as_the_thread_that_issues_them(self):
+        ranks = tutti.Communicator.create_local(2)
+        futures = [rank.all_reduce_async(BAD if rank.rank else np.ones(3, np.float32))
+                   for rank in ranks]
+        debugging.disable_check_numerics()
+        for future in futures:
+            self.refused(["rank 1: all_reduce #1: all_reduce: the input"], future.result,
+                         timeout=30)
+        for communicator in ranks:
+            communicator.close()
+
     def test_it_holds_for_the_thread_alone(self):
         found = []
 

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "core/base/callback_scope.h"
@@ -22,6 +23,7 @@
 #include "core/collective/communicator/call_scope.h"
 #include "core/collective/communicator/communicator.h"
 #include "core/collective/communicator/future.h"
+#include "core/tensor/tensor_observer.h"
 #include "core/tensor/value.h"
 
 namespace tutti {
@@ -36,7 +38,9 @@ class Communicator::AsyncCall final : public CallQueue::Call {
         options_(options),
         cancellation_(Ref<Cancellation>::Retain(options.cancellation)),
         body_(std::move(body)),
-        future_(std::move(future)) {}
+        future_(std::move(future)),
+        checked_(NumericsAreChecked()),
+        step_(ObservedStep()) {}
   // Of a call that has run nothing is left to undo, and the communicator may be gone.
   ~AsyncCall() override {
     StopWatching();
@@ -79,6 +83,8 @@ class Communicator::AsyncCall final : public CallQueue::Call {
       const bool is_late = decided_ && decided_->exchange(true);
       status_ = is_late ? EndLate(self_, op_, delay_ns_) : OfThisCall(self_->epoch_status());
       if (status_.ok()) {
+        std::optional<ObservedScope> observed;
+        if (checked_) observed.emplace(Observed::kChecked, step_);
         status_ = body_(options_, &value_);
         // Nobody may ever look at the future.
         if (!status_.ok() && self_->epoch_status().ok()) status_ = self_->transport_->Fail(status_);
@@ -157,6 +163,8 @@ class Communicator::AsyncCall final : public CallQueue::Call {
   const Ref<Cancellation> cancellation_;
   AsyncBody body_;
   const Ref<Future> future_;
+  const bool checked_;  // numerics, by the thread that has issued it
+  const int64_t step_;
   bool is_counted_ = false;
   uint64_t listener_ = 0;
   uint64_t timer_ = 0;

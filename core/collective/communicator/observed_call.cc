@@ -26,7 +26,7 @@ Ref<Tensor> ViewOf(const TensorSignature& signature, const void* memory) {
                       Shape(signature.dims.data(), signature.dims.size()), {}, true, nullptr);
 }
 
-std::string NameOf(const char* what, size_t i, size_t count) {
+std::string NameOfTensor(const char* what, size_t i, size_t count) {
   return count == 1 ? std::string(what) : Format("{} {}", what, i);
 }
 
@@ -57,7 +57,7 @@ Status Communicator::CallScope::ObserveInputs(const CollectiveCall& call) const 
   }
   for (size_t i = 0; i < call.memory.size() && i < call.header.num_tensors; ++i) {
     if (call.memory[i].input == nullptr) continue;
-    const std::string name = NameOf("the input", i, call.memory.size());
+    const std::string name = NameOfTensor("the input", i, call.memory.size());
     TUTTI_RETURN_IF_ERROR(ObserveTensor({.op = what, .name = name},
                                         *ViewOf(call.header.tensor(i), call.memory[i].input)));
   }
@@ -71,7 +71,7 @@ Status Communicator::CallScope::ObserveResults(const CollectiveCall& call) const
     if (call.memory[i].output == nullptr) continue;
     TensorSignature signature = call.header.tensor(i);
     if (call.header.op == CollectiveOp::kReduceScatter) signature.dims[0] /= self_->size_;
-    const std::string name = NameOf("the result", i, call.memory.size());
+    const std::string name = NameOfTensor("the result", i, call.memory.size());
     Status status = ObserveTensor({.op = what, .name = name},
                                   *ViewOf(signature, call.memory[i].output));
     if (status.ok()) continue;
