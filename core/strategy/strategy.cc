@@ -376,6 +376,7 @@ Result<Ref<Value>> Strategy::Gather(const Value& value, int64_t axis,
   TUTTI_RETURN_IF_ERROR(CheckCrossReplicaAllowed("gather"));
   TUTTI_RETURN_IF_ERROR(CheckOpen("gather"));
   Status asked = CheckReduction(value, "gather", options);
+  if (asked.ok()) asked = CheckNoSlices(value, "gather");
   const bool over_workers = team_channel_ && IsSpreadOverWorkers(value);
   if (!asked.ok()) return over_workers ? team_channel_->Refuse(std::move(asked), options) : asked;
   if (over_workers) {
