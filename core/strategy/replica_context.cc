@@ -168,6 +168,7 @@ Result<Ref<Value>> ReplicaContext::AllReduceSlices(ReduceOp op, const Value& val
 Result<Ref<Value>> ReplicaContext::AllGather(const Value& value, int64_t axis,
                                              const CollectiveOptions& options) {
   TUTTI_RETURN_IF_ERROR(CheckInside(CallbackClass::kReplica, "all_gather"));
+  TUTTI_RETURN_IF_ERROR(CheckNoSlices(value, "all_gather"));
   TUTTI_ASSIGN_OR_RETURN(const std::vector<size_t> numbers, TensorLeaves(value, "all_gather"));
   for (const size_t i : numbers) {
     const Tensor& input = value.leaf(i).tensor();

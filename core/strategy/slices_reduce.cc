@@ -25,6 +25,17 @@ Status CheckSlicesOp(ReduceOp op, std::string_view what) {
                          what, ReduceOpName(op));
 }
 
+Status CheckNoSlices(const Value& value, std::string_view what) {
+  if (value.is_leaf()) return OkStatus();
+  const std::vector<size_t> slices = FindIndexedSlices(value.spec());
+  if (slices.empty()) return OkStatus();
+  Path path = value.spec().LeafPath(slices[0]);
+  path.pop_back();
+  return InvalidArgument("{}: indexed slices are not taken, and stand {}; a reduction joins them",
+                         what, path.empty() ? "in the place of the value"
+                                            : "at " + PathToString(path));
+}
+
 Ref<Value> WithoutSlices(const Value& value, std::span<const size_t> slices) {
   std::vector<Ref<Value>> others;
   auto next = slices.begin();

@@ -26,6 +26,10 @@ Result<Ref<Tensor>> ShareOfMean(const Tensor& values, int64_t replicas);
 // SUM or MEAN: INVALID_ARGUMENT naming `what` otherwise.
 Status CheckSlicesOp(ReduceOp op, std::string_view what);
 
+// INVALID_ARGUMENT naming `what` and the place where indexed slices stand in the structure: for
+// what goes by leaves, and would join their parts one by one.
+Status CheckNoSlices(const Value& value, std::string_view what);
+
 // A structure with indexed slices, taken apart: its other leaves as a tuple, and back. `slices` are
 // those of FindIndexedSlices.
 Ref<Value> WithoutSlices(const Value& value, std::span<const size_t> slices);

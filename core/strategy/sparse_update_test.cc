@@ -189,5 +189,17 @@ TEST_F(SparseUpdateTest, ReduceJoinsThemFromOutside) {
                     StatusCode::kInvalidArgument, {"one value for all 2 replicas"}));
 }
 
+TEST_F(SparseUpdateTest, GatherTakesNoSlices) {
+  const Ref<Strategy> strategy = Mirrored(2);
+  const Ref<Value> slices = SlicesOf(Tensor::Vector<float>({2}), {5});
+  const Ref<Value> nested = Value::Tuple({ScalarOf(1.0f), slices});
+  EXPECT_TRUE(Fails(strategy->Gather(*slices, 0, {}).status(), StatusCode::kInvalidArgument,
+                    {"gather: indexed slices are not taken", "in the place of the value"}));
+  EXPECT_TRUE(Fails(RunStatus(strategy, ReplicaFn([&](ReplicaContext& replica, const Value&) {
+                                return replica.AllGather(*nested, 0, {});
+                              })),
+                    StatusCode::kInvalidArgument, {"all_gather: indexed slices", "at [1]"}));
+}
+
 }  // namespace
 }  // namespace tutti

@@ -425,6 +425,7 @@ Result<Ref<Value>> Strategy::Gather(const Value& given, int64_t axis,
   TUTTI_ASSIGN_OR_RETURN(const Ref<Value> with_values, WithCentralValues(given));
   const Value& value = *with_values;
   Status asked = CheckReduction(value, "gather", options);
+  if (asked.ok()) asked = CheckNoSlices(value, "gather");
   const bool over_workers = team_channel_ && IsSpreadOverWorkers(value);
   if (!asked.ok()) return over_workers ? team_channel_->Refuse(std::move(asked), options) : asked;
   if (over_workers) {

@@ -340,6 +340,8 @@ class SparseUpdateTest(unittest.TestCase):
             self.assertEqual(joined.dense_shape.tolist(), [3, 2])
         with self.assertRaisesRegex(ValueError, "SUM and a MEAN"):
             self.strategy.run(step, args=("max",))
+        with self.assertRaisesRegex(ValueError, "gather: indexed slices are not taken"):
+            self.strategy.gather(each, 0)
         self.assertEqual(repr(IndexedSlices([[1, 2]], [4])),
                          "IndexedSlices(values=[[1, 2]], indices=[4], dense_shape=None)")
 

@@ -75,9 +75,10 @@ class Variable(ReadAsArray):
 
     In a replica function all replicas must come here, and get one variable, whose value is that of
     replica 0; InvalidArgumentError naming both replicas where dtype, shape, name or options differ.
-    Of a strategy with copies it is a MirroredVariable or a SyncOnReadVariable. ValueError for a bad
-    combination. Threads: any; in replica context a write to an ON_WRITE variable is a step that all
-    replicas must take together.
+    Of a strategy with copies it is a MirroredVariable or a SyncOnReadVariable. In arithmetic, in
+    comparisons (`==` element by element; the hash is the object's) and in NumPy's functions it is
+    read. ValueError for a bad combination. Threads: any; in replica context a write to an ON_WRITE
+    variable is a step that all replicas must take together.
     """
 
     __slots__ = ("_handle", "__weakref__")
