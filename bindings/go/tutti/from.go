@@ -109,7 +109,11 @@ func fromStruct(object reflect.Value, path string) (Value, error) {
 		}
 		names, parts = append(names, name), append(parts, part)
 	}
-	return NamedTuple(kind.Name(), names, parts...)
+	name := kind.Name()
+	if name == "" { // of a type without one
+		name = "struct"
+	}
+	return NamedTuple(name, names, parts...)
 }
 
 func fromAll(object reflect.Value, path string) (Value, error) {
