@@ -177,6 +177,14 @@ class ValuesTest(unittest.TestCase):
         self.assertIn("rank 1 has no value", failed[0][0])
         self.assertEqual([count for _, count in failed], [2, 2])
 
+    def test_values_come_back_from_their_bytes(self):
+        value = {"a": [1, 2.5], "b": ("text", np.arange(3))}
+        again = tutti.io.parse_value(tutti.io.serialize_value(value))
+        self.assertEqual((again["a"], again["b"][0], again["b"][1].tolist()),
+                         ([1, 2.5], "text", [0, 1, 2]))
+        with self.assertRaisesRegex(errors.InvalidArgumentError, "2 bytes are no value"):
+            tutti.io.parse_value(b"\xff\xff")
+
     def test_datasets_and_tensors_pickle(self):
         dataset = tutti.data.Dataset.range(7).skip(2).batch(2)
         again = pickle.loads(pickle.dumps(dataset))
@@ -287,7 +295,8 @@ class JobTest(unittest.TestCase):
                     else:
                         sys.exit("it was saved")
                 alone, = tutti.Communicator.create_local(1)
-                tutti.train.Checkpoint(communicator=alone, w=numpy.zeros(2)).save(sys.argv[1] + "/b")
+                own = tutti.train.Checkpoint(communicator=alone, w=numpy.zeros(2))
+                own.save(sys.argv[1] + "/b")
             """
             config = {"cluster": {"worker": ["127.0.0.1:1", "127.0.0.1:2"]},
                       "task": {"type": "worker", "index": 1}}
