@@ -44,9 +44,9 @@ class GuidesTest(unittest.TestCase):
                           "your own copy: True", "shared: 1.0"])
 
     def test_elastic(self):
-        said = subprocess.run([TOOL, "run", "--workers", "3", "--elastic", "--max-restarts", "1", "--",
-                               sys.executable, "-B", str(FOLDER / "elastic.py")],
-                              capture_output=True, text=True, timeout=240).stdout
+        words = [TOOL, "run", "--workers", "3", "--elastic", "--max-restarts", "1", "--",
+                 sys.executable, "-B", str(FOLDER / "elastic.py")]
+        said = subprocess.run(words, capture_output=True, text=True, timeout=240).stdout
         for worker in range(3):
             self.assertIn(f"worker {worker}: 3 ranks at the end", said)
 
