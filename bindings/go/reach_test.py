@@ -61,6 +61,11 @@ def main():
     for name in re.findall(r"^inline [^(]*?[ *]([a-z]\w*)\(", wrapped, re.MULTILINE):
         if name not in ignored and not re.search(rf"native\.{name[0].upper()}{name[1:]}\b", go):
             wrong.append(f"{name}: the interface has it, and no Go file calls it")
+    # What users copy shows a context.
+    for page in [*project.glob("examples/go/*/*.go"), project / "bindings/go/README.md",
+                 module / "doc.go"]:
+        for call in re.findall(r"\w+\.[A-Z]\w*\(nil[,)]", page.read_text()):
+            wrong.append(f"{page}: {call} ...: an example gives a context, and not nil")
     print("\n".join(wrong))
     return 1 if wrong else 0
 

@@ -63,8 +63,9 @@ TEST_F(NewcomerTest, WholeValuesGoBetweenRanks) {
       EXPECT_OK(tutti_communicator_all_gather_value(ranks[rank], mine, nullptr, &all));
       EXPECT_EQ(TextOf(all), "[40, 41]");
       ValueHandle sent;
-      EXPECT_OK(tutti_communicator_broadcast_value(ranks[rank], rank == 1 ? mine : nullptr, 1,
-                                                   nullptr, &sent));
+      const tutti_value *given = nullptr;
+      if (rank == 1) given = mine;
+      EXPECT_OK(tutti_communicator_broadcast_value(ranks[rank], given, 1, nullptr, &sent));
       EXPECT_EQ(TextOf(sent), "41");
     });
   }

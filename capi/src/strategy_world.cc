@@ -8,25 +8,11 @@
 #include "capi/src/roots.h"
 #include "core/base/error.h"
 #include "core/collective/communicator/communicator.h"
-#include "core/collective/group/cluster_team.h"
 #include "core/runtime/multi_worker.h"
 #include "core/strategy/strategy.h"
-#include "core/strategy/team_channel.h"
 
 using namespace tutti;
 using namespace tutti::capi;
-
-namespace {
-
-// Null for a strategy of this process alone.
-Cluster *ClusterOf(const Strategy &strategy) {
-  TeamChannel *const channel = strategy.team_channel();
-  if (channel == nullptr) return nullptr;
-  auto *const team = dynamic_cast<ClusterTeam *>(&channel->team());
-  return team == nullptr ? nullptr : &team->cluster();
-}
-
-}  // namespace
 
 tutti_status *tutti_strategy_get_cluster(const tutti_strategy *strategy,
                                          tutti_cluster **out_cluster) {

@@ -7,6 +7,7 @@
 #include "core/cluster/resolve/cluster_resolver.h"
 #include "core/collective/group/cluster_team.h"
 #include "core/runtime/runtime.h"
+#include "core/strategy/team_channel.h"
 
 namespace tutti {
 
@@ -69,6 +70,13 @@ Result<Ref<Communicator>> CreateCommunicator(Runtime& runtime, Ref<Cluster> clus
   TUTTI_ASSIGN_OR_RETURN(const int64_t epoch, runtime.seat().NextEpoch(*cluster, known));
   return Communicator::Create(std::move(cluster), known, epoch, runtime.transport(),
                               runtime.collective_table(), call);
+}
+
+Cluster* ClusterOf(const Strategy& strategy) {
+  TeamChannel* const channel = strategy.team_channel();
+  if (channel == nullptr) return nullptr;
+  auto* const team = dynamic_cast<ClusterTeam*>(&channel->team());
+  return team == nullptr ? nullptr : &team->cluster();
 }
 
 }  // namespace tutti

@@ -35,6 +35,9 @@ Result<Ref<Strategy>> CreateMultiWorkerMirrored(Runtime& runtime, const ClusterR
 Result<Ref<Communicator>> CreateCommunicator(Runtime& runtime, Ref<Cluster> cluster,
                                              std::string_view name, const CallOptions& call);
 
+// The cluster that the workers of a strategy sit in; null for a strategy of this process alone.
+Cluster* ClusterOf(const Strategy& strategy);
+
 }  // namespace tutti
 
 #endif  // TUTTI_CORE_RUNTIME_MULTI_WORKER_H_

@@ -60,12 +60,14 @@ TEST(MultiWorker, MoreGpusThanTheMachineListsAreAnError) {
   EXPECT_TRUE(runtime->Shutdown(WithinReason(*runtime)).ok());
 }
 
-TEST(MultiWorker, AnEmptyClusterCannotBeJoined) {
+TEST(MultiWorker, AnEmptyClusterIsOneOfThisProcess) {
   const Ref<Runtime> runtime = Runtime::Create().value();
-  const Status status =
-      runtime->JoinCluster(*ResolverOf({}, 0), 1, WithinReason(*runtime)).status();
-  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
-  EXPECT_THAT(status.message(), testing::HasSubstr("TF_CONFIG"));
+  EXPECT_EQ(runtime->PlaceInJob(), "");
+  const Result<Ref<Cluster>> joined =
+      runtime->JoinCluster(*ResolverOf({}, 0), 1, WithinReason(*runtime));
+  ASSERT_TRUE(joined.ok()) << joined.status().ToString();
+  EXPECT_EQ((*joined)->num_workers(), 1);
+  EXPECT_EQ(runtime->PlaceInJob(), "");
   EXPECT_TRUE(runtime->Shutdown(WithinReason(*runtime)).ok());
 }
 

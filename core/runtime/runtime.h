@@ -74,8 +74,8 @@ class Runtime final : public Environment {
   Result<Ref<Cluster>> JoinCluster(const ClusterResolver& resolver, int64_t num_replicas,
                                    const CallOptions& call);
 
-  // "worker 1 of 3 of a job" for a process that sits in a cluster of several, or that TF_CONFIG says
-  // to be one of several; else empty.
+  // "worker 1 of 3 of a job" for a process that sits in a cluster of several, or that TF_CONFIG
+  // says to be one of several; else empty.
   std::string PlaceInJob() const;
 
   ClusterSeat& seat() { return seat_; }

@@ -59,8 +59,9 @@ class Settings {
   // and what would be accepted.
   Status Load(const KeyValues& arguments, Variables variables, Disk& disk);
 
-  // "the variable TUTTI_LOG_LEVL is not known; did you mean TUTTI_LOG_LEVEL?" for each variable among
-  // `environment` ("NAME=value", null at the end; it may be null) that looks like a misspelt one.
+  // "the variable TUTTI_LOG_LEVL is not known; did you mean TUTTI_LOG_LEVEL?" for each variable
+  // among `environment` ("NAME=value", null at the end; it may be null) that looks like a misspelt
+  // one.
   static std::vector<std::string> FindMisspelt(const char* const* environment);
 
   // Changes a setting of a running runtime. FAILED_PRECONDITION for one that is fixed at start.

@@ -53,6 +53,7 @@ TEST(Settings, PreferArgumentToVariableToFileToDefault) {
             "\"elastic\": {\"value\": \"0\", \"source\": \"default\"}, "
             "\"flight_recorder_dir\": {\"value\": \"\", \"source\": \"default\"}, "
             "\"join_timeout\": {\"value\": \"5m\", \"source\": \"default\"}, "
+            "\"join_warning\": {\"value\": \"10s\", \"source\": \"default\"}, "
             "\"log_level\": {\"value\": \"error\", \"source\": \"file\"}, "
             "\"logical_cpu_devices\": {\"value\": \"4\", \"source\": \"argument\"}, "
             "\"memory_limit\": {\"value\": \"2GiB\", \"source\": \"variable\"}, "
@@ -60,7 +61,8 @@ TEST(Settings, PreferArgumentToVariableToFileToDefault) {
             "\"reproducible\": {\"value\": \"0\", \"source\": \"default\"}, "
             "\"silence_limit\": {\"value\": \"3s\", \"source\": \"default\"}, "
             "\"soft_device_placement\": {\"value\": \"0\", \"source\": \"default\"}, "
-            "\"transport\": {\"value\": \"auto\", \"source\": \"default\"}}");
+            "\"transport\": {\"value\": \"auto\", \"source\": \"default\"}, "
+            "\"wait_warning\": {\"value\": \"30s\", \"source\": \"default\"}}");
 }
 
 TEST(Settings, RefuseAnUnknownKeyAndNameTheNearestAndAllOthers) {
@@ -110,6 +112,16 @@ TEST(Settings, CannotChangeWhatIsFixedAtStart) {
   EXPECT_EQ(settings.Change("logical_cpu_devices", "2").code(), StatusCode::kFailedPrecondition);
   EXPECT_TRUE(settings.Change("default_timeout", "1.5s").ok());
   EXPECT_EQ(settings.Number("default_timeout"), 1'500'000'000);
+}
+
+TEST(Settings, FindMisspeltVariables) {
+  const char* const environment[] = {"TUTTI_LOG_LEVL=debug", "TUTTI_LOG_LEVEL=debug",
+                                     "TUTTI_JOB_SECRET=x",   "TUTTI_SOMETHING_OF_MINE=1",
+                                     "TUTI_LOG_LEVEL=1",     "PATH=/bin", nullptr};
+  EXPECT_EQ(Settings::FindMisspelt(environment),
+            std::vector<std::string>{
+                "the variable TUTTI_LOG_LEVL is not known; did you mean TUTTI_LOG_LEVEL?"});
+  EXPECT_TRUE(Settings::FindMisspelt(nullptr).empty());
 }
 
 }  // namespace

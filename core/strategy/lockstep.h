@@ -135,7 +135,8 @@ class Lockstep {
   void StopRound(Status reason, bool shared);
   Status StopStatus(size_t replica, const char* what) const;
 
-  // Stops the round of a call that begins when its time is up, whether or not it would have to wait.
+  // Stops the round of a call that begins when its time is up, whether or not it would have to
+  // wait.
   Status CheckTime(const CallOptions& options, const char* what);
   Status LeadMerge(const CallOptions& options);
   void ShareOut(MergePart* part, uint64_t step);

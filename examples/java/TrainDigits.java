@@ -163,7 +163,8 @@ public final class TrainDigits {
     Dataset examples = TFRecordDataset.of(files).enumerate(0)
         .filter(numbered -> isHeldOut(numbered.get(0).longValue()) == heldOut)
         .map(numbered -> numbered.get(1), Spec.tensor(DType.BYTES))
-        .map(DatasetFunction.parseExample(Map.of("image", new DatasetFunction.Feature(DType.FLOAT32, 64),
+        .map(DatasetFunction.parseExample(Map.of(
+            "image", new DatasetFunction.Feature(DType.FLOAT32, 64),
             "label", new DatasetFunction.Feature(DType.INT64))));
     if (!heldOut) {
       examples = examples.shuffle(2000, seed);

@@ -88,9 +88,9 @@ func (b *BucketPlan) String() string {
 }
 
 // Wait returns when all gradients are ready and reduced, and begins the next step. Where one does
-// not become ready, the log warns of it, by its name, after the setting wait_warning (30 s). Any failure, an
-// end of the context meanwhile too, ends the epoch of the communicator for all ranks; a context
-// that has ended before is refused, and the step is still to be waited for.
+// not become ready, the log warns of it, by its name, after the setting wait_warning (30 s). Any
+// failure, an end of the context meanwhile too, ends the epoch of the communicator for all ranks; a
+// context that has ended before is refused, and the step is still to be waited for.
 func (b *BucketPlan) Wait(ctx context.Context) error {
 	return wait(ctx, b.object(), native.Bucket_plan_wait)
 }

@@ -232,7 +232,8 @@ func (c *Communicator) BroadcastValue(ctx context.Context, root int, value Value
 }
 
 func (c *Communicator) valueCall(ctx context.Context, value Value,
-	call func(pointer, value uintptr, call *native.CallOptions, made *uintptr) uintptr) (Value, error) {
+	call func(pointer, value uintptr, call *native.CallOptions,
+		made *uintptr) uintptr) (Value, error) {
 	value, end, err := given(value)
 	if err != nil {
 		return Value{}, err

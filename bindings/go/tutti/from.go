@@ -109,7 +109,11 @@ func fromStruct(object reflect.Value, path string) (Value, error) {
 		}
 		names, parts = append(names, name), append(parts, part)
 	}
-	return NamedTuple(kind.Name(), names, parts...)
+	name := kind.Name()
+	if name == "" { // of a type without one
+		name = "struct"
+	}
+	return NamedTuple(name, names, parts...)
 }
 
 func fromAll(object reflect.Value, path string) (Value, error) {
@@ -148,32 +152,44 @@ func tensorFrom(object reflect.Value, path string) (*Tensor, error) {
 	}
 	switch kind.Kind() {
 	case reflect.Bool:
-		return elementsOf(object, path, dims, func(item reflect.Value) bool { return item.Bool() })
+		return elementsOf(object, path, dims,
+			func(item reflect.Value) bool { return item.Bool() })
 	case reflect.Int, reflect.Int64:
-		return elementsOf(object, path, dims, func(item reflect.Value) int64 { return item.Int() })
+		return elementsOf(object, path, dims,
+			func(item reflect.Value) int64 { return item.Int() })
 	case reflect.Int8:
-		return elementsOf(object, path, dims, func(item reflect.Value) int8 { return int8(item.Int()) })
+		return elementsOf(object, path, dims,
+			func(item reflect.Value) int8 { return int8(item.Int()) })
 	case reflect.Int16:
-		return elementsOf(object, path, dims, func(item reflect.Value) int16 { return int16(item.Int()) })
+		return elementsOf(object, path, dims,
+			func(item reflect.Value) int16 { return int16(item.Int()) })
 	case reflect.Int32:
-		return elementsOf(object, path, dims, func(item reflect.Value) int32 { return int32(item.Int()) })
+		return elementsOf(object, path, dims,
+			func(item reflect.Value) int32 { return int32(item.Int()) })
 	case reflect.Uint, reflect.Uint64:
-		return elementsOf(object, path, dims, func(item reflect.Value) uint64 { return item.Uint() })
+		return elementsOf(object, path, dims,
+			func(item reflect.Value) uint64 { return item.Uint() })
 	case reflect.Uint8:
-		return elementsOf(object, path, dims, func(item reflect.Value) uint8 { return uint8(item.Uint()) })
+		return elementsOf(object, path, dims,
+			func(item reflect.Value) uint8 { return uint8(item.Uint()) })
 	case reflect.Uint16:
-		return elementsOf(object, path, dims, func(item reflect.Value) uint16 { return uint16(item.Uint()) })
+		return elementsOf(object, path, dims,
+			func(item reflect.Value) uint16 { return uint16(item.Uint()) })
 	case reflect.Uint32:
-		return elementsOf(object, path, dims, func(item reflect.Value) uint32 { return uint32(item.Uint()) })
+		return elementsOf(object, path, dims,
+			func(item reflect.Value) uint32 { return uint32(item.Uint()) })
 	case reflect.Float32:
-		return elementsOf(object, path, dims, func(item reflect.Value) float32 { return float32(item.Float()) })
+		return elementsOf(object, path, dims,
+			func(item reflect.Value) float32 { return float32(item.Float()) })
 	case reflect.Float64:
-		return elementsOf(object, path, dims, func(item reflect.Value) float64 { return item.Float() })
+		return elementsOf(object, path, dims,
+			func(item reflect.Value) float64 { return item.Float() })
 	case reflect.Complex64:
 		return elementsOf(object, path, dims,
 			func(item reflect.Value) complex64 { return complex64(item.Complex()) })
 	case reflect.Complex128:
-		return elementsOf(object, path, dims, func(item reflect.Value) complex128 { return item.Complex() })
+		return elementsOf(object, path, dims,
+			func(item reflect.Value) complex128 { return item.Complex() })
 	case reflect.String:
 		var texts []string
 		if err := walk(object, path, dims, func(item reflect.Value) {

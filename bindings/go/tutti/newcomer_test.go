@@ -46,7 +46,8 @@ func TestElementsAreReadOnly(t *testing.T) {
 	}
 	copied := must[*Tensor](t)(tensor.Copy())
 	must[[]int64](t)(MutableSlice[int64](copied))[0] = 99
-	if got := must[[]int64](t)(SliceAt[int64](element, "")); !reflect.DeepEqual(got, []int64{1, 2, 3}) {
+	got := must[[]int64](t)(SliceAt[int64](element, ""))
+	if !reflect.DeepEqual(got, []int64{1, 2, 3}) {
 		t.Error(got)
 	}
 	if got := must[[]int64](t)(Slice[int64](must[*Tensor](t)(numbers.ReadOnly()))); got[2] != 3 {
@@ -244,7 +245,8 @@ func TestExamplesAreWritten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "train.tfrecord")
 	examples := must[*ExampleWriter](t)(NewExampleWriter(path))
 	for i := 0; i < 2; i++ {
-		if err := examples.Write(map[string]any{"image": []float32{float32(i), 1}, "label": i}); err != nil {
+		err := examples.Write(map[string]any{"image": []float32{float32(i), 1}, "label": i})
+		if err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -187,10 +187,11 @@ func (w *RecordWriter) WriteExample(features Value) error {
 	})
 }
 
-// MakeExample is a serialised tf.train.Example, which ParseExample reads and every other program that
-// knows the format: of a dict of tensors and texts. Integers and booleans become an int64_list,
-// floats a float_list, byte strings and texts a bytes_list, with the elements in row-major order.
-// Equal features give equal bytes. ErrInvalidArgument, with the detail "key", for anything else.
+// MakeExample is a serialised tf.train.Example, which ParseExample reads and every other program
+// that knows the format: of a dict of tensors and texts. Integers and booleans become an
+// int64_list, floats a float_list, byte strings and texts a bytes_list, with the elements in
+// row-major order. Equal features give equal bytes. ErrInvalidArgument, with the detail "key", for
+// anything else.
 func MakeExample(features Value) ([]byte, error) {
 	var made uintptr
 	err := withExample(features, func(given uintptr) error {

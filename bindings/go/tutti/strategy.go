@@ -289,7 +289,8 @@ type RunOptions struct {
 // Replica i gets component i of every per-replica leaf of args, and every other leaf as it is;
 // several arguments are a Tuple.
 // Results are joined leaf by leaf: tensors become per-replica, with one replica they stay what they
-// are. An error or a panic of a replica stops the others.
+// are. An error or a panic of a replica stops the others. The end of ctx is looked at when a
+// replica enters a collective and when all have returned, and ends what they wait for.
 func (s *Strategy) Run(ctx context.Context, fn ReplicaFunc, args Value) (Value, error) {
 	if CurrentDevice(ctx) != nil {
 		return s.RunWithOptions(ctx, fn, args, RunOptions{})
@@ -501,8 +502,8 @@ func (s *Strategy) Cluster() (*Cluster, error) {
 
 // Communicator is one of the strategy's workers, a rank each, for collectives of the program's own
 // between runs. All strategies of a job give the same one, until its epoch has ended or it was
-// closed: then all workers ask again, and the next is formed with all of them. Of a strategy of this
-// process alone it has one rank.
+// closed: then all workers ask again, and the next is formed with all of them. Of a strategy of
+// this process alone it has one rank.
 func (s *Strategy) Communicator(ctx context.Context) (*Communicator, error) {
 	return as(ownCommunicator)(waitOut(ctx, s, native.Strategy_communicator))
 }

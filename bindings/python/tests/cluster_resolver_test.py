@@ -330,9 +330,10 @@ class AloneTest(unittest.TestCase):
         self.assertEqual((strategy.worker, strategy.num_workers), (0, 1))
         self.assertIsNone(strategy.cluster_resolver)
 
-    def test_a_cluster_needs_a_resolver_that_knows_one(self):
-        with self.assertRaisesRegex(ValueError, "TF_CONFIG"):
-            tutti.Cluster.join()
+    def test_a_cluster_that_nobody_knows_is_one_of_this_process(self):
+        with tutti.Runtime() as runtime, runtime.as_default():
+            with tutti.Cluster.join() as cluster:
+                self.assertEqual((cluster.worker, cluster.num_workers), (0, 1))
 
 
 class CommunicationOptionsTest(unittest.TestCase):

@@ -1,8 +1,11 @@
 """What a newcomer meets: names in messages, memory of other libraries, checkpoints of a job, whole
 values between ranks."""
 
+import gzip
+import hashlib
 import json
 import os
+import pathlib
 import pickle
 import re
 import subprocess
@@ -177,6 +180,14 @@ class ValuesTest(unittest.TestCase):
         self.assertIn("rank 1 has no value", failed[0][0])
         self.assertEqual([count for _, count in failed], [2, 2])
 
+    def test_values_come_back_from_their_bytes(self):
+        value = {"a": [1, 2.5], "b": ("text", np.arange(3))}
+        again = tutti.io.parse_value(tutti.io.serialize_value(value))
+        self.assertEqual((again["a"], again["b"][0], again["b"][1].tolist()),
+                         ([1, 2.5], "text", [0, 1, 2]))
+        with self.assertRaisesRegex(errors.InvalidArgumentError, "2 bytes are no value"):
+            tutti.io.parse_value(b"\xff\xff")
+
     def test_datasets_and_tensors_pickle(self):
         dataset = tutti.data.Dataset.range(7).skip(2).batch(2)
         again = pickle.loads(pickle.dumps(dataset))
@@ -287,7 +298,8 @@ class JobTest(unittest.TestCase):
                     else:
                         sys.exit("it was saved")
                 alone, = tutti.Communicator.create_local(1)
-                tutti.train.Checkpoint(communicator=alone, w=numpy.zeros(2)).save(sys.argv[1] + "/b")
+                own = tutti.train.Checkpoint(communicator=alone, w=numpy.zeros(2))
+                own.save(sys.argv[1] + "/b")
             """
             config = {"cluster": {"worker": ["127.0.0.1:1", "127.0.0.1:2"]},
                       "task": {"type": "worker", "index": 1}}
@@ -310,6 +322,30 @@ class ExamplesTest(unittest.TestCase):
                 "name": tutti.data.FixedLenFeature((), bytes)}))
             read = [(e["image"].tolist(), int(e["label"]), e["name"]) for e in parsed]
             self.assertEqual(read[2], ([[2, 2], [2, 2]], 2, b"digit 2"))
+
+    def test_the_digits_are_made_by_it(self):
+        data = pathlib.Path(__file__).resolve().parents[3] / "examples" / "data"
+        shards = [sorted(data.glob("digits-*.tfrecord"))[i] for i in range(8)]
+        features = {"image": tutti.data.FixedLenFeature((64,), np.float32),
+                    "label": tutti.data.FixedLenFeature((), np.int64)}
+        rows = {}
+        for i, shard in enumerate(shards):
+            parsed = tutti.data.TFRecordDataset(shard).map(tutti.data.parse_example(features))
+            for j, example in enumerate(parsed):
+                rows[8 * j + i] = [*example["image"].astype(int), int(example["label"])]
+        order = sorted(range(len(rows)), key=lambda i: hashlib.sha256(b"digit %d" % i).digest())
+        lines = [""] * len(rows)
+        for at, index in enumerate(order):
+            lines[index] = ",".join(map(str, rows[at]))
+        with tempfile.TemporaryDirectory() as folder:
+            table = os.path.join(folder, "digits.csv.gz")
+            with gzip.open(table, "wt", encoding="ascii") as out:
+                out.write("\n".join(lines))
+            subprocess.run([sys.executable, "-B", str(data / "make_digits.py"), table, "--out",
+                            folder], check=True, capture_output=True)
+            for shard in shards:
+                self.assertEqual((pathlib.Path(folder) / shard.name).read_bytes(),
+                                 shard.read_bytes(), shard.name)
 
     def test_the_bytes_are_those_of_the_message(self):
         # Example.features {key: "a", value.int64_list [1]}, all of them field 1 but the last, 3.

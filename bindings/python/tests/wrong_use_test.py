@@ -225,7 +225,8 @@ class ArrayTest(unittest.TestCase):
         for target in ([0.0], 3.5, None, "x"):
             with self.assertRaises(TypeError) as caught:
                 rank.broadcast(target)
-            self.assertIn("a NumPy array or a tutti.Tensor is needed", str(caught.exception))
+            self.assertIn("a NumPy array, a tutti.Tensor or something with __dlpack__ is needed",
+                          str(caught.exception))
         # A view with steps is written where it lies.
         whole = np.zeros(6)
         tutti.Communicator.create_local(1)[0].all_reduce(np.ones(3), out=whole[::2])

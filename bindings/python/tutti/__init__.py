@@ -21,7 +21,7 @@ the classes of tutti.errors.
 """
 
 import threading as _threading
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+import typing as _typing
 
 from tutti import _load  # before anything else that needs _native
 from tutti import _native
@@ -91,6 +91,6 @@ _native._install({
     "main_thread": _threading.main_thread().ident,
 })
 
-if not _TYPE_CHECKING:
+if not _typing.TYPE_CHECKING:
     def __getattr__(name):
         raise _arguments.missing("tutti", __all__, name)

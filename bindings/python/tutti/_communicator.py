@@ -396,9 +396,9 @@ class Communicator(_arguments.NamesNearest):
     def all_gather_value(self, value: Any, timeout: Optional[float] = None, *,
                          options: Options = None, experimental_hints: Options = None) -> List[Any]:
         """What every rank brings, in their order: any structure of arrays, numbers and texts,
-        another one on each rank. It travels as bytes that every language reads (the message
-        tutti.v1.ValueDef); large arrays go better by all_gather. A value that cannot be sent is an
-        error on all ranks, and the epoch goes on."""
+        another one on each rank. It travels as bytes that every language reads (as by
+        tutti.io.serialize_value); large arrays go better by all_gather. A value that cannot be sent
+        is an error on all ranks, and the epoch goes on."""
         values: List[Any] = _native.communicator_all_gather_value(
             self._handle, value, _waits(timeout, options, experimental_hints))
         return values

@@ -11,7 +11,7 @@ from typing import Any, Dict, Optional
 from tutti import _dtypes, _native
 from tutti.strings import _plain
 
-__all__ = ["make_example", "parse_tensor", "serialize_tensor"]
+__all__ = ["make_example", "parse_tensor", "parse_value", "serialize_tensor", "serialize_value"]
 
 
 def serialize_tensor(tensor: Any, name: Optional[str] = None) -> bytes:
@@ -44,3 +44,19 @@ def make_example(features: Dict[str, Any]) -> bytes:
     any.
     """
     return _native.example_create(features)
+
+
+def serialize_value(value: Any) -> bytes:
+    """A structure of arrays, numbers and texts as bytes, which every language of the library reads,
+    and whoever has the definitions of its messages (ValueDef).
+
+    value: dicts, lists, tuples of arrays, numbers, texts, datasets (their definitions).
+    FailedPreconditionError for objects that live in this process only. Threads: any.
+    """
+    return _native.value_serialize(value)
+
+
+def parse_value(serialized: bytes) -> Any:
+    """The structure that serialize_value, or its like in another language, made bytes of;
+    InvalidArgumentError for bytes that are none. Threads: any."""
+    return _native.value_parse(serialized)

@@ -25,8 +25,8 @@ inline PyObject *CarriedBy(const tutti_status *status) {
   return number == tutti_status_get_code(status) ? exception : nullptr;
 }
 
-// What the library says of an exception of the host's besides the exception itself, "map: element 2",
-// stands below it in a traceback (from Python 3.11 on).
+// What the library says of an exception of the host's besides the exception itself, "map: element
+// 2", stands below it in a traceback (from Python 3.11 on).
 inline void AddNote(PyObject *exception, const tutti_status *status) {
   Owned text(PyObject_Str(exception));
   const char *utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;

@@ -18,16 +18,16 @@
 
 TUTTI_BEGIN_DECLS
 
-/* A checkpoint without objects. With a strategy of this process alone, in a process that has joined a
- * cluster of several workers or that TF_CONFIG says to be one of several, saving and writing are
+/* A checkpoint without objects. With a strategy of this process alone, in a process that has joined
+ * a cluster of several workers or that TF_CONFIG says to be one of several, saving and writing are
  * FAILED_PRECONDITION: the workers would overwrite each other's files.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_checkpoint_create(tutti_strategy *strategy,
                                                 tutti_checkpoint **out_checkpoint);
 
 /* One that the ranks of `communicator` save and restore together, without a strategy: rank i stands
- * where worker i is said here. Its calls are calls of the communicator, of which nothing else may be
- * under way.
+ * where worker i is said here. Its calls are calls of the communicator, of which nothing else may
+ * be under way.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_checkpoint_create_for_communicator(
     tutti_communicator *communicator, tutti_checkpoint **out_checkpoint);

@@ -333,10 +333,10 @@ TUTTI_API tutti_status *tutti_communicator_grow(tutti_communicator *communicator
                                                 const tutti_call_options *call,
                                                 tutti_communicator **out_communicator);
 
-/* What every rank brings, any structure of tensors and texts, another one on each rank, as a list in
- * the order of the ranks. It travels as tutti_value_serialize makes it, so that ranks may be of
- * different languages; large tensors go better by the calls above. A value that cannot be serialised
- * fails the call on all ranks, and leaves the communicator as it is.
+/* What every rank brings, any structure of tensors and texts, another one on each rank, as a list
+ * in the order of the ranks. It travels as tutti_value_serialize makes it, so that ranks may be of
+ * different languages; large tensors go better by the calls above. A value that cannot be
+ * serialised fails the call on all ranks, and leaves the communicator as it is.
  * Context: computing. Threads: one at a time. Since: 0.1. */
 TUTTI_API tutti_status *tutti_communicator_all_gather_value(tutti_communicator *communicator,
                                                             const tutti_value *value,

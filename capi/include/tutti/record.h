@@ -40,8 +40,8 @@ TUTTI_API tutti_status *tutti_tf_record_writer_write(tutti_tf_record_writer *wri
 /* A serialised tf.train.Example: `features` is a dict (or a named tuple) of tensors and texts.
  * Integers and booleans become an int64_list, floats a float_list, byte strings and texts a
  * bytes_list, with the elements in row-major order; shapes are the reader's to know
- * (tutti_function_create_parse_example). Equal features give equal bytes. INVALID_ARGUMENT, with the
- * detail "key", for complex numbers, integers beyond int64, and what is no tensor or text.
+ * (tutti_function_create_parse_example). Equal features give equal bytes. INVALID_ARGUMENT, with
+ * the detail "key", for complex numbers, integers beyond int64, and what is no tensor or text.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_example_create(const tutti_value *features, tutti_bytes **out_bytes);
 

@@ -108,8 +108,8 @@ TUTTI_API const tutti_status *tutti_status_get_cause(const tutti_status *status,
 TUTTI_API void *tutti_status_get_host_object(const tutti_status *status, const void *tag);
 
 /* Writes what went wrong to standard error, in one line for the status and one for each of its
- * causes, releases it, and gives its code: 0, and no line, for NULL. `what`, which may be NULL, says
- * what was tried:
+ * causes, releases it, and gives its code: 0, and no line, for NULL. `what`, which may be NULL,
+ * says what was tried:
  *   if (tutti_status_report(tutti_dataset_batch(&dataset, 32, NULL), "batch")) return 1;
  * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API tutti_code tutti_status_report(tutti_status *status, const char *what);

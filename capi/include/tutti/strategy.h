@@ -111,8 +111,10 @@ TUTTI_API const char *tutti_strategy_get_type_name(const tutti_strategy *strateg
  * every distributed leaf and the value itself of every other. Results are merged leaf by leaf: the
  * identical object, none and equal strings stay one value, tensors become distributed. Returns when
  * no replica is running any more. The first error of a replica stops the others (their collectives
- * fail with ABORTED) and is returned, with "replica" among its details. FAILED_PRECONDITION while
- * another run of this strategy is running.
+ * fail with ABORTED) and is returned, with "replica" among its details. The call's timeout is
+ * looked at when a replica enters a collective and when all have returned, and ends what they wait
+ * for: a run that took longer is DEADLINE_EXCEEDED, whether or not a replica had to wait.
+ * FAILED_PRECONDITION while another run of this strategy is running.
  * Context: cross-replica. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_strategy_run(tutti_strategy *strategy, tutti_fn fn, void *user_data,
                                            const tutti_value *args, const tutti_call_options *call,

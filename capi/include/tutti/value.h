@@ -260,9 +260,9 @@ TUTTI_API const tutti_value *tutti_value_get_leaf_component(const tutti_value *v
 TUTTI_API tutti_status *tutti_value_to_string(const tutti_value *value, tutti_bytes **out_text);
 
 /* The value as bytes, for other processes and other languages: the protocol buffer message ValueDef
- * of proto/tutti/v1/dataset.proto, structure and leaves. Tensors, texts, optionals and datasets (their
- * definitions) in structures of up to 32 levels. FAILED_PRECONDITION for what lives in this process
- * only: host objects, variables, values per replica.
+ * of proto/tutti/v1/dataset.proto, structure and leaves. Tensors, texts, optionals and datasets
+ * (their definitions) in structures of up to 32 levels. FAILED_PRECONDITION for what lives in this
+ * process only: host objects, variables, values per replica.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_value_serialize(const tutti_value *value, tutti_bytes **out_bytes);
 

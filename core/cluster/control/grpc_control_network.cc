@@ -165,9 +165,8 @@ Status GrpcControlNetwork::State::OpenServer(std::vector<FileDescriptor> listeni
   acceptor = std::move(new_acceptor);
   RequestCall();
   Result<std::unique_ptr<ControlPort>> opened = ControlPort::Open(
-      *environment, {options.name, options.secret.Fingerprint()}, std::move(listening), [taker = made.taker](FileDescriptor s) {
-        GrpcLibrary::GiveTo(taker, std::move(s));
-      });
+      *environment, {options.name, options.secret.Fingerprint()}, std::move(listening),
+      [taker = made.taker](FileDescriptor s) { GrpcLibrary::GiveTo(taker, std::move(s)); });
   if (!opened.ok()) {
     StopServer();
     return std::move(opened).status().WithPrefix(options.name + " cannot listen");

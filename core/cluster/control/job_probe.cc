@@ -125,7 +125,8 @@ Result<ShownCertificate> ReadCertificate(Environment& environment, const FileDes
   return certificate;
 }
 
-// Tells whoever listens there that somebody with another secret has come. In vain where it has gone.
+// Tells whoever listens there that somebody with another secret has come. In vain where it has
+// gone.
 void Knock(Environment& environment, const JobSecret& secret, const SocketAddress& address,
            const CallOptions& call) {
   const Result<FileDescriptor> socket = ConnectSocket(environment, address, call);

@@ -24,8 +24,9 @@
 // ended, for the peers cannot go on without this rank; the plan then says that error for ever. A
 // plan that is dropped before leaves the calls that it has launched alone.
 //
-// A wait for tensors that nobody reports does not stay silent: after a while (SetWaitWarning) it warns
-// of those that are not ready, by their names where they have some, and again after twice that.
+// A wait for tensors that nobody reports does not stay silent: after a while (SetWaitWarning) it
+// warns of those that are not ready, by their names where they have some, and again after twice
+// that.
 //
 // Threads: Ready any; Wait one at a time.
 

@@ -36,7 +36,7 @@ class Iteration : public DatasetTest {
   // What stands before the body of a state: the magic and the header.
   static size_t HeadOf(const Dataset& dataset) {
     StateWriter writer;
-    writer.Bytes(GraphHeader(dataset.node()).value());
+    writer.Bytes(GraphHeader(dataset.node(), HeaderText::kDescribed).value());
     return std::string_view("TUTTI-I2").size() + writer.bytes().size();
   }
   // `state` as a release would have saved it in which `op` counts its version from `step` more on.
@@ -58,7 +58,11 @@ class Iteration : public DatasetTest {
       changed.Int(version + (name == op ? step : 0));
       found = found || name == op;
     }
-    EXPECT_TRUE(found && old.at_end()) << op;
+    EXPECT_TRUE(found) << op;
+    const int64_t described = old.Int();
+    changed.Int(described);
+    for (int64_t i = 0; i < described; ++i) changed.Bytes(old.Bytes());
+    EXPECT_TRUE(old.at_end()) << op;
     StateWriter before;
     before.Bytes(header);
     StateWriter made;

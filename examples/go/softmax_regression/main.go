@@ -52,7 +52,7 @@ func newModel(strategy *tutti.Strategy) (*model, error) {
 	}
 	defer zeros.Close()
 	// A copy per replica; what the replicas of all workers assign is summed.
-	weights, err := strategy.NewVariable(nil, zeros, tutti.VariableOptions{
+	weights, err := strategy.NewVariable(context.Background(), zeros, tutti.VariableOptions{
 		Name: "weights", Aggregation: tutti.AggregateSum})
 	return &model{strategy, weights}, err
 }
@@ -122,19 +122,19 @@ func (m *model) trainStep(replica *tutti.ReplicaContext, batch tutti.Value) (tut
 // walk is one walk over the data: the sum of what the replicas of all workers gave.
 func (m *model) walk(step tutti.ReplicaFunc, data *tutti.DistributedDataset) (total score,
 	err error) {
-	batches, err := data.Iterator(nil)
+	batches, err := data.Iterator(context.Background())
 	if err != nil {
 		return total, err
 	}
 	defer batches.Close()
 	for batches.Next() {
 		batch := batches.Value()
-		scores, err := m.strategy.Run(nil, step, batch)
+		scores, err := m.strategy.Run(context.Background(), step, batch)
 		batch.Close()
 		if err != nil {
 			return total, err
 		}
-		sum, err := m.strategy.Reduce(nil, tutti.Sum, scores)
+		sum, err := m.strategy.Reduce(context.Background(), tutti.Sum, scores)
 		scores.Close()
 		if err != nil {
 			return total, err
@@ -159,7 +159,7 @@ func (m *model) walk(step tutti.ReplicaFunc, data *tutti.DistributedDataset) (to
 
 // hash of the weights' bytes, little-endian.
 func (m *model) hash() (hash [sha256.Size]byte, err error) {
-	weights, err := m.weights.Read(nil)
+	weights, err := m.weights.Read(context.Background())
 	if err != nil {
 		return hash, err
 	}
@@ -184,7 +184,8 @@ func train(epochs int, folder string) (err error) {
 			err = left
 		}
 	}()
-	strategy, err := tutti.NewMultiWorkerMirroredStrategy(nil) // the workers stand in TF_CONFIG
+	// The workers stand in TF_CONFIG.
+	strategy, err := tutti.NewMultiWorkerMirroredStrategy(context.Background())
 	if err != nil {
 		return err
 	}
@@ -196,12 +197,14 @@ func train(epochs int, folder string) (err error) {
 	defer model.weights.Close()
 	// Each of several workers reads files of its own, for datasets are sharded by themselves.
 	trainingPart, heldOutPart := digits(folder)
-	training, err := strategy.DistributeDataset(nil, trainingPart, tutti.InputOptions{})
+	training, err := strategy.DistributeDataset(context.Background(), trainingPart,
+		tutti.InputOptions{})
 	if err != nil {
 		return err
 	}
 	defer training.Close()
-	heldOut, err := strategy.DistributeDataset(nil, heldOutPart, tutti.InputOptions{})
+	heldOut, err := strategy.DistributeDataset(context.Background(), heldOutPart,
+		tutti.InputOptions{})
 	if err != nil {
 		return err
 	}

@@ -122,7 +122,7 @@ func (t *training) run() error {
 		if err != nil {
 			return err
 		}
-		if _, _, err := manager.RestoreLatest(nil); err != nil {
+		if _, _, err := manager.RestoreLatest(context.Background()); err != nil {
 			return err
 		}
 		if t.talks && progress.steps() > 0 {
@@ -156,7 +156,7 @@ func (t *training) runEpoch(progress *progress) error {
 	if err != nil {
 		return err
 	}
-	batches, err := t.model.strategy.Distribute(nil, data)
+	batches, err := t.model.strategy.Distribute(context.Background(), data)
 	if err != nil {
 		return err
 	}
@@ -167,7 +167,7 @@ func (t *training) runEpoch(progress *progress) error {
 			return err
 		}
 		if progress.sums()[2] > 0 {
-			if _, _, err := manager.RestoreLatest(nil); err != nil {
+			if _, _, err := manager.RestoreLatest(context.Background()); err != nil {
 				return err
 			}
 		}
@@ -177,7 +177,7 @@ func (t *training) runEpoch(progress *progress) error {
 		if manager == nil || progress.steps()%t.saveEvery != 0 {
 			return nil
 		}
-		_, err := manager.Save(nil, progress.steps())
+		_, err := manager.Save(context.Background(), progress.steps())
 		return err
 	})
 }
@@ -212,7 +212,7 @@ func (t *training) accuracy() (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	batches, err := t.model.strategy.Distribute(nil, data)
+	batches, err := t.model.strategy.Distribute(context.Background(), data)
 	if err != nil {
 		return 0, err
 	}
@@ -252,7 +252,7 @@ func checkHashes(strategy *tutti.Strategy, weights *tutti.Variable) error {
 	if err != nil {
 		return err
 	}
-	all, err := strategy.Gather(nil, mine, 0)
+	all, err := strategy.Gather(context.Background(), mine, 0)
 	if err != nil {
 		return err
 	}
@@ -283,7 +283,7 @@ func train(a arguments) (err error) {
 	for i := int64(0); i < a.replicas; i++ {
 		devices = append(devices, fmt.Sprintf("CPU:%d", i))
 	}
-	strategy, err := tutti.NewMultiWorkerMirroredStrategy(nil, devices...)
+	strategy, err := tutti.NewMultiWorkerMirroredStrategy(context.Background(), devices...)
 	if err != nil {
 		return err
 	}

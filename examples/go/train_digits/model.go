@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"tutti.dev/tutti"
 )
 
@@ -24,7 +25,7 @@ func newModel(strategy *tutti.Strategy, seed uint64) (*model, error) {
 	}
 	defer row.Close()
 	// All replicas bring the same update.
-	if m.weights, err = strategy.NewVariable(nil, row, tutti.VariableOptions{
+	if m.weights, err = strategy.NewVariable(context.Background(), row, tutti.VariableOptions{
 		Name: "weights", Aggregation: tutti.AggregateOnlyFirstReplica}); err != nil {
 		return nil, err
 	}
@@ -33,7 +34,7 @@ func newModel(strategy *tutti.Strategy, seed uint64) (*model, error) {
 		return nil, err
 	}
 	defer zeros.Close()
-	m.velocity, err = strategy.NewVariable(nil, zeros, tutti.VariableOptions{
+	m.velocity, err = strategy.NewVariable(context.Background(), zeros, tutti.VariableOptions{
 		Name: "velocity", Synchronization: tutti.SyncOnRead, Aggregation: tutti.AggregateMean})
 	return m, err
 }
@@ -160,12 +161,12 @@ func (m *model) takeSteps(step tutti.ReplicaFunc, batches *tutti.DistributedIter
 	total []float64, done func() error) error {
 	for batches.Next() {
 		batch := batches.Value()
-		scores, err := m.strategy.Run(nil, step, batch)
+		scores, err := m.strategy.Run(context.Background(), step, batch)
 		batch.Close()
 		if err != nil {
 			return err
 		}
-		sum, err := m.strategy.Reduce(nil, tutti.Sum, scores)
+		sum, err := m.strategy.Reduce(context.Background(), tutti.Sum, scores)
 		scores.Close()
 		if err != nil {
 			return err

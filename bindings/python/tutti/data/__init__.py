@@ -5,7 +5,7 @@ tuples, dicts and lists. Arrays that an iterator or a callback hands out are rea
 runtime's memory. A list of numbers is one tensor; use a tuple for a structure.
 """
 
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+import typing as _typing
 
 from tutti import _arguments
 from tutti._composites import RaggedTensorSpec, SparseTensorSpec
@@ -32,6 +32,6 @@ __all__ = [
     "unregister_function",
 ]
 
-if not _TYPE_CHECKING:
+if not _typing.TYPE_CHECKING:
     def __getattr__(name):
         raise _arguments.missing("tutti.data", __all__, name)

@@ -7,7 +7,7 @@ replica context; inside a merge function is cross-replica context again. Exactly
 thread of control (contextvars) and reaches the replicas' threads.
 """
 
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+import typing as _typing
 
 from tutti import _arguments
 from tutti._reduce_op import ReduceOp
@@ -42,6 +42,6 @@ __all__ = [
     "has_strategy", "in_cross_replica_context",
 ]
 
-if not _TYPE_CHECKING:
+if not _typing.TYPE_CHECKING:
     def __getattr__(name):
         raise _arguments.missing("tutti.distribute", __all__, name)

@@ -185,7 +185,8 @@ class Strategy(_arguments.NamesNearest):
         they are).
 
         An exception of a replica stops the others and comes out as itself. options: RunOptions.
-        timeout: seconds (DeadlineExceededError).
+        timeout: seconds (DeadlineExceededError): looked at when a replica enters a collective and
+        when all have returned, and the end of what they wait for.
         """
         if kwargs:
             fn, args = with_keywords(fn, args, kwargs)

@@ -139,7 +139,8 @@ final class Datasets {
         "reader_arg");
     final String compression =
         node.all().containsKey("compression") ? (String) node.get("compression") : "AUTO";
-    try (DatasetFunction reader = ofSnapshot(node, "reader"); DatasetFunction shard = ofSnapshot(node, "shard")) {
+    try (DatasetFunction reader = ofSnapshot(node, "reader");
+         DatasetFunction shard = ofSnapshot(node, "shard")) {
       return dataset.snapshot(node.text("path"), compression, reader, shard);
     }
   }

@@ -22,10 +22,11 @@ import org.tutti.internal.NativeObject;
  *
  * <p>A method that ends in Async returns at once. Its call runs on a thread of the communicator's
  * own, in the order of issue, and counts among the calls of the rank; one without Async waits for
- * its turn behind it. Wrong arguments are thrown at once, everything else by {@link ValueFuture#get}.
- * Until the call is done its tensors must not be written and its results not read; closing them is
- * fine. The timeout (null: the setting default_timeout) counts from the issue. Giving up the wait,
- * by a timeout or an interrupt of the waiting thread, or closing the future leaves the call alone.
+ * its turn behind it. Wrong arguments are thrown at once, everything else by {@link
+ * ValueFuture#get}. Until the call is done its tensors must not be written and its results not
+ * read; closing them is fine. The timeout (null: the setting default_timeout) counts from the
+ * issue. Giving up the wait, by a timeout or an interrupt of the waiting thread, or closing the
+ * future leaves the call alone.
  *
  * <p>Threads: any for Async, abort, revoke, shrink, grow and close; else one at a time.
  */

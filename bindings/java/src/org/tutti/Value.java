@@ -95,8 +95,9 @@ public final class Value extends NativeObject implements AutoCloseable {
   /**
    * The value of a Java object. Map: a dict; List: a list; record: a named tuple; see tuple() for
    * tuples. Numbers are scalars of their own dtype (an Integer is int32, a Long int64, a Float
-   * float32, a Double float64), booleans of bool; primitive arrays are vectors, arrays of them (of one length)
-   * matrices; byte[] is one byte string; null is none. Any other object is held as it is.
+   * float32, a Double float64), booleans of bool; primitive arrays are vectors, arrays of them (of
+   * one length) matrices; byte[] is one byte string; null is none. Any other object is held as it
+   * is.
    */
   public static Value of(Object object) {
     return make(object, false);

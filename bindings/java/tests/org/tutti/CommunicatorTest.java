@@ -282,7 +282,8 @@ class CommunicatorTest {
         assertTrue(waiting.await(LONG.toSeconds(), TimeUnit.SECONDS));
         ranks.abort("enough");
       } else {
-        try (ValueFuture first = ranks.barrierAsync(LONG); ValueFuture second = ranks.barrierAsync(LONG)) {
+        try (ValueFuture first = ranks.barrierAsync(LONG);
+             ValueFuture second = ranks.barrierAsync(LONG)) {
           waiting.countDown();
           for (final ValueFuture future : List.of(second, first)) {
             assertTrue(assertThrows(TuttiException.Aborted.class, () -> future.get(LONG))

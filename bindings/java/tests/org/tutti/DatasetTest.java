@@ -205,8 +205,10 @@ class DatasetTest {
       assertFalse(iterator.hasNext());
     }
     try (DatasetFunction keys = DatasetFunction.of(x -> x.longValue() % 2, null, null, false);
-         DatasetFunction reduce = DatasetFunction.of(in -> in.get(1).asDataset().batch(9), null, null, false);
-         DatasetFunction sizes = DatasetFunction.of(key -> key.longValue() + 1, null, null, false)) {
+         DatasetFunction reduce =
+             DatasetFunction.of(in -> in.get(1).asDataset().batch(9), null, null, false);
+         DatasetFunction sizes =
+             DatasetFunction.of(key -> key.longValue() + 1, null, null, false)) {
       assertEquals("[0 2] [1 3] ", printed(Dataset.range(4).groupByWindow(keys, reduce, 2L, null)));
       assertEquals("[0] [2] [1 3] ",
           printed(Dataset.range(4).groupByWindow(keys, reduce, null, sizes)));

@@ -29,7 +29,8 @@ import org.tutti.distribute.MirroredStrategy;
 import org.tutti.internal.Box;
 import org.tutti.train.Checkpoint;
 
-/** What a newcomer meets first: elements, messages, whole values, checkpoints without a strategy. */
+/** What a newcomer meets first: elements, messages, whole values, checkpoints without a
+ * strategy. */
 class NewcomerTest {
   private static final Duration LONG = Duration.ofMinutes(1);
 
@@ -168,7 +169,8 @@ class NewcomerTest {
     for (final Value parsed : TFRecordDataset.of(path).map(DatasetFunction.parseExample(
              Map.of("image", new DatasetFunction.Feature(DType.FLOAT32, 2, 2),
                  "label", new DatasetFunction.Feature(DType.INT64))))) {
-      assertArrayEquals(new float[] {label, 1, 2, 3}, parsed.get("image").asTensor().toFloatArray());
+      assertArrayEquals(
+          new float[] {label, 1, 2, 3}, parsed.get("image").asTensor().toFloatArray());
       assertEquals(label++, parsed.get("label").longValue());
     }
     assertEquals(2, label);

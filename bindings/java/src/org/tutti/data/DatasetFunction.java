@@ -21,7 +21,8 @@ public final class DatasetFunction extends NativeObject implements AutoCloseable
    * results are converted as by Tensor.convert, null: the first row decides; slab: it gets and
    * gives many rows at once, every leaf with one more leading dimension.
    */
-  public static DatasetFunction of(ElementFunction function, String name, Spec signature, boolean slab) {
+  public static DatasetFunction of(
+      ElementFunction function, String name, Spec signature, boolean slab) {
     return new DatasetFunction(
         Box.at(Native.function_create(new ElementCallback(function), name, null, signature, slab)));
   }

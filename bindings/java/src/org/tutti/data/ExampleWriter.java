@@ -30,11 +30,11 @@ public final class ExampleWriter implements AutoCloseable {
   }
 
   /**
-   * A serialised tf.train.Example, which DatasetFunction.parseExample reads and every other program that
-   * knows the format. features: what Value.ofData makes a tensor of, for each name. Integers and
-   * booleans become an int64_list, floats a float_list, byte strings and texts a bytes_list, with
-   * the elements in row-major order. Equal features give equal bytes. INVALID_ARGUMENT, with the
-   * detail "key", for anything else.
+   * A serialised tf.train.Example, which DatasetFunction.parseExample reads and every other program
+   * that knows the format. features: what Value.ofData makes a tensor of, for each name. Integers
+   * and booleans become an int64_list, floats a float_list, byte strings and texts a bytes_list,
+   * with the elements in row-major order. Equal features give equal bytes. INVALID_ARGUMENT, with
+   * the detail "key", for anything else.
    */
   public static byte[] makeExample(Map<String, ?> features) {
     Loader.load();

@@ -214,7 +214,10 @@ public class Strategy extends NativeObject implements AutoCloseable {
     return run(function, argument, null);
   }
 
-  /** As run, for at most `timeout` (DEADLINE_EXCEEDED). */
+  /**
+   * As run, for at most `timeout` (DEADLINE_EXCEEDED), which is looked at when a replica enters a
+   * collective and when all have returned, and ends what they wait for.
+   */
   public Value run(ReplicaFunction function, Object argument, Duration timeout) {
     return run(function, argument, null, timeout);
   }

@@ -1,0 +1,61 @@
+"""The guides do what they say.
+
+    guides_test.py TOOL
+"""
+
+import importlib.util
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+FOLDER = pathlib.Path(__file__).resolve().parent
+TOOL = sys.argv.pop(1) if len(sys.argv) > 1 else "tutti"
+
+
+def output_of(*words):
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True,
+                          timeout=240)
+    assert done.returncode == 0, (done.returncode, done.stdout, done.stderr)
+    return done.stdout.splitlines()
+
+
+def python(program, *words):
+    return output_of(sys.executable, "-B", FOLDER / program, *words)
+
+
+class GuidesTest(unittest.TestCase):
+    def test_resume(self):
+        with tempfile.TemporaryDirectory() as whole, tempfile.TemporaryDirectory() as parts:
+            at_once = python("resume.py", whole, 20)
+            python("resume.py", parts, 7)
+            self.assertEqual(python("resume.py", parts, 20), at_once)
+            self.assertRegex(at_once[0], r"^step 20: \d+$")
+
+    def test_write_tfrecords(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertEqual(python("write_tfrecords.py", folder),
+                             [f"{i} (8, 8) generated" for i in range(6)])
+
+    def test_own_memory(self):
+        self.assertEqual(python("own_memory.py"),
+                         ["in place: [1. 1. 1. 1.]", "of the dataset: False",
+                          "your own copy: True", "shared: 1.0"])
+
+    def test_elastic(self):
+        words = [TOOL, "run", "--workers", "3", "--elastic", "--max-restarts", "1", "--",
+                 sys.executable, "-B", str(FOLDER / "elastic.py")]
+        said = subprocess.run(words, capture_output=True, text=True, timeout=240).stdout
+        for worker in range(3):
+            self.assertIn(f"worker {worker}: 3 ranks at the end", said)
+
+    @unittest.skipUnless(importlib.util.find_spec("torch"), "PyTorch is not installed")
+    def test_pytorch(self):
+        said = output_of(TOOL, "run", "--workers", "2", "--", sys.executable, "-B",
+                         FOLDER / "pytorch.py")
+        self.assertIn("losses: [", said[-1])
+
+
+if __name__ == "__main__":
+    unittest.main()
