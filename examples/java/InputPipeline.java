@@ -39,8 +39,8 @@ public final class InputPipeline {
 
   /** A snapshot goes by the names of the functions that stand in its pipeline. */
   private static void registerFunctions() {
-    DatasetFunction.register("input_pipeline.read_shard", name -> TFRecordDataset.of(name.stringValue()),
-        null, false);
+    DatasetFunction.register("input_pipeline.read_shard",
+        name -> TFRecordDataset.of(name.stringValue()), null, false);
     DatasetFunction.register("input_pipeline.ink", InputPipeline::ink,
         Spec.tuple(Spec.tensor(DType.INT64, Spec.UNKNOWN), Spec.tensor(DType.INT64)), false);
   }

@@ -79,7 +79,8 @@ class FunctionTest {
     } finally {
       DatasetFunction.unregister("java_test_plus_one");
     }
-    assertThrows(TuttiException.NotFound.class, () -> DatasetFunction.registered("java_test_plus_one"));
+    assertThrows(
+        TuttiException.NotFound.class, () -> DatasetFunction.registered("java_test_plus_one"));
     assertThrows(TuttiException.FailedPrecondition.class,
         () -> Dataset.range(2).map(x -> x.longValue()).serialize());
   }
