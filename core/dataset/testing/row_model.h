@@ -12,6 +12,7 @@
 #ifndef TUTTI_CORE_DATASET_TESTING_ROW_MODEL_H_
 #define TUTTI_CORE_DATASET_TESTING_ROW_MODEL_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -124,6 +125,12 @@ class Model {
   virtual ModelRow Next(bool counted) = 0;
   virtual void Restart() {
     for (const auto& input : inputs_) input->Restart();
+  }
+  // Whether it can be told what another iterator would do.
+  virtual bool CanGoOnElsewhere() const {
+    return std::ranges::all_of(inputs_, [](const auto& input) {
+      return input->CanGoOnElsewhere();
+    });
   }
   // Another iterator goes on from here, which was restored from this one's state.
   virtual void GoOnElsewhere() {

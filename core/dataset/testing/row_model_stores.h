@@ -79,6 +79,12 @@ class ModelSnapshot final : public Model {
     rows_.clear();
     at_ = 0;
   }
+  // Stages take some rows before they are wanted, and what is written may be complete with them:
+  // then the next pass reads it, in the order of its shards.
+  bool CanGoOnElsewhere() const override {
+    const bool may_be_complete = phase_ == Phase::kWriting && !written_;
+    return !(may_be_complete && step_.a > 1) && Model::CanGoOnElsewhere();
+  }
   void GoOnElsewhere() override {
     if (phase_ == Phase::kFresh && !from_input_) from_input_ = !IsKept();
     if (phase_ == Phase::kWriting) phase_ = Phase::kPassing;
