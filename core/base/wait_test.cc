@@ -54,6 +54,8 @@ TEST(WaitUntil, NamesWhatItWaitedForWhenTheDeadlinePasses) {
   EXPECT_EQ(status.code(), StatusCode::kDeadlineExceeded);
   EXPECT_THAT(std::string(status.message()), HasSubstr("the gate"));
   EXPECT_NE(status.FindDetail("waited_ns"), nullptr);
+  // Whoever has a deadline wants one.
+  EXPECT_EQ(status.message().find("none"), std::string_view::npos) << status.message();
 }
 
 TEST(WaitUntil, EndsWhenAnotherThreadMakesTheConditionTrue) {

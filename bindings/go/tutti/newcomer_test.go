@@ -235,6 +235,26 @@ func TestFromMakesValuesOfGosOwn(t *testing.T) {
 	}
 }
 
+func TestWhatIsPrintedSaysWhatItIs(t *testing.T) {
+	strategy := must[*Strategy](t)(NewMirroredStrategy("CPU:0", "CPU:1"))
+	future := must[*Future](t)(NewFuture())
+	for said, expected := range map[string]string{
+		strategy.String(): "strategy, 2 replicas", future.String(): "future, under way",
+		Mean.String(): "mean", SyncOnRead.String(): "on read", AutoShardOff.String(): "off",
+		ReduceOp(99).String(): "unknown (99)", Gzip.String(): "gzip",
+		NewFunction(nil, FunctionOptions{}).String(): "function that failed: INVALID_ARGUMENT: a function is needed, not nil",
+		defaultRuntime.String():                      "default runtime", (&Communicator{}).String(): "closed communicator",
+	} {
+		if said != expected {
+			t.Errorf("%q, expected %q", said, expected)
+		}
+	}
+	strategy.Close()
+	if said := strategy.String(); said != "closed strategy" {
+		t.Error(said)
+	}
+}
+
 func TestExamplesAreWritten(t *testing.T) {
 	features := must[Value](t)(From(map[string]any{"a": 1}))
 	defer features.Close()

@@ -96,6 +96,11 @@ public final class Communicator extends NativeObject implements AutoCloseable {
     return Native.communicator_transport(this);
   }
 
+  /** As split with a timeout, without one: the setting default_timeout holds. */
+  public Communicator split(long color, long key, String name) {
+    return split(color, key, name, null);
+  }
+
   /**
    * Ranks of one color form a communicator of their own, ordered by key and then by rank; every
    * rank calls it. A negative color is in none and gets null. A name of null says where the group
@@ -132,9 +137,19 @@ public final class Communicator extends NativeObject implements AutoCloseable {
     }
   }
 
+  /** As allReduce with a timeout, without one: the setting default_timeout holds. */
+  public void allReduce(Tensor value, ReduceOp op, Tensor result) {
+    allReduce(value, op, result, null);
+  }
+
   /** Folds `value` of all ranks into `result`, which may be `value` itself. */
   public void allReduce(Tensor value, ReduceOp op, Tensor result, Duration timeout) {
     Native.communicator_all_reduce(this, value, op.number(), Bridge.nanos(timeout), result);
+  }
+
+  /** As allReduce with a timeout, without one: the setting default_timeout holds. */
+  public void allReduce(List<Tensor> values, ReduceOp op, List<Tensor> results) {
+    allReduce(values, op, results, null);
   }
 
   /**
@@ -168,6 +183,11 @@ public final class Communicator extends NativeObject implements AutoCloseable {
     });
   }
 
+  /** As reduce with a timeout, without one: the setting default_timeout holds. */
+  public void reduce(Tensor value, ReduceOp op, int root, Tensor result) {
+    reduce(value, op, root, result, null);
+  }
+
   /**
    * Folds `value` of all ranks into `result` of rank `root`, which may be its `value`; the others
    * may give null for `result`.
@@ -186,6 +206,11 @@ public final class Communicator extends NativeObject implements AutoCloseable {
     });
   }
 
+  /** As reduceScatter with a timeout, without one: the setting default_timeout holds. */
+  public void reduceScatter(Tensor value, ReduceOp op, Tensor result) {
+    reduceScatter(value, op, result, null);
+  }
+
   /**
    * Folds `value` [size * m, ...] of all ranks; rank r gets rows [r * m, (r + 1) * m) of that in
    * `result` [m, ...]. Rows that the ranks cannot share evenly are INVALID_ARGUMENT.
@@ -194,9 +219,19 @@ public final class Communicator extends NativeObject implements AutoCloseable {
     Native.communicator_reduce_scatter(this, value, op.number(), Bridge.nanos(timeout), result);
   }
 
+  /** As broadcast with a timeout, without one: the setting default_timeout holds. */
+  public void broadcast(Tensor tensor, int root) {
+    broadcast(tensor, root, null);
+  }
+
   /** Copies the tensor of rank `root` into that of every other rank. */
   public void broadcast(Tensor tensor, int root, Duration timeout) {
     Native.communicator_broadcast(this, root, Bridge.nanos(timeout), tensor);
+  }
+
+  /** As allGather with a timeout, without one: the setting default_timeout holds. */
+  public Tensor allGather(Tensor value) {
+    return allGather(value, null);
   }
 
   /** Joins `value` of all ranks along axis 0, whose size may differ. */
@@ -212,9 +247,19 @@ public final class Communicator extends NativeObject implements AutoCloseable {
         options, () -> Native.communicator_all_gather(this, value, nanos))));
   }
 
+  /** As allGatherInto with a timeout, without one: the setting default_timeout holds. */
+  public void allGatherInto(Tensor value, Tensor result) {
+    allGatherInto(value, result, null);
+  }
+
   /** Joins `value` [m, ...], equal on all ranks, into `result` [size * m, ...] in rank order. */
   public void allGatherInto(Tensor value, Tensor result, Duration timeout) {
     Native.communicator_all_gather_into(this, value, Bridge.nanos(timeout), result);
+  }
+
+  /** As gather with a timeout, without one: the setting default_timeout holds. */
+  public Tensor gather(Tensor value, int root) {
+    return gather(value, root, null);
   }
 
   /** Joins as allGather does, at rank `root` only: the others get null. */
@@ -231,6 +276,11 @@ public final class Communicator extends NativeObject implements AutoCloseable {
     return box == null ? null : Makers.tensor(box);
   }
 
+  /** As scatter with a timeout, without one: the setting default_timeout holds. */
+  public void scatter(Tensor value, int root, Tensor result) {
+    scatter(value, root, result, null);
+  }
+
   /**
    * Rank r gets rows [r * m, (r + 1) * m) of the root's `value` [size * m, ...] in `result`
    * [m, ...]. The others may give null for `value`.
@@ -239,12 +289,22 @@ public final class Communicator extends NativeObject implements AutoCloseable {
     Native.communicator_scatter(this, value, root, Bridge.nanos(timeout), result);
   }
 
+  /** As allToAll with a timeout, without one: the setting default_timeout holds. */
+  public void allToAll(Tensor value, Tensor result) {
+    allToAll(value, result, null);
+  }
+
   /**
    * Rows [p * m, (p + 1) * m) of `value` [size * m, ...] go to rank p; `result` of the same shape
    * gets rank p's rows for this rank there.
    */
   public void allToAll(Tensor value, Tensor result, Duration timeout) {
     Native.communicator_all_to_all(this, value, Bridge.nanos(timeout), result);
+  }
+
+  /** As allToAll with a timeout, without one: the setting default_timeout holds. */
+  public Received allToAll(Tensor value, long[] sendRows) {
+    return allToAll(value, sendRows, null);
   }
 
   /**
@@ -272,6 +332,11 @@ public final class Communicator extends NativeObject implements AutoCloseable {
     }
   }
 
+  /** As send with a timeout, without one: the setting default_timeout holds. */
+  public void send(Tensor tensor, int to) {
+    send(tensor, to, null);
+  }
+
   /**
    * A tensor to rank `to`, which calls receive with the same dtype and shape; neither returns
    * before both have come and the bytes have moved. No other rank takes part. Two ranks that send
@@ -281,9 +346,19 @@ public final class Communicator extends NativeObject implements AutoCloseable {
     Native.communicator_send(this, tensor, to, Bridge.nanos(timeout));
   }
 
+  /** As receive with a timeout, without one: the setting default_timeout holds. */
+  public void receive(int from, Tensor tensor) {
+    receive(from, tensor, null);
+  }
+
   /** What rank `from` sends, into `tensor`. */
   public void receive(int from, Tensor tensor, Duration timeout) {
     Native.communicator_receive(this, from, Bridge.nanos(timeout), tensor);
+  }
+
+  /** As barrier with a timeout, without one: the setting default_timeout holds. */
+  public void barrier() {
+    barrier(null);
   }
 
   /** Returns when every rank has called it. */
@@ -293,10 +368,20 @@ public final class Communicator extends NativeObject implements AutoCloseable {
 
   // ---- the same at once, with a future
 
+  /** As allReduceAsync with a timeout, without one: the setting default_timeout holds. */
+  public ValueFuture allReduceAsync(Tensor value, ReduceOp op, Tensor result) {
+    return allReduceAsync(value, op, result, null);
+  }
+
   /** As allReduce; the future's value is none. */
   public ValueFuture allReduceAsync(Tensor value, ReduceOp op, Tensor result, Duration timeout) {
     return future(Native.communicator_all_reduce_async(
         this, value, op.number(), Bridge.nanos(timeout), result));
+  }
+
+  /** As allReduceAsync with a timeout, without one: the setting default_timeout holds. */
+  public ValueFuture allReduceAsync(List<Tensor> values, ReduceOp op, List<Tensor> results) {
+    return allReduceAsync(values, op, results, null);
   }
 
   /** As allReduce of several tensors; the future's value is none. */
@@ -314,11 +399,21 @@ public final class Communicator extends NativeObject implements AutoCloseable {
         this, array(values), op.number(), nanos, array(results))));
   }
 
+  /** As reduceAsync with a timeout, without one: the setting default_timeout holds. */
+  public ValueFuture reduceAsync(Tensor value, ReduceOp op, int root, Tensor result) {
+    return reduceAsync(value, op, root, result, null);
+  }
+
   /** As reduce; the future's value is none. */
   public ValueFuture reduceAsync(
       Tensor value, ReduceOp op, int root, Tensor result, Duration timeout) {
     return future(Native.communicator_reduce_async(
         this, value, op.number(), root, Bridge.nanos(timeout), result));
+  }
+
+  /** As reduceScatterAsync with a timeout, without one: the setting default_timeout holds. */
+  public ValueFuture reduceScatterAsync(Tensor value, ReduceOp op, Tensor result) {
+    return reduceScatterAsync(value, op, result, null);
   }
 
   /** As reduceScatter; the future's value is none. */
@@ -328,15 +423,30 @@ public final class Communicator extends NativeObject implements AutoCloseable {
         this, value, op.number(), Bridge.nanos(timeout), result));
   }
 
+  /** As broadcastAsync with a timeout, without one: the setting default_timeout holds. */
+  public ValueFuture broadcastAsync(Tensor tensor, int root) {
+    return broadcastAsync(tensor, root, null);
+  }
+
   /** As broadcast; the future's value is none. */
   public ValueFuture broadcastAsync(Tensor tensor, int root, Duration timeout) {
     return future(
         Native.communicator_broadcast_async(this, root, Bridge.nanos(timeout), tensor));
   }
 
+  /** As allGatherAsync with a timeout, without one: the setting default_timeout holds. */
+  public ValueFuture allGatherAsync(Tensor value) {
+    return allGatherAsync(value, null);
+  }
+
   /** As allGather; the future's value is the tensor. */
   public ValueFuture allGatherAsync(Tensor value, Duration timeout) {
     return future(Native.communicator_all_gather_async(this, value, Bridge.nanos(timeout)));
+  }
+
+  /** As allGatherIntoAsync with a timeout, without one: the setting default_timeout holds. */
+  public ValueFuture allGatherIntoAsync(Tensor value, Tensor result) {
+    return allGatherIntoAsync(value, result, null);
   }
 
   /** As allGatherInto; the future's value is none. */
@@ -345,9 +455,19 @@ public final class Communicator extends NativeObject implements AutoCloseable {
         Native.communicator_all_gather_into_async(this, value, Bridge.nanos(timeout), result));
   }
 
+  /** As gatherAsync with a timeout, without one: the setting default_timeout holds. */
+  public ValueFuture gatherAsync(Tensor value, int root) {
+    return gatherAsync(value, root, null);
+  }
+
   /** As gather; the future's value is the tensor at the root, none at the others. */
   public ValueFuture gatherAsync(Tensor value, int root, Duration timeout) {
     return future(Native.communicator_gather_async(this, value, root, Bridge.nanos(timeout)));
+  }
+
+  /** As scatterAsync with a timeout, without one: the setting default_timeout holds. */
+  public ValueFuture scatterAsync(Tensor value, int root, Tensor result) {
+    return scatterAsync(value, root, result, null);
   }
 
   /** As scatter; the future's value is none. */
@@ -356,10 +476,20 @@ public final class Communicator extends NativeObject implements AutoCloseable {
         Native.communicator_scatter_async(this, value, root, Bridge.nanos(timeout), result));
   }
 
+  /** As allToAllAsync with a timeout, without one: the setting default_timeout holds. */
+  public ValueFuture allToAllAsync(Tensor value, Tensor result) {
+    return allToAllAsync(value, result, null);
+  }
+
   /** As allToAll of equal parts; the future's value is none. */
   public ValueFuture allToAllAsync(Tensor value, Tensor result, Duration timeout) {
     return future(
         Native.communicator_all_to_all_async(this, value, Bridge.nanos(timeout), result));
+  }
+
+  /** As sendAsync with a timeout, without one: the setting default_timeout holds. */
+  public ValueFuture sendAsync(Tensor tensor, int to) {
+    return sendAsync(tensor, to, null);
   }
 
   /** As send; the future's value is none. */
@@ -367,9 +497,19 @@ public final class Communicator extends NativeObject implements AutoCloseable {
     return future(Native.communicator_send_async(this, tensor, to, Bridge.nanos(timeout)));
   }
 
+  /** As receiveAsync with a timeout, without one: the setting default_timeout holds. */
+  public ValueFuture receiveAsync(int from, Tensor tensor) {
+    return receiveAsync(from, tensor, null);
+  }
+
   /** As receive; the future's value is none. */
   public ValueFuture receiveAsync(int from, Tensor tensor, Duration timeout) {
     return future(Native.communicator_receive_async(this, from, Bridge.nanos(timeout), tensor));
+  }
+
+  /** As barrierAsync with a timeout, without one: the setting default_timeout holds. */
+  public ValueFuture barrierAsync() {
+    return barrierAsync(null);
   }
 
   /** As barrier; the future's value is none. */
@@ -457,6 +597,11 @@ public final class Communicator extends NativeObject implements AutoCloseable {
     Native.communicator_revoke(this, message);
   }
 
+  /** As shrink with a timeout, without one: the setting default_timeout holds. */
+  public Communicator shrink() {
+    return shrink(null);
+  }
+
   /**
    * The next epoch, in an elastic job (the setting elastic) or within a process: of the ranks that
    * are left, in their old order. All of them call it but those that close this communicator, which
@@ -466,6 +611,11 @@ public final class Communicator extends NativeObject implements AutoCloseable {
    */
   public Communicator shrink(Duration timeout) {
     return new Communicator(Box.at(Native.communicator_shrink(this, Bridge.nanos(timeout))));
+  }
+
+  /** As grow with a timeout, without one: the setting default_timeout holds. */
+  public Communicator grow(int least) {
+    return grow(least, null);
   }
 
   /**

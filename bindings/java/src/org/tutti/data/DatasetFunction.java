@@ -16,6 +16,16 @@ public final class DatasetFunction extends NativeObject implements AutoCloseable
     super(box);
   }
 
+  /** A lambda, called for each row, whose first result says what the others are like. */
+  public static DatasetFunction of(ElementFunction function) {
+    return of(function, null, null, false);
+  }
+
+  /** The same, whose results are converted to a spec as by Tensor.convert. */
+  public static DatasetFunction of(ElementFunction function, Spec signature) {
+    return of(function, null, signature, false);
+  }
+
   /**
    * A lambda. name: for messages, or null; signature: the spec of one row's result, to which
    * results are converted as by Tensor.convert, null: the first row decides; slab: it gets and
@@ -25,6 +35,11 @@ public final class DatasetFunction extends NativeObject implements AutoCloseable
       ElementFunction function, String name, Spec signature, boolean slab) {
     return new DatasetFunction(
         Box.at(Native.function_create(new ElementCallback(function), name, null, signature, slab)));
+  }
+
+  /** As below, called for each row, whose first result says what the others are like. */
+  public static void register(String name, ElementFunction function) {
+    register(name, function, null, false);
   }
 
   /** Makes `name` mean the function, so that a serialised dataset finds it again. */
