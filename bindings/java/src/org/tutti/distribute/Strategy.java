@@ -181,9 +181,10 @@ public class Strategy extends NativeObject implements AutoCloseable {
    * Calls `function` once per replica, concurrently, and returns when no call is running any more.
    *
    * <p>argument: what Value.of takes, of several a tuple (Value.tuple); replica i gets component i
-   * of every distributed part and the value itself of every other. Results are joined leaf by leaf: equal objects and strings stay
-   * one value, tensors and numbers become distributed (with one replica they stay what they are).
-   * An exception of a replica stops the others and is the cause of what is thrown here.
+   * of every distributed part and the value itself of every other. Results are joined leaf by leaf:
+   * equal objects and strings stay one value, tensors and numbers become distributed (with one
+   * replica they stay what they are). An exception of a replica stops the others and is the cause
+   * of what is thrown here.
    */
   public Value run(ReplicaFunction function, Object argument) {
     return run(function, argument, null);
