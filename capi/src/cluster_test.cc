@@ -291,7 +291,9 @@ TEST_F(ClusterTest, AStrategySpansTheReplicasOfAllWorkers) {
 // All workers name the one of four whose replica has brought a NaN, though only worker 3 looks.
 TEST_F(ClusterTest, ANanOfOneReplicaIsNamedByAllWorkers) {
   RunWorkers(4, [](tutti_runtime *runtime, const tutti_cluster_resolver *resolver, int worker) {
-    if (worker == 3) EXPECT_OK(tutti_debugging_enable_check_numerics(nullptr));
+    if (worker == 3) {
+      EXPECT_OK(tutti_debugging_enable_check_numerics(nullptr));
+    }
     tutti_multi_worker_options options = TUTTI_MULTI_WORKER_OPTIONS_INIT;
     options.resolver = resolver;
     const tutti_call_options call = Within(60);

@@ -115,7 +115,7 @@ TUTTI_API tutti_status *tutti_debugging_assert_true(const tutti_value *x, const 
 
 /* Whether x is a tensor, a variable or a per-replica value whose elements are numbers: neither
  * booleans nor byte strings.
- * Context: building. Threads: any. Since: 0.1. */
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API int32_t tutti_debugging_is_numeric(const tutti_value *x);
 
 /* ---- checks while training */
@@ -199,7 +199,7 @@ TUTTI_API tutti_status *tutti_debugging_flush_execution_files(int64_t writer);
 TUTTI_API tutti_status *tutti_debugging_flush_non_execution_files(int64_t writer);
 
 /* Ends the dump; what was not flushed is gone. Without one nothing happens.
- * Context: building. Threads: any. Since: 0.1. */
+ * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API void tutti_debugging_disable_dump(void);
 
 /* The dumps of all processes in a directory, as a JSON object: processes; events in the order of
