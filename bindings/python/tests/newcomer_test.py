@@ -1,6 +1,7 @@
 """What a newcomer meets: names in messages, memory of other libraries, checkpoints of a job, whole
 values between ranks."""
 
+import copy
 import gzip
 import hashlib
 import json
@@ -196,8 +197,19 @@ class ValuesTest(unittest.TestCase):
                              (3.0, np.float64)):
             tensor = tutti.Tensor(value, dtype=dtype)
             self.assertTrue(pickle.loads(pickle.dumps(tensor)).equal(tensor))
+        mapped = dataset.map(lambda x: x)
         with self.assertRaises(errors.FailedPreconditionError):
-            pickle.dumps(dataset.map(lambda x: x))
+            pickle.dumps(mapped)
+        self.assertIs(copy.deepcopy(mapped), mapped)
+        self.assertEqual(copy.copy(tensor).address, tensor.address)
+        self.assertNotEqual(copy.deepcopy(tensor).address, tensor.address)
+
+    def test_an_exception_says_at_which_element(self):
+        dataset = tutti.data.Dataset.from_tensor_slices([1, 2, 0, 4]).map(lambda x: 1 // int(x))
+        with self.assertRaises(ZeroDivisionError) as caught:
+            list(dataset)
+        if sys.version_info >= (3, 11):
+            self.assertEqual(caught.exception.__notes__, ["in map: element 2"])
 
 
 class NamesTest(unittest.TestCase):

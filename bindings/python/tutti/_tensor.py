@@ -138,6 +138,12 @@ class Tensor:
         """Pickled as its elements; the copy has memory of its own."""
         return _unpickled, (bytes(_native.tensor_serialize(self)), _native.tensor_dtype(self))
 
+    def __copy__(self) -> "Tensor":
+        return self._of(self._handle)
+
+    def __deepcopy__(self, _: Any) -> "Tensor":
+        return self.copy()
+
     def copy(self) -> "Tensor":
         """A contiguous copy."""
         return self._of(_native.tensor_copy(self))

@@ -501,6 +501,12 @@ class Dataset(Transformations, _arguments.NamesNearest):
         it; FailedPreconditionError for a function without a registered name."""
         return Dataset.deserialize, (self.serialize(),)
 
+    def __copy__(self) -> "Dataset":
+        return self  # it is immutable
+
+    def __deepcopy__(self, _: Any) -> "Dataset":
+        return self
+
     def __iter__(self) -> Iterator:
         return Iterator(self)
 
