@@ -95,7 +95,7 @@ Status VariableUpdate::Execute(std::span<MergePart* const> parts) {
   TeamChannel* const team = variable_.strategy_->team_channel();
   if (team != nullptr) {
     TUTTI_RETURN_IF_ERROR(FoldOverTeam(*team));
-  } else {
+  } else if (variable_.dtype_ != DType::kBytes) {
     if (TensorsAreObserved()) TUTTI_RETURN_IF_ERROR(ObserveOperands());
     if (CrossDeviceOps* ops = variable_.strategy_->given_ops()) {
       TUTTI_RETURN_IF_ERROR(FoldByOps(*ops));
