@@ -242,8 +242,10 @@ func TestWhatIsPrintedSaysWhatItIs(t *testing.T) {
 		strategy.String(): "strategy, 2 replicas", future.String(): "future, under way",
 		Mean.String(): "mean", SyncOnRead.String(): "on read", AutoShardOff.String(): "off",
 		ReduceOp(99).String(): "unknown (99)", Gzip.String(): "gzip",
-		NewFunction(nil, FunctionOptions{}).String(): "function that failed: INVALID_ARGUMENT: a function is needed, not nil",
-		defaultRuntime.String():                      "default runtime", (&Communicator{}).String(): "closed communicator",
+		NewFunction(nil, FunctionOptions{}).String(): "function that failed: INVALID_ARGUMENT: " +
+			"a function is needed, not nil",
+		defaultRuntime.String():    "default runtime",
+		(&Communicator{}).String(): "closed communicator",
 	} {
 		if said != expected {
 			t.Errorf("%q, expected %q", said, expected)

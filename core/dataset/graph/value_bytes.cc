@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <limits>
+#include <vector>
 
 #include "core/base/error.h"
 #include "core/dataset/graph/value_proto.h"
@@ -12,7 +13,9 @@ namespace tutti {
 Result<std::string> SerializeValue(const Value& value) {
   TUTTI_RETURN_IF_ERROR(CheckLevels(value).WithPrefix("serialize"));
   v1::ValueDef def;
-  TUTTI_RETURN_IF_ERROR(WriteValue(value, /*digest=*/false, &def).WithPrefix("serialize"));
+  WrittenDatasets written;
+  TUTTI_RETURN_IF_ERROR(
+      WriteValue(value, /*digest=*/false, &written, &def).WithPrefix("serialize"));
   if (def.ByteSizeLong() > static_cast<size_t>(std::numeric_limits<int>::max())) {
     return InvalidArgument("serialize: the value takes {}, and a message ends at 2 GiB",
                            HumanBytes(static_cast<int64_t>(def.ByteSizeLong())));
@@ -28,7 +31,8 @@ Result<Ref<const Value>> ParseValue(const Ref<DatasetEnvironment>& environment,
     return InvalidArgument("parse: these {} bytes are no value; pass what serialize gave",
                            bytes.size());
   }
-  Result<Ref<const Value>> value = ReadValue(def, environment);
+  std::vector<Ref<Dataset>> read;
+  Result<Ref<const Value>> value = ReadValue(def, environment, /*depth=*/0, &read);
   if (!value.ok()) return value.status().WithPrefix("parse");
   return value;
 }
