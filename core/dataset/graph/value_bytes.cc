@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/dataset/graph/dataset.h"
 #include "core/dataset/graph/value_proto.h"
 #include "proto/tutti/v1/dataset.pb.h"
 
