@@ -120,11 +120,6 @@ func (m InputReplicationMode) String() string {
 	return choice(int(m), 1, "per worker", "per replica")
 }
 
-// String is the name, "auto".
-func (o CrossDeviceOps) String() string {
-	return choice(int(o), 1, "auto", "reduction to one device")
-}
-
 // String is the name, "ring".
 func (c CommunicationImplementation) String() string {
 	return choice(int(c), 0, "auto", "ring", "NCCL", "shared memory", "TCP")

@@ -10,6 +10,7 @@ import org.tutti.TuttiException;
 import org.tutti.Value;
 import org.tutti.internal.Box;
 import org.tutti.internal.Bridge;
+import org.tutti.internal.Makers;
 import org.tutti.internal.Native;
 import org.tutti.internal.NativeObject;
 
@@ -81,7 +82,7 @@ public abstract class CrossDeviceOps {
     final Strategy strategy = strategy("CrossDeviceOps.reduce");
     final long nanos = Bridge.nanos(options, null);
     try (Value given = Value.of(value); Value where = Value.of(destinations)) {
-      return new Value(Box.at(with(reducer -> Bridge.hinted(options,
+      return Makers.value(Box.at(with(reducer -> Bridge.hinted(options,
           () -> Native.reducer_reduce(reducer, strategy, op.number(), given, where, nanos)))));
     }
   }
@@ -92,7 +93,7 @@ public abstract class CrossDeviceOps {
     final Strategy strategy = strategy("CrossDeviceOps.batchReduce");
     final long nanos = Bridge.nanos(options, null);
     try (Value given = valueOf(pairs)) {
-      return new Value(Box.at(with(reducer -> Bridge.hinted(options,
+      return Makers.value(Box.at(with(reducer -> Bridge.hinted(options,
           () -> Native.reducer_batch_reduce(reducer, strategy, op.number(), given, nanos)))))
           .asList();
     }
@@ -102,7 +103,7 @@ public abstract class CrossDeviceOps {
   public final Value broadcast(Object tensor, Object destinations) {
     final Strategy strategy = strategy("CrossDeviceOps.broadcast");
     try (Value given = Value.of(tensor); Value where = Value.of(destinations)) {
-      return new Value(Box.at(with(reducer -> Native.reducer_broadcast(
+      return Makers.value(Box.at(with(reducer -> Native.reducer_broadcast(
           reducer, strategy, given, where, Bridge.UNSET))));
     }
   }

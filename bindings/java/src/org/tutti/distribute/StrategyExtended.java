@@ -11,6 +11,7 @@ import org.tutti.Value;
 import org.tutti.Variable;
 import org.tutti.internal.Box;
 import org.tutti.internal.Bridge;
+import org.tutti.internal.Makers;
 import org.tutti.internal.Native;
 
 /**
@@ -82,7 +83,7 @@ public final class StrategyExtended {
       CommunicationOptions options, Duration timeout) {
     final long nanos = CommunicationOptions.nanosOf(strategy, options, timeout);
     try (Value given = Value.of(value); Value where = Value.of(destinations)) {
-      return new Value(Box.at(Bridge.hinted(options, () -> Native.strategy_reduce_to(
+      return Makers.value(Box.at(Bridge.hinted(options, () -> Native.strategy_reduce_to(
           strategy, op.number(), given, where, nanos))));
     }
   }
@@ -92,7 +93,7 @@ public final class StrategyExtended {
       CommunicationOptions options, Duration timeout) {
     final long nanos = CommunicationOptions.nanosOf(strategy, options, timeout);
     try (Value given = CrossDeviceOps.valueOf(pairs)) {
-      return new Value(Box.at(Bridge.hinted(options, () -> Native.strategy_batch_reduce_to(
+      return Makers.value(Box.at(Bridge.hinted(options, () -> Native.strategy_batch_reduce_to(
           strategy, op.number(), given, nanos)))).asList();
     }
   }
@@ -100,7 +101,7 @@ public final class StrategyExtended {
   /** A tensor on the destinations of this process. */
   public Value broadcastTo(Object tensor, Object destinations) {
     try (Value given = Value.of(tensor); Value where = Value.of(destinations)) {
-      return new Value(Box.at(
+      return Makers.value(Box.at(
           Native.strategy_broadcast_to(strategy, given, where, Bridge.UNSET)));
     }
   }
@@ -152,7 +153,7 @@ public final class StrategyExtended {
   }
 
   private static Value valueOf(long box) {
-    return box == 0 ? Value.of(null) : new Value(Box.at(box));
+    return box == 0 ? Value.of(null) : Makers.value(Box.at(box));
   }
 
   // ---- variables
