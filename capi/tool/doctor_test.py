@@ -26,9 +26,11 @@ class DoctorTest(unittest.TestCase):
         return subprocess.run([TUTTI, "doctor", *words], env=environment, capture_output=True,
                               text=True, timeout=60, preexec_fn=limits)
 
-    def facts(self, *words, status=0, **keywords):
+    def facts(self, *words, status=0, warned="", **keywords):
         result = self.doctor("--json", *words, **keywords)
-        self.assertEqual((result.returncode, result.stderr), (status, ""), result.stdout)
+        self.assertEqual(result.returncode, status, result.stdout)
+        self.assertIn(warned, result.stderr)
+        self.assertEqual(result.stderr.count("\n"), 1 if warned else 0, result.stderr)
         facts = json.loads(result.stdout)
         self.assertEqual(facts["usable"], status == 0)
         return facts
@@ -112,7 +114,9 @@ class DoctorTest(unittest.TestCase):
         self.assertEqual(facts["settings"]["log_level"], {"value": "error", "source": "variable"})
 
     def test_a_variable_that_nobody_reads_is_named(self):
-        problem = self.problem(self.facts(variables={"TUTTI_LOG_LEVL": "debug"}), "TUTTI_LOG_LEVL")
+        problem = self.problem(self.facts(variables={"TUTTI_LOG_LEVL": "debug"},
+                                          warned="the variable TUTTI_LOG_LEVL is not known"),
+                               "TUTTI_LOG_LEVL")
         self.assertIn("TUTTI_LOG_LEVEL", problem["next_step"])
         self.assertFalse(problem["fatal"])
 

@@ -57,6 +57,6 @@ def serialize_value(value: Any) -> bytes:
 
 
 def parse_value(serialized: bytes) -> Any:
-    """The structure that serialize_value, or its like in another language, made bytes of;
-    InvalidArgumentError for bytes that are none. Threads: any."""
+    """The structure in `serialized`, which serialize_value, or its like in another language, made
+    of it; InvalidArgumentError for bytes that are none. Threads: any."""
     return _native.value_parse(serialized)
