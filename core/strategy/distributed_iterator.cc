@@ -44,7 +44,9 @@ DistributedIterator::DistributedIterator(Ref<const DistributedDataset> dataset,
       team_(std::move(team)),
       closing_(MakeRef<Cancellation>()),
       steps_ahead_(dataset_->steps_ahead()),
-      maker_(dataset_->plan(), std::move(sources)) {}
+      maker_(dataset_->plan(), std::move(sources)) {
+  ready_.reserve(steps_ahead_ + 2);  // one that is wanted, and what the thread's end leaves
+}
 
 DistributedIterator::~DistributedIterator() = default;
 
@@ -186,7 +188,7 @@ Status DistributedIterator::TakeStep(const CallOptions& call, Step* step) {
         [this] { return !ready_.empty() || stopping_; }, "next: waiting for the step"));
     if (stopping_) return FailedPrecondition("next: the iterator was closed meanwhile");
     *step = std::move(ready_.front());
-    ready_.pop_front();
+    ready_.erase(ready_.begin());
   }
   changed_.notify_all();
   return OkStatus();

@@ -21,7 +21,6 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -137,10 +136,11 @@ class DistributedIterator final : public Closable {
   bool inside_ = false;
   bool stopping_ = false;
   bool thread_ended_ = false;  // in a function of the dataset's
-  bool wanted_ = false;  // by a caller, who may have gone
-  bool begun_ = false;   // a step has been asked for since the iterator was made, or restored
+  bool wanted_ = false;        // by a caller, who may have gone
+  bool begun_ = false;    // a step has been asked for since the iterator was made, or restored
   bool running_ = false;  // the thread makes a step
-  std::deque<Step> ready_;
+  // In order; has room for all that there can be, so that the thread allocates nothing here.
+  std::vector<Step> ready_;
   Thread thread_;  // written by the caller that is inside, and by OnClose
 };
 

@@ -89,7 +89,7 @@ TUTTI_API tutti_status *tutti_reducer_to_string(const tutti_reducer *reducer,
  * INVALID_ARGUMENT with several replicas. INVALID_ARGUMENT for another number of components, other
  * shapes or dtypes, a variable of another strategy and destinations that are none;
  * FAILED_PRECONDITION for a strategy of several workers, whose own reduce_to is meant.
- * Context: cross-replica and updates. Threads: any. Since: 0.1. */
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_reducer_reduce(tutti_reducer *reducer, tutti_strategy *strategy,
                                              tutti_reduce_op op, const tutti_value *value,
                                              const tutti_value *destinations,
@@ -97,7 +97,7 @@ TUTTI_API tutti_status *tutti_reducer_reduce(tutti_reducer *reducer, tutti_strat
                                              tutti_value **out_value);
 
 /* The same of a tuple or list of pairs (value, destinations): a tuple of results.
- * Context: cross-replica and updates. Threads: any. Since: 0.1. */
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_reducer_batch_reduce(tutti_reducer *reducer,
                                                    tutti_strategy *strategy, tutti_reduce_op op,
                                                    const tutti_value *pairs,
@@ -105,7 +105,7 @@ TUTTI_API tutti_status *tutti_reducer_batch_reduce(tutti_reducer *reducer,
                                                    tutti_value **out_tuple);
 
 /* The tensor of `value` on the destinations.
- * Context: cross-replica and updates. Threads: any. Since: 0.1. */
+ * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_reducer_broadcast(tutti_reducer *reducer, tutti_strategy *strategy,
                                                 const tutti_value *value,
                                                 const tutti_value *destinations,

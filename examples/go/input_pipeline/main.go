@@ -10,6 +10,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"sync/atomic"
@@ -126,7 +127,7 @@ func pipeline(data, snapshot string) (*tutti.Dataset, error) {
 func walk(batches *tutti.Dataset, definition, epoch int) error {
 	var count, digits, inked int
 	atomic.StoreInt64(&calls, 0)
-	iterator, err := batches.Iterator(nil)
+	iterator, err := batches.Iterator(context.Background())
 	if err != nil {
 		return err
 	}
