@@ -33,9 +33,9 @@ TEST(SeededRuns, AreOneAtLeast) {
   EXPECT_EQ(RunsOf(3, 0, std::chrono::seconds(1000)), 1u);
 }
 
-TEST(SeededRuns, BeginNothingNewAfterAMinute) {
-  EXPECT_EQ(RunsOf(500, 100, std::chrono::seconds(7)), 9u);
-  EXPECT_EQ(RunsOf(500, 20, std::chrono::seconds(30)), 2u);
+TEST(SeededRuns, BeginNothingNewAfterHalfAMinute) {
+  EXPECT_EQ(RunsOf(500, 100, std::chrono::seconds(7)), 5u);
+  EXPECT_EQ(RunsOf(500, 20, std::chrono::seconds(15)), 2u);
 }
 
 TEST(SeededRuns, GoOnForAsLongAsItTakesWhereMoreAreAskedFor) {

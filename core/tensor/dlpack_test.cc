@@ -132,7 +132,7 @@ TEST(FromDlpack, RefusesWhatItCannotReadAndLeavesItToTheCaller) {
   };
   using Managed = DLManagedTensorVersioned;
   refused([](Managed& m) { m.dl_tensor.device = {2, 3}; }, StatusCode::kUnimplemented,
-          "device type 2, index 3");
+          "on device cuda:3");
   refused([](Managed& m) { m.version.major = 2; }, StatusCode::kUnimplemented, "version 2.1");
   refused([](Managed& m) { m.dl_tensor.dtype.lanes = 4; }, StatusCode::kInvalidArgument,
           "4 lanes");
