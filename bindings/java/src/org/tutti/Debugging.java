@@ -3,6 +3,7 @@ package org.tutti;
 import java.util.List;
 import java.util.function.Predicate;
 import org.tutti.internal.Bridge;
+import org.tutti.internal.Loader;
 import org.tutti.internal.Native;
 
 /**
@@ -16,6 +17,10 @@ import org.tutti.internal.Native;
  * be called in functions of datasets and of replicas. Threads: any.
  */
 public final class Debugging {
+  static {
+    Loader.load();
+  }
+
   // The numbers of the library.
   private static final int EQUAL = 1;
   private static final int NONE_EQUAL = 2;

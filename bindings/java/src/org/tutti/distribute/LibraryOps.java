@@ -4,10 +4,15 @@ import java.util.function.ToLongFunction;
 import org.tutti.ReduceOp;
 import org.tutti.Value;
 import org.tutti.internal.Bridge;
+import org.tutti.internal.Loader;
 import org.tutti.internal.Native;
 
 /** Cross-device ops of the library's. */
 abstract class LibraryOps extends CrossDeviceOps {
+  static {
+    Loader.load();
+  }
+
   private final Reducer reducer;
 
   LibraryOps(long box) {
