@@ -17,8 +17,8 @@ extern char** environ;
 namespace tutti::tool {
 namespace {
 
-constexpr int kExitFailed = 1;
-constexpr int kExitCannotExecute = 126;
+constexpr int kExitNoTask = 1;
+constexpr int kExitNotExecuted = 126;
 
 // This process's TF_CONFIG.
 CStatus ReadTfConfig(std::string* config) {
@@ -67,7 +67,7 @@ int BecomeSlurmTask(const RunOptions& options, const std::string& path) {
   std::string config;
   if (const CStatus failed = ReadTfConfig(&config)) {
     fmt::print(stderr, "tutti run: {}\n", tutti_status_get_message(failed.get()));
-    return kExitFailed;
+    return kExitNoTask;
   }
   // The resolver may have set CUDA_VISIBLE_DEVICES.
   Environment environment(environ);
@@ -85,7 +85,7 @@ int BecomeSlurmTask(const RunOptions& options, const std::string& path) {
   variables.push_back(nullptr);
   execve(path.c_str(), arguments.data(), variables.data());
   fmt::print(stderr, "tutti run: cannot execute {}: {}\n", path, std::strerror(errno));
-  return kExitCannotExecute;
+  return kExitNotExecuted;
 }
 
 }  // namespace tutti::tool
