@@ -137,7 +137,8 @@ class KubernetesTest(CloudTest):
         self.assertIn("asked too often (429)", self.refusal(errors.ResourceExhaustedError))
 
     def test_the_token_does_not_follow_a_redirect(self):
-        other = self.serve(fake_services.FakeKubernetes(self.folder))
+        (self.folder / "other").mkdir()
+        other = self.serve(fake_services.FakeKubernetes(self.folder / "other"))
         self.api.scripted = [(302, {"Location": f"https://127.0.0.1:{other.port}/api"}, {})]
         self.assertIn("is not followed, since the token would go along",
                       self.refusal(RuntimeError))
@@ -154,7 +155,7 @@ class KubernetesTest(CloudTest):
                 ((200, {}, b"no JSON"), errors.DataLossError, "no list of pods"),
                 ((200, {}, {"items": [{}]}), errors.DataLossError, "a pod without a name"),
                 (cut_off, errors.UnavailableError, "cannot be asked"),
-                (without_end, errors.ResourceExhaustedError, "more than 32.0 MiB")):
+                (without_end, errors.ResourceExhaustedError, "more than 32 MiB")):
             with self.subTest(said):
                 self.api.scripted = [answer]
                 self.assertIn(said, self.refusal(error))
