@@ -158,7 +158,8 @@ def errors_are_clear():
             file.write(b"this is no record file")
         result = run("--data", folder)
         assert result.returncode == 1, result.returncode
-        assert re.search("DATA_LOSS|DataLoss", result.stderr), result.stderr
+        assert re.search(r"DATA_LOSS|DataLossError|TuttiException\.DataLoss:",
+                         result.stderr), result.stderr
         assert "digits-0.tfrecord" in result.stderr, result.stderr
     for bad in (["--replicas", "0"], ["--batch", "many"], ["--no-such-option"], ["extra"]):
         result = run(*bad)

@@ -424,6 +424,49 @@ forever()
         self.assertEqual(outcome.status, 3)
 
 
+class SlurmTest(RunTest):
+    """What srun tells a task, without a Slurm."""
+    STEP = {"SLURM_JOB_ID": "7", "SLURM_STEP_NODELIST": "n[1-2]",
+            "SLURM_STEP_TASKS_PER_NODE": "1(x2)", "SLURM_STEP_NUM_TASKS": "2", "SLURM_PROCID": "1",
+            "TUTTI_JOB_SECRET": "0123456789abcdef0123456789abcdef"}
+
+    def task(self, *words, **more):
+        self.environment.update({**self.STEP, **more})
+        for name in ("TF_CONFIG", "SLURM_NODEID", "SLURM_LOCALID", "SLURM_DISTRIBUTION"):
+            self.environment.pop(name, None)
+        return self.run_words("run", *words)
+
+    def test_a_task_becomes_the_program(self):
+        outcome = self.task("--replicas", "3", "--", "sh", "-c",
+                            "echo $TF_CONFIG $TUTTI_REPLICAS; exit 5")
+        self.assertEqual((outcome.status, outcome.err), (5, ""))
+        config, replicas = outcome.out.rsplit(" ", 1)
+        self.assertEqual(json.loads(config), {
+            "cluster": {"worker": ["n1:8888", "n2:8888"]}, "task": {"type": "worker", "index": 1}})
+        self.assertEqual(replicas, "3\n")
+
+    def test_a_job_needs_a_secret(self):
+        outcome = self.task("--", "true", TUTTI_JOB_SECRET="", TUTTI_JOB_SECRET_FILE="")
+        self.assertEqual((outcome.status, outcome.out), (2, ""))
+        self.assertIn("task 1 of Slurm's step, and the job has no secret", outcome.err)
+
+    def test_restarts_and_limits_are_sruns(self):
+        for words in (["--timeout", "5s"], ["--max-restarts", "1"], ["--log-dir", "logs"]):
+            outcome = self.task(*words, "--", "true")
+            self.assertEqual((outcome.status, outcome.out), (2, ""))
+            self.assertIn("are srun's there", outcome.err)
+
+    def test_what_slurm_says_wrongly_is_told(self):
+        outcome = self.task("--", "true", SLURM_STEP_NODELIST="n[2-1]")
+        self.assertEqual((outcome.status, outcome.out), (1, ""))
+        self.assertIn("ends before it begins", outcome.err)
+
+    def test_workers_that_are_asked_for_are_started(self):
+        outcome = self.task("--workers", "2", "--no-prefix", "--", "sh", "-c", "echo $TF_CONFIG")
+        self.assertEqual(outcome.status, 0, outcome.err)
+        self.assertEqual(outcome.out.count("127.0.0.1"), 4)
+
+
 class UsageTest(RunTest):
     def refused(self, words, status, *patterns):
         outcome = self.run_words(*words)

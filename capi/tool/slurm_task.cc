@@ -20,6 +20,12 @@ namespace {
 constexpr int kExitNoTask = 1;
 constexpr int kExitNotExecuted = 126;
 
+// An empty variable is none.
+bool IsSet(const char* name) {
+  const char* value = getenv(name);
+  return value != nullptr && *value != '\0';
+}
+
 // This process's TF_CONFIG.
 CStatus ReadTfConfig(std::string* config) {
   CClusterResolver resolver;
@@ -43,7 +49,7 @@ CStatus ReadTfConfig(std::string* config) {
 bool IsSlurmTask(const RunOptions& options) {
   const char* tasks = getenv("SLURM_STEP_NUM_TASKS");
   return tasks != nullptr && std::atoi(tasks) > 1 && getenv("SLURM_PROCID") != nullptr &&
-         getenv("TF_CONFIG") == nullptr && !options.workers_given;
+         !IsSet("TF_CONFIG") && !options.workers_given;
 }
 
 int BecomeSlurmTask(const RunOptions& options, const std::string& path) {
@@ -56,7 +62,7 @@ int BecomeSlurmTask(const RunOptions& options, const std::string& path) {
                getenv("SLURM_PROCID"));
     return kExitUsage;
   }
-  if (getenv("TUTTI_JOB_SECRET_FILE") == nullptr && getenv("TUTTI_JOB_SECRET") == nullptr) {
+  if (!IsSet("TUTTI_JOB_SECRET_FILE") && !IsSet("TUTTI_JOB_SECRET")) {
     fmt::print(stderr,
                "tutti run: this is task {} of Slurm's step, and the job has no secret, which tells "
                "its processes from strangers; before srun, in a folder that all nodes see: openssl "

@@ -133,7 +133,8 @@ def check_survivors(victim, said):
             continue
         errors = re.findall(rf"^\[worker {i}\] softmax_regression: (.*)$", said, re.M)
         assert len(errors) == 1, (language, said)
-        assert re.search(r"UNAVAILABLE|Unavailable|ABORTED|Aborted", errors[0]), errors
+        assert re.search(r"UNAVAILABLE|UnavailableError|ABORTED|AbortedError|"
+                         r"TuttiException\.(Unavailable|Aborted):", errors[0]), errors
         assert re.search(rf"worker {victim}\b.*\bgone\b", errors[0]), (language, said)
 
 

@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "core/cluster/resolve/host_list.h"
 
 namespace tutti {
 namespace {

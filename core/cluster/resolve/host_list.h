@@ -1,4 +1,5 @@
-// Lists as Slurm writes them: of hosts, and of the numbers of tasks on them.
+// Names of hosts: the order that people would put them in, and lists as Slurm writes them, of hosts
+// and of the numbers of tasks on them.
 //
 //   n[1-3,07-09]-ib[0-1],login   n1-ib0, n1-ib1, n2-ib0, ...: the last bracket runs fastest;
 //                                numbers keep the zeros in front of a range's first one
@@ -26,6 +27,9 @@ Result<std::vector<std::string>> ExpandHostList(std::string_view text, std::stri
 
 // A number, each at least 1, per host. Fails as ExpandHostList.
 Result<std::vector<int64_t>> ExpandTaskCounts(std::string_view text, std::string_view what);
+
+// Whether `left` comes before `right` where runs of digits are numbers: "n9" before "n10".
+bool ComesBefore(std::string_view left, std::string_view right);
 
 }  // namespace tutti
 

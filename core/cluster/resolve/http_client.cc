@@ -296,30 +296,4 @@ std::string EscapeUrl(std::string_view text) {
   return escaped;
 }
 
-bool ComesBefore(std::string_view left, std::string_view right) {
-  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
-  size_t l = 0, r = 0;
-  while (l < left.size() && r < right.size()) {
-    if (is_digit(left[l]) && is_digit(right[r])) {
-      const auto run = [&](std::string_view text, size_t* at) {
-        const size_t begin = *at;
-        while (*at < text.size() && is_digit(text[*at])) ++*at;
-        std::string_view digits = text.substr(begin, *at - begin);
-        while (digits.size() > 1 && digits[0] == '0') digits.remove_prefix(1);
-        return digits;
-      };
-      const std::string_view a = run(left, &l);
-      const std::string_view b = run(right, &r);
-      if (a.size() != b.size()) return a.size() < b.size();
-      if (a != b) return a < b;
-      continue;
-    }
-    if (left[l] != right[r]) return left[l] < right[r];
-    ++l;
-    ++r;
-  }
-  if (l == left.size() && r == right.size()) return left < right;
-  return l == left.size();
-}
-
 }  // namespace tutti

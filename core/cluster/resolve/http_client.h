@@ -45,9 +45,6 @@ Result<std::string> AskService(const HttpRequest& request, HttpDeadline deadline
 // "a b/c" -> "a%20b%2Fc".
 std::string EscapeUrl(std::string_view text);
 
-// Whether `left` comes before `right` where runs of digits are numbers: "n9" before "n10".
-bool ComesBefore(std::string_view left, std::string_view right);
-
 }  // namespace tutti
 
 #endif  // TUTTI_CORE_CLUSTER_RESOLVE_HTTP_CLIENT_H_

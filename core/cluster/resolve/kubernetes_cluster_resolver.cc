@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "core/cluster/resolve/host_list.h"
 #include "core/cluster/resolve/strict_json.h"
 
 namespace tutti {

@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/cluster/resolve/host_list.h"
 
@@ -56,6 +58,12 @@ TEST(HostList, ExpandsWhatSlurmWrites) {
               ElementsAre("r1n0-ib", "r1n1-ib", "r2n0-ib", "r2n1-ib", "x"));
   EXPECT_THAT(ExpandHostList(" n10,n9 ", "list").value(), ElementsAre("n10", "n9"));
   EXPECT_THAT(ExpandTaskCounts("2(x3),1", "counts").value(), ElementsAre(2, 2, 2, 1));
+}
+
+TEST(HostList, NamesAreSortedByTheirNumbers) {
+  std::vector<std::string> names = {"n10", "n9", "n09", "m", "n", "n9-b2", "n9-b10", "n1"};
+  std::sort(names.begin(), names.end(), ComesBefore);
+  EXPECT_THAT(names, ElementsAre("m", "n", "n1", "n09", "n9", "n9-b2", "n9-b10", "n10"));
 }
 
 TEST(HostList, SaysWhereItIsWrong) {

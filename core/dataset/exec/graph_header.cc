@@ -26,9 +26,11 @@ struct Header {
   std::vector<std::string_view> operations;      // of the first ones; none in a header without text
 };
 
-// So many operations are described, in so many bytes each at most.
+// So many operations are described, in so many bytes each and together at most: a position stays
+// small however many there are.
 constexpr size_t kDescribed = 64;
 constexpr size_t kDescriptionBytes = 160;
+constexpr size_t kDescriptionsBytes = 640;
 
 // What is too long for a line ends with a number that tells it from others (FNV-1a).
 std::string Shortened(std::string text, size_t limit) {
@@ -98,9 +100,9 @@ std::string Difference(const Header& mine, const Header& theirs) {
   if (is.size() > both) {
     return Format(": behind operation {} there is {} here, which was not there", both, is[both]);
   }
-  return was.size() == kDescribed
-             ? Format(": the first {} operations are the same", kDescribed)
-             : std::string(": the same operations, in another order, or with other functions");
+  return Format(": the {} operations that are described are the same; their order, their "
+                "functions, or what comes behind them differs",
+                both);
 }
 
 Header Read(std::string_view bytes, StateReader* reader) {
@@ -138,9 +140,16 @@ Result<std::string> GraphHeader(const Node& root, HeaderText text) {
     writer.Int(version);
   }
   if (text == HeaderText::kDescribed) {
-    const size_t described = std::min(nodes.size(), kDescribed);
-    writer.Int(static_cast<int64_t>(described));
-    for (size_t i = 0; i < described; ++i) writer.Bytes(Describe(*nodes[i]));
+    std::vector<std::string> described;
+    size_t bytes = 0;
+    for (const Node* node : nodes) {
+      std::string line = Describe(*node);
+      bytes += line.size();
+      if (described.size() == kDescribed || bytes > kDescriptionsBytes) break;
+      described.push_back(std::move(line));
+    }
+    writer.Int(static_cast<int64_t>(described.size()));
+    for (const std::string& line : described) writer.Bytes(line);
   }
   return std::move(writer).TakeBytes();
 }

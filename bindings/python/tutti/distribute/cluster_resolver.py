@@ -8,7 +8,7 @@ import operator
 import re
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple, Union
 
-from tutti import _arguments, _native, _runtime
+from tutti import _arguments, _native, _runtime, errors
 from tutti._cluster_spec import ClusterSpec
 
 __all__ = ["ClusterResolver", "GCEClusterResolver", "KubernetesClusterResolver",
@@ -302,9 +302,10 @@ class KubernetesClusterResolver(_AskedResolver):
                 pods = self._client.list_pod_for_all_namespaces(label_selector=label).items
                 for pod in sorted(pods, key=lambda pod: _natural(pod.metadata.name)):
                     if pod.status.phase != "Running":
-                        raise RuntimeError(f"KubernetesClusterResolver: the pod "
-                                           f"{pod.metadata.name!r} is not running: its phase is "
-                                           f"{pod.status.phase!r}")
+                        raise errors.FailedPreconditionError(
+                            f"KubernetesClusterResolver: the pod \"{pod.metadata.name}\" is not "
+                            f"running: its phase is \"{pod.status.phase}\"",
+                            {"pod": pod.metadata.name})
                     address = pod.status.host_ip if self._options["host_ip"] else pod.status.pod_ip
                     jobs[job].append(f"{address}:{self._options['port']}")
         return ClusterSpec(jobs)
