@@ -5,7 +5,7 @@
 //   SeededRuns runs("jobs", 500);
 //   while (runs.Next()) Play(runs.number());   // number(): 0, 1, 2 ...
 //
-// A scale of up to 100 is an ordinary run: a test then begins nothing new after 30 seconds, however
+// A scale of up to 100 is an ordinary run: a test then begins nothing new after 12 seconds, however
 // slow the machine or the sanitizer. In the end it prints how many runs it has done. Time decides
 // only how much is tried, never whether that is right.
 
@@ -40,7 +40,7 @@ inline uint64_t Scaled(uint64_t ordinary, uint64_t scale = TestScale()) {
 
 class SeededRuns {
  public:
-  static constexpr auto kMostTime = std::chrono::seconds(30);
+  static constexpr auto kMostTime = std::chrono::seconds(12);
   using Now = std::chrono::steady_clock::time_point (*)();
 
   // `what` names the runs in what is printed. Tests give a scale and a clock of their own.

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "core/base/crc32c.h"
+#include "core/base/seeded_runs_testing.h"
 #include "core/collective/testing/rank_threads.h"
 #include "core/collective/testing/shared_rank_testing.h"
 #include "core/tensor/half.h"
@@ -173,6 +174,8 @@ TEST_P(SharedRanks, ReduceSizesAroundTheBordersInPlaceAndApart) {
     uint64_t seed = 0;
     for (const int64_t bytes : BytesAroundTheBorders(ranks)) {
       for (const DType dtype : {DType::kInt8, DType::kFloat32}) {
+        // Each byte by itself takes long under sanitizers.
+        if (dtype == DType::kInt8 && bytes > 1 << 20 && TestScale() < kOrdinaryScale) continue;
         const Shape shape({bytes / static_cast<int64_t>(ItemSize(dtype))});
         Ref<Tensor> input =
             RandomTensor(dtype, shape, ++seed * 100 + static_cast<uint64_t>(rank));

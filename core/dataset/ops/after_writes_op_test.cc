@@ -128,7 +128,7 @@ TEST_F(AfterWrites, EveryWayToWalkWritesTheSameFiles) {
   for (const bool shuffled : {false, true}) {
     for (const int64_t threads : {0, 2}) {
       plan_.shuffled = shuffled;
-      plan_.texts = 2000;
+      plan_.texts = 400;
       ExpectAllWalks({{"flat_map", [&] { return Written(3); }, elements},
                       {"interleave",
                        [&] {
@@ -136,7 +136,7 @@ TEST_F(AfterWrites, EveryWayToWalkWritesTheSameFiles) {
                        },
                        in_turn}});
       EXPECT_THAT(Files(), ElementsAre("0", "1", "2"));
-      EXPECT_EQ(Records("1").size(), 2000u);
+      EXPECT_EQ(Records("1").size(), 400u);
     }
   }
 }
