@@ -140,7 +140,7 @@ def lose_many(what, runs, transport, number, says, bound_s):
 
 
 def killed_workers_are_named():
-    runs = NUMBER or 20
+    runs = NUMBER or 10
     late = [lose_many("kills", runs, "shared_memory", signal.SIGKILL, "", KILLED_P99_S),
             lose_many("kills", max(2, runs // 4), "tcp", signal.SIGKILL, "", KILLED_P99_S)]
     assert not any(late), "; ".join(filter(None, late))
@@ -186,7 +186,7 @@ def a_stopped_worker_goes_on_within_the_limit():
 
 def nobody_is_declared_dead_on_loaded_cores():
     """Eight workers, and twice as many busy loops as there are cores."""
-    seconds = NUMBER or 15
+    seconds = NUMBER or 8
     load = [subprocess.Popen([sys.executable, "-c", "while True: pass"])
             for _ in range(2 * os.cpu_count())]
     try:

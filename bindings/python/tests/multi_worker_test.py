@@ -412,7 +412,7 @@ class FailureTest(unittest.TestCase):
         with Job("""
             try:
                 # Worker 1 is refused while worker 0 is there, which waits in vain.
-                distribute.MultiWorkerMirroredStrategy(timeout=60 if me else 30)
+                distribute.MultiWorkerMirroredStrategy(timeout=60 if me else 12)
             except errors.Error as error:
                 say(error.code_name, str(error))
             """, TUTTI_JOB_SECRET=lambda worker: f"{worker}" * 32) as job:
