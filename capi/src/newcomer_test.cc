@@ -168,5 +168,37 @@ TEST_F(NewcomerTest, RanksSaveACheckpointTogether) {
   std::filesystem::remove_all(folder);
 }
 
+TEST_F(NewcomerTest, InAJobOfSeveralACheckpointForOneselfIsRefused) {
+  setenv("TF_CONFIG", R"({"cluster": {"worker": ["127.0.0.1:1", "127.0.0.1:2"]},
+                          "task": {"type": "worker", "index": 1}})", 1);
+  std::string pattern = (std::filesystem::temp_directory_path() / "tutti_XXXXXX").string();
+  const std::string folder = mkdtemp(pattern.data());
+  Strategy strategy;
+  ASSERT_OK(tutti_strategy_create_default(nullptr, &strategy));
+  Tensor weights;
+  const int64_t dims[] = {2};
+  ASSERT_OK(tutti_tensor_create(nullptr, TUTTI_DTYPE_INT64, 1, dims, nullptr, &weights));
+  Handle<tutti_checkpoint, tutti_checkpoint_release> mine;
+  ASSERT_OK(tutti_checkpoint_create(strategy, &mine));
+  ASSERT_OK(tutti_checkpoint_add_tensor(mine, "w", weights));
+  EXPECT_FAILS(tutti_checkpoint_save(mine, (folder + "/a").c_str(), 1, nullptr),
+               TUTTI_FAILED_PRECONDITION, "worker 1 of 2 of a job, as TF_CONFIG says");
+  EXPECT_FAILS(tutti_checkpoint_write(mine, (folder + "/a.safetensors").c_str(), nullptr),
+               TUTTI_FAILED_PRECONDITION, "overwrite each other's files; give the checkpoint the "
+               "communicator or the cluster");
+  EXPECT_TRUE(std::filesystem::is_empty(folder));
+  // With ranks of its own it is taken.
+  tutti_communicator *alone = nullptr;
+  ASSERT_OK(tutti_communicator_create_local(nullptr, 1, nullptr, &alone));
+  Handle<tutti_checkpoint, tutti_checkpoint_release> own;
+  ASSERT_OK(tutti_checkpoint_create_for_communicator(alone, &own));
+  ASSERT_OK(tutti_checkpoint_add_tensor(own, "w", weights));
+  EXPECT_OK(tutti_checkpoint_save(own, (folder + "/b").c_str(), 1, nullptr));
+  EXPECT_OK(tutti_communicator_close(alone, nullptr));
+  tutti_communicator_release(alone);
+  std::filesystem::remove_all(folder);
+  unsetenv("TF_CONFIG");
+}
+
 }  // namespace
 }  // namespace tutti::capi_test

@@ -26,15 +26,16 @@ type BucketPlanOptions struct {
 // first. They are reduced in place; all ranks give the same dtypes and dims in the same order. One
 // that is there twice or cannot be written is ErrInvalidArgument.
 func (c *Communicator) NewBucketPlan(op ReduceOp, gradients []*Tensor,
-	options BucketPlanOptions) (*BucketPlan, error) {
-	names, err := joined(options.Names)
+	options ...BucketPlanOption) (*BucketPlan, error) {
+	chosen := collect(options, BucketPlanOption.ofBucketPlan)
+	names, err := joined(chosen.Names)
 	if err != nil {
 		return nil, err
 	}
 	var made uintptr
 	err = c.with(gradients, func(pointer uintptr, used []uintptr) error {
-		return check(native.Bucket_plan_create(pointer, used, int(op), options.BytesPerPack,
-			options.OwnTensors, names, &made))
+		return check(native.Bucket_plan_create(pointer, used, int(op), chosen.BytesPerPack,
+			chosen.OwnTensors, names, &made))
 	})
 	if err != nil {
 		return nil, err

@@ -191,19 +191,21 @@ func optional(number *int64) []int64 {
 
 // NewSimpleClusterResolver answers with what it is given.
 func NewSimpleClusterResolver(spec *ClusterSpec,
-	options ResolverOptions) (*ClusterResolver, error) {
+	options ...ResolverOption) (*ClusterResolver, error) {
+	chosen := collect(options, ResolverOption.ofResolver)
 	return as(ownClusterResolver)(readOut(spec.object(), func(pointer uintptr, made *uintptr) uintptr {
-		return native.Cluster_resolver_simple(pointer, options.Master, options.TaskType,
-			optional(options.TaskID), options.Environment, optional(options.NumAccelerators),
-			options.RPCLayer, made)
+		return native.Cluster_resolver_simple(pointer, chosen.Master, chosen.TaskType,
+			optional(chosen.TaskID), chosen.Environment, optional(chosen.NumAccelerators),
+			chosen.RPCLayer, made)
 	}))
 }
 
 // NewTFConfigClusterResolver reads the variable TF_CONFIG.
-func NewTFConfigClusterResolver(options ResolverOptions) (*ClusterResolver, error) {
+func NewTFConfigClusterResolver(options ...ResolverOption) (*ClusterResolver, error) {
+	chosen := collect(options, ResolverOption.ofResolver)
 	var made uintptr
-	if err := check(native.Cluster_resolver_tf_config(options.TaskType, optional(options.TaskID),
-		options.RPCLayer, options.Environment, &made)); err != nil {
+	if err := check(native.Cluster_resolver_tf_config(chosen.TaskType, optional(chosen.TaskID),
+		chosen.RPCLayer, chosen.Environment, &made)); err != nil {
 		return nil, err
 	}
 	return ownClusterResolver(made), nil
@@ -242,10 +244,11 @@ func (c *ClusterResolver) Environment() (string, error) {
 }
 
 // Master is the address of a task; of this process's without options.
-func (c *ClusterResolver) Master(options ResolverOptions) (string, error) {
+func (c *ClusterResolver) Master(options ...ResolverOption) (string, error) {
+	chosen := collect(options, ResolverOption.ofResolver)
 	return readText(c.object(), func(pointer uintptr, made *uintptr) uintptr {
-		return native.Cluster_resolver_master(pointer, options.TaskType, optional(options.TaskID),
-			options.RPCLayer, made)
+		return native.Cluster_resolver_master(pointer, chosen.TaskType, optional(chosen.TaskID),
+			chosen.RPCLayer, made)
 	})
 }
 

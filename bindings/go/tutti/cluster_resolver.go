@@ -39,22 +39,23 @@ type SlurmJob struct {
 // the cluster puts this task's part of the node's GPUs into CUDA_VISIBLE_DEVICES. What it is asked
 // fails with FailedPrecondition where Slurm has not started this process, or started fewer tasks or
 // has fewer GPUs than are asked for.
-func NewSlurmClusterResolver(options SlurmOptions) (*ClusterResolver, error) {
+func NewSlurmClusterResolver(options ...SlurmOption) (*ClusterResolver, error) {
+	chosen := collect(options, SlurmOption.ofSlurm)
 	var jobs, nodes []string
-	for _, job := range options.Jobs {
+	for _, job := range chosen.Jobs {
 		jobs = append(jobs, job.Name+":"+strconv.Itoa(job.Tasks))
 	}
-	for node, tasks := range options.TasksOfNode {
+	for node, tasks := range chosen.TasksOfNode {
 		nodes = append(nodes, node+":"+strconv.Itoa(tasks))
 	}
-	if options.TasksPerNode != 0 {
-		nodes = append(nodes, strconv.Itoa(options.TasksPerNode))
+	if chosen.TasksPerNode != 0 {
+		nodes = append(nodes, strconv.Itoa(chosen.TasksPerNode))
 	}
 	var made uintptr
 	if err := check(native.Cluster_resolver_slurm(strings.Join(jobs, ","), strings.Join(nodes, ","),
-		portOf(options.PortBase), optional(options.GPUsPerNode), optional(options.GPUsPerTask),
-		tristate(!options.KeepVisibleDevices), options.RPCLayer, options.TaskType,
-		optional(options.TaskID), &made)); err != nil {
+		portOf(chosen.PortBase), optional(chosen.GPUsPerNode), optional(chosen.GPUsPerTask),
+		tristate(!chosen.KeepVisibleDevices), chosen.RPCLayer, chosen.TaskType,
+		optional(chosen.TaskID), &made)); err != nil {
 		return nil, err
 	}
 	return ownClusterResolver(made), nil
@@ -81,19 +82,20 @@ type KubernetesOptions struct {
 // NewKubernetesClusterResolver asks Kubernetes for the running pods of each job, in the natural
 // order of their names, anew at each question, as the pod's service account, which needs the right
 // to list pods.
-func NewKubernetesClusterResolver(options KubernetesOptions) (*ClusterResolver, error) {
+func NewKubernetesClusterResolver(options ...KubernetesOption) (*ClusterResolver, error) {
+	chosen := collect(options, KubernetesOption.ofKubernetes)
 	labels := ""
-	if options.JobLabels != nil {
-		text, err := json.Marshal(options.JobLabels)
+	if chosen.JobLabels != nil {
+		text, err := json.Marshal(chosen.JobLabels)
 		if err != nil {
 			return nil, err
 		}
 		labels = string(text)
 	}
 	var made uintptr
-	if err := check(native.Cluster_resolver_kubernetes(labels, portOf(options.Port),
-		options.RPCLayer, options.TaskType, optional(options.TaskID), tristate(options.HostIP),
-		options.AccountFolder, options.Namespace, int64(options.Timeout), &made)); err != nil {
+	if err := check(native.Cluster_resolver_kubernetes(labels, portOf(chosen.Port),
+		chosen.RPCLayer, chosen.TaskType, optional(chosen.TaskID), tristate(chosen.HostIP),
+		chosen.AccountFolder, chosen.Namespace, int64(chosen.Timeout), &made)); err != nil {
 		return nil, err
 	}
 	return ownClusterResolver(made), nil
@@ -117,11 +119,12 @@ type GCEOptions struct {
 
 // NewGCEClusterResolver asks Google Compute Engine for the running instances of a group, in the
 // natural order of their names, anew at each question.
-func NewGCEClusterResolver(instanceGroup string, options GCEOptions) (*ClusterResolver, error) {
+func NewGCEClusterResolver(instanceGroup string, options ...GCEOption) (*ClusterResolver, error) {
+	chosen := collect(options, GCEOption.ofGCE)
 	var made uintptr
-	if err := check(native.Cluster_resolver_gce(instanceGroup, options.Project, options.Zone,
-		portOf(options.Port), options.TaskType, []int64{options.TaskID}, options.RPCLayer,
-		options.Token, options.Endpoint, options.CAFile, int64(options.Timeout),
+	if err := check(native.Cluster_resolver_gce(instanceGroup, chosen.Project, chosen.Zone,
+		portOf(chosen.Port), chosen.TaskType, []int64{chosen.TaskID}, chosen.RPCLayer,
+		chosen.Token, chosen.Endpoint, chosen.CAFile, int64(chosen.Timeout),
 		&made)); err != nil {
 		return nil, err
 	}
@@ -215,8 +218,8 @@ func (u *UnionResolver) Environment() (string, error) {
 }
 
 // Master is the address of a task; without both of its parts the first resolver's.
-func (u *UnionResolver) Master(options ResolverOptions) (string, error) {
-	return askUnion(u, func(c *ClusterResolver) (string, error) { return c.Master(options) })
+func (u *UnionResolver) Master(options ...ResolverOption) (string, error) {
+	return askUnion(u, func(c *ClusterResolver) (string, error) { return c.Master(options...) })
 }
 
 // NumAccelerators of this worker.

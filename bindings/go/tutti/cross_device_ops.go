@@ -303,19 +303,20 @@ func NewCentralStorageStrategy(devices ...string) (*Strategy, error) {
 
 // NewCentralStorageStrategy of this runtime, with variables on a device ("": the CPU).
 func (r *Runtime) NewCentralStorageStrategy(ctx context.Context, parameterDevice string,
-	options StrategyOptions) (*Strategy, error) {
-	devices, err := joined(options.Devices)
+	options ...StrategyOption) (*Strategy, error) {
+	chosen := collect(options, StrategyOption.ofStrategy)
+	devices, err := joined(chosen.Devices)
 	if err != nil {
 		return nil, err
 	}
-	return r.newStrategy(ctx, options, func(runtime uintptr, call *native.CallOptions,
+	return r.newStrategy(ctx, chosen, func(runtime uintptr, call *native.CallOptions,
 		made *uintptr) uintptr {
-		reducer, end, err := reducerOf(runtime, options.CrossDeviceOps)
+		reducer, end, err := reducerOf(runtime, chosen.CrossDeviceOps)
 		if err != nil {
 			return statusOf(err)
 		}
 		defer end()
 		return native.Strategy_central_storage(runtime, devices, parameterDevice, reducer,
-			options.Name, call, made)
+			chosen.Name, call, made)
 	})
 }

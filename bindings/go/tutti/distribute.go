@@ -83,15 +83,16 @@ func (s *Strategy) Distribute(ctx context.Context, dataset *Dataset) (*Distribut
 // DistributeDataset cuts every batch of dataset, whose elements must be batches, over the replicas.
 // Several workers share the data as the option experimental_distribute.auto_shard_policy says.
 func (s *Strategy) DistributeDataset(ctx context.Context, dataset *Dataset,
-	options InputOptions) (*DistributedDataset, error) {
+	options ...InputOption) (*DistributedDataset, error) {
+	chosen := collect(options, InputOption.ofInput)
 	pointer, err := dataset.use()
 	if err != nil {
 		return nil, err
 	}
 	defer dataset.o.done()
 	return s.distribute(ctx, func(strategy uintptr, call *native.CallOptions, made *uintptr) uintptr {
-		return native.Strategy_distribute_dataset(strategy, pointer, int(options.Rebatch),
-			options.prefetch(), int(options.ReplicationMode), options.place(), call, made)
+		return native.Strategy_distribute_dataset(strategy, pointer, int(chosen.Rebatch),
+			chosen.prefetch(), int(chosen.ReplicationMode), chosen.place(), call, made)
 	})
 }
 
@@ -127,7 +128,8 @@ func (c InputContext) PerReplicaBatchSize(globalBatchSize int) (int, error) {
 // rebatched or sharded. Where the data ends in the middle of a step, replicas without any get
 // batches of 0 rows, and zeros for elements of rank 0.
 func (s *Strategy) DistributeFromFunction(ctx context.Context,
-	fn func(input InputContext) *Dataset, options InputOptions) (*DistributedDataset, error) {
+	fn func(input InputContext) *Dataset, options ...InputOption) (*DistributedDataset, error) {
+	chosen := collect(options, InputOption.ofInput)
 	if fn == nil {
 		return nil, invalidArgument("a function is needed, not nil")
 	}
@@ -145,7 +147,7 @@ func (s *Strategy) DistributeFromFunction(ctx context.Context,
 	defer handle.Delete()
 	return s.distribute(ctx, func(strategy uintptr, call *native.CallOptions, made *uintptr) uintptr {
 		return native.Strategy_distribute_datasets_from_function(strategy, uintptr(handle),
-			options.prefetch(), int(options.ReplicationMode), options.place(), call, made)
+			chosen.prefetch(), int(chosen.ReplicationMode), chosen.place(), call, made)
 	})
 }
 

@@ -34,6 +34,19 @@
 // does so by itself. Values that a function of yours is called with are valid until it returns;
 // Keep makes one that stays.
 //
+// # Options
+//
+// What a call can be told besides its arguments are functions behind them, of a type of their own
+// for each kind of call, so that one that means nothing there does not compile:
+//
+//	strategy, err := tutti.DefaultRuntime().NewMirroredStrategy(ctx,
+//		tutti.WithDevices("CPU:0", "CPU:1"), tutti.WithTimeout(time.Minute))
+//	bias, err := strategy.NewVariable(ctx, zeros, tutti.WithName("bias"),
+//		tutti.WithAggregation(tutti.AggregateMean))
+//
+// A struct such as VariableOptions{...} is an option, too. It counts for every field, so it comes
+// first.
+//
 // # Waiting
 //
 // Calls that can wait take a context.Context, whose deadline and cancellation end them; nil waits

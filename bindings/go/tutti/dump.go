@@ -35,19 +35,20 @@ type DumpWriter struct{ number int64 }
 // with the same root it goes on; another root ends the dump before. ErrInvalidArgument for a mode
 // or buffer size other than that of a dump that goes on, and for an expression that does not read.
 // The command "tutti debug" shows what was dumped.
-func EnableDumpDebugInfo(dumpRoot string, options DumpOptions) (*DumpWriter, error) {
+func EnableDumpDebugInfo(dumpRoot string, options ...DumpOption) (*DumpWriter, error) {
+	chosen := collect(options, DumpOption.ofDump)
 	var mask int64
-	if options.DTypes != nil {
+	if chosen.DTypes != nil {
 		mask = 1 // no dtype at all is a choice, too
 		for dtype := Bool; dtype <= Bytes; dtype++ {
-			if options.DTypes(dtype) {
+			if chosen.DTypes(dtype) {
 				mask |= 1 << dtype
 			}
 		}
 	}
 	writer := &DumpWriter{}
-	err := check(native.Debugging_enable_dump(dumpRoot, int(options.Mode),
-		optional(options.CircularBufferSize), options.OpRegex, mask, &writer.number))
+	err := check(native.Debugging_enable_dump(dumpRoot, int(chosen.Mode),
+		optional(chosen.CircularBufferSize), chosen.OpRegex, mask, &writer.number))
 	if err != nil {
 		return nil, err
 	}

@@ -199,7 +199,8 @@ type UpdateOptions struct {
 // distributed. The first error ends it. ErrInvalidArgument for a variable of another strategy, and
 // for distributed arguments where there is one copy.
 func (s *Strategy) Update(ctx context.Context, variable *Variable, fn UpdateFunc, args Value,
-	options UpdateOptions) (Value, error) {
+	options ...UpdateOption) (Value, error) {
+	chosen := collect(options, UpdateOption.ofUpdate)
 	if s == nil || variable == nil || fn == nil {
 		return Value{}, invalidArgument("update: a strategy, a variable and a function are needed, " +
 			"not nil")
@@ -214,14 +215,15 @@ func (s *Strategy) Update(ctx context.Context, variable *Variable, fn UpdateFunc
 	return blocking(ctx, s.limit(), s, args,
 		func(pointer, args uintptr, call *native.CallOptions, made *uintptr) uintptr {
 			return native.Strategy_update(pointer, target, uintptr(handle), args,
-				tristate(!options.Ungrouped), call, made)
+				tristate(!chosen.Ungrouped), call, made)
 		})
 }
 
 // UpdateNonSlot is the same without a variable, on each device that colocateWith stands for:
 // destinations as in ReduceTo, or a tuple of names of devices.
 func (s *Strategy) UpdateNonSlot(ctx context.Context, colocateWith Value, fn UpdateFunc, args Value,
-	options UpdateOptions) (Value, error) {
+	options ...UpdateOption) (Value, error) {
+	chosen := collect(options, UpdateOption.ofUpdate)
 	if s == nil || fn == nil {
 		return Value{}, invalidArgument("update: a strategy and a function are needed, not nil")
 	}
@@ -240,7 +242,7 @@ func (s *Strategy) UpdateNonSlot(ctx context.Context, colocateWith Value, fn Upd
 	return blocking(ctx, s.limit(), s, args,
 		func(pointer, args uintptr, call *native.CallOptions, made *uintptr) uintptr {
 			return native.Strategy_update_non_slot(pointer, where, uintptr(handle), args,
-				tristate(!options.Ungrouped), call, made)
+				tristate(!chosen.Ungrouped), call, made)
 		})
 }
 

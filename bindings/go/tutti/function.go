@@ -35,15 +35,16 @@ type FunctionOptions struct {
 }
 
 // NewFunction is a function from Go. An error in it comes out where it is used.
-func NewFunction(fn MapFunc, options FunctionOptions) *Function {
-	return defaultRuntime.NewFunction(fn, options)
+func NewFunction(fn MapFunc, options ...FunctionOption) *Function {
+	return defaultRuntime.NewFunction(fn, options...)
 }
 
 // NewFunction of this runtime.
-func (r *Runtime) NewFunction(fn MapFunc, options FunctionOptions) *Function {
+func (r *Runtime) NewFunction(fn MapFunc, options ...FunctionOption) *Function {
+	chosen := collect(options, FunctionOption.ofFunction)
 	var made uintptr
-	err := r.withFunction(fn, options, func(runtime, handle, output uintptr) uintptr {
-		return native.Function_create(runtime, handle, options.Name, "", output, options.Slab,
+	err := r.withFunction(fn, chosen, func(runtime, handle, output uintptr) uintptr {
+		return native.Function_create(runtime, handle, chosen.Name, "", output, chosen.Slab,
 			&made)
 	})
 	return functionOf(made, err)
@@ -66,14 +67,15 @@ func (r *Runtime) withFunction(fn MapFunc, options FunctionOptions,
 
 // RegisterFunction makes name mean fn, so that a serialised dataset finds it again;
 // ErrAlreadyExists when the name is taken.
-func RegisterFunction(name string, fn MapFunc, options FunctionOptions) error {
-	return defaultRuntime.RegisterFunction(name, fn, options)
+func RegisterFunction(name string, fn MapFunc, options ...FunctionOption) error {
+	return defaultRuntime.RegisterFunction(name, fn, options...)
 }
 
 // RegisterFunction in this runtime.
-func (r *Runtime) RegisterFunction(name string, fn MapFunc, options FunctionOptions) error {
-	return r.withFunction(fn, options, func(runtime, handle, output uintptr) uintptr {
-		return native.Function_register(runtime, name, handle, output, options.Slab)
+func (r *Runtime) RegisterFunction(name string, fn MapFunc, options ...FunctionOption) error {
+	chosen := collect(options, FunctionOption.ofFunction)
+	return r.withFunction(fn, chosen, func(runtime, handle, output uintptr) uintptr {
+		return native.Function_register(runtime, name, handle, output, chosen.Slab)
 	})
 }
 

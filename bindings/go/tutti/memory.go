@@ -21,36 +21,37 @@ type WrapOptions struct {
 // Wrap is a tensor over size bytes of memory, without a copy. The memory must not be of Go's
 // garbage collector, which does not know of the tensor: memory from C, or mapped from a file.
 func Wrap(memory unsafe.Pointer, size int, dtype DType, dims []int64,
-	options WrapOptions) (*Tensor, error) {
-	return defaultRuntime.Wrap(memory, size, dtype, dims, options)
+	options ...WrapOption) (*Tensor, error) {
+	return defaultRuntime.Wrap(memory, size, dtype, dims, options...)
 }
 
 // Wrap in this runtime.
 func (r *Runtime) Wrap(memory unsafe.Pointer, size int, dtype DType, dims []int64,
-	options WrapOptions) (*Tensor, error) {
-	if size < 0 || len(options.Strides) != 0 && len(options.Strides) != len(dims) {
-		if options.Release != nil {
-			options.Release()
+	options ...WrapOption) (*Tensor, error) {
+	chosen := collect(options, WrapOption.ofWrap)
+	if size < 0 || len(chosen.Strides) != 0 && len(chosen.Strides) != len(dims) {
+		if chosen.Release != nil {
+			chosen.Release()
 		}
 		return nil, invalidArgument("wrap: %d bytes, %d dims and %d strides do not go together", size,
-			len(dims), len(options.Strides))
+			len(dims), len(chosen.Strides))
 	}
 	var release cgo.Handle
-	if options.Release != nil {
-		release = cgo.NewHandle(options.Release)
+	if chosen.Release != nil {
+		release = cgo.NewHandle(chosen.Release)
 	}
 	runtime, err := r.use()
 	if err != nil {
-		if options.Release != nil {
+		if chosen.Release != nil {
 			release.Delete()
-			options.Release()
+			chosen.Release()
 		}
 		return nil, err
 	}
 	defer r.done()
 	var made uintptr
 	err = check(native.Tensor_wrap(runtime, uintptr(memory), int64(size), int(dtype), dims,
-		options.Strides, options.ReadOnly, uintptr(release), &made))
+		chosen.Strides, chosen.ReadOnly, uintptr(release), &made))
 	return as(ownTensor)(made, err)
 }
 

@@ -126,6 +126,45 @@ func TestCheckpointsOfACommunicatorAreOfAllRanks(t *testing.T) {
 	}
 }
 
+func init() {
+	roles["save for oneself"] = func() error {
+		folder := os.Getenv("TUTTI_GO_TEST_FOLDER")
+		strategy := sure(DefaultStrategy())
+		checkpoint := sure(strategy.NewCheckpoint())
+		weights := sure(TensorOf([]float64{5, 6}))
+		if err := checkpoint.AddTensor("w", weights); err != nil {
+			return err
+		}
+		ctx := context.Background()
+		for _, err := range []error{checkpoint.Save(ctx, filepath.Join(folder, "a"), 1),
+			checkpoint.Write(ctx, filepath.Join(folder, "a.safetensors"))} {
+			if !errors.Is(err, ErrFailedPrecondition) {
+				return fmt.Errorf("it was saved: %v", err)
+			}
+			for _, words := range []string{"worker 1 of 2 of a job, as TF_CONFIG says",
+				"overwrite each other's files", "the communicator or the cluster"} {
+				if !strings.Contains(err.Error(), words) {
+					return err
+				}
+			}
+		}
+		own := sure(sure(NewLocalCommunicators(1))[0].NewCheckpoint())
+		return errors.Join(own.AddTensor("w", weights), own.Save(ctx, filepath.Join(folder, "b"), 1))
+	}
+}
+
+func TestInAJobOfSeveralACheckpointForOneselfIsRefused(t *testing.T) {
+	folder := t.TempDir()
+	p := start(t, "save for oneself", "TUTTI_GO_TEST_FOLDER="+folder, `TF_CONFIG={"cluster":
+		{"worker": ["127.0.0.1:1", "127.0.0.1:2"]}, "task": {"type": "worker", "index": 1}}`)
+	if err := p.finish(); err != nil {
+		t.Fatal(err, p.err.String())
+	}
+	if files := sure(filepath.Glob(filepath.Join(folder, "a*"))); len(files) != 0 {
+		t.Error(files)
+	}
+}
+
 func TestARunThatTakesTooLongFailsThoughNobodyWaits(t *testing.T) {
 	strategy := must[*Strategy](t)(NewMirroredStrategy("CPU:0"))
 	defer strategy.Close()
@@ -286,5 +325,86 @@ func TestExamplesAreWritten(t *testing.T) {
 	}
 	if err := iterator.Err(); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestOptionsAreFunctionsOfTheirKind(t *testing.T) {
+	naming := WithName("w")
+	variable := collect([]VariableOption{naming, nil, WithAggregation(AggregateSum), WithShape(-1),
+		WithSynchronization(SyncOnRead), WithTrainable(false)}, VariableOption.ofVariable)
+	if expected := (VariableOptions{Name: "w", Aggregation: AggregateSum, NotTrainable: true,
+		Synchronization: SyncOnRead, Shape: []int64{-1}}); !reflect.DeepEqual(variable, expected) {
+		t.Error(variable)
+	}
+	strategy := collect([]StrategyOption{StrategyOptions{Name: "gone", Devices: []string{"CPU:1"}},
+		naming, WithBytesPerPack(7), WithTimeout(time.Second), WithImplementation(CommunicationRing)},
+		StrategyOption.ofStrategy)
+	if expected := (StrategyOptions{Name: "w", Devices: []string{"CPU:1"},
+		Communication: CommunicationOptions{Timeout: Limit(time.Second), BytesPerPack: 7,
+			Implementation: CommunicationRing}}); !reflect.DeepEqual(strategy, expected) {
+		t.Error(strategy)
+	}
+	plan := collect([]BucketPlanOption{WithNames("a", "b"), WithBytesPerPack(9), WithOwnTensors()},
+		BucketPlanOption.ofBucketPlan)
+	if expected := (BucketPlanOptions{Names: []string{"a", "b"}, BytesPerPack: 9,
+		OwnTensors: true}); !reflect.DeepEqual(plan, expected) {
+		t.Error(plan)
+	}
+	input := collect([]InputOption{WithRebatch(RebatchEven), WithPrefetch(false),
+		WithReplicationMode(InputPerReplica), WithDatasetOnDevice()}, InputOption.ofInput)
+	if expected := (InputOptions{RebatchEven, true, InputPerReplica, true}); input != expected {
+		t.Error(input)
+	}
+	slabs := collect([]FunctionOption{naming, WithSlab(), WithOutput(nil)}, FunctionOption.ofFunction)
+	op := operationOf([]Option{naming, WithSlab(), nil, WithSeed(3)})
+	if !slabs.Slab || slabs.Name != "w" || !op.slab || op.name != "w" || op.seed != 3 {
+		t.Error(slabs, op)
+	}
+	run := collect([]RunOption{WithDynamicBatchSize(false), WithBucketizing(true)}, RunOption.ofRun)
+	update := collect([]UpdateOption{WithGrouped(false)}, UpdateOption.ofUpdate)
+	if run != (RunOptions{true, true}) || !update.Ungrouped {
+		t.Error(run, update)
+	}
+	wrap := collect([]WrapOption{WithStrides(2, 1), WithReadOnly(), WithRelease(nothing)},
+		WrapOption.ofWrap)
+	if len(wrap.Strides) != 2 || !wrap.ReadOnly || wrap.Release == nil {
+		t.Error(wrap)
+	}
+	dump := collect([]DumpOption{WithDebugMode(DebugShape), WithCircularBufferSize(0),
+		WithOps("all_"), WithDTypes(func(DType) bool { return true })}, DumpOption.ofDump)
+	if dump.Mode != DebugShape || *dump.CircularBufferSize != 0 || dump.OpRegex != "all_" ||
+		dump.DTypes == nil {
+		t.Error(dump)
+	}
+}
+
+func TestOptionsReachTheCallsThatTakeThem(t *testing.T) {
+	ctx := context.Background()
+	spec := must[*ClusterSpec](t)(NewClusterSpec(map[string][]string{"worker": {"a:1", "b:2"}}))
+	resolver := must[*ClusterResolver](t)(NewSimpleClusterResolver(spec, WithTask("worker", 1),
+		WithRPCLayer("grpc"), WithEnvironment("here"), WithNumAccelerators(3), WithMaster("m:3")))
+	if id, known, err := resolver.TaskID(); id != 1 || !known || err != nil {
+		t.Error(id, known, err)
+	}
+	for address, master := range map[string]string{
+		"grpc://m:3": must[string](t)(resolver.Master()),
+		"grpc://a:1": must[string](t)(resolver.Master(WithTask("worker", 0)))} {
+		if master != address {
+			t.Errorf("%q, expected %q", master, address)
+		}
+	}
+	if _, err := WithCommunication(ctx, WithBytesPerPack(-1)); !errors.Is(err, ErrInvalidArgument) {
+		t.Error(err)
+	}
+	strategy := must[*Strategy](t)(DefaultRuntime().NewMirroredStrategy(ctx,
+		WithDevices("CPU:0", "CPU:1"), WithTimeout(time.Minute)))
+	defer strategy.Close()
+	steps := must[*DistributedDataset](t)(strategy.DistributeDataset(ctx,
+		Range(0, 8, 1).Batch(4), WithPrefetch(false)))
+	defer steps.Close()
+	variable := must[*Variable](t)(strategy.NewVariable(ctx, zeros(2), WithName("bias")))
+	defer variable.Close()
+	if strategy.NumReplicasInSync() != 2 || variable.Name() != "bias" {
+		t.Error(strategy, variable)
 	}
 }

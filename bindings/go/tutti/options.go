@@ -1,7 +1,11 @@
 package tutti
 
 // Option is an option of a source or a transformation.
-type Option func(*operation)
+type Option interface{ ofOperation(*operation) }
+
+type operationOption func(*operation)
+
+func (o operationOption) ofOperation(op *operation) { o(op) }
 
 type operation struct {
 	name          string
@@ -36,7 +40,7 @@ func operationOf(options []Option) operation {
 	op := operation{seed: RandomSeed, blockLength: 1, stride: 1, maxSkipped: -1, packed: "AUTO"}
 	for _, option := range options {
 		if option != nil {
-			option(&op)
+			option.ofOperation(&op)
 		}
 	}
 	return op
@@ -49,41 +53,48 @@ func tristate(flag bool) int {
 	return 2
 }
 
-// WithName names the operation in messages.
-func WithName(name string) Option { return func(op *operation) { op.name = name } }
-
 // WithParallelCalls maps up to n elements at once and ahead, though none beyond what a take leaves,
 // on threads of the iterator's; or Autotune. Zero is the iterating one.
-func WithParallelCalls(n int) Option { return func(op *operation) { op.parallel = int64(n) } }
+func WithParallelCalls(n int) Option {
+	return operationOption(func(op *operation) { op.parallel = int64(n) })
+}
 
 // WithDeterministic says whether a parallel map keeps the order; without it results may overtake.
 func WithDeterministic(flag bool) Option {
-	return func(op *operation) { op.deterministic = tristate(flag) }
+	return operationOption(func(op *operation) { op.deterministic = tristate(flag) })
 }
 
 // WithCycleLength is how many datasets Interleave takes in turn. Without it: 10, or that of
 // WithParallelCalls where it is more.
 func WithCycleLength(n int64) Option {
-	return func(op *operation) { op.cycleLength = []int64{n} }
+	return operationOption(func(op *operation) { op.cycleLength = []int64{n} })
 }
 
 // WithBlockLength is how many elements Interleave takes of a dataset a visit. Without it: 1.
-func WithBlockLength(n int64) Option { return func(op *operation) { op.blockLength = n } }
+func WithBlockLength(n int64) Option {
+	return operationOption(func(op *operation) { op.blockLength = n })
+}
 
 // WithShift is how many elements behind the one before a window of Window begins. Without it: as
 // many as a window has.
-func WithShift(n int64) Option { return func(op *operation) { op.shift = []int64{n} } }
+func WithShift(n int64) Option {
+	return operationOption(func(op *operation) { op.shift = []int64{n} })
+}
 
 // WithStride is how far apart the elements of a window lie. Without it: 1, one behind the other.
-func WithStride(n int64) Option { return func(op *operation) { op.stride = n } }
+func WithStride(n int64) Option {
+	return operationOption(func(op *operation) { op.stride = n })
+}
 
 // WithMaxSkipped is how many failed elements OnError skips in one pass at most. Without it, or with
 // -1: any number.
-func WithMaxSkipped(n int64) Option { return func(op *operation) { op.maxSkipped = n } }
+func WithMaxSkipped(n int64) Option {
+	return operationOption(func(op *operation) { op.maxSkipped = n })
+}
 
 // WithDropRemainder leaves out a last batch that is not full, and such windows.
 func WithDropRemainder(flag bool) Option {
-	return func(op *operation) { op.dropRemainder = tristate(flag) }
+	return operationOption(func(op *operation) { op.dropRemainder = tristate(flag) })
 }
 
 // WithPaddedShapes is what PaddedBatch pads to: in the structure of an element, and in the place of
@@ -92,75 +103,77 @@ func WithDropRemainder(flag bool) Option {
 // ErrInvalidArgument at iteration that names both shapes. It must be given where a number of axes
 // is unknown.
 func WithPaddedShapes(shapes Value) Option {
-	return func(op *operation) { op.paddedShapes = shapes }
+	return operationOption(func(op *operation) { op.paddedShapes = shapes })
 }
 
 // WithPaddingValues is what PaddedBatch pads with: a scalar for all components of its dtype, or, in
 // the structure of an element, a scalar of each component's dtype, or no value for 0, false or an
 // empty byte string.
 func WithPaddingValues(values Value) Option {
-	return func(op *operation) { op.paddingValues = values }
+	return operationOption(func(op *operation) { op.paddingValues = values })
 }
 
 // WithSnapshotCompression is how Snapshot compresses: "AUTO", which is SNAPPY, "GZIP", "SNAPPY" or
 // "NONE".
 func WithSnapshotCompression(name string) Option {
-	return func(op *operation) { op.packed = name }
+	return operationOption(func(op *operation) { op.packed = name })
 }
 
 // WithShardFunc gives for each element the number of its shard of a Snapshot, an integer scalar of
 // 0 or more. It counts as a function of the pipeline does.
 func WithShardFunc(function *Function) Option {
-	return func(op *operation) { op.shardFunc = function }
+	return operationOption(func(op *operation) { op.shardFunc = function })
 }
 
 // WithReaderFunc makes of a dataset of datasets, one of each shard, the dataset that is read of a
 // Snapshot. It may be any function.
 func WithReaderFunc(function *Function) Option {
-	return func(op *operation) { op.readerFunc = function }
+	return operationOption(func(op *operation) { op.readerFunc = function })
 }
 
 // WithReshuffle says whether every iteration has an order of its own.
 func WithReshuffle(flag bool) Option {
-	return func(op *operation) { op.reshuffle = tristate(flag) }
+	return operationOption(func(op *operation) { op.reshuffle = tristate(flag) })
 }
 
 // WithShuffle says whether ListFiles shuffles.
-func WithShuffle(flag bool) Option { return func(op *operation) { op.shuffle = tristate(flag) } }
+func WithShuffle(flag bool) Option {
+	return operationOption(func(op *operation) { op.shuffle = tristate(flag) })
+}
 
 // WithSeed is the seed of ListFiles.
-func WithSeed(seed int64) Option { return func(op *operation) { op.seed = seed } }
-
-// WithSlab lets the function of Map or Filter have many rows at once.
-func WithSlab() Option { return func(op *operation) { op.slab = true } }
-
-// WithOutput is the spec of what the function of Map gives.
-func WithOutput(spec *Spec) Option { return func(op *operation) { op.output = spec } }
+func WithSeed(seed int64) Option {
+	return operationOption(func(op *operation) { op.seed = seed })
+}
 
 // WithCompression says how record files are compressed.
 func WithCompression(compression Compression) Option {
-	return func(op *operation) { op.compression = int(compression) }
+	return operationOption(func(op *operation) { op.compression = int(compression) })
 }
 
 // WithCompressionLevel is that of a RecordWriter, 0 (none) to 9 (best).
 func WithCompressionLevel(level int) Option {
-	return func(op *operation) { op.level = []int64{int64(level)} }
+	return operationOption(func(op *operation) { op.level = []int64{int64(level)} })
 }
 
 // WithBufferSize is that of reading files, in bytes.
-func WithBufferSize(bytes int64) Option { return func(op *operation) { op.bufferSize = bytes } }
+func WithBufferSize(bytes int64) Option {
+	return operationOption(func(op *operation) { op.bufferSize = bytes })
+}
 
 // WithParallelReads reads n files at a time, ahead and on threads, and gives their records in turn,
 // as Interleave with that cycle length does over the files; Autotune: 10 files. 0 and 1, as without
 // it: one file after the other.
 func WithParallelReads(n int) Option {
-	return func(op *operation) { op.parallelReads = int64(n) }
+	return operationOption(func(op *operation) { op.parallelReads = int64(n) })
 }
 
 // WithHeader and footer bytes of each file are no records.
 func WithHeader(header, footer int64) Option {
-	return func(op *operation) { op.header, op.footer = header, footer }
+	return operationOption(func(op *operation) { op.header, op.footer = header, footer })
 }
 
 // WithDType is that of Range.
-func WithDType(dtype DType) Option { return func(op *operation) { op.dtype = dtype } }
+func WithDType(dtype DType) Option {
+	return operationOption(func(op *operation) { op.dtype = dtype })
+}

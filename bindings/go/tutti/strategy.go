@@ -100,18 +100,20 @@ type communicationKey struct{}
 // Communicator but transfers, Reduce and Gather of a Strategy, and those of a replica by its With:
 //
 //	hinted, err := tutti.WithCommunication(replica,
-//		tutti.CommunicationOptions{BytesPerPack: 1 << 20})
+//		tutti.WithBytesPerPack(1<<20))
 //	sum, err := replica.With(hinted).AllReduce(tutti.Sum, gradients)
 //
-// A deadline of ctx goes before options.Timeout. ErrInvalidArgument names what is wrong.
-func WithCommunication(ctx context.Context, options CommunicationOptions) (context.Context, error) {
-	if err := options.check(); err != nil {
+// A deadline of ctx goes before their Timeout. ErrInvalidArgument names what is wrong.
+func WithCommunication(ctx context.Context,
+	options ...CommunicationOption) (context.Context, error) {
+	chosen := collect(options, CommunicationOption.ofCommunication)
+	if err := chosen.check(); err != nil {
 		return nil, err
 	}
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	return context.WithValue(ctx, communicationKey{}, options), nil
+	return context.WithValue(ctx, communicationKey{}, chosen), nil
 }
 
 // call is what a call with these options is given.
@@ -167,19 +169,20 @@ func NewMirroredStrategy(devices ...string) (*Strategy, error) {
 
 // NewMirroredStrategy of this runtime.
 func (r *Runtime) NewMirroredStrategy(ctx context.Context,
-	options StrategyOptions) (*Strategy, error) {
-	devices, err := joined(options.Devices)
+	options ...StrategyOption) (*Strategy, error) {
+	chosen := collect(options, StrategyOption.ofStrategy)
+	devices, err := joined(chosen.Devices)
 	if err != nil {
 		return nil, err
 	}
-	return r.newStrategy(ctx, options, func(runtime uintptr, call *native.CallOptions,
+	return r.newStrategy(ctx, chosen, func(runtime uintptr, call *native.CallOptions,
 		made *uintptr) uintptr {
-		reducer, end, err := reducerOf(runtime, options.CrossDeviceOps)
+		reducer, end, err := reducerOf(runtime, chosen.CrossDeviceOps)
 		if err != nil {
 			return statusOf(err)
 		}
 		defer end()
-		return native.Strategy_mirrored(runtime, devices, 0, reducer, options.Name, call, made)
+		return native.Strategy_mirrored(runtime, devices, 0, reducer, chosen.Name, call, made)
 	})
 }
 
@@ -190,10 +193,11 @@ func NewOneDeviceStrategy(device string) (*Strategy, error) {
 
 // NewOneDeviceStrategy of this runtime.
 func (r *Runtime) NewOneDeviceStrategy(ctx context.Context, device string,
-	options StrategyOptions) (*Strategy, error) {
-	return r.newStrategy(ctx, options, func(runtime uintptr, call *native.CallOptions,
+	options ...StrategyOption) (*Strategy, error) {
+	chosen := collect(options, StrategyOption.ofStrategy)
+	return r.newStrategy(ctx, chosen, func(runtime uintptr, call *native.CallOptions,
 		made *uintptr) uintptr {
-		return native.Strategy_one_device(runtime, device, options.Name, call, made)
+		return native.Strategy_one_device(runtime, device, chosen.Name, call, made)
 	})
 }
 
@@ -206,20 +210,21 @@ func NewMultiWorkerMirroredStrategy(ctx context.Context, devices ...string) (*St
 
 // NewMultiWorkerMirroredStrategy of this runtime.
 func (r *Runtime) NewMultiWorkerMirroredStrategy(ctx context.Context,
-	options StrategyOptions) (*Strategy, error) {
-	devices, err := joined(options.Devices)
+	options ...StrategyOption) (*Strategy, error) {
+	chosen := collect(options, StrategyOption.ofStrategy)
+	devices, err := joined(chosen.Devices)
 	if err != nil {
 		return nil, err
 	}
-	resolver, end, err := resolverOf(options.Resolver)
+	resolver, end, err := resolverOf(chosen.Resolver)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
-	return r.newStrategy(ctx, options, func(runtime uintptr, call *native.CallOptions,
+	return r.newStrategy(ctx, chosen, func(runtime uintptr, call *native.CallOptions,
 		made *uintptr) uintptr {
-		hints := options.Communication
-		return native.Strategy_multi_worker_mirrored(runtime, resolver, devices, options.Name,
+		hints := chosen.Communication
+		return native.Strategy_multi_worker_mirrored(runtime, resolver, devices, chosen.Name,
 			int(hints.Implementation)+1, int64(hints.BytesPerPack), call, made)
 	})
 }
@@ -300,11 +305,12 @@ func (s *Strategy) Run(ctx context.Context, fn ReplicaFunc, args Value) (Value, 
 
 // RunWithOptions is Run with options.
 func (s *Strategy) RunWithOptions(ctx context.Context, fn ReplicaFunc, args Value,
-	options RunOptions) (Value, error) {
+	options ...RunOption) (Value, error) {
+	chosen := collect(options, RunOption.ofRun)
 	return s.run(ctx, fn, args, func(pointer, callback, args uintptr, call *native.CallOptions,
 		made *uintptr) uintptr {
 		return native.Strategy_run_with_options(pointer, callback, args,
-			tristate(!options.NoDynamicBatchSize), tristate(options.BucketizingDynamicShape),
+			tristate(!chosen.NoDynamicBatchSize), tristate(chosen.BucketizingDynamicShape),
 			deviceOf(ctx), call, made)
 	})
 }

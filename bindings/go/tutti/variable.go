@@ -59,7 +59,8 @@ func ownVariable(pointer uintptr) *Variable {
 // get one variable, whose first value is replica 0's; ErrInvalidArgument naming both replicas where
 // dtype, shape, name or options differ.
 func (s *Strategy) NewVariable(ctx context.Context, initial *Tensor,
-	options VariableOptions) (*Variable, error) {
+	options ...VariableOption) (*Variable, error) {
+	chosen := collect(options, VariableOption.ofVariable)
 	pointer, err := s.use()
 	if err != nil {
 		return nil, err
@@ -81,13 +82,13 @@ func (s *Strategy) NewVariable(ctx context.Context, initial *Tensor,
 	}
 	defer end()
 	trainable := 0
-	if options.NotTrainable {
+	if chosen.NotTrainable {
 		trainable = 2
 	}
 	var made uintptr
-	if err := check(native.Variable_create(pointer, replica, tensor, options.Name,
-		int(options.Synchronization), int(options.Aggregation), trainable, options.Shape != nil,
-		options.Shape, deviceOf(ctx), call, &made)); err != nil {
+	if err := check(native.Variable_create(pointer, replica, tensor, chosen.Name,
+		int(chosen.Synchronization), int(chosen.Aggregation), trainable, chosen.Shape != nil,
+		chosen.Shape, deviceOf(ctx), call, &made)); err != nil {
 		return nil, err
 	}
 	return ownVariable(made), nil

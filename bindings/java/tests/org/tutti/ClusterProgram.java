@@ -3,6 +3,8 @@ package org.tutti;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Map;
+import org.tutti.train.Checkpoint;
 
 /** A job of several processes: run under `tutti run`, each worker prints what it has computed. */
 public final class ClusterProgram {
@@ -43,6 +45,20 @@ public final class ClusterProgram {
     return ranks.split(0, -ranks.rank(), "turned", LONG); // rank 1 comes first
   }
 
+  // What a checkpoint is told that would save as if this process were alone.
+  private static void refuseAlone() {
+    try (Checkpoint alone = new Checkpoint(Map.of("w", Tensor.zeros(DType.FLOAT32, 2)))) {
+      alone.save("never/written");
+      throw new AssertionError("it was saved");
+    } catch (TuttiException.FailedPrecondition refused) {
+      final String text = refused.getMessage();
+      if (!text.contains(" of 2 of a job") || !text.contains("overwrite each other's files; give "
+              + "the checkpoint the communicator or the cluster")) {
+        throw refused;
+      }
+    }
+  }
+
   /** The program. */
   public static void main(String[] arguments) {
     String told = "nothing";
@@ -54,6 +70,7 @@ public final class ClusterProgram {
       ranks.broadcast(mine, 1, LONG);
       ranks.barrier(LONG);
       cluster.check();
+      refuseAlone();
       final String results = Arrays.toString(sum.toFloatArray()) + " "
           + Arrays.toString(all.toFloatArray()) + " " + Arrays.toString(mine.toFloatArray());
       final String more = exchanged(ranks);
